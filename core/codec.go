@@ -1,0 +1,358 @@
+package core
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+//go:generate go run ./internal/gen -dir .
+
+// Messages carry configs, events and actions over the border of the core where
+// it is not called as Go: WASM, C, a trace. They are msgpack
+// (https://github.com/msgpack/msgpack/blob/master/spec.md), and canonical: one
+// value has one message, so that engines can be compared byte for byte.
+//
+// A message is a map with string keys, or, of actions, an array of such maps.
+// Keys stand in the order below; a field at its zero value is left out (mono
+// and wall never are). Durations and instants are integers of nanoseconds,
+// enums their wire names, Body and Seed bin, all other text str.
+//
+//	config   machine protocol name ttl_ns margin_ns acquire_margin_ns
+//	         fleet_expire_ns renewal expiry stamp_unit_ns holder role host pid
+//	         tid seed
+//	input    mono wall kind wait_ns brief request outcome class stamp_ns body
+//	actions  [kind request key limit_ns type body reason class at_ns wall_ns
+//	         holder sight]
+//	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
+//	         released_at_ns look_at_ns
+//
+// Reading (codec_read.go) is strict: what is read and written again is the same
+// bytes. The rules, one for each way in which a message can be refused, are the
+// constants below, and their text is MessageError.Rule.
+const (
+	ruleLong      = "longer than 98304 bytes"
+	ruleTruncated = "ends too early"
+	ruleTrailing  = "goes on after its end"
+
+	ruleMap   = "not a map"
+	ruleArray = "not an array"
+	ruleCount = "more actions than a step can return"
+
+	ruleKeyType   = "key is not a string"
+	ruleKeyOrder  = "key out of order"
+	ruleDuplicate = "key stands twice"
+	ruleUnknown   = "unknown key"
+	ruleMissing   = "a key is missing that this kind must have"
+	ruleNotOfKind = "a key is present that this kind must not have"
+
+	ruleInt   = "not an integer"
+	ruleRange = "integer out of range"
+	ruleStr   = "not a string"
+	ruleUTF8  = "string is not UTF-8"
+	ruleBin   = "not binary"
+	ruleSeed  = "seed is not 16 bytes"
+	ruleBool  = "not a boolean"
+	ruleName  = "name is not in the schema"
+	ruleForm  = "not in its shortest form"
+	ruleZero  = "zero value is not left out"
+)
+
+// MessageError says which rule a message broke, and where.
+type MessageError struct {
+	Rule   string
+	Offset int // of the offending item's first byte
+}
+
+// Error is the rule behind the package's name.
+func (e *MessageError) Error() string {
+	return "mopslock: message: " + e.Rule + " (at byte " + strconv.Itoa(e.Offset) + ")"
+}
+
+// Keys as they stand in a message: a fixstr header of the length, then the text.
+const (
+	keyMono    = "\xa4mono"
+	keyWall    = "\xa4wall"
+	keyKind    = "\xa4kind"
+	keyWait    = "\xa7wait_ns"
+	keyBrief   = "\xa5brief"
+	keyRequest = "\xa7request"
+	keyOutcome = "\xa7outcome"
+	keyClass   = "\xa5class"
+	keyStamp   = "\xa8stamp_ns"
+	keyBody    = "\xa4body"
+
+	keyKey    = "\xa3key"
+	keyLimit  = "\xa8limit_ns"
+	keyType   = "\xa4type"
+	keyReason = "\xa6reason"
+	keyAt     = "\xa5at_ns"
+	keyWallNS = "\xa7wall_ns"
+	keyHolder = "\xa6holder"
+	keySight  = "\xa5sight"
+
+	keyState      = "\xa5state"
+	keyHost       = "\xa4host"
+	keyPID        = "\xa3pid"
+	keyRemote     = "\xa6remote"
+	keyTTL        = "\xa6ttl_ns"
+	keyWrittenAt  = "\xadwritten_at_ns"
+	keyAcquiredAt = "\xaeacquired_at_ns"
+	keyReleasedAt = "\xaereleased_at_ns"
+	keyLookAt     = "\xaalook_at_ns"
+
+	keyMachine       = "\xa7machine"
+	keyProtocol      = "\xa8protocol"
+	keyName          = "\xa4name"
+	keyMargin        = "\xa9margin_ns"
+	keyAcquireMargin = "\xb1acquire_margin_ns"
+	keyFleetExpire   = "\xaffleet_expire_ns"
+	keyRenewal       = "\xa7renewal"
+	keyExpiry        = "\xa6expiry"
+	keyStampUnit     = "\xadstamp_unit_ns"
+	keyRole          = "\xa4role"
+	keyTID           = "\xa3tid"
+	keySeed          = "\xa4seed"
+)
+
+// AppendInput appends the message of one Step's arguments: an instant and an
+// event. It writes whatever is not zero; an event that its kind's comment does
+// not allow makes a message that DecodeInput refuses.
+func AppendInput(dst []byte, now Instant, ev *Event) []byte {
+	m := openMap(dst)
+	m.dst = appendInt(append(m.dst, keyMono...), now.Mono)
+	m.dst = appendInt(append(m.dst, keyWall...), now.Wall)
+	m.dst = appendString(append(m.dst, keyKind...), ev.Kind.String())
+	m.n = 3
+	m.int(keyWait, int64(ev.Wait))
+	m.bool(keyBrief, ev.Brief)
+	m.uint(keyRequest, uint64(ev.Request))
+	if ev.Outcome != 0 {
+		m.str(keyOutcome, ev.Outcome.String())
+	}
+	if ev.Class != 0 {
+		m.str(keyClass, ev.Class.String())
+	}
+	m.int(keyStamp, ev.Stamp)
+	m.bin(keyBody, ev.Body)
+	return m.close()
+}
+
+// AppendActions appends the message of what one Step returned. Like
+// AppendInput it writes whatever is not zero.
+func AppendActions(dst []byte, actions []Action) []byte {
+	dst = appendHeader(dst, len(actions), 0x90, 0xdc)
+	for i := range actions {
+		dst = appendAction(dst, &actions[i])
+	}
+	return dst
+}
+
+func appendAction(dst []byte, a *Action) []byte {
+	m := openMap(dst)
+	m.dst = appendString(append(m.dst, keyKind...), a.Kind.String())
+	m.n = 1
+	m.uint(keyRequest, uint64(a.Request))
+	m.str(keyKey, a.Key)
+	m.int(keyLimit, int64(a.Limit))
+	m.str(keyType, a.Type)
+	m.bin(keyBody, a.Body)
+	if a.Reason != 0 {
+		m.str(keyReason, a.Reason.String())
+	}
+	if a.Class != 0 {
+		m.str(keyClass, a.Class.String())
+	}
+	m.int(keyAt, a.At)
+	m.int(keyWallNS, a.Wall)
+	m.str(keyHolder, string(a.Holder))
+	if a.Sight != nil {
+		m.n++
+		m.dst = appendSighting(append(m.dst, keySight...), a.Sight)
+	}
+	return m.close()
+}
+
+func appendSighting(dst []byte, s *Sighting) []byte {
+	m := openMap(dst)
+	m.str(keyState, s.State.String())
+	m.text(keyHolder, s.Holder)
+	m.text(keyHost, s.Host)
+	m.text(keyPID, s.PID)
+	m.bool(keyRemote, s.Remote)
+	m.int(keyTTL, int64(s.TTL))
+	m.int(keyWrittenAt, s.WrittenAt)
+	m.int(keyAcquiredAt, s.AcquiredAt)
+	m.int(keyReleasedAt, s.ReleasedAt)
+	m.int(keyLookAt, s.LookAt)
+	return m.close()
+}
+
+// AppendConfig appends the message of a Config as it is, defaults not filled in.
+func AppendConfig(dst []byte, c *Config) []byte {
+	m := openMap(dst)
+	if c.Machine != 0 {
+		m.str(keyMachine, c.Machine.String())
+	}
+	if c.Protocol != 0 {
+		m.str(keyProtocol, c.Protocol.String())
+	}
+	m.str(keyName, c.Name)
+	m.int(keyTTL, int64(c.TTL))
+	m.int(keyMargin, int64(c.Margin))
+	m.int(keyAcquireMargin, int64(c.AcquireMargin))
+	m.int(keyFleetExpire, int64(c.FleetExpire))
+	if c.Renewal != 0 {
+		m.str(keyRenewal, c.Renewal.String())
+	}
+	if c.Expiry != 0 {
+		m.str(keyExpiry, c.Expiry.String())
+	}
+	m.int(keyStampUnit, int64(c.StampUnit))
+	m.str(keyHolder, string(c.Holder))
+	if c.Role != 0 {
+		m.str(keyRole, c.Role.String())
+	}
+	m.str(keyHost, c.Host)
+	m.str(keyPID, c.PID)
+	m.uint(keyTID, c.TID)
+	if c.Seed != [16]byte{} {
+		m.bin(keySeed, c.Seed[:])
+	}
+	return m.close()
+}
+
+// mapWriter writes one map and counts its entries. Its methods leave out what
+// is zero.
+type mapWriter struct {
+	dst  []byte
+	head int // where the map's header stands
+	n    int
+}
+
+func openMap(dst []byte) mapWriter {
+	return mapWriter{dst: append(dst, 0x80), head: len(dst)}
+}
+
+// close writes the header: the count is known only now.
+func (m *mapWriter) close() []byte {
+	if m.n < 16 {
+		m.dst[m.head] |= byte(m.n)
+		return m.dst
+	}
+	// A map16's header is two bytes longer. Only a Config is so long.
+	m.dst = append(m.dst, 0, 0)
+	copy(m.dst[m.head+3:], m.dst[m.head+1:])
+	m.dst[m.head] = 0xde
+	binary.BigEndian.PutUint16(m.dst[m.head+1:], uint16(m.n))
+	return m.dst
+}
+
+func (m *mapWriter) int(key string, v int64) {
+	if v != 0 {
+		m.n++
+		m.dst = appendInt(append(m.dst, key...), v)
+	}
+}
+
+func (m *mapWriter) uint(key string, v uint64) {
+	if v != 0 {
+		m.n++
+		m.dst = appendUint(append(m.dst, key...), v)
+	}
+}
+
+func (m *mapWriter) str(key, s string) {
+	if s != "" {
+		m.n++
+		m.dst = appendString(append(m.dst, key...), s)
+	}
+}
+
+// text is str for what was read from a record.
+func (m *mapWriter) text(key string, s []byte) {
+	if len(s) > 0 {
+		m.n++
+		m.dst = append(m.dst, key...)
+		m.dst = append(appendStringHeader(m.dst, len(s)), s...)
+	}
+}
+
+func (m *mapWriter) bin(key string, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	m.n++
+	m.dst = append(m.dst, key...)
+	switch n := len(b); {
+	case n <= 0xff:
+		m.dst = append(m.dst, 0xc4, byte(n))
+	case n <= 0xffff:
+		m.dst = append(m.dst, 0xc5, byte(n>>8), byte(n))
+	default:
+		m.dst = binary.BigEndian.AppendUint32(append(m.dst, 0xc6), uint32(n))
+	}
+	m.dst = append(m.dst, b...)
+}
+
+func (m *mapWriter) bool(key string, v bool) {
+	if v {
+		m.n++
+		m.dst = append(append(m.dst, key...), 0xc3)
+	}
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(appendStringHeader(dst, len(s)), s...)
+}
+
+func appendStringHeader(dst []byte, n int) []byte {
+	switch {
+	case n < 32:
+		return append(dst, 0xa0|byte(n))
+	case n <= 0xff:
+		return append(dst, 0xd9, byte(n))
+	}
+	return appendHeader(dst, n, 0xa0, 0xda)
+}
+
+// appendHeader writes the header of a container: its short form below 16, then
+// the form of 16 bits, which is followed by that of 32.
+func appendHeader(dst []byte, n int, short, wide byte) []byte {
+	switch {
+	case n < 16:
+		return append(dst, short|byte(n))
+	case n <= 0xffff:
+		return append(dst, wide, byte(n>>8), byte(n))
+	}
+	return binary.BigEndian.AppendUint32(append(dst, wide+1), uint32(n))
+}
+
+func appendInt(dst []byte, v int64) []byte {
+	switch {
+	case v >= 0:
+		return appendUint(dst, uint64(v))
+	case v >= -32:
+		return append(dst, byte(v))
+	case v >= -1<<7:
+		return append(dst, 0xd0, byte(v))
+	case v >= -1<<15:
+		return append(dst, 0xd1, byte(v>>8), byte(v))
+	case v >= -1<<31:
+		return binary.BigEndian.AppendUint32(append(dst, 0xd2), uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, 0xd3), uint64(v))
+}
+
+func appendUint(dst []byte, v uint64) []byte {
+	switch {
+	case v < 1<<7:
+		return append(dst, byte(v))
+	case v < 1<<8:
+		return append(dst, 0xcc, byte(v))
+	case v < 1<<16:
+		return append(dst, 0xcd, byte(v>>8), byte(v))
+	case v < 1<<32:
+		return binary.BigEndian.AppendUint32(append(dst, 0xce), uint32(v))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, 0xcf), v)
+}

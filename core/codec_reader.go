@@ -1,0 +1,339 @@
+package core
+
+import (
+	"encoding/binary"
+	"math"
+	"unicode/utf8"
+)
+
+// reader reads one message. The first fail takes the rest of the message away,
+// so that nothing after it needs to ask whether it happened.
+type reader struct {
+	b    []byte
+	i    int
+	left int    // entries of the map at hand that were not read yet
+	rule string // the first that was broken, or ""
+	at   int    // where
+}
+
+func newReader(b []byte) reader {
+	d := reader{b: b}
+	if len(b) > MaxMessage {
+		d.fail(ruleLong, 0)
+	}
+	return d
+}
+
+func (d *reader) fail(rule string, at int) {
+	if d.rule == "" {
+		d.rule, d.at = rule, at
+	}
+	d.b, d.i, d.left = nil, 0, 0
+}
+
+func (d *reader) end() error {
+	if d.i < len(d.b) {
+		d.fail(ruleTrailing, d.i)
+	}
+	if d.rule != "" {
+		return &MessageError{Rule: d.rule, Offset: d.at}
+	}
+	return nil
+}
+
+// key steps over key if it comes next.
+func (d *reader) key(key string) bool {
+	end := d.i + len(key)
+	if d.left == 0 || end > len(d.b) || string(d.b[d.i:end]) != key {
+		return false
+	}
+	d.i = end
+	d.left--
+	return true
+}
+
+// closeMap is called when every key was offered. start is where the map began.
+func (d *reader) closeMap(start int, keys []string, seen fieldSet, rules fieldRules) {
+	switch {
+	case d.left > 0:
+		d.failKey(keys, seen)
+	case seen&^rules.may != 0:
+		d.fail(ruleNotOfKind, start)
+	case rules.must&^seen != 0:
+		d.fail(ruleMissing, start)
+	}
+}
+
+// failKey says what is wrong with the key at hand.
+func (d *reader) failKey(keys []string, seen fieldSet) {
+	at := d.i
+	c, ok := d.peek()
+	if !ok {
+		return
+	}
+	if (c < 0xa0 || c > 0xbf) && (c < 0xd9 || c > 0xdb) {
+		d.fail(ruleKeyType, at)
+		return
+	}
+	var key []byte
+	if c != 0xa0 { // "" is a key like any other unknown one
+		key = d.text()
+	}
+	for i, known := range keys {
+		if d.rule == "" && string(key) == known[1:] {
+			if seen&(1<<i) != 0 {
+				d.fail(ruleDuplicate, at)
+			} else {
+				d.fail(ruleKeyOrder, at)
+			}
+		}
+	}
+	d.fail(ruleUnknown, at)
+}
+
+// peek returns the next byte.
+func (d *reader) peek() (byte, bool) {
+	if d.i >= len(d.b) {
+		d.fail(ruleTruncated, d.i)
+		return 0, false
+	}
+	return d.b[d.i], true
+}
+
+// openMap reads a map's header, and its count of entries into left.
+func (d *reader) openMap() { d.left = d.open(0x80, 0xde, ruleMap) }
+
+func (d *reader) openArray() int { return d.open(0x90, 0xdc, ruleArray) }
+
+// open reads a header of four bits, or of 16 or 32 that begins with wide.
+func (d *reader) open(short, wide byte, rule string) int {
+	at := d.i
+	c, ok := d.peek()
+	switch {
+	case !ok:
+		return 0
+	case c&0xf0 == short:
+		d.i++
+		return int(c & 0xf)
+	case c == wide:
+		return d.count(at, d.number(at, 2, 16))
+	case c == wide+1:
+		return d.count(at, d.number(at, 4, 1<<16))
+	}
+	d.fail(rule, at)
+	return 0
+}
+
+// count makes an int of the size of what began at. It cannot be more than there
+// are bytes, and so fits the int of a 32-bit machine.
+func (d *reader) count(at int, n uint64) int {
+	if n > uint64(len(d.b)-d.i) {
+		d.fail(ruleTruncated, at)
+		return 0
+	}
+	return int(n)
+}
+
+// number reads the width bytes behind the first byte of an item. Anything below
+// least would have had a shorter form.
+func (d *reader) number(at, width int, least uint64) (u uint64) {
+	b := d.b[at+1:]
+	if len(b) < width {
+		d.fail(ruleTruncated, at)
+		return 0
+	}
+	switch width {
+	case 1:
+		u = uint64(b[0])
+	case 2:
+		u = uint64(binary.BigEndian.Uint16(b))
+	case 4:
+		u = uint64(binary.BigEndian.Uint32(b))
+	default:
+		u = binary.BigEndian.Uint64(b)
+	}
+	if u < least {
+		d.fail(ruleForm, at)
+		return 0
+	}
+	d.i = at + 1 + width
+	return u
+}
+
+// integer reads any integer: its 64 bits, and whether they are below 0.
+func (d *reader) integer() (u uint64, negative bool) {
+	at := d.i
+	c, ok := d.peek()
+	switch {
+	case !ok:
+		return 0, false
+	case c < 0x80:
+		d.i++
+		return uint64(c), false
+	case c >= 0xe0:
+		d.i++
+		return uint64(int64(int8(c))), true
+	case c == 0xcf:
+		return d.number(at, 8, 1<<32), false
+	case c == 0xce:
+		return d.number(at, 4, 1<<16), false
+	case c == 0xcd:
+		return d.number(at, 2, 1<<8), false
+	case c == 0xcc:
+		return d.number(at, 1, 1<<7), false
+	case c >= 0xd0 && c <= 0xd3:
+		return d.signed(at, 8<<(c-0xd0))
+	}
+	d.fail(ruleInt, at)
+	return 0, false
+}
+
+// signed reads an integer of so many bits and a sign. It has a shorter form
+// unless it is below all that half as many hold.
+func (d *reader) signed(at, bits int) (u uint64, negative bool) {
+	raw := d.number(at, bits/8, 0)
+	v := int64(raw<<(64-bits)) >> (64 - bits)
+	most := int64(-33)
+	if bits > 8 {
+		most = -1<<(bits/2-1) - 1
+	}
+	if v > most {
+		d.fail(ruleForm, at)
+		return 0, false
+	}
+	return uint64(v), true
+}
+
+func (d *reader) int() int64 {
+	at := d.i
+	// Nearly every integer is an instant: eight bytes, and no more calls.
+	if len(d.b)-at > 8 && d.b[at] == 0xcf {
+		if u := binary.BigEndian.Uint64(d.b[at+1:]); u >= 1<<32 && u <= math.MaxInt64 {
+			d.i += 9
+			return int64(u)
+		}
+	}
+	u, negative := d.integer()
+	if u > math.MaxInt64 && !negative {
+		d.fail(ruleRange, at)
+		return 0
+	}
+	return int64(u)
+}
+
+func (d *reader) nonzeroInt() int64 {
+	at := d.i
+	v := d.int()
+	if v == 0 {
+		d.fail(ruleZero, at)
+	}
+	return v
+}
+
+func (d *reader) nonzeroUint() uint64 {
+	at := d.i
+	u, negative := d.integer()
+	if negative {
+		d.fail(ruleRange, at)
+		return 0
+	}
+	if u == 0 {
+		d.fail(ruleZero, at)
+	}
+	return u
+}
+
+// isTrue reads a boolean, which is true: false is left out.
+func (d *reader) isTrue() bool {
+	at := d.i
+	switch c, ok := d.peek(); {
+	case ok && c == 0xc3:
+		d.i++
+		return true
+	case ok && c == 0xc2:
+		d.fail(ruleZero, at)
+	case ok:
+		d.fail(ruleBool, at)
+	}
+	return false
+}
+
+// str reads a string that is not empty, and does not look at its bytes.
+func (d *reader) str() []byte {
+	at := d.i
+	c, ok := d.peek()
+	switch {
+	case !ok:
+		return nil
+	case c&0xe0 == 0xa0:
+		d.i++
+		if end := d.i + int(c&0x1f); end > d.i && end <= len(d.b) {
+			at, d.i = d.i, end
+			return d.b[at:end:end]
+		}
+		return d.bytes(at, uint64(c&0x1f))
+	case c == 0xd9:
+		return d.bytes(at, d.number(at, 1, 32))
+	case c == 0xda:
+		return d.bytes(at, d.number(at, 2, 1<<8))
+	case c == 0xdb:
+		return d.bytes(at, d.number(at, 4, 1<<16))
+	}
+	d.fail(ruleStr, at)
+	return nil
+}
+
+// text is str that must be UTF-8.
+func (d *reader) text() []byte {
+	at := d.i
+	s := d.str()
+	if !utf8.Valid(s) {
+		d.fail(ruleUTF8, at)
+		return nil
+	}
+	return s
+}
+
+// bin reads bytes that are not empty.
+func (d *reader) bin() []byte {
+	at := d.i
+	c, ok := d.peek()
+	switch {
+	case !ok:
+		return nil
+	case c == 0xc4:
+		return d.bytes(at, d.number(at, 1, 0))
+	case c == 0xc5:
+		return d.bytes(at, d.number(at, 2, 1<<8))
+	case c == 0xc6:
+		return d.bytes(at, d.number(at, 4, 1<<16))
+	}
+	d.fail(ruleBin, at)
+	return nil
+}
+
+// bytes takes so many bytes of the item that began at.
+func (d *reader) bytes(at int, size uint64) []byte {
+	n := d.count(at, size)
+	if n == 0 {
+		d.fail(ruleZero, at) // unless something failed before
+		return nil
+	}
+	d.i += n
+	return d.b[d.i-n : d.i : d.i]
+}
+
+// named reads the wire name of a constant that is not the zero one.
+func named[E ~uint8](d *reader, parse func([]byte) (E, bool)) E {
+	at := d.i
+	name := d.str()
+	e, ok := parse(name)
+	if !ok {
+		d.fail(ruleName, at)
+		return 0
+	}
+	if e == 0 {
+		d.fail(ruleZero, at)
+	}
+	return e
+}

@@ -1,0 +1,28 @@
+package core
+
+import "strconv"
+
+// Error is what a constructor and a Step return when the host broke the
+// contract. What the world can do is never an Error.
+type Error struct {
+	Code ErrorCode
+	Text string
+}
+
+// Error is the text behind the package's name.
+func (e *Error) Error() string { return "mopslock: " + e.Text }
+
+// Is makes errors.Is(err, &Error{Code: c}) ask for the code alone.
+func (e *Error) Is(target error) bool {
+	other, ok := target.(*Error)
+	return ok && other.Code == e.Code && other.Text == ""
+}
+
+func errEvent(state string, kind EventKind) error {
+	return &Error{ErrorEvent, "event " + kind.String() + " has no meaning in state " + state}
+}
+
+func errRequest(id, issued RequestID) error {
+	return &Error{ErrorRequest, "answer to request " + strconv.FormatUint(uint64(id), 10) +
+		", but only " + strconv.FormatUint(uint64(issued), 10) + " were issued"}
+}

@@ -1,0 +1,346 @@
+package core
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// A reader of JSON for records that others wrote. It is strict: RFC 8259, plus
+// the NaN, Infinity and -Infinity that Python writes and reads. It copies
+// nothing and decodes nothing until asked: a value is a piece of the body.
+
+// tokenKind says what a JSON value is.
+type tokenKind uint8
+
+const (
+	tokenAbsent    tokenKind = iota // no such field
+	tokenString                     // raw is the inside, without its quotes
+	tokenNumber                     // RFC 8259's grammar
+	tokenNotFinite                  // NaN, Infinity, -Infinity
+	tokenTrue
+	tokenFalse
+	tokenNull
+	tokenNested // an array or object
+)
+
+// jsonToken is one JSON value as it stands in the body.
+type jsonToken struct {
+	kind tokenKind
+	raw  []byte
+}
+
+// text is the inside of a JSON string as it stands in the body, escapes and
+// all. The body was valid UTF-8 and the string well formed.
+type text []byte
+
+// plain reports that nothing in t needs decoding.
+func (t text) plain() bool { return bytes.IndexByte(t, '\\') < 0 }
+
+// equal reports whether t, decoded, is s. Half of a surrogate pair is no text
+// that a Go string can hold, so it equals nothing, U+FFFD included: two holders
+// must never be one because of what cannot be told apart.
+func (t text) equal(s string) bool {
+	if t.plain() {
+		return string(t) == s
+	}
+	for len(t) > 0 {
+		r, size := t.decodeRune()
+		if r == loneSurrogate || len(s) == 0 {
+			return false
+		}
+		other, otherSize := utf8.DecodeRuneInString(s)
+		if r != other || (other == utf8.RuneError && otherSize == 1) {
+			return false
+		}
+		t, s = t[size:], s[otherSize:]
+	}
+	return s == ""
+}
+
+// appendTo appends t decoded: valid UTF-8, half surrogate pairs as U+FFFD.
+func (t text) appendTo(dst []byte) []byte {
+	for len(t) > 0 {
+		plain := bytes.IndexByte(t, '\\')
+		if plain < 0 {
+			return append(dst, t...)
+		}
+		dst = append(dst, t[:plain]...)
+		t = t[plain:]
+		r, size := t.decodeRune()
+		if r == loneSurrogate {
+			r = utf8.RuneError
+		}
+		dst = utf8.AppendRune(dst, r)
+		t = t[size:]
+	}
+	return dst
+}
+
+// loneSurrogate is what decodeRune returns for half of a pair.
+const loneSurrogate rune = -1
+
+// decodeRune decodes the first character of t, which is not empty.
+func (t text) decodeRune() (r rune, size int) {
+	if t[0] != '\\' {
+		return utf8.DecodeRune(t)
+	}
+	switch t[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+	default:
+		return rune(t[1]), 2 // " \ /
+	}
+	const surrogate, low, end = 0xd800, 0xdc00, 0xe000
+	r, size = hex4(t[2:]), len(`\u0000`)
+	if r < surrogate || r >= end {
+		return r, size
+	}
+	if r < low && len(t) >= 2*size && t[size] == '\\' && t[size+1] == 'u' {
+		if second := hex4(t[size+2:]); second >= low && second < end {
+			return (r-surrogate)<<10 | (second - low) + 0x10000, 2 * size
+		}
+	}
+	return loneSurrogate, size
+}
+
+// hex4 returns the number of four hexadecimal digits, or -1.
+func hex4(b []byte) (r rune) {
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// scanner walks over a body. A method that answers false leaves i where the
+// body stopped being JSON.
+type scanner struct {
+	b []byte
+	i int
+}
+
+// at returns the byte at i, or 0, which is no part of any JSON text.
+func (s *scanner) at() byte {
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+func (s *scanner) skipSpace() {
+	for s.i < len(s.b) && s.b[s.i] <= ' ' {
+		switch s.b[s.i] {
+		case ' ', '\n', '\r', '\t':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// take steps over c if it comes next.
+func (s *scanner) take(c byte) bool {
+	if s.at() != c {
+		return false
+	}
+	s.i++
+	return true
+}
+
+// word steps over w if it comes next.
+func (s *scanner) word(w string) bool {
+	if len(s.b)-s.i < len(w) || string(s.b[s.i:s.i+len(w)]) != w {
+		return false
+	}
+	s.i += len(w)
+	return true
+}
+
+// str reads a string from its opening quote on.
+func (s *scanner) str() (inside []byte, ok bool) {
+	if !s.take('"') {
+		return nil, false
+	}
+	start := s.i
+	for {
+		s.i = skipOrdinary(s.b, s.i)
+		switch s.at() {
+		case '"':
+			s.i++
+			return s.b[start : s.i-1], true
+		case '\\':
+			if !s.escape() {
+				return nil, false
+			}
+		default: // the end, or a control character
+			return nil, false
+		}
+	}
+}
+
+func (s *scanner) escape() bool {
+	s.i++
+	switch s.at() {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.i++
+		return true
+	case 'u':
+		s.i++
+		if len(s.b)-s.i < 4 || hex4(s.b[s.i:]) < 0 {
+			return false
+		}
+		s.i += 4
+		return true
+	}
+	return false
+}
+
+// skipOrdinary returns the index, from i on, of the first quote, backslash or
+// control character. Eight bytes at a time: the lowest marked byte of a word is
+// exact, because a borrow only spoils bytes above it (Mycroft's test for a zero
+// byte, and its sibling for "less than n").
+func skipOrdinary(b []byte, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^('"'*ones), x^('\\'*ones)
+		marks := ((quote-ones)&^quote | (slash-ones)&^slash | (x-' '*ones)&^x) & highs
+		if marks != 0 {
+			return i + bits.TrailingZeros64(marks)/8
+		}
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+// value reads one value of any kind. depth is how deep it stands; a value
+// nested deeper than MaxJSONDepth is not read.
+func (s *scanner) value(depth int) (t jsonToken, ok bool) {
+	start := s.i
+	switch c := s.at(); {
+	case c == '"':
+		t.kind = tokenString
+		t.raw, ok = s.str()
+		return t, ok
+	case c == '{' || c == '[':
+		t.kind, ok = tokenNested, s.nested(depth)
+	case c == '-' || '0' <= c && c <= '9':
+		t.kind, ok = s.number()
+	case c == 't':
+		t.kind, ok = tokenTrue, s.word("true")
+	case c == 'f':
+		t.kind, ok = tokenFalse, s.word("false")
+	case c == 'n':
+		t.kind, ok = tokenNull, s.word("null")
+	case c == 'N':
+		t.kind, ok = tokenNotFinite, s.word("NaN")
+	case c == 'I':
+		t.kind, ok = tokenNotFinite, s.word("Infinity")
+	}
+	if !ok {
+		return jsonToken{}, false
+	}
+	t.raw = s.b[start:s.i]
+	return t, true
+}
+
+// nested steps over an array or an object, by calling value as deep as
+// MaxJSONDepth allows and no deeper.
+func (s *scanner) nested(depth int) bool {
+	if depth >= MaxJSONDepth {
+		return false
+	}
+	object := s.at() == '{'
+	end := byte(']')
+	if object {
+		end = '}'
+	}
+	s.i++
+	s.skipSpace()
+	if s.take(end) {
+		return true
+	}
+	for {
+		if object {
+			if _, ok := s.key(); !ok {
+				return false
+			}
+		}
+		if _, ok := s.value(depth + 1); !ok {
+			return false
+		}
+		s.skipSpace()
+		if s.take(end) {
+			return true
+		}
+		if !s.take(',') {
+			return false
+		}
+		s.skipSpace()
+	}
+}
+
+// key reads a key, its colon and the space around that.
+func (s *scanner) key() (text, bool) {
+	k, ok := s.str()
+	if !ok {
+		return nil, false
+	}
+	s.skipSpace()
+	if !s.take(':') {
+		return nil, false
+	}
+	s.skipSpace()
+	return k, true
+}
+
+func (s *scanner) number() (tokenKind, bool) {
+	if s.take('-') && s.at() == 'I' {
+		return tokenNotFinite, s.word("Infinity")
+	}
+	if !s.take('0') && !s.digits() { // no digit follows a leading zero
+		return tokenNumber, false
+	}
+	if s.take('.') && !s.digits() {
+		return tokenNumber, false
+	}
+	if c := s.at(); c == 'e' || c == 'E' {
+		s.i++
+		if !s.take('+') {
+			s.take('-')
+		}
+		return tokenNumber, s.digits()
+	}
+	return tokenNumber, true
+}
+
+// digits steps over one digit or more.
+func (s *scanner) digits() bool {
+	start := s.i
+	for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
+		s.i++
+	}
+	return s.i > start
+}
