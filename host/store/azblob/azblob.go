@@ -1,0 +1,69 @@
+// Package azblob registers azblob:// with store.Open: Azure Blob Storage.
+// Import it for that alone:
+//
+//	import _ "github.com/mopslock/mopslock/host/store/azblob"
+//
+// The account and its credentials come from AZURE_STORAGE_ACCOUNT and its like,
+// read once a process; the URL's parameters are those of
+// gocloud.dev/blob/azureblob (storage_account, domain, protocol, localemu, cdn).
+// Keys with " # % ? are refused: gocloud would keep them elsewhere.
+package azblob
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/azureblob"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/cloud"
+)
+
+func init() { store.Register(azureblob.Scheme, open) }
+
+func open(ctx context.Context, at *store.Location) (store.Store, error) {
+	u := &url.URL{Scheme: at.Scheme, Host: at.Bucket, RawQuery: at.Query.Encode()}
+	bucket, err := blob.DefaultURLMux().OpenBucketURL(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return cloud.New(bucket, &cloud.Options{
+		Prefix:    at.Prefix,
+		StampUnit: time.Second,
+		Refused:   `"#%?`,
+		Answer:    answer,
+		Class:     class,
+		Context:   once,
+	}), nil
+}
+
+// once keeps the SDK from trying again.
+func once(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
+}
+
+func answer(err error) (cloud.Answer, bool) {
+	var e *azcore.ResponseError
+	if !errors.As(err, &e) {
+		return cloud.Answer{}, false
+	}
+	return cloud.Answer{Status: e.StatusCode, Code: e.ErrorCode}, true
+}
+
+// class knows credentials that were not found or are not good. Their errors may
+// hold the answer of a token server, which says nothing of the store.
+func class(err error) core.Class {
+	var e *azidentity.AuthenticationFailedError
+	if errors.As(err, &e) || strings.Contains(err.Error(), "DefaultAzureCredential: ") {
+		return core.ClassUnauthorized
+	}
+	return core.ClassNone
+}

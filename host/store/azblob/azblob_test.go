@@ -1,0 +1,55 @@
+package azblob
+
+import (
+	"os"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/storetest"
+)
+
+// TestMain sets the credentials of Microsoft's emulators, which are public:
+// gocloud reads them once a process.
+func TestMain(m *testing.M) {
+	setDefault("AZURE_STORAGE_ACCOUNT", "devstoreaccount1")
+	setDefault("AZURE_STORAGE_KEY", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
+	m.Run()
+}
+
+// TestServer runs the conformance suite on a server that somebody started.
+func TestServer(t *testing.T) { storetest.RunURL(t, "MOPSLOCK_TEST_AZBLOB") }
+
+func at(hostPort string) string {
+	return "azblob://container/locks?protocol=http&localemu=true&domain=" + hostPort
+}
+
+func code(c string) map[string]string { return map[string]string{"x-ms-error-code": c} }
+
+func TestReplies(t *testing.T) {
+	storetest.RunReplies(t, at, []storetest.Reply{
+		{Name: "absent", Op: "get", Status: 404, Header: code("BlobNotFound"), Is: store.ErrAbsent},
+		{Name: "absent", Op: "exists", Status: 404, Header: code("BlobNotFound"), Is: store.ErrAbsent},
+		{Name: "no_container", Op: "get", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
+		{Name: "no_container", Op: "exists", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
+		{Name: "no_container", Op: "put", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
+		{Name: "no_container", Op: "list", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
+		{Name: "denied", Op: "get", Status: 403, Header: code("AuthenticationFailed"), Class: core.ClassUnauthorized},
+		{Name: "denied", Op: "create", Status: 403, Header: code("AuthorizationPermissionMismatch"), Class: core.ClassUnauthorized},
+		{Name: "exists", Op: "create", Status: 409, Header: code("BlobAlreadyExists"), Is: store.ErrExists},
+		{Name: "condition", Op: "create", Status: 412, Header: code("ConditionNotMet"), Is: store.ErrExists},
+		{Name: "leased", Op: "create", Status: 412, Header: code("LeaseIdMissing"), Class: core.ClassOther},
+		{Name: "leased", Op: "put", Status: 412, Header: code("LeaseIdMissing"), Class: core.ClassOther},
+		{Name: "busy", Op: "put", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
+		{Name: "busy", Op: "get", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
+		{Name: "timed_out", Op: "create", Status: 500, Header: code("OperationTimedOut"), Class: core.ClassUnreachable},
+	})
+}
+
+func TestRefused(t *testing.T) { storetest.RunRefused(t, at) }
+
+func setDefault(name, value string) {
+	if os.Getenv(name) == "" {
+		os.Setenv(name, value)
+	}
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// ClassOf classes what the operating system and the network say. What servers
+// say is classed by package cloud. An error that it does not know, and a
+// caller's cancel, are core.ClassOther; nil is core.ClassNone.
+func ClassOf(err error) core.Class {
+	switch {
+	case err == nil:
+		return core.ClassNone
+	case errors.Is(err, context.DeadlineExceeded):
+		return core.ClassUnreachable
+	case errors.Is(err, context.Canceled):
+		return core.ClassOther
+	case is(err, syscall.EROFS):
+		return core.ClassReadOnly
+	case is(err, syscall.ENOSPC, syscall.EDQUOT):
+		return core.ClassFull
+	case errors.Is(err, fs.ErrPermission): // EACCES, EPERM
+		return core.ClassUnauthorized
+	case unreachable(err):
+		return core.ClassUnreachable
+	}
+	return core.ClassOther
+}
+
+func unreachable(err error) bool {
+	if is(err, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,
+		syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.EHOSTDOWN, syscall.ENETUNREACH, syscall.ENETDOWN,
+		syscall.ENOTCONN, // a FUSE filesystem whose server has died
+		syscall.ESTALE) { // an NFS handle whose server has changed
+		return true
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	// An HTTP client that had an answer gives no *url.Error: this one had none.
+	var (
+		timeout net.Error
+		lookup  *net.DNSError
+		dial    *net.OpError
+		request *url.Error
+	)
+	return errors.As(err, &lookup) || errors.As(err, &dial) || errors.As(err, &request) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func is(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,214 @@
+// Package cloud makes a store of a gocloud.dev bucket. It knows no cloud: the
+// driver packages s3, gs and azblob, and mem, bring a bucket and Options.
+//
+// What gocloud does that a lease cannot live with is undone here:
+//
+//   - Its "not found" is also said of a name that does not resolve (Azure), of
+//     permission denied (GCS) and of a bucket in another region (S3). Believed,
+//     it would make a lease free. Absent is only what the server called absent
+//     (see verdict).
+//   - Its Bucket.Exists builds on that, so it is not used.
+//   - WriteAll and NewWriter panic on Azure when an upload fails; Upload does not.
+//   - It escapes characters that a service takes ill, so that an object is not
+//     at its key and lists are out of order. Such keys are refused.
+//
+// It does not retry, and the driver packages keep the SDKs from it: one verb is
+// one request (two where said). An SDK that tries again hides that the store
+// throttles until the deadline is over, sends a write that its caller has given
+// up, and is told "exists" of its own success. The core tries again, and knows
+// when it may.
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"gocloud.dev/blob"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Options is what a driver package knows about its service. The zero value is
+// right for a store that takes any key literally and stamps in nanoseconds.
+type Options struct {
+	// Prefix is put before every key: "" or a path that ends in "/".
+	Prefix string
+	// StampUnit is the coarsest resolution in which any verb tells stamps; all
+	// are cut to it, so that Get and List agree. 0 is a nanosecond.
+	StampUnit time.Duration
+	// Refused are the characters that the driver escapes.
+	Refused string
+	// Answer finds in an error what the server answered, if it did. Nil, or
+	// false, leaves it to errors that have HTTPStatusCode and ErrorCode methods.
+	Answer func(error) (Answer, bool)
+	// Class classes errors that only the driver can know, such as credentials
+	// that were not found; core.ClassNone leaves it to the rest.
+	Class func(error) core.Class
+	// Context prepares the context of each request. Nil: as it is.
+	Context func(context.Context) context.Context
+	// StartAfter sets, on the driver's list request behind as, that keys up to
+	// after need not be sent. Nil: a page costs reading the list from its start.
+	StartAfter func(as func(any) bool, after string)
+}
+
+// Store is a store.Store on a bucket.
+type Store struct {
+	bucket *blob.Bucket
+	opts   Options
+	closed atomic.Bool
+	now    func() time.Time // for tests
+}
+
+// New returns the store on bucket, which it closes in the end. Nil options are
+// the zero value.
+func New(bucket *blob.Bucket, opts *Options) *Store {
+	s := &Store{bucket: bucket, now: time.Now}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.StampUnit <= 0 {
+		s.opts.StampUnit = time.Nanosecond
+	}
+	if s.opts.Context == nil {
+		s.opts.Context = func(ctx context.Context) context.Context { return ctx }
+	}
+	return s
+}
+
+// Get implements store.Store with one request.
+func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
+	if err := s.enter(ctx, key); err != nil {
+		return store.Object{}, s.fail("get", key, err)
+	}
+	// Not a ranged read: S3 refuses one of an empty object.
+	r, err := s.bucket.NewReader(s.opts.Context(ctx), s.opts.Prefix+key, nil)
+	if err != nil {
+		return store.Object{}, s.fail("get", key, err)
+	}
+	defer r.Close()
+	body, err := io.ReadAll(io.LimitReader(r, store.MaxBody))
+	if err != nil {
+		return store.Object{}, s.fail("get", key, err)
+	}
+	return store.Object{Body: body, Stamp: s.stamp(r.ModTime()), Type: r.ContentType()}, nil
+}
+
+// Put implements store.Store with one request.
+func (s *Store) Put(ctx context.Context, key string, body []byte, contentType string) error {
+	return s.upload(ctx, "put", key, body, contentType)
+}
+
+// Create implements store.Store with one request, conditional on the server.
+func (s *Store) Create(ctx context.Context, key string, body []byte, contentType string) error {
+	return s.upload(ctx, "create", key, body, contentType)
+}
+
+func (s *Store) upload(ctx context.Context, op, key string, body []byte, contentType string) error {
+	if err := s.enter(ctx, key); err != nil {
+		return s.fail(op, key, err)
+	}
+	if contentType == "" {
+		contentType = "application/octet-stream"
+	}
+	opts := &blob.WriterOptions{
+		ContentType: contentType,
+		IfNotExist:  op == "create",
+		// The last moment that is ours; what is sent may be applied.
+		BeforeWrite: func(func(any) bool) error { return store.Overdue(ctx, s.now()) },
+	}
+	// A copy: after a cancel an HTTP client may read on for a moment, and by
+	// then the caller has his buffer back.
+	err := s.bucket.Upload(s.opts.Context(ctx), s.opts.Prefix+key, bytes.NewReader(bytes.Clone(body)), opts)
+	return s.fail(op, key, err)
+}
+
+// Exists implements store.Store with one request.
+func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
+	if err := s.enter(ctx, key); err != nil {
+		return false, s.fail("exists", key, err)
+	}
+	_, err := s.bucket.Attributes(s.opts.Context(ctx), s.opts.Prefix+key)
+	err = s.fail("exists", key, err)
+	if errors.Is(err, store.ErrAbsent) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Delete implements store.Store with one request, on S3 two.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := s.enter(ctx, key)
+	if err == nil {
+		err = store.Overdue(ctx, s.now())
+	}
+	if err == nil {
+		err = s.bucket.Delete(s.opts.Context(ctx), s.opts.Prefix+key)
+	}
+	if err = s.fail("delete", key, err); errors.Is(err, store.ErrAbsent) {
+		return nil
+	}
+	return err
+}
+
+// StampUnit implements store.Store.
+func (s *Store) StampUnit() time.Duration { return s.opts.StampUnit }
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return s.fail("close", "", s.bucket.Close())
+}
+
+func (s *Store) enter(ctx context.Context, key string) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	if err := s.checkKey(key); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// escaped begins what gocloud's drivers put for a character that they escape,
+// and take for one when it is met in a list.
+const escaped = "__0x"
+
+func (s *Store) checkKey(key string) error {
+	if err := store.CheckKey(key); err != nil {
+		return err
+	}
+	return s.checkEscapes(key)
+}
+
+func (s *Store) checkEscapes(key string) error {
+	switch {
+	case len(s.opts.Prefix)+len(key) > store.MaxKey:
+		return fmt.Errorf("%w: with the store's prefix it has more than %d bytes", store.ErrKey, store.MaxKey)
+	case strings.Contains(key, escaped):
+		return fmt.Errorf("%w: %q in a key is taken for an escape", store.ErrKey, escaped)
+	case strings.Contains(key, "../"):
+		return fmt.Errorf("%w: a segment that ends in .. cannot be kept in this store", store.ErrKey)
+	case strings.ContainsAny(key, s.opts.Refused):
+		return fmt.Errorf("%w: none of %s can be kept in this store", store.ErrKey, s.opts.Refused)
+	}
+	return nil
+}
+
+// stamp cuts t to the store's unit. S3's front doors tell milliseconds in a
+// list and seconds in a get; GCS microseconds and seconds.
+func (s *Store) stamp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	ns := t.UnixNano()
+	return ns - ns%int64(s.opts.StampUnit)
+}

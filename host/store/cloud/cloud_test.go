@@ -1,0 +1,225 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/driver"
+	"gocloud.dev/blob/memblob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// awsLike has the methods of the AWS SDK's errors.
+type awsLike struct {
+	status int
+	code   string
+}
+
+func (e awsLike) Error() string       { return fmt.Sprintf("api error %s %d", e.code, e.status) }
+func (e awsLike) HTTPStatusCode() int { return e.status }
+func (e awsLike) ErrorCode() string   { return e.code }
+
+func TestVerdictOfAnswers(t *testing.T) {
+	const absent, exists = "absent", "exists"
+	for _, c := range []struct {
+		status    int
+		code      string
+		op        string
+		want      string // absent, exists, or "" for unknown
+		wantClass core.Class
+	}{
+		{404, "NoSuchKey", "get", absent, 0},
+		{404, "NotFound", "exists", absent, 0},
+		{404, "BlobNotFound", "delete", absent, 0},
+		{404, "", "get", absent, 0},
+		{404, "NoSuchBucket", "get", "", core.ClassNoSuchStore},
+		{404, "ContainerNotFound", "exists", "", core.ClassNoSuchStore},
+		{404, "", "put", "", core.ClassNoSuchStore},
+		{404, "", "create", "", core.ClassNoSuchStore},
+		{404, "", "list", "", core.ClassNoSuchStore},
+		{301, "PermanentRedirect", "get", "", core.ClassNoSuchStore},
+		{301, "", "exists", "", core.ClassNoSuchStore}, // gocloud says not found
+		{403, "AccessDenied", "get", "", core.ClassUnauthorized},
+		{403, "forbidden", "exists", "", core.ClassUnauthorized}, // gocloud says not found
+		{401, "", "put", "", core.ClassUnauthorized},
+		{400, "ExpiredToken", "put", "", core.ClassUnauthorized},
+		{403, "rateLimitExceeded", "put", "", core.ClassThrottled},
+		{429, "", "put", "", core.ClassThrottled},
+		{503, "SlowDown", "get", "", core.ClassThrottled},
+		{503, "", "get", "", core.ClassThrottled},
+		{500, "InternalError", "create", "", core.ClassOther},
+		{504, "", "create", "", core.ClassUnreachable},
+		{507, "", "put", "", core.ClassFull},
+		{412, "PreconditionFailed", "create", exists, 0},
+		{412, "conditionNotMet", "create", exists, 0},
+		{412, "", "put", "", core.ClassOther},
+		{412, "LeaseIdMissing", "create", "", core.ClassOther},
+		{409, "BlobAlreadyExists", "create", exists, 0},
+		{409, "ConditionalRequestConflict", "create", "", core.ClassOther},
+		{409, "OperationAborted", "create", "", core.ClassOther},
+	} {
+		s := New(memblob.OpenBucket(nil), nil)
+		err := s.fail(c.op, "k", fmt.Errorf("operation error: %w", awsLike{c.status, c.code}))
+		var e *store.Error
+		if !errors.As(err, &e) || e.Class != c.wantClass ||
+			errors.Is(err, store.ErrAbsent) != (c.want == absent) || errors.Is(err, store.ErrExists) != (c.want == exists) {
+			t.Errorf("%s %d %s: %v, class %d; want %q, class %d", c.op, c.status, c.code, err, e.Class, c.want, c.wantClass)
+		}
+		if text := err.Error(); !strings.Contains(text, fmt.Sprintf("the server answered %d", c.status)) || !strings.Contains(text, c.code) {
+			t.Errorf("text %q", text)
+		}
+	}
+}
+
+// fake is a driver that fails as told, or lists what it is told.
+type fake struct {
+	driver.Bucket
+	err  error
+	code gcerrors.ErrorCode
+	keys []string
+}
+
+func (f *fake) ErrorCode(error) gcerrors.ErrorCode { return f.code }
+func (f *fake) ErrorAs(error, any) bool            { return false }
+func (f *fake) As(any) bool                        { return false }
+func (f *fake) Close() error                       { return nil }
+
+func (f *fake) Attributes(context.Context, string) (*driver.Attributes, error) { return nil, f.err }
+
+func (f *fake) NewRangeReader(context.Context, string, int64, int64, *driver.ReaderOptions) (driver.Reader, error) {
+	return nil, f.err
+}
+
+func (f *fake) Delete(context.Context, string, *driver.DeleteOptions) error { return f.err }
+
+func (f *fake) NewTypedWriter(context.Context, string, string, *driver.WriterOptions) (driver.Writer, error) {
+	return nil, f.err
+}
+
+func (f *fake) ListPaged(_ context.Context, opts *driver.ListOptions) (*driver.ListPage, error) {
+	page := &driver.ListPage{}
+	for _, key := range f.keys {
+		page.Objects = append(page.Objects, &driver.ListObject{Key: key})
+	}
+	return page, f.err
+}
+
+// TestNotFoundIsNotBelieved: gocloud's code says NotFound of all of these, and
+// a lease must not look free for it.
+func TestNotFoundIsNotBelieved(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want core.Class
+	}{
+		{awsLike{301, ""}, core.ClassNoSuchStore},
+		{awsLike{403, "AccessDenied"}, core.ClassUnauthorized},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "account.blob.core.windows.net", IsNotFound: true}}, core.ClassUnreachable},
+		{context.DeadlineExceeded, core.ClassUnreachable},
+	} {
+		s := New(blob.NewBucket(&fake{err: c.err, code: gcerrors.NotFound}), nil)
+		_, errGet := s.Get(t.Context(), "k")
+		there, errExists := s.Exists(t.Context(), "k")
+		if there {
+			t.Fatal("exists")
+		}
+		for _, err := range []error{errGet, errExists, s.Delete(t.Context(), "k")} {
+			var e *store.Error
+			if !errors.As(err, &e) || errors.Is(err, store.ErrAbsent) || e.Class != c.want {
+				t.Errorf("of %v: %v", c.err, err)
+			}
+		}
+	}
+}
+
+func TestCodesOfDriversWithoutAnswers(t *testing.T) {
+	for code, want := range map[gcerrors.ErrorCode]core.Class{
+		gcerrors.PermissionDenied: core.ClassUnauthorized, gcerrors.ResourceExhausted: core.ClassThrottled,
+		gcerrors.DeadlineExceeded: core.ClassUnreachable, gcerrors.Unknown: core.ClassOther,
+		gcerrors.FailedPrecondition: core.ClassOther, // of a put
+		gcerrors.NotFound:           core.ClassNoSuchStore,
+	} {
+		s := New(blob.NewBucket(&fake{err: errors.New("x"), code: code}), nil)
+		err := s.Put(t.Context(), "k", nil, "")
+		var e *store.Error
+		if !errors.As(err, &e) || e.Class != want || errors.Is(err, store.ErrExists) {
+			t.Errorf("code %v: %v", code, err)
+		}
+		if err := s.Create(t.Context(), "k", nil, ""); errors.Is(err, store.ErrExists) != (code == gcerrors.FailedPrecondition) {
+			t.Errorf("code %v: %v", code, err)
+		}
+	}
+}
+
+func TestDriverClassComesFirst(t *testing.T) {
+	s := New(blob.NewBucket(&fake{err: awsLike{404, ""}, code: gcerrors.NotFound}),
+		&Options{Class: func(error) core.Class { return core.ClassUnauthorized }})
+	_, err := s.Get(t.Context(), "k")
+	var e *store.Error
+	if !errors.As(err, &e) || e.Class != core.ClassUnauthorized {
+		t.Fatal(err)
+	}
+}
+
+// TestDisorderIsRefused: from a list out of order a page would lose keys.
+func TestDisorderIsRefused(t *testing.T) {
+	s := New(blob.NewBucket(&fake{keys: []string{"a", "c", "b"}}), nil)
+	_, _, err := s.List(t.Context(), "", "", 0)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatal(err)
+	}
+}
+
+// TestForeignObjects: what no verb can read does not show in a list.
+func TestForeignObjects(t *testing.T) {
+	s := New(blob.NewBucket(&fake{keys: []string{"p/", "p/a#b", "p/b", "p/c//d", "p/d/"}}), &Options{Prefix: "p/", Refused: "#"})
+	page, more, err := s.List(t.Context(), "", "", 0)
+	if err != nil || more || len(page) != 1 || page[0].Key != "b" {
+		t.Fatal(page, more, err)
+	}
+}
+
+func TestKeysThatWouldMove(t *testing.T) {
+	s := New(memblob.OpenBucket(nil), &Options{Refused: `"#%?`})
+	for _, key := range []string{"a#b", "a?b", "100%", `a"b`, "a__0x41__b", "a../b"} {
+		if err := s.Put(t.Context(), key, nil, ""); !errors.Is(err, store.ErrKey) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+// TestLateUploadIsNotSent: as for directories, the clock decides and not the
+// context's timer.
+func TestLateUploadIsNotSent(t *testing.T) {
+	s := New(memblob.OpenBucket(nil), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	s.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	for _, err := range []error{s.Put(ctx, "k", nil, ""), s.Create(ctx, "k", nil, ""), s.Delete(ctx, "k")} {
+		var e *store.Error
+		if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Class != core.ClassUnreachable {
+			t.Fatal(err)
+		}
+	}
+	if there, err := s.Exists(t.Context(), "k"); there || err != nil {
+		t.Fatal(there, err)
+	}
+}
+
+func TestStampsAreCut(t *testing.T) {
+	s := New(memblob.OpenBucket(nil), &Options{StampUnit: time.Second})
+	if got := s.stamp(time.Unix(7, 999)); got != 7e9 {
+		t.Fatal(got)
+	}
+	if got := s.stamp(time.Time{}); got != 0 {
+		t.Fatal(got)
+	}
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// What errors.Is finds in an *Error.
+var (
+	// ErrAbsent: there is no object at the key. A definite no.
+	ErrAbsent = errors.New("no such object")
+	// ErrExists: Create found an object. A definite no, on the store's word.
+	ErrExists = errors.New("an object is already there")
+	// ErrKey: the key cannot be one of this store; nothing was asked of it.
+	ErrKey = errors.New("this key cannot be used")
+	// ErrURL: the store URL cannot be used; nothing was opened.
+	ErrURL = errors.New("this store URL cannot be used")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// Error is the one error type of all stores. Act on Class and on errors.Is,
+// not on the text.
+type Error struct {
+	// Op is the verb: get, put, create, exists, list, delete, watch, open.
+	Op string
+	// Key is the object's, a List's prefix, or an Open's URL without secrets.
+	Key string
+	// Class says why the outcome is unknown. It is core.ClassNone for the
+	// definite answers ErrAbsent and ErrExists.
+	Class core.Class
+	// Err is the cause as it came. Its own text may hold a signed URL: show
+	// the Error's.
+	Err error
+}
+
+// Fail makes the Error of an operation.
+func Fail(op, key string, class core.Class, err error) *Error {
+	return &Error{Op: op, Key: key, Class: class, Err: err}
+}
+
+// Error says what happened, to what, and what to do about it, on one line and
+// without the secrets of a URL.
+func (e *Error) Error() string {
+	text := "mopslock: store: " + e.Op + " " + strconv.Quote(e.Key) + ": " + scrub(e.Err.Error())
+	if advice := e.advice(); advice != "" {
+		text += " (" + advice + ")"
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// advice says what to do.
+func (e *Error) advice() string {
+	switch {
+	case errors.Is(e.Err, ErrExists):
+		return "read it back: it may be our own, of a request whose answer was lost"
+	case errors.Is(e.Err, errors.ErrUnsupported):
+		return "choose another store, or --protocol lastwriter"
+	case errors.Is(e.Err, ErrAbsent), errors.Is(e.Err, ErrKey), errors.Is(e.Err, ErrURL), errors.Is(e.Err, ErrClosed):
+		return ""
+	}
+	return classAdvice(e.Class, e.writes())
+}
+
+func classAdvice(class core.Class, writes bool) string {
+	switch class {
+	case core.ClassUnreachable:
+		if writes {
+			return "check the network and the endpoint; it may or may not have been applied: read it back"
+		}
+		return "check the network and the endpoint"
+	case core.ClassThrottled:
+		return "ask less often; it is tried again later"
+	case core.ClassUnauthorized:
+		return "check the credentials, and what they permit on this store"
+	case core.ClassNoSuchStore:
+		return "make the bucket, container or directory, or mend the store URL"
+	case core.ClassReadOnly:
+		return "make the store writable, or choose another one"
+	case core.ClassFull:
+		return "free some space or raise the quota"
+	}
+	if writes {
+		return "it may or may not have been applied: read it back"
+	}
+	return ""
+}
+
+func (e *Error) writes() bool {
+	return e.Op == "put" || e.Op == "create" || e.Op == "delete"
+}
+
+// maxText bounds, in bytes, how much of a cause's text is shown.
+const maxText = 400
+
+// scrub makes somebody else's error text fit to be shown: one line, bounded,
+// and every URL in it without userinfo and query, where SDKs put signatures.
+func scrub(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text)
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "://")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		b.WriteString("://")
+		end := strings.IndexAny(rest, " \"'<>")
+		if end < 0 {
+			end = len(rest)
+		}
+		b.WriteString(scrubAuthority(rest[:end]))
+		text = rest[end:]
+	}
+	out := strings.Join(strings.Fields(b.String()), " ")
+	if len(out) > maxText {
+		out = strings.ToValidUTF8(out[:maxText], "") + "…"
+	}
+	return out
+}
+
+// scrubAuthority takes what follows "://" in a URL.
+func scrubAuthority(rest string) string {
+	rest, _, hadQuery := strings.Cut(rest, "?")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		rest = rest[at+1:]
+	}
+	if hadQuery {
+		rest += "?…"
+	}
+	return rest
+}

@@ -1,0 +1,295 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Watch implements store.Watcher with one fsnotify watcher for the whole
+// store, made by the first Watch. It watches the object's directory, or, as
+// long as that is missing, the nearest one above it within the store, and
+// moves down as directories are made and up as they are removed. Errors: the
+// store's own directory is missing (ErrAbsent), or the system has no watches
+// left.
+func (s *Store) Watch(key string, notify func()) (stop func(), err error) {
+	err = checkKey(key)
+	if err == nil {
+		stop, err = s.watch.add(s.path(key), notify)
+	}
+	if err != nil {
+		return nil, s.fail("watch", key, err)
+	}
+	return stop, nil
+}
+
+// maxQueue bounds the events that wait; beyond it they are one overflow.
+const maxQueue = 4096
+
+// watcher shares one fsnotify.Watcher among all subscriptions of a store.
+//
+// Two goroutines: pump takes events off fsnotify and never waits for anything
+// else; serve acts on them. They are two because serve adds and removes
+// watches, and on some systems fsnotify answers that only while its events are
+// being taken.
+type watcher struct {
+	root string
+
+	mu     sync.Mutex // over what follows, and calls into fsnotify
+	fs     *fsnotify.Watcher
+	dirs   map[string]map[*subscription]struct{} // watched directory → who is there
+	closed bool
+	ended  sync.WaitGroup
+
+	queueMu  sync.Mutex
+	queue    []fsnotify.Event
+	overflow bool
+	signal   chan struct{} // capacity 1; closed by pump at its end
+}
+
+// subscription is one Watch.
+type subscription struct {
+	path   string // of the object
+	notify func()
+	dir    string // where it waits; "" nowhere
+	next   string // the name in dir that leads to path
+}
+
+func (w *watcher) add(path string, notify func()) (stop func(), err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.start(); err != nil {
+		return nil, err
+	}
+	sub := &subscription{path: path, notify: notify}
+	if err := w.place(sub); err != nil {
+		return nil, err
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.leave(sub)
+	}, nil
+}
+
+// start makes the watcher and its goroutines, once.
+func (w *watcher) start() error {
+	switch {
+	case w.closed:
+		return store.ErrClosed
+	case w.fs != nil:
+		return nil
+	}
+	inner, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	w.fs = inner
+	w.dirs = map[string]map[*subscription]struct{}{}
+	w.signal = make(chan struct{}, 1)
+	w.ended.Go(w.pump)
+	w.ended.Go(w.serve)
+	return nil
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	w.closed = true
+	inner := w.fs
+	w.mu.Unlock()
+	if inner != nil {
+		inner.Close() // closes its channels: pump ends, and with it serve
+		w.ended.Wait()
+	}
+}
+
+// pump ends when fsnotify's channels are closed.
+func (w *watcher) pump() {
+	defer close(w.signal)
+	for {
+		select {
+		case event, ok := <-w.fs.Events:
+			if !ok {
+				return
+			}
+			if event.Op != fsnotify.Chmod {
+				w.push(event, false)
+			}
+		case _, ok := <-w.fs.Errors:
+			if !ok {
+				return
+			}
+			w.push(fsnotify.Event{}, true) // an overflow, or worse: tell everybody
+		}
+	}
+}
+
+func (w *watcher) push(event fsnotify.Event, overflow bool) {
+	w.queueMu.Lock()
+	if overflow || len(w.queue) >= maxQueue {
+		w.overflow = true
+	} else {
+		w.queue = append(w.queue, event)
+	}
+	w.queueMu.Unlock()
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) serve() {
+	for range w.signal {
+		w.queueMu.Lock()
+		events, overflow := w.queue, w.overflow
+		w.queue, w.overflow = nil, false
+		w.queueMu.Unlock()
+		for _, sub := range w.settle(events, overflow) {
+			sub.notify() // outside the lock: it may call stop
+		}
+	}
+}
+
+// settle moves the subscriptions that events touch to where they now have to
+// wait, and returns those to notify, each once.
+func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	touched := map[*subscription]struct{}{}
+	if overflow {
+		for _, subs := range w.dirs {
+			for sub := range subs {
+				touched[sub] = struct{}{}
+			}
+		}
+	}
+	for _, event := range events {
+		w.touch(event, touched)
+	}
+	notify := make([]*subscription, 0, len(touched))
+	for sub := range touched {
+		if sub.dir != filepath.Dir(sub.path) || overflow {
+			w.leave(sub)
+			_ = w.place(sub) // if nowhere, polling remains
+		}
+		notify = append(notify, sub)
+	}
+	return notify
+}
+
+// touch collects whom an event concerns.
+func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]struct{}) {
+	dir, name := filepath.Split(event.Name)
+	for sub := range w.dirs[filepath.Clean(dir)] {
+		if sub.next == name {
+			touched[sub] = struct{}{}
+		}
+	}
+	// The watched directory itself went away, and its watch with it. If one of
+	// that name is there again, it is another, and needs a watch of its own.
+	if !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename) {
+		return
+	}
+	subs := w.dirs[event.Name]
+	if subs == nil {
+		return
+	}
+	delete(w.dirs, event.Name)
+	_ = w.fs.Remove(event.Name)
+	for sub := range subs {
+		sub.dir = ""
+		touched[sub] = struct{}{}
+	}
+}
+
+// maxMoves bounds how often place follows directories that come and go.
+const maxMoves = 100
+
+// place finds the directory where sub has to wait now, and watches it.
+//
+//	us:    N is missing ── watch root ───────────── N is there? watch N
+//	other:                             mkdir N, N/v          (N/v is told by notify)
+//
+// Between seeing that a directory is missing and watching the one above it, it
+// may have been made, and no event tells. So place looks again afterwards.
+func (w *watcher) place(sub *subscription) error {
+	for range maxMoves {
+		dir, err := w.nearest(filepath.Dir(sub.path))
+		if err != nil {
+			return err
+		}
+		if err := w.enter(sub, dir); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			return err
+		}
+		if dir == filepath.Dir(sub.path) || !isDir(filepath.Join(dir, sub.next)) {
+			return nil
+		}
+		w.leave(sub)
+	}
+	return fmt.Errorf("the directories above it come and go")
+}
+
+// nearest returns dir or the first directory above it that exists, down to the
+// store's own.
+func (w *watcher) nearest(dir string) (string, error) {
+	for !isDir(dir) {
+		if len(dir) <= len(w.root) {
+			return "", store.ErrAbsent
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// enter makes sub wait in dir.
+func (w *watcher) enter(sub *subscription, dir string) error {
+	if w.dirs[dir] == nil {
+		if err := w.fs.Add(dir); err != nil {
+			return err
+		}
+		w.dirs[dir] = map[*subscription]struct{}{}
+	}
+	w.dirs[dir][sub] = struct{}{}
+	below := strings.TrimLeft(sub.path[len(dir):], string(filepath.Separator))
+	sub.dir = dir
+	sub.next, _, _ = strings.Cut(below, string(filepath.Separator))
+	return nil
+}
+
+// leave undoes enter. The last one out ends the watch.
+func (w *watcher) leave(sub *subscription) {
+	subs := w.dirs[sub.dir]
+	if _, in := subs[sub]; !in {
+		return
+	}
+	delete(subs, sub)
+	if len(subs) == 0 {
+		delete(w.dirs, sub.dir)
+		_ = w.fs.Remove(sub.dir) // already gone with its directory, or closed
+	}
+	sub.dir = ""
+}
+
+var _ interface {
+	store.Store
+	store.Watcher
+} = (*Store)(nil)

@@ -1,0 +1,158 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// The steps of a write, in their order: retry, writeTemp, makeDirs, and for a
+// Create link and syncDir. mayMove stands between the file and its name.
+
+// retry does a write again, from its temp file on, when its directory (or, by
+// the hand of a sweeper whose clock is a day ahead, its temp file) vanished
+// underneath it.
+//
+//	us:    mkdir N ──────────── open N/temp: ENOENT ── mkdir N ── …
+//	other:           rmdir N
+func (s *Store) retry(write func() error) error {
+	for try := 1; ; try++ {
+		err := write()
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || try == maxTries {
+			return err
+		}
+	}
+}
+
+// writeTemp makes the body's file beside path, complete. Missing directories
+// are made. If unsynced is not nil, the file is synced, and then the
+// directories that new ones were made in, which unsynced keeps from one try to
+// the next.
+func (s *Store) writeTemp(path string, body []byte, unsynced *[]string) (temp string, err error) {
+	dir := filepath.Dir(path)
+	f, err := createTemp(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDirs(dir, unsynced); err != nil {
+			return "", err
+		}
+		f, err = createTemp(dir)
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(body)
+	if err == nil && unsynced != nil {
+		err = f.Sync()
+	}
+	if errClose := f.Close(); err == nil {
+		err = errClose
+	}
+	if err == nil && unsynced != nil {
+		err = syncDirs(*unsynced)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// createTemp is os.CreateTemp with the mode of an ordinary file: other users'
+// processes must be able to read the object.
+func createTemp(dir string) (*os.File, error) {
+	for {
+		name := tempPrefix + strconv.FormatUint(rand.Uint64(), 36)
+		f, err := os.OpenFile(dir+string(filepath.Separator)+name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) { // 2^64 names: this ends
+			return f, err
+		}
+	}
+}
+
+// makeDirs makes dir and what is missing above it, and appends to unsynced,
+// unless nil, the directory that each was made in. One that somebody else has
+// made a moment ago is theirs to sync.
+func makeDirs(dir string, unsynced *[]string) error {
+	up := filepath.Dir(dir)
+	err := os.Mkdir(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) && up != dir {
+		if err := makeDirs(up, unsynced); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o777)
+	}
+	if errors.Is(err, fs.ErrExist) { // if it is a file, opening the temp file says so
+		return nil
+	}
+	if err == nil && unsynced != nil {
+		*unsynced = append(*unsynced, up)
+	}
+	return err
+}
+
+// syncDirs syncs directories of which some may have been removed again.
+func syncDirs(dirs []string) error {
+	for _, dir := range dirs {
+		if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncDir makes the names in dir survive a crash of the machine.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil // the filesystem has no such thing
+	}
+	return err
+}
+
+// link gives temp the name path, or says who has it.
+func link(temp, path string) error {
+	err := os.Link(temp, path)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EEXIST):
+		theirs, errTheirs := os.Lstat(path)
+		ours, errOurs := os.Lstat(temp)
+		if errTheirs != nil {
+			return store.ErrExists // it was there, and has been deleted since
+		}
+		if errOurs == nil && os.SameFile(theirs, ours) {
+			return nil // NFS sent the link again after a lost answer
+		}
+		return taken(theirs)
+	case errors.Is(err, syscall.EPERM), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EMLINK):
+		// We have just made a file in that directory: it is links that it
+		// does not want (FAT, some FUSE and SMB mounts).
+		return fmt.Errorf("%w: this filesystem has no hard links: %w", errors.ErrUnsupported, err)
+	}
+	return err
+}
+
+// taken is why a Create cannot have the name of what info describes.
+func taken(info fs.FileInfo) error {
+	if info.IsDir() {
+		return errBelow
+	}
+	return store.ErrExists
+}

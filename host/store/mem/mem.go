@@ -1,0 +1,24 @@
+// Package mem keeps objects in the memory of this process. Importing it
+// registers mem:// with store.Open; every Open makes a store of its own, which
+// excludes nobody else: for tests, simulation and bench.
+//
+// It works inside testing/synctest: nothing in it waits for the world.
+package mem
+
+import (
+	"context"
+
+	"gocloud.dev/blob/memblob"
+
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/cloud"
+)
+
+func init() {
+	store.Register("mem", func(_ context.Context, at *store.Location) (store.Store, error) {
+		return cloud.New(memblob.OpenBucket(nil), &cloud.Options{Prefix: at.Prefix}), nil
+	})
+}
+
+// Open returns an empty store.
+func Open() store.Store { return cloud.New(memblob.OpenBucket(nil), nil) }

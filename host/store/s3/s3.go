@@ -1,0 +1,75 @@
+// Package s3 registers s3:// with store.Open: Amazon S3 and what speaks its
+// protocol. Import it for that alone:
+//
+//	import _ "github.com/mopslock/mopslock/host/store/s3"
+//
+// Credentials and region come from the environment, as with every AWS tool;
+// the URL's parameters are those of gocloud.dev/blob/s3blob (region, endpoint,
+// profile, use_path_style, …). Without permission to list the bucket S3 says
+// 403, not 404, of a missing object: grant s3:ListBucket.
+package s3
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"gocloud.dev/blob/s3blob"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/cloud"
+)
+
+func init() { store.Register(s3blob.Scheme, open) }
+
+func open(ctx context.Context, at *store.Location) (store.Store, error) {
+	u := &url.URL{Scheme: at.Scheme, Host: at.Bucket, RawQuery: at.Query.Encode()}
+	opener := new(s3blob.URLOpener)
+	bucket, err := opener.OpenBucketURL(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	// The same client again, but for what a URL cannot say.
+	var client *sdk.Client
+	if !bucket.As(&client) {
+		panic("mopslock: store: s3: gocloud's bucket has no S3 client")
+	}
+	client = sdk.New(client.Options(), once)
+	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
+		return nil, err
+	}
+	return cloud.New(bucket, &cloud.Options{
+		Prefix:     at.Prefix,
+		StampUnit:  time.Second,
+		Class:      class,
+		StartAfter: startAfter,
+	}), nil
+}
+
+// once keeps the SDK from trying again, and from a line on stderr for each read
+// from a server that sends no checksums.
+func once(o *sdk.Options) {
+	o.RetryMaxAttempts = 1
+	o.DisableLogOutputChecksumValidationSkipped = true
+}
+
+// class knows credentials that were not found. The SDK says so in words only,
+// after looking in all places, one of which is an address that answers on EC2
+// alone: so "no route" is not the network's fault here, but a deadline is.
+func class(err error) core.Class {
+	if strings.Contains(err.Error(), "get identity: ") && !errors.Is(err, context.DeadlineExceeded) {
+		return core.ClassUnauthorized
+	}
+	return core.ClassNone
+}
+
+func startAfter(as func(any) bool, after string) {
+	var in *sdk.ListObjectsV2Input
+	if as(&in) {
+		in.StartAfter = &after
+	}
+}

@@ -1,0 +1,85 @@
+package s3
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/storetest"
+)
+
+// TestServer runs the conformance suite on a server that somebody started.
+func TestServer(t *testing.T) { storetest.RunURL(t, "MOPSLOCK_TEST_S3") }
+
+func environment(t *testing.T) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "word", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+func at(hostPort string) string {
+	return "s3://bucket/locks?region=us-east-1&use_path_style=true&endpoint=http://" + hostPort
+}
+
+func reply(code string) string {
+	return `<?xml version="1.0"?><Error><Code>` + code + `</Code><Message>m</Message></Error>`
+}
+
+func TestReplies(t *testing.T) {
+	environment(t)
+	xml := map[string]string{"Content-Type": "application/xml"}
+	storetest.RunReplies(t, at, []storetest.Reply{
+		{Name: "absent", Op: "get", Status: 404, Header: xml, Body: reply("NoSuchKey"), Is: store.ErrAbsent},
+		{Name: "absent", Op: "exists", Status: 404, Is: store.ErrAbsent},
+		{Name: "no_bucket", Op: "get", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
+		{Name: "no_bucket", Op: "put", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
+		{Name: "no_bucket", Op: "list", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
+		{Name: "other_region", Op: "get", Status: 301, Header: xml, Body: reply("PermanentRedirect"), Class: core.ClassNoSuchStore},
+		{Name: "other_region", Op: "exists", Status: 301, Class: core.ClassNoSuchStore},
+		{Name: "denied", Op: "get", Status: 403, Header: xml, Body: reply("AccessDenied"), Class: core.ClassUnauthorized},
+		{Name: "denied", Op: "exists", Status: 403, Class: core.ClassUnauthorized},
+		{Name: "denied", Op: "delete", Status: 403, Class: core.ClassUnauthorized},
+		{Name: "expired", Op: "put", Status: 400, Header: xml, Body: reply("ExpiredToken"), Class: core.ClassUnauthorized},
+		{Name: "exists", Op: "create", Status: 412, Header: xml, Body: reply("PreconditionFailed"), Is: store.ErrExists},
+		{Name: "conflict", Op: "create", Status: 409, Header: xml, Body: reply("ConditionalRequestConflict"), Class: core.ClassOther},
+		{Name: "slow_down", Op: "put", Status: 503, Header: xml, Body: reply("SlowDown"), Class: core.ClassThrottled},
+		{Name: "internal", Op: "create", Status: 500, Header: xml, Body: reply("InternalError"), Class: core.ClassOther},
+		{Name: "not_s3", Op: "get", Status: 200, Body: "", Header: map[string]string{"Content-Length": "10"}, Class: core.ClassUnreachable},
+	})
+}
+
+func TestRefused(t *testing.T) {
+	environment(t)
+	storetest.RunRefused(t, at)
+}
+
+func TestNoCredentials(t *testing.T) {
+	environment(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	s, err := store.Open(t.Context(), at("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Get(t.Context(), "k")
+	var e *store.Error
+	if !errors.As(err, &e) || e.Class != core.ClassUnauthorized {
+		t.Fatal(err)
+	}
+	t.Log(err)
+}
+
+func TestBadParameter(t *testing.T) {
+	environment(t)
+	_, err := store.Open(t.Context(), "s3://bucket?secret=hunter2")
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "secret") {
+		t.Fatal(err)
+	}
+	t.Log(err)
+}

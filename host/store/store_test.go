@@ -1,0 +1,268 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	_ "github.com/mopslock/mopslock/host/store/local"
+	_ "github.com/mopslock/mopslock/host/store/mem"
+)
+
+func TestParseURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"file:///dir":                   "file:///dir",
+		"file://localhost/dir/":         "file:///dir",
+		"file:/dir":                     "file:///dir",
+		"FILE:///dir":                   "file:///dir",
+		"file:///a/./b/../c//d":         "file:///a/c/d",
+		"file:///a%20b/%23%3F%25":       "file:///a%20b/%23%3F%25",
+		"file:///dir?prefix=a/b":        "file:///dir/a/b",
+		"file:///dir?prefix=a/b/":       "file:///dir/a/b",
+		"file:///dir?prefix=":           "file:///dir",
+		"file:///":                      "file:///",
+		"mem://":                        "mem://",
+		"mem://?prefix=p%20q":           "mem://?prefix=p+q%2F",
+		"s3://b":                        "s3://b",
+		"s3://b/":                       "s3://b",
+		"s3://b/locks":                  "s3://b/locks",
+		"s3://b/locks/deep/":            "s3://b/locks/deep",
+		"s3://b?prefix=locks":           "s3://b/locks",
+		"s3://b?prefix=locks/&region=x": "s3://b/locks?region=x",
+		"s3://b/?prefix=locks":          "s3://b/locks",
+		"s3://b/p%20q?use_path_style=true&region=x":     "s3://b/p%20q?region=x&use_path_style=true",
+		"s3://b?endpoint=http://127.0.0.1:9&region=x":   "s3://b?endpoint=http%3A%2F%2F127.0.0.1%3A9&region=x",
+		"azblob://c/p?domain=127.0.0.1:1&protocol=http": "azblob://c/p?domain=127.0.0.1%3A1&protocol=http",
+		"gs://b/p":        "gs://b/p",
+		"other://b/p?x=y": "other://b/p?x=y",
+	} {
+		got, err := store.Absolute(raw)
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", raw, got, err, want)
+			continue
+		}
+		if again, err := store.Absolute(got); again != got || err != nil {
+			t.Errorf("%s is not canonical: %q, %v", got, again, err)
+		}
+	}
+	at, err := store.ParseURL("s3://b/locks/a?region=x")
+	if err != nil || at.Prefix != "locks/a/" || at.Bucket != "b" || at.Query.Encode() != "region=x" {
+		t.Errorf("%+v, %v", at, err)
+	}
+}
+
+const secret = "s3cr3t"
+
+func TestURLsRefused(t *testing.T) {
+	for raw, says := range map[string]string{
+		"":                                "no scheme",
+		"/var/locks":                      "file:///absolute/path",
+		"locks":                           "no scheme",
+		"file:locks":                      "absolute path",
+		"file://locks/dir":                "three slashes",
+		"file://host/dir":                 "three slashes",
+		"file://":                         "absolute path",
+		"file:///a%00b":                   "NUL",
+		"file:///a#b":                     "%23",
+		"file:///a?b":                     `no parameter "b"`,
+		"file:///a?prefix=../b":           `".." segment`,
+		"file:///a?prefix=/b":             "empty segment",
+		"file:///a?prefix=b&prefix=c":     "twice",
+		"mem://x":                         "no host",
+		"mem:///x":                        "no host",
+		"mem://?nomd5":                    `no parameter "nomd5"`,
+		"s3://":                           "names no bucket",
+		"s3:///locks":                     "names no bucket",
+		"s3://b/locks?prefix=x":           "keep one",
+		"s3://b/a//b":                     "empty segment",
+		"s3://b//a":                       "empty segment",
+		"s3://b/../a":                     `".." segment`,
+		"s3://b?key=x":                    "one key",
+		"s3://user:" + secret + "@b":      "environment",
+		"s3://" + secret + "@b":           "environment",
+		"s3://user:" + secret + "/x@b":    "not a URL",
+		"s3://b/%zz" + secret:             "not a URL",
+		"s3://b?sig=" + secret + "&x=%zz": "after the ?", // of what cannot be read, nothing is shown
+		"s3://b?endpoint=http://u:" + secret + "@h": "environment",
+		"s3://b#" + secret:                          "fragment",
+		"postgres://u/" + "x":                       "",
+	} {
+		_, err := store.Open(t.Context(), raw)
+		var e *store.Error
+		if !errors.As(err, &e) || !errors.Is(err, store.ErrURL) || e.Op != "open" {
+			t.Errorf("%q: %v", raw, err)
+			continue
+		}
+		if text := err.Error(); strings.Contains(text, secret) || !strings.Contains(strings.ReplaceAll(text, "what follows the ?", "after the ?"), says) {
+			t.Errorf("%q: %v; want %q", raw, err, says)
+		}
+	}
+}
+
+func TestOpenUnknownScheme(t *testing.T) {
+	_, err := store.Open(t.Context(), "s3://b/locks?secret_key="+secret)
+	if err == nil || !strings.Contains(err.Error(), `import _ "github.com/mopslock/mopslock/host/store/s3"`) || strings.Contains(err.Error(), secret) {
+		t.Error(err)
+	}
+	_, err = store.Open(t.Context(), "ftp://b/locks")
+	if err == nil || !strings.Contains(err.Error(), "azblob, file, gs, mem, s3") {
+		t.Error(err)
+	}
+	if got := store.Schemes(); fmt.Sprint(got) != "[file mem]" {
+		t.Error(got)
+	}
+}
+
+func TestOpenerErrorsAreRedacted(t *testing.T) {
+	store.Register("test-leaky", func(_ context.Context, at *store.Location) (store.Store, error) {
+		return nil, fmt.Errorf("open bucket %s: no", at)
+	})
+	_, err := store.Open(t.Context(), "test-leaky://b/p?token="+secret+"&region=here")
+	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "region=here") {
+		t.Error(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("registered twice without a panic")
+		}
+	}()
+	store.Register("test-leaky", func(context.Context, *store.Location) (store.Store, error) { return nil, nil })
+}
+
+func TestRedact(t *testing.T) {
+	for raw, want := range map[string]string{
+		"s3://b/p?region=r&sig=" + secret:                  "s3://b/p?region=r&sig=xxxxx",
+		"s3://u:" + secret + "@b/p":                        "s3://b/p",
+		"s3://b?endpoint=http://u:" + secret + "@h&region": "s3://b?endpoint=xxxxx&region=",
+		"s3://b?endpoint=http://h:1&region=r":              "s3://b?endpoint=http%3A%2F%2Fh%3A1&region=r",
+		"azblob://c?domain=" + secret + "@h":               "azblob://c?domain=xxxxx",
+		"s3://b?%zz=" + secret:                             "s3://b?xxxxx",
+		"s3://u:" + secret + "/@b":                         "s3://…",
+		secret:                                             "(not a URL)",
+		"u:" + secret:                                      "(not a URL)",
+		"file:///a%20b":                                    "file:///a%20b",
+		"file:///a#" + secret:                              "file:///a",
+	} {
+		if got := store.Redact(raw); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("s3", "u:p", "b/p?x=y")
+	f.Add("file", "", "/dir")
+	f.Fuzz(func(t *testing.T, scheme, user, rest string) {
+		raw := scheme + "://" + user + ":hunter2@" + rest + "?q=hunter2"
+		if strings.Contains(scheme+user+rest, "unter") || strings.ContainsAny(scheme, "/?#") || strings.ContainsAny(user, "/?#") {
+			return
+		}
+		if shown := store.Redact(raw); strings.Contains(shown, "hunter2") {
+			t.Fatalf("%q shows %q", raw, shown)
+		}
+		if _, err := store.ParseURL(raw); err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Fatalf("%q: %v", raw, err)
+		}
+	})
+}
+
+func TestClassOf(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want core.Class
+	}{
+		{nil, core.ClassNone},
+		{errors.New("x"), core.ClassOther},
+		{context.Canceled, core.ClassOther},
+		{context.DeadlineExceeded, core.ClassUnreachable},
+		{os.ErrDeadlineExceeded, core.ClassUnreachable},
+		{syscall.EROFS, core.ClassReadOnly},
+		{&fs.PathError{Err: syscall.ENOSPC}, core.ClassFull},
+		{&os.LinkError{Err: syscall.EDQUOT}, core.ClassFull},
+		{&fs.PathError{Err: syscall.EACCES}, core.ClassUnauthorized},
+		{syscall.ECONNREFUSED, core.ClassUnreachable},
+		{&net.DNSError{IsNotFound: true}, core.ClassUnreachable},
+		{&net.OpError{Op: "dial", Err: errors.New("x")}, core.ClassUnreachable},
+		{&url.Error{Op: "Put", URL: "https://h/?sig=" + secret, Err: errors.New("bad certificate")}, core.ClassUnreachable},
+		{fmt.Errorf("read: %w", syscall.ECONNRESET), core.ClassUnreachable},
+	} {
+		if got := store.ClassOf(c.err); got != c.want {
+			t.Errorf("%v: class %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	signed := &url.Error{Op: "Put", URL: "https://u:" + secret + "@h/c?sig=" + secret + "&se=1", Err: errors.New("no\n\x1b[31mroute")}
+	for want, err := range map[string]*store.Error{
+		`mopslock: store: put "n/lock.json": Put "https://h/c?…": no [31mroute (check the network and the endpoint; it may or may not have been applied: read it back)`: store.Fail("put", "n/lock.json", core.ClassUnreachable, signed),
+		`mopslock: store: get "k": no such object`: store.Fail("get", "k", core.ClassNone, store.ErrAbsent),
+		`mopslock: store: create "k": an object is already there (read it back: it may be our own, of a request whose answer was lost)`: store.Fail("create", "k", core.ClassNone, store.ErrExists),
+	} {
+		if err.Error() != want {
+			t.Errorf("%s\nwant %s", err, want)
+		}
+	}
+	long := store.Fail("get", "k", core.ClassOther, errors.New(strings.Repeat("é", 10_000)))
+	if len(long.Error()) > 600 {
+		t.Error(len(long.Error()))
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	now := time.Now()
+	ctx, cancel := context.WithDeadline(t.Context(), now.Add(time.Hour))
+	defer cancel()
+	for _, c := range []struct {
+		now  time.Time
+		late bool
+	}{
+		{now, false},
+		{now.Add(time.Hour - 1), false},
+		{now.Add(time.Hour), true},
+		{now.Add(2 * time.Hour), true},
+		{now.Round(0).Add(2 * time.Hour), true}, // the wall clock alone: suspended
+		{now.Round(0).Add(-2 * time.Hour), false},
+	} {
+		if err := store.Overdue(ctx, c.now); (err != nil) != c.late {
+			t.Errorf("%v: %v", c.now.Sub(now), err)
+		}
+	}
+	if err := store.Overdue(t.Context(), now.Add(1e6*time.Hour)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoCloudSDK: who imports only the directory and the memory links no cloud.
+func TestNoCloudSDK(t *testing.T) {
+	args := []string{"list", "-deps"}
+	for _, pkg := range []string{"", "/local", "/mem", "/cloud", "/storetest"} {
+		args = append(args, "github.com/mopslock/mopslock/host/store"+pkg)
+	}
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		for _, banned := range []string{
+			"github.com/aws/", "github.com/Azure/", "cloud.google.com/go/storage", "cloud.google.com/go/auth",
+			"gocloud.dev/blob/s3blob", "gocloud.dev/blob/azureblob", "gocloud.dev/blob/gcsblob", "gocloud.dev/blob/fileblob",
+			"github.com/mopslock/mopslock/host/store/s3", "github.com/mopslock/mopslock/host/store/gs", "github.com/mopslock/mopslock/host/store/azblob",
+		} {
+			if strings.HasPrefix(pkg, banned) {
+				t.Errorf("linked: %s", pkg)
+			}
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Location is a store URL, taken apart.
+type Location struct {
+	Scheme string
+	// Bucket is the bucket or container; "" for file and mem.
+	Bucket string
+	// Dir is the directory of a file URL, absolute, clean and in the system's
+	// own spelling, with the prefix in it; "" for all others.
+	Dir string
+	// Prefix is put before every key: "" or a path that ends in "/".
+	Prefix string
+	// Query is the rest: the driver's own parameters.
+	Query url.Values
+}
+
+// ParseURL takes a store URL apart:
+//
+//	file:///dir                 a local directory, made on the first write
+//	mem://                      a store of this process, for tests; each Open makes a new one
+//	s3://bucket/locks?region=…  the path is a prefix: objects are at locks/…
+//	gs://bucket/locks           likewise
+//	azblob://container/locks    likewise
+//
+// ?prefix=locks says the same as a path, on any scheme; both together are
+// refused. So are: userinfo (credentials belong in the environment), a
+// fragment, a relative or remote file URL, parameters on file and mem, and
+// gocloud's key=, which would put all objects at one key. The error is ErrURL
+// and repeats nothing of the URL that may be secret.
+func ParseURL(rawURL string) (*Location, error) {
+	at, err := parse(rawURL)
+	if err != nil {
+		return nil, Fail("open", Redact(rawURL), core.ClassOther, err)
+	}
+	return at, nil
+}
+
+// Absolute returns the canonical spelling of a store URL, which means the same
+// from any working directory: what is handed to a child process or compared.
+// It may hold whatever the query held.
+func Absolute(rawURL string) (string, error) {
+	at, err := ParseURL(rawURL)
+	if err != nil {
+		return "", err
+	}
+	return at.String(), nil
+}
+
+// String is the canonical URL: the prefix is in the path, parameters are sorted.
+func (l *Location) String() string {
+	u := url.URL{Scheme: l.Scheme, Host: l.Bucket, RawQuery: l.Query.Encode()}
+	switch {
+	case l.Scheme == "file":
+		u.Path = filepath.ToSlash(l.Dir)
+		if !strings.HasPrefix(u.Path, "/") { // C:/dir
+			u.Path = "/" + u.Path
+		}
+	case l.Scheme == "mem" && l.Prefix == "":
+		return "mem://"
+	case l.Scheme == "mem":
+		return "mem://?prefix=" + url.QueryEscape(l.Prefix)
+	default:
+		u.Path = strings.TrimSuffix("/"+l.Prefix, "/")
+	}
+	return u.String()
+}
+
+func parse(rawURL string) (*Location, error) {
+	// url.Parse quotes the URL in its errors, and with it a password.
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it is not a URL such as s3://bucket/prefix; percent-encode unusual characters", ErrURL)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: what follows the ? is not name=value&name=value; percent-encode unusual characters", ErrURL)
+	}
+	if err := checkShape(u, query); err != nil {
+		return nil, err
+	}
+	prefix, err := takePrefix(query)
+	if err != nil {
+		return nil, err
+	}
+	switch u.Scheme {
+	case "file":
+		return fileLocation(u, query, prefix)
+	case "mem":
+		return memLocation(u, query, prefix)
+	}
+	return bucketLocation(u, query, prefix)
+}
+
+func checkShape(u *url.URL, query url.Values) error {
+	switch {
+	case u.Scheme == "":
+		return fmt.Errorf("%w: it has no scheme; a directory is written file:///absolute/path", ErrURL)
+	case u.User != nil:
+		return fmt.Errorf("%w: it holds a user or password; credentials belong in the environment", ErrURL)
+	case u.Fragment != "" || strings.Contains(u.Opaque, "#"):
+		return fmt.Errorf("%w: it has a fragment; write # as %%23", ErrURL)
+	case u.Opaque != "":
+		return fmt.Errorf("%w: it needs %s:// and an absolute path", ErrURL, u.Scheme)
+	case query.Has("key"):
+		return fmt.Errorf("%w: the parameter key= would put all objects at one key", ErrURL)
+	}
+	for _, name := range []string{"endpoint", "domain"} {
+		if strings.Contains(query.Get(name), "@") {
+			return fmt.Errorf("%w: %s= holds a user or password; credentials belong in the environment", ErrURL, name)
+		}
+	}
+	return nil
+}
+
+// takePrefix removes prefix= from query. What it returns is "" or ends in "/".
+func takePrefix(query url.Values) (string, error) {
+	values := query["prefix"]
+	query.Del("prefix")
+	if len(values) > 1 {
+		return "", fmt.Errorf("%w: it has prefix= twice", ErrURL)
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	return cleanPrefix(values[0])
+}
+
+func cleanPrefix(prefix string) (string, error) {
+	prefix = strings.TrimSuffix(prefix, "/")
+	if prefix == "" {
+		return "", nil
+	}
+	if err := CheckKey(prefix); err != nil {
+		return "", fmt.Errorf("%w: its prefix: %w", ErrURL, err)
+	}
+	return prefix + "/", nil
+}
+
+func fileLocation(u *url.URL, query url.Values, prefix string) (*Location, error) {
+	switch {
+	case u.Host != "" && u.Host != "localhost":
+		return nil, fmt.Errorf("%w: a file URL has three slashes, file:///absolute/path, and is of this machine", ErrURL)
+	case !strings.HasPrefix(u.Path, "/"):
+		return nil, fmt.Errorf("%w: a file URL needs an absolute path, file:///absolute/path", ErrURL)
+	case strings.ContainsRune(u.Path, 0):
+		return nil, fmt.Errorf("%w: its path has a NUL", ErrURL)
+	}
+	if err := noParameters(query, "file"); err != nil {
+		return nil, err
+	}
+	dir := path.Clean(u.Path)
+	if runtime.GOOS == "windows" {
+		dir = strings.TrimPrefix(dir, "/") // file:///C:/dir
+	}
+	dir = filepath.Join(filepath.FromSlash(dir), filepath.FromSlash(prefix))
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("%w: a file URL needs an absolute path, file:///C:/path", ErrURL)
+	}
+	return &Location{Scheme: "file", Dir: dir, Query: query}, nil
+}
+
+func memLocation(u *url.URL, query url.Values, prefix string) (*Location, error) {
+	if u.Host != "" || u.Path != "" {
+		return nil, fmt.Errorf("%w: mem:// has no host and no path", ErrURL)
+	}
+	if err := noParameters(query, "mem"); err != nil {
+		return nil, err
+	}
+	return &Location{Scheme: "mem", Prefix: prefix, Query: query}, nil
+}
+
+func bucketLocation(u *url.URL, query url.Values, prefix string) (*Location, error) {
+	if u.Host == "" {
+		return nil, fmt.Errorf("%w: it names no bucket: %s://bucket/prefix", ErrURL, u.Scheme)
+	}
+	fromPath, err := cleanPrefix(strings.TrimPrefix(u.Path, "/"))
+	if err != nil {
+		return nil, err
+	}
+	if fromPath != "" && prefix != "" {
+		return nil, fmt.Errorf("%w: it has a path and prefix=, which say the same; keep one", ErrURL)
+	}
+	return &Location{Scheme: u.Scheme, Bucket: u.Host, Prefix: fromPath + prefix, Query: query}, nil
+}
+
+func noParameters(query url.Values, scheme string) error {
+	for name := range query {
+		return fmt.Errorf("%w: %s:// knows no parameter %q, only prefix (a ? in a path is written %%3F)", ErrURL, scheme, name)
+	}
+	return nil
+}
+
+// Redact returns rawURL as it may be shown: without userinfo and fragment, and
+// with the values of only those parameters that are known to be harmless. Of
+// what is not a URL it shows the scheme at most.
+func Redact(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme == "" || u.Opaque != "" {
+		scheme, _, found := strings.Cut(rawURL, "://")
+		if !found || len(scheme) > 20 || strings.ContainsFunc(scheme, notScheme) {
+			return "(not a URL)"
+		}
+		return scheme + "://…"
+	}
+	u.User, u.Fragment, u.RawFragment = nil, "", ""
+	if u.RawQuery != "" {
+		u.RawQuery = redactQuery(u.RawQuery)
+	}
+	return u.String()
+}
+
+func notScheme(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+}
+
+const hidden = "xxxxx"
+
+func redactQuery(raw string) string {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return hidden
+	}
+	for name, values := range query {
+		for i := range values {
+			if !harmless(name) || name != "prefix" && strings.ContainsAny(values[i], "@?") {
+				values[i] = hidden
+			}
+		}
+	}
+	return query.Encode()
+}
+
+// harmless reports whether a parameter of gocloud's drivers holds no secret.
+func harmless(name string) bool {
+	switch name {
+	case "prefix", "endpoint", "region", "profile", "use_path_style", "s3ForcePathStyle", "disable_https", "accelerate",
+		"dualstack", "fips", "anonymous", "hostname_immutable", "rate_limiter_capacity",
+		"request_checksum_calculation", "response_checksum_validation", "ssetype", "awssdk",
+		"domain", "protocol", "localemu", "cdn", "storage_account",
+		"universe_domain", "grpc", "zonal":
+		return true
+	}
+	return false
+}
