@@ -1,0 +1,165 @@
+package child
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// onlyZombiesGiveEPERM: Linux lets us signal a group of which only zombies are left, without effect.
+const onlyZombiesGiveEPERM = false
+
+func setParentDeath(attributes *syscall.SysProcAttr, wanted bool) {
+	if wanted {
+		attributes.Pdeathsig = syscall.SIGKILL
+	}
+}
+
+// What si_code says in a child's siginfo (linux/include/uapi/asm-generic/siginfo.h).
+const (
+	cldExited  = 1
+	cldKilled  = 2
+	cldDumped  = 3
+	cldStopped = 5
+)
+
+// childInfo is the head of siginfo_t as waitid fills it. The union after the three words is aligned to a pointer.
+type childInfo struct {
+	_      [3]int32
+	_      [unsafe.Sizeof(uintptr(0))/4 - 1]int32
+	pid    int32
+	uid    uint32
+	status int32 // exit code or signal, as si_code says
+}
+
+var _ [unsafe.Sizeof(unix.Siginfo{}) - unsafe.Sizeof(childInfo{})]byte // it fits
+
+// nextEvent blocks until the command ended or stopped. WNOWAIT leaves the zombie alone; a stop is taken away, lest
+// it be reported for ever.
+func (c *Child) nextEvent() (event, error) {
+	for {
+		info, err := c.waitid(unix.WEXITED | unix.WSTOPPED | unix.WNOWAIT)
+		if err != nil {
+			return event{}, err
+		}
+		status := int((*childInfo)(unsafe.Pointer(&info)).status)
+		switch info.Code {
+		case cldExited:
+			return event{ended: true, status: Status{Code: status}}, nil
+		case cldKilled, cldDumped:
+			return event{ended: true, status: Status{Signal: syscall.Signal(status)}}, nil
+		case cldStopped:
+			// WNOHANG: it may have been continued or killed since. Without WEXITED this reaps nothing.
+			taken, err := c.waitid(unix.WSTOPPED | unix.WNOHANG)
+			if err != nil {
+				return event{}, err
+			}
+			if taken.Code == cldStopped {
+				return event{stop: syscall.Signal(status)}, nil
+			}
+		}
+	}
+}
+
+func (c *Child) waitid(options int) (unix.Siginfo, error) {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, c.pid, &info, options, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return info, err
+		}
+	}
+}
+
+// withoutTTOU runs f on this thread with SIGTTOU blocked: then tcsetpgrp from a background group succeeds instead of
+// stopping the whole group. The mask belongs to the thread; the caller is on the locked thread of supervise, or
+// locks one.
+func withoutTTOU(f func() error) error {
+	var block, before unix.Sigset_t
+	wordBits := uint(unsafe.Sizeof(block.Val[0]) * 8)
+	bit := uint(unix.SIGTTOU - 1)
+	block.Val[bit/wordBits] |= 1 << (bit % wordBits)
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &before); err != nil {
+		return err
+	}
+	defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
+	return f()
+}
+
+// sigaction is the kernel's, not the C library's. (On mips it has another shape: the calls fail with EINVAL there,
+// and Ctrl-Z is undone as if nobody could continue us.)
+type sigaction struct {
+	handler  uintptr
+	flags    uintptr
+	restorer uintptr
+	mask     [2]uint32
+}
+
+const (
+	handlerDefault = 0
+	handlerIgnore  = 1
+)
+
+// stopOurGroup stops our process group as Ctrl-Z would have, had the terminal been ours, and returns when we have
+// been continued; or at once if nobody could continue us, because the group is orphaned: the kernel drops SIGTSTP
+// then, which is why it is not SIGSTOP. See stopped for the order.
+//
+// signal.Reset does not bring back the default for SIGTSTP once it was caught (Go 1.26: the runtime keeps its own
+// handler installed), so the disposition is changed under the runtime, and put back.
+func stopOurGroup() error {
+	ours, err := swapAction(syscall.SIGTSTP, &sigaction{handler: handlerIgnore})
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = swapAction(syscall.SIGTSTP, ours) }()
+	if err := syscall.Kill(0, syscall.SIGTSTP); err != nil {
+		return err
+	}
+	if _, err := swapAction(syscall.SIGTSTP, &sigaction{handler: handlerDefault}); err != nil {
+		return err
+	}
+	// To this thread: the stop takes effect before the call returns. Sent to the process, another thread could take
+	// it while this one is already giving the terminal away.
+	return unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+}
+
+func swapAction(sig syscall.Signal, action *sigaction) (*sigaction, error) {
+	before := new(sigaction)
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(before)), unsafe.Sizeof(action.mask), 0, 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	return before, nil
+}
+
+// kernelIgnores is the set of signals that this process ignores now, by number, as far as /proc tells.
+func kernelIgnores() map[syscall.Signal]bool {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		digits, found := strings.CutPrefix(line, "SigIgn:")
+		if !found {
+			continue
+		}
+		mask, err := strconv.ParseUint(strings.TrimSpace(digits), 16, 64)
+		if err != nil {
+			return nil
+		}
+		ignored := make(map[syscall.Signal]bool)
+		for n := range 64 {
+			if mask&(1<<n) != 0 {
+				ignored[syscall.Signal(n+1)] = true
+			}
+		}
+		return ignored
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+//go:build !linux && !darwin
+
+package child
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// Where there are no process groups to speak of (Windows), or nobody has tried yet (the BSDs), a command is started
+// and waited for, and that is all: Signal and Terminate end it like Kill, its own children are not reached, the
+// terminal is shared, and it outlives us if we are killed. The fencing token is the only guard.
+
+// Child is a command that was started.
+type Child struct {
+	command *exec.Cmd
+	done    chan struct{}
+	status  Status
+	once    sync.Once
+}
+
+// Start starts the command. The error is a *StartError: 126 or 127.
+func Start(options Options) (*Child, error) {
+	if len(options.Argv) == 0 {
+		panic("child: Start without a command")
+	}
+	command := exec.Command(options.Argv[0], options.Argv[1:]...)
+	command.Env = options.Env
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := command.Start(); err != nil {
+		status := StatusCannotExecute
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			status = StatusNotFound
+		}
+		return nil, &StartError{Status: status, Name: options.Argv[0], Err: err}
+	}
+	c := &Child{command: command, done: make(chan struct{})}
+	go c.watch()
+	return c, nil
+}
+
+func (c *Child) watch() {
+	_ = c.command.Wait() // its status is in ProcessState
+	c.status = Status{Code: c.command.ProcessState.ExitCode()}
+	close(c.done)
+}
+
+// Pid is the command's process id.
+func (c *Child) Pid() int { return c.command.Process.Pid }
+
+// Done is closed when the command has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Status is how the command ended. Only after Done.
+func (c *Child) Status() Status {
+	select {
+	case <-c.done:
+		return c.status
+	default:
+		panic("child: Status before Done")
+	}
+}
+
+// Signal ends the command if sig would end one; others do nothing. After its end: os.ErrProcessDone.
+func (c *Child) Signal(sig syscall.Signal) error {
+	if ending(sig) || sig == syscall.SIGKILL {
+		return c.command.Process.Kill()
+	}
+	return nil
+}
+
+// Terminate ends the command.
+func (c *Child) Terminate() error { return c.Kill() }
+
+// Kill ends the command. It is no error if it has ended.
+func (c *Child) Kill() error {
+	if err := c.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Close waits for Done.
+func (c *Child) Close() { <-c.done }
+
+// forward passes on a signal that we got. On Windows the console has sent Ctrl-C to the command as well.
+func (c *Child) forward(syscall.Signal) error { return nil }
+
+// endingSignals end a wait. Windows makes up INT (Ctrl-C) and TERM (console closed, logoff); QUIT and HUP never come.
+var endingSignals = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
+
+// caughtSignals are all that Signals listens for.
+var caughtSignals = endingSignals
+
+func ignoredAtStart() map[syscall.Signal]bool { return nil }

@@ -1,0 +1,213 @@
+package child
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Signals owns the signals of the process, from before the first wait to the exit, on one channel: there is no
+// moment at which a signal would find nobody listening, or find the wrong one.
+//
+//	NewSignals ──► waiting ──Start──► forwarding ──(command ended)──► releasing ──Stop──►
+//
+//	              waiting                  forwarding               releasing
+//	INT TERM      WaitContext ends         to the command's group   ReleaseContext ends (see below)
+//	HUP QUIT      WaitContext ends         to the command's group   nothing
+//	USR1 USR2
+//	CONT WINCH    nothing                  to the command's group   nothing
+//	TSTP
+//	PIPE          nothing                  nothing                  nothing
+//
+// A signal ignored when we started is not caught, so that it stays ignored, and the command inherits that (nohup).
+// Whatever we catch, the command gets with its default action.
+//
+// Releasing: systemd and the like send SIGTERM to all processes of a service at once. The command may be gone before
+// we have looked at ours, and that must not make us give up the release:
+//
+//	systemd: TERM ──► command: ends, Done is closed
+//	         TERM ──► us: read a moment later. Forwarded? Too late. "Give up the release"? Not meant
+//
+// So a signal counts if it comes a second or more after the end of the command, or is the second one since.
+type Signals struct {
+	incoming chan os.Signal
+	stop     chan struct{}
+	stopped  chan struct{}
+
+	mu          sync.Mutex
+	started     bool // Start was called: waiting is over, whatever became of it
+	child       *Child
+	endedAt     time.Time      // of the command; zero while it runs
+	interrupted syscall.Signal // the first that ended the wait, or 0
+	hurriedBy   syscall.Signal // the one that ended the release, or 0
+	lateSignals int            // INT and TERM in releasing
+	waitOver    chan struct{}  // closed with interrupted
+	hurry       chan struct{}  // closed with hurriedBy
+}
+
+// signalBuffer: os/signal drops what does not fit. Start holds the reader up for the length of a fork.
+const signalBuffer = 128
+
+// simultaneous is how long after the end of the command a signal may still have been sent along with the one that
+// ended it.
+const simultaneous = time.Second
+
+// NewSignals begins to listen. It must be called once, and before anything else has touched the signals.
+func NewSignals() *Signals {
+	s := &Signals{
+		incoming: make(chan os.Signal, signalBuffer),
+		stop:     make(chan struct{}),
+		stopped:  make(chan struct{}),
+		waitOver: make(chan struct{}),
+		hurry:    make(chan struct{}),
+	}
+	ignored := ignoredAtStart()
+	for _, sig := range caughtSignals {
+		if !ignored[sig] {
+			signal.Notify(s.incoming, sig)
+		}
+	}
+	go s.listen()
+	return s
+}
+
+// Stop ends the listening. The signals are as for any Go program then: INT and TERM end it.
+func (s *Signals) Stop() {
+	signal.Stop(s.incoming)
+	close(s.stop)
+	<-s.stopped
+}
+
+// WaitContext is for all that happens before Start: it is cancelled by INT, TERM, HUP and QUIT, with an *Interrupted
+// as its cause.
+func (s *Signals) WaitContext(parent context.Context) (context.Context, context.CancelFunc) {
+	return s.until(parent, s.waitOver, &s.interrupted)
+}
+
+// ReleaseContext is for all that happens after the command: it is cancelled by an INT or TERM that means it, with an
+// *Interrupted as its cause.
+func (s *Signals) ReleaseContext(parent context.Context) (context.Context, context.CancelFunc) {
+	return s.until(parent, s.hurry, &s.hurriedBy)
+}
+
+func (s *Signals) until(parent context.Context, over <-chan struct{}, by *syscall.Signal) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	go func() {
+		select {
+		case <-over:
+			s.mu.Lock()
+			cause := &Interrupted{Signal: *by}
+			s.mu.Unlock()
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// Start ends the waiting and starts the command; from then on signals go to it. If a signal has ended the wait
+// already the command is not started, and the error is an *Interrupted; else it is that of Start. The lock makes it
+// seamless: a signal is either seen before, and the command is not started, or forwarded after.
+//
+//	signal arrives     what becomes of it
+//	before the lock    interrupted is set: not started
+//	during the fork    stays in the channel; listen waits for the lock, then forwards it
+//	after              forwarded
+func (s *Signals) Start(options Options) (*Child, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.started {
+		s.drainLocked()
+	}
+	if s.interrupted != 0 {
+		return nil, &Interrupted{Signal: s.interrupted}
+	}
+	s.started, s.lateSignals, s.endedAt = true, 0, time.Time{}
+	child, err := Start(options)
+	if err != nil {
+		s.endedAt = time.Now()
+		return nil, err
+	}
+	s.child = child
+	go s.noteEnd(child)
+	return child, nil
+}
+
+// drainLocked takes what came before Start and was not read yet.
+func (s *Signals) drainLocked() {
+	for {
+		select {
+		case sig := <-s.incoming:
+			s.handleLocked(sig)
+		default:
+			return
+		}
+	}
+}
+
+// noteEnd ends with the command.
+func (s *Signals) noteEnd(child *Child) {
+	<-child.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteEndLocked()
+}
+
+// noteEndLocked is called before each signal too: what comes after Done must not be sent to the dead because noteEnd
+// was not scheduled yet.
+func (s *Signals) noteEndLocked() {
+	if s.child == nil {
+		return
+	}
+	select {
+	case <-s.child.Done():
+		s.child, s.endedAt = nil, time.Now()
+	default:
+	}
+}
+
+// listen is ended by Stop.
+func (s *Signals) listen() {
+	defer close(s.stopped)
+	for {
+		select {
+		case sig := <-s.incoming:
+			s.mu.Lock()
+			s.handleLocked(sig)
+			s.mu.Unlock()
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+func (s *Signals) handleLocked(received os.Signal) {
+	sig, ok := received.(syscall.Signal)
+	if !ok || sig == syscall.SIGPIPE {
+		return
+	}
+	s.noteEndLocked()
+	switch {
+	case !s.started:
+		if ending(sig) && s.interrupted == 0 {
+			s.interrupted = sig
+			close(s.waitOver)
+		}
+	case s.child != nil:
+		_ = s.child.forward(sig) // an error is a command that has ended
+	case sig == syscall.SIGINT || sig == syscall.SIGTERM:
+		s.lateSignals++
+		meant := s.lateSignals > 1 || time.Since(s.endedAt) >= simultaneous
+		if meant && s.hurriedBy == 0 {
+			s.hurriedBy = sig
+			close(s.hurry)
+		}
+	}
+}
+
+// ending says whether sig ends a wait.
+func ending(sig syscall.Signal) bool { return slices.Contains(endingSignals, sig) }
