@@ -225,7 +225,8 @@
 //   - A claim that is verified too late to be confirmed in time is put again, like
 //     an expired one, instead of being confirmed in vain.
 //   - With an acquire margin the claiming put is limited to land within the margin
-//     of its read, since everybody who read the name free verifies after that.
+//     of its read, since everybody who read the name free verifies after that. A
+//     look that took longer than the margin is made again, three times at most.
 //   - A companion revives a record that is fresh but older than the span, instead
 //     of joining it: nobody could rely on it until the next renewal.
 //   - E is never taken below MinTTL, so that no record can make us renew without pause.

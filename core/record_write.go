@@ -20,24 +20,16 @@ type ownRecord struct {
 	remote         bool // a companion writes
 }
 
-// What stands between the fields that rewriteRecord looks for.
-const (
-	beforeWriter  = "{\n  \"writer_id\": \""
-	beforeWritten = "\",\n  \"written_at\": \""
-	beforeExpire  = "\",\n  \"expire_s\": "
-	beforeCount   = ",\n  \"write_count\": "
-)
-
 // appendRecord appends r: byte for byte what json.dumps(record, indent=2) makes
 // of the same values in Python, as mops would write it.
 func appendRecord(dst []byte, r *ownRecord) []byte {
-	dst = append(dst, beforeWriter...)
+	dst = append(dst, "{\n  \"writer_id\": \""...)
 	dst = appendText(dst, string(r.holder))
-	dst = append(dst, beforeWritten...)
+	dst = append(dst, "\",\n  \"written_at\": \""...)
 	dst = appendStampOrEmpty(dst, r.writtenAt)
-	dst = append(dst, beforeExpire...)
+	dst = append(dst, "\",\n  \"expire_s\": "...)
 	dst = appendSeconds(dst, r.ttl)
-	dst = append(dst, beforeCount...)
+	dst = append(dst, ",\n  \"write_count\": "...)
 	dst = strconv.AppendInt(dst, r.count, 10)
 	dst = append(dst, ",\n  \"hostname\": \""...)
 	dst = appendText(dst, r.host)
@@ -55,51 +47,6 @@ func appendRecord(dst []byte, r *ownRecord) []byte {
 		dst = append(dst, "\",\n  \"writer_name\": \""+RemoteWriter...)
 	}
 	return append(dst, "\"\n}"...)
-}
-
-// rewriteRecord returns what appendRecord(body[:0], r) does, in half the time
-// where r is a renewal of was: only written_at and the digits of write_count
-// change in place. body is what appendRecord or rewriteRecord made of was.
-func rewriteRecord(body []byte, was, r *ownRecord) []byte {
-	same := *was
-	same.writtenAt, same.count = r.writtenAt, r.count
-	var buf [20]byte
-	count := strconv.AppendInt(buf[:0], r.count, 10)
-	stamp, digits, ok := renewableParts(body, len(r.holder))
-	if same != *r || !ok || was.writtenAt == 0 || r.writtenAt == 0 || len(digits) != len(count) {
-		return appendRecord(body[:0], r)
-	}
-	appendStamp(stamp[:0], r.writtenAt)
-	copy(digits, count)
-	return body
-}
-
-// renewableParts finds written_at and write_count in a record of ours whose
-// holder has so many bytes. It finds nothing where the holder needed escapes:
-// an escaped text has no bare quote in it, and so none of what is looked for.
-func renewableParts(body []byte, holder int) (stamp, count []byte, ok bool) {
-	at := len(beforeWriter) + holder
-	written := at + len(beforeWritten)
-	expire := written + stampLen + len(beforeExpire)
-	if len(body) < expire || string(body[at:written]) != beforeWritten ||
-		string(body[written+stampLen:expire]) != beforeExpire {
-		return nil, nil, false
-	}
-	start := expire + untilComma(body[expire:]) + len(beforeCount)
-	if start > len(body) {
-		return nil, nil, false
-	}
-	end := start + untilComma(body[start:])
-	return body[written : written+stampLen], body[start:end], true
-}
-
-func untilComma(b []byte) int {
-	for i, c := range b {
-		if c == ',' {
-			return i
-		}
-	}
-	return len(b)
 }
 
 func appendStampOrEmpty(dst []byte, wall int64) []byte {

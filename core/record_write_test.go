@@ -129,25 +129,6 @@ func TestRecordRoundTrip(t *testing.T) {
 	})
 }
 
-func TestRewriteRecord(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		was := anyOwn(t)
-		next := was
-		if rapid.Bool().Draw(t, "another") {
-			next = anyOwn(t)
-		}
-		if rapid.Bool().Draw(t, "renewed") {
-			next.writtenAt = rapid.Int64Range(1, MaxClockRange).Draw(t, "next written")
-			next.count = was.count + rapid.Int64Range(0, 2).Draw(t, "more")
-		}
-		body := appendRecord(nil, &was)
-		got := rewriteRecord(body, &was, &next)
-		if want := appendRecord(nil, &next); !bytes.Equal(got, want) {
-			t.Fatalf("rewritten:\n%s\nwant\n%s", got, want)
-		}
-	})
-}
-
 // TestPythonReadsOurs hands records to Python: json.loads must read them,
 // json.dumps must write the same bytes again, and fromisoformat must read every
 // stamp as the same microsecond.
@@ -228,16 +209,5 @@ func BenchmarkAppendRecord(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		dst = appendRecord(dst[:0], &own)
-	}
-}
-
-func BenchmarkRewriteRecord(b *testing.B) {
-	own := testOwn()
-	body := appendRecord(nil, &own)
-	b.ReportAllocs()
-	for b.Loop() {
-		was := own
-		own.writtenAt, own.count = own.writtenAt+1000, own.count^1
-		body = rewriteRecord(body, &was, &own)
 	}
 }

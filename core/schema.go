@@ -342,6 +342,7 @@ const (
 	CorruptMin       = 60 * time.Second
 	JoinAgainMin     = 1 * time.Second // companion: a claim in progress is read again after it
 	EmptyReads       = 5
+	SlowLooks        = 3                      // looks too slow to claim from: then claim all the same
 	RewriteRounds    = 3                      // own claim found expired so often: given up
 	TTLTolerance     = 100 * time.Microsecond // expire_s that differs by more is warned of
 	// Clock rates may differ by 1 part in RateInverse (rho).

@@ -1,0 +1,144 @@
+package core
+
+import (
+	"slices"
+	"testing"
+)
+
+// cycle drives one machine without a world, as cheaply as a host can.
+type cycle struct {
+	m    Machine
+	now  Instant
+	wake int64
+	id   RequestID
+	kind ActionKind
+	body []byte // of the last put, as the store would give it back
+}
+
+func (c *cycle) step(ev Event) {
+	actions, err := c.m.Step(c.now, ev)
+	if err != nil {
+		panic(err)
+	}
+	for i := range actions {
+		switch a := &actions[i]; a.Kind {
+		case ActionGet:
+			c.id, c.kind = a.Request, a.Kind
+		case ActionPut:
+			c.id, c.kind = a.Request, a.Kind
+			c.body = append(c.body[:0], a.Body...)
+		case ActionWake:
+			c.wake = a.At
+		}
+	}
+}
+
+// woke lets time go on to the wake.
+func (c *cycle) woke() {
+	if d := c.wake - c.now.Mono; d > 0 {
+		c.now.Mono, c.now.Wall = c.now.Mono+d, c.now.Wall+d
+	}
+	c.step(Event{Kind: EventWoke})
+}
+
+func (c *cycle) yes(body []byte) {
+	c.step(Event{Kind: EventAnswer, Request: c.id, Outcome: OutcomeYes, Body: body})
+}
+
+func (c *cycle) no() { c.step(Event{Kind: EventAnswer, Request: c.id, Outcome: OutcomeNo}) }
+
+// renew is one renewal: woke, the get answered, the put answered.
+func (c *cycle) renew() {
+	c.woke()
+	c.yes(c.body)
+	c.yes(nil)
+}
+
+func newCycle(tb testing.TB, cfg Config) *cycle {
+	cfg.Protocol, cfg.Name = ProtocolLastWriter, "n"
+	cfg.Host, cfg.PID, cfg.TID = "worker-7f9c4d", "12345", 140234567890123
+	m, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &cycle{m: m, now: Instant{0, worldStart}, body: make([]byte, 0, 1024)}
+}
+
+// heldCycle is a lease that is held and has had its later look.
+func heldCycle(tb testing.TB, seed byte) *cycle {
+	c := newCycle(tb, Config{Machine: MachineLease, Seed: [16]byte{seed, 1}})
+	c.step(Event{Kind: EventAcquire})
+	c.no()
+	c.yes(nil)
+	c.woke()
+	c.yes(c.body)
+	c.yes(nil)
+	c.woke()
+	c.yes(c.body)
+	if c.m.String() != "held" {
+		tb.Fatal(c.m)
+	}
+	return c
+}
+
+func joinedCycle(tb testing.TB) *cycle {
+	c := newCycle(tb, Config{Machine: MachineCompanion, Holder: "h"})
+	c.step(Event{Kind: EventAccompany})
+	c.yes(foreignBody("h", worldStart, "caf\u00e9\n"))
+	c.yes(nil)
+	if c.m.String() != "joined" {
+		tb.Fatal(c.m)
+	}
+	return c
+}
+
+// foreignBody is a record with fields that we do not know and text that is escaped.
+func foreignBody(holder HolderID, written int64, host string) []byte {
+	own := ownRecord{holder: holder, host: host, writtenAt: written, acquiredAt: worldStart, ttl: DefaultTTL, count: 3}
+	body := appendRecord(nil, &own)
+	return append(body[:len(body)-2], ",\n  \"\\u0063olour\": [1, {\"a\": null}]\n}"...)
+}
+
+// TestNoAllocations: a step in steady state allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	lease, companion := heldCycle(t, 1), joinedCycle(t)
+	waiter := newCycle(t, Config{Machine: MachineLease})
+	foreign := foreignBody("so\u00efebody", worldStart, "caf\u00e9\n")
+	waiter.step(Event{Kind: EventAcquire, Wait: Forever})
+	waiter.yes(foreign)
+
+	ours := foreignBody(lease.m.(*Lease).Holder(), worldStart, "elsewhere")
+	for _, c := range []struct {
+		name string
+		run  func()
+	}{
+		{"a lease's renewal", lease.renew},
+		{"a companion's renewal", companion.renew},
+		{"a renewal beside a companion", func() { lease.woke(); lease.yes(ours); lease.yes(nil) }},
+		{"a renewal that is read back", func() {
+			lease.woke()
+			lease.yes(lease.body)
+			lease.step(Event{Kind: EventAnswer, Request: lease.id, Outcome: OutcomeUnknown, Class: ClassOther})
+			lease.woke()
+			lease.yes(lease.body)
+		}},
+		{"a waiter's poll", func() {
+			waiter.now.Wall = worldStart // the record stays fresh, and changes
+			foreign[len(foreign)-3]++
+			waiter.woke()
+			waiter.yes(foreign)
+			waiter.m.(*Lease).watch.since = waiter.now.Mono
+		}},
+	} {
+		c.run()
+		if n := testing.AllocsPerRun(100, c.run); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+	if s := lease.m.String() + companion.m.String() + waiter.m.String(); s != "heldjoinedwaiting" {
+		t.Errorf("states: %s", s)
+	}
+	if !slices.Equal(companion.body, keeperOf(companion.m).body) {
+		t.Error("the put's body is not the record last written")
+	}
+}

@@ -1,0 +1,332 @@
+package core
+
+import (
+	"bytes"
+	"time"
+)
+
+// keeper is what a Lease and a Companion share: the tenure that they write
+// for, the record that they last wrote, what the last read showed, and the
+// arithmetic of deadlines.
+type keeper struct {
+	machine
+	holder       HolderID
+	remote       bool  // writes writer_name "remote"
+	count        int64 // write_count of the last record written
+	firstWritten int64 // Wall
+	acquired     int64 // Wall, first_acquired_at; 0 until verified
+
+	body     []byte // the record last written
+	closing  bool   // it carries released_at
+	wroteAt  int64  // Wall at which it was stamped
+	sent     int64  // Mono at which it was stamped
+	good     int64  // Mono stamp of the last write known to have landed in time
+	shortest time.Duration
+	warned   bool // that TTLs differ
+
+	// doubts counts puts of unknown outcome that were not seen to have landed:
+	// any of them can still land. doubtAt is the Mono of the latest.
+	doubts  int
+	doubtAt int64
+
+	failing bool // a renewal has failed since the last good one
+	retries int
+	class   Class // of the last unknown answer
+
+	seen  record // decode scratch: refers to the body of the event in progress
+	sight Sighting
+}
+
+func newKeeper(cfg Config) (keeper, error) {
+	m, err := newMachine(cfg)
+	if err != nil {
+		return keeper{}, err
+	}
+	k := keeper{machine: m, holder: m.cfg.Holder, shortest: m.cfg.TTL}
+	if k.holder == "" {
+		k.holder = seedUUID(cfg.Seed)
+	} else {
+		k.remote = m.cfg.Role == RoleRemote
+	}
+	if f := m.cfg.FleetExpire; f != None {
+		k.shortest = min(k.shortest, f)
+	}
+	return k, nil
+}
+
+// span is how long after its stamp a write may be relied on. TTL - margin is
+// our own rule. 0.9 E is for the others on this name, who may judge us by the
+// shortest TTL of any of us (E) whatever our record says.
+func (k *keeper) span() time.Duration {
+	return min(k.cfg.TTL-k.cfg.Margin, k.shortest/10*9)
+}
+
+// interval is the time from one write's stamp to the next renewal, spread
+// downwards only as far as keeps renewals from coming early.
+func (k *keeper) interval() time.Duration {
+	e := k.shortest / 3
+	return k.rng.between(e/6*5, e)
+}
+
+// claimLimit shortens the limit of a put that claims what was read free. With
+// an acquire margin everybody else who saw the name free and puts in time
+// verifies after readStart + margin: a put of ours that has landed by then is
+// seen by him. A later one would overwrite a verified lease.
+func (k *keeper) claimLimit(limit time.Duration, readStart int64) time.Duration {
+	if left := k.cfg.AcquireMargin + k.until(readStart); left > RequestFloor {
+		return min(limit, left)
+	}
+	return limit
+}
+
+// read asks for the record.
+func (k *keeper) read(limit time.Duration) {
+	k.send(Action{Kind: ActionGet, Limit: limit})
+}
+
+// write stamps a record with this Step's clocks and puts it. Durations count
+// from here, never from the answer: the store may apply it at once.
+func (k *keeper) write(limit time.Duration) { k.put(limit, false) }
+
+// writeReleased puts the record with released_at.
+func (k *keeper) writeReleased(limit time.Duration) { k.put(limit, true) }
+
+func (k *keeper) put(limit time.Duration, closing bool) {
+	k.count++
+	if k.firstWritten == 0 {
+		k.firstWritten = k.now.Wall
+	}
+	own := ownRecord{
+		holder: k.holder, writtenAt: k.now.Wall, firstWrittenAt: k.firstWritten, acquiredAt: k.acquired,
+		ttl: k.cfg.TTL, count: k.count, host: k.cfg.Host, pid: k.cfg.PID, tid: k.cfg.TID, remote: k.remote,
+	}
+	if closing {
+		own.writtenAt, own.releasedAt = 0, k.now.Wall
+	}
+	k.body = appendRecord(k.body[:0], &own)
+	k.closing, k.wroteAt, k.sent = closing, k.now.Wall, k.now.Mono
+	k.send(Action{Kind: ActionPut, Limit: limit, Type: LockFileType, Body: k.body})
+}
+
+// doubt notes a put that nobody knows the fate of.
+func (k *keeper) doubt() {
+	k.doubts++
+	k.doubtAt = k.now.Mono
+}
+
+// settle notes that the last put, thought unknown, was seen to have landed.
+func (k *keeper) settle() {
+	if k.doubts > 0 {
+		k.doubts--
+	}
+}
+
+// finding is what a read shows to a machine that has written.
+type finding uint8
+
+const (
+	foundUnknown    finding = iota // no answer
+	foundUnreadable                // corrupt or empty
+	foundNothing                   // absent
+	foundPut                       // exactly the record last written
+	foundOurs                      // our tenure's, by an owner's other write
+	foundReleased                  // our tenure's, released
+	foundOther                     // another writer's, in any state
+)
+
+// find reads the answer to a get. Comparing bytes first makes the usual
+// renewal free of parsing; a store that rewrites JSON only costs the parse.
+func (k *keeper) find(ev *Event) finding {
+	k.class = ev.Class
+	switch {
+	case ev.Outcome == OutcomeUnknown:
+		return foundUnknown
+	case ev.Outcome == OutcomeNo:
+		k.sight.State = 0 // there is nothing to show
+		return foundNothing
+	case len(k.body) > 0 && bytes.Equal(ev.Body, k.body):
+		if k.closing {
+			return foundReleased
+		}
+		return foundPut
+	}
+	parseRecord(ev.Body, &k.seen)
+	return k.findParsed()
+}
+
+func (k *keeper) findParsed() finding {
+	r := &k.seen
+	ours := r.writer.equal(string(k.holder))
+	switch {
+	case r.state == recordEmpty || r.state == recordCorrupt:
+		return foundUnreadable
+	case !ours:
+		if r.state == recordLive {
+			k.seeExpire(r.expire)
+		}
+		k.note(k.observe())
+		return foundOther
+	case r.state == recordReleased:
+		k.note(ObservedReleased)
+		return foundReleased
+	}
+	k.seeExpire(r.expire)
+	if r.count == k.count && r.writtenAt == microseconds(k.wroteAt) && !k.closing {
+		return foundPut
+	}
+	return foundOurs
+}
+
+// seeExpire notes a TTL that is in use on this name. Nothing may shrink ours
+// below what any store can keep up with.
+func (k *keeper) seeExpire(expire time.Duration) {
+	if diff := expire - k.cfg.TTL; (diff > TTLTolerance || diff < -TTLTolerance) && !k.warned {
+		k.warned = true
+		k.note(k.observe())
+		k.emit(Action{Kind: ActionWarned, Reason: ReasonTTLDiffers, Key: k.key, Sight: &k.sight})
+	}
+	k.shortest = min(k.shortest, max(expire, MinTTL))
+}
+
+// fresh is mops' test, inclusive, with the record's own TTL.
+func (k *keeper) fresh() bool {
+	return k.seen.writtenAt+int64(k.seen.expire) >= k.now.Wall
+}
+
+// ownFresh reports whether the record last written is young on both clocks:
+// others judge it by wall clocks, which ours may have been stepped away from.
+func (k *keeper) ownFresh() bool {
+	ttl := int64(k.cfg.TTL)
+	return k.now.Wall <= k.wroteAt+ttl && k.now.Mono <= k.sent+ttl
+}
+
+// observe is what a bystander would call the record in seen.
+func (k *keeper) observe() Observation {
+	switch {
+	case k.seen.state == recordReleased:
+		return ObservedReleased
+	case k.seen.state != recordLive:
+		return ObservedCorrupt
+	case k.fresh():
+		return ObservedHeld
+	}
+	return ObservedStale
+}
+
+// note copies what was seen, since seen itself ends with the event.
+func (k *keeper) note(state Observation) { k.sight.fill(state, &k.seen) }
+
+// fill copies a record into a sighting, whose buffers are used again.
+func (s *Sighting) fill(state Observation, r *record) {
+	*s = Sighting{
+		State: state, Remote: r.remote, TTL: r.expire,
+		WrittenAt: r.writtenAt, AcquiredAt: r.acquiredAt, ReleasedAt: r.releasedAt,
+		Holder: r.writer.appendTo(s.Holder[:0]),
+		Host:   r.host.appendTo(s.Host[:0]),
+		PID:    r.pid.appendTo(s.PID[:0]),
+	}
+}
+
+// later spaces the next attempt at whatever the state is about.
+func (k *keeper) later(deadline int64) {
+	k.timers.set(timerNext, k.in(k.retryDelay(k.retries, k.class, deadline)))
+	k.retries++
+}
+
+// microseconds is an instant as a record can hold it.
+func microseconds(wall int64) int64 {
+	const micro = int64(time.Microsecond)
+	floor := wall / micro
+	if wall%micro < 0 {
+		floor--
+	}
+	return floor * micro
+}
+
+// scheduleRenewal sets both timers of a lease whose last good write was
+// stamped at k.good.
+func (k *keeper) scheduleRenewal() {
+	k.timers.set(timerDeadline, k.good+int64(k.span()))
+	k.timers.set(timerNext, k.good+int64(k.interval()))
+}
+
+// renewed notes that the put stamped at k.sent is known to have landed in time.
+func (k *keeper) renewed() {
+	k.good, k.failing, k.retries, k.class = k.sent, false, 0, ClassNone
+	k.scheduleRenewal()
+	k.emit(Action{Kind: ActionRenewed, At: k.timers[timerDeadline]})
+}
+
+// renew begins a renewal: read first, unless told to be blind.
+func (k *keeper) renew() {
+	limit := k.requestLimit(k.timers[timerDeadline])
+	if k.cfg.Renewal == RenewalBlind {
+		k.write(limit)
+		return
+	}
+	k.read(limit)
+}
+
+// verdict is what an answer means for somebody who believes.
+type verdict uint8
+
+const (
+	believe verdict = iota
+	lostTaken
+	lostReleased
+	overdue // a shorter TTL was seen on the name, and the deadline is behind us
+)
+
+// renewal takes the answer to a renewal's get or put onwards.
+func (k *keeper) renewal(ev *Event, f flight) verdict {
+	if f.verb == ActionPut {
+		k.renewalWritten(ev)
+		return believe
+	}
+	before := k.doubts
+	switch k.find(ev) {
+	case foundOther:
+		return lostTaken
+	case foundReleased:
+		return lostReleased
+	case foundUnknown, foundUnreadable:
+		k.renewalFailed()
+		return believe
+	case foundPut:
+		// Read back, an unknown put turns out good. It counts from its own stamp,
+		// and another so soon would come early.
+		if before > 0 && k.good != k.sent {
+			k.settle()
+			k.renewed()
+			return believe
+		}
+	}
+	if k.refit() {
+		return overdue
+	}
+	k.write(k.requestLimit(k.timers[timerDeadline]))
+	return believe
+}
+
+// refit moves the deadline to what the shortest TTL seen by now allows, and
+// reports whether it is behind us.
+func (k *keeper) refit() bool {
+	k.timers.set(timerDeadline, k.good+int64(k.span()))
+	return k.timers.due(timerDeadline, k.now.Mono)
+}
+
+func (k *keeper) renewalWritten(ev *Event) {
+	if ev.Outcome == OutcomeYes {
+		k.renewed()
+		return
+	}
+	k.class = ev.Class
+	k.doubt()
+	k.renewalFailed()
+}
+
+// renewalFailed: one error never drops a lease; only the deadline does.
+func (k *keeper) renewalFailed() {
+	k.failing = true
+	k.later(k.timers[timerDeadline])
+}

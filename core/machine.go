@@ -1,0 +1,188 @@
+package core
+
+import (
+	"strconv"
+	"time"
+)
+
+// Machine is one state machine: events in, actions out, nothing else.
+type Machine interface {
+	// Step tells the machine what happened and returns what is to be done, in
+	// order. The actions and the bytes they refer to are the machine's own and
+	// stand until its next Step. An error means that the host broke the
+	// contract; the machine is then as it was before.
+	Step(now Instant, ev Event) ([]Action, error)
+	// Idle reports whether the machine waits for nothing: no timer set, no
+	// request in flight. In a terminal state it then stays so for ever.
+	Idle() bool
+	// AppendState appends the machine's whole dynamic state as canonical bytes:
+	// two machines with equal Configs and equal bytes behave alike for ever.
+	AppendState(dst []byte) []byte
+	// Clone is an independent copy.
+	Clone() Machine
+	// String is the state's name.
+	String() string
+}
+
+// New makes the machine that the Config describes. The Config is validated
+// whole; the error lists every bad field.
+func New(cfg Config) (Machine, error) {
+	switch cfg.Machine {
+	case MachineLease:
+		return made(NewLease(cfg))
+	case MachineCompanion:
+		return made(NewCompanion(cfg))
+	}
+	_, err := newMachine(cfg) // no such machine; whatever else is wrong is said too
+	return nil, err
+}
+
+// made keeps a nil pointer out of the interface.
+func made[M Machine](m M, err error) (Machine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// flight is the one request that a machine waits for; id 0 is none.
+type flight struct {
+	id   RequestID
+	verb ActionKind
+	sent int64 // Mono of the Step that returned it
+}
+
+// machine is what all machines are built on: the clock, the requests, the
+// timers and the actions of the Step in progress.
+type machine struct {
+	cfg    Config
+	key    string // of the name's lock.json
+	rng    rng
+	now    Instant // of the latest Step
+	issued RequestID
+	flight flight
+	timers timers
+	out    []Action
+}
+
+func newMachine(cfg Config) (machine, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return machine{}, err
+	}
+	return machine{
+		cfg:    cfg,
+		key:    cfg.Name + "/" + LockFile,
+		rng:    newRNG(cfg.Seed),
+		now:    Instant{Mono: -MaxClockRange},
+		timers: newTimers(),
+		out:    make([]Action, 0, MaxActions),
+	}, nil
+}
+
+// admit refuses what breaks the contract, before anything is changed.
+func (m *machine) admit(now Instant, ev *Event) error {
+	switch {
+	case now.Mono < m.now.Mono:
+		return &Error{ErrorClock, "monotonic clock went back from " + strconv.FormatInt(m.now.Mono, 10) +
+			" to " + strconv.FormatInt(now.Mono, 10)}
+	case now.Mono > MaxClockRange || now.Wall > MaxClockRange || now.Wall < -MaxClockRange:
+		return &Error{ErrorClock, "clock out of range"}
+	case ev.Kind == EventAcquire && (ev.Wait < Forever || ev.Wait > MaxWait):
+		return &Error{ErrorEvent, "acquire: wait " + ev.Wait.String() + " is out of range"}
+	case ev.Kind != EventAnswer:
+		return nil
+	case ev.Request == 0 || ev.Request > m.issued:
+		return errRequest(ev.Request, m.issued)
+	case ev.Outcome < OutcomeYes || ev.Outcome > OutcomeUnknown:
+		return &Error{ErrorEvent, "answer without an outcome"}
+	case ev.Class > ClassFull:
+		return &Error{ErrorEvent, "answer of an unknown class"}
+	case ev.Stamp > MaxClockRange || ev.Stamp < -MaxClockRange:
+		return &Error{ErrorEvent, "answer with a stamp out of range"}
+	case ev.Request == m.flight.id && m.flight.verb == ActionPut && ev.Outcome == OutcomeNo:
+		return &Error{ErrorEvent, "a put cannot be answered no"}
+	}
+	return nil
+}
+
+// begin starts a Step that was admitted.
+func (m *machine) begin(now Instant) {
+	m.now = now
+	m.out = m.out[:0]
+}
+
+// finish ends a Step: at most one wake, last, and none means that no timer is set.
+func (m *machine) finish() []Action {
+	if at := m.timers.earliest(); at != unset {
+		m.emit(Action{Kind: ActionWake, At: at})
+	}
+	return m.out
+}
+
+// Idle implements Machine.
+func (m *machine) Idle() bool { return m.flight.id == 0 && m.timers.earliest() == unset }
+
+func (m *machine) emit(a Action) { m.out = append(m.out, a) }
+
+// land takes the request in flight out of the air if ev answers it. An answer
+// to any other request was abandoned and changes nothing.
+func (m *machine) land(ev *Event) (flight, bool) {
+	f := m.flight
+	if ev.Request != f.id {
+		return flight{}, false
+	}
+	m.flight = flight{}
+	return f, true
+}
+
+// abandon forgets the request in flight: its answer will change nothing.
+func (m *machine) abandon() { m.flight = flight{} }
+
+func (m *machine) send(a Action) {
+	m.issued++
+	a.Request = m.issued
+	a.Key = m.key
+	m.flight = flight{a.Request, a.Kind, m.now.Mono}
+	m.emit(a)
+}
+
+// in is the instant so much later than now.
+func (m *machine) in(d time.Duration) int64 { return m.now.Mono + int64(d) }
+
+// until is how long it is to a Mono; negative when it has passed.
+func (m *machine) until(at int64) time.Duration { return time.Duration(at - m.now.Mono) }
+
+// requestLimit bounds a request so that three fit before the deadline.
+func (m *machine) requestLimit(deadline int64) time.Duration {
+	if deadline == unset {
+		return RequestLimit
+	}
+	return max(RequestFloor, min(RequestLimit, m.until(deadline)/3))
+}
+
+// backoff is the waiter's poll: first x 1.5^n, spread by a fifth either way and
+// capped by the TTL, so that a short lease is not waited for in long steps.
+func (m *machine) backoff(first time.Duration, n int) time.Duration {
+	ceiling := min(PollCap, max(PollCapFloor, m.cfg.TTL/8))
+	step := first
+	for i := 0; i < n && step < ceiling; i++ {
+		step += step / 2
+	}
+	step = min(step, ceiling)
+	return min(ceiling, m.rng.between(step-step/5, step+step/5))
+}
+
+// retryDelay spaces attempts that fail: backoff, but short enough that several
+// more fit before the deadline, and slower at once when the store asks for it.
+func (m *machine) retryDelay(n int, class Class, deadline int64) time.Duration {
+	first := PollFirst
+	if class == ClassThrottled {
+		first = ThrottledFirst
+	}
+	delay := m.backoff(first, n)
+	if deadline == unset {
+		return delay
+	}
+	return max(RetryFloor, min(delay, m.until(deadline)/4))
+}

@@ -1,0 +1,166 @@
+package core
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func goodConfig(change func(*Config)) Config {
+	cfg := Config{Machine: MachineLease, Protocol: ProtocolLastWriter, Name: "n"}
+	if change != nil {
+		change(&cfg)
+	}
+	return cfg
+}
+
+// TestConfigRules: each rule, at its edge, with its words.
+func TestConfigRules(t *testing.T) {
+	const s, day = time.Second, 24 * time.Hour
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"zero", nil, ""},
+		{"machine", func(c *Config) { c.Machine = 0 }, "machine: lease or companion"},
+		{"machine 9", func(c *Config) { c.Machine = 9 }, "machine: lease or companion"},
+		{"protocol", func(c *Config) { c.Protocol = 0 }, "protocol: lastwriter"},
+		{"renewal", func(c *Config) { c.Renewal = 3 }, "renewal: checked or blind"},
+		{"expiry", func(c *Config) { c.Expiry = 3 }, "expiry: wall or observed"},
+		{"role", func(c *Config) { c.Role = 3 }, "role: remote or owner"},
+		{"ttl least", func(c *Config) { c.TTL = 50 * time.Millisecond }, ""},
+		{"ttl below", func(c *Config) { c.TTL = 49 * time.Millisecond },
+			"ttl 49ms: at least 50ms on this store, and never 0 under lastwriter"},
+		{"ttl none", func(c *Config) { c.TTL, c.Margin = -s, -s },
+			"ttl -1s: at least 50ms on this store, and never 0 under lastwriter"},
+		{"ttl coarse least", func(c *Config) { c.TTL, c.StampUnit = 5*s, s }, ""},
+		{"ttl coarse below", func(c *Config) { c.TTL, c.StampUnit = 5*s-1, s },
+			"ttl 4.999999999s: at least 5s on this store, and never 0 under lastwriter"},
+		{"ttl most", func(c *Config) { c.TTL = 30 * day }, ""},
+		{"ttl above", func(c *Config) { c.TTL = 30*day + 1 }, "ttl 720h0m0.000000001s: at most 720h (30 days)"},
+		{"margin most", func(c *Config) { c.TTL, c.Margin = 10*s, 5*s-1 }, ""},
+		{"margin half", func(c *Config) { c.TTL, c.Margin = 10*s, 5*s }, "margin 5s: less than half the ttl of 10s"},
+		{"margin least", func(c *Config) { c.TTL, c.Margin = 101*s, 2*s }, ""},
+		{"margin small", func(c *Config) { c.TTL, c.Margin = 101*s, 2*s-1 },
+			"margin 1.999999999s: at least 2s, which clock rates that differ by 1 % can make of a ttl of 1m41s"},
+		{"acquire margin half", func(c *Config) { c.TTL, c.AcquireMargin = 10*s, 5*s }, ""},
+		{"acquire margin above", func(c *Config) { c.TTL, c.AcquireMargin = 10*s, 5*s+1 },
+			"acquire margin 5.000000001s: from 0 to half the ttl of 10s"},
+		{"acquire margin negative", func(c *Config) { c.AcquireMargin = -1 },
+			"acquire margin -1ns: from 0 to half the ttl of 1m28s"},
+		{"fleet none", func(c *Config) { c.FleetExpire = None }, ""},
+		{"fleet least", func(c *Config) { c.FleetExpire = MinTTL }, ""},
+		{"fleet below", func(c *Config) { c.FleetExpire = MinTTL - 1 }, "fleet expire 49.999999ms: none, or from 50ms to 720h"},
+		{"fleet above", func(c *Config) { c.FleetExpire = MaxTTL + 1 },
+			"fleet expire 720h0m0.000000001s: none, or from 50ms to 720h"},
+		{"stamp unit", func(c *Config) { c.StampUnit = -1 }, "stamp unit -1ns: not negative"},
+		{"host most", func(c *Config) { c.Host = strings.Repeat("h", 256) }, ""},
+		{"host long", func(c *Config) { c.Host = strings.Repeat("h", 257) }, "host: at most 256 bytes of UTF-8"},
+		{"host bytes", func(c *Config) { c.Host = "\xff" }, "host: at most 256 bytes of UTF-8"},
+		{"pid long", func(c *Config) { c.PID = strings.Repeat("1", 257) }, "pid: at most 256 bytes of UTF-8"},
+		{"pid bytes", func(c *Config) { c.PID = "\xff" }, "pid: at most 256 bytes of UTF-8"},
+		{"holder most", func(c *Config) { c.Holder = HolderID(strings.Repeat("h", 512)) }, ""},
+		{"holder long", func(c *Config) { c.Holder = HolderID(strings.Repeat("h", 513)) },
+			"holder: at most 512 bytes of UTF-8, without a slash"},
+		{"holder slash", func(c *Config) { c.Holder = "a/b" }, "holder: at most 512 bytes of UTF-8, without a slash"},
+		{"holder bytes", func(c *Config) { c.Holder = "\xff" }, "holder: at most 512 bytes of UTF-8, without a slash"},
+		{"companion", func(c *Config) { c.Machine = MachineCompanion }, "holder: a companion needs the tenure that it joins"},
+		{"name", func(c *Config) { c.Name = "" }, `name "": must not be empty`},
+		{"all at once", func(c *Config) { *c = Config{TTL: time.Millisecond, Host: "\xff"} },
+			"machine: lease or companion; protocol: lastwriter; " + `name "": must not be empty; ` +
+				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8"},
+	} {
+		t.Run(c.name, func(t *testing.T) { checkRule(t, goodConfig(c.change), c.want) })
+	}
+}
+
+func checkRule(t *testing.T, cfg Config, want string) {
+	t.Helper()
+	m, err := New(cfg)
+	if want == "" {
+		if err != nil || m == nil {
+			t.Fatalf("refused: %v", err)
+		}
+		return
+	}
+	if err == nil || err.Error() != "mopslock: "+want {
+		t.Fatalf("got  %v\nwant mopslock: %s", err, want)
+	}
+	if m != nil {
+		t.Error("a machine came with the error")
+	}
+	if !errors.Is(err, &Error{Code: ErrorConfig}) || errors.Is(err, &Error{Code: ErrorClock}) {
+		t.Error("the code is not config")
+	}
+}
+
+// TestDefaults: what is left zero, as DESIGN section 4 and 5 have it.
+func TestDefaults(t *testing.T) {
+	m, err := New(goodConfig(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := keeperOf(m).cfg
+	want := goodConfig(func(c *Config) {
+		c.TTL, c.Margin, c.FleetExpire = 88*time.Second, 8800*time.Millisecond, 88*time.Second
+		c.Renewal, c.Expiry, c.Role = RenewalChecked, ExpiryWall, RoleRemote
+	})
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestCheckName: each rule, with its words; and what mops and people use.
+func TestCheckName(t *testing.T) {
+	long := strings.Repeat("s", 200)
+	for name, rule := range map[string]string{
+		"": "must not be empty",
+		long + "/" + long + "/" + strings.Repeat("x", 111): "at most 512 bytes",
+		"a\xff":       "must be UTF-8",
+		"/a":          "must not begin or end with a slash",
+		"a/":          "must not begin or end with a slash",
+		"/":           "must not begin or end with a slash",
+		`a\b`:         "must not contain a backslash",
+		"a\x00":       "must not contain control characters",
+		"a\n":         "must not contain control characters",
+		"a\x7f":       "must not contain control characters",
+		"a\u0085b":    "must not contain control characters",
+		"a//b":        "must not contain an empty segment (//)",
+		".":           "must not contain a segment . or ..",
+		"a/../b":      "must not contain a segment . or ..",
+		long + "s":    "a segment has at most 200 bytes",
+		"a./b":        "a segment must not end in a dot or a space",
+		"a ":          "a segment must not end in a dot or a space",
+		"_mopslock":   "the segment _mopslock is reserved",
+		"a/lock.json": "the segment lock.json is reserved",
+		"result/b":    "the segment result is reserved",
+	} {
+		err := CheckName(name)
+		if err == nil || !strings.HasSuffix(err.Error(), `": `+rule) {
+			t.Errorf("%q: got %v, want %s", name, err, rule)
+		}
+	}
+	for _, name := range []string{
+		"n", "a/lock", "nightly report", ".hidden", "a..b", "mops2-mpf/a~b/pkg.mod:fn/Xy-_z", "caf\u00e9/\u65e5\u672c",
+		long + "/" + long + "/" + strings.Repeat("x", 110), "Lock.json", "results",
+	} {
+		if err := CheckName(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRefusedNameIsShownSafely: an error repeats nothing that was wrong.
+func TestRefusedNameIsShownSafely(t *testing.T) {
+	for name, want := range map[string]string{
+		"a\x1b[31m":              `mopslock: name "a\ufffd[31m": must not contain control characters`,
+		"\xffb":                  `mopslock: name "\ufffdb": must be UTF-8`,
+		strings.Repeat("n", 600): `mopslock: name "` + strings.Repeat("n", 64) + `...": at most 512 bytes`,
+	} {
+		if err := CheckName(name); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}

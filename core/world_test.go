@@ -1,0 +1,346 @@
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A world is what the tests of the machines run in: one store, one true clock
+// and machines by name. Nothing happens in it by itself. A request is sent,
+// applied and answered at three separate moments, and the test says when.
+
+// worldStart is the true wall clock at Mono 0: 2026-01-02T03:04:05Z.
+const worldStart = int64(1767323045) * 1e9
+
+// object is what the store holds under a key.
+type object struct {
+	body  []byte
+	stamp int64
+}
+
+// request is one get or put on its way.
+type request struct {
+	Action
+	sent    int64 // true time
+	applied bool
+	reply   Event // what the answer will be, once applied
+}
+
+// actor is one machine with its clocks.
+type actor struct {
+	name     string
+	machine  Machine
+	wall     int64      // its wall clock minus the true one
+	rate     int64      // of its monotonic clock, in millionths
+	flying   []*request // sent, not answered
+	stray    []*request // answered unknown or dropped, and still able to land
+	wake     int64      // by its own clock; unset for none
+	deadline int64      // of the lease, by its own clock, while it believes; else unset
+	ended    bool       // lost, or its release was answered: nothing of ours is written any more
+	pastWake int        // wakes in a row that were not in the future
+}
+
+type world struct {
+	t      tester
+	now    int64 // true time
+	store  map[string]object
+	stamps bool // the store tells modification times
+	actors []*actor
+	edges  map[string]bool // "lease observing -> claiming", as seen
+	events []string        // what happened, for a failing test
+}
+
+// tester is what a world needs of a *testing.T, a *testing.F or a *rapid.T.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func newWorld(t tester) *world {
+	return &world{t: t, store: map[string]object{}, edges: map[string]bool{}, stamps: true}
+}
+
+// add makes a machine; a seed that is left zero is made from its name.
+func (w *world) add(name string, cfg Config) (*actor, error) {
+	if cfg.Seed == [16]byte{} {
+		copy(cfg.Seed[:], name+" is the seed of it")
+	}
+	if cfg.Protocol == 0 {
+		cfg.Protocol = ProtocolLastWriter
+	}
+	m, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	a := &actor{name: name, machine: m, rate: 1e6, wake: unset, deadline: unset}
+	w.actors = append(w.actors, a)
+	return a, nil
+}
+
+func (w *world) actor(name string) *actor {
+	for _, a := range w.actors {
+		if a.name == name {
+			return a
+		}
+	}
+	w.t.Fatalf("no machine %q", name)
+	return nil
+}
+
+// clock is the actor's reading of its own clocks.
+func (w *world) clock(a *actor) Instant {
+	return Instant{Mono: w.mono(a), Wall: worldStart + w.now + a.wall}
+}
+
+func (w *world) mono(a *actor) int64 { return w.now/1e6*a.rate + w.now%1e6*a.rate/1e6 }
+
+// trueAt is the true time at which the actor's monotonic clock shows mono.
+func (w *world) trueAt(a *actor, mono int64) int64 {
+	at := mono/a.rate*1e6 + mono%a.rate*1e6/a.rate
+	for at/1e6*a.rate+at%1e6*a.rate/1e6 < mono {
+		at++
+	}
+	return at
+}
+
+// step gives the machine one event, takes its requests and its wake, and holds
+// it to the contract of Machine.
+func (w *world) step(a *actor, ev Event) ([]Action, error) {
+	before := a.machine.AppendState(nil)
+	from := a.machine.String()
+	now := w.clock(a)
+	actions, err := a.machine.Step(now, ev)
+	w.events = append(w.events, fmt.Sprintf("%s %s %s -> %s", seconds(w.now), a.name, formatEvent(ev), a.machine))
+	if err != nil {
+		if !bytes.Equal(before, a.machine.AppendState(nil)) {
+			w.fail("ErrorsChangeNothing: %s: %v changed the machine", a.name, err)
+		}
+		return nil, err
+	}
+	w.noteEdge(a.machine, from)
+	w.checkActions(a, now, ev, actions)
+	w.take(a, actions)
+	return actions, nil
+}
+
+func (w *world) noteEdge(m Machine, from string) {
+	if to := m.String(); to != from {
+		w.edges[kindOf(m).String()+" "+from+" -> "+to] = true
+	}
+}
+
+// take carries out what the machine asked for, as far as sending it goes.
+func (w *world) take(a *actor, actions []Action) {
+	a.wake = unset
+	for _, action := range actions {
+		w.events = append(w.events, "    "+w.formatAction(action))
+		switch action.Kind {
+		case ActionGet, ActionPut:
+			action.Body = slices.Clone(action.Body)
+			a.flying = append(a.flying, &request{Action: action, sent: w.now})
+		case ActionHeld, ActionRenewed:
+			a.deadline = action.At
+		case ActionLost, ActionReleased:
+			a.deadline, a.ended = unset, true
+		case ActionContactLost, ActionLeft, ActionRefused, ActionCannotMaintain:
+			a.deadline = unset
+		case ActionWake:
+			a.wake = action.At
+		}
+	}
+	if a.machine.String() == LeaseReleasing.String() {
+		a.deadline = unset // the caller has stopped relying on it
+	}
+}
+
+// apply lets a request reach the store.
+func (w *world) apply(r *request) {
+	if r.applied {
+		return
+	}
+	r.applied = true
+	r.reply = Event{Kind: EventAnswer, Request: r.Request, Outcome: OutcomeYes}
+	if r.Kind == ActionPut {
+		w.store[r.Key] = object{slices.Clone(r.Body), worldStart + w.now}
+		w.events = append(w.events, fmt.Sprintf("%s store takes put #%d %s", seconds(w.now), r.Request, w.formatBody(r.Body)))
+		return
+	}
+	o, there := w.store[r.Key]
+	if !there {
+		r.reply.Outcome = OutcomeNo
+		return
+	}
+	r.reply.Body = slices.Clone(o.body[:min(len(o.body), MaxRecord+1)])
+	if w.stamps {
+		r.reply.Stamp = o.stamp
+	}
+}
+
+// answer applies a request if that has not happened and gives the machine its answer.
+func (w *world) answer(a *actor, r *request) ([]Action, error) {
+	w.apply(r)
+	a.flying = without(a.flying, r)
+	return w.step(a, r.reply)
+}
+
+// unknown answers a request with a failure; a put that was not applied stays
+// able to land late.
+func (w *world) unknown(a *actor, r *request, class Class) ([]Action, error) {
+	a.flying = without(a.flying, r)
+	if !r.applied && r.Kind == ActionPut {
+		a.stray = append(a.stray, r)
+	}
+	return w.step(a, Event{Kind: EventAnswer, Request: r.Request, Outcome: OutcomeUnknown, Class: class})
+}
+
+// land lets a stray put reach the store, long after it was given up.
+func (w *world) land(a *actor, r *request) {
+	a.stray = without(a.stray, r)
+	w.apply(r)
+}
+
+func without(requests []*request, r *request) []*request {
+	return slices.DeleteFunc(requests, func(x *request) bool { return x == r })
+}
+
+// checkActions holds one Step's actions to the contract.
+func (w *world) checkActions(a *actor, now Instant, ev Event, actions []Action) {
+	wakes, requests := 0, 0
+	for i, action := range actions {
+		switch {
+		case action.Kind == ActionWake:
+			wakes++
+			if i != len(actions)-1 {
+				w.fail("WakeIsLast: %s", a.name)
+			}
+		case action.Kind <= ActionPut:
+			requests++
+			w.checkRequest(a, action)
+		}
+	}
+	timers, flying := internals(a.machine)
+	if wakes > 1 || (wakes == 1) != (timers != unset) {
+		w.fail("NoWakeNoTimer: %s: %d wakes, timers %d", a.name, wakes, timers)
+	}
+	if requests > 1 {
+		w.fail("OneRequestInFlight: %s sends %d requests in one Step", a.name, requests)
+	}
+	if len(actions) > MaxActions {
+		w.fail("MaxActions: %s: %d", a.name, len(actions))
+	}
+	if a.machine.Idle() != (timers == unset && !flying) {
+		w.fail("Idle: %s", a.name)
+	}
+	w.checkWake(a, now, ev, actions)
+}
+
+// checkWake: a host that sends woke at each wake must not be kept busy.
+func (w *world) checkWake(a *actor, now Instant, ev Event, actions []Action) {
+	last := len(actions) - 1
+	if last < 0 || actions[last].Kind != ActionWake || actions[last].At > now.Mono {
+		a.pastWake = 0
+		return
+	}
+	if ev.Kind == EventWoke {
+		a.pastWake++
+	}
+	if a.pastWake > 2 {
+		w.fail("NoBusyLoop: %s: %d wakes in a row not in the future", a.name, a.pastWake)
+	}
+}
+
+// checkRequest: ids grow, and nothing is sent while an earlier one is waited for.
+func (w *world) checkRequest(a *actor, action Action) {
+	if n := len(a.flying); n > 0 && a.flying[n-1].Request >= action.Request {
+		w.fail("RequestIDsIncrease: %s: %d after %d", a.name, action.Request, a.flying[n-1].Request)
+	}
+	if action.Limit < RequestFloor || action.Limit > RequestLimit {
+		w.fail("RequestLimit: %s: %v", a.name, action.Limit)
+	}
+	if action.Kind == ActionPut && a.ended && !w.overOwnPut(a) {
+		w.fail("NoClobber: %s writes after its lease has ended", a.name)
+	}
+}
+
+// overOwnPut: after a release only a late renewal of our own may be written over.
+func (w *world) overOwnPut(a *actor) bool {
+	return a.machine.String() == LeaseReleased.String()
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	const shown = 40
+	w.t.Fatalf("%s\nlast events:\n%s", fmt.Sprintf(format, args...),
+		strings.Join(w.events[max(0, len(w.events)-shown):], "\n"))
+}
+
+// internals looks inside a machine: its earliest timer, and whether it waits
+// for an answer.
+func internals(m Machine) (timers int64, flying bool) {
+	k := keeperOf(m)
+	return k.timers.earliest(), k.flight.id != 0
+}
+
+func keeperOf(m Machine) *keeper {
+	switch m := m.(type) {
+	case *Lease:
+		return &m.keeper
+	case *Companion:
+		return &m.keeper
+	}
+	panic("no keeper")
+}
+
+func kindOf(m Machine) MachineKind { return keeperOf(m).cfg.Machine }
+
+// drive lets everything happen as it should: each request is applied after
+// half a latency and answered after a whole one, each wake is kept. It stops at
+// the end, or when visit, which sees every Step, says so.
+func (w *world) drive(latency, end int64, visit func(*actor, []Action) bool) {
+	for {
+		a, r, at := w.upcoming(latency)
+		if at > end {
+			return
+		}
+		w.now = max(w.now, at)
+		var actions []Action
+		var err error
+		switch {
+		case r == nil:
+			actions, err = w.step(a, Event{Kind: EventWoke})
+		case !r.applied:
+			w.apply(r)
+			continue
+		default:
+			actions, err = w.answer(a, r)
+		}
+		if err != nil {
+			w.fail("drive: %s: %v", a.name, err)
+		}
+		if visit(a, actions) {
+			return
+		}
+	}
+}
+
+// upcoming is what happens next: a wake, or r applied or answered.
+func (w *world) upcoming(latency int64) (first *actor, r *request, at int64) {
+	at = unset
+	for _, a := range w.actors {
+		if a.wake != unset && w.trueAt(a, a.wake) < at {
+			first, r, at = a, nil, w.trueAt(a, a.wake)
+		}
+		for _, candidate := range a.flying {
+			due := candidate.sent + latency
+			if !candidate.applied {
+				due -= latency / 2
+			}
+			if due < at {
+				first, r, at = a, candidate, due
+			}
+		}
+	}
+	return first, r, at
+}
