@@ -1,9 +1,6 @@
 package core
 
-import (
-	"encoding/binary"
-	"strconv"
-)
+import "strconv"
 
 //go:generate go run ./internal/gen -dir .
 
@@ -243,7 +240,7 @@ func (m *mapWriter) close() []byte {
 	m.dst = append(m.dst, 0, 0)
 	copy(m.dst[m.head+3:], m.dst[m.head+1:])
 	m.dst[m.head] = 0xde
-	binary.BigEndian.PutUint16(m.dst[m.head+1:], uint16(m.n))
+	putBE16(m.dst[m.head+1:], uint16(m.n))
 	return m.dst
 }
 
@@ -289,7 +286,7 @@ func (m *mapWriter) bin(key string, b []byte) {
 	case n <= 0xffff:
 		m.dst = append(m.dst, 0xc5, byte(n>>8), byte(n))
 	default:
-		m.dst = binary.BigEndian.AppendUint32(append(m.dst, 0xc6), uint32(n))
+		m.dst = appendBE32(append(m.dst, 0xc6), uint32(n))
 	}
 	m.dst = append(m.dst, b...)
 }
@@ -324,7 +321,7 @@ func appendHeader(dst []byte, n int, short, wide byte) []byte {
 	case n <= 0xffff:
 		return append(dst, wide, byte(n>>8), byte(n))
 	}
-	return binary.BigEndian.AppendUint32(append(dst, wide+1), uint32(n))
+	return appendBE32(append(dst, wide+1), uint32(n))
 }
 
 func appendInt(dst []byte, v int64) []byte {
@@ -338,9 +335,9 @@ func appendInt(dst []byte, v int64) []byte {
 	case v >= -1<<15:
 		return append(dst, 0xd1, byte(v>>8), byte(v))
 	case v >= -1<<31:
-		return binary.BigEndian.AppendUint32(append(dst, 0xd2), uint32(v))
+		return appendBE32(append(dst, 0xd2), uint32(v))
 	}
-	return binary.BigEndian.AppendUint64(append(dst, 0xd3), uint64(v))
+	return appendBE64(append(dst, 0xd3), uint64(v))
 }
 
 func appendUint(dst []byte, v uint64) []byte {
@@ -352,7 +349,7 @@ func appendUint(dst []byte, v uint64) []byte {
 	case v < 1<<16:
 		return append(dst, 0xcd, byte(v>>8), byte(v))
 	case v < 1<<32:
-		return binary.BigEndian.AppendUint32(append(dst, 0xce), uint32(v))
+		return appendBE32(append(dst, 0xce), uint32(v))
 	}
-	return binary.BigEndian.AppendUint64(append(dst, 0xcf), v)
+	return appendBE64(append(dst, 0xcf), v)
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/binary"
 	"math"
 	"unicode/utf8"
 )
@@ -146,11 +145,11 @@ func (d *reader) number(at, width int, least uint64) (u uint64) {
 	case 1:
 		u = uint64(b[0])
 	case 2:
-		u = uint64(binary.BigEndian.Uint16(b))
+		u = uint64(be16(b))
 	case 4:
-		u = uint64(binary.BigEndian.Uint32(b))
+		u = uint64(be32(b))
 	default:
-		u = binary.BigEndian.Uint64(b)
+		u = be64(b)
 	}
 	if u < least {
 		d.fail(ruleForm, at)
@@ -208,7 +207,7 @@ func (d *reader) int() int64 {
 	at := d.i
 	// Nearly every integer is an instant: eight bytes, and no more calls.
 	if len(d.b)-at > 8 && d.b[at] == 0xcf {
-		if u := binary.BigEndian.Uint64(d.b[at+1:]); u >= 1<<32 && u <= math.MaxInt64 {
+		if u := be64(d.b[at+1:]); u >= 1<<32 && u <= math.MaxInt64 {
 			d.i += 9
 			return int64(u)
 		}

@@ -28,9 +28,16 @@ func goldenMessages() (names []string, messages map[string][]byte) {
 	}
 	now := Instant{Mono: 12_345_678_901, Wall: 1_756_000_000_000_000_000}
 	for _, ev := range []Event{
-		{Kind: EventAcquire}, {Kind: EventAcquire, Wait: Forever}, {Kind: EventAcquire, Wait: time.Minute},
-		{Kind: EventAccompany}, {Kind: EventRelease}, {Kind: EventRelease, Brief: true},
-		{Kind: EventCancel}, {Kind: EventLeave}, {Kind: EventChanged}, {Kind: EventWoke},
+		{Kind: EventAcquire},
+		{Kind: EventAcquire, Wait: Forever},
+		{Kind: EventAcquire, Wait: time.Minute},
+		{Kind: EventAccompany},
+		{Kind: EventRelease},
+		{Kind: EventRelease, Brief: true},
+		{Kind: EventCancel},
+		{Kind: EventLeave},
+		{Kind: EventChanged},
+		{Kind: EventWoke},
 		{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo},
 		{Kind: EventAnswer, Request: 200, Outcome: OutcomeYes, Stamp: 1_756_000_000_000_000_000, Body: []byte("{}")},
 		{Kind: EventAnswer, Request: 1 << 40, Outcome: OutcomeUnknown, Class: ClassThrottled},
@@ -47,11 +54,17 @@ func goldenMessages() (names []string, messages map[string][]byte) {
 			Kind: ActionPut, Request: 2, Key: "a/lock/lock.json", Limit: 10 * time.Second,
 			Type: LockFileType, Body: []byte("{}"),
 		},
-		{Kind: ActionWaiting, Sight: sight}, {Kind: ActionHeld, At: 1 << 40, Wall: 1 << 60, Holder: "h"},
-		{Kind: ActionRenewed, At: 1 << 40}, {Kind: ActionRefused, Reason: ReasonUnreachable, Class: ClassOther},
-		{Kind: ActionLost, Reason: ReasonTaken, Sight: &Sighting{State: ObservedStale}}, {Kind: ActionReleased},
-		{Kind: ActionContactLost}, {Kind: ActionCannotMaintain, Reason: ReasonNoExpiry}, {Kind: ActionLeft},
-		{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: "a/lock.json"}, {Kind: ActionWake, At: -40_000},
+		{Kind: ActionWaiting, Sight: sight},
+		{Kind: ActionHeld, At: 1 << 40, Wall: 1 << 60, Holder: "h"},
+		{Kind: ActionRenewed, At: 1 << 40},
+		{Kind: ActionRefused, Reason: ReasonUnreachable, Class: ClassOther},
+		{Kind: ActionLost, Reason: ReasonTaken, Sight: &Sighting{State: ObservedStale}},
+		{Kind: ActionReleased},
+		{Kind: ActionContactLost},
+		{Kind: ActionCannotMaintain, Reason: ReasonNoExpiry},
+		{Kind: ActionLeft},
+		{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: "a/lock.json"},
+		{Kind: ActionWake, At: -40_000},
 	} {
 		add("actions "+a.Kind.String(), AppendActions(nil, []Action{a}))
 	}

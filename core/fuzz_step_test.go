@@ -19,7 +19,8 @@ func (w *world) fuzz(data []byte) {
 	if err != nil {
 		w.fail("config: %v", err)
 	}
-	a.wall = in.jump() - in.jump()
+	ahead, behind := in.jump(), in.jump()
+	a.wall = ahead - behind
 	for steps := 0; len(in.data) > 0 && steps < 500; steps++ {
 		w.now = min(w.now+in.jump(), int64(MaxClockRange)-1)
 		w.fuzzStep(a, in)

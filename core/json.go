@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -222,7 +221,7 @@ func (s *scanner) escape() bool {
 func skipOrdinary(b []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
-		x := binary.LittleEndian.Uint64(b[i:])
+		x := le64(b[i:])
 		quote, slash := x^('"'*ones), x^('\\'*ones)
 		marks := ((quote-ones)&^quote | (slash-ones)&^slash | (x-' '*ones)&^x) & highs
 		if marks != 0 {

@@ -96,17 +96,13 @@ func (l *Lease) judgeCorrupt(ev *Event, f flight) judgement {
 	if ev.Stamp != 0 {
 		expires = ev.Stamp + int64(hold)
 	}
-	verdict := judgedHeld
-	if l.cfg.Expiry == ExpiryWall && l.now.Wall > expires {
-		verdict = judgedFree
-	} else {
-		verdict = l.judgeUnchanged(fingerprint(ev.Body), f, hold, expires)
+	old := l.cfg.Expiry == ExpiryWall && l.now.Wall > expires
+	if !old && l.judgeUnchanged(fingerprint(ev.Body), f, hold, expires) == judgedHeld {
+		return judgedHeld
 	}
-	if verdict == judgedFree {
-		l.note(ObservedCorrupt)
-		l.emit(Action{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: l.key, Sight: &l.sight})
-	}
-	return verdict
+	l.note(ObservedCorrupt)
+	l.emit(Action{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: l.key, Sight: &l.sight})
+	return judgedFree
 }
 
 // judgeUnchanged applies the observed rule: free once the same record was seen

@@ -70,9 +70,16 @@ const gone = "gone"
 func edited(edits ...string) string {
 	const stamp = `"2025-08-24T01:46:40.000001+00:00"`
 	fields := [][2]string{
-		{"writer_id", `"w.1"`}, {"written_at", stamp}, {"expire_s", "88.0"}, {"write_count", "3"},
-		{"hostname", `"h"`}, {"pid", `"1"`}, {"tid", "2"}, {"first_written_at", stamp},
-		{"first_acquired_at", stamp}, {"released_at", `""`},
+		{"writer_id", `"w.1"`},
+		{"written_at", stamp},
+		{"expire_s", "88.0"},
+		{"write_count", "3"},
+		{"hostname", `"h"`},
+		{"pid", `"1"`},
+		{"tid", "2"},
+		{"first_written_at", stamp},
+		{"first_acquired_at", stamp},
+		{"released_at", `""`},
 	}
 	for i := 0; i < len(edits); i += 2 {
 		known := false
@@ -309,11 +316,23 @@ func TestTextEqual(t *testing.T) {
 		raw, s string
 		want   bool
 	}{
-		{"", "", true}, {"a", "a", true}, {"a", "b", false}, {"a", "", false}, {"", "a", false},
-		{`\u0061`, "a", true}, {`\u0061`, `\u0061`, false}, {`\ud83d\ude00`, "\U0001f600", true},
-		{`\ud83d`, "\ufffd", false}, {`\ude00\ud83d`, "\ufffd\ufffd", false}, {`\ud83d\u0061`, "\ufffda", false},
-		{`\ufffd`, "\ufffd", true}, {"\ufffd", "\ufffd", true}, {`\ufffd`, "\xff", false}, {`\n\/\\\"`, "\n/\\\"", true},
-		{`a\u0062`, "a", false}, {`\u0061`, "ab", false},
+		{"", "", true},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"a", "", false},
+		{"", "a", false},
+		{`\u0061`, "a", true},
+		{`\u0061`, `\u0061`, false},
+		{`\ud83d\ude00`, "\U0001f600", true},
+		{`\ud83d`, "\ufffd", false},
+		{`\ude00\ud83d`, "\ufffd\ufffd", false},
+		{`\ud83d\u0061`, "\ufffda", false},
+		{`\ufffd`, "\ufffd", true},
+		{"\ufffd", "\ufffd", true},
+		{`\ufffd`, "\xff", false},
+		{`\n\/\\\"`, "\n/\\\"", true},
+		{`a\u0062`, "a", false},
+		{`\u0061`, "ab", false},
 	} {
 		if got := text(test.raw).equal(test.s); got != test.want {
 			t.Errorf("%q equal %q: %v", test.raw, test.s, got)

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"time"
 )
@@ -12,7 +11,7 @@ import (
 type rng struct{ a, b uint64 }
 
 func newRNG(seed [16]byte) rng {
-	r := rng{binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])}
+	r := rng{le64(seed[:8]), le64(seed[8:])}
 	if r.a|r.b == 0 { // the one state that the generator never leaves
 		r.a = 1
 	}

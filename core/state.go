@@ -1,12 +1,10 @@
 package core
 
-import "encoding/binary"
-
 // snapshot writes a machine's dynamic state as canonical bytes: each field in
 // one order and one form.
 type snapshot []byte
 
-func (s *snapshot) int(v int64)    { *s = binary.BigEndian.AppendUint64(*s, uint64(v)) }
+func (s *snapshot) int(v int64)    { *s = appendBE64(*s, uint64(v)) }
 func (s *snapshot) octet(v uint8)  { *s = append(*s, v) }
 func (s *snapshot) bytes(v []byte) { s.int(int64(len(v))); *s = append(*s, v...) }
 func (s *snapshot) uint(v uint64)  { s.int(int64(v)) }

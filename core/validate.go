@@ -43,8 +43,8 @@ func (c *Config) validate() error {
 	require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: checked or blind")
 	require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: wall or observed")
 	require(c.Role == RoleRemote || c.Role == RoleOwner, "role: remote or owner")
-	if err := CheckName(c.Name); err != nil {
-		bad = append(bad, err.(*Error).Text)
+	if rule := nameRule(c.Name); rule != "" {
+		bad = append(bad, badName(c.Name, rule))
 	}
 	bad = c.validateDurations(bad)
 	require(len(c.Host) <= MaxText && utf8.ValidString(c.Host), "host: at most 256 bytes of UTF-8")
@@ -102,8 +102,10 @@ func CheckName(name string) error {
 	if rule == "" {
 		return nil
 	}
-	return &Error{ErrorConfig, "name " + quoteName(name) + ": " + rule}
+	return &Error{ErrorConfig, badName(name, rule)}
 }
+
+func badName(name, rule string) string { return "name " + quoteName(name) + ": " + rule }
 
 func nameRule(name string) string {
 	switch {

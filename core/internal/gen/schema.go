@@ -33,7 +33,7 @@ func readSchema(path string) ([]*enum, error) {
 	}
 	var enums []*enum
 	byName := map[string]*enum{}
-	eachSpec(file, func(spec ast.Spec) error {
+	err = eachSpec(file, func(spec ast.Spec) error {
 		if t, ok := spec.(*ast.TypeSpec); ok {
 			if base, ok := t.Type.(*ast.Ident); ok && base.Name == "uint8" {
 				e := &enum{name: t.Name.Name}
@@ -42,6 +42,9 @@ func readSchema(path string) ([]*enum, error) {
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	err = eachSpec(file, func(spec ast.Spec) error {
 		c, ok := spec.(*ast.ValueSpec)
 		if !ok {
