@@ -134,7 +134,7 @@ func actionRules(kind ActionKind) fieldRules {
 	case ActionHeld:
 		const must = always | 1<<actHolder
 		return fieldRules{must, must | 1<<actAt | 1<<actWall}
-	case ActionRenewed, ActionWake:
+	case ActionRenewed, ActionDeadline, ActionWake:
 		return fieldRules{always, always | 1<<actAt}
 	case ActionRefused:
 		return fieldRules{reason, reason | 1<<actClass | 1<<actSight}

@@ -64,6 +64,7 @@ func goldenMessages() (names []string, messages map[string][]byte) {
 		{Kind: ActionCannotMaintain, Reason: ReasonNoExpiry},
 		{Kind: ActionLeft},
 		{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: "a/lock.json"},
+		{Kind: ActionDeadline, At: 1 << 40},
 		{Kind: ActionWake, At: -40_000},
 	} {
 		add("actions "+a.Kind.String(), AppendActions(nil, []Action{a}))

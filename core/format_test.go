@@ -62,7 +62,7 @@ func (w *world) formatAction(a Action) string {
 		fmt.Fprintf(&l, " #%d limit=%s %s", a.Request, seconds(int64(a.Limit)), w.formatBody(a.Body))
 	case ActionHeld:
 		fmt.Fprintf(&l, " deadline=%s acquired=%s holder=%s", seconds(a.At), wallSeconds(a.Wall), w.alias(string(a.Holder)))
-	case ActionRenewed:
+	case ActionRenewed, ActionDeadline:
 		fmt.Fprintf(&l, " deadline=%s", seconds(a.At))
 	case ActionWake:
 		fmt.Fprintf(&l, " at=%s", seconds(a.At))

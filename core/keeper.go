@@ -311,7 +311,11 @@ func (k *keeper) renewal(ev *Event, f flight) verdict {
 // refit moves the deadline to what the shortest TTL seen by now allows, and
 // reports whether it is behind us.
 func (k *keeper) refit() bool {
-	k.timers.set(timerDeadline, k.good+int64(k.span()))
+	deadline := k.good + int64(k.span())
+	if deadline != k.timers[timerDeadline] {
+		k.timers.set(timerDeadline, deadline)
+		k.emit(Action{Kind: ActionDeadline, At: deadline})
+	}
 	return k.timers.due(timerDeadline, k.now.Mono)
 }
 

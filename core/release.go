@@ -16,6 +16,7 @@ func (l *Lease) release(brief bool) {
 		l.brief = l.brief || brief
 		l.cancel()
 	case LeaseReleased:
+		l.brief = l.brief || brief
 		if brief && l.rechecks > 1 { // the one after a second is behind us
 			l.timers.clear(timerNext)
 		}
@@ -132,7 +133,7 @@ func (l *Lease) endRelease() {
 	inDoubt := l.doubts > 0 && l.now.Mono-l.doubtAt < int64(l.cfg.TTL)
 	l.become(LeaseReleased)
 	l.releasedAt = l.now.Mono
-	l.emit(Action{Kind: ActionReleased, Holder: l.holder})
+	l.emit(Action{Kind: ActionReleased})
 	if inDoubt && l.cfg.Renewal == RenewalChecked {
 		l.scheduleRecheck()
 	}

@@ -157,6 +157,7 @@ const (
 	ActionCannotMaintain ActionKind = 23 // cannot_maintain
 	ActionLeft           ActionKind = 24 // left
 	ActionWarned         ActionKind = 25 // warned
+	ActionDeadline       ActionKind = 26 // deadline
 
 	ActionWake ActionKind = 32 // wake
 )
@@ -213,8 +214,9 @@ type Action struct {
 	// Class, of refused{unreachable, unusable} and cannot_maintain{unreadable}:
 	// what the store said last.
 	Class Class
-	// At, Mono: of wake, when to send woke; of held and renewed, the deadline
-	// after which the lease must not be relied on.
+	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a
+	// shorter TTL was seen on the name), the deadline after which the lease must
+	// not be relied on.
 	At int64
 	// Wall, of held: the tenure's first_acquired_at, nanoseconds since 1970.
 	Wall int64

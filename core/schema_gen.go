@@ -247,6 +247,8 @@ func (x ActionKind) String() string {
 		return "left"
 	case ActionWarned:
 		return "warned"
+	case ActionDeadline:
+		return "deadline"
 	case ActionWake:
 		return "wake"
 	}
@@ -279,6 +281,8 @@ func parseActionKind(b []byte) (ActionKind, bool) {
 		return ActionLeft, true
 	case "warned":
 		return ActionWarned, true
+	case "deadline":
+		return ActionDeadline, true
 	case "wake":
 		return ActionWake, true
 	}

@@ -59,24 +59,30 @@ func (c *Config) validate() error {
 }
 
 func (c *Config) validateDurations(bad []string) []string {
-	floor := c.floor()
-	require := func(ok bool, text string) {
-		if !ok {
-			bad = append(bad, text)
+	// The text is made only of what is wrong: a Config is validated per lease.
+	require := func(ok bool, field string, value time.Duration, rule string, limit time.Duration, rest string) {
+		if ok {
+			return
 		}
+		text := field + " " + value.String() + ": " + rule
+		if limit != 0 {
+			text += limit.String()
+		}
+		bad = append(bad, text+rest)
 	}
-	require(c.TTL >= floor, "ttl "+c.TTL.String()+": at least "+floor.String()+" on this store, and never 0 under lastwriter")
-	require(c.TTL <= MaxTTL, "ttl "+c.TTL.String()+": at most 720h (30 days)")
+	floor := c.floor()
+	require(c.TTL >= floor, "ttl", c.TTL, "at least ", floor, " on this store, and never 0 under lastwriter")
+	require(c.TTL <= MaxTTL, "ttl", c.TTL, "at most 720h (30 days)", 0, "")
 	if c.TTL > 0 { // else there is no more to say of what is measured by it
-		require(c.Margin < c.TTL/2, "margin "+c.Margin.String()+": less than half the ttl of "+c.TTL.String())
-		require(c.Margin >= leastMargin(c.TTL), "margin "+c.Margin.String()+": at least "+leastMargin(c.TTL).String()+
-			", which clock rates that differ by 1 % can make of a ttl of "+c.TTL.String())
-		require(c.AcquireMargin >= 0 && c.AcquireMargin <= c.TTL/2,
-			"acquire margin "+c.AcquireMargin.String()+": from 0 to half the ttl of "+c.TTL.String())
+		require(c.Margin < c.TTL/2, "margin", c.Margin, "less than half the ttl of ", c.TTL, "")
+		require(c.Margin >= leastMargin(c.TTL), "margin", c.Margin, "at least ", leastMargin(c.TTL),
+			", by which clocks whose rates differ by 1 % can drift apart within the ttl")
+		require(c.AcquireMargin >= 0 && c.AcquireMargin <= c.TTL/2, "acquire margin", c.AcquireMargin,
+			"from 0 to half the ttl of ", c.TTL, "")
 	}
-	require(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL,
-		"fleet expire "+c.FleetExpire.String()+": none, or from 50ms to 720h")
-	require(c.StampUnit >= 0, "stamp unit "+c.StampUnit.String()+": not negative")
+	require(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL, "fleet expire", c.FleetExpire,
+		"none, or from 50ms to 720h", 0, "")
+	require(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", 0, "")
 	return bad
 }
 

@@ -51,7 +51,7 @@ func TestConfigRules(t *testing.T) {
 		{"margin least", func(c *Config) { c.TTL, c.Margin = 101*s, 2*s }, ""},
 		{
 			"margin small", func(c *Config) { c.TTL, c.Margin = 101*s, 2*s-1 },
-			"margin 1.999999999s: at least 2s, which clock rates that differ by 1 % can make of a ttl of 1m41s",
+			"margin 1.999999999s: at least 2s, by which clocks whose rates differ by 1 % can drift apart within the ttl",
 		},
 		{"acquire margin half", func(c *Config) { c.TTL, c.AcquireMargin = 10*s, 5*s }, ""},
 		{

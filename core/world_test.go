@@ -121,8 +121,20 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 	}
 	w.noteEdge(a.machine, from)
 	w.checkActions(a, now, ev, actions)
+	w.checkMessages(ev, actions)
 	w.take(a, actions)
 	return actions, nil
+}
+
+// checkMessages holds what comes out to the codec: an engine behind it must
+// give the same.
+func (w *world) checkMessages(ev Event, actions []Action) {
+	output := AppendActions(nil, actions)
+	var buf ActionBuffer
+	decoded, err := DecodeActions(output, &buf)
+	if err != nil || !bytes.Equal(AppendActions(nil, decoded), output) {
+		w.fail("MessagesCarryAll: the actions after %s: %v", formatEvent(ev), err)
+	}
 }
 
 func (w *world) noteEdge(m Machine, from string) {
