@@ -1,0 +1,12 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// suspendedTime is CLOCK_MONOTONIC, which on this system goes on while asleep.
+func suspendedTime() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("mopslock: host: CLOCK_MONOTONIC: " + err.Error())
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,14 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// suspendedTime is CLOCK_BOOTTIME: monotonic, and a laptop's sleep or a paused
+// virtual machine's counts. Go's own monotonic clock leaves sleep out, so a
+// lease would outlive its TTL in a process that slept.
+func suspendedTime() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic("mopslock: host: CLOCK_BOOTTIME: " + err.Error()) // Linux has had it since 2.6.39
+	}
+	return ts.Nano()
+}

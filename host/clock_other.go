@@ -1,0 +1,11 @@
+//go:build !linux && !darwin && !windows
+
+package host
+
+import "time"
+
+// suspendedTime falls back on Go's monotonic clock, which on these systems may
+// or may not count the time that the machine was asleep.
+func suspendedTime() int64 { return int64(time.Since(processStart)) }
+
+var processStart = time.Now() // never written again

@@ -1,0 +1,6 @@
+package host
+
+import "golang.org/x/sys/windows"
+
+// suspendedTime is the time since boot, sleep included.
+func suspendedTime() int64 { return int64(windows.DurationSinceBoot()) }

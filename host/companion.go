@@ -1,0 +1,165 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// AccompanyOptions are for Accompany. The zero value, and nil, are good. The
+// handle's TTL wins over Terms'.
+type AccompanyOptions struct {
+	Terms
+	// OnContact is told false when the deadline passed without a renewal, and
+	// true when the companion has joined again. It is called by the keeper, on
+	// which all leases of the Host depend, and must neither block nor call
+	// methods of the Host or of its leases.
+	OnContact func(bool)
+}
+
+// Companion keeps a lease alive that another process acquired. It never
+// releases it. Losing contact with the store does not end it.
+type Companion struct{ member *member }
+
+// Accompany joins the lease of a handle. It returns when it has joined, with
+// an *Error of Kind Lost when the lease is another's or released, of Kind
+// CannotMaintain when there is nothing to keep alive (an unreadable store is
+// tried for one TTL), or with ctx's cause. After an error nothing is kept.
+func (h *Host) Accompany(ctx context.Context, handle Handle, opts *AccompanyOptions) (*Companion, error) {
+	if opts == nil {
+		opts = &AccompanyOptions{}
+	}
+	m, err := h.join(ctx, handle, &opts.Terms, core.RoleRemote, opts.OnContact)
+	if err != nil {
+		return nil, err
+	}
+	return &Companion{m}, nil
+}
+
+func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.Role, onContact func(bool)) (*member, error) {
+	cfg, err := h.config(handle.Name, terms)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Holder, cfg.Role = core.HolderID(handle.Holder), role
+	if handle.TTL != 0 {
+		cfg.TTL = handle.TTL
+	}
+	machine, err := core.NewCompanion(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	m := h.newMember(ctx, &cfg, machine, core.EventLeave)
+	m.onContact = onContact
+	if err := h.keeper.add(m, core.Event{Kind: core.EventAccompany}); err != nil {
+		return nil, err
+	}
+	return m, m.await(ctx)
+}
+
+// Name is what is leased.
+func (c *Companion) Name() string { return c.member.name }
+
+// Holder is the id of the tenure that is kept alive.
+func (c *Companion) Holder() string { return string(c.member.holder) }
+
+// Left is how long the lease lives on without another renewal of ours;
+// negative while contact is lost.
+func (c *Companion) Left() time.Duration { return c.member.left() }
+
+// Done is closed when the lease was seen to be another's or released, or after Leave.
+func (c *Companion) Done() <-chan struct{} { return c.member.ctx.Done() }
+
+// Err is nil until Done is closed; then an *Error of Kind Lost, Reason taken or
+// released, or of Kind Ended after Leave.
+func (c *Companion) Err() error {
+	c.member.mu.Lock()
+	defer c.member.mu.Unlock()
+	return c.member.err
+}
+
+// Context is cancelled when Done is closed, with Err as its cause.
+func (c *Companion) Context() context.Context { return c.member.ctx }
+
+// Leave stops keeping the lease alive. It waits for a write that is under way,
+// which could otherwise land after the holder's release. A companion that had
+// lost the lease returns that *Error.
+func (c *Companion) Leave(ctx context.Context) error {
+	return c.member.finish(ctx, core.Event{Kind: core.EventLeave})
+}
+
+// Renew renews the lease of a handle once, as its owner or, without Owner, as a
+// companion, and reports until when it may be relied on. An expired lease that
+// is still the handle's is revived. The error is an *Error: of Kind Lost (its
+// reason is unreachable if no write was answered before the deadline), or
+// CannotMaintain where there is nothing to renew; or ErrClosed, or ctx's cause.
+func (h *Host) Renew(ctx context.Context, handle Handle, terms *Terms) (time.Time, error) {
+	if terms == nil {
+		terms = &Terms{}
+	}
+	role := core.RoleRemote
+	if handle.Owner != "" {
+		role = core.RoleOwner
+	}
+	silent := make(chan struct{}, 1)
+	m, err := h.join(ctx, handle, terms, role, func(bool) {
+		select {
+		case silent <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	select {
+	case <-m.written:
+	case <-m.ended:
+		return time.Time{}, cmp.Or(m.failure(), error(ErrClosed))
+	case <-silent: // a companion would go on trying
+		_ = m.abandon(ctx)
+		return time.Time{}, &Error{Kind: Lost, Name: m.name, Reason: core.ReasonUnreachable}
+	case <-ctx.Done():
+		return time.Time{}, m.abandon(ctx)
+	}
+	until := time.Now().Add(m.left())
+	return until, m.finish(ctx, core.Event{Kind: core.EventLeave})
+}
+
+// ReleaseHandle releases the lease of a handle, as its owner or, without
+// Owner, as a companion. It returns nil when the lease is released, was
+// released before, or is gone; an *Error of Kind Lost when the record is
+// another's or could not be reached within the TTL.
+func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) error {
+	if terms == nil {
+		terms = &Terms{}
+	}
+	cfg, err := h.config(handle.Name, terms)
+	if err != nil {
+		return err
+	}
+	cfg.Holder, cfg.Role = core.HolderID(handle.Holder), core.RoleRemote
+	if handle.Owner != "" {
+		cfg.Role = core.RoleOwner
+	}
+	if handle.TTL != 0 {
+		cfg.TTL = handle.TTL
+	}
+	machine, err := core.NewLease(cfg)
+	if handle.Holder == "" { // to a lease machine that is one who acquires
+		err = errors.Join(err, &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it ends"})
+	}
+	if err != nil {
+		return err
+	}
+	m := h.newMember(ctx, &cfg, machine, core.EventRelease)
+	if err := h.keeper.add(m, core.Event{Kind: core.EventRelease, Brief: true}); err != nil {
+		return err
+	}
+	return m.outcome(ctx)
+}

@@ -1,0 +1,189 @@
+package host
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Kind says which of a lease's three bad ends an Error is about.
+type Kind uint8
+
+// The kinds.
+const (
+	// Refused: the lease was not acquired.
+	Refused Kind = iota + 1
+	// Lost: the lease was held, or joined, and is so no more.
+	Lost
+	// CannotMaintain: a companion found nothing that it could keep alive.
+	CannotMaintain
+	// Ended: the lease was released, or the companion left, by our own wish.
+	Ended
+)
+
+// Error is how a lease was not had or was lost. Act on Kind and Reason, by
+// errors.As or by errors.Is with one of the values below, never on the text.
+type Error struct {
+	Kind   Kind
+	Name   string
+	Reason core.Reason
+	// Class is what the store said last, when Reason is unreachable, unusable,
+	// limit or unreadable.
+	Class core.Class
+	// Seen is the record that decided it, or nil: who holds the lease, who took it.
+	Seen *Status
+}
+
+// Values for errors.Is: an Error with this Kind, whatever its Reason.
+var (
+	ErrRefused        = &Error{Kind: Refused}
+	ErrLost           = &Error{Kind: Lost}
+	ErrCannotMaintain = &Error{Kind: CannotMaintain}
+	// ErrReleased is what Err says of a lease after its release.
+	ErrReleased = &Error{Kind: Ended}
+	// ErrClosed is returned by calls on a Host that is closed or closing.
+	ErrClosed = closedError{}
+)
+
+type closedError struct{}
+
+func (closedError) Error() string { return "mopslock: host is closed" }
+
+// Is reports whether target asks for this error's Kind and, if it names one, Reason.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Kind == e.Kind && (t.Reason == core.ReasonNone || t.Reason == e.Reason)
+}
+
+// Error says what happened, to what, and what to do about it.
+func (e *Error) Error() string {
+	text := "mopslock: lease"
+	if e.Name != "" {
+		text += " " + strconv.Quote(e.Name)
+	}
+	switch e.Kind {
+	case Refused:
+		return text + " not acquired: " + e.refusedText()
+	case Lost:
+		return text + " lost (" + e.Reason.String() + "): " + e.lostText()
+	case CannotMaintain:
+		return text + " cannot be maintained (" + e.Reason.String() + "): " + e.cannotText()
+	}
+	if e.Reason == core.ReasonReleased {
+		return text + " released"
+	}
+	return text + " given up by this process"
+}
+
+func (e *Error) refusedText() string {
+	switch e.Reason {
+	case core.ReasonHeld:
+		return "held by " + e.seenText() + "; wait for it, or try again later"
+	case core.ReasonRaced:
+		if e.Seen != nil {
+			return "another was faster: " + e.seenText()
+		}
+		return "another was faster; try again"
+	case core.ReasonCancelled:
+		return "cancelled"
+	case core.ReasonUnreachable:
+		return "the store has not answered once" + e.classText() + "; check its URL and the network"
+	case core.ReasonUnusable:
+		return "the store cannot be used" + e.classText() + "; " + classAdvice(e.Class)
+	case core.ReasonLimit:
+		if e.Class != core.ClassNone {
+			return "the wait was over while the store did not answer" + e.classText()
+		}
+		return "the wait was over; try again"
+	default:
+		return e.Reason.String()
+	}
+}
+
+func (e *Error) lostText() string {
+	switch e.Reason {
+	case core.ReasonTaken:
+		return "the record is now that of " + e.seenText() + "; stop what the lease guards"
+	case core.ReasonReleased:
+		return "somebody released it; stop what the lease guards"
+	case core.ReasonUnreachable:
+		return "it could not be renewed before its deadline; stop what the lease guards, and check the store"
+	case core.ReasonExpired:
+		return "this process was paused past its deadline; stop what the lease guards"
+	default:
+		return "stop what the lease guards"
+	}
+}
+
+func (e *Error) cannotText() string {
+	switch e.Reason {
+	case core.ReasonAbsent:
+		return "there is no record under this name; is it the right store?"
+	case core.ReasonNoExpiry:
+		return "its record has no expiry, so there is nothing to keep alive"
+	case core.ReasonNeverAcquired:
+		return "its holder never finished acquiring it"
+	default:
+		return "its record could not be read" + e.classText() + "; " + classAdvice(e.Class)
+	}
+}
+
+func (e *Error) classText() string {
+	if e.Class == core.ClassNone || e.Class == core.ClassOther {
+		return ""
+	}
+	return " (" + e.Class.String() + ")"
+}
+
+func classAdvice(c core.Class) string {
+	switch c {
+	case core.ClassUnauthorized:
+		return "check the credentials and their rights to read and write"
+	case core.ClassNoSuchStore:
+		return "make the bucket, container or directory first, or mend its name"
+	case core.ClassReadOnly:
+		return "a lease needs to write"
+	case core.ClassFull:
+		return "make room"
+	default:
+		return "check the store, its URL and the network"
+	}
+}
+
+// seenText names whoever the record names, in text that is safe to show.
+func (e *Error) seenText() string {
+	if e.Seen == nil {
+		return "another"
+	}
+	return e.Seen.Who()
+}
+
+// Who names the last writer of a record, escaped so that it is safe to show.
+func (s *Status) Who() string {
+	if s.Holder == "" {
+		return "an unreadable record"
+	}
+	text := Printable(s.Holder)
+	if s.Host != "" {
+		text += " on " + Printable(s.Host)
+		if s.PID != "" {
+			text += " (pid " + Printable(s.PID) + ")"
+		}
+	}
+	if s.Left > 0 {
+		text += ", which can expire in " + s.Left.Round(100*time.Millisecond).String()
+	}
+	return text
+}
+
+// Printable is somebody else's text as it can be shown: what a terminal could
+// take for a command is escaped, and then it is quoted.
+func Printable(text string) string {
+	quoted := strconv.Quote(text)
+	inside := quoted[1 : len(quoted)-1]
+	if inside == text {
+		return text
+	}
+	return quoted
+}

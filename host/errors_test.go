@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// hostile is what somebody may have written into a record.
+const hostile = "\x1b[31mroot\x1b[0m\n\u202e\"'\x00"
+
+// Every text an Error can have, held against testdata/errors.txt.
+func TestErrorTexts(t *testing.T) {
+	seen := &Status{State: core.ObservedHeld, Holder: "their.id", Host: "thathost", PID: "99", TTL: minute, Left: 12340 * time.Millisecond}
+	var b strings.Builder
+	for _, kind := range []Kind{Refused, Lost, CannotMaintain, Ended} {
+		for _, reason := range reasonsOf(kind) {
+			for _, class := range classesOf(reason) {
+				e := &Error{Kind: kind, Name: "nightly", Reason: reason, Class: class}
+				fmt.Fprintf(&b, "%v\n", e)
+				if reason == core.ReasonHeld || reason == core.ReasonRaced || reason == core.ReasonTaken {
+					e.Seen = seen
+					fmt.Fprintf(&b, "%v\n", e)
+				}
+			}
+		}
+	}
+	fmt.Fprintf(&b, "%v\n", ErrClosed)
+	fmt.Fprintf(&b, "%v\n", &Error{
+		Kind: Refused, Name: hostile, Reason: core.ReasonHeld,
+		Seen: &Status{Holder: hostile, Host: hostile, PID: hostile},
+	})
+	fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Reason: core.ReasonHeld, Seen: &Status{State: core.ObservedCorrupt}})
+	golden(t, "testdata/errors.txt", b.String())
+	for line := range strings.Lines(b.String()) {
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			if !unicode.IsPrint(r) {
+				t.Errorf("%q has %q", line, r)
+			}
+		}
+	}
+}
+
+func reasonsOf(kind Kind) []core.Reason {
+	switch kind {
+	case Refused:
+		return []core.Reason{core.ReasonHeld, core.ReasonRaced, core.ReasonCancelled, core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit}
+	case Lost:
+		return []core.Reason{core.ReasonTaken, core.ReasonBroken, core.ReasonReleased, core.ReasonUnreachable, core.ReasonExpired}
+	case CannotMaintain:
+		return []core.Reason{core.ReasonAbsent, core.ReasonNoExpiry, core.ReasonNeverAcquired, core.ReasonUnreadable}
+	}
+	return []core.Reason{core.ReasonNone, core.ReasonReleased}
+}
+
+func classesOf(reason core.Reason) []core.Class {
+	switch reason {
+	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit, core.ReasonUnreadable:
+		return []core.Class{
+			core.ClassNone, core.ClassOther, core.ClassUnreachable, core.ClassThrottled,
+			core.ClassUnauthorized, core.ClassNoSuchStore, core.ClassReadOnly, core.ClassFull,
+		}
+	}
+	return []core.Class{core.ClassNone}
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll("testdata", 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || got != string(want) {
+		t.Fatalf("%s differs (%v); now:\n%s", path, err, got)
+	}
+}
+
+func TestErrorIs(t *testing.T) {
+	e := fmt.Errorf("wrapped: %w", &Error{Kind: Lost, Name: "n", Reason: core.ReasonTaken})
+	for target, want := range map[error]bool{
+		ErrLost: true, &Error{Kind: Lost, Reason: core.ReasonTaken}: true,
+		&Error{Kind: Lost, Reason: core.ReasonExpired}: false,
+		ErrRefused: false, ErrCannotMaintain: false, ErrReleased: false, ErrClosed: false,
+	} {
+		if errors.Is(e, target) != want {
+			t.Errorf("errors.Is %v: %v", target, !want)
+		}
+	}
+}
+
+// No log line and no error shows what a store's error has of secrets, and log
+// lines have the keys that people filter by.
+func TestLogsAndErrorsHaveNoSecrets(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.url = "s3://bucket/locks?awskey=hunter2"
+		bad := theirs()
+		bad.writer, bad.expire = hostile, 2*minute
+		w.place("n", bad)
+		var texts []string
+		_, err := p.try("n")
+		texts = append(texts, fmt.Sprint(err))
+		l := p.acquire("m")
+		p.store.always(fault{class: core.ClassUnreachable})
+		_, err = p.try("n")
+		texts = append(texts, fmt.Sprint(err))
+		_, err = p.Inspect(context.Background(), "n")
+		texts = append(texts, fmt.Sprint(err))
+		<-l.Done()
+		texts = append(texts, fmt.Sprint(l.Err()), p.log.String())
+		for _, text := range texts {
+			noSecrets(t, text)
+		}
+		for _, want := range []string{
+			`msg="request failed" name=m verb=get class=unreachable error=`,
+			`msg="lease lost" name=m reason=unreachable error=`,
+			`name=n their_ttl=2m0s`,
+		} {
+			if !strings.Contains(p.log.String(), want) {
+				t.Errorf("log lacks %q:\n%.2000s", want, p.log)
+			}
+		}
+	})
+}
+
+func noSecrets(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range []string{"hunter2", "c0ffee", "Signature", "\x1b"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q shows %q", text, secret)
+		}
+	}
+}

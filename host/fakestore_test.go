@@ -1,0 +1,309 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// shelf holds the objects that several stores see.
+type shelf struct {
+	mu       sync.Mutex
+	objects  map[string]store.Object
+	watchers map[string][]*func()
+}
+
+func (s *shelf) get(key string) (store.Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, ok := s.objects[key]
+	object.Body = bytes.Clone(object.Body)
+	return object, ok
+}
+
+func (s *shelf) put(key string, body []byte) {
+	s.mu.Lock()
+	s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
+	told := slices.Clone(s.watchers[key])
+	s.mu.Unlock()
+	for _, notify := range told {
+		(*notify)()
+	}
+}
+
+func (s *shelf) remove(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, key)
+}
+
+func (s *shelf) watch(key string, notify func()) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watchers == nil {
+		s.watchers = map[string][]*func(){}
+	}
+	mine := &notify
+	s.watchers[key] = append(s.watchers[key], mine)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers[key] = slices.DeleteFunc(s.watchers[key], func(f *func()) bool { return f == mine })
+	}
+}
+
+// latency is what every request takes unless a fault says otherwise: half of it
+// before it is applied, half after.
+const latency = 10 * time.Millisecond
+
+// fault is what becomes of one request.
+type fault struct {
+	before time.Duration // until it is applied
+	after  time.Duration // then until it is answered
+	class  core.Class    // not applied, and unknown
+	lost   bool          // applied, and unknown
+	late   time.Duration // unknown now, applied so much later
+	hang   bool          // neither applied nor answered until ctx ends
+	deaf   chan struct{} // the same, but until this is closed, whatever ctx says
+}
+
+var fine = fault{before: latency / 2, after: latency / 2}
+
+// call is one request as the store saw it.
+type call struct {
+	verb, key string
+	at        time.Time
+	body      []byte
+	released  bool // a put of a released record
+}
+
+// fakeStore is a store.Store on a shelf that takes its time, fails as told and
+// writes down what it was asked.
+type fakeStore struct {
+	shelf *shelf
+	unit  time.Duration
+
+	mu     sync.Mutex
+	plan   func(call) fault
+	calls  []call
+	flying int
+	most   int // requests at once
+	closed bool
+}
+
+func newFakeStore(s *shelf) *fakeStore { return &fakeStore{shelf: s, unit: time.Nanosecond} }
+
+// on sets what becomes of every request from now on.
+func (s *fakeStore) on(plan func(call) fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan = plan
+}
+
+func (s *fakeStore) always(f fault) { s.on(func(call) fault { return f }) }
+func (s *fakeStore) heal()          { s.on(nil) }
+
+// once sets a fault for the next request of a verb; the others are fine.
+func (s *fakeStore) once(verb string, f fault) {
+	used := false
+	s.on(func(c call) fault {
+		if used || c.verb != verb {
+			return fine
+		}
+		used = true
+		return f
+	})
+}
+
+// forget empties the log of requests.
+func (s *fakeStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls, s.most = nil, 0
+}
+
+func (s *fakeStore) log() []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// verbs is the log in short: "get put get put".
+func (s *fakeStore) verbs() string {
+	var out []string
+	for _, c := range s.log() {
+		out = append(out, c.verb)
+	}
+	return strings.Join(out, " ")
+}
+
+func (s *fakeStore) puts() (out []call) {
+	for _, c := range s.log() {
+		if c.verb == "put" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (s *fakeStore) inFlight() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flying
+}
+
+func (s *fakeStore) begin(verb, key string, body []byte) fault {
+	c := call{verb: verb, key: key, at: time.Now(), body: bytes.Clone(body)}
+	c.released = verb == "put" && core.Inspect(core.Instant{}, body, false, 0).State == core.ObservedReleased
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, c)
+	s.flying++
+	s.most = max(s.most, s.flying)
+	if s.plan == nil {
+		return fine
+	}
+	return s.plan(c)
+}
+
+func (s *fakeStore) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flying--
+}
+
+// errFake has a secret in it, which no text of ours may show.
+var errFake = errors.New(`PUT "https://user:hunter2@store.example/bucket?X-Amz-Signature=c0ffee": no`)
+
+func (s *fakeStore) do(ctx context.Context, verb, key string, body []byte, apply func() error) error {
+	f := s.begin(verb, key, body)
+	defer s.end()
+	unknown := func(class core.Class, err error) error { return store.Fail(verb, key, class, err) }
+	if f.deaf != nil {
+		<-f.deaf
+		return unknown(core.ClassUnreachable, errFake)
+	}
+	err := pause(ctx, f.before)
+	if err == nil && f.hang {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	switch {
+	case err != nil:
+		return unknown(store.ClassOf(err), err)
+	case f.class != core.ClassNone:
+		return unknown(f.class, errFake)
+	case f.late > 0:
+		if verb == "put" {
+			time.AfterFunc(f.late, func() { _ = apply() })
+		}
+		return unknown(core.ClassUnreachable, errFake)
+	}
+	outcome := apply()
+	if err := pause(ctx, f.after); err != nil || f.lost {
+		return unknown(core.ClassUnreachable, cmpOr(err, errFake))
+	}
+	if outcome != nil {
+		return store.Fail(verb, key, core.ClassNone, outcome)
+	}
+	return nil
+}
+
+func cmpOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d == 0 {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func (s *fakeStore) Get(ctx context.Context, key string) (object store.Object, err error) {
+	err = s.do(ctx, "get", key, nil, func() error {
+		var ok bool
+		if object, ok = s.shelf.get(key); !ok {
+			return store.ErrAbsent
+		}
+		return nil
+	})
+	return object, err
+}
+
+func (s *fakeStore) Put(ctx context.Context, key string, body []byte, _ string) error {
+	return s.do(ctx, "put", key, body, func() error {
+		s.shelf.put(key, body)
+		return nil
+	})
+}
+
+func (s *fakeStore) Create(context.Context, string, []byte, string) error { panic("not used") }
+
+func (s *fakeStore) Exists(context.Context, string) (bool, error) { panic("not used") }
+
+func (s *fakeStore) Delete(context.Context, string) error { panic("not used") }
+
+// List pages by three, so that paging is always at work.
+func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page []store.Info, more bool, err error) {
+	err = s.do(ctx, "list", prefix, nil, func() error {
+		s.shelf.mu.Lock()
+		defer s.shelf.mu.Unlock()
+		for key := range s.shelf.objects {
+			if strings.HasPrefix(key, prefix) && key > after {
+				page = append(page, store.Info{Key: key})
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(page, func(a, b store.Info) int { return strings.Compare(a.Key, b.Key) })
+	const size = 3
+	if len(page) > size {
+		return page[:size], true, err
+	}
+	return page, false, err
+}
+
+func (s *fakeStore) StampUnit() time.Duration { return s.unit }
+
+func (s *fakeStore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("closed twice")
+	}
+	s.closed = true
+	if s.flying > 0 {
+		return fmt.Errorf("%d requests are under way", s.flying)
+	}
+	return nil
+}
+
+// watchedStore is a fakeStore that tells of changes, as directories do.
+type watchedStore struct {
+	*fakeStore
+	refuse error
+}
+
+func (s watchedStore) Watch(key string, notify func()) (func(), error) {
+	if s.refuse != nil {
+		return nil, s.refuse
+	}
+	return s.shelf.watch(key, notify), nil
+}

@@ -1,0 +1,113 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+var sample = Handle{
+	Name: "reports/nightly", Store: "s3://bucket/locks?region=eu-west-1", Holder: "01234567-89ab-4def-8123-456789abcdef",
+	TTL: 88 * time.Second, Acquired: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
+}
+
+// The text is for ever: environment variables of running commands carry it.
+func TestHandleText(t *testing.T) {
+	const want = `{"name":"reports/nightly","store":"s3://bucket/locks?region=eu-west-1","protocol":"lastwriter",` +
+		`"holder":"01234567-89ab-4def-8123-456789abcdef","epoch":0,"token":0,"ttl_s":88,` +
+		`"first_acquired_at":"2026-01-02T03:04:05.678901+00:00"}`
+	if got := sample.String(); got != want {
+		t.Fatalf("text\n%s, want\n%s", got, want)
+	}
+	for _, text := range []string{want, " " + want + "\n", strings.Replace(want, `"epoch"`, `"newer":[1],"epoch"`, 1)} {
+		got, err := ParseHandle(text)
+		got.Acquired = got.Acquired.UTC()
+		if err != nil || got != sample {
+			t.Fatalf("parsed %+v, %v", got, err)
+		}
+	}
+	owner := sample
+	owner.Owner = "o"
+	if !strings.HasSuffix(owner.String(), `,"owner":"o"}`) {
+		t.Fatal(owner)
+	}
+}
+
+func TestParseHandleRefuses(t *testing.T) {
+	good := sample.String()
+	for _, test := range []struct{ old, new, want string }{
+		{good, "", "EOF"},
+		{good, "[]", "cannot unmarshal"},
+		{good, good + "x", "something follows"},
+		{good, "{}", "name is missing"},
+		{good, "{}", "store is missing"},
+		{good, "{}", "holder is missing"},
+		{good, "{}", "ttl_s is missing"},
+		{good, "{}", "protocol is not lastwriter"},
+		{good, "{}", "first_acquired_at is missing"},
+		{"lastwriter", "strict", "protocol is not lastwriter"},
+		{"reports/nightly", "a//b", "name"},
+		{`:88`, `:0`, "30 days"},
+		{`:88`, `:-1`, "30 days"},
+		{`:88`, `:1e-10`, "ttl_s"},
+		{`:88`, `:1e99`, "30 days"},
+		{`:88`, `:1e999`, "cannot unmarshal"},
+		{`:88`, `:"88"`, "cannot unmarshal"},
+		{"2026-01-02", "2026-13-02", "first_acquired_at"},
+		{"2026-01-02", "9999-01-02", "first_acquired_at"},
+		{"01234567", strings.Repeat("x", core.MaxHolder), "holder"},
+	} {
+		_, err := ParseHandle(strings.Replace(good, test.old, test.new, 1))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s -> %.20s: error %v lacks %q", test.old, test.new, err, test.want)
+		}
+	}
+}
+
+func TestHandleRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := Handle{
+			Name:   rapid.StringMatching(`[a-zé"<&]{1,9}(/[a-z]{1,9}){0,3}`).Draw(t, "name"),
+			Store:  rapid.StringN(1, 50, -1).Draw(t, "store"),
+			Holder: rapid.StringN(1, 50, -1).Draw(t, "holder"),
+			Epoch:  rapid.Uint64().Draw(t, "epoch"), Token: rapid.Uint64().Draw(t, "token"),
+			TTL:      time.Duration(rapid.Int64Range(1, int64(core.MaxTTL)).Draw(t, "ttl")),
+			Acquired: time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "acquired")).UTC(),
+			Owner:    rapid.StringN(0, 50, -1).Draw(t, "owner"),
+		}
+		got, err := ParseHandle(h.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Acquired = got.Acquired.UTC()
+		if got != h {
+			t.Fatalf("%+v became %+v", h, got)
+		}
+	})
+}
+
+// Whatever is taken at all is taken for the same after one more round.
+func FuzzParseHandle(f *testing.F) {
+	f.Add(sample.String())
+	f.Add("{}")
+	f.Add(strings.Replace(sample.String(), "2026", "0001", 1))
+	f.Fuzz(func(t *testing.T, text string) {
+		h, err := ParseHandle(text)
+		if err != nil {
+			return
+		}
+		if core.CheckName(h.Name) != nil || h.Holder == "" || h.Store == "" || h.TTL <= 0 || h.TTL > core.MaxTTL {
+			t.Fatalf("took %+v", h)
+		}
+		h.Acquired = h.Acquired.Truncate(time.Microsecond).UTC()
+		again, err := ParseHandle(h.String())
+		again.Acquired = again.Acquired.UTC()
+		if err != nil || again != h {
+			t.Fatalf("%+v became %+v, %v", h, again, err)
+		}
+	})
+}

@@ -1,0 +1,464 @@
+package host
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// keeper steps every machine of a Host, on one goroutine. Everybody else posts
+// messages; nobody who posts ever waits for I/O or for a machine.
+type keeper struct {
+	host *Host
+
+	mu     sync.Mutex
+	queue  []message
+	closed bool          // no new members
+	dead   bool          // nobody takes messages any more
+	bell   chan struct{} // rung when the queue has something
+
+	stopped chan struct{} // closed when the goroutine and all I/O have ended
+	io      sync.WaitGroup
+	ctx     context.Context // of all I/O
+	stop    context.CancelFunc
+
+	// The goroutine's own.
+	members map[string][]*member // by name, in the order in which they came
+	count   int
+	wakes   wakeHeap
+	ready   []*request // waiting for a slot, first come first served
+	slots   int
+	closing bool  // no member is added any more
+	forced  error // why none is waited for any more, or nil
+	over    bool  // no request is started any more
+}
+
+// message is an event for a machine, or something for the keeper itself.
+type message struct {
+	to    *member
+	event core.Event
+	do    func()
+}
+
+// request is a store request that a machine asked for.
+type request struct {
+	from   *member
+	ctx    context.Context
+	cancel context.CancelFunc
+	action core.Action
+}
+
+// idleCheck bounds how long the keeper sleeps while it keeps anything. Go's
+// timers do not count the time that the machine slept, and the deadlines do.
+const idleCheck = time.Second
+
+func newKeeper(h *Host, slots int) *keeper {
+	k := &keeper{
+		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}),
+		members: make(map[string][]*member), slots: slots,
+	}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	go k.run()
+	return k
+}
+
+// post hands a message to the keeper. After the keeper has stopped it is lost,
+// and nobody is left whom it could concern: every member has ended.
+func (k *keeper) post(msg message) {
+	k.mu.Lock()
+	if !k.dead {
+		k.queue = append(k.queue, msg)
+	}
+	k.mu.Unlock()
+	k.ring()
+}
+
+func (k *keeper) ring() {
+	select {
+	case k.bell <- struct{}{}:
+	default:
+	}
+}
+
+// add makes a member and starts its machine with its first event. What is let
+// in here is in the queue before windDown is, so windDown ends it.
+func (k *keeper) add(m *member, first core.Event) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return ErrClosed
+	}
+	k.queue = append(k.queue, message{do: func() {
+		k.members[m.name] = append(k.members[m.name], m)
+		k.count++
+		k.step(m, first)
+	}})
+	k.ring()
+	return nil
+}
+
+func (k *keeper) isClosed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closed
+}
+
+// close ends every member and the keeper. It is forced when ctx ends; the error
+// is why, unless everything had ended by then.
+func (k *keeper) close(ctx context.Context) error {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	k.post(message{do: k.windDown})
+	select {
+	case <-k.stopped:
+	case <-ctx.Done():
+		k.post(message{do: func() {
+			if k.forced == nil {
+				k.forced = context.Cause(ctx)
+			}
+		}})
+		<-k.stopped
+	}
+	if k.count > 0 {
+		return k.forced
+	}
+	return nil
+}
+
+// windDown asks every machine to end: what is held is released, what waits is
+// cancelled, companions leave.
+func (k *keeper) windDown() {
+	if k.closing {
+		return
+	}
+	k.closing = true
+	for _, named := range k.members {
+		for _, m := range slices.Clone(named) {
+			m.letGo()
+			k.step(m, m.farewell)
+		}
+	}
+}
+
+// run is the keeper's goroutine.
+func (k *keeper) run() {
+	defer close(k.stopped)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		k.drain()
+		k.wakeDue()
+		if k.forced != nil || k.closing && k.count == 0 {
+			break
+		}
+		if pause, ok := k.pause(); ok {
+			timer.Reset(pause)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-k.bell:
+		case <-timer.C:
+		}
+	}
+	k.finish()
+}
+
+// finish stops all I/O, takes its last answers and ends who is left: nobody,
+// unless it was forced. What they have in the store expires by itself.
+func (k *keeper) finish() {
+	k.over = true
+	for m := range k.everybody() {
+		m.cancelRequest()
+	}
+	k.stop()
+	k.io.Wait()
+	k.drain()
+	for m := range k.everybody() {
+		m.end(ErrClosed)
+	}
+	k.io.Wait() // for watches that were just ended
+	k.mu.Lock()
+	k.dead, k.queue = true, nil
+	k.mu.Unlock()
+}
+
+func (k *keeper) everybody() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		for _, named := range k.members {
+			for _, m := range named {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// drain takes everything that was posted.
+func (k *keeper) drain() {
+	k.mu.Lock()
+	queue := k.queue
+	k.queue = nil
+	k.mu.Unlock()
+	for _, msg := range queue {
+		switch {
+		case msg.do != nil:
+			msg.do()
+		case !msg.to.gone:
+			k.step(msg.to, msg.event)
+		}
+	}
+}
+
+func (k *keeper) wakeDue() {
+	for len(k.wakes) > 0 && k.wakes[0].wakeAt <= k.host.clock.Now().Mono {
+		k.step(k.wakes[0], core.Event{Kind: core.EventWoke})
+	}
+}
+
+// pause is how long to sleep; not ok is until the bell.
+func (k *keeper) pause() (time.Duration, bool) {
+	k.mu.Lock()
+	waiting := len(k.queue) > 0
+	k.mu.Unlock()
+	switch {
+	case waiting:
+		return 0, true
+	case len(k.wakes) == 0:
+		return 0, false
+	}
+	left := time.Duration(k.wakes[0].wakeAt - k.host.clock.Now().Mono)
+	return max(0, min(left, idleCheck)), true
+}
+
+// step tells a machine what happened and carries out what it answers.
+func (k *keeper) step(m *member, event core.Event) {
+	actions, err := m.machine.Step(k.host.clock.Now(), event)
+	if err != nil {
+		panic("mopslock: host: " + err.Error()) // the host broke the contract
+	}
+	wake := int64(0)
+	woken := false
+	for i := range actions {
+		switch a := &actions[i]; a.Kind {
+		case core.ActionGet, core.ActionPut:
+			k.request(m, *a)
+		case core.ActionWake:
+			wake, woken = a.At, true
+		default:
+			k.notice(m, a)
+		}
+	}
+	k.setWake(m, wake, woken)
+	switch {
+	case m.machine.Idle():
+		k.remove(m)
+	case m.missed && m.machine.String() == core.LeaseWaiting.String():
+		m.missed = false
+		k.step(m, core.Event{Kind: core.EventChanged})
+	}
+}
+
+// changed tells a waiter that its record may have changed. One that is just
+// looking, or trying, may have read too early to see it, and looks once more
+// when it waits again.
+//
+//	waiter   get(held) . . . . . . . . answered: wait, up to 5 s
+//	holder        put(released) . answered: changed        <- would be lost
+func (k *keeper) changed(m *member) {
+	switch {
+	case m.gone:
+	case m.machine.String() == core.LeaseWaiting.String():
+		k.step(m, core.Event{Kind: core.EventChanged})
+	default:
+		m.missed = true
+	}
+}
+
+// look has the keeper look at the clock on behalf of a member, and returns when
+// it has, or has stopped.
+func (k *keeper) look(m *member) {
+	looked := make(chan struct{})
+	k.post(message{do: func() {
+		if !m.gone {
+			k.step(m, core.Event{Kind: core.EventWoke})
+		}
+		close(looked)
+	}})
+	select {
+	case <-looked:
+	case <-k.stopped:
+	}
+}
+
+func (k *keeper) setWake(m *member, at int64, set bool) {
+	m.wakeAt = at
+	switch {
+	case set && m.index < 0:
+		heap.Push(&k.wakes, m)
+	case set:
+		heap.Fix(&k.wakes, m.index)
+	case m.index >= 0:
+		heap.Remove(&k.wakes, m.index)
+	}
+}
+
+// remove forgets a member whose machine waits for nothing any more.
+func (k *keeper) remove(m *member) {
+	m.gone = true
+	m.cancelRequest()
+	m.stopWatching()
+	k.setWake(m, 0, false)
+	named := k.members[m.name]
+	if i := slices.Index(named, m); i >= 0 {
+		named = slices.Delete(named, i, i+1)
+		k.count--
+	}
+	if len(named) == 0 {
+		delete(k.members, m.name)
+	} else {
+		k.members[m.name] = named
+	}
+}
+
+// request starts a store request, or lets it wait for a slot. Its limit counts
+// from now either way. The machine has let go of any earlier one.
+func (k *keeper) request(m *member, a core.Action) {
+	m.cancelRequest()
+	r := &request{from: m, action: a}
+	r.action.Body = bytes.Clone(a.Body) // the machine writes the next one over it
+	r.action.Sight = nil
+	ctx, cancel := context.WithTimeout(k.ctx, a.Limit)
+	// At its limit it is answered, whether or not it had a slot and whether or
+	// not the store heeds ctx: a caller must not hang on a dead mount. A second
+	// answer, from the store after all, changes nothing.
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			k.post(message{do: func() { k.answer(r, unanswered(a.Request)) }})
+		}
+	})
+	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
+	m.inFlight = r
+	k.ready = append(k.ready, r)
+	k.startReady()
+}
+
+func unanswered(id core.RequestID) core.Event {
+	return core.Event{
+		Kind: core.EventAnswer, Request: id,
+		Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable,
+	}
+}
+
+// answer gives a machine the answer to its request.
+func (k *keeper) answer(r *request, event core.Event) {
+	m := r.from
+	if m.inFlight == r {
+		m.inFlight = nil // its body is not kept until the next one
+	}
+	if !m.gone {
+		k.step(m, event)
+	}
+}
+
+func (k *keeper) startReady() {
+	for !k.over && k.slots > 0 && len(k.ready) > 0 {
+		r := k.ready[0]
+		k.ready[0] = nil
+		k.ready = k.ready[1:]
+		if r.ctx.Err() != nil {
+			continue // let go, or answered at its limit
+		}
+		k.slots--
+		k.io.Add(1)
+		go k.perform(r)
+	}
+}
+
+// perform does one request and posts its answer.
+func (k *keeper) perform(r *request) {
+	defer k.io.Done()
+	event := k.ask(r)
+	r.cancel()
+	k.post(message{do: func() {
+		k.slots++
+		k.startReady()
+		k.answer(r, event)
+	}})
+}
+
+// ask turns the store's answer into the core's three outcomes.
+func (k *keeper) ask(r *request) core.Event {
+	a := &r.action
+	event := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
+	var err error
+	switch a.Kind {
+	case core.ActionGet:
+		var object store.Object
+		object, err = k.host.store.Get(r.ctx, a.Key)
+		event.Body, event.Stamp = object.Body, object.Stamp
+	default:
+		err = k.host.store.Put(r.ctx, a.Key, a.Body, a.Type)
+	}
+	if err == nil || errors.Is(err, store.ErrAbsent) {
+		k.host.reached.Store(true)
+	}
+	switch {
+	case err == nil:
+	case a.Kind == core.ActionGet && errors.Is(err, store.ErrAbsent):
+		event.Outcome, event.Body = core.OutcomeNo, nil
+	default:
+		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, classOf(err), nil
+		if !errors.Is(r.ctx.Err(), context.Canceled) { // nobody wanted it any more
+			k.host.log.Debug("request failed", "name", r.from.name, "verb", a.Kind.String(),
+				"class", event.Class.String(), "error", err)
+		}
+	}
+	return event
+}
+
+// classOf is the class that the store gave its error; only it knows what its
+// server's words mean.
+func classOf(err error) core.Class {
+	if e, ok := errors.AsType[*store.Error](err); ok && e.Class != core.ClassNone {
+		return e.Class
+	}
+	return store.ClassOf(err)
+}
+
+// wakeHeap orders members by when their machines want to be woken.
+type wakeHeap []*member
+
+func (w wakeHeap) Len() int           { return len(w) }
+func (w wakeHeap) Less(i, j int) bool { return w[i].wakeAt < w[j].wakeAt }
+func (w wakeHeap) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].index, w[j].index = i, j
+}
+
+// Push is for container/heap.
+func (w *wakeHeap) Push(x any) {
+	m := x.(*member)
+	m.index = len(*w)
+	*w = append(*w, m)
+}
+
+// Pop is for container/heap.
+func (w *wakeHeap) Pop() any {
+	old := *w
+	m := old[len(old)-1]
+	old[len(old)-1] = nil
+	*w = old[:len(old)-1]
+	m.index = -1
+	return m
+}

@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// AcquireOptions are for Acquire and TryAcquire. The zero value, and nil, are good.
+type AcquireOptions struct {
+	Terms
+	// Wait is the longest to wait for a lease that another holds; 0 is until it
+	// is held. Never negative. TryAcquire does not wait.
+	Wait time.Duration
+	// OnWaiting is told whom the caller waits for, first and at every change.
+	// It is called by the keeper, on which all leases of the Host depend, and
+	// must neither block nor call methods of the Host or of its leases.
+	OnWaiting func(Status)
+}
+
+// Lease is an exclusive claim on a name that is kept alive until Release, the
+// Host's Close, or its loss. Its methods may be called from any goroutine.
+type Lease struct{ member *member }
+
+// Acquire takes the lease on a name, waiting while another holds it. It
+// returns when the lease is held, when opts.Wait is over, when the store
+// cannot be used (at once) or has not answered once within 5 s, or when ctx
+// ends; the error is an *Error of Kind Refused, ErrClosed, or ctx's cause; or of
+// Kind Lost if the lease was lost before it could be returned. After an error
+// nothing is held, and what a claim may have left in the store is released or
+// expires. The lease lives on when ctx ends later.
+func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
+	if opts == nil {
+		opts = &AcquireOptions{}
+	}
+	wait := min(opts.Wait, core.MaxWait)
+	if wait == 0 {
+		wait = core.Forever
+	}
+	return h.acquire(ctx, name, opts, wait)
+}
+
+// TryAcquire is Acquire without waiting for another holder: errors.Is(err,
+// ErrRefused) then, and the Error's Seen says who it is.
+func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
+	if opts == nil {
+		opts = &AcquireOptions{}
+	}
+	return h.acquire(ctx, name, opts, 0)
+}
+
+func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
+	cfg, err := h.config(name, &opts.Terms)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := core.NewLease(cfg)
+	if wait < core.Forever {
+		err = errors.Join(err, fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	m := h.newMember(ctx, &cfg, machine, core.EventRelease)
+	m.guarded, m.onWaiting = true, opts.OnWaiting
+	if err := h.keeper.add(m, core.Event{Kind: core.EventAcquire, Wait: wait}); err != nil {
+		return nil, err
+	}
+	if err := m.await(ctx); err != nil {
+		return nil, err
+	}
+	return &Lease{m}, nil
+}
+
+// Name is what is leased.
+func (l *Lease) Name() string { return l.member.name }
+
+// Holder is the id of this tenure, fresh for each claim.
+func (l *Lease) Holder() string { return string(l.member.holder) }
+
+// Epoch is the number of the tenure's version in the store: 0 under
+// lastwriter, which has none.
+func (l *Lease) Epoch() uint64 { return 0 }
+
+// FencingToken grows from each tenure to the next: 0 under lastwriter, which
+// has none.
+func (l *Lease) FencingToken() uint64 { return 0 }
+
+// Acquired is when the claim was verified, by this machine's wall clock.
+func (l *Lease) Acquired() time.Time { return l.member.acquired }
+
+// Deadline is when the lease must be considered lost unless it is renewed
+// before. Renewals move it.
+func (l *Lease) Deadline() time.Time { return time.Now().Add(l.member.left()) }
+
+// Left is how long it is to the Deadline, counting the time that the machine
+// sleeps; negative past it.
+func (l *Lease) Left() time.Duration { return l.member.left() }
+
+// Done is closed when the lease is lost, or when Release or the Host's Close
+// begins: once others may be let in, nobody here may rely on it.
+func (l *Lease) Done() <-chan struct{} { return l.member.ctx.Done() }
+
+// Err is nil while the lease may be relied on. Afterwards it is an *Error: of
+// Kind Lost with the reason, or Ended from Release or Close on, with the reason
+// released once the store has said so; or ErrClosed if the Host was closed
+// before the lease could be released. It looks at the clock itself: past the
+// deadline it is never nil.
+func (l *Lease) Err() error { return l.member.current() }
+
+// Context is cancelled when Done is closed, with what Err says then as its
+// cause. It has the values of Acquire's ctx.
+func (l *Lease) Context() context.Context { return l.member.ctx }
+
+// Release ends the lease and returns nil when the store has said so, or when
+// it was ended before by Release. A lease that was lost first returns that
+// *Error. If ctx ends first its cause is returned; the Host goes on trying
+// until the deadline, after which the lease expires by itself.
+func (l *Lease) Release(ctx context.Context) error {
+	return l.member.finish(ctx, core.Event{Kind: core.EventRelease})
+}
+
+// TTL is how long the lease lives without a renewal, as its record says.
+func (l *Lease) TTL() time.Duration { return l.member.ttl }
+
+// Handle is what a companion needs to accompany this lease.
+func (l *Lease) Handle() Handle {
+	return Handle{
+		Name: l.Name(), Store: l.member.keeper.host.url, Holder: l.Holder(),
+		TTL: l.TTL(), Acquired: l.Acquired(),
+	}
+}
+
+// OwnerHandle is what this owner, and nobody else, needs to come back to the
+// lease from another process: to renew or to release it.
+func (l *Lease) OwnerHandle() Handle {
+	handle := l.Handle()
+	handle.Owner = uuid.NewString()
+	return handle
+}

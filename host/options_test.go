@@ -1,0 +1,161 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Every bad field is listed, before any request.
+func TestBadOptions(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		opts := &AcquireOptions{Wait: -time.Second, Terms: Terms{
+			TTL: 31 * 24 * time.Hour, Margin: 20 * 24 * time.Hour, AcquireMargin: -1,
+			FleetExpire: time.Millisecond, Renewal: 9, Expiry: 9,
+		}}
+		_, err := p.Acquire(context.Background(), "a\x1bb", opts)
+		for _, field := range []string{
+			"wait -1s", "ttl 744h", "margin 480h", "acquire margin -1ns", "fleet expire 1ms", "renewal:", "expiry:", "control characters",
+		} {
+			if err == nil || !strings.Contains(err.Error(), field) {
+				w.Errorf("error %v lacks %q", err, field)
+			}
+		}
+		w.is(err, &core.Error{Code: core.ErrorConfig})
+		for _, ttl := range []time.Duration{-1, 1, 49 * time.Millisecond} {
+			_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: ttl}})
+			w.is(err, &core.Error{Code: core.ErrorConfig})
+		}
+		w.sleep(time.Second)
+		w.same("requests", p.store.verbs(), "")
+		p.idle()
+		noSecrets(t, err.Error())
+	})
+}
+
+func TestHostileNames(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		for _, name := range []string{
+			"", "/a", "a/", "a//b", ".", "a/../b", "a\x00", "a\nb", "\x7f", "\u0085", `a\b`, "\xff", "a.", "a ", "lock.json",
+			"a/_mopslock/b", "result", strings.Repeat("a", 201), strings.Repeat("a/", 256) + "a",
+		} {
+			_, acquire := p.try(name)
+			_, inspect := p.Inspect(context.Background(), name)
+			for _, err := range []error{acquire, inspect} {
+				if !errors.Is(err, &core.Error{Code: core.ErrorConfig}) {
+					w.Errorf("%q: %v", name, err)
+				} else if strings.ContainsAny(err.Error(), "\x00\n\x7f\u0085\xff") {
+					w.Errorf("%q is repeated in %q", name, err)
+				}
+			}
+		}
+		w.same("requests", p.store.verbs(), "")
+		for _, name := range []string{"a", "A b/c d", "é/日本", "a:b*?<>|\"'", "-", "--help", "%2e%2e", strings.Repeat("a", 200)} {
+			l, err := p.try(name)
+			w.ok(err)
+			w.same("name", l.Name(), name)
+			p.release(l)
+		}
+	})
+}
+
+// On stores whose stamps have whole seconds the TTL is at least 5 s.
+func TestTTLFloor(t *testing.T) {
+	for unit, floor := range map[time.Duration]time.Duration{
+		time.Nanosecond: 50 * time.Millisecond, 16 * time.Millisecond: 50 * time.Millisecond, time.Second: 5 * time.Second,
+	} {
+		bubble(t, func(w *world) {
+			p := w.host()
+			p.store.unit = unit
+			_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: floor - 1}})
+			w.is(err, &core.Error{Code: core.ErrorConfig})
+			p.store.always(fault{})
+			l, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: floor}})
+			w.ok(err)
+			w.sleep(minute)
+			w.ok(l.Err())
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		l, err := p.Acquire(context.Background(), "n", nil)
+		w.ok(err)
+		w.same("TTL", l.TTL(), 88*time.Second)
+		w.same("left", l.Left().Round(time.Second), 79*time.Second)
+		p.release(l)
+		l, err = p.TryAcquire(context.Background(), "n", nil)
+		w.ok(err)
+		p.release(l)
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	s := newFakeStore(&shelf{})
+	if _, err := New(s, &Options{InFlight: -1}); err == nil || !strings.Contains(err.Error(), "InFlight -1") {
+		t.Fatal(err)
+	}
+	h, err := New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	h.rand = failingRand{}
+	if _, err := h.Acquire(context.Background(), "n", nil); !errors.Is(err, os.ErrPermission) {
+		t.Fatal(err)
+	}
+}
+
+type failingRand struct{}
+
+func (failingRand) Read([]byte) (int, error) { return 0, os.ErrPermission }
+
+func TestOpen(t *testing.T) {
+	ctx := context.Background()
+	for _, bad := range []string{"", "nonsense", "ftp://user:hunter2@host/", "s3://b/p?prefix=q&secret=hunter2", "file://host/dir", "azblob://c"} {
+		h, err := Open(ctx, bad, nil)
+		if !errors.Is(err, store.ErrURL) {
+			t.Errorf("%q: %v, %v", bad, h, err)
+			continue
+		}
+		noSecrets(t, err.Error())
+	}
+	if _, err := Open(ctx, "mem://", &Options{InFlight: -1}); err == nil {
+		t.Error("InFlight -1 taken")
+	}
+	h, err := Open(ctx, "mem://?prefix=locks", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := h.Acquire(ctx, "n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Handle().Store; got != h.URL() || got != "mem://?prefix=locks%2F" {
+		t.Errorf("store %q", got)
+	}
+	if err := h.Close(ctx); err != nil || !errors.Is(l.Err(), ErrReleased) {
+		t.Errorf("close: %v, %v", err, l.Err())
+	}
+}
+
+func TestThisProcess(t *testing.T) {
+	if o := thisProcess(); o.host == "" || strings.HasSuffix(o.host, ".local") || o.pid == "" {
+		t.Fatalf("%+v", o)
+	}
+	for in, want := range map[string]string{"mac.local": "mac", "a.local.net": "a.local.net", "": "unknown", "box": "box"} {
+		if got := hostName(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

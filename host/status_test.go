@@ -1,0 +1,204 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Inspect tells every state by one get, and writes nothing.
+func TestInspect(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, l := w.holding()
+		w.place("theirs", theirs())
+		stale := theirs()
+		stale.written, stale.remote = time.Now().Add(-2*minute), true
+		w.place("stale", stale)
+		released := theirs()
+		released.written, released.released = time.Time{}, time.Now()
+		w.place("released", released)
+		w.shelf.put("corrupt/lock.json", []byte(`{"writer_id": 7}`))
+		w.shelf.put("empty/lock.json", nil)
+		w.shelf.put("huge/lock.json", make([]byte, core.MaxRecord+1))
+		w.sleep(time.Second)
+		for name, state := range map[string]core.Observation{
+			"n": core.ObservedHeld, "theirs": core.ObservedHeld, "stale": core.ObservedStale,
+			"released": core.ObservedReleased, "corrupt": core.ObservedCorrupt, "empty": core.ObservedCorrupt,
+			"huge": core.ObservedCorrupt, "none": core.ObservedVacant,
+		} {
+			p.store.forget()
+			s, err := p.Inspect(context.Background(), name)
+			w.ok(err)
+			w.same(name, s.State, state)
+			w.same("requests", p.store.verbs(), "get")
+			w.same("name", s.Name, name)
+		}
+		inspectFields(w, p, l)
+	})
+}
+
+func inspectFields(w *world, p *party, l *Lease) {
+	w.Helper()
+	s, err := p.Inspect(context.Background(), "n")
+	w.ok(err)
+	w.same("holder", s.Holder, l.Holder())
+	w.same("host", s.Host, p.origin.host)
+	w.same("pid", s.PID, p.origin.pid)
+	w.same("TTL", s.TTL, minute)
+	w.same("age and left", s.Age+s.Left, minute)
+	w.same("acquired", s.Acquired, l.Acquired().Truncate(time.Microsecond))
+	s, err = p.Inspect(context.Background(), "stale")
+	w.ok(err)
+	w.same("a companion's", s.Companion, true)
+	if s.Left > -minute || s.Age < 2*minute {
+		w.Fatalf("left %v, age %v", s.Left, s.Age)
+	}
+	s, err = p.Inspect(context.Background(), "released")
+	w.ok(err)
+	if s.Left != 0 || s.Released.IsZero() || s.Age < time.Second {
+		w.Fatalf("%+v", s)
+	}
+}
+
+func TestInspectFails(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		_, err := p.Inspect(context.Background(), "a/../b")
+		w.is(err, &core.Error{Code: core.ErrorConfig})
+		w.same("requests", p.store.verbs(), "")
+		p.store.always(fault{class: core.ClassUnauthorized})
+		_, err = p.Inspect(context.Background(), "n")
+		e, ok := errors.AsType[*store.Error](err)
+		w.same("a store's error", ok && e.Class == core.ClassUnauthorized, true)
+		noSecrets(t, err.Error())
+	})
+}
+
+func list(w *world, p *party, ctx context.Context, prefix string) (names string, err error) {
+	w.Helper()
+	var out []string
+	for s, e := range p.List(ctx, prefix) {
+		if e != nil {
+			err = e
+			continue
+		}
+		out = append(out, s.Name+":"+s.State.String())
+	}
+	return strings.Join(out, " "), err
+}
+
+// List is in byte order over all pages, whatever else is in the store.
+func TestList(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		for _, name := range []string{"b", "a/z", "a", "a-b", "c/d/e"} {
+			w.place(name, theirs())
+		}
+		w.shelf.put("x/lock.json", []byte("?"))
+		for _, odd := range []string{"lock.json", "a/lock.json/lock.json", "a/other", "_mopslock/lock.json", "a/result", "z./lock.json", "readme"} {
+			w.shelf.put(odd, []byte("odd"))
+		}
+		all, err := list(w, p, context.Background(), "")
+		w.ok(err)
+		w.same("all", all, "a-b:held a:held a/z:held b:held c/d/e:held x:corrupt")
+		some, err := list(w, p, context.Background(), "a")
+		w.ok(err)
+		w.same("some", some, "a-b:held a:held a/z:held")
+		none, err := list(w, p, context.Background(), "nothing")
+		w.ok(err)
+		w.same("none", none, "")
+		w.same("puts", len(p.store.puts()), 0)
+	})
+}
+
+// It ends early when asked to, and at the first error, which it tells.
+func TestListEnds(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			w.place(name, theirs())
+		}
+		for s, err := range p.List(context.Background(), "") {
+			w.ok(err)
+			w.same("first", s.Name, "a")
+			break
+		}
+		p.store.on(func(c call) fault {
+			if c.key == "e/lock.json" {
+				return fault{class: core.ClassThrottled}
+			}
+			return fine
+		})
+		names, err := list(w, p, context.Background(), "")
+		w.same("names", names, "a:held b:held c:held d:held")
+		if e, ok := errors.AsType[*store.Error](err); !ok || e.Class != core.ClassThrottled {
+			w.Fatalf("error %v", err)
+		}
+		p.store.always(fault{class: core.ClassUnauthorized})
+		names, err = list(w, p, context.Background(), "")
+		w.same("names", names, "")
+		w.same("error", err != nil, true)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		p.store.always(fault{hang: true})
+		_, err = list(w, p, ctx, "")
+		w.is(err, context.DeadlineExceeded)
+	})
+}
+
+// What vanishes between the list and the get is left out.
+func TestListVanishing(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		w.place("a", theirs())
+		w.place("b", theirs())
+		p.store.on(func(c call) fault {
+			if c.verb == "get" {
+				w.shelf.remove("a/lock.json")
+			}
+			return fine
+		})
+		names, err := list(w, p, context.Background(), "")
+		w.ok(err)
+		w.same("names", names, "b:held")
+	})
+}
+
+// Watch tells changes of state and holder, not renewals, and survives errors.
+func TestWatch(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, b := w.host(), w.host()
+		ctx, cancel := context.WithCancel(context.Background())
+		var seen []string
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for s, err := range b.Watch(ctx, "n") {
+				if err != nil {
+					seen = append(seen, "error")
+					continue
+				}
+				seen = append(seen, s.State.String())
+			}
+		}()
+		w.sleep(3 * time.Second)
+		l := a.acquire("n")
+		w.sleep(2 * minute)
+		b.store.once("get", fault{class: core.ClassUnreachable})
+		w.sleep(2 * time.Second)
+		a.release(l)
+		w.sleep(2 * time.Second)
+		cancel()
+		<-ended
+		w.same("seen", strings.Join(seen, " "), "vacant held error released")
+		w.same("puts", len(b.store.puts()), 0)
+		for _, err := range b.Watch(context.Background(), "a//b") {
+			w.is(err, &core.Error{Code: core.ErrorConfig})
+		}
+	})
+}
