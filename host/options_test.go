@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
@@ -52,7 +53,7 @@ func TestHostileNames(t *testing.T) {
 			for _, err := range []error{acquire, inspect} {
 				if !errors.Is(err, &core.Error{Code: core.ErrorConfig}) {
 					w.Errorf("%q: %v", name, err)
-				} else if strings.ContainsAny(err.Error(), "\x00\n\x7f\u0085\xff") {
+				} else if strings.ContainsAny(err.Error(), "\x00\n\x7f\u0085") || !utf8.ValidString(err.Error()) {
 					w.Errorf("%q is repeated in %q", name, err)
 				}
 			}

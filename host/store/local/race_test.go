@@ -138,8 +138,8 @@ func BenchmarkPutUnderDeadline(b *testing.B) {
 }
 
 func BenchmarkPutBare(b *testing.B) {
-	temp, path := b.TempDir()+"/temp", ""
-	path = temp + "-to"
+	temp := b.TempDir() + "/temp"
+	path := temp + "-to"
 	for b.Loop() {
 		writeBare(b, temp, false)
 		if err := os.Rename(temp, path); err != nil {
