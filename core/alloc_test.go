@@ -138,7 +138,7 @@ func TestNoAllocations(t *testing.T) {
 	if s := lease.m.String() + companion.m.String() + waiter.m.String(); s != "heldjoinedwaiting" {
 		t.Errorf("states: %s", s)
 	}
-	if !slices.Equal(companion.body, keeperOf(companion.m).body) {
+	if !slices.Equal(companion.body, tenureOf(companion.m).body) {
 		t.Error("the put's body is not the record last written")
 	}
 }

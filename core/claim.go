@@ -16,7 +16,7 @@ import "time"
 // free was sent.
 func (l *Lease) claim(readStart int64) {
 	l.become(LeaseClaiming)
-	l.confirming, l.readStart, l.acquired = false, readStart, 0
+	l.confirming, l.readStart, l.acquired, l.retries = false, readStart, 0, 0
 	l.claimSent, l.claimWall = l.now.Mono, l.now.Wall
 	l.write(l.claimLimit(l.requestLimit(l.claimBy()), readStart))
 	l.claimCount = l.count
@@ -39,18 +39,29 @@ func (l *Lease) claimed(ev *Event) {
 		l.class = ev.Class
 		l.refuse(ReasonUnusable)
 	default:
-		l.class = ev.Class
-		l.doubt()
-		l.become(LeaseDoubtful)
-		l.read(l.requestLimit(l.claimBy()))
+		l.claimUnknown(ev.Class)
 	}
+}
+
+// claimUnknown reads a put back: at once the first time, then at intervals, and
+// not at once after a store that asked for patience: another put follows.
+func (l *Lease) claimUnknown(class Class) {
+	l.class, l.putSaid = class, class
+	l.doubt()
+	l.become(LeaseDoubtful)
+	if l.retries == 0 && class != ClassThrottled {
+		l.retries++
+		l.read(l.requestLimit(l.claimBy()))
+		return
+	}
+	l.later(l.claimBy())
 }
 
 // startVerifying waits for everybody who may have read what we read. A slow
 // store makes the wait longer: the next one's put may be as slow as ours.
 func (l *Lease) startVerifying() {
 	l.become(LeaseVerifying)
-	l.retries = 0
+	l.retries, l.lostPuts = 0, 0
 	l.claimWait = max(l.cfg.AcquireMargin, 2*l.sinceRead())
 	l.timers.set(timerNext, l.in(l.claimWait))
 }
@@ -115,8 +126,28 @@ func (l *Lease) readBack(ev *Event) {
 		} else {
 			l.giveUp(endRaced)
 		}
-	default:
+	case found == foundOther && l.sight.State == ObservedHeld:
 		l.lostRace()
+	default:
+		l.nobodyWon()
+	}
+}
+
+// nobodyWon: our put is not there, and nobody's in its place. The store took it
+// no better than it answered; that is not a race, and trying again as fast as
+// after one would only add to what ails it.
+func (l *Lease) nobodyWon() {
+	l.class, l.failing = l.putSaid, true
+	l.lostPuts++
+	hopeless := l.class == ClassOther && l.lostPuts >= LostPuts
+	switch {
+	case hopeless || l.lastTry && l.class == ClassOther:
+		l.refuse(ReasonUnusable)
+	case l.lastTry:
+		l.refuse(ReasonLimit)
+	default:
+		l.become(LeaseWaiting)
+		l.timers.set(timerNext, l.in(l.retryDelay(l.lostPuts-1, l.class, unset)))
 	}
 }
 

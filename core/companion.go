@@ -6,7 +6,7 @@ import "time"
 // else acquired, keeps it alive, and never releases it. Losing contact does not
 // stop it; only what it reads can (doc.go has its states and edges).
 type Companion struct {
-	keeper
+	tenure
 	state CompanionState
 
 	rejoin     bool  // it was joined before: nothing but Lost or leave ends it now
@@ -18,11 +18,11 @@ type Companion struct {
 // NewCompanion makes a companion in state Idle; cfg.Holder is the tenure.
 func NewCompanion(cfg Config) (*Companion, error) {
 	cfg.Machine = MachineCompanion
-	k, err := newKeeper(cfg)
+	k, err := newTenure(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{keeper: k, state: CompanionIdle, rivalSince: unset}, nil
+	return &Companion{tenure: k, state: CompanionIdle, rivalSince: unset}, nil
 }
 
 // String implements Machine.
@@ -265,7 +265,7 @@ func (c *Companion) revived(ev *Event) {
 		c.startVerifying()
 		return
 	}
-	c.class = ev.Class
+	c.class, c.putSaid = ev.Class, ev.Class
 	c.doubt()
 	c.become(CompanionDoubtful)
 	c.read(c.joinLimit())
@@ -277,10 +277,9 @@ func (c *Companion) startVerifying() {
 	c.timers.set(timerNext, c.in(max(c.cfg.AcquireMargin, 2*took)))
 }
 
-// readBack: only our very put, seen there, may go on to be verified. What
-// somebody else wrote is judged anew, by the rules of joining. While nothing
-// can be read it stays in doubt, for as long as the put could keep us alive:
-// the rules of joining would take our unverified put for a living tenure.
+// readBack: only our very put, seen there, may go on to be verified. While
+// nothing can be read it stays in doubt, for as long as the put could keep us
+// alive: the rules of joining would take our unverified put for a living tenure.
 func (c *Companion) readBack(ev *Event) {
 	switch found := c.find(ev); {
 	case found == foundPut:
@@ -292,9 +291,13 @@ func (c *Companion) readBack(ev *Event) {
 			return
 		}
 		c.unreadable()
-	default:
-		c.become(CompanionJoining)
-		c.later(c.rejoinBy())
+	case found == foundOther:
+		c.lose(ReasonTaken)
+	case found == foundReleased:
+		c.lose(ReasonReleased)
+	default: // the store did not take our put: judged anew, but not for ever
+		c.class = c.putSaid
+		c.unreadable()
 	}
 }
 

@@ -90,6 +90,9 @@
 //     or when the second put was answered too late -> what is ours is released,
 //     and the attempt has failed as a lost race.
 //   - A lost race: refused if the caller tries once, else back-off and again.
+//     A claim that is not there although nobody won is the store's failure: the
+//     back-off grows, and after five in a row for no reason that passes (or one,
+//     if the caller tries once) it is refused as unusable.
 //   - The later look: one get, max(1 s, 10 x the wait) after held.
 //
 // Fresh is mops' inclusive test with the record's own expire_s and our wall
@@ -149,9 +152,9 @@
 //	doubtful  -> verifying  the first put is there: wait
 //	doubtful  -> claiming   the first put is there, the confirming one is not: confirm again
 //	doubtful  -> held       the confirming put is there, read in time
-//	doubtful  -> waiting    not ours: lost race, and the caller waits
+//	doubtful  -> waiting    not there: lost race, or the store did not take it; and the caller waits
 //	doubtful  -> releasing  too late, or cancelled
-//	doubtful  -> refused    not ours: lost race, and tried once; store unusable
+//	doubtful  -> refused    not there: lost race, or the store did not take it; and tried once, or five times; store unusable
 //	held      -> releasing  release
 //	held      -> lost       taken, released, unreachable, expired
 //	releasing -> released   released_at is written, was there already, or the record is gone
@@ -166,7 +169,7 @@
 //	idle      -> joining    accompany: get
 //	joining   -> joined     ours and fresh: put
 //	joining   -> reviving   ours and expired: put
-//	joining   -> refused    absent, no expiry, never acquired, or unreadable for a TTL: cannot maintain
+//	joining   -> refused    absent, no expiry, never acquired, unreadable or unwritable for a TTL, store unusable: cannot maintain
 //	joining   -> lost       released; another's
 //	joining   -> left       leave
 //	reviving  -> verifying  put answered: wait
@@ -174,6 +177,7 @@
 //	reviving  -> leaving    leave, a put in flight
 //	doubtful  -> verifying  the put is there: wait
 //	doubtful  -> joining    it is not, or cannot be read: join again
+//	doubtful  -> lost       another's, or released
 //	doubtful  -> left       leave
 //	verifying -> joined     ours
 //	verifying -> joining    ours but expired again, or unreadable: join again
@@ -229,5 +233,11 @@
 //     look that took longer than the margin is made again, three times at most.
 //   - A companion revives a record that is fresh but older than the span, instead
 //     of joining it: nobody could rely on it until the next renewal.
-//   - E is never taken below MinTTL, so that no record can make us renew without pause.
+//   - E is never taken below the TTL's floor on this store.
+//   - What a failed attempt left is released with a put that is given no longer than
+//     the record has to live, or the margin: later it could fall on a successor.
+//   - An acquire margin above half of Config.FleetExpire is refused, as mops refuses
+//     one above half of its expire: the claim could be taken over before it is held.
+//   - A record whose written_at and released_at are both empty is corrupt, not stale.
+//   - A companion that a store refuses for good does not try for a TTL.
 package core

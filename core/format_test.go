@@ -121,7 +121,7 @@ func (w *world) formatBody(body []byte) string {
 // alias names the machine whose own tenure this is.
 func (w *world) alias(holder string) string {
 	for _, a := range w.actors {
-		if k := keeperOf(a.machine); k.cfg.Holder == "" && string(k.holder) == holder {
+		if k := tenureOf(a.machine); k.cfg.Holder == "" && string(k.holder) == holder {
 			return a.name
 		}
 	}

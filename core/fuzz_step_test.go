@@ -80,7 +80,7 @@ func (s *source) event(a *actor, w *world) Event {
 	}
 	ev.Kind = EventAnswer
 	b = s.octet()
-	ev.Request = keeperOf(a.machine).issued - RequestID(b>>4&1) + RequestID(b>>5&1)
+	ev.Request = tenureOf(a.machine).issued - RequestID(b>>4&1) + RequestID(b>>5&1)
 	ev.Outcome, ev.Class = Outcome(b&3), Class(b>>2&3*2)
 	if ev.Outcome == OutcomeYes {
 		ev.Body = s.body(a, w)
@@ -92,7 +92,7 @@ func (s *source) event(a *actor, w *world) Event {
 // body is our own record, somebody's, or rubbish.
 func (s *source) body(a *actor, w *world) []byte {
 	b := s.octet()
-	k := keeperOf(a.machine)
+	k := tenureOf(a.machine)
 	if b&7 < 3 {
 		return k.body
 	}

@@ -10,7 +10,7 @@ func Inspect(now Instant, body []byte, absent bool, stamp int64) Sighting {
 		s.State = ObservedVacant
 		return s
 	}
-	var k keeper
+	var k tenure
 	k.now = now
 	parseRecord(body, &k.seen)
 	s.fill(k.observe(), &k.seen)

@@ -6,7 +6,7 @@ import "time"
 // one tenure and ends in Released, Refused or Lost; the next claim takes a new
 // one. doc.go has its states and edges.
 type Lease struct {
-	keeper
+	tenure
 	state LeaseState
 
 	// Acquiring.
@@ -16,6 +16,7 @@ type Lease struct {
 	polls     int
 	races     int
 	empties   int   // reads that found an empty object
+	lostPuts  int   // claims in a row that the store did not take
 	slowLooks int   // looks that found it free but took longer than the acquire margin
 	watch     watch // of another's record, by the observed rule
 	told      uint64
@@ -58,11 +59,11 @@ const (
 // release that tenure.
 func NewLease(cfg Config) (*Lease, error) {
 	cfg.Machine = MachineLease
-	k, err := newKeeper(cfg)
+	k, err := newTenure(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Lease{keeper: k, state: LeaseIdle}, nil
+	return &Lease{tenure: k, state: LeaseIdle}, nil
 }
 
 // String implements Machine.

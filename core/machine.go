@@ -181,8 +181,8 @@ func (m *machine) retryDelay(n int, class Class, deadline int64) time.Duration {
 		first = ThrottledFirst
 	}
 	delay := m.backoff(first, n)
-	if deadline == unset {
-		return delay
+	if deadline == unset || deadline <= m.now.Mono {
+		return delay // no deadline, or one that hurrying does not bring back
 	}
 	return max(RetryFloor, min(delay, m.until(deadline)/4))
 }

@@ -41,7 +41,7 @@ func (l *Lease) observed(ev *Event, f flight) {
 // (we were paused, say), and the next may be better.
 func (l *Lease) claimFree(f flight) {
 	margin := l.cfg.AcquireMargin
-	if margin > 0 && l.now.Mono-f.sent >= int64(margin-RequestFloor) && l.slowLooks < SlowLooks {
+	if margin > RequestFloor && l.now.Mono-f.sent >= int64(margin-RequestFloor) && l.slowLooks < SlowLooks {
 		l.slowLooks++
 		l.read(l.observeLimit())
 		return

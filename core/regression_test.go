@@ -24,7 +24,7 @@ func stepping(t *testing.T, m Machine, now Instant, events ...Event) (last []Act
 // text, and leaves the machine as it was.
 func TestContractErrors(t *testing.T) {
 	m := heldCycle(t, 3).m
-	k := keeperOf(m)
+	k := tenureOf(m)
 	now := k.now
 	answer := func(change func(*Event)) Event {
 		ev := Event{Kind: EventAnswer, Request: k.flight.id, Outcome: OutcomeYes}

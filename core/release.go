@@ -93,9 +93,21 @@ func (l *Lease) releaseFound(found finding) {
 	case foundUnknown, foundUnreadable:
 		l.releaseFailed()
 	default:
-		l.adopt()
-		l.writeReleased(l.requestLimit(l.timers[timerDeadline]))
+		l.writeRelease()
 	}
+}
+
+// writeRelease writes what was read to be ours as released. What a failed
+// attempt left is free by itself when its life is over, and a put that lands
+// much later could fall on somebody's verified claim: it is given no longer.
+func (l *Lease) writeRelease() {
+	limit := l.requestLimit(l.timers[timerDeadline])
+	if l.ending != endReleased {
+		life := l.until(l.sent + int64(l.span()))
+		limit = min(limit, max(life, l.cfg.Margin))
+	}
+	l.adopt()
+	l.writeReleased(limit)
 }
 
 // adopt continues the counts of a tenure that another process began.

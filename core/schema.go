@@ -211,7 +211,7 @@ type Action struct {
 	Body []byte
 	// Reason, of refused, lost, cannot_maintain and warned.
 	Reason Reason
-	// Class, of refused{unreachable, unusable} and cannot_maintain{unreadable}:
+	// Class, of refused{unreachable, unusable, limit} and cannot_maintain{unreadable}:
 	// what the store said last.
 	Class Class
 	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a
@@ -344,6 +344,7 @@ const (
 	CorruptMin       = 60 * time.Second
 	JoinAgainMin     = 1 * time.Second // companion: a claim in progress is read again after it
 	EmptyReads       = 5
+	LostPuts         = 5                      // claims in a row that an ailing store did not take: given up
 	SlowLooks        = 3                      // looks too slow to claim from: then claim all the same
 	RewriteRounds    = 3                      // own claim found expired so often: given up
 	TTLTolerance     = 100 * time.Microsecond // expire_s that differs by more is warned of

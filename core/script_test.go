@@ -66,7 +66,7 @@ func (s *script) machineCommand(t *testing.T) string {
 func (s *script) holder(name string) HolderID {
 	for _, a := range s.actors {
 		if a.name == name {
-			return keeperOf(a.machine).holder
+			return tenureOf(a.machine).holder
 		}
 	}
 	return HolderID(name)

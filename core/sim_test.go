@@ -160,7 +160,7 @@ func (s *sim) overOwn(x *tenant, body []byte) bool {
 	return put.state == recordReleased && read.state == recordLive && read.writer.equal(string(s.holderOf(x)))
 }
 
-func (s *sim) holderOf(x *tenant) HolderID { return keeperOf(x.machine).holder }
+func (s *sim) holderOf(x *tenant) HolderID { return tenureOf(x.machine).holder }
 
 // checkDeadline: a lease may be relied on for 0.9 TTL after the sending of a
 // put that is known to have been applied, and no longer.

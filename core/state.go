@@ -32,7 +32,7 @@ func (m *machine) snapshot(s *snapshot) {
 	}
 }
 
-func (k *keeper) snapshot(s *snapshot) {
+func (k *tenure) snapshot(s *snapshot) {
 	k.machine.snapshot(s)
 	s.int(k.count)
 	s.int(k.firstWritten)
@@ -46,6 +46,7 @@ func (k *keeper) snapshot(s *snapshot) {
 	s.int(k.doubtAt)
 	s.int(int64(k.retries))
 	s.octet(uint8(k.class))
+	s.octet(uint8(k.putSaid))
 	s.bools(k.closing, k.warned, k.failing)
 	k.sight.snapshot(s)
 }
@@ -68,13 +69,14 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	s := snapshot(dst)
 	s.octet(uint8(MachineLease))
 	s.octet(uint8(l.state))
-	l.keeper.snapshot(&s)
+	l.tenure.snapshot(&s)
 	s.bools(l.lastTry, l.answered, l.confirming, l.looking, l.brief, l.settling)
 	s.octet(uint8(l.ending))
 	s.int(l.readStart)
 	s.int(int64(l.polls))
 	s.int(int64(l.races))
 	s.int(int64(l.empties))
+	s.int(int64(l.lostPuts))
 	s.int(int64(l.slowLooks))
 	s.uint(l.watch.print)
 	s.int(l.watch.since)
@@ -94,7 +96,7 @@ func (c *Companion) AppendState(dst []byte) []byte {
 	s := snapshot(dst)
 	s.octet(uint8(MachineCompanion))
 	s.octet(uint8(c.state))
-	c.keeper.snapshot(&s)
+	c.tenure.snapshot(&s)
 	s.bools(c.rejoin)
 	s.int(c.joinBy)
 	s.int(c.rivalSince)
@@ -102,8 +104,8 @@ func (c *Companion) AppendState(dst []byte) []byte {
 	return s
 }
 
-// detach gives a copied keeper buffers of its own.
-func (k *keeper) detach() {
+// detach gives a copied tenure buffers of its own.
+func (k *tenure) detach() {
 	k.out = make([]Action, 0, MaxActions)
 	k.body = append([]byte(nil), k.body...)
 	k.seen = record{}

@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // A stimulus is one thing that can be said to a machine, in whatever state.
 type stimulus struct {
 	name  string
-	after func(*Lease, *Companion, *keeper) int64 // how much later it is said
-	event func(*keeper) Event
+	after func(*Lease, *Companion, *tenure) int64 // how much later it is said
+	event func(*tenure) Event
 }
 
 // TestTable tries every event and every kind of answer in every state and
@@ -125,7 +125,7 @@ func (tb *table) meet(m Machine) {
 func (tb *table) row(m Machine) string {
 	results := map[string][]string{}
 	var order []string
-	for _, s := range stimuli(keeperOf(m).flight.id != 0) {
+	for _, s := range stimuli(tenureOf(m).flight.id != 0) {
 		result := tb.try(m.Clone(), s)
 		if results[result] == nil {
 			order = append(order, result)
@@ -141,7 +141,7 @@ func (tb *table) row(m Machine) string {
 
 // try gives m a stimulus and says what came of it.
 func (tb *table) try(m Machine, s stimulus) string {
-	k, before, from := keeperOf(m), m.AppendState(nil), m.String()
+	k, before, from := tenureOf(m), m.AppendState(nil), m.String()
 	l, _ := m.(*Lease)
 	c, _ := m.(*Companion)
 	now := Instant{k.now.Mono, k.now.Wall}
@@ -158,7 +158,7 @@ func (tb *table) try(m Machine, s stimulus) string {
 	tb.world.noteEdge(m, from)
 	result := outcomeText(from, m, actions)
 	tb.meet(m)
-	if keeperOf(twin).now = now; bytes.Equal(twin.AppendState(nil), m.AppendState(nil)) && result == "" {
+	if tenureOf(twin).now = now; bytes.Equal(twin.AppendState(nil), m.AppendState(nil)) && result == "" {
 		return "ignored"
 	}
 	return strings.TrimSpace("does " + result)
@@ -185,7 +185,7 @@ func outcomeText(from string, m Machine, actions []Action) string {
 
 // label is the state with all that changes what an event means in it.
 func label(m Machine) string {
-	k := keeperOf(m)
+	k := tenureOf(m)
 	var out line
 	out.WriteString(m.String())
 	if k.flight.id != 0 {
@@ -214,11 +214,11 @@ func label(m Machine) string {
 // stimuli is everything that can be said; without a request in flight all
 // answers are one.
 func stimuli(flying bool) []stimulus {
-	at := func(d time.Duration) func(*Lease, *Companion, *keeper) int64 {
-		return func(*Lease, *Companion, *keeper) int64 { return int64(d) }
+	at := func(d time.Duration) func(*Lease, *Companion, *tenure) int64 {
+		return func(*Lease, *Companion, *tenure) int64 { return int64(d) }
 	}
 	command := func(name string, ev Event) stimulus {
-		return stimulus{name, at(0), func(*keeper) Event { return ev }}
+		return stimulus{name, at(0), func(*tenure) Event { return ev }}
 	}
 	all := []stimulus{
 		command("acquire", Event{Kind: EventAcquire, Wait: Forever}),
@@ -232,9 +232,9 @@ func stimuli(flying bool) []stimulus {
 		command("woke early", Event{Kind: EventWoke}),
 		command("nothing", Event{}),
 		command("answer to none", Event{Kind: EventAnswer, Request: 1 << 40, Outcome: OutcomeYes}),
-		{"woke", untilWake, func(*keeper) Event { return Event{Kind: EventWoke} }},
-		{"woke late", at(20 * time.Second), func(*keeper) Event { return Event{Kind: EventWoke} }},
-		{"old answer", at(0), func(k *keeper) Event { return Event{Kind: EventAnswer, Request: k.issued - 1, Outcome: OutcomeYes} }},
+		{"woke", untilWake, func(*tenure) Event { return Event{Kind: EventWoke} }},
+		{"woke late", at(20 * time.Second), func(*tenure) Event { return Event{Kind: EventWoke} }},
+		{"old answer", at(0), func(k *tenure) Event { return Event{Kind: EventAnswer, Request: k.issued - 1, Outcome: OutcomeYes} }},
 	}
 	if !flying {
 		return append(all, stimulus{"any answer", at(0), answers()[0].event})
@@ -246,7 +246,7 @@ func stimuli(flying bool) []stimulus {
 	return all
 }
 
-func untilWake(_ *Lease, _ *Companion, k *keeper) int64 {
+func untilWake(_ *Lease, _ *Companion, k *tenure) int64 {
 	if at := k.timers.earliest(); at != unset {
 		return max(0, at-k.now.Mono)
 	}
@@ -256,38 +256,38 @@ func untilWake(_ *Lease, _ *Companion, k *keeper) int64 {
 // answers is every answer that can be given to the request in flight.
 func answers() []stimulus {
 	reply := func(name string, ev Event) stimulus {
-		return stimulus{name: name, event: func(k *keeper) Event {
+		return stimulus{name: name, event: func(k *tenure) Event {
 			ev.Kind, ev.Request = EventAnswer, k.flight.id
 			return ev
 		}}
 	}
-	record := func(name string, make func(*keeper) ownRecord) stimulus {
-		return stimulus{name: name, event: func(k *keeper) Event {
+	record := func(name string, make func(*tenure) ownRecord) stimulus {
+		return stimulus{name: name, event: func(k *tenure) Event {
 			own := make(k)
 			own.ttl, own.count = 20*time.Second, 1000
 			return Event{Kind: EventAnswer, Request: k.flight.id, Outcome: OutcomeYes, Body: appendRecord(nil, &own)}
 		}}
 	}
 	return []stimulus{
-		{name: "last put", event: func(k *keeper) Event {
+		{name: "last put", event: func(k *tenure) Event {
 			return Event{Kind: EventAnswer, Request: k.flight.id, Outcome: OutcomeYes, Body: k.body}
 		}},
-		record("ours", func(k *keeper) ownRecord {
+		record("ours", func(k *tenure) ownRecord {
 			return ownRecord{holder: k.holder, writtenAt: k.now.Wall, acquiredAt: worldStart}
 		}),
-		record("ours stale", func(k *keeper) ownRecord {
+		record("ours stale", func(k *tenure) ownRecord {
 			return ownRecord{holder: k.holder, writtenAt: k.now.Wall - 1e12, acquiredAt: worldStart}
 		}),
-		record("ours unconfirmed", func(k *keeper) ownRecord { return ownRecord{holder: k.holder, writtenAt: k.now.Wall} }),
-		record("ours released", func(k *keeper) ownRecord {
+		record("ours unconfirmed", func(k *tenure) ownRecord { return ownRecord{holder: k.holder, writtenAt: k.now.Wall} }),
+		record("ours released", func(k *tenure) ownRecord {
 			return ownRecord{holder: k.holder, releasedAt: k.now.Wall, acquiredAt: worldStart}
 		}),
-		record("other's", func(k *keeper) ownRecord {
+		record("other's", func(k *tenure) ownRecord {
 			return ownRecord{holder: "x", writtenAt: k.now.Wall, acquiredAt: worldStart}
 		}),
-		record("other's claim", func(k *keeper) ownRecord { return ownRecord{holder: "x", writtenAt: k.now.Wall} }),
-		record("other's stale", func(k *keeper) ownRecord { return ownRecord{holder: "x", writtenAt: k.now.Wall - 1e12} }),
-		record("other's released", func(k *keeper) ownRecord { return ownRecord{holder: "x", releasedAt: k.now.Wall} }),
+		record("other's claim", func(k *tenure) ownRecord { return ownRecord{holder: "x", writtenAt: k.now.Wall} }),
+		record("other's stale", func(k *tenure) ownRecord { return ownRecord{holder: "x", writtenAt: k.now.Wall - 1e12} }),
+		record("other's released", func(k *tenure) ownRecord { return ownRecord{holder: "x", releasedAt: k.now.Wall} }),
 		reply("empty", Event{Outcome: OutcomeYes}),
 		reply("corrupt", Event{Outcome: OutcomeYes, Body: []byte("{")}),
 		reply("no", Event{Outcome: OutcomeNo}),

@@ -79,6 +79,8 @@ func (c *Config) validateDurations(bad []string) []string {
 			", by which clocks whose rates differ by 1 % can drift apart within the ttl")
 		require(c.AcquireMargin >= 0 && c.AcquireMargin <= c.TTL/2, "acquire margin", c.AcquireMargin,
 			"from 0 to half the ttl of ", c.TTL, "")
+		require(c.FleetExpire <= 0 || c.AcquireMargin <= c.FleetExpire/2, "acquire margin", c.AcquireMargin,
+			"at most half the fleet expire of ", c.FleetExpire, ", by which others may take the claim over before it is held")
 	}
 	require(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL, "fleet expire", c.FleetExpire,
 		"none, or from 50ms to 720h", 0, "")

@@ -120,7 +120,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := keeperOf(m).cfg
+	got := tenureOf(m).cfg
 	want := goodConfig(func(c *Config) {
 		c.TTL, c.Margin, c.FleetExpire = 88*time.Second, 8800*time.Millisecond, 88*time.Second
 		c.Renewal, c.Expiry, c.Role = RenewalChecked, ExpiryWall, RoleRemote

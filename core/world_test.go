@@ -291,21 +291,21 @@ func (w *world) fail(format string, args ...any) {
 // internals looks inside a machine: its earliest timer, and whether it waits
 // for an answer.
 func internals(m Machine) (timers int64, flying bool) {
-	k := keeperOf(m)
+	k := tenureOf(m)
 	return k.timers.earliest(), k.flight.id != 0
 }
 
-func keeperOf(m Machine) *keeper {
+func tenureOf(m Machine) *tenure {
 	switch m := m.(type) {
 	case *Lease:
-		return &m.keeper
+		return &m.tenure
 	case *Companion:
-		return &m.keeper
+		return &m.tenure
 	}
-	panic("no keeper")
+	panic("no tenure")
 }
 
-func kindOf(m Machine) MachineKind { return keeperOf(m).cfg.Machine }
+func kindOf(m Machine) MachineKind { return tenureOf(m).cfg.Machine }
 
 // drive lets everything happen as it should: each request is applied after
 // half a latency and answered after a whole one, each wake is kept. It stops at

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// keeper is what a Lease and a Companion share: the tenure that they write
-// for, the record that they last wrote, what the last read showed, and the
-// arithmetic of deadlines.
-type keeper struct {
+// tenure is one claim as an owner of it, a Lease or a Companion, knows it: whom
+// it writes for, the record that it last wrote, what the last read showed, and
+// the arithmetic of deadlines.
+type tenure struct {
 	machine
 	holder       HolderID
 	remote       bool  // writes writer_name "remote"
@@ -32,17 +32,18 @@ type keeper struct {
 	failing bool // a renewal has failed since the last good one
 	retries int
 	class   Class // of the last unknown answer
+	putSaid Class // of the last unknown answer to a put, which a read does not mend
 
 	seen  record // decode scratch: refers to the body of the event in progress
 	sight Sighting
 }
 
-func newKeeper(cfg Config) (keeper, error) {
+func newTenure(cfg Config) (tenure, error) {
 	m, err := newMachine(cfg)
 	if err != nil {
-		return keeper{}, err
+		return tenure{}, err
 	}
-	k := keeper{machine: m, holder: m.cfg.Holder, shortest: m.cfg.TTL}
+	k := tenure{machine: m, holder: m.cfg.Holder, shortest: m.cfg.TTL}
 	if k.holder == "" {
 		k.holder = seedUUID(cfg.Seed)
 	} else {
@@ -57,13 +58,13 @@ func newKeeper(cfg Config) (keeper, error) {
 // span is how long after its stamp a write may be relied on. TTL - margin is
 // our own rule. 0.9 E is for the others on this name, who may judge us by the
 // shortest TTL of any of us (E) whatever our record says.
-func (k *keeper) span() time.Duration {
+func (k *tenure) span() time.Duration {
 	return min(k.cfg.TTL-k.cfg.Margin, k.shortest/10*9)
 }
 
 // interval is the time from one write's stamp to the next renewal, spread
 // downwards only as far as keeps renewals from coming early.
-func (k *keeper) interval() time.Duration {
+func (k *tenure) interval() time.Duration {
 	e := k.shortest / 3
 	return k.rng.between(e/6*5, e)
 }
@@ -72,7 +73,7 @@ func (k *keeper) interval() time.Duration {
 // an acquire margin everybody else who saw the name free and puts in time
 // verifies after readStart + margin: a put of ours that has landed by then is
 // seen by him. A later one would overwrite a verified lease.
-func (k *keeper) claimLimit(limit time.Duration, readStart int64) time.Duration {
+func (k *tenure) claimLimit(limit time.Duration, readStart int64) time.Duration {
 	if left := k.cfg.AcquireMargin + k.until(readStart); left > RequestFloor {
 		return min(limit, left)
 	}
@@ -80,18 +81,18 @@ func (k *keeper) claimLimit(limit time.Duration, readStart int64) time.Duration 
 }
 
 // read asks for the record.
-func (k *keeper) read(limit time.Duration) {
+func (k *tenure) read(limit time.Duration) {
 	k.send(Action{Kind: ActionGet, Limit: limit})
 }
 
 // write stamps a record with this Step's clocks and puts it. Durations count
 // from here, never from the answer: the store may apply it at once.
-func (k *keeper) write(limit time.Duration) { k.put(limit, false) }
+func (k *tenure) write(limit time.Duration) { k.put(limit, false) }
 
 // writeReleased puts the record with released_at.
-func (k *keeper) writeReleased(limit time.Duration) { k.put(limit, true) }
+func (k *tenure) writeReleased(limit time.Duration) { k.put(limit, true) }
 
-func (k *keeper) put(limit time.Duration, closing bool) {
+func (k *tenure) put(limit time.Duration, closing bool) {
 	k.count++
 	if k.firstWritten == 0 {
 		k.firstWritten = k.now.Wall
@@ -109,13 +110,13 @@ func (k *keeper) put(limit time.Duration, closing bool) {
 }
 
 // doubt notes a put that nobody knows the fate of.
-func (k *keeper) doubt() {
+func (k *tenure) doubt() {
 	k.doubts++
 	k.doubtAt = k.now.Mono
 }
 
 // settle notes that the last put, thought unknown, was seen to have landed.
-func (k *keeper) settle() {
+func (k *tenure) settle() {
 	if k.doubts > 0 {
 		k.doubts--
 	}
@@ -136,7 +137,7 @@ const (
 
 // find reads the answer to a get. Comparing bytes first makes the usual
 // renewal free of parsing; a store that rewrites JSON only costs the parse.
-func (k *keeper) find(ev *Event) finding {
+func (k *tenure) find(ev *Event) finding {
 	k.class = ev.Class
 	switch {
 	case ev.Outcome == OutcomeUnknown:
@@ -154,7 +155,7 @@ func (k *keeper) find(ev *Event) finding {
 	return k.findParsed()
 }
 
-func (k *keeper) findParsed() finding {
+func (k *tenure) findParsed() finding {
 	r := &k.seen
 	ours := r.writer.equal(string(k.holder))
 	switch {
@@ -179,29 +180,29 @@ func (k *keeper) findParsed() finding {
 
 // seeExpire notes a TTL that is in use on this name. Nothing may shrink ours
 // below what any store can keep up with.
-func (k *keeper) seeExpire(expire time.Duration) {
+func (k *tenure) seeExpire(expire time.Duration) {
 	if diff := expire - k.cfg.TTL; (diff > TTLTolerance || diff < -TTLTolerance) && !k.warned {
 		k.warned = true
 		k.note(k.observe())
 		k.emit(Action{Kind: ActionWarned, Reason: ReasonTTLDiffers, Key: k.key, Sight: &k.sight})
 	}
-	k.shortest = min(k.shortest, max(expire, MinTTL))
+	k.shortest = min(k.shortest, max(expire, k.cfg.floor()))
 }
 
 // fresh is mops' test, inclusive, with the record's own TTL.
-func (k *keeper) fresh() bool {
+func (k *tenure) fresh() bool {
 	return k.seen.writtenAt+int64(k.seen.expire) >= k.now.Wall
 }
 
 // ownFresh reports whether the record last written is young on both clocks:
 // others judge it by wall clocks, which ours may have been stepped away from.
-func (k *keeper) ownFresh() bool {
+func (k *tenure) ownFresh() bool {
 	ttl := int64(k.cfg.TTL)
 	return k.now.Wall <= k.wroteAt+ttl && k.now.Mono <= k.sent+ttl
 }
 
 // observe is what a bystander would call the record in seen.
-func (k *keeper) observe() Observation {
+func (k *tenure) observe() Observation {
 	switch {
 	case k.seen.state == recordReleased:
 		return ObservedReleased
@@ -214,7 +215,7 @@ func (k *keeper) observe() Observation {
 }
 
 // note copies what was seen, since seen itself ends with the event.
-func (k *keeper) note(state Observation) { k.sight.fill(state, &k.seen) }
+func (k *tenure) note(state Observation) { k.sight.fill(state, &k.seen) }
 
 // fill copies a record into a sighting, whose buffers are used again.
 func (s *Sighting) fill(state Observation, r *record) {
@@ -228,7 +229,7 @@ func (s *Sighting) fill(state Observation, r *record) {
 }
 
 // later spaces the next attempt at whatever the state is about.
-func (k *keeper) later(deadline int64) {
+func (k *tenure) later(deadline int64) {
 	k.timers.set(timerNext, k.in(k.retryDelay(k.retries, k.class, deadline)))
 	k.retries++
 }
@@ -245,20 +246,20 @@ func microseconds(wall int64) int64 {
 
 // scheduleRenewal sets both timers of a lease whose last good write was
 // stamped at k.good.
-func (k *keeper) scheduleRenewal() {
+func (k *tenure) scheduleRenewal() {
 	k.timers.set(timerDeadline, k.good+int64(k.span()))
 	k.timers.set(timerNext, k.good+int64(k.interval()))
 }
 
 // renewed notes that the put stamped at k.sent is known to have landed in time.
-func (k *keeper) renewed() {
+func (k *tenure) renewed() {
 	k.good, k.failing, k.retries, k.class = k.sent, false, 0, ClassNone
 	k.scheduleRenewal()
 	k.emit(Action{Kind: ActionRenewed, At: k.timers[timerDeadline]})
 }
 
 // renew begins a renewal: read first, unless told to be blind.
-func (k *keeper) renew() {
+func (k *tenure) renew() {
 	limit := k.requestLimit(k.timers[timerDeadline])
 	if k.cfg.Renewal == RenewalBlind {
 		k.write(limit)
@@ -278,7 +279,7 @@ const (
 )
 
 // renewal takes the answer to a renewal's get or put onwards.
-func (k *keeper) renewal(ev *Event, f flight) verdict {
+func (k *tenure) renewal(ev *Event, f flight) verdict {
 	if f.verb == ActionPut {
 		k.renewalWritten(ev)
 		return believe
@@ -310,7 +311,7 @@ func (k *keeper) renewal(ev *Event, f flight) verdict {
 
 // refit moves the deadline to what the shortest TTL seen by now allows, and
 // reports whether it is behind us.
-func (k *keeper) refit() bool {
+func (k *tenure) refit() bool {
 	deadline := k.good + int64(k.span())
 	if deadline != k.timers[timerDeadline] {
 		k.timers.set(timerDeadline, deadline)
@@ -319,7 +320,7 @@ func (k *keeper) refit() bool {
 	return k.timers.due(timerDeadline, k.now.Mono)
 }
 
-func (k *keeper) renewalWritten(ev *Event) {
+func (k *tenure) renewalWritten(ev *Event) {
 	if ev.Outcome == OutcomeYes {
 		k.renewed()
 		return
@@ -330,7 +331,7 @@ func (k *keeper) renewalWritten(ev *Event) {
 }
 
 // renewalFailed: one error never drops a lease; only the deadline does.
-func (k *keeper) renewalFailed() {
+func (k *tenure) renewalFailed() {
 	k.failing = true
 	k.later(k.timers[timerDeadline])
 }
