@@ -128,7 +128,8 @@ func (h *Host) Renew(ctx context.Context, handle Handle, terms *Terms) (time.Tim
 		return time.Time{}, m.abandon(ctx)
 	}
 	until := time.Now().Add(m.left())
-	return until, m.finish(ctx, core.Event{Kind: core.EventLeave})
+	_ = m.finish(ctx, core.Event{Kind: core.EventLeave}) // the renewal stands, whatever becomes of this
+	return until, nil
 }
 
 // ReleaseHandle releases the lease of a handle, as its owner or, without

@@ -2,6 +2,7 @@ package host
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -33,7 +34,12 @@ type Error struct {
 	Class core.Class
 	// Seen is the record that decided it, or nil: who holds the lease, who took it.
 	Seen *Status
+	// Err is the store's own error behind Class, or nil where it was silent.
+	Err error
 }
+
+// Unwrap returns the store's error.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Values for errors.Is: an Error with this Kind, whatever its Reason.
 var (
@@ -88,12 +94,12 @@ func (e *Error) refusedText() string {
 	case core.ReasonCancelled:
 		return "cancelled"
 	case core.ReasonUnreachable:
-		return "the store has not answered once" + e.classText() + "; check its URL and the network"
+		return "the store has not answered once" + e.storeText("; check its URL and the network")
 	case core.ReasonUnusable:
-		return "the store cannot be used" + e.classText() + "; " + classAdvice(e.Class)
+		return "the store cannot be used" + e.storeText("; "+classAdvice(e.Class))
 	case core.ReasonLimit:
 		if e.Class != core.ClassNone {
-			return "the wait was over while the store did not answer" + e.classText()
+			return "the wait was over while the store did not answer" + e.storeText("")
 		}
 		return "the wait was over; try again"
 	default:
@@ -125,8 +131,17 @@ func (e *Error) cannotText() string {
 	case core.ReasonNeverAcquired:
 		return "its holder never finished acquiring it"
 	default:
-		return "its record could not be read" + e.classText() + "; " + classAdvice(e.Class)
+		return "its record could not be kept alive" + e.storeText("; "+classAdvice(e.Class))
 	}
+}
+
+// storeText is what the store said, which has its own advice, or else the class
+// and ours.
+func (e *Error) storeText(advice string) string {
+	if e.Err == nil {
+		return e.classText() + advice
+	}
+	return e.classText() + ": " + strings.TrimPrefix(e.Err.Error(), "mopslock: ")
 }
 
 func (e *Error) classText() string {

@@ -65,7 +65,7 @@ func (w *world) hostWith(change func(*Options)) *party {
 	p.Host = h
 	w.Cleanup(func() { // still in the bubble
 		p.store.heal()
-		if err := h.Close(context.Background()); err != nil && h.keeper.forced == nil {
+		if err := h.Close(context.Background()); err != nil && !h.keeper.isForced() {
 			w.Errorf("close: %v", err)
 		}
 	})

@@ -131,10 +131,21 @@ func (h *Host) URL() string { return h.url }
 
 // Close releases what is held, ends what waits, and returns after everything
 // has stopped. What could not be released before ctx ends expires by itself;
-// that ctx's error is returned then. A second Close waits for the first.
+// that ctx's error is returned then. Requests are cancelled; one that heeds
+// nothing, such as a system call on a dead mount, is left behind a second after
+// ctx has ended. A second Close waits for the first.
 func (h *Host) Close(ctx context.Context) error {
 	err := h.keeper.close(ctx)
-	h.closeStore.Do(func() { err = errors.Join(err, h.store.Close()) })
+	h.closeStore.Do(func() {
+		if h.keeper.leftIO { // the store may hang just so
+			go func() {
+				h.keeper.io.Wait()
+				_ = h.store.Close()
+			}()
+			return
+		}
+		err = errors.Join(err, h.store.Close())
+	})
 	return err
 }
 
@@ -161,6 +172,11 @@ type Terms struct {
 }
 
 func (h *Host) config(name string, t *Terms) (core.Config, error) {
+	if checker, ok := h.store.(store.KeyChecker); ok && core.CheckName(name) == nil {
+		if err := checker.CheckKey(name + "/" + core.LockFile); err != nil {
+			return core.Config{}, err
+		}
+	}
 	ttl := t.TTL
 	if ttl == 0 {
 		ttl = core.DefaultTTL

@@ -25,6 +25,10 @@ type keeper struct {
 	dead   bool          // nobody takes messages any more
 	bell   chan struct{} // rung when the queue has something
 
+	force     chan struct{} // closed when a Close's ctx has ended
+	forceOnce sync.Once
+	forcedBy  error // why; set before force is closed
+
 	stopped chan struct{} // closed when the goroutine and all I/O have ended
 	io      sync.WaitGroup
 	ctx     context.Context // of all I/O
@@ -36,9 +40,9 @@ type keeper struct {
 	wakes   wakeHeap
 	ready   []*request // waiting for a slot, first come first served
 	slots   int
-	closing bool  // no member is added any more
-	forced  error // why none is waited for any more, or nil
-	over    bool  // no request is started any more
+	closing bool // no member is added any more
+	leftIO  bool // requests that nothing could end were left behind
+	over    bool // no request is started any more
 }
 
 // message is an event for a machine, or something for the keeper itself.
@@ -62,7 +66,7 @@ const idleCheck = time.Second
 
 func newKeeper(h *Host, slots int) *keeper {
 	k := &keeper{
-		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}),
+		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
 		members: make(map[string][]*member), slots: slots,
 	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
@@ -121,17 +125,26 @@ func (k *keeper) close(ctx context.Context) error {
 	select {
 	case <-k.stopped:
 	case <-ctx.Done():
-		k.post(message{do: func() {
-			if k.forced == nil {
-				k.forced = context.Cause(ctx)
-			}
-		}})
+		k.forceOnce.Do(func() {
+			k.forcedBy = context.Cause(ctx)
+			close(k.force)
+		})
+		k.ring()
 		<-k.stopped
 	}
-	if k.count > 0 {
-		return k.forced
+	if k.count > 0 || k.leftIO {
+		return k.forcedBy
 	}
 	return nil
+}
+
+func (k *keeper) isForced() bool {
+	select {
+	case <-k.force:
+		return true
+	default:
+		return false
+	}
 }
 
 // windDown asks every machine to end: what is held is released, what waits is
@@ -157,7 +170,7 @@ func (k *keeper) run() {
 	for {
 		k.drain()
 		k.wakeDue()
-		if k.forced != nil || k.closing && k.count == 0 {
+		if k.isForced() || k.closing && k.count == 0 {
 			break
 		}
 		if pause, ok := k.pause(); ok {
@@ -181,15 +194,41 @@ func (k *keeper) finish() {
 		m.cancelRequest()
 	}
 	k.stop()
-	k.io.Wait()
+	k.awaitIO()
 	k.drain()
 	for m := range k.everybody() {
 		m.end(ErrClosed)
 	}
-	k.io.Wait() // for watches that were just ended
+	k.awaitIO() // for watches that were just ended
 	k.mu.Lock()
 	k.dead, k.queue = true, nil
 	k.mu.Unlock()
+}
+
+// stopGrace is what a forced close gives to requests that were just cancelled.
+const stopGrace = time.Second
+
+// awaitIO waits for all requests to end; but when the close is forced only as
+// long as a cancelled request may take. A system call on a dead mount heeds no
+// context, and nobody is to hang on it with us.
+func (k *keeper) awaitIO() {
+	ended := make(chan struct{})
+	go func() {
+		k.io.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return
+	case <-k.force:
+	}
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		k.leftIO = true
+	}
 }
 
 func (k *keeper) everybody() iter.Seq[*member] {
@@ -349,6 +388,9 @@ func (k *keeper) request(m *member, a core.Action) {
 	})
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
 	m.inFlight = r
+	if len(k.ready) > 2*k.count { // while all slots hang, those let go would pile up
+		k.ready = slices.DeleteFunc(k.ready, func(old *request) bool { return old.ctx.Err() != nil })
+	}
 	k.ready = append(k.ready, r)
 	k.startReady()
 }
@@ -388,17 +430,20 @@ func (k *keeper) startReady() {
 // perform does one request and posts its answer.
 func (k *keeper) perform(r *request) {
 	defer k.io.Done()
-	event := k.ask(r)
+	event, err := k.ask(r)
 	r.cancel()
 	k.post(message{do: func() {
 		k.slots++
 		k.startReady()
+		if event.Outcome == core.OutcomeUnknown {
+			r.from.failed = err
+		}
 		k.answer(r, event)
 	}})
 }
 
 // ask turns the store's answer into the core's three outcomes.
-func (k *keeper) ask(r *request) core.Event {
+func (k *keeper) ask(r *request) (core.Event, error) {
 	a := &r.action
 	event := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
 	var err error
@@ -406,7 +451,7 @@ func (k *keeper) ask(r *request) core.Event {
 	case core.ActionGet:
 		var object store.Object
 		object, err = k.host.store.Get(r.ctx, a.Key)
-		event.Body, event.Stamp = object.Body, object.Stamp
+		event.Body, event.Stamp = object.Body, knownStamp(object.Stamp)
 	default:
 		err = k.host.store.Put(r.ctx, a.Key, a.Body, a.Type)
 	}
@@ -424,13 +469,22 @@ func (k *keeper) ask(r *request) core.Event {
 				"class", event.Class.String(), "error", err)
 		}
 	}
-	return event
+	return event, err
+}
+
+// knownStamp is a store's stamp that the core can reckon with, or 0 for none: an
+// object may be dated anyhow, and that must not look like a fault of ours.
+func knownStamp(stamp int64) int64 {
+	if stamp > core.MaxClockRange || stamp < -core.MaxClockRange {
+		return 0
+	}
+	return stamp
 }
 
 // classOf is the class that the store gave its error; only it knows what its
 // server's words mean.
 func classOf(err error) core.Class {
-	if e, ok := errors.AsType[*store.Error](err); ok && e.Class != core.ClassNone {
+	if e, ok := errors.AsType[*store.Error](err); ok && e.Class != core.ClassNone && e.Class <= core.ClassFull {
 		return e.Class
 	}
 	return store.ClassOf(err)

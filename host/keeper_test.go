@@ -168,7 +168,7 @@ func (w *world) watching(refuse error) *party {
 	h, err := New(watchedStore{newFakeStore(w.shelf), refuse}, &Options{Clock: p.clock, Rand: newRand(77), Logger: p.Host.log})
 	w.ok(err)
 	w.Cleanup(func() {
-		if err := h.Close(context.Background()); err != nil && h.keeper.forced == nil {
+		if err := h.Close(context.Background()); err != nil && !h.keeper.isForced() {
 			w.Errorf("close: %v", err)
 		}
 	})

@@ -28,6 +28,7 @@ type member struct {
 	wakeAt   int64
 	index    int // in the heap, -1 outside
 	inFlight *request
+	failed   error // of the latest request whose outcome is unknown
 	gone     bool
 	waiting  bool
 	missed   bool // a change was told while a look was under way
@@ -104,6 +105,9 @@ func (k *keeper) failure(m *member, kind Kind, a *core.Action) *Error {
 	err := &Error{Kind: kind, Name: m.name, Reason: a.Reason, Class: a.Class}
 	if kind == Refused && a.Reason == core.ReasonUnreachable {
 		err.Class = cmp.Or(a.Class, core.ClassUnreachable) // it was silent, too
+	}
+	if err.Class != core.ClassNone {
+		err.Err = m.failed
 	}
 	if a.Sight != nil {
 		seen := newStatus(m.name, *a.Sight, k.host.clock.Now())

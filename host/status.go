@@ -48,6 +48,9 @@ func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
 	object, err := h.store.Get(ctx, name+"/"+core.LockFile)
 	absent := errors.Is(err, store.ErrAbsent)
 	if err != nil && !absent {
+		if errors.Is(err, store.ErrClosed) {
+			err = ErrClosed
+		}
 		return Status{}, err
 	}
 	h.reached.Store(true)

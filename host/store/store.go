@@ -88,6 +88,12 @@ type Watcher interface {
 	Watch(key string, notify func()) (stop func(), err error)
 }
 
+// KeyChecker is implemented by stores that cannot keep every key that CheckKey
+// allows. Ask it before the first request: the error is an *Error with ErrKey.
+type KeyChecker interface {
+	CheckKey(key string) error
+}
+
 // Object is what Get found.
 type Object struct {
 	// Body is the object's bytes, at most MaxBody of them. It is the caller's.

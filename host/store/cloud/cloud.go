@@ -182,6 +182,9 @@ func (s *Store) enter(ctx context.Context, key string) error {
 // and take for one when it is met in a list.
 const escaped = "__0x"
 
+// CheckKey implements store.KeyChecker.
+func (s *Store) CheckKey(key string) error { return s.fail("check", key, s.checkKey(key)) }
+
 func (s *Store) checkKey(key string) error {
 	if err := store.CheckKey(key); err != nil {
 		return err

@@ -169,7 +169,8 @@ func codeClass(code string) core.Class {
 		"InvalidAccessKeyId", "SignatureDoesNotMatch", "NoAuthenticationInformation", "InvalidAuthenticationInfo":
 		return core.ClassUnauthorized
 	case "NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "ContainerNotFound", "ContainerBeingDeleted",
-		"ContainerDisabled", "AccountBeingCreated", "InvalidResourceName":
+		"ContainerDisabled", "AccountBeingCreated", "InvalidResourceName",
+		"ResourceNotFound": // Azure, also to somebody who may not know that it is there
 		return core.ClassNoSuchStore
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "storageQuotaExceeded":
 		return core.ClassFull

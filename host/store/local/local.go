@@ -64,10 +64,11 @@ type Store struct {
 	closed atomic.Bool
 	watch  watcher
 
-	// For tests: the clock, and what happens between a finished temp file and
-	// the clock check.
+	// For tests: the clock, what happens between a finished temp file and the
+	// clock check, and changeFraction.
 	now        func() time.Time
 	beforeMove func(op string)
+	changed    func(fs.FileInfo) int64
 }
 
 // Open returns the store on dir, which is made absolute. It does no I/O: dir
@@ -77,7 +78,7 @@ func Open(dir string) (*Store, error) {
 	if err != nil || dir == "" {
 		return nil, store.Fail("open", dir, core.ClassOther, fmt.Errorf("%w: it has no directory", store.ErrURL))
 	}
-	s := &Store{root: root, now: time.Now, beforeMove: func(string) {}}
+	s := &Store{root: root, now: time.Now, beforeMove: func(string) {}, changed: changeFraction}
 	s.watch.root = root
 	return s, nil
 }
@@ -289,6 +290,9 @@ func (s *Store) path(key string) string {
 	return filepath.Join(s.root, filepath.FromSlash(key))
 }
 
+// CheckKey implements store.KeyChecker.
+func (s *Store) CheckKey(key string) error { return s.fail("check", key, checkKey(key)) }
+
 func checkKey(key string) error {
 	if err := store.CheckKey(key); err != nil {
 		return err
@@ -348,8 +352,11 @@ func absentIfMissing(err error) error {
 // stamp takes the modification time of a file, and remembers whether this
 // filesystem has fractions of a second.
 func (s *Store) stamp(info fs.FileInfo) int64 {
+	if year := info.ModTime().Year(); year < 1700 || year > 2200 {
+		return 0 // beyond what nanoseconds can count; it tells nothing
+	}
 	ns := info.ModTime().UnixNano()
-	if ns%int64(time.Second) != 0 && !s.fine.Load() {
+	if !s.fine.Load() && (ns%int64(time.Second) != 0 || s.changed(info) != 0) {
 		s.fine.Store(true)
 	}
 	return ns
@@ -367,8 +374,11 @@ func (s *Store) fail(op, key string, err error) error {
 		// Nothing was asked of the directory.
 	case (class == core.ClassOther || class == core.ClassUnauthorized) && s.missing():
 		class = core.ClassNoSuchStore
+	case errors.Is(err, errBelow):
+		class = core.ClassNoSuchStore
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
-		err = fmt.Errorf("%w (%w)", errBelow, err)
+		// It stays so until somebody moves what is in the way.
+		class, err = core.ClassNoSuchStore, fmt.Errorf("%w (%w)", errBelow, err)
 	}
 	return store.Fail(op, key, class, err)
 }

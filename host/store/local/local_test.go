@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -292,7 +293,7 @@ func TestKeyBelowAKey(t *testing.T) {
 		s.Put(t.Context(), "a/b", nil, ""), s.Create(t.Context(), "a/b", nil, ""), s.Put(t.Context(), "a/b/c", nil, ""),
 		s.Put(t.Context(), "d", nil, ""), s.Create(t.Context(), "d", nil, ""),
 	} {
-		wantClass(t, err, core.ClassOther)
+		wantClass(t, err, core.ClassNoSuchStore)
 		if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrAbsent) || !strings.Contains(err.Error(), "another below it") {
 			t.Fatal(err)
 		}
@@ -373,8 +374,12 @@ func TestStampUnit(t *testing.T) {
 	if err := os.Chtimes(dir, whole, whole); err != nil {
 		t.Fatal(err)
 	}
+	s.changed = func(fs.FileInfo) int64 { return 0 }
 	if unit := s.StampUnit(); unit != time.Second {
 		t.Fatalf("with whole seconds only: %v", unit)
+	}
+	if unit := open(t, dir).StampUnit(); runtime.GOOS == "linux" && unit != tick {
+		t.Fatalf("a directory as an archive leaves it: %v", unit)
 	}
 	fraction := whole.Add(time.Millisecond)
 	if err := os.Chtimes(dir, fraction, fraction); err != nil {
