@@ -57,7 +57,10 @@ func (s *seconds) UnmarshalJSON(b []byte) error {
 
 // String is the handle as one line of JSON, as MOPSLOCK_LEASE carries it.
 func (h Handle) String() string {
-	text, err := json.Marshal(handleJSON{
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // a store's URL may have & in it, and people read this
+	err := encoder.Encode(handleJSON{
 		Name: h.Name, Store: h.Store, Protocol: core.ProtocolLastWriter.String(), Holder: h.Holder,
 		Epoch: h.Epoch, Token: h.Token, TTL: seconds(h.TTL),
 		Acquired: core.FormatStamp(h.Acquired.UnixNano()), Owner: h.Owner,
@@ -65,7 +68,7 @@ func (h Handle) String() string {
 	if err != nil {
 		panic("mopslock: host: handle: " + err.Error()) // strings and numbers always marshal
 	}
-	return string(text)
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // ParseHandle reads what String wrote. Fields that it does not know are left

@@ -85,8 +85,8 @@ func wallTime(wall int64) time.Time {
 const listAhead = 16
 
 // List yields every lease whose name begins with prefix, in byte order of the
-// records' keys. It ends at the first error, which it yields; a record that
-// vanishes meanwhile is left out.
+// records' keys; a record that vanishes meanwhile is left out. An error with a
+// Name is of that one record, and the list goes on; one without ends it.
 func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		if h.keeper.isClosed() {
@@ -132,7 +132,8 @@ func (h *Host) listPage(ctx context.Context, names []string, yield func(Status, 
 			if errs[i] == nil && found[i].State == core.ObservedVacant {
 				continue
 			}
-			if !yield(found[i], errs[i]) || errs[i] != nil {
+			found[i].Name = batch[i]
+			if !yield(found[i], errs[i]) || ctx.Err() != nil {
 				return false
 			}
 		}

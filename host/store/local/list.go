@@ -50,7 +50,7 @@ func (w *walk) dir(rel string) error {
 		return err
 	}
 	entries, err := os.ReadDir(w.store.path(rel))
-	if err = absentIfMissing(err); err != nil {
+	if err = w.store.absentOrNoStore(err); err != nil {
 		if errors.Is(err, store.ErrAbsent) {
 			return nil // never made, or removed since we saw it
 		}

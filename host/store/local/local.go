@@ -95,7 +95,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 	}
 	object, err := s.read(path)
 	if err != nil {
-		return store.Object{}, s.fail("get", key, absentIfMissing(err))
+		return store.Object{}, s.fail("get", key, s.absentOrNoStore(err))
 	}
 	return object, nil
 }
@@ -347,6 +347,16 @@ func absentIfMissing(err error) error {
 		return store.ErrAbsent
 	}
 	return err
+}
+
+// absentOrNoStore is absentIfMissing for a reader, to whom it matters whether
+// there is a directory at all: a file in its place has no objects either, but
+// no lease will ever be in it.
+func (s *Store) absentOrNoStore(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) && s.missing() {
+		return err
+	}
+	return absentIfMissing(err)
 }
 
 // stamp takes the modification time of a file, and remembers whether this
