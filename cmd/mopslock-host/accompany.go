@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+type accompanyFlags struct {
+	acquireFlags
+	lossFlags
+	lease        string
+	lostStatus   int
+	withoutLease bool
+}
+
+func (a *app) accompanyCommand() *cobra.Command {
+	var f accompanyFlags
+	cmd := &cobra.Command{
+		Use:   "accompany [--lease LEASE] [flags] -- CMD [ARG...]",
+		Short: "keep another process's lease alive while CMD runs",
+		Long: `Join the lease in MOPSLOCK_LEASE or --lease, run CMD, and keep the lease alive while CMD runs, also when
+its holder is gone. Nothing is released at the end: that is the holder's.
+
+If the lease is lost already (taken, broken or released) CMD is not run and the status is 0 (--lost-status).
+If there is nothing to keep alive CMD is not run and the status is 77, unless --without-lease. Losing contact
+with the store never stops CMD; that the lease is another's does (76).`,
+		Example: `  mopslock-host accompany -- ./remote-part.sh
+  mopslock-host accompany --lease "$LEASE_FROM_MY_ARGUMENTS" -- python train.py`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.openStatusFile(f.statusFile); err != nil {
+				return err
+			}
+			_, argv, err := commandArgs(cmd, args, 0)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := a.signals.WaitContext(context.Background())
+			defer cancel()
+			handle, err := a.accompanied(ctx, f.lease)
+			if err != nil {
+				return err
+			}
+			bad := append(f.checkFor(cmd, &handle), f.lossFlags.check(cmd, handle.TTL)...)
+			if f.lostStatus < 0 || f.lostStatus > 255 {
+				bad = append(bad, usagef("--lost-status %d: from 0 to 255", f.lostStatus))
+			}
+			if err := usage(bad...); err != nil {
+				return err
+			}
+			return a.accompany(ctx, handle, argv, &f)
+		},
+	}
+	f.termFlags.add(cmd)
+	f.addClaim(cmd)
+	f.lossFlags.add(cmd)
+	cmd.Flags().StringVar(&f.lease, "lease", "", "the lease: a file, - for stdin, or the JSON text itself (default $MOPSLOCK_LEASE)")
+	cmd.Flags().IntVar(&f.lostStatus, "lost-status", 0, "the exit status if the lease is lost already")
+	cmd.Flags().BoolVar(&f.withoutLease, "without-lease", false, "run CMD even if the lease cannot be maintained")
+	return cmd
+}
+
+// checkFor is check for a lease that exists: what it says of itself wins.
+func (f *accompanyFlags) checkFor(cmd *cobra.Command, handle *host.Handle) []error {
+	terms := f.terms()
+	terms.TTL = handle.TTL
+	_, err := f.fleet()
+	return append(f.checkTerms(cmd, handle.Name, terms), err)
+}
+
+// accompanied finds the lease to join.
+func (a *app) accompanied(ctx context.Context, lease string) (host.Handle, error) {
+	if lease != "" {
+		return a.readHandle(ctx, lease)
+	}
+	if text := os.Getenv("MOPSLOCK_LEASE"); text != "" {
+		return parseHandle(text)
+	}
+	return host.Handle{}, usagef("which lease? set MOPSLOCK_LEASE or --lease")
+}
+
+// maxHandle bounds the text of a lease, in bytes.
+const maxHandle = 64 << 10
+
+// readHandle takes a lease as the command line gives it: `{…}` is the text
+// itself, - is stdin, anything else a file.
+func (a *app) readHandle(ctx context.Context, arg string) (host.Handle, error) {
+	if strings.HasPrefix(strings.TrimSpace(arg), "{") {
+		return parseHandle(arg)
+	}
+	type answer struct {
+		text []byte
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() { // a terminal or a FIFO may never end; the process does, and this with it
+		text, err := a.readSource(arg)
+		read <- answer{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return host.Handle{}, context.Cause(ctx)
+	case a := <-read:
+		if a.err != nil {
+			return host.Handle{}, usagef("LEASE: %v", a.err)
+		}
+		return parseHandle(string(a.text))
+	}
+}
+
+func (a *app) readSource(arg string) ([]byte, error) {
+	source := a.stdin
+	if arg != "-" {
+		file, err := os.Open(arg)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		source = file
+	}
+	return io.ReadAll(io.LimitReader(source, maxHandle))
+}
+
+func parseHandle(text string) (host.Handle, error) {
+	handle, err := host.ParseHandle(text)
+	if err != nil {
+		return handle, usage(err)
+	}
+	return handle, nil
+}
+
+// accompany ends in an *exit, also where all went well.
+func (a *app) accompany(ctx context.Context, handle host.Handle, argv []string, f *accompanyFlags) error {
+	h, err := a.openURL(ctx, handle.Store)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	companion, err := h.Accompany(ctx, handle, &host.AccompanyOptions{
+		Terms: f.terms(), OnContact: func(contact bool) { a.contact(handle.Name, contact) },
+	})
+	switch {
+	case err == nil:
+		return a.runAccompanied(h, companion, handle, argv, f)
+	case errors.Is(err, host.ErrLost):
+		var lost *host.Error
+		errors.As(err, &lost)
+		return &exit{Status: f.lostStatus, Reason: lost.Reason.String()}
+	case errors.Is(err, host.ErrCannotMaintain) && f.withoutLease:
+		a.ui.printf("%v; the command runs without a lease (--without-lease)", oneLine(err))
+		return a.unaccompanied(argv, f, handle.Name)
+	}
+	return err
+}
+
+func (a *app) contact(name string, contact bool) {
+	if contact {
+		a.ui.printf("lease %s: joined again", name)
+		return
+	}
+	a.ui.printf("lease %s: contact with the store is lost, the lease may be another's; the command goes on, trying to join again", name)
+}
+
+func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle, argv []string, f *accompanyFlags) error {
+	leave := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+		defer cancel()
+		ctx, stop := a.signals.ReleaseContext(ctx)
+		defer stop()
+		if c.Leave(ctx) != nil { // nothing is owed: the holder releases, or the lease expires
+			a.closeNow()
+		}
+	}
+	options := childOptions(argv, childEnv(handle, h.URL())) // no OnContinue: a pause does not stop a companion's command
+	options.OnStop = func() { a.ui.printf("stopped; the lease is not kept alive from here meanwhile") }
+	command, err := a.signals.Start(options)
+	if err != nil {
+		leave()
+		return err
+	}
+	defer command.Close()
+	s := supervisor{app: a, child: command, loss: &f.lossFlags, name: handle.Name}
+	out := s.companion(c)
+	leave()
+	return out
+}
+
+// unaccompanied runs the command as if there were no lease.
+func (a *app) unaccompanied(argv []string, f *accompanyFlags, name string) error {
+	command, err := a.signals.Start(childOptions(argv, nil))
+	if err != nil {
+		return err
+	}
+	defer command.Close()
+	<-command.Done()
+	s := supervisor{app: a, child: command, loss: &f.lossFlags, name: name}
+	return s.end()
+}

@@ -1,0 +1,18 @@
+// Command mopslock-host puts a lease that is kept in a blob store around a
+// command, and shows and mends the leases in a store.
+//
+// It parses, prints and supervises; what a lease is and when it is lost is
+// decided by package core and brought about by package host.
+package main
+
+import (
+	"os"
+
+	_ "github.com/mopslock/mopslock/host/store/azblob" // azblob://
+	_ "github.com/mopslock/mopslock/host/store/gs"     // gs://
+	_ "github.com/mopslock/mopslock/host/store/s3"     // s3://
+)
+
+func main() {
+	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

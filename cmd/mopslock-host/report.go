@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// leaseReport is a lease as status, ls and watch print it with --json.
+type leaseReport struct {
+	Name       string   `json:"name"`
+	Protocol   string   `json:"protocol"`
+	State      string   `json:"state"`
+	Epoch      uint64   `json:"epoch"`
+	Token      uint64   `json:"token"`
+	Holder     string   `json:"holder"`
+	Host       string   `json:"host"`
+	PID        string   `json:"pid"`
+	Label      string   `json:"label"`
+	Companions []string `json:"companions"`
+	TTL        float64  `json:"ttl_s"`
+	Age        float64  `json:"age_s"`
+	Left       float64  `json:"left_s"`
+	Clock      string   `json:"clock"`
+}
+
+func newReport(s *host.Status) leaseReport {
+	r := leaseReport{
+		Name: s.Name, Protocol: core.ProtocolLastWriter.String(), State: s.State.String(),
+		Holder: s.Holder, Host: s.Host, PID: s.PID, Companions: []string{},
+		TTL: s.TTL.Seconds(), Age: milliseconds(s.Age), Left: milliseconds(max(0, s.Left)),
+		Clock: "local",
+	}
+	if s.Companion { // the record tells of its last writer only
+		r.Companions = append(r.Companions, s.Host+":"+s.PID)
+	}
+	return r
+}
+
+// milliseconds is a duration in seconds, to the millisecond.
+func milliseconds(d time.Duration) float64 {
+	return math.Round(d.Seconds()*1000) / 1000
+}
+
+// report prints one JSON object a line.
+func (a *app) report(v any) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	return a.print(escapeControls(line.String()))
+}
+
+// print writes a report for people, or any other.
+func (a *app) print(text string) error {
+	_, err := a.stdout.Write([]byte(text))
+	return written(err)
+}
+
+// escapeControls finishes what JSON leaves undone: DEL, the controls above it,
+// and marks that turn the direction of text may stand in a JSON string as they
+// are, and terminals obey some of them.
+func escapeControls(line string) string {
+	var out strings.Builder
+	for _, r := range line {
+		switch {
+		case r < 0x7f || unicode.IsPrint(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var claim acquireFlags
+	var loss lossFlags
+	cmd := &cobra.Command{
+		Use:   "run NAME [flags] -- CMD [ARG...]",
+		Short: "run CMD under the lease NAME",
+		Long: `Acquire NAME, run CMD, renew the lease while it runs, release it, and exit with CMD's status.
+
+CMD gets MOPSLOCK_NAME, MOPSLOCK_STORE, MOPSLOCK_HOLDER, MOPSLOCK_TOKEN, MOPSLOCK_LEASE (for accompany) and
+MOPSLOCK_HELD in its environment, and a process group of its own. If mopslock-host is killed, CMD is killed
+with it on Linux; on other systems only what CMD asks about the lease can stop it.
+
+When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace).`,
+		Example: `  mopslock-host run nightly-report -- ./report.sh
+  mopslock-host run --wait 0 --ttl 30s deploy -- make deploy`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.openStatusFile(loss.statusFile); err != nil {
+				return err
+			}
+			names, argv, err := commandArgs(cmd, args, 1)
+			if err != nil {
+				return err
+			}
+			if err := usage(append(claim.check(cmd, names[0]), loss.check(cmd, claim.ttl)...)...); err != nil {
+				return err
+			}
+			return a.run(cmd, names[0], argv, &claim, &loss)
+		},
+	}
+	claim.add(cmd)
+	loss.add(cmd)
+	return cmd
+}
+
+// run ends in an *exit, also where all went well.
+func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquireFlags, loss *lossFlags) error {
+	ctx, cancel := a.signals.WaitContext(context.Background())
+	defer cancel()
+	h, err := a.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	if held := heldHere(name, h.URL()); held {
+		return &exit{
+			Status: statusNotAcquired, Reason: core.ReasonHeld.String(),
+			Text: "lease " + name + " is held by a run that this one is part of; it cannot wait for itself",
+		}
+	}
+	lease, err := a.acquireLease(ctx, h, name, claim)
+	if err != nil {
+		return err
+	}
+	options := childOptions(argv, childEnv(lease.Handle(), h.URL()))
+	options.OnStop = func() { a.ui.printf("stopped; the lease is not renewed meanwhile and will be lost after its TTL") }
+	options.OnContinue = func() bool { return lease.Err() == nil }
+	c, err := a.signals.Start(options)
+	if err != nil {
+		a.releaseAfter(lease)
+		return err
+	}
+	defer c.Close()
+	s := supervisor{app: a, child: c, loss: loss, name: name}
+	out := s.holder(lease, claim.margin)
+	a.releaseAfter(lease)
+	return out
+}
+
+// acquireLease waits, and shows whom for.
+func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim *acquireFlags) (*host.Lease, error) {
+	defer a.ui.waited()
+	opts := &host.AcquireOptions{
+		Terms:     claim.terms(),
+		OnWaiting: func(s host.Status) { a.ui.waitingFor(name, s) },
+	}
+	switch {
+	case claim.wait == 0:
+		return h.TryAcquire(ctx, name, opts)
+	case claim.wait > 0:
+		opts.Wait = claim.wait
+	}
+	return h.Acquire(ctx, name, opts)
+}
+
+// releaseAfter releases what CMD no longer needs. CMD's status stands whatever
+// becomes of it.
+func (a *app) releaseAfter(lease *host.Lease) {
+	if lease.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(closeLimit, max(0, lease.Left())))
+	defer cancel()
+	ctx, stop := a.signals.ReleaseContext(ctx)
+	defer stop()
+	if err := lease.Release(ctx); err != nil {
+		a.closeNow()
+		var lost *host.Error
+		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
+			a.ui.printf("lease %s was no longer ours when it was to be released: %s", lease.Name(), oneLine(err))
+			return
+		}
+		// A write that we gave up may have landed as late as now.
+		a.ui.printf("lease %s could not be released; it will expire by itself, at the latest at %s",
+			lease.Name(), time.Now().Add(lease.TTL()).Local().Format(time.DateTime))
+	}
+}
+
+func childOptions(argv, env []string) child.Options {
+	return child.Options{Argv: argv, Env: env, ParentDeath: true}
+}
+
+// heldVariable lists the leases of this process and its ancestors, one
+// name@store a line.
+const heldVariable = "MOPSLOCK_HELD"
+
+func heldHere(name, store string) bool {
+	for line := range strings.Lines(os.Getenv(heldVariable)) {
+		if strings.TrimSuffix(line, "\n") == name+"@"+store {
+			return true
+		}
+	}
+	return false
+}
+
+// childEnv is our environment with what CMD needs to know of the lease.
+func childEnv(handle host.Handle, store string) []string {
+	held := handle.Name + "@" + store
+	if ours := os.Getenv(heldVariable); ours != "" {
+		held = ours + "\n" + held
+	}
+	handle.Owner = ""
+	own := map[string]string{
+		"MOPSLOCK_NAME":   handle.Name,
+		"MOPSLOCK_STORE":  store,
+		"MOPSLOCK_HOLDER": handle.Holder,
+		"MOPSLOCK_TOKEN":  "0", // lastwriter has no fencing token
+		"MOPSLOCK_LEASE":  handle.String(),
+		heldVariable:      held,
+	}
+	env := make([]string, 0, len(own))
+	for _, line := range os.Environ() {
+		key, _, _ := strings.Cut(line, "=")
+		if _, replaced := own[key]; !replaced {
+			env = append(env, line)
+		}
+	}
+	for key, value := range own {
+		env = append(env, key+"="+value)
+	}
+	return env
+}

@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The test binary is mopslock-host too, if it is called so: nothing is built.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "mopslock-host" {
+		_ = os.Setenv("GORACE", raceOptions)    // for all that we start
+		_ = flag.Set("test.parallel", parallel) // unless it is given
+	}
+	testscript.Main(m, map[string]func(){"mopslock-host": main})
+}
+
+// parallel is not a matter of processors: nearly all that these tests do is wait.
+const parallel = "24"
+
+// raceOptions: the race detector sleeps for a second at every exit unless told not to.
+const raceOptions = "atexit_sleep_ms=0"
+
+// A script's first comment says what it shows. Every script has a store of its
+// own, in MOPSLOCK_STORE, at $WORK/store.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("MOPSLOCK_STORE", "file://"+filepath.ToSlash(env.WorkDir)+"/store")
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("GORACE", raceOptions)
+			env.Setenv("SHELL", "/bin/sh")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    cmdExits,
+			"writerec": cmdWriteRecord,
+			"waitfor":  cmdWaitFor,
+			"sameas":   cmdSame,
+		},
+	})
+}
+
+// cmdExits is `exits N COMMAND…`: exec, with the very status.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N command…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	status := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var failed *exec.ExitError
+		if !errors.As(err, &failed) {
+			ts.Fatalf("%v", err)
+		}
+		status = failed.ExitCode()
+	}
+	if status != want {
+		ts.Fatalf("exit status %d, want %d", status, want)
+	}
+}
+
+// cmdWriteRecord is `writerec FILE [field=value…]`: a lock.json as mops writes
+// it. Stamps (written, acquired, released, first) are ages: 10s is ten seconds ago.
+func cmdWriteRecord(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: writerec FILE field=value…")
+	}
+	f := defaultRecord()
+	for _, arg := range args[1:] {
+		key, value, _ := strings.Cut(arg, "=")
+		f[key] = value
+	}
+	body := recordText(f, time.Now())
+	path := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(filepath.Dir(path), 0o777))
+	ts.Check(os.WriteFile(path+".new", []byte(body), 0o666)) // renamed, as every store does it
+	ts.Check(os.Rename(path+".new", path))
+}
+
+func defaultRecord() map[string]string {
+	return map[string]string{
+		"holder": "GrandTiger.QkPpa9Jy", "written": "0s", "expire": "88.0", "count": "3", "host": "theirhost", "pid": "4711",
+		"first": "0s", "acquired": "0s", "released": "", "remote": "",
+	}
+}
+
+func recordText(f map[string]string, now time.Time) string {
+	stamp := func(age string) string {
+		if age == "" {
+			return ""
+		}
+		d, err := time.ParseDuration(age)
+		if err != nil {
+			panic(err)
+		}
+		return now.Add(-d).UTC().Format("2006-01-02T15:04:05.000000+00:00")
+	}
+	quote := func(text string) string { // values may bring JSON escapes of their own
+		return `"` + text + `"`
+	}
+	lines := []string{
+		`"writer_id": ` + quote(f["holder"]), `"written_at": ` + quote(stamp(f["written"])), `"expire_s": ` + f["expire"],
+		`"write_count": ` + f["count"], `"hostname": ` + quote(f["host"]), `"pid": ` + quote(f["pid"]), `"tid": 1`,
+		`"first_written_at": ` + quote(stamp(f["first"])), `"first_acquired_at": ` + quote(stamp(f["acquired"])),
+		`"released_at": ` + quote(stamp(f["released"])),
+	}
+	if f["remote"] != "" {
+		lines = append(lines, `"writer_name": "remote"`)
+	}
+	return "{\n  " + strings.Join(lines, ",\n  ") + "\n}"
+}
+
+// bound is how long anything in these tests may take; nothing else is asserted
+// about time.
+const bound = 30 * time.Second
+
+// cmdWaitFor is `waitfor FILE [REGEXP]`, or `! waitfor FILE` until it is gone.
+func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: [!] waitfor FILE [REGEXP]")
+	}
+	pattern := regexp.MustCompile("")
+	if len(args) == 2 {
+		pattern = regexp.MustCompile("(?m)" + args[1])
+	}
+	var text []byte
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		var err error
+		text, err = os.ReadFile(ts.MkAbs(args[0]))
+		if (err == nil && pattern.Match(text)) != neg {
+			return
+		}
+	}
+	ts.Fatalf("%s: never came; now it is %q", fmt.Sprint(args), text)
+}
+
+// cmdSame is `sameas FILE FILE`: cmp without a diff of long lines.
+func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
+	if same := ts.ReadFile(args[0]) == ts.ReadFile(args[1]); same == neg {
+		ts.Fatalf("%s and %s: the same is %v", args[0], args[1], same)
+	}
+}

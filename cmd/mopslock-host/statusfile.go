@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+)
+
+// statusFile is where --status-file says who decided the exit status.
+type statusFile struct{ file *os.File }
+
+// openStatusFile makes the file before anything else, so that a bad path is a
+// usage error and not a surprise after the work, and so that whatever ends us,
+// the last run's line is not taken for this one's.
+func (a *app) openStatusFile(path string) error {
+	if path == "" || a.status != nil {
+		return nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return usagef("--status-file: %v", err)
+	}
+	a.status = &statusFile{file}
+	return nil
+}
+
+// write is fine on nil.
+func (s *statusFile) write(u *ui, out *exit) {
+	if s == nil {
+		return
+	}
+	by := "mopslock"
+	if out.ByCommand {
+		by = "command"
+	}
+	line, err := json.Marshal(struct {
+		By     string `json:"by"`
+		Status int    `json:"status"`
+		Reason string `json:"reason"`
+	}{by, out.Status, out.Reason})
+	if err == nil {
+		_, err = s.file.Write(append(line, '\n'))
+	}
+	if closeErr := s.file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		u.printf("--status-file: %v", err)
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// supervisor watches a command and the lease that it runs under, and ends the
+// command when the lease is lost.
+//
+//	good renewal                 deadline-grace          deadline
+//	    |--------- CMD runs -----------|---- SIGTERM, grace ---|  SIGKILL
+//	                                   a good renewal here calls the SIGKILL off
+type supervisor struct {
+	app   *app
+	child *child.Child
+	loss  *lossFlags
+	name  string
+
+	grace      time.Duration // from SIGTERM to the deadline
+	lost       error         // the lease's end, once it is known
+	spare      time.Duration // what SIGTERM may wait for, after a pause of ours
+	terminated bool          // SIGTERM was sent because renewals fail
+	kill       <-chan time.Time
+}
+
+// holder supervises the command of a holder to its end.
+func (s *supervisor) holder(lease *host.Lease, margin time.Duration) *exit {
+	s.grace = s.graceWithin(lease.Left(), lease.TTL(), margin)
+	fence := time.NewTimer(s.untilFence(lease))
+	defer fence.Stop()
+	lost := lease.Done()
+	for {
+		select {
+		case <-s.child.Done():
+			if s.lost == nil {
+				s.lost = lease.Err() // it looks at the clock: we may have been paused
+			}
+			if s.lost == nil && s.terminated {
+				s.fence(lease) // renewed at this very moment?
+			}
+			return s.end()
+		case <-lost:
+			lost = nil
+			s.lostHolder(lease.Err())
+		case <-fence.C:
+			if s.lost == nil {
+				s.fence(lease)
+				fence.Reset(s.untilFence(lease))
+			}
+		case <-s.kill:
+			s.kill = nil
+			_ = s.child.Kill()
+		}
+	}
+}
+
+// graceWithin is --grace, or less where a large margin or somebody else's short
+// TTL brings the deadline so near to the renewals that they are not late yet at
+// deadline - grace. fresh is what is left right after acquiring.
+//
+//	stamp      renewal due                      deadline
+//	  |------- interval -------|-- its time -------|
+//	                             three quarters of it at most are grace
+func (s *supervisor) graceWithin(fresh, ttl, margin time.Duration) time.Duration {
+	if margin == 0 {
+		margin = ttl / core.MarginShare
+	}
+	interval := ttl / 3
+	if fresh < (ttl-margin)/10*9 { // judged by E, shorter than our TTL: 0.9 E is left, and E/3 the interval
+		interval = fresh * 10 / 27
+	}
+	return min(s.loss.grace, max(0, fresh-interval)/4*3)
+}
+
+// fenceCheck is how often the deadline is looked at while SIGTERM is out.
+const fenceCheck = 50 * time.Millisecond
+
+// untilFence is how long it is to deadline - grace, or to the next look.
+func (s *supervisor) untilFence(lease *host.Lease) time.Duration {
+	if early := lease.Left() - s.grace; early > 0 {
+		return early
+	}
+	return fenceCheck
+}
+
+// pausedNow reports whether SIGTERM is to wait although deadline - grace is
+// behind us. If we were paused (Ctrl-Z, a suspended machine) the renewal that
+// was due meanwhile goes out only now: half of what is left is its chance.
+func (s *supervisor) pausedNow(left time.Duration) bool {
+	if s.spare == 0 && left < s.grace/4*3 {
+		s.spare = left / 2
+	}
+	return s.spare > 0 && left > s.spare
+}
+
+// fence sends SIGTERM when no renewal has come by deadline - grace, and takes
+// the threat back when one comes after all.
+func (s *supervisor) fence(lease *host.Lease) {
+	left := lease.Left()
+	near := left <= s.grace
+	if !near {
+		s.spare = 0
+	}
+	switch {
+	case near && !s.terminated:
+		if s.pausedNow(left) {
+			return
+		}
+		s.terminated = true
+		if s.loss.onLoss == "continue" {
+			s.app.ui.printf("lease %s: renewals fail, and its deadline is near; the command goes on (--on-loss continue)", s.name)
+			return
+		}
+		_ = s.child.Terminate() // before the line: its reader may have stopped reading
+		s.app.ui.printf("lease %s: renewals fail, and its deadline is in %v: SIGTERM to the command", s.name, left.Round(time.Millisecond))
+	case !near && s.terminated:
+		s.terminated = false
+		s.app.ui.printf("lease %s: renewed after all", s.name)
+	}
+}
+
+// lostHolder: a lease that ran out of time kills at once, since another may
+// hold it already; one that somebody took or ended leaves the command its grace.
+func (s *supervisor) lostHolder(err error) {
+	var lost *host.Error
+	outOfTime := errors.As(err, &lost) && (lost.Reason == core.ReasonUnreachable || lost.Reason == core.ReasonExpired)
+	if outOfTime && s.loss.onLoss != "continue" {
+		_ = s.child.Kill()
+	}
+	s.noteLost(err, !outOfTime)
+}
+
+// noteLost says that the lease is lost, after the command has been told so.
+func (s *supervisor) noteLost(err error, terminate bool) {
+	s.lost = err
+	text := oneLine(err)
+	switch {
+	case s.loss.onLoss == "continue":
+		text += "; the command goes on without the lease (--on-loss continue)"
+	case terminate:
+		_ = s.child.Terminate()
+		s.kill = time.After(s.loss.grace)
+	}
+	s.app.ui.printf("%s", text)
+}
+
+// companion supervises the command of a companion: only taken or broken ends it.
+func (s *supervisor) companion(c *host.Companion) *exit {
+	lost := c.Done()
+	for {
+		select {
+		case <-s.child.Done():
+			return s.end()
+		case <-lost:
+			lost = nil
+			s.lostCompanion(c.Err())
+		case <-s.kill:
+			s.kill = nil
+			_ = s.child.Kill()
+		}
+	}
+}
+
+func (s *supervisor) lostCompanion(err error) {
+	var lost *host.Error
+	if errors.As(err, &lost) && lost.Reason == core.ReasonReleased {
+		s.app.ui.printf("lease %s was released by its holder; the command goes on", s.name)
+		return
+	}
+	s.noteLost(err, true)
+}
+
+// end is the status once the command has ended. After a loss nobody of its
+// group may go on either: another may hold the lease already.
+func (s *supervisor) end() *exit {
+	if s.lost == nil && !(s.terminated && s.loss.onLoss == "terminate") {
+		status := s.child.Status()
+		reason := "exited"
+		if status.Signal != 0 {
+			reason = "signalled"
+		}
+		return &exit{Status: status.ExitStatus(), Reason: reason, ByCommand: true}
+	}
+	if s.loss.onLoss == "terminate" {
+		_ = s.child.Kill()
+	}
+	reason := core.ReasonUnreachable // SIGTERM was sent for it
+	var lost *host.Error
+	if errors.As(s.lost, &lost) {
+		reason = lost.Reason
+	}
+	return &exit{Status: statusLost, Reason: reason.String()}
+}

@@ -1,0 +1,186 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a process that leads a session on a pty.
+type terminal struct {
+	*process
+	master *os.File
+}
+
+const ctrlC = "\x03"
+
+func (s *scene) onTerminal(width uint16, words ...string) *terminal {
+	s.Helper()
+	p := &process{scene: s, cmd: exec.Command(words[0], words[1:]...), out: new(transcript), err: new(transcript)}
+	p.cmd.Dir, p.cmd.Env = s.dir, append(s.environment(), "PS1=$ ", "ENV=", "TERM=dumb")
+	master, err := pty.StartWithSize(p.cmd, &pty.Winsize{Rows: 24, Cols: width})
+	if err != nil {
+		s.Skip("no pty: ", err)
+	}
+	ended := make(chan struct{})
+	go func() { // ends with the last writer on the other side, or with Close
+		defer close(ended)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := master.Read(buffer)
+			_, _ = p.out.Write(buffer[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	s.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		p.wait()
+		_ = master.Close()
+		<-ended
+		if s.Failed() {
+			s.Logf("on the terminal: %q", p.out)
+		}
+	})
+	return &terminal{p, master}
+}
+
+func (t *terminal) shows(text string) {
+	t.Helper()
+	t.eventually("on the terminal: "+text, func() bool { return strings.Contains(t.out.String(), text) })
+}
+
+func (t *terminal) types(text string) {
+	t.Helper()
+	if _, err := t.master.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *terminal) foreground() (group int) {
+	t.Helper()
+	raw, err := t.master.SyscallConn() // Fd would make it blocking: Close would wait for Read
+	if err != nil {
+		t.Fatal(err)
+	}
+	controlErr := raw.Control(func(fd uintptr) { group, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	if err := errors.Join(err, controlErr); err != nil {
+		t.Fatal(err)
+	}
+	return group
+}
+
+// While CMD runs the terminal is its group's: it reads, and Ctrl-C is for it alone.
+func TestTerminalIsTheCommands(t *testing.T) {
+	s := newScene(t)
+	p := s.onTerminal(80, "mopslock-host", "run", "n", "--", "sh", "-c", `echo $$ >pid; read line; echo "got $line"; trap "exit 6" INT; echo ready; while :; do sleep 0.05; done`)
+	pid := s.pidIn("pid")
+	if got := p.foreground(); got != pid {
+		t.Errorf("foreground group %d, want the command's, %d", got, pid)
+	}
+	p.types("hello\n")
+	p.shows("got hello")
+	p.shows("ready")
+	p.types(ctrlC)
+	p.mustExit(6)
+	if s.field("released_at") == "" {
+		t.Error("not released")
+	}
+}
+
+// Waiting shows one live line: who holds it, on which host, since when, when it can expire. It is cleared in the end.
+func TestLiveLine(t *testing.T) {
+	for name, width := range map[string]uint16{"wide": 200, "narrow": 80} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.theirs("holder=3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8", "host=build-07")
+			p := s.onTerminal(width, "mopslock-host", "run", "n", "--", "sh", "-c", "echo it runs")
+			p.shows("waiting for n: held by 3f0c2b1a")
+			p.shows(" on build-07")
+			p.shows("since ")
+			p.shows(", can expire in 1m2")
+			s.theirs("written=", "released=0s")
+			p.mustExit(0)
+			p.shows("it runs")
+			before, _, _ := strings.Cut(p.out.String(), "it runs")
+			if !strings.HasSuffix(before, "\r\x1b[K") {
+				t.Errorf("the live line was not cleared: %q", before)
+			}
+			if strings.Contains(before, "\n") {
+				t.Errorf("more than one line: %q", before)
+			}
+		})
+	}
+}
+
+func TestCtrlCWhileWaiting(t *testing.T) {
+	s := newScene(t)
+	before := s.theirs()
+	p := s.onTerminal(80, "mopslock-host", "run", "n", "--", "touch", "ran")
+	p.shows("can expire in")
+	p.types(ctrlC)
+	p.mustExit(128 + int(syscall.SIGINT))
+	s.eventually("the live line is cleared", func() bool { return strings.HasSuffix(p.out.String(), "\r\x1b[K") })
+	if s.record() != before || s.exists("ran") {
+		t.Error("something was done all the same")
+	}
+}
+
+// A job in the background of an interactive shell leaves the terminal alone, and its status is CMD's.
+func TestBackgroundOfAShell(t *testing.T) {
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := newScene(t)
+	p := s.onTerminal(80, shell, "--norc", "--noprofile", "-i")
+	p.types("mopslock-host run n -- sh -c 'echo >up; while ! test -e enough; do sleep 0.05; done; exit 4' &\n")
+	s.eventually("the command", func() bool { return s.exists("up") })
+	p.types("echo shell-$((6*7))\n")
+	p.shows("shell-42")
+	if got := p.foreground(); got != p.cmd.Process.Pid {
+		t.Errorf("foreground group %d, want the shell's", got)
+	}
+	s.write("enough", "")
+	p.types("wait $!; echo status-$?\n")
+	p.shows("status-4")
+}
+
+// Ctrl-Z stops the renewals with the command. Beyond the deadline fg brings the end: 76, and the command does not run
+// another instruction.
+func TestCtrlZBeyondTheDeadline(t *testing.T) {
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	s := newScene(t)
+	p := s.onTerminal(80, shell, "--norc", "--noprofile", "-i")
+	p.types("mopslock-host run --ttl 1s --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; sleep 0.02; done'\n")
+	pid := s.pidIn("pid")
+	p.types("\x1a")
+	p.shows("stopped; the lease is not renewed meanwhile")
+	p.shows("Stopped")
+	s.eventually("the end of the TTL", func() bool {
+		written, err := time.Parse(time.RFC3339, s.field("written_at"))
+		return err == nil && time.Since(written) > time.Second
+	})
+	if err := os.Remove(s.path("ran")); err != nil {
+		t.Fatal(err)
+	}
+	p.types("fg; echo status-$?\n")
+	p.shows("status-76")
+	s.gone(pid)
+	if s.exists("ran") {
+		t.Error("the command ran on")
+	}
+}

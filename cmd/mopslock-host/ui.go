@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+// ui is where people read: stderr, with at most one live line at its end.
+type ui struct {
+	out  *patientWriter
+	file *os.File // the terminal, or nil
+
+	mu   sync.Mutex
+	live bool // the live line is on the screen
+	wait *host.Status
+	name string
+	stop chan struct{}
+	done chan struct{}
+}
+
+func newUI(out io.Writer) *ui {
+	u := &ui{out: &patientWriter{to: out}}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		u.file = f
+	}
+	return u
+}
+
+// printf prints a line of its own, above the live line if there is one.
+func (u *ui) printf(format string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clear()
+	fmt.Fprintf(u.out, "mopslock-host: "+format+"\n", args...)
+}
+
+// plainf prints a line without the programme's name.
+func (u *ui) plainf(format string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clear()
+	fmt.Fprintf(u.out, format+"\n", args...)
+}
+
+func (u *ui) clear() {
+	if u.live {
+		fmt.Fprint(u.out, "\r\x1b[K")
+		u.live = false
+	}
+}
+
+// waitingFor shows whom we wait for: one line on a terminal that is kept up to
+// date, a line at each change elsewhere. host calls it, so it must not block.
+func (u *ui) waitingFor(name string, s host.Status) {
+	if u.file == nil {
+		u.printf("waiting for %s, held by %s", name, s.Who())
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.name, u.wait = name, &s
+	u.draw(time.Now())
+	if u.stop == nil {
+		u.stop, u.done = make(chan struct{}), make(chan struct{})
+		go u.tick(u.stop, u.done)
+	}
+}
+
+// tick redraws the live line once a second until waited.
+func (u *ui) tick(stop, done chan struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-ticker.C:
+			u.mu.Lock()
+			u.draw(now)
+			u.mu.Unlock()
+		}
+	}
+}
+
+func (u *ui) draw(now time.Time) {
+	u.clear()
+	fmt.Fprint(u.out, waitingLine(u.name, u.wait, now, u.width()))
+	u.live = true
+}
+
+// waited takes the live line away.
+func (u *ui) waited() {
+	u.mu.Lock()
+	stop, done := u.stop, u.done
+	u.stop = nil
+	u.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		<-done
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clear()
+}
+
+// waitingLine says who holds it, on which host, since when, when it can expire,
+// in less than width columns. On a narrow terminal the id and the date are cut
+// short, and what must go goes from the end: since when.
+func waitingLine(name string, s *host.Status, now time.Time, width int) string {
+	since, expiry := "", ""
+	if !s.Acquired.IsZero() {
+		since = " since " + s.Acquired.Local().Format(time.DateTime)
+	}
+	if left := s.Written.Add(s.TTL).Sub(now); !s.Written.IsZero() && s.TTL > 0 && left > 0 {
+		expiry = ", can expire in " + left.Round(time.Second).String()
+	}
+	line := "waiting for " + host.Printable(name) + ": "
+	whole := line + holderText(s, len(s.Holder)) + since + expiry
+	if len([]rune(whole)) < width {
+		return whole
+	}
+	if !s.Acquired.IsZero() {
+		since = ", since " + s.Acquired.Local().Format(time.TimeOnly)
+	}
+	return clip(line+holderText(s, shortHolder)+expiry+since, width)
+}
+
+// shortHolder is how many bytes of a holder's id tell one from another at a glance.
+const shortHolder = 8
+
+func holderText(s *host.Status, length int) string {
+	text := "held by " + host.Printable(s.Holder)
+	switch {
+	case s.Holder == "":
+		text = "its record cannot be read"
+	case len(s.Holder) > length:
+		text = "held by " + host.Printable(strings.ToValidUTF8(s.Holder[:length], "")) + "…"
+	}
+	if s.Host != "" {
+		text += " on " + host.Printable(s.Host)
+	}
+	return text
+}
+
+func (u *ui) width() int {
+	if width, _, err := term.GetSize(int(u.file.Fd())); err == nil && width > 1 {
+		return width
+	}
+	return 80
+}
+
+// clip keeps a line on one row, which is all that \r can take back.
+func clip(line string, width int) string {
+	runes := []rune(line)
+	if len(runes) < width {
+		return line
+	}
+	return string(runes[:width-1])
+}
+
+// logHandler prints the host's warnings for people.
+type logHandler struct {
+	ui    *ui
+	attrs []slog.Attr
+}
+
+func (l *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+
+func (l *logHandler) Handle(_ context.Context, r slog.Record) error {
+	var text strings.Builder
+	text.WriteString(r.Message)
+	show := func(a slog.Attr) bool {
+		fmt.Fprintf(&text, " %s=%s", a.Key, host.Printable(a.Value.String()))
+		return true
+	}
+	for _, a := range l.attrs {
+		show(a)
+	}
+	r.Attrs(show)
+	l.ui.printf("warning: %s", text.String())
+	return nil
+}
+
+func (l *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{ui: l.ui, attrs: append(append([]slog.Attr(nil), l.attrs...), attrs...)}
+}
+
+func (l *logHandler) WithGroup(string) slog.Handler { return l }
