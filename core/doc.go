@@ -26,33 +26,35 @@
 //
 // # The host's loop
 //
-// A host makes a machine with New and a fresh random seed, and then only this
-// (Example_hostLoop is the same, compiled and run):
+// A host makes a machine with New and a fresh random seed, and then only this,
+// which example_test.go compiles and runs:
 //
-//	wake := never
-//	step := func(event core.Event) {
-//		actions, err := machine.Step(clock(), event)   // clocks read now, not before
-//		if err != nil { panic(err) }                   // the host broke the contract
-//		wake = never
-//		for _, a := range actions {                    // in order
-//			switch a.Kind {
-//			case core.ActionGet, core.ActionPut:
-//				go request(clone(a), inbox)            // bounded by a.Limit
-//			case core.ActionWake:
-//				wake = a.At                            // replaces the timer before it
-//			default:
-//				tell(a)                                // held, lost, refused, ...
+//	func loop(machine core.Machine, inbox chan core.Event, ask func(core.Action) core.Event, tell func(core.Action)) error {
+//		var wake <-chan time.Time // none: no timer is set
+//		for begun := false; !begun || !machine.Idle(); begun = true {
+//			event := core.Event{Kind: core.EventWoke}
+//			select {
+//			case event = <-inbox: // a command, or the answer to a request
+//			case <-wake:
+//			}
+//			actions, err := machine.Step(clock(), event) // clocks read now, after what the event tells of
+//			if err != nil {
+//				return err // the host broke the contract, and the machine is as it was
+//			}
+//			wake = nil
+//			for _, a := range actions { // in order
+//				switch a.Kind {
+//				case core.ActionGet, core.ActionPut:
+//					a.Body = bytes.Clone(a.Body)    // it is the machine's own
+//					go func() { inbox <- ask(a) }() // within a.Limit, whatever the store does
+//				case core.ActionWake:
+//					wake = time.After(time.Duration(a.At - clock().Mono))
+//				default:
+//					tell(a) // held, renewed, refused, lost, released, ...
+//				}
 //			}
 //		}
-//	}
-//	step(core.Event{Kind: core.EventAcquire, Wait: core.Forever})
-//	for !machine.Idle() {
-//		select {
-//		case answer := <-inbox:
-//			step(answer)
-//		case <-at(wake):
-//			step(core.Event{Kind: core.EventWoke})
-//		}
+//		return nil
 //	}
 //
 // The host MUST

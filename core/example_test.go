@@ -1,15 +1,74 @@
 package core_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 )
 
-// The loop that every host runs, whole: a machine, a store and a clock.
+func loop(machine core.Machine, inbox chan core.Event, ask func(core.Action) core.Event, tell func(core.Action)) error {
+	var wake <-chan time.Time // none: no timer is set
+	for begun := false; !begun || !machine.Idle(); begun = true {
+		event := core.Event{Kind: core.EventWoke}
+		select {
+		case event = <-inbox: // a command, or the answer to a request
+		case <-wake:
+		}
+		actions, err := machine.Step(clock(), event) // clocks read now, after what the event tells of
+		if err != nil {
+			return err // the host broke the contract, and the machine is as it was
+		}
+		wake = nil
+		for _, a := range actions { // in order
+			switch a.Kind {
+			case core.ActionGet, core.ActionPut:
+				a.Body = bytes.Clone(a.Body)    // it is the machine's own
+				go func() { inbox <- ask(a) }() // within a.Limit, whatever the store does
+			case core.ActionWake:
+				wake = time.After(time.Duration(a.At - clock().Mono))
+			default:
+				tell(a) // held, renewed, refused, lost, released, ...
+			}
+		}
+	}
+	return nil
+}
+
+// clock is good enough for an example: Go's own monotonic clock stands still
+// while a machine sleeps, and a host's must not.
+func clock() core.Instant {
+	now := time.Now()
+	return core.Instant{Mono: int64(now.Sub(start)), Wall: now.UnixNano()}
+}
+
+var start = time.Now()
+
+// shelf is a store: one map.
+type shelf struct {
+	mu      sync.Mutex
+	objects map[string][]byte
+}
+
+func (s *shelf) ask(a core.Action) core.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
+	if a.Kind == core.ActionPut {
+		s.objects[a.Key] = a.Body
+	} else if answer.Body = s.objects[a.Key]; answer.Body == nil {
+		answer.Outcome = core.OutcomeNo
+	}
+	return answer
+}
+
 func Example() {
-	store := map[string][]byte{} // any blob store
-	clock := core.Instant{Mono: 0, Wall: 1767323045e9}
 	lease, err := core.New(core.Config{
 		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter,
 		Name: "jobs/nightly", Seed: [16]byte{1}, // 16 fresh random bytes, really
@@ -17,41 +76,60 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	events := []core.Event{{Kind: core.EventAcquire, Wait: core.Forever}}
-	for len(events) > 0 {
-		actions, err := lease.Step(clock, events[0])
-		if err != nil {
-			panic(err)
+	inbox := make(chan core.Event, 4)
+	inbox <- core.Event{Kind: core.EventAcquire, Wait: core.Forever}
+	s := &shelf{objects: map[string][]byte{}}
+	err = loop(lease, inbox, s.ask, func(a core.Action) {
+		fmt.Println(a.Kind)
+		if a.Kind == core.ActionHeld {
+			inbox <- core.Event{Kind: core.EventRelease}
 		}
-		events = events[1:]
-		for _, a := range actions {
-			answer := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
-			switch a.Kind {
-			case core.ActionGet:
-				if answer.Body = store[a.Key]; answer.Body == nil {
-					answer.Outcome = core.OutcomeNo
-				}
-				events = append(events, answer)
-			case core.ActionPut:
-				store[a.Key] = append([]byte(nil), a.Body...) // a.Body is the machine's
-				events = append(events, answer)
-			case core.ActionWake: // replaces the wake before it
-				if len(events) == 0 {
-					clock.Wall += max(0, a.At-clock.Mono)
-					clock.Mono = max(clock.Mono, a.At)
-					events = append(events, core.Event{Kind: core.EventWoke})
-				}
-			default:
-				fmt.Println(a.Kind)
-				if a.Kind == core.ActionHeld {
-					events = append(events, core.Event{Kind: core.EventRelease})
-				}
-			}
-		}
-	}
-	fmt.Println(lease, lease.Idle())
+	})
+	fmt.Println(lease, err)
 	// Output:
 	// held
 	// released
-	// released true
+	// released <nil>
+}
+
+// An hour under the loop: renewed all along, and released at the end.
+func TestLoopRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease, err := core.New(core.Config{
+			Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", Seed: [16]byte{1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inbox := make(chan core.Event, 4)
+		inbox <- core.Event{Kind: core.EventAcquire}
+		time.AfterFunc(time.Hour, func() { inbox <- core.Event{Kind: core.EventRelease} })
+		s := &shelf{objects: map[string][]byte{}}
+		told := map[core.ActionKind]int{}
+		if err := loop(lease, inbox, s.ask, func(a core.Action) { told[a.Kind]++ }); err != nil {
+			t.Fatal(err)
+		}
+		if told[core.ActionHeld] != 1 || told[core.ActionReleased] != 1 || told[core.ActionRenewed] < 3600/30 {
+			t.Fatalf("told %v", told)
+		}
+	})
+}
+
+// doc.go shows the loop as it is compiled and run here.
+func TestDocShowsTheLoop(t *testing.T) {
+	source, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(source)
+	text = text[strings.Index(text, "func loop("):]
+	text = text[:strings.Index(text, "\n}\n")+2]
+	quoted := "//\t" + strings.ReplaceAll(text, "\n", "\n//\t")
+	if !strings.Contains(string(doc), quoted) {
+		t.Errorf("doc.go has another loop than this:\n%s", quoted)
+	}
 }
