@@ -60,10 +60,16 @@ func (u *ui) clear() {
 }
 
 // waitingFor shows whom we wait for: one line on a terminal that is kept up to
-// date, a line at each change elsewhere. host calls it, so it must not block.
+// date, a line for each holder elsewhere. host calls it, so it must not block.
 func (u *ui) waitingFor(name string, s host.Status) {
 	if u.file == nil {
-		u.printf("waiting for %s, held by %s", name, s.Who())
+		u.mu.Lock()
+		news := u.wait == nil || u.wait.Holder != s.Holder // else a renewal
+		u.wait = &s
+		u.mu.Unlock()
+		if news {
+			u.printf("waiting for %s, held by %s", name, s.Who())
+		}
 		return
 	}
 	u.mu.Lock()
