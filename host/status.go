@@ -66,7 +66,7 @@ func newStatus(name string, s core.Sighting, now core.Instant) Status {
 	}
 	if s.WrittenAt != 0 {
 		status.Age = time.Duration(now.Wall - s.WrittenAt)
-		status.Left = s.TTL - status.Age
+		status.Left = min(s.TTL, s.TTL-status.Age) // dated in the future, it still dies a TTL after we saw it
 	}
 	if s.ReleasedAt != 0 {
 		status.Age, status.Left = time.Duration(now.Wall-s.ReleasedAt), 0

@@ -168,7 +168,7 @@ func untilAnswered(ctx context.Context, h *host.Host) (context.Context, context.
 
 // nameArg is the one NAME of a command.
 func nameArg(cmd *cobra.Command, args []string) (string, error) {
-	if len(args) != 1 || cmd.ArgsLenAtDash() >= 0 {
+	if len(args) != 1 || cmd.ArgsLenAtDash() > 0 { // `-- -name` is one too
 		return "", usagef("%s takes one NAME; see %s --help", cmd.Name(), cmd.CommandPath())
 	}
 	return args[0], nil

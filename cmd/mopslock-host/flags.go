@@ -65,7 +65,7 @@ func (f *acquireFlags) add(cmd *cobra.Command) {
 	f.termFlags.add(cmd)
 	f.addClaim(cmd)
 	cmd.Flags().DurationVar(&f.wait, "wait", core.Forever, "the longest to wait for the lease; 0 tries once (default: until it is held)")
-	cmd.Flags().Lookup("wait").DefValue = ""
+	cmd.Flags().Lookup("wait").DefValue = "0s" // not shown
 	cmd.Flags().StringVar(&f.label, "label", "", "a word for people, at most 128 bytes; lastwriter does not store it")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,6 +52,9 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 	h, err := a.open(ctx, cmd)
 	if err != nil {
 		return err
+	}
+	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && (name == "lock" || strings.HasSuffix(name, "/lock")) {
+		a.ui.printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
 	}
 	lease, err := a.acquireLease(ctx, h, name, claim)
 	if err != nil {

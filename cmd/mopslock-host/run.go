@@ -23,8 +23,9 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Acquire NAME, run CMD, renew the lease while it runs, release it, and exit with CMD's status.
 
 CMD gets MOPSLOCK_NAME, MOPSLOCK_STORE, MOPSLOCK_HOLDER, MOPSLOCK_TOKEN, MOPSLOCK_LEASE (for accompany) and
-MOPSLOCK_HELD in its environment, and a process group of its own. If mopslock-host is killed, CMD is killed
-with it on Linux; on other systems only what CMD asks about the lease can stop it.
+MOPSLOCK_HELD in its environment, and a process group of its own. If mopslock-host is killed (SIGKILL), CMD is
+killed with it on Linux, but not what CMD has started: let a shell exec its last command. On other systems only
+what CMD asks about the lease can stop it.
 
 When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace).`,
 		Example: `  mopslock-host run nightly-report -- ./report.sh

@@ -92,7 +92,7 @@ func (s *supervisor) untilFence(lease *host.Lease) time.Duration {
 // behind us. If we were paused (Ctrl-Z, a suspended machine) the renewal that
 // was due meanwhile goes out only now: half of what is left is its chance.
 func (s *supervisor) pausedNow(left time.Duration) bool {
-	if s.spare == 0 && left < s.grace/4*3 {
+	if s.spare == 0 && left < s.grace-2*fenceCheck { // we look in time, unless we could not
 		s.spare = left / 2
 	}
 	return s.spare > 0 && left > s.spare
@@ -189,10 +189,12 @@ func (s *supervisor) end() *exit {
 	if s.loss.onLoss == "terminate" {
 		_ = s.child.Kill()
 	}
-	reason := core.ReasonUnreachable // SIGTERM was sent for it
+	reason := core.ReasonUnreachable // SIGTERM was sent for it, and the lease is as good as lost
 	var lost *host.Error
 	if errors.As(s.lost, &lost) {
 		reason = lost.Reason
+	} else {
+		s.app.ui.printf("lease %s lost (%s): the command ended before it was renewed", s.name, reason)
 	}
 	return &exit{Status: statusLost, Reason: reason.String()}
 }

@@ -129,7 +129,7 @@ func waitingLine(name string, s *host.Status, now time.Time, width int) string {
 		since = " since " + s.Acquired.Local().Format(time.DateTime)
 	}
 	if left := s.Written.Add(s.TTL).Sub(now); !s.Written.IsZero() && s.TTL > 0 && left > 0 {
-		expiry = ", can expire in " + left.Round(time.Second).String()
+		expiry = ", can expire in " + min(left, s.TTL).Round(time.Second).String()
 	}
 	line := "waiting for " + host.Printable(name) + ": "
 	whole := line + holderText(s, len(s.Holder)) + since + expiry
