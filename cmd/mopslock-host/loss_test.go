@@ -139,7 +139,7 @@ func TestPauseShorterThanTheDeadline(t *testing.T) {
 	count := s.count()
 	s.eventually("its grace", func() bool {
 		written, err := time.Parse(time.RFC3339, s.field("written_at"))
-		return err == nil && time.Since(written) > 6500*time.Millisecond // of 8.1 s, the last 3 of which are grace
+		return err == nil && time.Since(written) > 5400*time.Millisecond // of 8.1 s, the last 3 of which are grace
 	})
 	p.signal(syscall.SIGCONT)
 	s.eventually("a renewal", func() bool { return s.count() > count })
