@@ -291,7 +291,7 @@ func (k *keeper) step(m *member, event core.Event) {
 	switch {
 	case m.machine.Idle():
 		k.remove(m)
-	case m.missed && m.machine.String() == core.LeaseWaiting.String():
+	case m.missed && m.canLook():
 		m.missed = false
 		k.step(m, core.Event{Kind: core.EventChanged})
 	}
@@ -306,7 +306,7 @@ func (k *keeper) step(m *member, event core.Event) {
 func (k *keeper) changed(m *member) {
 	switch {
 	case m.gone:
-	case m.machine.String() == core.LeaseWaiting.String():
+	case m.canLook():
 		k.step(m, core.Event{Kind: core.EventChanged})
 	default:
 		m.missed = true

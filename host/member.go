@@ -139,6 +139,10 @@ func (k *keeper) nudge(name string) {
 	}
 }
 
+// canLook reports whether the machine would heed changed at this moment. What
+// m.waiting says is that a lease is wanted, also while it is being looked at.
+func (m *member) canLook() bool { return m.machine.String() == core.LeaseWaiting.String() }
+
 func (m *member) nowWaiting(k *keeper, a *core.Action) {
 	m.waiting = true
 	m.watch(k)

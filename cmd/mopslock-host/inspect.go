@@ -16,14 +16,18 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
+	return a.nameCommand("status", "show who holds the lease NAME",
+		`Show the state of NAME: vacant, held, stale, released, broken or corrupt. Nothing is written. Age and what is
+left of the TTL are by this machine's clock against the writer's. The status is 1 if NAME is vacant or released.`,
+		`  mopslock-host status nightly-report
+  mopslock-host status --json nightly-report | jq .holder`, a.showStatus)
+}
+
+// nameCommand is what status and watch have in common: they ask about a NAME.
+func (a *app) nameCommand(use, short, long, example string, do func(context.Context, *host.Host, string) error) *cobra.Command {
 	var f termFlags
 	cmd := &cobra.Command{
-		Use:   "status NAME [flags]",
-		Short: "show who holds the lease NAME",
-		Long: `Show the state of NAME: vacant, held, stale, released, broken or corrupt. Nothing is written. Age and what is
-left of the TTL are by this machine's clock against the writer's. The status is 1 if NAME is vacant or released.`,
-		Example: `  mopslock-host status nightly-report
-  mopslock-host status --json nightly-report | jq .holder`,
+		Use: use + " NAME [flags]", Short: short, Long: long, Example: example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := nameArg(cmd, args)
 			if err != nil {
@@ -32,7 +36,7 @@ left of the TTL are by this machine's clock against the writer's. The status is 
 			if err := usage(f.check(cmd, name)...); err != nil {
 				return err
 			}
-			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.showStatus(ctx, h, name) })
+			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return do(ctx, h, name) })
 		},
 	}
 	f.add(cmd)
@@ -221,26 +225,10 @@ func dash(text string) string {
 }
 
 func (a *app) watchCommand() *cobra.Command {
-	var f termFlags
-	cmd := &cobra.Command{
-		Use:   "watch NAME [flags]",
-		Short: "print a line at each change of NAME until interrupted",
-		Long:  `Print the state of NAME, and a line more at each change of state or holder, until interrupted.`,
-		Example: `  mopslock-host watch nightly-report
-  mopslock-host watch --json nightly-report`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := nameArg(cmd, args)
-			if err != nil {
-				return err
-			}
-			if err := usage(f.check(cmd, name)...); err != nil {
-				return err
-			}
-			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.watch(ctx, h, name) })
-		},
-	}
-	f.add(cmd)
-	return cmd
+	return a.nameCommand("watch", "print a line at each change of NAME until interrupted",
+		`Print the state of NAME, and a line more at each change of state or holder, until interrupted.`,
+		`  mopslock-host watch nightly-report
+  mopslock-host watch --json nightly-report`, a.watch)
 }
 
 func (a *app) watch(ctx context.Context, h *host.Host, name string) error {
