@@ -65,6 +65,13 @@ func (e *MessageError) Error() string {
 	return "mopslock: message: " + e.Rule + " (at byte " + strconv.Itoa(e.Offset) + ")"
 }
 
+// Is makes errors.Is(err, &Error{Code: ErrorMessage}) true of it, so that a host
+// asks for all that it did wrong in one way.
+func (e *MessageError) Is(target error) bool {
+	other, ok := target.(*Error)
+	return ok && other.Code == ErrorMessage && other.Text == ""
+}
+
 // Keys as they stand in a message: a fixstr header of the length, then the text.
 const (
 	keyMono    = "\xa4mono"

@@ -492,3 +492,10 @@ func BenchmarkDecodeActions(b *testing.B) {
 		}
 	}
 }
+
+func TestMessageErrorIsACoreError(t *testing.T) {
+	err := DecodeConfig([]byte{0xc0}, new(Config))
+	if !errors.Is(err, &Error{Code: ErrorMessage}) || errors.Is(err, &Error{Code: ErrorClock}) {
+		t.Errorf("%v", err)
+	}
+}
