@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -189,6 +190,23 @@ func TestCancelledIsWhatItIs(t *testing.T) {
 		stepping(t, m, m.now, Event{Kind: kind})
 		if m.ending != endCancelled {
 			t.Errorf("%s left the ending %d", kind, m.ending)
+		}
+	}
+}
+
+// TestTinyTTLOfAnother: a record's TTL below what the store's stamps allow does
+// not make us renew, or give up claims, faster than the store can follow.
+func TestTinyTTLOfAnother(t *testing.T) {
+	for unit, floor := range map[time.Duration]time.Duration{time.Second: MinTTLCoarse, time.Microsecond: MinTTL} {
+		m, err := New(goodConfig(func(c *Config) { c.StampUnit = unit }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := []byte(`{"writer_id": "x", "written_at": "2001-01-01T00:00:00+00:00", "expire_s": 0.001}`)
+		stepping(t, m, Instant{Wall: worldStart}, Event{Kind: EventAcquire},
+			Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Body: body})
+		if got := tenureOf(m).shortest; got != floor {
+			t.Errorf("stamps of %v: E is %v, want %v", unit, got, floor)
 		}
 	}
 }

@@ -62,6 +62,18 @@ func TestConfigRules(t *testing.T) {
 			"acquire margin negative", func(c *Config) { c.AcquireMargin = -1 },
 			"acquire margin -1ns: from 0 to half the ttl of 1m28s",
 		},
+		{
+			"acquire margin and fleet", func(c *Config) { c.TTL, c.AcquireMargin = 10*time.Minute, 44*s },
+			"",
+		},
+		{
+			"acquire margin above fleet", func(c *Config) { c.TTL, c.AcquireMargin = 10*time.Minute, 44*s+1 },
+			"acquire margin 44.000000001s: at most half the fleet expire of 1m28s, by which others may take the claim over before it is held",
+		},
+		{
+			"acquire margin without fleet",
+			func(c *Config) { c.TTL, c.AcquireMargin, c.FleetExpire = 10*time.Minute, 5*time.Minute, None }, "",
+		},
 		{"fleet none", func(c *Config) { c.FleetExpire = None }, ""},
 		{"fleet least", func(c *Config) { c.FleetExpire = MinTTL }, ""},
 		{"fleet below", func(c *Config) { c.FleetExpire = MinTTL - 1 }, "fleet expire 49.999999ms: none, or from 50ms to 720h"},

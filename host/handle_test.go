@@ -111,3 +111,11 @@ func FuzzParseHandle(f *testing.F) {
 		}
 	})
 }
+
+// A store's URL is read by people and by shells as it was given.
+func TestHandleKeepsAmpersands(t *testing.T) {
+	const url = "s3://b?region=us-east-1&use_path_style=true"
+	if text := (Handle{Name: "n", Store: url}).String(); !strings.Contains(text, url) {
+		t.Error(text)
+	}
+}

@@ -441,3 +441,18 @@ func TestBlind(t *testing.T) {
 		w.same("requests", p.store.verbs(), "put")
 	})
 }
+
+// A shorter TTL on the name moves the deadline for whoever asks, at once.
+func TestDeadlineMoves(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, l := w.holding()
+		soon := p.clock.Now().Mono + int64(time.Second)
+		told := make(chan struct{})
+		p.keeper.post(message{do: func() {
+			p.keeper.notice(l.member, &core.Action{Kind: core.ActionDeadline, At: soon})
+			close(told)
+		}})
+		<-told
+		w.same("left", l.Left(), time.Second)
+	})
+}

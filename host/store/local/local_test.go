@@ -442,3 +442,16 @@ func TestWatchLeavesNothing(t *testing.T) {
 	}
 	stops[0]()
 }
+
+// A file where the directory should be is not an empty store.
+func TestFileInPlaceOfTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	_, err := s.Get(t.Context(), "n/lock.json")
+	wantClass(t, err, core.ClassNoSuchStore)
+	_, _, err = s.List(t.Context(), "", "", 0)
+	wantClass(t, err, core.ClassNoSuchStore)
+}
