@@ -20,6 +20,11 @@ func (c *cycle) step(ev Event) {
 	if err != nil {
 		panic(err)
 	}
+	c.take(actions)
+}
+
+// take is the host's part.
+func (c *cycle) take(actions []Action) {
 	for i := range actions {
 		switch a := &actions[i]; a.Kind {
 		case ActionGet:

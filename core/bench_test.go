@@ -60,7 +60,7 @@ func (tr *benchTrace) record(b *testing.B, handle int64, c *cycle, ev Event) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tr.outputs = append(tr.outputs, AppendActions(nil, actions))
+	tr.outputs = append(tr.outputs, appendActions(nil, actions))
 	c.step(ev)
 }
 
@@ -86,7 +86,7 @@ func (tr *benchTrace) steps(b *testing.B, out []byte) []byte {
 		if err != nil {
 			b.Fatal(err)
 		}
-		out = AppendActions(out[:0], actions)
+		out = appendActions(out[:0], actions)
 	}
 	return out
 }
@@ -158,7 +158,7 @@ func (tr *benchTrace) timePhase(b *testing.B, phase int, out []byte) (spent time
 			if err != nil {
 				b.Fatal(err)
 			}
-			out = AppendActions(out[:0], actions)
+			out = appendActions(out[:0], actions)
 		}
 		if at/benchHandles%3 == phase {
 			spent += time.Since(start)

@@ -9,8 +9,7 @@ import "strconv"
 // (https://github.com/msgpack/msgpack/blob/master/spec.md), and canonical: one
 // value has one message, so that engines can be compared byte for byte.
 //
-// A message is a map with string keys, or, of actions, an array of such maps.
-// Keys stand in the order below; a field at its zero value is left out (mono
+// A message, a config, an input or an answer, is a map with string keys. Keys stand in the order below; a field at its zero value is left out (mono
 // and wall never are). Durations and instants are integers of nanoseconds,
 // enums their wire names, Body and Seed bin, all other text str.
 //
@@ -18,10 +17,11 @@ import "strconv"
 //	         fleet_expire_ns renewal expiry stamp_unit_ns holder role host pid
 //	         tid seed
 //	input    mono wall kind wait_ns brief request outcome class stamp_ns body
-//	actions  [kind request key limit_ns type body reason class at_ns wall_ns
-//	         holder sight]
+//	action   kind request key limit_ns type body reason class at_ns wall_ns
+//	         holder sight
 //	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
 //	         released_at_ns look_at_ns
+//	answer   state idle actions, or error text
 //
 // Reading (codec_read.go) is strict: what is read and written again is the same
 // bytes. The rules, one for each way in which a message can be refused, are the
@@ -104,6 +104,11 @@ const (
 	keyReleasedAt = "\xaereleased_at_ns"
 	keyLookAt     = "\xaalook_at_ns"
 
+	keyIdle    = "\xa4idle"
+	keyActions = "\xa7actions"
+	keyError   = "\xa5error"
+	keyText    = "\xa4text"
+
 	keyMachine       = "\xa7machine"
 	keyProtocol      = "\xa8protocol"
 	keyName          = "\xa4name"
@@ -141,9 +146,9 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	return m.close()
 }
 
-// AppendActions appends the message of what one Step returned. Like
-// AppendInput it writes whatever is not zero.
-func AppendActions(dst []byte, actions []Action) []byte {
+// appendActions appends what one Step returned. Like AppendInput it writes
+// whatever is not zero.
+func appendActions(dst []byte, actions []Action) []byte {
 	dst = appendHeader(dst, len(actions), 0x90, 0xdc)
 	for i := range actions {
 		dst = appendAction(dst, &actions[i])

@@ -2,76 +2,17 @@ package core
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/mopslock/mopslock/core/wire"
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 )
 
-// What the messages are to vmihailenco/msgpack/v5, the oracle of the codec:
-// structs whose fields stand in the order of the keys.
-
-type wireInput struct {
-	Mono    int64  `msgpack:"mono"`
-	Wall    int64  `msgpack:"wall"`
-	Kind    string `msgpack:"kind"`
-	Wait    int64  `msgpack:"wait_ns,omitempty"`
-	Brief   bool   `msgpack:"brief,omitempty"`
-	Request uint64 `msgpack:"request,omitempty"`
-	Outcome string `msgpack:"outcome,omitempty"`
-	Class   string `msgpack:"class,omitempty"`
-	Stamp   int64  `msgpack:"stamp_ns,omitempty"`
-	Body    []byte `msgpack:"body,omitempty"`
-}
-
-type wireAction struct {
-	Kind    string     `msgpack:"kind"`
-	Request uint64     `msgpack:"request,omitempty"`
-	Key     string     `msgpack:"key,omitempty"`
-	Limit   int64      `msgpack:"limit_ns,omitempty"`
-	Type    string     `msgpack:"type,omitempty"`
-	Body    []byte     `msgpack:"body,omitempty"`
-	Reason  string     `msgpack:"reason,omitempty"`
-	Class   string     `msgpack:"class,omitempty"`
-	At      int64      `msgpack:"at_ns,omitempty"`
-	Wall    int64      `msgpack:"wall_ns,omitempty"`
-	Holder  string     `msgpack:"holder,omitempty"`
-	Sight   *wireSight `msgpack:"sight,omitempty"`
-}
-
-type wireSight struct {
-	State      string `msgpack:"state"`
-	Holder     string `msgpack:"holder,omitempty"`
-	Host       string `msgpack:"host,omitempty"`
-	PID        string `msgpack:"pid,omitempty"`
-	Remote     bool   `msgpack:"remote,omitempty"`
-	TTL        int64  `msgpack:"ttl_ns,omitempty"`
-	WrittenAt  int64  `msgpack:"written_at_ns,omitempty"`
-	AcquiredAt int64  `msgpack:"acquired_at_ns,omitempty"`
-	ReleasedAt int64  `msgpack:"released_at_ns,omitempty"`
-	LookAt     int64  `msgpack:"look_at_ns,omitempty"`
-}
-
-type wireConfig struct {
-	Machine       string `msgpack:"machine,omitempty"`
-	Protocol      string `msgpack:"protocol,omitempty"`
-	Name          string `msgpack:"name,omitempty"`
-	TTL           int64  `msgpack:"ttl_ns,omitempty"`
-	Margin        int64  `msgpack:"margin_ns,omitempty"`
-	AcquireMargin int64  `msgpack:"acquire_margin_ns,omitempty"`
-	FleetExpire   int64  `msgpack:"fleet_expire_ns,omitempty"`
-	Renewal       string `msgpack:"renewal,omitempty"`
-	Expiry        string `msgpack:"expiry,omitempty"`
-	StampUnit     int64  `msgpack:"stamp_unit_ns,omitempty"`
-	Holder        string `msgpack:"holder,omitempty"`
-	Role          string `msgpack:"role,omitempty"`
-	Host          string `msgpack:"host,omitempty"`
-	PID           string `msgpack:"pid,omitempty"`
-	TID           uint64 `msgpack:"tid,omitempty"`
-	Seed          []byte `msgpack:"seed,omitempty"`
-}
+// The oracle of the codec is vmihailenco/msgpack/v5 with the structs of package wire.
 
 // nameOf is the wire name of what is not zero.
 func nameOf[E interface {
@@ -84,41 +25,69 @@ func nameOf[E interface {
 	return e.String()
 }
 
-func toWireInput(now Instant, ev *Event) wireInput {
-	return wireInput{
-		now.Mono, now.Wall, ev.Kind.String(), int64(ev.Wait), ev.Brief, uint64(ev.Request),
-		nameOf(ev.Outcome), nameOf(ev.Class), ev.Stamp, ev.Body,
+func toWireInput(now Instant, ev *Event) wire.Input {
+	return wire.Input{
+		Mono: now.Mono, Wall: now.Wall, Kind: ev.Kind.String(), Wait: int64(ev.Wait), Brief: ev.Brief,
+		Request: uint64(ev.Request), Outcome: nameOf(ev.Outcome), Class: nameOf(ev.Class), Stamp: ev.Stamp, Body: ev.Body,
 	}
 }
 
-func toWireActions(actions []Action) []wireAction {
-	wire := make([]wireAction, len(actions))
+func toWireActions(actions []Action) []wire.Action {
+	all := make([]wire.Action, len(actions))
 	for i, a := range actions {
-		wire[i] = wireAction{
-			a.Kind.String(), uint64(a.Request), a.Key, int64(a.Limit), a.Type, a.Body,
-			nameOf(a.Reason), nameOf(a.Class), a.At, a.Wall, string(a.Holder), nil,
+		all[i] = wire.Action{
+			Kind: a.Kind.String(), Request: uint64(a.Request), Key: a.Key, Limit: int64(a.Limit), Type: a.Type, Body: a.Body,
+			Reason: nameOf(a.Reason), Class: nameOf(a.Class), At: a.At, Wall: a.Wall, Holder: string(a.Holder),
 		}
 		if s := a.Sight; s != nil {
-			wire[i].Sight = &wireSight{
-				s.State.String(), string(s.Holder), string(s.Host), string(s.PID), s.Remote,
-				int64(s.TTL), s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.LookAt,
+			all[i].Sight = &wire.Sight{
+				State: s.State.String(), Holder: string(s.Holder), Host: string(s.Host), PID: string(s.PID), Remote: s.Remote,
+				TTL: int64(s.TTL), WrittenAt: s.WrittenAt, AcquiredAt: s.AcquiredAt, ReleasedAt: s.ReleasedAt, LookAt: s.LookAt,
 			}
 		}
 	}
-	return wire
+	return all
 }
 
-func toWireConfig(c *Config) wireConfig {
-	wire := wireConfig{
-		nameOf(c.Machine), nameOf(c.Protocol), c.Name, int64(c.TTL), int64(c.Margin), int64(c.AcquireMargin),
-		int64(c.FleetExpire), nameOf(c.Renewal), nameOf(c.Expiry), int64(c.StampUnit), string(c.Holder),
-		nameOf(c.Role), c.Host, c.PID, c.TID, nil,
+func toWireConfig(c *Config) wire.Config {
+	out := wire.Config{
+		Machine: nameOf(c.Machine), Protocol: nameOf(c.Protocol), Name: c.Name, TTL: int64(c.TTL), Margin: int64(c.Margin),
+		AcquireMargin: int64(c.AcquireMargin), FleetExpire: int64(c.FleetExpire), Renewal: nameOf(c.Renewal),
+		Expiry: nameOf(c.Expiry), StampUnit: int64(c.StampUnit), Holder: string(c.Holder), Role: nameOf(c.Role),
+		Host: c.Host, PID: c.PID, TID: c.TID,
 	}
 	if c.Seed != [16]byte{} {
-		wire.Seed = c.Seed[:]
+		out.Seed = c.Seed[:]
 	}
-	return wire
+	return out
 }
+
+func toWireAnswer(a *Answer) wire.Answer {
+	var e *Error
+	if errors.As(a.Err, &e) {
+		return wire.Answer{Error: e.Code.String(), Text: e.Text}
+	}
+	out := wire.Answer{State: a.State, Idle: a.Idle}
+	if len(a.Actions) > 0 {
+		out.Actions = toWireActions(a.Actions)
+	}
+	return out
+}
+
+// appendAnswer writes an answer that was read.
+func appendAnswer(a *Answer) []byte {
+	if a.Err != nil {
+		return AppendError(nil, a.Err)
+	}
+	return AppendAnswer(nil, said{a}, a.Actions)
+}
+
+// said is a Stepper that has said an answer.
+type said struct{ *Answer }
+
+func (s said) String() string                        { return s.State }
+func (s said) Idle() bool                            { return s.Answer.Idle }
+func (s said) Step(Instant, Event) ([]Action, error) { return s.Actions, nil }
 
 // oracleEncode is what msgpack/v5 makes of a wire struct.
 func oracleEncode(t testing.TB, v any) []byte {
@@ -126,6 +95,7 @@ func oracleEncode(t testing.TB, v any) []byte {
 	var w bytes.Buffer
 	e := msgpack.NewEncoder(&w)
 	e.UseCompactInts(true)
+	e.SetCustomStructTag("json")
 	if err := e.Encode(v); err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +107,14 @@ func oracleDecode(b []byte, v any) error {
 	r := bytes.NewReader(b)
 	d := msgpack.NewDecoder(r)
 	d.DisallowUnknownFields(true)
+	d.SetCustomStructTag("json")
 	var err error
-	if actions, ok := v.(*[]wireAction); ok {
-		err = oracleActions(d, r, actions)
-	} else {
+	switch v := v.(type) {
+	case *[]wire.Action:
+		err = oracleActions(d, r, v)
+	case *wire.Answer:
+		err = oracleAnswer(d, r, v)
+	default:
 		err = d.Decode(v)
 	}
 	if err != nil {
@@ -154,7 +128,7 @@ func oracleDecode(b []byte, v any) error {
 
 // oracleActions takes the array apart itself: msgpack/v5 5.4.1 makes room for as
 // many elements as a header claims, 565 GB for nine bytes.
-func oracleActions(d *msgpack.Decoder, r *bytes.Reader, actions *[]wireAction) error {
+func oracleActions(d *msgpack.Decoder, r *bytes.Reader, actions *[]wire.Action) error {
 	n, err := d.DecodeArrayLen()
 	if err != nil {
 		return err
@@ -162,9 +136,42 @@ func oracleActions(d *msgpack.Decoder, r *bytes.Reader, actions *[]wireAction) e
 	if n < 0 || n > r.Len() {
 		return fmt.Errorf("an array of %d", n)
 	}
-	*actions = make([]wireAction, n)
+	*actions = make([]wire.Action, n)
 	for i := range *actions {
 		if err := d.Decode(&(*actions)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oracleAnswer does the same with the array inside an answer. A map that is
+// longer than the keys of an answer is refused; so is one with a key twice.
+func oracleAnswer(d *msgpack.Decoder, r *bytes.Reader, answer *wire.Answer) error {
+	n, err := d.DecodeMapLen()
+	if err != nil || n < 0 || n > len(answerKeys) {
+		return fmt.Errorf("a map of %d: %w", n, err)
+	}
+	for range n {
+		key, err := d.DecodeString()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "state":
+			err = d.Decode(&answer.State)
+		case "idle":
+			err = d.Decode(&answer.Idle)
+		case "actions":
+			err = oracleActions(d, r, &answer.Actions)
+		case "error":
+			err = d.Decode(&answer.Error)
+		case "text":
+			err = d.Decode(&answer.Text)
+		default:
+			err = fmt.Errorf("unknown key %q", key)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -271,6 +278,20 @@ func anySighting(t *rapid.T) Sighting {
 
 func anyActions(t *rapid.T) []Action {
 	return rapid.SliceOfN(rapid.Custom(anyAction), 0, MaxActions).Draw(t, "actions")
+}
+
+func anyAnswer(t *rapid.T) Answer {
+	if rapid.Bool().Draw(t, "error") {
+		code := ErrorCode(rapid.IntRange(1, int(ErrorHandle)).Draw(t, "code"))
+		return Answer{Err: &Error{code, rapid.StringN(1, 80, 300).Draw(t, "text")}}
+	}
+	a := Answer{Idle: rapid.Bool().Draw(t, "idle"), Actions: anyActions(t)}
+	if rapid.Bool().Draw(t, "companion") {
+		a.State = CompanionState(rapid.IntRange(1, int(CompanionLost)).Draw(t, "state")).String()
+	} else {
+		a.State = LeaseState(rapid.IntRange(1, int(LeaseLost)).Draw(t, "state")).String()
+	}
+	return a
 }
 
 func anyConfig(t *rapid.T) Config {

@@ -148,37 +148,32 @@ func actionRules(kind ActionKind) fieldRules {
 	return fieldRules{always, always}
 }
 
-// ActionBuffer is room for the actions of one message. Its zero value is ready;
-// used again for the next message of the same machine it saves allocations,
+// AnswerBuffer is room for the actions of one answer. Its zero value is ready;
+// used again for the next answer of the same machine it saves allocations,
 // because a machine's key and holder hardly change.
-type ActionBuffer struct {
+type AnswerBuffer struct {
 	actions [MaxActions]Action
 	sights  [MaxActions]Sighting
 	key     string
 	holder  HolderID
 }
 
-// DecodeActions reads the message of what one Step returned. The actions stand
-// in buf until it is used again; Body and the texts of a Sight refer to b. After
-// an error, a *MessageError, there are none.
-func DecodeActions(b []byte, buf *ActionBuffer) ([]Action, error) {
-	d := newReader(b)
+// actions reads what one Step returned; it stands in buf until that is used again.
+func (d *reader) actions(buf *AnswerBuffer) []Action {
+	at := d.i
 	n := d.openArray()
 	if n > MaxActions {
-		d.fail(ruleCount, 0)
+		d.fail(ruleCount, at)
 		n = 0
 	}
 	for i := range n {
 		buf.actions[i] = Action{}
 		d.action(&buf.actions[i], &buf.sights[i], buf)
 	}
-	if err := d.end(); err != nil {
-		return nil, err
-	}
-	return buf.actions[:n], nil
+	return buf.actions[:n]
 }
 
-func (d *reader) action(a *Action, sight *Sighting, buf *ActionBuffer) {
+func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
 	start := d.i
 	d.openMap()
 	var seen fieldSet

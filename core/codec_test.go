@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mopslock/mopslock/core/wire"
 	"pgregory.net/rapid"
 )
 
@@ -67,10 +68,23 @@ func goldenMessages() (names []string, messages map[string][]byte) {
 		{Kind: ActionDeadline, At: 1 << 40},
 		{Kind: ActionWake, At: -40_000},
 	} {
-		add("actions "+a.Kind.String(), AppendActions(nil, []Action{a}))
+		add("actions "+a.Kind.String(), appendActions(nil, []Action{a}))
 	}
-	add("actions none", AppendActions(nil, nil))
-	add("actions two", AppendActions(nil, []Action{{Kind: ActionReleased}, {Kind: ActionWake, At: 5}}))
+	add("actions none", appendActions(nil, nil))
+	add("actions two", appendActions(nil, []Action{{Kind: ActionReleased}, {Kind: ActionWake, At: 5}}))
+	for _, a := range []Answer{
+		{State: LeaseIdle.String(), Idle: true},
+		{State: LeaseWaiting.String(), Actions: []Action{{Kind: ActionWaiting, Sight: sight}, {Kind: ActionWake, At: 5}}},
+		{State: CompanionLeft.String(), Idle: true, Actions: []Action{{Kind: ActionLeft}}},
+		{Err: &Error{ErrorConfig, "name: empty"}},
+		{Err: &Error{ErrorClock, "clock out of range"}},
+		{Err: &Error{ErrorEvent, "answer without an outcome"}},
+		{Err: &Error{ErrorRequest, "answer to request 2, but only 1 were issued"}},
+		{Err: &MessageError{ruleMap, 7}},
+		{Err: errHandle(9)},
+	} {
+		add("answer "+strconv.Itoa(len(names)), appendAnswer(&a))
+	}
 	add("config empty", AppendConfig(nil, &Config{}))
 	add("config full", AppendConfig(nil, &Config{
 		Machine: MachineCompanion, Protocol: ProtocolLastWriter, Name: "a/lock", TTL: DefaultTTL, Margin: 1, AcquireMargin: 2,
@@ -114,12 +128,26 @@ func recoded(name string, message []byte) ([]byte, error) {
 		err := DecodeInput(message, &now, &ev)
 		return AppendInput(nil, now, &ev), err
 	case "actions":
-		actions, err := DecodeActions(message, new(ActionBuffer))
-		return AppendActions(nil, actions), err
+		actions, err := decodeActions(message, new(AnswerBuffer))
+		return appendActions(nil, actions), err
+	case "answer":
+		var a Answer
+		err := DecodeAnswer(message, new(AnswerBuffer), &a)
+		return appendAnswer(&a), err
 	}
 	var c Config
 	err := DecodeConfig(message, &c)
 	return AppendConfig(nil, &c), err
+}
+
+// decodeActions reads actions by themselves.
+func decodeActions(b []byte, buf *AnswerBuffer) ([]Action, error) {
+	d := newReader(b)
+	actions := d.actions(buf)
+	if err := d.end(); err != nil {
+		return nil, err
+	}
+	return actions, nil
 }
 
 // Beginnings of messages.
@@ -130,6 +158,7 @@ const (
 	msgAsked  = msgAnswer + "\xa7request\x01"
 	msgDone   = msgAsked + "\xa7outcome\xa3yes"
 	msgWake   = "\xa4kind\xa4wake"
+	msgHeld   = "\xa5state\xa4held"
 	msgLost   = "\xa4kind\xa4lost\xa6reason\xa5taken"
 )
 
@@ -159,6 +188,22 @@ var malformed = []struct {
 	{ruleTruncated, "actions", "\xdd\xff\xff\xff\xff", 0},
 	{ruleTruncated, "actions", "\x91\x83" + msgLost + "\xa5sight", 31},
 	{ruleTruncated, "config", "\x81\xa4name\xdb\xff\xff\xff\xffx", 6},
+	{ruleLong, "answer", "\x80" + strings.Repeat("\x00", MaxMessage), 0},
+	{ruleTruncated, "answer", "", 0},
+	{ruleTruncated, "answer", "\x82" + msgHeld, 1 + len(msgHeld)},
+	{ruleTruncated, "answer", "\x82" + msgHeld + "\xa7actions\xdd\xff\xff\xff\xff", 1 + len(msgHeld) + 8},
+	{ruleTrailing, "answer", "\x81" + msgHeld + "\x00", 1 + len(msgHeld)},
+	{ruleMap, "answer", "\x90", 0},
+	{ruleArray, "answer", "\x82" + msgHeld + "\xa7actions\x80", 1 + len(msgHeld) + 8},
+	{ruleCount, "answer", "\x82" + msgHeld + "\xa7actions\x97" + strings.Repeat("\x81"+msgWake, 7), 1 + len(msgHeld) + 8},
+	{ruleZero, "answer", "\x82" + msgHeld + "\xa7actions\x90", 1 + len(msgHeld) + 8},
+	{ruleMissing, "answer", "\x80", 0},
+	{ruleMissing, "answer", "\x81\xa5error\xa5clock", 0},
+	{ruleNotOfKind, "answer", "\x83" + msgHeld + "\xa5error\xa5clock\xa4text\xa1x", 0},
+	{ruleUnknown, "answer", "\x82" + msgHeld + "\xa6holder\xa1h", 1 + len(msgHeld)},
+	{ruleKeyOrder, "answer", "\x82\xa4idle\xc3" + msgHeld, 7},
+	{ruleName, "answer", "\x81\xa5state\xa7excited", 7},
+	{ruleName, "answer", "\x82\xa5error\xa5sorry\xa4text\xa1x", 7},
 	{ruleTrailing, "input", "\x83" + msgWoke + "\x00", 1 + len(msgWoke)},
 	{ruleTrailing, "input", "\x83" + msgWoke + "\xa5brief\xc3", 1 + len(msgWoke)},
 	{ruleTrailing, "actions", "\x90\x80", 1},
@@ -340,15 +385,33 @@ func TestInputRoundTrip(t *testing.T) {
 }
 
 func TestActionsRoundTrip(t *testing.T) {
-	var buf ActionBuffer // in use all the time, as a host has it
+	var buf AnswerBuffer // in use all the time, as a host has it
 	rapid.Check(t, func(t *rapid.T) {
 		actions := anyActions(t)
-		got, err := DecodeActions(AppendActions(nil, actions), &buf)
+		got, err := decodeActions(appendActions(nil, actions), &buf)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(toWireActions(got), toWireActions(actions)) {
 			t.Fatalf("%+v, want %+v", got, actions)
+		}
+	})
+}
+
+func TestAnswerRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := anyAnswer(t)
+		message := appendAnswer(&want)
+		if len(message) > MaxMessage {
+			t.Skip("longer than a message")
+		}
+		var got Answer
+		if err := DecodeAnswer(message, new(AnswerBuffer), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(appendAnswer(&got), message) || got.State != want.State || got.Idle != want.Idle ||
+			len(got.Actions) != len(want.Actions) || !reflect.DeepEqual(got.Err, want.Err) {
+			t.Fatalf("%+v, want %+v", got, want)
 		}
 	})
 }
@@ -370,8 +433,12 @@ func TestMessagesAreMsgpack(t *testing.T) {
 			rt.Fatalf("input:\n%x\n%x", got, want)
 		}
 		actions := anyActions(rt)
-		if got, want := AppendActions(nil, actions), oracleEncode(t, toWireActions(actions)); !bytes.Equal(got, want) {
+		if got, want := appendActions(nil, actions), oracleEncode(t, toWireActions(actions)); !bytes.Equal(got, want) {
 			rt.Fatalf("actions:\n%x\n%x", got, want)
+		}
+		answer := anyAnswer(rt)
+		if got, want := appendAnswer(&answer), oracleEncode(t, toWireAnswer(&answer)); !bytes.Equal(got, want) {
+			rt.Fatalf("answer:\n%x\n%x", got, want)
 		}
 		c := anyConfig(rt)
 		if got, want := AppendConfig(nil, &c), oracleEncode(t, toWireConfig(&c)); !bytes.Equal(got, want) {
@@ -386,7 +453,7 @@ func TestIntegerForms(t *testing.T) {
 		for _, delta := range []int64{-33, -32, -1, 0, 1} {
 			for _, v := range []int64{1<<shift + delta, -(1 << shift) + delta} {
 				message := AppendInput(nil, Instant{v, -v}, &Event{Kind: EventWoke})
-				if want := oracleEncode(t, wireInput{Mono: v, Wall: -v, Kind: "woke"}); !bytes.Equal(message, want) {
+				if want := oracleEncode(t, wire.Input{Mono: v, Wall: -v, Kind: "woke"}); !bytes.Equal(message, want) {
 					t.Fatalf("%d: %x, want %x", v, message, want)
 				}
 				var now Instant
@@ -422,11 +489,11 @@ func benchActions() []Action {
 func TestCodecAllocatesNothing(t *testing.T) {
 	input, actions := benchInput(), benchActions()
 	refused := []Action{{Kind: ActionRefused, Reason: ReasonHeld, Sight: &Sighting{State: ObservedHeld, Host: []byte("h")}}}
-	message, held := AppendActions(nil, actions), AppendActions(nil, []Action{{Kind: ActionHeld, Holder: "h"}})
+	message, held := appendActions(nil, actions), appendActions(nil, []Action{{Kind: ActionHeld, Holder: "h"}})
 	dst := make([]byte, 0, 1024)
 	var now Instant
 	var ev Event
-	var buf ActionBuffer
+	var buf AnswerBuffer
 	if err := DecodeInput(input, &now, &ev); err != nil {
 		t.Fatal(err)
 	}
@@ -434,12 +501,12 @@ func TestCodecAllocatesNothing(t *testing.T) {
 		"DecodeInput": func() { _ = DecodeInput(input, &now, &ev) },
 		"AppendInput": func() { dst = AppendInput(dst[:0], now, &ev) },
 		"AppendActions": func() {
-			dst = AppendActions(dst[:0], actions)
-			dst = AppendActions(dst[:0], refused)
+			dst = appendActions(dst[:0], actions)
+			dst = appendActions(dst[:0], refused)
 		},
 		"DecodeActions": func() {
-			_, _ = DecodeActions(message, &buf)
-			_, _ = DecodeActions(held, &buf)
+			_, _ = decodeActions(message, &buf)
+			_, _ = decodeActions(held, &buf)
 		},
 	} {
 		if n := testing.AllocsPerRun(100, do); n != 0 {
@@ -465,7 +532,7 @@ func BenchmarkAppendActions(b *testing.B) {
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = AppendActions(dst[:0], actions)
+		dst = appendActions(dst[:0], actions)
 	}
 }
 
@@ -483,11 +550,11 @@ func BenchmarkAppendInput(b *testing.B) {
 }
 
 func BenchmarkDecodeActions(b *testing.B) {
-	message := AppendActions(nil, benchActions())
-	var buf ActionBuffer
+	message := appendActions(nil, benchActions())
+	var buf AnswerBuffer
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeActions(message, &buf); err != nil {
+		if _, err := decodeActions(message, &buf); err != nil {
 			b.Fatal(err)
 		}
 	}

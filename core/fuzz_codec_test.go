@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mopslock/mopslock/core/wire"
 )
 
 // semantic is the rules that msgpack/v5 knows nothing of: a message that it
@@ -65,15 +67,24 @@ func FuzzInput(f *testing.F) {
 		var ev Event
 		err := DecodeInput(b, &now, &ev)
 		got := toWireInput(now, &ev)
-		checkAgainstOracle(t, b, err, got, new(wireInput), AppendInput(nil, now, &ev))
+		checkAgainstOracle(t, b, err, got, new(wire.Input), AppendInput(nil, now, &ev))
 	})
 }
 
 func FuzzActions(f *testing.F) {
 	addGolden(f, "actions")
 	f.Fuzz(func(t *testing.T, b []byte) {
-		actions, err := DecodeActions(b, new(ActionBuffer))
-		checkAgainstOracle(t, b, err, toWireActions(actions), new([]wireAction), AppendActions(nil, actions))
+		actions, err := decodeActions(b, new(AnswerBuffer))
+		checkAgainstOracle(t, b, err, toWireActions(actions), new([]wire.Action), appendActions(nil, actions))
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	addGolden(f, "answer")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var a Answer
+		err := DecodeAnswer(b, new(AnswerBuffer), &a)
+		checkAgainstOracle(t, b, err, toWireAnswer(&a), new(wire.Answer), appendAnswer(&a))
 	})
 }
 
@@ -82,7 +93,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var c Config
 		err := DecodeConfig(b, &c)
-		checkAgainstOracle(t, b, err, toWireConfig(&c), new(wireConfig), AppendConfig(nil, &c))
+		checkAgainstOracle(t, b, err, toWireConfig(&c), new(wire.Config), AppendConfig(nil, &c))
 	})
 }
 

@@ -302,6 +302,7 @@ const (
 	ErrorEvent   ErrorCode = 3 // event
 	ErrorRequest ErrorCode = 4 // request
 	ErrorMessage ErrorCode = 5 // message
+	ErrorHandle  ErrorCode = 6 // handle
 )
 
 // Limits: a bound on everything. Relations between them are asserted below.
@@ -319,6 +320,7 @@ const (
 	MaxHolder     = 512      // bytes of Holder in a Config
 	MaxJSONDepth  = 32       // nesting read in a record
 	MaxActions    = 6        // actions of one Step
+	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
 	MaxTTL        = 30 * 24 * time.Hour
 	MinTTL        = 50 * time.Millisecond // on stores with fine stamps
 	MinTTLCoarse  = 5 * time.Second       // on stores whose stamps have whole seconds

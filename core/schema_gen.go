@@ -530,6 +530,8 @@ func (x ErrorCode) String() string {
 		return "request"
 	case ErrorMessage:
 		return "message"
+	case ErrorHandle:
+		return "handle"
 	}
 	return "ErrorCode(" + strconv.Itoa(int(x)) + ")"
 }
@@ -546,6 +548,8 @@ func parseErrorCode(b []byte) (ErrorCode, bool) {
 		return ErrorRequest, true
 	case "message":
 		return ErrorMessage, true
+	case "handle":
+		return ErrorHandle, true
 	}
 	return 0, false
 }

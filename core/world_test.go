@@ -129,10 +129,10 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 // checkMessages holds what comes out to the codec: an engine behind it must
 // give the same.
 func (w *world) checkMessages(ev Event, actions []Action) {
-	output := AppendActions(nil, actions)
-	var buf ActionBuffer
-	decoded, err := DecodeActions(output, &buf)
-	if err != nil || !bytes.Equal(AppendActions(nil, decoded), output) {
+	output := appendActions(nil, actions)
+	var buf AnswerBuffer
+	decoded, err := decodeActions(output, &buf)
+	if err != nil || !bytes.Equal(appendActions(nil, decoded), output) {
 		w.fail("MessagesCarryAll: the actions after %s: %v", formatEvent(ev), err)
 	}
 }

@@ -20,32 +20,27 @@ const handles = 64
 // renewing is a held lease and a host that does nothing but what a renewal
 // asks: woke → get → its answer → put → its answer.
 type renewing struct {
-	machine *core.Lease
-	now     core.Instant
-	wake    int64
-	event   core.Event
-	body    []byte
-	in, out []byte // the messages of the latest step
+	registry core.Registry
+	handle   core.Handle
+	now      core.Instant
+	wake     int64
+	event    core.Event
+	body     []byte
+	in, out  []byte // the messages of the latest step
+	buf      core.AnswerBuffer
 }
 
 func newRenewing(tb testing.TB, seed byte) *renewing {
-	machine, err := core.NewLease(core.Config{
-		Protocol: core.ProtocolLastWriter, Name: "bench/renewal", TTL: time.Minute,
-		Seed: [16]byte{seed}, Host: "bench.example.org", PID: "4711", TID: 4711,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	r := &renewing{
-		machine: machine,
-		now:     core.Instant{Mono: 1, Wall: 1_760_000_000_000_000_000},
-		event:   core.Event{Kind: core.EventAcquire, Wait: core.Forever},
+		now:   core.Instant{Mono: 1, Wall: 1_760_000_000_000_000_000},
+		event: core.Event{Kind: core.EventAcquire, Wait: core.Forever},
 	}
+	r.handle, _ = r.registry.New(nil, core.AppendConfig(nil, &core.Config{
+		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "bench/renewal", TTL: time.Minute,
+		Seed: [16]byte{seed, 1}, Host: "bench.example.org", PID: "4711", TID: 4711,
+	}))
 	for range 100 { // well into the renewals
 		r.step(tb)
-	}
-	if machine.State() != core.LeaseHeld {
-		tb.Fatalf("the lease is %v", machine.State())
 	}
 	return r
 }
@@ -53,17 +48,12 @@ func newRenewing(tb testing.TB, seed byte) *renewing {
 // step is one message in, one step, one message out, and the host's part.
 func (r *renewing) step(tb testing.TB) {
 	r.in = core.AppendInput(r.in[:0], r.now, &r.event)
-	var now core.Instant
-	var event core.Event
-	if err := core.DecodeInput(r.in, &now, &event); err != nil {
-		tb.Fatal(err)
+	r.out = r.registry.Step(r.out[:0], r.handle, r.in)
+	var answer core.Answer
+	if err := core.DecodeAnswer(r.out, &r.buf, &answer); err != nil || answer.Err != nil {
+		tb.Fatal(err, answer.Err)
 	}
-	actions, err := r.machine.Step(now, event)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	r.out = core.AppendActions(r.out[:0], actions)
-	r.next(actions)
+	r.next(answer.Actions)
 }
 
 // next is what a host with a perfect store answers.

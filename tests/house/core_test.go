@@ -21,7 +21,7 @@ var readsClock = []string{
 // looks that it is never written.
 var constants = []string{
 	"leaseEdges", "companionEdges",
-	"inputKeys", "actionKeys", "sightKeys", "configKeys",
+	"inputKeys", "actionKeys", "sightKeys", "configKeys", "answerKeys",
 }
 
 func coreSources(t *testing.T) []*source {

@@ -1,0 +1,117 @@
+package core
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Answer is what an engine says to a config or an input: where the machine
+// stands and what is to be done, or which part of the contract was broken.
+type Answer struct {
+	// State is the machine's state, by its wire name.
+	State string
+	// Idle: the machine waits for nothing; see Machine.
+	Idle bool
+	// Actions are what Step returned. They stand until the buffer is used again.
+	Actions []Action
+	// Err is nil, or an *Error; then nothing else is set.
+	Err error
+}
+
+// AppendAnswer appends the message of what a machine said in its latest Step.
+func AppendAnswer(dst []byte, s Stepper, actions []Action) []byte {
+	m := openMap(dst)
+	m.str(keyState, s.String())
+	m.bool(keyIdle, s.Idle())
+	if len(actions) > 0 {
+		m.n++
+		m.dst = appendActions(append(m.dst, keyActions...), actions)
+	}
+	return m.close()
+}
+
+// AppendError appends the answer of a New or a Step that returned an error of
+// this package. Text beyond MaxErrorText is cut.
+func AppendError(dst []byte, err error) []byte {
+	code, text := ErrorMessage, strings.TrimPrefix(err.Error(), "mopslock: ")
+	if e, ok := err.(*Error); ok { //nolint:errorlint // ours are not wrapped, and errors.As brings reflect
+		code = e.Code
+	}
+	if len(text) > MaxErrorText {
+		end := MaxErrorText
+		for !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	m := openMap(dst)
+	m.str(keyError, code.String())
+	m.str(keyText, text)
+	return m.close()
+}
+
+// The places of an answer's keys.
+const (
+	ansState = iota
+	ansIdle
+	ansActions
+	ansError
+	ansText
+)
+
+// answerKeys is never written.
+var answerKeys = [...]string{keyState, keyIdle, keyActions, keyError, keyText}
+
+// DecodeAnswer reads an answer. Its actions stand in buf until that is used
+// again, and what they refer to in b. The error is a *MessageError and means
+// that b is no answer; what an answer says went wrong is in to.Err.
+func DecodeAnswer(b []byte, buf *AnswerBuffer, to *Answer) error {
+	d := newReader(b)
+	*to = Answer{}
+	d.openMap()
+	var seen fieldSet
+	if d.key(keyState) {
+		seen, to.State = seen.with(ansState), d.state()
+	}
+	if d.key(keyIdle) {
+		seen, to.Idle = seen.with(ansIdle), d.isTrue()
+	}
+	if d.key(keyActions) {
+		outer, at := d.left, d.i
+		seen, to.Actions = seen.with(ansActions), d.actions(buf)
+		if len(to.Actions) == 0 {
+			d.fail(ruleZero, at)
+		}
+		d.left = outer
+	}
+	rules := fieldRules{1 << ansState, 1<<ansState | 1<<ansIdle | 1<<ansActions}
+	if d.key(keyError) {
+		const both = 1<<ansError | 1<<ansText
+		seen, rules = seen.with(ansError), fieldRules{both, both}
+		e := &Error{Code: named(&d, parseErrorCode)}
+		if d.key(keyText) {
+			seen, e.Text = seen.with(ansText), string(d.text())
+		}
+		to.Err = e
+	}
+	d.closeMap(0, answerKeys[:], seen, rules)
+	if err := d.end(); err != nil {
+		*to = Answer{}
+		return err
+	}
+	return nil
+}
+
+// state reads the name of a state, of whichever machine.
+func (d *reader) state() string {
+	at := d.i
+	text := d.text()
+	if s, ok := parseLeaseState(text); ok {
+		return s.String()
+	}
+	if s, ok := parseCompanionState(text); ok {
+		return s.String()
+	}
+	d.fail(ruleName, at)
+	return ""
+}

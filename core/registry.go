@@ -1,0 +1,88 @@
+package core
+
+import "strconv"
+
+// Handle names a machine in a Registry; 0 is none, and none is given twice.
+type Handle uint64
+
+// Registry keeps machines under handles and speaks in messages alone. It is the
+// one door to the core for whoever does not call it as Go: the WASM guest, the
+// C library, a replay. Its zero value is ready. It must not be used by two
+// goroutines at once; its machines need not be in one registry.
+type Registry struct {
+	kept map[Handle]*kept
+	last Handle
+}
+
+// kept is a machine and what it said last.
+type kept struct {
+	machine Machine
+	actions []Action
+	err     error
+}
+
+// New makes the machine of a config and appends its answer to dst: the state
+// that it begins in, or an error, and then the handle is 0.
+func (r *Registry) New(dst, config []byte) (Handle, []byte) {
+	var cfg Config
+	err := DecodeConfig(config, &cfg)
+	var m Machine
+	if err == nil {
+		m, err = New(cfg)
+	}
+	if err != nil {
+		return 0, AppendError(dst, err)
+	}
+	if r.kept == nil {
+		r.kept = map[Handle]*kept{}
+	}
+	r.last++
+	r.kept[r.last] = &kept{machine: m}
+	return r.last, AppendAnswer(dst, m, nil)
+}
+
+// Step gives an input to a machine and appends its answer to dst. After an
+// error the machine is as it was before. It allocates nothing, but for errors
+// and where dst has no room.
+func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
+	k := r.kept[h]
+	if k == nil {
+		return AppendError(dst, errHandle(h))
+	}
+	var now Instant
+	var ev Event
+	if k.err = DecodeInput(input, &now, &ev); k.err == nil {
+		var actions []Action
+		if actions, k.err = k.machine.Step(now, ev); k.err == nil {
+			k.actions = actions
+		}
+	}
+	return k.appendTo(dst)
+}
+
+// Again appends the answer of the handle's latest New or Step once more.
+func (r *Registry) Again(dst []byte, h Handle) []byte {
+	k := r.kept[h]
+	if k == nil {
+		return AppendError(dst, errHandle(h))
+	}
+	return k.appendTo(dst)
+}
+
+func (k *kept) appendTo(dst []byte) []byte {
+	if k.err != nil {
+		return AppendError(dst, k.err)
+	}
+	return AppendAnswer(dst, k.machine, k.actions)
+}
+
+// Drop forgets a machine and reports whether there was one.
+func (r *Registry) Drop(h Handle) bool {
+	_, there := r.kept[h]
+	delete(r.kept, h)
+	return there
+}
+
+func errHandle(h Handle) error {
+	return &Error{ErrorHandle, "no machine has handle " + strconv.FormatUint(uint64(h), 10) + "; it was never made, or dropped"}
+}

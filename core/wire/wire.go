@@ -1,0 +1,83 @@
+// Package wire has the messages of package core as plain structs, for
+// encoding/json and for msgpack/v5 with the struct tag "json": fields stand in
+// the order of the keys, and what is zero is left out, so that msgpack/v5 with
+// compact integers writes the very bytes that the core does. In JSON, bytes are
+// base64 and everything else is as it is; integers need all 64 bits.
+//
+// It decides nothing and checks nothing. Package core reads what was made of it,
+// and core/schema.go says what each field means.
+package wire
+
+// Config makes a machine; it is core.Config.
+type Config struct {
+	Machine       string `json:"machine,omitempty"`
+	Protocol      string `json:"protocol,omitempty"`
+	Name          string `json:"name,omitempty"`
+	TTL           int64  `json:"ttl_ns,omitempty"`
+	Margin        int64  `json:"margin_ns,omitempty"`
+	AcquireMargin int64  `json:"acquire_margin_ns,omitempty"`
+	FleetExpire   int64  `json:"fleet_expire_ns,omitempty"`
+	Renewal       string `json:"renewal,omitempty"`
+	Expiry        string `json:"expiry,omitempty"`
+	StampUnit     int64  `json:"stamp_unit_ns,omitempty"`
+	Holder        string `json:"holder,omitempty"`
+	Role          string `json:"role,omitempty"`
+	Host          string `json:"host,omitempty"`
+	PID           string `json:"pid,omitempty"`
+	TID           uint64 `json:"tid,omitempty"`
+	Seed          []byte `json:"seed,omitempty"`
+}
+
+// Input is the arguments of one Step: core.Instant and core.Event.
+type Input struct {
+	Mono    int64  `json:"mono"`
+	Wall    int64  `json:"wall"`
+	Kind    string `json:"kind"`
+	Wait    int64  `json:"wait_ns,omitempty"`
+	Brief   bool   `json:"brief,omitempty"`
+	Request uint64 `json:"request,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Class   string `json:"class,omitempty"`
+	Stamp   int64  `json:"stamp_ns,omitempty"`
+	Body    []byte `json:"body,omitempty"`
+}
+
+// Answer is what came of a Config or an Input; it is core.Answer. Either State
+// is set or Error is.
+type Answer struct {
+	State   string   `json:"state,omitempty"`
+	Idle    bool     `json:"idle,omitempty"`
+	Actions []Action `json:"actions,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	Text    string   `json:"text,omitempty"`
+}
+
+// Action is one thing that the host is asked to do or is told; it is core.Action.
+type Action struct {
+	Kind    string `json:"kind"`
+	Request uint64 `json:"request,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Limit   int64  `json:"limit_ns,omitempty"`
+	Type    string `json:"type,omitempty"`
+	Body    []byte `json:"body,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Class   string `json:"class,omitempty"`
+	At      int64  `json:"at_ns,omitempty"`
+	Wall    int64  `json:"wall_ns,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	Sight   *Sight `json:"sight,omitempty"`
+}
+
+// Sight is a lease as one read of its record shows it; it is core.Sighting.
+type Sight struct {
+	State      string `json:"state"`
+	Holder     string `json:"holder,omitempty"`
+	Host       string `json:"host,omitempty"`
+	PID        string `json:"pid,omitempty"`
+	Remote     bool   `json:"remote,omitempty"`
+	TTL        int64  `json:"ttl_ns,omitempty"`
+	WrittenAt  int64  `json:"written_at_ns,omitempty"`
+	AcquiredAt int64  `json:"acquired_at_ns,omitempty"`
+	ReleasedAt int64  `json:"released_at_ns,omitempty"`
+	LookAt     int64  `json:"look_at_ns,omitempty"`
+}
