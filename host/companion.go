@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -40,7 +39,7 @@ func (h *Host) Accompany(ctx context.Context, handle Handle, opts *AccompanyOpti
 }
 
 func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.Role, onContact func(bool)) (*member, error) {
-	cfg, err := h.config(handle.Name, terms)
+	cfg, err := h.config(core.MachineCompanion, handle.Name, terms)
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +47,13 @@ func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.
 	if handle.TTL != 0 {
 		cfg.TTL = handle.TTL
 	}
-	machine, err := core.NewCompanion(cfg)
-	if err != nil {
-		return nil, err
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	m := h.newMember(ctx, &cfg, machine, core.EventLeave)
+	m, err := h.newMember(ctx, &cfg, core.EventLeave, nil)
+	if err != nil {
+		return nil, err
+	}
 	m.onContact = onContact
 	if err := h.keeper.add(m, core.Event{Kind: core.EventAccompany}); err != nil {
 		return nil, err
@@ -140,7 +138,7 @@ func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) e
 	if terms == nil {
 		terms = &Terms{}
 	}
-	cfg, err := h.config(handle.Name, terms)
+	cfg, err := h.config(core.MachineLease, handle.Name, terms)
 	if err != nil {
 		return err
 	}
@@ -151,14 +149,14 @@ func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) e
 	if handle.TTL != 0 {
 		cfg.TTL = handle.TTL
 	}
-	machine, err := core.NewLease(cfg)
+	var noHolder error
 	if handle.Holder == "" { // to a lease machine that is one who acquires
-		err = errors.Join(err, &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it ends"})
+		noHolder = &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it ends"}
 	}
+	m, err := h.newMember(ctx, &cfg, core.EventRelease, noHolder)
 	if err != nil {
 		return err
 	}
-	m := h.newMember(ctx, &cfg, machine, core.EventRelease)
 	if err := h.keeper.add(m, core.Event{Kind: core.EventRelease, Brief: true}); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -34,11 +35,12 @@ type Error struct {
 	Class core.Class
 	// Seen is the record that decided it, or nil: who holds the lease, who took it.
 	Seen *Status
-	// Err is the store's own error behind Class, or nil where it was silent.
+	// Err is the store's own error behind Class, or nil where it was silent; or
+	// an *EngineError.
 	Err error
 }
 
-// Unwrap returns the store's error.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Values for errors.Is: an Error with this Kind, whatever its Reason.
@@ -68,6 +70,9 @@ func (e *Error) Error() string {
 	if e.Name != "" {
 		text += " " + strconv.Quote(e.Name)
 	}
+	if engine, ok := errors.AsType[*EngineError](e.Err); ok {
+		return text + e.engineText(engine)
+	}
 	switch e.Kind {
 	case Refused:
 		return text + " not acquired: " + e.refusedText()
@@ -80,6 +85,17 @@ func (e *Error) Error() string {
 		return text + " released"
 	}
 	return text + " given up by this process"
+}
+
+func (e *Error) engineText(engine *EngineError) string {
+	text := map[Kind]string{
+		Refused: " not acquired", Lost: " lost (" + e.Reason.String() + ")", CannotMaintain: " cannot be maintained",
+	}[e.Kind]
+	text += ": the engine failed (" + engine.Err.Error() + ")"
+	if e.Kind == Lost {
+		return text + "; stop what the lease guards"
+	}
+	return text + "; try again, or with the native engine"
 }
 
 func (e *Error) refusedText() string {

@@ -38,6 +38,8 @@ type Options struct {
 	Logger *slog.Logger
 	// InFlight bounds the requests under way at once; 0 is 64.
 	InFlight int
+	// Engine runs the core; nil is Native. It must outlive the Host.
+	Engine Engine
 	// Clock replaces the machine's clocks, for tests. nil: the machine's.
 	Clock Clock
 	// Rand replaces the source of ids and jitter, for tests. nil: crypto/rand.
@@ -53,6 +55,7 @@ type Host struct {
 	clock  Clock
 	rand   io.Reader
 	log    *slog.Logger
+	engine Engine
 	keeper *keeper
 	origin origin
 
@@ -96,7 +99,7 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	if opts.InFlight < 0 {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
-	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, origin: thisProcess()}
+	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
 	if h.clock == nil {
 		h.clock = systemClock{}
 	}
@@ -105,6 +108,9 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
+	}
+	if h.engine == nil {
+		h.engine = Native{}
 	}
 	inFlight := opts.InFlight
 	if inFlight == 0 {
@@ -171,7 +177,7 @@ type Terms struct {
 	Expiry core.Expiry
 }
 
-func (h *Host) config(name string, t *Terms) (core.Config, error) {
+func (h *Host) config(kind core.MachineKind, name string, t *Terms) (core.Config, error) {
 	if checker, ok := h.store.(store.KeyChecker); ok && core.CheckName(name) == nil {
 		if err := checker.CheckKey(name + "/" + core.LockFile); err != nil {
 			return core.Config{}, err
@@ -182,7 +188,7 @@ func (h *Host) config(name string, t *Terms) (core.Config, error) {
 		ttl = core.DefaultTTL
 	}
 	cfg := core.Config{
-		Protocol: core.ProtocolLastWriter, Name: name,
+		Machine: kind, Protocol: core.ProtocolLastWriter, Name: name,
 		TTL: ttl, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
 		Renewal: t.Renewal, Expiry: t.Expiry, StampUnit: h.store.StampUnit(),
 		Host: h.origin.host, PID: h.origin.pid, TID: uint64(os.Getpid()),

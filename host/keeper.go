@@ -3,6 +3,7 @@ package host
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -87,6 +88,7 @@ func (k *keeper) add(m *member, first core.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
+		k.host.engine.Drop(m.machine)
 		return ErrClosed
 	}
 	k.queue = append(k.queue, message{do: func() {
@@ -187,6 +189,7 @@ func (k *keeper) finish() {
 	k.drain()
 	for m := range k.everybody() {
 		m.end(ErrClosed)
+		k.drop(m)
 	}
 	k.awaitIO() // for watches that were just ended
 	k.mu.Lock()
@@ -271,9 +274,14 @@ func (k *keeper) pause() (time.Duration, bool) {
 
 // step tells a machine what happened and carries out what it answers.
 func (k *keeper) step(m *member, event core.Event) {
-	actions, err := m.machine.Step(k.host.clock.Now(), event)
+	now := k.host.clock.Now()
+	actions, err := m.machine.Step(now, event)
 	if err != nil {
-		panic("mopslock: host: " + err.Error()) // the host broke the contract
+		if _, breach := errors.AsType[*core.Error](err); breach {
+			panic("mopslock: host: " + err.Error()) // the host broke the contract
+		}
+		k.strand(m, err)
+		actions, _ = m.machine.Step(now, event)
 	}
 	wake := int64(0)
 	woken := false
@@ -294,6 +302,24 @@ func (k *keeper) step(m *member, event core.Event) {
 	case m.missed && m.canLook():
 		m.missed = false
 		k.step(m, core.Event{Kind: core.EventChanged})
+	}
+}
+
+// strand puts a stand-in where the engine has lost a machine. A request that is
+// under way runs to its end; nobody asked for it to be undone.
+func (k *keeper) strand(m *member, err error) {
+	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", m.name, "error", err)
+	k.drop(m)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stranded = err
+	m.machine = &stranded{companion: m.farewell.Kind == core.EventLeave, held: m.held, deadline: m.deadline}
+}
+
+// drop gives a machine back to its engine.
+func (k *keeper) drop(m *member) {
+	if m.stranded == nil {
+		k.host.engine.Drop(m.machine)
 	}
 }
 
@@ -344,6 +370,7 @@ func (k *keeper) setWake(m *member, at int64, set bool) {
 // remove forgets a member whose machine waits for nothing any more.
 func (k *keeper) remove(m *member) {
 	m.gone = true
+	k.drop(m)
 	m.cancelRequest()
 	m.stopWatching()
 	k.setWake(m, 0, false)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,21 +54,21 @@ func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions
 }
 
 func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
-	cfg, err := h.config(name, &opts.Terms)
+	cfg, err := h.config(core.MachineLease, name, &opts.Terms)
 	if err != nil {
 		return nil, err
 	}
-	machine, err := core.NewLease(cfg)
+	var waitErr error
 	if wait < core.Forever {
-		err = errors.Join(err, fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait))
-	}
-	if err != nil {
-		return nil, err
+		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	m := h.newMember(ctx, &cfg, machine, core.EventRelease)
+	m, err := h.newMember(ctx, &cfg, core.EventRelease, waitErr)
+	if err != nil {
+		return nil, err
+	}
 	m.guarded, m.onWaiting = true, opts.OnWaiting
 	if err := h.keeper.add(m, core.Event{Kind: core.EventAcquire, Wait: wait}); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // member is one machine in the keeper's care, and what callers may see of it.
 type member struct {
 	keeper  *keeper
-	machine core.Machine
+	machine core.Stepper
 	name    string
 	ttl     time.Duration
 	// farewell is the command that ends the machine when the Host closes.
@@ -29,6 +29,7 @@ type member struct {
 	index    int // in the heap, -1 outside
 	inFlight *request
 	failed   error // of the latest request whose outcome is unknown
+	stranded error // of the engine that lost the machine
 	gone     bool
 	waiting  bool
 	missed   bool // a change was told while a look was under way
@@ -53,7 +54,19 @@ type member struct {
 	cancel   context.CancelCauseFunc // of ctx
 }
 
-func (h *Host) newMember(ctx context.Context, cfg *core.Config, machine core.Machine, farewell core.EventKind) *member {
+// newMember makes a machine and its member. also is what else is wrong with
+// what was asked, or nil.
+func (h *Host) newMember(ctx context.Context, cfg *core.Config, farewell core.EventKind, also error) (*member, error) {
+	machine, err := h.engine.New(*cfg)
+	if _, breach := errors.AsType[*core.Error](err); err != nil && !breach {
+		return nil, &EngineError{err}
+	}
+	if also != nil && err == nil {
+		h.engine.Drop(machine)
+	}
+	if err := errors.Join(err, also); err != nil {
+		return nil, err
+	}
 	m := &member{
 		keeper: h.keeper, machine: machine, name: cfg.Name, ttl: cfg.TTL, index: -1,
 		farewell: core.Event{Kind: farewell, Brief: farewell == core.EventRelease},
@@ -61,7 +74,7 @@ func (h *Host) newMember(ctx context.Context, cfg *core.Config, machine core.Mac
 	}
 	// The lease outlives the call that acquired it; its values go on.
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return m
+	return m, nil
 }
 
 // notice carries a machine's notice to whoever waits for it.
@@ -108,6 +121,9 @@ func (k *keeper) failure(m *member, kind Kind, a *core.Action) *Error {
 	}
 	if err.Class != core.ClassNone {
 		err.Err = m.failed
+	}
+	if m.stranded != nil {
+		err.Err = &EngineError{m.stranded}
 	}
 	if a.Sight != nil {
 		seen := newStatus(m.name, *a.Sight, k.host.clock.Now())

@@ -1,0 +1,82 @@
+package host
+
+import "github.com/mopslock/mopslock/core"
+
+// Engine runs the machines of a Host. Every engine runs the same core and gives
+// the same answers; package wasm has one that needs nothing of this process.
+// Its methods may be called from any goroutine, the machines' by one at a time.
+type Engine interface {
+	// New makes the machine of a Config, as core.New does. An *core.Error is the
+	// Config's fault, any other the engine's.
+	New(cfg core.Config) (core.Stepper, error)
+	// Drop gives back what a machine takes up. It is not stepped after that.
+	Drop(machine core.Stepper)
+}
+
+// Native is the Engine that calls package core as it is.
+type Native struct{}
+
+// New implements Engine.
+func (Native) New(cfg core.Config) (core.Stepper, error) { return core.New(cfg) }
+
+// Drop implements Engine.
+func (Native) Drop(core.Stepper) {}
+
+// EngineError is behind an *Error when the engine failed, and not the store: a
+// WASM guest that trapped, for one.
+type EngineError struct{ Err error }
+
+// Error is the engine's own error.
+func (e *EngineError) Error() string { return "mopslock: engine: " + e.Err.Error() }
+
+// Unwrap returns the engine's own error.
+func (e *EngineError) Unwrap() error { return e.Err }
+
+// stranded takes the place of a machine that its engine has lost. Nothing is
+// written any more. What is held stays good until its deadline, and is lost
+// then: the holder fences itself, as it would without a store.
+type stranded struct {
+	companion bool
+	held      bool  // or joined
+	deadline  int64 // Mono, of what is held
+	silent    bool  // the companion's loss of contact was told
+	idle      bool
+	out       [1]core.Action
+}
+
+// Step implements core.Stepper.
+func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	late := now.Mono >= s.deadline
+	switch {
+	case s.idle, s.companion && s.silent && ev.Kind != core.EventLeave:
+		return nil, nil
+	case s.companion && ev.Kind == core.EventLeave:
+		return s.end(core.Action{Kind: core.ActionLeft})
+	case s.companion && !s.held:
+		return s.end(core.Action{Kind: core.ActionCannotMaintain, Reason: core.ReasonUnreadable})
+	case s.companion && late: // it would try on for ever, and this one cannot
+		s.silent = true
+		return s.say(core.Action{Kind: core.ActionContactLost})
+	case !s.companion && !s.held && ev.Kind != core.EventRelease:
+		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
+	case !s.companion && (late || ev.Kind == core.EventRelease): // unreleased, it expires
+		return s.end(core.Action{Kind: core.ActionLost, Reason: core.ReasonUnreachable})
+	}
+	return s.say(core.Action{Kind: core.ActionWake, At: s.deadline})
+}
+
+func (s *stranded) end(last core.Action) ([]core.Action, error) {
+	s.idle = true
+	return s.say(last)
+}
+
+func (s *stranded) say(a core.Action) ([]core.Action, error) {
+	s.out[0] = a
+	return s.out[:], nil
+}
+
+// Idle implements core.Stepper.
+func (s *stranded) Idle() bool { return s.idle }
+
+// String implements core.Stepper.
+func (s *stranded) String() string { return "stranded" }

@@ -1,0 +1,186 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// fragile is an engine that fails when told to, and counts what it keeps.
+type fragile struct {
+	broken atomic.Bool
+	kept   atomic.Int64
+}
+
+var errTrap = errors.New("wasm trap")
+
+func (f *fragile) New(cfg core.Config) (core.Stepper, error) {
+	if f.broken.Load() {
+		return nil, errTrap
+	}
+	m, err := core.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	f.kept.Add(1)
+	return &fragileMachine{m, f}, nil
+}
+
+func (f *fragile) Drop(core.Stepper) { f.kept.Add(-1) }
+
+type fragileMachine struct {
+	core.Stepper
+	engine *fragile
+}
+
+func (m *fragileMachine) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if m.engine.broken.Load() {
+		return nil, errTrap
+	}
+	return m.Stepper.Step(now, ev)
+}
+
+func (w *world) fragile() (*party, *fragile) {
+	engine := &fragile{}
+	return w.hostWith(func(o *Options) { o.Engine = engine }), engine
+}
+
+// wantEngine holds an error to its kind, reason and cause.
+func (w *world) wantEngine(err error, want *Error) {
+	w.Helper()
+	var engine *EngineError
+	w.is(err, want)
+	if !errors.As(err, &engine) || !errors.Is(err, errTrap) || !strings.Contains(err.Error(), "the engine failed (wasm trap)") {
+		w.Errorf("%v", err)
+	}
+}
+
+// What is held stays good until its deadline, is lost then, and nothing is
+// written in between; the log says at once what happened.
+func TestEngineFailsHeld(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, engine := w.fragile()
+		l := p.acquire("n")
+		engine.broken.Store(true)
+		p.store.forget()
+		deadline := l.Deadline()
+		w.sleep(terms.TTL / 2) // past the renewal that was due
+		w.ok(l.Err())
+		if log := p.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, errTrap.Error()) {
+			w.Errorf("log:\n%s", log)
+		}
+		<-l.Done()
+		w.same("lost at", time.Now(), deadline)
+		w.wantEngine(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.same("requests", p.store.verbs(), "")
+		p.idle()
+		w.same("kept", engine.kept.Load(), int64(0))
+	})
+}
+
+// A release without an engine writes nothing, and is not reported as one.
+func TestEngineFailsRelease(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, engine := w.fragile()
+		l := p.acquire("n")
+		handle := l.Handle()
+		handle.Owner = ""
+		engine.broken.Store(true)
+		w.wantEngine(l.Release(context.Background()), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.state("n", core.ObservedHeld)
+		err := p.ReleaseHandle(context.Background(), handle, nil)
+		if _, ok := errors.AsType[*EngineError](err); !ok {
+			w.Errorf("%v", err)
+		}
+	})
+}
+
+// Who waits is told at once; once the engine is well again a new lease is had.
+func TestEngineFailsWaiting(t *testing.T) {
+	bubble(t, func(w *world) {
+		holder := w.host()
+		l := holder.acquire("n")
+		p, engine := w.fragile()
+		ended := make(chan error)
+		go func() {
+			_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
+			ended <- err
+		}()
+		w.sleep(time.Second)
+		engine.broken.Store(true)
+		w.wantEngine(<-ended, &Error{Kind: Refused})
+		_, err := p.try("n")
+		if _, ok := errors.AsType[*EngineError](err); !ok {
+			w.Errorf("%v", err)
+		}
+		engine.broken.Store(false)
+		holder.release(l)
+		p.release(p.acquire("n"))
+		w.same("kept", engine.kept.Load(), int64(0))
+	})
+}
+
+// A companion says once that contact is lost, and leaves when it is told to.
+func TestEngineFailsCompanion(t *testing.T) {
+	bubble(t, func(w *world) {
+		l := w.host().acquire("n")
+		p, engine := w.fragile()
+		contact := make(chan bool, 9)
+		handle := l.Handle()
+		handle.Owner = ""
+		c, err := p.Accompany(context.Background(), handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
+		w.ok(err)
+		engine.broken.Store(true)
+		w.same("contact", <-contact, false)
+		w.sleep(10 * time.Minute)
+		w.same("told again", len(contact), 0)
+		w.ok(c.Err())
+		w.ok(c.Leave(context.Background()))
+		w.same("kept", engine.kept.Load(), int64(0))
+
+		engine.broken.Store(false)
+		p.store.once("get", fault{hang: true})
+		ended := make(chan error)
+		go func() {
+			_, err := p.Accompany(context.Background(), handle, nil)
+			ended <- err
+		}()
+		w.sleep(time.Second)
+		engine.broken.Store(true)
+		w.wantEngine(<-ended, &Error{Kind: CannotMaintain})
+	})
+}
+
+// A machine is given back however its caller goes, and whatever is wrong with
+// what was asked.
+func TestEngineDrops(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, engine := w.fragile()
+		_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Wait: -time.Second})
+		if err == nil {
+			w.Error("a negative wait")
+		}
+		p.release(p.acquire("n"))
+		held := p.acquire("n")
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err = p.Acquire(ctx, "m", nil)
+		w.is(err, context.Canceled)
+		w.same("kept", engine.kept.Load(), int64(1))
+		p.store.always(fault{hang: true})
+		_ = p.Close(ctx) // forced
+		w.same("kept", engine.kept.Load(), int64(0))
+		if held.Err() == nil {
+			w.Error("held after Close")
+		}
+		if _, err := p.Acquire(context.Background(), "n", nil); !errors.Is(err, ErrClosed) {
+			w.Error(err)
+		}
+		w.same("kept", engine.kept.Load(), int64(0))
+	})
+}
