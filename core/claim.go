@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // A claim, as lastwriter makes it: put, wait until everybody who saw the name
 // free has put too, read; the last one who put is there and wins. Then a second
 // put carries first_acquired_at, without which a companion will not join.
@@ -185,4 +183,4 @@ func (l *Lease) hold() {
 }
 
 // sinceRead is how long ago the read was sent that found the name free.
-func (l *Lease) sinceRead() time.Duration { return -l.until(l.readStart) }
+func (l *Lease) sinceRead() Duration { return -l.until(l.readStart) }

@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // The reading half of codec.go; codec_reader.go has the items. A reader is told which key may come next, one
 // after the other in their order; what is left over when all were offered is a
 // key that should not be there.
@@ -65,7 +63,7 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		seen, ev.Kind = seen.with(inKind), named(&d, parseEventKind)
 	}
 	if d.key(keyWait) {
-		seen, ev.Wait = seen.with(inWait), time.Duration(d.nonzeroInt())
+		seen, ev.Wait = seen.with(inWait), Duration(d.nonzeroInt())
 	}
 	if d.key(keyBrief) {
 		seen, ev.Brief = seen.with(inBrief), d.isTrue()
@@ -190,7 +188,7 @@ func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
 		seen, a.Key = seen.with(actKey), buf.key
 	}
 	if d.key(keyLimit) {
-		seen, a.Limit = seen.with(actLimit), time.Duration(d.nonzeroInt())
+		seen, a.Limit = seen.with(actLimit), Duration(d.nonzeroInt())
 	}
 	if d.key(keyType) {
 		a.Type = LockFileType
@@ -271,7 +269,7 @@ func (d *reader) sighting(s *Sighting) {
 		seen, s.Remote = seen.with(sightRemote), d.isTrue()
 	}
 	if d.key(keyTTL) {
-		seen, s.TTL = seen.with(sightTTL), time.Duration(d.nonzeroInt())
+		seen, s.TTL = seen.with(sightTTL), Duration(d.nonzeroInt())
 	}
 	if d.key(keyWrittenAt) {
 		seen, s.WrittenAt = seen.with(sightWrittenAt), d.nonzeroInt()
@@ -325,19 +323,19 @@ func (d *reader) configField(key string, c *Config) {
 	case keyName:
 		c.Name = string(d.text())
 	case keyTTL:
-		c.TTL = time.Duration(d.nonzeroInt())
+		c.TTL = Duration(d.nonzeroInt())
 	case keyMargin:
-		c.Margin = time.Duration(d.nonzeroInt())
+		c.Margin = Duration(d.nonzeroInt())
 	case keyAcquireMargin:
-		c.AcquireMargin = time.Duration(d.nonzeroInt())
+		c.AcquireMargin = Duration(d.nonzeroInt())
 	case keyFleetExpire:
-		c.FleetExpire = time.Duration(d.nonzeroInt())
+		c.FleetExpire = Duration(d.nonzeroInt())
 	case keyRenewal:
 		c.Renewal = named(d, parseRenewal)
 	case keyExpiry:
 		c.Expiry = named(d, parseExpiry)
 	case keyStampUnit:
-		c.StampUnit = time.Duration(d.nonzeroInt())
+		c.StampUnit = Duration(d.nonzeroInt())
 	case keyHolder:
 		c.Holder = HolderID(d.text())
 	case keyRole:

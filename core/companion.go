@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // Companion is the machine of a second owner: it joins a tenure that somebody
 // else acquired, keeps it alive, and never releases it. Losing contact does not
 // stop it; only what it reads can (doc.go has its states and edges).
@@ -119,7 +117,7 @@ func (c *Companion) next() {
 }
 
 // joinLimit bounds a read by the TTL that joining may take.
-func (c *Companion) joinLimit() time.Duration {
+func (c *Companion) joinLimit() Duration {
 	return min(RequestLimit, c.cfg.TTL/3)
 }
 
@@ -273,7 +271,7 @@ func (c *Companion) revived(ev *Event) {
 
 func (c *Companion) startVerifying() {
 	c.become(CompanionVerifying)
-	took := time.Duration(c.now.Mono - c.readStart)
+	took := Duration(c.now.Mono - c.readStart)
 	c.timers.set(timerNext, c.in(max(c.cfg.AcquireMargin, 2*took)))
 }
 

@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // Lease is the machine of one claim: acquire, hold, release. It is made for
 // one tenure and ends in Released, Refused or Lost; the next claim takes a new
 // one. doc.go has its states and edges.
@@ -27,7 +25,7 @@ type Lease struct {
 	claimSent  int64
 	claimWall  int64
 	claimCount int64
-	claimWait  time.Duration
+	claimWait  Duration
 
 	// Held.
 	looking bool // the get in flight is the later look
@@ -198,7 +196,7 @@ func (l *Lease) next() {
 }
 
 // acquire begins the one acquire of this machine.
-func (l *Lease) acquire(wait time.Duration) {
+func (l *Lease) acquire(wait Duration) {
 	l.lastTry = wait == 0
 	reach := FirstAnswerLimit
 	if wait > 0 {
@@ -212,7 +210,7 @@ func (l *Lease) acquire(wait time.Duration) {
 
 // observeLimit bounds a read that no lease depends on. Until the store has
 // answered once the whole silence is bounded, so one read must not outlast it.
-func (l *Lease) observeLimit() time.Duration {
+func (l *Lease) observeLimit() Duration {
 	if reach := l.timers[timerReach]; reach != unset {
 		return max(RequestFloor, l.until(reach))
 	}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"strconv"
-	"time"
 )
 
 // Stepper is a machine as its host sees it, whichever engine runs it: events
@@ -96,7 +95,7 @@ func (m *machine) admit(now Instant, ev *Event) error {
 	case now.Mono > MaxClockRange || now.Wall > MaxClockRange || now.Wall < -MaxClockRange:
 		return &Error{ErrorClock, "clock out of range"}
 	case ev.Kind == EventAcquire && (ev.Wait < Forever || ev.Wait > MaxWait):
-		return &Error{ErrorEvent, "acquire: wait " + ev.Wait.String() + " is out of range"}
+		return &Error{ErrorEvent, "acquire: wait " + durationText(ev.Wait) + " is out of range"}
 	case ev.Kind != EventAnswer:
 		return nil
 	case ev.Request == 0 || ev.Request > m.issued:
@@ -155,13 +154,13 @@ func (m *machine) send(a Action) {
 }
 
 // in is the instant so much later than now.
-func (m *machine) in(d time.Duration) int64 { return m.now.Mono + int64(d) }
+func (m *machine) in(d Duration) int64 { return m.now.Mono + int64(d) }
 
 // until is how long it is to a Mono; negative when it has passed.
-func (m *machine) until(at int64) time.Duration { return time.Duration(at - m.now.Mono) }
+func (m *machine) until(at int64) Duration { return Duration(at - m.now.Mono) }
 
 // requestLimit bounds a request so that three fit before the deadline.
-func (m *machine) requestLimit(deadline int64) time.Duration {
+func (m *machine) requestLimit(deadline int64) Duration {
 	if deadline == unset {
 		return RequestLimit
 	}
@@ -170,7 +169,7 @@ func (m *machine) requestLimit(deadline int64) time.Duration {
 
 // backoff is the waiter's poll: first x 1.5^n, spread by a fifth either way and
 // capped by the TTL, so that a short lease is not waited for in long steps.
-func (m *machine) backoff(first time.Duration, n int) time.Duration {
+func (m *machine) backoff(first Duration, n int) Duration {
 	ceiling := min(PollCap, max(PollCapFloor, m.cfg.TTL/8))
 	step := first
 	for i := 0; i < n && step < ceiling; i++ {
@@ -182,7 +181,7 @@ func (m *machine) backoff(first time.Duration, n int) time.Duration {
 
 // retryDelay spaces attempts that fail: backoff, but short enough that several
 // more fit before the deadline, and slower at once when the store asks for it.
-func (m *machine) retryDelay(n int, class Class, deadline int64) time.Duration {
+func (m *machine) retryDelay(n int, class Class, deadline int64) Duration {
 	first := PollFirst
 	if class == ClassThrottled {
 		first = ThrottledFirst

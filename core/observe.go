@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // judgement is what a first look makes of a record.
 type judgement uint8
 
@@ -109,7 +107,7 @@ func (l *Lease) judgeCorrupt(ev *Event, f flight) judgement {
 // from the answer to the first look to the sending of this one for its whole
 // TTL, on our own clock. It also says when it can be dead at the earliest;
 // expires is when the wall clock says so, or unset.
-func (l *Lease) judgeUnchanged(print uint64, f flight, ttl time.Duration, expires int64) judgement {
+func (l *Lease) judgeUnchanged(print uint64, f flight, ttl Duration, expires int64) judgement {
 	if l.watch.print != print || l.told == 0 {
 		l.watch = watch{print, l.now.Mono}
 	} else if f.sent-l.watch.since >= int64(ttl) {
@@ -119,7 +117,7 @@ func (l *Lease) judgeUnchanged(print uint64, f flight, ttl time.Duration, expire
 	l.sight.LookAt = l.watch.since + int64(ttl)
 	if l.cfg.Expiry == ExpiryWall && expires-int64(MaxTTL) <= l.now.Wall { // else unchanged comes first
 		// One microsecond past it: the test is inclusive.
-		l.sight.LookAt = min(l.sight.LookAt, l.now.Mono+max(0, expires-l.now.Wall)+int64(time.Microsecond))
+		l.sight.LookAt = min(l.sight.LookAt, l.now.Mono+max(0, expires-l.now.Wall)+int64(microsecond))
 	}
 	return judgedHeld
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"time"
 	"unicode/utf8"
 )
 
@@ -39,8 +38,8 @@ type record struct {
 	firstWrittenAt int64
 	acquiredAt     int64
 	releasedAt     int64
-	expire         time.Duration // expire_s; 0 where that is no good one
-	count          int64         // of write_count; 0 where that is odd
+	expire         Duration // expire_s; 0 where that is no good one
+	count          int64    // of write_count; 0 where that is odd
 
 	// nonce is writer_id, written_at and write_count as they stand.
 	nonce [3]jsonToken
@@ -234,7 +233,7 @@ func (t *jsonToken) stamp() (wall int64, ok bool) {
 
 // expire reads expire_s. 0 and ok: absent, null or 0. Not ok: no number, not
 // finite, negative, or above MaxTTL.
-func (t *jsonToken) expire() (d time.Duration, ok bool) {
+func (t *jsonToken) expire() (d Duration, ok bool) {
 	switch t.kind {
 	case tokenAbsent, tokenNull:
 		return 0, true
@@ -246,7 +245,7 @@ func (t *jsonToken) expire() (d time.Duration, ok bool) {
 
 // parseSeconds reads a JSON number of seconds exactly and rounds it to the
 // nearest nanosecond, but nothing above 0 to 0. Not ok: negative, above MaxTTL.
-func parseSeconds(b []byte) (time.Duration, bool) {
+func parseSeconds(b []byte) (Duration, bool) {
 	negative := b[0] == '-'
 	if negative {
 		b = b[1:]
@@ -293,7 +292,7 @@ func parseSeconds(b []byte) (time.Duration, bool) {
 	if negative && ns > 0 {
 		return 0, false
 	}
-	return time.Duration(ns), true
+	return Duration(ns), true
 }
 
 // parseExponent reads what follows the e of a JSON number. What is beyond all

@@ -2,7 +2,6 @@ package core
 
 import (
 	"strconv"
-	"time"
 )
 
 // ownRecord is a lock.json of ours. An instant of 0 is written as "".
@@ -12,7 +11,7 @@ type ownRecord struct {
 	firstWrittenAt int64
 	acquiredAt     int64
 	releasedAt     int64
-	ttl            time.Duration
+	ttl            Duration
 	count          int64
 	host           string
 	pid            string
@@ -58,10 +57,10 @@ func appendStampOrEmpty(dst []byte, wall int64) []byte {
 
 // appendSeconds writes the shortest decimal that is exactly ttl, which is not
 // negative: no exponent, and .0 if it is whole, as Python shows a float.
-func appendSeconds(dst []byte, ttl time.Duration) []byte {
-	dst = strconv.AppendInt(dst, int64(ttl/time.Second), 10)
+func appendSeconds(dst []byte, ttl Duration) []byte {
+	dst = strconv.AppendInt(dst, int64(ttl/second), 10)
 	dst = append(dst, '.')
-	fraction := uint32(ttl % time.Second)
+	fraction := uint32(ttl % second)
 	if fraction == 0 {
 		return append(dst, '0')
 	}

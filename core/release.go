@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // release is the caller's wish to end. In an attempt it is a cancel.
 func (l *Lease) release(brief bool) {
 	switch l.state {
@@ -157,7 +155,7 @@ func (l *Lease) endRelease() {
 func (l *Lease) scheduleRecheck() {
 	ttl := l.cfg.TTL
 	for l.rechecks < 3 {
-		after := [3]time.Duration{RecheckFirst, ttl / 3, ttl - l.cfg.Margin}[l.rechecks]
+		after := [3]Duration{RecheckFirst, ttl / 3, ttl - l.cfg.Margin}[l.rechecks]
 		at := l.releasedAt + int64(after)
 		if l.brief && l.rechecks > 0 {
 			return

@@ -2,7 +2,6 @@ package core
 
 import (
 	"math/bits"
-	"time"
 )
 
 // rng is xoroshiro128++ (Blackman and Vigna, "Scrambled linear pseudorandom
@@ -28,9 +27,9 @@ func (r *rng) next() uint64 {
 }
 
 // between draws from [low, high], both included; low <= high.
-func (r *rng) between(low, high time.Duration) time.Duration {
+func (r *rng) between(low, high Duration) Duration {
 	high64, _ := bits.Mul64(r.next(), uint64(high-low)+1)
-	return low + time.Duration(high64)
+	return low + Duration(high64)
 }
 
 // seedUUID is the seed itself as a UUIDv4: all of the host's randomness that

@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // This file is the schema: every event, action, answer, reason, state name and
 // limit that crosses the border of the core, in the order and with the names
 // that they have on the wire. The comment behind a constant is its wire name;
@@ -122,7 +120,7 @@ type Event struct {
 	Kind EventKind
 	// Wait, of acquire: how long to wait for the lease; 0 tries once, Forever
 	// waits until it is held or cancelled.
-	Wait time.Duration
+	Wait Duration
 	// Brief, of release: the process is about to end, so a renewal of unknown
 	// outcome is looked after once, a second later, and no longer.
 	Brief bool
@@ -204,7 +202,7 @@ type Action struct {
 	Key string
 	// Limit, of get and put: after so long the host gives the request up and
 	// answers unknown; a put that has not begun to apply by then must not apply.
-	Limit time.Duration
+	Limit Duration
 	// Type, of put: the content type.
 	Type string
 	// Body, of put.
@@ -249,7 +247,7 @@ type Sighting struct {
 	Host       []byte
 	PID        []byte
 	Remote     bool // the last write was a companion's
-	TTL        time.Duration
+	TTL        Duration
 	WrittenAt  int64
 	AcquiredAt int64
 	ReleasedAt int64
@@ -308,9 +306,9 @@ const (
 // Limits: a bound on everything. Relations between them are asserted below.
 const (
 	// Forever is a wait without limit.
-	Forever time.Duration = -1
+	Forever Duration = -1
 	// None switches FleetExpire off.
-	None time.Duration = -1
+	None Duration = -1
 
 	MaxRecord     = 64 << 10 // bytes of a record in the store
 	MaxMessage    = 96 << 10 // bytes of one message, either direction
@@ -321,35 +319,35 @@ const (
 	MaxJSONDepth  = 32       // nesting read in a record
 	MaxActions    = 6        // actions of one Step
 	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
-	MaxTTL        = 30 * 24 * time.Hour
-	MinTTL        = 50 * time.Millisecond // on stores with fine stamps
-	MinTTLCoarse  = 5 * time.Second       // on stores whose stamps have whole seconds
-	CoarseStamp   = time.Second
-	MaxWait       = 100 * 365 * 24 * time.Hour
+	MaxTTL        = 30 * 24 * hour
+	MinTTL        = 50 * millisecond // on stores with fine stamps
+	MinTTLCoarse  = 5 * second       // on stores whose stamps have whole seconds
+	CoarseStamp   = second
+	MaxWait       = 100 * 365 * 24 * hour
 	MaxClockRange = 1 << 62 // |Mono| and |Wall|, ns: leaves room to add MaxTTL
 
-	DefaultTTL         = 88 * time.Second // mops' runner's expire
-	DefaultFleetExpire = 88 * time.Second
+	DefaultTTL         = 88 * second // mops' runner's expire
+	DefaultFleetExpire = 88 * second
 	MarginShare        = 10 // default margin: TTL / 10
 
-	RequestLimit     = 10 * time.Second       // of one request, and a third of what is left
-	RequestFloor     = 5 * time.Millisecond   // no request is given less
-	FirstAnswerLimit = 5 * time.Second        // a store silent for so long is unreachable
-	PollFirst        = 200 * time.Millisecond // a waiter's first poll; then x 1.5, +- 20 %
-	PollCap          = 5 * time.Second
-	PollCapFloor     = 500 * time.Millisecond
-	ThrottledFirst   = 1 * time.Second
-	RetryFloor       = 10 * time.Millisecond
-	LaterLookMin     = 1 * time.Second
+	RequestLimit     = 10 * second       // of one request, and a third of what is left
+	RequestFloor     = 5 * millisecond   // no request is given less
+	FirstAnswerLimit = 5 * second        // a store silent for so long is unreachable
+	PollFirst        = 200 * millisecond // a waiter's first poll; then x 1.5, +- 20 %
+	PollCap          = 5 * second
+	PollCapFloor     = 500 * millisecond
+	ThrottledFirst   = 1 * second
+	RetryFloor       = 10 * millisecond
+	LaterLookMin     = 1 * second
 	LaterLookWaits   = 10 // later look: this many times the wait
-	RecheckFirst     = 1 * time.Second
-	CorruptMin       = 60 * time.Second
-	JoinAgainMin     = 1 * time.Second // companion: a claim in progress is read again after it
+	RecheckFirst     = 1 * second
+	CorruptMin       = 60 * second
+	JoinAgainMin     = 1 * second // companion: a claim in progress is read again after it
 	EmptyReads       = 5
-	LostPuts         = 5                      // claims in a row that an ailing store did not take: given up
-	SlowLooks        = 3                      // looks too slow to claim from: then claim all the same
-	RewriteRounds    = 3                      // own claim found expired so often: given up
-	TTLTolerance     = 100 * time.Microsecond // expire_s that differs by more is warned of
+	LostPuts         = 5                 // claims in a row that an ailing store did not take: given up
+	SlowLooks        = 3                 // looks too slow to claim from: then claim all the same
+	RewriteRounds    = 3                 // own claim found expired so often: given up
+	TTLTolerance     = 100 * microsecond // expire_s that differs by more is warned of
 	// Clock rates may differ by 1 part in RateInverse (rho).
 	RateInverse = 100
 )

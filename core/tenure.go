@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"time"
 )
 
 // tenure is one claim as an owner of it, a Lease or a Companion, knows it: whom
@@ -21,7 +20,7 @@ type tenure struct {
 	wroteAt  int64  // Wall at which it was stamped
 	sent     int64  // Mono at which it was stamped
 	good     int64  // Mono stamp of the last write known to have landed in time
-	shortest time.Duration
+	shortest Duration
 	warned   bool // that TTLs differ
 
 	// doubts counts puts of unknown outcome that were not seen to have landed:
@@ -58,13 +57,13 @@ func newTenure(cfg Config) (tenure, error) {
 // span is how long after its stamp a write may be relied on. TTL - margin is
 // our own rule. 0.9 E is for the others on this name, who may judge us by the
 // shortest TTL of any of us (E) whatever our record says.
-func (k *tenure) span() time.Duration {
+func (k *tenure) span() Duration {
 	return min(k.cfg.TTL-k.cfg.Margin, k.shortest/10*9)
 }
 
 // interval is the time from one write's stamp to the next renewal, spread
 // downwards only as far as keeps renewals from coming early.
-func (k *tenure) interval() time.Duration {
+func (k *tenure) interval() Duration {
 	e := k.shortest / 3
 	return k.rng.between(e/6*5, e)
 }
@@ -73,7 +72,7 @@ func (k *tenure) interval() time.Duration {
 // an acquire margin everybody else who saw the name free and puts in time
 // verifies after readStart + margin: a put of ours that has landed by then is
 // seen by him. A later one would overwrite a verified lease.
-func (k *tenure) claimLimit(limit time.Duration, readStart int64) time.Duration {
+func (k *tenure) claimLimit(limit Duration, readStart int64) Duration {
 	if left := k.cfg.AcquireMargin + k.until(readStart); left > RequestFloor {
 		return min(limit, left)
 	}
@@ -81,18 +80,18 @@ func (k *tenure) claimLimit(limit time.Duration, readStart int64) time.Duration 
 }
 
 // read asks for the record.
-func (k *tenure) read(limit time.Duration) {
+func (k *tenure) read(limit Duration) {
 	k.send(Action{Kind: ActionGet, Limit: limit})
 }
 
 // write stamps a record with this Step's clocks and puts it. Durations count
 // from here, never from the answer: the store may apply it at once.
-func (k *tenure) write(limit time.Duration) { k.put(limit, false) }
+func (k *tenure) write(limit Duration) { k.put(limit, false) }
 
 // writeReleased puts the record with released_at.
-func (k *tenure) writeReleased(limit time.Duration) { k.put(limit, true) }
+func (k *tenure) writeReleased(limit Duration) { k.put(limit, true) }
 
-func (k *tenure) put(limit time.Duration, closing bool) {
+func (k *tenure) put(limit Duration, closing bool) {
 	k.count++
 	if k.firstWritten == 0 {
 		k.firstWritten = k.now.Wall
@@ -180,7 +179,7 @@ func (k *tenure) findParsed() finding {
 
 // seeExpire notes a TTL that is in use on this name. Nothing may shrink ours
 // below what any store can keep up with.
-func (k *tenure) seeExpire(expire time.Duration) {
+func (k *tenure) seeExpire(expire Duration) {
 	if diff := expire - k.cfg.TTL; (diff > TTLTolerance || diff < -TTLTolerance) && !k.warned {
 		k.warned = true
 		k.note(k.observe())
@@ -236,7 +235,7 @@ func (k *tenure) later(deadline int64) {
 
 // microseconds is an instant as a record can hold it.
 func microseconds(wall int64) int64 {
-	const micro = int64(time.Microsecond)
+	const micro = int64(microsecond)
 	floor := wall / micro
 	if wall%micro < 0 {
 		floor--

@@ -2,7 +2,6 @@ package core
 
 import (
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -60,13 +59,13 @@ func (c *Config) validate() error {
 
 func (c *Config) validateDurations(bad []string) []string {
 	// The text is made only of what is wrong: a Config is validated per lease.
-	require := func(ok bool, field string, value time.Duration, rule string, limit time.Duration, rest string) {
+	require := func(ok bool, field string, value Duration, rule string, limit Duration, rest string) {
 		if ok {
 			return
 		}
-		text := field + " " + value.String() + ": " + rule
+		text := field + " " + durationText(value) + ": " + rule
 		if limit != 0 {
-			text += limit.String()
+			text += durationText(limit)
 		}
 		bad = append(bad, text+rest)
 	}
@@ -89,7 +88,7 @@ func (c *Config) validateDurations(bad []string) []string {
 }
 
 // floor is the shortest TTL that the store's stamps allow.
-func (c *Config) floor() time.Duration {
+func (c *Config) floor() Duration {
 	if c.StampUnit >= CoarseStamp {
 		return MinTTLCoarse
 	}
@@ -98,7 +97,7 @@ func (c *Config) floor() time.Duration {
 
 // leastMargin is what two clocks whose rates differ by rho each way can drift
 // apart within a TTL: TTL * 2 rho / (1 + rho).
-func leastMargin(ttl time.Duration) time.Duration {
+func leastMargin(ttl Duration) Duration {
 	return ttl / (RateInverse + 1) * 2
 }
 

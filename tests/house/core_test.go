@@ -92,7 +92,9 @@ func TestPanicsSayWho(t *testing.T) {
 func TestCoreStateIsConstant(t *testing.T) {
 	fset, files := token.NewFileSet(), []*ast.File(nil)
 	for _, s := range coreSources(t) {
-		fset, files = s.fset, append(files, s.file)
+		if !strings.HasSuffix(s.path, "_wasip1.go") { // the guest's; its twin is here
+			fset, files = s.fset, append(files, s.file)
+		}
 	}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
