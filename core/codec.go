@@ -3,6 +3,7 @@ package core
 import "strconv"
 
 //go:generate go run ./internal/gen -dir .
+//go:generate go test . -run ^TestVectors$ -update
 
 // Messages carry configs, events and actions over the border of the core where
 // it is not called as Go: WASM, C, a trace. They are msgpack

@@ -30,6 +30,7 @@ func scripts(t *testing.T) []string {
 // play runs one script and answers the world that it made.
 func play(t *testing.T, path string) *world {
 	s := &script{world: newWorld(t)}
+	s.keep = true
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		handler, ok := handlers[d.Cmd]
 		if !ok {

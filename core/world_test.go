@@ -50,6 +50,14 @@ type world struct {
 	actors []*actor
 	edges  map[string]bool // "lease observing -> claiming", as seen
 	events []string        // what happened, for a failing test
+	told   []told          // every message, if keep is set
+	keep   bool
+}
+
+// told is a machine being made, or a step of it, in messages.
+type told struct {
+	actor                 *actor
+	config, input, answer []byte
 }
 
 // tester is what a world needs of a *testing.T, a *testing.F or a *rapid.T.
@@ -76,6 +84,9 @@ func (w *world) add(name string, cfg Config) (*actor, error) {
 	}
 	a := &actor{name: name, machine: m, rate: 1e6, wake: unset, deadline: unset}
 	w.actors = append(w.actors, a)
+	if w.keep {
+		w.told = append(w.told, told{actor: a, config: AppendConfig(nil, &cfg)})
+	}
 	return a, nil
 }
 
@@ -112,6 +123,13 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 	from := a.machine.String()
 	now := w.clock(a)
 	actions, err := a.machine.Step(now, ev)
+	if w.keep {
+		answer := AppendAnswer(nil, a.machine, actions)
+		if err != nil {
+			answer = AppendError(nil, err)
+		}
+		w.told = append(w.told, told{actor: a, input: AppendInput(nil, now, &ev), answer: answer})
+	}
 	w.events = append(w.events, fmt.Sprintf("%s %s %s -> %s", seconds(w.now), a.name, formatEvent(ev), a.machine))
 	if err != nil {
 		if !bytes.Equal(before, a.machine.AppendState(nil)) {

@@ -1,0 +1,299 @@
+package core
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A vector is what went into the core and what came out, as bytes, for every
+// engine and language to repeat: see testdata/vectors/README.md. They are
+// written from the scripts, and from the messages that break a rule:
+//
+//	go test ./core -run TestVectors -update
+const vectorDir = "testdata/vectors"
+
+// vector writes one file.
+type vector struct {
+	bytes.Buffer
+	registry Registry
+	machines []Handle // by the number that they have in the file
+}
+
+func newVector(theorem, from string) *vector {
+	v := &vector{}
+	fmt.Fprintf(v, "# %s\n# Written from %s by `make generate`; do not edit.\n", theorem, from)
+	return v
+}
+
+// made adds a machine and answers its number; messages that make none add nothing.
+func (v *vector) made(config []byte) int {
+	h, answer := v.registry.New(nil, config)
+	v.line("new", len(v.machines)+1, config)
+	v.answer(answer)
+	if h != 0 {
+		v.machines = append(v.machines, h)
+	}
+	return len(v.machines)
+}
+
+func (v *vector) stepped(number int, input []byte) []byte {
+	answer := v.registry.Step(nil, v.machines[number-1], input)
+	v.line("step", number, input)
+	v.answer(answer)
+	return answer
+}
+
+func (v *vector) line(verb string, number int, message []byte) {
+	text := hex.EncodeToString(message)
+	if text == "" {
+		text = "-"
+	}
+	fmt.Fprintf(v, "%s %d %s\n", verb, number, text)
+}
+
+// end drops every machine: an engine that keeps them would fill up.
+func (v *vector) end() []byte {
+	for i := range v.machines {
+		fmt.Fprintf(v, "drop %d\n", i+1)
+	}
+	return v.Bytes()
+}
+
+func (v *vector) answer(message []byte) { fmt.Fprintf(v, "answer %x\n", message) }
+
+// vectors is every file by its name.
+func vectors(t *testing.T) map[string][]byte {
+	files := map[string][]byte{}
+	for _, path := range scripts(t) {
+		name := filepath.Base(path)
+		files[name+".vec"] = play(t, path).vector(t, name)
+	}
+	files["malformed_config.vec"] = malformedVector("config")
+	files["malformed_input.vec"] = malformedVector("input")
+	files["refused_config.vec"] = refusedConfigs()
+	files["refused_step.vec"] = refusedSteps()
+	return files
+}
+
+// vector is what the machines of a script were told and said.
+func (w *world) vector(t *testing.T, script string) []byte {
+	text, err := os.ReadFile(filepath.Join("testdata/scripts", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theorem, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+	v := newVector(theorem, "testdata/scripts/"+script)
+	numbers := map[*actor]int{}
+	for _, told := range w.told {
+		if told.input == nil {
+			numbers[told.actor] = v.made(told.config)
+			continue
+		}
+		if answer := v.stepped(numbers[told.actor], told.input); !bytes.Equal(answer, told.answer) {
+			t.Errorf("%s: %s: the registry answers %x, the machine %x", script, told.actor.name, answer, told.answer)
+		}
+	}
+	return v.end()
+}
+
+// malformedVector is every message that breaks a rule. Those that are too long
+// are so by nothing but length: one of each sort is enough.
+func malformedVector(sort string) []byte {
+	v := newVector("Every message of the sort "+sort+" that breaks a rule is refused by that rule, and changes nothing.",
+		"the list in codec_test.go")
+	v.made(leaseConfig())
+	v.stepped(1, AppendInput(nil, Instant{1, 2}, &Event{Kind: EventAcquire}))
+	for _, m := range malformed {
+		switch {
+		case m.sort != sort:
+		case sort == "config":
+			v.made(vectorMessage(m.rule, m.message))
+		default:
+			v.stepped(1, vectorMessage(m.rule, m.message))
+		}
+	}
+	v.stepped(1, AppendInput(nil, Instant{1, 2}, &Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo}))
+	return v.end()
+}
+
+func vectorMessage(rule, message string) []byte {
+	if rule == ruleLong {
+		return make([]byte, MaxMessage+1)
+	}
+	return []byte(message)
+}
+
+func refusedConfigs() []byte {
+	v := newVector("A config that makes no machine is refused with all that is wrong with it.", "vector_test.go")
+	good := Config{Machine: MachineLease, Protocol: ProtocolLastWriter, Name: "n", Seed: [16]byte{1}}
+	for _, change := range []func(*Config){
+		func(*Config) {},
+		func(c *Config) { *c = Config{} },
+		func(c *Config) { c.Machine = MachineCompanion },
+		func(c *Config) { c.TTL, c.Margin, c.AcquireMargin, c.FleetExpire = -1, -2, -3, -4 },
+		func(c *Config) { c.TTL, c.StampUnit = second, CoarseStamp },
+		func(c *Config) { c.TTL, c.FleetExpire = MaxTTL+1, MaxTTL+1 },
+		func(c *Config) { c.TTL, c.Margin, c.AcquireMargin = minute, 30*second, 30*second+1 },
+		func(c *Config) { c.TTL, c.Margin = minute, 1500*microsecond },
+		func(c *Config) { c.Name = "a//b" },
+		func(c *Config) { c.Name = "a/../b" },
+		func(c *Config) { c.Name = "_mopslock" },
+		func(c *Config) { c.Name = strings.Repeat("x", MaxName+1) },
+		func(c *Config) { c.Name = "tab\there\x7f\u0085" },
+		func(c *Config) { c.Host, c.PID = strings.Repeat("h", MaxText+1), strings.Repeat("1", MaxText+1) },
+		func(c *Config) { c.Holder = HolderID(strings.Repeat("h", MaxHolder+1)) },
+	} {
+		c := good
+		change(&c)
+		v.made(AppendConfig(nil, &c))
+	}
+	return v.end()
+}
+
+func refusedSteps() []byte {
+	v := newVector("A step that breaks the contract is refused, and the machine goes on as if it had not been.", "vector_test.go")
+	companion := AppendConfig(nil, &Config{
+		Machine: MachineCompanion, Protocol: ProtocolLastWriter, Name: "n", Holder: "h", Seed: [16]byte{2},
+	})
+	for _, config := range [][]byte{leaseConfig(), companion} {
+		n := v.made(config)
+		step := func(mono int64, ev Event) { v.stepped(n, AppendInput(nil, Instant{mono, 0}, &ev)) }
+		for kind := EventAcquire; kind <= EventWoke; kind++ {
+			if kind != EventAnswer && kind != EventAcquire && kind != EventAccompany {
+				step(5, Event{Kind: kind})
+			}
+		}
+		step(5, Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes})
+		step(5, Event{Kind: EventAcquire, Wait: -2})
+		step(5, Event{Kind: EventAcquire, Wait: MaxWait + 1})
+		step(6, Event{Kind: EventAcquire})
+		step(6, Event{Kind: EventAccompany})
+		step(5, Event{Kind: EventWoke})
+		step(MaxClockRange+1, Event{Kind: EventWoke})
+		v.stepped(n, AppendInput(nil, Instant{7, MaxClockRange + 1}, &Event{Kind: EventWoke}))
+		step(6, Event{Kind: EventAnswer, Request: 7, Outcome: OutcomeNo})
+		step(6, Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo, Stamp: MaxClockRange + 1})
+		step(6, Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo})
+		step(6, Event{Kind: EventAnswer, Request: 2, Outcome: OutcomeNo})
+	}
+	return v.end()
+}
+
+// TestVectors: the files are what the core says now.
+func TestVectors(t *testing.T) {
+	files := vectors(t)
+	for name, want := range files {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(vectorDir, name)
+			if *update {
+				if err := os.WriteFile(path, want, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			have, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line := firstDifference(have, want); line > 0 {
+				t.Errorf("%s:%d: this is not what the core says now. If it should be: make generate", path, line)
+			}
+		})
+	}
+	committed, err := filepath.Glob(filepath.Join(vectorDir, "*.vec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range committed {
+		if files[filepath.Base(path)] == nil {
+			t.Errorf("%s comes from nowhere: remove it", path)
+		}
+	}
+}
+
+// firstDifference is the first line in which two files differ, or 0.
+func firstDifference(a, b []byte) int {
+	linesOfB := slices.Collect(bytes.Lines(b))
+	n := 0
+	for line := range bytes.Lines(a) {
+		if n >= len(linesOfB) || !bytes.Equal(line, linesOfB[n]) {
+			return n + 1
+		}
+		n++
+	}
+	if n < len(linesOfB) {
+		return n + 1
+	}
+	return 0
+}
+
+// TestVectorsCover: every kind of message is in them, and every rule and code by
+// which one is refused. Rules of answers alone no engine can break: it does not
+// read them.
+func TestVectorsCover(t *testing.T) {
+	seen := map[string]bool{}
+	for _, file := range vectors(t) {
+		lines := bufio.NewScanner(bytes.NewReader(file))
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			noteLine(seen, lines.Text())
+		}
+	}
+	var want []string
+	for n := range uint8(64) {
+		want = append(want, "event "+EventKind(n).String(), "action "+ActionKind(n).String(), "error "+ErrorCode(n).String(),
+			"machine "+MachineKind(n).String(), "outcome "+Outcome(n).String(), "state "+LeaseState(n).String(),
+			"state "+CompanionState(n).String(), "reason "+Reason(n).String())
+	}
+	for _, rule := range messageRules(t) {
+		want = append(want, "rule "+rule)
+	}
+	never := []string{
+		"error handle", "reason none", "rule " + ruleArray, "rule " + ruleCount,
+		"reason broken", // nobody breaks a lease under lastwriter yet
+	}
+	for _, what := range want {
+		if !seen[what] && !strings.Contains(what, "(") && !slices.Contains(never, what) {
+			t.Errorf("no vector has %s", what)
+		}
+	}
+}
+
+// noteLine notes what one line of a vector shows.
+func noteLine(seen map[string]bool, text string) {
+	verb, rest, _ := strings.Cut(text, " ")
+	if verb != "answer" {
+		_, rest, _ = strings.Cut(rest, " ")
+	}
+	message, _ := hex.DecodeString(rest)
+	var c Config
+	var now Instant
+	var ev Event
+	var a Answer
+	switch {
+	case verb == "new" && DecodeConfig(message, &c) == nil:
+		seen["machine "+c.Machine.String()] = true
+	case verb == "step" && DecodeInput(message, &now, &ev) == nil:
+		seen["event "+ev.Kind.String()] = true
+		seen["outcome "+ev.Outcome.String()] = true
+	case verb == "answer" && DecodeAnswer(message, new(AnswerBuffer), &a) == nil:
+		seen["state "+a.State] = true
+		for _, action := range a.Actions {
+			seen["action "+action.Kind.String()] = true
+			seen["reason "+action.Reason.String()] = true
+		}
+		if e := new(Error); errors.As(a.Err, &e) {
+			seen["error "+e.Code.String()] = true
+			if rule, _, ok := strings.Cut(strings.TrimPrefix(e.Text, "message: "), " (at byte"); ok {
+				seen["rule "+rule] = true
+			}
+		}
+	}
+}
