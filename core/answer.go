@@ -1,9 +1,6 @@
 package core
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Answer is what an engine says to a config or an input: where the machine
 // stands and what is to be done, or which part of the contract was broken.
@@ -24,8 +21,8 @@ func AppendAnswer(dst []byte, s Stepper, actions []Action) []byte {
 	m.str(keyState, s.String())
 	m.bool(keyIdle, s.Idle())
 	if len(actions) > 0 {
-		m.n++
-		m.dst = appendActions(append(m.dst, keyActions...), actions)
+		m.key(keyActions)
+		m.dst = appendActions(m.dst, actions)
 	}
 	return m.close()
 }
@@ -33,7 +30,11 @@ func AppendAnswer(dst []byte, s Stepper, actions []Action) []byte {
 // AppendError appends the answer of a New or a Step that returned an error of
 // this package. Text beyond MaxErrorText is cut.
 func AppendError(dst []byte, err error) []byte {
-	code, text := ErrorMessage, strings.TrimPrefix(err.Error(), "mopslock: ")
+	const prefix = "mopslock: " // package strings would bring unicode's tables and sync
+	code, text := ErrorMessage, err.Error()
+	if len(text) >= len(prefix) && text[:len(prefix)] == prefix {
+		text = text[len(prefix):]
+	}
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours are not wrapped, and errors.As brings reflect
 		code = e.Code
 	}
@@ -68,33 +69,32 @@ var answerKeys = [...]string{keyState, keyIdle, keyActions, keyError, keyText}
 func DecodeAnswer(b []byte, buf *AnswerBuffer, to *Answer) error {
 	d := newReader(b)
 	*to = Answer{}
-	d.openMap()
-	var seen fieldSet
-	if d.key(keyState) {
-		seen, to.State = seen.with(ansState), d.state()
+	d.openMap(answerKeys[:])
+	if d.key(ansState, keyState) {
+		to.State = d.state()
 	}
-	if d.key(keyIdle) {
-		seen, to.Idle = seen.with(ansIdle), d.isTrue()
+	if d.key(ansIdle, keyIdle) {
+		to.Idle = d.isTrue()
 	}
-	if d.key(keyActions) {
-		outer, at := d.left, d.i
-		seen, to.Actions = seen.with(ansActions), d.actions(buf)
+	if d.key(ansActions, keyActions) {
+		outer, at := d.openedMap, d.i
+		to.Actions = d.actions(buf)
 		if len(to.Actions) == 0 {
 			d.fail(ruleZero, at)
 		}
-		d.left = outer
+		d.openedMap = outer
 	}
 	rules := fieldRules{1 << ansState, 1<<ansState | 1<<ansIdle | 1<<ansActions}
-	if d.key(keyError) {
+	if d.key(ansError, keyError) {
 		const both = 1<<ansError | 1<<ansText
-		seen, rules = seen.with(ansError), fieldRules{both, both}
-		e := &Error{Code: named(&d, parseErrorCode)}
-		if d.key(keyText) {
-			seen, e.Text = seen.with(ansText), string(d.text())
+		rules = fieldRules{both, both}
+		e := &Error{Code: ErrorCode(d.named(errorCodeNames[:]))}
+		if d.key(ansText, keyText) {
+			e.Text = string(d.text())
 		}
 		to.Err = e
 	}
-	d.closeMap(0, answerKeys[:], seen, rules)
+	d.closeMap(rules)
 	if err := d.end(); err != nil {
 		*to = Answer{}
 		return err

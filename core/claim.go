@@ -61,7 +61,7 @@ func (l *Lease) startVerifying() {
 	l.become(LeaseVerifying)
 	l.retries, l.lostPuts = 0, 0
 	l.claimWait = max(l.cfg.AcquireMargin, 2*l.sinceRead())
-	l.timers.set(timerNext, l.in(l.claimWait))
+	l.timers[timerNext] = l.in(l.claimWait)
 }
 
 // verified takes the only read that may answer held.
@@ -145,7 +145,7 @@ func (l *Lease) nobodyWon() {
 		l.refuse(ReasonLimit)
 	default:
 		l.become(LeaseWaiting)
-		l.timers.set(timerNext, l.in(l.retryDelay(l.lostPuts-1, l.class, unset)))
+		l.timers[timerNext] = l.in(l.retryDelay(l.lostPuts-1, l.class, unset))
 	}
 }
 
@@ -162,23 +162,24 @@ func (l *Lease) lostRace() {
 		return
 	}
 	l.become(LeaseWaiting)
-	l.timers.set(timerNext, l.in(l.backoff(PollFirst, l.races)))
+	l.timers[timerNext] = l.in(l.backoff(PollFirst, l.races))
 	l.races++
 }
 
 // hold begins the tenure as a caller sees it.
 func (l *Lease) hold() {
 	l.become(LeaseHeld)
-	l.timers.clear(timerLimit)
-	l.timers.clear(timerReach)
+	l.timers[timerLimit] = unset
+	l.timers[timerReach] = unset
 	l.good, l.failing, l.retries = l.sent, false, 0
 	l.scheduleRenewal()
-	l.emit(Action{Kind: ActionHeld, At: l.timers[timerDeadline], Wall: l.acquired, Holder: l.holder})
+	a := l.emit(ActionHeld)
+	a.At, a.Wall, a.Holder = l.timers[timerDeadline], l.acquired, l.holder
 	// Each claimant waits by its own latency, so one with a fast store among
 	// slow ones waits too little. A later look catches the slow one's put.
 	delay := max(LaterLookMin, LaterLookWaits*l.claimWait)
 	if l.cfg.Renewal == RenewalChecked && l.cfg.TTL >= delay {
-		l.timers.set(timerLook, l.in(delay))
+		l.timers[timerLook] = l.in(delay)
 	}
 }
 

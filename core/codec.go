@@ -1,6 +1,6 @@
 package core
 
-import "strconv"
+import "math/bits"
 
 //go:generate go run ./internal/gen -dir .
 //go:generate go test . -run ^TestVectors$ -update
@@ -63,7 +63,7 @@ type MessageError struct {
 
 // Error is the rule behind the package's name.
 func (e *MessageError) Error() string {
-	return "mopslock: message: " + e.Rule + " (at byte " + strconv.Itoa(e.Offset) + ")"
+	return "mopslock: message: " + e.Rule + " (at byte " + intText(int64(e.Offset)) + ")"
 }
 
 // Is makes errors.Is(err, &Error{Code: ErrorMessage}) true of it, so that a host
@@ -131,8 +131,8 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	m := openMap(dst)
 	m.dst = appendInt(append(m.dst, keyMono...), now.Mono)
 	m.dst = appendInt(append(m.dst, keyWall...), now.Wall)
-	m.dst = appendString(append(m.dst, keyKind...), ev.Kind.String())
-	m.n = 3
+	m.n = 2
+	m.str(keyKind, ev.Kind.String())
 	m.int(keyWait, int64(ev.Wait))
 	m.bool(keyBrief, ev.Brief)
 	m.uint(keyRequest, uint64(ev.Request))
@@ -150,7 +150,11 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 // appendActions appends what one Step returned. Like AppendInput it writes
 // whatever is not zero.
 func appendActions(dst []byte, actions []Action) []byte {
-	dst = appendHeader(dst, len(actions), 0x90, 0xdc)
+	if n := uint64(len(actions)); n < 16 {
+		dst = append(dst, 0x90|byte(n))
+	} else {
+		dst = appendSized(dst, 0xdb, n, n|1<<8) // there is no form of one byte
+	}
 	for i := range actions {
 		dst = appendAction(dst, &actions[i])
 	}
@@ -159,8 +163,7 @@ func appendActions(dst []byte, actions []Action) []byte {
 
 func appendAction(dst []byte, a *Action) []byte {
 	m := openMap(dst)
-	m.dst = appendString(append(m.dst, keyKind...), a.Kind.String())
-	m.n = 1
+	m.str(keyKind, a.Kind.String())
 	m.uint(keyRequest, uint64(a.Request))
 	m.str(keyKey, a.Key)
 	m.int(keyLimit, int64(a.Limit))
@@ -176,8 +179,8 @@ func appendAction(dst []byte, a *Action) []byte {
 	m.int(keyWallNS, a.Wall)
 	m.str(keyHolder, string(a.Holder))
 	if a.Sight != nil {
-		m.n++
-		m.dst = appendSighting(append(m.dst, keySight...), a.Sight)
+		m.key(keySight)
+		m.dst = appendSighting(m.dst, a.Sight)
 	}
 	return m.close()
 }
@@ -228,7 +231,14 @@ func AppendConfig(dst []byte, c *Config) []byte {
 	if c.Seed != [16]byte{} {
 		m.bin(keySeed, c.Seed[:])
 	}
-	return m.close()
+	if m.n < 16 {
+		return m.close()
+	}
+	// A map16's header is two bytes longer. Only a Config is so long.
+	m.dst = append(m.dst, 0, 0)
+	copy(m.dst[m.head+3:], m.dst[m.head+1:])
+	copy(m.dst[m.head:], []byte{0xde, 0, byte(m.n)})
+	return m.dst
 }
 
 // mapWriter writes one map and counts its entries. Its methods leave out what
@@ -243,18 +253,17 @@ func openMap(dst []byte) mapWriter {
 	return mapWriter{dst: append(dst, 0x80), head: len(dst)}
 }
 
-// close writes the header: the count is known only now.
+// close writes the header: the count is known only now. It is below 16 but in a
+// Config, which closes itself.
 func (m *mapWriter) close() []byte {
-	if m.n < 16 {
-		m.dst[m.head] |= byte(m.n)
-		return m.dst
-	}
-	// A map16's header is two bytes longer. Only a Config is so long.
-	m.dst = append(m.dst, 0, 0)
-	copy(m.dst[m.head+3:], m.dst[m.head+1:])
-	m.dst[m.head] = 0xde
-	putBE16(m.dst[m.head+1:], uint16(m.n))
+	m.dst[m.head] |= byte(m.n)
 	return m.dst
+}
+
+// key begins an entry.
+func (m *mapWriter) key(key string) {
+	m.n++
+	m.dst = append(m.dst, key...)
 }
 
 func (m *mapWriter) int(key string, v int64) {
@@ -272,69 +281,36 @@ func (m *mapWriter) uint(key string, v uint64) {
 }
 
 func (m *mapWriter) str(key, s string) {
-	if s != "" {
-		m.n++
-		m.dst = appendString(append(m.dst, key...), s)
-	}
+	m.text(key, []byte(s)) // no copy is made: text only reads
 }
 
 // text is str for what was read from a record.
 func (m *mapWriter) text(key string, s []byte) {
 	if len(s) > 0 {
 		m.n++
-		m.dst = append(m.dst, key...)
-		m.dst = append(appendStringHeader(m.dst, len(s)), s...)
+		m.dst = append(appendStringHeader(append(m.dst, key...), len(s)), s...)
 	}
 }
 
 func (m *mapWriter) bin(key string, b []byte) {
-	if len(b) == 0 {
-		return
+	if n := uint64(len(b)); n > 0 {
+		m.key(key)
+		m.dst = append(appendSized(m.dst, 0xc4, n, n), b...)
 	}
-	m.n++
-	m.dst = append(m.dst, key...)
-	switch n := len(b); {
-	case n <= 0xff:
-		m.dst = append(m.dst, 0xc4, byte(n))
-	case n <= 0xffff:
-		m.dst = append(m.dst, 0xc5, byte(n>>8), byte(n))
-	default:
-		m.dst = appendBE32(append(m.dst, 0xc6), uint32(n))
-	}
-	m.dst = append(m.dst, b...)
 }
 
 func (m *mapWriter) bool(key string, v bool) {
 	if v {
-		m.n++
-		m.dst = append(append(m.dst, key...), 0xc3)
+		m.key(key)
+		m.dst = append(m.dst, 0xc3)
 	}
-}
-
-func appendString(dst []byte, s string) []byte {
-	return append(appendStringHeader(dst, len(s)), s...)
 }
 
 func appendStringHeader(dst []byte, n int) []byte {
-	switch {
-	case n < 32:
+	if n < 32 {
 		return append(dst, 0xa0|byte(n))
-	case n <= 0xff:
-		return append(dst, 0xd9, byte(n))
 	}
-	return appendHeader(dst, n, 0xa0, 0xda)
-}
-
-// appendHeader writes the header of a container: its short form below 16, then
-// the form of 16 bits, which is followed by that of 32.
-func appendHeader(dst []byte, n int, short, wide byte) []byte {
-	switch {
-	case n < 16:
-		return append(dst, short|byte(n))
-	case n <= 0xffff:
-		return append(dst, wide, byte(n>>8), byte(n))
-	}
-	return appendBE32(append(dst, wide+1), uint32(n))
+	return appendSized(dst, 0xd9, uint64(n), uint64(n))
 }
 
 func appendInt(dst []byte, v int64) []byte {
@@ -343,26 +319,25 @@ func appendInt(dst []byte, v int64) []byte {
 		return appendUint(dst, uint64(v))
 	case v >= -32:
 		return append(dst, byte(v))
-	case v >= -1<<7:
-		return append(dst, 0xd0, byte(v))
-	case v >= -1<<15:
-		return append(dst, 0xd1, byte(v>>8), byte(v))
-	case v >= -1<<31:
-		return appendBE32(append(dst, 0xd2), uint32(v))
 	}
-	return appendBE64(append(dst, 0xd3), uint64(v))
+	return appendSized(dst, 0xd0, uint64(v), uint64(^v)<<1)
 }
 
 func appendUint(dst []byte, v uint64) []byte {
-	switch {
-	case v < 1<<7:
+	if v < 1<<7 {
 		return append(dst, byte(v))
-	case v < 1<<8:
-		return append(dst, 0xcc, byte(v))
-	case v < 1<<16:
-		return append(dst, 0xcd, byte(v>>8), byte(v))
-	case v < 1<<32:
-		return appendBE32(append(dst, 0xce), uint32(v))
 	}
-	return appendBE64(append(dst, 0xcf), v)
+	return appendSized(dst, 0xcc, v, v)
+}
+
+// appendSized appends as many low bytes of v as size has, rounded up to 1, 2, 4
+// or 8, behind a first byte that says how many: first, or the next, and so on.
+func appendSized(dst []byte, first byte, v, size uint64) []byte {
+	form := bits.Len64(uint64(bits.Len64(size)-1) / 8)
+	width := 1 << form
+	// Eight bytes at once, and those too many taken back, need no loop.
+	v <<= 64 - 8*width
+	dst = append(dst, first+byte(form), byte(v>>56), byte(v>>48), byte(v>>40), byte(v>>32),
+		byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	return dst[:len(dst)-8+width]
 }

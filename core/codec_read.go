@@ -7,8 +7,6 @@ package core
 // fieldSet is a set of keys of one message, by their place in its order.
 type fieldSet uint32
 
-func (s fieldSet) with(field int) fieldSet { return s | 1<<field }
-
 // fieldRules is which keys a kind must and may have.
 type fieldRules struct{ must, may fieldSet }
 
@@ -51,39 +49,38 @@ func inputRules(kind EventKind) fieldRules {
 func DecodeInput(b []byte, now *Instant, ev *Event) error {
 	d := newReader(b)
 	*now, *ev = Instant{}, Event{}
-	d.openMap()
-	var seen fieldSet
-	if d.key(keyMono) {
-		seen, now.Mono = seen.with(inMono), d.int()
+	d.openMap(inputKeys[:])
+	if d.key(inMono, keyMono) {
+		now.Mono = d.int()
 	}
-	if d.key(keyWall) {
-		seen, now.Wall = seen.with(inWall), d.int()
+	if d.key(inWall, keyWall) {
+		now.Wall = d.int()
 	}
-	if d.key(keyKind) {
-		seen, ev.Kind = seen.with(inKind), named(&d, parseEventKind)
+	if d.key(inKind, keyKind) {
+		ev.Kind = EventKind(d.named(eventKindNames[:]))
 	}
-	if d.key(keyWait) {
-		seen, ev.Wait = seen.with(inWait), Duration(d.nonzeroInt())
+	if d.key(inWait, keyWait) {
+		ev.Wait = Duration(d.nonzeroInt())
 	}
-	if d.key(keyBrief) {
-		seen, ev.Brief = seen.with(inBrief), d.isTrue()
+	if d.key(inBrief, keyBrief) {
+		ev.Brief = d.isTrue()
 	}
-	if d.key(keyRequest) {
-		seen, ev.Request = seen.with(inRequest), RequestID(d.nonzeroUint())
+	if d.key(inRequest, keyRequest) {
+		ev.Request = RequestID(d.nonzeroUint())
 	}
-	if d.key(keyOutcome) {
-		seen, ev.Outcome = seen.with(inOutcome), named(&d, parseOutcome)
+	if d.key(inOutcome, keyOutcome) {
+		ev.Outcome = Outcome(d.named(outcomeNames[:]))
 	}
-	if d.key(keyClass) {
-		seen, ev.Class = seen.with(inClass), named(&d, parseClass)
+	if d.key(inClass, keyClass) {
+		ev.Class = Class(d.named(classNames[:]))
 	}
-	if d.key(keyStamp) {
-		seen, ev.Stamp = seen.with(inStamp), d.nonzeroInt()
+	if d.key(inStamp, keyStamp) {
+		ev.Stamp = d.nonzeroInt()
 	}
-	if d.key(keyBody) {
-		seen, ev.Body = seen.with(inBody), d.bin()
+	if d.key(inBody, keyBody) {
+		ev.Body = d.bin()
 	}
-	d.closeMap(0, inputKeys[:], seen, inputRules(ev.Kind))
+	d.closeMap(inputRules(ev.Kind))
 	if err := d.end(); err != nil {
 		*now, *ev = Instant{}, Event{}
 		return err
@@ -172,59 +169,56 @@ func (d *reader) actions(buf *AnswerBuffer) []Action {
 }
 
 func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
-	start := d.i
-	d.openMap()
-	var seen fieldSet
-	if d.key(keyKind) {
-		seen, a.Kind = seen.with(actKind), named(d, parseActionKind)
+	d.openMap(actionKeys[:])
+	if d.key(actKind, keyKind) {
+		a.Kind = ActionKind(d.named(actionKindNames[:]))
 	}
-	if d.key(keyRequest) {
-		seen, a.Request = seen.with(actRequest), RequestID(d.nonzeroUint())
+	if d.key(actRequest, keyRequest) {
+		a.Request = RequestID(d.nonzeroUint())
 	}
-	if d.key(keyKey) {
+	if d.key(actKey, keyKey) {
 		if key := d.text(); buf.key != string(key) {
 			buf.key = string(key)
 		}
-		seen, a.Key = seen.with(actKey), buf.key
+		a.Key = buf.key
 	}
-	if d.key(keyLimit) {
-		seen, a.Limit = seen.with(actLimit), Duration(d.nonzeroInt())
+	if d.key(actLimit, keyLimit) {
+		a.Limit = Duration(d.nonzeroInt())
 	}
-	if d.key(keyType) {
+	if d.key(actType, keyType) {
 		a.Type = LockFileType
 		if contentType := d.text(); string(contentType) != LockFileType {
 			a.Type = string(contentType)
 		}
-		seen = seen.with(actType)
 	}
-	if d.key(keyBody) {
-		seen, a.Body = seen.with(actBody), d.bin()
+	if d.key(actBody, keyBody) {
+		a.Body = d.bin()
 	}
-	if d.key(keyReason) {
-		seen, a.Reason = seen.with(actReason), named(d, parseReason)
+	if d.key(actReason, keyReason) {
+		a.Reason = Reason(d.named(reasonNames[:]))
 	}
-	if d.key(keyClass) {
-		seen, a.Class = seen.with(actClass), named(d, parseClass)
+	if d.key(actClass, keyClass) {
+		a.Class = Class(d.named(classNames[:]))
 	}
-	if d.key(keyAt) {
-		seen, a.At = seen.with(actAt), d.nonzeroInt()
+	if d.key(actAt, keyAt) {
+		a.At = d.nonzeroInt()
 	}
-	if d.key(keyWallNS) {
-		seen, a.Wall = seen.with(actWall), d.nonzeroInt()
+	if d.key(actWall, keyWallNS) {
+		a.Wall = d.nonzeroInt()
 	}
-	if d.key(keyHolder) {
+	if d.key(actHolder, keyHolder) {
 		if holder := d.text(); string(buf.holder) != string(holder) {
 			buf.holder = HolderID(holder)
 		}
-		seen, a.Holder = seen.with(actHolder), buf.holder
+		a.Holder = buf.holder
 	}
-	if d.key(keySight) {
-		seen, a.Sight = seen.with(actSight), sight
-		outer := d.left
+	if d.key(actSight, keySight) {
+		outer := d.openedMap
+		a.Sight = sight
 		d.sighting(sight)
-		d.left = outer
+		d.openedMap = outer
 	}
-	d.closeMap(start, actionKeys[:], seen, actionRules(a.Kind))
+	d.closeMap(actionRules(a.Kind))
 }
 
 // The places of a sight's keys.
@@ -249,42 +243,61 @@ var sightKeys = [...]string{
 }
 
 func (d *reader) sighting(s *Sighting) {
-	start := d.i
 	*s = Sighting{}
-	d.openMap()
-	var seen fieldSet
-	if d.key(keyState) {
-		seen, s.State = seen.with(sightState), named(d, parseObservation)
+	d.openMap(sightKeys[:])
+	if d.key(sightState, keyState) {
+		s.State = Observation(d.named(observationNames[:]))
 	}
-	if d.key(keyHolder) {
-		seen, s.Holder = seen.with(sightHolder), d.text()
+	if d.key(sightHolder, keyHolder) {
+		s.Holder = d.text()
 	}
-	if d.key(keyHost) {
-		seen, s.Host = seen.with(sightHost), d.text()
+	if d.key(sightHost, keyHost) {
+		s.Host = d.text()
 	}
-	if d.key(keyPID) {
-		seen, s.PID = seen.with(sightPID), d.text()
+	if d.key(sightPID, keyPID) {
+		s.PID = d.text()
 	}
-	if d.key(keyRemote) {
-		seen, s.Remote = seen.with(sightRemote), d.isTrue()
+	if d.key(sightRemote, keyRemote) {
+		s.Remote = d.isTrue()
 	}
-	if d.key(keyTTL) {
-		seen, s.TTL = seen.with(sightTTL), Duration(d.nonzeroInt())
+	if d.key(sightTTL, keyTTL) {
+		s.TTL = Duration(d.nonzeroInt())
 	}
-	if d.key(keyWrittenAt) {
-		seen, s.WrittenAt = seen.with(sightWrittenAt), d.nonzeroInt()
+	if d.key(sightWrittenAt, keyWrittenAt) {
+		s.WrittenAt = d.nonzeroInt()
 	}
-	if d.key(keyAcquiredAt) {
-		seen, s.AcquiredAt = seen.with(sightAcquiredAt), d.nonzeroInt()
+	if d.key(sightAcquiredAt, keyAcquiredAt) {
+		s.AcquiredAt = d.nonzeroInt()
 	}
-	if d.key(keyReleasedAt) {
-		seen, s.ReleasedAt = seen.with(sightReleasedAt), d.nonzeroInt()
+	if d.key(sightReleasedAt, keyReleasedAt) {
+		s.ReleasedAt = d.nonzeroInt()
 	}
-	if d.key(keyLookAt) {
-		seen, s.LookAt = seen.with(sightLookAt), d.nonzeroInt()
+	if d.key(sightLookAt, keyLookAt) {
+		s.LookAt = d.nonzeroInt()
 	}
-	d.closeMap(start, sightKeys[:], seen, fieldRules{1 << sightState, 1<<sightFields - 1})
+	d.closeMap(fieldRules{1 << sightState, 1<<sightFields - 1})
 }
+
+// The places of a config's keys.
+const (
+	cfgMachine = iota
+	cfgProtocol
+	cfgName
+	cfgTTL
+	cfgMargin
+	cfgAcquireMargin
+	cfgFleetExpire
+	cfgRenewal
+	cfgExpiry
+	cfgStampUnit
+	cfgHolder
+	cfgRole
+	cfgHost
+	cfgPID
+	cfgTID
+	cfgSeed
+	cfgFields
+)
 
 // configKeys is never written.
 var configKeys = [...]string{
@@ -297,56 +310,55 @@ var configKeys = [...]string{
 // c is zero.
 func DecodeConfig(b []byte, c *Config) error {
 	d := newReader(b)
-	*c = Config{}
-	d.openMap()
-	var seen fieldSet
-	for i, key := range configKeys {
-		if d.key(key) {
-			seen = seen.with(i)
-			d.configField(key, c)
+	var cfg Config
+	d.openMap(configKeys[:])
+	for field, key := range configKeys {
+		if d.key(fieldSet(field), key) {
+			d.configField(field, &cfg)
 		}
 	}
-	d.closeMap(0, configKeys[:], seen, fieldRules{0, 1<<len(configKeys) - 1})
-	if err := d.end(); err != nil {
-		*c = Config{}
-		return err
+	d.closeMap(fieldRules{0, 1<<cfgFields - 1})
+	err := d.end()
+	if err != nil {
+		cfg = Config{}
 	}
-	return nil
+	*c = cfg
+	return err
 }
 
-func (d *reader) configField(key string, c *Config) {
-	switch key {
-	case keyMachine:
-		c.Machine = named(d, parseMachineKind)
-	case keyProtocol:
-		c.Protocol = named(d, parseProtocol)
-	case keyName:
+func (d *reader) configField(field int, c *Config) {
+	switch field {
+	case cfgMachine:
+		c.Machine = MachineKind(d.named(machineKindNames[:]))
+	case cfgProtocol:
+		c.Protocol = Protocol(d.named(protocolNames[:]))
+	case cfgName:
 		c.Name = string(d.text())
-	case keyTTL:
+	case cfgTTL:
 		c.TTL = Duration(d.nonzeroInt())
-	case keyMargin:
+	case cfgMargin:
 		c.Margin = Duration(d.nonzeroInt())
-	case keyAcquireMargin:
+	case cfgAcquireMargin:
 		c.AcquireMargin = Duration(d.nonzeroInt())
-	case keyFleetExpire:
+	case cfgFleetExpire:
 		c.FleetExpire = Duration(d.nonzeroInt())
-	case keyRenewal:
-		c.Renewal = named(d, parseRenewal)
-	case keyExpiry:
-		c.Expiry = named(d, parseExpiry)
-	case keyStampUnit:
+	case cfgRenewal:
+		c.Renewal = Renewal(d.named(renewalNames[:]))
+	case cfgExpiry:
+		c.Expiry = Expiry(d.named(expiryNames[:]))
+	case cfgStampUnit:
 		c.StampUnit = Duration(d.nonzeroInt())
-	case keyHolder:
+	case cfgHolder:
 		c.Holder = HolderID(d.text())
-	case keyRole:
-		c.Role = named(d, parseRole)
-	case keyHost:
+	case cfgRole:
+		c.Role = Role(d.named(roleNames[:]))
+	case cfgHost:
 		c.Host = string(d.text())
-	case keyPID:
+	case cfgPID:
 		c.PID = string(d.text())
-	case keyTID:
+	case cfgTID:
 		c.TID = d.nonzeroUint()
-	case keySeed:
+	case cfgSeed:
 		d.seed(&c.Seed)
 	}
 }

@@ -8,11 +8,19 @@ import (
 // reader reads one message. The first fail takes the rest of the message away,
 // so that nothing after it needs to ask whether it happened.
 type reader struct {
-	b    []byte
-	i    int
-	left int    // entries of the map at hand that were not read yet
+	b []byte
+	i int
+	openedMap
 	rule string // the first that was broken, or ""
 	at   int    // where
+}
+
+// openedMap is the map at hand.
+type openedMap struct {
+	start int      // where it began
+	keys  []string // that it may have, in their order
+	seen  fieldSet
+	left  int // entries that were not read yet
 }
 
 func newReader(b []byte) reader {
@@ -40,31 +48,32 @@ func (d *reader) end() error {
 	return nil
 }
 
-// key steps over key if it comes next.
-func (d *reader) key(key string) bool {
+// key steps over key, which is that of field, if it comes next.
+func (d *reader) key(field fieldSet, key string) bool {
 	end := d.i + len(key)
 	if d.left == 0 || end > len(d.b) || string(d.b[d.i:end]) != key {
 		return false
 	}
 	d.i = end
 	d.left--
+	d.seen |= 1 << field
 	return true
 }
 
-// closeMap is called when every key was offered. start is where the map began.
-func (d *reader) closeMap(start int, keys []string, seen fieldSet, rules fieldRules) {
+// closeMap is called when every key was offered.
+func (d *reader) closeMap(rules fieldRules) {
 	switch {
 	case d.left > 0:
-		d.failKey(keys, seen)
-	case seen&^rules.may != 0:
-		d.fail(ruleNotOfKind, start)
-	case rules.must&^seen != 0:
-		d.fail(ruleMissing, start)
+		d.failKey()
+	case d.seen&^rules.may != 0:
+		d.fail(ruleNotOfKind, d.start)
+	case rules.must&^d.seen != 0:
+		d.fail(ruleMissing, d.start)
 	}
 }
 
 // failKey says what is wrong with the key at hand.
-func (d *reader) failKey(keys []string, seen fieldSet) {
+func (d *reader) failKey() {
 	at := d.i
 	c, ok := d.peek()
 	if !ok {
@@ -78,13 +87,12 @@ func (d *reader) failKey(keys []string, seen fieldSet) {
 	if c != 0xa0 { // "" is a key like any other unknown one
 		key = d.text()
 	}
-	for i, known := range keys {
-		if d.rule == "" && string(key) == known[1:] {
-			if seen&(1<<i) != 0 {
+	for i, known := range d.keys {
+		if string(key) == known[1:] {
+			if d.seen&(1<<i) != 0 {
 				d.fail(ruleDuplicate, at)
-			} else {
-				d.fail(ruleKeyOrder, at)
 			}
+			d.fail(ruleKeyOrder, at)
 		}
 	}
 	d.fail(ruleUnknown, at)
@@ -99,8 +107,11 @@ func (d *reader) peek() (byte, bool) {
 	return d.b[d.i], true
 }
 
-// openMap reads a map's header, and its count of entries into left.
-func (d *reader) openMap() { d.left = d.open(0x80, 0xde, ruleMap) }
+// openMap reads the header of a map that may have these keys.
+func (d *reader) openMap(keys []string) {
+	d.start, d.keys, d.seen = d.i, keys, 0
+	d.left = d.open(0x80, 0xde, ruleMap)
+}
 
 func (d *reader) openArray() int { return d.open(0x90, 0xdc, ruleArray) }
 
@@ -114,10 +125,8 @@ func (d *reader) open(short, wide byte, rule string) int {
 	case c&0xf0 == short:
 		d.i++
 		return int(c & 0xf)
-	case c == wide:
-		return d.count(at, d.number(at, 2, 16))
-	case c == wide+1:
-		return d.count(at, d.number(at, 4, 1<<16))
+	case c == wide || c == wide+1:
+		return d.count(at, d.sized(at, c-wide, 2, 16))
 	}
 	d.fail(rule, at)
 	return 0
@@ -133,6 +142,16 @@ func (d *reader) count(at int, n uint64) int {
 	return int(n)
 }
 
+// sized reads the number behind the first byte of an item, whose narrowest form
+// is of width bytes and for no number below least. Each next form is twice as
+// wide, and for none that the one before it has room for.
+func (d *reader) sized(at int, form byte, width int, least uint64) uint64 {
+	if width <<= form; form > 0 {
+		least = 1 << (4 * width)
+	}
+	return d.number(at, width, least)
+}
+
 // number reads the width bytes behind the first byte of an item. Anything below
 // least would have had a shorter form.
 func (d *reader) number(at, width int, least uint64) (u uint64) {
@@ -141,15 +160,8 @@ func (d *reader) number(at, width int, least uint64) (u uint64) {
 		d.fail(ruleTruncated, at)
 		return 0
 	}
-	switch width {
-	case 1:
-		u = uint64(b[0])
-	case 2:
-		u = uint64(be16(b))
-	case 4:
-		u = uint64(be32(b))
-	default:
-		u = be64(b)
+	for _, c := range b[:width] {
+		u = u<<8 | uint64(c)
 	}
 	if u < least {
 		d.fail(ruleForm, at)
@@ -172,14 +184,8 @@ func (d *reader) integer() (u uint64, negative bool) {
 	case c >= 0xe0:
 		d.i++
 		return uint64(int64(int8(c))), true
-	case c == 0xcf:
-		return d.number(at, 8, 1<<32), false
-	case c == 0xce:
-		return d.number(at, 4, 1<<16), false
-	case c == 0xcd:
-		return d.number(at, 2, 1<<8), false
-	case c == 0xcc:
-		return d.number(at, 1, 1<<7), false
+	case c >= 0xcc && c <= 0xcf:
+		return d.sized(at, c-0xcc, 1, 1<<7), false
 	case c >= 0xd0 && c <= 0xd3:
 		return d.signed(at, 8<<(c-0xd0))
 	}
@@ -257,6 +263,33 @@ func (d *reader) isTrue() bool {
 	return false
 }
 
+// named reads the wire name of a number that is not 0.
+func (d *reader) named(names []string) uint8 {
+	at := d.i
+	n, ok := numberOf(names, d.str())
+	switch {
+	case !ok:
+		d.fail(ruleName, at)
+	case n == 0:
+		d.fail(ruleZero, at)
+	}
+	return n
+}
+
+// bin reads bytes that are not empty.
+func (d *reader) bin() []byte {
+	at := d.i
+	c, ok := d.peek()
+	switch {
+	case !ok:
+		return nil
+	case c >= 0xc4 && c <= 0xc6:
+		return d.bytes(at, d.sized(at, c-0xc4, 1, 0))
+	}
+	d.fail(ruleBin, at)
+	return nil
+}
+
 // str reads a string that is not empty, and does not look at its bytes.
 func (d *reader) str() []byte {
 	at := d.i
@@ -271,12 +304,8 @@ func (d *reader) str() []byte {
 			return d.b[at:end:end]
 		}
 		return d.bytes(at, uint64(c&0x1f))
-	case c == 0xd9:
-		return d.bytes(at, d.number(at, 1, 32))
-	case c == 0xda:
-		return d.bytes(at, d.number(at, 2, 1<<8))
-	case c == 0xdb:
-		return d.bytes(at, d.number(at, 4, 1<<16))
+	case c >= 0xd9 && c <= 0xdb:
+		return d.bytes(at, d.sized(at, c-0xd9, 1, 32))
 	}
 	d.fail(ruleStr, at)
 	return nil
@@ -293,24 +322,6 @@ func (d *reader) text() []byte {
 	return s
 }
 
-// bin reads bytes that are not empty.
-func (d *reader) bin() []byte {
-	at := d.i
-	c, ok := d.peek()
-	switch {
-	case !ok:
-		return nil
-	case c == 0xc4:
-		return d.bytes(at, d.number(at, 1, 0))
-	case c == 0xc5:
-		return d.bytes(at, d.number(at, 2, 1<<8))
-	case c == 0xc6:
-		return d.bytes(at, d.number(at, 4, 1<<16))
-	}
-	d.fail(ruleBin, at)
-	return nil
-}
-
 // bytes takes so many bytes of the item that began at.
 func (d *reader) bytes(at int, size uint64) []byte {
 	n := d.count(at, size)
@@ -320,19 +331,4 @@ func (d *reader) bytes(at int, size uint64) []byte {
 	}
 	d.i += n
 	return d.b[d.i-n : d.i : d.i]
-}
-
-// named reads the wire name of a constant that is not the zero one.
-func named[E ~uint8](d *reader, parse func([]byte) (E, bool)) E {
-	at := d.i
-	name := d.str()
-	e, ok := parse(name)
-	if !ok {
-		d.fail(ruleName, at)
-		return 0
-	}
-	if e == 0 {
-		d.fail(ruleZero, at)
-	}
-	return e
 }

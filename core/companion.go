@@ -38,7 +38,7 @@ func (c *Companion) Step(now Instant, ev Event) ([]Action, error) {
 		return nil, errEvent(c.state.String(), ev.Kind)
 	}
 	c.begin(now)
-	if ev.Kind != EventLeave && c.timers.due(timerDeadline, now.Mono) {
+	if ev.Kind != EventLeave && c.due(timerDeadline) {
 		c.pastDeadline()
 	}
 	switch ev.Kind {
@@ -53,8 +53,8 @@ func (c *Companion) Step(now Instant, ev Event) ([]Action, error) {
 			c.answer(&ev, f)
 		}
 	case EventWoke:
-		if c.timers.due(timerNext, now.Mono) {
-			c.timers.clear(timerNext)
+		if c.due(timerNext) {
+			c.timers[timerNext] = unset
 			c.next()
 		}
 	}
@@ -76,17 +76,21 @@ func (c *Companion) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (c *Companion) become(to CompanionState) {
-	if !permitted(companionEdges[:], c.state, to) {
-		panic("mopslock: core: invalid transition [" + c.state.String() + " -> " + to.String() + "]")
+	permitted := false
+	for i := range companionEdges {
+		permitted = permitted || companionEdges[i].from == c.state && companionEdges[i].to == to
+	}
+	if !permitted {
+		panicInvalid(c.state.String(), to.String())
 	}
 	c.state = to
-	c.timers.clear(timerNext)
+	c.timers[timerNext] = unset
 	switch {
 	case to >= CompanionLeft:
 		c.timers = newTimers()
 		c.abandon()
 	case to == CompanionLeaving:
-		c.timers.clear(timerDeadline)
+		c.timers[timerDeadline] = unset
 	}
 }
 
@@ -199,12 +203,12 @@ func (c *Companion) cannotMaintain(reason Reason) {
 		c.later(unset)
 		return
 	}
-	a := Action{Kind: ActionCannotMaintain, Reason: reason}
+	c.become(CompanionRefused)
+	a := c.emit(ActionCannotMaintain)
+	a.Reason = reason
 	if reason == ReasonUnreadable {
 		a.Class = c.class
 	}
-	c.become(CompanionRefused)
-	c.emit(a)
 }
 
 // another: somebody else's record. A claim in progress may still be lost by its
@@ -220,7 +224,7 @@ func (c *Companion) another() {
 		return
 	}
 	again := max(c.cfg.AcquireMargin, JoinAgainMin)
-	c.timers.set(timerNext, min(c.in(again), max(c.rivalSince+int64(c.cfg.TTL), c.in(RetryFloor))))
+	c.timers[timerNext] = min(c.in(again), max(c.rivalSince+int64(c.cfg.TTL), c.in(RetryFloor)))
 }
 
 // join believes: the record just read is ours and fresh. That read is the check
@@ -229,7 +233,7 @@ func (c *Companion) another() {
 func (c *Companion) join(good int64) {
 	c.believe(good)
 	c.write(c.requestLimit(c.timers[timerDeadline]))
-	c.timers.clear(timerNext) // the renewal that it would begin is under way
+	c.timers[timerNext] = unset // the renewal that it would begin is under way
 }
 
 // believe enters Joined with a sign of life of the given Mono.
@@ -238,7 +242,8 @@ func (c *Companion) believe(good int64) {
 	c.rejoin, c.rivalSince = true, unset
 	c.good, c.failing, c.retries = good, false, 0
 	c.scheduleRenewal()
-	c.emit(Action{Kind: ActionHeld, At: c.timers[timerDeadline], Wall: c.acquired, Holder: c.holder})
+	a := c.emit(ActionHeld)
+	a.At, a.Wall, a.Holder = c.timers[timerDeadline], c.acquired, c.holder
 }
 
 // adopt copies what the tenure's other owner wrote. A companion counts its own
@@ -272,7 +277,7 @@ func (c *Companion) revived(ev *Event) {
 func (c *Companion) startVerifying() {
 	c.become(CompanionVerifying)
 	took := Duration(c.now.Mono - c.readStart)
-	c.timers.set(timerNext, c.in(max(c.cfg.AcquireMargin, 2*took)))
+	c.timers[timerNext] = c.in(max(c.cfg.AcquireMargin, 2*took))
 }
 
 // readBack: only our very put, seen there, may go on to be verified. While
@@ -308,7 +313,7 @@ func (c *Companion) verified(ev *Event) {
 			return
 		}
 		c.believe(c.sent)
-		c.emit(Action{Kind: ActionRenewed, At: c.timers[timerDeadline]})
+		c.emit(ActionRenewed).At = c.timers[timerDeadline]
 	case foundReleased:
 		c.lose(ReasonReleased)
 	case foundUnknown, foundUnreadable:
@@ -331,22 +336,22 @@ func (c *Companion) joinedAnswer(ev *Event, f flight) {
 
 // pastDeadline stops believing, says so once, and joins again.
 func (c *Companion) pastDeadline() {
-	c.timers.clear(timerDeadline)
+	c.timers[timerDeadline] = unset
 	c.abandon()
 	c.become(CompanionJoining)
 	c.retries = 0
-	c.emit(Action{Kind: ActionContactLost})
+	c.emit(ActionContactLost)
 	c.read(c.joinLimit())
 }
 
 // lose ends it. Nothing of ours is written after it.
 func (c *Companion) lose(reason Reason) {
-	a := Action{Kind: ActionLost, Reason: reason}
+	c.become(CompanionLost)
+	a := c.emit(ActionLost)
+	a.Reason = reason
 	if c.sight.State != 0 {
 		a.Sight = &c.sight
 	}
-	c.become(CompanionLost)
-	c.emit(a)
 }
 
 // leave ends it at its own wish; it writes nothing. A put in flight is waited
@@ -363,5 +368,5 @@ func (c *Companion) leave() {
 
 func (c *Companion) left() {
 	c.become(CompanionLeft)
-	c.emit(Action{Kind: ActionLeft})
+	c.emit(ActionLeft)
 }

@@ -1,7 +1,5 @@
 package core
 
-import "strconv"
-
 // Units of a Duration, as in package time.
 const (
 	nanosecond  Duration = 1
@@ -12,46 +10,32 @@ const (
 	hour                 = 60 * minute
 )
 
-// durationText is what time.Duration's String says, on every engine.
+// durationText is what time.Duration's String says, on every engine: below a
+// second in the largest unit that it fills.
 func durationText(d Duration) string {
-	if d == 0 {
-		return "0s"
-	}
-	if d > -second && d < second {
-		return shortText(d)
-	}
-	u := uint64(d)
-	var b []byte
+	text, u := "", uint64(d)
 	if d < 0 {
-		b, u = append(b, '-'), -u
+		text, u = "-", -u
 	}
-	seconds, fraction := u/uint64(second), u%uint64(second)
-	if seconds >= 3600 {
-		b = append(strconv.AppendUint(b, seconds/3600, 10), 'h')
-	}
-	if seconds >= 60 {
-		b = append(strconv.AppendUint(b, seconds/60%60, 10), 'm')
-	}
-	b = strconv.AppendUint(b, seconds%60, 10)
-	return string(append(appendFraction(b, fraction, uint64(second)), 's'))
-}
-
-// shortText is of less than a second, in the largest unit that it fills.
-func shortText(d Duration) string {
-	var b []byte
-	u := uint64(d)
-	if d < 0 {
-		b, u = append(b, '-'), -u
-	}
-	unit, name := uint64(nanosecond), "ns"
+	unit, name := uint64(second), "s"
 	switch {
+	case u == 0 || u >= unit:
 	case u >= uint64(millisecond):
 		unit, name = uint64(millisecond), "ms"
 	case u >= uint64(microsecond):
 		unit, name = uint64(microsecond), "\u00b5s"
+	default:
+		unit, name = uint64(nanosecond), "ns"
 	}
-	b = strconv.AppendUint(b, u/unit, 10)
-	return string(append(appendFraction(b, u%unit, unit), name...))
+	whole, last := u/unit, u/unit
+	if name == "s" && whole >= 60 {
+		if whole >= 3600 {
+			text += uintText(whole/3600) + "h"
+		}
+		text += uintText(whole/60%60) + "m"
+		last %= 60
+	}
+	return text + string(appendFraction(appendDecimal(nil, last), u%unit, unit)) + name
 }
 
 // appendFraction appends fraction/unit behind a point, without zeros at its end.

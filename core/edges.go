@@ -65,12 +65,6 @@ var companionEdges = [...]edge[CompanionState]{
 	{CompanionLeaving, CompanionLeft, "the put is answered"},
 }
 
-// permitted reports whether the table has the move.
-func permitted[S ~uint8](edges []edge[S], from, to S) bool {
-	for i := range edges {
-		if edges[i].from == from && edges[i].to == to {
-			return true
-		}
-	}
-	return false
+func panicInvalid(from, to string) {
+	panic("mopslock: core: invalid transition [" + from + " -> " + to + "]")
 }

@@ -1,7 +1,5 @@
 package core
 
-import "strconv"
-
 // Error is what a constructor and a Step return when the host broke the
 // contract. What the world can do is never an Error.
 type Error struct {
@@ -18,11 +16,8 @@ func (e *Error) Is(target error) bool {
 	return ok && other.Code == e.Code && other.Text == ""
 }
 
-func errEvent(state string, kind EventKind) error {
-	return &Error{ErrorEvent, "event " + kind.String() + " has no meaning in state " + state}
-}
+func fault(code ErrorCode, text string) error { return &Error{code, text} }
 
-func errRequest(id, issued RequestID) error {
-	return &Error{ErrorRequest, "answer to request " + strconv.FormatUint(uint64(id), 10) +
-		", but only " + strconv.FormatUint(uint64(issued), 10) + " were issued"}
+func errEvent(state string, kind EventKind) error {
+	return fault(ErrorEvent, "event "+kind.String()+" has no meaning in state "+state)
 }

@@ -13,12 +13,12 @@ func (l *Lease) renewHeld() {
 // does as well, if its read comes later than this; otherwise it is put off.
 func (l *Lease) laterLook() {
 	switch {
-	case l.timers.due(timerNext, l.now.Mono):
-		l.timers.clear(timerLook)
+	case l.due(timerNext):
+		l.timers[timerLook] = unset
 	case l.flight.id != 0:
-		l.timers.set(timerLook, l.in(LaterLookMin))
+		l.timers[timerLook] = l.in(LaterLookMin)
 	default:
-		l.timers.clear(timerLook)
+		l.timers[timerLook] = unset
 		l.looking = true
 		l.read(l.requestLimit(l.timers[timerDeadline]))
 	}
@@ -52,6 +52,6 @@ func (l *Lease) lookAnswer(ev *Event) {
 			l.pastDeadline()
 			return
 		}
-		l.timers.set(timerNext, min(l.timers[timerNext], l.good+int64(l.shortest/3)))
+		l.timers[timerNext] = min(l.timers[timerNext], l.good+int64(l.shortest/3))
 	}
 }

@@ -1,10 +1,6 @@
 package core
 
-import (
-	"bytes"
-	"math/bits"
-	"unicode/utf8"
-)
+import "math/bits"
 
 // A reader of JSON for records that others wrote. It is strict: RFC 8259, plus
 // the NaN, Infinity and -Infinity that Python writes and reads. It copies
@@ -35,70 +31,65 @@ type jsonToken struct {
 type text []byte
 
 // plain reports that nothing in t needs decoding.
-func (t text) plain() bool { return bytes.IndexByte(t, '\\') < 0 }
+func (t text) plain() bool { return skipOrdinary(t, 0) == len(t) }
 
 // equal reports whether t, decoded, is s. Half of a surrogate pair is no text
 // that a Go string can hold, so it equals nothing, U+FFFD included: two holders
 // must never be one because of what cannot be told apart.
 func (t text) equal(s string) bool {
-	if t.plain() {
-		return string(t) == s
-	}
-	for len(t) > 0 {
-		r, size := t.decodeRune()
-		if r == loneSurrogate || len(s) == 0 {
+	for {
+		plain := skipOrdinary(t, 0)
+		if plain > len(s) || string(t[:plain]) != s[:plain] {
 			return false
 		}
-		other, otherSize := utf8.DecodeRuneInString(s)
-		if r != other || (other == utf8.RuneError && otherSize == 1) {
+		t, s = t[plain:], s[plain:]
+		if len(t) == 0 {
+			return s == ""
+		}
+		r, size := t.decodeEscape()
+		decoded := string(r)
+		if r == loneSurrogate || len(decoded) > len(s) || decoded != s[:len(decoded)] {
 			return false
 		}
-		t, s = t[size:], s[otherSize:]
+		t, s = t[size:], s[len(decoded):]
 	}
-	return s == ""
 }
 
 // appendTo appends t decoded: valid UTF-8, half surrogate pairs as U+FFFD.
 func (t text) appendTo(dst []byte) []byte {
-	for len(t) > 0 {
-		plain := bytes.IndexByte(t, '\\')
-		if plain < 0 {
-			return append(dst, t...)
-		}
+	for {
+		plain := skipOrdinary(t, 0)
 		dst = append(dst, t[:plain]...)
 		t = t[plain:]
-		r, size := t.decodeRune()
-		if r == loneSurrogate {
-			r = utf8.RuneError
+		if len(t) == 0 {
+			return dst
 		}
-		dst = utf8.AppendRune(dst, r)
+		r, size := t.decodeEscape()
+		dst = append(dst, string(r)...) // U+FFFD for half a pair
 		t = t[size:]
 	}
-	return dst
 }
 
-// loneSurrogate is what decodeRune returns for half of a pair.
+// escapes are the letters behind a backslash, each with what it stands for.
+const escapes = "b\bf\fn\nr\rt\t\"\"\\\\//"
+
+// escaped returns what a backslash and c stand for, or 0.
+func escaped(c byte) byte {
+	for i := 0; i < len(escapes); i += 2 {
+		if escapes[i] == c {
+			return escapes[i+1]
+		}
+	}
+	return 0
+}
+
+// loneSurrogate is what decodeEscape returns for half of a pair.
 const loneSurrogate rune = -1
 
-// decodeRune decodes the first character of t, which is not empty.
-func (t text) decodeRune() (r rune, size int) {
-	if t[0] != '\\' {
-		return utf8.DecodeRune(t)
-	}
-	switch t[1] {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-	default:
-		return rune(t[1]), 2 // " \ /
+// decodeEscape decodes the first character of t, which begins with a backslash.
+func (t text) decodeEscape() (r rune, size int) {
+	if c := escaped(t[1]); c != 0 {
+		return rune(c), 2
 	}
 	const surrogate, low, end = 0xd800, 0xdc00, 0xe000
 	r, size = hex4(t[2:]), len(`\u0000`)
@@ -199,19 +190,15 @@ func (s *scanner) str() (inside []byte, ok bool) {
 
 func (s *scanner) escape() bool {
 	s.i++
-	switch s.at() {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	if escaped(s.at()) != 0 {
 		s.i++
-		return true
-	case 'u':
-		s.i++
-		if len(s.b)-s.i < 4 || hex4(s.b[s.i:]) < 0 {
-			return false
-		}
-		s.i += 4
 		return true
 	}
-	return false
+	if !s.take('u') || len(s.b)-s.i < 4 || hex4(s.b[s.i:]) < 0 {
+		return false
+	}
+	s.i += 4
+	return true
 }
 
 // skipOrdinary returns the index, from i on, of the first quote, backslash or
@@ -244,7 +231,7 @@ func (s *scanner) value(depth int) (t jsonToken, ok bool) {
 		t.raw, ok = s.str()
 		return t, ok
 	case c == '{' || c == '[':
-		t.kind, ok = tokenNested, s.nested(depth)
+		t.kind, ok = tokenNested, s.nested(depth, nil)
 	case c == '-' || '0' <= c && c <= '9':
 		t.kind, ok = s.number()
 	case c == 't':
@@ -266,8 +253,9 @@ func (s *scanner) value(depth int) (t jsonToken, ok bool) {
 }
 
 // nested steps over an array or an object, by calling value as deep as
-// MaxJSONDepth allows and no deeper.
-func (s *scanner) nested(depth int) bool {
+// MaxJSONDepth allows and no deeper. Of an object it keeps the fields, if they are
+// wanted; the last of each name counts, as in Python.
+func (s *scanner) nested(depth int, fields *[recordFields]jsonToken) bool {
 	if depth >= MaxJSONDepth {
 		return false
 	}
@@ -282,13 +270,22 @@ func (s *scanner) nested(depth int) bool {
 		return true
 	}
 	for {
+		field := -1
 		if object {
-			if _, ok := s.key(); !ok {
+			key, ok := s.key()
+			if !ok {
 				return false
 			}
+			if fields != nil {
+				field = recordField(key)
+			}
 		}
-		if _, ok := s.value(depth + 1); !ok {
+		value, ok := s.value(depth + 1)
+		if !ok {
 			return false
+		}
+		if field >= 0 {
+			fields[field] = value
 		}
 		s.skipSpace()
 		if s.take(end) {

@@ -82,7 +82,7 @@ func (l *Lease) Step(now Instant, ev Event) ([]Action, error) {
 		return nil, errEvent(l.state.String(), ev.Kind)
 	}
 	l.begin(now)
-	if l.timers.due(timerDeadline, now.Mono) {
+	if l.due(timerDeadline) {
 		// Before anything else, and without waiting for I/O: an answer that comes
 		// with this Step is too late to be believed.
 		l.pastDeadline()
@@ -126,11 +126,15 @@ func (l *Lease) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (l *Lease) become(to LeaseState) {
-	if !permitted(leaseEdges[:], l.state, to) {
-		panic("mopslock: core: invalid transition [" + l.state.String() + " -> " + to.String() + "]")
+	permitted := false
+	for i := range leaseEdges {
+		permitted = permitted || leaseEdges[i].from == l.state && leaseEdges[i].to == to
+	}
+	if !permitted {
+		panicInvalid(l.state.String(), to.String())
 	}
 	l.state = to
-	l.timers.clear(timerNext)
+	l.timers[timerNext] = unset
 	if to >= LeaseReleased {
 		l.timers = newTimers()
 		l.abandon()
@@ -140,7 +144,7 @@ func (l *Lease) become(to LeaseState) {
 func (l *Lease) answer(ev *Event, f flight) {
 	if ev.Outcome != OutcomeUnknown {
 		l.answered = true
-		l.timers.clear(timerReach)
+		l.timers[timerReach] = unset
 	}
 	switch l.state {
 	case LeaseObserving:
@@ -162,17 +166,17 @@ func (l *Lease) answer(ev *Event, f flight) {
 
 // woke handles every timer that is due, in the order of the timer table.
 func (l *Lease) woke() {
-	if l.timers.due(timerReach, l.now.Mono) {
+	if l.due(timerReach) {
 		l.refuse(ReasonUnreachable)
 	}
-	if l.timers.due(timerLimit, l.now.Mono) {
+	if l.due(timerLimit) {
 		l.outOfPatience()
 	}
-	if l.timers.due(timerLook, l.now.Mono) {
+	if l.due(timerLook) {
 		l.laterLook()
 	}
-	if l.timers.due(timerNext, l.now.Mono) {
-		l.timers.clear(timerNext)
+	if l.due(timerNext) {
+		l.timers[timerNext] = unset
 		l.next()
 	}
 }
@@ -200,10 +204,10 @@ func (l *Lease) acquire(wait Duration) {
 	l.lastTry = wait == 0
 	reach := FirstAnswerLimit
 	if wait > 0 {
-		l.timers.set(timerLimit, l.in(wait))
+		l.timers[timerLimit] = l.in(wait)
 		reach = min(reach, wait)
 	}
-	l.timers.set(timerReach, l.in(reach))
+	l.timers[timerReach] = l.in(reach)
 	l.become(LeaseObserving)
 	l.read(l.observeLimit())
 }
@@ -226,7 +230,7 @@ func (l *Lease) look() {
 // outOfPatience ends a wait. An attempt that is under way runs to its end,
 // which is bounded; it is then the last.
 func (l *Lease) outOfPatience() {
-	l.timers.clear(timerLimit)
+	l.timers[timerLimit] = unset
 	l.lastTry = true
 	if l.state == LeaseObserving || l.state == LeaseWaiting {
 		l.refuseWaiting()
@@ -246,7 +250,9 @@ func (l *Lease) refuseWaiting() {
 
 // refuse ends the acquire. Nothing of ours is in the store, or it will expire.
 func (l *Lease) refuse(reason Reason) {
-	a := Action{Kind: ActionRefused, Reason: reason}
+	l.become(LeaseRefused)
+	a := l.emit(ActionRefused)
+	a.Reason = reason
 	switch reason {
 	case ReasonUnreachable, ReasonUnusable, ReasonLimit:
 		a.Class = l.class
@@ -254,8 +260,6 @@ func (l *Lease) refuse(reason Reason) {
 	if reason != ReasonCancelled && l.sight.State != 0 {
 		a.Sight = &l.sight
 	}
-	l.become(LeaseRefused)
-	l.emit(a)
 }
 
 // cancel gives up whatever has been asked and not yet been given.
@@ -274,12 +278,12 @@ func (l *Lease) cancel() {
 
 // lose ends belief. Nothing of ours is written after it.
 func (l *Lease) lose(reason Reason) {
-	a := Action{Kind: ActionLost, Reason: reason}
+	l.become(LeaseLost)
+	a := l.emit(ActionLost)
+	a.Reason = reason
 	if reason == ReasonTaken || reason == ReasonReleased {
 		a.Sight = &l.sight
 	}
-	l.become(LeaseLost)
-	l.emit(a)
 }
 
 // pastDeadline: the lease may be another's from now on.

@@ -1,9 +1,5 @@
 package core
 
-import (
-	"strconv"
-)
-
 // Stepper is a machine as its host sees it, whichever engine runs it: events
 // in, actions out, nothing else.
 type Stepper interface {
@@ -32,21 +28,17 @@ type Machine interface {
 
 // New makes the machine that the Config describes. The Config is validated
 // whole; the error lists every bad field.
-func New(cfg Config) (Machine, error) {
+func New(cfg Config) (m Machine, err error) {
 	switch cfg.Machine {
 	case MachineLease:
-		return made(NewLease(cfg))
+		m, err = NewLease(cfg)
 	case MachineCompanion:
-		return made(NewCompanion(cfg))
+		m, err = NewCompanion(cfg)
+	default: // no such machine; whatever else is wrong is said too
+		_, err = newMachine(cfg)
 	}
-	_, err := newMachine(cfg) // no such machine; whatever else is wrong is said too
-	return nil, err
-}
-
-// made keeps a nil pointer out of the interface.
-func made[M Machine](m M, err error) (Machine, error) {
 	if err != nil {
-		return nil, err
+		return nil, err // m may be a nil pointer in an interface, which is not nil
 	}
 	return m, nil
 }
@@ -88,28 +80,32 @@ func newMachine(cfg Config) (machine, error) {
 
 // admit refuses what breaks the contract, before anything is changed.
 func (m *machine) admit(now Instant, ev *Event) error {
+	code := ErrorEvent
+	var text string
 	switch {
 	case now.Mono < m.now.Mono:
-		return &Error{ErrorClock, "monotonic clock went back from " + strconv.FormatInt(m.now.Mono, 10) +
-			" to " + strconv.FormatInt(now.Mono, 10)}
+		code, text = ErrorClock, "monotonic clock went back from "+intText(m.now.Mono)+" to "+intText(now.Mono)
 	case now.Mono > MaxClockRange || now.Wall > MaxClockRange || now.Wall < -MaxClockRange:
-		return &Error{ErrorClock, "clock out of range"}
+		code, text = ErrorClock, "clock out of range"
 	case ev.Kind == EventAcquire && (ev.Wait < Forever || ev.Wait > MaxWait):
-		return &Error{ErrorEvent, "acquire: wait " + durationText(ev.Wait) + " is out of range"}
+		text = "acquire: wait " + durationText(ev.Wait) + " is out of range"
 	case ev.Kind != EventAnswer:
 		return nil
 	case ev.Request == 0 || ev.Request > m.issued:
-		return errRequest(ev.Request, m.issued)
+		code, text = ErrorRequest, "answer to request "+uintText(uint64(ev.Request))+
+			", but only "+uintText(uint64(m.issued))+" were issued"
 	case ev.Outcome < OutcomeYes || ev.Outcome > OutcomeUnknown:
-		return &Error{ErrorEvent, "answer without an outcome"}
+		text = "answer without an outcome"
 	case ev.Class > ClassFull:
-		return &Error{ErrorEvent, "answer of an unknown class"}
+		text = "answer of an unknown class"
 	case ev.Stamp > MaxClockRange || ev.Stamp < -MaxClockRange:
-		return &Error{ErrorEvent, "answer with a stamp out of range"}
+		text = "answer with a stamp out of range"
 	case ev.Request == m.flight.id && m.flight.verb == ActionPut && ev.Outcome == OutcomeNo:
-		return &Error{ErrorEvent, "a put cannot be answered no"}
+		text = "a put cannot be answered no"
+	default:
+		return nil
 	}
-	return nil
+	return &Error{code, text}
 }
 
 // begin starts a Step that was admitted.
@@ -121,7 +117,7 @@ func (m *machine) begin(now Instant) {
 // finish ends a Step: at most one wake, last, and none means that no timer is set.
 func (m *machine) finish() []Action {
 	if at := m.timers.earliest(); at != unset {
-		m.emit(Action{Kind: ActionWake, At: at})
+		m.emit(ActionWake).At = at
 	}
 	return m.out
 }
@@ -129,7 +125,16 @@ func (m *machine) finish() []Action {
 // Idle implements Machine.
 func (m *machine) Idle() bool { return m.flight.id == 0 && m.timers.earliest() == unset }
 
-func (m *machine) emit(a Action) { m.out = append(m.out, a) }
+// emit adds an action, which is the caller's to fill in where it stands: one of
+// its size is dear to hand over. There is room for MaxActions.
+func (m *machine) emit(kind ActionKind) *Action {
+	n := len(m.out)
+	m.out = m.out[:n+1]
+	a := &m.out[n]
+	*a = Action{}
+	a.Kind = kind
+	return a
+}
 
 // land takes the request in flight out of the air if ev answers it. An answer
 // to any other request was abandoned and changes nothing.
@@ -145,16 +150,20 @@ func (m *machine) land(ev *Event) (flight, bool) {
 // abandon forgets the request in flight: its answer will change nothing.
 func (m *machine) abandon() { m.flight = flight{} }
 
-func (m *machine) send(a Action) {
+// send adds a request.
+func (m *machine) send(kind ActionKind, limit Duration) *Action {
 	m.issued++
-	a.Request = m.issued
-	a.Key = m.key
-	m.flight = flight{a.Request, a.Kind, m.now.Mono}
-	m.emit(a)
+	m.flight = flight{m.issued, kind, m.now.Mono}
+	a := m.emit(kind)
+	a.Request, a.Key, a.Limit = m.issued, m.key, limit
+	return a
 }
 
 // in is the instant so much later than now.
 func (m *machine) in(d Duration) int64 { return m.now.Mono + int64(d) }
+
+// due reports whether a timer has run out.
+func (m *machine) due(which timer) bool { return m.timers[which] <= m.now.Mono }
 
 // until is how long it is to a Mono; negative when it has passed.
 func (m *machine) until(at int64) Duration { return Duration(at - m.now.Mono) }

@@ -99,7 +99,8 @@ func (l *Lease) judgeCorrupt(ev *Event, f flight) judgement {
 		return judgedHeld
 	}
 	l.note(ObservedCorrupt)
-	l.emit(Action{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: l.key, Sight: &l.sight})
+	a := l.emit(ActionWarned)
+	a.Reason, a.Key, a.Sight = ReasonCorruptTaken, l.key, &l.sight
 	return judgedFree
 }
 
@@ -136,8 +137,8 @@ func (l *Lease) heldByAnother() {
 	}
 	l.become(LeaseWaiting)
 	if news {
-		l.emit(Action{Kind: ActionWaiting, Sight: &l.sight})
+		l.emit(ActionWaiting).Sight = &l.sight
 	}
-	l.timers.set(timerNext, min(l.in(l.backoff(PollFirst, l.polls)), max(l.sight.LookAt, l.now.Mono)))
+	l.timers[timerNext] = min(l.in(l.backoff(PollFirst, l.polls)), max(l.sight.LookAt, l.now.Mono))
 	l.polls++
 }

@@ -4,30 +4,16 @@ package core
 // (over a megabyte in a WASM guest); the compiler turns each of these into one
 // load or store.
 
-func be16(b []byte) uint16 { return uint16(b[1]) | uint16(b[0])<<8 }
-
-func be32(b []byte) uint32 {
-	_ = b[3] // one bounds check
-	return uint32(b[3]) | uint32(b[2])<<8 | uint32(b[1])<<16 | uint32(b[0])<<24
-}
-
 func be64(b []byte) uint64 {
-	return uint64(be32(b))<<32 | uint64(be32(b[4:]))
+	_ = b[7] // one bounds check
+	return uint64(b[7]) | uint64(b[6])<<8 | uint64(b[5])<<16 | uint64(b[4])<<24 |
+		uint64(b[3])<<32 | uint64(b[2])<<40 | uint64(b[1])<<48 | uint64(b[0])<<56
 }
 
 func le64(b []byte) uint64 {
 	_ = b[7] // one bounds check
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-}
-
-func putBE16(b []byte, v uint16) {
-	_ = b[1]
-	b[0], b[1] = byte(v>>8), byte(v)
-}
-
-func appendBE32(b []byte, v uint32) []byte {
-	return append(b, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 }
 
 func appendBE64(b []byte, v uint64) []byte {

@@ -81,19 +81,10 @@ func parseRecord(body []byte, r *record) {
 	if good {
 		r.writer = fields[fieldWriter].raw
 	}
-	for _, f := range [...]struct {
-		from *jsonToken
-		to   *int64
-	}{
-		{&fields[fieldWrittenAt], &r.writtenAt},
-		{&fields[fieldFirstWrittenAt], &r.firstWrittenAt},
-		{&fields[fieldAcquiredAt], &r.acquiredAt},
-		{&fields[fieldReleasedAt], &r.releasedAt},
-	} {
-		stamp, ok := f.from.stamp()
-		*f.to = stamp
-		good = good && ok
-	}
+	good = fields[fieldWrittenAt].stamp(&r.writtenAt) && good
+	good = fields[fieldFirstWrittenAt].stamp(&r.firstWrittenAt) && good
+	good = fields[fieldAcquiredAt].stamp(&r.acquiredAt) && good
+	good = fields[fieldReleasedAt].stamp(&r.releasedAt) && good
 	expire, ok := fields[fieldExpire].expire()
 	r.expire = expire
 	noExpiry := ok && expire == 0
@@ -107,37 +98,13 @@ func parseRecord(body []byte, r *record) {
 	}
 }
 
-// scanFields finds the fields of the object that body is; the last of each name
-// counts, as in Python. It answers false if body is not one JSON object.
+// scanFields finds the fields of the object that body is. It answers false if
+// body is not one JSON object.
 func scanFields(body []byte, fields *[recordFields]jsonToken) bool {
 	s := scanner{b: body}
 	s.skipSpace()
-	if !s.take('{') {
+	if s.at() != '{' || !s.nested(0, fields) {
 		return false
-	}
-	s.skipSpace()
-	if !s.take('}') {
-		for {
-			key, ok := s.key()
-			if !ok {
-				return false
-			}
-			value, ok := s.value(1)
-			if !ok {
-				return false
-			}
-			if field := recordField(key); field >= 0 {
-				fields[field] = value
-			}
-			s.skipSpace()
-			if s.take('}') {
-				break
-			}
-			if !s.take(',') {
-				return false
-			}
-			s.skipSpace()
-		}
 	}
 	s.skipSpace()
 	return s.i == len(body)
@@ -206,21 +173,15 @@ func (t *jsonToken) count() (n int64) {
 }
 
 // stamp reads one of the stamps; 0 is an empty one, null and absent included.
-func (t *jsonToken) stamp() (wall int64, ok bool) {
-	if t.kind == tokenAbsent || t.kind == tokenNull {
-		return 0, true
+func (t *jsonToken) stamp(to *int64) bool {
+	if t.kind != tokenString || len(t.raw) == 0 {
+		return t.kind <= tokenString || t.kind == tokenNull
 	}
-	if t.kind != tokenString {
-		return 0, false
-	}
-	if len(t.raw) == 0 {
-		return 0, true
-	}
-	wall, ok = parseStamp(t.raw)
+	wall, ok := parseStamp(t.raw)
 	if !ok {
 		const longest = 6 * len("2006-01-02T15:04:05.000000000+00:00:00")
 		if len(t.raw) > longest || text(t.raw).plain() {
-			return 0, false
+			return false
 		}
 		var buf [longest]byte
 		wall, ok = parseStamp(text(t.raw).appendTo(buf[:0]))
@@ -228,7 +189,8 @@ func (t *jsonToken) stamp() (wall int64, ok bool) {
 	if ok && wall == 0 {
 		wall = 1
 	}
-	return wall, ok
+	*to = wall
+	return ok
 }
 
 // expire reads expire_s. 0 and ok: absent, null or 0. Not ok: no number, not

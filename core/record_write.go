@@ -1,9 +1,5 @@
 package core
 
-import (
-	"strconv"
-)
-
 // ownRecord is a lock.json of ours. An instant of 0 is written as "".
 type ownRecord struct {
 	holder         HolderID
@@ -19,56 +15,51 @@ type ownRecord struct {
 	remote         bool // a companion writes
 }
 
+// recordWriter appends the fields of a record: what stands before a value, and
+// the value.
+type recordWriter []byte
+
+func (w *recordWriter) text(before, s string) { *w = appendText(append(*w, before...), s) }
+
+func (w *recordWriter) number(before string, n uint64) {
+	*w = appendDecimal(append(*w, before...), n)
+}
+
+func (w *recordWriter) stamp(before string, wall int64) {
+	*w = append(*w, before...)
+	if wall != 0 {
+		*w = appendStamp(*w, wall)
+	}
+}
+
 // appendRecord appends r: byte for byte what json.dumps(record, indent=2) makes
 // of the same values in Python, as mops would write it.
 func appendRecord(dst []byte, r *ownRecord) []byte {
-	dst = append(dst, "{\n  \"writer_id\": \""...)
-	dst = appendText(dst, string(r.holder))
-	dst = append(dst, "\",\n  \"written_at\": \""...)
-	dst = appendStampOrEmpty(dst, r.writtenAt)
-	dst = append(dst, "\",\n  \"expire_s\": "...)
-	dst = appendSeconds(dst, r.ttl)
-	dst = append(dst, ",\n  \"write_count\": "...)
-	dst = strconv.AppendInt(dst, r.count, 10)
-	dst = append(dst, ",\n  \"hostname\": \""...)
-	dst = appendText(dst, r.host)
-	dst = append(dst, "\",\n  \"pid\": \""...)
-	dst = appendText(dst, r.pid)
-	dst = append(dst, "\",\n  \"tid\": "...)
-	dst = strconv.AppendUint(dst, r.tid, 10)
-	dst = append(dst, ",\n  \"first_written_at\": \""...)
-	dst = appendStampOrEmpty(dst, r.firstWrittenAt)
-	dst = append(dst, "\",\n  \"first_acquired_at\": \""...)
-	dst = appendStampOrEmpty(dst, r.acquiredAt)
-	dst = append(dst, "\",\n  \"released_at\": \""...)
-	dst = appendStampOrEmpty(dst, r.releasedAt)
+	w := recordWriter(dst)
+	w.text("{\n  \"writer_id\": \"", string(r.holder))
+	w.stamp("\",\n  \"written_at\": \"", r.writtenAt)
+	w = appendSeconds(append(w, "\",\n  \"expire_s\": "...), r.ttl)
+	w.number(",\n  \"write_count\": ", uint64(r.count))
+	w.text(",\n  \"hostname\": \"", r.host)
+	w.text("\",\n  \"pid\": \"", r.pid)
+	w.number("\",\n  \"tid\": ", r.tid)
+	w.stamp(",\n  \"first_written_at\": \"", r.firstWrittenAt)
+	w.stamp("\",\n  \"first_acquired_at\": \"", r.acquiredAt)
+	w.stamp("\",\n  \"released_at\": \"", r.releasedAt)
 	if r.remote {
-		dst = append(dst, "\",\n  \"writer_name\": \""+RemoteWriter...)
+		w.text("\",\n  \"writer_name\": \"", RemoteWriter)
 	}
-	return append(dst, "\"\n}"...)
-}
-
-func appendStampOrEmpty(dst []byte, wall int64) []byte {
-	if wall == 0 {
-		return dst
-	}
-	return appendStamp(dst, wall)
+	return append(w, "\"\n}"...)
 }
 
 // appendSeconds writes the shortest decimal that is exactly ttl, which is not
 // negative: no exponent, and .0 if it is whole, as Python shows a float.
 func appendSeconds(dst []byte, ttl Duration) []byte {
-	dst = strconv.AppendInt(dst, int64(ttl/second), 10)
-	dst = append(dst, '.')
-	fraction := uint32(ttl % second)
-	if fraction == 0 {
-		return append(dst, '0')
+	dst = appendDecimal(dst, uint64(ttl/second))
+	if ttl%second == 0 {
+		return append(dst, ".0"...)
 	}
-	for unit := uint32(100_000_000); fraction > 0; unit /= 10 {
-		dst = append(dst, '0'+byte(fraction/unit))
-		fraction %= unit
-	}
-	return dst
+	return appendFraction(dst, uint64(ttl%second), uint64(second))
 }
 
 // appendText writes the inside of a JSON string in ASCII, escaped as Python
@@ -88,19 +79,10 @@ func appendText(dst []byte, s string) []byte {
 }
 
 func appendEscape(dst []byte, c rune) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', byte(c))
-	case '\b':
-		return append(dst, `\b`...)
-	case '\f':
-		return append(dst, `\f`...)
-	case '\n':
-		return append(dst, `\n`...)
-	case '\r':
-		return append(dst, `\r`...)
-	case '\t':
-		return append(dst, `\t`...)
+	for i := 1; i < len(escapes); i += 2 {
+		if rune(escapes[i]) == c {
+			return append(dst, '\\', escapes[i-1])
+		}
 	}
 	if c > 0xffff {
 		c -= 0x10000

@@ -1,7 +1,5 @@
 package core
 
-import "strconv"
-
 // Handle names a machine in a Registry; 0 is none, and none is given twice.
 type Handle uint64
 
@@ -51,11 +49,13 @@ func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 	}
 	var now Instant
 	var ev Event
-	if k.err = DecodeInput(input, &now, &ev); k.err == nil {
-		var actions []Action
-		if actions, k.err = k.machine.Step(now, ev); k.err == nil {
-			k.actions = actions
-		}
+	var actions []Action
+	err := DecodeInput(input, &now, &ev)
+	if err == nil {
+		actions, err = k.machine.Step(now, ev)
+	}
+	if k.err = err; err == nil {
+		k.actions = actions
 	}
 	return k.appendTo(dst)
 }
@@ -78,11 +78,11 @@ func (k *kept) appendTo(dst []byte) []byte {
 
 // Drop forgets a machine and reports whether there was one.
 func (r *Registry) Drop(h Handle) bool {
-	_, there := r.kept[h]
+	there := r.kept[h] != nil
 	delete(r.kept, h)
 	return there
 }
 
 func errHandle(h Handle) error {
-	return &Error{ErrorHandle, "no machine has handle " + strconv.FormatUint(uint64(h), 10) + "; it was never made, or dropped"}
+	return fault(ErrorHandle, "no machine has handle "+uintText(uint64(h))+"; it was never made, or dropped")
 }

@@ -5,7 +5,7 @@ func (l *Lease) release(brief bool) {
 	switch l.state {
 	case LeaseIdle: // a printed lease: nothing is known of it but its holder
 		l.brief = brief
-		l.timers.set(timerDeadline, l.in(l.span()))
+		l.timers[timerDeadline] = l.in(l.span())
 		l.startReleasing(endReleased)
 	case LeaseHeld:
 		l.brief = brief
@@ -16,7 +16,7 @@ func (l *Lease) release(brief bool) {
 	case LeaseReleased:
 		l.brief = l.brief || brief
 		if brief && l.rechecks > 1 { // the one after a second is behind us
-			l.timers.clear(timerNext)
+			l.timers[timerNext] = unset
 		}
 	default:
 		l.cancel()
@@ -26,7 +26,7 @@ func (l *Lease) release(brief bool) {
 // giveUp releases what a claim that cannot succeed has left. It is a courtesy
 // with one attempt: what it cannot release expires.
 func (l *Lease) giveUp(end ending) {
-	l.timers.clear(timerDeadline)
+	l.timers[timerDeadline] = unset
 	l.startReleasing(end)
 }
 
@@ -39,7 +39,7 @@ func (l *Lease) giveUp(end ending) {
 func (l *Lease) startReleasing(end ending) {
 	l.become(LeaseReleasing)
 	l.ending, l.retries = end, 0
-	l.timers.clear(timerLook)
+	l.timers[timerLook] = unset
 	if l.flight.verb == ActionPut && l.flight.id != 0 {
 		l.settling = true
 		return
@@ -143,7 +143,7 @@ func (l *Lease) endRelease() {
 	inDoubt := l.doubts > 0 && l.now.Mono-l.doubtAt < int64(l.cfg.TTL)
 	l.become(LeaseReleased)
 	l.releasedAt = l.now.Mono
-	l.emit(Action{Kind: ActionReleased})
+	l.emit(ActionReleased)
 	if inDoubt && l.cfg.Renewal == RenewalChecked {
 		l.scheduleRecheck()
 	}
@@ -162,7 +162,7 @@ func (l *Lease) scheduleRecheck() {
 		}
 		l.rechecks++
 		if after < ttl && at > l.now.Mono {
-			l.timers.set(timerNext, at)
+			l.timers[timerNext] = at
 			return
 		}
 	}

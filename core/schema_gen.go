@@ -2,554 +2,264 @@
 
 package core
 
-import "strconv"
-
-// String returns the name on the wire, or MachineKind(n) for a number without one.
-func (x MachineKind) String() string {
-	switch x {
-	case MachineLease:
-		return "lease"
-	case MachineCompanion:
-		return "companion"
-	}
-	return "MachineKind(" + strconv.Itoa(int(x)) + ")"
+// machineKindNames is never written.
+var machineKindNames = [...]string{
+	MachineLease:     "lease",
+	MachineCompanion: "companion",
 }
 
+// String returns the name on the wire, or MachineKind(n) for a number without one.
+func (x MachineKind) String() string { return nameAt(machineKindNames[:], uint8(x), "MachineKind") }
+
 func parseMachineKind(b []byte) (MachineKind, bool) {
-	switch string(b) {
-	case "lease":
-		return MachineLease, true
-	case "companion":
-		return MachineCompanion, true
-	}
-	return 0, false
+	n, ok := numberOf(machineKindNames[:], b)
+	return MachineKind(n), ok
+}
+
+// protocolNames is never written.
+var protocolNames = [...]string{
+	ProtocolLastWriter: "lastwriter",
 }
 
 // String returns the name on the wire, or Protocol(n) for a number without one.
-func (x Protocol) String() string {
-	switch x {
-	case ProtocolLastWriter:
-		return "lastwriter"
-	}
-	return "Protocol(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Protocol) String() string { return nameAt(protocolNames[:], uint8(x), "Protocol") }
 
 func parseProtocol(b []byte) (Protocol, bool) {
-	switch string(b) {
-	case "lastwriter":
-		return ProtocolLastWriter, true
-	}
-	return 0, false
+	n, ok := numberOf(protocolNames[:], b)
+	return Protocol(n), ok
+}
+
+// renewalNames is never written.
+var renewalNames = [...]string{
+	RenewalChecked: "checked",
+	RenewalBlind:   "blind",
 }
 
 // String returns the name on the wire, or Renewal(n) for a number without one.
-func (x Renewal) String() string {
-	switch x {
-	case RenewalChecked:
-		return "checked"
-	case RenewalBlind:
-		return "blind"
-	}
-	return "Renewal(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Renewal) String() string { return nameAt(renewalNames[:], uint8(x), "Renewal") }
 
 func parseRenewal(b []byte) (Renewal, bool) {
-	switch string(b) {
-	case "checked":
-		return RenewalChecked, true
-	case "blind":
-		return RenewalBlind, true
-	}
-	return 0, false
+	n, ok := numberOf(renewalNames[:], b)
+	return Renewal(n), ok
+}
+
+// expiryNames is never written.
+var expiryNames = [...]string{
+	ExpiryWall:     "wall",
+	ExpiryObserved: "observed",
 }
 
 // String returns the name on the wire, or Expiry(n) for a number without one.
-func (x Expiry) String() string {
-	switch x {
-	case ExpiryWall:
-		return "wall"
-	case ExpiryObserved:
-		return "observed"
-	}
-	return "Expiry(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Expiry) String() string { return nameAt(expiryNames[:], uint8(x), "Expiry") }
 
 func parseExpiry(b []byte) (Expiry, bool) {
-	switch string(b) {
-	case "wall":
-		return ExpiryWall, true
-	case "observed":
-		return ExpiryObserved, true
-	}
-	return 0, false
+	n, ok := numberOf(expiryNames[:], b)
+	return Expiry(n), ok
+}
+
+// roleNames is never written.
+var roleNames = [...]string{
+	RoleRemote: "remote",
+	RoleOwner:  "owner",
 }
 
 // String returns the name on the wire, or Role(n) for a number without one.
-func (x Role) String() string {
-	switch x {
-	case RoleRemote:
-		return "remote"
-	case RoleOwner:
-		return "owner"
-	}
-	return "Role(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Role) String() string { return nameAt(roleNames[:], uint8(x), "Role") }
 
 func parseRole(b []byte) (Role, bool) {
-	switch string(b) {
-	case "remote":
-		return RoleRemote, true
-	case "owner":
-		return RoleOwner, true
-	}
-	return 0, false
+	n, ok := numberOf(roleNames[:], b)
+	return Role(n), ok
+}
+
+// eventKindNames is never written.
+var eventKindNames = [...]string{
+	EventAcquire:   "acquire",
+	EventAccompany: "accompany",
+	EventRelease:   "release",
+	EventCancel:    "cancel",
+	EventLeave:     "leave",
+	EventAnswer:    "answer",
+	EventChanged:   "changed",
+	EventWoke:      "woke",
 }
 
 // String returns the name on the wire, or EventKind(n) for a number without one.
-func (x EventKind) String() string {
-	switch x {
-	case EventAcquire:
-		return "acquire"
-	case EventAccompany:
-		return "accompany"
-	case EventRelease:
-		return "release"
-	case EventCancel:
-		return "cancel"
-	case EventLeave:
-		return "leave"
-	case EventAnswer:
-		return "answer"
-	case EventChanged:
-		return "changed"
-	case EventWoke:
-		return "woke"
-	}
-	return "EventKind(" + strconv.Itoa(int(x)) + ")"
-}
+func (x EventKind) String() string { return nameAt(eventKindNames[:], uint8(x), "EventKind") }
 
 func parseEventKind(b []byte) (EventKind, bool) {
-	switch string(b) {
-	case "acquire":
-		return EventAcquire, true
-	case "accompany":
-		return EventAccompany, true
-	case "release":
-		return EventRelease, true
-	case "cancel":
-		return EventCancel, true
-	case "leave":
-		return EventLeave, true
-	case "answer":
-		return EventAnswer, true
-	case "changed":
-		return EventChanged, true
-	case "woke":
-		return EventWoke, true
-	}
-	return 0, false
+	n, ok := numberOf(eventKindNames[:], b)
+	return EventKind(n), ok
+}
+
+// outcomeNames is never written.
+var outcomeNames = [...]string{
+	OutcomeYes:     "yes",
+	OutcomeNo:      "no",
+	OutcomeUnknown: "unknown",
 }
 
 // String returns the name on the wire, or Outcome(n) for a number without one.
-func (x Outcome) String() string {
-	switch x {
-	case OutcomeYes:
-		return "yes"
-	case OutcomeNo:
-		return "no"
-	case OutcomeUnknown:
-		return "unknown"
-	}
-	return "Outcome(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Outcome) String() string { return nameAt(outcomeNames[:], uint8(x), "Outcome") }
 
 func parseOutcome(b []byte) (Outcome, bool) {
-	switch string(b) {
-	case "yes":
-		return OutcomeYes, true
-	case "no":
-		return OutcomeNo, true
-	case "unknown":
-		return OutcomeUnknown, true
-	}
-	return 0, false
+	n, ok := numberOf(outcomeNames[:], b)
+	return Outcome(n), ok
+}
+
+// classNames is never written.
+var classNames = [...]string{
+	ClassNone:         "none",
+	ClassOther:        "other",
+	ClassUnreachable:  "unreachable",
+	ClassThrottled:    "throttled",
+	ClassUnauthorized: "unauthorized",
+	ClassNoSuchStore:  "no_such_store",
+	ClassReadOnly:     "read_only",
+	ClassFull:         "full",
 }
 
 // String returns the name on the wire, or Class(n) for a number without one.
-func (x Class) String() string {
-	switch x {
-	case ClassNone:
-		return "none"
-	case ClassOther:
-		return "other"
-	case ClassUnreachable:
-		return "unreachable"
-	case ClassThrottled:
-		return "throttled"
-	case ClassUnauthorized:
-		return "unauthorized"
-	case ClassNoSuchStore:
-		return "no_such_store"
-	case ClassReadOnly:
-		return "read_only"
-	case ClassFull:
-		return "full"
-	}
-	return "Class(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Class) String() string { return nameAt(classNames[:], uint8(x), "Class") }
 
 func parseClass(b []byte) (Class, bool) {
-	switch string(b) {
-	case "none":
-		return ClassNone, true
-	case "other":
-		return ClassOther, true
-	case "unreachable":
-		return ClassUnreachable, true
-	case "throttled":
-		return ClassThrottled, true
-	case "unauthorized":
-		return ClassUnauthorized, true
-	case "no_such_store":
-		return ClassNoSuchStore, true
-	case "read_only":
-		return ClassReadOnly, true
-	case "full":
-		return ClassFull, true
-	}
-	return 0, false
+	n, ok := numberOf(classNames[:], b)
+	return Class(n), ok
+}
+
+// actionKindNames is never written.
+var actionKindNames = [...]string{
+	ActionGet:            "get",
+	ActionPut:            "put",
+	ActionWaiting:        "waiting",
+	ActionHeld:           "held",
+	ActionRenewed:        "renewed",
+	ActionRefused:        "refused",
+	ActionLost:           "lost",
+	ActionReleased:       "released",
+	ActionContactLost:    "contact_lost",
+	ActionCannotMaintain: "cannot_maintain",
+	ActionLeft:           "left",
+	ActionWarned:         "warned",
+	ActionDeadline:       "deadline",
+	ActionWake:           "wake",
 }
 
 // String returns the name on the wire, or ActionKind(n) for a number without one.
-func (x ActionKind) String() string {
-	switch x {
-	case ActionGet:
-		return "get"
-	case ActionPut:
-		return "put"
-	case ActionWaiting:
-		return "waiting"
-	case ActionHeld:
-		return "held"
-	case ActionRenewed:
-		return "renewed"
-	case ActionRefused:
-		return "refused"
-	case ActionLost:
-		return "lost"
-	case ActionReleased:
-		return "released"
-	case ActionContactLost:
-		return "contact_lost"
-	case ActionCannotMaintain:
-		return "cannot_maintain"
-	case ActionLeft:
-		return "left"
-	case ActionWarned:
-		return "warned"
-	case ActionDeadline:
-		return "deadline"
-	case ActionWake:
-		return "wake"
-	}
-	return "ActionKind(" + strconv.Itoa(int(x)) + ")"
-}
+func (x ActionKind) String() string { return nameAt(actionKindNames[:], uint8(x), "ActionKind") }
 
 func parseActionKind(b []byte) (ActionKind, bool) {
-	switch string(b) {
-	case "get":
-		return ActionGet, true
-	case "put":
-		return ActionPut, true
-	case "waiting":
-		return ActionWaiting, true
-	case "held":
-		return ActionHeld, true
-	case "renewed":
-		return ActionRenewed, true
-	case "refused":
-		return ActionRefused, true
-	case "lost":
-		return ActionLost, true
-	case "released":
-		return ActionReleased, true
-	case "contact_lost":
-		return ActionContactLost, true
-	case "cannot_maintain":
-		return ActionCannotMaintain, true
-	case "left":
-		return ActionLeft, true
-	case "warned":
-		return ActionWarned, true
-	case "deadline":
-		return ActionDeadline, true
-	case "wake":
-		return ActionWake, true
-	}
-	return 0, false
+	n, ok := numberOf(actionKindNames[:], b)
+	return ActionKind(n), ok
+}
+
+// reasonNames is never written.
+var reasonNames = [...]string{
+	ReasonNone:          "none",
+	ReasonTaken:         "taken",
+	ReasonBroken:        "broken",
+	ReasonReleased:      "released",
+	ReasonUnreachable:   "unreachable",
+	ReasonExpired:       "expired",
+	ReasonHeld:          "held",
+	ReasonRaced:         "raced",
+	ReasonCancelled:     "cancelled",
+	ReasonUnusable:      "unusable",
+	ReasonLimit:         "limit",
+	ReasonAbsent:        "absent",
+	ReasonNoExpiry:      "no_expiry",
+	ReasonNeverAcquired: "never_acquired",
+	ReasonUnreadable:    "unreadable",
+	ReasonTTLDiffers:    "ttl_differs",
+	ReasonCorruptTaken:  "corrupt_taken",
 }
 
 // String returns the name on the wire, or Reason(n) for a number without one.
-func (x Reason) String() string {
-	switch x {
-	case ReasonNone:
-		return "none"
-	case ReasonTaken:
-		return "taken"
-	case ReasonBroken:
-		return "broken"
-	case ReasonReleased:
-		return "released"
-	case ReasonUnreachable:
-		return "unreachable"
-	case ReasonExpired:
-		return "expired"
-	case ReasonHeld:
-		return "held"
-	case ReasonRaced:
-		return "raced"
-	case ReasonCancelled:
-		return "cancelled"
-	case ReasonUnusable:
-		return "unusable"
-	case ReasonLimit:
-		return "limit"
-	case ReasonAbsent:
-		return "absent"
-	case ReasonNoExpiry:
-		return "no_expiry"
-	case ReasonNeverAcquired:
-		return "never_acquired"
-	case ReasonUnreadable:
-		return "unreadable"
-	case ReasonTTLDiffers:
-		return "ttl_differs"
-	case ReasonCorruptTaken:
-		return "corrupt_taken"
-	}
-	return "Reason(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Reason) String() string { return nameAt(reasonNames[:], uint8(x), "Reason") }
 
 func parseReason(b []byte) (Reason, bool) {
-	switch string(b) {
-	case "none":
-		return ReasonNone, true
-	case "taken":
-		return ReasonTaken, true
-	case "broken":
-		return ReasonBroken, true
-	case "released":
-		return ReasonReleased, true
-	case "unreachable":
-		return ReasonUnreachable, true
-	case "expired":
-		return ReasonExpired, true
-	case "held":
-		return ReasonHeld, true
-	case "raced":
-		return ReasonRaced, true
-	case "cancelled":
-		return ReasonCancelled, true
-	case "unusable":
-		return ReasonUnusable, true
-	case "limit":
-		return ReasonLimit, true
-	case "absent":
-		return ReasonAbsent, true
-	case "no_expiry":
-		return ReasonNoExpiry, true
-	case "never_acquired":
-		return ReasonNeverAcquired, true
-	case "unreadable":
-		return ReasonUnreadable, true
-	case "ttl_differs":
-		return ReasonTTLDiffers, true
-	case "corrupt_taken":
-		return ReasonCorruptTaken, true
-	}
-	return 0, false
+	n, ok := numberOf(reasonNames[:], b)
+	return Reason(n), ok
+}
+
+// observationNames is never written.
+var observationNames = [...]string{
+	ObservedVacant:   "vacant",
+	ObservedHeld:     "held",
+	ObservedStale:    "stale",
+	ObservedReleased: "released",
+	ObservedBroken:   "broken",
+	ObservedCorrupt:  "corrupt",
 }
 
 // String returns the name on the wire, or Observation(n) for a number without one.
-func (x Observation) String() string {
-	switch x {
-	case ObservedVacant:
-		return "vacant"
-	case ObservedHeld:
-		return "held"
-	case ObservedStale:
-		return "stale"
-	case ObservedReleased:
-		return "released"
-	case ObservedBroken:
-		return "broken"
-	case ObservedCorrupt:
-		return "corrupt"
-	}
-	return "Observation(" + strconv.Itoa(int(x)) + ")"
-}
+func (x Observation) String() string { return nameAt(observationNames[:], uint8(x), "Observation") }
 
 func parseObservation(b []byte) (Observation, bool) {
-	switch string(b) {
-	case "vacant":
-		return ObservedVacant, true
-	case "held":
-		return ObservedHeld, true
-	case "stale":
-		return ObservedStale, true
-	case "released":
-		return ObservedReleased, true
-	case "broken":
-		return ObservedBroken, true
-	case "corrupt":
-		return ObservedCorrupt, true
-	}
-	return 0, false
+	n, ok := numberOf(observationNames[:], b)
+	return Observation(n), ok
+}
+
+// leaseStateNames is never written.
+var leaseStateNames = [...]string{
+	LeaseIdle:      "idle",
+	LeaseObserving: "observing",
+	LeaseWaiting:   "waiting",
+	LeaseClaiming:  "claiming",
+	LeaseVerifying: "verifying",
+	LeaseDoubtful:  "doubtful",
+	LeaseHeld:      "held",
+	LeaseReleasing: "releasing",
+	LeaseReleased:  "released",
+	LeaseRefused:   "refused",
+	LeaseLost:      "lost",
 }
 
 // String returns the name on the wire, or LeaseState(n) for a number without one.
-func (x LeaseState) String() string {
-	switch x {
-	case LeaseIdle:
-		return "idle"
-	case LeaseObserving:
-		return "observing"
-	case LeaseWaiting:
-		return "waiting"
-	case LeaseClaiming:
-		return "claiming"
-	case LeaseVerifying:
-		return "verifying"
-	case LeaseDoubtful:
-		return "doubtful"
-	case LeaseHeld:
-		return "held"
-	case LeaseReleasing:
-		return "releasing"
-	case LeaseReleased:
-		return "released"
-	case LeaseRefused:
-		return "refused"
-	case LeaseLost:
-		return "lost"
-	}
-	return "LeaseState(" + strconv.Itoa(int(x)) + ")"
-}
+func (x LeaseState) String() string { return nameAt(leaseStateNames[:], uint8(x), "LeaseState") }
 
 func parseLeaseState(b []byte) (LeaseState, bool) {
-	switch string(b) {
-	case "idle":
-		return LeaseIdle, true
-	case "observing":
-		return LeaseObserving, true
-	case "waiting":
-		return LeaseWaiting, true
-	case "claiming":
-		return LeaseClaiming, true
-	case "verifying":
-		return LeaseVerifying, true
-	case "doubtful":
-		return LeaseDoubtful, true
-	case "held":
-		return LeaseHeld, true
-	case "releasing":
-		return LeaseReleasing, true
-	case "released":
-		return LeaseReleased, true
-	case "refused":
-		return LeaseRefused, true
-	case "lost":
-		return LeaseLost, true
-	}
-	return 0, false
+	n, ok := numberOf(leaseStateNames[:], b)
+	return LeaseState(n), ok
+}
+
+// companionStateNames is never written.
+var companionStateNames = [...]string{
+	CompanionIdle:      "idle",
+	CompanionJoining:   "joining",
+	CompanionReviving:  "reviving",
+	CompanionDoubtful:  "doubtful",
+	CompanionVerifying: "verifying",
+	CompanionJoined:    "joined",
+	CompanionLeaving:   "leaving",
+	CompanionLeft:      "left",
+	CompanionRefused:   "refused",
+	CompanionLost:      "lost",
 }
 
 // String returns the name on the wire, or CompanionState(n) for a number without one.
 func (x CompanionState) String() string {
-	switch x {
-	case CompanionIdle:
-		return "idle"
-	case CompanionJoining:
-		return "joining"
-	case CompanionReviving:
-		return "reviving"
-	case CompanionDoubtful:
-		return "doubtful"
-	case CompanionVerifying:
-		return "verifying"
-	case CompanionJoined:
-		return "joined"
-	case CompanionLeaving:
-		return "leaving"
-	case CompanionLeft:
-		return "left"
-	case CompanionRefused:
-		return "refused"
-	case CompanionLost:
-		return "lost"
-	}
-	return "CompanionState(" + strconv.Itoa(int(x)) + ")"
+	return nameAt(companionStateNames[:], uint8(x), "CompanionState")
 }
 
 func parseCompanionState(b []byte) (CompanionState, bool) {
-	switch string(b) {
-	case "idle":
-		return CompanionIdle, true
-	case "joining":
-		return CompanionJoining, true
-	case "reviving":
-		return CompanionReviving, true
-	case "doubtful":
-		return CompanionDoubtful, true
-	case "verifying":
-		return CompanionVerifying, true
-	case "joined":
-		return CompanionJoined, true
-	case "leaving":
-		return CompanionLeaving, true
-	case "left":
-		return CompanionLeft, true
-	case "refused":
-		return CompanionRefused, true
-	case "lost":
-		return CompanionLost, true
-	}
-	return 0, false
+	n, ok := numberOf(companionStateNames[:], b)
+	return CompanionState(n), ok
+}
+
+// errorCodeNames is never written.
+var errorCodeNames = [...]string{
+	ErrorConfig:  "config",
+	ErrorClock:   "clock",
+	ErrorEvent:   "event",
+	ErrorRequest: "request",
+	ErrorMessage: "message",
+	ErrorHandle:  "handle",
 }
 
 // String returns the name on the wire, or ErrorCode(n) for a number without one.
-func (x ErrorCode) String() string {
-	switch x {
-	case ErrorConfig:
-		return "config"
-	case ErrorClock:
-		return "clock"
-	case ErrorEvent:
-		return "event"
-	case ErrorRequest:
-		return "request"
-	case ErrorMessage:
-		return "message"
-	case ErrorHandle:
-		return "handle"
-	}
-	return "ErrorCode(" + strconv.Itoa(int(x)) + ")"
-}
+func (x ErrorCode) String() string { return nameAt(errorCodeNames[:], uint8(x), "ErrorCode") }
 
 func parseErrorCode(b []byte) (ErrorCode, bool) {
-	switch string(b) {
-	case "config":
-		return ErrorConfig, true
-	case "clock":
-		return ErrorClock, true
-	case "event":
-		return ErrorEvent, true
-	case "request":
-		return ErrorRequest, true
-	case "message":
-		return ErrorMessage, true
-	case "handle":
-		return ErrorHandle, true
-	}
-	return 0, false
+	n, ok := numberOf(errorCodeNames[:], b)
+	return ErrorCode(n), ok
 }

@@ -55,14 +55,7 @@ func appendStamp(dst []byte, wall int64) []byte {
 
 // put2 writes two digits of n, which is below 100.
 func put2(b *[stampLen]byte, at int, n uint32) {
-	const digits = "" +
-		"00010203040506070809" + "10111213141516171819" +
-		"20212223242526272829" + "30313233343536373839" +
-		"40414243444546474849" + "50515253545556575859" +
-		"60616263646566676869" + "70717273747576777879" +
-		"80818283848586878889" + "90919293949596979899"
-	b[at] = digits[2*n]
-	b[at+1] = digits[2*n+1]
+	b[at], b[at+1] = twoDigits[2*n], twoDigits[2*n+1]
 }
 
 // daysFromMarch is the days from 0000-03-01 to 1970-01-01: years that begin in

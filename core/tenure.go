@@ -1,9 +1,5 @@
 package core
 
-import (
-	"bytes"
-)
-
 // tenure is one claim as an owner of it, a Lease or a Companion, knows it: whom
 // it writes for, the record that it last wrote, what the last read showed, and
 // the arithmetic of deadlines.
@@ -81,7 +77,7 @@ func (k *tenure) claimLimit(limit Duration, readStart int64) Duration {
 
 // read asks for the record.
 func (k *tenure) read(limit Duration) {
-	k.send(Action{Kind: ActionGet, Limit: limit})
+	k.send(ActionGet, limit)
 }
 
 // write stamps a record with this Step's clocks and puts it. Durations count
@@ -105,7 +101,8 @@ func (k *tenure) put(limit Duration, closing bool) {
 	}
 	k.body = appendRecord(k.body[:0], &own)
 	k.closing, k.wroteAt, k.sent = closing, k.now.Wall, k.now.Mono
-	k.send(Action{Kind: ActionPut, Limit: limit, Type: LockFileType, Body: k.body})
+	a := k.send(ActionPut, limit)
+	a.Type, a.Body = LockFileType, k.body
 }
 
 // doubt notes a put that nobody knows the fate of.
@@ -144,7 +141,7 @@ func (k *tenure) find(ev *Event) finding {
 	case ev.Outcome == OutcomeNo:
 		k.sight.State = 0 // there is nothing to show
 		return foundNothing
-	case len(k.body) > 0 && bytes.Equal(ev.Body, k.body):
+	case len(k.body) > 0 && string(ev.Body) == string(k.body):
 		if k.closing {
 			return foundReleased
 		}
@@ -183,7 +180,8 @@ func (k *tenure) seeExpire(expire Duration) {
 	if diff := expire - k.cfg.TTL; (diff > TTLTolerance || diff < -TTLTolerance) && !k.warned {
 		k.warned = true
 		k.note(k.observe())
-		k.emit(Action{Kind: ActionWarned, Reason: ReasonTTLDiffers, Key: k.key, Sight: &k.sight})
+		a := k.emit(ActionWarned)
+		a.Reason, a.Key, a.Sight = ReasonTTLDiffers, k.key, &k.sight
 	}
 	k.shortest = min(k.shortest, max(expire, k.cfg.floor()))
 }
@@ -218,18 +216,16 @@ func (k *tenure) note(state Observation) { k.sight.fill(state, &k.seen) }
 
 // fill copies a record into a sighting, whose buffers are used again.
 func (s *Sighting) fill(state Observation, r *record) {
-	*s = Sighting{
-		State: state, Remote: r.remote, TTL: r.expire,
-		WrittenAt: r.writtenAt, AcquiredAt: r.acquiredAt, ReleasedAt: r.releasedAt,
-		Holder: r.writer.appendTo(s.Holder[:0]),
-		Host:   r.host.appendTo(s.Host[:0]),
-		PID:    r.pid.appendTo(s.PID[:0]),
-	}
+	s.State, s.Remote, s.TTL = state, r.remote, r.expire
+	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.LookAt = r.writtenAt, r.acquiredAt, r.releasedAt, 0
+	s.Holder = r.writer.appendTo(s.Holder[:0])
+	s.Host = r.host.appendTo(s.Host[:0])
+	s.PID = r.pid.appendTo(s.PID[:0])
 }
 
 // later spaces the next attempt at whatever the state is about.
 func (k *tenure) later(deadline int64) {
-	k.timers.set(timerNext, k.in(k.retryDelay(k.retries, k.class, deadline)))
+	k.timers[timerNext] = k.in(k.retryDelay(k.retries, k.class, deadline))
 	k.retries++
 }
 
@@ -246,15 +242,15 @@ func microseconds(wall int64) int64 {
 // scheduleRenewal sets both timers of a lease whose last good write was
 // stamped at k.good.
 func (k *tenure) scheduleRenewal() {
-	k.timers.set(timerDeadline, k.good+int64(k.span()))
-	k.timers.set(timerNext, k.good+int64(k.interval()))
+	k.timers[timerDeadline] = k.good + int64(k.span())
+	k.timers[timerNext] = k.good + int64(k.interval())
 }
 
 // renewed notes that the put stamped at k.sent is known to have landed in time.
 func (k *tenure) renewed() {
 	k.good, k.failing, k.retries, k.class = k.sent, false, 0, ClassNone
 	k.scheduleRenewal()
-	k.emit(Action{Kind: ActionRenewed, At: k.timers[timerDeadline]})
+	k.emit(ActionRenewed).At = k.timers[timerDeadline]
 }
 
 // renew begins a renewal: read first, unless told to be blind.
@@ -313,10 +309,10 @@ func (k *tenure) renewal(ev *Event, f flight) verdict {
 func (k *tenure) refit() bool {
 	deadline := k.good + int64(k.span())
 	if deadline != k.timers[timerDeadline] {
-		k.timers.set(timerDeadline, deadline)
-		k.emit(Action{Kind: ActionDeadline, At: deadline})
+		k.timers[timerDeadline] = deadline
+		k.emit(ActionDeadline).At = deadline
 	}
-	return k.timers.due(timerDeadline, k.now.Mono)
+	return k.due(timerDeadline)
 }
 
 func (k *tenure) renewalWritten(ev *Event) {

@@ -27,10 +27,6 @@ func newTimers() (t timers) {
 	return t
 }
 
-func (t *timers) set(which timer, at int64)        { t[which] = at }
-func (t *timers) clear(which timer)                { t[which] = unset }
-func (t *timers) due(which timer, mono int64) bool { return t[which] <= mono }
-
 // earliest is the next instant at which any timer is due, or unset.
 func (t *timers) earliest() int64 {
 	first := unset

@@ -1,9 +1,6 @@
 package core
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // withDefaults fills what was left zero. It comes before validation, so that a
 // default is held against the same rules as a wish.
@@ -29,62 +26,71 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// faults is what is wrong with a Config, one rule after the other.
+type faults string
+
+// require keeps the text only of what is wrong: a Config is validated per lease.
+func (f *faults) require(ok bool, text string) {
+	if ok {
+		return
+	}
+	if *f != "" {
+		*f += "; "
+	}
+	*f += faults(text)
+}
+
+// bound is require with what a duration is, and what it is held against.
+func (f *faults) bound(ok bool, field string, value Duration, rule string, limit Duration, rest string) {
+	if ok {
+		return
+	}
+	text := field + " " + durationText(value) + ": " + rule
+	if limit != 0 {
+		text += durationText(limit)
+	}
+	f.require(false, text+rest)
+}
+
 // validate lists every bad field, each with its rule.
 func (c *Config) validate() error {
-	var bad []string
-	require := func(ok bool, text string) {
-		if !ok {
-			bad = append(bad, text)
-		}
-	}
-	require(c.Machine == MachineLease || c.Machine == MachineCompanion, "machine: lease or companion")
-	require(c.Protocol == ProtocolLastWriter, "protocol: lastwriter")
-	require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: checked or blind")
-	require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: wall or observed")
-	require(c.Role == RoleRemote || c.Role == RoleOwner, "role: remote or owner")
+	var f faults
+	f.require(c.Machine == MachineLease || c.Machine == MachineCompanion, "machine: lease or companion")
+	f.require(c.Protocol == ProtocolLastWriter, "protocol: lastwriter")
+	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: checked or blind")
+	f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: wall or observed")
+	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: remote or owner")
 	if rule := nameRule(c.Name); rule != "" {
-		bad = append(bad, badName(c.Name, rule))
+		f.require(false, badName(c.Name, rule))
 	}
-	bad = c.validateDurations(bad)
-	require(len(c.Host) <= MaxText && utf8.ValidString(c.Host), "host: at most 256 bytes of UTF-8")
-	require(len(c.PID) <= MaxText && utf8.ValidString(c.PID), "pid: at most 256 bytes of UTF-8")
-	require(len(c.Holder) <= MaxHolder && utf8.ValidString(string(c.Holder)) && !strings.Contains(string(c.Holder), "/"),
+	c.validateDurations(&f)
+	f.require(isText(c.Host, MaxText), "host: at most 256 bytes of UTF-8")
+	f.require(isText(c.PID, MaxText), "pid: at most 256 bytes of UTF-8")
+	f.require(isText(string(c.Holder), MaxHolder) && !hasByte(string(c.Holder), '/'),
 		"holder: at most 512 bytes of UTF-8, without a slash")
-	require(c.Machine != MachineCompanion || c.Holder != "", "holder: a companion needs the tenure that it joins")
-	if len(bad) > 0 {
-		return &Error{ErrorConfig, strings.Join(bad, "; ")}
+	f.require(c.Machine != MachineCompanion || c.Holder != "", "holder: a companion needs the tenure that it joins")
+	if f != "" {
+		return fault(ErrorConfig, string(f))
 	}
 	return nil
 }
 
-func (c *Config) validateDurations(bad []string) []string {
-	// The text is made only of what is wrong: a Config is validated per lease.
-	require := func(ok bool, field string, value Duration, rule string, limit Duration, rest string) {
-		if ok {
-			return
-		}
-		text := field + " " + durationText(value) + ": " + rule
-		if limit != 0 {
-			text += durationText(limit)
-		}
-		bad = append(bad, text+rest)
-	}
-	floor := c.floor()
-	require(c.TTL >= floor, "ttl", c.TTL, "at least ", floor, " on this store, and never 0 under lastwriter")
-	require(c.TTL <= MaxTTL, "ttl", c.TTL, "at most 720h (30 days)", 0, "")
-	if c.TTL > 0 { // else there is no more to say of what is measured by it
-		require(c.Margin < c.TTL/2, "margin", c.Margin, "less than half the ttl of ", c.TTL, "")
-		require(c.Margin >= leastMargin(c.TTL), "margin", c.Margin, "at least ", leastMargin(c.TTL),
+func (c *Config) validateDurations(f *faults) {
+	ttl, acquire := c.TTL, c.AcquireMargin
+	floor, least := c.floor(), leastMargin(ttl)
+	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")
+	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", 0, "")
+	if ttl > 0 { // else there is no more to say of what is measured by it
+		f.bound(c.Margin < ttl/2, "margin", c.Margin, "less than half the ttl of ", ttl, "")
+		f.bound(c.Margin >= least, "margin", c.Margin, "at least ", least,
 			", by which clocks whose rates differ by 1 % can drift apart within the ttl")
-		require(c.AcquireMargin >= 0 && c.AcquireMargin <= c.TTL/2, "acquire margin", c.AcquireMargin,
-			"from 0 to half the ttl of ", c.TTL, "")
-		require(c.FleetExpire <= 0 || c.AcquireMargin <= c.FleetExpire/2, "acquire margin", c.AcquireMargin,
+		f.bound(acquire >= 0 && acquire <= ttl/2, "acquire margin", acquire, "from 0 to half the ttl of ", ttl, "")
+		f.bound(c.FleetExpire <= 0 || acquire <= c.FleetExpire/2, "acquire margin", acquire,
 			"at most half the fleet expire of ", c.FleetExpire, ", by which others may take the claim over before it is held")
 	}
-	require(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL, "fleet expire", c.FleetExpire,
+	f.bound(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL, "fleet expire", c.FleetExpire,
 		"none, or from 50ms to 720h", 0, "")
-	require(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", 0, "")
-	return bad
+	f.bound(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", 0, "")
 }
 
 // floor is the shortest TTL that the store's stamps allow.
@@ -120,38 +126,61 @@ func nameRule(name string) string {
 		return "must not be empty"
 	case len(name) > MaxName:
 		return "at most 512 bytes"
-	case !utf8.ValidString(name):
+	case !isText(name, MaxName):
 		return "must be UTF-8"
-	case strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/"):
+	case name[0] == '/' || name[len(name)-1] == '/':
 		return "must not begin or end with a slash"
-	case strings.Contains(name, `\`):
+	case hasByte(name, '\\'):
 		return "must not contain a backslash"
 	}
 	for _, r := range name {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+		if isControl(r) {
 			return "must not contain control characters"
 		}
 	}
-	for segment := range strings.SplitSeq(name, "/") {
-		if rule := segmentRule(segment); rule != "" {
-			return rule
+	start := 0
+	for end := 0; end <= len(name); end++ {
+		if end == len(name) || name[end] == '/' {
+			if rule := segmentRule(name[start:end]); rule != "" {
+				return rule
+			}
+			start = end + 1
 		}
 	}
 	return ""
 }
 
+// isText reports whether s is UTF-8 of at most so many bytes.
+func isText(s string, most int) bool { return len(s) <= most && utf8.Valid([]byte(s)) }
+
+// hasByte is strings.Contains. That package would bring unicode, sync and more
+// along, which are a tenth of what the core is in the guest.
+func hasByte(s string, c byte) bool {
+	for i := range len(s) {
+		if s[i] == c {
+			return true
+		}
+	}
+	return false
+}
+
+func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
+
 func segmentRule(segment string) string {
-	switch {
-	case segment == "":
+	switch segment {
+	case "":
 		return "must not contain an empty segment (//)"
-	case segment == "." || segment == "..":
+	case ".", "..":
 		return "must not contain a segment . or .."
+	case "_mopslock", LockFile, "result":
+		return "the segment " + segment + " is reserved"
+	}
+	last := segment[len(segment)-1]
+	switch {
 	case len(segment) > MaxSegment:
 		return "a segment has at most 200 bytes"
-	case strings.HasSuffix(segment, ".") || strings.HasSuffix(segment, " "):
+	case last == '.' || last == ' ':
 		return "a segment must not end in a dot or a space"
-	case segment == "_mopslock" || segment == LockFile || segment == "result":
-		return "the segment " + segment + " is reserved"
 	}
 	return ""
 }
@@ -160,22 +189,16 @@ func segmentRule(segment string) string {
 // with it: control characters and broken UTF-8 are escaped, length is cut.
 func quoteName(name string) string {
 	const shown = 64
-	cut := name
-	if len(cut) > shown {
-		cut = cut[:shown]
-	}
-	var out strings.Builder
-	out.WriteByte('"')
-	for _, r := range cut {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
-			out.WriteString("\\ufffd")
-			continue
+	out := `"`
+	for _, r := range name[:min(len(name), shown)] {
+		if isControl(r) || r == utf8.RuneError {
+			out += "\\ufffd"
+		} else {
+			out += string(r)
 		}
-		out.WriteRune(r)
 	}
-	if cut != name {
-		out.WriteString("...")
+	if len(name) > shown {
+		out += "..."
 	}
-	out.WriteByte('"')
-	return out.String()
+	return out + `"`
 }

@@ -106,7 +106,8 @@ func TestCoreStateIsConstant(t *testing.T) {
 	for _, name := range pkg.Scope().Names() {
 		if v, ok := pkg.Scope().Lookup(name).(*types.Var); ok {
 			found = append(found, name)
-			if !slices.Contains(constants, name) {
+			generated := strings.HasSuffix(fset.Position(v.Pos()).Filename, "schema_gen.go") // tables of names
+			if !generated && !slices.Contains(constants, name) {
 				t.Errorf("%s: package variable %s is not among the known constants", fset.Position(v.Pos()), name)
 			}
 		}

@@ -1,0 +1,37 @@
+package core
+
+// Numbers in decimal. strconv does the same, and brings errors and a part of
+// reflection along into the guest.
+
+// twoDigits are the numbers below 100.
+const twoDigits = "" +
+	"00010203040506070809" + "10111213141516171819" +
+	"20212223242526272829" + "30313233343536373839" +
+	"40414243444546474849" + "50515253545556575859" +
+	"60616263646566676869" + "70717273747576777879" +
+	"80818283848586878889" + "90919293949596979899"
+
+// appendDecimal appends n.
+func appendDecimal(dst []byte, n uint64) []byte {
+	var b [20]byte
+	at := len(b)
+	for n >= 10 {
+		at -= 2
+		b[at], b[at+1] = twoDigits[n%100*2], twoDigits[n%100*2+1]
+		n /= 100
+	}
+	if n > 0 || at == len(b) {
+		at--
+		b[at] = '0' + byte(n)
+	}
+	return append(dst, b[at:]...)
+}
+
+func uintText(n uint64) string { return string(appendDecimal(nil, n)) }
+
+func intText(n int64) string {
+	if n < 0 {
+		return "-" + uintText(-uint64(n))
+	}
+	return uintText(uint64(n))
+}

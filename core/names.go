@@ -1,0 +1,28 @@
+package core
+
+// The names of schema_gen.go are tables, one for each type, by number: one
+// table is read in both directions, where a switch each way is a function each.
+
+// nameAt returns the name of n, or kind(n) if it has none.
+func nameAt(names []string, n uint8, kind string) string {
+	if int(n) < len(names) && names[n] != "" {
+		return names[n]
+	}
+	return numbered(kind, n)
+}
+
+func numbered(kind string, n uint8) string { return kind + "(" + uintText(uint64(n)) + ")" }
+
+// numberOf returns the number that has the name. It looks from the end, where
+// the events and outcomes stand that come most.
+func numberOf(names []string, name []byte) (n uint8, ok bool) {
+	if len(name) == 0 { // as the gaps between numbers are
+		return 0, false
+	}
+	for i := len(names) - 1; i >= 0; i-- {
+		if names[i] == string(name) {
+			return uint8(i), true
+		}
+	}
+	return 0, false
+}
