@@ -10,9 +10,9 @@ GOFUMPT := $(BIN)/gofumpt-v0.12.0
 RACY := ./host ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
 
-# The code that differs by system: without the SDKs, which are the same everywhere.
+# Everything but the C library, which needs cgo, must build for these without it.
 CROSS := darwin/arm64 windows/amd64 linux/arm64
-CROSSED := ./core/... ./host ./host/store ./host/store/local ./host/store/mem ./cmd/mopslock-host/internal/...
+CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test check generate bench stress
@@ -29,11 +29,12 @@ run: build ## show leases at work in a fresh directory: who held what and when
 test: ## run every test, stress for 5 s each
 	$(GO) test -timeout 5m $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
 	$(GO) test -timeout 5m -race $(RACY)
+	$(GO) test -timeout 5m ./host -args -engine=wasm
 	$(GO) test -timeout 5m -count 1 ./tests/stress
 
 check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated files, other systems
 	@echo "== gofumpt"
-	@out=$$($(GOFUMPT) -l core host cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
+	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet"
 	@$(GO) vet ./...
 	@echo "== golangci-lint"
@@ -43,6 +44,7 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated 
 	@$(GO) mod verify
 	@echo "== generated files"
 	@$(GO) run ./core/internal/gen -check -dir core
+	@$(GO) run ./wasm/internal/gen -check -dir wasm
 	@set -e; for system in $(CROSS); do echo "== $$system"; \
 		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) vet $(CROSSED); done
 

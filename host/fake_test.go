@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -17,7 +19,32 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/wasm"
 )
+
+// engine is what every Host of these tests runs on: nil, which is Native, or
+// what `go test ./host -args -engine=wasm` asks for.
+var engine Engine
+
+func TestMain(m *testing.M) {
+	name := flag.String("engine", "native", "native or wasm")
+	flag.Parse()
+	os.Exit(func() int {
+		if *name == "wasm" {
+			dir, err := os.MkdirTemp("", "mopslock-host-")
+			if err != nil {
+				panic("host: " + err.Error())
+			}
+			defer os.RemoveAll(dir)
+			opened, err := wasm.Open(context.Background(), &wasm.Options{CacheDir: dir})
+			if err != nil {
+				panic("host: " + err.Error())
+			}
+			engine = opened
+		}
+		return m.Run()
+	}())
+}
 
 // A world is one shelf of objects, and hosts that each see it through a store
 // of their own, with faults of its own, and by clocks of their own. It lives in
@@ -54,7 +81,7 @@ func (w *world) hostWith(change func(*Options)) *party {
 	w.hosts++
 	p := &party{world: w, store: newFakeStore(w.shelf), clock: &fakeClock{start: time.Now()}, log: &logBuffer{}}
 	opts := &Options{
-		Clock: p.clock, Rand: newRand(uint64(w.hosts)),
+		Engine: engine, Clock: p.clock, Rand: newRand(uint64(w.hosts)),
 		Logger: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {

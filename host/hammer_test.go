@@ -17,6 +17,9 @@ import (
 // openDir opens a Host on a directory.
 func openDir(t testing.TB, dir string, opts *Options) *Host {
 	t.Helper()
+	if opts == nil {
+		opts = &Options{Engine: engine}
+	}
 	h, err := Open(context.Background(), "file://"+filepath.ToSlash(dir), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +134,7 @@ func TestFileEventWakes(t *testing.T) {
 		t.Fatal("directories tell of no changes")
 	}
 	c, clock := &counted{Store: s, Watcher: watcher}, &frozen{}
-	b, err := New(c, &Options{Clock: clock})
+	b, err := New(c, &Options{Engine: engine, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestOddlyDatedObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(s, nil)
+	h, err := New(s, &Options{Engine: engine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestCloseOnDeadMount(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Store = mem
-		h, err := New(d, &Options{Clock: bubbleClock{}})
+		h, err := New(d, &Options{Engine: engine, Clock: bubbleClock{}})
 		if err != nil {
 			t.Fatal(err)
 		}

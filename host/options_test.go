@@ -106,7 +106,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(s, &Options{InFlight: -1}); err == nil || !strings.Contains(err.Error(), "InFlight -1") {
 		t.Fatal(err)
 	}
-	h, err := New(s, nil)
+	h, err := New(s, &Options{Engine: engine})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,13 @@ var noIO = []string{
 var arrows = []arrow{
 	{dir: "core", banned: noIO},
 	{dir: "core/internal/gen"}, // a tool: runs at go generate, is linked nowhere
+	{dir: "core/wire", banned: append([]string{"time"}, noIO...)}, // structs and nothing else
+	{dir: "wasm", ours: []string{"core"}, outside: []string{
+		"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api",
+		"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1",
+	}},
+	{dir: "wasm/guest", ours: []string{"core"}, banned: []string{"fmt", "os", "time", "strings", "reflect", "encoding/"}},
+	{dir: "wasm/internal/gen"}, // a tool
 	{dir: "host", ours: []string{"core", "host/store", "host/store/local", "host/store/mem"}, outside: []string{
 		"github.com/google/uuid", "github.com/vmihailenco/msgpack/v5", "golang.org/x/sys/",
 	}},
@@ -54,11 +61,11 @@ var arrows = []arrow{
 		"gocloud.dev/blob", "gocloud.dev/blob/azureblob", "github.com/Azure/",
 	}},
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
-	{dir: "cmd/mopslock-host", ours: []string{"core", "host", "host/", "cmd/mopslock-host/"}, outside: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5",
+	{dir: "cmd/mopslock-host", ours: []string{"core", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/"}, outside: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 		"golang.org/x/sys/", "golang.org/x/term",
 	}},
-	{dir: "tests", ours: []string{"core", "host", "host/"}, outside: []string{"golang.org/x/sys/"}},
+	{dir: "tests", ours: []string{"core", "host", "host/", "wasm"}, outside: []string{"golang.org/x/sys/"}},
 }
 
 // TestArrows: core ← host ← cmd, and never back.
