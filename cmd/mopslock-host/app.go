@@ -27,6 +27,8 @@ type app struct {
 
 	storeURL string
 	json     bool
+	engine   engine
+	trace    *recording
 
 	signals *child.Signals
 	status  *statusFile
@@ -44,6 +46,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.Execute()
 	a.ui.waited()
+	a.endEngine()
 	if err == nil {
 		return 0
 	}
@@ -71,6 +74,7 @@ lease is kept in a directory or bucket that the machines share; there is no serv
 	}
 	root.PersistentFlags().StringVar(&a.storeURL, "store", "", "where the leases are kept: file:///dir, s3://bucket/prefix, gs://…, azblob://… (default $MOPSLOCK_STORE, else a directory of this user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "report as JSON, one object a line, on stdout")
+	a.addEngineFlags(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if f := cmd.Flags().Lookup("status-file"); f != nil { // named before the bad one
 			_ = a.openStatusFile(f.Value.String())
@@ -78,7 +82,7 @@ lease is kept in a directory or bucket that the machines share; there is no serv
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
-		a.statusCommand(), a.lsCommand(), a.watchCommand(), a.versionCommand(), a.completionCommand())
+		a.statusCommand(), a.lsCommand(), a.watchCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetHelpTemplate(root.HelpTemplate() + statusHelp)
@@ -116,7 +120,11 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 	if scheme, _, _ := strings.Cut(raw, ":"); strings.EqualFold(scheme, "mem") {
 		return nil, usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
 	}
-	return host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui})})
+	h, err := host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core()})
+	if err == nil {
+		a.engine.users++
+	}
+	return h, err
 }
 
 // defaultStore makes the directory of this user's leases.
@@ -146,6 +154,7 @@ func (a *app) close(h *host.Host) {
 	if err := h.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		a.ui.printf("closing the store: %v", err)
 	}
+	a.engine.users--
 }
 
 // closeNow is for after a failure that has had its time: close tries no more.

@@ -15,9 +15,9 @@ import (
 
 // The exit statuses, as CLI.md has them.
 const (
-	statusNothing     = 1  // vacant, none found
+	statusNothing     = 1  // vacant, none found, not the same
 	statusUsage       = 64 // bad flag, name, URL or lease text
-	statusUnavailable = 69 // the store is unauthorized, missing or unreachable
+	statusUnavailable = 69 // the store is unauthorized, missing or unreachable; or the engine does not run
 	statusNotAcquired = 75 // not within --wait
 	statusLost        = 76
 	statusCannotKeep  = 77
@@ -28,9 +28,9 @@ const (
 const statusHelp = `
 Exit status:
   CMD's own  CMD ran to its end: 128+N if signal N ended it, 126 if it could not be executed, 127 not found
-  0, 1       fine; 1: status found it vacant or released, ls found none
+  0, 1       fine; 1: status found it vacant or released, ls found none, replay found a difference
   64         usage: bad flag, name, URL or lease text
-  69         the store is unauthorized, missing, or unreachable (silent for 5 s)
+  69         the store is unauthorized, missing, or unreachable (silent for 5 s); or --engine does not run
   75         not acquired within --wait
   76         the lease was lost: taken, released, or not renewed in time
   77         the lease cannot be maintained (accompany)
@@ -82,6 +82,7 @@ func exitOf(err error) *exit {
 	var interrupted *child.Interrupted
 	var start *child.StartError
 	var lease *host.Error
+	var engine *host.EngineError
 	var config *core.Error
 	var verb *store.Error
 	switch {
@@ -93,6 +94,8 @@ func exitOf(err error) *exit {
 		return &exit{Status: start.ExitStatus(), Reason: "not_started", Text: host.Printable(start.Name) + ": " + start.Err.Error()}
 	case errors.As(err, &lease):
 		return leaseExit(lease)
+	case errors.As(err, &engine):
+		return &exit{Status: statusUnavailable, Reason: "engine", Text: oneLine(err)}
 	case errors.As(err, &config), errors.Is(err, store.ErrURL), errors.Is(err, store.ErrKey):
 		return &exit{Status: statusUsage, Reason: "usage", Text: oneLine(err)}
 	case errors.As(err, &verb):

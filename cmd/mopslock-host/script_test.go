@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,13 +19,41 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// engineFlag puts --engine before every command line of these tests:
+//
+//	go test ./cmd/mopslock-host -args -engine=wasm
+var engineFlag = flag.String("engine", "", "the `engine` of every mopslock-host that the tests start")
+
+// engineVariable carries engineFlag to them. Only this file reads it.
+const engineVariable = "MOPSLOCK_TEST_ENGINE"
+
 // The test binary is mopslock-host too, if it is called so: nothing is built.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "mopslock-host" {
 		_ = os.Setenv("GORACE", raceOptions)    // for all that we start
 		_ = flag.Set("test.parallel", parallel) // unless it is given
 	}
-	testscript.Main(m, map[string]func(){"mopslock-host": main})
+	testscript.Main(onEngine{m}, map[string]func(){"mopslock-host": func() {
+		if engine := os.Getenv(engineVariable); engine != "" {
+			os.Args = slices.Insert(os.Args, 1, "--engine", engine)
+		}
+		main()
+	}})
+}
+
+// onEngine runs the tests with one cache of compiled modules between them.
+type onEngine struct{ *testing.M }
+
+func (m onEngine) Run() int {
+	flag.Parse()
+	cache, err := os.MkdirTemp("", "mopslock-test-cache-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(cache)
+	_ = os.Setenv(engineVariable, *engineFlag)
+	_ = os.Setenv("XDG_CACHE_HOME", cache)
+	return m.M.Run()
 }
 
 // parallel is not a matter of processors: nearly all that these tests do is wait.
@@ -44,6 +73,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("MOPSLOCK_STORE", "file://"+filepath.ToSlash(env.WorkDir)+"/store")
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GORACE", raceOptions)
+			env.Setenv(engineVariable, *engineFlag)
+			env.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
 			env.Setenv("SHELL", "/bin/sh")
 			return nil
 		},
@@ -52,6 +83,9 @@ func TestScripts(t *testing.T) {
 			"writerec": cmdWriteRecord,
 			"waitfor":  cmdWaitFor,
 			"sameas":   cmdSame,
+			"pack":     cmdPack,
+			"unpack":   cmdUnpack,
+			"swap":     cmdSwap,
 		},
 	})
 }

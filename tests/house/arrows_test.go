@@ -61,6 +61,7 @@ var arrows = []arrow{
 		"gocloud.dev/blob", "gocloud.dev/blob/azureblob", "github.com/Azure/",
 	}},
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
+	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
 	{dir: "cmd/mopslock-host", ours: []string{"core", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/"}, outside: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 		"golang.org/x/sys/", "golang.org/x/term",

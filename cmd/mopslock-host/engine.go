@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/wasm"
+)
+
+// engine is what --engine chose: the core as it is linked here, or as WASM. It
+// is opened by the first machine, and not by commands that make none.
+type engine struct {
+	name  string
+	users int // Hosts and others that may still step a machine
+
+	once  sync.Once
+	inner host.Engine
+	shut  func(context.Context) error
+	err   error
+}
+
+const (
+	engineNative = "native"
+	engineWASM   = "wasm"
+)
+
+// open is the one place where host and WASM meet.
+func (e *engine) open() {
+	if e.name != engineWASM {
+		e.inner = host.Native{}
+		return
+	}
+	guest, err := wasm.Open(context.Background(), nil)
+	if err != nil {
+		e.err = err
+		return
+	}
+	e.inner, e.shut = guest, guest.Close
+}
+
+// New implements host.Engine.
+func (e *engine) New(cfg core.Config) (core.Stepper, error) {
+	e.once.Do(e.open)
+	if e.err != nil {
+		return nil, fmt.Errorf("--engine %s cannot be opened: %w; --engine native needs nothing", e.name, e.err)
+	}
+	return e.inner.New(cfg)
+}
+
+// Drop implements host.Engine.
+func (e *engine) Drop(machine core.Stepper) { e.inner.Drop(machine) }
+
+// close is for when nobody steps a machine any more.
+func (e *engine) close(ctx context.Context) {
+	e.once.Do(func() {}) // not opened now
+	if e.shut != nil {
+		_ = e.shut(ctx) // nothing is kept in it
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/trace"
+)
+
+// recording is the file that --trace names, and who writes to it.
+type recording struct {
+	*trace.Recorder
+	file *traceFile
+}
+
+const (
+	openPatience  = time.Second     // for --trace to be opened; then it may come later
+	tracePatience = 2 * time.Second // for its last bytes
+)
+
+// addEngineFlags adds --engine and --trace to every command. What is wrong with
+// them shows before the command has begun.
+func (a *app) addEngineFlags(root *cobra.Command) {
+	var path string
+	root.PersistentFlags().StringVar(&a.engine.name, "engine", engineNative, "native or wasm: which build of the core decides; both answer the same")
+	root.PersistentFlags().StringVar(&path, "trace", "", "record what the core was told and answered, for replay")
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if f := cmd.Flags().Lookup("status-file"); f != nil { // it tells of what follows
+			if err := a.openStatusFile(f.Value.String()); err != nil {
+				return err
+			}
+		}
+		if a.engine.name != engineNative && a.engine.name != engineWASM {
+			return usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
+		}
+		if !cmd.Flags().Changed("trace") {
+			return nil
+		}
+		return a.openTrace(cmd, args, path)
+	}
+}
+
+// openTrace makes the file before any I/O at the store, so that a bad path is a
+// usage error and not a surprise after the work.
+func (a *app) openTrace(cmd *cobra.Command, args []string, path string) error {
+	switch {
+	case path == "" || path == "-":
+		return usagef("--trace %q: the name of a file", path)
+	case cmd.Name() == "replay" && len(args) == 1 && sameFile(args[0], path):
+		return usagef("--trace %s: that is the recording to replay, and would be emptied", host.Printable(path))
+	}
+	file := &traceFile{opened: make(chan struct{})}
+	go file.open(path)
+	timer := time.NewTimer(openPatience)
+	defer timer.Stop()
+	select {
+	case <-file.opened:
+		if file.err != nil {
+			return usagef("--trace: %v", file.err)
+		}
+	case <-timer.C: // a FIFO without a reader, a dead mount: no reason to keep a lease waiting
+	}
+	a.trace = &recording{trace.NewRecorder(&a.engine, file), file}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// traceFile is a file that may take its time to open.
+type traceFile struct {
+	opened chan struct{} // closed when file or err is set
+	file   *os.File
+	err    error
+}
+
+func (t *traceFile) open(path string) {
+	t.file, t.err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	close(t.opened)
+}
+
+// Write is called by the recorder's own goroutine, which may wait.
+func (t *traceFile) Write(b []byte) (int, error) {
+	<-t.opened
+	if t.err != nil {
+		return 0, t.err
+	}
+	return t.file.Write(b)
+}
+
+// core is what runs the machines: the engine, behind the recorder if there is one.
+func (a *app) core() host.Engine {
+	if a.trace != nil {
+		return a.trace
+	}
+	return &a.engine
+}
+
+// interruptible does what may hang on a pipe or a mount. It is left behind when
+// a signal comes first, and ends with the process.
+func (a *app) interruptible(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	a.engine.users++
+	go func() { done <- do() }()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case err := <-done:
+		a.engine.users--
+		return err
+	}
+}
+
+// endEngine ends the recording and the engine, at the end of everything. What
+// goes wrong with the recording is told, and changes nothing.
+func (a *app) endEngine() {
+	ctx, cancel := context.WithTimeout(context.Background(), tracePatience)
+	defer cancel()
+	if a.trace != nil {
+		err := a.trace.Close(ctx)
+		if ctx.Err() == nil { // else somebody still writes, and the process ends
+			if closeErr := a.trace.file.file.Close(); err == nil {
+				err = closeErr
+			}
+		}
+		if err != nil {
+			a.ui.printf("--trace: %s", oneLine(err))
+		}
+	}
+	if a.engine.users == 0 { // else somebody who was left behind may still step a machine
+		a.engine.close(ctx)
+	}
+}

@@ -1,0 +1,250 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// errOverflow is how a recording ends that nobody takes.
+var errOverflow = errors.New("mopslock: trace: the file takes its bytes too slowly; the recording stops here")
+
+// Recorder is an Engine that writes down what another Engine's machines are
+// told and answer. Its writer is a goroutine of its own:
+//
+//	keeper     Step ── appends to the queue ──► goes on at once
+//	writer             ═══ writes ═══ (a FIFO that nobody reads, a dead mount) ═══►
+//
+// so whoever steps a machine never waits for the file. A file that fails, or
+// lags by more than 8 MiB, ends the recording; Close tells.
+type Recorder struct {
+	engine host.Engine
+
+	mu       sync.Mutex
+	queue    queue // not written yet
+	encoder  *msgpack.Encoder
+	scratch  []byte
+	machines uint64 // numbers given
+	closed   bool
+	err      error // why nothing is recorded any more
+
+	bell chan struct{} // rung when the writer has something to do
+	done chan struct{} // closed when the writer has ended
+}
+
+// queue is where the encoder writes.
+type queue struct{ b []byte }
+
+// Write implements io.Writer.
+func (q *queue) Write(b []byte) (int, error) {
+	q.b = append(q.b, b...)
+	return len(b), nil
+}
+
+// WriteByte implements io.ByteWriter.
+func (q *queue) WriteByte(c byte) error {
+	q.b = append(q.b, c)
+	return nil
+}
+
+// NewRecorder begins a recording of what engine does. Close ends it, and with it
+// the goroutine that writes to w, which is not closed.
+func NewRecorder(engine host.Engine, w io.Writer) *Recorder {
+	r := &Recorder{engine: engine, bell: make(chan struct{}, 1), done: make(chan struct{})}
+	r.encoder = msgpack.NewEncoder(&r.queue)
+	r.encoder.UseCompactInts(true)
+	r.write(func() {
+		r.open(1)
+		r.text(keyHeader)
+		r.number(Version)
+	})
+	go r.drain(w)
+	return r
+}
+
+// New implements host.Engine.
+func (r *Recorder) New(cfg core.Config) (core.Stepper, error) {
+	machine, err := r.engine.New(cfg)
+	if _, refused := errors.AsType[*core.Error](err); err != nil && !refused {
+		return nil, err // the engine's own failure: no machine, and nothing to compare
+	}
+	number := uint64(0)
+	r.write(func() { // numbered and written in one, so that the numbers stand in order
+		r.machines++
+		number = r.machines
+		r.begin(4, eventMade, number)
+		r.message(keyConfig, core.AppendConfig(r.scratch[:0], &cfg))
+		r.answer(machine, nil, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &recorded{machine, r, number}, nil
+}
+
+// Drop implements host.Engine.
+func (r *Recorder) Drop(machine core.Stepper) {
+	m, ok := machine.(*recorded)
+	if !ok {
+		panic("mopslock: trace: Drop of a machine that this Recorder did not make")
+	}
+	r.write(func() { r.begin(2, eventDropped, m.number) })
+	r.engine.Drop(m.Stepper)
+}
+
+// Close ends the recording and waits until it is written, or ctx has ended. It
+// returns why the recording is not complete, or nil. Machines that live on are
+// stepped as before, unrecorded.
+func (r *Recorder) Close(ctx context.Context) error {
+	r.write(func() {
+		r.open(1)
+		r.text(keyEvent)
+		r.text(eventClosed)
+	})
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.ring()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		select {
+		case <-r.done: // before ctx, perhaps
+		default:
+			return fmt.Errorf("mopslock: trace: the end of the recording was not written in time: %w", context.Cause(ctx))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// recorded is a machine under a Recorder's eyes.
+type recorded struct {
+	core.Stepper
+	recorder *Recorder
+	number   uint64
+}
+
+// Step implements core.Stepper.
+func (m *recorded) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	actions, err := m.Stepper.Step(now, ev)
+	r := m.recorder
+	_, refused := errors.AsType[*core.Error](err)
+	r.write(func() {
+		if err != nil && !refused {
+			r.begin(3, eventFailed, m.number)
+			r.message(keyInput, core.AppendInput(r.scratch[:0], now, &ev))
+			return
+		}
+		r.begin(4, eventStepped, m.number)
+		r.message(keyInput, core.AppendInput(r.scratch[:0], now, &ev))
+		r.answer(m.Stepper, actions, err)
+	})
+	return actions, err
+}
+
+// write queues one value whole, or ends the recording.
+func (r *Recorder) write(value func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.err != nil {
+		return
+	}
+	before := len(r.queue.b)
+	value()
+	if len(r.queue.b) > maxQueued {
+		r.queue.b, r.err = r.queue.b[:before], errOverflow
+	}
+	r.ring()
+}
+
+// The encoder writes to memory, and so its errors are nil.
+
+func (r *Recorder) open(entries int) { _ = r.encoder.EncodeMapLen(entries) }
+
+func (r *Recorder) text(s string) { _ = r.encoder.EncodeString(s) }
+
+func (r *Recorder) number(n uint64) { _ = r.encoder.EncodeUint(n) }
+
+func (r *Recorder) begin(entries int, event string, machine uint64) {
+	r.open(entries)
+	r.text(keyEvent)
+	r.text(event)
+	r.text(keyMachine)
+	r.number(machine)
+}
+
+// message embeds a message as it is: it is a msgpack value itself.
+func (r *Recorder) message(key string, message []byte) {
+	r.text(key)
+	_ = r.encoder.Encode(msgpack.RawMessage(message))
+	r.scratch = message[:0]
+}
+
+func (r *Recorder) answer(machine core.Stepper, actions []core.Action, err error) {
+	r.message(keyAnswer, appendAnswer(r.scratch[:0], machine, actions, err))
+}
+
+// appendAnswer is what a New or a Step said, as a message.
+func appendAnswer(dst []byte, machine core.Stepper, actions []core.Action, err error) []byte {
+	if err != nil {
+		return core.AppendError(dst, asError(err))
+	}
+	return core.AppendAnswer(dst, machine, actions)
+}
+
+// asError is the core's error in err, so that its code is kept.
+func asError(err error) error {
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		return e
+	}
+	return err
+}
+
+func (r *Recorder) ring() {
+	select {
+	case r.bell <- struct{}{}:
+	default:
+	}
+}
+
+// drain writes the queue to w until Close, or until w fails. One that is stuck
+// in w ends when w does.
+func (r *Recorder) drain(w io.Writer) {
+	defer close(r.done)
+	var batch []byte
+	for {
+		r.mu.Lock()
+		batch, r.queue.b = r.queue.b, batch[:0]
+		over := r.closed || r.err != nil // nothing comes after this batch
+		r.mu.Unlock()
+		if len(batch) > 0 {
+			if _, err := w.Write(batch); err != nil {
+				r.fail(err)
+				return
+			}
+			continue
+		}
+		if over {
+			return
+		}
+		<-r.bell
+	}
+}
+
+func (r *Recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = fmt.Errorf("mopslock: trace: the recording stops here: %w", err)
+	}
+	r.queue.b = nil
+}

@@ -1,0 +1,262 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"pgregory.net/rapid"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// A whole life replays the same, and is counted whole.
+func TestStoryReplays(t *testing.T) {
+	recording, steps := story(t)
+	got := replayed1(t, recording)
+	if want := (Report{Machines: 2, Steps: steps}); got != want || steps < 8 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Whatever machines are told, allowed or not, replays the same.
+func TestAnythingReplays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var out bytes.Buffer
+		r := NewRecorder(host.Native{}, &out)
+		var machines []core.Stepper
+		made, steps := 0, 0
+		for range rapid.IntRange(0, 30).Draw(t, "moves") {
+			if len(machines) == 0 || rapid.IntRange(0, 9).Draw(t, "new") == 0 {
+				cfg := config(rapid.SampledFrom([]string{"a", "b/lock", ""}).Draw(t, "name"), rapid.Byte().Draw(t, "seed"))
+				cfg.Machine = core.MachineKind(rapid.IntRange(0, 2).Draw(t, "machine"))
+				made++
+				if m, err := r.New(cfg); err == nil {
+					machines = append(machines, m)
+				}
+				continue
+			}
+			at := rapid.IntRange(0, len(machines)-1).Draw(t, "which")
+			if rapid.IntRange(0, 19).Draw(t, "drop") == 0 {
+				r.Drop(machines[at])
+				machines = append(machines[:at], machines[at+1:]...)
+				continue
+			}
+			ev := core.Event{Kind: core.EventKind(rapid.IntRange(1, 8).Draw(t, "kind"))}
+			if ev.Kind == core.EventAnswer {
+				ev.Request = core.RequestID(rapid.IntRange(1, 4).Draw(t, "request"))
+				ev.Outcome = core.Outcome(rapid.IntRange(1, 3).Draw(t, "outcome"))
+				ev.Body = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "body")
+			}
+			now := core.Instant{Mono: rapid.Int64Range(0, 1000).Draw(t, "mono"), Wall: rapid.Int64().Draw(t, "wall")}
+			_, _ = machines[at].Step(now, ev)
+			steps++
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Replay(&out, host.Native{})
+		if want := (Report{Machines: made, Steps: steps}); err != nil || got != want {
+			t.Fatalf("%+v %v, want %+v", got, err, want)
+		}
+	})
+}
+
+// Goroutines that step their own machines make one recording between them.
+func TestManyAtOnce(t *testing.T) {
+	const machines = 16
+	recording := recordingOf(t, func(e host.Engine) {
+		var all sync.WaitGroup
+		for i := range machines {
+			all.Go(func() {
+				m, err := e.New(config("n", byte(i)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				live(t, m)
+				e.Drop(m)
+			})
+		}
+		all.Wait()
+	})
+	if got := replayed1(t, recording); got.Machines != machines || got.Difference != nil || got.EndsEarly {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The file is what the package comment says, to any msgpack reader; the messages
+// in it are the core's own bytes.
+func TestFormat(t *testing.T) {
+	cfg := config("n", 1)
+	now, ev := core.Instant{Mono: 1, Wall: 2}, core.Event{Kind: core.EventAcquire}
+	recording := recordingOf(t, func(e host.Engine) {
+		m, err := e.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Step(now, ev); err != nil {
+			t.Fatal(err)
+		}
+		e.Drop(m)
+	})
+	other, err := core.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := core.AppendAnswer(nil, other, nil)
+	actions, err := other.Step(now, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "\x81\xaemopslock_trace\x01" +
+		"\x84\xa5event\xa4made\xa7machine\x01\xa6config" + string(core.AppendConfig(nil, &cfg)) + "\xa6answer" + string(made) +
+		"\x84\xa5event\xa7stepped\xa7machine\x01\xa5input" + string(core.AppendInput(nil, now, &ev)) +
+		"\xa6answer" + string(core.AppendAnswer(nil, other, actions)) +
+		"\x82\xa5event\xa7dropped\xa7machine\x01" +
+		"\x81\xa5event\xa6closed"
+	if string(recording) != want {
+		t.Errorf("%q\nwant %q", recording, want)
+	}
+	d := msgpack.NewDecoder(bytes.NewReader(recording))
+	values := 0
+	for ; ; values++ {
+		if _, err := d.DecodeMap(); err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if values != 5 {
+		t.Errorf("%d values", values)
+	}
+}
+
+// A file that takes nothing delays nobody, and Close waits no longer than it is told to.
+func TestStuckFile(t *testing.T) {
+	file := stuck{make(chan struct{})}
+	r := NewRecorder(host.Native{}, file)
+	m, err := r.New(config("n", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live(t, m)
+	if err := r.Close(over()); err == nil || !strings.Contains(err.Error(), "not written in time") {
+		t.Errorf("%v", err)
+	}
+	if _, err := m.Step(core.Instant{Mono: 1 << 60}, core.Event{Kind: core.EventWoke}); err != nil {
+		t.Errorf("a step after Close: %v", err)
+	}
+	r.Drop(m)
+	close(file.free)
+	if err := r.Close(t.Context()); err != nil {
+		t.Errorf("once it is read: %v", err)
+	}
+}
+
+// What waits to be written is bounded: beyond that the recording ends, and the machine goes on.
+func TestOverflow(t *testing.T) {
+	file := stuck{make(chan struct{})}
+	r := NewRecorder(host.Native{}, file)
+	m, err := r.New(config("n", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Step(core.Instant{Mono: 1}, core.Event{Kind: core.EventAcquire}); err != nil {
+		t.Fatal(err)
+	}
+	unknown := core.Event{Kind: core.EventAnswer, Request: 99, Outcome: core.OutcomeYes, Body: make([]byte, core.MaxRecord)}
+	for range 2 * maxQueued / core.MaxRecord {
+		if _, err := m.Step(core.Instant{Mono: 1}, unknown); !errors.Is(err, &core.Error{Code: core.ErrorRequest}) {
+			t.Fatal(err)
+		}
+	}
+	r.mu.Lock()
+	held := len(r.queue.b)
+	r.mu.Unlock()
+	if held > maxQueued {
+		t.Errorf("%d bytes are held", held)
+	}
+	close(file.free)
+	if err := r.Close(t.Context()); !errors.Is(err, errOverflow) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What was queued before the overflow is whole values: it replays, and ends early.
+func TestOverflowLeavesWholeValues(t *testing.T) {
+	file := stuck{make(chan struct{})}
+	var out bytes.Buffer
+	r := NewRecorder(host.Native{}, io.MultiWriter(file, &out))
+	m, err := r.New(config("n", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := core.Event{Kind: core.EventAnswer, Request: 9, Outcome: core.OutcomeYes, Body: make([]byte, core.MaxRecord)}
+	for range 2 * maxQueued / core.MaxRecord {
+		_, _ = m.Step(core.Instant{Mono: 1}, big)
+	}
+	close(file.free)
+	_ = r.Close(t.Context())
+	got := replayed1(t, out.Bytes())
+	if !got.EndsEarly || got.Difference != nil || got.Steps < maxQueued/core.MaxRecord/2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// A file that fails ends the recording and nothing else.
+func TestFailingFile(t *testing.T) {
+	full := errors.New("no space left")
+	r := NewRecorder(host.Native{}, failing{full})
+	m, err := r.New(config("n", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-r.done
+	live(t, m)
+	r.Drop(m)
+	if err := r.Close(t.Context()); !errors.Is(err, full) {
+		t.Errorf("%v", err)
+	}
+}
+
+// An engine that fails is recorded as such; its own errors pass through.
+func TestFailingEngine(t *testing.T) {
+	trap := errors.New("trap")
+	var out bytes.Buffer
+	r := NewRecorder(&odd{at: 2, fail: trap}, &out)
+	m, err := r.New(config("n", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Step(core.Instant{}, core.Event{Kind: core.EventAcquire}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Step(core.Instant{}, core.Event{Kind: core.EventWoke}); !errors.Is(err, trap) {
+		t.Errorf("%v", err)
+	}
+	r.Drop(m)
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := replayed1(t, out.Bytes()), (Report{Machines: 1, Steps: 1, Failed: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	r = NewRecorder(&odd{fail: trap}, &out)
+	if _, err := r.New(config("n", 1)); !errors.Is(err, trap) {
+		t.Errorf("%v", err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
