@@ -7,7 +7,7 @@ GOFUMPT := $(BIN)/gofumpt-v0.12.0
 
 # Everything with goroutines of its own and without a cloud's SDK is tested under
 # the race detector; the core has no goroutines, and the SDKs would cost minutes.
-RACY := ./host ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
+RACY := ./host ./host/trace ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
 
 # Everything but the C library, which needs cgo, must build for these without it.
@@ -15,7 +15,7 @@ CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check generate bench stress
+.PHONY: help run build lib install test check generate bench stress
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,13 +23,19 @@ help: ## show what each target does
 build: ## build bin/mopslock-host
 	$(GO) build -o $(BIN)/mopslock-host ./cmd/mopslock-host
 
+lib: ## build libmopslock and libmopslock-core into bin/lib
+	@$(MAKE) -s -C bindings/c GO=$(GO)
+
+install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
+	@$(MAKE) -s -C bindings/c install GO=$(GO)
+
 run: build ## show leases at work in a fresh directory: who held what and when
 	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
 
 test: ## run every test, stress for 5 s each
 	$(GO) test -timeout 5m $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
 	$(GO) test -timeout 5m -race $(RACY)
-	$(GO) test -timeout 5m ./host -args -engine=wasm
+	$(GO) test -timeout 5m ./host ./cmd/mopslock-host -args -engine=wasm
 	$(GO) test -timeout 5m -count 1 ./tests/stress
 
 check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated files, other systems
@@ -37,6 +43,7 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated 
 	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet"
 	@$(GO) vet ./...
+	@$(GO) vet -tags mopslock_core ./bindings/c
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== go.mod and go.sum"

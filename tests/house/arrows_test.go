@@ -62,6 +62,7 @@ var arrows = []arrow{
 	}},
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
 	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
+	{dir: "bindings/c", ours: []string{"core", "host", "host/", "wasm"}},
 	{dir: "cmd/mopslock-host", ours: []string{"core", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/"}, outside: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 		"golang.org/x/sys/", "golang.org/x/term",

@@ -1,0 +1,124 @@
+//go:build cgo
+
+/* The core's functions as C sees them, and what all functions need: the guard
+ * against forks and the thread's latest error. */
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+#include "_cgo_export.h"
+
+static int forked; /* written while a child has one thread, before it returns from fork */
+
+static void in_child(void) { forked = 1; }
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	if (pthread_atfork(NULL, NULL, in_child) != 0)
+		abort(); /* no memory at load; going on could hang a child for ever */
+}
+
+static _Thread_local struct fault latest;
+
+struct fault *this_fault(void) { return &latest; }
+
+int fail(int code, const char *text)
+{
+	latest.reason = 0;
+	strncpy(latest.text, text, sizeof latest.text - 1);
+	return code;
+}
+
+int is_forked(void) { return forked; }
+
+int fail_forked(void)
+{
+	return fail(MOPSLOCK_EFORKED, "mopslock: this process was forked after the library was loaded, "
+	                              "and the library does not work in such a child; load it in the child, or exec");
+}
+
+uint32_t mopslock_abi_version(void) { return MOPSLOCK_ABI_VERSION; }
+
+size_t mopslock_last_error(char *text, size_t cap)
+{
+	size_t len = strlen(latest.text);
+	if (text == NULL || cap == 0)
+		return len;
+	size_t end = len < cap ? len : cap - 1;
+	while (end > 0 && end < len && ((unsigned char)latest.text[end] & 0xc0) == 0x80)
+		end--; /* a character's middle */
+	memcpy(text, latest.text, end);
+	text[end] = 0;
+	return len;
+}
+
+int mopslock_last_reason(void) { return latest.reason; }
+
+/* said notes what the core's code means; the answer itself says more. */
+static int said(int code)
+{
+	switch (code) {
+	case MOPSLOCK_OK:
+		return code;
+	case MOPSLOCK_ESHORT:
+		return fail(code, "mopslock: the buffer is too short for the answer");
+	case MOPSLOCK_EHANDLE:
+		return fail(code, "mopslock: no machine has this handle; it was never made, or dropped");
+	}
+	return fail(code, "mopslock: the core refused the message; its answer says why");
+}
+
+static int bad(const void *in, size_t in_len, const void *answer, const size_t *answer_len)
+{
+	return (in == NULL && in_len > 0) || answer == NULL || answer_len == NULL;
+}
+
+/* clip: of a message that is too long the core need not see more than one
+ * byte too many to refuse it. */
+static size_t clip(size_t len) { return len <= MOPSLOCK_MAX_MESSAGE ? len : MOPSLOCK_MAX_MESSAGE + 1; }
+
+/* room: more than the longest answer is never used. */
+static size_t room(size_t cap) { return cap < MOPSLOCK_MAX_MESSAGE ? cap : MOPSLOCK_MAX_MESSAGE; }
+
+static int fail_bad(void)
+{
+	return fail(MOPSLOCK_EINVAL, "mopslock: an argument is NULL that must not be");
+}
+
+int mopslock_new(const void *config, size_t config_len, uint64_t *handle,
+                 void *answer, size_t answer_cap, size_t *answer_len)
+{
+	if (handle == NULL || bad(config, config_len, answer, answer_len))
+		return fail_bad();
+	if (forked)
+		return fail_forked();
+	return said(goCoreNew((void *)config, clip(config_len), handle, answer, room(answer_cap), answer_len));
+}
+
+int mopslock_step(uint64_t handle, const void *input, size_t input_len,
+                  void *answer, size_t answer_cap, size_t *answer_len)
+{
+	if (bad(input, input_len, answer, answer_len))
+		return fail_bad();
+	if (forked)
+		return fail_forked();
+	return said(goCoreStep(handle, (void *)input, clip(input_len), answer, room(answer_cap), answer_len));
+}
+
+int mopslock_again(uint64_t handle, void *answer, size_t answer_cap, size_t *answer_len)
+{
+	if (bad(NULL, 0, answer, answer_len))
+		return fail_bad();
+	if (forked)
+		return fail_forked();
+	return said(goCoreAgain(handle, answer, room(answer_cap), answer_len));
+}
+
+int mopslock_drop(uint64_t handle)
+{
+	if (forked)
+		return fail_forked();
+	return said(goCoreDrop(handle));
+}

@@ -1,0 +1,9 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+import (
+	_ "github.com/mopslock/mopslock/host/store/azblob" // azblob://
+	_ "github.com/mopslock/mopslock/host/store/gs"     // gs://
+	_ "github.com/mopslock/mopslock/host/store/s3"     // s3://
+)

@@ -1,0 +1,197 @@
+//go:build cgo && !mopslock_core
+
+/* The host's functions as C sees them: arguments, structs of any age, forks. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+#include "_cgo_export.h"
+
+/* ENTER is the beginning of every function: the arguments are checked before a
+ * fork is, so that both can be relied on in a child. */
+#define ENTER(good, what)                                    \
+	do {                                                 \
+		if (!(good))                                 \
+			return fail(MOPSLOCK_EINVAL, what);  \
+		if (is_forked())                             \
+			return fail_forked();                \
+	} while (0)
+
+#define NO_NULL "mopslock: an argument is NULL that must not be"
+#define NO_TIMEOUT "mopslock: a timeout is negative and not MOPSLOCK_FOREVER"
+#define NO_STRUCT "mopslock: a struct's size is not set, or it sets fields that this library does not know"
+
+/* No struct of ours will ever be longer: a size above it was never set. */
+enum { STRUCT_MAX = 1 << 16 };
+
+/* take copies a caller's struct into ours, which may be longer or shorter. What
+ * his lacks is zero; what his has more must be, or it asked for something that
+ * we cannot do. It answers whether that is so. */
+static int take(void *ours, size_t known, const void *theirs)
+{
+	size_t size;
+	memset(ours, 0, known);
+	if (theirs == NULL)
+		return 1;
+	memcpy(&size, theirs, sizeof size);
+	if (size < sizeof size || size > STRUCT_MAX)
+		return 0;
+	memcpy(ours, theirs, size < known ? size : known);
+	for (size_t i = known; i < size; i++)
+		if (((const char *)theirs)[i] != 0)
+			return 0;
+	return 1;
+}
+
+/* give is take in the other direction. */
+static void give(mopslock_status *theirs, const mopslock_status *ours)
+{
+	size_t size = theirs->size, known = sizeof *ours;
+	memcpy(theirs, ours, size < known ? size : known);
+	if (size > known)
+		memset((char *)theirs + known, 0, size - known);
+	theirs->size = size;
+}
+
+static int sized(const mopslock_status *s)
+{
+	return s == NULL || (s->size >= sizeof s->size && s->size <= STRUCT_MAX);
+}
+
+static int timed(int64_t timeout_ns) { return timeout_ns >= MOPSLOCK_FOREVER; }
+
+int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host)
+{
+	mopslock_open_options o;
+	ENTER(url != NULL && host != NULL, NO_NULL);
+	ENTER(take(&o, sizeof o, options), NO_STRUCT);
+	*host = 0;
+	return goOpen((char *)url, &o, host, this_fault());
+}
+
+int mopslock_close(uint64_t host, int64_t timeout_ns)
+{
+	ENTER(timed(timeout_ns), NO_TIMEOUT);
+	return goClose(host, timeout_ns, this_fault());
+}
+
+int mopslock_cancel_new(uint64_t *cancel)
+{
+	ENTER(cancel != NULL, NO_NULL);
+	*cancel = goCancelNew();
+	return MOPSLOCK_OK;
+}
+
+int mopslock_cancel(uint64_t cancel)
+{
+	ENTER(1, NULL);
+	return goCancel(cancel, this_fault());
+}
+
+int mopslock_cancel_free(uint64_t cancel)
+{
+	ENTER(1, NULL);
+	return goCancelFree(cancel, this_fault());
+}
+
+/* SEEING is what acquire, accompany and renew share: options in, who was seen out. */
+#define SEEING(call)                                                     \
+	do {                                                             \
+		mopslock_status seen;                                    \
+		memset(&seen, 0, sizeof seen);                           \
+		mopslock_status *theirs = o.seen;                        \
+		o.seen = &seen;                                          \
+		int code = (call);                                       \
+		if (theirs != NULL)                                      \
+			give(theirs, &seen);                             \
+		return code;                                             \
+	} while (0)
+
+int mopslock_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *lease)
+{
+	mopslock_options o;
+	ENTER(name != NULL && lease != NULL, NO_NULL);
+	ENTER(take(&o, sizeof o, options) && sized(o.seen), NO_STRUCT);
+	*lease = 0;
+	SEEING(goAcquire(host, (char *)name, &o, lease, this_fault()));
+}
+
+int mopslock_accompany(uint64_t host, const char *lease_text, const mopslock_options *options,
+                       uint64_t *companion)
+{
+	mopslock_options o;
+	ENTER(lease_text != NULL && companion != NULL, NO_NULL);
+	ENTER(take(&o, sizeof o, options) && sized(o.seen), NO_STRUCT);
+	*companion = 0;
+	SEEING(goAccompany(host, (char *)lease_text, &o, companion, this_fault()));
+}
+
+int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options *options, int64_t *left_ns)
+{
+	mopslock_options o;
+	int64_t left;
+	ENTER(lease_text != NULL, NO_NULL);
+	ENTER(take(&o, sizeof o, options) && sized(o.seen), NO_STRUCT);
+	SEEING(goRenew(host, (char *)lease_text, &o, left_ns != NULL ? left_ns : &left, this_fault()));
+}
+
+int mopslock_release(uint64_t lease, int64_t timeout_ns)
+{
+	ENTER(timed(timeout_ns), NO_TIMEOUT);
+	return goRelease(lease, timeout_ns, this_fault());
+}
+
+int mopslock_leave(uint64_t companion, int64_t timeout_ns)
+{
+	ENTER(timed(timeout_ns), NO_TIMEOUT);
+	return goLeave(companion, timeout_ns, this_fault());
+}
+
+int mopslock_check(uint64_t member)
+{
+	ENTER(1, NULL);
+	return goCheck(member, this_fault());
+}
+
+int mopslock_wait(uint64_t member, int64_t timeout_ns, int *reason)
+{
+	ENTER(timed(timeout_ns), NO_TIMEOUT);
+	int code = goWait(member, timeout_ns, this_fault());
+	if (reason != NULL)
+		*reason = this_fault()->reason;
+	return code;
+}
+
+int mopslock_left(uint64_t member, int64_t *left_ns)
+{
+	ENTER(left_ns != NULL, NO_NULL);
+	return goLeft(member, left_ns, this_fault());
+}
+
+int mopslock_holder(uint64_t member, char *text, size_t cap, size_t *len)
+{
+	size_t n;
+	ENTER(text != NULL || cap == 0, NO_NULL);
+	return goHolder(member, text, cap, len != NULL ? len : &n, this_fault());
+}
+
+int mopslock_lease_text(uint64_t lease, char *text, size_t cap, size_t *len)
+{
+	size_t n;
+	ENTER(text != NULL || cap == 0, NO_NULL);
+	return goLeaseText(lease, text, cap, len != NULL ? len : &n, this_fault());
+}
+
+int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslock_status *status)
+{
+	mopslock_status found;
+	ENTER(name != NULL && status != NULL, NO_NULL);
+	ENTER(timed(timeout_ns), NO_TIMEOUT);
+	ENTER(sized(status), NO_STRUCT);
+	memset(&found, 0, sizeof found);
+	int code = goInspect(host, (char *)name, timeout_ns, &found, this_fault());
+	if (code == MOPSLOCK_OK)
+		give(status, &found);
+	return code;
+}

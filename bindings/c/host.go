@@ -1,0 +1,356 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/wasm"
+)
+
+//export goOpen
+func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.struct_fault) C.int {
+	if o.reserved != 0 {
+		return report(f, badOption("reserved: is not 0"))
+	}
+	ctx, done, err := during(0, unlimited(o.timeout_ns))
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	engine, err := engineOf(ctx, o.engine)
+	if err != nil {
+		return report(f, err)
+	}
+	h, err := host.Open(ctx, C.GoString(url), &host.Options{InFlight: int(o.in_flight), Engine: engine})
+	if err != nil {
+		return report(f, err)
+	}
+	*handle = C.uint64_t(put(h, hostKind, 0))
+	return C.MOPSLOCK_OK
+}
+
+// guest is the WASM engine, opened when it is first asked for. It is never
+// closed, since the next host would have to compile it again.
+var guest struct {
+	mu     sync.Mutex
+	engine *wasm.Engine
+}
+
+// engineOf is the engine of a name; nil is the native one.
+func engineOf(ctx context.Context, name *C.char) (host.Engine, error) {
+	if name == nil || C.GoString(name) == "native" {
+		return nil, nil
+	}
+	if C.GoString(name) != "wasm" {
+		return nil, badOption("engine: is not native or wasm")
+	}
+	guest.mu.Lock()
+	defer guest.mu.Unlock()
+	if guest.engine == nil {
+		e, err := wasm.Open(ctx, nil)
+		if err != nil {
+			return nil, &host.EngineError{Err: err}
+		}
+		guest.engine = e
+	}
+	return guest.engine, nil
+}
+
+//export goClose
+func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
+	h, err := find[*host.Host](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	ctx, done, err := during(0, timeout)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	err = h.Close(ctx)
+	take(uint64(handle))
+	return report(f, err)
+}
+
+//export goCancelNew
+func goCancelNew() C.uint64_t {
+	ctx, cancel := context.WithCancel(context.Background())
+	return C.uint64_t(put(&canceller{ctx, cancel}, cancelKind, 0))
+}
+
+//export goCancel
+func goCancel(handle C.uint64_t, f *C.struct_fault) C.int {
+	c, err := find[*canceller](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	c.cancel()
+	return C.MOPSLOCK_OK
+}
+
+//export goCancelFree
+func goCancelFree(handle C.uint64_t, f *C.struct_fault) C.int {
+	if _, err := find[*canceller](handle); err != nil {
+		return report(f, err)
+	}
+	take(uint64(handle))
+	return C.MOPSLOCK_OK
+}
+
+//export goAcquire
+func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.uint64_t, f *C.struct_fault) C.int {
+	h, terms, ctx, done, err := begin(handle, o, C.MOPSLOCK_FOREVER)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	options, acquire := &host.AcquireOptions{Terms: terms}, h.Acquire
+	switch {
+	case o.wait_ns == C.MOPSLOCK_TRY:
+		acquire = h.TryAcquire
+	case o.wait_ns < 0:
+		return report(f, badOption("wait_ns: is negative and not MOPSLOCK_TRY"))
+	default:
+		options.Wait = time.Duration(o.wait_ns)
+	}
+	l, err := acquire(ctx, C.GoString(name), options)
+	if err != nil {
+		tellSeen(o.seen, err)
+		return report(f, err)
+	}
+	return keep(l, handle, lease, f)
+}
+
+//export goAccompany
+func goAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, companion *C.uint64_t, f *C.struct_fault) C.int {
+	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	lease, err := host.ParseHandle(C.GoString(text))
+	if err != nil {
+		return report(f, err)
+	}
+	c, err := h.Accompany(ctx, lease, &host.AccompanyOptions{Terms: terms})
+	if err != nil {
+		tellSeen(o.seen, err)
+		return report(f, err)
+	}
+	return keep(c, handle, companion, f)
+}
+
+//export goRenew
+func goRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, left *C.int64_t, f *C.struct_fault) C.int {
+	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	lease, err := host.ParseHandle(C.GoString(text))
+	if err != nil {
+		return report(f, err)
+	}
+	until, err := h.Renew(ctx, lease, &terms)
+	if err != nil {
+		tellSeen(o.seen, err)
+		return report(f, err)
+	}
+	*left = C.int64_t(time.Until(until))
+	return C.MOPSLOCK_OK
+}
+
+//export goRelease
+func goRelease(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
+	l, err := find[*host.Lease](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return finish(handle, timeout, l.Release, f)
+}
+
+//export goLeave
+func goLeave(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
+	c, err := find[*host.Companion](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return finish(handle, timeout, c.Leave, f)
+}
+
+// finish ends a member, and its handle unless time was too short.
+func finish(handle C.uint64_t, timeout C.int64_t, end func(context.Context) error, f *C.struct_fault) C.int {
+	ctx, done, err := during(0, timeout)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	code := report(f, end(ctx))
+	if code != C.MOPSLOCK_ETIMEOUT {
+		take(uint64(handle))
+	}
+	return code
+}
+
+//export goCheck
+func goCheck(handle C.uint64_t, f *C.struct_fault) C.int {
+	m, err := find[member](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return report(f, m.Err())
+}
+
+//export goWait
+func goWait(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
+	m, err := find[member](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	ctx, done, err := during(0, timeout)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	select {
+	case <-m.Done():
+	case <-ctx.Done():
+		if err := m.Err(); err != nil { // before ctx, perhaps
+			return report(f, err)
+		}
+		return report(f, context.Cause(ctx))
+	}
+	return report(f, m.Err())
+}
+
+//export goLeft
+func goLeft(handle C.uint64_t, left *C.int64_t, f *C.struct_fault) C.int {
+	m, err := find[member](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	*left = C.int64_t(m.Left())
+	return C.MOPSLOCK_OK
+}
+
+//export goHolder
+func goHolder(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
+	m, err := find[member](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return write(text, room, n, m.Holder(), f)
+}
+
+//export goLeaseText
+func goLeaseText(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
+	l, err := find[*host.Lease](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return write(text, room, n, l.Handle().String(), f)
+}
+
+//export goInspect
+func goInspect(handle C.uint64_t, name *C.char, timeout C.int64_t, status *C.mopslock_status, f *C.struct_fault) C.int {
+	h, err := find[*host.Host](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	ctx, done, err := during(0, timeout)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	s, err := h.Inspect(ctx, C.GoString(name))
+	if ended := context.Cause(ctx); err != nil && ended != nil {
+		err = ended // the store's error is only how it noticed
+	}
+	if err == nil {
+		tell(status, &s)
+	}
+	return report(f, err)
+}
+
+// keep gives a handle to what was acquired or joined. If the host was closed in
+// that moment it has ended it, and there is nothing to keep.
+func keep(m member, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.int {
+	*handle = C.uint64_t(put(m, memberKind, uint64(owner)))
+	if *handle == 0 {
+		return report(f, host.ErrClosed)
+	}
+	return C.MOPSLOCK_OK
+}
+
+// begin is what acquire, accompany and renew begin with. done is to be called
+// if there is no error.
+func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t) (h *host.Host, terms host.Terms, ctx context.Context, done func(), err error) {
+	if h, err = find[*host.Host](handle); err != nil {
+		return h, terms, nil, nil, err
+	}
+	terms = host.Terms{
+		TTL: time.Duration(o.ttl_ns), Margin: time.Duration(o.margin_ns),
+		AcquireMargin: time.Duration(o.acquire_margin_ns), FleetExpire: time.Duration(o.fleet_expire_ns),
+	}
+	if o.blind|o.observed|1 != 1 {
+		return h, terms, nil, nil, badOption("blind and observed: are 0 or 1")
+	}
+	if o.blind == 1 {
+		terms.Renewal = core.RenewalBlind
+	}
+	if o.observed == 1 {
+		terms.Expiry = core.ExpiryObserved
+	}
+	ctx, done, err = during(o.cancel, unlimited(timeout))
+	return h, terms, ctx, done, err
+}
+
+// unlimited is an option's timeout as an argument's: 0 is no limit.
+func unlimited(timeout C.int64_t) C.int64_t {
+	if timeout == 0 {
+		return C.MOPSLOCK_FOREVER
+	}
+	return timeout
+}
+
+// during makes the context of one call.
+func during(cancel C.uint64_t, timeout C.int64_t) (context.Context, func(), error) {
+	ctx, nothing := context.Background(), func() {}
+	if cancel != 0 {
+		c, err := find[*canceller](cancel)
+		if err != nil {
+			return ctx, nothing, err
+		}
+		ctx = c.ctx
+	}
+	switch {
+	case timeout < C.MOPSLOCK_FOREVER:
+		return ctx, nothing, badOption("timeout_ns: is negative and not MOPSLOCK_FOREVER")
+	case timeout == C.MOPSLOCK_FOREVER:
+		return ctx, nothing, nil
+	}
+	ctx, done := context.WithTimeout(ctx, time.Duration(timeout))
+	return ctx, done, nil
+}
+
+// write puts a text and its NUL into the caller's buffer, whole or not at all.
+func write(text *C.char, room C.size_t, n *C.size_t, s string, f *C.struct_fault) C.int {
+	if room <= C.size_t(len(s)) {
+		*n = C.size_t(len(s) + 1)
+		return report(f, errShort)
+	}
+	*n = C.size_t(len(s))
+	putText(unsafe.Slice((*byte)(unsafe.Pointer(text)), len(s)+1), s)
+	return C.MOPSLOCK_OK
+}

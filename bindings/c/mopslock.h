@@ -1,0 +1,384 @@
+/*
+ * mopslock.h: leases (expiring exclusive claims) kept in any blob store.
+ *
+ * Two libraries have this header. libmopslock has all of it. libmopslock-core
+ * has only the first part, the core: no I/O, no clock, a fraction of the size.
+ * Load one of the two into a process, not both: each brings a Go runtime.
+ *
+ * THE RULES FOR ALL OF IT
+ *
+ * Ownership. The library writes only into memory that the caller gives, and
+ * keeps no pointer that it was given beyond the call. What it makes is named by
+ * handles: numbers, never pointers. None is given twice, 0 is none, and a stale
+ * one is an error (MOPSLOCK_EHANDLE), not a crash. There is nothing to free.
+ *
+ * Strings. What comes in is UTF-8 and ends with NUL. What goes out does too, is
+ * valid UTF-8, and where it is cut to fit, it is cut between two characters.
+ *
+ * Units. Durations are nanoseconds in int64_t, and names say so: _ns. Instants
+ * are nanoseconds since 1970, UTC. Sizes and lengths are bytes.
+ *
+ * Errors. A function that can fail returns MOPSLOCK_OK (0) or a negative code
+ * of enum mopslock_code; act on that. mopslock_last_error has a text for people
+ * and mopslock_last_reason what the core calls the cause. Both are of the latest
+ * call that failed in this thread; calls that succeed leave them alone.
+ *
+ * Threads. Every function may be called from any thread at any time, also with
+ * a handle that another thread is using. A call that waits blocks its thread
+ * only. Do not cancel a thread (pthread_cancel) or jump out of it (longjmp)
+ * while it is inside a call.
+ *
+ * fork. The Go runtime does not survive fork(): the child has one thread of all
+ * those that it needs. So in a child every function that can return a code
+ * returns MOPSLOCK_EFORKED, at once; those that cannot (versions, last error)
+ * work. exec() in the child is fine: a new program is a new process image. The
+ * runtime starts when the library is loaded, not at the first call. So a process
+ * that is linked with the library can use it in no forked child, whether it has
+ * called it before or not; one that loads it with dlopen() may fork before that
+ * and then load it in the child. The parent goes on undisturbed. A vfork() child
+ * must call nothing but exec() and _exit(), as ever.
+ *
+ * Signals. At load the Go runtime installs handlers for SIGSEGV, SIGBUS, SIGFPE,
+ * SIGPIPE and SIGURG, and no others. The first four are handed on to whatever
+ * handler was there before, or do what they do by default, if they do not come
+ * from Go code. SIGURG is how the runtime interrupts its own threads. A handler
+ * that you install can run on a Go thread, whose stack is small: give it
+ * SA_ONSTACK, and SA_RESTART, or the runtime may crash. The runtime adds
+ * SA_ONSTACK to handlers that it finds. No function here may be called from a
+ * signal handler: set a flag, and call from a thread.
+ *
+ * Environment. The library sees the environment of the process as it was when
+ * the library was loaded: set credentials (AWS_..., AZURE_..., GOOGLE_...) and
+ * GOMAXPROCS or GOMEMLIMIT before that. It cannot be unloaded; dlclose() does
+ * nothing.
+ *
+ * Evolution. Functions, constants and fields are only ever added. A struct
+ * begins with its size, so that old callers work with new libraries: set it to
+ * sizeof the struct, and what you do not care for to zero. A caller that is
+ * newer than the library, and uses what that does not know, gets MOPSLOCK_EINVAL.
+ */
+#ifndef MOPSLOCK_H
+#define MOPSLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when something is added here. */
+#define MOPSLOCK_ABI_VERSION 1
+
+/* What the loaded library was built as: compare it with MOPSLOCK_ABI_VERSION,
+ * below which something of this header is missing. */
+uint32_t mopslock_abi_version(void);
+
+/* What happened. Numbers are for ever. */
+enum mopslock_code {
+	MOPSLOCK_OK = 0,
+
+	/* Any function. */
+	MOPSLOCK_EINVAL = -1,  /* an argument cannot be so; nothing was done */
+	MOPSLOCK_EHANDLE = -2, /* the handle is of nothing, or not of what is wanted */
+	MOPSLOCK_ESHORT = -3,  /* the buffer is too short; how long it must be was told */
+	MOPSLOCK_EFORKED = -4, /* this is a forked child: see fork above */
+
+	/* The core. */
+	MOPSLOCK_ECONTRACT = -16, /* the answer is an error: the caller broke the contract */
+
+	/* The host. The state after each is told at the functions. */
+	MOPSLOCK_EHELD = -32,         /* another holds the lease, or was faster */
+	MOPSLOCK_ETIMEOUT = -33,      /* the time that was given is over */
+	MOPSLOCK_ECANCELLED = -34,    /* mopslock_cancel was called */
+	MOPSLOCK_ECLOSED = -35,       /* the host is closed or closing */
+	MOPSLOCK_ELOST = -36,         /* the lease is not ours any more: stop what it guards */
+	MOPSLOCK_EENDED = -37,        /* the lease was released, or left, by this process */
+	MOPSLOCK_ECANNOT_MAINTAIN = -38, /* there is nothing that a companion could keep alive */
+	MOPSLOCK_EUNAUTHORIZED = -39, /* the store refuses us: credentials, or their rights */
+	MOPSLOCK_ENOSTORE = -40,      /* there is no such bucket, container or directory */
+	MOPSLOCK_EUNREACHABLE = -41,  /* the store does not answer: URL, network */
+	MOPSLOCK_ESTORE = -42,        /* the store fails otherwise: read-only, full, throttled */
+	MOPSLOCK_EENGINE = -43        /* the WASM engine failed; try again, or natively */
+};
+
+/* Why: with MOPSLOCK_ELOST the first five, with other codes as noted. */
+enum mopslock_reason {
+	MOPSLOCK_REASON_NONE = 0,
+	MOPSLOCK_REASON_TAKEN = 1,       /* the record is another's now */
+	MOPSLOCK_REASON_BROKEN = 2,      /* somebody broke it */
+	MOPSLOCK_REASON_RELEASED = 3,    /* somebody released it; with EENDED: we did */
+	MOPSLOCK_REASON_UNREACHABLE = 4, /* no renewal in time; with E(store): it never answered */
+	MOPSLOCK_REASON_EXPIRED = 5,     /* this process was paused past the deadline */
+
+	MOPSLOCK_REASON_HELD = 16,      /* EHELD: another holds it */
+	MOPSLOCK_REASON_RACED = 17,     /* EHELD: another was faster */
+	MOPSLOCK_REASON_CANCELLED = 18, /* ECANCELLED */
+	MOPSLOCK_REASON_UNUSABLE = 19,  /* the store cannot be used; the code says why */
+	MOPSLOCK_REASON_LIMIT = 20,     /* ETIMEOUT: the wait was over while the store failed */
+
+	MOPSLOCK_REASON_ABSENT = 32,         /* ECANNOT_MAINTAIN: there is no record */
+	MOPSLOCK_REASON_NO_EXPIRY = 33,      /* ECANNOT_MAINTAIN: it never expires */
+	MOPSLOCK_REASON_NEVER_ACQUIRED = 34, /* ECANNOT_MAINTAIN: its holder never had it */
+	MOPSLOCK_REASON_UNREADABLE = 35,     /* ECANNOT_MAINTAIN: it could not be kept alive */
+
+	MOPSLOCK_REASON_TTL_DIFFERS = 48,  /* of the core's warnings */
+	MOPSLOCK_REASON_CORRUPT_TAKEN = 49 /* of the core's warnings */
+};
+
+/* Copies the text of this thread's latest error into text, at most cap bytes
+ * with its NUL, and returns its length without the NUL: if that is cap or more,
+ * the text was cut. text may be NULL if cap is 0. 1024 bytes hold every text. */
+size_t mopslock_last_error(char *text, size_t cap);
+
+/* The enum mopslock_reason of this thread's latest error, 0 if it has none. */
+int mopslock_last_reason(void);
+
+/* ---------------------------------------------------------------------------
+ * THE CORE: machines that decide, and do nothing else. In both libraries.
+ *
+ * Bring your own store, clocks and threads: a machine is told what happened, in
+ * a message, and answers what is to be done, in another. The messages and the
+ * loop to write are the documentation of the Go package
+ * github.com/mopslock/mopslock/core; the bytes are the same in every language.
+ *
+ * Whoever steps a machine from several threads gets its steps one after another
+ * in some order. Machines do not wait for each other, but for short moments.
+ * ------------------------------------------------------------------------- */
+
+/* The longest message, in and out: a buffer of so many bytes is never short, and
+ * a longer message is refused by the core, as any other that is malformed. */
+#define MOPSLOCK_MAX_MESSAGE 98304
+
+/* mopslock_new makes a machine of a config and answers with its first state.
+ *
+ * OK         *handle is the machine. Drop it when it is idle and done with.
+ * ECONTRACT  there is no machine, *handle is 0, the answer says why.
+ * ESHORT     *answer_len is the room that the answer needs. If *handle is not 0
+ *            the machine is made, and mopslock_again has the answer. If it is 0
+ *            the answer is an error; call again with more room to read it.
+ * EINVAL     an argument is NULL (config may be if config_len is 0). Nothing was
+ *            touched.
+ * EFORKED    nothing was touched.
+ */
+int mopslock_new(const void *config, size_t config_len, uint64_t *handle,
+                 void *answer, size_t answer_cap, size_t *answer_len);
+
+/* mopslock_step gives a machine an input and writes its answer.
+ *
+ * OK         the answer is *answer_len bytes.
+ * ECONTRACT  the same, but the answer is an error: the machine is as it was.
+ * EHANDLE    the same, and there is no such machine.
+ * ESHORT     *answer_len is the room that the answer needs. The step HAS been
+ *            made: do not repeat it, call mopslock_again. What stands in answer
+ *            is of no use.
+ * EINVAL, EFORKED   as above; the machine has not heard of it.
+ *
+ * input and answer may not overlap.
+ */
+int mopslock_step(uint64_t handle, const void *input, size_t input_len,
+                  void *answer, size_t answer_cap, size_t *answer_len);
+
+/* mopslock_again writes the answer of the handle's latest new or step once
+ * more, and returns what that returned, had there been room. */
+int mopslock_again(uint64_t handle, void *answer, size_t answer_cap, size_t *answer_len);
+
+/* mopslock_drop forgets a machine: OK, EHANDLE if there is none, EFORKED. */
+int mopslock_drop(uint64_t handle);
+
+/* ---------------------------------------------------------------------------
+ * THE HOST: leases on a store that the library itself talks to. libmopslock only.
+ *
+ * See example/hold.c for all that most programs need.
+ *
+ * A host is one store and one background thread of work: it renews whatever is
+ * held, in time, without the caller. A lease is held from mopslock_acquire to
+ * mopslock_release, mopslock_close, or its loss. Losing a lease cannot stop
+ * your code: ask (mopslock_check, mopslock_left) before what must not be done
+ * twice, or let a thread wait (mopslock_wait).
+ *
+ * Store URLs: file:///directory, s3://bucket/prefix, gs://bucket/prefix,
+ * azblob://container/prefix, and mem:// for tests, which excludes nobody.
+ * ------------------------------------------------------------------------- */
+
+#define MOPSLOCK_FOREVER (-1) /* as a timeout: no limit */
+#define MOPSLOCK_TRY (-1)     /* as wait_ns: do not wait for another holder */
+
+#define MOPSLOCK_HOLDER_SIZE 513 /* room for a holder's id and its NUL */
+#define MOPSLOCK_LEASE_SIZE 8192 /* room for a lease text, but for URLs that are very long */
+
+typedef struct mopslock_open_options {
+	size_t size;
+	/* NULL or "native", or "wasm": the same core as a published WebAssembly module,
+	 * some ten times slower. It is compiled once in a process, which takes a second,
+	 * and kept in the user's cache directory, which makes the next time faster. */
+	const char *engine;
+	int64_t timeout_ns; /* 0: no limit. Some clouds look for credentials on the network */
+	int32_t in_flight;  /* requests under way at once; 0: 64 */
+	int32_t reserved;   /* 0 */
+} mopslock_open_options;
+
+/* mopslock_open opens the store at a URL and starts a host on it. options may
+ * be NULL. Nothing is asked of the store yet: one that is not there shows at the
+ * first acquire. *host is 0 after an error.
+ *
+ * EINVAL     the URL cannot be one, or there is no such engine; the text says why.
+ * EENGINE
+ * ETIMEOUT, or a store's error (EUNAUTHORIZED ... ESTORE), from its driver.
+ */
+int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host);
+
+/* mopslock_close releases what the host holds, ends what waits (ECLOSED), and
+ * stops it. Its handle and those of its leases and companions are void from then
+ * on, whatever is returned: later calls with host say ECLOSED.
+ *
+ * ETIMEOUT   something was not released in timeout_ns (MOPSLOCK_FOREVER: no
+ *            limit) and expires by itself, a TTL after its last renewal.
+ */
+int mopslock_close(uint64_t host, int64_t timeout_ns);
+
+/* A way to end calls from another thread: give the handle to calls that take
+ * one, and cancel it, once, for all of them. They return ECANCELLED, as do later
+ * calls with it. It must be freed; calls under way are not disturbed by that. */
+int mopslock_cancel_new(uint64_t *cancel);
+int mopslock_cancel(uint64_t cancel);
+int mopslock_cancel_free(uint64_t cancel);
+
+enum mopslock_state {
+	MOPSLOCK_STATE_NONE = 0, /* nothing was read */
+	MOPSLOCK_STATE_VACANT = 1,
+	MOPSLOCK_STATE_HELD = 2,
+	MOPSLOCK_STATE_STALE = 3, /* its holder has not renewed it in time */
+	MOPSLOCK_STATE_RELEASED = 4,
+	MOPSLOCK_STATE_BROKEN = 5,
+	MOPSLOCK_STATE_CORRUPT = 6
+};
+
+/* A lease as one read of its record shows it. The texts are somebody else's: as
+ * they were written, cut to fit, and not safe to show as they are. */
+typedef struct mopslock_status {
+	size_t size;
+	int32_t state;        /* enum mopslock_state */
+	int32_t companion;    /* 1: the last write was a companion's */
+	int64_t ttl_ns;
+	int64_t age_ns;       /* since the last write, by our wall clock against the writer's */
+	int64_t left_ns;      /* of the TTL; negative once it is over */
+	int64_t acquired_ns;  /* instants by the writers' clocks, 0 if not said */
+	int64_t written_ns;
+	int64_t released_ns;
+	char holder[MOPSLOCK_HOLDER_SIZE]; /* the tenure's id, fresh for each claim */
+	char host[257];                    /* of whoever wrote last */
+	char pid[257];
+} mopslock_status;
+
+/* What a caller may say about a lease. Everybody on one name should use one TTL:
+ * mops judges all by its own, and a holder renews for the shortest that it has
+ * seen on the name. */
+typedef struct mopslock_options {
+	size_t size;
+	int64_t ttl_ns;    /* 0: 88 s. From 50 ms (5 s if the store stamps whole seconds) to 30 days */
+	int64_t margin_ns; /* how much earlier than the TTL a holder gives up; 0: a tenth; below half */
+	int64_t acquire_margin_ns; /* least time between claim and verification; 0: automatic; to TTL/2 */
+	int64_t fleet_expire_ns;   /* by which TTL others here judge us; 0: 88 s; -1: no mops here */
+	int32_t blind;    /* 1: renew without reading first, as mops does */
+	int32_t observed; /* 1: another's lease expires only by what we saw on our own clock */
+	int64_t wait_ns;  /* acquire: 0: until it is held; MOPSLOCK_TRY: not at all */
+	int64_t timeout_ns; /* accompany, renew: 0: no limit */
+	uint64_t cancel;  /* 0, or of mopslock_cancel_new */
+	mopslock_status *seen; /* NULL, or where to tell who holds it, or took it, after EHELD,
+	                        * ETIMEOUT and ELOST; state is NONE if nothing was read */
+} mopslock_options;
+
+/* mopslock_acquire takes the lease on a name, waiting while another holds it.
+ * options may be NULL. After an error *lease is 0, nothing is held, and what a
+ * claim may have left in the store is released or expires.
+ *
+ * EHELD      another holds it or was faster, and wait_ns is over. options->seen
+ *            tells who.
+ * ETIMEOUT   wait_ns is over, and the store was failing.
+ * ECANCELLED, ECLOSED
+ * ELOST      it was lost before it could be returned.
+ * EINVAL     the name or an option cannot be so; the text lists every bad one.
+ * EUNAUTHORIZED, ENOSTORE, ESTORE, EENGINE   at once. EUNREACHABLE after 5 s of silence.
+ */
+int mopslock_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *lease);
+
+/* mopslock_release ends the lease. OK: the store has said so.
+ *
+ * ELOST      it had been lost before; mopslock_last_reason says how.
+ * ECLOSED    the host was closed before the store said so: it is released or
+ *            expires.
+ * ETIMEOUT   timeout_ns (MOPSLOCK_FOREVER: no limit) is over. The host goes on
+ *            trying, and the handle is still good: call again, or close the host.
+ *
+ * After all but ETIMEOUT the handle is void. It takes leases, not companions.
+ */
+int mopslock_release(uint64_t lease, int64_t timeout_ns);
+
+/* mopslock_lease_text writes what another process needs to keep this lease
+ * alive, as one line of JSON: give it to the other as MOPSLOCK_LEASE in its
+ * environment. It names the store, so it is as secret as the URL. *len, if len
+ * is not NULL, is its length; after ESHORT the room that it needs with its NUL. */
+int mopslock_lease_text(uint64_t lease, char *text, size_t cap, size_t *len);
+
+/* mopslock_accompany joins the lease of such a text and keeps it alive beside
+ * its holder, also when that dies. It never releases it. Losing contact with the
+ * store does not end it: it goes on trying, and mopslock_left is negative
+ * meanwhile. The text's store must be the host's, which nobody checks, and its
+ * TTL wins over the options'. After an error *companion is 0, nothing is kept.
+ *
+ * ELOST            the lease is another's, or was released.
+ * ECANNOT_MAINTAIN  there is nothing to keep alive, or the store could not be read
+ *                  for a TTL; mopslock_last_reason says what.
+ * EINVAL, ETIMEOUT, ECANCELLED, ECLOSED, EENGINE
+ */
+int mopslock_accompany(uint64_t host, const char *lease_text, const mopslock_options *options,
+                       uint64_t *companion);
+
+/* mopslock_leave ends a companion and its handle, as mopslock_release does with
+ * a lease, but the lease lives on. Errors are as there. */
+int mopslock_leave(uint64_t companion, int64_t timeout_ns);
+
+/* mopslock_renew renews the lease of a text once, as a companion, and tells how
+ * long it is good for. left_ns may be NULL. Errors are those of accompany; ELOST
+ * with reason unreachable if no write was answered in time. */
+int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options *options, int64_t *left_ns);
+
+/* Of a lease or a companion: may it still be relied on? It looks at the clock
+ * itself, asks nobody, and is cheap.
+ *
+ * OK         yes.
+ * ELOST      no, and mopslock_last_reason says why. For ever.
+ * EENDED     no: this process is releasing it, or has.
+ * ECLOSED    no: the host was closed.
+ */
+int mopslock_check(uint64_t member);
+
+/* mopslock_wait blocks until mopslock_check would not return OK, and returns
+ * what it would. ETIMEOUT: after timeout_ns (MOPSLOCK_FOREVER: no limit) it is
+ * still ours. *reason, if reason is not NULL, is the enum mopslock_reason. A
+ * release, or close, in another thread ends the wait as well. */
+int mopslock_wait(uint64_t member, int64_t timeout_ns, int *reason);
+
+/* How long a lease or companion may be relied on without another renewal, also
+ * counting the time that the machine sleeps: negative past the deadline. Renewals
+ * move it. OK or EHANDLE. */
+int mopslock_left(uint64_t member, int64_t *left_ns);
+
+/* The id of a lease's or companion's tenure; len as with mopslock_lease_text.
+ * OK, ESHORT (never with MOPSLOCK_HOLDER_SIZE) or EHANDLE. */
+int mopslock_holder(uint64_t member, char *text, size_t cap, size_t *len);
+
+/* mopslock_inspect reads the record of a name and takes no part in it. Set
+ * status->size. A name that nobody uses is OK, and vacant.
+ *
+ * EINVAL, ETIMEOUT, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE:
+ * status is as it was.
+ */
+int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslock_status *status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

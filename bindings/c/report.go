@@ -1,0 +1,149 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+var (
+	errHandle = errors.New("mopslock: the handle is of nothing that is there, or of something else")
+	errShort  = errors.New("mopslock: the buffer is too short for the text and its NUL")
+)
+
+// badOption is an option that cannot be so.
+func badOption(what string) error { return errors.New("mopslock: options: " + what) }
+
+// report notes an error for mopslock_last_error and returns its code.
+func report(f *C.struct_fault, err error) C.int {
+	if err == nil {
+		return C.MOPSLOCK_OK
+	}
+	code, reason := codeOf(err)
+	f.reason = C.int32_t(reason)
+	fill(f.text[:], err.Error())
+	return code
+}
+
+// codeOf says what a caller should act on, and the core's reason if it gave one.
+func codeOf(err error) (C.int, core.Reason) {
+	if e, ok := errors.AsType[*host.Error](err); ok {
+		return codeOfLease(e), e.Reason
+	}
+	return codeOfCall(err), core.ReasonNone
+}
+
+// codeOfCall: what is none of the world's errors is one about arguments.
+func codeOfCall(err error) C.int {
+	_, engine := errors.AsType[*host.EngineError](err)
+	failed, ofStore := errors.AsType[*store.Error](err)
+	switch {
+	case engine:
+		return C.MOPSLOCK_EENGINE
+	case errors.Is(err, errHandle):
+		return C.MOPSLOCK_EHANDLE
+	case errors.Is(err, errShort):
+		return C.MOPSLOCK_ESHORT
+	case errors.Is(err, store.ErrURL), errors.Is(err, store.ErrKey):
+		return C.MOPSLOCK_EINVAL
+	case errors.Is(err, store.ErrClosed), errors.Is(err, host.ErrClosed):
+		return C.MOPSLOCK_ECLOSED
+	case ofStore: // before a timeout that is behind it
+		return codeOfStore(failed.Class)
+	case errors.Is(err, context.DeadlineExceeded):
+		return C.MOPSLOCK_ETIMEOUT
+	case errors.Is(err, context.Canceled):
+		return C.MOPSLOCK_ECANCELLED
+	}
+	return C.MOPSLOCK_EINVAL
+}
+
+func codeOfLease(e *host.Error) C.int {
+	switch e.Kind {
+	case host.Lost:
+		return C.MOPSLOCK_ELOST
+	case host.CannotMaintain:
+		return C.MOPSLOCK_ECANNOT_MAINTAIN
+	case host.Ended:
+		return C.MOPSLOCK_EENDED
+	}
+	if _, ok := errors.AsType[*host.EngineError](e.Err); ok {
+		return C.MOPSLOCK_EENGINE
+	}
+	switch e.Reason {
+	case core.ReasonHeld, core.ReasonRaced:
+		return C.MOPSLOCK_EHELD
+	case core.ReasonLimit:
+		return C.MOPSLOCK_ETIMEOUT
+	case core.ReasonCancelled:
+		return C.MOPSLOCK_ECANCELLED
+	}
+	return codeOfStore(e.Class)
+}
+
+func codeOfStore(class core.Class) C.int {
+	switch class {
+	case core.ClassUnauthorized:
+		return C.MOPSLOCK_EUNAUTHORIZED
+	case core.ClassNoSuchStore:
+		return C.MOPSLOCK_ENOSTORE
+	case core.ClassUnreachable:
+		return C.MOPSLOCK_EUNREACHABLE
+	}
+	return C.MOPSLOCK_ESTORE
+}
+
+// tellSeen tells who holds the lease, or took it, if the error knows.
+func tellSeen(to *C.mopslock_status, err error) {
+	if e, ok := errors.AsType[*host.Error](err); ok && e.Seen != nil {
+		tell(to, e.Seen)
+	}
+}
+
+func tell(to *C.mopslock_status, s *host.Status) {
+	to.state = C.int32_t(s.State)
+	if s.Companion {
+		to.companion = 1
+	}
+	to.ttl_ns, to.age_ns, to.left_ns = C.int64_t(s.TTL), C.int64_t(s.Age), C.int64_t(s.Left)
+	to.acquired_ns, to.written_ns, to.released_ns = instant(s.Acquired), instant(s.Written), instant(s.Released)
+	fill(to.holder[:], s.Holder)
+	fill(to.host[:], s.Host)
+	fill(to.pid[:], s.PID)
+}
+
+func instant(t time.Time) C.int64_t {
+	if t.IsZero() {
+		return 0
+	}
+	return C.int64_t(t.UnixNano())
+}
+
+func fill(to []C.char, s string) {
+	putText(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(to))), len(to)), s)
+}
+
+// putText writes s and a NUL, cut between two characters to fit.
+func putText(to []byte, s string) {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "?"), "\x00", "?")
+	end := min(len(s), len(to)-1)
+	for end < len(s) && end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	copy(to, s[:end])
+	to[end] = 0
+}

@@ -1,0 +1,78 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// TestCodes: what a caller acts on is the outermost thing that is known. The
+// numbers are the header's, where tests/ produces them one by one.
+func TestCodes(t *testing.T) {
+	engine := &host.EngineError{Err: errors.New("trap")}
+	slow := store.Fail("get", "k", core.ClassUnreachable, context.DeadlineExceeded)
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{engine, -43},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Err: engine}, -43},
+		{&host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable, Err: engine}, -36},
+		{&host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable, Err: slow}, -36},
+		{&host.Error{Kind: host.CannotMaintain, Reason: core.ReasonUnreadable, Err: slow}, -38},
+		{&host.Error{Kind: host.Ended}, -37},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonHeld}, -32},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonRaced}, -32},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonLimit, Err: slow}, -33},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonCancelled}, -34},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassUnauthorized}, -39},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassNoSuchStore}, -40},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnreachable, Class: core.ClassUnreachable}, -41},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassFull}, -42},
+		{slow, -41},
+		{store.Fail("get", "k", core.ClassThrottled, errors.New("429")), -42},
+		{store.Fail("open", "", core.ClassOther, store.ErrURL), -1},
+		{store.Fail("get", "k", core.ClassOther, store.ErrClosed), -35},
+		{fmt.Errorf("no: %w", store.ErrKey), -1},
+		{errors.Join(host.ErrClosed), -35},
+		{context.DeadlineExceeded, -33},
+		{context.Canceled, -34},
+		{&core.Error{Code: core.ErrorConfig, Text: "ttl"}, -1},
+		{errHandle, -2},
+		{errShort, -3},
+	} {
+		if got, _ := codeOf(test.err); int(got) != test.want {
+			t.Errorf("%v: %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+// TestPutText: what is cut is cut between two characters, and always ends.
+func TestPutText(t *testing.T) {
+	for _, test := range []struct {
+		room int
+		text string
+		want string
+	}{
+		{9, "", ""},
+		{9, "name", "name"},
+		{4, "name", "nam"},
+		{1, "name", ""},
+		{4, "aéé", "aé"},
+		{3, "aé", "a"},
+		{9, "a\x00b\xffc", "a?b?c"},
+	} {
+		to := make([]byte, test.room)
+		putText(to, test.text)
+		if got := string(to[:len(test.want)+1]); got != test.want+"\x00" {
+			t.Errorf("%q in %d: %q", test.text, test.room, to)
+		}
+	}
+}

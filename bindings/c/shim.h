@@ -1,0 +1,25 @@
+/* What the C side and the Go side of the library share, and no caller sees. */
+#ifndef MOPSLOCK_SHIM_H
+#define MOPSLOCK_SHIM_H
+
+#include "mopslock.h"
+
+/* A thread's latest error. The Go side writes into it what it returns a code for. */
+struct fault {
+	int32_t reason;
+	char text[1024];
+};
+
+/* Everything but mopslock_* stays inside the library. */
+#define HIDDEN __attribute__((visibility("hidden")))
+
+HIDDEN struct fault *this_fault(void);
+
+/* fail notes an error and returns its code. */
+HIDDEN int fail(int code, const char *text);
+
+/* is_forked: this is a forked child, where the Go runtime must not be entered. */
+HIDDEN int is_forked(void);
+HIDDEN int fail_forked(void);
+
+#endif

@@ -1,0 +1,158 @@
+//go:build linux
+
+package tests
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+func header(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c, "mopslock.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// constants are the header's names that begin with a prefix, which is cut off.
+func constants(t *testing.T, prefix string) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	for _, m := range regexp.MustCompile(`\bMOPSLOCK_`+prefix+`([A-Z_]+)(?: =)? (-?[0-9]+)`).FindAllStringSubmatch(header(t), -1) {
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[m[1]] = n
+	}
+	return found
+}
+
+// TestNumbers: the header's numbers are the core's, all of them.
+func TestNumbers(t *testing.T) {
+	reasons, states := map[string]int{}, map[string]int{"NONE": 0}
+	for n := range 256 {
+		if name := core.Reason(n).String(); !strings.Contains(name, "(") {
+			reasons[strings.ToUpper(name)] = n
+		}
+		if name := core.Observation(n).String(); n != 0 && !strings.Contains(name, "(") {
+			states[strings.ToUpper(name)] = n
+		}
+	}
+	if got := constants(t, "REASON_"); !maps.Equal(got, reasons) {
+		t.Errorf("reasons\n%v, the core has\n%v", got, reasons)
+	}
+	if got := constants(t, "STATE_"); !maps.Equal(got, states) {
+		t.Errorf("states\n%v, the core has\n%v", got, states)
+	}
+	if got := constants(t, "MAX_")["MESSAGE"]; got != core.MaxMessage {
+		t.Errorf("MOPSLOCK_MAX_MESSAGE %d, the core has %d", got, core.MaxMessage)
+	}
+	if got := constants(t, "HOLDER_")["SIZE"]; got != core.MaxHolder+1 {
+		t.Errorf("MOPSLOCK_HOLDER_SIZE %d, the core has %d and there is a NUL", got, core.MaxHolder)
+	}
+}
+
+// TestHeaderCompiles in the languages and standards that callers use.
+func TestHeaderCompiles(t *testing.T) {
+	strict := []string{"-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I" + c}
+	for _, std := range []string{"c99", "c11", "c17"} {
+		command(t, nil, "gcc", append(strict, "-std="+std, "-x", "c", filepath.Join(c, "mopslock.h"))...)
+	}
+	command(t, nil, "gcc", append(strict, "-std=c11", filepath.Join(c, "example/hold.c"))...)
+	command(t, nil, "gcc", append(strict, "-std=c11", filepath.Join(c, "replay/replay.c"))...)
+	lib, program := coreLibrary(t), filepath.Join(t.TempDir(), "header")
+	for _, std := range []string{"c++11", "c++20"} {
+		command(t, nil, "g++", "-std="+std, "-Wall", "-Wextra", "-Werror", "-pedantic", "-I"+c, "-o", program,
+			"testdata/header.cpp", "-L"+lib.dir, "-l"+lib.name, "-Wl,-rpath,"+lib.dir)
+		command(t, nil, program)
+	}
+}
+
+// TestExportsCheck: the check that the build makes finds what it is there for.
+func TestExportsCheck(t *testing.T) {
+	lib := coreLibrary(t)
+	check := func(text, until string) (string, int) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "mopslock.h")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return run(t, nil, filepath.Join(c, "check-exports.sh"), file, lib.dir+"/libmopslock-core.so", until)
+	}
+	good := header(t)
+	more := strings.Replace(good, "int mopslock_drop(", "int mopslock_forget(uint64_t handle);\nint mopslock_drop(", 1)
+	less := strings.Replace(good, "int mopslock_drop(", "// (", 1)
+	for _, test := range []struct {
+		what, text, until, names string
+	}{
+		{"the header as it is", good, "THE HOST:", ""},
+		{"a function that the library lacks", more, "THE HOST:", "mopslock_forget"},
+		{"a function that the header lacks", less, "THE HOST:", "mopslock_drop"},
+		{"the other library's header", good, "", "mopslock_acquire"},
+		{"no functions", "", "", "mopslock_new"},
+	} {
+		out, code := check(test.text, test.until)
+		if (code == 0) != (test.names == "") || !strings.Contains(out, test.names) {
+			t.Errorf("%s: exit %d, %s", test.what, code, out)
+		}
+	}
+}
+
+// TestLayoutIsForEver: a struct that is in callers' memory only grows at its end.
+// The offsets are those of 64-bit Linux.
+func TestLayoutIsForEver(t *testing.T) {
+	var program strings.Builder
+	program.WriteString("#include <mopslock.h>\n#include <assert.h>\n")
+	for _, l := range []struct {
+		of, field string
+		offset    int
+	}{
+		{"open_options", "engine", 8},
+		{"open_options", "timeout_ns", 16},
+		{"open_options", "in_flight", 24},
+		{"options", "ttl_ns", 8},
+		{"options", "blind", 40},
+		{"options", "wait_ns", 48},
+		{"options", "cancel", 64},
+		{"options", "seen", 72},
+		{"status", "state", 8},
+		{"status", "ttl_ns", 16},
+		{"status", "released_ns", 56},
+		{"status", "holder", 64},
+		{"status", "host", 577},
+		{"status", "pid", 834},
+	} {
+		fmt.Fprintf(&program, "static_assert(offsetof(mopslock_%s, %s) == %d, \"\");\n", l.of, l.field, l.offset)
+	}
+	file := filepath.Join(t.TempDir(), "layout.c")
+	if err := os.WriteFile(file, []byte(program.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, nil, "gcc", "-std=c11", "-fsyntax-only", "-I"+c, file)
+}
+
+// codes are the names of the header's error codes.
+func codes(t *testing.T) []string {
+	t.Helper()
+	found := constants(t, "E")
+	if len(found) < 15 {
+		t.Fatalf("only %d codes found", len(found))
+	}
+	numbers := slices.Sorted(maps.Values(found))
+	if len(slices.Compact(slices.Clone(numbers))) != len(numbers) {
+		t.Errorf("a number is used twice: %v", found)
+	}
+	return slices.Sorted(maps.Keys(found))
+}

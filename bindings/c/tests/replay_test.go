@@ -1,0 +1,162 @@
+//go:build linux
+
+package tests
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+const vectors = "../../../core/testdata/vectors"
+
+func replayer(t *testing.T, lib library) string {
+	t.Helper()
+	return compile(t, filepath.Join(c, "replay/replay.c"), lib, "-O2")
+}
+
+// TestVectors repeats every vector through the C functions, byte for byte.
+func TestVectors(t *testing.T) {
+	paths, err := filepath.Glob(vectors + "/*.vec")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no vectors", err)
+	}
+	replay := replayer(t, coreLibrary(t))
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) { command(t, nil, replay, path) })
+	}
+	t.Run("libmopslock", func(t *testing.T) { command(t, nil, replayer(t, fullLibrary(t)), paths...) })
+}
+
+// renewals is a vector: machines that each acquire, then renew in turn.
+func renewals(machines, rounds int) string {
+	var text strings.Builder
+	var r core.Registry
+	handles := make([]core.Handle, machines)
+	hosts := make([]renewer, machines)
+	for i := range handles {
+		cfg := leaseConfig(byte(i + 1))
+		var answer []byte
+		handles[i], answer = r.New(nil, cfg)
+		fmt.Fprintf(&text, "new %d %x\nanswer %x\n", i+1, cfg, answer)
+	}
+	step := func(i int, in []byte) {
+		answer := r.Step(nil, handles[i], in)
+		fmt.Fprintf(&text, "step %d %x\nanswer %x\n", i+1, in, answer)
+		hosts[i].heed(answer)
+	}
+	for i := range handles {
+		step(i, input(1, core.Event{Kind: core.EventAcquire}))
+	}
+	for range 3 * rounds {
+		for i := range handles {
+			step(i, hosts[i].next())
+		}
+	}
+	return text.String()
+}
+
+// renewer answers a machine's requests as a store that always says yes.
+type renewer struct {
+	now     int64
+	asked   core.Action // a get or put, or zero
+	wake    int64
+	written []byte
+}
+
+func (r *renewer) heed(answer []byte) {
+	var a core.Answer
+	if err := core.DecodeAnswer(answer, new(core.AnswerBuffer), &a); err != nil || a.Err != nil {
+		panic(fmt.Sprint("mopslock: ", err, a.Err))
+	}
+	r.asked = core.Action{}
+	for _, action := range a.Actions {
+		switch action.Kind {
+		case core.ActionGet, core.ActionPut:
+			r.asked = action
+			r.asked.Body = append([]byte(nil), action.Body...)
+		case core.ActionWake:
+			r.wake = action.At
+		}
+	}
+}
+
+func (r *renewer) next() []byte {
+	r.now = max(r.now, 1)
+	ev := core.Event{Kind: core.EventAnswer, Request: r.asked.Request, Outcome: core.OutcomeYes}
+	switch {
+	case r.asked.Kind == core.ActionPut:
+		r.written = r.asked.Body
+	case r.asked.Kind == core.ActionGet && r.written == nil:
+		ev.Outcome = core.OutcomeNo
+	case r.asked.Kind == core.ActionGet:
+		ev.Body = r.written
+	default:
+		r.now, ev = max(r.now, r.wake), core.Event{Kind: core.EventWoke}
+	}
+	return core.AppendInput(nil, core.Instant{Mono: r.now, Wall: 1e18 + r.now}, &ev)
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestReplayFinds what differs, and says where.
+func TestReplayFinds(t *testing.T) {
+	replay := replayer(t, coreLibrary(t))
+	good := renewals(2, 2)
+	command(t, nil, replay, write(t, "good.vec", "# fine\n\n"+good+"drop 1\ndrop 2\n"))
+	lines := strings.SplitAfter(good, "\n")
+	last := strings.TrimSpace(lines[len(lines)-2]) // an answer
+	flipped := last[:len(last)-1] + map[bool]string{true: "1", false: "0"}[last[len(last)-1] == '0']
+	instead := func(answer string) string { return strings.TrimSuffix(good, last+"\n") + answer }
+	at := fmt.Sprintf("x.vec:%d: the answer differs at byte %d", len(lines)-1, (len(last)-len("answer "))/2-1)
+	for what, test := range map[string]struct {
+		text, says string
+		code       int
+	}{
+		"another byte":   {instead(flipped), at, 1},
+		"a byte less":    {instead(last[:len(last)-2]), at + ", vector has ended", 1},
+		"a byte more":    {instead(last + "00"), ", library has ended", 1},
+		"no answer":      {instead(""), "without an answer", 2},
+		"no machine":     {good + "drop 3\n", "no such machine", 2},
+		"machine twice":  {good + lines[0] + lines[1], "there already", 2},
+		"odd hex":        {good + "step 1 abc\n", "odd number", 2},
+		"capital hex":    {good + "step 1 AB\n", "not in hex", 2},
+		"no hex":         {good + "step 1\n", "bytes are missing", 2},
+		"no number":      {good + "step x 00\n", "number is missing", 2},
+		"another verb":   {good + "again 1\n", "not new, step", 2},
+		"more on a line": {good + "drop 1 2\n", "something follows", 2},
+		"nothing":        {"# only this\n", "ends", 2},
+	} {
+		out, code := run(t, nil, replay, write(t, "x.vec", test.text))
+		if code != test.code || !strings.Contains(out, "x.vec:") || !strings.Contains(out, test.says) {
+			t.Errorf("%s: exit %d, want %d with %q: %s", what, code, test.code, test.says, out)
+		}
+	}
+	if _, code := run(t, nil, replay, filepath.Join(t.TempDir(), "absent.vec")); code != 2 {
+		t.Errorf("absent file: exit %d", code)
+	}
+}
+
+// TestStepsAllocateNothing: over half a million steps from C the Go side does not
+// collect once, and a collection is due after 4 MB.
+func TestStepsAllocateNothing(t *testing.T) {
+	const machines, rounds, repeats = 8, 50, 400
+	replay := replayer(t, coreLibrary(t))
+	file := write(t, "renewals.vec", renewals(machines, rounds))
+	out := command(t, []string{"GODEBUG=gctrace=1"}, replay, "--bench", fmt.Sprint(repeats), file)
+	// Machines are made anew for each round, some kilobytes each.
+	if n := strings.Count(out, "gc "); n > machines*repeats/400 {
+		t.Errorf("%d collections:\n%s", n, out)
+	}
+}

@@ -1,0 +1,72 @@
+/* fork CONFIG: in a forked child every function says so, at once, and the parent
+ * goes on. With a URL as second argument (libmopslock) the host's functions too;
+ * -DHOST compiles them. */
+#define _POSIX_C_SOURCE 200809L
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static unsigned char answer[1024];
+
+static void child(struct hex config, uint64_t m)
+{
+	uint64_t other = 0;
+	size_t n = 0;
+	char text[1024];
+	alarm(5); /* to hang is to fail */
+	GIVES(MOPSLOCK_EFORKED, mopslock_new(config.at, config.len, &other, answer, sizeof answer, &n));
+	GIVES(MOPSLOCK_EFORKED, mopslock_step(m, config.at, config.len, answer, sizeof answer, &n));
+	GIVES(MOPSLOCK_EFORKED, mopslock_again(m, answer, sizeof answer, &n));
+	GIVES(MOPSLOCK_EFORKED, mopslock_drop(m));
+	CHECK(mopslock_last_error(text, sizeof text) > 0 && strstr(text, "forked") != NULL);
+	CHECK(mopslock_abi_version() == MOPSLOCK_ABI_VERSION && mopslock_last_reason() == 0);
+#ifdef HOST
+	int64_t left;
+	mopslock_status status = {.size = sizeof status};
+	GIVES(MOPSLOCK_EFORKED, mopslock_open("mem://", NULL, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_close(5, 0));
+	GIVES(MOPSLOCK_EFORKED, mopslock_cancel_new(&other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_cancel(7));
+	GIVES(MOPSLOCK_EFORKED, mopslock_cancel_free(7));
+	GIVES(MOPSLOCK_EFORKED, mopslock_acquire(5, "n", NULL, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_release(6, 0));
+	GIVES(MOPSLOCK_EFORKED, mopslock_lease_text(6, text, sizeof text, &n));
+	GIVES(MOPSLOCK_EFORKED, mopslock_accompany(5, "{}", NULL, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_leave(6, 0));
+	GIVES(MOPSLOCK_EFORKED, mopslock_renew(5, "{}", NULL, &left));
+	GIVES(MOPSLOCK_EFORKED, mopslock_check(6));
+	GIVES(MOPSLOCK_EFORKED, mopslock_wait(6, 0, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_left(6, &left));
+	GIVES(MOPSLOCK_EFORKED, mopslock_holder(6, text, sizeof text, &n));
+	GIVES(MOPSLOCK_EFORKED, mopslock_inspect(5, "n", 0, &status));
+#endif
+	fflush(stdout);
+	exit(0); /* with what is done at exit */
+}
+
+static void fork_one(struct hex config, uint64_t m)
+{
+	fflush(stdout);
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		child(config, m);
+	int status = -1;
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 2);
+	struct hex config = from_hex(argv[1]);
+	uint64_t m = 0;
+	size_t n = 0;
+	fork_one(config, 1); /* before the first call, after the load */
+	CHECK(mopslock_new(config.at, config.len, &m, answer, sizeof answer, &n) == MOPSLOCK_OK);
+	fork_one(config, m);
+	CHECK(mopslock_again(m, answer, sizeof answer, &n) == MOPSLOCK_OK);
+	CHECK(mopslock_drop(m) == MOPSLOCK_OK);
+	return 0;
+}
