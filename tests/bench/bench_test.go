@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path"
 	"testing"
 	"time"
@@ -11,111 +12,149 @@ import (
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
 	_ "github.com/mopslock/mopslock/host/store/local"
+	"github.com/mopslock/mopslock/wasm"
 )
 
-// handles is how many leases are stepped in rotation, so that none stays in the
-// processor's nearest cache by itself.
-const handles = 64
-
-// renewing is a held lease and a host that does nothing but what a renewal
-// asks: woke → get → its answer → put → its answer.
-type renewing struct {
-	registry core.Registry
-	handle   core.Handle
-	now      core.Instant
-	wake     int64
-	event    core.Event
-	body     []byte
-	in, out  []byte // the messages of the latest step
-	buf      core.AnswerBuffer
+// engine is what plays a trace: the core natively, or a guest.
+type engine interface {
+	make(config []byte) core.Handle
+	step(dst []byte, h core.Handle, input []byte) []byte
+	drop(h core.Handle)
 }
 
-func newRenewing(tb testing.TB, seed byte) *renewing {
-	r := &renewing{
-		now:   core.Instant{Mono: 1, Wall: 1_760_000_000_000_000_000},
-		event: core.Event{Kind: core.EventAcquire, Wait: core.Forever},
-	}
-	r.handle, _ = r.registry.New(nil, core.AppendConfig(nil, &core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "bench/renewal", TTL: time.Minute,
-		Seed: [16]byte{seed, 1}, Host: "bench.example.org", PID: "4711", TID: 4711,
-	}))
-	for range 100 { // well into the renewals
-		r.step(tb)
-	}
-	return r
+type native struct{ core.Registry }
+
+func (n *native) make(config []byte) core.Handle {
+	h, _ := n.New(nil, config)
+	return h
 }
 
-// step is one message in, one step, one message out, and the host's part.
-func (r *renewing) step(tb testing.TB) {
-	r.in = core.AppendInput(r.in[:0], r.now, &r.event)
-	r.out = r.registry.Step(r.out[:0], r.handle, r.in)
-	var answer core.Answer
-	if err := core.DecodeAnswer(r.out, &r.buf, &answer); err != nil || answer.Err != nil {
-		tb.Fatal(err, answer.Err)
-	}
-	r.next(answer.Actions)
+func (n *native) step(dst []byte, h core.Handle, input []byte) []byte { return n.Step(dst, h, input) }
+func (n *native) drop(h core.Handle)                                  { n.Drop(h) }
+
+type guest struct {
+	testing.TB
+	*wasm.Guest
 }
 
-// next is what a host with a perfect store answers.
-func (r *renewing) next(actions []core.Action) {
-	r.event = core.Event{Kind: core.EventWoke}
-	for i := range actions {
-		switch a := &actions[i]; a.Kind {
-		case core.ActionGet:
-			r.event = core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes, Body: r.body}
-			if len(r.body) == 0 {
-				r.event.Outcome = core.OutcomeNo
-			}
-		case core.ActionPut:
-			r.body = append(r.body[:0], a.Body...)
-			r.event = core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
-		case core.ActionWake:
-			r.wake = a.At
-		}
+func (g *guest) make(config []byte) core.Handle {
+	h, _, err := g.New(nil, config)
+	if err != nil {
+		g.Fatal(err)
 	}
-	passed := int64(time.Millisecond)
-	if r.event.Kind == core.EventWoke {
-		passed = max(passed, r.wake-r.now.Mono)
-	}
-	r.now.Mono += passed
-	r.now.Wall += passed
+	return h
 }
 
-// BenchmarkRenewStep is one step of a renewal, a third of the whole.
-func BenchmarkRenewStep(b *testing.B) {
-	leases := map[int64]*renewing{}
-	for i := range int64(handles) {
-		leases[i] = newRenewing(b, byte(i))
+func (g *guest) step(dst []byte, h core.Handle, input []byte) []byte {
+	dst, err := g.Step(dst, h, input)
+	if err != nil {
+		g.Fatal(err)
 	}
+	return dst
+}
+
+func (g *guest) drop(h core.Handle) {
+	if err := g.Drop(h); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// play times the steps of a trace, one an iteration. Making the machines anew
+// is not timed.
+func play(b *testing.B, e engine) {
+	t := record()
+	out := make([]byte, 0, core.MaxMessage)
+	machines := make([]core.Handle, handles)
+	for i, config := range t.configs {
+		machines[i] = e.make(config)
+	}
+	i := 0
 	b.ReportAllocs()
-	i := int64(0)
 	for b.Loop() {
-		leases[i%handles].step(b)
+		if i == len(t.inputs) {
+			b.StopTimer()
+			for n, config := range t.configs {
+				e.drop(machines[n])
+				machines[n] = e.make(config)
+			}
+			i = 0
+			b.StartTimer()
+		}
+		out = e.step(out[:0], machines[t.handle(i)], t.inputs[i])
 		i++
+	}
+}
+
+// BenchmarkStepNative is one step, message to message.
+func BenchmarkStepNative(b *testing.B) { play(b, &native{}) }
+
+// BenchmarkStepWASM is the same step in a guest.
+func BenchmarkStepWASM(b *testing.B) {
+	g, err := openEngine(b).NewGuest(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	play(b, &guest{b, g})
+}
+
+func openEngine(b *testing.B) *wasm.Engine {
+	e, err := wasm.Open(context.Background(), &wasm.Options{CacheDir: os.Getenv("MOPSLOCK_BENCH_CACHE")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = e.Close(context.Background()) })
+	return e
+}
+
+// BenchmarkOpenWASM is an engine from the cache of compiled modules.
+func BenchmarkOpenWASM(b *testing.B) {
+	openEngine(b)
+	for b.Loop() {
+		openEngine(b)
+	}
+}
+
+// BenchmarkCompileWASM is an engine without one.
+func BenchmarkCompileWASM(b *testing.B) {
+	for b.Loop() {
+		e, err := wasm.Open(context.Background(), &wasm.Options{CacheDir: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = e.Close(context.Background())
+	}
+}
+
+// BenchmarkGuestWASM is one more guest of an engine.
+func BenchmarkGuestWASM(b *testing.B) {
+	e := openEngine(b)
+	for b.Loop() {
+		g, err := e.NewGuest(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = g.Close(context.Background())
 	}
 }
 
 // BenchmarkMapAndCopy is what no core can do without: find the handle, copy the
 // same bytes in and out.
 func BenchmarkMapAndCopy(b *testing.B) {
-	var sizes [3][2]int // of the messages of a renewal's three steps
-	r := newRenewing(b, 0)
-	for i := range sizes {
-		r.step(b)
-		sizes[i] = [2]int{len(r.in), len(r.out)}
-	}
-	type scratch struct{ in, out [4096]byte }
-	leases := map[int64]*scratch{}
+	t := record()
+	type scratch struct{ in, out [1024]byte }
+	machines := map[int64]*scratch{}
 	for i := range int64(handles) {
-		leases[i] = &scratch{}
+		machines[i] = &scratch{}
 	}
-	var in, out [4096]byte
-	i := int64(0)
+	var out [1024]byte
+	i := 0
 	for b.Loop() {
-		size := sizes[i%3]
-		lease := leases[i%handles]
-		copy(lease.in[:size[0]], in[:])
-		copy(out[:], lease.out[:size[1]])
+		if i == len(t.inputs) {
+			i = 0
+		}
+		m := machines[int64(t.handle(i))]
+		copy(m.in[:], t.inputs[i])
+		copy(out[:], m.out[:len(t.answers[i])])
 		i++
 	}
 }

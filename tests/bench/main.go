@@ -8,11 +8,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 )
 
@@ -22,20 +18,40 @@ const (
 	length = "200ms" // of one benchmark in one round
 )
 
-// row compares two Go benchmarks of one package.
+// row compares two things that are measured in turns.
 type row struct {
-	what, pkg, ours, beside string
-	budget                  float64 // the largest ratio; 0 is none
-	noAllocs                bool
+	what         string
+	ours, beside source
+	budget       float64 // the largest ratio; 0 is none
+	noAllocs     bool
 }
 
-var rows = []row{
-	{"renew step, native, message to message / map lookup + copy", "tests/bench", "RenewStep", "MapAndCopy", 16, true},
-	{"acquire + release, lastwriter, directory / the same verbs and wait, bare", "tests/bench", "AcquireRelease", "BareVerbs", 1.3, false},
-	{"put on a directory / temporary file + rename", "host/store/local", "Put", "PutBare", 0, false},
-	{"get on a directory / reading the file", "host/store/local", "Get", "GetBare", 0, false},
-	{"create on a directory / file + fsync + link", "host/store/local", "Create", "CreateBare", 0, false},
+// source is something that can be measured again and again.
+type source interface {
+	measure(w *workshop) (figure, error)
 }
+
+var (
+	nativeStep = goBench{"tests/bench", "StepNative"}
+	rows       = []row{
+		{"native step, message to message / map lookup + copy", nativeStep, goBench{"tests/bench", "MapAndCopy"}, 16, true},
+		{"C → libmopslock step / native step", replayC{}, nativeStep, 3, false},
+		{"wazero step / native step", goBench{"tests/bench", "StepWASM"}, nativeStep, 20, true},
+		{"Python step, ctypes, buffers used again / native step", ctypes{}, nativeStep, 25, false},
+		{"guest, bytes / a bare Go reactor", guestSize{}, bareSize{}, 0, false},
+		{"engine opened from the cache / compiled", goBench{"tests/bench", "OpenWASM"}, goBench{"tests/bench", "CompileWASM"}, 1, false},
+		{"one more guest / engine opened from the cache", goBench{"tests/bench", "GuestWASM"}, goBench{"tests/bench", "OpenWASM"}, 0, false},
+		{
+			"acquire + release, lastwriter, directory / the same verbs and wait, bare",
+			goBench{"tests/bench", "AcquireRelease"},
+			goBench{"tests/bench", "BareVerbs"},
+			1.3, false,
+		},
+		{"put on a directory / temporary file + rename", goBench{"host/store/local", "Put"}, goBench{"host/store/local", "PutBare"}, 0, false},
+		{"get on a directory / reading the file", goBench{"host/store/local", "Get"}, goBench{"host/store/local", "GetBare"}, 0, false},
+		{"create on a directory / file + fsync + link", goBench{"host/store/local", "Create"}, goBench{"host/store/local", "CreateBare"}, 0, false},
+	}
+)
 
 func main() {
 	if err := run(); err != nil {
@@ -45,20 +61,20 @@ func main() {
 }
 
 func run() error {
-	dir, err := os.MkdirTemp("", "mopslock-bench-")
+	w, err := openWorkshop()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(w.dir)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "what\tours\tbeside\tratio\tbudget\tok")
 	missed := 0
 	for _, r := range rows {
-		ours, beside, err := r.measure(dir)
+		ours, beside, err := r.measure(w)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.what, err)
 		}
-		ratio := ours.ns / beside.ns
+		ratio := ours.value / beside.value
 		budget, ok := "-", "-"
 		if r.budget > 0 {
 			budget, ok = fmt.Sprintf("≤ %g", r.budget), "yes"
@@ -70,7 +86,14 @@ func run() error {
 				missed++
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t%s\t%s\n", r.what, duration(ours.ns), duration(beside.ns), ratio, budget, ok)
+		if ours.bytes { // the size line has its budget as a difference
+			budget, ok = fmt.Sprintf("≤ +%d KiB", guestBudget>>10), "yes"
+			if ours.value-beside.value > guestBudget {
+				ok = "NO"
+				missed++
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t%s\t%s\n", r.what, ours, beside, ratio, budget, ok)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -81,63 +104,36 @@ func run() error {
 	return nil
 }
 
-// figure is a benchmark's median.
-type figure struct{ ns, allocs float64 }
-
 // measure runs both in turns, so that a busy machine is busy for both.
-func (r *row) measure(dir string) (ours, beside figure, err error) {
-	binary := filepath.Join(dir, filepath.Base(r.pkg)+".test")
-	if _, err := os.Stat(binary); err != nil {
-		build := exec.Command("go", "test", "-c", "-o", binary, module+r.pkg)
-		if out, err := build.CombinedOutput(); err != nil {
-			return ours, beside, fmt.Errorf("%w\n%s", err, out)
-		}
-	}
+func (r *row) measure(w *workshop) (ours, beside figure, err error) {
 	var a, b []figure
 	for range rounds {
-		for name, figures := range map[string]*[]figure{r.ours: &a, r.beside: &b} {
-			f, err := once(binary, dir, name)
+		for _, turn := range []struct {
+			source
+			to *[]figure
+		}{{r.ours, &a}, {r.beside, &b}} {
+			f, err := turn.measure(w)
 			if err != nil {
 				return ours, beside, err
 			}
-			*figures = append(*figures, f)
+			*turn.to = append(*turn.to, f)
 		}
 	}
 	return median(a), median(b), nil
 }
 
-var (
-	perOp       = regexp.MustCompile(`\s([0-9.]+) ns/op`)
-	allocsPerOp = regexp.MustCompile(`\s([0-9]+) allocs/op`)
-)
-
-func once(binary, dir, name string) (figure, error) {
-	bench := exec.Command(binary, "-test.run", "^$", "-test.bench", "^Benchmark"+name+"$", "-test.benchtime", length)
-	bench.Dir = dir
-	out, err := bench.CombinedOutput()
-	if err != nil {
-		return figure{}, fmt.Errorf("%s: %w\n%s", name, err, out)
-	}
-	match := perOp.FindSubmatch(out)
-	if match == nil {
-		return figure{}, fmt.Errorf("%s: there is no such benchmark, or it said nothing: %s", name, out)
-	}
-	f := figure{}
-	if f.ns, err = strconv.ParseFloat(string(match[1]), 64); err != nil {
-		return f, err
-	}
-	if match := allocsPerOp.FindSubmatch(out); match != nil {
-		f.allocs, err = strconv.ParseFloat(string(match[1]), 64)
-	}
-	return f, err
+// figure is a duration in nanoseconds, or a size in bytes.
+type figure struct {
+	value, allocs float64
+	bytes         bool
 }
 
 func median(figures []figure) figure {
 	slices.SortFunc(figures, func(a, b figure) int {
 		switch {
-		case a.ns < b.ns:
+		case a.value < b.value:
 			return -1
-		case a.ns > b.ns:
+		case a.value > b.value:
 			return 1
 		}
 		return 0
@@ -145,12 +141,14 @@ func median(figures []figure) figure {
 	return figures[len(figures)/2]
 }
 
-func duration(ns float64) string {
-	switch {
+func (f figure) String() string {
+	switch ns := f.value; {
+	case f.bytes:
+		return fmt.Sprintf("%.0f", ns)
 	case ns < 1e3:
 		return fmt.Sprintf("%.1f ns", ns)
 	case ns < 1e6:
-		return fmt.Sprintf("%.1f µs", ns/1e3)
+		return fmt.Sprintf("%.2f µs", ns/1e3)
 	}
-	return fmt.Sprintf("%.2f ms", ns/1e6)
+	return fmt.Sprintf("%.2f ms", f.value/1e6)
 }

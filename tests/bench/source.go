@@ -1,0 +1,150 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// workshop is where everything is built, once.
+type workshop struct {
+	dir   string
+	built map[string]error
+}
+
+func openWorkshop() (*workshop, error) {
+	dir, err := os.MkdirTemp("", "mopslock-bench-")
+	if err != nil {
+		return nil, err
+	}
+	w := &workshop{dir: dir, built: map[string]error{}}
+	return w, errors.Join(os.WriteFile(w.path("renewals.vec"), record().vector(), 0o600),
+		os.Setenv("MOPSLOCK_BENCH_CACHE", w.path("cache")))
+}
+
+func (w *workshop) path(name string) string { return filepath.Join(w.dir, name) }
+
+// build runs a command the first time that it is asked for, at the root.
+func (w *workshop) build(name string, args ...string) error {
+	err, done := w.built[name]
+	if !done {
+		_, err = w.output(exec.Command(args[0], args[1:]...))
+		w.built[name] = err
+	}
+	return err
+}
+
+func (w *workshop) output(cmd *exec.Cmd) ([]byte, error) {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return out, err
+}
+
+// number runs a command that prints one.
+func (w *workshop) number(args ...string) (figure, error) {
+	out, err := w.output(exec.Command(args[0], args[1:]...))
+	if err != nil {
+		return figure{}, err
+	}
+	match := anyNumber.Find(out)
+	if match == nil {
+		return figure{}, fmt.Errorf("%s: said %s", args[0], out)
+	}
+	value, err := strconv.ParseFloat(string(match), 64)
+	return figure{value: value}, err
+}
+
+var (
+	anyNumber   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+	perOp       = regexp.MustCompile(`\s([0-9.]+) ns/op`)
+	allocsPerOp = regexp.MustCompile(`\s([0-9]+) allocs/op`)
+)
+
+// goBench is a Go benchmark.
+type goBench struct{ pkg, name string }
+
+func (g goBench) measure(w *workshop) (figure, error) {
+	binary := w.path(strings.ReplaceAll(g.pkg, "/", "-") + ".test")
+	if err := w.build(binary, "go", "test", "-c", "-o", binary, module+g.pkg); err != nil {
+		return figure{}, err
+	}
+	bench := exec.Command(binary, "-test.run", "^$", "-test.bench", "^Benchmark"+g.name+"$", "-test.benchtime", length)
+	bench.Dir = w.dir
+	out, err := w.output(bench)
+	if err != nil {
+		return figure{}, err
+	}
+	match := perOp.FindSubmatch(out)
+	if match == nil {
+		return figure{}, fmt.Errorf("%s: there is no such benchmark, or it said nothing: %s", g.name, out)
+	}
+	f := figure{}
+	if f.value, err = strconv.ParseFloat(string(match[1]), 64); err != nil {
+		return f, err
+	}
+	if match := allocsPerOp.FindSubmatch(out); match != nil {
+		f.allocs, err = strconv.ParseFloat(string(match[1]), 64)
+	}
+	return f, err
+}
+
+// library builds libmopslock-core, which has the core and nothing else.
+func (w *workshop) library() error {
+	return w.build("library", "make", "-s", "-C", "bindings/c", "core", "LIB="+w.dir)
+}
+
+// replayC is the same trace from C.
+type replayC struct{}
+
+func (replayC) measure(w *workshop) (figure, error) {
+	program := w.path("replay")
+	err := errors.Join(w.library(), w.build(program, "gcc", "-std=c11", "-O2", "-Ibindings/c", "-o", program,
+		"bindings/c/replay/replay.c", "-L"+w.dir, "-lmopslock-core", "-Wl,-rpath,"+w.dir))
+	if err != nil {
+		return figure{}, err
+	}
+	return w.number(program, "--bench", "50", w.path("renewals.vec"))
+}
+
+// ctypes is the same trace from Python, without anything to be installed.
+type ctypes struct{}
+
+func (ctypes) measure(w *workshop) (figure, error) {
+	if err := w.library(); err != nil {
+		return figure{}, err
+	}
+	return w.number("python3", "tests/bench/step_ctypes.py", w.path("libmopslock-core.so"), w.path("renewals.vec"))
+}
+
+// guestBudget is how many bytes the core may add to a bare reactor.
+const guestBudget = 350 << 10
+
+// guestSize and bareSize are bytes of WebAssembly.
+type guestSize struct{}
+
+func (guestSize) measure(*workshop) (figure, error) { return sizeOf("wasm/mopslock.wasm") }
+
+type bareSize struct{}
+
+func (bareSize) measure(w *workshop) (figure, error) {
+	path := w.path("bare.wasm")
+	if err := w.build(path, "go", "run", "./wasm/internal/gen", "-bare", "-o", path); err != nil {
+		return figure{}, err
+	}
+	return sizeOf(path)
+}
+
+func sizeOf(path string) (figure, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return figure{}, err
+	}
+	return figure{value: float64(info.Size()), bytes: true}, nil
+}
