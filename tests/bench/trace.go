@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -12,12 +11,14 @@ import (
 // A trace of renewals: what 64 leases in rotation are told while they are
 // acquired and then renewed, as the messages that every engine is given alike.
 const (
-	handles = 64 // none stays in the processor's nearest cache by itself
-	turns   = 30 // steps of each: 5 to be acquired, 1 to look again, 24 to be renewed 8 times
+	handles = 64                // none stays in the processor's nearest cache by itself
+	prelude = 8 * handles       // steps until all are held and have looked again; not timed
+	turns   = 8 + 24            // steps of each; 24 renew it 8 times
 )
 
 type trace struct {
 	configs [][]byte
+	made    [][]byte // the answers to them
 	inputs  [][]byte // round by round, handle by handle
 	answers [][]byte
 }
@@ -32,7 +33,8 @@ func record() *trace {
 	for i := range leases {
 		leases[i] = newRenewing(byte(i))
 		t.configs = append(t.configs, leases[i].config)
-		leases[i].handle, _ = registry.New(nil, leases[i].config)
+		handle, answer := registry.New(nil, leases[i].config)
+		leases[i].handle, t.made = handle, append(t.made, answer)
 	}
 	for range turns {
 		for _, lease := range leases {
@@ -99,9 +101,12 @@ func (r *renewing) answered(message []byte) {
 func (t *trace) vector() []byte {
 	var out bytes.Buffer
 	for i, config := range t.configs {
-		fmt.Fprintf(&out, "new %d %s\n", i+1, hex.EncodeToString(config))
+		fmt.Fprintf(&out, "new %d %x\nanswer %x\n", i+1, config, t.made[i])
 	}
 	for i, input := range t.inputs {
+		if i == prelude {
+			out.WriteString("# time\n") // replay --bench does from here on
+		}
 		fmt.Fprintf(&out, "step %d %x\nanswer %x\n", t.handle(i)+1, input, t.answers[i])
 	}
 	for i := range t.configs {

@@ -14,6 +14,8 @@
  *     step 1 <input>
  *     answer <answer>
  *     drop 1
+ *
+ * --bench times the steps behind the comment "# time", or all.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -45,6 +47,7 @@ struct vector {
 	const char *file;
 	struct line *lines;
 	size_t count;
+	size_t timed; /* the first line that --bench times */
 	uint64_t machines[MACHINES]; /* handles, 0: none */
 };
 
@@ -138,6 +141,8 @@ static void load(struct vector *v, const char *file)
 	while (getline(&text, &cap, in) >= 0) {
 		number++;
 		text[strcspn(text, "\r\n")] = 0;
+		if (strcmp(text, "# time") == 0)
+			v->timed = v->count;
 		if (text[strspn(text, " ")] == 0 || text[0] == '#')
 			continue;
 		if (v->count == room) {
@@ -257,7 +262,7 @@ static void bench(struct vector *v, long rounds)
 			const struct line *l = &v->lines[i];
 			if (l->verb == ANSWER)
 				continue;
-			if (l->verb == STEP && since == 0)
+			if (l->verb == STEP && since == 0 && i >= v->timed)
 				since = now_ns();
 			if (l->verb != STEP && since != 0) {
 				spent += now_ns() - since;
@@ -267,7 +272,7 @@ static void bench(struct vector *v, long rounds)
 				drop(v, l);
 			else
 				ask(v, l);
-			steps += l->verb == STEP;
+			steps += l->verb == STEP && i >= v->timed;
 		}
 		if (since != 0)
 			spent += now_ns() - since;
