@@ -11,9 +11,9 @@ import (
 // A trace of renewals: what 64 leases in rotation are told while they are
 // acquired and then renewed, as the messages that every engine is given alike.
 const (
-	handles = 64                // none stays in the processor's nearest cache by itself
-	prelude = 8 * handles       // steps until all are held and have looked again; not timed
-	turns   = 8 + 24            // steps of each; 24 renew it 8 times
+	handles = 64          // none stays in the processor's nearest cache by itself
+	prelude = 8 * handles // steps until all are held and have looked again; not timed
+	turns   = 8 + 24      // steps of each; 24 renew it 8 times
 )
 
 type trace struct {

@@ -29,7 +29,7 @@ var noIO = []string{
 // pays for what he imports.
 var arrows = []arrow{
 	{dir: "core", banned: noIO},
-	{dir: "core/internal/gen"}, // a tool: runs at go generate, is linked nowhere
+	{dir: "core/internal/gen"},                                    // a tool: runs at go generate, is linked nowhere
 	{dir: "core/wire", banned: append([]string{"time"}, noIO...)}, // structs and nothing else
 	{dir: "wasm", ours: []string{"core"}, outside: []string{
 		"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api",
