@@ -31,6 +31,9 @@ func newReader(b []byte) reader {
 	return d
 }
 
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (d *reader) fail(rule string, at int) {
 	if d.rule == "" {
 		d.rule, d.at = rule, at

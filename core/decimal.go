@@ -12,6 +12,9 @@ const twoDigits = "" +
 	"80818283848586878889" + "90919293949596979899"
 
 // appendDecimal appends n.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func appendDecimal(dst []byte, n uint64) []byte {
 	var b [20]byte
 	at := len(b)

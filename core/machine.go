@@ -127,6 +127,9 @@ func (m *machine) Idle() bool { return m.flight.id == 0 && m.timers.earliest() =
 
 // emit adds an action, which is the caller's to fill in where it stands: one of
 // its size is dear to hand over. There is room for MaxActions.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (m *machine) emit(kind ActionKind) *Action {
 	n := len(m.out)
 	m.out = m.out[:n+1]
@@ -151,6 +154,9 @@ func (m *machine) land(ev *Event) (flight, bool) {
 func (m *machine) abandon() { m.flight = flight{} }
 
 // send adds a request.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (m *machine) send(kind ActionKind, limit Duration) *Action {
 	m.issued++
 	m.flight = flight{m.issued, kind, m.now.Mono}
@@ -169,6 +175,9 @@ func (m *machine) due(which timer) bool { return m.timers[which] <= m.now.Mono }
 func (m *machine) until(at int64) Duration { return Duration(at - m.now.Mono) }
 
 // requestLimit bounds a request so that three fit before the deadline.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (m *machine) requestLimit(deadline int64) Duration {
 	if deadline == unset {
 		return RequestLimit

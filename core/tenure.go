@@ -53,6 +53,9 @@ func newTenure(cfg Config) (tenure, error) {
 // span is how long after its stamp a write may be relied on. TTL - margin is
 // our own rule. 0.9 E is for the others on this name, who may judge us by the
 // shortest TTL of any of us (E) whatever our record says.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (k *tenure) span() Duration {
 	return min(k.cfg.TTL-k.cfg.Margin, k.shortest/10*9)
 }

@@ -30,6 +30,9 @@ func (c Config) withDefaults() Config {
 type faults string
 
 // require keeps the text only of what is wrong: a Config is validated per lease.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (f *faults) require(ok bool, text string) {
 	if ok {
 		return
