@@ -33,10 +33,10 @@ run: build ## show leases at work in a fresh directory: who held what and when
 	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
 
 test: ## run every test, stress for 5 s each
-	$(GO) test -timeout 5m $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
-	$(GO) test -timeout 5m -race $(RACY)
-	$(GO) test -timeout 5m ./host ./cmd/mopslock-host -args -engine=wasm
-	$(GO) test -timeout 5m -count 1 ./tests/stress
+	$(GO) test -timeout 15m $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
+	$(GO) test -timeout 15m -race $(RACY)
+	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -engine=wasm
+	$(GO) test -timeout 15m -count 1 ./tests/stress
 
 check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated files, other systems
 	@echo "== gofumpt"
