@@ -123,6 +123,24 @@ func (ctypes) measure(w *workshop) (figure, error) {
 	return w.number("python3", "tests/bench/step_ctypes.py", w.path("libmopslock-core.so"), w.path("renewals.vec"))
 }
 
+// cffi is the same trace through a compiled extension module.
+type cffi struct{}
+
+// missingError is of what the machine lacks and the bench does without.
+type missingError struct{ what string }
+
+func (e *missingError) Error() string { return e.what + " is not installed" }
+
+func (cffi) measure(w *workshop) (figure, error) {
+	if err := w.build("cffi", "python3", "-c", "import cffi, setuptools"); err != nil {
+		return figure{}, &missingError{"cffi"}
+	}
+	if err := w.library(); err != nil {
+		return figure{}, err
+	}
+	return w.number("python3", "tests/bench/step_cffi.py", "bindings/c", w.dir, w.path("renewals.vec"))
+}
+
 // guestBudget is how many bytes the core may add to a bare reactor.
 const guestBudget = 350 << 10
 
