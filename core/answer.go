@@ -38,17 +38,21 @@ func AppendError(dst []byte, err error) []byte {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours are not wrapped, and errors.As brings reflect
 		code = e.Code
 	}
-	if len(text) > MaxErrorText {
-		end := MaxErrorText
-		for !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
-	}
 	m := openMap(dst)
 	m.str(keyError, code.String())
-	m.str(keyText, text)
+	m.str(keyText, text[:cut(text, MaxErrorText)])
 	return m.close()
+}
+
+// cut is how much of a text is within a number of bytes, in whole characters.
+func cut(text string, most int) int {
+	if len(text) <= most {
+		return len(text)
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return most
 }
 
 // The places of an answer's keys.

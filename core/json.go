@@ -70,6 +70,13 @@ func (t text) appendTo(dst []byte) []byte {
 	}
 }
 
+// appendCut is appendTo of no more than so many bytes, in whole characters.
+func (t text) appendCut(dst []byte, most int) []byte {
+	begin := len(dst)
+	dst = t.appendTo(dst)
+	return dst[:begin+cut(string(dst[begin:]), most)]
+}
+
 // escapes are the letters behind a backslash, each with what it stands for.
 const escapes = "b\bf\fn\nr\rt\t\"\"\\\\//"
 

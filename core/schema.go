@@ -239,8 +239,8 @@ const (
 
 // Sighting is a lease as one read of its record shows it. Instants are wall
 // clock, in nanoseconds since 1970, by the clock of whoever wrote the record;
-// 0 is "not said". Holder, Host and PID are somebody else's text: escape them
-// before they are shown.
+// 0 is "not said". Holder, Host and PID are somebody else's text, cut to
+// MaxHolder and MaxText bytes: escape them before they are shown.
 type Sighting struct {
 	State      Observation
 	Holder     []byte
@@ -314,8 +314,8 @@ const (
 	MaxMessage    = 96 << 10 // bytes of one message, either direction
 	MaxName       = 512      // bytes of a name
 	MaxSegment    = 200      // bytes of one segment of a name
-	MaxText       = 256      // bytes of Host and PID in a Config
-	MaxHolder     = 512      // bytes of Holder in a Config
+	MaxText       = 256      // bytes of Host and PID in a Config and in a Sighting
+	MaxHolder     = 512      // bytes of Holder in a Config and in a Sighting
 	MaxJSONDepth  = 32       // nesting read in a record
 	MaxActions    = 6        // actions of one Step
 	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
@@ -355,7 +355,8 @@ const (
 // Relations between the limits; a broken one does not compile. As uint64, since
 // an array of so many elements would not compile on 32 bits either.
 const (
-	_ = uint64(MaxMessage - MaxRecord - 16<<10)           // a record fits a message with room to spare
+	_ = uint64(MaxMessage - MaxRecord - 16<<10) // a record fits an input with room to spare
+	_ = uint64(16<<10 - MaxActions*(MaxHolder+2*MaxText+1<<10))
 	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound
 	_ = uint64(MinTTLCoarse - MinTTL)
 	_ = uint64(PollCap - PollCapFloor)

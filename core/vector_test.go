@@ -76,6 +76,7 @@ func vectors(t *testing.T) map[string][]byte {
 		name := filepath.Base(path)
 		files[name+".vec"] = play(t, path).vector(t, name)
 	}
+	files["long_texts.vec"] = longTexts()
 	files["malformed_config.vec"] = malformedVector("config")
 	files["malformed_input.vec"] = malformedVector("input")
 	files["refused_config.vec"] = refusedConfigs()
@@ -129,6 +130,36 @@ func vectorMessage(rule, message string) []byte {
 		return make([]byte, MaxMessage+1)
 	}
 	return []byte(message)
+}
+
+// longTexts has records as large as a record may be, and a TTL that is warned
+// of: the sighting stands in two actions.
+func longTexts() []byte {
+	v := newVector("What somebody wrote into a record fits an answer, however long it is, and is cut between characters.", "vector_test.go")
+	companion := AppendConfig(nil, &Config{
+		Machine: MachineCompanion, Protocol: ProtocolLastWriter, Name: "n", Holder: "h", Seed: [16]byte{2},
+	})
+	for _, text := range []string{
+		strings.Repeat("x", 60_000), strings.Repeat("\u00fc", 400), strings.Repeat("\\u00fc", 400), strings.Repeat("\\n", 600),
+	} {
+		for _, format := range []string{
+			`{"writer_id": "a%s", "expire_s": 61, "written_at": %q, "hostname": "b"}`,
+			`{"writer_id": "b", "expire_s": 61, "written_at": %[2]q, "hostname": "a%[1]s", "pid": "%[1].900s"}`,
+		} {
+			body := fmt.Appendf(nil, format, text, FormatStamp(worldStart))
+			for _, config := range [][]byte{leaseConfig(), companion} {
+				n, kind := v.made(config), EventAcquire
+				if bytes.Equal(config, companion) {
+					kind = EventAccompany
+				}
+				v.stepped(n, AppendInput(nil, Instant{1, worldStart}, &Event{Kind: kind, Wait: 0}))
+				v.stepped(n, AppendInput(nil, Instant{2, worldStart}, &Event{
+					Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Body: body,
+				}))
+			}
+		}
+	}
+	return v.end()
 }
 
 func refusedConfigs() []byte {

@@ -148,6 +148,9 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 // give the same.
 func (w *world) checkMessages(ev Event, actions []Action) {
 	output := appendActions(nil, actions)
+	if len(output) > MaxMessage-64 { // and the state beside them
+		w.fail("MaxMessage: %d bytes after %s", len(output), formatEvent(ev))
+	}
 	var buf AnswerBuffer
 	decoded, err := decodeActions(output, &buf)
 	if err != nil || !bytes.Equal(appendActions(nil, decoded), output) {
