@@ -34,35 +34,48 @@ func (e *EngineError) Unwrap() error { return e.Err }
 
 // stranded takes the place of a machine that its engine has lost. Nothing is
 // written any more. What is held stays good until its deadline, and is lost
-// then: the holder fences itself, as it would without a store.
+// then: the holder fences itself, as it would without a store. What was about to
+// end ends at once.
 type stranded struct {
 	companion bool
+	claims    bool  // it is an acquire that is not held yet
 	held      bool  // or joined
 	deadline  int64 // Mono, of what is held
+	leaving   bool  // it was told to end
 	silent    bool  // the companion's loss of contact was told
-	idle      bool
+	idle      bool  // nothing more is to be said
 	out       [1]core.Action
 }
 
 // Step implements core.Stepper.
 func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	s.leaving = s.leaving || isFarewell(ev.Kind)
 	late := now.Mono >= s.deadline
 	switch {
-	case s.idle, s.companion && s.silent && ev.Kind != core.EventLeave:
+	case s.idle:
 		return nil, nil
-	case s.companion && ev.Kind == core.EventLeave:
+	case s.companion && s.leaving:
 		return s.end(core.Action{Kind: core.ActionLeft})
 	case s.companion && !s.held:
 		return s.end(core.Action{Kind: core.ActionCannotMaintain, Reason: core.ReasonUnreadable})
-	case s.companion && late: // it would try on for ever, and this one cannot
+	case s.companion && s.silent:
+		return nil, nil // it would try on for ever, and this one cannot
+	case s.companion && late:
 		s.silent = true
 		return s.say(core.Action{Kind: core.ActionContactLost})
-	case !s.companion && !s.held && ev.Kind != core.EventRelease:
+	case s.claims && s.leaving:
+		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonCancelled})
+	case s.claims:
 		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
-	case !s.companion && (late || ev.Kind == core.EventRelease): // unreleased, it expires
+	case !s.companion && (late || s.leaving): // unreleased, it expires
 		return s.end(core.Action{Kind: core.ActionLost, Reason: core.ReasonUnreachable})
 	}
 	return s.say(core.Action{Kind: core.ActionWake, At: s.deadline})
+}
+
+// isFarewell reports whether an event asks a machine to end.
+func isFarewell(kind core.EventKind) bool {
+	return kind == core.EventRelease || kind == core.EventCancel || kind == core.EventLeave
 }
 
 func (s *stranded) end(last core.Action) ([]core.Action, error) {

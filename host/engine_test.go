@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -153,6 +154,87 @@ func TestEngineFailsCompanion(t *testing.T) {
 		w.sleep(time.Second)
 		engine.broken.Store(true)
 		w.wantEngine(<-ended, &Error{Kind: CannotMaintain})
+	})
+}
+
+// An engine that fails while a release is under way ends the release, and not a
+// TTL later; what it says is what became of the lease.
+func TestEngineFailsReleasing(t *testing.T) {
+	for _, verb := range []string{"get", "put"} {
+		t.Run(verb, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				p, engine := w.fragile()
+				l := p.acquire("n")
+				p.store.once(verb, fault{hang: true})
+				ended := make(chan error)
+				go func() { ended <- l.Release(context.Background()) }()
+				w.sleep(time.Millisecond)
+				engine.broken.Store(true)
+				begun := time.Now()
+				w.wantEngine(<-ended, &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+				if took := time.Since(begun); took > core.RequestLimit {
+					w.Errorf("took %v", took)
+				}
+				w.same("kept", engine.kept.Load(), int64(0))
+			})
+		})
+	}
+}
+
+// A lease that is released stays so for whoever released it, although the
+// machine had meant to look once more.
+func TestEngineFailsReleased(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, engine := w.fragile()
+		l := p.acquire("n")
+		p.store.once("put", fault{class: core.ClassUnreachable})
+		before := len(p.store.puts())
+		w.until(10*time.Millisecond, func() bool { return len(p.store.puts()) > before }) // a renewal of unknown fate
+		synctest.Wait()
+		p.release(l)
+		w.same("members that look again", p.members(), 1)
+		engine.broken.Store(true)
+		w.sleep(terms.TTL)
+		if log := p.log.String(); strings.Contains(log, "lease lost") {
+			w.Errorf("log:\n%s", log)
+		}
+		p.idle()
+	})
+}
+
+// Close beside a waiter whose machine fails: closed is closed.
+func TestEngineFailsClosing(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.host().acquire("n")
+		p, engine := w.fragile()
+		ended := make(chan error)
+		go func() {
+			_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
+			ended <- err
+		}()
+		w.sleep(time.Second)
+		engine.broken.Store(true)
+		w.ok(p.Close(context.Background()))
+		w.is(<-ended, ErrClosed)
+	})
+}
+
+// A companion that has told of lost contact does not tell again.
+func TestEngineFailsSilentCompanion(t *testing.T) {
+	bubble(t, func(w *world) {
+		l := w.host().acquire("n")
+		p, engine := w.fragile()
+		contact := make(chan bool, 9)
+		handle := l.Handle()
+		handle.Owner = ""
+		c, err := p.Accompany(context.Background(), handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
+		w.ok(err)
+		p.store.always(fault{class: core.ClassUnreachable})
+		w.same("contact", <-contact, false)
+		engine.broken.Store(true)
+		w.sleep(time.Hour)
+		w.same("told again", len(contact), 0)
+		w.ok(c.Leave(context.Background()))
 	})
 }
 

@@ -86,16 +86,19 @@ func (k *keeper) ring() {
 // in here is in the queue before windDown is, so windDown ends it.
 func (k *keeper) add(m *member, first core.Event) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed {
-		k.host.engine.Drop(m.machine)
+	closed := k.closed
+	if !closed {
+		k.queue = append(k.queue, message{do: func() {
+			k.members[m.name] = append(k.members[m.name], m)
+			k.count++
+			k.step(m, first)
+		}})
+	}
+	k.mu.Unlock()
+	if closed {
+		k.drop(m) // may wait for the engine, so not under the lock
 		return ErrClosed
 	}
-	k.queue = append(k.queue, message{do: func() {
-		k.members[m.name] = append(k.members[m.name], m)
-		k.count++
-		k.step(m, first)
-	}})
 	k.ring()
 	return nil
 }
@@ -274,6 +277,7 @@ func (k *keeper) pause() (time.Duration, bool) {
 
 // step tells a machine what happened and carries out what it answers.
 func (k *keeper) step(m *member, event core.Event) {
+	m.leaving = m.leaving || isFarewell(event.Kind)
 	now := k.host.clock.Now()
 	actions, err := m.machine.Step(now, event)
 	if err != nil {
@@ -313,7 +317,10 @@ func (k *keeper) strand(m *member, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stranded = err
-	m.machine = &stranded{companion: m.farewell.Kind == core.EventLeave, held: m.held, deadline: m.deadline}
+	m.machine = &stranded{
+		companion: m.farewell.Kind == core.EventLeave, claims: m.guarded && !m.held, held: m.held, deadline: m.deadline,
+		leaving: m.leaving, silent: m.silent, idle: m.over,
+	}
 }
 
 // drop gives a machine back to its engine.

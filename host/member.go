@@ -29,6 +29,8 @@ type member struct {
 	index    int // in the heap, -1 outside
 	inFlight *request
 	failed   error // of the latest request whose outcome is unknown
+	leaving  bool  // it was told to end
+	silent   bool  // a companion's loss of contact was told
 	stranded error // of the engine that lost the machine
 	gone     bool
 	waiting  bool
@@ -83,7 +85,7 @@ func (k *keeper) notice(m *member, a *core.Action) {
 	case core.ActionWaiting:
 		m.nowWaiting(k, a)
 	case core.ActionHeld:
-		m.waiting = false
+		m.waiting, m.silent = false, false
 		m.stopWatching()
 		m.nowHeld(a)
 	case core.ActionDeadline:
@@ -92,6 +94,7 @@ func (k *keeper) notice(m *member, a *core.Action) {
 		m.nowRenewed(a.At)
 	case core.ActionContactLost:
 		k.host.log.Info("contact with the store lost; trying on", "name", m.name)
+		m.silent = true
 		m.setContact(false)
 	case core.ActionWarned:
 		k.warn(m, a)
