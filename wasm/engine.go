@@ -76,17 +76,21 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 	if dir == "" {
 		return open(ctx, code, nil)
 	}
-	// A compiled module that was cut off or spoilt is thrown away and made anew;
-	// if that is of no use either, the directory is to blame and does without.
-	for range 2 {
-		if cache, err := wazero.NewCompilationCacheWithDir(dir); err == nil {
-			if e, err := open(ctx, code, cache); err == nil {
-				return e, nil
-			}
+	if cache, err := wazero.NewCompilationCacheWithDir(dir); err == nil {
+		if e, err := open(ctx, code, cache); err == nil {
+			return e, nil
 		}
-		_ = os.RemoveAll(dir)
 	}
-	return open(ctx, code, nil)
+	// The module, or a cache that was cut off or spoilt? If it works without, the
+	// cache was to blame, and what wazero keeps there is made anew the next time.
+	e, err := open(ctx, code, nil)
+	if err == nil {
+		spoilt, _ := filepath.Glob(filepath.Join(dir, "wazero-*"))
+		for _, path := range spoilt {
+			_ = os.RemoveAll(path)
+		}
+	}
+	return e, err
 }
 
 // open starts an engine on a cache, or on nil.
@@ -174,6 +178,7 @@ func (e *Engine) live() (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = e.guest.Close(context.Background()) // its memory is of no use to anybody
 	e.guest = guest
 	return guest, nil
 }

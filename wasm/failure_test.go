@@ -210,9 +210,48 @@ func TestSpoiltCache(t *testing.T) {
 	if err := os.Truncate(whole[0], stat.Size()/2); err != nil {
 		t.Fatal(err)
 	}
+	open() // does without, and throws it away
+	if left := files(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
 	open()
 	if again, err := os.Stat(whole[0]); err != nil || again.Size() != stat.Size() {
 		t.Errorf("%v, %v", again, err)
+	}
+}
+
+// TestBadModuleKeepsCache: what a bad module is refused for is not the cache's fault.
+func TestBadModuleKeepsCache(t *testing.T) {
+	dir := t.TempDir()
+	e, err := Open(context.Background(), &Options{CacheDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close(context.Background())
+	before, err := filepath.Glob(filepath.Join(dir, "wasm", "*", "*"))
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	for _, module := range [][]byte{[]byte("no module"), fakeModule(2, "\x02", opUnreachable, opUnreachable)} {
+		if _, err := Open(context.Background(), &Options{Module: module, CacheDir: dir}); err == nil {
+			t.Error("opened")
+		}
+	}
+	if _, err := os.Stat(before[0]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFailedGuestIsClosed: it is not kept beside the one that takes its place.
+func TestFailedGuestIsClosed(t *testing.T) {
+	e := testEngine(t)
+	failed := e.guest
+	e.BreakGuest()
+	if _, err := e.New(leaseConfig(1)); err != nil {
+		t.Fatal(err)
+	}
+	if !failed.module.IsClosed() || e.guest.module.IsClosed() {
+		t.Error("closed", failed.module.IsClosed(), e.guest.module.IsClosed())
 	}
 }
 

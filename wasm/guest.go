@@ -22,12 +22,16 @@ const abiVersion = 1
 const room = core.MaxMessage + 1
 
 // A guest does not collect garbage by itself: it has neither time nor a second
-// thread. What makes garbage there is machines that are dropped, and errors. A
-// collection takes time by the number of machines, so one is made after so many
-// calls, and never before there were as many of them as there are machines.
+// thread. What makes garbage there is configs, machines that are dropped, and
+// errors; how much is estimated here, in bytes. A collection takes time by what
+// lives, so one is made when there may be as much garbage as there is life.
 const (
-	gcSteps = 1 << 13
-	gcNews  = 1 << 8
+	gcLeast     = 1 << 20
+	perMachine  = 4 << 10 // more than one has
+	perStep     = 1 << 7  // most have none; an error is that of a few
+	perConfig   = 2       // times its length: its texts, and what is said of them
+	wasmPage    = 1 << 16
+	stderrBytes = 1 << 10
 )
 
 // Guest is one running copy of the module: a core.Registry, by messages. Its
@@ -43,12 +47,11 @@ type Guest struct {
 
 	new, step, drop, gc api.Function
 
-	stack  [2]uint64
-	steps  int // since the last collection
-	news   int // since then
-	live   int // machines
-	failed error
-	stderr tail
+	stack   [2]uint64
+	garbage int // bytes at most, since the last collection
+	live    int // machines
+	failed  error
+	stderr  tail
 }
 
 // NewGuest starts a guest of its own, beside the one that serves New. It ends
@@ -128,10 +131,8 @@ func (g *Guest) New(dst, config []byte) (core.Handle, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if g.news++; g.news >= max(gcNews, g.live) {
-		if err := g.collect(); err != nil {
-			return 0, nil, err
-		}
+	if err := g.litter(perMachine + perConfig*n); err != nil {
+		return 0, nil, err
 	}
 	g.stack[0] = uint64(n)
 	dst, err = g.answered(g.new, dst)
@@ -180,10 +181,8 @@ func (g *Guest) stepEvent(dst []byte, h core.Handle, now core.Instant, ev *core.
 }
 
 func (g *Guest) stepped(dst []byte, h core.Handle, n int) ([]byte, error) {
-	if g.steps++; g.steps >= max(gcSteps, 4*g.live) {
-		if err := g.collect(); err != nil {
-			return nil, err
-		}
+	if err := g.litter(perStep); err != nil {
+		return nil, err
 	}
 	g.stack = [2]uint64{uint64(h), uint64(n)}
 	return g.answered(g.step, dst)
@@ -224,17 +223,26 @@ func (g *Guest) GC() error {
 	return g.collect()
 }
 
+// litter notes garbage to come, and has it collected when there is enough.
+func (g *Guest) litter(bytes int) error {
+	if g.garbage += bytes; g.garbage < max(gcLeast, g.live*perMachine) {
+		return nil
+	}
+	return g.collect()
+}
+
 func (g *Guest) collect() error {
-	g.steps, g.news = 0, 0
+	g.garbage = 0
 	_, err := g.run(g.gc)
 	return err
 }
 
 // Memory is how many bytes of memory the guest has. It never has fewer.
-func (g *Guest) Memory() uint32 {
+func (g *Guest) Memory() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.module.Memory().Size()
+	pages, _ := g.module.Memory().Grow(0) // Size overflows where there is all that there can be
+	return uint64(pages) * wasmPage
 }
 
 // Close ends the guest. Its machines are gone.
@@ -301,9 +309,8 @@ type tail struct{ b []byte }
 
 // Write implements io.Writer.
 func (t *tail) Write(b []byte) (int, error) {
-	const kept = 1 << 10
-	if room := kept - len(t.b); room > 0 {
-		t.b = append(t.b, b[:min(room, len(b))]...)
+	if left := stderrBytes - len(t.b); left > 0 {
+		t.b = append(t.b, b[:min(left, len(b))]...)
 	}
 	return len(b), nil
 }

@@ -163,7 +163,7 @@ func TestMemoryFlat(t *testing.T) {
 		}
 		e.Drop(machine)
 	}
-	var before uint32
+	var before uint64
 	for i := range steps {
 		leases[i%handles].step(t)
 		if i%1000 == 0 {
@@ -175,6 +175,30 @@ func TestMemoryFlat(t *testing.T) {
 	}
 	if after := e.guest.Memory(); after != before {
 		t.Errorf("the guest had %d bytes after %d steps and %d after %d", before, steps/50, after, steps)
+	}
+}
+
+// TestRefusedConfigsAreCollected: however long they are, and however many live.
+func TestRefusedConfigsAreCollected(t *testing.T) {
+	t.Parallel()
+	g := testGuest(t)
+	for range 2000 {
+		cfg := leaseConfig(1)
+		if h, _, err := g.New(nil, core.AppendConfig(nil, &cfg)); err != nil || h == 0 {
+			t.Fatal(h, err)
+		}
+	}
+	long := leaseConfig(1)
+	long.Name = strings.Repeat("x", 90_000)
+	config := core.AppendConfig(nil, &long)
+	before := g.Memory()
+	for range 2000 { // 180 MB
+		if h, _, err := g.New(nil, config); err != nil || h != 0 {
+			t.Fatal(h, err)
+		}
+	}
+	if after := g.Memory(); after > before+64<<20 {
+		t.Errorf("%d bytes, before %d", after, before)
 	}
 }
 
