@@ -110,11 +110,11 @@ func DecodeAnswer(b []byte, buf *AnswerBuffer, to *Answer) error {
 func (d *reader) state() string {
 	at := d.i
 	text := d.text()
-	if s, ok := parseLeaseState(text); ok {
-		return s.String()
+	if n, ok := numberOf(leaseStateNames[:], text); ok {
+		return leaseStateNames[n]
 	}
-	if s, ok := parseCompanionState(text); ok {
-		return s.String()
+	if n, ok := numberOf(companionStateNames[:], text); ok {
+		return companionStateNames[n]
 	}
 	d.fail(ruleName, at)
 	return ""

@@ -11,11 +11,6 @@ var machineKindNames = [...]string{
 // String returns the name on the wire, or MachineKind(n) for a number without one.
 func (x MachineKind) String() string { return nameAt(machineKindNames[:], uint8(x), "MachineKind") }
 
-func parseMachineKind(b []byte) (MachineKind, bool) {
-	n, ok := numberOf(machineKindNames[:], b)
-	return MachineKind(n), ok
-}
-
 // protocolNames is never written.
 var protocolNames = [...]string{
 	ProtocolLastWriter: "lastwriter",
@@ -23,11 +18,6 @@ var protocolNames = [...]string{
 
 // String returns the name on the wire, or Protocol(n) for a number without one.
 func (x Protocol) String() string { return nameAt(protocolNames[:], uint8(x), "Protocol") }
-
-func parseProtocol(b []byte) (Protocol, bool) {
-	n, ok := numberOf(protocolNames[:], b)
-	return Protocol(n), ok
-}
 
 // renewalNames is never written.
 var renewalNames = [...]string{
@@ -38,11 +28,6 @@ var renewalNames = [...]string{
 // String returns the name on the wire, or Renewal(n) for a number without one.
 func (x Renewal) String() string { return nameAt(renewalNames[:], uint8(x), "Renewal") }
 
-func parseRenewal(b []byte) (Renewal, bool) {
-	n, ok := numberOf(renewalNames[:], b)
-	return Renewal(n), ok
-}
-
 // expiryNames is never written.
 var expiryNames = [...]string{
 	ExpiryWall:     "wall",
@@ -52,11 +37,6 @@ var expiryNames = [...]string{
 // String returns the name on the wire, or Expiry(n) for a number without one.
 func (x Expiry) String() string { return nameAt(expiryNames[:], uint8(x), "Expiry") }
 
-func parseExpiry(b []byte) (Expiry, bool) {
-	n, ok := numberOf(expiryNames[:], b)
-	return Expiry(n), ok
-}
-
 // roleNames is never written.
 var roleNames = [...]string{
 	RoleRemote: "remote",
@@ -65,11 +45,6 @@ var roleNames = [...]string{
 
 // String returns the name on the wire, or Role(n) for a number without one.
 func (x Role) String() string { return nameAt(roleNames[:], uint8(x), "Role") }
-
-func parseRole(b []byte) (Role, bool) {
-	n, ok := numberOf(roleNames[:], b)
-	return Role(n), ok
-}
 
 // eventKindNames is never written.
 var eventKindNames = [...]string{
@@ -86,11 +61,6 @@ var eventKindNames = [...]string{
 // String returns the name on the wire, or EventKind(n) for a number without one.
 func (x EventKind) String() string { return nameAt(eventKindNames[:], uint8(x), "EventKind") }
 
-func parseEventKind(b []byte) (EventKind, bool) {
-	n, ok := numberOf(eventKindNames[:], b)
-	return EventKind(n), ok
-}
-
 // outcomeNames is never written.
 var outcomeNames = [...]string{
 	OutcomeYes:     "yes",
@@ -100,11 +70,6 @@ var outcomeNames = [...]string{
 
 // String returns the name on the wire, or Outcome(n) for a number without one.
 func (x Outcome) String() string { return nameAt(outcomeNames[:], uint8(x), "Outcome") }
-
-func parseOutcome(b []byte) (Outcome, bool) {
-	n, ok := numberOf(outcomeNames[:], b)
-	return Outcome(n), ok
-}
 
 // classNames is never written.
 var classNames = [...]string{
@@ -120,11 +85,6 @@ var classNames = [...]string{
 
 // String returns the name on the wire, or Class(n) for a number without one.
 func (x Class) String() string { return nameAt(classNames[:], uint8(x), "Class") }
-
-func parseClass(b []byte) (Class, bool) {
-	n, ok := numberOf(classNames[:], b)
-	return Class(n), ok
-}
 
 // actionKindNames is never written.
 var actionKindNames = [...]string{
@@ -146,11 +106,6 @@ var actionKindNames = [...]string{
 
 // String returns the name on the wire, or ActionKind(n) for a number without one.
 func (x ActionKind) String() string { return nameAt(actionKindNames[:], uint8(x), "ActionKind") }
-
-func parseActionKind(b []byte) (ActionKind, bool) {
-	n, ok := numberOf(actionKindNames[:], b)
-	return ActionKind(n), ok
-}
 
 // reasonNames is never written.
 var reasonNames = [...]string{
@@ -176,11 +131,6 @@ var reasonNames = [...]string{
 // String returns the name on the wire, or Reason(n) for a number without one.
 func (x Reason) String() string { return nameAt(reasonNames[:], uint8(x), "Reason") }
 
-func parseReason(b []byte) (Reason, bool) {
-	n, ok := numberOf(reasonNames[:], b)
-	return Reason(n), ok
-}
-
 // observationNames is never written.
 var observationNames = [...]string{
 	ObservedVacant:   "vacant",
@@ -193,11 +143,6 @@ var observationNames = [...]string{
 
 // String returns the name on the wire, or Observation(n) for a number without one.
 func (x Observation) String() string { return nameAt(observationNames[:], uint8(x), "Observation") }
-
-func parseObservation(b []byte) (Observation, bool) {
-	n, ok := numberOf(observationNames[:], b)
-	return Observation(n), ok
-}
 
 // leaseStateNames is never written.
 var leaseStateNames = [...]string{
@@ -216,11 +161,6 @@ var leaseStateNames = [...]string{
 
 // String returns the name on the wire, or LeaseState(n) for a number without one.
 func (x LeaseState) String() string { return nameAt(leaseStateNames[:], uint8(x), "LeaseState") }
-
-func parseLeaseState(b []byte) (LeaseState, bool) {
-	n, ok := numberOf(leaseStateNames[:], b)
-	return LeaseState(n), ok
-}
 
 // companionStateNames is never written.
 var companionStateNames = [...]string{
@@ -241,11 +181,6 @@ func (x CompanionState) String() string {
 	return nameAt(companionStateNames[:], uint8(x), "CompanionState")
 }
 
-func parseCompanionState(b []byte) (CompanionState, bool) {
-	n, ok := numberOf(companionStateNames[:], b)
-	return CompanionState(n), ok
-}
-
 // errorCodeNames is never written.
 var errorCodeNames = [...]string{
 	ErrorConfig:  "config",
@@ -258,8 +193,3 @@ var errorCodeNames = [...]string{
 
 // String returns the name on the wire, or ErrorCode(n) for a number without one.
 func (x ErrorCode) String() string { return nameAt(errorCodeNames[:], uint8(x), "ErrorCode") }
-
-func parseErrorCode(b []byte) (ErrorCode, bool) {
-	n, ok := numberOf(errorCodeNames[:], b)
-	return ErrorCode(n), ok
-}

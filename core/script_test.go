@@ -52,9 +52,9 @@ func (s *script) machineCommand(t *testing.T) string {
 	if holder := s.text("holder", ""); holder != "" {
 		cfg.Holder = s.holder(holder)
 	}
-	cfg.Renewal, _ = parseRenewal([]byte(s.text("renewal", "")))
-	cfg.Expiry, _ = parseExpiry([]byte(s.text("expiry", "")))
-	cfg.Role, _ = parseRole([]byte(s.text("role", "")))
+	cfg.Renewal, _ = byName[Renewal](renewalNames[:], s.text("renewal", ""))
+	cfg.Expiry, _ = byName[Expiry](expiryNames[:], s.text("expiry", ""))
+	cfg.Role, _ = byName[Role](roleNames[:], s.text("role", ""))
 	a, err := s.add(s.data.CmdArgs[0].Key, cfg)
 	if err != nil {
 		return err.Error()
@@ -79,7 +79,7 @@ func (s *script) acquireCommand(t *testing.T) string {
 
 // EVENT NAME [brief].
 func (s *script) eventCommand(*testing.T) string {
-	kind, _ := parseEventKind([]byte(s.data.Cmd))
+	kind, _ := byName[EventKind](eventKindNames[:], s.data.Cmd)
 	return s.stepped(s.subject(), Event{Kind: kind, Brief: s.data.HasArg("brief")})
 }
 
@@ -99,7 +99,7 @@ func (s *script) answerCommand(t *testing.T) string {
 // perhaps not.
 func (s *script) unknownCommand(t *testing.T) string {
 	a, r := s.subject(), s.flying(t)
-	class, ok := parseClass([]byte(s.text("class", ClassOther.String())))
+	class, ok := byName[Class](classNames[:], s.text("class", ClassOther.String()))
 	if !ok {
 		t.Fatalf("%s: no such class", s.data.Pos)
 	}
@@ -290,6 +290,12 @@ func (s *script) duration(t *testing.T, name string, otherwise time.Duration) ti
 		return otherwise
 	}
 	return parseDuration(t, text)
+}
+
+// byName is the value of an enum that has this name.
+func byName[E ~uint8](names []string, name string) (E, bool) {
+	n, ok := numberOf(names, []byte(name))
+	return E(n), ok
 }
 
 func parseDuration(t *testing.T, text string) time.Duration {
