@@ -68,6 +68,9 @@ func (s *source) config() Config {
 	}
 	if s.octet()&1 == 1 {
 		cfg.AcquireMargin = cfg.TTL / 2
+		if cfg.FleetExpire != None {
+			cfg.AcquireMargin = min(cfg.TTL, DefaultFleetExpire) / 2
+		}
 	}
 	return cfg
 }
