@@ -79,8 +79,16 @@ static int bad(const void *in, size_t in_len, const void *answer, const size_t *
  * byte too many to refuse it. */
 static size_t clip(size_t len) { return len <= MOPSLOCK_MAX_MESSAGE ? len : MOPSLOCK_MAX_MESSAGE + 1; }
 
-/* room: more than the longest answer is never used. */
-static size_t room(size_t cap) { return cap < MOPSLOCK_MAX_MESSAGE ? cap : MOPSLOCK_MAX_MESSAGE; }
+/* room is what the caller gave, however long answers may be, as far as Go takes
+ * it: a slice that is longer than half of the address space, or reaches beyond
+ * its end, as one of (size_t)-1 bytes does, is a panic there. */
+static size_t room(const void *answer, size_t cap)
+{
+	size_t most = UINTPTR_MAX - (uintptr_t)answer;
+	if (most > PTRDIFF_MAX)
+		most = PTRDIFF_MAX;
+	return cap < most ? cap : most;
+}
 
 static int fail_bad(void)
 {
@@ -94,7 +102,7 @@ int mopslock_new(const void *config, size_t config_len, uint64_t *handle,
 		return fail_bad();
 	if (forked)
 		return fail_forked();
-	return said(goCoreNew((void *)config, clip(config_len), handle, answer, room(answer_cap), answer_len));
+	return said(goCoreNew((void *)config, clip(config_len), handle, answer, room(answer, answer_cap), answer_len));
 }
 
 int mopslock_step(uint64_t handle, const void *input, size_t input_len,
@@ -104,7 +112,7 @@ int mopslock_step(uint64_t handle, const void *input, size_t input_len,
 		return fail_bad();
 	if (forked)
 		return fail_forked();
-	return said(goCoreStep(handle, (void *)input, clip(input_len), answer, room(answer_cap), answer_len));
+	return said(goCoreStep(handle, (void *)input, clip(input_len), answer, room(answer, answer_cap), answer_len));
 }
 
 int mopslock_again(uint64_t handle, void *answer, size_t answer_cap, size_t *answer_len)
@@ -113,7 +121,7 @@ int mopslock_again(uint64_t handle, void *answer, size_t answer_cap, size_t *ans
 		return fail_bad();
 	if (forked)
 		return fail_forked();
-	return said(goCoreAgain(handle, answer, room(answer_cap), answer_len));
+	return said(goCoreAgain(handle, answer, room(answer, answer_cap), answer_len));
 }
 
 int mopslock_drop(uint64_t handle)

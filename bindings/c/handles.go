@@ -24,11 +24,12 @@ type member interface {
 // canceller ends calls from elsewhere.
 type canceller struct {
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 }
 
-// A handle is a number that is never given twice, then its kind in kindBits
-// bits: by it a host that was closed is told from one that never was.
+// A handle is a number, then its kind in kindBits bits. Each kind counts its own
+// from 1 and gives none twice: so a host that was closed is told from one that
+// never was.
 const (
 	kindBits = 2
 	kindMask = 1<<kindBits - 1
@@ -41,7 +42,7 @@ const (
 // table lives as long as the library is loaded, as cores does.
 var table struct {
 	mu   sync.RWMutex
-	last uint64
+	last [kindMask + 1]uint64 // of each kind
 	live map[uint64]entry
 }
 
@@ -61,8 +62,8 @@ func put(value any, kind, owner uint64) uint64 {
 	if owner != 0 && table.live[owner].value == nil {
 		return 0
 	}
-	table.last++
-	handle := table.last<<kindBits | kind
+	table.last[kind]++
+	handle := table.last[kind]<<kindBits | kind
 	table.live[handle] = entry{value, owner}
 	return handle
 }
@@ -92,8 +93,13 @@ func find[T any](handle C.uint64_t) (T, error) {
 	switch {
 	case ok:
 		return value, nil
-	case !live && h&kindMask == hostKind && h>>kindBits <= table.last:
+	case !live && wasHost(h):
 		return value, host.ErrClosed
 	}
 	return value, errHandle
+}
+
+func wasHost(handle uint64) bool {
+	number := handle >> kindBits
+	return handle&kindMask == hostKind && number >= 1 && number <= table.last[hostKind]
 }

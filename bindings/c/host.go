@@ -9,13 +9,11 @@ import "C"
 
 import (
 	"context"
-	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
-	"github.com/mopslock/mopslock/wasm"
 )
 
 //export goOpen
@@ -23,7 +21,7 @@ func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.st
 	if o.reserved != 0 {
 		return report(f, badOption("reserved: is not 0"))
 	}
-	ctx, done, err := during(0, unlimited(o.timeout_ns))
+	ctx, done, err := during(0, unlimited(o.timeout_ns), lateOpen)
 	if err != nil {
 		return report(f, err)
 	}
@@ -34,17 +32,10 @@ func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.st
 	}
 	h, err := host.Open(ctx, C.GoString(url), &host.Options{InFlight: int(o.in_flight), Engine: engine})
 	if err != nil {
-		return report(f, err)
+		return report(f, noticed(ctx, err))
 	}
 	*handle = C.uint64_t(put(h, hostKind, 0))
 	return C.MOPSLOCK_OK
-}
-
-// guest is the WASM engine, opened when it is first asked for. It is never
-// closed, since the next host would have to compile it again.
-var guest struct {
-	mu     sync.Mutex
-	engine *wasm.Engine
 }
 
 // engineOf is the engine of a name; nil is the native one.
@@ -55,16 +46,7 @@ func engineOf(ctx context.Context, name *C.char) (host.Engine, error) {
 	if C.GoString(name) != "wasm" {
 		return nil, badOption("engine: is not native or wasm")
 	}
-	guest.mu.Lock()
-	defer guest.mu.Unlock()
-	if guest.engine == nil {
-		e, err := wasm.Open(ctx, nil)
-		if err != nil {
-			return nil, &host.EngineError{Err: err}
-		}
-		guest.engine = e
-	}
-	return guest.engine, nil
+	return guest.get(ctx)
 }
 
 //export goClose
@@ -73,7 +55,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout)
+	ctx, done, err := during(0, timeout, lateClose)
 	if err != nil {
 		return report(f, err)
 	}
@@ -85,7 +67,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 
 //export goCancelNew
 func goCancelNew() C.uint64_t {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	return C.uint64_t(put(&canceller{ctx, cancel}, cancelKind, 0))
 }
 
@@ -95,7 +77,7 @@ func goCancel(handle C.uint64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	c.cancel()
+	c.cancel(cancelled{})
 	return C.MOPSLOCK_OK
 }
 
@@ -110,7 +92,7 @@ func goCancelFree(handle C.uint64_t, f *C.struct_fault) C.int {
 
 //export goAcquire
 func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.uint64_t, f *C.struct_fault) C.int {
-	h, terms, ctx, done, err := begin(handle, o, C.MOPSLOCK_FOREVER)
+	h, terms, ctx, done, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
 	if err != nil {
 		return report(f, err)
 	}
@@ -134,7 +116,7 @@ func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.
 
 //export goAccompany
 func goAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, companion *C.uint64_t, f *C.struct_fault) C.int {
-	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns)
+	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns, lateAccompany)
 	if err != nil {
 		return report(f, err)
 	}
@@ -153,7 +135,7 @@ func goAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, compani
 
 //export goRenew
 func goRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, left *C.int64_t, f *C.struct_fault) C.int {
-	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns)
+	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns, lateRenew)
 	if err != nil {
 		return report(f, err)
 	}
@@ -177,7 +159,7 @@ func goRelease(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	return finish(handle, timeout, l.Release, f)
+	return finish(handle, timeout, lateRelease, l.Release, f)
 }
 
 //export goLeave
@@ -186,12 +168,12 @@ func goLeave(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	return finish(handle, timeout, c.Leave, f)
+	return finish(handle, timeout, lateLeave, c.Leave, f)
 }
 
 // finish ends a member, and its handle unless time was too short.
-func finish(handle C.uint64_t, timeout C.int64_t, end func(context.Context) error, f *C.struct_fault) C.int {
-	ctx, done, err := during(0, timeout)
+func finish(handle C.uint64_t, timeout C.int64_t, after late, end func(context.Context) error, f *C.struct_fault) C.int {
+	ctx, done, err := during(0, timeout, after)
 	if err != nil {
 		return report(f, err)
 	}
@@ -218,7 +200,7 @@ func goWait(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout)
+	ctx, done, err := during(0, timeout, lateWait)
 	if err != nil {
 		return report(f, err)
 	}
@@ -268,7 +250,7 @@ func goInspect(handle C.uint64_t, name *C.char, timeout C.int64_t, status *C.mop
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout)
+	ctx, done, err := during(0, timeout, lateInspect)
 	if err != nil {
 		return report(f, err)
 	}
@@ -295,7 +277,7 @@ func keep(m member, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.i
 
 // begin is what acquire, accompany and renew begin with. done is to be called
 // if there is no error.
-func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t) (h *host.Host, terms host.Terms, ctx context.Context, done func(), err error) {
+func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, after late) (h *host.Host, terms host.Terms, ctx context.Context, done func(), err error) {
 	if h, err = find[*host.Host](handle); err != nil {
 		return h, terms, nil, nil, err
 	}
@@ -312,7 +294,7 @@ func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t) (h *host
 	if o.observed == 1 {
 		terms.Expiry = core.ExpiryObserved
 	}
-	ctx, done, err = during(o.cancel, unlimited(timeout))
+	ctx, done, err = during(o.cancel, unlimited(timeout), after)
 	return h, terms, ctx, done, err
 }
 
@@ -324,8 +306,8 @@ func unlimited(timeout C.int64_t) C.int64_t {
 	return timeout
 }
 
-// during makes the context of one call.
-func during(cancel C.uint64_t, timeout C.int64_t) (context.Context, func(), error) {
+// during makes the context of one call; after is its cause once the time is over.
+func during(cancel C.uint64_t, timeout C.int64_t, after late) (context.Context, func(), error) {
 	ctx, nothing := context.Background(), func() {}
 	if cancel != 0 {
 		c, err := find[*canceller](cancel)
@@ -340,7 +322,7 @@ func during(cancel C.uint64_t, timeout C.int64_t) (context.Context, func(), erro
 	case timeout == C.MOPSLOCK_FOREVER:
 		return ctx, nothing, nil
 	}
-	ctx, done := context.WithTimeout(ctx, time.Duration(timeout))
+	ctx, done := context.WithTimeoutCause(ctx, time.Duration(timeout), after)
 	return ctx, done, nil
 }
 

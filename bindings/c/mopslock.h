@@ -10,7 +10,12 @@
  * Ownership. The library writes only into memory that the caller gives, and
  * keeps no pointer that it was given beyond the call. What it makes is named by
  * handles: numbers, never pointers. None is given twice, 0 is none, and a stale
- * one is an error (MOPSLOCK_EHANDLE), not a crash. There is nothing to free.
+ * one is an error (MOPSLOCK_EHANDLE), not a crash. So no memory is yours to free,
+ * but handles are to be given back, or what they name stays until the process
+ * ends: a machine with mopslock_drop, a host with mopslock_close, a lease with
+ * mopslock_release, a companion with mopslock_leave, a cancel handle with
+ * mopslock_cancel_free. A host takes its leases and companions with it. That a
+ * lease is lost gives nothing back: release it all the same.
  *
  * Strings. What comes in is UTF-8 and ends with NUL. What goes out does too, is
  * valid UTF-8, and where it is cut to fit, it is cut between two characters.
@@ -93,7 +98,7 @@ enum mopslock_code {
 	MOPSLOCK_ECANCELLED = -34,    /* mopslock_cancel was called */
 	MOPSLOCK_ECLOSED = -35,       /* the host is closed or closing */
 	MOPSLOCK_ELOST = -36,         /* the lease is not ours any more: stop what it guards */
-	MOPSLOCK_EENDED = -37,        /* the lease was released, or left, by this process */
+	MOPSLOCK_EENDED = -37,        /* this process releases the lease or leaves it, or has */
 	MOPSLOCK_ECANNOT_MAINTAIN = -38, /* there is nothing that a companion could keep alive */
 	MOPSLOCK_EUNAUTHORIZED = -39, /* the store refuses us: credentials, or their rights */
 	MOPSLOCK_ENOSTORE = -40,      /* there is no such bucket, container or directory */
@@ -107,7 +112,7 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_NONE = 0,
 	MOPSLOCK_REASON_TAKEN = 1,       /* the record is another's now */
 	MOPSLOCK_REASON_BROKEN = 2,      /* somebody broke it */
-	MOPSLOCK_REASON_RELEASED = 3,    /* somebody released it; with EENDED: we did */
+	MOPSLOCK_REASON_RELEASED = 3,    /* somebody released it; with EENDED: we did, and the store has said so */
 	MOPSLOCK_REASON_UNREACHABLE = 4, /* no renewal in time; with E(store): it never answered */
 	MOPSLOCK_REASON_EXPIRED = 5,     /* this process was paused past the deadline */
 
@@ -213,7 +218,8 @@ typedef struct mopslock_open_options {
 	 * some ten times slower. It is compiled once in a process, which takes a second,
 	 * and kept in the user's cache directory, which makes the next time faster. */
 	const char *engine;
-	int64_t timeout_ns; /* 0: no limit. Some clouds look for credentials on the network */
+	int64_t timeout_ns; /* 0: no limit. Some clouds look for credentials on the network,
+	                     * and the first "wasm" compiles */
 	int32_t in_flight;  /* requests under way at once; 0: 64 */
 	int32_t reserved;   /* 0 */
 } mopslock_open_options;
@@ -224,7 +230,10 @@ typedef struct mopslock_open_options {
  *
  * EINVAL     the URL cannot be one, or there is no such engine; the text says why.
  * EENGINE
- * ETIMEOUT, or a store's error (EUNAUTHORIZED ... ESTORE), from its driver.
+ * ETIMEOUT   timeout_ns is over, and there is no host. If that was while the WASM
+ *            engine was compiled, for this call or for another, it goes on: call
+ *            again, and what is done by then is not done twice.
+ * EUNAUTHORIZED ... ESTORE   from the store's driver.
  */
 int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host);
 
@@ -233,13 +242,15 @@ int mopslock_open(const char *url, const mopslock_open_options *options, uint64_
  * on, whatever is returned: later calls with host say ECLOSED.
  *
  * ETIMEOUT   something was not released in timeout_ns (MOPSLOCK_FOREVER: no
- *            limit) and expires by itself, a TTL after its last renewal.
+ *            limit) and expires by itself, a TTL after its last renewal. The
+ *            host is closed all the same; there is nothing to call again.
  */
 int mopslock_close(uint64_t host, int64_t timeout_ns);
 
 /* A way to end calls from another thread: give the handle to calls that take
  * one, and cancel it, once, for all of them. They return ECANCELLED, as do later
- * calls with it. It must be freed; calls under way are not disturbed by that. */
+ * calls with it. Give it back with mopslock_cancel_free; calls under way are not
+ * disturbed by that, and can be cancelled no more. */
 int mopslock_cancel_new(uint64_t *cancel);
 int mopslock_cancel(uint64_t cancel);
 int mopslock_cancel_free(uint64_t cancel);
@@ -303,7 +314,8 @@ typedef struct mopslock_options {
  */
 int mopslock_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *lease);
 
-/* mopslock_release ends the lease. OK: the store has said so.
+/* mopslock_release ends the lease, and gives its handle back also when there is
+ * no lease any more. OK: the store has said so.
  *
  * ELOST      it had been lost before; mopslock_last_reason says how.
  * ECLOSED    the host was closed before the store said so: it is released or
@@ -349,15 +361,21 @@ int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options
  *
  * OK         yes.
  * ELOST      no, and mopslock_last_reason says why. For ever.
- * EENDED     no: this process is releasing it, or has.
- * ECLOSED    no: the host was closed.
+ * EENDED     no: this process is releasing it, or has, by mopslock_release, _leave
+ *            or _close. The reason is NONE while the store has not said so, then
+ *            RELEASED; of a companion, which releases nothing, NONE.
+ * ECLOSED    no: the host was closed before the store said so.
+ * EHANDLE    as ever, once the handle is void.
  */
 int mopslock_check(uint64_t member);
 
 /* mopslock_wait blocks until mopslock_check would not return OK, and returns
  * what it would. ETIMEOUT: after timeout_ns (MOPSLOCK_FOREVER: no limit) it is
  * still ours. *reason, if reason is not NULL, is the enum mopslock_reason. A
- * release, or close, in another thread ends the wait as well. */
+ * release, leave or close in another thread ends the wait as well, a lease's
+ * before anything is written: mostly with EENDED and reason NONE, or with what
+ * mopslock_check says a moment later. A wait that has begun is not disturbed by
+ * the handle being void then. */
 int mopslock_wait(uint64_t member, int64_t timeout_ns, int *reason);
 
 /* How long a lease or companion may be relied on without another renewal, also

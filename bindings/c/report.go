@@ -25,6 +25,40 @@ var (
 	errShort  = errors.New("mopslock: the buffer is too short for the text and its NUL")
 )
 
+// cancelled is why a context ended that mopslock_cancel ended.
+type cancelled struct{}
+
+func (cancelled) Error() string { return "mopslock: mopslock_cancel was called" }
+
+func (cancelled) Unwrap() error { return context.Canceled }
+
+// late is why a context ended that timeout_ns ended. The host hands it through,
+// and it says to people what has become of what the call was for.
+type late string
+
+const (
+	lateOpen      late = "the host was open; what was begun for it, as compiling the WASM engine, goes on and serves the next"
+	lateClose     late = "everything was released; the host is closed, and what it still held expires by itself, a TTL after its last renewal"
+	lateRelease   late = "the store said that the lease is released; the host goes on trying, and the handle is still good"
+	lateLeave     late = "the companion had left; the host goes on ending it, and the handle is still good"
+	lateWait      late = "anything happened; the lease may still be relied on"
+	lateInspect   late = "the store answered; nothing was changed"
+	lateAccompany late = "the lease was joined; nothing is kept alive"
+	lateRenew     late = "the store said that the lease is renewed; it may be, or not"
+)
+
+func (l late) Error() string { return "mopslock: timeout_ns was over before " + string(l) }
+
+func (late) Unwrap() error { return context.DeadlineExceeded }
+
+// noticed is why ctx ended, if err is how a driver noticed that, and else err.
+func noticed(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // badOption is an option that cannot be so.
 func badOption(what string) error { return errors.New("mopslock: options: " + what) }
 

@@ -54,6 +54,27 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// TestNoticed: the end of the time is not the store's failure, however the store
+// says it; what is wrong anyway is said as ever.
+func TestNoticed(t *testing.T) {
+	over, done := context.WithTimeoutCause(t.Context(), 0, lateOpen)
+	defer done()
+	slow := store.Fail("open", "", core.ClassUnreachable, context.DeadlineExceeded)
+	wrong := store.Fail("open", "", core.ClassOther, store.ErrURL)
+	for _, test := range []struct {
+		ctx       context.Context
+		err, want error
+	}{
+		{over, slow, lateOpen},
+		{over, wrong, wrong},
+		{t.Context(), slow, slow}, // a limit of its own
+	} {
+		if got := noticed(test.ctx, test.err); got != test.want {
+			t.Errorf("%v: %v", test.err, got)
+		}
+	}
+}
+
 // TestPutText: what is cut is cut between two characters, and always ends.
 func TestPutText(t *testing.T) {
 	for _, test := range []struct {

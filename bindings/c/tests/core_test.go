@@ -4,6 +4,7 @@ package tests
 
 import (
 	"encoding/hex"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,13 @@ func TestCore(t *testing.T) {
 	for _, lib := range []library{coreLibrary(t), fullLibrary(t)} {
 		command(t, nil, compile(t, "testdata/core.c", lib), config, acquire, refused)
 	}
+}
+
+// TestRoom: a buffer is used as far as it goes. No answer of the core is as long
+// as that, so the C side is tried with a Go side of the test's.
+func TestRoom(t *testing.T) {
+	none := write(t, "_cgo_export.h", "/* room.c has the declarations */\n")
+	command(t, nil, compile(t, "testdata/room.c", library{}, "-I"+c, "-I"+filepath.Dir(none)))
 }
 
 func TestThreads(t *testing.T) {

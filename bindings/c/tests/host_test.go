@@ -38,7 +38,8 @@ var keys = []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "AWS
 // nobody has made the guest fail yet, and the library's own test has its mapping.
 func TestErrors(t *testing.T) {
 	lib := fullLibrary(t)
-	out := command(t, keys, compile(t, "testdata/errors.c", lib),
+	cold := "XDG_CACHE_HOME=" + t.TempDir() // for the WASM engine
+	out := command(t, append([]string{cold}, keys...), compile(t, "testdata/errors.c", lib),
 		"file://"+t.TempDir(), "file://"+t.TempDir(), refusing(t))
 	out += command(t, nil, compile(t, "testdata/core.c", lib), config, acquire, refused)
 	out += command(t, nil, compile(t, "testdata/fork.c", lib, "-DHOST"), config)

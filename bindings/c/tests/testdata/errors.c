@@ -70,9 +70,25 @@ static void handles(void)
 	GIVES(MOPSLOCK_EHANDLE, mopslock_cancel(lease));
 	GIVES(MOPSLOCK_OK, mopslock_release(lease, MOPSLOCK_FOREVER));
 	GIVES(MOPSLOCK_EHANDLE, mopslock_release(lease, MOPSLOCK_FOREVER));
-	GIVES(MOPSLOCK_OK, mopslock_cancel_new(&cancel));
-	GIVES(MOPSLOCK_OK, mopslock_cancel_free(cancel));
+	for (int i = 0; i < 50; i++) {
+		CHECK(mopslock_cancel_new(&cancel) == MOPSLOCK_OK);
+		CHECK(mopslock_cancel_free(cancel) == MOPSLOCK_OK);
+	}
 	GIVES(MOPSLOCK_EHANDLE, mopslock_cancel_free(cancel));
+	/* No host was closed yet: what is not one of the three never was one. */
+	for (uint64_t h = 0; h < 300; h++)
+		CHECK(h == a || h == b || h == elsewhere || mopslock_close(h, 0) == MOPSLOCK_EHANDLE);
+}
+
+/* says checks what the latest error tells people. */
+static void says(const char *what)
+{
+	char text[1024];
+	mopslock_last_error(text, sizeof text);
+	if (strstr(text, what) == NULL || strstr(text, "context ") != NULL) {
+		fprintf(stderr, "the text is \"%s\", without \"%s\" or in words of Go\n", text, what);
+		exit(1);
+	}
 }
 
 static void texts(uint64_t lease)
@@ -131,6 +147,7 @@ static void held_and_lost(void)
 
 	GIVES(MOPSLOCK_ETIMEOUT, mopslock_wait(lease, 1, &reason));
 	GIVES(MOPSLOCK_ETIMEOUT, mopslock_wait(lease, 0, NULL));
+	says("may still be relied on");
 	CHECK(reason == MOPSLOCK_REASON_NONE);
 	steal("n", lease);
 	GIVES(MOPSLOCK_ELOST, mopslock_wait(lease, MOPSLOCK_FOREVER, &reason));
@@ -150,6 +167,7 @@ static void ended(void)
 		code = mopslock_release(lease, 0);
 	}
 	GIVES(MOPSLOCK_ETIMEOUT, code);
+	says("goes on trying, and the handle is still good");
 	GIVES(MOPSLOCK_EENDED, mopslock_check(lease));
 	GIVES(MOPSLOCK_EENDED, mopslock_wait(lease, MOPSLOCK_FOREVER, NULL));
 	GIVES(MOPSLOCK_OK, mopslock_release(lease, MOPSLOCK_FOREVER));
@@ -192,6 +210,7 @@ static void companions(void)
 	GIVES(MOPSLOCK_OK, mopslock_inspect(b, "nobody", MOPSLOCK_FOREVER, (mopslock_status *)&older));
 	CHECK(older.state == MOPSLOCK_STATE_VACANT && older.size == 16 && older.beyond == 'x');
 	GIVES(MOPSLOCK_ETIMEOUT, mopslock_inspect(b, "c", 0, &status));
+	says("nothing was changed");
 }
 
 static uint64_t cancel;
@@ -219,6 +238,7 @@ static void waiting(void)
 	uint64_t other = 7;
 	mopslock_options o = {.size = sizeof o, .cancel = cancel};
 	GIVES(MOPSLOCK_ECANCELLED, mopslock_acquire(b, "taken", &o, &other));
+	says("mopslock_cancel was called");
 	CHECK(mopslock_cancel_free(cancel) == MOPSLOCK_OK);
 	cancel = 0;
 
@@ -228,6 +248,44 @@ static void waiting(void)
 	GIVES(MOPSLOCK_ECLOSED, mopslock_acquire(b, "taken", NULL, &other));
 	GIVES(MOPSLOCK_ECLOSED, mopslock_close(b, 0));
 	GIVES(MOPSLOCK_OK, mopslock_check(lease)); /* of a, which is open */
+}
+
+struct wait {
+	uint64_t lease;
+	int code, reason;
+};
+
+static void *waits_for_end(void *of)
+{
+	struct wait *w = of;
+	w->code = mopslock_wait(w->lease, MOPSLOCK_FOREVER, &w->reason);
+	return NULL;
+}
+
+/* A close wakes who waits for a lease's end, and is no loss of the lease. */
+static void closing(const char *url)
+{
+	uint64_t h = 0;
+	struct wait w = {0, 0, -1};
+	pthread_t thread;
+	CHECK(mopslock_open(url, NULL, &h) == MOPSLOCK_OK);
+	CHECK(mopslock_acquire(h, "closing", NULL, &w.lease) == MOPSLOCK_OK);
+	CHECK(pthread_create(&thread, NULL, waits_for_end, &w) == 0);
+	CHECK(mopslock_wait(w.lease, 200 * MS, NULL) == MOPSLOCK_ETIMEOUT); /* by then the thread does */
+	GIVES(MOPSLOCK_OK, mopslock_close(h, MOPSLOCK_FOREVER));
+	CHECK(pthread_join(thread, NULL) == 0);
+	GIVES(MOPSLOCK_EENDED, w.code);
+	CHECK(w.reason == MOPSLOCK_REASON_NONE || w.reason == MOPSLOCK_REASON_RELEASED);
+
+	int code = MOPSLOCK_OK;
+	for (int i = 0; i < 100 && code == MOPSLOCK_OK; i++) { /* it may be as quick as that */
+		CHECK(mopslock_open(url, NULL, &h) == MOPSLOCK_OK);
+		CHECK(mopslock_acquire(h, "closing", NULL, &w.lease) == MOPSLOCK_OK);
+		code = mopslock_close(h, 0);
+	}
+	GIVES(MOPSLOCK_ETIMEOUT, code);
+	says("expires by itself, a TTL after its last renewal");
+	GIVES(MOPSLOCK_ECLOSED, mopslock_close(h, 0));
 }
 
 /* What each kind of store failure looks like. */
@@ -263,6 +321,16 @@ static void wasm(const char *url)
 	uint64_t h = 0, lease = 0, other = 0;
 	mopslock_open_options o = {.size = sizeof o, .engine = "wasm"};
 	mopslock_options try_once = {.size = sizeof try_once, .wait_ns = MOPSLOCK_TRY};
+	/* Nothing is compiled yet, and that takes longer. Both are served by one
+	 * compilation, and so is the third. */
+	o.timeout_ns = MS;
+	for (int i = 0; i < 2; i++) {
+		h = 7;
+		GIVES(MOPSLOCK_ETIMEOUT, mopslock_open(url, &o, &h));
+		says("goes on");
+		CHECK(h == 0);
+	}
+	o.timeout_ns = 0;
 	GIVES(MOPSLOCK_OK, mopslock_open(url, &o, &h));
 	GIVES(MOPSLOCK_OK, mopslock_acquire(h, "wasm", NULL, &lease));
 	GIVES(MOPSLOCK_EHELD, mopslock_acquire(a, "wasm", &try_once, &other));
@@ -283,6 +351,7 @@ int main(int argc, char **argv)
 	ended();
 	companions();
 	waiting();
+	closing(argv[2]);
 	stores(argv[3]);
 	wasm(argv[1]);
 	CHECK(mopslock_acquire(a, "open", NULL, &lease) == MOPSLOCK_OK);
