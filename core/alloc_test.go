@@ -60,7 +60,7 @@ func (c *cycle) renew() {
 }
 
 func newCycle(tb testing.TB, cfg Config) *cycle {
-	cfg.Protocol, cfg.Name = ProtocolLastWriter, "n"
+	cfg.Protocol, cfg.Name, cfg.Seed[15] = ProtocolLastWriter, "n", 1
 	cfg.Host, cfg.PID, cfg.TID = "worker-7f9c4d", "12345", 140234567890123
 	m, err := New(cfg)
 	if err != nil {

@@ -37,7 +37,7 @@ type Config struct {
 	PID  string
 	TID  uint64
 
-	// Seed is fresh random for every machine: the holder id and all jitter
+	// Seed is fresh random for every machine, and not zero: the holder id and all jitter
 	// come from it, and two machines with one seed would be one holder.
 	Seed [16]byte
 }

@@ -43,13 +43,15 @@ func (f *faults) require(ok bool, text string) {
 	*f += faults(text)
 }
 
+const noLimit Duration = -1
+
 // bound is require with what a duration is, and what it is held against.
 func (f *faults) bound(ok bool, field string, value Duration, rule string, limit Duration, rest string) {
 	if ok {
 		return
 	}
 	text := field + " " + durationText(value) + ": " + rule
-	if limit != 0 {
+	if limit != noLimit {
 		text += durationText(limit)
 	}
 	f.require(false, text+rest)
@@ -58,11 +60,11 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 // validate lists every bad field, each with its rule.
 func (c *Config) validate() error {
 	var f faults
-	f.require(c.Machine == MachineLease || c.Machine == MachineCompanion, "machine: lease or companion")
-	f.require(c.Protocol == ProtocolLastWriter, "protocol: lastwriter")
-	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: checked or blind")
-	f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: wall or observed")
-	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: remote or owner")
+	f.require(c.Machine == MachineLease || c.Machine == MachineCompanion, "machine: must be lease or companion")
+	f.require(c.Protocol == ProtocolLastWriter, "protocol: must be lastwriter")
+	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: must be checked or blind")
+	f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: must be wall or observed")
+	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: must be remote or owner")
 	if rule := nameRule(c.Name); rule != "" {
 		f.require(false, badName(c.Name, rule))
 	}
@@ -72,6 +74,8 @@ func (c *Config) validate() error {
 	f.require(isText(string(c.Holder), MaxHolder) && !hasByte(string(c.Holder), '/'),
 		"holder: at most 512 bytes of UTF-8, without a slash")
 	f.require(c.Machine != MachineCompanion || c.Holder != "", "holder: a companion needs the tenure that it joins")
+	// Two machines of one seed are one holder, and exclude nobody.
+	f.require(c.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	if f != "" {
 		return fault(ErrorConfig, string(f))
 	}
@@ -82,7 +86,7 @@ func (c *Config) validateDurations(f *faults) {
 	ttl, acquire := c.TTL, c.AcquireMargin
 	floor, least := c.floor(), leastMargin(ttl)
 	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")
-	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", 0, "")
+	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", noLimit, "")
 	if ttl > 0 { // else there is no more to say of what is measured by it
 		f.bound(c.Margin < ttl/2, "margin", c.Margin, "less than half the ttl of ", ttl, "")
 		f.bound(c.Margin >= least, "margin", c.Margin, "at least ", least,
@@ -92,8 +96,8 @@ func (c *Config) validateDurations(f *faults) {
 			"at most half the fleet expire of ", c.FleetExpire, ", by which others may take the claim over before it is held")
 	}
 	f.bound(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL, "fleet expire", c.FleetExpire,
-		"none, or from 50ms to 720h", 0, "")
-	f.bound(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", 0, "")
+		"none, or from 50ms to 720h", noLimit, "")
+	f.bound(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", noLimit, "")
 }
 
 // floor is the shortest TTL that the store's stamps allow.

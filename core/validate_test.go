@@ -8,7 +8,7 @@ import (
 )
 
 func goodConfig(change func(*Config)) Config {
-	cfg := Config{Machine: MachineLease, Protocol: ProtocolLastWriter, Name: "n"}
+	cfg := Config{Machine: MachineLease, Protocol: ProtocolLastWriter, Name: "n", Seed: [16]byte{1}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -24,12 +24,12 @@ func TestConfigRules(t *testing.T) {
 		want   string
 	}{
 		{"zero", nil, ""},
-		{"machine", func(c *Config) { c.Machine = 0 }, "machine: lease or companion"},
-		{"machine 9", func(c *Config) { c.Machine = 9 }, "machine: lease or companion"},
-		{"protocol", func(c *Config) { c.Protocol = 0 }, "protocol: lastwriter"},
-		{"renewal", func(c *Config) { c.Renewal = 3 }, "renewal: checked or blind"},
-		{"expiry", func(c *Config) { c.Expiry = 3 }, "expiry: wall or observed"},
-		{"role", func(c *Config) { c.Role = 3 }, "role: remote or owner"},
+		{"machine", func(c *Config) { c.Machine = 0 }, "machine: must be lease or companion"},
+		{"machine 9", func(c *Config) { c.Machine = 9 }, "machine: must be lease or companion"},
+		{"protocol", func(c *Config) { c.Protocol = 0 }, "protocol: must be lastwriter"},
+		{"renewal", func(c *Config) { c.Renewal = 3 }, "renewal: must be checked or blind"},
+		{"expiry", func(c *Config) { c.Expiry = 3 }, "expiry: must be wall or observed"},
+		{"role", func(c *Config) { c.Role = 3 }, "role: must be remote or owner"},
 		{"ttl least", func(c *Config) { c.TTL = 50 * time.Millisecond }, ""},
 		{
 			"ttl below", func(c *Config) { c.TTL = 49 * time.Millisecond },
@@ -98,8 +98,13 @@ func TestConfigRules(t *testing.T) {
 		{"name", func(c *Config) { c.Name = "" }, `name "": must not be empty`},
 		{
 			"all at once", func(c *Config) { *c = Config{TTL: time.Millisecond, Host: "\xff"} },
-			"machine: lease or companion; protocol: lastwriter; " + `name "": must not be empty; ` +
-				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8",
+			"machine: must be lease or companion; protocol: must be lastwriter; " + `name "": must not be empty; ` +
+				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8; seed: must be 16 fresh random bytes for each machine",
+		},
+		{"seed", func(c *Config) { c.Seed = [16]byte{} }, "seed: must be 16 fresh random bytes for each machine"},
+		{
+			"tiny", func(c *Config) { c.TTL, c.Margin = 1, -5 }, "ttl 1ns: at least 50ms on this store, and never 0 under lastwriter; " +
+				"margin -5ns: at least 0s, by which clocks whose rates differ by 1 % can drift apart within the ttl",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) { checkRule(t, goodConfig(c.change), c.want) })

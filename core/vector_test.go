@@ -169,6 +169,8 @@ func refusedConfigs() []byte {
 		func(*Config) {},
 		func(c *Config) { *c = Config{} },
 		func(c *Config) { c.Machine = MachineCompanion },
+		func(c *Config) { c.Seed = [16]byte{} },
+		func(c *Config) { c.TTL, c.Margin = 1, -5 },
 		func(c *Config) { c.TTL, c.Margin, c.AcquireMargin, c.FleetExpire = -1, -2, -3, -4 },
 		func(c *Config) { c.TTL, c.StampUnit = second, CoarseStamp },
 		func(c *Config) { c.TTL, c.FleetExpire = MaxTTL+1, MaxTTL+1 },
