@@ -77,6 +77,9 @@ func TestEngineFailsHeld(t *testing.T) {
 		}
 		<-l.Done()
 		w.same("lost at", time.Now(), deadline)
+		if left := l.Left(); left > 0 {
+			w.Errorf("left %v", left)
+		}
 		w.wantEngine(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.same("requests", p.store.verbs(), "")
 		p.idle()

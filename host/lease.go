@@ -101,7 +101,7 @@ func (l *Lease) Acquired() time.Time { return l.member.acquired }
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.member.left()) }
 
 // Left is how long it is to the Deadline, counting the time that the machine
-// sleeps; negative past it.
+// sleeps; negative past it, and 0 or less once Err is not nil.
 func (l *Lease) Left() time.Duration { return l.member.left() }
 
 // Done is closed when the lease is lost, or when Release or the Host's Close

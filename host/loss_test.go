@@ -29,6 +29,9 @@ func wantLost(w *world, l *Lease, reason core.Reason) *Error {
 	w.Helper()
 	err := l.Err()
 	w.is(err, ErrLost, &Error{Kind: Lost, Reason: reason})
+	if left := l.Left(); left > 0 {
+		w.Errorf("left %v of a lease that is lost", left)
+	}
 	select {
 	case <-l.Done():
 	default:

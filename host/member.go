@@ -376,9 +376,14 @@ func (m *member) current() error {
 	}
 }
 
-// left is how long the lease may still be relied on.
+// left is how long the lease may still be relied on: not at all, whatever its
+// deadline, once it is lost or given back.
 func (m *member) left() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Duration(m.deadline - m.keeper.host.clock.Now().Mono)
+	left := time.Duration(m.deadline - m.keeper.host.clock.Now().Mono)
+	if m.err != nil {
+		return min(left, 0)
+	}
+	return left
 }
