@@ -98,29 +98,29 @@ static int fail_bad(void)
 int mopslock_new(const void *config, size_t config_len, uint64_t *handle,
                  void *answer, size_t answer_cap, size_t *answer_len)
 {
-	if (handle == NULL || bad(config, config_len, answer, answer_len))
-		return fail_bad();
 	if (forked)
 		return fail_forked();
+	if (handle == NULL || bad(config, config_len, answer, answer_len))
+		return fail_bad();
 	return said(goCoreNew((void *)config, clip(config_len), handle, answer, room(answer, answer_cap), answer_len));
 }
 
 int mopslock_step(uint64_t handle, const void *input, size_t input_len,
                   void *answer, size_t answer_cap, size_t *answer_len)
 {
-	if (bad(input, input_len, answer, answer_len))
-		return fail_bad();
 	if (forked)
 		return fail_forked();
+	if (bad(input, input_len, answer, answer_len))
+		return fail_bad();
 	return said(goCoreStep(handle, (void *)input, clip(input_len), answer, room(answer, answer_cap), answer_len));
 }
 
 int mopslock_again(uint64_t handle, void *answer, size_t answer_cap, size_t *answer_len)
 {
-	if (bad(NULL, 0, answer, answer_len))
-		return fail_bad();
 	if (forked)
 		return fail_forked();
+	if (bad(NULL, 0, answer, answer_len))
+		return fail_bad();
 	return said(goCoreAgain(handle, answer, room(answer, answer_cap), answer_len));
 }
 

@@ -8,14 +8,14 @@
 #include "shim.h"
 #include "_cgo_export.h"
 
-/* ENTER is the beginning of every function: the arguments are checked before a
- * fork is, so that both can be relied on in a child. */
+/* ENTER is the beginning of every function. In a forked child nothing else is
+ * said, whatever the arguments. */
 #define ENTER(good, what)                                    \
 	do {                                                 \
-		if (!(good))                                 \
-			return fail(MOPSLOCK_EINVAL, what);  \
 		if (is_forked())                             \
 			return fail_forked();                \
+		if (!(good))                                 \
+			return fail(MOPSLOCK_EINVAL, what);  \
 	} while (0)
 
 #define NO_NULL "mopslock: an argument is NULL that must not be"

@@ -237,8 +237,8 @@ typedef struct mopslock_open_options {
  */
 int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host);
 
-/* mopslock_close releases what the host holds, ends what waits (ECLOSED), and
- * stops it. Its handle and those of its leases and companions are void from then
+/* mopslock_close releases what the host holds, ends what waits (an acquire with
+ * ECLOSED, a mopslock_wait with EENDED), and stops it. Its handle and those of its leases and companions are void from then
  * on, whatever is returned: later calls with host say ECLOSED.
  *
  * ETIMEOUT   something was not released in timeout_ns (MOPSLOCK_FOREVER: no
@@ -309,7 +309,8 @@ typedef struct mopslock_options {
  * ETIMEOUT   wait_ns is over, and the store was failing.
  * ECANCELLED, ECLOSED
  * ELOST      it was lost before it could be returned.
- * EINVAL     the name or an option cannot be so; the text lists every bad one.
+ * EINVAL     the name or an option cannot be so. The text lists every bad one,
+ *            but what no core is asked about (wait_ns, flags) is said first, alone.
  * EUNAUTHORIZED, ENOSTORE, ESTORE, EENGINE   at once. EUNREACHABLE after 5 s of silence.
  */
 int mopslock_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *lease);
@@ -379,8 +380,8 @@ int mopslock_check(uint64_t member);
 int mopslock_wait(uint64_t member, int64_t timeout_ns, int *reason);
 
 /* How long a lease or companion may be relied on without another renewal, also
- * counting the time that the machine sleeps: negative past the deadline. Renewals
- * move it. OK or EHANDLE. */
+ * counting the time that the machine sleeps: negative past the deadline, and 0 or
+ * less once mopslock_check is not OK. Renewals move it. OK or EHANDLE. */
 int mopslock_left(uint64_t member, int64_t *left_ns);
 
 /* The id of a lease's or companion's tenure; len as with mopslock_lease_text.

@@ -78,7 +78,11 @@ func codeOf(err error) (C.int, core.Reason) {
 	if e, ok := errors.AsType[*host.Error](err); ok {
 		return codeOfLease(e), e.Reason
 	}
-	return codeOfCall(err), core.ReasonNone
+	code := codeOfCall(err)
+	if code == C.MOPSLOCK_ECANCELLED {
+		return code, core.ReasonCancelled
+	}
+	return code, core.ReasonNone
 }
 
 // codeOfCall: what is none of the world's errors is one about arguments.

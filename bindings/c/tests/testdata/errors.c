@@ -238,6 +238,7 @@ static void waiting(void)
 	uint64_t other = 7;
 	mopslock_options o = {.size = sizeof o, .cancel = cancel};
 	GIVES(MOPSLOCK_ECANCELLED, mopslock_acquire(b, "taken", &o, &other));
+	CHECK(mopslock_last_reason() == MOPSLOCK_REASON_CANCELLED);
 	says("mopslock_cancel was called");
 	CHECK(mopslock_cancel_free(cancel) == MOPSLOCK_OK);
 	cancel = 0;

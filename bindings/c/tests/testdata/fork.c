@@ -38,6 +38,10 @@ static void child(struct hex config, uint64_t m)
 	GIVES(MOPSLOCK_EFORKED, mopslock_check(6));
 	GIVES(MOPSLOCK_EFORKED, mopslock_wait(6, 0, NULL));
 	GIVES(MOPSLOCK_EFORKED, mopslock_left(6, &left));
+	GIVES(MOPSLOCK_EFORKED, mopslock_left(6, NULL)); /* whatever the arguments */
+	GIVES(MOPSLOCK_EFORKED, mopslock_new(NULL, 1, NULL, NULL, 0, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_step(1, NULL, 1, NULL, 0, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_open(NULL, NULL, NULL));
 	GIVES(MOPSLOCK_EFORKED, mopslock_holder(6, text, sizeof text, &n));
 	GIVES(MOPSLOCK_EFORKED, mopslock_inspect(5, "n", 0, &status));
 #endif
