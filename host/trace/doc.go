@@ -26,6 +26,11 @@
 // (AppendConfig, AppendInput, AppendAnswer, AppendError), embedded as they are.
 // A Config that was refused has a number too, and an answer with an error.
 //
+// What no message can say (text that is not UTF-8, an enum without a name, a key
+// that its kind must not have, more than MaxMessage bytes) is not recorded if it
+// was refused, because nothing came of it. An engine that takes it, as package
+// core does with some keys, goes on, and its recording stops before it.
+//
 // A process that was killed leaves a recording that ends without "closed",
 // perhaps in the middle of a value. What is there can be replayed all the same.
 //

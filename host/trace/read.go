@@ -28,6 +28,10 @@ type reader struct {
 	next   int64
 }
 
+// closing is the last event, as it is written. A recording that was cut off does
+// not end with it.
+const closing = "\x81\xa5" + keyEvent + "\xa6" + eventClosed
+
 // event is one event as it stands in the file.
 type event struct {
 	kind    string
@@ -46,8 +50,11 @@ func (r *reader) bad(format string, args ...any) error {
 // returned as it is, io.EOF and io.ErrUnexpectedEOF too.
 func (r *reader) value(limit int) ([]byte, error) {
 	r.offset = r.next
-	b, err := ReadValue(r.r, limit)
+	s := scanner{r: r.r, limit: limit}
+	b, err := s.whole()
 	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) && bytes.HasSuffix(s.b, []byte(closing)):
+		return nil, r.bad("a value reaches over the recording's end, so it is damaged")
 	case errors.Is(err, ErrTooLong):
 		return nil, r.bad("a value of more than %d bytes", limit)
 	case errors.Is(err, ErrTooDeep):

@@ -13,8 +13,20 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// errOverflow is how a recording ends that nobody takes.
-var errOverflow = errors.New("mopslock: trace: the file takes its bytes too slowly; the recording stops here")
+// How a recording ends, beside its file's own errors.
+var (
+	errOverflow = errors.New("mopslock: trace: the file takes its bytes too slowly; the recording stops here")
+	errTooLong  = fmt.Errorf("mopslock: trace: an event of more than %d bytes; the recording stops here", MaxValue)
+)
+
+// errUnsayable is how it ends when an engine takes what no message can say: to
+// run that again is impossible, and what comes after it would differ.
+func errUnsayable(machine uint64, what string, err error) error {
+	if bad, ok := errors.AsType[*core.MessageError](err); ok {
+		what += ": " + bad.Rule
+	}
+	return fmt.Errorf("mopslock: trace: machine %d took what no message can say (%s); the recording stops here", machine, what)
+}
 
 // Recorder is an Engine that writes down what another Engine's machines are
 // told and answer. Its writer is a goroutine of its own:
@@ -24,6 +36,9 @@ var errOverflow = errors.New("mopslock: trace: the file takes its bytes too slow
 //
 // so whoever steps a machine never waits for the file. A file that fails, or
 // lags by more than 8 MiB, ends the recording; Close tells.
+//
+// What no message can say, and is refused for that or anything else, made or
+// changed no machine: there is nothing to run again, and it is not recorded.
 type Recorder struct {
 	engine host.Engine
 
@@ -60,10 +75,11 @@ func NewRecorder(engine host.Engine, w io.Writer) *Recorder {
 	r := &Recorder{engine: engine, bell: make(chan struct{}, 1), done: make(chan struct{})}
 	r.encoder = msgpack.NewEncoder(&r.queue)
 	r.encoder.UseCompactInts(true)
-	r.write(func() {
+	r.write(func() error {
 		r.open(1)
 		r.text(keyHeader)
 		r.number(Version)
+		return nil
 	})
 	go r.drain(w)
 	return r
@@ -76,12 +92,21 @@ func (r *Recorder) New(cfg core.Config) (core.Stepper, error) {
 		return nil, err // the engine's own failure: no machine, and nothing to compare
 	}
 	number := uint64(0)
-	r.write(func() { // numbered and written in one, so that the numbers stand in order
+	r.write(func() error { // numbered and written in one, so that the numbers stand in order
+		message := core.AppendConfig(r.scratch[:0], &cfg)
+		unsayable := core.DecodeConfig(message, new(core.Config))
+		if unsayable != nil && err != nil {
+			return nil
+		}
 		r.machines++
 		number = r.machines
+		if unsayable != nil {
+			return errUnsayable(number, "its Config", unsayable)
+		}
 		r.begin(4, eventMade, number)
-		r.message(keyConfig, core.AppendConfig(r.scratch[:0], &cfg))
+		r.message(keyConfig, message)
 		r.answer(machine, nil, err)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -95,7 +120,10 @@ func (r *Recorder) Drop(machine core.Stepper) {
 	if !ok {
 		panic("mopslock: trace: Drop of a machine that this Recorder did not make")
 	}
-	r.write(func() { r.begin(2, eventDropped, m.number) })
+	r.write(func() error {
+		r.begin(2, eventDropped, m.number)
+		return nil
+	})
 	r.engine.Drop(m.Stepper)
 }
 
@@ -103,10 +131,11 @@ func (r *Recorder) Drop(machine core.Stepper) {
 // returns why the recording is not complete, or nil. Machines that live on are
 // stepped as before, unrecorded.
 func (r *Recorder) Close(ctx context.Context) error {
-	r.write(func() {
+	r.write(func() error {
 		r.open(1)
 		r.text(keyEvent)
 		r.text(eventClosed)
+		return nil
 	})
 	r.mu.Lock()
 	r.closed = true
@@ -138,30 +167,45 @@ func (m *recorded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	actions, err := m.Stepper.Step(now, ev)
 	r := m.recorder
 	_, refused := errors.AsType[*core.Error](err)
-	r.write(func() {
-		if err != nil && !refused {
+	r.write(func() error {
+		message := core.AppendInput(r.scratch[:0], now, &ev)
+		unsayable := core.DecodeInput(message, new(core.Instant), new(core.Event))
+		switch {
+		case unsayable != nil && refused:
+		case unsayable != nil:
+			return errUnsayable(m.number, ev.Kind.String(), unsayable)
+		case err != nil && !refused:
 			r.begin(3, eventFailed, m.number)
-			r.message(keyInput, core.AppendInput(r.scratch[:0], now, &ev))
-			return
+			r.message(keyInput, message)
+		default:
+			r.begin(4, eventStepped, m.number)
+			r.message(keyInput, message)
+			r.answer(m.Stepper, actions, err)
 		}
-		r.begin(4, eventStepped, m.number)
-		r.message(keyInput, core.AppendInput(r.scratch[:0], now, &ev))
-		r.answer(m.Stepper, actions, err)
+		return nil
 	})
 	return actions, err
 }
 
-// write queues one value whole, or ends the recording.
-func (r *Recorder) write(value func()) {
+// write queues one value whole, or none, or ends the recording: with the
+// value's error, or because nobody could read it or takes it.
+func (r *Recorder) write(value func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || r.err != nil {
 		return
 	}
 	before := len(r.queue.b)
-	value()
-	if len(r.queue.b) > maxQueued {
-		r.queue.b, r.err = r.queue.b[:before], errOverflow
+	r.err = value()
+	switch after := len(r.queue.b); {
+	case r.err != nil:
+	case after-before > MaxValue:
+		r.err = errTooLong
+	case after > maxQueued:
+		r.err = errOverflow
+	}
+	if r.err != nil {
+		r.queue.b = r.queue.b[:before]
 	}
 	r.ring()
 }

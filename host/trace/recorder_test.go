@@ -260,3 +260,123 @@ func TestFailingEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A Config that no message can say makes no machine, and is not in the recording: what follows can be read, and
+// replays the same.
+func TestUnsayableConfig(t *testing.T) {
+	for name, change := range map[string]func(*core.Config){
+		"not UTF-8":        func(c *core.Config) { c.Name = "\xff" },
+		"an enum unnamed":  func(c *core.Config) { c.Machine = 77 },
+		"another":          func(c *core.Config) { c.Expiry = 77 },
+		"a message's more": func(c *core.Config) { c.Name = strings.Repeat("n", core.MaxMessage) },
+		"a value's more":   func(c *core.Config) { c.Name = strings.Repeat("n", MaxValue) },
+	} {
+		steps := 0
+		recording := recordingOf(t, func(e host.Engine) {
+			bad := config("n", 1)
+			change(&bad)
+			if _, err := e.New(bad); !errors.Is(err, &core.Error{Code: core.ErrorConfig}) {
+				t.Errorf("%s: %v", name, err)
+			}
+			m, err := e.New(config("n", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps = live(t, m)
+		})
+		if got, want := replayed1(t, recording), (Report{Machines: 1, Steps: steps}); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// An input that no message can say and that is refused has changed nothing, and is not in the recording either.
+func TestUnsayableInputRefused(t *testing.T) {
+	steps := 0
+	recording := recordingOf(t, func(e host.Engine) {
+		m, err := e.New(config("n", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Step(core.Instant{}, core.Event{Kind: 77}); !errors.Is(err, &core.Error{Code: core.ErrorEvent}) {
+			t.Fatal(err)
+		}
+		steps = live(t, m)
+	})
+	if got, want := replayed1(t, recording), (Report{Machines: 1, Steps: steps}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// One that the machine takes all the same ends the recording before it, and Close says why; the machine goes on.
+func TestUnsayableInputTaken(t *testing.T) {
+	for rule, ev := range map[string]core.Event{
+		"(woke: a key is present that this kind must not have)":    {Kind: core.EventWoke, Body: []byte("x")},
+		"(release: a key is present that this kind must not have)": {Kind: core.EventRelease, Wait: 1},
+		"(answer: longer than 98304 bytes)": {
+			Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes, Body: make([]byte, MaxValue),
+		},
+	} {
+		var out bytes.Buffer
+		r := NewRecorder(host.Native{}, &out)
+		m, err := r.New(config("n", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, ev := range []core.Event{{Kind: core.EventAcquire}, ev, {Kind: core.EventWoke}} {
+			if _, err := m.Step(core.Instant{Mono: 1 + int64(at)}, ev); err != nil {
+				t.Fatal(rule, err)
+			}
+		}
+		r.Drop(m)
+		if err := r.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "machine 1 took what no message can say "+rule) {
+			t.Errorf("%s: %v", rule, err)
+		}
+		if got, want := replayed1(t, out.Bytes()), (Report{Machines: 1, Steps: 1, EndsEarly: true}); got != want {
+			t.Errorf("%s: %+v, want %+v", rule, got, want)
+		}
+	}
+}
+
+// lax is an engine that takes every Config and says more than a message holds.
+type lax struct{ host.Native }
+
+func (lax) New(core.Config) (core.Stepper, error) { return wordy{}, nil }
+
+type wordy struct{ core.Stepper }
+
+func (wordy) Step(core.Instant, core.Event) ([]core.Action, error) {
+	return []core.Action{{Kind: core.ActionPut, Body: make([]byte, MaxValue)}}, nil
+}
+
+func (wordy) Idle() bool { return false }
+
+func (wordy) String() string { return "held" }
+
+// Nothing is written that nobody could read, whatever an engine does: the recording stops before it.
+func TestNothingUnreadable(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       Report
+	}{
+		{"n", "an event of more than", Report{Machines: 1, EndsEarly: true}},
+		{"\xff", "machine 1 took what no message can say (its Config: string is not UTF-8)", Report{EndsEarly: true}},
+	} {
+		var out bytes.Buffer
+		r := NewRecorder(lax{}, &out)
+		m, err := r.New(config(c.name, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Step(core.Instant{}, core.Event{Kind: core.EventAcquire}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(t.Context()); err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%q: %v", c.name, err)
+		}
+		got, err := Replay(&out, lax{})
+		if err != nil || got != c.want {
+			t.Errorf("%q: %+v %v, want %+v", c.name, got, err, c.want)
+		}
+	}
+}

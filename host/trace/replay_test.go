@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -206,5 +207,30 @@ func TestAnyOrder(t *testing.T) {
 	_, err := Replay(strings.NewReader(recording), host.Native{})
 	if want := "machine 1 was never made"; err == nil || !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSwallowedEnd: a length that was spoilt, so that its value swallows the
+// rest, is damage and not a recording that ends early.
+func TestSwallowedEnd(t *testing.T) {
+	var out bytes.Buffer
+	r := NewRecorder(host.Native{}, &out)
+	_, _ = r.New(core.Config{})
+	if err := r.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasSuffix(out.Bytes(), []byte(closing)) {
+		t.Fatalf("the end is %q", out.Bytes())
+	}
+	at := bytes.Index(out.Bytes(), []byte("\x84\xa5event\xa4made"))
+	spoilt := bytes.Clone(out.Bytes())
+	spoilt[at] = 0x8f // a map of 15
+	_, err := Replay(bytes.NewReader(spoilt), host.Native{})
+	if format := new(FormatError); !errors.As(err, &format) || format.Offset != int64(at) {
+		t.Errorf("%v", err)
+	}
+	cut, err := Replay(bytes.NewReader(out.Bytes()[:out.Len()-1]), host.Native{})
+	if err != nil || !cut.EndsEarly {
+		t.Errorf("%+v, %v", cut, err)
 	}
 }

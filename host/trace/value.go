@@ -24,6 +24,11 @@ var (
 // only once it has come: no more than limit bytes are ever held.
 func ReadValue(r *bufio.Reader, limit int) ([]byte, error) {
 	s := scanner{r: r, limit: limit}
+	return s.whole()
+}
+
+// whole takes one value. What was taken of one that is not whole is in s.b.
+func (s *scanner) whole() ([]byte, error) {
 	err := s.value()
 	if errors.Is(err, io.EOF) && len(s.b) > 0 {
 		err = io.ErrUnexpectedEOF
