@@ -35,15 +35,18 @@ type app struct {
 	closing time.Duration // how long closing the store may take
 }
 
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{stdin: stdin, stdout: stdout, ui: newUI(stderr), signals: child.NewSignals(), closing: closeLimit}
+}
+
 // execute runs one command line and returns its exit status.
-func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, ui: newUI(stderr), signals: child.NewSignals(), closing: closeLimit}
+func (a *app) execute(args []string) int {
 	defer a.signals.Stop()
 	defer a.ui.out.flush(flushPatience)
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.ui.out.to)
 	err := root.Execute()
 	a.ui.waited()
 	a.endEngine()

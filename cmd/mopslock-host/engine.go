@@ -15,6 +15,9 @@ import (
 type engine struct {
 	name  string
 	users int // Hosts and others that may still step a machine
+	// module is what wasm runs; nil is the one that comes with package wasm, and
+	// anything else a test's.
+	module []byte
 
 	once  sync.Once
 	inner host.Engine
@@ -33,7 +36,7 @@ func (e *engine) open() {
 		e.inner = host.Native{}
 		return
 	}
-	guest, err := wasm.Open(context.Background(), nil)
+	guest, err := wasm.Open(context.Background(), &wasm.Options{Module: e.module})
 	if err != nil {
 		e.err = err
 		return

@@ -27,6 +27,9 @@ var engineFlag = flag.String("engine", "", "the `engine` of every mopslock-host 
 // engineVariable carries engineFlag to them. Only this file reads it.
 const engineVariable = "MOPSLOCK_TEST_ENGINE"
 
+// moduleVariable is bytes for --engine wasm to run in the place of the core.
+const moduleVariable = "MOPSLOCK_TEST_MODULE"
+
 // The test binary is mopslock-host too, if it is called so: nothing is built.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "mopslock-host" {
@@ -36,6 +39,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(onEngine{m}, map[string]func(){"mopslock-host": func() {
 		if engine := os.Getenv(engineVariable); engine != "" {
 			os.Args = slices.Insert(os.Args, 1, "--engine", engine)
+		}
+		if text := os.Getenv(moduleVariable); text != "" {
+			a := newApp(os.Stdin, os.Stdout, os.Stderr)
+			a.engine.module = []byte(text)
+			os.Exit(a.execute(os.Args[1:]))
 		}
 		main()
 	}})

@@ -109,9 +109,6 @@ func (s *stepper) make() error {
 	if err == nil {
 		s.machine, err = s.app.core().New(cfg)
 	}
-	if err == nil && cfg.Seed == [16]byte{} {
-		s.app.ui.printf("warning: the Config has no seed; without 16 fresh random bytes for each machine two holders are one, and nobody is excluded")
-	}
 	if sayErr := s.say(nil, err); sayErr != nil || err == nil {
 		return sayErr
 	}

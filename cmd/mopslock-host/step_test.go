@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/vmihailenco/msgpack/v5"
@@ -102,4 +103,18 @@ func cmdSwap(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s has no %s", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(changed), 0o666))
+}
+
+// What encoding/json would take for U+FFFD is found, and nothing else is taken for it.
+func TestHalfPair(t *testing.T) {
+	for _, half := range []string{`\ud800`, `\uDBFFx`, `\udc00`, `\udfff\ud800`, `\ud800\ud800\udc00`, `\ud800\n`, `\ud83d\ude00\ude00`, `\\\ud800`} {
+		if !halfPair([]byte(`"` + half + `"`)) {
+			t.Errorf("%s: not found", half)
+		}
+	}
+	for _, whole := range []string{``, `a`, `\ud83d\ude00`, `\uD83D\uDE00`, `\ufffd`, "\ufffd", `\\ud800`, `\ud7ff\ue000`, `\"ud800`} {
+		if halfPair([]byte(`"` + whole + `"`)) {
+			t.Errorf("%s: found", whole)
+		}
+	}
 }

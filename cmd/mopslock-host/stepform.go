@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,8 +22,8 @@ import (
 	"github.com/mopslock/mopslock/host/trace"
 )
 
-// maxStepValue is bytes of one value on stdin: the largest message, with its
-// bytes as base64 and room for escapes.
+// maxStepValue is bytes of one value on stdin, a line's newline among them: the
+// largest message, with its bytes as base64 and room for escapes.
 const maxStepValue = 200 << 10
 
 // readConfig reads a value into the wire's struct, lets msgpack/v5 make the
@@ -40,6 +41,9 @@ func readInput(f form, now *core.Instant, ev *core.Event) error {
 	var w wire.Input
 	if err := f.read(&w); err != nil {
 		return err
+	}
+	if w.Class == core.ClassNone.String() { // a name, and the zero value too
+		w.Class = ""
 	}
 	message := canonical(&w)
 	return explained(message, core.DecodeInput(message, now, ev))
@@ -217,17 +221,37 @@ func setJSON(field any, value json.RawMessage) error {
 		what, err = "not true or false", json.Unmarshal(value, to)
 	case *string:
 		what, err = "not a string", json.Unmarshal(value, to)
+		if err == nil && halfPair(value) {
+			return errors.New("half of a surrogate pair")
+		}
 	case *[]byte:
 		var text string
 		what = "not a string of base64"
 		if err = json.Unmarshal(value, &text); err == nil {
 			*to, err = base64.StdEncoding.Strict().DecodeString(text)
 		}
+		if err == nil && strings.ContainsAny(text, "\r\n") { // Strict passes over them
+			return errors.New(what)
+		}
 	}
 	if err != nil {
 		return errors.New(what)
 	}
 	return nil
+}
+
+// escapes finds each escape in a JSON string; the group is half of a surrogate pair.
+var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
+
+// halfPair reports whether a JSON string escapes half of a surrogate pair.
+// encoding/json takes it for U+FFFD, and two names would be one lease.
+func halfPair(text []byte) bool {
+	for _, escape := range escapes.FindAllSubmatch(text, -1) {
+		if escape[1] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // msgpackForm is values back to back. Where one that is no msgpack ends nobody

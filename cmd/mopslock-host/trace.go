@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -54,7 +55,11 @@ func (a *app) openTrace(cmd *cobra.Command, args []string, path string) error {
 		return usagef("--trace %s: that is the recording to replay, and would be emptied", host.Printable(path))
 	}
 	file := &traceFile{opened: make(chan struct{})}
-	go file.open(path)
+	var apart os.FileInfo
+	if a.status != nil {
+		apart, _ = a.status.file.Stat()
+	}
+	go file.open(path, apart)
 	timer := time.NewTimer(openPatience)
 	defer timer.Stop()
 	select {
@@ -84,10 +89,41 @@ type traceFile struct {
 	err    error
 }
 
-func (t *traceFile) open(path string) {
-	t.file, t.err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	close(t.opened)
+// open makes the file anew, unless it is the status file, which may be nil.
+func (t *traceFile) open(path string, status os.FileInfo) {
+	defer close(t.opened)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, traceMode)
+	if err == nil {
+		if err = empty(file, status); err != nil {
+			file.Close()
+			file = nil
+		}
+	}
+	t.file, t.err = file, err
 }
+
+// empty takes what an older file held, and its mode, which was perhaps for all
+// to read. Devices and FIFOs are as they are.
+func empty(file *os.File, status os.FileInfo) error {
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case status != nil && os.SameFile(info, status) && info.Mode()&os.ModeDevice == 0: // /dev/null is anybody's
+		return fmt.Errorf("%s: that is the --status-file", host.Printable(file.Name()))
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	if info.Mode().Perm() != traceMode {
+		if err := file.Chmod(traceMode); err != nil {
+			return err
+		}
+	}
+	return file.Truncate(0)
+}
+
+// traceMode: it tells who leases what, to its owner.
+const traceMode = 0o600
 
 // Write is called by the recorder's own goroutine, which may wait.
 func (t *traceFile) Write(b []byte) (int, error) {

@@ -1,37 +1,36 @@
 """python3 host.py TTL DIR NAME CMD...: run CMD under the lease NAME, kept in DIR, for TTL seconds from each renewal.
 A host in 60 lines, a model for other languages: mopslock-host step decides, this does the I/O and reads the clocks, as
-bindings/README.md says. The exit status is CMD's, 75 if the lease was not acquired, 76 if it was lost."""
-import base64, json, os, queue, secrets, signal, socket, subprocess, sys, threading, time
-
-def mono():  # counts the time that the machine sleeps, where there is such a clock
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+bindings/README.md says. The status is CMD's (127: there is none), 75 if the lease was not had, 76 if it was lost."""
+import base64, json, os, pathlib, queue, secrets, select, signal, socket, subprocess, sys, threading, time
+def mono(): return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # counts sleep, too
 
 def perform(root, action, limit, inbox):  # what is not the store's word is unknown
-    answer, path = {"kind": "answer", "request": action["request"], "outcome": "yes"}, os.path.join(root, action["key"])
+    answer, path = {"kind": "answer", "request": action["request"], "outcome": "yes"}, pathlib.Path(root, action["key"])
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         if action["kind"] == "get":
-            with open(path, "rb") as file:
+            with path.open("rb") as file:
                 answer["body"] = base64.b64encode(file.read(65537)).decode()
         else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(f"{path}.{secrets.token_hex(8)}", "wb") as file:
-                file.write(base64.b64decode(action["body"]))
-            if mono() >= limit:  # too late: the name may be another's by now
-                raise TimeoutError
-            os.replace(file.name, path)  # whole, and at once
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_bytes(base64.b64decode(action["body"]))
+            if mono() >= limit: raise TimeoutError  # too late: the name may be another's by now
+            fresh.replace(path)  # whole, and at once
     except OSError as error:
         answer["outcome"] = "no" if action["kind"] == "get" and isinstance(error, FileNotFoundError) else "unknown"
+        if os.path.exists(fresh): fresh.unlink()
     inbox.put(answer)
 
 def main(ttl, root, name, *argv):
+    inbox, command, wake, deadline, limits, answer = queue.SimpleQueue(), None, sys.maxsize, sys.maxsize, {}, {}
     step = subprocess.Popen(["mopslock-host", "step"], stdin=-1, stdout=-1, text=True, start_new_session=True)
-    def tell(message):
+    def tell(message):  # no longer than to the deadline: a step that hangs, or is gone, is the end
         print(json.dumps(message), file=step.stdin, flush=True)
-        answer = json.loads(step.stdout.readline())
+        ready, _, _ = select.select([step.stdout], [], [], max(0, deadline - mono()) / 1e9)
+        answer = json.loads(ready and step.stdout.readline() or '{"idle": true}')
         return answer if "error" not in answer else sys.exit(f"step: {answer['text']}")
     tell({"machine": "lease", "protocol": "lastwriter", "name": name, "ttl_ns": int(float(ttl) * 1e9),
           "host": socket.gethostname(), "seed": base64.b64encode(secrets.token_bytes(16)).decode()})
-    inbox, command, wake, limits, answer = queue.SimpleQueue(), None, sys.maxsize, {}, {}
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, _: command.send_signal(n) if command else inbox.put({"kind": "cancel"}))
     inbox.put({"kind": "acquire", "wait_ns": -1})
@@ -44,17 +43,18 @@ def main(ttl, root, name, *argv):
                 event = {"kind": "answer", "request": late[0], "outcome": "unknown"} if late else {"kind": "woke"}
             limits.pop(event.get("request"), None)
             answer = tell({"mono": mono(), "wall": time.time_ns(), **event})
-            wake = next((a["at_ns"] for a in answer.get("actions", []) if a["kind"] == "wake"), sys.maxsize)
+            at = {action["kind"]: action["at_ns"] for action in answer.get("actions", []) if "at_ns" in action}
+            wake, deadline = at.pop("wake", sys.maxsize), min(at.values(), default=deadline)
             for action in answer.get("actions", []):
                 if action["kind"] in ("get", "put"):  # on a thread of its own, so that wakes and limits are kept
                     limits[action["request"]] = limit = mono() + action["limit_ns"]
                     threading.Thread(target=perform, args=(root, action, limit, inbox), daemon=True).start()
-                elif action["kind"] == "held":
-                    command = subprocess.Popen(argv, start_new_session=True)
+                elif action["kind"] == "held":  # by a shell, which exits with 127 if there is no such command
+                    command = subprocess.Popen(["sh", "-c", 'exec "$@"', "sh", *argv], start_new_session=True)
                     threading.Thread(target=lambda: (command.wait(), inbox.put({"kind": "release"}))).start()
+    except BrokenPipeError: pass  # step is gone, and without it the lease is lost
     finally:
-        if lost := command and command.poll() is None:  # or we have failed: another may hold it by now
-            os.killpg(command.pid, signal.SIGKILL)
+        step.kill()
+        if lost := command and command.poll() is None: os.killpg(command.pid, signal.SIGKILL)  # another may hold it now
     sys.exit(75 if not command else 76 if lost else abs(command.returncode) + 128 * (command.returncode < 0))
-
 main(*sys.argv[1:])

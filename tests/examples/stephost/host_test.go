@@ -211,14 +211,104 @@ func TestLost(t *testing.T) {
 	theirs := strings.Replace(s.read("store/n/lock.json"), s.record().Holder, "somebody-else", 1)
 	s.write("store/n/lock.json", theirs)
 	s.mustExit(p, 76)
-	pid, err := strconv.Atoi(strings.TrimSpace(s.read("pid")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.eventually("the end of the command", func() bool { return ended(pid) })
+	s.mustEnd(s.read("pid"))
 	if got := s.read("store/n/lock.json"); got != theirs {
 		t.Errorf("their record was written over: %s", got)
 	}
+}
+
+// A step that hangs keeps nobody's lease alive: the command is stopped at the deadline all the same, with 76.
+func TestFencesItself(t *testing.T) {
+	s := newStage(t)
+	p := s.python(`trap "" TERM; ` + untilEnough)
+	s.eventually("the command", func() bool { return strings.HasSuffix(s.read("pid"), "\n") })
+	s.signalStep(p, syscall.SIGSTOP)
+	s.mustExit(p, 76)
+	s.mustEnd(s.read("pid"))
+	if r := s.record(); r.Released != "" {
+		t.Errorf("released: %+v", r)
+	}
+}
+
+// Nor does one that was killed.
+func TestStepIsGone(t *testing.T) {
+	s := newStage(t)
+	p := s.python(untilEnough)
+	s.eventually("the command", func() bool { return strings.HasSuffix(s.read("pid"), "\n") })
+	s.signalStep(p, syscall.SIGKILL)
+	s.mustExit(p, 76)
+	s.mustEnd(s.read("pid"))
+}
+
+// signalStep is to the mopslock-host step that p has started.
+func (s *stage) signalStep(p *process, number syscall.Signal) {
+	s.Helper()
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(p.cmd.Process.Pid), "mopslock-host").Output()
+	if err != nil {
+		s.Fatal("no step: ", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err := errors.Join(err, syscall.Kill(pid, number)); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if number == syscall.SIGSTOP && !ended(pid) {
+			s.Errorf("step %d was left behind", pid)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+}
+
+// A command that there is not is 127, told in one line, and the lease is free again.
+func TestNoSuchCommand(t *testing.T) {
+	s := newStage(t)
+	script, err := filepath.Abs("host.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("python3", script, "2", filepath.Join(s.dir, "store"), "n", "no-such-command")
+	s.mustExit(p, 127)
+	if r := s.record(); r.Released == "" {
+		t.Errorf("not released: %+v", r)
+	}
+	if text := p.out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no-such-command") {
+		t.Errorf("%q", text)
+	}
+}
+
+// A put that fails leaves nothing behind.
+func TestFailedPut(t *testing.T) {
+	s := newStage(t)
+	script, err := filepath.Abs("host.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("sh", "-c", `ulimit -f 0; exec python3 "$@"`, "sh", script, "2", filepath.Join(s.dir, "store"), "n", "touch", "ran")
+	dir := filepath.Join(s.dir, "store", "n")
+	s.eventually("the first put", func() bool {
+		_, err := os.Stat(dir)
+		return err == nil
+	})
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.mustExit(p, 75)
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	if s.read("ran") != "" {
+		t.Error("it ran")
+	}
+}
+
+func (s *stage) mustEnd(line string) {
+	s.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the end of the command", func() bool { return ended(pid) })
 }
 
 // ended is also what a zombie has.
