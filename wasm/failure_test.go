@@ -102,6 +102,11 @@ func TestTrap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if g, err := e.NewGuest(context.Background()); err != nil {
+				t.Fatal(err)
+			} else if _, _, err := g.New(nil, nil); err == nil && name != "says what is no answer" { // it does not read them
+				t.Error("a guest alone takes it")
+			}
 			first := e.guest
 			_, err = e.New(leaseConfig(1))
 			if err == nil || errors.As(err, new(*core.Error)) || !strings.Contains(err.Error(), "the guest failed") {

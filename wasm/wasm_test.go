@@ -197,7 +197,7 @@ func TestRefusedConfigsAreCollected(t *testing.T) {
 			t.Fatal(h, err)
 		}
 	}
-	if after := g.Memory(); after > before+64<<20 {
+	if after := g.Memory(); after > before+16<<20 {
 		t.Errorf("%d bytes, before %d", after, before)
 	}
 }
@@ -309,7 +309,51 @@ func compare(t *testing.T, guest *Guest, native *core.Registry, config, input []
 	}
 }
 
-// TestErrorsAreTheCore's own: a config or a step that is refused.
+// TestLongestInput: around the longest message an event is the same to the guest
+// as to the core, also where it grows out of its room.
+func TestLongestInput(t *testing.T) {
+	machine, err := testEngine(t).New(leaseConfig(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var native core.Registry
+	cfg := leaseConfig(1)
+	h, _ := native.New(nil, core.AppendConfig(nil, &cfg))
+	body := make([]byte, core.MaxMessage)
+	for size := core.MaxMessage - 120; size <= core.MaxMessage; size++ {
+		ev := core.Event{Kind: core.EventAnswer, Request: 9, Outcome: core.OutcomeYes, Body: body[:size]}
+		_, got := machine.Step(core.Instant{}, ev)
+		var want core.Answer
+		if err := core.DecodeAnswer(native.Step(nil, h, core.AppendInput(nil, core.Instant{}, &ev)), new(core.AnswerBuffer), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got == nil || got.Error() != want.Err.Error() {
+			t.Fatalf("a body of %d bytes: %v, want %v", size, got, want.Err)
+		}
+	}
+}
+
+// TestLive: what was dropped is not counted, nor what was never made.
+func TestLive(t *testing.T) {
+	e := testEngine(t)
+	machine, err := e.New(leaseConfig(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.New(core.Config{Seed: [16]byte{1}}); err == nil {
+		t.Fatal("made")
+	}
+	if e.guest.live != 1 {
+		t.Errorf("%d live", e.guest.live)
+	}
+	e.Drop(machine)
+	e.Drop(machine)
+	if e.guest.live != 0 {
+		t.Errorf("%d live", e.guest.live)
+	}
+}
+
+// TestRefused: a config or a step that is refused.
 func TestRefused(t *testing.T) {
 	e := testEngine(t)
 	if _, err := e.New(core.Config{}); !errors.Is(err, &core.Error{Code: core.ErrorConfig}) {
