@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -108,9 +109,13 @@ func foreignBody(holder HolderID, written int64, host string) []byte {
 func TestNoAllocations(t *testing.T) {
 	lease, companion := heldCycle(t, 1), joinedCycle(t)
 	waiter := newCycle(t, Config{Machine: MachineLease})
-	foreign := foreignBody("so\u00efebody", worldStart, "caf\u00e9\n")
+	foreign := foreignBody(HolderID(strings.Repeat("so\u00efebody-", 100)), worldStart, strings.Repeat("caf\u00e9\n", 5000))
 	waiter.step(Event{Kind: EventAcquire, Wait: Forever})
 	waiter.yes(foreign)
+	sight := &tenureOf(waiter.m).sight
+	if len(sight.Holder) < MaxHolder-3 || cap(sight.Holder) > 2*MaxHolder || cap(sight.Host) > 2*MaxText {
+		t.Errorf("of somebody's record %d bytes are shown, %d and %d kept", len(sight.Holder), cap(sight.Holder), cap(sight.Host))
+	}
 
 	ours := foreignBody(lease.m.(*Lease).Holder(), worldStart, "elsewhere")
 	for _, c := range []struct {

@@ -1,6 +1,9 @@
 package core
 
-import "math/bits"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // A reader of JSON for records that others wrote. It is strict: RFC 8259, plus
 // the NaN, Infinity and -Infinity that Python writes and reads. It copies
@@ -56,25 +59,33 @@ func (t text) equal(s string) bool {
 }
 
 // appendTo appends t decoded: valid UTF-8, half surrogate pairs as U+FFFD.
-func (t text) appendTo(dst []byte) []byte {
+func (t text) appendTo(dst []byte) []byte { return t.appendCut(dst, len(t)) }
+
+// appendCut is appendTo of no more than so many bytes, in whole characters. What
+// is beyond them is not decoded: somebody else's text can be 64 KiB.
+func (t text) appendCut(dst []byte, most int) []byte {
+	end := len(dst) + most
 	for {
 		plain := skipOrdinary(t, 0)
+		if room := end - len(dst); plain > room {
+			for room > 0 && !utf8.RuneStart(t[room]) {
+				room--
+			}
+			return append(dst, t[:room]...)
+		}
 		dst = append(dst, t[:plain]...)
 		t = t[plain:]
 		if len(t) == 0 {
 			return dst
 		}
 		r, size := t.decodeEscape()
+		before := len(dst)
 		dst = append(dst, string(r)...) // U+FFFD for half a pair
+		if len(dst) > end {
+			return dst[:before]
+		}
 		t = t[size:]
 	}
-}
-
-// appendCut is appendTo of no more than so many bytes, in whole characters.
-func (t text) appendCut(dst []byte, most int) []byte {
-	begin := len(dst)
-	dst = t.appendTo(dst)
-	return dst[:begin+cut(string(dst[begin:]), most)]
 }
 
 // escapes are the letters behind a backslash, each with what it stands for.
