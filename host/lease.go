@@ -97,7 +97,7 @@ func (l *Lease) FencingToken() uint64 { return 0 }
 func (l *Lease) Acquired() time.Time { return l.member.acquired }
 
 // Deadline is when the lease must be considered lost unless it is renewed
-// before. Renewals move it.
+// before. Renewals move it. Once Err is not nil it is not after now.
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.member.left()) }
 
 // Left is how long it is to the Deadline, counting the time that the machine

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
@@ -85,9 +86,11 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 	// cache was to blame, and what wazero keeps there is made anew the next time.
 	e, err := open(ctx, code, nil)
 	if err == nil {
-		spoilt, _ := filepath.Glob(filepath.Join(dir, "wazero-*"))
-		for _, path := range spoilt {
-			_ = os.RemoveAll(path)
+		entries, _ := os.ReadDir(dir)
+		for _, entry := range entries {
+			if strings.HasPrefix(entry.Name(), "wazero-") {
+				_ = os.RemoveAll(filepath.Join(dir, entry.Name()))
+			}
 		}
 	}
 	return e, err

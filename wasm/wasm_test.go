@@ -202,6 +202,41 @@ func TestRefusedConfigsAreCollected(t *testing.T) {
 	}
 }
 
+// TestLooksAreCollected: what somebody wrote into a record is no garbage.
+func TestLooksAreCollected(t *testing.T) {
+	t.Parallel()
+	e := testEngine(t)
+	for range 1000 {
+		if _, err := e.New(leaseConfig(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	machine, err := e.New(leaseConfig(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := []byte(`{"writer_id": "` + strings.Repeat("x", 60_000) + `", "expire_s": 60, "written_at": "2026-01-02T03:04:05.000000+00:00"}`)
+	now := core.Instant{Wall: 1767323045_000_000_000}
+	ev := core.Event{Kind: core.EventAcquire, Wait: core.Forever}
+	var before uint64
+	for i := range 4000 {
+		actions, err := machine.Step(now, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev = core.Event{Kind: core.EventChanged}
+		if actions[0].Kind == core.ActionGet {
+			ev = core.Event{Kind: core.EventAnswer, Request: actions[0].Request, Outcome: core.OutcomeYes, Body: body}
+		}
+		if i == 10 {
+			before = e.guest.Memory()
+		}
+	}
+	if after := e.guest.Memory(); machine.String() != "waiting" && machine.String() != "observing" || after > before+16<<20 {
+		t.Errorf("%s: %d bytes, before %d", machine, after, before)
+	}
+}
+
 // budgetGuest is what the core may add to a reactor that holds Go's runtime alone.
 const budgetGuest = 350 << 10
 
