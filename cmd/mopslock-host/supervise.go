@@ -48,7 +48,7 @@ func (s *supervisor) holder(lease *host.Lease, margin time.Duration) *exit {
 			lost = nil
 			s.lostHolder(lease.Err())
 		case <-fence.C:
-			if s.lost == nil {
+			if s.lost == nil && lease.Err() == nil { // else lost is about to be read
 				s.fence(lease)
 				fence.Reset(s.untilFence(lease))
 			}

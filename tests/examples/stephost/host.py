@@ -24,9 +24,9 @@ def perform(root, action, limit, inbox):  # what is not the store's word is unkn
 def main(ttl, root, name, *argv):
     inbox, command, wake, deadline, limits, answer = queue.SimpleQueue(), None, sys.maxsize, sys.maxsize, {}, {}
     step = subprocess.Popen(["mopslock-host", "step"], stdin=-1, stdout=-1, text=True, start_new_session=True)
-    def tell(message):  # no longer than to the deadline: a step that hangs, or is gone, is the end
+    def tell(message):  # no longer than to the deadline: a step that does not answer, or is gone, is the end
         print(json.dumps(message), file=step.stdin, flush=True)
-        ready, _, _ = select.select([step.stdout], [], [], max(0, deadline - mono()) / 1e9)
+        while not (ready := select.select([step.stdout], [], [], 0.1)[0]) and mono() < deadline: pass  # counts sleep
         answer = json.loads(ready and step.stdout.readline() or '{"idle": true}')
         return answer if "error" not in answer else sys.exit(f"step: {answer['text']}")
     tell({"machine": "lease", "protocol": "lastwriter", "name": name, "ttl_ns": int(float(ttl) * 1e9),
