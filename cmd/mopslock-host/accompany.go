@@ -34,9 +34,6 @@ with the store never stops CMD; that the lease is another's does (76).`,
 		Example: `  mopslock-host accompany -- ./remote-part.sh
   mopslock-host accompany --lease "$LEASE_FROM_MY_ARGUMENTS" -- python train.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.openStatusFile(f.statusFile); err != nil {
-				return err
-			}
 			_, argv, err := commandArgs(cmd, args, 0)
 			if err != nil {
 				return err

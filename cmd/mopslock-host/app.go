@@ -25,10 +25,11 @@ type app struct {
 	stdout io.Writer
 	ui     *ui
 
-	storeURL string
-	json     bool
-	engine   engine
-	trace    *recording
+	storeURL  string
+	json      bool
+	engine    engine
+	trace     *recording
+	tracePath string
 
 	signals *child.Signals
 	status  *statusFile
@@ -78,10 +79,9 @@ lease is kept in a directory or bucket that the machines share; there is no serv
 	root.PersistentFlags().StringVar(&a.storeURL, "store", "", "where the leases are kept: file:///dir, s3://bucket/prefix, gs://…, azblob://… (default $MOPSLOCK_STORE, else a directory of this user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "report as JSON, one object a line, on stdout")
 	a.addEngineFlags(root)
+	root.PersistentPreRunE = a.prepare
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if f := cmd.Flags().Lookup("status-file"); f != nil { // named before the bad one
-			_ = a.openStatusFile(f.Value.String())
-		}
+		_ = a.openStatusFile(cmd) // if it is named before the bad one
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
@@ -90,6 +90,21 @@ lease is kept in a directory or bucket that the machines share; there is no serv
 	root.SetHelpCommand(helpCommand())
 	root.SetHelpTemplate(root.HelpTemplate() + statusHelp)
 	return root
+}
+
+// prepare is what every command begins with: what is wrong with a flag that is
+// not its own shows before it does anything.
+func (a *app) prepare(cmd *cobra.Command, args []string) error {
+	if err := a.openStatusFile(cmd); err != nil { // first, since it tells of what follows
+		return err
+	}
+	if a.engine.name != engineNative && a.engine.name != engineWASM {
+		return usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
+	}
+	if !cmd.Flags().Changed("trace") {
+		return nil
+	}
+	return a.openTrace(cmd, args)
 }
 
 func unknownCommand(cmd *cobra.Command, args []string) error {

@@ -113,9 +113,8 @@ func (f *acquireFlags) terms() host.Terms {
 
 // lossFlags say what becomes of CMD when the lease is lost.
 type lossFlags struct {
-	onLoss     string
-	grace      time.Duration
-	statusFile string
+	onLoss string
+	grace  time.Duration
 }
 
 const defaultGrace = 10 * time.Second
@@ -123,7 +122,7 @@ const defaultGrace = 10 * time.Second
 func (f *lossFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.onLoss, "on-loss", "terminate", "terminate or continue: what becomes of CMD when the lease is lost")
 	cmd.Flags().DurationVar(&f.grace, "grace", defaultGrace, "from SIGTERM to SIGKILL, at most TTL/3 (the default shrinks with the TTL)")
-	cmd.Flags().StringVar(&f.statusFile, "status-file", "", "write who decided the exit status, and why, as one line of JSON")
+	addStatusFile(cmd)
 }
 
 // check settles the grace for a TTL, and lists what is wrong.

@@ -15,7 +15,6 @@ import (
 
 func (a *app) acquireCommand() *cobra.Command {
 	var claim acquireFlags
-	var statusFile string
 	cmd := &cobra.Command{
 		Use:   "acquire NAME --ttl DURATION [flags]",
 		Short: "acquire the lease NAME and print it, for scripts",
@@ -24,9 +23,6 @@ renew or release is given what was printed.`,
 		Example: `  lease=$(mopslock-host acquire deploy --ttl 10m) || exit
   mopslock-host release "$lease"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.openStatusFile(statusFile); err != nil {
-				return err
-			}
 			name, err := nameArg(cmd, args)
 			if err != nil {
 				return err
@@ -42,7 +38,7 @@ renew or release is given what was printed.`,
 		},
 	}
 	claim.add(cmd)
-	cmd.Flags().StringVar(&statusFile, "status-file", "", "write who decided the exit status, and why, as one line of JSON")
+	addStatusFile(cmd)
 	return cmd
 }
 

@@ -31,9 +31,6 @@ When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is
 		Example: `  mopslock-host run nightly-report -- ./report.sh
   mopslock-host run --wait 0 --ttl 30s deploy -- make deploy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.openStatusFile(loss.statusFile); err != nil {
-				return err
-			}
 			names, argv, err := commandArgs(cmd, args, 1)
 			if err != nil {
 				return err

@@ -3,19 +3,27 @@ package main
 import (
 	"encoding/json"
 	"os"
+
+	"github.com/spf13/cobra"
 )
 
 // statusFile is where --status-file says who decided the exit status.
 type statusFile struct{ file *os.File }
 
+// addStatusFile adds --status-file to a command; prepare opens it.
+func addStatusFile(cmd *cobra.Command) {
+	cmd.Flags().String("status-file", "", "write who decided the exit status, and why, as one line of JSON")
+}
+
 // openStatusFile makes the file before anything else, so that a bad path is a
 // usage error and not a surprise after the work, and so that whatever ends us,
 // the last run's line is not taken for this one's.
-func (a *app) openStatusFile(path string) error {
-	if path == "" || a.status != nil {
+func (a *app) openStatusFile(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("status-file")
+	if flag == nil || flag.Value.String() == "" {
 		return nil
 	}
-	file, err := os.Create(path)
+	file, err := os.Create(flag.Value.String())
 	if err != nil {
 		return usagef("--status-file: %v", err)
 	}

@@ -23,31 +23,16 @@ const (
 	tracePatience = 2 * time.Second // for its last bytes
 )
 
-// addEngineFlags adds --engine and --trace to every command. What is wrong with
-// them shows before the command has begun.
+// addEngineFlags adds --engine and --trace to every command.
 func (a *app) addEngineFlags(root *cobra.Command) {
-	var path string
 	root.PersistentFlags().StringVar(&a.engine.name, "engine", engineNative, "native or wasm: which build of the core decides; both answer the same")
-	root.PersistentFlags().StringVar(&path, "trace", "", "record what the core was told and answered, for replay")
-	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		if f := cmd.Flags().Lookup("status-file"); f != nil { // it tells of what follows
-			if err := a.openStatusFile(f.Value.String()); err != nil {
-				return err
-			}
-		}
-		if a.engine.name != engineNative && a.engine.name != engineWASM {
-			return usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
-		}
-		if !cmd.Flags().Changed("trace") {
-			return nil
-		}
-		return a.openTrace(cmd, args, path)
-	}
+	root.PersistentFlags().StringVar(&a.tracePath, "trace", "", "record what the core was told and answered, for replay")
 }
 
 // openTrace makes the file before any I/O at the store, so that a bad path is a
 // usage error and not a surprise after the work.
-func (a *app) openTrace(cmd *cobra.Command, args []string, path string) error {
+func (a *app) openTrace(cmd *cobra.Command, args []string) error {
+	path := a.tracePath
 	switch {
 	case path == "" || path == "-":
 		return usagef("--trace %q: the name of a file", path)
