@@ -51,6 +51,16 @@ func (w *world) fragile() (*party, *fragile) {
 	return w.hostWith(func(o *Options) { o.Engine = engine }), engine
 }
 
+// joined is a companion of a lease, and what it is told of its contact.
+func (p *party) joined(l *Lease) (*Companion, Handle, chan bool) {
+	contact := make(chan bool, 9)
+	handle := l.Handle()
+	handle.Owner = ""
+	c, err := p.Accompany(context.Background(), handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
+	p.world.ok(err)
+	return c, handle, contact
+}
+
 // wantEngine holds an error to its kind, reason and cause.
 func (w *world) wantEngine(err error, want *Error) {
 	w.Helper()
@@ -134,11 +144,7 @@ func TestEngineFailsCompanion(t *testing.T) {
 	bubble(t, func(w *world) {
 		l := w.host().acquire("n")
 		p, engine := w.fragile()
-		contact := make(chan bool, 9)
-		handle := l.Handle()
-		handle.Owner = ""
-		c, err := p.Accompany(context.Background(), handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
-		w.ok(err)
+		c, handle, contact := p.joined(l)
 		engine.broken.Store(true)
 		w.same("contact", <-contact, false)
 		w.sleep(10 * time.Minute)
@@ -227,11 +233,7 @@ func TestEngineFailsSilentCompanion(t *testing.T) {
 	bubble(t, func(w *world) {
 		l := w.host().acquire("n")
 		p, engine := w.fragile()
-		contact := make(chan bool, 9)
-		handle := l.Handle()
-		handle.Owner = ""
-		c, err := p.Accompany(context.Background(), handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
-		w.ok(err)
+		c, _, contact := p.joined(l)
 		p.store.always(fault{class: core.ClassUnreachable})
 		w.same("contact", <-contact, false)
 		engine.broken.Store(true)

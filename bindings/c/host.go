@@ -92,21 +92,21 @@ func goCancelFree(handle C.uint64_t, f *C.struct_fault) C.int {
 
 //export goAcquire
 func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.uint64_t, f *C.struct_fault) C.int {
-	h, terms, ctx, done, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
+	c, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
 	if err != nil {
 		return report(f, err)
 	}
-	defer done()
-	options, acquire := &host.AcquireOptions{Terms: terms}, h.Acquire
+	defer c.done()
+	options, acquire := &host.AcquireOptions{Terms: c.terms}, c.host.Acquire
 	switch {
 	case o.wait_ns == C.MOPSLOCK_TRY:
-		acquire = h.TryAcquire
+		acquire = c.host.TryAcquire
 	case o.wait_ns < 0:
 		return report(f, badOption("wait_ns: is negative and not MOPSLOCK_TRY"))
 	default:
 		options.Wait = time.Duration(o.wait_ns)
 	}
-	l, err := acquire(ctx, C.GoString(name), options)
+	l, err := acquire(c.ctx, C.GoString(name), options)
 	if err != nil {
 		tellSeen(o.seen, err)
 		return report(f, err)
@@ -116,35 +116,27 @@ func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.
 
 //export goAccompany
 func goAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, companion *C.uint64_t, f *C.struct_fault) C.int {
-	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns, lateAccompany)
+	c, lease, err := beginWith(text, handle, o, lateAccompany)
 	if err != nil {
 		return report(f, err)
 	}
-	defer done()
-	lease, err := host.ParseHandle(C.GoString(text))
-	if err != nil {
-		return report(f, err)
-	}
-	c, err := h.Accompany(ctx, lease, &host.AccompanyOptions{Terms: terms})
+	defer c.done()
+	joined, err := c.host.Accompany(c.ctx, lease, &host.AccompanyOptions{Terms: c.terms})
 	if err != nil {
 		tellSeen(o.seen, err)
 		return report(f, err)
 	}
-	return keep(c, handle, companion, f)
+	return keep(joined, handle, companion, f)
 }
 
 //export goRenew
 func goRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, left *C.int64_t, f *C.struct_fault) C.int {
-	h, terms, ctx, done, err := begin(handle, o, o.timeout_ns, lateRenew)
+	c, lease, err := beginWith(text, handle, o, lateRenew)
 	if err != nil {
 		return report(f, err)
 	}
-	defer done()
-	lease, err := host.ParseHandle(C.GoString(text))
-	if err != nil {
-		return report(f, err)
-	}
-	until, err := h.Renew(ctx, lease, &terms)
+	defer c.done()
+	until, err := c.host.Renew(c.ctx, lease, &c.terms)
 	if err != nil {
 		tellSeen(o.seen, err)
 		return report(f, err)
@@ -275,27 +267,47 @@ func keep(m member, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.i
 	return C.MOPSLOCK_OK
 }
 
-// begin is what acquire, accompany and renew begin with. done is to be called
-// if there is no error.
-func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, after late) (h *host.Host, terms host.Terms, ctx context.Context, done func(), err error) {
-	if h, err = find[*host.Host](handle); err != nil {
-		return h, terms, nil, nil, err
+// call is what acquire, accompany and renew begin with. done is to be called.
+type call struct {
+	host  *host.Host
+	terms host.Terms
+	ctx   context.Context
+	done  func()
+}
+
+func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, after late) (*call, error) {
+	h, err := find[*host.Host](handle)
+	if err != nil {
+		return nil, err
 	}
-	terms = host.Terms{
+	c := &call{host: h, terms: host.Terms{
 		TTL: time.Duration(o.ttl_ns), Margin: time.Duration(o.margin_ns),
 		AcquireMargin: time.Duration(o.acquire_margin_ns), FleetExpire: time.Duration(o.fleet_expire_ns),
-	}
+	}}
 	if o.blind|o.observed|1 != 1 {
-		return h, terms, nil, nil, badOption("blind and observed: are 0 or 1")
+		return nil, badOption("blind and observed: are 0 or 1")
 	}
 	if o.blind == 1 {
-		terms.Renewal = core.RenewalBlind
+		c.terms.Renewal = core.RenewalBlind
 	}
 	if o.observed == 1 {
-		terms.Expiry = core.ExpiryObserved
+		c.terms.Expiry = core.ExpiryObserved
 	}
-	ctx, done, err = during(o.cancel, unlimited(timeout), after)
-	return h, terms, ctx, done, err
+	c.ctx, c.done, err = during(o.cancel, unlimited(timeout), after)
+	return c, err
+}
+
+// beginWith is begin for the lease of a text.
+func beginWith(text *C.char, handle C.uint64_t, o *C.mopslock_options, after late) (*call, host.Handle, error) {
+	c, err := begin(handle, o, o.timeout_ns, after)
+	if err != nil {
+		return nil, host.Handle{}, err
+	}
+	lease, err := host.ParseHandle(C.GoString(text))
+	if err != nil {
+		c.done()
+	}
+	return c, lease, err
 }
 
 // unlimited is an option's timeout as an argument's: 0 is no limit.
