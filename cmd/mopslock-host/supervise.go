@@ -48,7 +48,7 @@ func (s *supervisor) holder(lease *host.Lease, margin time.Duration) *exit {
 			lost = nil
 			s.lostHolder(lease.Err())
 		case <-fence.C:
-			if s.lost == nil && lease.Err() == nil { // else lost is about to be read
+			if s.lost == nil {
 				s.fence(lease)
 				fence.Reset(s.untilFence(lease))
 			}
@@ -99,8 +99,12 @@ func (s *supervisor) pausedNow(left time.Duration) bool {
 }
 
 // fence sends SIGTERM when no renewal has come by deadline - grace, and takes
-// the threat back when one comes after all.
+// the threat back when one comes after all. Of a lease that is lost already,
+// nothing is left either; what it was lost for is about to be told.
 func (s *supervisor) fence(lease *host.Lease) {
+	if lease.Err() != nil {
+		return
+	}
 	left := lease.Left()
 	near := left <= s.grace
 	if !near {
