@@ -3,7 +3,6 @@ A host in 60 lines, a model for other languages: mopslock-host step decides, thi
 bindings/README.md says. The status is CMD's (127: there is none), 75 if the lease was not had, 76 if it was lost."""
 import base64, json, os, pathlib, queue, secrets, select, signal, socket, subprocess, sys, threading, time
 def mono(): return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # counts sleep, too
-
 def perform(root, action, limit, inbox):  # what is not the store's word is unknown
     answer, path = {"kind": "answer", "request": action["request"], "outcome": "yes"}, pathlib.Path(root, action["key"])
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -30,6 +29,7 @@ def main(ttl, root, name, *argv):
         answer = json.loads(ready and step.stdout.readline() or '{"idle": true}')
         return answer if "error" not in answer else sys.exit(f"step: {answer['text']}")
     tell({"machine": "lease", "protocol": "lastwriter", "name": name, "ttl_ns": int(float(ttl) * 1e9),
+          "acquire_margin_ns": 200_000_000,  # longer than two requests: without it a slow host lets two hold the name
           "host": socket.gethostname(), "seed": base64.b64encode(secrets.token_bytes(16)).decode()})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, _: command.send_signal(n) if command else inbox.put({"kind": "cancel"}))

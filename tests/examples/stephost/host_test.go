@@ -187,13 +187,14 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// Four of them, and four of mopslock-host run, on one name: one at a time.
+// Four of them, and four of mopslock-host run, on one name: one at a time. That
+// is promised with a margin that is longer than two requests, and not without.
 func TestExclude(t *testing.T) {
 	s := newStage(t)
 	const alone = "mkdir inside || exit 9; echo x >>log; sleep 0.05; rmdir inside"
 	var all []*process
 	for range 4 {
-		all = append(all, s.python(alone), s.start("mopslock-host", "run", "--ttl", "2s", "n", "--", "sh", "-c", alone))
+		all = append(all, s.python(alone), s.start("mopslock-host", "run", "--ttl", "2s", "--acquire-margin", "200ms", "n", "--", "sh", "-c", alone))
 	}
 	for _, p := range all {
 		s.mustExit(p, 0)
