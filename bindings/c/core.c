@@ -14,20 +14,42 @@ static int forked; /* written while a child has one thread, before it returns fr
 
 static void in_child(void) { forked = 1; }
 
-__attribute__((constructor)) static void watch_forks(void)
+/* A thread's latest error hangs on a key and is not thread-local by itself: Go's
+ * objects ask for static TLS, of which a process that loads libraries at run time
+ * has 1,664 bytes (glibc) for all of them. One such struct would fit in there, and
+ * a second library, or a copy of this one that a forked child loads, could not be
+ * loaded. */
+static pthread_key_t latest;
+
+__attribute__((constructor)) static void prepare(void)
 {
-	if (pthread_atfork(NULL, NULL, in_child) != 0)
-		abort(); /* no memory at load; going on could hang a child for ever */
+	if (pthread_atfork(NULL, NULL, in_child) != 0 || pthread_key_create(&latest, free) != 0)
+		abort(); /* no memory or no key at load; going on could hang a child for ever */
 }
 
-static _Thread_local struct fault latest;
+/* spare is for a thread that there is no memory for. */
+static struct fault spare;
 
-struct fault *this_fault(void) { return &latest; }
+struct fault *this_fault(void)
+{
+	struct fault *mine = pthread_getspecific(latest);
+	if (mine != NULL)
+		return mine;
+	mine = calloc(1, sizeof *mine);
+	if (mine == NULL)
+		return &spare;
+	if (pthread_setspecific(latest, mine) != 0) {
+		free(mine);
+		return &spare;
+	}
+	return mine;
+}
 
 int fail(int code, const char *text)
 {
-	latest.reason = 0;
-	strncpy(latest.text, text, sizeof latest.text - 1);
+	struct fault *mine = this_fault();
+	mine->reason = 0;
+	strncpy(mine->text, text, sizeof mine->text - 1);
 	return code;
 }
 
@@ -43,18 +65,19 @@ uint32_t mopslock_abi_version(void) { return MOPSLOCK_ABI_VERSION; }
 
 size_t mopslock_last_error(char *text, size_t cap)
 {
-	size_t len = strlen(latest.text);
+	const char *latest_text = this_fault()->text;
+	size_t len = strlen(latest_text);
 	if (text == NULL || cap == 0)
 		return len;
 	size_t end = len < cap ? len : cap - 1;
-	while (end > 0 && end < len && ((unsigned char)latest.text[end] & 0xc0) == 0x80)
+	while (end > 0 && end < len && ((unsigned char)latest_text[end] & 0xc0) == 0x80)
 		end--; /* a character's middle */
-	memcpy(text, latest.text, end);
+	memcpy(text, latest_text, end);
 	text[end] = 0;
 	return len;
 }
 
-int mopslock_last_reason(void) { return latest.reason; }
+int mopslock_last_reason(void) { return this_fault()->reason; }
 
 /* said notes what the core's code means; the answer itself says more. */
 static int said(int code)

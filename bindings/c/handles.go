@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type member interface {
 	Left() time.Duration
 	Done() <-chan struct{}
 	Err() error
+	Context() context.Context
 }
 
 // canceller ends calls from elsewhere.
@@ -34,6 +36,7 @@ const (
 	kindBits = 2
 	kindMask = 1<<kindBits - 1
 
+	callKind   = 0 // begun; nothing takes it
 	hostKind   = 1
 	memberKind = 2
 	cancelKind = 3
@@ -44,11 +47,14 @@ var table struct {
 	mu   sync.RWMutex
 	last [kindMask + 1]uint64 // of each kind
 	live map[uint64]entry
+	// queues are of hosts, and of closed ones until they are drained.
+	queues map[uint64]*events
 }
 
 type entry struct {
 	value any    // *host.Host, *host.Lease, *host.Companion, *canceller
 	owner uint64 // the host's handle of a lease or companion, or 0
+	ended func() // tells the end of what a begun call gave, or nil
 }
 
 // put gives a new handle to a value. It gives none, 0, to what a host owns that
@@ -62,10 +68,80 @@ func put(value any, kind, owner uint64) uint64 {
 	if owner != 0 && table.live[owner].value == nil {
 		return 0
 	}
-	table.last[kind]++
-	handle := table.last[kind]<<kindBits | kind
-	table.live[handle] = entry{value, owner}
+	handle := number(kind)
+	table.live[handle] = entry{value: value, owner: owner}
 	return handle
+}
+
+// number is a new handle's. It is called with the lock.
+func number(kind uint64) uint64 {
+	table.last[kind]++
+	return table.last[kind]<<kindBits | kind
+}
+
+// putHost gives a handle to a host, and a queue.
+func putHost(h *host.Host) uint64 {
+	handle := put(h, hostKind, 0)
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	if table.queues == nil {
+		table.queues = map[uint64]*events{}
+	}
+	table.queues[handle] = newEvents()
+	return handle
+}
+
+func newCall() uint64 {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	return number(callKind)
+}
+
+// queueOf is a host's queue. What is closed and drained has none.
+func queueOf(host uint64) (*events, error) {
+	table.mu.RLock()
+	defer table.mu.RUnlock()
+	if q := table.queues[host]; q != nil {
+		return q, nil
+	}
+	return nil, noHost(host)
+}
+
+// nextEvent takes an event of a host, or waits for one until ctx ends. Whoever
+// finds that there will be none any more drops the queue.
+func nextEvent(ctx context.Context, handle uint64) (*event, error) {
+	q, err := queueOf(handle)
+	if err != nil {
+		return nil, err
+	}
+	e, err := q.next(ctx)
+	if errors.Is(err, host.ErrClosed) {
+		dropQueue(handle)
+	}
+	return e, err
+}
+
+// closeQueue ends a closed host's queue, which stays if anything is in it.
+func closeQueue(ctx context.Context, host uint64) {
+	if q, err := queueOf(host); err == nil && q.close(ctx) {
+		dropQueue(host)
+	}
+}
+
+func dropQueue(host uint64) {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	delete(table.queues, host)
+}
+
+// onEnd notes how the end of a member is told.
+func onEnd(handle uint64, tell func()) {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	if e, live := table.live[handle]; live {
+		e.ended = tell
+		table.live[handle] = e
+	}
 }
 
 // take forgets a handle, and with a host those of all that it held.
@@ -85,6 +161,11 @@ func take(handle uint64) {
 
 // find returns what a handle stands for, if that is a T.
 func find[T any](handle C.uint64_t) (T, error) {
+	value, _, err := findEntry[T](handle)
+	return value, err
+}
+
+func findEntry[T any](handle C.uint64_t) (T, entry, error) {
 	table.mu.RLock()
 	defer table.mu.RUnlock()
 	h := uint64(handle)
@@ -92,14 +173,19 @@ func find[T any](handle C.uint64_t) (T, error) {
 	value, ok := e.value.(T)
 	switch {
 	case ok:
-		return value, nil
-	case !live && wasHost(h):
-		return value, host.ErrClosed
+		return value, e, nil
+	case !live:
+		return value, e, noHost(h)
 	}
-	return value, errHandle
+	return value, e, errHandle
 }
 
-func wasHost(handle uint64) bool {
+// noHost is what is wrong with a handle that is not live: a host that was closed
+// is told from what never was one. It is called with the lock.
+func noHost(handle uint64) error {
 	number := handle >> kindBits
-	return handle&kindMask == hostKind && number >= 1 && number <= table.last[hostKind]
+	if handle&kindMask == hostKind && number >= 1 && number <= table.last[hostKind] {
+		return host.ErrClosed
+	}
+	return errHandle
 }

@@ -1,65 +1,10 @@
 //go:build cgo && !mopslock_core
 
-/* The host's functions as C sees them: arguments, structs of any age, forks. */
+/* The host's functions as C sees them; what is begun and the events of it are in
+ * events.c. */
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "shim.h"
+#include "arguments.h"
 #include "_cgo_export.h"
-
-/* ENTER is the beginning of every function. In a forked child nothing else is
- * said, whatever the arguments. */
-#define ENTER(good, what)                                    \
-	do {                                                 \
-		if (is_forked())                             \
-			return fail_forked();                \
-		if (!(good))                                 \
-			return fail(MOPSLOCK_EINVAL, what);  \
-	} while (0)
-
-#define NO_NULL "mopslock: an argument is NULL that must not be"
-#define NO_TIMEOUT "mopslock: a timeout is negative and not MOPSLOCK_FOREVER"
-#define NO_STRUCT "mopslock: a struct's size is not set, or it sets fields that this library does not know"
-
-/* No struct of ours will ever be longer: a size above it was never set. */
-enum { STRUCT_MAX = 1 << 16 };
-
-/* take copies a caller's struct into ours, which may be longer or shorter. What
- * his lacks is zero; what his has more must be, or it asked for something that
- * we cannot do. It answers whether that is so. */
-static int take(void *ours, size_t known, const void *theirs)
-{
-	size_t size;
-	memset(ours, 0, known);
-	if (theirs == NULL)
-		return 1;
-	memcpy(&size, theirs, sizeof size);
-	if (size < sizeof size || size > STRUCT_MAX)
-		return 0;
-	memcpy(ours, theirs, size < known ? size : known);
-	for (size_t i = known; i < size; i++)
-		if (((const char *)theirs)[i] != 0)
-			return 0;
-	return 1;
-}
-
-/* give is take in the other direction. */
-static void give(mopslock_status *theirs, const mopslock_status *ours)
-{
-	size_t size = theirs->size, known = sizeof *ours;
-	memcpy(theirs, ours, size < known ? size : known);
-	if (size > known)
-		memset((char *)theirs + known, 0, size - known);
-	theirs->size = size;
-}
-
-static int sized(const mopslock_status *s)
-{
-	return s == NULL || (s->size >= sizeof s->size && s->size <= STRUCT_MAX);
-}
-
-static int timed(int64_t timeout_ns) { return timeout_ns >= MOPSLOCK_FOREVER; }
 
 int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host)
 {
@@ -95,7 +40,7 @@ int mopslock_cancel_free(uint64_t cancel)
 	return goCancelFree(cancel, this_fault());
 }
 
-/* SEEING is what acquire, accompany and renew share: options in, who was seen out. */
+/* SEEING is what acquire and the calls on a lease's text share: options in, who was seen out. */
 #define SEEING(call)                                                     \
 	do {                                                             \
 		mopslock_status seen;                                    \
@@ -104,7 +49,7 @@ int mopslock_cancel_free(uint64_t cancel)
 		o.seen = &seen;                                          \
 		int code = (call);                                       \
 		if (theirs != NULL)                                      \
-			give(theirs, &seen);                             \
+			give(theirs, &seen, sizeof seen);                \
 		return code;                                             \
 	} while (0)
 
@@ -134,6 +79,14 @@ int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options
 	ENTER(lease_text != NULL, NO_NULL);
 	ENTER(take(&o, sizeof o, options) && sized(o.seen), NO_STRUCT);
 	SEEING(goRenew(host, (char *)lease_text, &o, left_ns != NULL ? left_ns : &left, this_fault()));
+}
+
+int mopslock_release_text(uint64_t host, const char *lease_text, const mopslock_options *options)
+{
+	mopslock_options o;
+	ENTER(lease_text != NULL, NO_NULL);
+	ENTER(take(&o, sizeof o, options) && sized(o.seen), NO_STRUCT);
+	SEEING(goReleaseText(host, (char *)lease_text, &o, this_fault()));
 }
 
 int mopslock_release(uint64_t lease, int64_t timeout_ns)
@@ -192,6 +145,20 @@ int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslo
 	memset(&found, 0, sizeof found);
 	int code = goInspect(host, (char *)name, timeout_ns, &found, this_fault());
 	if (code == MOPSLOCK_OK)
-		give(status, &found);
+		give(status, &found, sizeof found);
 	return code;
+}
+
+/* called_for is how Go calls a C function: by another. */
+int called_for(const struct visitor *v, const char *name, const mopslock_status *status, int code)
+{
+	return v->visit(v->arg, name, status, code);
+}
+
+int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopslock_visit visit, void *arg)
+{
+	struct visitor v = {visit, arg};
+	ENTER(visit != NULL, NO_NULL);
+	ENTER(timed(timeout_ns), NO_TIMEOUT);
+	return goList(host, prefix != NULL ? (char *)prefix : "", timeout_ns, &v, this_fault());
 }

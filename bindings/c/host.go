@@ -34,7 +34,7 @@ func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.st
 	if err != nil {
 		return report(f, noticed(ctx, err))
 	}
-	*handle = C.uint64_t(put(h, hostKind, 0))
+	*handle = C.uint64_t(putHost(h))
 	return C.MOPSLOCK_OK
 }
 
@@ -62,6 +62,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	defer done()
 	err = h.Close(ctx)
 	take(uint64(handle))
+	closeQueue(ctx, uint64(handle))
 	return report(f, err)
 }
 
@@ -92,26 +93,40 @@ func goCancelFree(handle C.uint64_t, f *C.struct_fault) C.int {
 
 //export goAcquire
 func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.uint64_t, f *C.struct_fault) C.int {
-	c, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
+	c, acquire, err := acquiring(handle, name, o)
 	if err != nil {
 		return report(f, err)
 	}
 	defer c.done()
-	options, acquire := &host.AcquireOptions{Terms: c.terms}, c.host.Acquire
-	switch {
-	case o.wait_ns == C.MOPSLOCK_TRY:
-		acquire = c.host.TryAcquire
-	case o.wait_ns < 0:
-		return report(f, badOption("wait_ns: is negative and not MOPSLOCK_TRY"))
-	default:
-		options.Wait = time.Duration(o.wait_ns)
-	}
-	l, err := acquire(c.ctx, C.GoString(name), options)
+	l, err := acquire(nil)
 	if err != nil {
 		tellSeen(o.seen, err)
 		return report(f, err)
 	}
 	return keep(l, handle, lease, f)
+}
+
+// acquiring is an acquire that has only to be called, with whom to tell of waiting.
+func acquiring(handle C.uint64_t, name *C.char, o *C.mopslock_options) (*call, func(func(host.Status)) (*host.Lease, error), error) {
+	c, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	options, acquire := host.AcquireOptions{Terms: c.terms}, c.host.Acquire
+	switch {
+	case o.wait_ns == C.MOPSLOCK_TRY:
+		acquire = c.host.TryAcquire
+	case o.wait_ns < 0:
+		c.done()
+		return nil, nil, badOption("wait_ns: is negative and not MOPSLOCK_TRY")
+	default:
+		options.Wait = time.Duration(o.wait_ns)
+	}
+	text := C.GoString(name)
+	return c, func(onWaiting func(host.Status)) (*host.Lease, error) {
+		options.OnWaiting = onWaiting
+		return acquire(c.ctx, text, &options)
+	}, nil
 }
 
 //export goAccompany
@@ -145,36 +160,56 @@ func goRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, left *C.int
 	return C.MOPSLOCK_OK
 }
 
-//export goRelease
-func goRelease(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
-	l, err := find[*host.Lease](handle)
+//export goReleaseText
+func goReleaseText(handle C.uint64_t, text *C.char, o *C.mopslock_options, f *C.struct_fault) C.int {
+	c, lease, err := beginWith(text, handle, o, lateReleaseText)
 	if err != nil {
 		return report(f, err)
 	}
-	return finish(handle, timeout, lateRelease, l.Release, f)
+	defer c.done()
+	err = c.host.ReleaseHandle(c.ctx, lease, &c.terms)
+	tellSeen(o.seen, err)
+	return report(f, err)
+}
+
+//export goRelease
+func goRelease(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
+	l, e, err := findEntry[*host.Lease](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return finishNow(handle, e, timeout, lateRelease, l.Release, f)
 }
 
 //export goLeave
 func goLeave(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
-	c, err := find[*host.Companion](handle)
+	c, e, err := findEntry[*host.Companion](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	return finish(handle, timeout, lateLeave, c.Leave, f)
+	return finishNow(handle, e, timeout, lateLeave, c.Leave, f)
 }
 
-// finish ends a member, and its handle unless time was too short.
-func finish(handle C.uint64_t, timeout C.int64_t, after late, end func(context.Context) error, f *C.struct_fault) C.int {
+func finishNow(handle C.uint64_t, e entry, timeout C.int64_t, after late, end func(context.Context) error, f *C.struct_fault) C.int {
 	ctx, done, err := during(0, timeout, after)
 	if err != nil {
 		return report(f, err)
 	}
 	defer done()
-	code := report(f, end(ctx))
-	if code != C.MOPSLOCK_ETIMEOUT {
+	return report(f, finish(ctx, handle, e, end))
+}
+
+// finish ends a member, and its handle unless time was too short. Its end is told
+// before that is known to anybody.
+func finish(ctx context.Context, handle C.uint64_t, e entry, end func(context.Context) error) error {
+	err := end(ctx)
+	if e.ended != nil && e.value.(member).Context().Err() != nil {
+		e.ended()
+	}
+	if code, _ := codeOf(err); err == nil || code != C.MOPSLOCK_ETIMEOUT {
 		take(uint64(handle))
 	}
-	return code
+	return err
 }
 
 //export goCheck
@@ -267,7 +302,7 @@ func keep(m member, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.i
 	return C.MOPSLOCK_OK
 }
 
-// call is what acquire, accompany and renew begin with. done is to be called.
+// call is what acquire and the calls on a lease's text begin with. done is to be called.
 type call struct {
 	host  *host.Host
 	terms host.Terms

@@ -3,7 +3,9 @@
  *
  * Two libraries have this header. libmopslock has all of it. libmopslock-core
  * has only the first part, the core: no I/O, no clock, a fraction of the size.
- * Load one of the two into a process, not both: each brings a Go runtime.
+ * Load one of the two into a process: each brings a Go runtime. Both work beside
+ * each other, as do copies of one (on Linux, where the Python package does so); what
+ * one of them made, the other does not know.
  *
  * THE RULES FOR ALL OF IT
  *
@@ -73,7 +75,7 @@ extern "C" {
 #endif
 
 /* Grows when something is added here. */
-#define MOPSLOCK_ABI_VERSION 1
+#define MOPSLOCK_ABI_VERSION 2
 
 /* What the loaded library was built as: compare it with MOPSLOCK_ABI_VERSION,
  * below which something of this header is missing. */
@@ -238,8 +240,9 @@ typedef struct mopslock_open_options {
 int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host);
 
 /* mopslock_close releases what the host holds, ends what waits (an acquire with
- * ECLOSED, a mopslock_wait with EENDED), and stops it. Its handle and those of its leases and companions are void from then
- * on, whatever is returned: later calls with host say ECLOSED.
+ * ECLOSED, a mopslock_wait with EENDED), and stops it. Its handle and those of its
+ * leases and companions are void from then on, whatever is returned: later calls
+ * with host say ECLOSED, but mopslock_next only once it has told what there is.
  *
  * ETIMEOUT   something was not released in timeout_ns (MOPSLOCK_FOREVER: no
  *            limit) and expires by itself, a TTL after its last renewal. The
@@ -294,7 +297,7 @@ typedef struct mopslock_options {
 	int32_t blind;    /* 1: renew without reading first, as mops does */
 	int32_t observed; /* 1: another's lease expires only by what we saw on our own clock */
 	int64_t wait_ns;  /* acquire: 0: until it is held; MOPSLOCK_TRY: not at all */
-	int64_t timeout_ns; /* accompany, renew: 0: no limit */
+	int64_t timeout_ns; /* accompany, renew, release_text: 0: no limit */
 	uint64_t cancel;  /* 0, or of mopslock_cancel_new */
 	mopslock_status *seen; /* NULL, or where to tell who holds it, or took it, after EHELD,
 	                        * ETIMEOUT and ELOST; state is NONE if nothing was read */
@@ -357,6 +360,18 @@ int mopslock_leave(uint64_t companion, int64_t timeout_ns);
  * with reason unreachable if no write was answered in time. */
 int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options *options, int64_t *left_ns);
 
+/* mopslock_release_text releases the lease of a text, as mopslock_release would
+ * where it was acquired; whoever holds it there loses it, with reason RELEASED. The
+ * text's store must be the host's, which nobody checks. OK: the lease is released,
+ * had been before, or is gone.
+ *
+ * ELOST      the record is another's (reason TAKEN), or was out of reach for the
+ *            text's TTL (UNREACHABLE).
+ * ETIMEOUT, ECANCELLED   the host goes on trying, for as long as that.
+ * EINVAL, ECLOSED, EENGINE
+ */
+int mopslock_release_text(uint64_t host, const char *lease_text, const mopslock_options *options);
+
 /* Of a lease or a companion: may it still be relied on? It looks at the clock
  * itself, asks nobody, and is cheap.
  *
@@ -395,6 +410,113 @@ int mopslock_holder(uint64_t member, char *text, size_t cap, size_t *len);
  * status is as it was.
  */
 int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslock_status *status);
+
+/* What mopslock_list calls, in the thread that called that: it may take its time
+ * and call any function of this library, also to close the host. name and status
+ * are valid until it returns; status->size is what the library's header says. code
+ * is OK, or why this one record could not be read: mopslock_last_error has the text
+ * then, and the state is NONE. It returns 0 to go on, or ends the list. In a forked
+ * child it must not return at all. */
+typedef int (*mopslock_visit)(void *arg, const char *name, const mopslock_status *status, int code);
+
+/* mopslock_list visits every lease whose name begins with prefix; NULL and "" are
+ * before all. They come in byte order of their records' keys, which are NAME/lock.json;
+ * one that vanishes meanwhile is left out. timeout_ns is for all of it, with the visits.
+ *
+ * OK         all were visited, or visit has ended the list.
+ * EINVAL, ETIMEOUT, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE: some
+ * may have been visited before, and the others were not.
+ */
+int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopslock_visit visit, void *arg);
+
+/* CALLS THAT ARE BEGUN
+ *
+ * Thousands of leases, and thousands that wait for one, need no thread each: begin
+ * the calls, and have one thread ask for events. What is held costs none, and what
+ * waits costs none; the library's own threads are as many as requests are under
+ * way to a directory, and a few.
+ *
+ *     begin_acquire, begin_accompany, begin_renew, begin_release, begin_leave --> host
+ *     host --> next: WAITING of an acquire, CALL, and ENDED of what the call gave
+ *
+ * One call's events come in that order. ENDED comes before the CALL of a release or
+ * leave that has ended the same lease or companion, so that nothing is told of it after
+ * that, unless the code is ETIMEOUT. Several threads that ask get events in that order,
+ * but what they do with them is in none.
+ *
+ * An event can be told in one thread before the begin_ function has returned in
+ * another. Who looks up calls by number has to hold a lock of his over the begin_
+ * function and his own note of the number, and take it when he looks one up.
+ */
+
+enum mopslock_event_kind {
+	MOPSLOCK_EVENT_NONE = 0,
+	MOPSLOCK_EVENT_CALL = 1,   /* a begun call has ended */
+	MOPSLOCK_EVENT_ENDED = 2,  /* a lease or companion that a begun call gave can no longer be
+	                            * relied on: mopslock_check would not say OK. Once for each,
+	                            * also after a release, leave or close */
+	MOPSLOCK_EVENT_WAITING = 3 /* a begun acquire waits, and seen says for whom: first, and at
+	                            * every change; only the latest is kept for who asks late */
+};
+
+typedef struct mopslock_event {
+	size_t size;
+	int32_t kind;     /* enum mopslock_event_kind */
+	int32_t code;     /* enum mopslock_code. CALL: what its namesake would have returned;
+	                   * ENDED: what mopslock_check said; WAITING: OK */
+	int32_t reason;   /* enum mopslock_reason, of the code */
+	int32_t reserved; /* 0 */
+	uint64_t call;    /* CALL, WAITING: which. 0 in others */
+	uint64_t member;  /* CALL of acquire, accompany: what it gave, 0 after an error; ENDED: which */
+	int64_t left_ns;  /* CALL of renew: how long it is good for, from now */
+	mopslock_status *seen; /* in: NULL, or where to tell what options->seen would be told; its
+	                        * state is NONE if nothing. The pointer stays as it is */
+	char text[1024];  /* what mopslock_last_error would say; "" if the code is OK */
+} mopslock_event;
+
+/* These begin what their namesakes do, and return. OK: *call is a number that no
+ * other call in this process has, and one event of kind CALL will have it, at the
+ * latest when the host is closed. All but OK: nothing was begun, there is no event,
+ * and *call is 0 or as it was.
+ *
+ * What they are given is copied; options->seen must be NULL, since an event has its
+ * own. A begun call is ended by options->cancel, or by closing the host: with
+ * ECANCELLED or ECLOSED. From the moment a release is begun, do not rely on the lease.
+ *
+ * Returned at once are EINVAL where the arguments, the lease text or a flag, timeout
+ * or wait of the options cannot be so, EHANDLE (of the cancel handle, too), ECLOSED and
+ * EFORKED. All else comes as the event's code: EINVAL for a name or for terms (TTL,
+ * margins) that cannot be so, ECANCELLED also if the cancel handle was cancelled
+ * before, and ECLOSED for what was begun while the host was being closed.
+ *
+ * mopslock_begin_release and _leave take every lease and companion, begun or not,
+ * and the handle is void after the event as after their namesakes. */
+int mopslock_begin_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *call);
+int mopslock_begin_accompany(uint64_t host, const char *lease_text, const mopslock_options *options,
+                             uint64_t *call);
+int mopslock_begin_renew(uint64_t host, const char *lease_text, const mopslock_options *options, uint64_t *call);
+int mopslock_begin_release(uint64_t lease, int64_t timeout_ns, uint64_t *call);
+int mopslock_begin_leave(uint64_t companion, int64_t timeout_ns, uint64_t *call);
+
+/* mopslock_next takes the host's next event, or waits for one. Set event->size, and
+ * seen. Each event is told once, to one of the threads that ask; it leaves this
+ * thread's latest error alone.
+ *
+ * OK         one event.
+ * ETIMEOUT   there was none in timeout_ns (0: look and return; MOPSLOCK_FOREVER: no
+ *            limit).
+ * ECLOSED    the host is closed and every event was taken: none will ever come.
+ * EHANDLE    this never was a host.
+ * EINVAL, EFORKED   event was not touched. After the other errors kind is NONE, and
+ *            the rest is zero.
+ *
+ * What was begun on a host has ended when mopslock_close returns, and its events
+ * can be taken then as before, until ECLOSED. (But for a call that hangs in the
+ * system, on a dead mount, when timeout_ns of the close is over: its event comes once
+ * that lets go, and ECLOSED after it.) Events that nobody takes stay in memory: at most
+ * three of every call that was begun, WAITING, CALL and ENDED, some hundred bytes
+ * each. With the last one everything goes. */
+int mopslock_next(uint64_t host, int64_t timeout_ns, mopslock_event *event);
 
 #ifdef __cplusplus
 }

@@ -37,14 +37,17 @@ func (cancelled) Unwrap() error { return context.Canceled }
 type late string
 
 const (
-	lateOpen      late = "the host was open; what was begun for it, as compiling the WASM engine, goes on and serves the next"
-	lateClose     late = "everything was released; the host is closed, and what it still held expires by itself, a TTL after its last renewal"
-	lateRelease   late = "the store said that the lease is released; the host goes on trying, and the handle is still good"
-	lateLeave     late = "the companion had left; the host goes on ending it, and the handle is still good"
-	lateWait      late = "anything happened; the lease may still be relied on"
-	lateInspect   late = "the store answered; nothing was changed"
-	lateAccompany late = "the lease was joined; nothing is kept alive"
-	lateRenew     late = "the store said that the lease is renewed; it may be, or not"
+	lateOpen        late = "the host was open; what was begun for it, as compiling the WASM engine, goes on and serves the next"
+	lateClose       late = "everything was released; the host is closed, and what it still held expires by itself, a TTL after its last renewal"
+	lateRelease     late = "the store said that the lease is released; the host goes on trying, and the handle is still good"
+	lateLeave       late = "the companion had left; the host goes on ending it, and the handle is still good"
+	lateWait        late = "anything happened; the lease may still be relied on"
+	lateInspect     late = "the store answered; nothing was changed"
+	lateAccompany   late = "the lease was joined; nothing is kept alive"
+	lateList        late = "every lease was told of; nothing was changed"
+	lateNext        late = "anything happened; what was begun goes on"
+	lateRenew       late = "the store said that the lease is renewed; it may be, or not"
+	lateReleaseText late = "the store said that the lease is released; the host goes on trying until the lease's TTL is over"
 )
 
 func (l late) Error() string { return "mopslock: timeout_ns was over before " + string(l) }

@@ -10,6 +10,12 @@ struct fault {
 	char text[1024];
 };
 
+/* Whom mopslock_list calls. Go does not look into it: arg may be no address. */
+struct visitor {
+	mopslock_visit visit;
+	void *arg;
+};
+
 /* Everything but mopslock_* stays inside the library. */
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -21,5 +27,7 @@ HIDDEN int fail(int code, const char *text);
 /* is_forked: this is a forked child, where the Go runtime must not be entered. */
 HIDDEN int is_forked(void);
 HIDDEN int fail_forked(void);
+
+HIDDEN int called_for(const struct visitor *v, const char *name, const mopslock_status *status, int code);
 
 #endif

@@ -51,6 +51,20 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestEvents: whatever is begun ends in one event, and what it gave in another.
+func TestEvents(t *testing.T) {
+	command(t, nil, compile(t, "testdata/events.c", fullLibrary(t)), "file://"+t.TempDir(), "file://"+t.TempDir())
+}
+
+func TestList(t *testing.T) {
+	command(t, nil, compile(t, "testdata/list.c", fullLibrary(t)), "file://"+t.TempDir())
+}
+
+// TestCrowd: what is held and what waits costs no thread.
+func TestCrowd(t *testing.T) {
+	command(t, nil, compile(t, "testdata/crowd.c", fullLibrary(t)))
+}
+
 // installed is what pkg-config says of the libraries that were installed.
 func installed(t *testing.T, args ...string) []string {
 	t.Helper()

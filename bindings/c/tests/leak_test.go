@@ -20,6 +20,8 @@ func TestNoLeak(t *testing.T) {
 	hold(t, env, compile(t, example, lib, sanitize...))
 	command(t, env, compile(t, "testdata/core.c", lib, sanitize...), config, acquire, refused)
 	command(t, env, compile(t, "testdata/threads.c", lib, sanitize...), config, acquire, woke)
+	command(t, env, compile(t, "testdata/events.c", lib, sanitize...), "file://"+t.TempDir(), "file://"+t.TempDir())
+	command(t, env, compile(t, "testdata/list.c", lib, sanitize...), "file://"+t.TempDir())
 	if out, code := run(t, env, compile(t, "testdata/leak.c", small, sanitize...)); code != 9 || !strings.Contains(out, "LeakSanitizer") {
 		t.Errorf("a leak is not found: exit %d, %s", code, out)
 	}

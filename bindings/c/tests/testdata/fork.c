@@ -9,6 +9,14 @@
 
 static unsigned char answer[1024];
 
+#ifdef HOST
+static int visited(void *arg, const char *name, const mopslock_status *status, int code)
+{
+	(void)arg, (void)name, (void)status, (void)code;
+	exit(1);
+}
+#endif
+
 static void child(struct hex config, uint64_t m)
 {
 	uint64_t other = 0;
@@ -24,6 +32,7 @@ static void child(struct hex config, uint64_t m)
 #ifdef HOST
 	int64_t left;
 	mopslock_status status = {.size = sizeof status};
+	mopslock_event event = {.size = sizeof event};
 	GIVES(MOPSLOCK_EFORKED, mopslock_open("mem://", NULL, &other));
 	GIVES(MOPSLOCK_EFORKED, mopslock_close(5, 0));
 	GIVES(MOPSLOCK_EFORKED, mopslock_cancel_new(&other));
@@ -44,6 +53,23 @@ static void child(struct hex config, uint64_t m)
 	GIVES(MOPSLOCK_EFORKED, mopslock_open(NULL, NULL, NULL));
 	GIVES(MOPSLOCK_EFORKED, mopslock_holder(6, text, sizeof text, &n));
 	GIVES(MOPSLOCK_EFORKED, mopslock_inspect(5, "n", 0, &status));
+	GIVES(MOPSLOCK_EFORKED, mopslock_list(5, NULL, 0, visited, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_list(5, NULL, -2, NULL, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_release_text(5, "{}", NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_release_text(5, NULL, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_acquire(5, "n", NULL, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_acquire(5, NULL, NULL, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_accompany(5, "{}", NULL, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_accompany(5, NULL, NULL, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_renew(5, "{}", NULL, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_renew(5, NULL, NULL, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_release(6, 0, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_release(6, -2, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_leave(6, 0, &other));
+	GIVES(MOPSLOCK_EFORKED, mopslock_begin_leave(6, -2, NULL));
+	GIVES(MOPSLOCK_EFORKED, mopslock_next(5, MOPSLOCK_FOREVER, &event));
+	GIVES(MOPSLOCK_EFORKED, mopslock_next(5, -2, NULL));
+	CHECK(other == 0 && event.kind == MOPSLOCK_EVENT_NONE);
 #endif
 	fflush(stdout);
 	exit(0); /* with what is done at exit */

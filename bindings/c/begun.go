@@ -1,0 +1,153 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"time"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+//export goBeginAcquire
+func goBeginAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
+	c, acquire, err := acquiring(handle, name, o)
+	if err != nil {
+		return report(f, err)
+	}
+	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
+		l, err := acquire(func(s host.Status) { b.waits(&s) })
+		b.gave(l, err, uint64(handle))
+	})
+}
+
+//export goBeginAccompany
+func goBeginAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
+	c, lease, err := beginWith(text, handle, o, lateAccompany)
+	if err != nil {
+		return report(f, err)
+	}
+	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
+		joined, err := c.host.Accompany(c.ctx, lease, &host.AccompanyOptions{Terms: c.terms})
+		b.gave(joined, err, uint64(handle))
+	})
+}
+
+//export goBeginRenew
+func goBeginRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
+	c, lease, err := beginWith(text, handle, o, lateRenew)
+	if err != nil {
+		return report(f, err)
+	}
+	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
+		until, err := c.host.Renew(c.ctx, lease, &c.terms)
+		b.end(event{until: until, err: err})
+	})
+}
+
+//export goBeginRelease
+func goBeginRelease(handle C.uint64_t, timeout C.int64_t, number *C.uint64_t, f *C.struct_fault) C.int {
+	l, e, err := findEntry[*host.Lease](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return beginFinish(handle, e, timeout, lateRelease, l.Release, number, f)
+}
+
+//export goBeginLeave
+func goBeginLeave(handle C.uint64_t, timeout C.int64_t, number *C.uint64_t, f *C.struct_fault) C.int {
+	c, e, err := findEntry[*host.Companion](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return beginFinish(handle, e, timeout, lateLeave, c.Leave, number, f)
+}
+
+func beginFinish(
+	handle C.uint64_t, e entry, timeout C.int64_t, after late, end func(context.Context) error,
+	number *C.uint64_t, f *C.struct_fault,
+) C.int {
+	ctx, done, err := during(0, timeout, after)
+	if err != nil {
+		return report(f, err)
+	}
+	return beginCall(e.owner, done, number, f, func(b *begun) {
+		b.end(event{err: finish(ctx, handle, e, end)})
+	})
+}
+
+// beginCall runs a call of a host on a goroutine of its own, and done after it.
+// run ends the call.
+func beginCall(owner uint64, done func(), number *C.uint64_t, f *C.struct_fault, run func(*begun)) C.int {
+	var b *begun
+	q, err := queueOf(owner)
+	if err == nil {
+		b, err = q.begin(newCall())
+	}
+	if err != nil {
+		done()
+		return report(f, err)
+	}
+	*number = C.uint64_t(b.number)
+	go func() {
+		defer done()
+		run(b)
+	}()
+	return C.MOPSLOCK_OK
+}
+
+// gave ends a call with the member that it gave, if it did.
+func (b *begun) gave(m member, err error, owner uint64) {
+	if err != nil {
+		b.end(event{err: err})
+		return
+	}
+	handle := put(m, memberKind, owner)
+	if handle == 0 { // closed in that moment
+		b.end(event{err: host.ErrClosed})
+		return
+	}
+	b.endWith(m, handle)
+}
+
+//export goNext
+func goNext(handle C.uint64_t, timeout C.int64_t, to *C.mopslock_event, f *C.struct_fault) C.int {
+	ctx, done, err := during(0, timeout, lateNext)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	e, err := nextEvent(ctx, uint64(handle))
+	if err != nil {
+		return report(f, err)
+	}
+	tellEvent(to, e)
+	return C.MOPSLOCK_OK
+}
+
+// tellEvent says in C what a call would have returned and what mopslock_last_error
+// would say after it.
+func tellEvent(to *C.mopslock_event, e *event) {
+	to.kind, to.member = C.int32_t(e.kind), C.uint64_t(e.member)
+	if e.of != nil {
+		to.call = C.uint64_t(e.of.number)
+	}
+	if !e.until.IsZero() {
+		to.left_ns = C.int64_t(time.Until(e.until))
+	}
+	if e.seen != nil {
+		tell(to.seen, e.seen)
+	}
+	if e.err == nil {
+		return
+	}
+	code, reason := codeOf(e.err)
+	to.code, to.reason = code, C.int32_t(reason)
+	fill(to.text[:], e.err.Error())
+	tellSeen(to.seen, e.err)
+}

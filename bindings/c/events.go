@@ -1,0 +1,203 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+// eventKind has the numbers of enum mopslock_event_kind.
+type eventKind int32
+
+const (
+	eventCall    eventKind = 1
+	eventEnded   eventKind = 2
+	eventWaiting eventKind = 3
+)
+
+// event is what mopslock_next tells once.
+type event struct {
+	kind   eventKind
+	of     *begun // of a call or a wait
+	member uint64
+	err    error        // of a call or an end
+	until  time.Time    // of a renewal
+	seen   *host.Status // of a wait
+}
+
+// events is the queue of one host. Nobody who pushes waits for anybody, and a
+// begun call has at most three events in it: whom it waits for, its own end, and
+// the end of what it gave.
+//
+// The host's end is in two steps. From close on nothing begins. It is over when
+// every event that was still to come has come.
+type events struct {
+	mu     sync.Mutex
+	queue  []*event
+	closed bool
+	over   bool
+	ended  chan struct{}  // closed when it is over
+	bell   chan struct{}  // rung when there is something to see
+	coming sync.WaitGroup // ends of calls under way, and of members that they gave
+}
+
+// begun is a call under way. Its fields are its queue's to lock.
+type begun struct {
+	queue   *events
+	number  uint64
+	waiting *event // in the queue, or nil
+	ended   bool
+}
+
+func newEvents() *events {
+	return &events{ended: make(chan struct{}), bell: make(chan struct{}, 1)}
+}
+
+// begin makes a call, which is to be ended.
+func (q *events) begin(number uint64) (*begun, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, host.ErrClosed
+	}
+	q.coming.Add(1)
+	return &begun{queue: q, number: number}, nil
+}
+
+// waits tells whom the call waits for, in the place of what was not taken yet.
+// The keeper calls it, also for a moment after the call has been given up.
+func (b *begun) waits(seen *host.Status) {
+	q := b.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case b.ended:
+	case b.waiting != nil:
+		b.waiting.seen = seen
+	default:
+		b.waiting = &event{kind: eventWaiting, of: b, seen: seen}
+		q.push(b.waiting)
+	}
+}
+
+// end tells how the call ended.
+func (b *begun) end(e event) {
+	e.kind, e.of = eventCall, b
+	q := b.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b.ended = true
+	q.push(&e)
+	q.coming.Done()
+}
+
+// endWith is end for a call that gave a member. The member's end is told after
+// it, once: by itself when its context ends, which costs no goroutine before, or
+// when onEnd's function is called by somebody who is about to tell more.
+func (b *begun) endWith(m member, handle uint64) {
+	q := b.queue
+	tell := sync.OnceFunc(func() {
+		err := m.Err()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.push(&event{kind: eventEnded, member: handle, err: err})
+		q.coming.Done()
+	})
+	q.coming.Add(1)
+	onEnd(handle, tell)
+	b.end(event{member: handle})
+	context.AfterFunc(m.Context(), tell)
+}
+
+// push is called with the lock.
+func (q *events) push(e *event) {
+	q.queue = append(q.queue, e)
+	q.ring()
+}
+
+func (q *events) ring() {
+	select {
+	case q.bell <- struct{}{}:
+	default:
+	}
+}
+
+// next takes an event, or waits for one until ctx ends. It looks before it asks
+// ctx. The bell rings for one of those who wait, so he rings for the next one.
+func (q *events) next(ctx context.Context) (*event, error) {
+	for {
+		e, more := q.take()
+		if more {
+			q.ring()
+		}
+		switch {
+		case e != nil:
+			return e, nil
+		case more:
+			return nil, host.ErrClosed
+		}
+		select {
+		case <-q.bell:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// take returns the first event or nil, and whether others would see something.
+func (q *events) take() (first *event, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) > 0 {
+		first, q.queue[0] = q.queue[0], nil
+		q.queue = q.queue[1:]
+	}
+	if first != nil && first.kind == eventWaiting {
+		first.of.waiting = nil
+	}
+	return first, len(q.queue) > 0 || q.over
+}
+
+// closeGrace is what a close whose time is over gives to calls that are about to
+// end; the host gives as much to its requests.
+const closeGrace = time.Second
+
+// close lets nothing begin any more and waits until what was begun has ended,
+// which it has or is about to once the host is closed. A call that hangs in the
+// system, on a dead mount, is left behind when ctx has ended: it is told late. It
+// reports whether there will be nothing to take.
+func (q *events) close(ctx context.Context) bool {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	q.mu.Unlock()
+	if first {
+		go q.finish()
+	}
+	select {
+	case <-q.ended:
+	case <-ctx.Done():
+		timer := time.NewTimer(closeGrace)
+		defer timer.Stop()
+		select {
+		case <-q.ended:
+		case <-timer.C:
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.over && len(q.queue) == 0
+}
+
+func (q *events) finish() {
+	q.coming.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = true
+	q.ring()
+	close(q.ended)
+}

@@ -1,0 +1,53 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+//export goList
+func goList(handle C.uint64_t, prefix *C.char, timeout C.int64_t, v *C.struct_visitor, f *C.struct_fault) C.int {
+	h, err := find[*host.Host](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	ctx, done, err := during(0, timeout, lateList)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	for s, err := range h.List(ctx, C.GoString(prefix)) {
+		if err != nil && (s.Name == "" || errors.Is(err, host.ErrClosed) || ctx.Err() != nil) {
+			if ended := context.Cause(ctx); ended != nil {
+				err = ended // the store's error is only how it noticed
+			}
+			return report(f, err)
+		}
+		if visit(v, &s, err, f) {
+			return C.MOPSLOCK_OK
+		}
+	}
+	return report(f, context.Cause(ctx))
+}
+
+// visit tells the caller of one lease, and reports whether he has seen enough.
+func visit(v *C.struct_visitor, s *host.Status, err error, f *C.struct_fault) bool {
+	var status C.mopslock_status
+	status.size = C.sizeof_mopslock_status
+	if err == nil {
+		tell(&status, s)
+	}
+	name := make([]byte, len(s.Name)+1)
+	putText(name, s.Name)
+	return C.called_for(v, (*C.char)(unsafe.Pointer(&name[0])), &status, report(f, err)) != 0
+}
