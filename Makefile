@@ -10,12 +10,20 @@ GOFUMPT := $(BIN)/gofumpt-v0.12.0
 RACY := ./host ./host/trace ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
 
+# The Python package is tested as users install it, in an environment of its own.
+PYTHON ?= python3
+PACKAGE := bindings/python
+VENV := $(BIN)/python-venv
+PIP := $(VENV)/bin/pip --disable-pip-version-check -q
+PYLIB := $(BIN)/python-lib
+PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/python -m pytest -p no:cacheprovider
+
 # Everything but the C library, which needs cgo, must build for these without it.
 CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib install test check generate bench stress
+.PHONY: help run build lib python install test check generate bench stress FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,19 +34,25 @@ build: ## build bin/mopslock-host
 lib: ## build libmopslock and libmopslock-core into bin/lib
 	@$(MAKE) -s -C bindings/c GO=$(GO)
 
+python: $(VENV)/installed ## build the wheel of the Python package into bin/dist
+	@rm -f $(BIN)/dist/*.whl
+	@MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB) $(PIP) wheel --no-deps --no-build-isolation -w $(BIN)/dist ./$(PACKAGE)
+	@ls $(BIN)/dist/*.whl
+
 install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
 	@$(MAKE) -s -C bindings/c install GO=$(GO)
 
 run: build ## show leases at work in a fresh directory: who held what and when
 	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
 
-test: ## run every test, stress for 5 s each
+test: $(VENV)/installed ## run every test, stress for 5 s each
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
 	$(GO) test -timeout 15m -race $(RACY)
 	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -engine=wasm
 	$(GO) test -timeout 15m -count 1 ./tests/stress
+	$(PYTEST) -q $(PACKAGE)/tests
 
-check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated files, other systems
+check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module files, generated files, other systems
 	@echo "== gofumpt"
 	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet"
@@ -46,6 +60,11 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) ## lint, formatting, module files, generated 
 	@$(GO) vet -tags mopslock_core ./bindings/c
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
+	@echo "== ruff"
+	@$(VENV)/bin/ruff check -q --cache-dir $(BIN)/ruff $(PACKAGE)
+	@$(VENV)/bin/ruff format -q --check --cache-dir $(BIN)/ruff $(PACKAGE) || { echo "not formatted, run $(VENV)/bin/ruff format $(PACKAGE)"; exit 1; }
+	@echo "== mypy"
+	@cd $(PACKAGE) && $(CURDIR)/$(VENV)/bin/mypy --no-error-summary --cache-dir $(CURDIR)/$(BIN)/mypy
 	@echo "== go.mod and go.sum"
 	@$(GO) mod tidy -diff
 	@$(GO) mod verify
@@ -61,8 +80,32 @@ generate: ## write the generated files again
 bench: ## measure against budgets, as ratios of one run
 	$(GO) run ./tests/bench
 
-stress: ## run the stress tests for long (STRESS=30s each) and print their figures
+stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and print their figures
 	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress
+	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
+
+# The libraries are always asked for, and copied only when they differ: what
+# depends on them is made again when they have changed.
+$(PYLIB)/stamp: FORCE
+	@$(MAKE) -s -C bindings/c shared GO=$(GO)
+	@mkdir -p $(PYLIB)
+	@set -e; for name in libmopslock.so libmopslock-core.so; do \
+		cmp -s $(BIN)/lib/$$name $(PYLIB)/$$name || { cp $(BIN)/lib/$$name $(PYLIB)/$$name; touch $@; }; done
+
+# A changed pyproject.toml makes a new environment, and changed sources only
+# install the package again.
+$(VENV)/installed: $(PYLIB)/stamp $(PACKAGE)/pyproject.toml $(PACKAGE)/setup.py $(shell find $(PACKAGE)/src/mopslock -name '*.py' -o -type d ! -name __pycache__ ! -name _lib)
+	@set -e; export MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB); \
+	if test $(VENV)/made -nt $(PACKAGE)/pyproject.toml; then \
+		$(PIP) install --no-deps --no-build-isolation --force-reinstall ./$(PACKAGE); \
+	else \
+		echo "making $(VENV)"; \
+		rm -rf $(VENV); \
+		$(PYTHON) -m venv $(VENV); \
+		$(PIP) install './$(PACKAGE)[test]'; \
+		touch $(VENV)/made; \
+	fi
+	@touch $@
 
 # The linters are built from the module proxy, once; a version is part of the name.
 $(GOLANGCI_LINT):

@@ -151,9 +151,15 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			tests[match[1]] = true
 		}
 	}
+	pythonTestName := regexp.MustCompile(`(?m)^ *(?:async )?def (test_\w+)\(`)
+	for _, name := range pythons(t) {
+		for _, match := range pythonTestName.FindAllStringSubmatch(read(t, name), -1) {
+			tests[match[1]] = true
+		}
+	}
 	quoted := regexp.MustCompile("`([^`\n]+)`")
-	ours := regexp.MustCompile(`^(core|host|cmd|tests|\.ci)/[\w./-]*$`)
-	aTest := regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]\w+$`)
+	ours := regexp.MustCompile(`^(core|host|wasm|bindings|cmd|tests|\.ci)/[\w./-]*$`)
+	aTest := regexp.MustCompile(`^((Test|Fuzz|Benchmark|Example)[A-Z]\w+|test_[a-z0-9_]+)$`)
 	for _, document := range []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md"} {
 		for _, match := range quoted.FindAllStringSubmatch(read(t, document), -1) {
 			name := match[1]

@@ -1,0 +1,255 @@
+"""mopslock.h in ctypes: structs, codes, and the functions of the host. Numbers are the header's, held by a test."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from . import _texts, errors
+from ._duration import SECOND
+from ._library import Library, declare
+from .status import Status, instant
+from .terms import Terms
+
+TRY = -1
+
+
+class Code(IntEnum):
+    """enum mopslock_code."""
+
+    OK = 0
+    EINVAL = -1
+    EHANDLE = -2
+    ESHORT = -3
+    EFORKED = -4
+    ECONTRACT = -16
+    EHELD = -32
+    ETIMEOUT = -33
+    ECANCELLED = -34
+    ECLOSED = -35
+    ELOST = -36
+    EENDED = -37
+    ECANNOT_MAINTAIN = -38
+    EUNAUTHORIZED = -39
+    ENOSTORE = -40
+    EUNREACHABLE = -41
+    ESTORE = -42
+    EENGINE = -43
+
+
+REASONS = {
+    0: "", 1: "taken", 2: "broken", 3: "released", 4: "unreachable", 5: "expired",
+    16: "held", 17: "raced", 18: "cancelled", 19: "unusable", 20: "limit",
+    32: "absent", 33: "no_expiry", 34: "never_acquired", 35: "unreadable",
+    48: "ttl_differs", 49: "corrupt_taken",
+}  # fmt: skip
+"""enum mopslock_reason."""
+
+STATES = ("", "vacant", "held", "stale", "released", "broken", "corrupt")
+"""enum mopslock_state."""
+
+
+class EventKind(IntEnum):
+    """enum mopslock_event_kind."""
+
+    NONE = 0
+    CALL = 1
+    ENDED = 2
+    WAITING = 3
+
+
+class OpenOptions(Structure):
+    """mopslock_open_options."""
+
+    _fields_ = (
+        ("size", c_size_t), ("engine", c_char_p), ("timeout_ns", c_int64), ("in_flight", c_int32),
+        ("reserved", c_int32),
+    )  # fmt: skip
+
+
+class RawStatus(Structure):
+    """mopslock_status."""
+
+    _fields_ = (
+        ("size", c_size_t), ("state", c_int32), ("companion", c_int32), ("ttl_ns", c_int64), ("age_ns", c_int64),
+        ("left_ns", c_int64), ("acquired_ns", c_int64), ("written_ns", c_int64), ("released_ns", c_int64),
+        ("holder", c_char * 513), ("host", c_char * 257), ("pid", c_char * 257),
+    )  # fmt: skip
+
+
+class Options(Structure):
+    """mopslock_options."""
+
+    _fields_ = (
+        ("size", c_size_t), ("ttl_ns", c_int64), ("margin_ns", c_int64), ("acquire_margin_ns", c_int64),
+        ("fleet_expire_ns", c_int64), ("blind", c_int32), ("observed", c_int32), ("wait_ns", c_int64),
+        ("timeout_ns", c_int64), ("cancel", c_uint64), ("seen", POINTER(RawStatus)),
+    )  # fmt: skip
+
+
+class Event(Structure):
+    """mopslock_event."""
+
+    _fields_ = (
+        ("size", c_size_t), ("kind", c_int32), ("code", c_int32), ("reason", c_int32), ("reserved", c_int32),
+        ("call", c_uint64), ("member", c_uint64), ("left_ns", c_int64), ("seen", POINTER(RawStatus)),
+        ("text", c_char * 1024),
+    )  # fmt: skip
+
+
+VISIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(RawStatus), c_int)
+"""mopslock_visit."""
+
+
+class Api:
+    """The host's functions of one loaded library. Those that can wait let go of the GIL; the others keep it."""
+
+    def __init__(self, library: Library) -> None:
+        waits, quick = library.lets_go, library.keeps_gil
+        out = c_void_p
+        self.open: Any = declare(waits.mopslock_open, c_char_p, POINTER(OpenOptions), out)
+        self.close: Any = declare(waits.mopslock_close, c_uint64, c_int64)
+        self.next: Any = declare(waits.mopslock_next, c_uint64, c_int64, out)
+        self.check: Any = declare(waits.mopslock_check, c_uint64)
+        self.inspect: Any = declare(waits.mopslock_inspect, c_uint64, c_char_p, c_int64, out)
+        self.list: Any = declare(waits.mopslock_list, c_uint64, c_char_p, c_int64, VISIT, out)
+        self.begin_acquire: Any = declare(quick.mopslock_begin_acquire, c_uint64, c_char_p, out, out)
+        self.begin_accompany: Any = declare(quick.mopslock_begin_accompany, c_uint64, c_char_p, out, out)
+        self.begin_release: Any = declare(quick.mopslock_begin_release, c_uint64, c_int64, out)
+        self.begin_leave: Any = declare(quick.mopslock_begin_leave, c_uint64, c_int64, out)
+        self.cancel_new: Any = declare(quick.mopslock_cancel_new, out)
+        self.cancel: Any = declare(quick.mopslock_cancel, c_uint64)
+        self.cancel_free: Any = declare(quick.mopslock_cancel_free, c_uint64)
+        self.left: Any = declare(quick.mopslock_left, c_uint64, out)
+        self.holder: Any = declare(quick.mopslock_holder, c_uint64, c_char_p, c_size_t, out)
+        self.lease_text: Any = declare(quick.mopslock_lease_text, c_uint64, c_char_p, c_size_t, out)
+        self.last_reason: Any = declare(quick.mopslock_last_reason)
+        self.last_error: Any = declare(quick.mopslock_last_error, c_char_p, c_size_t)
+
+    def open_store(self, url: str, timeout_ns: int) -> int:
+        """A host's handle."""
+        handle = c_uint64()
+        options = OpenOptions(size=ctypes.sizeof(OpenOptions), timeout_ns=timeout_ns)
+        code = self.open(url.encode(), ctypes.byref(options), ctypes.byref(handle))
+        if code != Code.OK:
+            raise self.error(code, "")
+        return handle.value
+
+    def options(self, terms: Terms) -> Options:
+        """Terms as the library takes them."""
+        fields = terms.config()
+        return Options(
+            size=ctypes.sizeof(Options),
+            ttl_ns=fields.get("ttl_ns", 0),
+            margin_ns=fields.get("margin_ns", 0),
+            acquire_margin_ns=fields.get("acquire_margin_ns", 0),
+            fleet_expire_ns=fields.get("fleet_expire_ns", 0),
+            blind=terms.renewal == "blind",
+            observed=terms.expiry == "observed",
+        )
+
+    def new_cancel(self) -> int:
+        """A handle by which calls under way are ended."""
+        handle = c_uint64()
+        code = self.cancel_new(ctypes.byref(handle))
+        if code != Code.OK:
+            raise self.error(code, "")
+        return handle.value
+
+    def left_of(self, member: int) -> int:
+        """Nanoseconds that it may be relied on; 0 when it is gone."""
+        left = c_int64()
+        return left.value if self.left(member, ctypes.byref(left)) == Code.OK else 0
+
+    def text_of(self, function: Any, member: int) -> str:
+        """A text of a member's, by the function that writes it."""
+        room = 1024
+        while True:
+            buffer, length = ctypes.create_string_buffer(room), c_size_t()
+            code = function(member, buffer, room, ctypes.byref(length))
+            if code == Code.OK:
+                return buffer.value.decode()
+            if code != Code.ESHORT:
+                raise self.error(code, "")
+            room = length.value
+
+    def raw_status(self) -> RawStatus:
+        """Room for a status."""
+        return RawStatus(size=ctypes.sizeof(RawStatus))
+
+    def event(self) -> tuple[Event, RawStatus]:
+        """Room for an event, and for what it has seen."""
+        seen = self.raw_status()
+        return Event(size=ctypes.sizeof(Event), seen=ctypes.pointer(seen)), seen
+
+    def status_of(self, name: str, raw: RawStatus) -> Status:
+        """A status that outlives the library's."""
+        return Status(
+            name=name,
+            state=STATES[raw.state],
+            holder=raw.holder.decode(),
+            host=raw.host.decode(),
+            pid=raw.pid.decode(),
+            companion=bool(raw.companion),
+            ttl=raw.ttl_ns / SECOND,
+            age=raw.age_ns / SECOND,
+            left=raw.left_ns / SECOND,
+            acquired=instant(raw.acquired_ns),
+            written=instant(raw.written_ns),
+            released=instant(raw.released_ns),
+        )
+
+    def error(self, code: int, name: str) -> errors.MopslockError:
+        """The error of this thread's latest call."""
+        buffer = ctypes.create_string_buffer(1024)
+        self.last_error(buffer, len(buffer))
+        return make_error(code, self.last_reason(), buffer.value.decode(), name, None)
+
+    def error_of(self, event: Event, name: str) -> errors.MopslockError:
+        """The error that an event tells of."""
+        seen = None
+        if event.seen and event.seen.contents.state:
+            seen = self.status_of(name, event.seen.contents)
+        return make_error(event.code, event.reason, event.text.decode(), name, seen)
+
+
+@cache
+def api(library: Library) -> Api:
+    """The functions of a library, looked up once."""
+    return Api(library)
+
+
+def make_error(code: int, reason: int, text: str, name: str, seen: Status | None) -> errors.MopslockError:
+    """The class for a code, with the library's own text."""
+    why = REASONS.get(reason, "")
+    match code:
+        case Code.EINVAL:
+            return errors.BadArgument(text)
+        case Code.EHELD:
+            return errors.Held(text, reason=why, seen=seen)
+        case Code.ETIMEOUT:
+            return errors.WaitOver(text, reason=why or "limit", seen=seen)
+        case Code.ECANCELLED:
+            return errors.Cancelled(text, reason=why)
+        case Code.ELOST:
+            return errors.LOST.get(why, errors.LeaseLost)(text, reason=why, seen=seen)
+        case Code.EENDED:
+            return _texts.ended(name)
+        case Code.ECLOSED | Code.EHANDLE:
+            return _texts.closed()
+        case Code.ECANNOT_MAINTAIN:
+            return errors.CannotMaintain(text, reason=why)
+        case Code.EUNAUTHORIZED:
+            return errors.Unauthorized(text, reason=why, seen=seen)
+        case Code.ENOSTORE:
+            return errors.NoSuchStore(text, reason=why, seen=seen)
+        case Code.EUNREACHABLE:
+            return errors.Unreachable(text, reason=why, seen=seen)
+        case Code.ESTORE:
+            return errors.StoreError(text, reason=why, seen=seen)
+        case Code.EFORKED:
+            return _texts.forked(name)
+    return errors.EngineFailed(text or f"mopslock: code {code}")

@@ -1,0 +1,253 @@
+"""The functions that users call, and the object between ``with`` and the lease."""
+
+from __future__ import annotations
+
+import functools
+import inspect as inspection
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from ._duration import Duration, nanoseconds, waiting
+from ._hosts import AnyStore, host_of
+from ._lease import RELEASE, Companion, Lease, OnLost
+from ._member import Handle, Waits, taken
+from .errors import BadArgument, Held
+from .status import Status
+from .terms import Terms
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ENVIRONMENT = "MOPSLOCK_LEASE"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """All that a caller says about a lease, checked before any I/O."""
+
+    store: AnyStore
+    name: str
+    terms: Terms
+    wait_ns: int
+    waits: Waits | None
+    on_lost: OnLost | None
+    raise_if_lost: bool
+    release_timeout: Duration
+
+    def __post_init__(self) -> None:
+        self.terms.config()
+        nanoseconds("release_timeout", self.release_timeout)
+        for what, call in (("on_waiting", self.waits), ("on_lost", self.on_lost)):
+            if call is not None and not callable(call):
+                raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
+
+    def lease(self, member: Any, kind: type[Any] = Lease) -> Any:
+        """What the user gets of a member."""
+        return kind(
+            member, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
+        )
+
+
+def wish(
+    store: AnyStore, name: str, *, ttl: Duration | None, wait: Duration | None, margin: Duration | None,
+    acquire_margin: Duration | None, fleet_expire: Duration | Literal["none"] | None,
+    renewal: Literal["checked", "blind"], expiry: Literal["wall", "observed"], on_waiting: Waits | None,
+    on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
+) -> Wish:  # fmt: skip
+    """The arguments that lease, acquire and their asyncio twins have."""
+    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry)
+    return Wish(store, name, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
+
+
+def lease(
+    store: AnyStore,
+    name: str,
+    *,
+    ttl: Duration | None = None,
+    wait: Duration | None = None,
+    margin: Duration | None = None,
+    acquire_margin: Duration | None = None,
+    fleet_expire: Duration | Literal["none"] | None = None,
+    renewal: Literal["checked", "blind"] = "checked",
+    expiry: Literal["wall", "observed"] = "wall",
+    on_waiting: Waits | None = None,
+    on_lost: OnLost | None = None,
+    raise_if_lost: bool = True,
+    release_timeout: Duration = RELEASE,
+) -> Leasing:
+    """The lease on a name, for ``with`` and as a decorator. Making it does no I/O::
+
+        with mopslock.lease("s3://bucket/locks", "nightly", ttl=60) as lease:
+            for part in parts:
+                lease.check()          # raises LeaseLost
+                work(part)
+
+        @mopslock.lease(pathlib.Path("/var/lib/leases"), "nightly")
+        def nightly(): ...
+
+    Entering acquires: ``wait`` seconds at most (None: until it is held; 0: tries once and raises Held). Leaving
+    releases, whatever ended the block, waiting ``release_timeout`` seconds at most; if the lease was lost meanwhile
+    it raises LeaseLost, unless the block raised itself or ``raise_if_lost`` is false.
+
+    It can be entered again and again, not nested: what was entered must be left first.
+
+    Where several may ask at the same moment, give an ``acquire_margin`` longer than two requests take, such as 0.2:
+    without it a host that is much slower than the others can be let in beside one of them, and both think they
+    hold it until the slower one looks again.
+
+    ``store`` is a gocloud URL, a directory's path, or an object with get, put and exists (mopslock.stores).
+    Durations are seconds or timedelta; ``ttl`` is 88 s, as mops has it, and all on one name should use one. See
+    Terms for the others. ``on_waiting(status)`` is told whom we wait for, ``on_lost(error)`` of a loss; both on a
+    thread of ours.
+
+    BadArgument: an argument cannot be so; names and durations are said when entering, before any I/O.
+    """
+    return Leasing(
+        wish(
+            store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
+            renewal=renewal, expiry=expiry, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
+            release_timeout=release_timeout,
+        )
+    )  # fmt: skip
+
+
+def acquire(store: AnyStore, name: str, **options: Any) -> Lease:
+    """Acquires at once, with lease's options, and returns the Lease, which is released by its ``release()`` or as a
+    context manager. Held, WaitOver or StoreError: nothing is held."""
+    return lease(store, name, **options).acquire()
+
+
+def try_acquire(store: AnyStore, name: str, **options: Any) -> Lease | None:
+    """Tries once, and returns None if another holds the lease. lease's options, but for ``wait``."""
+    try:
+        return lease(store, name, wait=0, **options).acquire()
+    except Held:
+        return None
+
+
+class Leasing:
+    """What lease() returns: enter it, or decorate with it."""
+
+    def __init__(self, wished: Wish) -> None:
+        self._wish = wished
+        self._entered: Lease | None = None
+        self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
+        self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
+
+    def acquire(self) -> Lease:
+        """Acquires a lease that is independent of this object."""
+        w = self._wish
+        member = host_of(w.store).acquire(w.name, w.terms, w.wait_ns, w.waits)
+        made: Lease = w.lease(member)
+        return made
+
+    def __enter__(self) -> Lease:
+        if not self._free.acquire(blocking=False):
+            raise RuntimeError(
+                f"mopslock: lease {self._wish.name!r} is entered already; leave it first, or make another"
+            )
+        try:
+            self._entered = self.acquire()
+        except BaseException:
+            self._free.release()
+            raise
+        return self._entered
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            self._free.release()
+            entered._leave_with(error)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Each call of the function acquires, and releases. Calls in several threads wait for each other."""
+        if inspection.iscoroutinefunction(function) or inspection.isasyncgenfunction(function):
+            raise TypeError("mopslock: lease() would release before the coroutine runs; use mopslock.aio.lease()")
+        if inspection.isgeneratorfunction(function):
+            raise TypeError("mopslock: lease() would release before the generator runs; use with inside of it")
+
+        @functools.wraps(function)
+        def leased(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._once(), Leasing(self._wish):
+                return function(*args, **kwargs)
+
+        return leased
+
+    def _once(self) -> _Once:
+        return _Once(self._inside, self._wish.name)
+
+
+class _Once:
+    """A call within a call would wait for itself."""
+
+    def __init__(self, inside: ContextVar[bool], name: str) -> None:
+        self._inside, self._name = inside, name
+
+    def __enter__(self) -> None:
+        if self._inside.get():
+            raise RuntimeError(
+                f"mopslock: a function under lease {self._name!r} calls itself, and would wait for itself"
+            )
+        self._token = self._inside.set(True)
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.reset(self._token)
+
+
+def accompany(
+    text: str | None = None,
+    *,
+    store: AnyStore | None = None,
+    margin: Duration | None = None,
+    on_lost: OnLost | None = None,
+    raise_if_lost: bool = True,
+    release_timeout: Duration = RELEASE,
+) -> Companion:
+    """Joins somebody else's lease and keeps it alive, until ``leave()`` or as a context manager::
+
+        with mopslock.accompany() as companion:      # the lease of MOPSLOCK_LEASE
+            work()
+
+    ``text`` is Lease.text, None what the environment has. ``store`` is needed where the text's own store is no URL:
+    the same object that the holder uses. The text's TTL is the companion's.
+
+    LeaseLost: the lease is another's, or was released. CannotMaintain: there is nothing to keep alive, or the store
+    could not be read for a TTL.
+    """
+    handle, kept = accompanying(
+        text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
+    )
+    made: Companion = kept.lease(taken(host_of(kept.store).begin_accompany(handle, kept.terms)), Companion)
+    return made
+
+
+def accompanying(
+    text: str | None, store: AnyStore | None, *, margin: Duration | None, on_lost: OnLost | None,
+    raise_if_lost: bool, release_timeout: Duration,
+) -> tuple[Handle, Wish]:  # fmt: skip
+    """What accompany and its twin begin with."""
+    if text is None:
+        text = os.environ.get(ENVIRONMENT)
+        if not text:
+            raise BadArgument(f"mopslock: there is no lease to accompany: give its text, or set {ENVIRONMENT}")
+    handle = Handle.parse(text)
+    where = handle.store if store is None else store
+    if isinstance(where, str) and store is None and "://" not in where:
+        raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
+    return handle, Wish(where, handle.name, Terms(margin=margin), 0, None, on_lost, raise_if_lost, release_timeout)
+
+
+def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
+    """Reads who holds a name, and takes no part in it. A name that nobody uses is ``vacant``. StoreError if the store
+    cannot be read within ``timeout`` seconds."""
+    return host_of(store).inspect(name, nanoseconds("timeout", timeout))
+
+
+def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> Iterator[Status]:
+    """Every lease whose name begins with ``prefix``, in the order of their names; ``timeout`` seconds for all."""
+    return host_of(store).list(prefix, nanoseconds("timeout", timeout))

@@ -1,0 +1,53 @@
+"""The two clocks that the core is told of."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from ._duration import SECOND
+
+_SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; elsewhere the monotonic clock is what there is
+
+OVERSLEPT = 100_000
+"""Nanoseconds by which the system may wake us too late; the last of them are spent looking at the clock."""
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def mono(self) -> int:
+        """Nanoseconds that only grow, and count the time that the machine sleeps."""
+
+    def wall(self) -> int:
+        """Nanoseconds since 1970."""
+
+    def sleep(self, ns: int) -> None:
+        """Blocks this thread for so long."""
+
+
+class System:
+    """This machine's clocks."""
+
+    if _SUSPENDED is not None:
+
+        def mono(self) -> int:
+            """CLOCK_BOOTTIME."""
+            return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    else:
+
+        def mono(self) -> int:
+            """The monotonic clock."""
+            return time.monotonic_ns()
+
+    def wall(self) -> int:
+        """The system's time."""
+        return time.time_ns()
+
+    def sleep(self, ns: int) -> None:
+        """Exact to some microseconds: what a claim waits is on a directory a fraction of a millisecond."""
+        until = self.mono() + ns
+        if ns > OVERSLEPT:
+            time.sleep((ns - OVERSLEPT) / SECOND)
+        while self.mono() < until:
+            pass

@@ -1,0 +1,47 @@
+"""Durations as people say them, seconds or timedelta, and as the core counts them: nanoseconds."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+from .errors import BadArgument
+
+Duration = float | timedelta
+"""Seconds, or a timedelta."""
+
+SECOND = 1_000_000_000
+FOREVER = -1
+"""As wait_ns of the core: until it is held."""
+
+LONGEST = 1 << 61
+
+
+def nanoseconds(what: str, duration: Duration) -> int:
+    """A duration that is not negative, in whole nanoseconds."""
+    if isinstance(duration, timedelta):
+        ns = (duration.days * 86_400 + duration.seconds) * SECOND + duration.microseconds * 1000
+    elif isinstance(duration, bool) or not isinstance(duration, (int, float)):
+        raise BadArgument(f"mopslock: {what} {duration!r}: must be seconds or a timedelta")
+    elif not math.isfinite(duration):
+        raise BadArgument(f"mopslock: {what} {duration!r}: must be finite")
+    else:
+        ns = duration * SECOND if isinstance(duration, int) else round(duration * SECOND)
+    if ns < 0:
+        raise BadArgument(f"mopslock: {what} {duration!r}: must not be negative")
+    return min(ns, LONGEST)
+
+
+def optional(what: str, duration: Duration | None) -> int:
+    """A duration where None, and only None, is the core's default, which it writes as 0."""
+    if duration is None:
+        return 0
+    ns = nanoseconds(what, duration)
+    if ns == 0:
+        raise BadArgument(f"mopslock: {what} 0: must be above 0; leave it out for the default")
+    return ns
+
+
+def waiting(wait: Duration | None) -> int:
+    """How long to wait for another holder: None is until it is held, 0 is not at all."""
+    return FOREVER if wait is None else nanoseconds("wait", wait)

@@ -1,0 +1,366 @@
+"""A host inside the library: Go talks to the store and keeps what is held, Python only asks and is told.
+
+Nothing here waits inside the library with a caller's thread: calls are begun, and one thread a host takes the events
+of all of them. So a blocked caller can be interrupted, thousands of leases and of waiting acquires cost no thread
+each, and renewals need neither the GIL nor any thread of Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from typing import Any, TypeVar
+
+from . import _abi, _library, _texts
+from ._abi import Code, EventKind
+from ._duration import FOREVER, SECOND
+from ._keeper import Workers
+from ._member import Ended, Handle, Host, Member, Waits, settle, taken
+from ._notify import log, notifier
+from .errors import BadArgument, LeaseEnded, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
+from .status import Status, nanoseconds_since
+from .terms import Terms
+
+T = TypeVar("T")
+
+OPEN_TIMEOUT = 60 * SECOND
+"""Some clouds look for credentials on the network."""
+
+
+class HostedMember(Member):
+    """A lease or a companion that the library keeps."""
+
+    __slots__ = (
+        "_calls", "_failure", "_handle", "_lock", "_pid", "acquired_ns", "guarded", "holder", "host", "name", "over",
+        "store", "ttl_ns",
+    )  # fmt: skip
+
+    def __init__(self, host: HostedHost, handle: int, lease: Handle, *, guarded: bool) -> None:
+        self.host, self._handle, self.guarded = host, handle, guarded
+        self.store, self.name, self.ttl_ns, self.holder = host.url, lease.name, lease.ttl_ns, lease.holder
+        self.acquired_ns = nanoseconds_since(lease.acquired)
+        self._pid = os.getpid()
+        self._failure: MopslockError | None = None
+        self._lock = threading.Lock()
+        self._calls: list[Ended] | None = []
+        self.over: Future[None] | None = None
+
+    def left_ns(self) -> int:
+        """Asks the library, which looks at the clock."""
+        if self._failure is not None or self._pid != os.getpid():
+            return 0
+        return self.host.api.left_of(self._handle)
+
+    def failure(self) -> MopslockError | None:
+        """Asks the library, which looks at the clock."""
+        if self._pid != os.getpid():
+            return _texts.forked(self.name)
+        if self._failure is not None:
+            return self._failure
+        if self.guarded and self.left_ns() > 0:  # the quick half of the question, which keeps the GIL
+            return self._failure
+        code = self.host.api.check(self._handle)
+        if code == Code.OK:
+            return self._failure
+        return self.end(self.host.api.error(code, self.name))
+
+    def end(self, failure: MopslockError) -> MopslockError:
+        """It may not be relied on any more. The first reason stands."""
+        with self._lock:
+            if self._failure is not None:
+                return self._failure
+            self._failure = failure
+            calls, self._calls = self._calls, None
+        if isinstance(failure, LeaseLost):
+            log.warning("%s", failure)
+        for tell in calls or ():
+            notifier.call(lambda tell=tell: tell(failure))  # type: ignore[misc]
+        return failure
+
+    def when_ended(self, tell: Ended) -> None:
+        """On the notifier's thread."""
+        if self._pid != os.getpid():
+            raise _texts.forked(self.name)
+        with self._lock:
+            if self._calls is not None:
+                self._calls.append(tell)
+                return
+        failure = self._failure
+        assert failure is not None
+        notifier.call(lambda: tell(failure))
+
+    def finish(self) -> Future[None]:
+        """Belief ends before anything is written that lets others in."""
+        lost = self.failure()
+        with self._lock:
+            first = self.over is None
+            over = self.over = self.over or Future()
+        if first and lost is not None and not isinstance(lost, LeaseEnded):
+            settle(over, lost)
+            self.host.drop(self, self._handle)
+        elif first:
+            self.end(_texts.ended(self.name))
+            self.host.finish(self, self._handle, over)
+        return over
+
+    def closed(self, *, in_time: bool) -> None:
+        """The host was closed, which has ended this too."""
+        failure = self.end(_texts.ended(self.name) if in_time else _texts.closed())
+        with self._lock:
+            over = self.over = self.over or Future()
+        settle(over, None if isinstance(failure, LeaseEnded) else failure)
+
+
+class HostedHost(Host):
+    """What this process holds on the store at one URL."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.api = _abi.api(_library.full())
+        self._lock = threading.Lock()
+        self._workers = Workers()
+        self._calls: dict[int, Callable[[_abi.Event], None]] = {}
+        self._waits: dict[int, tuple[str, Waits]] = {}
+        self._members: dict[int, HostedMember] = {}
+        self._open: set[Future[Any]] = set()
+        self._handle = self._aside(lambda: self.api.open_store(url, OPEN_TIMEOUT))
+        threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
+
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Member:
+        """The wait is Python's, so that a signal's handler runs in it."""
+        return taken(self.begin_acquire(name, terms, wait_ns, waits))
+
+    def begin_acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Future[Member]:
+        """wait_ns is Python's: 0 tries once, FOREVER is until it is held. The library counts the other way round."""
+        options = self.api.options(terms)
+        options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
+        return self._begin(
+            lambda call: self.api.begin_acquire(self._handle, _encoded("name", name), ctypes.byref(options), call),
+            options, name, waits=waits, lease=None,
+        )  # fmt: skip
+
+    def begin_accompany(self, handle: Handle, terms: Terms) -> Future[Member]:
+        """The text's TTL wins over the terms'."""
+        options = self.api.options(terms)
+        text = handle.text().encode()
+        return self._begin(
+            lambda call: self.api.begin_accompany(self._handle, text, ctypes.byref(options), call),
+            options, handle.name, waits=None, lease=handle,
+        )  # fmt: skip
+
+    def _begin(
+        self, begin: Callable[[Any], int], options: Any, name: str, *, waits: Waits | None, lease: Handle | None
+    ) -> Future[Member]:
+        future: Future[Member] = Future()
+        cancel = options.cancel = self.api.new_cancel()
+
+        def ended(event: _abi.Event) -> None:
+            self.api.cancel_free(cancel)
+            if event.code != Code.OK:
+                settle(future, self.api.error_of(event, name))
+                return
+            try:
+                member = self._member(event.member, lease)
+            except MopslockError as error:  # the host was closed meanwhile, which has released it
+                settle(future, error)
+                return
+            if not settle(future, member):
+                member.finish()  # nobody waits for it any more
+
+        call = ctypes.c_uint64()
+        with self._lock:  # the event must not come before its call is known
+            code = begin(ctypes.byref(call))
+            if code == Code.OK:
+                self._calls[call.value] = ended
+                if waits is not None:
+                    self._waits[call.value] = (name, waits)
+        if code != Code.OK:
+            error = self.api.error(code, name)
+            self.api.cancel_free(cancel)
+            raise error
+        with self._lock:
+            self._open.add(future)
+        future.add_done_callback(lambda done: self._done(done, cancel))
+        return future
+
+    def _done(self, future: Future[Any], cancel: int) -> None:
+        with self._lock:
+            self._open.discard(future)
+        if future.cancelled():
+            self.api.cancel(cancel)
+
+    def _member(self, handle: int, lease: Handle | None) -> HostedMember:
+        """What an event gave. Of a companion the lease is known, a lease says its own."""
+        text = lease or Handle.parse(self.api.text_of(self.api.lease_text, handle))
+        member = HostedMember(self, handle, text, guarded=lease is None)
+        with self._lock:
+            self._members[handle] = member
+        return member
+
+    def finish(self, member: HostedMember, handle: int, over: Future[None]) -> None:
+        """Begins the release of a lease, or the leave of a companion."""
+
+        def ended(event: _abi.Event) -> None:
+            with self._lock:
+                self._members.pop(handle, None)
+            good = event.code in (Code.OK, Code.EENDED)
+            settle(over, None if good else self.api.error_of(event, member.name))
+
+        code = self._begin_finish(member, handle, ended, over)
+        if code != Code.OK:
+            settle(over, _texts.closed() if code == Code.EHANDLE else self.api.error(code, member.name))
+        over.add_done_callback(lambda done: self._done(done, 0))
+
+    def drop(self, member: HostedMember, handle: int) -> None:
+        """Gives back the handle of what is lost, once."""
+        with self._lock:
+            there = self._members.pop(handle, None) is not None
+        if there:
+            self._begin_finish(member, handle, lambda event: None, None)
+
+    def _begin_finish(
+        self, member: HostedMember, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None
+    ) -> int:
+        call = ctypes.c_uint64()
+        begin = self.api.begin_release if member.guarded else self.api.begin_leave
+        with self._lock:  # the event must not come before its call is known
+            code: int = begin(handle, FOREVER, ctypes.byref(call))
+            if code == Code.OK:
+                self._calls[call.value] = ended
+                if over is not None:
+                    self._open.add(over)
+        return code
+
+    def _listen(self) -> None:
+        """Takes the events of all calls and members, until the host is closed and has no more."""
+        event, seen = self.api.event()
+        while True:
+            code = self.api.next(self._handle, FOREVER, ctypes.byref(event))
+            if code != Code.OK:
+                return
+            try:
+                self._heard(event, seen)
+            except Exception:
+                log.exception("mopslock: an event could not be told; this is an error in mopslock")
+            event.size, seen.size = ctypes.sizeof(event), ctypes.sizeof(seen)
+
+    def _heard(self, event: _abi.Event, seen: _abi.RawStatus) -> None:
+        if event.kind == EventKind.WAITING:
+            with self._lock:
+                found = self._waits.get(event.call)
+            if found is not None:
+                name, tell = found
+                status = self.api.status_of(name, seen)
+                notifier.call(lambda: tell(status))
+        elif event.kind == EventKind.CALL:
+            with self._lock:
+                ended = self._calls.pop(event.call, None)
+                self._waits.pop(event.call, None)
+            if ended is not None:
+                ended(event)
+            elif event.member:  # its caller was interrupted before he knew of it
+                self._member(event.member, None).finish()
+        elif event.kind == EventKind.ENDED:
+            with self._lock:
+                member = self._members.get(event.member)
+            if member is not None:
+                error = self.api.error_of(event, member.name)
+                assert isinstance(error, MopslockError)
+                member.end(error)
+                if isinstance(error, LeaseLost):
+                    self.drop(member, event.member)
+
+    def inspect(self, name: str, timeout_ns: int) -> Status:
+        """On a thread of ours, so that the caller can be interrupted."""
+        encoded = _encoded("name", name)
+
+        def look() -> Status:
+            raw = self.api.raw_status()
+            code = self.api.inspect(self._handle, encoded, timeout_ns, ctypes.byref(raw))
+            if code != Code.OK:
+                raise self._unread(code, name)
+            return self.api.status_of(name, raw)
+
+        return self._aside(look)
+
+    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
+        """Read ahead by a thread of ours, a few pages at most."""
+        encoded = _encoded("prefix", prefix)
+        found: queue.Queue[Status | BaseException | None] = queue.Queue(256)
+        over = threading.Event()
+
+        def put(item: Status | BaseException | None) -> bool:
+            while not over.is_set():
+                try:
+                    found.put(item, timeout=0.1)
+                    return True
+                except queue.Full:
+                    continue
+            return False
+
+        def visit(_: Any, name: bytes, status: Any, code: int) -> int:
+            text = name.decode()
+            if code == Code.OK:
+                return 0 if put(self.api.status_of(text, status.contents)) else 1
+            log.warning("mopslock: lease %s cannot be read", _texts.quoted(text))
+            return 0
+
+        def walk() -> None:
+            code = self.api.list(self._handle, encoded, timeout_ns, _abi.VISIT(visit), None)
+            put(None if code == Code.OK else self._unread(code, prefix))
+
+        threading.Thread(target=walk, name="mopslock-list", daemon=True).start()
+        try:
+            while (item := found.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            over.set()
+
+    def _unread(self, code: int, name: str) -> MopslockError:
+        """Why nothing was read. Nobody waited for a lease here."""
+        error = self.api.error(code, name)
+        return Unreachable(str(error)) if isinstance(error, WaitOver) else error
+
+    def close(self, timeout_ns: int) -> None:
+        """The library releases what it holds, all at once."""
+        code = self.api.close(self._handle, timeout_ns)
+        with self._lock:
+            members, calls = list(self._members.values()), list(self._open)
+        for member in members:
+            member.closed(in_time=code == Code.OK)
+        wait_for(calls, 1.0)  # their events are on the way
+        if code == Code.ETIMEOUT:
+            raise NotReleased("mopslock: something was not released in time, and expires by itself")
+
+    def _aside(self, do: Callable[[], T]) -> T:
+        """Runs what blocks in the library on a worker, and waits as Python does."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                settle(future, do())
+            except BaseException as error:
+                settle(future, error)
+
+        self._workers.submit(run)
+        return future.result()
+
+
+def _encoded(what: str, text: str) -> bytes:
+    """Text as C takes it."""
+    if not isinstance(text, str):
+        raise BadArgument(f"mopslock: {what} {text!r}: must be text")
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        raise BadArgument(f"mopslock: {what} {text!r}: must be UTF-8") from error
+    if b"\0" in encoded:
+        raise BadArgument(f"mopslock: {what} {text!r}: must not have control characters")
+    return encoded

@@ -1,0 +1,158 @@
+"""Which host keeps what is held on which store: one for each URL and each store object, as long as it is needed."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+import weakref
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from ._duration import SECOND, Duration, nanoseconds
+from ._hosted import HostedHost
+from ._member import Host
+from ._stepped import SteppedHost
+from .errors import BadArgument, MopslockError, NotReleased
+from .stores import Store
+
+log = logging.getLogger("mopslock")
+
+AnyStore = str | os.PathLike[str] | Store
+"""A gocloud URL, a directory's path, or an object with get, put and exists."""
+
+AT_EXIT = 10.0
+"""Seconds that the end of the process waits for releases."""
+
+
+class _Hosts:
+    """This process's."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.urls: dict[str, Future[HostedHost]] = {}
+        self.objects: weakref.WeakValueDictionary[int, SteppedHost] = weakref.WeakValueDictionary()
+
+
+_hosts = _Hosts()
+
+
+def host_of(store: AnyStore) -> Host:
+    """The host of a store, made with the first call. It asks nothing of the store yet."""
+    if isinstance(store, os.PathLike):
+        store = Path(store).absolute().as_uri()
+    if isinstance(store, str):
+        return _of_url(store)
+    missing = [verb for verb in ("get", "put", "exists") if not callable(getattr(store, verb, None))]
+    if missing:
+        raise BadArgument(
+            f"mopslock: store {store!r}: must be a URL such as file:///dir or s3://bucket/prefix, a path, "
+            f"or an object with get, put and exists; it has no {' and no '.join(missing)}"
+        )
+    with _hosts.lock:
+        host = _hosts.objects.get(id(store))
+        if host is None:
+            host = _hosts.objects[id(store)] = SteppedHost(store)
+        return host
+
+
+def _of_url(url: str) -> HostedHost:
+    if "://" not in url:
+        raise BadArgument(
+            f"mopslock: store {url!r}: must be a URL such as file:///dir, s3://bucket/prefix, gs:// or azblob://; "
+            "for a directory give a pathlib.Path"
+        )
+    with _hosts.lock:  # but not while it is opened, which some clouds take their time for
+        opening = _hosts.urls.get(url)
+        mine = opening is None
+        if opening is None:
+            opening = _hosts.urls[url] = Future()
+    if mine:
+        try:
+            opening.set_result(HostedHost(url))
+        except BaseException as error:
+            with _hosts.lock:
+                if _hosts.urls.get(url) is opening:
+                    del _hosts.urls[url]
+            opening.set_exception(error)
+    return opening.result()
+
+
+def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None:
+    """Releases what this process holds on a store, or on all of them, and ends what waits there.
+
+    A store can be used again afterwards. NotReleased: something was not released in ``timeout`` seconds; it expires,
+    a TTL after its last renewal. It happens by itself when the interpreter ends.
+    """
+    deadline = time.monotonic() + nanoseconds("timeout", timeout) / SECOND
+    with _hosts.lock:
+        hosts = _taken(store)
+    failed: list[MopslockError] = []
+    done: list[Any] = [(host, _Closing(host, deadline)) for host in hosts]
+    for _, closing in done:
+        closing.join()
+        if closing.error is not None:
+            failed.append(closing.error)
+    if failed:
+        raise failed[0]
+
+
+class _Closing:
+    """Hosts are closed together, each on a thread of its own, since each may take the whole time."""
+
+    def __init__(self, host: Host, deadline: float) -> None:
+        self.error: MopslockError | None = None
+        self._host, self._deadline = host, deadline
+        self._thread = threading.Thread(target=self._run, name="mopslock-close", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # so late in the interpreter's end that there are no threads any more
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._host.close(max(0, int((self._deadline - time.monotonic()) * SECOND)))
+        except MopslockError as error:
+            self.error = error
+        except Exception as error:  # a store of the user's
+            self.error = NotReleased(f"mopslock: {error}")
+
+    def join(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, self._deadline - time.monotonic()) + 2)
+
+
+def _taken(store: AnyStore | None) -> list[Host]:
+    if store is None:
+        hosts: list[Host] = [*_opened(*_hosts.urls.values()), *_hosts.objects.values()]
+        _hosts.urls.clear()
+        _hosts.objects.clear()
+        return hosts
+    if isinstance(store, os.PathLike):
+        store = Path(store).absolute().as_uri()
+    if isinstance(store, str):
+        opening = _hosts.urls.pop(store, None)
+        return [*_opened(opening)] if opening is not None else []
+    found = _hosts.objects.pop(id(store), None)
+    return [found] if found is not None else []
+
+
+def _opened(*openings: Future[HostedHost]) -> list[HostedHost]:
+    """Those that are open; who is just opening one finds out by himself that nothing is held there."""
+    return [opening.result() for opening in openings if opening.done() and opening.exception() is None]
+
+
+def _at_exit() -> None:
+    try:
+        close(timeout=AT_EXIT)
+    except MopslockError as error:
+        log.warning("%s", error)
+
+
+atexit.register(_at_exit)
+
+if hasattr(os, "register_at_fork"):  # what the parent holds is the parent's
+    os.register_at_fork(after_in_child=_hosts.__init__)  # type: ignore[misc]

@@ -1,0 +1,249 @@
+"""What users hold: a lease, or a companion of somebody else's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeout
+from datetime import datetime, timedelta, timezone
+from types import TracebackType
+from typing import Any
+
+from . import _texts
+from ._duration import SECOND, Duration, nanoseconds
+from ._member import Member
+from ._notify import log
+from .errors import LeaseEnded, LeaseLost, MopslockError, NotReleased
+from .status import instant
+
+RELEASE = 10.0
+"""Seconds that a release is waited for, unless told otherwise."""
+
+OnLost = Callable[[MopslockError], object]
+
+
+class Lost:
+    """An event that is set as soon as the lease must not be relied on any more: lost, released, or past its deadline.
+
+    ``is_set`` looks at the clock itself, so it is right also in a process that was paused.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._event: threading.Event | None = None
+        self._lock = threading.Lock()
+
+    def is_set(self) -> bool:
+        """Whether the lease must not be relied on."""
+        return self._member.failure() is not None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Blocks until it is set, ``timeout`` seconds at most, and returns whether it is."""
+        if self.is_set():  # in a forked child it is, and our lock may be held there by nobody
+            return True
+        with self._lock:
+            if self._event is None:
+                self._event = threading.Event()
+                self._member.when_ended(self._tell(self._event))
+        self._event.wait(timeout)
+        return self.is_set()
+
+    @staticmethod
+    def _tell(event: threading.Event) -> Callable[[MopslockError], None]:
+        return lambda _: event.set()
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+
+class Kept:
+    """What a lease and a companion have in common."""
+
+    def __init__(
+        self, member: Member, *, raise_if_lost: bool, on_lost: OnLost | None, release_timeout: Duration
+    ) -> None:
+        self._member = member
+        self._pid = os.getpid()
+        self._raise = raise_if_lost
+        self._timeout = nanoseconds("release_timeout", release_timeout) / SECOND
+        self.lost = Lost(member)
+        """Event-like: set as soon as the lease must not be relied on any more."""
+        if on_lost is not None:
+            self.on_lost(on_lost)
+
+    @property
+    def name(self) -> str:
+        """What is leased."""
+        return self._member.name
+
+    @property
+    def holder(self) -> str:
+        """The id of this tenure, fresh for each claim."""
+        return self._member.holder
+
+    @property
+    def ttl(self) -> float:
+        """Seconds that the lease lives without a renewal, as its record says."""
+        return self._member.ttl_ns / SECOND
+
+    @property
+    def left(self) -> float:
+        """Seconds that it may be relied on without another renewal; 0 or less once it is lost or ended."""
+        return self._member.left_ns() / SECOND
+
+    @property
+    def deadline(self) -> datetime:
+        """When the lease must be considered lost unless it is renewed before. Renewals move it."""
+        return datetime.now(timezone.utc) + timedelta(seconds=self.left)
+
+    def on_lost(self, call: OnLost) -> None:
+        """Has ``call(error)`` called once, on a thread of ours, when the lease is lost. Not when it is released."""
+
+        def tell(failure: MopslockError) -> None:
+            if not isinstance(failure, LeaseEnded):
+                call(failure)
+
+        self._member.when_ended(tell)
+
+    def check(self) -> None:
+        """Raises LeaseLost, with the reason, once the lease is lost; LeaseEnded once it was ended here. Cheap."""
+        failure = self._member.failure()
+        if failure is not None:
+            raise _again(failure)
+
+    def _finish(self, timeout: Duration | None) -> None:
+        if self._is_parents():
+            raise _texts.forked(self.name)
+        seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
+        over = self._member.finish()
+        try:
+            over.result(seconds)
+        except FutureTimeout as error:
+            if isinstance(error, MopslockError):
+                raise _again(error) from None
+            raise not_released(self.name) from error
+        except CancelledError:
+            return
+        except MopslockError as error:
+            raise _again(error) from None
+
+    def _is_parents(self) -> bool:
+        """A forked child leaves the block too, and the lease is the parent's."""
+        return self._pid != os.getpid()
+
+    def _leave_with(self, error: BaseException | None) -> None:
+        """The end of a with block. What its body raised is not hidden by what we have to say."""
+        if self._is_parents():
+            return
+        over = self._member.finish()
+        try:
+            over.result(self._timeout)
+        except FutureTimeout:
+            log.warning("%s", not_released(self.name))
+        except CancelledError:
+            pass
+        except MopslockError as ended:
+            self._judge(ended, error)
+
+    def _judge(self, ended: BaseException, error: BaseException | None) -> None:
+        """Whether the end of a lease is an error of the block that it guarded."""
+        if not isinstance(ended, LeaseLost):
+            log.warning("%s", ended)
+        elif error is None and self._raise:
+            raise _again(ended) from None
+        elif error is not None and error is not ended and hasattr(error, "add_note"):
+            error.add_note(str(ended))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a lease is this process's own: give its text to the other process, and accompany() it there")
+
+
+class Claimed(Kept):
+    """What a lease of either kind says beside what a companion says too."""
+
+    epoch = 0
+    """The number of the tenure's version in the store: 0 under protocol lastwriter, which has none."""
+
+    fencing_token = 0
+    """Grows from each tenure to the next: 0 under protocol lastwriter, which has none."""
+
+    @property
+    def acquired(self) -> datetime:
+        """When the claim was verified, by this machine's wall clock."""
+        moment = instant(self._member.acquired_ns)
+        assert moment is not None
+        return moment
+
+    @property
+    def text(self) -> str:
+        """All that another process needs to accompany this lease, as one line of JSON: put it into its
+        environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
+        return self._member.handle().text()
+
+
+class Lease(Claimed):
+    """An exclusive claim on a name, kept alive until release, mopslock.close(), the end of the process, or its loss.
+
+    It cannot stop code that does not ask: look at ``lost`` or call ``check()`` before what must not be done twice.
+    One that is dropped without a release is held on.
+    """
+
+    def release(self, timeout: Duration | None = RELEASE) -> None:
+        """Ends the lease. It is not to be relied on from the call on.
+
+        Returns when the store has said so; a second time at once. LeaseLost: it had been lost before. NotReleased:
+        not within ``timeout`` seconds (None: no limit); it is tried on until the deadline, after which it expires.
+        """
+        self._finish(timeout)
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._leave_with(error)
+
+    def __repr__(self) -> str:
+        return f"<mopslock.Lease {self.name!r} {_state(self._member)}>"
+
+
+class Companion(Kept):
+    """A second keeper of somebody else's lease: it keeps it alive, also when its holder dies, and never releases it.
+
+    Losing contact with the store does not end it; it goes on trying, and ``left`` is negative meanwhile. ``lost`` is
+    set only when the lease was seen to be another's, or released.
+    """
+
+    def leave(self, timeout: Duration | None = RELEASE) -> None:
+        """Stops keeping the lease alive, which lives on. Errors are those of Lease.release."""
+        self._finish(timeout)
+
+    def __enter__(self) -> Companion:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._leave_with(error)
+
+    def __repr__(self) -> str:
+        return f"<mopslock.Companion {self.name!r} {_state(self._member)}>"
+
+
+def _state(member: Member) -> str:
+    failure = member.failure()
+    return f"held, {member.left_ns() / SECOND:.1f}s left" if failure is None else type(failure).__name__
+
+
+def not_released(name: str) -> NotReleased:
+    """What to say of a release that takes too long."""
+    return NotReleased(
+        f"mopslock: lease {_texts.quoted(name)} was not released in time; it is tried on, else it expires"
+    )
+
+
+def _again(error: MopslockError) -> MopslockError:
+    """The same error for another caller: a traceback belongs to one."""
+    copy = error.__class__.__new__(error.__class__)
+    copy.__dict__.update(error.__dict__)
+    copy.args = error.args
+    return copy

@@ -1,0 +1,82 @@
+"""One machine of the core: dictionaries in, dictionaries out."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+
+from . import _library
+from .errors import BadArgument, EngineFailed, Forked
+
+Answer = dict[str, Any]
+"""What a machine says: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
+
+
+class _Room(threading.local):
+    """Where answers are written to: one buffer for each thread, used again for each answer."""
+
+    def __init__(self) -> None:
+        buffer = ctypes.create_string_buffer(_library.MAX_MESSAGE)
+        number = (ctypes.c_uint64 * 2)()
+        self.view = memoryview(buffer).cast("B")
+        self.numbers = number
+        self.at = ctypes.addressof(buffer)
+        self.handle_at = ctypes.addressof(number)
+        self.length_at = self.handle_at + 8
+        self.keep = buffer
+
+
+_room = _Room()
+
+
+class Machine:
+    """A machine; only one thread at a time may step it. Drop it when it is idle and done with."""
+
+    __slots__ = ("_handle", "_library", "_pid", "idle", "state")
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Makes a machine of a Config. BadArgument lists every bad field."""
+        library, room = _library.core(), _room
+        message = pack(config)
+        code = library.new(message, len(message), room.handle_at, room.at, _library.MAX_MESSAGE, room.length_at)
+        answer = msgpack.unpackb(room.view[: room.numbers[1]]) if code in (_library.OK, _library.ECONTRACT) else {}
+        if code != _library.OK:
+            raise BadArgument("mopslock: " + answer["text"]) if answer else broken(code)
+        self._library, self._handle, self._pid = library, room.numbers[0], os.getpid()
+        self.state: str = answer["state"]
+        self.idle = True
+
+    def step(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Gives the machine an Input, whose keys stand in the core's order, and returns its actions."""
+        library, room, message = self._library, _room, pack(given)
+        code = library.step(self._handle, message, len(message), room.at, _library.MAX_MESSAGE, room.length_at)
+        if code != _library.OK:
+            raise broken(code, room)
+        answer: Answer = msgpack.unpackb(room.view[: room.numbers[1]])
+        self.state, self.idle = answer["state"], answer.get("idle", False)
+        actions: list[dict[str, Any]] = answer.get("actions", [])
+        return actions
+
+    def drop(self) -> None:
+        """Forgets the machine; a second time, and in a forked child, it does nothing."""
+        handle, self._handle = self._handle, 0
+        if handle and self._pid == os.getpid():
+            self._library.drop(handle)
+
+
+pack: Any = msgpack.packb
+
+
+def broken(code: int, room: _Room | None = None) -> Exception:
+    """The error for a code that a correct host never sees."""
+    if code == _library.EFORKED:
+        return Forked("mopslock: the library was loaded before this process was forked")
+    said = ""
+    if room is not None and code == _library.ECONTRACT:
+        said = ": " + str(msgpack.unpackb(room.view[: room.numbers[1]]).get("text"))
+    return EngineFailed(f"mopslock: the core refused a message (code {code}){said}; this is an error in mopslock")

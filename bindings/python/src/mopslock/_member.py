@@ -1,0 +1,180 @@
+"""What a lease stands on, whoever does the I/O: one claim, or one companion of a claim, and the host that keeps it."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ._duration import SECOND
+from .errors import BadArgument, MopslockError
+from .status import Status, instant
+from .terms import Terms
+
+Ended = Callable[[MopslockError], None]
+Waits = Callable[[Status], None]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A lease as it is handed to another process: all that a companion needs."""
+
+    name: str
+    store: str
+    holder: str
+    ttl_ns: int
+    acquired: datetime
+    epoch: int = 0
+    token: int = 0
+
+    def text(self) -> str:
+        """One line of JSON, as MOPSLOCK_LEASE carries it between processes of any language."""
+        ttl = self.ttl_ns // SECOND if self.ttl_ns % SECOND == 0 else self.ttl_ns / SECOND
+        fields = {
+            "name": self.name, "store": self.store, "protocol": "lastwriter", "holder": self.holder,
+            "epoch": self.epoch, "token": self.token, "ttl_s": ttl,
+            "first_acquired_at": self.acquired.isoformat(timespec="microseconds"),
+        }  # fmt: skip
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, text: str) -> Handle:
+        """Reads what text wrote, or mopslock-host and libmopslock. Fields that it does not know are left alone."""
+        try:
+            fields: Any = json.loads(text)
+            if not isinstance(fields, dict):
+                raise TypeError("not a JSON object")
+            bad = [
+                key for key in ("name", "store", "holder") if not isinstance(fields.get(key), str) or not fields[key]
+            ]
+            if fields.get("protocol") != "lastwriter":
+                bad.append("protocol")
+            ttl, acquired = _seconds(fields.get("ttl_s")), _time(fields.get("first_acquired_at"))
+            bad += ["ttl_s"] * (ttl is None) + ["first_acquired_at"] * (acquired is None)
+            epoch, token = fields.get("epoch") or 0, fields.get("token") or 0
+            bad += [key for key, n in (("epoch", epoch), ("token", token)) if type(n) is not int or n < 0]
+            if bad or ttl is None or acquired is None:
+                raise TypeError("missing or cannot be so: " + ", ".join(bad))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadArgument(f"mopslock: lease text: {error}") from error
+        return cls(fields["name"], fields["store"], fields["holder"], round(ttl * SECOND), acquired, epoch, token)
+
+
+def _seconds(ttl: object) -> float | None:
+    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 0.5 / SECOND < ttl <= 30 * 86400:
+        return None
+    return ttl
+
+
+def _time(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    text = re.sub(r"\.(\d{1,6})\d*", lambda found: "." + found[1].ljust(6, "0"), text)  # all that Python 3.10 reads
+    try:
+        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
+
+
+class Member(ABC):
+    """A claim that is held, or a companion. Its methods may be called from any thread; none waits for I/O."""
+
+    __slots__ = ()
+
+    name: str
+    store: str
+    holder: str
+    ttl_ns: int
+    acquired_ns: int
+
+    @abstractmethod
+    def left_ns(self) -> int:
+        """How long it may be relied on without another renewal; 0 or less once failure is not None."""
+
+    @abstractmethod
+    def failure(self) -> MopslockError | None:
+        """Why it may not be relied on, or None. Of a lease past its deadline it is never None."""
+
+    @abstractmethod
+    def when_ended(self, tell: Ended) -> None:
+        """Has tell called once, on a thread of ours, with the failure as soon as there is one."""
+
+    @abstractmethod
+    def finish(self) -> Future[None]:
+        """Releases a lease, leaves a companion. The future ends when the store has said so, or with the loss."""
+
+    def handle(self) -> Handle:
+        """What another process needs to keep it alive."""
+        acquired = instant(self.acquired_ns)
+        assert acquired is not None
+        return Handle(self.name, self.store, self.holder, self.ttl_ns, acquired)
+
+
+class Host(ABC):
+    """One store and what this process holds on it."""
+
+    url: str
+
+    @abstractmethod
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Member:
+        """Takes the lease, blocking; whatever interrupts it leaves nothing held."""
+
+    @abstractmethod
+    def begin_acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Future[Member]:
+        """Takes the lease; the future may be cancelled at any time, and then nothing is held."""
+
+    @abstractmethod
+    def begin_accompany(self, handle: Handle, terms: Terms) -> Future[Member]:
+        """Joins a lease as its companion; cancelled as begin_acquire is."""
+
+    @abstractmethod
+    def inspect(self, name: str, timeout_ns: int) -> Status:
+        """Reads a record, and takes no part in it."""
+
+    @abstractmethod
+    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
+        """Every lease whose name begins with prefix, in the order of their names."""
+
+    @abstractmethod
+    def close(self, timeout_ns: int) -> None:
+        """Releases what is held and ends what waits. NotReleased: something was not, and expires by itself."""
+
+
+def settle(future: Future[Any], outcome: Any) -> bool:
+    """Gives a future its result or exception, and reports whether anybody still waits for it."""
+    try:
+        if future.done() or not future.set_running_or_notify_cancel():
+            return False
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+    except InvalidStateError:
+        return False
+    return True
+
+
+def taken(future: Future[Member]) -> Member:
+    """The member of a future; whatever interrupts the wait leaves nothing held."""
+    try:
+        return future.result()
+    except BaseException:
+        give_up(future)
+        raise
+
+
+def give_up(future: Future[Member]) -> None:
+    """Nobody will take what is acquired: it is cancelled, or released."""
+    if not future.cancel():
+        future.add_done_callback(_give_back)
+
+
+def _give_back(future: Future[Member]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().finish()

@@ -1,0 +1,256 @@
+"""A host on a store that Python talks to: the core decides, stepped from here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+
+from . import _texts
+from ._claim import Action, Claim, Event, config, perform
+from ._clock import Clock, System
+from ._drive import Drive
+from ._duration import SECOND
+from ._keeper import Keeper, Workers
+from ._machine import Machine
+from ._member import Handle, Host, Member, Waits
+from ._notify import log
+from .errors import BadArgument, MopslockError, NotReleased, StoreError
+from .status import Status, of_sight
+from .stores import Listing, Store, class_of, error_class
+from .terms import Terms
+
+RECORD = "/lock.json"
+
+LONGEST_TTL = 30 * 86_400 * SECOND
+PASSING = ("unreachable", "throttled")
+RETRY = 0.5
+"""Seconds between two reads for somebody who only looks."""
+
+LOOK = 1.0
+"""Seconds that a caller past its deadline waits for the keeper to say what happened."""
+
+
+class SteppedHost(Host):
+    """What this process holds on one store of its own."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock | None = None, submit: Callable[[Callable[[], None]], None] | None = None
+    ) -> None:
+        """A clock and a way to run requests are for tests, which then turn the keeper themselves."""
+        self.store = store
+        self.url = str(getattr(store, "url", None) or repr(store))
+        self.stamp_unit = int(getattr(store, "stamp_unit_ns", 0))
+        self.clock = clock or System()
+        self.keeper = Keeper(self.clock, submit or Workers().submit, threaded=submit is None)
+        self._lock = threading.Lock()
+        self._claims: set[Claim] = set()
+        self._waiters: defaultdict[tuple[int, str], set[Claim]] = defaultdict(set)
+        self._closed = False
+
+    # Claims.
+
+    def claim(
+        self, name: str, terms: Event, *, holder: str = "", role: str = "", machine: str = "lease",
+        waits: Waits | None = None, store: Store | None = None, driven: bool = False,
+    ) -> Claim:  # fmt: skip
+        """A machine that has not begun; driven: by the caller's thread at first. Every bad field is BadArgument."""
+        fields = config(machine, _text("name", name), terms, holder=holder, role=role, stamp_unit=self.stamp_unit)
+        claim = Claim(self, store or self.store, fields, guarded=machine == "lease", waits=waits)
+        if driven:
+            claim.will_be_driven()
+        with self._lock:
+            if self._closed:
+                claim.forget_machine()
+                raise _texts.closed()
+            self._claims.add(claim)
+        return claim
+
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Member:
+        """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
+        claim = self.claim(name, _with_ttl(terms), waits=waits, driven=True)
+        Drive(claim).run(acquiring(wait_ns))
+        claim.adopt()
+        return claim.settled.result()
+
+    def abandon(self, claim: Claim) -> None:
+        """What an interrupted claim has left is released by another machine: nobody knows how far this one came."""
+        self.forget(claim)
+        claim.forget_machine()
+        if claim.guarded:
+            with contextlib.suppress(MopslockError):
+                self.begin_release(claim.name, claim.holder, {"ttl_ns": claim.ttl_ns}, store=claim.store_object)
+
+    def begin_acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Future[Member]:
+        """On the keeper's thread and the workers'."""
+        return self._begin(self.claim(name, _with_ttl(terms), waits=waits), acquiring(wait_ns))
+
+    def begin_accompany(
+        self, handle: Handle, terms: Terms, *, role: str = "", store: Store | None = None
+    ) -> Future[Member]:
+        """A companion, or with the role of an owner somebody who comes back to his lease."""
+        fields = {**_with_ttl(terms), "ttl_ns": handle.ttl_ns}
+        claim = self.claim(handle.name, fields, holder=handle.holder, role=role, machine="companion", store=store)
+        claim.acquired_ns = 0
+        return self._begin(claim, {"kind": "accompany"})
+
+    def begin_release(self, name: str, holder: str, terms: Event, *, store: Store | None = None) -> Future[None]:
+        """Releases a lease of which only the holder is known."""
+        claim = self.claim(name, terms, holder=holder, role="owner", store=store)
+        self.keeper.post(lambda: claim.feed({"kind": "release", "brief": True}))
+        return claim.over
+
+    def _begin(self, claim: Claim, first: Event) -> Future[Member]:
+        def cancelled(settled: Future[Member]) -> None:
+            if settled.cancelled():
+                self.keeper.post(lambda: claim.farewell(brief=False))
+
+        claim.settled.add_done_callback(cancelled)
+        self.keeper.post(lambda: claim.feed(first))
+        return claim.settled
+
+    def forget(self, claim: Claim) -> None:
+        """It has ended."""
+        with self._lock:
+            self._claims.discard(claim)
+            key = claim.key()
+            if key in self._waiters:
+                self._waiters[key].discard(claim)
+                if not self._waiters[key]:
+                    del self._waiters[key]
+
+    def waits(self, claim: Claim) -> None:
+        """It waits for another holder, who may be in this process."""
+        with self._lock:
+            self._waiters[claim.key()].add(claim)
+
+    def wake_waiters(self, claim: Claim) -> None:
+        """What was released here need not be polled for here."""
+        with self._lock:
+            waiters = list(self._waiters.get(claim.key(), ()))
+        for waiter in waiters:
+            if waiter is not claim and waiter.waiting:
+                waiter.change()
+
+    def look(self, claim: Claim) -> bool:
+        """Has the keeper look at the clock for a claim; False if it did not come to it."""
+        looked = threading.Event()
+
+        def look() -> None:
+            claim.feed({"kind": "woke"})
+            looked.set()
+
+        self.keeper.post(look)
+        return looked.wait(LOOK)
+
+    # Records.
+
+    def inspect(self, name: str, timeout_ns: int) -> Status:
+        """By a companion of nobody, which never joins: it reads, and tells what it saw.
+
+        Its TTL is one that no record has. So it says of every record that can be read how that differs from it.
+        """
+        fields = config("companion", _text("name", name), {"ttl_ns": LONGEST_TTL}, holder="-")
+        machine = Machine({**fields, "seed": os.urandom(16)})
+        try:
+            request = self._tell(machine, {"kind": "accompany"})[0]
+            answer = self._read(request, name, self.clock.mono() + timeout_ns)
+            actions = self._tell(machine, answer)
+        finally:
+            machine.drop()
+        if answer["outcome"] == "no":
+            return Status(name=name, state="vacant")
+        sights = [action["sight"] for action in actions if "sight" in action]
+        return of_sight(name, sights[-1] if sights else {"state": "corrupt"}, self.clock.wall())
+
+    def _read(self, request: Action, name: str, until: int) -> Event:
+        """The store's word, asked for again until there is no more time, or no hope."""
+        while True:
+            answer = perform(self.store, request)
+            error, class_ = answer.pop("error", None), answer.get("class", "")
+            if answer["outcome"] != "unknown":
+                return answer
+            if class_ not in PASSING or self.clock.mono() + RETRY * SECOND >= until:
+                raise error_class(class_)(
+                    f"mopslock: lease {_texts.quoted(name)} cannot be read{_texts.said(class_, error)}; "
+                    f"{_texts.advice(class_)}"
+                ) from error
+            time.sleep(RETRY)
+
+    def _tell(self, machine: Machine, event: Event) -> list[Action]:
+        return machine.step({"mono": self.clock.mono(), "wall": self.clock.wall(), **event})
+
+    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
+        """One read a lease; one that cannot be read is left out."""
+        until = self.clock.mono() + timeout_ns
+        prefix = _text("prefix", prefix)
+        if not isinstance(self.store, Listing):
+            raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
+        try:
+            keys = sorted(self.store.list(prefix))
+        except Exception as error:
+            class_ = class_of(error)
+            raise error_class(class_)(
+                f"mopslock: the store cannot be listed{_texts.said(class_, error)}; {_texts.advice(class_)}"
+            ) from error
+        for key in keys:
+            if not key.endswith(RECORD):
+                continue
+            if self.clock.mono() >= until:
+                raise StoreError(f"mopslock: the store was not listed in time; {_texts.advice('')}")
+            try:
+                status = self.inspect(key.removesuffix(RECORD), until - self.clock.mono())
+            except BadArgument:
+                continue  # some other object, which only looks like a record
+            except StoreError as error:
+                log.warning("%s", error)
+                continue
+            if status.state != "vacant":
+                yield status
+
+    def close(self, timeout_ns: int) -> None:
+        """Everything is asked to end at once, and waited for together."""
+        with self._lock:
+            self._closed = True
+            claims = list(self._claims)
+        for claim in claims:
+            claim.hurry()
+        end = time.monotonic() + timeout_ns / SECOND
+        left = {claim.over for claim in claims}
+        while left:
+            _, left = wait(left, max(0.0, min(end - time.monotonic(), TURN)))
+            if time.monotonic() >= end:
+                break
+            if self.keeper.barred:
+                self.keeper.turn()
+        self.keeper.stop()
+        if left:
+            raise NotReleased(f"mopslock: {len(left)} of {len(claims)} leases were not released in time, and expire")
+
+
+TURN = 0.05
+"""Seconds after which who closes looks whether the keeper has to be turned."""
+
+
+def _text(what: str, text: str) -> str:
+    """Text that can be encoded, or BadArgument. All else about it is the core's business."""
+    if not isinstance(text, str):
+        raise BadArgument(f"mopslock: {what} {text!r}: must be text")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadArgument(f"mopslock: {what} {text!r}: must be UTF-8") from error
+    return text
+
+
+def acquiring(wait_ns: int) -> Event:
+    """The first event of a claim: 0 tries once."""
+    return {"kind": "acquire", "wait_ns": wait_ns} if wait_ns else {"kind": "acquire"}
+
+
+def _with_ttl(terms: Terms) -> Event:
+    return {"ttl_ns": terms.ttl_ns(), **terms.config()}

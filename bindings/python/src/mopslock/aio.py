@@ -1,0 +1,297 @@
+"""The same for asyncio: nothing here blocks the event loop, and nothing of the event loop delays a renewal.
+
+::
+
+    async with mopslock.aio.lease("gs://bucket/locks", "nightly") as lease:
+        await work()
+        lease.check()
+
+Names, arguments and errors are those of the package itself. A task that is cancelled while it waits leaves nothing
+held; one that is cancelled in the block releases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect as inspection
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from . import _api, _lease, _texts
+from ._api import _Once, accompanying, wish
+from ._duration import SECOND, Duration, nanoseconds
+from ._hosts import AnyStore, host_of
+from ._lease import RELEASE, OnLost, not_released
+from ._member import Member, Waits, give_up
+from ._notify import log
+from .errors import Held, MopslockError
+from .status import Status
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Lost(_lease.Lost):
+    """The event of the package, to be awaited."""
+
+    def __init__(self, member: Member) -> None:
+        super().__init__(member)
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._registered = False
+
+    async def wait(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+        """Waits until it is set, ``timeout`` seconds at most, and returns whether it is."""
+        if self.is_set():
+            return True
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.add(ended)
+            first, self._registered = not self._registered, True
+        try:
+            if first:
+                self._member.when_ended(self._wake)
+            if not self.is_set():  # after ended is where wake looks for it
+                await asyncio.wait_for(ended, timeout)
+        except (TimeoutError, asyncio.TimeoutError):
+            pass
+        finally:
+            with self._lock:
+                self._waiting.discard(ended)
+        return self.is_set()
+
+    def _wake(self, _: MopslockError) -> None:
+        with self._lock:
+            waiting = list(self._waiting)
+        for ended in waiting:
+            with contextlib.suppress(RuntimeError):  # its loop was closed
+                ended.get_loop().call_soon_threadsafe(_set, ended)
+
+
+class _Async(_lease.Kept):
+    """What asyncio's lease and companion have in common."""
+
+    lost: Lost
+
+    def __init__(self, member: Member, **options: Any) -> None:
+        super().__init__(member, **options)
+        self.lost = Lost(member)
+
+    async def _finish_async(self, timeout: Duration | None) -> None:
+        if self._is_parents():
+            raise _texts.forked(self.name)
+        seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
+        try:
+            await asyncio.wait_for(_wrapped(self._member.finish()), seconds)
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            if isinstance(error, MopslockError):
+                raise _lease._again(error) from None
+            raise not_released(self.name) from error
+        except MopslockError as error:
+            raise _lease._again(error) from None
+
+    async def _leave_async(self, error: BaseException | None) -> None:
+        if self._is_parents():
+            return
+        try:
+            await asyncio.wait_for(_wrapped(self._member.finish()), self._timeout)
+        except MopslockError as ended:
+            self._judge(ended, error)
+        except (TimeoutError, asyncio.TimeoutError):
+            log.warning("%s", not_released(self.name))
+
+
+class Lease(_Async, _lease.Claimed):
+    """mopslock.Lease, with what waits to be awaited."""
+
+    async def release(self, timeout: Duration | None = RELEASE) -> None:
+        """As mopslock.Lease.release."""
+        await self._finish_async(timeout)
+
+    async def __aenter__(self) -> Lease:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._leave_async(error)
+
+
+class Companion(_Async):
+    """mopslock.Companion, with what waits to be awaited."""
+
+    async def leave(self, timeout: Duration | None = RELEASE) -> None:
+        """As mopslock.Companion.leave."""
+        await self._finish_async(timeout)
+
+    async def __aenter__(self) -> Companion:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._leave_async(error)
+
+
+def lease(
+    store: AnyStore,
+    name: str,
+    *,
+    ttl: Duration | None = None,
+    wait: Duration | None = None,
+    margin: Duration | None = None,
+    acquire_margin: Duration | None = None,
+    fleet_expire: Duration | Literal["none"] | None = None,
+    renewal: Literal["checked", "blind"] = "checked",
+    expiry: Literal["wall", "observed"] = "wall",
+    on_waiting: Waits | None = None,
+    on_lost: OnLost | None = None,
+    raise_if_lost: bool = True,
+    release_timeout: Duration = RELEASE,
+) -> Leasing:
+    """As mopslock.lease, for ``async with`` and for coroutine functions."""
+    return Leasing(
+        wish(
+            store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
+            renewal=renewal, expiry=expiry, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
+            release_timeout=release_timeout,
+        )
+    )  # fmt: skip
+
+
+class Leasing:
+    """What lease() returns: enter it, or decorate with it."""
+
+    def __init__(self, wished: _api.Wish) -> None:
+        self._wish = wished
+        self._entered: Lease | None = None
+        self._free = threading.Lock()  # as that of the package's own; nothing ever waits for it
+        self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
+
+    async def acquire(self) -> Lease:
+        """Acquires a lease that is independent of this object."""
+        w = self._wish
+        host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
+        member = await _taken(host.begin_acquire(w.name, w.terms, w.wait_ns, w.waits))
+        made: Lease = w.lease(member, Lease)
+        return made
+
+    async def __aenter__(self) -> Lease:
+        if not self._free.acquire(blocking=False):
+            raise RuntimeError(
+                f"mopslock: lease {self._wish.name!r} is entered already; leave it first, or make another"
+            )
+        try:
+            self._entered = await self.acquire()
+        except BaseException:
+            self._free.release()
+            raise
+        return self._entered
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            self._free.release()
+            await entered._leave_async(error)
+
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        """Each call of the coroutine function acquires, and releases."""
+        if not inspection.iscoroutinefunction(function):
+            raise TypeError("mopslock: aio.lease() decorates coroutine functions; use mopslock.lease() for others")
+
+        @functools.wraps(function)
+        async def leased(*args: P.args, **kwargs: P.kwargs) -> R:
+            with _Once(self._inside, self._wish.name):
+                async with Leasing(self._wish):
+                    return await function(*args, **kwargs)
+
+        return leased
+
+
+async def acquire(store: AnyStore, name: str, **options: Any) -> Lease:
+    """As mopslock.acquire."""
+    return await lease(store, name, **options).acquire()
+
+
+async def try_acquire(store: AnyStore, name: str, **options: Any) -> Lease | None:
+    """As mopslock.try_acquire."""
+    try:
+        return await lease(store, name, wait=0, **options).acquire()
+    except Held:
+        return None
+
+
+async def accompany(
+    text: str | None = None,
+    *,
+    store: AnyStore | None = None,
+    margin: Duration | None = None,
+    on_lost: OnLost | None = None,
+    raise_if_lost: bool = True,
+    release_timeout: Duration = RELEASE,
+) -> Companion:
+    """As mopslock.accompany: ``async with await mopslock.aio.accompany() as companion``."""
+    handle, kept = accompanying(
+        text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
+    )
+    host = await asyncio.to_thread(host_of, kept.store)
+    made: Companion = kept.lease(await _taken(host.begin_accompany(handle, kept.terms)), Companion)
+    return made
+
+
+async def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
+    """As mopslock.inspect."""
+    return await asyncio.to_thread(_api.inspect, store, name, timeout=timeout)
+
+
+async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> AsyncIterator[Status]:
+    """As mopslock.ls."""
+    found = await asyncio.to_thread(_api.ls, store, prefix, timeout=timeout)
+    while (status := await asyncio.to_thread(next, found, None)) is not None:
+        yield status
+
+
+async def _taken(future: Future[Member]) -> Member:
+    """The member of a future; a task that is cancelled leaves nothing held."""
+    try:
+        return await asyncio.wrap_future(future)
+    except BaseException:
+        give_up(future)
+        raise
+
+
+def _set(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def _wrapped(over: Future[None]) -> asyncio.Future[None]:
+    """For asyncio, which would cancel what it wraps: a release goes on whoever stops waiting."""
+    loop = asyncio.get_running_loop()
+    wrapped: asyncio.Future[None] = loop.create_future()
+
+    def done(over: Future[None]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, over)
+
+    def settle(over: Future[None]) -> None:
+        if wrapped.done():
+            return
+        try:
+            over.result(0)
+        except CancelledError:
+            wrapped.set_result(None)
+        except BaseException as error:
+            wrapped.set_exception(error)
+        else:
+            wrapped.set_result(None)
+
+    over.add_done_callback(done)
+    return wrapped

@@ -1,0 +1,199 @@
+"""What can go wrong, one class for each thing that a caller acts on.
+
+::
+
+    MopslockError
+    ├── NotAcquired            nothing is held; what a claim left is released, or expires
+    │   ├── Held               another holds the lease, or was faster, and the wait is over
+    │   ├── WaitOver           the wait is over, and the store was failing
+    │   └── Cancelled          somebody cancelled the wait
+    ├── LeaseLost              it is not ours any more: stop what it guards
+    │   ├── LeaseTaken         the record is another's now
+    │   ├── LeaseBroken        somebody broke it
+    │   ├── LeaseReleased      somebody else released it
+    │   ├── LeaseUnreachable   it could not be renewed before its deadline
+    │   └── LeaseExpired       this process was paused past its deadline
+    ├── LeaseEnded             this process has released it, or left it, itself
+    ├── NotReleased            not released in the time given; it expires by itself
+    ├── CannotMaintain         there is nothing that a companion could keep alive
+    ├── StoreError             the store cannot be used
+    │   ├── Unauthorized       it refuses us
+    │   ├── NoSuchStore        there is no such bucket, container or directory
+    │   ├── Unreachable        it does not answer
+    │   ├── Throttled          it asks for patience
+    │   ├── ReadOnly           it takes no writes
+    │   └── StoreFull          it has no room
+    ├── Closed                 mopslock.close() was called, or the process is ending
+    ├── Forked                 a lease of the parent process, asked for in a forked child
+    ├── EngineFailed           the library under us failed
+    └── BadArgument            a name, URL or duration cannot be so (it is a ValueError too)
+
+Act on the class and on ``reason``; the text is for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .status import Status
+
+
+class MopslockError(Exception):
+    """The root of them all."""
+
+
+class BadArgument(MopslockError, ValueError):
+    """An argument cannot be so. Nothing was done; the text lists every bad one."""
+
+
+class Closed(MopslockError):
+    """The store was closed, or the interpreter is ending. What was held is released, or expires."""
+
+
+class Forked(MopslockError):
+    """A lease that the parent process holds was asked for in a forked child.
+
+    It stays the parent's. A child that needs a lease of its own acquires one.
+    """
+
+
+class EngineFailed(MopslockError):
+    """The library that decides could not be loaded, or failed."""
+
+
+class NotReleased(MopslockError, TimeoutError):
+    """The lease was not released in the time given. It is tried on; else it expires, a TTL after its last renewal."""
+
+
+class LeaseEnded(MopslockError):
+    """This process has released the lease, or has left it as a companion."""
+
+
+class NotAcquired(MopslockError):
+    """The lease was not acquired, and nothing is held.
+
+    ``reason`` is the core's word for why; ``seen`` is the record that decided it, or None.
+    """
+
+    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.seen = seen
+
+
+class Held(NotAcquired):
+    """Another holds the lease (reason ``held``) or was faster (``raced``)."""
+
+
+class WaitOver(NotAcquired, TimeoutError):
+    """The wait was over while the store was failing (reason ``limit``)."""
+
+
+class Cancelled(NotAcquired):
+    """The wait was cancelled."""
+
+
+class LeaseLost(MopslockError):
+    """The lease is not ours any more, and nothing of ours is written to it from now on.
+
+    ``reason`` is ``taken``, ``broken``, ``released``, ``unreachable`` or ``expired``, each with a class of
+    its own; ``seen`` is the record that was found, or None.
+    """
+
+    reason = ""
+
+    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason or self.reason
+        self.seen = seen
+
+
+class LeaseTaken(LeaseLost):
+    """The record is another's now."""
+
+    reason = "taken"
+
+
+class LeaseBroken(LeaseLost):
+    """Somebody broke the lease, on the record."""
+
+    reason = "broken"
+
+
+class LeaseReleased(LeaseLost):
+    """Another process released the lease."""
+
+    reason = "released"
+
+
+class LeaseUnreachable(LeaseLost):
+    """The lease could not be renewed before its deadline."""
+
+    reason = "unreachable"
+
+
+class LeaseExpired(LeaseLost):
+    """This process was paused past the deadline."""
+
+    reason = "expired"
+
+
+class CannotMaintain(MopslockError):
+    """There is nothing that a companion could keep alive.
+
+    ``reason`` is ``absent``, ``no_expiry``, ``never_acquired`` or ``unreadable``.
+    """
+
+    def __init__(self, text: str = "", *, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class StoreError(MopslockError):
+    """The store cannot be used. If it was a lease that was asked for, nothing is held."""
+
+    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.seen = seen
+
+
+class Unauthorized(StoreError):
+    """The store refuses us: check the credentials and their rights to read and write."""
+
+
+class NoSuchStore(StoreError):
+    """There is no such bucket, container or directory: make it first, or mend its name."""
+
+
+class Unreachable(StoreError):
+    """The store does not answer: check its URL and the network."""
+
+
+class Throttled(StoreError):
+    """The store asks for patience."""
+
+
+class ReadOnly(StoreError):
+    """The store takes no writes; a lease needs them."""
+
+
+class StoreFull(StoreError):
+    """The store has no room."""
+
+
+LOST: dict[str, type[LeaseLost]] = {
+    kind.reason: kind for kind in (LeaseTaken, LeaseBroken, LeaseReleased, LeaseUnreachable, LeaseExpired)
+}
+"""The class of each reason for which a lease is lost."""
+
+CLASSES: dict[str, type[StoreError]] = {
+    "unauthorized": Unauthorized,
+    "no_such_store": NoSuchStore,
+    "unreachable": Unreachable,
+    "throttled": Throttled,
+    "read_only": ReadOnly,
+    "full": StoreFull,
+}
+"""The class of each way in which a store fails, by the core's names."""

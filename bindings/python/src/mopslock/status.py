@@ -1,0 +1,103 @@
+"""A lease as one read of its record shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ._duration import SECOND
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def instant(ns: int) -> datetime | None:
+    """An instant of nanoseconds since 1970 as a datetime in UTC; 0 is none."""
+    if ns == 0:
+        return None
+    try:
+        return EPOCH + timedelta(microseconds=ns // 1000)
+    except OverflowError:
+        return None
+
+
+def nanoseconds_since(moment: datetime) -> int:
+    """The opposite of instant."""
+    return (moment - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@dataclass(frozen=True)
+class Status:
+    """Who holds a lease, as its record says. The texts are somebody else's: escape them before you show them."""
+
+    name: str
+    state: str
+    """``vacant``, ``held``, ``stale`` (not renewed in time), ``released``, ``broken`` or ``corrupt`` (unreadable)."""
+    holder: str = ""
+    """The tenure's id, fresh for each claim."""
+    host: str = ""
+    """Where the last write came from."""
+    pid: str = ""
+    companion: bool = False
+    """The last write was a companion's."""
+    ttl: float = 0.0
+    """Seconds, by the record itself."""
+    age: float = 0.0
+    """Seconds since the last write, by our wall clock against the writer's."""
+    left: float = 0.0
+    """Seconds of the TTL; negative once it is over."""
+    acquired: datetime | None = None
+    written: datetime | None = None
+    released: datetime | None = None
+
+    @property
+    def held(self) -> bool:
+        """Somebody holds it, as far as anybody can tell. An unreadable record may be anybody's."""
+        return self.state in ("held", "corrupt")
+
+    def who(self) -> str:
+        """The last writer in text that is safe to show."""
+        if not self.holder:
+            return "an unreadable record" if self.state == "corrupt" else "another"
+        text = printable(self.holder)
+        if self.host:
+            text += " on " + printable(self.host)
+            if self.pid:
+                text += f" (pid {printable(self.pid)})"
+        if self.left > 0:
+            text += f", which can expire in {self.left:.1f}s"
+        return text
+
+
+def printable(text: str) -> str:
+    """Somebody else's text as a terminal may have it: escaped and quoted if anything in it could be a command."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
+    return json.dumps(text)
+
+
+def of_sight(name: str, sight: Mapping[str, Any], wall: int) -> Status:
+    """The core's sight of a record, read when the wall clock was wall (nanoseconds)."""
+    ttl, written, released = sight.get("ttl_ns", 0), sight.get("written_at_ns", 0), sight.get("released_at_ns", 0)
+    age = left = 0
+    if written:
+        age = wall - written
+        left = min(ttl, ttl - age)  # dated in the future, it still dies a TTL after we saw it
+    if released:
+        age, left = wall - released, 0
+    return Status(
+        name=name,
+        state=sight["state"],
+        holder=sight.get("holder", ""),
+        host=sight.get("host", ""),
+        pid=sight.get("pid", ""),
+        companion=sight.get("remote", False),
+        ttl=ttl / SECOND,
+        age=age / SECOND,
+        left=left / SECOND,
+        acquired=instant(sight.get("acquired_at_ns", 0)),
+        written=instant(written),
+        released=instant(released),
+    )

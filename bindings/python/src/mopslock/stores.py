@@ -1,0 +1,336 @@
+"""Bring your own store: what an object must offer, and adapters for what there is.
+
+A store keeps small objects (a few hundred bytes, at most 64 KiB) under keys: text with "/" between segments. Three
+verbs are enough. Any object that has them will do, and its verbs are called by several threads at once::
+
+    class Store:
+        def get(self, key: str) -> bytes | Blob | None: ...      # None: there is no such object
+        def put(self, key: str, body: bytes) -> None: ...        # whole, and at once, over whatever there was
+        def exists(self, key: str) -> bool: ...
+
+An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
+out by reading. So do not retry within a verb for long. What kind of failure it was is told by raising one of
+mopslock's StoreError classes; of OSError and TimeoutError the kind is known anyway, of anything else it is not.
+
+A put must be refused or applied soon: one that a server applies minutes later can take a lease from its next holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
+
+from .errors import CLASSES, StoreError
+
+MOST = (64 << 10) + 1
+"""How many bytes of an object are looked at: one more than a record may have."""
+
+RECORD = "application/mops-lease"
+"""The content type of a lease's record."""
+
+
+class Blob(NamedTuple):
+    """An object, with the store's own modification time where it tells one."""
+
+    body: bytes
+    modified_ns: int = 0
+    """Nanoseconds since 1970, or 0."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """The verbs that are needed."""
+
+    def get(self, key: str, /) -> bytes | Blob | None:
+        """The object, or None if there is none."""
+
+    def put(self, key: str, body: bytes, /) -> None:
+        """Writes the object whole, whether or not there was one."""
+
+    def exists(self, key: str, /) -> bool:
+        """Whether there is an object."""
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A store that can be listed too, for mopslock.ls."""
+
+    def list(self, prefix: str, /) -> Iterable[str]:
+        """The keys that begin with prefix, at any depth, in any order."""
+
+
+def class_of(error: BaseException) -> str:
+    """The core's word for how a store failed; ``other`` where nobody can tell."""
+    for name, kind in CLASSES.items():
+        if isinstance(error, kind):
+            return name
+    if isinstance(error, OSError):
+        if error.errno == errno.EROFS:
+            return "read_only"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "full"
+        if isinstance(error, PermissionError):
+            return "unauthorized"
+        if isinstance(error, NotADirectoryError):
+            return "no_such_store"
+        if isinstance(error, (ConnectionError, TimeoutError)) or error.errno in _NETWORK:
+            return "unreachable"
+    return _BY_STATUS.get(_status_of(error), "other")
+
+
+_NETWORK = {
+    getattr(errno, name)
+    for name in ("EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "ETIMEDOUT", "ENOTCONN", "ESTALE")
+    if hasattr(errno, name)
+}
+_BY_STATUS = {401: "unauthorized", 403: "unauthorized", 429: "throttled", 503: "throttled"}
+
+
+def _status_of(error: BaseException) -> int:
+    """The HTTP status in the errors of Azure's, Google's and Amazon's SDKs and of aiohttp, or 0."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        metadata = response.get("ResponseMetadata")
+        status = metadata.get("HTTPStatusCode") if isinstance(metadata, dict) else None
+        return status if isinstance(status, int) else 0
+    for value in (getattr(error, "status_code", None), getattr(error, "status", None), getattr(error, "code", None)):
+        if isinstance(value, int):
+            return value
+    return 0
+
+
+class Memory:
+    """A store in this process's memory: for tests. It excludes nobody else."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, Blob] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Blob | None:
+        """The object and when it was put."""
+        with self._lock:
+            return self._objects.get(key)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Puts it."""
+        with self._lock:
+            self._objects[key] = Blob(bytes(body), time.time_ns())
+
+    def exists(self, key: str) -> bool:
+        """Whether there is one."""
+        with self._lock:
+            return key in self._objects
+
+    def delete(self, key: str) -> None:
+        """Removes it, if it is there."""
+        with self._lock:
+            self._objects.pop(key, None)
+
+    def list(self, prefix: str) -> list[str]:
+        """The keys that begin with prefix."""
+        with self._lock:
+            return sorted(key for key in self._objects if key.startswith(prefix))
+
+
+class Directory:
+    """A directory of this machine or of a network filesystem, without the Go host.
+
+    ``file://`` URLs do the same with fewer threads of Python; this is for those who want only the small library.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.path.abspath(os.fspath(root))
+
+    def get(self, key: str) -> Blob | None:
+        """The file's beginning and its modification time."""
+        return read_file(self._path(key))
+
+    def put(self, key: str, body: bytes) -> None:
+        """Writes a temporary file beside it and renames that."""
+        write_file(self._path(key), body)
+
+    def exists(self, key: str) -> bool:
+        """Whether there is a file."""
+        return os.path.isfile(self._path(key))
+
+    def list(self, prefix: str) -> list[str]:
+        """The keys that begin with prefix, from a walk of the directory."""
+        found = []
+        for folder, _, files in os.walk(self.root):
+            for name in files:
+                key = os.path.relpath(os.path.join(folder, name), self.root).replace(os.sep, "/")
+                if key.startswith(prefix) and _TEMPORARY not in name:
+                    found.append(key)
+        return sorted(found)
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self.root, *key.split("/"))
+
+    def __repr__(self) -> str:
+        return f"Directory({self.root!r})"
+
+
+_TEMPORARY = ".mopslock-"
+
+
+def read_file(path: str) -> Blob | None:
+    """A record's file, or None if there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        about = os.fstat(file)
+        body = os.read(file, MOST)
+        while 0 < len(body) < MOST and len(body) != about.st_size and (more := os.read(file, MOST - len(body))):
+            body += more
+        return Blob(body, about.st_mtime_ns)
+    finally:
+        os.close(file)
+
+
+def write_file(path: str, body: bytes) -> None:
+    """Replaces a file whole; readers see the old one or the new."""
+    fresh = f"{path}{_TEMPORARY}{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        file = os.open(fresh, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        file = os.open(fresh, flags, 0o666)
+    try:
+        try:
+            while body:
+                body = body[os.write(file, body) :]
+        finally:
+            os.close(file)
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+class BlobStore(Protocol):
+    """What mops calls a blob store, as far as a lease needs it."""
+
+    def readbytesinto(self, uri: str, stream: IO[bytes], /, *, type_hint: str = "bytes") -> None: ...
+    def putbytes(self, uri: str, data: Any, /, *, type_hint: str = "bytes") -> None: ...
+    def exists(self, uri: str, /) -> bool: ...
+    def join(self, *parts: str) -> str: ...
+    def is_blob_not_found(self, error: Exception, /) -> bool: ...
+
+
+class Mops:
+    """mops' BlobStore as a store: keys lie below a URI of its."""
+
+    def __init__(self, blobs: BlobStore, root: str) -> None:
+        self.blobs, self.root = blobs, root
+
+    def get(self, key: str) -> bytes | None:
+        """The object; whether an exception means that there is none is the BlobStore's own word."""
+        stream = io.BytesIO()
+        try:
+            self.blobs.readbytesinto(self.blobs.join(self.root, *key.split("/")), stream, type_hint="lease")
+        except Exception as error:
+            if self.blobs.is_blob_not_found(error):
+                return None
+            raise
+        return stream.getvalue()
+
+    def put(self, key: str, body: bytes) -> None:
+        """Puts it."""
+        self.blobs.putbytes(self.blobs.join(self.root, *key.split("/")), body, type_hint=RECORD)
+
+    def exists(self, key: str) -> bool:
+        """Whether there is one."""
+        return self.blobs.exists(self.blobs.join(self.root, *key.split("/")))
+
+    def __repr__(self) -> str:
+        return f"Mops({self.root!r})"
+
+
+class Fsspec:
+    """An fsspec filesystem as a store: keys lie below a path of its.
+
+    Its cached listings are never trusted: each get reads the object itself.
+    """
+
+    def __init__(self, filesystem: Any, root: str = "") -> None:
+        self.filesystem, self.root = filesystem, root.rstrip("/")
+
+    @classmethod
+    def of_url(cls, url: str, **options: Any) -> Fsspec:
+        """The store at an fsspec URL, such as ``gcs://bucket/locks`` or ``sftp://host/dir``."""
+        import fsspec  # noqa: PLC0415 - only those who ask for it need it
+
+        filesystem, root = fsspec.core.url_to_fs(url, **options)
+        return cls(filesystem, root)
+
+    def get(self, key: str) -> bytes | None:
+        """The object."""
+        self.filesystem.invalidate_cache(self._parent(key))
+        try:
+            body: bytes = self.filesystem.cat_file(self._path(key), start=0, end=MOST)
+        except FileNotFoundError:
+            return None
+        return body
+
+    def put(self, key: str, body: bytes) -> None:
+        """Puts it; on a local directory by a temporary file and a rename, which fsspec's own put is not."""
+        path = self._path(key)
+        if self._local():
+            write_file(path, body)
+            return
+        if self._has_directories():
+            self.filesystem.makedirs(self._parent(key), exist_ok=True)
+        self.filesystem.pipe_file(path, body)
+
+    def exists(self, key: str) -> bool:
+        """Whether there is one."""
+        self.filesystem.invalidate_cache(self._parent(key))
+        return bool(self.filesystem.isfile(self._path(key)))
+
+    def list(self, prefix: str) -> list[str]:
+        """The keys that begin with prefix."""
+        self.filesystem.invalidate_cache()
+        folder = prefix.rpartition("/")[0]
+        below = self._path(folder) if folder else self.root
+        skip = len(self.root) + 1 if self.root else 0
+        try:
+            found = self.filesystem.find(below)
+        except FileNotFoundError:
+            return []
+        return sorted(key for path in found if (key := str(path)[skip:]).startswith(prefix) and _TEMPORARY not in key)
+
+    def _path(self, key: str) -> str:
+        return f"{self.root}/{key}" if self.root else key
+
+    def _parent(self, key: str) -> str:
+        return self._path(key).rpartition("/")[0]
+
+    def _local(self) -> bool:
+        protocol = self.filesystem.protocol
+        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    def _has_directories(self) -> bool:
+        protocol = self.filesystem.protocol
+        names = {protocol} if isinstance(protocol, str) else set(protocol)
+        return not names & {"s3", "s3a", "gcs", "gs", "abfs", "az", "adl"}
+
+    def __repr__(self) -> str:
+        return f"Fsspec({self.filesystem!r}, {self.root!r})"
+
+
+Getter = Callable[[str], "bytes | Blob | None"]
+
+
+def error_class(name: str) -> type[StoreError]:
+    """The class of the core's word for how a store failed."""
+    return CLASSES.get(name, StoreError)

@@ -1,0 +1,195 @@
+"""What _abi.py and the errors say is what mopslock.h and the core's schema say."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mopslock import _abi, _claim, _library, errors, stores
+from mopslock._duration import LONGEST
+from mopslock.status import of_sight
+
+
+@pytest.fixture(scope="module")
+def header(checkout: Path) -> str:
+    text = (checkout / "bindings" / "c" / "mopslock.h").read_text()
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def names(checkout: Path) -> dict[str, list[str]]:
+    """The table of the schema's enums."""
+    text = (checkout / "bindings" / "README.md").read_text().split("### Names")[1].split("## A session")[0]
+    rows = re.findall(r"^\| ([^|]+) \| (`[^|]+) \|$", text, re.MULTILINE)
+    return {enum: re.findall(r"`(\w+)`", row) for enums, row in rows for enum in enums.split(", ")}
+
+
+def enum(header: str, name: str) -> dict[str, int]:
+    """The numbers of an enum, by their names without prefix."""
+    body = re.search(r"enum mopslock_" + name + r"\s*\{([^}]*)\}", header)
+    assert body
+    found = re.findall(r"MOPSLOCK_(\w+)\s*=\s*(-?\d+)", body[1])
+    assert len(found) == body[1].count("=")
+    prefix = name.removesuffix("_kind").upper() + "_"
+    return {key.removeprefix(prefix): int(value) for key, value in found}
+
+
+def constant(header: str, name: str) -> int:
+    found = re.search(rf"#define MOPSLOCK_{name} \(?(-?\d+)\)?", header)
+    assert found
+    return int(found[1])
+
+
+def test_codes(header: str) -> None:
+    assert {code.name: code.value for code in _abi.Code} == enum(header, "code")
+
+
+def test_event_kinds(header: str) -> None:
+    assert {kind.name: kind.value for kind in _abi.EventKind} == enum(header, "event_kind")
+
+
+def test_reasons_are_the_headers_and_the_schemas(header: str, names: dict[str, list[str]]) -> None:
+    assert {text or "none": number for number, text in _abi.REASONS.items()} == {
+        name.lower(): number for name, number in enum(header, "reason").items()
+    }
+    assert set(_abi.REASONS.values()) == {"", *names["Action.reason"]} - {"none"}
+
+
+def test_states_are_the_headers_and_the_schemas(header: str, names: dict[str, list[str]]) -> None:
+    numbers = enum(header, "state")
+    assert [text.upper() or "NONE" for text in _abi.STATES] == sorted(numbers, key=numbers.__getitem__)
+    assert list(numbers.values()) == list(range(len(_abi.STATES)))
+    assert list(_abi.STATES[1:]) == names["Sight.state"]
+
+
+def test_constants(header: str) -> None:
+    assert constant(header, "ABI_VERSION") == _library.ABI
+    assert constant(header, "MAX_MESSAGE") == _library.MAX_MESSAGE
+    assert constant(header, "TRY") == _abi.TRY
+    assert constant(header, "HOLDER_SIZE") == _abi.RawStatus.holder.size
+    assert (_library.OK, _library.ESHORT, _library.EFORKED, _library.ECONTRACT) == (
+        _abi.Code.OK, _abi.Code.ESHORT, _abi.Code.EFORKED, _abi.Code.ECONTRACT,
+    )  # fmt: skip
+
+
+STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "mopslock_open_options": _abi.OpenOptions,
+    "mopslock_status": _abi.RawStatus,
+    "mopslock_options": _abi.Options,
+    "mopslock_event": _abi.Event,
+}
+
+
+def test_every_struct_of_the_header_is_here(header: str) -> None:
+    assert set(re.findall(r"typedef struct (\w+)", header)) == set(STRUCTS)
+
+
+def test_layouts_are_the_compilers(checkout: Path, header: str, tmp_path: Path) -> None:
+    """Sizes, and each field's name, order, offset and size, as the C compiler has them."""
+    want, program = [], ['#include <stdio.h>\n#include "mopslock.h"\nint main(void) {\n']
+    for name, struct in STRUCTS.items():
+        body = re.search(r"typedef struct " + name + r" \{(.*?)\} " + name, header, re.DOTALL)
+        assert body
+        fields = re.findall(r"(\w+)(?:\[[^\]]*\])?;", body[1])
+        assert [field[0] for field in struct._fields_] == fields
+        want.append(f"{name} {ctypes.sizeof(struct)}")
+        program.append(f'printf("{name} %zu\\n", sizeof({name}));\n')
+        for field in fields:
+            described = getattr(struct, field)
+            want.append(f"{field} {described.offset} {described.size}")
+            program.append(
+                f'printf("{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));\n'
+            )
+    program.append("return 0; }\n")
+    source, binary = tmp_path / "layout.c", tmp_path / "layout"
+    source.write_text("".join(program))
+    include = checkout / "bindings" / "c"
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-Wall", "-Werror", f"-I{include}", str(source), "-o", str(binary)], check=True
+    )
+    said = subprocess.run([str(binary)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert said.splitlines() == want
+
+
+def test_every_function_that_is_called_is_declared(header: str) -> None:
+    """And its arguments are as many as the header has."""
+    source = Path(_abi.__file__).read_text() + Path(_library.__file__).read_text()
+    called = re.findall(r"declare\(\w+\.(mopslock_\w+)((?:, \w+(?:\(\w+\))?)*)\)", source)
+    assert len(called) == source.count("declare(") - 1
+    for name, arguments in called:
+        declared = re.search(rf"^\w[\w ]*\b{name}\(([^)]*)\)", header, re.MULTILINE)
+        assert declared, name
+        count = 0 if declared[1] == "void" else declared[1].count(",") + 1
+        assert arguments.count(",") == count, name
+
+
+def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
+    """Requests and the wake are what step itself looks for; all else is told by a method."""
+    assert set(_claim._NOTICES) == set(names["Action.kind"]) - {"get", "put", "wake"}
+
+
+def test_classes_of_failures(names: dict[str, list[str]]) -> None:
+    """``other`` is what has no class of its own."""
+    assert set(errors.CLASSES) == set(names["Input.class"]) - {"none", "other"}
+    for name, kind in errors.CLASSES.items():
+        assert stores.class_of(kind("")) == name
+        assert stores.error_class(name) is kind
+    assert stores.error_class("other") is errors.StoreError
+
+
+def test_reasons_of_a_loss(names: dict[str, list[str]]) -> None:
+    """The first five, each with the class that has its name."""
+    assert list(errors.LOST) == names["Action.reason"][1:6]
+    for reason, kind in errors.LOST.items():
+        assert kind.__name__ == "Lease" + reason.capitalize()
+        assert kind("").reason == reason
+
+
+@pytest.mark.parametrize("code", list(_abi.Code)[1:], ids=lambda code: code.name)
+def test_every_code_has_its_error(code: _abi.Code) -> None:
+    error = _abi.make_error(code, 0, "mopslock: said", "n", None)
+    kinds = {
+        "EINVAL": errors.BadArgument, "EHANDLE": errors.Closed, "ESHORT": errors.EngineFailed,
+        "EFORKED": errors.Forked, "ECONTRACT": errors.EngineFailed, "EHELD": errors.Held,
+        "ETIMEOUT": errors.WaitOver, "ECANCELLED": errors.Cancelled, "ECLOSED": errors.Closed,
+        "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.CannotMaintain,
+        "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
+        "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed,
+    }  # fmt: skip
+    assert type(error) is kinds[code.name]
+    assert str(error).startswith("mopslock: ")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_a_loss_has_the_class_of_its_reason(number: int) -> None:
+    error = _abi.make_error(_abi.Code.ELOST, number, "", "n", None)
+    assert isinstance(error, errors.LOST[_abi.REASONS[number]])
+    assert error.reason == _abi.REASONS[number]
+
+
+def test_a_sight_says_what_a_status_of_the_library_says() -> None:
+    """Both ways to a Status agree on what is left of a record, dated in the past or in the future."""
+    second = 10**9
+    sight = {"state": "held", "holder": "h", "ttl_ns": 60 * second, "written_at_ns": 100 * second}
+    status = of_sight("n", sight, 130 * second)
+    assert (status.age, status.left) == (30.0, 30.0)
+    assert of_sight("n", sight, 70 * second).left == 60.0
+    assert of_sight("n", {**sight, "released_at_ns": 120 * second}, 130 * second).left == 0.0
+    assert LONGEST < 1 << 63
+
+
+@pytest.mark.parametrize("order", [("core", "full"), ("full", "core")], ids="_then_".join)
+def test_both_libraries_fit_into_one_process(order: tuple[str, str]) -> None:
+    """A program that used a store of its own first, and a URL then, has both."""
+    program = f"from mopslock import _library\n_library.{order[0]}()\nlib = _library.{order[1]}()\nassert lib.new"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=50, env=with_package())
+
+
+def with_package() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(Path(_library.__file__).parents[1])}

@@ -1,0 +1,311 @@
+"""Hosts without threads, on a clock that stands still until told to go, and a store that fails when told to.
+
+::
+
+    world = World()
+    host = world.host()
+    lease = world.acquired(host.begin_acquire("n", Terms(), FOREVER, None))
+    world.run(30)                      # seconds of fake time; all that is due in them happens, in order
+
+A request is applied a latency after it was made, and answered at that same instant. World.hold keeps requests back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeVar
+from unittest import mock
+
+from mopslock import _stepped
+from mopslock._claim import Claim
+from mopslock._duration import FOREVER, SECOND
+from mopslock._keeper import Do, Keeper
+from mopslock._member import Member
+from mopslock.errors import MopslockError
+from mopslock.stores import Store
+from mopslock.terms import Terms
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+LATENCY = 10_000_000
+"""Nanoseconds that a request takes."""
+
+ACQUIRE = ["get", "put", "get", "put"]
+RENEW = RELEASE = ["get", "put"]
+"""What is asked of a store for it."""
+
+TTL = 88.0
+MARGIN = TTL / 10
+"""What a holder gives up early, unless told otherwise."""
+
+T = TypeVar("T")
+
+
+def seconds(ns: int) -> float:
+    """Nanoseconds as people count."""
+    return ns / SECOND
+
+
+class FakeClock:
+    """Both clocks of one machine."""
+
+    def __init__(self) -> None:
+        self.now = 1_000 * SECOND
+        self.offset = 1_767_225_600 * SECOND
+
+    def mono(self) -> int:
+        """Since the machine started."""
+        return self.now
+
+    def wall(self) -> int:
+        """Since 1970."""
+        return self.now + self.offset
+
+    def sleep(self, ns: int) -> None:
+        """The caller's thread sleeps."""
+        self.now += ns
+
+
+class FaultyStore:
+    """Objects in memory, a log of all that was asked for, and faults.
+
+    ``fault`` is asked before each verb, as fault(verb, key): an exception that it raises is the store's. One from
+    ``after`` is raised once the verb was applied, so that its answer is lost.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.log: list[str] = []
+        self.fault: Callable[[str, str], None] = lambda verb, key: None
+        self.after: Callable[[str, str], None] = lambda verb, key: None
+
+    def get(self, key: str) -> bytes | None:
+        """The object."""
+        self.log.append("get")
+        self.fault("get", key)
+        found = self.objects.get(key)
+        self.after("get", key)
+        return found
+
+    def put(self, key: str, body: bytes) -> None:
+        """Applies at once."""
+        self.log.append("put")
+        self.fault("put", key)
+        self.objects[key] = bytes(body)
+        self.after("put", key)
+
+    def exists(self, key: str) -> bool:
+        """Nobody asks."""
+        return key in self.objects
+
+    def fail(self, error: BaseException, *verbs: str) -> None:
+        """From now on the verbs, or all, fail before they are applied."""
+        self.fault = _raise(error, verbs)
+
+    def mend(self) -> None:
+        """From now on nothing fails."""
+        self.fault = self.after = lambda verb, key: None
+
+    def asked(self) -> list[str]:
+        """The verbs since the last time this was asked."""
+        said, self.log = self.log, []
+        return said
+
+    def record(self, name: str) -> dict[str, Any]:
+        """What stands under a name."""
+        found: dict[str, Any] = json.loads(self.objects[f"{name}/lock.json"])
+        return found
+
+    def holder(self, name: str) -> str | None:
+        """Who holds a name, by its record alone; None if nobody does."""
+        if f"{name}/lock.json" not in self.objects:
+            return None
+        found = self.record(name)
+        return None if found["released_at"] else str(found["writer_id"])
+
+    def write(self, name: str, wall: int, **fields: Any) -> None:
+        """Puts a record of another's, written and acquired now, in mops' own words."""
+        now = stamp(wall)
+        record = {
+            "writer_id": "thief", "written_at": now, "expire_s": 88.0, "write_count": 1, "hostname": "elsewhere",
+            "pid": "1", "tid": 0, "first_written_at": now, "first_acquired_at": now, "released_at": "", **fields,
+        }  # fmt: skip
+        self.objects[f"{name}/lock.json"] = json.dumps(record).encode()
+
+
+def stamp(wall: int) -> str:
+    """An instant as records have it."""
+    return (EPOCH + timedelta(microseconds=wall // 1000)).isoformat(timespec="microseconds")
+
+
+def _raise(error: BaseException, verbs: tuple[str, ...]) -> Callable[[str, str], None]:
+    def fault(verb: str, _: str) -> None:
+        if not verbs or verb in verbs:
+            raise error
+
+    return fault
+
+
+class Host(_stepped.SteppedHost):
+    """A host that a World turns. What waits for its keeper turns it, unless it is paused."""
+
+    def __init__(self, world: World, store: Store) -> None:
+        super().__init__(store, clock=world.clock, submit=world.submit)
+        self._world = world
+        self.paused = False
+
+    def claim(self, *args: Any, **options: Any) -> Claim:
+        """As ever, with an id and jitter that are the same in every run."""
+        with mock.patch("os.urandom", self._world.chance):
+            return super().claim(*args, **options)
+
+    def look(self, claim: Claim) -> bool:
+        """As ever, with a keeper that is at once at hand, or never."""
+        post = self.keeper.post
+
+        def turning(do: Do) -> None:
+            post(do)
+            if not self.paused:
+                self.keeper.turn()
+
+        self.keeper.post = turning  # type: ignore[method-assign]
+        try:
+            return super().look(claim)
+        finally:
+            del self.keeper.post
+
+
+class World:
+    """Some hosts on one clock, and the network between them and their store."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = FaultyStore()
+        self.hosts: list[Host] = []
+        self.latency: Callable[[], int] = lambda: LATENCY
+        self.held: list[Do] | None = None  # requests that the network keeps, while it does
+        self._jobs: list[tuple[int, int, Do]] = []
+        self._order, self._seeds = itertools.count(), itertools.count()
+
+    def chance(self, size: int) -> bytes:
+        """Not by chance."""
+        return hashlib.sha256(b"%d" % next(self._seeds)).digest()[:size]
+
+    def host(self, store: Store | None = None) -> Host:
+        """One more process."""
+        made = Host(self, store or self.store)
+        self.hosts.append(made)
+        return made
+
+    def submit(self, job: Do) -> None:
+        """What a keeper has done elsewhere."""
+        if self.held is not None:
+            self.held.append(job)
+        else:
+            heapq.heappush(self._jobs, (self.clock.now + self.latency(), next(self._order), job))
+
+    @property
+    def quiet(self) -> bool:
+        """No request is under way."""
+        return not self._jobs
+
+    def hold(self) -> None:
+        """From now on requests get nowhere."""
+        self.held = []
+
+    def let_go(self) -> None:
+        """What was held is done now, late as it is."""
+        jobs, self.held = self.held or [], None
+        for job in jobs:
+            job()
+        self.settle()
+
+    def settle(self) -> None:
+        """Does all that is due at this instant."""
+        busy = True
+        while busy:
+            busy = False
+            while self._jobs and self._jobs[0][0] <= self.clock.now:
+                heapq.heappop(self._jobs)[2]()
+            for host in self.hosts:
+                while not host.paused and _due(host.keeper) <= self.clock.now:
+                    host.keeper.turn()
+                    busy = True
+            busy = busy or bool(self._jobs and self._jobs[0][0] <= self.clock.now)
+
+    def next(self) -> int:
+        """The instant at which something is due."""
+        due = [_due(host.keeper) for host in self.hosts if not host.paused]
+        return min([*due, self._jobs[0][0] if self._jobs else NEVER])
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        """Lets so much time pass, and all happen that is due in it, or less if until is true before."""
+        end = self.clock.now + round(seconds * SECOND)
+        self.settle()
+        while not until() and (at := self.next()) <= end:
+            self.clock.now = at
+            self.settle()
+        if not until():
+            self.clock.now = end
+
+    def jump(self, seconds: float) -> None:
+        """The machine sleeps: time passes, and nothing happens in it."""
+        self.clock.now += round(seconds * SECOND)
+
+    def result(self, future: Future[T], within: float = 1000) -> T:
+        """Lets time pass until a future is done."""
+        self.run(within, future.done)
+        return future.result(0)
+
+    def error(self, future: Future[Any], within: float = 1000) -> BaseException:
+        """As result, of one that fails."""
+        self.run(within, future.done)
+        error = future.exception(0)
+        assert error is not None
+        return error
+
+    def lease(self, host: Host | None = None, name: str = "n", terms: Terms | None = None) -> Claim:
+        """A lease that is held, on a host of its own unless one is given."""
+        return claim(self.result((host or self.host()).begin_acquire(name, terms or Terms(), FOREVER, None)))
+
+    def close(self, host: Host, timeout: float) -> MopslockError | None:
+        """Closes a host, whose caller waits in real time and must see the fake one pass."""
+        said: list[MopslockError] = []
+
+        def close() -> None:
+            try:
+                host.close(round(timeout * SECOND))
+            except MopslockError as error:
+                said.append(error)
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        for _ in range(10_000):
+            thread.join(0.001)
+            if not thread.is_alive():
+                break
+            self.settle()
+            self.clock.now = max(self.clock.now, min(self.next(), self.clock.now + SECOND))
+        assert not thread.is_alive()
+        return said[0] if said else None
+
+
+NEVER = 1 << 62
+
+
+def claim(member: Member) -> Claim:
+    """A member as what it is here."""
+    assert isinstance(member, Claim)
+    return member
+
+
+def _due(keeper: Keeper) -> int:
+    if not keeper._inbox.empty():
+        return 0
+    return keeper._timers[0][0] if keeper._timers else NEVER
