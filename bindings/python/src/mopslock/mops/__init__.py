@@ -1,0 +1,281 @@
+"""What mops calls its lease package, with leases of mopslock underneath.
+
+::
+
+    import mopslock.mops
+
+    mopslock.mops.install()     # mops' runner, and its remotes, use our leases from now on
+
+The names, signatures and results are those of ``thds.mops.pure.core.lease``; the records are mops' own, byte for byte
+in form, so both may be used on one lease at the same time. What is different is what happens on bad days: a renewal
+reads before it writes and never overwrites another's lease, or brings a released one back; a failing one is tried
+again until the lease expires; a release overwrites nobody's.
+
+Stores are found by mops' ``lookup_blob_store``, without its cache. mops' own file store is read and written by quicker
+verbs of ours, on the same files.
+
+Both sides are best installed: an orchestrator, and the entry point of a remote, before mops runs anything. Where a
+remote does not call ``install()``, mops' own maintenance keeps our lease alive: it writes blindly, as ever, so it may
+bring a lease back that was released under it. Where only the remote does, it keeps mops' lease alive.
+
+Exceptions are those of mops where it has some: CannotMaintainLease and LeaseLostError are subclasses of mops' own, and
+travel between processes as these. A store that fails is tried for ten seconds, a third of ``expire`` at most, then its
+StoreError is raised, with the store's own exception as its cause. mops' runner hands either to whoever waits for the
+result; a None would tell it that somebody is at work.
+
+Leases are not released when the process ends, since a remote may go on with the work: they expire. A forked child
+keeps none of its parent's leases alive, and the releasers that it inherits do nothing there. The leases themselves are
+plain data: the child may maintain, add or release its copy, as any other process may.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+from .._drive import Drive
+from .._duration import FOREVER, SECOND, nanoseconds
+from .._stepped import acquiring
+from ..errors import (
+    BadArgument,
+    Held,
+    MopslockError,
+    NoSuchStore,
+    ReadOnly,
+    StoreError,
+    StoreFull,
+    Unauthorized,
+    WaitOver,
+)
+from ..stores import class_of
+from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine, lookup, terms
+from ._errors import CannotMaintainLease, LeaseLostError, translated
+from ._keeping import add_lease_to_maintenance_daemon
+from ._leases import Lease, LeaseAcquired, RemoteLease, patience_ns
+
+log = logging.getLogger("mopslock")
+
+EMPTY_READS = 5
+RETRY = 0.2
+"""Seconds between two tries of a store that failed."""
+
+JOIN = 88.0
+"""Seconds for which a remote tries to read the record that it is to keep alive."""
+
+_PERMANENT = (Unauthorized, NoSuchStore, ReadOnly, StoreFull)
+_PASSING = ("other", "unreachable", "throttled")
+
+
+def acquire(
+    lease_dir_uri: str,
+    *,
+    expire: timedelta = timedelta(seconds=30),
+    acquire_margin: timedelta = timedelta(seconds=0.0),
+    debug: bool = True,
+    block: timedelta | None = timedelta(seconds=0),
+) -> LeaseAcquired | None:
+    """Takes a lease; None if another holds it, or was faster, and has not let go of it within block.
+
+    ``block`` zero tries once, None waits until it is held. ``expire`` must be the same for everybody on the lease;
+    ``acquire_margin`` is the least time between the claim and its verification, zero is twice what the store took.
+    ``debug`` is for mops, whose traces nobody reads: none are written. Everything runs on the calling thread.
+
+    What is returned is not renewed by itself: maintain it, or add it to the maintenance. ValueError: an argument
+    cannot be so; nothing was done. StoreError: the store failed, nothing is held, and what was written is released
+    or expires.
+    """
+    if acquire_margin * 2 > expire:
+        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must be at most half of expire {expire}")
+    if acquire_margin < timedelta(0):
+        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must not be negative")
+    if expire <= timedelta(0):
+        raise BadArgument(f"mopslock: expire {expire}: must be above 0")
+    wait_ns = FOREVER if block is None else nanoseconds("block", max(block, timedelta(0)))
+    on = engine()
+    on.sweep()
+    until = on.host.clock.mono() + patience_ns(expire.total_seconds())
+    while True:
+        try:
+            return _acquire(on, lease_dir_uri, expire.total_seconds(), acquire_margin.total_seconds(), wait_ns)
+        except Held:
+            return None
+        except _PERMANENT:
+            raise
+        except (StoreError, WaitOver) as error:
+            if on.host.clock.mono() >= until:
+                raise
+            log.warning("mopslock: lease %s: tried again: %s", lease_dir_uri, error)
+            time.sleep(RETRY)
+
+
+def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, wait_ns: int) -> Lease:
+    """One attempt, or one wait."""
+    place = on.place(lease_dir_uri)
+    claim = on.host.claim(place.name, terms(expire_s, margin_s), store=place.store, driven=True)
+    drive = Drive(claim)
+    drive.run(acquiring(wait_ns))
+    failure = claim.settled.exception()
+    if failure is not None:
+        raise failure from claim.cause
+    lease = Lease(lease_dir_uri, claim.holder, expire_s, acquire_margin_s=margin_s)
+    lease.leave(on, drive)
+    return lease
+
+
+def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -> LeaseAcquired:
+    """Joins a lease that another process has acquired, to keep it alive; its release does nothing.
+
+    It writes once, as ``remote``, and is to be added to the maintenance. An expired lease that nobody has taken is
+    revived. LeaseLostError: another has it, or it was released. CannotMaintainLease: there is none, it has no expiry,
+    it was never acquired, or it could not be read for a TTL. A claim of another that is in progress is waited for.
+    """
+    on = engine()
+    on.sweep()
+    writer_id, expire_s = _particulars(on, lease_dir_uri, expected_writer_id)
+    lease = RemoteLease(lease_dir_uri, writer_id, expire_s)
+    try:
+        claim = lease.companion(on)
+    except BadArgument as error:
+        raise CannotMaintainLease(f"{error} ({lease_dir_uri})", reason="no_expiry") from error
+    drive = Drive(claim)
+    drive.run({"kind": "accompany"})
+    failure = claim.settled.exception()
+    if failure is not None:
+        raise translated(failure, lease_dir_uri) from claim.cause
+    lease.leave(on, drive)
+    return lease
+
+
+def _particulars(on: Engine, lease_dir_uri: str, writer_id: str) -> tuple[str, float]:
+    """Whom to join, and with which TTL: what the machine is made of that then reads, and judges, by itself."""
+    place = on.place(lease_dir_uri)
+    until, pause = on.host.clock.mono() + int(JOIN * SECOND), RETRY
+    while True:
+        try:
+            record = _read(place)
+            break
+        except Exception as error:
+            if on.host.clock.mono() >= until or class_of(error) not in _PASSING:
+                raise _cannot(lease_dir_uri, "unreadable", repr(error)) from error
+            log.warning("mopslock: lease %s: its record is read again: %r", lease_dir_uri, error)
+            time.sleep(pause)
+            pause = min(5.0, pause * 1.5)
+    if record is None:
+        raise _cannot(lease_dir_uri, "absent", "there is no record; is it the right store?")
+    expire_s = record.get("expire_s")
+    if isinstance(expire_s, bool) or not isinstance(expire_s, (int, float)) or not 0 < expire_s < float("inf"):
+        raise _cannot(lease_dir_uri, "no_expiry", f"expire_s is {expire_s!r}")
+    found = record.get("writer_id")
+    if not isinstance(found, str) or not found:
+        raise _cannot(lease_dir_uri, "unreadable", f"writer_id is {found!r}")
+    return writer_id or found, float(expire_s)
+
+
+def _cannot(uri: str, reason: str, why: str) -> CannotMaintainLease:
+    return CannotMaintainLease(f"mopslock: lease {uri} cannot be maintained ({reason}): {why}", reason=reason)
+
+
+def maintain_to_release(acquired_lease: LeaseAcquired) -> Callable[[], None]:
+    """Keeps a lease alive, unless mops is configured not to, and returns what releases it."""
+    try:
+        from thds.mops.pure.core.lease.maintain import MAINTAIN_LEASES  # noqa: PLC0415 - mops may be missing
+    except ImportError:
+        wanted = True
+    else:
+        wanted = MAINTAIN_LEASES()
+    return add_lease_to_maintenance_daemon(acquired_lease) if wanted else acquired_lease.release
+
+
+def lease_uri_for(memo_uri: str) -> str:
+    """Where the record of an invocation's lease is."""
+    blobs = lookup(memo_uri)
+    return blobs.join(blobs.join(memo_uri, LEASE_DIRNAME), RECORD)
+
+
+def read_lease(memo_uri: str) -> dict[str, Any] | None:
+    """The record of an invocation's lease, as it is; None if there is none that can be read. It never raises."""
+    try:
+        blobs = lookup(memo_uri)
+        return _read(engine().place(blobs.join(memo_uri, LEASE_DIRNAME)))
+    except Exception:
+        log.debug("mopslock: the lease of %s cannot be read", memo_uri, exc_info=True)
+        return None
+
+
+def _read(place: Place) -> dict[str, Any] | None:
+    """A record; None is that there is none. An empty one is read again, since somebody may be writing it."""
+    for _ in range(EMPTY_READS):
+        found = place.store.get(RECORD)
+        if found is None:
+            return None
+        body = found if isinstance(found, bytes) else found[0]
+        if body:
+            break
+        time.sleep(RETRY / 10)
+    record = json.loads(body)
+    if not isinstance(record, dict):
+        raise MopslockError(f"mopslock: the record of {place.uri} is no JSON object")
+    return record
+
+
+# In mops' place.
+
+_OURS: dict[str, Callable[..., Any]] = {
+    "acquire": acquire,
+    "add_lease_to_maintenance_daemon": add_lease_to_maintenance_daemon,
+    "lease_uri_for": lease_uri_for,
+    "maintain_to_release": maintain_to_release,
+    "make_remote_lease_writer": make_remote_lease_writer,
+    "read_lease": read_lease,
+}
+_replaced: list[tuple[ModuleType, str, Any]] = []
+
+
+def install() -> None:
+    """Puts these functions in the place of mops' own, in its lease package and wherever mops has imported them from it.
+
+    For this process, at any time, any number of times. Leases that mops maintains already are left to it. The
+    exceptions stay mops' own, which catch ours. ModuleNotFoundError: mops is not installed.
+    """
+    from thds.mops.pure.core import lease as theirs  # noqa: PLC0415 - mops may be missing
+
+    originals = {id(getattr(theirs, name)): name for name in _OURS if getattr(theirs, name) is not _OURS[name]}
+    if not originals:
+        return
+    for module_name, module in list(sys.modules.items()):
+        if module is None or not module_name.startswith("thds.mops"):
+            continue
+        for attribute, value in list(vars(module).items()):
+            name = originals.get(id(value))
+            if name is not None:
+                _replaced.append((module, attribute, value))
+                setattr(module, attribute, _OURS[name])
+
+
+def uninstall() -> None:
+    """Takes it back, for tests. Leases that are maintained here stay so."""
+    while _replaced:
+        module, attribute, value = _replaced.pop()
+        setattr(module, attribute, value)
+
+
+__all__ = [
+    "LEASE_DIRNAME",
+    "CannotMaintainLease",
+    "LeaseAcquired",
+    "LeaseLostError",
+    "acquire",
+    "add_lease_to_maintenance_daemon",
+    "install",
+    "lease_uri_for",
+    "maintain_to_release",
+    "make_remote_lease_writer",
+    "read_lease",
+    "uninstall",
+]
