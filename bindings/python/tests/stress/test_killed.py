@@ -1,0 +1,110 @@
+"""Holders that are killed, and holders that are stopped for longer than their lease lives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import mopslock
+from stress.conftest import Stress
+from ways import WAYS, Place, ended, program, said
+
+TTL = 1.0
+POLL = 0.6
+"""A waiter's longest poll at this TTL."""
+CLAIM = 1.0
+"""What a claim may take on a machine that does much else."""
+
+NAME = "stress/killed"
+HOLDER = """
+lease = mopslock.acquire({store}, "{name}", ttl={ttl}, fleet_expire={ttl})
+print(lease.holder)
+sys.stdin.readline()
+try:
+    lease.check()
+    print("still held")
+except mopslock.LeaseLost as lost:
+    print(lost.reason)
+try:
+    lease.release()
+    print("released")
+except mopslock.LeaseLost:
+    print("left alone")
+"""
+
+
+@contextlib.contextmanager
+def _holder(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lease until it reads a line."""
+    with program(HOLDER.format(store=place.code, name=NAME, ttl=TTL)) as process:
+        assert said(process) == place.record(NAME)["writer_id"]
+        yield process
+
+
+def _take_over(place: Place) -> tuple[mopslock.Lease, float]:
+    """Waits until the lease is ours, not before its record has expired; and the seconds that it took."""
+    begin = time.monotonic()
+    expires = datetime.fromisoformat(place.record(NAME)["written_at"]) + timedelta(seconds=TTL)
+    lease = mopslock.acquire(place.store, NAME, ttl=TTL, fleet_expire=TTL, wait=30)
+    assert lease.acquired >= expires
+    return lease, time.monotonic() - begin
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_killed_holder_is_followed(way: str, tmp_path: Path, stress: Stress) -> None:
+    """The next has it a TTL after the last renewal, plus a poll, by either way."""
+    place = Place.of(way, tmp_path)
+    took: list[float] = []
+    end = time.monotonic() + stress.seconds
+    while not took or time.monotonic() + 2 * (TTL + POLL) < end:
+        with _holder(place) as process:
+            time.sleep(TTL / 2)  # so that it has renewed
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(5)
+            lease, seconds = _take_over(place.other() if len(took) % 2 else place)
+        took.append(seconds)
+        lease.release()
+    stress.figures(f"{len(took)} killed, followed after {median(took):.2f} s, at most {max(took):.2f} s")
+    assert max(took) <= TTL + POLL + CLAIM
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_stopped_holder_knows_that_it_lost(way: str, tmp_path: Path, stress: Stress) -> None:
+    """A holder that is stopped beyond its deadline says so before it does anything, and leaves its successor alone.
+
+    ::
+
+        A  held ── SIGSTOP ═══════════════════════ SIGCONT ─ check(): lost ─ release(): lost
+        B                   TTL … held ────────────────────────────────────────────── held
+    """
+    place = Place.of(way, tmp_path)
+    reasons: list[str] = []
+    end = time.monotonic() + stress.seconds
+    while not reasons or time.monotonic() + 2 * (TTL + POLL) < end:
+        with _holder(place) as process:
+            os.kill(process.pid, signal.SIGSTOP)
+            lease, _ = _take_over(place.other() if len(reasons) % 2 else place)
+            assert process.stdin
+            process.stdin.write("\n")
+            process.stdin.flush()
+            os.kill(process.pid, signal.SIGCONT)
+            status, out, err = ended(process)
+        assert status == 0, err
+        reason, end_of_it = out.split("\n")[:2]
+        reasons.append(reason)
+        assert reason in ("taken", "expired", "unreachable")
+        assert end_of_it == "left alone"
+        time.sleep(TTL / 2)  # a renewal of ours
+        lease.check()
+        assert place.record(NAME)["writer_id"] == lease.holder
+        lease.release()
+    stress.figures(f"{len(reasons)} stopped: {', '.join(sorted(set(reasons)))}")
