@@ -147,7 +147,7 @@ func tellEvent(to *C.mopslock_event, e *event) {
 		return
 	}
 	code, reason := codeOf(e.err)
-	to.code, to.reason = code, C.int32_t(reason)
+	to.code, to.reason, to.store_class = code, C.int32_t(reason), C.int32_t(classOf(e.err))
 	fill(to.text[:], e.err.Error())
 	tellSeen(to.seen, e.err)
 }

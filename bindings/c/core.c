@@ -48,7 +48,7 @@ struct fault *this_fault(void)
 int fail(int code, const char *text)
 {
 	struct fault *mine = this_fault();
-	mine->reason = 0;
+	mine->reason = mine->class = 0;
 	strncpy(mine->text, text, sizeof mine->text - 1);
 	return code;
 }
@@ -78,6 +78,8 @@ size_t mopslock_last_error(char *text, size_t cap)
 }
 
 int mopslock_last_reason(void) { return this_fault()->reason; }
+
+int mopslock_last_class(void) { return this_fault()->class; }
 
 /* said notes what the core's code means; the answer itself says more. */
 static int said(int code)

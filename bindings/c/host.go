@@ -21,6 +21,7 @@ func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.st
 	if o.reserved != 0 {
 		return report(f, badOption("reserved: is not 0"))
 	}
+	adoptEnvironment()
 	ctx, done, err := during(0, unlimited(o.timeout_ns), lateOpen)
 	if err != nil {
 		return report(f, err)

@@ -26,9 +26,10 @@
  * are nanoseconds since 1970, UTC. Sizes and lengths are bytes.
  *
  * Errors. A function that can fail returns MOPSLOCK_OK (0) or a negative code
- * of enum mopslock_code; act on that. mopslock_last_error has a text for people
- * and mopslock_last_reason what the core calls the cause. Both are of the latest
- * call that failed in this thread; calls that succeed leave them alone.
+ * of enum mopslock_code; act on that. mopslock_last_error has a text for people,
+ * mopslock_last_reason what the core calls the cause, and mopslock_last_class how
+ * the store failed, if it did. All are of the latest call that failed in this
+ * thread; calls that succeed leave them alone.
  *
  * Threads. Every function may be called from any thread at any time, also with
  * a handle that another thread is using. A call that waits blocks its thread
@@ -54,10 +55,16 @@
  * SA_ONSTACK to handlers that it finds. No function here may be called from a
  * signal handler: set a flag, and call from a thread.
  *
- * Environment. The library sees the environment of the process as it was when
- * the library was loaded: set credentials (AWS_..., AZURE_..., GOOGLE_...) and
- * GOMAXPROCS or GOMEMLIMIT before that. It cannot be unloaded; dlclose() does
- * nothing.
+ * Environment. At each mopslock_open the library takes over the process's
+ * environment as it is then, with what setenv() and unsetenv() have changed: do
+ * neither in another thread meanwhile. Hosts that are open keep the credentials
+ * that they have. AWS_... is looked at by every open. Of GOOGLE_... and AZURE_...
+ * what the first open of such a URL found stays for all others of the process, for
+ * AZURE_... also if that open failed. Proxies (HTTPS_PROXY, NO_PROXY) and
+ * SSL_CERT_FILE are those of the first request. The Go runtime's own, GOMAXPROCS or
+ * GOMEMLIMIT, only count as they were when the process started.
+ *
+ * Unloading. The library cannot be unloaded; dlclose() does nothing.
  *
  * Evolution. Functions, constants and fields are only ever added. A struct
  * begins with its size, so that old callers work with new libraries: set it to
@@ -105,7 +112,7 @@ enum mopslock_code {
 	MOPSLOCK_EUNAUTHORIZED = -39, /* the store refuses us: credentials, or their rights */
 	MOPSLOCK_ENOSTORE = -40,      /* there is no such bucket, container or directory */
 	MOPSLOCK_EUNREACHABLE = -41,  /* the store does not answer: URL, network */
-	MOPSLOCK_ESTORE = -42,        /* the store fails otherwise: read-only, full, throttled */
+	MOPSLOCK_ESTORE = -42,        /* the store fails otherwise; mopslock_last_class says how */
 	MOPSLOCK_EENGINE = -43        /* the WASM engine failed; try again, or natively */
 };
 
@@ -133,6 +140,20 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_CORRUPT_TAKEN = 49 /* of the core's warnings */
 };
 
+/* How the store failed. With E(store) it is finer than the code. The others with one
+ * are ETIMEOUT of an acquire (reason LIMIT) and ECANNOT_MAINTAIN (UNREADABLE): what
+ * the store said last. */
+enum mopslock_class {
+	MOPSLOCK_CLASS_NONE = 0,          /* it did not, or was not asked */
+	MOPSLOCK_CLASS_OTHER = 1,         /* ESTORE: none of these; the text may know */
+	MOPSLOCK_CLASS_UNREACHABLE = 2,   /* EUNREACHABLE */
+	MOPSLOCK_CLASS_THROTTLED = 3,     /* ESTORE: ask less often; this passes */
+	MOPSLOCK_CLASS_UNAUTHORIZED = 4,  /* EUNAUTHORIZED */
+	MOPSLOCK_CLASS_NO_SUCH_STORE = 5, /* ENOSTORE */
+	MOPSLOCK_CLASS_READ_ONLY = 6,     /* ESTORE: it can be read, and a lease needs to write */
+	MOPSLOCK_CLASS_FULL = 7           /* ESTORE: no space, or the quota is used up */
+};
+
 /* Copies the text of this thread's latest error into text, at most cap bytes
  * with its NUL, and returns its length without the NUL: if that is cap or more,
  * the text was cut. text may be NULL if cap is 0. 1024 bytes hold every text. */
@@ -140,6 +161,9 @@ size_t mopslock_last_error(char *text, size_t cap);
 
 /* The enum mopslock_reason of this thread's latest error, 0 if it has none. */
 int mopslock_last_reason(void);
+
+/* The enum mopslock_class of this thread's latest error, 0 if it has none. */
+int mopslock_last_class(void);
 
 /* ---------------------------------------------------------------------------
  * THE CORE: machines that decide, and do nothing else. In both libraries.
@@ -465,7 +489,7 @@ typedef struct mopslock_event {
 	int32_t code;     /* enum mopslock_code. CALL: what its namesake would have returned;
 	                   * ENDED: what mopslock_check said; WAITING: OK */
 	int32_t reason;   /* enum mopslock_reason, of the code */
-	int32_t reserved; /* 0 */
+	int32_t store_class; /* enum mopslock_class, of the code */
 	uint64_t call;    /* CALL, WAITING: which. 0 in others */
 	uint64_t member;  /* CALL of acquire, accompany: what it gave, 0 after an error; ENDED: which */
 	int64_t left_ns;  /* CALL of renew: how long it is good for, from now */

@@ -71,7 +71,7 @@ func report(f *C.struct_fault, err error) C.int {
 		return C.MOPSLOCK_OK
 	}
 	code, reason := codeOf(err)
-	f.reason = C.int32_t(reason)
+	f.reason, f.class = C.int32_t(reason), C.int32_t(classOf(err))
 	fill(f.text[:], err.Error())
 	return code
 }
@@ -86,6 +86,19 @@ func codeOf(err error) (C.int, core.Reason) {
 		return code, core.ReasonCancelled
 	}
 	return code, core.ReasonNone
+}
+
+// classOf says how the store failed. An error whose code is not the store's has
+// one inside only where nothing was asked of it, as ErrURL.
+func classOf(err error) core.Class {
+	if e, ok := errors.AsType[*host.Error](err); ok {
+		return e.Class
+	}
+	failed, ofStore := errors.AsType[*store.Error](err)
+	if !ofStore || codeOfCall(err) != codeOfStore(failed.Class) {
+		return core.ClassNone
+	}
+	return failed.Class
 }
 
 // codeOfCall: what is none of the world's errors is one about arguments.

@@ -54,6 +54,49 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// TestClasses: whoever asked the store tells how it failed, whatever the code; who
+// did not ask it has nothing to tell.
+func TestClasses(t *testing.T) {
+	for class, code := range map[core.Class]int{
+		core.ClassOther: -42, core.ClassUnreachable: -41, core.ClassThrottled: -42, core.ClassUnauthorized: -39,
+		core.ClassNoSuchStore: -40, core.ClassReadOnly: -42, core.ClassFull: -42,
+	} {
+		failed := store.Fail("put", "k", class, errors.New("no"))
+		for _, test := range []struct {
+			err  error
+			code int
+		}{
+			{failed, code},
+			{fmt.Errorf("listing: %w", failed), code},
+			{store.Fail("get", "k", class, context.DeadlineExceeded), code},
+			{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: class, Err: failed}, code},
+			{&host.Error{Kind: host.Refused, Reason: core.ReasonUnreachable, Class: class}, code},
+			{&host.Error{Kind: host.Refused, Reason: core.ReasonLimit, Class: class, Err: failed}, -33},
+			{&host.Error{Kind: host.CannotMaintain, Reason: core.ReasonUnreadable, Class: class}, -38},
+		} {
+			if got, _ := codeOf(test.err); int(got) != test.code || classOf(test.err) != class {
+				t.Errorf("%v: %d, %v, want %d, %v", test.err, got, classOf(test.err), test.code, class)
+			}
+		}
+	}
+	for _, err := range []error{
+		errHandle, host.ErrClosed, lateInspect,
+		cancelled{},
+		&core.Error{Code: core.ErrorConfig, Text: "ttl"},
+		&host.EngineError{Err: errors.New("trap")},
+		store.Fail("open", "", core.ClassOther, store.ErrURL),
+		store.Fail("get", "k", core.ClassOther, store.ErrKey),
+		store.Fail("get", "k", core.ClassOther, store.ErrClosed),
+		&host.Error{Kind: host.Refused, Reason: core.ReasonHeld},
+		&host.Error{Kind: host.Lost, Reason: core.ReasonTaken},
+		&host.Error{Kind: host.Ended},
+	} {
+		if got := classOf(err); got != core.ClassNone {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
 // TestNoticed: the end of the time is not the store's failure, however the store
 // says it; what is wrong anyway is said as ever.
 func TestNoticed(t *testing.T) {

@@ -6,7 +6,7 @@
 
 /* A thread's latest error. The Go side writes into it what it returns a code for. */
 struct fault {
-	int32_t reason;
+	int32_t reason, class;
 	char text[1024];
 };
 

@@ -41,10 +41,13 @@ func constants(t *testing.T, prefix string) map[string]int {
 
 // TestNumbers: the header's numbers are the core's, all of them.
 func TestNumbers(t *testing.T) {
-	reasons, states := map[string]int{}, map[string]int{"NONE": 0}
+	reasons, classes, states := map[string]int{}, map[string]int{}, map[string]int{"NONE": 0}
 	for n := range 256 {
 		if name := core.Reason(n).String(); !strings.Contains(name, "(") {
 			reasons[strings.ToUpper(name)] = n
+		}
+		if name := core.Class(n).String(); !strings.Contains(name, "(") {
+			classes[strings.ToUpper(name)] = n
 		}
 		if name := core.Observation(n).String(); n != 0 && !strings.Contains(name, "(") {
 			states[strings.ToUpper(name)] = n
@@ -52,6 +55,9 @@ func TestNumbers(t *testing.T) {
 	}
 	if got := constants(t, "REASON_"); !maps.Equal(got, reasons) {
 		t.Errorf("reasons\n%v, the core has\n%v", got, reasons)
+	}
+	if got := constants(t, "CLASS_"); !maps.Equal(got, classes) {
+		t.Errorf("classes\n%v, the core has\n%v", got, classes)
 	}
 	if got := constants(t, "STATE_"); !maps.Equal(got, states) {
 		t.Errorf("states\n%v, the core has\n%v", got, states)
@@ -136,6 +142,7 @@ func TestLayoutIsForEver(t *testing.T) {
 		{"event", "kind", 8},
 		{"event", "code", 12},
 		{"event", "reason", 16},
+		{"event", "store_class", 20},
 		{"event", "call", 24},
 		{"event", "member", 32},
 		{"event", "left_ns", 40},

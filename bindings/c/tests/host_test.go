@@ -24,6 +24,10 @@ func refusing(t *testing.T) string {
 			status, code = http.StatusForbidden, "AccessDenied"
 		case "missing":
 			status, code = http.StatusNotFound, "NoSuchBucket"
+		case "slow":
+			status, code = http.StatusServiceUnavailable, "SlowDown"
+		case "full":
+			status, code = http.StatusInsufficientStorage, "XMinioStorageFull"
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte("<Error><Code>" + code + "</Code><Message>no</Message></Error>"))
@@ -54,6 +58,15 @@ func TestErrors(t *testing.T) {
 // TestEvents: whatever is begun ends in one event, and what it gave in another.
 func TestEvents(t *testing.T) {
 	command(t, nil, compile(t, "testdata/events.c", fullLibrary(t)), "file://"+t.TempDir(), "file://"+t.TempDir())
+}
+
+// TestEnvironment: each open sees what the program has done to its environment
+// since it was started.
+func TestEnvironment(t *testing.T) {
+	program := compile(t, "testdata/environment.c", fullLibrary(t))
+	gone := []string{"AZURE_STORAGE_ACCOUNT=start", "AZURE_STORAGE_KEY=c3RhcnQ=", "AWS_PROFILE=start", "AWS_CONFIG_FILE=/dev/null"}
+	command(t, gone, program, "unset")
+	command(t, gone[2:], program, "set")
 }
 
 func TestList(t *testing.T) {

@@ -75,7 +75,8 @@ static void last_errors(void)
 	char text[1024];
 	mopslock_drop(0);
 	size_t len = last(text, sizeof text);
-	CHECK(len > 20 && len == strlen(text) && len == last(NULL, 0) && mopslock_last_reason() == 0);
+	CHECK(len > 20 && len == strlen(text) && len == last(NULL, 0));
+	CHECK(mopslock_last_reason() == 0 && mopslock_last_class() == 0);
 	memset(text, 'x', sizeof text);
 	CHECK(last(text, 5) == len && strcmp(text, "mops") == 0 && text[5] == 'x');
 	CHECK(last(text, 1) == len && text[0] == 0);
@@ -84,7 +85,7 @@ static void last_errors(void)
 int main(int argc, char **argv)
 {
 	CHECK(argc == 4);
-	CHECK(mopslock_last_error(NULL, 0) == 0 && mopslock_last_reason() == 0);
+	CHECK(mopslock_last_error(NULL, 0) == 0 && mopslock_last_reason() == 0 && mopslock_last_class() == 0);
 	CHECK(mopslock_abi_version() == MOPSLOCK_ABI_VERSION);
 	struct hex config = from_hex(argv[1]), acquire = from_hex(argv[2]), refused = from_hex(argv[3]);
 	uint64_t m = 0;

@@ -2,6 +2,8 @@
  * DIR2 are store URLs of empty directories, S3 is http://ADDRESS of a server
  * that refuses everything: by the bucket's name it says how. */
 #include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -294,8 +296,14 @@ static void stores(const char *server)
 {
 	static const struct {
 		const char *bucket;
-		int code;
-	} cases[] = {{"denied", MOPSLOCK_EUNAUTHORIZED}, {"missing", MOPSLOCK_ENOSTORE}, {"broken", MOPSLOCK_ESTORE}};
+		int code, class;
+	} cases[] = {
+		{"denied", MOPSLOCK_EUNAUTHORIZED, MOPSLOCK_CLASS_UNAUTHORIZED},
+		{"missing", MOPSLOCK_ENOSTORE, MOPSLOCK_CLASS_NO_SUCH_STORE},
+		{"broken", MOPSLOCK_ESTORE, MOPSLOCK_CLASS_OTHER},
+		{"slow", MOPSLOCK_ESTORE, MOPSLOCK_CLASS_THROTTLED},
+		{"full", MOPSLOCK_ESTORE, MOPSLOCK_CLASS_FULL},
+	};
 	char url[512];
 	uint64_t h = 0, lease = 7;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -303,18 +311,53 @@ static void stores(const char *server)
 		snprintf(url, sizeof url, "s3://%s?endpoint=%s&region=us-east-1&use_path_style=true", cases[i].bucket, server);
 		CHECK(mopslock_open(url, NULL, &h) == MOPSLOCK_OK);
 		GIVES(cases[i].code, mopslock_inspect(h, "n", MOPSLOCK_FOREVER, &status));
-		CHECK(status.state == MOPSLOCK_STATE_NONE);
-		if (cases[i].code != MOPSLOCK_ESTORE) { /* which may pass */
+		CHECK(status.state == MOPSLOCK_STATE_NONE && mopslock_last_class() == cases[i].class);
+		GIVES(MOPSLOCK_EHANDLE, mopslock_check(h));
+		CHECK(mopslock_last_class() == MOPSLOCK_CLASS_NONE);
+		if (cases[i].class >= MOPSLOCK_CLASS_UNAUTHORIZED) { /* the others may pass */
 			GIVES(cases[i].code, mopslock_acquire(h, "n", NULL, &lease));
 			CHECK(lease == 0 && mopslock_last_reason() == MOPSLOCK_REASON_UNUSABLE);
+			CHECK(mopslock_last_class() == cases[i].class);
+			GIVES(MOPSLOCK_EINVAL, mopslock_acquire(h, "n", NULL, NULL));
+			CHECK(mopslock_last_class() == MOPSLOCK_CLASS_NONE);
 		}
 		CHECK(mopslock_close(h, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
-		printf("%s\n", i == 0 ? "MOPSLOCK_EUNAUTHORIZED" : i == 1 ? "MOPSLOCK_ENOSTORE" : "MOPSLOCK_ESTORE");
+		puts(cases[i].code == MOPSLOCK_EUNAUTHORIZED ? "MOPSLOCK_EUNAUTHORIZED" :
+		     cases[i].code == MOPSLOCK_ENOSTORE ? "MOPSLOCK_ENOSTORE" : "MOPSLOCK_ESTORE");
 	}
 	mopslock_status status = {.size = sizeof status};
 	CHECK(mopslock_open("s3://b?endpoint=http://127.0.0.1:1&region=us-east-1", NULL, &h) == MOPSLOCK_OK);
 	GIVES(MOPSLOCK_EUNREACHABLE, mopslock_inspect(h, "n", MOPSLOCK_FOREVER, &status));
+	CHECK(mopslock_last_class() == MOPSLOCK_CLASS_UNREACHABLE);
 	CHECK(mopslock_close(h, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
+}
+
+/* A host whose directory becomes a file, which is no store whoever asks. */
+static void replaced(const char *url)
+{
+	char below[4096];
+	uint64_t h = 0, lease = 7, call = 0;
+	mopslock_event e = {.size = sizeof e};
+	mopslock_status status = {.size = sizeof status};
+	snprintf(below, sizeof below, "%s/replaced", url);
+	const char *path = below + strlen("file://");
+	CHECK(mopslock_open(below, NULL, &h) == MOPSLOCK_OK && mkdir(path, 0700) == 0);
+	CHECK(mopslock_inspect(h, "n", MOPSLOCK_FOREVER, &status) == MOPSLOCK_OK);
+	CHECK(rmdir(path) == 0 && fclose(fopen(path, "w")) == 0);
+	GIVES(MOPSLOCK_ENOSTORE, mopslock_inspect(h, "n", MOPSLOCK_FOREVER, &status));
+	CHECK(mopslock_last_class() == MOPSLOCK_CLASS_NO_SUCH_STORE);
+	GIVES(MOPSLOCK_EINVAL, mopslock_acquire(h, "a//b", NULL, &lease));
+	CHECK(mopslock_last_class() == MOPSLOCK_CLASS_NONE);
+	GIVES(MOPSLOCK_ENOSTORE, mopslock_acquire(h, "n", NULL, &lease));
+	CHECK(lease == 0 && mopslock_last_class() == MOPSLOCK_CLASS_NO_SUCH_STORE);
+	GIVES(MOPSLOCK_OK, mopslock_begin_acquire(h, "n", NULL, &call));
+	GIVES(MOPSLOCK_OK, mopslock_next(h, MOPSLOCK_FOREVER, &e));
+	CHECK(e.code == MOPSLOCK_ENOSTORE && e.store_class == MOPSLOCK_CLASS_NO_SUCH_STORE);
+	GIVES(MOPSLOCK_OK, mopslock_begin_acquire(h, "a//b", NULL, &call));
+	GIVES(MOPSLOCK_OK, mopslock_next(h, MOPSLOCK_FOREVER, &e));
+	CHECK(e.code == MOPSLOCK_EINVAL && e.store_class == MOPSLOCK_CLASS_NONE);
+	GIVES(MOPSLOCK_OK, mopslock_close(h, MOPSLOCK_FOREVER));
+	CHECK(unlink(path) == 0);
 }
 
 static void wasm(const char *url)
@@ -354,6 +397,7 @@ int main(int argc, char **argv)
 	waiting();
 	closing(argv[2]);
 	stores(argv[3]);
+	replaced(argv[2]);
 	wasm(argv[1]);
 	CHECK(mopslock_acquire(a, "open", NULL, &lease) == MOPSLOCK_OK);
 	GIVES(MOPSLOCK_OK, mopslock_close(a, MOPSLOCK_FOREVER));
