@@ -61,6 +61,15 @@ def test_reasons_are_the_headers_and_the_schemas(header: str, names: dict[str, l
     assert set(_abi.REASONS.values()) == {"", *names["Action.reason"]} - {"none"}
 
 
+def test_store_classes_are_the_headers(header: str) -> None:
+    assert {text or "none": number for number, text in enumerate(_abi.STORE_CLASSES)} == {
+        name.lower(): number for name, number in enum(header, "class").items()
+    }
+    for number, text in enumerate(_abi.STORE_CLASSES):
+        error = _abi.make_error(_abi.Code.ESTORE, 0, "t", "n", None, store_class=number)
+        assert type(error) is errors.error_class(text)
+
+
 def test_states_are_the_headers_and_the_schemas(header: str, names: dict[str, list[str]]) -> None:
     numbers = enum(header, "state")
     assert [text.upper() or "NONE" for text in _abi.STATES] == sorted(numbers, key=numbers.__getitem__)
@@ -139,8 +148,8 @@ def test_classes_of_failures(names: dict[str, list[str]]) -> None:
     assert set(errors.CLASSES) == set(names["Input.class"]) - {"none", "other"}
     for name, kind in errors.CLASSES.items():
         assert stores.class_of(kind("")) == name
-        assert stores.error_class(name) is kind
-    assert stores.error_class("other") is errors.StoreError
+        assert errors.error_class(name) is kind
+    assert errors.error_class("other") is errors.StoreError
 
 
 def test_reasons_of_a_loss(names: dict[str, list[str]]) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -324,8 +325,12 @@ def test_waiting_tasks_cost_no_thread_each(place: Place, names: str) -> None:
         for other in others:
             place.write(other)
         first: set[int] = set()
+
+        def noted(i: int, _: object) -> None:
+            first.add(i)
+
         tasks = [
-            asyncio.create_task(aio.acquire(place.store, name(i), ttl=60, on_waiting=lambda _, i=i: first.add(i)))
+            asyncio.create_task(aio.acquire(place.store, name(i), ttl=60, on_waiting=partial(noted, i)))
             for i in range(CROWD)
         ]
         await until(lambda: len(first) == CROWD)

@@ -276,7 +276,7 @@ def test_try_acquire_raises_what_is_not_another_holder(place: Place) -> None:
     with pytest.raises(mopslock.BadArgument):
         mopslock.try_acquire(place.store, "n", ttl=0.001)
     with pytest.raises(TypeError):
-        mopslock.try_acquire(place.store, "n", wait=5)
+        mopslock.try_acquire(place.store, "n", wait=5)  # type: ignore[call-arg]
 
 
 def test_a_wait_of_zero_tries_once_and_says_who_holds_it(place: Place) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mopslock import _keeper
 from mopslock._duration import SECOND
 from mopslock._keeper import Keeper, Workers
+from mopslock._lease import Lease
 from mopslock._notify import Notifier
 from world import FakeClock
 
@@ -28,7 +29,7 @@ def clock() -> FakeClock:
 @pytest.fixture
 def keeper(clock: FakeClock) -> Keeper:
     """One that the test turns."""
-    return Keeper(clock, lambda do: do(), threaded=False)
+    return Keeper(clock, threaded=False)
 
 
 @given(st.lists(st.integers(0, 20), max_size=30), st.lists(st.integers(1, 7), min_size=1, max_size=10))
@@ -36,7 +37,7 @@ def test_timers_come_in_their_order_never_early_and_each_once(instants: list[int
     """Those of one instant in the order in which they were set."""
     clock = FakeClock()
     clock.now = 0
-    keeper = Keeper(clock, lambda do: do(), threaded=False)
+    keeper = Keeper(clock, threaded=False)
     told: list[tuple[int, int]] = []
     for number, instant in enumerate(instants):
 
@@ -123,9 +124,12 @@ def threads(name: str) -> int:
     return [thread.name for thread in threading.enumerate()].count(name)
 
 
-def test_its_thread_does_what_is_posted_and_ends_when_it_is_stopped(clock: FakeClock) -> None:
+def test_its_thread_does_what_is_posted_and_ends_when_it_has_nothing_to_do(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_keeper, "IDLE", 0.5)
     before = threads("mopslock-keeper")
-    keeper = Keeper(clock, lambda do: do())
+    keeper = Keeper(clock)
     assert threads("mopslock-keeper") == before  # nothing to do, no thread
     told: list[str] = []
     done = threading.Event()
@@ -138,14 +142,13 @@ def test_its_thread_does_what_is_posted_and_ends_when_it_is_stopped(clock: FakeC
     assert thread is not None
     assert thread.daemon
     keeper.post(lambda: told.append("last"))
-    keeper.stop()
     thread.join(LONG)
     assert not thread.is_alive()
     assert told == ["a", "b", "c", "mopslock-keeper", "last"]
 
 
 def test_its_thread_is_one_whoever_posts(clock: FakeClock) -> None:
-    keeper = Keeper(clock, lambda do: do())
+    keeper = Keeper(clock)
     threads: set[int] = set()
     count = threading.Semaphore(0)
     start = threading.Barrier(8)
@@ -167,7 +170,6 @@ def test_its_thread_is_one_whoever_posts(clock: FakeClock) -> None:
     for poster in posters:
         poster.join()
     assert len(threads) == 1
-    keeper.stop()
 
 
 class Gate:
@@ -240,11 +242,11 @@ def idle(workers: Workers, count: int) -> None:
     """Until so many wait for work: a worker says so a moment after its job has ended."""
     pause = threading.Event()
     for _ in range(10_000):
-        with workers._lock:
-            if workers._idle == count:
+        with workers._more:
+            if workers._waiting == count:
                 return
         pause.wait(0.001)
-    raise AssertionError(f"{workers._idle} idle, not {count}")
+    raise AssertionError(f"{workers._waiting} idle, not {count}")
 
 
 def test_workers_that_have_nothing_to_do_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +259,7 @@ def test_workers_that_have_nothing_to_do_end(monkeypatch: pytest.MonkeyPatch) ->
     gate.let_through()
     for thread in gate.threads:
         thread.join(LONG)
-    assert (workers._count, workers._idle) == (0, 0)
+    assert (workers._count, workers._waiting) == (0, 0)
     done = threading.Event()
     workers.submit(done.set)
     assert done.wait(LONG)
@@ -317,7 +319,7 @@ def test_a_callback_that_blocks_delays_no_renewal() -> None:
         end.wait(LONG)
         seen.set()
 
-    lost.when_ended(block)
+    Lease(lost, raise_if_lost=False, on_lost=block, release_timeout=1)
     world.store.write("lost", world.clock.wall())
     world.run(40)
     assert stuck.wait(LONG)

@@ -34,11 +34,9 @@ NAMES = (
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    """Each test has an engine of its own, whose keeper ends with it."""
+    """Each test has an engine of its own."""
     yield
-    on, _engine._current.engine = _engine._current.engine, None
-    if on is not None:
-        on.host.keeper.stop()
+    _engine._current.engine = None
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_a_thousand_leases_cost_no_thread_each(place: Place) -> None:
         lease.check()
     assert set(kinds) <= {"mopslock-keeper", "mopslock-store", "mopslock-events", "mopslock-notifier"}
     if place.way == "own":
-        assert kinds["mopslock-keeper"] == 1
+        assert kinds["mopslock-keeper"] <= 1
         assert kinds["mopslock-store"] <= _keeper.MOST_WORKERS
         assert kinds["mopslock-events"] == 0
     else:

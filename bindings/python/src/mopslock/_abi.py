@@ -48,6 +48,11 @@ REASONS = {
 }  # fmt: skip
 """enum mopslock_reason."""
 
+STORE_CLASSES = (
+    "", "other", "unreachable", "throttled", "unauthorized", "no_such_store", "read_only", "full",
+)  # fmt: skip
+"""enum mopslock_class."""
+
 STATES = ("", "vacant", "held", "stale", "released", "broken", "corrupt")
 """enum mopslock_state."""
 
@@ -94,7 +99,7 @@ class Event(Structure):
     """mopslock_event."""
 
     _fields_ = (
-        ("size", c_size_t), ("kind", c_int32), ("code", c_int32), ("reason", c_int32), ("reserved", c_int32),
+        ("size", c_size_t), ("kind", c_int32), ("code", c_int32), ("reason", c_int32), ("store_class", c_int32),
         ("call", c_uint64), ("member", c_uint64), ("left_ns", c_int64), ("seen", POINTER(RawStatus)),
         ("text", c_char * 1024),
     )  # fmt: skip
@@ -127,13 +132,14 @@ class Api:
         self.holder: Any = declare(quick.mopslock_holder, c_uint64, c_char_p, c_size_t, out)
         self.lease_text: Any = declare(quick.mopslock_lease_text, c_uint64, c_char_p, c_size_t, out)
         self.last_reason: Any = declare(quick.mopslock_last_reason)
+        self.last_class: Any = declare(quick.mopslock_last_class)
         self.last_error: Any = declare(quick.mopslock_last_error, c_char_p, c_size_t)
 
     def open_store(self, url: str, timeout_ns: int) -> int:
         """A host's handle."""
         handle = c_uint64()
         options = OpenOptions(size=ctypes.sizeof(OpenOptions), timeout_ns=timeout_ns)
-        code = self.open(url.encode(), ctypes.byref(options), ctypes.byref(handle))
+        code = self.open(_texts.encode("store", url), ctypes.byref(options), ctypes.byref(handle))
         if code != Code.OK:
             raise self.error(code, "")
         return handle.value
@@ -206,14 +212,14 @@ class Api:
         """The error of this thread's latest call."""
         buffer = ctypes.create_string_buffer(1024)
         self.last_error(buffer, len(buffer))
-        return make_error(code, self.last_reason(), buffer.value.decode(), name, None)
+        return make_error(code, self.last_reason(), buffer.value.decode(), name, None, store_class=self.last_class())
 
     def error_of(self, event: Event, name: str) -> errors.MopslockError:
         """The error that an event tells of."""
         seen = None
         if event.seen and event.seen.contents.state:
             seen = self.status_of(name, event.seen.contents)
-        return make_error(event.code, event.reason, event.text.decode(), name, seen)
+        return make_error(event.code, event.reason, event.text.decode(), name, seen, store_class=event.store_class)
 
 
 @cache
@@ -222,7 +228,9 @@ def api(library: Library) -> Api:
     return Api(library)
 
 
-def make_error(code: int, reason: int, text: str, name: str, seen: Status | None) -> errors.MopslockError:
+def make_error(
+    code: int, reason: int, text: str, name: str, seen: Status | None, *, store_class: int = 0
+) -> errors.MopslockError:
     """The class for a code, with the library's own text."""
     why = REASONS.get(reason, "")
     match code:
@@ -249,7 +257,7 @@ def make_error(code: int, reason: int, text: str, name: str, seen: Status | None
         case Code.EUNREACHABLE:
             return errors.Unreachable(text, reason=why, seen=seen)
         case Code.ESTORE:
-            return errors.StoreError(text, reason=why, seen=seen)
+            return errors.error_class(STORE_CLASSES[store_class])(text, reason=why, seen=seen)
         case Code.EFORKED:
             return _texts.forked(name)
     return errors.EngineFailed(text or f"mopslock: code {code}")

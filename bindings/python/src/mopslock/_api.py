@@ -7,18 +7,22 @@ import inspect as inspection
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from ._duration import Duration, nanoseconds, waiting
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
-from ._member import Handle, Waits, taken
+from ._member import Asked, Handle, Waits, give_up
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Terms
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,13 +120,34 @@ def lease(
     )  # fmt: skip
 
 
-def acquire(store: AnyStore, name: str, **options: Any) -> Lease:
+class TryOptions(TypedDict, total=False):
+    """What acquire and try_acquire take, as lease does."""
+
+    ttl: Duration | None
+    margin: Duration | None
+    acquire_margin: Duration | None
+    fleet_expire: Duration | Literal["none"] | None
+    renewal: Literal["checked", "blind"]
+    expiry: Literal["wall", "observed"]
+    on_waiting: Waits | None
+    on_lost: OnLost | None
+    raise_if_lost: bool
+    release_timeout: Duration
+
+
+class AcquireOptions(TryOptions, total=False):
+    """TryOptions, and how long to wait."""
+
+    wait: Duration | None
+
+
+def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
     """Acquires at once, with lease's options, and returns the Lease, which is released by its ``release()`` or as a
     context manager. Held, WaitOver or StoreError: nothing is held."""
     return lease(store, name, **options).acquire()
 
 
-def try_acquire(store: AnyStore, name: str, **options: Any) -> Lease | None:
+def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """Tries once, and returns None if another holds the lease. lease's options, but for ``wait``."""
     try:
         return lease(store, name, wait=0, **options).acquire()
@@ -142,8 +167,12 @@ class Leasing:
     def acquire(self) -> Lease:
         """Acquires a lease that is independent of this object."""
         w = self._wish
-        member = host_of(w.store).acquire(w.name, w.terms, w.wait_ns, w.waits)
-        made: Lease = w.lease(member)
+        asked: Asked = Future()
+        try:
+            made: Lease = w.lease(host_of(w.store).acquire(w.name, w.terms, w.wait_ns, w.waits, asked))
+        except BaseException:
+            give_up(asked)
+            raise
         return made
 
     def __enter__(self) -> Lease:
@@ -222,7 +251,13 @@ def accompany(
     handle, kept = accompanying(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
     )
-    made: Companion = kept.lease(taken(host_of(kept.store).begin_accompany(handle, kept.terms)), Companion)
+    asked: Asked = Future()
+    try:
+        host_of(kept.store).begin_accompany(handle, kept.terms, asked)
+        made: Companion = kept.lease(asked.result(), Companion)
+    except BaseException:
+        give_up(asked)
+        raise
     return made
 
 

@@ -12,8 +12,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
+from ._clock import Clock
+from ._keeper import Timer
 from ._machine import Machine
-from ._member import Ended, Member, Waits, settle
+from ._member import Asked, Ended, Member, Waits, settle
 from ._notify import notifier
 from .errors import EngineFailed, MopslockError
 from .status import of_sight
@@ -62,7 +64,9 @@ def perform(store: Store, action: Action) -> Event:
             answer["outcome"] = "no"
             return answer
         body, stamp = (found, 0) if isinstance(found, (bytes, bytearray, memoryview)) else found
-        body, stamp = bytes(body[:MOST]), int(stamp)
+        body, stamp = bytes(body[:MOST]), int(stamp or 0)
+        if not 0 <= stamp < NEVER:
+            raise ValueError(f"{stamp} is no time in nanoseconds since 1970")
     except Exception as error:
         log.debug("mopslock: %s of %s failed", action["kind"], action["key"], exc_info=True)
         return unknown(action, class_of(error), error)
@@ -71,6 +75,19 @@ def perform(store: Store, action: Action) -> Event:
     if body:
         answer["body"] = body
     return answer
+
+
+def attempt(store: Store, action: Action, clock: Clock, limit: int) -> Event:
+    """A request on a worker, which ends with an answer whatever the store raises.
+
+    One that has waited too long is not begun: the name may be another's by now.
+    """
+    if clock.mono() >= limit:
+        return unknown(action, "unreachable")
+    try:
+        return perform(store, action)
+    except BaseException as error:  # asyncio's CancelledError is none of Exception
+        return unknown(action, "other", error)
 
 
 def unknown(action: Action, class_: str, error: BaseException | None = None) -> Event:
@@ -88,13 +105,13 @@ class Claim(Member):
     """
 
     __slots__ = (
-        "_begun", "_belief", "_calls", "_flight", "_lock", "_machine", "_next", "_pid", "_running", "_waits",
-        "_wake", "acquired_ns", "bell", "cause", "fresh", "guarded", "holder", "host", "hurried", "name", "over",
-        "seed", "settled", "store", "store_object", "title", "ttl_ns", "waiting",
+        "_begun", "_belief", "_calls", "_flight", "_limit", "_lock", "_machine", "_next", "_pid", "_running",
+        "_timer", "_waits", "_wake", "acquired_ns", "bell", "cause", "fresh", "guarded", "holder", "host",
+        "hurried", "name", "over", "seed", "settled", "store", "store_object", "title", "ttl_ns", "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, host: SteppedHost, store: Store, fields: Event, *, guarded: bool, waits: Waits | None = None
+        self, host: SteppedHost, store: Store, fields: Event, *, guarded: bool, waits: Waits | None, into: Asked
     ) -> None:
         self.host, self.store_object, self.store = host, store, host.url
         self.name: str = fields.get("name", "")
@@ -104,14 +121,16 @@ class Claim(Member):
         self._machine = Machine({**fields, "seed": self.seed})
         self.holder = fields.get("holder") or str(uuid.UUID(bytes=self.seed, version=4))
         self.ttl_ns, self.acquired_ns = fields["ttl_ns"], 0
-        self.settled: Future[Member] = Future()  # held or joined, or not
+        self.settled = into  # held or joined, or not
         self.over: Future[None] = Future()  # released or left, or lost
         self.fresh = True  # not held or joined before
         self.waiting = False
         self.cause: BaseException | None = None  # what the store said last
         self._pid = os.getpid()
         self._belief: tuple[int, MopslockError | None] = (0, None)  # deadline and failure, read together
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._timer: Timer | None = None  # of its wake
+        self._limit: Timer | None = None  # of its request
         self._calls: list[Ended] | None = []
         self._waits = waits
         self._wake = NEVER
@@ -150,7 +169,7 @@ class Claim(Member):
         return failure
 
     def when_ended(self, tell: Ended) -> None:
-        """On the notifier's thread."""
+        """On the thread that ends it."""
         if self._pid != os.getpid():
             raise _texts.forked(self.title)
         with self._lock:
@@ -159,7 +178,7 @@ class Claim(Member):
                 return
         failure = self._belief[1]
         assert failure is not None
-        notifier.call(lambda: tell(failure))
+        tell(failure)
 
     def finish(self) -> Future[None]:
         """Belief ends before anything is written that lets others in."""
@@ -282,13 +301,14 @@ class Claim(Member):
 
     def _schedule(self, request: Action | None) -> None:
         keeper = self.host.keeper
-        if self._wake != NEVER:
-            keeper.at(self._wake, self._woke)
+        keeper.take_back(self._timer)
+        self._timer = keeper.at(self._wake, self._woke) if self._wake != NEVER else None
         if request is None:
             return
         number = self._flight = request["request"]
         limit = self.host.clock.mono() + request["limit_ns"]
-        keeper.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
+        keeper.take_back(self._limit)
+        self._limit = keeper.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
         if self._running < MOST_RUNNING:
             self._submit(request, limit)
         else:
@@ -296,22 +316,21 @@ class Claim(Member):
 
     def _submit(self, request: Action, limit: int) -> None:
         self._running += 1
-        self.host.keeper.submit(lambda: self._request(request, limit))
+        self.host.submit_to(self.store_object)(lambda: self._request(request, limit))
 
     def _woke(self, at: int) -> None:
         if at == self._wake:  # a later step may have asked for another
             self.feed({"kind": "woke"})
 
     def _request(self, request: Action, limit: int) -> None:
-        """On a worker. A request that has waited too long is not begun: the name may be another's by now."""
-        late = self.host.clock.mono() >= limit
-        answer = unknown(request, "unreachable") if late else perform(self.store_object, request)
+        """On a worker."""
+        answer = attempt(self.store_object, request, self.host.clock, limit)
         self.host.keeper.post(lambda: self._came_back(request["request"], answer))
 
     def _came_back(self, number: int, answer: Event) -> None:
         self._running -= 1
         held_back, self._next = self._next, None
-        if held_back is not None:
+        if held_back is not None and held_back[0]["request"] == self._flight:
             self._submit(*held_back)
         self._answered(number, answer)
 
@@ -319,6 +338,7 @@ class Claim(Member):
         """The first answer counts: the store's, or that its time is over."""
         if self._flight == number:
             self._flight = 0
+            self.host.keeper.take_back(self._limit)
             self.feed(answer)
 
     # What the machine tells.
@@ -360,6 +380,7 @@ class Claim(Member):
         self._fail(error)
 
     def _fail(self, error: MopslockError) -> None:
+        error.__cause__ = self.cause
         self.waiting = False
         self._end(error)
         settle(self.settled, error)
@@ -401,7 +422,7 @@ class Claim(Member):
             failure = self._belief[1]
         assert failure is not None
         for tell in calls or ():
-            notifier.call(lambda tell=tell: tell(failure))  # type: ignore[misc]
+            tell(failure)
 
 
 _NOTICES: dict[str, Callable[[Claim, Action], None]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._claim import NEVER, Action, Claim, Event, perform, unknown
+from ._claim import NEVER, Action, Claim, Event
 from ._duration import SECOND
 
 LONGEST = 1.0
@@ -44,11 +44,7 @@ class Drive:
         return settled.done() and (not put or self.written or settled.exception() is not None)
 
     def _perform(self, request: Action) -> Event:
-        clock = self.claim.host.clock
-        limit = clock.mono() + request["limit_ns"]
-        answer = perform(self.claim.store_object, request)
-        if clock.mono() >= limit:
-            answer = unknown(request, "unreachable")
+        answer = self.claim.host.ask(self.claim.store_object, request, request["limit_ns"])
         said = answer["outcome"] != "unknown"
         self.failing = "" if said else answer["class"]
         if request["kind"] == "put":

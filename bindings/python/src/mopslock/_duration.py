@@ -23,10 +23,10 @@ def nanoseconds(what: str, duration: Duration) -> int:
         ns = (duration.days * 86_400 + duration.seconds) * SECOND + duration.microseconds * 1000
     elif isinstance(duration, bool) or not isinstance(duration, (int, float)):
         raise BadArgument(f"mopslock: {what} {duration!r}: must be seconds or a timedelta")
-    elif not math.isfinite(duration):
+    elif isinstance(duration, float) and not math.isfinite(duration):
         raise BadArgument(f"mopslock: {what} {duration!r}: must be finite")
     else:
-        ns = duration * SECOND if isinstance(duration, int) else round(duration * SECOND)
+        ns = int(max(-1, min(duration, LONGEST // SECOND)) * SECOND)  # not beyond what 64 bits and floats can hold
     if ns < 0:
         raise BadArgument(f"mopslock: {what} {duration!r}: must not be negative")
     return min(ns, LONGEST)

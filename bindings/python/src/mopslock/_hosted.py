@@ -20,9 +20,9 @@ from . import _abi, _library, _texts
 from ._abi import Code, EventKind
 from ._duration import FOREVER, SECOND
 from ._keeper import Workers
-from ._member import Ended, Handle, Host, Member, Waits, settle, taken
+from ._member import Asked, Ended, Handle, Host, Member, Waits, settle
 from ._notify import log, notifier
-from .errors import BadArgument, LeaseEnded, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
+from .errors import LeaseEnded, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
 from .status import Status, nanoseconds_since
 from .terms import Terms
 
@@ -46,7 +46,7 @@ class HostedMember(Member):
         self.acquired_ns = nanoseconds_since(lease.acquired)
         self._pid = os.getpid()
         self._failure: MopslockError | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._calls: list[Ended] | None = []
         self.over: Future[None] | None = None
 
@@ -79,11 +79,11 @@ class HostedMember(Member):
         if isinstance(failure, LeaseLost):
             log.warning("%s", failure)
         for tell in calls or ():
-            notifier.call(lambda tell=tell: tell(failure))  # type: ignore[misc]
+            tell(failure)
         return failure
 
     def when_ended(self, tell: Ended) -> None:
-        """On the notifier's thread."""
+        """On the thread that ends it."""
         if self._pid != os.getpid():
             raise _texts.forked(self.name)
         with self._lock:
@@ -92,20 +92,22 @@ class HostedMember(Member):
                 return
         failure = self._failure
         assert failure is not None
-        notifier.call(lambda: tell(failure))
+        tell(failure)
 
     def finish(self) -> Future[None]:
         """Belief ends before anything is written that lets others in."""
         lost = self.failure()
         with self._lock:
-            first = self.over is None
-            over = self.over = self.over or Future()
-        if first and lost is not None and not isinstance(lost, LeaseEnded):
-            settle(over, lost)
-            self.host.drop(self, self._handle)
-        elif first:
-            self.end(_texts.ended(self.name))
-            self.host.finish(self, self._handle, over)
+            if self.over is not None:
+                return self.over
+            over: Future[None] = Future()
+            if lost is not None and not isinstance(lost, LeaseEnded):
+                settle(over, lost)
+                self.host.drop(self, self._handle)
+            else:
+                self.end(_texts.ended(self.name))
+                self.host.finish(self, self._handle, over)
+            self.over = over  # last: who was interrupted in here may begin again
         return over
 
     def closed(self, *, in_time: bool) -> None:
@@ -122,7 +124,7 @@ class HostedHost(Host):
     def __init__(self, url: str) -> None:
         self.url = url
         self.api = _abi.api(_library.full())
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._workers = Workers()
         self._calls: dict[int, Callable[[_abi.Event], None]] = {}
         self._waits: dict[int, tuple[str, Waits]] = {}
@@ -131,32 +133,33 @@ class HostedHost(Host):
         self._handle = self._aside(lambda: self.api.open_store(url, OPEN_TIMEOUT))
         threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
 
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Member:
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
         """The wait is Python's, so that a signal's handler runs in it."""
-        return taken(self.begin_acquire(name, terms, wait_ns, waits))
+        return self.begin_acquire(name, terms, wait_ns, waits, into).result()
 
-    def begin_acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Future[Member]:
+    def begin_acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
+    ) -> Asked:
         """wait_ns is Python's: 0 tries once, FOREVER is until it is held. The library counts the other way round."""
-        options = self.api.options(terms)
+        options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
         return self._begin(
-            lambda call: self.api.begin_acquire(self._handle, _encoded("name", name), ctypes.byref(options), call),
-            options, name, waits=waits, lease=None,
+            lambda call: self.api.begin_acquire(self._handle, encoded, ctypes.byref(options), call),
+            options, name, into or Future(), waits=waits, lease=None,
         )  # fmt: skip
 
-    def begin_accompany(self, handle: Handle, terms: Terms) -> Future[Member]:
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
         """The text's TTL wins over the terms'."""
-        options = self.api.options(terms)
-        text = handle.text().encode()
+        options, text = self.api.options(terms), _texts.encode("lease text", handle.text())
         return self._begin(
             lambda call: self.api.begin_accompany(self._handle, text, ctypes.byref(options), call),
-            options, handle.name, waits=None, lease=handle,
+            options, handle.name, into or Future(), waits=None, lease=handle,
         )  # fmt: skip
 
     def _begin(
-        self, begin: Callable[[Any], int], options: Any, name: str, *, waits: Waits | None, lease: Handle | None
-    ) -> Future[Member]:
-        future: Future[Member] = Future()
+        self, begin: Callable[[Any], int], options: Any, name: str, future: Asked, *, waits: Waits | None,
+        lease: Handle | None,
+    ) -> Asked:  # fmt: skip
         cancel = options.cancel = self.api.new_cancel()
 
         def ended(event: _abi.Event) -> None:
@@ -166,8 +169,9 @@ class HostedHost(Host):
                 return
             try:
                 member = self._member(event.member, lease)
-            except MopslockError as error:  # the host was closed meanwhile, which has released it
+            except Exception as error:  # mostly since the host was closed meanwhile, which has released it
                 settle(future, error)
+                self._begin_finish(event.member, lambda _: None, None, guarded=lease is None)
                 return
             if not settle(future, member):
                 member.finish()  # nobody waits for it any more
@@ -211,7 +215,7 @@ class HostedHost(Host):
             good = event.code in (Code.OK, Code.EENDED)
             settle(over, None if good else self.api.error_of(event, member.name))
 
-        code = self._begin_finish(member, handle, ended, over)
+        code = self._begin_finish(handle, ended, over, guarded=member.guarded)
         if code != Code.OK:
             settle(over, _texts.closed() if code == Code.EHANDLE else self.api.error(code, member.name))
         over.add_done_callback(lambda done: self._done(done, 0))
@@ -221,13 +225,13 @@ class HostedHost(Host):
         with self._lock:
             there = self._members.pop(handle, None) is not None
         if there:
-            self._begin_finish(member, handle, lambda event: None, None)
+            self._begin_finish(handle, lambda event: None, None, guarded=member.guarded)
 
     def _begin_finish(
-        self, member: HostedMember, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None
+        self, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None, *, guarded: bool
     ) -> int:
         call = ctypes.c_uint64()
-        begin = self.api.begin_release if member.guarded else self.api.begin_leave
+        begin = self.api.begin_release if guarded else self.api.begin_leave
         with self._lock:  # the event must not come before its call is known
             code: int = begin(handle, FOREVER, ctypes.byref(call))
             if code == Code.OK:
@@ -247,7 +251,6 @@ class HostedHost(Host):
                 self._heard(event, seen)
             except Exception:
                 log.exception("mopslock: an event could not be told; this is an error in mopslock")
-            event.size, seen.size = ctypes.sizeof(event), ctypes.sizeof(seen)
 
     def _heard(self, event: _abi.Event, seen: _abi.RawStatus) -> None:
         if event.kind == EventKind.WAITING:
@@ -277,7 +280,7 @@ class HostedHost(Host):
 
     def inspect(self, name: str, timeout_ns: int) -> Status:
         """On a thread of ours, so that the caller can be interrupted."""
-        encoded = _encoded("name", name)
+        encoded = _texts.encode("name", name)
 
         def look() -> Status:
             raw = self.api.raw_status()
@@ -290,7 +293,7 @@ class HostedHost(Host):
 
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
         """Read ahead by a thread of ours, a few pages at most."""
-        encoded = _encoded("prefix", prefix)
+        encoded = _texts.encode("prefix", prefix)
         found: queue.Queue[Status | BaseException | None] = queue.Queue(256)
         over = threading.Event()
 
@@ -351,16 +354,3 @@ class HostedHost(Host):
 
         self._workers.submit(run)
         return future.result()
-
-
-def _encoded(what: str, text: str) -> bytes:
-    """Text as C takes it."""
-    if not isinstance(text, str):
-        raise BadArgument(f"mopslock: {what} {text!r}: must be text")
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError as error:
-        raise BadArgument(f"mopslock: {what} {text!r}: must be UTF-8") from error
-    if b"\0" in encoded:
-        raise BadArgument(f"mopslock: {what} {text!r}: must not have control characters")
-    return encoded

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class _Hosts:
     """This process's."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.urls: dict[str, Future[HostedHost]] = {}
         self.objects: weakref.WeakValueDictionary[int, SteppedHost] = weakref.WeakValueDictionary()
 
@@ -65,20 +65,24 @@ def _of_url(url: str) -> HostedHost:
             f"mopslock: store {url!r}: must be a URL such as file:///dir, s3://bucket/prefix, gs:// or azblob://; "
             "for a directory give a pathlib.Path"
         )
-    with _hosts.lock:  # but not while it is opened, which some clouds take their time for
-        opening = _hosts.urls.get(url)
-        mine = opening is None
-        if opening is None:
-            opening = _hosts.urls[url] = Future()
-    if mine:
+    mine: Future[HostedHost] = Future()
+    while True:
         try:
-            opening.set_result(HostedHost(url))
+            with _hosts.lock:  # but not while it is opened, which some clouds take their time for
+                opening = _hosts.urls.setdefault(url, mine)
+            if opening is mine:
+                mine.set_result(HostedHost(url))
+            return opening.result()
+        except CancelledError:  # who was opening it was interrupted: our turn
+            continue
         except BaseException as error:
             with _hosts.lock:
-                if _hosts.urls.get(url) is opening:
+                if not mine.done() and _hosts.urls.get(url) is mine:
                     del _hosts.urls[url]
-            opening.set_exception(error)
-    return opening.result()
+            if not mine.done() and isinstance(error, Exception):
+                mine.set_exception(error)
+            mine.cancel()
+            raise
 
 
 def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None:

@@ -7,24 +7,33 @@ than the workers: one lease takes two of them at most.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import itertools
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from ._clock import Clock
 from ._duration import SECOND
+from ._notify import begin_thread
 
 log = logging.getLogger("mopslock")
 
-Do = Callable[[], None]
+Do = Callable[[], object]
+
+MOST_THREADS = 256
+"""Workers of all stores together."""
 
 MOST_WORKERS = 64
+"""Requests of one store at once: of stores that hang, which must not use up the workers of all."""
+
 IDLE = 10.0
-"""Seconds after which a worker that has nothing to do ends."""
+"""Seconds after which a thread that has nothing to do ends."""
+
+MANY = 64
+"""Timers that were taken back, and are worth to be swept out."""
 
 LONGEST_PAUSE = 1.0
 """Seconds. Python's waits do not count the time that the machine sleeps, and deadlines do."""
@@ -33,84 +42,125 @@ LONGEST_PAUSE = 1.0
 class Workers:
     """Threads for requests: daemons, so that one that hangs on a dead store does not keep the process alive."""
 
-    def __init__(self, most: int = MOST_WORKERS) -> None:
+    def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
-        self._jobs: queue.SimpleQueue[Do] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._idle = 0
+        self._jobs: deque[Do] = deque()
+        self._more = threading.Condition(threading.RLock())
+        self._waiting = 0
         self._count = 0
 
     def submit(self, job: Do) -> None:
-        """Has job run on some worker; it must not raise."""
-        with self._lock:
-            if self._idle > 0:
-                self._idle -= 1  # of one that will take it
-            elif self._count < self._most:
-                self._begin()
+        """Has job run on some worker; it must not raise, as those of a Lane do not."""
+        with self._more:
+            if len(self._jobs) >= self._waiting and self._count < self._most:
+                begin_thread(self._run, "mopslock-store", self._note)
             if self._count > 0:
-                self._jobs.put(job)
+                self._jobs.append(job)
+                self._more.notify()
                 return
-        job()  # the interpreter is ending, and begins no threads any more
+        job()  # there are no threads to be had, which is so when the interpreter is ending
 
-    def _begin(self) -> None:
-        """One more worker; where the system has no more threads, the job waits for those that there are."""
-        with contextlib.suppress(RuntimeError):
-            threading.Thread(target=self._run, name="mopslock-store", daemon=True).start()
-            self._count += 1
+    def _note(self, thread: threading.Thread | None) -> None:
+        self._count += 1 if thread is not None else -1
 
     def _run(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get(timeout=IDLE)
-            except queue.Empty:
-                with self._lock:
-                    if not self._jobs.empty():
-                        continue
-                    self._idle = max(0, self._idle - 1)
-                    self._count -= 1
-                    return
+        while (job := self._take()) is not None:
             job()
+            del job  # and what it holds, while this thread waits
+
+    def _take(self) -> Do | None:
+        with self._more:
+            while not self._jobs:
+                self._waiting += 1
+                told = self._more.wait(IDLE)
+                self._waiting -= 1
+                if not told and not self._jobs:
+                    self._count -= 1
+                    return None
+            return self._jobs.popleft()
+
+
+class Lane:
+    """One store's share of the workers."""
+
+    def __init__(self, workers: Workers, most: int = MOST_WORKERS) -> None:
+        self._workers, self._most = workers, most
+        self._lock = threading.RLock()
+        self._running = 0
+        self._held_back: deque[Do] = deque()
+
+    def submit(self, job: Do) -> None:
+        """Has job run on some worker, when the store has one free."""
+        with self._lock:
+            if self._running >= self._most:
+                self._held_back.append(job)
+                return
+            self._running += 1
+        self._workers.submit(lambda: self._run(job))
+
+    def _run(self, job: Do | None) -> None:
+        """The job, and then those that were held back; an error of ours in one of them ends nothing."""
+        while job is not None:
+            try:
+                job()
+            except BaseException:
+                log.exception("mopslock: a request failed in a way that it should not; this is an error in mopslock")
             with self._lock:
-                if self._jobs.empty():
-                    self._idle += 1
+                job = self._held_back.popleft() if self._held_back else None
+                self._running -= job is None
+
+
+class Timer:
+    """Something that is to be done at an instant, unless it is taken back before."""
+
+    __slots__ = ("due",)
+
+    def __init__(self, due: Callable[[int], None]) -> None:
+        self.due: Callable[[int], None] | None = due
 
 
 class Keeper:
     """A loop of one thread over an inbox and a heap of instants."""
 
-    def __init__(self, clock: Clock, submit: Callable[[Do], None], *, threaded: bool = True) -> None:
+    def __init__(self, clock: Clock, *, threaded: bool = True) -> None:
         """Without a thread somebody else calls turn: tests, with a clock of theirs."""
-        self.clock, self.submit = clock, submit
+        self.clock = clock
         self._inbox: queue.SimpleQueue[Do] = queue.SimpleQueue()
-        self._timers: list[tuple[int, int, Callable[[int], None]]] = []
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._taken_back = 0
         self._order = itertools.count()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._threaded = threaded
-        self._stopped = False
         self.barred = False  # it could not begin its thread, since the interpreter is ending: who closes it turns it
 
     def post(self, do: Do) -> None:
         """Has do run on the keeper's thread."""
         with self._lock:  # so that no thread goes to rest between these two
             self._inbox.put(do)
-            if self._threaded and self._thread is None and not self._stopped:
-                thread = threading.Thread(target=self._run, name="mopslock-keeper", daemon=True)
-                try:
-                    thread.start()
-                    self._thread = thread
-                except RuntimeError:
-                    self.barred = True
+            if self._threaded and self._thread is None:
+                begin_thread(self._run, "mopslock-keeper", self._note)
 
-    def at(self, instant: int, due: Callable[[int], None]) -> None:
-        """Has due(instant) called once mono is instant. Only on the keeper's thread; it cannot be taken back."""
-        heapq.heappush(self._timers, (instant, next(self._order), due))
+    def _note(self, thread: threading.Thread | None) -> None:
+        self._thread = thread
+        self.barred = thread is None
 
-    def stop(self) -> None:
-        """Ends the thread after what is in the inbox."""
-        with self._lock:
-            self._stopped = True
-        self._inbox.put(lambda: None)
+    def at(self, instant: int, due: Callable[[int], None]) -> Timer:
+        """Has due(instant) called once mono is instant. Only on the keeper's thread."""
+        timer = Timer(due)
+        heapq.heappush(self._timers, (instant, next(self._order), timer))
+        return timer
+
+    def take_back(self, timer: Timer | None) -> None:
+        """It is not to be done any more. What it holds is let go of at once, its place in the heap in time."""
+        if timer is None or timer.due is None:
+            return
+        timer.due = None
+        self._taken_back += 1
+        if self._taken_back > len(self._timers) // 2 + MANY:
+            self._timers = [entry for entry in self._timers if entry[2].due is not None]
+            heapq.heapify(self._timers)
+            self._taken_back = 0
 
     def turn(self) -> float | None:
         """Does what there is to do, and returns the seconds until there is more; None is when somebody posts."""
@@ -118,8 +168,12 @@ class Keeper:
             self._do(self._inbox.get_nowait())
         now = self.clock.mono()
         while self._timers and self._timers[0][0] <= now:
-            at, _, due = heapq.heappop(self._timers)
-            self._do(lambda: due(at))  # noqa: B023 - it is called at once
+            at, _, timer = heapq.heappop(self._timers)
+            due, timer.due = timer.due, None
+            if due is None:
+                self._taken_back -= 1
+            else:
+                self._do(lambda: due(at))  # noqa: B023 - it is called at once
         if not self._inbox.empty():
             return 0.0
         if not self._timers:
@@ -127,7 +181,7 @@ class Keeper:
         return min(max(0, self._timers[0][0] - self.clock.mono()) / SECOND, LONGEST_PAUSE)
 
     def _run(self) -> None:
-        while not self._stopped:
+        while True:
             pause = self.turn()
             try:
                 do = self._inbox.get(timeout=IDLE if pause is None else pause)
@@ -136,7 +190,7 @@ class Keeper:
                     return
                 continue
             self._do(do)
-        self.turn()
+            del do  # and what it holds, while this thread waits
 
     def _rest(self) -> bool:
         """Ends the thread of a keeper that keeps nothing; the next post begins another."""

@@ -14,14 +14,14 @@ from typing import Any
 from . import _texts
 from ._duration import SECOND, Duration, nanoseconds
 from ._member import Member
-from ._notify import log
-from .errors import LeaseEnded, LeaseLost, MopslockError, NotReleased
+from ._notify import log, notifier
+from .errors import LeaseLost, MopslockError, NotReleased
 from .status import instant
 
 RELEASE = 10.0
 """Seconds that a release is waited for, unless told otherwise."""
 
-OnLost = Callable[[MopslockError], object]
+OnLost = Callable[[LeaseLost], object]
 
 
 class Lost:
@@ -33,7 +33,7 @@ class Lost:
     def __init__(self, member: Member) -> None:
         self._member = member
         self._event: threading.Event | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def is_set(self) -> bool:
         """Whether the lease must not be relied on."""
@@ -99,11 +99,14 @@ class Kept:
         return datetime.now(timezone.utc) + timedelta(seconds=self.left)
 
     def on_lost(self, call: OnLost) -> None:
-        """Has ``call(error)`` called once, on a thread of ours, when the lease is lost. Not when it is released."""
+        """Has ``call(error)`` called once, on a thread of ours, when the lease is lost. Not when it is released.
+
+        All callbacks of a process run on one thread, one after the other: let none of them take long.
+        """
 
         def tell(failure: MopslockError) -> None:
-            if not isinstance(failure, LeaseEnded):
-                call(failure)
+            if isinstance(failure, LeaseLost):
+                notifier.call(lambda: call(failure))
 
         self._member.when_ended(tell)
 
@@ -137,15 +140,17 @@ class Kept:
         """The end of a with block. What its body raised is not hidden by what we have to say."""
         if self._is_parents():
             return
-        over = self._member.finish()
         try:
-            over.result(self._timeout)
+            self._member.finish().result(self._timeout)
         except FutureTimeout:
             log.warning("%s", not_released(self.name))
         except CancelledError:
             pass
         except MopslockError as ended:
             self._judge(ended, error)
+        except BaseException:  # an interrupt, perhaps before anything was begun
+            self._member.finish()
+            raise
 
     def _judge(self, ended: BaseException, error: BaseException | None) -> None:
         """Whether the end of a lease is an error of the block that it guarded."""

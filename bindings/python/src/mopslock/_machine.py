@@ -17,8 +17,8 @@ Answer = dict[str, Any]
 """What a machine says: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
 
 
-class _Room(threading.local):
-    """Where answers are written to: one buffer for each thread, used again for each answer."""
+class _Room:
+    """Where answers are written to: a buffer that is used again for the next."""
 
     def __init__(self) -> None:
         buffer = ctypes.create_string_buffer(_library.MAX_MESSAGE)
@@ -30,8 +30,25 @@ class _Room(threading.local):
         self.length_at = self.handle_at + 8
         self.keep = buffer
 
+    def answer(self, code: int) -> Answer:
+        """What was written, if anything was."""
+        if code not in (_library.OK, _library.ECONTRACT):
+            return {}
+        answer: Answer = msgpack.unpackb(self.view[: self.numbers[1]])
+        return answer
 
-_room = _Room()
+
+class _Rooms(threading.local):
+    """Each thread's rooms that are free: it needs a second one when a signal's handler steps something in between."""
+
+    def __init__(self) -> None:
+        self.free: list[_Room] = []
+
+    def take(self) -> _Room:
+        return self.free.pop() if self.free else _Room()
+
+
+_rooms = _Rooms()
 
 
 class Machine:
@@ -41,23 +58,30 @@ class Machine:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Makes a machine of a Config. BadArgument lists every bad field."""
-        library, room = _library.core(), _room
-        message = pack(config)
-        code = library.new(message, len(message), room.handle_at, room.at, _library.MAX_MESSAGE, room.length_at)
-        answer = msgpack.unpackb(room.view[: room.numbers[1]]) if code in (_library.OK, _library.ECONTRACT) else {}
+        library, room, message = _library.core(), _rooms.take(), pack(config)
+        try:
+            code = library.new(message, len(message), room.handle_at, room.at, _library.MAX_MESSAGE, room.length_at)
+            handle, answer = room.numbers[0], room.answer(code)
+        finally:
+            _rooms.free.append(room)
         if code != _library.OK:
-            raise BadArgument("mopslock: " + answer["text"]) if answer else broken(code)
-        self._library, self._handle, self._pid = library, room.numbers[0], os.getpid()
+            raise (
+                BadArgument("mopslock: " + answer["text"]) if answer.get("error") == "config" else broken(code, answer)
+            )
+        self._library, self._handle, self._pid = library, handle, os.getpid()
         self.state: str = answer["state"]
         self.idle = True
 
     def step(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Gives the machine an Input, whose keys stand in the core's order, and returns its actions."""
-        library, room, message = self._library, _room, pack(given)
-        code = library.step(self._handle, message, len(message), room.at, _library.MAX_MESSAGE, room.length_at)
+        library, room, message = self._library, _rooms.take(), pack(given)
+        try:
+            code = library.step(self._handle, message, len(message), room.at, _library.MAX_MESSAGE, room.length_at)
+            answer = room.answer(code)
+        finally:
+            _rooms.free.append(room)
         if code != _library.OK:
-            raise broken(code, room)
-        answer: Answer = msgpack.unpackb(room.view[: room.numbers[1]])
+            raise broken(code, answer)
         self.state, self.idle = answer["state"], answer.get("idle", False)
         actions: list[dict[str, Any]] = answer.get("actions", [])
         return actions
@@ -72,11 +96,9 @@ class Machine:
 pack: Any = msgpack.packb
 
 
-def broken(code: int, room: _Room | None = None) -> Exception:
+def broken(code: int, answer: Answer) -> Exception:
     """The error for a code that a correct host never sees."""
     if code == _library.EFORKED:
         return Forked("mopslock: the library was loaded before this process was forked")
-    said = ""
-    if room is not None and code == _library.ECONTRACT:
-        said = ": " + str(msgpack.unpackb(room.view[: room.numbers[1]]).get("text"))
+    said = f": {answer['text']}" if "text" in answer else ""
     return EngineFailed(f"mopslock: the core refused a message (code {code}){said}; this is an error in mopslock")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +17,9 @@ from ._duration import SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
 from .terms import Terms
+
+Asked = Future["Member"]
+"""Whoever asks makes it and gives it as ``into``, if he has to have it in hand wherever he is interrupted."""
 
 Ended = Callable[[MopslockError], None]
 Waits = Callable[[Status], None]
@@ -103,7 +108,7 @@ class Member(ABC):
 
     @abstractmethod
     def when_ended(self, tell: Ended) -> None:
-        """Has tell called once, on a thread of ours, with the failure as soon as there is one."""
+        """Has tell called once with the failure, as soon as there is one: on any thread, so it must be quick."""
 
     @abstractmethod
     def finish(self) -> Future[None]:
@@ -122,16 +127,18 @@ class Host(ABC):
     url: str
 
     @abstractmethod
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Member:
-        """Takes the lease, blocking; whatever interrupts it leaves nothing held."""
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
+        """Takes the lease, blocking. Whoever is interrupted gives the future up, and then nothing is held."""
 
     @abstractmethod
-    def begin_acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Future[Member]:
-        """Takes the lease; the future may be cancelled at any time, and then nothing is held."""
+    def begin_acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
+    ) -> Asked:
+        """Takes the lease; the future may be given up at any time, and then nothing is held."""
 
     @abstractmethod
-    def begin_accompany(self, handle: Handle, terms: Terms) -> Future[Member]:
-        """Joins a lease as its companion; cancelled as begin_acquire is."""
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
+        """Joins a lease as its companion; given up as begin_acquire is."""
 
     @abstractmethod
     def inspect(self, name: str, timeout_ns: int) -> Status:
@@ -146,27 +153,29 @@ class Host(ABC):
         """Releases what is held and ends what waits. NotReleased: something was not, and expires by itself."""
 
 
+class _Settling:
+    """A lock for all, since it is held so shortly; a forked child has its own."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_settling = _Settling()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_settling.__init__)  # type: ignore[misc]
+
+
 def settle(future: Future[Any], outcome: Any) -> bool:
     """Gives a future its result or exception, and reports whether anybody still waits for it."""
-    try:
-        if future.done() or not future.set_running_or_notify_cancel():
+    with _settling.lock:  # two may want to, and the first one's word counts
+        if future.done() or future.running() or not future.set_running_or_notify_cancel():
             return False
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-    except InvalidStateError:
-        return False
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
     return True
-
-
-def taken(future: Future[Member]) -> Member:
-    """The member of a future; whatever interrupts the wait leaves nothing held."""
-    try:
-        return future.result()
-    except BaseException:
-        give_up(future)
-        raise
 
 
 def give_up(future: Future[Member]) -> None:

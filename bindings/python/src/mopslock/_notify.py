@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 log = logging.getLogger("mopslock")
+
+
+def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.Thread | None], None]) -> None:
+    """Begins a daemon, and has it noted before it runs; None is noted where the system has no more threads.
+
+    An interrupt (KeyboardInterrupt is raised in start, too) must not leave a thread that nobody knows of, nor a note
+    of one that never runs.
+    """
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    note(thread)
+    try:
+        thread.start()
+    except RuntimeError:  # also when the interpreter is ending
+        note(None)
+    except BaseException:
+        for _ in range(100):  # it says who it is as soon as it runs
+            if thread.ident is not None:
+                raise
+            time.sleep(0.001)
+        note(None)
+        raise
 
 
 class Notifier:
@@ -17,24 +38,25 @@ class Notifier:
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._begun = False
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
 
     def call(self, do: Callable[[], object]) -> None:
         """Has do run soon. What it raises is logged."""
         self._calls.put(do)
         with self._lock:
-            if not self._begun:
-                with contextlib.suppress(RuntimeError):  # the interpreter is ending, and nobody is told any more
-                    threading.Thread(target=self._run, name="mopslock-notifier", daemon=True).start()
-                    self._begun = True
+            if self._thread is None:
+                begin_thread(self._run, "mopslock-notifier", self._note)
+
+    def _note(self, thread: threading.Thread | None) -> None:
+        self._thread = thread
 
     def _run(self) -> None:
         while True:
             do = self._calls.get()
             try:
                 do()
-            except Exception:
+            except BaseException:  # sys.exit in a callback ends nothing but that callback
                 log.exception("mopslock: a callback failed")
 
 

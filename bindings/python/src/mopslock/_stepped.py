@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import threading
 import time
 from collections import defaultdict
@@ -11,20 +12,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 
 from . import _texts
-from ._claim import Action, Claim, Event, config, perform
+from ._claim import Action, Claim, Event, attempt, config, perform, unknown
 from ._clock import Clock, System
 from ._drive import Drive
 from ._duration import SECOND
-from ._keeper import Keeper, Workers
+from ._keeper import Do, Keeper, Lane, Workers
 from ._machine import Machine
-from ._member import Handle, Host, Member, Waits
+from ._member import Asked, Handle, Host, Member, Waits, settle
 from ._notify import log
-from .errors import BadArgument, MopslockError, NotReleased, StoreError
+from .errors import BadArgument, MopslockError, NotReleased, StoreError, error_class
 from .status import Status, of_sight
-from .stores import Listing, Store, class_of, error_class
+from .stores import Listing, Store, class_of
 from .terms import Terms
 
 RECORD = "/lock.json"
+
+Submit = Callable[[Do], None]
+Keys = list[str]
 
 LONGEST_TTL = 30 * 86_400 * SECOND
 PASSING = ("unreachable", "throttled")
@@ -35,32 +39,78 @@ LOOK = 1.0
 """Seconds that a caller past its deadline waits for the keeper to say what happened."""
 
 
+class _Shared:
+    """What all hosts of this process share; a forked child has its own."""
+
+    def __init__(self) -> None:
+        self.workers = Workers()
+        self.keeper = Keeper(System())
+
+
+_shared = _Shared()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_shared.__init__)  # type: ignore[misc]
+
+
+def lane() -> Lane:
+    """A share of the process's workers, for one more store."""
+    return Lane(_shared.workers)
+
+
 class SteppedHost(Host):
     """What this process holds on one store of its own."""
 
-    def __init__(
-        self, store: Store, *, clock: Clock | None = None, submit: Callable[[Callable[[], None]], None] | None = None
-    ) -> None:
+    def __init__(self, store: Store, *, clock: Clock | None = None, submit: Submit | None = None) -> None:
         """A clock and a way to run requests are for tests, which then turn the keeper themselves."""
         self.store = store
         self.url = str(getattr(store, "url", None) or repr(store))
         self.stamp_unit = int(getattr(store, "stamp_unit_ns", 0))
         self.clock = clock or System()
-        self.keeper = Keeper(self.clock, submit or Workers().submit, threaded=submit is None)
-        self._lock = threading.Lock()
+        self.keeper = _shared.keeper if submit is None else Keeper(self.clock, threaded=False)
+        self._submit = submit or lane().submit
+        self._threads = submit is None
+        self._lock = threading.RLock()
         self._claims: set[Claim] = set()
         self._waiters: defaultdict[tuple[int, str], set[Claim]] = defaultdict(set)
         self._closed = False
+
+    # Requests.
+
+    def submit_to(self, store: Store) -> Submit:
+        """How requests to a store are run: a store that a claim brings may bring a share of the workers too."""
+        brought: Lane | None = getattr(store, "lane", None)
+        return brought.submit if isinstance(brought, Lane) else self._submit
+
+    def _prompt(self, store: object) -> bool:
+        return not self._threads or getattr(store, "prompt", False)
+
+    def ask(self, store: Store, request: Action, limit_ns: int) -> Event:
+        """One request for the caller's thread, which waits no longer than its limit.
+
+        A store whose verbs are prompt is asked on that very thread: a change of threads costs more than its verbs.
+        """
+        limit = self.clock.mono() + limit_ns
+        if self._prompt(store):
+            answer = perform(store, request)
+            return answer if self.clock.mono() < limit else unknown(request, "unreachable")
+        answered: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.submit_to(store)(lambda: answered.put(attempt(store, request, self.clock, limit)))
+        try:
+            return answered.get(timeout=limit_ns / SECOND)
+        except queue.Empty:
+            return unknown(request, "unreachable")
 
     # Claims.
 
     def claim(
         self, name: str, terms: Event, *, holder: str = "", role: str = "", machine: str = "lease",
-        waits: Waits | None = None, store: Store | None = None, driven: bool = False,
+        waits: Waits | None = None, store: Store | None = None, driven: bool = False, into: Asked | None = None,
     ) -> Claim:  # fmt: skip
         """A machine that has not begun; driven: by the caller's thread at first. Every bad field is BadArgument."""
-        fields = config(machine, _text("name", name), terms, holder=holder, role=role, stamp_unit=self.stamp_unit)
-        claim = Claim(self, store or self.store, fields, guarded=machine == "lease", waits=waits)
+        fields = config(machine, _plain("name", name), terms, holder=holder, role=role, stamp_unit=self.stamp_unit)
+        asked = Future() if into is None else into
+        claim = Claim(self, store or self.store, fields, guarded=machine == "lease", waits=waits, into=asked)
         if driven:
             claim.will_be_driven()
         with self._lock:
@@ -70,12 +120,15 @@ class SteppedHost(Host):
             self._claims.add(claim)
         return claim
 
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Member:
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
         """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
-        claim = self.claim(name, _with_ttl(terms), waits=waits, driven=True)
+        claim = self.claim(name, _with_ttl(terms), waits=waits, driven=True, into=into)
         Drive(claim).run(acquiring(wait_ns))
         claim.adopt()
-        return claim.settled.result()
+        member = claim.settled.result()
+        if claim.hurried:  # closed in this moment, and released already or soon
+            raise _texts.closed()
+        return member
 
     def abandon(self, claim: Claim) -> None:
         """What an interrupted claim has left is released by another machine: nobody knows how far this one came."""
@@ -85,17 +138,16 @@ class SteppedHost(Host):
             with contextlib.suppress(MopslockError):
                 self.begin_release(claim.name, claim.holder, {"ttl_ns": claim.ttl_ns}, store=claim.store_object)
 
-    def begin_acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None) -> Future[Member]:
+    def begin_acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
+    ) -> Asked:
         """On the keeper's thread and the workers'."""
-        return self._begin(self.claim(name, _with_ttl(terms), waits=waits), acquiring(wait_ns))
+        return self._begin(self.claim(name, _with_ttl(terms), waits=waits, into=into), acquiring(wait_ns))
 
-    def begin_accompany(
-        self, handle: Handle, terms: Terms, *, role: str = "", store: Store | None = None
-    ) -> Future[Member]:
-        """A companion, or with the role of an owner somebody who comes back to his lease."""
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
+        """A companion."""
         fields = {**_with_ttl(terms), "ttl_ns": handle.ttl_ns}
-        claim = self.claim(handle.name, fields, holder=handle.holder, role=role, machine="companion", store=store)
-        claim.acquired_ns = 0
+        claim = self.claim(handle.name, fields, holder=handle.holder, machine="companion", into=into)
         return self._begin(claim, {"kind": "accompany"})
 
     def begin_release(self, name: str, holder: str, terms: Event, *, store: Store | None = None) -> Future[None]:
@@ -104,7 +156,7 @@ class SteppedHost(Host):
         self.keeper.post(lambda: claim.feed({"kind": "release", "brief": True}))
         return claim.over
 
-    def _begin(self, claim: Claim, first: Event) -> Future[Member]:
+    def _begin(self, claim: Claim, first: Event) -> Asked:
         def cancelled(settled: Future[Member]) -> None:
             if settled.cancelled():
                 self.keeper.post(lambda: claim.farewell(brief=False))
@@ -154,7 +206,7 @@ class SteppedHost(Host):
 
         Its TTL is one that no record has. So it says of every record that can be read how that differs from it.
         """
-        fields = config("companion", _text("name", name), {"ttl_ns": LONGEST_TTL}, holder="-")
+        fields = config("companion", _plain("name", name), {"ttl_ns": LONGEST_TTL}, holder="-")
         machine = Machine({**fields, "seed": os.urandom(16)})
         try:
             request = self._tell(machine, {"kind": "accompany"})[0]
@@ -170,7 +222,7 @@ class SteppedHost(Host):
     def _read(self, request: Action, name: str, until: int) -> Event:
         """The store's word, asked for again until there is no more time, or no hope."""
         while True:
-            answer = perform(self.store, request)
+            answer = self.ask(self.store, request, max(0, until - self.clock.mono()))
             error, class_ = answer.pop("error", None), answer.get("class", "")
             if answer["outcome"] != "unknown":
                 return answer
@@ -187,16 +239,10 @@ class SteppedHost(Host):
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
         """One read a lease; one that cannot be read is left out."""
         until = self.clock.mono() + timeout_ns
-        prefix = _text("prefix", prefix)
+        prefix = _plain("prefix", prefix)
         if not isinstance(self.store, Listing):
             raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
-        try:
-            keys = sorted(self.store.list(prefix))
-        except Exception as error:
-            class_ = class_of(error)
-            raise error_class(class_)(
-                f"mopslock: the store cannot be listed{_texts.said(class_, error)}; {_texts.advice(class_)}"
-            ) from error
+        keys = self._keys(self.store, prefix, timeout_ns)
         for key in keys:
             if not key.endswith(RECORD):
                 continue
@@ -211,6 +257,29 @@ class SteppedHost(Host):
                 continue
             if status.state != "vacant":
                 yield status
+
+    def _keys(self, store: Listing, prefix: str, timeout_ns: int) -> Keys:
+        listed: Future[Keys] = Future()
+
+        def walk() -> None:
+            try:
+                settle(listed, sorted(store.list(prefix)))
+            except BaseException as error:
+                settle(listed, error)
+
+        if self._prompt(store):
+            walk()
+        else:
+            self._submit(walk)
+        try:
+            return listed.result(timeout_ns / SECOND)
+        except Exception as error:
+            late = not listed.done()
+            class_ = "unreachable" if late else class_of(error)
+            raise error_class(class_)(
+                f"mopslock: the store cannot be listed{_texts.said(class_, None if late else error)}; "
+                f"{_texts.advice(class_)}"
+            ) from error
 
     def close(self, timeout_ns: int) -> None:
         """Everything is asked to end at once, and waited for together."""
@@ -227,7 +296,6 @@ class SteppedHost(Host):
                 break
             if self.keeper.barred:
                 self.keeper.turn()
-        self.keeper.stop()
         if left:
             raise NotReleased(f"mopslock: {len(left)} of {len(claims)} leases were not released in time, and expire")
 
@@ -236,14 +304,9 @@ TURN = 0.05
 """Seconds after which who closes looks whether the keeper has to be turned."""
 
 
-def _text(what: str, text: str) -> str:
+def _plain(what: str, text: str) -> str:
     """Text that can be encoded, or BadArgument. All else about it is the core's business."""
-    if not isinstance(text, str):
-        raise BadArgument(f"mopslock: {what} {text!r}: must be text")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadArgument(f"mopslock: {what} {text!r}: must be UTF-8") from error
+    _texts.encode(what, text)
     return text
 
 

@@ -96,3 +96,16 @@ def said(class_: str, cause: BaseException | None) -> str:
 def advice(class_: str) -> str:
     """What to do about a store."""
     return ADVICE.get(class_, "check the store, its URL and the network")
+
+
+def encode(what: str, text: str) -> bytes:
+    """Text as C takes it."""
+    if not isinstance(text, str):
+        raise errors.BadArgument(f"mopslock: {what} {text!r}: must be text")
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        raise errors.BadArgument(f"mopslock: {what} {text!r}: must be UTF-8") from error
+    if b"\0" in encoded:
+        raise errors.BadArgument(f"mopslock: {what} {text!r}: must not have control characters")
+    return encoded

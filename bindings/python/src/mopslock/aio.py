@@ -17,21 +17,26 @@ import contextlib
 import functools
 import inspect as inspection
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from . import _api, _lease, _texts
 from ._api import _Once, accompanying, wish
 from ._duration import SECOND, Duration, nanoseconds
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost, not_released
-from ._member import Member, Waits, give_up
+from ._member import Asked, Member, Waits, give_up
 from ._notify import log
 from .errors import Held, MopslockError
 from .status import Status
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._api import AcquireOptions, TryOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -177,8 +182,13 @@ class Leasing:
         """Acquires a lease that is independent of this object."""
         w = self._wish
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
-        member = await _taken(host.begin_acquire(w.name, w.terms, w.wait_ns, w.waits))
-        made: Lease = w.lease(member, Lease)
+        asked: Asked = Future()
+        try:
+            host.begin_acquire(w.name, w.terms, w.wait_ns, w.waits, asked)
+            made: Lease = w.lease(await _outcome(asked), Lease)
+        except BaseException:
+            give_up(asked)
+            raise
         return made
 
     async def __aenter__(self) -> Lease:
@@ -201,7 +211,7 @@ class Leasing:
             self._free.release()
             await entered._leave_async(error)
 
-    def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Each call of the coroutine function acquires, and releases."""
         if not inspection.iscoroutinefunction(function):
             raise TypeError("mopslock: aio.lease() decorates coroutine functions; use mopslock.lease() for others")
@@ -215,12 +225,12 @@ class Leasing:
         return leased
 
 
-async def acquire(store: AnyStore, name: str, **options: Any) -> Lease:
+async def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
     """As mopslock.acquire."""
     return await lease(store, name, **options).acquire()
 
 
-async def try_acquire(store: AnyStore, name: str, **options: Any) -> Lease | None:
+async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """As mopslock.try_acquire."""
     try:
         return await lease(store, name, wait=0, **options).acquire()
@@ -242,7 +252,13 @@ async def accompany(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
     )
     host = await asyncio.to_thread(host_of, kept.store)
-    made: Companion = kept.lease(await _taken(host.begin_accompany(handle, kept.terms)), Companion)
+    asked: Asked = Future()
+    try:
+        host.begin_accompany(handle, kept.terms, asked)
+        made: Companion = kept.lease(await _outcome(asked), Companion)
+    except BaseException:
+        give_up(asked)
+        raise
     return made
 
 
@@ -258,13 +274,20 @@ async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> 
         yield status
 
 
-async def _taken(future: Future[Member]) -> Member:
-    """The member of a future; a task that is cancelled leaves nothing held."""
-    try:
-        return await asyncio.wrap_future(future)
-    except BaseException:
-        give_up(future)
-        raise
+async def _outcome(asked: Asked) -> Member:
+    """What became of it. If the loop is closed meanwhile nobody takes it, and nothing stays held."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def tell(_: Asked) -> None:
+        try:
+            loop.call_soon_threadsafe(_set, done)
+        except RuntimeError:
+            give_up(asked)
+
+    asked.add_done_callback(tell)
+    await done
+    return asked.result(0)
 
 
 def _set(ended: asyncio.Future[None]) -> None:
@@ -278,7 +301,7 @@ def _wrapped(over: Future[None]) -> asyncio.Future[None]:
     wrapped: asyncio.Future[None] = loop.create_future()
 
     def done(over: Future[None]) -> None:
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(settle, over)
 
     def settle(over: Future[None]) -> None:

@@ -197,3 +197,8 @@ CLASSES: dict[str, type[StoreError]] = {
     "full": StoreFull,
 }
 """The class of each way in which a store fails, by the core's names."""
+
+
+def error_class(name: str) -> type[StoreError]:
+    """The class of the core's word for how a store failed."""
+    return CLASSES.get(name, StoreError)

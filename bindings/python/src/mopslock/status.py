@@ -30,24 +30,31 @@ def nanoseconds_since(moment: datetime) -> int:
 
 @dataclass(frozen=True)
 class Status:
-    """Who holds a lease, as its record says. The texts are somebody else's: escape them before you show them."""
+    """Who holds a lease, as its record says. The texts are somebody else's: escape them before you show them.
+
+    ``name``, ``state``
+        The state is ``vacant``, ``held``, ``stale`` (not renewed in time), ``released``, ``broken`` or ``corrupt``
+        (unreadable, and so perhaps anybody's).
+    ``holder``
+        The tenure's id, fresh for each claim.
+    ``host``, ``pid``, ``companion``
+        Where the last write came from, and whether it was a companion's.
+    ``ttl``, ``age``, ``left``
+        Seconds: the record's own TTL; since the last write, by our wall clock against the writer's; of the TTL,
+        negative once it is over.
+    ``acquired``, ``written``, ``released``
+        Instants in UTC, by the writers' clocks, or None.
+    """
 
     name: str
     state: str
-    """``vacant``, ``held``, ``stale`` (not renewed in time), ``released``, ``broken`` or ``corrupt`` (unreadable)."""
     holder: str = ""
-    """The tenure's id, fresh for each claim."""
     host: str = ""
-    """Where the last write came from."""
     pid: str = ""
     companion: bool = False
-    """The last write was a companion's."""
     ttl: float = 0.0
-    """Seconds, by the record itself."""
     age: float = 0.0
-    """Seconds since the last write, by our wall clock against the writer's."""
     left: float = 0.0
-    """Seconds of the TTL; negative once it is over."""
     acquired: datetime | None = None
     written: datetime | None = None
     released: datetime | None = None

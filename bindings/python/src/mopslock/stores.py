@@ -23,10 +23,10 @@ import io
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
-from .errors import CLASSES, StoreError
+from .errors import CLASSES
 
 MOST = (64 << 10) + 1
 """How many bytes of an object are looked at: one more than a record may have."""
@@ -108,6 +108,8 @@ def _status_of(error: BaseException) -> int:
 class Memory:
     """A store in this process's memory: for tests. It excludes nobody else."""
 
+    prompt = True  # its verbs run where they are asked for
+
     def __init__(self) -> None:
         self._objects: dict[str, Blob] = {}
         self._lock = threading.Lock()
@@ -143,6 +145,8 @@ class Directory:
 
     ``file://`` URLs do the same with fewer threads of Python; this is for those who want only the small library.
     """
+
+    prompt = True  # its verbs run where they are asked for
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.fspath(root))
@@ -183,7 +187,7 @@ def read_file(path: str) -> Blob | None:
     """A record's file, or None if there is none."""
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     try:
         about = os.fstat(file)
@@ -326,11 +330,3 @@ class Fsspec:
 
     def __repr__(self) -> str:
         return f"Fsspec({self.filesystem!r}, {self.root!r})"
-
-
-Getter = Callable[[str], "bytes | Blob | None"]
-
-
-def error_class(name: str) -> type[StoreError]:
-    """The class of the core's word for how a store failed."""
-    return CLASSES.get(name, StoreError)

@@ -16,22 +16,31 @@ DEFAULT_TTL = 88 * 1_000_000_000
 class Terms:
     """What a caller may say about a lease; durations are seconds or timedelta, and None is the default.
 
-    Everybody on one name should use one TTL: mops judges all by its own, and a holder renews for the shortest
-    that it has seen on the name.
+    ``ttl``
+        How long the lease lives without a renewal: 88 s, from 50 ms (5 s on stores with stamps of whole seconds) to
+        30 days. Everybody on one name should use one: mops judges all by its own, and a holder renews for the
+        shortest that it has seen on the name.
+    ``margin``
+        How much earlier than the TTL a holder gives up: a tenth of it; below half.
+    ``acquire_margin``
+        The least time between a claim and its verification, up to half the TTL; None, and 0, are twice what read and
+        put took.
+    ``fleet_expire``
+        By which TTL others on the name judge us whatever our record says: 88 s, as mops does, so that a longer TTL
+        is renewed, and relied on, as one of 88 s; "none" where there is no mops.
+    ``renewal``
+        ``checked`` reads before each write; ``blind`` does not, as mops.
+    ``expiry``
+        What frees another's lease: ``wall``, its time by the wall clock or unchanged for its TTL on ours;
+        ``observed``, only the second.
     """
 
     ttl: Duration | None = None
-    """How long the lease lives without a renewal: 88 s, from 50 ms (5 s on coarse stores) to 30 days."""
     margin: Duration | None = None
-    """How much earlier than the TTL a holder gives up: a tenth; below half."""
     acquire_margin: Duration | None = None
-    """The least time between a claim and its verification; None, and 0, are twice what read and put took."""
     fleet_expire: Duration | Literal["none"] | None = None
-    """By which TTL others on the name judge us whatever our record says: 88 s, as mops does; "none" without mops."""
     renewal: Literal["checked", "blind"] = "checked"
-    """``checked`` reads before each write; ``blind`` does not, as mops."""
     expiry: Literal["wall", "observed"] = "wall"
-    """What frees another's lease: its time by the wall clock, or only what we saw on our own clock."""
 
     def config(self) -> dict[str, Any]:
         """The terms as the core's Config has them, in its order; what is left out is its default."""

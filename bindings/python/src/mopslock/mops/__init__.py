@@ -90,12 +90,15 @@ def acquire(
     cannot be so; nothing was done. StoreError: the store failed, nothing is held, and what was written is released
     or expires.
     """
-    if acquire_margin * 2 > expire:
-        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must be at most half of expire {expire}")
-    if acquire_margin < timedelta(0):
-        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must not be negative")
+    for what, duration in (("expire", expire), ("acquire_margin", acquire_margin), ("block", block)):
+        if not isinstance(duration, timedelta) and not (what == "block" and duration is None):
+            raise TypeError(f"mopslock: {what} {duration!r}: must be a timedelta")
     if expire <= timedelta(0):
         raise BadArgument(f"mopslock: expire {expire}: must be above 0")
+    if acquire_margin < timedelta(0):
+        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must not be negative")
+    if acquire_margin * 2 > expire:
+        raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must be at most half of expire {expire}")
     wait_ns = FOREVER if block is None else nanoseconds("block", max(block, timedelta(0)))
     on = engine()
     on.sweep()
@@ -154,7 +157,10 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
 
 def _particulars(on: Engine, lease_dir_uri: str, writer_id: str) -> tuple[str, float]:
     """Whom to join, and with which TTL: what the machine is made of that then reads, and judges, by itself."""
-    place = on.place(lease_dir_uri)
+    try:
+        place = on.place(lease_dir_uri)
+    except BadArgument as error:
+        raise _cannot(lease_dir_uri, "unreadable", str(error)) from error
     until, pause = on.host.clock.mono() + int(JOIN * SECOND), RETRY
     while True:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -12,8 +13,8 @@ from weakref import WeakValueDictionary
 from .. import stores
 from .._claim import Claim, Event
 from .._duration import nanoseconds
-from .._keeper import Do, Workers
-from .._stepped import SteppedHost
+from .._keeper import Do, Lane
+from .._stepped import SteppedHost, lane
 from ..errors import BadArgument
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ class Engine:
 
     def __init__(self, host: SteppedHost | None = None, submit: Callable[[Do], None] | None = None) -> None:
         """A host, and a way to run the verbs of other people's leases, are for tests."""
+        self._own_threads = host is None
         self.host = host or SteppedHost(_Nowhere())
-        self.submit = submit or Workers().submit  # they may hang, and our own requests must not wait for them
+        self.submit = submit or lane().submit  # they may hang, and our own requests must not wait for them
+        self._lanes: dict[str, Lane] = {}
         self.kept: dict[tuple[str, bool], Releaser] = {}  # by writer_id, and whether for a remote
         self.litter: deque[Claim] = deque()
         self._places: WeakValueDictionary[str, _Object] = WeakValueDictionary()
@@ -44,12 +47,20 @@ class Engine:
         if store is None:
             store = self._places.setdefault(uri, _store(lease_dir_uri))
             store.title = uri
+            if self._own_threads:
+                store.lane = self._lane(uri)
         return Place(lease_dir_uri, name, store)
+
+    def _lane(self, uri: str) -> Lane:
+        """The share of the workers of all leases on one store of mops': one that hangs costs no other its leases."""
+        root = "/".join(uri.split("/")[:3])
+        return self._lanes.get(root) or self._lanes.setdefault(root, lane())
 
     def sweep(self) -> None:
         """Drops the machines of leases that nobody has any more. Their finalizers may not take a lock; we may."""
-        while self.litter:
-            self.discard(self.litter.popleft())
+        with contextlib.suppress(IndexError):  # empty; another may be sweeping too
+            while True:
+                self.discard(self.litter.popleft())
 
     def discard(self, claim: Claim | None) -> None:
         """Its record stays as it is, and expires."""
@@ -105,6 +116,7 @@ class _Object:
     """A store of one record, whatever the key: the URI is joined exactly as mops joins it."""
 
     title: str  # of the lease, in what people are told: its name is mostly "lock"
+    lane: Lane | None = None
 
     def get(self, key: str) -> bytes | stores.Blob | None:
         raise NotImplementedError
@@ -131,6 +143,8 @@ class _Blob(_Object):
 
 class _File(_Object):
     """The same file as mops' FileBlobStore, by verbs that cost a third of its."""
+
+    prompt = True  # its verbs run where they are asked for
 
     def __init__(self, path: str) -> None:
         self.path = path

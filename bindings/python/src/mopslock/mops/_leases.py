@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -16,8 +17,7 @@ from typing import Any, Protocol
 from .._claim import Claim, Event
 from .._drive import Drive
 from .._duration import SECOND
-from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable
-from ..stores import error_class
+from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine, terms
 from ._errors import CannotMaintainLease, translated
 
@@ -59,7 +59,7 @@ class Lease:
     role = "owner"
 
     __slots__ = (
-        "__weakref__", "_claim", "_doubt", "_lock", "_place", "acquire_margin_s", "expire_s", "first_acquired_at",
+        "__weakref__", "_claim", "_doubt", "_place", "_verbs", "acquire_margin_s", "expire_s", "first_acquired_at",
         "first_written_at", "lease_dir_uri", "write_count", "writer_id",
     )  # fmt: skip
 
@@ -71,7 +71,7 @@ class Lease:
         self._bare()
 
     def _bare(self) -> None:
-        self._lock = threading.Lock()
+        self._verbs = (os.getpid(), threading.RLock())
         self._place: tuple[Engine, Place] | None = None
         self._claim: Claim | None = None  # that acquired or joined it, for the keeper to go on with
         self._doubt = 0  # Mono until which a renewal of unknown fate can bring it back to life
@@ -97,7 +97,7 @@ class Lease:
         on = engine()
         claim = self.companion(on)
         until = on.host.clock.mono() + patience_ns(self.expire_s)
-        with self._lock:
+        with self._alone():
             drive = Drive(claim)
             try:
                 drive.run({"kind": "accompany"}, until=until, put=True)
@@ -125,7 +125,7 @@ class Lease:
         if kept is not None:
             kept()
             return
-        with self._lock:
+        with self._alone():
             on.discard(self.take(on))
             claim = on.host.claim(
                 self.place(on).name, self.terms(), holder=self.writer_id, role="owner", store=self.place(on).store
@@ -136,6 +136,13 @@ class Lease:
             awaited(claim.over, self)
             if self._doubt > on.host.clock.mono():
                 self.look_again(on)
+
+    def _alone(self) -> threading.RLock:
+        """One verb at a time. A forked child may have got the lock while a thread of the parent held it."""
+        pid = os.getpid()
+        if self._verbs[0] != pid:
+            self._verbs = (pid, threading.RLock())
+        return self._verbs[1]
 
     # For the keeper.
 
