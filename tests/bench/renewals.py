@@ -40,4 +40,8 @@ def measure(vector: str, make, step, drop, answer, length) -> None:
         spent.append((time.perf_counter_ns() - begin) / len(calls[untimed:]))
         for handle in handles:
             drop(handle)
-    print(sorted(spent)[ROUNDS // 2])
+    print(median(spent))
+
+
+def median(figures):
+    return sorted(figures)[len(figures) // 2]

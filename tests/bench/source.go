@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -48,14 +49,16 @@ func (w *workshop) output(cmd *exec.Cmd) ([]byte, error) {
 }
 
 // number runs a command that prints one.
-func (w *workshop) number(args ...string) (figure, error) {
-	out, err := w.output(exec.Command(args[0], args[1:]...))
+func (w *workshop) number(cmd *exec.Cmd) (figure, error) {
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr // where others may say numbers, too
+	out, err := cmd.Output()
 	if err != nil {
-		return figure{}, err
+		return figure{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
 	}
 	match := anyNumber.Find(out)
 	if match == nil {
-		return figure{}, fmt.Errorf("%s: said %s", args[0], out)
+		return figure{}, fmt.Errorf("%s: said %s", strings.Join(cmd.Args, " "), out)
 	}
 	value, err := strconv.ParseFloat(string(match), 64)
 	return figure{value: value}, err
@@ -100,6 +103,11 @@ func (w *workshop) library() error {
 	return w.build("library", "make", "-s", "-C", "bindings/c", "core", "LIB="+w.dir)
 }
 
+// libraries builds libmopslock-core, and libmopslock with stores.
+func (w *workshop) libraries() error {
+	return w.build("libraries", "make", "-s", "-C", "bindings/c", "shared", "LIB="+w.dir)
+}
+
 // replayC is the same trace from C.
 type replayC struct{}
 
@@ -110,35 +118,7 @@ func (replayC) measure(w *workshop) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	return w.number(program, "--bench", "50", w.path("renewals.vec"))
-}
-
-// ctypes is the same trace from Python, without anything to be installed.
-type ctypes struct{}
-
-func (ctypes) measure(w *workshop) (figure, error) {
-	if err := w.library(); err != nil {
-		return figure{}, err
-	}
-	return w.number("python3", "tests/bench/step_ctypes.py", w.path("libmopslock-core.so"), w.path("renewals.vec"))
-}
-
-// cffi is the same trace through a compiled extension module.
-type cffi struct{}
-
-// missingError is of what the machine lacks and the bench does without.
-type missingError struct{ what string }
-
-func (e *missingError) Error() string { return e.what + " is not installed" }
-
-func (cffi) measure(w *workshop) (figure, error) {
-	if err := w.build("cffi", "python3", "-c", "import cffi, setuptools"); err != nil {
-		return figure{}, &missingError{"cffi"}
-	}
-	if err := w.library(); err != nil {
-		return figure{}, err
-	}
-	return w.number("python3", "tests/bench/step_cffi.py", "bindings/c", w.dir, w.path("renewals.vec"))
+	return w.number(exec.Command(program, "--bench", "50", w.path("renewals.vec")))
 }
 
 // guestBudget is how many bytes the core may add to a bare reactor.

@@ -1,6 +1,8 @@
 """Prints the nanoseconds of one step through ctypes, with buffers used again.
 
-usage: step_ctypes.py LIBRARY VECTOR
+usage: step_ctypes.py LOADER LIBRARY VECTOR
+
+LOADER is PyDLL, whose calls keep the GIL, or CDLL, whose calls let go of it.
 """
 
 import ctypes
@@ -9,8 +11,8 @@ import sys
 import renewals
 
 
-def main(library: str, vector: str) -> None:
-    lib = ctypes.CDLL(library)
+def main(loader: str, library: str, vector: str) -> None:
+    lib = getattr(ctypes, loader)(library)
     lib.mopslock_new.argtypes = [
         ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p,
     ]

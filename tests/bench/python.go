@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// python is a script of this directory that prints a figure in nanoseconds.
+type python struct {
+	script string
+	needs  []string // modules without which there is no figure
+	full   bool     // it loads libmopslock, and not only libmopslock-core
+	args   []string
+}
+
+// Places that are known only when everything is built, in a python's args.
+const (
+	libraryPath = "LIBRARY"
+	libraryDir  = "LIBRARIES"
+	vectorPath  = "VECTOR"
+)
+
+func stepCtypes(loader string) python {
+	return python{script: "step_ctypes.py", args: []string{loader, libraryPath, vectorPath}}
+}
+
+// packaged is a script that uses the package.
+func packaged(script string, args ...string) python {
+	return python{script: script, needs: []string{"msgpack"}, full: true, args: args}
+}
+
+// mops is a script that uses mops.
+func mops(script string, args ...string) python {
+	return python{script: script, needs: []string{"msgpack", "thds.mops"}, full: true, args: args}
+}
+
+var stepCffi = python{
+	script: "step_cffi.py",
+	needs:  []string{"cffi", "setuptools"},
+	args:   []string{"bindings/c", libraryDir, vectorPath},
+}
+
+// missingError is of what the machine lacks and the bench does without.
+type missingError struct{ what string }
+
+func (e *missingError) Error() string { return e.what + " is not installed" }
+
+func (p python) measure(w *workshop) (figure, error) {
+	interpreter := projectPython()
+	for _, module := range p.needs {
+		if err := w.build("import "+module, interpreter, "-c", "import "+module); err != nil {
+			return figure{}, &missingError{module}
+		}
+	}
+	build := w.library
+	if p.full {
+		build = w.libraries
+	}
+	sources, err := filepath.Abs("bindings/python/src")
+	if err = errors.Join(err, build()); err != nil {
+		return figure{}, err
+	}
+	places := map[string]string{libraryPath: w.path("libmopslock-core.so"), libraryDir: w.dir, vectorPath: w.path("renewals.vec")}
+	args := []string{"tests/bench/" + p.script}
+	for _, arg := range p.args {
+		if place, ok := places[arg]; ok {
+			arg = place
+		}
+		args = append(args, arg)
+	}
+	cmd := exec.Command(interpreter, args...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+sources, "MOPSLOCK_LIB="+w.dir)
+	return w.number(cmd)
+}
+
+// projectPython is the one in which `make test` has installed what the tests
+// need, if it has, else the system's.
+func projectPython() string {
+	const ours = "bin/python-venv/bin/python"
+	if _, err := os.Stat(ours); err == nil {
+		return ours
+	}
+	return "python3"
+}

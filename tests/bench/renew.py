@@ -1,0 +1,109 @@
+"""Prints the nanoseconds of a renewal on a directory.
+
+usage: renew.py WHAT
+
+WHAT is theirs (mops' maintain, once after the other), theirs-cpu (what that takes of a processor), ours (on a store
+of one's own, stepped one after the other by a clock that jumps from timer to timer), own-cpu and url-cpu: the time on
+processors, of all threads, while many leases are kept as they always are.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RENEWALS = 5000
+LEASES = 50
+KEPT = 500
+TTL = 1.0
+WINDOW = 2.0
+
+
+def theirs(root: str, clock) -> float:
+    from thds.mops.pure.core import lease
+
+    held = [lease.acquire(f"file://{root}/{number}") for number in range(LEASES)]
+    begin = clock()
+    for _ in range(RENEWALS // LEASES):
+        for one in held:
+            one.maintain()
+    return (clock() - begin) / RENEWALS
+
+
+class Jumps:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now, self.start = 1, time.time_ns()
+
+    def mono(self) -> int:
+        return self.now
+
+    def wall(self) -> int:
+        return self.start + self.now
+
+
+def ours(root: str) -> float:
+    from mopslock._stepped import SteppedHost, acquiring
+    from mopslock.stores import Directory
+    from mopslock.terms import Terms
+
+    clock, jobs = Jumps(), []
+    host = SteppedHost(Directory(root), clock=clock, submit=jobs.append)
+
+    def turn() -> None:
+        host.keeper.turn()
+        while jobs:
+            jobs.pop()()
+            host.keeper.turn()
+
+    held = [host.begin_acquire(f"l/{number}", Terms(ttl=60), 0, None) for number in range(LEASES)]
+    written = begin = 0
+    while not written or writes(root) < written + RENEWALS:
+        for _ in range(LEASES * 20):  # so seldom that counting costs little
+            turn()
+            clock.now = max(clock.now + 1, host.keeper._timers[0][0])
+        if not written and all(lease.done() for lease in held):
+            written, begin = writes(root), time.perf_counter_ns()
+    spent = time.perf_counter_ns() - begin
+    return spent / (writes(root) - written)
+
+
+def kept(store: object, root: str) -> float:
+    import mopslock
+
+    leases = [mopslock.acquire(store, f"l/{number}", ttl=TTL, fleet_expire=TTL) for number in range(KEPT)]
+    written, begin = writes(root), time.process_time_ns()
+    time.sleep(WINDOW)
+    spent = time.process_time_ns() - begin
+    renewed = writes(root) - written
+    for lease in leases:
+        lease.check()
+    mopslock.close()
+    return spent / renewed
+
+
+def writes(root: str) -> int:
+    """How often all records were written."""
+    return sum(json.loads(path.read_bytes())["write_count"] for path in Path(root).glob("l/*/lock.json"))
+
+
+def main(what: str) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        if what == "theirs":
+            figure = theirs(root, time.perf_counter_ns)
+        elif what == "theirs-cpu":
+            figure = theirs(root, time.process_time_ns)
+        elif what == "ours":
+            figure = ours(root)
+        elif what == "url-cpu":
+            figure = kept(f"file://{root}", root)
+        else:
+            from mopslock.stores import Directory
+
+            figure = kept(Directory(root), root)
+    print(figure)
+
+
+main(*sys.argv[1:])
