@@ -45,7 +45,7 @@ class Jumps:
 
 
 def ours(root: str) -> float:
-    from mopslock._stepped import SteppedHost, acquiring
+    from mopslock._stepped import SteppedHost
     from mopslock.stores import Directory
     from mopslock.terms import Terms
 

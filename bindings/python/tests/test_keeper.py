@@ -242,7 +242,7 @@ def idle(workers: Workers, count: int) -> None:
     """Until so many wait for work: a worker says so a moment after its job has ended."""
     pause = threading.Event()
     for _ in range(10_000):
-        with workers._more:
+        with workers._lock:
             if workers._waiting == count:
                 return
         pause.wait(0.001)

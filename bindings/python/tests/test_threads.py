@@ -152,7 +152,7 @@ def test_a_store_that_hangs_on_some_names_loses_no_other(tmp_path: Path) -> None
             super(Gated, self).put(key, body)
 
     store = Partly(tmp_path)
-    bad = [mopslock.acquire(store, f"bad{i}", ttl=1, raise_if_lost=False) for i in range(24)]
+    bad = [mopslock.acquire(store, f"bad{i}", ttl=1, raise_if_lost=False) for i in range(12)]
     good = [mopslock.acquire(store, f"good{i}", ttl=1) for i in range(8)]
     store.puts.clear()
     for lease in bad:

@@ -26,7 +26,7 @@ Do = Callable[[], object]
 MOST_THREADS = 256
 """Workers of all stores together."""
 
-MOST_WORKERS = 64
+MOST_WORKERS = 32
 """Requests of one store at once: of stores that hang, which must not use up the workers of all."""
 
 IDLE = 10.0
@@ -44,40 +44,46 @@ class Workers:
 
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
-        self._jobs: deque[Do] = deque()
-        self._more = threading.Condition(threading.RLock())
-        self._waiting = 0
+        self._jobs: queue.SimpleQueue[Do] = queue.SimpleQueue()  # in C: a Condition starves beside a busy thread
+        self._lock = threading.RLock()
+        self._queued = 0  # jobs that nobody has taken
+        self._waiting = 0  # workers that will take them
         self._count = 0
 
     def submit(self, job: Do) -> None:
         """Has job run on some worker; it must not raise, as those of a Lane do not."""
-        with self._more:
-            if len(self._jobs) >= self._waiting and self._count < self._most:
+        with self._lock:
+            if self._queued >= self._waiting and self._count < self._most:
                 begin_thread(self._run, "mopslock-store", self._note)
             if self._count > 0:
-                self._jobs.append(job)
-                self._more.notify()
+                self._queued += 1
+                self._jobs.put(job)
                 return
         job()  # there are no threads to be had, which is so when the interpreter is ending
 
     def _note(self, thread: threading.Thread | None) -> None:
-        self._count += 1 if thread is not None else -1
+        change = 1 if thread is not None else -1
+        self._count += change
+        self._waiting += change
 
     def _run(self) -> None:
-        while (job := self._take()) is not None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=IDLE)
+            except queue.Empty:
+                with self._lock:
+                    if self._queued > 0:  # one is on its way
+                        continue
+                    self._count -= 1
+                    self._waiting -= 1
+                    return
+            with self._lock:
+                self._queued -= 1
+                self._waiting -= 1
             job()
             del job  # and what it holds, while this thread waits
-
-    def _take(self) -> Do | None:
-        with self._more:
-            while not self._jobs:
+            with self._lock:
                 self._waiting += 1
-                told = self._more.wait(IDLE)
-                self._waiting -= 1
-                if not told and not self._jobs:
-                    self._count -= 1
-                    return None
-            return self._jobs.popleft()
 
 
 class Lane:
