@@ -211,3 +211,42 @@ print("opened")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AZURE_")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("opened\n", 0), done.stderr
+
+
+def test_those_who_ask_for_what_hangs_take_no_worker_from_a_lease() -> None:
+    store, hang = Odd(), Hang()
+    store.first = lambda verb, key: hang(verb, key) if key.startswith("bad") else None
+    before = len([thread for thread in threading.enumerate() if thread.name == "mopslock-store"])
+    with mopslock.acquire(store, "good", ttl=1) as good:
+        for _ in range(40):
+            with pytest.raises(mopslock.Unreachable):
+                mopslock.inspect(store, "bad", timeout=0.05)
+        good.check()
+        workers = [thread for thread in threading.enumerate() if thread.name == "mopslock-store"]
+        assert len(workers) - before <= 4
+        hang.over.set()
+
+
+def test_a_put_that_lands_after_its_claim_was_given_up_is_released_too() -> None:
+    """The interrupt reaches whoever waits, and not the worker that is about to put."""
+    code = """
+import signal, sys, threading, time, mopslock
+from mopslock import stores
+memory, late = stores.Memory(), threading.Event()
+class Late:
+    get, exists = memory.get, memory.exists
+    def put(self, key, body):
+        if not late.is_set():
+            late.set()
+            signal.raise_signal(signal.SIGINT)  # the main thread hears it
+            time.sleep(0.3)  # and gives the claim up meanwhile
+        memory.put(key, body)
+try: mopslock.acquire(Late(), "n", ttl=60)
+except KeyboardInterrupt: print("interrupted")
+end = time.monotonic() + 20
+released = lambda: b'"released_at": "2' in (memory.get("n/lock.json") or [b""])[0]
+while time.monotonic() < end and not released(): time.sleep(0.01)  # bounded
+print(mopslock.inspect(memory, "n").state)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=50)
+    assert done.stdout == "interrupted\nreleased\n", done.stderr

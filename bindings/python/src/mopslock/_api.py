@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 from ._duration import Duration, nanoseconds, waiting
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
-from ._member import Asked, Handle, Waits, give_up
+from ._member import Asked, Handle, Waits, give_up, noticed
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Terms
@@ -253,8 +253,10 @@ def accompany(
     )
     asked: Asked = Future()
     try:
+        done = noticed(asked)
         host_of(kept.store).begin_accompany(handle, kept.terms, asked)
-        made: Companion = kept.lease(asked.result(), Companion)
+        done.get()
+        made: Companion = kept.lease(asked.result(0), Companion)
     except BaseException:
         give_up(asked)
         raise

@@ -16,7 +16,7 @@ from ._clock import Clock
 from ._keeper import Timer
 from ._machine import Machine
 from ._member import Asked, Ended, Member, Waits, settle
-from ._notify import notifier
+from ._notify import notifier, quietly
 from .errors import EngineFailed, MopslockError
 from .status import of_sight
 from .stores import MOST, Store, class_of
@@ -249,8 +249,7 @@ class Claim(Member):
         self._end(_texts.ended(self.title))
         self._machine.drop()
         self._machine.idle = True
-        if not self.over.done():
-            self.over.cancel()
+        settle(self.over, None)
 
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""
@@ -422,7 +421,7 @@ class Claim(Member):
             failure = self._belief[1]
         assert failure is not None
         for tell in calls or ():
-            tell(failure)
+            quietly(tell, failure)
 
 
 _NOTICES: dict[str, Callable[[Claim, Action], None]] = {

@@ -20,8 +20,8 @@ from . import _abi, _library, _texts
 from ._abi import Code, EventKind
 from ._duration import FOREVER, SECOND
 from ._keeper import Workers
-from ._member import Asked, Ended, Handle, Host, Member, Waits, settle
-from ._notify import log, notifier
+from ._member import Asked, Ended, Handle, Host, Member, Waits, noticed, settle
+from ._notify import log, notifier, quietly
 from .errors import LeaseEnded, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
 from .status import Status, nanoseconds_since
 from .terms import Terms
@@ -79,7 +79,7 @@ class HostedMember(Member):
         if isinstance(failure, LeaseLost):
             log.warning("%s", failure)
         for tell in calls or ():
-            tell(failure)
+            quietly(tell, failure)
         return failure
 
     def when_ended(self, tell: Ended) -> None:
@@ -135,7 +135,11 @@ class HostedHost(Host):
 
     def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
         """The wait is Python's, so that a signal's handler runs in it."""
-        return self.begin_acquire(name, terms, wait_ns, waits, into).result()
+        into = Future() if into is None else into
+        done = noticed(into)
+        self.begin_acquire(name, terms, wait_ns, waits, into)
+        done.get()
+        return into.result(0)
 
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
@@ -177,7 +181,9 @@ class HostedHost(Host):
                 member.finish()  # nobody waits for it any more
 
         call = ctypes.c_uint64()
+        future.add_done_callback(lambda done: self._done(done, cancel))
         with self._lock:  # the event must not come before its call is known
+            self._open.add(future)
             code = begin(ctypes.byref(call))
             if code == Code.OK:
                 self._calls[call.value] = ended
@@ -186,10 +192,9 @@ class HostedHost(Host):
         if code != Code.OK:
             error = self.api.error(code, name)
             self.api.cancel_free(cancel)
+            with self._lock:
+                self._open.discard(future)
             raise error
-        with self._lock:
-            self._open.add(future)
-        future.add_done_callback(lambda done: self._done(done, cancel))
         return future
 
     def _done(self, future: Future[Any], cancel: int) -> None:

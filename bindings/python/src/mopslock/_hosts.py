@@ -76,12 +76,13 @@ def _of_url(url: str) -> HostedHost:
         except CancelledError:  # who was opening it was interrupted: our turn
             continue
         except BaseException as error:
-            with _hosts.lock:
-                if not mine.done() and _hosts.urls.get(url) is mine:
-                    del _hosts.urls[url]
-            if not mine.done() and isinstance(error, Exception):
+            failed = not mine.done()
+            if failed and isinstance(error, Exception):
                 mine.set_exception(error)
             mine.cancel()
+            with _hosts.lock:
+                if failed and _hosts.urls.get(url) is mine:
+                    del _hosts.urls[url]
             raise
 
 

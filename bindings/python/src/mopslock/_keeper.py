@@ -48,6 +48,7 @@ class Workers:
         self._lock = threading.RLock()
         self._queued = 0  # jobs that nobody has taken
         self._waiting = 0  # workers that will take them
+        self._barred = False  # no thread could be begun, as when the interpreter is ending
         self._count = 0
 
     def submit(self, job: Do) -> None:
@@ -55,13 +56,14 @@ class Workers:
         with self._lock:
             if self._queued >= self._waiting and self._count < self._most:
                 begin_thread(self._run, "mopslock-store", self._note)
-            if self._count > 0:
+            if self._queued < self._waiting or (self._count > 0 and not self._barred):
                 self._queued += 1
                 self._jobs.put(job)
                 return
         job()  # there are no threads to be had, which is so when the interpreter is ending
 
     def _note(self, thread: threading.Thread | None) -> None:
+        self._barred = thread is None
         change = 1 if thread is not None else -1
         self._count += change
         self._waiting += change
@@ -102,7 +104,12 @@ class Lane:
                 self._held_back.append(job)
                 return
             self._running += 1
-        self._workers.submit(lambda: self._run(job))
+        try:
+            self._workers.submit(lambda: self._run(job))
+        except BaseException:  # interrupted: its place is free again
+            with self._lock:
+                self._running -= 1
+            raise
 
     def _run(self, job: Do | None) -> None:
         """The job, and then those that were held back; an error of ours in one of them ends nothing."""
@@ -187,7 +194,7 @@ class Keeper:
         return min(max(0, self._timers[0][0] - self.clock.mono()) / SECOND, LONGEST_PAUSE)
 
     def _run(self) -> None:
-        while True:
+        while self._thread is threading.current_thread():  # and not another, begun after an interrupt
             pause = self.turn()
             try:
                 do = self._inbox.get(timeout=IDLE if pause is None else pause)
@@ -209,5 +216,5 @@ class Keeper:
         """One member's trouble must not end the renewals of the others."""
         try:
             do()
-        except Exception:
+        except BaseException:
             log.exception("mopslock: the keeper failed at something; this is an error in mopslock")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError
-from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any
 
 from . import _texts
 from ._duration import SECOND, Duration, nanoseconds
-from ._member import Member
+from ._member import Member, noticed
 from ._notify import log, notifier
 from .errors import LeaseLost, MopslockError, NotReleased
 from .status import instant
@@ -120,17 +119,17 @@ class Kept:
         if self._is_parents():
             raise _texts.forked(self.name)
         seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
-        over = self._member.finish()
         try:
-            over.result(seconds)
-        except FutureTimeout as error:
-            if isinstance(error, MopslockError):
-                raise _again(error) from None
+            self._outcome(seconds)
+        except queue.Empty as error:
             raise not_released(self.name) from error
-        except CancelledError:
-            return
         except MopslockError as error:
             raise _again(error) from None
+
+    def _outcome(self, seconds: float | None) -> None:
+        over = self._member.finish()
+        noticed(over).get(timeout=seconds)
+        over.result(0)
 
     def _is_parents(self) -> bool:
         """A forked child leaves the block too, and the lease is the parent's."""
@@ -141,11 +140,9 @@ class Kept:
         if self._is_parents():
             return
         try:
-            self._member.finish().result(self._timeout)
-        except FutureTimeout:
+            self._outcome(self._timeout)
+        except queue.Empty:
             log.warning("%s", not_released(self.name))
-        except CancelledError:
-            pass
         except MopslockError as ended:
             self._judge(ended, error)
         except BaseException:  # an interrupt, perhaps before anything was begun

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -158,6 +159,7 @@ class _Settling:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.futures: set[int] = set()  # that are being settled
 
 
 _settling = _Settling()
@@ -169,13 +171,30 @@ if hasattr(os, "register_at_fork"):
 def settle(future: Future[Any], outcome: Any) -> bool:
     """Gives a future its result or exception, and reports whether anybody still waits for it."""
     with _settling.lock:  # two may want to, and the first one's word counts
-        if future.done() or future.running() or not future.set_running_or_notify_cancel():
+        if id(future) in _settling.futures:
             return False
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-    return True
+        _settling.futures.add(id(future))
+    try:  # not under that lock: whoever is interrupted as he waits can leave a future's own lock taken for ever
+        if future.done() or not future.set_running_or_notify_cancel():
+            return False
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+        return True
+    finally:
+        _settling.futures.discard(id(future))
+
+
+def noticed(future: Future[Any]) -> queue.SimpleQueue[Any]:
+    """What to wait on for a future that others settle.
+
+    Its own result() takes a lock in Python, between two lines of which an interrupt can come; then it is never let
+    go of, and who settles the future, a thread on which all leases depend, would wait for it. A SimpleQueue is C.
+    """
+    done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    future.add_done_callback(done.put)
+    return done
 
 
 def give_up(future: Future[Member]) -> None:

@@ -8,6 +8,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 log = logging.getLogger("mopslock")
 
@@ -31,6 +34,14 @@ def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.T
             time.sleep(0.001)
         note(None)
         raise
+
+
+def quietly(tell: Callable[[T], object], what: T) -> None:
+    """Tells one of several; what it raises must not keep the others from hearing."""
+    try:
+        tell(what)
+    except BaseException:
+        log.exception("mopslock: somebody could not be told; this is an error in mopslock")
 
 
 class Notifier:

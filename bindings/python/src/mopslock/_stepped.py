@@ -7,12 +7,12 @@ import os
 import queue
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 
 from . import _texts
-from ._claim import Action, Claim, Event, attempt, config, perform, unknown
+from ._claim import MOST_RUNNING, Action, Claim, Event, attempt, config, perform, unknown
 from ._clock import Clock, System
 from ._drive import Drive
 from ._duration import SECOND
@@ -70,6 +70,8 @@ class SteppedHost(Host):
         self.keeper = _shared.keeper if submit is None else Keeper(self.clock, threaded=False)
         self._submit = submit or lane().submit
         self._threads = submit is None
+        self._asks = submit or lane().submit  # so that no renewal waits behind those who ask from threads of theirs
+        self._asked: Counter[tuple[int, str]] = Counter()
         self._lock = threading.RLock()
         self._claims: set[Claim] = set()
         self._waiters: defaultdict[tuple[int, str], set[Claim]] = defaultdict(set)
@@ -83,7 +85,7 @@ class SteppedHost(Host):
         return brought.submit if isinstance(brought, Lane) else self._submit
 
     def _prompt(self, store: object) -> bool:
-        return not self._threads or getattr(store, "prompt", False)
+        return not self._threads or getattr(store, "prompt", False) is True
 
     def ask(self, store: Store, request: Action, limit_ns: int) -> Event:
         """One request for the caller's thread, which waits no longer than its limit.
@@ -95,11 +97,25 @@ class SteppedHost(Host):
             answer = perform(store, request)
             return answer if self.clock.mono() < limit else unknown(request, "unreachable")
         answered: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.submit_to(store)(lambda: answered.put(attempt(store, request, self.clock, limit)))
+        place = (id(store), request["key"])
+
+        def job() -> None:
+            try:
+                answered.put(attempt(store, request, self.clock, limit))
+            finally:
+                with self._lock:
+                    self._asked[place] -= 1
+
+        with self._lock:
+            hangs = self._asked[place] >= MOST_RUNNING
+            self._asked[place] += not hangs
+        if not hangs:
+            self._asks(job)
         try:
-            return answered.get(timeout=limit_ns / SECOND)
+            answer = answered.get(timeout=limit_ns / SECOND)
         except queue.Empty:
             return unknown(request, "unreachable")
+        return answer if self.clock.mono() < limit else unknown(request, "unreachable")
 
     # Claims.
 
@@ -122,9 +138,15 @@ class SteppedHost(Host):
 
     def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
         """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
-        claim = self.claim(name, _with_ttl(terms), waits=waits, driven=True, into=into)
-        Drive(claim).run(acquiring(wait_ns))
-        claim.adopt()
+        claim = None
+        try:
+            claim = self.claim(name, _with_ttl(terms), waits=waits, driven=True, into=into)
+            Drive(claim).run(acquiring(wait_ns))
+            claim.adopt()
+        except BaseException:
+            if claim is not None and not claim.gone:  # interrupted between these lines
+                self.abandon(claim)
+            raise
         member = claim.settled.result()
         if claim.hurried:  # closed in this moment, and released already or soon
             raise _texts.closed()
@@ -135,8 +157,14 @@ class SteppedHost(Host):
         self.forget(claim)
         claim.forget_machine()
         if claim.guarded:
-            with contextlib.suppress(MopslockError):
-                self.begin_release(claim.name, claim.holder, {"ttl_ns": claim.ttl_ns}, store=claim.store_object)
+            self._release_left(claim)
+            for after in (SECOND, claim.ttl_ns // 3):  # a put of it may be under way on a worker, and land later
+                at = self.clock.mono() + after
+                self.keeper.post(lambda at=at: self.keeper.at(at, lambda _: self._release_left(claim)))  # type: ignore[misc]
+
+    def _release_left(self, claim: Claim) -> None:
+        with contextlib.suppress(MopslockError):
+            self.begin_release(claim.name, claim.holder, {"ttl_ns": claim.ttl_ns}, store=claim.store_object)
 
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
