@@ -104,6 +104,23 @@ def test_whatever_a_store_raises_ends_no_worker(kind: type[BaseException]) -> No
         mopslock.acquire(store, "bad0", ttl=0.5).release()
 
 
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit])
+def test_a_lease_outlives_whatever_its_store_raises_for_a_while(kind: type[BaseException]) -> None:
+    store, left = Odd(), [None] * 4
+
+    def fail(verb: str, key: str) -> None:
+        if left:
+            left.pop()
+            raise kind
+
+    with mopslock.acquire(store, "n", ttl=3) as lease:
+        store.first = fail
+        until(lambda: not left)
+        written = store.memory.get("n/lock.json")
+        until(lambda: store.memory.get("n/lock.json") != written)
+        lease.check()
+
+
 def test_a_callback_that_exits_or_hangs_keeps_nobody_else_from_hearing() -> None:
     store, over = stores.Memory(), threading.Event()
     told: list[str] = []
@@ -230,7 +247,7 @@ def test_those_who_ask_for_what_hangs_take_no_worker_from_a_lease() -> None:
 def test_a_put_that_lands_after_its_claim_was_given_up_is_released_too() -> None:
     """The interrupt reaches whoever waits, and not the worker that is about to put."""
     code = """
-import signal, sys, threading, time, mopslock
+import os, signal, sys, threading, time, mopslock
 from mopslock import stores
 memory, late = stores.Memory(), threading.Event()
 class Late:
@@ -238,7 +255,7 @@ class Late:
     def put(self, key, body):
         if not late.is_set():
             late.set()
-            signal.raise_signal(signal.SIGINT)  # the main thread hears it
+            os.kill(os.getpid(), signal.SIGINT)  # of the process, so that it wakes the main thread
             time.sleep(0.3)  # and gives the claim up meanwhile
         memory.put(key, body)
 try: mopslock.acquire(Late(), "n", ttl=60)
