@@ -28,9 +28,9 @@ func (c *cycle) step(ev Event) {
 func (c *cycle) take(actions []Action) {
 	for i := range actions {
 		switch a := &actions[i]; a.Kind {
-		case ActionGet:
+		case ActionGet, ActionExists, ActionList, ActionDelete:
 			c.id, c.kind = a.Request, a.Kind
-		case ActionPut:
+		case ActionPut, ActionCreate:
 			c.id, c.kind = a.Request, a.Kind
 			c.body = append(c.body[:0], a.Body...)
 		case ActionWake:

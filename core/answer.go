@@ -110,11 +110,12 @@ func DecodeAnswer(b []byte, buf *AnswerBuffer, to *Answer) error {
 func (d *reader) state() string {
 	at := d.i
 	text := d.text()
-	if n, ok := numberOf(leaseStateNames[:], text); ok {
-		return leaseStateNames[n]
-	}
-	if n, ok := numberOf(companionStateNames[:], text); ok {
-		return companionStateNames[n]
+	for _, names := range [...][]string{
+		leaseStateNames[:], companionStateNames[:], sessionStateNames[:], taskStateNames[:],
+	} {
+		if n, ok := numberOf(names, text); ok {
+			return names[n]
+		}
 	}
 	d.fail(ruleName, at)
 	return ""

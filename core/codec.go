@@ -15,14 +15,21 @@ import "math/bits"
 // enums their wire names, Body and Seed bin, all other text str.
 //
 //	config   machine protocol name ttl_ns margin_ns acquire_margin_ns
-//	         fleet_expire_ns renewal expiry stamp_unit_ns holder role host pid
-//	         tid seed
-//	input    mono wall kind wait_ns brief request outcome class stamp_ns body
-//	action   kind request key limit_ns type body reason class at_ns wall_ns
-//	         holder sight
+//	         fleet_expire_ns renewal expiry stamp_unit_ns holder role
+//	         on_session owner epoch boot stamp_spread_ns last_epoch last_at_ns
+//	         seen_print seen_since_ns beside why now label host pid tid seed
+//	input    mono wall kind wait_ns brief request outcome class stamp_ns
+//	         entries more body epoch session session_until_ns session_end
+//	         store_stamp_ns store_at_ns
+//	action   kind request key after count limit_ns type body reason class at_ns
+//	         wall_ns epoch token holder session sight
 //	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
-//	         released_at_ns look_at_ns
+//	         released_at_ns look_at_ns epoch token companions label session why
+//	         by left_ns store_clock print since_ns
 //	answer   state idle actions, or error text
+//
+// entries is an array of arrays of two: an object's key and its stamp, which is
+// there at 0 too. Long keys of a list may not all fit a message; see FitEntries.
 //
 // Reading (codec_read.go) is strict: what is read and written again is the same
 // bytes. The rules, one for each way in which a message can be refused, are the
@@ -35,6 +42,8 @@ const (
 	ruleMap   = "not a map"
 	ruleArray = "not an array"
 	ruleCount = "more actions than a step can return"
+	ruleMany  = "more entries than a list can have"
+	rulePair  = "entry is not a key and a stamp"
 
 	ruleKeyType   = "key is not a string"
 	ruleKeyOrder  = "key out of order"
@@ -84,14 +93,26 @@ const (
 	keyOutcome = "\xa7outcome"
 	keyClass   = "\xa5class"
 	keyStamp   = "\xa8stamp_ns"
+	keyEntries = "\xa7entries"
+	keyMore    = "\xa4more"
 	keyBody    = "\xa4body"
 
+	keySession      = "\xa7session"
+	keySessionUntil = "\xb0session_until_ns"
+	keySessionEnd   = "\xabsession_end"
+	keyStoreStamp   = "\xaestore_stamp_ns"
+	keyStoreAt      = "\xabstore_at_ns"
+
 	keyKey    = "\xa3key"
+	keyAfter  = "\xa5after"
+	keyCount  = "\xa5count"
 	keyLimit  = "\xa8limit_ns"
 	keyType   = "\xa4type"
 	keyReason = "\xa6reason"
 	keyAt     = "\xa5at_ns"
 	keyWallNS = "\xa7wall_ns"
+	keyEpoch  = "\xa5epoch"
+	keyToken  = "\xa5token"
 	keyHolder = "\xa6holder"
 	keySight  = "\xa5sight"
 
@@ -104,24 +125,19 @@ const (
 	keyAcquiredAt = "\xaeacquired_at_ns"
 	keyReleasedAt = "\xaereleased_at_ns"
 	keyLookAt     = "\xaalook_at_ns"
+	keyCompanions = "\xaacompanions"
+	keyLabel      = "\xa5label"
+	keyWhy        = "\xa3why"
+	keyBy         = "\xa2by"
+	keyLeft       = "\xa7left_ns"
+	keyStoreClock = "\xabstore_clock"
+	keyPrint      = "\xa5print"
+	keySince      = "\xa8since_ns"
 
 	keyIdle    = "\xa4idle"
 	keyActions = "\xa7actions"
 	keyError   = "\xa5error"
 	keyText    = "\xa4text"
-
-	keyMachine       = "\xa7machine"
-	keyProtocol      = "\xa8protocol"
-	keyName          = "\xa4name"
-	keyMargin        = "\xa9margin_ns"
-	keyAcquireMargin = "\xb1acquire_margin_ns"
-	keyFleetExpire   = "\xaffleet_expire_ns"
-	keyRenewal       = "\xa7renewal"
-	keyExpiry        = "\xa6expiry"
-	keyStampUnit     = "\xadstamp_unit_ns"
-	keyRole          = "\xa4role"
-	keyTID           = "\xa3tid"
-	keySeed          = "\xa4seed"
 )
 
 // AppendInput appends the message of one Step's arguments: an instant and an
@@ -143,18 +159,49 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 		m.str(keyClass, ev.Class.String())
 	}
 	m.int(keyStamp, ev.Stamp)
+	if n := len(ev.Entries); n > 0 {
+		m.key(keyEntries)
+		m.dst = appendArrayHeader(m.dst, n)
+		for i := range ev.Entries {
+			e := &ev.Entries[i]
+			m.dst = appendString(append(m.dst, 0x92), e.Key)
+			m.dst = appendInt(m.dst, e.Stamp)
+		}
+	}
+	m.bool(keyMore, ev.More)
 	m.bin(keyBody, ev.Body)
+	m.uint(keyEpoch, uint64(ev.Epoch))
+	m.text(keySession, ev.Session)
+	m.int(keySessionUntil, ev.SessionUntil)
+	if ev.SessionEnd != 0 {
+		m.str(keySessionEnd, ev.SessionEnd.String())
+	}
+	m.int(keyStoreStamp, ev.StoreStamp)
+	m.int(keyStoreAt, ev.StoreAt)
 	return m.close()
+}
+
+// FitEntries returns how many of a list's first entries, MaxEntries at the most,
+// fit the message of its answer. A host gives no more than these, and says More
+// if that leaves any out.
+func FitEntries(entries []Entry) int {
+	const (
+		others = 4 << 10         // all other fields, with room to spare
+		forms  = 1 + (1 + 2) + 9 // of the pair, its key and its stamp
+	)
+	left := MaxMessage - others
+	for i := range entries {
+		if left -= forms + len(entries[i].Key); left < 0 || i == MaxEntries {
+			return i
+		}
+	}
+	return len(entries)
 }
 
 // appendActions appends what one Step returned. Like AppendInput it writes
 // whatever is not zero.
 func appendActions(dst []byte, actions []Action) []byte {
-	if n := uint64(len(actions)); n < 16 {
-		dst = append(dst, 0x90|byte(n))
-	} else {
-		dst = appendSized(dst, 0xdb, n, n|1<<8) // there is no form of one byte
-	}
+	dst = appendArrayHeader(dst, len(actions))
 	for i := range actions {
 		dst = appendAction(dst, &actions[i])
 	}
@@ -166,6 +213,8 @@ func appendAction(dst []byte, a *Action) []byte {
 	m.str(keyKind, a.Kind.String())
 	m.uint(keyRequest, uint64(a.Request))
 	m.str(keyKey, a.Key)
+	m.str(keyAfter, a.After)
+	m.uint(keyCount, a.Count)
 	m.int(keyLimit, int64(a.Limit))
 	m.str(keyType, a.Type)
 	m.bin(keyBody, a.Body)
@@ -177,7 +226,10 @@ func appendAction(dst []byte, a *Action) []byte {
 	}
 	m.int(keyAt, a.At)
 	m.int(keyWallNS, a.Wall)
+	m.uint(keyEpoch, uint64(a.Epoch))
+	m.uint(keyToken, uint64(a.Token))
 	m.str(keyHolder, string(a.Holder))
+	m.str(keySession, a.Session)
 	if a.Sight != nil {
 		m.key(keySight)
 		m.dst = appendSighting(m.dst, a.Sight)
@@ -197,52 +249,23 @@ func appendSighting(dst []byte, s *Sighting) []byte {
 	m.int(keyAcquiredAt, s.AcquiredAt)
 	m.int(keyReleasedAt, s.ReleasedAt)
 	m.int(keyLookAt, s.LookAt)
+	m.uint(keyEpoch, uint64(s.Epoch))
+	m.uint(keyToken, uint64(s.Token))
+	m.text(keyCompanions, s.Companions)
+	m.text(keyLabel, s.Label)
+	m.text(keySession, s.Session)
+	m.text(keyWhy, s.Why)
+	m.text(keyBy, s.By)
+	m.int(keyLeft, int64(s.Left))
+	m.bool(keyStoreClock, s.StoreClock)
+	m.uint(keyPrint, s.Print)
+	m.int(keySince, s.Since)
 	return m.close()
 }
 
-// AppendConfig appends the message of a Config as it is, defaults not filled in.
-func AppendConfig(dst []byte, c *Config) []byte {
-	m := openMap(dst)
-	if c.Machine != 0 {
-		m.str(keyMachine, c.Machine.String())
-	}
-	if c.Protocol != 0 {
-		m.str(keyProtocol, c.Protocol.String())
-	}
-	m.str(keyName, c.Name)
-	m.int(keyTTL, int64(c.TTL))
-	m.int(keyMargin, int64(c.Margin))
-	m.int(keyAcquireMargin, int64(c.AcquireMargin))
-	m.int(keyFleetExpire, int64(c.FleetExpire))
-	if c.Renewal != 0 {
-		m.str(keyRenewal, c.Renewal.String())
-	}
-	if c.Expiry != 0 {
-		m.str(keyExpiry, c.Expiry.String())
-	}
-	m.int(keyStampUnit, int64(c.StampUnit))
-	m.str(keyHolder, string(c.Holder))
-	if c.Role != 0 {
-		m.str(keyRole, c.Role.String())
-	}
-	m.str(keyHost, c.Host)
-	m.str(keyPID, c.PID)
-	m.uint(keyTID, c.TID)
-	if c.Seed != [16]byte{} {
-		m.bin(keySeed, c.Seed[:])
-	}
-	if m.n < 16 {
-		return m.close()
-	}
-	// A map16's header is two bytes longer. Only a Config is so long.
-	m.dst = append(m.dst, 0, 0)
-	copy(m.dst[m.head+3:], m.dst[m.head+1:])
-	copy(m.dst[m.head:], []byte{0xde, 0, byte(m.n)})
-	return m.dst
-}
-
 // mapWriter writes one map and counts its entries. Its methods leave out what
-// is zero.
+// is zero. They are not inlined: at their many calls that would cost the WASM
+// guest kilobytes.
 type mapWriter struct {
 	dst  []byte
 	head int // where the map's header stands
@@ -253,19 +276,30 @@ func openMap(dst []byte) mapWriter {
 	return mapWriter{dst: append(dst, 0x80), head: len(dst)}
 }
 
-// close writes the header: the count is known only now. It is below 16 but in a
-// Config, which closes itself.
+// close writes the header: the count is known only now.
+//
+//go:noinline
 func (m *mapWriter) close() []byte {
-	m.dst[m.head] |= byte(m.n)
+	if m.n < 16 {
+		m.dst[m.head] |= byte(m.n)
+		return m.dst
+	}
+	// A map16's header is two bytes longer.
+	m.dst = append(m.dst, 0, 0)
+	copy(m.dst[m.head+3:], m.dst[m.head+1:])
+	copy(m.dst[m.head:], []byte{0xde, 0, byte(m.n)})
 	return m.dst
 }
 
 // key begins an entry.
+//
+//go:noinline
 func (m *mapWriter) key(key string) {
 	m.n++
 	m.dst = append(m.dst, key...)
 }
 
+//go:noinline
 func (m *mapWriter) int(key string, v int64) {
 	if v != 0 {
 		m.n++
@@ -273,6 +307,7 @@ func (m *mapWriter) int(key string, v int64) {
 	}
 }
 
+//go:noinline
 func (m *mapWriter) uint(key string, v uint64) {
 	if v != 0 {
 		m.n++
@@ -288,7 +323,7 @@ func (m *mapWriter) str(key, s string) {
 func (m *mapWriter) text(key string, s []byte) {
 	if len(s) > 0 {
 		m.n++
-		m.dst = append(appendStringHeader(append(m.dst, key...), len(s)), s...)
+		m.dst = appendString(append(m.dst, key...), s)
 	}
 }
 
@@ -299,6 +334,7 @@ func (m *mapWriter) bin(key string, b []byte) {
 	}
 }
 
+//go:noinline
 func (m *mapWriter) bool(key string, v bool) {
 	if v {
 		m.key(key)
@@ -306,11 +342,21 @@ func (m *mapWriter) bool(key string, v bool) {
 	}
 }
 
-func appendStringHeader(dst []byte, n int) []byte {
-	if n < 32 {
-		return append(dst, 0xa0|byte(n))
+func appendString(dst, s []byte) []byte {
+	if n := uint64(len(s)); n < 32 {
+		dst = append(dst, 0xa0|byte(n))
+	} else {
+		dst = appendSized(dst, 0xd9, n, n)
 	}
-	return appendSized(dst, 0xd9, uint64(n), uint64(n))
+	return append(dst, s...)
+}
+
+func appendArrayHeader(dst []byte, count int) []byte {
+	n := uint64(count)
+	if n < 16 {
+		return append(dst, 0x90|byte(n))
+	}
+	return appendSized(dst, 0xdb, n, n|1<<8) // there is no form of one byte
 }
 
 func appendInt(dst []byte, v int64) []byte {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,21 +30,35 @@ func nameOf[E interface {
 func toWireInput(now Instant, ev *Event) wire.Input {
 	return wire.Input{
 		Mono: now.Mono, Wall: now.Wall, Kind: ev.Kind.String(), Wait: int64(ev.Wait), Brief: ev.Brief,
-		Request: uint64(ev.Request), Outcome: nameOf(ev.Outcome), Class: nameOf(ev.Class), Stamp: ev.Stamp, Body: ev.Body,
+		Request: uint64(ev.Request), Outcome: nameOf(ev.Outcome), Class: nameOf(ev.Class), Stamp: ev.Stamp,
+		Entries: toWireEntries(ev.Entries), More: ev.More, Body: ev.Body, Epoch: uint64(ev.Epoch),
+		Session: string(ev.Session), SessionUntil: ev.SessionUntil, SessionEnd: nameOf(ev.SessionEnd),
+		StoreStamp: ev.StoreStamp, StoreAt: ev.StoreAt,
 	}
+}
+
+func toWireEntries(entries []Entry) (all []wire.Entry) {
+	for _, e := range entries {
+		all = append(all, wire.Entry{Key: string(e.Key), Stamp: e.Stamp})
+	}
+	return all
 }
 
 func toWireActions(actions []Action) []wire.Action {
 	all := make([]wire.Action, len(actions))
 	for i, a := range actions {
 		all[i] = wire.Action{
-			Kind: a.Kind.String(), Request: uint64(a.Request), Key: a.Key, Limit: int64(a.Limit), Type: a.Type, Body: a.Body,
-			Reason: nameOf(a.Reason), Class: nameOf(a.Class), At: a.At, Wall: a.Wall, Holder: string(a.Holder),
+			Kind: a.Kind.String(), Request: uint64(a.Request), Key: a.Key, After: a.After, Count: a.Count,
+			Limit: int64(a.Limit), Type: a.Type, Body: a.Body, Reason: nameOf(a.Reason), Class: nameOf(a.Class),
+			At: a.At, Wall: a.Wall, Epoch: uint64(a.Epoch), Token: uint64(a.Token), Holder: string(a.Holder), Session: a.Session,
 		}
 		if s := a.Sight; s != nil {
 			all[i].Sight = &wire.Sight{
 				State: s.State.String(), Holder: string(s.Holder), Host: string(s.Host), PID: string(s.PID), Remote: s.Remote,
 				TTL: int64(s.TTL), WrittenAt: s.WrittenAt, AcquiredAt: s.AcquiredAt, ReleasedAt: s.ReleasedAt, LookAt: s.LookAt,
+				Epoch: uint64(s.Epoch), Token: uint64(s.Token), Companions: string(s.Companions), Label: string(s.Label),
+				Session: string(s.Session), Why: string(s.Why), By: string(s.By), Left: int64(s.Left), StoreClock: s.StoreClock,
+				Print: s.Print, Since: s.Since,
 			}
 		}
 	}
@@ -54,6 +70,9 @@ func toWireConfig(c *Config) wire.Config {
 		Machine: nameOf(c.Machine), Protocol: nameOf(c.Protocol), Name: c.Name, TTL: int64(c.TTL), Margin: int64(c.Margin),
 		AcquireMargin: int64(c.AcquireMargin), FleetExpire: int64(c.FleetExpire), Renewal: nameOf(c.Renewal),
 		Expiry: nameOf(c.Expiry), StampUnit: int64(c.StampUnit), Holder: string(c.Holder), Role: nameOf(c.Role),
+		OnSession: c.OnSession, Owner: c.Owner, Epoch: uint64(c.Epoch), Boot: c.Boot, StampSpread: int64(c.StampSpread),
+		LastEpoch: uint64(c.LastEpoch), LastAt: c.LastAt, SeenPrint: c.SeenPrint, SeenSince: c.SeenSince, Beside: c.Beside,
+		Why: c.Why, Now: c.Now, Label: c.Label,
 		Host: c.Host, PID: c.PID, TID: c.TID,
 	}
 	if c.Seed != [16]byte{} {
@@ -111,9 +130,11 @@ func oracleDecode(b []byte, v any) error {
 	var err error
 	switch v := v.(type) {
 	case *[]wire.Action:
-		err = oracleActions(d, r, v)
+		err = oracleArray(d, r, v)
+	case *wire.Input:
+		err = oracleMap(d, v, map[string]func() error{"entries": func() error { return oracleArray(d, r, &v.Entries) }})
 	case *wire.Answer:
-		err = oracleAnswer(d, r, v)
+		err = oracleMap(d, v, map[string]func() error{"actions": func() error { return oracleArray(d, r, &v.Actions) }})
 	default:
 		err = d.Decode(v)
 	}
@@ -126,9 +147,9 @@ func oracleDecode(b []byte, v any) error {
 	return nil
 }
 
-// oracleActions takes the array apart itself: msgpack/v5 5.4.1 makes room for as
+// oracleArray takes the array apart itself: msgpack/v5 5.4.1 makes room for as
 // many elements as a header claims, 565 GB for nine bytes.
-func oracleActions(d *msgpack.Decoder, r *bytes.Reader, actions *[]wire.Action) error {
+func oracleArray[E any](d *msgpack.Decoder, r *bytes.Reader, to *[]E) error {
 	n, err := d.DecodeArrayLen()
 	if err != nil {
 		return err
@@ -136,38 +157,37 @@ func oracleActions(d *msgpack.Decoder, r *bytes.Reader, actions *[]wire.Action) 
 	if n < 0 || n > r.Len() {
 		return fmt.Errorf("an array of %d", n)
 	}
-	*actions = make([]wire.Action, n)
-	for i := range *actions {
-		if err := d.Decode(&(*actions)[i]); err != nil {
+	*to = make([]E, n)
+	for i := range *to {
+		if err := d.Decode(&(*to)[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// oracleAnswer does the same with the array inside an answer. A map that is
-// longer than the keys of an answer is refused; so is one with a key twice.
-func oracleAnswer(d *msgpack.Decoder, r *bytes.Reader, answer *wire.Answer) error {
+// oracleMap does the same with the arrays inside a map. A map that is longer
+// than its keys is refused; so is one with a key twice, for it is not canonical.
+func oracleMap(d *msgpack.Decoder, to any, arrays map[string]func() error) error {
+	v := reflect.ValueOf(to).Elem()
+	fields := map[string]any{}
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		fields[key] = v.Field(i).Addr().Interface()
+	}
 	n, err := d.DecodeMapLen()
-	if err != nil || n < 0 || n > len(answerKeys) {
+	if err != nil || n < 0 || n > len(fields) {
 		return fmt.Errorf("a map of %d: %w", n, err)
 	}
 	for range n {
 		key, err := d.DecodeString()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		switch key {
-		case "state":
-			err = d.Decode(&answer.State)
-		case "idle":
-			err = d.Decode(&answer.Idle)
-		case "actions":
-			err = oracleActions(d, r, &answer.Actions)
-		case "error":
-			err = d.Decode(&answer.Error)
-		case "text":
-			err = d.Decode(&answer.Text)
+		case arrays[key] != nil:
+			err = arrays[key]()
+		case fields[key] != nil:
+			err = d.Decode(fields[key])
 		default:
 			err = fmt.Errorf("unknown key %q", key)
 		}
@@ -194,7 +214,7 @@ func anyBody(t *rapid.T) []byte {
 }
 
 func anyEvent(t *rapid.T) Event {
-	ev := Event{Kind: EventKind(rapid.IntRange(int(EventAcquire), int(EventWoke)).Draw(t, "kind"))}
+	ev := Event{Kind: EventKind(rapid.IntRange(int(EventAcquire), int(EventCalled)).Draw(t, "kind"))}
 	switch ev.Kind {
 	case EventAcquire:
 		ev.Wait = time.Duration(rapid.Int64().Draw(t, "wait"))
@@ -205,24 +225,37 @@ func anyEvent(t *rapid.T) Event {
 		ev.Outcome = Outcome(rapid.IntRange(1, 3).Draw(t, "outcome"))
 		ev.Class = Class(rapid.IntRange(0, int(ClassFull)).Draw(t, "class"))
 		ev.Stamp = rapid.Int64().Draw(t, "stamp")
+		ev.Entries = rapid.SliceOfN(rapid.Custom(anyEntry), 0, 40).Draw(t, "entries")
+		ev.More = rapid.Bool().Draw(t, "more")
 		ev.Body = anyBody(t)
+	case EventCalled:
+		ev.Epoch = Epoch(rapid.Uint64Min(1).Draw(t, "epoch"))
+	}
+	if rapid.Bool().Draw(t, "known") {
+		ev.Session = []byte(rapid.String().Draw(t, "session"))
+		ev.SessionUntil = rapid.Int64().Draw(t, "session until")
+		ev.SessionEnd = rapid.SampledFrom(append(numbersOf[Reason](reasonNames[:]), ReasonNone)).Draw(t, "session end")
+		ev.StoreStamp, ev.StoreAt = rapid.Int64().Draw(t, "store stamp"), rapid.Int64().Draw(t, "store at")
 	}
 	return ev
 }
 
-var actionKinds = []ActionKind{
-	ActionGet, ActionPut, ActionWaiting, ActionHeld, ActionRenewed, ActionRefused, ActionLost,
-	ActionReleased, ActionContactLost, ActionCannotMaintain, ActionLeft, ActionWarned, ActionWake,
+func anyEntry(t *rapid.T) Entry {
+	return Entry{[]byte(rapid.StringN(1, 300, -1).Draw(t, "key")), rapid.Int64().Draw(t, "stamp")}
 }
 
-var reasons = []Reason{
-	ReasonTaken, ReasonBroken, ReasonReleased, ReasonUnreachable, ReasonExpired, ReasonHeld, ReasonRaced,
-	ReasonCancelled, ReasonUnusable, ReasonLimit, ReasonAbsent, ReasonNoExpiry, ReasonNeverAcquired,
-	ReasonUnreadable, ReasonTTLDiffers, ReasonCorruptTaken,
+// numbersOf are all that have a name, but for none.
+func numbersOf[E ~uint8](names []string) (all []E) {
+	for n, name := range names {
+		if name != "" && n > 0 {
+			all = append(all, E(n))
+		}
+	}
+	return all
 }
 
 func anyAction(t *rapid.T) Action {
-	a := Action{Kind: rapid.SampledFrom(actionKinds).Draw(t, "kind")}
+	a := Action{Kind: rapid.SampledFrom(numbersOf[ActionKind](actionKindNames[:])).Draw(t, "kind")}
 	rules := actionRules(a.Kind)
 	has := func(field int) bool {
 		return rules.must&(1<<field) != 0 || rules.may&(1<<field) != 0 && rapid.Bool().Draw(t, actionKeys[field])
@@ -234,6 +267,12 @@ func anyAction(t *rapid.T) Action {
 	if has(actKey) {
 		a.Key = text.Draw(t, "key")
 	}
+	if has(actAfter) {
+		a.After = text.Draw(t, "after")
+	}
+	if has(actCount) {
+		a.Count = rapid.Uint64Min(1).Draw(t, "count")
+	}
 	if has(actLimit) {
 		a.Limit = time.Duration(rapid.Int64Min(1).Draw(t, "limit"))
 	}
@@ -244,7 +283,7 @@ func anyAction(t *rapid.T) Action {
 		a.Body = append(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "body"), 0)
 	}
 	if has(actReason) {
-		a.Reason = rapid.SampledFrom(reasons).Draw(t, "reason")
+		a.Reason = rapid.SampledFrom(numbersOf[Reason](reasonNames[:])).Draw(t, "reason")
 	}
 	if has(actClass) {
 		a.Class = Class(rapid.IntRange(1, int(ClassFull)).Draw(t, "class"))
@@ -254,6 +293,15 @@ func anyAction(t *rapid.T) Action {
 	}
 	if has(actWall) {
 		a.Wall = rapid.Int64().Draw(t, "wall")
+	}
+	if has(actEpoch) {
+		a.Epoch = Epoch(rapid.Uint64Min(1).Draw(t, "epoch"))
+	}
+	if has(actToken) {
+		a.Token = Epoch(rapid.Uint64Min(1).Draw(t, "token"))
+	}
+	if has(actSession) {
+		a.Session = text.Draw(t, "session")
 	}
 	if has(actHolder) {
 		a.Holder = HolderID(text.Draw(t, "holder"))
@@ -268,12 +316,19 @@ func anyAction(t *rapid.T) Action {
 func anySighting(t *rapid.T) Sighting {
 	text := func(name string) []byte { return []byte(rapid.String().Draw(t, name)) }
 	instant := func(name string) int64 { return rapid.Int64().Draw(t, name) }
-	return Sighting{
+	s := Sighting{
 		State:  Observation(rapid.IntRange(1, int(ObservedCorrupt)).Draw(t, "state")),
 		Holder: text("holder"), Host: text("host"), PID: text("pid"), Remote: rapid.Bool().Draw(t, "remote"),
 		TTL: time.Duration(instant("ttl")), WrittenAt: instant("written"), AcquiredAt: instant("acquired"),
 		ReleasedAt: instant("released"), LookAt: instant("look at"),
 	}
+	if rapid.Bool().Draw(t, "strict") {
+		s.Epoch, s.Token = Epoch(rapid.Uint64().Draw(t, "epoch")), Epoch(rapid.Uint64().Draw(t, "token"))
+		s.Companions, s.Label, s.Session = text("companions"), text("label"), text("session")
+		s.Why, s.By, s.Left = text("why"), text("by"), time.Duration(instant("left"))
+		s.StoreClock, s.Print, s.Since = rapid.Bool().Draw(t, "store clock"), rapid.Uint64().Draw(t, "print"), instant("since")
+	}
+	return s
 }
 
 func anyActions(t *rapid.T) []Action {
@@ -286,11 +341,10 @@ func anyAnswer(t *rapid.T) Answer {
 		return Answer{Err: &Error{code, rapid.StringN(1, 80, 300).Draw(t, "text")}}
 	}
 	a := Answer{Idle: rapid.Bool().Draw(t, "idle"), Actions: anyActions(t)}
-	if rapid.Bool().Draw(t, "companion") {
-		a.State = CompanionState(rapid.IntRange(1, int(CompanionLost)).Draw(t, "state")).String()
-	} else {
-		a.State = LeaseState(rapid.IntRange(1, int(LeaseLost)).Draw(t, "state")).String()
-	}
+	states := rapid.SampledFrom([][]string{
+		leaseStateNames[:], companionStateNames[:], sessionStateNames[:], taskStateNames[:],
+	}).Draw(t, "machine")
+	a.State = rapid.SampledFrom(states[1:]).Draw(t, "state")
 	return a
 }
 
@@ -301,11 +355,19 @@ func anyConfig(t *rapid.T) Config {
 	}
 	enum := func(name string, most int) uint8 { return uint8(rapid.IntRange(0, most).Draw(t, name)) }
 	c := Config{
-		Machine: MachineKind(enum("machine", 2)), Protocol: Protocol(enum("protocol", 1)), Name: text("name"),
+		Machine: MachineKind(enum("machine", 6)), Protocol: Protocol(enum("protocol", 2)), Name: text("name"),
 		TTL: duration("ttl"), Margin: duration("margin"), AcquireMargin: duration("acquire margin"),
-		FleetExpire: duration("fleet"), Renewal: Renewal(enum("renewal", 2)), Expiry: Expiry(enum("expiry", 2)),
+		FleetExpire: duration("fleet"), Renewal: Renewal(enum("renewal", 2)), Expiry: Expiry(enum("expiry", 3)),
 		StampUnit: duration("stamp unit"), Holder: HolderID(text("holder")), Role: Role(enum("role", 2)),
 		Host: text("host"), PID: text("pid"), TID: rapid.Uint64().Draw(t, "tid"),
+	}
+	if rapid.Bool().Draw(t, "strict") {
+		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		c.OnSession, c.Beside, c.Now = flag("on session"), flag("beside"), flag("now")
+		c.Owner, c.Boot, c.Why, c.Label = text("owner"), text("boot"), text("why"), text("label")
+		c.StampSpread, c.LastAt, c.SeenSince = duration("spread"), int64(duration("last at")), int64(duration("since"))
+		c.Epoch, c.LastEpoch = Epoch(rapid.Uint64().Draw(t, "epoch")), Epoch(rapid.Uint64().Draw(t, "last epoch"))
+		c.SeenPrint = rapid.Uint64().Draw(t, "print")
 	}
 	copy(c.Seed[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "seed"))
 	return c

@@ -21,34 +21,54 @@ const (
 	inOutcome
 	inClass
 	inStamp
+	inEntries
+	inMore
 	inBody
+	inEpoch
+	inSession
+	inSessionUntil
+	inSessionEnd
+	inStoreStamp
+	inStoreAt
+	inFields
 )
 
 // inputKeys is never written.
 var inputKeys = [...]string{
-	keyMono, keyWall, keyKind, keyWait, keyBrief, keyRequest, keyOutcome, keyClass, keyStamp, keyBody,
+	keyMono, keyWall, keyKind, keyWait, keyBrief, keyRequest, keyOutcome, keyClass, keyStamp, keyEntries, keyMore,
+	keyBody, keyEpoch, keySession, keySessionUntil, keySessionEnd, keyStoreStamp, keyStoreAt,
 }
 
 // inputRules follows the comments of Event.
 func inputRules(kind EventKind) fieldRules {
-	const always = 1<<inMono | 1<<inWall | 1<<inKind
+	const (
+		always = 1<<inMono | 1<<inWall | 1<<inKind
+		known  = 1<<inFields - 1<<inSession // what the host knows, of any event
+	)
+	rules := fieldRules{always, always | known}
 	switch kind {
 	case EventAcquire:
-		return fieldRules{always, always | 1<<inWait}
+		rules.may |= 1 << inWait
 	case EventRelease:
-		return fieldRules{always, always | 1<<inBrief}
+		rules.may |= 1 << inBrief
 	case EventAnswer:
-		const must = always | 1<<inRequest | 1<<inOutcome
-		return fieldRules{must, must | 1<<inClass | 1<<inStamp | 1<<inBody}
+		rules.must |= 1<<inRequest | 1<<inOutcome
+		rules.may |= rules.must | 1<<inClass | 1<<inStamp | 1<<inEntries | 1<<inMore | 1<<inBody
+	case EventCalled:
+		rules.must |= 1 << inEpoch
+		rules.may |= 1 << inEpoch
 	}
-	return fieldRules{always, always}
+	return rules
 }
 
-// DecodeInput reads the message of one Step's arguments into now and ev. Body
-// refers to b. After an error, a *MessageError, both are zero.
+// DecodeInput reads the message of one Step's arguments into now and ev. Body,
+// Session and the entries' keys refer to b; Entries itself is made in the room
+// that ev.Entries has. After an error, a *MessageError, both are zero, but for
+// that room.
 func DecodeInput(b []byte, now *Instant, ev *Event) error {
 	d := newReader(b)
-	*now, *ev = Instant{}, Event{}
+	room := ev.Entries[:0]
+	*now, *ev = Instant{}, Event{Entries: room}
 	d.openMap(inputKeys[:])
 	if d.key(inMono, keyMono) {
 		now.Mono = d.int()
@@ -77,15 +97,68 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 	if d.key(inStamp, keyStamp) {
 		ev.Stamp = d.nonzeroInt()
 	}
+	if d.key(inEntries, keyEntries) {
+		ev.Entries = d.entries(room)
+	}
+	if d.key(inMore, keyMore) {
+		ev.More = d.isTrue()
+	}
 	if d.key(inBody, keyBody) {
 		ev.Body = d.bin()
 	}
+	if d.key(inEpoch, keyEpoch) {
+		ev.Epoch = Epoch(d.nonzeroUint())
+	}
+	if d.left > 0 {
+		d.known(ev)
+	}
 	d.closeMap(inputRules(ev.Kind))
 	if err := d.end(); err != nil {
-		*now, *ev = Instant{}, Event{}
+		*now, *ev = Instant{}, Event{Entries: room}
 		return err
 	}
 	return nil
+}
+
+// known reads what the host knows, which stands last in an input of any kind.
+func (d *reader) known(ev *Event) {
+	for field := fieldSet(inSession); field < inFields; field++ {
+		if !d.key(field, inputKeys[field]) {
+			continue
+		}
+		switch field {
+		case inSession:
+			ev.Session = d.text()
+		case inSessionUntil:
+			ev.SessionUntil = d.nonzeroInt()
+		case inSessionEnd:
+			ev.SessionEnd = Reason(d.named(reasonNames[:]))
+		case inStoreStamp:
+			ev.StoreStamp = d.nonzeroInt()
+		case inStoreAt:
+			ev.StoreAt = d.nonzeroInt()
+		}
+	}
+}
+
+// entries reads what a list found into the room that to has.
+func (d *reader) entries(to []Entry) []Entry {
+	at := d.i
+	n := d.openArray()
+	switch {
+	case n > MaxEntries:
+		d.fail(ruleMany, at)
+	case n == 0:
+		d.fail(ruleZero, at) // unless something failed before
+	}
+	for ; n > 0 && d.rule == ""; n-- {
+		at = d.i
+		if d.openArray() != 2 {
+			d.fail(rulePair, at) // the same
+		}
+		to = append(to, Entry{Key: d.text(), Stamp: d.int()})
+	}
+	return to
 }
 
 // The places of an action's keys.
@@ -93,6 +166,8 @@ const (
 	actKind = iota
 	actRequest
 	actKey
+	actAfter
+	actCount
 	actLimit
 	actType
 	actBody
@@ -100,14 +175,18 @@ const (
 	actClass
 	actAt
 	actWall
+	actEpoch
+	actToken
 	actHolder
+	actSession
 	actSight
+	actFields
 )
 
 // actionKeys is never written.
 var actionKeys = [...]string{
-	keyKind, keyRequest, keyKey, keyLimit, keyType, keyBody,
-	keyReason, keyClass, keyAt, keyWallNS, keyHolder, keySight,
+	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyReason,
+	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
 }
 
 // actionRules follows the comments of Action. An instant may always be left
@@ -120,15 +199,18 @@ func actionRules(kind ActionKind) fieldRules {
 		put    = get | 1<<actType | 1<<actBody
 	)
 	switch kind {
-	case ActionGet:
+	case ActionGet, ActionExists, ActionDelete:
 		return fieldRules{get, get}
-	case ActionPut:
+	case ActionPut, ActionCreate:
 		return fieldRules{put, put}
+	case ActionList:
+		const must = get | 1<<actCount
+		return fieldRules{must, must | 1<<actAfter}
 	case ActionWaiting:
 		return fieldRules{always, always | 1<<actSight}
 	case ActionHeld:
 		const must = always | 1<<actHolder
-		return fieldRules{must, must | 1<<actAt | 1<<actWall}
+		return fieldRules{must, must | 1<<actAt | 1<<actWall | 1<<actEpoch | 1<<actToken | 1<<actSession}
 	case ActionRenewed, ActionDeadline, ActionWake:
 		return fieldRules{always, always | 1<<actAt}
 	case ActionRefused:
@@ -139,18 +221,45 @@ func actionRules(kind ActionKind) fieldRules {
 		return fieldRules{reason, reason | 1<<actClass}
 	case ActionWarned:
 		return fieldRules{reason, reason | 1<<actKey | 1<<actSight}
+	case ActionReleased:
+		return fieldRules{always, always | 1<<actAt | 1<<actEpoch}
+	case ActionCalibrated:
+		return fieldRules{always, always | 1<<actAt | 1<<actWall}
+	case ActionAdopted, ActionBroken:
+		const must = always | 1<<actEpoch
+		return fieldRules{must, must}
+	case ActionCalled:
+		const must = always | 1<<actKey | 1<<actEpoch
+		return fieldRules{must, must}
+	case ActionSeen:
+		const must = always | 1<<actSight
+		return fieldRules{must, must}
 	}
 	return fieldRules{always, always}
 }
 
 // AnswerBuffer is room for the actions of one answer. Its zero value is ready;
 // used again for the next answer of the same machine it saves allocations,
-// because a machine's key and holder hardly change.
+// because a machine's keys, holder and the like hardly change.
 type AnswerBuffer struct {
 	actions [MaxActions]Action
 	sights  [MaxActions]Sighting
-	key     string
-	holder  HolderID
+
+	texts [8]string // read last, and next is the place of the one to come
+	next  uint8
+}
+
+// text is what was read as a string: one of those read last, if it was there.
+func (buf *AnswerBuffer) text(read []byte) string {
+	for _, text := range buf.texts {
+		if text == string(read) {
+			return text
+		}
+	}
+	text := string(read)
+	buf.texts[buf.next%uint8(len(buf.texts))] = text
+	buf.next++
+	return text
 }
 
 // actions reads what one Step returned; it stands in buf until that is used again.
@@ -177,19 +286,19 @@ func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
 		a.Request = RequestID(d.nonzeroUint())
 	}
 	if d.key(actKey, keyKey) {
-		if key := d.text(); buf.key != string(key) {
-			buf.key = string(key)
-		}
-		a.Key = buf.key
+		a.Key = buf.text(d.text())
+	}
+	if d.key(actAfter, keyAfter) {
+		a.After = buf.text(d.text())
+	}
+	if d.key(actCount, keyCount) {
+		a.Count = d.nonzeroUint()
 	}
 	if d.key(actLimit, keyLimit) {
 		a.Limit = Duration(d.nonzeroInt())
 	}
 	if d.key(actType, keyType) {
-		a.Type = LockFileType
-		if contentType := d.text(); string(contentType) != LockFileType {
-			a.Type = string(contentType)
-		}
+		a.Type = buf.text(d.text())
 	}
 	if d.key(actBody, keyBody) {
 		a.Body = d.bin()
@@ -206,11 +315,17 @@ func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
 	if d.key(actWall, keyWallNS) {
 		a.Wall = d.nonzeroInt()
 	}
+	if d.key(actEpoch, keyEpoch) {
+		a.Epoch = Epoch(d.nonzeroUint())
+	}
+	if d.key(actToken, keyToken) {
+		a.Token = Epoch(d.nonzeroUint())
+	}
 	if d.key(actHolder, keyHolder) {
-		if holder := d.text(); string(buf.holder) != string(holder) {
-			buf.holder = HolderID(holder)
-		}
-		a.Holder = buf.holder
+		a.Holder = HolderID(buf.text(d.text()))
+	}
+	if d.key(actSession, keySession) {
+		a.Session = buf.text(d.text())
 	}
 	if d.key(actSight, keySight) {
 		outer := d.openedMap
@@ -233,13 +348,25 @@ const (
 	sightAcquiredAt
 	sightReleasedAt
 	sightLookAt
+	sightEpoch
+	sightToken
+	sightCompanions
+	sightLabel
+	sightSession
+	sightWhy
+	sightBy
+	sightLeft
+	sightStoreClock
+	sightPrint
+	sightSince
 	sightFields
 )
 
 // sightKeys is never written.
 var sightKeys = [...]string{
 	keyState, keyHolder, keyHost, keyPID, keyRemote, keyTTL,
-	keyWrittenAt, keyAcquiredAt, keyReleasedAt, keyLookAt,
+	keyWrittenAt, keyAcquiredAt, keyReleasedAt, keyLookAt, keyEpoch, keyToken, keyCompanions,
+	keyLabel, keySession, keyWhy, keyBy, keyLeft, keyStoreClock, keyPrint, keySince,
 }
 
 func (d *reader) sighting(s *Sighting) {
@@ -275,102 +402,44 @@ func (d *reader) sighting(s *Sighting) {
 	if d.key(sightLookAt, keyLookAt) {
 		s.LookAt = d.nonzeroInt()
 	}
+	if d.left > 0 {
+		d.strictSighting(s)
+	}
 	d.closeMap(fieldRules{1 << sightState, 1<<sightFields - 1})
 }
 
-// The places of a config's keys.
-const (
-	cfgMachine = iota
-	cfgProtocol
-	cfgName
-	cfgTTL
-	cfgMargin
-	cfgAcquireMargin
-	cfgFleetExpire
-	cfgRenewal
-	cfgExpiry
-	cfgStampUnit
-	cfgHolder
-	cfgRole
-	cfgHost
-	cfgPID
-	cfgTID
-	cfgSeed
-	cfgFields
-)
-
-// configKeys is never written.
-var configKeys = [...]string{
-	keyMachine, keyProtocol, keyName, keyTTL, keyMargin, keyAcquireMargin, keyFleetExpire, keyRenewal,
-	keyExpiry, keyStampUnit, keyHolder, keyRole, keyHost, keyPID, keyTID, keySeed,
-}
-
-// DecodeConfig reads the message of a Config; whether its values make a machine
-// is for New to say. Its strings are copies. After an error, a *MessageError,
-// c is zero.
-func DecodeConfig(b []byte, c *Config) error {
-	d := newReader(b)
-	var cfg Config
-	d.openMap(configKeys[:])
-	for field, key := range configKeys {
-		if d.key(fieldSet(field), key) {
-			d.configField(field, &cfg)
-		}
+func (d *reader) strictSighting(s *Sighting) {
+	if d.key(sightEpoch, keyEpoch) {
+		s.Epoch = Epoch(d.nonzeroUint())
 	}
-	d.closeMap(fieldRules{0, 1<<cfgFields - 1})
-	err := d.end()
-	if err != nil {
-		cfg = Config{}
+	if d.key(sightToken, keyToken) {
+		s.Token = Epoch(d.nonzeroUint())
 	}
-	*c = cfg
-	return err
-}
-
-func (d *reader) configField(field int, c *Config) {
-	switch field {
-	case cfgMachine:
-		c.Machine = MachineKind(d.named(machineKindNames[:]))
-	case cfgProtocol:
-		c.Protocol = Protocol(d.named(protocolNames[:]))
-	case cfgName:
-		c.Name = string(d.text())
-	case cfgTTL:
-		c.TTL = Duration(d.nonzeroInt())
-	case cfgMargin:
-		c.Margin = Duration(d.nonzeroInt())
-	case cfgAcquireMargin:
-		c.AcquireMargin = Duration(d.nonzeroInt())
-	case cfgFleetExpire:
-		c.FleetExpire = Duration(d.nonzeroInt())
-	case cfgRenewal:
-		c.Renewal = Renewal(d.named(renewalNames[:]))
-	case cfgExpiry:
-		c.Expiry = Expiry(d.named(expiryNames[:]))
-	case cfgStampUnit:
-		c.StampUnit = Duration(d.nonzeroInt())
-	case cfgHolder:
-		c.Holder = HolderID(d.text())
-	case cfgRole:
-		c.Role = Role(d.named(roleNames[:]))
-	case cfgHost:
-		c.Host = string(d.text())
-	case cfgPID:
-		c.PID = string(d.text())
-	case cfgTID:
-		c.TID = d.nonzeroUint()
-	case cfgSeed:
-		d.seed(&c.Seed)
+	if d.key(sightCompanions, keyCompanions) {
+		s.Companions = d.text()
 	}
-}
-
-func (d *reader) seed(to *[16]byte) {
-	at := d.i
-	seed := d.bin()
-	if d.rule == "" && len(seed) != len(to) {
-		d.fail(ruleSeed, at)
+	if d.key(sightLabel, keyLabel) {
+		s.Label = d.text()
 	}
-	copy(to[:], seed)
-	if *to == [16]byte{} {
-		d.fail(ruleZero, at)
+	if d.key(sightSession, keySession) {
+		s.Session = d.text()
+	}
+	if d.key(sightWhy, keyWhy) {
+		s.Why = d.text()
+	}
+	if d.key(sightBy, keyBy) {
+		s.By = d.text()
+	}
+	if d.key(sightLeft, keyLeft) {
+		s.Left = Duration(d.nonzeroInt())
+	}
+	if d.key(sightStoreClock, keyStoreClock) {
+		s.StoreClock = d.isTrue()
+	}
+	if d.key(sightPrint, keyPrint) {
+		s.Print = d.nonzeroUint()
+	}
+	if d.key(sightSince, keySince) {
+		s.Since = d.nonzeroInt()
 	}
 }

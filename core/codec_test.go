@@ -91,7 +91,84 @@ func goldenMessages() (names []string, messages map[string][]byte) {
 		FleetExpire: None, Renewal: RenewalBlind, Expiry: ExpiryObserved, StampUnit: time.Microsecond, Holder: "h",
 		Role: RoleOwner, Host: "host", PID: "7", TID: 1<<64 - 1, Seed: [16]byte{15: 1},
 	}))
+	strictMessages(now, func(name string, message []byte) {
+		if _, taken := messages[name]; taken || !strings.HasPrefix(name, "actions") {
+			name += " " + strconv.Itoa(len(names))
+		}
+		add(name, message)
+	})
 	return names, messages
+}
+
+// strictMessages are the golden messages that came with strict.
+func strictMessages(now Instant, add func(name string, message []byte)) {
+	const key = "a/lock/_mopslock/fffffffffffffffe/v"
+	const stamp = 1_756_000_000_000_000_000
+	for _, ev := range []Event{
+		{Kind: EventBegin},
+		{Kind: EventCalled, Epoch: 7, Session: []byte("s-1"), SessionUntil: 1 << 40},
+		{Kind: EventWoke, Session: []byte("s-2"), SessionEnd: ReasonUnreachable},
+		{Kind: EventWoke, StoreStamp: stamp, StoreAt: -5},
+		{Kind: EventAnswer, Request: 3, Outcome: OutcomeYes, Entries: []Entry{{[]byte(key), stamp}, {[]byte("b"), 0}}, More: true},
+		{Kind: EventAnswer, Request: 4, Outcome: OutcomeYes, Entries: testEntries(16, 20), StoreStamp: stamp, StoreAt: 9},
+		{
+			Kind: EventAnswer, Request: 5, Outcome: OutcomeYes, Class: ClassOther, Stamp: -1, Entries: testEntries(1, 1),
+			More: true, Body: []byte("{}"), Session: []byte("s"), SessionUntil: Never, SessionEnd: ReasonExpired,
+			StoreStamp: stamp, StoreAt: 1,
+		},
+	} {
+		add("input "+ev.Kind.String(), AppendInput(nil, now, &ev))
+	}
+	sight := &Sighting{
+		State: ObservedBroken, Holder: []byte("h"), Host: []byte("w"), PID: []byte("12"), Remote: true, TTL: None, WrittenAt: 1,
+		AcquiredAt: 2, ReleasedAt: 3, LookAt: 4, Epoch: 9, Token: 8, Companions: []byte("c1,c2"), Label: []byte("h\u00e9"),
+		Session: []byte("s-1"), Why: []byte("stuck"), By: []byte("1@w"), Left: -5, StoreClock: true, Print: 1<<64 - 1, Since: 6,
+	}
+	request := Action{Request: 1, Key: key, Limit: 10 * time.Second}
+	of := func(kind ActionKind, a Action) Action {
+		a.Kind = kind
+		return a
+	}
+	for _, a := range []Action{
+		of(ActionCreate, Action{Request: 2, Key: key, Limit: 1, Type: "application/json", Body: []byte("{}")}),
+		of(ActionExists, request),
+		of(ActionDelete, request),
+		{Kind: ActionList, Request: 3, Key: "a/lock/_mopslock/", After: key, Count: MaxEntries, Limit: 1},
+		{Kind: ActionList, Request: 3, Key: "a/lock/_mopslock/", Count: 1, Limit: 1},
+		{Kind: ActionHeld, At: Never, Wall: 1 << 60, Epoch: 9, Token: 8, Holder: "h", Session: "s-1"},
+		{Kind: ActionReleased, At: 1 << 40, Epoch: 9},
+		{Kind: ActionAdopted, Epoch: 1 << 63},
+		{Kind: ActionCalled, Key: "a/lock", Epoch: 10},
+		{Kind: ActionCalibrate},
+		{Kind: ActionCalibrated, At: 5, Wall: stamp},
+		{Kind: ActionBroken, Epoch: 10},
+		{Kind: ActionSeen, Sight: sight},
+		{Kind: ActionSeen, Sight: &Sighting{State: ObservedVacant}},
+		{Kind: ActionRefused, Reason: ReasonVacant, Sight: sight},
+	} {
+		add("actions "+a.Kind.String(), appendActions(nil, []Action{a}))
+	}
+	for _, a := range []Answer{
+		{State: SessionInForce.String(), Actions: []Action{{Kind: ActionRenewed, At: 7}, {Kind: ActionWake, At: 5}}},
+		{State: TaskWorking.String(), Actions: []Action{{Kind: ActionSeen, Sight: sight}, {Kind: ActionWake, At: 5}}},
+	} {
+		add("answer", appendAnswer(&a))
+	}
+	add("config strict", AppendConfig(nil, &Config{
+		Machine: MachineCompanion, Protocol: ProtocolStrict, Name: "a/lock", TTL: None, Margin: 1, AcquireMargin: 2,
+		FleetExpire: 3, Renewal: RenewalChecked, Expiry: ExpiryCalibrated, StampUnit: 4, Holder: "h", Role: RoleOwner,
+		StampSpread: None, Boot: "b", OnSession: true, Epoch: 9, Owner: "o", LastEpoch: 8, LastAt: -7, SeenPrint: 1<<64 - 1,
+		SeenSince: 6, Beside: true, Why: "stuck", Now: true, Label: "h\u00e9", Host: "w", PID: "1", TID: 2, Seed: [16]byte{1},
+	}))
+}
+
+// testEntries are so many, with keys of so many bytes.
+func testEntries(n, length int) (all []Entry) {
+	for i := range n {
+		key := strings.Repeat("k", length-1) + string(rune('!'+i%90))
+		all = append(all, Entry{[]byte(key), int64(i) * 1_000_000_007_000})
+	}
+	return all
 }
 
 func TestGoldenMessages(t *testing.T) {
@@ -215,7 +292,7 @@ func TestKeysHaveTheirLength(t *testing.T) {
 			}
 		}
 	}
-	if len(sightKeys) != sightFields || len(actionKeys) != actSight+1 || len(inputKeys) != inBody+1 {
+	if len(sightKeys) != sightFields || len(actionKeys) != actFields || len(inputKeys) != inFields || len(configKeys) != cfgFields {
 		t.Error("keys and their places differ")
 	}
 }
@@ -223,6 +300,9 @@ func TestKeysHaveTheirLength(t *testing.T) {
 func TestInputRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, ev := anyInstant(t), anyEvent(t)
+		if len(AppendInput(nil, now, &ev)) > MaxMessage {
+			t.Skip("longer than a message")
+		}
 		message := AppendInput([]byte("before"), now, &ev)[len("before"):]
 		var gotNow Instant
 		var got Event
@@ -231,6 +311,12 @@ func TestInputRoundTrip(t *testing.T) {
 		}
 		if len(ev.Body) == 0 {
 			ev.Body = nil
+		}
+		if len(ev.Session) == 0 {
+			ev.Session = nil
+		}
+		if len(ev.Entries) == 0 {
+			ev.Entries = nil
 		}
 		if gotNow != now || !reflect.DeepEqual(got, ev) {
 			t.Fatalf("%+v %+v, want %+v %+v", gotNow, got, now, ev)
@@ -320,6 +406,53 @@ func TestIntegerForms(t *testing.T) {
 	}
 }
 
+// TestEntriesFit: as many entries as FitEntries says make a message that can be
+// read, with all that an answer can have beside them, and few more would fit.
+func TestEntriesFit(t *testing.T) {
+	for _, length := range []int{1, 31, 32, 100, 255, 256, 800, 1100, MaxMessage} {
+		entries := testEntries(MaxEntries+1, length)
+		for i := range entries {
+			entries[i].Stamp = 1 << 62
+		}
+		n := FitEntries(entries)
+		ev := Event{
+			Kind: EventAnswer, Request: 1 << 63, Outcome: OutcomeUnknown, Class: ClassUnauthorized, Stamp: 1 << 62,
+			Entries: entries[:n], More: true, Session: bytes.Repeat([]byte{'s'}, MaxHolder), SessionUntil: Never,
+			SessionEnd: ReasonUnreachable, StoreStamp: 1 << 62, StoreAt: 1 << 62,
+		}
+		message := AppendInput(nil, Instant{1 << 62, 1 << 62}, &ev)
+		var now Instant
+		var got Event
+		if err := DecodeInput(message, &now, &got); err != nil || len(got.Entries) != n {
+			t.Errorf("%d of %d bytes: %v", n, length, err)
+		}
+		if n < MaxEntries && MaxMessage-len(message) > length+4<<10 {
+			t.Errorf("%d of %d bytes leave %d bytes", n, length, MaxMessage-len(message))
+		}
+		if n > MaxEntries || FitEntries(entries[:n]) != n {
+			t.Errorf("%d of %d bytes, of those %d", n, length, FitEntries(entries[:n]))
+		}
+	}
+}
+
+// TestDecodeInputKeepsRoom: entries are made where the last ones were, and what
+// was there before is gone, after an error too.
+func TestDecodeInputKeepsRoom(t *testing.T) {
+	list := AppendInput(nil, Instant{}, &Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: testEntries(3, 4)})
+	ev := Event{Kind: EventCalled, Epoch: 7, Entries: make([]Entry, 1, 3)}
+	room := &ev.Entries[0]
+	var now Instant
+	if err := DecodeInput(list, &now, &ev); err != nil || len(ev.Entries) != 3 || &ev.Entries[0] != room || ev.Epoch != 0 {
+		t.Errorf("%v: %+v", err, ev)
+	}
+	for _, message := range [][]byte{AppendInput(nil, now, &Event{Kind: EventWoke}), list[:len(list)-1], nil} {
+		err := DecodeInput(message, &now, &ev)
+		if len(ev.Entries) != 0 || cap(ev.Entries) != 3 || (err != nil) != (ev.Kind == 0) || ev.Request != 0 {
+			t.Errorf("%x: %v: %+v", message, err, ev)
+		}
+	}
+}
+
 func benchInput() []byte {
 	own := testOwn()
 	ev := Event{
@@ -343,8 +476,14 @@ func benchActions() []Action {
 func TestCodecAllocatesNothing(t *testing.T) {
 	input, actions := benchInput(), benchActions()
 	refused := []Action{{Kind: ActionRefused, Reason: ReasonHeld, Sight: &Sighting{State: ObservedHeld, Host: []byte("h")}}}
-	message, held := appendActions(nil, actions), appendActions(nil, []Action{{Kind: ActionHeld, Holder: "h"}})
-	dst := make([]byte, 0, 1024)
+	list := Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: testEntries(16, 70), Session: []byte("s")}
+	listInput := AppendInput(nil, Instant{}, &list)
+	listed := Event{Entries: make([]Entry, 0, MaxEntries)}
+	message, held := appendActions(nil, actions), appendActions(nil, []Action{
+		{Kind: ActionHeld, Holder: "h", Session: "s"},
+		{Kind: ActionList, Request: 1, Key: "n/_mopslock/", After: "n/_mopslock/f", Count: 9, Limit: 1},
+	})
+	dst := make([]byte, 0, 4096)
 	var now Instant
 	var ev Event
 	var buf AnswerBuffer
@@ -354,6 +493,12 @@ func TestCodecAllocatesNothing(t *testing.T) {
 	for name, do := range map[string]func(){
 		"DecodeInput": func() { _ = DecodeInput(input, &now, &ev) },
 		"AppendInput": func() { dst = AppendInput(dst[:0], now, &ev) },
+		"DecodeInput of a list": func() {
+			if err := DecodeInput(listInput, &now, &listed); err != nil || len(listed.Entries) != 16 {
+				t.Fatal(err)
+			}
+		},
+		"AppendInput of a list": func() { dst = AppendInput(dst[:0], now, &list) },
 		"AppendActions": func() {
 			dst = appendActions(dst[:0], actions)
 			dst = appendActions(dst[:0], refused)

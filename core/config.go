@@ -9,7 +9,8 @@ type Config struct {
 	// Name is what is leased; see CheckName for its rules.
 	Name string
 	// TTL is how long a lease lives without a renewal. It is published in the
-	// record. 0 is DefaultTTL.
+	// record. 0 is DefaultTTL, or under strict DefaultStrictTTL; None, under strict,
+	// is until it is released or broken.
 	TTL Duration
 	// Margin is what the holder gives up early. 0 is TTL / MarginShare.
 	Margin Duration
@@ -31,6 +32,45 @@ type Config struct {
 	Holder HolderID
 	// Role says as whom a companion writes. 0 is RoleRemote.
 	Role Role
+
+	// What follows up to Host is for strict.
+
+	// StampSpread is how far the clocks of the store's front-ends may disagree
+	// (K). 0 is DefaultSpread, None is a store with one clock.
+	StampSpread Duration
+	// Boot names this boot of this machine, and its time namespace; Mono must then
+	// be its boot clock. "" where there is no such clock, and on every store where a
+	// put that was given up can land later: a late beat on top of a newer one would
+	// show an older time.
+	Boot string
+	// OnSession keeps the lease by the process's session, which each event tells
+	// of; TTL and Margin are then the session's.
+	OnSession bool
+	// Epoch is the newest version of the tenure that is known: of a companion, and
+	// of a printed lease.
+	Epoch Epoch
+	// Owner is the owner as which a machine speaks: of a printed lease the one that
+	// acquired it, of a calibration the process. "" is a fresh one; who acquires is
+	// the owner with the tenure's own id.
+	Owner string
+	// LastEpoch is the version by which this process released the name, alone, and
+	// LastAt the Mono at which it was sent: as long as that is young, nobody needs
+	// to look first. 0 is none.
+	LastEpoch Epoch
+	LastAt    int64
+	// SeenPrint and SeenSince go on with an earlier machine's observation, of the
+	// same boot: Print and Since of its Sighting. 0 is none.
+	SeenPrint uint64
+	SeenSince int64
+	// Beside says that there is a lock.json under the name: it is read before a
+	// claim and at each renewal, and a fresh foreign writer in it is yielded to.
+	Beside bool
+	// Why, of a breaker, is kept with the break. Now frees the name at once, the
+	// one declared exception to NoOverlap.
+	Why string
+	Now bool
+	// Label is shown to people: at most MaxLabel printable bytes.
+	Label string
 
 	// Host, PID and TID are written into the record for people.
 	Host string

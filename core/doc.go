@@ -1,7 +1,8 @@
 // Package core decides. It is the state machines of leases that are kept in a
 // blob store: events in, actions out, deterministic, without I/O, clock or
-// randomness of its own. It speaks protocol lastwriter, which needs only get
-// and put and shares mops' lock.json.
+// randomness of its own. It speaks two protocols: lastwriter, which needs only get
+// and put and shares mops' lock.json, and strict, which needs create-if-absent and
+// gives at most one holder and a fencing token.
 //
 // What it does not do: it starts no goroutine, never blocks, does not log, and
 // cannot stop code that does not ask whether its lease is still good.
@@ -11,7 +12,7 @@
 // # Terms
 //
 //   - A lease is an expiring exclusive claim on a name. Its record is the object
-//     <name>/lock.json.
+//     <name>/lock.json under lastwriter, a chain of versions under strict.
 //   - A tenure is one claim from acquire to its end; the holder id (mops'
 //     writer_id) names it. A Lease machine is one tenure, and is made for one.
 //   - A companion is a second process that keeps somebody else's tenure alive.
@@ -43,11 +44,11 @@
 //			}
 //			wake = nil
 //			for _, a := range actions { // in order
-//				switch a.Kind {
-//				case core.ActionGet, core.ActionPut:
+//				switch {
+//				case a.Kind.IsRequest():
 //					a.Body = bytes.Clone(a.Body)    // it is the machine's own
 //					go func() { inbox <- ask(a) }() // within a.Limit, whatever the store does
-//				case core.ActionWake:
+//				case a.Kind == core.ActionWake:
 //					wake = time.After(time.Duration(a.At - clock().Mono))
 //				default:
 //					tell(a) // held, renewed, refused, lost, released, ...
@@ -63,7 +64,10 @@
 //   - answer every request once, within its Limit: yes, no, or unknown;
 //   - not begin to apply a put after its Limit, where it can help it;
 //   - copy Key, Body and Sight if they outlive the Step that returned them;
-//   - treat a Step without a Wake as "no timer is set".
+//   - treat a Step without a Wake as "no timer is set";
+//   - under strict, say what it knows with every event: the newest sample of the store's
+//     clock, and to a lease on a session that session's id and deadline. Steps of the
+//     session come before those of its leases: called and lost are told them at once.
 //
 // It MAY send changed whenever the record may have changed (a file event, a
 // release in the same process), woke too early, and answers in any order.
@@ -131,6 +135,85 @@
 // At its deadline it says contact_lost once and joins again; only what it reads
 // (another's, released) or leave ends it.
 //
+// # Strict: the register
+//
+// A name's versions are objects that create makes once and nobody writes again:
+// version n at <name>/_mopslock/<16 hex of 2^64-1-n>/v, so that byte order is newest
+// first. n is the epoch. Exactly one process wins a version. Each says held,
+// released or broken, and whose: a tenure, its origin (the epoch at which it was
+// acquired, which is the fencing token), its owners, TTL, margin and session.
+//
+// An owner is one process that keeps the tenure alive: who acquired it, whose owner
+// id is the tenure's own id, and companions. Each puts beats of its own beside the
+// version, .../b.<owner>, and nobody else's. A session is one beat for all that a
+// process holds. Every record carries a fresh nonce, the id of the boot that it was
+// emitted on, and that boot's clock.
+//
+// # Strict: a look
+//
+// Reads that belong together (look.go), all of which count as made when the first
+// was sent: list, which shows the newest version and its beats' stamps; its body;
+// its session's beat; bodies of beats where they are needed. A waiter's look at a
+// version that it knows is exists v(n+1), and the beats one by one. Three rules say
+// that a tenure is dead (judge.go), and any of them frees:
+//
+//   - Calibrated: a lower bound of the store's clock, by an earlier answer and our own
+//     clock less rho, is past the newest sign's stamp + ttl + slop. slop is the stamps'
+//     unit + Config.StampSpread.
+//   - Same boot: the version and all beats under every version of its tenure were
+//     emitted on our boot, and the newest of them is a ttl old.
+//   - Observed: all signs stood unchanged, by their nonces, for a ttl of our clock.
+//     Config.SeenPrint and SeenSince carry that on from an earlier process.
+//
+// No version, or one released or broken with alone, is free at once. Released or
+// broken otherwise is free when the version is a ttl old by the first or the last of
+// these; if it names a session, when the call that names it is.
+//
+// # Strict: acquire and hold
+//
+//   - look; free -> create v(n+1): a new tenure. Answered yes before sent(create) +
+//     ttl - margin -> held. Who released the name himself a moment ago, alone, creates
+//     without a look.
+//   - exists or unknown -> Doubtful: read v(n+1) back. The nonce of one of our creates
+//     -> that one won, and its own sent counts. Nothing there -> create again with a new
+//     nonce, four at most. Another's -> lost race.
+//   - Won too late -> it is ours, we do not hold it, and nobody joined: claim above it.
+//   - Given up in doubt -> create released at the very same key: either the late one can
+//     land no more, or it has and is released above. Without a session that is a
+//     courtesy; on a session it is tried as long as that lives.
+//   - Each ttl/3 x u (u in [5/6, 1]): put the beat, then exists v(n+1), one after the
+//     other. Both answered before the deadline in force, and "no" -> deadline = sent(put)
+//   - ttl - margin. "Yes" -> read it: our tenure's, held -> adopted, and the renewal
+//     begins anew under the new epoch; else Lost{taken, broken, released}.
+//   - Every two and a half minutes it is also asked whether our own version is still
+//     there. Gone -> warned{emptied}, Lost{taken}.
+//   - Without a TTL: no beats and no deadline; exists v(n+1) each 20 s.
+//   - Beside a lock.json: that is read too; a fresh foreign writer in it ->
+//     warned{mixed}, Lost{taken}.
+//
+// # Strict: sessions
+//
+// A Session puts its beat each ttl/3 x u and then asks for the next call; every call
+// that is there is told to the host (called) before the renewal counts. Past its
+// deadline the id is dead for ever. A lease on it claims only while it is in force,
+// believes until the later of its own create's deadline and the session's, and has no
+// request and no timer of its own while held. Told of a call it reads the chain above
+// itself, and until it has, its deadline stays where the session's was.
+//
+// # Strict: the others
+//
+//   - A companion lists, reads the newest, and if that is its tenure's and held creates
+//     the next version with itself in owners. No clock is involved. At its deadline it
+//     says contact_lost once and joins again. Leaving, it makes a version without itself.
+//   - Release makes v(n+1) released, alone if owners is nobody but us. Where an owner of
+//     ours was faster it is adopted and v(n+2) made. A break makes v(n+1) broken, then the
+//     call to its session; with now it is alone, the one declared exception to NoOverlap.
+//   - The winner of every sixteenth version collects what was superseded G ago: G = max(8
+//     ttl + 10 s, 10 min) by the store's clock or the boot's, the newest three never.
+//   - "There is nothing above n" may be believed only if it was answered within five
+//     minutes of the earlier proof that n is the newest; else a list must say it. The
+//     same holds for a create that was won.
+//
 // # The edges of a Lease
 //
 // (written by internal/gen from edges.go)
@@ -191,6 +274,84 @@
 //	joined    -> left       leave
 //	leaving   -> left       the put is answered
 //
+// # The edges of a StrictLease
+//
+// (written by internal/gen from edges.go)
+//
+//	idle      -> observing  acquire: list
+//	idle      -> releasing  release of a printed lease: list
+//	observing -> claiming   free: create
+//	observing -> waiting    held by another, or there is no session yet; and the caller waits
+//	observing -> refused    held and tried once; cancelled; limit; store unreachable or unusable; not for us to judge
+//	waiting   -> observing  a newer version, changed, or it can be dead: look
+//	waiting   -> refused    limit; cancelled; store unusable
+//	claiming  -> held       created in time
+//	claiming  -> verifying  created long after it was looked at: list
+//	claiming  -> doubtful   exists or unknown: read it back; created too late: claim above it
+//	claiming  -> releasing  created too late for the last time; cancelled
+//	verifying -> held       it is the newest
+//	verifying -> doubtful   it is the newest, too late: claim above it
+//	verifying -> waiting    it is not the newest, and the caller waits
+//	verifying -> releasing  too late for the last time; cancelled
+//	verifying -> refused    it is not the newest, and tried once
+//	doubtful  -> held       a create of ours is there, in time
+//	doubtful  -> verifying  a create of ours is there, long after the look: list
+//	doubtful  -> claiming   nothing is there: create with a new nonce; ours, too late: create above it
+//	doubtful  -> waiting    another's is there, and the caller waits
+//	doubtful  -> observing  another's is there, and what we claimed by was only remembered: list
+//	doubtful  -> releasing  cannot be settled in time, too late for the last time, or cancelled: shut out or released
+//	doubtful  -> refused    another's is there, and tried once; store unusable
+//	held      -> releasing  release: create
+//	held      -> lost       taken, broken, released, unreachable, expired
+//	releasing -> released   the version that says so is there
+//	releasing -> lost       taken or broken; or the deadline passed first
+//	releasing -> waiting    what a failed attempt left is released or shut out, and the caller waits
+//	releasing -> refused    what a failed or cancelled attempt left is released or shut out
+//
+// # The edges of a StrictCompanion
+//
+// (written by internal/gen from edges.go)
+//
+//	idle      -> joining    accompany: list
+//	joining   -> reviving   the newest is our tenure's, held: create
+//	joining   -> joined     never (a deliberate bug joins by a beat)
+//	joining   -> refused    nothing there, unreadable for a TTL, newer or of another kind: cannot maintain
+//	joining   -> lost       the newest is released, broken, or another's
+//	joining   -> left       leave
+//	reviving  -> joined     created in time
+//	reviving  -> joining    created too late: join again
+//	reviving  -> doubtful   exists or unknown: read it back
+//	reviving  -> left       leave
+//	doubtful  -> joined     a create of ours is there, in time
+//	doubtful  -> reviving   nothing is there: create with a new nonce
+//	doubtful  -> joining    somebody else's, or too late: join again
+//	doubtful  -> refused    cannot be read for a TTL: cannot maintain
+//	doubtful  -> left       leave
+//	joined    -> joining    deadline: contact lost, join again
+//	joined    -> lost       taken, broken, released
+//	joined    -> leaving    leave: create without us
+//	joined    -> left       leave, and there is nobody to be told
+//	leaving   -> left       it is said, or cannot be
+//
+// # The edges of a Session
+//
+// (written by internal/gen from edges.go)
+//
+//	idle      -> opening    begin: put
+//	opening   -> in_force   the first beat is good
+//	opening   -> closing    leave: list its calls
+//	in_force  -> closing    leave: list its calls
+//	in_force  -> lost       deadline
+//	closing   -> closed     what it left is removed, or cannot be
+//
+// # The edges of a Breaker, an Observer and a Calibration
+//
+// (written by internal/gen from edges.go)
+//
+//	idle      -> working    begin
+//	working   -> done       broken; seen; calibrated
+//	working   -> refused    cancelled; nothing to break; store unreachable or unusable; not for us to judge
+//
 // # Which command has a meaning where
 //
 // acquire: idle. accompany: idle. release and cancel: everywhere but in idle; in
@@ -199,17 +360,31 @@
 // answer, changed and woke: everywhere. Anything else is an error, and an error
 // leaves the machine as it was.
 //
+// A session, a breaker, an observer and a calibration: begin in idle; leave (session) and
+// cancel (the others) everywhere but in idle. called: everywhere, for leases and
+// companions under strict.
+//
 // # What is promised
 //
 //   - NoClobber: after Lost, Refused or Left nothing of ours is sent. After
 //     Released only a release of our own late renewal is.
+//
 //   - No call says held past the deadline, whatever the store does.
+//
 //   - One error never drops a lease; only its deadline or its record does.
+//
 //   - EventuallyHeld: a waiter gets the lease when it is free and others stop.
+//
 //   - QuietWhenIdle: a machine that has ended sets no timer and sends nothing.
-//   - With an acquire margin of at least two requests, no put that lands after
-//     its limit and punctual checked renewals, two tenures' held intervals do
-//     not overlap (found by complete search on a model of the protocol).
+//
+//   - With an acquire margin of more than two requests (by what clock rates differ), no
+//     put that lands after its limit and punctual checked renewals, two tenures' held
+//     intervals do not overlap (tests/explore, and a complete search of a model).
+//
+//   - Under strict: EpochOnlyGrows, OneHolderPerEpoch, NoOverlap: two tenures' believed
+//     intervals never overlap while clock rates differ by less than 1 %, the store is
+//     linearizable, and nobody breaks with now or breaks what has no TTL; whatever is
+//     lost, late, paused or killed (tests/explore).
 //
 // # What is not promised
 //
@@ -242,4 +417,31 @@
 //     one above half of its expire: the claim could be taken over before it is held.
 //   - A record whose written_at and released_at are both empty is corrupt, not stale.
 //   - A companion that a store refuses for good does not try for a TTL.
+//
+// # Where strict differs from the protocol as it was written, and why
+//
+//   - Same boot (1.12, which was argued and not explored) counts the beats under every
+//     version of the tenure, not those under the newest. A join carries the time at which
+//     it was emitted and can land much later, while another owner renewed under the version
+//     below: that version is old, and its owner believes. See newestBoottime.
+//   - For the same reason nothing is freed by the boottime of a release, a break or a call:
+//     whoever renewed before it landed may believe longer. The beats of the tenure count
+//     instead, and for a session the stamp of the call, or its having stood for a ttl.
+//     Both rules as they were argued are deliberate bugs of the explorer: same-boot-newest
+//     and same-boot-freed.
+//   - Nor does it hold on any store: where a put that was given up can land on top of a
+//     newer one the beat shows an older time than its owner counts from. A host gives a
+//     Boot only where that cannot be (directories); elsewhere the store's stamps judge.
+//   - The window of a proof is five minutes for everybody, half of the least G, and it ends
+//     at the answer, not when the question was sent. A collector cannot know the TTL of
+//     everybody who may still believe in a version, so nobody relies on more than the least.
+//     Who renews less often than that (TTL above 15 min) lists instead.
+//   - A renewal asks after its beat was answered, never at once: one request in flight a
+//     machine, and every renewal that is good has its beat in the store before the question
+//     was answered. The same-boot rule for what is released or broken rests on that.
+//   - "Exists" is read back like an unknown answer: a proxy that sends twice says it of
+//     one's own success. It costs a get on a lost race, of the version that a waiter needs.
+//   - A join reads the body of the newest version (list, get, create): it has to copy
+//     margin, session and owners, and a prefix that was emptied may count from 1 again.
+//   - Companions have no session of their own.
 package core

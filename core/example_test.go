@@ -27,11 +27,11 @@ func loop(machine core.Machine, inbox chan core.Event, ask func(core.Action) cor
 		}
 		wake = nil
 		for _, a := range actions { // in order
-			switch a.Kind {
-			case core.ActionGet, core.ActionPut:
+			switch {
+			case a.Kind.IsRequest():
 				a.Body = bytes.Clone(a.Body)    // it is the machine's own
 				go func() { inbox <- ask(a) }() // within a.Limit, whatever the store does
-			case core.ActionWake:
+			case a.Kind == core.ActionWake:
 				wake = time.After(time.Duration(a.At - clock().Mono))
 			default:
 				tell(a) // held, renewed, refused, lost, released, ...

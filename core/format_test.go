@@ -23,12 +23,26 @@ func wallSeconds(ns int64) string {
 	return seconds(d)
 }
 
+// deadline is an instant, or never.
+func deadline(at int64) string {
+	if at == Never {
+		return "never"
+	}
+	return seconds(at)
+}
+
 // line collects "name=value" pairs of values that are not empty.
 type line struct{ strings.Builder }
 
 func (l *line) field(name, value string) {
 	if value != "" && value != "none" {
 		l.WriteString(" " + name + "=" + value)
+	}
+}
+
+func (l *line) number(name string, n uint64) {
+	if n != 0 {
+		fmt.Fprintf(l, " %s=%d", name, n)
 	}
 }
 
@@ -48,6 +62,18 @@ func formatEvent(ev Event) string {
 	if ev.Kind == EventAnswer {
 		fmt.Fprintf(&l, " #%d %s", ev.Request, ev.Outcome)
 		l.field("class", ev.Class.String())
+		for _, e := range ev.Entries {
+			l.field("entry", string(e.Key))
+		}
+		l.flag("more", ev.More)
+	}
+	l.number("epoch", uint64(ev.Epoch))
+	if len(ev.Session) > 0 {
+		fmt.Fprintf(&l, " session=%s until=%s", ev.Session, seconds(ev.SessionUntil))
+	}
+	l.field("ended", ev.SessionEnd.String())
+	if ev.StoreStamp != 0 {
+		fmt.Fprintf(&l, " store=%s at=%s", wallSeconds(ev.StoreStamp), seconds(ev.StoreAt))
 	}
 	return l.String()
 }
@@ -56,20 +82,37 @@ func (w *world) formatAction(a Action) string {
 	var l line
 	l.WriteString(a.Kind.String())
 	switch a.Kind {
-	case ActionGet:
-		fmt.Fprintf(&l, " #%d limit=%s", a.Request, seconds(int64(a.Limit)))
-	case ActionPut:
-		fmt.Fprintf(&l, " #%d limit=%s %s", a.Request, seconds(int64(a.Limit)), w.formatBody(a.Body))
+	case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete:
+		fmt.Fprintf(&l, " #%d", a.Request)
+		if !strings.HasSuffix(a.Key, "/"+LockFile) { // of lastwriter there is no other
+			l.field("key", w.formatKey(a.Key))
+		}
+		l.field("after", w.formatKey(a.After))
+		l.number("count", a.Count)
+		l.field("limit", seconds(int64(a.Limit)))
+		if len(a.Body) > 0 {
+			l.WriteString(" " + w.formatBodyOf(a.Key, a.Body))
+		}
 	case ActionHeld:
-		fmt.Fprintf(&l, " deadline=%s acquired=%s holder=%s", seconds(a.At), wallSeconds(a.Wall), w.alias(string(a.Holder)))
+		fmt.Fprintf(&l, " deadline=%s acquired=%s holder=%s", deadline(a.At), wallSeconds(a.Wall), w.alias(string(a.Holder)))
+		l.number("epoch", uint64(a.Epoch))
+		l.number("token", uint64(a.Token))
+		l.field("session", w.alias(a.Session))
+	case ActionReleased, ActionCalibrated:
+		l.number("epoch", uint64(a.Epoch))
+		if a.At != 0 {
+			l.field("at", seconds(a.At))
+		}
+		l.field("store", wallSeconds(a.Wall))
 	case ActionRenewed, ActionDeadline:
-		fmt.Fprintf(&l, " deadline=%s", seconds(a.At))
+		fmt.Fprintf(&l, " deadline=%s", deadline(a.At))
 	case ActionWake:
 		fmt.Fprintf(&l, " at=%s", seconds(a.At))
 	default:
 		l.flag(a.Reason.String(), a.Reason != ReasonNone)
 		l.field("class", a.Class.String())
-		l.field("key", a.Key)
+		l.field("key", w.formatKey(a.Key))
+		l.number("epoch", uint64(a.Epoch))
 		l.field("sight", w.formatSight(a.Sight))
 	}
 	return l.String()
@@ -92,6 +135,21 @@ func (w *world) formatSight(s *Sighting) string {
 	l.field("released", wallSeconds(s.ReleasedAt))
 	if s.LookAt != 0 {
 		l.field("look", seconds(s.LookAt))
+	}
+	l.number("epoch", uint64(s.Epoch))
+	l.number("token", uint64(s.Token))
+	for _, text := range []struct {
+		name string
+		text []byte
+	}{{"companions", s.Companions}, {"label", s.Label}, {"session", s.Session}, {"why", s.Why}, {"by", s.By}} {
+		l.field(text.name, w.aliases(string(text.text), ","))
+	}
+	if s.Left != 0 {
+		l.field("left", s.Left.String())
+	}
+	l.flag("store_clock", s.StoreClock)
+	if s.Print != 0 { // the number itself says nothing to people
+		l.field("unchanged_since", seconds(s.Since))
 	}
 	return "{" + l.String() + "}"
 }
@@ -118,12 +176,21 @@ func (w *world) formatBody(body []byte) string {
 	return "{" + l.String() + "}"
 }
 
-// alias names the machine whose own tenure this is.
-func (w *world) alias(holder string) string {
+// alias names the machine whose own tenure this is, or who writes as this owner,
+// or whose session it is.
+func (w *world) alias(id string) string {
 	for _, a := range w.actors {
-		if k := tenureOf(a.machine); k.cfg.Holder == "" && string(k.holder) == holder {
+		if id != "" && ownID(a.machine) == id {
 			return a.name
 		}
 	}
-	return holder
+	return id
+}
+
+func (w *world) aliases(ids, separator string) string {
+	all := strings.Split(ids, separator)
+	for i := range all {
+		all[i] = w.alias(all[i])
+	}
+	return strings.Join(all, separator)
 }

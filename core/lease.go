@@ -51,6 +51,7 @@ const (
 	endReleased  ending = iota // the caller released
 	endRaced                   // a failed attempt cleans up
 	endCancelled               // a cancelled attempt cleans up
+	endUnreached               // an attempt of a store that never answered cleans up (strict)
 )
 
 // NewLease makes a lease machine in state Idle. With cfg.Holder set it can only

@@ -29,11 +29,24 @@ type Machine interface {
 // New makes the machine that the Config describes. The Config is validated
 // whole; the error lists every bad field.
 func New(cfg Config) (m Machine, err error) {
-	switch cfg.Machine {
-	case MachineLease:
+	strict := cfg.Protocol == ProtocolStrict
+	switch {
+	case cfg.Machine == MachineLease && strict:
+		m, err = NewStrictLease(cfg)
+	case cfg.Machine == MachineCompanion && strict:
+		m, err = NewStrictCompanion(cfg)
+	case cfg.Machine == MachineLease:
 		m, err = NewLease(cfg)
-	case MachineCompanion:
+	case cfg.Machine == MachineCompanion:
 		m, err = NewCompanion(cfg)
+	case cfg.Machine == MachineSession && strict:
+		m, err = NewSession(cfg)
+	case cfg.Machine == MachineBreaker && strict:
+		m, err = NewBreaker(cfg)
+	case cfg.Machine == MachineObserver && strict:
+		m, err = NewObserver(cfg)
+	case cfg.Machine == MachineCalibration && strict:
+		m, err = NewCalibration(cfg)
 	default: // no such machine; whatever else is wrong is said too
 		_, err = newMachine(cfg)
 	}
@@ -53,6 +66,7 @@ type flight struct {
 // machine is what all machines are built on: the clock, the requests, the
 // timers and the actions of the Step in progress.
 type machine struct {
+	deliberate
 	cfg    Config
 	key    string // of the name's lock.json
 	rng    rng
@@ -74,7 +88,6 @@ func newMachine(cfg Config) (machine, error) {
 		rng:    newRNG(cfg.Seed),
 		now:    Instant{Mono: -MaxClockRange},
 		timers: newTimers(),
-		out:    make([]Action, 0, MaxActions),
 	}, nil
 }
 
@@ -100,17 +113,27 @@ func (m *machine) admit(now Instant, ev *Event) error {
 		text = "answer of an unknown class"
 	case ev.Stamp > MaxClockRange || ev.Stamp < -MaxClockRange:
 		text = "answer with a stamp out of range"
-	case ev.Request == m.flight.id && m.flight.verb == ActionPut && ev.Outcome == OutcomeNo:
-		text = "a put cannot be answered no"
+	case ev.Request == m.flight.id && ev.Outcome == OutcomeNo && cannotSayNo(m.flight.verb):
+		text = "a " + m.flight.verb.String() + " cannot be answered no"
+	case len(ev.Entries) > MaxEntries:
+		text = "answer with more than 256 entries"
 	default:
 		return nil
 	}
 	return &Error{code, text}
 }
 
+// cannotSayNo reports that a verb has only yes and unknown.
+func cannotSayNo(verb ActionKind) bool {
+	return verb == ActionPut || verb == ActionList || verb == ActionDelete
+}
+
 // begin starts a Step that was admitted.
 func (m *machine) begin(now Instant) {
 	m.now = now
+	if m.out == nil {
+		m.out = make([]Action, 0, MaxActions)
+	}
 	m.out = m.out[:0]
 }
 
@@ -188,7 +211,10 @@ func (m *machine) requestLimit(deadline int64) Duration {
 // backoff is the waiter's poll: first x 1.5^n, spread by a fifth either way and
 // capped by the TTL, so that a short lease is not waited for in long steps.
 func (m *machine) backoff(first Duration, n int) Duration {
-	ceiling := min(PollCap, max(PollCapFloor, m.cfg.TTL/8))
+	ceiling := PollCap
+	if m.cfg.TTL != None {
+		ceiling = min(PollCap, max(PollCapFloor, m.cfg.TTL/8))
+	}
 	step := first
 	for i := 0; i < n && step < ceiling; i++ {
 		step += step / 2

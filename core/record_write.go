@@ -19,18 +19,33 @@ type ownRecord struct {
 // the value.
 type recordWriter []byte
 
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (w *recordWriter) text(before, s string) { *w = appendText(append(*w, before...), s) }
 
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (w *recordWriter) number(before string, n uint64) {
 	*w = appendDecimal(append(*w, before...), n)
 }
 
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
 func (w *recordWriter) stamp(before string, wall int64) {
 	*w = append(*w, before...)
 	if wall != 0 {
 		*w = appendStamp(*w, wall)
 	}
 }
+
+// raw writes what stands between values.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (w *recordWriter) raw(s string) { *w = append(*w, s...) }
 
 // appendRecord appends r: byte for byte what json.dumps(record, indent=2) makes
 // of the same values in Python, as mops would write it.

@@ -10,6 +10,7 @@ type Handle uint64
 type Registry struct {
 	kept map[Handle]*kept
 	last Handle
+	room []Entry // for the entries of an input
 }
 
 // kept is a machine and what it said last.
@@ -48,9 +49,10 @@ func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 		return AppendError(dst, errHandle(h))
 	}
 	var now Instant
-	var ev Event
+	ev := Event{Entries: r.room}
 	var actions []Action
 	err := DecodeInput(input, &now, &ev)
+	r.room = ev.Entries[:0]
 	if err == nil {
 		actions, err = k.machine.Step(now, ev)
 	}

@@ -124,3 +124,22 @@ func TestRegistryStepAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestRegistryListAllocatesNothing: the answer to a list, too, crosses the
+// border without an allocation. The machine has asked for none, and passes over it.
+func TestRegistryListAllocatesNothing(t *testing.T) {
+	c := heldCycle(t, 1)
+	r := Registry{kept: map[Handle]*kept{1: {machine: c.m}}}
+	input := AppendInput(nil, c.now, &Event{
+		Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: testEntries(16, 70), More: true,
+		Session: []byte("s"), SessionUntil: 1, StoreStamp: 1, StoreAt: 1,
+	})
+	output := make([]byte, 0, MaxMessage)
+	n := testing.AllocsPerRun(100, func() { output = r.Step(output[:0], 1, input) })
+	if a := answered(t, output); n != 0 || a.Err != nil || a.State != "held" {
+		t.Errorf("%v allocations, %+v", n, a)
+	}
+	if len(r.room) != 0 || cap(r.room) < 16 {
+		t.Errorf("room for %d entries, of which %d are in use", cap(r.room), len(r.room))
+	}
+}

@@ -74,19 +74,25 @@ func TestAppendStateIsComplete(t *testing.T) {
 	// Constant after New, the actions of the latest Step, and decoding scratch.
 	outside := map[string]bool{"cfg": true, "key": true, "holder": true, "remote": true, "out": true, "seen": true}
 	for _, m := range []Machine{heldCycle(t, 1).m, joinedCycle(t).m} {
-		v := reflect.ValueOf(m).Elem()
-		eachField(v, v.Type().Name(), outside, func(path string, field reflect.Value) {
-			before := m.AppendState(nil)
-			restore := disturbField(field)
-			if bytes.Equal(before, m.AppendState(nil)) {
-				t.Errorf("%s is not in the state", path)
-			}
-			restore()
-			if !bytes.Equal(before, m.AppendState(nil)) {
-				t.Errorf("%s: not restored", path)
-			}
-		})
+		checkState(t, m, outside)
 	}
+}
+
+// checkState disturbs each field in turn, and looks for it in the state.
+func checkState(t *testing.T, m Machine, outside map[string]bool) {
+	t.Helper()
+	v := reflect.ValueOf(m).Elem()
+	eachField(v, v.Type().Name(), outside, func(path string, field reflect.Value) {
+		before := m.AppendState(nil)
+		restore := disturbField(field)
+		if bytes.Equal(before, m.AppendState(nil)) {
+			t.Errorf("%s is not in the state", path)
+		}
+		restore()
+		if !bytes.Equal(before, m.AppendState(nil)) {
+			t.Errorf("%s: not restored", path)
+		}
+	})
 }
 
 func eachField(v reflect.Value, path string, outside map[string]bool, visit func(string, reflect.Value)) {
@@ -98,6 +104,10 @@ func eachField(v reflect.Value, path string, outside map[string]bool, visit func
 		case outside[name]:
 		case field.Kind() == reflect.Struct:
 			eachField(field, path+"."+name, outside, visit)
+		case field.Kind() == reflect.Pointer && !field.IsNil():
+			eachField(field.Elem(), path+"."+name, outside, visit)
+		case (field.Kind() == reflect.Array || field.Kind() == reflect.Slice && field.Len() > 0) && field.Index(0).Kind() == reflect.Struct:
+			eachField(field.Index(0), path+"."+name+"[0]", outside, visit)
 		default:
 			visit(path+"."+name, field)
 		}
@@ -111,7 +121,15 @@ func disturbField(field reflect.Value) (restore func()) {
 	switch field.Kind() {
 	case reflect.Bool:
 		field.SetBool(!field.Bool())
+	case reflect.String:
+		field.SetString(field.String() + "x")
+	case reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
 	case reflect.Slice:
+		if field.Type().Elem().Kind() != reflect.Uint8 {
+			field.Set(reflect.Append(field, reflect.Zero(field.Type().Elem())))
+			break
+		}
 		field.SetBytes(append(bytes.Clone(field.Bytes()), 'x'))
 	case reflect.Array:
 		return disturbField(field.Index(0))

@@ -30,6 +30,14 @@ type MachineKind uint8
 const (
 	MachineLease     MachineKind = 1 // lease
 	MachineCompanion MachineKind = 2 // companion
+	// MachineSession is one heartbeat for all that a process holds.
+	MachineSession MachineKind = 3 // session
+	// MachineBreaker ends somebody's strict lease, once.
+	MachineBreaker MachineKind = 4 // breaker
+	// MachineObserver looks at a strict lease, once, and takes no part.
+	MachineObserver MachineKind = 5 // observer
+	// MachineCalibration takes one sample of the store's clock.
+	MachineCalibration MachineKind = 6 // calibration
 )
 
 // Protocol says how a lease is kept in the store.
@@ -38,6 +46,7 @@ type Protocol uint8
 // The protocols.
 const (
 	ProtocolLastWriter Protocol = 1 // lastwriter
+	ProtocolStrict     Protocol = 2 // strict
 )
 
 // Renewal says whether a renewal and a release read before they write.
@@ -59,6 +68,9 @@ const (
 	ExpiryWall Expiry = 1 // wall
 	// ExpiryObserved: only the second of these.
 	ExpiryObserved Expiry = 2 // observed
+	// ExpiryCalibrated, of strict: the store's clock, of which answers give a
+	// lower bound, has passed the newest sign of life + ttl; or it was observed.
+	ExpiryCalibrated Expiry = 3 // calibrated
 )
 
 // Role says as whom a Companion writes.
@@ -83,6 +95,11 @@ const (
 	EventAnswer    EventKind = 6 // answer
 	EventChanged   EventKind = 7 // changed
 	EventWoke      EventKind = 8 // woke
+	// EventBegin starts a session, a breaker, an observer or a calibration.
+	EventBegin EventKind = 9 // begin
+	// EventCalled tells a lease on a session what its session read: somebody has
+	// broken the name at Epoch.
+	EventCalled EventKind = 10 // called
 )
 
 // Outcome is what the store said to a request. There is no fourth.
@@ -133,8 +150,39 @@ type Event struct {
 	// Stamp, of answer: the store's modification time of the object in
 	// nanoseconds since 1970, or 0 where the store told none.
 	Stamp int64
+	// Entries, of answer to a list: the objects, in byte order of their keys, and
+	// More: there may be others behind them.
+	Entries []Entry
+	More    bool
 	// Body, of answer: the object, or its first MaxRecord+1 bytes.
 	Body []byte
+	// Epoch, of called: the version that breaks the name.
+	Epoch Epoch
+
+	// What the host knows by now, of any event to a strict machine.
+
+	// Session is the id of the process's session and SessionUntil the Mono until
+	// which it is in force, for machines with Config.OnSession: "" while there is
+	// none. Another id than before says that the one before is dead, and then
+	// SessionEnd is why: unreachable or expired.
+	Session      []byte
+	SessionUntil int64
+	SessionEnd   Reason
+	// StoreStamp and StoreAt are the newest sample of the store's clock: at the
+	// Mono StoreAt, and not before it was asked, that clock showed StoreStamp or
+	// later. 0 and 0 is none.
+	StoreStamp int64
+	StoreAt    int64
+}
+
+// Epoch numbers the versions of a name under strict, from 1 upwards. It never
+// goes back. The first epoch of a tenure is its fencing token.
+type Epoch uint64
+
+// Entry is one object of a list.
+type Entry struct {
+	Key   []byte // whole, as in a request
+	Stamp int64  // the store's modification time, ns since 1970
 }
 
 // ActionKind says what the host must do, or what it is told.
@@ -144,6 +192,12 @@ type ActionKind uint8
 const (
 	ActionGet ActionKind = 1 // get
 	ActionPut ActionKind = 2 // put
+	// ActionCreate is put if there is none: yes, or no if there is one.
+	ActionCreate ActionKind = 3 // create
+	ActionExists ActionKind = 4 // exists
+	// ActionList asks for the objects whose keys begin with Key and come after After.
+	ActionList   ActionKind = 5 // list
+	ActionDelete ActionKind = 6 // delete
 
 	ActionWaiting        ActionKind = 16 // waiting
 	ActionHeld           ActionKind = 17 // held
@@ -156,9 +210,27 @@ const (
 	ActionLeft           ActionKind = 24 // left
 	ActionWarned         ActionKind = 25 // warned
 	ActionDeadline       ActionKind = 26 // deadline
+	// ActionAdopted: another owner of the tenure made a version; its Epoch is the
+	// lease's from now on.
+	ActionAdopted ActionKind = 27 // adopted
+	// ActionCalled, of a session: somebody broke the name Key at Epoch. The lease
+	// of that name on this session must be told at once.
+	ActionCalled ActionKind = 28 // called
+	// ActionCalibrate: a fresh sample of the store's clock would shorten a wait.
+	ActionCalibrate ActionKind = 29 // calibrate
+	// ActionCalibrated, of a calibration: a sample of the store's clock.
+	ActionCalibrated ActionKind = 30 // calibrated
+	// ActionBroken, of a breaker: Epoch is the version that says so.
+	ActionBroken ActionKind = 31 // broken
 
 	ActionWake ActionKind = 32 // wake
+
+	// ActionSeen, of an observer: what there is.
+	ActionSeen ActionKind = 33 // seen
 )
+
+// IsRequest reports whether the host must ask the store, and answer.
+func (x ActionKind) IsRequest() bool { return x >= ActionGet && x <= ActionDelete }
 
 // Reason says why a notice was given.
 type Reason uint8
@@ -179,6 +251,12 @@ const (
 	ReasonCancelled Reason = 18 // cancelled
 	ReasonUnusable  Reason = 19 // unusable
 	ReasonLimit     Reason = 20 // limit
+	// ReasonNewer: the record was written by a newer mopslock.
+	ReasonNewer Reason = 21 // newer
+	// ReasonKind: the name is in use for another kind of register.
+	ReasonKind Reason = 22 // kind
+	// ReasonVacant: there is nothing to break.
+	ReasonVacant Reason = 23 // vacant
 
 	// Why a companion cannot maintain.
 	ReasonAbsent        Reason = 32 // absent
@@ -189,6 +267,10 @@ const (
 	// What a warning is about.
 	ReasonTTLDiffers   Reason = 48 // ttl_differs
 	ReasonCorruptTaken Reason = 49 // corrupt_taken
+	// ReasonEmptied: the versions of a held name were removed from the store.
+	ReasonEmptied Reason = 50 // emptied
+	// ReasonMixed: an old client holds lock.json beside a strict lease.
+	ReasonMixed Reason = 51 // mixed
 )
 
 // Action is one thing that the host is asked to do or is told. Fields beyond
@@ -196,16 +278,21 @@ const (
 // to the machine and stand until its next Step.
 type Action struct {
 	Kind ActionKind
-	// Request, of get and put: to be given back with the answer.
+	// Request, of every request: to be given back with the answer.
 	Request RequestID
-	// Key, of get and put, and of warned{corrupt_taken}.
+	// Key, of every request (of list, the prefix), of warned{corrupt_taken}, and
+	// of called, where it is the name.
 	Key string
-	// Limit, of get and put: after so long the host gives the request up and
-	// answers unknown; a put that has not begun to apply by then must not apply.
+	// After, of list: only keys behind it; "" is all.
+	After string
+	// Count, of list: the most entries that are wanted.
+	Count uint64
+	// Limit, of every request: after so long the host gives the request up and
+	// answers unknown; a write that has not begun to apply by then must not apply.
 	Limit Duration
-	// Type, of put: the content type.
+	// Type, of put and create: the content type.
 	Type string
-	// Body, of put.
+	// Body, of put and create.
 	Body []byte
 	// Reason, of refused, lost, cannot_maintain and warned.
 	Reason Reason
@@ -214,13 +301,23 @@ type Action struct {
 	Class Class
 	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a
 	// shorter TTL was seen on the name), the deadline after which the lease must
-	// not be relied on.
+	// not be relied on, Never for a lease without a TTL; of released, when the version of Epoch
+	// was sent, if whoever comes next may take the name at once, or 0; of
+	// calibrated, when the sample was taken.
 	At int64
-	// Wall, of held: the tenure's first_acquired_at, nanoseconds since 1970.
+	// Wall, of held: the tenure's first_acquired_at, nanoseconds since 1970; of
+	// calibrated: what the store's clock showed.
 	Wall int64
-	// Holder, of held: the tenure.
+	// Epoch, of held, adopted, released, called and broken.
+	Epoch Epoch
+	// Token, of held: the fencing token.
+	Token Epoch
+	// Holder, of held: the tenure, or the session's id.
 	Holder HolderID
-	// Sight, of waiting, refused, lost and warned: the record last read, or nil.
+	// Session, of held: the lease stands on this session, and may be relied on as
+	// long as it is in force, whatever At says. "" is none.
+	Session string
+	// Sight, of waiting, refused, lost, warned and seen: what was last read, or nil.
 	Sight *Sighting
 }
 
@@ -253,6 +350,25 @@ type Sighting struct {
 	ReleasedAt int64
 	// LookAt is the earliest Mono at which what was seen can be dead, or 0.
 	LookAt int64
+
+	// Under strict; Epoch is 0 otherwise, or where there is no version.
+	Epoch Epoch
+	Token Epoch
+	// Companions are the ids of the tenure's owners but the first, with commas.
+	Companions []byte
+	Label      []byte
+	Session    []byte
+	Why        []byte // it was broken
+	By         []byte // who broke it: pid@host
+	// Left is what is left of the TTL by the store's clock or the boot's, 0 where
+	// neither tells; StoreClock says that it was the store's.
+	Left       Duration
+	StoreClock bool
+	// Print is a fingerprint of all signs of life that were read, and Since the
+	// Mono since when they stood unchanged: what Config.SeenPrint and SeenSince of
+	// a later machine of the same boot go on from.
+	Print uint64
+	Since int64
 }
 
 // LeaseState is where a Lease machine stands.
@@ -290,6 +406,41 @@ const (
 	CompanionLost      CompanionState = 10 // lost
 )
 
+// SessionState is where a Session machine stands.
+type SessionState uint8
+
+// The states of a Session.
+const (
+	SessionIdle    SessionState = 1 // idle
+	SessionOpening SessionState = 2 // opening
+	SessionInForce SessionState = 3 // in_force
+	SessionClosing SessionState = 4 // closing
+	SessionClosed  SessionState = 5 // closed
+	SessionLost    SessionState = 6 // lost
+)
+
+// TaskState is where a machine stands that does one thing and ends: a Breaker,
+// an Observer or a Calibration.
+type TaskState uint8
+
+// The states of a task.
+const (
+	TaskIdle    TaskState = 1 // idle
+	TaskWorking TaskState = 2 // working
+	TaskDone    TaskState = 3 // done
+	TaskRefused TaskState = 4 // refused
+)
+
+// VersionState says what a version of a register is.
+type VersionState uint8
+
+// The states of a version.
+const (
+	VersionHeld     VersionState = 1 // held
+	VersionReleased VersionState = 2 // released
+	VersionBroken   VersionState = 3 // broken
+)
+
 // ErrorCode says which part of the contract a host broke.
 type ErrorCode uint8
 
@@ -301,66 +452,6 @@ const (
 	ErrorRequest ErrorCode = 4 // request
 	ErrorMessage ErrorCode = 5 // message
 	ErrorHandle  ErrorCode = 6 // handle
-)
-
-// Limits: a bound on everything. Relations between them are asserted below.
-const (
-	// Forever is a wait without limit.
-	Forever Duration = -1
-	// None switches FleetExpire off.
-	None Duration = -1
-
-	MaxRecord     = 64 << 10 // bytes of a record in the store
-	MaxMessage    = 96 << 10 // bytes of one message, either direction
-	MaxName       = 512      // bytes of a name
-	MaxSegment    = 200      // bytes of one segment of a name
-	MaxText       = 256      // bytes of Host and PID in a Config and in a Sighting
-	MaxHolder     = 512      // bytes of Holder in a Config and in a Sighting
-	MaxJSONDepth  = 32       // nesting read in a record
-	MaxActions    = 6        // actions of one Step
-	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
-	MaxTTL        = 30 * 24 * hour
-	MinTTL        = 50 * millisecond // on stores with fine stamps
-	MinTTLCoarse  = 5 * second       // on stores whose stamps have whole seconds
-	CoarseStamp   = second
-	MaxWait       = 100 * 365 * 24 * hour
-	MaxClockRange = 1 << 62 // |Mono| and |Wall|, ns: leaves room to add MaxTTL
-
-	DefaultTTL         = 88 * second // mops' runner's expire
-	DefaultFleetExpire = 88 * second
-	MarginShare        = 10 // default margin: TTL / 10
-
-	RequestLimit     = 10 * second       // of one request, and a third of what is left
-	RequestFloor     = 5 * millisecond   // no request is given less
-	FirstAnswerLimit = 5 * second        // a store silent for so long is unreachable
-	PollFirst        = 200 * millisecond // a waiter's first poll; then x 1.5, +- 20 %
-	PollCap          = 5 * second
-	PollCapFloor     = 500 * millisecond
-	ThrottledFirst   = 1 * second
-	RetryFloor       = 10 * millisecond
-	LaterLookMin     = 1 * second
-	LaterLookWaits   = 10 // later look: this many times the wait
-	RecheckFirst     = 1 * second
-	CorruptMin       = 60 * second
-	JoinAgainMin     = 1 * second // companion: a claim in progress is read again after it
-	EmptyReads       = 5
-	LostPuts         = 5                 // claims in a row that an ailing store did not take: given up
-	SlowLooks        = 3                 // looks too slow to claim from: then claim all the same
-	RewriteRounds    = 3                 // own claim found expired so often: given up
-	TTLTolerance     = 100 * microsecond // expire_s that differs by more is warned of
-	// Clock rates may differ by 1 part in RateInverse (rho).
-	RateInverse = 100
-)
-
-// Relations between the limits; a broken one does not compile. As uint64, since
-// an array of so many elements would not compile on 32 bits either.
-const (
-	_ = uint64(MaxMessage - MaxRecord - 16<<10) // a record fits an input with room to spare
-	_ = uint64(16<<10 - MaxActions*(MaxHolder+2*MaxText+1<<10))
-	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound
-	_ = uint64(MinTTLCoarse - MinTTL)
-	_ = uint64(PollCap - PollCapFloor)
-	_ = uint64(MaxTTL - DefaultTTL)
 )
 
 // LockFile is the object that mops and we share, below the name.

@@ -4,8 +4,12 @@ package core
 
 // machineKindNames is never written.
 var machineKindNames = [...]string{
-	MachineLease:     "lease",
-	MachineCompanion: "companion",
+	MachineLease:       "lease",
+	MachineCompanion:   "companion",
+	MachineSession:     "session",
+	MachineBreaker:     "breaker",
+	MachineObserver:    "observer",
+	MachineCalibration: "calibration",
 }
 
 // String returns the name on the wire, or MachineKind(n) for a number without one.
@@ -14,6 +18,7 @@ func (x MachineKind) String() string { return nameAt(machineKindNames[:], uint8(
 // protocolNames is never written.
 var protocolNames = [...]string{
 	ProtocolLastWriter: "lastwriter",
+	ProtocolStrict:     "strict",
 }
 
 // String returns the name on the wire, or Protocol(n) for a number without one.
@@ -30,8 +35,9 @@ func (x Renewal) String() string { return nameAt(renewalNames[:], uint8(x), "Ren
 
 // expiryNames is never written.
 var expiryNames = [...]string{
-	ExpiryWall:     "wall",
-	ExpiryObserved: "observed",
+	ExpiryWall:       "wall",
+	ExpiryObserved:   "observed",
+	ExpiryCalibrated: "calibrated",
 }
 
 // String returns the name on the wire, or Expiry(n) for a number without one.
@@ -56,6 +62,8 @@ var eventKindNames = [...]string{
 	EventAnswer:    "answer",
 	EventChanged:   "changed",
 	EventWoke:      "woke",
+	EventBegin:     "begin",
+	EventCalled:    "called",
 }
 
 // String returns the name on the wire, or EventKind(n) for a number without one.
@@ -90,6 +98,10 @@ func (x Class) String() string { return nameAt(classNames[:], uint8(x), "Class")
 var actionKindNames = [...]string{
 	ActionGet:            "get",
 	ActionPut:            "put",
+	ActionCreate:         "create",
+	ActionExists:         "exists",
+	ActionList:           "list",
+	ActionDelete:         "delete",
 	ActionWaiting:        "waiting",
 	ActionHeld:           "held",
 	ActionRenewed:        "renewed",
@@ -101,7 +113,13 @@ var actionKindNames = [...]string{
 	ActionLeft:           "left",
 	ActionWarned:         "warned",
 	ActionDeadline:       "deadline",
+	ActionAdopted:        "adopted",
+	ActionCalled:         "called",
+	ActionCalibrate:      "calibrate",
+	ActionCalibrated:     "calibrated",
+	ActionBroken:         "broken",
 	ActionWake:           "wake",
+	ActionSeen:           "seen",
 }
 
 // String returns the name on the wire, or ActionKind(n) for a number without one.
@@ -120,12 +138,17 @@ var reasonNames = [...]string{
 	ReasonCancelled:     "cancelled",
 	ReasonUnusable:      "unusable",
 	ReasonLimit:         "limit",
+	ReasonNewer:         "newer",
+	ReasonKind:          "kind",
+	ReasonVacant:        "vacant",
 	ReasonAbsent:        "absent",
 	ReasonNoExpiry:      "no_expiry",
 	ReasonNeverAcquired: "never_acquired",
 	ReasonUnreadable:    "unreadable",
 	ReasonTTLDiffers:    "ttl_differs",
 	ReasonCorruptTaken:  "corrupt_taken",
+	ReasonEmptied:       "emptied",
+	ReasonMixed:         "mixed",
 }
 
 // String returns the name on the wire, or Reason(n) for a number without one.
@@ -180,6 +203,40 @@ var companionStateNames = [...]string{
 func (x CompanionState) String() string {
 	return nameAt(companionStateNames[:], uint8(x), "CompanionState")
 }
+
+// sessionStateNames is never written.
+var sessionStateNames = [...]string{
+	SessionIdle:    "idle",
+	SessionOpening: "opening",
+	SessionInForce: "in_force",
+	SessionClosing: "closing",
+	SessionClosed:  "closed",
+	SessionLost:    "lost",
+}
+
+// String returns the name on the wire, or SessionState(n) for a number without one.
+func (x SessionState) String() string { return nameAt(sessionStateNames[:], uint8(x), "SessionState") }
+
+// taskStateNames is never written.
+var taskStateNames = [...]string{
+	TaskIdle:    "idle",
+	TaskWorking: "working",
+	TaskDone:    "done",
+	TaskRefused: "refused",
+}
+
+// String returns the name on the wire, or TaskState(n) for a number without one.
+func (x TaskState) String() string { return nameAt(taskStateNames[:], uint8(x), "TaskState") }
+
+// versionStateNames is never written.
+var versionStateNames = [...]string{
+	VersionHeld:     "held",
+	VersionReleased: "released",
+	VersionBroken:   "broken",
+}
+
+// String returns the name on the wire, or VersionState(n) for a number without one.
+func (x VersionState) String() string { return nameAt(versionStateNames[:], uint8(x), "VersionState") }
 
 // errorCodeNames is never written.
 var errorCodeNames = [...]string{

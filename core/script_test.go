@@ -26,6 +26,7 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"leave":     (*script).eventCommand,
 	"changed":   (*script).eventCommand,
 	"woke":      (*script).eventCommand,
+	"begin":     (*script).eventCommand,
 	"apply":     (*script).applyCommand,
 	"answer":    (*script).answerCommand,
 	"unknown":   (*script).unknownCommand,
@@ -37,6 +38,15 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"write":     (*script).writeCommand,
 	"delete":    (*script).deleteCommand,
 	"store":     (*script).storeCommand,
+
+	"sample":  (*script).sampleCommand,
+	"stand":   (*script).standCommand,
+	"object":  (*script).objectCommand,
+	"objects": (*script).objectsCommand,
+	"spend":   (*script).spendCommand,
+	"crash":   (*script).crashCommand,
+	"deny":    (*script).denyCommand,
+	"stamps":  (*script).stampsCommand,
 }
 
 // machine NAME [companion] [ttl=…] …: makes a machine.
@@ -55,7 +65,13 @@ func (s *script) machineCommand(t *testing.T) string {
 	cfg.Renewal, _ = byName[Renewal](renewalNames[:], s.text("renewal", ""))
 	cfg.Expiry, _ = byName[Expiry](expiryNames[:], s.text("expiry", ""))
 	cfg.Role, _ = byName[Role](roleNames[:], s.text("role", ""))
+	if s.data.HasArg("strict") {
+		s.strictConfig(t, &cfg)
+	}
 	a, err := s.add(s.data.CmdArgs[0].Key, cfg)
+	if err == nil {
+		s.standOn(a)
+	}
 	if err != nil {
 		return err.Error()
 	}
@@ -66,7 +82,7 @@ func (s *script) machineCommand(t *testing.T) string {
 func (s *script) holder(name string) HolderID {
 	for _, a := range s.actors {
 		if a.name == name {
-			return tenureOf(a.machine).holder
+			return holderIn(a.machine)
 		}
 	}
 	return HolderID(name)
@@ -85,8 +101,9 @@ func (s *script) eventCommand(*testing.T) string {
 
 // apply NAME: the request in flight reaches the store.
 func (s *script) applyCommand(t *testing.T) string {
-	s.apply(s.flying(t))
-	return s.storeCommand(t)
+	r := s.flying(t)
+	s.apply(r)
+	return s.storeLine(t, r.Key)
 }
 
 // answer NAME [id=N]: it is applied, if it was not, and answered.
@@ -115,8 +132,9 @@ func (s *script) landCommand(t *testing.T) string {
 	if len(a.stray) == 0 {
 		t.Fatalf("%s: nothing can land", s.data.Pos)
 	}
-	s.land(a, a.stray[0])
-	return s.storeCommand(t)
+	r := a.stray[0]
+	s.land(a, r)
+	return s.storeLine(t, r.Key)
 }
 
 // clock +5s, clock at=5s: everybody's time goes on. clock NAME wall=+5s: one
@@ -171,7 +189,7 @@ func (s *script) runCommand(t *testing.T) string {
 
 func hasNotice(actions []Action) bool {
 	for _, a := range actions {
-		if a.Kind > ActionPut && a.Kind < ActionWake {
+		if a.Kind >= ActionWaiting && a.Kind != ActionWake {
 			return true
 		}
 	}
@@ -250,7 +268,12 @@ func (s *script) shown(a *actor, do func() ([]Action, error)) string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.TrimSuffix(s.show(a, actions), "\n")
+	text := s.show(a, actions)
+	for _, r := range s.relays {
+		text += s.show(r.actor, r.actions)
+	}
+	s.relays = nil
+	return strings.TrimSuffix(text, "\n")
 }
 
 // show is the state line, then the actions.

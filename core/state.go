@@ -62,6 +62,24 @@ func (g *Sighting) snapshot(s *snapshot) {
 	s.int(g.AcquiredAt)
 	s.int(g.ReleasedAt)
 	s.int(g.LookAt)
+	s.uint(uint64(g.Epoch))
+	s.uint(uint64(g.Token))
+	s.bytes(g.Companions)
+	s.bytes(g.Label)
+	s.bytes(g.Session)
+	s.bytes(g.Why)
+	s.bytes(g.By)
+	s.bools(g.StoreClock)
+	s.int(int64(g.Left))
+	s.uint(g.Print)
+	s.int(g.Since)
+}
+
+// detach gives a copied sighting buffers of its own.
+func (g *Sighting) detach() {
+	for _, b := range []*[]byte{&g.Holder, &g.Host, &g.PID, &g.Companions, &g.Label, &g.Session, &g.Why, &g.By} {
+		*b = append([]byte(nil), *b...)
+	}
 }
 
 // AppendState implements Machine.
@@ -106,12 +124,10 @@ func (c *Companion) AppendState(dst []byte) []byte {
 
 // detach gives a copied tenure buffers of its own.
 func (k *tenure) detach() {
-	k.out = make([]Action, 0, MaxActions)
+	k.out = nil
 	k.body = append([]byte(nil), k.body...)
 	k.seen = record{}
-	k.sight.Holder = append([]byte(nil), k.sight.Holder...)
-	k.sight.Host = append([]byte(nil), k.sight.Host...)
-	k.sight.PID = append([]byte(nil), k.sight.PID...)
+	k.sight.detach()
 }
 
 // Clone implements Machine.

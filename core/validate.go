@@ -5,11 +5,18 @@ import "unicode/utf8"
 // withDefaults fills what was left zero. It comes before validation, so that a
 // default is held against the same rules as a wish.
 func (c Config) withDefaults() Config {
-	if c.TTL == 0 {
+	strict := c.Protocol == ProtocolStrict
+	switch {
+	case c.TTL == 0 && strict:
+		c.TTL = DefaultStrictTTL
+	case c.TTL == 0:
 		c.TTL = DefaultTTL
 	}
-	if c.Margin == 0 {
+	if c.Margin == 0 && c.TTL > 0 {
 		c.Margin = c.TTL / MarginShare
+	}
+	if c.StampSpread == 0 && strict {
+		c.StampSpread = DefaultSpread
 	}
 	if c.FleetExpire == 0 {
 		c.FleetExpire = DefaultFleetExpire
@@ -17,7 +24,11 @@ func (c Config) withDefaults() Config {
 	if c.Renewal == 0 {
 		c.Renewal = RenewalChecked
 	}
-	if c.Expiry == 0 {
+	switch {
+	case c.Expiry != 0:
+	case strict:
+		c.Expiry = ExpiryCalibrated
+	default:
 		c.Expiry = ExpiryWall
 	}
 	if c.Role == 0 {
@@ -60,12 +71,14 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 // validate lists every bad field, each with its rule.
 func (c *Config) validate() error {
 	var f faults
-	f.require(c.Machine == MachineLease || c.Machine == MachineCompanion, "machine: must be lease or companion")
-	f.require(c.Protocol == ProtocolLastWriter, "protocol: must be lastwriter")
+	f.require(c.Machine >= MachineLease && c.Machine <= MachineCalibration, "machine: no such machine")
+	f.require(c.Protocol == ProtocolLastWriter || c.Protocol == ProtocolStrict, "protocol: must be lastwriter or strict")
+	f.require(c.Machine <= MachineCompanion || c.Protocol == ProtocolStrict, "machine: only strict has it")
 	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: must be checked or blind")
-	f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: must be wall or observed")
+	c.validateProtocol(&f)
 	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: must be remote or owner")
-	if rule := nameRule(c.Name); rule != "" {
+	nameless := c.Machine == MachineSession || c.Machine == MachineCalibration
+	if rule := nameRule(c.Name); rule != "" && !nameless {
 		f.require(false, badName(c.Name, rule))
 	}
 	c.validateDurations(&f)
@@ -82,8 +95,50 @@ func (c *Config) validate() error {
 	return nil
 }
 
+// validateProtocol holds each field against the protocol that it is for.
+func (c *Config) validateProtocol(f *faults) {
+	if c.Protocol != ProtocolStrict {
+		f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: must be wall or observed")
+		f.require(!c.OnSession && !c.Beside, "session: only strict has sessions")
+		return
+	}
+	f.require(c.Expiry == ExpiryCalibrated || c.Expiry == ExpiryObserved, "expiry: must be calibrated or observed")
+	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
+	f.require(!c.OnSession || c.Machine == MachineLease, "session: only a lease stands on one")
+	f.require(!c.OnSession || c.TTL != None, "ttl: a lease on a session has the session's, so it cannot be without one")
+	f.require(len(c.Label) <= MaxLabel && isPrintable(c.Label), "label: at most 128 printable bytes")
+	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")
+	f.require(c.Machine != MachineBreaker || c.Why != "", "why: a break needs a reason")
+	f.require(isID(c.Owner) && isID(c.Boot) && isID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
+	f.require(c.Holder == "" || c.Epoch > 0, "epoch: whoever comes back to a tenure needs one that it had")
+	f.bound(c.StampSpread >= None, "stamp spread", c.StampSpread, "not negative", noLimit, "")
+}
+
+// isID reports whether s can stand in a record and in a key as it is.
+func isID(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '/' {
+			return false
+		}
+	}
+	return len(s) <= MaxSegment
+}
+
+// isPrintable reports whether s is UTF-8 without control characters.
+func isPrintable(s string) bool {
+	for _, r := range s {
+		if isControl(r) {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
 func (c *Config) validateDurations(f *faults) {
 	ttl, acquire := c.TTL, c.AcquireMargin
+	if ttl == None && c.Protocol == ProtocolStrict {
+		return // until it is released or broken
+	}
 	floor, least := c.floor(), leastMargin(ttl)
 	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")
 	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", noLimit, "")

@@ -24,9 +24,9 @@ func TestConfigRules(t *testing.T) {
 		want   string
 	}{
 		{"zero", nil, ""},
-		{"machine", func(c *Config) { c.Machine = 0 }, "machine: must be lease or companion"},
-		{"machine 9", func(c *Config) { c.Machine = 9 }, "machine: must be lease or companion"},
-		{"protocol", func(c *Config) { c.Protocol = 0 }, "protocol: must be lastwriter"},
+		{"machine", func(c *Config) { c.Machine = 0 }, "machine: no such machine"},
+		{"machine 9", func(c *Config) { c.Machine = 9 }, "machine: no such machine; machine: only strict has it"},
+		{"protocol", func(c *Config) { c.Protocol = 0 }, "protocol: must be lastwriter or strict"},
 		{"renewal", func(c *Config) { c.Renewal = 3 }, "renewal: must be checked or blind"},
 		{"expiry", func(c *Config) { c.Expiry = 3 }, "expiry: must be wall or observed"},
 		{"role", func(c *Config) { c.Role = 3 }, "role: must be remote or owner"},
@@ -98,7 +98,7 @@ func TestConfigRules(t *testing.T) {
 		{"name", func(c *Config) { c.Name = "" }, `name "": must not be empty`},
 		{
 			"all at once", func(c *Config) { *c = Config{TTL: time.Millisecond, Host: "\xff"} },
-			"machine: must be lease or companion; protocol: must be lastwriter; " + `name "": must not be empty; ` +
+			"machine: no such machine; protocol: must be lastwriter or strict; " + `name "": must not be empty; ` +
 				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8; seed: must be 16 fresh random bytes for each machine",
 		},
 		{"seed", func(c *Config) { c.Seed = [16]byte{} }, "seed: must be 16 fresh random bytes for each machine"},

@@ -81,6 +81,8 @@ func vectors(t *testing.T) map[string][]byte {
 	files["malformed_input.vec"] = malformedVector("input")
 	files["refused_config.vec"] = refusedConfigs()
 	files["refused_step.vec"] = refusedSteps()
+	files["strict_refused_config.vec"] = strictRefusedConfigs()
+	files["strict_refused_step.vec"] = strictRefusedSteps()
 	return files
 }
 
@@ -283,15 +285,13 @@ func TestVectorsCover(t *testing.T) {
 	for n := range uint8(64) {
 		want = append(want, "event "+EventKind(n).String(), "action "+ActionKind(n).String(), "error "+ErrorCode(n).String(),
 			"machine "+MachineKind(n).String(), "outcome "+Outcome(n).String(), "state "+LeaseState(n).String(),
-			"state "+CompanionState(n).String(), "reason "+Reason(n).String())
+			"state "+CompanionState(n).String(), "state "+SessionState(n).String(), "state "+TaskState(n).String(),
+			"reason "+Reason(n).String())
 	}
 	for _, rule := range messageRules(t) {
 		want = append(want, "rule "+rule)
 	}
-	never := []string{
-		"error handle", "reason none", "rule " + ruleArray, "rule " + ruleCount,
-		"reason broken", // nobody breaks a lease under lastwriter yet
-	}
+	never := []string{"error handle", "reason none", "rule " + ruleArray, "rule " + ruleCount}
 	for _, what := range want {
 		if !seen[what] && !strings.Contains(what, "(") && !slices.Contains(never, what) {
 			t.Errorf("no vector has %s", what)

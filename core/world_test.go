@@ -38,15 +38,19 @@ type actor struct {
 	stray    []*request // answered unknown or dropped, and still able to land
 	wake     int64      // by its own clock; unset for none
 	deadline int64      // of the lease, by its own clock, while it believes; else unset
-	ended    bool       // lost, or its release was answered: nothing of ours is written any more
-	pastWake int        // wakes in a row that were not in the future
+	strict   strictActor
+	ended    bool // lost, or its release was answered: nothing of ours is written any more
+	pastWake int  // wakes in a row that were not in the future
 }
 
 type world struct {
 	t      tester
 	now    int64 // true time
 	store  map[string]object
-	stamps bool // the store tells modification times
+	stamps bool        // the store tells modification times
+	unit   int64       // and has them in whole units of so many ns
+	sample clockSample // of the store's clock, at a true time; given to who speaks strict
+	relays []relayed   // what a session's host has passed on in the latest step
 	actors []*actor
 	edges  map[string]bool // "lease observing -> claiming", as seen
 	events []string        // what happened, for a failing test
@@ -119,6 +123,7 @@ func (w *world) trueAt(a *actor, mono int64) int64 {
 // step gives the machine one event, takes its requests and its wake, and holds
 // it to the contract of Machine.
 func (w *world) step(a *actor, ev Event) ([]Action, error) {
+	w.carry(a, &ev)
 	before := a.machine.AppendState(nil)
 	from := a.machine.String()
 	now := w.clock(a)
@@ -141,6 +146,7 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 	w.checkActions(a, now, ev, actions)
 	w.checkMessages(ev, actions)
 	w.take(a, actions)
+	w.relay(a, actions)
 	return actions, nil
 }
 
@@ -160,7 +166,7 @@ func (w *world) checkMessages(ev Event, actions []Action) {
 
 func (w *world) noteEdge(m Machine, from string) {
 	if to := m.String(); to != from {
-		w.edges[kindOf(m).String()+" "+from+" -> "+to] = true
+		w.edges[edgeKind(m)+" "+from+" -> "+to] = true
 	}
 }
 
@@ -170,15 +176,19 @@ func (w *world) take(a *actor, actions []Action) {
 	for _, action := range actions {
 		w.events = append(w.events, "    "+w.formatAction(action))
 		switch action.Kind {
-		case ActionGet, ActionPut:
+		case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete:
 			action.Body = slices.Clone(action.Body)
 			a.flying = append(a.flying, &request{Action: action, sent: w.now})
 		case ActionHeld, ActionRenewed:
+			if isStrict(a.machine) && a.deadline != unset && action.At < a.deadline {
+				w.fail("DeadlineGrows: %s from %s to %s", a.name, seconds(a.deadline), seconds(action.At))
+			}
 			a.deadline = action.At
 		case ActionLost, ActionReleased:
 			a.deadline, a.ended = unset, true
 		case ActionContactLost, ActionLeft, ActionRefused, ActionCannotMaintain:
 			a.deadline = unset
+			a.ended = a.ended || isStrict(a.machine) && action.Kind != ActionContactLost
 		case ActionWake:
 			a.wake = action.At
 		}
@@ -195,20 +205,51 @@ func (w *world) apply(r *request) {
 	}
 	r.applied = true
 	r.reply = Event{Kind: EventAnswer, Request: r.Request, Outcome: OutcomeYes}
-	if r.Kind == ActionPut {
-		w.store[r.Key] = object{slices.Clone(r.Body), worldStart + w.now}
-		w.events = append(w.events, fmt.Sprintf("%s store takes put #%d %s", seconds(w.now), r.Request, w.formatBody(r.Body)))
+	o, there := w.store[r.Key]
+	switch r.Kind {
+	case ActionList:
+		w.list(r)
+		return
+	case ActionDelete:
+		delete(w.store, r.Key)
+		return
+	case ActionPut:
+		w.shelve(r)
+		return
+	case ActionCreate:
+		if there {
+			r.reply.Outcome = OutcomeNo
+			return
+		}
+		w.shelve(r)
 		return
 	}
-	o, there := w.store[r.Key]
 	if !there {
 		r.reply.Outcome = OutcomeNo
+		return
+	}
+	if r.Kind == ActionExists {
 		return
 	}
 	r.reply.Body = slices.Clone(o.body[:min(len(o.body), MaxRecord+1)])
 	if w.stamps {
 		r.reply.Stamp = o.stamp
 	}
+}
+
+// shelve writes an object.
+func (w *world) shelve(r *request) {
+	w.store[r.Key] = object{slices.Clone(r.Body), w.stamp()}
+	w.events = append(w.events, fmt.Sprintf("%s store takes %s #%d %s", seconds(w.now), r.Kind, r.Request, w.formatBodyOf(r.Key, r.Body)))
+}
+
+// stamp is the store's clock as it stamps objects.
+func (w *world) stamp() int64 {
+	at := worldStart + w.now
+	if w.unit > 0 {
+		at -= at % w.unit
+	}
+	return at
 }
 
 // answer applies a request if that has not happened and gives the machine its answer.
@@ -218,11 +259,11 @@ func (w *world) answer(a *actor, r *request) ([]Action, error) {
 	return w.step(a, r.reply)
 }
 
-// unknown answers a request with a failure; a put that was not applied stays
-// able to land late.
+// unknown answers a request with a failure; a write that was not applied
+// stays able to land late.
 func (w *world) unknown(a *actor, r *request, class Class) ([]Action, error) {
 	a.flying = without(a.flying, r)
-	if !r.applied && r.Kind == ActionPut {
+	if !r.applied && isWrite(r.Kind) {
 		a.stray = append(a.stray, r)
 	}
 	return w.step(a, Event{Kind: EventAnswer, Request: r.Request, Outcome: OutcomeUnknown, Class: class})
@@ -248,7 +289,7 @@ func (w *world) checkActions(a *actor, now Instant, ev Event, actions []Action) 
 			if i != len(actions)-1 {
 				w.fail("WakeIsLast: %s", a.name)
 			}
-		case action.Kind <= ActionPut:
+		case action.Kind <= ActionDelete:
 			requests++
 			w.checkRequest(a, action)
 		}
@@ -263,7 +304,7 @@ func (w *world) checkActions(a *actor, now Instant, ev Event, actions []Action) 
 	if len(actions) > MaxActions {
 		w.fail("MaxActions: %s: %d", a.name, len(actions))
 	}
-	if a.machine.Idle() != (timers == unset && !flying) {
+	if a.machine.Idle() != (timers == unset && !flying && !standsOnSession(a.machine)) {
 		w.fail("Idle: %s", a.name)
 	}
 	w.checkWake(a, now, ev, actions)
@@ -295,6 +336,9 @@ func (w *world) checkRequest(a *actor, action Action) {
 	if action.Kind == ActionPut && a.ended && !w.overOwnPut(a) {
 		w.fail("NoClobber: %s writes after its lease has ended", a.name)
 	}
+	if a.ended && isStrict(a.machine) {
+		w.fail("QuietAtTheEnd: %s sends after its lease has ended", a.name)
+	}
 }
 
 // overOwnPut: after a release only a late renewal of our own may be written over.
@@ -312,7 +356,7 @@ func (w *world) fail(format string, args ...any) {
 // internals looks inside a machine: its earliest timer, and whether it waits
 // for an answer.
 func internals(m Machine) (timers int64, flying bool) {
-	k := tenureOf(m)
+	k := baseOf(m)
 	return k.timers.earliest(), k.flight.id != 0
 }
 
@@ -326,7 +370,7 @@ func tenureOf(m Machine) *tenure {
 	panic("no tenure")
 }
 
-func kindOf(m Machine) MachineKind { return tenureOf(m).cfg.Machine }
+func kindOf(m Machine) MachineKind { return baseOf(m).cfg.Machine }
 
 // drive lets everything happen as it should: each request is applied after
 // half a latency and answered after a whole one, each wake is kept. It stops at
@@ -352,7 +396,11 @@ func (w *world) drive(latency, end int64, visit func(*actor, []Action) bool) {
 		if err != nil {
 			w.fail("drive: %s: %v", a.name, err)
 		}
-		if visit(a, actions) {
+		done := visit(a, actions)
+		for _, r := range w.relays {
+			done = visit(r.actor, r.actions) || done
+		}
+		if w.relays = nil; done {
 			return
 		}
 	}

@@ -213,6 +213,8 @@ func setJSON(field any, value json.RawMessage) error {
 	var err error
 	what := ""
 	switch to := field.(type) {
+	case *[]wire.Entry:
+		return setEntriesJSON(to, value)
 	case *int64:
 		what, err = "not an integer of 64 bits", json.Unmarshal(value, to)
 	case *uint64:
@@ -236,6 +238,30 @@ func setJSON(field any, value json.RawMessage) error {
 	}
 	if err != nil {
 		return errors.New(what)
+	}
+	return nil
+}
+
+// errEntries is what is wrong with entries whose shape is wrong.
+var errEntries = errors.New("not an array of pairs of a key and a stamp")
+
+func setEntriesJSON(to *[]wire.Entry, value json.RawMessage) error {
+	var pairs [][]json.RawMessage
+	if err := json.Unmarshal(value, &pairs); err != nil {
+		return errEntries
+	}
+	*to = make([]wire.Entry, len(pairs))
+	for i, pair := range pairs {
+		if len(pair) != 2 {
+			return errEntries
+		}
+		e := &(*to)[i]
+		if err := setJSON(&e.Key, pair[0]); err != nil {
+			return fmt.Errorf("the key of entry %d: %w", i+1, err)
+		}
+		if err := setJSON(&e.Stamp, pair[1]); err != nil {
+			return fmt.Errorf("the stamp of entry %d: %w", i+1, err)
+		}
 	}
 	return nil
 }
@@ -303,6 +329,8 @@ func setMsgpack(field any, value []byte) (err error) {
 		return nil
 	}
 	switch to := field.(type) {
+	case *[]wire.Entry:
+		return setEntriesMsgpack(to, d)
 	case *int64:
 		*to, err = d.DecodeInt64()
 		if !isInteger(code) || code == msgpcode.Uint64 && *to < 0 {
@@ -327,6 +355,32 @@ func setMsgpack(field any, value []byte) (err error) {
 		}
 	}
 	return err
+}
+
+// setEntriesMsgpack reads what ReadValue found whole: no array claims more
+// elements than there are.
+func setEntriesMsgpack(to *[]wire.Entry, d *msgpack.Decoder) error {
+	n, err := d.DecodeArrayLen()
+	if err != nil {
+		return errEntries
+	}
+	*to = make([]wire.Entry, max(n, 0))
+	for i := range *to {
+		if width, err := d.DecodeArrayLen(); err != nil || width != 2 {
+			return errEntries
+		}
+		e := &(*to)[i]
+		for what, field := range [...]any{&e.Key, &e.Stamp} {
+			value, err := d.DecodeRaw()
+			if err == nil {
+				err = setMsgpack(field, value)
+			}
+			if err != nil {
+				return fmt.Errorf("the %s of entry %d: %w", [...]string{"key", "stamp"}[what], i+1, err)
+			}
+		}
+	}
+	return nil
 }
 
 func isInteger(code byte) bool {

@@ -8,6 +8,8 @@
 // and core/schema.go says what each field means.
 package wire
 
+import "strconv"
+
 // Config makes a machine; it is core.Config.
 type Config struct {
 	Machine       string `json:"machine,omitempty"`
@@ -22,6 +24,19 @@ type Config struct {
 	StampUnit     int64  `json:"stamp_unit_ns,omitempty"`
 	Holder        string `json:"holder,omitempty"`
 	Role          string `json:"role,omitempty"`
+	OnSession     bool   `json:"on_session,omitempty"`
+	Owner         string `json:"owner,omitempty"`
+	Epoch         uint64 `json:"epoch,omitempty"`
+	Boot          string `json:"boot,omitempty"`
+	StampSpread   int64  `json:"stamp_spread_ns,omitempty"`
+	LastEpoch     uint64 `json:"last_epoch,omitempty"`
+	LastAt        int64  `json:"last_at_ns,omitempty"`
+	SeenPrint     uint64 `json:"seen_print,omitempty"`
+	SeenSince     int64  `json:"seen_since_ns,omitempty"`
+	Beside        bool   `json:"beside,omitempty"`
+	Why           string `json:"why,omitempty"`
+	Now           bool   `json:"now,omitempty"`
+	Label         string `json:"label,omitempty"`
 	Host          string `json:"host,omitempty"`
 	PID           string `json:"pid,omitempty"`
 	TID           uint64 `json:"tid,omitempty"`
@@ -39,7 +54,42 @@ type Input struct {
 	Outcome string `json:"outcome,omitempty"`
 	Class   string `json:"class,omitempty"`
 	Stamp   int64  `json:"stamp_ns,omitempty"`
-	Body    []byte `json:"body,omitempty"`
+
+	Entries []Entry `json:"entries,omitempty"`
+	More    bool    `json:"more,omitempty"`
+	Body    []byte  `json:"body,omitempty"`
+	Epoch   uint64  `json:"epoch,omitempty"`
+
+	Session      string `json:"session,omitempty"`
+	SessionUntil int64  `json:"session_until_ns,omitempty"`
+	SessionEnd   string `json:"session_end,omitempty"`
+	StoreStamp   int64  `json:"store_stamp_ns,omitempty"`
+	StoreAt      int64  `json:"store_at_ns,omitempty"`
+}
+
+// Entry is one object of a list, core.Entry: an array of two, in JSON too.
+type Entry struct {
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack/v5
+
+	Key   string
+	Stamp int64
+}
+
+// MarshalJSON implements json.Marshaler, without the import.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	out := []byte(`["`)
+	for _, c := range []byte(e.Key) {
+		switch {
+		case c == '"' || c == '\\':
+			out = append(out, '\\', c)
+		case c < ' ':
+			const digits = "0123456789abcdef"
+			out = append(out, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		default:
+			out = append(out, c)
+		}
+	}
+	return append(strconv.AppendInt(append(out, `",`...), e.Stamp, 10), ']'), nil
 }
 
 // Answer is what came of a Config or an Input; it is core.Answer. Either State
@@ -57,6 +107,8 @@ type Action struct {
 	Kind    string `json:"kind"`
 	Request uint64 `json:"request,omitempty"`
 	Key     string `json:"key,omitempty"`
+	After   string `json:"after,omitempty"`
+	Count   uint64 `json:"count,omitempty"`
 	Limit   int64  `json:"limit_ns,omitempty"`
 	Type    string `json:"type,omitempty"`
 	Body    []byte `json:"body,omitempty"`
@@ -64,7 +116,10 @@ type Action struct {
 	Class   string `json:"class,omitempty"`
 	At      int64  `json:"at_ns,omitempty"`
 	Wall    int64  `json:"wall_ns,omitempty"`
+	Epoch   uint64 `json:"epoch,omitempty"`
+	Token   uint64 `json:"token,omitempty"`
 	Holder  string `json:"holder,omitempty"`
+	Session string `json:"session,omitempty"`
 	Sight   *Sight `json:"sight,omitempty"`
 }
 
@@ -80,4 +135,15 @@ type Sight struct {
 	AcquiredAt int64  `json:"acquired_at_ns,omitempty"`
 	ReleasedAt int64  `json:"released_at_ns,omitempty"`
 	LookAt     int64  `json:"look_at_ns,omitempty"`
+	Epoch      uint64 `json:"epoch,omitempty"`
+	Token      uint64 `json:"token,omitempty"`
+	Companions string `json:"companions,omitempty"`
+	Label      string `json:"label,omitempty"`
+	Session    string `json:"session,omitempty"`
+	Why        string `json:"why,omitempty"`
+	By         string `json:"by,omitempty"`
+	Left       int64  `json:"left_ns,omitempty"`
+	StoreClock bool   `json:"store_clock,omitempty"`
+	Print      uint64 `json:"print,omitempty"`
+	Since      int64  `json:"since_ns,omitempty"`
 }

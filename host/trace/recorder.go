@@ -46,7 +46,8 @@ type Recorder struct {
 	queue    queue // not written yet
 	encoder  *msgpack.Encoder
 	scratch  []byte
-	machines uint64 // numbers given
+	read     core.Event // a message read again, for the room of its entries
+	machines uint64     // numbers given
 	closed   bool
 	err      error // why nothing is recorded any more
 
@@ -169,7 +170,7 @@ func (m *recorded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	_, refused := errors.AsType[*core.Error](err)
 	r.write(func() error {
 		message := core.AppendInput(r.scratch[:0], now, &ev)
-		unsayable := core.DecodeInput(message, new(core.Instant), new(core.Event))
+		unsayable := core.DecodeInput(message, new(core.Instant), &r.read)
 		switch {
 		case unsayable != nil && refused:
 		case unsayable != nil:

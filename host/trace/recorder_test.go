@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,8 @@ func TestAnythingReplays(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "moves") {
 			if len(machines) == 0 || rapid.IntRange(0, 9).Draw(t, "new") == 0 {
 				cfg := config(rapid.SampledFrom([]string{"a", "b/lock", ""}).Draw(t, "name"), rapid.Byte().Draw(t, "seed"))
-				cfg.Machine = core.MachineKind(rapid.IntRange(0, 2).Draw(t, "machine"))
+				cfg.Machine = core.MachineKind(rapid.IntRange(0, 6).Draw(t, "machine"))
+				cfg.Protocol = core.Protocol(rapid.IntRange(1, 2).Draw(t, "protocol"))
 				made++
 				if m, err := r.New(cfg); err == nil {
 					machines = append(machines, m)
@@ -47,11 +49,20 @@ func TestAnythingReplays(t *testing.T) {
 				machines = append(machines[:at], machines[at+1:]...)
 				continue
 			}
-			ev := core.Event{Kind: core.EventKind(rapid.IntRange(1, 8).Draw(t, "kind"))}
-			if ev.Kind == core.EventAnswer {
+			ev := core.Event{Kind: core.EventKind(rapid.IntRange(1, int(core.EventCalled)).Draw(t, "kind"))}
+			if rapid.IntRange(0, 3).Draw(t, "known") == 0 {
+				ev.Session, ev.SessionUntil, ev.StoreStamp, ev.StoreAt = []byte("s"), 900, wall, 1
+			}
+			switch ev.Kind {
+			case core.EventCalled:
+				ev.Epoch = core.Epoch(rapid.IntRange(1, 9).Draw(t, "epoch"))
+			case core.EventAnswer:
 				ev.Request = core.RequestID(rapid.IntRange(1, 4).Draw(t, "request"))
 				ev.Outcome = core.Outcome(rapid.IntRange(1, 3).Draw(t, "outcome"))
 				ev.Body = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "body")
+				for i := range rapid.IntRange(0, 3).Draw(t, "entries") {
+					ev.Entries = append(ev.Entries, core.Entry{Key: []byte{'a' + byte(i)}, Stamp: wall})
+				}
 			}
 			now := core.Instant{Mono: rapid.Int64Range(0, 1000).Draw(t, "mono"), Wall: rapid.Int64().Draw(t, "wall")}
 			_, _ = machines[at].Step(now, ev)
@@ -377,6 +388,94 @@ func TestNothingUnreadable(t *testing.T) {
 		got, err := Replay(&out, lax{})
 		if err != nil || got != c.want {
 			t.Errorf("%q: %+v %v, want %+v", c.name, got, err, c.want)
+		}
+	}
+}
+
+// strict is an engine whose machines say all that strict ones can.
+type strict struct{ host.Native }
+
+func (strict) New(core.Config) (core.Stepper, error) { return &strictMachine{}, nil }
+
+type strictMachine struct{}
+
+func (m *strictMachine) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
+	if len(ev.Entries) == 0 {
+		return nil, nil
+	}
+	entry := ev.Entries[len(ev.Entries)-1]
+	return []core.Action{
+		{Kind: core.ActionList, Request: 1, Key: "n/_mopslock/", After: string(entry.Key), Count: core.MaxEntries, Limit: 1},
+		{Kind: core.ActionHeld, At: core.Never, Epoch: 9, Token: 8, Holder: "h", Session: string(ev.Session)},
+		{Kind: core.ActionSeen, Sight: &core.Sighting{
+			State: core.ObservedHeld, Epoch: 9, Token: 8, Companions: []byte("c"), Label: []byte("l"), Session: ev.Session, Why: []byte("w"),
+			By: []byte("1@h"), Left: 1, StoreClock: true, Print: 1<<64 - 1, Since: entry.Stamp,
+		}},
+	}, nil
+}
+
+func (m *strictMachine) Idle() bool { return false }
+
+func (m *strictMachine) String() string { return "in_force" }
+
+// Every field of strict is in the recording, and replays the same.
+func TestStrictIsCarried(t *testing.T) {
+	cfg := config("n", 1)
+	cfg.Protocol, cfg.TTL, cfg.OnSession, cfg.Owner, cfg.Label, cfg.SeenPrint = core.ProtocolStrict, core.None, true, "o", "l", 7
+	list := core.Event{
+		Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes, More: true, Session: []byte("s"), SessionUntil: 5,
+		SessionEnd: core.ReasonExpired, StoreStamp: wall, StoreAt: -1,
+	}
+	for i := range core.MaxEntries {
+		list.Entries = append(list.Entries, core.Entry{Key: []byte{'k', byte(i % 128)}, Stamp: wall + int64(i)})
+	}
+	called := core.Event{Kind: core.EventCalled, Epoch: 7}
+	var out bytes.Buffer
+	r := NewRecorder(strict{}, &out)
+	m, err := r.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := [][]byte{core.AppendConfig(nil, &cfg)}
+	for _, ev := range []core.Event{list, called, list} {
+		actions, err := m.Step(core.Instant{Mono: 1}, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants = append(wants, core.AppendInput(nil, core.Instant{Mono: 1}, &ev), core.AppendAnswer(nil, &strictMachine{}, actions))
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wants {
+		if !bytes.Contains(out.Bytes(), want) {
+			t.Errorf("not in the recording: %x", want)
+		}
+	}
+	if got, err := Replay(&out, strict{}); err != nil || got != (Report{Machines: 1, Steps: 3}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A key that is not UTF-8, and more keys than fit, no message can say: the recording stops before them.
+func TestUnsayableEntries(t *testing.T) {
+	for rule, entries := range map[string][]core.Entry{
+		"string is not UTF-8":               {{Key: []byte("\xff")}},
+		"longer than 98304 bytes":           slices.Repeat([]core.Entry{{Key: bytes.Repeat([]byte("k"), 500)}}, core.MaxEntries),
+		"more entries than a list can have": slices.Repeat([]core.Entry{{Key: []byte("k")}}, core.MaxEntries+1),
+	} {
+		var out bytes.Buffer
+		r := NewRecorder(strict{}, &out)
+		m, err := r.New(config("n", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := core.Event{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes, Entries: entries}
+		if _, err := m.Step(core.Instant{}, ev); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "(answer: "+rule+")") {
+			t.Errorf("%s: %v", rule, err)
 		}
 	}
 }

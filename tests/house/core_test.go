@@ -20,7 +20,7 @@ var readsClock = []string{
 // error values. A new one is added here by hand, and TestCoreStateIsConstant
 // looks that it is never written.
 var constants = []string{
-	"leaseEdges", "companionEdges",
+	"leaseEdges", "companionEdges", "strictLeaseEdges", "strictCompanionEdges", "sessionEdges", "taskEdges",
 	"inputKeys", "actionKeys", "sightKeys", "configKeys", "answerKeys",
 }
 
@@ -92,7 +92,8 @@ func TestPanicsSayWho(t *testing.T) {
 func TestCoreStateIsConstant(t *testing.T) {
 	fset, files := token.NewFileSet(), []*ast.File(nil)
 	for _, s := range coreSources(t) {
-		if !strings.HasSuffix(s.path, "_wasip1.go") { // the guest's; its twin is here
+		// The guest's, and that of builds with a mistake in them; their twins are here.
+		if !strings.HasSuffix(s.path, "_wasip1.go") && !strings.HasSuffix(s.path, "bugs_on.go") {
 			fset, files = s.fset, append(files, s.file)
 		}
 	}

@@ -25,6 +25,10 @@ func writeEdges(dir string, enums []*enum) ([]byte, error) {
 	for _, section := range []struct{ heading, table string }{
 		{"// # The edges of a Lease\n", "leaseEdges"},
 		{"// # The edges of a Companion\n", "companionEdges"},
+		{"// # The edges of a StrictLease\n", "strictLeaseEdges"},
+		{"// # The edges of a StrictCompanion\n", "strictCompanionEdges"},
+		{"// # The edges of a Session\n", "sessionEdges"},
+		{"// # The edges of a Breaker, an Observer and a Calibration\n", "taskEdges"},
 	} {
 		if doc, err = replaceSection(doc, section.heading, tables[section.table]); err != nil {
 			return nil, err

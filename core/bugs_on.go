@@ -1,0 +1,73 @@
+//go:build mopslock_bugs
+
+package core
+
+// deliberate is the one mistake that a machine of a test build makes.
+type deliberate struct{ on Bug }
+
+func (d deliberate) bug(b Bug) bool { return d.on == b }
+
+// NewBugged is New with a mistake in it.
+func NewBugged(cfg Config, mistake Bug) (Machine, error) {
+	m, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	switch m := m.(type) {
+	case *StrictLease:
+		m.on = mistake
+	case *StrictCompanion:
+		m.on = mistake
+	case *Session:
+		m.on = mistake
+	case *Breaker:
+		m.on = mistake
+	case *Observer:
+		m.on = mistake
+	}
+	return m, nil
+}
+
+// bugNames is never written.
+var bugNames = [...]string{
+	BugJoinByBeat:          "join-by-beat",
+	BugJudgeAtAnswer:       "judge-at-answer",
+	BugSignsReadApart:      "signs-read-apart",
+	BugPutAloneRenews:      "put-alone-renews",
+	BugBrokenFreesNow:      "broken-frees-now",
+	BugReleasedFreesNow:    "released-frees-now",
+	BugSessionWithoutCalls: "session-without-calls",
+	BugJoinDropsSession:    "join-drops-session",
+	BugSessionLivesOn:      "session-lives-on",
+	BugForgetUnknownCreate: "forget-unknown-create",
+	BugReleaseLeftToExpire: "release-left-to-expire",
+	BugSameNonceRetry:      "same-nonce-retry",
+	BugOldCalibration:      "old-calibration",
+	BugSlopShort:           "slop-short",
+	BugStampsAsNonces:      "stamps-as-nonces",
+	BugSteppingStoreClock:  "stepping-store-clock",
+	BugGCWithoutBasis:      "gc-without-basis",
+	BugPollAsBasis:         "poll-as-basis",
+	BugTenureReused:        "tenure-reused",
+	BugSessionNotInForce:   "session-not-in-force",
+
+	BugDeadlineFromAnswer: "deadline-from-answer",
+	BugEpochReset:         "epoch-reset",
+	BugUnknownIsNo:        "unknown-is-no",
+	BugUnknownIsYes:       "unknown-is-yes",
+	BugLateRenewal:        "late-renewal",
+	BugSameBootNewest:     "same-boot-newest", // 1.12 as it was argued: the newest version's signs alone
+	BugSameBootFreed:      "same-boot-freed",  // 1.12 as it was argued: a release or break by its own boottime
+}
+
+// Bugs is every bug.
+func Bugs() []Bug {
+	var all []Bug
+	for b := BugNone + 1; int(b) < len(bugNames); b++ {
+		all = append(all, b)
+	}
+	return all
+}
+
+// String is the bug's name.
+func (b Bug) String() string { return nameAt(bugNames[:], uint8(b), "Bug") }

@@ -1,0 +1,214 @@
+package core
+
+// The message of a Config; codec.go has the rules.
+
+// The keys that only a Config has.
+const (
+	keyMachine       = "\xa7machine"
+	keyProtocol      = "\xa8protocol"
+	keyName          = "\xa4name"
+	keyMargin        = "\xa9margin_ns"
+	keyAcquireMargin = "\xb1acquire_margin_ns"
+	keyFleetExpire   = "\xaffleet_expire_ns"
+	keyRenewal       = "\xa7renewal"
+	keyExpiry        = "\xa6expiry"
+	keyStampUnit     = "\xadstamp_unit_ns"
+	keyRole          = "\xa4role"
+	keyOnSession     = "\xaaon_session"
+	keyOwner         = "\xa5owner"
+	keyBoot          = "\xa4boot"
+	keyStampSpread   = "\xafstamp_spread_ns"
+	keyLastEpoch     = "\xaalast_epoch"
+	keyLastAt        = "\xaalast_at_ns"
+	keySeenPrint     = "\xaaseen_print"
+	keySeenSince     = "\xadseen_since_ns"
+	keyBeside        = "\xa6beside"
+	keyNow           = "\xa3now"
+	keyTID           = "\xa3tid"
+	keySeed          = "\xa4seed"
+)
+
+// AppendConfig appends the message of a Config as it is, defaults not filled in.
+func AppendConfig(dst []byte, c *Config) []byte {
+	m := openMap(dst)
+	if c.Machine != 0 {
+		m.str(keyMachine, c.Machine.String())
+	}
+	if c.Protocol != 0 {
+		m.str(keyProtocol, c.Protocol.String())
+	}
+	m.str(keyName, c.Name)
+	m.int(keyTTL, int64(c.TTL))
+	m.int(keyMargin, int64(c.Margin))
+	m.int(keyAcquireMargin, int64(c.AcquireMargin))
+	m.int(keyFleetExpire, int64(c.FleetExpire))
+	if c.Renewal != 0 {
+		m.str(keyRenewal, c.Renewal.String())
+	}
+	if c.Expiry != 0 {
+		m.str(keyExpiry, c.Expiry.String())
+	}
+	m.int(keyStampUnit, int64(c.StampUnit))
+	m.str(keyHolder, string(c.Holder))
+	if c.Role != 0 {
+		m.str(keyRole, c.Role.String())
+	}
+	m.bool(keyOnSession, c.OnSession)
+	m.str(keyOwner, c.Owner)
+	m.uint(keyEpoch, uint64(c.Epoch))
+	m.str(keyBoot, c.Boot)
+	m.int(keyStampSpread, int64(c.StampSpread))
+	m.uint(keyLastEpoch, uint64(c.LastEpoch))
+	m.int(keyLastAt, c.LastAt)
+	m.uint(keySeenPrint, c.SeenPrint)
+	m.int(keySeenSince, c.SeenSince)
+	m.bool(keyBeside, c.Beside)
+	m.str(keyWhy, c.Why)
+	m.bool(keyNow, c.Now)
+	m.str(keyLabel, c.Label)
+	m.str(keyHost, c.Host)
+	m.str(keyPID, c.PID)
+	m.uint(keyTID, c.TID)
+	if c.Seed != [16]byte{} {
+		m.bin(keySeed, c.Seed[:])
+	}
+	return m.close()
+}
+
+// The places of a config's keys.
+const (
+	cfgMachine = iota
+	cfgProtocol
+	cfgName
+	cfgTTL
+	cfgMargin
+	cfgAcquireMargin
+	cfgFleetExpire
+	cfgRenewal
+	cfgExpiry
+	cfgStampUnit
+	cfgHolder
+	cfgRole
+	cfgOnSession
+	cfgOwner
+	cfgEpoch
+	cfgBoot
+	cfgStampSpread
+	cfgLastEpoch
+	cfgLastAt
+	cfgSeenPrint
+	cfgSeenSince
+	cfgBeside
+	cfgWhy
+	cfgNow
+	cfgLabel
+	cfgHost
+	cfgPID
+	cfgTID
+	cfgSeed
+	cfgFields
+)
+
+// configKeys is never written.
+var configKeys = [...]string{
+	keyMachine, keyProtocol, keyName, keyTTL, keyMargin, keyAcquireMargin, keyFleetExpire, keyRenewal,
+	keyExpiry, keyStampUnit, keyHolder, keyRole, keyOnSession, keyOwner, keyEpoch, keyBoot, keyStampSpread,
+	keyLastEpoch, keyLastAt, keySeenPrint, keySeenSince, keyBeside, keyWhy, keyNow, keyLabel,
+	keyHost, keyPID, keyTID, keySeed,
+}
+
+// DecodeConfig reads the message of a Config; whether its values make a machine
+// is for New to say. Its strings are copies. After an error, a *MessageError,
+// c is zero.
+func DecodeConfig(b []byte, c *Config) error {
+	d := newReader(b)
+	var cfg Config
+	d.openMap(configKeys[:])
+	for field, key := range configKeys {
+		if d.key(fieldSet(field), key) {
+			d.configField(field, &cfg)
+		}
+	}
+	d.closeMap(fieldRules{0, 1<<cfgFields - 1})
+	err := d.end()
+	if err != nil {
+		cfg = Config{}
+	}
+	*c = cfg
+	return err
+}
+
+func (d *reader) configField(field int, c *Config) {
+	switch field {
+	case cfgMachine:
+		c.Machine = MachineKind(d.named(machineKindNames[:]))
+	case cfgProtocol:
+		c.Protocol = Protocol(d.named(protocolNames[:]))
+	case cfgName:
+		c.Name = string(d.text())
+	case cfgTTL:
+		c.TTL = Duration(d.nonzeroInt())
+	case cfgMargin:
+		c.Margin = Duration(d.nonzeroInt())
+	case cfgAcquireMargin:
+		c.AcquireMargin = Duration(d.nonzeroInt())
+	case cfgFleetExpire:
+		c.FleetExpire = Duration(d.nonzeroInt())
+	case cfgRenewal:
+		c.Renewal = Renewal(d.named(renewalNames[:]))
+	case cfgExpiry:
+		c.Expiry = Expiry(d.named(expiryNames[:]))
+	case cfgStampUnit:
+		c.StampUnit = Duration(d.nonzeroInt())
+	case cfgHolder:
+		c.Holder = HolderID(d.text())
+	case cfgRole:
+		c.Role = Role(d.named(roleNames[:]))
+	case cfgOnSession:
+		c.OnSession = d.isTrue()
+	case cfgOwner:
+		c.Owner = string(d.text())
+	case cfgEpoch:
+		c.Epoch = Epoch(d.nonzeroUint())
+	case cfgBoot:
+		c.Boot = string(d.text())
+	case cfgStampSpread:
+		c.StampSpread = Duration(d.nonzeroInt())
+	case cfgLastEpoch:
+		c.LastEpoch = Epoch(d.nonzeroUint())
+	case cfgLastAt:
+		c.LastAt = d.nonzeroInt()
+	case cfgSeenPrint:
+		c.SeenPrint = d.nonzeroUint()
+	case cfgSeenSince:
+		c.SeenSince = d.nonzeroInt()
+	case cfgBeside:
+		c.Beside = d.isTrue()
+	case cfgWhy:
+		c.Why = string(d.text())
+	case cfgNow:
+		c.Now = d.isTrue()
+	case cfgLabel:
+		c.Label = string(d.text())
+	case cfgHost:
+		c.Host = string(d.text())
+	case cfgPID:
+		c.PID = string(d.text())
+	case cfgTID:
+		c.TID = d.nonzeroUint()
+	case cfgSeed:
+		d.seed(&c.Seed)
+	}
+}
+
+func (d *reader) seed(to *[16]byte) {
+	at := d.i
+	seed := d.bin()
+	if d.rule == "" && len(seed) != len(to) {
+		d.fail(ruleSeed, at)
+	}
+	copy(to[:], seed)
+	if *to == [16]byte{} {
+		d.fail(ruleZero, at)
+	}
+}

@@ -1,0 +1,85 @@
+package core
+
+// Limits: a bound on everything. Relations between them are asserted below.
+const (
+	// Forever is a wait without limit.
+	Forever Duration = -1
+	// None switches FleetExpire off. As a TTL under strict it is "until released
+	// or broken", as a StampSpread "the store has one clock".
+	None Duration = -1
+	// Never is the deadline of a lease without a TTL.
+	Never int64 = 1<<63 - 1
+
+	MaxRecord     = 64 << 10 // bytes of a record in the store
+	MaxMessage    = 96 << 10 // bytes of one message, either direction
+	MaxName       = 512      // bytes of a name
+	MaxSegment    = 200      // bytes of one segment of a name
+	MaxText       = 256      // bytes of Host and PID in a Config and in a Sighting
+	MaxHolder     = 512      // bytes of Holder in a Config and in a Sighting
+	MaxJSONDepth  = 32       // nesting read in a record
+	MaxActions    = 6        // actions of one Step
+	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
+	MaxTTL        = 30 * 24 * hour
+	MinTTL        = 50 * millisecond // on stores with fine stamps
+	MinTTLCoarse  = 5 * second       // on stores whose stamps have whole seconds
+	CoarseStamp   = second
+	MaxWait       = 100 * 365 * 24 * hour
+	MaxClockRange = 1 << 62 // |Mono| and |Wall|, ns: leaves room to add MaxTTL
+
+	DefaultTTL         = 88 * second // mops' runner's expire
+	DefaultStrictTTL   = 60 * second
+	DefaultFleetExpire = 88 * second
+	MarginShare        = 10 // default margin: TTL / 10
+
+	RequestLimit     = 10 * second       // of one request, and a third of what is left
+	RequestFloor     = 5 * millisecond   // no request is given less
+	FirstAnswerLimit = 5 * second        // a store silent for so long is unreachable
+	PollFirst        = 200 * millisecond // a waiter's first poll; then x 1.5, +- 20 %
+	PollCap          = 5 * second
+	PollCapFloor     = 500 * millisecond
+	ThrottledFirst   = 1 * second
+	RetryFloor       = 10 * millisecond
+	LaterLookMin     = 1 * second
+	LaterLookWaits   = 10 // later look: this many times the wait
+	RecheckFirst     = 1 * second
+	CorruptMin       = 60 * second
+	JoinAgainMin     = 1 * second // companion: a claim in progress is read again after it
+	EmptyReads       = 5
+	LostPuts         = 5                 // claims in a row that an ailing store did not take: given up
+	SlowLooks        = 3                 // looks too slow to claim from: then claim all the same
+	RewriteRounds    = 3                 // own claim found expired so often: given up
+	TTLTolerance     = 100 * microsecond // expire_s that differs by more is warned of
+
+	// Strict.
+	MaxLabel      = 128              // bytes of a label
+	MaxWhy        = 512              // bytes of why a lease was broken
+	MaxOwners     = 64               // owners of one tenure
+	MaxEntries    = 256              // entries of one list's answer
+	DefaultSpread = 1 * second       // K: how far a store's front-ends may disagree
+	KeepVersions  = 3                // versions that are never collected
+	LeastKeep     = 10 * 60 * second // of a version that another has superseded (G)
+	BasisWindow   = LeastKeep / 2    // how long a proof that a version is the newest holds
+	EndlessPoll   = 20 * second      // how often a holder without a TTL looks
+	EndlessGrace  = 60 * second      // stands for ttl 0 where a rule adds a ttl
+	CalibrateEach = 60 * second      // a process takes no more samples than one in so long
+	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
+
+	// Clock rates may differ by 1 part in RateInverse (rho).
+	RateInverse = 100
+)
+
+// sightBytes bounds the texts of a Sighting, of which one Step shows two at most.
+const sightBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy
+
+// Relations between the limits; a broken one does not compile. As uint64, since
+// an array of so many elements would not compile on 32 bits either.
+const (
+	_ = uint64(MaxMessage - MaxRecord - 16<<10)        // a record fits an input with room to spare
+	_ = uint64(16<<10 - 2*sightBytes - MaxActions<<10) // so does what a step answers
+	_ = uint64(LeastKeep/2 - BasisWindow)
+	_ = uint64(KeepVersions - 2)
+	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound
+	_ = uint64(MinTTLCoarse - MinTTL)
+	_ = uint64(PollCap - PollCapFloor)
+	_ = uint64(MaxTTL - DefaultTTL)
+)

@@ -1,0 +1,109 @@
+package core
+
+// Observer is the machine of one look by somebody who takes no part: it reads,
+// and says what there is.
+type Observer struct {
+	register
+	state TaskState
+}
+
+// NewObserver makes an observer in state Idle.
+func NewObserver(cfg Config) (*Observer, error) {
+	cfg.Machine, cfg.Protocol = MachineObserver, ProtocolStrict
+	r, err := newRegister(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.passive = true
+	return &Observer{register: r, state: TaskIdle}, nil
+}
+
+// String implements Machine.
+func (o *Observer) String() string { return o.state.String() }
+
+// State is where the machine stands.
+func (o *Observer) State() TaskState { return o.state }
+
+// Step implements Machine.
+func (o *Observer) Step(now Instant, ev Event) ([]Action, error) {
+	if err := o.admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !taskAccepts(o.state, ev.Kind) {
+		return nil, errEvent(o.state.String(), ev.Kind)
+	}
+	o.begin(now)
+	o.hear(&ev)
+	switch ev.Kind {
+	case EventBegin:
+		o.state = TaskWorking
+		o.startLook(RequestLimit)
+	case EventCancel:
+		o.end(ReasonCancelled)
+	case EventAnswer:
+		if f, ok := o.land(&ev); ok && o.state == TaskWorking {
+			o.answer(&ev, f)
+		}
+	}
+	return o.finish(), nil
+}
+
+// end refuses, unless it has ended.
+func (o *Observer) end(reason Reason) {
+	if o.state >= TaskDone {
+		return
+	}
+	o.abandon()
+	o.state = TaskRefused
+	a := o.emit(ActionRefused)
+	a.Reason = reason
+	if reason == ReasonUnreachable || reason == ReasonUnusable {
+		a.Class = o.class
+	}
+}
+
+func (o *Observer) answer(ev *Event, f flight) {
+	switch o.lookAnswer(ev, f, RequestLimit) {
+	case looking:
+		return
+	case lookFailed:
+		reason := ReasonUnreachable
+		if o.class.Permanent() {
+			reason = ReasonUnusable
+		}
+		o.end(reason)
+		return
+	case foundUnfit:
+		reason := ReasonNewer
+		if o.cur.result == readOther {
+			reason = ReasonKind
+		}
+		o.end(reason)
+		return
+	}
+	if o.sight == nil {
+		o.sight = &Sighting{State: ObservedVacant}
+	}
+	s := o.sight
+	if s.State == ObservedHeld && s.StoreClock && s.Left <= 0 { // good enough for people
+		s.State = ObservedStale
+	}
+	o.state = TaskDone
+	o.emit(ActionSeen).Sight = s
+}
+
+// AppendState implements Machine.
+func (o *Observer) AppendState(dst []byte) []byte {
+	s := snapshot(dst)
+	s.octet(uint8(MachineObserver))
+	s.octet(uint8(o.state))
+	o.register.snapshot(&s)
+	return s
+}
+
+// Clone implements Machine.
+func (o *Observer) Clone() Machine {
+	twin := *o
+	twin.detach()
+	return &twin
+}

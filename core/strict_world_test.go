@@ -1,0 +1,305 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What a world needs for strict: lists and creates, stamps, the host of a
+// session, and the names by which scripts call keys and records.
+
+// strictActor is what the host of a machine that speaks strict keeps for it.
+type strictActor struct {
+	stands *actor // the session that it stands on
+
+	// Of a session: what it has said.
+	sid   string
+	until int64
+	end   Reason
+
+	// Of a lease: what may be told to the next one.
+	lastEpoch Epoch
+	lastAt    int64
+	seenPrint uint64
+	seenSince int64
+}
+
+// relayed is a step that a session's host has made because of the session.
+type relayed struct {
+	actor   *actor
+	actions []Action
+}
+
+// baseOf is what every machine is built on.
+func baseOf(m Machine) *machine {
+	switch m := m.(type) {
+	case *Lease:
+		return &m.machine
+	case *Companion:
+		return &m.machine
+	case *Session:
+		return &m.machine
+	case *Calibration:
+		return &m.machine
+	}
+	return &registerOf(m).machine
+}
+
+// registerOf is the register of a machine that has one.
+func registerOf(m Machine) *register {
+	switch m := m.(type) {
+	case *StrictLease:
+		return &m.register
+	case *StrictCompanion:
+		return &m.register
+	case *Breaker:
+		return &m.register
+	case *Observer:
+		return &m.register
+	}
+	panic("no register")
+}
+
+func isStrict(m Machine) bool { return baseOf(m).cfg.Protocol == ProtocolStrict }
+
+// standsOnSession: it waits for its session, with no timer and no request.
+func standsOnSession(m Machine) bool {
+	l, ok := m.(*StrictLease)
+	return ok && l.state == LeaseHeld
+}
+
+// edgeKind names the table of a machine's edges.
+func edgeKind(m Machine) string {
+	switch m.(type) {
+	case *StrictLease:
+		return "strict_lease"
+	case *StrictCompanion:
+		return "strict_companion"
+	case *Breaker, *Observer, *Calibration:
+		return "task"
+	}
+	return kindOf(m).String()
+}
+
+// ownID is the id by which a machine's writings are known, and nobody else's.
+func ownID(m Machine) string {
+	switch m := m.(type) {
+	case *Lease:
+		if m.cfg.Holder != "" {
+			return ""
+		}
+		return string(m.holder)
+	case *Companion:
+		return ""
+	case *StrictLease:
+		return m.owner.owner
+	case *Session:
+		return m.sid
+	case *Calibration:
+		return m.cfg.Owner
+	}
+	return registerOf(m).owner
+}
+
+// holderIn is the tenure that a machine is about.
+func holderIn(m Machine) HolderID {
+	switch m := m.(type) {
+	case *StrictLease:
+		return m.holder
+	case *StrictCompanion:
+		return m.tenure
+	case *Lease, *Companion:
+		return tenureOf(m).holder
+	}
+	return HolderID(ownID(m))
+}
+
+func isWrite(verb ActionKind) bool {
+	return verb == ActionPut || verb == ActionCreate || verb == ActionDelete
+}
+
+// list answers a list: byte order, a page at most.
+func (w *world) list(r *request) {
+	var keys []string
+	for key := range w.store {
+		if strings.HasPrefix(key, r.Key) && key > r.After {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	most := MaxEntries
+	if r.Count > 0 {
+		most = min(most, int(r.Count))
+	}
+	if r.reply.More = len(keys) > most; r.reply.More {
+		keys = keys[:most]
+	}
+	for _, key := range keys {
+		e := Entry{Key: []byte(key)}
+		if w.stamps {
+			e.Stamp = w.store[key].stamp
+		}
+		r.reply.Entries = append(r.reply.Entries, e)
+	}
+}
+
+// carry adds to an event what the host of a strict machine knows by now.
+func (w *world) carry(a *actor, ev *Event) {
+	if !isStrict(a.machine) {
+		return
+	}
+	if w.sample.at != 0 {
+		ev.StoreStamp, ev.StoreAt = w.sample.stamp, w.sample.at/1e6*a.rate+w.sample.at%1e6*a.rate/1e6
+	}
+	if s := a.strict.stands; s != nil {
+		ev.Session, ev.SessionUntil, ev.SessionEnd = []byte(s.strict.sid), s.strict.until, s.strict.end
+	}
+}
+
+// relay plays the host of a session: who stands on it hears what it says.
+func (w *world) relay(a *actor, actions []Action) {
+	for _, action := range actions {
+		switch action.Kind {
+		case ActionCalibrated:
+			w.sample = clockSample{action.Wall, w.trueAt(a, action.At)}
+		case ActionReleased:
+			a.strict.lastEpoch, a.strict.lastAt = action.Epoch, action.At
+		case ActionWaiting, ActionRefused, ActionSeen:
+			if s := action.Sight; s != nil {
+				a.strict.seenPrint, a.strict.seenSince = s.Print, s.Since
+			}
+		}
+	}
+	if s, ok := a.machine.(*Session); ok {
+		for _, action := range actions {
+			w.relaySession(a, s, action)
+		}
+	}
+}
+
+func (w *world) relaySession(a *actor, s *Session, action Action) {
+	switch action.Kind {
+	case ActionHeld:
+		a.strict.sid, a.strict.until, a.strict.end = string(action.Holder), action.At, ReasonNone
+		w.tellAll(a, "", Event{Kind: EventWoke})
+	case ActionRenewed:
+		a.strict.until = action.At
+	case ActionCalled:
+		w.tellAll(a, action.Key, Event{Kind: EventCalled, Epoch: action.Epoch})
+	case ActionLost, ActionLeft:
+		a.strict.sid, a.strict.until, a.strict.end = "", 0, action.Reason
+		w.tellAll(a, "", Event{Kind: EventWoke})
+	}
+}
+
+// tellAll steps every lease of a name, or of any, that stands on a session.
+func (w *world) tellAll(session *actor, name string, ev Event) {
+	for _, x := range w.actors {
+		begun := x.machine.String() != LeaseIdle.String() && !x.ended
+		if x.strict.stands != session || !begun || name != "" && baseOf(x.machine).cfg.Name != name {
+			continue
+		}
+		actions, err := w.step(x, ev)
+		if err != nil {
+			w.fail("%s: %v", x.name, err)
+		}
+		w.relays = append(w.relays, relayed{x, actions})
+	}
+}
+
+// formatKey writes n#3 for a version, n#3/b.a for a beat, n# for all of a name,
+// s/S/beat and s/S/call/0 for what a session has.
+func (w *world) formatKey(key string) string {
+	const dir = "/" + RegisterDir + "/"
+	switch at := strings.Index(key, dir); {
+	case strings.HasPrefix(key, SessionPrefix):
+		sid, rest, _ := strings.Cut(key[len(SessionPrefix):], "/")
+		return "s/" + w.alias(sid) + "/" + strings.Replace(rest, "call/000000000", "call/", 1)
+	case strings.HasPrefix(key, CalibrationPrefix):
+		return "c/" + w.alias(key[len(CalibrationPrefix):])
+	case at < 0:
+		return key
+	case len(key) == at+len(dir):
+		return key[:at] + "#"
+	default:
+		n, owner, ok := parseRegisterKey(key[:at+len(dir)], []byte(key))
+		if !ok {
+			return key
+		}
+		text := fmt.Sprintf("%s#%d", key[:at], n)
+		if owner != nil {
+			text += "/b." + w.alias(string(owner))
+		}
+		return text
+	}
+}
+
+// parseKey is the key that formatKey has written so.
+func (w *world) parseKey(text string) string {
+	if rest, ok := strings.CutPrefix(text, "s/"); ok {
+		name, file, _ := strings.Cut(rest, "/")
+		if k, ok := strings.CutPrefix(file, "call/"); ok {
+			file = "call/" + strings.Repeat("0", 10-len(k)) + k
+		}
+		return SessionPrefix + ownID(w.actor(name).machine) + "/" + file
+	}
+	name, rest, ok := strings.Cut(text, "#")
+	if !ok {
+		return text
+	}
+	number, owner, isBeat := strings.Cut(rest, "/b.")
+	n, _ := parseUint(number)
+	if isBeat {
+		return beatKey(registerPrefix(name), Epoch(n), ownID(w.actor(owner).machine))
+	}
+	return versionKey(registerPrefix(name), Epoch(n))
+}
+
+func parseUint(text string) (n uint64, err error) {
+	_, err = fmt.Sscan(text, &n)
+	return n, err
+}
+
+// formatBodyOf shows what a record says, whatever it is the record of.
+func (w *world) formatBodyOf(key string, body []byte) string {
+	if strings.HasSuffix(key, "/"+LockFile) {
+		return w.formatBody(body)
+	}
+	var r map[string]any // read by another reader than ours
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.UseNumber()
+	if decoder.Decode(&r) != nil || decoder.More() {
+		return fmt.Sprintf("{corrupt %d bytes}", len(body))
+	}
+	var l line
+	if kind, ok := r["state"]; ok {
+		fmt.Fprintf(&l, "%v", kind)
+	}
+	for _, name := range []string{"tenure", "origin", "owner", "owners", "seq", "name", "epoch", "ttl_s", "session", "alone", "why", "by", "label"} {
+		if v, ok := r[name]; ok {
+			l.field(name, w.formatValue(v))
+		}
+	}
+	nonce := fmt.Sprint(r["nonce"])
+	l.field("nonce", nonce[:min(len(nonce), 4)])
+	if boot, ok := r["boot"]; ok {
+		fmt.Fprintf(&l, " boot=%v@%v", boot, r["boottime_ns"])
+	}
+	return "{" + strings.TrimSpace(l.String()) + "}"
+}
+
+func (w *world) formatValue(v any) string {
+	switch v := v.(type) {
+	case []any:
+		all := make([]string, len(v))
+		for i := range v {
+			all[i] = w.formatValue(v[i])
+		}
+		return strings.Join(all, ",")
+	case string:
+		return w.alias(v)
+	}
+	return fmt.Sprint(v)
+}

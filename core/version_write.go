@@ -1,0 +1,148 @@
+package core
+
+// ownVersion is a version that we are about to create.
+type ownVersion struct {
+	n, origin   Epoch
+	state       VersionState
+	tenure      HolderID
+	owner       string
+	owners      string // as it stands between the brackets
+	nonce       nonce
+	ttl, margin Duration
+	session     string
+	alone       bool
+	why, by     string
+	label       string
+}
+
+// nonce tells one request of ours from every other.
+type nonce struct{ a, b uint64 }
+
+// appendHex appends the nonce as it stands in a record.
+func (n nonce) appendHex(dst []byte) []byte {
+	const hex = "0123456789abcdef"
+	for _, half := range [2]uint64{n.a, n.b} {
+		for shift := 60; shift >= 0; shift -= 4 {
+			dst = append(dst, hex[half>>shift&15])
+		}
+	}
+	return dst
+}
+
+// is reports whether the text in a record is this nonce.
+func (n nonce) is(text []byte) bool {
+	var b [32]byte
+	return string(n.appendHex(b[:0])) == string(text)
+}
+
+func (r *rng) nonce() nonce { return nonce{r.next(), r.next()} }
+
+const recordHead = "{\n  \"v\": 1"
+
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (w *recordWriter) seconds(before string, d Duration) {
+	*w = appendSeconds(append(*w, before...), d)
+}
+
+// maybe writes a text that is left out when it is empty.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (w *recordWriter) maybe(before, s string) {
+	if s != "" {
+		w.text(before, s)
+		*w = append(*w, '"')
+	}
+}
+
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (w *recordWriter) nonce(n nonce) {
+	*w = append(n.appendHex(append(*w, ",\n  \"nonce\": \""...)), '"')
+}
+
+// end writes what all records end in: the boot's clock at the Step that emitted it.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (m *machine) endRecord(w *recordWriter) {
+	boottime := m.now.Mono
+	if m.cfg.Boot == "" || boottime < 0 {
+		boottime = 0
+	}
+	w.maybe(",\n  \"boot\": \"", m.cfg.Boot)
+	w.number(",\n  \"boottime_ns\": ", uint64(boottime))
+}
+
+// appendVersion appends the record of a version.
+func (m *machine) appendVersion(dst []byte, v *ownVersion) []byte {
+	w := recordWriter(dst)
+	w.raw(recordHead)
+	w.raw(",\n  \"kind\": \"lease\"")
+	w.number(",\n  \"n\": ", uint64(v.n))
+	w.text(",\n  \"state\": \"", v.state.String())
+	w.text("\",\n  \"tenure\": \"", string(v.tenure))
+	w.number("\",\n  \"origin\": ", uint64(v.origin))
+	w.text(",\n  \"owner\": \"", v.owner)
+	w.raw("\",\n  \"owners\": [")
+	w.raw(v.owners)
+	w.raw("]")
+	w.nonce(v.nonce)
+	w.seconds(",\n  \"ttl_s\": ", v.ttl)
+	w.seconds(",\n  \"margin_s\": ", v.margin)
+	w.maybe(",\n  \"session\": \"", v.session)
+	alone := ",\n  \"alone\": false"
+	if v.alone {
+		alone = ",\n  \"alone\": true"
+	}
+	w.raw(alone)
+	w.maybe(",\n  \"why\": \"", v.why)
+	w.maybe(",\n  \"by\": \"", v.by)
+	w.text(",\n  \"host\": \"", m.cfg.Host)
+	w.text("\",\n  \"pid\": \"", m.cfg.PID)
+	w.raw("\"")
+	w.maybe(",\n  \"label\": \"", v.label)
+	m.endRecord(&w)
+	w.stamp(",\n  \"at\": \"", m.now.Wall)
+	w.raw("\"\n}\n")
+	return w
+}
+
+// appendBeat appends an owner's beat.
+func (m *machine) appendBeat(dst []byte, owner string, seq uint64) []byte {
+	w := recordWriter(dst)
+	w.raw(recordHead)
+	w.nonce(m.rng.nonce())
+	w.text(",\n  \"owner\": \"", owner)
+	w.number("\",\n  \"seq\": ", seq)
+	m.endRecord(&w)
+	w.raw("\n}\n")
+	return w
+}
+
+// appendSessionBeat appends a session's beat.
+func (m *machine) appendSessionBeat(dst []byte, ttl, margin Duration) []byte {
+	w := recordWriter(dst)
+	w.raw(recordHead)
+	w.nonce(m.rng.nonce())
+	w.seconds(",\n  \"ttl_s\": ", ttl)
+	w.seconds(",\n  \"margin_s\": ", margin)
+	m.endRecord(&w)
+	w.raw("\n}\n")
+	return w
+}
+
+// appendCall appends a call to a session: its lease of this name was broken.
+func (m *machine) appendCall(dst []byte, name string, epoch Epoch) []byte {
+	w := recordWriter(dst)
+	w.raw(recordHead)
+	w.nonce(m.rng.nonce())
+	w.text(",\n  \"name\": \"", name)
+	w.number("\",\n  \"epoch\": ", uint64(epoch))
+	m.endRecord(&w)
+	w.raw("\n}\n")
+	return w
+}
