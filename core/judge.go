@@ -200,8 +200,12 @@ func (r *register) deadAt() int64 {
 	}
 	ttl := int64(r.ttl())
 	// Of signs that were not read, any can only be newer.
-	if newest, _ := r.newestStamp(); newest != 0 && r.calibrated() {
-		soonest(r.sample.reaches(newest + ttl + r.slop()))
+	if newest, all := r.newestStamp(); newest != 0 && r.calibrated() {
+		reaches := r.sample.reaches(newest + ttl + r.slop())
+		if all { // a sample that has come since was not judged by yet
+			reaches = max(reaches, r.look.start+1)
+		}
+		soonest(reaches)
 	}
 	if newest, ok := r.newestBoottime(); ok {
 		soonest(newest + ttl)
@@ -216,8 +220,8 @@ func (r *register) deadAt() int64 {
 
 // showLeft tells people what is left of the TTL, by whose clock.
 func (r *register) showLeft(s *Sighting) {
-	if r.cur.result != readGood || r.cur.state == VersionHeld && r.cur.ttl == 0 {
-		return // not ours to tell; until it is released or broken
+	if c := &r.cur; c.result != readGood || c.state == VersionHeld && c.ttl == 0 || c.alone {
+		return // not ours to tell; until it is released or broken; free
 	}
 	ttl := int64(r.ttl())
 	if newest, ok := r.newestBoottime(); ok {
