@@ -36,7 +36,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		ctx := context.Background()
 		b.ReportAllocs()
 		for b.Loop() {
-			l, err := h.Acquire(ctx, "n", nil)
+			l, err := h.Acquire(ctx, "n", lastWriter)
 			if err == nil {
 				err = l.Release(ctx)
 			}
@@ -87,7 +87,7 @@ func bare(s store.Store, wait bool) error {
 func BenchmarkHandOver(b *testing.B) {
 	benchHosts(b, func(b *testing.B, h *Host) {
 		ctx := context.Background()
-		l, err := h.Acquire(ctx, "n", nil)
+		l, err := h.Acquire(ctx, "n", lastWriter)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func BenchmarkMemoryPerLease(b *testing.B) {
 		var all sync.WaitGroup
 		for i := range leases {
 			all.Go(func() {
-				leases[i], _ = h.Acquire(ctx, names[i], &AcquireOptions{Terms: Terms{TTL: 30 * time.Minute}})
+				leases[i], _ = h.Acquire(ctx, names[i], &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: 30 * time.Minute}})
 			})
 		}
 		all.Wait()

@@ -38,8 +38,9 @@ func (e *EngineError) Unwrap() error { return e.Err }
 // end ends at once.
 type stranded struct {
 	companion bool
-	claims    bool  // it is an acquire that is not held yet
-	held      bool  // or joined
+	session   bool
+	claims    bool  // it is an acquire that is not held yet, or does one thing and ends
+	held      bool  // or joined, or in force
 	deadline  int64 // Mono, of what is held
 	leaving   bool  // it was told to end
 	silent    bool  // the companion's loss of contact was told
@@ -54,6 +55,10 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	switch {
 	case s.idle:
 		return nil, nil
+	case s.session && s.leaving:
+		return s.end(core.Action{Kind: core.ActionLeft})
+	case s.session && !s.held:
+		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
 	case s.companion && s.leaving:
 		return s.end(core.Action{Kind: core.ActionLeft})
 	case s.companion && !s.held:

@@ -256,7 +256,7 @@ func TestEngineDrops(t *testing.T) {
 		held := p.acquire("n")
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, err = p.Acquire(ctx, "m", nil)
+		_, err = p.Acquire(ctx, "m", lastWriter)
 		w.is(err, context.Canceled)
 		w.same("kept", engine.kept.Load(), int64(1))
 		p.store.always(fault{hang: true})
@@ -265,7 +265,7 @@ func TestEngineDrops(t *testing.T) {
 		if held.Err() == nil {
 			w.Error("held after Close")
 		}
-		if _, err := p.Acquire(context.Background(), "n", nil); !errors.Is(err, ErrClosed) {
+		if _, err := p.Acquire(context.Background(), "n", lastWriter); !errors.Is(err, ErrClosed) {
 			w.Error(err)
 		}
 		w.same("kept", engine.kept.Load(), int64(0))

@@ -9,7 +9,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Kind says which of a lease's three bad ends an Error is about.
+// Kind says which of a lease's ends an Error is about.
 type Kind uint8
 
 // The kinds.
@@ -22,6 +22,8 @@ const (
 	CannotMaintain
 	// Ended: the lease was released, or the companion left, by our own wish.
 	Ended
+	// Unfit: the store or a record cannot serve what was asked.
+	Unfit
 )
 
 // Error is how a lease was not had or was lost. Act on Kind and Reason, by
@@ -48,11 +50,15 @@ var (
 	ErrRefused        = &Error{Kind: Refused}
 	ErrLost           = &Error{Kind: Lost}
 	ErrCannotMaintain = &Error{Kind: CannotMaintain}
+	ErrUnfit          = &Error{Kind: Unfit}
 	// ErrReleased is what Err says of a lease after its release.
 	ErrReleased = &Error{Kind: Ended}
 	// ErrClosed is returned by calls on a Host that is closed or closing.
 	ErrClosed = closedError{}
 )
+
+// errUnreadable is why there is nobody to break.
+var errUnreadable = errors.New("the record is unreadable, so it names no holder; it is taken over when it is old enough")
 
 type closedError struct{}
 
@@ -80,6 +86,8 @@ func (e *Error) Error() string {
 		return text + " lost (" + e.Reason.String() + "): " + e.lostText()
 	case CannotMaintain:
 		return text + " cannot be maintained (" + e.Reason.String() + "): " + e.cannotText()
+	case Unfit:
+		return text + " cannot be served: " + e.unfitText()
 	}
 	if e.Reason == core.ReasonReleased {
 		return text + " released"
@@ -98,6 +106,17 @@ func (e *Error) engineText(engine *EngineError) string {
 	return text + "; try again, or with the native engine"
 }
 
+func (e *Error) unfitText() string {
+	switch e.Reason {
+	case core.ReasonNewer:
+		return "its record was written by a newer mopslock; update this one"
+	case core.ReasonKind:
+		return "the name is in use for something else than a lease; choose another"
+	default:
+		return "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store"
+	}
+}
+
 func (e *Error) refusedText() string {
 	switch e.Reason {
 	case core.ReasonHeld:
@@ -109,6 +128,8 @@ func (e *Error) refusedText() string {
 		return "another was faster; try again"
 	case core.ReasonCancelled:
 		return "cancelled"
+	case core.ReasonVacant:
+		return "nobody holds it"
 	case core.ReasonUnreachable:
 		return "the store has not answered once" + e.storeText("; check its URL and the network")
 	case core.ReasonUnusable:
@@ -127,6 +148,8 @@ func (e *Error) lostText() string {
 	switch e.Reason {
 	case core.ReasonTaken:
 		return "the record is now that of " + e.seenText() + "; stop what the lease guards"
+	case core.ReasonBroken:
+		return "it was broken" + e.brokenText() + "; stop what the lease guards"
 	case core.ReasonReleased:
 		return "somebody released it; stop what the lease guards"
 	case core.ReasonUnreachable:
@@ -136,6 +159,20 @@ func (e *Error) lostText() string {
 	default:
 		return "stop what the lease guards"
 	}
+}
+
+func (e *Error) brokenText() string {
+	if e.Seen == nil {
+		return ""
+	}
+	text := ""
+	if e.Seen.By != "" {
+		text += " by " + Printable(e.Seen.By)
+	}
+	if e.Seen.Why != "" {
+		text += " (" + Printable(e.Seen.Why) + ")"
+	}
+	return text
 }
 
 func (e *Error) cannotText() string {

@@ -23,11 +23,15 @@ const hostile = "\x1b[31mroot\x1b[0m\n\u202e\"'\x00"
 func TestErrorTexts(t *testing.T) {
 	seen := &Status{State: core.ObservedHeld, Holder: "their.id", Host: "thathost", PID: "99", TTL: minute, Left: 12340 * time.Millisecond}
 	var b strings.Builder
-	for _, kind := range []Kind{Refused, Lost, CannotMaintain, Ended} {
+	for _, kind := range []Kind{Refused, Lost, CannotMaintain, Unfit, Ended} {
 		for _, reason := range reasonsOf(kind) {
 			for _, class := range classesOf(reason) {
 				e := &Error{Kind: kind, Name: "nightly", Reason: reason, Class: class}
 				fmt.Fprintf(&b, "%v\n", e)
+				if reason == core.ReasonBroken {
+					e.Seen = &Status{State: core.ObservedBroken, Why: "stuck since " + hostile, By: "7@thathost"}
+					fmt.Fprintf(&b, "%v\n", e)
+				}
 				if reason == core.ReasonHeld || reason == core.ReasonRaced || reason == core.ReasonTaken {
 					e.Seen = seen
 					fmt.Fprintf(&b, "%v\n", e)
@@ -54,7 +58,9 @@ func TestErrorTexts(t *testing.T) {
 func reasonsOf(kind Kind) []core.Reason {
 	switch kind {
 	case Refused:
-		return []core.Reason{core.ReasonHeld, core.ReasonRaced, core.ReasonCancelled, core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit}
+		return []core.Reason{core.ReasonHeld, core.ReasonRaced, core.ReasonCancelled, core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit, core.ReasonVacant}
+	case Unfit:
+		return []core.Reason{core.ReasonNone, core.ReasonNewer, core.ReasonKind}
 	case Lost:
 		return []core.Reason{core.ReasonTaken, core.ReasonBroken, core.ReasonReleased, core.ReasonUnreachable, core.ReasonExpired}
 	case CannotMaintain:

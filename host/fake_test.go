@@ -81,7 +81,7 @@ func (w *world) hostWith(change func(*Options)) *party {
 	w.hosts++
 	p := &party{world: w, store: newFakeStore(w.shelf), clock: &fakeClock{start: time.Now()}, log: &logBuffer{}}
 	opts := &Options{
-		Engine: engine, Clock: p.clock, Rand: newRand(uint64(w.hosts)),
+		Engine: engine, Clock: p.clock, Rand: newRand(uint64(w.hosts)), Memory: "-",
 		Logger: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
@@ -224,8 +224,12 @@ func (p *party) members() int {
 
 const minute = time.Minute
 
-// terms is what most tests hold leases by: deadline 54 s, renewals each 16.7 to 20 s.
-var terms = Terms{TTL: minute}
+// terms is what the tests of lastwriter hold leases by: deadline 54 s, renewals
+// each 16.7 to 20 s. lastWriter is them for those that want nothing but lastwriter.
+var (
+	terms      = Terms{Protocol: core.ProtocolLastWriter, TTL: minute}
+	lastWriter = &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}}
+)
 
 func (p *party) acquire(name string) *Lease {
 	p.world.Helper()
@@ -246,8 +250,7 @@ func (p *party) release(l *Lease) {
 // status is what the record of a name is, without a request.
 func (w *world) status(name string) Status {
 	object, ok := w.shelf.get(name + "/" + core.LockFile)
-	now := core.Instant{Wall: time.Now().UnixNano()}
-	return newStatus(name, core.Inspect(now, object.Body, !ok, object.Stamp), now)
+	return inspected(name, core.Instant{Wall: time.Now().UnixNano()}, object.Body, !ok, object.Stamp)
 }
 
 func (w *world) state(name string, want core.Observation) {

@@ -39,6 +39,21 @@ func (s *shelf) put(key string, body []byte) {
 	}
 }
 
+// create puts the object unless there is one.
+func (s *shelf) create(key string, body []byte) bool {
+	s.mu.Lock()
+	_, there := s.objects[key]
+	if !there {
+		s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
+	}
+	told := slices.Clone(s.watchers[key])
+	s.mu.Unlock()
+	for _, notify := range told {
+		(*notify)()
+	}
+	return !there
+}
+
 func (s *shelf) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,6 +105,8 @@ type call struct {
 type fakeStore struct {
 	shelf *shelf
 	unit  time.Duration
+	// overwrites: create is a put, as on stores that know no other.
+	overwrites bool
 
 	mu     sync.Mutex
 	plan   func(call) fault
@@ -202,7 +219,7 @@ func (s *fakeStore) do(ctx context.Context, verb, key string, body []byte, apply
 	case f.class != core.ClassNone:
 		return unknown(f.class, errFake)
 	case f.late > 0:
-		if verb == "put" {
+		if verb == "put" || verb == "create" {
 			time.AfterFunc(f.late, func() { _ = apply() })
 		}
 		return unknown(core.ClassUnreachable, errFake)
@@ -254,20 +271,40 @@ func (s *fakeStore) Put(ctx context.Context, key string, body []byte, _ string) 
 	})
 }
 
-func (s *fakeStore) Create(context.Context, string, []byte, string) error { panic("not used") }
+func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ string) error {
+	return s.do(ctx, "create", key, body, func() error {
+		if !s.overwrites && !s.shelf.create(key, body) {
+			return store.ErrExists
+		} else if s.overwrites {
+			s.shelf.put(key, body)
+		}
+		return nil
+	})
+}
 
-func (s *fakeStore) Exists(context.Context, string) (bool, error) { panic("not used") }
+func (s *fakeStore) Exists(ctx context.Context, key string) (there bool, err error) {
+	err = s.do(ctx, "exists", key, nil, func() error {
+		_, there = s.shelf.get(key)
+		return nil
+	})
+	return there, err
+}
 
-func (s *fakeStore) Delete(context.Context, string) error { panic("not used") }
+func (s *fakeStore) Delete(ctx context.Context, key string) error {
+	return s.do(ctx, "delete", key, nil, func() error {
+		s.shelf.remove(key)
+		return nil
+	})
+}
 
 // List pages by three, so that paging is always at work.
 func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page []store.Info, more bool, err error) {
 	err = s.do(ctx, "list", prefix, nil, func() error {
 		s.shelf.mu.Lock()
 		defer s.shelf.mu.Unlock()
-		for key := range s.shelf.objects {
+		for key, object := range s.shelf.objects {
 			if strings.HasPrefix(key, prefix) && key > after {
-				page = append(page, store.Info{Key: key})
+				page = append(page, store.Info{Key: key, Stamp: object.Stamp})
 			}
 		}
 		return nil

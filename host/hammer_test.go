@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -36,9 +37,20 @@ func openDir(t testing.TB, dir string, opts *Options) *Host {
 // with real clocks, files and file events. Inside each critical section nobody
 // else is, and all names are served.
 func TestHammerDirectory(t *testing.T) {
+	// An acquire margin, since a loaded machine has no steady latencies.
+	for _, terms := range []Terms{
+		{Protocol: core.ProtocolLastWriter, TTL: 30 * time.Second, AcquireMargin: 150 * time.Millisecond},
+		{TTL: 30 * time.Second},
+		{TTL: 30 * time.Second, Session: true},
+	} {
+		t.Run(fmt.Sprint(terms.Protocol, terms.Session), func(t *testing.T) { hammerDirectory(t, terms) })
+	}
+}
+
+func hammerDirectory(t *testing.T, terms Terms) {
 	const hosts, each, names = 8, 2, 3
-	h := hammer{T: t, inside: make([]atomic.Int32, names), entered: make([]atomic.Int32, names)}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	h := hammer{T: t, terms: terms, tokens: make([]atomic.Uint64, names), inside: make([]atomic.Int32, names), entered: make([]atomic.Int32, names)}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	dir := t.TempDir()
 	var all sync.WaitGroup
@@ -60,15 +72,15 @@ func TestHammerDirectory(t *testing.T) {
 // hammer counts who is inside the critical section of each name.
 type hammer struct {
 	*testing.T
+	terms           Terms
 	inside, entered []atomic.Int32
+	tokens          []atomic.Uint64
 }
 
 func (h *hammer) strike(ctx context.Context, host *Host, first int) {
-	// An acquire margin, since a loaded machine has no steady latencies.
-	terms := Terms{TTL: 30 * time.Second, AcquireMargin: 150 * time.Millisecond}
 	for i := first; ; i++ {
 		n := i % len(h.inside)
-		l, err := host.Acquire(ctx, "n"+strconv.Itoa(n), &AcquireOptions{Terms: terms})
+		l, err := host.Acquire(ctx, "n"+strconv.Itoa(n), &AcquireOptions{Terms: h.terms})
 		if errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
@@ -80,6 +92,9 @@ func (h *hammer) strike(ctx context.Context, host *Host, first int) {
 			h.Error("two are inside")
 		}
 		h.entered[n].Add(1)
+		if token := l.FencingToken(); l.Protocol() == core.ProtocolStrict && h.tokens[n].Swap(token) >= token {
+			h.Errorf("token %d is not new", token)
+		}
 		if err := l.Err(); err != nil {
 			h.Errorf("inside: %v", err)
 		}
@@ -121,7 +136,7 @@ func (f *frozen) Now() core.Instant {
 func TestFileEventWakes(t *testing.T) {
 	dir := t.TempDir()
 	a := openDir(t, dir, nil)
-	held, err := a.Acquire(context.Background(), "n", nil)
+	held, err := a.Acquire(context.Background(), "n", lastWriter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +195,7 @@ func eventually(t *testing.T, what string, true func() bool) {
 func TestDirectoryThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	h := openDir(t, filepath.Join(dir, "made", "here"), nil)
-	l, err := h.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: time.Minute}})
+	l, err := h.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +203,41 @@ func TestDirectoryThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := openDir(t, filepath.Join(dir, "made", "here", "n", core.LockFile), nil)
-	_, err = file.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: time.Minute}})
+	_, err = file.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Minute}})
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != core.ReasonUnusable || e.Class != core.ClassNoSuchStore {
 		t.Fatal(err)
 	}
+}
+
+// Under strict it is woken by the next version, whose directory is not there yet
+// when it begins to watch. Its clock stands still from then on.
+func TestStrictFileEventWakes(t *testing.T) {
+	dir := t.TempDir()
+	a := openDir(t, dir, nil)
+	held, err := a.Acquire(t.Context(), "n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := &frozen{}
+	b := openDir(t, dir, &Options{Engine: engine, Clock: clock, Memory: "-"})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	waiting := make(chan struct{})
+	got := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(ctx, "n", &AcquireOptions{OnWaiting: func(Status) {
+			now := clock.Now()
+			clock.at.Store(&now)
+			close(waiting)
+		}})
+		got <- err
+	}()
+	<-waiting
+	if err := held.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		t.Fatal(err)
+	}
+	clock.at.Store(nil)
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +15,13 @@ import (
 // needs, and, with Owner, all that its owner needs to come back to it.
 type Handle struct {
 	Name     string
-	Store    string // URL
+	Store    string        // URL
+	Protocol core.Protocol // 0 is lastwriter
 	Holder   string
-	Epoch    uint64 // 0 under lastwriter
-	Token    uint64 // 0 under lastwriter
+	Epoch    uint64 // the newest that was known; 0 under lastwriter
+	Token    uint64 // the fencing token; 0 under lastwriter
+	// TTL is core.None for a lease that lives until it is released or broken,
+	// which is written as 0.
 	TTL      time.Duration
 	Acquired time.Time
 	// Owner marks the handle of the owner itself. It is never given to a
@@ -27,31 +31,36 @@ type Handle struct {
 
 // handleJSON has the fields in the order in which they are written.
 type handleJSON struct {
-	Name     string  `json:"name"`
-	Store    string  `json:"store"`
-	Protocol string  `json:"protocol"`
-	Holder   string  `json:"holder"`
-	Epoch    uint64  `json:"epoch"`
-	Token    uint64  `json:"token"`
-	TTL      seconds `json:"ttl_s"`
-	Acquired string  `json:"first_acquired_at"`
-	Owner    string  `json:"owner,omitempty"`
+	Name     string   `json:"name"`
+	Store    string   `json:"store"`
+	Protocol string   `json:"protocol"`
+	Holder   string   `json:"holder"`
+	Epoch    uint64   `json:"epoch"`
+	Token    uint64   `json:"token"`
+	TTL      *seconds `json:"ttl_s"`
+	Acquired string   `json:"first_acquired_at"`
+	Owner    string   `json:"owner,omitempty"`
 }
 
 // seconds is a duration in JSON: a number of seconds.
 type seconds time.Duration
 
-func (s seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+func (s seconds) MarshalJSON() ([]byte, error) {
+	return json.Marshal(max(0, time.Duration(s)).Seconds()) // none is 0
+}
 
 func (s *seconds) UnmarshalJSON(b []byte) error {
 	var f float64
 	if err := json.Unmarshal(b, &f); err != nil {
 		return err
 	}
-	if f <= 0 || f > core.MaxTTL.Seconds() {
-		return fmt.Errorf("ttl_s %v is not above 0 and at most 30 days", f)
+	if f < 0 || f > core.MaxTTL.Seconds() {
+		return fmt.Errorf("ttl_s %v is not within 0 and 30 days", f)
 	}
 	*s = seconds(time.Duration(f*1e9 + 0.5))
+	if f > 0 && *s == 0 { // which would mean another thing
+		return fmt.Errorf("ttl_s %v is below a nanosecond", f)
+	}
 	return nil
 }
 
@@ -59,10 +68,11 @@ func (s *seconds) UnmarshalJSON(b []byte) error {
 func (h Handle) String() string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
+	ttl := seconds(h.TTL)
 	encoder.SetEscapeHTML(false) // a store's URL may have & in it, and people read this
 	err := encoder.Encode(handleJSON{
-		Name: h.Name, Store: h.Store, Protocol: core.ProtocolLastWriter.String(), Holder: h.Holder,
-		Epoch: h.Epoch, Token: h.Token, TTL: seconds(h.TTL),
+		Name: h.Name, Store: h.Store, Protocol: h.protocol().String(), Holder: h.Holder,
+		Epoch: h.Epoch, Token: h.Token, TTL: &ttl,
 		Acquired: core.FormatStamp(h.Acquired.UnixNano()), Owner: h.Owner,
 	})
 	if err != nil {
@@ -70,6 +80,9 @@ func (h Handle) String() string {
 	}
 	return strings.TrimSuffix(text.String(), "\n")
 }
+
+// protocol is how the lease is kept: a handle made by hand may leave it out.
+func (h *Handle) protocol() core.Protocol { return cmp.Or(h.Protocol, core.ProtocolLastWriter) }
 
 // ParseHandle reads what String wrote. Fields that it does not know are left
 // alone, so that a newer mopslock can add some. Every bad field is an error
@@ -92,15 +105,24 @@ func ParseHandle(text string) (Handle, error) {
 	}
 	require(core.CheckName(j.Name) == nil, "name is missing or cannot be one")
 	require(j.Store != "", "store is missing")
-	require(j.Protocol == core.ProtocolLastWriter.String(), "protocol is not lastwriter")
+	strict := j.Protocol == core.ProtocolStrict.String()
+	require(strict || j.Protocol == core.ProtocolLastWriter.String(), "protocol is not strict or lastwriter")
+	require(!strict || j.Epoch > 0, "epoch is missing")
 	require(j.Holder != "" && len(j.Holder) <= core.MaxHolder, "holder is missing")
-	require(j.TTL > 0, "ttl_s is missing")
+	require(j.TTL != nil && (strict || *j.TTL > 0), "ttl_s is missing, or 0, which only strict has")
 	require(err == nil && acquired.Equal(time.Unix(0, acquired.UnixNano())), "first_acquired_at is missing or is no time")
 	if len(bad) > 0 {
 		return Handle{}, errors.Join(bad...)
 	}
-	return Handle{
-		Name: j.Name, Store: j.Store, Holder: j.Holder, Epoch: j.Epoch, Token: j.Token,
-		TTL: time.Duration(j.TTL), Acquired: acquired, Owner: j.Owner,
-	}, nil
+	handle := Handle{
+		Name: j.Name, Store: j.Store, Protocol: core.ProtocolLastWriter, Holder: j.Holder, Epoch: j.Epoch, Token: j.Token,
+		TTL: time.Duration(*j.TTL), Acquired: acquired, Owner: j.Owner,
+	}
+	if strict {
+		handle.Protocol = core.ProtocolStrict
+	}
+	if handle.TTL == 0 {
+		handle.TTL = core.None
+	}
+	return handle, nil
 }

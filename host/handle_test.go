@@ -11,7 +11,7 @@ import (
 )
 
 var sample = Handle{
-	Name: "reports/nightly", Store: "s3://bucket/locks?region=eu-west-1", Holder: "01234567-89ab-4def-8123-456789abcdef",
+	Name: "reports/nightly", Store: "s3://bucket/locks?region=eu-west-1", Protocol: core.ProtocolLastWriter, Holder: "01234567-89ab-4def-8123-456789abcdef",
 	TTL: 88 * time.Second, Acquired: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
 }
 
@@ -47,11 +47,12 @@ func TestParseHandleRefuses(t *testing.T) {
 		{good, "{}", "store is missing"},
 		{good, "{}", "holder is missing"},
 		{good, "{}", "ttl_s is missing"},
-		{good, "{}", "protocol is not lastwriter"},
+		{good, "{}", "protocol is not strict or lastwriter"},
 		{good, "{}", "first_acquired_at is missing"},
-		{"lastwriter", "strict", "protocol is not lastwriter"},
+		{"lastwriter", "paxos", "protocol is not strict or lastwriter"},
+		{"lastwriter", "strict", "epoch is missing"},
 		{"reports/nightly", "a//b", "name"},
-		{`:88`, `:0`, "30 days"},
+		{`:88`, `:0`, "which only strict has"},
 		{`:88`, `:-1`, "30 days"},
 		{`:88`, `:1e-10`, "ttl_s"},
 		{`:88`, `:1e99`, "30 days"},
@@ -71,10 +72,11 @@ func TestParseHandleRefuses(t *testing.T) {
 func TestHandleRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Handle{
-			Name:   rapid.StringMatching(`[a-zé"<&]{1,9}(/[a-z]{1,9}){0,3}`).Draw(t, "name"),
-			Store:  rapid.StringN(1, 50, -1).Draw(t, "store"),
-			Holder: rapid.StringN(1, 50, -1).Draw(t, "holder"),
-			Epoch:  rapid.Uint64().Draw(t, "epoch"), Token: rapid.Uint64().Draw(t, "token"),
+			Protocol: rapid.SampledFrom([]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict}).Draw(t, "protocol"),
+			Name:     rapid.StringMatching(`[a-zé"<&]{1,9}(/[a-z]{1,9}){0,3}`).Draw(t, "name"),
+			Store:    rapid.StringN(1, 50, -1).Draw(t, "store"),
+			Holder:   rapid.StringN(1, 50, -1).Draw(t, "holder"),
+			Epoch:    rapid.Uint64Min(1).Draw(t, "epoch"), Token: rapid.Uint64().Draw(t, "token"),
 			TTL:      time.Duration(rapid.Int64Range(1, int64(core.MaxTTL)).Draw(t, "ttl")),
 			Acquired: time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "acquired")).UTC(),
 			Owner:    rapid.StringN(0, 50, -1).Draw(t, "owner"),
@@ -100,7 +102,7 @@ func FuzzParseHandle(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if core.CheckName(h.Name) != nil || h.Holder == "" || h.Store == "" || h.TTL <= 0 || h.TTL > core.MaxTTL {
+		if core.CheckName(h.Name) != nil || h.Holder == "" || h.Store == "" || h.TTL <= 0 && !(h.TTL == core.None && h.Protocol == core.ProtocolStrict) || h.TTL > core.MaxTTL {
 			t.Fatalf("took %+v", h)
 		}
 		h.Acquired = h.Acquired.Truncate(time.Microsecond).UTC()
@@ -117,5 +119,24 @@ func TestHandleKeepsAmpersands(t *testing.T) {
 	const url = "s3://b?region=us-east-1&use_path_style=true"
 	if text := (Handle{Name: "n", Store: url}).String(); !strings.Contains(text, url) {
 		t.Error(text)
+	}
+}
+
+// A lease without a TTL is handed on, too.
+func TestHandleOfStrict(t *testing.T) {
+	strict := sample
+	strict.Protocol, strict.Epoch, strict.Token, strict.TTL = core.ProtocolStrict, 12, 9, core.None
+	text := strict.String()
+	for _, part := range []string{`"protocol":"strict"`, `"epoch":12,"token":9`, `"ttl_s":0`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s lacks %s", text, part)
+		}
+	}
+	got, err := ParseHandle(text)
+	if got.Acquired = got.Acquired.UTC(); err != nil || got != strict {
+		t.Errorf("parsed %+v, %v", got, err)
+	}
+	if h, err := ParseHandle(strings.Replace(text, `"ttl_s":0`, `"ttl_s":1e-10`, 1)); err == nil {
+		t.Errorf("next to nothing became no TTL: %+v", h)
 	}
 }

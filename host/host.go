@@ -5,6 +5,12 @@
 // a lease costs memory and requests, no goroutine. Requests run on a bounded
 // number of goroutines, each within the time limit that the core gave it.
 //
+// Under strict a Host may keep all its leases alive by one session, an object
+// that it beats for all of them: their machines wait for nothing, and whoever
+// asks one of them looks at the session's deadline. What strict machines want to
+// know of the world besides, the keeper tells them with every event: how their
+// session stands, and the newest sample of the store's clock.
+//
 // What it does not do: it decides nothing that the core can decide, it retries
 // nothing on its own, and it cannot stop code that does not ask. A caller that
 // touches what the lease guards looks at Lease.Err, Done or Context first.
@@ -23,9 +29,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/mopslock/mopslock/core"
+	"github.com/google/uuid"
+
 	"github.com/mopslock/mopslock/host/store"
 	_ "github.com/mopslock/mopslock/host/store/local" // file://
 	_ "github.com/mopslock/mopslock/host/store/mem"   // mem://
@@ -44,6 +50,14 @@ type Options struct {
 	Clock Clock
 	// Rand replaces the source of ids and jitter, for tests. nil: crypto/rand.
 	Rand io.Reader
+	// Boot names this boot of this machine: strict leases of the same boot are
+	// judged by its clock. "" is this machine's, on Linux; elsewhere, and beside
+	// a Clock of your own, there is none.
+	Boot string
+	// Memory is the directory of what was observed of strict leases that other
+	// machines hold, so that a cron job that looks twice can take a dead one.
+	// "" is mopslock in the user's cache directory, "-" is none.
+	Memory string
 }
 
 const defaultInFlight = 64
@@ -58,6 +72,12 @@ type Host struct {
 	engine Engine
 	keeper *keeper
 	origin origin
+	boot   string
+	// calibrates: the store's stamps are of a clock that one may calibrate by.
+	calibrates bool
+	abilities  abilities
+	memory     *memory
+	process    atomic.Pointer[string] // its id, once it is needed
 
 	reached    atomic.Bool
 	closeStore sync.Once
@@ -100,9 +120,14 @@ func New(s store.Store, opts *Options) (*Host, error) {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
 	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
-	if h.clock == nil {
+	if h.boot = opts.Boot; h.clock == nil {
 		h.clock = systemClock{}
+		if _, orderly := s.(store.Orderly); orderly {
+			h.boot = cmp.Or(h.boot, thisBoot())
+		}
 	}
+	h.calibrates = calibrates(s)
+	h.memory = newMemory(h, opts.Memory)
 	if h.rand == nil {
 		h.rand = rand.Reader
 	}
@@ -118,6 +143,35 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	}
 	h.keeper = newKeeper(h, inFlight)
 	return h, nil
+}
+
+// newID is a random id.
+func (h *Host) newID() (string, error) {
+	id, err := uuid.NewRandomFromReader(h.rand)
+	if err != nil {
+		return "", fmt.Errorf("mopslock: host: no randomness for an id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// processID is the id of this Host among all that use the store.
+func (h *Host) processID() (string, error) {
+	if id := h.process.Load(); id != nil {
+		return *id, nil
+	}
+	id, err := h.newID()
+	if err == nil {
+		h.process.CompareAndSwap(nil, &id)
+		id = *h.process.Load()
+	}
+	return id, err
+}
+
+// calibrates reports whether a store's stamps are of a clock that can be relied
+// on: there are stamps, and nobody sets that clock while leases are held.
+func calibrates(s store.Store) bool {
+	_, steps := s.(store.SteppingClock)
+	return !steps && s.StampUnit() > 0
 }
 
 func thisProcess() origin {
@@ -153,48 +207,4 @@ func (h *Host) Close(ctx context.Context) error {
 		err = errors.Join(err, h.store.Close())
 	})
 	return err
-}
-
-// Terms are what a caller may say about a lease. The zero value is good.
-// Everybody on one name should use one TTL: a holder renews for the shortest
-// TTL that it has seen on the name, and mops judges all by its own.
-type Terms struct {
-	// TTL is how long the lease lives without a renewal; 0 is 88 s. Between
-	// 50 ms (5 s on stores whose stamps have whole seconds) and 30 days.
-	TTL time.Duration
-	// Margin is how much earlier than the TTL the holder gives up; 0 is TTL/10.
-	// Below TTL/2.
-	Margin time.Duration
-	// AcquireMargin is the least time between a claim and its verification; 0
-	// is twice what the read and the write took. At most TTL/2.
-	AcquireMargin time.Duration
-	// FleetExpire is by which TTL others on this name judge us whatever our
-	// record says, as mops does; 0 is 88 s, core.None for names without mops.
-	FleetExpire time.Duration
-	// Renewal is core.RenewalChecked (0 too) or core.RenewalBlind.
-	Renewal core.Renewal
-	// Expiry is core.ExpiryWall (0 too) or core.ExpiryObserved.
-	Expiry core.Expiry
-}
-
-func (h *Host) config(kind core.MachineKind, name string, t *Terms) (core.Config, error) {
-	if checker, ok := h.store.(store.KeyChecker); ok && core.CheckName(name) == nil {
-		if err := checker.CheckKey(name + "/" + core.LockFile); err != nil {
-			return core.Config{}, err
-		}
-	}
-	ttl := t.TTL
-	if ttl == 0 {
-		ttl = core.DefaultTTL
-	}
-	cfg := core.Config{
-		Machine: kind, Protocol: core.ProtocolLastWriter, Name: name,
-		TTL: ttl, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
-		Renewal: t.Renewal, Expiry: t.Expiry, StampUnit: h.store.StampUnit(),
-		Host: h.origin.host, PID: h.origin.pid, TID: uint64(os.Getpid()),
-	}
-	if _, err := io.ReadFull(h.rand, cfg.Seed[:]); err != nil {
-		return cfg, fmt.Errorf("mopslock: host: no randomness for a holder id: %w", err)
-	}
-	return cfg, nil
 }

@@ -37,7 +37,7 @@ func TestOddlyDatedObject(t *testing.T) {
 			t.Logf("this file system has no %d: %v", year, err)
 			continue
 		}
-		lease, err := h.TryAcquire(t.Context(), "n", nil)
+		lease, err := h.TryAcquire(t.Context(), "n", lastWriter)
 		if err == nil { // dated long ago: an unreadable record so old is taken
 			err = lease.Release(t.Context())
 		} else if errors.Is(err, ErrRefused) {
@@ -79,12 +79,12 @@ func TestCloseOnDeadMount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.TryAcquire(t.Context(), "n", nil); !errors.Is(err, ErrRefused) {
+		if _, err := h.TryAcquire(t.Context(), "n", lastWriter); !errors.Is(err, ErrRefused) {
 			t.Errorf("try: %v", err)
 		}
 		waiter := make(chan error, 1)
 		go func() {
-			_, err := h.Acquire(context.Background(), "n", nil)
+			_, err := h.Acquire(context.Background(), "n", lastWriter)
 			waiter <- err
 		}()
 		synctest.Wait()

@@ -19,9 +19,11 @@ type keeper struct {
 
 	mu     sync.Mutex
 	queue  []message
-	closed bool          // no new members
-	dead   bool          // nobody takes messages any more
-	bell   chan struct{} // rung when the queue has something
+	closed bool // no new members
+	// sessions grows only; what is in one is the goroutine's own.
+	sessions map[sessionTerms]*session
+	dead     bool          // nobody takes messages any more
+	bell     chan struct{} // rung when the queue has something
 
 	force     chan struct{} // closed when a Close's ctx has ended
 	forceOnce sync.Once
@@ -36,11 +38,15 @@ type keeper struct {
 	members map[string][]*member // by name, in the order in which they came
 	count   int
 	wakes   wakeHeap
-	ready   []*request // waiting for a slot, first come first served
-	slots   int
-	closing bool // no member is added any more
-	leftIO  bool // requests that nothing could end were left behind
-	over    bool // no request is started any more
+	// services are members of the host's own, which are not counted.
+	services map[*member]struct{}
+	served   bool // the services were asked to end
+	clock    storeClock
+	ready    []*request // waiting for a slot, first come first served
+	slots    int
+	closing  bool // no member is added any more
+	leftIO   bool // requests that nothing could end were left behind
+	over     bool // no request is started any more
 }
 
 // message is an event for a machine, or something for the keeper itself.
@@ -58,6 +64,7 @@ func newKeeper(h *Host, slots int) *keeper {
 	k := &keeper{
 		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
 		members: make(map[string][]*member), slots: slots,
+		sessions: make(map[sessionTerms]*session), services: make(map[*member]struct{}),
 	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	go k.run()
@@ -91,7 +98,12 @@ func (k *keeper) add(m *member, first core.Event) error {
 		k.queue = append(k.queue, message{do: func() {
 			k.members[m.name] = append(k.members[m.name], m)
 			k.count++
-			k.step(m, first)
+			if m.session != nil {
+				k.open(m.session)
+			}
+			if !m.gone { // its session cannot be had
+				k.step(m, first)
+			}
 		}})
 	}
 	k.mu.Unlock()
@@ -151,7 +163,7 @@ func (k *keeper) windDown() {
 	for _, named := range k.members {
 		for _, m := range slices.Clone(named) {
 			m.letGo()
-			k.step(m, m.farewell)
+			k.bidFarewell(m)
 		}
 	}
 }
@@ -164,7 +176,10 @@ func (k *keeper) run() {
 	for {
 		k.drain()
 		k.wakeDue()
-		if k.isForced() || k.closing && k.count == 0 {
+		if k.closing && k.count == 0 {
+			k.farewellToServices()
+		}
+		if k.isForced() || k.closing && k.count == 0 && len(k.services) == 0 {
 			break
 		}
 		if pause, ok := k.pause(); ok {
@@ -235,6 +250,11 @@ func (k *keeper) everybody() iter.Seq[*member] {
 				}
 			}
 		}
+		for m := range k.services {
+			if !yield(m) {
+				return
+			}
+		}
 	}
 }
 
@@ -279,6 +299,9 @@ func (k *keeper) pause() (time.Duration, bool) {
 func (k *keeper) step(m *member, event core.Event) {
 	m.leaving = m.leaving || isFarewell(event.Kind)
 	now := k.host.clock.Now()
+	if k.inform(m, now, &event); m.gone {
+		return
+	}
 	actions, err := m.machine.Step(now, event)
 	if err != nil {
 		if _, breach := errors.AsType[*core.Error](err); breach {
@@ -291,7 +314,7 @@ func (k *keeper) step(m *member, event core.Event) {
 	woken := false
 	for i := range actions {
 		switch a := &actions[i]; a.Kind {
-		case core.ActionGet, core.ActionPut:
+		case core.ActionGet, core.ActionPut, core.ActionCreate, core.ActionExists, core.ActionList, core.ActionDelete:
 			k.request(m, *a)
 		case core.ActionWake:
 			wake, woken = a.At, true
@@ -300,6 +323,7 @@ func (k *keeper) step(m *member, event core.Event) {
 		}
 	}
 	k.setWake(m, wake, woken)
+	m.thaw(wake, woken)
 	switch {
 	case m.machine.Idle():
 		k.remove(m)
@@ -316,16 +340,23 @@ func (k *keeper) strand(m *member, err error) {
 	k.drop(m)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stranded = err
-	m.machine = &stranded{
-		companion: m.farewell.Kind == core.EventLeave, claims: m.guarded && !m.held, held: m.held, deadline: m.deadline,
-		leaving: m.leaving, silent: m.silent, idle: m.over,
+	m.trouble().stranded = err
+	twin := &stranded{
+		companion: m.farewell == core.EventLeave, claims: m.guarded && !m.held || m.farewell == 0, held: m.held,
+		deadline: m.relyUntil(), leaving: m.leaving, silent: m.silent, idle: m.over,
 	}
+	if m.beats != nil {
+		twin.session, twin.companion = true, false
+		if life := m.beats.life; life != nil {
+			twin.held, twin.deadline = true, life.until.Load()
+		}
+	}
+	m.machine = twin
 }
 
 // drop gives a machine back to its engine.
 func (k *keeper) drop(m *member) {
-	if m.stranded == nil {
+	if m.troubles().stranded == nil && !m.foreign {
 		k.host.engine.Drop(m.machine)
 	}
 }
@@ -377,10 +408,15 @@ func (k *keeper) setWake(m *member, at int64, set bool) {
 // remove forgets a member whose machine waits for nothing any more.
 func (k *keeper) remove(m *member) {
 	m.gone = true
+	m.end(errTaskDone) // unless it said how
 	k.drop(m)
 	m.cancelRequest()
 	m.stopWatching()
 	k.setWake(m, 0, false)
+	if m.service {
+		delete(k.services, m)
+		return
+	}
 	named := k.members[m.name]
 	if i := slices.Index(named, m); i >= 0 {
 		named = slices.Delete(named, i, i+1)

@@ -86,7 +86,7 @@ func TestLimitWithoutSlot(t *testing.T) {
 		go func() { _, _ = p.try("hung") }()
 		w.sleep(time.Millisecond)
 		begun := time.Now()
-		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: time.Second}})
+		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Second}})
 		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnreachable})
 		w.same("after", time.Since(begun), core.FirstAnswerLimit)
 		<-l.Done()
@@ -107,7 +107,7 @@ func TestCancelledTakesNoSlot(t *testing.T) {
 		all.Go(func() { _, _ = p.try("slow") })
 		w.sleep(time.Millisecond)
 		for i := range 100 {
-			all.Go(func() { _, _ = p.Acquire(ctx, "n"+strconv.Itoa(i), nil) })
+			all.Go(func() { _, _ = p.Acquire(ctx, "n"+strconv.Itoa(i), lastWriter) })
 		}
 		w.sleep(time.Millisecond)
 		cancel()
@@ -285,7 +285,7 @@ func anyCall(w *world, p *party, draw func(int) int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(draw(8000))*time.Millisecond)
 	defer cancel()
 	name := "n" + strconv.Itoa(draw(2))
-	short := Terms{TTL: time.Duration(draw(3)*1000+500) * time.Millisecond}
+	short := Terms{Protocol: core.ProtocolLastWriter, TTL: time.Duration(draw(3)*1000+500) * time.Millisecond}
 	handle := Handle{Name: name, Holder: w.status(name).Holder, TTL: short.TTL}
 	if draw(2) == 0 {
 		handle.Owner = "us"
@@ -353,7 +353,7 @@ func noOverlap(w *world, random *rand.Rand) {
 		})
 		all.Go(func() {
 			for range 4 {
-				l, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: 10 * time.Second, AcquireMargin: 200 * time.Millisecond}})
+				l, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: 10 * time.Second, AcquireMargin: 200 * time.Millisecond}})
 				w.ok(err)
 				mu.Lock()
 				if i := slices.IndexFunc(leases, func(l *Lease) bool { return l.Err() == nil }); i >= 0 {
@@ -392,7 +392,7 @@ func TestWatchWhileVerifying(t *testing.T) {
 		w.place("n", theirs())
 		got := make(chan *Lease)
 		go func() {
-			l, err := b.Acquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: minute, AcquireMargin: time.Second}})
+			l, err := b.Acquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: minute, AcquireMargin: time.Second}})
 			w.ok(err)
 			got <- l
 		}()

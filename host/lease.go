@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,23 +55,26 @@ func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions
 }
 
 func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
-	cfg, err := h.config(core.MachineLease, name, &opts.Terms)
-	if err != nil {
-		return nil, err
-	}
 	var waitErr error
 	if wait < core.Forever {
 		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
 	}
+	want, err := h.claim(ctx, name, &opts.Terms, wait)
+	if err != nil {
+		return nil, errors.Join(err, waitErr)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	m, err := h.newMember(ctx, &cfg, core.EventRelease, waitErr)
+	m, err := h.newMember(ctx, &want.Config, core.EventRelease, waitErr)
 	if err != nil {
 		return nil, err
 	}
-	m.guarded, m.onWaiting = true, opts.OnWaiting
-	if err := h.keeper.add(m, core.Event{Kind: core.EventAcquire, Wait: wait}); err != nil {
+	m.guarded, m.onWaiting, m.looked = true, opts.OnWaiting, want.looked
+	if want.OnSession {
+		m.session = h.keeper.sessionFor(&want.Config)
+	}
+	if err := h.keeper.add(m, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
 		return nil, err
 	}
 	if err := m.await(ctx); err != nil {
@@ -79,25 +83,65 @@ func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, w
 	return &Lease{m}, nil
 }
 
+// wanted is a lease that is to be acquired, when it is known how the name is kept.
+type wanted struct {
+	core.Config
+	wait   time.Duration // what is left of it
+	looked int64         // as of a member
+}
+
+func (h *Host) claim(ctx context.Context, name string, t *Terms, wait time.Duration) (w wanted, err error) {
+	if err := h.checkTerms(name, t); err != nil {
+		return w, err
+	}
+	found := resolved{protocol: core.ProtocolStrict}
+	begun := h.clock.Now().Mono
+	last := h.memory.last(name)
+	w.looked = last.looked
+	if last.looked == 0 || begun-last.looked >= int64(core.BasisWindow) || t.Protocol == core.ProtocolLastWriter {
+		if found, err = h.resolve(ctx, name, t.Protocol, wait); err != nil {
+			return w, err
+		}
+		if w.looked = 0; !found.beside {
+			w.looked = max(1, begun) // a clock that tests bring begins at 0
+		}
+	}
+	if w.wait = wait; wait > 0 {
+		w.wait = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
+	}
+	if w.Config, err = h.config(core.MachineLease, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
+		w.Beside, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
+		w.SeenPrint, w.SeenSince = h.memory.observed(name)
+	}
+	return w, err
+}
+
 // Name is what is leased.
 func (l *Lease) Name() string { return l.member.name }
 
 // Holder is the id of this tenure, fresh for each claim.
 func (l *Lease) Holder() string { return string(l.member.holder) }
 
-// Epoch is the number of the tenure's version in the store: 0 under
-// lastwriter, which has none.
-func (l *Lease) Epoch() uint64 { return 0 }
+// Protocol is how the lease is kept.
+func (l *Lease) Protocol() core.Protocol { return l.member.protocol }
 
-// FencingToken grows from each tenure to the next: 0 under lastwriter, which
-// has none.
-func (l *Lease) FencingToken() uint64 { return 0 }
+// Epoch is the newest version of the tenure that is known. It grows when a
+// companion joins. 0 under lastwriter, which has none.
+func (l *Lease) Epoch() uint64 { return l.member.version() }
+
+// FencingToken grows from each tenure to the next, and is the same for the whole
+// of one: 0 under lastwriter, which has none.
+func (l *Lease) FencingToken() uint64 { return uint64(l.member.token) }
+
+// Session is the id of the session that the lease stands on, or "".
+func (l *Lease) Session() string { return l.member.standsOn() }
 
 // Acquired is when the claim was verified, by this machine's wall clock.
-func (l *Lease) Acquired() time.Time { return l.member.acquired }
+func (l *Lease) Acquired() time.Time { return wallTime(l.member.acquired) }
 
 // Deadline is when the lease must be considered lost unless it is renewed
 // before. Renewals move it. Once Err is not nil it is not after now.
+// Centuries away without a TTL.
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.member.left()) }
 
 // Left is how long it is to the Deadline, counting the time that the machine
@@ -106,7 +150,7 @@ func (l *Lease) Left() time.Duration { return l.member.left() }
 
 // Done is closed when the lease is lost, or when Release or the Host's Close
 // begins: once others may be let in, nobody here may rely on it.
-func (l *Lease) Done() <-chan struct{} { return l.member.ctx.Done() }
+func (l *Lease) Done() <-chan struct{} { return l.member.context().Done() }
 
 // Err is nil while the lease may be relied on. Afterwards it is an *Error: of
 // Kind Lost with the reason, or Ended from Release or Close on, with the reason
@@ -117,7 +161,7 @@ func (l *Lease) Err() error { return l.member.current() }
 
 // Context is cancelled when Done is closed, with what Err says then as its
 // cause. It has the values of Acquire's ctx.
-func (l *Lease) Context() context.Context { return l.member.ctx }
+func (l *Lease) Context() context.Context { return l.member.context() }
 
 // Release ends the lease and returns nil when the store has said so, or when
 // it was ended before by Release. A lease that was lost first returns that
@@ -127,14 +171,15 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.member.finish(ctx, core.Event{Kind: core.EventRelease})
 }
 
-// TTL is how long the lease lives without a renewal, as its record says.
+// TTL is how long the lease lives without a renewal, as its record says;
+// core.None if until it is released or broken.
 func (l *Lease) TTL() time.Duration { return l.member.ttl }
 
 // Handle is what a companion needs to accompany this lease.
 func (l *Lease) Handle() Handle {
 	return Handle{
 		Name: l.Name(), Store: l.member.keeper.host.url, Holder: l.Holder(),
-		TTL: l.TTL(), Acquired: l.Acquired(),
+		Protocol: l.Protocol(), Epoch: l.Epoch(), Token: l.FencingToken(), TTL: l.TTL(), Acquired: l.Acquired(),
 	}
 }
 
@@ -142,6 +187,9 @@ func (l *Lease) Handle() Handle {
 // lease from another process: to renew or to release it.
 func (l *Lease) OwnerHandle() Handle {
 	handle := l.Handle()
-	handle.Owner = uuid.NewString()
+	handle.Owner = handle.Holder // under strict the tenure's id is that of its first owner
+	if handle.Protocol != core.ProtocolStrict {
+		handle.Owner = uuid.NewString()
+	}
 	return handle
 }

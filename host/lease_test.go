@@ -89,7 +89,7 @@ func TestLeaseTells(t *testing.T) {
 			w.Fatalf("acquired differs by %v", got)
 		}
 		handle := l.Handle()
-		w.same("handle", handle, Handle{Name: "a/b", Holder: l.Holder(), TTL: minute, Acquired: l.Acquired()})
+		w.same("handle", handle, Handle{Name: "a/b", Protocol: core.ProtocolLastWriter, Holder: l.Holder(), TTL: minute, Acquired: l.Acquired()})
 	})
 }
 
@@ -261,7 +261,7 @@ func TestExpiryIsTheRecords(t *testing.T) {
 		p := w.host()
 		w.place("n", theirs())
 		w.sleep(30 * time.Second)
-		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: 10 * time.Second}})
+		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: 10 * time.Second}})
 		w.is(err, ErrRefused, &Error{Kind: Refused, Reason: core.ReasonHeld})
 		if !strings.Contains(p.log.String(), "another TTL") {
 			w.Fatalf("nobody was warned:\n%s", p.log)
@@ -276,7 +276,7 @@ func TestExpiryObserved(t *testing.T) {
 		a, b := w.host(), w.host()
 		b.clock.offset(time.Hour)
 		held := a.acquire("n")
-		observed := Terms{TTL: minute, Expiry: core.ExpiryObserved}
+		observed := Terms{Protocol: core.ProtocolLastWriter, TTL: minute, Expiry: core.ExpiryObserved}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*minute)
 		defer cancel()
 		_, err := b.Acquire(ctx, "n", &AcquireOptions{Terms: observed})

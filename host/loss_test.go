@@ -432,7 +432,7 @@ func TestReleaseThroughOutage(t *testing.T) {
 func TestBlind(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		blind := Terms{TTL: minute, Renewal: core.RenewalBlind}
+		blind := Terms{Protocol: core.ProtocolLastWriter, TTL: minute, Renewal: core.RenewalBlind}
 		l, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: blind})
 		w.ok(err)
 		p.store.forget()

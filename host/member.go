@@ -1,59 +1,97 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store"
 )
 
 // member is one machine in the keeper's care, and what callers may see of it.
+// There may be ten thousand of them, so what only some need is made when it is
+// asked for.
 type member struct {
-	keeper  *keeper
-	machine core.Stepper
-	name    string
-	ttl     time.Duration
-	// farewell is the command that ends the machine when the Host closes.
-	farewell core.Event
+	keeper   *keeper
+	machine  core.Stepper
+	name     string
+	protocol core.Protocol
+	ttl      time.Duration
+	// farewell is the command that ends the machine when the Host closes; 0: it
+	// is dropped.
+	farewell core.EventKind
 	// guarded: past the deadline nothing is believed, whoever asks first.
 	guarded   bool
 	onWaiting func(Status)
 	onContact func(bool)
+	// hears takes the machine's notices where it is no lease and no companion.
+	hears func(*core.Action)
+	// session is what the lease stands on, or wants to; nil: its own beats.
+	session *session
+	// looked is when it was last known, at a Mono, that no old client has a record
+	// under the name; 0 if one has, or nobody asked.
+	looked int64
+	// beats is the session that it is the machine of.
+	beats *session
 
 	// The keeper's own.
 	wakeAt   int64
 	index    int // in the heap, -1 outside
 	inFlight *request
-	failed   error // of the latest request whose outcome is unknown
-	leaving  bool  // it was told to end
-	silent   bool  // a companion's loss of contact was told
-	stranded error // of the engine that lost the machine
+	ill      *illness // nil: all went well
+	service  bool     // the host's own: nobody waits for its end
+	foreign  bool     // its machine is not the engine's
+	leaving  bool     // it was told to end
+	silent   bool     // a companion's loss of contact was told
 	gone     bool
 	waiting  bool
-	missed   bool // a change was told while a look was under way
-	nudged   bool // it was the one to be told of a release
-	watching bool
+	missed   bool   // a change was told while a look was under way
+	nudged   bool   // it was the one to be told of a release
+	watching string // the key, or ""
 	unwatch  func()
 
-	settled chan struct{} // closed when it is held, or will never be
-	ended   chan struct{} // closed when it is known how it ended
-	written chan struct{} // closed by the first renewal
-
 	mu       sync.Mutex
+	settled  chan struct{} // closed when it is held, or will never be; nil from then on
+	ended    chan struct{} // closed when it is known how it ended; nil until asked for
+	written  chan struct{} // closed by the first renewal; nil until asked for
 	holder   core.HolderID
-	acquired time.Time
+	epoch    core.Epoch
+	token    core.Epoch
+	acquired int64 // wall
 	deadline int64 // Mono
+	life     *life // of the session that it stands on: it is believed that long, too
+	frozen   int64 // Mono: while it may have been broken it is believed no longer; 0 is not
 	held     bool
 	orphan   bool // nobody waits for the answer to its acquire any more
 	renewed  bool
 	over     bool                    // err is the last word
 	err      error                   // not nil: it may not be relied on any more
-	ctx      context.Context         // of the lease: over from then on
-	cancel   context.CancelCauseFunc // of ctx
+	ctx      context.Context         // of the lease: over from then on; its caller's until asked for
+	cancel   context.CancelCauseFunc // of ctx, from then on
+}
+
+// illness is what has gone wrong for a member.
+type illness struct {
+	failed   error // of the latest request whose outcome is unknown
+	stranded error // of the engine that lost the machine
+	cause    error // why it was cancelled, if not by its caller
+}
+
+// troubles is a copy to read.
+func (m *member) troubles() illness {
+	if m.ill == nil {
+		return illness{}
+	}
+	return *m.ill
+}
+
+// trouble is there to be written.
+func (m *member) trouble() *illness {
+	if m.ill == nil {
+		m.ill = &illness{}
+	}
+	return m.ill
 }
 
 // newMember makes a machine and its member. also is what else is wrong with
@@ -69,142 +107,51 @@ func (h *Host) newMember(ctx context.Context, cfg *core.Config, farewell core.Ev
 	if err := errors.Join(err, also); err != nil {
 		return nil, err
 	}
-	m := &member{
-		keeper: h.keeper, machine: machine, name: cfg.Name, ttl: cfg.TTL, index: -1,
-		farewell: core.Event{Kind: farewell, Brief: farewell == core.EventRelease},
-		settled:  make(chan struct{}), ended: make(chan struct{}), written: make(chan struct{}),
-	}
-	// The lease outlives the call that acquired it; its values go on.
-	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return m, nil
+	return &member{
+		keeper: h.keeper, machine: machine, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
+		farewell: farewell, settled: make(chan struct{}), ctx: ctx,
+	}, nil
 }
 
-// notice carries a machine's notice to whoever waits for it.
-func (k *keeper) notice(m *member, a *core.Action) {
-	switch a.Kind {
-	case core.ActionWaiting:
-		m.nowWaiting(k, a)
-	case core.ActionHeld:
-		m.waiting, m.silent = false, false
-		m.stopWatching()
-		m.nowHeld(a)
-	case core.ActionDeadline:
-		m.setDeadline(a.At)
-	case core.ActionRenewed:
-		m.nowRenewed(a.At)
-	case core.ActionContactLost:
-		k.host.log.Info("contact with the store lost; trying on", "name", m.name)
-		m.silent = true
-		m.setContact(false)
-	case core.ActionWarned:
-		k.warn(m, a)
-	case core.ActionReleased:
-		m.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
-		k.nudge(m.name)
-	case core.ActionLeft:
-		m.end(&Error{Kind: Ended, Name: m.name})
-	case core.ActionRefused:
-		m.end(k.failure(m, Refused, a))
-		if m.nudged {
-			k.nudge(m.name)
-		}
-	case core.ActionLost:
-		err := k.failure(m, Lost, a)
-		k.host.log.Info("lease lost", "name", m.name, "reason", a.Reason.String(), "error", err)
-		m.end(err)
-	case core.ActionCannotMaintain:
-		m.end(k.failure(m, CannotMaintain, a))
-	}
+// goodbye is the event that ends the machine.
+func (m *member) goodbye() core.Event {
+	return core.Event{Kind: m.farewell, Brief: m.farewell == core.EventRelease}
 }
 
-func (k *keeper) failure(m *member, kind Kind, a *core.Action) *Error {
-	err := &Error{Kind: kind, Name: m.name, Reason: a.Reason, Class: a.Class}
-	if kind == Refused && a.Reason == core.ReasonUnreachable {
-		err.Class = cmp.Or(a.Class, core.ClassUnreachable) // it was silent, too
-	}
-	if err.Class != core.ClassNone {
-		err.Err = m.failed
-	}
-	if m.stranded != nil {
-		err.Err = &EngineError{m.stranded}
-	}
-	if a.Sight != nil {
-		seen := newStatus(m.name, *a.Sight, k.host.clock.Now())
-		err.Seen = &seen
-	}
-	return err
-}
-
-func (k *keeper) warn(m *member, a *core.Action) {
-	switch a.Reason {
-	case core.ReasonTTLDiffers:
-		k.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
-			"name", m.name, "their_ttl", a.Sight.TTL)
-	case core.ReasonCorruptTaken:
-		k.host.log.Warn("an unreadable record has stood too long and is taken over", "name", m.name, "key", a.Key)
-	}
-}
-
-// nudge tells the longest waiter in this process that a lease was released.
-// One is enough, and a crowd would only lose races; if that one gives up, the
-// next one is told.
-func (k *keeper) nudge(name string) {
-	for _, m := range k.members[name] {
-		if m.waiting {
-			m.nudged = true
-			k.post(message{do: func() { k.changed(m) }})
-			return
+// context is of the lease. The lease outlives the call that acquired it; its
+// values go on.
+func (m *member) context() context.Context {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cancel == nil {
+		m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(m.ctx))
+		if m.err != nil {
+			m.cancel(m.err)
 		}
 	}
+	return m.ctx
 }
 
-// canLook reports whether the machine would heed changed at this moment. What
-// m.waiting says is that a lease is wanted, also while it is being looked at.
-func (m *member) canLook() bool { return m.machine.String() == core.LeaseWaiting.String() }
-
-func (m *member) nowWaiting(k *keeper, a *core.Action) {
-	m.waiting = true
-	m.watch(k)
-	if m.onWaiting != nil {
-		m.onWaiting(newStatus(m.name, *a.Sight, k.host.clock.Now()))
+// stop ends the lease's context, if anybody has it. The caller holds mu and has
+// set err, so that a context made later is over from the beginning.
+func (m *member) stop() {
+	if m.cancel != nil {
+		m.cancel(m.err)
 	}
 }
 
-// watch asks a local directory to tell of changes, and looks once more when it
-// has begun: what changed before it is not told.
-func (m *member) watch(k *keeper) {
-	watcher, ok := k.host.store.(store.Watcher)
-	if !ok || m.watching {
-		return
-	}
-	m.watching = true
-	changed := message{do: func() { k.changed(m) }}
-	k.io.Go(func() {
-		stop, err := watcher.Watch(m.name+"/"+core.LockFile, func() { k.post(changed) })
-		if err != nil {
-			k.host.log.Debug("no file events; polling alone", "name", m.name, "error", err)
-			return
+// signal returns a channel of m that is made when it is first asked for, or, if
+// what it tells has come already, one that is closed.
+func (m *member) signal(which *chan struct{}, come *bool) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if *which == nil {
+		*which = make(chan struct{})
+		if *come {
+			close(*which)
 		}
-		k.post(message{do: func() {
-			m.unwatch = stop
-			if !m.watching {
-				m.stopWatching()
-				return
-			}
-			k.changed(m)
-		}})
-	})
-}
-
-// stopWatching also covers a watch that is just being made: watching is false
-// when it arrives. It is no work for the keeper, since it can wait for a Watch
-// that hangs on a dead mount.
-func (m *member) stopWatching() {
-	m.watching = false
-	if m.unwatch != nil {
-		m.keeper.io.Go(m.unwatch)
-		m.unwatch = nil
 	}
+	return *which
 }
 
 func (m *member) cancelRequest() {
@@ -217,31 +164,37 @@ func (m *member) cancelRequest() {
 func (m *member) nowHeld(a *core.Action) {
 	m.mu.Lock()
 	again := m.held
-	m.held, m.deadline = true, a.At
+	m.held, m.deadline, m.epoch = true, a.At, a.Epoch
+	m.life = m.session.lifeOf(a.Session)
 	if !again { // read without the lock by those who saw it settled
-		m.holder, m.acquired = a.Holder, wallTime(a.Wall)
+		m.holder, m.token, m.acquired = a.Holder, a.Token, a.Wall
+		close(m.settled)
+		m.settled = nil
 	}
 	orphan := m.orphan
 	m.mu.Unlock()
-	if again {
+	switch {
+	case again:
 		m.setContact(true)
-		return
+	case orphan:
+		m.keeper.post(message{to: m, event: m.goodbye()})
 	}
-	close(m.settled)
-	if orphan {
-		m.keeper.post(message{to: m, event: m.farewell})
-	}
+}
+
+func (m *member) nowAdopted(epoch core.Epoch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch = epoch
 }
 
 func (m *member) nowRenewed(deadline int64) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.deadline = deadline
-	first := !m.renewed
-	m.renewed = true
-	m.mu.Unlock()
-	if first {
+	if !m.renewed && m.written != nil {
 		close(m.written)
 	}
+	m.renewed = true
 }
 
 // setDeadline: somebody on the name uses a shorter TTL, and may judge us by it.
@@ -267,15 +220,47 @@ func (m *member) setContact(contact bool) {
 // the deadline it is not released but lost, and the keeper says so.
 func (m *member) letGo() {
 	m.mu.Lock()
-	believed := m.guarded && m.held && m.err == nil && m.keeper.host.clock.Now().Mono < m.deadline
-	err := error(&Error{Kind: Ended, Name: m.name})
-	if believed {
-		m.err = err
+	defer m.mu.Unlock()
+	if m.guarded && m.held && m.err == nil && m.keeper.host.clock.Now().Mono < m.relyUntil() {
+		m.err = &Error{Kind: Ended, Name: m.name}
+		m.stop()
 	}
-	m.mu.Unlock()
-	if believed {
-		m.cancel(err)
+}
+
+// relyUntil is the Mono until which it may be relied on: its own deadline, or
+// that of the session that it stands on, whichever is later. The caller holds mu.
+// The session's is read where it stands, so that its renewals cost its ten
+// thousand leases nothing.
+func (m *member) relyUntil() int64 {
+	switch {
+	case m.life == nil:
+		return m.deadline
+	case m.frozen != 0:
+		return m.frozen
 	}
+	return max(m.deadline, m.life.until.Load())
+}
+
+// freeze keeps a lease from being believed any longer than it is at this moment:
+// its session was told that it was broken, and later renewals of the session say
+// nothing of that.
+func (m *member) freeze() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held && m.life != nil && m.frozen == 0 {
+		m.frozen = m.relyUntil()
+	}
+}
+
+// thaw ends that when the machine has found out: until then it wants to be woken
+// at that deadline, or before.
+func (m *member) thaw(wake int64, woken bool) {
+	if m.session == nil || woken && wake <= m.frozen {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frozen = 0
 }
 
 // end says, once, how it ended.
@@ -283,28 +268,35 @@ func (m *member) end(err error) {
 	m.waiting = false
 	m.stopWatching()
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.over {
-		m.mu.Unlock()
 		return
 	}
-	believed, held := m.err == nil, m.held
+	believed := m.err == nil
 	m.err, m.over = err, true
-	m.mu.Unlock()
-	if !held {
+	if m.settled != nil {
 		close(m.settled)
+		m.settled = nil
 	}
 	if believed {
-		m.cancel(err)
+		m.stop()
 	}
-	close(m.ended)
+	if m.ended != nil {
+		close(m.ended)
+	}
 }
 
 // await waits until the lease is held, or will not be, or nobody waits any more.
 func (m *member) await(ctx context.Context) error {
-	select {
-	case <-m.settled:
-	case <-ctx.Done():
-		return m.abandon(ctx)
+	m.mu.Lock()
+	settled := m.settled
+	m.mu.Unlock()
+	if settled != nil {
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return m.abandon(ctx)
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -321,8 +313,12 @@ func (m *member) abandon(ctx context.Context) error {
 	held := m.held
 	m.mu.Unlock()
 	event := core.Event{Kind: core.EventCancel}
-	if held || m.farewell.Kind == core.EventLeave {
-		event = m.farewell
+	if held || m.farewell == core.EventLeave {
+		event = m.goodbye()
+	}
+	if m.farewell == 0 {
+		m.keeper.post(message{do: func() { m.keeper.dismiss(m) }})
+		return context.Cause(ctx)
 	}
 	m.keeper.post(message{to: m, event: event})
 	return context.Cause(ctx)
@@ -337,11 +333,12 @@ func (m *member) finish(ctx context.Context, event core.Event) error {
 
 // outcome waits for the end and says whether it was a good one.
 func (m *member) outcome(ctx context.Context) error {
+	ended := m.signal(&m.ended, &m.over)
 	select {
-	case <-m.ended:
+	case <-ended:
 	case <-ctx.Done():
 		select {
-		case <-m.ended: // before ctx, perhaps
+		case <-ended: // before ctx, perhaps
 		default:
 			return context.Cause(ctx)
 		}
@@ -367,7 +364,7 @@ func (m *member) failure() error {
 func (m *member) current() error {
 	for {
 		m.mu.Lock()
-		err, late := m.err, m.guarded && m.keeper.host.clock.Now().Mono >= m.deadline
+		err, late := m.err, m.guarded && m.keeper.host.clock.Now().Mono >= m.relyUntil()
 		m.mu.Unlock()
 		if err != nil || !late {
 			return err
@@ -381,9 +378,37 @@ func (m *member) current() error {
 func (m *member) left() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	left := time.Duration(m.deadline - m.keeper.host.clock.Now().Mono)
+	until := m.relyUntil()
+	left := time.Duration(core.Never)
+	if until != core.Never {
+		left = time.Duration(until - m.keeper.host.clock.Now().Mono)
+	}
 	if m.err != nil {
 		return min(left, 0)
 	}
 	return left
+}
+
+// isWaiting reports whether it is neither held nor over.
+func (m *member) isWaiting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.held && !m.over
+}
+
+// version is the epoch that the lease is at by now.
+func (m *member) version() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return uint64(m.epoch)
+}
+
+// standsOn is the id of the session that the lease stands on, or "".
+func (m *member) standsOn() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life == nil {
+		return ""
+	}
+	return string(m.life.id)
 }

@@ -18,7 +18,7 @@ func TestBadOptions(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		opts := &AcquireOptions{Wait: -time.Second, Terms: Terms{
-			TTL: 31 * 24 * time.Hour, Margin: 20 * 24 * time.Hour, AcquireMargin: -1,
+			Protocol: core.ProtocolLastWriter, TTL: 31 * 24 * time.Hour, Margin: 20 * 24 * time.Hour, AcquireMargin: -1,
 			FleetExpire: time.Millisecond, Renewal: 9, Expiry: 9,
 		}}
 		_, err := p.Acquire(context.Background(), "a\x1bb", opts)
@@ -31,7 +31,7 @@ func TestBadOptions(t *testing.T) {
 		}
 		w.is(err, &core.Error{Code: core.ErrorConfig})
 		for _, ttl := range []time.Duration{-1, 1, 49 * time.Millisecond} {
-			_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: ttl}})
+			_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: ttl}})
 			w.is(err, &core.Error{Code: core.ErrorConfig})
 		}
 		w.sleep(time.Second)
@@ -76,10 +76,10 @@ func TestTTLFloor(t *testing.T) {
 		bubble(t, func(w *world) {
 			p := w.host()
 			p.store.unit = unit
-			_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: floor - 1}})
+			_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: floor - 1}})
 			w.is(err, &core.Error{Code: core.ErrorConfig})
 			p.store.always(fault{})
-			l, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: floor}})
+			l, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: floor}})
 			w.ok(err)
 			w.sleep(minute)
 			w.ok(l.Err())
@@ -90,12 +90,12 @@ func TestTTLFloor(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		l, err := p.Acquire(context.Background(), "n", nil)
+		l, err := p.Acquire(context.Background(), "n", lastWriter)
 		w.ok(err)
 		w.same("TTL", l.TTL(), 88*time.Second)
 		w.same("left", l.Left().Round(time.Second), 79*time.Second)
 		p.release(l)
-		l, err = p.TryAcquire(context.Background(), "n", nil)
+		l, err = p.TryAcquire(context.Background(), "n", lastWriter)
 		w.ok(err)
 		p.release(l)
 	})
@@ -112,7 +112,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	defer h.Close(context.Background())
 	h.rand = failingRand{}
-	if _, err := h.Acquire(context.Background(), "n", nil); !errors.Is(err, os.ErrPermission) {
+	if _, err := h.Acquire(context.Background(), "n", lastWriter); !errors.Is(err, os.ErrPermission) {
 		t.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := h.Acquire(ctx, "n", nil)
+	l, err := h.Acquire(ctx, "n", lastWriter)
 	if err != nil {
 		t.Fatal(err)
 	}

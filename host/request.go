@@ -36,7 +36,7 @@ func (k *keeper) request(m *member, a core.Action) {
 	})
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
 	m.inFlight = r
-	if len(k.ready) > 2*k.count { // while all slots hang, those let go would pile up
+	if len(k.ready) > 2*(k.count+len(k.services)) { // while all slots hang, those let go would pile up
 		k.ready = slices.DeleteFunc(k.ready, func(old *request) bool { return old.ctx.Err() != nil })
 	}
 	k.ready = append(k.ready, r)
@@ -56,8 +56,12 @@ func (k *keeper) answer(r *request, event core.Event) {
 	if m.inFlight == r {
 		m.inFlight = nil // its body is not kept until the next one
 	}
-	if !m.gone {
-		k.step(m, event)
+	if m.gone {
+		return
+	}
+	k.step(m, event)
+	if m.beats != nil && event.Outcome == core.OutcomeUnknown {
+		k.cannotBeat(m.beats, event.Class)
 	}
 }
 
@@ -84,7 +88,7 @@ func (k *keeper) perform(r *request) {
 		k.slots++
 		k.startReady()
 		if event.Outcome == core.OutcomeUnknown {
-			r.from.failed = err
+			r.from.trouble().failed = err
 		}
 		k.answer(r, event)
 	}})
@@ -94,21 +98,15 @@ func (k *keeper) perform(r *request) {
 func (k *keeper) ask(r *request) (core.Event, error) {
 	a := &r.action
 	event := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
-	var err error
-	switch a.Kind {
-	case core.ActionGet:
-		var object store.Object
-		object, err = k.host.store.Get(r.ctx, a.Key)
-		event.Body, event.Stamp = object.Body, knownStamp(object.Stamp)
-	default:
-		err = k.host.store.Put(r.ctx, a.Key, a.Body, a.Type)
-	}
-	if err == nil || errors.Is(err, store.ErrAbsent) {
+	err := k.send(r, &event)
+	no := errors.Is(err, store.ErrAbsent) || errors.Is(err, store.ErrExists)
+	if err == nil || no {
 		k.host.reached.Store(true)
 	}
 	switch {
 	case err == nil:
-	case a.Kind == core.ActionGet && errors.Is(err, store.ErrAbsent):
+	case a.Kind == core.ActionGet && errors.Is(err, store.ErrAbsent),
+		a.Kind == core.ActionCreate && errors.Is(err, store.ErrExists):
 		event.Outcome, event.Body = core.OutcomeNo, nil
 	default:
 		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, classOf(err), nil
@@ -118,6 +116,54 @@ func (k *keeper) ask(r *request) (core.Event, error) {
 		}
 	}
 	return event, err
+}
+
+// send has the store do what is asked, and puts what it found into the event.
+func (k *keeper) send(r *request, event *core.Event) error {
+	a, s := &r.action, k.host.store
+	switch a.Kind {
+	case core.ActionGet:
+		object, err := s.Get(r.ctx, a.Key)
+		event.Body, event.Stamp = object.Body, knownStamp(object.Stamp)
+		return err
+	case core.ActionPut:
+		return s.Put(r.ctx, a.Key, a.Body, a.Type)
+	case core.ActionCreate:
+		return s.Create(r.ctx, a.Key, a.Body, a.Type)
+	case core.ActionExists:
+		there, err := s.Exists(r.ctx, a.Key)
+		if err == nil && !there {
+			event.Outcome = core.OutcomeNo
+		}
+		return err
+	case core.ActionList:
+		page, more, err := s.List(r.ctx, a.Key, a.After, int(min(a.Count, core.MaxEntries)))
+		event.Entries, event.More = entries(page, more)
+		return err
+	default:
+		return s.Delete(r.ctx, a.Key)
+	}
+}
+
+// maxListed bounds the bytes of a list's keys, so that its answer fits one
+// message of the core; what each entry costs besides is entryCost.
+const (
+	maxListed = core.MaxMessage - 4096
+	entryCost = 24
+)
+
+// entries is as much of a page as fits into one answer.
+func entries(page []store.Info, more bool) ([]core.Entry, bool) {
+	out := make([]core.Entry, 0, min(len(page), core.MaxEntries))
+	size := 0
+	for i := range page {
+		size += len(page[i].Key) + entryCost
+		if len(out) == core.MaxEntries || size > maxListed {
+			return out, true
+		}
+		out = append(out, core.Entry{Key: []byte(page[i].Key), Stamp: knownStamp(page[i].Stamp)})
+	}
+	return out, more
 }
 
 // knownStamp is a store's stamp that the core can reckon with, or 0 for none: an

@@ -15,8 +15,9 @@ import (
 // Status is a lease as one read of its record shows it to somebody who takes
 // no part. Holder, Host and PID are somebody else's text.
 type Status struct {
-	Name  string
-	State core.Observation
+	Name     string
+	Protocol core.Protocol
+	State    core.Observation
 	// Holder is the tenure's id; "" when vacant or corrupt.
 	Holder string
 	// Host and PID are of whoever wrote last: the holder or a companion.
@@ -31,21 +32,73 @@ type Status struct {
 	Released time.Time
 	// Age is how long ago the last write was, and Left what is left of the TTL,
 	// by this machine's wall clock against the writer's; Left is negative once
-	// it is over.
+	// it is over. Under strict Left is by the store's clock or by that of the boot
+	// that holder and looker share, and 0 where neither tells.
 	Age  time.Duration
 	Left time.Duration
+	// Clock is by which clock Left is: "store" or "local".
+	Clock string
+
+	// Under strict; Epoch is 0 otherwise, and where there is no version.
+	Epoch uint64
+	Token uint64
+	// Companions are the ids of the other owners.
+	Companions []string
+	Label      string
+	// Session is the id of the session that the lease stands on, or "".
+	Session string
+	// Why and By are of a break: the reason that was given, and pid@host.
+	Why string
+	By  string
 }
 
-// Inspect reads the record of a name. It takes no part: nothing is written.
-// The error is CheckName's, ErrClosed or the store's.
+// Inspect looks at a name, under either protocol. It takes no part: nothing is
+// written. A strict lease is shown before an old client's record beside it, if
+// it is held. The error is CheckName's, ErrClosed, ctx's cause or the store's.
 func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
 	if err := core.CheckName(name); err != nil {
 		return Status{}, err
 	}
+	strict, err := h.observe(ctx, name)
+	if err != nil || strict.State != core.ObservedVacant && strict.State != core.ObservedReleased {
+		return strict, err
+	}
+	record, err := h.inspectRecord(ctx, name)
+	if err != nil {
+		return Status{}, err
+	}
+	if record.State == core.ObservedVacant || record.State == core.ObservedReleased && strict.State == core.ObservedReleased {
+		return strict, nil
+	}
+	return record, nil
+}
+
+// observe looks at what strict keeps of a name.
+func (h *Host) observe(ctx context.Context, name string) (Status, error) {
+	cfg, err := h.machineConfig(core.MachineObserver, core.ProtocolStrict)
+	if err != nil {
+		return Status{}, err
+	}
+	cfg.Name = name
+	h.judge(&cfg)
+	var seen Status
+	err = h.task(ctx, &cfg, func(a *core.Action) {
+		if a.Kind == core.ActionSeen && a.Sight != nil {
+			seen = newStatus(name, core.ProtocolStrict, a.Sight, h.clock.Now())
+		}
+	})
+	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Kind == Refused {
+		err = e.Err // as of any read
+	}
+	return seen, err
+}
+
+// inspectRecord reads what lastwriter keeps of a name.
+func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
 	if h.keeper.isClosed() {
 		return Status{}, ErrClosed
 	}
-	object, err := h.store.Get(ctx, name+"/"+core.LockFile)
+	object, err := h.store.Get(ctx, recordKey(name))
 	absent := errors.Is(err, store.ErrAbsent)
 	if err != nil && !absent {
 		if errors.Is(err, store.ErrClosed) {
@@ -54,14 +107,23 @@ func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
 		return Status{}, err
 	}
 	h.reached.Store(true)
-	now := h.clock.Now()
-	return newStatus(name, core.Inspect(now, object.Body, absent, object.Stamp), now), nil
+	return inspected(name, h.clock.Now(), object.Body, absent, object.Stamp), nil
 }
 
-func newStatus(name string, s core.Sighting, now core.Instant) Status {
+// inspected is what a lock.json is to somebody who takes no part.
+func inspected(name string, now core.Instant, body []byte, absent bool, stamp int64) Status {
+	sight := core.Inspect(now, body, absent, stamp)
+	return newStatus(name, core.ProtocolLastWriter, &sight, now)
+}
+
+func newStatus(name string, protocol core.Protocol, s *core.Sighting, now core.Instant) Status {
+	if s.Epoch == 0 && protocol == core.ProtocolStrict && s.State != core.ObservedVacant {
+		protocol = core.ProtocolLastWriter // an old client's record, beside
+	}
 	status := Status{
-		Name: name, State: s.State, Holder: string(s.Holder), Host: string(s.Host), PID: string(s.PID),
-		Companion: s.Remote, TTL: s.TTL,
+		Name: name, Protocol: protocol, State: s.State,
+		Holder: string(s.Holder), Host: string(s.Host), PID: string(s.PID),
+		Companion: s.Remote, TTL: s.TTL, Clock: "local",
 		Acquired: wallTime(s.AcquiredAt), Written: wallTime(s.WrittenAt), Released: wallTime(s.ReleasedAt),
 	}
 	if s.WrittenAt != 0 {
@@ -71,7 +133,24 @@ func newStatus(name string, s core.Sighting, now core.Instant) Status {
 	if s.ReleasedAt != 0 {
 		status.Age, status.Left = time.Duration(now.Wall-s.ReleasedAt), 0
 	}
+	if protocol == core.ProtocolStrict {
+		status.addStrict(s)
+	}
 	return status
+}
+
+// addStrict adds what only strict has. What is left of the TTL is by a clock
+// that holder and looker have in common, or not said.
+func (status *Status) addStrict(s *core.Sighting) {
+	status.Epoch, status.Token, status.Left = uint64(s.Epoch), uint64(s.Token), s.Left
+	status.Label, status.Session = string(s.Label), string(s.Session)
+	status.Why, status.By = string(s.Why), string(s.By)
+	if len(s.Companions) > 0 {
+		status.Companions = strings.Split(string(s.Companions), ",")
+	}
+	if s.StoreClock {
+		status.Clock = "store"
+	}
 }
 
 func wallTime(wall int64) time.Time {
@@ -85,14 +164,17 @@ func wallTime(wall int64) time.Time {
 const listAhead = 16
 
 // List yields every lease whose name begins with prefix, in byte order of the
-// records' keys; a record that vanishes meanwhile is left out. An error with a
-// Name is of that one record, and the list goes on; one without ends it.
+// keys of what is kept of it; one that vanishes meanwhile is left out. An error
+// with a Name is of that one lease, and the list goes on; one without ends it.
+// Listing all also removes what dead processes have left, beside their leases.
 func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		if h.keeper.isClosed() {
 			yield(Status{}, ErrClosed)
 			return
 		}
+		sweep := &sweeper{host: h}
+		strict := map[string]bool{} // yielded when their versions came by
 		after, more := "", true
 		for more {
 			page, rest, err := h.store.List(ctx, prefix, after, 0)
@@ -101,11 +183,12 @@ func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error]
 				return
 			}
 			h.reached.Store(true)
-			names := make([]string, 0, len(page))
+			names := make([]listed, 0, len(page))
 			for _, info := range page {
 				after = info.Key
-				if name, ok := strings.CutSuffix(info.Key, "/"+core.LockFile); ok && core.CheckName(name) == nil {
-					names = append(names, name)
+				sweep.see(info)
+				if found, ok := nameOf(info.Key, strict); ok && strings.HasPrefix(found.name, prefix) {
+					names = append(names, found)
 				}
 			}
 			if !h.listPage(ctx, names, yield) {
@@ -113,26 +196,56 @@ func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error]
 			}
 			more = rest && len(page) > 0
 		}
+		if prefix == "" {
+			sweep.sweep(ctx)
+		}
 	}
 }
 
+// listed is a name that a listing came by.
+type listed struct {
+	name      string
+	versioned bool // by a key of strict
+}
+
+// nameOf is the name that a key is of, once: many keys are of one strict lease,
+// and they come before its lock.json, if it has one.
+func nameOf(key string, strict map[string]bool) (found listed, ok bool) {
+	if at := strings.Index(key, "/"+registerDir+"/"); at > 0 {
+		found = listed{key[:at], true}
+	} else if name, ok := strings.CutSuffix(key, "/"+core.LockFile); ok {
+		found.name = name
+	}
+	if strict[found.name] || core.CheckName(found.name) != nil {
+		return listed{}, false
+	}
+	if found.versioned {
+		strict[found.name] = true
+	}
+	return found, true
+}
+
 // listPage reads the records of one page, a few at a time, and yields in order.
-func (h *Host) listPage(ctx context.Context, names []string, yield func(Status, error) bool) bool {
+func (h *Host) listPage(ctx context.Context, names []listed, yield func(Status, error) bool) bool {
 	for len(names) > 0 {
 		batch := names[:min(listAhead, len(names))]
 		names = names[len(batch):]
 		found := make([]Status, len(batch))
 		errs := make([]error, len(batch))
 		var all sync.WaitGroup
-		for i, name := range batch {
-			all.Go(func() { found[i], errs[i] = h.Inspect(ctx, name) })
+		for i := range batch {
+			inspect := h.inspectRecord
+			if batch[i].versioned {
+				inspect = h.Inspect
+			}
+			all.Go(func() { found[i], errs[i] = inspect(ctx, batch[i].name) })
 		}
 		all.Wait()
 		for i := range batch {
 			if errs[i] == nil && found[i].State == core.ObservedVacant {
 				continue
 			}
-			found[i].Name = batch[i]
+			found[i].Name = batch[i].name
 			if !yield(found[i], errs[i]) || ctx.Err() != nil {
 				return false
 			}

@@ -11,7 +11,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Inspect tells every state by one get, and writes nothing.
+// Inspect tells every state of a record by one get, after a list for versions,
+// and writes nothing.
 func TestInspect(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, l := w.holding()
@@ -35,7 +36,7 @@ func TestInspect(t *testing.T) {
 			s, err := p.Inspect(context.Background(), name)
 			w.ok(err)
 			w.same(name, s.State, state)
-			w.same("requests", p.store.verbs(), "get")
+			w.same("requests", p.store.verbs(), "list get")
 			w.same("name", s.Name, name)
 		}
 		inspectFields(w, p, l)
@@ -206,7 +207,7 @@ func TestWatch(t *testing.T) {
 // What is dated in the future is seen to die a TTL after it was seen, not later.
 func TestStatusOfTheFuture(t *testing.T) {
 	sight := core.Sighting{State: core.ObservedHeld, TTL: time.Minute, WrittenAt: int64(time.Hour)}
-	if s := newStatus("n", sight, core.Instant{}); s.Left != time.Minute || s.Age != -time.Hour {
+	if s := newStatus("n", core.ProtocolLastWriter, &sight, core.Instant{}); s.Left != time.Minute || s.Age != -time.Hour {
 		t.Errorf("left %v, age %v", s.Left, s.Age)
 	}
 }

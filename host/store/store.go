@@ -94,6 +94,21 @@ type KeyChecker interface {
 	CheckKey(key string) error
 }
 
+// SteppingClock is implemented by stores whose stamps are of a clock that may be
+// set while leases are held, such as this machine's wall clock. Nobody's lease
+// is called dead by such a clock.
+type SteppingClock interface {
+	SteppingClock()
+}
+
+// Orderly is implemented by stores on which a write that was given up does not
+// land later, on top of a newer one: a Put that has not been applied when its ctx
+// ends never is. Only there can leases be judged by the clock of a common boot: a
+// late beat would show an older time than the one that it lies upon.
+type Orderly interface {
+	Orderly()
+}
+
 // Object is what Get found.
 type Object struct {
 	// Body is the object's bytes, at most MaxBody of them. It is the caller's.

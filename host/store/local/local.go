@@ -83,6 +83,14 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// SteppingClock implements store.SteppingClock: files are stamped by a wall
+// clock, which NTP may step.
+func (s *Store) SteppingClock() {}
+
+// Orderly implements store.Orderly: the clock is read right before the one system
+// call that applies a write.
+func (s *Store) Orderly() {}
+
 // Dir returns the absolute path of the directory.
 func (s *Store) Dir() string { return s.root }
 

@@ -1,0 +1,210 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// memory is what a Host remembers of names that it does not hold: of those that
+// it released, in this process; of those that others hold, for the next process.
+// Losing any of it costs requests or time, never safety.
+type memory struct {
+	host *Host
+	dir  string // "" is none
+
+	mu     sync.Mutex
+	names  map[string]last
+	kept   map[string]uint64 // by name, the print that its file has
+	tidied bool
+	saving sync.Mutex // over the files
+}
+
+// last is how this process released a name: whoever comes next knows the newest
+// version without a look.
+type last struct {
+	epoch  core.Epoch
+	at     int64 // Mono
+	looked int64 // Mono: no old client had a record then
+}
+
+// maxNames bounds what is remembered.
+const maxNames = 16_384
+
+// memoryLife is the age at which a file of an observation is removed: no TTL is longer.
+const memoryLife = core.MaxTTL
+
+func newMemory(h *Host, dir string) *memory {
+	m := &memory{host: h, names: map[string]last{}, kept: map[string]uint64{}}
+	switch dir {
+	case "-":
+	case "":
+		if cache, err := os.UserCacheDir(); err == nil {
+			m.dir = filepath.Join(cache, "mopslock")
+		}
+	default:
+		m.dir = dir
+	}
+	return m
+}
+
+// released remembers a release that frees the name at once.
+func (m *memory) released(of *member, a *core.Action) {
+	if a.At == 0 || a.Epoch == 0 || of.looked == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.names) >= maxNames {
+		for old := range m.names { // any
+			delete(m.names, old)
+			break
+		}
+	}
+	m.names[of.name] = last{a.Epoch, a.At, of.looked}
+}
+
+// last takes what is remembered of a name: its release, which the core may claim
+// upon while it is young, and the latest look for an old client's record, which
+// is repeated now and then, however often the name is acquired again.
+func (m *memory) last(name string) last {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.names[name]
+	delete(m.names, name)
+	return found
+}
+
+// observation is a file: what a process saw of a name that another holds.
+type observation struct {
+	Store string `json:"store"` // without its secrets, for people
+	Name  string `json:"name"`
+	Epoch uint64 `json:"epoch"`
+	Print uint64 `json:"print,string"`
+	Since int64  `json:"since_ns"` // by the boot's clock
+	Boot  string `json:"boot"`
+}
+
+// remembers reports whether observations can be of use to another process: they
+// are by the clock of a boot, and of a store that has a name.
+func (m *memory) remembers() bool { return m.dir != "" && m.host.boot != "" && m.host.url != "" }
+
+func (m *memory) file(name string) string {
+	sum := sha256.Sum256([]byte(m.host.url + "\x00" + name))
+	return filepath.Join(m.dir, hex.EncodeToString(sum[:16])+".json")
+}
+
+// observed is what an earlier process saw: a print of all signs of life, and
+// since when it stood unchanged. 0 is nothing.
+func (m *memory) observed(name string) (print uint64, since int64) {
+	if !m.remembers() {
+		return 0, 0
+	}
+	body, err := os.ReadFile(m.file(name))
+	if err != nil {
+		return 0, 0
+	}
+	var o observation
+	if err := json.Unmarshal(body, &o); err != nil {
+		m.host.log.Debug("an observation cannot be read", "name", name, "error", err)
+		return 0, 0
+	}
+	if o.Boot != m.host.boot || o.Name != name || o.Since > m.host.clock.Now().Mono {
+		return 0, 0
+	}
+	m.mu.Lock()
+	m.kept[name] = o.Print
+	m.mu.Unlock()
+	return o.Print, o.Since
+}
+
+// saw keeps what a waiter or a refused claim saw, if it is news. The file is no
+// work for the keeper.
+func (m *memory) saw(of *member, s *core.Sighting) {
+	if s == nil || s.Print == 0 || of.protocol != core.ProtocolStrict || !m.remembers() {
+		return
+	}
+	m.mu.Lock()
+	known := m.kept[of.name] == s.Print
+	if !known && len(m.kept) < maxNames {
+		m.kept[of.name] = s.Print
+	}
+	tidy := !m.tidied
+	m.tidied = true
+	m.mu.Unlock()
+	if known {
+		return
+	}
+	o := observation{store.Redact(m.host.url), of.name, uint64(s.Epoch), s.Print, s.Since, m.host.boot}
+	of.keeper.io.Go(func() {
+		m.saving.Lock()
+		defer m.saving.Unlock()
+		if err := m.save(&o, tidy); err != nil {
+			m.host.log.Debug("an observation was not kept", "name", o.Name, "error", err)
+		}
+	})
+}
+
+// save writes the file whole or not at all.
+func (m *memory) save(o *observation, tidy bool) error {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return err
+	}
+	if tidy {
+		m.tidy()
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(m.dir, "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(append(body, '\n'))
+	if closed := temp.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temp.Name(), m.file(o.Name))
+	}
+	if err != nil {
+		_ = os.Remove(temp.Name())
+	}
+	return err
+}
+
+// tidy removes what no lease can be judged by any more.
+func (m *memory) tidy() {
+	entries, err := os.ReadDir(m.dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > memoryLife {
+			_ = os.Remove(filepath.Join(m.dir, entry.Name()))
+		}
+	}
+}
+
+// forget removes what was seen of a name that is now held by us.
+func (m *memory) forget(of *member) {
+	m.mu.Lock()
+	_, kept := m.kept[of.name]
+	delete(m.kept, of.name)
+	m.mu.Unlock()
+	if kept {
+		of.keeper.io.Go(func() {
+			m.saving.Lock()
+			defer m.saving.Unlock()
+			_ = os.Remove(m.file(of.name))
+		})
+	}
+}

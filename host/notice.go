@@ -1,0 +1,182 @@
+package host
+
+import (
+	"cmp"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// notice carries a machine's notice to whoever waits for it.
+func (k *keeper) notice(m *member, a *core.Action) {
+	switch a.Kind {
+	case core.ActionCalibrate:
+		k.calibrate(m)
+		return
+	case core.ActionWarned:
+		k.warn(m, a)
+		return
+	}
+	if m.hears != nil {
+		m.hears(a)
+		return
+	}
+	switch a.Kind {
+	case core.ActionWaiting:
+		m.nowWaiting(k, a)
+	case core.ActionHeld:
+		m.waiting, m.silent = false, false
+		m.stopWatching()
+		m.nowHeld(a)
+		k.host.memory.forget(m)
+	case core.ActionAdopted:
+		m.nowAdopted(a.Epoch)
+	case core.ActionDeadline:
+		m.setDeadline(a.At)
+	case core.ActionRenewed:
+		m.nowRenewed(a.At)
+	case core.ActionContactLost:
+		k.host.log.Info("contact with the store lost; trying on", "name", m.name)
+		m.silent = true
+		m.setContact(false)
+	case core.ActionReleased:
+		k.host.memory.released(m, a)
+		m.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
+		k.nudge(m.name)
+	case core.ActionLeft:
+		m.end(&Error{Kind: Ended, Name: m.name})
+	case core.ActionRefused:
+		k.host.memory.saw(m, a.Sight)
+		m.end(k.failure(m, Refused, a))
+		if m.nudged {
+			k.nudge(m.name)
+		}
+	case core.ActionLost:
+		err := k.failure(m, Lost, a)
+		k.host.log.Info("lease lost", "name", m.name, "reason", a.Reason.String(), "error", err)
+		m.end(err)
+	case core.ActionCannotMaintain:
+		m.end(k.failure(m, CannotMaintain, a))
+	}
+}
+
+func (k *keeper) failure(m *member, kind Kind, a *core.Action) error {
+	ill := m.troubles()
+	if ill.cause != nil && a.Reason == core.ReasonCancelled {
+		return ill.cause
+	}
+	if kind != Lost && (a.Reason == core.ReasonNewer || a.Reason == core.ReasonKind) {
+		kind = Unfit
+	}
+	err := &Error{Kind: kind, Name: m.name, Reason: a.Reason, Class: a.Class}
+	if kind == Refused && a.Reason == core.ReasonUnreachable {
+		err.Class = cmp.Or(a.Class, core.ClassUnreachable) // it was silent, too
+	}
+	if err.Class != core.ClassNone {
+		err.Err = ill.failed
+	}
+	if ill.stranded != nil {
+		err.Err = &EngineError{ill.stranded}
+	}
+	if a.Sight != nil {
+		seen := newStatus(m.name, m.protocol, a.Sight, k.host.clock.Now())
+		err.Seen = &seen
+	}
+	return err
+}
+
+func (k *keeper) warn(m *member, a *core.Action) {
+	switch a.Reason {
+	case core.ReasonTTLDiffers:
+		k.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
+			"name", m.name, "their_ttl", a.Sight.TTL)
+	case core.ReasonCorruptTaken:
+		k.host.log.Warn("an unreadable record has stood too long and is taken over", "name", m.name, "key", a.Key)
+	case core.ReasonEmptied:
+		k.host.log.Warn("the versions of a held name were removed from the store; keep lifecycle rules off _mopslock",
+			"name", m.name)
+	case core.ReasonMixed:
+		k.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
+			"name", m.name, "their_holder", holderOf(a.Sight))
+	}
+}
+
+func holderOf(s *core.Sighting) string {
+	if s == nil {
+		return ""
+	}
+	return Printable(string(s.Holder))
+}
+
+// nudge tells the longest waiter in this process that a lease was released.
+// One is enough, and a crowd would only lose races; if that one gives up, the
+// next one is told.
+func (k *keeper) nudge(name string) {
+	for _, m := range k.members[name] {
+		if m.waiting {
+			m.nudged = true
+			k.post(message{do: func() { k.changed(m) }})
+			return
+		}
+	}
+}
+
+// canLook reports whether the machine would heed changed at this moment. What
+// m.waiting says is that a lease is wanted, also while it is being looked at.
+func (m *member) canLook() bool { return m.machine.String() == core.LeaseWaiting.String() }
+
+func (m *member) nowWaiting(k *keeper, a *core.Action) {
+	m.waiting = true
+	m.watch(k, m.keyToWatch(a.Sight))
+	k.host.memory.saw(m, a.Sight)
+	if m.onWaiting != nil {
+		m.onWaiting(newStatus(m.name, m.protocol, a.Sight, k.host.clock.Now()))
+	}
+}
+
+// keyToWatch is what changes when the name is released: its record, or the
+// version after the one that was seen.
+func (m *member) keyToWatch(s *core.Sighting) string {
+	if m.protocol != core.ProtocolStrict {
+		return recordKey(m.name)
+	}
+	return versionKey(m.name, s.Epoch+1)
+}
+
+// watch asks a local directory to tell of changes, and looks once more when it
+// has begun: what changed before it is not told.
+func (m *member) watch(k *keeper, key string) {
+	watcher, ok := k.host.store.(store.Watcher)
+	if !ok || m.watching == key {
+		return
+	}
+	m.stopWatching()
+	m.watching = key
+	changed := message{do: func() { k.changed(m) }}
+	k.io.Go(func() {
+		stop, err := watcher.Watch(key, func() { k.post(changed) })
+		if err != nil {
+			k.host.log.Debug("no file events; polling alone", "name", m.name, "error", err)
+			return
+		}
+		k.post(message{do: func() {
+			if m.watching != key {
+				k.io.Go(stop)
+				return
+			}
+			m.unwatch = stop
+			k.changed(m)
+		}})
+	})
+}
+
+// stopWatching also covers a watch that is just being made: its key is not
+// m.watching any more when it arrives. It is no work for the keeper, since it
+// can wait for a Watch that hangs on a dead mount.
+func (m *member) stopWatching() {
+	m.watching = ""
+	if m.unwatch != nil {
+		m.keeper.io.Go(m.unwatch)
+		m.unwatch = nil
+	}
+}

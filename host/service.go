@@ -1,0 +1,132 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// serve makes a member of the host's own, which no caller waits for: a session,
+// a calibration, an errand. It must be stepped with its first event.
+func (k *keeper) serve(cfg *core.Config, farewell core.EventKind, hears func(*core.Action)) (*member, error) {
+	m, err := k.host.newMember(context.Background(), cfg, farewell, nil)
+	if err != nil {
+		return nil, err
+	}
+	k.enlist(m, hears)
+	return m, nil
+}
+
+func (k *keeper) enlist(m *member, hears func(*core.Action)) {
+	m.service, m.hears = true, hears
+	k.services[m] = struct{}{}
+}
+
+// farewellToServices ends them, when no lease is left that needs them: a session
+// must outlive every release on it.
+func (k *keeper) farewellToServices() {
+	if k.served {
+		return
+	}
+	k.served = true
+	for m := range k.services {
+		k.bidFarewell(m)
+	}
+	if k.clock.key != "" {
+		k.errand(core.Action{Kind: core.ActionDelete, Key: k.clock.key, Limit: errandLimit})
+	}
+}
+
+// errandLimit bounds what is done for tidiness only.
+const errandLimit = 2 * time.Second
+
+// errand sends one request whose outcome does not matter.
+func (k *keeper) errand(a core.Action) {
+	m := &member{
+		keeper: k, machine: &errand{action: a}, index: -1, foreign: true, ctx: context.Background(),
+	}
+	k.enlist(m, func(*core.Action) {})
+	k.step(m, core.Event{Kind: core.EventBegin})
+}
+
+// errand is a machine of the host's own: one request, and it ends.
+type errand struct {
+	action core.Action
+	out    [1]core.Action
+	done   bool
+}
+
+// Step implements core.Stepper.
+func (e *errand) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
+	if ev.Kind != core.EventBegin {
+		e.done = true
+		return nil, nil
+	}
+	e.out[0] = e.action
+	e.out[0].Request = 1
+	return e.out[:], nil
+}
+
+// Idle implements core.Stepper.
+func (e *errand) Idle() bool { return e.done }
+
+// String implements core.Stepper.
+func (e *errand) String() string { return "errand" }
+
+// storeClock is the newest sample of the store's clock, and where it was taken.
+type storeClock struct {
+	stamp int64
+	at    int64
+	key   string
+
+	begun   int64 // when the latest calibration was begun, if there was one
+	running *member
+	askers  []*member // told as soon as it is there
+}
+
+// calibrate takes a sample of the store's clock for a machine that would judge
+// sooner by it: one at a time, and no more than one in core.CalibrateEach.
+func (k *keeper) calibrate(asker *member) {
+	c := &k.clock
+	now := k.host.clock.Now().Mono
+	switch {
+	case !k.host.calibrates || k.closing:
+		return
+	case c.running != nil:
+		c.askers = append(c.askers, asker)
+		return
+	case c.begun != 0 && now-c.begun < int64(core.CalibrateEach):
+		return
+	}
+	cfg, err := k.host.machineConfig(core.MachineCalibration, core.ProtocolStrict)
+	if err == nil {
+		cfg.Owner, err = k.host.processID()
+	}
+	if err == nil {
+		c.running, err = k.serve(&cfg, 0, k.calibrationSaid)
+	}
+	if err != nil {
+		k.host.log.Debug("no calibration", "error", err)
+		return
+	}
+	c.key = calibrationPrefix + cfg.Owner
+	c.begun, c.askers = now, append(c.askers, asker)
+	k.step(c.running, core.Event{Kind: core.EventBegin})
+}
+
+// calibrationSaid keeps the sample, and hands it on. The newest is the best: its
+// lower bound of the store's clock has lost least to the difference of rates.
+func (k *keeper) calibrationSaid(a *core.Action) {
+	c := &k.clock
+	if a.Kind == core.ActionCalibrated && a.At > c.at {
+		c.stamp, c.at = knownStamp(a.Wall), a.At
+	}
+	askers := c.askers
+	c.askers, c.running = nil, nil
+	for _, m := range askers {
+		if !m.gone {
+			k.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
+		}
+	}
+}

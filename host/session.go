@@ -1,0 +1,194 @@
+package host
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// session is the heartbeat of all leases of one TTL and margin that asked for
+// one. Its machine is made for the first claim, and anew for the next claim
+// after it was lost: a session id that was lost is never used again.
+type session struct {
+	terms  sessionTerms
+	member *member     // its machine, or nil
+	life   *life       // the id in force, or nil
+	end    core.Reason // why the one before it ended
+}
+
+// sessionTerms is what leases must have in common to share a session.
+type sessionTerms struct{ ttl, margin time.Duration }
+
+// life is one session id, from its first good beat to its end. until is written
+// by the keeper and read by whoever asks a lease that stands on it.
+type life struct {
+	id    []byte
+	until atomic.Int64
+}
+
+// sessionFor is the session that a claim wants to stand on. It is the keeper's
+// from then on; nothing is asked of the store before the claim is added.
+func (k *keeper) sessionFor(cfg *core.Config) *session {
+	terms := sessionTerms{cfg.TTL, cfg.Margin}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sessions[terms]
+	if s == nil {
+		s = &session{terms: terms}
+		k.sessions[terms] = s
+	}
+	return s
+}
+
+// lifeOf is the life of the id that a lease says it stands on; nil for none.
+func (s *session) lifeOf(id string) *life {
+	if s == nil || s.life == nil || string(s.life.id) != id {
+		return nil
+	}
+	return s.life
+}
+
+// open makes the session's machine, if it has none.
+func (k *keeper) open(s *session) {
+	if s.member != nil || k.closing {
+		return
+	}
+	cfg, err := k.host.machineConfig(core.MachineSession, core.ProtocolStrict)
+	if err == nil {
+		cfg.TTL, cfg.Margin, cfg.Boot = s.terms.ttl, s.terms.margin, k.host.boot
+		s.member, err = k.serve(&cfg, core.EventLeave, func(a *core.Action) { k.sessionSaid(s, a) })
+	}
+	if err != nil {
+		k.giveUp(s, err)
+		return
+	}
+	s.member.beats = s
+	k.step(s.member, core.Event{Kind: core.EventBegin})
+}
+
+// sessionSaid carries a session's notices to the leases on it.
+func (k *keeper) sessionSaid(s *session, a *core.Action) {
+	switch a.Kind {
+	case core.ActionHeld:
+		s.life = &life{id: []byte(a.Holder)}
+		s.life.until.Store(a.At)
+		k.tell(s, (*member).isWaiting)
+	case core.ActionRenewed:
+		s.life.until.Store(a.At)
+	case core.ActionCalled:
+		k.call(s, a.Key, a.Epoch)
+	case core.ActionLost:
+		k.host.log.Warn("session lost, and with it every lease on it", "reason", a.Reason.String())
+		s.lost(a.Reason)
+		k.tell(s, func(*member) bool { return true })
+		k.reopen(s)
+	case core.ActionRefused: // its engine failed
+		err := k.failure(s.member, Refused, a)
+		s.member = nil
+		k.giveUp(s, err)
+	}
+}
+
+func (s *session) lost(why core.Reason) {
+	s.end, s.life, s.member = why, nil, nil
+}
+
+// tell steps the leases on a session: it has come in force, or was lost.
+func (k *keeper) tell(s *session, whom func(*member) bool) {
+	for _, m := range k.on(s) {
+		if !m.gone && whom(m) {
+			k.step(m, core.Event{Kind: core.EventWoke})
+		}
+	}
+}
+
+// on is who stands on a session, or wants to. It is a list of its own, since
+// whoever is stepped may leave.
+func (k *keeper) on(s *session) (found []*member) {
+	for m := range k.everybody() {
+		if m.session == s {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// reopen makes the next session if a claim waits for one.
+func (k *keeper) reopen(s *session) {
+	for _, m := range k.on(s) {
+		if m.isWaiting() {
+			k.open(s)
+			return
+		}
+	}
+}
+
+// cannotBeat ends a session that has never been in force, on a store that will
+// not take its beat: the claims that wait for it would wait for ever.
+func (k *keeper) cannotBeat(s *session, class core.Class) {
+	m := s.member
+	if m == nil || s.life != nil || !class.Permanent() {
+		return
+	}
+	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: m.troubles().failed}
+	s.member = nil
+	k.dismiss(m)
+	k.giveUp(s, err)
+}
+
+// giveUp ends the claims that wait for a session that cannot be had, with what
+// stood in its way. The next claim tries again.
+func (k *keeper) giveUp(s *session, err error) {
+	for _, m := range k.on(s) {
+		if !m.gone && m.isWaiting() {
+			m.trouble().cause = refusedOf(m.name, err)
+			k.step(m, core.Event{Kind: core.EventCancel})
+		}
+	}
+}
+
+// refusedOf is the failure of what a lease needs as one of the lease itself.
+func refusedOf(name string, err error) error {
+	if errors.Is(err, ErrClosed) {
+		return err
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		named := *e
+		named.Name = name
+		return &named
+	}
+	return &Error{Kind: Refused, Name: name, Reason: core.ReasonUnusable, Class: core.ClassOther, Err: err}
+}
+
+// call tells the leases of a name that somebody has broken it.
+func (k *keeper) call(s *session, name string, epoch core.Epoch) {
+	for _, m := range k.on(s) {
+		if !m.gone && m.name == name {
+			m.freeze()
+			k.step(m, core.Event{Kind: core.EventCalled, Epoch: epoch})
+		}
+	}
+}
+
+// inform adds to an event what the host knows: the newest sample of the store's
+// clock, and how the machine's session stands. A session that is past its
+// deadline is stepped first, so that a lease on it hears the reason from it.
+func (k *keeper) inform(m *member, now core.Instant, event *core.Event) {
+	if m.protocol != core.ProtocolStrict {
+		return
+	}
+	event.StoreStamp, event.StoreAt = k.clock.stamp, k.clock.at
+	s := m.session
+	if s == nil {
+		return
+	}
+	if s.life != nil && now.Mono >= s.life.until.Load() {
+		k.step(s.member, core.Event{Kind: core.EventWoke})
+	}
+	event.SessionEnd = s.end
+	if s.life != nil {
+		event.Session, event.SessionUntil = s.life.id, s.life.until.Load()
+	}
+}

@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// sweeper removes what dead processes have left beside the names: sessions, and
+// samples of the store's clock. Whoever lists the whole store does it.
+//
+// A session object that is gone is no sign of life, so one that lives must never
+// be removed. The store's own clock decides, of which the newest stamp in the
+// listing is a lower bound, or the clock of the boot that wrote it; where neither
+// can be had the object stays.
+type sweeper struct {
+	host   *Host
+	newest int64 // stamp
+	found  []store.Info
+}
+
+// Of what is left behind.
+const (
+	// maxSwept bounds what one listing removes.
+	maxSwept = 256
+	// keepTimes is how many TTLs an object outlives the last of its leases.
+	keepTimes = 8
+	keepExtra = 10 * time.Second
+)
+
+// see takes one object of a listing.
+func (s *sweeper) see(info store.Info) {
+	s.newest = max(s.newest, knownStamp(info.Stamp))
+	isBeat := strings.HasPrefix(info.Key, sessionPrefix) && strings.HasSuffix(info.Key, "/beat")
+	isSample := strings.HasPrefix(info.Key, calibrationPrefix) || strings.HasPrefix(info.Key, probePrefix)
+	if (isBeat || isSample) && len(s.found) < maxSwept {
+		s.found = append(s.found, info)
+	}
+}
+
+// sweep removes what is old enough. Whatever fails is left for the next one.
+func (s *sweeper) sweep(ctx context.Context) {
+	for _, info := range s.found {
+		if ctx.Err() != nil {
+			return
+		}
+		if !strings.HasSuffix(info.Key, "/beat") {
+			if s.host.calibrates && s.isOld(info.Stamp, 0) {
+				_ = s.host.store.Delete(ctx, info.Key)
+			}
+			continue
+		}
+		if s.host.calibrates && !s.isOld(info.Stamp, 0) {
+			continue // not even by the shortest TTL
+		}
+		if s.isDead(ctx, info) {
+			s.removeSession(ctx, info.Key)
+		}
+	}
+}
+
+// isOld reports whether a sign of life with this TTL was the last, and nothing
+// can depend on it any more.
+func (s *sweeper) isOld(stamp int64, ttl time.Duration) bool {
+	slop := core.DefaultSpread + s.host.store.StampUnit()
+	return stamp != 0 && time.Duration(s.newest-stamp) >= ttl+keepFor(ttl)+slop
+}
+
+func keepFor(ttl time.Duration) time.Duration {
+	return max(keepTimes*ttl+keepExtra, core.LeastKeep)
+}
+
+// isDead reads a beat and judges it.
+func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
+	object, err := s.host.store.Get(ctx, info.Key)
+	if err != nil {
+		return false
+	}
+	var beat struct {
+		V    int     `json:"v"`
+		TTL  float64 `json:"ttl_s"`
+		Boot string  `json:"boot"`
+		At   int64   `json:"boottime_ns"`
+	}
+	if json.Unmarshal(object.Body, &beat) != nil || beat.V != 1 || beat.TTL <= 0 || beat.TTL > core.MaxTTL.Seconds() {
+		return false // a newer mopslock's, or nobody's
+	}
+	ttl := time.Duration(beat.TTL * 1e9)
+	if beat.Boot != "" && beat.Boot == s.host.boot {
+		return time.Duration(s.host.clock.Now().Mono-beat.At) >= ttl+keepFor(ttl)
+	}
+	return s.host.calibrates && s.isOld(object.Stamp, ttl)
+}
+
+// removeSession removes the calls first: a session without a beat is not listed
+// as one any more.
+func (s *sweeper) removeSession(ctx context.Context, beat string) {
+	for {
+		calls, more, err := s.host.store.List(ctx, strings.TrimSuffix(beat, "beat")+"call/", "", 0)
+		if err != nil {
+			return
+		}
+		for _, call := range calls {
+			if err := s.host.store.Delete(ctx, call.Key); err != nil {
+				return
+			}
+		}
+		if !more || len(calls) == 0 {
+			break
+		}
+	}
+	if err := s.host.store.Delete(ctx, beat); err == nil {
+		s.host.log.Debug("removed what a dead session left", "key", beat)
+	}
+}

@@ -1,0 +1,161 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Terms are what a caller may say about a lease. The zero value is good.
+// Everybody on one name should use one TTL: under lastwriter a holder renews
+// for the shortest TTL that it has seen on the name, and mops judges all by its own.
+type Terms struct {
+	// Protocol is how the lease is kept; 0 is auto, which Resolve explains.
+	Protocol core.Protocol
+	// TTL is how long the lease lives without a renewal; 0 is 60 s under strict
+	// and 88 s under lastwriter. Between 50 ms (5 s on stores whose stamps have
+	// whole seconds) and 30 days. core.None, under strict only and not on a
+	// session, is until it is released or broken.
+	TTL time.Duration
+	// Margin is how much earlier than the TTL the holder gives up; 0 is TTL/10.
+	// Below TTL/2.
+	Margin time.Duration
+
+	// Session, under strict, keeps the lease by this Host's session of the same
+	// TTL and Margin: one heartbeat for all leases on it, however many.
+	Session bool
+	// Label is shown to people, under strict: at most 128 printable bytes.
+	Label string
+	// StampSpread, under strict, is how far the clocks of the store's front-ends
+	// may disagree; 0 is 1 s, core.None a store with one clock.
+	StampSpread time.Duration
+
+	// AcquireMargin, under lastwriter, is the least time between a claim and its
+	// verification; 0 is twice what the read and the write took. At most TTL/2.
+	AcquireMargin time.Duration
+	// FleetExpire, under lastwriter, is by which TTL others on this name judge us
+	// whatever our record says, as mops does; 0 is 88 s, core.None for names
+	// without mops.
+	FleetExpire time.Duration
+	// Renewal, under lastwriter, is core.RenewalChecked (0 too) or core.RenewalBlind.
+	Renewal core.Renewal
+	// Expiry says which clocks may call another's lease dead. 0 is
+	// core.ExpiryWall under lastwriter, and under strict core.ExpiryCalibrated
+	// where the store's clock can be relied on; core.ExpiryObserved trusts our own
+	// alone.
+	Expiry core.Expiry
+}
+
+// config is the Config of a lease's or a companion's machine under a protocol
+// that is settled.
+func (h *Host) config(kind core.MachineKind, name string, protocol core.Protocol, t *Terms) (core.Config, error) {
+	if err := h.checkKeys(name, protocol); err != nil {
+		return core.Config{}, err
+	}
+	cfg, err := h.machineConfig(kind, protocol)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Name, cfg.TTL, cfg.Margin, cfg.Expiry = name, t.TTL, t.Margin, t.Expiry
+	if protocol == core.ProtocolStrict {
+		return cfg, h.configStrict(&cfg, t)
+	}
+	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = t.AcquireMargin, t.FleetExpire, t.Renewal
+	if t.TTL == 0 {
+		cfg.TTL = core.DefaultTTL
+	}
+	if t.Session {
+		return cfg, badTerms("session: only strict has sessions; ask for strict")
+	}
+	return cfg, nil
+}
+
+func (h *Host) configStrict(cfg *core.Config, t *Terms) error {
+	if t.TTL == core.None && t.Session {
+		return badTerms("ttl none: a lease on a session has the session's ttl; leave one of them out")
+	}
+	if t.TTL == 0 {
+		cfg.TTL = core.DefaultStrictTTL
+	}
+	cfg.StampSpread, cfg.Label = t.StampSpread, t.Label
+	cfg.OnSession = t.Session && cfg.Machine == core.MachineLease
+	h.judge(cfg)
+	return nil
+}
+
+// checkTerms refuses what no protocol that is asked for accepts, before any
+// request. What only one of two accepts is judged when it is known which it is.
+func (h *Host) checkTerms(name string, t *Terms) (err error) {
+	for _, protocol := range []core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
+		if t.Protocol != 0 && t.Protocol != protocol {
+			continue
+		}
+		var cfg core.Config
+		if cfg, err = h.config(core.MachineLease, name, protocol, t); err == nil {
+			_, err = core.New(cfg)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// judge says by which clocks a strict machine may call another's lease dead. A
+// store whose stamps are of a clock that can be set gives no calibration: one
+// step of that clock by a TTL would kill every lease on it.
+func (h *Host) judge(cfg *core.Config) {
+	cfg.Boot = h.boot
+	if cfg.Expiry == 0 {
+		cfg.Expiry = core.ExpiryCalibrated
+	}
+	if cfg.Expiry == core.ExpiryCalibrated && !h.calibrates {
+		cfg.Expiry = core.ExpiryObserved
+	}
+}
+
+// machineConfig is what the Configs of all machines have in common.
+func (h *Host) machineConfig(kind core.MachineKind, protocol core.Protocol) (core.Config, error) {
+	cfg := core.Config{
+		Machine: kind, Protocol: protocol, StampUnit: h.store.StampUnit(),
+		Host: h.origin.host, PID: h.origin.pid, TID: uint64(os.Getpid()),
+	}
+	if _, err := io.ReadFull(h.rand, cfg.Seed[:]); err != nil {
+		return cfg, fmt.Errorf("mopslock: host: no randomness for a holder id: %w", err)
+	}
+	return cfg, nil
+}
+
+// checkKeys asks a store that cannot keep every key, before the first request.
+func (h *Host) checkKeys(name string, protocol core.Protocol) error {
+	checker, ok := h.store.(store.KeyChecker)
+	if !ok || core.CheckName(name) != nil { // the machine says better what is wrong with a name
+		return nil
+	}
+	if protocol == core.ProtocolStrict {
+		return checker.CheckKey(versionKey(name, 1))
+	}
+	return checker.CheckKey(recordKey(name))
+}
+
+func badTerms(text string) error { return &core.Error{Code: core.ErrorConfig, Text: text} }
+
+// recordKey is where lastwriter keeps a name.
+func recordKey(name string) string { return name + "/" + core.LockFile }
+
+// registerKey begins the keys of all that strict keeps of a name.
+func registerKey(name string) string { return name + "/" + registerDir + "/" }
+
+const (
+	registerDir = "_mopslock"
+	versionFile = "/v"
+)
+
+// versionKey is where strict keeps a version of a name: newest first in byte order.
+func versionKey(name string, n core.Epoch) string {
+	return fmt.Sprintf("%s%016x%s", registerKey(name), ^uint64(0)-uint64(n), versionFile)
+}
