@@ -64,11 +64,14 @@ var arrows = []arrow{
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
 	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
 	{dir: "bindings/c", ours: []string{"core", "host", "host/", "wasm"}},
-	{dir: "cmd/mopslock-host", ours: []string{"core", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/"}, outside: []string{
+	{dir: "cmd/mopslock-host", ours: []string{"core", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/", "tests/explore", "tests/simulate"}, outside: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 		"golang.org/x/sys/", "golang.org/x/term",
 	}},
 	{dir: "tests", ours: []string{"core", "host", "host/", "wasm"}, outside: []string{"golang.org/x/sys/"}},
+	{dir: "tests/explore", ours: []string{"core", "tests/explore/check"}}, // as pure as what it explores
+	{dir: "tests/explore/check", ours: []string{"core"}},
+	{dir: "tests/simulate", ours: []string{"core", "tests/explore/check"}},
 }
 
 // TestArrows: core ← host ← cmd, and never back.

@@ -1,0 +1,22 @@
+// Package check holds what every protocol has to keep, as checkers that the
+// explorer and the simulator share: each looks at what machines said and what
+// the store took, and answers with a Violation or with nothing.
+//
+// What it does not do: it runs no machine, keeps no time and knows no store. It
+// is told of things in the order in which they happened, and believes them.
+//
+// The checkers, by the names that a Violation carries:
+//
+//   - EpochOnlyGrows: the newest version of a name never goes back, and a tenure
+//     that begins has a greater token than every one that began before it.
+//   - OneHolderPerEpoch: no two tenures have said that one epoch is theirs.
+//   - NoOverlap: no two tenures of a name are relied on at one true instant; the
+//     owners of one tenure, companions too, count as one.
+//   - NoResurrection: a tenure that a version has ended (released, broken or
+//     another's) is not the value again, and who said that it ended does not
+//     hold again.
+//   - NoClobber: whoever said lost, refused or left sends nothing any more that
+//     changes the store, and nobody puts over what is not its own.
+//   - EventuallyHeld: when all others have stopped, who waits gets the lease.
+//   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing.
+package check

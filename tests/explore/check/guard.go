@@ -1,0 +1,71 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Guard watches one machine: what it said, and what it sends after that. Its
+// zero value is ready, and a copy is independent.
+type Guard struct {
+	// Own, if set, says whether a key is the machine's own to put or delete;
+	// without it no key is looked at.
+	Own func(verb core.ActionKind, key string) bool
+	end core.ActionKind // lost, refused, left or released, once said
+}
+
+// Ended reports whether the machine said that its lease is over.
+func (g *Guard) Ended() bool { return g.end != 0 }
+
+// End is the notice with which it ended, or 0.
+func (g *Guard) End() core.ActionKind { return g.end }
+
+// Changes reports whether a request changes the store.
+func Changes(verb core.ActionKind) bool {
+	return verb == core.ActionPut || verb == core.ActionCreate || verb == core.ActionDelete
+}
+
+// Watch looks at the actions of one Step, in their order.
+func (g *Guard) Watch(m core.Stepper, actions []core.Action) *Violation {
+	wake := false
+	for i := range actions {
+		a := &actions[i]
+		if v := g.action(a); v != nil {
+			return v
+		}
+		wake = wake || a.Kind == core.ActionWake
+	}
+	if m.Idle() && wake {
+		return found(QuietWhenIdle, "a machine that waits for nothing, %s, wants to be woken", m)
+	}
+	// After a release that left a renewal in doubt a machine may look once more.
+	if g.end != 0 && g.end != core.ActionReleased && !m.Idle() {
+		return found(QuietWhenIdle, "a machine that said %s still waits for something, %s", g.end, m)
+	}
+	return nil
+}
+
+func (g *Guard) action(a *core.Action) *Violation {
+	switch a.Kind {
+	case core.ActionLost, core.ActionRefused, core.ActionLeft, core.ActionReleased, core.ActionCannotMaintain:
+		if g.end != 0 {
+			return found(NoResurrection, "a machine says %s after it said %s", a.Kind, g.end)
+		}
+		g.end = a.Kind
+	case core.ActionHeld, core.ActionRenewed, core.ActionAdopted:
+		if g.end != 0 {
+			return found(NoResurrection, "a machine says %s after it said %s", a.Kind, g.end)
+		}
+	case core.ActionPut, core.ActionCreate, core.ActionDelete:
+		// A late renewal on top of a release is released once more, nothing else.
+		again := g.end == core.ActionReleased && a.Kind == core.ActionPut && strings.Contains(string(a.Body), `"released_at"`)
+		if g.end != 0 && !again {
+			return found(NoClobber, "a machine sends %s of %s after it said %s", a.Kind, a.Key, g.end)
+		}
+		if g.Own != nil && a.Kind != core.ActionCreate && !g.Own(a.Kind, a.Key) {
+			return found(NoClobber, "a machine sends %s of %s, which is not its own", a.Kind, a.Key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package explore
+
+import (
+	"github.com/mopslock/mopslock/core"
+)
+
+// The scenarios of strict in which a process ends and another begins, and those
+// of one session or one process with more to do.
+
+// restart: a holder crashes, with what it had sent still able to land, and its
+// next process asks beside another who wants it.
+func (k *strictMaker) restart() *Scenario {
+	sc := k.world("restart", "2 acquirers; the first crashes, and its next process asks again")
+	sc.Actors = []Actor{k.restarts(k.acquirer("A", 99, true, nil)), k.acquirer("B", 101, false, nil)}
+	sc.Late, sc.Pauses = 0, 1
+	return sc
+}
+
+// restarts lets an actor be started anew once it has crashed: it takes a new tenure.
+func (k *strictMaker) restarts(a Actor) Actor {
+	name := a.Name
+	again := k.config(name + " again")
+	a.Tell = append(a.Tell, Command{
+		Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " is started again, and asks",
+		Crashed: true,
+		Make:    func(Program, int64) (Program, error) { return k.start(name, again) },
+	})
+	return a
+}
+
+// otherLease is leased beside leaseName.
+const otherLease = "other"
+
+// twoLeases: one of two leases on a session is broken, and the other goes on.
+func (k *strictMaker) twoLeases() *Scenario {
+	sc := k.world("two-leases", "a session with 2 leases, one of which is broken; one who waits for that")
+	sc.Actors = []Actor{
+		k.onSession("A", 99, true, leaseName, otherLease), k.acquirer("B", 101, false, nil), k.breaker(),
+	}
+	sc.Lost, sc.Late, sc.Pauses = 1, 0, 1
+	return sc
+}
+
+// otherLasts is twoLeases in a world without a fault: what was not broken is not lost.
+func (k *strictMaker) otherLasts() *Scenario {
+	sc := k.twoLeases()
+	sc.Name = "strict-other-lasts"
+	sc.Lost, sc.Pauses, sc.Crashes, sc.Patience = 0, 0, 0, 0
+	begin := sc.Actors[0].Start
+	sc.Actors[0].Start = func() (Program, error) {
+		p, err := begin()
+		if err == nil {
+			p.(*process).leases[1].lasting = true
+		}
+		return p, err
+	}
+	return sc
+}
+
+// calledDoubtful: a lease is broken whose holder does not know yet that it has it,
+// and its session, which is told of that once, must not keep it alive.
+func (k *strictMaker) calledDoubtful() *Scenario {
+	sc := k.world("called-doubtful", "a claim on a session is broken before its maker knows that it won")
+	b, d := k.acquirer("B", 101, false, nil), k.breaker()
+	b.Flawless, b.Tell[0].From = true, 1
+	d.Flawless, d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Until = true, "", 0, 1
+	sc.Actors = []Actor{k.onSession("A", 99, true), b, d}
+	sc.Lost, sc.Late, sc.Crashes, sc.Pauses = 1, 0, 0, 2
+	return sc
+}
+
+// calibrates: who finds the name held asks for the store's clock, and is told it,
+// as a host does it: by a put and a get of an object of its own.
+func (k *strictMaker) calibrates() *Scenario {
+	sc := k.world("calibrates", "2 acquirers; the second samples the store's clock when it has to wait")
+	a, b := k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil)
+	b.Sampled = false
+	begin := b.Start
+	b.Start = func() (Program, error) {
+		p, err := begin()
+		if err != nil {
+			return nil, err
+		}
+		cfg := k.config("B's calibration")
+		cfg.Machine, cfg.Owner, cfg.Name = core.MachineCalibration, idOf(cfg), ""
+		return newCalibrating(p.(*hosted), func() (*hosted, error) {
+			task, err := k.start("B", cfg)
+			if err != nil {
+				return nil, err
+			}
+			return task.(*hosted), nil
+		}), nil
+	}
+	sc.Actors = []Actor{a, b}
+	return sc
+}

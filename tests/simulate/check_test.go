@@ -1,0 +1,164 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+// liar is a real machine whose words are changed on their way out.
+type liar struct {
+	core.Machine
+	now core.Instant
+	lie func(l *liar, ev core.Event, said []core.Action) []core.Action
+}
+
+func (l *liar) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	said, err := l.Machine.Step(now, ev)
+	if err != nil {
+		return nil, err
+	}
+	l.now = now
+	return l.lie(l, ev, said), nil
+}
+
+// lies are machines that break one invariant each.
+func lies() map[string]func(l *liar, ev core.Event, said []core.Action) []core.Action {
+	return map[string]func(l *liar, ev core.Event, said []core.Action) []core.Action{
+		// It says held as soon as it is asked to acquire.
+		check.NoOverlap: func(l *liar, ev core.Event, said []core.Action) []core.Action {
+			if ev.Kind == core.EventAcquire {
+				held := core.Action{Kind: core.ActionHeld, Holder: tenureOf(said), At: l.now.Mono + int64(time.Minute)}
+				said = append([]core.Action{held}, said...)
+			}
+			return said
+		},
+		// It forgets to poll.
+		check.EventuallyHeld: func(l *liar, _ core.Event, said []core.Action) []core.Action {
+			if l.String() == "waiting" {
+				return nil
+			}
+			return said
+		},
+		// Told that something has changed, it wants to be woken, though it has ended.
+		check.QuietWhenIdle: func(l *liar, ev core.Event, said []core.Action) []core.Action {
+			if ev.Kind == core.EventChanged && l.Idle() {
+				return []core.Action{{Kind: core.ActionWake, At: l.now.Mono + 1}}
+			}
+			return said
+		},
+		// It writes once more when it has been refused.
+		check.NoClobber: func(_ *liar, _ core.Event, said []core.Action) []core.Action {
+			for i := range said {
+				if said[i].Kind == core.ActionRefused {
+					return append(said[:i+1:i+1], core.Action{Kind: core.ActionPut, Key: "name-0/lock.json"})
+				}
+			}
+			return said
+		},
+		// It holds again after it has released.
+		check.NoResurrection: func(l *liar, _ core.Event, said []core.Action) []core.Action {
+			for i := range said {
+				if said[i].Kind == core.ActionReleased {
+					return append(said[:i+1:i+1], core.Action{Kind: core.ActionHeld, At: l.now.Mono + int64(time.Minute)})
+				}
+			}
+			return said
+		},
+	}
+}
+
+// tenureOf makes up a tenure, for one that has none yet.
+func tenureOf(said []core.Action) core.HolderID {
+	return core.HolderID("liar of " + said[0].Key + said[0].Limit.String() + time.Duration(said[len(said)-1].At).String())
+}
+
+// TestLiarsAreCaught: the checker is checked, in whole runs.
+func TestLiarsAreCaught(t *testing.T) {
+	for invariant, lie := range lies() {
+		opts := Options{Protocol: core.ProtocolLastWriter, Weather: Orderly, Names: 1, Actors: 5}
+		opts.New = func(cfg core.Config) (core.Machine, error) {
+			m, err := core.New(cfg)
+			if err != nil || cfg.Machine != core.MachineLease {
+				return m, err
+			}
+			return &liar{Machine: m, lie: lie}, nil
+		}
+		s := Swarm(1, 20, 1, opts)
+		switch {
+		case s.Failed == nil:
+			t.Errorf("%s: nobody noticed in %d seeds", invariant, s.Ran)
+		case s.Failed.Violation.Invariant != invariant:
+			t.Errorf("want %s, got %v", invariant, s.Failed)
+		case len(s.Failed.Last) == 0 || len(s.Failed.Last) > traced:
+			t.Errorf("%s: %d events are told", invariant, len(s.Failed.Last))
+		}
+	}
+}
+
+// TestFacts: the checker is checked, fact by fact.
+func TestFacts(t *testing.T) {
+	held := func(who, tenure string, epoch, token core.Epoch) Fact {
+		return Fact{
+			Kind: FactBelieves, At: 10, Until: 20,
+			Claim: check.Claim{Actor: who, Name: "n", Tenure: tenure, Epoch: epoch, Token: token},
+		}
+	}
+	made := func(state, tenure string, epoch core.Epoch) Fact {
+		f := held("a", tenure, epoch, 0)
+		f.Kind, f.State = FactVersion, state
+		return f
+	}
+	as := func(kind FactKind, f Fact) Fact { f.Kind = kind; return f }
+	at := func(now, until int64, f Fact) Fact { f.At, f.Until = now, until; return f }
+	for _, c := range []struct {
+		name  string
+		want  string
+		facts []Fact
+	}{
+		{"two tenures at once", check.NoOverlap, []Fact{held("a", "s", 1, 1), held("b", "t", 2, 2)}},
+		{"one ends as the other begins", "", []Fact{held("a", "s", 1, 1), at(20, 30, held("b", "t", 2, 2))}},
+		{"one stops and the other begins", "", []Fact{held("a", "s", 1, 1), as(FactStops, held("a", "s", 1, 1)), held("b", "t", 2, 2)}},
+		{"two owners of one tenure", "", []Fact{held("a", "s", 1, 1), held("b", "s", 2, 1)}},
+		{"a renewal makes it overlap", check.NoOverlap, []Fact{
+			at(1, 5, held("a", "s", 1, 1)), at(5, 30, held("b", "t", 2, 2)), at(6, 30, held("a", "s", 1, 1)),
+		}},
+		{"a token goes back", check.EpochOnlyGrows, []Fact{held("a", "s", 2, 2), at(20, 30, held("b", "t", 3, 1))}},
+		{"a token is given twice", check.EpochOnlyGrows, []Fact{held("a", "s", 1, 1), at(20, 30, held("b", "t", 2, 1))}},
+		{"an epoch is held twice", check.OneHolderPerEpoch, []Fact{held("a", "s", 1, 1), at(20, 30, held("b", "t", 1, 2))}},
+		{"an epoch goes back", check.EpochOnlyGrows, []Fact{held("a", "s", 2, 1), held("a", "s", 1, 1)}},
+		{"a version is left out", check.EpochOnlyGrows, []Fact{made("held", "s", 1), made("held", "s", 3)}},
+		{"a tenure comes back", check.NoResurrection, []Fact{
+			made("held", "s", 1), held("a", "s", 1, 1), made("released", "s", 2), made("held", "s", 3),
+		}},
+		{"an attempt is given up and made again", "", []Fact{made("held", "s", 1), made("released", "s", 2), made("held", "s", 3)}},
+		{"a collected version is made again", "", []Fact{made("held", "s", 1), made("released", "s", 2), made("held", "t", 1)}},
+		{"the newest is deleted", check.NoClobber, []Fact{made("held", "s", 1), as(FactDeleted, made("", "", 1))}},
+		{"a version is put over", check.NoClobber, []Fact{made("held", "s", 1), as(FactOverwritten, made("", "", 1))}},
+	} {
+		checker := NewChecker(Rules{Keep: 2})
+		for _, f := range c.facts {
+			checker.Observe(f)
+		}
+		got := ""
+		if v := checker.Verdict(); v != nil {
+			got = v.Invariant
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q (%v)", c.name, got, c.want, checker.Verdict())
+		}
+	}
+}
+
+// TestOverlapsAreCounted where they are not promised away: pairs of tenures, once each.
+func TestOverlapsAreCounted(t *testing.T) {
+	checker := NewChecker(Rules{Overlaps: true})
+	for _, who := range []string{"a", "b", "a", "b", "c"} {
+		checker.Observe(Fact{Kind: FactBelieves, Until: 10, Claim: check.Claim{Actor: who, Name: "n", Tenure: who}})
+	}
+	if got := checker.Overlaps(); got != 3 || checker.Verdict() != nil {
+		t.Errorf("%d overlaps and %v, want 3 and none", got, checker.Verdict())
+	}
+}

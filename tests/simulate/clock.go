@@ -1,0 +1,46 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// epoch is the true wall clock at true time 0: 2026-01-02T03:04:05Z.
+const epoch = int64(1767323045) * int64(time.Second)
+
+const million = int64(1_000_000)
+
+// computer is a clock that its processes share, and a boot.
+type computer struct {
+	boot  string
+	start int64 // Mono at true time 0
+	drift int64 // of the rate, in millionths
+	wall  int64 // wall clock minus the true one
+}
+
+// mono is what the monotonic clock shows at a true time.
+func (c *computer) mono(now int64) int64 {
+	return c.start + now + now/million*c.drift + now%million*c.drift/million
+}
+
+// trueAt is the first true time at which the monotonic clock shows mono.
+func (c *computer) trueAt(mono int64) int64 {
+	if mono >= core.MaxClockRange {
+		return core.Never
+	}
+	m := mono - c.start
+	rate := million + c.drift
+	at := m - m/rate*c.drift - m%rate*c.drift/rate - 2
+	for c.mono(at) < mono {
+		at++
+	}
+	for c.mono(at-1) >= mono {
+		at--
+	}
+	return at
+}
+
+func (c *computer) instant(now int64) core.Instant {
+	return core.Instant{Mono: c.mono(now), Wall: epoch + now + c.wall}
+}

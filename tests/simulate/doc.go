@@ -1,0 +1,11 @@
+// Package simulate runs the real machines of the core, tens to thousands of
+// them, in virtual time over a store in memory: processes that acquire, hold and
+// release, companions, breakers, crashes and restarts, and for each seed another
+// swarm of faults. Everything follows from the seed: the same seed gives the same
+// events on every machine, which the hash of a Result shows. What must never
+// happen is checked as it goes, by name (check.go).
+//
+// It does not search: it sees the interleavings that its seeds happen to give,
+// at a scale that no search can reach. It does no I/O and reads no clock, and
+// says nothing about what a real store or a real host does.
+package simulate

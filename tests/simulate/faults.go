@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Shape is how the time that a request takes is distributed.
+type Shape string
+
+// The shapes.
+const (
+	Constant    Shape = "constant"
+	Uniform     Shape = "uniform" // from 0 to twice the mean
+	Exponential Shape = "exponential"
+	LogNormal   Shape = "log-normal" // a long tail
+)
+
+// Faults is the weather of one run. A kind that is zero is switched off whole:
+// what is rare would never be seen alone otherwise. Shares are in thousandths of
+// all requests.
+type Faults struct {
+	Latency Shape         // of a request, there and back; "" is Constant
+	Mean    time.Duration // of it
+
+	LostRequests int           // share that never reaches the store
+	LostAnswers  int           // share that is applied, and nobody hears of it
+	Duplicates   int           // share that is applied twice, and answered unknown
+	LateWrites   int           // share of the writes given up that land all the same
+	LateBy       time.Duration // at most
+
+	Throttle    int           // requests a second and prefix; more are turned away
+	OutageEvery time.Duration // on average: nobody reaches the store
+	OutageFor   time.Duration // on average
+
+	PauseEvery   time.Duration // on average, of one process
+	PauseFor     time.Duration // at most
+	CrashEvery   time.Duration // on average, of one process
+	RestartAfter time.Duration // on average
+
+	Drift     int           // millionths by which clock rates differ from the store's, at most
+	Skew      time.Duration // of wall clocks, at most
+	WallSteps bool          // and they are set again and again
+	StampUnit time.Duration // resolution of the store's stamps; 0 is exact
+	Spread    time.Duration // how far the clocks of the store's front-ends disagree
+	Stale     time.Duration // reads show what was there so long ago, at most
+	// InOrder is a local directory: a process sees to it that no put of its own to
+	// a key overtakes a newer one, its stamps are nobody's clock to rely on, and all
+	// on one computer have its boot clock.
+	InOrder bool
+}
+
+// On lists the kinds that are switched on, in words.
+func (f *Faults) On() []string {
+	out := []string{fmt.Sprintf("latency %s %v", f.Latency, f.Mean)}
+	say := func(on bool, format string, args ...any) {
+		if on {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	say(f.LostRequests > 0, "lost requests %.1f %%", float64(f.LostRequests)/10)
+	say(f.LostAnswers > 0, "lost answers %.1f %%", float64(f.LostAnswers)/10)
+	say(f.Duplicates > 0, "duplicates %.1f %%", float64(f.Duplicates)/10)
+	say(f.LateWrites > 0, "late writes %.1f %% up to %v", float64(f.LateWrites)/10, f.LateBy)
+	say(f.Throttle > 0, "throttling at %d a second", f.Throttle)
+	say(f.OutageEvery > 0, "outages of %v each %v", f.OutageFor, f.OutageEvery)
+	say(f.PauseEvery > 0, "pauses up to %v each %v", f.PauseFor, f.PauseEvery)
+	say(f.CrashEvery > 0, "crashes each %v", f.CrashEvery)
+	say(f.Drift > 0, "clock rates within %d millionths", f.Drift)
+	say(f.Skew > 0, "wall clocks within %v", f.Skew)
+	say(f.WallSteps, "wall clocks step")
+	say(f.StampUnit > 1, "stamps of %v", f.StampUnit)
+	say(f.Spread > 0, "front-ends %v apart", f.Spread)
+	say(f.InOrder, "puts in order, boot clocks")
+	say(f.Stale > 0, "stale reads up to %v", f.Stale)
+	return out
+}
+
+// drawFaults draws the swarm of a seed.
+func drawFaults(c chance, protocol core.Protocol, ttl time.Duration) Faults {
+	t := int64(ttl)
+	f := Faults{
+		Latency: pick(c, Constant, Uniform, Exponential, LogNormal),
+		Mean:    pick(c, 2*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
+	}
+	if c.oneIn(2) {
+		f.LostRequests = int(c.between(1, 150))
+	}
+	if c.oneIn(2) {
+		f.LostAnswers = int(c.between(1, 150))
+	}
+	if c.oneIn(3) {
+		f.Duplicates = int(c.between(1, 100))
+	}
+	if c.oneIn(2) {
+		f.LateWrites = int(c.between(100, 1000))
+		f.LateBy = time.Duration(c.between(t/10, 4*t))
+	}
+	if c.oneIn(4) {
+		f.Throttle = int(c.between(3, 40))
+	}
+	if c.oneIn(4) {
+		f.OutageEvery, f.OutageFor = time.Duration(c.between(3*t, 12*t)), time.Duration(c.between(t/10, t))
+	}
+	if c.oneIn(2) {
+		f.PauseEvery, f.PauseFor = time.Duration(c.between(t, 10*t)), time.Duration(c.between(t/10, 3*t))
+	}
+	if c.oneIn(2) {
+		f.CrashEvery, f.RestartAfter = time.Duration(c.between(2*t, 20*t)), time.Duration(c.between(t/10, 2*t))
+	}
+	if c.oneIn(2) {
+		f.Drift = int(c.between(1, million/core.RateInverse))
+	}
+	if c.oneIn(2) {
+		f.Skew, f.WallSteps = pick(c, time.Second, time.Minute, time.Hour), c.oneIn(3)
+	}
+	drawStamps(c, &f, protocol)
+	return f
+}
+
+func drawStamps(c chance, f *Faults, protocol core.Protocol) {
+	f.StampUnit = pick(c, 0, time.Microsecond, time.Millisecond, time.Second)
+	if c.oneIn(3) {
+		f.Spread = time.Duration(c.between(1, int64(core.DefaultSpread)))
+	}
+	f.InOrder = protocol == core.ProtocolStrict && c.oneIn(3)
+	if protocol == core.ProtocolLastWriter && c.oneIn(4) {
+		f.Stale = time.Duration(c.between(int64(10*time.Millisecond), int64(5*time.Second)))
+	}
+}
+
+// drawOrderly draws a swarm under which lastwriter promises that nothing
+// overlaps: requests are bounded and within the acquire margin, no write is
+// late, nobody pauses, and wall clocks agree but for a little.
+func drawOrderly(c chance, ttl time.Duration) Faults {
+	t := int64(ttl)
+	f := Faults{
+		Latency: pick(c, Constant, Uniform),
+		Mean:    pick(c, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
+	}
+	if c.oneIn(2) {
+		f.LostRequests = int(c.between(1, 200))
+	}
+	if c.oneIn(2) {
+		f.LostAnswers = int(c.between(1, 200))
+	}
+	if c.oneIn(4) {
+		f.Throttle = int(c.between(5, 40))
+	}
+	if c.oneIn(4) {
+		f.OutageEvery, f.OutageFor = time.Duration(c.between(3*t, 12*t)), time.Duration(c.between(t/10, t))
+	}
+	if c.oneIn(2) {
+		f.CrashEvery, f.RestartAfter = time.Duration(c.between(2*t, 20*t)), time.Duration(c.between(t/10, 2*t))
+	}
+	if c.oneIn(2) {
+		f.Drift = int(c.between(1, 5000))
+	}
+	if c.oneIn(2) {
+		f.Skew = 20 * time.Millisecond
+	}
+	f.StampUnit = pick(c, 0, time.Microsecond, time.Second)
+	return f
+}
+
+// longest is an upper bound of what a request can take, for shapes that have one.
+func (f *Faults) longest() time.Duration {
+	if f.Latency == Uniform {
+		return 2 * f.Mean
+	}
+	return f.Mean
+}
+
+func (f *Faults) draw(c chance) int64 {
+	switch mean := int64(f.Mean); f.Latency {
+	case Uniform:
+		return c.upTo(2 * mean)
+	case Exponential:
+		return c.exponential(mean)
+	case LogNormal:
+		return c.logNormal(mean)
+	default:
+		return mean
+	}
+}

@@ -1,0 +1,189 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+const never = core.Never
+
+// fate is what becomes of a request: when it is applied, and again, and when the
+// process hears of it or gives it up.
+type fate struct {
+	apply, again, answer int64
+	unknown              bool
+	class                core.Class
+}
+
+// send puts a request on its way, and decides what becomes of it.
+func (w *world) send(u *unit, a *core.Action) {
+	r := &request{unit: u, action: *a}
+	r.action.Body = bytes.Clone(a.Body)
+	r.action.Sight = nil
+	if w.faults.InOrder && a.Kind == core.ActionPut {
+		w.newest[a.Key] = r
+	}
+	w.stats.request(u, a)
+	f := w.drawFate(u.process, r)
+	r.unknown, r.class = f.unknown, f.class
+	for _, at := range [2]int64{f.apply, f.again} {
+		if at != never {
+			w.queue.push(item{at: at, kind: occasionApply, request: r})
+		}
+	}
+	w.queue.push(item{at: f.answer, kind: occasionAnswer, request: r})
+}
+
+func (w *world) drawFate(p *process, r *request) fate {
+	f, c := w.faults, w.chance
+	total := f.draw(c)
+	up := c.upTo(total)
+	limit := p.computer.trueAt(p.computer.mono(w.now)+int64(r.action.Limit)) - w.now
+	out := fate{apply: w.now + up, again: never, answer: w.now + total}
+	switch {
+	case w.calm:
+	case w.now < w.outageUntil:
+		out.lose(w, limit, total)
+	case f.Throttle > 0 && !w.admitted(r.action.Key):
+		out.apply, out.unknown, out.class = never, true, core.ClassThrottled
+	case c.perMille(f.LostRequests):
+		out.lose(w, limit, total)
+	case c.perMille(f.LostAnswers):
+		out.unknown, out.class = true, core.ClassUnreachable
+		if c.oneIn(2) {
+			out.answer = w.now + limit
+		}
+	case c.perMille(f.Duplicates):
+		out.again, out.unknown, out.class = w.now+total+c.upTo(total), true, core.ClassOther
+	}
+	if out.answer > w.now+limit {
+		out.answer, out.unknown, out.class = w.now+limit, true, core.ClassUnreachable
+		if up > limit {
+			out.apply = never // a write that has not begun to apply by then must not
+		}
+	}
+	if out.apply == never && out.class != core.ClassThrottled && check.Changes(r.action.Kind) && !w.calm && c.perMille(f.LateWrites) {
+		out.apply = out.answer + c.upTo(int64(f.LateBy))
+	}
+	return out
+}
+
+// lose loses a request on its way: the connection breaks, or nothing comes back.
+func (f *fate) lose(w *world, limit, total int64) {
+	f.apply, f.unknown, f.class = never, true, core.ClassUnreachable
+	f.answer = w.now + total
+	if w.chance.oneIn(2) {
+		f.answer = w.now + limit
+	}
+}
+
+// meter counts the requests to one prefix in a second.
+type meter struct {
+	second int64
+	count  int
+}
+
+// admitted takes a request to a prefix from what it may have in this second.
+func (w *world) admitted(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	m := w.meters[prefix]
+	if m == nil {
+		m = &meter{}
+		w.meters[prefix] = m
+	}
+	if second := w.now / 1e9; m.second != second {
+		*m = meter{second: second}
+	}
+	m.count++
+	return m.count <= w.faults.Throttle
+}
+
+// apply lets a request reach the store.
+func (w *world) apply(r *request) {
+	a := &r.action
+	if first := w.newest[a.Key]; first != nil && first != r && a.Kind == core.ActionPut {
+		return // overtaken: its process has let it go
+	}
+	var ahead, lag int64
+	if w.faults.Spread > 0 {
+		ahead = w.chance.upTo(int64(w.faults.Spread))
+	}
+	if w.faults.Stale > 0 && !w.calm && w.chance.oneIn(4) {
+		lag = w.chance.upTo(int64(w.faults.Stale))
+	}
+	if w.opts.Protocol == core.ProtocolStrict && check.Changes(a.Kind) {
+		w.inspect(r)
+	}
+	reply := w.store.apply(a, w.now, ahead, lag)
+	w.noteApply(r, &reply)
+	if !r.applied { // the second time nobody listens
+		r.applied, r.reply = true, reply
+	}
+}
+
+// answer gives a request's answer to its machine, if the process still lives.
+func (w *world) answer(r *request) {
+	if r.unit.crashed {
+		return
+	}
+	if r.unknown || !r.applied {
+		class := r.class
+		if class == core.ClassNone {
+			class = core.ClassUnreachable
+		}
+		w.tell(r.unit, core.Event{Kind: core.EventAnswer, Request: r.action.Request, Outcome: core.OutcomeUnknown, Class: class})
+		return
+	}
+	w.tell(r.unit, r.reply)
+}
+
+// versionKey takes the key of a version or of one of its beats apart.
+func versionKey(key string) (name string, epoch core.Epoch, rest string, ok bool) {
+	name, rest, ok = strings.Cut(key, "/_mopslock/")
+	if !ok || len(rest) < 18 || rest[16] != '/' {
+		return "", 0, "", false
+	}
+	inverse, err := strconv.ParseUint(rest[:16], 16, 64)
+	return name, core.Epoch(^inverse), rest[17:], err == nil
+}
+
+// inspect tells the checker what a write is about to do to the versions of a name.
+func (w *world) inspect(r *request) {
+	a := &r.action
+	there := w.store.objects[a.Key] != nil
+	name, epoch, rest, ok := versionKey(a.Key)
+	if !ok {
+		return
+	}
+	fact := Fact{At: w.now, Claim: check.Claim{Actor: r.unit.label, Name: name, Epoch: epoch}}
+	switch {
+	case rest != "v":
+		if a.Kind == core.ActionPut { // a beat belongs to the process that put it first
+			if w.beats[a.Key] == 0 {
+				w.beats[a.Key] = r.unit.process.number + 1
+			} else if w.beats[a.Key] != r.unit.process.number+1 {
+				fact.Kind = FactOverwritten
+				w.checker.Observe(fact)
+			}
+		}
+		return
+	case a.Kind == core.ActionCreate && !there:
+		var body struct{ State, Tenure string }
+		if err := json.Unmarshal(a.Body, &body); err != nil {
+			w.checker.fail(w.now, Contract, "%s creates what is not JSON: %v", r.unit.label, err)
+		}
+		fact.Kind, fact.State, fact.Claim.Tenure = FactVersion, body.State, body.Tenure
+	case a.Kind == core.ActionPut:
+		fact.Kind = FactOverwritten
+	case a.Kind == core.ActionDelete && there:
+		fact.Kind = FactDeleted
+	default:
+		return
+	}
+	w.checker.Observe(fact)
+}

@@ -1,0 +1,137 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Weather says which swarm of faults a seed is given.
+type Weather string
+
+// The weathers.
+const (
+	// Stormy draws every kind of fault on or off.
+	Stormy Weather = "stormy"
+	// Orderly keeps to what lastwriter needs for its promise that nothing overlaps.
+	Orderly Weather = "orderly"
+	// Fair has no faults.
+	Fair Weather = "fair"
+)
+
+// Options describe a run. What is zero is drawn from the seed.
+type Options struct {
+	Protocol core.Protocol // 0 is strict
+	Blind    bool          // lastwriter renews without reading first
+	Seed     uint64
+
+	Actors     int           // loops of acquire, hold and release
+	Names      int           // that they want
+	Companions int           // processes that keep a holder's lease alive beside it; below 0 is none
+	TTL        time.Duration // below 0 is "until released or broken", of strict
+	Duration   time.Duration // of the faults, virtual; what is open then is played to its end
+	Hold       time.Duration // on average
+	Think      time.Duration // on average, between release and acquire
+	Once       bool          // each actor wants one turn, with all patience; nobody breaks anything
+	Sessions   bool          // every lease stands on its process's session
+	NoSessions bool          // none does
+	// BootAnywhere lets processes judge each other by the boot clock on every store,
+	// and not only where no put overtakes another.
+	BootAnywhere bool
+
+	Weather Weather // "" is stormy; under lastwriter it is drawn
+	Faults  *Faults // instead of a weather
+
+	// New makes the machines; nil is core.New.
+	New func(core.Config) (core.Machine, error)
+	// Trace keeps the last 40 events in words. Run does it again by itself for a
+	// seed that fails.
+	Trace bool
+	// Holds keeps who held what when for Result.Timeline, as Trace does.
+	Holds bool
+}
+
+// Protocols are what ByName knows.
+func Protocols() []string { return []string{"strict", "lastwriter", "lastwriter-blind"} }
+
+// ByName is the Options of a protocol.
+func ByName(protocol string) (Options, error) {
+	switch protocol {
+	case "strict":
+		return Options{Protocol: core.ProtocolStrict}, nil
+	case "lastwriter":
+		return Options{Protocol: core.ProtocolLastWriter}, nil
+	case "lastwriter-blind":
+		return Options{Protocol: core.ProtocolLastWriter, Blind: true}, nil
+	}
+	return Options{}, fmt.Errorf("simulate: no protocol %q; there are %s", protocol, strings.Join(Protocols(), ", "))
+}
+
+func (o *Options) protocolName() string {
+	if o.Blind {
+		return o.Protocol.String() + "-blind"
+	}
+	return o.Protocol.String()
+}
+
+// settle draws what was left open.
+func (o Options) settle(c chance) Options {
+	if o.Protocol == 0 {
+		o.Protocol = core.ProtocolStrict
+	}
+	if o.New == nil {
+		o.New = core.New
+	}
+	if o.TTL == 0 {
+		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
+	}
+	life := max(o.TTL, 5*time.Second) // what other times are measured by
+	if o.Actors == 0 {
+		o.Actors = int(c.between(3, 9))
+	}
+	if o.Names == 0 {
+		o.Names = int(c.between(1, 3))
+	}
+	switch {
+	case o.Companions == 0:
+		o.Companions = int(c.upTo(3))
+	case o.Companions < 0:
+		o.Companions = 0
+	}
+	if o.Duration == 0 {
+		o.Duration = 10 * life
+	}
+	if o.Hold == 0 {
+		o.Hold = pick(c, life/10, life/2, 2*life)
+	}
+	if o.Think == 0 {
+		o.Think = pick(c, life/20, life/4, life)
+	}
+	if o.Weather == "" {
+		o.Weather = Stormy
+		if o.Protocol == core.ProtocolLastWriter && c.oneIn(2) {
+			o.Weather = Orderly
+		}
+	}
+	if o.Faults == nil {
+		var f Faults
+		switch o.Weather {
+		case Stormy:
+			f = drawFaults(c, o.Protocol, life)
+		case Orderly:
+			f = drawOrderly(c, life)
+		default:
+			f = Faults{Latency: Constant, Mean: 20 * time.Millisecond}
+		}
+		o.Faults = &f
+	}
+	return o
+}
+
+// promised reports whether nothing may overlap. A break of a lease without a TTL
+// is a declared exception: a holder out of contact does not hear of it.
+func (o *Options) promised() bool {
+	return o.Protocol == core.ProtocolStrict && o.TTL > 0 || o.Protocol == core.ProtocolLastWriter && o.Weather == Orderly && !o.Blind
+}

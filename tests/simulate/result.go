@@ -1,0 +1,133 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Result is what a run measured and found.
+type Result struct {
+	Protocol   string        `json:"protocol"`
+	Seed       uint64        `json:"seed"`
+	Hash       string        `json:"hash"` // of all events, in order
+	Actors     int           `json:"actors"`
+	Names      int           `json:"names"`
+	Companions int           `json:"companions"`
+	TTL        time.Duration `json:"ttl_ns"`
+	Weather    Weather       `json:"weather"`
+	Faults     []string      `json:"faults"`
+	Virtual    time.Duration `json:"virtual_ns"` // how long it lasted
+	Events     uint64        `json:"events"`
+
+	Holds              int               `json:"holds"`
+	HandOver           Latency           `json:"hand_over"` // from a release to the next held
+	TakeOver           Latency           `json:"take_over"` // from a death to the next held
+	Requests           uint64            `json:"requests"`
+	RequestsByVerb     map[string]uint64 `json:"requests_by_verb"`
+	RequestsPerHold    float64           `json:"requests_per_hold"`
+	PollsPerInterval   float64           `json:"polls_per_interval"` // requests of a waiter in one poll interval
+	Fairness           Fairness          `json:"fairness"`
+	Overlaps           int               `json:"overlaps"`
+	OverlapsArePromise bool              `json:"overlaps_promised_none"`
+	Losses             map[string]int    `json:"losses"`
+	Refusals           map[string]int    `json:"refusals"`
+
+	Violation *Violation `json:"violation,omitempty"`
+	Last      []string   `json:"last_events,omitempty"`
+
+	Timeline []Hold `json:"-"` // who held what when, if Options.Holds or Trace is set
+}
+
+func (w *world) result() Result {
+	o, s := &w.opts, &w.stats
+	r := Result{
+		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash),
+		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: w.faults.On(),
+		Virtual: time.Duration(w.played), Events: w.events,
+		Holds: s.holds, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
+		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),
+		Overlaps: w.checker.Overlaps(), OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
+		Violation: w.checker.Verdict(), Last: w.trace.last(),
+		Timeline: w.holds.told(time.Duration(w.now + int64(w.life))),
+	}
+	if s.holds > 0 {
+		r.RequestsPerHold = share(s.total, uint64(s.holds))
+	}
+	if s.intervals > 0 {
+		r.PollsPerInterval = share(s.polls, s.intervals)
+	}
+	return r
+}
+
+// share is a / b to three places, cut, so that every processor says the same.
+func share(a, b uint64) float64 { return float64(a*1000/b) / 1000 }
+
+// JSON is the result as one object.
+func (r *Result) JSON() []byte {
+	out, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		panic("simulate: " + err.Error()) // there is nothing in it that JSON has no word for
+	}
+	return append(out, '\n')
+}
+
+// String is the result for people.
+func (r *Result) String() string {
+	var b strings.Builder
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "%-18s "+format+"\n", append([]any{what}, args...)...)
+	}
+	line("protocol", "%s, seed %d, hash %s", r.Protocol, r.Seed, r.Hash)
+	ttl := r.TTL.String()
+	if r.TTL < 0 {
+		ttl = "none"
+	}
+	line("cast", "%d actors, %d names, %d companions, TTL %s", r.Actors, r.Names, r.Companions, ttl)
+	line("weather", "%s: %s", r.Weather, strings.Join(r.Faults, ", "))
+	line("played", "%v of virtual time, %d events", r.Virtual.Round(time.Millisecond), r.Events)
+	line("held", "%d times", r.Holds)
+	line("hand-over", "%s", &r.HandOver)
+	line("take-over", "%s", &r.TakeOver)
+	line("requests", "%d (%s), %.3f per hold, %.3f per waiter and poll interval",
+		r.Requests, counts(r.RequestsByVerb), r.RequestsPerHold, r.PollsPerInterval)
+	line("fairness", "%.3f (Jain) over %d turns, longest wait %v, %d actors without a turn",
+		r.Fairness.Jain, r.Fairness.Turns, r.Fairness.Longest.Round(time.Millisecond), r.Fairness.Starved)
+	line("losses", "%s", counts(r.Losses))
+	line("refusals", "%s", counts(r.Refusals))
+	if r.OverlapsArePromise {
+		line("overlaps", "%d, and none may be", r.Overlaps)
+	} else {
+		line("overlaps", "%d pairs of tenures; this protocol does not promise otherwise in this weather", r.Overlaps)
+	}
+	if r.Violation != nil {
+		fmt.Fprintf(&b, "\n%s is violated by seed %d at %v: %s\nthe last events:\n", r.Violation.Invariant, r.Seed,
+			r.Violation.At, r.Violation.Text)
+		for _, text := range r.Last {
+			b.WriteString(text + "\n")
+		}
+	}
+	return b.String()
+}
+
+func (l *Latency) String() string {
+	if l.Count == 0 {
+		return "none"
+	}
+	ms := time.Millisecond
+	return fmt.Sprintf("%d times, median %v, p99 %v, max %v", l.Count, l.Median.Round(ms), l.P99.Round(ms), l.Max.Round(ms))
+}
+
+func counts[N int | uint64](m map[string]N) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	parts := make([]string, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", key, m[key]))
+	}
+	return strings.Join(parts, ", ")
+}

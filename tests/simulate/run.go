@@ -1,0 +1,108 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Run plays one seed. One that violates an invariant is played again to tell the
+// last events in words, and who held what, which gives the same events.
+func Run(opts Options) Result {
+	w := newWorld(opts)
+	w.run()
+	if w.checker.Verdict() != nil && !opts.Trace {
+		opts.Trace = true
+		return Run(opts)
+	}
+	return w.result()
+}
+
+// Summary is what a swarm of seeds came to.
+type Summary struct {
+	Protocol string        `json:"protocol"`
+	First    uint64        `json:"first_seed"`
+	Asked    int           `json:"seeds_asked"`
+	Ran      int           `json:"seeds_ran"`
+	Virtual  time.Duration `json:"virtual_ns"`
+	Events   uint64        `json:"events"`
+	Holds    int           `json:"holds"`
+	Requests uint64        `json:"requests"`
+	Overlaps int           `json:"overlaps"` // in weathers that promise nothing
+	Overlap  int           `json:"seeds_with_overlaps"`
+	Losses   int           `json:"losses"`
+	// Failed is the violation with the lowest seed among those that were run, or nil.
+	Failed *Result `json:"failed,omitempty"`
+}
+
+// Swarm plays count seeds from first on, so many at a time (0 is one), and stops at the
+// first violation. Of the Options it sets Seed.
+func Swarm(first uint64, count, workers int, opts Options) Summary {
+	results := make([]*Result, count)
+	var next atomic.Int64
+	var failed atomic.Bool
+	var group sync.WaitGroup
+	for range max(1, workers) {
+		group.Go(func() {
+			for !failed.Load() {
+				i := next.Add(1) - 1
+				if i >= int64(count) {
+					return
+				}
+				mine := opts
+				mine.Seed = first + uint64(i)
+				r := Run(mine)
+				results[i] = &r
+				if r.Violation != nil {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return summarize(first, results)
+}
+
+func summarize(first uint64, results []*Result) Summary {
+	s := Summary{First: first, Asked: len(results)}
+	for _, r := range results {
+		if r == nil {
+			continue
+		}
+		s.Protocol = r.Protocol
+		s.Ran++
+		s.Virtual += r.Virtual
+		s.Events += r.Events
+		s.Holds += r.Holds
+		s.Requests += r.Requests
+		s.Overlaps += r.Overlaps
+		if r.Overlaps > 0 {
+			s.Overlap++
+		}
+		for _, n := range r.Losses {
+			s.Losses += n
+		}
+		if r.Violation != nil && s.Failed == nil {
+			s.Failed = r
+		}
+	}
+	return s
+}
+
+// String is the summary for people.
+func (s *Summary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d of %d seeds from %d on, %v of virtual time, %d events, %d requests, held %d times, lost %d times\n",
+		s.Protocol, s.Ran, s.Asked, s.First, s.Virtual.Round(time.Second), s.Events, s.Requests, s.Holds, s.Losses)
+	if s.Overlap > 0 {
+		fmt.Fprintf(&b, "%d seeds had overlaps, %d pairs of tenures, in weather in which none are promised away\n", s.Overlap, s.Overlaps)
+	}
+	if s.Failed == nil {
+		b.WriteString("no invariant was violated\n")
+	} else {
+		b.WriteString(s.Failed.String())
+	}
+	return b.String()
+}

@@ -1,0 +1,153 @@
+package simulate
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+// workers is how many seeds are played at once.
+const workers = 2
+
+// seeds is how many of them a test plays: more under make stress.
+func seeds(usual, stress int) int {
+	if os.Getenv("MOPSLOCK_STRESS") != "" {
+		return stress
+	}
+	return usual
+}
+
+// TestSameSeedSameEvents: a seed is all there is to a run.
+func TestSameSeedSameEvents(t *testing.T) {
+	for _, protocol := range Protocols() {
+		opts, err := ByName(protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes := map[string]uint64{}
+		for seed := range uint64(20) {
+			opts.Seed = seed
+			first := Run(opts)
+			opts.Trace = true
+			again := Run(opts)
+			opts.Trace = false
+			if first.Hash != again.Hash || first.Events != again.Events {
+				t.Errorf("%s, seed %d: %s and %s", protocol, seed, first.Hash, again.Hash)
+			}
+			if other, known := hashes[first.Hash]; known {
+				t.Errorf("%s: seeds %d and %d give the same events", protocol, other, seed)
+			}
+			hashes[first.Hash] = seed
+		}
+	}
+}
+
+func swarm(t *testing.T, count int, opts Options) Summary {
+	t.Helper()
+	s := Swarm(1, count, workers, opts)
+	t.Log(s.String())
+	if s.Failed != nil {
+		t.Fatalf("seed %d", s.Failed.Seed)
+	}
+	return s
+}
+
+// TestStrict: whatever happens, no two tenures are relied on at once, no epoch
+// goes back, and who waits is served when the storm is over.
+func TestStrict(t *testing.T) {
+	swarm(t, seeds(2000, 20_000), Options{Protocol: core.ProtocolStrict})
+}
+
+// TestStrictSessions: the same with every lease on its process's session.
+func TestStrictSessions(t *testing.T) {
+	swarm(t, seeds(200, 5000), Options{Protocol: core.ProtocolStrict, Sessions: true})
+}
+
+// TestBootClockNeedsOrder: why hosts give machines a boot clock only where no put
+// overtakes another. A beat that was given up and lands late lies on top of a
+// newer one, with an older boottime, and whoever judges by it takes over too early.
+func TestBootClockNeedsOrder(t *testing.T) {
+	s := Swarm(1, 3000, workers, Options{Protocol: core.ProtocolStrict, BootAnywhere: true, TTL: 10 * time.Second, Faults: &Faults{
+		Latency: Uniform, Mean: 50 * time.Millisecond, LostRequests: 250, LateWrites: 1000, LateBy: 30 * time.Second,
+		CrashEvery: time.Minute, RestartAfter: 5 * time.Second,
+	}})
+	t.Logf("found after %d seeds", s.Ran)
+	if s.Failed == nil || s.Failed.Violation.Invariant != check.NoOverlap {
+		t.Errorf("no two tenures overlap: the boot clock can be used on every store now\n%v", &s)
+	}
+}
+
+// TestStrictEndless: leases without a TTL, which only a break takes from the dead.
+func TestStrictEndless(t *testing.T) {
+	swarm(t, seeds(100, 2000), Options{Protocol: core.ProtocolStrict, TTL: core.None})
+}
+
+// TestLastWriterOrderly: where PROTOCOL section 3's conditions hold, nothing overlaps.
+func TestLastWriterOrderly(t *testing.T) {
+	swarm(t, 300, Options{Protocol: core.ProtocolLastWriter, Weather: Orderly})
+}
+
+// TestLastWriterStormy: whatever happens, the rest is kept: nothing is written
+// after the end, whoever waits is served when the storm is over, and who has
+// ended is quiet.
+func TestLastWriterStormy(t *testing.T) {
+	s := swarm(t, 100, Options{Protocol: core.ProtocolLastWriter, Weather: Stormy})
+	if s.Overlaps == 0 {
+		t.Error("no overlap in any storm: the simulator is blind to what lastwriter does not promise")
+	}
+}
+
+// TestLastWriterBlind: the ancestor's renewals overlap more, and are only counted.
+func TestLastWriterBlind(t *testing.T) {
+	if s := swarm(t, 50, Options{Protocol: core.ProtocolLastWriter, Blind: true, Weather: Stormy}); s.Overlaps == 0 {
+		t.Error("no overlap in any storm")
+	}
+}
+
+// crowd is many who want one lease once.
+func crowd(protocol core.Protocol, seed uint64, actors int) Options {
+	return Options{
+		Protocol: protocol, Seed: seed, Actors: actors, Names: 1, Companions: -1, Once: true, Think: time.Second,
+		TTL: 60 * time.Second, Hold: 100 * time.Millisecond, Duration: time.Second,
+		Weather: Fair, Faults: &Faults{Latency: Constant, Mean: 50 * time.Millisecond},
+	}
+}
+
+func checkCrowd(t *testing.T, r *Result) {
+	t.Helper()
+	switch {
+	case r.Violation != nil:
+		t.Fatalf("%v", r)
+	case r.Fairness.Starved > 0 || r.Fairness.Turns != r.Actors:
+		t.Fatalf("%d of %d were not served:\n%v", r.Fairness.Starved, r.Actors, r)
+	case r.PollsPerInterval > 3:
+		t.Fatalf("a waiter sends more than 3 requests in a poll interval:\n%v", r)
+	case r.HandOver.P99 > core.PollCap*3/2:
+		t.Fatalf("a hand-over takes longer than 1.5 poll intervals:\n%v", r)
+	}
+}
+
+// TestEightContenders: every one of eight is served, in many seeds.
+func TestEightContenders(t *testing.T) {
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+		for seed := range seeds(200, 10_000) {
+			r := Run(crowd(protocol, uint64(seed), 8))
+			checkCrowd(t, &r)
+		}
+	}
+}
+
+// TestThousandContenders: every one of a thousand is served, and asks no more than
+// the budget.
+func TestThousandContenders(t *testing.T) {
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+		for seed := range seeds(1, 20) {
+			r := Run(crowd(protocol, uint64(seed), 1000))
+			checkCrowd(t, &r)
+			t.Log(r.String())
+		}
+	}
+}

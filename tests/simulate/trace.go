@@ -1,0 +1,140 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// FNV-1a, 64 bits: what the hash of a run is made with.
+const (
+	hashStart = uint64(14695981039346656037)
+	hashPrime = uint64(1099511628211)
+)
+
+func (w *world) fold(x uint64) {
+	h := w.hash
+	for range 8 {
+		h = (h ^ x&0xff) * hashPrime
+		x >>= 8
+	}
+	w.hash = h
+}
+
+func (w *world) foldText(s string) {
+	h := w.hash
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * hashPrime
+	}
+	w.hash = h
+}
+
+// note adds a Step to the hash, and to the trace in words.
+func (w *world) note(u *unit, ev *core.Event, actions []core.Action) {
+	w.fold(uint64(w.now))
+	w.foldText(u.label)
+	w.fold(uint64(ev.Kind)<<32 | uint64(ev.Outcome)<<16 | uint64(ev.Class))
+	for i := range actions {
+		a := &actions[i]
+		w.fold(uint64(a.Kind)<<32 | uint64(a.Reason))
+		w.fold(uint64(a.At))
+		w.foldText(a.Key)
+	}
+	if w.trace == nil {
+		return
+	}
+	w.say("%s: %s -> %s", u.label, inWords(ev), u.machine)
+	for i := range actions {
+		if a := &actions[i]; a.Kind != core.ActionWake {
+			w.say("    %s", actionInWords(u.process.computer, a))
+		}
+	}
+}
+
+func (w *world) noteApply(r *request, reply *core.Event) {
+	w.fold(uint64(w.now))
+	w.fold(uint64(r.action.Request)<<16 | uint64(reply.Outcome))
+	if w.trace != nil {
+		w.say("the store takes %s's %s of %s: %s", r.unit.label, r.action.Kind, r.action.Key, reply.Outcome)
+	}
+}
+
+// trace keeps the last events in words.
+type trace struct {
+	lines []string
+	count int
+}
+
+// traced is how many are kept.
+const traced = 40
+
+func (w *world) say(format string, args ...any) {
+	if t := w.trace; t != nil {
+		line := fmt.Sprintf("%12v  ", time.Duration(w.now).Round(time.Microsecond)) + fmt.Sprintf(format, args...)
+		if len(t.lines) < traced {
+			t.lines = append(t.lines, line)
+		} else {
+			t.lines[t.count%traced] = line
+		}
+		t.count++
+	}
+}
+
+// last is what was said last, in order.
+func (t *trace) last() []string {
+	if t == nil {
+		return nil
+	}
+	if t.count <= traced {
+		return t.lines
+	}
+	return append(append([]string{}, t.lines[t.count%traced:]...), t.lines[:t.count%traced]...)
+}
+
+func inWords(ev *core.Event) string {
+	switch ev.Kind {
+	case core.EventAnswer:
+		text := "answer " + ev.Outcome.String()
+		if ev.Outcome == core.OutcomeUnknown {
+			text += " (" + ev.Class.String() + ")"
+		}
+		if len(ev.Entries) > 0 {
+			text += ", " + strconv.Itoa(len(ev.Entries)) + " entries"
+		}
+		if len(ev.Body) > 0 {
+			text += " " + short(ev.Body)
+		}
+		return text
+	case core.EventAcquire:
+		return "acquire, wait " + ev.Wait.String()
+	default:
+		return ev.Kind.String()
+	}
+}
+
+func actionInWords(c *computer, a *core.Action) string {
+	words := []string{a.Kind.String()}
+	add := func(on bool, format string, args ...any) {
+		if on {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	add(a.Key != "", "%s", a.Key)
+	add(a.Reason != 0, "%s", a.Reason)
+	add(a.Epoch != 0, "epoch %d", a.Epoch)
+	add(a.Token != 0, "token %d", a.Token)
+	add(a.Holder != "", "tenure %s", a.Holder)
+	add(a.Session != "", "session %s", a.Session)
+	add(a.At != 0, "until %v", time.Duration(c.trueAt(a.At)).Round(time.Microsecond))
+	add(len(a.Body) > 0, "%s", short(a.Body))
+	return strings.Join(words, " ")
+}
+
+func short(body []byte) string {
+	const most = 400
+	text := strings.Join(strings.Fields(string(body)), " ")
+	return text[:min(len(text), most)]
+}

@@ -1,0 +1,291 @@
+package simulate
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+// world is one run: true time, one store, and all who are at work in it.
+type world struct {
+	opts    Options
+	faults  *Faults
+	chance  chance
+	checker *Checker
+	stats   stats
+
+	now    int64 // true time
+	queue  queue
+	store  store
+	life   time.Duration // what times are measured by: the TTL, or 5 s
+	expiry core.Expiry
+	bells  bool // hosts tell their own waiters of a release
+
+	processes  []*process
+	companions []*slot
+	names      []string
+	seen       map[*computer]map[string]sighting // what computers remember between machines
+	beats      map[string]int                    // who put it first, + 1
+	newest     map[string]*request               // the last put to a key
+	meters     map[string]*meter
+	pending    []told
+	machines   int
+	lives      int
+
+	outageUntil int64
+	calm        bool
+	progress    int64 // when somebody was last served
+	events      uint64
+	played      int64 // when the last of them was
+	hash        uint64
+	trace       *trace
+	holds       *holds
+}
+
+// mostEvents bounds a run for each actor, so that a live-lock ends. What is usual
+// is a few hundred.
+const mostEvents = 100_000
+
+func newWorld(opts Options) *world {
+	c := newChance(opts.Seed)
+	opts = opts.settle(c)
+	w := &world{
+		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: newStore(opts.Faults),
+		life: max(opts.TTL, 5*time.Second), bells: c.oneIn(2), hash: hashStart,
+		seen: map[*computer]map[string]sighting{}, beats: map[string]int{}, newest: map[string]*request{}, meters: map[string]*meter{},
+		checker: NewChecker(Rules{Overlaps: !opts.promised(), Keep: 2}),
+	}
+	if opts.Trace {
+		w.trace = &trace{}
+	}
+	if opts.Trace || opts.Holds {
+		w.holds = newHolds()
+	}
+	w.expiry = pick(c, core.ExpiryCalibrated, core.ExpiryCalibrated, core.ExpiryObserved)
+	switch {
+	case opts.Protocol == core.ProtocolLastWriter:
+		w.expiry = pick(c, core.ExpiryWall, core.ExpiryObserved)
+	case w.faults.InOrder:
+		w.expiry = core.ExpiryObserved
+	}
+	for i := range opts.Names {
+		w.names = append(w.names, "name-"+strconv.Itoa(i))
+	}
+	w.populate()
+	return w
+}
+
+// populate makes computers, processes and actors.
+func (w *world) populate() {
+	c, o := w.chance, &w.opts
+	computers := make([]*computer, c.between(1, int64(max(2, o.Actors/2))))
+	for i := range computers {
+		k := &computer{
+			start: c.between(1, int64(time.Hour)), drift: c.within(int64(w.faults.Drift)), wall: c.within(int64(w.faults.Skew)),
+		}
+		if w.faults.InOrder || o.BootAnywhere {
+			k.boot = "boot-" + strconv.Itoa(i)
+		}
+		computers[i], w.seen[k] = k, map[string]sighting{}
+	}
+	add := func(r role, p *process) *process {
+		if p == nil {
+			p = &process{number: len(w.processes), computer: pick(c, computers...)}
+			w.processes = append(w.processes, p)
+		}
+		s := &slot{number: w.stats.actors, role: r, process: p}
+		p.slots = append(p.slots, s)
+		switch r {
+		case roleOrchestrator:
+			w.stats.actors++
+		case roleCompanion:
+			w.companions = append(w.companions, s)
+		}
+		return p
+	}
+	strict := o.Protocol == core.ProtocolStrict
+	for left := o.Actors; left > 0; {
+		p := add(roleOrchestrator, nil)
+		left--
+		p.onSession = strict && o.TTL > 0 && !o.NoSessions && (o.Sessions || c.oneIn(3))
+		for ; p.onSession && left > 0 && c.oneIn(2); left-- {
+			add(roleOrchestrator, p)
+		}
+	}
+	for range o.Companions {
+		add(roleCompanion, nil)
+	}
+	if endless := o.TTL < 0; strict && !o.Once && (c.oneIn(3) || endless) {
+		add(roleBreaker, nil)
+	}
+	if strict && !o.Once && c.oneIn(3) {
+		add(roleObserver, nil)
+	}
+	w.stats.turns = make([]int, o.Actors)
+}
+
+// run plays it from beginning to end.
+func (w *world) run() {
+	for _, p := range w.processes {
+		w.start(p)
+		w.trouble(p)
+	}
+	w.outage()
+	w.queue.push(item{at: int64(w.opts.Duration), kind: occasionCalm})
+	patience := 8*int64(max(w.life, core.CorruptMin)) + 4*int64(w.faults.Skew)
+	for len(w.queue.items) > 0 && w.checker.found == nil {
+		it := w.queue.pop()
+		w.now = it.at
+		if w.events++; w.events > mostEvents*uint64(10+w.opts.Actors) {
+			w.checker.fail(w.now, check.QuietWhenIdle, "there is no end after %d events", w.events)
+			return
+		}
+		if w.postponed(&it) {
+			continue
+		}
+		if !w.calm || it.unit != nil || it.request != nil {
+			w.played = w.now
+		}
+		w.happen(&it)
+		if w.calm && w.stats.waiting > 0 && w.now-w.progress > patience {
+			w.starving()
+		}
+	}
+	if w.checker.found == nil {
+		w.starving()
+		w.leftovers()
+	}
+}
+
+// leftovers: nothing is to come any more, so nobody may be in the middle of something.
+func (w *world) leftovers() {
+	for _, p := range w.processes {
+		for _, u := range p.units {
+			w.checker.fail(w.now, check.QuietWhenIdle, "%s is %s and goes nowhere from there", u.label, u.machine)
+		}
+	}
+}
+
+// postponed keeps what would happen in a process that stands still until it goes on.
+func (w *world) postponed(it *item) bool {
+	var p *process
+	switch it.kind {
+	case occasionAnswer:
+		p = it.request.unit.process
+	case occasionWake:
+		if it.turn != it.unit.wakeTurn {
+			return true
+		}
+		p = it.unit.process
+	case occasionPoke:
+		p = it.unit.process
+	case occasionScript:
+		p = it.process
+	default:
+		return false
+	}
+	if p.pausedUntil <= w.now {
+		return false
+	}
+	it.at = p.pausedUntil
+	w.queue.push(*it)
+	return true
+}
+
+func (w *world) happen(it *item) {
+	switch it.kind {
+	case occasionApply:
+		w.apply(it.request)
+	case occasionAnswer:
+		w.answer(it.request)
+	case occasionWake:
+		if !it.unit.crashed {
+			w.tell(it.unit, core.Event{Kind: core.EventWoke})
+		}
+	case occasionScript:
+		if it.turn == it.slot.turn && !it.process.dead {
+			w.play(it.slot)
+		}
+	case occasionPoke:
+		w.poke(it.unit)
+	case occasionCalm:
+		if it.process != nil {
+			w.closeSession(it.process)
+		} else {
+			w.say("the faults end")
+			w.settle()
+		}
+	default:
+		w.misfortune(it)
+	}
+}
+
+// poke disturbs a machine that has ended: it must not move. One that still has
+// something to look after is given time, but not for ever.
+func (w *world) poke(u *unit) {
+	if u.crashed {
+		return
+	}
+	if !u.machine.Idle() {
+		if w.now-u.endedAt > 4*int64(max(w.life, core.CorruptMin)) {
+			w.checker.fail(w.now, check.QuietWhenIdle, "%s has ended long ago and is not idle: %s", u.label, u.machine)
+		}
+		w.queue.push(item{at: w.now + int64(w.life), kind: occasionPoke, unit: u})
+		return
+	}
+	w.tell(u, core.Event{Kind: core.EventChanged})
+	w.tell(u, core.Event{Kind: core.EventWoke})
+}
+
+// trouble schedules the first pause and crash of a process and the first step of
+// its computer's wall clock.
+func (w *world) trouble(p *process) {
+	f := w.faults
+	w.later(p, occasionPause, int64(f.PauseEvery))
+	w.later(p, occasionCrash, int64(f.CrashEvery))
+	if f.WallSteps {
+		w.later(p, occasionStep, 2*int64(w.life))
+	}
+}
+
+// later schedules a misfortune, mean from now on average; 0 is never.
+func (w *world) later(p *process, kind occasion, mean int64) {
+	if mean > 0 {
+		w.queue.push(item{at: w.now + 1 + w.chance.exponential(mean), kind: kind, process: p})
+	}
+}
+
+func (w *world) outage() { w.later(nil, occasionPause, int64(w.faults.OutageEvery)) }
+
+// misfortune lets one happen and schedules the next of its kind.
+func (w *world) misfortune(it *item) {
+	p, f, c := it.process, w.faults, w.chance
+	if it.kind == occasionRestart {
+		w.say("process %d starts again", p.number)
+		w.start(p)
+		w.later(p, occasionCrash, int64(f.CrashEvery))
+		return
+	}
+	if w.calm {
+		return
+	}
+	switch {
+	case it.kind == occasionPause && p == nil:
+		w.outageUntil = w.now + c.exponential(int64(f.OutageFor))
+		w.say("nobody reaches the store until %v", time.Duration(w.outageUntil))
+		w.outage()
+	case it.kind == occasionPause:
+		p.pausedUntil = w.now + c.upTo(int64(f.PauseFor))
+		w.say("process %d stands still until %v", p.number, time.Duration(p.pausedUntil))
+		w.later(p, occasionPause, int64(f.PauseEvery))
+	case it.kind == occasionCrash:
+		w.say("process %d crashes", p.number)
+		w.crash(p)
+		w.queue.push(item{at: w.now + 1 + c.exponential(int64(f.RestartAfter)), kind: occasionRestart, process: p})
+	case it.kind == occasionStep:
+		p.computer.wall = c.within(int64(f.Skew))
+		w.later(p, occasionStep, 2*int64(w.life))
+	}
+}
