@@ -24,15 +24,15 @@ func (a *app) versionCommand() *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 				version = info.Main.Version
 			}
-			protocol := core.ProtocolLastWriter.String()
+			strict, lastwriter := core.ProtocolStrict.String(), core.ProtocolLastWriter.String()
 			if a.json {
 				return a.report(struct {
 					Version   string   `json:"version"`
 					Go        string   `json:"go"`
 					Protocols []string `json:"protocols"`
-				}{version, runtime.Version(), []string{protocol}})
+				}{version, runtime.Version(), []string{strict, lastwriter}})
 			}
-			return a.print(fmt.Sprintf("mopslock-host %s (%s, protocol %s)\n", version, runtime.Version(), protocol))
+			return a.print(fmt.Sprintf("mopslock-host %s (%s, protocols %s and %s)\n", version, runtime.Version(), strict, lastwriter))
 		},
 	}
 }

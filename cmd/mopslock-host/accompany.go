@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -30,7 +31,7 @@ its holder is gone. Nothing is released at the end: that is the holder's.
 
 If the lease is lost already (taken, broken or released) CMD is not run and the status is 0 (--lost-status).
 If there is nothing to keep alive CMD is not run and the status is 77, unless --without-lease. Losing contact
-with the store never stops CMD; that the lease is another's does (76).`,
+with the store never stops CMD; that the lease is another's or was broken does (76).`,
 		Example: `  mopslock-host accompany -- ./remote-part.sh
   mopslock-host accompany --lease "$LEASE_FROM_MY_ARGUMENTS" -- python train.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +45,7 @@ with the store never stops CMD; that the lease is another's does (76).`,
 			if err != nil {
 				return err
 			}
-			bad := append(f.checkFor(cmd, &handle), f.lossFlags.check(cmd, handle.TTL)...)
+			bad := append(f.checkFor(&handle), f.lossFlags.check(handle.TTL)...)
 			if f.lostStatus < 0 || f.lostStatus > 255 {
 				bad = append(bad, usagef("--lost-status %d: from 0 to 255", f.lostStatus))
 			}
@@ -64,11 +65,11 @@ with the store never stops CMD; that the lease is another's does (76).`,
 }
 
 // checkFor is check for a lease that exists: what it says of itself wins.
-func (f *accompanyFlags) checkFor(cmd *cobra.Command, handle *host.Handle) []error {
+func (f *accompanyFlags) checkFor(handle *host.Handle) []error {
 	terms := f.terms()
-	terms.TTL = handle.TTL
+	terms.TTL, terms.Protocol = handle.TTL, handle.Protocol
 	_, err := f.fleet()
-	return append(f.checkTerms(cmd, handle.Name, terms), err)
+	return append(f.checkTerms(handle.Name, terms), err)
 }
 
 // accompanied finds the lease to join.
@@ -174,6 +175,7 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 			a.closeNow()
 		}
 	}
+	handle.Epoch, handle.Token = max(handle.Epoch, c.Epoch()), cmp.Or(c.FencingToken(), handle.Token)
 	options := childOptions(argv, childEnv(handle, h.URL())) // no OnContinue: a pause does not stop a companion's command
 	options.OnStop = func() { a.ui.printf("stopped; the lease is not kept alive from here meanwhile") }
 	command, err := a.signals.Start(options)

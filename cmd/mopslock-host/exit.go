@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,13 @@ import (
 
 // The exit statuses, as CLI.md has them.
 const (
-	statusNothing     = 1  // vacant, none found, not the same
+	statusNothing     = 1  // vacant, none found, not the same; or what explore and simulate search is found
 	statusUsage       = 64 // bad flag, name, URL or lease text
 	statusUnavailable = 69 // the store is unauthorized, missing or unreachable; or the engine does not run
 	statusNotAcquired = 75 // not within --wait
 	statusLost        = 76
 	statusCannotKeep  = 77
+	statusUnfit       = 78  // the store or a record cannot serve what was asked
 	statusSignal      = 128 // + the number of the signal
 )
 
@@ -28,12 +30,15 @@ const (
 const statusHelp = `
 Exit status:
   CMD's own  CMD ran to its end: 128+N if signal N ended it, 126 if it could not be executed, 127 not found
-  0, 1       fine; 1: status found it vacant or released, ls found none, replay found a difference
+  0, 1       fine; 1: status found it vacant or released, break nothing to break, ls none, replay a difference,
+             explore or simulate a counter-example
   64         usage: bad flag, name, URL or lease text
   69         the store is unauthorized, missing, or unreachable (silent for 5 s); or --engine does not run
   75         not acquired within --wait
-  76         the lease was lost: taken, released, or not renewed in time
+  76         the lease was lost: taken, broken, released, or not renewed in time
   77         the lease cannot be maintained (accompany)
+  78         the store or a record cannot serve what was asked: create-if-absent is not honoured, or the record was
+             written by a newer mopslock
   128+N      signal N ended mopslock-host while it was waiting
 `
 
@@ -109,6 +114,9 @@ func exitOf(err error) *exit {
 func leaseExit(e *host.Error) *exit {
 	out := &exit{Reason: e.Reason.String(), Text: oneLine(e)}
 	switch {
+	case e.Kind == host.Unfit:
+		out.Status = statusUnfit
+		out.Reason = cmp.Or(e.Reason, core.ReasonUnusable).String()
 	case e.Kind == host.Lost:
 		out.Status = statusLost
 	case e.Class.Permanent(),
@@ -119,7 +127,7 @@ func leaseExit(e *host.Error) *exit {
 	default:
 		out.Status = statusNotAcquired
 		if e.Reason == core.ReasonLimit && e.Seen != nil { // the others name the holder themselves
-			out.Text += "; last seen held by " + e.Seen.Who()
+			out.Text += "; last seen " + waitingText(e.Seen)
 		}
 	}
 	return out

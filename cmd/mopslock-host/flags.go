@@ -17,40 +17,106 @@ type termFlags struct {
 	ttl      time.Duration
 	margin   time.Duration
 	protocol string
+	given    func(flag string) bool
 }
 
 func (f *termFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.ttl, "ttl", core.DefaultTTL, "how long the lease lives without a renewal")
-	cmd.Flags().DurationVar(&f.margin, "margin", 0, "what the holder gives up early (default TTL/10, less than TTL/2)")
-	cmd.Flags().StringVar(&f.protocol, "protocol", "auto", "auto or lastwriter")
+	flags := cmd.Flags()
+	f.given = flags.Changed
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long the lease lives without a renewal (default 60s; 88s under lastwriter); under strict, 0 is until it is released or broken")
+	flags.DurationVar(&f.margin, "margin", 0, "what the holder gives up early (default TTL/10, less than TTL/2)")
+	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict or lastwriter; auto is strict where the store has create-if-absent, but lastwriter for a name that mops uses")
+	names := []string{auto, core.ProtocolStrict.String(), core.ProtocolLastWriter.String()}
+	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
+
+// auto is the protocol that the store and the name decide.
+const auto = "auto"
+
+// wanted is the protocol that was asked for; 0 is auto, and whatever check refuses.
+func (f *termFlags) wanted() core.Protocol {
+	switch f.protocol {
+	case core.ProtocolStrict.String():
+		return core.ProtocolStrict
+	case core.ProtocolLastWriter.String():
+		return core.ProtocolLastWriter
+	}
+	return 0
+}
+
+// endless reports whether a lease until its release or break was asked for.
+func (f *termFlags) endless() bool { return f.ttl == 0 && f.given("ttl") }
 
 // check lists what is wrong with name and flags, before any I/O. The core
 // judges; checked here is only what it would take for "not said".
-func (f *termFlags) check(cmd *cobra.Command, name string) []error {
-	return f.checkTerms(cmd, name, f.terms())
-}
+func (f *termFlags) check(name string) []error { return f.checkTerms(name, f.terms()) }
 
-func (f *termFlags) checkTerms(cmd *cobra.Command, name string, terms host.Terms) (bad []error) {
-	if f.protocol != "auto" && f.protocol != core.ProtocolLastWriter.String() {
-		bad = append(bad, usagef("--protocol %s: auto or lastwriter", host.Printable(f.protocol)))
+func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
+	if f.protocol != auto && f.wanted() == 0 {
+		bad = append(bad, usagef("--protocol %s: auto, strict or lastwriter", host.Printable(f.protocol)))
 	}
-	if f.ttl <= 0 {
-		bad = append(bad, usagef("--ttl %v: above 0; a lease without expiry needs another protocol than lastwriter", f.ttl))
+	if f.ttl < 0 {
+		bad = append(bad, usagef("--ttl %v: above 0, or 0 for a lease until it is released or broken", f.ttl))
 	}
-	if cmd.Flags().Changed("margin") && f.margin <= 0 {
+	if f.given("margin") && f.margin <= 0 {
 		bad = append(bad, usagef("--margin %v: above 0, and less than half of --ttl", f.margin))
 	}
-	_, err := core.NewLease(core.Config{
-		Protocol: core.ProtocolLastWriter, Name: name,
-		TTL: max(0, terms.TTL), Margin: max(0, terms.Margin), AcquireMargin: terms.AcquireMargin, FleetExpire: terms.FleetExpire,
+	if terms.Protocol == core.ProtocolLastWriter {
+		if terms.TTL == core.None {
+			bad = append(bad, usagef("--ttl 0: lastwriter has no lease without an expiry; strict has"))
+		}
+		if terms.Session {
+			bad = append(bad, usagef("--session: lastwriter has no sessions; strict has"))
+		}
+	} else if terms.TTL == core.None && terms.Session {
+		bad = append(bad, usagef("--ttl 0: a lease on a session has the session's ttl; leave out one of them"))
+	}
+	return append(bad, judged(name, terms))
+}
+
+// judged is what the core has against terms. Under auto that counts which no
+// protocol takes; which one it is, the store will say.
+func judged(name string, terms host.Terms) error {
+	if terms.Protocol != 0 {
+		return judgedUnder(terms.Protocol, name, terms)
+	}
+	err := judgedUnder(core.ProtocolStrict, name, terms)
+	if err != nil && judgedUnder(core.ProtocolLastWriter, name, terms) == nil {
+		return nil
+	}
+	return err
+}
+
+func judgedUnder(protocol core.Protocol, name string, terms host.Terms) error {
+	ttl := terms.TTL
+	if ttl < 0 && (ttl != core.None || protocol == core.ProtocolLastWriter) {
+		ttl = 0 // said already
+	}
+	_, err := core.New(core.Config{
+		Machine: core.MachineLease, Protocol: protocol, Name: name,
+		TTL: ttl, Margin: max(0, terms.Margin), AcquireMargin: terms.AcquireMargin, FleetExpire: terms.FleetExpire,
 		Seed: [16]byte{1}, // any: this one is judged and thrown away
 	})
-	return append(bad, err)
+	return err
 }
 
 func (f *termFlags) terms() host.Terms {
-	return host.Terms{TTL: f.ttl, Margin: f.margin}
+	terms := host.Terms{Protocol: f.wanted(), TTL: f.ttl, Margin: f.margin}
+	if f.endless() {
+		terms.TTL = core.None
+	}
+	return terms
+}
+
+// longestTTL is the longest TTL that the lease may turn out to have.
+func (f *termFlags) longestTTL() time.Duration {
+	switch {
+	case f.given("ttl"):
+		return f.ttl
+	case f.wanted() == core.ProtocolStrict:
+		return core.DefaultStrictTTL
+	}
+	return core.DefaultTTL
 }
 
 // acquireFlags are those of the acquiring commands.
@@ -60,6 +126,7 @@ type acquireFlags struct {
 	fleetExpire   string
 	wait          time.Duration
 	label         string
+	session       bool
 }
 
 func (f *acquireFlags) add(cmd *cobra.Command) {
@@ -67,27 +134,26 @@ func (f *acquireFlags) add(cmd *cobra.Command) {
 	f.addClaim(cmd)
 	cmd.Flags().DurationVar(&f.wait, "wait", core.Forever, "the longest to wait for the lease; 0 tries once (default: until it is held)")
 	cmd.Flags().Lookup("wait").DefValue = "0s" // not shown
-	cmd.Flags().StringVar(&f.label, "label", "", "a word for people, at most 128 bytes; lastwriter does not store it")
+	cmd.Flags().StringVar(&f.label, "label", "", "a word for people, shown by status: at most 128 bytes; lastwriter does not store it")
+	cmd.Flags().BoolVar(&f.session, "session", false, "keep the lease by a session of this process (strict)")
 }
 
 // addClaim adds what concerns the claim itself.
 func (f *acquireFlags) addClaim(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "the least time between a claim and its verification (0: twice what the claim took; up to TTL/2)")
-	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "by which TTL mops clients on this name judge us, or none")
+	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "under lastwriter, the least time between a claim and its verification (0: twice what the claim took; up to TTL/2)")
+	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "under lastwriter, by which TTL mops clients on this name judge us, or none")
 }
 
-const maxLabel = 128 // bytes
-
 // check lists what is wrong with name and flags, before any I/O.
-func (f *acquireFlags) check(cmd *cobra.Command, name string) []error {
-	bad := f.checkTerms(cmd, name, f.terms())
-	if cmd.Flags().Changed("wait") && f.wait < 0 {
+func (f *acquireFlags) check(name string) []error {
+	bad := f.checkTerms(name, f.terms())
+	if f.given("wait") && f.wait < 0 {
 		bad = append(bad, usagef("--wait %v: 0 or more; leave it out to wait until the lease is held", f.wait))
 	}
 	f.wait = min(f.wait, core.MaxWait) // a century is as good as for ever
 	printable := utf8.ValidString(f.label) && strings.IndexFunc(f.label, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
-	if len(f.label) > maxLabel || !printable {
-		bad = append(bad, usagef("--label: at most %d bytes of printable text", maxLabel))
+	if len(f.label) > core.MaxLabel || !printable {
+		bad = append(bad, usagef("--label: at most %d bytes of printable text", core.MaxLabel))
 	}
 	_, err := f.fleet()
 	return append(bad, err)
@@ -106,7 +172,7 @@ func (f *acquireFlags) fleet() (time.Duration, error) {
 
 func (f *acquireFlags) terms() host.Terms {
 	terms := f.termFlags.terms()
-	terms.AcquireMargin = f.acquireMargin
+	terms.AcquireMargin, terms.Label, terms.Session = f.acquireMargin, f.label, f.session
 	terms.FleetExpire, _ = f.fleet() // what is no duration, check says; 0 stands for the default
 	return terms
 }
@@ -115,26 +181,40 @@ func (f *acquireFlags) terms() host.Terms {
 type lossFlags struct {
 	onLoss string
 	grace  time.Duration
+	given  func(flag string) bool
 }
 
 const defaultGrace = 10 * time.Second
 
 func (f *lossFlags) add(cmd *cobra.Command) {
+	f.given = cmd.Flags().Changed
 	cmd.Flags().StringVar(&f.onLoss, "on-loss", "terminate", "terminate or continue: what becomes of CMD when the lease is lost")
 	cmd.Flags().DurationVar(&f.grace, "grace", defaultGrace, "from SIGTERM to SIGKILL, at most TTL/3 (the default shrinks with the TTL)")
 	addStatusFile(cmd)
 }
 
-// check settles the grace for a TTL, and lists what is wrong.
-func (f *lossFlags) check(cmd *cobra.Command, ttl time.Duration) (bad []error) {
+// check lists what is wrong for a lease of a TTL, or of a shorter one; 0 or less
+// is none.
+func (f *lossFlags) check(ttl time.Duration) (bad []error) {
 	if f.onLoss != "terminate" && f.onLoss != "continue" {
 		bad = append(bad, usagef("--on-loss %s: terminate or continue", host.Printable(f.onLoss)))
 	}
-	if !cmd.Flags().Changed("grace") {
-		f.grace = max(0, min(defaultGrace, ttl/3))
-	}
-	if f.grace < 0 || f.grace > ttl/3 {
-		bad = append(bad, usagef("--grace %v: from 0 to a third of the TTL of %v", f.grace, ttl))
+	if f.grace < 0 {
+		bad = append(bad, usagef("--grace %v: from 0 to a third of the TTL", f.grace))
+	} else if err := f.settle(ttl); err != nil {
+		bad = append(bad, err)
 	}
 	return bad
+}
+
+// settle fits the grace to the TTL that the lease has: a default one shrinks.
+func (f *lossFlags) settle(ttl time.Duration) error {
+	switch {
+	case ttl <= 0:
+	case !f.given("grace"):
+		f.grace = min(defaultGrace, ttl/3)
+	case f.grace > ttl/3:
+		return usagef("--grace %v: from 0 to a third of the TTL of %v", f.grace, ttl)
+	}
+	return nil
 }

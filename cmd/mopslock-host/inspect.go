@@ -17,14 +17,15 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	return a.nameCommand("status", "show who holds the lease NAME",
-		`Show the state of NAME: vacant, held, stale, released, broken or corrupt. Nothing is written. Age and what is
-left of the TTL are by this machine's clock against the writer's. The status is 1 if NAME is vacant or released.`,
+		`Show the state of NAME: vacant, held, stale, released, broken or corrupt, under whichever protocol it is kept.
+Nothing is written. What is left of the TTL is by the clock that is named: the store's, or this machine's. Under
+lastwriter it is this machine's clock against the writer's. The status is 1 if NAME is vacant or released.`,
 		`  mopslock-host status nightly-report
-  mopslock-host status --json nightly-report | jq .holder`, a.showStatus)
+  mopslock-host status --json nightly-report | jq .token`, a.showStatus)
 }
 
 // nameCommand is what status and watch have in common: they ask about a NAME.
-func (a *app) nameCommand(use, short, long, example string, do func(context.Context, *host.Host, string) error) *cobra.Command {
+func (a *app) nameCommand(use, short, long, example string, do func(context.Context, *host.Host, *asked) error) *cobra.Command {
 	var f termFlags
 	cmd := &cobra.Command{
 		Use: use + " NAME [flags]", Short: short, Long: long, Example: example,
@@ -33,15 +34,38 @@ func (a *app) nameCommand(use, short, long, example string, do func(context.Cont
 			if err != nil {
 				return err
 			}
-			if err := usage(f.check(cmd, name)...); err != nil {
+			if err := usage(f.check(name)...); err != nil {
 				return err
 			}
-			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return do(ctx, h, name) })
+			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return do(ctx, h, &asked{name, f.wanted()}) })
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
+
+// asked is the NAME that status and watch were asked about, and the protocol.
+type asked struct {
+	name     string
+	protocol core.Protocol
+}
+
+// of is a status as it is shown: whoever is there says how the name is kept, and
+// where nobody is, it is as was asked for.
+func (q *asked) of(s *host.Status) *host.Status {
+	if s.State == core.ObservedVacant {
+		switch {
+		case q.protocol != 0:
+			s.Protocol = q.protocol
+		case isMopsName(q.name):
+			s.Protocol = core.ProtocolLastWriter
+		}
+	}
+	return s
+}
+
+// isMopsName reports whether mops may use a name, so that auto is lastwriter.
+func isMopsName(name string) bool { return name == "lock" || strings.HasSuffix(name, "/lock") }
 
 // withStore opens the store for a command that asks, and closes it. A store
 // that is silent is asked again until it has had its 5 s.
@@ -77,7 +101,15 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *host.Host)
 // silent reports whether the store may yet answer.
 func silent(err error) bool {
 	var verb *store.Error
-	return errors.As(err, &verb) && (verb.Class == core.ClassUnreachable || verb.Class == core.ClassThrottled)
+	var lease *host.Error
+	class := core.ClassNone
+	switch {
+	case errors.As(err, &verb):
+		class = verb.Class
+	case errors.As(err, &lease):
+		class = lease.Class
+	}
+	return class == core.ClassUnreachable || class == core.ClassThrottled
 }
 
 // noAnswer adds what was heard instead of an answer.
@@ -90,15 +122,15 @@ func noAnswer(cause, silence error) error {
 	return out
 }
 
-func (a *app) showStatus(ctx context.Context, h *host.Host, name string) error {
-	s, err := h.Inspect(ctx, name)
+func (a *app) showStatus(ctx context.Context, h *host.Host, q *asked) error {
+	s, err := h.Inspect(ctx, q.name)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		err = a.report(newReport(&s))
+		err = a.report(newReport(q.of(&s)))
 	} else {
-		err = a.print(statusText(&s))
+		err = a.print(statusText(q.of(&s)))
 	}
 	if err != nil {
 		return err
@@ -121,13 +153,28 @@ func statusText(s *host.Status) string {
 		line("host", "%s", host.Printable(s.Host))
 		line("pid", "%s", host.Printable(s.PID))
 	}
-	line("protocol", "%s", core.ProtocolLastWriter)
-	line("epoch", "0")
-	if s.Companion {
-		line("companions", "%s (wrote last)", host.Printable(s.Host+":"+s.PID))
+	said := func(key, text string) {
+		if text != "" {
+			line(key, "%s", host.Printable(text))
+		}
 	}
-	if s.TTL > 0 {
+	said("label", s.Label)
+	line("protocol", "%s", s.Protocol)
+	line("epoch", "%d", s.Epoch)
+	line("token", "%d", s.Token)
+	said("session", s.Session)
+	for _, companion := range companions(s) {
+		if s.Protocol == core.ProtocolLastWriter {
+			line("companions", "%s (wrote last)", host.Printable(companion))
+			continue
+		}
+		line("companion", "%s", host.Printable(companion))
+	}
+	switch {
+	case s.TTL > 0:
 		line("ttl", "%v", s.TTL)
+	case endless(s):
+		line("ttl", "none: until it is released or broken")
 	}
 	if !s.Acquired.IsZero() {
 		line("acquired", "%s", s.Acquired.Format(time.RFC3339))
@@ -135,10 +182,31 @@ func statusText(s *host.Status) string {
 	if !s.Written.IsZero() || !s.Released.IsZero() {
 		line("age", "%v", s.Age.Round(time.Millisecond))
 	}
-	if s.State == core.ObservedHeld {
-		line("left", "%v", s.Left.Round(time.Millisecond))
+	said("left", leftText(s, time.Millisecond))
+	if _, _, is := ended(s); is && s.Left > 0 {
+		line("free", "in %v at the latest", s.Left.Round(time.Millisecond))
 	}
+	said("broken by", s.By)
+	said("why", s.Why)
 	return text.String()
+}
+
+// leftText is what is left of the TTL of a lease that is held, and by whose clock.
+func leftText(s *host.Status, unit time.Duration) string {
+	switch {
+	case s.State != core.ObservedHeld || endless(s):
+		return ""
+	case s.Left == 0 && s.Protocol == core.ProtocolStrict:
+		return "unknown (no clock in common with its holder)"
+	case s.Clock == "store":
+		return s.Left.Round(unit).String() + " (by the store's clock)"
+	}
+	return s.Left.Round(unit).String()
+}
+
+// endless reports whether a lease is there that no time ends.
+func endless(s *host.Status) bool {
+	return s.Protocol == core.ProtocolStrict && s.State == core.ObservedHeld && s.TTL <= 0
 }
 
 func (a *app) lsCommand() *cobra.Command {
@@ -146,7 +214,8 @@ func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX] [flags]",
 		Short: "list the leases whose names begin with PREFIX",
-		Long:  `List every lease: a table, or JSON lines with --json. The status is 1 if there is none.`,
+		Long: `List every lease, of both protocols: a table, or JSON lines with --json. The status is 1 if there is none.
+Listing all also removes what processes that are long gone have left in the store beside their leases.`,
 		Example: `  mopslock-host ls
   mopslock-host ls --stale --json team-a/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -186,7 +255,7 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 			}
 		} else {
 			if found == 0 {
-				fmt.Fprintln(table, "NAME\tSTATE\tHOLDER\tHOST\tPID\tAGE\tLEFT")
+				fmt.Fprintln(table, "NAME\tSTATE\tPROTOCOL\tHOLDER\tHOST\tPID\tAGE\tLEFT")
 			}
 			fmt.Fprintln(table, tableRow(&s))
 		}
@@ -210,10 +279,10 @@ func tableRow(s *host.Status) string {
 	if !s.Written.IsZero() || !s.Released.IsZero() {
 		age = s.Age.Round(time.Second).String()
 	}
-	if s.State == core.ObservedHeld {
+	if s.State == core.ObservedHeld && s.Left != 0 {
 		left = s.Left.Round(time.Second).String()
 	}
-	cells := []string{dash(s.Name), s.State.String(), dash(s.Holder), dash(s.Host), dash(s.PID), age, left}
+	cells := []string{dash(s.Name), s.State.String(), s.Protocol.String(), dash(s.Holder), dash(s.Host), dash(s.PID), age, left}
 	return strings.Join(cells, "\t")
 }
 
@@ -226,14 +295,14 @@ func dash(text string) string {
 
 func (a *app) watchCommand() *cobra.Command {
 	return a.nameCommand("watch", "print a line at each change of NAME until interrupted",
-		`Print the state of NAME, and a line more at each change of state or holder, until interrupted.`,
+		`Print the state of NAME, and a line more at each change of state, holder or version, until interrupted.`,
 		`  mopslock-host watch nightly-report
   mopslock-host watch --json nightly-report`, a.watch)
 }
 
-func (a *app) watch(ctx context.Context, h *host.Host, name string) error {
+func (a *app) watch(ctx context.Context, h *host.Host, q *asked) error {
 	trouble := ""
-	for s, err := range h.Watch(ctx, name) {
+	for s, err := range h.Watch(ctx, q.name) {
 		if err != nil {
 			var verb *store.Error
 			if errors.As(err, &verb) && verb.Class.Permanent() {
@@ -247,7 +316,7 @@ func (a *app) watch(ctx context.Context, h *host.Host, name string) error {
 		}
 		trouble = ""
 		if a.json {
-			err = a.report(newReport(&s))
+			err = a.report(newReport(q.of(&s)))
 		} else {
 			err = a.print(watchLine(&s, time.Now()) + "\n")
 		}
@@ -265,6 +334,12 @@ func watchLine(s *host.Status, now time.Time) string {
 	}
 	if s.Companion {
 		line += " (companion)"
+	}
+	if s.Epoch > 0 {
+		line += fmt.Sprintf(" epoch %d token %d", s.Epoch, s.Token)
+	}
+	if s.By != "" {
+		line += " broken by " + host.Printable(s.By) + ": " + host.Printable(s.Why)
 	}
 	return line
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,7 @@ func (a *app) acquireCommand() *cobra.Command {
 		Use:   "acquire NAME --ttl DURATION [flags]",
 		Short: "acquire the lease NAME and print it, for scripts",
 		Long: `Acquire NAME and print the lease as one line of JSON. Nobody renews it: it expires after --ttl unless
-renew or release is given what was printed.`,
+renew or release is given what was printed. With --ttl 0 (strict) it is held until it is released or broken.`,
 		Example: `  lease=$(mopslock-host acquire deploy --ttl 10m) || exit
   mopslock-host release "$lease"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,7 +26,7 @@ renew or release is given what was printed.`,
 			if err != nil {
 				return err
 			}
-			bad := claim.check(cmd, name)
+			bad := claim.check(name)
 			if !cmd.Flags().Changed("ttl") {
 				bad = append(bad, usagef("acquire needs --ttl: nobody renews the lease, so say how long it is to live"))
 			}
@@ -49,7 +48,7 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 	if err != nil {
 		return err
 	}
-	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && (name == "lock" || strings.HasSuffix(name, "/lock")) {
+	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && claim.wanted() != core.ProtocolStrict && isMopsName(name) {
 		a.ui.printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
 	}
 	lease, err := a.acquireLease(ctx, h, name, claim)
@@ -87,8 +86,8 @@ func (a *app) leaseCommand(use, short, long, example string, do func(context.Con
 				return err
 			}
 			terms := f.terms()
-			terms.TTL = handle.TTL // the lease wins
-			if err := usage(f.checkTerms(cmd, handle.Name, terms)...); err != nil {
+			terms.TTL, terms.Protocol = handle.TTL, handle.Protocol // the lease wins
+			if err := usage(f.checkTerms(handle.Name, terms)...); err != nil {
 				return err
 			}
 			h, err := a.openURL(ctx, handle.Store)
@@ -111,18 +110,18 @@ func (a *app) leaseCommand(use, short, long, example string, do func(context.Con
 
 func (a *app) renewCommand() *cobra.Command {
 	return a.leaseCommand("renew", "renew a printed lease once",
-		`Renew a printed lease once, as its owner or, where the text names none, as a companion, and print it again.
-One that has expired but is still ours is revived; otherwise the status is 76.`,
+		`Renew a printed lease once, as its owner or, where the text names none, as a companion, and print it again,
+under strict with its new epoch. One that has expired but is still ours is revived; otherwise the status is 76.`,
 		`  mopslock-host renew "$lease"
   mopslock-host renew - < lease.json`,
 		func(ctx context.Context, h *host.Host, handle host.Handle, terms host.Terms) error {
 			ctx, cancel := context.WithTimeout(ctx, renewLimit)
 			defer cancel()
-			_, err := h.Renew(ctx, handle, &terms)
+			renewed, _, err := h.RenewHandle(ctx, handle, &terms)
 			var failed *host.Error
 			switch {
 			case err == nil:
-				return a.reportHandle(handle)
+				return a.reportHandle(renewed)
 			case errors.Is(err, context.DeadlineExceeded):
 				return &exit{
 					Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
@@ -143,12 +142,16 @@ const renewLimit = 30 * time.Second
 
 func (a *app) releaseCommand() *cobra.Command {
 	return a.leaseCommand("release", "release a printed lease",
-		`Release a printed lease. The status is 0 also if its holder released it before or its record is gone, and 76
-if the lease is another's by now.`,
+		`Release a printed lease, as its owner or, where the text names none, as a companion. The status is 0 also if its
+holder released it before or its record is gone, and 76 if it was broken or is another's by now.`,
 		`  mopslock-host release "$lease"
   mopslock-host release lease.json`,
 		func(ctx context.Context, h *host.Host, handle host.Handle, terms host.Terms) error {
-			ctx, cancel := context.WithTimeout(ctx, min(closeLimit, handle.TTL))
+			limit, expiry := closeLimit, "it stays held until it is released or broken"
+			if handle.TTL > 0 {
+				limit, expiry = min(limit, handle.TTL), "it will expire within "+handle.TTL.String()+" of its last renewal"
+			}
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			// A release is tried again whatever the store says. Whether it can be
 			// used at all is asked first, so that a wrong key is told at once.
@@ -161,9 +164,10 @@ if the lease is another's by now.`,
 			case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errNoAnswer):
 				return &exit{
 					Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
-					Text: "lease " + handle.Name + " could not be released; it will expire within " + handle.TTL.String() + " of its last renewal",
+					Text: "lease " + handle.Name + " could not be released; " + expiry,
 				}
-			case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}):
+			case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}),
+				errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonBroken}):
 				return err
 			case errors.Is(err, host.ErrLost): // the store was silent or unreadable
 				return &exit{Status: statusUnavailable, Reason: core.ReasonUnreachable.String(), Text: oneLine(err)}

@@ -184,7 +184,7 @@ func TestNobodyReadsStderr(t *testing.T) {
 	if err := syscall.SetNonblock(fd, false); err != nil {
 		t.Fatal(err)
 	}
-	p := s.startWith(writer, "mopslock-host", "run", "--status-file", s.path("s.json"), "--ttl", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.startWith(writer, "mopslock-host", "run", "--protocol", "lastwriter", "--status-file", s.path("s.json"), "--ttl", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
 	_ = writer.Close()
 	pid := s.pidIn("pid")
@@ -200,7 +200,7 @@ func TestOneAtATime(t *testing.T) {
 	s := newScene(t)
 	workers := make([]*process, 4)
 	for i := range workers {
-		workers[i] = s.start("mopslock-host", "run", "--ttl", "30s", "--acquire-margin", "500ms", "n", "--", "sh", "-c",
+		workers[i] = s.start("mopslock-host", "run", "--protocol", "lastwriter", "--ttl", "30s", "--acquire-margin", "500ms", "n", "--", "sh", "-c",
 			"mkdir critical || echo >overlap; sleep 0.1; rmdir critical; echo >>done")
 	}
 	for _, worker := range workers {

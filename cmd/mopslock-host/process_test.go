@@ -75,10 +75,15 @@ func (s *scene) environment() []string {
 	return append(os.Environ(), "MOPSLOCK_STORE=file://"+s.path("store"), "MOPSLOCK_LEASE=", "MOPSLOCK_HELD=")
 }
 
-// host starts mopslock-host with --status-file.
+// host starts mopslock-host with --status-file. Who acquires does so under
+// lastwriter, for these tests look into its lock.json; --protocol among words wins.
 func (s *scene) host(command, statusFile string, words ...string) *process {
 	s.Helper()
-	return s.start(append([]string{"mopslock-host", command, "--status-file", s.path(statusFile)}, words...)...)
+	own := []string{"mopslock-host", command, "--status-file", s.path(statusFile)}
+	if command == "run" || command == "acquire" {
+		own = append(own, "--protocol", "lastwriter")
+	}
+	return s.start(append(own, words...)...)
 }
 
 // wait returns the exit status, or minus the signal that ended it.

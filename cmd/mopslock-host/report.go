@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -33,16 +34,29 @@ type leaseReport struct {
 }
 
 func newReport(s *host.Status) leaseReport {
-	r := leaseReport{
-		Name: s.Name, Protocol: core.ProtocolLastWriter.String(), State: s.State.String(),
-		Holder: s.Holder, Host: s.Host, PID: s.PID, Companions: []string{},
-		TTL: s.TTL.Seconds(), Age: milliseconds(s.Age), Left: milliseconds(max(0, s.Left)),
-		Clock: "local",
+	return leaseReport{
+		Name: s.Name, Protocol: s.Protocol.String(), State: s.State.String(), Epoch: s.Epoch, Token: s.Token,
+		Holder: s.Holder, Host: s.Host, PID: s.PID, Label: s.Label, Companions: companions(s),
+		TTL: max(0, s.TTL).Seconds(), Age: milliseconds(s.Age), Left: milliseconds(leftOf(s)),
+		Clock: cmp.Or(s.Clock, "local"),
 	}
-	if s.Companion { // the record tells of its last writer only
-		r.Companions = append(r.Companions, s.Host+":"+s.PID)
+}
+
+// leftOf is what is left of the TTL of a lease that is held, if that is known.
+func leftOf(s *host.Status) time.Duration {
+	if s.State != core.ObservedHeld {
+		return 0
 	}
-	return r
+	return max(0, s.Left)
+}
+
+// companions are the other owners by their ids. A lock.json tells of its last
+// writer only, and has no id for it.
+func companions(s *host.Status) []string {
+	if s.Protocol != core.ProtocolStrict && s.Companion {
+		return []string{s.Host + ":" + s.PID}
+	}
+	return append([]string{}, s.Companions...)
 }
 
 // milliseconds is a duration in seconds, to the millisecond.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,19 +24,23 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Acquire NAME, run CMD, renew the lease while it runs, release it, and exit with CMD's status.
 
 CMD gets MOPSLOCK_NAME, MOPSLOCK_STORE, MOPSLOCK_HOLDER, MOPSLOCK_TOKEN, MOPSLOCK_LEASE (for accompany) and
-MOPSLOCK_HELD in its environment, and a process group of its own. If mopslock-host is killed (SIGKILL), CMD is
-killed with it on Linux, but not what CMD has started: let a shell exec its last command. On other systems only
-what CMD asks about the lease can stop it.
+MOPSLOCK_HELD in its environment, and a process group of its own. MOPSLOCK_TOKEN is the fencing token: it grows
+from each holder of NAME to the next, so whatever refuses a lower one than it has seen is safe from a holder that
+was paused; 0 under lastwriter, which has none.
+
+If mopslock-host is killed (SIGKILL), CMD is killed with it on Linux, but not what CMD has started: let a shell
+exec its last command. On other systems only the fencing token is a guard then.
 
 When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace).`,
 		Example: `  mopslock-host run nightly-report -- ./report.sh
-  mopslock-host run --wait 0 --ttl 30s deploy -- make deploy`,
+  mopslock-host run --wait 0 --ttl 30s --label "release 7" deploy -- make deploy
+  mopslock-host run --protocol strict counter -- sh -c './add --token "$MOPSLOCK_TOKEN"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			names, argv, err := commandArgs(cmd, args, 1)
 			if err != nil {
 				return err
 			}
-			if err := usage(append(claim.check(cmd, names[0]), loss.check(cmd, claim.ttl)...)...); err != nil {
+			if err := usage(append(claim.check(names[0]), loss.check(claim.longestTTL())...)...); err != nil {
 				return err
 			}
 			return a.run(cmd, names[0], argv, &claim, &loss)
@@ -65,8 +70,12 @@ func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquire
 	if err != nil {
 		return err
 	}
+	if err := loss.settle(lease.TTL()); err != nil {
+		a.releaseAfter(lease)
+		return err
+	}
 	options := childOptions(argv, childEnv(lease.Handle(), h.URL()))
-	options.OnStop = func() { a.ui.printf("stopped; the lease is not renewed meanwhile and will be lost after its TTL") }
+	options.OnStop = func() { a.stoppedHolding(lease) }
 	options.OnContinue = func() bool { return lease.Err() == nil }
 	c, err := a.signals.Start(options)
 	if err != nil {
@@ -96,6 +105,15 @@ func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim
 	return h.Acquire(ctx, name, opts)
 }
 
+// stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.
+func (a *app) stoppedHolding(lease *host.Lease) {
+	if lease.TTL() <= 0 {
+		a.ui.printf("stopped; the lease stays held meanwhile")
+		return
+	}
+	a.ui.printf("stopped; the lease is not renewed meanwhile and will be lost after its TTL")
+}
+
 // releaseAfter releases what CMD no longer needs. CMD's status stands whatever
 // becomes of it.
 func (a *app) releaseAfter(lease *host.Lease) {
@@ -111,6 +129,10 @@ func (a *app) releaseAfter(lease *host.Lease) {
 		var lost *host.Error
 		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
 			a.ui.printf("lease %s was no longer ours when it was to be released: %s", lease.Name(), oneLine(err))
+			return
+		}
+		if lease.TTL() <= 0 {
+			a.ui.printf("lease %s could not be released; having no ttl, it stays held until mopslock-host break ends it", lease.Name())
 			return
 		}
 		// A write that we gave up may have landed as late as now.
@@ -147,7 +169,7 @@ func childEnv(handle host.Handle, store string) []string {
 		"MOPSLOCK_NAME":   handle.Name,
 		"MOPSLOCK_STORE":  store,
 		"MOPSLOCK_HOLDER": handle.Holder,
-		"MOPSLOCK_TOKEN":  "0", // lastwriter has no fencing token
+		"MOPSLOCK_TOKEN":  strconv.FormatUint(handle.Token, 10), // 0 under lastwriter, which has none
 		"MOPSLOCK_LEASE":  handle.String(),
 		heldVariable:      held,
 	}

@@ -99,7 +99,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 // A signal ignored at the start stays ignored, for us and for CMD.
 func TestNohup(t *testing.T) {
 	s := newScene(t)
-	p := s.start("sh", "-c", `trap "" HUP; exec mopslock-host run n -- sh -c 'echo >up; while ! test -e enough; do sleep 0.02; done; kill -HUP $$; exit 6'`)
+	p := s.start("sh", "-c", `trap "" HUP; exec mopslock-host run --protocol lastwriter n -- sh -c 'echo >up; while ! test -e enough; do sleep 0.02; done; kill -HUP $$; exit 6'`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	p.signal(syscall.SIGHUP)
 	s.write("enough", "")
@@ -153,7 +153,7 @@ func (s *scene) acquire(ttl string) string {
 // CMD's stdin is ours, to the byte, and so is its stdout.
 func TestStandardStreamsAreTheCommands(t *testing.T) {
 	s := newScene(t)
-	cmd := exec.Command("mopslock-host", "run", "--store", "file://"+s.path("store"), "n", "--", "cat")
+	cmd := exec.Command("mopslock-host", "run", "--protocol", "lastwriter", "--store", "file://"+s.path("store"), "n", "--", "cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func (t *terminal) foreground() (group int) {
 // While CMD runs the terminal is its group's: it reads, and Ctrl-C is for it alone.
 func TestTerminalIsTheCommands(t *testing.T) {
 	s := newScene(t)
-	p := s.onTerminal(80, "mopslock-host", "run", "n", "--", "sh", "-c", `echo $$ >pid; read line; echo "got $line"; trap "exit 6" INT; echo ready; while :; do sleep 0.05; done`)
+	p := s.onTerminal(80, "mopslock-host", "run", "--protocol", "lastwriter", "n", "--", "sh", "-c", `echo $$ >pid; read line; echo "got $line"; trap "exit 6" INT; echo ready; while :; do sleep 0.05; done`)
 	pid := s.pidIn("pid")
 	if got := p.foreground(); got != pid {
 		t.Errorf("foreground group %d, want the command's, %d", got, pid)
@@ -104,7 +104,7 @@ func TestLiveLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			s.theirs("holder=3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8", "host=build-07")
-			p := s.onTerminal(width, "mopslock-host", "run", "n", "--", "sh", "-c", "echo it runs")
+			p := s.onTerminal(width, "mopslock-host", "run", "--protocol", "lastwriter", "n", "--", "sh", "-c", "echo it runs")
 			p.shows("waiting for n: held by 3f0c2b1a")
 			p.shows(" on build-07")
 			p.shows("since ")
@@ -123,10 +123,62 @@ func TestLiveLine(t *testing.T) {
 	}
 }
 
+// On a terminal break shows whom it concerns and asks, and says before it asks what may come of it.
+func TestBreakAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		types  string
+		flags  []string
+		status int
+		broken bool
+	}{
+		"yes":   {types: "y\n", status: 0, broken: true},
+		"now":   {types: "yes\n", flags: []string{"--now"}, status: 0, broken: true},
+		"no":    {types: "n\n", status: statusNothing},
+		"enter": {types: "\n", status: statusNothing},
+		"ctrlC": {types: ctrlC, status: 128 + int(syscall.SIGINT)},
+		"--yes": {flags: []string{"--yes", "--now"}, status: 0, broken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.host("acquire", "a.json", "--protocol", "strict", "--ttl", "10m", "n").mustExit(0)
+			words := append([]string{"mopslock-host", "break", "n", "--why", "it hangs"}, c.flags...)
+			p := s.onTerminal(80, words...)
+			if c.types != "" {
+				p.shows("Break it? [y/N] ")
+				p.types(c.types)
+			}
+			p.mustExit(c.status)
+			text := p.out.String()
+			before, _, asked := strings.Cut(text, "Break it?")
+			if asked == (c.types == "") || asked && !strings.Contains(before, "state      held") {
+				t.Errorf("asked %v: %q", asked, text)
+			}
+			if len(c.flags) > 0 && !strings.Contains(before, "--now frees the name at once") {
+				t.Errorf("not said before: %q", text)
+			}
+			status := s.start("mopslock-host", "status", "n")
+			status.wait()
+			if broken := strings.Contains(status.out.String(), "broken by"); broken != c.broken {
+				t.Errorf("broken %v: %s", broken, status.out)
+			}
+		})
+	}
+}
+
+// A long search shows how far it is, and takes the line away.
+func TestExploreShowsProgress(t *testing.T) {
+	s := newScene(t)
+	p := s.onTerminal(80, "mopslock-host", "explore", "--protocol", "lastwriter", "--states", "200000")
+	p.mustExit(0)
+	p.shows("explored ")
+	p.shows(" states of lastwriter\r\x1b[K")
+	p.shows("no violation found")
+}
+
 func TestCtrlCWhileWaiting(t *testing.T) {
 	s := newScene(t)
 	before := s.theirs()
-	p := s.onTerminal(80, "mopslock-host", "run", "n", "--", "touch", "ran")
+	p := s.onTerminal(80, "mopslock-host", "run", "--protocol", "lastwriter", "n", "--", "touch", "ran")
 	p.shows("can expire in")
 	p.types(ctrlC)
 	p.mustExit(128 + int(syscall.SIGINT))
@@ -144,7 +196,7 @@ func TestBackgroundOfAShell(t *testing.T) {
 	}
 	s := newScene(t)
 	p := s.onTerminal(80, shell, "--norc", "--noprofile", "-i")
-	p.types("mopslock-host run n -- sh -c 'echo >up; while ! test -e enough; do sleep 0.05; done; exit 4' &\n")
+	p.types("mopslock-host run --protocol lastwriter n -- sh -c 'echo >up; while ! test -e enough; do sleep 0.05; done; exit 4' &\n")
 	s.eventually("the command", func() bool { return s.exists("up") })
 	p.types("echo shell-$((6*7))\n")
 	p.shows("shell-42")
@@ -165,7 +217,7 @@ func TestCtrlZBeyondTheDeadline(t *testing.T) {
 	}
 	s := newScene(t)
 	p := s.onTerminal(80, shell, "--norc", "--noprofile", "-i")
-	p.types("mopslock-host run --ttl 1s --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; sleep 0.02; done'\n")
+	p.types("mopslock-host run --protocol lastwriter --ttl 1s --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; sleep 0.02; done'\n")
 	pid := s.pidIn("pid")
 	p.types("\x1a")
 	p.shows("stopped; the lease is not renewed meanwhile")

@@ -65,7 +65,7 @@ func fill(w *os.File) error {
 func TestTraceHoldsNoSecret(t *testing.T) {
 	s := newScene(t)
 	server := newFakeS3(t, http.StatusForbidden, "AccessDenied")
-	p := s.withStore(server.url, "run", "--trace", s.path("t"), "n", "--", "touch", "ran")
+	p := s.withStore(server.url, "run", "--protocol", "lastwriter", "--trace", s.path("t"), "n", "--", "touch", "ran")
 	p.mustExit(statusUnavailable)
 	text := s.read("t")
 	if !strings.Contains(text, "unauthorized") || !strings.Contains(text, "n/lock.json") {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -23,6 +24,7 @@ type ui struct {
 	mu   sync.Mutex
 	live bool // the live line is on the screen
 	wait *host.Status
+	at   time.Time // when wait was seen
 	name string
 	stop chan struct{}
 	done chan struct{}
@@ -60,22 +62,22 @@ func (u *ui) clear() {
 }
 
 // waitingFor shows whom we wait for: one line on a terminal that is kept up to
-// date, a line for each holder elsewhere. host calls it, so it must not block.
+// date, a line for each holder and for its end elsewhere. host calls it, so it must not block.
 func (u *ui) waitingFor(name string, s host.Status) {
 	if u.file == nil {
 		u.mu.Lock()
-		news := u.wait == nil || u.wait.Holder != s.Holder // else a renewal
+		news := u.wait == nil || u.wait.Holder != s.Holder || u.wait.State != s.State // else a renewal
 		u.wait = &s
 		u.mu.Unlock()
 		if news {
-			u.printf("waiting for %s, held by %s", name, s.Who())
+			u.printf("waiting for %s, %s", name, waitingText(&s))
 		}
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.name, u.wait = name, &s
-	u.draw(time.Now())
+	u.name, u.wait, u.at = name, &s, time.Now()
+	u.draw(u.at)
 	if u.stop == nil {
 		u.stop, u.done = make(chan struct{}), make(chan struct{})
 		go u.tick(u.stop, u.done)
@@ -101,7 +103,7 @@ func (u *ui) tick(stop, done chan struct{}) {
 
 func (u *ui) draw(now time.Time) {
 	u.clear()
-	fmt.Fprint(u.out, waitingLine(u.name, u.wait, now, u.width()))
+	fmt.Fprint(u.out, waitingLine(u.name, u.wait, now.Sub(u.at), u.width()))
 	u.live = true
 }
 
@@ -120,18 +122,77 @@ func (u *ui) waited() {
 	u.clear()
 }
 
+// progress shows how far a long search is, in a live line of a terminal.
+func (u *ui) progress(format string, args ...any) {
+	if u.file == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.clear()
+	fmt.Fprint(u.out, clip(fmt.Sprintf(format, args...), u.width()))
+	u.live = true
+}
+
+// ended reports whether what is waited for was broken or released, and by whom.
+// It need not be free for that: its holder may still rely on it.
+func ended(s *host.Status) (how, whom string, is bool) {
+	switch s.State {
+	case core.ObservedBroken:
+		how = "broken"
+		if s.By != "" {
+			whom = " by " + host.Printable(s.By)
+		}
+		if s.Why != "" {
+			whom += ": " + host.Printable(s.Why)
+		}
+	case core.ObservedReleased:
+		how = "released"
+		if s.Host != "" {
+			whom = " on " + host.Printable(s.Host)
+		}
+	default:
+		return "", "", false
+	}
+	return how, whom, true
+}
+
+// freeText is when it is free.
+func freeText(left, unit time.Duration) string {
+	if left <= 0 {
+		return "not free yet"
+	}
+	return "free in " + left.Round(unit).String() + " at the latest"
+}
+
+// waitingText says in a line what is waited for.
+func waitingText(s *host.Status) string {
+	if how, whom, is := ended(s); is {
+		return how + whom + "; " + freeText(s.Left, 100*time.Millisecond)
+	}
+	return "held by " + s.Who()
+}
+
 // waitingLine says who holds it, on which host, since when, when it can expire,
-// in less than width columns. On a narrow terminal the id and the date are cut
-// short, and what must go goes from the end: since when.
-func waitingLine(name string, s *host.Status, now time.Time, width int) string {
+// in less than width columns, so long after it was seen; or that it was broken or
+// released, and when it is free. On a narrow terminal the id and the date are cut
+// short, and what must go goes from the end: since when, or by whom.
+func waitingLine(name string, s *host.Status, ago time.Duration, width int) string {
 	since, expiry := "", ""
 	if !s.Acquired.IsZero() {
 		since = " since " + s.Acquired.Local().Format(time.DateTime)
 	}
-	if left := s.Written.Add(s.TTL).Sub(now); !s.Written.IsZero() && s.TTL > 0 && left > 0 {
-		expiry = ", can expire in " + min(left, s.TTL).Round(time.Second).String()
+	if left := s.Left - ago; s.Left > 0 && left > 0 {
+		expiry = ", can expire in " + left.Round(time.Second).String()
 	}
 	line := "waiting for " + host.Printable(name) + ": "
+	if how, whom, is := ended(s); is {
+		free := freeText(s.Left-ago, time.Second)
+		if whole := line + how + whom + "; " + free; len([]rune(whole)) < width {
+			return whole
+		}
+		return clip(line+how+", "+free+";"+whom, width)
+	}
 	whole := line + holderText(s, len(s.Holder)) + since + expiry
 	if len([]rune(whole)) < width {
 		return whole

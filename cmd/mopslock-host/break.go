@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+type breakFlags struct {
+	termFlags
+	why string
+	now bool
+	yes bool
+}
+
+func (a *app) breakCommand() *cobra.Command {
+	var f breakFlags
+	cmd := &cobra.Command{
+		Use:   "break NAME --why TEXT [flags]",
+		Short: "end somebody's lease NAME, on the record",
+		Long: `End the lease NAME, whoever holds it, and keep on the record who did so and why. Its holder ends Lost (broken)
+when it next renews; others can take NAME when the holder's last sign of life is a TTL old. Under lastwriter the
+record is released in its holder's name, and NAME is free at once.
+
+On a terminal it shows whom it concerns and asks, unless --yes. Two things it says first, since they are the ways
+in which two can hold one name: with --now NAME is free at once, also while its holder believes that it holds it;
+and the holder of a lease without a TTL does not hear of it while it is out of contact. The status is 1 if there is
+nothing to break.`,
+		Example: `  mopslock-host break nightly-report --why "worker-7 is gone for good"
+  mopslock-host break nightly-report --why "worker-7 was switched off" --now --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := nameArg(cmd, args)
+			if err != nil {
+				return err
+			}
+			if err := usage(append(f.check(name), f.checkWhy())...); err != nil {
+				return err
+			}
+			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.breakLease(ctx, h, name, &f) })
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.why, "why", "", "why, for the record; required")
+	cmd.Flags().BoolVar(&f.now, "now", false, "let others take NAME at once, whatever its holder believes")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func (f *breakFlags) checkWhy() error {
+	printable := utf8.ValidString(f.why) && strings.IndexFunc(f.why, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	switch {
+	case f.why == "":
+		return usagef("break needs --why: what whoever held it is to read")
+	case len(f.why) > core.MaxWhy || !printable:
+		return usagef("--why: at most %d bytes of printable text", core.MaxWhy)
+	}
+	return nil
+}
+
+// breakLease is told to a store that has answered: it is never done twice.
+func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *breakFlags) error {
+	seen, err := h.Inspect(ctx, name)
+	if err != nil {
+		return err
+	}
+	protocol := f.wanted()
+	if isLeft(&seen) { // the lease wins, unless --protocol names what may stand beside it
+		if protocol == 0 {
+			protocol = seen.Protocol
+		}
+		if err := a.confirm(ctx, &seen, protocol, f); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	opts := &host.BreakOptions{Why: f.why, Now: f.now, Protocol: protocol}
+	after, err := h.Break(ctx, name, opts)
+	if isVacant(err) && isLeft(&seen) && protocol != seen.Protocol {
+		opts.Protocol = seen.Protocol
+		after, err = h.Break(ctx, name, opts)
+	}
+	if err != nil {
+		return breakFailure(name, &seen, err)
+	}
+	return a.reportBreak(&seen, &after, f.now)
+}
+
+// isLeft reports whether there is something to break.
+func isLeft(s *host.Status) bool {
+	return s.State != core.ObservedVacant && s.State != core.ObservedReleased && s.State != core.ObservedBroken
+}
+
+func isVacant(err error) bool {
+	return errors.Is(err, &host.Error{Kind: host.Refused, Reason: core.ReasonVacant})
+}
+
+func breakFailure(name string, seen *host.Status, err error) error {
+	failed := new(host.Error)
+	switch {
+	case isVacant(err):
+		text := "lease " + host.Printable(name) + ": nobody holds it, so there is nothing to break"
+		if seen.State == core.ObservedBroken {
+			text = "lease " + host.Printable(name) + " is broken already" + reasonText(seen)
+		}
+		return &exit{Status: statusNothing, Reason: core.ReasonVacant.String(), Text: text}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &exit{
+			Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
+			Text: "lease " + host.Printable(name) + ": the store did not answer, so it is unknown whether it was broken; status shows it",
+		}
+	case errors.As(err, &failed) && (failed.Reason == core.ReasonUnreadable || seen.State == core.ObservedCorrupt):
+		return &exit{Status: statusUnfit, Reason: core.ReasonUnreadable.String(), Text: oneLine(err)}
+	}
+	return err
+}
+
+// confirm says what is to be ended and what may come of it, and on a terminal it asks.
+func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Protocol, f *breakFlags) error {
+	stdin, ok := a.stdin.(*os.File)
+	asks := !f.yes && ok && term.IsTerminal(int(stdin.Fd()))
+	if asks && a.ui.file == nil {
+		return usagef("stderr is no terminal, so nobody would see the question whether to break it; say --yes")
+	}
+	if asks {
+		a.ui.plainf("%s", strings.TrimSuffix(statusText(seen), "\n"))
+	}
+	if protocol != seen.Protocol {
+		a.ui.printf("warning: this lease is kept by %s; what %s keeps beside it is broken, if there is any", seen.Protocol, protocol)
+	}
+	switch {
+	case protocol == core.ProtocolLastWriter:
+		a.ui.printf("warning: under lastwriter the name is free at once, and its holder hears of it only when it next renews")
+	case f.now:
+		a.ui.printf("warning: --now frees the name at once: another can hold it while its holder still believes that it does")
+	case endless(seen):
+		a.ui.printf("warning: the lease has no ttl: a holder that is out of contact does not hear that it is broken, and goes on")
+	}
+	if !asks {
+		return nil
+	}
+	yes, err := a.ask(ctx, "Break it? [y/N] ")
+	if err == nil && !yes {
+		return &exit{Status: statusNothing, Reason: "declined", Text: "not broken"}
+	}
+	return err
+}
+
+// ask puts a question on the terminal. A signal ends it too.
+func (a *app) ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprint(a.ui.out, question)
+	answer := make(chan string, 1)
+	go func() { // it may never come; the process ends, and this with it
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case line := <-answer:
+		line = strings.ToLower(strings.TrimSpace(line))
+		return line == "y" || line == "yes", nil
+	}
+}
+
+// breakReport is what --json prints: the name as it is now, and why.
+type breakReport struct {
+	leaseReport
+	Why string `json:"why"`
+	By  string `json:"by"`
+}
+
+func (a *app) reportBreak(seen, after *host.Status, now bool) error {
+	if a.json {
+		return a.report(breakReport{newReport(after), after.Why, after.By})
+	}
+	whom := *seen
+	whom.Left = 0 // it is over
+	text := fmt.Sprintf("%s was held by %s", host.Printable(seen.Name), whom.Who())
+	if after.Protocol == core.ProtocolStrict {
+		text += fmt.Sprintf("; broken at epoch %d, token %d%s", after.Epoch, after.Token, reasonText(after))
+	} else {
+		text += "; released in its name"
+	}
+	if after.Protocol == core.ProtocolStrict && !now && after.Left > 0 {
+		text += fmt.Sprintf("; others can take it in %v", after.Left.Round(time.Second))
+	} else {
+		text += "; others can take it now"
+	}
+	return a.print(text + "\n")
+}
+
+func reasonText(s *host.Status) string {
+	if s.By == "" {
+		return ""
+	}
+	return ", by " + host.Printable(s.By) + ": " + host.Printable(s.Why)
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/tests/explore"
+)
+
+type exploreFlags struct {
+	protocol string
+	seed     uint64
+	states   int
+	depth    int
+	span     time.Duration
+	svg      string
+}
+
+func (a *app) exploreCommand() *cobra.Command {
+	var f exploreFlags
+	cmd := &cobra.Command{
+		Use:   "explore [flags]",
+		Short: "search all that can happen under a protocol for something that must not",
+		Long: `Run a few holders and a companion of a protocol against a store in memory, in every order in which requests are
+sent, applied and answered, with lost answers, late writes, crashes, pauses and clocks that drift, and look for a
+moment that must not be, such as two holders. The machines of strict and lastwriter are those that run everything
+else here; the others imitate the protocols that came before.
+
+If there is such a moment, the shortest way to it is printed as numbered steps, and the status is 1; else it says
+how much was searched. No store is opened.
+
+PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
+		Example: `  mopslock-host explore
+  mopslock-host explore --protocol riak-2 --svg riak-2.svg
+  mopslock-host explore --protocol strict --states 20000000
+  mopslock-host explore --for 1h`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("explore takes no argument; see mopslock-host explore --help")
+			}
+			if err := usage(f.check()...); err != nil {
+				return err
+			}
+			if f.span > 0 && !cmd.Flags().Changed("states") {
+				f.states = 0
+			}
+			ctx, cancel := a.signals.WaitContext(context.Background())
+			defer cancel()
+			return a.explore(ctx, &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.protocol, "protocol", "strict", "which `PROTOCOL` to explore")
+	flags.Uint64Var(&f.seed, "seed", 1, "of the ids and the jitter of the machines")
+	flags.IntVar(&f.states, "states", explore.DefaultStates, "the most distinct states to see; with --for no bound but what is given")
+	flags.IntVar(&f.depth, "depth", 0, "the most steps from the beginning (default no bound)")
+	flags.DurationVar(&f.span, "for", 0, "stop after this `DURATION`, and report how far it went (default no bound)")
+	flags.StringVar(&f.svg, "svg", "", "draw who held when into this `FILE`")
+	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(explore.Protocols(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func (f *exploreFlags) check() (bad []error) {
+	if all := explore.Protocols(); !slices.Contains(all, f.protocol) {
+		bad = append(bad, usagef("--protocol %s: one of %s", host.Printable(f.protocol), strings.Join(all, ", ")))
+	}
+	if f.states < 1 {
+		bad = append(bad, usagef("--states %d: at least 1", f.states))
+	}
+	if f.depth < 0 {
+		bad = append(bad, usagef("--depth %d: at least 1, or 0 for no bound", f.depth))
+	}
+	if f.span < 0 {
+		bad = append(bad, usagef("--for %s: more than nothing, or 0 for no bound", f.span))
+	}
+	return bad
+}
+
+func (a *app) explore(ctx context.Context, f *exploreFlags) error {
+	svg, err := createFile("svg", f.svg)
+	if err != nil {
+		return err
+	}
+	result, err := explore.Run(ctx, explore.Options{
+		Protocol: f.protocol, Seed: f.seed, MaxStates: f.states, Depth: f.depth, For: f.span,
+		Progress: func(states int) { a.ui.progress("explored %d states of %s", states, f.protocol) },
+	})
+	a.ui.waited()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	}
+	if err := svg.fill(result.WriteSVG); err != nil {
+		return err
+	}
+	if a.json {
+		err = a.report(newExploreReport(&result, f.seed))
+	} else {
+		var text bytes.Buffer
+		if err = result.WriteText(&text); err == nil {
+			err = a.print(text.String())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if result.Counterexample != nil {
+		return &exit{Status: statusNothing, Reason: "violation"}
+	}
+	return nil
+}
+
+// exploreReport is what --json prints.
+type exploreReport struct {
+	Protocol       string           `json:"protocol"`
+	Seed           uint64           `json:"seed"`
+	States         int              `json:"states"`
+	Transitions    int              `json:"transitions"`
+	Depth          int              `json:"depth"`
+	Exhausted      bool             `json:"exhausted"`
+	Elapsed        float64          `json:"elapsed_s"`
+	Scenarios      []scenarioReport `json:"scenarios"`
+	Counterexample *counterexample  `json:"counterexample,omitempty"`
+}
+
+type scenarioReport struct {
+	Name      string `json:"name"`
+	About     string `json:"about"`
+	States    int    `json:"states"`
+	Depth     int    `json:"depth"`
+	Exhausted bool   `json:"exhausted"`
+}
+
+type counterexample struct {
+	Scenario string       `json:"scenario"`
+	Checker  string       `json:"checker"`
+	Text     string       `json:"text"`
+	Steps    []stepReport `json:"steps"`
+}
+
+type stepReport struct {
+	Number int      `json:"step"`
+	At     float64  `json:"at_s"`
+	Actor  string   `json:"actor"`
+	Kind   string   `json:"kind"`
+	Verb   string   `json:"verb"`
+	Text   string   `json:"text"`
+	Holds  []string `json:"holds"`
+}
+
+func newExploreReport(r *explore.Result, seed uint64) exploreReport {
+	out := exploreReport{
+		Protocol: r.Protocol, Seed: seed, States: r.States, Transitions: r.Transitions, Depth: r.Depth,
+		Exhausted: r.Exhausted, Elapsed: milliseconds(r.Elapsed),
+	}
+	for _, found := range r.Scenarios {
+		out.Scenarios = append(out.Scenarios, scenarioReport{
+			found.Scenario.Name, found.Scenario.About, found.States, found.Depth, found.Exhausted,
+		})
+	}
+	if c := r.Counterexample; c != nil {
+		out.Counterexample = &counterexample{Scenario: c.Scenario.Name, Checker: c.Violation.Checker, Text: c.Violation.Text}
+		for i := range c.Trace {
+			s := &c.Trace[i]
+			out.Counterexample.Steps = append(out.Counterexample.Steps, stepReport{
+				i + 1, s.At.Seconds(), s.Actor, s.Kind, s.Verb, s.Text, append([]string{}, s.Holds...),
+			})
+		}
+	}
+	return out
+}
+
+// outFile is a file that a flag names, or nil.
+type outFile struct {
+	flag string
+	file *os.File
+}
+
+// createFile makes the file before the work, so that a bad path is a usage error
+// and not a surprise after minutes.
+func createFile(flag, path string) (*outFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, usagef("--%s: %v", flag, err)
+	}
+	return &outFile{flag, file}, nil
+}
+
+// fill writes and closes it; it is fine on nil.
+func (o *outFile) fill(write func(io.Writer) error) error {
+	if o == nil {
+		return nil
+	}
+	err := write(o.file)
+	if closed := o.file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return usagef("--%s: %v", o.flag, err)
+	}
+	return nil
+}
