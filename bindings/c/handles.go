@@ -11,12 +11,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // member is a lease or a companion.
 type member interface {
 	Holder() string
+	Protocol() core.Protocol
+	Epoch() uint64
+	FencingToken() uint64
+	Session() string
 	Left() time.Duration
 	Done() <-chan struct{}
 	Err() error
@@ -49,6 +55,8 @@ var table struct {
 	live map[uint64]entry
 	// queues are of hosts, and of closed ones until they are drained.
 	queues map[uint64]*events
+	// stores are those of the guard, of hosts that have asked for one.
+	stores map[uint64]store.Store
 }
 
 type entry struct {
@@ -89,6 +97,46 @@ func putHost(h *host.Host) uint64 {
 	}
 	table.queues[handle] = newEvents()
 	return handle
+}
+
+// storeOf is a host's store once more, for what is no lease: its own is the
+// keeper's. It is opened by the first call that wants it.
+func storeOf(ctx context.Context, handle uint64, url string) (store.Store, error) {
+	table.mu.RLock()
+	s := table.stores[handle]
+	table.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	s, err := store.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	first := table.stores[handle]
+	switch {
+	case first != nil: // somebody was faster
+		return first, s.Close()
+	case table.live[handle].value == nil:
+		return nil, errors.Join(host.ErrClosed, s.Close())
+	}
+	if table.stores == nil {
+		table.stores = map[uint64]store.Store{}
+	}
+	table.stores[handle] = s
+	return s, nil
+}
+
+// closeStore ends what storeOf opened. A call under way fails.
+func closeStore(handle uint64) {
+	table.mu.Lock()
+	s := table.stores[handle]
+	delete(table.stores, handle)
+	table.mu.Unlock()
+	if s != nil {
+		_ = s.Close()
+	}
 }
 
 func newCall() uint64 {

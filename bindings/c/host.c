@@ -129,6 +129,44 @@ int mopslock_holder(uint64_t member, char *text, size_t cap, size_t *len)
 	return goHolder(member, text, cap, len != NULL ? len : &n, this_fault());
 }
 
+int mopslock_fencing_token(uint64_t member, uint64_t *token)
+{
+	uint64_t epoch;
+	int protocol;
+	ENTER(token != NULL, NO_NULL);
+	return goVersion(member, token, &epoch, &protocol, this_fault());
+}
+
+int mopslock_epoch(uint64_t member, uint64_t *epoch)
+{
+	uint64_t token;
+	int protocol;
+	ENTER(epoch != NULL, NO_NULL);
+	return goVersion(member, &token, epoch, &protocol, this_fault());
+}
+
+int mopslock_protocol(uint64_t member, int *protocol)
+{
+	uint64_t token, epoch;
+	ENTER(protocol != NULL, NO_NULL);
+	return goVersion(member, &token, &epoch, protocol, this_fault());
+}
+
+int mopslock_session(uint64_t member, char *text, size_t cap, size_t *len)
+{
+	size_t n;
+	ENTER(text != NULL || cap == 0, NO_NULL);
+	return goSession(member, text, cap, len != NULL ? len : &n, this_fault());
+}
+
+int mopslock_break(uint64_t host, const char *name, const mopslock_break_options *options)
+{
+	mopslock_break_options o;
+	ENTER(name != NULL, NO_NULL);
+	ENTER(take(&o, sizeof o, options) && sized(o.seen), NO_STRUCT);
+	SEEING(goBreak(host, (char *)name, &o, this_fault()));
+}
+
 int mopslock_lease_text(uint64_t lease, char *text, size_t cap, size_t *len)
 {
 	size_t n;

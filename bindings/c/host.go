@@ -63,6 +63,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	defer done()
 	err = h.Close(ctx)
 	take(uint64(handle))
+	closeStore(uint64(handle))
 	closeQueue(ctx, uint64(handle))
 	return report(f, err)
 }
@@ -263,6 +264,25 @@ func goHolder(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.
 	return write(text, room, n, m.Holder(), f)
 }
 
+//export goSession
+func goSession(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
+	m, err := find[member](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	return write(text, room, n, m.Session(), f)
+}
+
+//export goVersion
+func goVersion(handle C.uint64_t, token, epoch *C.uint64_t, protocol *C.int, f *C.struct_fault) C.int {
+	m, err := find[member](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	*token, *epoch, *protocol = C.uint64_t(m.FencingToken()), C.uint64_t(m.Epoch()), C.int(m.Protocol())
+	return C.MOPSLOCK_OK
+}
+
 //export goLeaseText
 func goLeaseText(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
 	l, err := find[*host.Lease](handle)
@@ -329,8 +349,27 @@ func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, after la
 	if o.observed == 1 {
 		c.terms.Expiry = core.ExpiryObserved
 	}
+	if o.session|1 != 1 {
+		return nil, badOption("session: is 0 or 1")
+	}
+	if c.terms.Protocol, err = protocolOf(o.protocol); err != nil {
+		return nil, err
+	}
+	c.terms.Session = o.session == 1
+	if o.label != nil {
+		c.terms.Label = C.GoString(o.label)
+	}
 	c.ctx, c.done, err = during(o.cancel, unlimited(timeout), after)
 	return c, err
+}
+
+// protocolOf is an option's protocol; 0 is auto.
+func protocolOf(number C.int32_t) (core.Protocol, error) {
+	switch number {
+	case C.MOPSLOCK_PROTOCOL_AUTO, C.MOPSLOCK_PROTOCOL_LASTWRITER, C.MOPSLOCK_PROTOCOL_STRICT:
+		return core.Protocol(number), nil
+	}
+	return 0, badOption("protocol: is none of enum mopslock_protocol")
 }
 
 // beginWith is begin for the lease of a text.

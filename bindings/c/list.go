@@ -15,6 +15,36 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
+//export goBreak
+func goBreak(handle C.uint64_t, name *C.char, o *C.mopslock_break_options, f *C.struct_fault) C.int {
+	h, err := find[*host.Host](handle)
+	if err != nil {
+		return report(f, err)
+	}
+	options := host.BreakOptions{Now: o.now == 1}
+	if o.now|1 != 1 {
+		return report(f, badOption("now: is 0 or 1"))
+	}
+	if options.Protocol, err = protocolOf(o.protocol); err != nil {
+		return report(f, err)
+	}
+	if o.why != nil {
+		options.Why = C.GoString(o.why)
+	}
+	ctx, done, err := during(0, unlimited(o.timeout_ns), lateBreak)
+	if err != nil {
+		return report(f, err)
+	}
+	defer done()
+	s, err := h.Break(ctx, C.GoString(name), &options)
+	if err != nil {
+		tellSeen(o.seen, err)
+		return report(f, noticed(ctx, err))
+	}
+	tell(o.seen, &s)
+	return C.MOPSLOCK_OK
+}
+
 //export goList
 func goList(handle C.uint64_t, prefix *C.char, timeout C.int64_t, v *C.struct_visitor, f *C.struct_fault) C.int {
 	h, err := find[*host.Host](handle)

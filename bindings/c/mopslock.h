@@ -82,7 +82,7 @@ extern "C" {
 #endif
 
 /* Grows when something is added here. */
-#define MOPSLOCK_ABI_VERSION 2
+#define MOPSLOCK_ABI_VERSION 3
 
 /* What the loaded library was built as: compare it with MOPSLOCK_ABI_VERSION,
  * below which something of this header is missing. */
@@ -113,7 +113,13 @@ enum mopslock_code {
 	MOPSLOCK_ENOSTORE = -40,      /* there is no such bucket, container or directory */
 	MOPSLOCK_EUNREACHABLE = -41,  /* the store does not answer: URL, network */
 	MOPSLOCK_ESTORE = -42,        /* the store fails otherwise; mopslock_last_class says how */
-	MOPSLOCK_EENGINE = -43        /* the WASM engine failed; try again, or natively */
+	MOPSLOCK_EENGINE = -43,       /* the WASM engine failed; try again, or natively */
+	MOPSLOCK_EUNFIT = -44,        /* the store, or what is in it, cannot serve what was asked: it does not
+	                               * honour create-if-absent, or a newer version or something else wrote
+	                               * there */
+	MOPSLOCK_EVACANT = -45,       /* there is nothing: nobody to break, no result to read */
+	MOPSLOCK_ESTALE = -46,        /* a newer tenure has written: stop what the lease guarded */
+	MOPSLOCK_EUNKNOWN = -47       /* it may have been written, or may still be, or not: read it */
 };
 
 /* Why: with MOPSLOCK_ELOST the first five, with other codes as noted. */
@@ -130,6 +136,9 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_CANCELLED = 18, /* ECANCELLED */
 	MOPSLOCK_REASON_UNUSABLE = 19,  /* the store cannot be used; the code says why */
 	MOPSLOCK_REASON_LIMIT = 20,     /* ETIMEOUT: the wait was over while the store failed */
+	MOPSLOCK_REASON_NEWER = 21,     /* EUNFIT: a newer mopslock has written there */
+	MOPSLOCK_REASON_KIND = 22,      /* EUNFIT: the name is in use for something else than a lease */
+	MOPSLOCK_REASON_VACANT = 23,    /* EVACANT: nobody holds it */
 
 	MOPSLOCK_REASON_ABSENT = 32,         /* ECANNOT_MAINTAIN: there is no record */
 	MOPSLOCK_REASON_NO_EXPIRY = 33,      /* ECANNOT_MAINTAIN: it never expires */
@@ -137,7 +146,9 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_UNREADABLE = 35,     /* ECANNOT_MAINTAIN: it could not be kept alive */
 
 	MOPSLOCK_REASON_TTL_DIFFERS = 48,  /* of the core's warnings */
-	MOPSLOCK_REASON_CORRUPT_TAKEN = 49 /* of the core's warnings */
+	MOPSLOCK_REASON_CORRUPT_TAKEN = 49, /* of the core's warnings */
+	MOPSLOCK_REASON_EMPTIED = 50,      /* of the core's warnings */
+	MOPSLOCK_REASON_MIXED = 51         /* of the core's warnings */
 };
 
 /* How the store failed. With E(store) it is finer than the code. The others with one
@@ -235,6 +246,8 @@ int mopslock_drop(uint64_t handle);
 #define MOPSLOCK_FOREVER (-1) /* as a timeout: no limit */
 #define MOPSLOCK_TRY (-1)     /* as wait_ns: do not wait for another holder */
 
+#define MOPSLOCK_ENDLESS (-1) /* as ttl_ns, strict: until it is released or broken */
+
 #define MOPSLOCK_HOLDER_SIZE 513 /* room for a holder's id and its NUL */
 #define MOPSLOCK_LEASE_SIZE 8192 /* room for a lease text, but for URLs that are very long */
 
@@ -307,14 +320,43 @@ typedef struct mopslock_status {
 	char holder[MOPSLOCK_HOLDER_SIZE]; /* the tenure's id, fresh for each claim */
 	char host[257];                    /* of whoever wrote last */
 	char pid[257];
+	/* Since version 3. What follows is strict's; left_ns is then by a clock that
+	 * holder and looker have in common, or 0, and age_ns is 0 where nobody says. */
+	uint64_t epoch;   /* the newest version; 0 where there is none */
+	uint64_t token;   /* the tenure's fencing token */
+	int32_t protocol; /* enum mopslock_protocol */
+	int32_t store_clock; /* 1: left_ns is by the store's clock */
+	char companions[513]; /* the ids of the other owners, with commas */
+	char label[129];
+	char session[257]; /* the id of the session that it stands on */
+	char why[513];     /* of a break: the reason that was given, */
+	char by[513];      /* and by whom, as pid@host */
 } mopslock_status;
 
+/* How a lease is kept.
+ *
+ * STRICT       at most one holder, as long as clock rates differ by less than 1 %, and a
+ *              fencing token that never goes back. It needs a store that honours
+ *              create-if-absent, which file, S3, GCS and Azure do.
+ * LASTWRITER   what mops speaks: on any store, and without these promises.
+ * AUTO         LASTWRITER where the name has a NAME/lock.json or its last segment is
+ *              "lock", since an old client would not see another's claim; else STRICT
+ *              where the store honours create-if-absent, which is found out once; else
+ *              LASTWRITER. mopslock_protocol tells what it has come to.
+ */
+enum mopslock_protocol {
+	MOPSLOCK_PROTOCOL_AUTO = 0,
+	MOPSLOCK_PROTOCOL_LASTWRITER = 1,
+	MOPSLOCK_PROTOCOL_STRICT = 2
+};
+
 /* What a caller may say about a lease. Everybody on one name should use one TTL:
- * mops judges all by its own, and a holder renews for the shortest that it has
- * seen on the name. */
+ * under lastwriter mops judges all by its own, and a holder renews for the shortest
+ * that it has seen on the name. acquire_margin_ns, fleet_expire_ns and blind are for
+ * lastwriter alone, and strict does not look at them. */
 typedef struct mopslock_options {
 	size_t size;
-	int64_t ttl_ns;    /* 0: 88 s. From 50 ms (5 s if the store stamps whole seconds) to 30 days */
+	int64_t ttl_ns;    /* 0: 60 s under strict, else 88 s. MOPSLOCK_ENDLESS. From 50 ms (5 s if the store stamps whole seconds) to 30 days */
 	int64_t margin_ns; /* how much earlier than the TTL a holder gives up; 0: a tenth; below half */
 	int64_t acquire_margin_ns; /* least time between claim and verification; 0: automatic; to TTL/2 */
 	int64_t fleet_expire_ns;   /* by which TTL others here judge us; 0: 88 s; -1: no mops here */
@@ -325,6 +367,11 @@ typedef struct mopslock_options {
 	uint64_t cancel;  /* 0, or of mopslock_cancel_new */
 	mopslock_status *seen; /* NULL, or where to tell who holds it, or took it, after EHELD,
 	                        * ETIMEOUT and ELOST; state is NONE if nothing was read */
+	/* Since version 3. */
+	int32_t protocol;  /* enum mopslock_protocol */
+	int32_t session;   /* 1, strict: kept by the host's session of this TTL and margin, one
+	                    * heartbeat for all leases on it. Not with MOPSLOCK_ENDLESS */
+	const char *label; /* strict: shown to people, at most 128 printable bytes; or NULL */
 } mopslock_options;
 
 /* mopslock_acquire takes the lease on a name, waiting while another holds it.
@@ -336,6 +383,8 @@ typedef struct mopslock_options {
  * ETIMEOUT   wait_ns is over, and the store was failing.
  * ECANCELLED, ECLOSED
  * ELOST      it was lost before it could be returned.
+ * EUNFIT     strict was asked of a store that does not honour create-if-absent, or the
+ *            name is in use for something else (reasons NEWER and KIND).
  * EINVAL     the name or an option cannot be so. The text lists every bad one,
  *            but what no core is asked about (wait_ns, flags) is said first, alone.
  * EUNAUTHORIZED, ENOSTORE, ESTORE, EENGINE   at once. EUNREACHABLE after 5 s of silence.
@@ -370,6 +419,7 @@ int mopslock_lease_text(uint64_t lease, char *text, size_t cap, size_t *len);
  * ELOST            the lease is another's, or was released.
  * ECANNOT_MAINTAIN  there is nothing to keep alive, or the store could not be read
  *                  for a TTL; mopslock_last_reason says what.
+ * EUNFIT           as mopslock_acquire.
  * EINVAL, ETIMEOUT, ECANCELLED, ECLOSED, EENGINE
  */
 int mopslock_accompany(uint64_t host, const char *lease_text, const mopslock_options *options,
@@ -427,6 +477,23 @@ int mopslock_left(uint64_t member, int64_t *left_ns);
  * OK, ESHORT (never with MOPSLOCK_HOLDER_SIZE) or EHANDLE. */
 int mopslock_holder(uint64_t member, char *text, size_t cap, size_t *len);
 
+/* The fencing token of a lease or companion: greater from each tenure of a name to the
+ * next, and the same for all who keep one alive. Hand it to whatever the lease guards,
+ * and have that refuse a smaller one: see THE GUARD. 0 under lastwriter, which has none.
+ * OK or EHANDLE, as the next three. */
+int mopslock_fencing_token(uint64_t member, uint64_t *token);
+
+/* The newest version of the tenure that is known: it grows when a companion joins or
+ * leaves. 0 under lastwriter. */
+int mopslock_epoch(uint64_t member, uint64_t *epoch);
+
+/* How a lease or companion is kept: STRICT or LASTWRITER of enum mopslock_protocol. */
+int mopslock_protocol(uint64_t member, int *protocol);
+
+/* The id of the session that a lease stands on, "" for none; text and len, and ESHORT
+ * beside the others, as with mopslock_holder. */
+int mopslock_session(uint64_t member, char *text, size_t cap, size_t *len);
+
 /* mopslock_inspect reads the record of a name and takes no part in it. Set
  * status->size. A name that nobody uses is OK, and vacant.
  *
@@ -434,6 +501,29 @@ int mopslock_holder(uint64_t member, char *text, size_t cap, size_t *len);
  * status is as it was.
  */
 int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslock_status *status);
+
+typedef struct mopslock_break_options {
+	size_t size;
+	const char *why; /* kept with the break, for people: 1 to 512 printable bytes. Strict
+	                  * wants it; lastwriter has no room for it, and it may be NULL */
+	int32_t now;     /* 1: the name is free at once, also while its holder may still believe
+	                  * that it holds it: the one way to two holders of a strict lease */
+	int32_t protocol;   /* enum mopslock_protocol: whose lease; 0: whoever's is there */
+	int64_t timeout_ns; /* 0: no limit */
+	mopslock_status *seen; /* NULL, or where to tell what the name is then */
+} mopslock_break_options;
+
+/* mopslock_break ends somebody's lease, on the record. Its holder loses it when it
+ * renews the next time, with reason BROKEN (under lastwriter RELEASED), and others can
+ * take the name when its last sign of life is a TTL old. One without a TTL whose holder
+ * is out of contact goes on without knowing.
+ *
+ * EVACANT    nobody holds it.
+ * EUNFIT     as mopslock_acquire.
+ * ETIMEOUT   nobody knows whether it was broken.
+ * EINVAL, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE, EENGINE
+ */
+int mopslock_break(uint64_t host, const char *name, const mopslock_break_options *options);
 
 /* What mopslock_list calls, in the thread that called that: it may take its time
  * and call any function of this library, also to close the host. name and status
@@ -444,8 +534,8 @@ int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslo
 typedef int (*mopslock_visit)(void *arg, const char *name, const mopslock_status *status, int code);
 
 /* mopslock_list visits every lease whose name begins with prefix; NULL and "" are
- * before all. They come in byte order of their records' keys, which are NAME/lock.json;
- * one that vanishes meanwhile is left out. timeout_ns is for all of it, with the visits.
+ * before all. They come in byte order of the keys of what is kept of them; one that
+ * vanishes meanwhile is left out. timeout_ns is for all of it, with the visits.
  *
  * OK         all were visited, or visit has ended the list.
  * EINVAL, ETIMEOUT, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE: some
@@ -541,6 +631,86 @@ int mopslock_begin_leave(uint64_t companion, int64_t timeout_ns, uint64_t *call)
  * three of every call that was begun, WAITING, CALL and ENDED, some hundred bytes
  * each. With the last one everything goes. */
 int mopslock_next(uint64_t host, int64_t timeout_ns, mopslock_event *event);
+
+/* ---------------------------------------------------------------------------
+ * THE GUARD: objects on the same store that only the newest tenure can write.
+ *
+ * A lease cannot stop a process that was paused while it wrote. Here the store
+ * refuses its write, by the fencing token:
+ *
+ *     A, token 5:  held -- read -- SIGSTOP ================= SIGCONT -- write: ESTALE
+ *     B, token 6:                     TTL ... held -- write
+ *
+ * An object is guarded by the lease on one name: tokens of two names mean nothing to
+ * each other. Nothing else may write or expire what lies below its key. What the token
+ * does not do: it cannot know of a tenure that has not touched the object. So whoever
+ * takes a lease over and reads before it writes begins with mopslock_guarded_raise.
+ * None of these functions looks whether the lease is held: mopslock_check does.
+ *
+ * token and holder are mopslock_fencing_token and mopslock_holder of a strict lease
+ * or companion; they stay what they are for as long as it lasts. timeout_ns is as
+ * everywhere (MOPSLOCK_FOREVER: no limit). What is read goes into body, of which there
+ * are cap bytes: *len is its length, or after ESHORT the room that it needs; then all
+ * else was done, so read it with mopslock_guarded_read. MOPSLOCK_GUARDED_MAX bytes are
+ * always enough. slot may be NULL; else set slot->size, and after OK, ESHORT, ESTALE and
+ * EUNKNOWN it tells of the slot that is meant, and what is not known of that is zero.
+ *
+ * EINVAL     the key, the token, the holder or the body cannot be so. token 0: the
+ *            lease is kept by lastwriter, which has none.
+ * ESTALE     a newer tenure has written, slot says who. Nothing of ours was, or will be.
+ * EUNKNOWN   it may have been written or not, or may land yet. Read: it was if the
+ *            newest slot has slot->nonce. Any later write puts an end to the doubt.
+ * EUNFIT     the store has no create-if-absent; or what is there was written by
+ *            something else, a newer mopslock, or under another name's lease.
+ * EHELD      others were faster.
+ * ETIMEOUT   before anything was sent.
+ * ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE: nothing was written.
+ * ------------------------------------------------------------------------- */
+
+#define MOPSLOCK_GUARDED_MAX 64512 /* bytes of a body */
+
+/* One state of an object, as its writer left it. */
+typedef struct mopslock_slot {
+	size_t size;
+	uint64_t number;  /* counts the writes of the object, from 1; 0: nobody has written */
+	uint64_t token;   /* of the tenure that wrote it */
+	uint64_t written; /* the slot that first had this body; 0: none, there is no body */
+	int64_t stamp_ns; /* when, by the store's clock, where it was read; 0: not known */
+	char holder[MOPSLOCK_HOLDER_SIZE]; /* the tenure's id */
+	char nonce[65];   /* fresh for each write */
+} mopslock_slot;
+
+/* mopslock_guarded_read reads the newest slot. If nobody has written it is OK, *len is
+ * 0 and slot->written too. */
+int mopslock_guarded_read(uint64_t host, const char *key, int64_t timeout_ns,
+                          void *body, size_t cap, size_t *len, mopslock_slot *slot);
+
+/* mopslock_guarded_write makes body the object's, whatever was there. body may be NULL
+ * if len is 0. */
+int mopslock_guarded_write(uint64_t host, const char *key, uint64_t token, const char *holder,
+                           const void *body, size_t len, int64_t timeout_ns, mopslock_slot *slot);
+
+/* mopslock_guarded_update is write if the object's body is still old, byte by byte; old
+ * NULL is "nobody has written". EHELD, with reason RACED: it is another by now, and
+ * nothing was written: read it, and make a new one of it. */
+int mopslock_guarded_update(uint64_t host, const char *key, uint64_t token, const char *holder,
+                            const void *old, size_t old_len, const void *body, size_t len,
+                            int64_t timeout_ns, mopslock_slot *slot);
+
+/* mopslock_guarded_raise lets nobody of an older tenure write any more, and reads what
+ * they left. It writes nothing if this tenure has written already. */
+int mopslock_guarded_raise(uint64_t host, const char *key, uint64_t token, const char *holder,
+                           int64_t timeout_ns, void *body, size_t cap, size_t *len, mopslock_slot *slot);
+
+/* mopslock_create_once makes an object that is never written again: a result. The first
+ * one wins, whatever its token is; *won, if won is not NULL, is 1 if it was this one.
+ * slot tells whose it is. */
+int mopslock_create_once(uint64_t host, const char *key, uint64_t token, const char *holder,
+                         const void *body, size_t len, int64_t timeout_ns, int *won, mopslock_slot *slot);
+
+/* mopslock_read_once reads such a result. EVACANT: there is none. */
+int mopslock_read_once(uint64_t host, const char *key, int64_t timeout_ns,
+                       void *body, size_t cap, size_t *len, mopslock_slot *slot);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/fence"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -45,6 +46,8 @@ const (
 	lateInspect     late = "the store answered; nothing was changed"
 	lateAccompany   late = "the lease was joined; nothing is kept alive"
 	lateList        late = "every lease was told of; nothing was changed"
+	lateBreak       late = "the lease was known to be broken; it may be, or not: look at it"
+	lateGuard       late = "anything was sent to the store; nothing was written"
 	lateNext        late = "anything happened; what was begun goes on"
 	lateRenew       late = "the store said that the lease is renewed; it may be, or not"
 	lateReleaseText late = "the store said that the lease is released; the host goes on trying until the lease's TTL is over"
@@ -112,6 +115,15 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_EHANDLE
 	case errors.Is(err, errShort):
 		return C.MOPSLOCK_ESHORT
+	case errors.Is(err, fence.ErrStale):
+		return C.MOPSLOCK_ESTALE
+	case errors.Is(err, fence.ErrUnknown): // before what the store said, which is behind it
+		return C.MOPSLOCK_EUNKNOWN
+	case errors.Is(err, fence.ErrForeign), errors.Is(err, fence.ErrCorrupt), errors.Is(err, fence.ErrNewer),
+		errors.Is(err, errors.ErrUnsupported):
+		return C.MOPSLOCK_EUNFIT
+	case errors.Is(err, store.ErrAbsent):
+		return C.MOPSLOCK_EVACANT
 	case errors.Is(err, store.ErrURL), errors.Is(err, store.ErrKey):
 		return C.MOPSLOCK_EINVAL
 	case errors.Is(err, store.ErrClosed), errors.Is(err, host.ErrClosed):
@@ -134,6 +146,8 @@ func codeOfLease(e *host.Error) C.int {
 		return C.MOPSLOCK_ECANNOT_MAINTAIN
 	case host.Ended:
 		return C.MOPSLOCK_EENDED
+	case host.Unfit:
+		return C.MOPSLOCK_EUNFIT
 	}
 	if _, ok := errors.AsType[*host.EngineError](e.Err); ok {
 		return C.MOPSLOCK_EENGINE
@@ -141,6 +155,8 @@ func codeOfLease(e *host.Error) C.int {
 	switch e.Reason {
 	case core.ReasonHeld, core.ReasonRaced:
 		return C.MOPSLOCK_EHELD
+	case core.ReasonVacant:
+		return C.MOPSLOCK_EVACANT
 	case core.ReasonLimit:
 		return C.MOPSLOCK_ETIMEOUT
 	case core.ReasonCancelled:
@@ -178,6 +194,15 @@ func tell(to *C.mopslock_status, s *host.Status) {
 	fill(to.holder[:], s.Holder)
 	fill(to.host[:], s.Host)
 	fill(to.pid[:], s.PID)
+	to.epoch, to.token, to.protocol = C.uint64_t(s.Epoch), C.uint64_t(s.Token), C.int32_t(s.Protocol)
+	if s.Clock == "store" {
+		to.store_clock = 1
+	}
+	fill(to.companions[:], strings.Join(s.Companions, ","))
+	fill(to.label[:], s.Label)
+	fill(to.session[:], s.Session)
+	fill(to.why[:], s.Why)
+	fill(to.by[:], s.By)
 }
 
 func instant(t time.Time) C.int64_t {

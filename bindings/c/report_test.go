@@ -10,6 +10,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/fence"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -47,6 +48,17 @@ func TestCodes(t *testing.T) {
 		{&core.Error{Code: core.ErrorConfig, Text: "ttl"}, -1},
 		{errHandle, -2},
 		{errShort, -3},
+		{&host.Error{Kind: host.Unfit}, -44},
+		{&host.Error{Kind: host.Unfit, Reason: core.ReasonNewer}, -44},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonVacant}, -45},
+		{store.Fail("get", "k", core.ClassOther, store.ErrAbsent), -45},
+		{&fence.StaleError{Key: "k"}, -46},
+		{&fence.UnknownError{Key: "k", Err: slow}, -47},
+		{fmt.Errorf("no: %w", fence.ErrForeign), -44},
+		{fmt.Errorf("no: %w", fence.ErrCorrupt), -44},
+		{fmt.Errorf("no: %w", fence.ErrNewer), -44},
+		{errChanged, -32},
+		{lateGuard, -33},
 	} {
 		if got, _ := codeOf(test.err); int(got) != test.want {
 			t.Errorf("%v: %d, want %d", test.err, got, test.want)

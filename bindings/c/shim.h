@@ -16,6 +16,22 @@ struct visitor {
 	void *arg;
 };
 
+/* Who writes a guarded object, and what; where what is read of one goes. */
+struct writer {
+	uint64_t token;
+	char *holder;
+	void *body;
+	size_t len;
+	void *old;
+	size_t old_len;
+};
+
+struct reader {
+	void *body;
+	size_t cap;
+	size_t *len;
+};
+
 /* Everything but mopslock_* stays inside the library. */
 #define HIDDEN __attribute__((visibility("hidden")))
 

@@ -10,11 +10,17 @@ static int failed(const char *what)
 	return 1;
 }
 
-static int work(int step) { return printf("step %d\n", step) > 0 && step < 3; }
+/* work hands the token to whatever it changes, which refuses a smaller one. */
+static int work(uint64_t token, int step)
+{
+	if (step == 1)
+		printf("token %llu\n", (unsigned long long)token);
+	return printf("step %d\n", step) > 0 && step < 3;
+}
 
 int main(int argc, char **argv)
 {
-	uint64_t host = 0, lease = 0;
+	uint64_t host = 0, lease = 0, token = 0;
 	mopslock_status who = {.size = sizeof who};
 	mopslock_options options = {.size = sizeof options, .wait_ns = MOPSLOCK_TRY, .seen = &who};
 	if (argc != 3)
@@ -28,7 +34,9 @@ int main(int argc, char **argv)
 	else if (code != MOPSLOCK_OK)
 		failed("acquire");
 
-	for (int step = 1; code == MOPSLOCK_OK && work(step); step++)
+	if (code == MOPSLOCK_OK)
+		code = mopslock_fencing_token(lease, &token);
+	for (int step = 1; code == MOPSLOCK_OK && work(token, step); step++)
 		code = mopslock_check(lease); /* before what must not be done twice */
 
 	if (lease != 0 && (code = mopslock_release(lease, MOPSLOCK_FOREVER)) != MOPSLOCK_OK)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/fence"
 )
 
 func header(t *testing.T) string {
@@ -61,6 +62,15 @@ func TestNumbers(t *testing.T) {
 	}
 	if got := constants(t, "STATE_"); !maps.Equal(got, states) {
 		t.Errorf("states\n%v, the core has\n%v", got, states)
+	}
+	protocols := map[string]int{
+		"AUTO": 0, "LASTWRITER": int(core.ProtocolLastWriter), "STRICT": int(core.ProtocolStrict),
+	}
+	if got := constants(t, "PROTOCOL_"); !maps.Equal(got, protocols) {
+		t.Errorf("protocols\n%v, the core has\n%v", got, protocols)
+	}
+	if got := constants(t, "GUARDED_")["MAX"]; got != fence.MaxBody {
+		t.Errorf("MOPSLOCK_GUARDED_MAX %d, package fence has %d", got, fence.MaxBody)
 	}
 	if got := constants(t, "MAX_")["MESSAGE"]; got != core.MaxMessage {
 		t.Errorf("MOPSLOCK_MAX_MESSAGE %d, the core has %d", got, core.MaxMessage)
@@ -133,12 +143,35 @@ func TestLayoutIsForEver(t *testing.T) {
 		{"options", "wait_ns", 48},
 		{"options", "cancel", 64},
 		{"options", "seen", 72},
+		{"options", "protocol", 80},
+		{"options", "session", 84},
+		{"options", "label", 88},
+		{"break_options", "why", 8},
+		{"break_options", "now", 16},
+		{"break_options", "protocol", 20},
+		{"break_options", "timeout_ns", 24},
+		{"break_options", "seen", 32},
+		{"slot", "number", 8},
+		{"slot", "token", 16},
+		{"slot", "written", 24},
+		{"slot", "stamp_ns", 32},
+		{"slot", "holder", 40},
+		{"slot", "nonce", 553},
 		{"status", "state", 8},
 		{"status", "ttl_ns", 16},
 		{"status", "released_ns", 56},
 		{"status", "holder", 64},
 		{"status", "host", 577},
 		{"status", "pid", 834},
+		{"status", "epoch", 1096},
+		{"status", "token", 1104},
+		{"status", "protocol", 1112},
+		{"status", "store_clock", 1116},
+		{"status", "companions", 1120},
+		{"status", "label", 1633},
+		{"status", "session", 1762},
+		{"status", "why", 2019},
+		{"status", "by", 2532},
 		{"event", "kind", 8},
 		{"event", "code", 12},
 		{"event", "reason", 16},

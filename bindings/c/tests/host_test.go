@@ -28,6 +28,12 @@ func refusing(t *testing.T) string {
 			status, code = http.StatusServiceUnavailable, "SlowDown"
 		case "full":
 			status, code = http.StatusInsufficientStorage, "XMinioStorageFull"
+		case "deaf": // it lists nothing, and takes nothing
+			if r.URL.Query().Has("list-type") {
+				_, _ = w.Write([]byte("<ListBucketResult><Name>deaf</Name><KeyCount>0</KeyCount></ListBucketResult>"))
+				return
+			}
+			status, code = http.StatusForbidden, "AccessDenied"
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte("<Error><Code>" + code + "</Code><Message>no</Message></Error>"))
@@ -38,7 +44,8 @@ func refusing(t *testing.T) string {
 
 var keys = []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true"}
 
-// TestErrors: every code of the header is produced by some call. EENGINE is not:
+// TestErrors: every code of the header is produced by some call, and strict.c is
+// about strict and the guard besides. EENGINE is not:
 // nobody has made the guest fail yet, and the library's own test has its mapping.
 func TestErrors(t *testing.T) {
 	lib := fullLibrary(t)
@@ -46,6 +53,7 @@ func TestErrors(t *testing.T) {
 	out := command(t, append([]string{cold}, keys...), compile(t, "testdata/errors.c", lib),
 		"file://"+t.TempDir(), "file://"+t.TempDir(), refusing(t))
 	out += command(t, nil, compile(t, "testdata/core.c", lib), config, acquire, refused)
+	out += command(t, nil, compile(t, "testdata/strict.c", lib), "file://"+t.TempDir())
 	out += command(t, nil, compile(t, "testdata/fork.c", lib, "-DHOST"), config)
 	seen := strings.Fields(out)
 	for _, code := range codes(t) {
@@ -94,10 +102,10 @@ func hold(t *testing.T, env []string, command ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	out, code := run(t, env, command[0], append(command[1:], "file://"+dir, "nightly")...)
-	if code != 0 || !strings.Contains(out, "step 1\nstep 2\nstep 3\n") {
+	if code != 0 || !strings.Contains(out, "token 1\nstep 1\nstep 2\nstep 3\n") {
 		t.Fatalf("exit %d: %s", code, out)
 	}
-	record, err := os.ReadFile(filepath.Join(dir, "nightly/lock.json"))
+	record, err := os.ReadFile(filepath.Join(dir, "nightly/_mopslock/fffffffffffffffd/v"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +113,7 @@ func hold(t *testing.T, env []string, command ...string) {
 	if err := json.Unmarshal(record, &fields); err != nil {
 		t.Fatal(err)
 	}
-	if fields["released_at"] == nil || fields["first_acquired_at"] == nil || fields["writer_id"] == "" {
+	if fields["state"] != "released" || fields["n"] != 2.0 || fields["tenure"] == "" {
 		t.Errorf("the record is %s", record)
 	}
 	if strings.Contains(out, "not now") || strings.Contains(out, "ERROR SUMMARY") && !strings.Contains(out, "ERROR SUMMARY: 0 errors") {

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 import mopslock
 from mopslock import _hosts, _library, stores
+from ways import kept_by
 from world import World
 
 # The same examples every time, so that a run says something about the code and not about luck; no timing.
@@ -40,6 +41,16 @@ def checkout() -> Path:
 def libraries() -> Path:
     """The folder with the shared libraries."""
     return Path(os.environ.get(_library.FOLDER) or _library.HERE)
+
+
+@pytest.fixture(autouse=True)
+def _kept_by_lastwriter(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is left open is lastwriter, unless the test's module is about protocols."""
+    if getattr(request.module, "PROTOCOLS_OPEN", False):
+        yield
+        return
+    with kept_by("lastwriter"):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ inherited: dict[str, Any] = {}
 
 def take(store: Any, name: str) -> list[Any]:
     """Holds a lease in this process, for longer than its TTL."""
-    with mopslock.lease(store, name, ttl=0.5, wait=5) as lease:
+    with mopslock.lease(store, name, ttl=0.5, wait=5, protocol="lastwriter") as lease:
         time.sleep(0.6)  # more than the TTL: it was renewed
         lease.check()
         seen = mopslock.inspect(store, name)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mopslock import _abi, _claim, _library, errors, stores
+from mopslock import _abi, _claim, _library, _verbs, errors, stores
 from mopslock._duration import LONGEST
 from mopslock.status import of_sight
+from mopslock.terms import NONE
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,10 @@ def test_constants(header: str) -> None:
     assert constant(header, "ABI_VERSION") == _library.ABI
     assert constant(header, "MAX_MESSAGE") == _library.MAX_MESSAGE
     assert constant(header, "TRY") == _abi.TRY
+    assert constant(header, "GUARDED_MAX") == _abi.MOST_GUARDED
+    assert constant(header, "ENDLESS") == NONE
+    assert [text.upper() for text in _abi.PROTOCOLS] == list(enum(header, "protocol"))
+    assert list(enum(header, "protocol").values()) == list(range(len(_abi.PROTOCOLS)))
     assert constant(header, "HOLDER_SIZE") == _abi.RawStatus.holder.size
     assert (_library.OK, _library.ESHORT, _library.EFORKED, _library.ECONTRACT) == (
         _abi.Code.OK, _abi.Code.ESHORT, _abi.Code.EFORKED, _abi.Code.ECONTRACT,
@@ -92,6 +97,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mopslock_status": _abi.RawStatus,
     "mopslock_options": _abi.Options,
     "mopslock_event": _abi.Event,
+    "mopslock_break_options": _abi.BreakOptions,
+    "mopslock_slot": _abi.RawSlot,
 }
 
 
@@ -140,7 +147,8 @@ def test_every_function_that_is_called_is_declared(header: str) -> None:
 
 def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     """Requests and the wake are what step itself looks for; all else is told by a method."""
-    assert set(_claim._NOTICES) == set(names["Action.kind"]) - {"get", "put", "wake"}
+    tasks = {"called", "calibrated", "broken", "seen"}  # of machines that are no claims
+    assert set(_claim._NOTICES) == set(names["Action.kind"]) - {*_verbs.VERBS, "wake"} - tasks
 
 
 def test_classes_of_failures(names: dict[str, list[str]]) -> None:
@@ -169,7 +177,8 @@ def test_every_code_has_its_error(code: _abi.Code) -> None:
         "ETIMEOUT": errors.WaitOver, "ECANCELLED": errors.Cancelled, "ECLOSED": errors.Closed,
         "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.CannotMaintain,
         "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
-        "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed,
+        "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Unfit, "EVACANT": errors.Vacant,
+        "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled,
     }  # fmt: skip
     assert type(error) is kinds[code.name]
     assert str(error).startswith("mopslock: ")

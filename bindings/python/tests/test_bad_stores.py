@@ -39,7 +39,7 @@ class Odd:
     def exists(self, key: str) -> bool:
         return self.memory.exists(key)
 
-    def list(self, prefix: str) -> list[str]:
+    def list(self, prefix: str) -> list[tuple[str, int]]:
         self.first("list", prefix)
         return self.memory.list(prefix)
 

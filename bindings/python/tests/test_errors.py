@@ -160,6 +160,11 @@ MADE: dict[type[MopslockError], Callable[[], object]] = {
     mopslock.ReadOnly: lambda: _texts.refused("n", "unusable", "read_only", None, None),
     mopslock.StoreFull: lambda: _texts.refused("n", "unusable", "full", None, None),
     mopslock.NotReleased: lambda: not_released("n"),
+    mopslock.Unfit: lambda: _abi.make_error(_abi.Code.EUNFIT, 0, "t", "n", None),
+    mopslock.Vacant: lambda: _abi.make_error(_abi.Code.EVACANT, 23, "t", "n", None),
+    mopslock.Stale: lambda: _abi.make_error(_abi.Code.ESTALE, 0, "t", "n", None),
+    mopslock.Unsettled: lambda: _abi.make_error(_abi.Code.EUNKNOWN, 0, "t", "n", None),
+    mopslock.Raced: lambda: mopslock.Raced("t"),
 }
 
 
@@ -179,7 +184,9 @@ def test_no_class_is_out_of_reach() -> None:
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [("held", mopslock.Held), ("raced", mopslock.Held), ("cancelled", mopslock.Cancelled),
-     ("limit", mopslock.WaitOver), ("unreachable", mopslock.Unreachable), ("unusable", mopslock.StoreError)],
+     ("limit", mopslock.WaitOver), ("newer", mopslock.Unfit), ("kind", mopslock.Unfit),
+     ("unfit", mopslock.Unfit), ("vacant", mopslock.Vacant),
+     ("unreachable", mopslock.Unreachable), ("unusable", mopslock.StoreError)],
 )  # fmt: skip
 def test_each_reason_of_the_core_for_a_refusal_has_its_class(reason: str, kind: type[MopslockError]) -> None:
     error: Any = _texts.refused("n", reason, "", None, None)

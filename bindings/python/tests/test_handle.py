@@ -100,7 +100,7 @@ MISSING = object()
     ("key", "value"),
     [
         *[(key, value) for key in ("name", "store", "holder") for value in (MISSING, "", None, 3, ["x"], {})],
-        *[("protocol", value) for value in (MISSING, "", None, "strict", 3)],
+        *[("protocol", value) for value in (MISSING, "", None, "semaphore", 3)],
         *[("ttl_s", value) for value in (MISSING, None, 0, -1, 1e-10, True, "60", 2_592_001, 1e300, [60])],
         *[("first_acquired_at", value) for value in (MISSING, "", None, 3, "now", "2026-01-01T00:00:00")],
         ("first_acquired_at", "2026-13-01T00:00:00Z"),

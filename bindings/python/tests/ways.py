@@ -16,15 +16,19 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import mopslock
+from mopslock import _api
 from mopslock.stores import Blob, Directory
+from mopslock.terms import Terms
 
 WAYS = ("url", "own")
+KEPT = ("lastwriter", "strict")
 SOON = 15.0
 """Seconds in which anything must have happened, also on a busy machine."""
 
@@ -36,6 +40,7 @@ class Place:
     way: str
     root: Path
     store: Any
+    protocol: str = "lastwriter"
 
     @classmethod
     def of(cls, way: str, root: Path) -> Place:
@@ -44,16 +49,23 @@ class Place:
 
     def other(self) -> Place:
         """The same directory by the other way."""
-        return Place.of("own" if self.way == "url" else "url", self.root)
+        return replace(Place.of("own" if self.way == "url" else "url", self.root), protocol=self.protocol)
 
     @property
     def code(self) -> str:
         """The store as a program of Python has it."""
         return repr(self.store) if self.way == "url" else f"mopslock.stores.{self.store!r}"
 
+    def holder(self, name: str) -> str:
+        """Whose the record is."""
+        return str(self.record(name)["tenure" if self.protocol == "strict" else "writer_id"])
+
     def path(self, name: str) -> Path:
-        """Where a name's record is."""
-        return self.root / name / "lock.json"
+        """Where a name's record is: under strict its newest version, or where the first one will be."""
+        if self.protocol == "lastwriter":
+            return self.root / name / "lock.json"
+        register = self.root / name / "_mopslock"
+        return min(register.glob("*/v"), default=register / "fffffffffffffffe" / "v")
 
     def record(self, name: str) -> dict[str, Any]:
         """A name's record, as its bytes say."""
@@ -62,6 +74,8 @@ class Place:
 
     def released(self, name: str) -> bool:
         """Whether the record says so."""
+        if self.protocol == "strict":
+            return bool(self.record(name)["state"] == "released")
         return bool(self.record(name)["released_at"])
 
     def write(self, name: str, **fields: Any) -> None:
@@ -84,19 +98,59 @@ class Place:
                 return
 
     def steal(self, name: str) -> None:
-        """A stranger overwrites the record, as a client without manners would."""
+        """A stranger overwrites the record, or makes the next version, as a client without manners would."""
+        if self.protocol == "strict":
+            thief = "thief"
+            version = self.record(name)
+            n = version["n"] + 1
+            fields = {"n": n, "state": "held", "tenure": thief, "origin": n, "owner": thief, "owners": [thief]}
+            body = json.dumps({**version, **fields, "nonce": thief, "host": "elsewhere"}, indent=2).encode()
+            assert Directory(self.root).create(f"{name}/_mopslock/{(1 << 64) - 1 - n:016x}/v", body)
+            return
         self.write(name, writer_id="thief", written_at=stamp(0), hostname="elsewhere", write_count=2)
 
 
 @contextlib.contextmanager
-def opened(way: str, root: Path) -> Iterator[Place]:
-    """A place whose hosts, of both ways, are closed afterwards."""
+def opened(way: str, root: Path, protocol: str = "lastwriter") -> Iterator[Place]:
+    """A place whose hosts, of both ways, are closed afterwards, and where nobody who does not say so uses another
+    protocol."""
     root.mkdir(exist_ok=True)
     try:
-        yield Place.of(way, root)
+        with kept_by(protocol):
+            yield replace(Place.of(way, root), protocol=protocol)
     finally:
         with contextlib.suppress(mopslock.NotReleased):
             mopslock.close(timeout=2)
+
+
+@contextlib.contextmanager
+def kept_by(protocol: str) -> Iterator[None]:
+    """Whoever leaves the protocol open gets this one, in programs too."""
+    made: Any = Terms
+    before = os.environ.get(OPEN)
+
+    def terms(*given: Any, **named: Any) -> Any:
+        return made(*(protocol if value == "auto" else value for value in given), **named)
+
+    os.environ[OPEN] = protocol
+    try:
+        with mock.patch.object(_api, "Terms", terms):
+            yield
+    finally:
+        os.environ.pop(OPEN)
+        if before is not None:
+            os.environ[OPEN] = before
+
+
+OPEN = "MOPSLOCK_TEST_PROTOCOL"
+IMPORTS = """
+import mopslock, mopslock.stores, os, sys, time, threading, signal
+if "MOPSLOCK_TEST_PROTOCOL" in os.environ:
+    import mopslock._api as api
+    def terms(*given, made=api.Terms, **named):
+        return made(*(os.environ["MOPSLOCK_TEST_PROTOCOL"] if value == "auto" else value for value in given), **named)
+    api.Terms = terms
+"""
 
 
 class Gated(Directory):
@@ -171,7 +225,7 @@ def burn(seconds: float) -> int:
 def program(code: str, *, stop: float = 30.0, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A program of Python's with pipes, which does not outlive the block."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "import mopslock, mopslock.stores, os, sys, time, threading, signal\n" + code],
+        [sys.executable, "-c", IMPORTS + code],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
     )  # fmt: skip

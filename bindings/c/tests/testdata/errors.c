@@ -130,7 +130,8 @@ static void held_and_lost(void)
 	int reason = -1;
 	char holder[MOPSLOCK_HOLDER_SIZE];
 	mopslock_status who = {.size = sizeof who};
-	mopslock_options o = {.size = sizeof o, .ttl_ns = 600 * MS, .wait_ns = MOPSLOCK_TRY, .seen = &who};
+	mopslock_options o = {.size = sizeof o, .ttl_ns = 600 * MS, .wait_ns = MOPSLOCK_TRY, .seen = &who,
+		.protocol = MOPSLOCK_PROTOCOL_LASTWRITER};
 	GIVES(MOPSLOCK_OK, mopslock_acquire(a, "n", &o, &lease));
 	CHECK(who.state == MOPSLOCK_STATE_NONE);
 	texts(lease);
@@ -325,6 +326,14 @@ static void stores(const char *server)
 		puts(cases[i].code == MOPSLOCK_EUNAUTHORIZED ? "MOPSLOCK_EUNAUTHORIZED" :
 		     cases[i].code == MOPSLOCK_ENOSTORE ? "MOPSLOCK_ENOSTORE" : "MOPSLOCK_ESTORE");
 	}
+	/* What was sent and refused may be there all the same, and cannot be read. */
+	mopslock_slot slot = {.size = sizeof slot};
+	snprintf(url, sizeof url, "s3://deaf?endpoint=%s&region=us-east-1&use_path_style=true", server);
+	CHECK(mopslock_open(url, NULL, &h) == MOPSLOCK_OK);
+	GIVES(MOPSLOCK_EUNKNOWN, mopslock_guarded_write(h, "k", 1, "me", "x", 1, MOPSLOCK_FOREVER, &slot));
+	CHECK(slot.number == 1 && strlen(slot.nonce) == 32 && slot.token == 0);
+	CHECK(mopslock_close(h, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
+
 	mopslock_status status = {.size = sizeof status};
 	CHECK(mopslock_open("s3://b?endpoint=http://127.0.0.1:1&region=us-east-1", NULL, &h) == MOPSLOCK_OK);
 	GIVES(MOPSLOCK_EUNREACHABLE, mopslock_inspect(h, "n", MOPSLOCK_FOREVER, &status));

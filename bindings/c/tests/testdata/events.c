@@ -176,8 +176,9 @@ static void sizes(void)
 static void waiting(void)
 {
 	char ours[MOPSLOCK_HOLDER_SIZE];
-	uint64_t cancel = 0, call = 0, release = 0, lease = acquire(a, "wanted", NULL);
-	mopslock_options o = {.size = sizeof o};
+	uint64_t cancel = 0, call = 0, release = 0, lease;
+	mopslock_options o = {.size = sizeof o, .protocol = MOPSLOCK_PROTOCOL_LASTWRITER}; /* all that follow see it */
+	lease = acquire(a, "wanted", &o);
 	holder_of(lease, ours);
 	CHECK(mopslock_cancel_new(&cancel) == MOPSLOCK_OK);
 	o.cancel = cancel;
@@ -228,7 +229,7 @@ static void lost(void)
 {
 	char ours[MOPSLOCK_HOLDER_SIZE];
 	uint64_t release = 0;
-	mopslock_options o = {.size = sizeof o, .ttl_ns = 1500 * MS};
+	mopslock_options o = {.size = sizeof o, .ttl_ns = 1500 * MS, .protocol = MOPSLOCK_PROTOCOL_LASTWRITER};
 	uint64_t lease = acquire(a, "lost", &o);
 	holder_of(lease, ours);
 	steal("lost", lease);

@@ -11,11 +11,15 @@
 What decides is a pure core in a shared library, the same for every language. Who talks to the store is your choice:
 a URL (file, s3, gs, azblob) leaves it to the library; an object with get, put and exists does it itself.
 
+What is promised is the protocol's: ``lease(…, protocol="strict")`` has at most one holder and a fencing token,
+``"lastwriter"`` is what mops speaks, and ``"auto"``, the default, takes the first where it can. ``Guarded`` writes
+objects that only the newest tenure can write.
+
 Logging goes to the logger ``mopslock``. ``mopslock.aio`` has the twins for asyncio, ``mopslock.mops`` what mops calls
 its lease package, ``mopslock.stores`` the adapters, ``mopslock.errors`` the tree of exceptions.
 """
 
-from ._api import Leasing, accompany, acquire, inspect, lease, ls, try_acquire
+from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, try_acquire
 from ._hosts import close
 from ._lease import Companion, Lease, Lost
 from .errors import (
@@ -37,14 +41,20 @@ from .errors import (
     NoSuchStore,
     NotAcquired,
     NotReleased,
+    Raced,
     ReadOnly,
+    Stale,
     StoreError,
     StoreFull,
     Throttled,
     Unauthorized,
+    Unfit,
     Unreachable,
+    Unsettled,
+    Vacant,
     WaitOver,
 )
+from .guard import Guarded, Slot, create_once, read_once
 from .status import Status
 from .terms import Terms
 
@@ -56,6 +66,7 @@ __all__ = [
     "Companion",
     "EngineFailed",
     "Forked",
+    "Guarded",
     "Held",
     "Lease",
     "LeaseBroken",
@@ -71,20 +82,29 @@ __all__ = [
     "NoSuchStore",
     "NotAcquired",
     "NotReleased",
+    "Raced",
     "ReadOnly",
+    "Slot",
+    "Stale",
     "Status",
     "StoreError",
     "StoreFull",
     "Terms",
     "Throttled",
     "Unauthorized",
+    "Unfit",
     "Unreachable",
+    "Unsettled",
+    "Vacant",
     "WaitOver",
     "accompany",
     "acquire",
+    "break_lease",
     "close",
+    "create_once",
     "inspect",
     "lease",
     "ls",
+    "read_once",
     "try_acquire",
 ]

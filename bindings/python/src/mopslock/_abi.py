@@ -38,13 +38,18 @@ class Code(IntEnum):
     EUNREACHABLE = -41
     ESTORE = -42
     EENGINE = -43
+    EUNFIT = -44
+    EVACANT = -45
+    ESTALE = -46
+    EUNKNOWN = -47
 
 
 REASONS = {
     0: "", 1: "taken", 2: "broken", 3: "released", 4: "unreachable", 5: "expired",
     16: "held", 17: "raced", 18: "cancelled", 19: "unusable", 20: "limit",
+    21: "newer", 22: "kind", 23: "vacant",
     32: "absent", 33: "no_expiry", 34: "never_acquired", 35: "unreadable",
-    48: "ttl_differs", 49: "corrupt_taken",
+    48: "ttl_differs", 49: "corrupt_taken", 50: "emptied", 51: "mixed",
 }  # fmt: skip
 """enum mopslock_reason."""
 
@@ -55,6 +60,13 @@ STORE_CLASSES = (
 
 STATES = ("", "vacant", "held", "stale", "released", "broken", "corrupt")
 """enum mopslock_state."""
+
+
+PROTOCOLS = ("auto", "lastwriter", "strict")
+"""enum mopslock_protocol."""
+
+MOST_GUARDED = 64512
+"""MOPSLOCK_GUARDED_MAX."""
 
 
 class EventKind(IntEnum):
@@ -82,6 +94,9 @@ class RawStatus(Structure):
         ("size", c_size_t), ("state", c_int32), ("companion", c_int32), ("ttl_ns", c_int64), ("age_ns", c_int64),
         ("left_ns", c_int64), ("acquired_ns", c_int64), ("written_ns", c_int64), ("released_ns", c_int64),
         ("holder", c_char * 513), ("host", c_char * 257), ("pid", c_char * 257),
+        ("epoch", c_uint64), ("token", c_uint64), ("protocol", c_int32), ("store_clock", c_int32),
+        ("companions", c_char * 513), ("label", c_char * 129), ("session", c_char * 257), ("why", c_char * 513),
+        ("by", c_char * 513),
     )  # fmt: skip
 
 
@@ -92,6 +107,25 @@ class Options(Structure):
         ("size", c_size_t), ("ttl_ns", c_int64), ("margin_ns", c_int64), ("acquire_margin_ns", c_int64),
         ("fleet_expire_ns", c_int64), ("blind", c_int32), ("observed", c_int32), ("wait_ns", c_int64),
         ("timeout_ns", c_int64), ("cancel", c_uint64), ("seen", POINTER(RawStatus)),
+        ("protocol", c_int32), ("session", c_int32), ("label", c_char_p),
+    )  # fmt: skip
+
+
+class BreakOptions(Structure):
+    """mopslock_break_options."""
+
+    _fields_ = (
+        ("size", c_size_t), ("why", c_char_p), ("now", c_int32), ("protocol", c_int32), ("timeout_ns", c_int64),
+        ("seen", POINTER(RawStatus)),
+    )  # fmt: skip
+
+
+class RawSlot(Structure):
+    """mopslock_slot."""
+
+    _fields_ = (
+        ("size", c_size_t), ("number", c_uint64), ("token", c_uint64), ("written", c_uint64), ("stamp_ns", c_int64),
+        ("holder", c_char * 513), ("nonce", c_char * 65),
     )  # fmt: skip
 
 
@@ -120,6 +154,18 @@ class Api:
         self.next: Any = declare(waits.mopslock_next, c_uint64, c_int64, out)
         self.check: Any = declare(waits.mopslock_check, c_uint64)
         self.inspect: Any = declare(waits.mopslock_inspect, c_uint64, c_char_p, c_int64, out)
+        h, s, n = c_uint64, c_char_p, c_size_t
+        self.break_lease: Any = declare(waits.mopslock_break, c_uint64, c_char_p, out)
+        self.guarded_read: Any = declare(waits.mopslock_guarded_read, h, s, c_int64, out, n, out, out)
+        self.guarded_raise: Any = declare(waits.mopslock_guarded_raise, h, s, h, s, c_int64, out, n, out, out)
+        self.guarded_write: Any = declare(waits.mopslock_guarded_write, h, s, h, s, s, n, c_int64, out)
+        self.guarded_update: Any = declare(waits.mopslock_guarded_update, h, s, h, s, s, n, s, n, c_int64, out)
+        self.create_once: Any = declare(waits.mopslock_create_once, h, s, h, s, s, n, c_int64, out, out)
+        self.read_once: Any = declare(waits.mopslock_read_once, h, s, c_int64, out, n, out, out)
+        self.token: Any = declare(quick.mopslock_fencing_token, c_uint64, out)
+        self.epoch: Any = declare(quick.mopslock_epoch, c_uint64, out)
+        self.protocol: Any = declare(quick.mopslock_protocol, c_uint64, out)
+        self.session: Any = declare(quick.mopslock_session, c_uint64, c_char_p, c_size_t, out)
         self.list: Any = declare(waits.mopslock_list, c_uint64, c_char_p, c_int64, VISIT, out)
         self.begin_acquire: Any = declare(quick.mopslock_begin_acquire, c_uint64, c_char_p, out, out)
         self.begin_accompany: Any = declare(quick.mopslock_begin_accompany, c_uint64, c_char_p, out, out)
@@ -147,14 +193,18 @@ class Api:
     def options(self, terms: Terms) -> Options:
         """Terms as the library takes them."""
         fields = terms.config()
+        ttl_ns = fields["ttl_ns"] if terms.ttl is not None else 0
         return Options(
             size=ctypes.sizeof(Options),
-            ttl_ns=fields.get("ttl_ns", 0),
+            ttl_ns=ttl_ns,
             margin_ns=fields.get("margin_ns", 0),
-            acquire_margin_ns=fields.get("acquire_margin_ns", 0),
-            fleet_expire_ns=fields.get("fleet_expire_ns", 0),
+            acquire_margin_ns=terms.acquire_margin_ns(),
+            fleet_expire_ns=terms.fleet_expire_ns(),
             blind=terms.renewal == "blind",
             observed=terms.expiry == "observed",
+            protocol=PROTOCOLS.index(terms.protocol),
+            session=terms.session,
+            label=_texts.encode("label", terms.label),
         )
 
     def new_cancel(self) -> int:
@@ -169,6 +219,11 @@ class Api:
         """Nanoseconds that it may be relied on; 0 when it is gone."""
         left = c_int64()
         return left.value if self.left(member, ctypes.byref(left)) == Code.OK else 0
+
+    def number_of(self, function: Any, member: int) -> int | None:
+        """A number of a member's; None when it is gone."""
+        found = c_uint64()
+        return found.value if function(member, ctypes.byref(found)) == Code.OK else None
 
     def text_of(self, function: Any, member: int) -> str:
         """A text of a member's, by the function that writes it."""
@@ -200,12 +255,21 @@ class Api:
             host=raw.host.decode(),
             pid=raw.pid.decode(),
             companion=bool(raw.companion),
-            ttl=raw.ttl_ns / SECOND,
+            ttl=max(0, raw.ttl_ns) / SECOND,
             age=raw.age_ns / SECOND,
             left=raw.left_ns / SECOND,
             acquired=instant(raw.acquired_ns),
             written=instant(raw.written_ns),
             released=instant(raw.released_ns),
+            protocol=PROTOCOLS[raw.protocol] if raw.protocol else "",
+            epoch=raw.epoch,
+            token=raw.token,
+            companions=tuple(raw.companions.decode().split(",")) if raw.companions else (),
+            label=raw.label.decode(),
+            session=raw.session.decode(),
+            why=raw.why.decode(),
+            by=raw.by.decode(),
+            clock="store" if raw.store_clock else "local",
         )
 
     def error(self, code: int, name: str) -> errors.MopslockError:
@@ -258,6 +322,14 @@ def make_error(
             return errors.Unreachable(text, reason=why, seen=seen)
         case Code.ESTORE:
             return errors.error_class(STORE_CLASSES[store_class])(text, reason=why, seen=seen)
+        case Code.EUNFIT:
+            return errors.Unfit(text, reason=why, seen=seen)
+        case Code.EVACANT:
+            return errors.Vacant(text, reason=why, seen=seen)
+        case Code.ESTALE:
+            return errors.Stale(text)
+        case Code.EUNKNOWN:
+            return errors.Unsettled(text)
         case Code.EFORKED:
             return _texts.forked(name)
     return errors.EngineFailed(text or f"mopslock: code {code}")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 from ._duration import Duration, nanoseconds, waiting
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
-from ._member import Asked, Handle, Waits, give_up, noticed
+from ._member import Asked, Break, Handle, Waits, give_up, noticed
 from .errors import BadArgument, Held
 from .status import Status
-from .terms import Terms
+from .terms import Expiry, Protocol, Renewal, Terms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,11 +60,11 @@ class Wish:
 def wish(
     store: AnyStore, name: str, *, ttl: Duration | None, wait: Duration | None, margin: Duration | None,
     acquire_margin: Duration | None, fleet_expire: Duration | Literal["none"] | None,
-    renewal: Literal["checked", "blind"], expiry: Literal["wall", "observed"], on_waiting: Waits | None,
+    renewal: Renewal, expiry: Expiry, protocol: Protocol, session: bool, label: str, on_waiting: Waits | None,
     on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
 ) -> Wish:  # fmt: skip
     """The arguments that lease, acquire and their asyncio twins have."""
-    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry)
+    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
     return Wish(store, name, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
 
 
@@ -77,8 +77,11 @@ def lease(
     margin: Duration | None = None,
     acquire_margin: Duration | None = None,
     fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Literal["checked", "blind"] = "checked",
-    expiry: Literal["wall", "observed"] = "wall",
+    renewal: Renewal = "checked",
+    expiry: Expiry = "wall",
+    protocol: Protocol = "auto",
+    session: bool = False,
+    label: str = "",
     on_waiting: Waits | None = None,
     on_lost: OnLost | None = None,
     raise_if_lost: bool = True,
@@ -100,22 +103,27 @@ def lease(
 
     It can be entered again and again, not nested: what was entered must be left first.
 
-    Where several may ask at the same moment, give an ``acquire_margin`` longer than two requests take, such as 0.2:
-    without it a host that is much slower than the others can be let in beside one of them, and both think they
-    hold it until the slower one looks again.
+    ``protocol`` is how it is kept: "strict" has at most one holder and a ``fencing_token``, on stores that honour
+    create-if-absent; "lastwriter" is what mops speaks, on any; "auto" is strict where the store can, unless an old
+    client uses the name. ``session`` (strict) keeps it by one heartbeat for all such leases of this process,
+    ``ttl=0`` (strict) until it is released or broken, ``label`` (strict) is shown to people.
+
+    Under lastwriter, where several may ask at the same moment, give an ``acquire_margin`` longer than two requests
+    take, such as 0.2: without it a host that is much slower than the others can be let in beside one of them, and
+    both think they hold it until the slower one looks again.
 
     ``store`` is a gocloud URL, a directory's path, or an object with get, put and exists (mopslock.stores).
-    Durations are seconds or timedelta; ``ttl`` is 88 s, as mops has it, and all on one name should use one. See
-    Terms for the others. ``on_waiting(status)`` is told whom we wait for, ``on_lost(error)`` of a loss; both on a
-    thread of ours.
+    Durations are seconds or timedelta; ``ttl`` is 60 s under strict and 88 s, as mops has it, under lastwriter, and
+    all on one name should use one. See Terms for the others.
+    ``on_waiting(status)`` is told whom we wait for, ``on_lost(error)`` of a loss; both on a thread of ours.
 
     BadArgument: an argument cannot be so; names and durations are said when entering, before any I/O.
     """
     return Leasing(
         wish(
             store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
-            renewal=renewal, expiry=expiry, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
-            release_timeout=release_timeout,
+            renewal=renewal, expiry=expiry, protocol=protocol, session=session, label=label, on_waiting=on_waiting,
+            on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout,
         )
     )  # fmt: skip
 
@@ -127,8 +135,11 @@ class TryOptions(TypedDict, total=False):
     margin: Duration | None
     acquire_margin: Duration | None
     fleet_expire: Duration | Literal["none"] | None
-    renewal: Literal["checked", "blind"]
-    expiry: Literal["wall", "observed"]
+    renewal: Renewal
+    expiry: Expiry
+    protocol: Protocol
+    session: bool
+    label: str
     on_waiting: Waits | None
     on_lost: OnLost | None
     raise_if_lost: bool
@@ -276,7 +287,8 @@ def accompanying(
     where = handle.store if store is None else store
     if isinstance(where, str) and store is None and "://" not in where:
         raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
-    return handle, Wish(where, handle.name, Terms(margin=margin), 0, None, on_lost, raise_if_lost, release_timeout)
+    terms = Terms(margin=margin, protocol="strict" if handle.protocol == "strict" else "lastwriter")
+    return handle, Wish(where, handle.name, terms, 0, None, on_lost, raise_if_lost, release_timeout)
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
@@ -288,3 +300,33 @@ def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
 def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> Iterator[Status]:
     """Every lease whose name begins with ``prefix``, in the order of their names; ``timeout`` seconds for all."""
     return host_of(store).list(prefix, nanoseconds("timeout", timeout))
+
+
+def break_lease(
+    store: AnyStore,
+    name: str,
+    why: str,
+    *,
+    now: bool = False,
+    protocol: Protocol = "auto",
+    timeout: Duration = 30.0,
+) -> Status:
+    """Ends somebody's lease, on the record, and returns what the name is then.
+
+    Its holder loses it when it renews the next time, as LeaseBroken (under lastwriter LeaseReleased). Others can take
+    the name when its last sign of life is a TTL old; with ``now`` at once, also while its holder may still believe:
+    that is the one way to two holders of a strict lease. ``why`` is kept with the break, for people; lastwriter has
+    no room for it. ``protocol`` says whose lease; "auto" is whoever's is there.
+
+    Vacant: nobody holds it. StoreError: the store could not be used, and unless it is an Unreachable nothing was done.
+    """
+    return host_of(store).break_lease(name, breaking(why, now=now, protocol=protocol), nanoseconds("timeout", timeout))
+
+
+def breaking(why: str, *, now: bool, protocol: Protocol) -> Break:
+    """What break_lease and its twin begin with."""
+    if protocol not in ("auto", "strict", "lastwriter"):
+        raise BadArgument(f"mopslock: protocol {protocol!r}: must be auto or strict or lastwriter")
+    if not isinstance(why, str):
+        raise BadArgument(f"mopslock: why {why!r}: must be text")
+    return Break(why, bool(now), protocol)

@@ -1,151 +1,121 @@
-"""One machine on a store that Python talks to: what it asks is done, what it says is told."""
+"""One claim on a store that Python talks to: a lease, a companion, or the release of a printed lease."""
 
 from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._clock import Clock
-from ._keeper import Timer
 from ._machine import Machine
 from ._member import Asked, Ended, Member, Waits, settle
 from ._notify import notifier, quietly
+from ._resolve import Abilities, Resolver, Way
+from ._runner import Runner, Steps
+from ._verbs import NEVER, Action, Event
 from .errors import EngineFailed, MopslockError
 from .status import of_sight
-from .stores import MOST, Store, class_of
 
 if TYPE_CHECKING:
+    from ._services import Life, Session
     from ._stepped import SteppedHost
 
 log = logging.getLogger("mopslock")
 
-Event = dict[str, Any]
-Action = dict[str, Any]
 
-NEVER = 1 << 62
+@dataclass(frozen=True)
+class Unsettled:
+    """A claim of which it is not known yet how its name is kept."""
 
-MOST_RUNNING = 2
-"""Requests of one claim at once: of those that hang, which must not use up the workers of all."""
-
-
-def origin() -> dict[str, Any]:
-    """What our records tell people about their writer."""
-    name = socket.gethostname().removesuffix(".local") or "unknown"
-    return {"host": name[:256], "pid": str(os.getpid()), "tid": threading.get_ident()}
+    want: str
+    able: Abilities
+    config: Callable[[Way], Event]
+    """The Config under what it turns out to be; BadArgument where the terms do not go with it."""
+    way: Way | None = None
+    """What it is, where nobody has to ask."""
 
 
-def config(
-    machine: str, name: str, terms: Mapping[str, Any], *, holder: str = "", role: str = "", stamp_unit: int = 0
-) -> Event:
-    """A Config in the core's order of keys."""
-    fields: Event = {"machine": machine, "protocol": "lastwriter", **({"name": name} if name else {}), **terms}
-    for key, value in (("stamp_unit_ns", stamp_unit), ("holder", holder), ("role", role)):
-        if value:
-            fields[key] = value
-    return {**fields, **origin()}
-
-
-def perform(store: Store, action: Action) -> Event:
-    """Does one request. What is not the store's word is unknown."""
-    answer: Event = {"kind": "answer", "request": action["request"], "outcome": "yes"}
-    try:
-        if action["kind"] == "put":
-            store.put(action["key"], action["body"])
-            return answer
-        found = store.get(action["key"])
-        if found is None:
-            answer["outcome"] = "no"
-            return answer
-        body, stamp = (found, 0) if isinstance(found, (bytes, bytearray, memoryview)) else found
-        body, stamp = bytes(body[:MOST]), int(stamp or 0)
-        if not 0 <= stamp < NEVER:
-            raise ValueError(f"{stamp} is no time in nanoseconds since 1970")
-    except Exception as error:
-        log.debug("mopslock: %s of %s failed", action["kind"], action["key"], exc_info=True)
-        return unknown(action, class_of(error), error)
-    if stamp:
-        answer["stamp_ns"] = stamp
-    if body:
-        answer["body"] = body
-    return answer
-
-
-def attempt(store: Store, action: Action, clock: Clock, limit: int) -> Event:
-    """A request on a worker, which ends with an answer whatever the store raises.
-
-    One that has waited too long is not begun: the name may be another's by now.
-    """
-    if clock.mono() >= limit:
-        return unknown(action, "unreachable")
-    try:
-        return perform(store, action)
-    except BaseException as error:  # asyncio's CancelledError is none of Exception
-        return unknown(action, "other", error)
-
-
-def unknown(action: Action, class_: str, error: BaseException | None = None) -> Event:
-    """The answer to a request whose fate nobody knows."""
-    answer = {"kind": "answer", "request": action["request"], "outcome": "unknown", "class": class_}
-    if error is not None:
-        answer["error"] = error
-    return answer
-
-
-class Claim(Member):
-    """A member of a SteppedHost: a lease, a companion, or the release of a printed lease.
+class Claim(Runner, Member):
+    """A member of a SteppedHost.
 
     Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the keeper (adopt).
     """
 
     __slots__ = (
-        "_begun", "_belief", "_calls", "_flight", "_limit", "_lock", "_machine", "_next", "_pid", "_running",
-        "_timer", "_waits", "_wake", "acquired_ns", "bell", "cause", "fresh", "guarded", "holder", "host",
-        "hurried", "name", "over", "seed", "settled", "store", "store_object", "title", "ttl_ns", "waiting",
+        "_belief", "_calls", "_epoch", "_lock", "_pid", "_waits", "acquired_ns", "beside", "bell", "fresh", "frozen",
+        "guarded", "holder", "hurried", "life", "name", "over", "protocol", "refusal", "seed", "session", "settled",
+        "standing", "store", "title", "token", "ttl_ns", "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, host: SteppedHost, store: Store, fields: Event, *, guarded: bool, waits: Waits | None, into: Asked
-    ) -> None:
-        self.host, self.store_object, self.store = host, store, host.url
+        self, host: SteppedHost, store: Any, fields: Event, *, guarded: bool, waits: Waits | None, into: Asked,
+        unsettled: Unsettled | None = None,
+    ) -> None:  # fmt: skip
+        self.seed = os.urandom(16)
         self.name: str = fields.get("name", "")
+        machine: Steps = Machine({**fields, "seed": self.seed})  # or BadArgument
+        if unsettled is not None:
+            machine.drop()
+            machine = self._resolver(unsettled)
+        super().__init__(host, store, machine)
+        self.store = host.url
         self.title = str(getattr(store, "title", "") or self.name)  # what people are told of
         self.guarded = guarded  # a deadline ends it; a companion's is only bad news
-        self.seed = os.urandom(16)
-        self._machine = Machine({**fields, "seed": self.seed})
         self.holder = fields.get("holder") or str(uuid.UUID(bytes=self.seed, version=4))
+        self.protocol: str = "" if unsettled is not None else fields["protocol"]
         self.ttl_ns, self.acquired_ns = fields["ttl_ns"], 0
+        self.token, self.session = 0, ""
+        self._epoch: int = fields.get("epoch", 0)
+        self.beside = False  # a lock.json lies beside
+        self.standing: Session | None = None  # what it stands on, or wants to
+        self.life: Life | None = None  # by which it is believed, too
+        self.frozen = 0  # when not 0, it is believed until then, and no longer: it may have been broken
         self.settled = into  # held or joined, or not
         self.over: Future[None] = Future()  # released or left, or lost
         self.fresh = True  # not held or joined before
         self.waiting = False
-        self.cause: BaseException | None = None  # what the store said last
         self._pid = os.getpid()
         self._belief: tuple[int, MopslockError | None] = (0, None)  # deadline and failure, read together
         self._lock = threading.RLock()
-        self._timer: Timer | None = None  # of its wake
-        self._limit: Timer | None = None  # of its request
         self._calls: list[Ended] | None = []
         self._waits = waits
-        self._wake = NEVER
-        self._flight = 0
-        self._running = 0  # requests on workers; more than one when the store has not answered in time
-        self._next: tuple[Action, int] | None = None  # until one of them comes back
         self.bell: threading.Event | None = None  # of one that is driven: see Drive
         self.hurried = False  # the host is closing
-        self._begun = False
+        self.refusal: MopslockError | None = None  # why it was cancelled, if not by its caller
+
+    def _resolver(self, of: Unsettled) -> Resolver:
+        def make(way: Way) -> Steps:
+            fields = of.config(way)
+            self.protocol, self.ttl_ns, self.beside = way.protocol, fields["ttl_ns"], way.beside
+            machine = Machine({**fields, "seed": self.seed})
+            if fields.get("on_session"):
+                self.standing = self.host.services.join(self, fields)
+            return machine
+
+        return Resolver(self.name, of.want, of.able, make, known=self.known, cause=lambda: self.cause, way=of.way)
 
     # What anybody may call.
 
+    def belief(self) -> tuple[int, MopslockError | None]:
+        """Until when it may be relied on, and why not; by its session too, whose renewals cost its leases nothing."""
+        deadline, failure = self._belief
+        life, frozen = self.life, self.frozen
+        if life is not None:
+            deadline = frozen or max(deadline, life.until)
+        return deadline, failure
+
+    def version(self) -> int:
+        """As its machine said last."""
+        return self._epoch
+
     def left_ns(self) -> int:
         """From the deadline, which renewals move."""
-        deadline, failure = self._belief
+        deadline, failure = self.belief()
         left = deadline - self.host.clock.mono()
         return left if failure is None and self._pid == os.getpid() else min(left, 0)
 
@@ -154,7 +124,7 @@ class Claim(Member):
         if self._pid != os.getpid():
             return _texts.forked(self.title)
         while True:
-            deadline, failure = self._belief
+            deadline, failure = self.belief()
             if failure is not None or not self.guarded or self.host.clock.mono() < deadline:
                 return failure
             if not self.host.look(self):  # the keeper may be about to tell of a renewal that came in time
@@ -188,7 +158,7 @@ class Claim(Member):
 
     def _let_go(self) -> None:
         with self._lock:
-            deadline, failure = self._belief
+            deadline, failure = self.belief()
             if failure is not None or (self.guarded and self.host.clock.mono() >= deadline):
                 return
             self._belief = (deadline, _texts.ended(self.title))
@@ -196,37 +166,37 @@ class Claim(Member):
 
     # What its one thread calls.
 
+    def known(self) -> Event:
+        """Of the store's clock and of its session, if it is a strict one."""
+        return self.host.services.known(self) if self.protocol == "strict" else {}
+
     def step(self, event: Event) -> Action | None:
-        """Tells the machine what happened, tells others what it says, and returns the request that it makes."""
-        self._begun = True
-        error = event.pop("error", None)
-        self.cause = error if error is not None else self.cause
-        clock = self.host.clock
-        actions = self._machine.step({"mono": clock.mono(), "wall": clock.wall(), **event})
-        self._wake, request = NEVER, None
-        for action in actions:
-            kind = action["kind"]
-            if kind in ("get", "put"):
-                request = action
-            elif kind == "wake":
-                self._wake = action["at_ns"]
-            else:
-                _NOTICES[kind](self, action)
-        if self._machine.idle:
-            self._machine.drop()
-            self._wake = NEVER
-            self.host.forget(self)
+        """As any; and what froze it is over when its machine has found out, or wants to be woken before."""
+        request = super().step(event)
+        if self.frozen and (self._wake == NEVER or self._wake > self.frozen):
+            self.frozen = 0
         return request
+
+    def ended(self) -> None:
+        """The machine waits for nothing any more."""
+        self.host.forget(self)
+
+    def tell(self, action: Action) -> None:
+        """What the machine says."""
+        _NOTICES[action["kind"]](self, action)
+
+    def failed(self, error: Exception) -> bool:
+        """An error of ours, or what only showed when it was known how the name is kept."""
+        ours = isinstance(error, MopslockError)
+        self._fail(error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}"))
+        self.forget_machine()
+        self.host.forget(self)
+        return ours and not isinstance(error, EngineFailed)
 
     @property
     def gone(self) -> bool:
         """The machine waits for nothing any more."""
         return self._machine.idle and self.over.done()
-
-    @property
-    def wake(self) -> int:
-        """When it wants to be woken."""
-        return self._wake
 
     def will_be_driven(self) -> None:
         """By the thread of whoever made it. It gets a bell, which is how others reach it meanwhile."""
@@ -239,6 +209,20 @@ class Claim(Member):
             bell.set()
         else:
             self.host.keeper.post(lambda: self.feed({"kind": "changed"}))
+
+    def prod(self) -> None:
+        """It may look at once. From any thread."""
+        bell = self.bell
+        if bell is not None:
+            bell.set()
+        else:
+            self.host.keeper.post(lambda: self.feed({"kind": "woke"}))
+
+    def give_up(self, reason: str, class_: str, cause: BaseException | None) -> None:
+        """What it needs cannot be had."""
+        self.cause = cause
+        self.refusal = _texts.refused(self.title, reason, class_, None, cause)
+        self.feed({"kind": "cancel"})
 
     def key(self) -> tuple[int, str]:
         """What it claims, among all that this process does."""
@@ -271,24 +255,11 @@ class Claim(Member):
         if self.hurried:  # the bell has told nobody
             self.farewell(brief=True)
 
-    def feed(self, event: Event) -> None:
-        """One step on the keeper's thread, with all that follows from it."""
-        if self.gone:
-            return
-        try:
-            request = self.step(event)
-        except EngineFailed as error:  # an error of ours, of which somebody who waits has to hear
-            self._fail(error)
-            self.forget_machine()
-            self.host.forget(self)
-            raise
-        self._schedule(request)
-
     def farewell(self, *, brief: bool) -> None:
         """Asks the machine to end: a lease by releasing, a companion by leaving."""
         if self.gone:
             return
-        if not self._begun:
+        if not self.begun:
             self._fail(_texts.closed())
             self._machine.drop()
             self.host.forget(self)
@@ -298,59 +269,19 @@ class Claim(Member):
             event["brief"] = True
         self.feed(event)
 
-    def _schedule(self, request: Action | None) -> None:
-        keeper = self.host.keeper
-        keeper.take_back(self._timer)
-        self._timer = keeper.at(self._wake, self._woke) if self._wake != NEVER else None
-        if request is None:
-            return
-        number = self._flight = request["request"]
-        limit = self.host.clock.mono() + request["limit_ns"]
-        keeper.take_back(self._limit)
-        self._limit = keeper.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
-        if self._running < MOST_RUNNING:
-            self._submit(request, limit)
-        else:
-            self._next = (request, limit)
-
-    def _submit(self, request: Action, limit: int) -> None:
-        self._running += 1
-        self.host.submit_to(self.store_object)(lambda: self._request(request, limit))
-
-    def _woke(self, at: int) -> None:
-        if at == self._wake:  # a later step may have asked for another
-            self.feed({"kind": "woke"})
-
-    def _request(self, request: Action, limit: int) -> None:
-        """On a worker."""
-        answer = attempt(self.store_object, request, self.host.clock, limit)
-        self.host.keeper.post(lambda: self._came_back(request["request"], answer))
-
-    def _came_back(self, number: int, answer: Event) -> None:
-        self._running -= 1
-        held_back, self._next = self._next, None
-        if held_back is not None and held_back[0]["request"] == self._flight:
-            self._submit(*held_back)
-        self._answered(number, answer)
-
-    def _answered(self, number: int, answer: Event) -> None:
-        """The first answer counts: the store's, or that its time is over."""
-        if self._flight == number:
-            self._flight = 0
-            self.host.keeper.take_back(self._limit)
-            self.feed(answer)
-
     # What the machine tells.
 
     def _waiting(self, action: Action) -> None:
         self.waiting = True
         self.host.waits(self)
         if self._waits is not None and (sight := action.get("sight")):
-            tell, status = self._waits, of_sight(self.name, sight, self.host.clock.wall())
+            tell, status = self._waits, of_sight(self.name, sight, self.host.clock.wall(), self.protocol)
             notifier.call(lambda: tell(status))
 
     def _held(self, action: Action) -> None:
         self.waiting = False
+        self._epoch, self.token = action.get("epoch", 0), action.get("token", self.token)
+        self._stands_on(action.get("session", ""))
         self._renewed(action)
         self.acquired_ns = self.acquired_ns or action["wall_ns"]
         if self.fresh:
@@ -358,12 +289,30 @@ class Claim(Member):
             if not settle(self.settled, self):  # nobody waits for it any more
                 self.host.keeper.post(lambda: self.farewell(brief=False))
 
+    def _stands_on(self, session: str) -> None:
+        self.session = session
+        self.life = self.standing.life_of(session) if self.standing is not None else None
+
+    def _adopt(self, action: Action) -> None:
+        self._epoch = action["epoch"]
+
+    def _calibrate(self, _: Action) -> None:
+        self.host.services.calibrate(self)
+
+    def freeze(self) -> None:
+        """Its session was told that it was broken, and later renewals of that say nothing of this one."""
+        if self.life is not None and not self.frozen:
+            self.frozen = self.belief()[0]
+
     def _renewed(self, action: Action) -> None:
         with self._lock:
             self._belief = (action["at_ns"], self._belief[1])
 
     def _refused(self, action: Action) -> None:
         reason, class_ = action["reason"], action.get("class", "")
+        if reason == "cancelled" and self.refusal is not None:
+            self._fail(self.refusal)
+            return
         if reason == "cancelled" and self.hurried:
             self._fail(_texts.closed())
             return
@@ -385,7 +334,8 @@ class Claim(Member):
         settle(self.settled, error)
         settle(self.over, error)
 
-    def _released(self, _: Action) -> None:
+    def _released(self, action: Action) -> None:
+        self.host.remember(self, action)
         self._end(_texts.ended(self.title))
         settle(self.settled, _texts.closed())
         settle(self.over, None)
@@ -402,11 +352,11 @@ class Claim(Member):
                 _texts.quoted(self.title), ttl, self.ttl_ns / 1e9,
             )  # fmt: skip
         else:
-            log.warning("mopslock: lease %s: %s of %s", _texts.quoted(self.title), action["reason"], action.get("key"))
+            log.warning("%s", _texts.warned(self.title, action, self._seen(action)))
 
     def _seen(self, action: Action) -> Any:
         sight = action.get("sight")
-        return of_sight(self.name, sight, self.host.clock.wall()) if sight else None
+        return of_sight(self.name, sight, self.host.clock.wall(), self.protocol) if sight else None
 
     def _end(self, failure: MopslockError) -> None:
         with self._lock:
@@ -427,6 +377,8 @@ class Claim(Member):
 _NOTICES: dict[str, Callable[[Claim, Action], None]] = {
     "waiting": Claim._waiting,
     "held": Claim._held,
+    "adopted": Claim._adopt,
+    "calibrate": Claim._calibrate,
     "renewed": Claim._renewed,
     "deadline": Claim._renewed,
     "refused": Claim._refused,

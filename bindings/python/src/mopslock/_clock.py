@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Protocol
 
 from ._duration import SECOND
+
+BOOT_ID, NAMESPACE = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/time"
 
 _SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; elsewhere the monotonic clock is what there is
 
@@ -26,8 +29,31 @@ class Clock(Protocol):
         """Blocks this thread for so long."""
 
 
+def this_boot() -> str:
+    """Names what CLOCK_BOOTTIME counts from: this boot of this kernel, and our time namespace, as the Go host does
+    (host/boot_linux.go), so that strict leases of both are judged by one clock. "" where the kernel does not tell."""
+    if _SUSPENDED is None:
+        return ""
+    try:
+        with open(BOOT_ID) as file:
+            boot = file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    if not boot:
+        return ""
+    try:
+        return f"{boot}-{os.readlink(NAMESPACE).strip('time:[]')}"  # of time:[4026531834]
+    except FileNotFoundError:  # a kernel that has only one
+        return boot
+    except OSError:
+        return ""
+
+
 class System:
     """This machine's clocks."""
+
+    def __init__(self) -> None:
+        self.boot = this_boot()
 
     if _SUSPENDED is not None:
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ._claim import NEVER, Action, Claim, Event
+from ._claim import Claim
 from ._duration import SECOND
+from ._verbs import NEVER, Action, Event
 
 LONGEST = 1.0
 """Seconds. Sleeps do not count the time that the machine is suspended, and deadlines do."""

@@ -20,7 +20,7 @@ from . import _abi, _library, _texts
 from ._abi import Code, EventKind
 from ._duration import FOREVER, SECOND
 from ._keeper import Workers
-from ._member import Asked, Ended, Handle, Host, Member, Waits, noticed, settle
+from ._member import Asked, Break, Ended, Handle, Host, Member, Waits, noticed, settle
 from ._notify import log, notifier, quietly
 from .errors import LeaseEnded, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
 from .status import Status, nanoseconds_since
@@ -36,19 +36,27 @@ class HostedMember(Member):
     """A lease or a companion that the library keeps."""
 
     __slots__ = (
-        "_calls", "_failure", "_handle", "_lock", "_pid", "acquired_ns", "guarded", "holder", "host", "name", "over",
-        "store", "ttl_ns",
+        "_calls", "_epoch", "_failure", "_handle", "_lock", "_pid", "acquired_ns", "guarded", "holder", "host",
+        "name", "over", "protocol", "session", "store", "token", "ttl_ns",
     )  # fmt: skip
 
     def __init__(self, host: HostedHost, handle: int, lease: Handle, *, guarded: bool) -> None:
         self.host, self._handle, self.guarded = host, handle, guarded
         self.store, self.name, self.ttl_ns, self.holder = host.url, lease.name, lease.ttl_ns, lease.holder
         self.acquired_ns = nanoseconds_since(lease.acquired)
+        self.protocol, self.token, self._epoch = lease.protocol, lease.token, lease.epoch
+        self.session = host.api.text_of(host.api.session, handle) if lease.protocol == "strict" else ""
         self._pid = os.getpid()
         self._failure: MopslockError | None = None
         self._lock = threading.RLock()
         self._calls: list[Ended] | None = []
         self.over: Future[None] | None = None
+
+    def version(self) -> int:
+        """Asks the library, as long as it knows."""
+        if self.protocol == "strict" and self._failure is None and self._pid == os.getpid():
+            self._epoch = self.host.api.number_of(self.host.api.epoch, self._handle) or self._epoch
+        return self._epoch
 
     def left_ns(self) -> int:
         """Asks the library, which looks at the clock."""
@@ -295,6 +303,27 @@ class HostedHost(Host):
             return self.api.status_of(name, raw)
 
         return self._aside(look)
+
+    def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
+        """On a thread of ours, so that the caller can be interrupted."""
+        encoded, why = _texts.encode("name", name), _texts.encode("why", wish.why)
+
+        def end() -> Status:
+            raw = self.api.raw_status()
+            options = _abi.BreakOptions(
+                size=ctypes.sizeof(_abi.BreakOptions), why=why, now=wish.now, timeout_ns=timeout_ns or 1,
+                protocol=_abi.PROTOCOLS.index(wish.protocol), seen=ctypes.pointer(raw),
+            )  # fmt: skip
+            code = self.api.break_lease(self._handle, encoded, ctypes.byref(options))
+            if code != Code.OK:
+                raise self._unread(code, name)
+            return self.api.status_of(name, raw)
+
+        return self._aside(end)
+
+    def guard(self, ask: Callable[[_abi.Api, int], T]) -> T:
+        """A call of the guard, on a thread of ours: ask(api, handle)."""
+        return self._aside(lambda: ask(self.api, self._handle))
 
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
         """Read ahead by a thread of ours, a few pages at most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
@@ -19,6 +20,9 @@ from .status import instant
 
 RELEASE = 10.0
 """Seconds that a release is waited for, unless told otherwise."""
+
+ENDLESS = 1 << 61
+"""Nanoseconds, beyond which a deadline is none."""
 
 OnLost = Callable[[LeaseLost], object]
 
@@ -83,19 +87,46 @@ class Kept:
         return self._member.holder
 
     @property
+    def protocol(self) -> str:
+        """How the lease is kept: ``strict`` or ``lastwriter``."""
+        return self._member.protocol
+
+    @property
+    def fencing_token(self) -> int:
+        """Greater from each tenure of the name to the next, and the same for all who keep one alive: whatever the lease
+        guards refuses a smaller one (see Guarded). 0 under lastwriter, which has none."""
+        return self._member.token
+
+    @property
+    def epoch(self) -> int:
+        """The newest version of the tenure that is known. It grows when a companion joins or leaves. 0 under
+        lastwriter."""
+        return self._member.version()
+
+    @property
+    def session(self) -> str:
+        """The id of the session that the lease stands on, or ""."""
+        return self._member.session
+
+    @property
     def ttl(self) -> float:
-        """Seconds that the lease lives without a renewal, as its record says."""
-        return self._member.ttl_ns / SECOND
+        """Seconds that the lease lives without a renewal, as its record says; 0 is until it is released or broken."""
+        return max(0, self._member.ttl_ns) / SECOND
 
     @property
     def left(self) -> float:
-        """Seconds that it may be relied on without another renewal; 0 or less once it is lost or ended."""
-        return self._member.left_ns() / SECOND
+        """Seconds that it may be relied on without another renewal; 0 or less once it is lost or ended, infinite
+        without a TTL."""
+        left = self._member.left_ns()
+        return left / SECOND if left < ENDLESS else math.inf
 
     @property
     def deadline(self) -> datetime:
         """When the lease must be considered lost unless it is renewed before. Renewals move it."""
-        return datetime.now(timezone.utc) + timedelta(seconds=self.left)
+        left = self.left
+        if math.isinf(left):
+            return datetime.max.replace(tzinfo=timezone.utc)
+        return datetime.now(timezone.utc) + timedelta(seconds=left)
 
     def on_lost(self, call: OnLost) -> None:
         """Has ``call(error)`` called once, on a thread of ours, when the lease is lost. Not when it is released.
@@ -164,12 +195,6 @@ class Kept:
 
 class Claimed(Kept):
     """What a lease of either kind says beside what a companion says too."""
-
-    epoch = 0
-    """The number of the tenure's version in the store: 0 under protocol lastwriter, which has none."""
-
-    fencing_token = 0
-    """Grows from each tenure to the next: 0 under protocol lastwriter, which has none."""
 
     @property
     def acquired(self) -> datetime:

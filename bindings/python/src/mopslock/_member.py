@@ -17,7 +17,7 @@ from typing import Any
 from ._duration import SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
-from .terms import Terms
+from .terms import NONE, Protocol, Terms
 
 Asked = Future["Member"]
 """Whoever asks makes it and gives it as ``into``, if he has to have it in hand wherever he is interrupted."""
@@ -37,12 +37,14 @@ class Handle:
     acquired: datetime
     epoch: int = 0
     token: int = 0
+    protocol: str = "lastwriter"
 
     def text(self) -> str:
         """One line of JSON, as MOPSLOCK_LEASE carries it between processes of any language."""
-        ttl = self.ttl_ns // SECOND if self.ttl_ns % SECOND == 0 else self.ttl_ns / SECOND
-        fields = {
-            "name": self.name, "store": self.store, "protocol": "lastwriter", "holder": self.holder,
+        ns = max(0, self.ttl_ns)
+        ttl = ns // SECOND if ns % SECOND == 0 else ns / SECOND
+        fields: dict[str, Any] = {
+            "name": self.name, "store": self.store, "protocol": self.protocol, "holder": self.holder,
             "epoch": self.epoch, "token": self.token, "ttl_s": ttl,
             "first_acquired_at": self.acquired.isoformat(timespec="microseconds"),
         }  # fmt: skip
@@ -58,21 +60,25 @@ class Handle:
             bad = [
                 key for key in ("name", "store", "holder") if not isinstance(fields.get(key), str) or not fields[key]
             ]
-            if fields.get("protocol") != "lastwriter":
+            strict = fields.get("protocol") == "strict"
+            if fields.get("protocol") not in ("strict", "lastwriter"):
                 bad.append("protocol")
             ttl, acquired = _seconds(fields.get("ttl_s")), _time(fields.get("first_acquired_at"))
-            bad += ["ttl_s"] * (ttl is None) + ["first_acquired_at"] * (acquired is None)
+            bad += ["ttl_s"] * (ttl is None or (ttl == 0 and not strict)) + ["first_acquired_at"] * (acquired is None)
             epoch, token = fields.get("epoch") or 0, fields.get("token") or 0
-            bad += [key for key, n in (("epoch", epoch), ("token", token)) if type(n) is not int or n < 0]
+            bad += [key for key, n in (("epoch", epoch), ("token", token)) if type(n) is not int or n < int(strict)]
             if bad or ttl is None or acquired is None:
                 raise TypeError("missing or cannot be so: " + ", ".join(bad))
         except (TypeError, ValueError, RecursionError) as error:
             raise BadArgument(f"mopslock: lease text: {error}") from error
-        return cls(fields["name"], fields["store"], fields["holder"], round(ttl * SECOND), acquired, epoch, token)
+        return cls(
+            fields["name"], fields["store"], fields["holder"], round(ttl * SECOND) or NONE, acquired, epoch, token,
+            fields["protocol"],
+        )  # fmt: skip
 
 
 def _seconds(ttl: object) -> float | None:
-    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not 0.5 / SECOND < ttl <= 30 * 86400:
+    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or not (ttl == 0 or 0.5 / SECOND < ttl <= 30 * 86400):
         return None
     return ttl
 
@@ -98,6 +104,13 @@ class Member(ABC):
     holder: str
     ttl_ns: int
     acquired_ns: int
+    protocol: str
+    token: int
+    session: str
+
+    @abstractmethod
+    def version(self) -> int:
+        """The newest epoch of the tenure that is known; 0 under lastwriter."""
 
     @abstractmethod
     def left_ns(self) -> int:
@@ -119,7 +132,18 @@ class Member(ABC):
         """What another process needs to keep it alive."""
         acquired = instant(self.acquired_ns)
         assert acquired is not None
-        return Handle(self.name, self.store, self.holder, self.ttl_ns, acquired)
+        return Handle(
+            self.name, self.store, self.holder, self.ttl_ns, acquired, self.version(), self.token, self.protocol
+        )
+
+
+@dataclass(frozen=True)
+class Break:
+    """How a lease is to be broken."""
+
+    why: str
+    now: bool
+    protocol: Protocol
 
 
 class Host(ABC):
@@ -144,6 +168,10 @@ class Host(ABC):
     @abstractmethod
     def inspect(self, name: str, timeout_ns: int) -> Status:
         """Reads a record, and takes no part in it."""
+
+    @abstractmethod
+    def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
+        """Ends somebody's lease, on the record."""
 
     @abstractmethod
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:

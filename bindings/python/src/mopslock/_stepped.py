@@ -8,32 +8,33 @@ import queue
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from typing import Any
 
 from . import _texts
-from ._claim import MOST_RUNNING, Action, Claim, Event, attempt, config, perform, unknown
+from ._claim import Claim, Unsettled
 from ._clock import Clock, System
 from ._drive import Drive
 from ._duration import SECOND
 from ._keeper import Do, Keeper, Lane, Workers
-from ._machine import Machine
-from ._member import Asked, Handle, Host, Member, Waits, settle
+from ._looks import Looks, plain
+from ._member import Asked, Handle, Host, Member, Waits, noticed
 from ._notify import log
-from .errors import BadArgument, MopslockError, NotReleased, StoreError, error_class
-from .status import Status, of_sight
-from .stores import Listing, Store, class_of
+from ._resolve import Abilities, Way
+from ._runner import MOST_RUNNING, config
+from ._services import Services
+from ._verbs import Action, Event, attempt, can, perform, unknown
+from .errors import BadArgument, MopslockError, NotReleased
+from .stores import Store
 from .terms import Terms
 
-RECORD = "/lock.json"
-
 Submit = Callable[[Do], None]
-Keys = list[str]
 
-LONGEST_TTL = 30 * 86_400 * SECOND
-PASSING = ("unreachable", "throttled")
-RETRY = 0.5
-"""Seconds between two reads for somebody who only looks."""
+BASIS = 300 * SECOND
+"""How long our own release of a name is of use to our next claim."""
+
+MOST_NAMES = 16_384
 
 LOOK = 1.0
 """Seconds that a caller past its deadline waits for the keeper to say what happened."""
@@ -58,7 +59,7 @@ def lane() -> Lane:
     return Lane(_shared.workers)
 
 
-class SteppedHost(Host):
+class SteppedHost(Looks, Host):
     """What this process holds on one store of its own."""
 
     def __init__(self, store: Store, *, clock: Clock | None = None, submit: Submit | None = None) -> None:
@@ -67,6 +68,11 @@ class SteppedHost(Host):
         self.url = str(getattr(store, "url", None) or repr(store))
         self.stamp_unit = int(getattr(store, "stamp_unit_ns", 0))
         self.clock = clock or System()
+        self.boot = str(getattr(self.clock, "boot", ""))
+        self.calibrates = getattr(store, "store_clock", False) is True
+        self.able = Abilities()
+        self.services = Services(self)
+        self._last: dict[str, tuple[int, int, bool]] = {}  # by name: version, when, lock.json beside
         self.keeper = _shared.keeper if submit is None else Keeper(self.clock, threaded=False)
         self._submit = submit or lane().submit
         self._threads = submit is None
@@ -122,11 +128,17 @@ class SteppedHost(Host):
     def claim(
         self, name: str, terms: Event, *, holder: str = "", role: str = "", machine: str = "lease",
         waits: Waits | None = None, store: Store | None = None, driven: bool = False, into: Asked | None = None,
+        unsettled: Unsettled | None = None, epoch: int = 0, owner: str = "",
     ) -> Claim:  # fmt: skip
         """A machine that has not begun; driven: by the caller's thread at first. Every bad field is BadArgument."""
-        fields = config(machine, _plain("name", name), terms, holder=holder, role=role, stamp_unit=self.stamp_unit)
+        fields = config(
+            machine, plain("name", name), self.judged(terms), holder=holder, role=role, epoch=epoch, owner=owner,
+            stamp_unit_ns=self.stamp_unit,
+        )  # fmt: skip
         asked = Future() if into is None else into
-        claim = Claim(self, store or self.store, fields, guarded=machine == "lease", waits=waits, into=asked)
+        claim = Claim(
+            self, store or self.store, fields, guarded=machine == "lease", waits=waits, into=asked, unsettled=unsettled
+        )
         if driven:
             claim.will_be_driven()
         with self._lock:
@@ -138,9 +150,15 @@ class SteppedHost(Host):
 
     def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
         """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
+        if terms.session:  # what it stands on is the keeper's
+            into = Future() if into is None else into
+            done = noticed(into)
+            self.begin_acquire(name, terms, wait_ns, waits, into)
+            done.get()
+            return into.result(0)
         claim = None
         try:
-            claim = self.claim(name, _with_ttl(terms), waits=waits, driven=True, into=into)
+            claim = self._wanted(name, terms, waits, into, driven=True)
             Drive(claim).run(acquiring(wait_ns))
             claim.adopt()
         except BaseException:
@@ -152,11 +170,88 @@ class SteppedHost(Host):
             raise _texts.closed()
         return member
 
+    def _wanted(
+        self, name: str, terms: Terms, waits: Waits | None, into: Asked | None, *, driven: bool = False
+    ) -> Claim:
+        """A claim under the protocol that was asked for, or under the one that the name turns out to have."""
+        want = terms.protocol
+        if want == "auto" and (name.rpartition("/")[2] == "lock" or not self._can_create(name)):
+            want = "lastwriter"
+        if want == "lastwriter":
+            fields = terms.config("lastwriter")
+            if terms.session:
+                raise BadArgument("mopslock: session: only strict has sessions, and this lease is kept by lastwriter")
+            return self.claim(name, fields, waits=waits, driven=driven, into=into)
+        if not can(self.store):
+            raise _texts.refused(name, "unfit", "", None, None)
+        able, last, known = self.able, self._last_of(name), None
+        if last is not None and able.creates:
+            known = Way("strict", beside=last[2], last=last[:2])
+
+        def resolved(way: Way) -> Event:
+            if way.protocol == "lastwriter":
+                self._say_fallback()
+                if terms.session:
+                    raise BadArgument(
+                        "mopslock: session: only strict has sessions, and this lease is kept by lastwriter"
+                    )
+            return config(
+                "lease", plain("name", name), self.judged(self._config(terms, way)), stamp_unit_ns=self.stamp_unit
+            )
+
+        fields = self._config(terms, Way(terms._likely()))
+        return self.claim(
+            name, fields, waits=waits, driven=driven, into=into, unsettled=Unsettled(want, able, resolved, known)
+        )
+
+    def _config(self, terms: Terms, way: Way) -> Event:
+        fields = terms.config(way.protocol)
+        if way.protocol == "strict":
+            fields |= {"beside": way.beside, "last_epoch": way.last[0], "last_at_ns": way.last[1]}
+        return fields
+
+    def judged(self, fields: Mapping[str, Any]) -> Event:
+        """With the clocks by which a strict machine may call another's lease dead.
+
+        A store's stamps count only where it says that nobody sets its clock: one step by a TTL would kill every lease.
+        """
+        if fields.get("protocol") != "strict":
+            return dict(fields)
+        expiry = fields.get("expiry") or ("calibrated" if self.calibrates else "observed")
+        return {**fields, "expiry": expiry, "boot": self.boot}
+
+    def _can_create(self, name: str) -> bool:
+        """Whether it is worth trying; what cannot be tried, or was in vain, is said aloud."""
+        if can(self.store) and self.able.creates is not False:
+            return True
+        self._say_fallback()
+        return False
+
+    def _say_fallback(self) -> None:
+        if self.able.told or (can(self.store) and self.able.creates is not False):
+            return
+        self.able.told = True
+        log.warning(
+            "mopslock: %s does not honour create-if-absent, or has no verbs create, list and delete: its leases are "
+            "kept by lastwriter, without a fencing token", self.url,
+        )  # fmt: skip
+
+    def _last_of(self, name: str) -> tuple[int, int, bool] | None:
+        last = self._last.pop(name, None)
+        return last if last is not None and self.clock.mono() - last[1] < BASIS else None
+
+    def remember(self, claim: Claim, action: Action) -> None:
+        """How this process released a name: whoever comes next knows the newest version without a look."""
+        if action.get("at_ns") and action.get("epoch") and claim.store_object is self.store:
+            if len(self._last) >= MOST_NAMES:
+                self._last.pop(next(iter(self._last)), None)
+            self._last[claim.name] = (action["epoch"], action["at_ns"], claim.beside)
+
     def abandon(self, claim: Claim) -> None:
         """What an interrupted claim has left is released by another machine: nobody knows how far this one came."""
         self.forget(claim)
         claim.forget_machine()
-        if claim.guarded:
+        if claim.guarded and claim.protocol:
             self._release_left(claim)
             for after in (SECOND, claim.ttl_ns // 3):  # a put of it may be under way on a worker, and land later
                 at = self.clock.mono() + after
@@ -164,23 +259,37 @@ class SteppedHost(Host):
 
     def _release_left(self, claim: Claim) -> None:
         with contextlib.suppress(MopslockError):
-            self.begin_release(claim.name, claim.holder, {"ttl_ns": claim.ttl_ns}, store=claim.store_object)
+            fields: Event = {"protocol": claim.protocol, "ttl_ns": claim.ttl_ns}
+            self.begin_release(
+                claim.name, claim.holder, fields, store=claim.store_object, epoch=max(1, claim.version())
+            )
 
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
     ) -> Asked:
         """On the keeper's thread and the workers'."""
-        return self._begin(self.claim(name, _with_ttl(terms), waits=waits, into=into), acquiring(wait_ns))
+        return self._begin(self._wanted(name, terms, waits, into), acquiring(wait_ns))
 
     def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
         """A companion."""
-        fields = {**_with_ttl(terms), "ttl_ns": handle.ttl_ns}
-        claim = self.claim(handle.name, fields, holder=handle.holder, machine="companion", into=into)
+        if handle.protocol == "strict" and not can(self.store):
+            raise _texts.refused(handle.name, "unfit", "", None, None)
+        fields = {**terms.config(handle.protocol), "on_session": False, "ttl_ns": handle.ttl_ns}
+        claim = self.claim(
+            handle.name, fields, holder=handle.holder, machine="companion", into=into, epoch=handle.epoch
+        )
+        claim.token = handle.token
         return self._begin(claim, {"kind": "accompany"})
 
-    def begin_release(self, name: str, holder: str, terms: Event, *, store: Store | None = None) -> Future[None]:
-        """Releases a lease of which only the holder is known."""
-        claim = self.claim(name, terms, holder=holder, role="owner", store=store)
+    def begin_release(
+        self, name: str, holder: str, terms: Event, *, store: Store | None = None, epoch: int = 0
+    ) -> Future[None]:
+        """Releases a lease of which only the holder is known, and under strict an epoch."""
+        strict = terms.get("protocol") == "strict"
+        claim = self.claim(
+            name, terms, holder=holder, role="owner", store=store, epoch=epoch if strict else 0,
+            owner=holder if strict else "",
+        )  # fmt: skip
         self.keeper.post(lambda: claim.feed({"kind": "release", "brief": True}))
         return claim.over
 
@@ -195,6 +304,7 @@ class SteppedHost(Host):
 
     def forget(self, claim: Claim) -> None:
         """It has ended."""
+        self.services.part(claim)
         with self._lock:
             self._claims.discard(claim)
             key = claim.key()
@@ -227,88 +337,6 @@ class SteppedHost(Host):
         self.keeper.post(look)
         return looked.wait(LOOK)
 
-    # Records.
-
-    def inspect(self, name: str, timeout_ns: int) -> Status:
-        """By a companion of nobody, which never joins: it reads, and tells what it saw.
-
-        Its TTL is one that no record has. So it says of every record that can be read how that differs from it.
-        """
-        fields = config("companion", _plain("name", name), {"ttl_ns": LONGEST_TTL}, holder="-")
-        machine = Machine({**fields, "seed": os.urandom(16)})
-        try:
-            request = self._tell(machine, {"kind": "accompany"})[0]
-            answer = self._read(request, name, self.clock.mono() + timeout_ns)
-            actions = self._tell(machine, answer)
-        finally:
-            machine.drop()
-        if answer["outcome"] == "no":
-            return Status(name=name, state="vacant")
-        sights = [action["sight"] for action in actions if "sight" in action]
-        return of_sight(name, sights[-1] if sights else {"state": "corrupt"}, self.clock.wall())
-
-    def _read(self, request: Action, name: str, until: int) -> Event:
-        """The store's word, asked for again until there is no more time, or no hope."""
-        while True:
-            answer = self.ask(self.store, request, max(0, until - self.clock.mono()))
-            error, class_ = answer.pop("error", None), answer.get("class", "")
-            if answer["outcome"] != "unknown":
-                return answer
-            if class_ not in PASSING or self.clock.mono() + RETRY * SECOND >= until:
-                raise error_class(class_)(
-                    f"mopslock: lease {_texts.quoted(name)} cannot be read{_texts.said(class_, error)}; "
-                    f"{_texts.advice(class_)}"
-                ) from error
-            time.sleep(RETRY)
-
-    def _tell(self, machine: Machine, event: Event) -> list[Action]:
-        return machine.step({"mono": self.clock.mono(), "wall": self.clock.wall(), **event})
-
-    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
-        """One read a lease; one that cannot be read is left out."""
-        until = self.clock.mono() + timeout_ns
-        prefix = _plain("prefix", prefix)
-        if not isinstance(self.store, Listing):
-            raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
-        keys = self._keys(self.store, prefix, timeout_ns)
-        for key in keys:
-            if not key.endswith(RECORD):
-                continue
-            if self.clock.mono() >= until:
-                raise StoreError(f"mopslock: the store was not listed in time; {_texts.advice('')}")
-            try:
-                status = self.inspect(key.removesuffix(RECORD), until - self.clock.mono())
-            except BadArgument:
-                continue  # some other object, which only looks like a record
-            except StoreError as error:
-                log.warning("%s", error)
-                continue
-            if status.state != "vacant":
-                yield status
-
-    def _keys(self, store: Listing, prefix: str, timeout_ns: int) -> Keys:
-        listed: Future[Keys] = Future()
-
-        def walk() -> None:
-            try:
-                settle(listed, sorted(store.list(prefix)))
-            except BaseException as error:
-                settle(listed, error)
-
-        if self._prompt(store):
-            walk()
-        else:
-            self._submit(walk)
-        try:
-            return listed.result(timeout_ns / SECOND)
-        except Exception as error:
-            late = not listed.done()
-            class_ = "unreachable" if late else class_of(error)
-            raise error_class(class_)(
-                f"mopslock: the store cannot be listed{_texts.said(class_, None if late else error)}; "
-                f"{_texts.advice(class_)}"
-            ) from error
-
     def close(self, timeout_ns: int) -> None:
         """Everything is asked to end at once, and waited for together."""
         with self._lock:
@@ -318,30 +346,27 @@ class SteppedHost(Host):
             claim.hurry()
         end = time.monotonic() + timeout_ns / SECOND
         left = {claim.over for claim in claims}
+        left = self._wait_for(left, end)
+        if not left and self.services.busy:  # a session outlives every release on it
+            left = self._wait_for(set(self.services.close()), end)
+            claims = []
+        if left:
+            raise NotReleased(f"mopslock: {len(left)} of {len(claims)} leases were not released in time, and expire")
+
+    def _wait_for(self, left: set[Future[None]], end: float) -> set[Future[None]]:
         while left:
             _, left = wait(left, max(0.0, min(end - time.monotonic(), TURN)))
             if time.monotonic() >= end:
                 break
             if self.keeper.barred:
                 self.keeper.turn()
-        if left:
-            raise NotReleased(f"mopslock: {len(left)} of {len(claims)} leases were not released in time, and expire")
+        return left
 
 
 TURN = 0.05
 """Seconds after which who closes looks whether the keeper has to be turned."""
 
 
-def _plain(what: str, text: str) -> str:
-    """Text that can be encoded, or BadArgument. All else about it is the core's business."""
-    _texts.encode(what, text)
-    return text
-
-
 def acquiring(wait_ns: int) -> Event:
     """The first event of a claim: 0 tries once."""
     return {"kind": "acquire", "wait_ns": wait_ns} if wait_ns else {"kind": "acquire"}
-
-
-def _with_ttl(terms: Terms) -> Event:
-    return {"ttl_ns": terms.ttl_ns(), **terms.config()}

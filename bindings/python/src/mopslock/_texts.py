@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from . import errors
-from .status import Status
+from .status import Status, printable
 
 ADVICE = {
     "unauthorized": "check the credentials and their rights to read and write",
     "no_such_store": "make the bucket, container or directory first, or mend its name",
     "read_only": "a lease needs to write",
     "full": "make room",
+}
+UNFIT = {
+    "newer": "its record was written by a newer mopslock; update this one",
+    "kind": "the name is in use for something else than a lease; choose another",
+    "unfit": "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store",
 }
 STOP = "stop what the lease guards"
 
@@ -33,6 +40,10 @@ def refused(
         return errors.Held(f"{text}another was faster: {who}; try again", reason=reason, seen=seen)
     if reason == "cancelled":
         return errors.Cancelled(text + "cancelled", reason=reason)
+    if reason in ("newer", "kind", "unfit"):
+        return errors.Unfit(f"mopslock: lease {quoted(name)} cannot be served: {UNFIT[reason]}", reason=reason)
+    if reason == "vacant":
+        return errors.Vacant(f"mopslock: lease {quoted(name)}: nobody holds it", reason=reason, seen=seen)
     if reason == "limit":
         failing = f" while the store was failing{said(class_, cause)}" if class_ else ""
         return errors.WaitOver(f"{text}the wait was over{failing}", reason=reason, seen=seen)
@@ -51,14 +62,34 @@ def lost(name: str, reason: str, seen: Status | None) -> errors.LeaseLost:
     text += {
         "taken": f"the record is now that of {seen.who() if seen else 'another'}; {STOP}",
         "released": f"somebody released it; {STOP}",
+        "broken": f"it was broken{_broken(seen)}; {STOP}",
         "unreachable": f"it could not be renewed before its deadline; {STOP}, and check the store",
         "expired": f"this process was paused past its deadline; {STOP}",
     }.get(reason, STOP)
     return errors.LOST.get(reason, errors.LeaseLost)(text, reason=reason, seen=seen)
 
 
-def cannot_maintain(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.CannotMaintain:
+def _broken(seen: Status | None) -> str:
+    if seen is None or not seen.by:
+        return ""
+    return f" by {printable(seen.by)}" + (f" ({printable(seen.why)})" if seen.why else "")
+
+
+def warned(name: str, action: Mapping[str, Any], seen: Status | None) -> str:
+    """What the core has to say of a lease that is none the worse for it."""
+    reason = action["reason"]
+    text = {
+        "emptied": "its versions were removed from the store; keep lifecycle rules off _mopslock",
+        "mixed": "an old client holds the name by lock.json, beside a strict lease "
+        f"({seen.who() if seen else 'unknown'}); use one protocol for a name",
+    }.get(reason, f"{reason} of {action.get('key')}")
+    return f"mopslock: lease {quoted(name)}: {text}"
+
+
+def cannot_maintain(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.MopslockError:
     """Why a companion has nothing to keep alive."""
+    if reason in ("newer", "kind"):
+        return errors.Unfit(f"mopslock: lease {quoted(name)} cannot be maintained: {UNFIT[reason]}", reason=reason)
     text = {
         "absent": "there is no record under this name; is it the right store?",
         "no_expiry": "its record has no expiry, so there is nothing to keep alive",

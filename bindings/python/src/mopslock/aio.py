@@ -32,6 +32,7 @@ from ._member import Asked, Member, Waits, give_up
 from ._notify import log
 from .errors import Held, MopslockError
 from .status import Status
+from .terms import Expiry, Protocol, Renewal
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -152,8 +153,11 @@ def lease(
     margin: Duration | None = None,
     acquire_margin: Duration | None = None,
     fleet_expire: Duration | Literal["none"] | None = None,
-    renewal: Literal["checked", "blind"] = "checked",
-    expiry: Literal["wall", "observed"] = "wall",
+    renewal: Renewal = "checked",
+    expiry: Expiry = "wall",
+    protocol: Protocol = "auto",
+    session: bool = False,
+    label: str = "",
     on_waiting: Waits | None = None,
     on_lost: OnLost | None = None,
     raise_if_lost: bool = True,
@@ -163,8 +167,8 @@ def lease(
     return Leasing(
         wish(
             store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
-            renewal=renewal, expiry=expiry, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
-            release_timeout=release_timeout,
+            renewal=renewal, expiry=expiry, protocol=protocol, session=session, label=label, on_waiting=on_waiting,
+            on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout,
         )
     )  # fmt: skip
 
@@ -265,6 +269,19 @@ async def accompany(
 async def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
     """As mopslock.inspect."""
     return await asyncio.to_thread(_api.inspect, store, name, timeout=timeout)
+
+
+async def break_lease(
+    store: AnyStore,
+    name: str,
+    why: str,
+    *,
+    now: bool = False,
+    protocol: Protocol = "auto",
+    timeout: Duration = 30.0,
+) -> Status:
+    """As mopslock.break_lease."""
+    return await asyncio.to_thread(_api.break_lease, store, name, why, now=now, protocol=protocol, timeout=timeout)
 
 
 async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> AsyncIterator[Status]:

@@ -22,7 +22,12 @@
     │   ├── Unreachable        it does not answer
     │   ├── Throttled          it asks for patience
     │   ├── ReadOnly           it takes no writes
-    │   └── StoreFull          it has no room
+    │   ├── StoreFull          it has no room
+    │   └── Unfit              it, or what is in it, cannot serve what was asked
+    ├── Vacant                 there is nothing: nobody to break, no result to read
+    ├── Stale                  a newer tenure has written the object: stop what the lease guarded
+    ├── Unsettled              a guarded write may have been applied, may be applied later, or never
+    ├── Raced                  a guarded object was another by then, or others were faster
     ├── Closed                 mopslock.close() was called, or the process is ending
     ├── Forked                 a lease of the parent process, asked for in a forked child
     ├── EngineFailed           the library under us failed
@@ -181,6 +186,49 @@ class ReadOnly(StoreError):
 
 class StoreFull(StoreError):
     """The store has no room."""
+
+
+class Unfit(StoreError):
+    """The store, or what is in it, cannot serve what was asked.
+
+    It does not honour create-if-absent, which protocol strict and Guarded need; or ``reason`` is ``newer`` (a newer
+    mopslock has written there) or ``kind`` (the name is in use for something else than a lease).
+    """
+
+
+class Vacant(MopslockError):
+    """There is nothing: nobody holds the lease that was to be broken, or nobody has made the result."""
+
+    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.seen = seen
+
+
+class Stale(MopslockError):
+    """A newer tenure has written the guarded object. Nothing of ours was written, nor will be: stop.
+
+    ``token`` and ``holder`` are the newer tenure's, where they are known.
+    """
+
+    def __init__(self, text: str = "", *, token: int = 0, holder: str = "") -> None:
+        super().__init__(text)
+        self.token = token
+        self.holder = holder
+
+
+class Unsettled(MopslockError):
+    """A guarded write may have been applied, may be applied later, or never. Read the object: it was applied if its
+    newest slot has this ``nonce``. Any later write puts an end to the doubt."""
+
+    def __init__(self, text: str = "", *, number: int = 0, nonce: str = "") -> None:
+        super().__init__(text)
+        self.number = number
+        self.nonce = nonce
+
+
+class Raced(MopslockError):
+    """A guarded object was another than expected by the time of the write, or others were faster again and again."""
 
 
 LOST: dict[str, type[LeaseLost]] = {

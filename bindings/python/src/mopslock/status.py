@@ -44,6 +44,17 @@ class Status:
         negative once it is over.
     ``acquired``, ``written``, ``released``
         Instants in UTC, by the writers' clocks, or None.
+    ``protocol``
+        ``strict`` or ``lastwriter``. What follows is strict's: ``left`` is then by a clock that holder and looker have
+        in common, or 0; and a ``ttl`` of 0 is until it is released or broken.
+    ``epoch``, ``token``
+        The newest version, 0 where there is none, and the tenure's fencing token.
+    ``companions``, ``label``, ``session``
+        The ids of the tenure's other owners, what its holder calls it, and the session that it stands on.
+    ``why``, ``by``
+        Of a break: the reason that was given, and by whom, as pid@host.
+    ``clock``
+        By which clock ``left`` is: ``store``, or ``local``.
     """
 
     name: str
@@ -58,6 +69,15 @@ class Status:
     acquired: datetime | None = None
     written: datetime | None = None
     released: datetime | None = None
+    protocol: str = ""
+    epoch: int = 0
+    token: int = 0
+    companions: tuple[str, ...] = ()
+    label: str = ""
+    session: str = ""
+    why: str = ""
+    by: str = ""
+    clock: str = "local"
 
     @property
     def held(self) -> bool:
@@ -85,7 +105,7 @@ def printable(text: str) -> str:
     return json.dumps(text)
 
 
-def of_sight(name: str, sight: Mapping[str, Any], wall: int) -> Status:
+def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "lastwriter") -> Status:
     """The core's sight of a record, read when the wall clock was wall (nanoseconds)."""
     ttl, written, released = sight.get("ttl_ns", 0), sight.get("written_at_ns", 0), sight.get("released_at_ns", 0)
     age = left = 0
@@ -94,6 +114,10 @@ def of_sight(name: str, sight: Mapping[str, Any], wall: int) -> Status:
         left = min(ttl, ttl - age)  # dated in the future, it still dies a TTL after we saw it
     if released:
         age, left = wall - released, 0
+    epoch = sight.get("epoch", 0)
+    if epoch:
+        left = sight.get("left_ns", 0)
+    companions = sight.get("companions", "")
     return Status(
         name=name,
         state=sight["state"],
@@ -101,10 +125,19 @@ def of_sight(name: str, sight: Mapping[str, Any], wall: int) -> Status:
         host=sight.get("host", ""),
         pid=sight.get("pid", ""),
         companion=sight.get("remote", False),
-        ttl=ttl / SECOND,
+        ttl=max(0, ttl) / SECOND,
         age=age / SECOND,
         left=left / SECOND,
         acquired=instant(sight.get("acquired_at_ns", 0)),
         written=instant(written),
         released=instant(released),
+        protocol="strict" if epoch else protocol,
+        epoch=epoch,
+        token=sight.get("token", 0),
+        companions=tuple(companions.split(",")) if companions else (),
+        label=sight.get("label", ""),
+        session=sight.get("session", ""),
+        why=sight.get("why", ""),
+        by=sight.get("by", ""),
+        clock="store" if sight.get("store_clock") else "local",
     )

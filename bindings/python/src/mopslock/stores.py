@@ -1,12 +1,31 @@
 """Bring your own store: what an object must offer, and adapters for what there is.
 
 A store keeps small objects (a few hundred bytes, at most 64 KiB) under keys: text with "/" between segments. Three
-verbs are enough. Any object that has them will do, and its verbs are called by several threads at once::
+verbs are enough for protocol lastwriter. Any object that has them will do, and its verbs are called by several threads
+at once::
 
     class Store:
         def get(self, key: str) -> bytes | Blob | None: ...      # None: there is no such object
         def put(self, key: str, body: bytes) -> None: ...        # whole, and at once, over whatever there was
         def exists(self, key: str) -> bool: ...
+
+Protocol strict needs three more, and stronger words of all: what one client was told, every other sees from then on
+(S3, GCS, Azure and a local disk keep that; a cache in between, or two replicas, do not)::
+
+        def create(self, key: str, body: bytes) -> bool: ...    # True: made. False: there is one, which stays as it was
+        def list(self, prefix: str): ...                        # all keys that begin so; or (key, modified_ns) each
+        def delete(self, key: str) -> None: ...                 # one that is not there is no error
+
+``create`` must have exactly one winner, also of two that come at the same instant: S3's If-None-Match, GCS's
+ifGenerationMatch=0, link(2). To look first and write then is not create. That it refuses a second time is tried once
+with each store; that it has one winner nobody can try. ``exists`` and ``create`` must return True or False, nothing
+else. ``list`` must show each object whose write was answered before. Without these verbs, or where create makes one
+twice, ``protocol="auto"`` falls back on lastwriter, with a warning; ``"strict"`` raises Unfit.
+
+Two attributes help where they are true: ``stamp_unit_ns``, the resolution of the modification times that get and list
+tell, and ``store_clock = True``, that these are of a clock that nobody sets while leases are held, as that of a cloud.
+Then a dead holder's lease is taken when its TTL is over by that clock; otherwise when it was seen unchanged for a TTL,
+or, by a process of the same boot of the same machine, at once.
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
 out by reading. So do not retry within a verb for long. What kind of failure it was is told by raising one of
@@ -59,10 +78,22 @@ class Store(Protocol):
 
 @runtime_checkable
 class Listing(Protocol):
-    """A store that can be listed too, for mopslock.ls."""
+    """A store that can be listed too, for mopslock.ls and for protocol strict."""
 
-    def list(self, prefix: str, /) -> Iterable[str]:
-        """The keys that begin with prefix, at any depth, in any order."""
+    def list(self, prefix: str, /) -> Iterable[str | tuple[str, int]]:
+        """The keys that begin with prefix, at any depth, in any order; or each with its modification time in
+        nanoseconds since 1970."""
+
+
+@runtime_checkable
+class Creating(Listing, Protocol):
+    """What protocol strict needs beside the verbs of Store."""
+
+    def create(self, key: str, body: bytes, /) -> bool:
+        """Writes the object if there is none, with exactly one winner; False if there is one."""
+
+    def delete(self, key: str, /) -> None:
+        """Removes the object; one that is not there is no error."""
 
 
 def class_of(error: BaseException) -> str:
@@ -124,6 +155,14 @@ class Memory:
         with self._lock:
             self._objects[key] = Blob(bytes(body), time.time_ns())
 
+    def create(self, key: str, body: bytes) -> bool:
+        """Puts it if there is none."""
+        with self._lock:
+            if key in self._objects:
+                return False
+            self._objects[key] = Blob(bytes(body), time.time_ns())
+            return True
+
     def exists(self, key: str) -> bool:
         """Whether there is one."""
         with self._lock:
@@ -134,10 +173,10 @@ class Memory:
         with self._lock:
             self._objects.pop(key, None)
 
-    def list(self, prefix: str) -> list[str]:
-        """The keys that begin with prefix."""
+    def list(self, prefix: str) -> list[tuple[str, int]]:
+        """The keys that begin with prefix, and when they were put."""
         with self._lock:
-            return sorted(key for key in self._objects if key.startswith(prefix))
+            return sorted((key, blob.modified_ns) for key, blob in self._objects.items() if key.startswith(prefix))
 
 
 class Directory:
@@ -159,18 +198,29 @@ class Directory:
         """Writes a temporary file beside it and renames that."""
         write_file(self._path(key), body)
 
+    def create(self, key: str, body: bytes) -> bool:
+        """Writes a temporary file beside it and links that, which has one winner."""
+        return create_file(self._path(key), body)
+
     def exists(self, key: str) -> bool:
         """Whether there is a file."""
         return os.path.isfile(self._path(key))
 
-    def list(self, prefix: str) -> list[str]:
-        """The keys that begin with prefix, from a walk of the directory."""
+    def delete(self, key: str) -> None:
+        """Removes the file, and not its directory."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(key))
+
+    def list(self, prefix: str) -> list[tuple[str, int]]:
+        """The keys that begin with prefix, and when they were written, from a walk of the directory."""
         found = []
-        for folder, _, files in os.walk(self.root):
+        for folder, _, files in os.walk(self._path(prefix.rpartition("/")[0]) if "/" in prefix else self.root):
             for name in files:
-                key = os.path.relpath(os.path.join(folder, name), self.root).replace(os.sep, "/")
-                if key.startswith(prefix) and _TEMPORARY not in name:
-                    found.append(key)
+                path = os.path.join(folder, name)
+                key = os.path.relpath(path, self.root).replace(os.sep, "/")
+                if key.startswith(prefix) and not name.startswith(_TEMPORARY):
+                    with contextlib.suppress(FileNotFoundError):
+                        found.append((key, os.stat(path).st_mtime_ns))
         return sorted(found)
 
     def _path(self, key: str) -> str:
@@ -180,7 +230,8 @@ class Directory:
         return f"Directory({self.root!r})"
 
 
-_TEMPORARY = ".mopslock-"
+_TEMPORARY = ".mopslock-tmp-"
+"""As file:// has it, which leaves such files out of its listings and removes old ones."""
 
 
 def read_file(path: str) -> Blob | None:
@@ -201,24 +252,59 @@ def read_file(path: str) -> Blob | None:
 
 def write_file(path: str, body: bytes) -> None:
     """Replaces a file whole; readers see the old one or the new."""
-    fresh = f"{path}{_TEMPORARY}{os.urandom(8).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    fresh = ""
     try:
-        file = os.open(fresh, flags, 0o666)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = os.open(fresh, flags, 0o666)
+        fresh = _fresh_file(path, body)
+        os.replace(fresh, path)
+    except BaseException:
+        _remove(fresh)
+        raise
+
+
+def create_file(path: str, body: bytes) -> bool:
+    """Makes a file whole if there is none; of several that try at once exactly one does. False: there is one."""
+    if os.path.lexists(path):
+        return False
+    fresh = ""
+    try:
+        fresh = _fresh_file(path, body)
+        os.link(fresh, path)
+    except FileExistsError:
+        return False
+    finally:
+        _remove(fresh)
+    return True
+
+
+def _fresh_file(path: str, body: bytes) -> str:
+    """A file beside path with this in it. Its directory is made, again if somebody has just tidied it away."""
+    folder = os.path.dirname(path)
+    fresh = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    for again in (True, True, False):
+        try:
+            file = os.open(fresh, flags, 0o666)
+            break
+        except FileNotFoundError:
+            if not again:
+                raise
+            os.makedirs(folder, exist_ok=True)
     try:
         try:
             while body:
                 body = body[os.write(file, body) :]
         finally:
             os.close(file)
-        os.replace(fresh, path)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
+        _remove(fresh)
         raise
+    return fresh
+
+
+def _remove(path: str) -> None:
+    if path:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 class BlobStore(Protocol):
@@ -263,11 +349,14 @@ class Mops:
 class Fsspec:
     """An fsspec filesystem as a store: keys lie below a path of its.
 
-    Its cached listings are never trusted: each get reads the object itself.
+    Its cached listings are never trusted: each get reads the object itself. Only on a local directory does it have
+    create, and so protocol strict: fsspec has no create-if-absent that all its filesystems keep.
     """
 
     def __init__(self, filesystem: Any, root: str = "") -> None:
         self.filesystem, self.root = filesystem, root.rstrip("/")
+        if self._local():
+            self.create = self._create
 
     @classmethod
     def of_url(cls, url: str, **options: Any) -> Fsspec:
@@ -295,6 +384,14 @@ class Fsspec:
         if self._has_directories():
             self.filesystem.makedirs(self._parent(key), exist_ok=True)
         self.filesystem.pipe_file(path, body)
+
+    def _create(self, key: str, body: bytes) -> bool:
+        return create_file(self._path(key), body)
+
+    def delete(self, key: str) -> None:
+        """Removes it."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.rm_file(self._path(key))
 
     def exists(self, key: str) -> bool:
         """Whether there is one."""

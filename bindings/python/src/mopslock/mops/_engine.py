@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from .. import stores
-from .._claim import Claim, Event
+from .._claim import Claim
 from .._duration import nanoseconds
 from .._keeper import Do, Lane
 from .._stepped import SteppedHost, lane
+from .._verbs import Event
 from ..errors import BadArgument
 
 if TYPE_CHECKING:

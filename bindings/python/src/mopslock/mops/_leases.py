@@ -14,9 +14,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
-from .._claim import Claim, Event
+from .._claim import Claim
 from .._drive import Drive
 from .._duration import SECOND
+from .._verbs import Event
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine, terms
 from ._errors import CannotMaintainLease, translated

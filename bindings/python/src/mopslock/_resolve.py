@@ -1,0 +1,231 @@
+"""How a name is kept, where the caller leaves it open or the store has to show that it can do what strict needs.
+
+A Resolver stands in the place of a claim's machine, asks one thing after the other, and then makes the machine::
+
+    exists NAME/lock.json       yes, and nobody asked for strict: lastwriter
+    exists the store's card     yes: create-if-absent was tried before
+    create probe, create probe  the second must be told that it exists
+    delete probe, create card
+
+The probe has a key of its own, and the card is made only when all is well: a card that a store without
+create-if-absent has for a moment would be believed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._duration import FOREVER, SECOND
+from ._runner import Steps
+from ._verbs import Action, Event
+
+CARD, PROBES = "_mopslock/store.json", "_mopslock/probe/"
+
+PATIENCE = 5 * SECOND
+"""How long a store may leave us without one answer; also the limit of each request."""
+
+FIRST_REQUEST = 1 << 40
+"""Above all numbers that a machine gives its own."""
+
+POLL = SECOND // 50
+"""How often who waits for another's trial looks."""
+
+PERMANENT = ("unauthorized", "no_such_store", "read_only", "full")
+
+
+@dataclass
+class Abilities:
+    """What a host has found out about its store."""
+
+    creates: bool | None = None
+    trying: list[object] = field(default_factory=list)  # the one resolver that tries it
+    told: bool = False
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a name is kept: the protocol, whether a lock.json lies beside, and how we released it last."""
+
+    protocol: str
+    beside: bool = False
+    last: tuple[int, int] = (0, 0)
+
+
+class Unfitting(Exception):
+    """The store does not honour create-if-absent."""
+
+
+class Resolver:
+    """Steps as a machine does, until it has made one; from then on it is that one."""
+
+    state = "resolving"
+
+    def __init__(
+        self, name: str, want: str, able: Abilities, make: Callable[[Way], Steps], *, known: Callable[[], Event],
+        cause: Callable[[], BaseException | None], way: Way | None = None,
+    ) -> None:  # fmt: skip
+        """make makes the machine, known is what each event to it carries, cause what the store said last."""
+        self._name, self._want, self._able, self._make, self._known = name, want, able, make, known
+        self._cause = cause
+        self._way = way
+        self._machine: Steps | None = None
+        self._first: Event = {}
+        self._asks: Iterator[tuple[str, str, bytes]] | None = None
+        self._said: tuple[str, str] = ("", "")  # outcome and class of the latest answer
+        self._request = FIRST_REQUEST
+        self._sent: Action | None = None
+        self._again: Action | None = None  # to be asked again
+        self._once = False  # what is asked now must not be
+        self._begun = self._wake = self._retries = 0
+        self._answered = False
+        self.idle = False
+
+    def drop(self) -> None:
+        """As the machine's; whoever waits for our trial makes his own."""
+        self._end_trial()
+        self.idle = True
+        if self._machine is not None:
+            self._machine.drop()
+
+    def step(self, given: Mapping[str, Any]) -> list[Action]:
+        """As the machine's."""
+        if self._machine is not None:
+            return self._through(given)
+        now, kind = given["mono"], given["kind"]
+        if kind in ("release", "cancel", "leave"):
+            return self._refuse("cancelled")
+        if not self._first:
+            self._first, self._begun, self._asks = dict(given), now, self._questions()
+            return self._ask(given)
+        if kind == "answer" and self._sent is not None and given["request"] == self._sent["request"]:
+            return self._heard(given)
+        if self._sent is None and now >= self._wake:
+            return self._ask(given)
+        return [] if self._sent is not None else [{"kind": "wake", "at_ns": self._wake}]
+
+    def _questions(self) -> Iterator[tuple[str, str, bytes]]:
+        """What is asked; ("", "", b"") is to wait a moment. What was said stands in _said."""
+        if self._way is not None:
+            return
+        record = f"{self._name}/lock.json"
+        yield "exists", record, b""
+        beside = self._said[0] == "yes"
+        if beside and self._want == "auto":
+            self._way = Way("lastwriter")
+            return
+        able = self._able
+        while able.creates is None and able.trying and able.trying[0] is not self:
+            yield "", "", b""
+        if able.creates is None:
+            able.trying[:] = [self]
+            yield from self._trial()
+            self._end_trial()
+        if able.creates:
+            self._way = Way("strict", beside)
+        elif self._want == "strict":
+            raise Unfitting
+        else:
+            self._way = Way("lastwriter")
+
+    def _trial(self) -> Iterator[tuple[str, str, bytes]]:
+        able = self._able
+        yield "exists", CARD, b""
+        if self._said[0] == "yes":
+            able.creates = True
+            return
+        honoured: bool | None = None
+        while honoured is None:
+            nonce = str(uuid.uuid4())
+            probe = PROBES + nonce
+            yield "create", probe, _body(nonce)  # also "exists": then our own was sent twice, and honoured
+            self._once = True
+            yield "create", probe, _body(str(uuid.uuid4()))
+            self._once = False
+            honoured = {"yes": False, "no": True}.get(self._said[0])  # unknown: with a fresh one
+        yield "delete", probe, b""
+        if honoured:
+            yield "create", CARD, _body(nonce)  # if it fails, the next host tries again
+        able.creates = honoured
+
+    def _ask(self, given: Mapping[str, Any]) -> list[Action]:
+        request, self._again = self._again, None
+        if request is None:
+            assert self._asks is not None
+            try:
+                verb, key, body = next(self._asks)
+            except StopIteration:
+                return self._resolved(given)
+            except Unfitting:
+                return self._refuse("unfit")
+            if not verb:
+                if 0 < self._wait() <= given["mono"] - self._begun:
+                    return self._refuse("unreachable", "unreachable")
+                self._wake = given["mono"] + POLL
+                return [{"kind": "wake", "at_ns": self._wake}]
+            request = {"kind": verb, "key": key, "limit_ns": PATIENCE, "body": body}
+        self._request += 1
+        self._sent = {**request, "request": self._request}
+        return [self._sent]
+
+    def _heard(self, given: Mapping[str, Any]) -> list[Action]:
+        request, self._sent = self._sent, None
+        assert request is not None
+        self._said = given["outcome"], given.get("class", "")
+        tidying = request["kind"] == "delete" or (request["key"] == CARD and request["kind"] == "create")
+        if self._said[0] != "unknown" or tidying:
+            self._answered, self._retries = True, 0
+            return self._ask(given)
+        class_, now, wait = self._said[1], given["mono"], self._wait()
+        if request["kind"] == "create" and isinstance(self._cause(), NotImplementedError):
+            self._able.creates = False
+            self._asks = iter(())
+            self._way = Way("lastwriter")
+            self._end_trial()
+            return self._ask(given) if self._want == "auto" else self._refuse("unfit")
+        if class_ in PERMANENT:
+            return self._refuse("unusable", class_)
+        patience = wait if wait > 0 and (self._answered or wait < PATIENCE) else PATIENCE
+        if now - self._begun >= patience and (not self._answered or wait != FOREVER):
+            return self._refuse("limit" if self._answered else "unreachable", class_)
+        self._retries = min(self._retries + 1, 5)
+        self._wake = now + (SECOND // 10 << self._retries)
+        self._again = None if self._once else request
+        return [{"kind": "wake", "at_ns": self._wake}]
+
+    def _wait(self) -> int:
+        wait: int = self._first.get("wait_ns", 0)
+        return wait
+
+    def _resolved(self, given: Mapping[str, Any]) -> list[Action]:
+        """The machine is told what we were told first, and what is left of the wait."""
+        assert self._way is not None
+        self._machine = self._make(self._way)
+        first = {**self._first, "mono": given["mono"], "wall": given["wall"]}
+        if self._wait() > 0:
+            first["wait_ns"] = max(0, self._wait() - (given["mono"] - self._begun))
+        if not first.get("wait_ns"):
+            first.pop("wait_ns", None)
+        return self._through({**first, **self._known()})
+
+    def _through(self, given: Mapping[str, Any]) -> list[Action]:
+        assert self._machine is not None
+        actions = self._machine.step(given)
+        self.idle = self._machine.idle
+        return actions
+
+    def _refuse(self, reason: str, class_: str = "") -> list[Action]:
+        self._end_trial()
+        self.idle = True
+        return [{"kind": "refused", "reason": reason, **({"class": class_} if class_ else {})}]
+
+    def _end_trial(self) -> None:
+        if self._able.trying and self._able.trying[0] is self:
+            self._able.trying.clear()
+
+
+def _body(nonce: str) -> bytes:
+    return json.dumps({"v": 1, "nonce": nonce, "create": "honoured"}, indent=2).encode()

@@ -1,0 +1,241 @@
+"""What a host keeps for its strict leases beside their machines: sessions, and a sample of the store's clock.
+
+A session is one heartbeat for all leases of one TTL and margin that ask for it. Its machine is made for the first of
+them, and anew for the next claim after it was lost: an id that was lost is never used again. When nobody has stood on
+it for a while it is closed. All but ``close`` happens on the keeper's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from . import _texts
+from ._duration import SECOND
+from ._keeper import Timer
+from ._runner import Errand, Task, config, fresh
+from ._verbs import NEVER, Action, Event
+from .errors import MopslockError
+
+if TYPE_CHECKING:
+    from ._claim import Claim
+    from ._stepped import SteppedHost
+
+log = logging.getLogger("mopslock")
+
+UNUSED = 10 * SECOND
+"""How long a session goes on when nobody stands on it."""
+
+CALIBRATE_EACH = 60 * SECOND
+ERRAND_LIMIT = 2 * SECOND
+
+
+class Life:
+    """One session id, from its first good beat to its end."""
+
+    __slots__ = ("sid", "until")
+
+    def __init__(self, sid: str, until: int) -> None:
+        self.sid, self.until = sid, until
+
+
+class Session:
+    """One heartbeat."""
+
+    def __init__(self, services: Services, terms: tuple[int, int]) -> None:
+        self._services, self._host = services, services.host
+        self._terms = terms
+        self.task: Task | None = None
+        self.life: Life | None = None
+        self.end = ""  # why the one before it ended
+        self.claims: dict[int, Claim] = {}
+        self._unused: Timer | None = None
+
+    def life_of(self, sid: str) -> Life | None:
+        """Of the id that a lease says it stands on."""
+        return self.life if self.life is not None and self.life.sid == sid else None
+
+    def add(self, claim: Claim) -> None:
+        """It wants to stand on it."""
+        self._host.keeper.take_back(self._unused)
+        self.claims[id(claim)] = claim
+        if self.task is None:
+            self._open()
+
+    def remove(self, claim: Claim) -> None:
+        """It has ended."""
+        if self.claims.pop(id(claim), None) is not None and not self.claims:
+            keeper = self._host.keeper
+            keeper.take_back(self._unused)
+            self._unused = keeper.at(self._host.clock.mono() + UNUSED, self._unneeded)
+
+    def _unneeded(self, _: int) -> None:
+        self.leave()
+
+    def leave(self) -> Task | None:
+        """Closes it, if nobody stands on it; the next claim makes another."""
+        task = self.task
+        if self.claims or task is None:
+            return None
+        self._host.keeper.take_back(self._unused)
+        self.task = self.life = None
+        task.feed({"kind": "leave"})
+        return task
+
+    def _open(self) -> None:
+        ttl, margin = self._terms
+        host = self._host
+        fields = config(
+            "session", "", {"protocol": "strict", "ttl_ns": ttl, "margin_ns": margin}, boot=host.boot,
+            stamp_unit_ns=host.stamp_unit,
+        )  # fmt: skip
+        task = self.task = Task(host, fresh(fields), lambda action: self._said(task, action), self.failing)
+        host.keeper.post(lambda: task.feed({"kind": "begin"}))
+
+    def _said(self, task: Task, action: Action) -> None:
+        if task is not self.task:
+            return  # closed meanwhile
+        kind = action["kind"]
+        if kind == "held":
+            self.life = Life(action["holder"], action["at_ns"])
+            self._tell(fresh=True)
+        elif kind == "renewed" and self.life is not None:
+            self.life.until = action["at_ns"]
+        elif kind == "called":
+            for claim in list(self.claims.values()):
+                if claim.name == action["key"] and not claim.gone:
+                    claim.freeze()
+                    claim.feed({"kind": "called", "epoch": action["epoch"]})
+        elif kind == "lost":
+            log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])
+            self.end, self.life, self.task = action["reason"], None, None
+            self._tell(fresh=False)
+            if any(claim.fresh for claim in self.claims.values()):
+                self._open()
+        elif kind == "refused":
+            self.task = self.life = None
+            self._give_up(action)
+
+    def _tell(self, *, fresh: bool) -> None:
+        """It has come in force, which those who wait for it want to know, or was lost, which all do."""
+        for claim in list(self.claims.values()):
+            if not claim.gone and (claim.fresh or not fresh):
+                claim.feed({"kind": "woke"})
+
+    def check(self, now: int) -> None:
+        """Past its deadline it says so, before a lease on it is asked."""
+        task = self.task
+        if self.life is not None and task is not None and now >= self.life.until:
+            task.feed({"kind": "woke"})
+
+    def failing(self, class_: str, cause: BaseException | None) -> None:
+        """It has never been in force, on a store that takes no beat: the claims would wait for ever."""
+        task = self.task
+        if task is None or self.life is not None or class_ not in _texts.ADVICE:
+            return
+        self.task = None
+        task.drop()
+        self._give_up({"reason": "unusable", "class": class_}, cause)
+
+    def _give_up(self, action: Action, cause: BaseException | None = None) -> None:
+        for claim in list(self.claims.values()):
+            if not claim.gone and claim.fresh:
+                claim.give_up(action["reason"], action.get("class", ""), cause or action.get("error"))
+
+
+class Services:
+    """Those of one host."""
+
+    def __init__(self, host: SteppedHost) -> None:
+        self.host = host
+        self._sessions: dict[tuple[int, int], Session] = {}
+        self._sample: Event = {}
+        self._calibrating: Task | None = None
+        self._calibrated = 0  # when the latest was begun
+        self._askers: list[Claim] = []
+        self._process = ""
+
+    def join(self, claim: Claim, fields: Event) -> Session:
+        """The session for a claim with this Config."""
+        terms = (fields["ttl_ns"], fields.get("margin_ns", 0))
+        session = self._sessions.setdefault(terms, Session(self, terms))
+        session.add(claim)
+        return session
+
+    def part(self, claim: Claim) -> None:
+        """A claim has ended."""
+        session = claim.standing
+        if session is not None:
+            self.host.keeper.post(lambda: session.remove(claim))
+
+    def known(self, claim: Claim) -> Event:
+        """What each event to a strict claim carries, in the core's order."""
+        known: Event = {}
+        session = claim.standing
+        if session is not None:
+            session.check(self.host.clock.mono())
+            if session.life is not None:
+                known["session"], known["session_until_ns"] = session.life.sid, session.life.until
+            if session.end:
+                known["session_end"] = session.end
+        return {**known, **self._sample}
+
+    # The store's clock.
+
+    def calibrate(self, asker: Claim) -> None:
+        """Takes a sample for a claim that would judge sooner by it: one at a time, and not often."""
+        now = self.host.clock.mono()
+        if not self.host.calibrates:
+            return
+        self._askers.append(asker)
+        if self._calibrating is None and not (self._calibrated and now - self._calibrated < CALIBRATE_EACH):
+            self._calibrated = now
+            self.host.keeper.post(self._take)
+
+    def _take(self) -> None:
+        host = self.host
+        self._process = self._process or str(uuid.uuid4())
+        fields = config(
+            "calibration", "", {"protocol": "strict", "stamp_unit_ns": host.stamp_unit}, owner=self._process
+        )
+        self._calibrating = Task(host, fresh(fields), self._took)
+        self._calibrating.feed({"kind": "begin"})
+
+    def _took(self, action: Action) -> None:
+        self._calibrating = None
+        if action["kind"] == "calibrated" and 0 < action["wall_ns"] < NEVER:
+            self._sample = {"store_stamp_ns": action["wall_ns"], "store_at_ns": action["at_ns"]}
+        askers, self._askers = self._askers, []
+        for claim in askers:
+            if not claim.gone:
+                claim.prod()
+
+    @property
+    def busy(self) -> bool:
+        """There is something to end."""
+        return bool(self._sessions or self._process)
+
+    def close(self) -> list[Future[None]]:
+        """Ends what is left, when no lease is any more. The futures end when that is over."""
+        done: Future[list[Future[None]]] = Future()
+
+        def leave() -> None:
+            tasks = [session.leave() for session in self._sessions.values()]
+            if self._calibrated and self._process:
+                key = f"_mopslock/c/{self._process}"
+                errand = Task(self.host, Errand({"kind": "delete", "key": key, "limit_ns": ERRAND_LIMIT}), _ignore)
+                errand.feed({"kind": "begin"})
+                tasks.append(errand)
+            done.set_result([task.over for task in tasks if task is not None])
+
+        self.host.keeper.post(leave)
+        try:
+            return done.result(1.0)
+        except (TimeoutError, MopslockError):  # nobody turns the keeper
+            return []
+
+
+def _ignore(_: Action) -> None:
+    return
