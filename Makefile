@@ -7,8 +7,9 @@ GOFUMPT := $(BIN)/gofumpt-v0.12.0
 
 # Everything with goroutines of its own and without a cloud's SDK is tested under
 # the race detector; the core has no goroutines, and the SDKs would cost minutes.
-RACY := ./host ./host/trace ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
+RACY := ./host ./host/fence ./host/trace ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
+EXPLORE ?= 1h
 
 # The Python package is tested as users install it, in an environment of its own.
 PYTHON ?= python3
@@ -23,7 +24,7 @@ CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test check generate bench stress FORCE
+.PHONY: help run build lib python install test check generate bench explore stress FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,7 @@ run: build ## show leases at work in a fresh directory: who held what and when
 test: $(VENV)/installed ## run every test, stress for 5 s each
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
 	$(GO) test -timeout 15m -race $(RACY)
+	$(GO) test -timeout 15m -tags mopslock_bugs ./tests/explore ./tests/simulate -run Bugs
 	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -engine=wasm
 	$(GO) test -timeout 15m -count 1 ./tests/stress
 	$(PYTEST) -q $(PACKAGE)/tests
@@ -58,6 +60,7 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module
 	@echo "== vet"
 	@$(GO) vet ./...
 	@$(GO) vet -tags mopslock_core ./bindings/c
+	@$(GO) vet -tags mopslock_bugs ./core ./tests/...
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== ruff"
@@ -80,8 +83,11 @@ generate: ## write the generated files again
 bench: ## measure against budgets, as ratios of one run
 	$(GO) run ./tests/bench
 
+explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
+	bin/mopslock-host explore --protocol strict --for $(EXPLORE)
+
 stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and print their figures
-	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress
+	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress ./tests/simulate
 	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
 
 # The libraries are always asked for, and copied only when they differ: what

@@ -16,24 +16,33 @@ import (
 // contenders is how many processes loop on one name.
 const contenders = 8
 
-// TestContend: eight processes loop `mopslock-host run` on one name. With an
-// acquire margin that covers two requests the commands never run at the same
-// time, and everybody gets a turn. Without one (0 is mops' own wait, twice what
-// read and write took) that can fail, so the figure is only reported.
+// TestContend: eight processes loop `mopslock-host run` on one name. Under strict
+// the commands never run at the same time, and everybody gets a turn. Under
+// lastwriter that holds with an acquire margin that covers two requests. Without
+// one (0 is mops' own wait, twice what read and write took) it can fail, so the
+// figure is only reported.
 //
 //	us:     read (free) ─ put ─ wait ≥ margin ─ read: ours ─ put ─ held
 //	other:  read (free) ──────── put (within the margin) ─ … ─ read: ours
 //	                                            └ we read this one: lost race
 func TestContend(t *testing.T) {
-	for _, margin := range []time.Duration{250 * time.Millisecond, 0} {
-		t.Run(fmt.Sprintf("margin=%v", margin), func(t *testing.T) {
+	for _, story := range []struct {
+		name      string
+		flags     []string
+		mayBeBoth bool
+	}{
+		{"strict", []string{"--protocol", "strict"}, false},
+		{"margin=250ms", []string{"--protocol", "lastwriter", "--acquire-margin", "250ms"}, false},
+		{"margin=0", []string{"--protocol", "lastwriter", "--acquire-margin", "0"}, true},
+	} {
+		t.Run(story.name, func(t *testing.T) {
 			d, long := duration(t)
-			c := contend(t, d, margin)
+			c := contend(t, d, append(story.flags, "--ttl", "10s"))
 			c.report(t)
 			for _, status := range c.badStatus {
 				t.Errorf("a run ended with status %s", status)
 			}
-			if margin == 0 {
+			if story.mayBeBoth {
 				return
 			}
 			if c.overlaps > 0 {
@@ -61,10 +70,9 @@ type contention struct {
 	badStatus []string
 }
 
-func contend(t *testing.T, d, margin time.Duration) *contention {
-	_, url := store(t)
+func contend(t *testing.T, d time.Duration, flags []string) *contention {
+	url := store(t)
 	logs := t.TempDir()
-	flags := []string{"--acquire-margin", margin.String(), "--ttl", "10s"}
 	c := &contention{}
 	var mu sync.Mutex
 	var workers sync.WaitGroup

@@ -21,14 +21,26 @@ import (
 //	run B           wait ─────────────────────────────────── TTL ──── held
 //	                            ^ never before the companion ends
 func TestOrchestratorKilled(t *testing.T) {
+	eachProtocol(t, orchestratorsKilled)
+}
+
+// eachProtocol plays a story under strict and under lastwriter, and gives each
+// half of the time.
+func eachProtocol(t *testing.T, story func(t *testing.T, protocol string, d time.Duration, long bool)) {
 	d, long := duration(t)
+	for _, protocol := range []string{"strict", "lastwriter"} {
+		t.Run(protocol, func(t *testing.T) { story(t, protocol, d/2, long) })
+	}
+}
+
+func orchestratorsKilled(t *testing.T, protocol string, d time.Duration, long bool) {
 	ttl := 1200 * time.Millisecond
 	if long {
 		ttl = 2 * time.Second
 	}
 	var late []time.Duration
 	for round, end := 0, time.Now().Add(d); round == 0 || time.Now().Add(4*ttl).Before(end); round++ {
-		late = append(late, orchestratorKilled(t, ttl, round))
+		late = append(late, orchestratorKilled(t, protocol, ttl, round))
 		if t.Failed() {
 			return
 		}
@@ -38,11 +50,11 @@ func TestOrchestratorKilled(t *testing.T) {
 		late[len(late)/2].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
 }
 
-func orchestratorKilled(t *testing.T, ttl time.Duration, round int) time.Duration {
-	dir, url := store(t)
+func orchestratorKilled(t *testing.T, protocol string, ttl time.Duration, round int) time.Duration {
+	url := store(t)
 	logs, name := t.TempDir(), fmt.Sprintf("stress/killed-%d", round)
 	orchestratorLog, remoteLog, nextLog := filepath.Join(logs, "o"), filepath.Join(logs, "r"), filepath.Join(logs, "n")
-	flags := []string{"--ttl", ttl.String()}
+	flags := []string{"--ttl", ttl.String(), "--protocol", protocol}
 
 	// The companion's work lasts two TTLs from its start: the lease would have
 	// expired without it.
@@ -56,7 +68,7 @@ func orchestratorKilled(t *testing.T, ttl time.Duration, round int) time.Duratio
 		_, ok := find(t, remoteLog, "begin")
 		return ok
 	})
-	first := readRecord(t, dir, name)
+	first := observe(t, url, name)
 	b := start(t, run(url, name, flags, "hold", nextLog, "1ms")...)
 	if err := a.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -72,9 +84,9 @@ func orchestratorKilled(t *testing.T, ttl time.Duration, round int) time.Duratio
 		if over {
 			break
 		}
-		state, holder := observe(t, url, name)
-		if _, over = find(t, remoteLog, "end"); !over && (state != "held" || holder != first.Writer) {
-			t.Fatalf("while the companion works the lease is %s by %q, not held by %q", state, holder, first.Writer)
+		now := observe(t, url, name)
+		if _, over = find(t, remoteLog, "end"); !over && (now.State != "held" || now.Holder != first.Holder || now.Token != first.Token) {
+			t.Fatalf("while the companion works the lease is %+v, and was %+v", now, first)
 		}
 		if _, taken := find(t, nextLog, "begin"); taken {
 			t.Fatal("taken over while the companion works")
@@ -94,8 +106,13 @@ func orchestratorKilled(t *testing.T, ttl time.Duration, round int) time.Duratio
 	return took
 }
 
-// observe is `mopslock-host status`.
-func observe(t *testing.T, url, name string) (state, holder string) {
+// observed is what `mopslock-host status` says.
+type observed struct {
+	State, Holder, PID string
+	Token              uint64
+}
+
+func observe(t *testing.T, url, name string) (seen observed) {
 	t.Helper()
 	cmd := exec.Command(binary, "status", "--store", url, "--json", name)
 	cmd.Env = cleanEnvironment()
@@ -103,9 +120,8 @@ func observe(t *testing.T, url, name string) (state, holder string) {
 	if err != nil && cmd.ProcessState.ExitCode() != 1 {
 		t.Fatalf("status: %v", err)
 	}
-	var report struct{ State, Holder string }
-	if err := json.Unmarshal(out, &report); err != nil {
+	if err := json.Unmarshal(out, &seen); err != nil {
 		t.Fatalf("status printed %q: %v", out, err)
 	}
-	return report.State, report.Holder
+	return seen
 }

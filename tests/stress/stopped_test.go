@@ -21,11 +21,14 @@ const statusLost = 76
 //	B                   TTL … held ───────────────────────────────── held
 //	                                        ^ not a byte of A's is written
 func TestHolderStopped(t *testing.T) {
-	d, _ := duration(t)
+	eachProtocol(t, holdersStopped)
+}
+
+func holdersStopped(t *testing.T, protocol string, d time.Duration, _ bool) {
 	const ttl = 1200 * time.Millisecond
 	var ends []time.Duration
 	for round, end := 0, time.Now().Add(d); round == 0 || time.Now().Add(4*ttl).Before(end); round++ {
-		ends = append(ends, holderStopped(t, ttl, round))
+		ends = append(ends, holderStopped(t, protocol, ttl, round))
 		if t.Failed() {
 			return
 		}
@@ -35,11 +38,11 @@ func TestHolderStopped(t *testing.T) {
 		ends[len(ends)/2].Round(time.Millisecond), ends[len(ends)-1].Round(time.Millisecond))
 }
 
-func holderStopped(t *testing.T, ttl time.Duration, round int) time.Duration {
-	dir, url := store(t)
+func holderStopped(t *testing.T, protocol string, ttl time.Duration, round int) time.Duration {
+	url := store(t)
 	logs, name := t.TempDir(), fmt.Sprintf("stress/stopped-%d", round)
 	logA, logB := filepath.Join(logs, "a"), filepath.Join(logs, "b")
-	flags := []string{"--ttl", ttl.String()}
+	flags := []string{"--ttl", ttl.String(), "--protocol", protocol}
 
 	a := start(t, run(url, name, flags, "group", logA, "1m")...)
 	var group int
@@ -60,9 +63,9 @@ func holderStopped(t *testing.T, ttl time.Duration, round int) time.Duration {
 		_, ok := find(t, logB, "begin")
 		return ok
 	})
-	second := readRecord(t, dir, name)
+	second := observe(t, url, name)
 	if second.PID != strconv.Itoa(b.pid()) {
-		t.Fatalf("the record is pid %s's, the second is %d", second.PID, b.pid())
+		t.Fatalf("the lease is pid %s's, the second is %d", second.PID, b.pid())
 	}
 	continued := monotonic()
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -70,9 +73,8 @@ func holderStopped(t *testing.T, ttl time.Duration, round int) time.Duration {
 	}
 	untouched := func() {
 		t.Helper()
-		now := readRecord(t, dir, name)
-		if now.Writer != second.Writer || now.Released != "" || now.PID != second.PID {
-			t.Errorf("the second one's record was touched: %+v", now)
+		if now := observe(t, url, name); now != second {
+			t.Errorf("the second one's lease was touched: %+v, and was %+v", now, second)
 		}
 	}
 	eventually(t, 10*time.Second, "the first one has ended", func() bool {

@@ -4,7 +4,6 @@ package stress
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -177,39 +176,8 @@ func stop(pid int) {
 	}
 }
 
-// record is what the tests read of a lock.json.
-type record struct {
-	Writer     string  `json:"writer_id"`
-	Written    string  `json:"written_at"`
-	Expire     float64 `json:"expire_s"`
-	PID        string  `json:"pid"`
-	Acquired   string  `json:"first_acquired_at"`
-	Released   string  `json:"released_at"`
-	WriterName string  `json:"writer_name"`
-}
-
-// readRecord reads the record of a name straight from the directory. No record
-// is the zero one.
-func readRecord(t *testing.T, dir, name string) (r record) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name, "lock.json"))
-	if os.IsNotExist(err) {
-		return r
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// store is a fresh local directory and its URL.
-func store(t *testing.T) (dir, url string) {
-	dir = t.TempDir()
-	return dir, "file://" + dir
-}
+// store is the URL of a fresh local directory.
+func store(t *testing.T) string { return "file://" + t.TempDir() }
 
 // figures prints what a test measured, also when it passes.
 func figures(t *testing.T, format string, args ...any) {
