@@ -5,6 +5,7 @@ package core
 type Breaker struct {
 	register
 	state TaskState
+	whose HolderID // the tenure that is to be broken, once it is known
 	claim claim
 }
 
@@ -47,7 +48,7 @@ func (b *Breaker) Step(now Instant, ev Event) ([]Action, error) {
 		}
 	case EventWoke:
 		if b.due(timerLimit) {
-			b.refuse(ReasonUnreachable)
+			b.giveUp()
 		}
 		if b.due(timerNext) {
 			b.timers[timerNext] = unset
@@ -103,6 +104,17 @@ func (b *Breaker) refuse(reason Reason) {
 	if reason != ReasonUnreachable && reason != ReasonUnusable {
 		a.Class = ClassNone
 	}
+}
+
+// giveUp ends it in time. What was broken is, called or not: whoever wants the name
+// makes the call.
+func (b *Breaker) giveUp() {
+	if b.state == TaskWorking && b.cur.state == VersionBroken {
+		b.become(TaskDone)
+		b.emit(ActionBroken).Epoch = b.cur.n
+		return
+	}
+	b.refuse(ReasonUnreachable)
 }
 
 func (b *Breaker) answer(ev *Event) {
@@ -178,9 +190,10 @@ func (b *Breaker) found(ev *Event) {
 		b.refuse(ReasonKind)
 	case c.result == readCorrupt:
 		b.refuse(ReasonUnreadable)
-	case c.state != VersionHeld:
+	case c.state != VersionHeld, b.whose != "" && c.tenure != b.whose: // over, or another's by now
 		b.refuse(ReasonVacant)
 	default:
+		b.whose = c.tenure
 		b.claim.n = 0
 		b.sendBreak()
 	}
@@ -225,7 +238,7 @@ func (b *Breaker) readBack(ev *Event) {
 func (b *Breaker) broke() {
 	v := b.claim.v
 	b.made(&v, b.claim.tried[b.claim.n-1].sent)
-	b.look = look{listed: true, n: v.n, on: true}
+	b.look = look{listed: true, n: v.n}
 	b.call()
 }
 
@@ -233,7 +246,7 @@ func (b *Breaker) broke() {
 func (b *Breaker) call() {
 	switch {
 	case b.flight.id != 0 || b.state != TaskWorking:
-	case b.cfg.Now || b.cur.session == "" || b.isCalled():
+	case b.cur.session == "" || b.isCalled(): // with now, too: its holder is to hear of it
 		b.become(TaskDone)
 		b.emit(ActionBroken).Epoch = b.cur.n
 	default:
@@ -249,6 +262,7 @@ func (b *Breaker) AppendState(dst []byte) []byte {
 	s := snapshot(dst)
 	s.octet(uint8(MachineBreaker))
 	s.octet(uint8(b.state))
+	s.text(string(b.whose))
 	b.register.snapshot(&s)
 	b.claim.snapshot(&s)
 	return s

@@ -177,10 +177,14 @@
 //   - exists or unknown -> Doubtful: read v(n+1) back. The nonce of one of our creates
 //     -> that one won, and its own sent counts. Nothing there -> create again with a new
 //     nonce, four at most. Another's -> lost race.
+//   - Tried once and found held, where only the store's clock could tell otherwise: one
+//     sample is asked for (calibrate), waited for up to 2 s, and one more look made.
 //   - Won too late -> it is ours, we do not hold it, and nobody joined: claim above it.
 //   - Given up in doubt -> create released at the very same key: either the late one can
 //     land no more, or it has and is released above. Without a session that is a
 //     courtesy; on a session it is tried as long as that lives.
+//   - A claim is in doubt for a minute at most, or for one request where patience is over,
+//     whatever the TTL. Then it is given up.
 //   - Each ttl/3 x u (u in [5/6, 1]): put the beat, then exists v(n+1), one after the
 //     other. Both answered before the deadline in force, and "no" -> deadline = sent(put)
 //   - ttl - margin. "Yes" -> read it: our tenure's, held -> adopted, and the renewal
@@ -189,7 +193,7 @@
 //     there. Gone -> warned{emptied}, Lost{taken}.
 //   - Without a TTL: no beats and no deadline; exists v(n+1) each 20 s.
 //   - Beside a lock.json: that is read too; a fresh foreign writer in it ->
-//     warned{mixed}, Lost{taken}.
+//     warned{mixed}, Lost{taken}. Such a lease stands on no session.
 //
 // # Strict: sessions
 //
@@ -205,7 +209,9 @@
 //   - A companion lists, reads the newest, and if that is its tenure's and held creates
 //     the next version with itself in owners. No clock is involved. At its deadline it
 //     says contact_lost once and joins again. Leaving, it makes a version without itself.
-//   - Release makes v(n+1) released, alone if owners is nobody but us. Where an owner of
+//   - Release makes v(n+1) released, alone if owners is nobody but us. Where the proof that
+//     n is the newest is older than five minutes it lists first: a create far below would
+//     win what was collected there. Where an owner of
 //     ours was faster it is adopted and v(n+2) made. A break makes v(n+1) broken, then the
 //     call to its session; with now it is alone, the one declared exception to NoOverlap.
 //   - The winner of every sixteenth version collects what was superseded G ago: G = max(8
@@ -289,6 +295,7 @@
 //	claiming  -> verifying  created long after it was looked at: list
 //	claiming  -> doubtful   exists or unknown: read it back; created too late: claim above it
 //	claiming  -> releasing  created too late for the last time; cancelled
+//	claiming  -> refused    the store has not answered once
 //	verifying -> held       it is the newest
 //	verifying -> doubtful   it is the newest, too late: claim above it
 //	verifying -> waiting    it is not the newest, and the caller waits
@@ -392,7 +399,7 @@
 //     name two holders. Checked renewals bound that to about one renewal interval
 //     and one request; blind ones do not, and the deadline bounds only a holder
 //     that cannot write.
-//   - There is no fencing token: nothing in this protocol only grows.
+//   - Under lastwriter there is no fencing token: nothing in that protocol only grows.
 //   - Expiry by wall clock trusts the clocks of all writers and of this machine.
 //
 // # Where this differs from mops, safely
@@ -443,5 +450,9 @@
 //     one's own success. It costs a get on a lost race, of the version that a waiter needs.
 //   - A join reads the body of the newest version (list, get, create): it has to copy
 //     margin, session and owners, and a prefix that was emptied may count from 1 again.
-//   - Companions have no session of their own.
+//   - Companions have no session of their own. A lease beside a lock.json has none
+//     either, since it may have to be yielded without a word.
+//   - A lease on a session does not ask whether its own version is still there; it hears of
+//     an emptied prefix when it is released.
+//   - Where neither the store's clock nor a boot's can be told, nothing is collected.
 package core

@@ -78,6 +78,7 @@ var strictLeaseEdges = [...]edge[LeaseState]{
 	{LeaseClaiming, LeaseVerifying, "created long after it was looked at: list"},
 	{LeaseClaiming, LeaseDoubtful, "exists or unknown: read it back; created too late: claim above it"},
 	{LeaseClaiming, LeaseReleasing, "created too late for the last time; cancelled"},
+	{LeaseClaiming, LeaseRefused, "the store has not answered once"},
 	{LeaseVerifying, LeaseHeld, "it is the newest"},
 	{LeaseVerifying, LeaseDoubtful, "it is the newest, too late: claim above it"},
 	{LeaseVerifying, LeaseWaiting, "it is not the newest, and the caller waits"},

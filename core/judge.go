@@ -43,7 +43,7 @@ func (r *register) ttl() Duration {
 	case c.state == VersionHeld:
 		return max(c.ttl, r.look.sign.ttl) // they differ only where somebody broke the rules
 	}
-	return c.untilDead()
+	return max(c.untilDead(), r.look.sign.ttl)
 }
 
 // calibrated reports whether there is a bound of the store's clock to judge by.
@@ -125,7 +125,7 @@ func (r *register) nextUnread() *seenBeat {
 	ttl := int64(r.ttl())
 	bySameBoot := c.sameBoot && k.start >= c.boottime+ttl &&
 		(!k.session || k.absent || k.sign.sameBoot && k.start >= k.sign.boottime+ttl)
-	if bySameBoot {
+	if bySameBoot || r.passive && c.sameBoot {
 		lowest = c.origin
 	}
 	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.calibrated() {
@@ -228,9 +228,18 @@ func (r *register) showLeft(s *Sighting) {
 		s.Left = Duration(min(ttl, newest+ttl-r.now.Mono))
 		return
 	}
+	if r.cur.sameBoot && r.isYoung() { // at least
+		s.Left = Duration(r.cur.boottime + ttl - r.now.Mono)
+		return
+	}
 	sample := better(r.sample, r.fresh)
 	if newest, ok := r.newestStamp(); ok && sample.at != 0 && r.cfg.Expiry == ExpiryCalibrated {
 		s.Left, s.StoreClock = Duration(min(ttl, newest+ttl-r.lowerBound(sample, r.now.Mono))), true
+		// To somebody who only looks, and has no sample but the sign's own stamp, our
+		// wall clock tells more. It decides nothing.
+		if byWall := Duration(newest + ttl - r.now.Wall); r.passive && byWall < s.Left {
+			s.Left, s.StoreClock = byWall, false
+		}
 	}
 }
 
@@ -249,6 +258,12 @@ func (r *register) seekCall(limit Duration) {
 	k := &r.look
 	switch {
 	case !k.called || k.after != "":
+		if r.call.readOf != r.cur.n {
+			r.call.readOf, r.call.next = r.cur.n, 0
+		}
+		if k.callNext = max(k.callNext, r.call.next); k.after == "" && r.call.next > 0 {
+			k.after = callKey(r.cur.session, r.call.next-1)
+		}
 		a := r.ask(forCalls, ActionList, callPrefix(r.cur.session), limit)
 		a.After, a.Count = k.after, lookEntries
 	case len(k.calls) > 0:
@@ -263,9 +278,12 @@ func (r *register) callsListed(ev *Event) {
 	k := &r.look
 	k.called, k.after = true, ""
 	for i := range ev.Entries {
-		k.calls = append(k.calls, string(ev.Entries[i].Key))
+		key := ev.Entries[i].Key
+		if n, ok := parseCallKey(r.cur.session, key); ok {
+			k.calls = append(k.calls, string(key))
+			k.callNext = max(k.callNext, n+1)
+		}
 	}
-	k.callNext += uint64(len(ev.Entries))
 	if n := len(ev.Entries); ev.More && n > 0 {
 		k.after = string(ev.Entries[n-1].Key)
 	}
@@ -273,11 +291,13 @@ func (r *register) callsListed(ev *Event) {
 
 func (r *register) callRead(ev *Event) {
 	k := &r.look
+	read, _ := parseCallKey(r.cur.session, []byte(r.key))
 	k.calls = k.calls[1:]
 	var call beat
+	r.call.next = read + 1
 	if ev.Outcome == OutcomeYes && parseCall(ev.Body, &call) == readGood &&
 		call.epoch == r.cur.n && text(call.name).equal(r.cfg.Name) {
-		r.call = callSeen{r.cur.n, ev.Stamp}
+		r.call = callSeen{n: r.cur.n, stamp: ev.Stamp}
 		k.calls = k.calls[:0]
 	}
 }
@@ -287,7 +307,7 @@ func (r *register) callMade(ev *Event) {
 		r.look.callNext++
 		return
 	}
-	r.call = callSeen{r.cur.n, 0}
+	r.call = callSeen{n: r.cur.n, readOf: r.cur.n, next: r.look.callNext}
 	r.look.called = r.cfg.Expiry != ExpiryCalibrated // its stamp is still to be read
 	r.look.callNext = 0
 }

@@ -61,6 +61,8 @@ const (
 	BasisWindow   = LeastKeep / 2    // how long a proof that a version is the newest holds
 	EndlessPoll   = 20 * second      // how often a holder without a TTL looks
 	EndlessGrace  = 60 * second      // stands for ttl 0 where a rule adds a ttl
+	DoubtLimit    = 60 * second      // a claim of unknown fate is given up after it
+	SampleLimit   = 2 * second       // who tries once waits no longer for a sample
 	CalibrateEach = 60 * second      // a process takes no more samples than one in so long
 	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
 

@@ -14,7 +14,6 @@ const lookEntries = 64
 
 // look is the look in progress.
 type look struct {
-	on       bool
 	poll     bool  // it began with exists v(n+1), not with a list
 	listed   bool  // the newest version is known
 	more     bool  // there are entries behind the page
@@ -84,7 +83,7 @@ func (r *register) follow(sent int64, limit Duration) {
 }
 
 func (r *register) beginLook() {
-	r.look = look{on: true, start: r.now.Mono, latest: r.now.Mono, beats: r.look.beats[:0], calls: r.look.calls[:0]}
+	r.look = look{start: r.now.Mono, latest: r.now.Mono, beats: r.look.beats[:0], calls: r.look.calls[:0]}
 	r.sample = better(r.sample, r.fresh) // from before this look began
 	r.fresh = clockSample{}
 }
@@ -98,7 +97,6 @@ func (r *register) askList(limit Duration) {
 func (r *register) lookAnswer(ev *Event, f flight, limit Duration) outlook {
 	if ev.Outcome == OutcomeUnknown && !r.bug(BugUnknownIsNo) || ev.Outcome == OutcomeUnknown && f.verb != ActionExists {
 		r.class = ev.Class
-		r.look.on = false
 		return lookFailed
 	}
 	r.learn(ev)
@@ -125,7 +123,7 @@ func (r *register) lookAnswer(ev *Event, f flight, limit Duration) outlook {
 			r.startLook(limit)
 			return looking
 		default: // listed, and not there: somebody empties the prefix this moment
-			r.class, k.on = ClassOther, false
+			r.class = ClassOther
 			return lookFailed
 		}
 		r.readVersion(ev.Body, k.n, max(k.stamp, ev.Stamp))
@@ -184,7 +182,8 @@ func (r *register) listed(ev *Event) {
 // polled lists the beats that there can be: each owner's own.
 func (r *register) polled() {
 	k := &r.look
-	k.listed, k.more, k.lowest, k.n, k.stamp = true, true, r.cur.n, r.cur.n, r.cur.stamp
+	// Beats under the tenure's earlier versions are found by a list alone.
+	k.listed, k.more, k.lowest, k.n, k.stamp = true, r.cur.n != r.cur.origin, r.cur.n, r.cur.n, r.cur.stamp
 	if r.cur.state == VersionHeld {
 		eachOwner(r.cur.owners, func(id string) {
 			k.beats = append(k.beats, seenBeat{key: beatKey(r.prefix, k.n, id), epoch: k.n})
@@ -256,7 +255,6 @@ func (r *register) advance(limit Duration) outlook {
 
 // decide ends the look.
 func (r *register) decide(v outlook) outlook {
-	r.look.on = false
 	if s := r.sight; s != nil && r.cur.n != 0 && !r.look.lockHeld {
 		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, r.watch.print, r.watch.since, 0, false
 		if at := r.deadAt(); v == foundHeld && at != unset {

@@ -100,6 +100,8 @@ func (m *machine) admit(now Instant, ev *Event) error {
 		code, text = ErrorClock, "monotonic clock went back from "+intText(m.now.Mono)+" to "+intText(now.Mono)
 	case now.Mono > MaxClockRange || now.Wall > MaxClockRange || now.Wall < -MaxClockRange:
 		code, text = ErrorClock, "clock out of range"
+	case ev.StoreStamp > MaxClockRange || ev.StoreStamp < -MaxClockRange || ev.StoreAt > MaxClockRange || ev.StoreAt < -MaxClockRange:
+		text = "sample of the store's clock out of range"
 	case ev.Kind == EventAcquire && (ev.Wait < Forever || ev.Wait > MaxWait):
 		text = "acquire: wait " + durationText(ev.Wait) + " is out of range"
 	case ev.Kind != EventAnswer:
@@ -117,10 +119,21 @@ func (m *machine) admit(now Instant, ev *Event) error {
 		text = "a " + m.flight.verb.String() + " cannot be answered no"
 	case len(ev.Entries) > MaxEntries:
 		text = "answer with more than 256 entries"
+	case !entriesInRange(ev.Entries):
+		text = "answer with a stamp out of range"
 	default:
 		return nil
 	}
 	return &Error{code, text}
+}
+
+func entriesInRange(entries []Entry) bool {
+	for i := range entries {
+		if s := entries[i].Stamp; s > MaxClockRange || s < -MaxClockRange {
+			return false
+		}
+	}
+	return true
 }
 
 // cannotSayNo reports that a verb has only yes and unknown.
@@ -170,6 +183,9 @@ func (m *machine) land(ev *Event) (flight, bool) {
 		return flight{}, false
 	}
 	m.flight = flight{}
+	if f.verb == ActionList && ev.More && len(ev.Entries) == 0 { // that there is nothing is not what it says
+		ev.Outcome, ev.Class = OutcomeUnknown, ClassOther
+	}
 	return f, true
 }
 

@@ -85,7 +85,7 @@ func (o *Observer) answer(ev *Event, f flight) {
 		o.sight = &Sighting{State: ObservedVacant}
 	}
 	s := o.sight
-	if s.State == ObservedHeld && s.StoreClock && s.Left <= 0 { // good enough for people
+	if s.State == ObservedHeld && s.Left < 0 { // good enough for people
 		s.State = ObservedStale
 	}
 	o.state = TaskDone

@@ -62,14 +62,8 @@ func (o *owner) believe(sent int64) {
 	o.schedule(sent)
 }
 
-// restOnSession leaves everything to the session's beat. Only a lock.json beside
-// the lease must still be looked at.
-func (o *owner) restOnSession() {
-	o.timers[timerDeadline], o.timers[timerNext] = unset, unset
-	if o.cfg.Beside {
-		o.timers[timerNext] = o.in(o.interval())
-	}
-}
+// restOnSession leaves everything to the session's beat.
+func (o *owner) restOnSession() { o.timers[timerDeadline], o.timers[timerNext] = unset, unset }
 
 // schedule sets the timers of a lease whose last good renewal was sent at a Mono.
 func (o *owner) schedule(sent int64) {
@@ -116,8 +110,6 @@ func (o *owner) tidying() bool { return o.doing >= forGarbage }
 func (o *owner) renew() {
 	limit := o.requestLimit(o.timers[timerDeadline])
 	switch {
-	case o.standOn != "":
-		o.askLock(limit)
 	case o.putSent == unset && o.cur.ttl != 0:
 		o.seq++
 		o.body = o.appendBeat(o.body[:0], o.owner, o.seq)
@@ -185,11 +177,11 @@ func (o *owner) renewalAnswer(ev *Event, f flight) (course, Reason) {
 			return o.noneNewer(f.sent)
 		}
 	case forConfirm:
-		return o.confirmed(ev, f)
+		return o.confirmed(ev)
 	case forVersion:
 		return o.above(ev)
 	case forLock:
-		return o.lockRead(ev, f)
+		return o.lockRead(ev)
 	case forSelf:
 		if ev.Outcome == OutcomeNo {
 			a := o.emit(ActionWarned)
@@ -203,16 +195,16 @@ func (o *owner) renewalAnswer(ev *Event, f flight) (course, Reason) {
 }
 
 // confirmed takes a list that was asked because exists proves nothing any more.
-func (o *owner) confirmed(ev *Event, f flight) (course, Reason) {
+func (o *owner) confirmed(ev *Event) (course, Reason) {
 	switch n, found := o.newest(ev); {
 	case !found:
 		o.askNewest(o.after, o.requestLimit(o.timers[timerDeadline]))
 		return goOn, ReasonNone
 	case n == o.cur.n:
-		o.basis, o.selfAt = f.sent, o.now.Mono
-		return o.noneNewer(f.sent)
+		o.basis, o.selfAt = o.paged, o.now.Mono
+		return o.noneNewer(o.paged)
 	case n > o.cur.n:
-		o.basis = f.sent
+		o.basis = o.paged
 		o.ask(forVersion, ActionGet, versionKey(o.prefix, n), o.requestLimit(o.timers[timerDeadline]))
 		return goOn, ReasonNone
 	}
@@ -223,6 +215,9 @@ func (o *owner) confirmed(ev *Event, f flight) (course, Reason) {
 
 // askNewest lists to find the newest version, from behind a key on.
 func (r *register) askNewest(after string, limit Duration) {
+	if after == "" { // what comes later stands before the first page
+		r.paged = r.now.Mono
+	}
 	a := r.ask(forConfirm, ActionList, r.prefix, limit)
 	a.After, a.Count = after, lookEntries
 }
@@ -294,7 +289,7 @@ func (o *owner) noneNewer(sent int64) (course, Reason) {
 	return o.checkSelf()
 }
 
-func (o *owner) lockRead(ev *Event, f flight) (course, Reason) {
+func (o *owner) lockRead(ev *Event) (course, Reason) {
 	o.look = look{}
 	if o.lockSeen(ev); o.look.lockHeld {
 		a := o.emit(ActionWarned)
@@ -302,11 +297,6 @@ func (o *owner) lockRead(ev *Event, f flight) (course, Reason) {
 		return lost, ReasonTaken
 	}
 	o.sight = nil
-	if o.standOn != "" {
-		o.retries, o.failing = 0, false
-		o.timers[timerNext] = f.sent + int64(o.interval())
-		return goOn, ReasonNone
-	}
 	return o.checkSelf()
 }
 

@@ -20,6 +20,7 @@ type register struct {
 	session sessionView
 	doing   purpose // of the request in flight
 	after   string  // the last key of a list that is read on
+	paged   int64   // Mono: sent of that list's first page
 	above   string  // key of the version above aboveOf, which is asked for again and again
 	aboveOf Epoch
 
@@ -85,6 +86,10 @@ type sessionView struct {
 type callSeen struct {
 	n     Epoch
 	stamp int64 // 0: not known yet
+	// Those before K next were read by earlier looks at version readOf, and are of
+	// others.
+	readOf Epoch
+	next   uint64
 }
 
 // newRegister makes what all strict machines of a name are built on.

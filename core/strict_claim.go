@@ -14,7 +14,7 @@ func (l *StrictLease) startClaim() {
 	if l.cfg.OnSession {
 		session = l.session.id
 	}
-	l.claim = &claim{since: l.now.Mono, basis: l.basis, below: max(l.cur.origin, 1), v: ownVersion{
+	l.claim = &claim{since: l.now.Mono, doubt: l.now.Mono, basis: l.basis, below: max(l.cur.origin, 1), v: ownVersion{
 		n: n, origin: n, state: VersionHeld, tenure: l.holder, owner: l.owner.owner,
 		owners: withOwner("", l.owner.owner), ttl: ttl, margin: margin, session: session, label: l.cfg.Label,
 	}}
@@ -43,6 +43,16 @@ func (l *StrictLease) claimBy() int64 {
 		return unset
 	}
 	return l.claim.since + int64(l.claim.v.ttl-l.claim.v.margin)
+}
+
+// giveUpAt is when a claim in doubt is given up: nobody waits for a TTL of days to
+// be told that a store is silent, and whose patience is over waits for one request.
+func (l *StrictLease) giveUpAt() int64 {
+	doubt := DoubtLimit
+	if l.lastTry {
+		doubt = RequestLimit
+	}
+	return min(l.claimBy(), l.claim.doubt+int64(doubt))
 }
 
 // claimed takes the answer to a create.
@@ -80,11 +90,11 @@ func (l *StrictLease) readBack(ev *Event) {
 	switch ev.Outcome {
 	case OutcomeUnknown:
 		l.class, l.failing = ev.Class, true
-		if l.now.Mono >= l.claimBy() || ev.Class.Permanent() {
+		if l.now.Mono >= l.giveUpAt() || ev.Class.Permanent() {
 			l.giveUp(endRaced)
 			return
 		}
-		l.later(l.claimBy())
+		l.later(l.giveUpAt())
 	case OutcomeNo:
 		l.notThere()
 	default:
@@ -110,7 +120,7 @@ func (l *StrictLease) notThere() {
 	switch {
 	case l.class.Permanent() && l.claim.n == 1: // it was refused, not lost
 		l.refuse(ReasonUnusable)
-	case l.claim.n == MaxAttempts || l.now.Mono >= l.claimBy():
+	case l.claim.n == MaxAttempts || l.now.Mono >= l.giveUpAt():
 		l.giveUp(endRaced)
 	case l.cfg.OnSession && (!l.inForce() || l.session.id != l.claim.v.session):
 		l.giveUp(endRaced)
@@ -125,21 +135,34 @@ func (l *StrictLease) notThere() {
 func (l *StrictLease) won(a *attempt) {
 	c := l.claim
 	l.made(&c.v, a.sent)
-	late := c.v.ttl != 0 && l.now.Mono >= l.deadlineFrom(a.sent)
-	onDead := c.v.session != "" && (c.v.session != l.session.id || !l.inForce())
 	switch {
-	case l.calledAt > c.v.n && c.v.session != "":
+	case l.isSpoilt(a.sent):
+	case l.now.Mono-l.claim.basis > int64(BasisWindow) && !l.bug(BugGCWithoutBasis):
+		l.become(LeaseVerifying)
+		c.doubt = l.now.Mono
+		l.confirmWin()
+	default:
+		l.hold(a.sent)
+	}
+}
+
+// isSpoilt ends a claim that was won and may not be held: its session has called it
+// off, it is too old, or its session has died.
+func (l *StrictLease) isSpoilt(sent int64) bool {
+	c := &l.cur
+	late := c.ttl != 0 && l.now.Mono >= l.deadlineFrom(sent)
+	onDead := c.session != "" && (c.session != l.session.id || !l.inForce())
+	switch {
+	case l.calledAt > c.n && c.session != "":
 		l.becomeDoubtful()
 		l.basis = unset
 		l.lostRace()
 	case late && !l.bug(BugLateRenewal) || onDead && !l.bug(BugSessionNotInForce):
 		l.wonLate()
-	case l.now.Mono-l.claim.basis > int64(BasisWindow) && !l.bug(BugGCWithoutBasis):
-		l.become(LeaseVerifying)
-		l.confirmWin()
 	default:
-		l.hold(a.sent)
+		return false
 	}
+	return true
 }
 
 // wonLate: the version is ours and we do not hold it; nobody joined it, since
@@ -165,25 +188,24 @@ func (l *StrictLease) becomeDoubtful() {
 // next one that what stood there before may have been collected.
 func (l *StrictLease) confirmWin() { l.askNewest("", l.requestLimit(l.claimBy())) }
 
-func (l *StrictLease) verified(ev *Event, f flight) {
+func (l *StrictLease) verified(ev *Event) {
 	sent := l.cur.boottime
 	n, found := l.newest(ev)
 	switch {
 	case ev.Outcome == OutcomeUnknown:
 		l.class, l.failing = ev.Class, true
-		if l.now.Mono >= l.deadlineFrom(sent) {
-			l.wonLate()
+		if l.now.Mono >= l.giveUpAt() {
+			l.startReleasing(endRaced, 0)
 			return
 		}
-		l.later(l.deadlineFrom(sent))
+		l.later(l.giveUpAt())
 	case !found:
 		l.askNewest(l.after, l.requestLimit(l.claimBy()))
 	case n != l.cur.n:
 		l.lostRace()
-	case l.now.Mono >= l.deadlineFrom(sent):
-		l.wonLate()
+	case l.isSpoilt(sent):
 	default:
-		l.basis = f.sent
+		l.basis = l.paged
 		l.hold(sent)
 	}
 }

@@ -107,7 +107,7 @@ func (c *StrictCompanion) become(to CompanionState) {
 func (c *StrictCompanion) answer(ev *Event, f flight) {
 	switch c.state {
 	case CompanionJoining:
-		c.joining(ev, f)
+		c.joining(ev)
 	case CompanionReviving:
 		c.created(ev)
 	case CompanionDoubtful:
@@ -146,7 +146,7 @@ func (c *StrictCompanion) seek() {
 	c.askNewest("", c.joinLimit())
 }
 
-func (c *StrictCompanion) joining(ev *Event, f flight) {
+func (c *StrictCompanion) joining(ev *Event) {
 	switch {
 	case ev.Outcome == OutcomeUnknown:
 		c.class = ev.Class
@@ -162,7 +162,7 @@ func (c *StrictCompanion) joining(ev *Event, f flight) {
 			c.cannotMaintain(ReasonAbsent)
 			return
 		}
-		c.basis = f.sent
+		c.basis = c.paged
 		c.ask(forVersion, ActionGet, versionKey(c.prefix, n), c.joinLimit())
 	case ev.Outcome == OutcomeNo: // collected since
 		c.class = ClassNone
@@ -286,7 +286,8 @@ func (c *StrictCompanion) won(a *attempt) {
 	stale := c.now.Mono-c.basis > int64(BasisWindow) && !c.bug(BugGCWithoutBasis)
 	c.made(&c.claim.v, a.sent)
 	if stale || c.cur.ttl != 0 && c.now.Mono >= c.deadlineFrom(a.sent) {
-		c.again()
+		c.become(CompanionJoining)
+		c.rejoinOr(func() { c.later(c.rejoinBy()) })
 		return
 	}
 	c.hold(a.sent)
@@ -376,7 +377,7 @@ func (c *StrictCompanion) leave() {
 // what it cannot say costs the next one a TTL of waiting.
 func (c *StrictCompanion) sayLeft() {
 	const courtesy = 3
-	if c.leaves++; c.leaves > courtesy {
+	if c.leaves >= courtesy {
 		c.left()
 		return
 	}
@@ -389,6 +390,7 @@ func (c *StrictCompanion) leaving(ev *Event) {
 	switch {
 	case ev.Outcome == OutcomeUnknown:
 		c.class = ev.Class
+		c.leaves++
 		c.later(unset)
 	case c.doing == forCreate && ev.Outcome == OutcomeNo: // somebody was faster, or ours has landed
 		c.ask(forReadBack, ActionGet, c.key, c.joinLimit())

@@ -11,6 +11,7 @@ type StrictLease struct {
 	lastTry  bool // a failed attempt is the end: try once, or patience is over
 	answered bool // the store has said yes or no to something
 	wants    bool // the name is free, and the session is waited for
+	sampling bool // who tries once waits for a sample of the store's clock
 	polls    int
 	races    int
 	lateWins int // versions of ours that were won too late
@@ -35,6 +36,7 @@ type claim struct {
 	tried [MaxAttempts]attempt
 	n     int   // how many of them were sent
 	since int64 // Mono: sent of the first
+	doubt int64 // Mono since when its fate is in doubt
 	basis int64 // Mono of the proof that it rests on
 	guess bool  // that is only remembered
 	below Epoch // origin of the tenure before, or as good a guess
@@ -50,6 +52,9 @@ type attempt struct {
 // only release that tenure.
 func NewStrictLease(cfg Config) (*StrictLease, error) {
 	cfg.Machine, cfg.Protocol = MachineLease, ProtocolStrict
+	// Beside an old client's lock.json the lease may have to be yielded without a
+	// word, and nothing of ours may stay behind a session that lives on.
+	cfg.OnSession = cfg.OnSession && !cfg.Beside
 	o, err := newOwner(cfg)
 	if err != nil {
 		return nil, err
@@ -109,7 +114,7 @@ func (l *StrictLease) Step(now Instant, ev Event) ([]Action, error) {
 	case EventWoke:
 		l.woke()
 	}
-	if l.wants && l.state == LeaseWaiting && l.inForce() {
+	if l.state == LeaseWaiting && (l.wants && l.inForce() || l.sampling && l.lastTry && l.toldAt > l.look.start) {
 		l.reconsider()
 	}
 	actions := l.finish()
@@ -172,7 +177,7 @@ func (l *StrictLease) answer(ev *Event, f flight) {
 	case LeaseClaiming:
 		l.claimed(ev)
 	case LeaseVerifying:
-		l.verified(ev, f)
+		l.verified(ev)
 	case LeaseDoubtful:
 		l.readBack(ev)
 	case LeaseHeld:
@@ -190,7 +195,7 @@ func (l *StrictLease) woke() {
 	if l.due(timerLimit) {
 		l.outOfPatience()
 	}
-	if l.due(timerNext) {
+	if l.due(timerNext) || l.sampling && l.lastTry && l.state == LeaseWaiting { // there is none to be had
 		l.timers[timerNext] = unset
 		l.next()
 	}
@@ -298,6 +303,15 @@ func (l *StrictLease) awaitSession() {
 // heldByAnother waits, or gives up.
 func (l *StrictLease) heldByAnother() {
 	if l.lastTry {
+		if l.wantsSample() && !l.sampling && l.timers[timerLimit] == unset {
+			// Who tries once has no later look, for which this one's answers would serve.
+			// He may ask for the store's clock, and look once more.
+			l.become(LeaseWaiting)
+			l.sampling = true
+			l.timers[timerNext] = l.in(SampleLimit)
+			l.emit(ActionCalibrate)
+			return
+		}
 		l.refuse(ReasonHeld)
 		return
 	}
@@ -334,11 +348,17 @@ func (l *StrictLease) schedulePoll() {
 // askForSample asks the host for the store's clock where that would free the
 // name sooner than watching it.
 func (l *StrictLease) askForSample() {
-	recent := l.toldAt != 0 && l.now.Mono-l.toldAt < int64(CalibrateEach)
-	endless := l.cur.state == VersionHeld && l.cur.ttl == 0
-	if l.cfg.Expiry == ExpiryCalibrated && !recent && !endless && !l.cur.sameBoot && !l.look.lockHeld {
+	if l.wantsSample() {
 		l.emit(ActionCalibrate)
 	}
+}
+
+// wantsSample reports whether the store's clock, which no recent sample tells,
+// could show the name to be free.
+func (l *StrictLease) wantsSample() bool {
+	recent := l.toldAt != 0 && l.now.Mono-l.toldAt < int64(CalibrateEach)
+	endless := l.cur.state == VersionHeld && l.cur.ttl == 0
+	return l.cfg.Expiry == ExpiryCalibrated && !recent && !endless && !l.cur.sameBoot && !l.look.lockHeld
 }
 
 // poll asks what is cheapest: while what is there cannot be dead, only whether
@@ -346,7 +366,7 @@ func (l *StrictLease) askForSample() {
 // between any two polls, exists would only be one request more.
 func (l *StrictLease) poll() {
 	switch {
-	case l.moved || l.wants || l.look.lockHeld || l.cur.n == 0 || l.basis == unset ||
+	case l.moved || l.wants || l.lastTry || l.look.lockHeld || l.cur.n == 0 || l.basis == unset ||
 		l.now.Mono-l.basis > int64(BasisWindow) && !l.bug(BugPollAsBasis):
 		l.reconsider()
 	case l.canBeDead():
@@ -414,6 +434,10 @@ func (l *StrictLease) unreached() {
 	case LeaseObserving, LeaseWaiting:
 		l.refuse(ReasonUnreachable)
 	case LeaseClaiming, LeaseDoubtful:
+		if v := &l.claim.v; v.session == "" && v.ttl != 0 { // what may have landed expires by itself
+			l.refuse(ReasonUnreachable)
+			return
+		}
 		l.giveUp(endUnreached)
 	}
 }

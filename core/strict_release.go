@@ -56,8 +56,11 @@ func (l *StrictLease) startReleasing(end ending, closing Epoch) {
 }
 
 // goOnReleasing makes the next version, released.
+//
+// Where the proof that ours is the newest is too old, it is looked for first: a
+// create far below would win what was collected there, and release nothing.
 func (l *StrictLease) goOnReleasing() {
-	if l.cur.state == 0 && l.closing == 0 {
+	if l.closing == 0 && (l.cur.state == 0 || l.basis == unset || l.now.Mono-l.basis > int64(BasisWindow)) {
 		l.askNewest("", RequestLimit)
 		return
 	}
@@ -79,7 +82,9 @@ func (l *StrictLease) goOnReleasing() {
 // nobody else can be keeping it alive.
 func (l *StrictLease) released() ownVersion {
 	v := l.successor(VersionReleased)
-	v.alone = isAlone(l.cur.owners, l.owner.owner)
+	// On paper nobody knows whether the session that keeps it lives: it is called.
+	onPaper := l.cfg.Holder != "" && l.cur.session != ""
+	v.alone = isAlone(l.cur.owners, l.owner.owner) && !onPaper
 	return v
 }
 
@@ -95,8 +100,16 @@ func (l *StrictLease) releaseAnswer(ev *Event, f flight) {
 			l.askNewest(l.after, RequestLimit)
 			return
 		}
-		if n == 0 { // there is nothing that could be held
+		l.basis = l.paged
+		switch {
+		case n == 0: // there is nothing that could be held
 			l.endRelease(0)
+			return
+		case n == l.cur.n && l.cur.state == VersionReleased: // ours, made long after we had looked
+			l.endRelease(0)
+			return
+		case n == l.cur.n && l.cur.state == VersionHeld:
+			l.goOnReleasing()
 			return
 		}
 		l.ask(forReadBack, ActionGet, versionKey(l.prefix, n), l.requestLimit(l.timers[timerDeadline]))
@@ -107,7 +120,7 @@ func (l *StrictLease) releaseAnswer(ev *Event, f flight) {
 	case ev.Outcome == OutcomeNo: // the version is not there (any more)
 		l.cur.state = 0
 		l.closing = 0
-		l.askNewest("", RequestLimit)
+		l.releaseFailed()
 	default:
 		l.releaseFound(ev)
 	}
@@ -122,11 +135,17 @@ func (l *StrictLease) releaseMade(sent int64) {
 		v = l.claim.v
 		v.state, v.alone = VersionReleased, true
 	}
+	late := l.closing == 0 && l.now.Mono-l.basis > int64(BasisWindow)
 	l.made(&v, sent)
-	if !v.alone {
-		sent = 0
+	switch {
+	case late: // what was won may lie far below the newest
+		l.basis = unset
+		l.askNewest("", RequestLimit)
+	case v.alone:
+		l.endRelease(sent)
+	default:
+		l.endRelease(0)
 	}
-	l.endRelease(sent)
 }
 
 // releaseFound: somebody's version is where ours was to be, or it is the newest.
@@ -160,13 +179,21 @@ func (l *StrictLease) releaseFailed() {
 		l.ending != endReleased && session != "" && session == l.session.id && l.inForce():
 		l.failing = true
 		l.later(l.timers[timerDeadline])
-	case l.ending == endReleased && l.now.Mono < l.claim.since+int64(l.cfg.TTL), l.ending != endReleased && l.retries < courtesy:
+	case l.ending == endReleased && l.now.Mono < l.claim.since+int64(l.patience()), l.ending != endReleased && l.retries < courtesy:
 		l.later(unset)
 	case l.ending == endReleased: // a printed lease: it expires by itself
 		l.lose(ReasonUnreachable)
 	default:
 		l.endRelease(0)
 	}
+}
+
+// patience is how long a printed lease is tried to be released.
+func (l *StrictLease) patience() Duration {
+	if l.cfg.TTL == None {
+		return DefaultStrictTTL
+	}
+	return l.cfg.TTL
 }
 
 // endRelease leaves Releasing for where it was going. Sent is of the version that

@@ -33,7 +33,7 @@ func (b *seenBeat) snapshot(s *snapshot) {
 }
 
 func (k *look) snapshot(s *snapshot) {
-	s.bools(k.on, k.poll, k.listed, k.more, k.session, k.lock, k.absent, k.called)
+	s.bools(k.poll, k.listed, k.more, k.session, k.lock, k.absent, k.called)
 	s.bools(k.lockHeld)
 	s.int(k.start)
 	s.int(k.latest)
@@ -68,12 +68,15 @@ func (r *register) snapshot(s *snapshot) {
 	s.int(r.watch.since)
 	s.uint(uint64(r.call.n))
 	s.int(r.call.stamp)
+	s.uint(uint64(r.call.readOf))
+	s.uint(r.call.next)
 	s.int(r.sample.stamp)
 	s.int(r.sample.at)
 	s.int(r.fresh.stamp)
 	s.int(r.fresh.at)
 	s.int(r.toldAt)
 	s.text(r.after)
+	s.int(r.paged)
 	s.text(r.above)
 	s.uint(uint64(r.aboveOf))
 	s.text(r.session.id)
@@ -126,6 +129,7 @@ func (c *claim) snapshot(s *snapshot) {
 		s.int(c.tried[i].sent)
 	}
 	s.int(c.since)
+	s.int(c.doubt)
 	s.int(c.basis)
 }
 
@@ -137,6 +141,7 @@ func (l *StrictLease) AppendState(dst []byte) []byte {
 	l.owner.snapshot(&s)
 	s.text(string(l.holder))
 	s.bools(l.lastTry, l.answered, l.wants, l.checking, l.moved, l.claim != nil, l.garbage != nil)
+	s.bools(l.sampling)
 	s.uint(uint64(l.calledAt))
 	s.uint(uint64(l.waitedAt))
 	s.int(int64(l.polls))
@@ -154,6 +159,8 @@ func (l *StrictLease) AppendState(dst []byte) []byte {
 		s.text(g.oldest)
 		s.texts(g.keys)
 		s.int(int64(g.pages))
+		s.uint(uint64(g.lowest))
+		s.uint(uint64(g.skip))
 	}
 	return s
 }

@@ -19,6 +19,8 @@ type garbage struct {
 	oldest string // key of the version by whose age the rest was judged
 	keys   []string
 	pages  int
+	lowest Epoch // that was listed
+	skip   Epoch // how far the next page begins below this one
 }
 
 // startTidying lists what is below the newest versions.
@@ -57,7 +59,7 @@ func (l *StrictLease) tidied(ev *Event) {
 		}
 		l.garbage = nil
 	default:
-		g.keys = g.keys[1:]
+		g.keys = g.keys[:len(g.keys)-1]
 		l.removeNext()
 	}
 }
@@ -72,6 +74,9 @@ func (l *StrictLease) sortOut(ev *Event) {
 		if ok && g.above != 0 && len(g.keys) < collectMost && l.isAged(g.above) {
 			g.keys = append(g.keys, string(e.Key))
 		}
+		if ok {
+			g.lowest = n
+		}
 		if ok && owner == nil {
 			if g.above = e.Stamp; len(g.keys) == 0 {
 				g.oldest = versionKey(l.prefix, n)
@@ -83,8 +88,11 @@ func (l *StrictLease) sortOut(ev *Event) {
 		l.removeNext()
 	case len(g.keys) > 0:
 		l.ask(forGarbageAge, ActionGet, g.oldest, l.tidyLimit())
-	case ev.More && len(ev.Entries) > 0 && g.pages < collectPages:
-		g.after = string(ev.Entries[len(ev.Entries)-1].Key)
+	case ev.More && g.pages < collectPages && g.lowest > 2*g.skip:
+		// All of them are young, as they are where a name changes hands all the time:
+		// on from farther below each time. The first there has no known age.
+		g.skip = max(2*g.skip, MaxEntries)
+		g.above, g.after = 0, versionKey(l.prefix, g.lowest-min(g.lowest-1, g.skip/2))
 		l.askGarbage()
 	default:
 		l.garbage = nil
@@ -125,5 +133,6 @@ func (l *StrictLease) removeNext() {
 		l.garbage = nil
 		return
 	}
-	l.ask(forDelete, ActionDelete, l.garbage.keys[0], l.tidyLimit())
+	oldest := l.garbage.keys[len(l.garbage.keys)-1] // first: what is interrupted leaves no hole
+	l.ask(forDelete, ActionDelete, oldest, l.tidyLimit())
 }

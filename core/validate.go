@@ -136,7 +136,7 @@ func isPrintable(s string) bool {
 
 func (c *Config) validateDurations(f *faults) {
 	ttl, acquire := c.TTL, c.AcquireMargin
-	if ttl == None && c.Protocol == ProtocolStrict {
+	if ttl == None && c.Protocol == ProtocolStrict && c.Machine != MachineSession {
 		return // until it is released or broken
 	}
 	floor, least := c.floor(), leastMargin(ttl)

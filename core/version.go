@@ -19,6 +19,8 @@ const (
 	versionFile   = "/v"
 	beatFile      = "/b."
 	epochDigits   = 16
+	maxEpoch      = 1 << 62
+	callDigits    = 10
 )
 
 // registerPrefix is the prefix of everything under a name.
@@ -49,11 +51,26 @@ func sessionKey(sid string) string { return SessionPrefix + sid + "/beat" }
 func callPrefix(sid string) string { return SessionPrefix + sid + "/call/" }
 
 func callKey(sid string, k uint64) string {
-	digits := [10]byte{'0', '0', '0', '0', '0', '0', '0', '0', '0', '0'}
+	digits := [callDigits]byte{'0', '0', '0', '0', '0', '0', '0', '0', '0', '0'}
 	for i := len(digits) - 1; k > 0 && i >= 0; i, k = i-1, k/10 {
 		digits[i] += byte(k % 10)
 	}
 	return SessionPrefix + sid + "/call/" + string(digits[:])
+}
+
+// parseCallKey is the K of a call, from its key.
+func parseCallKey(sid string, key []byte) (k uint64, ok bool) {
+	prefix := callPrefix(sid)
+	if len(key) != len(prefix)+callDigits || string(key[:len(prefix)]) != prefix {
+		return 0, false
+	}
+	for _, c := range key[len(prefix):] {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		k = k*10 + uint64(c-'0')
+	}
+	return k, true
 }
 
 // parseRegisterKey takes a key of a list apart: which version, and whose beat;
@@ -80,7 +97,7 @@ func parseRegisterKey(prefix string, key []byte) (n Epoch, owner []byte, ok bool
 	rest := key[len(prefix)+epochDigits:]
 	n = Epoch(^inverse)
 	switch {
-	case n == 0:
+	case n == 0 || n > maxEpoch: // no chain grows so long: somebody made it up
 		return 0, nil, false
 	case string(rest) == versionFile:
 		return n, nil, true
@@ -281,7 +298,7 @@ func parseVersion(body []byte, n Epoch, v *version) readResult {
 	switch {
 	case !ok || v.n != n || v.origin == 0 || v.origin > n || len(v.tenure) == 0 || len(v.owner) == 0,
 		alone.kind != tokenTrue && alone.kind != tokenFalse, !at.stamp(&v.wall), !isOwners(list),
-		len(v.nonce) == 0, v.boottime < 0, v.ttl > 0 && v.margin >= v.ttl, len(v.session) > 0 && v.ttl == 0,
+		len(v.nonce) == 0, v.boottime < 0 || v.boottime > MaxClockRange, v.ttl > 0 && v.margin >= v.ttl, len(v.session) > 0 && v.ttl == 0,
 		!isID(string(v.session)) || !isID(string(v.boot)):
 		return readCorrupt
 	}
@@ -340,8 +357,9 @@ func eachOwner(list string, each func(id string)) {
 // Nobody is alone beside it, and beats are found by listing.
 const moreOwners = "..."
 
-func hasMoreOwners(list string) bool {
-	return len(list) > len(moreOwners) && list[len(list)-len(moreOwners)-1:] == moreOwners+`"`
+func hasMoreOwners(list string) (more bool) {
+	eachOwner(list, func(id string) { more = more || id == moreOwners })
+	return more
 }
 
 // withOwner is the list with an id in it.
@@ -419,7 +437,7 @@ func parseCall(body []byte, b *beat) readResult {
 func (b *beat) end(f *fields) readResult {
 	b.boot = f.maybe("boot")
 	b.boottime = int64(f.number("boottime_ns"))
-	if result := f.close(); result != readGood || b.boottime < 0 {
+	if result := f.close(); result != readGood || b.boottime < 0 || b.boottime > MaxClockRange {
 		return readCorrupt
 	}
 	return readGood

@@ -233,9 +233,9 @@ func past(store Store, m core.Machine, events ...core.Event) Store {
 	return store
 }
 
-// aged is a store with fifteen versions of the name. The last tenure has had a
+// aged is a store with so many tenures of the name, and another. That one has had a
 // companion: its release does not free the name at once, but long ago it was.
-func (k *buggedMaker) aged() Store {
+func (k *buggedMaker) aged(tenures int) Store {
 	machine := func(cfg core.Config) core.Machine {
 		m, err := core.New(cfg)
 		if err != nil {
@@ -245,13 +245,13 @@ func (k *buggedMaker) aged() Store {
 	}
 	acquire, release := core.Event{Kind: core.EventAcquire}, core.Event{Kind: core.EventRelease}
 	store := Store(newBlobs(strictUnit))
-	for i := range 6 {
+	for i := range tenures {
 		store = past(store, machine(k.config("past "+string(rune('a'+i)))), acquire, release)
 	}
 	last := machine(k.config("past"))
 	store = past(store, last, acquire)
 	join := k.config("past companion")
-	join.Machine, join.Holder, join.Epoch = core.MachineCompanion, core.HolderID(k.tenure("past")), 13
+	join.Machine, join.Holder, join.Epoch = core.MachineCompanion, core.HolderID(k.tenure("past")), core.Epoch(2*tenures+1)
 	store = past(store, machine(join), core.Event{Kind: core.EventAccompany})
 	return past(store, last, release)
 }
@@ -283,8 +283,9 @@ func (k *buggedMaker) cycles(name string, times int, change func(*core.Config)) 
 func (k *buggedMaker) collected() *Scenario {
 	endless := func(c *core.Config) { c.TTL, c.Margin = core.None, 0 }
 	sc := k.narrow("collected", 1, 0, 0)
-	sc.Store, sc.Tick, sc.Horizon = k.aged(), 1000*second, 1
-	sc.Actors = []Actor{k.acquirer("A", 99, true, endless), k.cycles("B", 8, endless)}
+	// The oldest are deleted first, so the one that A wants is among those.
+	sc.Store, sc.Tick, sc.Horizon = k.aged(0), 1000*second, 1
+	sc.Actors = []Actor{k.acquirer("A", 99, true, endless), k.cycles("B", 6, endless)}
 	return sc
 }
 
@@ -292,7 +293,7 @@ func (k *buggedMaker) collected() *Scenario {
 // knows. There was, and it was collected.
 func (k *buggedMaker) collectedAbove() *Scenario {
 	sc := k.narrow("collected-above", 0, 0, 0)
-	sc.Store, sc.Tick, sc.Horizon = k.aged(), 1000*second, 1
+	sc.Store, sc.Tick, sc.Horizon = k.aged(6), 1000*second, 1
 	sc.Actors = []Actor{at(k.acquirer("A", 99, false, nil), 0), k.cycles("B", 8, func(*core.Config) {})}
 	sc.Actors[1].Tell[0].Must = true
 	return sc
