@@ -117,7 +117,7 @@ func (h *Host) Renew(ctx context.Context, handle Handle, terms *Terms) (time.Tim
 }
 
 // RenewHandle is Renew, and returns the handle with the version that the renewal
-// made, from which whoever uses it next goes on.
+// made, from which whoever uses it next goes on, and the store's fencing token.
 func (h *Host) RenewHandle(ctx context.Context, handle Handle, terms *Terms) (Handle, time.Time, error) {
 	if terms == nil {
 		terms = &Terms{}
@@ -143,6 +143,9 @@ func (h *Host) RenewHandle(ctx context.Context, handle Handle, terms *Terms) (Ha
 	}
 	until := time.Now().Add(m.left())
 	handle.Epoch = max(handle.Epoch, m.version())
+	if handle.protocol() == core.ProtocolStrict {
+		handle.Token = uint64(m.token) // the store's, whatever the text said
+	}
 	_ = m.finish(ctx, core.Event{Kind: core.EventLeave}) // the renewal stands, whatever becomes of this
 	return handle, until, nil
 }

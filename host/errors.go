@@ -57,8 +57,11 @@ var (
 	ErrClosed = closedError{}
 )
 
+// freesItself is what becomes of a record that cannot be read.
+const freesItself = "it frees itself when it has stood for its TTL, and 60 s at least"
+
 // errUnreadable is why there is nobody to break.
-var errUnreadable = errors.New("the record is unreadable, so it names no holder; it is taken over when it is old enough")
+var errUnreadable = errors.New("the record is unreadable, so it names no holder; " + freesItself)
 
 type closedError struct{}
 
@@ -120,7 +123,7 @@ func (e *Error) unfitText() string {
 func (e *Error) refusedText() string {
 	switch e.Reason {
 	case core.ReasonHeld:
-		return "held by " + e.seenText() + "; wait for it, or try again later"
+		return e.heldText() + "; wait for it, or try again later"
 	case core.ReasonRaced:
 		if e.Seen != nil {
 			return "another was faster: " + e.seenText()
@@ -130,6 +133,8 @@ func (e *Error) refusedText() string {
 		return "cancelled"
 	case core.ReasonVacant:
 		return "nobody holds it"
+	case core.ReasonUnreadable: // of a break
+		return "its record is unreadable, so it names no holder; " + freesItself
 	case core.ReasonUnreachable:
 		return "the store has not answered once" + e.storeText("; check its URL and the network")
 	case core.ReasonUnusable:
@@ -142,6 +147,24 @@ func (e *Error) refusedText() string {
 	default:
 		return e.Reason.String()
 	}
+}
+
+// heldText is whose it is. What was broken, or released by one of its owners, is
+// nobody else's before whoever held it can have noticed.
+func (e *Error) heldText() string {
+	var how string
+	switch {
+	case e.Seen != nil && e.Seen.State == core.ObservedBroken:
+		how = "broken" + e.brokenText()
+	case e.Seen != nil && e.Seen.State == core.ObservedReleased:
+		how = "released"
+	default:
+		return "held by " + e.seenText()
+	}
+	if e.Seen.Left > 0 {
+		return how + ", and free in " + e.Seen.Left.Round(100*time.Millisecond).String() + " at the latest"
+	}
+	return how + ", and not free yet"
 }
 
 func (e *Error) lostText() string {

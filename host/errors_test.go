@@ -45,6 +45,13 @@ func TestErrorTexts(t *testing.T) {
 		Seen: &Status{Holder: hostile, Host: hostile, PID: hostile},
 	})
 	fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Reason: core.ReasonHeld, Seen: &Status{State: core.ObservedCorrupt}})
+	for _, over := range []*Status{
+		{State: core.ObservedBroken, Why: "stuck since " + hostile, By: "7@thathost", Left: 12340 * time.Millisecond},
+		{State: core.ObservedBroken},
+		{State: core.ObservedReleased, Left: minute},
+	} {
+		fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Name: "nightly", Reason: core.ReasonHeld, Seen: over})
+	}
 	golden(t, "testdata/errors.txt", b.String())
 	for line := range strings.Lines(b.String()) {
 		for _, r := range strings.TrimSuffix(line, "\n") {
@@ -58,7 +65,7 @@ func TestErrorTexts(t *testing.T) {
 func reasonsOf(kind Kind) []core.Reason {
 	switch kind {
 	case Refused:
-		return []core.Reason{core.ReasonHeld, core.ReasonRaced, core.ReasonCancelled, core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit, core.ReasonVacant}
+		return []core.Reason{core.ReasonHeld, core.ReasonRaced, core.ReasonCancelled, core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit, core.ReasonVacant, core.ReasonUnreadable}
 	case Unfit:
 		return []core.Reason{core.ReasonNone, core.ReasonNewer, core.ReasonKind}
 	case Lost:

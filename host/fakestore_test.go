@@ -105,6 +105,7 @@ type call struct {
 type fakeStore struct {
 	shelf *shelf
 	unit  time.Duration
+	page  int
 	// overwrites: create is a put, as on stores that know no other.
 	overwrites bool
 
@@ -116,7 +117,7 @@ type fakeStore struct {
 	closed bool
 }
 
-func newFakeStore(s *shelf) *fakeStore { return &fakeStore{shelf: s, unit: time.Nanosecond} }
+func newFakeStore(s *shelf) *fakeStore { return &fakeStore{shelf: s, unit: time.Nanosecond, page: 3} }
 
 // on sets what becomes of every request from now on.
 func (s *fakeStore) on(plan func(call) fault) {
@@ -297,7 +298,7 @@ func (s *fakeStore) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// List pages by three, so that paging is always at work.
+// List pages by three unless told otherwise, so that paging is always at work.
 func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page []store.Info, more bool, err error) {
 	err = s.do(ctx, "list", prefix, nil, func() error {
 		s.shelf.mu.Lock()
@@ -310,8 +311,7 @@ func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page
 		return nil
 	})
 	slices.SortFunc(page, func(a, b store.Info) int { return strings.Compare(a.Key, b.Key) })
-	const size = 3
-	if len(page) > size {
+	if size := s.page; len(page) > size {
 		return page[:size], true, err
 	}
 	return page, false, err

@@ -324,6 +324,7 @@ func (k *keeper) step(m *member, event core.Event) {
 	}
 	k.setWake(m, wake, woken)
 	m.thaw(wake, woken)
+	m.tellTidied()
 	switch {
 	case m.machine.Idle():
 		k.remove(m)
@@ -411,6 +412,7 @@ func (k *keeper) remove(m *member) {
 	m.end(errTaskDone) // unless it said how
 	k.drop(m)
 	m.cancelRequest()
+	m.tellTidied()
 	m.stopWatching()
 	k.setWake(m, 0, false)
 	if m.service {

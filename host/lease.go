@@ -164,10 +164,12 @@ func (l *Lease) Err() error { return l.member.current() }
 func (l *Lease) Context() context.Context { return l.member.context() }
 
 // Release ends the lease and returns nil when the store has said so, or when
-// it was ended before by Release. A lease that was lost first returns that
-// *Error. If ctx ends first its cause is returned; the Host goes on trying
-// until the deadline, after which the lease expires by itself.
+// it was ended before by Release. It waits for Settle first. A lease that was lost
+// first returns that *Error. If ctx ends first its cause is returned; the Host goes
+// on trying until the deadline, after which the lease expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
+	l.member.letGo()
+	l.Settle(ctx)
 	return l.member.finish(ctx, core.Event{Kind: core.EventRelease})
 }
 

@@ -50,6 +50,7 @@ type member struct {
 	nudged   bool   // it was the one to be told of a release
 	watching string // the key, or ""
 	unwatch  func()
+	tidied   chan struct{} // closed when it has tidied; nil until somebody waits for that
 
 	mu       sync.Mutex
 	settled  chan struct{} // closed when it is held, or will never be; nil from then on

@@ -34,8 +34,9 @@ const (
 // lastwriter, said aloud. core.ProtocolStrict on a store that does not honour it
 // is an *Error of Kind Unfit; other errors are Acquire's.
 //
-// What is found out about the store is remembered by the Host, and in the store:
-// it is tried once, and then a card says so to everybody.
+// What is found out about the store is remembered by the Host. Each Host tries it
+// for itself, by way of the endpoint that it uses: one request where the card of
+// all stores is there already, two where it is not.
 func (h *Host) Resolve(ctx context.Context, name string, want core.Protocol) (core.Protocol, error) {
 	if err := core.CheckName(name); err != nil {
 		return 0, err
@@ -143,7 +144,7 @@ func (h *Host) askStore() (*member, error) {
 	if m := a.asking; m != nil && m.failure() == nil {
 		return m, nil
 	}
-	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached()}
+	p := &prober{step: probeFirst, nonce: h.newID, wait: probePatience, answered: h.Reached()}
 	m := h.newTask(context.Background(), p, "")
 	p.failure = func() error { return m.troubles().failed }
 	p.found = func(creates int32) {
@@ -157,10 +158,9 @@ func (h *Host) askStore() (*member, error) {
 // The keys of the whole store.
 const (
 	storePrefix = registerDir + "/"
-	// cardKey is there if create-if-absent was once found to be honoured.
+	// cardKey is what create-if-absent is tried on. That it is there proves nothing:
+	// a bucket may have been copied, or somebody else have put it.
 	cardKey = storePrefix + "store.json"
-	// probePrefix begins the keys on which that is tried.
-	probePrefix = storePrefix + "probe/"
 	// Sessions and samples of the store's clock, each below an id.
 	sessionPrefix     = storePrefix + "s/"
 	calibrationPrefix = storePrefix + "c/"
@@ -172,12 +172,12 @@ const probePatience = 5 * time.Second
 // prober is a machine of the host's own: it asks one thing after the other. Of a
 // name, whether N/lock.json exists; of the store:
 //
-//	exists the card             yes: create-if-absent was tried before
-//	create probe, create probe  the second must be told that it exists
-//	delete probe, create card
+//	create card          "it exists" is what only a store that honours it says
+//	create card again    after a yes: must be told that it exists
+//	delete card          after two: it would say what is not so
 //
-// The probe has a key of its own, and the card is made only when all is well: a
-// card that a store without create-if-absent has for a moment would be believed.
+// Whoever else creates the card between the two only makes the answer come
+// sooner, and so does a proxy that sends ours twice.
 type prober struct {
 	step    probeStep // where it begins
 	record  string    // key
@@ -191,7 +191,6 @@ type prober struct {
 
 	begun    int64
 	answered bool
-	probe    string // key
 	request  core.RequestID
 	sent     bool // a request is in flight
 	retries  int
@@ -204,11 +203,9 @@ type probeStep uint8
 
 const (
 	probeRecord probeStep = iota
-	probeCard
 	probeFirst
 	probeSecond
 	probeTidy
-	probeSign
 	probeEnd
 )
 
@@ -221,12 +218,12 @@ func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		p.refuse(core.ReasonCancelled, core.ClassNone)
 	case ev.Kind == core.EventBegin:
 		p.begun = now.Mono
-		p.ask()
+		p.ask(now)
 	case ev.Kind == core.EventAnswer && ev.Request == p.request && p.sent:
 		p.sent = false
 		p.answer(now, &ev)
 	case !p.sent && now.Mono >= p.wakeAt:
-		p.ask()
+		p.ask(now)
 	}
 	if !p.done && !p.sent {
 		p.out = append(p.out, core.Action{Kind: core.ActionWake, At: p.wakeAt})
@@ -236,7 +233,7 @@ func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 
 // answer takes an answer and goes on, or tries again.
 func (p *prober) answer(now core.Instant, ev *core.Event) {
-	if ev.Outcome == core.OutcomeUnknown && p.step != probeTidy && p.step != probeSign {
+	if ev.Outcome == core.OutcomeUnknown && p.step != probeTidy {
 		p.unknown(now, ev.Class)
 		return
 	}
@@ -246,27 +243,20 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 	case probeRecord:
 		p.beside = yes
 		p.step = probeEnd
-	case probeCard:
-		p.step = probeFirst
-		if yes {
+	case probeFirst:
+		p.step = probeSecond
+		if !yes {
 			p.creates, p.step = createHonoured, probeEnd
 		}
-	case probeFirst: // also "exists": then our own was sent twice, and honoured
-		p.step = probeSecond
 	case probeSecond:
-		p.creates, p.step = createHonoured, probeTidy
+		p.creates, p.step = createHonoured, probeEnd
 		if yes {
-			p.creates = createIgnored
+			p.creates, p.step = createIgnored, probeTidy
 		}
 	case probeTidy: // whatever became of it
-		p.step = probeSign
-		if p.creates == createIgnored {
-			p.step = probeEnd
-		}
-	case probeSign: // if not, the next Host tries again
 		p.step = probeEnd
 	}
-	p.ask()
+	p.ask(now)
 }
 
 // unknown: a store that cannot be used is given up at once, one that has never
@@ -274,7 +264,7 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 func (p *prober) unknown(now core.Instant, class core.Class) {
 	if p.step >= probeFirst && errors.Is(p.failure(), errors.ErrUnsupported) {
 		p.creates, p.step = createIgnored, probeEnd
-		p.ask()
+		p.ask(now)
 		return
 	}
 	patience := probePatience
@@ -295,35 +285,37 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 		}
 		p.retries = min(p.retries+1, 5)
 		p.wakeAt = now.Mono + int64(100*time.Millisecond)<<p.retries
-		if p.step == probeSecond { // the first may be there or not by now: a fresh one
-			p.step = probeFirst
+		if end := p.begun + int64(patience); end > now.Mono {
+			p.wakeAt = min(p.wakeAt, end)
 		}
+		p.step = min(p.step, probeFirst) // the card may have been removed meanwhile: two in a row
 	}
 }
 
+// limit bounds a request: a caller who waits less than probePatience, or has less
+// left of his wait, is not to wait for a silent store any longer than that.
+func (p *prober) limit(now core.Instant) time.Duration {
+	if p.wait <= 0 {
+		return probePatience
+	}
+	return max(time.Millisecond, min(probePatience, p.wait-time.Duration(now.Mono-p.begun)))
+}
+
 // ask sends the request of the step.
-func (p *prober) ask() {
-	a := core.Action{Limit: probePatience}
+func (p *prober) ask(now core.Instant) {
+	a := core.Action{Limit: p.limit(now)}
 	switch p.step {
 	case probeRecord:
 		a.Kind, a.Key = core.ActionExists, p.record
-	case probeCard:
-		a.Kind, a.Key = core.ActionExists, cardKey
 	case probeFirst, probeSecond:
 		nonce, err := p.nonce()
 		if err != nil {
 			p.refuse(core.ReasonUnusable, core.ClassOther)
 			return
 		}
-		if p.step == probeFirst {
-			p.probe = probePrefix + nonce
-		}
-		a.Kind, a.Key, a.Body = core.ActionCreate, p.probe, probeBody(nonce)
+		a.Kind, a.Key, a.Body = core.ActionCreate, cardKey, cardBody(nonce)
 	case probeTidy:
-		a.Kind, a.Key = core.ActionDelete, p.probe
-	case probeSign:
-		nonce := strings.TrimPrefix(p.probe, probePrefix)
-		a.Kind, a.Key, a.Body = core.ActionCreate, cardKey, probeBody(nonce)
+		a.Kind, a.Key, a.Limit = core.ActionDelete, cardKey, errandLimit
 	default:
 		p.done = true
 		if p.found != nil {
@@ -337,7 +329,7 @@ func (p *prober) ask() {
 	p.out = append(p.out, a)
 }
 
-func probeBody(nonce string) []byte {
+func cardBody(nonce string) []byte {
 	return []byte("{\n  \"v\": 1,\n  \"nonce\": \"" + nonce + "\",\n  \"create\": \"honoured\"\n}")
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Auto is strict where the store honours create-if-absent, which is tried once
-// and then known to everybody; lastwriter where old clients are, or the store
+// Auto is strict where the store honours create-if-absent, which each Host tries
+// once, in one request where the card is there already; lastwriter where old clients are, or the store
 // does not honour it, and that is said aloud.
 func TestResolve(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -26,12 +26,12 @@ func TestResolve(t *testing.T) {
 		w.same("asked for", resolve(p, "n", core.ProtocolLastWriter), core.ProtocolLastWriter)
 		w.same("requests", p.store.verbs(), "")
 		w.same("a new store", resolve(p, "n", 0), core.ProtocolStrict)
-		w.same("requests", p.store.verbs(), "exists exists create create delete create")
+		w.same("requests", p.store.verbs(), "exists create create")
 		p.store.forget()
 		w.same("known", resolve(p, "o", 0), core.ProtocolStrict)
 		w.same("requests", p.store.verbs(), "exists")
 		w.same("known to others", resolve(other, "n", 0), core.ProtocolStrict)
-		w.same("requests", other.store.verbs(), "exists exists")
+		w.same("requests", other.store.verbs(), "exists create")
 		w.place("old", theirs())
 		w.same("of an old client", resolve(p, "old", 0), core.ProtocolLastWriter)
 		w.same("but asked for", resolve(p, "old", core.ProtocolStrict), core.ProtocolStrict)
@@ -56,8 +56,91 @@ func TestResolveWithoutCreate(t *testing.T) {
 		if _, there := w.shelf.get(cardKey); there {
 			w.Error("a card")
 		}
-		w.same("probes left", strings.Contains(keys(w), probePrefix), false)
 	})
+}
+
+// A card proves nothing by being there: the bucket may have been copied from a
+// store that honours create-if-absent to one that does not, or anybody have put it.
+func TestResolveDoesNotBelieveTheCard(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.host().strictly("n")
+		if _, there := w.shelf.get(cardKey); !there {
+			w.Fatal("no card")
+		}
+		p := w.host()
+		p.store.overwrites = true
+		_, err := p.TryAcquire(context.Background(), "m", &AcquireOptions{Terms: strict})
+		w.is(err, ErrUnfit)
+		got, err := p.Resolve(context.Background(), "m", 0)
+		w.ok(err)
+		w.same("protocol", got, core.ProtocolLastWriter)
+		w.same("tries", p.store.count("create", cardKey), 2)
+		w.same("a card that says what is not so", strings.Contains(keys(w), cardKey), false)
+	})
+}
+
+// Unknown outcomes do not decide: what decides is that two creates in a row were
+// answered, or that one was told that the card exists.
+func TestResolveByUnknowns(t *testing.T) {
+	for name, test := range map[string]struct {
+		faults     map[int]fault // by the number of the create
+		overwrites bool
+		creates    int
+		want       core.Protocol
+	}{
+		"lost the first":           {map[int]fault{1: {lost: true}}, false, 2, core.ProtocolStrict},
+		"lost the second":          {map[int]fault{2: {lost: true}}, false, 3, core.ProtocolStrict},
+		"the first comes late":     {map[int]fault{1: {late: time.Second}}, false, 3, core.ProtocolStrict},
+		"lost the first, ignored":  {map[int]fault{1: {lost: true}}, true, 3, core.ProtocolLastWriter},
+		"lost the second, ignored": {map[int]fault{2: {lost: true}}, true, 4, core.ProtocolLastWriter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				p := w.host()
+				p.store.overwrites = test.overwrites
+				creates := 0
+				p.store.on(func(c call) fault {
+					if c.verb != "create" {
+						return fine
+					}
+					creates++
+					if f, ok := test.faults[creates]; ok {
+						return f
+					}
+					return fine
+				})
+				got, err := p.Resolve(context.Background(), "n", 0)
+				w.ok(err)
+				w.same("protocol", got, test.want)
+				w.same("creates", creates, test.creates)
+				w.sleep(2 * time.Second)
+			})
+		})
+	}
+}
+
+// A wait is a bound also while the store is silent, before it is known how the
+// name is kept.
+func TestWaitBoundsASilentStore(t *testing.T) {
+	for part, reason := range map[string]core.Reason{"": core.ReasonUnreachable, cardKey: core.ReasonLimit} {
+		for _, silence := range []fault{{hang: true}, {class: core.ClassUnreachable}} {
+			bubble(t, func(w *world) {
+				p := w.host()
+				p.store.on(func(c call) fault {
+					if strings.Contains(c.key, part) {
+						return silence
+					}
+					return fine
+				})
+				begun := time.Now()
+				_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: strict, Wait: time.Second})
+				w.is(err, &Error{Kind: Refused, Reason: reason})
+				if took := time.Since(begun); took > time.Second+10*latency {
+					w.Errorf("after %v", took)
+				}
+			})
+		}
+	}
 }
 
 func keys(w *world) string {
@@ -83,7 +166,7 @@ func TestResolveTogether(t *testing.T) {
 			})
 		}
 		all.Wait()
-		w.same("tries", p.store.count("create", probePrefix), 2)
+		w.same("tries", p.store.count("create", cardKey), 2)
 
 		deaf := w.host()
 		deaf.store.always(fault{class: core.ClassUnreachable})

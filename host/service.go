@@ -86,18 +86,28 @@ type storeClock struct {
 }
 
 // calibrate takes a sample of the store's clock for a machine that would judge
-// sooner by it: one at a time, and no more than one in core.CalibrateEach.
+// sooner by it: one at a time, and no more than one in core.CalibrateEach. Where
+// there is none to be had the machine hears of it at once: one that tries only
+// once has nothing else to wait for.
 func (k *keeper) calibrate(asker *member) {
 	c := &k.clock
-	now := k.host.clock.Now().Mono
-	switch {
-	case !k.host.calibrates || k.closing:
-		return
-	case c.running != nil:
+	if c.running != nil {
 		c.askers = append(c.askers, asker)
 		return
-	case c.begun != 0 && now-c.begun < int64(core.CalibrateEach):
+	}
+	if !k.startCalibration() {
+		k.wake(asker)
 		return
+	}
+	c.askers = append(c.askers, asker)
+	k.step(c.running, core.Event{Kind: core.EventBegin})
+}
+
+func (k *keeper) startCalibration() bool {
+	c := &k.clock
+	now := k.host.clock.Now().Mono
+	if !k.host.calibrates || k.closing || c.begun != 0 && now-c.begun < int64(core.CalibrateEach) {
+		return false
 	}
 	cfg, err := k.host.machineConfig(core.MachineCalibration, core.ProtocolStrict)
 	if err == nil {
@@ -108,11 +118,17 @@ func (k *keeper) calibrate(asker *member) {
 	}
 	if err != nil {
 		k.host.log.Debug("no calibration", "error", err)
-		return
+		return false
 	}
-	c.key = calibrationPrefix + cfg.Owner
-	c.begun, c.askers = now, append(c.askers, asker)
-	k.step(c.running, core.Event{Kind: core.EventBegin})
+	c.key, c.begun = calibrationPrefix+cfg.Owner, max(1, now)
+	return true
+}
+
+// wake steps a machine as soon as the one that is being stepped has been.
+func (k *keeper) wake(m *member) {
+	if !m.gone {
+		k.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
+	}
 }
 
 // calibrationSaid keeps the sample, and hands it on. The newest is the best: its
@@ -124,9 +140,7 @@ func (k *keeper) calibrationSaid(a *core.Action) {
 	}
 	askers := c.askers
 	c.askers, c.running = nil, nil
-	for _, m := range askers {
-		if !m.gone {
-			k.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
-		}
+	for _, m := range askers { // also when it failed
+		k.wake(m)
 	}
 }

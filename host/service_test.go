@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mopslock/mopslock/core"
 )
 
 // Waiters that would judge sooner by the store's clock share one sample of it a
@@ -32,6 +34,39 @@ func TestCalibration(t *testing.T) {
 		b.idle()
 		w.ok(b.Close(context.Background()))
 		w.same("left behind", strings.Contains(keys(w), calibrationPrefix), false)
+	})
+}
+
+// Who tries once asks for a sample before he is refused: it may show that the
+// holder is dead. Where none is to be had he is told so at once.
+func TestCalibrationOfATry(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, b, c := w.host(), w.host(), w.host()
+		a.strictly("n")
+		a.store.always(fault{hang: true}) // a is dead
+		w.sleep(5 * minute)
+		b.store.on(func(c call) fault {
+			if strings.HasPrefix(c.key, calibrationPrefix) {
+				return fault{class: core.ClassUnauthorized}
+			}
+			return fine
+		})
+		for _, samples := range []int{1, 1} { // the second is asked for within the minute
+			begun := time.Now()
+			_, err := b.tryStrictly("n")
+			w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+			w.same("samples", b.store.count("put", calibrationPrefix), samples)
+			if took := time.Since(begun); took > 20*latency {
+				w.Errorf("refused after %v", took)
+			}
+		}
+		begun := time.Now()
+		l, err := c.tryStrictly("n")
+		w.ok(err)
+		if took := time.Since(begun); took > 20*latency {
+			w.Errorf("taken after %v", took)
+		}
+		c.release(l)
 	})
 }
 

@@ -36,7 +36,7 @@ const (
 func (s *sweeper) see(info store.Info) {
 	s.newest = max(s.newest, knownStamp(info.Stamp))
 	isBeat := strings.HasPrefix(info.Key, sessionPrefix) && strings.HasSuffix(info.Key, "/beat")
-	isSample := strings.HasPrefix(info.Key, calibrationPrefix) || strings.HasPrefix(info.Key, probePrefix)
+	isSample := strings.HasPrefix(info.Key, calibrationPrefix)
 	if (isBeat || isSample) && len(s.found) < maxSwept {
 		s.found = append(s.found, info)
 	}

@@ -122,7 +122,8 @@ func breakFailure(name string, seen *host.Status, err error) error {
 			Text: "lease " + host.Printable(name) + ": the store did not answer, so it is unknown whether it was broken; status shows it",
 		}
 	case errors.As(err, &failed) && (failed.Reason == core.ReasonUnreadable || seen.State == core.ObservedCorrupt):
-		return &exit{Status: statusUnfit, Reason: core.ReasonUnreadable.String(), Text: oneLine(err)}
+		text := strings.Replace(oneLine(err), " not acquired: ", " not broken: ", 1)
+		return &exit{Status: statusUnfit, Reason: core.ReasonUnreadable.String(), Text: text}
 	}
 	return err
 }

@@ -63,6 +63,7 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 		a.close(h)
 		return err
 	}
+	lease.Settle(ctx)
 	return &exit{Status: 0, Reason: core.ReasonHeld.String()}
 }
 
@@ -121,7 +122,7 @@ under strict with its new epoch. One that has expired but is still ours is reviv
 			var failed *host.Error
 			switch {
 			case err == nil:
-				return a.reportHandle(renewed)
+				return a.reportHandle(asStored(ctx, h, renewed))
 			case errors.Is(err, context.DeadlineExceeded):
 				return &exit{
 					Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
@@ -135,6 +136,28 @@ under strict with its new epoch. One that has expired but is still ours is reviv
 			return err
 		})
 }
+
+// asStored is a renewed lease with the TTL by which the store has it: the text
+// that was given may have been made by hand, and a join copies the version.
+func asStored(ctx context.Context, h *host.Host, lease host.Handle) host.Handle {
+	if lease.Protocol != core.ProtocolStrict {
+		return lease // whose renewal wrote the text's
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	seen, err := h.Inspect(ctx, lease.Name)
+	if err != nil || seen.Holder != lease.Holder || seen.Protocol != lease.Protocol {
+		return lease // it stands renewed, and nothing better is known
+	}
+	lease.TTL = seen.TTL
+	if seen.TTL <= 0 {
+		lease.TTL = core.None
+	}
+	return lease
+}
+
+// lookLimit bounds a look that only tells more.
+const lookLimit = 2 * time.Second
 
 // renewLimit bounds the one renewal: a store that can be read and not written
 // would keep it trying for ever.

@@ -96,13 +96,31 @@ func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim
 		Terms:     claim.terms(),
 		OnWaiting: func(s host.Status) { a.ui.waitingFor(name, s) },
 	}
+	acquire := h.Acquire
 	switch {
 	case claim.wait == 0:
-		return h.TryAcquire(ctx, name, opts)
+		acquire = h.TryAcquire
 	case claim.wait > 0:
 		opts.Wait = claim.wait
 	}
-	return h.Acquire(ctx, name, opts)
+	lease, err := acquire(ctx, name, opts)
+	if err == nil && lease.Protocol() == core.ProtocolLastWriter && !isMopsName(name) {
+		a.warnOfStrict(ctx, h, name)
+	}
+	return lease, err
+}
+
+// warnOfStrict says that somebody holds the name by strict, which looks for a
+// lock.json only where there was one when it acquired, as lastwriter does not
+// look for versions at all. A look that fails says nothing: the lease is held.
+func (a *app) warnOfStrict(ctx context.Context, h *host.Host, name string) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	seen, err := h.Inspect(ctx, name)
+	if err == nil && seen.Protocol == core.ProtocolStrict && seen.State == core.ObservedHeld {
+		a.ui.printf("warning: a strict lease is held on %s, too, by %s, and lastwriter does not see it; use one protocol for a name",
+			host.Printable(name), seen.Who())
+	}
 }
 
 // stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.

@@ -81,6 +81,9 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 // maxActors bounds what one run keeps in memory.
 const maxActors = 100_000
 
+// maxDuration is far beyond what the bound of events lets any run come to.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
 func (f *simulateFlags) options() (opts simulate.Options, bad []error) {
 	opts, err := simulate.ByName(f.protocol)
 	if err != nil {
@@ -101,8 +104,8 @@ func (f *simulateFlags) options() (opts simulate.Options, bad []error) {
 	switch weathers := []simulate.Weather{"", simulate.Stormy, simulate.Orderly, simulate.Fair}; {
 	case !slices.Contains(weathers, opts.Weather):
 		bad = append(bad, usagef("--weather %s: stormy, orderly or fair", host.Printable(f.weather)))
-	case f.duration < 0:
-		bad = append(bad, usagef("--duration %v: above 0", f.duration))
+	case f.duration < 0, f.duration > maxDuration:
+		bad = append(bad, usagef("--duration %v: above 0, at most %v", f.duration, maxDuration))
 	}
 	if f.protocol != "strict" && f.ttl < 0 {
 		bad = append(bad, usagef("--ttl %v: only strict has leases without an expiry", f.ttl))
@@ -167,6 +170,7 @@ func add(total, some *simulate.Summary) {
 	total.Overlaps += some.Overlaps
 	total.Overlap += some.Overlap
 	total.Losses += some.Losses
+	total.Cut += some.Cut
 	total.Failed = some.Failed
 }
 

@@ -17,6 +17,7 @@ import (
 // smallS3 is a bucket in memory: as much of S3 as leases need.
 type smallS3 struct {
 	creates bool // If-None-Match: * is honoured
+	refuses bool // it is answered with 501
 
 	mu      sync.Mutex
 	objects map[string]object
@@ -27,8 +28,11 @@ type object struct {
 	at   time.Time
 }
 
-func newSmallS3(t *testing.T, creates bool) string {
-	server := httptest.NewServer(&smallS3{creates: creates, objects: map[string]object{}})
+func newSmallS3(t *testing.T, creates bool) string { return (&smallS3{creates: creates}).serve(t) }
+
+func (b *smallS3) serve(t *testing.T) string {
+	b.objects = map[string]object{}
+	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	return s3URL(server.URL)
 }
@@ -39,6 +43,8 @@ func (b *smallS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/bucket"), "/")
 	found, there := b.objects[key]
 	switch {
+	case r.Method == http.MethodPut && b.refuses && r.Header.Get("If-None-Match") != "":
+		fail(w, http.StatusNotImplemented, "NotImplemented")
 	case r.Method == http.MethodPut && there && b.creates && r.Header.Get("If-None-Match") == "*":
 		fail(w, http.StatusPreconditionFailed, "PreconditionFailed")
 	case r.Method == http.MethodPut:
@@ -87,11 +93,17 @@ func (b *smallS3) list(w io.Writer, prefix, after string) {
 	_ = xml.NewEncoder(w).Encode(&page)
 }
 
-// A store that takes every create for a put cannot serve strict: 78, and CMD does not run. auto says so, and is
-// lastwriter.
+// A store that takes every create for a put, or refuses it, cannot serve strict: 78, and CMD does not run. auto says
+// so, and is lastwriter.
 func TestStoreWithoutCreate(t *testing.T) {
+	for name, store := range map[string]*smallS3{"ignored": {}, "not implemented": {refuses: true}} {
+		t.Run(name, func(t *testing.T) { checkStoreWithoutCreate(t, store.serve(t)) })
+	}
+}
+
+func checkStoreWithoutCreate(t *testing.T, store string) {
+	t.Helper()
 	s := newScene(t)
-	store := newSmallS3(t, false)
 	for _, words := range [][]string{
 		{"run", "--protocol", "strict", "--status-file", s.path("s.json"), "n", "--", "touch", "ran"},
 		{"run", "--protocol", "strict", "--session", "n", "--", "touch", "ran"},

@@ -51,6 +51,9 @@ func (f *Found) bound() string {
 	case f.Exhausted:
 		return "exhausted"
 	}
+	if f.Faults < 0 { // not even those were gone through
+		return fmt.Sprintf("cut at the bound of %s at the beginning", f.Bound)
+	}
 	return fmt.Sprintf("cut at the bound of %s among %s", f.Bound, faults(f.Faults))
 }
 

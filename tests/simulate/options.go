@@ -44,6 +44,8 @@ type Options struct {
 	Weather Weather // "" is stormy; under lastwriter it is drawn
 	Faults  *Faults // instead of a weather
 
+	mostEvents uint64 // for each actor; 0 is mostEvents
+
 	// New makes the machines; nil is core.New.
 	New func(core.Config) (core.Machine, error)
 	// Trace keeps the last 40 events in words. Run does it again by itself for a
@@ -84,8 +86,14 @@ func (o Options) settle(c chance) Options {
 	if o.New == nil {
 		o.New = core.New
 	}
+	if o.mostEvents == 0 {
+		o.mostEvents = mostEvents
+	}
 	if o.TTL == 0 {
 		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
+	}
+	if o.TTL < 0 {
+		o.TTL = core.None
 	}
 	life := max(o.TTL, 5*time.Second) // what other times are measured by
 	if o.Actors == 0 {

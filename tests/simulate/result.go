@@ -22,6 +22,8 @@ type Result struct {
 	Faults     []string      `json:"faults"`
 	Virtual    time.Duration `json:"virtual_ns"` // how long it lasted
 	Events     uint64        `json:"events"`
+	// Cut is when the bound of events ended the faults, before Options.Duration; else 0.
+	Cut time.Duration `json:"cut_ns,omitempty"`
 
 	Holds              int               `json:"holds"`
 	HandOver           Latency           `json:"hand_over"` // from a release to the next held
@@ -47,7 +49,7 @@ func (w *world) result() Result {
 	r := Result{
 		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash),
 		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: w.faults.On(),
-		Virtual: time.Duration(w.played), Events: w.events,
+		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
 		Holds: s.holds, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
 		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),
 		Overlaps: w.checker.Overlaps(), OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
@@ -89,6 +91,9 @@ func (r *Result) String() string {
 	line("cast", "%d actors, %d names, %d companions, TTL %s", r.Actors, r.Names, r.Companions, ttl)
 	line("weather", "%s: %s", r.Weather, strings.Join(r.Faults, ", "))
 	line("played", "%v of virtual time, %d events", r.Virtual.Round(time.Millisecond), r.Events)
+	if r.Cut != 0 {
+		line("cut", "the bound of events ended the faults at %v, before the duration that was asked for", r.Cut.Round(time.Millisecond))
+	}
 	line("held", "%d times", r.Holds)
 	line("hand-over", "%s", &r.HandOver)
 	line("take-over", "%s", &r.TakeOver)

@@ -32,6 +32,7 @@ type Summary struct {
 	Requests uint64        `json:"requests"`
 	Overlaps int           `json:"overlaps"` // in weathers that promise nothing
 	Overlap  int           `json:"seeds_with_overlaps"`
+	Cut      int           `json:"seeds_cut,omitempty"` // whose faults the bound of events ended
 	Losses   int           `json:"losses"`
 	// Failed is the violation with the lowest seed among those that were run, or nil.
 	Failed *Result `json:"failed,omitempty"`
@@ -81,6 +82,9 @@ func summarize(first uint64, results []*Result) Summary {
 		if r.Overlaps > 0 {
 			s.Overlap++
 		}
+		if r.Cut > 0 {
+			s.Cut++
+		}
 		for _, n := range r.Losses {
 			s.Losses += n
 		}
@@ -98,6 +102,9 @@ func (s *Summary) String() string {
 		s.Protocol, s.Ran, s.Asked, s.First, s.Virtual.Round(time.Second), s.Events, s.Requests, s.Holds, s.Losses)
 	if s.Overlap > 0 {
 		fmt.Fprintf(&b, "%d seeds had overlaps, %d pairs of tenures, in weather in which none are promised away\n", s.Overlap, s.Overlaps)
+	}
+	if s.Cut > 0 {
+		fmt.Fprintf(&b, "of %d seeds the bound of events ended the faults, before the duration that was asked for\n", s.Cut)
 	}
 	if s.Failed == nil {
 		b.WriteString("no invariant was violated\n")

@@ -227,7 +227,7 @@ func (w *world) over(s *slot) {
 // settle ends the faults: nobody starts anything, companions and breakers go,
 // and what is held is released before long.
 func (w *world) settle() {
-	w.calm, w.progress = true, w.now
+	w.calm, w.calmAfter, w.progress = true, w.events, w.now
 	for _, p := range w.processes {
 		for _, s := range p.slots {
 			if s.role == roleCompanion && s.unit != nil && s.phase == phaseHolding {

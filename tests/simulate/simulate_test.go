@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,33 @@ func TestSameSeedSameEvents(t *testing.T) {
 			}
 			hashes[first.Hash] = seed
 		}
+	}
+}
+
+// TestBoundOfEvents: a run that is too long to be played ends in order, and says so.
+func TestBoundOfEvents(t *testing.T) {
+	opts := Options{Seed: 7, Actors: 3, Duration: 1000 * time.Hour, mostEvents: 200}
+	r := Run(opts)
+	if r.Violation != nil || r.Cut == 0 || r.Cut >= opts.Duration || r.Virtual >= opts.Duration {
+		t.Errorf("cut at %v: %s", r.Cut, r.String())
+	}
+	if s := Swarm(7, 2, workers, opts); s.Cut != 2 || !strings.Contains(s.String(), "of 2 seeds the bound of events ended the faults") {
+		t.Error(s.String())
+	}
+	if !strings.Contains(r.String(), "the bound of events ended the faults at ") {
+		t.Error(r.String())
+	}
+	opts.Duration = 0
+	if r := Run(opts); r.Cut != 0 || strings.Contains(r.String(), "\ncut ") {
+		t.Errorf("cut: %s", r.String())
+	}
+}
+
+// TestNoTTL: whatever is below 0 is none.
+func TestNoTTL(t *testing.T) {
+	one, other := Run(Options{Seed: 3, TTL: core.None}), Run(Options{Seed: 3, TTL: -time.Second})
+	if one.Hash != other.Hash || one.Holds == 0 {
+		t.Errorf("%s and %s", one.String(), other.String())
 	}
 }
 

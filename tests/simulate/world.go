@@ -36,7 +36,9 @@ type world struct {
 
 	outageUntil int64
 	calm        bool
-	progress    int64 // when somebody was last served
+	calmAfter   uint64        // events
+	cut         time.Duration // when the faults were ended by the bound of events, or 0
+	progress    int64         // when somebody was last served
 	events      uint64
 	played      int64 // when the last of them was
 	hash        uint64
@@ -44,8 +46,9 @@ type world struct {
 	holds       *holds
 }
 
-// mostEvents bounds a run for each actor, so that a live-lock ends. What is usual
-// is a few hundred.
+// mostEvents bounds a run for each actor, first with faults and then without: a
+// long one ends there and says so, and a live-lock ends, too. What is usual is a
+// few hundred.
 const mostEvents = 100_000
 
 func newWorld(opts Options) *world {
@@ -138,9 +141,14 @@ func (w *world) run() {
 	for len(w.queue.items) > 0 && w.checker.found == nil {
 		it := w.queue.pop()
 		w.now = it.at
-		if w.events++; w.events > mostEvents*uint64(10+w.opts.Actors) {
+		w.events++
+		if w.full() && w.calm {
 			w.checker.fail(w.now, check.QuietWhenIdle, "there is no end after %d events", w.events)
 			return
+		} else if w.full() {
+			w.cut = time.Duration(w.now)
+			w.say("the faults end, at the bound of %d events", w.events)
+			w.settle()
 		}
 		if w.postponed(&it) {
 			continue
@@ -157,6 +165,12 @@ func (w *world) run() {
 		w.starving()
 		w.leftovers()
 	}
+}
+
+// full reports whether there were as many events as may be, of those with faults
+// or of those since.
+func (w *world) full() bool {
+	return w.events-w.calmAfter > w.opts.mostEvents*uint64(10+w.opts.Actors)
 }
 
 // leftovers: nothing is to come any more, so nobody may be in the middle of something.
@@ -213,7 +227,7 @@ func (w *world) happen(it *item) {
 	case occasionCalm:
 		if it.process != nil {
 			w.closeSession(it.process)
-		} else {
+		} else if !w.calm {
 			w.say("the faults end")
 			w.settle()
 		}

@@ -80,6 +80,27 @@ func TestVerdictOfAnswers(t *testing.T) {
 	}
 }
 
+// A server that says that it has no If-None-Match will not have it the next time.
+func TestUnsupportedCreate(t *testing.T) {
+	for _, c := range []struct {
+		awsLike
+
+		op   string
+		want bool
+	}{
+		{awsLike{501, "NotImplemented"}, "create", true},
+		{awsLike{501, ""}, "create", true},
+		{awsLike{400, "NotImplemented"}, "create", true},
+		{awsLike{501, "NotImplemented"}, "put", false},
+		{awsLike{500, "InternalError"}, "create", false},
+	} {
+		err := New(memblob.OpenBucket(nil), nil).fail(c.op, "k", fmt.Errorf("operation error: %w", c.awsLike))
+		if errors.Is(err, errors.ErrUnsupported) != c.want {
+			t.Errorf("%s: %d %s: %v", c.op, c.status, c.code, err)
+		}
+	}
+}
+
 // fake is a driver that fails as told, or lists what it is told.
 type fake struct {
 	driver.Bucket

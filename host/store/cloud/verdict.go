@@ -46,7 +46,9 @@ func (s *Store) fail(op, key string, err error) error {
 	}
 	no, class := s.verdict(op, err)
 	if answer, ok := s.answer(err); ok {
-		err = said{answer, err}
+		if err = (said{answer, err}); op == "create" && answer.isUnsupported() {
+			err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		}
 	}
 	if no != nil {
 		err = fmt.Errorf("%w: %w", no, err)
@@ -117,6 +119,12 @@ func (s *Store) answer(err error) (Answer, bool) {
 		a.Code = code.ErrorCode()
 	}
 	return a, a.Status >= 300 // less is an answer that broke off
+}
+
+// isUnsupported: a server that does not know If-None-Match may say so, which is
+// better than to ignore it. It will not know it the next time either.
+func (a Answer) isUnsupported() bool {
+	return a.Status == http.StatusNotImplemented || a.Code == "NotImplemented"
 }
 
 func (a Answer) verdict(op string) (no error, class core.Class) {

@@ -1,0 +1,76 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// tidyPatience is how long the end of a lease, or of the process, waits for the
+// removal of superseded versions that its claim began. A lease that is held for
+// a moment, as scripts do it, would else never come to it, and a name that is
+// used in no other way would grow for ever. What is left is for the next one.
+const tidyPatience = 500 * time.Millisecond
+
+// Settle returns when the removal of the name's superseded versions, which the
+// claim may have begun, has ended, or when ctx has, but after half a second in
+// any case. It is for a process that is about to end and leaves the lease held;
+// Release and the Host's Close wait by themselves.
+func (l *Lease) Settle(ctx context.Context) { l.member.keeper.settle(ctx, l.member) }
+
+// isTidying reports whether the request under way is of such a removal: nothing
+// else lists, reads or deletes while a lease is held, but for a look at the chain
+// now and then, which is short.
+func (m *member) isTidying() bool {
+	if m.inFlight == nil || m.gone || !m.guarded || m.protocol != core.ProtocolStrict || m.isWaiting() {
+		return false
+	}
+	verb := m.inFlight.action.Kind
+	return verb == core.ActionList || verb == core.ActionGet || verb == core.ActionDelete
+}
+
+// settle waits until a member, or with nil any member, has nothing to tidy.
+func (k *keeper) settle(ctx context.Context, only *member) {
+	var busy []<-chan struct{}
+	asked := make(chan struct{})
+	k.post(message{do: func() {
+		defer close(asked)
+		for m := range k.everybody() {
+			if (only == nil || m == only) && m.isTidying() {
+				if m.tidied == nil {
+					m.tidied = make(chan struct{})
+				}
+				busy = append(busy, m.tidied)
+			}
+		}
+	}})
+	select {
+	case <-asked:
+	case <-ctx.Done():
+		return
+	case <-k.stopped:
+		return
+	}
+	timer := time.NewTimer(tidyPatience)
+	defer timer.Stop()
+	for _, tidied := range busy {
+		select {
+		case <-tidied:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-k.stopped:
+			return
+		}
+	}
+}
+
+// tellTidied tells who waits for it, after a step.
+func (m *member) tellTidied() {
+	if m.tidied != nil && !m.isTidying() {
+		close(m.tidied)
+		m.tidied = nil
+	}
+}
