@@ -3,12 +3,10 @@
 A Resolver stands in the place of a claim's machine, asks one thing after the other, and then makes the machine::
 
     exists NAME/lock.json       yes, and nobody asked for strict: lastwriter
-    exists the store's card     yes: create-if-absent was tried before
-    create probe, create probe  the second must be told that it exists
-    delete probe, create card
+    create the store's card     it exists: create-if-absent is honoured, as this very request shows
+    create the card again       the second must be told that it exists; else the card is deleted
 
-The probe has a key of its own, and the card is made only when all is well: a card that a store without
-create-if-absent has for a moment would be believed.
+That there is a card proves nothing: a bucket can have been copied, and a server can answer yes to everything.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from ._duration import FOREVER, SECOND
 from ._runner import Steps
 from ._verbs import Action, Event
 
-CARD, PROBES = "_mopslock/store.json", "_mopslock/probe/"
+CARD = "_mopslock/store.json"
 
 PATIENCE = 5 * SECOND
 """How long a store may leave us without one answer; also the limit of each request."""
@@ -79,7 +77,6 @@ class Resolver:
         self._request = FIRST_REQUEST
         self._sent: Action | None = None
         self._again: Action | None = None  # to be asked again
-        self._once = False  # what is asked now must not be
         self._begun = self._wake = self._retries = 0
         self._answered = False
         self.idle = False
@@ -132,24 +129,15 @@ class Resolver:
             self._way = Way("lastwriter")
 
     def _trial(self) -> Iterator[tuple[str, str, bytes]]:
-        able = self._able
-        yield "exists", CARD, b""
-        if self._said[0] == "yes":
-            able.creates = True
-            return
-        honoured: bool | None = None
-        while honoured is None:
-            nonce = str(uuid.uuid4())
-            probe = PROBES + nonce
-            yield "create", probe, _body(nonce)  # also "exists": then our own was sent twice, and honoured
-            self._once = True
-            yield "create", probe, _body(str(uuid.uuid4()))
-            self._once = False
-            honoured = {"yes": False, "no": True}.get(self._said[0])  # unknown: with a fresh one
-        yield "delete", probe, b""
-        if honoured:
-            yield "create", CARD, _body(nonce)  # if it fails, the next host tries again
-        able.creates = honoured
+        able, made = self._able, False
+        while able.creates is None:
+            yield "create", CARD, _body(str(uuid.uuid4()))
+            if self._said[0] == "no":  # also of our own, sent twice: it was refused, here and now
+                able.creates = True
+            elif made:
+                yield "delete", CARD, b""  # what it says is not so
+                able.creates = False
+            made = True
 
     def _ask(self, given: Mapping[str, Any]) -> list[Action]:
         request, self._again = self._again, None
@@ -175,8 +163,7 @@ class Resolver:
         request, self._sent = self._sent, None
         assert request is not None
         self._said = given["outcome"], given.get("class", "")
-        tidying = request["kind"] == "delete" or (request["key"] == CARD and request["kind"] == "create")
-        if self._said[0] != "unknown" or tidying:
+        if self._said[0] != "unknown" or request["kind"] == "delete":
             self._answered, self._retries = True, 0
             return self._ask(given)
         class_, now, wait = self._said[1], given["mono"], self._wait()
@@ -193,7 +180,7 @@ class Resolver:
             return self._refuse("limit" if self._answered else "unreachable", class_)
         self._retries = min(self._retries + 1, 5)
         self._wake = now + (SECOND // 10 << self._retries)
-        self._again = None if self._once else request
+        self._again = request
         return [{"kind": "wake", "at_ns": self._wake}]
 
     def _wait(self) -> int:
