@@ -43,7 +43,9 @@ async def acquire(store: Any, count: int, ttl: float, lost: list[Any]) -> list[a
 
     async def one(number: int) -> aio.Lease:
         async with turn:
-            return await aio.acquire(store, f"many/{number:05}", ttl=ttl, fleet_expire=ttl, on_lost=lost.append)
+            return await aio.acquire(
+                store, f"many/{number:05}", protocol="lastwriter", ttl=ttl, fleet_expire=ttl, on_lost=lost.append
+            )
 
     return list(await asyncio.gather(*map(one, range(count))))
 
