@@ -217,7 +217,7 @@ def test_a_thousand_leases_on_one_session_cost_one_heartbeat() -> None:
         )
     assert len({lease.session for lease in leases}) == 1
     assert store.asked["create name"] == 1002, "one each, and the store's card twice"
-    assert 1000 <= store.asked["list name"] <= 1010
+    assert 1000 <= store.asked["list name"] <= 1100  # the first sixteen look again while the session opens
     store.asked.clear()
     until(lambda: store.asked["put session"] >= 3)
     for lease in leases:
