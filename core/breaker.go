@@ -76,21 +76,11 @@ func (b *Breaker) become(to TaskState) {
 	if b.state >= TaskDone && to == TaskRefused {
 		return // it has ended, and a cancel comes too late
 	}
-	checkTask(b.state, to)
+	checkMove(taskEdges[:], b.state, to)
 	b.state = to
 	if to >= TaskDone {
 		b.timers = newTimers()
 		b.abandon()
-	}
-}
-
-func checkTask(from, to TaskState) {
-	permitted := false
-	for i := range taskEdges {
-		permitted = permitted || taskEdges[i].from == from && taskEdges[i].to == to
-	}
-	if !permitted {
-		panicInvalid(from.String(), to.String())
 	}
 }
 

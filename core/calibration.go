@@ -43,7 +43,7 @@ func (c *Calibration) Step(now Instant, ev Event) ([]Action, error) {
 	c.begin(now)
 	switch ev.Kind {
 	case EventBegin:
-		c.state = TaskWorking
+		c.become(TaskWorking)
 		c.body = c.appendBeat(c.body[:0], c.cfg.Owner, 1)
 		a := c.send(ActionPut, RequestLimit)
 		a.Type, a.Body = RegisterType, c.body
@@ -57,12 +57,18 @@ func (c *Calibration) Step(now Instant, ev Event) ([]Action, error) {
 	return c.finish(), nil
 }
 
+// become moves along an edge of the table.
+func (c *Calibration) become(to TaskState) {
+	checkMove(taskEdges[:], c.state, to)
+	c.state = to
+}
+
 func (c *Calibration) end(reason Reason, class Class) {
 	if c.state >= TaskDone {
 		return
 	}
 	c.abandon()
-	c.state = TaskRefused
+	c.become(TaskRefused)
 	a := c.emit(ActionRefused)
 	a.Reason, a.Class = reason, class
 }
@@ -76,7 +82,7 @@ func (c *Calibration) answer(ev *Event, f flight) {
 	case ev.Outcome != OutcomeYes || ev.Stamp == 0:
 		c.end(ReasonUnusable, ClassNone)
 	default:
-		c.state = TaskDone
+		c.become(TaskDone)
 		a := c.emit(ActionCalibrated)
 		a.At, a.Wall = c.now.Mono, ev.Stamp
 	}

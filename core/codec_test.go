@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -297,75 +296,6 @@ func TestKeysHaveTheirLength(t *testing.T) {
 	}
 }
 
-func TestInputRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now, ev := anyInstant(t), anyEvent(t)
-		if len(AppendInput(nil, now, &ev)) > MaxMessage {
-			t.Skip("longer than a message")
-		}
-		message := AppendInput([]byte("before"), now, &ev)[len("before"):]
-		var gotNow Instant
-		var got Event
-		if err := DecodeInput(message, &gotNow, &got); err != nil {
-			t.Fatal(err)
-		}
-		if len(ev.Body) == 0 {
-			ev.Body = nil
-		}
-		if len(ev.Session) == 0 {
-			ev.Session = nil
-		}
-		if len(ev.Entries) == 0 {
-			ev.Entries = nil
-		}
-		if gotNow != now || !reflect.DeepEqual(got, ev) {
-			t.Fatalf("%+v %+v, want %+v %+v", gotNow, got, now, ev)
-		}
-	})
-}
-
-func TestActionsRoundTrip(t *testing.T) {
-	var buf AnswerBuffer // in use all the time, as a host has it
-	rapid.Check(t, func(t *rapid.T) {
-		actions := anyActions(t)
-		got, err := decodeActions(appendActions(nil, actions), &buf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(toWireActions(got), toWireActions(actions)) {
-			t.Fatalf("%+v, want %+v", got, actions)
-		}
-	})
-}
-
-func TestAnswerRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := anyAnswer(t)
-		message := appendAnswer(&want)
-		if len(message) > MaxMessage {
-			t.Skip("longer than a message")
-		}
-		var got Answer
-		if err := DecodeAnswer(message, new(AnswerBuffer), &got); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(appendAnswer(&got), message) || got.State != want.State || got.Idle != want.Idle ||
-			len(got.Actions) != len(want.Actions) || !reflect.DeepEqual(got.Err, want.Err) {
-			t.Fatalf("%+v, want %+v", got, want)
-		}
-	})
-}
-
-func TestConfigRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c, got := anyConfig(t), Config{}
-		if err := DecodeConfig(AppendConfig(nil, &c), &got); err != nil || got != c {
-			t.Fatalf("%+v, %v, want %+v", got, err, c)
-		}
-	})
-}
-
-// TestMessagesAreMsgpack: msgpack/v5 writes the same bytes, of every kind.
 func TestMessagesAreMsgpack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now, ev := anyInstant(rt), anyEvent(rt)

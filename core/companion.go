@@ -76,13 +76,7 @@ func (c *Companion) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (c *Companion) become(to CompanionState) {
-	permitted := false
-	for i := range companionEdges {
-		permitted = permitted || companionEdges[i].from == c.state && companionEdges[i].to == to
-	}
-	if !permitted {
-		panicInvalid(c.state.String(), to.String())
-	}
+	checkMove(companionEdges[:], c.state, to)
 	c.state = to
 	c.timers[timerNext] = unset
 	switch {

@@ -140,6 +140,15 @@ var taskEdges = [...]edge[TaskState]{
 	{TaskWorking, TaskRefused, "cancelled; nothing to break; store unreachable or unusable; not for us to judge"},
 }
 
-func panicInvalid(from, to string) {
-	panic("mopslock: core: invalid transition [" + from + " -> " + to + "]")
+// checkMove panics unless the table has the move.
+func checkMove[S interface {
+	~uint8
+	String() string
+}](table []edge[S], from, to S) {
+	for i := range table {
+		if table[i].from == from && table[i].to == to {
+			return
+		}
+	}
+	panic("mopslock: core: invalid transition [" + from.String() + " -> " + to.String() + "]")
 }

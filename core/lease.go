@@ -127,13 +127,7 @@ func (l *Lease) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (l *Lease) become(to LeaseState) {
-	permitted := false
-	for i := range leaseEdges {
-		permitted = permitted || leaseEdges[i].from == l.state && leaseEdges[i].to == to
-	}
-	if !permitted {
-		panicInvalid(l.state.String(), to.String())
-	}
+	checkMove(leaseEdges[:], l.state, to)
 	l.state = to
 	l.timers[timerNext] = unset
 	if to >= LeaseReleased {

@@ -36,7 +36,7 @@ func (o *Observer) Step(now Instant, ev Event) ([]Action, error) {
 	o.hear(&ev)
 	switch ev.Kind {
 	case EventBegin:
-		o.state = TaskWorking
+		o.become(TaskWorking)
 		o.startLook(RequestLimit)
 	case EventCancel:
 		o.end(ReasonCancelled)
@@ -48,13 +48,19 @@ func (o *Observer) Step(now Instant, ev Event) ([]Action, error) {
 	return o.finish(), nil
 }
 
+// become moves along an edge of the table.
+func (o *Observer) become(to TaskState) {
+	checkMove(taskEdges[:], o.state, to)
+	o.state = to
+}
+
 // end refuses, unless it has ended.
 func (o *Observer) end(reason Reason) {
 	if o.state >= TaskDone {
 		return
 	}
 	o.abandon()
-	o.state = TaskRefused
+	o.become(TaskRefused)
 	a := o.emit(ActionRefused)
 	a.Reason = reason
 	if reason == ReasonUnreachable || reason == ReasonUnusable {
@@ -88,7 +94,7 @@ func (o *Observer) answer(ev *Event, f flight) {
 	if s.State == ObservedHeld && s.Left < 0 { // good enough for people
 		s.State = ObservedStale
 	}
-	o.state = TaskDone
+	o.become(TaskDone)
 	o.emit(ActionSeen).Sight = s
 }
 

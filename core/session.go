@@ -81,13 +81,7 @@ func (s *Session) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (s *Session) become(to SessionState) {
-	permitted := false
-	for i := range sessionEdges {
-		permitted = permitted || sessionEdges[i].from == s.state && sessionEdges[i].to == to
-	}
-	if !permitted {
-		panicInvalid(s.state.String(), to.String())
-	}
+	checkMove(sessionEdges[:], s.state, to)
 	s.state = to
 	s.timers[timerNext] = unset
 	switch to {

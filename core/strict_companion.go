@@ -86,13 +86,7 @@ func (c *StrictCompanion) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (c *StrictCompanion) become(to CompanionState) {
-	permitted := false
-	for i := range strictCompanionEdges {
-		permitted = permitted || strictCompanionEdges[i].from == c.state && strictCompanionEdges[i].to == to
-	}
-	if !permitted {
-		panicInvalid(c.state.String(), to.String())
-	}
+	checkMove(strictCompanionEdges[:], c.state, to)
 	c.state = to
 	c.timers[timerNext] = unset
 	switch {

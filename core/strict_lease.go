@@ -145,13 +145,7 @@ func (l *StrictLease) accepts(kind EventKind) bool {
 
 // become moves along an edge of the table.
 func (l *StrictLease) become(to LeaseState) {
-	permitted := false
-	for i := range strictLeaseEdges {
-		permitted = permitted || strictLeaseEdges[i].from == l.state && strictLeaseEdges[i].to == to
-	}
-	if !permitted {
-		panicInvalid(l.state.String(), to.String())
-	}
+	checkMove(strictLeaseEdges[:], l.state, to)
 	l.state, l.wants = to, false
 	l.timers[timerNext] = unset
 	if to >= LeaseReleased {

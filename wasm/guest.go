@@ -174,7 +174,7 @@ func (g *Guest) stepEvent(dst []byte, h core.Handle, now core.Instant, ev *core.
 		return nil, err
 	}
 	// What grows out of the room is longer than a message, and refused for that
-	// alone: only a body is so long, and nothing comes behind a body.
+	// alone, whatever the room holds then.
 	input := core.AppendInput(space[8:8], now, ev)
 	return g.stepped(dst, h, min(len(input), room))
 }
