@@ -19,6 +19,7 @@ import (
 type terminal struct {
 	*process
 	master *os.File
+	ended  chan struct{} // closed when nobody can write to it any more and all was read
 }
 
 const ctrlC = "\x03"
@@ -30,6 +31,9 @@ func (s *scene) onTerminal(width uint16, words ...string) *terminal {
 	master, err := pty.StartWithSize(p.cmd, &pty.Winsize{Rows: 24, Cols: width})
 	if err != nil {
 		s.Skip("no pty: ", err)
+	}
+	if err := pollable(master); err != nil {
+		s.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() { // ends with the last writer on the other side, or with Close
@@ -52,12 +56,37 @@ func (s *scene) onTerminal(width uint16, words ...string) *terminal {
 			s.Logf("on the terminal: %q", p.out)
 		}
 	})
-	return &terminal{p, master}
+	return &terminal{p, master, ended}
+}
+
+// pollable undoes what the package pty does to its files: on a blocking one Close waits for a Read, and that for
+// whatever is left on the terminal, be it for ever.
+func pollable(file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var blocking error
+	return errors.Join(raw.Control(func(fd uintptr) { blocking = unix.SetNonblock(int(fd), true) }), blocking)
 }
 
 func (t *terminal) shows(text string) {
 	t.Helper()
 	t.eventually("on the terminal: "+text, func() bool { return strings.Contains(t.out.String(), text) })
+}
+
+// mustExit is the process', and waits for the last of what it printed.
+func (t *terminal) mustExit(status int) {
+	t.Helper()
+	t.process.mustExit(status)
+	t.eventually("the end of the output", func() bool {
+		select {
+		case <-t.ended:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 func (t *terminal) types(text string) {
@@ -182,7 +211,9 @@ func TestCtrlCWhileWaiting(t *testing.T) {
 	p.shows("can expire in")
 	p.types(ctrlC)
 	p.mustExit(128 + int(syscall.SIGINT))
-	s.eventually("the live line is cleared", func() bool { return strings.HasSuffix(p.out.String(), "\r\x1b[K") })
+	if !strings.HasSuffix(p.out.String(), "\r\x1b[K") {
+		t.Errorf("the live line was not cleared: %q", p.out)
+	}
 	if s.record() != before || s.exists("ran") {
 		t.Error("something was done all the same")
 	}
