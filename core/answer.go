@@ -111,7 +111,7 @@ func (d *reader) state() string {
 	at := d.i
 	text := d.text()
 	for _, names := range [...][]string{
-		leaseStateNames[:], companionStateNames[:], sessionStateNames[:], taskStateNames[:],
+		leaseStateNames[:], companionStateNames[:], invocationStateNames[:], sessionStateNames[:], taskStateNames[:],
 	} {
 		if n, ok := numberOf(names, text); ok {
 			return names[n]

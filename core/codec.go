@@ -17,8 +17,9 @@ import "math/bits"
 //	config   machine protocol name ttl_ns margin_ns acquire_margin_ns
 //	         fleet_expire_ns renewal expiry stamp_unit_ns holder role
 //	         on_session owner epoch boot stamp_spread_ns last_epoch last_at_ns
-//	         seen_print seen_since_ns beside why now label host pid tid seed
-//	input    mono wall kind wait_ns brief request outcome class stamp_ns
+//	         seen_print seen_since_ns beside why now label memo_failures
+//	         without_lease creates host pid tid seed
+//	input    mono wall kind wait_ns brief request outcome result class stamp_ns
 //	         entries more body epoch session session_until_ns session_end
 //	         store_stamp_ns store_at_ns
 //	action   kind request key after count limit_ns type body reason class at_ns
@@ -91,6 +92,7 @@ const (
 	keyBrief   = "\xa5brief"
 	keyRequest = "\xa7request"
 	keyOutcome = "\xa7outcome"
+	keyResult  = "\xa6result"
 	keyClass   = "\xa5class"
 	keyStamp   = "\xa8stamp_ns"
 	keyEntries = "\xa7entries"
@@ -155,6 +157,7 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	if ev.Outcome != 0 {
 		m.str(keyOutcome, ev.Outcome.String())
 	}
+	m.bool(keyResult, ev.Result)
 	if ev.Class != 0 {
 		m.str(keyClass, ev.Class.String())
 	}

@@ -24,6 +24,9 @@ const (
 	keySeenSince     = "\xadseen_since_ns"
 	keyBeside        = "\xa6beside"
 	keyNow           = "\xa3now"
+	keyMemoFailures  = "\xadmemo_failures"
+	keyWithoutLease  = "\xadwithout_lease"
+	keyCreates       = "\xa7creates"
 	keyTID           = "\xa3tid"
 	keySeed          = "\xa4seed"
 )
@@ -66,6 +69,9 @@ func AppendConfig(dst []byte, c *Config) []byte {
 	m.str(keyWhy, c.Why)
 	m.bool(keyNow, c.Now)
 	m.str(keyLabel, c.Label)
+	m.bool(keyMemoFailures, c.MemoFailures)
+	m.bool(keyWithoutLease, c.WithoutLease)
+	m.bool(keyCreates, c.Creates)
 	m.str(keyHost, c.Host)
 	m.str(keyPID, c.PID)
 	m.uint(keyTID, c.TID)
@@ -102,6 +108,9 @@ const (
 	cfgWhy
 	cfgNow
 	cfgLabel
+	cfgMemoFailures
+	cfgWithoutLease
+	cfgCreates
 	cfgHost
 	cfgPID
 	cfgTID
@@ -114,7 +123,7 @@ var configKeys = [...]string{
 	keyMachine, keyProtocol, keyName, keyTTL, keyMargin, keyAcquireMargin, keyFleetExpire, keyRenewal,
 	keyExpiry, keyStampUnit, keyHolder, keyRole, keyOnSession, keyOwner, keyEpoch, keyBoot, keyStampSpread,
 	keyLastEpoch, keyLastAt, keySeenPrint, keySeenSince, keyBeside, keyWhy, keyNow, keyLabel,
-	keyHost, keyPID, keyTID, keySeed,
+	keyMemoFailures, keyWithoutLease, keyCreates, keyHost, keyPID, keyTID, keySeed,
 }
 
 // DecodeConfig reads the message of a Config; whether its values make a machine
@@ -190,6 +199,12 @@ func (d *reader) configField(field int, c *Config) {
 		c.Now = d.isTrue()
 	case cfgLabel:
 		c.Label = string(d.text())
+	case cfgMemoFailures:
+		c.MemoFailures = d.isTrue()
+	case cfgWithoutLease:
+		c.WithoutLease = d.isTrue()
+	case cfgCreates:
+		c.Creates = d.isTrue()
 	case cfgHost:
 		c.Host = string(d.text())
 	case cfgPID:

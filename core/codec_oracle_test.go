@@ -29,7 +29,7 @@ func nameOf[E interface {
 
 func toWireInput(now Instant, ev *Event) wire.Input {
 	return wire.Input{
-		Mono: now.Mono, Wall: now.Wall, Kind: ev.Kind.String(), Wait: int64(ev.Wait), Brief: ev.Brief,
+		Mono: now.Mono, Wall: now.Wall, Kind: ev.Kind.String(), Wait: int64(ev.Wait), Brief: ev.Brief, Result: ev.Result,
 		Request: uint64(ev.Request), Outcome: nameOf(ev.Outcome), Class: nameOf(ev.Class), Stamp: ev.Stamp,
 		Entries: toWireEntries(ev.Entries), More: ev.More, Body: ev.Body, Epoch: uint64(ev.Epoch),
 		Session: string(ev.Session), SessionUntil: ev.SessionUntil, SessionEnd: nameOf(ev.SessionEnd),
@@ -72,7 +72,7 @@ func toWireConfig(c *Config) wire.Config {
 		Expiry: nameOf(c.Expiry), StampUnit: int64(c.StampUnit), Holder: string(c.Holder), Role: nameOf(c.Role),
 		OnSession: c.OnSession, Owner: c.Owner, Epoch: uint64(c.Epoch), Boot: c.Boot, StampSpread: int64(c.StampSpread),
 		LastEpoch: uint64(c.LastEpoch), LastAt: c.LastAt, SeenPrint: c.SeenPrint, SeenSince: c.SeenSince, Beside: c.Beside,
-		Why: c.Why, Now: c.Now, Label: c.Label,
+		Why: c.Why, Now: c.Now, Label: c.Label, MemoFailures: c.MemoFailures, WithoutLease: c.WithoutLease, Creates: c.Creates,
 		Host: c.Host, PID: c.PID, TID: c.TID,
 	}
 	if c.Seed != [16]byte{} {

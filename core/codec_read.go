@@ -19,6 +19,7 @@ const (
 	inBrief
 	inRequest
 	inOutcome
+	inResult
 	inClass
 	inStamp
 	inEntries
@@ -35,7 +36,7 @@ const (
 
 // inputKeys is never written.
 var inputKeys = [...]string{
-	keyMono, keyWall, keyKind, keyWait, keyBrief, keyRequest, keyOutcome, keyClass, keyStamp, keyEntries, keyMore,
+	keyMono, keyWall, keyKind, keyWait, keyBrief, keyRequest, keyOutcome, keyResult, keyClass, keyStamp, keyEntries, keyMore,
 	keyBody, keyEpoch, keySession, keySessionUntil, keySessionEnd, keyStoreStamp, keyStoreAt,
 }
 
@@ -47,8 +48,11 @@ func inputRules(kind EventKind) fieldRules {
 	)
 	rules := fieldRules{always, always | known}
 	switch kind {
-	case EventAcquire:
+	case EventAcquire, EventBegin:
 		rules.may |= 1 << inWait
+	case EventEnded:
+		rules.must |= 1 << inOutcome
+		rules.may |= 1<<inOutcome | 1<<inResult
 	case EventRelease:
 		rules.may |= 1 << inBrief
 	case EventAnswer:
@@ -90,6 +94,9 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 	}
 	if d.key(inOutcome, keyOutcome) {
 		ev.Outcome = Outcome(d.named(outcomeNames[:]))
+	}
+	if d.key(inResult, keyResult) {
+		ev.Result = d.isTrue()
 	}
 	if d.key(inClass, keyClass) {
 		ev.Class = Class(d.named(classNames[:]))
@@ -203,6 +210,14 @@ func actionRules(kind ActionKind) fieldRules {
 		return fieldRules{get, get}
 	case ActionPut, ActionCreate:
 		return fieldRules{put, put}
+	case ActionCreateResult, ActionPutResult:
+		const must = get | 1<<actType
+		return fieldRules{must, must}
+	case ActionFound:
+		const must = always | 1<<actKey
+		return fieldRules{must, must}
+	case ActionAbsent:
+		return fieldRules{always, reason | 1<<actClass}
 	case ActionList:
 		const must = get | 1<<actCount
 		return fieldRules{must, must | 1<<actAfter}

@@ -72,6 +72,16 @@ type Config struct {
 	// Label is shown to people: at most MaxLabel printable bytes.
 	Label string
 
+	// What follows up to Host is for an invocation.
+
+	// MemoFailures keeps and heeds what failed work came to, where there is no result.
+	MemoFailures bool
+	// WithoutLease, of a remote, does the work even if its lease cannot be maintained.
+	WithoutLease bool
+	// Creates says that the store honours create-if-absent: the first result wins.
+	// Strict needs it anyway.
+	Creates bool
+
 	// Host, PID and TID are written into the record for people.
 	Host string
 	PID  string

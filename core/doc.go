@@ -351,6 +351,42 @@
 //	in_force  -> lost       deadline
 //	closing   -> closed     what it left is removed, or cannot be
 //
+// # The edges of an Invocation
+//
+// (written by internal/gen from edges.go)
+//
+//	idle      -> checking   begin: exists
+//	idle      -> launched   a remote that was given no lease, and is to work without one
+//	checking  -> releasing  the result is there: found; a remote that nothing can be kept alive for
+//	checking  -> acquiring  there is none, and we want one: the lease, tried once
+//	checking  -> joining    there is none, and we are a remote: accompany
+//	checking  -> launched   a remote without an answer, and is to work without a lease
+//	checking  -> refused    cancelled; limit; store unreachable or unusable
+//	acquiring -> confirming  held: exists
+//	acquiring -> waiting    held by another, raced, or the store did not answer
+//	acquiring -> releasing  cancelled
+//	acquiring -> refused    patience is over; store unusable; not for us to judge
+//	waiting   -> checking   back-off, changed, or it can be dead: exists
+//	waiting   -> refused    cancelled; limit
+//	joining   -> confirming  joined: exists
+//	joining   -> launched   cannot be maintained, and is to work without a lease
+//	joining   -> releasing  lost, or cannot be maintained: nothing is run; cancelled
+//	confirming -> launched   there is no result: launch
+//	confirming -> releasing  the result is there: found; a remote's lease is lost: nothing is run; cancelled
+//	confirming -> checking   lost before the work began
+//	launched  -> delivering  ended with a result to be stored
+//	launched  -> settling   the launcher ended: exists
+//	launched  -> releasing  a remote's work failed, or its lease is another's: absent; cancelled
+//	delivering -> releasing  stored, or another's was there: found; the store does not take it: absent; cancelled
+//	delivering -> checking   the lease is another's: nothing more is written
+//	settling  -> releasing  the result is there: found; it failed, or nobody goes on with it: absent; cancelled
+//	settling  -> awaiting   there is none yet, and a companion may be at it
+//	settling  -> checking   the lease was lost: whose is it now
+//	awaiting  -> settling   back-off, changed, or the lease was lost: exists
+//	awaiting  -> releasing  cancelled
+//	releasing -> done       the lease is given back, left or lost
+//	releasing -> refused    the same, after a cancel
+//
 // # The edges of a Breaker, an Observer and a Calibration
 //
 // (written by internal/gen from edges.go)

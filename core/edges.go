@@ -133,6 +133,41 @@ var sessionEdges = [...]edge[SessionState]{
 	{SessionClosing, SessionClosed, "what it left is removed, or cannot be"},
 }
 
+// invocationEdges is every move that an Invocation can make. It is never written.
+var invocationEdges = [...]edge[InvocationState]{
+	{InvocationIdle, InvocationChecking, "begin: exists"},
+	{InvocationIdle, InvocationLaunched, "a remote that was given no lease, and is to work without one"},
+	{InvocationChecking, InvocationReleasing, "the result is there: found; a remote that nothing can be kept alive for"},
+	{InvocationChecking, InvocationAcquiring, "there is none, and we want one: the lease, tried once"},
+	{InvocationChecking, InvocationJoining, "there is none, and we are a remote: accompany"},
+	{InvocationChecking, InvocationLaunched, "a remote without an answer, and is to work without a lease"},
+	{InvocationChecking, InvocationRefused, "cancelled; limit; store unreachable or unusable"},
+	{InvocationAcquiring, InvocationConfirming, "held: exists"},
+	{InvocationAcquiring, InvocationWaiting, "held by another, raced, or the store did not answer"},
+	{InvocationAcquiring, InvocationReleasing, "cancelled"},
+	{InvocationAcquiring, InvocationRefused, "patience is over; store unusable; not for us to judge"},
+	{InvocationWaiting, InvocationChecking, "back-off, changed, or it can be dead: exists"},
+	{InvocationWaiting, InvocationRefused, "cancelled; limit"},
+	{InvocationJoining, InvocationConfirming, "joined: exists"},
+	{InvocationJoining, InvocationLaunched, "cannot be maintained, and is to work without a lease"},
+	{InvocationJoining, InvocationReleasing, "lost, or cannot be maintained: nothing is run; cancelled"},
+	{InvocationConfirming, InvocationLaunched, "there is no result: launch"},
+	{InvocationConfirming, InvocationReleasing, "the result is there: found; a remote's lease is lost: nothing is run; cancelled"},
+	{InvocationConfirming, InvocationChecking, "lost before the work began"},
+	{InvocationLaunched, InvocationDelivering, "ended with a result to be stored"},
+	{InvocationLaunched, InvocationSettling, "the launcher ended: exists"},
+	{InvocationLaunched, InvocationReleasing, "a remote's work failed, or its lease is another's: absent; cancelled"},
+	{InvocationDelivering, InvocationReleasing, "stored, or another's was there: found; the store does not take it: absent; cancelled"},
+	{InvocationDelivering, InvocationChecking, "the lease is another's: nothing more is written"},
+	{InvocationSettling, InvocationReleasing, "the result is there: found; it failed, or nobody goes on with it: absent; cancelled"},
+	{InvocationSettling, InvocationAwaiting, "there is none yet, and a companion may be at it"},
+	{InvocationSettling, InvocationChecking, "the lease was lost: whose is it now"},
+	{InvocationAwaiting, InvocationSettling, "back-off, changed, or the lease was lost: exists"},
+	{InvocationAwaiting, InvocationReleasing, "cancelled"},
+	{InvocationReleasing, InvocationDone, "the lease is given back, left or lost"},
+	{InvocationReleasing, InvocationRefused, "the same, after a cancel"},
+}
+
 // taskEdges is every move of a Breaker, an Observer and a Calibration. It is never written.
 var taskEdges = [...]edge[TaskState]{
 	{TaskIdle, TaskWorking, "begin"},

@@ -59,6 +59,10 @@ func formatEvent(ev Event) string {
 		l.field("wait", ev.Wait.String())
 	}
 	l.flag("brief", ev.Brief)
+	if ev.Kind == EventEnded {
+		l.WriteString(" " + ev.Outcome.String())
+		l.flag("result", ev.Result)
+	}
 	if ev.Kind == EventAnswer {
 		fmt.Fprintf(&l, " #%d %s", ev.Request, ev.Outcome)
 		l.field("class", ev.Class.String())
@@ -82,7 +86,7 @@ func (w *world) formatAction(a Action) string {
 	var l line
 	l.WriteString(a.Kind.String())
 	switch a.Kind {
-	case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete:
+	case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete, ActionCreateResult, ActionPutResult:
 		fmt.Fprintf(&l, " #%d", a.Request)
 		if !strings.HasSuffix(a.Key, "/"+LockFile) { // of lastwriter there is no other
 			l.field("key", w.formatKey(a.Key))

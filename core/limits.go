@@ -17,7 +17,7 @@ const (
 	MaxText       = 256      // bytes of Host and PID in a Config and in a Sighting
 	MaxHolder     = 512      // bytes of Holder in a Config and in a Sighting
 	MaxJSONDepth  = 32       // nesting read in a record
-	MaxActions    = 6        // actions of one Step
+	MaxActions    = 8        // actions of one Step
 	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
 	MaxTTL        = 30 * 24 * hour
 	MinTTL        = 50 * millisecond // on stores with fine stamps
@@ -65,6 +65,13 @@ const (
 	SampleLimit   = 2 * second       // who tries once waits no longer for a sample
 	CalibrateEach = 60 * second      // a process takes no more samples than one in so long
 	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
+
+	// An invocation.
+	InvokeFirst  = 1 * second       // from one attempt to the next; then x 2, +- 20 %
+	InvokeCap    = 22 * second      // mops' own
+	LaunchGrace  = 5 * second       // a launcher that ended is followed by a companion within it
+	ResultLimit  = 24 * hour        // of one transfer; the host ends one that stands still
+	DeliverLimit = 10 * 60 * second // a result that the store does not take is given up after it, and a TTL
 
 	// Clock rates may differ by 1 part in RateInverse (rho).
 	RateInverse = 100

@@ -47,6 +47,8 @@ func New(cfg Config) (m Machine, err error) {
 		m, err = NewObserver(cfg)
 	case cfg.Machine == MachineCalibration && strict:
 		m, err = NewCalibration(cfg)
+	case cfg.Machine == MachineInvocation:
+		m, err = NewInvocation(cfg)
 	default: // no such machine; whatever else is wrong is said too
 		_, err = newMachine(cfg)
 	}
@@ -102,8 +104,8 @@ func (m *machine) admit(now Instant, ev *Event) error {
 		code, text = ErrorClock, "clock out of range"
 	case ev.StoreStamp > MaxClockRange || ev.StoreStamp < -MaxClockRange || ev.StoreAt > MaxClockRange || ev.StoreAt < -MaxClockRange:
 		text = "sample of the store's clock out of range"
-	case ev.Kind == EventAcquire && (ev.Wait < Forever || ev.Wait > MaxWait):
-		text = "acquire: wait " + durationText(ev.Wait) + " is out of range"
+	case ev.Wait < Forever || ev.Wait > MaxWait:
+		text = ev.Kind.String() + ": wait " + durationText(ev.Wait) + " is out of range"
 	case ev.Kind != EventAnswer:
 		return nil
 	case ev.Request == 0 || ev.Request > m.issued:
@@ -138,7 +140,7 @@ func entriesInRange(entries []Entry) bool {
 
 // cannotSayNo reports that a verb has only yes and unknown.
 func cannotSayNo(verb ActionKind) bool {
-	return verb == ActionPut || verb == ActionList || verb == ActionDelete
+	return verb == ActionPut || verb == ActionPutResult || verb == ActionList || verb == ActionDelete
 }
 
 // begin starts a Step that was admitted.

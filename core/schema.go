@@ -38,6 +38,9 @@ const (
 	MachineObserver MachineKind = 5 // observer
 	// MachineCalibration takes one sample of the store's clock.
 	MachineCalibration MachineKind = 6 // calibration
+	// MachineInvocation is one call of a piece of work: its result, or a lease and
+	// the work itself.
+	MachineInvocation MachineKind = 7 // invocation
 )
 
 // Protocol says how a lease is kept in the store.
@@ -73,13 +76,15 @@ const (
 	ExpiryCalibrated Expiry = 3 // calibrated
 )
 
-// Role says as whom a Companion writes.
+// Role says as whom a Companion writes, and which side of an Invocation it is.
 type Role uint8
 
 // The roles.
 const (
+	// RoleRemote, of an invocation: what a launcher started, with a companion.
 	RoleRemote Role = 1 // remote
-	RoleOwner  Role = 2 // owner
+	// RoleOwner, of an invocation: who wants the result, with a lease.
+	RoleOwner Role = 2 // owner
 )
 
 // EventKind says what happened.
@@ -95,11 +100,13 @@ const (
 	EventAnswer    EventKind = 6 // answer
 	EventChanged   EventKind = 7 // changed
 	EventWoke      EventKind = 8 // woke
-	// EventBegin starts a session, a breaker, an observer or a calibration.
+	// EventBegin starts a session, a breaker, an observer, a calibration or an invocation.
 	EventBegin EventKind = 9 // begin
 	// EventCalled tells a lease on a session what its session read: somebody has
 	// broken the name at Epoch.
 	EventCalled EventKind = 10 // called
+	// EventEnded tells an invocation that the work that it had launched has ended.
+	EventEnded EventKind = 11 // ended
 )
 
 // Outcome is what the store said to a request. There is no fourth.
@@ -136,7 +143,8 @@ func (c Class) Permanent() bool { return c >= ClassUnauthorized }
 type Event struct {
 	Kind EventKind
 	// Wait, of acquire: how long to wait for the lease; 0 tries once, Forever
-	// waits until it is held or cancelled.
+	// waits until it is held or cancelled. Of begin, to an invocation: the same for
+	// the result of another or the lease.
 	Wait Duration
 	// Brief, of release: the process is about to end, so a renewal of unknown
 	// outcome is looked after once, a second later, and no longer.
@@ -144,7 +152,10 @@ type Event struct {
 	// Request, of answer: the id of the request that is answered.
 	Request RequestID
 	// Outcome, of answer. To a get: yes with Body, no when absent. To a put: yes.
+	// Of ended: yes, or no if the work failed.
 	Outcome Outcome
+	// Result, of ended: the host has what the work came to, to be stored.
+	Result bool
 	// Class, of answer: why Outcome is unknown.
 	Class Class
 	// Stamp, of answer: the store's modification time of the object in
@@ -198,6 +209,10 @@ const (
 	// ActionList asks for the objects whose keys begin with Key and come after After.
 	ActionList   ActionKind = 5 // list
 	ActionDelete ActionKind = 6 // delete
+	// ActionCreateResult and ActionPutResult are a create and a put of the result
+	// that the host has of the work: its bytes never pass through the core.
+	ActionCreateResult ActionKind = 7 // create_result
+	ActionPutResult    ActionKind = 8 // put_result
 
 	ActionWaiting        ActionKind = 16 // waiting
 	ActionHeld           ActionKind = 17 // held
@@ -227,10 +242,17 @@ const (
 
 	// ActionSeen, of an observer: what there is.
 	ActionSeen ActionKind = 33 // seen
+
+	// ActionLaunch, of an invocation: begin the work now, and tell when it has ended.
+	ActionLaunch ActionKind = 34 // launch
+	// ActionFound, of an invocation: the result is at Key, and stays there.
+	ActionFound ActionKind = 35 // found
+	// ActionAbsent, of an invocation: the work has ended and there is no result.
+	ActionAbsent ActionKind = 36 // absent
 )
 
 // IsRequest reports whether the host must ask the store, and answer.
-func (x ActionKind) IsRequest() bool { return x >= ActionGet && x <= ActionDelete }
+func (x ActionKind) IsRequest() bool { return x >= ActionGet && x <= ActionPutResult }
 
 // Reason says why a notice was given.
 type Reason uint8
@@ -264,6 +286,11 @@ const (
 	ReasonNeverAcquired Reason = 34 // never_acquired
 	ReasonUnreadable    Reason = 35 // unreadable
 
+	// ReasonFailed, of absent: the work failed. The others are none (it ended well,
+	// and nobody goes on with it), lost reasons, and unreachable or unusable: the
+	// store did not take its result.
+	ReasonFailed Reason = 40 // failed
+
 	// What a warning is about.
 	ReasonTTLDiffers   Reason = 48 // ttl_differs
 	ReasonCorruptTaken Reason = 49 // corrupt_taken
@@ -280,8 +307,8 @@ type Action struct {
 	Kind ActionKind
 	// Request, of every request: to be given back with the answer.
 	Request RequestID
-	// Key, of every request (of list, the prefix), of warned{corrupt_taken}, and
-	// of called, where it is the name.
+	// Key, of every request (of list, the prefix), of warned{corrupt_taken}, of
+	// found, and of called, where it is the name.
 	Key string
 	// After, of list: only keys behind it; "" is all.
 	After string
@@ -290,14 +317,14 @@ type Action struct {
 	// Limit, of every request: after so long the host gives the request up and
 	// answers unknown; a write that has not begun to apply by then must not apply.
 	Limit Duration
-	// Type, of put and create: the content type.
+	// Type, of put and create, of a result too: the content type.
 	Type string
 	// Body, of put and create.
 	Body []byte
-	// Reason, of refused, lost, cannot_maintain and warned.
+	// Reason, of refused, lost, cannot_maintain, absent and warned.
 	Reason Reason
-	// Class, of refused{unreachable, unusable, limit} and cannot_maintain{unreadable}:
-	// what the store said last.
+	// Class, of refused{unreachable, unusable, limit}, cannot_maintain{unreadable} and
+	// absent{unreachable, unusable}: what the store said last.
 	Class Class
 	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a
 	// shorter TTL was seen on the name), the deadline after which the lease must
@@ -406,6 +433,26 @@ const (
 	CompanionLost      CompanionState = 10 // lost
 )
 
+// InvocationState is where an Invocation machine stands.
+type InvocationState uint8
+
+// The states of an Invocation.
+const (
+	InvocationIdle       InvocationState = 1  // idle
+	InvocationChecking   InvocationState = 2  // checking
+	InvocationAcquiring  InvocationState = 3  // acquiring
+	InvocationWaiting    InvocationState = 4  // waiting
+	InvocationJoining    InvocationState = 5  // joining
+	InvocationConfirming InvocationState = 6  // confirming
+	InvocationLaunched   InvocationState = 7  // launched
+	InvocationDelivering InvocationState = 8  // delivering
+	InvocationSettling   InvocationState = 9  // settling
+	InvocationAwaiting   InvocationState = 10 // awaiting
+	InvocationReleasing  InvocationState = 11 // releasing
+	InvocationDone       InvocationState = 12 // done
+	InvocationRefused    InvocationState = 13 // refused
+)
+
 // SessionState is where a Session machine stands.
 type SessionState uint8
 
@@ -452,6 +499,16 @@ const (
 	ErrorRequest ErrorCode = 4 // request
 	ErrorMessage ErrorCode = 5 // message
 	ErrorHandle  ErrorCode = 6 // handle
+)
+
+// ResultFile is the object, below the name, that the work came to; what failed
+// work came to has that of the name below FailurePrefix. Both are the host's
+// bytes, of which the core sees none.
+const (
+	ResultFile    = "result"
+	FailurePrefix = RegisterDir + "/f/"
+	ResultType    = "application/octet-stream"
+	FailureType   = "application/vnd.mopslock.failure+msgpack"
 )
 
 // LockFile is the object that mops and we share, below the name.

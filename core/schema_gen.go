@@ -10,6 +10,7 @@ var machineKindNames = [...]string{
 	MachineBreaker:     "breaker",
 	MachineObserver:    "observer",
 	MachineCalibration: "calibration",
+	MachineInvocation:  "invocation",
 }
 
 // String returns the name on the wire, or MachineKind(n) for a number without one.
@@ -64,6 +65,7 @@ var eventKindNames = [...]string{
 	EventWoke:      "woke",
 	EventBegin:     "begin",
 	EventCalled:    "called",
+	EventEnded:     "ended",
 }
 
 // String returns the name on the wire, or EventKind(n) for a number without one.
@@ -102,6 +104,8 @@ var actionKindNames = [...]string{
 	ActionExists:         "exists",
 	ActionList:           "list",
 	ActionDelete:         "delete",
+	ActionCreateResult:   "create_result",
+	ActionPutResult:      "put_result",
 	ActionWaiting:        "waiting",
 	ActionHeld:           "held",
 	ActionRenewed:        "renewed",
@@ -120,6 +124,9 @@ var actionKindNames = [...]string{
 	ActionBroken:         "broken",
 	ActionWake:           "wake",
 	ActionSeen:           "seen",
+	ActionLaunch:         "launch",
+	ActionFound:          "found",
+	ActionAbsent:         "absent",
 }
 
 // String returns the name on the wire, or ActionKind(n) for a number without one.
@@ -145,6 +152,7 @@ var reasonNames = [...]string{
 	ReasonNoExpiry:      "no_expiry",
 	ReasonNeverAcquired: "never_acquired",
 	ReasonUnreadable:    "unreadable",
+	ReasonFailed:        "failed",
 	ReasonTTLDiffers:    "ttl_differs",
 	ReasonCorruptTaken:  "corrupt_taken",
 	ReasonEmptied:       "emptied",
@@ -202,6 +210,28 @@ var companionStateNames = [...]string{
 // String returns the name on the wire, or CompanionState(n) for a number without one.
 func (x CompanionState) String() string {
 	return nameAt(companionStateNames[:], uint8(x), "CompanionState")
+}
+
+// invocationStateNames is never written.
+var invocationStateNames = [...]string{
+	InvocationIdle:       "idle",
+	InvocationChecking:   "checking",
+	InvocationAcquiring:  "acquiring",
+	InvocationWaiting:    "waiting",
+	InvocationJoining:    "joining",
+	InvocationConfirming: "confirming",
+	InvocationLaunched:   "launched",
+	InvocationDelivering: "delivering",
+	InvocationSettling:   "settling",
+	InvocationAwaiting:   "awaiting",
+	InvocationReleasing:  "releasing",
+	InvocationDone:       "done",
+	InvocationRefused:    "refused",
+}
+
+// String returns the name on the wire, or InvocationState(n) for a number without one.
+func (x InvocationState) String() string {
+	return nameAt(invocationStateNames[:], uint8(x), "InvocationState")
 }
 
 // sessionStateNames is never written.

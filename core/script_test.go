@@ -26,7 +26,8 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"leave":     (*script).eventCommand,
 	"changed":   (*script).eventCommand,
 	"woke":      (*script).eventCommand,
-	"begin":     (*script).eventCommand,
+	"begin":     (*script).acquireCommand,
+	"ended":     (*script).endedCommand,
 	"apply":     (*script).applyCommand,
 	"answer":    (*script).answerCommand,
 	"unknown":   (*script).unknownCommand,
@@ -68,6 +69,7 @@ func (s *script) machineCommand(t *testing.T) string {
 	if s.data.HasArg("strict") {
 		s.strictConfig(t, &cfg)
 	}
+	s.invocationConfig(&cfg)
 	a, err := s.add(s.data.CmdArgs[0].Key, cfg)
 	if err == nil {
 		s.standOn(a)
@@ -88,9 +90,10 @@ func (s *script) holder(name string) HolderID {
 	return HolderID(name)
 }
 
-// acquire NAME [wait=…|forever].
+// acquire NAME [wait=…|forever], begin NAME [wait=…|forever].
 func (s *script) acquireCommand(t *testing.T) string {
-	return s.stepped(s.subject(), Event{Kind: EventAcquire, Wait: s.duration(t, "wait", 0)})
+	kind, _ := byName[EventKind](eventKindNames[:], s.data.Cmd)
+	return s.stepped(s.subject(), Event{Kind: kind, Wait: s.duration(t, "wait", 0)})
 }
 
 // EVENT NAME [brief].

@@ -44,6 +44,7 @@ func (k *tenure) snapshot(s *snapshot) {
 	s.int(int64(k.shortest))
 	s.int(int64(k.doubts))
 	s.int(k.doubtAt)
+	s.int(k.companionAt)
 	s.int(int64(k.retries))
 	s.octet(uint8(k.class))
 	s.octet(uint8(k.putSaid))

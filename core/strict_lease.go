@@ -12,6 +12,7 @@ type StrictLease struct {
 	answered bool // the store has said yes or no to something
 	wants    bool // the name is free, and the session is waited for
 	sampling bool // who tries once waits for a sample of the store's clock
+	again    bool // who asks for us tries again later, and has time for one until then
 	polls    int
 	races    int
 	lateWins int // versions of ours that were won too late
@@ -297,7 +298,10 @@ func (l *StrictLease) awaitSession() {
 // heldByAnother waits, or gives up.
 func (l *StrictLease) heldByAnother() {
 	if l.lastTry {
-		if l.wantsSample() && !l.sampling && l.timers[timerLimit] == unset {
+		if l.again {
+			l.askForSample()
+		}
+		if !l.again && l.wantsSample() && !l.sampling && l.timers[timerLimit] == unset {
 			// Who tries once has no later look, for which this one's answers would serve.
 			// He may ask for the store's clock, and look once more.
 			l.become(LeaseWaiting)

@@ -116,7 +116,7 @@ func (s *script) spendCommand(t *testing.T) string {
 	}
 	s.drive(s.latency(t), s.now+int64(time.Hour), func(x *actor, actions []Action) bool {
 		for _, action := range actions {
-			if x == a && action.Kind <= ActionDelete {
+			if x == a && action.Kind.IsRequest() {
 				verbs = append(verbs, action.Kind.String())
 			}
 		}

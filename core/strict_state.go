@@ -141,7 +141,7 @@ func (l *StrictLease) AppendState(dst []byte) []byte {
 	l.owner.snapshot(&s)
 	s.text(string(l.holder))
 	s.bools(l.lastTry, l.answered, l.wants, l.checking, l.moved, l.claim != nil, l.garbage != nil)
-	s.bools(l.sampling)
+	s.bools(l.sampling, l.again)
 	s.uint(uint64(l.calledAt))
 	s.uint(uint64(l.waitedAt))
 	s.int(int64(l.polls))

@@ -236,7 +236,7 @@ func sayings(m Machine) []saying {
 		return saying{name, at(0), func(m Machine) Event { return withSession(m, ev) }}
 	}
 	var all []saying
-	for kind := EventAcquire; kind <= EventCalled; kind++ {
+	for kind := EventAcquire; kind <= EventEnded; kind++ {
 		if kind != EventAnswer {
 			all = append(all, say(kind.String(), Event{Kind: kind, Epoch: 1 << 20}))
 		}

@@ -59,7 +59,15 @@ func strictRules() []struct {
 		{"session", func(c *Config) { c.Machine, c.Name = MachineSession, "" }, ""},
 		{"calibration", func(c *Config) { c.Machine, c.Name = MachineCalibration, "" }, ""},
 		{"observer", func(c *Config) { c.Machine, c.Name = MachineObserver, "" }, `name "": must not be empty`},
-		{"no such machine", func(c *Config) { c.Machine = MachineCalibration + 1 }, "machine: no such machine"},
+		{"invocation", func(c *Config) { c.Machine, c.Role, c.OnSession = MachineInvocation, RoleOwner, true }, ""},
+		{"invocation of a tenure", func(c *Config) { c.Machine, c.Role, c.Holder, c.Epoch = MachineInvocation, RoleOwner, "h", 1 }, "holder: who invokes makes its own"},
+		{
+			"invocation without expiry", func(c *Config) { c.Machine, c.Role, c.TTL = MachineInvocation, RoleOwner, None },
+			"ttl: work whose lease has no expiry would strand everybody if it died",
+		},
+		{"remote of nobody", func(c *Config) { c.Machine, c.Role = MachineInvocation, RoleRemote }, "holder: a companion needs the tenure that it joins"},
+		{"remote without a lease", func(c *Config) { c.Machine, c.Role, c.WithoutLease = MachineInvocation, RoleRemote, true }, ""},
+		{"no such machine", func(c *Config) { c.Machine = MachineInvocation + 1 }, "machine: no such machine"},
 	}
 }
 

@@ -20,7 +20,7 @@ func strictRefusedSteps() []byte {
 		n := v.made(AppendConfig(nil, &cfg))
 		step := func(mono int64, ev Event) { v.stepped(n, AppendInput(nil, Instant{mono, worldStart}, &ev)) }
 		everything := func(mono int64) {
-			for kind := EventAcquire; kind <= EventCalled; kind++ {
+			for kind := EventAcquire; kind <= EventEnded; kind++ {
 				if kind != EventAnswer && kind != EventAcquire && kind != EventAccompany && kind != EventBegin && kind != EventRelease {
 					step(mono, Event{Kind: kind, Epoch: 9})
 				}

@@ -43,6 +43,8 @@ func baseOf(m Machine) *machine {
 		return &m.machine
 	case *Calibration:
 		return &m.machine
+	case *Invocation:
+		return &m.machine
 	}
 	return &registerOf(m).machine
 }
@@ -99,6 +101,11 @@ func ownID(m Machine) string {
 		return m.sid
 	case *Calibration:
 		return m.cfg.Owner
+	case *Invocation:
+		if m.inner != nil {
+			return ownID(m.inner)
+		}
+		return string(m.holder)
 	}
 	return registerOf(m).owner
 }
@@ -112,12 +119,17 @@ func holderIn(m Machine) HolderID {
 		return m.tenure
 	case *Lease, *Companion:
 		return tenureOf(m).holder
+	case *Invocation:
+		if m.inner != nil {
+			return holderIn(m.inner)
+		}
+		return m.holder
 	}
 	return HolderID(ownID(m))
 }
 
 func isWrite(verb ActionKind) bool {
-	return verb == ActionPut || verb == ActionCreate || verb == ActionDelete
+	return verb == ActionPut || verb == ActionCreate || verb == ActionDelete || isResult(verb)
 }
 
 // list answers a list: byte order, a page at most.
@@ -219,6 +231,8 @@ func (w *world) formatKey(key string) string {
 		return "s/" + w.alias(sid) + "/" + strings.Replace(rest, "call/000000000", "call/", 1)
 	case strings.HasPrefix(key, CalibrationPrefix):
 		return "c/" + w.alias(key[len(CalibrationPrefix):])
+	case strings.HasPrefix(key, FailurePrefix):
+		return "f/" + key[len(FailurePrefix):]
 	case at < 0:
 		return key
 	case len(key) == at+len(dir):
@@ -264,8 +278,11 @@ func parseUint(text string) (n uint64, err error) {
 
 // formatBodyOf shows what a record says, whatever it is the record of.
 func (w *world) formatBodyOf(key string, body []byte) string {
-	if strings.HasSuffix(key, "/"+LockFile) {
+	switch {
+	case strings.HasSuffix(key, "/"+LockFile):
 		return w.formatBody(body)
+	case strings.HasSuffix(key, "/"+ResultFile):
+		return "{" + string(body) + "}"
 	}
 	var r map[string]any // read by another reader than ours
 	decoder := json.NewDecoder(strings.NewReader(string(body)))

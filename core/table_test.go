@@ -317,6 +317,7 @@ func TestEdges(t *testing.T) {
 	checkEdges(t, "strict_lease", strictLeaseEdges[:], seen)
 	checkEdges(t, "strict_companion", strictCompanionEdges[:], seen)
 	checkEdges(t, "session", sessionEdges[:], seen)
+	checkEdges(t, "invocation", invocationEdges[:], seen)
 	checkEdges(t, "task", taskEdges[:], seen)
 }
 

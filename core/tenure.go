@@ -29,6 +29,10 @@ type tenure struct {
 	class   Class // of the last unknown answer
 	putSaid Class // of the last unknown answer to a put, which a read does not mend
 
+	// companionAt is the Mono of the last read that showed a companion's write on
+	// top of ours, or unset.
+	companionAt int64
+
 	seen  record // decode scratch: refers to the body of the event in progress
 	sight Sighting
 }
@@ -38,7 +42,7 @@ func newTenure(cfg Config) (tenure, error) {
 	if err != nil {
 		return tenure{}, err
 	}
-	k := tenure{machine: m, holder: m.cfg.Holder, shortest: m.cfg.TTL}
+	k := tenure{machine: m, holder: m.cfg.Holder, shortest: m.cfg.TTL, companionAt: unset}
 	if k.holder == "" {
 		k.holder = seedUUID(cfg.Seed)
 	} else {
@@ -173,6 +177,9 @@ func (k *tenure) findParsed() finding {
 	k.seeExpire(r.expire)
 	if r.count == k.count && r.writtenAt == microseconds(k.wroteAt) && !k.closing {
 		return foundPut
+	}
+	if r.remote {
+		k.companionAt = k.now.Mono
 	}
 	return foundOurs
 }

@@ -71,9 +71,10 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 // validate lists every bad field, each with its rule.
 func (c *Config) validate() error {
 	var f faults
-	f.require(c.Machine >= MachineLease && c.Machine <= MachineCalibration, "machine: no such machine")
+	f.require(c.Machine >= MachineLease && c.Machine <= MachineInvocation, "machine: no such machine")
 	f.require(c.Protocol == ProtocolLastWriter || c.Protocol == ProtocolStrict, "protocol: must be lastwriter or strict")
-	f.require(c.Machine <= MachineCompanion || c.Protocol == ProtocolStrict, "machine: only strict has it")
+	invocation := c.Machine == MachineInvocation
+	f.require(c.Machine <= MachineCompanion || invocation || c.Protocol == ProtocolStrict, "machine: only strict has it")
 	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: must be checked or blind")
 	c.validateProtocol(&f)
 	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: must be remote or owner")
@@ -86,7 +87,10 @@ func (c *Config) validate() error {
 	f.require(isText(c.PID, MaxText), "pid: at most 256 bytes of UTF-8")
 	f.require(isText(string(c.Holder), MaxHolder) && !hasByte(string(c.Holder), '/'),
 		"holder: at most 512 bytes of UTF-8, without a slash")
-	f.require(c.Machine != MachineCompanion || c.Holder != "", "holder: a companion needs the tenure that it joins")
+	joins := c.Machine == MachineCompanion || invocation && c.Role == RoleRemote && !c.WithoutLease
+	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
+	f.require(!invocation || c.Role == RoleRemote || c.Holder == "", "holder: who invokes makes its own")
+	f.require(!invocation || c.TTL != None, "ttl: work whose lease has no expiry would strand everybody if it died")
 	// Two machines of one seed are one holder, and exclude nobody.
 	f.require(c.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	if f != "" {
@@ -104,7 +108,7 @@ func (c *Config) validateProtocol(f *faults) {
 	}
 	f.require(c.Expiry == ExpiryCalibrated || c.Expiry == ExpiryObserved, "expiry: must be calibrated or observed")
 	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
-	f.require(!c.OnSession || c.Machine == MachineLease, "session: only a lease stands on one")
+	f.require(!c.OnSession || c.Machine == MachineLease || c.Machine == MachineInvocation, "session: only a lease stands on one")
 	f.require(!c.OnSession || c.TTL != None, "ttl: a lease on a session has the session's, so it cannot be without one")
 	f.require(len(c.Label) <= MaxLabel && isPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")
@@ -234,7 +238,7 @@ func segmentRule(segment string) string {
 		return "must not contain an empty segment (//)"
 	case ".", "..":
 		return "must not contain a segment . or .."
-	case "_mopslock", LockFile, "result":
+	case RegisterDir, LockFile, ResultFile:
 		return "the segment " + segment + " is reserved"
 	}
 	last := segment[len(segment)-1]

@@ -46,6 +46,11 @@ func beatKey(prefix string, n Epoch, owner string) string {
 	return epochKey(prefix, n) + beatFile + owner
 }
 
+func resultKey(name string) string { return name + "/" + ResultFile }
+
+// failureKey is under no name, so that what lists a name's objects does not see it.
+func failureKey(name string) string { return FailurePrefix + name + "/" + ResultFile }
+
 func sessionKey(sid string) string { return SessionPrefix + sid + "/beat" }
 
 func callPrefix(sid string) string { return SessionPrefix + sid + "/call/" }

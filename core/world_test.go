@@ -176,7 +176,10 @@ func (w *world) take(a *actor, actions []Action) {
 	for _, action := range actions {
 		w.events = append(w.events, "    "+w.formatAction(action))
 		switch action.Kind {
-		case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete:
+		case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete, ActionCreateResult, ActionPutResult:
+			if isResult(action.Kind) {
+				action.Body = workOf(a)
+			}
 			action.Body = slices.Clone(action.Body)
 			a.flying = append(a.flying, &request{Action: action, sent: w.now})
 		case ActionHeld, ActionRenewed:
@@ -184,6 +187,7 @@ func (w *world) take(a *actor, actions []Action) {
 				w.fail("DeadlineGrows: %s from %s to %s", a.name, seconds(a.deadline), seconds(action.At))
 			}
 			a.deadline = action.At
+			a.ended = a.ended && action.Kind != ActionHeld
 		case ActionLost, ActionReleased:
 			a.deadline, a.ended = unset, true
 		case ActionContactLost, ActionLeft, ActionRefused, ActionCannotMaintain:
@@ -192,6 +196,9 @@ func (w *world) take(a *actor, actions []Action) {
 		case ActionWake:
 			a.wake = action.At
 		}
+	}
+	if a.machine.String() == InvocationAcquiring.String() {
+		a.ended = false // another tenure begins
 	}
 	if a.machine.String() == LeaseReleasing.String() {
 		a.deadline = unset // the caller has stopped relying on it
@@ -213,10 +220,10 @@ func (w *world) apply(r *request) {
 	case ActionDelete:
 		delete(w.store, r.Key)
 		return
-	case ActionPut:
+	case ActionPut, ActionPutResult:
 		w.shelve(r)
 		return
-	case ActionCreate:
+	case ActionCreate, ActionCreateResult:
 		if there {
 			r.reply.Outcome = OutcomeNo
 			return
@@ -289,7 +296,7 @@ func (w *world) checkActions(a *actor, now Instant, ev Event, actions []Action) 
 			if i != len(actions)-1 {
 				w.fail("WakeIsLast: %s", a.name)
 			}
-		case action.Kind <= ActionDelete:
+		case action.Kind.IsRequest():
 			requests++
 			w.checkRequest(a, action)
 		}
@@ -298,7 +305,7 @@ func (w *world) checkActions(a *actor, now Instant, ev Event, actions []Action) 
 	if wakes > 1 || (wakes == 1) != (timers != unset) {
 		w.fail("NoWakeNoTimer: %s: %d wakes, timers %d", a.name, wakes, timers)
 	}
-	if requests > 1 {
+	if _, twice := a.machine.(*Invocation); requests > 2 || requests > 1 && !twice {
 		w.fail("OneRequestInFlight: %s sends %d requests in one Step", a.name, requests)
 	}
 	if len(actions) > MaxActions {
@@ -327,16 +334,16 @@ func (w *world) checkWake(a *actor, now Instant, ev Event, actions []Action) {
 
 // checkRequest: ids grow, and nothing is sent while an earlier one is waited for.
 func (w *world) checkRequest(a *actor, action Action) {
-	if n := len(a.flying); n > 0 && a.flying[n-1].Request >= action.Request {
-		w.fail("RequestIDsIncrease: %s: %d after %d", a.name, action.Request, a.flying[n-1].Request)
+	if !laneIsSorted(a, action.Request) {
+		w.fail("RequestIDsIncrease: %s: %d", a.name, action.Request)
 	}
-	if action.Limit < RequestFloor || action.Limit > RequestLimit {
+	if action.Limit < RequestFloor || action.Limit > RequestLimit && !isResult(action.Kind) {
 		w.fail("RequestLimit: %s: %v", a.name, action.Limit)
 	}
 	if action.Kind == ActionPut && a.ended && !w.overOwnPut(a) {
 		w.fail("NoClobber: %s writes after its lease has ended", a.name)
 	}
-	if a.ended && isStrict(a.machine) {
+	if a.ended && isStrict(a.machine) && innerOf(a.machine) == a.machine {
 		w.fail("QuietAtTheEnd: %s sends after its lease has ended", a.name)
 	}
 }
@@ -356,6 +363,9 @@ func (w *world) fail(format string, args ...any) {
 // internals looks inside a machine: its earliest timer, and whether it waits
 // for an answer.
 func internals(m Machine) (timers int64, flying bool) {
+	if v, ok := m.(*Invocation); ok {
+		return invocationInternals(v)
+	}
 	k := baseOf(m)
 	return k.timers.earliest(), k.flight.id != 0
 }

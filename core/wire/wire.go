@@ -37,6 +37,9 @@ type Config struct {
 	Why           string `json:"why,omitempty"`
 	Now           bool   `json:"now,omitempty"`
 	Label         string `json:"label,omitempty"`
+	MemoFailures  bool   `json:"memo_failures,omitempty"`
+	WithoutLease  bool   `json:"without_lease,omitempty"`
+	Creates       bool   `json:"creates,omitempty"`
 	Host          string `json:"host,omitempty"`
 	PID           string `json:"pid,omitempty"`
 	TID           uint64 `json:"tid,omitempty"`
@@ -52,6 +55,7 @@ type Input struct {
 	Brief   bool   `json:"brief,omitempty"`
 	Request uint64 `json:"request,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
+	Result  bool   `json:"result,omitempty"`
 	Class   string `json:"class,omitempty"`
 	Stamp   int64  `json:"stamp_ns,omitempty"`
 

@@ -28,6 +28,7 @@ func writeEdges(dir string, enums []*enum) ([]byte, error) {
 		{"// # The edges of a StrictLease\n", "strictLeaseEdges"},
 		{"// # The edges of a StrictCompanion\n", "strictCompanionEdges"},
 		{"// # The edges of a Session\n", "sessionEdges"},
+		{"// # The edges of an Invocation\n", "invocationEdges"},
 		{"// # The edges of a Breaker, an Observer and a Calibration\n", "taskEdges"},
 	} {
 		if doc, err = replaceSection(doc, section.heading, tables[section.table]); err != nil {

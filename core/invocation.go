@@ -1,0 +1,342 @@
+package core
+
+// Invocation is the machine of one call of a piece of work: never the same work
+// twice. It is made of the lease machines of either protocol: who wants the
+// result drives one Lease after the other, a remote drives a Companion. It looks
+// for the result before each attempt and again once the lease is its own, has
+// the host launch the work, keeps the lease meanwhile, and ends with the result
+// or without one. doc.go has its states and edges.
+type Invocation struct {
+	machine
+	state InvocationState
+
+	// inner is the lease or the companion, or nil; innerWake is when it wants to be
+	// woken. before is how many requests earlier ones have issued.
+	inner     part
+	innerWake int64
+	before    uint64
+	bodies    []byte // of the requests of this Step
+	said      spoken
+
+	// On the way to the lease.
+	doing    errand
+	lastTry  bool // patience is over, or was none
+	answered bool // the store has said yes or no to something
+	polls    int
+	retries  int
+	class    Class // of the last unknown answer
+	told     uint64
+	watch    watch // of another's lease, carried from one attempt to the next
+	sight    Sighting
+
+	// From the launch on.
+	holder HolderID
+	lost   Reason          // why the lease is not ours any more
+	failed bool            // the work failed
+	after  InvocationState // where giving the lease back leads
+	tryBy  int64           // Mono: a result that the store does not take is given up then
+	signs  signs
+}
+
+// errand says what the invocation's own request in flight is for.
+type errand uint8
+
+const (
+	forResult    errand = iota // is there a result
+	forFailure                 // is there what a failure came to
+	forDelivery                // the result itself
+	forTenure                  // lock.json, or the newest version's key
+	forOwners                  // that version
+	forCompanion               // a companion's beat
+)
+
+// spoken is what the inner machine said in this Step that ends something.
+type spoken struct {
+	held    bool
+	adopted bool
+	ended   ActionKind // refused, lost, released, left or cannot_maintain
+	why     Reason
+	class   Class
+}
+
+// NewInvocation makes an invocation in state Idle, on the side that cfg.Role says.
+func NewInvocation(cfg Config) (*Invocation, error) {
+	cfg.Machine = MachineInvocation
+	m, err := newMachine(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v := &Invocation{machine: m, state: InvocationIdle, innerWake: unset, tryBy: unset}
+	if cfg.Boot != "" { // of the clock that the observation is by
+		v.watch = watch{cfg.SeenPrint, cfg.SeenSince}
+	}
+	return v, nil
+}
+
+// String implements Machine.
+func (v *Invocation) String() string { return v.state.String() }
+
+// State is where the machine stands.
+func (v *Invocation) State() InvocationState { return v.state }
+
+// Idle implements Machine. While the work runs it waits for the host to tell of its end.
+func (v *Invocation) Idle() bool {
+	working := v.state > InvocationIdle && v.state < InvocationDone
+	return !working && v.machine.Idle() && (v.inner == nil || v.inner.Idle())
+}
+
+// Step implements Machine.
+func (v *Invocation) Step(now Instant, ev Event) ([]Action, error) {
+	own, toInner, err := v.route(now, &ev)
+	if err != nil {
+		return nil, err
+	}
+	if !v.accepts(ev.Kind) {
+		return nil, errEvent(v.state.String(), ev.Kind)
+	}
+	before := v.now
+	v.bodies = v.bodies[:0]
+	v.begin(now)
+	if v.inner != nil {
+		// Its clock goes first: what it does not believe any more is not to be built on.
+		if err := v.tell(now, toInner); err != nil {
+			v.now = before
+			return nil, err
+		}
+		v.heard()
+	}
+	switch ev.Kind {
+	case EventBegin:
+		v.start(&ev)
+	case EventEnded:
+		v.workEnded(&ev)
+	case EventCancel, EventRelease:
+		v.cancel(&ev)
+	case EventAnswer:
+		if own {
+			if f, ok := v.land(&ev); ok {
+				v.answer(&ev, f)
+			}
+		}
+	case EventChanged:
+		v.changed()
+	case EventWoke:
+		v.woke()
+	}
+	if v.inner != nil && v.inner.Idle() && v.innerIsOver() {
+		v.forget()
+	}
+	return v.finish(), nil
+}
+
+// finish ends a Step with one wake for both.
+func (v *Invocation) finish() []Action {
+	if at := min(v.timers.earliest(), v.innerWake); at != unset {
+		v.emit(ActionWake).At = at
+	}
+	return v.out
+}
+
+// accepts is the contract's table for commands.
+func (v *Invocation) accepts(kind EventKind) bool {
+	switch kind {
+	case EventAnswer, EventChanged, EventWoke, EventCalled:
+		return true
+	case EventBegin:
+		return v.state == InvocationIdle
+	case EventEnded:
+		return v.state == InvocationLaunched
+	case EventCancel, EventRelease:
+		return v.state != InvocationIdle
+	}
+	return false
+}
+
+// become moves along an edge of the table.
+func (v *Invocation) become(to InvocationState) {
+	checkMove(invocationEdges[:], v.state, to)
+	v.state = to
+	v.timers[timerNext] = unset
+	v.abandon()
+	if to >= InvocationReleasing {
+		v.timers = newTimers()
+	}
+}
+
+// route admits an event, and says whether it answers a request of our own and
+// what the inner machine is to be told. Requests of our own have odd numbers, the
+// inner machines' even ones, so that neither needs a table.
+func (v *Invocation) route(now Instant, ev *Event) (own bool, inner Event, err error) {
+	inner = *ev
+	if ev.Kind != EventCalled || v.cfg.Protocol != ProtocolStrict {
+		inner.Kind = EventWoke
+	}
+	mine := *ev
+	switch {
+	case ev.Kind != EventAnswer:
+	case ev.Request&1 == 1:
+		own, mine.Request = true, ev.Request/2+1
+	default:
+		mine.Kind = EventWoke
+		at := uint64(ev.Request / 2)
+		if at == 0 || at > v.before && (v.inner == nil || at-v.before > uint64(v.inner.base().issued)) {
+			return false, inner, fault(ErrorRequest, "answer to request "+uintText(uint64(ev.Request))+", which was never issued")
+		}
+		if at > v.before {
+			inner.Kind, inner.Request = EventAnswer, RequestID(at-v.before)
+		}
+	}
+	if err := v.admit(now, &mine); err != nil {
+		return false, inner, err
+	}
+	if own {
+		ev.Request = mine.Request
+	}
+	return own, inner, nil
+}
+
+// tell steps the inner machine and passes on what it says, but for what only we
+// are told: that it was refused. An error leaves everything as it was.
+func (v *Invocation) tell(now Instant, ev Event) error {
+	actions, err := v.inner.Step(now, ev)
+	if err != nil {
+		return err
+	}
+	v.innerWake, v.said = unset, spoken{}
+	for i := range actions {
+		a := &actions[i]
+		switch a.Kind {
+		case ActionWake:
+			v.innerWake = a.At
+			continue
+		case ActionHeld:
+			v.said.held = true
+			v.holder = a.Holder
+		case ActionAdopted:
+			v.said.adopted = true
+		case ActionRefused:
+			v.said.ended, v.said.why, v.said.class = a.Kind, a.Reason, a.Class
+			v.see(a.Sight)
+			continue
+		case ActionLost, ActionReleased, ActionLeft, ActionCannotMaintain:
+			v.said.ended, v.said.why, v.said.class = a.Kind, a.Reason, a.Class
+		}
+		v.pass(a)
+	}
+	return nil
+}
+
+// pass makes an action of the inner machine ours. Its body is copied: it is told
+// twice in some Steps, and may write the next one over it.
+func (v *Invocation) pass(a *Action) {
+	to := v.emit(a.Kind)
+	*to = *a
+	if a.Request == 0 {
+		return
+	}
+	to.Request = RequestID(2 * (v.before + uint64(a.Request)))
+	if len(a.Body) > 0 {
+		from := len(v.bodies)
+		v.bodies = append(v.bodies, a.Body...)
+		to.Body = v.bodies[from:len(v.bodies):len(v.bodies)]
+	}
+}
+
+// ask sends a request of our own.
+func (v *Invocation) ask(why errand, verb ActionKind, key string, limit Duration) *Action {
+	v.doing, v.key = why, key
+	a := v.send(verb, limit)
+	a.Request = 2*a.Request - 1
+	return a
+}
+
+// drive makes an inner machine and gives it its first event.
+func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
+	if v.inner != nil {
+		v.forget()
+	}
+	cfg := v.cfg
+	cfg.Machine = kind
+	cfg.Seed = v.freshSeed()
+	cfg.SeenPrint, cfg.SeenSince = v.watch.print, v.watch.since
+	if kind == MachineLease {
+		cfg.Role = RoleOwner
+	}
+	made, err := New(cfg)
+	if err != nil {
+		panic("mopslock: core: " + err.Error()) // what we were made with was validated by the same rules
+	}
+	v.inner, v.innerWake = made.(part), unset
+	v.inner.base().deliberate = v.deliberate
+	switch l := made.(type) {
+	case *Lease:
+		l.watch, l.told = v.watch, v.watch.print
+	case *StrictLease:
+		l.watch, l.again = v.watch, !v.lastTry
+	}
+	v.cfg.LastEpoch = 0 // true once
+	begin := *ev
+	begin.Kind, begin.Wait = first, 0
+	if err := v.tell(v.now, begin); err != nil {
+		panic("mopslock: core: " + err.Error()) // it has just been made
+	}
+}
+
+// freshSeed is another seed for each machine that we make: two of one seed would
+// be one holder.
+func (v *Invocation) freshSeed() (seed [16]byte) {
+	for i := range seed {
+		if i&7 == 0 {
+			next := v.rng.next()
+			for j := range 8 {
+				seed[i+j] = byte(next >> (8 * j))
+			}
+		}
+	}
+	seed[15] |= 1 // not zero
+	return seed
+}
+
+// forget drops an inner machine that is over.
+func (v *Invocation) forget() {
+	v.before += uint64(v.inner.base().issued)
+	v.inner, v.innerWake = nil, unset
+}
+
+// innerIsOver reports that the inner machine will do nothing more.
+func (v *Invocation) innerIsOver() bool {
+	switch m := v.inner.(type) {
+	case *Lease:
+		return m.state >= LeaseReleased
+	case *StrictLease:
+		return m.state >= LeaseReleased
+	case *Companion:
+		return m.state >= CompanionLeft
+	case *StrictCompanion:
+		return m.state >= CompanionLeft
+	}
+	return false
+}
+
+// see keeps what a refused attempt saw, and since when it stood unchanged: the
+// next one goes on from there.
+func (v *Invocation) see(s *Sighting) {
+	if s != nil {
+		v.sight = *s
+		v.sight.detach()
+	}
+	if l, ok := v.inner.(*Lease); ok {
+		v.watch = l.watch
+	} else if s != nil {
+		v.watch = watch{s.Print, s.Since}
+	}
+}
+
+// part is a machine that another one is made of.
+type part interface {
+	Machine
+	base() *machine
+}
+
+// base is what machines share.
+func (m *machine) base() *machine { return m }

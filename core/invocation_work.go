@@ -1,0 +1,443 @@
+package core
+
+// start begins the one call of this machine.
+func (v *Invocation) start(ev *Event) {
+	v.lastTry = ev.Wait == 0
+	reach := FirstAnswerLimit
+	if ev.Wait > 0 {
+		v.timers[timerLimit] = v.in(ev.Wait)
+		reach = min(reach, ev.Wait)
+	}
+	if v.isRemote() {
+		reach = v.cfg.TTL // as long as a companion tries to join
+		v.timers[timerLimit] = unset
+	}
+	if v.isRemote() && v.cfg.Holder == "" {
+		v.launch()
+		return
+	}
+	v.timers[timerReach] = v.in(reach)
+	v.check()
+}
+
+func (v *Invocation) isRemote() bool { return v.cfg.Role == RoleRemote }
+
+// isAnothers reports that somebody else does the work by now, or was told that
+// he may: nothing more of ours is written at the shared address.
+func (v *Invocation) isAnothers() bool { return v.lost == ReasonTaken || v.lost == ReasonBroken }
+
+// creates reports whether the first result wins by the store's own word.
+func (v *Invocation) creates() bool { return v.cfg.Creates || v.cfg.Protocol == ProtocolStrict }
+
+// check looks for the result before each attempt: who is late finds it.
+func (v *Invocation) check() {
+	v.become(InvocationChecking)
+	v.askResult()
+}
+
+func (v *Invocation) askResult() {
+	v.ask(forResult, ActionExists, resultKey(v.cfg.Name), v.askLimit())
+}
+
+// askLimit bounds a request on which no deadline hangs. Until the store has
+// answered once the whole silence is bounded.
+func (v *Invocation) askLimit() Duration {
+	if reach := v.timers[timerReach]; reach != unset {
+		return max(RequestFloor, min(RequestLimit, v.until(reach)))
+	}
+	return RequestLimit
+}
+
+// answer takes the answer to a request of our own onwards.
+func (v *Invocation) answer(ev *Event, f flight) {
+	if ev.Outcome == OutcomeUnknown {
+		v.class = ev.Class
+		v.unanswered()
+		return
+	}
+	v.answered, v.retries, v.class = true, 0, ClassNone
+	v.timers[timerReach] = unset
+	there := ev.Outcome == OutcomeYes
+	switch v.doing {
+	case forResult:
+		v.checked(ev, there, resultKey(v.cfg.Name))
+	case forFailure:
+		v.checked(ev, there, failureKey(v.cfg.Name))
+	case forDelivery:
+		v.found(v.deliveryKey()) // ours, or one that was there before: the first one stays
+	default:
+		v.signRead(ev, f)
+	}
+}
+
+// unanswered: one error ends nothing that the store may still mend.
+func (v *Invocation) unanswered() {
+	switch {
+	case v.state == InvocationDelivering:
+		v.undelivered()
+		return
+	case v.state == InvocationChecking && v.class.Permanent():
+		v.unusable(ReasonUnusable)
+		return
+	}
+	v.timers[timerNext] = v.in(v.retryDelay(v.retries, v.class, unset))
+	v.retries++
+}
+
+// unusable ends before anything was begun. To a remote it means that there is no
+// lease that it could keep alive.
+func (v *Invocation) unusable(reason Reason) {
+	if !v.isRemote() {
+		v.refuse(reason)
+		return
+	}
+	a := v.emit(ActionCannotMaintain)
+	a.Reason, a.Class = ReasonUnreadable, v.class
+	v.notJoined(ActionCannotMaintain)
+}
+
+// checked goes on when it is known whether there is a result. There may be what
+// a failure came to instead, which counts for those who keep failures.
+func (v *Invocation) checked(ev *Event, there bool, key string) {
+	delivering := v.state == InvocationDelivering
+	switch {
+	case there:
+		v.found(key)
+	case v.doing == forResult && v.cfg.MemoFailures && (!delivering || v.failed):
+		v.ask(forFailure, ActionExists, failureKey(v.cfg.Name), v.askLimit())
+	case delivering:
+		v.deliver()
+	case v.state == InvocationConfirming:
+		v.launch()
+	case v.state == InvocationSettling:
+		v.settled()
+	case v.isRemote():
+		v.become(InvocationJoining)
+		v.drive(ev, MachineCompanion, EventAccompany)
+		v.heard()
+	default:
+		v.become(InvocationAcquiring)
+		v.holder, v.lost = "", ReasonNone
+		v.drive(ev, MachineLease, EventAcquire)
+		v.heard()
+	}
+}
+
+// heard goes on with what the inner machine has just said.
+func (v *Invocation) heard() {
+	said := v.said
+	switch {
+	case said.held && (v.state == InvocationAcquiring || v.state == InvocationJoining):
+		v.become(InvocationConfirming)
+		v.askResult()
+	case said.adopted && v.state == InvocationAwaiting:
+		v.settle() // a companion has come or gone
+	case said.ended == 0:
+	case v.state == InvocationReleasing:
+		v.parted()
+	case v.state == InvocationAcquiring:
+		v.turnedAway(said.why, said.class)
+	case v.state == InvocationJoining:
+		v.notJoined(said.ended)
+	default:
+		v.leaseLost(said.why)
+	}
+}
+
+// turnedAway waits for another's result or for his lease, or gives up.
+func (v *Invocation) turnedAway(why Reason, class Class) {
+	v.class = class
+	hopeless := why == ReasonNewer || why == ReasonKind || why == ReasonUnusable && class.Permanent()
+	if v.lastTry || hopeless {
+		v.refuse(why)
+		return
+	}
+	v.become(InvocationWaiting)
+	if told := mix(uint64(v.sight.Epoch), fingerprint(v.sight.Holder)); told != v.told {
+		v.told = told
+		v.showSight(v.emit(ActionWaiting))
+	}
+	v.timers[timerNext] = v.in(v.pause())
+	if at := v.sight.LookAt; at > v.now.Mono { // it can be dead then
+		v.timers[timerNext] = min(v.timers[timerNext], max(at, v.in(PollFirst)))
+	}
+}
+
+// pause is mops' schedule, spread: 1, 2, 4 ... 22 s.
+func (v *Invocation) pause() Duration {
+	step := InvokeFirst
+	for i := 0; i < v.polls && step < InvokeCap; i++ {
+		step *= 2
+	}
+	v.polls++
+	step = min(step, InvokeCap)
+	return v.rng.between(step-step/5, step+step/5)
+}
+
+func (v *Invocation) showSight(a *Action) {
+	if v.sight.State != 0 {
+		a.Sight = &v.sight
+	}
+}
+
+// notJoined: a remote that came late, or has nothing to keep alive, runs nothing,
+// unless it was told to work all the same.
+func (v *Invocation) notJoined(ended ActionKind) {
+	if ended == ActionCannotMaintain && v.cfg.WithoutLease {
+		v.launch()
+		return
+	}
+	v.wrapUp()
+}
+
+// leaseLost: what was begun goes on; whether it still counts is asked at its end.
+func (v *Invocation) leaseLost(why Reason) {
+	v.lost = why
+	switch {
+	case v.state == InvocationConfirming && v.isRemote():
+		v.wrapUp()
+	case v.state == InvocationConfirming:
+		v.polls = 0
+		v.check()
+	case v.state == InvocationAwaiting:
+		v.settle()
+	}
+}
+
+func (v *Invocation) launch() {
+	v.become(InvocationLaunched)
+	v.lost, v.failed = ReasonNone, false
+	v.timers[timerReach] = unset
+	v.emit(ActionLaunch)
+}
+
+// workEnded stores what the work came to, or looks for what somebody else stored.
+func (v *Invocation) workEnded(ev *Event) {
+	v.failed = ev.Outcome == OutcomeNo
+	v.polls = 0
+	v.signs = signs{until: v.in(min(LaunchGrace, v.cfg.TTL))}
+	// Past a deadline there may be another: only a store that takes the first
+	// result and no second can be given ours.
+	late := (v.lost == ReasonUnreachable || v.lost == ReasonExpired) && !v.creates()
+	wanted := ev.Result && (!v.failed || v.cfg.MemoFailures)
+	switch {
+	case v.isAnothers() && v.isRemote():
+		v.absent(v.lost)
+	case wanted && !v.isAnothers() && !late:
+		v.become(InvocationDelivering)
+		v.tryBy = v.in(max(DeliverLimit, v.cfg.TTL))
+		v.redeliver()
+	case v.isRemote() && v.failed:
+		v.absent(ReasonFailed)
+	default:
+		v.settle()
+	}
+}
+
+// redeliver tries to store the result. Where the store knows no create it is looked
+// for first, and a failure is never put over a success.
+func (v *Invocation) redeliver() {
+	if v.creates() && !v.failed {
+		v.deliver()
+		return
+	}
+	v.askResult()
+}
+
+func (v *Invocation) deliver() {
+	verb := ActionCreateResult
+	if !v.creates() {
+		verb = ActionPutResult
+	}
+	a := v.ask(forDelivery, verb, v.deliveryKey(), ResultLimit)
+	a.Type = ResultType
+	if v.failed {
+		a.Type = FailureType
+	}
+}
+
+func (v *Invocation) deliveryKey() string {
+	if v.failed {
+		return failureKey(v.cfg.Name)
+	}
+	return resultKey(v.cfg.Name)
+}
+
+// undelivered tries again: the same create settles what the last one did.
+func (v *Invocation) undelivered() {
+	switch {
+	case v.isAnothers():
+		v.absentOr(v.lost)
+	case v.class.Permanent():
+		v.absent(ReasonUnusable)
+	case v.now.Mono >= v.tryBy:
+		v.absent(ReasonUnreachable)
+	default:
+		v.timers[timerNext] = v.in(v.retryDelay(v.retries, v.class, v.tryBy))
+		v.retries++
+	}
+}
+
+// absentOr ends a remote; who wants the result waits for the other's.
+func (v *Invocation) absentOr(lost Reason) {
+	if v.isRemote() {
+		v.absent(lost)
+		return
+	}
+	v.check()
+}
+
+// settle looks for the result once the launcher has ended.
+func (v *Invocation) settle() {
+	v.become(InvocationSettling)
+	v.askResult()
+}
+
+// settled: there is no result, and the launcher has ended.
+func (v *Invocation) settled() {
+	switch {
+	case v.isRemote():
+		v.absent(v.lost)
+	case v.failed && !v.isAnothers():
+		v.absent(ReasonFailed)
+	case v.lost != ReasonNone:
+		v.check()
+	default:
+		v.readSigns()
+	}
+}
+
+// found says where the result is, at once; giving the lease back comes after.
+func (v *Invocation) found(key string) {
+	v.emit(ActionFound).Key = key
+	v.wrapUp()
+}
+
+// absent ends without a result.
+func (v *Invocation) absent(reason Reason) {
+	a := v.emit(ActionAbsent)
+	a.Reason = reason
+	if reason == ReasonUnreachable || reason == ReasonUnusable {
+		a.Class = v.class
+	}
+	v.wrapUp()
+}
+
+// refuse ends an invocation that launched nothing and holds nothing.
+func (v *Invocation) refuse(reason Reason) {
+	v.become(InvocationRefused)
+	a := v.emit(ActionRefused)
+	a.Reason = reason
+	switch reason {
+	case ReasonUnreachable, ReasonUnusable, ReasonLimit:
+		a.Class = v.class
+	}
+	if reason != ReasonCancelled {
+		v.showSight(a)
+	}
+}
+
+// wrapUp gives back what is held, and ends.
+func (v *Invocation) wrapUp() {
+	v.become(InvocationReleasing)
+	v.after = InvocationDone
+	v.part(Event{})
+}
+
+// part ends the inner machine: a lease is released, a claim cancelled, and a
+// companion leaves.
+func (v *Invocation) part(ev Event) {
+	if v.inner != nil && !v.innerIsOver() {
+		ev.Kind = EventRelease
+		switch {
+		case v.isRemote():
+			ev.Kind, ev.Brief = EventLeave, false
+		case v.holder == "":
+			ev.Kind, ev.Brief = EventCancel, false
+		}
+		if err := v.tell(v.now, ev); err != nil {
+			panic("mopslock: core: " + err.Error()) // they take it in every state but idle
+		}
+	}
+	v.parted()
+}
+
+// parted ends when the inner machine has.
+func (v *Invocation) parted() {
+	if v.inner != nil && !v.innerIsOver() {
+		return
+	}
+	v.become(v.after)
+	if v.after == InvocationRefused {
+		v.emit(ActionRefused).Reason = ReasonCancelled
+	}
+}
+
+// cancel gives up: what is held is given back, what was launched is the host's to end.
+func (v *Invocation) cancel(ev *Event) {
+	switch v.state {
+	case InvocationChecking, InvocationWaiting:
+		v.refuse(ReasonCancelled)
+	case InvocationReleasing, InvocationDone, InvocationRefused:
+	default:
+		v.become(InvocationReleasing)
+		v.after = InvocationRefused
+		v.part(Event{
+			Brief: ev.Kind == EventRelease && ev.Brief, Session: ev.Session, SessionUntil: ev.SessionUntil,
+			SessionEnd: ev.SessionEnd, StoreStamp: ev.StoreStamp, StoreAt: ev.StoreAt,
+		})
+	}
+}
+
+// changed: somebody has released the name, or put a result.
+func (v *Invocation) changed() {
+	switch v.state {
+	case InvocationWaiting:
+		v.check()
+	case InvocationAwaiting:
+		v.settle()
+	}
+}
+
+// woke handles our own timers, in the order of the timer table.
+func (v *Invocation) woke() {
+	waits := v.state == InvocationChecking || v.state == InvocationWaiting
+	if v.due(timerReach) && v.state == InvocationChecking {
+		v.class = max(v.class, ClassOther)
+		v.unusable(ReasonUnreachable)
+		return
+	}
+	if v.due(timerLimit) {
+		v.timers[timerLimit] = unset
+		v.lastTry = true
+		if waits {
+			v.outOfPatience()
+			return
+		}
+	}
+	if !v.due(timerNext) {
+		return
+	}
+	v.timers[timerNext] = unset
+	switch v.state {
+	case InvocationChecking, InvocationConfirming, InvocationSettling:
+		v.askResult()
+	case InvocationWaiting:
+		v.check()
+	case InvocationAwaiting:
+		v.settle()
+	case InvocationDelivering:
+		v.redeliver()
+	}
+}
+
+func (v *Invocation) outOfPatience() {
+	switch {
+	case !v.answered:
+		v.refuse(ReasonUnreachable)
+	case v.class == ClassNone && v.sight.State != 0:
+		v.refuse(ReasonHeld)
+	default:
+		v.refuse(ReasonLimit)
+	}
+}
