@@ -20,6 +20,8 @@ func ClassOf(err error) core.Class {
 	switch {
 	case err == nil:
 		return core.ClassNone
+	case errors.Is(err, ErrBody), errors.Is(err, ErrTooLarge):
+		return core.ClassOther // not the store's, whatever the reason
 	case errors.Is(err, context.DeadlineExceeded):
 		return core.ClassUnreachable
 	case errors.Is(err, context.Canceled):

@@ -32,7 +32,8 @@ type Error struct {
 	// Key is the object's, a List's prefix, or an Open's URL without secrets.
 	Key string
 	// Class says why the outcome is unknown. It is core.ClassNone for the
-	// definite answers ErrAbsent and ErrExists.
+	// definite answers ErrAbsent and ErrExists, and core.ClassOther for ErrBody
+	// and ErrTooLarge, which are no fault of the store.
 	Class core.Class
 	// Err is the cause as it came. Its own text may hold a signed URL: show
 	// the Error's.
@@ -62,6 +63,10 @@ func (e *Error) advice() string {
 	switch {
 	case errors.Is(e.Err, ErrExists):
 		return "read it back: it may be our own, of a request whose answer was lost"
+	case errors.Is(e.Err, ErrBody):
+		return "nothing was written; mend what it comes from and begin again"
+	case errors.Is(e.Err, ErrTooLarge):
+		return "nothing was written; choose another store, or say the size beforehand"
 	case errors.Is(e.Err, errors.ErrUnsupported):
 		return "choose another store, or --protocol lastwriter"
 	case errors.Is(e.Err, ErrAbsent), errors.Is(e.Err, ErrKey), errors.Is(e.Err, ErrURL), errors.Is(e.Err, ErrClosed):

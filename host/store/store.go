@@ -2,6 +2,9 @@
 // and one number. Sub-packages bring the places: local (file://), mem (mem://),
 // s3, gs and azblob; importing one of them registers its URL scheme for Open.
 //
+// The verbs hold small bodies in memory. Stores that are a Streamer, as all of
+// ours are, also move bodies of many gigabytes, through a bounded buffer.
+//
 // Package store itself keeps no object and retries nothing. It does not judge
 // what an unknown outcome means: that is the core's work, and the nonce in
 // every body is how it is settled.

@@ -7,6 +7,11 @@
 // read once a process; the URL's parameters are those of
 // gocloud.dev/blob/azureblob (storage_account, domain, protocol, localemu, cdn).
 // Keys with " # % ? are refused: gocloud would keep them elsewhere.
+//
+// Streamed bodies may have 781 GiB: 50,000 blocks of 16 MiB. Azure itself takes
+// 190 TiB, in blocks of up to 4,000 MiB, of which the SDK would hold each in
+// memory. The blocks of an upload that failed make no object and are dropped by
+// Azure after a week.
 package azblob
 
 import (
@@ -42,7 +47,23 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		Answer:    answer,
 		Class:     class,
 		Context:   once,
+		MaxSize:   largeBlock * maxBlocks,
+		Parts:     parts,
 	}), nil
+}
+
+const (
+	maxBlocks  = 50_000 // of one blob
+	smallBlock = 4 << 20
+	largeBlock = store.MaxBuffer
+)
+
+// parts: four small blocks at once where they reach, otherwise one large one.
+func parts(size int64) (part, workers int) {
+	if size >= 0 && size <= smallBlock*maxBlocks {
+		return smallBlock, store.MaxBuffer / smallBlock
+	}
+	return largeBlock, 1
 }
 
 // once keeps the SDK from trying again.

@@ -11,9 +11,11 @@
 //   - WriteAll and NewWriter panic on Azure when an upload fails; Upload does not.
 //   - It escapes characters that a service takes ill, so that an object is not
 //     at its key and lists are out of order. Such keys are refused.
+//   - Where reading a body fails, some drivers keep what they have as the whole
+//     object (mem, GCS). The request's context is cancelled before they hear of it.
 //
 // It does not retry, and the driver packages keep the SDKs from it: one verb is
-// one request (two where said). An SDK that tries again hides that the store
+// one request (two where said; a streamed body is as many as it has parts). An SDK that tries again hides that the store
 // throttles until the deadline is over, sends a write that its caller has given
 // up, and is told "exists" of its own success. The core tries again, and knows
 // when it may.
@@ -21,10 +23,12 @@ package cloud
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -56,9 +60,18 @@ type Options struct {
 	// StartAfter sets, on the driver's list request behind as, that keys up to
 	// after need not be sent. Nil: a page costs reading the list from its start.
 	StartAfter func(as func(any) bool, after string)
+	// MaxSize is the largest object in bytes that a streamed write may make.
+	// 0 is math.MaxInt64.
+	MaxSize int64
+	// Parts says in how large parts (bytes) a body of size bytes (-1: unknown)
+	// is to be sent, and how many at once. The product must not be above
+	// store.MaxBuffer. Nil: what gocloud's driver does.
+	Parts func(size int64) (part, workers int)
+	// Upload takes the place of gocloud's for streamed bodies. Nil: gocloud's.
+	Upload func(ctx context.Context, up *Upload) error
 }
 
-// Store is a store.Store on a bucket.
+// Store is a store.Store and a store.Streamer on a bucket.
 type Store struct {
 	bucket *blob.Bucket
 	opts   Options
@@ -75,6 +88,9 @@ func New(bucket *blob.Bucket, opts *Options) *Store {
 	}
 	if s.opts.StampUnit <= 0 {
 		s.opts.StampUnit = time.Nanosecond
+	}
+	if s.opts.MaxSize <= 0 {
+		s.opts.MaxSize = math.MaxInt64
 	}
 	if s.opts.Context == nil {
 		s.opts.Context = func(ctx context.Context) context.Context { return ctx }
@@ -114,19 +130,23 @@ func (s *Store) upload(ctx context.Context, op, key string, body []byte, content
 	if err := s.enter(ctx, key); err != nil {
 		return s.fail(op, key, err)
 	}
-	if contentType == "" {
-		contentType = "application/octet-stream"
-	}
-	opts := &blob.WriterOptions{
-		ContentType: contentType,
-		IfNotExist:  op == "create",
-		// The last moment that is ours; what is sent may be applied.
-		BeforeWrite: func(func(any) bool) error { return store.Overdue(ctx, s.now()) },
-	}
+	opts := s.writerOptions(ctx, op, contentType)
 	// A copy: after a cancel an HTTP client may read on for a moment, and by
 	// then the caller has his buffer back.
 	err := s.bucket.Upload(s.opts.Context(ctx), s.opts.Prefix+key, bytes.NewReader(bytes.Clone(body)), opts)
 	return s.fail(op, key, err)
+}
+
+// octets is the content type of what has none.
+const octets = "application/octet-stream"
+
+func (s *Store) writerOptions(ctx context.Context, op, contentType string) *blob.WriterOptions {
+	return &blob.WriterOptions{
+		ContentType: cmp.Or(contentType, octets),
+		IfNotExist:  op == "create",
+		// The last moment that is ours; what is sent may be applied.
+		BeforeWrite: func(func(any) bool) error { return store.Overdue(ctx, s.now()) },
+	}
 }
 
 // Exists implements store.Store with one request.

@@ -44,6 +44,7 @@ func TestVerdictOfAnswers(t *testing.T) {
 		{404, "NoSuchBucket", "get", "", core.ClassNoSuchStore},
 		{404, "ContainerNotFound", "exists", "", core.ClassNoSuchStore},
 		{404, "", "put", "", core.ClassNoSuchStore},
+		{404, "NoSuchUpload", "put", "", core.ClassOther},
 		{404, "", "create", "", core.ClassNoSuchStore},
 		{404, "", "list", "", core.ClassNoSuchStore},
 		{301, "PermanentRedirect", "get", "", core.ClassNoSuchStore},
@@ -224,7 +225,10 @@ func TestLateUploadIsNotSent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	s.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-	for _, err := range []error{s.Put(ctx, "k", nil, ""), s.Create(ctx, "k", nil, ""), s.Delete(ctx, "k")} {
+	for _, err := range []error{
+		s.Put(ctx, "k", nil, ""), s.Create(ctx, "k", nil, ""), s.Delete(ctx, "k"),
+		s.PutFrom(ctx, "k", strings.NewReader("x"), 1, ""), s.CreateFrom(ctx, "k", strings.NewReader("x"), 1, ""),
+	} {
 		var e *store.Error
 		if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Class != core.ClassUnreachable {
 			t.Fatal(err)

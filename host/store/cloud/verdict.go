@@ -39,8 +39,10 @@ func (s *Store) fail(op, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrKey):
+	case errors.Is(err, store.ErrKey), errors.Is(err, store.ErrBody), errors.Is(err, store.ErrTooLarge):
 		return store.Fail(op, key, core.ClassOther, err)
+	case errors.Is(err, store.ErrExists): // we have looked
+		return store.Fail(op, key, core.ClassNone, err)
 	case s.closed.Load(): // gocloud calls a closed bucket a failed precondition
 		return store.Fail(op, key, core.ClassOther, store.ErrClosed)
 	}
@@ -130,6 +132,9 @@ func (a Answer) isUnsupported() bool {
 func (a Answer) verdict(op string) (no error, class core.Class) {
 	if class := codeClass(a.Code); class != core.ClassNone {
 		return nil, class
+	}
+	if a.Code == "NoSuchUpload" { // S3: somebody ended our multipart upload; the bucket is there
+		return nil, core.ClassOther
 	}
 	switch a.Status {
 	case http.StatusPreconditionFailed:

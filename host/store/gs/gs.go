@@ -6,6 +6,10 @@
 // Credentials are Google's application default ones, or none with
 // ?anonymous=true or STORAGE_EMULATOR_HOST; the URL's parameters are those of
 // gocloud.dev/blob/gcsblob. GCS takes one write a second to each object.
+//
+// Streamed bodies may have 5 TiB. They go in chunks of 8 MiB, in a resumable
+// upload within which the SDK may send a chunk again; an upload that was not
+// finished makes no object and is forgotten after a week.
 package gs
 
 import (
@@ -50,6 +54,8 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		Answer:     answer,
 		Class:      class,
 		StartAfter: startAfter,
+		MaxSize:    5 << 40,
+		Parts:      parts,
 	}), nil
 }
 
@@ -71,6 +77,16 @@ func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket
 	// Not ctx: the credentials keep it, and renew their tokens with it as long
 	// as the process lives.
 	return blob.DefaultURLMux().OpenBucketURL(context.WithoutCancel(ctx), u)
+}
+
+// parts says how large the one buffer of an upload is. GCS wants multiples of
+// 256 KiB; what is shorter than the buffer goes in a single request.
+func parts(size int64) (part, workers int) {
+	const unit, most = 256 << 10, 8 << 20
+	if size < 0 || size >= most {
+		return most, 1
+	}
+	return int(size/unit+1) * unit, 1
 }
 
 func answer(err error) (cloud.Answer, bool) {

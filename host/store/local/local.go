@@ -57,7 +57,7 @@ const (
 	tick = 16 * time.Millisecond
 )
 
-// Store is a store.Store and a store.Watcher on a directory.
+// Store is a store.Store, a store.Watcher and a store.Streamer on a directory.
 type Store struct {
 	root   string
 	fine   atomic.Bool // a stamp with a fraction of a second was seen
@@ -109,24 +109,34 @@ func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 }
 
 func (s *Store) read(path string) (store.Object, error) {
-	// Non-blocking, so that a named pipe in the directory cannot hang us.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := openObject(path)
 	if err != nil {
 		return store.Object{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return store.Object{}, err
-	}
-	if err := regular(info); err != nil {
-		return store.Object{}, err
-	}
 	body, err := readAll(f, info.Size())
 	if err != nil {
 		return store.Object{}, err
 	}
 	return store.Object{Body: body, Stamp: s.stamp(info)}, nil
+}
+
+// openObject opens a regular file, and nothing else.
+func openObject(path string) (*os.File, fs.FileInfo, error) {
+	// Non-blocking, so that a named pipe in the directory cannot hang us.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // readAll reads at most MaxBody bytes. size is a hint: others may append.
@@ -388,8 +398,9 @@ func (s *Store) fail(op, key string, err error) error {
 		return nil
 	case errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
 		class = core.ClassNone
-	case errors.Is(err, store.ErrKey), errors.Is(err, store.ErrClosed), errors.Is(err, context.Canceled):
-		// Nothing was asked of the directory.
+	case errors.Is(err, store.ErrKey), errors.Is(err, store.ErrClosed), errors.Is(err, context.Canceled),
+		errors.Is(err, store.ErrBody), errors.Is(err, store.ErrTooLarge):
+		// The directory is not at fault.
 	case (class == core.ClassOther || class == core.ClassUnauthorized) && s.missing():
 		class = core.ClassNoSuchStore
 	case errors.Is(err, errBelow):

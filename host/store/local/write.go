@@ -14,8 +14,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// The steps of a write, in their order: retry, writeTemp, makeDirs, and for a
-// Create link and syncDir. mayMove stands between the file and its name.
+// The steps of a write, in their order: retry, writeTemp (openTemp, makeDirs,
+// fillTemp), and for a Create link and syncDir. mayMove stands between the file and its name.
 
 // retry does a write again, from its temp file on, when its directory (or, by
 // the hand of a sweeper whose clock is a day ahead, its temp file) vanished
@@ -32,23 +32,36 @@ func (s *Store) retry(write func() error) error {
 	}
 }
 
-// writeTemp makes the body's file beside path, complete. Missing directories
-// are made. If unsynced is not nil, the file is synced, and then the
-// directories that new ones were made in, which unsynced keeps from one try to
-// the next.
+// writeTemp makes the body's file beside path, complete: openTemp and fillTemp.
 func (s *Store) writeTemp(path string, body []byte, unsynced *[]string) (temp string, err error) {
+	f, err := openTemp(path, unsynced)
+	if err != nil {
+		return "", err
+	}
+	return f.Name(), fillTemp(f, unsynced, func() error {
+		_, err := f.Write(body)
+		return err
+	})
+}
+
+// openTemp makes an empty file beside path, and missing directories.
+func openTemp(path string, unsynced *[]string) (*os.File, error) {
 	dir := filepath.Dir(path)
 	f, err := createTemp(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := makeDirs(dir, unsynced); err != nil {
-			return "", err
+			return nil, err
 		}
 		f, err = createTemp(dir)
 	}
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(body)
+	return f, err
+}
+
+// fillTemp lets write fill the file, and closes it; after an error it is
+// removed. If unsynced is not nil, the file is synced, and then the directories
+// that new ones were made in, which unsynced keeps from one try to the next.
+func fillTemp(f *os.File, unsynced *[]string, write func() error) error {
+	err := write()
 	if err == nil && unsynced != nil {
 		err = f.Sync()
 	}
@@ -60,9 +73,8 @@ func (s *Store) writeTemp(path string, body []byte, unsynced *[]string) (temp st
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return "", err
 	}
-	return f.Name(), nil
+	return err
 }
 
 // createTemp is os.CreateTemp with the mode of an ordinary file: other users'

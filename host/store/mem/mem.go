@@ -16,9 +16,17 @@ import (
 
 func init() {
 	store.Register("mem", func(_ context.Context, at *store.Location) (store.Store, error) {
-		return cloud.New(memblob.OpenBucket(nil), &cloud.Options{Prefix: at.Prefix}), nil
+		return open(at.Prefix), nil
 	})
 }
 
-// Open returns an empty store.
-func Open() store.Store { return cloud.New(memblob.OpenBucket(nil), nil) }
+// maxSize of a streamed body in bytes: here all of it is in memory.
+const maxSize = 1 << 30
+
+// Open returns an empty store. It is a store.Streamer too, for objects of up to
+// 1 GiB.
+func Open() store.Store { return open("") }
+
+func open(prefix string) store.Store {
+	return cloud.New(memblob.OpenBucket(nil), &cloud.Options{Prefix: prefix, MaxSize: maxSize})
+}

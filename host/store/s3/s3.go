@@ -7,6 +7,13 @@
 // the URL's parameters are those of gocloud.dev/blob/s3blob (region, endpoint,
 // profile, use_path_style, …). Without permission to list the bucket S3 says
 // 403, not 404, of a missing object: grant s3:ListBucket.
+//
+// Streamed bodies go in at most 10,000 parts: of 8 MiB, or 16 MiB if the size is
+// not known or above 78 GiB. So a body of unknown size may have 156 GiB. One of a
+// known size may have 5 TiB: beyond 156 GiB its parts are larger and are sent as
+// they are read, which takes https. The parts of an upload that failed are removed;
+// if that fails too, they stay, are charged for, and never become an object: have a
+// lifecycle rule that aborts incomplete multipart uploads.
 package s3
 
 import (
@@ -42,11 +49,14 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
 		return nil, err
 	}
+	up := newUploader(client, at.Bucket, at.Query.Get("endpoint"), &opener.Options)
 	return cloud.New(bucket, &cloud.Options{
 		Prefix:     at.Prefix,
 		StampUnit:  time.Second,
 		Class:      class,
 		StartAfter: startAfter,
+		MaxSize:    up.maxSize(),
+		Upload:     up.upload,
 	}), nil
 }
 

@@ -4,7 +4,7 @@
 // It checks what callers rely on, not what one store happens to do: an object
 // is at its key or the key is refused; a Create has one winner; a reader never
 // sees a part of a body; lists are complete, in byte order and fresh; a write
-// whose ctx is over is not applied. It measures nothing.
+// whose ctx is over is not applied; a stream arrives whole or not at all. It measures nothing.
 package storetest
 
 import (
@@ -46,6 +46,14 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"create_race", createRace},
 		{"torn_reads", tornReads},
 		{"watch", watch},
+		{"stream_sizes", streamSizes},
+		{"stream_large", streamLarge},
+		{"stream_wrong_size", streamWrongSize},
+		{"stream_body_fails", streamBodyFails},
+		{"stream_cancelled", streamCancelled},
+		{"stream_absent_refused", streamAbsentRefused},
+		{"stream_create_race", streamCreateRace},
+		{"stream_whole_or_none", streamWholeOrNone},
 		{"close", closing},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })

@@ -1,0 +1,245 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"gocloud.dev/blob/s3blob"
+
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/cloud"
+)
+
+// Why not gocloud's upload, which is that of the SDK's transfer manager (v0.4.3):
+// it sends If-None-Match with both ways of writing, as it must, but it holds the
+// first 16 MiB and then two parts at least, which for 5 TiB are a gigabyte; it
+// aborts a cancelled upload with the cancelled context, so the parts stay and are
+// charged for; and it prints a line on stderr for each create that has lost.
+
+const (
+	maxParts   = 10_000 // of one upload
+	smallPart  = 8 << 20
+	largePart  = store.MaxBuffer
+	maxObject  = 5 << 40
+	partUnit   = 1 << 20
+	abortAfter = 5 * time.Second // how long an upload that failed is cleaned up at most
+)
+
+// whenRequired is the SDK's aws.RequestChecksumCalculationWhenRequired, of a
+// module that is not a direct dependency of ours.
+const whenRequired = 2
+
+// uploader writes streamed bodies: what fits in one buffer by one PutObject,
+// the rest by a multipart upload, one part after the other. Either way the last
+// request is the one with If-None-Match, and makes the object visible.
+type uploader struct {
+	client *sdk.Client
+	bucket string
+	plain  bool // without TLS
+	sse    types.ServerSideEncryption
+	kms    *string
+	// checksums of the parts, which the upload must announce: the SDK's own
+	// default, or "" where the URL says request_checksum_calculation=when_required.
+	checksums types.ChecksumAlgorithm
+
+	// For tests: partSize, and the largest part that is held in memory.
+	partSize func(size int64) int64
+	hold     int64
+}
+
+// newUploader takes the endpoint of the store's URL, or "", and else what the
+// environment made of the client.
+func newUploader(client *sdk.Client, bucket, endpoint string, opts *s3blob.Options) *uploader {
+	u := &uploader{client: client, bucket: bucket, sse: opts.EncryptionType, partSize: partSize, hold: largePart}
+	set := client.Options()
+	if endpoint == "" && set.BaseEndpoint != nil {
+		endpoint = *set.BaseEndpoint
+	}
+	u.plain = set.EndpointOptions.DisableHTTPS || strings.HasPrefix(strings.ToLower(endpoint), "http://")
+	if set.RequestChecksumCalculation != whenRequired {
+		u.checksums = types.ChecksumAlgorithmCrc32
+	}
+	if opts.KMSEncryptionID != "" {
+		u.kms = &opts.KMSEncryptionID
+	}
+	return u
+}
+
+// maxSize: without TLS the SDK wants to read each part twice, so it must be in
+// memory.
+func (u *uploader) maxSize() int64 {
+	if u.plain {
+		return largePart * maxParts
+	}
+	return maxObject
+}
+
+// partSize returns how many bytes each part but the last has. Above largePart it
+// is too much to hold in memory.
+func partSize(size int64) int64 {
+	switch {
+	case size >= 0 && size <= smallPart*maxParts:
+		return smallPart
+	case size <= largePart*maxParts:
+		return largePart
+	}
+	part := (size + maxParts - 1) / maxParts
+	return (part + partUnit - 1) / partUnit * partUnit
+}
+
+// part is a piece of a body, which ends with it or not.
+type part struct {
+	body io.Reader
+	size int64
+	last bool
+}
+
+func (u *uploader) upload(ctx context.Context, up *cloud.Upload) error {
+	length := u.partSize(up.Size)
+	if length > u.hold {
+		return u.multipart(ctx, up, part{}, streamed(up, length))
+	}
+	next := buffered(up, length)
+	first, err := next()
+	switch {
+	case err != nil:
+		return err
+	case first.last:
+		return u.single(ctx, up, first)
+	}
+	return u.multipart(ctx, up, first, next)
+}
+
+// buffered returns what reads part after part into one buffer. A part is to be
+// sent before the next is read.
+func buffered(up *cloud.Upload, length int64) func() (part, error) {
+	if up.Size >= 0 && up.Size < length {
+		length = up.Size + 1 // room to see the end
+	}
+	buffer := make([]byte, length)
+	return func() (part, error) {
+		n, err := io.ReadFull(up.Body, buffer)
+		p := part{body: bytes.NewReader(buffer[:n]), size: int64(n)}
+		if err == io.EOF || err == io.ErrUnexpectedEOF { // bare only from ReadFull: a Source wraps its body's
+			p.last, err = true, nil
+		}
+		return p, err
+	}
+}
+
+// streamed returns what cuts a body of known size in parts that are sent as
+// they are read.
+func streamed(up *cloud.Upload, length int64) func() (part, error) {
+	left := up.Size
+	return func() (part, error) {
+		p := part{size: min(length, left)}
+		p.body = io.LimitReader(up.Body, p.size)
+		left -= p.size
+		p.last = left == 0
+		return p, nil
+	}
+}
+
+func (u *uploader) single(ctx context.Context, up *cloud.Upload, p part) error {
+	if err := up.Commit(); err != nil {
+		return err
+	}
+	_, err := u.client.PutObject(ctx, &sdk.PutObjectInput{
+		Bucket: &u.bucket, Key: &up.Key, ContentType: &up.ContentType, Body: p.body, ContentLength: &p.size,
+		IfNoneMatch: ifNoneMatch(up), ServerSideEncryption: u.sse, SSEKMSKeyId: u.kms,
+	})
+	return err
+}
+
+func ifNoneMatch(up *cloud.Upload) *string {
+	if !up.IfNotExist {
+		return nil
+	}
+	anything := "*"
+	return &anything
+}
+
+// multipart sends first, unless it is the zero part, and what next returns.
+func (u *uploader) multipart(ctx context.Context, up *cloud.Upload, first part, next func() (part, error)) (err error) {
+	begun, err := u.client.CreateMultipartUpload(ctx, &sdk.CreateMultipartUploadInput{
+		Bucket: &u.bucket, Key: &up.Key, ContentType: &up.ContentType, ChecksumAlgorithm: u.checksums,
+		ServerSideEncryption: u.sse, SSEKMSKeyId: u.kms,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Also after a completion of unknown outcome: if it was applied, there
+		// is no upload any more; if not, it cannot be applied later.
+		if err != nil {
+			u.abort(ctx, up.Key, begun.UploadId)
+		}
+	}()
+	var done []types.CompletedPart
+	for p := first; ; {
+		if p.body != nil && p.size > 0 {
+			sent, err := u.send(ctx, up, begun.UploadId, int32(len(done)+1), p)
+			if err != nil {
+				return err
+			}
+			done = append(done, sent)
+		}
+		if p.last {
+			break
+		}
+		if p, err = next(); err != nil {
+			return err
+		}
+		if len(done) == maxParts && p.size > 0 {
+			return fmt.Errorf("%w: it has more than %d parts, and its size was not said", store.ErrTooLarge, maxParts)
+		}
+	}
+	return u.complete(ctx, up, begun.UploadId, done)
+}
+
+func (u *uploader) send(ctx context.Context, up *cloud.Upload, id *string, number int32, p part) (types.CompletedPart, error) {
+	sent, err := u.client.UploadPart(ctx, &sdk.UploadPartInput{
+		Bucket: &u.bucket, Key: &up.Key, UploadId: id, PartNumber: &number, Body: p.body, ContentLength: &p.size,
+	})
+	if err != nil {
+		return types.CompletedPart{}, err
+	}
+	return types.CompletedPart{
+		PartNumber: &number, ETag: sent.ETag,
+		ChecksumCRC32: sent.ChecksumCRC32, ChecksumCRC32C: sent.ChecksumCRC32C, ChecksumCRC64NVME: sent.ChecksumCRC64NVME,
+		ChecksumSHA1: sent.ChecksumSHA1, ChecksumSHA256: sent.ChecksumSHA256,
+	}, nil
+}
+
+// complete makes the object, if the body ended where it should and in time.
+func (u *uploader) complete(ctx context.Context, up *cloud.Upload, id *string, done []types.CompletedPart) error {
+	// Streamed parts end at the size, and nobody has looked beyond it yet.
+	if _, err := io.Copy(io.Discard, up.Body); err != nil {
+		return err
+	}
+	if err := up.Body.Complete(); err != nil {
+		return err
+	}
+	if err := up.Commit(); err != nil {
+		return err
+	}
+	_, err := u.client.CompleteMultipartUpload(ctx, &sdk.CompleteMultipartUploadInput{
+		Bucket: &u.bucket, Key: &up.Key, UploadId: id, IfNoneMatch: ifNoneMatch(up),
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: done},
+	})
+	return err
+}
+
+// abort removes the parts. Not with ctx, which may be why it failed. Its own
+// failure leaves parts that never become an object.
+func (u *uploader) abort(ctx context.Context, key string, id *string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
+	defer cancel()
+	_, _ = u.client.AbortMultipartUpload(ctx, &sdk.AbortMultipartUploadInput{Bucket: &u.bucket, Key: &key, UploadId: id})
+}
