@@ -36,4 +36,8 @@ const (
 	BugLateRenewal
 	BugSameBootNewest
 	BugSameBootFreed
+
+	BugNoSecondLook
+	BugResultOverwrites
+	BugLoserDelivers
 )

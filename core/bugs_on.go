@@ -24,6 +24,8 @@ func NewBugged(cfg Config, mistake Bug) (Machine, error) {
 		m.on = mistake
 	case *Observer:
 		m.on = mistake
+	case *Invocation:
+		m.on = mistake
 	}
 	return m, nil
 }
@@ -58,6 +60,10 @@ var bugNames = [...]string{
 	BugLateRenewal:        "late-renewal",
 	BugSameBootNewest:     "same-boot-newest", // 1.12 as it was argued: the newest version's signs alone
 	BugSameBootFreed:      "same-boot-freed",  // 1.12 as it was argued: a release or break by its own boottime
+
+	BugNoSecondLook:     "no-second-look",
+	BugResultOverwrites: "result-overwrites",
+	BugLoserDelivers:    "loser-delivers",
 }
 
 // Bugs is every bug.

@@ -368,12 +368,11 @@
 //	acquiring -> refused    patience is over; store unusable; not for us to judge
 //	waiting   -> checking   back-off, changed, or it can be dead: exists
 //	waiting   -> refused    cancelled; limit
-//	joining   -> confirming  joined: exists
-//	joining   -> launched   cannot be maintained, and is to work without a lease
+//	joining   -> confirming  joined, or it cannot be and is to work without a lease: exists
 //	joining   -> releasing  lost, or cannot be maintained: nothing is run; cancelled
 //	confirming -> launched   there is no result: launch
-//	confirming -> releasing  the result is there: found; a remote's lease is lost: nothing is run; cancelled
-//	confirming -> checking   lost before the work began
+//	confirming -> releasing  the result is there: found; a remote's lease is lost: nothing is run; store unusable; cancelled
+//	confirming -> checking   lost, or a remote lost contact, before the work began
 //	launched  -> delivering  ended with a result to be stored
 //	launched  -> settling   the launcher ended: exists
 //	launched  -> releasing  a remote's work failed, or its lease is another's: absent; cancelled
@@ -385,7 +384,7 @@
 //	awaiting  -> settling   back-off, changed, or the lease was lost: exists
 //	awaiting  -> releasing  cancelled
 //	releasing -> done       the lease is given back, left or lost
-//	releasing -> refused    the same, after a cancel
+//	releasing -> refused    the same, after a cancel, or where the store cannot be used
 //
 // # The edges of a Breaker, an Observer and a Calibration
 //

@@ -148,12 +148,11 @@ var invocationEdges = [...]edge[InvocationState]{
 	{InvocationAcquiring, InvocationRefused, "patience is over; store unusable; not for us to judge"},
 	{InvocationWaiting, InvocationChecking, "back-off, changed, or it can be dead: exists"},
 	{InvocationWaiting, InvocationRefused, "cancelled; limit"},
-	{InvocationJoining, InvocationConfirming, "joined: exists"},
-	{InvocationJoining, InvocationLaunched, "cannot be maintained, and is to work without a lease"},
+	{InvocationJoining, InvocationConfirming, "joined, or it cannot be and is to work without a lease: exists"},
 	{InvocationJoining, InvocationReleasing, "lost, or cannot be maintained: nothing is run; cancelled"},
 	{InvocationConfirming, InvocationLaunched, "there is no result: launch"},
-	{InvocationConfirming, InvocationReleasing, "the result is there: found; a remote's lease is lost: nothing is run; cancelled"},
-	{InvocationConfirming, InvocationChecking, "lost before the work began"},
+	{InvocationConfirming, InvocationReleasing, "the result is there: found; a remote's lease is lost: nothing is run; store unusable; cancelled"},
+	{InvocationConfirming, InvocationChecking, "lost, or a remote lost contact, before the work began"},
 	{InvocationLaunched, InvocationDelivering, "ended with a result to be stored"},
 	{InvocationLaunched, InvocationSettling, "the launcher ended: exists"},
 	{InvocationLaunched, InvocationReleasing, "a remote's work failed, or its lease is another's: absent; cancelled"},
@@ -165,7 +164,7 @@ var invocationEdges = [...]edge[InvocationState]{
 	{InvocationAwaiting, InvocationSettling, "back-off, changed, or the lease was lost: exists"},
 	{InvocationAwaiting, InvocationReleasing, "cancelled"},
 	{InvocationReleasing, InvocationDone, "the lease is given back, left or lost"},
-	{InvocationReleasing, InvocationRefused, "the same, after a cancel"},
+	{InvocationReleasing, InvocationRefused, "the same, after a cancel, or where the store cannot be used"},
 }
 
 // taskEdges is every move of a Breaker, an Observer and a Calibration. It is never written.

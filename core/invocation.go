@@ -17,25 +17,28 @@ type Invocation struct {
 	before    uint64
 	bodies    []byte // of the requests of this Step
 	said      spoken
+	event     Event // of this Step, as the inner machine is told of it: its session goes with everything that we make of it
 
 	// On the way to the lease.
-	doing    errand
-	lastTry  bool // patience is over, or was none
-	answered bool // the store has said yes or no to something
-	polls    int
-	retries  int
-	class    Class // of the last unknown answer
-	told     uint64
-	watch    watch // of another's lease, carried from one attempt to the next
-	sight    Sighting
+	doing   errand
+	stale   bool // told of a change while an attempt was under way
+	lastTry bool // patience is over, or was none
+	polls   int
+	retries int
+	class   Class // of the last unknown answer
+	told    uint64
+	watch   watch // of another's lease, carried from one attempt to the next
+	sight   Sighting
 
 	// From the launch on.
-	holder HolderID
-	lost   Reason          // why the lease is not ours any more
-	failed bool            // the work failed
-	after  InvocationState // where giving the lease back leads
-	tryBy  int64           // Mono: a result that the store does not take is given up then
-	signs  signs
+	holder  HolderID
+	lost    Reason          // why the lease is not ours any more
+	quits   bool            // cancelled while a put that nothing can shut out was under way
+	failed  bool            // the work failed
+	refusal Reason          // of what is refused once the lease is given back
+	after   InvocationState // where giving the lease back leads
+	tryBy   int64           // Mono: a result that the store does not take is given up then
+	signs   signs
 }
 
 // errand says what the invocation's own request in flight is for.
@@ -54,6 +57,7 @@ const (
 type spoken struct {
 	held    bool
 	adopted bool
+	outOf   bool       // contact was lost
 	ended   ActionKind // refused, lost, released, left or cannot_maintain
 	why     Reason
 	class   Class
@@ -94,8 +98,11 @@ func (v *Invocation) Step(now Instant, ev Event) ([]Action, error) {
 	if !v.accepts(ev.Kind) {
 		return nil, errEvent(v.state.String(), ev.Kind)
 	}
+	if ev.Kind == EventEnded && ev.Outcome != OutcomeYes && ev.Outcome != OutcomeNo {
+		return nil, fault(ErrorEvent, "ended: the outcome must be yes or no")
+	}
 	before := v.now
-	v.bodies = v.bodies[:0]
+	v.bodies, v.event = v.bodies[:0], toInner
 	v.begin(now)
 	if v.inner != nil {
 		// Its clock goes first: what it does not believe any more is not to be built on.
@@ -123,7 +130,7 @@ func (v *Invocation) Step(now Instant, ev Event) ([]Action, error) {
 	case EventWoke:
 		v.woke()
 	}
-	if v.inner != nil && v.inner.Idle() && v.innerIsOver() {
+	if v.inner != nil && v.innerIsOver() && v.inner.Idle() {
 		v.forget()
 	}
 	return v.finish(), nil
@@ -211,7 +218,9 @@ func (v *Invocation) tell(now Instant, ev Event) error {
 			continue
 		case ActionHeld:
 			v.said.held = true
-			v.holder = a.Holder
+			v.holder, v.lost = a.Holder, ReasonNone
+		case ActionContactLost:
+			v.said.outOf, v.lost = true, ReasonUnreachable
 		case ActionAdopted:
 			v.said.adopted = true
 		case ActionRefused:
@@ -258,7 +267,6 @@ func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
 	cfg := v.cfg
 	cfg.Machine = kind
 	cfg.Seed = v.freshSeed()
-	cfg.SeenPrint, cfg.SeenSince = v.watch.print, v.watch.since
 	if kind == MachineLease {
 		cfg.Role = RoleOwner
 	}
@@ -306,6 +314,8 @@ func (v *Invocation) forget() {
 // innerIsOver reports that the inner machine will do nothing more.
 func (v *Invocation) innerIsOver() bool {
 	switch m := v.inner.(type) {
+	case nil:
+		return true
 	case *Lease:
 		return m.state >= LeaseReleased
 	case *StrictLease:
@@ -325,10 +335,11 @@ func (v *Invocation) see(s *Sighting) {
 		v.sight = *s
 		v.sight.detach()
 	}
-	if l, ok := v.inner.(*Lease); ok {
+	switch l := v.inner.(type) {
+	case *Lease:
 		v.watch = l.watch
-	} else if s != nil {
-		v.watch = watch{s.Print, s.Since}
+	case *StrictLease:
+		v.watch = l.watch
 	}
 }
 

@@ -6,6 +6,7 @@ package core
 // after the last companion left.
 type signs struct {
 	until int64 // Mono
+	asked int64 // Mono at which the round's look for the result was sent
 	at    int64 // Mono of the round of reads that is under way
 	n     Epoch // the version that it reads
 	left  []byte
@@ -24,7 +25,7 @@ func (v *Invocation) readSigns() {
 		v.ask(forTenure, ActionGet, v.cfg.Name+"/"+LockFile, RequestLimit)
 		return
 	}
-	v.ask(forTenure, ActionList, registerPrefix(v.cfg.Name), RequestLimit).Count = 1
+	v.ask(forTenure, ActionList, registerPrefix(v.cfg.Name), RequestLimit).Count = lookEntries
 }
 
 // signRead takes a round of reads onwards.
@@ -94,6 +95,10 @@ func (v *Invocation) nextCompanion() {
 func (v *Invocation) roundOver() {
 	s := &v.signs
 	strict := v.cfg.Protocol == ProtocolStrict
+	if v.lost != ReasonNone {
+		v.check()
+		return
+	}
 	switch {
 	case s.now != 0 && s.now != s.seen:
 		v.signOfLife(s.at)
@@ -101,12 +106,12 @@ func (v *Invocation) roundOver() {
 		s.until = min(s.until, v.in(LaunchGrace))
 	}
 	s.seen = s.now
-	if v.now.Mono >= s.until {
+	if s.asked >= s.until { // the look for the result came after the last who could have stored it
 		v.absent(ReasonNone)
 		return
 	}
 	v.become(InvocationAwaiting)
-	v.timers[timerNext] = min(v.in(min(v.pause(), v.cfg.TTL/3)), s.until)
+	v.timers[timerNext] = min(v.in(min(v.pause(), v.cfg.TTL/3)), max(s.until, v.now.Mono))
 }
 
 func (v *Invocation) signOfLife(at int64) {

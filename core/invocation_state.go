@@ -6,7 +6,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.octet(uint8(MachineInvocation))
 	s.octet(uint8(v.state))
 	v.machine.snapshot(&s)
-	s.bools(v.inner != nil, v.lastTry, v.answered, v.failed)
+	s.bools(v.inner != nil, v.lastTry, v.failed, v.stale, v.quits)
 	s.int(v.innerWake)
 	s.uint(v.before)
 	s.octet(uint8(v.doing))
@@ -20,9 +20,11 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.text(string(v.holder))
 	s.octet(uint8(v.lost))
 	s.octet(uint8(v.after))
+	s.octet(uint8(v.refusal))
 	s.uint(uint64(v.cfg.LastEpoch)) // 0 from the first attempt on
 	s.int(v.tryBy)
 	s.int(v.signs.until)
+	s.int(v.signs.asked)
 	s.int(v.signs.at)
 	s.uint(uint64(v.signs.n))
 	s.bytes(v.signs.left)
@@ -37,7 +39,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 // Clone implements Machine.
 func (v *Invocation) Clone() Machine {
 	twin := *v
-	twin.out, twin.bodies = nil, nil
+	twin.out, twin.bodies, twin.event = nil, nil, Event{}
 	twin.sight.detach()
 	twin.signs.left = append([]byte(nil), v.signs.left...)
 	if v.inner != nil {

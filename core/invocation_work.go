@@ -24,7 +24,21 @@ func (v *Invocation) isRemote() bool { return v.cfg.Role == RoleRemote }
 
 // isAnothers reports that somebody else does the work by now, or was told that
 // he may: nothing more of ours is written at the shared address.
-func (v *Invocation) isAnothers() bool { return v.lost == ReasonTaken || v.lost == ReasonBroken }
+func (v *Invocation) isAnothers() bool {
+	return (v.lost == ReasonTaken || v.lost == ReasonBroken) && !v.bug(BugLoserDelivers)
+}
+
+// mayStore: past a deadline, or after a release, there may be another: only a store
+// that takes the first result and no second can be given ours. A remote whose
+// orchestrator has released goes on, as mops' do, and may store.
+func (v *Invocation) mayStore() bool {
+	return v.lost == ReasonNone || v.creates() && !v.isAnothers() || v.isRemote() && v.lost == ReasonReleased
+}
+
+// mayYet: a remote out of contact tries to join again, and may store then.
+func (v *Invocation) mayYet() bool {
+	return v.isRemote() && v.lost == ReasonUnreachable && v.now.Mono < v.tryBy
+}
 
 // creates reports whether the first result wins by the store's own word.
 func (v *Invocation) creates() bool { return v.cfg.Creates || v.cfg.Protocol == ProtocolStrict }
@@ -32,10 +46,12 @@ func (v *Invocation) creates() bool { return v.cfg.Creates || v.cfg.Protocol == 
 // check looks for the result before each attempt: who is late finds it.
 func (v *Invocation) check() {
 	v.become(InvocationChecking)
+	v.stale = false
 	v.askResult()
 }
 
 func (v *Invocation) askResult() {
+	v.signs.asked = v.now.Mono
 	v.ask(forResult, ActionExists, resultKey(v.cfg.Name), v.askLimit())
 }
 
@@ -50,12 +66,16 @@ func (v *Invocation) askLimit() Duration {
 
 // answer takes the answer to a request of our own onwards.
 func (v *Invocation) answer(ev *Event, f flight) {
+	if v.quits {
+		v.cancel(ev)
+		return
+	}
 	if ev.Outcome == OutcomeUnknown {
 		v.class = ev.Class
 		v.unanswered()
 		return
 	}
-	v.answered, v.retries, v.class = true, 0, ClassNone
+	v.retries, v.class = 0, ClassNone
 	v.timers[timerReach] = unset
 	there := ev.Outcome == OutcomeYes
 	switch v.doing {
@@ -73,11 +93,20 @@ func (v *Invocation) answer(ev *Event, f flight) {
 // unanswered: one error ends nothing that the store may still mend.
 func (v *Invocation) unanswered() {
 	switch {
-	case v.state == InvocationDelivering:
+	case v.state == InvocationDelivering || v.state == InvocationSettling:
 		v.undelivered()
 		return
 	case v.state == InvocationChecking && v.class.Permanent():
 		v.unusable(ReasonUnusable)
+		return
+	case v.state == InvocationConfirming && v.isAlone():
+		v.launch() // nothing is known, and it is to work all the same
+		return
+	case v.state == InvocationConfirming && v.class.Permanent():
+		v.giveUp(ReasonUnusable)
+		return
+	case v.state == InvocationChecking && v.lastTry && !v.isRemote() && v.timers[timerReach] == unset:
+		v.refuse(ReasonLimit)
 		return
 	}
 	v.timers[timerNext] = v.in(v.retryDelay(v.retries, v.class, unset))
@@ -128,8 +157,11 @@ func (v *Invocation) heard() {
 	said := v.said
 	switch {
 	case said.held && (v.state == InvocationAcquiring || v.state == InvocationJoining):
-		v.become(InvocationConfirming)
-		v.askResult()
+		v.told = 0
+		v.confirm()
+	case said.outOf && v.state == InvocationConfirming: // somebody may have come meanwhile: join anew
+		v.timers[timerReach] = v.in(v.cfg.TTL)
+		v.check()
 	case said.adopted && v.state == InvocationAwaiting:
 		v.settle() // a companion has come or gone
 	case said.ended == 0:
@@ -158,6 +190,9 @@ func (v *Invocation) turnedAway(why Reason, class Class) {
 		v.showSight(v.emit(ActionWaiting))
 	}
 	v.timers[timerNext] = v.in(v.pause())
+	if v.stale { // told while it looked, perhaps too early to see it
+		v.timers[timerNext] = v.now.Mono
+	}
 	if at := v.sight.LookAt; at > v.now.Mono { // it can be dead then
 		v.timers[timerNext] = min(v.timers[timerNext], max(at, v.in(PollFirst)))
 	}
@@ -183,11 +218,27 @@ func (v *Invocation) showSight(a *Action) {
 // notJoined: a remote that came late, or has nothing to keep alive, runs nothing,
 // unless it was told to work all the same.
 func (v *Invocation) notJoined(ended ActionKind) {
-	if ended == ActionCannotMaintain && v.cfg.WithoutLease {
+	switch {
+	case ended != ActionCannotMaintain || !v.cfg.WithoutLease:
+		v.wrapUp()
+	case v.state == InvocationChecking: // it has just not been answered
+		v.launch()
+	default:
+		v.confirm()
+	}
+}
+
+// isAlone: it works without a lease.
+func (v *Invocation) isAlone() bool { return v.isRemote() && v.innerIsOver() }
+
+// confirm looks once more: whoever held it before may have stored a result.
+func (v *Invocation) confirm() {
+	v.become(InvocationConfirming)
+	if v.bug(BugNoSecondLook) {
 		v.launch()
 		return
 	}
-	v.wrapUp()
+	v.askResult()
 }
 
 // leaseLost: what was begun goes on; whether it still counts is asked at its end.
@@ -211,184 +262,6 @@ func (v *Invocation) launch() {
 	v.emit(ActionLaunch)
 }
 
-// workEnded stores what the work came to, or looks for what somebody else stored.
-func (v *Invocation) workEnded(ev *Event) {
-	v.failed = ev.Outcome == OutcomeNo
-	v.polls = 0
-	v.signs = signs{until: v.in(min(LaunchGrace, v.cfg.TTL))}
-	// Past a deadline there may be another: only a store that takes the first
-	// result and no second can be given ours.
-	late := (v.lost == ReasonUnreachable || v.lost == ReasonExpired) && !v.creates()
-	wanted := ev.Result && (!v.failed || v.cfg.MemoFailures)
-	switch {
-	case v.isAnothers() && v.isRemote():
-		v.absent(v.lost)
-	case wanted && !v.isAnothers() && !late:
-		v.become(InvocationDelivering)
-		v.tryBy = v.in(max(DeliverLimit, v.cfg.TTL))
-		v.redeliver()
-	case v.isRemote() && v.failed:
-		v.absent(ReasonFailed)
-	default:
-		v.settle()
-	}
-}
-
-// redeliver tries to store the result. Where the store knows no create it is looked
-// for first, and a failure is never put over a success.
-func (v *Invocation) redeliver() {
-	if v.creates() && !v.failed {
-		v.deliver()
-		return
-	}
-	v.askResult()
-}
-
-func (v *Invocation) deliver() {
-	verb := ActionCreateResult
-	if !v.creates() {
-		verb = ActionPutResult
-	}
-	a := v.ask(forDelivery, verb, v.deliveryKey(), ResultLimit)
-	a.Type = ResultType
-	if v.failed {
-		a.Type = FailureType
-	}
-}
-
-func (v *Invocation) deliveryKey() string {
-	if v.failed {
-		return failureKey(v.cfg.Name)
-	}
-	return resultKey(v.cfg.Name)
-}
-
-// undelivered tries again: the same create settles what the last one did.
-func (v *Invocation) undelivered() {
-	switch {
-	case v.isAnothers():
-		v.absentOr(v.lost)
-	case v.class.Permanent():
-		v.absent(ReasonUnusable)
-	case v.now.Mono >= v.tryBy:
-		v.absent(ReasonUnreachable)
-	default:
-		v.timers[timerNext] = v.in(v.retryDelay(v.retries, v.class, v.tryBy))
-		v.retries++
-	}
-}
-
-// absentOr ends a remote; who wants the result waits for the other's.
-func (v *Invocation) absentOr(lost Reason) {
-	if v.isRemote() {
-		v.absent(lost)
-		return
-	}
-	v.check()
-}
-
-// settle looks for the result once the launcher has ended.
-func (v *Invocation) settle() {
-	v.become(InvocationSettling)
-	v.askResult()
-}
-
-// settled: there is no result, and the launcher has ended.
-func (v *Invocation) settled() {
-	switch {
-	case v.isRemote():
-		v.absent(v.lost)
-	case v.failed && !v.isAnothers():
-		v.absent(ReasonFailed)
-	case v.lost != ReasonNone:
-		v.check()
-	default:
-		v.readSigns()
-	}
-}
-
-// found says where the result is, at once; giving the lease back comes after.
-func (v *Invocation) found(key string) {
-	v.emit(ActionFound).Key = key
-	v.wrapUp()
-}
-
-// absent ends without a result.
-func (v *Invocation) absent(reason Reason) {
-	a := v.emit(ActionAbsent)
-	a.Reason = reason
-	if reason == ReasonUnreachable || reason == ReasonUnusable {
-		a.Class = v.class
-	}
-	v.wrapUp()
-}
-
-// refuse ends an invocation that launched nothing and holds nothing.
-func (v *Invocation) refuse(reason Reason) {
-	v.become(InvocationRefused)
-	a := v.emit(ActionRefused)
-	a.Reason = reason
-	switch reason {
-	case ReasonUnreachable, ReasonUnusable, ReasonLimit:
-		a.Class = v.class
-	}
-	if reason != ReasonCancelled {
-		v.showSight(a)
-	}
-}
-
-// wrapUp gives back what is held, and ends.
-func (v *Invocation) wrapUp() {
-	v.become(InvocationReleasing)
-	v.after = InvocationDone
-	v.part(Event{})
-}
-
-// part ends the inner machine: a lease is released, a claim cancelled, and a
-// companion leaves.
-func (v *Invocation) part(ev Event) {
-	if v.inner != nil && !v.innerIsOver() {
-		ev.Kind = EventRelease
-		switch {
-		case v.isRemote():
-			ev.Kind, ev.Brief = EventLeave, false
-		case v.holder == "":
-			ev.Kind, ev.Brief = EventCancel, false
-		}
-		if err := v.tell(v.now, ev); err != nil {
-			panic("mopslock: core: " + err.Error()) // they take it in every state but idle
-		}
-	}
-	v.parted()
-}
-
-// parted ends when the inner machine has.
-func (v *Invocation) parted() {
-	if v.inner != nil && !v.innerIsOver() {
-		return
-	}
-	v.become(v.after)
-	if v.after == InvocationRefused {
-		v.emit(ActionRefused).Reason = ReasonCancelled
-	}
-}
-
-// cancel gives up: what is held is given back, what was launched is the host's to end.
-func (v *Invocation) cancel(ev *Event) {
-	switch v.state {
-	case InvocationChecking, InvocationWaiting:
-		v.refuse(ReasonCancelled)
-	case InvocationReleasing, InvocationDone, InvocationRefused:
-	default:
-		v.become(InvocationReleasing)
-		v.after = InvocationRefused
-		v.part(Event{
-			Brief: ev.Kind == EventRelease && ev.Brief, Session: ev.Session, SessionUntil: ev.SessionUntil,
-			SessionEnd: ev.SessionEnd, StoreStamp: ev.StoreStamp, StoreAt: ev.StoreAt,
-		})
-	}
-}
-
 // changed: somebody has released the name, or put a result.
 func (v *Invocation) changed() {
 	switch v.state {
@@ -396,6 +269,8 @@ func (v *Invocation) changed() {
 		v.check()
 	case InvocationAwaiting:
 		v.settle()
+	case InvocationAcquiring:
+		v.stale = true
 	}
 }
 
@@ -433,8 +308,6 @@ func (v *Invocation) woke() {
 
 func (v *Invocation) outOfPatience() {
 	switch {
-	case !v.answered:
-		v.refuse(ReasonUnreachable)
 	case v.class == ClassNone && v.sight.State != 0:
 		v.refuse(ReasonHeld)
 	default:

@@ -108,7 +108,7 @@ func (c *Config) validateProtocol(f *faults) {
 	}
 	f.require(c.Expiry == ExpiryCalibrated || c.Expiry == ExpiryObserved, "expiry: must be calibrated or observed")
 	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
-	f.require(!c.OnSession || c.Machine == MachineLease || c.Machine == MachineInvocation, "session: only a lease stands on one")
+	f.require(!c.OnSession || c.Machine == MachineLease || c.Machine == MachineInvocation && c.Role == RoleOwner, "session: only a lease stands on one")
 	f.require(!c.OnSession || c.TTL != None, "ttl: a lease on a session has the session's, so it cannot be without one")
 	f.require(len(c.Label) <= MaxLabel && isPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")
