@@ -34,8 +34,8 @@ func (b *blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
 	reply := core.Event{Kind: core.EventAnswer, Outcome: core.OutcomeYes}
 	i, there := b.find(a.Key)
 	switch a.Kind {
-	case core.ActionPut, core.ActionCreate:
-		if there && a.Kind == core.ActionCreate {
+	case core.ActionPut, core.ActionCreate, core.ActionCreateResult, core.ActionPutResult:
+		if there && (a.Kind == core.ActionCreate || a.Kind == core.ActionCreateResult) {
 			reply.Outcome = core.OutcomeNo
 			return b, reply
 		}
@@ -70,6 +70,14 @@ func (b *blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
 
 func (b *blobs) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(b.objects, key, func(o blob, key string) int { return strings.Compare(o.key, key) })
+}
+
+// Object implements Keeper.
+func (b *blobs) Object(key string) []byte {
+	if i, there := b.find(key); there {
+		return b.objects[i].body
+	}
+	return nil
 }
 
 func (b *blobs) list(a *core.Action) (entries []core.Entry, more bool) {

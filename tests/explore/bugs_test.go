@@ -38,6 +38,8 @@ func (k *buggedMaker) bugWorlds() map[string]func() *Scenario {
 		"same-nonce-retry": k.retried, "old-calibration": k.oldSample, "stamps-as-nonces": k.oneGranule,
 		"stepping-store-clock": k.leap, "tenure-reused": k.nextRun,
 		"gc-without-basis": k.collected, "poll-as-basis": k.collectedAbove,
+		"no-second-look": k.invocations().storedMeanwhile, "result-overwrites": k.invocations().twoResults,
+		"loser-delivers":   k.invocations().brokenLoser,
 		"same-boot-newest": k.lateJoin, "same-boot-freed": k.lateRelease,
 	}
 }

@@ -138,16 +138,16 @@ func (c *canon) appendState(dst []byte, m core.Machine, due dueAt) []byte {
 	if !c.on || due == nil {
 		return dst
 	}
-	b := dst[start:]
-	clear(b[atRNG : atRNG+16])
-	clear(b[atNow : atNow+16])
-	if clear(b[atIssued : atIssued+8]); binary.BigEndian.Uint64(b[atIssued+8:]) != 0 {
-		binary.BigEndian.PutUint64(b[atIssued+8:], 1)
-	}
-	next := b[atNext : atNext+8]
-	binary.BigEndian.PutUint64(next, uint64(due(int64(binary.BigEndian.Uint64(next)))))
-	if _, ok := m.(*core.StrictLease); ok {
-		settleCounters(b, m)
+	b := c.normalise(dst[start:], reflect.ValueOf(m), due)
+	dst = append(dst[:start], b...)
+	return binary.AppendUvarint(dst, c.count)
+}
+
+// normalise does it in place, to the bytes of the machine that m points to.
+func (c *canon) normalise(b []byte, m reflect.Value, due dueAt) []byte {
+	normaliseHead(b, due)
+	if m.Type() == reflect.TypeFor[*core.StrictLease]() {
+		settleCounters(b, m.Elem())
 	}
 	for i := range c.nonces {
 		n := &c.nonces[i]
@@ -167,14 +167,22 @@ func (c *canon) appendState(dst []byte, m core.Machine, due dueAt) []byte {
 		clear(b[i-8 : i])
 		b = append(b[:i], b[i+n:]...)
 	}
-	dst = append(dst[:start], b...)
-	return binary.AppendUvarint(dst, c.count)
+	return b
+}
+
+// normaliseHead normalises what all machines have.
+func normaliseHead(b []byte, due dueAt) {
+	clear(b[atRNG : atRNG+16])
+	clear(b[atNow : atNow+16])
+	if clear(b[atIssued : atIssued+8]); binary.BigEndian.Uint64(b[atIssued+8:]) != 0 {
+		binary.BigEndian.PutUint64(b[atIssued+8:], 1)
+	}
+	due.write(b[atNext:])
 }
 
 // settleCounters normalises what a lease counts while it waits.
-func settleCounters(b []byte, m core.Machine) {
+func settleCounters(b []byte, lease reflect.Value) {
 	const ceiling = 12 // steps of a back-off, after which it grows no more
-	lease := reflect.ValueOf(m).Elem()
 	if !lease.FieldByName("claim").IsNil() || !lease.FieldByName("garbage").IsNil() {
 		return
 	}
@@ -191,6 +199,11 @@ func settleCounters(b []byte, m core.Machine) {
 			clear(field)
 		}
 	}
+}
+
+// write writes the tick over the Mono that stands at the beginning of b.
+func (d dueAt) write(b []byte) {
+	binary.BigEndian.PutUint64(b, uint64(d(int64(binary.BigEndian.Uint64(b)))))
 }
 
 // append appends a Mono, or the tick from which it is due.

@@ -17,6 +17,10 @@
 // scheduled while time passes. Each actor's clocks have a rate and an offset of
 // their own, exact in integers; the store stamps with a clock of its own, floored.
 //
+// The work of an invocation is nothing but its end, which the world tells it at any
+// time: well, with bytes to be stored or without, or badly. A remote is started by
+// a launch, with the lease that was held then, at once or later or never.
+//
 // # The states
 //
 // A world is a few numbers: each actor's state, the store, a reply and a request

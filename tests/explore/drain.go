@@ -46,6 +46,8 @@ func ended(p Program) bool {
 	switch p.String() {
 	case "refused", "lost", "released", "left", "closed":
 		return true
+	case "done", "launched": // an invocation: while the work runs it waits for that alone
+		return true
 	}
 	return false
 }

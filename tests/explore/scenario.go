@@ -40,6 +40,8 @@ type Scenario struct {
 	Within int
 	// Punctual: a wake that is due is delivered before time passes.
 	Punctual bool
+	// Prompt: what a crashed one had sent, and the store not taken, is gone.
+	Prompt bool
 	// OutOfOrder switches the reduction off; see turn in world.go.
 	OutOfOrder bool
 	// Verbatim switches the normalisation of states off; see canon.go.
@@ -53,6 +55,10 @@ type Scenario struct {
 	// Patience, if not 0: at the horizon all stop but those that wait or stay, and
 	// within so long who waits must have got the lease.
 	Patience int64
+	// Result is the key of what the work of its invocations comes to; "" is a world
+	// without any. Overwrites: the store is not asked to keep the first one.
+	Result     string
+	Overwrites bool
 	// End, if set, judges a world in which nobody has anything left to do.
 	End func(*check.Ledger, []string) *check.Violation
 }
@@ -102,6 +108,10 @@ type Command struct {
 	// Make, if set, makes the program anew before it is told: the actor's next
 	// process. It is told the old one, and the Mono.
 	Make func(old Program, mono int64) (Program, error)
+	// Follows is an actor that must have launched before; Join makes the program anew,
+	// of that actor's latest launch.
+	Follows string
+	Join    func(check.Launch) (Program, error)
 	// Must says that time does not pass before the actor was told, once it may be,
 	// and that no later command passes it over.
 	Must bool
@@ -126,6 +136,12 @@ type Store interface {
 	Apply(now int64, request *core.Action, choice int) (Store, core.Event)
 	// AppendState appends all that is kept as canonical bytes.
 	AppendState(dst []byte) []byte
+}
+
+// Keeper is a store that shows an object to a checker.
+type Keeper interface {
+	// Object is the body of an object, or nil if there is none.
+	Object(key string) []byte
 }
 
 // Versioned is a store that knows when a request makes a version of a name.

@@ -37,6 +37,8 @@ type stepKey struct {
 	now   uint16
 	kind  uint8
 	group uint8 // whose request it answers
+	// ledger is what a command goes by that follows another actor's launch.
+	ledger uint32
 }
 
 // stepped is what a Step came to.
@@ -102,7 +104,7 @@ func newEngine(sc *Scenario) *engine {
 			}
 		}
 		for _, c := range a.Tell {
-			e.needs = e.needs || c.Needs != ""
+			e.needs = e.needs || c.Needs != "" || c.Follows != ""
 		}
 	}
 	return e
@@ -265,8 +267,13 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 
 func (e *engine) program(index uint8, before *actorState, k *stepKey, now core.Instant) (Program, error) {
 	if k.kind == moveTell {
-		if renew := e.sc.Actors[index].Tell[k.ref].Make; renew != nil {
-			return renew(before.program, now.Mono)
+		c := &e.sc.Actors[index].Tell[k.ref]
+		switch {
+		case c.Make != nil:
+			return c.Make(before.program, now.Mono)
+		case c.Join != nil:
+			launch, _ := e.ledgers.items[k.ledger].Launch(c.Follows)
+			return c.Join(launch)
 		}
 	}
 	return before.program.Copy(), nil

@@ -96,8 +96,12 @@ func (e *engine) take(w *world, m move, i int, out yield) {
 	switch m.kind {
 	case moveTell:
 		k.ref = uint32(m.choice)
-		if e.sc.Actors[m.actor].Tell[m.choice].Make != nil {
+		c := &e.sc.Actors[m.actor].Tell[m.choice]
+		if c.Make != nil || c.Join != nil {
 			e.abandon(&next, m.actor, nil)
+		}
+		if c.Join != nil {
+			k.ledger = w.ledger
 		}
 	case moveAnswer:
 		k.ref, k.group = m.reply, next.flying[i].group
@@ -127,6 +131,9 @@ func (e *engine) take(w *world, m move, i int, out yield) {
 	e.sendAll(&next, m.actor, &done)
 	if done.moved && v == nil {
 		v = e.begin(&next, m.actor, w)
+	}
+	if e.sc.Result != "" && v == nil {
+		v = e.worked(&next, m.actor, done.notices)
 	}
 	next.last = m.actor
 	next.paused &^= 1 << m.actor
@@ -206,6 +213,11 @@ func (e *engine) crash(w *world, actor uint8, out yield) {
 	next.actors[actor] = e.internActor(actor, gone)
 	next.spent[faultCrash]++
 	e.abandon(&next, actor, nil)
+	for i := int(next.count) - 1; e.sc.Prompt && i >= 0; i-- {
+		if next.flying[i].actor == actor {
+			next.remove(i)
+		}
+	}
 	next.last = actor
 	next.paused &^= 1 << actor
 	next.turn = actor
@@ -256,6 +268,9 @@ func (e *engine) apply(w *world, i int, choice uint8, out yield) {
 	next.last = m.actor
 	next.paused &^= 1 << m.actor
 	v := e.version(&next, w.store, m.action)
+	if e.sc.Result != "" && !e.sc.Overwrites && v == nil {
+		v = check.Stored(e.sc.Result, e.object(w, e.sc.Result), e.object(&next, e.sc.Result))
+	}
 	if v == nil && !m.stray && !e.sc.OutOfOrder {
 		e.answers(&next, i, &m, out)
 	}

@@ -147,6 +147,13 @@ func (plainWords) Applied(actor string, a *core.Action, reply *core.Event) strin
 		return actor + " reads " + what + ": " + gist(reply.Body)
 	case core.ActionPut:
 		return actor + " puts " + what + ": " + gist(a.Body)
+	case core.ActionPutResult:
+		return actor + " puts " + what + ", " + string(a.Body)
+	case core.ActionCreateResult:
+		if no {
+			return actor + " creates " + what + ": there is one already"
+		}
+		return actor + " creates " + what + ", " + string(a.Body)
 	case core.ActionCreate:
 		if no {
 			return actor + " creates " + what + ": there is one already"
@@ -186,6 +193,12 @@ func (plainWords) Noticed(actor string, a *core.Action) string {
 		return actor + " says " + a.Kind.String() + ": " + a.Reason.String()
 	case core.ActionWaiting, core.ActionCalibrate, core.ActionDeadline:
 		return ""
+	case core.ActionLaunch:
+		return actor + " launches the work"
+	case core.ActionFound:
+		return actor + " has found " + shortKey(a.Key)
+	case core.ActionAbsent:
+		return actor + " says " + a.Kind.String() + ": " + a.Reason.String()
 	case core.ActionAdopted:
 		return fmt.Sprintf("%s adopts epoch %d", actor, a.Epoch)
 	}

@@ -13,6 +13,9 @@ import (
 // shortKey names an object for a person: a version by its number.
 func shortKey(key string) string {
 	_, rest, found := strings.Cut(key, registers)
+	if strings.HasSuffix(key, "/"+core.ResultFile) {
+		return "the result"
+	}
 	if !found {
 		return key
 	}

@@ -23,6 +23,7 @@ const (
 func Names() []string {
 	return []string{
 		EpochOnlyGrows, OneHolderPerEpoch, NoOverlap, NoResurrection, NoClobber, EventuallyHeld, QuietWhenIdle,
+		FirstResultWins, LoserWritesNothing, NoIdleDouble, ResultHeeded, FoundIsThere,
 	}
 }
 
@@ -79,6 +80,7 @@ func Waiter(actor, state string, held bool) *Violation {
 type Ledger struct {
 	began    []began
 	versions []version
+	works    []work
 }
 
 // began is a tenure that was relied on.
@@ -181,7 +183,7 @@ func (l *Ledger) Version(name string, epoch, newest core.Epoch, tenure string) *
 
 // Clone is an independent copy.
 func (l *Ledger) Clone() *Ledger {
-	return &Ledger{began: slices.Clone(l.began), versions: slices.Clone(l.versions)}
+	return &Ledger{began: slices.Clone(l.began), versions: slices.Clone(l.versions), works: slices.Clone(l.works)}
 }
 
 // AppendState appends all that is remembered as canonical bytes.
@@ -207,6 +209,17 @@ func (l *Ledger) AppendState(dst []byte) []byte {
 		for _, e := range v.ended {
 			text(e)
 		}
+	}
+	for i := range l.works {
+		w := &l.works[i]
+		text(w.Actor)
+		text(w.Tenure)
+		dst = binary.AppendUvarint(dst, uint64(w.Epoch))
+		idle := byte(0)
+		if w.idle {
+			idle = 1
+		}
+		dst = append(dst, idle)
 	}
 	return dst
 }

@@ -164,7 +164,7 @@ func TestWaiter(t *testing.T) {
 	if err := error(v); !errors.As(err, &as) || err.Error() == "" {
 		t.Error("a violation is an error")
 	}
-	if len(check.Names()) != 7 {
-		t.Error("there are seven checkers")
+	if len(check.Names()) != 12 {
+		t.Error("there are twelve checkers")
 	}
 }

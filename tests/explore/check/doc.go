@@ -19,4 +19,15 @@
 //     changes the store, and nobody puts over what is not its own.
 //   - EventuallyHeld: when all others have stopped, who waits gets the lease.
 //   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing.
+//
+// And of invocations:
+//
+//   - FirstResultWins: what is stored as the result is never another's later, where
+//     the store creates.
+//   - LoserWritesNothing: whose lease is taken or broken sends no result.
+//   - NoIdleDouble: work is launched under a lease that is relied on and while nobody
+//     relies on another, and not if its result was there when that lease was won.
+//   - ResultHeeded: who was answered that the result is there launches nothing and
+//     sends none.
+//   - FoundIsThere: what is said to be found is in the store.
 package check

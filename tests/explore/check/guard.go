@@ -23,7 +23,11 @@ func (g *Guard) End() core.ActionKind { return g.end }
 
 // Changes reports whether a request changes the store.
 func Changes(verb core.ActionKind) bool {
-	return verb == core.ActionPut || verb == core.ActionCreate || verb == core.ActionDelete
+	switch verb {
+	case core.ActionPut, core.ActionCreate, core.ActionDelete, core.ActionCreateResult, core.ActionPutResult:
+		return true
+	}
+	return false
 }
 
 // Watch looks at the actions of one Step, in their order.

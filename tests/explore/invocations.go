@@ -1,0 +1,181 @@
+package explore
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+// invocationMaker builds the worlds of invocations, of either protocol. Machines
+// are made by make, as strictMaker's are.
+type invocationMaker struct {
+	seed     uint64
+	make     func(core.Config) (core.Machine, error)
+	protocol core.Protocol
+	// creates: the store honours create-if-absent, as strict needs it anyway.
+	creates bool
+}
+
+// invocationScenarios are all that Run explores of invocations.
+func invocationScenarios(seed uint64) []*Scenario {
+	strict := &invocationMaker{seed: seed, make: core.New, protocol: core.ProtocolStrict}
+	first := &invocationMaker{seed: seed, make: core.New, protocol: core.ProtocolLastWriter, creates: true}
+	over := &invocationMaker{seed: seed, make: core.New, protocol: core.ProtocolLastWriter}
+	return []*Scenario{
+		strict.alone(), strict.remote(), strict.crash(), strict.remotes(), strict.breaks(),
+		first.alone(), first.remote(), first.crash(), first.remotes(), over.crash(),
+	}
+}
+
+func (k *invocationMaker) strict() bool { return k.protocol == core.ProtocolStrict }
+
+// config has the durations of the other worlds of the protocol.
+func (k *invocationMaker) config(name string) core.Config {
+	if k.strict() {
+		cfg := (&strictMaker{seed: k.seed}).config(name)
+		cfg.Machine, cfg.Role = core.MachineInvocation, core.RoleOwner
+		return cfg
+	}
+	return core.Config{
+		Machine: core.MachineInvocation, Role: core.RoleOwner, Protocol: k.protocol, Name: leaseName,
+		TTL: core.Duration(40 * second), AcquireMargin: core.Duration(8*second + 200*millisecond), Margin: core.Duration(4 * second),
+		FleetExpire: core.None, Creates: k.creates, Seed: seedOf(name, k.seed),
+	}
+}
+
+// world is as strict's worlds are, or as the one in which lastwriter keeps what it promises.
+func (k *invocationMaker) world(name, about string) *Scenario {
+	sc := (&strictMaker{}).world("", about)
+	sc.Name = "invocation-strict-" + name
+	if !k.strict() {
+		sc = &Scenario{
+			Name: "invocation-lastwriter-" + name, About: about + k.assumed(), Store: newBlobs(1), Tick: 4 * second, StoreWall: start,
+			Horizon: 20, Within: 1, Punctual: true, Prompt: true, Lost: 1, Crashes: 1, Pauses: 3, Patience: 200 * second,
+		}
+		if !k.creates {
+			sc.Name = "invocation-lastwriter-puts-" + name
+			sc.Overwrites = true
+		}
+	}
+	sc.Result = resultOf(leaseName)
+	return sc
+}
+
+// assumed is what a world's line says of its store and hosts.
+func (k *invocationMaker) assumed() string {
+	switch {
+	case k.strict():
+		return ""
+	case k.creates:
+		return "; punctual, no late puts"
+	}
+	return "; punctual, no late puts, no create"
+}
+
+// ends are the ways in which work may end, in one order of which each may be left
+// out: a launcher that has ended and left the work to others, bytes, a failure.
+func ends(name string) []Command {
+	launched := core.InvocationLaunched.String()
+	return []Command{
+		{Event: core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes}, Words: "the launcher of " + name + " ends well", In: launched},
+		{Event: core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes, Result: true}, Words: "the work of " + name + " ends with a result", In: launched},
+		{Event: core.Event{Kind: core.EventEnded, Outcome: core.OutcomeNo}, Words: "the work of " + name + " fails", In: launched},
+	}
+}
+
+// orchestrator wants the result. first must ask at once.
+func (k *invocationMaker) orchestrator(name string, rate int64, first bool) Actor {
+	cfg := k.config(name)
+	return Actor{
+		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: k.strict(), Waits: true,
+		Start: func() (Program, error) { return k.start(name, cfg) },
+		Tell: append([]Command{{
+			Event: core.Event{Kind: core.EventBegin, Wait: core.Forever}, Words: name + " wants the result", Must: first,
+		}}, ends(name)...),
+	}
+}
+
+func (k *invocationMaker) start(name string, cfg core.Config) (Program, error) {
+	return invoke(name, cfg, k.make)
+}
+
+// remoteOf is what an orchestrator's launch starts, at once, later or never.
+func (k *invocationMaker) remoteOf(name, of string, rate int64) Actor {
+	join := func(l check.Launch) (Program, error) {
+		cfg := k.config(name)
+		cfg.Role, cfg.Holder, cfg.Epoch = core.RoleRemote, core.HolderID(l.Tenure), l.Epoch
+		return k.start(name, cfg)
+	}
+	return Actor{
+		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: k.strict(),
+		Start: func() (Program, error) { return join(check.Launch{Tenure: "nobody", Epoch: 1}) },
+		Tell: append([]Command{{
+			Event: core.Event{Kind: core.EventBegin}, Words: name + " is started by the launch of " + of, Follows: of, Join: join,
+		}}, ends(name)[1:]...),
+	}
+}
+
+// alone: each does the work itself.
+func (k *invocationMaker) alone() *Scenario {
+	sc := k.world("alone", "2 orchestrators that do the work themselves")
+	sc.Actors = []Actor{k.orchestrator("A", 99, true), k.orchestrator("B", 101, false)}
+	return sc
+}
+
+// remote: the first has somebody else do it, who begins at once, and its launcher
+// ends well after a tick. So one instant has fewer orders than it could have, and
+// more instants are seen. Under lastwriter less is promised anyway: a release frees
+// the name at once, whoever else keeps it.
+func (k *invocationMaker) remote() *Scenario {
+	sc := k.world("remote", "2 orchestrators, and a remote of the first, whose launcher ends")
+	a, b, r := k.orchestrator("A", 99, true), k.orchestrator("B", 101, false), k.remoteOf("R", "A", 100)
+	a.Tell = a.Tell[:2]
+	a.Tell[1].From, a.Tell[1].Must = 1, true
+	b.Tell[0].From, b.Tell[0].Must = 2, true
+	r.Tell[0].Must = true
+	sc.Actors = []Actor{a, b, r}
+	sc.Late = 0
+	return sc
+}
+
+// crash: the launcher waits, and whoever dies is outlived by its lease.
+func (k *invocationMaker) crash() *Scenario {
+	sc := k.remote()
+	sc.Name += "-crash"
+	sc.About = "an orchestrator whose launcher waits, and its remote; one more that wants it" + k.assumed()
+	sc.Actors[0].Tell = sc.Actors[0].Tell[:1]
+	sc.Actors[2].Tell[1].From = 1
+	sc.Lost, sc.Pauses = 0, 1
+	return sc
+}
+
+// remotes: both have one.
+func (k *invocationMaker) remotes() *Scenario {
+	sc := k.crash()
+	sc.Name += "es"
+	sc.About = "an orchestrator whose launcher waits, and one more that wants it, and a remote of each" + k.assumed()
+	q := k.remoteOf("Q", "B", 100)
+	q.Tell[0].Must = true
+	sc.Actors = append(sc.Actors, q)
+	return sc
+}
+
+// breaks: somebody breaks the lease while the work is done.
+func (k *invocationMaker) breaks() *Scenario {
+	sc := k.world("break", "2 orchestrators, and somebody who breaks the lease of the first")
+	a, b, d := k.orchestrator("A", 99, true), k.orchestrator("B", 101, false), k.breaker()
+	for i := range a.Tell[1:] {
+		a.Tell[1+i].From = 2
+	}
+	b.Tell[0].From, b.Tell[0].Must = 2, true
+	d.Tell[0].From, d.Tell[0].Until = 1, 3
+	sc.Actors = []Actor{a, b, d}
+	sc.Late = 0
+	return sc
+}
+
+// breaker is D, which breaks the lease once A has launched.
+func (k *invocationMaker) breaker() Actor {
+	d := (&strictMaker{seed: k.seed, make: core.New}).breaker()
+	d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Follows = "", 0, "A"
+	return d
+}
