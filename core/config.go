@@ -76,7 +76,8 @@ type Config struct {
 
 	// MemoFailures keeps and heeds what failed work came to, where there is no result.
 	MemoFailures bool
-	// WithoutLease, of a remote, does the work even if its lease cannot be maintained.
+	// WithoutLease, of a remote, does the work even if its lease cannot be maintained,
+	// or there is no Holder at all.
 	WithoutLease bool
 	// Creates says that the store honours create-if-absent: the first result wins.
 	// Strict needs it anyway.

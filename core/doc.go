@@ -356,11 +356,10 @@
 // (written by internal/gen from edges.go)
 //
 //	idle      -> checking   begin: exists
-//	idle      -> launched   a remote that was given no lease, and is to work without one
 //	checking  -> releasing  the result is there: found; a remote that nothing can be kept alive for
 //	checking  -> acquiring  there is none, and we want one: the lease, tried once
 //	checking  -> joining    there is none, and we are a remote: accompany
-//	checking  -> launched   a remote without an answer, and is to work without a lease
+//	checking  -> launched   a remote without an answer, or that was given no lease, and is to work without one
 //	checking  -> refused    cancelled; limit; store unreachable or unusable
 //	acquiring -> confirming  held: exists
 //	acquiring -> waiting    held by another, raced, or the store did not answer

@@ -136,11 +136,10 @@ var sessionEdges = [...]edge[SessionState]{
 // invocationEdges is every move that an Invocation can make. It is never written.
 var invocationEdges = [...]edge[InvocationState]{
 	{InvocationIdle, InvocationChecking, "begin: exists"},
-	{InvocationIdle, InvocationLaunched, "a remote that was given no lease, and is to work without one"},
 	{InvocationChecking, InvocationReleasing, "the result is there: found; a remote that nothing can be kept alive for"},
 	{InvocationChecking, InvocationAcquiring, "there is none, and we want one: the lease, tried once"},
 	{InvocationChecking, InvocationJoining, "there is none, and we are a remote: accompany"},
-	{InvocationChecking, InvocationLaunched, "a remote without an answer, and is to work without a lease"},
+	{InvocationChecking, InvocationLaunched, "a remote without an answer, or that was given no lease, and is to work without one"},
 	{InvocationChecking, InvocationRefused, "cancelled; limit; store unreachable or unusable"},
 	{InvocationAcquiring, InvocationConfirming, "held: exists"},
 	{InvocationAcquiring, InvocationWaiting, "held by another, raced, or the store did not answer"},

@@ -12,10 +12,6 @@ func (v *Invocation) start(ev *Event) {
 		reach = v.cfg.TTL // as long as a companion tries to join
 		v.timers[timerLimit] = unset
 	}
-	if v.isRemote() && v.cfg.Holder == "" {
-		v.launch()
-		return
-	}
 	v.timers[timerReach] = v.in(reach)
 	v.check()
 }
@@ -140,6 +136,8 @@ func (v *Invocation) checked(ev *Event, there bool, key string) {
 		v.launch()
 	case v.state == InvocationSettling:
 		v.settled()
+	case v.isRemote() && v.cfg.Holder == "":
+		v.launch()
 	case v.isRemote():
 		v.become(InvocationJoining)
 		v.drive(ev, MachineCompanion, EventAccompany)
