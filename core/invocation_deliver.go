@@ -6,7 +6,8 @@ func (v *Invocation) workEnded(ev *Event) {
 	v.polls = 0
 	v.signs = signs{until: v.in(min(LaunchGrace, v.cfg.TTL))}
 	v.tryBy = v.in(max(DeliverLimit, v.cfg.TTL))
-	wanted := ev.Result && (!v.failed || v.cfg.MemoFailures)
+	genuine := v.isRemote() || v.lost == ReasonNone // the loss of its lease ends a launcher
+	wanted := ev.Result && (!v.failed || v.cfg.MemoFailures && genuine)
 	switch {
 	case v.isAnothers() && v.isRemote():
 		v.absent(v.lost)
@@ -95,10 +96,10 @@ func (v *Invocation) settled() {
 	switch {
 	case v.isRemote():
 		v.absent(v.lost)
-	case v.failed && !v.isAnothers():
-		v.absent(ReasonFailed)
-	case v.lost != ReasonNone:
+	case v.lost != ReasonNone: // which may be why it failed
 		v.check()
+	case v.failed:
+		v.absent(ReasonFailed)
 	default:
 		v.readSigns()
 	}

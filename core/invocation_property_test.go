@@ -2,6 +2,8 @@ package core
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,29 +11,38 @@ import (
 )
 
 // An invocationSim is a world of orchestrators and their remotes in which rapid
-// decides what happens next. The store has create, so the first result stays.
+// decides what happens next.
 type invocationSim struct {
 	*world
-	rt     *rapid.T
-	strict bool
-	ttl    time.Duration
-	living []*actor
-	gone   map[*actor]bool // lost to another: nothing more is put at the shared keys
-	works  map[*actor]bool // its work runs
-	result []byte          // the first that was there
-	born   int
+	rt      *rapid.T
+	strict  bool
+	creates bool // the store can create, so the first result stays
+	ttl     time.Duration
+	session *actor // that some of them stand on, or nil
+	living  []*actor
+	lost    map[*actor]Reason // why it does not hold or keep the lease any more
+	works   map[*actor]bool   // its work runs
+	result  []byte            // the first that was there
+	born    int
 }
 
-// TestInvocationsStormy: under any order of answers, losses, ends of work and
-// crashes the first result stays, found is said only when there is one, who lost
-// to another writes none, and when the storm is over the next caller gets a result.
+// TestInvocationsStormy: under any order of answers, losses, thefts, ends of work
+// and crashes nobody is stranded, who is out of contact launches nothing, found is
+// said only when there is a result, who lost to another writes none, the first
+// result stays where the store can create, and when the storm is over the next
+// caller gets one.
 func TestInvocationsStormy(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &invocationSim{
-			world: newWorld(rt), rt: rt, strict: rapid.Bool().Draw(rt, "strict"), gone: map[*actor]bool{}, works: map[*actor]bool{},
+			world: newWorld(rt), rt: rt, strict: rapid.Bool().Draw(rt, "strict"), lost: map[*actor]Reason{}, works: map[*actor]bool{},
 			ttl: rapid.SampledFrom([]time.Duration{5 * time.Second, 20 * time.Second, time.Minute}).Draw(rt, "ttl"),
 		}
+		s.creates = s.strict || rapid.Bool().Draw(rt, "creates")
 		s.stamps = rapid.Bool().Draw(rt, "stamps")
+		if s.strict && rapid.Bool().Draw(rt, "session") {
+			s.session = s.strictly("s", func(c *Config) { c.Machine, c.TTL = MachineSession, s.ttl })
+			s.promptly(s.session, Event{Kind: EventBegin})
+		}
 		for range rapid.IntRange(10, 250).Draw(rt, "steps") {
 			s.oneThing()
 			s.checkResult()
@@ -44,32 +55,54 @@ func (s *invocationSim) dice(n int, what string) int { return rapid.IntRange(0, 
 
 func (s *invocationSim) config() Config {
 	cfg := Config{
-		Machine: MachineInvocation, Role: RoleOwner, Name: "n", TTL: s.ttl, Creates: true, Protocol: ProtocolLastWriter,
+		Machine: MachineInvocation, Role: RoleOwner, Name: "n", TTL: s.ttl, Creates: s.creates, Protocol: ProtocolLastWriter,
 		MemoFailures: s.dice(4, "memo") == 0,
+	}
+	if s.dice(3, "observed") == 0 {
+		cfg.Expiry = ExpiryObserved
 	}
 	if s.strict {
 		cfg.Protocol = ProtocolStrict
+		cfg.OnSession = s.session != nil && s.dice(2, "on session") == 0
+		cfg.Beside = s.dice(5, "beside") == 0
+		return cfg
+	}
+	if s.dice(3, "blind") == 0 {
+		cfg.Renewal = RenewalBlind
+	}
+	if s.dice(3, "acquire margin") == 0 {
+		cfg.AcquireMargin = time.Second
 	}
 	return cfg
 }
 
 // arrive makes an orchestrator, or a remote of one whose work runs.
-func (s *invocationSim) arrive() *actor {
+func (s *invocationSim) arrive() {
 	cfg := s.config()
 	for _, a := range s.living {
 		if v := a.machine.(*Invocation); s.works[a] && v.cfg.Role == RoleOwner && v.holder != "" && s.dice(2, "remote") == 0 {
-			cfg.Role, cfg.Holder, cfg.Epoch = RoleRemote, v.holder, 1
+			cfg.Role, cfg.Holder, cfg.Epoch, cfg.OnSession = RoleRemote, v.holder, 1, false
 			cfg.WithoutLease = s.dice(5, "without") == 0
+			if cfg.WithoutLease && s.dice(3, "no holder") == 0 {
+				cfg.Holder, cfg.Epoch = "", 0
+			}
 			break
 		}
 	}
+	a := s.birth(cfg)
+	s.tell(a, Event{Kind: EventBegin, Wait: rapid.SampledFrom([]time.Duration{0, 30 * time.Second, Forever}).Draw(s.rt, "wait")})
+}
+
+func (s *invocationSim) birth(cfg Config) *actor {
 	s.born++
 	a, err := s.add("m"+string(rune('a'+s.born%26))+string(rune('a'+s.born/26)), cfg)
 	if err != nil {
 		s.rt.Fatal(err)
 	}
+	if cfg.OnSession {
+		a.strict.stands = s.session
+	}
 	s.living = append(s.living, a)
-	s.tell(a, Event{Kind: EventBegin, Wait: rapid.SampledFrom([]time.Duration{0, 30 * time.Second, Forever}).Draw(s.rt, "wait")})
 	return a
 }
 
@@ -83,24 +116,35 @@ func (s *invocationSim) tell(a *actor, ev Event) {
 }
 
 func (s *invocationSim) heed(a *actor, actions []Action) {
+	gone := has(actions, ActionLost)
+	if has(actions, ActionLaunch) && (gone || has(actions, ActionContactLost)) {
+		s.fail("LaunchInContact: %s launches in the Step of its loss", a.name)
+	}
 	for _, action := range actions {
-		switch {
-		case isResult(action.Kind) && s.gone[a]:
-			s.fail("LoserWritesNothing: %s", a.name)
-		case action.Kind == ActionHeld:
-			delete(s.gone, a)
-		case action.Kind == ActionLost:
-			s.gone[a] = action.Reason == ReasonTaken || action.Reason == ReasonBroken
-		case action.Kind == ActionLaunch:
-			if s.works[a] {
-				s.fail("LaunchedTwice: %s", a.name)
+		switch action.Kind {
+		case ActionAbsent:
+			if gone && action.Reason == ReasonNone {
+				s.fail("LostIsNotAbsent: %s", a.name)
 			}
-			s.works[a] = true
-		case action.Kind == ActionFound:
+		case ActionHeld:
+			delete(s.lost, a)
+		case ActionContactLost:
+			s.lost[a] = ReasonUnreachable
+		case ActionLost:
+			s.lost[a] = action.Reason
+		case ActionLaunch:
+			s.launched(a)
+		case ActionCreateResult, ActionPutResult:
+			s.checkOffer(a, action.Kind)
+		case ActionFound:
 			if _, there := s.store[action.Key]; !there {
 				s.fail("FoundIsThere: %s: %s", a.name, action.Key)
 			}
 		}
+	}
+	waits := a.machine.String() == InvocationLaunched.String() || a.wake != unset || len(a.flying) > 0
+	if !a.machine.Idle() && !waits {
+		s.fail("Stranded: %s is %s, with nothing in flight and no wake", a.name, a.machine)
 	}
 	twin := a.machine.Clone()
 	if !bytes.Equal(twin.AppendState(nil), a.machine.AppendState(nil)) || twin.Idle() != a.machine.Idle() {
@@ -108,10 +152,41 @@ func (s *invocationSim) heed(a *actor, actions []Action) {
 	}
 }
 
+// launched: who works without a lease has none that it could be out of.
+func (s *invocationSim) launched(a *actor) {
+	if s.works[a] {
+		s.fail("LaunchedTwice: %s", a.name)
+	}
+	s.works[a] = true
+	if a.machine.(*Invocation).cfg.WithoutLease {
+		delete(s.lost, a)
+	}
+	if why, out := s.lost[a]; out {
+		s.fail("LaunchInContact: %s launches, and had lost its lease: %s", a.name, why)
+	}
+}
+
+// checkOffer: nothing is put at the shared keys by who lost to another, and by
+// nobody out of his lease where the last result wins; but a remote whose
+// orchestrator has released goes on.
+func (s *invocationSim) checkOffer(a *actor, verb ActionKind) {
+	why, out := s.lost[a]
+	released := why == ReasonReleased && a.machine.(*Invocation).isRemote()
+	switch {
+	case why == ReasonTaken || why == ReasonBroken:
+		s.fail("LoserWritesNothing: %s", a.name)
+	case out && !released && verb == ActionPutResult:
+		s.fail("LateResultNeedsCreate: %s: %s", a.name, why)
+	}
+}
+
 func (s *invocationSim) oneThing() {
 	if len(s.living) == 0 || s.dice(8, "arrive") == 0 && len(s.living) < 5 {
 		s.arrive()
 		return
+	}
+	if s.session != nil && s.dice(3, "session") > 0 {
+		s.keepSession()
 	}
 	a := s.living[s.dice(len(s.living), "who")]
 	switch what := s.dice(12, "what"); {
@@ -133,6 +208,8 @@ func (s *invocationSim) oneThing() {
 	case what == 7 && s.works[a]:
 		delete(s.works, a)
 		s.tell(a, Event{Kind: EventEnded, Outcome: Outcome(1 + s.dice(2, "well")), Result: s.dice(2, "result") == 0})
+	case what == 8 && s.dice(3, "theft") == 0:
+		s.theft()
 	case what == 8:
 		s.tell(a, Event{Kind: EventChanged})
 	case what == 9 && s.dice(4, "end") == 0:
@@ -143,6 +220,46 @@ func (s *invocationSim) oneThing() {
 		}
 		s.tell(a, Event{Kind: EventWoke})
 	}
+}
+
+// keepSession is the session's host, which is on time more often than not.
+func (s *invocationSim) keepSession() {
+	if s.session.wake != unset && s.trueAt(s.session, s.session.wake) <= s.now && s.dice(4, "late") > 0 {
+		s.stepSession(func() ([]Action, error) { return s.step(s.session, Event{Kind: EventWoke}) })
+	}
+	for len(s.session.flying) > 0 && s.dice(5, "answered") > 0 {
+		s.stepSession(func() ([]Action, error) { return s.answer(s.session, s.session.flying[0]) })
+	}
+}
+
+// stepSession passes on what a session says to those who stand on it.
+func (s *invocationSim) stepSession(step func() ([]Action, error)) {
+	if _, err := step(); err != nil {
+		s.fail("session: %v", err)
+	}
+	relays := s.relays
+	s.relays = nil
+	for _, r := range relays {
+		s.heed(r.actor, r.actions)
+	}
+}
+
+// theft: somebody else has the name. Under strict he breaks the lease, claims the
+// name and dies; under lastwriter he was slow to claim, and writes over what is there.
+func (s *invocationSim) theft() {
+	if !s.strict {
+		if _, there := s.store["n/"+LockFile]; there {
+			s.rob(s.ttl)
+		}
+		return
+	}
+	s.born++
+	breaker := s.strictly(fmt.Sprintf("breaker%d", s.born), func(c *Config) { c.Machine, c.Why, c.Now = MachineBreaker, "stuck", true })
+	s.promptly(breaker, Event{Kind: EventBegin})
+	thief := s.strictly(fmt.Sprintf("thief%d", s.born), func(c *Config) { c.TTL = s.ttl })
+	s.promptly(thief, Event{Kind: EventAcquire})
+	s.remove(breaker)
+	s.remove(thief)
 }
 
 // depart crashes a machine, or cancels it.
@@ -157,24 +274,19 @@ func (s *invocationSim) depart(a *actor) {
 
 func (s *invocationSim) bury(a *actor) {
 	delete(s.works, a)
-	for i := range s.living {
-		if s.living[i] == a {
-			s.living = append(s.living[:i:i], s.living[i+1:]...)
-			break
-		}
-	}
-	a.flying, a.wake = nil, unset
-	for i := range s.actors {
-		if s.actors[i] == a {
-			s.actors = append(s.actors[:i:i], s.actors[i+1:]...)
-			break
-		}
-	}
+	s.living = slices.DeleteFunc(s.living, func(x *actor) bool { return x == a })
+	s.remove(a)
+}
+
+// remove stops a machine for good.
+func (s *invocationSim) remove(a *actor) {
+	dies(a)
+	s.actors = slices.DeleteFunc(s.actors, func(x *actor) bool { return x == a })
 }
 
 func (s *invocationSim) checkResult() {
 	now := s.store["n/"+ResultFile].body
-	if s.result != nil && !bytes.Equal(now, s.result) {
+	if s.creates && s.result != nil && !bytes.Equal(now, s.result) {
 		s.fail("FirstResultWins: %q became %q", s.result, now)
 	}
 	s.result = now
@@ -185,14 +297,12 @@ func (s *invocationSim) settle() {
 	for len(s.living) > 0 {
 		s.bury(s.living[0])
 	}
-	s.born++
-	cfg := s.config()
-	cfg.MemoFailures = false
-	a, err := s.add("last", cfg)
-	if err != nil {
-		s.rt.Fatal(err)
+	if s.session != nil {
+		s.remove(s.session)
 	}
-	s.living = append(s.living, a)
+	cfg := s.config()
+	cfg.MemoFailures, cfg.OnSession = false, false
+	a := s.birth(cfg)
 	s.tell(a, Event{Kind: EventBegin, Wait: Forever})
 	found := false
 	end := s.now + int64(3*s.ttl) + int64(2*time.Minute)

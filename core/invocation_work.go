@@ -243,7 +243,7 @@ func (v *Invocation) confirm() {
 func (v *Invocation) leaseLost(why Reason) {
 	v.lost = why
 	switch {
-	case v.state == InvocationConfirming && v.isRemote():
+	case (v.state == InvocationConfirming || v.state == InvocationChecking) && v.isRemote(): // checking: out of contact, to join anew
 		v.wrapUp()
 	case v.state == InvocationConfirming:
 		v.polls = 0

@@ -78,6 +78,9 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	return s.say(core.Action{Kind: core.ActionWake, At: s.deadline})
 }
 
+// strandedState is the state of a stand-in.
+const strandedState = "stranded"
+
 // isFarewell reports whether an event asks a machine to end.
 func isFarewell(kind core.EventKind) bool {
 	return kind == core.EventRelease || kind == core.EventCancel || kind == core.EventLeave
@@ -97,4 +100,63 @@ func (s *stranded) say(a core.Action) ([]core.Action, error) {
 func (s *stranded) Idle() bool { return s.idle }
 
 // String implements core.Stepper.
-func (s *stranded) String() string { return "stranded" }
+func (s *stranded) String() string { return strandedState }
+
+// strandedInvocation is stranded for an invocation: it ends with what it has, but
+// work that runs is waited for, since it is only at its end that there is no
+// result of it.
+type strandedInvocation struct {
+	remote   bool
+	held     bool // and believed until deadline, a Mono
+	deadline int64
+	worked   bool
+	launched bool // and it has not ended
+	decided  bool
+	idle     bool
+	out      [3]core.Action
+}
+
+// Step implements core.Stepper.
+func (s *strandedInvocation) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	out := s.out[:0]
+	if s.idle {
+		return out, nil
+	}
+	goesOn := s.launched && ev.Kind != core.EventEnded && !isFarewell(ev.Kind)
+	if s.held && (!goesOn || now.Mono >= s.deadline) {
+		s.held = false
+		a := core.Action{Kind: core.ActionLost, Reason: core.ReasonUnreachable}
+		switch {
+		case s.remote && goesOn:
+			a = core.Action{Kind: core.ActionContactLost}
+		case s.remote:
+			a = core.Action{Kind: core.ActionLeft}
+		}
+		out = append(out, a)
+	}
+	switch {
+	case goesOn && s.held:
+		return append(out, core.Action{Kind: core.ActionWake, At: s.deadline}), nil
+	case goesOn:
+		return out, nil
+	}
+	s.idle = true
+	switch {
+	case s.decided:
+	case isFarewell(ev.Kind):
+		out = append(out, core.Action{Kind: core.ActionRefused, Reason: core.ReasonCancelled})
+	case s.worked:
+		out = append(out, core.Action{Kind: core.ActionAbsent, Reason: core.ReasonUnusable})
+	case s.remote:
+		out = append(out, core.Action{Kind: core.ActionCannotMaintain, Reason: core.ReasonUnreadable})
+	default:
+		out = append(out, core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
+	}
+	return out, nil
+}
+
+// Idle implements core.Stepper.
+func (s *strandedInvocation) Idle() bool { return s.idle }
+
+// String implements core.Stepper.
+func (s *strandedInvocation) String() string { return strandedState }

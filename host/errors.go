@@ -1,10 +1,12 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mopslock/mopslock/core"
 )
@@ -24,6 +26,8 @@ const (
 	Ended
 	// Unfit: the store or a record cannot serve what was asked.
 	Unfit
+	// NoResult: a piece of work has ended, and nobody has stored what it came to.
+	NoResult
 )
 
 // Error is how a lease was not had or was lost. Act on Kind and Reason, by
@@ -38,7 +42,7 @@ type Error struct {
 	// Seen is the record that decided it, or nil: who holds the lease, who took it.
 	Seen *Status
 	// Err is the store's own error behind Class, or nil where it was silent; or
-	// an *EngineError.
+	// an *EngineError; of NoResult the work's own error too.
 	Err error
 }
 
@@ -51,6 +55,7 @@ var (
 	ErrLost           = &Error{Kind: Lost}
 	ErrCannotMaintain = &Error{Kind: CannotMaintain}
 	ErrUnfit          = &Error{Kind: Unfit}
+	ErrNoResult       = &Error{Kind: NoResult}
 	// ErrReleased is what Err says of a lease after its release.
 	ErrReleased = &Error{Kind: Ended}
 	// ErrClosed is returned by calls on a Host that is closed or closing.
@@ -76,6 +81,9 @@ func (e *Error) Is(target error) bool {
 // Error says what happened, to what, and what to do about it.
 func (e *Error) Error() string {
 	text := "mopslock: lease"
+	if e.Kind == NoResult {
+		text = "mopslock: work"
+	}
 	if e.Name != "" {
 		text += " " + strconv.Quote(e.Name)
 	}
@@ -91,6 +99,8 @@ func (e *Error) Error() string {
 		return text + " cannot be maintained (" + e.Reason.String() + "): " + e.cannotText()
 	case Unfit:
 		return text + " cannot be served: " + e.unfitText()
+	case NoResult:
+		return text + " has no result: " + e.absentText()
 	}
 	if e.Reason == core.ReasonReleased {
 		return text + " released"
@@ -101,6 +111,7 @@ func (e *Error) Error() string {
 func (e *Error) engineText(engine *EngineError) string {
 	text := map[Kind]string{
 		Refused: " not acquired", Lost: " lost (" + e.Reason.String() + ")", CannotMaintain: " cannot be maintained",
+		NoResult: " has no result",
 	}[e.Kind]
 	text += ": the engine failed (" + engine.Err.Error() + ")"
 	if e.Kind == Lost {
@@ -209,6 +220,35 @@ func (e *Error) cannotText() string {
 	default:
 		return "its record could not be kept alive" + e.storeText("; "+classAdvice(e.Class))
 	}
+}
+
+// absentText is why there is no result of a piece of work.
+func (e *Error) absentText() string {
+	own := ""
+	if e.Err != nil {
+		own = ": " + oneLine(strings.TrimPrefix(e.Err.Error(), "mopslock: "))
+	}
+	switch e.Reason {
+	case core.ReasonNone:
+		return "it has ended, nobody has stored what it came to, and nobody goes on with it; see what it said"
+	case core.ReasonFailed:
+		return "it failed" + cmp.Or(own, "; see what it said")
+	case core.ReasonTaken, core.ReasonBroken:
+		return "its lease became another's (" + e.Reason.String() + ") while it ran, so nothing of it was stored" + own
+	case core.ReasonUnreachable, core.ReasonUnusable:
+		return "the store did not take what it came to" + e.classText() + cmp.Or(own, "; "+classAdvice(e.Class))
+	default:
+		return "it has ended, and its lease was lost (" + e.Reason.String() + ")" + own
+	}
+}
+
+// oneLine is the caller's own error as it is, unless it has what a terminal could
+// take for a command.
+func oneLine(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return Printable(text)
+	}
+	return text
 }
 
 // storeText is what the store said, which has its own advice, or else the class

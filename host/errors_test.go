@@ -23,7 +23,7 @@ const hostile = "\x1b[31mroot\x1b[0m\n\u202e\"'\x00"
 func TestErrorTexts(t *testing.T) {
 	seen := &Status{State: core.ObservedHeld, Holder: "their.id", Host: "thathost", PID: "99", TTL: minute, Left: 12340 * time.Millisecond}
 	var b strings.Builder
-	for _, kind := range []Kind{Refused, Lost, CannotMaintain, Unfit, Ended} {
+	for _, kind := range []Kind{Refused, Lost, CannotMaintain, Unfit, NoResult, Ended} {
 		for _, reason := range reasonsOf(kind) {
 			for _, class := range classesOf(reason) {
 				e := &Error{Kind: kind, Name: "nightly", Reason: reason, Class: class}
@@ -38,6 +38,9 @@ func TestErrorTexts(t *testing.T) {
 				}
 			}
 		}
+	}
+	for _, err := range []error{errors.New("exit status 3"), errors.New(hostile), &EngineError{errors.New("trap")}} {
+		fmt.Fprintf(&b, "%v\n", &Error{Kind: NoResult, Name: "nightly", Reason: core.ReasonFailed, Err: err})
 	}
 	fmt.Fprintf(&b, "%v\n", ErrClosed)
 	fmt.Fprintf(&b, "%v\n", &Error{
@@ -70,6 +73,11 @@ func reasonsOf(kind Kind) []core.Reason {
 		return []core.Reason{core.ReasonNone, core.ReasonNewer, core.ReasonKind}
 	case Lost:
 		return []core.Reason{core.ReasonTaken, core.ReasonBroken, core.ReasonReleased, core.ReasonUnreachable, core.ReasonExpired}
+	case NoResult:
+		return []core.Reason{
+			core.ReasonNone, core.ReasonFailed, core.ReasonTaken, core.ReasonBroken,
+			core.ReasonExpired, core.ReasonUnreachable, core.ReasonUnusable,
+		}
 	case CannotMaintain:
 		return []core.Reason{core.ReasonAbsent, core.ReasonNoExpiry, core.ReasonNeverAcquired, core.ReasonUnreadable}
 	}
@@ -108,7 +116,7 @@ func TestErrorIs(t *testing.T) {
 	for target, want := range map[error]bool{
 		ErrLost: true, &Error{Kind: Lost, Reason: core.ReasonTaken}: true,
 		&Error{Kind: Lost, Reason: core.ReasonExpired}: false,
-		ErrRefused: false, ErrCannotMaintain: false, ErrReleased: false, ErrClosed: false,
+		ErrRefused: false, ErrCannotMaintain: false, ErrNoResult: false, ErrReleased: false, ErrClosed: false,
 	} {
 		if errors.Is(e, target) != want {
 			t.Errorf("errors.Is %v: %v", target, !want)

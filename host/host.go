@@ -11,6 +11,10 @@
 // know of the world besides, the keeper tells them with every event: how their
 // session stands, and the newest sample of the store's clock.
 //
+// Invoke has a piece of work done once, whoever asks for it, and its result kept
+// in the same store; Remote is the side of what a launcher starts elsewhere. An
+// Invocation is one machine that has a lease, or a companion, within.
+//
 // What it does not do: it decides nothing that the core can decide, it retries
 // nothing on its own, and it cannot stop code that does not ask. A caller that
 // touches what the lease guards looks at Lease.Err, Done or Context first.
@@ -33,8 +37,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/mopslock/mopslock/host/store"
-	_ "github.com/mopslock/mopslock/host/store/local" // file://
-	_ "github.com/mopslock/mopslock/host/store/mem"   // mem://
+	_ "github.com/mopslock/mopslock/host/store/mem" // mem://
 )
 
 // Options are for Open. The zero value, and nil, are good.

@@ -42,11 +42,11 @@ type keeper struct {
 	services map[*member]struct{}
 	served   bool // the services were asked to end
 	clock    storeClock
-	ready    []*request // waiting for a slot, first come first served
-	slots    int
-	closing  bool // no member is added any more
-	leftIO   bool // requests that nothing could end were left behind
-	over     bool // no request is started any more
+	small    queue
+	large    queue // of transfers
+	closing  bool  // no member is added any more
+	leftIO   bool  // requests that nothing could end were left behind
+	over     bool  // no request is started any more
 }
 
 // message is an event for a machine, or something for the keeper itself.
@@ -63,7 +63,7 @@ const idleCheck = time.Second
 func newKeeper(h *Host, slots int) *keeper {
 	k := &keeper{
 		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
-		members: make(map[string][]*member), slots: slots,
+		members: make(map[string][]*member), small: queue{slots: slots}, large: queue{slots: transfers},
 		sessions: make(map[sessionTerms]*session), services: make(map[*member]struct{}),
 	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
@@ -98,7 +98,7 @@ func (k *keeper) add(m *member, first core.Event) error {
 		k.queue = append(k.queue, message{do: func() {
 			k.members[m.name] = append(k.members[m.name], m)
 			k.count++
-			if m.session != nil {
+			if m.session != nil && m.invocation == nil { // which asks for it when it needs it
 				k.open(m.session)
 			}
 			if !m.gone { // its session cannot be had
@@ -200,7 +200,7 @@ func (k *keeper) run() {
 func (k *keeper) finish() {
 	k.over = true
 	for m := range k.everybody() {
-		m.cancelRequest()
+		m.cancelRequests()
 	}
 	k.stop()
 	k.awaitIO()
@@ -313,10 +313,10 @@ func (k *keeper) step(m *member, event core.Event) {
 	wake := int64(0)
 	woken := false
 	for i := range actions {
-		switch a := &actions[i]; a.Kind {
-		case core.ActionGet, core.ActionPut, core.ActionCreate, core.ActionExists, core.ActionList, core.ActionDelete:
+		switch a := &actions[i]; {
+		case a.Kind.IsRequest():
 			k.request(m, *a)
-		case core.ActionWake:
+		case a.Kind == core.ActionWake:
 			wake, woken = a.At, true
 		default:
 			k.notice(m, a)
@@ -325,7 +325,11 @@ func (k *keeper) step(m *member, event core.Event) {
 	k.setWake(m, wake, woken)
 	m.thaw(wake, woken)
 	m.tellTidied()
+	if m.invocation != nil {
+		m.invocation.stepped()
+	}
 	switch {
+	case m.gone: // its session cannot be had
 	case m.machine.Idle():
 		k.remove(m)
 	case m.missed && m.canLook():
@@ -339,9 +343,13 @@ func (k *keeper) step(m *member, event core.Event) {
 func (k *keeper) strand(m *member, err error) {
 	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", m.name, "error", err)
 	k.drop(m)
+	m.trouble().stranded = err
+	if m.invocation != nil {
+		m.machine = m.invocation.strand()
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.trouble().stranded = err
 	twin := &stranded{
 		companion: m.farewell == core.EventLeave, claims: m.guarded && !m.held || m.farewell == 0, held: m.held,
 		deadline: m.relyUntil(), leaving: m.leaving, silent: m.silent, idle: m.over,
@@ -381,6 +389,9 @@ func (k *keeper) changed(m *member) {
 // look has the keeper look at the clock on behalf of a member, and returns when
 // it has, or has stopped.
 func (k *keeper) look(m *member) {
+	if m.via != nil {
+		m = m.via
+	}
 	looked := make(chan struct{})
 	k.post(message{do: func() {
 		if !m.gone {
@@ -411,7 +422,7 @@ func (k *keeper) remove(m *member) {
 	m.gone = true
 	m.end(errTaskDone) // unless it said how
 	k.drop(m)
-	m.cancelRequest()
+	m.cancelRequests()
 	m.tellTidied()
 	m.stopWatching()
 	k.setWake(m, 0, false)

@@ -165,7 +165,7 @@ func TestWatchWakes(t *testing.T) {
 func (w *world) watching(refuse error) *party {
 	w.Helper()
 	p := w.host()
-	h, err := New(watchedStore{newFakeStore(w.shelf), refuse}, &Options{Engine: engine, Clock: p.clock, Rand: newRand(77), Logger: p.Host.log})
+	h, err := New(watchedStore{newFakeStore(w.shelf), refuse}, &Options{Engine: engine, Clock: p.clock, Rand: newRand(uint64(100 + w.hosts)), Logger: p.Host.log})
 	w.ok(err)
 	w.Cleanup(func() {
 		if err := h.Close(context.Background()); err != nil && !h.keeper.isForced() {

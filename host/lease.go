@@ -59,7 +59,7 @@ func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, w
 	if wait < core.Forever {
 		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
 	}
-	want, err := h.claim(ctx, name, &opts.Terms, wait)
+	want, err := h.claim(ctx, core.MachineLease, name, &opts.Terms, wait)
 	if err != nil {
 		return nil, errors.Join(err, waitErr)
 	}
@@ -90,8 +90,8 @@ type wanted struct {
 	looked int64         // as of a member
 }
 
-func (h *Host) claim(ctx context.Context, name string, t *Terms, wait time.Duration) (w wanted, err error) {
-	if err := h.checkTerms(name, t); err != nil {
+func (h *Host) claim(ctx context.Context, kind core.MachineKind, name string, t *Terms, wait time.Duration) (w wanted, err error) {
+	if err := h.checkTerms(kind, name, t); err != nil {
 		return w, err
 	}
 	found := resolved{protocol: core.ProtocolStrict}
@@ -109,7 +109,7 @@ func (h *Host) claim(ctx context.Context, name string, t *Terms, wait time.Durat
 	if w.wait = wait; wait > 0 {
 		w.wait = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
 	}
-	if w.Config, err = h.config(core.MachineLease, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
+	if w.Config, err = h.config(kind, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
 		w.Beside, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
 		w.SeenPrint, w.SeenSince = h.memory.observed(name)
 	}

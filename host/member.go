@@ -14,7 +14,7 @@ import (
 // asked for.
 type member struct {
 	keeper   *keeper
-	machine  core.Stepper
+	machine  core.Stepper // nil: see via
 	name     string
 	protocol core.Protocol
 	ttl      time.Duration
@@ -34,11 +34,15 @@ type member struct {
 	looked int64
 	// beats is the session that it is the machine of.
 	beats *session
+	// invocation is whose machine it is. via is that member, where this one is what
+	// callers see of the tenure within.
+	invocation *Invocation
+	via        *member
 
 	// The keeper's own.
 	wakeAt   int64
 	index    int // in the heap, -1 outside
-	inFlight *request
+	inFlight [lanes]*request
 	ill      *illness // nil: all went well
 	service  bool     // the host's own: nobody waits for its end
 	foreign  bool     // its machine is not the engine's
@@ -46,10 +50,9 @@ type member struct {
 	silent   bool     // a companion's loss of contact was told
 	gone     bool
 	waiting  bool
-	missed   bool   // a change was told while a look was under way
-	nudged   bool   // it was the one to be told of a release
-	watching string // the key, or ""
-	unwatch  func()
+	missed   bool // a change was told while a look was under way
+	nudged   bool // it was the one to be told of a release
+	watches  []*watching
 	tidied   chan struct{} // closed when it has tidied; nil until somebody waits for that
 
 	mu       sync.Mutex
@@ -81,6 +84,9 @@ type illness struct {
 
 // troubles is a copy to read.
 func (m *member) troubles() illness {
+	if m.via != nil {
+		return m.via.troubles()
+	}
 	if m.ill == nil {
 		return illness{}
 	}
@@ -155,10 +161,30 @@ func (m *member) signal(which *chan struct{}, come *bool) <-chan struct{} {
 	return *which
 }
 
-func (m *member) cancelRequest() {
-	if m.inFlight != nil {
-		m.inFlight.cancel()
-		m.inFlight = nil
+// A machine has one request in flight that matters; an invocation one of its own,
+// with an odd id, and one of the lease within, with an even one.
+const (
+	lanes   = 2
+	ownLane = 1
+)
+
+func (m *member) lane(id core.RequestID) int {
+	if m.invocation == nil {
+		return 0
+	}
+	return int(id & ownLane)
+}
+
+func (m *member) cancelRequest(lane int) {
+	if r := m.inFlight[lane]; r != nil {
+		r.cancel()
+		m.inFlight[lane] = nil
+	}
+}
+
+func (m *member) cancelRequests() {
+	for lane := range m.inFlight {
+		m.cancelRequest(lane)
 	}
 }
 
@@ -220,6 +246,10 @@ func (m *member) setContact(contact bool) {
 // Whoever works under the lease's Context must have heard of it by then. Past
 // the deadline it is not released but lost, and the keeper says so.
 func (m *member) letGo() {
+	if m.invocation != nil {
+		m.invocation.letGo()
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.guarded && m.held && m.err == nil && m.keeper.host.clock.Now().Mono < m.relyUntil() {
@@ -246,6 +276,12 @@ func (m *member) relyUntil() int64 {
 // its session was told that it was broken, and later renewals of the session say
 // nothing of that.
 func (m *member) freeze() {
+	if m.invocation != nil {
+		if view := m.invocation.view; view != nil {
+			view.freeze()
+		}
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.held && m.life != nil && m.frozen == 0 {
@@ -256,6 +292,12 @@ func (m *member) freeze() {
 // thaw ends that when the machine has found out: until then it wants to be woken
 // at that deadline, or before.
 func (m *member) thaw(wake int64, woken bool) {
+	if m.invocation != nil {
+		if view := m.invocation.view; view != nil {
+			view.thaw(wake, woken)
+		}
+		return
+	}
 	if m.session == nil || woken && wake <= m.frozen {
 		return
 	}
@@ -268,6 +310,9 @@ func (m *member) thaw(wake int64, woken bool) {
 func (m *member) end(err error) {
 	m.waiting = false
 	m.stopWatching()
+	if m.invocation != nil && !m.isOver() {
+		m.invocation.finished(err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {
@@ -328,7 +373,11 @@ func (m *member) abandon(ctx context.Context) error {
 // finish posts the command that ends it and waits for the end.
 func (m *member) finish(ctx context.Context, event core.Event) error {
 	m.letGo()
-	m.keeper.post(message{to: m, event: event})
+	if m.via != nil { // its lease is not its own to end
+		m.via.invocation.Cancel()
+	} else {
+		m.keeper.post(message{to: m, event: event})
+	}
 	return m.outcome(ctx)
 }
 
@@ -388,6 +437,13 @@ func (m *member) left() time.Duration {
 		return min(left, 0)
 	}
 	return left
+}
+
+// isOver reports whether its end was told.
+func (m *member) isOver() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.over
 }
 
 // isWaiting reports whether it is neither held nor over.

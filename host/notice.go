@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
@@ -21,6 +22,11 @@ func (k *keeper) notice(m *member, a *core.Action) {
 		m.hears(a)
 		return
 	}
+	k.tenure(m, a)
+}
+
+// tenure takes a notice of a lease's or a companion's machine.
+func (k *keeper) tenure(m *member, a *core.Action) {
 	switch a.Kind {
 	case core.ActionWaiting:
 		m.nowWaiting(k, a)
@@ -123,7 +129,10 @@ func (k *keeper) nudge(name string) {
 
 // canLook reports whether the machine would heed changed at this moment. What
 // m.waiting says is that a lease is wanted, also while it is being looked at.
-func (m *member) canLook() bool { return m.machine.String() == core.LeaseWaiting.String() }
+func (m *member) canLook() bool {
+	state := m.machine.String()
+	return state == core.LeaseWaiting.String() || state == core.InvocationAwaiting.String()
+}
 
 func (m *member) nowWaiting(k *keeper, a *core.Action) {
 	m.waiting = true
@@ -143,40 +152,72 @@ func (m *member) keyToWatch(s *core.Sighting) string {
 	return versionKey(m.name, s.Epoch+1)
 }
 
-// watch asks a local directory to tell of changes, and looks once more when it
-// has begun: what changed before it is not told.
-func (m *member) watch(k *keeper, key string) {
-	watcher, ok := k.host.store.(store.Watcher)
-	if !ok || m.watching == key {
-		return
-	}
-	m.stopWatching()
-	m.watching = key
-	changed := message{do: func() { k.changed(m) }}
-	k.io.Go(func() {
-		stop, err := watcher.Watch(key, func() { k.post(changed) })
-		if err != nil {
-			k.host.log.Debug("no file events; polling alone", "name", m.name, "error", err)
-			return
-		}
-		k.post(message{do: func() {
-			if m.watching != key {
-				k.io.Go(stop)
-				return
-			}
-			m.unwatch = stop
-			k.changed(m)
-		}})
-	})
+// watching is one key that a local directory tells of.
+type watching struct {
+	key  string
+	over bool
+	stop func() // nil while the watch is being made
 }
 
-// stopWatching also covers a watch that is just being made: its key is not
-// m.watching any more when it arrives. It is no work for the keeper, since it
-// can wait for a Watch that hangs on a dead mount.
-func (m *member) stopWatching() {
-	m.watching = ""
-	if m.unwatch != nil {
-		m.keeper.io.Go(m.unwatch)
-		m.unwatch = nil
+// end is no work for the keeper, since it can wait for a Watch that hangs on a
+// dead mount. One that is just being made is ended when it arrives.
+func (w *watching) end(k *keeper) {
+	w.over = true
+	if w.stop != nil {
+		k.io.Go(w.stop)
+		w.stop = nil
 	}
+}
+
+func (m *member) watcher() (store.Watcher, bool) {
+	w, ok := m.keeper.host.store.(store.Watcher)
+	return w, ok
+}
+
+// watch asks a local directory to tell of changes of these keys and no others,
+// and looks once more when it has begun: what changed before it is not told.
+func (m *member) watch(k *keeper, keys ...string) {
+	watcher, ok := m.watcher()
+	if !ok {
+		return
+	}
+	m.watches = slices.DeleteFunc(m.watches, func(w *watching) bool {
+		if !slices.Contains(keys, w.key) {
+			w.end(k)
+		}
+		return w.over
+	})
+	for _, key := range keys {
+		if slices.ContainsFunc(m.watches, func(w *watching) bool { return w.key == key }) {
+			continue
+		}
+		w := &watching{key: key}
+		m.watches = append(m.watches, w)
+		k.io.Go(func() { m.beginWatch(watcher, w) })
+	}
+}
+
+func (m *member) beginWatch(watcher store.Watcher, w *watching) {
+	k := m.keeper
+	changed := message{do: func() { k.changed(m) }}
+	stop, err := watcher.Watch(w.key, func() { k.post(changed) })
+	if err != nil {
+		k.host.log.Debug("no file events; polling alone", "name", m.name, "error", err)
+		return
+	}
+	k.post(message{do: func() {
+		if w.over {
+			k.io.Go(stop)
+			return
+		}
+		w.stop = stop
+		k.changed(m)
+	}})
+}
+
+func (m *member) stopWatching() {
+	for _, w := range m.watches {
+		w.end(m.keeper)
+	}
+	m.watches = nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store/local" // and file://
 )
 
 // abilities is what this Host has found out about its store.
@@ -98,6 +99,15 @@ func (h *Host) hasRecord(ctx context.Context, name string, wait time.Duration) (
 		return false, err
 	}
 	return p.beside, nil
+}
+
+// isOurOwn reports whether the store is one that honours create-if-absent because
+// we made it so: a directory, or memory.
+func (h *Host) isOurOwn() bool {
+	if _, ok := h.store.(*local.Store); ok {
+		return true
+	}
+	return strings.HasPrefix(h.url, "mem:")
 }
 
 // createIsHonoured asks the store, unless the Host knows. Whoever wants to know

@@ -16,15 +16,34 @@ type request struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	action core.Action
+	source Source // of a transfer
+}
+
+// queue is requests that wait for a slot, first come first served.
+type queue struct {
+	ready []*request
+	slots int
+}
+
+// queueOf is where a request waits.
+func (k *keeper) queueOf(r *request) *queue {
+	if isTransfer(r.action.Kind) {
+		return &k.large
+	}
+	return &k.small
 }
 
 // request starts a store request, or lets it wait for a slot. Its limit counts
 // from now either way. The machine has let go of any earlier one.
 func (k *keeper) request(m *member, a core.Action) {
-	m.cancelRequest()
+	lane := m.lane(a.Request)
+	m.cancelRequest(lane)
 	r := &request{from: m, action: a}
 	r.action.Body = bytes.Clone(a.Body) // the machine writes the next one over it
 	r.action.Sight = nil
+	if m.invocation != nil {
+		r.source = m.invocation.source
+	}
 	ctx, cancel := context.WithTimeout(k.ctx, a.Limit)
 	// At its limit it is answered, whether or not it had a slot and whether or
 	// not the store heeds ctx: a caller must not hang on a dead mount. A second
@@ -35,12 +54,13 @@ func (k *keeper) request(m *member, a core.Action) {
 		}
 	})
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
-	m.inFlight = r
-	if len(k.ready) > 2*(k.count+len(k.services)) { // while all slots hang, those let go would pile up
-		k.ready = slices.DeleteFunc(k.ready, func(old *request) bool { return old.ctx.Err() != nil })
+	m.inFlight[lane] = r
+	q := k.queueOf(r)
+	if len(q.ready) > 2*lanes*(k.count+len(k.services)) { // while all slots hang, those let go would pile up
+		q.ready = slices.DeleteFunc(q.ready, func(old *request) bool { return old.ctx.Err() != nil })
 	}
-	k.ready = append(k.ready, r)
-	k.startReady()
+	q.ready = append(q.ready, r)
+	k.startReady(q)
 }
 
 func unanswered(id core.RequestID) core.Event {
@@ -53,8 +73,8 @@ func unanswered(id core.RequestID) core.Event {
 // answer gives a machine the answer to its request.
 func (k *keeper) answer(r *request, event core.Event) {
 	m := r.from
-	if m.inFlight == r {
-		m.inFlight = nil // its body is not kept until the next one
+	if lane := m.lane(r.action.Request); m.inFlight[lane] == r {
+		m.inFlight[lane] = nil // its body is not kept until the next one
 	}
 	if m.gone {
 		return
@@ -65,15 +85,15 @@ func (k *keeper) answer(r *request, event core.Event) {
 	}
 }
 
-func (k *keeper) startReady() {
-	for !k.over && k.slots > 0 && len(k.ready) > 0 {
-		r := k.ready[0]
-		k.ready[0] = nil
-		k.ready = k.ready[1:]
+func (k *keeper) startReady(q *queue) {
+	for !k.over && q.slots > 0 && len(q.ready) > 0 {
+		r := q.ready[0]
+		q.ready[0] = nil
+		q.ready = q.ready[1:]
 		if r.ctx.Err() != nil {
 			continue // let go, or answered at its limit
 		}
-		k.slots--
+		q.slots--
 		k.io.Add(1)
 		go k.perform(r)
 	}
@@ -85,10 +105,14 @@ func (k *keeper) perform(r *request) {
 	event, err := k.ask(r)
 	r.cancel()
 	k.post(message{do: func() {
-		k.slots++
-		k.startReady()
+		q := k.queueOf(r)
+		q.slots++
+		k.startReady(q)
 		if event.Outcome == core.OutcomeUnknown {
 			r.from.trouble().failed = err
+		}
+		if isTransfer(r.action.Kind) {
+			r.from.invocation.transferred(r, event.Outcome, err)
 		}
 		k.answer(r, event)
 	}})
@@ -103,10 +127,13 @@ func (k *keeper) ask(r *request) (core.Event, error) {
 	if err == nil || no {
 		k.host.reached.Store(true)
 	}
+	creates := a.Kind == core.ActionCreate || a.Kind == core.ActionCreateResult
 	switch {
 	case err == nil:
+	case isBroken(err): // which nothing mends
+		event.Outcome, event.Class = core.OutcomeUnknown, core.ClassFull
 	case a.Kind == core.ActionGet && errors.Is(err, store.ErrAbsent),
-		a.Kind == core.ActionCreate && errors.Is(err, store.ErrExists):
+		creates && errors.Is(err, store.ErrExists):
 		event.Outcome, event.Body = core.OutcomeNo, nil
 	default:
 		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, classOf(err), nil
@@ -130,6 +157,8 @@ func (k *keeper) send(r *request, event *core.Event) error {
 		return s.Put(r.ctx, a.Key, a.Body, a.Type)
 	case core.ActionCreate:
 		return s.Create(r.ctx, a.Key, a.Body, a.Type)
+	case core.ActionCreateResult, core.ActionPutResult:
+		return k.transfer(r)
 	case core.ActionExists:
 		there, err := s.Exists(r.ctx, a.Key)
 		if err == nil && !there {

@@ -118,7 +118,7 @@ func (k *keeper) on(s *session) (found []*member) {
 // reopen makes the next session if a claim waits for one.
 func (k *keeper) reopen(s *session) {
 	for _, m := range k.on(s) {
-		if m.isWaiting() {
+		if m.wantsSession() {
 			k.open(s)
 			return
 		}
@@ -142,8 +142,13 @@ func (k *keeper) cannotBeat(s *session, class core.Class) {
 // stood in its way. The next claim tries again.
 func (k *keeper) giveUp(s *session, err error) {
 	for _, m := range k.on(s) {
-		if !m.gone && m.isWaiting() {
-			m.trouble().cause = refusedOf(m.name, err)
+		switch refused := refusedOf(m.name, err); {
+		case m.gone || !m.wantsSession():
+		case m.machine.String() == core.LeaseIdle.String(): // it has not begun, so it cannot be cancelled
+			m.end(refused)
+			k.remove(m)
+		default:
+			m.trouble().cause = refused
 			k.step(m, core.Event{Kind: core.EventCancel})
 		}
 	}

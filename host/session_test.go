@@ -2,9 +2,12 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,5 +208,44 @@ func TestSessionClosed(t *testing.T) {
 			w.ok(err)
 			other.release(next)
 		}
+	})
+}
+
+// scarceRand has no randomness any more once it is told so.
+type scarceRand struct {
+	io.Reader
+	left atomic.Int32
+}
+
+func (r *scarceRand) Read(b []byte) (int, error) {
+	if r.left.Add(-1) < 0 {
+		return 0, errors.New("no entropy")
+	}
+	return r.Reader.Read(b)
+}
+
+// A session that cannot even be made refuses the claim, or the work, that needs it.
+func TestSessionCannotBeMade(t *testing.T) {
+	bubble(t, func(w *world) {
+		random := &scarceRand{Reader: newRand(5)}
+		random.left.Store(1 << 30)
+		p := w.hostWith(func(o *Options) { o.Rand = random })
+		p.release(p.strictly("n"))
+		for left := range int32(3) { // one for the terms, one for the claim, one for the session
+			random.left.Store(left)
+			if l, err := p.Acquire(context.Background(), "m", &AcquireOptions{Terms: onSession}); err == nil {
+				w.Errorf("%d: %v", left, l)
+			}
+			random.left.Store(left)
+			if r, err := p.invoke("k", w.never, onSession); err == nil {
+				w.Errorf("%d: %v", left, r)
+			}
+			random.left.Store(1 << 30)
+			w.sleep(time.Second)
+		}
+		p.release(p.sessional("m"))
+		r, err := p.invoke("k", returns("x", 0), onSession)
+		w.ok(err)
+		w.holds(r, "x")
 	})
 }

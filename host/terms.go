@@ -61,6 +61,9 @@ func (h *Host) config(kind core.MachineKind, name string, protocol core.Protocol
 		return cfg, err
 	}
 	cfg.Name, cfg.TTL, cfg.Margin, cfg.Expiry = name, t.TTL, t.Margin, t.Expiry
+	if kind == core.MachineInvocation {
+		cfg.Role = core.RoleOwner // a remote says so itself
+	}
 	if protocol == core.ProtocolStrict {
 		return cfg, h.configStrict(&cfg, t)
 	}
@@ -82,20 +85,20 @@ func (h *Host) configStrict(cfg *core.Config, t *Terms) error {
 		cfg.TTL = core.DefaultStrictTTL
 	}
 	cfg.StampSpread, cfg.Label = t.StampSpread, t.Label
-	cfg.OnSession = t.Session && cfg.Machine == core.MachineLease
+	cfg.OnSession = t.Session && cfg.Machine != core.MachineCompanion
 	h.judge(cfg)
 	return nil
 }
 
 // checkTerms refuses what no protocol that is asked for accepts, before any
 // request. What only one of two accepts is judged when it is known which it is.
-func (h *Host) checkTerms(name string, t *Terms) (err error) {
+func (h *Host) checkTerms(kind core.MachineKind, name string, t *Terms) (err error) {
 	for _, protocol := range []core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
 		if t.Protocol != 0 && t.Protocol != protocol {
 			continue
 		}
 		var cfg core.Config
-		if cfg, err = h.config(core.MachineLease, name, protocol, t); err == nil {
+		if cfg, err = h.config(kind, name, protocol, t); err == nil {
 			_, err = core.New(cfg)
 		}
 		if err == nil {
@@ -132,14 +135,20 @@ func (h *Host) machineConfig(kind core.MachineKind, protocol core.Protocol) (cor
 
 // checkKeys asks a store that cannot keep every key, before the first request.
 func (h *Host) checkKeys(name string, protocol core.Protocol) error {
-	checker, ok := h.store.(store.KeyChecker)
-	if !ok || core.CheckName(name) != nil { // the machine says better what is wrong with a name
+	if core.CheckName(name) != nil { // the machine says better what is wrong with a name
 		return nil
 	}
 	if protocol == core.ProtocolStrict {
-		return checker.CheckKey(versionKey(name, 1))
+		return h.checkKey(versionKey(name, 1))
 	}
-	return checker.CheckKey(recordKey(name))
+	return h.checkKey(recordKey(name))
+}
+
+func (h *Host) checkKey(key string) error {
+	if checker, ok := h.store.(store.KeyChecker); ok {
+		return checker.CheckKey(key)
+	}
+	return nil
 }
 
 func badTerms(text string) error { return &core.Error{Code: core.ErrorConfig, Text: text} }

@@ -23,10 +23,10 @@ func (l *Lease) Settle(ctx context.Context) { l.member.keeper.settle(ctx, l.memb
 // else lists, reads or deletes while a lease is held, but for a look at the chain
 // now and then, which is short.
 func (m *member) isTidying() bool {
-	if m.inFlight == nil || m.gone || !m.guarded || m.protocol != core.ProtocolStrict || m.isWaiting() {
+	if m.inFlight[0] == nil || m.gone || !m.guarded || m.protocol != core.ProtocolStrict || m.isWaiting() {
 		return false
 	}
-	verb := m.inFlight.action.Kind
+	verb := m.inFlight[0].action.Kind
 	return verb == core.ActionList || verb == core.ActionGet || verb == core.ActionDelete
 }
 

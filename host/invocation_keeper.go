@@ -1,0 +1,314 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// What the keeper does for invocations: all of it on the keeper's goroutine.
+
+// hear takes the notices of the invocation's machine: its own, and those of the
+// lease or the companion within.
+func (i *Invocation) hear(a *core.Action) {
+	k := i.host.keeper
+	switch a.Kind {
+	case core.ActionWaiting:
+		i.waits(a)
+	case core.ActionLaunch:
+		i.launch()
+	case core.ActionFound:
+		k.resultIsThere(i)
+		i.settle(i.found(a), nil)
+	case core.ActionAbsent:
+		i.settle(nil, i.absent(a))
+	case core.ActionRefused:
+		k.host.memory.saw(i.member, a.Sight)
+		i.settle(nil, i.refused(a))
+	default:
+		i.tenure(a)
+	}
+}
+
+func (i *Invocation) waits(a *core.Action) {
+	m, k := i.member, i.host.keeper
+	i.leaseKey = ""
+	if m.protocol != core.ProtocolStrict || a.Sight != nil {
+		i.leaseKey = m.keyToWatch(a.Sight)
+	}
+	k.host.memory.saw(m, a.Sight)
+	if i.onWaiting != nil && a.Sight != nil {
+		i.onWaiting(newStatus(i.name, m.protocol, a.Sight, k.host.clock.Now()))
+	}
+}
+
+// stepped follows the machine's state after each step: what is waited for is
+// watched, and asked of the session.
+func (i *Invocation) stepped() {
+	m, k := i.member, i.host.keeper
+	state := m.machine.String()
+	if state != core.InvocationDelivering.String() {
+		i.source = nil
+	}
+	if r := m.inFlight[ownLane]; r != nil && isTransfer(r.action.Kind) && (i.source == nil || m.leaving) {
+		k.stopTransfer(r) // nobody wants it any more
+	}
+	switch state {
+	case core.InvocationWaiting.String():
+		m.waiting = true
+		m.watch(k, i.keysToWatch(i.leaseKey)...)
+	case core.InvocationChecking.String(): // of one who waits it is a look
+	case core.InvocationAcquiring.String():
+		if m.session != nil {
+			k.open(m.session)
+		}
+	case core.InvocationAwaiting.String():
+		m.waiting = false
+		m.watch(k, i.keysToWatch("")...)
+	case core.InvocationSettling.String(): // of one who awaits it is a look
+		m.waiting = false
+	default:
+		m.waiting = false
+		m.stopWatching()
+	}
+}
+
+// keysToWatch is what changes when somebody stores a result, or gives back the
+// lease.
+func (i *Invocation) keysToWatch(lease string) []string {
+	if _, watches := i.member.watcher(); !watches {
+		return nil
+	}
+	keys := []string{resultKey(i.name)}
+	if i.memoFailures {
+		keys = append(keys, failureKey(i.name))
+	}
+	if lease != "" {
+		keys = append(keys, lease)
+	}
+	return keys
+}
+
+// tenure hands a notice of the lease or the companion to its view, which lives
+// from held to the tenure's end.
+func (i *Invocation) tenure(a *core.Action) {
+	m, k := i.member, i.host.keeper
+	if a.Kind == core.ActionHeld {
+		m.nudged = false
+		if i.view == nil || i.view.isOver() {
+			i.view = i.newView()
+		}
+	}
+	var ended error
+	view := i.view
+	switch lives := view != nil && !view.isOver(); {
+	case lives:
+		k.tenure(view, a)
+		ended = view.failure()
+	case a.Kind == core.ActionLost:
+		ended = k.failure(m, Lost, a)
+	case a.Kind == core.ActionCannotMaintain:
+		ended = k.failure(m, CannotMaintain, a)
+	}
+	if a.Kind != core.ActionLost && a.Kind != core.ActionCannotMaintain {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.work == nil && i.remote:
+		i.ending = ended // unless it works without
+	case i.work != nil && i.remote && (a.Reason == core.ReasonTaken || a.Reason == core.ReasonBroken):
+		i.work.cancel(ended)
+	case !i.remote && (i.decided || m.leaving): // it was being given back
+		i.unreleased = ended
+	}
+}
+
+// newView is a member without a machine: what callers see of the tenure that the
+// invocation's machine keeps within.
+func (i *Invocation) newView() *member {
+	m := i.member
+	return &member{
+		keeper: m.keeper, via: m, name: m.name, protocol: m.protocol, ttl: m.ttl, index: -1,
+		guarded: !i.remote, onContact: i.onContact, session: m.session, looked: m.looked,
+		settled: make(chan struct{}), ctx: i.ctx,
+	}
+}
+
+// launch makes the work that Next returns.
+func (i *Invocation) launch() {
+	w := &Work{invocation: i, view: i.view}
+	if w.view != nil && w.view.isOver() {
+		w.view = nil // its lease could not be maintained
+	}
+	if i.remote {
+		w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(i.ctx))
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.work, i.fresh, i.ending = w, true, nil
+	i.ring()
+}
+
+// workEnded tells the machine, if it still waits for that: who has given up does not.
+func (i *Invocation) workEnded(w *Work) {
+	m := i.member
+	state := m.machine.String()
+	if m.gone || state != core.InvocationLaunched.String() && state != strandedState {
+		return
+	}
+	event := core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes}
+	lost := w.Lease() != nil && w.view.isOver()
+	i.mu.Lock()
+	source := w.result
+	switch {
+	case w.err != nil && lost: // which ended it: that it failed says nothing of the work
+		source = nil
+	case w.err != nil:
+		event.Outcome, source = core.OutcomeNo, w.failure
+	}
+	i.mu.Unlock()
+	i.source, event.Result = source, source != nil
+	i.host.keeper.step(m, event)
+}
+
+// transferred takes what became of a transfer, before the machine hears of it.
+func (i *Invocation) transferred(r *request, outcome core.Outcome, err error) {
+	if i.member.inFlight[ownLane] != r {
+		return
+	}
+	if outcome == core.OutcomeYes {
+		i.own = true
+	}
+	if isBroken(err) {
+		i.broken = err
+	}
+}
+
+// found is the result that is there.
+func (i *Invocation) found(a *core.Action) *Result {
+	return &Result{Name: i.name, Key: a.Key, Failed: a.Key == failureKey(i.name), Own: i.own, host: i.host}
+}
+
+// absent is why there is no result.
+func (i *Invocation) absent(a *core.Action) error {
+	err := i.host.keeper.failure(i.member, NoResult, a)
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.broken != nil && errors.Is(i.broken, store.ErrTooLarge):
+		e.Err = i.broken // the store's own limit
+	case i.broken != nil:
+		e.Reason, e.Class, e.Err = core.ReasonFailed, core.ClassNone, i.broken
+	case i.work != nil && i.work.err != nil && e.Err == nil:
+		e.Err = i.work.err
+	case i.work != nil && i.work.err != nil:
+		e.Err = errors.Join(i.work.err, e.Err)
+	}
+	return e
+}
+
+// refused is why nothing was launched, or that it was given up.
+func (i *Invocation) refused(a *core.Action) error {
+	err := i.host.keeper.failure(i.member, Refused, a)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonCancelled}) {
+		return i.wasCancelled()
+	}
+	return err
+}
+
+// settle decides, and passes on what it alone in this process was told. What is
+// held is about to be given back.
+func (i *Invocation) settle(result *Result, err error) {
+	i.letGo()
+	i.mu.Lock()
+	i.decide(result, err)
+	i.mu.Unlock()
+	if m := i.member; m.nudged {
+		m.nudged = false
+		i.host.keeper.nudge(i.name)
+	}
+}
+
+// resultIsThere tells everybody in this process who wants the same. They only
+// read, so it is not one after the other as with a lease; and whoever was told
+// tells nobody.
+func (k *keeper) resultIsThere(from *Invocation) {
+	if from.told {
+		return
+	}
+	for _, m := range k.members[from.name] {
+		if i := m.invocation; i != nil && i != from && !i.told {
+			i.told = true
+			k.post(message{do: func() { k.changed(m) }})
+		}
+	}
+}
+
+// strand is what takes the place of its machine, when the engine has lost that.
+func (i *Invocation) strand() core.Stepper {
+	twin := &strandedInvocation{remote: i.remote}
+	if view := i.view; view != nil && !view.isOver() {
+		view.mu.Lock()
+		twin.held, twin.deadline = view.held, view.relyUntil()
+		view.mu.Unlock()
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	twin.decided, twin.worked = i.decided, i.work != nil
+	twin.launched = twin.worked && !i.work.over && !i.member.leaving
+	return twin
+}
+
+// letGo ends belief in the lease, and a remote's work: it is given up.
+func (i *Invocation) letGo() {
+	i.mu.Lock()
+	w := i.work
+	i.mu.Unlock()
+	if w == nil {
+		return
+	}
+	if w.view != nil {
+		w.view.letGo()
+	}
+	if w.cancel != nil {
+		w.cancel(&Error{Kind: Ended, Name: i.name})
+	}
+}
+
+// finished: the machine is gone, or was dropped by a Close that was forced.
+func (i *Invocation) finished(err error) {
+	if errors.Is(err, errTaskDone) {
+		err = ErrClosed
+	}
+	i.source = nil
+	if i.view != nil {
+		i.view.end(err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if w := i.work; w != nil && w.cancel != nil {
+		w.cancel(cmp.Or(i.err, err))
+	}
+	i.decide(nil, cmp.Or(i.ending, err))
+	i.over = true
+	i.ring()
+}
+
+// wantsSession reports whether a member waits for its session: it claims.
+func (m *member) wantsSession() bool {
+	if m.invocation != nil {
+		return m.machine.String() == core.InvocationAcquiring.String()
+	}
+	return m.isWaiting()
+}

@@ -1,0 +1,525 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// ways are the protocols that works are leased by.
+var ways = map[string]Terms{
+	"strict":     {Protocol: core.ProtocolStrict, TTL: minute},
+	"lastwriter": {Protocol: core.ProtocolLastWriter, TTL: minute},
+}
+
+// eachWay runs a test under both protocols.
+func eachWay(t *testing.T, test func(w *world, terms Terms)) {
+	for name, terms := range ways {
+		t.Run(name, func(t *testing.T) { bubble(t, func(w *world) { test(w, terms) }) })
+	}
+}
+
+// returns is work that takes so long and comes to a text.
+func returns(text string, took time.Duration) Launch {
+	return func(ctx context.Context, work *Work) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(took):
+		}
+		work.Return(Bytes([]byte(text)))
+		return nil
+	}
+}
+
+// never is work that must not be launched.
+func (w *world) never(context.Context, *Work) error {
+	w.Error("launched")
+	return nil
+}
+
+var background = context.Background()
+
+func (p *party) invoke(name string, launch Launch, terms Terms) (*Result, error) {
+	return p.Invoke(background, name, launch, &InvokeOptions{Terms: terms})
+}
+
+// invocation is an Invoke that runs beside the test.
+type invocation struct {
+	world  *world
+	result *Result
+	err    error
+	ended  chan struct{}
+	at     time.Time
+}
+
+func (w *world) begin(call func() (*Result, error)) *invocation {
+	v := &invocation{world: w, ended: make(chan struct{})}
+	go func() {
+		defer close(v.ended)
+		v.result, v.err = call()
+		v.at = time.Now()
+	}()
+	return v
+}
+
+func (v *invocation) comesTo(text string) {
+	v.world.Helper()
+	<-v.ended
+	v.world.ok(v.err)
+	v.world.holds(v.result, text)
+}
+
+func (v *invocation) isOver() bool {
+	synctest.Wait()
+	select {
+	case <-v.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *world) holds(r *Result, text string) {
+	w.Helper()
+	if r == nil {
+		w.Fatal("no result")
+	}
+	b, err := r.Bytes(background, 1<<20)
+	w.ok(err)
+	w.same("result", string(b), text)
+}
+
+// asked is the log in short: of each request the verb and what it is about.
+func (p *party) asked() string {
+	var out []string
+	for _, c := range p.store.log() {
+		what := c.verb
+		switch {
+		case c.key == cardKey || c.verb == "exists" && strings.HasSuffix(c.key, core.LockFile):
+			continue
+		case strings.HasPrefix(c.key, core.FailurePrefix):
+			what += ":failure"
+		case strings.HasSuffix(c.key, "/"+core.ResultFile):
+			what += ":result"
+		}
+		out = append(out, what)
+	}
+	return strings.Join(out, " ")
+}
+
+// What one call of fresh work asks of the store: the result is looked for before
+// the lease and once it is held, stored if absent, and the lease is given back.
+func TestInvokeRequests(t *testing.T) {
+	lease := map[string]string{"strict": "list create", "lastwriter": "get put get put"}
+	release := map[string]string{"strict": "create", "lastwriter": "get put"}
+	for name, terms := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				p, other := w.host(), w.host()
+				var during string
+				r, err := p.invoke("n", func(_ context.Context, work *Work) error {
+					during = p.asked()
+					w.ok(work.Err())
+					w.same("handle", work.Handle(), work.Lease().Handle())
+					w.same("companion", work.Companion(), (*Companion)(nil))
+					if work.Left() <= 0 || work.Holder() == "" || (work.FencingToken() == 1) != (name == "strict") {
+						w.Errorf("left %v, holder %q, token %d", work.Left(), work.Holder(), work.FencingToken())
+					}
+					work.Return(Bytes([]byte("done")))
+					return nil
+				}, terms)
+				w.ok(err)
+				w.same("before the work", during, "exists:result "+lease[name]+" exists:result")
+				w.same("own", r.Own, true)
+				w.same("key", r.Key, "n/result")
+				w.sleep(2 * time.Second)
+				want := during + " create:result " + release[name]
+				w.same("all", p.asked(), want)
+				p.idle()
+				w.holds(r, "done")
+
+				r, err = other.invoke("n", w.never, terms)
+				w.ok(err)
+				w.same("own", r.Own || r.Failed, false)
+				w.holds(r, "done")
+				w.same("there already", other.asked(), "exists:result get:result")
+				other.idle()
+			})
+		})
+	}
+}
+
+// Who waits is served by the other's result, at once in the same process and by
+// a look of its own in another, and launches nothing.
+func TestInvokeWaits(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, other := w.host(), w.host()
+		first := w.begin(func() (*Result, error) { return p.invoke("n", returns("first", 10*minute), terms) })
+		w.sleep(time.Second)
+		var seen []Status
+		same := w.begin(func() (*Result, error) {
+			return p.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, OnWaiting: func(s Status) { seen = append(seen, s) }})
+		})
+		apart := w.begin(func() (*Result, error) { return other.invoke("n", w.never, terms) })
+		w.sleep(5 * minute)
+		if n := len(other.store.log()); n < 20 || n > 100 {
+			w.Errorf("%d requests of a waiter in five minutes", n)
+		}
+		first.comesTo("first")
+		same.comesTo("first")
+		apart.comesTo("first")
+		if late := same.at.Sub(first.at); late > 2*latency {
+			w.Errorf("woken after %v", late)
+		}
+		if late := apart.at.Sub(first.at); late > 30*time.Second {
+			w.Errorf("found after %v", late)
+		}
+		w.same("told of its holder", len(seen) == 1 && seen[0].Holder != "", true)
+		w.sleep(5 * time.Second)
+		p.idle()
+		other.idle()
+	})
+}
+
+// Try looks and tries once.
+func TestInvokeTry(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, other := w.host(), w.host()
+		first := w.begin(func() (*Result, error) { return p.invoke("n", returns("x", minute), terms) })
+		w.sleep(time.Second)
+		_, err := other.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, Try: true})
+		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		e, _ := errors.AsType[*Error](err)
+		w.same("seen", e.Seen != nil && e.Seen.Holder != "", true)
+		begun := time.Now()
+		_, err = other.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, Wait: 10 * time.Second})
+		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.same("after", time.Since(begun), 10*time.Second)
+		first.comesTo("x")
+	})
+}
+
+// A result that came between the look and the lease is taken: nothing is launched.
+func TestInvokeLooksAgain(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p := w.host()
+		looks := 0
+		p.store.on(func(c call) fault {
+			if strings.HasSuffix(c.key, "n/result") {
+				if looks++; looks == 2 {
+					w.shelf.put("n/result", []byte("meanwhile"))
+				}
+			}
+			return fine
+		})
+		r, err := p.invoke("n", w.never, terms)
+		w.ok(err)
+		w.holds(r, "meanwhile")
+		w.sleep(5 * time.Second)
+		p.idle()
+		l, err := p.TryAcquire(background, "n", &AcquireOptions{Terms: terms})
+		w.ok(err)
+		p.release(l)
+	})
+}
+
+// However work ends without a result, its lease is released before Invoke
+// returns: who tries once at once has it.
+func TestInvokeFails(t *testing.T) {
+	mistake := errors.New("no such file")
+	for name, test := range map[string]struct {
+		launch Launch
+		reason core.Reason
+		text   string
+	}{
+		"fails":   {func(context.Context, *Work) error { return mistake }, core.ReasonFailed, "it failed: no such file"},
+		"nothing": {func(context.Context, *Work) error { return nil }, core.ReasonNone, "nobody has stored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachWay(t, func(w *world, terms Terms) {
+				p, other := w.host(), w.host()
+				_, err := p.invoke("n", test.launch, terms)
+				w.is(err, ErrNoResult, &Error{Kind: NoResult, Reason: test.reason})
+				w.same("its own error", errors.Is(err, mistake), test.reason == core.ReasonFailed)
+				if !strings.Contains(err.Error(), test.text) {
+					w.Error(err)
+				}
+				r, err := other.Invoke(background, "n", returns("better", 0), &InvokeOptions{Terms: terms, Try: true})
+				w.ok(err)
+				w.holds(r, "better")
+			})
+		})
+	}
+}
+
+// A launch that panics is like one that fails, but for the panic, which goes on.
+func TestInvokePanics(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p := w.host()
+		func() {
+			defer func() { w.same("panic", recover(), any("oh")) }()
+			_, _ = p.invoke("n", func(context.Context, *Work) error { panic("oh") }, terms)
+		}()
+		p.idle()
+		r, err := p.Invoke(background, "n", returns("better", 0), &InvokeOptions{Terms: terms, Try: true})
+		w.ok(err)
+		w.holds(r, "better")
+	})
+}
+
+// ctx ends the call wherever it is: waiting or at work.
+func TestInvokeCancelled(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, other := w.host(), w.host()
+		why := errors.New("changed my mind")
+		ctx, cancel := context.WithCancelCause(background)
+		var cause error
+		v := w.begin(func() (*Result, error) {
+			return p.Invoke(ctx, "n", func(ctx context.Context, work *Work) error {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				w.ok(work.Err()) // it is released when the work has ended, and not before
+				return cause
+			}, &InvokeOptions{Terms: terms})
+		})
+		waits, stop := context.WithCancelCause(background)
+		waiter := w.begin(func() (*Result, error) {
+			w.sleep(time.Second)
+			return other.Invoke(waits, "n", w.never, &InvokeOptions{Terms: terms})
+		})
+		w.sleep(minute)
+		stop(why)
+		w.same("the waiter is gone at once", waiter.isOver(), true)
+		w.is(waiter.err, why)
+		other.idle()
+		cancel(why)
+		<-v.ended
+		w.is(v.err, why)
+		w.same("cause", cause, why)
+		p.idle()
+		l, err := other.TryAcquire(background, "n", &AcquireOptions{Terms: terms})
+		w.ok(err)
+		other.release(l)
+	})
+}
+
+// What a failure comes to is kept for those who ask for it, and for nobody else.
+func TestInvokeMemoFailures(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, other := w.host(), w.host()
+		memo := &InvokeOptions{Terms: terms, MemoFailures: true}
+		mistake := errors.New("no")
+		r, err := p.Invoke(background, "n", func(_ context.Context, work *Work) error {
+			work.Return(Bytes([]byte("half")))
+			work.Fail(Bytes([]byte("why")))
+			return mistake
+		}, memo)
+		w.ok(err)
+		w.same("failed", r.Failed && r.Own, true)
+		w.same("key", r.Key, core.FailurePrefix+"n/result")
+		w.holds(r, "why")
+		r, err = other.Invoke(background, "n", w.never, memo)
+		w.ok(err)
+		w.same("failed", r.Failed && !r.Own, true)
+		w.holds(r, "why")
+		w.same("asked", other.asked(), "exists:result exists:failure get:failure")
+		w.sleep(5 * time.Second)
+		r, err = other.invoke("n", returns("well", 0), terms)
+		w.ok(err)
+		w.same("failed", r.Failed, false)
+		w.holds(r, "well")
+	})
+}
+
+// Names and options that cannot be are refused before any request.
+func TestInvokeRefuses(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		for name, opts := range map[string]*InvokeOptions{
+			"":                              nil,
+			"memo/lock":                     nil,
+			"lock":                          {Terms: ways["strict"]},
+			"a/result":                      nil,
+			"negative":                      {Wait: -1},
+			"both":                          {Wait: 1, Try: true},
+			"endless":                       {Terms: Terms{Protocol: core.ProtocolStrict, TTL: core.None}},
+			"margin":                        {Terms: Terms{Margin: time.Hour}},
+			strings.Repeat("n/", 300) + "n": nil,
+		} {
+			if _, err := p.Invoke(background, name, w.never, opts); err == nil {
+				w.Errorf("%q %+v: accepted", name, opts)
+			}
+			if _, err := p.BeginInvoke(background, name, opts); err == nil {
+				w.Errorf("%q %+v: accepted", name, opts)
+			}
+		}
+		_, err := p.Invoke(background, "memo/lock", w.never, nil)
+		if _, ok := errors.AsType[*core.Error](err); !ok || !strings.Contains(err.Error(), "memo") {
+			w.Error(err)
+		}
+		over, cancel := context.WithCancel(background)
+		cancel()
+		_, err = p.Invoke(over, "n", w.never, nil)
+		w.is(err, context.Canceled)
+		w.same("requests", p.store.verbs(), "")
+		w.ok(p.Close(background))
+		_, err = p.Invoke(background, "n", w.never, nil)
+		w.is(err, ErrClosed)
+	})
+}
+
+// Close ends whoever waits or works: what is held is released, and the work's ctx
+// ends before that.
+func TestInvokeClose(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, other := w.host(), w.host()
+		var cause error
+		works := w.begin(func() (*Result, error) {
+			return p.invoke("n", func(ctx context.Context, work *Work) error {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				work.Return(Bytes([]byte("too late")))
+				return nil
+			}, terms)
+		})
+		w.sleep(time.Second)
+		waits := w.begin(func() (*Result, error) { return p.invoke("n", w.never, terms) })
+		w.sleep(time.Second)
+		w.ok(p.Close(background))
+		<-works.ended
+		<-waits.ended
+		w.is(works.err, ErrClosed)
+		w.is(waits.err, ErrClosed)
+		w.is(cause, ErrReleased)
+		l, err := other.TryAcquire(background, "n", &AcquireOptions{Terms: terms})
+		w.ok(err)
+		other.release(l)
+		if _, there := w.shelf.get("n/result"); there {
+			w.Error("a result that nobody waited for")
+		}
+	})
+}
+
+// A thousand who wait for one piece of work cost no goroutine beyond their own,
+// begun ones none at all, and all of them have the result at once.
+func TestInvokeCrowd(t *testing.T) {
+	const crowd = 1000
+	bubble(t, func(w *world) {
+		terms := ways["strict"]
+		p := w.hostWith(func(o *Options) { o.InFlight = 100 })
+		first := w.begin(func() (*Result, error) { return p.invoke("n", returns("all", 10*minute), terms) })
+		w.sleep(time.Second)
+		before := goroutines()
+		begun := make([]*Invocation, crowd)
+		for at := range begun {
+			var err error
+			begun[at], err = p.BeginInvoke(background, "n", &InvokeOptions{Terms: terms})
+			w.ok(err)
+			wait, cancel := context.WithTimeout(background, 100*time.Millisecond)
+			_, err = begun[at].Next(wait) // it goes on all the same
+			cancel()
+			w.is(err, context.DeadlineExceeded)
+		}
+		w.sleep(minute)
+		for over := p.store.inFlight(); over > 0; over = p.store.inFlight() {
+			w.sleep(latency)
+		}
+		if now := goroutines(); now > before {
+			w.Errorf("%d goroutines for %d that are begun", now-before, crowd)
+		}
+		<-first.ended
+		var all sync.WaitGroup
+		for _, i := range begun {
+			all.Go(func() {
+				if work, err := i.Next(background); work != nil || err != nil {
+					w.Error(work, err)
+				}
+			})
+		}
+		all.Wait()
+		if late := time.Since(first.at); late > 25*latency {
+			w.Errorf("the last had it %v after", late)
+		}
+		w.holds(begun[crowd-1].Result(), "all")
+		w.sleep(time.Second)
+		p.idle()
+	})
+}
+
+// Many pieces of work at once, each once, whoever asks for them.
+func TestInvokeHammer(t *testing.T) {
+	const names, hosts = 20, 4
+	for name, terms := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				var mu sync.Mutex
+				running, runs := map[string]int{}, map[string]int{}
+				var all sync.WaitGroup
+				for range hosts {
+					p := w.host()
+					for n := range 2 * names {
+						work := fmt.Sprint("jobs/", n%names)
+						all.Go(func() {
+							r, err := p.invoke(work, func(ctx context.Context, job *Work) error {
+								mu.Lock()
+								runs[work]++
+								if running[work]++; running[work] > 1 {
+									w.Errorf("%s runs twice", work)
+								}
+								mu.Unlock()
+								time.Sleep(time.Second)
+								mu.Lock()
+								running[work]--
+								mu.Unlock()
+								job.Return(Bytes([]byte(work)))
+								return nil
+							}, terms)
+							if err != nil {
+								w.Error(err)
+								return
+							}
+							if b, err := r.Bytes(background, 100); err != nil || string(b) != work {
+								w.Error(b, err)
+							}
+						})
+					}
+				}
+				all.Wait()
+				for work, n := range runs {
+					w.same("runs of "+work, n, 1)
+				}
+			})
+		})
+	}
+}
+
+// Who may only read gets the result that is there; who would have to work is told
+// that the store cannot be written.
+func TestInvokeReadOnly(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, b := w.host(), w.host()
+		_, err := a.invoke("n", returns("it", time.Second), Terms{TTL: minute})
+		w.is(err, nil)
+		b.store.on(func(c call) fault {
+			if c.verb == "put" || c.verb == "create" {
+				return fault{class: core.ClassUnauthorized}
+			}
+			return fine
+		})
+		result, err := b.invoke("n", w.never, Terms{TTL: minute})
+		w.is(err, nil)
+		body, err := result.Bytes(background, 10)
+		w.is(err, nil)
+		w.same("result", string(body), "it")
+		_, err = b.invoke("m", w.never, Terms{TTL: minute})
+		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+	})
+}

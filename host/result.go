@@ -1,0 +1,123 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Result is what a piece of work came to, in the store. It stays there, so it may
+// be read as often and as late as one likes, while the Host is open.
+type Result struct {
+	Name string
+	// Key is where it is in the store.
+	Key string
+	// Failed says that it is what a failure was kept as (MemoFailures).
+	Failed bool
+	// Own says that it is what our own work returned: the store took it. Where the
+	// store's word was lost it may be ours and Own false.
+	Own bool
+
+	host *Host
+}
+
+// Open reads the result from its beginning; size is -1 where the store does not
+// tell it. ctx must live until the body is closed. Errors are the store's:
+// errors.Is(err, store.ErrAbsent) if somebody has removed it since.
+func (r *Result) Open(ctx context.Context) (body io.ReadCloser, size int64, err error) {
+	if r.host.keeper.isClosed() {
+		return nil, 0, ErrClosed
+	}
+	if streamer, ok := r.host.store.(store.Streamer); ok {
+		body, info, err := streamer.Open(ctx, r.Key)
+		return body, info.Size, err
+	}
+	object, err := r.host.store.Get(ctx, r.Key)
+	if err == nil && len(object.Body) > core.MaxRecord { // more may follow, which Get does not return
+		err = store.Fail("get", r.Key, core.ClassOther, fmt.Errorf("%w: this store reads up to %d bytes", store.ErrTooLarge, core.MaxRecord))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return io.NopCloser(bytes.NewReader(object.Body)), int64(len(object.Body)), nil
+}
+
+// Bytes reads the whole result. One of more than most bytes is an error, and
+// nothing is returned of it.
+func (r *Result) Bytes(ctx context.Context, most int64) ([]byte, error) {
+	body, size, err := r.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var read bytes.Buffer
+	if size > most {
+		return nil, r.tooLong(most)
+	}
+	if size > 0 {
+		read.Grow(int(size) + bytes.MinRead) // which spares it to grow at the end
+	}
+	n, err := io.Copy(&read, io.LimitReader(body, most))
+	if err == nil && n == most {
+		var one [1]byte
+		if n, _ := io.ReadFull(body, one[:]); n > 0 {
+			return nil, r.tooLong(most)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return read.Bytes(), nil
+}
+
+func (r *Result) tooLong(most int64) error {
+	return fmt.Errorf("mopslock: result %s has more than the %d bytes that are wanted; read it piece by piece", Printable(r.Key), most)
+}
+
+// Took is how long the work of siblings took that have a result: names with the
+// same parent as name's, from the oldest object that is left of its leases to the
+// result, by the store's stamps. It is one list of at most 1,000 objects, good
+// for a guess that people are shown and for nothing else; none where that list
+// does not tell. The error is the store's, or ErrClosed.
+func (h *Host) Took(ctx context.Context, name string) ([]time.Duration, error) {
+	if err := core.CheckName(name); err != nil {
+		return nil, err
+	}
+	if h.keeper.isClosed() {
+		return nil, ErrClosed
+	}
+	parent := name[:strings.LastIndexByte(name, '/')+1]
+	page, _, err := h.store.List(ctx, parent, "", store.MaxPage)
+	if err != nil {
+		if errors.Is(err, store.ErrClosed) {
+			err = ErrClosed
+		}
+		return nil, err
+	}
+	h.reached.Store(true)
+	oldest := map[string]int64{} // by sibling, of what is left of its leases
+	var took []time.Duration
+	for _, info := range page {
+		sibling, file, ok := strings.Cut(info.Key[len(parent):], "/")
+		stamp := knownStamp(info.Stamp)
+		switch {
+		case !ok || stamp == 0 || sibling == registerDir:
+		case file == core.LockFile || strings.HasPrefix(file, registerDir+"/") && strings.HasSuffix(file, versionFile):
+			if first, seen := oldest[sibling]; !seen || stamp < first {
+				oldest[sibling] = stamp
+			}
+		case file == core.ResultFile: // after the others, in byte order
+			if first, seen := oldest[sibling]; seen && stamp > first {
+				took = append(took, time.Duration(stamp-first))
+			}
+		}
+	}
+	return took, nil
+}
