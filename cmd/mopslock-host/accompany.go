@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -45,23 +46,23 @@ with the store never stops CMD; that the lease is another's or was broken does (
 			if err != nil {
 				return err
 			}
-			bad := append(f.checkFor(&handle), f.lossFlags.check(handle.TTL)...)
-			if f.lostStatus < 0 || f.lostStatus > 255 {
-				bad = append(bad, usagef("--lost-status %d: from 0 to 255", f.lostStatus))
-			}
-			if err := usage(bad...); err != nil {
+			if err := usage(f.checkFor(&handle)...); err != nil {
 				return err
 			}
 			return a.accompany(ctx, handle, argv, &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *accompanyFlags) add(cmd *cobra.Command) {
 	f.termFlags.add(cmd)
 	f.addClaim(cmd)
 	f.lossFlags.add(cmd)
 	cmd.Flags().StringVar(&f.lease, "lease", "", "the lease: a file, - for stdin, or the JSON text itself (default $MOPSLOCK_LEASE)")
 	cmd.Flags().IntVar(&f.lostStatus, "lost-status", 0, "the exit status if the lease is lost already")
 	cmd.Flags().BoolVar(&f.withoutLease, "without-lease", false, "run CMD even if the lease cannot be maintained")
-	return cmd
 }
 
 // checkFor is check for a lease that exists: what it says of itself wins.
@@ -69,7 +70,12 @@ func (f *accompanyFlags) checkFor(handle *host.Handle) []error {
 	terms := f.terms()
 	terms.TTL, terms.Protocol = handle.TTL, handle.Protocol
 	_, err := f.fleet()
-	return append(f.checkTerms(handle.Name, terms), err)
+	bad := append(f.checkTerms(handle.Name, terms), err)
+	bad = append(bad, f.lossFlags.check(handle.TTL)...)
+	if f.lostStatus < 0 || f.lostStatus > maxStatus {
+		bad = append(bad, usagef("--lost-status %d: from 0 to %d", f.lostStatus, maxStatus))
+	}
+	return bad
 }
 
 // accompanied finds the lease to join.
@@ -175,9 +181,7 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 			a.closeNow()
 		}
 	}
-	handle.Epoch, handle.Token = max(handle.Epoch, c.Epoch()), cmp.Or(c.FencingToken(), handle.Token)
-	options := childOptions(argv, childEnv(handle, h.URL())) // no OnContinue: a pause does not stop a companion's command
-	options.OnStop = func() { a.ui.printf("stopped; the lease is not kept alive from here meanwhile") }
+	options := a.accompaniedOptions(h, c, handle, argv)
 	command, err := a.signals.Start(options)
 	if err != nil {
 		leave()
@@ -188,6 +192,15 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 	out := s.companion(c)
 	leave()
 	return out
+}
+
+// accompaniedOptions are those of a companion's command. There is no OnContinue:
+// a pause does not stop it.
+func (a *app) accompaniedOptions(h *host.Host, c *host.Companion, handle host.Handle, argv []string) child.Options {
+	handle.Epoch, handle.Token = max(handle.Epoch, c.Epoch()), cmp.Or(c.FencingToken(), handle.Token)
+	options := childOptions(argv, childEnv(handle, h.URL()))
+	options.OnStop = func() { a.ui.printf("stopped; the lease is not kept alive from here meanwhile") }
+	return options
 }
 
 // unaccompanied runs the command as if there were no lease.

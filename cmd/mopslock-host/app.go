@@ -85,7 +85,7 @@ lease is kept in a directory or bucket that the machines share; there is no serv
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
-		a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
+		a.invokeCommand(), a.remoteCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetHelpTemplate(root.HelpTemplate() + statusHelp)

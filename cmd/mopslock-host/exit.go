@@ -19,6 +19,7 @@ const (
 	statusNothing     = 1  // vacant, none found, not the same; or what explore and simulate search is found
 	statusUsage       = 64 // bad flag, name, URL or lease text
 	statusUnavailable = 69 // the store is unauthorized, missing or unreachable; or the engine does not run
+	statusNoResult    = 70 // the launcher ended and there is no result
 	statusNotAcquired = 75 // not within --wait
 	statusLost        = 76
 	statusCannotKeep  = 77
@@ -34,9 +35,10 @@ Exit status:
              explore or simulate a counter-example
   64         usage: bad flag, name, URL or lease text
   69         the store is unauthorized, missing, or unreachable (silent for 5 s); or --engine does not run
+  70         invoke: the launcher ended, and there is no result
   75         not acquired within --wait
   76         the lease was lost: taken, broken, released, or not renewed in time
-  77         the lease cannot be maintained (accompany)
+  77         the lease cannot be maintained (accompany, remote)
   78         the store or a record cannot serve what was asked: create-if-absent is not honoured, or the record was
              written by a newer mopslock
   128+N      signal N ended mopslock-host while it was waiting
@@ -49,6 +51,8 @@ type exit struct {
 	Text   string
 	// ByCommand: CMD ended with this status by itself.
 	ByCommand bool
+	// Launcher is the status of invoke's launcher, if it ended without a result.
+	Launcher *int
 }
 
 func (e *exit) Error() string { return e.Text }
@@ -119,6 +123,8 @@ func leaseExit(e *host.Error) *exit {
 		out.Reason = cmp.Or(e.Reason, core.ReasonUnusable).String()
 	case e.Kind == host.Lost:
 		out.Status = statusLost
+	case e.Kind == host.NoResult:
+		out.Status = statusNoResult
 	case e.Class.Permanent(),
 		e.Kind == host.Refused && (e.Reason == core.ReasonUnreachable || e.Reason == core.ReasonUnusable):
 		out.Status = statusUnavailable

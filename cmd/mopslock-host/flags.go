@@ -119,6 +119,19 @@ func (f *termFlags) longestTTL() time.Duration {
 	return core.DefaultTTL
 }
 
+// addMemoFailures adds --memo-failures to invoke and remote.
+func addMemoFailures(cmd *cobra.Command, memo *bool) {
+	cmd.Flags().BoolVar(memo, "memo-failures", false, "keep what failed: its status and the last 4 KiB of its stderr are everybody's answer from then on")
+}
+
+// checkResultName is what else a name must be that has a result.
+func checkResultName(name string) error {
+	if isMopsName(name) {
+		return usagef("name %s: its last segment must not be lock: the result would lie in a mops memo; choose another", host.Printable(name))
+	}
+	return nil
+}
+
 // acquireFlags are those of the acquiring commands.
 type acquireFlags struct {
 	termFlags

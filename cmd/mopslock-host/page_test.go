@@ -47,7 +47,8 @@ func TestPageHasEveryName(t *testing.T) {
 		"Config.role": "Role", "Input.kind": "EventKind", "Input.outcome": "Outcome", "Input.class, Action.class": "Class",
 		"Action.kind": "ActionKind", "Action.reason, Input.session_end": "Reason", "Sight.state": "Observation",
 		"Answer.state of a lease": "LeaseState", "Answer.state of a companion": "CompanionState",
-		"Answer.state of a session": "SessionState", "Answer.state of a breaker, an observer or a calibration": "TaskState",
+		"Answer.state of a session": "SessionState", "Answer.state of an invocation": "InvocationState",
+		"Answer.state of a breaker, an observer or a calibration": "TaskState",
 		"Answer.error": "ErrorCode",
 	}
 	schema := schemaNames(t)

@@ -61,10 +61,7 @@ func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquire
 	}
 	defer a.close(h)
 	if held := heldHere(name, h.URL()); held {
-		return &exit{
-			Status: statusNotAcquired, Reason: core.ReasonHeld.String(),
-			Text: "lease " + name + " is held by a run that this one is part of; it cannot wait for itself",
-		}
+		return heldAbove(name)
 	}
 	lease, err := a.acquireLease(ctx, h, name, claim)
 	if err != nil {
@@ -174,6 +171,14 @@ func heldHere(name, store string) bool {
 		}
 	}
 	return false
+}
+
+// heldAbove: who waits for a lease of his own ancestors waits for ever.
+func heldAbove(name string) *exit {
+	return &exit{
+		Status: statusNotAcquired, Reason: core.ReasonHeld.String(),
+		Text: "lease " + name + " is held by a run that this one is part of; it cannot wait for itself",
+	}
 }
 
 // childEnv is our environment with what CMD needs to know of the lease.

@@ -41,10 +41,11 @@ func (s *statusFile) write(u *ui, out *exit) {
 		by = "command"
 	}
 	line, err := json.Marshal(struct {
-		By     string `json:"by"`
-		Status int    `json:"status"`
-		Reason string `json:"reason"`
-	}{by, out.Status, out.Reason})
+		By       string `json:"by"`
+		Status   int    `json:"status"`
+		Reason   string `json:"reason"`
+		Launcher *int   `json:"launcher,omitempty"`
+	}{by, out.Status, out.Reason, out.Launcher})
 	if err == nil {
 		_, err = s.file.Write(append(line, '\n'))
 	}

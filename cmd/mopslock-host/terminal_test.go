@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,7 +50,7 @@ func (s *scene) onTerminal(width uint16, words ...string) *terminal {
 		}
 	}()
 	s.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		killSession(p.cmd.Process.Pid)
 		p.wait()
 		_ = master.Close()
 		<-ended
@@ -57,6 +59,21 @@ func (s *scene) onTerminal(width uint16, words ...string) *terminal {
 		}
 	})
 	return &terminal{p, master, ended}
+}
+
+// killSession kills whoever is left on the terminal of a session that pid leads, or
+// led: jobs that are stopped hear nothing else.
+func killSession(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // none where there is no /proc
+	for _, path := range stats {
+		text, _ := os.ReadFile(path)
+		_, fields, _ := strings.Cut(string(text), ") ") // state, parent, group, session
+		member, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if f := strings.Fields(fields); err == nil && len(f) > 3 && f[3] == strconv.Itoa(pid) {
+			_ = syscall.Kill(member, syscall.SIGKILL)
+		}
+	}
 }
 
 // pollable undoes what the package pty does to its files: on a blocking one Close waits for a Read, and that for
@@ -240,7 +257,8 @@ func TestBackgroundOfAShell(t *testing.T) {
 }
 
 // Ctrl-Z stops the renewals with the command. Beyond the deadline fg brings the end: 76, and the command does not run
-// another instruction.
+// another instruction. The command starts none of its own: a shell that is waiting for its vfork while that is stopped
+// is not stopped itself, and whoever waits for it to stop, an interactive shell too, waits for ever.
 func TestCtrlZBeyondTheDeadline(t *testing.T) {
 	shell, err := exec.LookPath("bash")
 	if err != nil {
@@ -248,7 +266,7 @@ func TestCtrlZBeyondTheDeadline(t *testing.T) {
 	}
 	s := newScene(t)
 	p := s.onTerminal(80, shell, "--norc", "--noprofile", "-i")
-	p.types("mopslock-host run --protocol lastwriter --ttl 1s --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; sleep 0.02; done'\n")
+	p.types("mopslock-host run --protocol lastwriter --ttl 1s --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; done'\n")
 	pid := s.pidIn("pid")
 	p.types("\x1a")
 	p.shows("stopped; the lease is not renewed meanwhile")
@@ -266,4 +284,59 @@ func TestCtrlZBeyondTheDeadline(t *testing.T) {
 	if s.exists("ran") {
 		t.Error("the command ran on")
 	}
+}
+
+// Waiting for a result shows one live line: who computes it, on which host, since when, how long others took. It is
+// cleared in the end, and the launcher's output is not taken for it.
+func TestLiveLineOfInvoke(t *testing.T) {
+	for name, width := range map[string]uint16{"wide": 250, "narrow": 80} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.host("acquire", "a.json", "--protocol", "strict", "--ttl", "10m", "part/1").mustExit(0)
+			s.write("store/part/1/result", "one\n")
+			old := time.Now().Add(-250 * time.Second)
+			versions, err := filepath.Glob(s.path("store/part/1/_mopslock/*/v"))
+			if err != nil || len(versions) != 1 {
+				t.Fatal(versions, err)
+			}
+			if err := os.Chtimes(versions[0], old, old); err != nil {
+				t.Fatal(err)
+			}
+			holder := s.host("acquire", "b.json", "--protocol", "strict", "--ttl", "10m", "part/2")
+			holder.mustExit(0)
+			p := s.onTerminal(width, "mopslock-host", "invoke", "part/2", "--", "touch", "ran")
+			p.shows("computed by ")
+			p.shows(" since ")
+			p.shows(", others took 4m1")
+			s.write("store/part/2/result", "two\n")
+			p.mustExit(0)
+			text := p.out.String()
+			before, found := strings.CutSuffix(text, "two\r\n")
+			if !found || !strings.HasSuffix(before, "\r\x1b[K") || strings.Contains(before, "\n") {
+				t.Errorf("not one live line, cleared before the result: %q", text)
+			}
+			for line := range strings.SplitSeq(before, "\r\x1b[K") {
+				if len([]rune(line)) >= int(width) {
+					t.Errorf("%d columns: %q", len([]rune(line)), line)
+				}
+			}
+			if s.exists("ran") {
+				t.Error("launched")
+			}
+		})
+	}
+}
+
+// The launcher has the terminal while it runs, and its stdout is our stderr.
+func TestTerminalIsTheLaunchers(t *testing.T) {
+	s := newScene(t)
+	p := s.onTerminal(80, "mopslock-host", "invoke", "n", "--", "sh", "-c",
+		`echo $$ >pid; read line; echo "got $line"; test -t 0 && test -t 1 && test -t 2 && echo result >store/n/result`)
+	pid := s.pidIn("pid")
+	if got := p.foreground(); got != pid {
+		t.Errorf("foreground group %d, want the launcher's, %d", got, pid)
+	}
+	p.types("hello\n")
+	p.mustExit(0)
+	p.shows("got hello\r\nresult\r\n")
 }

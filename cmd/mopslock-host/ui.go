@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type ui struct {
 	wait *host.Status
 	at   time.Time // when wait was seen
 	name string
+	work *pastWork // what is waited for is a result; nil: a lease
 	stop chan struct{}
 	done chan struct{}
 }
@@ -84,6 +86,56 @@ func (u *ui) waitingFor(name string, s host.Status) {
 	}
 }
 
+// computing is waitingFor for those who want a result. ask says how long others
+// took; it is asked once, on a terminal only, and not by the one who calls.
+func (u *ui) computing(name string, ask func() ([]time.Duration, error)) func(host.Status) {
+	if u.file == nil {
+		return func(s host.Status) { u.waitingFor(name, s) }
+	}
+	u.mu.Lock()
+	u.work = new(pastWork)
+	u.mu.Unlock()
+	var once sync.Once
+	return func(s host.Status) {
+		u.waitingFor(name, s)
+		once.Do(func() {
+			go func() { // ends with the store's one answer, or with the process
+				if took, err := ask(); err == nil {
+					u.mu.Lock()
+					defer u.mu.Unlock()
+					u.work.took = took
+				}
+			}()
+		})
+	}
+}
+
+// pastWork is how long others took.
+type pastWork struct{ took []time.Duration }
+
+// text is "" where nothing is known.
+func (w *pastWork) text() string {
+	if len(w.took) == 0 {
+		return ""
+	}
+	least, most := roughly(slices.Min(w.took)), roughly(slices.Max(w.took))
+	if least == most {
+		return most
+	}
+	return least + " to " + most
+}
+
+// roughly is a duration as one says it: of minutes, the seconds tell nothing.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
 // tick redraws the live line once a second until waited.
 func (u *ui) tick(stop, done chan struct{}) {
 	defer close(done)
@@ -103,7 +155,11 @@ func (u *ui) tick(stop, done chan struct{}) {
 
 func (u *ui) draw(now time.Time) {
 	u.clear()
-	fmt.Fprint(u.out, waitingLine(u.name, u.wait, now.Sub(u.at), u.width()))
+	if ago := now.Sub(u.at); u.work == nil {
+		fmt.Fprint(u.out, waitingLine(u.name, u.wait, ago, u.width()))
+	} else {
+		fmt.Fprint(u.out, computingLine(u.name, u.wait, u.work.text(), ago, u.width()))
+	}
 	u.live = true
 }
 
@@ -178,41 +234,69 @@ func waitingText(s *host.Status) string {
 // released, and when it is free. On a narrow terminal the id and the date are cut
 // short, and what must go goes from the end: since when, or by whom.
 func waitingLine(name string, s *host.Status, ago time.Duration, width int) string {
-	since, expiry := "", ""
-	if !s.Acquired.IsZero() {
-		since = " since " + s.Acquired.Local().Format(time.DateTime)
-	}
-	if left := s.Left - ago; s.Left > 0 && left > 0 {
-		expiry = ", can expire in " + left.Round(time.Second).String()
-	}
 	line := "waiting for " + host.Printable(name) + ": "
 	if how, whom, is := ended(s); is {
-		free := freeText(s.Left-ago, time.Second)
-		if whole := line + how + whom + "; " + free; len([]rune(whole)) < width {
-			return whole
-		}
-		return clip(line+how+", "+free+";"+whom, width)
+		return endedLine(line, how, whom, freeText(s.Left-ago, time.Second), width)
 	}
-	whole := line + holderText(s, len(s.Holder)) + since + expiry
+	expiry := expiryText(s, ago)
+	whole := line + "held by " + holderText(s, len(s.Holder)) + sinceText(" since ", s, time.DateTime) + expiry
 	if len([]rune(whole)) < width {
 		return whole
 	}
-	if !s.Acquired.IsZero() {
-		since = ", since " + s.Acquired.Local().Format(time.TimeOnly)
+	return clip(line+"held by "+holderText(s, shortHolder)+expiry+sinceText(", since ", s, time.TimeOnly), width)
+}
+
+// computingLine says who computes it, on which host, since when, how long others
+// took, and when it can expire; as waitingLine does.
+func computingLine(name string, s *host.Status, took string, ago time.Duration, width int) string {
+	line := "waiting for the result of " + host.Printable(name) + ": "
+	if how, whom, is := ended(s); is {
+		return endedLine(line, "its lease was "+how, whom, freeText(s.Left-ago, time.Second), width)
 	}
-	return clip(line+holderText(s, shortHolder)+expiry+since, width)
+	if took != "" {
+		took = ", others took " + took
+	}
+	expiry := expiryText(s, ago)
+	whole := line + "computed by " + holderText(s, len(s.Holder)) + sinceText(" since ", s, time.DateTime) + took + expiry
+	if len([]rune(whole)) < width {
+		return whole
+	}
+	line = "waiting for " + host.Printable(name) + ": "
+	return clip(line+"computed by "+holderText(s, shortHolder)+sinceText(" since ", s, time.TimeOnly)+took+expiry, width)
+}
+
+// endedLine puts when it is free before by whom it was ended, where it is narrow.
+func endedLine(line, how, whom, free string, width int) string {
+	if whole := line + how + whom + "; " + free; len([]rune(whole)) < width {
+		return whole
+	}
+	return clip(line+how+", "+free+";"+whom, width)
+}
+
+func sinceText(since string, s *host.Status, format string) string {
+	if s.Acquired.IsZero() {
+		return ""
+	}
+	return since + s.Acquired.Local().Format(format)
+}
+
+func expiryText(s *host.Status, ago time.Duration) string {
+	if left := s.Left - ago; s.Left > 0 && left > 0 {
+		return ", can expire in " + left.Round(time.Second).String()
+	}
+	return ""
 }
 
 // shortHolder is how many bytes of a holder's id tell one from another at a glance.
 const shortHolder = 8
 
 func holderText(s *host.Status, length int) string {
-	text := "held by " + host.Printable(s.Holder)
+	text := host.Printable(s.Holder)
 	switch {
 	case s.Holder == "":
-		text = "its record cannot be read"
+		text = "an unreadable record"
 	case len(s.Holder) > length:
-		text = "held by " + host.Printable(strings.ToValidUTF8(s.Holder[:length], "")) + "…"
+		text = host.Printable(strings.ToValidUTF8(s.Holder[:length], "")) + "…"
 	}
 	if s.Host != "" {
 		text += " on " + host.Printable(s.Host)

@@ -31,3 +31,31 @@ func TestWaitingLineOfWhatHasEnded(t *testing.T) {
 		}
 	}
 }
+
+// Who computes it comes first on a narrow terminal, then how long others took; a date goes before them.
+func TestComputingLine(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 30, 0, 0, time.Local)
+	s := host.Status{State: core.ObservedHeld, Holder: "3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8", Host: "build-07", Acquired: at, Left: 50 * time.Second}
+	released := host.Status{State: core.ObservedReleased, Holder: "h", Host: "vm", Left: 9 * time.Second}
+	took := pastWork{[]time.Duration{250 * time.Second, 83 * time.Second, 61 * time.Minute}}
+	for _, test := range []struct {
+		s     host.Status
+		took  pastWork
+		width int
+		want  string
+	}{
+		{s, took, 300, "waiting for the result of n: computed by 3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8 on build-07 since 2026-11-21 06:30:00, others took 1m23s to 1h1m, can expire in 40s"},
+		{s, took, 121, "waiting for n: computed by 3f0c2b1a… on build-07 since 06:30:00, others took 1m23s to 1h1m, can expire in 40s"},
+		{s, took, 80, "waiting for n: computed by 3f0c2b1a… on build-07 since 06:30:00, others took 1m"},
+		{s, pastWork{}, 100, "waiting for n: computed by 3f0c2b1a… on build-07 since 06:30:00, can expire in 40s"},
+		{s, pastWork{[]time.Duration{1500 * time.Millisecond}}, 110, "waiting for n: computed by 3f0c2b1a… on build-07 since 06:30:00, others took 1.5s, can expire in 40s"},
+		{released, took, 200, "waiting for the result of n: its lease was released on vm; not free yet"},
+	} {
+		if test.s.State == core.ObservedReleased {
+			test.s.Left = 0
+		}
+		if got := computingLine("n", &test.s, test.took.text(), 10*time.Second, test.width); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}

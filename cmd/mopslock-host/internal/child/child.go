@@ -1,7 +1,7 @@
 // Package child starts one command in a process group of its own, watches it, and ends it on request. It is what
 // `mopslock-host run`, `permit`, `accompany`, `remote` and `invoke` have in common.
 //
-// What it does: the very same stdin, stdout and stderr; the terminal handed over and taken back; Ctrl-Z and fg;
+// What it does: the very same stdin, stdout and stderr, or files in their place; the terminal handed over and taken back; Ctrl-Z and fg;
 // signals forwarded; a parent-death signal (Linux); SIGKILL for the group that can never hit a stranger; exit
 // statuses as a shell gives them.
 //
@@ -34,6 +34,7 @@ package child
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"syscall"
 )
 
@@ -48,6 +49,13 @@ const (
 type Options struct {
 	Argv []string // the command and its arguments, never a shell string
 	Env  []string // nil: our own environment
+
+	// Stdout and Stderr take the place of ours. nil: ours, untouched. The caller closes them, after Start if it likes.
+	Stdout, Stderr *os.File
+
+	// ThenWait says that the waiting goes on when the command has ended: signals end WaitContext again, and another
+	// command may be started. Only for Signals.Start.
+	ThenWait bool
 
 	// ParentDeath asks the kernel to SIGKILL the command when we die. Linux only; without effect elsewhere.
 	ParentDeath bool

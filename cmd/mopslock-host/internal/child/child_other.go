@@ -3,6 +3,7 @@
 package child
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func Start(options Options) (*Child, error) {
 	}
 	command := exec.Command(options.Argv[0], options.Argv[1:]...)
 	command.Env = options.Env
-	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, cmp.Or(options.Stdout, os.Stdout), cmp.Or(options.Stderr, os.Stderr)
 	if err := command.Start(); err != nil {
 		status := StatusCannotExecute
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {

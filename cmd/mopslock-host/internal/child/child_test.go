@@ -108,6 +108,35 @@ func TestEnvironmentAndArguments(t *testing.T) {
 	}
 }
 
+// Files in the place of our stdout and stderr; stdin stays ours.
+func TestOutputsOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	out, errs := file("out"), file("err")
+	c, err := Start(Options{Argv: []string{"sh", "-c", "echo to out; echo to err >&2; exit 3"}, Stdout: out, Stderr: errs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(out.Close(), errs.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for name, want := range map[string]string{"out": "to out\n", "err": "to err\n"} {
+		if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+			t.Errorf("std%s: %q", name, got)
+		}
+	}
+	if c.Status().Code != 3 {
+		t.Errorf("status %v", c.Status())
+	}
+}
+
 func TestOwnGroup(t *testing.T) {
 	c := start(t, "sleep", "1000")
 	if group, err := syscall.Getpgid(c.Pid()); err != nil || group != c.Pid() {

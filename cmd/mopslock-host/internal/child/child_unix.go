@@ -97,9 +97,15 @@ func (c *Child) forkExec(path string) error {
 	if foreground {
 		attributes.Foreground, attributes.Ctty = true, c.terminal.fd
 	}
-	pid, err := syscall.ForkExec(path, c.options.Argv, &syscall.ProcAttr{
-		Env: env, Files: []uintptr{0, 1, 2}, Sys: attributes,
-	})
+	files := []uintptr{0, 1, 2}
+	if out := c.options.Stdout; out != nil {
+		files[1] = out.Fd()
+	}
+	if errs := c.options.Stderr; errs != nil {
+		files[2] = errs.Fd()
+	}
+	pid, err := syscall.ForkExec(path, c.options.Argv, &syscall.ProcAttr{Env: env, Files: files, Sys: attributes})
+	runtime.KeepAlive(c.options)
 	if err != nil {
 		if foreground { // the child took the terminal before its exec failed; nobody is left in that group
 			c.terminal.give(c.terminal.ourGroup)

@@ -65,7 +65,7 @@ func helperHost(argv []string) {
 	}
 	var c *Child
 	c, err := signals.Start(Options{
-		Argv: argv, ParentDeath: true,
+		Argv: argv, ParentDeath: true, ThenWait: strings.Contains(mode, "again"),
 		OnStop: func() { fmt.Println("host stopping") },
 		OnContinue: func() bool {
 			fmt.Println("host continued")
@@ -85,6 +85,12 @@ func helperHost(argv []string) {
 	fmt.Println("host started", c.Pid())
 	<-c.Done()
 	fmt.Println("host ended", c.Status())
+	if strings.Contains(mode, "again") {
+		ctx, cancel := signals.WaitContext(context.Background())
+		defer cancel()
+		<-ctx.Done()
+		fmt.Println("host forwarded", signals.Forwarded(), context.Cause(ctx))
+	}
 	if strings.Contains(mode, "linger") {
 		ctx, cancel := signals.ReleaseContext(context.Background())
 		defer cancel()

@@ -33,6 +33,10 @@ import (
 //	         TERM ──► us: read a moment later. Forwarded? Too late. "Give up the release"? Not meant
 //
 // So a signal counts if it comes a second or more after the end of the command, or is the second one since.
+//
+// After a command that was started with ThenWait it is waiting again, by the same rule, for a result that the command
+// has left behind or for a lease: WaitContext ends for HUP and QUIT, too, and an INT or TERM after that ends
+// ReleaseContext. Another command may be started then.
 type Signals struct {
 	incoming chan os.Signal
 	stop     chan struct{}
@@ -40,11 +44,13 @@ type Signals struct {
 
 	mu          sync.Mutex
 	started     bool // Start was called: waiting is over, whatever became of it
+	thenWait    bool // it begins again with the command's end
+	forwarded   bool // the command was sent a signal that ends
 	child       *Child
 	endedAt     time.Time      // of the command; zero while it runs
 	interrupted syscall.Signal // the first that ended the wait, or 0
 	hurriedBy   syscall.Signal // the one that ended the release, or 0
-	lateSignals int            // INT and TERM in releasing
+	lateSignals int            // that may mean us, since the end of the command
 	waitOver    chan struct{}  // closed with interrupted
 	hurry       chan struct{}  // closed with hurriedBy
 }
@@ -82,8 +88,8 @@ func (s *Signals) Stop() {
 	<-s.stopped
 }
 
-// WaitContext is for all that happens before Start: it is cancelled by INT, TERM, HUP and QUIT, with an *Interrupted
-// as its cause.
+// WaitContext is for all that happens before Start, and after a command that is ThenWait: it is cancelled by INT,
+// TERM, HUP and QUIT, with an *Interrupted as its cause.
 func (s *Signals) WaitContext(parent context.Context) (context.Context, context.CancelFunc) {
 	return s.until(parent, s.waitOver, &s.interrupted)
 }
@@ -120,19 +126,21 @@ func (s *Signals) until(parent context.Context, over <-chan struct{}, by *syscal
 func (s *Signals) Start(options Options) (*Child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteEndLocked() // of the one before
 	if !s.started {
 		s.drainLocked()
 	}
 	if s.interrupted != 0 {
 		return nil, &Interrupted{Signal: s.interrupted}
 	}
-	s.started, s.lateSignals, s.endedAt = true, 0, time.Time{}
+	s.started, s.thenWait, s.forwarded = true, false, false
+	s.lateSignals, s.endedAt = 0, time.Time{}
 	child, err := Start(options)
 	if err != nil {
 		s.endedAt = time.Now()
 		return nil, err
 	}
-	s.child = child
+	s.child, s.thenWait = child, options.ThenWait
 	go s.noteEnd(child)
 	return child, nil
 }
@@ -166,8 +174,16 @@ func (s *Signals) noteEndLocked() {
 	select {
 	case <-s.child.Done():
 		s.child, s.endedAt = nil, time.Now()
+		s.started = !s.thenWait
 	default:
 	}
+}
+
+// Forwarded reports whether the latest command was sent INT, TERM, HUP or QUIT: its end is not its own then.
+func (s *Signals) Forwarded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forwarded
 }
 
 // listen is ended by Stop.
@@ -191,22 +207,29 @@ func (s *Signals) handleLocked(received os.Signal) {
 		return
 	}
 	s.noteEndLocked()
+	hurries := sig == syscall.SIGINT || sig == syscall.SIGTERM
 	switch {
-	case !s.started:
-		if ending(sig) && s.interrupted == 0 {
+	case s.child != nil:
+		s.forwarded = s.forwarded || ending(sig)
+		_ = s.child.forward(sig) // an error is a command that has ended
+	case !s.started && s.interrupted == 0:
+		if ending(sig) && s.meantLocked() {
 			s.interrupted = sig
 			close(s.waitOver)
 		}
-	case s.child != nil:
-		_ = s.child.forward(sig) // an error is a command that has ended
-	case sig == syscall.SIGINT || sig == syscall.SIGTERM:
-		s.lateSignals++
-		meant := s.lateSignals > 1 || time.Since(s.endedAt) >= simultaneous
-		if meant && s.hurriedBy == 0 {
-			s.hurriedBy = sig
-			close(s.hurry)
-		}
+	case hurries && s.hurriedBy == 0 && s.meantLocked():
+		s.hurriedBy = sig
+		close(s.hurry)
 	}
+}
+
+// meantLocked reports whether a signal that comes now is for us.
+func (s *Signals) meantLocked() bool {
+	if s.endedAt.IsZero() {
+		return true // no command was there that it could have been meant for
+	}
+	s.lateSignals++
+	return s.lateSignals > 1 || time.Since(s.endedAt) >= simultaneous
 }
 
 // ending says whether sig ends a wait.

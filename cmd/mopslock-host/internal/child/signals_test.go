@@ -137,6 +137,34 @@ func TestSecondSignalEndsTheRelease(t *testing.T) {
 	}
 }
 
+// After a command that is ThenWait it is waiting again: the second signal ends that, and the one after it the release.
+func TestWaitsAgainAfterTheCommand(t *testing.T) {
+	for _, two := range [][2]syscall.Signal{{syscall.SIGHUP, syscall.SIGQUIT}, {syscall.SIGINT, syscall.SIGTERM}} { // one twice may come once
+		host := helperCommand("host", "sh", "-c", "exit 4")
+		says := startPiped(t, host, "again linger")
+		says.expect("host ended exit status 4")
+		send(t, host, syscall.SIGUSR1)
+		send(t, host, two[0])
+		send(t, host, two[1])
+		says.expect("host forwarded false child: interrupted by signal")
+		send(t, host, syscall.SIGTERM)
+		says.expect("host hurried")
+	}
+}
+
+func TestForwardedIsRemembered(t *testing.T) {
+	host := helperCommand("host", asHelper("catch")...)
+	says := startPiped(t, host, "again")
+	says.expect("catch ready")
+	send(t, host, syscall.SIGUSR1)
+	says.expect(fmt.Sprintf("caught %d", int(syscall.SIGUSR1)))
+	send(t, host, syscall.SIGQUIT)
+	says.expect("host ended")
+	send(t, host, syscall.SIGTERM)
+	send(t, host, syscall.SIGHUP)
+	says.expect("host forwarded true child: interrupted")
+}
+
 // ignoredMask runs the host under a shell that ignores signals, and returns what the command ignores.
 func ignoredMask(t *testing.T, prefix string) uint64 {
 	t.Helper()

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+type invokeFlags struct {
+	acquireFlags
+	lossFlags
+	memoFailures bool
+}
+
+func (a *app) invokeCommand() *cobra.Command {
+	var f invokeFlags
+	cmd := &cobra.Command{
+		Use:   "invoke NAME [flags] -- LAUNCHER [ARG...]",
+		Short: "print the result of NAME; launch what computes it, if nobody has",
+		Long: `Print the result NAME/result. If there is none, acquire the lease NAME, look again, run LAUNCHER, wait until
+the result is there, print it and release. If another holds the lease, wait for the result or for the lease. So the
+work of NAME is done once, however many ask for it, and whoever of them dies.
+
+LAUNCHER brings it about that mopslock-host remote NAME -- CMD runs somewhere: here, or where MOPSLOCK_LEASE of its
+environment (which is that of run's CMD) is handed to. It may end before CMD does, if the remote has joined the lease
+by then or within 5 s: while a remote keeps the lease alive invoke waits on. What LAUNCHER prints goes to stderr; stdout gets the result alone, to the byte, streamed from the
+store. LAUNCHER is not killed with a mopslock-host that is: it is to outlive its orchestrator.
+
+If LAUNCHER fails and there is no result the lease is released and the status is 70, LAUNCHER's own being told on
+stderr and in --status-file. 70 too if it ended well and nobody goes on with the work. If the lease is lost LAUNCHER
+is ended (--on-loss, --grace), and invoke waits for the other's result, or launches again.
+
+With --memo-failures failed work is not done again: its status and the last 4 KiB of its stderr are kept, and are
+the answer of every invoke and remote that has the flag, until somebody removes _mopslock/f/NAME/result. What a signal
+ended is not kept. LAUNCHER's stderr then reaches ours through a file in TMPDIR, and is no terminal.`,
+		Example: `  mopslock-host invoke report/2026-11 -- mopslock-host remote report/2026-11 -- ./report.sh
+  mopslock-host invoke --wait 2h --memo-failures train/7 -- ./start-job-and-wait-for-it.sh >model.bin`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, argv, err := commandArgs(cmd, args, 1)
+			if err != nil {
+				return err
+			}
+			if err := usage(f.check(names[0])...); err != nil {
+				return err
+			}
+			return a.invoke(cmd, names[0], argv, &f)
+		},
+	}
+	f.acquireFlags.add(cmd)
+	f.lossFlags.add(cmd)
+	addMemoFailures(cmd, &f.memoFailures)
+	return cmd
+}
+
+func (f *invokeFlags) check(name string) []error {
+	bad := append(f.acquireFlags.check(name), f.lossFlags.check(f.longestTTL())...)
+	if f.endless() && f.wanted() != core.ProtocolLastWriter {
+		bad = append(bad, usagef("--ttl 0: work is done under a lease that expires; give it a ttl, or leave it out"))
+	}
+	return append(bad, checkResultName(name))
+}
+
+// invocation is one run of invoke.
+type invocation struct {
+	*app
+	host  *host.Host
+	name  string
+	argv  []string
+	flags *invokeFlags
+	echo  *echo // of the launcher's outputs, with --memo-failures
+
+	begun *host.Invocation
+	lease *host.Lease   // of the latest launch, or nil
+	ended *child.Status // of the latest launcher that ended by itself, or nil
+	tell  *time.Timer   // says that its result is still waited for
+}
+
+// invoke ends in an *exit, also where all went well.
+func (a *app) invoke(cmd *cobra.Command, name string, argv []string, f *invokeFlags) error {
+	ctx, cancel := a.signals.WaitContext(context.Background())
+	defer cancel()
+	h, err := a.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	if heldHere(name, h.URL()) {
+		return heldAbove(name)
+	}
+	call := &invocation{app: a, host: h, name: name, argv: argv, flags: f}
+	if f.memoFailures {
+		if call.echo, err = newEcho(os.Stderr); err != nil {
+			return err
+		}
+		defer call.echo.end()
+	}
+	defer a.ui.waited()
+	return call.run(ctx)
+}
+
+func (c *invocation) run(ctx context.Context) (err error) {
+	opts := &host.InvokeOptions{
+		Terms: c.flags.terms(), MemoFailures: c.flags.memoFailures, Try: c.flags.wait == 0,
+		OnWaiting: c.ui.computing(c.name, func() ([]time.Duration, error) { return c.host.Took(ctx, c.name) }),
+	}
+	if c.flags.wait > 0 {
+		opts.Wait = c.flags.wait
+	}
+	if c.begun, err = c.host.BeginInvoke(ctx, c.name, opts); err != nil {
+		return err
+	}
+	defer c.giveBack()
+	for {
+		work, err := c.begun.Next(ctx)
+		c.ui.waited()
+		c.quiet()
+		switch {
+		case err != nil:
+			return c.without(err)
+		case work == nil:
+			return c.answer(ctx)
+		}
+		if err := c.launch(ctx, work); err != nil {
+			return err
+		}
+	}
+}
+
+// giveBack waits until what is held is released, within bounds; what has ended
+// otherwise than by its own is ended before.
+func (c *invocation) giveBack() {
+	c.begun.Cancel()
+	limit := closeLimit
+	if c.lease != nil && c.lease.Err() == nil {
+		limit = min(limit, max(0, c.lease.Left()))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	ctx, stop := c.signals.ReleaseContext(ctx)
+	defer stop()
+	err := c.begun.Wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		c.closeNow()
+	}
+	switch {
+	case err == nil || c.lease == nil: // nothing was held
+	case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}):
+		c.ui.printf("lease %s was no longer ours when it was to be released: %s", c.name, oneLine(err))
+	case ctx.Err() != nil && errors.Is(c.lease.Err(), host.ErrLost): // before, as was said
+	default: // a write that we gave up may have landed as late as now
+		c.ui.printf("lease %s could not be released; it will expire by itself, at the latest at %s",
+			c.name, time.Now().Add(c.lease.TTL()).Local().Format(time.DateTime))
+	}
+}
+
+// launch runs the launcher to its end, or until its lease is lost. An error says
+// that it was not started.
+func (c *invocation) launch(ctx context.Context, work *host.Work) error {
+	lease := work.Lease()
+	c.lease, c.ended = lease, nil
+	if err := c.flags.settle(lease.TTL()); err != nil {
+		return err
+	}
+	if lease.Protocol() == core.ProtocolLastWriter {
+		c.warnOfStrict(ctx, c.host, c.name)
+	}
+	options := child.Options{
+		Argv: c.argv, Env: childEnv(lease.Handle(), c.host.URL()), Stdout: os.Stderr, ThenWait: true,
+		OnStop: func() { c.stoppedHolding(lease) }, OnContinue: func() bool { return lease.Err() == nil },
+	}
+	if c.echo != nil {
+		options.Stdout, options.Stderr = c.echo.file, c.echo.file
+	}
+	launcher, err := c.signals.Start(options)
+	if err != nil {
+		return err
+	}
+	defer launcher.Close()
+	s := supervisor{app: c.app, child: launcher, loss: &c.flags.lossFlags, name: c.name}
+	if out := s.holder(lease, c.flags.margin); !out.ByCommand {
+		// That it failed says nothing: it was ended, or another does the work by now.
+		c.ui.printf("the launcher of %s has ended without the lease; waiting for the result, or for the lease", c.name)
+		work.End(nil)
+		return nil
+	}
+	status := launcher.Status()
+	c.ended = &status
+	work.End(c.failure(work, status))
+	c.tell = time.AfterFunc(tellAfter, func() {
+		c.ui.printf("the launcher of %s has ended; waiting for the result", c.name)
+	})
+	return nil
+}
+
+// tellAfter is when a wait that is still on is told of.
+const tellAfter = time.Second
+
+// quiet ends the launcher's line, if it was not said.
+func (c *invocation) quiet() {
+	if c.tell != nil {
+		c.tell.Stop()
+	}
+}
+
+// failure is the error that a launcher's status stands for, and offers what is to
+// be kept of it.
+func (c *invocation) failure(work *host.Work, status child.Status) error {
+	if status.ExitStatus() == 0 {
+		return nil
+	}
+	if c.echo != nil && c.worthKeeping(status) {
+		if kept, err := newFailure("invoke", status, c.echo.tail(maxStderr), time.Now()).bytes(); err == nil {
+			work.Fail(host.Bytes(kept))
+		}
+	}
+	return &launcherError{status}
+}
+
+// launcherError is a launcher that failed.
+type launcherError struct{ status child.Status }
+
+func (e *launcherError) Error() string { return e.status.String() }
+
+// without ends an invocation that came to no result.
+func (c *invocation) without(err error) error {
+	var none *host.Error
+	if !errors.As(err, &none) || none.Kind != host.NoResult || c.ended == nil {
+		return err
+	}
+	status := c.ended.ExitStatus()
+	out := &exit{
+		Status: statusNoResult, Reason: none.Reason.String(), Launcher: &status,
+		Text: fmt.Sprintf("the launcher of %s ended (%v), and there is no result", c.name, c.ended),
+	}
+	switch none.Reason {
+	case core.ReasonNone:
+		out.Reason = core.ReasonAbsent.String()
+		out.Text += ", nor does anybody keep the lease who would be at work on it"
+	case core.ReasonUnreachable, core.ReasonUnusable:
+		out.Text += "; its failure could not be kept: " + oneLine(none)
+	}
+	return out
+}
+
+// answer prints the result, or what a failure came to.
+func (c *invocation) answer(ctx context.Context) error {
+	result := c.begun.Result()
+	if result.Failed {
+		return c.failed(ctx, c.name, result, c.echo)
+	}
+	err := c.interruptible(ctx, func() error { return c.print(ctx, result) })
+	if err != nil {
+		return err
+	}
+	return &exit{Status: 0, Reason: reasonFound}
+}
+
+// reasonFound is of a status that says: the result is there.
+const reasonFound = "found"
+
+// print streams the result to stdout. Of one that breaks off a part has been printed.
+func (c *invocation) print(ctx context.Context, result *host.Result) error {
+	body, size, err := result.Open(ctx)
+	if err != nil {
+		return c.unread(ctx, err)
+	}
+	defer body.Close()
+	to := &checked{to: c.stdout}
+	n, err := io.Copy(to, body)
+	switch {
+	case to.err != nil:
+		return written(to.err)
+	case err == nil && size >= 0 && n != size:
+		err = fmt.Errorf("it has %d bytes, and was said to have %d", n, size)
+	}
+	if err != nil {
+		return c.unread(ctx, fmt.Errorf("after %d bytes, which are printed: %w", n, err))
+	}
+	return nil
+}
+
+func (c *invocation) unread(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return unreadable(c.name, err)
+}
+
+// unreadable is a result that is there and cannot be had.
+func unreadable(name string, err error) *exit {
+	return &exit{
+		Status: statusUnavailable, Reason: core.ReasonUnreadable.String(),
+		Text: fmt.Sprintf("the result of %s is there, but could not be read: %s; try again", name, oneLine(err)),
+	}
+}
+
+// checked remembers whose fault a failed copy is.
+type checked struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checked) Write(b []byte) (int, error) {
+	n, err := w.to.Write(b)
+	w.err = err
+	return n, err
+}

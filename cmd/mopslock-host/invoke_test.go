@@ -1,0 +1,335 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// invoke starts an invocation of n under lastwriter, whose lock.json these tests look into.
+func (s *scene) invoke(statusFile string, words ...string) *process {
+	s.Helper()
+	return s.host("invoke", statusFile, append([]string{"--protocol", "lastwriter", "--fleet-expire", "none"}, words...)...)
+}
+
+// waits is a launcher's script that ends once a file is there.
+func waits(file, then string) string {
+	return "while ! test -e " + file + "; do sleep 0.02; done; " + then
+}
+
+const putResult = "echo the result >store/n/new; mv store/n/new store/n/result"
+
+// A signal ends every wait with 128+N: for another's result, and for that of a remote once the launcher has ended.
+func TestSignalEndsInvoke(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		t.Run("waiting/"+sig.String(), func(t *testing.T) {
+			s := newScene(t)
+			before := s.theirs()
+			p := s.invoke("s.json", "n", "--", "touch", "ran")
+			p.says("waiting for n")
+			p.signal(sig)
+			p.mustExit(128 + int(sig))
+			s.decided("s.json", "mopslock", 128+int(sig), "interrupted")
+			if s.record() != before || s.exists("ran") || p.out.String() != "" {
+				t.Error("something was done all the same")
+			}
+		})
+		t.Run("awaiting/"+sig.String(), func(t *testing.T) {
+			s := newScene(t)
+			p := s.invoke("s.json", "n", "--", "sh", "-c", "mopslock-host remote n -- sh -c 'echo >up; "+waits("enough", "echo late")+"' </dev/null & "+waits("up", ""))
+			p.says("the launcher of n has ended; waiting for the result") // a second after its end
+			p.signal(sig)
+			p.mustExit(128 + int(sig))
+			s.decided("s.json", "mopslock", 128+int(sig), "interrupted")
+			if s.field("released_at") == "" {
+				t.Error("not released")
+			}
+			s.write("enough", "") // the remote's result counts all the same
+			s.eventually("the remote's result", func() bool { return s.read("store/n/result") == "late\n" })
+		})
+	}
+}
+
+// While the launcher runs signals are its own, and what it makes of them decides.
+func TestInvokeForwardsSignals(t *testing.T) {
+	s := newScene(t)
+	p := s.invoke("s.json", "n", "--", "sh", "-c",
+		`trap "echo >got.USR1" USR1; trap "`+putResult+`; exit 7" TERM; echo >up; while :; do sleep 0.02; done`)
+	s.eventually("the launcher", func() bool { return s.exists("up") })
+	p.signal(syscall.SIGUSR1)
+	s.eventually("USR1 at the launcher", func() bool { return s.exists("got.USR1") })
+	p.signal(syscall.SIGTERM)
+	p.mustExit(0)
+	if p.out.String() != "the result\n" || s.field("released_at") == "" {
+		t.Errorf("%s%s", p.out, s.record())
+	}
+	s.decided("s.json", "mopslock", 0, "found")
+	q := s.host("invoke", "q.json", "--memo-failures", "m", "--", "sh", "-c", `trap "exit 9" TERM; echo >up2; while :; do sleep 0.02; done`)
+	s.eventually("the other launcher", func() bool { return s.exists("up2") })
+	q.signal(syscall.SIGTERM)
+	q.mustExit(statusNoResult)
+	q.says("the launcher of m ended (exit status 9)")
+	if s.exists("store/_mopslock/f/m/result") {
+		t.Error("what somebody has ended was kept as a failure")
+	}
+}
+
+// The orchestrator is killed: launcher and remote go on, and whoever asks again waits for their result.
+func TestInvokeIsKilled(t *testing.T) {
+	s := newScene(t)
+	p := s.invoke("s.json", "--ttl", "2s", "n", "--", "sh", "-c", "echo $$ >launcher; mopslock-host remote n -- sh -c 'echo >up; "+waits("enough", "echo done")+"'; echo >ended")
+	launcher := s.pidIn("launcher")
+	s.eventually("the remote's command", func() bool { return s.exists("up") })
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	again := s.invoke("again.json", "--ttl", "2s", "n", "--", "touch", "ran")
+	again.says("waiting for n")
+	count := s.count()
+	s.eventually("renewals by the remote", func() bool { return s.count() >= count+4 })
+	if !alive(launcher) {
+		t.Error("the launcher was killed with its orchestrator")
+	}
+	s.write("enough", "")
+	again.mustExit(0)
+	if again.out.String() != "done\n" || s.exists("ran") {
+		t.Errorf("launched again: %s", again.out)
+	}
+	s.gone(launcher)
+}
+
+// A killed remote takes its command along (Linux), and stores nothing; when its lease has run out the next one launches.
+func TestRemoteIsKilled(t *testing.T) {
+	s := newScene(t)
+	lease := s.acquire("2s")
+	p := s.host("remote", "s.json", "n", "--lease", lease, "--fleet-expire", "none", "--", "sh", "-c", "echo half; echo $$ >pid; exec sleep 300")
+	pid := s.pidIn("pid")
+	p.signal(syscall.SIGKILL)
+	if s.gone(pid); s.exists("store/n/result") {
+		t.Error("half a result was stored")
+	}
+	next := s.invoke("next.json", "--ttl", "2s", "n", "--", "sh", "-c", putResult)
+	next.mustExit(0)
+	if next.out.String() != "the result\n" {
+		t.Error(next.out)
+	}
+}
+
+// Signals to a remote are its command's; what a signal ended has no result, and leaves no file behind.
+func TestRemoteForwardsSignals(t *testing.T) {
+	s := newScene(t)
+	if err := os.Mkdir(s.path("tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lease := s.acquire("60s")
+	p := s.start("env", "TMPDIR="+s.path("tmp"), "mopslock-host", "remote", "n", "--lease", lease, "--status-file", s.path("s.json"), "--",
+		"sh", "-c", "echo half; echo >up; while :; do sleep 0.02; done")
+	s.eventually("the command", func() bool { return s.exists("up") })
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGTERM))
+	s.decided("s.json", "command", 128+int(syscall.SIGTERM), "signalled")
+	left, err := os.ReadDir(s.path("tmp"))
+	if err != nil || len(left) > 0 || s.exists("store/n/result") {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// The lease is taken: the launcher is ended, and the thief's result is the answer; or his lease, and another launch.
+func TestInvokeIsLost(t *testing.T) {
+	const launcher = `echo >>launched; test -e again && { ` + putResult + `; exit 0; }; trap "" TERM; echo $$ >pid; while :; do sleep 0.05; done`
+	for name, then := range map[string]func(s *scene){
+		"his result": func(s *scene) { s.write("store/n/result", "the result\n") },
+		"his lease": func(s *scene) {
+			s.write("again", "")
+			s.theirs("written=", "released=0s")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			p := s.invoke("s.json", "--ttl", "3s", "--grace", "200ms", "n", "--", "sh", "-c", launcher)
+			pid := s.pidIn("pid")
+			thief := s.theirs("expire=3.0")
+			s.gone(pid)
+			p.says(`lease "n" lost (taken): the record is now that of GrandTiger`)
+			p.says("the launcher of n has ended without the lease; waiting for the result, or for the lease")
+			if s.record() != thief {
+				t.Error("the thief's record was touched: ", s.record())
+			}
+			then(s)
+			p.mustExit(0)
+			s.decided("s.json", "mopslock", 0, "found")
+			launched := strings.Count(s.read("launched"), "\n")
+			if p.out.String() != "the result\n" || launched != 1 && s.exists("again") == (launched == 1) {
+				t.Errorf("launched %d times: %s", launched, p.out)
+			}
+		})
+	}
+}
+
+// Renewals fail: SIGTERM, SIGKILL, and once the store is back the work is launched again.
+func TestInvokeOutlivesAnOutage(t *testing.T) {
+	s := newScene(t)
+	p := s.invoke("s.json", "--ttl", "3s", "n", "--", "sh", "-c",
+		`test -e again && { `+putResult+`; exit 0; }; trap "echo >termed" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
+	pid := s.pidIn("pid")
+	before := s.record()
+	if err := errors.Join(syscall.Mkfifo(s.path("fifo"), 0o600), os.Rename(s.path("fifo"), s.path("store/n/lock.json"))); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("SIGTERM at the launcher", func() bool { return s.exists("termed") })
+	s.gone(pid)
+	p.says("lost (unreachable)")
+	s.write("again", "")
+	s.write("store/n/lock.json", before)
+	p.mustExit(0)
+	if p.out.String() != "the result\n" {
+		t.Error(p.out)
+	}
+}
+
+// The result is printed and counts, whatever becomes of the release.
+func TestInvokeCannotRelease(t *testing.T) {
+	s := newScene(t)
+	p := s.invoke("s.json", "--ttl", "3s", "n", "--", "sh", "-c", "rm store/n/lock.json; mkfifo store/n/lock.json; "+putResult)
+	p.mustExit(0)
+	s.decided("s.json", "mopslock", 0, "found")
+	p.says("lease n could not be released; it will expire by itself, at the latest at 20")
+	if p.out.String() != "the result\n" {
+		t.Error(p.out)
+	}
+}
+
+// A result that cannot be stored is kept in its file: 69.
+func TestRemoteCannotStore(t *testing.T) {
+	s := newScene(t)
+	lease := s.acquire("60s")
+	p := s.host("remote", "s.json", "n", "--lease", lease, "--", "sh", "-c", "echo precious; mv store away; echo >store")
+	p.mustExit(statusUnavailable)
+	_, kept, _ := strings.Cut(p.err.String(), "the result of n was not stored, and is kept in ")
+	path, why, _ := strings.Cut(kept, ": ")
+	defer os.Remove(path)
+	if text, err := os.ReadFile(path); err != nil || string(text) != "precious\n" || why == "" {
+		t.Errorf("%q, %v: %s", text, err, p.err)
+	}
+	if text := s.read("s.json"); !strings.HasPrefix(text, `{"by":"mopslock","status":69,"reason":"`) {
+		t.Error(text)
+	}
+}
+
+// So is one whose transfer a signal has ended: 128+N.
+func TestSignalEndsStoring(t *testing.T) {
+	s := newScene(t)
+	bucket := &smallS3{creates: true}
+	hanging := make(chan struct{})
+	defer close(hanging)
+	under := make(chan struct{}, 8)
+	bucket.objects = map[string]object{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/result") {
+			under <- struct{}{}
+			select {
+			case <-hanging:
+			case <-r.Context().Done():
+			}
+			return
+		}
+		bucket.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.CloseClientConnections)
+	p := s.withStore(s3URL(server.URL), "remote", "n", "--without-lease", "--", "echo", "precious")
+	<-under
+	p.says("storing the result of n, 9 bytes")
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGTERM))
+	_, kept, _ := strings.Cut(p.err.String(), "is kept in ")
+	path, _, _ := strings.Cut(strings.TrimSpace(kept), ": ")
+	defer os.Remove(path)
+	if text, err := os.ReadFile(path); err != nil || string(text) != "precious\n" {
+		t.Errorf("%q, %v: %s", text, err, p.err)
+	}
+}
+
+// A result of any size goes through in pieces, on its way there and back.
+func TestBigResult(t *testing.T) {
+	const size = 96 << 20
+	s := newScene(t)
+	script := fmt.Sprintf("head -c %d /dev/zero; echo end", size)
+	remote := s.host("remote", "r.json", "n", "--without-lease", "--", "sh", "-c", script)
+	remote.mustExit(0)
+	cmd := exec.Command("mopslock-host", "invoke", "n", "--", "false")
+	cmd.Env = s.environment()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	last := new(tail)
+	n, copyErr := io.Copy(last, out)
+	if err := cmd.Wait(); err != nil || copyErr != nil || n != size+4 || !bytes.HasSuffix(last.bytes, []byte("\x00end\n")) {
+		t.Errorf("%v, %v, %d bytes, the last %q", err, copyErr, n, last.bytes)
+	}
+	for what, state := range map[string]*os.ProcessState{"remote": remote.cmd.ProcessState, "invoke": cmd.ProcessState} {
+		usage := state.SysUsage().(*syscall.Rusage)
+		most := rssBytes(usage)
+		if most > size {
+			t.Errorf("%s took %d MiB for %d", what, most>>20, size>>20)
+		}
+	}
+}
+
+// rssBytes is the most memory that a process had.
+func rssBytes(usage *syscall.Rusage) int64 {
+	if runtime.GOOS == "darwin" {
+		return usage.Maxrss
+	}
+	return usage.Maxrss << 10
+}
+
+// tail keeps the last bytes.
+type tail struct{ bytes []byte }
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.bytes = append(t.bytes, b[max(0, len(b)-8):]...)
+	t.bytes = t.bytes[max(0, len(t.bytes)-8):]
+	return len(b), nil
+}
+
+// Whoever reads our stdout and has had enough ends us as SIGPIPE would.
+func TestReaderOfTheResultLeaves(t *testing.T) {
+	s := newScene(t)
+	s.write("store/n/result", strings.Repeat("x", 1<<20))
+	p := s.start("sh", "-c", "{ mopslock-host invoke n -- false; echo $? >rc; } | head -c 1")
+	p.mustExit(0)
+	s.eventually("the status", func() bool { return s.read("rc") == fmt.Sprintln(statusSignal+int(syscall.SIGPIPE)) })
+}
+
+// What is kept of a failure is no more than the end of its stderr, and what a terminal could obey in it is escaped.
+func TestKeptFailureIsEscaped(t *testing.T) {
+	s := newScene(t)
+	p := s.host("remote", "s.json", "n", "--without-lease", "--memo-failures", "--", "sh", "-c",
+		`head -c 100000 /dev/zero | tr '\0' x >&2; printf '\nlast \033[2J\377 line\n' >&2; exit 4`)
+	p.mustExit(4)
+	if n := len(p.err.String()); n < 100000 {
+		t.Errorf("%d bytes of stderr got through", n)
+	}
+	kept := s.read("store/_mopslock/f/n/result")
+	if !strings.Contains(kept, "last \x1b[2J\xff line\n") || len(kept) > maxStderr+200 {
+		t.Errorf("%d bytes are kept", len(kept))
+	}
+	q := s.host("invoke", "q.json", "--memo-failures", "n", "--", "touch", "ran")
+	q.mustExit(4)
+	q.says(`last \x1b[2J\xff line` + "\n")
+	s.decided("q.json", "command", 4, "failed")
+}

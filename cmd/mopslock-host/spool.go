@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+)
+
+// spool is a file for what a command prints, until it is stored. It is a
+// host.Source.
+type spool struct {
+	file *os.File
+	path string
+	size int64 // once it is sealed
+	keep bool
+}
+
+// newSpool makes an empty one in TMPDIR, for us alone to read.
+func newSpool() (*spool, error) {
+	file, err := os.CreateTemp("", "mopslock-*.out")
+	if err != nil {
+		return nil, spoolExit(err)
+	}
+	path, err := filepath.Abs(file.Name())
+	if err != nil {
+		path = file.Name()
+	}
+	return &spool{file: file, path: path}, nil
+}
+
+// spoolExit: a command without a place for its output cannot be executed.
+func spoolExit(err error) error {
+	return &exit{
+		Status: child.StatusCannotExecute, Reason: "not_started",
+		Text: fmt.Sprintf("no file for the command's output: %v; set TMPDIR to a directory with room for it", err),
+	}
+}
+
+// seal settles how much of it counts: what the command had printed when it ended.
+// A background process of it may go on writing.
+func (s *spool) seal() error {
+	info, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	s.size = info.Size()
+	return nil
+}
+
+// Open implements host.Source. It reads beside the file's offset, which is the command's.
+func (s *spool) Open() (io.ReadCloser, int64, error) {
+	return io.NopCloser(io.NewSectionReader(s.file, 0, s.size)), s.size, nil
+}
+
+// end removes the file, unless it is to be kept.
+func (s *spool) end() {
+	_ = s.file.Close()
+	if !s.keep {
+		_ = os.Remove(s.path)
+	}
+}
+
+// echo stands between a command and our stderr where the last lines are to be
+// kept. It is a file and no pipe, which would break for a command that is to
+// outlive us:
+//
+//	command ──► file (nameless) ──► echo ──► our stderr
+//	                └── the last 4 KiB: what is kept of a failure
+type echo struct {
+	file *os.File
+	name string // "" once it has none
+	to   io.Writer
+	sent int64
+	stop chan struct{}
+	done chan struct{}
+}
+
+const (
+	echoPause    = 50 * time.Millisecond // between two looks at the file
+	echoPatience = 10 * time.Second      // for a slow reader of stderr, at the end
+)
+
+func newEcho(to io.Writer) (*echo, error) {
+	file, err := os.CreateTemp("", "mopslock-*.err")
+	if err != nil {
+		return nil, spoolExit(err)
+	}
+	e := &echo{file: file, to: to, stop: make(chan struct{}), done: make(chan struct{})}
+	if os.Remove(file.Name()) != nil { // where open files cannot be removed, end does it
+		e.name = file.Name()
+	}
+	go e.run()
+	return e, nil
+}
+
+// run is ended by end.
+func (e *echo) run() {
+	defer close(e.done)
+	ticker := time.NewTicker(echoPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.stop:
+			e.pass()
+			return
+		case <-ticker.C:
+			e.pass()
+		}
+	}
+}
+
+// pass passes on what has come since. A reader who has gone ends nothing.
+func (e *echo) pass() {
+	size := e.size()
+	if size <= e.sent {
+		return
+	}
+	n, err := io.Copy(e.to, io.NewSectionReader(e.file, e.sent, size-e.sent))
+	if e.sent += n; err != nil {
+		e.sent = size
+	}
+}
+
+func (e *echo) size() int64 {
+	info, err := e.file.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// tail is the last of it.
+func (e *echo) tail(most int64) []byte {
+	size := e.size()
+	from := max(0, size-most)
+	text := make([]byte, size-from)
+	n, _ := e.file.ReadAt(text, from)
+	return text[:n]
+}
+
+// has reports whether a text is among the last of it. It is fine on nil.
+func (e *echo) has(text []byte) bool {
+	return e != nil && bytes.Contains(e.tail(2*maxStderr), text)
+}
+
+// end passes the rest on.
+func (e *echo) end() {
+	close(e.stop)
+	timer := time.NewTimer(echoPatience)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		_ = e.file.Close()
+		if e.name != "" {
+			_ = os.Remove(e.name)
+		}
+	case <-timer.C: // nobody reads; it ends with the process
+	}
+}
