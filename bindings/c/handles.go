@@ -16,7 +16,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// member is a lease or a companion.
+// member is a lease, a companion or a work.
 type member interface {
 	Holder() string
 	Protocol() core.Protocol
@@ -39,13 +39,15 @@ type canceller struct {
 // from 1 and gives none twice: so a host that was closed is told from one that
 // never was.
 const (
-	kindBits = 2
+	kindBits = 3
 	kindMask = 1<<kindBits - 1
 
-	callKind   = 0 // begun; nothing takes it
-	hostKind   = 1
-	memberKind = 2
-	cancelKind = 3
+	callKind       = 0 // begun; nothing takes it
+	hostKind       = 1
+	memberKind     = 2
+	cancelKind     = 3
+	invocationKind = 4
+	readerKind     = 5
 )
 
 // table lives as long as the library is loaded, as cores does.
@@ -60,8 +62,8 @@ var table struct {
 }
 
 type entry struct {
-	value any    // *host.Host, *host.Lease, *host.Companion, *canceller
-	owner uint64 // the host's handle of a lease or companion, or 0
+	value any    // *host.Host, *host.Lease, *host.Companion, *canceller, *invocation, *work, *reader
+	owner uint64 // the host's handle of what was made on it, or 0
 	ended func() // tells the end of what a begun call gave, or nil
 }
 
@@ -190,6 +192,28 @@ func onEnd(handle uint64, tell func()) {
 		e.ended = tell
 		table.live[handle] = e
 	}
+}
+
+// tellEnd tells the end of what a begun call gave, if that is not known yet.
+func tellEnd(handle uint64) {
+	table.mu.RLock()
+	e := table.live[handle]
+	table.mu.RUnlock()
+	if e.ended != nil {
+		e.ended()
+	}
+}
+
+// ownedBy are a host's of one kind.
+func ownedBy[T any](host uint64) (found []T) {
+	table.mu.RLock()
+	defer table.mu.RUnlock()
+	for _, e := range table.live {
+		if value, ok := e.value.(T); ok && e.owner == host {
+			found = append(found, value)
+		}
+	}
+	return found
 }
 
 // take forgets a handle, and with a host those of all that it held.

@@ -61,7 +61,12 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 		return report(f, err)
 	}
 	defer done()
+	endReaders(uint64(handle)) // which the store's end would only disturb
 	err = h.Close(ctx)
+	endReaders(uint64(handle))
+	for _, v := range ownedBy[*invocation](uint64(handle)) {
+		v.forget()
+	}
 	take(uint64(handle))
 	closeStore(uint64(handle))
 	closeQueue(ctx, uint64(handle))
@@ -285,11 +290,15 @@ func goVersion(handle C.uint64_t, token, epoch *C.uint64_t, protocol *C.int, f *
 
 //export goLeaseText
 func goLeaseText(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
-	l, err := find[*host.Lease](handle)
+	l, err := find[interface{ Handle() host.Handle }](handle) // a lease or a work
 	if err != nil {
 		return report(f, err)
 	}
-	return write(text, room, n, l.Handle().String(), f)
+	lease := l.Handle()
+	if lease.Holder == "" { // of a work that has none
+		return report(f, errHandle)
+	}
+	return write(text, room, n, lease.String(), f)
 }
 
 //export goInspect

@@ -16,8 +16,10 @@
  * but handles are to be given back, or what they name stays until the process
  * ends: a machine with mopslock_drop, a host with mopslock_close, a lease with
  * mopslock_release, a companion with mopslock_leave, a cancel handle with
- * mopslock_cancel_free. A host takes its leases and companions with it. That a
- * lease is lost gives nothing back: release it all the same.
+ * mopslock_cancel_free, an invocation with mopslock_invocation_close, what reads a
+ * result with mopslock_result_close. A host takes all that was made on it with it, and
+ * an invocation its works. That a lease is lost gives nothing back: release it all the
+ * same.
  *
  * Strings. What comes in is UTF-8 and ends with NUL. What goes out does too, is
  * valid UTF-8, and where it is cut to fit, it is cut between two characters.
@@ -81,8 +83,8 @@
 extern "C" {
 #endif
 
-/* Grows when something is added here. */
-#define MOPSLOCK_ABI_VERSION 3
+/* Grows when something is added here. 3: strict and the guard. 4: invocations. */
+#define MOPSLOCK_ABI_VERSION 4
 
 /* What the loaded library was built as: compare it with MOPSLOCK_ABI_VERSION,
  * below which something of this header is missing. */
@@ -119,10 +121,12 @@ enum mopslock_code {
 	                               * there */
 	MOPSLOCK_EVACANT = -45,       /* there is nothing: nobody to break, no result to read */
 	MOPSLOCK_ESTALE = -46,        /* a newer tenure has written: stop what the lease guarded */
-	MOPSLOCK_EUNKNOWN = -47       /* it may have been written, or may still be, or not: read it */
+	MOPSLOCK_EUNKNOWN = -47,      /* it may have been written, or may still be, or not: read it */
+	MOPSLOCK_ENORESULT = -48      /* the work has ended, and there is no result */
 };
 
-/* Why: with MOPSLOCK_ELOST the first five, with other codes as noted. */
+/* Why: with MOPSLOCK_ELOST the first five, with other codes as noted; with
+ * MOPSLOCK_ENORESULT see mopslock_work. */
 enum mopslock_reason {
 	MOPSLOCK_REASON_NONE = 0,
 	MOPSLOCK_REASON_TAKEN = 1,       /* the record is another's now */
@@ -145,6 +149,8 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_NEVER_ACQUIRED = 34, /* ECANNOT_MAINTAIN: its holder never had it */
 	MOPSLOCK_REASON_UNREADABLE = 35,     /* ECANNOT_MAINTAIN: it could not be kept alive */
 
+	MOPSLOCK_REASON_FAILED = 40, /* ENORESULT: the work failed */
+
 	MOPSLOCK_REASON_TTL_DIFFERS = 48,  /* of the core's warnings */
 	MOPSLOCK_REASON_CORRUPT_TAKEN = 49, /* of the core's warnings */
 	MOPSLOCK_REASON_EMPTIED = 50,      /* of the core's warnings */
@@ -152,8 +158,8 @@ enum mopslock_reason {
 };
 
 /* How the store failed. With E(store) it is finer than the code. The others with one
- * are ETIMEOUT of an acquire (reason LIMIT) and ECANNOT_MAINTAIN (UNREADABLE): what
- * the store said last. */
+ * are ETIMEOUT of an acquire or invocation (reason LIMIT), ECANNOT_MAINTAIN (UNREADABLE)
+ * and ENORESULT (UNREACHABLE, UNUSABLE): what the store said last. */
 enum mopslock_class {
 	MOPSLOCK_CLASS_NONE = 0,          /* it did not, or was not asked */
 	MOPSLOCK_CLASS_OTHER = 1,         /* ESTORE: none of these; the text may know */
@@ -276,9 +282,9 @@ typedef struct mopslock_open_options {
  */
 int mopslock_open(const char *url, const mopslock_open_options *options, uint64_t *host);
 
-/* mopslock_close releases what the host holds, ends what waits (an acquire with
- * ECLOSED, a mopslock_wait with EENDED), and stops it. Its handle and those of its
- * leases and companions are void from then on, whatever is returned: later calls
+/* mopslock_close releases what the host holds, ends what waits (an acquire or a
+ * mopslock_work with ECLOSED, a mopslock_wait with EENDED), and stops it. Its handle and
+ * those of all that was made on it are void from then on, whatever is returned: later calls
  * with host say ECLOSED, but mopslock_next only once it has told what there is.
  *
  * ETIMEOUT   something was not released in timeout_ns (MOPSLOCK_FOREVER: no
@@ -362,7 +368,8 @@ typedef struct mopslock_options {
 	int64_t fleet_expire_ns;   /* by which TTL others here judge us; 0: 88 s; -1: no mops here */
 	int32_t blind;    /* 1: renew without reading first, as mops does */
 	int32_t observed; /* 1: another's lease expires only by what we saw on our own clock */
-	int64_t wait_ns;  /* acquire: 0: until it is held; MOPSLOCK_TRY: not at all */
+	int64_t wait_ns;  /* acquire: 0: until it is held; MOPSLOCK_TRY: not at all. invoke: so
+	                   * for a result or the lease */
 	int64_t timeout_ns; /* accompany, renew, release_text: 0: no limit */
 	uint64_t cancel;  /* 0, or of mopslock_cancel_new */
 	mopslock_status *seen; /* NULL, or where to tell who holds it, or took it, after EHELD,
@@ -372,6 +379,10 @@ typedef struct mopslock_options {
 	int32_t session;   /* 1, strict: kept by the host's session of this TTL and margin, one
 	                    * heartbeat for all leases on it. Not with MOPSLOCK_ENDLESS */
 	const char *label; /* strict: shown to people, at most 128 printable bytes; or NULL */
+	/* Since version 4. Only invoke and remote look at them. */
+	int32_t memo_failures; /* 1: what failing work came to is kept, too, and is the result
+	                        * of all who ask with 1; the others do not see it */
+	int32_t without_lease; /* remote: 1: work also if the lease cannot be kept alive */
 } mopslock_options;
 
 /* mopslock_acquire takes the lease on a name, waiting while another holds it.
@@ -446,7 +457,7 @@ int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options
  */
 int mopslock_release_text(uint64_t host, const char *lease_text, const mopslock_options *options);
 
-/* Of a lease or a companion: may it still be relied on? It looks at the clock
+/* Of a lease, a companion or a work: may it still be relied on? It looks at the clock
  * itself, asks nobody, and is cheap.
  *
  * OK         yes.
@@ -550,8 +561,9 @@ int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopsloc
  * waits costs none; the library's own threads are as many as requests are under
  * way to a directory, and a few.
  *
- *     begin_acquire, begin_accompany, begin_renew, begin_release, begin_leave --> host
- *     host --> next: WAITING of an acquire, CALL, and ENDED of what the call gave
+ *     begin_acquire, begin_accompany, begin_renew, begin_release, begin_leave,
+ *     begin_work, begin_invocation_close --> host
+ *     host --> next: WAITING of an acquire or work, CALL, and ENDED of what the call gave
  *
  * One call's events come in that order. ENDED comes before the CALL of a release or
  * leave that has ended the same lease or companion, so that nothing is told of it after
@@ -566,11 +578,12 @@ int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopsloc
 enum mopslock_event_kind {
 	MOPSLOCK_EVENT_NONE = 0,
 	MOPSLOCK_EVENT_CALL = 1,   /* a begun call has ended */
-	MOPSLOCK_EVENT_ENDED = 2,  /* a lease or companion that a begun call gave can no longer be
-	                            * relied on: mopslock_check would not say OK. Once for each,
+	MOPSLOCK_EVENT_ENDED = 2,  /* a lease, companion or work that a begun call gave can no longer
+	                            * be relied on: mopslock_check would not say OK. Once for each,
 	                            * also after a release, leave or close */
-	MOPSLOCK_EVENT_WAITING = 3 /* a begun acquire waits, and seen says for whom: first, and at
-	                            * every change; only the latest is kept for who asks late */
+	MOPSLOCK_EVENT_WAITING = 3 /* a begun acquire or work waits, and seen says for whom (state NONE:
+	                            * not known): first, and at every change; only the latest is kept
+	                            * for who asks late */
 };
 
 typedef struct mopslock_event {
@@ -581,7 +594,8 @@ typedef struct mopslock_event {
 	int32_t reason;   /* enum mopslock_reason, of the code */
 	int32_t store_class; /* enum mopslock_class, of the code */
 	uint64_t call;    /* CALL, WAITING: which. 0 in others */
-	uint64_t member;  /* CALL of acquire, accompany: what it gave, 0 after an error; ENDED: which */
+	uint64_t member;  /* CALL of acquire, accompany, work: what it gave, 0 after an error (and of
+	                   * work with OK: there is a result); ENDED: which */
 	int64_t left_ns;  /* CALL of renew: how long it is good for, from now */
 	mopslock_status *seen; /* in: NULL, or where to tell what options->seen would be told; its
 	                        * state is NONE if nothing. The pointer stays as it is */
@@ -633,6 +647,164 @@ int mopslock_begin_leave(uint64_t companion, int64_t timeout_ns, uint64_t *call)
 int mopslock_next(uint64_t host, int64_t timeout_ns, mopslock_event *event);
 
 /* ---------------------------------------------------------------------------
+ * INVOCATIONS: a piece of work that is done once, and whose result stays.
+ *
+ * The work has a name, and so has its result, which lies beside the lease: NAME/result.
+ * Whoever wants the result invokes the name. If it is there, that is all; if another is
+ * at work, one waits for his result; else one gets the work to do:
+ *
+ *     invoke --> work:  OK, 0      there is a result: result_open, read, result_close
+ *                       OK, work   do it now, or start who does it; its lease is kept alive
+ *                                  |
+ *     ended(work, ...) <-----------+ it has ended, and this is what it came to
+ *     work:             OK, 0      the first result that was stored, ours or another's
+ *                       ENORESULT  there is none, and the lease was given back
+ *     invocation_close
+ *
+ * An orchestrator does not work itself: it starts a remote with the work's lease text
+ * (mopslock_lease_text), as MOPSLOCK_LEASE in its environment. The remote begins with
+ * mopslock_remote and goes the same way. It keeps the lease alive beside the orchestrator,
+ * and when that dies; it stores the result, and never releases. So an orchestrator's
+ * ended may come without a body: then the result is the remote's, and mopslock_work waits
+ * for it while a remote lives. One that comes late, when its lease is another's, is not
+ * given the work. The first result wins, and is never written over; on a store that does
+ * not honour create-if-absent the later of two that end in one moment does.
+ *
+ * A work is a handle that mopslock_check, _wait, _left, _holder, _fencing_token, _epoch,
+ * _protocol, _session and _lease_text take. It stands for one attempt: a lease that was
+ * lost and won again gives a new one. A remote goes on if its lease was released or is out
+ * of contact (left is negative then): check is not OK when it is another's. One without a
+ * lease (without_lease) has no text, an empty holder, and 0 for a token, an epoch and what
+ * is left. Release and leave do not take a work: it goes with its invocation.
+ *
+ * What is not here: nobody stops a work that has lost its lease. Ask mopslock_check of
+ * the work, or let a thread wait, and stop it; then say mopslock_ended all the same.
+ * ------------------------------------------------------------------------- */
+
+/* mopslock_invoke begins to look for the result of a name, and to take its lease if there
+ * is none. It does not wait. options may be NULL; options->seen must be, since
+ * mopslock_work has its own. options->cancel: as mopslock_give_up, for all that have it.
+ * There is always a TTL: MOPSLOCK_ENDLESS cannot be.
+ *
+ * OK         *invocation is to be given back with mopslock_invocation_close.
+ * EINVAL     the name or an option cannot be so, as with mopslock_acquire. The last segment
+ *            of the name cannot be "lock": the result would lie in a memo of mops.
+ * EHANDLE, ECLOSED, EFORKED
+ */
+int mopslock_invoke(uint64_t host, const char *name, const mopslock_options *options, uint64_t *invocation);
+
+/* mopslock_remote begins what an orchestrator has started: to look for the result of a
+ * name, and to join the lease of a text if there is none. name may be NULL: the text has
+ * it. lease_text may be NULL with options->without_lease. The text's store must be the
+ * host's, which nobody checks, and its TTL wins over the options'; wait_ns is not looked
+ * at, since a remote waits for nobody. All else as mopslock_invoke; a text that cannot be
+ * one, or of another name, is EINVAL here. */
+int mopslock_remote(uint64_t host, const char *name, const char *lease_text, const mopslock_options *options,
+                    uint64_t *invocation);
+
+/* mopslock_work waits for work to do, or for the end. seen is NULL, or where to tell whom
+ * is waited for after ETIMEOUT, and who decided it after EHELD, ELOST and ENORESULT; its
+ * state is NONE if that is not known. While a work is being done it waits for the next one,
+ * or for what it came to. Of several threads that ask one is given a work, and all are told
+ * of the end.
+ *
+ * OK         *work is not 0: begin it now, and say mopslock_ended in the end.
+ *            *work is 0: it is over, and there is a result.
+ * ETIMEOUT   with reason NONE: timeout_ns (MOPSLOCK_FOREVER: no limit) is over. It goes on.
+ *
+ * All others but EINVAL, EHANDLE and EFORKED are its end without a result; what was held is
+ * released, or is about to be. They are said again to who asks again.
+ *
+ * EHELD      another is at work, and wait_ns is over.
+ * ETIMEOUT   with reason LIMIT: wait_ns is over, and the store was failing.
+ * ENORESULT  the work has ended, and there is no result. The reason is FAILED: it was not
+ *            done well, and the text says how; NONE: it was, but nobody stores a result;
+ *            TAKEN, BROKEN, RELEASED or EXPIRED: the lease was lost before there was one;
+ *            UNREACHABLE or UNUSABLE: the store did not take it, or could not be asked.
+ * ELOST      a remote came late: the lease is another's, or was released. Nothing was done.
+ * ECANNOT_MAINTAIN  a remote found nothing to keep alive. Nothing was done.
+ * ECANCELLED mopslock_give_up, or options->cancel.
+ * EUNFIT, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE, EENGINE   as
+ *            mopslock_acquire.
+ */
+int mopslock_work(uint64_t invocation, int64_t timeout_ns, mopslock_status *seen, uint64_t *work);
+
+/* mopslock_begin_work is mopslock_work as a call that is begun, without a limit: the
+ * event's member is the work. It ends at the latest when the invocation is given up. */
+int mopslock_begin_work(uint64_t invocation, uint64_t *call);
+
+/* mopslock_ended says that a work has ended, and what it came to: len bytes at body (none
+ * at all: an empty result), which are copied, or the file at path, which may be of any
+ * size and has to stay as it is until mopslock_work has said what became of it. If both
+ * are NULL this process has nothing to store: an orchestrator finds what its remote has
+ * stored. well is 0 if the work failed: what it came to is kept if
+ * options->memo_failures was 1, and else not looked at.
+ *
+ * OK         mopslock_work says the rest. A file that cannot be read shows there, too, as
+ *            work that failed. Nothing is stored of what was given up.
+ * EENDED     it had been said before.
+ * EINVAL     both body and path, or a len without a body. It has not ended.
+ * EHANDLE
+ */
+int mopslock_ended(uint64_t work, int well, const void *body, size_t len, const char *path);
+
+/* What an invocation has found. */
+typedef struct mopslock_result {
+	size_t size;
+	int32_t failed; /* 1: it is what failing work came to */
+	int32_t own;    /* 1: it was stored by this invocation */
+	char key[641];  /* where it is in the store */
+} mopslock_result;
+
+/* mopslock_invocation_result tells of the result. Set result->size. EVACANT: there is
+ * none, or none yet. EINVAL, EHANDLE, EFORKED. result is as it was after an error. */
+int mopslock_invocation_result(uint64_t invocation, mopslock_result *result);
+
+/* mopslock_result_open begins to read the result, from its beginning, as often as wanted.
+ * *length, if length is not NULL, is how many bytes it has; -1: the store does not say.
+ * *reader is to be given back with mopslock_result_close; it outlives its invocation, but
+ * not the host.
+ *
+ * EVACANT    there is none, or somebody has removed it.
+ * EINVAL, EHANDLE, ETIMEOUT, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE: *reader is 0.
+ */
+int mopslock_result_open(uint64_t invocation, int64_t timeout_ns, uint64_t *reader, int64_t *length);
+
+/* mopslock_result_read reads on: at most cap bytes into body, *len of them; 0 is the end
+ * if cap is not. It waits for at least one byte, not for all. One thread at a time reads;
+ * the others wait. After an error but EINVAL the reader is of no more use: what was read
+ * so far is good, and the rest is to be had by opening the result again.
+ *
+ * ETIMEOUT   nothing came in timeout_ns.
+ * EINVAL, EHANDLE, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE
+ */
+int mopslock_result_read(uint64_t reader, int64_t timeout_ns, void *body, size_t cap, size_t *len);
+
+/* mopslock_result_close gives a reader back; a read under way in another thread ends with
+ * ECANCELLED. OK, EHANDLE, EFORKED. */
+int mopslock_result_close(uint64_t reader);
+
+/* mopslock_give_up gives an invocation up, and returns: mopslock_work says ECANCELLED, if
+ * it was not over. What is held is released at once, so stop a work first: others may
+ * begin it. A remote's lease lives on. OK, EHANDLE, EFORKED. */
+int mopslock_give_up(uint64_t invocation);
+
+/* mopslock_invocation_close gives an invocation up if it is not over, waits until the
+ * lease was given back, and ends its handle and those of its works.
+ *
+ * OK         nothing is held.
+ * ELOST      the lease was found lost when it was to be given back: it is another's, was
+ *            broken, or expires; mopslock_last_reason says how. A result stays one.
+ * ECLOSED    the host was closed before the store said so: it is released or expires.
+ * ETIMEOUT   timeout_ns (MOPSLOCK_FOREVER: no limit) is over. The host goes on
+ *            trying, and the handle is still good: call again, or close the host.
+ *
+ * After all but ETIMEOUT the handles are void. begin_invocation_close is the same as a
+ * call that is begun; the event's code says what would have been returned. */
+int mopslock_invocation_close(uint64_t invocation, int64_t timeout_ns);
+int mopslock_begin_invocation_close(uint64_t invocation, int64_t timeout_ns, uint64_t *call);
+
+/* ---------------------------------------------------------------------------
  * THE GUARD: objects on the same store that only the newest tenure can write.
  *
  * A lease cannot stop a process that was paused while it wrote. Here the store
@@ -647,8 +819,8 @@ int mopslock_next(uint64_t host, int64_t timeout_ns, mopslock_event *event);
  * takes a lease over and reads before it writes begins with mopslock_guarded_raise.
  * None of these functions looks whether the lease is held: mopslock_check does.
  *
- * token and holder are mopslock_fencing_token and mopslock_holder of a strict lease
- * or companion; they stay what they are for as long as it lasts. timeout_ns is as
+ * token and holder are mopslock_fencing_token and mopslock_holder of a strict lease,
+ * companion or work; they stay what they are for as long as it lasts. timeout_ns is as
  * everywhere (MOPSLOCK_FOREVER: no limit). What is read goes into body, of which there
  * are cap bytes: *len is its length, or after ESHORT the room that it needs; then all
  * else was done, so read it with mopslock_guarded_read. MOPSLOCK_GUARDED_MAX bytes are

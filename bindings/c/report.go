@@ -10,6 +10,7 @@ import "C"
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,6 +25,11 @@ import (
 var (
 	errHandle = errors.New("mopslock: the handle is of nothing that is there, or of something else")
 	errShort  = errors.New("mopslock: the buffer is too short for the text and its NUL")
+	errFailed = errors.New("mopslock_ended said so")
+	errReader = fmt.Errorf("mopslock: the reader was closed while it read (%w)", context.Canceled)
+	errBodies = badOption("body and path: are both given; a work comes to one of them")
+	errAbsent = errors.New("mopslock: there is no result, or none yet; mopslock_work waits for it")
+	errSaid   = errors.New("mopslock: mopslock_ended was said of this work before")
 )
 
 // cancelled is why a context ended that mopslock_cancel ended.
@@ -50,6 +56,10 @@ const (
 	lateGuard       late = "anything was sent to the store; nothing was written"
 	lateNext        late = "anything happened; what was begun goes on"
 	lateRenew       late = "the store said that the lease is renewed; it may be, or not"
+	lateWork        late = "there was work to do or an end; the invocation goes on"
+	lateInvocation  late = "the store said that the lease was given back; the host goes on trying, and the handle is still good"
+	lateResult      late = "the store answered; the result is where it was"
+	lateRead        late = "more of the result came; open it again"
 	lateReleaseText late = "the store said that the lease is released; the host goes on trying until the lease's TTL is over"
 )
 
@@ -115,6 +125,8 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_EHANDLE
 	case errors.Is(err, errShort):
 		return C.MOPSLOCK_ESHORT
+	case errors.Is(err, errSaid):
+		return C.MOPSLOCK_EENDED
 	case errors.Is(err, fence.ErrStale):
 		return C.MOPSLOCK_ESTALE
 	case errors.Is(err, fence.ErrUnknown): // before what the store said, which is behind it
@@ -122,7 +134,7 @@ func codeOfCall(err error) C.int {
 	case errors.Is(err, fence.ErrForeign), errors.Is(err, fence.ErrCorrupt), errors.Is(err, fence.ErrNewer),
 		errors.Is(err, errors.ErrUnsupported):
 		return C.MOPSLOCK_EUNFIT
-	case errors.Is(err, store.ErrAbsent):
+	case errors.Is(err, store.ErrAbsent), errors.Is(err, errAbsent):
 		return C.MOPSLOCK_EVACANT
 	case errors.Is(err, store.ErrURL), errors.Is(err, store.ErrKey):
 		return C.MOPSLOCK_EINVAL
@@ -148,6 +160,8 @@ func codeOfLease(e *host.Error) C.int {
 		return C.MOPSLOCK_EENDED
 	case host.Unfit:
 		return C.MOPSLOCK_EUNFIT
+	case host.NoResult:
+		return C.MOPSLOCK_ENORESULT
 	}
 	if _, ok := errors.AsType[*host.EngineError](e.Err); ok {
 		return C.MOPSLOCK_EENGINE

@@ -48,6 +48,13 @@ func TestCodes(t *testing.T) {
 		{&core.Error{Code: core.ErrorConfig, Text: "ttl"}, -1},
 		{errHandle, -2},
 		{errShort, -3},
+		{&host.Error{Kind: host.NoResult}, -48},
+		{&host.Error{Kind: host.NoResult, Reason: core.ReasonUnusable, Class: core.ClassFull, Err: slow}, -48},
+		{&host.Error{Kind: host.NoResult, Reason: core.ReasonFailed, Err: engine}, -48},
+		{errSaid, -37},
+		{errAbsent, -45},
+		{errReader, -34},
+		{errBodies, -1},
 		{&host.Error{Kind: host.Unfit}, -44},
 		{&host.Error{Kind: host.Unfit, Reason: core.ReasonNewer}, -44},
 		{&host.Error{Kind: host.Refused, Reason: core.ReasonVacant}, -45},
@@ -85,6 +92,7 @@ func TestClasses(t *testing.T) {
 			{&host.Error{Kind: host.Refused, Reason: core.ReasonUnreachable, Class: class}, code},
 			{&host.Error{Kind: host.Refused, Reason: core.ReasonLimit, Class: class, Err: failed}, -33},
 			{&host.Error{Kind: host.CannotMaintain, Reason: core.ReasonUnreadable, Class: class}, -38},
+			{&host.Error{Kind: host.NoResult, Reason: core.ReasonUnusable, Class: class, Err: failed}, -48},
 		} {
 			if got, _ := codeOf(test.err); int(got) != test.code || classOf(test.err) != class {
 				t.Errorf("%v: %d, %v, want %d, %v", test.err, got, classOf(test.err), test.code, class)

@@ -75,9 +75,26 @@ func TestNumbers(t *testing.T) {
 	if got := constants(t, "MAX_")["MESSAGE"]; got != core.MaxMessage {
 		t.Errorf("MOPSLOCK_MAX_MESSAGE %d, the core has %d", got, core.MaxMessage)
 	}
+	if room := roomOf(t, "key"); room <= len(core.FailurePrefix)+core.MaxName+len("/"+core.ResultFile) {
+		t.Errorf("a result's key has %d bytes of room", room)
+	}
 	if got := constants(t, "HOLDER_")["SIZE"]; got != core.MaxHolder+1 {
 		t.Errorf("MOPSLOCK_HOLDER_SIZE %d, the core has %d and there is a NUL", got, core.MaxHolder)
 	}
+}
+
+// roomOf is how long a field that is a text may be, with its NUL.
+func roomOf(t *testing.T, field string) int {
+	t.Helper()
+	found := regexp.MustCompile(`\bchar ` + field + `\[([0-9]+)\];`).FindStringSubmatch(header(t))
+	if found == nil {
+		t.Fatalf("there is no %s", field)
+	}
+	room, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return room
 }
 
 // TestHeaderCompiles in the languages and standards that callers use.
@@ -146,11 +163,16 @@ func TestLayoutIsForEver(t *testing.T) {
 		{"options", "protocol", 80},
 		{"options", "session", 84},
 		{"options", "label", 88},
+		{"options", "memo_failures", 96},
+		{"options", "without_lease", 100},
 		{"break_options", "why", 8},
 		{"break_options", "now", 16},
 		{"break_options", "protocol", 20},
 		{"break_options", "timeout_ns", 24},
 		{"break_options", "seen", 32},
+		{"result", "failed", 8},
+		{"result", "own", 12},
+		{"result", "key", 16},
 		{"slot", "number", 8},
 		{"slot", "token", 16},
 		{"slot", "written", 24},

@@ -44,8 +44,23 @@ func refusing(t *testing.T) string {
 
 var keys = []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true"}
 
+// stores are the URLs of two empty directories, and nothing of theirs is beside them.
+func stores(t *testing.T) []string {
+	t.Helper()
+	parent := t.TempDir()
+	var urls []string
+	for _, name := range []string{"one", "two"} {
+		dir := filepath.Join(parent, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, "file://"+dir)
+	}
+	return urls
+}
+
 // TestErrors: every code of the header is produced by some call, and strict.c is
-// about strict and the guard besides. EENGINE is not:
+// about strict and the guard besides, invoke.c about invocations. EENGINE is not:
 // nobody has made the guest fail yet, and the library's own test has its mapping.
 func TestErrors(t *testing.T) {
 	lib := fullLibrary(t)
@@ -54,6 +69,7 @@ func TestErrors(t *testing.T) {
 		"file://"+t.TempDir(), "file://"+t.TempDir(), refusing(t))
 	out += command(t, nil, compile(t, "testdata/core.c", lib), config, acquire, refused)
 	out += command(t, nil, compile(t, "testdata/strict.c", lib), "file://"+t.TempDir())
+	out += command(t, nil, compile(t, "testdata/invoke.c", lib), stores(t)...)
 	out += command(t, nil, compile(t, "testdata/fork.c", lib, "-DHOST"), config)
 	seen := strings.Fields(out)
 	for _, code := range codes(t) {
@@ -66,6 +82,14 @@ func TestErrors(t *testing.T) {
 // TestEvents: whatever is begun ends in one event, and what it gave in another.
 func TestEvents(t *testing.T) {
 	command(t, nil, compile(t, "testdata/events.c", fullLibrary(t)), "file://"+t.TempDir(), "file://"+t.TempDir())
+}
+
+// TestInvoke: a work is begun once, and everybody has its result. begun.c is about
+// the same calls as begun ones, and about what a close of the host does to them.
+func TestInvoke(t *testing.T) {
+	lib := fullLibrary(t)
+	command(t, nil, compile(t, "testdata/begun.c", lib), stores(t)...)
+	command(t, nil, compile(t, "testdata/remote.c", lib), stores(t)...)
 }
 
 // TestEnvironment: each open sees what the program has done to its environment

@@ -22,6 +22,9 @@ func TestNoLeak(t *testing.T) {
 	command(t, env, compile(t, "testdata/threads.c", lib, sanitize...), config, acquire, woke)
 	command(t, env, compile(t, "testdata/events.c", lib, sanitize...), "file://"+t.TempDir(), "file://"+t.TempDir())
 	command(t, env, compile(t, "testdata/list.c", lib, sanitize...), "file://"+t.TempDir())
+	for _, program := range []string{"invoke.c", "remote.c", "begun.c"} {
+		command(t, env, compile(t, "testdata/"+program, lib, sanitize...), stores(t)...)
+	}
 	if out, code := run(t, env, compile(t, "testdata/leak.c", small, sanitize...)); code != 9 || !strings.Contains(out, "LeakSanitizer") {
 		t.Errorf("a leak is not found: exit %d, %s", code, out)
 	}

@@ -429,7 +429,7 @@ static void closing(const char *url)
 
 	/* One that nothing was begun on. */
 	CHECK(mopslock_open(url, NULL, &h) == MOPSLOCK_OK);
-	GIVES(MOPSLOCK_EHANDLE, mopslock_next(h + 4, 0, &e)); /* the next host's */
+	GIVES(MOPSLOCK_EHANDLE, mopslock_next(h + 8, 0, &e)); /* the next host's */
 	QUIET(h);
 	GIVES(MOPSLOCK_OK, mopslock_close(h, MOPSLOCK_FOREVER));
 	GIVES(MOPSLOCK_ECLOSED, mopslock_next(h, 0, &e));

@@ -1,0 +1,226 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// invocation is one that C has a handle of. A goroutine goes through its steps, so
+// that no step ends with the patience of the one who asks for it.
+type invocation struct {
+	*host.Invocation
+	owner  uint64          // the host's handle
+	ready  chan *host.Work // to be begun; there is never a second one before the first has ended
+	over   chan struct{}   // closed when err is there
+	err    error           // why there is no result, or nil
+	forget func() bool     // lets go of the cancel handle
+
+	mu     sync.Mutex
+	asking map[*begun]bool // calls that are told of waiting
+	latest *host.Status    // for whom it waits, or nil
+	works  []uint64        // handles of them
+	closed bool            // it gives none any more
+}
+
+func newInvocation(owner uint64) *invocation {
+	return &invocation{
+		owner: owner, ready: make(chan *host.Work, 1), over: make(chan struct{}), asking: map[*begun]bool{},
+	}
+}
+
+// start goes through the steps of one that was begun. ctx is of its cancel handle.
+func (v *invocation) start(ctx context.Context, begun *host.Invocation) {
+	v.Invocation = begun
+	v.forget = context.AfterFunc(ctx, v.Cancel)
+	go v.run()
+}
+
+func (v *invocation) run() {
+	for {
+		w, err := v.Next(context.Background())
+		if w == nil {
+			v.err = err
+			close(v.over)
+			return
+		}
+		v.mu.Lock()
+		v.latest = nil
+		v.mu.Unlock()
+		v.ready <- w
+	}
+}
+
+// next waits for a work, or for the end, which is nil. b is the call, if it was
+// begun. What is there comes before the end of ctx.
+func (v *invocation) next(ctx context.Context, b *begun) (*host.Work, error) {
+	if b != nil {
+		v.asks(b)
+		defer v.asked(b)
+	}
+	patience := ctx.Done()
+	for {
+		select {
+		case <-v.over: // before a work that nobody has begun
+			return nil, v.err
+		default:
+		}
+		select {
+		case w := <-v.ready:
+			return w, nil
+		default:
+		}
+		if patience == nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		select {
+		case w := <-v.ready:
+			return w, nil
+		case <-v.over:
+		case <-patience:
+			patience = nil
+		}
+	}
+}
+
+// asks notes a call that is told of waiting, beginning with what is known.
+func (v *invocation) asks(b *begun) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.asking[b] = true
+	if v.latest != nil {
+		b.waits(v.latest)
+	}
+}
+
+func (v *invocation) asked(b *begun) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.asking, b)
+}
+
+// waits hears from the keeper for whom it waits.
+func (v *invocation) waits(s host.Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.latest = &s
+	for b := range v.asking {
+		b.waits(&s)
+	}
+}
+
+func (v *invocation) waitsFor() *host.Status {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.latest
+}
+
+// give makes a handle of a work, unless the invocation is closed.
+func (v *invocation) give(w *host.Work) (*work, uint64, error) {
+	given := &work{Work: w}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil, 0, errHandle
+	}
+	handle := put(given, memberKind, v.owner)
+	if handle == 0 {
+		return nil, 0, host.ErrClosed
+	}
+	v.works = append(v.works, handle)
+	return given, handle, nil
+}
+
+// result is what was found.
+func (v *invocation) result() (*host.Result, error) {
+	if r := v.Result(); r != nil {
+		return r, nil
+	}
+	return nil, errAbsent
+}
+
+// close gives it up, and waits until everything is given back. Unless time was too
+// short its works end with it, which is told before that is known to anybody.
+func (v *invocation) close(ctx context.Context) error {
+	v.Cancel()
+	err := v.Wait(ctx)
+	if code, _ := codeOf(err); err != nil && code == C.MOPSLOCK_ETIMEOUT {
+		return err
+	}
+	v.forget()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	for _, handle := range v.works {
+		tellEnd(handle)
+		take(handle)
+	}
+	v.works = nil
+	return err
+}
+
+// work is one that C has a handle of.
+type work struct {
+	*host.Work
+	said atomic.Bool // that it has ended
+}
+
+// end says that it has ended, once.
+func (w *work) end(well bool, source host.Source) error {
+	if !w.said.CompareAndSwap(false, true) {
+		return errSaid
+	}
+	switch {
+	case well && source != nil:
+		w.Return(source)
+	case !well && source != nil:
+		w.Fail(source)
+	}
+	if well {
+		w.End(nil)
+	} else {
+		w.End(errFailed)
+	}
+	return nil
+}
+
+// Err is why it may not go on. A remote's may until its lease is another's.
+func (w *work) Err() error {
+	if w.Lease() == nil {
+		return context.Cause(w.Context())
+	}
+	return w.Work.Err()
+}
+
+// Done is closed when Err is not nil any more, but for the clock.
+func (w *work) Done() <-chan struct{} { return w.Context().Done() }
+
+// Protocol is how its lease is kept, or 0.
+func (w *work) Protocol() core.Protocol {
+	if l := w.Lease(); l != nil {
+		return l.Protocol()
+	}
+	if c := w.Companion(); c != nil {
+		return c.Protocol()
+	}
+	return 0
+}
+
+// Session is that of its lease, or "".
+func (w *work) Session() string {
+	if l := w.Lease(); l != nil {
+		return l.Session()
+	}
+	if c := w.Companion(); c != nil {
+		return c.Session()
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+// invoked is an invocation as goInvoke makes it, and its handle.
+func invoked(t *testing.T, ctx context.Context, h *host.Host, owner uint64, name string) (*invocation, uint64) {
+	t.Helper()
+	v := newInvocation(owner)
+	begun, err := h.BeginInvoke(t.Context(), name, &host.InvokeOptions{OnWaiting: v.waits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.start(ctx, begun)
+	return v, put(v, invocationKind, owner)
+}
+
+func given(t *testing.T, v *invocation) (*work, uint64) {
+	t.Helper()
+	w, err := v.next(t.Context(), nil)
+	if err != nil || w == nil {
+		t.Fatalf("%v, %v", w, err)
+	}
+	of, handle, err := v.give(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of, handle
+}
+
+// TestPatienceEndsNoStep: a step goes on when nobody asks for it any more, and what it
+// gave is for the next one who does. What is there comes before the end of his time.
+func TestPatienceEndsNoStep(t *testing.T) {
+	h, owner := open(t)
+	none, over := context.WithCancelCause(t.Context())
+	over(errOver)
+	v, _ := invoked(t, t.Context(), h, owner, "n")
+	var w *host.Work
+	for w == nil { // a bound is the test's own
+		var err error
+		if w, err = v.next(none, nil); err != nil && !errors.Is(err, errOver) {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	w.Return(host.Bytes([]byte("x")))
+	w.End(nil)
+	<-v.over
+	if w, err := v.next(none, nil); w != nil || err != nil {
+		t.Errorf("%v, %v after the end", w, err)
+	}
+	if r, err := v.result(); err != nil || !r.Own {
+		t.Errorf("%+v, %v", r, err)
+	}
+	shut(t, h, owner)
+}
+
+// TestWaitingIsToldToAll who ask, also of what was known before.
+func TestWaitingIsToldToAll(t *testing.T) {
+	h, owner := open(t)
+	v, _ := invoked(t, t.Context(), h, owner, "n")
+	one, two := start(t, owner), start(t, owner)
+	v.waits(host.Status{Holder: "a"})
+	v.asks(one)
+	v.asks(two)
+	v.waits(host.Status{Holder: "b"})
+	v.asked(one)
+	v.waits(host.Status{Holder: "c"})
+	for want, of := range map[string]*begun{"b": one, "c": two} {
+		if of.waiting == nil || of.waiting.seen.Holder != want {
+			t.Errorf("%+v, want %q", of.waiting, want)
+		}
+	}
+	one.end(event{})
+	two.end(event{})
+	shut(t, h, owner)
+	for { // what is told of it goes with the queue
+		if _, err := poll(t, owner); err != nil {
+			break
+		}
+	}
+}
+
+// TestCloseEndsWorks: their handles are void, their end is told before, and none is
+// given afterwards, not even a work that came in that moment.
+func TestCloseEndsWorks(t *testing.T) {
+	h, owner := open(t)
+	v, handle := invoked(t, t.Context(), h, owner, "n")
+	w, member := given(t, v)
+	told := false
+	onEnd(member, func() { told = w.Err() != nil })
+	if err := v.close(t.Context()); err != nil || !told {
+		t.Errorf("%v, told %v", err, told)
+	}
+	take(handle)
+	for _, gone := range []uint64{handle, member} {
+		table.mu.RLock()
+		if _, live := table.live[gone]; live {
+			t.Errorf("handle %d is left", gone)
+		}
+		table.mu.RUnlock()
+	}
+	if _, _, err := v.give(w.Work); !errors.Is(err, errHandle) {
+		t.Errorf("a closed invocation gives: %v", err)
+	}
+	if err := w.end(true, nil); err != nil {
+		t.Error(err)
+	}
+	if err := w.end(true, nil); !errors.Is(err, errSaid) {
+		t.Error(err)
+	}
+
+	// Of a host that was closed in that moment there is nothing to give.
+	v, _ = invoked(t, t.Context(), h, owner, "n")
+	w, _ = given(t, v)
+	shut(t, h, owner)
+	if _, _, err := v.give(w.Work); !errors.Is(err, host.ErrClosed) {
+		t.Errorf("a closed host gives: %v", err)
+	}
+	if _, err := v.next(t.Context(), nil); !errors.Is(err, host.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestGivenUpComesFirst: a work that was given up is not begun, and what was closed
+// is held by no cancel handle.
+func TestGivenUpComesFirst(t *testing.T) {
+	h, owner := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	v, _ := invoked(t, ctx, h, owner, "n")
+	for len(v.ready) == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	<-v.over
+	w, err := v.next(t.Context(), nil)
+	if code, _ := codeOf(err); w != nil || int(code) != -34 {
+		t.Errorf("%v, %v", w, err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	v, _ = invoked(t, ctx, h, owner, "n")
+	if err := v.close(t.Context()); err != nil || v.forget() {
+		t.Errorf("%v, or the cancel handle would still end it", err)
+	}
+	cancel()
+	shut(t, h, owner)
+}
+
+// slowBody gives some bytes, and then waits for the end of ctx, as a store does that
+// has nothing to send.
+type slowBody struct {
+	io.Reader
+	ctx    context.Context
+	closed chan struct{}
+}
+
+func (b *slowBody) Read(to []byte) (int, error) {
+	n, err := b.Reader.Read(to)
+	if errors.Is(err, io.EOF) {
+		<-b.ctx.Done()
+		return 0, b.ctx.Err()
+	}
+	return n, err
+}
+
+func (b *slowBody) Close() error {
+	close(b.closed)
+	return nil
+}
+
+func newSlow() (*reader, chan struct{}) {
+	r, closed := &reader{turn: make(chan struct{}, 1)}, make(chan struct{})
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	r.body = &slowBody{strings.NewReader("abc"), r.ctx, closed}
+	return r, closed
+}
+
+// TestReader: what came is good, whatever comes then, and nothing comes after an end.
+func TestReader(t *testing.T) {
+	r, closed := newSlow()
+	var to [8]byte
+	if n, err := r.read(to[:2], 1e15); string(to[:n]) != "ab" || err != nil {
+		t.Errorf("%q, %v", to[:n], err)
+	}
+	if n, err := r.read(to[:], 1e15); string(to[:n]) != "c" || err != nil {
+		t.Errorf("%q, %v", to[:n], err)
+	}
+	for range 2 {
+		if n, err := r.read(to[:], 1); n != 0 || !errors.Is(err, lateRead) {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	r.close(errReader)
+	r.close(errReader) // as the end of the host may
+	<-closed
+
+	r, closed = newSlow()
+	read := make(chan error)
+	for range 2 { // one of them waits for its turn
+		go func() {
+			var err error
+			for n := 1; n > 0; {
+				n, err = r.read(make([]byte, 8), -1)
+			}
+			read <- err
+		}()
+	}
+	for len(r.turn) == 0 {
+		runtime.Gosched()
+	}
+	r.close(errReader)
+	for range 2 {
+		if err := <-read; !errors.Is(err, errReader) {
+			t.Error(err)
+		}
+	}
+	<-closed
+	if n, err := r.read(to[:], -1); n != 0 || !errors.Is(err, errReader) {
+		t.Errorf("%d, %v after the close", n, err)
+	}
+}
+
+// TestInvocationsEnd: no goroutine of a closed one is left.
+func TestInvocationsEnd(t *testing.T) {
+	h, owner := open(t)
+	before := runtime.NumGoroutine()
+	var all []*invocation
+	for range 200 {
+		v, _ := invoked(t, t.Context(), h, owner, "n")
+		all = append(all, v)
+	}
+	for _, v := range all {
+		if err := v.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-v.over
+	}
+	for runtime.NumGoroutine() > before+100 { // requests, which end by themselves
+		runtime.Gosched()
+	}
+	shut(t, h, owner)
+}
