@@ -332,7 +332,7 @@ func invocationsInAnyOrder(w *world, random *rand.Rand) {
 		defer mu.Unlock()
 		return random.IntN(n)
 	}
-	pause := func() { w.sleep(time.Duration(chance(40)) * time.Duration(1+chance(1000)) * time.Millisecond) }
+	pause := func() { <-time.After(time.Duration(chance(40)) * time.Duration(1+chance(1000)) * time.Millisecond) }
 	terms := []Terms{strict, onSession, ways["lastwriter"]}[chance(3)]
 	terms.TTL = 10 * time.Second
 	before := goroutines()
@@ -385,7 +385,7 @@ func invocationsInAnyOrder(w *world, random *rand.Rand) {
 		})
 	}
 	if chance(2) == 0 {
-		w.sleep(time.Duration(chance(100)) * time.Second)
+		<-time.After(time.Duration(chance(100)) * time.Second)
 	} else {
 		all.Wait()
 	}
