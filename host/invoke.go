@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // InvokeOptions are for Invoke and BeginInvoke. The zero value, and nil, are good.
@@ -118,9 +119,9 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 			left = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
 		}
 		w, err := h.claim(ctx, core.MachineInvocation, name, &terms, left)
-		if errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable}) && terms.Protocol == 0 {
-			// Nothing can be written to try, but a result may be there to be read: what
-			// needs the least is refused at its first write, and looks before.
+		if notWritable(err) && terms.Protocol == 0 {
+			// What the store honours cannot be tried, but a result may be there to be read:
+			// what needs the least is refused at its first write, and looks before.
 			w.wait = left
 			w.Config, err = h.config(core.MachineInvocation, name, core.ProtocolLastWriter, &terms)
 		} else if err == nil {
@@ -130,6 +131,12 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 		return w, err
 	}
 	return i, nil
+}
+
+// notWritable reports that a store refuses a write for good.
+func notWritable(err error) bool {
+	refusal, ok := errors.AsType[*store.Error](err)
+	return ok && refusal.Op == "create" && errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
 }
 
 // BeginRemote is Remote step by step, as BeginInvoke is Invoke. The name must be
