@@ -133,10 +133,10 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 	return i, nil
 }
 
-// notWritable reports that a store refuses a write for good.
+// notWritable reports that a store that may be read refuses to be written.
 func notWritable(err error) bool {
 	refusal, ok := errors.AsType[*store.Error](err)
-	return ok && refusal.Op == "create" && errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+	return ok && refusal.Op == "create" && (refusal.Class == core.ClassUnauthorized || refusal.Class == core.ClassReadOnly)
 }
 
 // BeginRemote is Remote step by step, as BeginInvoke is Invoke. The name must be
