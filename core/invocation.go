@@ -27,6 +27,7 @@ type Invocation struct {
 	retries int
 	class   Class // of the last unknown answer
 	told    uint64
+	warned  bool  // that TTLs differ
 	watch   watch // of another's lease, carried from one attempt to the next
 	sight   Sighting
 
@@ -278,7 +279,7 @@ func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
 	v.inner.base().deliberate = v.deliberate
 	switch l := made.(type) {
 	case *Lease:
-		l.watch, l.told = v.watch, v.watch.print
+		l.watch, l.told, l.warned = v.watch, v.watch.print, v.warned
 	case *StrictLease:
 		l.watch, l.again = v.watch, !v.lastTry
 	}
@@ -337,7 +338,7 @@ func (v *Invocation) see(s *Sighting) {
 	}
 	switch l := v.inner.(type) {
 	case *Lease:
-		v.watch = l.watch
+		v.watch, v.warned = l.watch, l.warned
 	case *StrictLease:
 		v.watch = l.watch
 	}

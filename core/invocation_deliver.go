@@ -98,9 +98,7 @@ func (v *Invocation) settled() {
 		v.absent(v.lost)
 	case v.lost != ReasonNone: // which may be why it failed
 		v.check()
-	case v.failed:
-		v.absent(ReasonFailed)
-	default:
+	default: // a failure, too: what the launcher was told before us may be why
 		v.readSigns()
 	}
 }

@@ -47,10 +47,29 @@ func (v *Invocation) signRead(ev *Event, f flight) {
 func (v *Invocation) lockSeen(ev *Event) {
 	var r record
 	parseRecord(ev.Body, &r)
-	if ev.Outcome == OutcomeYes && r.state == recordLive && r.remote && r.writer.equal(string(v.holder)) {
+	ours := r.writer.equal(string(v.holder))
+	switch {
+	case ev.Outcome == OutcomeYes && r.state == recordReleased && ours:
+		v.isGone(ReasonReleased)
+		return
+	case ev.Outcome == OutcomeYes && r.state == recordLive && !ours:
+		v.isGone(ReasonTaken)
+		return
+	case ev.Outcome == OutcomeYes && r.state == recordLive && r.remote:
 		v.signs.now = max(1, mix(fingerprint(ev.Body), uint64(r.count)))
 	}
 	v.roundOver()
+}
+
+// isGone: what we read shows before the lease does that it is not ours any more.
+// Nobody is to take a launcher for failed that was ended by that.
+func (v *Invocation) isGone(why Reason) {
+	if v.lost == ReasonNone {
+		v.lost = why
+		v.emit(ActionLost).Reason = why
+		v.forget()
+	}
+	v.check()
 }
 
 // newestSeen: the first key of the list is the newest version's, or a beat's beside it.
@@ -68,9 +87,18 @@ func (v *Invocation) newestSeen(ev *Event) {
 // ownersSeen reads the beats of all owners but us: our id is the tenure's own.
 func (v *Invocation) ownersSeen(ev *Event) {
 	var found version
-	if ev.Outcome != OutcomeYes || parseVersion(ev.Body, v.signs.n, &found) != readGood ||
-		found.state != VersionHeld || string(found.tenure) != string(v.holder) {
-		v.roundOver() // it is no more ours, as the lease will say
+	switch {
+	case ev.Outcome != OutcomeYes || parseVersion(ev.Body, v.signs.n, &found) != readGood:
+		v.roundOver() // the lease will say what that is
+		return
+	case found.state == VersionBroken && string(found.tenure) == string(v.holder):
+		v.isGone(ReasonBroken)
+		return
+	case found.state == VersionReleased && string(found.tenure) == string(v.holder):
+		v.isGone(ReasonReleased)
+		return
+	case string(found.tenure) != string(v.holder):
+		v.isGone(ReasonTaken)
 		return
 	}
 	v.signs.left = append(v.signs.left[:0], found.owners...)
@@ -97,6 +125,10 @@ func (v *Invocation) roundOver() {
 	strict := v.cfg.Protocol == ProtocolStrict
 	if v.lost != ReasonNone {
 		v.check()
+		return
+	}
+	if v.failed {
+		v.absent(ReasonFailed)
 		return
 	}
 	switch {

@@ -6,7 +6,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.octet(uint8(MachineInvocation))
 	s.octet(uint8(v.state))
 	v.machine.snapshot(&s)
-	s.bools(v.inner != nil, v.lastTry, v.failed, v.stale, v.quits)
+	s.bools(v.inner != nil, v.lastTry, v.failed, v.stale, v.quits, v.warned)
 	s.int(v.innerWake)
 	s.uint(v.before)
 	s.octet(uint8(v.doing))
