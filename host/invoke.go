@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,6 +115,9 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 	i.memoFailures, i.onWaiting = opts.MemoFailures, opts.OnWaiting
 	begun := h.clock.Now().Mono
 	i.plan = func(ctx context.Context) (wanted, error) {
+		if memo, err := h.hasRecord(ctx, name+"/lock", wait); err != nil || memo {
+			return wanted{}, cmp.Or(err, error(&Error{Kind: Unfit, Name: name, Reason: core.ReasonKind})) // mops' own
+		}
 		left := wait
 		if wait > 0 {
 			left = max(0, wait-time.Duration(h.clock.Now().Mono-begun))

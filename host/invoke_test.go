@@ -523,3 +523,14 @@ func TestInvokeReadOnly(t *testing.T) {
 		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
 	})
 }
+
+// The name of a mops memo itself is refused: its result would be taken for mops' own.
+func TestInvokeMemo(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		_, err := p.Acquire(background, "memo/lock", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}})
+		w.is(err, nil)
+		_, err = p.invoke("memo", w.never, Terms{TTL: minute})
+		w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
+	})
+}

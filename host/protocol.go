@@ -131,7 +131,11 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 		select {
 		case <-asking.signal(&asking.ended, &asking.over):
 		case <-late:
-			return false, &Error{Kind: Refused, Name: name, Reason: core.ReasonLimit, Class: core.ClassUnreachable}
+			reason := core.ReasonLimit
+			if !h.Reached() {
+				reason = core.ReasonUnreachable // not once
+			}
+			return false, &Error{Kind: Refused, Name: name, Reason: reason, Class: core.ClassUnreachable}
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
