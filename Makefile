@@ -15,7 +15,7 @@ EXPLORE ?= 1h
 PYTHON ?= python3
 PACKAGE := bindings/python
 VENV := $(BIN)/python-venv
-PIP := $(VENV)/bin/pip --disable-pip-version-check -q
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check -q
 PYLIB := $(BIN)/python-lib
 PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/python -m pytest -p no:cacheprovider
 

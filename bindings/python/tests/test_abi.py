@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mopslock import _abi, _claim, _library, _verbs, errors, stores
+from mopslock import _abi, _claim, _invocation, _library, _verbs, errors, stores
 from mopslock._duration import LONGEST
 from mopslock.status import of_sight
 from mopslock.terms import NONE
@@ -99,6 +99,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mopslock_event": _abi.Event,
     "mopslock_break_options": _abi.BreakOptions,
     "mopslock_slot": _abi.RawSlot,
+    "mopslock_result": _abi.RawResult,
 }
 
 
@@ -148,7 +149,9 @@ def test_every_function_that_is_called_is_declared(header: str) -> None:
 def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     """Requests and the wake are what step itself looks for; all else is told by a method."""
     tasks = {"called", "calibrated", "broken", "seen"}  # of machines that are no claims
-    assert set(_claim._NOTICES) == set(names["Action.kind"]) - {*_verbs.VERBS, "wake"} - tasks
+    told = set(names["Action.kind"]) - {*_verbs.REQUESTS, "wake"} - tasks
+    assert set(_invocation._NOTICES) == told
+    assert set(_claim._NOTICES) == told - {"launch", "found", "absent"}
 
 
 def test_classes_of_failures(names: dict[str, list[str]]) -> None:
@@ -178,7 +181,7 @@ def test_every_code_has_its_error(code: _abi.Code) -> None:
         "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.CannotMaintain,
         "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
         "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Unfit, "EVACANT": errors.Vacant,
-        "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled,
+        "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
     }  # fmt: skip
     assert type(error) is kinds[code.name]
     assert str(error).startswith("mopslock: ")

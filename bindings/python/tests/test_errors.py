@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _abi, _texts, errors
+from mopslock import _abi, _failure, _texts, errors
 from mopslock._lease import not_released
 from mopslock.errors import MopslockError
 from ways import SOON, WAYS, Failing, Place, opened, program, said
@@ -165,6 +165,8 @@ MADE: dict[type[MopslockError], Callable[[], object]] = {
     mopslock.Stale: lambda: _abi.make_error(_abi.Code.ESTALE, 0, "t", "n", None),
     mopslock.Unsettled: lambda: _abi.make_error(_abi.Code.EUNKNOWN, 0, "t", "n", None),
     mopslock.Raced: lambda: mopslock.Raced("t"),
+    mopslock.NoResult: lambda: _abi.make_error(_abi.Code.ENORESULT, 40, "t", "n", None),
+    mopslock.RememberedFailure: lambda: _failure.load("n", b"")[0],
 }
 
 

@@ -116,20 +116,25 @@ def test_names_are_what_they_say_they_are() -> None:
 LAYERS = [
     ["errors"],
     ["_duration", "_clock", "_library", "status", "_notify"],
-    ["terms", "stores", "_texts", "_machine", "_keeper"],
+    ["terms", "stores", "_texts", "_machine", "_keeper", "_failure"],
     ["_verbs", "_member", "_abi"],
-    ["_runner"],
-    ["_resolve", "_services", "_looks"],
+    ["_runner", "_belief", "_ongoing", "_hosted_member"],
+    ["_resolve", "_services", "_looks", "_hosted_invocation"],
     ["_claim"],
-    ["_drive"],
+    ["_drive", "_invocation"],
     ["_stepped", "_hosted"],
     ["_hosts", "_lease"],
-    ["_api", "guard"],
+    ["_api", "guard", "_loop"],
+    ["_invoke"],
+    ["_memo"],
+    ["_aio_invoke"],
     ["aio", "__init__", "mops"],
 ]
 TYPES_ONLY = {
-    ("errors", "status"), ("_runner", "_stepped"), ("_claim", "_stepped"), ("_services", "_stepped"),
-    ("_services", "_claim"),
+    ("errors", "status"), ("_member", "_ongoing"), ("_runner", "_stepped"), ("_belief", "_services"),
+    ("_belief", "_stepped"), ("_claim", "_invocation"), ("_claim", "_stepped"), ("_services", "_stepped"),
+    ("_services", "_claim"), ("_services", "_invocation"), ("_invocation", "_stepped"), ("_hosted_member", "_hosted"),
+    ("_hosted_invocation", "_hosted"),
 }  # fmt: skip
 """Imported for their annotations, and never when the program runs."""
 
@@ -182,6 +187,8 @@ def test_arrows_point_down(path: Path) -> None:
     ("module", "never"),
     [("_machine", {"_stepped", "_hosted", "_hosts", "_claim"}), ("stores", {"_hosted", "_abi", "_library", "_machine"}),
      ("_stepped", {"_hosted", "_abi"}), ("_hosted", {"_stepped", "_claim", "_machine", "stores"}),
+     ("_hosted_invocation", {"_stepped", "_invocation", "_machine", "stores"}),
+     ("_invocation", {"_hosted", "_hosted_invocation", "_abi"}), ("_ongoing", {"_invocation", "_hosted_invocation"}),
      ("_keeper", {"_claim", "_machine", "stores"})],
 )  # fmt: skip
 def test_arrows_that_must_not_be(module: str, never: set[str]) -> None:

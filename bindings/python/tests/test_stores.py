@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from mopslock import stores
+from mopslock._hosts import host_of
 from mopslock._verbs import perform
-from mopslock.errors import CLASSES, StoreError, Throttled
+from mopslock.errors import CLASSES, StoreError, Throttled, Unauthorized, Vacant
 
 KEYS = (
     "lock.json", "a/lock.json", "a/b/lock.json", "a/b/c d/lock.json", "a.b/c..d/lock.json", "ab/lock.json",
@@ -103,6 +104,30 @@ every = pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 
 def body_of(found: bytes | stores.Blob | None) -> bytes | None:
     return found.body if isinstance(found, stores.Blob) else found
+
+
+@every
+def test_a_result_is_read_whole(make: Callable[[Path], stores.Store], tmp_path: Path) -> None:
+    """Through a host, by the verb open where there is one, however large it is; and what is gone is said to be."""
+    store, body = make(tmp_path), os.urandom(stores.MOST * 3)
+    host: Any = host_of(store)
+    store.put("n/result", body)
+    with host.open_object("n/result") as stream:
+        assert (stream.read(9), stream.read()) == (body[:9], body[9:])
+    with pytest.raises(Vacant, match="somebody has removed it"):
+        host.open_object("m/result")
+
+
+@pytest.mark.parametrize("verb", ["open", "get"])
+def test_a_result_that_cannot_be_read(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(key: str) -> None:
+        raise PermissionError("no")
+
+    store = stores.Memory()
+    monkeypatch.setattr(store, verb, fails, raising=False)
+    host: Any = host_of(store)
+    with pytest.raises(Unauthorized, match="n/result cannot be read.*check the credentials"):
+        host.open_object("n/result")
 
 
 @every

@@ -40,7 +40,7 @@ class Place:
     way: str
     root: Path
     store: Any
-    protocol: str = "lastwriter"
+    protocol: Any = "lastwriter"
 
     @classmethod
     def of(cls, way: str, root: Path) -> Place:

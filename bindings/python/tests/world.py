@@ -26,6 +26,7 @@ from unittest import mock
 from mopslock import _stepped
 from mopslock._claim import Claim
 from mopslock._duration import FOREVER, SECOND
+from mopslock._invocation import Invocation
 from mopslock._keeper import Do, Keeper
 from mopslock._member import Member
 from mopslock.errors import MopslockError
@@ -166,7 +167,11 @@ class Host(_stepped.SteppedHost):
         with mock.patch("os.urandom", self._world.chance):
             return super().claim(*args, **options)
 
-    def look(self, claim: Claim) -> bool:
+    def _invocation(self, *args: Any) -> Invocation:
+        with mock.patch("os.urandom", self._world.chance):
+            return super()._invocation(*args)
+
+    def look(self, claim: Claim | Invocation) -> bool:
         """As ever, with a keeper that is at once at hand, or never."""
         post = self.keeper.post
 

@@ -11,6 +11,13 @@
 What decides is a pure core in a shared library, the same for every language. Who talks to the store is your choice:
 a URL (file, s3, gs, azblob) leaves it to the library; an object with get, put and exists does it itself.
 
+A piece of work that is to be done once, and whose result stays::
+
+    result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report())
+
+    @mopslock.memoize("s3://bucket/memo")
+    def digits(n): ...
+
 What is promised is the protocol's: ``lease(…, protocol="strict")`` has at most one holder and a fencing token,
 ``"lastwriter"`` is what mops speaks, and ``"auto"``, the default, takes the first where it can. ``Guarded`` writes
 objects that only the newest tenure can write.
@@ -21,7 +28,9 @@ its lease package, ``mopslock.stores`` the adapters, ``mopslock.errors`` the tre
 
 from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, try_acquire
 from ._hosts import close
+from ._invoke import Result, Work, invoke, remote
 from ._lease import Companion, Lease, Lost
+from ._memo import JSON, PICKLE, Memoized, Serializer, memoize
 from .errors import (
     BadArgument,
     Cancelled,
@@ -38,11 +47,13 @@ from .errors import (
     LeaseTaken,
     LeaseUnreachable,
     MopslockError,
+    NoResult,
     NoSuchStore,
     NotAcquired,
     NotReleased,
     Raced,
     ReadOnly,
+    RememberedFailure,
     Stale,
     StoreError,
     StoreFull,
@@ -68,6 +79,7 @@ __all__ = [
     "Forked",
     "Guarded",
     "Held",
+    "JSON",
     "Lease",
     "LeaseBroken",
     "LeaseEnded",
@@ -78,12 +90,18 @@ __all__ = [
     "LeaseUnreachable",
     "Leasing",
     "Lost",
+    "Memoized",
     "MopslockError",
+    "NoResult",
     "NoSuchStore",
     "NotAcquired",
     "NotReleased",
+    "PICKLE",
     "Raced",
     "ReadOnly",
+    "RememberedFailure",
+    "Result",
+    "Serializer",
     "Slot",
     "Stale",
     "Status",
@@ -97,14 +115,18 @@ __all__ = [
     "Unsettled",
     "Vacant",
     "WaitOver",
+    "Work",
     "accompany",
     "acquire",
     "break_lease",
     "close",
     "create_once",
     "inspect",
+    "invoke",
     "lease",
     "ls",
+    "memoize",
     "read_once",
+    "remote",
     "try_acquire",
 ]

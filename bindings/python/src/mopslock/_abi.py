@@ -42,6 +42,7 @@ class Code(IntEnum):
     EVACANT = -45
     ESTALE = -46
     EUNKNOWN = -47
+    ENORESULT = -48
 
 
 REASONS = {
@@ -49,6 +50,7 @@ REASONS = {
     16: "held", 17: "raced", 18: "cancelled", 19: "unusable", 20: "limit",
     21: "newer", 22: "kind", 23: "vacant",
     32: "absent", 33: "no_expiry", 34: "never_acquired", 35: "unreadable",
+    40: "failed",
     48: "ttl_differs", 49: "corrupt_taken", 50: "emptied", 51: "mixed",
 }  # fmt: skip
 """enum mopslock_reason."""
@@ -108,6 +110,7 @@ class Options(Structure):
         ("fleet_expire_ns", c_int64), ("blind", c_int32), ("observed", c_int32), ("wait_ns", c_int64),
         ("timeout_ns", c_int64), ("cancel", c_uint64), ("seen", POINTER(RawStatus)),
         ("protocol", c_int32), ("session", c_int32), ("label", c_char_p),
+        ("memo_failures", c_int32), ("without_lease", c_int32),
     )  # fmt: skip
 
 
@@ -127,6 +130,12 @@ class RawSlot(Structure):
         ("size", c_size_t), ("number", c_uint64), ("token", c_uint64), ("written", c_uint64), ("stamp_ns", c_int64),
         ("holder", c_char * 513), ("nonce", c_char * 65),
     )  # fmt: skip
+
+
+class RawResult(Structure):
+    """mopslock_result."""
+
+    _fields_ = (("size", c_size_t), ("failed", c_int32), ("own", c_int32), ("key", c_char * 641))
 
 
 class Event(Structure):
@@ -171,6 +180,15 @@ class Api:
         self.begin_accompany: Any = declare(quick.mopslock_begin_accompany, c_uint64, c_char_p, out, out)
         self.begin_release: Any = declare(quick.mopslock_begin_release, c_uint64, c_int64, out)
         self.begin_leave: Any = declare(quick.mopslock_begin_leave, c_uint64, c_int64, out)
+        self.invoke: Any = declare(quick.mopslock_invoke, c_uint64, c_char_p, out, out)
+        self.remote: Any = declare(quick.mopslock_remote, c_uint64, c_char_p, c_char_p, out, out)
+        self.begin_work: Any = declare(quick.mopslock_begin_work, c_uint64, out)
+        self.ended: Any = declare(waits.mopslock_ended, c_uint64, c_int, c_char_p, c_size_t, c_char_p)
+        self.result: Any = declare(quick.mopslock_invocation_result, c_uint64, out)
+        self.result_open: Any = declare(waits.mopslock_result_open, c_uint64, c_int64, out, out)
+        self.result_read: Any = declare(waits.mopslock_result_read, c_uint64, c_int64, out, c_size_t, out)
+        self.result_close: Any = declare(quick.mopslock_result_close, c_uint64)
+        self.begin_invocation_close: Any = declare(quick.mopslock_begin_invocation_close, c_uint64, c_int64, out)
         self.cancel_new: Any = declare(quick.mopslock_cancel_new, out)
         self.cancel: Any = declare(quick.mopslock_cancel, c_uint64)
         self.cancel_free: Any = declare(quick.mopslock_cancel_free, c_uint64)
@@ -312,6 +330,8 @@ def make_error(
             return _texts.ended(name)
         case Code.ECLOSED | Code.EHANDLE:
             return _texts.closed()
+        case Code.ENORESULT:
+            return errors.NoResult(text, reason=why or "none", seen=seen)
         case Code.ECANNOT_MAINTAIN:
             return errors.CannotMaintain(text, reason=why)
         case Code.EUNAUTHORIZED:

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
+from ._belief import BELIEF, Belief, warn
 from ._machine import Machine
-from ._member import Asked, Ended, Member, Waits, settle
-from ._notify import notifier, quietly
+from ._member import Asked, Waits, settle
+from ._notify import notifier
 from ._resolve import Abilities, Resolver, Way
 from ._runner import Runner, Steps
-from ._verbs import NEVER, Action, Event
+from ._verbs import Action, Event
 from .errors import EngineFailed, MopslockError
 from .status import of_sight
 
 if TYPE_CHECKING:
-    from ._services import Life, Session
+    from ._invocation import Invocation
+    from ._services import Session
     from ._stepped import SteppedHost
 
 log = logging.getLogger("mopslock")
@@ -40,16 +42,15 @@ class Unsettled:
     """What it is, where nobody has to ask."""
 
 
-class Claim(Runner, Member):
+class Claim(Runner, Belief):
     """A member of a SteppedHost.
 
     Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the keeper (adopt).
     """
 
     __slots__ = (
-        "_belief", "_calls", "_epoch", "_lock", "_pid", "_waits", "acquired_ns", "beside", "bell", "fresh", "frozen",
-        "guarded", "holder", "hurried", "life", "name", "over", "protocol", "refusal", "seed", "session", "settled",
-        "standing", "store", "title", "token", "ttl_ns", "waiting",
+        *BELIEF, "_waits", "beside", "bell", "fresh", "hurried", "over", "refusal", "seed", "settled", "standing",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -61,108 +62,37 @@ class Claim(Runner, Member):
         machine: Steps = Machine({**fields, "seed": self.seed})  # or BadArgument
         if unsettled is not None:
             machine.drop()
-            machine = self._resolver(unsettled)
+            machine = resolving(self, unsettled)
         super().__init__(host, store, machine)
-        self.store = host.url
-        self.title = str(getattr(store, "title", "") or self.name)  # what people are told of
-        self.guarded = guarded  # a deadline ends it; a companion's is only bad news
+        self.believe(host, self.name, str(getattr(store, "title", "") or self.name), guarded=guarded)
         self.holder = fields.get("holder") or str(uuid.UUID(bytes=self.seed, version=4))
         self.protocol: str = "" if unsettled is not None else fields["protocol"]
-        self.ttl_ns, self.acquired_ns = fields["ttl_ns"], 0
-        self.token, self.session = 0, ""
-        self._epoch: int = fields.get("epoch", 0)
+        self.ttl_ns = fields["ttl_ns"]
+        self._epoch = fields.get("epoch", 0)
         self.beside = False  # a lock.json lies beside
         self.standing: Session | None = None  # what it stands on, or wants to
-        self.life: Life | None = None  # by which it is believed, too
-        self.frozen = 0  # when not 0, it is believed until then, and no longer: it may have been broken
         self.settled = into  # held or joined, or not
         self.over: Future[None] = Future()  # released or left, or lost
         self.fresh = True  # not held or joined before
         self.waiting = False
-        self._pid = os.getpid()
-        self._belief: tuple[int, MopslockError | None] = (0, None)  # deadline and failure, read together
-        self._lock = threading.RLock()
-        self._calls: list[Ended] | None = []
         self._waits = waits
         self.bell: threading.Event | None = None  # of one that is driven: see Drive
         self.hurried = False  # the host is closing
         self.refusal: MopslockError | None = None  # why it was cancelled, if not by its caller
 
-    def _resolver(self, of: Unsettled) -> Resolver:
-        def make(way: Way) -> Steps:
-            fields = of.config(way)
-            self.protocol, self.ttl_ns, self.beside = way.protocol, fields["ttl_ns"], way.beside
-            machine = Machine({**fields, "seed": self.seed})
-            if fields.get("on_session"):
-                self.standing = self.host.services.join(self, fields)
-            return machine
-
-        return Resolver(self.name, of.want, of.able, make, known=self.known, cause=lambda: self.cause, way=of.way)
-
     # What anybody may call.
-
-    def belief(self) -> tuple[int, MopslockError | None]:
-        """Until when it may be relied on, and why not; by its session too, whose renewals cost its leases nothing."""
-        deadline, failure = self._belief
-        life, frozen = self.life, self.frozen
-        if life is not None:
-            deadline = frozen or max(deadline, life.until)
-        return deadline, failure
-
-    def version(self) -> int:
-        """As its machine said last."""
-        return self._epoch
-
-    def left_ns(self) -> int:
-        """From the deadline, which renewals move."""
-        deadline, failure = self.belief()
-        left = deadline - self.host.clock.mono()
-        return left if failure is None and self._pid == os.getpid() else min(left, 0)
-
-    def failure(self) -> MopslockError | None:
-        """Looks at the clock itself, so that a keeper that is late changes nothing."""
-        if self._pid != os.getpid():
-            return _texts.forked(self.title)
-        while True:
-            deadline, failure = self.belief()
-            if failure is not None or not self.guarded or self.host.clock.mono() < deadline:
-                return failure
-            if not self.host.look(self):  # the keeper may be about to tell of a renewal that came in time
-                return self._give_up()
-
-    def _give_up(self) -> MopslockError:
-        """The keeper does not answer, and the deadline is behind us: it is lost, whatever it says later."""
-        self._end(_texts.lost(self.title, "expired", None))
-        self.host.keeper.post(lambda: self.farewell(brief=False))  # should it have been renewed all the same
-        failure = self._belief[1]
-        assert failure is not None
-        return failure
-
-    def when_ended(self, tell: Ended) -> None:
-        """On the thread that ends it."""
-        if self._pid != os.getpid():
-            raise _texts.forked(self.title)
-        with self._lock:
-            if self._calls is not None:
-                self._calls.append(tell)
-                return
-        failure = self._belief[1]
-        assert failure is not None
-        tell(failure)
 
     def finish(self) -> Future[None]:
         """Belief ends before anything is written that lets others in."""
-        self._let_go()
+        self.let_go()
         self.host.keeper.post(lambda: self.farewell(brief=False))
         return self.over
 
-    def _let_go(self) -> None:
-        with self._lock:
-            deadline, failure = self.belief()
-            if failure is not None or (self.guarded and self.host.clock.mono() >= deadline):
-                return
-            self._belief = (deadline, _texts.ended(self.title))
-        self._tell_ended()
+    def _looked(self) -> bool:
+        return self.host.look(self)
+
+    def _overdue(self) -> None:
+        self.host.keeper.post(lambda: self.farewell(brief=False))  # should it have been renewed all the same
 
     # What its one thread calls.
 
@@ -170,12 +100,11 @@ class Claim(Runner, Member):
         """Of the store's clock and of its session, if it is a strict one."""
         return self.host.services.known(self) if self.protocol == "strict" else {}
 
-    def step(self, event: Event) -> Action | None:
+    def step(self, event: Event) -> list[Action]:
         """As any; and what froze it is over when its machine has found out, or wants to be woken before."""
-        request = super().step(event)
-        if self.frozen and (self._wake == NEVER or self._wake > self.frozen):
-            self.frozen = 0
-        return request
+        requests = super().step(event)
+        self.thaw(self._wake)
+        return requests
 
     def ended(self) -> None:
         """The machine waits for nothing any more."""
@@ -230,7 +159,7 @@ class Claim(Runner, Member):
 
     def forget_machine(self) -> None:
         """It was never begun, or nobody knows how far it came."""
-        self._end(_texts.ended(self.title))
+        self.end(_texts.ended(self.title))
         self._machine.drop()
         self._machine.idle = True
         settle(self.over, None)
@@ -238,7 +167,7 @@ class Claim(Runner, Member):
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""
         self.hurried = True
-        self._let_go()
+        self.let_go()
         bell = self.bell
         if bell is not None:
             bell.set()
@@ -251,7 +180,7 @@ class Claim(Runner, Member):
 
     def _adopted(self) -> None:
         self.bell = None
-        self._schedule(None)
+        self._schedule([])
         if self.hurried:  # the bell has told nobody
             self.farewell(brief=True)
 
@@ -281,7 +210,7 @@ class Claim(Runner, Member):
     def _held(self, action: Action) -> None:
         self.waiting = False
         self._epoch, self.token = action.get("epoch", 0), action.get("token", self.token)
-        self._stands_on(action.get("session", ""))
+        self.stands_on(action.get("session", ""), self.standing)
         self._renewed(action)
         self.acquired_ns = self.acquired_ns or action["wall_ns"]
         if self.fresh:
@@ -289,24 +218,14 @@ class Claim(Runner, Member):
             if not settle(self.settled, self):  # nobody waits for it any more
                 self.host.keeper.post(lambda: self.farewell(brief=False))
 
-    def _stands_on(self, session: str) -> None:
-        self.session = session
-        self.life = self.standing.life_of(session) if self.standing is not None else None
-
     def _adopt(self, action: Action) -> None:
-        self._epoch = action["epoch"]
+        self.adopted(action["epoch"])
 
     def _calibrate(self, _: Action) -> None:
         self.host.services.calibrate(self)
 
-    def freeze(self) -> None:
-        """Its session was told that it was broken, and later renewals of that say nothing of this one."""
-        if self.life is not None and not self.frozen:
-            self.frozen = self.belief()[0]
-
     def _renewed(self, action: Action) -> None:
-        with self._lock:
-            self._belief = (action["at_ns"], self._belief[1])
+        self.renewed(action["at_ns"])
 
     def _refused(self, action: Action) -> None:
         reason, class_ = action["reason"], action.get("class", "")
@@ -330,13 +249,13 @@ class Claim(Runner, Member):
     def _fail(self, error: MopslockError) -> None:
         error.__cause__ = self.cause
         self.waiting = False
-        self._end(error)
+        self.end(error)
         settle(self.settled, error)
         settle(self.over, error)
 
     def _released(self, action: Action) -> None:
         self.host.remember(self, action)
-        self._end(_texts.ended(self.title))
+        self.end(_texts.ended(self.title))
         settle(self.settled, _texts.closed())
         settle(self.over, None)
         self.host.wake_waiters(self)
@@ -345,33 +264,25 @@ class Claim(Runner, Member):
         log.warning("mopslock: lease %s: the store cannot be reached; trying on", _texts.quoted(self.title))
 
     def _warned(self, action: Action) -> None:
-        if action["reason"] == "ttl_differs":
-            ttl = action["sight"].get("ttl_ns", 0) / 1e9
-            log.warning(
-                "mopslock: lease %s: the record has a TTL of %g s, ours is %g s; everybody on a name should use one",
-                _texts.quoted(self.title), ttl, self.ttl_ns / 1e9,
-            )  # fmt: skip
-        else:
-            log.warning("%s", _texts.warned(self.title, action, self._seen(action)))
+        warn(self.title, self.ttl_ns, action, self._seen(action))
 
     def _seen(self, action: Action) -> Any:
         sight = action.get("sight")
         return of_sight(self.name, sight, self.host.clock.wall(), self.protocol) if sight else None
 
-    def _end(self, failure: MopslockError) -> None:
-        with self._lock:
-            if self._belief[1] is not None:
-                return
-            self._belief = (self._belief[0], failure)
-        self._tell_ended()
 
-    def _tell_ended(self) -> None:
-        with self._lock:
-            calls, self._calls = self._calls, None
-            failure = self._belief[1]
-        assert failure is not None
-        for tell in calls or ():
-            quietly(tell, failure)
+def resolving(claim: Claim | Invocation, of: Unsettled) -> Resolver:
+    """What stands in the place of its machine until it is known how its name is kept."""
+
+    def make(way: Way) -> Steps:
+        fields = of.config(way)
+        claim.protocol, claim.ttl_ns, claim.beside = way.protocol, fields["ttl_ns"], way.beside
+        machine = Machine({**fields, "seed": claim.seed})
+        if fields.get("on_session"):
+            claim.standing = claim.host.services.join(claim, fields)
+        return machine
+
+    return Resolver(claim.name, of.want, of.able, make, known=claim.known, cause=lambda: claim.cause, way=of.way)
 
 
 _NOTICES: dict[str, Callable[[Claim, Action], None]] = {

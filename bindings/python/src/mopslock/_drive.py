@@ -29,9 +29,9 @@ class Drive:
         try:
             claim.will_be_driven()
             while True:
-                request = claim.step(event)
-                if request is not None:
-                    event = self._perform(request)
+                requests = claim.step(event)
+                if requests:
+                    event = self._perform(requests[-1])
                 elif self._settled(put=put) or claim.hurried or claim.host.clock.mono() >= until:
                     return
                 else:

@@ -7,10 +7,11 @@ each, and renewals need neither the GIL nor any thread of Python.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
@@ -19,111 +20,20 @@ from typing import Any, TypeVar
 from . import _abi, _library, _texts
 from ._abi import Code, EventKind
 from ._duration import FOREVER, SECOND
+from ._hosted_invocation import HostedInvocation, HostedWork
+from ._hosted_member import HostedMember
 from ._keeper import Workers
-from ._member import Asked, Break, Ended, Handle, Host, Member, Waits, noticed, settle
-from ._notify import log, notifier, quietly
-from .errors import LeaseEnded, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
-from .status import Status, nanoseconds_since
+from ._member import Asked, Break, Handle, Host, Member, Waits, noticed, settle
+from ._notify import log, notifier
+from ._ongoing import Ongoing, Turns, Wanted
+from .errors import LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
+from .status import Status
 from .terms import Terms
 
 T = TypeVar("T")
 
 OPEN_TIMEOUT = 60 * SECOND
 """Some clouds look for credentials on the network."""
-
-
-class HostedMember(Member):
-    """A lease or a companion that the library keeps."""
-
-    __slots__ = (
-        "_calls", "_epoch", "_failure", "_handle", "_lock", "_pid", "acquired_ns", "guarded", "holder", "host",
-        "name", "over", "protocol", "session", "store", "token", "ttl_ns",
-    )  # fmt: skip
-
-    def __init__(self, host: HostedHost, handle: int, lease: Handle, *, guarded: bool) -> None:
-        self.host, self._handle, self.guarded = host, handle, guarded
-        self.store, self.name, self.ttl_ns, self.holder = host.url, lease.name, lease.ttl_ns, lease.holder
-        self.acquired_ns = nanoseconds_since(lease.acquired)
-        self.protocol, self.token, self._epoch = lease.protocol, lease.token, lease.epoch
-        self.session = host.api.text_of(host.api.session, handle) if lease.protocol == "strict" else ""
-        self._pid = os.getpid()
-        self._failure: MopslockError | None = None
-        self._lock = threading.RLock()
-        self._calls: list[Ended] | None = []
-        self.over: Future[None] | None = None
-
-    def version(self) -> int:
-        """Asks the library, as long as it knows."""
-        if self.protocol == "strict" and self._failure is None and self._pid == os.getpid():
-            self._epoch = self.host.api.number_of(self.host.api.epoch, self._handle) or self._epoch
-        return self._epoch
-
-    def left_ns(self) -> int:
-        """Asks the library, which looks at the clock."""
-        if self._failure is not None or self._pid != os.getpid():
-            return 0
-        return self.host.api.left_of(self._handle)
-
-    def failure(self) -> MopslockError | None:
-        """Asks the library, which looks at the clock."""
-        if self._pid != os.getpid():
-            return _texts.forked(self.name)
-        if self._failure is not None:
-            return self._failure
-        if self.guarded and self.left_ns() > 0:  # the quick half of the question, which keeps the GIL
-            return self._failure
-        code = self.host.api.check(self._handle)
-        if code == Code.OK:
-            return self._failure
-        return self.end(self.host.api.error(code, self.name))
-
-    def end(self, failure: MopslockError) -> MopslockError:
-        """It may not be relied on any more. The first reason stands."""
-        with self._lock:
-            if self._failure is not None:
-                return self._failure
-            self._failure = failure
-            calls, self._calls = self._calls, None
-        if isinstance(failure, LeaseLost):
-            log.warning("%s", failure)
-        for tell in calls or ():
-            quietly(tell, failure)
-        return failure
-
-    def when_ended(self, tell: Ended) -> None:
-        """On the thread that ends it."""
-        if self._pid != os.getpid():
-            raise _texts.forked(self.name)
-        with self._lock:
-            if self._calls is not None:
-                self._calls.append(tell)
-                return
-        failure = self._failure
-        assert failure is not None
-        tell(failure)
-
-    def finish(self) -> Future[None]:
-        """Belief ends before anything is written that lets others in."""
-        lost = self.failure()
-        with self._lock:
-            if self.over is not None:
-                return self.over
-            over: Future[None] = Future()
-            if lost is not None and not isinstance(lost, LeaseEnded):
-                settle(over, lost)
-                self.host.drop(self, self._handle)
-            else:
-                self.end(_texts.ended(self.name))
-                self.host.finish(self, self._handle, over)
-            self.over = over  # last: who was interrupted in here may begin again
-        return over
-
-    def closed(self, *, in_time: bool) -> None:
-        """The host was closed, which has ended this too."""
-        failure = self.end(_texts.ended(self.name) if in_time else _texts.closed())
-        with self._lock:
-            over = self.over = self.over or Future()
-        settle(over, None if isinstance(failure, LeaseEnded) else failure)
 
 
 class HostedHost(Host):
@@ -138,6 +48,7 @@ class HostedHost(Host):
         self._waits: dict[int, tuple[str, Waits]] = {}
         self._members: dict[int, HostedMember] = {}
         self._open: set[Future[Any]] = set()
+        self.litter: deque[int] = deque()
         self._handle = self._aside(lambda: self.api.open_store(url, OPEN_TIMEOUT))
         threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
 
@@ -243,15 +154,70 @@ class HostedHost(Host):
     def _begin_finish(
         self, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None, *, guarded: bool
     ) -> int:
-        call = ctypes.c_uint64()
         begin = self.api.begin_release if guarded else self.api.begin_leave
+        return self.call(lambda call: begin(handle, FOREVER, call), ended, over)
+
+    def call(
+        self, begin: Callable[[Any], int], ended: Callable[[_abi.Event], None], future: Future[Any] | None = None,
+        waits: tuple[str, Waits] | None = None,
+    ) -> int:  # fmt: skip
+        """Begins a call, whose event is told to ended; its code. A future is waited for when the host is closed."""
+        call = ctypes.c_uint64()
         with self._lock:  # the event must not come before its call is known
-            code: int = begin(handle, FOREVER, ctypes.byref(call))
+            code = begin(ctypes.byref(call))
             if code == Code.OK:
                 self._calls[call.value] = ended
-                if over is not None:
-                    self._open.add(over)
+                if waits is not None:
+                    self._waits[call.value] = waits
+                if future is not None:
+                    self._open.add(future)
         return code
+
+    # Invocations.
+
+    def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
+        """The library does all of it; what it wants done here it says by an event."""
+        self._sweep()
+        api, handle = self.api, ctypes.c_uint64()
+        name = _texts.encode("name", wanted.name)
+        options = api.options(wanted.terms)
+        options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wanted.wait_ns, wanted.wait_ns)
+        options.memo_failures, options.without_lease = wanted.memo_failures, wanted.without_lease
+        given = ctypes.byref(options), ctypes.byref(handle)
+        try:
+            if wanted.remote:
+                text = _texts.encode("lease text", wanted.handle.text()) if wanted.handle is not None else None
+                code = api.remote(self._handle, name, text, *given)
+            else:
+                code = api.invoke(self._handle, name, *given)
+            if code != Code.OK:
+                raise api.error(code, wanted.name)
+            return HostedInvocation(self, handle.value, wanted, turn)
+        except BaseException:  # interrupted, perhaps when it had begun
+            if handle.value:
+                self.litter.append(handle.value)
+                self._sweep()
+            raise
+
+    def keep_work(self, work: HostedWork, handle: int) -> None:
+        """Whose end is to be told."""
+        with self._lock:
+            self._members[handle] = work
+
+    def forget_work(self, handle: int) -> None:
+        """Its end was told."""
+        with self._lock:
+            self._members.pop(handle, None)
+
+    def done(self, future: Future[Any]) -> None:
+        """It need not be waited for."""
+        self._done(future, 0)
+
+    def _sweep(self) -> None:
+        """Gives back the handles of invocations that nobody has any more."""
+        while self.litter:
+            handle = self.litter.popleft()
+            self.call(lambda call: self.api.begin_invocation_close(handle, FOREVER, call), lambda _: None)  # noqa: B023
 
     def _listen(self) -> None:
         """Takes the events of all calls and members, until the host is closed and has no more."""
@@ -260,6 +226,7 @@ class HostedHost(Host):
             code = self.api.next(self._handle, FOREVER, ctypes.byref(event))
             if code != Code.OK:
                 return
+            self._sweep()
             try:
                 self._heard(event, seen)
             except Exception:
@@ -269,7 +236,7 @@ class HostedHost(Host):
         if event.kind == EventKind.WAITING:
             with self._lock:
                 found = self._waits.get(event.call)
-            if found is not None:
+            if found is not None and seen.state:
                 name, tell = found
                 status = self.api.status_of(name, seen)
                 notifier.call(lambda: tell(status))
@@ -280,7 +247,8 @@ class HostedHost(Host):
             if ended is not None:
                 ended(event)
             elif event.member:  # its caller was interrupted before he knew of it
-                self._member(event.member, None).finish()
+                with contextlib.suppress(MopslockError):  # of work, whose call was given up, nothing is left
+                    self._member(event.member, None).finish()
         elif event.kind == EventKind.ENDED:
             with self._lock:
                 member = self._members.get(event.member)
@@ -288,8 +256,8 @@ class HostedHost(Host):
                 error = self.api.error_of(event, member.name)
                 assert isinstance(error, MopslockError)
                 member.end(error)
-                if isinstance(error, LeaseLost):
-                    self.drop(member, event.member)
+                if isinstance(error, LeaseLost) or isinstance(member, HostedWork):
+                    member.lost()
 
     def inspect(self, name: str, timeout_ns: int) -> Status:
         """On a thread of ours, so that the caller can be interrupted."""

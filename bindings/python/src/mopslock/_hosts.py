@@ -59,6 +59,18 @@ def host_of(store: AnyStore) -> Host:
         return host
 
 
+def known_host(store: AnyStore) -> Host | None:
+    """The host of a store if it is there already: for those who must not wait, as making one can."""
+    if isinstance(store, os.PathLike):
+        store = Path(store).absolute().as_uri()
+    with _hosts.lock:
+        if not isinstance(store, str):
+            return _hosts.objects.get(id(store))
+        opening = _hosts.urls.get(store)
+    found = _opened(opening) if opening is not None else []
+    return found[0] if found else None
+
+
 def _of_url(url: str) -> HostedHost:
     if "://" not in url:
         raise BadArgument(

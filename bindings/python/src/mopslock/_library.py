@@ -1,7 +1,7 @@
 """The shared libraries, as ctypes sees them: which one is loaded when, and what becomes of them in a fork.
 
-Two libraries come with the package. libmopslock-core only decides (1.7 MB); libmopslock talks to stores as well
-(58 MB). Each is loaded when it is first needed, the small one never after the big one, which has all of it.
+Two libraries come with the package. libmopslock-core only decides (2 MB); libmopslock talks to stores as well
+(59 MB). Each is loaded when it is first needed, the small one never after the big one, which has all of it.
 
 ctypes, and no compiled extension: so one wheel serves every Python, and the steps can keep the GIL. A step takes
 less than a microsecond and waits for nobody. Would it let go of the GIL, as cffi always does, then each step would
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent / "_lib"
 FOLDER = "MOPSLOCK_LIB"
 """The environment variable that names another folder with the libraries."""
 
-ABI = 3
+ABI = 4
 
 OK, ESHORT, EFORKED = 0, -3, -4
 ECONTRACT = -16

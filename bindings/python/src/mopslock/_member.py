@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._duration import SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
 from .terms import NONE, Protocol, Terms
+
+if TYPE_CHECKING:
+    from ._ongoing import Ongoing, Turns, Wanted
 
 Asked = Future["Member"]
 """Whoever asks makes it and gives it as ``into``, if he has to have it in hand wherever he is interrupted."""
@@ -164,6 +167,10 @@ class Host(ABC):
     @abstractmethod
     def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
         """Joins a lease as its companion; given up as begin_acquire is."""
+
+    @abstractmethod
+    def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
+        """Begins one call of a piece of work, and says by turn what comes first."""
 
     @abstractmethod
     def inspect(self, name: str, timeout_ns: int) -> Status:

@@ -60,8 +60,6 @@ class Unfitting(Exception):
 class Resolver:
     """Steps as a machine does, until it has made one; from then on it is that one."""
 
-    state = "resolving"
-
     def __init__(
         self, name: str, want: str, able: Abilities, make: Callable[[Way], Steps], *, known: Callable[[], Event],
         cause: Callable[[], BaseException | None], way: Way | None = None,
@@ -80,6 +78,11 @@ class Resolver:
         self._begun = self._wake = self._retries = 0
         self._answered = False
         self.idle = False
+
+    @property
+    def state(self) -> str:
+        """As the machine's, once there is one."""
+        return self._machine.state if self._machine is not None else "resolving"
 
     def drop(self) -> None:
         """As the machine's; whoever waits for our trial makes his own."""

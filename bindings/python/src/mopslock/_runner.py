@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ._keeper import Timer
 from ._machine import Machine
 from ._member import settle
-from ._verbs import NEVER, VERBS, Action, Event, attempt, unknown
+from ._verbs import NEVER, REQUESTS, Action, Event, attempt, unknown
 
 if TYPE_CHECKING:
     from ._stepped import SteppedHost
@@ -23,7 +23,7 @@ MOST_RUNNING = 2
 ORDER = (
     "machine", "protocol", "name", "ttl_ns", "margin_ns", "acquire_margin_ns", "fleet_expire_ns", "renewal", "expiry",
     "stamp_unit_ns", "holder", "role", "on_session", "owner", "epoch", "boot", "stamp_spread_ns", "last_epoch",
-    "last_at_ns", "beside", "why", "now", "label", "host", "pid", "tid",
+    "last_at_ns", "beside", "why", "now", "label", "memo_failures", "without_lease", "creates", "host", "pid", "tid",
 )  # fmt: skip
 """The core's order of a Config's keys."""
 
@@ -46,6 +46,10 @@ class Steps(Protocol):
     idle: bool
     """It waits for nothing."""
 
+    @property
+    def state(self) -> str:
+        """Where it stands, in the core's word."""
+
     def step(self, given: Mapping[str, Any]) -> list[Action]:
         """What happened, and what is to be done."""
 
@@ -53,24 +57,31 @@ class Steps(Protocol):
         """Forgets it."""
 
 
+class Flight:
+    """The one request that matters of a machine, and those before it that the store has not answered yet."""
+
+    __slots__ = ("limit", "next", "number", "running")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.limit: Timer | None = None
+        self.running = 0  # requests on workers; more than one when the store has not answered in time
+        self.next: tuple[Action, int] | None = None  # until one of them comes back
+
+
 class Runner:
     """What is kept on a keeper: only one thread steps it."""
 
-    __slots__ = (
-        "_flight", "_limit", "_machine", "_next", "_running", "_timer", "_wake", "begun", "cause", "host",
-        "store_object",
-    )  # fmt: skip
+    __slots__ = ("_flights", "_machine", "_timer", "_wake", "begun", "cause", "host", "store_object")
 
-    def __init__(self, host: SteppedHost, store: Any, machine: Steps) -> None:
+    def __init__(self, host: SteppedHost, store: Any, machine: Steps, *, lanes: int = 1) -> None:
+        """With two lanes requests of odd and of even numbers do not stand in each other's way."""
         self.host, self.store_object, self._machine = host, store, machine
         self.cause: BaseException | None = None  # what the store said last
         self.begun = False
         self._timer: Timer | None = None  # of its wake
-        self._limit: Timer | None = None  # of its request
         self._wake = NEVER
-        self._flight = 0
-        self._running = 0  # requests on workers; more than one when the store has not answered in time
-        self._next: tuple[Action, int] | None = None  # until one of them comes back
+        self._flights = tuple(Flight() for _ in range(lanes))
 
     # What is different of a claim and of a task.
 
@@ -96,21 +107,23 @@ class Runner:
 
     # What its one thread calls.
 
-    def step(self, event: Event) -> Action | None:
-        """Tells the machine what happened, tells others what it says, and returns the request that it makes."""
+    def step(self, event: Event) -> list[Action]:
+        """Tells the machine what happened, tells others what it says, and returns the requests that it makes: one at
+        most in each lane."""
         first, self.begun = not self.begun, True
         error = event.pop("error", None)
         self.cause = error if error is not None else self.cause
         clock = self.host.clock
         known = self.known()  # may end it, where its session has
+        requests: list[Action] = []
         if not first and self.gone:
-            return None
+            return requests
         actions = self._machine.step({"mono": clock.mono(), "wall": clock.wall(), **event, **known})
-        self._wake, request = NEVER, None
+        self._wake = NEVER
         for action in actions:
             kind = action["kind"]
-            if kind in VERBS:
-                request = action
+            if kind in REQUESTS:
+                requests.append(action)
             elif kind == "wake":
                 self._wake = action["at_ns"]
             else:
@@ -119,43 +132,54 @@ class Runner:
             self._machine.drop()
             self._wake = NEVER
             self.ended()
-        return request
+        return requests
 
     def feed(self, event: Event) -> None:
         """On the keeper's thread: a step, and what it asks for."""
         if self.gone:
             return
         try:
-            request = self.step(event)
+            requests = self.step(event)
         except Exception as error:
             if self.failed(error):
                 return
             raise
-        self._schedule(request)
+        self._schedule(requests)
 
     @property
     def wake(self) -> int:
         """When it wants to be woken."""
         return self._wake
 
-    def _schedule(self, request: Action | None) -> None:
+    def _schedule(self, requests: list[Action]) -> None:
         keeper = self.host.keeper
         keeper.take_back(self._timer)
         self._timer = keeper.at(self._wake, self._woke) if self._wake != NEVER else None
-        if request is None:
-            return
-        number = self._flight = request["request"]
+        for request in requests:
+            self._begin(request)
+
+    def _flight(self, number: int) -> Flight:
+        return self._flights[number % len(self._flights)]
+
+    def _begin(self, request: Action) -> None:
+        number, keeper = request["request"], self.host.keeper
+        flight = self._flight(number)
+        flight.number = number
         limit = self.host.clock.mono() + request["limit_ns"]
-        keeper.take_back(self._limit)
-        self._limit = keeper.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
-        if self._running < MOST_RUNNING:
+        keeper.take_back(flight.limit)
+        flight.limit = keeper.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
+        if flight.running < MOST_RUNNING:
             self._submit(request, limit)
         else:
-            self._next = (request, limit)
+            flight.next = (request, limit)
 
     def _submit(self, request: Action, limit: int) -> None:
-        self._running += 1
-        self.host.submit_to(self.store_object)(lambda: self._request(request, limit))
+        self._flight(request["request"]).running += 1
+        self._lane(request)(lambda: self._request(request, limit))
+
+    def _lane(self, request: Action) -> Callable[[Callable[[], object]], None]:
+        """How a request is run."""
+        return self.host.submit_to(self.store_object)
 
     def _woke(self, at: int) -> None:
         if at == self._wake:  # a later step may have asked for another
@@ -167,17 +191,19 @@ class Runner:
         self.host.keeper.post(lambda: self._came_back(request["request"], answer))
 
     def _came_back(self, number: int, answer: Event) -> None:
-        self._running -= 1
-        held_back, self._next = self._next, None
-        if held_back is not None and held_back[0]["request"] == self._flight:
+        flight = self._flight(number)
+        flight.running -= 1
+        held_back, flight.next = flight.next, None
+        if held_back is not None and held_back[0]["request"] == flight.number:
             self._submit(*held_back)
         self._answered(number, answer)
 
     def _answered(self, number: int, answer: Event) -> None:
         """The first answer counts: the store's, or that its time is over."""
-        if self._flight == number:
-            self._flight = 0
-            self.host.keeper.take_back(self._limit)
+        flight = self._flight(number)
+        if flight.number == number:
+            flight.number = 0
+            self.host.keeper.take_back(flight.limit)
             self.feed(answer)
 
 
@@ -218,7 +244,8 @@ class Task(Runner):
         self._machine.drop()
         keeper = self.host.keeper
         keeper.take_back(self._timer)
-        keeper.take_back(self._limit)
+        for flight in self._flights:
+            keeper.take_back(flight.limit)
         self._machine = _Gone()
         settle(self.over, None)
 
@@ -227,6 +254,7 @@ class Errand:
     """A machine of ours: one request whose outcome does not matter."""
 
     idle = False
+    state = "errand"
 
     def __init__(self, request: Action) -> None:
         self._request = request
@@ -246,6 +274,7 @@ class _Gone:
     """What is left of a machine."""
 
     idle = True
+    state = "gone"
 
     def step(self, given: Mapping[str, Any]) -> list[Action]:
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from . import _texts
 from ._duration import SECOND
@@ -21,7 +21,10 @@ from .errors import MopslockError
 
 if TYPE_CHECKING:
     from ._claim import Claim
+    from ._invocation import Invocation
     from ._stepped import SteppedHost
+
+    Standing: TypeAlias = Claim | Invocation
 
 log = logging.getLogger("mopslock")
 
@@ -50,21 +53,21 @@ class Session:
         self.task: Task | None = None
         self.life: Life | None = None
         self.end = ""  # why the one before it ended
-        self.claims: dict[int, Claim] = {}
+        self.claims: dict[int, Standing] = {}
         self._unused: Timer | None = None
 
     def life_of(self, sid: str) -> Life | None:
         """Of the id that a lease says it stands on."""
         return self.life if self.life is not None and self.life.sid == sid else None
 
-    def add(self, claim: Claim) -> None:
+    def add(self, claim: Standing) -> None:
         """It wants to stand on it."""
         self._host.keeper.take_back(self._unused)
         self.claims[id(claim)] = claim
         if self.task is None:
             self._open()
 
-    def remove(self, claim: Claim) -> None:
+    def remove(self, claim: Standing) -> None:
         """It has ended."""
         if self.claims.pop(id(claim), None) is not None and not self.claims:
             keeper = self._host.keeper
@@ -112,7 +115,7 @@ class Session:
             log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])
             self.end, self.life, self.task = action["reason"], None, None
             self._tell(fresh=False)
-            if any(claim.fresh for claim in self.claims.values()):
+            if self.task is None and any(claim.fresh for claim in self.claims.values()):
                 self._open()
         elif kind == "refused":
             self.task = self.life = None
@@ -154,23 +157,23 @@ class Services:
         self._sample: Event = {}
         self._calibrating: Task | None = None
         self._calibrated = 0  # when the latest was begun
-        self._askers: list[Claim] = []
+        self._askers: list[Standing] = []
         self._process = ""
 
-    def join(self, claim: Claim, fields: Event) -> Session:
+    def join(self, claim: Standing, fields: Event) -> Session:
         """The session for a claim with this Config."""
         terms = (fields["ttl_ns"], fields.get("margin_ns", 0))
         session = self._sessions.setdefault(terms, Session(self, terms))
         session.add(claim)
         return session
 
-    def part(self, claim: Claim) -> None:
+    def part(self, claim: Standing) -> None:
         """A claim has ended."""
         session = claim.standing
         if session is not None:
             self.host.keeper.post(lambda: session.remove(claim))
 
-    def known(self, claim: Claim) -> Event:
+    def known(self, claim: Standing) -> Event:
         """What each event to a strict claim carries, in the core's order."""
         known: Event = {}
         session = claim.standing
@@ -184,7 +187,7 @@ class Services:
 
     # The store's clock.
 
-    def calibrate(self, asker: Claim) -> None:
+    def calibrate(self, asker: Standing) -> None:
         """Takes a sample for a claim that would judge sooner by it: one at a time, and not often."""
         now = self.host.clock.mono()
         if not self.host.calibrates:

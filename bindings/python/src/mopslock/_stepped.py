@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import queue
 import threading
@@ -10,23 +11,25 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, BinaryIO
 
 from . import _texts
 from ._claim import Claim, Unsettled
 from ._clock import Clock, System
 from ._drive import Drive
 from ._duration import SECOND
+from ._invocation import Invocation
 from ._keeper import Do, Keeper, Lane, Workers
 from ._looks import Looks, plain
 from ._member import Asked, Handle, Host, Member, Waits, noticed
 from ._notify import log
+from ._ongoing import Ongoing, Turns, Wanted
 from ._resolve import Abilities, Way
 from ._runner import MOST_RUNNING, config
 from ._services import Services
 from ._verbs import Action, Event, attempt, can, perform, unknown
-from .errors import BadArgument, MopslockError, NotReleased
-from .stores import Store
+from .errors import BadArgument, MopslockError, NotReleased, Vacant, error_class
+from .stores import Store, class_of
 from .terms import Terms
 
 Submit = Callable[[Do], None]
@@ -35,6 +38,11 @@ BASIS = 300 * SECOND
 """How long our own release of a name is of use to our next claim."""
 
 MOST_NAMES = 16_384
+
+MOST_TRANSFERS = 4
+"""Results of one store that are being written at once."""
+
+NOTHING: Mapping[str, Any] = {}
 
 LOOK = 1.0
 """Seconds that a caller past its deadline waits for the keeper to say what happened."""
@@ -78,9 +86,11 @@ class SteppedHost(Looks, Host):
         self._threads = submit is None
         self._asks = submit or lane().submit  # so that no renewal waits behind those who ask from threads of theirs
         self._asked: Counter[tuple[int, str]] = Counter()
+        self._transfers = submit or Lane(_shared.workers, MOST_TRANSFERS).submit
         self._lock = threading.RLock()
-        self._claims: set[Claim] = set()
-        self._waiters: defaultdict[tuple[int, str], set[Claim]] = defaultdict(set)
+        self._claims: set[Claim | Invocation] = set()
+        self._waiters: defaultdict[tuple[int, str], set[Claim | Invocation]] = defaultdict(set)
+        self._found: set[tuple[tuple[int, str], str]] = set()  # of which those who wait were told
         self._closed = False
 
     # Requests.
@@ -174,6 +184,13 @@ class SteppedHost(Looks, Host):
         self, name: str, terms: Terms, waits: Waits | None, into: Asked | None, *, driven: bool = False
     ) -> Claim:
         """A claim under the protocol that was asked for, or under the one that the name turns out to have."""
+        fields, unsettled = self._settling(name, terms, "lease")
+        return self.claim(name, fields, waits=waits, driven=driven, into=into, unsettled=unsettled)
+
+    def _settling(
+        self, name: str, terms: Terms, machine: str, more: Mapping[str, Any] = NOTHING
+    ) -> tuple[Event, Unsettled | None]:
+        """The terms under the protocol that was asked for, and how it is found out where that was left open."""
         want = terms.protocol
         if want == "auto" and (name.rpartition("/")[2] == "lock" or not self._can_create(name)):
             want = "lastwriter"
@@ -181,7 +198,7 @@ class SteppedHost(Looks, Host):
             fields = terms.config("lastwriter")
             if terms.session:
                 raise BadArgument("mopslock: session: only strict has sessions, and this lease is kept by lastwriter")
-            return self.claim(name, fields, waits=waits, driven=driven, into=into)
+            return {**fields, **more}, None
         if not can(self.store):
             raise _texts.refused(name, "unfit", "", None, None)
         able, last, known = self.able, self._last_of(name), None
@@ -195,14 +212,17 @@ class SteppedHost(Looks, Host):
                     raise BadArgument(
                         "mopslock: session: only strict has sessions, and this lease is kept by lastwriter"
                     )
-            return config(
-                "lease", plain("name", name), self.judged(self._config(terms, way)), stamp_unit_ns=self.stamp_unit
-            )
+            fields = {**self._config(terms, way), **more}
+            if more:
+                fields["creates"] = self.creates
+            return config(machine, plain("name", name), self.judged(fields), stamp_unit_ns=self.stamp_unit)
 
-        fields = self._config(terms, Way(terms._likely()))
-        return self.claim(
-            name, fields, waits=waits, driven=driven, into=into, unsettled=Unsettled(want, able, resolved, known)
-        )
+        return {**self._config(terms, Way(terms._likely())), **more}, Unsettled(want, able, resolved, known)
+
+    @property
+    def creates(self) -> bool:
+        """The store is known to honour create-if-absent."""
+        return self.able.creates is True or (getattr(self.store, "creates", False) is True and can(self.store))
 
     def _config(self, terms: Terms, way: Way) -> Event:
         fields = terms.config(way.protocol)
@@ -240,7 +260,7 @@ class SteppedHost(Looks, Host):
         last = self._last.pop(name, None)
         return last if last is not None and self.clock.mono() - last[1] < BASIS else None
 
-    def remember(self, claim: Claim, action: Action) -> None:
+    def remember(self, claim: Claim | Invocation, action: Action) -> None:
         """How this process released a name: whoever comes next knows the newest version without a look."""
         if action.get("at_ns") and action.get("epoch") and claim.store_object is self.store:
             if len(self._last) >= MOST_NAMES:
@@ -302,7 +322,87 @@ class SteppedHost(Looks, Host):
         self.keeper.post(lambda: claim.feed(first))
         return claim.settled
 
-    def forget(self, claim: Claim) -> None:
+    # Invocations.
+
+    def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
+        """On the keeper's thread and the workers'."""
+        name, handle = plain("name", wanted.name), wanted.handle
+        unsettled = None
+        more: Event = {"role": "remote" if wanted.remote else "owner", "memo_failures": wanted.memo_failures}
+        more |= {"without_lease": wanted.without_lease, "creates": self.creates}
+        if not wanted.remote:
+            fields, unsettled = self._settling(name, wanted.terms, "invocation", more)
+        elif handle is None:
+            fields = {**wanted.terms.config("lastwriter"), **more}
+        else:
+            if handle.protocol == "strict" and not can(self.store):
+                raise _texts.refused(name, "unfit", "", None, None)
+            terms = {**wanted.terms.config(handle.protocol), "on_session": False, "ttl_ns": handle.ttl_ns}
+            fields = {**terms, **more, "holder": handle.holder, "epoch": handle.epoch}
+        call = self._invocation(
+            wanted, turn, config("invocation", name, self.judged(fields), stamp_unit_ns=self.stamp_unit), unsettled
+        )
+        first: Event = {"kind": "begin", "wait_ns": wanted.wait_ns} if wanted.wait_ns else {"kind": "begin"}
+        with self._lock:
+            if self._closed:
+                call.forget_machine()
+                raise _texts.closed()
+            self._claims.add(call)
+        self.waits(call)
+        self.keeper.post(lambda: call.feed(first))
+        return call
+
+    def _invocation(self, wanted: Wanted, turn: Turns, fields: Event, unsettled: Unsettled | None) -> Invocation:
+        return Invocation(self, wanted, turn, fields, unsettled)
+
+    def transfers(self, job: Do) -> None:
+        """Runs a request that may move much: a few at once, beside the others."""
+        self._transfers(job)
+
+    def open_object(self, key: str) -> BinaryIO:
+        """An object whole, from its beginning; StoreError, or Vacant. On the caller's thread."""
+        opens = getattr(self.store, "open", None)
+        try:
+            found = opens(key) if callable(opens) else self.store.get(key)
+        except Exception as error:
+            class_ = class_of(error)
+            raise error_class(class_)(
+                f"mopslock: {key} cannot be read{_texts.said(class_, error)}; {_texts.advice(class_)}"
+            ) from error
+        if found is None:
+            raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
+        if isinstance(found, tuple):
+            found = found[0]
+        stream: BinaryIO = io.BytesIO(found) if isinstance(found, (bytes, bytearray, memoryview)) else found
+        return stream
+
+    def wake_found(self, call: Invocation, result: str) -> None:
+        """There is a result: whoever waits for it in this process looks now, and need not tell the others again."""
+        place = (call.key(), result)
+        with self._lock:
+            told = place in self._found
+            self._found.add(place)
+        if told:
+            return
+        for waiter in self._waiting_with(call):
+            if isinstance(waiter, Invocation):
+                waiter.change()
+
+    def wake_next(self, claim: Claim | Invocation) -> None:
+        """It has ended without a result: one of those who wait for it looks now; the others poll, or are next."""
+        with self._lock:
+            waiters = [] if self._closed else list(self._waiters.get(claim.key(), ()))
+        for waiter in waiters:
+            if waiter is not claim and isinstance(waiter, Invocation) and waiter.waiting:
+                waiter.change()
+                return
+
+    def _waiting_with(self, claim: Claim | Invocation) -> list[Claim | Invocation]:
+        with self._lock:
+            waiters = list(self._waiters.get(claim.key(), ()))
+        return [waiter for waiter in waiters if waiter is not claim and waiter.waiting]
+
+    def forget(self, claim: Claim | Invocation) -> None:
         """It has ended."""
         self.services.part(claim)
         with self._lock:
@@ -312,21 +412,22 @@ class SteppedHost(Looks, Host):
                 self._waiters[key].discard(claim)
                 if not self._waiters[key]:
                     del self._waiters[key]
+                    self._found = {place for place in self._found if place[0] != key}
 
-    def waits(self, claim: Claim) -> None:
+    def waits(self, claim: Claim | Invocation) -> None:
         """It waits for another holder, who may be in this process."""
         with self._lock:
             self._waiters[claim.key()].add(claim)
 
-    def wake_waiters(self, claim: Claim) -> None:
+    def wake_waiters(self, claim: Claim | Invocation) -> None:
         """What was released here need not be polled for here."""
-        with self._lock:
-            waiters = list(self._waiters.get(claim.key(), ()))
-        for waiter in waiters:
-            if waiter is not claim and waiter.waiting:
+        for waiter in self._waiting_with(claim):
+            if isinstance(waiter, Claim):
                 waiter.change()
+        if isinstance(claim, Claim):
+            self.wake_next(claim)
 
-    def look(self, claim: Claim) -> bool:
+    def look(self, claim: Claim | Invocation) -> bool:
         """Has the keeper look at the clock for a claim; False if it did not come to it."""
         looked = threading.Event()
 

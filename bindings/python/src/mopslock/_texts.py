@@ -86,6 +86,19 @@ def warned(name: str, action: Mapping[str, Any], seen: Status | None) -> str:
     return f"mopslock: lease {quoted(name)}: {text}"
 
 
+def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None) -> errors.NoResult:
+    """Why there is none although the work has ended."""
+    reason = reason or "none"
+    why = {
+        "none": "it ended well, and nobody stored one; store it, or give it back",
+        "failed": "it failed",
+        "taken": f"its lease is now that of {seen.who() if seen else 'another'}, who has to store one",
+        "broken": f"its lease was broken{_broken(seen)}",
+        "released": "its lease was released, and nobody stored one",
+    }.get(reason, f"the store did not take it{said(class_, cause)}; {advice(class_)}")
+    return errors.NoResult(f"mopslock: work {quoted(name)} has ended without a result: {why}", reason=reason, seen=seen)
+
+
 def cannot_maintain(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.MopslockError:
     """Why a companion has nothing to keep alive."""
     if reason in ("newer", "kind"):

@@ -18,6 +18,11 @@ NEVER = 1 << 62
 
 VERBS = ("get", "put", "create", "exists", "list", "delete")
 
+RESULTS = {"create_result": "create", "put_result": "put"}
+"""Requests of an invocation, and the verbs that they are: with bytes of the host's own."""
+
+REQUESTS = (*VERBS, *RESULTS)
+
 MOST_ENTRIES = 256
 ROOM, ENTRY = 98304 - 4096, 13
 """Bytes of a message that a list's entries may fill, and what each takes beside its key: core.FitEntries."""

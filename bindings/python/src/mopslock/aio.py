@@ -13,21 +13,22 @@ held; one that is cancelled in the block releases.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import inspect as inspection
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from . import _api, _lease, _texts
+from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
 from ._api import _Once, accompanying, wish
 from ._duration import SECOND, Duration, nanoseconds
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost, not_released
+from ._loop import Lost, outcome, wrapped
 from ._member import Asked, Member, Waits, give_up
 from ._notify import log
 from .errors import Held, MopslockError
@@ -39,44 +40,28 @@ if TYPE_CHECKING:
 
     from ._api import AcquireOptions, TryOptions
 
+__all__ = [
+    "Companion",
+    "Lease",
+    "Leasing",
+    "Lost",
+    "Memoized",
+    "Result",
+    "Work",
+    "accompany",
+    "acquire",
+    "break_lease",
+    "inspect",
+    "invoke",
+    "lease",
+    "ls",
+    "memoize",
+    "remote",
+    "try_acquire",
+]
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Lost(_lease.Lost):
-    """The event of the package, to be awaited."""
-
-    def __init__(self, member: Member) -> None:
-        super().__init__(member)
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._registered = False
-
-    async def wait(self, timeout: float | None = None) -> bool:  # type: ignore[override]
-        """Waits until it is set, ``timeout`` seconds at most, and returns whether it is."""
-        if self.is_set():
-            return True
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with self._lock:
-            self._waiting.add(ended)
-            first, self._registered = not self._registered, True
-        try:
-            if first:
-                self._member.when_ended(self._wake)
-            if not self.is_set():  # after ended is where wake looks for it
-                await asyncio.wait_for(ended, timeout)
-        except (TimeoutError, asyncio.TimeoutError):
-            pass
-        finally:
-            with self._lock:
-                self._waiting.discard(ended)
-        return self.is_set()
-
-    def _wake(self, _: MopslockError) -> None:
-        with self._lock:
-            waiting = list(self._waiting)
-        for ended in waiting:
-            with contextlib.suppress(RuntimeError):  # its loop was closed
-                ended.get_loop().call_soon_threadsafe(_set, ended)
 
 
 class _Async(_lease.Kept):
@@ -93,7 +78,7 @@ class _Async(_lease.Kept):
             raise _texts.forked(self.name)
         seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
         try:
-            await asyncio.wait_for(_wrapped(self._member.finish()), seconds)
+            await asyncio.wait_for(wrapped(self._member.finish()), seconds)
         except (TimeoutError, asyncio.TimeoutError) as error:
             if isinstance(error, MopslockError):
                 raise _lease._again(error) from None
@@ -105,7 +90,7 @@ class _Async(_lease.Kept):
         if self._is_parents():
             return
         try:
-            await asyncio.wait_for(_wrapped(self._member.finish()), self._timeout)
+            await asyncio.wait_for(wrapped(self._member.finish()), self._timeout)
         except MopslockError as ended:
             self._judge(ended, error)
         except (TimeoutError, asyncio.TimeoutError):
@@ -189,7 +174,7 @@ class Leasing:
         asked: Asked = Future()
         try:
             host.begin_acquire(w.name, w.terms, w.wait_ns, w.waits, asked)
-            made: Lease = w.lease(await _outcome(asked), Lease)
+            made: Lease = w.lease(await outcome(asked, lambda: give_up(asked)), Lease)
         except BaseException:
             give_up(asked)
             raise
@@ -259,7 +244,7 @@ async def accompany(
     asked: Asked = Future()
     try:
         host.begin_accompany(handle, kept.terms, asked)
-        made: Companion = kept.lease(await _outcome(asked), Companion)
+        made: Companion = kept.lease(await outcome(asked, lambda: give_up(asked)), Companion)
     except BaseException:
         give_up(asked)
         raise
@@ -289,49 +274,3 @@ async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> 
     found = await asyncio.to_thread(_api.ls, store, prefix, timeout=timeout)
     while (status := await asyncio.to_thread(next, found, None)) is not None:
         yield status
-
-
-async def _outcome(asked: Asked) -> Member:
-    """What became of it. If the loop is closed meanwhile nobody takes it, and nothing stays held."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def tell(_: Asked) -> None:
-        try:
-            loop.call_soon_threadsafe(_set, done)
-        except RuntimeError:
-            give_up(asked)
-
-    asked.add_done_callback(tell)
-    await done
-    return asked.result(0)
-
-
-def _set(ended: asyncio.Future[None]) -> None:
-    if not ended.done():
-        ended.set_result(None)
-
-
-def _wrapped(over: Future[None]) -> asyncio.Future[None]:
-    """For asyncio, which would cancel what it wraps: a release goes on whoever stops waiting."""
-    loop = asyncio.get_running_loop()
-    wrapped: asyncio.Future[None] = loop.create_future()
-
-    def done(over: Future[None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed
-            loop.call_soon_threadsafe(settle, over)
-
-    def settle(over: Future[None]) -> None:
-        if wrapped.done():
-            return
-        try:
-            over.result(0)
-        except CancelledError:
-            wrapped.set_result(None)
-        except BaseException as error:
-            wrapped.set_exception(error)
-        else:
-            wrapped.set_result(None)
-
-    over.add_done_callback(done)
-    return wrapped

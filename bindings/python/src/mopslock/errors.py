@@ -15,6 +15,8 @@
     │   └── LeaseExpired       this process was paused past its deadline
     ├── LeaseEnded             this process has released it, or left it, itself
     ├── NotReleased            not released in the time given; it expires by itself
+    ├── NoResult               the work has ended, and there is no result
+    ├── RememberedFailure      the work has failed before, for somebody who kept that
     ├── CannotMaintain         there is nothing that a companion could keep alive
     ├── StoreError             the store cannot be used
     │   ├── Unauthorized       it refuses us
@@ -142,6 +144,36 @@ class LeaseExpired(LeaseLost):
     """This process was paused past the deadline."""
 
     reason = "expired"
+
+
+class NoResult(MopslockError):
+    """The work has ended, and there is no result. The lease is given back.
+
+    ``reason`` is ``none`` (it ended well, but nobody stored one, and nobody goes on with it), ``failed``,
+    ``taken`` or ``broken`` (the lease was lost before there was one), ``released``, or ``unreachable`` and
+    ``unusable``: the store did not take it.
+    """
+
+    def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.seen = seen
+
+
+class RememberedFailure(MopslockError):
+    """The work was not done, because it has failed before, for somebody who kept that (``memo_failures``).
+
+    ``type`` and ``text`` are what it raised there ("" of a command), ``status`` the exit status of a command, or 0,
+    ``stderr`` the end of what it said there, or of the traceback; ``at`` is when, as RFC 3339, and ``host`` where.
+    These texts are somebody else's: escape them before you show them.
+    """
+
+    def __init__(
+        self, message: str = "", *, type: str = "", text: str = "", status: int = 0, at: str = "",  # noqa: A002
+        host: str = "", stderr: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.type, self.text, self.status, self.at, self.host, self.stderr = type, text, status, at, host, stderr
 
 
 class CannotMaintain(MopslockError):

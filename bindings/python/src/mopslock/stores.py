@@ -27,6 +27,14 @@ tell, and ``store_clock = True``, that these are of a clock that nobody sets whi
 Then a dead holder's lease is taken when its TTL is over by that clock; otherwise when it was seen unchanged for a TTL,
 or, by a process of the same boot of the same machine, at once.
 
+Results of work (mopslock.invoke) are whole objects of any size, and put and create get their bytes at once. They are
+read by one verb more, if the store has it; else by get, which must then return the whole object, however large::
+
+        def open(self, key: str) -> BinaryIO | None: ...        # a stream of the whole object; None: there is none
+
+``creates = True`` says that create is known to have one winner, so that the first result wins under lastwriter too,
+where nobody has tried it.
+
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
 out by reading. So do not retry within a verb for long. What kind of failure it was is told by raising one of
 mopslock's StoreError classes; of OSError and TimeoutError the kind is known anyway, of anything else it is not.
@@ -43,7 +51,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
+from typing import IO, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from .errors import CLASSES
 
@@ -140,6 +148,7 @@ class Memory:
     """A store in this process's memory: for tests. It excludes nobody else."""
 
     prompt = True  # its verbs run where they are asked for
+    creates = True
 
     def __init__(self) -> None:
         self._objects: dict[str, Blob] = {}
@@ -186,6 +195,7 @@ class Directory:
     """
 
     prompt = True  # its verbs run where they are asked for
+    creates = True
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.fspath(root))
@@ -193,6 +203,10 @@ class Directory:
     def get(self, key: str) -> Blob | None:
         """The file's beginning and its modification time."""
         return read_file(self._path(key))
+
+    def open(self, key: str) -> BinaryIO | None:
+        """The whole file."""
+        return open_file(self._path(key))
 
     def put(self, key: str, body: bytes) -> None:
         """Writes a temporary file beside it and renames that."""
@@ -248,6 +262,14 @@ def read_file(path: str) -> Blob | None:
         return Blob(body, about.st_mtime_ns)
     finally:
         os.close(file)
+
+
+def open_file(path: str) -> BinaryIO | None:
+    """A file's stream, or None if there is none."""
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        return None
 
 
 def write_file(path: str, body: bytes) -> None:
@@ -374,6 +396,15 @@ class Fsspec:
         except FileNotFoundError:
             return None
         return body
+
+    def open(self, key: str) -> BinaryIO | None:
+        """A stream of the object, by pieces where the filesystem has them."""
+        self.filesystem.invalidate_cache(self._parent(key))
+        try:
+            stream: BinaryIO = self.filesystem.open(self._path(key), "rb")
+        except FileNotFoundError:
+            return None
+        return stream
 
     def put(self, key: str, body: bytes) -> None:
         """Puts it; on a local directory by a temporary file and a rename, which fsspec's own put is not."""

@@ -1,0 +1,182 @@
+"""What a process believes of a tenure on a store that Python talks to: until when, and why not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _texts
+from ._duration import SECOND
+from ._member import Ended, Member
+from ._notify import quietly
+from ._verbs import NEVER
+from .errors import MopslockError
+from .status import Status
+
+if TYPE_CHECKING:
+    from ._services import Life, Session
+    from ._stepped import SteppedHost
+
+log = logging.getLogger("mopslock")
+
+BELIEF = (
+    "_belief", "_calls", "_epoch", "_lock", "_pid", "acquired_ns", "frozen", "guarded", "holder", "life", "name",
+    "protocol", "session", "store", "title", "token", "ttl_ns",
+)  # fmt: skip
+"""The slots of a Belief; its classes have them, since a machine's have some as well."""
+
+
+class Belief(Member):
+    """A member of a SteppedHost, as anybody may ask it. What a machine says of it is told by one thread."""
+
+    if not TYPE_CHECKING:  # which cannot see that its classes have them
+        __slots__ = ()
+
+    host: SteppedHost
+    title: str
+    guarded: bool
+    life: Life | None
+    frozen: int
+    _belief: tuple[int, MopslockError | None]
+    _calls: list[Ended] | None
+    _epoch: int
+    _lock: threading.RLock
+    _pid: int
+
+    def believe(self, host: SteppedHost, name: str, title: str, *, guarded: bool) -> None:
+        """Begins with nothing that could be relied on."""
+        self.store, self.name = host.url, name
+        self.title = title  # what people are told of
+        self.guarded = guarded  # a deadline ends it; a companion's is only bad news
+        self.acquired_ns = self.token = self._epoch = 0
+        self.session = ""
+        self.life = None  # by which it is believed, too
+        self.frozen = 0  # when not 0, it is believed until then, and no longer: it may have been broken
+        self._pid = os.getpid()
+        self._belief = (0, None)  # deadline and failure, read together
+        self._lock = threading.RLock()
+        self._calls = []
+
+    # What anybody may call.
+
+    def belief(self) -> tuple[int, MopslockError | None]:
+        """Until when it may be relied on, and why not; by its session too, whose renewals cost its leases nothing."""
+        deadline, failure = self._belief
+        life, frozen = self.life, self.frozen
+        if life is not None:
+            deadline = frozen or max(deadline, life.until)
+        return deadline, failure
+
+    def version(self) -> int:
+        """As its machine said last."""
+        return self._epoch
+
+    def left_ns(self) -> int:
+        """From the deadline, which renewals move."""
+        deadline, failure = self.belief()
+        left = deadline - self.host.clock.mono()
+        return left if failure is None and self._pid == os.getpid() else min(left, 0)
+
+    def failure(self) -> MopslockError | None:
+        """Looks at the clock itself, so that a keeper that is late changes nothing."""
+        if self._pid != os.getpid():
+            return _texts.forked(self.title)
+        while True:
+            deadline, failure = self.belief()
+            if failure is not None or not self.guarded or self.host.clock.mono() < deadline:
+                return failure
+            if not self._looked():  # the keeper may be about to tell of a renewal that came in time
+                return self._late()
+
+    def _late(self) -> MopslockError:
+        """The keeper does not answer, and the deadline is behind us: it is lost, whatever it says later."""
+        self.end(_texts.lost(self.title, "expired", None))
+        self._overdue()
+        failure = self._belief[1]
+        assert failure is not None
+        return failure
+
+    def _looked(self) -> bool:
+        """Has its machine look at the clock; False if the keeper did not come to it."""
+        raise NotImplementedError
+
+    def _overdue(self) -> None:
+        """It was given up although its machine has not said so."""
+        raise NotImplementedError
+
+    def when_ended(self, tell: Ended) -> None:
+        """On the thread that ends it."""
+        if self._pid != os.getpid():
+            raise _texts.forked(self.title)
+        with self._lock:
+            if self._calls is not None:
+                self._calls.append(tell)
+                return
+        failure = self._belief[1]
+        assert failure is not None
+        tell(failure)
+
+    def let_go(self) -> None:
+        """It is not relied on any more, by our own will; one that is past its deadline is lost instead."""
+        with self._lock:
+            deadline, failure = self.belief()
+            if failure is not None or (self.guarded and self.host.clock.mono() >= deadline):
+                return
+            self._belief = (deadline, _texts.ended(self.title))
+        self._tell_ended()
+
+    # What its machine's one thread calls.
+
+    def stands_on(self, session: str, standing: Session | None) -> None:
+        """The session of which the machine says that the lease stands on it, or ""."""
+        self.session = session
+        self.life = standing.life_of(session) if standing is not None else None
+
+    def renewed(self, deadline: int) -> None:
+        """It may be relied on until then."""
+        with self._lock:
+            self._belief = (deadline, self._belief[1])
+
+    def adopted(self, epoch: int) -> None:
+        """The tenure has a newer version."""
+        self._epoch = epoch
+
+    def freeze(self) -> None:
+        """Its session was told that it was broken, and later renewals of that say nothing of this one."""
+        if self.life is not None and not self.frozen:
+            self.frozen = self.belief()[0]
+
+    def thaw(self, wake: int) -> None:
+        """Its machine has found out, or wants to be woken before."""
+        if self.frozen and (wake == NEVER or wake > self.frozen):
+            self.frozen = 0
+
+    def end(self, failure: MopslockError) -> None:
+        """The first reason stands."""
+        with self._lock:
+            if self._belief[1] is not None:
+                return
+            self._belief = (self._belief[0], failure)
+        self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        with self._lock:
+            calls, self._calls = self._calls, None
+            failure = self._belief[1]
+        assert failure is not None
+        for tell in calls or ():
+            quietly(tell, failure)
+
+
+def warn(title: str, ttl_ns: int, action: Mapping[str, Any], seen: Status | None) -> None:
+    """What the core has to say of a lease that is none the worse for it."""
+    if action["reason"] == "ttl_differs":
+        log.warning(
+            "mopslock: lease %s: the record has a TTL of %g s, ours is %g s; everybody on a name should use one",
+            _texts.quoted(title), action["sight"].get("ttl_ns", 0) / SECOND, ttl_ns / SECOND,
+        )  # fmt: skip
+    else:
+        log.warning("%s", _texts.warned(title, action, seen))

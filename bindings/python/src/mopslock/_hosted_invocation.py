@@ -1,0 +1,207 @@
+"""One call of a piece of work that the library sees to, and the stream of what it came to."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from . import _abi, _texts
+from ._abi import Code
+from ._duration import FOREVER, SECOND
+from ._hosted_member import HostedMember
+from ._member import Handle, settle
+from ._ongoing import Begin, Found, NoLease, Ongoing, Turns, Wanted
+from .errors import MopslockError, Unreachable, Vacant, WaitOver
+
+if TYPE_CHECKING:
+    from ._hosted import HostedHost
+
+PIECE = 1 << 20
+STILL = 60 * SECOND
+"""How long a store may leave us without a byte of a result."""
+
+
+class HostedWork(HostedMember):
+    """The tenure under which work is done. It goes with its call."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, host: HostedHost, handle: int, lease: Handle, call: HostedInvocation, *, guarded: bool) -> None:
+        super().__init__(host, handle, lease, guarded=guarded)
+        self._call = call
+
+    def finish(self) -> Future[None]:
+        """The call's."""
+        return self._call.cancel()
+
+    def lost(self) -> None:
+        """Nothing is given back: that is the call's."""
+        self.host.forget_work(self._handle)
+
+    def closed(self, *, in_time: bool) -> None:
+        """The host was closed, which has ended this too."""
+        self.end(_texts.ended(self.name) if in_time else _texts.closed())
+
+
+class HostedInvocation(Ongoing):
+    """A call on a HostedHost."""
+
+    def __init__(self, host: HostedHost, handle: int, wanted: Wanted, turn: Turns) -> None:
+        self.name = wanted.name
+        self._host, self._handle, self._wanted = host, handle, wanted
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._work = 0
+        self._over: Future[None] | None = None
+        self._next(turn)
+
+    def _next(self, turn: Turns) -> None:
+        """Asks for work or the end."""
+        host, waits = self._host, self._wanted.waits
+        turn.add_done_callback(host.done)
+        try:
+            code = host.call(
+                lambda call: host.api.begin_work(self._handle, call), lambda event: self._told(event, turn), turn,
+                (self.name, waits) if waits is not None else None,
+            )  # fmt: skip
+        except BaseException:  # interrupted, perhaps before anybody knew what its event belongs to
+            self.cancel()
+            raise
+        if code != Code.OK:
+            settle(turn, host.api.error(code, self.name))
+
+    def _told(self, event: _abi.Event, turn: Turns) -> None:
+        api = self._host.api
+        if event.code != Code.OK:
+            settle(turn, api.error_of(event, self.name))
+            return
+        try:
+            come = self._begin(event.member) if event.member else self._found()
+        except Exception as error:  # mostly since the host was closed meanwhile
+            settle(turn, error)
+            self.cancel()
+            return
+        if not settle(turn, come) and isinstance(come, Begin):
+            self.cancel()  # nobody is there to do it
+
+    def _begin(self, work: int) -> Begin:
+        api, self._work = self._host.api, work
+        handle = self._wanted.handle
+        if self._wanted.remote and (handle is None or not api.text_of(api.holder, work)):
+            return Begin(NoLease(self, self._host.url))
+        lease = handle or Handle.parse(api.text_of(api.lease_text, work))
+        member = HostedWork(self._host, work, lease, self, guarded=handle is None)
+        self._host.keep_work(member, work)
+        return Begin(member)
+
+    def _found(self) -> Found:
+        raw = _abi.RawResult(size=ctypes.sizeof(_abi.RawResult))
+        code = self._host.api.result(self._handle, ctypes.byref(raw))
+        if code != Code.OK:
+            raise self._host.api.error(code, self.name)
+        return Found(raw.key.decode(), bool(raw.failed), bool(raw.own))
+
+    def came_to(self, turn: Turns, *, well: bool, body: bytes | Path | None) -> None:
+        """A file is read by the library, piece by piece."""
+        if self._pid != os.getpid():
+            raise _texts.forked(self.name)
+        api = self._host.api
+        path = os.fsencode(body) if isinstance(body, Path) else None
+        given = body if isinstance(body, bytes) else None
+        code = api.ended(self._work, well, given, len(given or b""), path)
+        if code not in (Code.OK, Code.EENDED, Code.EHANDLE):  # of what is over the next turn says more
+            raise api.error(code, self.name)
+        self._next(turn)
+
+    def cancel(self) -> Future[None]:
+        """And its handle is given back."""
+        over: Future[None] = Future()
+        if self._pid != os.getpid():  # the parent's goes on
+            over.set_result(None)
+            return over
+        with self._lock:
+            if self._over is not None:
+                return self._over
+            self._over = over
+        over.add_done_callback(self._host.done)
+        code = self._host.call(
+            lambda call: self._host.api.begin_invocation_close(self._handle, FOREVER, call),
+            lambda _: cast(None, settle(over, None)), over,
+        )  # fmt: skip
+        if code != Code.OK:
+            settle(over, None)
+        return over
+
+    def open(self) -> BinaryIO:
+        """The stream takes pieces from the library, on a worker, so that its reader can be interrupted."""
+        host, reader, length = self._host, ctypes.c_uint64(), ctypes.c_int64()
+
+        def ask(api: _abi.Api, _: int) -> None:
+            code = api.result_open(self._handle, STILL, ctypes.byref(reader), ctypes.byref(length))
+            if code != Code.OK:
+                raise _unread(api.error(code, self.name), self.name)
+
+        host.guard(ask)
+        return io.BufferedReader(Stream(host, reader.value, self.name), PIECE)
+
+    def __del__(self) -> None:
+        if getattr(self, "_over", self) is None and self._pid == os.getpid():
+            self._host.litter.append(self._handle)  # a finalizer runs within anything, and may take no lock
+
+
+class Stream(io.RawIOBase):
+    """A result from its beginning to its end."""
+
+    def __init__(self, host: HostedHost, reader: int, name: str) -> None:
+        self._host, self._reader, self._name = host, reader, name
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Waits for at least one byte; 0 is the end."""
+        piece = self._piece(min(PIECE, len(buffer)))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def readall(self) -> bytes:
+        """In pieces that are worth a change of threads."""
+        return b"".join(iter(lambda: self._piece(PIECE), b""))
+
+    def _piece(self, most: int) -> bytes:
+        if self.closed:
+            raise ValueError("mopslock: the result is closed")
+
+        def ask(api: _abi.Api, _: int) -> bytes:
+            room, length = ctypes.create_string_buffer(most), ctypes.c_size_t()
+            code = api.result_read(self._reader, STILL, room, most, ctypes.byref(length))
+            if code != Code.OK:
+                raise _unread(api.error(code, self._name), self._name)
+            return ctypes.string_at(room, length.value)
+
+        try:
+            return self._host.guard(ask)
+        except BaseException:  # perhaps in the middle of a piece: the rest of it would be missing
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the reader back."""
+        if not self.closed and self._reader:
+            self._host.api.result_close(self._reader)
+        super().close()
+
+
+def _unread(error: MopslockError, name: str) -> MopslockError:
+    """Nobody waited for a lease here."""
+    if isinstance(error, WaitOver):
+        return Unreachable(str(error))
+    if isinstance(error, Vacant):
+        return Vacant(f"mopslock: the result of {_texts.quoted(name)} is not there any more: somebody has removed it")
+    return error

@@ -1,0 +1,116 @@
+"""A lease or a companion that the library keeps."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from . import _texts
+from ._abi import Code
+from ._member import Ended, Handle, Member, settle
+from ._notify import log, quietly
+from .errors import LeaseEnded, LeaseLost, MopslockError
+from .status import nanoseconds_since
+
+if TYPE_CHECKING:
+    from ._hosted import HostedHost
+
+
+class HostedMember(Member):
+    """A lease or a companion that the library keeps."""
+
+    __slots__ = (
+        "_calls", "_epoch", "_failure", "_handle", "_lock", "_pid", "acquired_ns", "guarded", "holder", "host",
+        "name", "over", "protocol", "session", "store", "token", "ttl_ns",
+    )  # fmt: skip
+
+    def __init__(self, host: HostedHost, handle: int, lease: Handle, *, guarded: bool) -> None:
+        self.host, self._handle, self.guarded = host, handle, guarded
+        self.store, self.name, self.ttl_ns, self.holder = host.url, lease.name, lease.ttl_ns, lease.holder
+        self.acquired_ns = nanoseconds_since(lease.acquired)
+        self.protocol, self.token, self._epoch = lease.protocol, lease.token, lease.epoch
+        self.session = host.api.text_of(host.api.session, handle) if lease.protocol == "strict" else ""
+        self._pid = os.getpid()
+        self._failure: MopslockError | None = None
+        self._lock = threading.RLock()
+        self._calls: list[Ended] | None = []
+        self.over: Future[None] | None = None
+
+    def version(self) -> int:
+        """Asks the library, as long as it knows."""
+        if self.protocol == "strict" and self._failure is None and self._pid == os.getpid():
+            self._epoch = self.host.api.number_of(self.host.api.epoch, self._handle) or self._epoch
+        return self._epoch
+
+    def left_ns(self) -> int:
+        """Asks the library, which looks at the clock."""
+        if self._failure is not None or self._pid != os.getpid():
+            return 0
+        return self.host.api.left_of(self._handle)
+
+    def failure(self) -> MopslockError | None:
+        """Asks the library, which looks at the clock."""
+        if self._pid != os.getpid():
+            return _texts.forked(self.name)
+        if self._failure is not None:
+            return self._failure
+        if self.guarded and self.left_ns() > 0:  # the quick half of the question, which keeps the GIL
+            return self._failure
+        code = self.host.api.check(self._handle)
+        if code == Code.OK:
+            return self._failure
+        return self.end(self.host.api.error(code, self.name))
+
+    def end(self, failure: MopslockError) -> MopslockError:
+        """It may not be relied on any more. The first reason stands."""
+        with self._lock:
+            if self._failure is not None:
+                return self._failure
+            self._failure = failure
+            calls, self._calls = self._calls, None
+        if isinstance(failure, LeaseLost):
+            log.warning("%s", failure)
+        for tell in calls or ():
+            quietly(tell, failure)
+        return failure
+
+    def when_ended(self, tell: Ended) -> None:
+        """On the thread that ends it."""
+        if self._pid != os.getpid():
+            raise _texts.forked(self.name)
+        with self._lock:
+            if self._calls is not None:
+                self._calls.append(tell)
+                return
+        failure = self._failure
+        assert failure is not None
+        tell(failure)
+
+    def finish(self) -> Future[None]:
+        """Belief ends before anything is written that lets others in."""
+        lost = self.failure()
+        with self._lock:
+            if self.over is not None:
+                return self.over
+            over: Future[None] = Future()
+            if lost is not None and not isinstance(lost, LeaseEnded):
+                settle(over, lost)
+                self.host.drop(self, self._handle)
+            else:
+                self.end(_texts.ended(self.name))
+                self.host.finish(self, self._handle, over)
+            self.over = over  # last: who was interrupted in here may begin again
+        return over
+
+    def lost(self) -> None:
+        """Its handle is given back."""
+        self.host.drop(self, self._handle)
+
+    def closed(self, *, in_time: bool) -> None:
+        """The host was closed, which has ended this too."""
+        failure = self.end(_texts.ended(self.name) if in_time else _texts.closed())
+        with self._lock:
+            over = self.over = self.over or Future()
+        settle(over, None if isinstance(failure, LeaseEnded) else failure)

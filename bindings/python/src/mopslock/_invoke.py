@@ -1,0 +1,339 @@
+"""Work that is done once, and whose result stays: what users call, and what they get."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal, TypeVar
+
+from . import _failure, _texts
+from ._api import ENVIRONMENT
+from ._duration import Duration, waiting
+from ._hosts import AnyStore, host_of
+from ._lease import RELEASE, Claimed
+from ._member import Handle, Member, Waits, noticed
+from ._ongoing import Awaited, Found, NoLease, Ongoing, Turn, Turns, Wanted, give_up
+from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
+from .terms import Expiry, Protocol, Renewal, Terms
+
+T = TypeVar("T")
+
+CameTo = bytes | bytearray | memoryview | os.PathLike[str] | None
+"""What work comes to: bytes, the path of the file that has them, or None: somebody else stores it."""
+
+KEEPING = 60.0
+"""Seconds that a failure waits for being kept before it is raised."""
+
+
+class Work(Claimed):
+    """A piece of work that is to be done now, and the lease under which it is: kept alive until launch returns.
+
+    The lease cannot stop code that does not ask: look at ``lost`` or call ``check()`` before what must not be done
+    twice. A remote's lease that was released is lost as well, but its work may go on: the first result wins. Whoever
+    hands the work to another process gives it ``text``, as MOPSLOCK_LEASE. A remote that works without a lease has
+    none to lose: ``holder``, ``protocol`` and ``text`` are "", ``fencing_token`` is 0.
+    """
+
+    def __init__(self, member: Member) -> None:
+        super().__init__(member, raise_if_lost=True, on_lost=None, release_timeout=RELEASE)
+
+    @property
+    def text(self) -> str:
+        """All that another process needs to do this work under the same lease, as one line of JSON: put it into its
+        environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
+        return "" if isinstance(self._member, NoLease) else self._member.handle().text()
+
+    def __repr__(self) -> str:
+        return f"<mopslock.Work {self.name!r}>"
+
+
+class Outcome:
+    """What a Result is, whoever waits for it."""
+
+    def __init__(self, call: Ongoing, found: Found) -> None:
+        self._call, self._found, self._pid = call, found, os.getpid()
+
+    @property
+    def name(self) -> str:
+        """The work's."""
+        return self._call.name
+
+    @property
+    def key(self) -> str:
+        """Where it is in the store."""
+        return self._found.key
+
+    @property
+    def failed(self) -> bool:
+        """It is what failing work came to (``memo_failures``)."""
+        return self._found.failed
+
+    @property
+    def own(self) -> bool:
+        """This call has stored it. False also where nobody can tell whether it was this or another."""
+        return self._found.own
+
+    def _open(self) -> BinaryIO:
+        if self._pid != os.getpid():
+            raise _texts.forked(self.name)
+        return self._call.open()
+
+    def _read(self) -> bytes:
+        with self._open() as stream:
+            return stream.read()
+
+    def _failure(self) -> RememberedFailure | None:
+        return _failure.load(self.name, self._read())[0] if self.failed else None
+
+    def __repr__(self) -> str:
+        return f"<mopslock.Result {self.key!r}{' failed' if self.failed else ''}>"
+
+
+class Result(Outcome):
+    """A result that is in the store, and stays there. Making this object has read nothing of it."""
+
+    def open(self) -> BinaryIO:
+        """A stream of it, from its beginning, as often as wanted; close it. By URL nothing but a piece of it is ever in
+        memory. Errors, also of its read(): StoreError, Vacant (somebody has removed it), Closed."""
+        return self._open()
+
+    def read(self) -> bytes:
+        """All of it. Errors are those of open."""
+        return self._read()
+
+    def failure(self) -> RememberedFailure | None:
+        """If it failed: what was kept of that, to be raised or looked at; else None. Errors are those of open, and
+        Unfit: a newer mopslock has kept it."""
+        return self._failure()
+
+
+def invoke(
+    store: AnyStore,
+    name: str,
+    launch: Callable[[Work], CameTo],
+    *,
+    wait: Duration | None = None,
+    ttl: Duration | None = None,
+    margin: Duration | None = None,
+    acquire_margin: Duration | None = None,
+    fleet_expire: Duration | Literal["none"] | None = None,
+    renewal: Renewal = "checked",
+    expiry: Expiry = "wall",
+    protocol: Protocol = "auto",
+    session: bool = False,
+    label: str = "",
+    memo_failures: bool = False,
+    on_waiting: Waits | None = None,
+) -> Result:
+    """The result of a piece of work, which is done only if nobody has done it yet, and nobody is at it::
+
+        result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report().encode())
+        print(result.read())
+
+    The result is there: it is returned, nothing is done. Somebody else is at it: we wait for his result, or for his
+    lease. Else the lease on ``name`` is taken, the result looked for once more, and ``launch(work)`` is called. What it
+    returns is stored as ``name/result`` unless there is one by then: the first result wins, and is returned. It may
+    return None where somebody else stores the result, such as a process that it has given ``work.text`` and that
+    calls ``remote``; then that one is waited for as long as it keeps the lease alive.
+
+    Whatever launch raises is raised, and the lease is released; so it is at KeyboardInterrupt. With ``memo_failures``
+    an Exception (not one of mopslock's) is kept besides, and is the result of all who ask with it: ``result.failed``.
+    If the lease is lost meanwhile, launch goes on unless it asks (``work.check()``); what it returns is stored only
+    where it cannot harm, and we are a waiter again: launch can be called a second time.
+
+    ``wait`` is seconds at most to wait for another (None: until there is a result; 0: try once). The others are those
+    of ``lease``, but a TTL of 0 cannot be. ``on_waiting(status)`` is told for whom we wait, on a thread of ours.
+
+    Held, WaitOver, StoreError: nothing was done. NoResult: the work has ended, and there is none. BadArgument: before
+    any I/O.
+    """
+    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
+    wanted = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
+    return invoked(store, wanted, launch, _failure.dump)
+
+
+def asking(
+    name: str, terms: Terms, wait: Duration | None, waits: Waits | None, *, memo_failures: bool = False
+) -> Wanted:
+    """What invoke and its twin begin with."""
+    terms.config()
+    if waits is not None and not callable(waits):
+        raise BadArgument(f"mopslock: on_waiting {waits!r}: must be callable")
+    return Wanted(name, terms, waiting(wait), waits, bool(memo_failures))
+
+
+Keep = Callable[[BaseException], bytes]
+
+
+def invoked(store: AnyStore, wanted: Wanted, launch: Callable[[Work], CameTo], keep: Keep) -> Result:
+    """Does what invoke does, for those who keep failures in a way of their own."""
+    return Result(*_Loop(store, Doing(wanted, keep), launch).run())
+
+
+def remote(
+    store: AnyStore | None,
+    lease_text: str | None,
+    launch: Callable[[Work], CameTo],
+    *,
+    without_lease: bool = False,
+    memo_failures: bool = False,
+    name: str | None = None,
+    margin: Duration | None = None,
+) -> Result | None:
+    """What a launcher starts: does the work under the launcher's lease, and stores what it comes to::
+
+        mopslock.remote(None, None, lambda work: compute())     # the lease of MOPSLOCK_LEASE
+
+    The result is there: it is returned, nothing is done. Else the lease of ``lease_text`` (None: MOPSLOCK_LEASE) is
+    joined and kept alive, also when the launcher dies, and ``launch(work)`` called; what it returns is stored if there
+    is no result by then. Whoever comes late, when the lease is another's or was released, gets None: nothing was done,
+    and it is somebody else's now. Losing contact with the store does not end the work.
+
+    ``store`` is needed where the text's own is no URL. ``without_lease`` works also if the lease cannot be kept alive,
+    or there is none: then give ``store`` and ``name``. What launch raises is raised, and the lease lives on: it is the
+    launcher's.
+
+    CannotMaintain: there is nothing to keep alive; nothing was done. NoResult, StoreError, BadArgument: as invoke's.
+    """
+    where, wanted = remoting(
+        store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin
+    )
+    doing = Doing(wanted, _failure.dump)
+    try:
+        return Result(*_Loop(where, doing, launch).run())
+    except MopslockError as error:
+        if doing.late(error):
+            return None
+        raise
+
+
+def remoting(
+    store: AnyStore | None, text: str | None, *, without_lease: bool, memo_failures: bool, name: str | None,
+    margin: Duration | None,
+) -> tuple[AnyStore, Wanted]:  # fmt: skip
+    """What remote and its twin begin with."""
+    if text is None:
+        text = os.environ.get(ENVIRONMENT) or None
+    handle = Handle.parse(text) if text is not None else None
+    if handle is None and not without_lease:
+        raise BadArgument(
+            f"mopslock: there is no lease to work under: give its text, or set {ENVIRONMENT}, or say without_lease"
+        )
+    if handle is None and (name is None or store is None):
+        raise BadArgument("mopslock: without a lease's text, store and name must be given")
+    if handle is not None and name is not None and name != handle.name:
+        raise BadArgument(f"mopslock: name {name!r}: the lease is that of {handle.name!r}")
+    where: AnyStore = store if store is not None else handle.store if handle is not None else ""
+    if isinstance(where, str) and store is None and "://" not in where:
+        raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
+    strict = handle is not None and handle.protocol == "strict"
+    terms = Terms(margin=margin, protocol="strict" if strict else "lastwriter")
+    found = handle.name if handle is not None else name or ""
+    return where, Wanted(
+        found, terms, memo_failures=bool(memo_failures), remote=True, handle=handle, without_lease=bool(without_lease)
+    )
+
+
+@dataclass
+class Doing:
+    """What is decided between the turns of a call. Nothing here waits."""
+
+    wanted: Wanted
+    keep: Keep
+    raised: BaseException | None = field(default=None)
+    """What launch raised, if that is what its caller is to hear."""
+
+    def failed(self, member: Member, error: Exception) -> tuple[bool, bytes | None]:
+        """Launch has raised: whether the work has ended well all the same, and what is kept of it."""
+        if isinstance(error, LeaseLost) and isinstance(member.failure(), LeaseLost):
+            self.raised = error if self.wanted.remote else None  # else somebody else may have the result soon
+            return True, None
+        self.raised = error
+        if not self.wanted.memo_failures or isinstance(error, MopslockError):
+            return False, None
+        return False, self.keep(error)
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds that what launch raised waits for the next turn."""
+        if self.raised is None:
+            return None
+        return KEEPING if self.wanted.memo_failures else RELEASE
+
+    def judge(self, turn: Turn | BaseException) -> Turn:
+        """The next turn, unless what launch raised counts for more: there may be a result all the same."""
+        if self.raised is not None and not (isinstance(turn, Found) and not turn.failed):
+            raise self.raised
+        if isinstance(turn, BaseException):
+            raise turn
+        return turn
+
+    def late(self, error: MopslockError) -> bool:
+        """A remote came late: it has done nothing, and need not."""
+        return isinstance(error, LeaseLost) and self.raised is None
+
+
+def content(value: object) -> bytes | Path | None:
+    """What launch returned. TypeError, or OSError of a file that cannot be read."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, os.PathLike):
+        path = Path(value).absolute()
+        with path.open("rb"):
+            return path
+    raise TypeError(f"mopslock: launch returned {type(value).__name__}: must be bytes, a pathlib.Path, or None")
+
+
+class _Loop:
+    """One call, on its caller's thread."""
+
+    def __init__(self, store: AnyStore, doing: Doing, launch: Callable[[Work], CameTo]) -> None:
+        self._store, self._doing, self._launch = store, doing, launch
+
+    def run(self) -> tuple[Ongoing, Found]:
+        turn = first = Awaited()
+        call: Ongoing | None = None
+        try:
+            call = host_of(self._store).begin_invocation(self._doing.wanted, first.turn)
+            while True:
+                come = self._next(turn)
+                if isinstance(come, Found):
+                    return call, come
+                turn = Awaited()
+                self._work(call, come.member, turn.turn)
+        except BaseException:  # also an interrupt before anybody had the call in hand
+            give_up(first.turn)
+            if call is not None:
+                _give_back(call)
+            raise
+
+    def _next(self, turn: Awaited) -> Turn:
+        came: Turn | BaseException
+        try:
+            came = turn.get(self._doing.patience)
+        except (queue.Empty, MopslockError) as error:
+            came = error
+        return self._doing.judge(came)
+
+    def _work(self, call: Ongoing, member: Member, turn: Turns) -> None:
+        if member.failure() is not None:
+            call.came_to(turn, well=True, body=None)
+            return
+        try:
+            call.came_to(turn, well=True, body=content(self._launch(Work(member))))
+        except Exception as error:
+            well, body = self._doing.failed(member, error)
+            call.came_to(turn, well=well, body=body)
+
+
+def _give_back(call: Ongoing) -> None:
+    """What is held is released before anybody hears of the error; not for ever, though."""
+    over = call.cancel()
+    with contextlib.suppress(queue.Empty):
+        noticed(over).get(timeout=RELEASE)

@@ -1,0 +1,97 @@
+"""What asyncio's twins wait with: futures of other threads, that strand nobody when the loop is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from . import _lease
+from ._member import Member
+from .errors import MopslockError
+
+T = TypeVar("T")
+
+
+class Lost(_lease.Lost):
+    """The event of the package, to be awaited."""
+
+    def __init__(self, member: Member) -> None:
+        super().__init__(member)
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._registered = False
+
+    async def wait(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+        """Waits until it is set, ``timeout`` seconds at most, and returns whether it is."""
+        if self.is_set():
+            return True
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.add(ended)
+            first, self._registered = not self._registered, True
+        try:
+            if first:
+                self._member.when_ended(self._wake)
+            if not self.is_set():  # after ended is where wake looks for it
+                await asyncio.wait_for(ended, timeout)
+        except (TimeoutError, asyncio.TimeoutError):
+            pass
+        finally:
+            with self._lock:
+                self._waiting.discard(ended)
+        return self.is_set()
+
+    def _wake(self, _: MopslockError) -> None:
+        with self._lock:
+            waiting = list(self._waiting)
+        for ended in waiting:
+            with contextlib.suppress(RuntimeError):  # its loop was closed
+                ended.get_loop().call_soon_threadsafe(_set, ended)
+
+
+async def outcome(asked: Future[T], abandon: Callable[[], object]) -> T:
+    """What became of it. If the loop is closed meanwhile nobody takes it, and it is abandoned."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def tell(_: Future[T]) -> None:
+        try:
+            loop.call_soon_threadsafe(_set, done)
+        except RuntimeError:
+            abandon()
+
+    asked.add_done_callback(tell)
+    await done
+    return asked.result(0)
+
+
+def _set(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def wrapped(over: Future[None]) -> asyncio.Future[None]:
+    """For asyncio, which would cancel what it wraps: a release goes on whoever stops waiting."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def done(over: Future[None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(settle, over)
+
+    def settle(over: Future[Any]) -> None:
+        if ended.done():
+            return
+        try:
+            over.result(0)
+        except CancelledError:
+            ended.set_result(None)
+        except BaseException as error:
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    over.add_done_callback(done)
+    return ended

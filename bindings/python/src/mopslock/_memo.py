@@ -1,0 +1,350 @@
+"""Functions whose results stay: the name of a call, what is kept of it, and the decorator."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect as inspection
+import json
+import math
+import pickle
+import queue
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
+
+from . import _failure
+from ._duration import Duration
+from ._hosts import AnyStore, host_of
+from ._invoke import asking, content, invoked
+from ._member import Waits
+from ._ongoing import Awaited, Found, Wanted
+from .errors import BadArgument, NoResult, Unreachable
+from .terms import Expiry, Renewal, Terms
+from .terms import Protocol as Kept
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+LOOK = 30.0
+"""Seconds that cached waits for the store."""
+
+
+class Serializer(Protocol):
+    """How results become bytes and back. Any object with these two will do."""
+
+    def dumps(self, value: Any, /) -> bytes:
+        """What is stored."""
+
+    def loads(self, body: bytes, /) -> Any:
+        """What is returned, to whoever computed it too."""
+
+
+class Json:
+    """Results as JSON, which whoever reads the bucket can read, in every language. What JSON has no word for comes back
+    as what it has one for: a tuple as a list, the keys of a dict as text."""
+
+    def dumps(self, value: Any, /) -> bytes:
+        """TypeError where there is no JSON for it."""
+        return json.dumps(value, separators=(",", ":")).encode()
+
+    def loads(self, body: bytes, /) -> Any:
+        """Of JSON in UTF-8."""
+        return json.loads(body)
+
+    def __repr__(self) -> str:
+        return "mopslock.JSON"
+
+
+class Pickle:
+    """Results as pickles. DANGER: whoever can write to the store runs code of his in every process that reads a result.
+    Choose it only where all who can write to the bucket may do whatever these processes may."""
+
+    def dumps(self, value: Any, /) -> bytes:
+        """By the highest protocol that every Python of ours reads."""
+        return pickle.dumps(value, protocol=5)
+
+    def loads(self, body: bytes, /) -> Any:
+        """Runs what the pickle says."""
+        return pickle.loads(body)
+
+    def __repr__(self) -> str:
+        return "mopslock.PICKLE"
+
+
+JSON = Json()
+PICKLE = Pickle()
+
+
+class Memoized(Protocol[P, R_co]):
+    """A function whose results stay; called as ever."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    def __get__(self, instance: Any, owner: Any = None, /) -> Callable[..., R_co]:
+        """A method, where it is one of a class's."""
+
+    def key(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """The name of this call's work: its result lies at ``<key>/result``. It asks nothing of the store."""
+
+    def cached(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether this call would find its result, or a failure that it heeds. It asks twice at most, and takes no
+        part."""
+
+
+def memoize(
+    store: AnyStore,
+    version: str = "1",
+    *,
+    serializer: Serializer = JSON,
+    key: Callable[..., Any] | None = None,
+    prefix: str = "memo",
+    name: str | None = None,
+    memo_failures: bool = False,
+    wait: Duration | None = None,
+    ttl: Duration | None = None,
+    margin: Duration | None = None,
+    acquire_margin: Duration | None = None,
+    fleet_expire: Duration | Literal["none"] | None = None,
+    renewal: Renewal = "checked",
+    expiry: Expiry = "wall",
+    protocol: Kept = "auto",
+    session: bool = False,
+    label: str = "",
+    on_waiting: Waits | None = None,
+) -> Callable[[Callable[P, R]], Memoized[P, R]]:
+    """Computes each call of a function once, on all machines that share the store, and keeps what it came to::
+
+        @mopslock.memoize("s3://bucket/memo")
+        def digits(n: int) -> str: ...
+
+    A call is known by function, version and arguments: its name is ``prefix/module.qualname/version/`` and the SHA-256
+    of its bound arguments as canonical JSON, so that neither order, nor whether they were given by name or by default,
+    makes a difference. Arguments that JSON has no word for, tuples too, are a TypeError that names them: give
+    ``key(*args, **kwargs)``, which returns something that it has one for. Change ``version`` when the function would
+    say something else. ``name`` is in the place of module.qualname, which is the file's name for a script.
+
+    What a call returns is what the store has, read back by ``serializer``: ``mopslock.JSON``, ``mopslock.PICKLE`` (read
+    its warning) or an object with dumps and loads. What the function raises is raised, and nothing kept, unless
+    ``memo_failures``: then others get RememberedFailure, which has type and text of the exception; with PICKLE the
+    exception itself is its ``__cause__``.
+
+    A function that calls itself with the same arguments is a RuntimeError: it would wait for itself. All else is as
+    with ``invoke``, which does the work.
+    """
+    terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
+    wanted = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
+
+    def decorate(function: Callable[P, R]) -> Memoized[P, R]:
+        if any(kind(function) for kind in (inspection.iscoroutinefunction, inspection.isasyncgenfunction)):
+            raise TypeError("mopslock: memoize() would keep the coroutine; use mopslock.aio.memoize()")
+        if inspection.isgeneratorfunction(function):
+            raise TypeError("mopslock: a generator is no result; memoize a function that returns a list")
+        memo = Memo(function, wanted, serializer, Naming.of(function, prefix, name, version, key))
+
+        @functools.wraps(function)
+        def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
+            asked = memo.wanted(args, kwargs)
+            with memo.once(asked.name):
+                result = invoked(store, asked, lambda _: memo.dumps(function(*args, **kwargs)), memo.keep)
+                return cast(R, memo.loads(result.name, result.read(), failed=result.failed))
+
+        def cached(*args: P.args, **kwargs: P.kwargs) -> bool:
+            return is_there(store, memo.wanted(args, kwargs))
+
+        made: Memoized[P, R] = offered(memoized, memo, cached)
+        return made
+
+    return decorate
+
+
+def offered(memoized: Any, memo: Memo, cached: Callable[..., Any]) -> Any:
+    """With what a memoized function offers besides. It stays a function, and so a method where it is one."""
+
+    def name(*args: Any, **kwargs: Any) -> str:
+        return memo.naming.name(args, kwargs)
+
+    memoized.key, memoized.cached = name, cached
+    return memoized
+
+
+class Naming:
+    """The names of one function's calls."""
+
+    def __init__(self, stem: str, signature: inspection.Signature, what: str, key: Callable[..., Any] | None) -> None:
+        self._stem, self._signature, self._what, self._key = stem, signature, what, key
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], prefix: str, name: str | None, version: str, key: Callable[..., Any] | None
+    ) -> Naming:
+        """BadArgument: a part cannot be so. What names may have besides is said at the first call, before any I/O."""
+        what = f"{_module(function)}.{function.__qualname__}"
+        for part, value in (("prefix", prefix), ("name", what if name is None else name), ("version", version)):
+            if not isinstance(value, str) or not value or (part == "version" and "/" in value):
+                raise BadArgument(
+                    f"mopslock: {part} {value!r}: must be text, not empty" + " and without /" * (part == "version")
+                )
+        if key is not None and not callable(key):
+            raise BadArgument(f"mopslock: key {key!r}: must be callable")
+        return cls(f"{prefix}/{what if name is None else name}/{version}", inspection.signature(function), what, key)
+
+    def name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """TypeError: not what the function takes, or nothing that JSON has a word for."""
+        bound = self._signature.bind(*args, **kwargs)
+        if self._key is not None:
+            known = self._key(*args, **kwargs)
+            _check(known, "what key= returned for a call", self._what)
+        else:
+            bound.apply_defaults()
+            known = {
+                name: list(value)
+                if self._signature.parameters[name].kind is inspection.Parameter.VAR_POSITIONAL
+                else value
+                for name, value in bound.arguments.items()
+            }
+            for name, value in known.items():
+                _check(value, f"argument {name}", self._what)
+        return f"{self._stem}/{hashlib.sha256(canonical(known)).hexdigest()}"
+
+
+def canonical(value: Any) -> bytes:
+    """JSON of which there is one for each value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _check(value: Any, what: str, function: str) -> None:
+    """Two that are not the same must not have the same JSON, so only what it has a word of its own for will do."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+        return
+    if kind is list:
+        for at, item in enumerate(value):
+            _check(item, f"{what}[{at}]", function)
+        return
+    if kind is dict and all(type(name) is str for name in value):
+        for name, item in value.items():
+            _check(item, f"{what}[{name!r}]", function)
+        return
+    said = f"{value!r}" if kind is float else f"a {kind.__qualname__}"
+    said += " with keys that are not str" if kind is dict else ""
+    raise TypeError(
+        f"mopslock: {what} of {function} is {said}, for which JSON has no word of its own: give memoize key=, a "
+        "function of the same arguments that returns what they are known by (None, bool, int, float, str, list, dict "
+        "with keys of str)"
+    )
+
+
+def _module(function: Callable[..., Any]) -> str:
+    """A script is known by its file's name, whether it is run or imported."""
+    module = function.__module__
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None and spec.name:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(file).stem if file else module
+
+
+class Memo:
+    """What one memoized function keeps, and how."""
+
+    def __init__(self, function: Callable[..., Any], wanted: Wanted, serializer: Serializer, naming: Naming) -> None:
+        self.naming, self.serializer = naming, serializer
+        self._function, self._wanted = function, wanted
+
+    def wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Wanted:
+        """What a call asks for."""
+        w = self._wanted
+        return Wanted(self.naming.name(args, kwargs), w.terms, w.wait_ns, w.waits, w.memo_failures)
+
+    @contextmanager
+    def once(self, name: str) -> Iterator[None]:
+        """A call within the same call would wait for itself."""
+        inside = _inside.get()
+        if name in inside:
+            raise RuntimeError(f"mopslock: {self._function.__qualname__} calls itself with the same arguments")
+        token = _inside.set(inside | {name})
+        try:
+            yield
+        finally:
+            _inside.reset(token)
+
+    def dumps(self, value: Any) -> bytes:
+        """The result as it is stored."""
+        try:
+            body = content(self.serializer.dumps(value))
+        except TypeError as error:
+            error.args = (
+                f"mopslock: what {self._function.__qualname__} returned cannot be kept: {error}; "
+                f"return something that {self.serializer!r} takes, or give another serializer",
+            )
+            raise
+        assert isinstance(body, bytes)
+        return body
+
+    def keep(self, error: BaseException) -> bytes:
+        """A failure as it is stored; the exception itself only where its caller trusts the store with pickles."""
+        pickled = b""
+        if self.serializer is PICKLE:
+            try:
+                pickled = PICKLE.dumps(error)
+            except Exception:  # it is said in words all the same
+                pickled = b""
+        return _failure.dump(error, pickled)
+
+    def loads(self, name: str, body: bytes, *, failed: bool) -> Any:
+        """What was stored. RememberedFailure: it was a failure."""
+        if not failed:
+            return self.serializer.loads(body)
+        failure, pickled = _failure.load(name, body)
+        raise failure from self._unpickled(pickled)
+
+    def _unpickled(self, pickled: bytes) -> BaseException | None:
+        if self.serializer is not PICKLE or not pickled:
+            return None
+        try:
+            error = PICKLE.loads(pickled)
+        except Exception:  # of a class that is not here any more
+            return None
+        return error if isinstance(error, BaseException) else None
+
+
+_inside: ContextVar[frozenset[str]] = ContextVar("mopslock-memoized", default=frozenset())
+
+
+def looking(wanted: Wanted) -> Wanted:
+    """Who only looks is a remote without a lease, whose work ends before it has begun: it looks for what others have
+    stored, and takes no part."""
+    return Wanted(
+        wanted.name, Terms(protocol="lastwriter"), memo_failures=wanted.memo_failures, remote=True, without_lease=True
+    )
+
+
+def is_there(store: AnyStore, wanted: Wanted) -> bool:
+    """Whether there is a result."""
+    turn = Awaited()
+    call = host_of(store).begin_invocation(looking(wanted), turn.turn)
+    try:
+        if isinstance(turn.get(LOOK), Found):
+            return True
+        # It was not there, or nobody said: that is told apart by what the work, which is none, has come to.
+        turn = Awaited()
+        call.came_to(turn.turn, well=True, body=None)
+        return isinstance(turn.get(LOOK), Found)
+    except NoResult:
+        return False
+    except queue.Empty as error:
+        raise unread(wanted.name) from error
+    finally:
+        call.cancel()
+
+
+def unread(name: str) -> Unreachable:
+    """What to say of a store that does not answer somebody who only looks."""
+    return Unreachable(f"mopslock: the store did not say in {LOOK:g} s whether {name!r} has a result; try again later")
