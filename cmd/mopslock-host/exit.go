@@ -34,7 +34,8 @@ Exit status:
   0, 1       fine; 1: status found it vacant or released, break nothing to break, ls none, replay a difference,
              explore or simulate a counter-example
   64         usage: bad flag, name, URL or lease text
-  69         the store is unauthorized, missing, or unreachable (silent for 5 s); or --engine does not run
+  69         the store is unauthorized, missing, or unreachable (silent for 5 s); --engine does not run; or stdout,
+             or the file of remote's result, cannot be written
   70         invoke: the launcher ended, and there is no result
   75         not acquired within --wait
   76         the lease was lost: taken, broken, released, or not renewed in time
@@ -80,6 +81,15 @@ func usage(errs ...error) error {
 func oneLine(err error) string {
 	text := strings.TrimPrefix(err.Error(), "mopslock: ")
 	return strings.ReplaceAll(text, "\nmopslock: ", "; ") // of errors.Join
+}
+
+// storeText is the store's own word in an error, without what was made of it; where
+// it has said nothing, the whole.
+func storeText(err error) string {
+	if verb, ok := errors.AsType[*store.Error](err); ok {
+		return oneLine(verb)
+	}
+	return oneLine(err)
 }
 
 // errNoAnswer is the cause of a context that ended because the store was silent.
@@ -148,5 +158,5 @@ func written(err error) error {
 	case errors.Is(err, syscall.EPIPE):
 		return &exit{Status: statusSignal + int(syscall.SIGPIPE), Reason: "interrupted"}
 	}
-	return usagef("standard output: %v", err)
+	return &exit{Status: statusUnavailable, Reason: "output", Text: fmt.Sprintf("standard output cannot be written: %v", err)}
 }

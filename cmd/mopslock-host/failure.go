@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // failure is what is kept of failed work with --memo-failures, for everybody who
@@ -76,19 +78,54 @@ func readFailure(body []byte) (*failure, error) {
 }
 
 // worthKeeping reports whether a command's end is the work's own, as far as one
-// can know: what a signal ended would perhaps have gone well another time.
+// can know: what a signal ended would perhaps have gone well another time. 126, 127
+// and 128+N are a shell's word for what did not start or was ended by a signal.
 func (a *app) worthKeeping(status child.Status) bool {
-	return status.ExitStatus() != 0 && status.Signal == 0 && !a.signals.Forwarded()
+	return status.ExitStatus() > 0 && status.ExitStatus() < child.StatusCannotExecute && !a.signals.Forwarded()
 }
 
-// failed ends with what others kept of their failure, or we of ours. seen is what
-// our command has said on stderr: nobody needs to read that twice.
-func (a *app) failed(ctx context.Context, name string, result *host.Result, seen *echo) *exit {
-	body, err := result.Bytes(ctx, maxFailure)
+// ownStatus reports whether a status of a launcher may be that of a mopslock-host
+// which it has started: then it says nothing of the work, and another time may do.
+func ownStatus(status int) bool {
+	switch status {
+	case statusUsage, statusUnavailable, statusNoResult, statusNotAcquired, statusLost, statusCannotKeep, statusUnfit:
+		return true
+	}
+	return false
+}
+
+// errLargeFailure: nobody keeps as much.
+var errLargeFailure = fmt.Errorf("it cannot be read: it has more than %d bytes", maxFailure)
+
+// failureBody reads what was kept, as far as it may be one: with errLargeFailure it
+// will not get any better, with other errors it may.
+func failureBody(ctx context.Context, result *host.Result) ([]byte, error) {
+	body, _, err := result.Open(ctx)
+	if errors.Is(err, store.ErrTooLarge) {
+		return nil, errLargeFailure
+	}
 	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, maxFailure+1))
+	if err == nil && len(text) > maxFailure {
+		err = errLargeFailure
+	}
+	return text, err
+}
+
+// failed ends with what others kept of their failure, or we of ours. seen is the
+// last that our command has said on stderr: nobody needs to read that twice.
+func (a *app) failed(ctx context.Context, name string, result *host.Result, seen []byte) *exit {
+	body, err := failureBody(ctx, result)
+	if err != nil && !errors.Is(err, errLargeFailure) {
 		return unreadable(name, err)
 	}
-	f, err := readFailure(body)
+	f := new(failure)
+	if err == nil {
+		f, err = readFailure(body)
+	}
 	switch {
 	case errors.Is(err, errNewerFailure):
 		return &exit{Status: statusUnfit, Reason: core.ReasonNewer.String(), Text: "the failure that was kept of " + name + ": " + err.Error()}
@@ -99,7 +136,7 @@ func (a *app) failed(ctx context.Context, name string, result *host.Result, seen
 	if result.Own { // its stderr has been seen
 		out.Text = name + " failed, and that is kept (--memo-failures)"
 	} else {
-		if text := strings.TrimSuffix(printableLines(string(f.Stderr)), "\n"); text != "" && !seen.has(f.Stderr) {
+		if text := strings.TrimSuffix(printableLines(string(f.Stderr)), "\n"); text != "" && !bytes.Contains(seen, f.Stderr) {
 			a.ui.plainf("%s", text)
 		}
 		out.Text = f.text(name)

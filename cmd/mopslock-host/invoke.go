@@ -31,17 +31,24 @@ the result is there, print it and release. If another holds the lease, wait for 
 work of NAME is done once, however many ask for it, and whoever of them dies.
 
 LAUNCHER brings it about that mopslock-host remote NAME -- CMD runs somewhere: here, or where MOPSLOCK_LEASE of its
-environment (which is that of run's CMD) is handed to. It may end before CMD does, if the remote has joined the lease
-by then or within 5 s: while a remote keeps the lease alive invoke waits on. What LAUNCHER prints goes to stderr; stdout gets the result alone, to the byte, streamed from the
-store. LAUNCHER is not killed with a mopslock-host that is: it is to outlive its orchestrator.
+environment (which is that of run's CMD) is handed to. Start one remote for a lease: two would both do the work. It
+may end before CMD does, if the remote has joined the lease by then or within 5 s: while a remote keeps the lease
+alive invoke waits on. What LAUNCHER prints goes to stderr; stdout gets the result alone, to the byte, streamed from
+the store. LAUNCHER is not killed with a mopslock-host that is: it is to outlive its orchestrator.
 
 If LAUNCHER fails and there is no result the lease is released and the status is 70, LAUNCHER's own being told on
 stderr and in --status-file. 70 too if it ended well and nobody goes on with the work. If the lease is lost LAUNCHER
 is ended (--on-loss, --grace), and invoke waits for the other's result, or launches again.
 
+A LAUNCHER that fails or is killed gives the lease back even if what it has started goes on elsewhere, and the next
+invoke starts the same work beside it. So let it end what it has started when it is told to end (trap TERM), and run
+it with --on-loss continue where a lost lease is no reason to end that.
+
 With --memo-failures failed work is not done again: its status and the last 4 KiB of its stderr are kept, and are
-the answer of every invoke and remote that has the flag, until somebody removes _mopslock/f/NAME/result. What a signal
-ended is not kept. LAUNCHER's stderr then reaches ours through a file in TMPDIR, and is no terminal.`,
+the answer of every invoke and remote that has the flag, until somebody removes _mopslock/f/NAME/result. Of LAUNCHER's
+own statuses those are kept that speak of the work: not what a signal or a lost lease ended, not 126 and above, which
+a shell gives for that, and not 64, 69, 70 and 75 to 78, which may be a remote's. With it LAUNCHER's stderr is a file
+in TMPDIR, which is passed on to ours: it is no terminal, and what opens it anew to write (>/dev/stderr) truncates it.`,
 		Example: `  mopslock-host invoke report/2026-11 -- mopslock-host remote report/2026-11 -- ./report.sh
   mopslock-host invoke --wait 2h --memo-failures train/7 -- ./start-job-and-wait-for-it.sh >model.bin`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,10 +85,11 @@ type invocation struct {
 	flags *invokeFlags
 	echo  *echo // of the launcher's outputs, with --memo-failures
 
-	begun *host.Invocation
-	lease *host.Lease   // of the latest launch, or nil
-	ended *child.Status // of the latest launcher that ended by itself, or nil
-	tell  *time.Timer   // says that its result is still waited for
+	begun   *host.Invocation
+	lease   *host.Lease   // of the latest launch, or nil
+	ended   *child.Status // of the latest launcher that ended by itself, or nil
+	offered bool          // what it failed with is to be kept
+	tell    *time.Timer   // says that its result is still waited for
 }
 
 // invoke ends in an *exit, also where all went well.
@@ -166,7 +174,7 @@ func (c *invocation) giveBack() {
 // that it was not started.
 func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 	lease := work.Lease()
-	c.lease, c.ended = lease, nil
+	c.lease, c.ended, c.offered = lease, nil, false
 	if err := c.flags.settle(lease.TTL()); err != nil {
 		return err
 	}
@@ -217,9 +225,10 @@ func (c *invocation) failure(work *host.Work, status child.Status) error {
 	if status.ExitStatus() == 0 {
 		return nil
 	}
-	if c.echo != nil && c.worthKeeping(status) {
+	if c.echo != nil && c.worthKeeping(status) && !ownStatus(status.Code) && work.Err() == nil {
 		if kept, err := newFailure("invoke", status, c.echo.tail(maxStderr), time.Now()).bytes(); err == nil {
 			work.Fail(host.Bytes(kept))
+			c.offered = true
 		}
 	}
 	return &launcherError{status}
@@ -246,7 +255,10 @@ func (c *invocation) without(err error) error {
 		out.Reason = core.ReasonAbsent.String()
 		out.Text += ", nor does anybody keep the lease who would be at work on it"
 	case core.ReasonUnreachable, core.ReasonUnusable:
-		out.Text += "; its failure could not be kept: " + oneLine(none)
+		if c.offered {
+			out.Text += "; its failure could not be kept"
+		}
+		out.Text += ": " + storeText(none)
 	}
 	return out
 }
@@ -255,7 +267,7 @@ func (c *invocation) without(err error) error {
 func (c *invocation) answer(ctx context.Context) error {
 	result := c.begun.Result()
 	if result.Failed {
-		return c.failed(ctx, c.name, result, c.echo)
+		return c.failed(ctx, c.name, result, c.echo.tail(2*maxStderr))
 	}
 	err := c.interruptible(ctx, func() error { return c.print(ctx, result) })
 	if err != nil {

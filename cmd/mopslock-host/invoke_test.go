@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -213,7 +214,7 @@ func TestInvokeCannotRelease(t *testing.T) {
 func TestRemoteCannotStore(t *testing.T) {
 	s := newScene(t)
 	lease := s.acquire("60s")
-	p := s.host("remote", "s.json", "n", "--lease", lease, "--", "sh", "-c", "echo precious; mv store away; echo >store")
+	p := s.host("remote", "s.json", "n", "--lease", lease, "--", "sh", "-c", "echo precious; mv store away; until (echo >store) 2>/dev/null; do rm -r store; done")
 	p.mustExit(statusUnavailable)
 	_, kept, _ := strings.Cut(p.err.String(), "the result of n was not stored, and is kept in ")
 	path, why, _ := strings.Cut(kept, ": ")
@@ -332,4 +333,144 @@ func TestKeptFailureIsEscaped(t *testing.T) {
 	q.mustExit(4)
 	q.says(`last \x1b[2J\xff line` + "\n")
 	s.decided("q.json", "command", 4, "failed")
+}
+
+// A script opens its outputs anew as often as it likes: nothing of what was printed before is lost.
+func TestOutputsAreOpenedAnew(t *testing.T) {
+	if _, err := os.Stat("/dev/stdout"); err != nil {
+		t.Skip(err)
+	}
+	s := newScene(t)
+	script := "echo one; echo two >/dev/stdout; echo three; echo first >&2; echo second >/dev/stderr; echo third >&2"
+	p := s.host("remote", "s.json", "n", "--without-lease", "--memo-failures", "--", "sh", "-c", script)
+	p.mustExit(0)
+	if got := s.read("store/n/result"); got != "one\ntwo\nthree\n" {
+		t.Errorf("the result is %q", got)
+	}
+	p.says("first\nsecond\nthird\n")
+	q := s.host("remote", "q.json", "m", "--without-lease", "--memo-failures", "--", "sh", "-c", script+"; exit 6")
+	q.mustExit(6)
+	if kept := s.read("store/_mopslock/f/m/result"); !strings.Contains(kept, "first\nsecond\nthird\n") {
+		t.Errorf("kept: %q", kept)
+	}
+}
+
+// What has CMD's outputs open after its end, or prints for ever, is not waited for; what CMD printed counts.
+func TestGrandchildrenHoldTheOutputs(t *testing.T) {
+	s := newScene(t)
+	const size = 1 << 18 // more than a pipe holds
+	p := s.host("remote", "s.json", "n", "--without-lease", "--memo-failures", "--", "sh", "-c",
+		fmt.Sprintf("sleep 300 & echo $! >silent; head -c %d /dev/zero; echo end; echo end >&2", size))
+	silent := s.pidIn("silent")
+	p.mustExit(0)
+	if got := s.read("store/n/result"); len(got) != size+4 || !strings.HasSuffix(got, "\x00end\n") {
+		t.Errorf("%d bytes", len(got))
+	}
+	_ = syscall.Kill(silent, syscall.SIGKILL)
+	q := s.host("remote", "q.json", "m", "--without-lease", "--", "sh", "-c", "echo begin; yes & echo $! >loud")
+	loud := s.pidIn("loud")
+	q.mustExit(0)
+	if got := s.read("store/m/result"); !strings.HasPrefix(got, "begin\n") {
+		t.Errorf("%d bytes, the first %q", len(got), got[:min(8, len(got))])
+	}
+	s.gone(loud) // its pipe has no reader
+}
+
+// A full disk does not end CMD, whose own status stands; a result that is not whole is not stored: 69, and why.
+func TestSpoolIsFull(t *testing.T) {
+	s := newScene(t)
+	full := func(statusFile string, words ...string) *process { // the shell's limit on the size of files, in blocks of 512 or 1,024 bytes
+		return s.start("sh", "-c", `trap "" XFSZ; ulimit -f 64; exec "$@"`, "sh", "mopslock-host", "remote", "--status-file", s.path(statusFile),
+			"n", "--without-lease", "--memo-failures", "--", "sh", "-c", strings.Join(words, " "))
+	}
+	p := full("p.json", "head -c 1000000 /dev/zero; echo >went.on; echo the last >&2; exit 5")
+	p.mustExit(5)
+	s.decided("p.json", "command", 5, "exited")
+	if err := os.RemoveAll(s.path("store/_mopslock/f")); err != nil {
+		t.Fatal(err)
+	}
+	q := full("q.json", "head -c 1000000 /dev/zero && echo >went.on.again")
+	q.mustExit(statusUnavailable)
+	s.decided("q.json", "mopslock", statusUnavailable, "output")
+	q.says("the result of n was not stored: its file could not be written: after ")
+	if !s.exists("went.on") || !s.exists("went.on.again") || s.exists("store/n/result") || s.exists("store/_mopslock/f/n/result") {
+		t.Error("the command was ended, or something was kept")
+	}
+}
+
+// What invoke keeps of a launcher speaks of the work, not of mopslock's or a shell's own troubles.
+func TestInvokeKeepsFailuresOfTheWork(t *testing.T) {
+	s := newScene(t)
+	for _, status := range []int{64, 69, 70, 75, 76, 77, 78, 126, 127, 129, 137, 143, 255} {
+		name := fmt.Sprint("not/", status)
+		p := s.invoke("s.json", "--memo-failures", name, "--", "sh", "-c", fmt.Sprint("exit ", status))
+		p.mustExit(statusNoResult)
+		if s.exists("store/_mopslock/f/" + name) {
+			t.Errorf("status %d of a launcher was kept", status)
+		}
+	}
+	for _, status := range []int{1, 65, 74, 125} {
+		p := s.invoke("s.json", "--memo-failures", fmt.Sprint("kept/", status), "--", "sh", "-c", fmt.Sprint("exit ", status))
+		p.mustExit(status)
+	}
+	for status, kept := range map[int]bool{1: true, 69: true, 76: true, 125: true, 126: false, 127: false, 137: false, 255: false} { // CMD's own
+		name := fmt.Sprint("cmd/", status)
+		p := s.host("remote", "s.json", "--memo-failures", "--without-lease", name, "--", "sh", "-c", fmt.Sprint("exit ", status))
+		p.mustExit(status)
+		if s.exists("store/_mopslock/f/"+name+"/result") != kept {
+			t.Errorf("status %d of CMD was kept: %v", status, !kept)
+		}
+	}
+}
+
+// Nor is anything kept that a launcher made of a lease that was lost.
+func TestInvokeKeepsNothingOnceLost(t *testing.T) {
+	s := newScene(t)
+	p := s.invoke("s.json", "--memo-failures", "--ttl", "3s", "n", "--", "sh", "-c",
+		`test -e again && { `+putResult+`; exit 0; }; trap "exit 3" TERM; echo $$ >pid; while :; do sleep 0.05; done`)
+	s.pidIn("pid")
+	s.theirs("expire=3.0")
+	p.says("the launcher of n has ended without the lease")
+	s.write("again", "")
+	s.theirs("written=", "released=0s")
+	p.mustExit(0)
+	if s.exists("store/_mopslock/f/n/result") {
+		t.Error("it was kept")
+	}
+}
+
+// A signal that comes right after the launcher's end is heeded a second later.
+func TestSignalRightAfterTheLauncher(t *testing.T) {
+	s := newScene(t)
+	p := s.invoke("s.json", "n", "--", "sh", "-c", "echo $$ >pid; mopslock-host remote n --fleet-expire none -- sh -c 'echo >up; "+waits("enough", "echo late")+"' </dev/null & "+waits("up", ""))
+	s.gone(s.pidIn("pid"))
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGTERM))
+	s.decided("s.json", "mopslock", 128+int(syscall.SIGTERM), "interrupted")
+	s.write("enough", "")
+	s.eventually("the remote's result", func() bool { return s.read("store/n/result") == "late\n" })
+}
+
+// A store that refuses midway is told of once, as it said it, and no failure is spoken of that nobody wanted kept.
+func TestStoreRefusesMidway(t *testing.T) {
+	s := newScene(t)
+	bucket := &smallS3{creates: true, objects: map[string]object{}}
+	var refuses atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuses.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		bucket.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.CloseClientConnections)
+	p := s.withStore(s3URL(server.URL), "invoke", "n", "--", "sh", "-c", "echo >up; "+waits("enough", "exit 5"))
+	s.eventually("the launcher", func() bool { return s.exists("up") })
+	refuses.Store(true)
+	s.write("enough", "")
+	p.mustExit(statusNoResult)
+	p.says("the launcher of n ended (exit status 5), and there is no result: store: ")
+	if text := p.err.String(); strings.Contains(text, `\"`) || strings.Contains(text, "could not be kept") {
+		t.Error(text)
+	}
 }

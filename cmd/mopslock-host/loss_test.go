@@ -210,3 +210,22 @@ func TestOneAtATime(t *testing.T) {
 		t.Error("two at a time, or one that did not run")
 	}
 }
+
+// A command that ends at once of SIGTERM takes no grace from the rest of its group.
+func TestGraceIsForTheGroup(t *testing.T) {
+	s := newScene(t)
+	p := s.host("run", "s.json", "--ttl", "60s", "--grace", "20s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+		`(trap "echo >termed; `+waits("enough", "echo >cleaned; exit")+`" TERM; echo >up; while :; do sleep 0.05; done) & `+waits("up", "echo $$ >pid; exec sleep 300"))
+	pid := s.pidIn("pid")
+	if err := os.Remove(s.path("store/n/lock.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.theirs("expire=60.0")
+	s.eventually("SIGTERM at the grandchild", func() bool { return s.exists("termed") })
+	s.gone(pid)
+	s.write("enough", "")
+	p.mustExit(statusLost)
+	if !s.exists("cleaned") {
+		t.Error("the grandchild was killed in its grace")
+	}
+}

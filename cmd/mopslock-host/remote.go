@@ -34,12 +34,17 @@ Who comes late, for a lease that is lost already (taken, broken or released), ru
 all. Losing contact with the store, or the lease's release, never stops CMD; that the lease is another's or was
 broken does (76), and nothing is stored.
 
-CMD's stdout is kept in a file in TMPDIR until it is stored; stdin and stderr are ours, untouched. A result has at most
-as many bytes as TMPDIR has room for and the store takes in one object: S3 5 TiB, Google Cloud Storage 5 TiB, Azure
-about 190 TiB, a directory what its filesystem takes. If it cannot be stored the status is 69, and the file is kept.
+CMD's stdout is a pipe, and what comes through it until CMD's end is kept in a file in TMPDIR until it is stored;
+stdin and stderr are ours, untouched. A result has at most as many bytes as TMPDIR has room for and the store takes in
+one object: S3 5 TiB, Google Cloud Storage 5 TiB, Azure about 190 TiB, a directory what its filesystem takes. A store
+that fails to take it is tried for 10 min, and for a TTL at the least. If it cannot be stored the status is 69, and
+the file is kept, unless that could not be written.
+
+Two remotes with one lease would both do the work, and one result is dropped: start one for a lease.
 
 With --memo-failures the status of a CMD that fails and the last 4 KiB of its stderr are kept as the answer to
-whoever asks with that flag, unless a signal ended it; stderr then reaches ours through a file, and is no terminal.`,
+whoever asks with that flag, if CMD's status is 1 to 125 and no signal ended it; stderr then reaches ours through a
+pipe, and is no terminal.`,
 		Example: `  mopslock-host remote report/2026-11 -- ./report.sh
   mopslock-host remote train/7 --lease "$LEASE_FROM_MY_ARGUMENTS" --memo-failures -- python train.py --out /dev/stdout`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,11 +92,13 @@ type remoteCall struct {
 	argv   []string
 	flags  *remoteFlags
 	spool  *spool
-	echo   *echo // with --memo-failures
+	stderr *relay // with --memo-failures
 
-	begun *host.Invocation
-	ended *exit // how CMD ended, or nil
-	tell  *time.Timer
+	begun     *host.Invocation
+	ended     *exit // how CMD ended, or nil
+	unwritten error // why what it printed is not whole in the spool
+	offered   bool  // what it failed with is to be kept
+	tell      *time.Timer
 }
 
 // remote ends in an *exit, also where all went well.
@@ -150,11 +157,8 @@ func (c *remoteCall) leave() {
 	}
 }
 
-// end takes the files away.
+// end takes the file away.
 func (c *remoteCall) end() {
-	if c.echo != nil {
-		c.echo.end()
-	}
 	if c.spool != nil {
 		c.spool.end()
 	}
@@ -163,9 +167,6 @@ func (c *remoteCall) end() {
 // work runs the command and hands over what it printed. An error says that it was
 // not started.
 func (c *remoteCall) work(work *host.Work) (err error) {
-	if c.spool, err = newSpool(); err != nil {
-		return err
-	}
 	companion := work.Companion()
 	options := childOptions(c.argv, nil)
 	if companion != nil {
@@ -173,18 +174,18 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 	} else {
 		c.ui.printf("%s: the command runs without a lease (--without-lease)", c.name)
 	}
-	options.Stdout, options.ThenWait = c.spool.file, true
-	if c.flags.memoFailures {
-		if c.echo, err = newEcho(os.Stderr); err != nil {
-			return err
-		}
-		options.Stderr = c.echo.file
-	}
-	command, err := c.signals.Start(options)
+	options.ThenWait = true
+	outputs, err := c.takeOutputs(&options)
 	if err != nil {
 		return err
 	}
+	command, err := c.signals.Start(options)
+	if err != nil {
+		outputs.drop()
+		return err
+	}
 	defer command.Close()
+	outputs.started()
 	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
 	if companion != nil {
 		c.ended = s.companion(companion)
@@ -192,8 +193,59 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 		<-command.Done()
 		c.ended = s.end()
 	}
+	outputs.finish()
 	work.End(c.outcome(work, command.Status()))
 	return nil
+}
+
+// outputs are the intakes of a command.
+type outputs struct {
+	stdout *intake
+	stderr *intake // nil: it is ours, untouched
+}
+
+// takeOutputs puts pipes in the place of what is to be kept.
+func (c *remoteCall) takeOutputs(options *child.Options) (o outputs, err error) {
+	if c.spool, err = newSpool(); err != nil {
+		return o, err
+	}
+	if o.stdout, err = newIntake(c.spool.take); err != nil {
+		return o, err
+	}
+	options.Stdout = o.stdout.write
+	if !c.flags.memoFailures {
+		return o, nil
+	}
+	c.stderr = &relay{to: os.Stderr}
+	if o.stderr, err = newIntake(c.stderr.take); err != nil {
+		o.drop()
+		return o, err
+	}
+	options.Stderr = o.stderr.write
+	return o, nil
+}
+
+func (o outputs) started() {
+	o.stdout.started()
+	if o.stderr != nil {
+		o.stderr.started()
+	}
+}
+
+func (o outputs) drop() {
+	o.stdout.drop()
+	if o.stderr != nil {
+		o.stderr.drop()
+	}
+}
+
+// finish waits for the file as long as it takes, for a part of a result is none, and
+// for a slow reader of our stderr as long as is bearable.
+func (o outputs) finish() {
+	o.stdout.finish(nil)
+	if o.stderr != nil {
+		o.stderr.finish(time.After(echoPatience))
+	}
 }
 
 // outcome offers what is to be stored, and is why the work failed, or nil.
@@ -203,6 +255,7 @@ func (c *remoteCall) outcome(work *host.Work, status child.Status) error {
 		return c.ended
 	case c.ended.Status == 0:
 		if err := c.spool.seal(); err != nil {
+			c.unwritten = err
 			return err
 		}
 		work.Return(c.spool)
@@ -210,9 +263,10 @@ func (c *remoteCall) outcome(work *host.Work, status child.Status) error {
 			c.ui.printf("storing the result of %s, %d bytes", c.name, c.spool.size)
 		})
 		return nil
-	case c.echo != nil && c.worthKeeping(status):
-		if kept, err := newFailure("remote", status, c.echo.tail(maxStderr), time.Now()).bytes(); err == nil {
+	case c.stderr != nil && c.worthKeeping(status):
+		if kept, err := newFailure("remote", status, c.stderr.tail(maxStderr), time.Now()).bytes(); err == nil {
 			work.Fail(host.Bytes(kept))
+			c.offered = true
 		}
 	}
 	return &launcherError{status}
@@ -225,7 +279,7 @@ func (c *remoteCall) answer(ctx context.Context) error {
 	case c.ended != nil && c.ended.Status != 0: // whatever is there, CMD's status stands
 		return c.ended
 	case result.Failed:
-		return c.failed(ctx, c.name, result, c.echo)
+		return c.failed(ctx, c.name, result, c.stderr.tail(relayed))
 	case c.ended != nil && !result.Own:
 		c.ui.printf("%s had a result already; this one is dropped", c.name)
 	case c.ended != nil:
@@ -246,12 +300,18 @@ func (c *remoteCall) without(err error) error {
 	case !c.ended.ByCommand:
 		return c.ended
 	case c.ended.Status != 0:
-		if none == nil || none.Kind != host.NoResult || none.Reason != core.ReasonFailed {
-			c.ui.printf("what %s came to could not be kept: %s", c.name, oneLine(err))
+		if c.offered && (none == nil || none.Kind != host.NoResult || none.Reason != core.ReasonFailed) {
+			c.ui.printf("what %s came to could not be kept: %s", c.name, storeText(err))
 		}
 		return c.ended
 	case none != nil && (none.Reason == core.ReasonTaken || none.Reason == core.ReasonBroken):
 		return &exit{Status: statusLost, Reason: none.Reason.String(), Text: oneLine(err)}
+	}
+	if c.unwritten != nil {
+		return &exit{
+			Status: statusUnavailable, Reason: "output",
+			Text: fmt.Sprintf("the result of %s was not stored: its file could not be written: %v; set TMPDIR to a directory with room for it", c.name, c.unwritten),
+		}
 	}
 	c.spool.keep = true
 	out := exitOf(err)

@@ -93,6 +93,7 @@ func TestScripts(t *testing.T) {
 			"exits":    cmdExits,
 			"writerec": cmdWriteRecord,
 			"waitfor":  cmdWaitFor,
+			"steal":    cmdSteal,
 			"sameas":   cmdSame,
 			"pack":     cmdPack,
 			"unpack":   cmdUnpack,
@@ -194,6 +195,23 @@ func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("%s: never came; now it is %q", fmt.Sprint(args), text)
+}
+
+// cmdSteal is `steal RECORD FILE REGEXP [field=value…]`: writerec, again and again,
+// until that is noticed in FILE. Once may be lost: under lastwriter an owner that is
+// between its look and its write overwrites it.
+func cmdSteal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: steal RECORD FILE REGEXP field=value…")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[2])
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+		if text, err := os.ReadFile(ts.MkAbs(args[1])); err == nil && pattern.Match(text) {
+			return
+		}
+		cmdWriteRecord(ts, false, append([]string{args[0]}, args[3:]...))
+	}
+	ts.Fatalf("%s: never noticed", fmt.Sprint(args))
 }
 
 // cmdSame is `sameas FILE FILE`: cmp without a diff of long lines.

@@ -1,23 +1,27 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 )
 
 // spool is a file for what a command prints, until it is stored. It is a
-// host.Source.
+// host.Source once it is sealed.
 type spool struct {
 	file *os.File
 	path string
-	size int64 // once it is sealed
 	keep bool
+
+	mu     sync.Mutex
+	size   int64 // of what was printed
+	sealed bool
+	err    error // the first that kept us from writing it
 }
 
 // newSpool makes an empty one in TMPDIR, for us alone to read.
@@ -41,18 +45,32 @@ func spoolExit(err error) error {
 	}
 }
 
-// seal settles how much of it counts: what the command had printed when it ended.
-// A background process of it may go on writing.
-func (s *spool) seal() error {
-	info, err := s.file.Stat()
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.path, err)
+// take adds to it. Once something could not be written the rest is dropped, and the
+// command goes on: its own status is worth something, too.
+func (s *spool) take(text []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed || s.err != nil {
+		return
 	}
-	s.size = info.Size()
-	return nil
+	n, err := s.file.Write(text)
+	s.size += int64(n)
+	if err != nil {
+		s.err = fmt.Errorf("after %d bytes: %w", s.size, err) // which names the file
+		_ = s.file.Truncate(0)                                // others may need the room
+	}
 }
 
-// Open implements host.Source. It reads beside the file's offset, which is the command's.
+// seal settles how much of it counts: what has come by now. The error says why it is
+// not whole.
+func (s *spool) seal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = true
+	return s.err
+}
+
+// Open implements host.Source.
 func (s *spool) Open() (io.ReadCloser, int64, error) {
 	return io.NopCloser(io.NewSectionReader(s.file, 0, s.size)), s.size, nil
 }
@@ -65,12 +83,15 @@ func (s *spool) end() {
 	}
 }
 
-// echo stands between a command and our stderr where the last lines are to be
-// kept. It is a file and no pipe, which would break for a command that is to
+// echo stands between a launcher and our stderr where the last lines are to be
+// kept. It is a file and no pipe, which would break for a launcher that is to
 // outlive us:
 //
-//	command ──► file (nameless) ──► echo ──► our stderr
-//	                └── the last 4 KiB: what is kept of a failure
+//	launcher ──► file (nameless) ──► echo ──► our stderr
+//	                 └── the last 4 KiB: what is kept of a failure
+//
+// It is opened to append. What opens it anew to write (`echo … >/dev/stderr`)
+// truncates it all the same; then we go on from its new beginning.
 type echo struct {
 	file *os.File
 	name string // "" once it has none
@@ -90,9 +111,15 @@ func newEcho(to io.Writer) (*echo, error) {
 	if err != nil {
 		return nil, spoolExit(err)
 	}
+	name := file.Name()
+	_ = file.Close()
+	if file, err = os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0); err != nil {
+		_ = os.Remove(name)
+		return nil, spoolExit(err)
+	}
 	e := &echo{file: file, to: to, stop: make(chan struct{}), done: make(chan struct{})}
-	if os.Remove(file.Name()) != nil { // where open files cannot be removed, end does it
-		e.name = file.Name()
+	if os.Remove(name) != nil { // where open files cannot be removed, end does it
+		e.name = name
 	}
 	go e.run()
 	return e, nil
@@ -117,7 +144,10 @@ func (e *echo) run() {
 // pass passes on what has come since. A reader who has gone ends nothing.
 func (e *echo) pass() {
 	size := e.size()
-	if size <= e.sent {
+	if size < e.sent { // truncated
+		e.sent = 0
+	}
+	if size == e.sent {
 		return
 	}
 	n, err := io.Copy(e.to, io.NewSectionReader(e.file, e.sent, size-e.sent))
@@ -134,18 +164,16 @@ func (e *echo) size() int64 {
 	return info.Size()
 }
 
-// tail is the last of it.
+// tail is the last of it. It is fine on nil.
 func (e *echo) tail(most int64) []byte {
+	if e == nil {
+		return nil
+	}
 	size := e.size()
 	from := max(0, size-most)
 	text := make([]byte, size-from)
 	n, _ := e.file.ReadAt(text, from)
 	return text[:n]
-}
-
-// has reports whether a text is among the last of it. It is fine on nil.
-func (e *echo) has(text []byte) bool {
-	return e != nil && bytes.Contains(e.tail(2*maxStderr), text)
 }
 
 // end passes the rest on.

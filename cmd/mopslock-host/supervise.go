@@ -43,6 +43,10 @@ func (s *supervisor) holder(lease *host.Lease, margin time.Duration) *exit {
 			if s.lost == nil && s.terminated {
 				s.fence(lease) // renewed at this very moment?
 			}
+			if s.lost == nil && s.terminated { // the deadline rules
+				s.kill = time.After(max(0, lease.Left()))
+			}
+			s.awaitRest(lost)
 			return s.end()
 		case <-lost:
 			lost = nil
@@ -159,6 +163,7 @@ func (s *supervisor) companion(c *host.Companion) *exit {
 	for {
 		select {
 		case <-s.child.Done():
+			s.awaitRest(nil)
 			return s.end()
 		case <-lost:
 			lost = nil
@@ -178,6 +183,29 @@ func (s *supervisor) lostCompanion(err error) {
 	}
 	s.noteLost(err, true)
 }
+
+// awaitRest leaves to the rest of the group, which was sent SIGTERM with the command,
+// what is left of its grace: until s.kill, which nobody else looks at any more, or
+// the lease's own end. It goes on at once where there is nobody left.
+func (s *supervisor) awaitRest(lost <-chan struct{}) {
+	if s.kill == nil || s.loss.onLoss != "terminate" {
+		return
+	}
+	ticker := time.NewTicker(restCheck)
+	defer ticker.Stop()
+	for s.child.Others() {
+		select {
+		case <-s.kill:
+			return
+		case <-lost:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// restCheck is how often the group is looked at, which costs a look at every process.
+const restCheck = 100 * time.Millisecond
 
 // end is the status once the command has ended. After a loss nobody of its
 // group may go on either: another may hold the lease already.

@@ -20,6 +20,9 @@ import (
 // onlyZombiesGiveEPERM: kill(2) on macOS, for a group of which only zombies are left.
 const onlyZombiesGiveEPERM = true
 
+// others reports whether anybody else of a group lives: the command itself is reaped by then.
+func others(group int) bool { return syscall.Kill(-group, 0) == nil }
+
 func setParentDeath(*syscall.SysProcAttr, bool) {}
 
 // nextEvent waits for SIGCHLD and looks, under the lock, since the look reaps.

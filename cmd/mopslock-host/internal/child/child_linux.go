@@ -1,8 +1,10 @@
 package child
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,6 +76,27 @@ func (c *Child) waitid(options int) (unix.Siginfo, error) {
 			return info, err
 		}
 	}
+}
+
+// others reports whether anybody else of a group lives, as far as /proc tells: one who is hidden there, or of whom only
+// threads are left, is not seen. (kill with signal 0 would tell nothing, since it finds the zombie.)
+func others(group int) bool {
+	found, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return false
+	}
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name, which may contain anything) state ppid pgrp …
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 2 && fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
+			return true
+		}
+	}
+	return false
 }
 
 // withoutTTOU runs f on this thread with SIGTTOU blocked: then tcsetpgrp from a background group succeeds instead of

@@ -84,6 +84,9 @@ func (c *Child) Kill() error {
 	return nil
 }
 
+// Others is false: there are none to speak of.
+func (c *Child) Others() bool { return false }
+
 // Close waits for Done.
 func (c *Child) Close() { <-c.done }
 

@@ -177,13 +177,16 @@ func TestKillReachesTheGroupAfterItsLeaderEnded(t *testing.T) {
 	if err := c.Terminate(); err != nil {
 		t.Fatal(err)
 	}
+	if !c.Others() {
+		t.Error("the grandchild is not seen")
+	}
 	if !alive(grandchild) {
 		t.Fatal("the grandchild should have survived SIGTERM")
 	}
 	if err := c.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the grandchild is gone", func() bool { return !alive(grandchild) })
+	eventually(t, "the grandchild is gone", func() bool { return !alive(grandchild) && !c.Others() })
 	if err := c.Kill(); err != nil {
 		t.Errorf("Kill of an empty group: %v", err)
 	}

@@ -217,6 +217,15 @@ func (c *Child) Kill() error {
 	return err
 }
 
+// Others reports whether others of the group are known to live, when the command has ended. It takes a look at every
+// process there is. After Close: false.
+func (c *Child) Others() bool {
+	<-c.done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.gone && others(c.pid)
+}
+
 // Close waits for Done and reaps the command. From then on nothing can be signalled. Closing twice is fine.
 func (c *Child) Close() {
 	<-c.done

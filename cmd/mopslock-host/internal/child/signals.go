@@ -34,9 +34,14 @@ import (
 //
 // So a signal counts if it comes a second or more after the end of the command, or is the second one since.
 //
-// After a command that was started with ThenWait it is waiting again, by the same rule, for a result that the command
-// has left behind or for a lease: WaitContext ends for HUP and QUIT, too, and an INT or TERM after that ends
-// ReleaseContext. Another command may be started then.
+// After a command that was started with ThenWait it is waiting again, for a result that the command has left behind or
+// for a lease: WaitContext ends for HUP and QUIT, too, and an INT or TERM after that ends ReleaseContext. Another
+// command may be started then. What the rule leaves out is only put off here, since the wait may be long: it ends the
+// wait when the second is over, and no other command is started meanwhile:
+//
+//	command: ends     TERM: put off                  a second is over: WaitContext ends
+//	   |----------------|---------------------------------|
+//	                          the wait is over by itself: nothing was given up for it
 type Signals struct {
 	incoming chan os.Signal
 	stop     chan struct{}
@@ -51,6 +56,8 @@ type Signals struct {
 	interrupted syscall.Signal // the first that ended the wait, or 0
 	hurriedBy   syscall.Signal // the one that ended the release, or 0
 	lateSignals int            // that may mean us, since the end of the command
+	putOff      syscall.Signal // the first of them that ends a wait, or 0
+	putOffUntil *time.Timer    // calls heedPutOff; nil without one
 	waitOver    chan struct{}  // closed with interrupted
 	hurry       chan struct{}  // closed with hurriedBy
 }
@@ -86,6 +93,9 @@ func (s *Signals) Stop() {
 	signal.Stop(s.incoming)
 	close(s.stop)
 	<-s.stopped
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetPutOffLocked()
 }
 
 // WaitContext is for all that happens before Start, and after a command that is ThenWait: it is cancelled by INT,
@@ -129,6 +139,9 @@ func (s *Signals) Start(options Options) (*Child, error) {
 	s.noteEndLocked() // of the one before
 	if !s.started {
 		s.drainLocked()
+	}
+	if s.putOff != 0 { // a command that nobody would tell of it
+		s.interruptLocked(s.putOff)
 	}
 	if s.interrupted != 0 {
 		return nil, &Interrupted{Signal: s.interrupted}
@@ -213,13 +226,45 @@ func (s *Signals) handleLocked(received os.Signal) {
 		s.forwarded = s.forwarded || ending(sig)
 		_ = s.child.forward(sig) // an error is a command that has ended
 	case !s.started && s.interrupted == 0:
-		if ending(sig) && s.meantLocked() {
-			s.interrupted = sig
-			close(s.waitOver)
+		switch {
+		case !ending(sig):
+		case s.meantLocked():
+			s.interruptLocked(sig)
+		default:
+			s.putOffLocked(sig)
 		}
 	case hurries && s.hurriedBy == 0 && s.meantLocked():
 		s.hurriedBy = sig
 		close(s.hurry)
+	}
+}
+
+// interruptLocked ends the wait, which goes on.
+func (s *Signals) interruptLocked(sig syscall.Signal) {
+	s.forgetPutOffLocked()
+	s.interrupted = sig
+	close(s.waitOver)
+}
+
+// putOffLocked keeps a signal until it cannot have been sent along any more with the one that ended the command.
+func (s *Signals) putOffLocked(sig syscall.Signal) {
+	s.putOff = sig
+	s.putOffUntil = time.AfterFunc(simultaneous-time.Since(s.endedAt), s.heedPutOff)
+}
+
+func (s *Signals) heedPutOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.putOff != 0 && !s.started && s.interrupted == 0 { // else another was faster
+		s.interruptLocked(s.putOff)
+	}
+}
+
+func (s *Signals) forgetPutOffLocked() {
+	s.putOff = 0
+	if s.putOffUntil != nil {
+		s.putOffUntil.Stop()
+		s.putOffUntil = nil
 	}
 }
 

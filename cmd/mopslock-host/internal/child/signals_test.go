@@ -3,6 +3,7 @@
 package child
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -149,6 +150,38 @@ func TestWaitsAgainAfterTheCommand(t *testing.T) {
 		says.expect("host forwarded false child: interrupted by signal")
 		send(t, host, syscall.SIGTERM)
 		says.expect("host hurried")
+	}
+}
+
+// One alone right after the command's end may have been sent along with what ended that. It is put off, not dropped.
+func TestSignalRightAfterTheCommandEndsTheWait(t *testing.T) {
+	for _, sig := range endingSignals {
+		host := helperCommand("host", "sh", "-c", "exit 4")
+		says := startPiped(t, host, "again linger")
+		says.expect("host ended exit status 4")
+		send(t, host, sig)
+		says.expect("host forwarded false child: interrupted by signal " + strconv.Itoa(int(sig)))
+		send(t, host, syscall.SIGTERM) // and the next one ends the release
+		says.expect("host hurried")
+	}
+}
+
+// What is put off lets no other command start, which would never hear of it.
+func TestSignalPutOffKeepsFromStarting(t *testing.T) {
+	s := NewSignals()
+	defer s.Stop()
+	first, err := s.Start(Options{Argv: []string{"true"}, ThenWait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-first.Done()
+	first.Close()
+	s.mu.Lock()
+	s.handleLocked(syscall.SIGTERM)
+	s.mu.Unlock()
+	var interrupted *Interrupted
+	if second, err := s.Start(Options{Argv: []string{"true"}}); !errors.As(err, &interrupted) || interrupted.Signal != syscall.SIGTERM {
+		t.Errorf("started: %v, %v", second, err)
 	}
 }
 
