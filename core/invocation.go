@@ -92,7 +92,7 @@ func (v *Invocation) Idle() bool {
 
 // Step implements Machine.
 func (v *Invocation) Step(now Instant, ev Event) ([]Action, error) {
-	own, toInner, err := v.route(now, &ev)
+	own, err := v.route(now, &ev)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +103,11 @@ func (v *Invocation) Step(now Instant, ev Event) ([]Action, error) {
 		return nil, fault(ErrorEvent, "ended: the outcome must be yes or no")
 	}
 	before := v.now
-	v.bodies, v.event = v.bodies[:0], toInner
+	v.bodies = v.bodies[:0]
 	v.begin(now)
 	if v.inner != nil {
 		// Its clock goes first: what it does not believe any more is not to be built on.
-		if err := v.tell(now, toInner); err != nil {
+		if err := v.tell(v.event.Kind, false); err != nil {
 			v.now = before
 			return nil, err
 		}
@@ -171,42 +171,39 @@ func (v *Invocation) become(to InvocationState) {
 	}
 }
 
-// route admits an event, and says whether it answers a request of our own and
+// route admits an event, says whether it answers a request of our own, and notes
 // what the inner machine is to be told. Requests of our own have odd numbers, the
 // inner machines' even ones, so that neither needs a table.
-func (v *Invocation) route(now Instant, ev *Event) (own bool, inner Event, err error) {
-	inner = *ev
+func (v *Invocation) route(now Instant, ev *Event) (own bool, err error) {
+	v.event = *ev
 	if ev.Kind != EventCalled || v.cfg.Protocol != ProtocolStrict {
-		inner.Kind = EventWoke
+		v.event.Kind = EventWoke
 	}
-	mine := *ev
 	switch {
 	case ev.Kind != EventAnswer:
+		return false, v.admit(now, ev)
 	case ev.Request&1 == 1:
-		own, mine.Request = true, ev.Request/2+1
-	default:
-		mine.Kind = EventWoke
-		at := uint64(ev.Request / 2)
-		if at == 0 || at > v.before && (v.inner == nil || at-v.before > uint64(v.inner.base().issued)) {
-			return false, inner, fault(ErrorRequest, "answer to request "+uintText(uint64(ev.Request))+", which was never issued")
-		}
-		if at > v.before {
-			inner.Kind, inner.Request = EventAnswer, RequestID(at-v.before)
-		}
+		ev.Request = ev.Request/2 + 1
+		return true, v.admit(now, ev)
 	}
-	if err := v.admit(now, &mine); err != nil {
-		return false, inner, err
+	at := uint64(ev.Request / 2)
+	if at == 0 || at > v.before && (v.inner == nil || at-v.before > uint64(v.inner.base().issued)) {
+		return false, fault(ErrorRequest, "answer to a request that was never issued")
 	}
-	if own {
-		ev.Request = mine.Request
+	if at > v.before {
+		v.event.Kind, v.event.Request = EventAnswer, RequestID(at-v.before)
 	}
-	return own, inner, nil
+	ev.Kind = EventWoke // what it answers is the inner machine's to say
+	err = v.admit(now, ev)
+	ev.Kind = EventAnswer
+	return false, err
 }
 
 // tell steps the inner machine and passes on what it says, but for what only we
 // are told: that it was refused. An error leaves everything as it was.
-func (v *Invocation) tell(now Instant, ev Event) error {
-	actions, err := v.inner.Step(now, ev)
+func (v *Invocation) tell(kind EventKind, brief bool) error {
+	v.event.Kind, v.event.Brief, v.event.Wait = kind, brief, 0
+	actions, err := v.inner.Step(v.now, v.event)
 	if err != nil {
 		return err
 	}
@@ -261,7 +258,7 @@ func (v *Invocation) ask(why errand, verb ActionKind, key string, limit Duration
 }
 
 // drive makes an inner machine and gives it its first event.
-func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
+func (v *Invocation) drive(kind MachineKind, first EventKind) {
 	if v.inner != nil {
 		v.forget()
 	}
@@ -272,9 +269,7 @@ func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
 		cfg.Role = RoleOwner
 	}
 	made, err := New(cfg)
-	if err != nil {
-		panic("mopslock: core: " + err.Error()) // what we were made with was validated by the same rules
-	}
+	must(err) // what we were made with was validated by the same rules
 	v.inner, v.innerWake = made.(part), unset
 	v.inner.base().deliberate = v.deliberate
 	switch l := made.(type) {
@@ -284,10 +279,16 @@ func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
 		l.watch, l.again = v.watch, !v.lastTry
 	}
 	v.cfg.LastEpoch = 0 // true once
-	begin := *ev
-	begin.Kind, begin.Wait = first, 0
-	if err := v.tell(v.now, begin); err != nil {
-		panic("mopslock: core: " + err.Error()) // it has just been made
+	v.order(first, false)
+}
+
+// order is tell of what the inner machine takes in the state that it is in.
+func (v *Invocation) order(kind EventKind, brief bool) { must(v.tell(kind, brief)) }
+
+// must is for what cannot fail.
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 
@@ -295,12 +296,7 @@ func (v *Invocation) drive(ev *Event, kind MachineKind, first EventKind) {
 // be one holder.
 func (v *Invocation) freshSeed() (seed [16]byte) {
 	for i := range seed {
-		if i&7 == 0 {
-			next := v.rng.next()
-			for j := range 8 {
-				seed[i+j] = byte(next >> (8 * j))
-			}
-		}
+		seed[i] = byte(v.rng.next())
 	}
 	seed[15] |= 1 // not zero
 	return seed

@@ -47,18 +47,14 @@ func (v *Invocation) giveUp(reason Reason) {
 // giveBack ends the inner machine: a lease is released, a claim cancelled, and a
 // companion leaves.
 func (v *Invocation) giveBack(brief bool) {
-	ev := v.event
-	if !v.innerIsOver() {
-		ev.Kind, ev.Brief = EventRelease, brief
-		switch {
-		case v.isRemote():
-			ev.Kind, ev.Brief = EventLeave, false
-		case v.holder == "":
-			ev.Kind, ev.Brief = EventCancel, false
-		}
-		if err := v.tell(v.now, ev); err != nil {
-			panic("mopslock: core: " + err.Error()) // they take it in every state but idle
-		}
+	switch {
+	case v.innerIsOver():
+	case v.isRemote():
+		v.order(EventLeave, false)
+	case v.holder == "":
+		v.order(EventCancel, false)
+	default:
+		v.order(EventRelease, brief)
 	}
 	v.parted()
 }
@@ -100,11 +96,7 @@ func (v *Invocation) hurry() {
 	if v.inner == nil || v.isRemote() || v.holder == "" {
 		return
 	}
-	brief := v.event
-	brief.Kind, brief.Brief = EventRelease, true
-	if err := v.tell(v.now, brief); err != nil {
-		panic("mopslock: core: " + err.Error()) // they take it in every state but idle
-	}
+	v.order(EventRelease, true)
 	if v.state == InvocationReleasing {
 		v.parted()
 	}

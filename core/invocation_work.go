@@ -76,9 +76,9 @@ func (v *Invocation) answer(ev *Event, f flight) {
 	there := ev.Outcome == OutcomeYes
 	switch v.doing {
 	case forResult:
-		v.checked(ev, there, resultKey(v.cfg.Name))
+		v.checked(there, resultKey(v.cfg.Name))
 	case forFailure:
-		v.checked(ev, there, failureKey(v.cfg.Name))
+		v.checked(there, failureKey(v.cfg.Name))
 	case forDelivery:
 		v.found(v.deliveryKey()) // ours, or one that was there before: the first one stays
 	default:
@@ -123,7 +123,7 @@ func (v *Invocation) unusable(reason Reason) {
 
 // checked goes on when it is known whether there is a result. There may be what
 // a failure came to instead, which counts for those who keep failures.
-func (v *Invocation) checked(ev *Event, there bool, key string) {
+func (v *Invocation) checked(there bool, key string) {
 	delivering := v.state == InvocationDelivering
 	switch {
 	case there:
@@ -140,12 +140,12 @@ func (v *Invocation) checked(ev *Event, there bool, key string) {
 		v.launch()
 	case v.isRemote():
 		v.become(InvocationJoining)
-		v.drive(ev, MachineCompanion, EventAccompany)
+		v.drive(MachineCompanion, EventAccompany)
 		v.heard()
 	default:
 		v.become(InvocationAcquiring)
 		v.holder, v.lost = "", ReasonNone
-		v.drive(ev, MachineLease, EventAcquire)
+		v.drive(MachineLease, EventAcquire)
 		v.heard()
 	}
 }
