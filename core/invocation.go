@@ -288,7 +288,7 @@ func (v *Invocation) order(kind EventKind, brief bool) { must(v.tell(kind, brief
 // must is for what cannot fail.
 func must(err error) {
 	if err != nil {
-		panic(err)
+		panic("mopslock: core: " + err.Error())
 	}
 }
 
