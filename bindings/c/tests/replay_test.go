@@ -160,7 +160,12 @@ func TestStepsAllocateNothing(t *testing.T) {
 		out := command(t, []string{"GOGC=1", "GODEBUG=gctrace=1"}, replay, "--bench", fmt.Sprint(repeats), file)
 		return strings.Count("\n"+out, "\ngc ")
 	}
+	// What the runtime itself allocates on a busy machine only adds to a count, so the
+	// least of some counts is the steps' own.
 	few, many := collections(1, 10), collections(1, 2000)
+	for tries := 0; many > few+1 && tries < 3; tries++ {
+		many = min(many, collections(1, 2000))
+	}
 	if many > few+1 {
 		t.Errorf("%d collections with %d steps, %d with %d", few, 31*repeats, many, 6001*repeats)
 	}
