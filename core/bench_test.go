@@ -178,3 +178,36 @@ func total(all [][]byte) (n int) {
 	}
 	return n
 }
+
+// BenchmarkBuckets measures one permit taken and given back: by the one holder of a
+// name, by one of a hundred, and behind messages.
+func BenchmarkBuckets(b *testing.B) {
+	b.Run("one-holder", func(b *testing.B) { benchBuckets(b, 0) })
+	b.Run("hundred-holders", func(b *testing.B) { benchBuckets(b, 99) })
+	b.Run("machine", func(b *testing.B) {
+		m, holder := newBuckets(b), []byte("request-4711")
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, ev := range []Event{
+				{Kind: EventAcquire, Capacity: 100, Width: 4, Holder: holder}, {Kind: EventRelease, Holder: holder},
+			} {
+				if _, err := m.Step(Instant{}, ev); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func benchBuckets(b *testing.B, others uint64) {
+	var buckets Buckets[uint64]
+	for holder := range others {
+		buckets.Acquire(100, 4, 1, holder)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, reason := buckets.Acquire(100, 4, 1, others); reason != ReasonNone || !buckets.Release(others, 1) {
+			b.Fatal(reason)
+		}
+	}
+}

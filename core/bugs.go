@@ -40,4 +40,11 @@ const (
 	BugNoSecondLook
 	BugResultOverwrites
 	BugLoserDelivers
+
+	BugOverallocate
+	BugPermitFreedEarly
+	BugSettleAtVersion
+	BugIDReused
+	BugReleaseLeft
+	BugPermitOutlivesSession
 )

@@ -26,6 +26,8 @@ func NewBugged(cfg Config, mistake Bug) (Machine, error) {
 		m.on = mistake
 	case *Invocation:
 		m.on = mistake
+	case *Semaphore:
+		m.on = mistake
 	}
 	return m, nil
 }
@@ -64,6 +66,13 @@ var bugNames = [...]string{
 	BugNoSecondLook:     "no-second-look",
 	BugResultOverwrites: "result-overwrites",
 	BugLoserDelivers:    "loser-delivers",
+	BugOverallocate:     "overallocate",
+
+	BugPermitFreedEarly:      "permit-freed-early",
+	BugSettleAtVersion:       "settle-at-version",
+	BugIDReused:              "id-reused",
+	BugReleaseLeft:           "release-left",
+	BugPermitOutlivesSession: "permit-outlives-session",
 }
 
 // Bugs is every bug.

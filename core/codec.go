@@ -20,13 +20,15 @@ import "math/bits"
 //	         seen_print seen_since_ns beside why now label memo_failures
 //	         without_lease creates host pid tid seed
 //	input    mono wall kind wait_ns brief request outcome result class stamp_ns
-//	         entries more body epoch session session_until_ns session_end
+//	         entries more body epoch permit capacity width weight spare
+//	         store_limit label holder session session_until_ns session_end
 //	         store_stamp_ns store_at_ns
 //	action   kind request key after count limit_ns type body reason class at_ns
-//	         wall_ns epoch token holder session sight
+//	         wall_ns epoch token holder session sight permit total
 //	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
 //	         released_at_ns look_at_ns epoch token companions label session why
-//	         by left_ns store_clock print since_ns
+//	         by left_ns store_clock print since_ns capacity width held limit
+//	         permits dead
 //	answer   state idle actions, or error text
 //
 // entries is an array of arrays of two: an object's key and its stamp, which is
@@ -99,6 +101,14 @@ const (
 	keyMore    = "\xa4more"
 	keyBody    = "\xa4body"
 
+	keyPermit     = "\xa6permit"
+	keyCapacity   = "\xa8capacity"
+	keyWidth      = "\xa5width"
+	keyWeight     = "\xa6weight"
+	keySpare      = "\xa5spare"
+	keyStoreLimit = "\xabstore_limit"
+	keyTotal      = "\xa5total"
+
 	keySession      = "\xa7session"
 	keySessionUntil = "\xb0session_until_ns"
 	keySessionEnd   = "\xabsession_end"
@@ -135,6 +145,10 @@ const (
 	keyStoreClock = "\xabstore_clock"
 	keyPrint      = "\xa5print"
 	keySince      = "\xa8since_ns"
+	keyHeld       = "\xa4held"
+	keyMost       = "\xa5limit"
+	keyPermits    = "\xa7permits"
+	keyDead       = "\xa4dead"
 
 	keyIdle    = "\xa4idle"
 	keyActions = "\xa7actions"
@@ -174,6 +188,16 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	m.bool(keyMore, ev.More)
 	m.bin(keyBody, ev.Body)
 	m.uint(keyEpoch, uint64(ev.Epoch))
+	if ev.asks() {
+		m.uint(keyPermit, ev.Permit)
+		m.uint(keyCapacity, uint64(ev.Capacity))
+		m.uint(keyWidth, uint64(ev.Width))
+		m.uint(keyWeight, uint64(ev.Weight))
+		m.uint(keySpare, uint64(ev.Spare))
+		m.uint(keyStoreLimit, ev.StoreLimit)
+		m.text(keyLabel, ev.Label)
+		m.text(keyHolder, ev.Holder)
+	}
 	m.text(keySession, ev.Session)
 	m.int(keySessionUntil, ev.SessionUntil)
 	if ev.SessionEnd != 0 {
@@ -182,6 +206,12 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	m.int(keyStoreStamp, ev.StoreStamp)
 	m.int(keyStoreAt, ev.StoreAt)
 	return m.close()
+}
+
+// asks reports whether any of what is asked of a semaphore or of buckets is set.
+// Most inputs are answers and wakes: one look at all of it is cheaper than eight.
+func (ev *Event) asks() bool {
+	return ev.Permit|ev.StoreLimit|uint64(ev.Capacity|ev.Width|ev.Weight|ev.Spare)|uint64(len(ev.Label)|len(ev.Holder)) != 0
 }
 
 // FitEntries returns how many of a list's first entries, MaxEntries at the most,
@@ -229,13 +259,19 @@ func appendAction(dst []byte, a *Action) []byte {
 	}
 	m.int(keyAt, a.At)
 	m.int(keyWallNS, a.Wall)
-	m.uint(keyEpoch, uint64(a.Epoch))
-	m.uint(keyToken, uint64(a.Token))
+	if a.Epoch|a.Token != 0 { // one look for the many that have neither; so below
+		m.uint(keyEpoch, uint64(a.Epoch))
+		m.uint(keyToken, uint64(a.Token))
+	}
 	m.str(keyHolder, string(a.Holder))
 	m.str(keySession, a.Session)
 	if a.Sight != nil {
 		m.key(keySight)
 		m.dst = appendSighting(m.dst, a.Sight)
+	}
+	if a.Permit|a.Total != 0 {
+		m.uint(keyPermit, a.Permit)
+		m.uint(keyTotal, a.Total)
 	}
 	return m.close()
 }
@@ -263,6 +299,12 @@ func appendSighting(dst []byte, s *Sighting) []byte {
 	m.bool(keyStoreClock, s.StoreClock)
 	m.uint(keyPrint, s.Print)
 	m.int(keySince, s.Since)
+	m.uint(keyCapacity, uint64(s.Capacity))
+	m.uint(keyWidth, uint64(s.Width))
+	m.uint(keyHeld, s.Held)
+	m.uint(keyMost, s.Limit)
+	m.text(keyPermits, s.Permits)
+	m.text(keyDead, s.Dead)
 	return m.close()
 }
 

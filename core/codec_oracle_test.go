@@ -32,6 +32,8 @@ func toWireInput(now Instant, ev *Event) wire.Input {
 		Mono: now.Mono, Wall: now.Wall, Kind: ev.Kind.String(), Wait: int64(ev.Wait), Brief: ev.Brief, Result: ev.Result,
 		Request: uint64(ev.Request), Outcome: nameOf(ev.Outcome), Class: nameOf(ev.Class), Stamp: ev.Stamp,
 		Entries: toWireEntries(ev.Entries), More: ev.More, Body: ev.Body, Epoch: uint64(ev.Epoch),
+		Permit: ev.Permit, Capacity: uint64(ev.Capacity), Width: uint64(ev.Width), Weight: uint64(ev.Weight),
+		Spare: uint64(ev.Spare), StoreLimit: ev.StoreLimit, Label: string(ev.Label), Holder: string(ev.Holder),
 		Session: string(ev.Session), SessionUntil: ev.SessionUntil, SessionEnd: nameOf(ev.SessionEnd),
 		StoreStamp: ev.StoreStamp, StoreAt: ev.StoreAt,
 	}
@@ -51,6 +53,7 @@ func toWireActions(actions []Action) []wire.Action {
 			Kind: a.Kind.String(), Request: uint64(a.Request), Key: a.Key, After: a.After, Count: a.Count,
 			Limit: int64(a.Limit), Type: a.Type, Body: a.Body, Reason: nameOf(a.Reason), Class: nameOf(a.Class),
 			At: a.At, Wall: a.Wall, Epoch: uint64(a.Epoch), Token: uint64(a.Token), Holder: string(a.Holder), Session: a.Session,
+			Permit: a.Permit, Total: a.Total,
 		}
 		if s := a.Sight; s != nil {
 			all[i].Sight = &wire.Sight{
@@ -58,7 +61,8 @@ func toWireActions(actions []Action) []wire.Action {
 				TTL: int64(s.TTL), WrittenAt: s.WrittenAt, AcquiredAt: s.AcquiredAt, ReleasedAt: s.ReleasedAt, LookAt: s.LookAt,
 				Epoch: uint64(s.Epoch), Token: uint64(s.Token), Companions: string(s.Companions), Label: string(s.Label),
 				Session: string(s.Session), Why: string(s.Why), By: string(s.By), Left: int64(s.Left), StoreClock: s.StoreClock,
-				Print: s.Print, Since: s.Since,
+				Print: s.Print, Since: s.Since, Capacity: uint64(s.Capacity), Width: uint64(s.Width), Held: s.Held,
+				Limit: s.Limit, Permits: string(s.Permits), Dead: string(s.Dead),
 			}
 		}
 	}
@@ -214,12 +218,31 @@ func anyBody(t *rapid.T) []byte {
 }
 
 func anyEvent(t *rapid.T) Event {
-	ev := Event{Kind: EventKind(rapid.IntRange(int(EventAcquire), int(EventCalled)).Draw(t, "kind"))}
+	ev := Event{Kind: EventKind(rapid.IntRange(int(EventAcquire), int(EventDown)).Draw(t, "kind"))}
 	switch ev.Kind {
 	case EventAcquire:
 		ev.Wait = time.Duration(rapid.Int64().Draw(t, "wait"))
+		if rapid.Bool().Draw(t, "asks") {
+			ev.Permit, ev.Weight = rapid.Uint64().Draw(t, "permit"), rapid.Uint32().Draw(t, "weight")
+			ev.Capacity, ev.Width = rapid.Uint32().Draw(t, "capacity"), rapid.Uint32().Draw(t, "width")
+			ev.Spare, ev.Label = rapid.Uint32().Draw(t, "spare"), anyText(t, "label")
+			ev.Holder = anyText(t, "holder")
+		}
+	case EventBegin:
+		ev.Wait = time.Duration(rapid.Int64().Draw(t, "wait"))
+	case EventEnded:
+		ev.Outcome = Outcome(rapid.IntRange(1, 3).Draw(t, "outcome"))
+		ev.Result = rapid.Bool().Draw(t, "result")
 	case EventRelease:
 		ev.Brief = rapid.Bool().Draw(t, "brief")
+		ev.Permit, ev.Weight = rapid.Uint64().Draw(t, "permit"), rapid.Uint32().Draw(t, "weight")
+		ev.Holder = anyText(t, "holder")
+	case EventCancel:
+		ev.Permit = rapid.Uint64().Draw(t, "permit")
+	case EventLimit:
+		ev.Permit, ev.StoreLimit = rapid.Uint64Min(1).Draw(t, "permit"), rapid.Uint64().Draw(t, "limit")
+	case EventDown:
+		ev.Holder = append(anyText(t, "holder"), 'h')
 	case EventAnswer:
 		ev.Request = RequestID(rapid.Uint64Min(1).Draw(t, "request"))
 		ev.Outcome = Outcome(rapid.IntRange(1, 3).Draw(t, "outcome"))
@@ -238,6 +261,14 @@ func anyEvent(t *rapid.T) Event {
 		ev.StoreStamp, ev.StoreAt = rapid.Int64().Draw(t, "store stamp"), rapid.Int64().Draw(t, "store at")
 	}
 	return ev
+}
+
+// anyText is what an event has as text; nil where there is none, as it is read.
+func anyText(t *rapid.T, name string) []byte {
+	if s := rapid.String().Draw(t, name); s != "" {
+		return []byte(s)
+	}
+	return nil
 }
 
 func anyEntry(t *rapid.T) Entry {
@@ -310,6 +341,12 @@ func anyAction(t *rapid.T) Action {
 		s := anySighting(t)
 		a.Sight = &s
 	}
+	if has(actPermit) {
+		a.Permit = rapid.Uint64Min(1).Draw(t, "permit")
+	}
+	if has(actTotal) {
+		a.Total = rapid.Uint64Min(1).Draw(t, "total")
+	}
 	return a
 }
 
@@ -328,6 +365,11 @@ func anySighting(t *rapid.T) Sighting {
 		s.Why, s.By, s.Left = text("why"), text("by"), time.Duration(instant("left"))
 		s.StoreClock, s.Print, s.Since = rapid.Bool().Draw(t, "store clock"), rapid.Uint64().Draw(t, "print"), instant("since")
 	}
+	if rapid.Bool().Draw(t, "semaphore") {
+		s.Capacity, s.Width = rapid.Uint32().Draw(t, "capacity"), rapid.Uint32().Draw(t, "width")
+		s.Held, s.Limit = rapid.Uint64().Draw(t, "held"), rapid.Uint64().Draw(t, "limit")
+		s.Permits, s.Dead = text("permits"), text("dead")
+	}
 	return s
 }
 
@@ -343,6 +385,7 @@ func anyAnswer(t *rapid.T) Answer {
 	a := Answer{Idle: rapid.Bool().Draw(t, "idle"), Actions: anyActions(t)}
 	states := rapid.SampledFrom([][]string{
 		leaseStateNames[:], companionStateNames[:], sessionStateNames[:], taskStateNames[:],
+		invocationStateNames[:], semaphoreStateNames[:], bucketsStateNames[:],
 	}).Draw(t, "machine")
 	a.State = rapid.SampledFrom(states[1:]).Draw(t, "state")
 	return a
@@ -355,7 +398,7 @@ func anyConfig(t *rapid.T) Config {
 	}
 	enum := func(name string, most int) uint8 { return uint8(rapid.IntRange(0, most).Draw(t, name)) }
 	c := Config{
-		Machine: MachineKind(enum("machine", 6)), Protocol: Protocol(enum("protocol", 2)), Name: text("name"),
+		Machine: MachineKind(enum("machine", int(MachineBuckets))), Protocol: Protocol(enum("protocol", 2)), Name: text("name"),
 		TTL: duration("ttl"), Margin: duration("margin"), AcquireMargin: duration("acquire margin"),
 		FleetExpire: duration("fleet"), Renewal: Renewal(enum("renewal", 2)), Expiry: Expiry(enum("expiry", 3)),
 		StampUnit: duration("stamp unit"), Holder: HolderID(text("holder")), Role: Role(enum("role", 2)),

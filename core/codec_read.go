@@ -1,8 +1,8 @@
 package core
 
-// The reading half of codec.go; codec_reader.go has the items. A reader is told which key may come next, one
-// after the other in their order; what is left over when all were offered is a
-// key that should not be there.
+// The reading half of codec.go; codec_reader.go has the items, codec_sight.go the
+// sightings. A reader is told which key may come next, one after the other in their
+// order; what is left over when all were offered is a key that should not be there.
 
 // fieldSet is a set of keys of one message, by their place in its order.
 type fieldSet uint32
@@ -26,6 +26,14 @@ const (
 	inMore
 	inBody
 	inEpoch
+	inPermit
+	inCapacity
+	inWidth
+	inWeight
+	inSpare
+	inStoreLimit
+	inLabel
+	inHolder
 	inSession
 	inSessionUntil
 	inSessionEnd
@@ -37,7 +45,7 @@ const (
 // inputKeys is never written.
 var inputKeys = [...]string{
 	keyMono, keyWall, keyKind, keyWait, keyBrief, keyRequest, keyOutcome, keyResult, keyClass, keyStamp, keyEntries, keyMore,
-	keyBody, keyEpoch, keySession, keySessionUntil, keySessionEnd, keyStoreStamp, keyStoreAt,
+	keyBody, keyEpoch, keyPermit, keyCapacity, keyWidth, keyWeight, keySpare, keyStoreLimit, keyLabel, keyHolder, keySession, keySessionUntil, keySessionEnd, keyStoreStamp, keyStoreAt,
 }
 
 // inputRules follows the comments of Event.
@@ -48,13 +56,24 @@ func inputRules(kind EventKind) fieldRules {
 	)
 	rules := fieldRules{always, always | known}
 	switch kind {
-	case EventAcquire, EventBegin:
+	case EventBegin:
 		rules.may |= 1 << inWait
+	case EventAcquire:
+		const view = 1<<inPermit | 1<<inCapacity | 1<<inWidth | 1<<inWeight | 1<<inSpare
+		rules.may |= 1<<inWait | view | 1<<inLabel | 1<<inHolder
 	case EventEnded:
 		rules.must |= 1 << inOutcome
 		rules.may |= 1<<inOutcome | 1<<inResult
 	case EventRelease:
-		rules.may |= 1 << inBrief
+		rules.may |= 1<<inBrief | 1<<inPermit | 1<<inWeight | 1<<inHolder
+	case EventCancel:
+		rules.may |= 1 << inPermit
+	case EventLimit:
+		rules.must |= 1 << inPermit
+		rules.may |= 1<<inPermit | 1<<inStoreLimit
+	case EventDown:
+		rules.must |= 1 << inHolder
+		rules.may |= 1 << inHolder
 	case EventAnswer:
 		rules.must |= 1<<inRequest | 1<<inOutcome
 		rules.may |= rules.must | 1<<inClass | 1<<inStamp | 1<<inEntries | 1<<inMore | 1<<inBody
@@ -117,6 +136,10 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		ev.Epoch = Epoch(d.nonzeroUint())
 	}
 	if d.left > 0 {
+		d.known(ev) // in which most inputs end
+	}
+	if d.left > 0 && d.seen < 1<<inSession { // nothing of it: first there is something else
+		d.asked(ev)
 		d.known(ev)
 	}
 	d.closeMap(inputRules(ev.Kind))
@@ -125,6 +148,33 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		return err
 	}
 	return nil
+}
+
+// asked reads what is asked of a semaphore or of buckets.
+func (d *reader) asked(ev *Event) {
+	for field := fieldSet(inPermit); field < inSession; field++ {
+		if !d.key(field, inputKeys[field]) {
+			continue
+		}
+		switch field {
+		case inPermit:
+			ev.Permit = d.nonzeroUint()
+		case inCapacity:
+			ev.Capacity = d.nonzeroUint32()
+		case inWidth:
+			ev.Width = d.nonzeroUint32()
+		case inWeight:
+			ev.Weight = d.nonzeroUint32()
+		case inSpare:
+			ev.Spare = d.nonzeroUint32()
+		case inStoreLimit:
+			ev.StoreLimit = d.nonzeroUint()
+		case inLabel:
+			ev.Label = d.text()
+		case inHolder:
+			ev.Holder = d.text()
+		}
+	}
 }
 
 // known reads what the host knows, which stands last in an input of any kind.
@@ -187,6 +237,8 @@ const (
 	actHolder
 	actSession
 	actSight
+	actPermit
+	actTotal
 	actFields
 )
 
@@ -194,6 +246,7 @@ const (
 var actionKeys = [...]string{
 	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyReason,
 	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
+	keyPermit, keyTotal,
 }
 
 // actionRules follows the comments of Action. An instant may always be left
@@ -204,6 +257,7 @@ func actionRules(kind ActionKind) fieldRules {
 		reason = always | 1<<actReason
 		get    = always | 1<<actRequest | 1<<actKey | 1<<actLimit
 		put    = get | 1<<actType | 1<<actBody
+		permit = 1 << actPermit
 	)
 	switch kind {
 	case ActionGet, ActionExists, ActionDelete:
@@ -222,22 +276,30 @@ func actionRules(kind ActionKind) fieldRules {
 		const must = get | 1<<actCount
 		return fieldRules{must, must | 1<<actAfter}
 	case ActionWaiting:
-		return fieldRules{always, always | 1<<actSight}
+		return fieldRules{always, always | 1<<actSight | permit}
 	case ActionHeld:
 		const must = always | 1<<actHolder
-		return fieldRules{must, must | 1<<actAt | 1<<actWall | 1<<actEpoch | 1<<actToken | 1<<actSession}
+		return fieldRules{must, must | 1<<actAt | 1<<actWall | 1<<actEpoch | 1<<actToken | 1<<actSession | permit | 1<<actTotal}
 	case ActionRenewed, ActionDeadline, ActionWake:
 		return fieldRules{always, always | 1<<actAt}
 	case ActionRefused:
-		return fieldRules{reason, reason | 1<<actClass | 1<<actSight}
+		return fieldRules{reason, reason | 1<<actClass | 1<<actSight | permit}
 	case ActionLost:
-		return fieldRules{reason, reason | 1<<actSight}
+		return fieldRules{reason, reason | 1<<actSight | permit}
 	case ActionCannotMaintain:
 		return fieldRules{reason, reason | 1<<actClass}
 	case ActionWarned:
 		return fieldRules{reason, reason | 1<<actKey | 1<<actSight}
 	case ActionReleased:
-		return fieldRules{always, always | 1<<actAt | 1<<actEpoch}
+		return fieldRules{always, always | 1<<actAt | 1<<actEpoch | permit}
+	case ActionLimited:
+		return fieldRules{always | permit, always | permit | 1<<actEpoch}
+	case ActionGranted:
+		const must = always | 1<<actTotal
+		return fieldRules{must, must}
+	case ActionCounted:
+		const must = always | 1<<actBody
+		return fieldRules{must, must | 1<<actCount | 1<<actTotal}
 	case ActionCalibrated:
 		return fieldRules{always, always | 1<<actAt | 1<<actWall}
 	case ActionAdopted, ActionBroken:
@@ -348,113 +410,11 @@ func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
 		d.sighting(sight)
 		d.openedMap = outer
 	}
+	if d.key(actPermit, keyPermit) {
+		a.Permit = d.nonzeroUint()
+	}
+	if d.key(actTotal, keyTotal) {
+		a.Total = d.nonzeroUint()
+	}
 	d.closeMap(actionRules(a.Kind))
-}
-
-// The places of a sight's keys.
-const (
-	sightState = iota
-	sightHolder
-	sightHost
-	sightPID
-	sightRemote
-	sightTTL
-	sightWrittenAt
-	sightAcquiredAt
-	sightReleasedAt
-	sightLookAt
-	sightEpoch
-	sightToken
-	sightCompanions
-	sightLabel
-	sightSession
-	sightWhy
-	sightBy
-	sightLeft
-	sightStoreClock
-	sightPrint
-	sightSince
-	sightFields
-)
-
-// sightKeys is never written.
-var sightKeys = [...]string{
-	keyState, keyHolder, keyHost, keyPID, keyRemote, keyTTL,
-	keyWrittenAt, keyAcquiredAt, keyReleasedAt, keyLookAt, keyEpoch, keyToken, keyCompanions,
-	keyLabel, keySession, keyWhy, keyBy, keyLeft, keyStoreClock, keyPrint, keySince,
-}
-
-func (d *reader) sighting(s *Sighting) {
-	*s = Sighting{}
-	d.openMap(sightKeys[:])
-	if d.key(sightState, keyState) {
-		s.State = Observation(d.named(observationNames[:]))
-	}
-	if d.key(sightHolder, keyHolder) {
-		s.Holder = d.text()
-	}
-	if d.key(sightHost, keyHost) {
-		s.Host = d.text()
-	}
-	if d.key(sightPID, keyPID) {
-		s.PID = d.text()
-	}
-	if d.key(sightRemote, keyRemote) {
-		s.Remote = d.isTrue()
-	}
-	if d.key(sightTTL, keyTTL) {
-		s.TTL = Duration(d.nonzeroInt())
-	}
-	if d.key(sightWrittenAt, keyWrittenAt) {
-		s.WrittenAt = d.nonzeroInt()
-	}
-	if d.key(sightAcquiredAt, keyAcquiredAt) {
-		s.AcquiredAt = d.nonzeroInt()
-	}
-	if d.key(sightReleasedAt, keyReleasedAt) {
-		s.ReleasedAt = d.nonzeroInt()
-	}
-	if d.key(sightLookAt, keyLookAt) {
-		s.LookAt = d.nonzeroInt()
-	}
-	if d.left > 0 {
-		d.strictSighting(s)
-	}
-	d.closeMap(fieldRules{1 << sightState, 1<<sightFields - 1})
-}
-
-func (d *reader) strictSighting(s *Sighting) {
-	if d.key(sightEpoch, keyEpoch) {
-		s.Epoch = Epoch(d.nonzeroUint())
-	}
-	if d.key(sightToken, keyToken) {
-		s.Token = Epoch(d.nonzeroUint())
-	}
-	if d.key(sightCompanions, keyCompanions) {
-		s.Companions = d.text()
-	}
-	if d.key(sightLabel, keyLabel) {
-		s.Label = d.text()
-	}
-	if d.key(sightSession, keySession) {
-		s.Session = d.text()
-	}
-	if d.key(sightWhy, keyWhy) {
-		s.Why = d.text()
-	}
-	if d.key(sightBy, keyBy) {
-		s.By = d.text()
-	}
-	if d.key(sightLeft, keyLeft) {
-		s.Left = Duration(d.nonzeroInt())
-	}
-	if d.key(sightStoreClock, keyStoreClock) {
-		s.StoreClock = d.isTrue()
-	}
-	if d.key(sightPrint, keyPrint) {
-		s.Print = d.nonzeroUint()
-	}
-	if d.key(sightSince, keySince) {
-		s.Since = d.nonzeroInt()
-	}
 }

@@ -238,6 +238,15 @@ func (d *reader) nonzeroInt() int64 {
 	return v
 }
 
+func (d *reader) nonzeroUint32() uint32 {
+	at := d.i
+	u := d.nonzeroUint()
+	if u > 1<<32-1 {
+		d.fail(ruleRange, at)
+	}
+	return uint32(u)
+}
+
 func (d *reader) nonzeroUint() uint64 {
 	at := d.i
 	u, negative := d.integer()

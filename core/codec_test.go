@@ -160,6 +160,7 @@ func strictMessages(now Instant, add func(name string, message []byte)) {
 		SeenSince: 6, Beside: true, Why: "stuck", Now: true, Label: "h\u00e9", Host: "w", PID: "1", TID: 2, Seed: [16]byte{1},
 	}))
 	invocationMessages(now, add)
+	semaphoreMessages(now, add)
 }
 
 // testEntries are so many, with keys of so many bytes.

@@ -72,6 +72,14 @@ func formatEvent(ev Event) string {
 		l.flag("more", ev.More)
 	}
 	l.number("epoch", uint64(ev.Epoch))
+	l.number("permit", ev.Permit)
+	l.number("capacity", uint64(ev.Capacity))
+	l.number("width", uint64(ev.Width))
+	l.number("weight", uint64(ev.Weight))
+	l.number("spare", uint64(ev.Spare))
+	l.number("store_limit", ev.StoreLimit)
+	l.field("label", string(ev.Label))
+	l.field("holder", string(ev.Holder))
 	if len(ev.Session) > 0 {
 		fmt.Fprintf(&l, " session=%s until=%s", ev.Session, seconds(ev.SessionUntil))
 	}
@@ -85,6 +93,7 @@ func formatEvent(ev Event) string {
 func (w *world) formatAction(a Action) string {
 	var l line
 	l.WriteString(a.Kind.String())
+	l.number("permit", a.Permit)
 	switch a.Kind {
 	case ActionGet, ActionPut, ActionCreate, ActionExists, ActionList, ActionDelete, ActionCreateResult, ActionPutResult:
 		fmt.Fprintf(&l, " #%d", a.Request)
@@ -102,6 +111,7 @@ func (w *world) formatAction(a Action) string {
 		l.number("epoch", uint64(a.Epoch))
 		l.number("token", uint64(a.Token))
 		l.field("session", w.alias(a.Session))
+		l.number("total", a.Total)
 	case ActionReleased, ActionCalibrated:
 		l.number("epoch", uint64(a.Epoch))
 		if a.At != 0 {
@@ -152,10 +162,39 @@ func (w *world) formatSight(s *Sighting) string {
 		l.field("left", s.Left.String())
 	}
 	l.flag("store_clock", s.StoreClock)
+	if s.Capacity != 0 {
+		fmt.Fprintf(&l, " held=%d/%dx%d", s.Held, s.Capacity, s.Width)
+		l.number("limit", s.Limit)
+		EachPermit(s.Permits, func(p Permit) {
+			fmt.Fprintf(&l, " %s", w.formatPermit(p))
+		})
+		l.field("dead", w.aliases(string(s.Dead), ","))
+	}
 	if s.Print != 0 { // the number itself says nothing to people
 		l.field("unchanged_since", seconds(s.Since))
 	}
 	return "{" + l.String() + "}"
+}
+
+// formatPermit is the number of a permit at whose it is, or its id; and its weight.
+func (w *world) formatPermit(p Permit) string {
+	text := w.permitAlias(string(p.ID))
+	if p.Weight != 1 {
+		text += fmt.Sprintf("x%d", p.Weight)
+	}
+	return text + "@" + w.alias(p.Session)
+}
+
+// permitAlias is NAME.N of the permit N of a machine, or the id itself.
+func (w *world) permitAlias(id string) string {
+	for _, a := range w.actors {
+		if s, ok := a.machine.(*Semaphore); ok {
+			if ask := s.byID(id); ask != nil {
+				return fmt.Sprintf("%s.%d", a.name, ask.number)
+			}
+		}
+	}
+	return id[:min(len(id), 4)]
 }
 
 // formatBody shows what a record says.

@@ -21,7 +21,8 @@ import (
 // reads and writes again as the same bytes can break no other.
 var semantic = map[string]bool{
 	ruleLong: true, ruleCount: true, ruleMissing: true, ruleNotOfKind: true, ruleUTF8: true, ruleSeed: true, ruleName: true,
-	ruleZero: true, // a zero name, and a zero seed
+	ruleZero:  true, // a zero name, and a zero seed
+	ruleRange: true, // integers of 32 bits
 }
 
 // checkAgainstOracle is what every fuzz target of messages does. got is what

@@ -156,7 +156,7 @@ func TestNoRemoteOnSession(t *testing.T) {
 		Machine: MachineInvocation, Protocol: ProtocolStrict, Name: "n", Seed: [16]byte{1},
 		Role: RoleRemote, Holder: "x", Epoch: 1, OnSession: true,
 	})
-	if err == nil || !strings.Contains(err.Error(), "session: only a lease stands on one") {
+	if err == nil || !strings.Contains(err.Error(), "session: only a lease and permits stand on one") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -73,18 +73,27 @@ const (
 	ResultLimit  = 24 * hour        // of one transfer; the host ends one that stands still
 	DeliverLimit = 10 * 60 * second // a result that the store does not take is given up after it, and a TTL
 
+	// A semaphore, and buckets.
+	MaxCapacity  = 1 << 20 // permits of a bucket
+	MaxWidth     = 1 << 16 // buckets
+	MaxCounters  = 4096    // counters that are shown
+	MaxPermits   = 1500    // in a record; its 64 KiB may hold fewer
+	MaxAsked     = 1024    // permits and limits of one machine, asked for and held
+	BeatsPerLook = 16      // sessions that one look asks about
+	MaxShown     = 2 << 10 // bytes of the holders that a participant shows
+
 	// Clock rates may differ by 1 part in RateInverse (rho).
 	RateInverse = 100
 )
 
 // sightBytes bounds the texts of a Sighting, of which one Step shows two at most.
-const sightBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy
+const sightBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy + MaxShown
 
 // Relations between the limits; a broken one does not compile. As uint64, since
 // an array of so many elements would not compile on 32 bits either.
 const (
-	_ = uint64(MaxMessage - MaxRecord - 16<<10)        // a record fits an input with room to spare
-	_ = uint64(16<<10 - 2*sightBytes - MaxActions<<10) // so does what a step answers
+	_ = uint64(MaxMessage - MaxRecord - 24<<10)        // a record fits an input with room to spare
+	_ = uint64(24<<10 - 2*sightBytes - MaxActions<<10) // so does what a step answers
 	_ = uint64(LeastKeep/2 - BasisWindow)
 	_ = uint64(KeepVersions - 2)
 	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound

@@ -227,6 +227,8 @@ func (r *register) advance(limit Duration) outlook {
 		return r.decide(foundFree)
 	case c.result == readNewer || c.result == readOther:
 		return r.decide(foundUnfit)
+	case c.state == VersionValue: // its holders are judged one by one
+		return foundHeld
 	case c.alone && (c.state == VersionReleased || c.state == VersionBroken),
 		c.state == VersionBroken && r.bug(BugBrokenFreesNow), c.state == VersionReleased && r.bug(BugReleasedFreesNow):
 		return r.decide(foundFree)

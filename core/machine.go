@@ -49,6 +49,10 @@ func New(cfg Config) (m Machine, err error) {
 		m, err = NewCalibration(cfg)
 	case cfg.Machine == MachineInvocation:
 		m, err = NewInvocation(cfg)
+	case cfg.Machine == MachineSemaphore && strict:
+		m, err = NewSemaphore(cfg)
+	case cfg.Machine == MachineBuckets && strict:
+		m, err = NewBucketsMachine(cfg)
 	default: // no such machine; whatever else is wrong is said too
 		_, err = newMachine(cfg)
 	}

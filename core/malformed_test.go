@@ -14,6 +14,10 @@ const (
 	msgList   = msgDone + "\xa7entries"
 	msgCalled = msgStart + "\xa4kind\xa6called"
 	msgLost   = "\xa4kind\xa4lost\xa6reason\xa5taken"
+	msgTry    = msgStart + "\xa4kind\xa7acquire"
+	msgLimit  = msgStart + "\xa4kind\xa5limit"
+	msgDown   = msgStart + "\xa4kind\xa4down"
+	msgSeen   = "\xa4kind\xa4seen\xa5sight\x82\xa5state\xa4held"
 )
 
 // malformed breaks every rule, most of them in every way.
@@ -210,4 +214,50 @@ var malformed = []struct {
 	{ruleRange, "config", "\x81\xaaseen_print\xff", 12},
 	{ruleUTF8, "config", "\x81\xa5label\xa1\xff", 7},
 	{ruleKeyOrder, "config", "\x82\xa5owner\xa1o\xaaon_session\xc3", 9},
+
+	{ruleZero, "input", "\x84" + msgTry + "\xa6permit\x00", 8 + len(msgTry)},
+	{ruleZero, "input", "\x84" + msgTry + "\xa8capacity\x00", 10 + len(msgTry)},
+	{ruleZero, "input", "\x84" + msgTry + "\xa5width\x00", 7 + len(msgTry)},
+	{ruleZero, "input", "\x84" + msgTry + "\xa6weight\x00", 8 + len(msgTry)},
+	{ruleZero, "input", "\x84" + msgTry + "\xa5spare\x00", 7 + len(msgTry)},
+	{ruleZero, "input", "\x84" + msgTry + "\xa5label\xa0", 7 + len(msgTry)},
+	{ruleZero, "input", "\x84" + msgTry + "\xa6holder\xa0", 8 + len(msgTry)},
+	{ruleRange, "input", "\x84" + msgTry + "\xa6permit\xff", 8 + len(msgTry)},
+	{ruleRange, "input", "\x84" + msgTry + "\xa8capacity\xcf\x00\x00\x00\x01\x00\x00\x00\x00", 10 + len(msgTry)},
+	{ruleRange, "input", "\x84" + msgTry + "\xa5width\xcf\x00\x00\x00\x01\x00\x00\x00\x00", 7 + len(msgTry)},
+	{ruleRange, "input", "\x84" + msgTry + "\xa6weight\xff", 8 + len(msgTry)},
+	{ruleRange, "input", "\x84" + msgTry + "\xa5spare\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 7 + len(msgTry)},
+	{ruleUTF8, "input", "\x84" + msgTry + "\xa5label\xa1\xff", 7 + len(msgTry)},
+	{ruleUTF8, "input", "\x84" + msgTry + "\xa6holder\xa1\xff", 8 + len(msgTry)},
+	{ruleStr, "input", "\x84" + msgTry + "\xa6holder\xc4\x01h", 8 + len(msgTry)},
+	{ruleTruncated, "input", "\x84" + msgTry + "\xa6weight", 8 + len(msgTry)},
+	{ruleKeyOrder, "input", "\x85" + msgTry + "\xa5width\x01\xa8capacity\x01", 8 + len(msgTry)},
+	{ruleKeyOrder, "input", "\x85" + msgTry + "\xa7session\xa1s\xa6holder\xa1h", 11 + len(msgTry)},
+	{ruleDuplicate, "input", "\x85" + msgTry + "\xa6weight\x01\xa6weight\x01", 9 + len(msgTry)},
+	{ruleNotOfKind, "input", "\x84" + msgTry + "\xabstore_limit\x01", 0},
+	{ruleNotOfKind, "input", "\x84" + msgWoke + "\xa6permit\x01", 0},
+	{ruleNotOfKind, "input", "\x86" + msgDone + "\xa6permit\x01", 0},
+	{ruleNotOfKind, "input", "\x84" + msgStart + "\xa4kind\xa7release\xa8capacity\x01", 0},
+	{ruleNotOfKind, "input", "\x84" + msgStart + "\xa4kind\xa6cancel\xa6holder\xa1h", 0},
+	{ruleMissing, "input", "\x83" + msgLimit, 0},
+	{ruleMissing, "input", "\x84" + msgLimit + "\xabstore_limit\x01", 0},
+	{ruleZero, "input", "\x85" + msgLimit + "\xa6permit\x01\xabstore_limit\x00", 21 + len(msgLimit)},
+	{ruleNotOfKind, "input", "\x85" + msgLimit + "\xa6permit\x01\xa6weight\x01", 0},
+	{ruleMissing, "input", "\x83" + msgDown, 0},
+	{ruleNotOfKind, "input", "\x85" + msgDown + "\xa6weight\x01\xa6holder\xa1h", 0},
+	{ruleMissing, "actions", "\x91\x81\xa4kind\xa7limited", 1},
+	{ruleMissing, "actions", "\x91\x81\xa4kind\xa7granted", 1},
+	{ruleMissing, "actions", "\x91\x82\xa4kind\xa7counted\xa5total\x01", 1},
+	{ruleNotOfKind, "actions", "\x91\x83\xa4kind\xa7granted\xa6permit\x01\xa5total\x01", 1},
+	{ruleNotOfKind, "actions", "\x91\x82\xa4kind\xa7renewed\xa6permit\x01", 1},
+	{ruleNotOfKind, "actions", "\x91\x82\xa4kind\xa8released\xa5total\x01", 1},
+	{ruleZero, "actions", "\x91\x82\xa4kind\xa8released\xa6permit\x00", 23},
+	{ruleZero, "actions", "\x91\x82\xa4kind\xa7granted\xa5total\x00", 21},
+	{ruleKeyOrder, "actions", "\x91\x83\xa4kind\xa4held\xa6permit\x01\xa6holder\xa1h", 20},
+	{ruleZero, "actions", "\x91\x82" + msgSeen + "\xa8capacity\x00", 2 + len(msgSeen) + 9},
+	{ruleRange, "actions", "\x91\x82" + msgSeen + "\xa5width\xcf\x00\x00\x00\x01\x00\x00\x00\x00", 2 + len(msgSeen) + 6},
+	{ruleZero, "actions", "\x91\x82" + msgSeen + "\xa4held\x00", 2 + len(msgSeen) + 5},
+	{ruleZero, "actions", "\x91\x82" + msgSeen + "\xa5limit\x00", 2 + len(msgSeen) + 6},
+	{ruleUTF8, "actions", "\x91\x82" + msgSeen + "\xa7permits\xa1\xff", 2 + len(msgSeen) + 8},
+	{ruleZero, "actions", "\x91\x82" + msgSeen + "\xa4dead\xa0", 2 + len(msgSeen) + 5},
 }

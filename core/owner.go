@@ -101,10 +101,6 @@ func (o *owner) whyPast() Reason {
 	return ReasonExpired
 }
 
-// tidying reports that the request in flight is about superseded versions, not
-// about ours.
-func (o *owner) tidying() bool { return o.doing >= forGarbage }
-
 // renew goes on with the renewal at hand: the beat first, then is there anything
 // newer. Only both make it good, the second sent after the first was answered.
 func (o *owner) renew() {

@@ -18,10 +18,12 @@ type register struct {
 	fresh   clockSample // what this look's own answers add, for later ones
 	toldAt  int64       // Mono of the newest sample that the host has told, 0 for none
 	session sessionView
-	doing   purpose // of the request in flight
-	after   string  // the last key of a list that is read on
-	paged   int64   // Mono: sent of that list's first page
-	above   string  // key of the version above aboveOf, which is asked for again and again
+	doing   purpose  // of the request in flight
+	after   string   // the last key of a list that is read on
+	paged   int64    // Mono: sent of that list's first page
+	value   *value   // of a semaphore: what cur says
+	garbage *garbage // superseded versions that are being collected, or nil
+	above   string   // key of the version above aboveOf, which is asked for again and again
 	aboveOf Epoch
 
 	body    []byte
@@ -157,6 +159,11 @@ func (r *register) write(why purpose, verb ActionKind, key string, limit Duratio
 // create sends one version; what became of it is told by its nonce.
 func (r *register) create(v *ownVersion, limit Duration) {
 	r.body = r.appendVersion(r.body[:0], v)
+	r.createBody(v, limit)
+}
+
+// createBody sends the version whose record stands in body.
+func (r *register) createBody(v *ownVersion, limit Duration) {
 	r.write(forCreate, ActionCreate, versionKey(r.prefix, v.n), limit)
 }
 
@@ -187,6 +194,12 @@ func (r *register) readVersion(body []byte, n Epoch, stamp int64) {
 	var v version
 	c := current{n: n, stamp: stamp}
 	c.result = parseVersion(body, n, &v)
+	switch {
+	case r.passive && v.semaphore && c.result == readGood:
+		r.value = &value{} // whoever only looks takes what there is
+	case (v.semaphore && r.value == nil || v.lease && r.value != nil) && !(r.passive && c.result == readGood):
+		c.result = readOther
+	}
 	c.print = fingerprint(body)
 	if c.result == readGood {
 		c.origin, c.state, c.tenure = v.origin, v.state, HolderID(v.tenure)
@@ -194,9 +207,15 @@ func (r *register) readVersion(body []byte, n Epoch, stamp int64) {
 		c.label = string(v.label.appendCut(nil, MaxLabel))
 		c.ttl, c.margin, c.print = v.ttl, v.margin, fingerprint(v.nonce)
 		c.sameBoot, c.boottime = r.isOurBoot(v.boot), v.boottime
+		if v.semaphore {
+			r.value.take(&v)
+		}
 	}
 	r.cur = c
 	r.see(&v)
+	if r.passive && c.state == VersionValue {
+		r.sight.Permits = append(r.sight.Permits, v.permits...)
+	}
 }
 
 func (r *register) isOurBoot(boot []byte) bool { return r.cfg.Boot != "" && string(boot) == r.cfg.Boot }
@@ -212,7 +231,7 @@ func (r *register) see(v *version) {
 		Holder: append(s.Holder[:0], v.tenure...), Host: v.host.appendCut(s.Host[:0], MaxText),
 		PID: v.pid.appendCut(s.PID[:0], MaxText), Label: v.label.appendCut(s.Label[:0], MaxLabel),
 		Session: append(s.Session[:0], v.session...), Why: v.why.appendCut(s.Why[:0], MaxWhy),
-		By: v.by.appendCut(s.By[:0], MaxText), Companions: s.Companions[:0],
+		By: v.by.appendCut(s.By[:0], MaxText), Companions: s.Companions[:0], Permits: s.Permits[:0],
 	}
 	eachOwner(c.owners, func(id string) {
 		if id != string(c.tenure) && len(s.Companions)+len(id) < MaxHolder {

@@ -133,7 +133,9 @@ func disturbField(field reflect.Value) (restore func()) {
 		field.SetBytes(append(bytes.Clone(field.Bytes()), 'x'))
 	case reflect.Array:
 		return disturbField(field.Index(0))
-	case reflect.Uint8, reflect.Uint64:
+	case reflect.Map: // one that has something
+		field.SetZero()
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		field.SetUint(field.Uint() + 1)
 	default:
 		field.SetInt(field.Int() + 1)

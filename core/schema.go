@@ -1,10 +1,10 @@
 package core
 
-// This file is the schema: every event, action, answer, reason, state name and
-// limit that crosses the border of the core, in the order and with the names
-// that they have on the wire. The comment behind a constant is its wire name;
-// internal/gen reads it and writes schema_gen.go. Names are for ever and
-// numbers are never reused.
+// This file is the schema: every event, action, answer, reason and limit that
+// crosses the border of the core, in the order and with the names that they have
+// on the wire; schema_states.go has the names of the states. The comment behind a
+// constant is its wire name; internal/gen reads it and writes schema_gen.go. Names
+// are for ever and numbers are never reused.
 
 // Instant is one reading of the host's two clocks, in nanoseconds.
 type Instant struct {
@@ -41,6 +41,10 @@ const (
 	// MachineInvocation is one call of a piece of work: its result, or a lease and
 	// the work itself.
 	MachineInvocation MachineKind = 7 // invocation
+	// MachineSemaphore is all that one process does with a shared semaphore.
+	MachineSemaphore MachineKind = 8 // semaphore
+	// MachineBuckets is Buckets behind messages: it asks no store.
+	MachineBuckets MachineKind = 9 // buckets
 )
 
 // Protocol says how a lease is kept in the store.
@@ -107,6 +111,10 @@ const (
 	EventCalled EventKind = 10 // called
 	// EventEnded tells an invocation that the work that it had launched has ended.
 	EventEnded EventKind = 11 // ended
+	// EventLimit sets the limit that a semaphore keeps in the store.
+	EventLimit EventKind = 12 // limit
+	// EventDown tells buckets that a holder is gone, with all that it held.
+	EventDown EventKind = 13 // down
 )
 
 // Outcome is what the store said to a request. There is no fourth.
@@ -169,6 +177,25 @@ type Event struct {
 	Body []byte
 	// Epoch, of called: the version that breaks the name.
 	Epoch Epoch
+
+	// Permit, of acquire, release, cancel and limit, to a semaphore: the host's number
+	// for this permit or limit, from 1 and not used before. Release and cancel without
+	// one are of all permits.
+	Permit uint64
+	// Capacity and Width, of acquire: the caller's view, Capacity permits in each of
+	// Width buckets. Weight is how many permits this takes, 0 is one; also of
+	// release, to buckets.
+	Capacity, Width, Weight uint32
+	// Spare, of acquire, to a semaphore: so many permits are left to those who spare
+	// fewer.
+	Spare uint32
+	// StoreLimit, of limit: nobody's view counts for more. 0 removes it.
+	StoreLimit uint64
+	// Label, of acquire, to a semaphore, is shown to people: at most MaxLabel printable
+	// bytes.
+	Label []byte
+	// Holder, of acquire, release and down, to buckets: whose permits they are.
+	Holder []byte
 
 	// What the host knows by now, of any event to a strict machine.
 
@@ -249,6 +276,13 @@ const (
 	ActionFound ActionKind = 35 // found
 	// ActionAbsent, of an invocation: the work has ended and there is no result.
 	ActionAbsent ActionKind = 36 // absent
+
+	// ActionLimited, of a semaphore: the limit is in the store.
+	ActionLimited ActionKind = 37 // limited
+	// ActionGranted, of buckets: the permits are the holder's.
+	ActionGranted ActionKind = 38 // granted
+	// ActionCounted, of buckets, ends each step: the counters after it.
+	ActionCounted ActionKind = 39 // counted
 )
 
 // IsRequest reports whether the host must ask the store, and answer.
@@ -279,6 +313,14 @@ const (
 	ReasonKind Reason = 22 // kind
 	// ReasonVacant: there is nothing to break.
 	ReasonVacant Reason = 23 // vacant
+	// ReasonFull: all permits of the caller's view are held.
+	ReasonFull Reason = 24 // full
+	// ReasonTooHeavy: the weight is more than capacity x width.
+	ReasonTooHeavy Reason = 25 // too_heavy
+	// ReasonCrowded: the record has no room for another holder.
+	ReasonCrowded Reason = 26 // crowded
+	// ReasonOutOfBuckets: a release of what the holder does not hold.
+	ReasonOutOfBuckets Reason = 27 // out_of_buckets
 
 	// Why a companion cannot maintain.
 	ReasonAbsent        Reason = 32 // absent
@@ -346,6 +388,13 @@ type Action struct {
 	Session string
 	// Sight, of waiting, refused, lost, warned and seen: what was last read, or nil.
 	Sight *Sighting
+	// Permit, of waiting, held, refused, lost, released and limited, of a semaphore:
+	// the host's number for what this is about.
+	Permit uint64
+	// Total, of held and of granted: the permits held on the name, with this; of
+	// counted: those held. Body, of counted, has the first MaxCounters counters as
+	// text, [4,1], and Count says how many there are.
+	Total uint64
 }
 
 // Observation is what somebody who does not take part sees of a lease.
@@ -396,97 +445,18 @@ type Sighting struct {
 	// a later machine of the same boot go on from.
 	Print uint64
 	Since int64
+
+	// Of a semaphore; Capacity is 0 otherwise. Capacity and Width are those of the
+	// last commit, Held is what all permits weigh together, Limit is that kept in the
+	// store or 0.
+	Capacity, Width uint32
+	Held, Limit     uint64
+	// Permits are the holders as they stand in the record, between the brackets; see
+	// EachPermit. Dead are the sessions among theirs that are known to be dead, with
+	// commas.
+	Permits []byte
+	Dead    []byte
 }
-
-// LeaseState is where a Lease machine stands.
-type LeaseState uint8
-
-// The states of a Lease.
-const (
-	LeaseIdle      LeaseState = 1  // idle
-	LeaseObserving LeaseState = 2  // observing
-	LeaseWaiting   LeaseState = 3  // waiting
-	LeaseClaiming  LeaseState = 4  // claiming
-	LeaseVerifying LeaseState = 5  // verifying
-	LeaseDoubtful  LeaseState = 6  // doubtful
-	LeaseHeld      LeaseState = 7  // held
-	LeaseReleasing LeaseState = 8  // releasing
-	LeaseReleased  LeaseState = 9  // released
-	LeaseRefused   LeaseState = 10 // refused
-	LeaseLost      LeaseState = 11 // lost
-)
-
-// CompanionState is where a Companion machine stands.
-type CompanionState uint8
-
-// The states of a Companion.
-const (
-	CompanionIdle      CompanionState = 1  // idle
-	CompanionJoining   CompanionState = 2  // joining
-	CompanionReviving  CompanionState = 3  // reviving
-	CompanionDoubtful  CompanionState = 4  // doubtful
-	CompanionVerifying CompanionState = 5  // verifying
-	CompanionJoined    CompanionState = 6  // joined
-	CompanionLeaving   CompanionState = 7  // leaving
-	CompanionLeft      CompanionState = 8  // left
-	CompanionRefused   CompanionState = 9  // refused
-	CompanionLost      CompanionState = 10 // lost
-)
-
-// InvocationState is where an Invocation machine stands.
-type InvocationState uint8
-
-// The states of an Invocation.
-const (
-	InvocationIdle       InvocationState = 1  // idle
-	InvocationChecking   InvocationState = 2  // checking
-	InvocationAcquiring  InvocationState = 3  // acquiring
-	InvocationWaiting    InvocationState = 4  // waiting
-	InvocationJoining    InvocationState = 5  // joining
-	InvocationConfirming InvocationState = 6  // confirming
-	InvocationLaunched   InvocationState = 7  // launched
-	InvocationDelivering InvocationState = 8  // delivering
-	InvocationSettling   InvocationState = 9  // settling
-	InvocationAwaiting   InvocationState = 10 // awaiting
-	InvocationReleasing  InvocationState = 11 // releasing
-	InvocationDone       InvocationState = 12 // done
-	InvocationRefused    InvocationState = 13 // refused
-)
-
-// SessionState is where a Session machine stands.
-type SessionState uint8
-
-// The states of a Session.
-const (
-	SessionIdle    SessionState = 1 // idle
-	SessionOpening SessionState = 2 // opening
-	SessionInForce SessionState = 3 // in_force
-	SessionClosing SessionState = 4 // closing
-	SessionClosed  SessionState = 5 // closed
-	SessionLost    SessionState = 6 // lost
-)
-
-// TaskState is where a machine stands that does one thing and ends: a Breaker,
-// an Observer or a Calibration.
-type TaskState uint8
-
-// The states of a task.
-const (
-	TaskIdle    TaskState = 1 // idle
-	TaskWorking TaskState = 2 // working
-	TaskDone    TaskState = 3 // done
-	TaskRefused TaskState = 4 // refused
-)
-
-// VersionState says what a version of a register is.
-type VersionState uint8
-
-// The states of a version.
-const (
-	VersionHeld     VersionState = 1 // held
-	VersionReleased VersionState = 2 // released
-	VersionBroken   VersionState = 3 // broken
-)
 
 // ErrorCode says which part of the contract a host broke.
 type ErrorCode uint8

@@ -11,6 +11,8 @@ var machineKindNames = [...]string{
 	MachineObserver:    "observer",
 	MachineCalibration: "calibration",
 	MachineInvocation:  "invocation",
+	MachineSemaphore:   "semaphore",
+	MachineBuckets:     "buckets",
 }
 
 // String returns the name on the wire, or MachineKind(n) for a number without one.
@@ -66,6 +68,8 @@ var eventKindNames = [...]string{
 	EventBegin:     "begin",
 	EventCalled:    "called",
 	EventEnded:     "ended",
+	EventLimit:     "limit",
+	EventDown:      "down",
 }
 
 // String returns the name on the wire, or EventKind(n) for a number without one.
@@ -127,6 +131,9 @@ var actionKindNames = [...]string{
 	ActionLaunch:         "launch",
 	ActionFound:          "found",
 	ActionAbsent:         "absent",
+	ActionLimited:        "limited",
+	ActionGranted:        "granted",
+	ActionCounted:        "counted",
 }
 
 // String returns the name on the wire, or ActionKind(n) for a number without one.
@@ -148,6 +155,10 @@ var reasonNames = [...]string{
 	ReasonNewer:         "newer",
 	ReasonKind:          "kind",
 	ReasonVacant:        "vacant",
+	ReasonFull:          "full",
+	ReasonTooHeavy:      "too_heavy",
+	ReasonCrowded:       "crowded",
+	ReasonOutOfBuckets:  "out_of_buckets",
 	ReasonAbsent:        "absent",
 	ReasonNoExpiry:      "no_expiry",
 	ReasonNeverAcquired: "never_acquired",
@@ -174,6 +185,19 @@ var observationNames = [...]string{
 
 // String returns the name on the wire, or Observation(n) for a number without one.
 func (x Observation) String() string { return nameAt(observationNames[:], uint8(x), "Observation") }
+
+// errorCodeNames is never written.
+var errorCodeNames = [...]string{
+	ErrorConfig:  "config",
+	ErrorClock:   "clock",
+	ErrorEvent:   "event",
+	ErrorRequest: "request",
+	ErrorMessage: "message",
+	ErrorHandle:  "handle",
+}
+
+// String returns the name on the wire, or ErrorCode(n) for a number without one.
+func (x ErrorCode) String() string { return nameAt(errorCodeNames[:], uint8(x), "ErrorCode") }
 
 // leaseStateNames is never written.
 var leaseStateNames = [...]string{
@@ -234,6 +258,29 @@ func (x InvocationState) String() string {
 	return nameAt(invocationStateNames[:], uint8(x), "InvocationState")
 }
 
+// semaphoreStateNames is never written.
+var semaphoreStateNames = [...]string{
+	SemaphoreIdle:       "idle",
+	SemaphoreObserving:  "observing",
+	SemaphoreCommitting: "committing",
+	SemaphoreDoubtful:   "doubtful",
+	SemaphoreWaiting:    "waiting",
+	SemaphoreClosed:     "closed",
+}
+
+// String returns the name on the wire, or SemaphoreState(n) for a number without one.
+func (x SemaphoreState) String() string {
+	return nameAt(semaphoreStateNames[:], uint8(x), "SemaphoreState")
+}
+
+// bucketsStateNames is never written.
+var bucketsStateNames = [...]string{
+	BucketsReady: "ready",
+}
+
+// String returns the name on the wire, or BucketsState(n) for a number without one.
+func (x BucketsState) String() string { return nameAt(bucketsStateNames[:], uint8(x), "BucketsState") }
+
 // sessionStateNames is never written.
 var sessionStateNames = [...]string{
 	SessionIdle:    "idle",
@@ -263,20 +310,8 @@ var versionStateNames = [...]string{
 	VersionHeld:     "held",
 	VersionReleased: "released",
 	VersionBroken:   "broken",
+	VersionValue:    "value",
 }
 
 // String returns the name on the wire, or VersionState(n) for a number without one.
 func (x VersionState) String() string { return nameAt(versionStateNames[:], uint8(x), "VersionState") }
-
-// errorCodeNames is never written.
-var errorCodeNames = [...]string{
-	ErrorConfig:  "config",
-	ErrorClock:   "clock",
-	ErrorEvent:   "event",
-	ErrorRequest: "request",
-	ErrorMessage: "message",
-	ErrorHandle:  "handle",
-}
-
-// String returns the name on the wire, or ErrorCode(n) for a number without one.
-func (x ErrorCode) String() string { return nameAt(errorCodeNames[:], uint8(x), "ErrorCode") }

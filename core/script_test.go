@@ -28,6 +28,7 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"woke":      (*script).eventCommand,
 	"begin":     (*script).acquireCommand,
 	"ended":     (*script).endedCommand,
+	"limit":     (*script).eventCommand,
 	"apply":     (*script).applyCommand,
 	"answer":    (*script).answerCommand,
 	"unknown":   (*script).unknownCommand,
@@ -93,13 +94,17 @@ func (s *script) holder(name string) HolderID {
 // acquire NAME [wait=…|forever], begin NAME [wait=…|forever].
 func (s *script) acquireCommand(t *testing.T) string {
 	kind, _ := byName[EventKind](eventKindNames[:], s.data.Cmd)
-	return s.stepped(s.subject(), Event{Kind: kind, Wait: s.duration(t, "wait", 0)})
+	ev := Event{Kind: kind, Wait: s.duration(t, "wait", 0)}
+	s.permitEvent(&ev)
+	return s.stepped(s.subject(), ev)
 }
 
 // EVENT NAME [brief].
 func (s *script) eventCommand(*testing.T) string {
 	kind, _ := byName[EventKind](eventKindNames[:], s.data.Cmd)
-	return s.stepped(s.subject(), Event{Kind: kind, Brief: s.data.HasArg("brief")})
+	ev := Event{Kind: kind, Brief: s.data.HasArg("brief")}
+	s.permitEvent(&ev)
+	return s.stepped(s.subject(), ev)
 }
 
 // apply NAME: the request in flight reaches the store.

@@ -74,11 +74,17 @@ func (g *Sighting) snapshot(s *snapshot) {
 	s.int(int64(g.Left))
 	s.uint(g.Print)
 	s.int(g.Since)
+	s.uint(uint64(g.Capacity))
+	s.uint(uint64(g.Width))
+	s.uint(g.Held)
+	s.uint(g.Limit)
+	s.bytes(g.Permits)
+	s.bytes(g.Dead)
 }
 
 // detach gives a copied sighting buffers of its own.
 func (g *Sighting) detach() {
-	for _, b := range []*[]byte{&g.Holder, &g.Host, &g.PID, &g.Companions, &g.Label, &g.Session, &g.Why, &g.By} {
+	for _, b := range []*[]byte{&g.Holder, &g.Host, &g.PID, &g.Companions, &g.Label, &g.Session, &g.Why, &g.By, &g.Permits, &g.Dead} {
 		*b = append([]byte(nil), *b...)
 	}
 }

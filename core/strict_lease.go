@@ -24,7 +24,6 @@ type StrictLease struct {
 
 	// Held.
 	checking bool // a call says that the name was broken, and the chain is read
-	garbage  *garbage
 
 	// Releasing.
 	ending  ending
@@ -161,6 +160,10 @@ func (l *StrictLease) answer(ev *Event, f flight) {
 		l.timers[timerReach] = unset
 	}
 	if l.tidying() {
+		if l.bug(BugEpochReset) && l.state == LeaseReleasing && ev.Outcome != OutcomeUnknown {
+			l.endRelease(0)
+			return
+		}
 		l.tidied(ev)
 		return
 	}

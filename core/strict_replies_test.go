@@ -36,6 +36,11 @@ func strictReplies(m Machine) []saying {
 			body(name, testVersion(m, v, 0))
 		}
 		body("other's, long dead", testVersion(m, otherVersion(n, VersionHeld), -worldStart))
+		if s, ok := m.(*Semaphore); ok {
+			for name, v := range permitVersions(s) {
+				body(name, v)
+			}
+		}
 		body("beat", testBeat(m))
 		body("call", testCall(m, n))
 	case ActionList:

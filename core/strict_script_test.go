@@ -13,7 +13,7 @@ import (
 // options that only strict has.
 func (s *script) strictConfig(t *testing.T, cfg *Config) {
 	cfg.Protocol = ProtocolStrict
-	for _, kind := range []MachineKind{MachineSession, MachineBreaker, MachineObserver, MachineCalibration} {
+	for _, kind := range []MachineKind{MachineSession, MachineBreaker, MachineObserver, MachineCalibration, MachineSemaphore} {
 		if s.data.HasArg(kind.String()) {
 			cfg.Machine = kind
 		}
@@ -34,6 +34,20 @@ func (s *script) strictConfig(t *testing.T, cfg *Config) {
 	if name := s.text("seen", ""); name != "" {
 		from := &s.actor(name).strict
 		cfg.SeenPrint, cfg.SeenSince = from.seenPrint, from.seenSince
+	}
+}
+
+// … permit=N capacity=C width=W [weight=W] [spare=N] [label=TEXT], of acquire;
+// permit=N of release and cancel; permit=N store_limit=N of limit.
+func (s *script) permitEvent(ev *Event) {
+	number := func(name string) uint32 {
+		n, _ := parseUint(s.text(name, "0"))
+		return uint32(n)
+	}
+	ev.Permit, ev.StoreLimit = uint64(number("permit")), uint64(number("store_limit"))
+	ev.Capacity, ev.Width, ev.Weight, ev.Spare = number("capacity"), number("width"), number("weight"), number("spare")
+	if label := s.text("label", ""); label != "" {
+		ev.Label = []byte(label)
 	}
 }
 

@@ -84,7 +84,19 @@ func (r *register) snapshot(s *snapshot) {
 	s.octet(uint8(r.session.end))
 	s.octet(uint8(r.doing))
 	s.bytes(r.body)
-	s.bools(r.sight != nil, r.failing, r.passive)
+	s.bools(r.sight != nil, r.failing, r.passive, r.garbage != nil, r.value != nil)
+	if r.value != nil {
+		r.value.snapshot(s)
+	}
+	if g := r.garbage; g != nil {
+		s.text(g.after)
+		s.int(g.above)
+		s.text(g.oldest)
+		s.texts(g.keys)
+		s.int(int64(g.pages))
+		s.uint(uint64(g.lowest))
+		s.uint(uint64(g.skip))
+	}
 	if r.sight != nil {
 		r.sight.snapshot(s)
 	}
@@ -140,7 +152,7 @@ func (l *StrictLease) AppendState(dst []byte) []byte {
 	s.octet(uint8(l.state))
 	l.owner.snapshot(&s)
 	s.text(string(l.holder))
-	s.bools(l.lastTry, l.answered, l.wants, l.checking, l.moved, l.claim != nil, l.garbage != nil)
+	s.bools(l.lastTry, l.answered, l.wants, l.checking, l.moved, l.claim != nil)
 	s.bools(l.sampling, l.again)
 	s.uint(uint64(l.calledAt))
 	s.uint(uint64(l.waitedAt))
@@ -153,15 +165,6 @@ func (l *StrictLease) AppendState(dst []byte) []byte {
 	}
 	s.octet(uint8(l.ending))
 	s.uint(uint64(l.closing))
-	if g := l.garbage; g != nil {
-		s.text(g.after)
-		s.int(g.above)
-		s.text(g.oldest)
-		s.texts(g.keys)
-		s.int(int64(g.pages))
-		s.uint(uint64(g.lowest))
-		s.uint(uint64(g.skip))
-	}
 	return s
 }
 
@@ -209,6 +212,15 @@ func (r *register) detach() {
 		twin.detach()
 		r.sight = &twin
 	}
+	if r.value != nil {
+		twin := copyOf(r.value)
+		r.value = &twin
+	}
+	if r.garbage != nil {
+		twin := *r.garbage
+		twin.keys = append([]string(nil), r.garbage.keys...)
+		r.garbage = &twin
+	}
 }
 
 // Clone implements Machine.
@@ -218,11 +230,6 @@ func (l *StrictLease) Clone() Machine {
 	if l.claim != nil {
 		c := *l.claim
 		twin.claim = &c
-	}
-	if l.garbage != nil {
-		g := *l.garbage
-		g.keys = append([]string(nil), g.keys...)
-		twin.garbage = &g
 	}
 	return &twin
 }

@@ -65,6 +65,7 @@ func strictStarts() []tableStart {
 		with("breaker", func(c *Config) { c.Machine, c.Why = MachineBreaker, "stuck" }),
 		with("observer", func(c *Config) { c.Machine = MachineObserver }),
 		with("calibration", func(c *Config) { c.Machine = MachineCalibration }),
+		with("semaphore", func(c *Config) { c.Machine = MachineSemaphore }),
 	}
 }
 
@@ -202,6 +203,8 @@ func strictLabel(m Machine) string {
 		labelRegister(&out, &m.register)
 	case *Observer:
 		labelRegister(&out, &m.register)
+	case *Semaphore:
+		labelSemaphore(&out, m)
 	case *Session:
 		if m.flight.id != 0 {
 			fmt.Fprintf(&out, " for=%d", m.doing)
@@ -236,7 +239,7 @@ func sayings(m Machine) []saying {
 		return saying{name, at(0), func(m Machine) Event { return withSession(m, ev) }}
 	}
 	var all []saying
-	for kind := EventAcquire; kind <= EventEnded; kind++ {
+	for kind := EventAcquire; kind <= EventDown; kind++ {
 		if kind != EventAnswer {
 			all = append(all, say(kind.String(), Event{Kind: kind, Epoch: 1 << 20}))
 		}
@@ -252,6 +255,9 @@ func sayings(m Machine) []saying {
 		all = append(all, saying{"session lost", at(0), func(Machine) Event {
 			return Event{Kind: EventWoke, SessionEnd: ReasonExpired}
 		}})
+	}
+	if s, ok := m.(*Semaphore); ok {
+		all = append(all, permitSayings(s)...)
 	}
 	if baseOf(m).flight.id == 0 {
 		return append(all, saying{"any answer", at(0), strictReplies(m)[0].event})

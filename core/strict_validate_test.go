@@ -35,7 +35,7 @@ func strictRules() []struct {
 		{"expiry observed", func(c *Config) { c.Expiry = ExpiryObserved }, ""},
 		{"expiry wall", func(c *Config) { c.Expiry = ExpiryWall }, "expiry: must be calibrated or observed"},
 		{"blind", func(c *Config) { c.Renewal = RenewalBlind }, "renewal: must be checked under strict"},
-		{"companion on a session", func(c *Config) { c.Machine, c.Holder, c.Epoch, c.OnSession = MachineCompanion, "h", 1, true }, "session: only a lease stands on one"},
+		{"companion on a session", func(c *Config) { c.Machine, c.Holder, c.Epoch, c.OnSession = MachineCompanion, "h", 1, true }, "session: only a lease and permits stand on one"},
 		{"companion", func(c *Config) { c.Machine, c.Holder, c.Epoch = MachineCompanion, "h", 1 }, ""},
 		{"companion of nobody", func(c *Config) { c.Machine = MachineCompanion }, "holder: a companion needs the tenure that it joins"},
 		{"companion without an epoch", func(c *Config) { c.Machine, c.Holder = MachineCompanion, "h" }, "epoch: whoever comes back to a tenure needs one that it had"},
@@ -67,7 +67,7 @@ func strictRules() []struct {
 		},
 		{"remote of nobody", func(c *Config) { c.Machine, c.Role = MachineInvocation, RoleRemote }, "holder: a companion needs the tenure that it joins"},
 		{"remote without a lease", func(c *Config) { c.Machine, c.Role, c.WithoutLease = MachineInvocation, RoleRemote, true }, ""},
-		{"no such machine", func(c *Config) { c.Machine = MachineInvocation + 1 }, "machine: no such machine"},
+		{"no such machine", func(c *Config) { c.Machine = MachineBuckets + 1 }, "machine: no such machine"},
 	}
 }
 

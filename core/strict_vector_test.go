@@ -20,6 +20,8 @@ func strictRefusedSteps() []byte {
 		n := v.made(AppendConfig(nil, &cfg))
 		step := func(mono int64, ev Event) { v.stepped(n, AppendInput(nil, Instant{mono, worldStart}, &ev)) }
 		everything := func(mono int64) {
+			step(mono, Event{Kind: EventLimit, Permit: 1})
+			step(mono, Event{Kind: EventDown, Holder: []byte("h")})
 			for kind := EventAcquire; kind <= EventEnded; kind++ {
 				if kind != EventAnswer && kind != EventAcquire && kind != EventAccompany && kind != EventBegin && kind != EventRelease {
 					step(mono, Event{Kind: kind, Epoch: 9})

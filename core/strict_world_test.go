@@ -45,6 +45,8 @@ func baseOf(m Machine) *machine {
 		return &m.machine
 	case *Invocation:
 		return &m.machine
+	case *BucketsMachine:
+		return &m.machine
 	}
 	return &registerOf(m).machine
 }
@@ -60,6 +62,8 @@ func registerOf(m Machine) *register {
 		return &m.register
 	case *Observer:
 		return &m.register
+	case *Semaphore:
+		return &m.register
 	}
 	panic("no register")
 }
@@ -68,8 +72,13 @@ func isStrict(m Machine) bool { return baseOf(m).cfg.Protocol == ProtocolStrict 
 
 // standsOnSession: it waits for its session, with no timer and no request.
 func standsOnSession(m Machine) bool {
-	l, ok := m.(*StrictLease)
-	return ok && l.state == LeaseHeld
+	switch m := m.(type) {
+	case *StrictLease:
+		return m.state == LeaseHeld
+	case *Semaphore:
+		return len(m.asks) > 0
+	}
+	return false
 }
 
 // edgeKind names the table of a machine's edges.
@@ -79,6 +88,8 @@ func edgeKind(m Machine) string {
 		return "strict_lease"
 	case *StrictCompanion:
 		return "strict_companion"
+	case *Semaphore:
+		return "semaphore"
 	case *Breaker, *Observer, *Calibration:
 		return "task"
 	}
@@ -206,10 +217,12 @@ func (w *world) relaySession(a *actor, s *Session, action Action) {
 	}
 }
 
-// tellAll steps every lease of a name, or of any, that stands on a session.
+// tellAll steps every lease of a name, or of any, and every semaphore that stands on a
+// session.
 func (w *world) tellAll(session *actor, name string, ev Event) {
 	for _, x := range w.actors {
-		begun := x.machine.String() != LeaseIdle.String() && !x.ended
+		_, always := x.machine.(*Semaphore)
+		begun := (always || x.machine.String() != LeaseIdle.String()) && !x.ended
 		if x.strict.stands != session || !begun || name != "" && baseOf(x.machine).cfg.Name != name {
 			continue
 		}
@@ -294,10 +307,13 @@ func (w *world) formatBodyOf(key string, body []byte) string {
 	if kind, ok := r["state"]; ok {
 		fmt.Fprintf(&l, "%v", kind)
 	}
-	for _, name := range []string{"tenure", "origin", "owner", "owners", "seq", "name", "epoch", "ttl_s", "session", "alone", "why", "by", "label"} {
+	for _, name := range []string{"tenure", "origin", "owner", "owners", "seq", "name", "epoch", "ttl_s", "session", "alone", "why", "by", "label", "capacity", "width", "limit"} {
 		if v, ok := r[name]; ok {
 			l.field(name, w.formatValue(v))
 		}
+	}
+	if held, ok := r["permits"].([]any); ok {
+		l.field("permits", w.formatPermits(held))
 	}
 	nonce := fmt.Sprint(r["nonce"])
 	l.field("nonce", nonce[:min(len(nonce), 4)])
@@ -305,6 +321,25 @@ func (w *world) formatBodyOf(key string, body []byte) string {
 		fmt.Fprintf(&l, " boot=%v@%v", boot, r["boottime_ns"])
 	}
 	return "{" + strings.TrimSpace(l.String()) + "}"
+}
+
+// formatPermits shows the permits of a record: what is left out is as before it.
+func (w *world) formatPermits(all []any) string {
+	texts, session := make([]string, len(all)), ""
+	for i := range all {
+		m := all[i].(map[string]any)
+		p := Permit{ID: HolderID(m["id"].(string)), Weight: 1}
+		if sid, ok := m["session"].(string); ok {
+			session = sid
+		}
+		if weight, ok := m["weight"].(json.Number); ok {
+			n, _ := weight.Int64()
+			p.Weight = uint64(n)
+		}
+		p.Session = session
+		texts[i] = w.formatPermit(p)
+	}
+	return "[" + strings.Join(texts, ",") + "]"
 }
 
 func (w *world) formatValue(v any) string {

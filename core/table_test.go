@@ -230,6 +230,8 @@ func stimuli(flying bool) []stimulus {
 		command("leave", Event{Kind: EventLeave}),
 		command("changed", Event{Kind: EventChanged}),
 		command("woke early", Event{Kind: EventWoke}),
+		command("limit", Event{Kind: EventLimit, Permit: 1}),
+		command("down", Event{Kind: EventDown, Holder: []byte("h")}),
 		command("nothing", Event{}),
 		command("answer to none", Event{Kind: EventAnswer, Request: 1 << 40, Outcome: OutcomeYes}),
 		{"woke", untilWake, func(*tenure) Event { return Event{Kind: EventWoke} }},
@@ -316,6 +318,7 @@ func TestEdges(t *testing.T) {
 	checkEdges(t, "companion", companionEdges[:], seen)
 	checkEdges(t, "strict_lease", strictLeaseEdges[:], seen)
 	checkEdges(t, "strict_companion", strictCompanionEdges[:], seen)
+	checkEdges(t, "semaphore", semaphoreEdges[:], seen)
 	checkEdges(t, "session", sessionEdges[:], seen)
 	checkEdges(t, "invocation", invocationEdges[:], seen)
 	checkEdges(t, "task", taskEdges[:], seen)

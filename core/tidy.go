@@ -23,55 +23,57 @@ type garbage struct {
 	skip   Epoch // how far the next page begins below this one
 }
 
+// tidying reports that the request in flight is about superseded versions, not
+// about ours.
+func (r *register) tidying() bool { return r.doing >= forGarbage }
+
 // startTidying lists what is below the newest versions.
-func (l *StrictLease) startTidying() {
-	if l.cur.n <= KeepVersions {
+func (r *register) startTidying() {
+	if r.cur.n <= KeepVersions {
 		return
 	}
-	l.garbage = &garbage{after: versionKey(l.prefix, l.cur.n-KeepVersions+1)}
-	l.askGarbage()
+	r.garbage = &garbage{after: versionKey(r.prefix, r.cur.n-KeepVersions+1)}
+	r.askGarbage()
 }
 
-func (l *StrictLease) askGarbage() {
-	a := l.ask(forGarbage, ActionList, l.prefix, l.tidyLimit())
-	a.After, a.Count = l.garbage.after, MaxEntries
+func (r *register) askGarbage() {
+	a := r.ask(forGarbage, ActionList, r.prefix, r.tidyLimit())
+	a.After, a.Count = r.garbage.after, MaxEntries
 }
 
 // tidyLimit leaves renewals their time.
-func (l *StrictLease) tidyLimit() Duration { return l.requestLimit(l.timers[timerDeadline]) }
+func (r *register) tidyLimit() Duration { return r.requestLimit(r.timers[timerDeadline]) }
 
 // tidied takes an answer about superseded versions. Whatever goes wrong, the next
 // winner collects them.
-func (l *StrictLease) tidied(ev *Event) {
-	g := l.garbage
+func (r *register) tidied(ev *Event) {
+	g := r.garbage
 	switch {
 	case ev.Outcome == OutcomeUnknown:
-		l.garbage = nil
-	case l.bug(BugEpochReset) && l.state == LeaseReleasing:
-		l.endRelease(0)
-	case l.doing == forGarbage:
-		l.sortOut(ev)
-	case l.doing == forGarbageAge:
+		r.garbage = nil
+	case r.doing == forGarbage:
+		r.sortOut(ev)
+	case r.doing == forGarbageAge:
 		var v version
-		if ev.Outcome == OutcomeYes && l.isAgedHere(ev.Body, &v) {
-			l.removeNext()
+		if ev.Outcome == OutcomeYes && r.isAgedHere(ev.Body, &v) {
+			r.removeNext()
 			return
 		}
-		l.garbage = nil
+		r.garbage = nil
 	default:
 		g.keys = g.keys[:len(g.keys)-1]
-		l.removeNext()
+		r.removeNext()
 	}
 }
 
 // sortOut picks from a page what the version above it has superseded long ago.
-func (l *StrictLease) sortOut(ev *Event) {
-	g := l.garbage
+func (r *register) sortOut(ev *Event) {
+	g := r.garbage
 	g.pages++
 	for i := range ev.Entries {
 		e := &ev.Entries[i]
-		n, owner, ok := parseRegisterKey(l.prefix, e.Key)
-		if ok && g.above != 0 && len(g.keys) < collectMost && l.isAged(g.above) {
+		n, owner, ok := parseRegisterKey(r.prefix, e.Key)
+		if ok && g.above != 0 && len(g.keys) < collectMost && r.isAged(g.above) {
 			g.keys = append(g.keys, string(e.Key))
 		}
 		if ok {
@@ -79,60 +81,60 @@ func (l *StrictLease) sortOut(ev *Event) {
 		}
 		if ok && owner == nil {
 			if g.above = e.Stamp; len(g.keys) == 0 {
-				g.oldest = versionKey(l.prefix, n)
+				g.oldest = versionKey(r.prefix, n)
 			}
 		}
 	}
 	switch {
-	case len(g.keys) > 0 && l.clock().at != 0:
-		l.removeNext()
+	case len(g.keys) > 0 && r.clock().at != 0:
+		r.removeNext()
 	case len(g.keys) > 0:
-		l.ask(forGarbageAge, ActionGet, g.oldest, l.tidyLimit())
+		r.ask(forGarbageAge, ActionGet, g.oldest, r.tidyLimit())
 	case ev.More && g.pages < collectPages && g.lowest > 2*g.skip:
 		// All of them are young, as they are where a name changes hands all the time:
 		// on from farther below each time. The first there has no known age.
 		g.skip = max(2*g.skip, MaxEntries)
-		g.above, g.after = 0, versionKey(l.prefix, g.lowest-min(g.lowest-1, g.skip/2))
-		l.askGarbage()
+		g.above, g.after = 0, versionKey(r.prefix, g.lowest-min(g.lowest-1, g.skip/2))
+		r.askGarbage()
 	default:
-		l.garbage = nil
+		r.garbage = nil
 	}
 }
 
 // keep is how long a superseded version stays.
-func (l *StrictLease) keep() int64 {
+func (r *register) keep() int64 {
 	const ttls = 8
-	return max(int64(LeastKeep), ttls*int64(max(l.cfg.TTL, l.cur.ttl))+int64(10*second))
+	return max(int64(LeastKeep), ttls*int64(max(r.cfg.TTL, r.cur.ttl))+int64(10*second))
 }
 
 // isAged reports whether a version of this stamp superseded another long ago.
 // Where the store's clock cannot be trusted the stamp is only a hint.
-func (l *StrictLease) isAged(stamp int64) bool {
-	if clock := l.clock(); clock.at != 0 {
-		return l.lowerBound(clock, l.now.Mono) >= stamp+l.keep()+l.slop()
+func (r *register) isAged(stamp int64) bool {
+	if clock := r.clock(); clock.at != 0 {
+		return r.lowerBound(clock, r.now.Mono) >= stamp+r.keep()+r.slop()
 	}
-	return l.cfg.Boot != "" && l.now.Wall >= stamp+l.keep()
+	return r.cfg.Boot != "" && r.now.Wall >= stamp+r.keep()
 }
 
 // clock is what is known of the store's clock, if that can be relied on.
-func (l *StrictLease) clock() clockSample {
-	if l.cfg.Expiry != ExpiryCalibrated {
+func (r *register) clock() clockSample {
+	if r.cfg.Expiry != ExpiryCalibrated {
 		return clockSample{}
 	}
-	return better(l.sample, l.fresh)
+	return better(r.sample, r.fresh)
 }
 
 // isAgedHere is isAged by the clock of this boot.
-func (l *StrictLease) isAgedHere(body []byte, v *version) bool {
-	n, _, _ := parseRegisterKey(l.prefix, []byte(l.garbage.oldest))
-	return parseVersion(body, n, v) == readGood && l.isOurBoot(v.boot) && l.now.Mono >= v.boottime+l.keep()
+func (r *register) isAgedHere(body []byte, v *version) bool {
+	n, _, _ := parseRegisterKey(r.prefix, []byte(r.garbage.oldest))
+	return parseVersion(body, n, v) == readGood && r.isOurBoot(v.boot) && r.now.Mono >= v.boottime+r.keep()
 }
 
-func (l *StrictLease) removeNext() {
-	if len(l.garbage.keys) == 0 {
-		l.garbage = nil
+func (r *register) removeNext() {
+	if len(r.garbage.keys) == 0 {
+		r.garbage = nil
 		return
 	}
-	oldest := l.garbage.keys[len(l.garbage.keys)-1] // first: what is interrupted leaves no hole
-	l.ask(forDelete, ActionDelete, oldest, l.tidyLimit())
+	oldest := r.garbage.keys[len(r.garbage.keys)-1] // first: what is interrupted leaves no hole
+	r.ask(forDelete, ActionDelete, oldest, r.tidyLimit())
 }

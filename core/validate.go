@@ -54,7 +54,10 @@ func (f *faults) require(ok bool, text string) {
 	*f += faults(text)
 }
 
-const noLimit Duration = -1
+const (
+	noLimit       Duration = -1
+	noSuchMachine          = "machine: no such machine"
+)
 
 // bound is require with what a duration is, and what it is held against.
 func (f *faults) bound(ok bool, field string, value Duration, rule string, limit Duration, rest string) {
@@ -71,14 +74,14 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 // validate lists every bad field, each with its rule.
 func (c *Config) validate() error {
 	var f faults
-	f.require(c.Machine >= MachineLease && c.Machine <= MachineInvocation, "machine: no such machine")
+	f.require(c.Machine >= MachineLease && c.Machine <= MachineBuckets, noSuchMachine)
 	f.require(c.Protocol == ProtocolLastWriter || c.Protocol == ProtocolStrict, "protocol: must be lastwriter or strict")
 	invocation := c.Machine == MachineInvocation
 	f.require(c.Machine <= MachineCompanion || invocation || c.Protocol == ProtocolStrict, "machine: only strict has it")
 	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: must be checked or blind")
 	c.validateProtocol(&f)
 	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: must be remote or owner")
-	nameless := c.Machine == MachineSession || c.Machine == MachineCalibration
+	nameless := c.Machine == MachineSession || c.Machine == MachineCalibration || c.Machine == MachineBuckets
 	if rule := nameRule(c.Name); rule != "" && !nameless {
 		f.require(false, badName(c.Name, rule))
 	}
@@ -108,7 +111,8 @@ func (c *Config) validateProtocol(f *faults) {
 	}
 	f.require(c.Expiry == ExpiryCalibrated || c.Expiry == ExpiryObserved, "expiry: must be calibrated or observed")
 	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
-	f.require(!c.OnSession || c.Machine == MachineLease || c.Machine == MachineInvocation && c.Role == RoleOwner, "session: only a lease stands on one")
+	onSession := c.Machine == MachineLease || c.Machine == MachineSemaphore || c.Machine == MachineInvocation && c.Role == RoleOwner
+	f.require(!c.OnSession || onSession, "session: only a lease and permits stand on one")
 	f.require(!c.OnSession || c.TTL != None, "ttl: a lease on a session has the session's, so it cannot be without one")
 	f.require(len(c.Label) <= MaxLabel && isPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")

@@ -25,7 +25,7 @@ func TestConfigRules(t *testing.T) {
 	}{
 		{"zero", nil, ""},
 		{"machine", func(c *Config) { c.Machine = 0 }, "machine: no such machine"},
-		{"machine 9", func(c *Config) { c.Machine = 9 }, "machine: no such machine; machine: only strict has it"},
+		{"machine 10", func(c *Config) { c.Machine = MachineBuckets + 1 }, "machine: no such machine; machine: only strict has it"},
 		{"protocol", func(c *Config) { c.Protocol = 0 }, "protocol: must be lastwriter or strict"},
 		{"renewal", func(c *Config) { c.Renewal = 3 }, "renewal: must be checked or blind"},
 		{"expiry", func(c *Config) { c.Expiry = 3 }, "expiry: must be wall or observed"},

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A vector is what went into the core and what came out, as bytes, for every
@@ -77,12 +79,14 @@ func vectors(t *testing.T) map[string][]byte {
 		files[name+".vec"] = play(t, path).vector(t, name)
 	}
 	files["long_texts.vec"] = longTexts()
+	files["semaphore_crowded.vec"] = crowdedSemaphore()
 	files["malformed_config.vec"] = malformedVector("config")
 	files["malformed_input.vec"] = malformedVector("input")
 	files["refused_config.vec"] = refusedConfigs()
 	files["refused_step.vec"] = refusedSteps()
 	files["strict_refused_config.vec"] = strictRefusedConfigs()
 	files["strict_refused_step.vec"] = strictRefusedSteps()
+	maps.Copy(files, bucketsVectors(t))
 	return files
 }
 
@@ -164,6 +168,26 @@ func longTexts() []byte {
 	return v.end()
 }
 
+// crowdedSemaphore has a record that is as long as one may be.
+func crowdedSemaphore() []byte {
+	v := newVector("Whoever comes to a semaphore whose record has no room for another holder is told so.", "vector_test.go")
+	cfg := Config{Machine: MachineSemaphore, Protocol: ProtocolStrict, Name: "n", Seed: [16]byte{1}}
+	writer, err := NewSemaphore(cfg)
+	if err != nil {
+		panic(err)
+	}
+	number := v.made(AppendConfig(nil, &cfg))
+	for i, ev := range []Event{
+		{Kind: EventAcquire, Permit: 1, Capacity: 2000, Width: 1, Wait: Forever},
+		{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: []Entry{{[]byte(versionKey("n/_mopslock/", 7)), worldStart}}},
+		{Kind: EventAnswer, Request: 2, Outcome: OutcomeYes, Body: testValue(writer, 7, fullValue())},
+	} {
+		ev.Session, ev.SessionUntil = []byte("s"), int64(time.Minute)
+		v.stepped(number, AppendInput(nil, Instant{int64(i + 1), worldStart}, &ev))
+	}
+	return v.end()
+}
+
 func refusedConfigs() []byte {
 	v := newVector("A config that makes no machine is refused with all that is wrong with it.", "vector_test.go")
 	good := Config{Machine: MachineLease, Protocol: ProtocolLastWriter, Name: "n", Seed: [16]byte{1}}
@@ -201,6 +225,8 @@ func refusedSteps() []byte {
 	for _, config := range [][]byte{leaseConfig(), companion} {
 		n := v.made(config)
 		step := func(mono int64, ev Event) { v.stepped(n, AppendInput(nil, Instant{mono, 0}, &ev)) }
+		step(5, Event{Kind: EventLimit, Permit: 1})
+		step(5, Event{Kind: EventDown, Holder: []byte("h")})
 		for kind := EventAcquire; kind <= EventWoke; kind++ {
 			if kind != EventAnswer && kind != EventAcquire && kind != EventAccompany {
 				step(5, Event{Kind: kind})
@@ -286,7 +312,7 @@ func TestVectorsCover(t *testing.T) {
 		want = append(want, "event "+EventKind(n).String(), "action "+ActionKind(n).String(), "error "+ErrorCode(n).String(),
 			"machine "+MachineKind(n).String(), "outcome "+Outcome(n).String(), "state "+LeaseState(n).String(),
 			"state "+CompanionState(n).String(), "state "+SessionState(n).String(), "state "+TaskState(n).String(),
-			"reason "+Reason(n).String())
+			"state "+BucketsState(n).String(), "state "+SemaphoreState(n).String(), "reason "+Reason(n).String())
 	}
 	for _, rule := range messageRules(t) {
 		want = append(want, "rule "+rule)

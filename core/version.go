@@ -21,6 +21,8 @@ const (
 	epochDigits   = 16
 	maxEpoch      = 1 << 62
 	callDigits    = 10
+	kindLease     = "lease"
+	kindSemaphore = "semaphore"
 )
 
 // registerPrefix is the prefix of everything under a name.
@@ -137,6 +139,12 @@ type version struct {
 	label          text
 	boot           []byte
 	boottime, wall int64
+
+	lease           bool // its kind, once that was read
+	semaphore       bool // and then:
+	capacity, width uint64
+	limit           uint64
+	permits         []byte // what stands between the brackets
 }
 
 // beat is a decoded beat, of an owner or of a session, or a call.
@@ -244,6 +252,16 @@ func (f *fields) number(name string) (n uint64) {
 	return n
 }
 
+// maybeNumber is a number that may be absent.
+func (f *fields) maybeNumber(name string) (n uint64, there bool) {
+	at := f.s.i
+	if f.take(name).kind == tokenAbsent {
+		return 0, false
+	}
+	f.s.i, f.more = at, true
+	return f.number(name), true
+}
+
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
@@ -274,12 +292,8 @@ func parseVersion(body []byte, n Epoch, v *version) readResult {
 	if result != readGood {
 		return result
 	}
-	if kind := f.id("kind"); !f.bad && string(kind) != "lease" {
-		if string(kind) == "semaphore" {
-			return readOther
-		}
-		return readCorrupt
-	}
+	kind := f.id("kind")
+	v.lease, v.semaphore = string(kind) == kindLease, string(kind) == kindSemaphore
 	v.n = Epoch(f.number("n"))
 	state, ok := numberOf(versionStateNames[:], f.id("state"))
 	v.state = VersionState(state)
@@ -297,11 +311,23 @@ func parseVersion(body []byte, n Epoch, v *version) readResult {
 	v.boot = f.maybe("boot")
 	v.boottime = int64(f.number("boottime_ns"))
 	at := f.take("at")
+	if v.semaphore {
+		v.capacity, v.width = f.number("capacity"), f.number("width")
+		v.limit, _ = f.maybeNumber("limit")
+		v.permits = f.need("permits", tokenNested)
+	}
 	if result = f.close(); result != readGood {
 		return result
 	}
+	if v.semaphore {
+		if CheckView(uint32(min(v.capacity, MaxCapacity+1)), uint32(min(v.width, MaxWidth+1))) != nil || !isPermits(v.permits) {
+			return readCorrupt
+		}
+		v.permits = v.permits[1 : len(v.permits)-1]
+	}
 	switch {
-	case !ok || v.n != n || v.origin == 0 || v.origin > n || len(v.tenure) == 0 || len(v.owner) == 0,
+	case !v.semaphore && !v.lease, v.semaphore != (v.state == VersionValue),
+		!ok || v.n != n || v.origin == 0 || v.origin > n || len(v.tenure) == 0 || len(v.owner) == 0,
 		alone.kind != tokenTrue && alone.kind != tokenFalse, !at.stamp(&v.wall), !isOwners(list),
 		len(v.nonce) == 0, v.boottime < 0 || v.boottime > MaxClockRange, v.ttl > 0 && v.margin >= v.ttl, len(v.session) > 0 && v.ttl == 0,
 		!isID(string(v.session)) || !isID(string(v.boot)):

@@ -96,7 +96,7 @@ func TestVersionStrictness(t *testing.T) {
 		{"v negative", `"v": 1`, `"v": -1`, readCorrupt},
 		{"v text", `"v": 1`, `"v": "1"`, readCorrupt},
 		{"v broken", `"v": 1`, `"v": 1.5`, readCorrupt},
-		{"a semaphore", `"lease"`, `"semaphore"`, readOther},
+		{"a semaphore that holds nothing", `"lease"`, `"semaphore"`, readCorrupt},
 		{"another kind", `"lease"`, `"barrier"`, readCorrupt},
 		{"wrong order", `"tenure": "t-1"` + ",\n  " + `"origin": 5`, `"origin": 5` + ",\n  " + `"tenure": "t-1"`, readCorrupt},
 		{"a field more", `"alone"`, `"colour": "blue", "alone"`, readCorrupt},

@@ -77,12 +77,27 @@ func (m *machine) endRecord(w *recordWriter) {
 	w.number(",\n  \"boottime_ns\": ", uint64(boottime))
 }
 
-// appendVersion appends the record of a version.
+// appendVersion appends the record of a lease's version.
 func (m *machine) appendVersion(dst []byte, v *ownVersion) []byte {
+	w := m.openVersion(dst, v, kindLease)
+	w.raw("\"\n}\n")
+	return w
+}
+
+// appendValue appends the record of a semaphore's version.
+func (m *machine) appendValue(dst []byte, v *ownVersion, of *value) []byte {
+	w := m.openVersion(dst, v, kindSemaphore)
+	w.value(of)
+	w.raw("\n}\n")
+	return w
+}
+
+// openVersion begins the record of a version, up to the end of its time.
+func (m *machine) openVersion(dst []byte, v *ownVersion, kind string) recordWriter {
 	w := recordWriter(dst)
 	w.raw(recordHead)
-	w.raw(",\n  \"kind\": \"lease\"")
-	w.number(",\n  \"n\": ", uint64(v.n))
+	w.text(",\n  \"kind\": \"", kind)
+	w.number("\",\n  \"n\": ", uint64(v.n))
 	w.text(",\n  \"state\": \"", v.state.String())
 	w.text("\",\n  \"tenure\": \"", string(v.tenure))
 	w.number("\",\n  \"origin\": ", uint64(v.origin))
@@ -107,7 +122,6 @@ func (m *machine) appendVersion(dst []byte, v *ownVersion) []byte {
 	w.maybe(",\n  \"label\": \"", v.label)
 	m.endRecord(&w)
 	w.stamp(",\n  \"at\": \"", m.now.Wall)
-	w.raw("\"\n}\n")
 	return w
 }
 

@@ -64,6 +64,15 @@ type Input struct {
 	Body    []byte  `json:"body,omitempty"`
 	Epoch   uint64  `json:"epoch,omitempty"`
 
+	Permit     uint64 `json:"permit,omitempty"`
+	Capacity   uint64 `json:"capacity,omitempty"`
+	Width      uint64 `json:"width,omitempty"`
+	Weight     uint64 `json:"weight,omitempty"`
+	Spare      uint64 `json:"spare,omitempty"`
+	StoreLimit uint64 `json:"store_limit,omitempty"`
+	Label      string `json:"label,omitempty"`
+	Holder     string `json:"holder,omitempty"`
+
 	Session      string `json:"session,omitempty"`
 	SessionUntil int64  `json:"session_until_ns,omitempty"`
 	SessionEnd   string `json:"session_end,omitempty"`
@@ -125,6 +134,8 @@ type Action struct {
 	Holder  string `json:"holder,omitempty"`
 	Session string `json:"session,omitempty"`
 	Sight   *Sight `json:"sight,omitempty"`
+	Permit  uint64 `json:"permit,omitempty"`
+	Total   uint64 `json:"total,omitempty"`
 }
 
 // Sight is a lease as one read of its record shows it; it is core.Sighting.
@@ -150,4 +161,10 @@ type Sight struct {
 	StoreClock bool   `json:"store_clock,omitempty"`
 	Print      uint64 `json:"print,omitempty"`
 	Since      int64  `json:"since_ns,omitempty"`
+	Capacity   uint64 `json:"capacity,omitempty"`
+	Width      uint64 `json:"width,omitempty"`
+	Held       uint64 `json:"held,omitempty"`
+	Limit      uint64 `json:"limit,omitempty"`
+	Permits    string `json:"permits,omitempty"`
+	Dead       string `json:"dead,omitempty"`
 }

@@ -20,7 +20,7 @@ var readsClock = []string{
 // error values. A new one is added here by hand, and TestCoreStateIsConstant
 // looks that it is never written.
 var constants = []string{
-	"leaseEdges", "companionEdges", "strictLeaseEdges", "strictCompanionEdges", "sessionEdges", "invocationEdges", "taskEdges",
+	"leaseEdges", "companionEdges", "strictLeaseEdges", "strictCompanionEdges", "semaphoreEdges", "sessionEdges", "invocationEdges", "taskEdges",
 	"inputKeys", "actionKeys", "sightKeys", "configKeys", "answerKeys",
 }
 

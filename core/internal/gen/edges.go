@@ -12,9 +12,9 @@ import (
 	"strconv"
 )
 
-// writeEdges returns doc.go with the tables of edges.go in its two sections.
+// writeEdges returns doc_edges.go with the tables of edges.go in its two sections.
 func writeEdges(dir string, enums []*enum) ([]byte, error) {
-	doc, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+	doc, err := os.ReadFile(filepath.Join(dir, "doc_edges.go"))
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +29,7 @@ func writeEdges(dir string, enums []*enum) ([]byte, error) {
 		{"// # The edges of a StrictCompanion\n", "strictCompanionEdges"},
 		{"// # The edges of a Session\n", "sessionEdges"},
 		{"// # The edges of an Invocation\n", "invocationEdges"},
+		{"// # The edges of a Semaphore\n", "semaphoreEdges"},
 		{"// # The edges of a Breaker, an Observer and a Calibration\n", "taskEdges"},
 	} {
 		if doc, err = replaceSection(doc, section.heading, tables[section.table]); err != nil {
@@ -42,12 +43,15 @@ func writeEdges(dir string, enums []*enum) ([]byte, error) {
 func replaceSection(doc []byte, heading string, text []byte) ([]byte, error) {
 	start := bytes.Index(doc, []byte(heading))
 	if start < 0 || text == nil {
-		return nil, fmt.Errorf("doc.go: no section %q, or no table for it", heading)
+		return nil, fmt.Errorf("doc_edges.go: no section %q, or no table for it", heading)
 	}
 	start += len(heading)
 	end := bytes.Index(doc[start:], []byte("// # "))
 	if end < 0 {
-		return nil, fmt.Errorf("doc.go: nothing follows %q", heading)
+		end = bytes.Index(doc[start:], []byte("package "))
+	}
+	if end < 0 {
+		return nil, fmt.Errorf("doc_edges.go: nothing follows %q", heading)
 	}
 	return bytes.Join([][]byte{doc[:start], text, doc[start+end:]}, nil), nil
 }

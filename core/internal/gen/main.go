@@ -1,4 +1,4 @@
-// Command gen writes what follows from core/schema.go and core/edges.go, so that
+// Command gen writes what follows from core/schema.go, core/schema_states.go and core/edges.go, so that
 // the names on the wire and the edges of the machines stand in one place only.
 // It decides nothing: what is not in those files is not generated.
 //
@@ -48,7 +48,7 @@ func run(dir string, check bool) error {
 // Generate returns the content of every generated file by its path. dir is the
 // directory of package core. It writes nothing.
 func Generate(dir string) (map[string][]byte, error) {
-	schema, err := readSchema(filepath.Join(dir, "schema.go"))
+	schema, err := readSchema(filepath.Join(dir, "schema.go"), filepath.Join(dir, "schema_states.go"))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func Generate(dir string) (map[string][]byte, error) {
 	}
 	return map[string][]byte{
 		filepath.Join(dir, "schema_gen.go"): names,
-		filepath.Join(dir, "doc.go"):        doc,
+		filepath.Join(dir, "doc_edges.go"):  doc,
 	}, nil
 }
 

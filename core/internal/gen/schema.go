@@ -25,8 +25,19 @@ type value struct {
 
 var wireName = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 
-// readSchema returns the enums in the order of their declarations.
-func readSchema(path string) ([]*enum, error) {
+// readSchema returns the enums of some files in the order of their declarations.
+func readSchema(paths ...string) (enums []*enum, err error) {
+	for _, path := range paths {
+		more, err := readEnums(path)
+		if err != nil {
+			return nil, err
+		}
+		enums = append(enums, more...)
+	}
+	return enums, nil
+}
+
+func readEnums(path string) ([]*enum, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {
 		return nil, err

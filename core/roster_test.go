@@ -1,0 +1,125 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestRosterCovers: it is that of the value's sessions but for ours, each once, and
+// what is known of them stays.
+func TestRosterCovers(t *testing.T) {
+	v := &value{permits: []permit{{session: "s"}, {session: "ours"}, {session: "t"}, {session: "s"}}}
+	all := roster{{id: "t", dead: true}, {id: "gone", read: true}}.cover(v, "ours")
+	if got := fmt.Sprintf("%d %s %v %s %v", len(all), all[0].id, all[0].dead, all[1].id, all[1].dead); got != "2 s false t true" {
+		t.Error(got)
+	}
+	if all.isDead("s") || !all.isDead("t") || all.isDead("ours") || string(all.appendDead(nil)) != "t" {
+		t.Error("who is dead")
+	}
+	all[0].dead = true
+	if got := string(all.appendDead(nil)); got != "s,t" {
+		t.Error(got)
+	}
+}
+
+// TestSessionJudged: by each of the three rules a session is dead at an instant and not
+// a nanosecond before, and the next look is not due before that instant.
+func TestSessionJudged(t *testing.T) {
+	const ttl, begin = int64(20 * second), int64(100 * second)
+	beat := func(m *machine, at int64, boot string) []byte {
+		writer := *m
+		writer.now.Mono, writer.cfg.Boot = at, boot
+		return writer.appendSessionBeat(nil, Duration(ttl), 2*second)
+	}
+	for _, c := range []struct {
+		name, boot string
+		expiry     Expiry
+		stamp      int64
+		deadAt     int64
+	}{
+		{"this boot's clock", "b1", ExpiryObserved, 0, begin - 5 + ttl},
+		{"another boot", "b2", ExpiryObserved, worldStart, begin + ttl},
+		{"no stamp", "b2", ExpiryCalibrated, 0, begin + ttl},
+		// The store's clock runs 1 % slow at most, from the sample: so much later.
+		{"the store's clock", "b2", ExpiryCalibrated, worldStart - int64(10*second), begin + (ttl-int64(10*second)+int64(second))*100/99 + 2},
+		{"the store's clock is not looked at", "b2", ExpiryObserved, worldStart - int64(10*second), begin + ttl},
+		{"whatever comes first", "b1", ExpiryCalibrated, worldStart, begin - 5 + ttl},
+	} {
+		m := strictCycle(t, Config{Machine: MachineObserver, TTL: Duration(ttl), Expiry: c.expiry, StampUnit: 0}).m
+		r := registerOf(m)
+		body := beat(&r.machine, begin-5, c.boot)
+		r.sample = clockSample{worldStart, begin}
+		look := func(s *seenSession, at int64) {
+			r.look.start, r.now.Mono = at, at
+			r.sessionRead(s, &Event{Kind: EventAnswer, Outcome: OutcomeYes, Body: body, Stamp: c.stamp})
+		}
+		s := &seenSession{id: "s"}
+		if r.sessionDeadAt(s) > -1<<61 {
+			t.Errorf("%s: who was never asked is not asked at once", c.name)
+		}
+		if look(s, begin); s.dead {
+			t.Errorf("%s: dead at first sight", c.name)
+		}
+		at := r.sessionDeadAt(s)
+		if diff := at - c.deadAt; diff < -1 || diff > 2 {
+			t.Errorf("%s: it can be dead at %d, want %d", c.name, at, c.deadAt)
+		}
+		if look(s, at-4); s.dead {
+			t.Errorf("%s: dead before", c.name)
+		}
+		if look(s, at); !s.dead || r.sessionDeadAt(s) != unset {
+			t.Errorf("%s: not dead at %d", c.name, at)
+		}
+	}
+}
+
+// TestSessionJudgedByStart: a beat that came between the start of the look and its
+// answer keeps nobody alive who was not, and kills nobody who beat before.
+func TestSessionJudgedByStart(t *testing.T) {
+	r := registerOf(strictCycle(t, Config{Machine: MachineObserver, TTL: 20 * second, Expiry: ExpiryObserved}).m)
+	s := &seenSession{id: "s"}
+	r.look.start, r.now.Mono = 0, int64(5*second)
+	r.sessionRead(s, &Event{Outcome: OutcomeYes, Body: []byte("unreadable")})
+	if s.watch.since != int64(5*second) || s.dead {
+		t.Errorf("%+v", s)
+	}
+	// What cannot be read counts as long as a corrupt record.
+	r.look.start, r.now.Mono = int64(5*second)+int64(CorruptMin)-1, int64(5*second)+2*int64(CorruptMin)
+	if r.sessionRead(s, &Event{Outcome: OutcomeYes, Body: []byte("unreadable")}); s.dead {
+		t.Error("judged as of the answer")
+	}
+	r.look.start++
+	if r.sessionRead(s, &Event{Outcome: OutcomeYes, Body: []byte("unreadable")}); !s.dead {
+		t.Error("not dead")
+	}
+	gone := &seenSession{id: "t"}
+	if r.sessionRead(gone, &Event{Outcome: OutcomeNo}); !gone.dead {
+		t.Error("a session without a beat lives")
+	}
+}
+
+// TestSessionsPerLook: who is longest overdue is asked first, nobody twice, and no
+// more than so many.
+func TestSessionsPerLook(t *testing.T) {
+	r := registerOf(strictCycle(t, Config{Machine: MachineObserver, TTL: 20 * second}).m)
+	r.now.Mono = int64(100 * second)
+	all := roster{
+		{id: "young", read: true, watch: watch{1, r.now.Mono - 1}, sign: seenBeat{ttl: 20 * second}},
+		{id: "dead", read: true, dead: true},
+		{id: "due", read: true, watch: watch{1, 1}, sign: seenBeat{ttl: 20 * second}},
+		{id: "never"},
+	}
+	for _, want := range []string{"never", "due", ""} {
+		got := ""
+		if due := r.dueSession(all, 3); due != nil {
+			got, due.asked = due.id, true
+		}
+		if got != want {
+			t.Errorf("asks %q, want %q", got, want)
+		}
+	}
+	all.newLook()
+	if r.dueSession(all, 0) != nil || r.dueSession(all, 1) == nil {
+		t.Error("so many a look")
+	}
+}

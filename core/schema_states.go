@@ -1,0 +1,117 @@
+package core
+
+// The second half of the schema: where each machine can stand, by the names that
+// answers have.
+
+// LeaseState is where a Lease machine stands.
+type LeaseState uint8
+
+// The states of a Lease.
+const (
+	LeaseIdle      LeaseState = 1  // idle
+	LeaseObserving LeaseState = 2  // observing
+	LeaseWaiting   LeaseState = 3  // waiting
+	LeaseClaiming  LeaseState = 4  // claiming
+	LeaseVerifying LeaseState = 5  // verifying
+	LeaseDoubtful  LeaseState = 6  // doubtful
+	LeaseHeld      LeaseState = 7  // held
+	LeaseReleasing LeaseState = 8  // releasing
+	LeaseReleased  LeaseState = 9  // released
+	LeaseRefused   LeaseState = 10 // refused
+	LeaseLost      LeaseState = 11 // lost
+)
+
+// CompanionState is where a Companion machine stands.
+type CompanionState uint8
+
+// The states of a Companion.
+const (
+	CompanionIdle      CompanionState = 1  // idle
+	CompanionJoining   CompanionState = 2  // joining
+	CompanionReviving  CompanionState = 3  // reviving
+	CompanionDoubtful  CompanionState = 4  // doubtful
+	CompanionVerifying CompanionState = 5  // verifying
+	CompanionJoined    CompanionState = 6  // joined
+	CompanionLeaving   CompanionState = 7  // leaving
+	CompanionLeft      CompanionState = 8  // left
+	CompanionRefused   CompanionState = 9  // refused
+	CompanionLost      CompanionState = 10 // lost
+)
+
+// InvocationState is where an Invocation machine stands.
+type InvocationState uint8
+
+// The states of an Invocation.
+const (
+	InvocationIdle       InvocationState = 1  // idle
+	InvocationChecking   InvocationState = 2  // checking
+	InvocationAcquiring  InvocationState = 3  // acquiring
+	InvocationWaiting    InvocationState = 4  // waiting
+	InvocationJoining    InvocationState = 5  // joining
+	InvocationConfirming InvocationState = 6  // confirming
+	InvocationLaunched   InvocationState = 7  // launched
+	InvocationDelivering InvocationState = 8  // delivering
+	InvocationSettling   InvocationState = 9  // settling
+	InvocationAwaiting   InvocationState = 10 // awaiting
+	InvocationReleasing  InvocationState = 11 // releasing
+	InvocationDone       InvocationState = 12 // done
+	InvocationRefused    InvocationState = 13 // refused
+)
+
+// SemaphoreState is where a Semaphore machine stands.
+type SemaphoreState uint8
+
+// The states of a Semaphore.
+const (
+	SemaphoreIdle       SemaphoreState = 1 // idle
+	SemaphoreObserving  SemaphoreState = 2 // observing
+	SemaphoreCommitting SemaphoreState = 3 // committing
+	SemaphoreDoubtful   SemaphoreState = 4 // doubtful
+	SemaphoreWaiting    SemaphoreState = 5 // waiting
+	SemaphoreClosed     SemaphoreState = 6 // closed
+)
+
+// BucketsState is where a Buckets machine stands: it has one place.
+type BucketsState uint8
+
+// The state of a Buckets machine.
+const (
+	BucketsReady BucketsState = 1 // ready
+)
+
+// SessionState is where a Session machine stands.
+type SessionState uint8
+
+// The states of a Session.
+const (
+	SessionIdle    SessionState = 1 // idle
+	SessionOpening SessionState = 2 // opening
+	SessionInForce SessionState = 3 // in_force
+	SessionClosing SessionState = 4 // closing
+	SessionClosed  SessionState = 5 // closed
+	SessionLost    SessionState = 6 // lost
+)
+
+// TaskState is where a machine stands that does one thing and ends: a Breaker,
+// an Observer or a Calibration.
+type TaskState uint8
+
+// The states of a task.
+const (
+	TaskIdle    TaskState = 1 // idle
+	TaskWorking TaskState = 2 // working
+	TaskDone    TaskState = 3 // done
+	TaskRefused TaskState = 4 // refused
+)
+
+// VersionState says what a version of a register is.
+type VersionState uint8
+
+// The states of a version.
+const (
+	VersionHeld     VersionState = 1 // held
+	VersionReleased VersionState = 2 // released
+	VersionBroken   VersionState = 3 // broken
+	// VersionValue is a version of a semaphore.
+	VersionValue VersionState = 4 // value
+)
