@@ -47,6 +47,41 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	})
 }
 
+// A hundred goroutines acquire and release a permit each at the same time, on a
+// store that takes a while: commits/100 is how many versions that takes, where one
+// for each step would be 200.
+func BenchmarkPermitsOfAHundred(b *testing.B) {
+	const waiters = 100
+	ctx := context.Background()
+	s := newFakeStore(&shelf{objects: map[string]store.Object{}})
+	s.always(fault{before: time.Millisecond})
+	h, err := New(s, &Options{Memory: "-"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close(ctx)
+	together := func(do func(i int) error) {
+		var all sync.WaitGroup
+		for i := range waiters {
+			all.Go(func() {
+				if err := do(i); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	held := make([]*Permit, waiters)
+	for b.Loop() {
+		together(func(i int) (err error) {
+			held[i], err = h.AcquirePermit(ctx, "n", View{Capacity: waiters, Width: 1}, nil)
+			return err
+		})
+		together(func(i int) error { return held[i].Release(ctx) })
+	}
+	b.ReportMetric(float64(s.count("create", versionFile))/float64(b.N), "commits/100")
+}
+
 // The same verbs on the same store, called bare, with the protocol's wait of
 // twice the first get and put (wait) and without (verbs).
 func BenchmarkBareVerbs(b *testing.B) {

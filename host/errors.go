@@ -30,7 +30,7 @@ const (
 	NoResult
 )
 
-// Error is how a lease was not had or was lost. Act on Kind and Reason, by
+// Error is how a lease, or a permit, was not had or was lost. Act on Kind and Reason, by
 // errors.As or by errors.Is with one of the values below, never on the text.
 type Error struct {
 	Kind   Kind
@@ -44,7 +44,19 @@ type Error struct {
 	// Err is the store's own error behind Class, or nil where it was silent; or
 	// an *EngineError; of NoResult the work's own error too.
 	Err error
+
+	of subject // what was asked for, for the text alone
 }
+
+// subject is what an Error is about.
+type subject uint8
+
+const (
+	ofLease subject = iota
+	ofPermit
+	ofLimit
+	ofMemo // a lease on a name that mops has a memo under
+)
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
@@ -56,6 +68,15 @@ var (
 	ErrCannotMaintain = &Error{Kind: CannotMaintain}
 	ErrUnfit          = &Error{Kind: Unfit}
 	ErrNoResult       = &Error{Kind: NoResult}
+	// ErrFull: there is no room for a permit by the caller's view. The Error's Seen
+	// says how much is held, what the store's limit is, and who the holders are.
+	ErrFull = &Error{Kind: Refused, Reason: core.ReasonFull}
+	// ErrCrowded: a semaphore's record has no room for another holder, which it has
+	// for about a thousand; or one process has asked for more than that on one name.
+	ErrCrowded = &Error{Kind: Refused, Reason: core.ReasonCrowded}
+	// ErrTooHeavy: weight and spare are more than capacity x width. It comes before
+	// any request, with a *core.Error.
+	ErrTooHeavy = errors.New("mopslock: host: a permit that its view has no room for")
 	// ErrReleased is what Err says of a lease after its release.
 	ErrReleased = &Error{Kind: Ended}
 	// ErrClosed is returned by calls on a Host that is closed or closing.
@@ -80,10 +101,7 @@ func (e *Error) Is(target error) bool {
 
 // Error says what happened, to what, and what to do about it.
 func (e *Error) Error() string {
-	text := "mopslock: lease"
-	if e.Kind == NoResult {
-		text = "mopslock: work"
-	}
+	text := "mopslock: " + e.subjectText()
 	if e.Name != "" {
 		text += " " + strconv.Quote(e.Name)
 	}
@@ -92,7 +110,7 @@ func (e *Error) Error() string {
 	}
 	switch e.Kind {
 	case Refused:
-		return text + " not acquired: " + e.refusedText()
+		return text + e.notHadText() + ": " + e.refusedText()
 	case Lost:
 		return text + " lost (" + e.Reason.String() + "): " + e.lostText()
 	case CannotMaintain:
@@ -108,24 +126,57 @@ func (e *Error) Error() string {
 	return text + " given up by this process"
 }
 
+func (e *Error) subjectText() string {
+	switch {
+	case e.Kind == NoResult:
+		return "work"
+	case e.of == ofPermit:
+		return "permit of"
+	case e.of == ofLimit:
+		return "limit of"
+	}
+	return "lease"
+}
+
+func (e *Error) notHadText() string {
+	if e.of == ofLimit {
+		return " not set"
+	}
+	return " not acquired"
+}
+
+// stopText is what to do when it is lost.
+func (e *Error) stopText() string {
+	if e.of == ofPermit {
+		return "stop what the permit allows"
+	}
+	return "stop what the lease guards"
+}
+
 func (e *Error) engineText(engine *EngineError) string {
 	text := map[Kind]string{
-		Refused: " not acquired", Lost: " lost (" + e.Reason.String() + ")", CannotMaintain: " cannot be maintained",
+		Refused: e.notHadText(), Lost: " lost (" + e.Reason.String() + ")", CannotMaintain: " cannot be maintained",
 		NoResult: " has no result",
 	}[e.Kind]
 	text += ": the engine failed (" + engine.Err.Error() + ")"
 	if e.Kind == Lost {
-		return text + "; stop what the lease guards"
+		return text + "; " + e.stopText()
 	}
 	return text + "; try again, or with the native engine"
 }
 
 func (e *Error) unfitText() string {
-	switch e.Reason {
-	case core.ReasonNewer:
+	switch {
+	case e.Reason == core.ReasonNewer:
 		return "its record was written by a newer mopslock; update this one"
-	case core.ReasonKind:
-		return "the name is in use for something else than a lease; choose another"
+	case e.Reason == core.ReasonKind && e.of == ofMemo:
+		return "the name is that of a mops memo; choose another"
+	case e.Reason == core.ReasonKind && e.of == ofLease:
+		return "the name is that of a semaphore, of which there are permits; ask for a permit, or choose another name for the lease"
+	case e.Reason == core.ReasonKind:
+		return "the name is that of a lease, which has one holder; acquire the lease, or choose another name for the semaphore"
+	case e.of != ofLease:
+		return "the store does not honour create-if-absent, which a semaphore needs; use another store"
 	default:
 		return "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store"
 	}
@@ -140,6 +191,10 @@ func (e *Error) refusedText() string {
 			return "another was faster: " + e.seenText()
 		}
 		return "another was faster; try again"
+	case core.ReasonFull:
+		return e.fullText() + "; wait for room, or try again later"
+	case core.ReasonCrowded:
+		return "its record has no room for another holder; use several names, or fewer permits of more weight"
 	case core.ReasonCancelled:
 		return "cancelled"
 	case core.ReasonVacant:
@@ -178,20 +233,52 @@ func (e *Error) heldText() string {
 	return how + ", and not free yet"
 }
 
+// fullText is how much is held, of what, and by whom.
+func (e *Error) fullText() string {
+	if e.Seen == nil {
+		return "full"
+	}
+	text := "full, with " + strconv.FormatUint(e.Seen.Held, 10) + " held"
+	if e.Seen.Limit != 0 {
+		text += " and a limit of " + strconv.FormatUint(e.Seen.Limit, 10) + " in the store"
+	}
+	return text + ", by " + e.holdersText()
+}
+
+// holdersText names the first holders of a semaphore.
+func (e *Error) holdersText() string {
+	const named = 3
+	if e.Seen == nil || len(e.Seen.Holders) == 0 {
+		return "others"
+	}
+	var who []string
+	for i := range e.Seen.Holders[:min(named, len(e.Seen.Holders))] {
+		who = append(who, e.Seen.Holders[i].Who())
+	}
+	text := strings.Join(who, ", ")
+	if more := len(e.Seen.Holders) - named; more > 0 {
+		text += " and others"
+	}
+	return text
+}
+
 func (e *Error) lostText() string {
 	switch e.Reason {
 	case core.ReasonTaken:
-		return "the record is now that of " + e.seenText() + "; stop what the lease guards"
+		if e.of == ofPermit {
+			return "somebody took it out of the record; " + e.stopText()
+		}
+		return "the record is now that of " + e.seenText() + "; " + e.stopText()
 	case core.ReasonBroken:
-		return "it was broken" + e.brokenText() + "; stop what the lease guards"
+		return "it was broken" + e.brokenText() + "; " + e.stopText()
 	case core.ReasonReleased:
-		return "somebody released it; stop what the lease guards"
+		return "somebody released it; " + e.stopText()
 	case core.ReasonUnreachable:
-		return "it could not be renewed before its deadline; stop what the lease guards, and check the store"
+		return "it could not be renewed before its deadline; " + e.stopText() + ", and check the store"
 	case core.ReasonExpired:
-		return "this process was paused past its deadline; stop what the lease guards"
+		return "this process was paused past its deadline; " + e.stopText()
 	default:
-		return "stop what the lease guards"
+		return e.stopText()
 	}
 }
 
@@ -295,15 +382,23 @@ func (s *Status) Who() string {
 	if s.Holder == "" {
 		return "an unreadable record"
 	}
-	text := Printable(s.Holder)
-	if s.Host != "" {
-		text += " on " + Printable(s.Host)
-		if s.PID != "" {
-			text += " (pid " + Printable(s.PID) + ")"
-		}
-	}
+	text := who(s.Holder, s.Host, s.PID)
 	if s.Left > 0 {
 		text += ", which can expire in " + s.Left.Round(100*time.Millisecond).String()
+	}
+	return text
+}
+
+// Who names a holder, escaped so that it is safe to show.
+func (p *PermitHolder) Who() string { return who(p.ID, p.Host, p.PID) }
+
+func who(id, host, pid string) string {
+	text := Printable(id)
+	if host != "" {
+		text += " on " + Printable(host)
+		if pid != "" {
+			text += " (pid " + Printable(pid) + ")"
+		}
 	}
 	return text
 }

@@ -55,6 +55,7 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Name: "nightly", Reason: core.ReasonHeld, Seen: over})
 	}
+	permitTexts(&b)
 	golden(t, "testdata/errors.txt", b.String())
 	for line := range strings.Lines(b.String()) {
 		for _, r := range strings.TrimSuffix(line, "\n") {
@@ -63,6 +64,35 @@ func TestErrorTexts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// permitTexts are those that differ where it is about a permit, or a limit.
+func permitTexts(b *strings.Builder) {
+	holder := PermitHolder{ID: "their.id", Host: "thathost", PID: "99"}
+	for _, e := range []Error{
+		{Kind: Refused, Reason: core.ReasonFull},
+		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{Held: 3, Holders: []PermitHolder{holder}}},
+		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{Held: 9, Limit: 4, Holders: []PermitHolder{{ID: hostile, Host: hostile, PID: hostile}, holder, holder, holder}}},
+		{Kind: Refused, Reason: core.ReasonCrowded},
+		{Kind: Refused, Reason: core.ReasonUnreachable},
+		{Kind: Refused, Reason: core.ReasonCancelled, Err: &EngineError{errors.New("trap")}},
+		{Kind: Lost, Reason: core.ReasonTaken},
+		{Kind: Lost, Reason: core.ReasonUnreachable},
+		{Kind: Lost, Reason: core.ReasonExpired},
+		{Kind: Lost, Reason: core.ReasonUnreachable, Err: &EngineError{errors.New("trap")}},
+		{Kind: Unfit},
+		{Kind: Unfit, Reason: core.ReasonNewer},
+		{Kind: Unfit, Reason: core.ReasonKind},
+		{Kind: Ended, Reason: core.ReasonReleased},
+	} {
+		for _, e.of = range []subject{ofPermit, ofLimit} {
+			e.Name = "nightly"
+			if e.of == ofPermit || e.Kind != Lost && e.Kind != Ended && e.Reason != core.ReasonFull && e.Reason != core.ReasonCrowded {
+				fmt.Fprintf(b, "%v\n", &e)
+			}
+		}
+	}
+	fmt.Fprintf(b, "%v\n", &Error{Kind: Unfit, Name: "nightly", Reason: core.ReasonKind, of: ofMemo})
 }
 
 func reasonsOf(kind Kind) []core.Reason {

@@ -1,5 +1,6 @@
-// Package host keeps leases in a blob store: it brings clocks, randomness and
-// I/O to the machines of package core, and hands callers a Lease.
+// Package host keeps leases and semaphores in a blob store: it brings clocks,
+// randomness and I/O to the machines of package core, and hands callers a Lease or
+// a Permit.
 //
 // A Host owns one store and one keeper, a goroutine that steps every machine;
 // a lease costs memory and requests, no goroutine. Requests run on a bounded
@@ -10,6 +11,11 @@
 // asks one of them looks at the session's deadline. What strict machines want to
 // know of the world besides, the keeper tells them with every event: how their
 // session stands, and the newest sample of the store's clock.
+//
+// A shared semaphore has one machine in a Host, made for its first permit: what is
+// asked of it at the same time is written at once. Its permits, which callers hold
+// one by one, cost no machine and no request of their own while they are held, and
+// stand on the session.
 //
 // Invoke has a piece of work done once, whoever asks for it, and its result kept
 // in the same store; Remote is the side of what a launcher starts elsewhere. An

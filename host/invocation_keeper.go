@@ -310,5 +310,8 @@ func (m *member) wantsSession() bool {
 	if m.invocation != nil {
 		return m.machine.String() == core.InvocationAcquiring.String()
 	}
+	if m.shared != nil {
+		return m.shared.wantsSession()
+	}
 	return m.isWaiting()
 }

@@ -116,7 +116,7 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 	begun := h.clock.Now().Mono
 	i.plan = func(ctx context.Context) (wanted, error) {
 		if memo, err := h.hasRecord(ctx, name+"/lock", wait); err != nil || memo {
-			return wanted{}, cmp.Or(err, error(&Error{Kind: Unfit, Name: name, Reason: core.ReasonKind})) // mops' own
+			return wanted{}, cmp.Or(err, error(&Error{Kind: Unfit, Name: name, Reason: core.ReasonKind, of: ofMemo}))
 		}
 		left := wait
 		if wait > 0 {

@@ -35,7 +35,7 @@ type keeper struct {
 	stop    context.CancelFunc
 
 	// The goroutine's own.
-	members map[string][]*member // by name, in the order in which they came
+	members map[string][]*member // by name, in the order in which they came; see enroll
 	count   int
 	wakes   wakeHeap
 	// services are members of the host's own, which are not counted.
@@ -92,27 +92,39 @@ func (k *keeper) ring() {
 // add makes a member and starts its machine with its first event. What is let
 // in here is in the queue before windDown is, so windDown ends it.
 func (k *keeper) add(m *member, first core.Event) error {
+	err := k.let(func() {
+		k.enroll(m)
+		if m.session != nil && m.invocation == nil { // which asks for it when it needs it
+			k.open(m.session)
+		}
+		if !m.gone { // its session cannot be had
+			k.step(m, first)
+		}
+	})
+	if err != nil {
+		k.drop(m) // may wait for the engine, so not under the lock
+	}
+	return err
+}
+
+// let posts what begins something, unless the Host is closed.
+func (k *keeper) let(begin func()) error {
 	k.mu.Lock()
 	closed := k.closed
 	if !closed {
-		k.queue = append(k.queue, message{do: func() {
-			k.members[m.name] = append(k.members[m.name], m)
-			k.count++
-			if m.session != nil && m.invocation == nil { // which asks for it when it needs it
-				k.open(m.session)
-			}
-			if !m.gone { // its session cannot be had
-				k.step(m, first)
-			}
-		}})
+		k.queue = append(k.queue, message{do: begin})
 	}
 	k.mu.Unlock()
 	if closed {
-		k.drop(m) // may wait for the engine, so not under the lock
 		return ErrClosed
 	}
 	k.ring()
 	return nil
+}
+
+func (k *keeper) enroll(m *member) {
+	k.members[m.name] = append(k.members[m.name], m)
+	k.count++
 }
 
 func (k *keeper) isClosed() bool {
@@ -325,8 +337,11 @@ func (k *keeper) step(m *member, event core.Event) {
 	k.setWake(m, wake, woken)
 	m.thaw(wake, woken)
 	m.tellTidied()
-	if m.invocation != nil {
+	switch {
+	case m.invocation != nil:
 		m.invocation.stepped()
+	case m.shared != nil:
+		m.shared.stepped()
 	}
 	switch {
 	case m.gone: // its session cannot be had
@@ -346,6 +361,10 @@ func (k *keeper) strand(m *member, err error) {
 	m.trouble().stranded = err
 	if m.invocation != nil {
 		m.machine = m.invocation.strand()
+		return
+	}
+	if m.shared != nil {
+		m.machine = m.shared.strand()
 		return
 	}
 	m.mu.Lock()

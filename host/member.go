@@ -38,6 +38,10 @@ type member struct {
 	// callers see of the tenure within.
 	invocation *Invocation
 	via        *member
+	// shared is the semaphore whose machine it is. claim is what was asked of one,
+	// where this is what its caller sees.
+	shared *semaphore
+	claim  *claim
 
 	// The keeper's own.
 	wakeAt   int64
@@ -250,10 +254,14 @@ func (m *member) letGo() {
 		m.invocation.letGo()
 		return
 	}
+	if m.shared != nil {
+		m.shared.letGo()
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.guarded && m.held && m.err == nil && m.keeper.host.clock.Now().Mono < m.relyUntil() {
-		m.err = &Error{Kind: Ended, Name: m.name}
+		m.err = m.inItsName(&Error{Kind: Ended, Name: m.name})
 		m.stop()
 	}
 }
@@ -270,6 +278,13 @@ func (m *member) relyUntil() int64 {
 		return m.frozen
 	}
 	return max(m.deadline, m.life.until.Load())
+}
+
+// reliedUntil is relyUntil for who does not hold mu.
+func (m *member) reliedUntil() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.relyUntil()
 }
 
 // freeze keeps a lease from being believed any longer than it is at this moment:
@@ -310,8 +325,11 @@ func (m *member) thaw(wake int64, woken bool) {
 func (m *member) end(err error) {
 	m.waiting = false
 	m.stopWatching()
-	if m.invocation != nil && !m.isOver() {
+	switch {
+	case m.invocation != nil && !m.isOver():
 		m.invocation.finished(err)
+	case m.shared != nil:
+		m.shared.endAll()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -354,6 +372,10 @@ func (m *member) await(ctx context.Context) error {
 
 // abandon gives the acquire up. If it is held this very moment it is released.
 func (m *member) abandon(ctx context.Context) error {
+	if m.claim != nil {
+		m.keeper.post(message{do: func() { m.keeper.giveBack(m.claim) }})
+		return context.Cause(ctx)
+	}
 	m.mu.Lock()
 	m.orphan = true
 	held := m.held
@@ -373,9 +395,12 @@ func (m *member) abandon(ctx context.Context) error {
 // finish posts the command that ends it and waits for the end.
 func (m *member) finish(ctx context.Context, event core.Event) error {
 	m.letGo()
-	if m.via != nil { // its lease is not its own to end
+	switch {
+	case m.claim != nil:
+		m.keeper.post(message{do: func() { m.keeper.giveBack(m.claim) }})
+	case m.via != nil: // its lease is not its own to end
 		m.via.invocation.Cancel()
-	} else {
+	default:
 		m.keeper.post(message{to: m, event: event})
 	}
 	return m.outcome(ctx)

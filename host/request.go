@@ -79,6 +79,9 @@ func (k *keeper) answer(r *request, event core.Event) {
 	if m.gone {
 		return
 	}
+	if m.shared != nil {
+		m.shared.answered(&r.action, &event)
+	}
 	k.step(m, event)
 	if m.beats != nil && event.Outcome == core.OutcomeUnknown {
 		k.cannotBeat(m.beats, event.Class)

@@ -144,6 +144,8 @@ func (k *keeper) giveUp(s *session, err error) {
 	for _, m := range k.on(s) {
 		switch refused := refusedOf(m.name, err); {
 		case m.gone || !m.wantsSession():
+		case m.shared != nil:
+			m.shared.cannotStand(refused)
 		case m.machine.String() == core.LeaseIdle.String(): // it has not begun, so it cannot be cancelled
 			m.end(refused)
 			k.remove(m)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Status is a lease as one read of its record shows it to somebody who takes
-// no part. Holder, Host and PID are somebody else's text.
+// Status is a lease, or a semaphore, as one read of its record shows it to somebody
+// who takes no part. Holder, Host and PID are somebody else's text.
 type Status struct {
 	Name     string
 	Protocol core.Protocol
@@ -50,6 +51,43 @@ type Status struct {
 	// Why and By are of a break: the reason that was given, and pid@host.
 	Why string
 	By  string
+
+	// Of a semaphore; Capacity is 0 otherwise. State is held or vacant then.
+	// Capacity and Width are the view of whoever was let in last, Held is what all
+	// permits weigh together, and Limit is the one that is kept in the store, or 0.
+	Capacity int
+	Width    int
+	Held     uint64
+	Limit    uint64
+	// Holders are who holds permits, one for each; who takes part sees as many as
+	// 2 KiB have room for.
+	Holders []PermitHolder
+}
+
+// PermitHolder is one permit of a semaphore as its record shows it. Host, PID and
+// Label are somebody else's text.
+type PermitHolder struct {
+	ID      string
+	Session string
+	Weight  uint64
+	Host    string
+	PID     string
+	Label   string
+	// Stale: its session is dead, so whoever needs the room frees it.
+	Stale bool
+}
+
+// IsSemaphore reports whether the name is a semaphore's.
+func (s *Status) IsSemaphore() bool { return s.Capacity != 0 }
+
+// Most is how much of a semaphore may be held by the view of whoever was let in
+// last: capacity x width, or the store's limit where that is less.
+func (s *Status) Most() uint64 {
+	most := uint64(s.Capacity) * uint64(s.Width)
+	if s.Limit != 0 {
+		most = min(most, s.Limit)
+	}
+	return most
 }
 
 // Inspect looks at a name, under either protocol. It takes no part: nothing is
@@ -60,7 +98,7 @@ func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
 		return Status{}, err
 	}
 	strict, err := h.observe(ctx, name)
-	if err != nil || strict.State != core.ObservedVacant && strict.State != core.ObservedReleased {
+	if err != nil || strict.IsSemaphore() || strict.State != core.ObservedVacant && strict.State != core.ObservedReleased {
 		return strict, err
 	}
 	record, err := h.inspectRecord(ctx, name)
@@ -117,7 +155,7 @@ func inspected(name string, now core.Instant, body []byte, absent bool, stamp in
 }
 
 func newStatus(name string, protocol core.Protocol, s *core.Sighting, now core.Instant) Status {
-	if s.Epoch == 0 && protocol == core.ProtocolStrict && s.State != core.ObservedVacant {
+	if s.Epoch == 0 && protocol == core.ProtocolStrict && s.State != core.ObservedVacant && s.Capacity == 0 {
 		protocol = core.ProtocolLastWriter // an old client's record, beside
 	}
 	status := Status{
@@ -151,6 +189,22 @@ func (status *Status) addStrict(s *core.Sighting) {
 	if s.StoreClock {
 		status.Clock = "store"
 	}
+	if s.Capacity != 0 {
+		status.addSemaphore(s)
+	}
+}
+
+// addSemaphore adds what only a semaphore has. It has no TTL: each holder hangs on a
+// session of its own.
+func (status *Status) addSemaphore(s *core.Sighting) {
+	status.Capacity, status.Width, status.Held, status.Limit = int(s.Capacity), int(s.Width), s.Held, s.Limit
+	dead := strings.Split(string(s.Dead), ",")
+	core.EachPermit(s.Permits, func(p core.Permit) {
+		status.Holders = append(status.Holders, PermitHolder{
+			ID: string(p.ID), Session: p.Session, Weight: p.Weight, Host: p.Host, PID: p.PID, Label: p.Label,
+			Stale: slices.Contains(dead, p.Session),
+		})
+	})
 }
 
 func wallTime(wall int64) time.Time {
@@ -163,7 +217,7 @@ func wallTime(wall int64) time.Time {
 // listAhead is how many records of a page are read at once.
 const listAhead = 16
 
-// List yields every lease whose name begins with prefix, in byte order of the
+// List yields every lease and semaphore whose name begins with prefix, in byte order of the
 // keys of what is kept of it; one that vanishes meanwhile is left out. An error
 // with a Name is of that one lease, and the list goes on; one without ends it.
 // Listing all also removes what dead processes have left, beside their leases.
@@ -242,7 +296,7 @@ func (h *Host) listPage(ctx context.Context, names []listed, yield func(Status, 
 		}
 		all.Wait()
 		for i := range batch {
-			if errs[i] == nil && found[i].State == core.ObservedVacant {
+			if errs[i] == nil && found[i].State == core.ObservedVacant && !found[i].IsSemaphore() {
 				continue
 			}
 			found[i].Name = batch[i].name

@@ -21,8 +21,12 @@ func (l *Lease) Settle(ctx context.Context) { l.member.keeper.settle(ctx, l.memb
 
 // isTidying reports whether the request under way is of such a removal: nothing
 // else lists, reads or deletes while a lease is held, but for a look at the chain
-// now and then, which is short.
+// now and then, which is short; and nothing else is asked while a semaphore has no
+// work.
 func (m *member) isTidying() bool {
+	if m.shared != nil {
+		return m.inFlight[0] != nil && m.machine.String() == core.SemaphoreIdle.String()
+	}
 	if m.inFlight[0] == nil || m.gone || !m.guarded || m.protocol != core.ProtocolStrict || m.isWaiting() {
 		return false
 	}

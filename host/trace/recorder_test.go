@@ -35,7 +35,7 @@ func TestAnythingReplays(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "moves") {
 			if len(machines) == 0 || rapid.IntRange(0, 9).Draw(t, "new") == 0 {
 				cfg := config(rapid.SampledFrom([]string{"a", "b/lock", ""}).Draw(t, "name"), rapid.Byte().Draw(t, "seed"))
-				cfg.Machine = core.MachineKind(rapid.IntRange(0, 6).Draw(t, "machine"))
+				cfg.Machine = core.MachineKind(rapid.IntRange(0, int(core.MachineBuckets)).Draw(t, "machine"))
 				cfg.Protocol = core.Protocol(rapid.IntRange(1, 2).Draw(t, "protocol"))
 				made++
 				if m, err := r.New(cfg); err == nil {
@@ -49,11 +49,20 @@ func TestAnythingReplays(t *testing.T) {
 				machines = append(machines[:at], machines[at+1:]...)
 				continue
 			}
-			ev := core.Event{Kind: core.EventKind(rapid.IntRange(1, int(core.EventCalled)).Draw(t, "kind"))}
+			ev := core.Event{Kind: core.EventKind(rapid.IntRange(1, int(core.EventLimit)).Draw(t, "kind"))}
 			if rapid.IntRange(0, 3).Draw(t, "known") == 0 {
 				ev.Session, ev.SessionUntil, ev.StoreStamp, ev.StoreAt = []byte("s"), 900, wall, 1
 			}
 			switch ev.Kind {
+			case core.EventAcquire:
+				ev.Permit = rapid.Uint64Range(0, 3).Draw(t, "permit")
+				ev.Capacity, ev.Width = rapid.Uint32Range(0, 2).Draw(t, "capacity"), rapid.Uint32Range(0, 2).Draw(t, "width")
+			case core.EventRelease, core.EventCancel:
+				ev.Permit = rapid.Uint64Range(0, 3).Draw(t, "permit")
+			case core.EventLimit: // which needs one, or no message can say it
+				ev.Permit = rapid.Uint64Range(1, 3).Draw(t, "permit")
+			case core.EventEnded:
+				ev.Outcome = core.Outcome(rapid.IntRange(1, 2).Draw(t, "outcome"))
 			case core.EventCalled:
 				ev.Epoch = core.Epoch(rapid.IntRange(1, 9).Draw(t, "epoch"))
 			case core.EventAnswer:

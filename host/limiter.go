@@ -1,0 +1,321 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// LimiterOptions are for NewLimiter. The zero value, and nil, are good.
+type LimiterOptions struct {
+	// FIFO lets nobody overtake: whoever comes while others wait for the name
+	// queues behind them, and TryAcquire is refused. With it the head of the line
+	// blocks: one that waits for much, or whose view is small, keeps waiting all
+	// that came after him, also those whose own views have room.
+	//
+	// Without it each waiter is granted when his own view has room, in the order
+	// of arrival among those that fit; newcomers may barge in, and one that waits
+	// for much may wait for ever beside many that want little.
+	FIFO bool
+	// Logger hears of holders that vanished with permits. nil: nobody does. Its
+	// handler is called where the runtime calls cleanups, so one that blocks
+	// delays those of the whole process.
+	Logger *slog.Logger
+}
+
+// Limiter limits what this process does at once: names, each with permits that
+// holders hold. It keeps no number for a name: each call brings its own View of
+// how many permits there may be, and is granted if with it no more are held. So
+// no limit is ever exceeded by a call that knew it, views may change and differ
+// at any time, and shrinking one evicts nobody.
+//
+// Permits belong to a Holder, and are given back when they are released, when the
+// Holder is closed, when its context ends, or when it is unreachable: whatever
+// comes first, and once. Nothing here has a goroutine of its own, and nothing
+// touches a store: for a limit that processes share, see a shared semaphore.
+//
+// The idea and the counters are Fred Hebert's canal_lock; see core.Buckets. Names
+// may be any text; one with nothing held and nobody waiting is forgotten some
+// time, with its counters. The methods of a Limiter, and of all that it makes,
+// may be called from any goroutine. There is nothing to close.
+type Limiter struct {
+	fifo   bool
+	log    *slog.Logger
+	seed   maphash.Seed
+	lastID atomic.Uint64 // of a holder
+	shards [limiterShards]limiterShard
+}
+
+const (
+	limiterShards = 64
+	// leastSweep is how many names a shard, or a holder, has before anybody looks
+	// which of them can be forgotten.
+	leastSweep = 16
+)
+
+// limiterShard is the entries of some of the names: a table of chains, since Go's
+// map would take half as much again as a name has besides. Locks are taken in this
+// order, and of each kind one at a time: shard, entry, holding.
+type limiterShard struct {
+	mu    sync.Mutex
+	heads []*entry // a power of two of them
+	count int      // of entries; as many as heads call for a sweep
+	_     [24]byte // two shards do not share a line of the processor's cache
+}
+
+// Limit is how many permits may be held in this view.
+func (v View) Limit() int { return v.Capacity * v.Width }
+
+// Values for errors.Is, of the calls of a Limiter and its Holders, beside ErrFull
+// and ErrTooHeavy.
+var (
+	// ErrOutOfBuckets: what was to be released is not held.
+	ErrOutOfBuckets = errors.New("mopslock: out of buckets: the holder does not hold so many permits")
+	// ErrHolderEnded: the Holder was closed, or its context has ended.
+	ErrHolderEnded = errors.New("mopslock: the holder has ended")
+)
+
+// Full is how permits were not had: errors.Is(err, ErrFull).
+type Full struct {
+	Name   string
+	Held   int // permits that were held, by everybody
+	Limit  int // of the caller's view
+	Weight int // permits that were wanted
+	// Waiting is how many were first; 0 where the limiter is not FIFO.
+	Waiting int
+}
+
+// Is reports whether target is ErrFull.
+func (f *Full) Is(target error) bool { return target == ErrFull }
+
+// Error says how full it is.
+func (f *Full) Error() string {
+	text := "mopslock: " + strconv.Quote(f.Name) + " is full: " + strconv.Itoa(f.Held) + "/" + strconv.Itoa(f.Limit) + " held"
+	if f.Weight > 1 {
+		text += ", " + strconv.Itoa(f.Weight) + " wanted"
+	}
+	if f.Waiting > 0 {
+		text += ", " + strconv.Itoa(f.Waiting) + " waiting"
+	}
+	return text
+}
+
+// NewLimiter makes a Limiter of which nothing is held.
+func NewLimiter(opts *LimiterOptions) *Limiter {
+	if opts == nil {
+		opts = &LimiterOptions{}
+	}
+	l := &Limiter{fifo: opts.FIFO, log: opts.Logger, seed: maphash.MakeSeed()}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	for i := range l.shards {
+		l.shards[i].heads = make([]*entry, leastSweep)
+	}
+	return l
+}
+
+// TryAcquire takes weight permits (0 is one) for the caller alone: they are given
+// back when they are released, when ctx ends, or when nobody can reach the LimiterPermit
+// any more. Errors are those of Holder.TryAcquire, and ctx's cause if it has ended.
+func (l *Limiter) TryAcquire(ctx context.Context, name string, view View, weight int) (LimiterPermit, error) {
+	if ctx.Err() != nil {
+		return LimiterPermit{}, context.Cause(ctx)
+	}
+	h := l.Holder(ctx)
+	return h.alone(h.TryAcquire(name, view, weight))
+}
+
+// Acquire is TryAcquire that waits while it is full, until ctx ends.
+func (l *Limiter) Acquire(ctx context.Context, name string, view View, weight int) (LimiterPermit, error) {
+	if ctx.Err() != nil {
+		return LimiterPermit{}, context.Cause(ctx)
+	}
+	h := l.Holder(ctx)
+	return h.alone(h.Acquire(ctx, name, view, weight))
+}
+
+// Held is how many permits of a name are held, by everybody.
+func (l *Limiter) Held(name string) int {
+	held := uint64(0)
+	l.look(name, func(e *entry) { held = e.buckets.Held() })
+	return int(held)
+}
+
+// Waiting is how many calls of Acquire wait for a name.
+func (l *Limiter) Waiting(name string) (waiting int) {
+	l.look(name, func(e *entry) { waiting = e.waiting() })
+	return waiting
+}
+
+// Counters are canal_lock's counters of a name: what is held in each bucket that
+// was ever reached, and one more than the capacity of the latest grant where
+// somebody walked past a full one since. At most core.MaxCounters are told; nil
+// for a name that is not known or was forgotten.
+func (l *Limiter) Counters(name string) (counters []int) {
+	l.look(name, func(e *entry) {
+		for _, n := range e.buckets.AppendCounters(nil, core.MaxCounters) {
+			counters = append(counters, int(n))
+		}
+	})
+	return counters
+}
+
+// Names are those of which something is held or that somebody waits for, sorted.
+// Each shard is looked at by itself, so it is no picture of one instant.
+func (l *Limiter) Names() (names []string) {
+	for i := range l.shards {
+		l.shards[i].each(func(e *entry) {
+			e.lock()
+			if !e.isIdle() {
+				names = append(names, e.name)
+			}
+			e.mu.Unlock()
+		})
+	}
+	slices.Sort(names)
+	return names
+}
+
+// look calls see with the name's entry locked, if there is one.
+func (l *Limiter) look(name string, see func(*entry)) {
+	s, hash := l.shard(name)
+	s.mu.Lock()
+	e := s.find(name, hash)
+	s.mu.Unlock()
+	if e != nil { // one that is gone meanwhile has nothing held, which is the truth
+		e.lock()
+		defer e.mu.Unlock()
+		see(e)
+	}
+}
+
+func (l *Limiter) shard(name string) (s *limiterShard, hash uint64) {
+	hash = maphash.String(l.seed, name)
+	return &l.shards[hash%limiterShards], hash / limiterShards
+}
+
+// lock returns the name's entry, locked and not gone. It makes one if need be.
+func (l *Limiter) lock(name string) *entry {
+	s, hash := l.shard(name)
+	for {
+		s.mu.Lock()
+		e := s.find(name, hash)
+		if e == nil {
+			if s.count >= len(s.heads) {
+				s.forget(l)
+			}
+			e = &entry{name: strings.Clone(name)} // not all of what the name was cut from
+			s.add(e, hash)
+		}
+		s.mu.Unlock()
+		e.lock()
+		if !e.gone {
+			return e
+		}
+		e.mu.Unlock() // swept since we found it: the shard has not got it any more
+	}
+}
+
+func (s *limiterShard) head(hash uint64) **entry { return &s.heads[hash&uint64(len(s.heads)-1)] }
+
+func (s *limiterShard) find(name string, hash uint64) *entry {
+	e := *s.head(hash)
+	for e != nil && e.name != name {
+		e = e.next
+	}
+	return e
+}
+
+func (s *limiterShard) add(e *entry, hash uint64) {
+	head := s.head(hash)
+	e.next, *head = *head, e
+	s.count++
+}
+
+// each calls see with the entries.
+func (s *limiterShard) each(see func(*entry)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.heads {
+		for ; e != nil; e = e.next {
+			see(e)
+		}
+	}
+}
+
+// forget sweeps out the names that nobody holds or waits for. The next time is
+// when there are twice as many as stay, so that a name costs the same on average,
+// however many there are. Whoever has an entry in hand sees that it is gone.
+func (s *limiterShard) forget(l *Limiter) {
+	var kept []*entry
+	for _, e := range s.heads {
+		for e != nil {
+			next := e.next
+			if e.next = nil; !e.goes() {
+				kept = append(kept, e)
+			}
+			e = next
+		}
+	}
+	size := leastSweep
+	for size < 2*len(kept) {
+		size *= 2
+	}
+	s.heads, s.count = make([]*entry, size), 0
+	for _, e := range kept {
+		_, hash := l.shard(e.name)
+		s.add(e, hash)
+	}
+}
+
+// demand is what a caller asks for: of how many, and how many.
+type demand struct{ capacity, width, weight uint32 }
+
+// slack is how much may be held before the demand has no room any more.
+func (d demand) slack() uint64 { return uint64(d.capacity)*uint64(d.width) - uint64(d.weight) }
+
+// demandOf checks the words of a caller.
+func demandOf(name string, view View, weight int) (d demand, err error) {
+	d = demand{narrow(view.Capacity), narrow(view.Width), narrow(max(weight, 1))}
+	if err := core.CheckView(d.capacity, d.width); err != nil {
+		return d, err
+	}
+	if weight < 0 {
+		return d, errors.New("mopslock: weight must not be negative")
+	}
+	if d.weight == 0 || uint64(d.weight) > uint64(d.capacity)*uint64(d.width) {
+		return d, &tooHeavy{name, weight, view}
+	}
+	return d, nil
+}
+
+// narrow is n, or 0 where it is no uint32: no view, and no weight, is allowed that.
+func narrow(n int) uint32 {
+	if n < 0 || uint64(n) > math.MaxUint32 {
+		return 0
+	}
+	return uint32(n)
+}
+
+type tooHeavy struct {
+	name   string
+	weight int
+	view   View
+}
+
+func (t *tooHeavy) Is(target error) bool { return target == ErrTooHeavy }
+
+func (t *tooHeavy) Error() string {
+	return "mopslock: " + strconv.Quote(t.name) + ": a weight of " + strconv.Itoa(t.weight) + " is more than all " +
+		strconv.Itoa(t.view.Limit()) + " permits"
+}

@@ -1,0 +1,181 @@
+package host
+
+import (
+	"sync"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// entry is one name of a Limiter. There are many: its size is counted in a test.
+// What every call touches comes first, to be in one line of the processor's cache.
+type entry struct {
+	mu      sync.Mutex
+	line    *line // nil while nobody waits
+	gone    bool  // its shard has forgotten it; it is never used again
+	buckets core.Buckets[uint64]
+	name    string // never changes
+	next    *entry // of the same chain; guarded by the shard's lock
+}
+
+// line is those that wait for a name, in order of arrival.
+type line struct {
+	first, last *waiter
+	length      int
+	// most bounds from above the slack of each of them: while more is held,
+	// there is room for nobody, and nobody needs to be looked at.
+	most uint64
+}
+
+// waiter is a call of Acquire that waits, in its caller's goroutine. Its fields
+// are guarded by the entry's lock until done is closed.
+type waiter struct {
+	demand
+	holding    *holding
+	entry      *entry
+	prev, next *waiter
+	queued     bool
+	done       chan struct{}
+	total      uint64 // held with it, if err is nil then
+	err        error
+}
+
+// lock is mu.Lock by one who is patient: what is done under the lock takes less time
+// than to be put to sleep and woken, which Lock does at once where more goroutines
+// want to run than there are processors.
+func (e *entry) lock() {
+	for range patience {
+		if e.mu.TryLock() {
+			return
+		}
+	}
+	e.mu.Lock()
+}
+
+const patience = 100
+
+func (e *entry) isIdle() bool { return e.buckets.Held() == 0 && e.line == nil }
+
+// goes takes its leave if it is idle. One that is locked is in use.
+func (e *entry) goes() bool {
+	if !e.mu.TryLock() {
+		return false
+	}
+	defer e.mu.Unlock()
+	e.gone = e.isIdle()
+	return e.gone
+}
+
+func (e *entry) waiting() int {
+	if e.line == nil {
+		return 0
+	}
+	return e.line.length
+}
+
+// acquire grants a demand that is not too heavy, or says ReasonFull.
+func (e *entry) acquire(o *holding, d demand) (total uint64, reason core.Reason) {
+	if e.line != nil && o.limiter.fifo {
+		return e.buckets.Held(), core.ReasonFull
+	}
+	return e.buckets.Acquire(d.capacity, d.width, d.weight, o.id)
+}
+
+// release takes permits back, and hands them to who waits for them.
+func (e *entry) release(o *holding, weight uint32) bool {
+	ok := e.buckets.Release(o.id, weight)
+	if ok && e.line != nil {
+		e.serve(o.limiter.fifo)
+	}
+	return ok
+}
+
+// push queues a waiter.
+func (e *entry) push(w *waiter) {
+	if e.line == nil {
+		e.line = &line{}
+	}
+	q := e.line
+	if w.prev = q.last; w.prev == nil {
+		q.first = w
+	} else {
+		w.prev.next = w
+	}
+	q.last, w.queued = w, true
+	q.length++
+	q.most = max(q.most, w.slack())
+}
+
+// settle takes a waiter out of the queue and wakes him with what he came to.
+func (e *entry) settle(w *waiter, total uint64, err error) {
+	q := e.line
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	if q.length--; q.length == 0 {
+		e.line = nil
+	}
+	w.prev, w.next, w.queued = nil, nil, false
+	w.total, w.err = total, err
+	close(w.done)
+}
+
+// serve grants whom there is room for, in order of arrival. Those that do not fit
+// are passed over, unless nobody may overtake. Called whenever less is held, or
+// somebody has left the queue: so nobody ever waits whose turn it is.
+func (e *entry) serve(fifo bool) {
+	q := e.line
+	if q == nil {
+		return
+	}
+	most := uint64(0) // of those that were passed over
+	w := q.first
+	for w != nil && e.buckets.Held() <= q.most {
+		next := w.next
+		switch {
+		case e.buckets.Held() <= w.slack():
+			e.grant(w)
+		case fifo:
+			return
+		default:
+			most = max(most, w.slack())
+		}
+		w = next
+	}
+	if w == nil {
+		q.most = most
+	}
+}
+
+// grant gives a waiter what there is room for, if his holder still lives.
+func (e *entry) grant(w *waiter) {
+	if !w.holding.joins(e) {
+		e.settle(w, 0, ErrHolderEnded)
+		return
+	}
+	total, _ := e.buckets.Acquire(w.capacity, w.width, w.weight, w.holding.id)
+	e.settle(w, total, nil)
+}
+
+// withdraw takes a waiter out whose call is over, and gives back what he was
+// granted in the same instant:
+//
+//	release:   lock ─ grant w ─ unlock
+//	w:                ctx ends ────────── lock ─ granted: release it ─ unlock
+func (e *entry) withdraw(w *waiter, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case w.queued:
+		e.settle(w, 0, err)
+		e.serve(w.holding.limiter.fifo) // he may have stood in the others' way
+	case w.err == nil:
+		e.release(w.holding, w.weight) // nothing, if his holder was closed meanwhile
+	}
+}

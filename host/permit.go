@@ -1,0 +1,254 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// View is what a caller takes a name for: Capacity permits in each of Width
+// buckets. Callers may differ; each is held to its own.
+type View struct{ Capacity, Width int }
+
+// PermitOptions are for AcquirePermit and TryAcquirePermit. The zero value, and
+// nil, are good.
+type PermitOptions struct {
+	// Terms are of the Host's session, on which permits always stand: one of this
+	// TTL and Margin, shared with the leases of the same. Session may be left out,
+	// Protocol must be strict or 0, and what is of lastwriter is not heeded. Expiry
+	// and StampSpread are those of the first of a name while this Host has permits
+	// of it, or waits for some. Label is the permit's own.
+	Terms
+	// Weight is how many permits it takes, all or none; 0 is one.
+	Weight int
+	// Spare leaves so many permits to those who spare fewer: a share that is kept
+	// for a class of callers.
+	Spare int
+	// Wait is the longest to wait for room; 0 is until there is some. Never
+	// negative. TryAcquirePermit does not wait.
+	Wait time.Duration
+	// OnWaiting is told once, when there is no room, who holds the permits, as far
+	// as 2 KiB have room for them. It is called by the keeper, on which all leases
+	// of the Host depend, and must neither block nor call methods of the Host, of
+	// its leases or of its permits.
+	OnWaiting func(Status)
+}
+
+// Permit is a share of a semaphore's capacity that is held until Release, the
+// Host's Close, or its loss with the Host's session. Its methods may be called
+// from any goroutine.
+type Permit struct {
+	member *member // what callers see of it: its machine is the name's
+	weight int
+}
+
+// AcquirePermit takes a permit of the semaphore on a name, waiting while there is
+// no room for it by the caller's view, beside all that is held in the store. It
+// returns when the permit is held, when opts.Wait is over, when the store cannot be
+// used (at once) or has not answered once within 5 s, or when ctx ends. What is
+// wrong with the arguments is told before any request, all of it at once; a weight
+// and spare that no view has room for is ErrTooHeavy too. Else the error is an
+// *Error of Kind Refused, of Reason full (ErrFull) if the wait was over and there was
+// no room, crowded (ErrCrowded) if the record has no room for another holder; of
+// Kind Unfit if the store does not honour create-if-absent or the name is a lease's;
+// ErrClosed; or ctx's cause. After an error nothing is held, and what may have been
+// left in the store is taken out, or ends with the session. The permit lives on
+// when ctx ends later.
+//
+// Whoever of a Host waits at the same time is let in together, by one write. Who
+// does not fit is passed over by those who do, until it has waited for a TTL.
+func (h *Host) AcquirePermit(ctx context.Context, name string, view View, opts *PermitOptions) (*Permit, error) {
+	if opts == nil {
+		opts = &PermitOptions{}
+	}
+	wait := min(opts.Wait, core.MaxWait)
+	if wait == 0 {
+		wait = core.Forever
+	}
+	return h.acquirePermit(ctx, name, view, opts, wait)
+}
+
+// TryAcquirePermit is AcquirePermit without waiting for room: errors.Is(err,
+// ErrFull) then, and the Error's Seen says how much is held, and by whom.
+func (h *Host) TryAcquirePermit(ctx context.Context, name string, view View, opts *PermitOptions) (*Permit, error) {
+	if opts == nil {
+		opts = &PermitOptions{}
+	}
+	return h.acquirePermit(ctx, name, view, opts, 0)
+}
+
+// SetLimit keeps a limit in the store: nobody's view of the name counts for more. 0
+// removes it. It evicts nobody. It returns when the store has it; an *Error of Kind
+// Refused or Unfit, ErrClosed, or ctx's cause: then it is unknown whether the store
+// has taken it.
+func (h *Host) SetLimit(ctx context.Context, name string, limit uint64) error {
+	cfg, err := h.semaphoreConfig(name, &Terms{})
+	if limit > maxLimit {
+		err = errors.Join(err, badTerms(fmt.Sprintf("limit %d: at most %d, or 0 for none", limit, uint64(maxLimit))))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = h.ask(ctx, &cfg, core.Event{Kind: core.EventLimit, StoreLimit: limit}, nil)
+	if errors.Is(err, errTaskDone) {
+		return nil
+	}
+	return err
+}
+
+// maxLimit is what the largest view has room for.
+const maxLimit = core.MaxCapacity * core.MaxWidth
+
+// Name is the semaphore's.
+func (p *Permit) Name() string { return p.member.name }
+
+// Holder is the id of this permit among the holders, fresh for each.
+func (p *Permit) Holder() string { return string(p.member.holder) }
+
+// FencingToken is the version of the semaphore that has let the permit in. It grows
+// from one to the next, but is the same for those that were let in together.
+func (p *Permit) FencingToken() uint64 { return uint64(p.member.token) }
+
+// Session is the id of the session that the permit stands on.
+func (p *Permit) Session() string { return p.member.standsOn() }
+
+// Weight is how many permits it takes.
+func (p *Permit) Weight() int { return p.weight }
+
+// Total is how many permits were held on the name when it was let in, with it and
+// with those that were let in together.
+func (p *Permit) Total() uint64 { return p.member.claim.total }
+
+// Left is how long it may be relied on unless the session is renewed before,
+// counting the time that the machine sleeps; 0 or less once Err is not nil.
+func (p *Permit) Left() time.Duration { return p.member.left() }
+
+// Deadline is when the permit must be considered lost unless the session is renewed
+// before. Once Err is not nil it is not after now.
+func (p *Permit) Deadline() time.Time { return time.Now().Add(p.member.left()) }
+
+// Done is closed when the permit is lost, at the session's deadline at the latest,
+// or when Release or the Host's Close begins: once others may be let in, nobody
+// here may rely on it.
+func (p *Permit) Done() <-chan struct{} { return p.member.context().Done() }
+
+// Err is nil while the permit may be relied on. Afterwards it is an *Error: of Kind
+// Lost with the reason (unreachable or expired, as the session; taken, if somebody
+// has taken it out of the record), or Ended from Release or Close on; or ErrClosed.
+// It looks at the clock itself: past the deadline it is never nil.
+func (p *Permit) Err() error { return p.member.current() }
+
+// Context is cancelled when Done is closed, with what Err says then as its cause.
+// It has the values of AcquirePermit's ctx.
+func (p *Permit) Context() context.Context { return p.member.context() }
+
+// Release gives the permit back and returns nil when the store has said so, or when
+// it was given back before. A permit that was lost first returns that *Error. If ctx
+// ends first its cause is returned; the Host goes on trying until the session's
+// deadline, with which the permit ends by itself.
+func (p *Permit) Release(ctx context.Context) error {
+	return p.member.finish(ctx, core.Event{})
+}
+
+func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *PermitOptions, wait time.Duration) (*Permit, error) {
+	cfg, err := h.semaphoreConfig(name, &opts.Terms)
+	if err := errors.Join(err, checkPermit(view, opts)); err != nil {
+		return nil, err
+	}
+	m, err := h.ask(ctx, &cfg, core.Event{
+		Kind: core.EventAcquire, Wait: wait, Label: []byte(opts.Label),
+		Capacity: uint32(view.Capacity), Width: uint32(view.Width), Weight: uint32(opts.Weight), Spare: uint32(opts.Spare),
+	}, opts.OnWaiting)
+	if err != nil {
+		return nil, err
+	}
+	return &Permit{member: m, weight: max(1, opts.Weight)}, nil
+}
+
+// semaphoreConfig is the Config of a name's machine, and what is wrong with it.
+func (h *Host) semaphoreConfig(name string, t *Terms) (core.Config, error) {
+	var wrong error
+	if t.Protocol != 0 && t.Protocol != core.ProtocolStrict {
+		wrong = badTerms("protocol: only strict has semaphores; leave it out")
+	}
+	terms := *t
+	terms.Session = false // what stands on one is told below
+	cfg, err := h.config(core.MachineSemaphore, name, core.ProtocolStrict, &terms)
+	if err != nil {
+		return cfg, errors.Join(err, wrong)
+	}
+	cfg.OnSession = true
+	_, err = core.New(cfg)
+	cfg.Label = "" // each permit has its own
+	return cfg, errors.Join(err, wrong)
+}
+
+// checkPermit lists what is wrong with a permit, before any I/O.
+func checkPermit(v View, opts *PermitOptions) error {
+	var wrong []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, badTerms(fmt.Sprintf(format, args...)))
+		}
+	}
+	capacity, width, weight, spare := v.Capacity, v.Width, opts.Weight, opts.Spare
+	require(capacity >= 1 && capacity <= core.MaxCapacity, "capacity %d: from 1 to %d", capacity, core.MaxCapacity)
+	require(width >= 1 && width <= core.MaxWidth, "width %d: from 1 to %d", width, core.MaxWidth)
+	require(weight >= 0, "weight %d: at least 1, or 0 for 1", weight)
+	require(spare >= 0, "spare %d: not negative", spare)
+	require(opts.Wait >= 0, "wait %v: not negative; 0 is until there is room", opts.Wait)
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+	weight = max(1, weight)
+	most, need := uint64(capacity)*uint64(width), uint64(weight)+uint64(spare)
+	if uint64(weight) > math.MaxUint32 || uint64(spare) > math.MaxUint32 || need > most {
+		return &tooHeavyError{core.Error{Code: core.ErrorConfig, Text: fmt.Sprintf(
+			"weight %d and spare %d: more than the %d of capacity %d x width %d, so there is never room", weight, spare, most, capacity, width,
+		)}}
+	}
+	return nil
+}
+
+// tooHeavyError is a *core.Error that is ErrTooHeavy.
+type tooHeavyError struct{ config core.Error }
+
+// Error says what is too much.
+func (e *tooHeavyError) Error() string { return e.config.Error() }
+
+// Unwrap returns both that it is.
+func (e *tooHeavyError) Unwrap() []error { return []error{&e.config, ErrTooHeavy} }
+
+// ask asks a semaphore's machine for a permit or a limit, and waits for it.
+func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWaiting func(Status)) (*member, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	m := &member{
+		keeper: h.keeper, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
+		guarded: true, settled: make(chan struct{}), ctx: ctx,
+	}
+	m.claim = &claim{view: m, first: first, onWaiting: onWaiting}
+	begun, patience := h.clock.Now().Mono, first.Wait
+	if m.claim.isLimit() {
+		patience = core.Forever
+	}
+	honoured, err := h.createIsHonoured(ctx, cfg.Name, patience)
+	if err == nil && !honoured {
+		err = &Error{Kind: Unfit, Name: cfg.Name}
+	}
+	if err != nil {
+		return nil, m.inItsName(err)
+	}
+	if wait := &m.claim.first.Wait; *wait > 0 {
+		*wait = max(0, *wait-time.Duration(h.clock.Now().Mono-begun))
+	}
+	if err := h.keeper.let(func() { h.keeper.claim(cfg, m.claim) }); err != nil {
+		return nil, err
+	}
+	return m, m.await(ctx)
+}
