@@ -4,6 +4,7 @@ GO ?= go
 BIN := bin
 GOLANGCI_LINT := $(BIN)/golangci-lint-v2.15.0
 GOFUMPT := $(BIN)/gofumpt-v0.12.0
+VERSITYGW := $(BIN)/servers/versitygw-v1.8.0
 
 # Everything with goroutines of its own and without a cloud's SDK is tested under
 # the race detector; the core has no goroutines, and the SDKs would cost minutes.
@@ -24,7 +25,7 @@ CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test check generate bench explore stress FORCE
+.PHONY: help run build lib python install test check generate bench explore stress servers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +91,8 @@ stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and
 	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress ./tests/simulate
 	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
 
+servers: $(VERSITYGW) ## install the servers that tests of real stores need
+
 # The libraries are always asked for, and copied only when they differ: what
 # depends on them is made again when they have changed.
 $(PYLIB)/stamp: FORCE
@@ -124,3 +127,8 @@ $(GOFUMPT):
 	@mkdir -p $(BIN)/tmp
 	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install mvdan.cc/gofumpt@v0.12.0
 	@mv $(BIN)/tmp/gofumpt $@
+
+$(VERSITYGW):
+	@mkdir -p $(BIN)/tmp $(@D)
+	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+	@mv $(BIN)/tmp/versitygw $@

@@ -67,6 +67,7 @@ func (w *workshop) number(cmd *exec.Cmd) (figure, error) {
 var (
 	anyNumber   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 	perOp       = regexp.MustCompile(`\s([0-9.]+) ns/op`)
+	perName     = regexp.MustCompile(`\s([0-9.]+) B/name`)
 	allocsPerOp = regexp.MustCompile(`\s([0-9]+) allocs/op`)
 )
 
@@ -74,29 +75,55 @@ var (
 type goBench struct{ pkg, name string }
 
 func (g goBench) measure(w *workshop) (figure, error) {
-	binary := w.path(strings.ReplaceAll(g.pkg, "/", "-") + ".test")
-	if err := w.build(binary, "go", "test", "-c", "-o", binary, module+g.pkg); err != nil {
-		return figure{}, err
-	}
-	bench := exec.Command(binary, "-test.run", "^$", "-test.bench", "^Benchmark"+g.name+"$", "-test.benchtime", length)
-	bench.Dir = w.dir
-	out, err := w.output(bench)
+	out, err := g.run(w)
 	if err != nil {
 		return figure{}, err
 	}
-	match := perOp.FindSubmatch(out)
-	if match == nil {
-		return figure{}, fmt.Errorf("%s: there is no such benchmark, or it said nothing: %s", g.name, out)
-	}
 	f := figure{}
-	if f.value, err = strconv.ParseFloat(string(match[1]), 64); err != nil {
+	if f.value, err = g.find(perOp, out); err != nil {
 		return f, err
 	}
-	if match := allocsPerOp.FindSubmatch(out); match != nil {
-		f.allocs, err = strconv.ParseFloat(string(match[1]), 64)
+	if allocsPerOp.Match(out) {
+		f.allocs, err = g.find(allocsPerOp, out)
 	}
 	return f, err
 }
+
+func (g goBench) run(w *workshop) ([]byte, error) {
+	binary := w.path(strings.ReplaceAll(g.pkg, "/", "-") + ".test")
+	if err := w.build(binary, "go", "test", "-c", "-o", binary, module+g.pkg); err != nil {
+		return nil, err
+	}
+	bench := exec.Command(binary, "-test.run", "^$", "-test.bench", "^Benchmark"+g.name+"$", "-test.benchtime", length)
+	bench.Dir = w.dir
+	return w.output(bench)
+}
+
+func (g goBench) find(what *regexp.Regexp, out []byte) (float64, error) {
+	match := what.FindSubmatch(out)
+	if match == nil {
+		return 0, fmt.Errorf("%s: there is no such benchmark, or it said nothing: %s", g.name, out)
+	}
+	return strconv.ParseFloat(string(match[1]), 64)
+}
+
+// bytesPerName is what a Go benchmark says of memory.
+type bytesPerName struct{ goBench }
+
+func (n bytesPerName) measure(w *workshop) (figure, error) {
+	out, err := n.run(w)
+	if err != nil {
+		return figure{}, err
+	}
+	f := figure{bytes: true}
+	f.value, err = n.find(perName, out)
+	return f, err
+}
+
+// quoted is a figure that no run here can measure.
+type quoted figure
+
+func (q quoted) measure(*workshop) (figure, error) { return figure(q), nil }
 
 // library builds libmopslock-core, which has the core and nothing else.
 func (w *workshop) library() error {
