@@ -33,8 +33,9 @@ func (a *app) exploreCommand() *cobra.Command {
 		Short: "search all that can happen under a protocol for something that must not",
 		Long: `Run a few holders and a companion of a protocol against a store in memory, in every order in which requests are
 sent, applied and answered, with lost answers, late writes, crashes, pauses and clocks that drift, and look for a
-moment that must not be, such as two holders. The machines of strict and lastwriter are those that run everything
-else here; the others imitate the protocols that came before.
+moment that must not be, such as two holders, or more permits than there are. The machines of strict, lastwriter,
+invocation, semaphore and buckets are those that run everything else here; the others imitate the protocols that
+came before.
 
 If there is such a moment, the shortest way to it is printed as numbered steps, and the status is 1; else it says
 how much was searched. No store is opened.
@@ -42,6 +43,7 @@ how much was searched. No store is opened.
 PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
 		Example: `  mopslock-host explore
   mopslock-host explore --protocol riak-2 --svg riak-2.svg
+  mopslock-host explore --protocol canal-lock
   mopslock-host explore --protocol strict --states 20000000
   mopslock-host explore --for 1h`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -32,9 +32,9 @@ func (a *app) simulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate [flags]",
 		Short: "play a protocol with many processes and many faults, in virtual time",
-		Long: `Play processes that acquire, hold and release leases against a store in memory, in virtual time, with faults drawn
-from a seed: lost requests and answers, slow networks, throttling, pauses, crashes, clocks that are wrong and drift.
-It prints how long a hand-over takes, what one costs in requests, and how fair it is. One seed plays the same
+		Long: `Play processes that acquire, hold and release leases, or permits of a semaphore, against a store in memory, in
+virtual time, with faults drawn from a seed: lost requests and answers, slow networks, throttling, pauses, crashes,
+clocks that are wrong and drift. It prints how long a hand-over takes, what one costs in requests, and how fair it is. One seed plays the same
 again, to the last event; what is not said is drawn from it. No store is opened.
 
 Something that must not be, such as two holders where the protocol promises one, is told with the last events, and
@@ -44,6 +44,7 @@ PROTOCOL is one of ` + strings.Join(simulate.Protocols(), ", ") + `.`,
 		Example: `  mopslock-host simulate --seed 7
   mopslock-host simulate --protocol strict --seeds 2000
   mopslock-host simulate --protocol lastwriter --svg who.svg
+  mopslock-host simulate --protocol semaphore --actors 50
   mopslock-host simulate --actors 1000 --names 1 --weather fair --json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -67,9 +68,9 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.protocol, "protocol", "strict", "which `PROTOCOL` to play")
 	flags.Uint64Var(&f.seed, "seed", 1, "of all chance; the first one with --seeds")
 	flags.IntVar(&f.seeds, "seeds", 1, "how many seeds to play, up to the first violation")
-	flags.IntVar(&f.actors, "actors", 0, "how many processes acquire, hold and release (default drawn, from 3 to 9)")
+	flags.IntVar(&f.actors, "actors", 0, "how many processes acquire, hold and release (default drawn, from 3 to 9; of semaphore 20)")
 	flags.IntVar(&f.names, "names", 0, "how many names they want (default drawn, from 1 to 3)")
-	flags.IntVar(&f.companions, "companions", 0, "how many processes accompany; below 0 is none (default drawn, up to 3)")
+	flags.IntVar(&f.companions, "companions", 0, "how many processes accompany; below 0 is none; of semaphore none (default drawn, up to 3)")
 	flags.DurationVar(&f.ttl, "ttl", 0, "the TTL of every lease; below 0 is until it is released or broken, of strict (default drawn)")
 	flags.DurationVar(&f.duration, "duration", 0, "how long the faults last, in virtual time (default 10 TTL)")
 	flags.StringVar(&f.weather, "weather", "", "stormy, orderly or fair: which faults (default stormy; lastwriter also orderly)")

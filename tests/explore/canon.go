@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -65,9 +66,14 @@ type normal interface {
 type canon struct {
 	on     bool
 	origin uint64 // of the machine, the first half of its numbers
-	count  uint64 // nonces so far
+	count  uint64 // nonces, and ids of permits, so far
 	nonces []numbered
+	ids    []identified
 }
+
+// identified is the id of a permit that a machine has made, and the one that the host
+// gives it: an id is compared for being equal and shown, as a nonce is.
+type identified struct{ real, number string }
 
 const (
 	nonceField  = `"nonce": "`
@@ -89,12 +95,55 @@ func newCanon(cfg core.Config) canon {
 	return canon{on: cfg.Protocol == core.ProtocolStrict, origin: hash(cfg.Seed[:])[0]}
 }
 
-// send numbers the nonces of the records that are sent.
+// send numbers the nonces of the records that are sent, and the ids of permits.
 func (c *canon) send(actions []core.Action) {
 	for i := range actions {
-		if a := &actions[i]; c.on && isRequest(a.Kind) && len(a.Body) > 0 {
+		a := &actions[i]
+		if c.on && isRequest(a.Kind) && len(a.Body) > 0 {
 			a.Body = bytes.Clone(a.Body)
 			c.number(nonceIn(a.Body))
+			c.identify(a.Body, false)
+		}
+		for j := range c.ids {
+			if string(a.Holder) == c.ids[j].real {
+				a.Holder = core.HolderID(c.ids[j].number)
+			}
+		}
+	}
+}
+
+// learn gives numbers to the ids that a semaphore has made since.
+func (c *canon) learn(m core.Machine) {
+	s, ok := m.(*core.Semaphore)
+	if !ok || !c.on {
+		return
+	}
+	asks := reflect.ValueOf(s).Elem().FieldByName("asks")
+	for i := range asks.Len() {
+		id := asks.Index(i).FieldByName("id").String()
+		if id == "" || slices.ContainsFunc(c.ids, func(o identified) bool { return o.real == id }) {
+			continue
+		}
+		c.count++
+		number := fmt.Sprintf("%08x-%04x-4000-8000-%012x", uint32(c.origin), uint16(c.origin>>32), c.count)
+		c.ids = append(slices.Clip(c.ids), identified{id, number})
+	}
+}
+
+// identify writes the numbers of ids over them, or the ids over their numbers.
+func (c *canon) identify(b []byte, back bool) {
+	for i := range c.ids {
+		from, to := c.ids[i].real, c.ids[i].number
+		if back {
+			from, to = to, from
+		}
+		for at := 0; ; at += len(from) {
+			found := bytes.Index(b[at:], []byte(from))
+			if found < 0 {
+				break
+			}
+			at += found
+			copy(b[at:], to)
 		}
 	}
 }
@@ -118,6 +167,10 @@ func (c *canon) number(text []byte) {
 
 // receive brings the machine's own nonce back into a record that is read.
 func (c *canon) receive(ev *core.Event) {
+	if c.on && len(c.ids) > 0 && len(ev.Body) > 0 {
+		ev.Body = bytes.Clone(ev.Body)
+		c.identify(ev.Body, true)
+	}
 	var number [16]byte
 	text := nonceIn(ev.Body)
 	if _, err := hex.Decode(number[:], text); !c.on || text == nil || err != nil {
@@ -162,6 +215,7 @@ func (c *canon) normalise(b []byte, m reflect.Value, due dueAt) []byte {
 			}
 		}
 	}
+	c.identify(b[headSize:], false)
 	if i := bytes.Index(b, []byte(recordStart)); i >= 8 {
 		n := int(binary.BigEndian.Uint64(b[i-8:]))
 		clear(b[i-8 : i])

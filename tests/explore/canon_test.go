@@ -15,6 +15,7 @@ func TestCanon(t *testing.T) {
 	k := &strictMaker{seed: 1, make: core.New}
 	for _, kind := range []core.MachineKind{
 		core.MachineLease, core.MachineCompanion, core.MachineSession, core.MachineBreaker, core.MachineCalibration,
+		core.MachineSemaphore,
 	} {
 		cfg := k.config("A")
 		switch cfg.Machine = kind; kind {
@@ -84,14 +85,14 @@ func TestCanonWaiter(t *testing.T) {
 // TestNormal: with and without the normalisation of states the verdict is the
 // same, and with it there are fewer. Each world is explored to its end.
 func TestNormal(t *testing.T) {
-	k := &strictMaker{seed: 1, make: core.New}
-	for _, make := range []func() *Scenario{k.plain, k.release, k.sessions, k.jumps, k.endless} {
+	k, s := &strictMaker{seed: 1, make: core.New}, shared()
+	for _, make := range []func() *Scenario{k.plain, k.release, k.sessions, k.jumps, k.endless, s.cancels, s.batch} {
 		var found [2]*Found
 		for i, verbatim := range []bool{false, true} {
 			sc := make()
 			sc.Horizon, sc.Lost, sc.Late, sc.Crashes, sc.Pauses, sc.Verbatim = 2, 1, 0, 0, 1, verbatim
 			sc.Faults, sc.Patience = 1, 0
-			if sc.Name == "strict-sessions" {
+			if sc.Name == "strict-sessions" || sc.Shared {
 				sc.Horizon = 1 // two processes of two machines each: enough
 			}
 			found[i] = searched(t, sc, 0)

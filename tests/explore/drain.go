@@ -12,6 +12,8 @@ type drainKey struct {
 	actors [maxActors]uint32
 	store  uint32
 	waiter uint8
+	// givesBack: the actors give back what they hold, and go on.
+	givesBack bool
 }
 
 // drain is EventuallyHeld: but for those that stay, all others stop for good, and

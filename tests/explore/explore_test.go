@@ -158,6 +158,7 @@ func TestReduction(t *testing.T) {
 		func() *Scenario { return lastwriterBlind(1) },
 		func() *Scenario { return small(k.plain(), 3) },
 		func() *Scenario { return small(k.companion(), 0) },
+		func() *Scenario { return small(shared().cancels(), 1) },
 	} {
 		var found [2]*Found
 		for i, order := range []bool{false, true} {
@@ -218,7 +219,7 @@ func TestOneOfTwo(t *testing.T) {
 
 // TestRun: every protocol that Run names can be run, and says what it saw.
 func TestRun(t *testing.T) {
-	finds := map[string]bool{"lastwriter-blind": true, "mutex": true}
+	finds := map[string]bool{"lastwriter-blind": true, "mutex": true, "canal-lock": true}
 	for _, p := range Protocols() {
 		called := false
 		r, err := Run(context.Background(), Options{

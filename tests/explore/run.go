@@ -39,7 +39,7 @@ const DefaultBytes = 4 << 30
 func Protocols() []string {
 	return []string{
 		"strict", "lastwriter", "lastwriter-blind", "riak-1", "riak-2", "riak-3", "riak-4", "mutex", "mutex-unchecked",
-		"invocation",
+		"invocation", "semaphore", "canal-lock", "buckets",
 	}
 }
 
@@ -54,6 +54,12 @@ func scenarios(protocol string, seed uint64) []*Scenario {
 		return []*Scenario{lastwriterBlind(seed)}
 	case "invocation":
 		return invocationScenarios(seed)
+	case "semaphore":
+		return semaphoreScenarios(seed)
+	case "canal-lock":
+		return canalScenarios()
+	case "buckets":
+		return limiterScenarios()
 	case "riak-1", "riak-2", "riak-3", "riak-4":
 		return []*Scenario{riakScenario(int(protocol[len(protocol)-1]-'0'), false)}
 	case "mutex":

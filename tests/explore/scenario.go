@@ -52,6 +52,8 @@ type Scenario struct {
 	// Bare: there is nothing to hold against NoOverlap: the scenario has one of
 	// the declared exceptions to it.
 	Bare bool
+	// Shared: what is at stake are permits, of which several may be held, within capacity.
+	Shared bool
 	// Patience, if not 0: at the horizon all stop but those that wait or stay, and
 	// within so long who waits must have got the lease.
 	Patience int64
@@ -61,6 +63,9 @@ type Scenario struct {
 	Overwrites bool
 	// End, if set, judges a world in which nobody has anything left to do.
 	End func(*check.Ledger, []string) *check.Violation
+	// Left, if set, judges what is in the store when nobody can do anything any more,
+	// and so many permits are held.
+	Left func(s Store, held int) *check.Violation
 }
 
 // Actor is one participant.
@@ -80,6 +85,9 @@ type Actor struct {
 	Waits bool
 	// Stays: in a drain it goes on.
 	Stays bool
+	// Newcomer: it comes when all is over, and all others have stopped for good or given
+	// everything back; for NothingLeaks. Before, it is not told anything.
+	Newcomer bool
 	// Flawless actors are not crashed nor paused, and nothing of theirs is lost.
 	Flawless bool
 	// SampleAge is how long before tick 0 the sample was taken; or SampleTick is at
@@ -105,6 +113,11 @@ type Command struct {
 	After string
 	// Crashed: it is told only after it has crashed: Make is its restart.
 	Crashed bool
+	// Again: it may be told again, and passes nothing over.
+	Again bool
+	// Died is an actor that must have crashed, and When says it of the store.
+	Died string
+	When func(Store) bool
 	// Make, if set, makes the program anew before it is told: the actor's next
 	// process. It is told the old one, and the Mono.
 	Make func(old Program, mono int64) (Program, error)

@@ -232,13 +232,21 @@ func (s *search) queue(w *world, id uint32) {
 
 // judge holds a world against what can be seen in it alone.
 func (e *engine) judge(w *world) *check.Violation {
-	if !e.sc.Bare {
+	if !e.sc.Bare && !e.sc.Shared {
 		if v := check.Overlap(e.believed(w)); v != nil {
 			return v
 		}
 	}
 	if e.sc.Patience != 0 && int(w.now) == e.sc.Horizon && w.turn == nobody {
 		if v := e.drain(w); v != nil {
+			return v
+		}
+		if v := e.leaks(w); v != nil {
+			return v
+		}
+	}
+	if e.sc.Left != nil && e.stuck(w) {
+		if v := e.sc.Left(e.stores.items[w.store], len(e.relied(w))); v != nil {
 			return v
 		}
 	}

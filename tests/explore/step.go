@@ -26,6 +26,7 @@ type engine struct {
 	needs   bool // some command needs a tenure
 	buf     []byte
 	claims  []check.Claim
+	permits []check.Permit
 	failure error // the scenario or a program is at fault: the search ends
 }
 
@@ -228,7 +229,7 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 	now := e.sc.clock(index, k.now)
 	var err error
 	after.program, err = e.program(index, before, &k, now)
-	if k.kind == moveTell {
+	if k.kind == moveTell && !e.sc.Actors[index].Tell[k.ref].Again {
 		after.told = uint8(k.ref) + 1
 	}
 	var actions []core.Action
@@ -259,6 +260,10 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 		}
 	}
 	done.moved = !slices.Equal(before.program.Claims(), after.program.Claims())
+	if p, ok := after.program.(permitted); ok {
+		was, _ := before.program.(permitted)
+		done.moved = was == nil || !slices.Equal(was.Permits(), p.Permits())
+	}
 	done.idle = after.program.Idle()
 	done.actor = e.internActor(index, after)
 	e.steps[k] = done

@@ -182,6 +182,9 @@ func (e *engine) abandon(w *world, actor uint8, group *uint8) {
 func (e *engine) begin(next *world, actor uint8, before *world) *check.Violation {
 	old := e.actors.items[before.actors[actor]].program.Claims()
 	var ledger *check.Ledger
+	if e.sc.Shared {
+		return e.grants(next, actor)
+	}
 	for _, c := range e.actors.items[next.actors[actor]].program.Claims() {
 		known := false
 		for _, o := range old {
@@ -212,6 +215,9 @@ func (e *engine) crash(w *world, actor uint8, out yield) {
 	gone := &actorState{program: s.program, wake: noWake, told: s.told, crashed: true}
 	next.actors[actor] = e.internActor(actor, gone)
 	next.spent[faultCrash]++
+	if e.sc.Shared {
+		_ = e.grants(&next, actor) // the dead rely on nothing: that is forgotten
+	}
 	e.abandon(&next, actor, nil)
 	for i := int(next.count) - 1; e.sc.Prompt && i >= 0; i-- {
 		if next.flying[i].actor == actor {
@@ -268,6 +274,9 @@ func (e *engine) apply(w *world, i int, choice uint8, out yield) {
 	next.last = m.actor
 	next.paused &^= 1 << m.actor
 	v := e.version(&next, w.store, m.action)
+	if e.sc.Shared && v == nil && next.store != w.store {
+		v = e.committed(&next, m.action, m.reply)
+	}
 	if e.sc.Result != "" && !e.sc.Overwrites && v == nil {
 		v = check.Stored(e.sc.Result, e.object(w, e.sc.Result), e.object(&next, e.sc.Result))
 	}

@@ -181,6 +181,9 @@ func (plainWords) Applied(actor string, a *core.Action, reply *core.Event) strin
 
 // Noticed implements Words.
 func (plainWords) Noticed(actor string, a *core.Action) string {
+	if a.Permit != 0 {
+		return noticedPermit(actor, a)
+	}
 	switch a.Kind {
 	case core.ActionHeld:
 		if a.Token != 0 {
@@ -203,4 +206,18 @@ func (plainWords) Noticed(actor string, a *core.Action) string {
 		return fmt.Sprintf("%s adopts epoch %d", actor, a.Epoch)
 	}
 	return actor + " says " + a.Kind.String()
+}
+
+// noticedPermit describes what a semaphore says of one permit.
+func noticedPermit(actor string, a *core.Action) string {
+	what := fmt.Sprintf(" permit %d", a.Permit)
+	switch a.Kind {
+	case core.ActionHeld:
+		return fmt.Sprintf("%s holds%s, by version %d", actor, what, a.Epoch)
+	case core.ActionWaiting:
+		return actor + " waits for" + what
+	case core.ActionRefused, core.ActionLost:
+		return actor + " says " + a.Kind.String() + what + ": " + a.Reason.String()
+	}
+	return actor + " says " + a.Kind.String() + what
 }

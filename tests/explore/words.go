@@ -17,7 +17,7 @@ func shortKey(key string) string {
 		return "the result"
 	}
 	if !found {
-		return key
+		return sessionKey(key)
 	}
 	if rest == "" {
 		return "the versions"
@@ -37,6 +37,21 @@ func shortKey(key string) string {
 	return "the objects of version " + n
 }
 
+// sessionKey names an object of a session.
+func sessionKey(key string) string {
+	rest, found := strings.CutPrefix(key, core.SessionPrefix)
+	id, object, _ := strings.Cut(rest, "/")
+	switch {
+	case !found:
+		return key
+	case object == "beat":
+		return "the beat of session " + short(id)
+	case strings.HasPrefix(object, "call/"):
+		return "a call to session " + short(id)
+	}
+	return key
+}
+
 // short is as much of an id as tells it from others.
 func short(id string) string {
 	const enough = 8
@@ -54,6 +69,7 @@ func gist(body []byte) string {
 		AcquiredAt           string `json:"first_acquired_at"`
 		Count                int    `json:"write_count"`
 		Seq                  uint64
+		Capacity, Width      int
 	}
 	if json.Unmarshal(body, &r) != nil {
 		return fmt.Sprintf("%d bytes", len(body))
@@ -69,6 +85,8 @@ func gist(body []byte) string {
 		return "held by " + short(r.Tenure) + ", made by its owner " + short(r.Owner)
 	case r.State == "held":
 		return "held by " + short(r.Tenure)
+	case r.State == "value":
+		return fmt.Sprintf("%d x %d, held: %s", r.Capacity, r.Width, holdersIn(body))
 	case r.State != "":
 		return r.State
 	case r.Seq != 0:
@@ -104,6 +122,77 @@ func (v workerWords) Applied(actor string, a *core.Action, reply *core.Event) st
 		return actor + " adds " + v.object + ": success"
 	case core.ActionDelete:
 		return actor + " removes " + v.object
+	}
+	return ""
+}
+
+// holdersIn are the permits of a semaphore, by their labels.
+func holdersIn(body []byte) string {
+	limit, all := broughtBy(body)
+	text := "nothing"
+	for i, p := range all {
+		switch {
+		case i == 0:
+			text = p.Label
+		default:
+			text += " " + p.Label
+		}
+	}
+	if limit != 0 {
+		text += fmt.Sprintf(", limit %d", limit)
+	}
+	return text
+}
+
+// limitedWords describes what is done with Buckets.
+type limitedWords struct{ canalWords }
+
+// Applied implements Words.
+func (limitedWords) Applied(_ string, a *core.Action, reply *core.Event) string {
+	d := deedOf(a)
+	if reply.Outcome == core.OutcomeNo {
+		return d.who + " " + d.verb + ": no"
+	}
+	return d.who + " " + d.verb
+}
+
+// canalWords describes the tables of canal_lock.
+type canalWords struct{}
+
+// Applied implements Words.
+func (canalWords) Applied(actor string, a *core.Action, reply *core.Event) string {
+	no := reply.Outcome == core.OutcomeNo
+	switch {
+	case a.Key == canalHighest && a.Kind == core.ActionGet && no:
+		return actor + " looks up highest: there is none"
+	case a.Key == canalHighest && a.Kind == core.ActionGet:
+		return actor + " looks up highest: " + string(reply.Body)
+	case a.Key == canalHighest:
+		return actor + " writes highest = " + string(a.Body)
+	case a.Key == canalManager && strings.HasPrefix(string(a.Body), "-"):
+		return "the manager forgets " + string(a.Body[1:])
+	case a.Key == canalManager:
+		return "the manager monitors " + string(a.Body)
+	case a.Kind == core.ActionCreate && no:
+		return actor + " creates bucket " + a.Key + ": it is there already"
+	case a.Kind == core.ActionCreate:
+		return actor + " creates bucket " + a.Key + " with 1"
+	case no:
+		return actor + " counts bucket " + a.Key + " " + string(a.Body) + ": there is none"
+	}
+	return actor + " counts bucket " + a.Key + " " + string(a.Body) + ": " + string(reply.Body)
+}
+
+// Noticed implements Words.
+func (canalWords) Noticed(actor string, a *core.Action) string {
+	switch a.Kind {
+	case core.ActionHeld:
+		return actor + " holds a permit"
+	case core.ActionRefused:
+		if a.Reason == core.ReasonFull {
+			return actor + " finds no room"
+		}
+		return actor + " is out of buckets"
 	}
 	return ""
 }

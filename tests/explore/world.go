@@ -208,11 +208,15 @@ func (e *engine) mayTell(w *world, actor uint8, n int) bool {
 	c := &e.sc.Actors[actor].Tell[n]
 	now := int(w.now)
 	switch {
+	case e.sc.Actors[actor].Newcomer:
+		return false
 	case now < c.From || c.Until != 0 && now > c.Until:
 		return false
 	case s.crashed && c.Make == nil, c.Crashed && !s.crashed:
 		return false
 	case c.In != "" && s.program.String() != c.In:
+		return false
+	case c.When != nil && !c.When(e.stores.items[w.store]), c.Died != "" && !e.died(w, c.Died):
 		return false
 	case c.After != "" && e.actors.items[w.actors[0]].program.String() != c.After:
 		return false
@@ -226,6 +230,29 @@ func (e *engine) mayTell(w *world, actor uint8, n int) bool {
 	}
 	token, held := e.ledgers.items[w.ledger].Held(c.Needs)
 	return held && (c.Token == 0 || c.Token == token)
+}
+
+// died reports whether an actor has crashed.
+func (e *engine) died(w *world, name string) bool {
+	i := slices.IndexFunc(e.sc.Actors, func(a Actor) bool { return a.Name == name })
+	return e.actors.items[w.actors[i]].crashed
+}
+
+// stuck reports whether nothing can happen any more but that somebody dies.
+func (e *engine) stuck(w *world) bool {
+	if w.count != 0 {
+		return false
+	}
+	for i := range e.sc.Actors {
+		s := e.actors.items[w.actors[i]]
+		for range e.commands(w, uint8(i)) {
+			return false
+		}
+		if !s.crashed && s.wake != noWake {
+			return false
+		}
+	}
+	return true
 }
 
 // crowded reports whether another actor's create of the key is applied and not answered.

@@ -38,3 +38,25 @@ func TestBugsAreCaught(t *testing.T) {
 		}
 	}
 }
+
+// TestBugsOfSemaphores: the same of the shared semaphore.
+func TestBugsOfSemaphores(t *testing.T) {
+	for bug, want := range map[core.Bug]string{
+		core.BugOverallocate:     check.PermitsWithinCapacity,
+		core.BugPermitFreedEarly: check.PermitsWithinCapacity,
+		core.BugUnknownIsYes:     check.PermitsWithinCapacity,
+		core.BugSettleAtVersion:  "", // caught by whatever comes first
+	} {
+		s := Swarm(1, 1000, workers, Options{Shared: true, New: func(cfg core.Config) (core.Machine, error) {
+			return core.NewBugged(cfg, bug)
+		}})
+		switch {
+		case s.Failed == nil:
+			t.Errorf("%v: not caught in %d seeds", bug, s.Ran)
+		case want != "" && s.Failed.Violation.Invariant != want:
+			t.Errorf("%v: want %s, got %v", bug, want, s.Failed.Violation)
+		default:
+			t.Logf("%v: seed %d, %v", bug, s.Failed.Seed, s.Failed.Violation)
+		}
+	}
+}

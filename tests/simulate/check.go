@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -41,6 +43,14 @@ const (
 	FactOverwritten
 	// FactDeleted: Claim's actor has deleted version Epoch.
 	FactDeleted
+	// FactPermit: Permit is wanted or held, and may be relied on from At until Until if
+	// it was told or is granted.
+	FactPermit
+	// FactPermitEnds: it may not, any more.
+	FactPermitEnds
+	// FactBrings: Permit, of which Session and Label are known, stands in a version that
+	// was made in the store under the limit Limit.
+	FactBrings
 )
 
 // Fact is one thing that is observed. At and Until are true time, in nanoseconds,
@@ -51,6 +61,10 @@ type Fact struct {
 	Until int64
 	Claim check.Claim
 	State string
+
+	Permit check.Permit
+	Label  string
+	Limit  uint64
 }
 
 // Rules say what is promised.
@@ -71,6 +85,13 @@ type register struct {
 	ledger   check.Ledger
 	newest   core.Epoch
 	overlaps map[[2]string]bool
+	permits  []permitBelief
+}
+
+// permitBelief is a permit of which a process relies on, or will if it is granted.
+type permitBelief struct {
+	check.Permit
+	until int64 // true time
 }
 
 // Checker holds what it observes against the invariants, in true time and for
@@ -132,6 +153,14 @@ func (c *Checker) Observe(f Fact) {
 		c.version(&f, r)
 	case FactOverwritten:
 		c.fail(f.At, check.NoClobber, "%s put over what is not its own at version %d of %s", f.Claim.Actor, f.Claim.Epoch, f.Claim.Name)
+	case FactPermit:
+		c.permit(&f, r)
+	case FactPermitEnds:
+		if i := r.permitAt(&f.Permit); i >= 0 {
+			r.permits = append(r.permits[:i], r.permits[i+1:]...)
+		}
+	case FactBrings:
+		c.brings(&f, r)
 	case FactDeleted:
 		if f.Claim.Epoch+c.rules.Keep > r.newest {
 			c.fail(f.At, check.NoClobber, "%s deleted version %d of %s, and %d is the newest",
@@ -200,5 +229,50 @@ func (c *Checker) overlap(f *Fact, r *register, b *belief) {
 	if !r.overlaps[pair] {
 		r.overlaps[pair] = true
 		c.overlaps++
+	}
+}
+
+// permitAt is the place of a process's permit, or -1.
+func (r *register) permitAt(p *check.Permit) int {
+	return slices.IndexFunc(r.permits, func(b permitBelief) bool { return b.Actor == p.Actor && b.Number == p.Number })
+}
+
+// relied are the permits that are relied on at an instant. What is not is forgotten.
+func (r *register) relied(at int64) (believed []check.Permit) {
+	for i := range r.permits {
+		if b := &r.permits[i]; b.until > at && (b.Told || r.ledger.Granted(&b.Permit)) {
+			believed = append(believed, b.Permit)
+		}
+	}
+	r.ledger.Keep(believed)
+	return believed
+}
+
+// permit takes what a process knows of one; whoever is told of one that did not stand
+// in the store is given it now.
+func (c *Checker) permit(f *Fact, r *register) {
+	i := r.permitAt(&f.Permit)
+	if i < 0 {
+		i = len(r.permits)
+		r.permits = append(r.permits, permitBelief{})
+	}
+	r.permits[i] = permitBelief{f.Permit, f.Until}
+	if f.Permit.Told && f.Until > f.At && !r.ledger.Granted(&f.Permit) {
+		c.Found(f.At, r.ledger.Grant(&f.Permit, r.relied(f.At)), f.Claim.Actor)
+	}
+}
+
+// brings takes a permit that stands in a version that was just made.
+func (c *Checker) brings(f *Fact, r *register) {
+	for i := range r.permits {
+		b := &r.permits[i]
+		if f.Label != b.Actor+"."+strconv.FormatUint(b.Number, 10) || b.Session != f.Permit.Session || b.until <= f.At || r.ledger.Granted(&b.Permit) {
+			continue
+		}
+		p := b.Permit
+		if f.Limit != 0 {
+			p.Most = min(p.Most, f.Limit)
+		}
+		c.Found(f.At, r.ledger.Grant(&p, r.relied(f.At)), f.Label)
 	}
 }

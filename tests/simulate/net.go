@@ -173,11 +173,28 @@ func (w *world) inspect(r *request) {
 		}
 		return
 	case a.Kind == core.ActionCreate && !there:
-		var body struct{ State, Tenure string }
+		var body struct {
+			State, Tenure string
+			Limit         uint64
+			Permits       []struct{ Session, Label string }
+		}
 		if err := json.Unmarshal(a.Body, &body); err != nil {
 			w.checker.fail(w.now, Contract, "%s creates what is not JSON: %v", r.unit.label, err)
 		}
 		fact.Kind, fact.State, fact.Claim.Tenure = FactVersion, body.State, body.Tenure
+		w.stats.commits++
+		var last struct{ Session, Label string }
+		for _, p := range body.Permits {
+			if p.Session != "" { // what is left out is that of the one before
+				last.Session = p.Session
+			}
+			if p.Label != "" {
+				last.Label = p.Label
+			}
+			brought := Fact{Kind: FactBrings, At: w.now, Claim: fact.Claim, Label: last.Label, Limit: body.Limit}
+			brought.Permit.Session = last.Session
+			w.checker.Observe(brought)
+		}
 	case a.Kind == core.ActionPut:
 		fact.Kind = FactOverwritten
 	case a.Kind == core.ActionDelete && there:

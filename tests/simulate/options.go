@@ -37,6 +37,12 @@ type Options struct {
 	Once       bool          // each actor wants one turn, with all patience; nobody breaks anything
 	Sessions   bool          // every lease stands on its process's session
 	NoSessions bool          // none does
+	// Shared: what is wanted are permits of shared semaphores, of Capacity and Width,
+	// asked for by so many Processes.
+	Shared    bool
+	Capacity  int
+	Width     int
+	Processes int
 	// BootAnywhere lets processes judge each other by the boot clock on every store,
 	// and not only where no put overtakes another.
 	BootAnywhere bool
@@ -56,7 +62,7 @@ type Options struct {
 }
 
 // Protocols are what ByName knows.
-func Protocols() []string { return []string{"strict", "lastwriter", "lastwriter-blind"} }
+func Protocols() []string { return []string{"strict", "lastwriter", "lastwriter-blind", "semaphore"} }
 
 // ByName is the Options of a protocol.
 func ByName(protocol string) (Options, error) {
@@ -67,11 +73,16 @@ func ByName(protocol string) (Options, error) {
 		return Options{Protocol: core.ProtocolLastWriter}, nil
 	case "lastwriter-blind":
 		return Options{Protocol: core.ProtocolLastWriter, Blind: true}, nil
+	case "semaphore":
+		return Options{Protocol: core.ProtocolStrict, Shared: true}, nil
 	}
 	return Options{}, fmt.Errorf("simulate: no protocol %q; there are %s", protocol, strings.Join(Protocols(), ", "))
 }
 
 func (o *Options) protocolName() string {
+	if o.Shared {
+		return "semaphore"
+	}
 	if o.Blind {
 		return o.Protocol.String() + "-blind"
 	}
@@ -94,6 +105,9 @@ func (o Options) settle(c chance) Options {
 	}
 	if o.TTL < 0 {
 		o.TTL = core.None
+	}
+	if o.Shared {
+		o = o.settleShared(c)
 	}
 	life := max(o.TTL, 5*time.Second) // what other times are measured by
 	if o.Actors == 0 {
@@ -134,6 +148,24 @@ func (o Options) settle(c chance) Options {
 			f = Faults{Latency: Constant, Mean: 20 * time.Millisecond}
 		}
 		o.Faults = &f
+	}
+	return o
+}
+
+// settleShared draws what was left open of semaphores.
+func (o Options) settleShared(c chance) Options {
+	o.Companions, o.NoSessions = -1, false
+	if o.Actors == 0 {
+		o.Actors = 20
+	}
+	if o.Names == 0 {
+		o.Names = int(c.between(1, 2))
+	}
+	if o.Capacity == 0 {
+		o.Capacity = int(c.between(1, 5))
+	}
+	if o.Width == 0 {
+		o.Width = int(c.between(1, 3))
 	}
 	return o
 }

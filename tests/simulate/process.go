@@ -74,6 +74,8 @@ type unit struct {
 	frozen    bool // a call is being checked: the session's renewals do it no good
 	waiting   bool // for its first held
 	waitSince int64
+
+	shared
 }
 
 // request is one on its way.
@@ -141,6 +143,8 @@ func (w *world) configure(p *process, cfg *core.Config) {
 		if seen, ok := w.seen[p.computer][cfg.Name]; ok && cfg.Boot != "" {
 			cfg.SeenPrint, cfg.SeenSince = seen.print, seen.since
 		}
+	case core.MachineSemaphore:
+		cfg.OnSession = true
 	case core.MachineCalibration:
 		cfg.Owner = p.owner
 	}
@@ -170,7 +174,11 @@ func (w *world) tell(u *unit, ev core.Event) {
 	if quiet && len(actions) > 0 {
 		w.checker.fail(w.now, check.QuietWhenIdle, "%s has ended, and does %s when told %s", u.label, actions[0].Kind, ev.Kind)
 	}
-	w.checker.Found(w.now, u.guard.Watch(u.machine, actions), u.label)
+	if u.kind == core.MachineSemaphore {
+		w.checker.Found(w.now, u.desk.Watch(u.machine, u.name, actions), u.label)
+	} else {
+		w.checker.Found(w.now, u.guard.Watch(u.machine, actions), u.label)
+	}
 	u.wakeTurn++ // a Step without a wake leaves none
 	for i := range actions {
 		w.heed(u, &actions[i])
@@ -226,9 +234,12 @@ func (w *world) heed(u *unit, a *core.Action) {
 			}
 		}
 	default:
-		if u.kind == core.MachineSession {
+		switch {
+		case u.kind == core.MachineSession:
 			w.heedSession(u, a)
-		} else {
+		case a.Permit != 0:
+			w.heedPermit(u, a)
+		default:
 			w.heedNotice(u, a)
 		}
 	}
@@ -267,6 +278,9 @@ func (w *world) heedNotice(u *unit, a *core.Action) {
 
 // settleBelief tells the checker what a machine relies on after a Step.
 func (w *world) settleBelief(u *unit) {
+	if u.kind == core.MachineSemaphore {
+		w.settlePermits(u)
+	}
 	if !u.believes {
 		return
 	}
@@ -281,6 +295,10 @@ func (w *world) settleBelief(u *unit) {
 
 // stop: a machine does not rely on its lease any more.
 func (w *world) stop(u *unit, how string) {
+	if u.pool != nil {
+		w.stopPermit(u, how)
+		return
+	}
 	if u.believes {
 		u.believes = false
 		w.checker.Observe(Fact{Kind: FactStops, At: w.now, Claim: u.claim})
@@ -294,6 +312,9 @@ func (w *world) finish(u *unit, how string, a *core.Action) {
 	w.stop(u, how)
 	w.ended(u)
 	w.stats.waitOver(w, u)
+	if u.kind == core.MachineSemaphore {
+		w.closeSession(u.process)
+	}
 	if a.Kind == core.ActionReleased || a.Kind == core.ActionLost {
 		for _, other := range u.process.units { // a host tells its own waiters at once
 			if other.waiting && other.name == u.name && w.bells {

@@ -26,6 +26,7 @@ type Result struct {
 	Cut time.Duration `json:"cut_ns,omitempty"`
 
 	Holds              int               `json:"holds"`
+	Commits            int               `json:"commits"`   // versions that were made
 	HandOver           Latency           `json:"hand_over"` // from a release to the next held
 	TakeOver           Latency           `json:"take_over"` // from a death to the next held
 	Requests           uint64            `json:"requests"`
@@ -50,7 +51,7 @@ func (w *world) result() Result {
 		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash),
 		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: w.faults.On(),
 		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
-		Holds: s.holds, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
+		Holds: s.holds, Commits: s.commits, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),
 		Requests: s.total, RequestsByVerb: s.requests, Fairness: s.fairness(),
 		Overlaps: w.checker.Overlaps(), OverlapsArePromise: o.promised(), Losses: s.losses, Refusals: s.refusals,
 		Violation: w.checker.Verdict(), Last: w.trace.last(),
@@ -99,6 +100,9 @@ func (r *Result) String() string {
 	line("take-over", "%s", &r.TakeOver)
 	line("requests", "%d (%s), %.3f per hold, %.3f per waiter and poll interval",
 		r.Requests, counts(r.RequestsByVerb), r.RequestsPerHold, r.PollsPerInterval)
+	if r.Commits > 0 && r.Holds > 0 {
+		line("commits", "%d versions, %.3f per hold", r.Commits, share(uint64(r.Commits), uint64(r.Holds)))
+	}
 	line("fairness", "%.3f (Jain) over %d turns, longest wait %v, %d actors without a turn",
 		r.Fairness.Jain, r.Fairness.Turns, r.Fairness.Longest.Round(time.Millisecond), r.Fairness.Starved)
 	line("losses", "%s", counts(r.Losses))

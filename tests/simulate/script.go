@@ -75,6 +75,10 @@ func (w *world) depart(s *slot, kind core.EventKind) {
 	s.phase = phaseEnding
 	u := s.unit
 	w.stop(u, kind.String())
+	if u.pool != nil {
+		w.tell(u.pool, core.Event{Kind: kind, Permit: u.permit.Number})
+		return
+	}
 	if kind != core.EventLeave {
 		w.dismiss(u.claim.Tenure)
 	}
@@ -90,6 +94,13 @@ func (w *world) begin(s *slot) {
 		return
 	}
 	c := w.chance
+	if w.opts.Shared {
+		w.ask(s, w.names[c.below(uint64(len(w.names)))], w.drawAsk())
+		if s.phase == phaseWaiting && !w.opts.Once && c.oneIn(8) {
+			w.next(s, c.upTo(3*int64(w.life))) // then it cancels
+		}
+		return
+	}
 	wait, cancel := core.Forever, false
 	if !w.opts.Once {
 		switch c.below(8) {
@@ -249,6 +260,13 @@ func (w *world) starving() {
 		for _, u := range p.units {
 			if u.waiting {
 				w.checker.Found(w.now, check.Waiter(u.label, u.machine.String(), false), u.name)
+			}
+			for _, permit := range u.permits {
+				if permit.waiting && w.newcome {
+					w.checker.Found(w.now, check.Newcomer(permit.label, u.machine.String(), false), u.name)
+				} else if permit.waiting {
+					w.checker.Found(w.now, check.Waiter(permit.label, u.machine.String(), false), u.name)
+				}
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (w *world) heedSession(u *unit, a *core.Action) {
 	case core.ActionRenewed:
 		p.until = a.At
 		for _, other := range p.units {
-			if other.session == p.sid {
+			if other.session == p.sid || other.kind == core.MachineSemaphore {
 				w.settleBelief(other)
 			}
 		}
@@ -70,6 +70,7 @@ func (w *world) needsSession(p *process) bool {
 
 // closeSession ends a session that nothing stands on, once no actor starts anything.
 func (w *world) closeSession(p *process) {
+	w.leave(p)
 	if w.calm && p.session != nil && !w.needsSession(p) {
 		w.afterwards(p.session, core.Event{Kind: core.EventLeave})
 	}
@@ -106,6 +107,10 @@ func (w *world) crash(p *process) {
 		u.crashed = true
 		w.stop(u, "crashed")
 		w.stats.waitOver(w, u)
+		for _, permit := range u.permits {
+			w.stop(permit, "crashed")
+			w.stats.waitOver(w, permit)
+		}
 	}
 	for _, s := range p.slots {
 		s.turn++

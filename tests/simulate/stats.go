@@ -23,6 +23,7 @@ type stats struct {
 	longest int64
 	turns   []int
 	holds   int
+	commits int // versions that were made
 
 	vacancies map[string]*vacancy
 	handovers []int64 // after a release

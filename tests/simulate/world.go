@@ -36,6 +36,7 @@ type world struct {
 
 	outageUntil int64
 	calm        bool
+	newcome     bool          // newcomers have come
 	calmAfter   uint64        // events
 	cut         time.Duration // when the faults were ended by the bound of events, or 0
 	progress    int64         // when somebody was last served
@@ -108,8 +109,11 @@ func (w *world) populate() {
 		}
 		return p
 	}
-	strict := o.Protocol == core.ProtocolStrict
-	for left := o.Actors; left > 0; {
+	strict := o.Protocol == core.ProtocolStrict && !o.Shared
+	if o.Shared {
+		w.sharers(add)
+	}
+	for left := o.Actors; left > 0 && !o.Shared; {
 		p := add(roleOrchestrator, nil)
 		left--
 		p.onSession = strict && o.TTL > 0 && !o.NoSessions && (o.Sessions || c.oneIn(3))
@@ -127,6 +131,21 @@ func (w *world) populate() {
 		add(roleObserver, nil)
 	}
 	w.stats.turns = make([]int, o.Actors)
+}
+
+// sharers are the processes of a semaphore: so many, or as chance has it.
+func (w *world) sharers(add func(role, *process) *process) {
+	var all []*process
+	for left := w.opts.Actors; left > 0; left-- {
+		var p *process
+		if n := len(all); n > 0 && (n == w.opts.Processes || w.opts.Processes == 0 && w.chance.oneIn(3)) {
+			p = pick(w.chance, all...)
+		}
+		if joined := add(roleOrchestrator, p); p == nil {
+			joined.onSession = true
+			all = append(all, joined)
+		}
+	}
 }
 
 // run plays it from beginning to end.
@@ -159,6 +178,9 @@ func (w *world) run() {
 		w.happen(&it)
 		if w.calm && w.stats.waiting > 0 && w.now-w.progress > patience {
 			w.starving()
+		}
+		if w.opts.Shared && !w.newcome && w.allOver() {
+			w.newcomers()
 		}
 	}
 	if w.checker.found == nil {

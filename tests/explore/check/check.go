@@ -24,6 +24,7 @@ func Names() []string {
 	return []string{
 		EpochOnlyGrows, OneHolderPerEpoch, NoOverlap, NoResurrection, NoClobber, EventuallyHeld, QuietWhenIdle,
 		FirstResultWins, LoserWritesNothing, NoIdleDouble, ResultHeeded, FoundIsThere,
+		PermitsWithinCapacity, NothingLeaks,
 	}
 }
 
@@ -81,6 +82,7 @@ type Ledger struct {
 	began    []began
 	versions []version
 	works    []work
+	permits  []Permit // that were given and are relied on: who, which and on what session
 }
 
 // began is a tenure that was relied on.
@@ -183,7 +185,7 @@ func (l *Ledger) Version(name string, epoch, newest core.Epoch, tenure string) *
 
 // Clone is an independent copy.
 func (l *Ledger) Clone() *Ledger {
-	return &Ledger{began: slices.Clone(l.began), versions: slices.Clone(l.versions), works: slices.Clone(l.works)}
+	return &Ledger{began: slices.Clone(l.began), versions: slices.Clone(l.versions), works: slices.Clone(l.works), permits: l.permits}
 }
 
 // AppendState appends all that is remembered as canonical bytes.
@@ -220,6 +222,12 @@ func (l *Ledger) AppendState(dst []byte) []byte {
 			idle = 1
 		}
 		dst = append(dst, idle)
+	}
+	for i := range l.permits {
+		p := &l.permits[i]
+		text(p.Actor)
+		text(p.Session)
+		dst = binary.AppendUvarint(dst, p.Number)
 	}
 	return dst
 }

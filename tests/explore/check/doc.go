@@ -30,4 +30,10 @@
 //   - ResultHeeded: who was answered that the result is there launches nothing and
 //     sends none.
 //   - FoundIsThere: what is said to be found is in the store.
+//
+// And of permits:
+//
+//   - PermitsWithinCapacity: when a permit is given, no more is relied on with it than
+//     capacity x width of who asked, nor than the limit that it was committed on.
+//   - NothingLeaks: when all have died or given everything back, a newcomer gets all.
 package check

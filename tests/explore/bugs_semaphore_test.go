@@ -1,0 +1,152 @@
+//go:build mopslock_bugs
+
+package explore
+
+import (
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+// sharedBug is a world of the semaphore that shows what a rule is for, and the
+// invariant that breaks without it.
+type sharedBug struct {
+	world   func() *Scenario
+	checker string
+}
+
+// sharedBugs are those of the bugs that a semaphore can have.
+func (k *buggedMaker) sharedBugs() map[string]sharedBug {
+	within, leak, held := check.PermitsWithinCapacity, check.NothingLeaks, check.EventuallyHeld
+	s := &sharedMaker{semaphoreMaker{k.strictMaker}, k.bug}
+	return map[string]sharedBug{
+		"overallocate":            {s.crowd, within},
+		"unknown-is-yes":          {s.doubt, within},
+		"session-not-in-force":    {s.early, within},
+		"judge-at-answer":         {s.paused, within},
+		"slop-short":              {s.stopped, within},
+		"permit-freed-early":      {s.stopped, within},
+		"old-calibration":         {s.aged, within},
+		"forget-unknown-create":   {s.withdrawn, leak},
+		"unknown-is-no":           {s.withdrawn, leak},
+		"release-left":            {s.withdrawn, leak},
+		"settle-at-version":       {s.overtaken, held},
+		"id-reused":               {s.outlived, held},
+		"permit-outlives-session": {s.outlived, held},
+	}
+}
+
+// TestBugsShared: each rule of the semaphore that is left out gives a counter-example
+// by name, and the same world gives none with the rule in.
+func TestBugsShared(t *testing.T) {
+	const states = 3_000_000
+	for _, bug := range core.Bugs() {
+		make := func(cfg core.Config) (core.Machine, error) { return core.NewBugged(cfg, bug) }
+		k := &buggedMaker{&strictMaker{seed: 1, make: make}, bug.String()}
+		shown, ok := k.sharedBugs()[bug.String()]
+		if !ok {
+			continue
+		}
+		t.Run(bug.String(), func(t *testing.T) {
+			f := searched(t, shown.world(), states)
+			if f.Violation == nil || f.Violation.Checker != shown.checker {
+				t.Fatalf("%s: %v, want %s, in %d states, exhausted %t\n%s",
+					f.Scenario.Name, f.Violation, shown.checker, f.States, f.Exhausted, tale(f))
+			}
+			verbatim := shown.world()
+			verbatim.Verbatim = true
+			if g := searched(t, verbatim, states); g.Violation == nil || g.Violation.Checker != f.Violation.Checker {
+				t.Errorf("%v, and without the normalisation of states %v", f.Violation, g.Violation)
+			}
+			t.Logf("%s: %d states, %d faults, %v\n%s", f.Scenario.Name, f.States, f.Faults, f.Violation, tale(f))
+			sound := &buggedMaker{&strictMaker{seed: 1, make: core.New}, ""}
+			if g := searched(t, sound.sharedBugs()[bug.String()].world(), 2*f.States); g.Violation != nil {
+				t.Errorf("without the bug: %v\n%s", g.Violation, tale(g))
+			}
+		})
+	}
+}
+
+// sharedMaker makes worlds for one mistake.
+type sharedMaker struct {
+	semaphoreMaker
+	bug string
+}
+
+// narrow is a world with few faults, in which only what it is about is asked.
+func (k *sharedMaker) narrow(name string, pauses, lost, lateWrites int, actors ...Actor) *Scenario {
+	sc := k.world(name, "made for one mistake")
+	sc.Pauses, sc.Lost, sc.Late, sc.Crashes, sc.Patience = pauses, lost, lateWrites, 0, 0
+	sc.Actors = actors
+	return sc
+}
+
+var oneView, twoView = view{1, 1, 1, 0}, view{2, 1, 1, 0}
+
+func (k *sharedMaker) crowd() *Scenario {
+	return ready(k.narrow("crowd", 0, 0, 0, k.caller("A", 99, true, oneView, nil), k.caller("B", 101, false, oneView, nil)))
+}
+
+// doubt: a create of unknown fate was never made.
+func (k *sharedMaker) doubt() *Scenario {
+	return ready(k.narrow("doubt", 0, 0, 1, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil))))
+}
+
+// early: a permit is asked for on a session whose first beat is still on its way. With
+// the mistake the host tells of it too early, too.
+func (k *sharedMaker) early() *Scenario {
+	a := k.caller("A", 99, true, oneView, nil)
+	begin := a.Start
+	a.Start = func() (Program, error) {
+		p, err := begin()
+		if err == nil && k.bug == "session-not-in-force" {
+			s := p.(*sharer)
+			if _, cfg, err := s.next(0); err == nil {
+				s.sid = idOf(cfg)
+			}
+		}
+		return p, err
+	}
+	return k.narrow("early", 2, 0, 0, a, flawless(k.caller("B", 101, false, oneView, nil)))
+}
+
+// paused: who looks is paused between its question and the answer.
+func (k *sharedMaker) paused() *Scenario {
+	sc := k.narrow("paused", 2, 0, 0, flawless(k.caller("A", 99, true, oneView, nil)), k.caller("B", 101, false, oneView, nil))
+	return ready(sc)
+}
+
+// stopped: who holds is paused, to just before its deadline and beyond.
+func (k *sharedMaker) stopped() *Scenario {
+	sc := k.narrow("stopped", 2, 0, 0, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil)))
+	return ready(sc)
+}
+
+func (k *sharedMaker) aged() *Scenario {
+	sc := k.stopped()
+	sc.Name = "semaphore-aged"
+	sc.Actors[1].SampleAge = 1000 * second
+	return sc
+}
+
+// withdrawn: an ask is cancelled while its create is on its way.
+func (k *sharedMaker) withdrawn() *Scenario {
+	sc := k.narrow("withdrawn", 1, 1, 1, cancels(k.caller("A", 99, true, oneView, nil)), k.newcomer(oneView))
+	sc.Patience, sc.Horizon = 60*second, 2
+	return ready(sc)
+}
+
+// overtaken: a create is of unknown fate, and another's is the next version by the time.
+func (k *sharedMaker) overtaken() *Scenario {
+	sc := k.narrow("overtaken", 1, 1, 0, k.caller("A", 99, true, twoView, nil), k.caller("B", 101, false, twoView, nil))
+	sc.Patience, sc.Horizon = 60*second, 2
+	return ready(sc)
+}
+
+// outlived: a session dies with a permit on it, told or untold.
+func (k *sharedMaker) outlived() *Scenario {
+	sc := k.narrow("outlived", 2, 1, 0, k.caller("A", 99, true, oneView, nil))
+	sc.Patience, sc.Horizon = 60*second, 5
+	return ready(sc)
+}

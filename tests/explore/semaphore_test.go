@@ -1,0 +1,78 @@
+package explore
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/explore/check"
+)
+
+// TestSemaphore: as many distinct states of the shared semaphore as five seconds
+// allow, and no violation in them; under make stress as many as it is told.
+func TestSemaphore(t *testing.T) {
+	o := Options{Protocol: "semaphore", Seed: 1, MaxStates: 1_000_000}
+	if span, err := time.ParseDuration(os.Getenv("MOPSLOCK_STRESS")); err == nil {
+		o.MaxStates, o.For = 0, span
+	}
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Counterexample != nil {
+		t.Errorf("%v\n%s", r.Counterexample.Violation, tale(r.Counterexample))
+	}
+	t.Log(r.Summary())
+}
+
+// situation is one race of canal_lock: its own counter-example, and the same in our
+// Buckets and in our semaphore, each explored to its end.
+func situation(t *testing.T, theirs *Scenario, checker string, ours ...*Scenario) {
+	t.Helper()
+	f := searched(t, theirs, 0)
+	if f.Violation == nil || f.Violation.Checker != checker {
+		t.Errorf("%s: %v, want %s", theirs.Name, f.Violation, checker)
+	}
+	t.Logf("%s: %d states, %v\n%s", theirs.Name, f.States, f.Violation, tale(f))
+	for _, sc := range ours {
+		f := searched(t, sc, 0)
+		if f.Violation != nil || !f.Exhausted {
+			t.Errorf("%s: %v, exhausted %t\n%s", sc.Name, f.Violation, f.Exhausted, tale(f))
+		}
+		t.Logf("%s: %d states, all there are", sc.Name, f.States)
+	}
+}
+
+func shared() *semaphoreMaker { return &semaphoreMaker{&strictMaker{seed: 1, make: core.New}} }
+
+// TestAncestorHighestAfterBucket: `highest` is written after the bucket that it counts,
+// and who releases between finds no bucket: his permit is lost for ever.
+func TestAncestorHighestAfterBucket(t *testing.T) {
+	situation(t, canalHighestLate(), check.NothingLeaks, limiterScenarios()[0], shared().widths())
+	situation(t, canalHighestBack(), check.NothingLeaks)
+}
+
+// TestAncestorDoubleDecrement: a counter that others push back to its limit is in the
+// end decremented by two at once, and one permit more is given than there is.
+func TestAncestorDoubleDecrement(t *testing.T) {
+	situation(t, canalDecrement(), check.PermitsWithinCapacity, limiterScenarios()[1], shared().drops())
+}
+
+// TestAncestorLateNotification: who dies before the manager has heard that it acquired
+// holds for ever; and for who dies before it has heard that it released, it releases
+// another's.
+func TestAncestorLateNotification(t *testing.T) {
+	situation(t, canalNotice(), check.NothingLeaks, limiterScenarios()[2], shared().deaths())
+	situation(t, canalUnlock(), check.PermitsWithinCapacity)
+}
+
+// TestUnregistered: what the host's rule is for, that who is not registered gets none.
+func TestUnregistered(t *testing.T) {
+	sc := limiterScenarios()[1]
+	sc.Store = &limiter{loose: true}
+	if f := searched(t, sc, 0); f.Violation == nil || f.Violation.Checker != check.NothingLeaks {
+		t.Errorf("%v, exhausted %t", f.Violation, f.Exhausted)
+	}
+}
