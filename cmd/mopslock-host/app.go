@@ -65,11 +65,13 @@ func (a *app) execute(args []string) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mopslock-host",
-		Short: "leases kept in a blob store, for commands and scripts",
-		Long: `mopslock-host puts a lease (an expiring exclusive claim) around a command. The
-lease is kept in a directory or bucket that the machines share; there is no server.`,
+		Short: "leases and semaphores kept in a blob store, for commands and scripts",
+		Long: `mopslock-host puts a lease (an expiring exclusive claim), or a permit of a semaphore
+(one of so many), around a command. They are kept in a directory or bucket that the
+machines share; there is no server.`,
 		Example: `  mopslock-host run --store s3://bucket/locks nightly-report -- ./report.sh
   mopslock-host run --wait 0 backup -- tar czf /backup/home.tgz /home
+  mopslock-host permit api --capacity 50 --width 3 -- ./crawl.sh
   mopslock-host status nightly-report`,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          unknownCommand,
@@ -84,7 +86,7 @@ lease is kept in a directory or bucket that the machines share; there is no serv
 		_ = a.openStatusFile(cmd) // if it is named before the bad one
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
+	root.AddCommand(a.runCommand(), a.permitCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
 		a.invokeCommand(), a.remoteCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())

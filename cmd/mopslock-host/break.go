@@ -32,7 +32,7 @@ func (a *app) breakCommand() *cobra.Command {
 		Short: "end somebody's lease NAME, on the record",
 		Long: `End the lease NAME, whoever holds it, and keep on the record who did so and why. Its holder ends Lost (broken)
 when it next renews; others can take NAME when the holder's last sign of life is a TTL old. Under lastwriter the
-record is released in its holder's name, and NAME is free at once.
+record is released in its holder's name, and NAME is free at once. Permits of a semaphore cannot be broken (78).
 
 On a terminal it shows whom it concerns and asks, unless --yes. Two things it says first, since they are the ways
 in which two can hold one name: with --now NAME is free at once, also while its holder believes that it holds it;
@@ -74,6 +74,12 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 	seen, err := h.Inspect(ctx, name)
 	if err != nil {
 		return err
+	}
+	if seen.IsSemaphore() {
+		return &exit{
+			Status: statusUnfit, Reason: core.ReasonKind.String(),
+			Text: host.Printable(name) + " is a semaphore, and a permit of it ends with its holder: there is nothing to break; those of dead processes free themselves a TTL after their last sign of life",
+		}
 	}
 	protocol := f.wanted()
 	if isLeft(&seen) { // the lease wins, unless --protocol names what may stand beside it

@@ -38,10 +38,11 @@ Exit status:
              or the file of remote's result, cannot be written
   70         invoke: the launcher ended, and there is no result
   75         not acquired within --wait
-  76         the lease was lost: taken, broken, released, or not renewed in time
+  76         the lease, or the permit, was lost: taken, broken, released, or not renewed in time
   77         the lease cannot be maintained (accompany, remote)
-  78         the store or a record cannot serve what was asked: create-if-absent is not honoured, or the record was
-             written by a newer mopslock
+  78         the store or a record cannot serve what was asked: create-if-absent is not honoured, the record was
+             written by a newer mopslock, a lease was asked of a semaphore or a permit of a lease, or a semaphore's
+             record has no room for another holder
   128+N      signal N ended mopslock-host while it was waiting
 `
 
@@ -131,6 +132,8 @@ func leaseExit(e *host.Error) *exit {
 	case e.Kind == host.Unfit:
 		out.Status = statusUnfit
 		out.Reason = cmp.Or(e.Reason, core.ReasonUnusable).String()
+	case e.Kind == host.Refused && e.Reason == core.ReasonCrowded:
+		out.Status = statusUnfit
 	case e.Kind == host.Lost:
 		out.Status = statusLost
 	case e.Kind == host.NoResult:

@@ -158,8 +158,10 @@ func (f *acquireFlags) addClaim(cmd *cobra.Command) {
 }
 
 // check lists what is wrong with name and flags, before any I/O.
-func (f *acquireFlags) check(name string) []error {
-	bad := f.checkTerms(name, f.terms())
+func (f *acquireFlags) check(name string) []error { return f.checkClaim(name, f.terms()) }
+
+func (f *acquireFlags) checkClaim(name string, terms host.Terms) []error {
+	bad := f.checkTerms(name, terms)
 	if f.given("wait") && f.wait < 0 {
 		bad = append(bad, usagef("--wait %v: 0 or more; leave it out to wait until the lease is held", f.wait))
 	}

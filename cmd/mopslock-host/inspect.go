@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,10 +17,14 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return a.nameCommand("status", "show who holds the lease NAME",
+	return a.nameCommand("status", "show who holds the lease, or permits of the semaphore, NAME",
 		`Show the state of NAME: vacant, held, stale, released, broken or corrupt, under whichever protocol it is kept.
 Nothing is written. What is left of the TTL is by the clock that is named: the store's, or this machine's. Under
-lastwriter it is this machine's clock against the writer's. The status is 1 if NAME is vacant or released.`,
+lastwriter it is this machine's clock against the writer's. The status is 1 if NAME is vacant or released.
+
+Of a semaphore: how much is held of how much, by the capacity and width of whoever was let in last and the limit that
+is kept in the store, and the holders. More is held where others had larger ones before. A holder that is stale is
+dead, and makes room for whoever needs it. The status is 1 if nothing is held.`,
 		`  mopslock-host status nightly-report
   mopslock-host status --json nightly-report | jq .token`, a.showStatus)
 }
@@ -53,7 +58,7 @@ type asked struct {
 // of is a status as it is shown: whoever is there says how the name is kept, and
 // where nobody is, it is as was asked for.
 func (q *asked) of(s *host.Status) *host.Status {
-	if s.State == core.ObservedVacant {
+	if s.State == core.ObservedVacant && !s.IsSemaphore() {
 		switch {
 		case q.protocol != 0:
 			s.Protocol = q.protocol
@@ -128,7 +133,7 @@ func (a *app) showStatus(ctx context.Context, h *host.Host, q *asked) error {
 		return err
 	}
 	if a.json {
-		err = a.report(newReport(q.of(&s)))
+		err = a.reportStatus(q.of(&s))
 	} else {
 		err = a.print(statusText(q.of(&s)))
 	}
@@ -142,6 +147,9 @@ func (a *app) showStatus(ctx context.Context, h *host.Host, q *asked) error {
 }
 
 func statusText(s *host.Status) string {
+	if s.IsSemaphore() {
+		return semaphoreText(s)
+	}
 	var text strings.Builder
 	line := func(key, format string, args ...any) {
 		fmt.Fprintf(&text, "%-11s%s\n", key, fmt.Sprintf(format, args...))
@@ -213,8 +221,9 @@ func (a *app) lsCommand() *cobra.Command {
 	var stale bool
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX] [flags]",
-		Short: "list the leases whose names begin with PREFIX",
-		Long: `List every lease, of both protocols: a table, or JSON lines with --json. The status is 1 if there is none.
+		Short: "list the leases and semaphores whose names begin with PREFIX",
+		Long: `List every lease, of both protocols, and every semaphore: a table, or JSON lines with --json. In the place of its
+holder a semaphore has how much is held of how much. The status is 1 if there is none.
 Listing all also removes what processes that are long gone have left in the store beside their leases.`,
 		Example: `  mopslock-host ls
   mopslock-host ls --stale --json team-a/`,
@@ -229,7 +238,7 @@ Listing all also removes what processes that are long gone have left in the stor
 			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.list(ctx, h, prefix, stale) })
 		},
 	}
-	cmd.Flags().BoolVar(&stale, "stale", false, "only those that have expired")
+	cmd.Flags().BoolVar(&stale, "stale", false, "only those that have expired, and semaphores of which a permit has")
 	return cmd
 }
 
@@ -246,11 +255,11 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 			a.ui.printf("%s", oneLine(err))
 			continue
 		}
-		if stale && s.State != core.ObservedStale {
+		if stale && !hasExpired(&s) {
 			continue
 		}
 		if a.json {
-			if err := a.report(newReport(&s)); err != nil {
+			if err := a.reportStatus(&s); err != nil {
 				return err
 			}
 		} else {
@@ -282,7 +291,11 @@ func tableRow(s *host.Status) string {
 	if s.State == core.ObservedHeld && s.Left != 0 {
 		left = s.Left.Round(time.Second).String()
 	}
-	cells := []string{dash(s.Name), s.State.String(), s.Protocol.String(), dash(s.Holder), dash(s.Host), dash(s.PID), age, left}
+	who := []string{dash(s.Holder), dash(s.Host), dash(s.PID)}
+	if s.IsSemaphore() { // whose last version somebody made, who need not be a holder
+		who = []string{occupancy(s), "-", "-"}
+	}
+	cells := slices.Concat([]string{dash(s.Name), s.State.String(), s.Protocol.String()}, who, []string{age, left})
 	return strings.Join(cells, "\t")
 }
 
@@ -295,7 +308,8 @@ func dash(text string) string {
 
 func (a *app) watchCommand() *cobra.Command {
 	return a.nameCommand("watch", "print a line at each change of NAME until interrupted",
-		`Print the state of NAME, and a line more at each change of state, holder or version, until interrupted.`,
+		`Print the state of NAME, and a line more at each change of state, holder or version, until interrupted. Each permit
+of a semaphore that is acquired or released is a version.`,
 		`  mopslock-host watch nightly-report
   mopslock-host watch --json nightly-report`, a.watch)
 }
@@ -316,7 +330,7 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *asked) error {
 		}
 		trouble = ""
 		if a.json {
-			err = a.report(newReport(q.of(&s)))
+			err = a.reportStatus(q.of(&s))
 		} else {
 			err = a.print(watchLine(&s, time.Now()) + "\n")
 		}
@@ -329,6 +343,9 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *asked) error {
 
 func watchLine(s *host.Status, now time.Time) string {
 	line := now.Format(time.RFC3339) + " " + host.Printable(s.Name) + " " + s.State.String()
+	if s.IsSemaphore() {
+		return fmt.Sprintf("%s %s (%s) epoch %d", line, occupancy(s), viewText(s), s.Epoch)
+	}
 	if s.Holder != "" {
 		line += " holder " + host.Printable(s.Holder) + " on " + host.Printable(s.Host) + " pid " + host.Printable(s.PID)
 	}

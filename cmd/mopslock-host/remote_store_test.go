@@ -49,6 +49,8 @@ func asking(storeURL string) map[string][]string {
 		"acquire":          {"acquire", "--ttl", "60s", "n"},
 		"run-strict":       {"run", "--protocol", "strict", "n", "--", "touch", "ran"},
 		"session":          {"run", "--protocol", "strict", "--session", "n", "--", "touch", "ran"},
+		"permit":           {"permit", "n", "--capacity", "1", "--width", "1", "--", "touch", "ran"},
+		"permit-limit":     {"permit", "n", "--capacity", "1", "--width", "1", "--store-limit", "1", "--", "touch", "ran"},
 		"break":            {"break", "--why", "it hangs", "n"},
 		"status":           {"status", "n"},
 		"ls":               {"ls"},
@@ -67,7 +69,10 @@ func asking(storeURL string) map[string][]string {
 }
 
 // mayBeStrict are those of them that ask first how the name is kept.
-var mayBeStrict = map[string]bool{"run": true, "acquire": true, "run-strict": true, "session": true, "invoke": true, "invoke-strict": true}
+var mayBeStrict = map[string]bool{
+	"run": true, "acquire": true, "run-strict": true, "session": true, "invoke": true, "invoke-strict": true,
+	"permit": true, "permit-limit": true,
+}
 
 func (s *scene) withStore(storeURL string, words ...string) *process {
 	s.Helper()

@@ -42,6 +42,14 @@ func newReport(s *host.Status) leaseReport {
 	}
 }
 
+// reportStatus prints a lease, or a semaphore.
+func (a *app) reportStatus(s *host.Status) error {
+	if s.IsSemaphore() {
+		return a.report(newSemaphoreReport(s))
+	}
+	return a.report(newReport(s))
+}
+
 // leftOf is what is left of the TTL of a lease that is held, if that is known.
 func leftOf(s *host.Status) time.Duration {
 	if s.State != core.ObservedHeld {

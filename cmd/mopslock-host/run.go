@@ -71,18 +71,42 @@ func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquire
 		a.releaseAfter(lease)
 		return err
 	}
-	options := childOptions(argv, childEnv(lease.Handle(), h.URL()))
-	options.OnStop = func() { a.stoppedHolding(lease) }
-	options.OnContinue = func() bool { return lease.Err() == nil }
+	return a.under(lease, argv, childEnv(lease.Handle(), h.URL()), loss, claim.margin)
+}
+
+// holding is what a command runs under: a *host.Lease, or a permit.
+type holding interface {
+	Name() string
+	TTL() time.Duration
+	Left() time.Duration
+	Done() <-chan struct{}
+	Err() error
+	Release(context.Context) error
+}
+
+// subject is what lines on stderr call it.
+func subject(of holding) string {
+	if _, ok := of.(permit); ok {
+		return "permit of " + of.Name()
+	}
+	return "lease " + of.Name()
+}
+
+// under runs a command under what is held, to its end, and releases it. It ends in
+// an *exit, also where all went well.
+func (a *app) under(holding holding, argv, env []string, loss *lossFlags, margin time.Duration) error {
+	options := childOptions(argv, env)
+	options.OnStop = func() { a.stoppedHolding(holding) }
+	options.OnContinue = func() bool { return holding.Err() == nil }
 	c, err := a.signals.Start(options)
 	if err != nil {
-		a.releaseAfter(lease)
+		a.releaseAfter(holding)
 		return err
 	}
 	defer c.Close()
-	s := supervisor{app: a, child: c, loss: loss, name: name}
-	out := s.holder(lease, claim.margin)
-	a.releaseAfter(lease)
+	s := supervisor{app: a, child: c, loss: loss, name: holding.Name()}
+	out := s.holder(holding, margin)
+	a.releaseAfter(holding)
 	return out
 }
 
@@ -107,52 +131,58 @@ func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim
 	return lease, err
 }
 
-// warnOfStrict says that somebody holds the name by strict, which looks for a
+// warnOfStrict says that somebody holds the name, or permits of it, by strict, which looks for a
 // lock.json only where there was one when it acquired, as lastwriter does not
 // look for versions at all. A look that fails says nothing: the lease is held.
 func (a *app) warnOfStrict(ctx context.Context, h *host.Host, name string) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	seen, err := h.Inspect(ctx, name)
-	if err == nil && seen.Protocol == core.ProtocolStrict && seen.State == core.ObservedHeld {
+	switch {
+	case err != nil || seen.Protocol != core.ProtocolStrict || seen.State != core.ObservedHeld:
+	case seen.IsSemaphore():
+		a.ui.printf("warning: %s is a semaphore's name, too, of which %d are held, and lastwriter does not see it; use two names",
+			host.Printable(name), seen.Held)
+	default:
 		a.ui.printf("warning: a strict lease is held on %s, too, by %s, and lastwriter does not see it; use one protocol for a name",
 			host.Printable(name), seen.Who())
 	}
 }
 
 // stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.
-func (a *app) stoppedHolding(lease *host.Lease) {
-	if lease.TTL() <= 0 {
+func (a *app) stoppedHolding(holding holding) {
+	if holding.TTL() <= 0 {
 		a.ui.printf("stopped; the lease stays held meanwhile")
 		return
 	}
-	a.ui.printf("stopped; the lease is not renewed meanwhile and will be lost after its TTL")
+	what, _, _ := strings.Cut(subject(holding), " ")
+	a.ui.printf("stopped; the %s is not renewed meanwhile and will be lost after its TTL", what)
 }
 
 // releaseAfter releases what CMD no longer needs. CMD's status stands whatever
 // becomes of it.
-func (a *app) releaseAfter(lease *host.Lease) {
-	if lease.Err() != nil {
+func (a *app) releaseAfter(holding holding) {
+	if holding.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(closeLimit, max(0, lease.Left())))
+	ctx, cancel := context.WithTimeout(context.Background(), min(closeLimit, max(0, holding.Left())))
 	defer cancel()
 	ctx, stop := a.signals.ReleaseContext(ctx)
 	defer stop()
-	if err := lease.Release(ctx); err != nil {
+	if err := holding.Release(ctx); err != nil {
 		a.closeNow()
 		var lost *host.Error
 		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
-			a.ui.printf("lease %s was no longer ours when it was to be released: %s", lease.Name(), oneLine(err))
+			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(holding), oneLine(err))
 			return
 		}
-		if lease.TTL() <= 0 {
-			a.ui.printf("lease %s could not be released; having no ttl, it stays held until mopslock-host break ends it", lease.Name())
+		if holding.TTL() <= 0 {
+			a.ui.printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(holding))
 			return
 		}
 		// A write that we gave up may have landed as late as now.
-		a.ui.printf("lease %s could not be released; it will expire by itself, at the latest at %s",
-			lease.Name(), time.Now().Add(lease.TTL()).Local().Format(time.DateTime))
+		a.ui.printf("%s could not be released; it will expire by itself, at the latest at %s",
+			subject(holding), time.Now().Add(holding.TTL()).Local().Format(time.DateTime))
 	}
 }
 
@@ -160,7 +190,7 @@ func childOptions(argv, env []string) child.Options {
 	return child.Options{Argv: argv, Env: env, ParentDeath: true}
 }
 
-// heldVariable lists the leases of this process and its ancestors, one
+// heldVariable lists the leases and permits of this process and its ancestors, one
 // name@store a line.
 const heldVariable = "MOPSLOCK_HELD"
 
@@ -183,19 +213,28 @@ func heldAbove(name string) *exit {
 
 // childEnv is our environment with what CMD needs to know of the lease.
 func childEnv(handle host.Handle, store string) []string {
-	held := handle.Name + "@" + store
-	if ours := os.Getenv(heldVariable); ours != "" {
-		held = ours + "\n" + held
-	}
 	handle.Owner = ""
-	own := map[string]string{
+	return environment(map[string]string{
 		"MOPSLOCK_NAME":   handle.Name,
 		"MOPSLOCK_STORE":  store,
 		"MOPSLOCK_HOLDER": handle.Holder,
 		"MOPSLOCK_TOKEN":  strconv.FormatUint(handle.Token, 10), // 0 under lastwriter, which has none
 		"MOPSLOCK_LEASE":  handle.String(),
-		heldVariable:      held,
+		heldVariable:      heldWith(handle.Name, store),
+	})
+}
+
+// heldWith is what is held by us and our ancestors, and one more name.
+func heldWith(name, store string) string {
+	held := name + "@" + store
+	if ours := os.Getenv(heldVariable); ours != "" {
+		return ours + "\n" + held
 	}
+	return held
+}
+
+// environment is ours, with CMD's own in the place of what has the same name.
+func environment(own map[string]string) []string {
 	env := make([]string, 0, len(own))
 	for _, line := range os.Environ() {
 		key, _, _ := strings.Cut(line, "=")

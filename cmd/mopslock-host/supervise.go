@@ -9,8 +9,8 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// supervisor watches a command and the lease that it runs under, and ends the
-// command when the lease is lost.
+// supervisor watches a command and the lease, or the permit, that it runs under, and
+// ends the command when that is lost.
 //
 //	good renewal                 deadline-grace          deadline
 //	    |--------- CMD runs -----------|---- SIGTERM, grace ---|  SIGKILL
@@ -21,6 +21,7 @@ type supervisor struct {
 	loss  *lossFlags
 	name  string
 
+	isPermit   bool
 	grace      time.Duration // from SIGTERM to the deadline
 	lost       error         // the lease's end, once it is known
 	spare      time.Duration // what SIGTERM may wait for, after a pause of ours
@@ -29,7 +30,8 @@ type supervisor struct {
 }
 
 // holder supervises the command of a holder to its end.
-func (s *supervisor) holder(lease *host.Lease, margin time.Duration) *exit {
+func (s *supervisor) holder(lease holding, margin time.Duration) *exit {
+	_, s.isPermit = lease.(permit)
 	s.grace = s.graceWithin(lease.Left(), lease.TTL(), margin)
 	fence := time.NewTimer(s.untilFence(lease))
 	defer fence.Stop()
@@ -85,7 +87,7 @@ func (s *supervisor) graceWithin(fresh, ttl, margin time.Duration) time.Duration
 const fenceCheck = 50 * time.Millisecond
 
 // untilFence is how long it is to deadline - grace, or to the next look.
-func (s *supervisor) untilFence(lease *host.Lease) time.Duration {
+func (s *supervisor) untilFence(lease holding) time.Duration {
 	if early := lease.Left() - s.grace; early > 0 {
 		return early
 	}
@@ -105,7 +107,7 @@ func (s *supervisor) pausedNow(left time.Duration) bool {
 // fence sends SIGTERM when no renewal has come by deadline - grace, and takes
 // the threat back when one comes after all. Of a lease that is lost already,
 // nothing is left either; what it was lost for is about to be told.
-func (s *supervisor) fence(lease *host.Lease) {
+func (s *supervisor) fence(lease holding) {
 	if lease.Err() != nil {
 		return
 	}
@@ -121,14 +123,14 @@ func (s *supervisor) fence(lease *host.Lease) {
 		}
 		s.terminated = true
 		if s.loss.onLoss == "continue" {
-			s.app.ui.printf("lease %s: renewals fail, and its deadline is near; the command goes on (--on-loss continue)", s.name)
+			s.app.ui.printf("%s: renewals fail, and its deadline is near; the command goes on (--on-loss continue)", subject(lease))
 			return
 		}
 		_ = s.child.Terminate() // before the line: its reader may have stopped reading
-		s.app.ui.printf("lease %s: renewals fail, and its deadline is in %v: SIGTERM to the command", s.name, left.Round(time.Millisecond))
+		s.app.ui.printf("%s: renewals fail, and its deadline is in %v: SIGTERM to the command", subject(lease), left.Round(time.Millisecond))
 	case !near && s.terminated:
 		s.terminated = false
-		s.app.ui.printf("lease %s: renewed after all", s.name)
+		s.app.ui.printf("%s: renewed after all", subject(lease))
 	}
 }
 
@@ -149,12 +151,19 @@ func (s *supervisor) noteLost(err error, terminate bool) {
 	text := oneLine(err)
 	switch {
 	case s.loss.onLoss == "continue":
-		text += "; the command goes on without the lease (--on-loss continue)"
+		text += "; the command goes on without the " + s.what() + " (--on-loss continue)"
 	case terminate:
 		_ = s.child.Terminate()
 		s.kill = time.After(s.loss.grace)
 	}
 	s.app.ui.printf("%s", text)
+}
+
+func (s *supervisor) what() string {
+	if s.isPermit {
+		return "permit"
+	}
+	return "lease"
 }
 
 // companion supervises the command of a companion: only taken or broken ends it.
@@ -226,7 +235,7 @@ func (s *supervisor) end() *exit {
 	if errors.As(s.lost, &lost) {
 		reason = lost.Reason
 	} else {
-		s.app.ui.printf("lease %s lost (%s): the command ended before it was renewed", s.name, reason)
+		s.app.ui.printf("%s %s lost (%s): the command ended before it was renewed", s.what(), s.name, reason)
 	}
 	return &exit{Status: statusLost, Reason: reason.String()}
 }

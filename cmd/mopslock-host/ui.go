@@ -27,7 +27,8 @@ type ui struct {
 	wait *host.Status
 	at   time.Time // when wait was seen
 	name string
-	work *pastWork // what is waited for is a result; nil: a lease
+	work *pastWork // what is waited for is a result; nil: a lease,
+	room *room     // or room for a permit
 	stop chan struct{}
 	done chan struct{}
 }
@@ -83,6 +84,28 @@ func (u *ui) waitingFor(name string, s host.Status) {
 	if u.stop == nil {
 		u.stop, u.done = make(chan struct{}), make(chan struct{})
 		go u.tick(u.stop, u.done)
+	}
+}
+
+// waitingForRoom is waitingFor for those who want a permit.
+func (u *ui) waitingForRoom(name string, room *room, s host.Status) {
+	if u.file == nil {
+		u.printf("waiting for a permit of %s, which %s: %s", host.Printable(name), room.noRoom(&s), room.text(&s, false))
+		return
+	}
+	u.mu.Lock()
+	u.room = room
+	u.mu.Unlock()
+	u.waitingFor(name, s)
+}
+
+// stillWaiting brings the live line up to date, if there is one.
+func (u *ui) stillWaiting(s host.Status) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stop != nil {
+		u.wait, u.at = &s, time.Now()
+		u.draw(u.at)
 	}
 }
 
@@ -155,10 +178,13 @@ func (u *ui) tick(stop, done chan struct{}) {
 
 func (u *ui) draw(now time.Time) {
 	u.clear()
-	if ago := now.Sub(u.at); u.work == nil {
-		fmt.Fprint(u.out, waitingLine(u.name, u.wait, ago, u.width()))
-	} else {
+	switch ago := now.Sub(u.at); {
+	case u.room != nil:
+		fmt.Fprint(u.out, u.room.line(u.name, u.wait, u.width()))
+	case u.work != nil:
 		fmt.Fprint(u.out, computingLine(u.name, u.wait, u.work.text(), ago, u.width()))
+	default:
+		fmt.Fprint(u.out, waitingLine(u.name, u.wait, ago, u.width()))
 	}
 	u.live = true
 }

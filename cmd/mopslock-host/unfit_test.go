@@ -116,6 +116,13 @@ func checkStoreWithoutCreate(t *testing.T, store string) {
 		}
 	}
 	s.decided("s.json", "mopslock", statusUnfit, "unusable")
+	for what, flag := range map[string][]string{"permit": nil, "limit": {"--store-limit", "1"}} {
+		p := s.withStore(store, append(append([]string{"permit", "n", "--capacity", "1", "--width", "1"}, flag...), "--", "touch", "ran")...)
+		p.mustExit(statusUnfit)
+		if want := what + ` of "n" cannot be served: the store does not honour create-if-absent, which a semaphore needs; use another store`; !strings.Contains(p.err.String(), want) {
+			t.Errorf("%swant %s", p.err, want)
+		}
+	}
 	p := s.withStore(store, "run", "n", "--", "sh", "-c", "echo token $MOPSLOCK_TOKEN $MOPSLOCK_LEASE")
 	p.mustExit(0)
 	if text := p.out.String(); !strings.Contains(text, "token 0 ") || !strings.Contains(text, "lastwriter") {

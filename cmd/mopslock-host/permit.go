@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+func (a *app) permitCommand() *cobra.Command {
+	var claim permitFlags
+	var loss lossFlags
+	cmd := &cobra.Command{
+		Use:   "permit NAME --capacity C --width W [flags] -- CMD [ARG...]",
+		Short: "run CMD under a permit of the semaphore NAME",
+		Long: `Acquire a permit of NAME, a semaphore that all share who use the store, run CMD, release the permit, and exit with
+CMD's status. The permit is had when no more than capacity x width are held with it, by your own numbers: others may
+have theirs. Smaller numbers take nothing from who holds already. Processes do not queue: whoever fits is let in, so
+light permits may pass a heavy one over for as long as they come; --spare of theirs leaves it room. Strict only.
+
+CMD gets MOPSLOCK_NAME, MOPSLOCK_STORE, MOPSLOCK_HOLDER (the permit's id), MOPSLOCK_TOKEN (the fencing token; those
+that were let in together have the same) and MOPSLOCK_HELD in its environment, and a process group of its own.
+Nobody can accompany a permit: MOPSLOCK_LEASE is not set, and that of a run around this one stays what it was.
+
+A permit within a permit of the same NAME is another one, which may have to wait for the one that it is part of: it
+says so on stderr, and --wait bounds it.
+
+The permit stands on a session of this process, which is renewed while CMD runs. When it is lost CMD's group gets
+SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace). If mopslock-host is killed (SIGKILL), CMD is killed
+with it on Linux, but not what CMD has started; the permit is free a TTL later.`,
+		Example: `  mopslock-host permit api --capacity 50 --width 3 -- ./crawl.sh
+  mopslock-host permit gpu --capacity 8 --width 1 --weight 4 --wait 0 -- ./train.sh || test $? = 75
+  mopslock-host permit api --capacity 50 --width 3 --spare 10 -- ./batch.sh      # ten are kept for others
+  mopslock-host permit api --capacity 50 --width 3 --store-limit 40 -- ./crawl.sh`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, argv, err := commandArgs(cmd, args, 1)
+			if err != nil {
+				return err
+			}
+			if err := usage(append(claim.check(names[0]), loss.check(claim.sessionTTL())...)...); err != nil {
+				return err
+			}
+			return a.permit(cmd, names[0], argv, &claim, &loss)
+		},
+	}
+	claim.add(cmd)
+	loss.add(cmd)
+	cmd.Flags().Lookup("on-loss").Usage = "terminate or continue: what becomes of CMD when the permit is lost"
+	return cmd
+}
+
+// permit ends in an *exit, also where all went well.
+func (a *app) permit(cmd *cobra.Command, name string, argv []string, claim *permitFlags, loss *lossFlags) error {
+	ctx, cancel := a.signals.WaitContext(context.Background())
+	defer cancel()
+	h, err := a.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	p, err := a.acquirePermit(ctx, h, name, claim)
+	if err != nil {
+		return err
+	}
+	return a.under(permit{p, claim.sessionTTL()}, argv, permitEnv(p, h.URL()), loss, claim.margin)
+}
+
+// permit is one with the TTL of the session that it stands on.
+type permit struct {
+	*host.Permit
+	ttl time.Duration
+}
+
+func (p permit) TTL() time.Duration { return p.ttl }
+
+// acquirePermit waits, and shows whom for.
+func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, claim *permitFlags) (*host.Permit, error) {
+	defer a.ui.waited()
+	wait := claim.wait
+	if claim.given("store-limit") {
+		begun := time.Now()
+		if err := a.setLimit(ctx, h, name, claim); err != nil {
+			return nil, err
+		}
+		if wait > 0 {
+			wait = max(0, wait-time.Since(begun))
+		}
+	}
+	room := claim.room()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	opts := &host.PermitOptions{Terms: claim.terms(), Weight: claim.weight, Spare: claim.spare}
+	opts.OnWaiting = func(s host.Status) {
+		a.ui.waitingForRoom(name, &room, s)
+		if heldHere(name, h.URL()) {
+			a.ui.printf("%s: a command that this one is part of holds permits of it, too: if it waits for this one, both wait for ever; --wait bounds it", host.Printable(name))
+		}
+		if a.ui.file != nil {
+			go a.followRoom(ctx, h, name) // ends with ctx
+		}
+	}
+	acquire := h.AcquirePermit
+	switch {
+	case wait == 0:
+		acquire = h.TryAcquirePermit
+	case wait > 0:
+		opts.Wait = wait
+	}
+	p, err := acquire(ctx, name, claim.view(), opts)
+	return p, room.refusal(name, err)
+}
+
+// followRoom keeps the live line true: a Host tells once that there is no room.
+func (a *app) followRoom(ctx context.Context, h *host.Host, name string) {
+	ticker := time.NewTicker(core.PollCap)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if seen, err := h.Inspect(ctx, name); err == nil && seen.IsSemaphore() {
+			a.ui.stillWaiting(seen)
+		}
+	}
+}
+
+// setLimit comes before the permit, so that it counts for that one, too. It stays
+// whatever becomes of the permit.
+func (a *app) setLimit(ctx context.Context, h *host.Host, name string, claim *permitFlags) error {
+	patience := claim.wait
+	if patience == 0 {
+		patience = closeLimit // to try once is to make a few requests
+	}
+	if patience > 0 {
+		within, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		ctx = within
+	}
+	err := h.SetLimit(ctx, name, uint64(claim.storeLimit))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	out := &exit{
+		Status: statusNotAcquired, Reason: core.ReasonLimit.String(),
+		Text: "limit of " + host.Printable(name) + ": the wait was over, and it is unknown whether the store has taken it; status shows it",
+	}
+	if !h.Reached() {
+		out.Status, out.Reason = statusUnavailable, core.ReasonUnreachable.String()
+		out.Text = "limit of " + host.Printable(name) + " not set: the store has not answered once; check its URL and the network"
+	}
+	return out
+}
+
+// permitEnv is our environment with what CMD needs to know of the permit.
+func permitEnv(p *host.Permit, store string) []string {
+	return environment(map[string]string{
+		"MOPSLOCK_NAME":   p.Name(),
+		"MOPSLOCK_STORE":  store,
+		"MOPSLOCK_HOLDER": p.Holder(),
+		"MOPSLOCK_TOKEN":  strconv.FormatUint(p.FencingToken(), 10),
+		heldVariable:      heldWith(p.Name(), store),
+	})
+}
+
+// permitFlags are those of the acquiring commands, and what a permit takes besides.
+type permitFlags struct {
+	acquireFlags
+	capacity, width int
+	weight, spare   int
+	storeLimit      int64
+}
+
+func (f *permitFlags) add(cmd *cobra.Command) {
+	f.acquireFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.capacity, "capacity", 0, "how many permits each bucket has; required")
+	flags.IntVar(&f.width, "width", 0, "how many buckets there are; required")
+	flags.IntVar(&f.weight, "weight", 1, "how many permits this one takes, all or none")
+	flags.IntVar(&f.spare, "spare", 0, "leave so many permits to those who spare fewer")
+	flags.Int64Var(&f.storeLimit, "store-limit", 0, "first keep a limit in the store that caps every caller's capacity x width; it stays when CMD has ended, and 0 removes it")
+	flags.Lookup("ttl").Usage = "how long the permit lives without a renewal of its session (default 60s)"
+	flags.Lookup("protocol").Usage = "auto or strict, which are one here: lastwriter has no permits"
+	flags.Lookup("session").Usage = "changes nothing here: a permit always stands on a session of this process"
+	flags.Lookup("wait").Usage = "the longest to wait for room; 0 tries once (default: until there is some)"
+	flags.Lookup("label").Usage = "a word for people, shown by status: at most 128 bytes"
+	_ = flags.MarkHidden("acquire-margin") // they are lastwriter's, and the flags are there
+	_ = flags.MarkHidden("fleet-expire")
+}
+
+func (f *permitFlags) view() host.View { return host.View{Capacity: f.capacity, Width: f.width} }
+
+func (f *permitFlags) room() room {
+	return room{view: f.view(), weight: uint64(f.weight), spare: uint64(f.spare)}
+}
+
+// terms are those of the session.
+func (f *permitFlags) terms() host.Terms {
+	terms := f.acquireFlags.terms()
+	terms.Protocol, terms.Session = core.ProtocolStrict, true
+	if f.endless() {
+		terms.TTL = 0 // check says what is wrong
+	}
+	return terms
+}
+
+func (f *permitFlags) sessionTTL() time.Duration {
+	if f.ttl > 0 {
+		return f.ttl
+	}
+	return core.DefaultStrictTTL
+}
+
+// check lists what is wrong with name and flags, before any I/O.
+func (f *permitFlags) check(name string) []error {
+	bad := f.checkClaim(name, f.terms())
+	if f.wanted() == core.ProtocolLastWriter {
+		bad = append(bad, usagef("--protocol lastwriter: a semaphore needs create-if-absent, which only strict relies on; leave it out"))
+	}
+	if f.endless() {
+		bad = append(bad, usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
+	}
+	bad = append(bad, f.checkSide("capacity", f.capacity, core.MaxCapacity), f.checkSide("width", f.width, core.MaxWidth))
+	if f.weight < 1 {
+		bad = append(bad, usagef("--weight %d: at least 1", f.weight))
+	}
+	if f.spare < 0 {
+		bad = append(bad, usagef("--spare %d: 0 or more", f.spare))
+	}
+	if f.storeLimit < 0 || f.storeLimit > maxLimit {
+		bad = append(bad, usagef("--store-limit %d: from 1 to %d, or 0 to remove it", f.storeLimit, int64(maxLimit)))
+	}
+	if usage(bad...) != nil {
+		return bad
+	}
+	return append(bad, f.checkWeight())
+}
+
+// checkSide is of one side of the view.
+func (f *permitFlags) checkSide(flag string, n, most int) error {
+	switch {
+	case !f.given(flag):
+		return usagef("permit needs --%s: capacity x width is how much may be held", flag)
+	case n < 1 || n > most:
+		return usagef("--%s %d: from 1 to %d", flag, n, most)
+	}
+	return nil
+}
+
+const maxLimit = core.MaxCapacity * core.MaxWidth // what the largest view has room for
+
+// checkWeight refuses what would wait for ever.
+func (f *permitFlags) checkWeight() error {
+	asked := uint64(f.weight) + uint64(f.spare)
+	said := "--weight " + strconv.Itoa(f.weight)
+	if f.spare > 0 {
+		said += " and --spare " + strconv.Itoa(f.spare)
+	}
+	switch most := uint64(f.capacity) * uint64(f.width); {
+	case asked > most:
+		return usagef("%s: more than capacity x width, which is %d", said, most)
+	case f.storeLimit > 0 && asked > uint64(f.storeLimit):
+		return usagef("%s: more than --store-limit %d lets anybody have", said, f.storeLimit)
+	}
+	return nil
+}
