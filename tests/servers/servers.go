@@ -69,8 +69,11 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // start runs a server until the test ends, and returns when it takes connections.
@@ -80,19 +83,21 @@ func start(t *testing.T, cmd *exec.Cmd, address string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		close(ended)
+	}()
 	t.Cleanup(func() { stop(t, cmd, ended) })
 	for deadline := time.Now().Add(readyLimit); ; {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
-			conn.Close()
+			_ = conn.Close()
 			return
 		}
 		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("%s has ended: %v", cmd.Path, err)
+		case <-ended:
+			t.Fatalf("%s has ended: %v", cmd.Path, cmd.ProcessState)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
@@ -102,14 +107,16 @@ func start(t *testing.T, cmd *exec.Cmd, address string) {
 }
 
 // stop asks it to end, and then makes it.
-func stop(t *testing.T, cmd *exec.Cmd, ended chan error) {
+func stop(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("%s: %v", cmd.Path, err)
 	}
 	select {
 	case <-ended:
 	case <-time.After(stopLimit):
-		_ = cmd.Process.Kill()
+		if err := cmd.Process.Kill(); err != nil {
+			t.Errorf("%s: %v", cmd.Path, err)
+		}
 		<-ended
 	}
 }
