@@ -371,8 +371,12 @@ func (s *Semaphore) wantsSample() bool {
 }
 
 // Superseded versions are collected by who made the newest, when there is nothing
-// else to do; and where there always is, once in so many versions all the same.
-const tidyOverdue = 8 * collectEach
+// else to do; and where there always is, once in so many versions all the same: a few
+// at a time then, for callers wait meanwhile.
+const (
+	tidyOverdue = 8 * collectEach
+	tidyBite    = collectEach + collectEach/2 // more than come in until the next one
+)
 
 func (s *Semaphore) tidy() {
 	if s.mine && s.known && !s.closing && s.cur.n/collectEach != s.triedAt/collectEach {
@@ -386,7 +390,20 @@ func (s *Semaphore) isTidyOverdue() bool {
 
 func (s *Semaphore) tidyNow() {
 	s.triedAt = s.cur.n
-	s.startTidying()
+	if s.startTidying(); s.forced && s.garbage != nil {
+		s.garbage.left = tidyBite
+	}
+}
+
+// tidyEnded goes on with what has waited; and soon with what is left of the garbage.
+func (s *Semaphore) tidyEnded(g *garbage) {
+	s.tidiedAt = s.cur.n
+	if g.left == 0 && s.cur.n > tidyOverdue {
+		s.tidiedAt = s.cur.n - tidyOverdue + collectEach
+	}
+	if s.forced {
+		s.observe()
+	}
 }
 
 // show gives a notice what people want to see, once a Step.

@@ -37,10 +37,9 @@ func (s *Semaphore) answer(ev *Event, f flight) {
 	}
 	switch {
 	case s.tidying():
+		g := s.garbage
 		if s.tidied(ev); s.garbage == nil {
-			if s.tidiedAt = s.cur.n; s.forced {
-				s.observe()
-			}
+			s.tidyEnded(g)
 		}
 	case s.doing == forCreate:
 		s.committed(ev, f)

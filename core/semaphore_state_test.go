@@ -211,6 +211,29 @@ func TestOverdueGarbage(t *testing.T) {
 	}
 }
 
+// TestOverdueGarbageInBites: who never rests removes so much at a time that callers wait
+// for few requests, and more than comes in until the next time, which is soon.
+func TestOverdueGarbageInBites(t *testing.T) {
+	k := newAsking(t, nil)
+	k.acquire(1, 0)
+	k.yes(Event{})
+	k.yes(Event{}) // held, version 1
+	k.m.cur.n, k.m.valueOf, k.m.tidiedAt = 300, 300, 1
+	k.acquire(2, 0)
+	old := Event{StoreStamp: worldStart, StoreAt: k.now.Mono}
+	for n := Epoch(297); n > 100; n-- {
+		old.Entries = append(old.Entries, Entry{[]byte(versionKey("n/_mopslock/", n)), worldStart - int64(time.Hour)})
+	}
+	k.yes(old)
+	deletes := 0
+	for ; k.m.flight.verb == ActionDelete; deletes++ {
+		k.yes(Event{})
+	}
+	if deletes != tidyBite || k.m.flight.verb != ActionExists || k.m.tidiedAt+tidyOverdue != 300+collectEach {
+		t.Errorf("%d deleted, then %s; the next after %d", deletes, k.m.flight.verb, k.m.tidiedAt+tidyOverdue)
+	}
+}
+
 // TestGarbageOfBusyProcess: a commit that comes between does not end all collecting.
 func TestGarbageOfBusyProcess(t *testing.T) {
 	w := newWorld(t)

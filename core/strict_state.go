@@ -96,6 +96,7 @@ func (r *register) snapshot(s *snapshot) {
 		s.int(int64(g.pages))
 		s.uint(uint64(g.lowest))
 		s.uint(uint64(g.skip))
+		s.int(int64(g.left))
 	}
 	if r.sight != nil {
 		r.sight.snapshot(s)

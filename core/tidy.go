@@ -21,6 +21,7 @@ type garbage struct {
 	pages  int
 	lowest Epoch // that was listed
 	skip   Epoch // how far the next page begins below this one
+	left   int   // of the objects that it still may remove
 }
 
 // tidying reports that the request in flight is about superseded versions, not
@@ -32,7 +33,7 @@ func (r *register) startTidying() {
 	if r.cur.n <= KeepVersions {
 		return
 	}
-	r.garbage = &garbage{after: versionKey(r.prefix, r.cur.n-KeepVersions+1)}
+	r.garbage = &garbage{after: versionKey(r.prefix, r.cur.n-KeepVersions+1), left: collectMost}
 	r.askGarbage()
 }
 
@@ -131,10 +132,11 @@ func (r *register) isAgedHere(body []byte, v *version) bool {
 }
 
 func (r *register) removeNext() {
-	if len(r.garbage.keys) == 0 {
+	if len(r.garbage.keys) == 0 || r.garbage.left == 0 {
 		r.garbage = nil
 		return
 	}
+	r.garbage.left--
 	oldest := r.garbage.keys[len(r.garbage.keys)-1] // first: what is interrupted leaves no hole
 	r.ask(forDelete, ActionDelete, oldest, r.tidyLimit())
 }
