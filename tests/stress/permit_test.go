@@ -134,7 +134,7 @@ func (p *permitting) moment(victim bool) <-chan time.Time {
 	if !victim {
 		return nil
 	}
-	return time.After(time.Duration(rand.Int64N(int64(2 * p.ttl))))
+	return time.After(time.Duration(rand.Int64N(int64(time.Second))))
 }
 
 func (p *permitting) judge(t *testing.T, long bool) {
