@@ -189,7 +189,7 @@ func (s *Semaphore) committed(ev *Event, f flight) {
 			ttl: s.cfg.TTL, margin: s.cfg.Margin,
 		}, f.sent)
 		*s.value = *next
-		s.known, s.mine, s.valueOf = true, true, s.cur.n
+		s.known, s.mine, s.valueOf, s.moved = true, true, s.cur.n, false
 		s.failing, s.races = false, 0
 		if s.tidiedAt == 0 { // who comes now and then collects as seldom as who stays
 			s.tidiedAt = max(s.cur.n, 3) - 2
@@ -286,6 +286,10 @@ func (s *Semaphore) canGuess() bool {
 
 // rest: all that can be done now is done.
 func (s *Semaphore) rest() {
+	if s.moved && s.isTrying() { // there may be room in a version above the one that a poll found
+		s.observe()
+		return
+	}
 	s.giveUpTrying()
 	s.retries = 0
 	waits, at := false, unset
@@ -322,6 +326,16 @@ func (s *Semaphore) rest() {
 		}
 	}
 	s.timers[timerNext] = at
+}
+
+// isTrying reports whether somebody who tries once found no room.
+func (s *Semaphore) isTrying() bool {
+	for i := range s.asks {
+		if a := &s.asks[i]; a.phase == askWanted && a.blocked && a.lastTry {
+			return true
+		}
+	}
+	return false
 }
 
 // isPatient reports whether somebody has time to wait for room.
