@@ -37,9 +37,10 @@
 //   - A value that is known is committed on without asking for five minutes after we made
 //     it, and for five seconds after we read it: a create that fails costs less than a
 //     list that finds nothing new.
-//   - The newest version being no record, the value is that of the one below: versions
-//     are made once, so nothing stands between. If none can be read, nothing is granted
-//     for max(TTL, 60 s), and then what cannot be read is nobody's.
+//   - The newest version being no record, nothing is granted for max(TTL, 60 s), by its
+//     stamp or from when it was first seen, as with a corrupt lease. Then the value is that
+//     of the newest version below that can be read; who was let in by the one that cannot
+//     is forgotten.
 //
 // Promised, beside the others: PermitsWithinCapacity, at every grant what is believed to
 // be held is within the view of whoever is granted, and within the stored limit that he

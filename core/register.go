@@ -197,7 +197,7 @@ func (r *register) readVersion(body []byte, n Epoch, stamp int64) {
 	switch {
 	case r.passive && v.semaphore && c.result == readGood:
 		r.value = &value{} // whoever only looks takes what there is
-	case (v.semaphore && r.value == nil || v.lease && r.value != nil) && !(r.passive && c.result == readGood):
+	case !r.passive && (v.semaphore && r.value == nil || v.lease && r.value != nil):
 		c.result = readOther
 	}
 	c.print = fingerprint(body)

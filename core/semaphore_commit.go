@@ -436,7 +436,10 @@ func (s *Semaphore) show(n *Action) {
 		State: ObservedVacant, Epoch: s.cur.n, Capacity: max(s.value.capacity, 1), Width: max(s.value.width, 1),
 		Held: s.value.held(), Limit: s.value.limit, Permits: shownPermits(w, MaxShown),
 	}
-	if s.sight.Held > 0 {
+	switch {
+	case s.cur.result == readCorrupt && !s.known: // and what was read before is not what holds
+		s.sight.State, s.sight.Held, s.sight.Permits = ObservedCorrupt, 0, s.sight.Permits[:0]
+	case s.sight.Held > 0:
 		s.sight.State = ObservedHeld
 	}
 	n.Sight = s.sight

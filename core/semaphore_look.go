@@ -127,9 +127,7 @@ func (s *Semaphore) readFrom(n Epoch) {
 	s.ask1(forVersion, ActionGet, versionKey(s.prefix, n))
 }
 
-// sawVersion takes in the newest version. Where that is no record, which nobody who
-// follows the protocol makes, the value is that of the one below: versions are made
-// once, so no commit stands between the two.
+// sawVersion takes in the newest version, or one below it that is read for its value.
 func (s *Semaphore) sawVersion(ev *Event) {
 	k := &s.look
 	if ev.Outcome == OutcomeNo && s.below == k.n { // collected since, or the prefix is being emptied
@@ -152,10 +150,14 @@ func (s *Semaphore) sawVersion(ev *Event) {
 		s.valueKnown()
 	case result == readNewer || result == readOther:
 		s.unfit(result)
+	case !s.isOldEnough():
+		s.unreadable()
 	case s.below > 1 && s.below+KeepVersions > k.n:
 		s.readFrom(s.below - 1)
 	default:
-		s.unreadable()
+		s.warn()
+		*s.value = value{}
+		s.valueKnown()
 	}
 }
 
@@ -199,17 +201,27 @@ func (s *Semaphore) unfit(result readResult) {
 	s.open, s.openOn = 0, ""
 }
 
-// unreadable: nothing that is left can be read. As for a corrupt lease, whoever may
-// hold is given the time in which he would be dead, and then there is nobody.
-func (s *Semaphore) unreadable() {
+// isOldEnough reports that the newest version, which cannot be read, has stood for so
+// long that who knows only by it that he was let in would be given up, as with a corrupt
+// lease. Then the value is that of the newest version below that can be read; without
+// any, nobody holds.
+func (s *Semaphore) isOldEnough() bool {
+	hold := int64(max(s.cfg.TTL, CorruptMin))
 	if s.watch.print != uint64(s.cur.n) {
 		s.watch = watch{uint64(s.cur.n), s.now.Mono}
 	}
-	if s.look.start-s.watch.since >= int64(max(s.cfg.TTL, CorruptMin)) {
-		s.warn()
-		*s.value = value{}
-		s.valueKnown()
-		return
+	return s.look.start-s.watch.since >= hold ||
+		s.calibrated() && s.cur.stamp != 0 && s.lowerBound(s.sample, s.look.start) >= s.cur.stamp+hold+s.slop()
+}
+
+// unreadable: the newest version is no record, so there is no telling who holds.
+func (s *Semaphore) unreadable() {
+	for i := range s.asks {
+		if a := &s.asks[i]; a.phase == askWanted && !a.isLimit {
+			if a.blocked = true; !a.told && !a.lastTry {
+				a.told, a.news = true, ActionWaiting
+			}
+		}
 	}
 	s.refuseAll(ReasonFull, func(a *ask) bool { return a.lastTry })
 	s.later(unset)

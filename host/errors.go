@@ -235,8 +235,11 @@ func (e *Error) heldText() string {
 
 // fullText is how much is held, of what, and by whom.
 func (e *Error) fullText() string {
-	if e.Seen == nil {
+	switch {
+	case e.Seen == nil:
 		return "full"
+	case e.Seen.State == core.ObservedCorrupt:
+		return "full, held by an unreadable record"
 	}
 	text := "full, with " + strconv.FormatUint(e.Seen.Held, 10) + " held"
 	if e.Seen.Limit != 0 {

@@ -138,11 +138,13 @@ type fakeClock struct {
 	mu         sync.Mutex
 	start      time.Time
 	mono, wall time.Duration
+	tick       time.Duration // from one reading to the next, as on a real machine
 }
 
 func (c *fakeClock) Now() core.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.mono += c.tick
 	now := time.Now()
 	return core.Instant{Mono: int64(now.Sub(c.start) + c.mono), Wall: now.UnixNano() + int64(c.mono+c.wall)}
 }

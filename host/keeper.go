@@ -310,8 +310,8 @@ func (k *keeper) pause() (time.Duration, bool) {
 // step tells a machine what happened and carries out what it answers.
 func (k *keeper) step(m *member, event core.Event) {
 	m.leaving = m.leaving || isFarewell(event.Kind)
-	now := k.host.clock.Now()
-	if k.inform(m, now, &event); m.gone {
+	now := k.inform(m, k.host.clock.Now(), &event)
+	if m.gone {
 		return
 	}
 	actions, err := m.machine.Step(now, event)
@@ -345,7 +345,7 @@ func (k *keeper) step(m *member, event core.Event) {
 	}
 	switch {
 	case m.gone: // its session cannot be had
-	case m.machine.Idle():
+	case m.machine.Idle() && !m.isAsked():
 		k.remove(m)
 	case m.missed && m.canLook():
 		m.missed = false

@@ -46,7 +46,7 @@ type holding struct {
 	// names has every entry of which something is held, unless slots has it, and
 	// some of which nothing is. It loses one only under that one's lock.
 	names  map[*entry]struct{}
-	tidied int // as many names call for a tidy
+	tidied int // as many names and slots call for a tidy
 	// slots has every entry of a Slot, until it is gone.
 	slots   map[*entry]struct{}
 	waiters map[*waiter]struct{}
@@ -225,6 +225,9 @@ type Slot struct {
 func (h *Holder) On(name string) *Slot {
 	s := &Slot{holder: h, o: h.o, name: name}
 	s.resolve().mu.Unlock()
+	if h.o.crowded.Load() {
+		h.o.tidy()
+	}
 	return s
 }
 
@@ -301,10 +304,15 @@ func (o *holding) note(e *entry) bool {
 	}
 	o.names[e] = struct{}{}
 	o.last.Store(e)
-	if len(o.names) >= o.tidied {
+	o.grown()
+	return true
+}
+
+// grown asks for a tidy if it is time. The caller holds mu.
+func (o *holding) grown() {
+	if len(o.names)+len(o.slots) >= o.tidied {
 		o.crowded.Store(true)
 	}
-	return true
 }
 
 // keep notes the entry of a Slot, which is locked, in the place of one that is
@@ -322,16 +330,18 @@ func (o *holding) keep(e, gone *entry) {
 	if gone != e { // it may be that another call was here before
 		delete(o.slots, gone)
 	}
+	o.grown()
 }
 
-// tidy takes out the names of which nothing is held. As with a Limiter's names,
+// tidy takes out the names of which nothing is held, and the entries of Slots that
+// are gone: whoever has the Slot looks its name up again. As with a Limiter's names,
 // it happens when there are twice as many as stayed the last time.
 func (o *holding) tidy() {
 	if !o.crowded.CompareAndSwap(true, false) {
 		return
 	}
 	o.mu.Lock()
-	known := slices.Collect(maps.Keys(o.names))
+	known := slices.AppendSeq(slices.Collect(maps.Keys(o.names)), maps.Keys(o.slots))
 	o.tidied = math.MaxInt // nobody else until we are done
 	o.mu.Unlock()
 	for _, e := range known {
@@ -343,12 +353,11 @@ func (o *holding) tidy() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.names) < len(known)/2 { // maps only grow
-		names := make(map[*entry]struct{}, len(o.names))
-		maps.Copy(names, o.names)
-		o.names = names
+	stayed := len(o.names) + len(o.slots)
+	if stayed < len(known)/2 { // maps only grow
+		o.names, o.slots = maps.Collect(maps.All(o.names)), maps.Collect(maps.All(o.slots))
 	}
-	o.tidied = max(leastSweep, 2*len(o.names))
+	o.tidied = max(leastSweep, 2*stayed)
 }
 
 // drop takes out an entry, which is locked, and has nothing of this holding.
@@ -357,6 +366,9 @@ func (o *holding) drop(e *entry) {
 	defer o.mu.Unlock()
 	delete(o.names, e)
 	o.last.CompareAndSwap(e, nil)
+	if e.gone {
+		delete(o.slots, e)
+	}
 }
 
 // wait lets a waiter wait on his entry, which is locked; false if the holding

@@ -325,6 +325,26 @@ func TestLimiterForgets(t *testing.T) {
 	same(t, "names", l.Names(), nil)
 }
 
+// A holder that asks for a Slot now and then does not remember them all.
+func TestLimiterForgetsSlots(t *testing.T) {
+	l := NewLimiter(nil)
+	h := l.Holder(context.Background())
+	kept := h.On("kept")
+	same(t, "acquire", fmt.Sprint(kept.TryAcquire(1, 1, 1)), "1 true")
+	const names = 100 * limiterShards
+	for i := range names {
+		h.On("name" + strconv.Itoa(i))
+	}
+	if n := len(h.o.slots); n > 2*limiterShards*leastSweep {
+		t.Errorf("%d entries of %d slots", n, names)
+	}
+	same(t, "release", kept.Release(1), true)
+	h.o.crowded.Store(true)
+	h.o.tidy() // which leaves the Slot what is not gone
+	same(t, "acquire again", fmt.Sprint(kept.TryAcquire(1, 1, 1)), "1 true")
+	same(t, "close", h.Close(), 1)
+}
+
 // A holder that holds many names at once loses none of them.
 func TestLimiterManyNames(t *testing.T) {
 	l := NewLimiter(nil)

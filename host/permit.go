@@ -55,7 +55,8 @@ type Permit struct {
 // *Error of Kind Refused, of Reason full (ErrFull) if the wait was over and there was
 // no room, crowded (ErrCrowded) if the record has no room for another holder; of
 // Kind Unfit if the store does not honour create-if-absent or the name is a lease's;
-// ErrClosed; or ctx's cause. After an error nothing is held, and what may have been
+// ErrClosed; of Kind Lost if it was let in and its session was lost before this
+// returned; or ctx's cause. After an error nothing is held, and what may have been
 // left in the store is taken out, or ends with the session. The permit lives on
 // when ctx ends later.
 //
@@ -148,8 +149,9 @@ func (p *Permit) Context() context.Context { return p.member.context() }
 
 // Release gives the permit back and returns nil when the store has said so, or when
 // it was given back before. A permit that was lost first returns that *Error. If ctx
-// ends first its cause is returned; the Host goes on trying until the session's
-// deadline, with which the permit ends by itself.
+// ends first its cause is returned; the Host goes on trying as long as the session is
+// renewed, and the permit ends with that by itself. On a store that takes the session's
+// beat and nothing else that may be long: give ctx an end.
 func (p *Permit) Release(ctx context.Context) error {
 	return p.member.finish(ctx, core.Event{})
 }
@@ -206,10 +208,13 @@ func checkPermit(v View, opts *PermitOptions) error {
 	}
 	weight = max(1, weight)
 	most, need := uint64(capacity)*uint64(width), uint64(weight)+uint64(spare)
-	if uint64(weight) > math.MaxUint32 || uint64(spare) > math.MaxUint32 || need > most {
+	if need > most {
 		return &tooHeavyError{core.Error{Code: core.ErrorConfig, Text: fmt.Sprintf(
 			"weight %d and spare %d: more than the %d of capacity %d x width %d, so there is never room", weight, spare, most, capacity, width,
 		)}}
+	}
+	if uint64(max(weight, spare)) > math.MaxUint32 {
+		return badTerms(fmt.Sprintf("weight %d, spare %d: at most %d", weight, spare, uint32(math.MaxUint32)))
 	}
 	return nil
 }

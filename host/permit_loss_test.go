@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +73,69 @@ func TestPermitPastItsDeadline(t *testing.T) {
 		p.clock.jump(10 * minute)
 		w.is(permit.Release(context.Background()), &Error{Kind: Lost, Reason: core.ReasonExpired})
 	})
+}
+
+// After a pause the first thing that happens can be a caller, before anybody has
+// seen that the session is dead: he is let in on the next one, or hears why not.
+func TestPermitAfterAPause(t *testing.T) {
+	bubble(t, func(w *world) {
+		engine := &sessionless{fragile: &fragile{}}
+		p := w.hostWith(func(o *Options) { o.Engine = engine })
+		for _, name := range []string{"n", "m"} {
+			held := p.permit("n", six)
+			p.clock.jump(10 * minute)
+			next := p.permit(name, six)
+			w.is(held.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
+			p.clock.jump(10 * minute)
+			w.ok(p.SetLimit(context.Background(), name, 5))
+			w.is(next.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
+		}
+		p.permit("n", six)
+		p.clock.jump(10 * minute)
+		engine.none.Store(true)
+		_, err := p.tryPermit("n", six)
+		w.wantEngine(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		engine.none.Store(false)
+		p.giveBack(p.permit("n", six))
+		w.sleep(time.Second)
+		p.idle()
+	})
+}
+
+// Who waits through a pause longer than the session goes on waiting: his machine is
+// stepped by the session's end in the middle of a step of its own, and no clock goes back.
+func TestPermitWaiterAfterAPause(t *testing.T) {
+	bubble(t, func(w *world) {
+		holder, p := w.host(), w.host()
+		held := holder.permit("n", six)
+		for range 5 {
+			holder.permit("n", six)
+		}
+		let := make(chan error, 1)
+		go func() {
+			_, err := p.AcquirePermit(context.Background(), "n", six, &PermitOptions{Terms: permitTerms})
+			let <- err
+		}()
+		w.sleep(2 * time.Second)
+		p.clock.tick = time.Nanosecond
+		p.clock.jump(10 * minute)
+		w.ok(p.SetLimit(context.Background(), "n", 6))
+		holder.giveBack(held)
+		w.ok(<-let)
+	})
+}
+
+// sessionless is an engine that can be told to make no sessions.
+type sessionless struct {
+	*fragile
+	none atomic.Bool
+}
+
+func (s *sessionless) New(cfg core.Config) (core.Stepper, error) {
+	if s.none.Load() && cfg.Machine == core.MachineSession {
+		return nil, errTrap
+	}
+	return s.fragile.New(cfg)
 }
 
 // Whoever gives up leaves nothing behind, at whatever moment that is.

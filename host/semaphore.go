@@ -18,7 +18,7 @@ type semaphore struct {
 	member *member
 	terms  semaphoreTerms
 	claims map[uint64]*claim // not over, by number
-	last   uint64            // number given
+	last   uint64            // number that the machine has heard of
 	// newest is the newest version that any request has shown; only file events
 	// need it.
 	newest core.Epoch
@@ -73,15 +73,21 @@ func (k *keeper) claim(cfg *core.Config, c *claim) {
 		return
 	}
 	m := s.member
-	s.last++
-	c.number, s.claims[s.last] = s.last, c
+	c.number = s.last + 1
+	s.claims[c.number] = c
 	c.view.via, c.view.session = m, m.session
 	c.first.Permit = c.number
 	k.step(m, c.first)
+	s.last = c.number
 	if s.wantsSession() {
 		k.open(m.session)
 	}
 }
+
+// isAsked reports whether somebody waits for an answer of a semaphore's machine. One
+// that is idle may be about to be asked, by a step that finds its session past the
+// deadline and has it hear of that first.
+func (m *member) isAsked() bool { return m.shared != nil && len(m.shared.claims) > 0 }
 
 // giveBack ends a claim, whatever has become of it by now.
 func (k *keeper) giveBack(c *claim) {
@@ -206,11 +212,12 @@ func (s *semaphore) wantsSession() bool {
 	return false
 }
 
-// cannotStand ends the claims that wait for a session that cannot be had.
+// cannotStand ends the claims that wait for a session that cannot be had. One that
+// the machine has yet to hear of asks for the session once more.
 func (s *semaphore) cannotStand(err error) {
 	k := s.member.keeper
 	for _, c := range s.inOrder() {
-		if s.claims[c.number] == c && !c.isLimit() && c.view.isWaiting() {
+		if s.claims[c.number] == c && c.number <= s.last && !c.isLimit() && c.view.isWaiting() {
 			c.cause = err
 			k.step(s.member, core.Event{Kind: core.EventCancel, Permit: c.number})
 		}

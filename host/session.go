@@ -182,20 +182,25 @@ func (k *keeper) call(s *session, name string, epoch core.Epoch) {
 // inform adds to an event what the host knows: the newest sample of the store's
 // clock, and how the machine's session stands. A session that is past its
 // deadline is stepped first, so that a lease on it hears the reason from it.
-func (k *keeper) inform(m *member, now core.Instant, event *core.Event) {
+//
+// That steps whatever stands on it, this machine too: a later time is returned then,
+// since no machine may be told that its clock went back.
+func (k *keeper) inform(m *member, now core.Instant, event *core.Event) core.Instant {
 	if m.protocol != core.ProtocolStrict {
-		return
+		return now
 	}
 	event.StoreStamp, event.StoreAt = k.clock.stamp, k.clock.at
 	s := m.session
 	if s == nil {
-		return
+		return now
 	}
 	if s.life != nil && now.Mono >= s.life.until.Load() {
 		k.step(s.member, core.Event{Kind: core.EventWoke})
+		now = k.host.clock.Now()
 	}
 	event.SessionEnd = s.end
 	if s.life != nil {
 		event.Session, event.SessionUntil = s.life.id, s.life.until.Load()
 	}
+	return now
 }

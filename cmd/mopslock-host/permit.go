@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -227,11 +228,11 @@ func (f *permitFlags) check(name string) []error {
 		bad = append(bad, usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
 	}
 	bad = append(bad, f.checkSide("capacity", f.capacity, core.MaxCapacity), f.checkSide("width", f.width, core.MaxWidth))
-	if f.weight < 1 {
-		bad = append(bad, usagef("--weight %d: at least 1", f.weight))
+	if f.weight < 1 || uint64(f.weight) > math.MaxUint32 {
+		bad = append(bad, usagef("--weight %d: from 1 to %d", f.weight, uint32(math.MaxUint32)))
 	}
-	if f.spare < 0 {
-		bad = append(bad, usagef("--spare %d: 0 or more", f.spare))
+	if f.spare < 0 || uint64(f.spare) > math.MaxUint32 {
+		bad = append(bad, usagef("--spare %d: from 0 to %d", f.spare, uint32(math.MaxUint32)))
 	}
 	if f.storeLimit < 0 || f.storeLimit > maxLimit {
 		bad = append(bad, usagef("--store-limit %d: from 1 to %d, or 0 to remove it", f.storeLimit, int64(maxLimit)))

@@ -122,6 +122,12 @@ func (r room) viewText(limit uint64) string {
 
 // noRoom is why it does not fit.
 func (r room) noRoom(s *host.Status) string {
+	switch most := r.most(s.Limit); {
+	case s.State == core.ObservedCorrupt:
+		return "cannot be read"
+	case r.weight+r.spare > most:
+		return fmt.Sprintf("has no room for %d until the limit in the store is raised", r.weight)
+	}
 	if s.Held+r.spare >= r.most(s.Limit) {
 		return "is full"
 	}
@@ -131,7 +137,10 @@ func (r room) noRoom(s *host.Status) string {
 // text is how much is held of how much, and by whom; short names more of them on a
 // row of a terminal.
 func (r room) text(s *host.Status, short bool) string {
-	return fmt.Sprintf("%d/%d permits (%s) held by %s", s.Held, r.most(s.Limit), r.viewText(s.Limit), holdersText(s.Holders, short))
+	if s.State == core.ObservedCorrupt {
+		return "held by an unreadable record"
+	}
+	return fmt.Sprintf("%d/%d permits (%s) held by %s", s.Held, r.most(s.Limit), r.viewText(s.Limit), holdersText(s, short))
 }
 
 // line is the live one, in less than width columns.
@@ -146,8 +155,12 @@ func (r room) line(name string, s *host.Status, width int) string {
 // namedHolders is how many holders a line names.
 const namedHolders = 3
 
-func holdersText(holders []host.PermitHolder, short bool) string {
-	if len(holders) == 0 {
+func holdersText(s *host.Status, short bool) string {
+	holders := s.Holders
+	switch {
+	case s.Held == 0:
+		return "nobody"
+	case len(holders) == 0:
 		return "others"
 	}
 	var who []string
