@@ -52,7 +52,7 @@ func goBeginRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, number
 
 //export goBeginRelease
 func goBeginRelease(handle C.uint64_t, timeout C.int64_t, number *C.uint64_t, f *C.struct_fault) C.int {
-	l, e, err := findEntry[*host.Lease](handle)
+	l, e, err := findEntry[releasing](handle)
 	if err != nil {
 		return report(f, err)
 	}
@@ -133,7 +133,7 @@ func goNext(handle C.uint64_t, timeout C.int64_t, to *C.mopslock_event, f *C.str
 // tellEvent says in C what a call would have returned and what mopslock_last_error
 // would say after it.
 func tellEvent(to *C.mopslock_event, e *event) {
-	to.kind, to.member = C.int32_t(e.kind), C.uint64_t(e.member)
+	to.kind, to.member, to.held = C.int32_t(e.kind), C.uint64_t(e.member), C.uint64_t(e.held)
 	if e.of != nil {
 		to.call = C.uint64_t(e.of.number)
 	}

@@ -27,6 +27,7 @@ type event struct {
 	err    error        // of a call or an end
 	until  time.Time    // of a renewal
 	seen   *host.Status // of a wait
+	held   uint64       // of a permit's call
 }
 
 // events is the queue of one host. Nobody who pushes waits for anybody, and a
@@ -109,7 +110,7 @@ func (b *begun) endWith(m member, handle uint64) {
 	})
 	q.coming.Add(1)
 	onEnd(handle, tell)
-	b.end(event{member: handle})
+	b.end(event{member: handle, held: totalOf(m)})
 	context.AfterFunc(m.Context(), tell)
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// member is a lease, a companion or a work.
+// member is a lease, a companion, a work or a permit.
 type member interface {
 	Holder() string
 	Protocol() core.Protocol
@@ -39,15 +39,19 @@ type canceller struct {
 // from 1 and gives none twice: so a host that was closed is told from one that
 // never was.
 const (
-	kindBits = 3
+	kindBits = 4
 	kindMask = 1<<kindBits - 1
 
-	callKind       = 0 // begun; nothing takes it
-	hostKind       = 1
-	memberKind     = 2
-	cancelKind     = 3
-	invocationKind = 4
-	readerKind     = 5
+	callKind        = 0 // begun; nothing takes it
+	hostKind        = 1
+	memberKind      = 2
+	cancelKind      = 3
+	invocationKind  = 4
+	readerKind      = 5
+	limiterKind     = 6
+	limitHolderKind = 7
+	limitPermitKind = 8
+	limitSlotKind   = 9
 )
 
 // table lives as long as the library is loaded, as cores does.
@@ -55,14 +59,16 @@ var table struct {
 	mu   sync.RWMutex
 	last [kindMask + 1]uint64 // of each kind
 	live map[uint64]entry
-	// queues are of hosts, and of closed ones until they are drained.
+	// queues are of hosts and limiters, and of closed ones until they are drained.
 	queues map[uint64]*events
 	// stores are those of the guard, of hosts that have asked for one.
 	stores map[uint64]store.Store
 }
 
 type entry struct {
-	value any    // *host.Host, *host.Lease, *host.Companion, *canceller, *invocation, *work, *reader
+	// value is a *host.Host, *host.Lease, *host.Companion, permit, *canceller, *invocation,
+	// *work, *reader, *limiter, *limitHolder, *limitPermit or *limitSlot.
+	value any
 	owner uint64 // the host's handle of what was made on it, or 0
 	ended func() // tells the end of what a begun call gave, or nil
 }
@@ -92,13 +98,17 @@ func number(kind uint64) uint64 {
 // putHost gives a handle to a host, and a queue.
 func putHost(h *host.Host) uint64 {
 	handle := put(h, hostKind, 0)
+	putQueue(handle)
+	return handle
+}
+
+func putQueue(owner uint64) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
 	if table.queues == nil {
 		table.queues = map[uint64]*events{}
 	}
-	table.queues[handle] = newEvents()
-	return handle
+	table.queues[owner] = newEvents()
 }
 
 // storeOf is a host's store once more, for what is no lease: its own is the
@@ -231,6 +241,15 @@ func take(handle uint64) {
 	}
 }
 
+// takeAll forgets handles that own nothing.
+func takeAll(handles map[uint64]struct{}) {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	for handle := range handles {
+		delete(table.live, handle)
+	}
+}
+
 // find returns what a handle stands for, if that is a T.
 func find[T any](handle C.uint64_t) (T, error) {
 	value, _, err := findEntry[T](handle)
@@ -252,12 +271,17 @@ func findEntry[T any](handle C.uint64_t) (T, entry, error) {
 	return value, e, errHandle
 }
 
-// noHost is what is wrong with a handle that is not live: a host that was closed
-// is told from what never was one. It is called with the lock.
+// noHost is what is wrong with a handle that is not live: a host that was closed, or
+// a limiter that was freed, is told from what never was one. It is called with the lock.
 func noHost(handle uint64) error {
-	number := handle >> kindBits
-	if handle&kindMask == hostKind && number >= 1 && number <= table.last[hostKind] {
+	number, kind := handle>>kindBits, handle&kindMask
+	switch {
+	case number < 1 || number > table.last[kind]:
+		return errHandle
+	case kind == hostKind:
 		return host.ErrClosed
+	case kind == limiterKind:
+		return errLimiterFreed
 	}
 	return errHandle
 }

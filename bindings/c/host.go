@@ -181,7 +181,7 @@ func goReleaseText(handle C.uint64_t, text *C.char, o *C.mopslock_options, f *C.
 
 //export goRelease
 func goRelease(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
-	l, e, err := findEntry[*host.Lease](handle)
+	l, e, err := findEntry[releasing](handle)
 	if err != nil {
 		return report(f, err)
 	}
@@ -303,23 +303,28 @@ func goLeaseText(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f 
 
 //export goInspect
 func goInspect(handle C.uint64_t, name *C.char, timeout C.int64_t, status *C.mopslock_status, f *C.struct_fault) C.int {
+	s, err := look(handle, name, timeout)
+	if err == nil {
+		tell(status, s)
+	}
+	return report(f, err)
+}
+
+func look(handle C.uint64_t, name *C.char, timeout C.int64_t) (*host.Status, error) {
 	h, err := find[*host.Host](handle)
 	if err != nil {
-		return report(f, err)
+		return nil, err
 	}
 	ctx, done, err := during(0, timeout, lateInspect)
 	if err != nil {
-		return report(f, err)
+		return nil, err
 	}
 	defer done()
 	s, err := h.Inspect(ctx, C.GoString(name))
 	if ended := context.Cause(ctx); err != nil && ended != nil {
 		err = ended // the store's error is only how it noticed
 	}
-	if err == nil {
-		tell(status, &s)
-	}
-	return report(f, err)
+	return &s, err
 }
 
 // keep gives a handle to what was acquired or joined. If the host was closed in

@@ -1,5 +1,6 @@
 /*
- * mopslock.h: leases (expiring exclusive claims) kept in any blob store.
+ * mopslock.h: leases (expiring exclusive claims) and semaphores kept in any blob store, and a
+ * limiter of what one process does at once.
  *
  * Two libraries have this header. libmopslock has all of it. libmopslock-core
  * has only the first part, the core: no I/O, no clock, a fraction of the size.
@@ -14,11 +15,13 @@
  * handles: numbers, never pointers. None is given twice, 0 is none, and a stale
  * one is an error (MOPSLOCK_EHANDLE), not a crash. So no memory is yours to free,
  * but handles are to be given back, or what they name stays until the process
- * ends: a machine with mopslock_drop, a host with mopslock_close, a lease with
+ * ends: a machine with mopslock_drop, a host with mopslock_close, a lease or permit with
  * mopslock_release, a companion with mopslock_leave, a cancel handle with
  * mopslock_cancel_free, an invocation with mopslock_invocation_close, what reads a
- * result with mopslock_result_close. A host takes all that was made on it with it, and
- * an invocation its works. That a lease is lost gives nothing back: release it all the
+ * result with mopslock_result_close, a limiter with mopslock_limiter_free, a holder of it with
+ * mopslock_limiter_holder_free, and what it holds with mopslock_limiter_release. A host takes
+ * all that was made on it with it, an invocation its works, a limiter its holders, and a holder
+ * its permits. That a lease is lost gives nothing back: release it all the
  * same.
  *
  * Strings. What comes in is UTF-8 and ends with NUL. What goes out does too, is
@@ -83,8 +86,9 @@
 extern "C" {
 #endif
 
-/* Grows when something is added here. 3: strict and the guard. 4: invocations. */
-#define MOPSLOCK_ABI_VERSION 4
+/* Grows when something is added here. 3: strict and the guard. 4: invocations. 5: semaphores
+ * and the limiter. */
+#define MOPSLOCK_ABI_VERSION 5
 
 /* What the loaded library was built as: compare it with MOPSLOCK_ABI_VERSION,
  * below which something of this header is missing. */
@@ -122,7 +126,11 @@ enum mopslock_code {
 	MOPSLOCK_EVACANT = -45,       /* there is nothing: nobody to break, no result to read */
 	MOPSLOCK_ESTALE = -46,        /* a newer tenure has written: stop what the lease guarded */
 	MOPSLOCK_EUNKNOWN = -47,      /* it may have been written, or may still be, or not: read it */
-	MOPSLOCK_ENORESULT = -48      /* the work has ended, and there is no result */
+	MOPSLOCK_ENORESULT = -48,     /* the work has ended, and there is no result */
+	MOPSLOCK_EFULL = -49,         /* there is no room for a permit by the caller's view */
+	MOPSLOCK_ETOO_HEAVY = -50,    /* a permit that the caller's view never has room for; nothing was asked */
+	MOPSLOCK_ECROWDED = -51,      /* a semaphore's record has no room for another holder */
+	MOPSLOCK_EOUT_OF_BUCKETS = -52 /* what was to be released is not held; nothing has changed */
 };
 
 /* Why: with MOPSLOCK_ELOST the first five, with other codes as noted; with
@@ -141,8 +149,13 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_UNUSABLE = 19,  /* the store cannot be used; the code says why */
 	MOPSLOCK_REASON_LIMIT = 20,     /* ETIMEOUT: the wait was over while the store failed */
 	MOPSLOCK_REASON_NEWER = 21,     /* EUNFIT: a newer mopslock has written there */
-	MOPSLOCK_REASON_KIND = 22,      /* EUNFIT: the name is in use for something else than a lease */
+	MOPSLOCK_REASON_KIND = 22,      /* EUNFIT: the name is in use for something else: a lease's is no
+	                                 * semaphore's, nor the other way round */
 	MOPSLOCK_REASON_VACANT = 23,    /* EVACANT: nobody holds it */
+	MOPSLOCK_REASON_FULL = 24,      /* EFULL */
+	MOPSLOCK_REASON_TOO_HEAVY = 25, /* ETOO_HEAVY */
+	MOPSLOCK_REASON_CROWDED = 26,   /* ECROWDED */
+	MOPSLOCK_REASON_OUT_OF_BUCKETS = 27, /* EOUT_OF_BUCKETS */
 
 	MOPSLOCK_REASON_ABSENT = 32,         /* ECANNOT_MAINTAIN: there is no record */
 	MOPSLOCK_REASON_NO_EXPIRY = 33,      /* ECANNOT_MAINTAIN: it never expires */
@@ -337,6 +350,14 @@ typedef struct mopslock_status {
 	char session[257]; /* the id of the session that it stands on */
 	char why[513];     /* of a break: the reason that was given, */
 	char by[513];      /* and by whom, as pid@host */
+	/* Since version 5, of a semaphore; capacity is 0 of all else. Its state is HELD or VACANT,
+	 * it has no holder of its own, and its TTL is 0: each permit hangs on a session. */
+	uint32_t capacity; /* the view of whoever was let in last: so many permits */
+	uint32_t width;    /* in each of so many buckets */
+	uint64_t held;     /* what all permits weigh together */
+	uint64_t limit;    /* of mopslock_set_limit; 0: none */
+	uint64_t holders;  /* how many permits there are; of whoever waits or was refused, how many
+	                    * of them 2 KiB have room for */
 } mopslock_status;
 
 /* How a lease is kept.
@@ -383,6 +404,11 @@ typedef struct mopslock_options {
 	int32_t memo_failures; /* 1: what failing work came to is kept, too, and is the result
 	                        * of all who ask with 1; the others do not see it */
 	int32_t without_lease; /* remote: 1: work also if the lease cannot be kept alive */
+	/* Since version 5. Only permit and begin_permit look at them. */
+	uint32_t capacity; /* the caller's view: so many permits, from 1 to 1048576, */
+	uint32_t width;    /* in each of so many buckets, from 1 to 65536 */
+	uint32_t weight;   /* how many it takes, all or none; 0: one */
+	uint32_t spare;    /* leaves so many permits to those who spare fewer */
 } mopslock_options;
 
 /* mopslock_acquire takes the lease on a name, waiting while another holds it.
@@ -411,8 +437,8 @@ int mopslock_acquire(uint64_t host, const char *name, const mopslock_options *op
  * ETIMEOUT   timeout_ns (MOPSLOCK_FOREVER: no limit) is over. The host goes on
  *            trying, and the handle is still good: call again, or close the host.
  *
- * After all but ETIMEOUT the handle is void. It takes leases, not companions.
- */
+ * After all but ETIMEOUT the handle is void. It takes leases and permits, not companions. A
+ * permit that has not been given back in time ends with the host's session. */
 int mopslock_release(uint64_t lease, int64_t timeout_ns);
 
 /* mopslock_lease_text writes what another process needs to keep this lease
@@ -457,7 +483,7 @@ int mopslock_renew(uint64_t host, const char *lease_text, const mopslock_options
  */
 int mopslock_release_text(uint64_t host, const char *lease_text, const mopslock_options *options);
 
-/* Of a lease, a companion or a work: may it still be relied on? It looks at the clock
+/* Of a lease, a companion, a work or a permit: may it still be relied on? It looks at the clock
  * itself, asks nobody, and is cheap.
  *
  * OK         yes.
@@ -562,8 +588,10 @@ int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopsloc
  * way to a directory, and a few.
  *
  *     begin_acquire, begin_accompany, begin_renew, begin_release, begin_leave,
- *     begin_work, begin_invocation_close --> host
- *     host --> next: WAITING of an acquire or work, CALL, and ENDED of what the call gave
+ *     begin_work, begin_invocation_close, begin_permit --> host
+ *     host --> next: WAITING of an acquire, work or permit, CALL, and ENDED of what the call gave
+ *
+ * A limiter has events too: see begin_limiter_acquire.
  *
  * One call's events come in that order. ENDED comes before the CALL of a release or
  * leave that has ended the same lease or companion, so that nothing is told of it after
@@ -578,10 +606,10 @@ int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopsloc
 enum mopslock_event_kind {
 	MOPSLOCK_EVENT_NONE = 0,
 	MOPSLOCK_EVENT_CALL = 1,   /* a begun call has ended */
-	MOPSLOCK_EVENT_ENDED = 2,  /* a lease, companion or work that a begun call gave can no longer
+	MOPSLOCK_EVENT_ENDED = 2,  /* a lease, companion, work or permit that a begun call gave can no longer
 	                            * be relied on: mopslock_check would not say OK. Once for each,
 	                            * also after a release, leave or close */
-	MOPSLOCK_EVENT_WAITING = 3 /* a begun acquire or work waits, and seen says for whom (state NONE:
+	MOPSLOCK_EVENT_WAITING = 3 /* a begun acquire, work or permit waits, and seen says for whom (state NONE:
 	                            * not known): first, and at every change; only the latest is kept
 	                            * for who asks late */
 };
@@ -594,12 +622,14 @@ typedef struct mopslock_event {
 	int32_t reason;   /* enum mopslock_reason, of the code */
 	int32_t store_class; /* enum mopslock_class, of the code */
 	uint64_t call;    /* CALL, WAITING: which. 0 in others */
-	uint64_t member;  /* CALL of acquire, accompany, work: what it gave, 0 after an error (and of
+	uint64_t member;  /* CALL of acquire, accompany, work, permit: what it gave, 0 after an error (and of
 	                   * work with OK: there is a result); ENDED: which */
 	int64_t left_ns;  /* CALL of renew: how long it is good for, from now */
 	mopslock_status *seen; /* in: NULL, or where to tell what options->seen would be told; its
 	                        * state is NONE if nothing. The pointer stays as it is */
 	char text[1024];  /* what mopslock_last_error would say; "" if the code is OK */
+	uint64_t held;    /* Since version 5. CALL of permit and limiter_acquire: how many permits are
+	                   * held on the name, with OK and with EFULL */
 } mopslock_event;
 
 /* These begin what their namesakes do, and return. OK: *call is a number that no
@@ -617,7 +647,7 @@ typedef struct mopslock_event {
  * margins) that cannot be so, ECANCELLED also if the cancel handle was cancelled
  * before, and ECLOSED for what was begun while the host was being closed.
  *
- * mopslock_begin_release and _leave take every lease and companion, begun or not,
+ * mopslock_begin_release and _leave take every lease, permit and companion, begun or not,
  * and the handle is void after the event as after their namesakes. */
 int mopslock_begin_acquire(uint64_t host, const char *name, const mopslock_options *options, uint64_t *call);
 int mopslock_begin_accompany(uint64_t host, const char *lease_text, const mopslock_options *options,
@@ -803,6 +833,166 @@ int mopslock_give_up(uint64_t invocation);
  * call that is begun; the event's code says what would have been returned. */
 int mopslock_invocation_close(uint64_t invocation, int64_t timeout_ns);
 int mopslock_begin_invocation_close(uint64_t invocation, int64_t timeout_ns, uint64_t *call);
+
+/* ---------------------------------------------------------------------------
+ * SHARED SEMAPHORES: at most so many at once, of all processes that share a store.
+ *
+ * A name has no size. Each caller brings a view of it, capacity permits in each of width
+ * buckets, and is let in if with it no more than capacity x width are held, by everybody. So
+ * no limit is ever exceeded by a caller who knew it, views may differ and change at any time,
+ * and a smaller one evicts nobody. mopslock_set_limit keeps one in the store that caps all.
+ *
+ * A permit hangs on the host's session, one heartbeat for all that stands on it: it is held
+ * until mopslock_release or mopslock_close, or lost with the session, and then whoever needs
+ * the room frees it. It is a member: mopslock_check, _wait, _left, _holder (its id, fresh for
+ * each), _fencing_token (grows, but is the same for those let in together), _epoch (the
+ * same), _protocol (STRICT) and _session take it, and mopslock_release gives it back. It has
+ * no lease text.
+ *
+ * It takes a store that honours create-if-absent. A name is a lease's or a semaphore's.
+ * ------------------------------------------------------------------------- */
+
+/* mopslock_permit takes a permit of the semaphore on a name, waiting while there is no room
+ * for it. options may not be NULL: it has the view. wait_ns is 0 until there is room,
+ * MOPSLOCK_TRY, or the longest to wait for it. Of the others ttl_ns and margin_ns (of the
+ * session), observed, label, cancel and seen are looked at; protocol must be AUTO or STRICT.
+ * Who spares s permits is let in only where s are left over: a share that is kept for those
+ * who spare fewer. Whoever of a host waits at the same time is let in together, by one write.
+ * After an error *permit is 0, and nothing is held.
+ *
+ * EFULL      there is no room, and wait_ns is over; options->seen tells how much is held.
+ * ETOO_HEAVY weight and spare are more than capacity x width.
+ * ECROWDED   the record has no room for another holder, which it has for about a thousand.
+ * EUNFIT     the store does not honour create-if-absent; or reason KIND: the name is a
+ *            lease's; or NEWER.
+ * EINVAL     the name, the view or another option cannot be so.
+ * ELOST      it was lost before it could be returned.
+ * ETIMEOUT, ECANCELLED, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE, EENGINE   as
+ *            mopslock_acquire.
+ */
+int mopslock_permit(uint64_t host, const char *name, const mopslock_options *options, uint64_t *permit);
+
+/* mopslock_begin_permit is mopslock_permit as a call that is begun, as begin_acquire is
+ * mopslock_acquire. mopslock_begin_release takes permits, too. */
+int mopslock_begin_permit(uint64_t host, const char *name, const mopslock_options *options, uint64_t *call);
+
+/* How many permits were held on the name when this one was let in, with it and with those
+ * let in together. OK or EHANDLE. */
+int mopslock_permit_total(uint64_t permit, uint64_t *total);
+
+/* mopslock_set_limit keeps a limit in the store: nobody's view of the name counts for more. 0
+ * removes it. It evicts nobody. OK: the store has it.
+ *
+ * ETIMEOUT   timeout_ns (MOPSLOCK_FOREVER: no limit) is over, and it is unknown whether the
+ *            store has taken it.
+ * EUNFIT, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE, EENGINE   as mopslock_permit.
+ * EINVAL, EHANDLE
+ */
+int mopslock_set_limit(uint64_t host, const char *name, uint64_t limit, int64_t timeout_ns);
+
+/* One permit as the record shows it. The texts are somebody else's, as those of a status. */
+typedef struct mopslock_permit_holder {
+	size_t size;
+	uint64_t weight;
+	int32_t stale;    /* 1: its session is dead, and whoever needs the room frees it */
+	int32_t reserved; /* 0 */
+	char id[MOPSLOCK_HOLDER_SIZE];
+	char session[257];
+	char host[257];
+	char pid[257];
+	char label[129];
+} mopslock_permit_holder;
+
+/* What mopslock_inspect_holders calls, as mopslock_list calls a mopslock_visit. */
+typedef int (*mopslock_visit_holder)(void *arg, const mopslock_permit_holder *holder);
+
+/* mopslock_inspect_holders is mopslock_inspect, and visits every permit if the name is a
+ * semaphore's; of all else nothing is visited. status is told before, and may not be NULL. */
+int mopslock_inspect_holders(uint64_t host, const char *name, int64_t timeout_ns, mopslock_status *status,
+                             mopslock_visit_holder visit, void *arg);
+
+/* ---------------------------------------------------------------------------
+ * THE LIMITER: at most so many at once, of the threads of this process.
+ *
+ *     limiter_new --> limiter_holder --> limiter_acquire ... limiter_release
+ *                                    \-> limiter_slot: slot_try ... slot_release
+ *
+ * Views are as with shared semaphores, each caller's own. Nothing here touches a store or
+ * starts a thread. A permit belongs to a holder, a handle of yours for a thread, a task or a
+ * connection; all that a holder has is given back when it is freed, which is how to be sure
+ * that nothing is forgotten. The library does not know when a thread ends.
+ *
+ * Capacity is from 1 to 1048576, width from 1 to 65536, weight how many permits are meant, all
+ * or none, 0 is one; else EINVAL. held may be NULL, else it tells how many permits of the name
+ * are held by everybody, after OK and EFULL. ECLOSED: the limiter was freed; EHANDLE: so was
+ * the holder, permit or slot. All return EFORKED in a forked child.
+ * ------------------------------------------------------------------------- */
+
+/* mopslock_limiter_new makes a limiter of which nothing is held. fifo 0: each waiter is let in
+ * when his own view has room, in the order of arrival among those that fit, and newcomers may
+ * overtake. 1: nobody overtakes; one that waits for much keeps all waiting that came after. */
+int mopslock_limiter_new(int fifo, uint64_t *limiter);
+
+/* mopslock_limiter_free frees a limiter with all its holders, as mopslock_limiter_holder_free.
+ * Events of it that were not taken can be: mopslock_next says ECLOSED once there are none. */
+int mopslock_limiter_free(uint64_t limiter);
+
+/* mopslock_limiter_holder makes an owner of permits. It costs some hundred bytes. */
+int mopslock_limiter_holder(uint64_t limiter, uint64_t *holder);
+
+/* mopslock_limiter_holder_free gives back all that a holder holds, *freed permits (freed may
+ * be NULL), and its handle, and those of its permits and slots. Its calls that wait return
+ * EENDED. */
+int mopslock_limiter_holder_free(uint64_t holder, uint64_t *freed);
+
+/* mopslock_limiter_acquire takes permits of a name, if with them no more than capacity x width
+ * are held. wait_ns: MOPSLOCK_TRY tries once; 0 waits until there is room, and blocks the
+ * calling thread only; else the longest to wait. cancel: 0, or of mopslock_cancel_new. After an
+ * error *permit is 0, and nothing is held that was not before.
+ *
+ * EFULL      there is no room, and the wait is over.
+ * ETOO_HEAVY weight is more than capacity x width.
+ * ECANCELLED also if cancel was cancelled before.
+ * EENDED     the holder was freed meanwhile.
+ * EINVAL, EHANDLE
+ */
+int mopslock_limiter_acquire(uint64_t holder, const char *name, uint32_t capacity, uint32_t width, uint32_t weight,
+                             int64_t wait_ns, uint64_t cancel, uint64_t *permit, uint64_t *held);
+
+/* mopslock_begin_limiter_acquire is the same as a call that is begun: a limiter has events as
+ * a host has, and mopslock_next takes its handle. There is one event of kind CALL, whose
+ * member is the permit. So one thread serves thousands that wait. Returned at once are EINVAL
+ * of what cannot be so, EHANDLE, ECLOSED and EFORKED; all else is the event's code. */
+int mopslock_begin_limiter_acquire(uint64_t holder, const char *name, uint32_t capacity, uint32_t width,
+                                   uint32_t weight, int64_t wait_ns, uint64_t cancel, uint64_t *call);
+
+/* mopslock_limiter_release gives a permit back, and its handle: OK or EHANDLE, of what was
+ * released before, also by freeing its holder. */
+int mopslock_limiter_release(uint64_t permit);
+
+/* mopslock_limiter_slot resolves a name for a holder that uses it often: what is done with a
+ * slot looks no name up, and allocates nothing. It stays until its holder is freed. */
+int mopslock_limiter_slot(uint64_t holder, const char *name, uint64_t *slot);
+
+/* mopslock_limiter_slot_try takes permits or not, and never waits. They have no handle: they
+ * are like coins of the holder, given back by their number.
+ * EFULL, ETOO_HEAVY, EENDED, EINVAL, EHANDLE */
+int mopslock_limiter_slot_try(uint64_t slot, uint32_t capacity, uint32_t width, uint32_t weight, uint64_t *held);
+
+/* mopslock_limiter_slot_release gives back so many permits of the slot's name. EOUT_OF_BUCKETS:
+ * its holder does not hold so many, and nothing has changed. */
+int mopslock_limiter_slot_release(uint64_t slot, uint32_t weight);
+
+/* mopslock_limiter_held tells how many permits of a name are held, and how many calls wait for
+ * some; either may be NULL. */
+int mopslock_limiter_held(uint64_t limiter, const char *name, uint64_t *held, uint64_t *waiting);
+
+/* mopslock_limiter_counters writes canal_lock's counters of a name: what is held in each bucket
+ * that was ever reached, and one more than the capacity of the latest grant where somebody
+ * walked past a full one since. At most 4096 are told; none of a name that is not known or was
+ * forgotten. *len (len may not be NULL) is how many there are; ESHORT: more than cap, and
+ * nothing was written. */
+int mopslock_limiter_counters(uint64_t limiter, const char *name, uint32_t *counters, size_t cap, size_t *len);
 
 /* ---------------------------------------------------------------------------
  * THE GUARD: objects on the same store that only the newest tenure can write.

@@ -30,6 +30,8 @@ var (
 	errBodies = badOption("body and path: are both given; a work comes to one of them")
 	errAbsent = errors.New("mopslock: there is no result, or none yet; mopslock_work waits for it")
 	errSaid   = errors.New("mopslock: mopslock_ended was said of this work before")
+
+	errLimiterFreed = errors.New("mopslock: the limiter was freed")
 )
 
 // cancelled is why a context ended that mopslock_cancel ended.
@@ -60,6 +62,8 @@ const (
 	lateInvocation  late = "the store said that the lease was given back; the host goes on trying, and the handle is still good"
 	lateResult      late = "the store answered; the result is where it was"
 	lateRead        late = "more of the result came; open it again"
+	lateRoom        late = "there was room for the permit; nothing is held"
+	lateLimit       late = "the store said that it has the limit; it may, or not: look at it"
 	lateReleaseText late = "the store said that the lease is released; the host goes on trying until the lease's TTL is over"
 )
 
@@ -95,10 +99,15 @@ func codeOf(err error) (C.int, core.Reason) {
 		return codeOfLease(e), e.Reason
 	}
 	code := codeOfCall(err)
-	if code == C.MOPSLOCK_ECANCELLED {
-		return code, core.ReasonCancelled
-	}
-	return code, core.ReasonNone
+	return code, reasonOf[code]
+}
+
+// reasonOf has the codes of calls that say a reason, too.
+var reasonOf = map[C.int]core.Reason{
+	C.MOPSLOCK_ECANCELLED:      core.ReasonCancelled,
+	C.MOPSLOCK_EFULL:           core.ReasonFull,
+	C.MOPSLOCK_ETOO_HEAVY:      core.ReasonTooHeavy,
+	C.MOPSLOCK_EOUT_OF_BUCKETS: core.ReasonOutOfBuckets,
 }
 
 // classOf says how the store failed. An error whose code is not the store's has
@@ -125,8 +134,14 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_EHANDLE
 	case errors.Is(err, errShort):
 		return C.MOPSLOCK_ESHORT
-	case errors.Is(err, errSaid):
+	case errors.Is(err, errSaid), errors.Is(err, host.ErrHolderEnded):
 		return C.MOPSLOCK_EENDED
+	case errors.Is(err, host.ErrTooHeavy): // before that it is a *core.Error
+		return C.MOPSLOCK_ETOO_HEAVY
+	case errors.Is(err, host.ErrFull):
+		return C.MOPSLOCK_EFULL
+	case errors.Is(err, host.ErrOutOfBuckets):
+		return C.MOPSLOCK_EOUT_OF_BUCKETS
 	case errors.Is(err, fence.ErrStale):
 		return C.MOPSLOCK_ESTALE
 	case errors.Is(err, fence.ErrUnknown): // before what the store said, which is behind it
@@ -138,7 +153,7 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_EVACANT
 	case errors.Is(err, store.ErrURL), errors.Is(err, store.ErrKey):
 		return C.MOPSLOCK_EINVAL
-	case errors.Is(err, store.ErrClosed), errors.Is(err, host.ErrClosed):
+	case errors.Is(err, store.ErrClosed), errors.Is(err, host.ErrClosed), errors.Is(err, errLimiterFreed):
 		return C.MOPSLOCK_ECLOSED
 	case ofStore: // before a timeout that is behind it
 		return codeOfStore(failed.Class)
@@ -169,6 +184,12 @@ func codeOfLease(e *host.Error) C.int {
 	switch e.Reason {
 	case core.ReasonHeld, core.ReasonRaced:
 		return C.MOPSLOCK_EHELD
+	case core.ReasonFull:
+		return C.MOPSLOCK_EFULL
+	case core.ReasonTooHeavy:
+		return C.MOPSLOCK_ETOO_HEAVY
+	case core.ReasonCrowded:
+		return C.MOPSLOCK_ECROWDED
 	case core.ReasonVacant:
 		return C.MOPSLOCK_EVACANT
 	case core.ReasonLimit:
@@ -217,6 +238,16 @@ func tell(to *C.mopslock_status, s *host.Status) {
 	fill(to.session[:], s.Session)
 	fill(to.why[:], s.Why)
 	fill(to.by[:], s.By)
+	to.capacity, to.width = C.uint32_t(s.Capacity), C.uint32_t(s.Width)
+	to.held, to.limit, to.holders = C.uint64_t(s.Held), C.uint64_t(s.Limit), C.uint64_t(len(s.Holders))
+}
+
+// heldOf is how much is held of what was full.
+func heldOf(err error) uint64 {
+	if e, ok := errors.AsType[*host.Error](err); ok && e.Reason == core.ReasonFull && e.Seen != nil {
+		return e.Seen.Held
+	}
+	return 0
 }
 
 func instant(t time.Time) C.int64_t {

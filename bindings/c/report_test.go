@@ -64,11 +64,41 @@ func TestCodes(t *testing.T) {
 		{fmt.Errorf("no: %w", fence.ErrForeign), -44},
 		{fmt.Errorf("no: %w", fence.ErrCorrupt), -44},
 		{fmt.Errorf("no: %w", fence.ErrNewer), -44},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonFull}, -49},
+		{&host.Full{Name: "n"}, -49},
+		{host.ErrTooHeavy, -50},
+		{errors.Join(&core.Error{Code: core.ErrorConfig, Text: "weight"}, host.ErrTooHeavy), -50},
+		{errOverslot, -50},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, -51},
+		{&host.Error{Kind: host.Unfit, Reason: core.ReasonKind}, -44},
+		{host.ErrOutOfBuckets, -52},
+		{host.ErrHolderEnded, -37},
+		{errLimiterFreed, -35},
 		{errChanged, -32},
 		{lateGuard, -33},
 	} {
 		if got, _ := codeOf(test.err); int(got) != test.want {
 			t.Errorf("%v: %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+// TestReasons: what the core has a word for is told with the code, whoever says it.
+func TestReasons(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want core.Reason
+	}{
+		{&host.Full{Name: "n"}, core.ReasonFull},
+		{errOverslot, core.ReasonTooHeavy},
+		{host.ErrOutOfBuckets, core.ReasonOutOfBuckets},
+		{cancelled{}, core.ReasonCancelled},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, core.ReasonCrowded},
+		{host.ErrHolderEnded, core.ReasonNone},
+		{lateRoom, core.ReasonNone},
+	} {
+		if _, got := codeOf(test.err); got != test.want {
+			t.Errorf("%v: %v, want %v", test.err, got, test.want)
 		}
 	}
 }

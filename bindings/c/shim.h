@@ -32,6 +32,20 @@ struct reader {
 	size_t *len;
 };
 
+/* Whom mopslock_inspect_holders calls, and where its status goes before. */
+struct holder_visitor {
+	mopslock_visit_holder visit;
+	void *arg;
+	mopslock_status *status;
+};
+
+/* What is wanted of a limiter. */
+struct demand {
+	uint32_t capacity, width, weight;
+	int64_t wait_ns;
+	uint64_t cancel;
+};
+
 /* Everything but mopslock_* stays inside the library. */
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -45,5 +59,7 @@ HIDDEN int is_forked(void);
 HIDDEN int fail_forked(void);
 
 HIDDEN int called_for(const struct visitor *v, const char *name, const mopslock_status *status, int code);
+HIDDEN void told_of(const struct holder_visitor *v, const mopslock_status *status);
+HIDDEN int called_for_holder(const struct holder_visitor *v, const mopslock_permit_holder *holder);
 
 #endif

@@ -22,6 +22,9 @@ func TestNoLeak(t *testing.T) {
 	command(t, env, compile(t, "testdata/threads.c", lib, sanitize...), config, acquire, woke)
 	command(t, env, compile(t, "testdata/events.c", lib, sanitize...), "file://"+t.TempDir(), "file://"+t.TempDir())
 	command(t, env, compile(t, "testdata/list.c", lib, sanitize...), "file://"+t.TempDir())
+	command(t, env, compile(t, "testdata/permit.c", lib, sanitize...), "file://"+t.TempDir())
+	command(t, env, compile(t, "testdata/limiter.c", lib, sanitize...))
+	command(t, env, compile(t, "testdata/hammer.c", lib, sanitize...))
 	for _, program := range []string{"invoke.c", "remote.c", "begun.c"} {
 		command(t, env, compile(t, "testdata/"+program, lib, sanitize...), stores(t)...)
 	}

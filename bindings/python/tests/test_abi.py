@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mopslock import _abi, _claim, _invocation, _library, _verbs, errors, stores
+from mopslock import _abi, _claim, _invocation, _library, _semaphore, _verbs, errors, stores
 from mopslock._duration import LONGEST
 from mopslock.status import of_sight
 from mopslock.terms import NONE
@@ -100,6 +100,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "mopslock_break_options": _abi.BreakOptions,
     "mopslock_slot": _abi.RawSlot,
     "mopslock_result": _abi.RawResult,
+    "mopslock_permit_holder": _abi.RawHolder,
 }
 
 
@@ -150,8 +151,11 @@ def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     """Requests and the wake are what step itself looks for; all else is told by a method."""
     tasks = {"called", "calibrated", "broken", "seen"}  # of machines that are no claims
     told = set(names["Action.kind"]) - {*_verbs.REQUESTS, "wake"} - tasks
-    assert set(_invocation._NOTICES) == told
-    assert set(_claim._NOTICES) == told - {"launch", "found", "absent"}
+    of_semaphores, of_buckets = {"limited"}, {"granted", "counted"}
+    assert set(_invocation._NOTICES) == told - of_semaphores - of_buckets
+    assert set(_claim._NOTICES) == told - {"launch", "found", "absent"} - of_semaphores - of_buckets
+    said = {"waiting", "held", "refused", "lost", "released", "limited", "left", "calibrate", "warned"}
+    assert set(_semaphore._NOTICES) == said <= told
 
 
 def test_classes_of_failures(names: dict[str, list[str]]) -> None:
@@ -182,6 +186,8 @@ def test_every_code_has_its_error(code: _abi.Code) -> None:
         "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
         "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Unfit, "EVACANT": errors.Vacant,
         "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
+        "EFULL": errors.Full, "ETOO_HEAVY": errors.TooHeavy, "ECROWDED": errors.Crowded,
+        "EOUT_OF_BUCKETS": errors.OutOfBuckets,
     }  # fmt: skip
     assert type(error) is kinds[code.name]
     assert str(error).startswith("mopslock: ")

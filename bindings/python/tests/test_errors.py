@@ -165,6 +165,10 @@ MADE: dict[type[MopslockError], Callable[[], object]] = {
     mopslock.Stale: lambda: _abi.make_error(_abi.Code.ESTALE, 0, "t", "n", None),
     mopslock.Unsettled: lambda: _abi.make_error(_abi.Code.EUNKNOWN, 0, "t", "n", None),
     mopslock.Raced: lambda: mopslock.Raced("t"),
+    mopslock.Full: lambda: _abi.make_error(_abi.Code.EFULL, 24, "t", "n", None),
+    mopslock.TooHeavy: lambda: _abi.make_error(_abi.Code.ETOO_HEAVY, 25, "t", "n", None),
+    mopslock.Crowded: lambda: _abi.make_error(_abi.Code.ECROWDED, 26, "t", "n", None),
+    mopslock.OutOfBuckets: lambda: _abi.make_error(_abi.Code.EOUT_OF_BUCKETS, 27, "t", "n", None),
     mopslock.NoResult: lambda: _abi.make_error(_abi.Code.ENORESULT, 40, "t", "n", None),
     mopslock.RememberedFailure: lambda: _failure.load("n", b"")[0],
 }

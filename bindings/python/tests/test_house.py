@@ -115,16 +115,18 @@ def test_names_are_what_they_say_they_are() -> None:
 # Who may import whom: each module only what stands before it.
 LAYERS = [
     ["errors"],
-    ["_duration", "_clock", "_library", "status", "_notify"],
+    ["_duration", "_clock", "_demand", "_library", "status", "_notify"],
     ["terms", "stores", "_texts", "_machine", "_keeper", "_failure"],
     ["_verbs", "_member", "_abi"],
-    ["_runner", "_belief", "_ongoing", "_hosted_member"],
+    ["_runner", "_belief", "_ongoing", "_hosted_member", "_limits"],
     ["_resolve", "_services", "_looks", "_hosted_invocation"],
     ["_claim"],
-    ["_drive", "_invocation"],
+    ["_drive", "_invocation", "_semaphore"],
     ["_stepped", "_hosted"],
     ["_hosts", "_lease"],
-    ["_api", "guard", "_loop"],
+    ["_api", "guard", "_loop", "_limiter", "_permit"],
+    ["_aio_lease", "_aio_limiter"],
+    ["_aio_permit"],
     ["_invoke"],
     ["_memo"],
     ["_aio_invoke"],
@@ -134,7 +136,7 @@ TYPES_ONLY = {
     ("errors", "status"), ("_member", "_ongoing"), ("_runner", "_stepped"), ("_belief", "_services"),
     ("_belief", "_stepped"), ("_claim", "_invocation"), ("_claim", "_stepped"), ("_services", "_stepped"),
     ("_services", "_claim"), ("_services", "_invocation"), ("_invocation", "_stepped"), ("_hosted_member", "_hosted"),
-    ("_hosted_invocation", "_hosted"),
+    ("_hosted_invocation", "_hosted"), ("_services", "_semaphore"), ("_semaphore", "_stepped"),
 }  # fmt: skip
 """Imported for their annotations, and never when the program runs."""
 
@@ -189,7 +191,8 @@ def test_arrows_point_down(path: Path) -> None:
      ("_stepped", {"_hosted", "_abi"}), ("_hosted", {"_stepped", "_claim", "_machine", "stores"}),
      ("_hosted_invocation", {"_stepped", "_invocation", "_machine", "stores"}),
      ("_invocation", {"_hosted", "_hosted_invocation", "_abi"}), ("_ongoing", {"_invocation", "_hosted_invocation"}),
-     ("_keeper", {"_claim", "_machine", "stores"})],
+     ("_keeper", {"_claim", "_machine", "stores"}), ("_limits", {"_hosted", "_machine", "stores"}),
+     ("_semaphore", {"_hosted", "_abi"})],
 )  # fmt: skip
 def test_arrows_that_must_not_be(module: str, never: set[str]) -> None:
     """The two kinds of hosts know nothing of each other, and the core's machine of neither."""

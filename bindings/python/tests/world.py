@@ -29,6 +29,7 @@ from mopslock._duration import FOREVER, SECOND
 from mopslock._invocation import Invocation
 from mopslock._keeper import Do, Keeper
 from mopslock._member import Member
+from mopslock._semaphore import Share
 from mopslock.errors import MopslockError
 from mopslock.stores import Store
 from mopslock.terms import Terms
@@ -171,7 +172,7 @@ class Host(_stepped.SteppedHost):
         with mock.patch("os.urandom", self._world.chance):
             return super()._invocation(*args)
 
-    def look(self, claim: Claim | Invocation) -> bool:
+    def look(self, claim: Claim | Invocation | Share) -> bool:
         """As ever, with a keeper that is at once at hand, or never."""
         post = self.keeper.post
 

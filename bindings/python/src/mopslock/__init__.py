@@ -11,6 +11,11 @@
 What decides is a pure core in a shared library, the same for every language. Who talks to the store is your choice:
 a URL (file, s3, gs, azblob) leaves it to the library; an object with get, put and exists does it itself.
 
+At most so many at once, of all processes or in this one::
+
+    with mopslock.permit("s3://bucket/locks", "gpu", capacity=4): ...
+    with mopslock.Limiter().permit("db", capacity=50, width=3): ...
+
 A piece of work that is to be done once, and whose result stays::
 
     result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report())
@@ -30,14 +35,18 @@ from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, 
 from ._hosts import close
 from ._invoke import Result, Work, invoke, remote
 from ._lease import Companion, Lease, Lost
+from ._limiter import Limiter, LimiterHolder, LimiterPermit, LimiterPermitting
 from ._memo import JSON, PICKLE, Memoized, Serializer, memoize
+from ._permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
 from .errors import (
     BadArgument,
     Cancelled,
     CannotMaintain,
     Closed,
+    Crowded,
     EngineFailed,
     Forked,
+    Full,
     Held,
     LeaseBroken,
     LeaseEnded,
@@ -51,6 +60,7 @@ from .errors import (
     NoSuchStore,
     NotAcquired,
     NotReleased,
+    OutOfBuckets,
     Raced,
     ReadOnly,
     RememberedFailure,
@@ -58,6 +68,7 @@ from .errors import (
     StoreError,
     StoreFull,
     Throttled,
+    TooHeavy,
     Unauthorized,
     Unfit,
     Unreachable,
@@ -66,7 +77,7 @@ from .errors import (
     WaitOver,
 )
 from .guard import Guarded, Slot, create_once, read_once
-from .status import Status
+from .status import PermitHolder, Status
 from .terms import Terms
 
 __all__ = [
@@ -75,8 +86,10 @@ __all__ = [
     "CannotMaintain",
     "Closed",
     "Companion",
+    "Crowded",
     "EngineFailed",
     "Forked",
+    "Full",
     "Guarded",
     "Held",
     "JSON",
@@ -89,6 +102,10 @@ __all__ = [
     "LeaseTaken",
     "LeaseUnreachable",
     "Leasing",
+    "Limiter",
+    "LimiterHolder",
+    "LimiterPermit",
+    "LimiterPermitting",
     "Lost",
     "Memoized",
     "MopslockError",
@@ -96,7 +113,11 @@ __all__ = [
     "NoSuchStore",
     "NotAcquired",
     "NotReleased",
+    "OutOfBuckets",
     "PICKLE",
+    "Permit",
+    "PermitHolder",
+    "Permitting",
     "Raced",
     "ReadOnly",
     "RememberedFailure",
@@ -109,6 +130,7 @@ __all__ = [
     "StoreFull",
     "Terms",
     "Throttled",
+    "TooHeavy",
     "Unauthorized",
     "Unfit",
     "Unreachable",
@@ -118,6 +140,7 @@ __all__ = [
     "Work",
     "accompany",
     "acquire",
+    "acquire_permit",
     "break_lease",
     "close",
     "create_once",
@@ -126,7 +149,10 @@ __all__ = [
     "lease",
     "ls",
     "memoize",
+    "permit",
     "read_once",
     "remote",
+    "set_limit",
     "try_acquire",
+    "try_acquire_permit",
 ]

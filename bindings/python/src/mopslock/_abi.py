@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)  # fmt: skip
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -11,7 +23,7 @@ from typing import Any
 from . import _texts, errors
 from ._duration import SECOND
 from ._library import Library, declare
-from .status import Status, instant
+from .status import PermitHolder, Status, instant
 from .terms import Terms
 
 TRY = -1
@@ -43,12 +55,17 @@ class Code(IntEnum):
     ESTALE = -46
     EUNKNOWN = -47
     ENORESULT = -48
+    EFULL = -49
+    ETOO_HEAVY = -50
+    ECROWDED = -51
+    EOUT_OF_BUCKETS = -52
 
 
 REASONS = {
     0: "", 1: "taken", 2: "broken", 3: "released", 4: "unreachable", 5: "expired",
     16: "held", 17: "raced", 18: "cancelled", 19: "unusable", 20: "limit",
     21: "newer", 22: "kind", 23: "vacant",
+    24: "full", 25: "too_heavy", 26: "crowded", 27: "out_of_buckets",
     32: "absent", 33: "no_expiry", 34: "never_acquired", 35: "unreadable",
     40: "failed",
     48: "ttl_differs", 49: "corrupt_taken", 50: "emptied", 51: "mixed",
@@ -99,6 +116,7 @@ class RawStatus(Structure):
         ("epoch", c_uint64), ("token", c_uint64), ("protocol", c_int32), ("store_clock", c_int32),
         ("companions", c_char * 513), ("label", c_char * 129), ("session", c_char * 257), ("why", c_char * 513),
         ("by", c_char * 513),
+        ("capacity", c_uint32), ("width", c_uint32), ("held", c_uint64), ("limit", c_uint64), ("holders", c_uint64),
     )  # fmt: skip
 
 
@@ -111,6 +129,7 @@ class Options(Structure):
         ("timeout_ns", c_int64), ("cancel", c_uint64), ("seen", POINTER(RawStatus)),
         ("protocol", c_int32), ("session", c_int32), ("label", c_char_p),
         ("memo_failures", c_int32), ("without_lease", c_int32),
+        ("capacity", c_uint32), ("width", c_uint32), ("weight", c_uint32), ("spare", c_uint32),
     )  # fmt: skip
 
 
@@ -144,9 +163,21 @@ class Event(Structure):
     _fields_ = (
         ("size", c_size_t), ("kind", c_int32), ("code", c_int32), ("reason", c_int32), ("store_class", c_int32),
         ("call", c_uint64), ("member", c_uint64), ("left_ns", c_int64), ("seen", POINTER(RawStatus)),
-        ("text", c_char * 1024),
+        ("text", c_char * 1024), ("held", c_uint64),
     )  # fmt: skip
 
+
+class RawHolder(Structure):
+    """mopslock_permit_holder."""
+
+    _fields_ = (
+        ("size", c_size_t), ("weight", c_uint64), ("stale", c_int32), ("reserved", c_int32), ("id", c_char * 513),
+        ("session", c_char * 257), ("host", c_char * 257), ("pid", c_char * 257), ("label", c_char * 129),
+    )  # fmt: skip
+
+
+VISIT_HOLDER = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(RawHolder))
+"""mopslock_visit_holder."""
 
 VISIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(RawStatus), c_int)
 """mopslock_visit."""
@@ -189,6 +220,10 @@ class Api:
         self.result_read: Any = declare(waits.mopslock_result_read, c_uint64, c_int64, out, c_size_t, out)
         self.result_close: Any = declare(quick.mopslock_result_close, c_uint64)
         self.begin_invocation_close: Any = declare(quick.mopslock_begin_invocation_close, c_uint64, c_int64, out)
+        self.begin_permit: Any = declare(quick.mopslock_begin_permit, h, s, out, out)
+        self.permit_total: Any = declare(quick.mopslock_permit_total, h, out)
+        self.set_limit: Any = declare(waits.mopslock_set_limit, h, s, h, c_int64)
+        self.inspect_holders: Any = declare(waits.mopslock_inspect_holders, h, s, c_int64, out, VISIT_HOLDER, out)
         self.cancel_new: Any = declare(quick.mopslock_cancel_new, out)
         self.cancel: Any = declare(quick.mopslock_cancel, c_uint64)
         self.cancel_free: Any = declare(quick.mopslock_cancel_free, c_uint64)
@@ -198,6 +233,19 @@ class Api:
         self.last_reason: Any = declare(quick.mopslock_last_reason)
         self.last_class: Any = declare(quick.mopslock_last_class)
         self.last_error: Any = declare(quick.mopslock_last_error, c_char_p, c_size_t)
+        self._limiter(quick)
+
+    def _limiter(self, quick: Any) -> None:
+        h, s, u, out = c_uint64, c_char_p, c_uint32, c_void_p
+        self.limiter_new: Any = declare(quick.mopslock_limiter_new, c_int, out)
+        self.limiter_free: Any = declare(quick.mopslock_limiter_free, h)
+        self.limiter_holder: Any = declare(quick.mopslock_limiter_holder, h, out)
+        self.limiter_holder_free: Any = declare(quick.mopslock_limiter_holder_free, h, out)
+        self.limiter_acquire: Any = declare(quick.mopslock_limiter_acquire, h, s, u, u, u, c_int64, h, out, out)
+        self.limiter_release: Any = declare(quick.mopslock_limiter_release, h)
+        self.limiter_held: Any = declare(quick.mopslock_limiter_held, h, s, out, out)
+        self.limiter_counters: Any = declare(quick.mopslock_limiter_counters, h, s, out, c_size_t, out)
+        self.begin_limiter: Any = declare(quick.mopslock_begin_limiter_acquire, h, s, u, u, u, c_int64, h, out)
 
     def open_store(self, url: str, timeout_ns: int) -> int:
         """A host's handle."""
@@ -264,7 +312,7 @@ class Api:
         seen = self.raw_status()
         return Event(size=ctypes.sizeof(Event), seen=ctypes.pointer(seen)), seen
 
-    def status_of(self, name: str, raw: RawStatus) -> Status:
+    def status_of(self, name: str, raw: RawStatus, holders: tuple[PermitHolder, ...] = ()) -> Status:
         """A status that outlives the library's."""
         return Status(
             name=name,
@@ -288,7 +336,20 @@ class Api:
             why=raw.why.decode(),
             by=raw.by.decode(),
             clock="store" if raw.store_clock else "local",
+            capacity=raw.capacity,
+            width=raw.width,
+            permits=raw.held,
+            limit=raw.limit,
+            holders=holders,
         )
+
+    @staticmethod
+    def holder_of(raw: RawHolder) -> PermitHolder:
+        """A permit's holder that outlives the library's."""
+        return PermitHolder(
+            raw.id.decode(), raw.session.decode(), raw.weight, raw.host.decode(), raw.pid.decode(), raw.label.decode(),
+            stale=bool(raw.stale),
+        )  # fmt: skip
 
     def error(self, code: int, name: str) -> errors.MopslockError:
         """The error of this thread's latest call."""
@@ -344,6 +405,14 @@ def make_error(
             return errors.error_class(STORE_CLASSES[store_class])(text, reason=why, seen=seen)
         case Code.EUNFIT:
             return errors.Unfit(text, reason=why, seen=seen)
+        case Code.EFULL:
+            return errors.Full(text, reason=why, seen=seen, held=seen.permits if seen else 0)
+        case Code.ETOO_HEAVY:
+            return errors.TooHeavy(text)
+        case Code.ECROWDED:
+            return errors.Crowded(text, reason=why, seen=seen)
+        case Code.EOUT_OF_BUCKETS:
+            return errors.OutOfBuckets(text)
         case Code.EVACANT:
             return errors.Vacant(text, reason=why, seen=seen)
         case Code.ESTALE:

@@ -83,7 +83,7 @@ class Belief(Member):
     def failure(self) -> MopslockError | None:
         """Looks at the clock itself, so that a keeper that is late changes nothing."""
         if self._pid != os.getpid():
-            return _texts.forked(self.title)
+            return _texts.forked(self.title, self.what)
         while True:
             deadline, failure = self.belief()
             if failure is not None or not self.guarded or self.host.clock.mono() < deadline:
@@ -93,7 +93,7 @@ class Belief(Member):
 
     def _late(self) -> MopslockError:
         """The keeper does not answer, and the deadline is behind us: it is lost, whatever it says later."""
-        self.end(_texts.lost(self.title, "expired", None))
+        self.end(_texts.lost(self.title, "expired", None, self.what))
         self._overdue()
         failure = self._belief[1]
         assert failure is not None
@@ -110,7 +110,7 @@ class Belief(Member):
     def when_ended(self, tell: Ended) -> None:
         """On the thread that ends it."""
         if self._pid != os.getpid():
-            raise _texts.forked(self.title)
+            raise _texts.forked(self.title, self.what)
         with self._lock:
             if self._calls is not None:
                 self._calls.append(tell)
@@ -125,7 +125,7 @@ class Belief(Member):
             deadline, failure = self.belief()
             if failure is not None or (self.guarded and self.host.clock.mono() >= deadline):
                 return
-            self._belief = (deadline, _texts.ended(self.title))
+            self._belief = (deadline, _texts.ended(self.title, self.what))
         self._tell_ended()
 
     # What its machine's one thread calls.

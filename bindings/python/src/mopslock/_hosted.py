@@ -15,18 +15,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from . import _abi, _library, _texts
 from ._abi import Code, EventKind
+from ._demand import Demand
 from ._duration import FOREVER, SECOND
 from ._hosted_invocation import HostedInvocation, HostedWork
-from ._hosted_member import HostedMember
+from ._hosted_member import HostedMember, HostedPermit
 from ._keeper import Workers
 from ._member import Asked, Break, Handle, Host, Member, Waits, noticed, settle
 from ._notify import log, notifier
 from ._ongoing import Ongoing, Turns, Wanted
-from .errors import LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
+from .errors import Full, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
 from .status import Status
 from .terms import Terms
 
@@ -34,6 +36,13 @@ T = TypeVar("T")
 
 OPEN_TIMEOUT = 60 * SECOND
 """Some clouds look for credentials on the network."""
+
+
+MOST = (1 << 32) - 1
+
+
+def _as_it_is(error: Exception) -> Exception:
+    return error
 
 
 class HostedHost(Host):
@@ -71,6 +80,34 @@ class HostedHost(Host):
             options, name, into or Future(), waits=waits, lease=None,
         )  # fmt: skip
 
+    def begin_permit(
+        self, name: str, terms: Terms, demand: Demand, wait_ns: int, waits: Waits | None, *,
+        into: Asked | None = None,
+    ) -> Asked:  # fmt: skip
+        """As begin_acquire; the library knows of no text for a permit."""
+        options, encoded = self.api.options(terms), _texts.encode("name", name)
+        options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
+        options.capacity, options.width = demand.capacity, demand.width
+        options.weight, options.spare = min(demand.weight, MOST), min(demand.spare, MOST)
+        ttl_ns = terms.ttl_ns("strict")
+
+        def made(event: _abi.Event) -> HostedPermit:
+            api, handle = self.api, event.member
+            token = api.number_of(api.token, handle) or 0
+            now = datetime.now(timezone.utc)
+            lease = Handle(name, self.url, api.text_of(api.holder, handle), ttl_ns, now, token, token, "strict")
+            permit = HostedPermit(self, handle, lease, guarded=True)
+            permit.total = event.held
+            return permit
+
+        def failed(error: Exception) -> Exception:
+            return error.asked(demand.limit, demand.weight) if isinstance(error, Full) else error
+
+        return self._begin(
+            lambda call: self.api.begin_permit(self._handle, encoded, ctypes.byref(options), call),
+            options, name, into or Future(), waits=waits, lease=None, made=made, failed=failed,
+        )  # fmt: skip
+
     def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
         """The text's TTL wins over the terms'."""
         options, text = self.api.options(terms), _texts.encode("lease text", handle.text())
@@ -81,17 +118,18 @@ class HostedHost(Host):
 
     def _begin(
         self, begin: Callable[[Any], int], options: Any, name: str, future: Asked, *, waits: Waits | None,
-        lease: Handle | None,
+        lease: Handle | None, made: Callable[[_abi.Event], HostedMember] | None = None,
+        failed: Callable[[Exception], Exception] = _as_it_is,
     ) -> Asked:  # fmt: skip
         cancel = options.cancel = self.api.new_cancel()
 
         def ended(event: _abi.Event) -> None:
             self.api.cancel_free(cancel)
             if event.code != Code.OK:
-                settle(future, self.api.error_of(event, name))
+                settle(future, failed(self.api.error_of(event, name)))
                 return
             try:
-                member = self._member(event.member, lease)
+                member = self._kept(made(event)) if made is not None else self._member(event.member, lease)
             except Exception as error:  # mostly since the host was closed meanwhile, which has released it
                 settle(future, error)
                 self._begin_finish(event.member, lambda _: None, None, guarded=lease is None)
@@ -125,9 +163,11 @@ class HostedHost(Host):
     def _member(self, handle: int, lease: Handle | None) -> HostedMember:
         """What an event gave. Of a companion the lease is known, a lease says its own."""
         text = lease or Handle.parse(self.api.text_of(self.api.lease_text, handle))
-        member = HostedMember(self, handle, text, guarded=lease is None)
+        return self._kept(HostedMember(self, handle, text, guarded=lease is None))
+
+    def _kept(self, member: HostedMember) -> HostedMember:
         with self._lock:
-            self._members[handle] = member
+            self._members[member._handle] = member
         return member
 
     def finish(self, member: HostedMember, handle: int, over: Future[None]) -> None:
@@ -263,14 +303,32 @@ class HostedHost(Host):
         """On a thread of ours, so that the caller can be interrupted."""
         encoded = _texts.encode("name", name)
 
-        def look() -> Status:
-            raw = self.api.raw_status()
-            code = self.api.inspect(self._handle, encoded, timeout_ns, ctypes.byref(raw))
+        return self._aside(lambda: self._look(name, encoded, timeout_ns))
+
+    def _look(self, name: str, encoded: bytes, timeout_ns: int) -> Status:
+        raw, holders = self.api.raw_status(), []
+
+        def visit(_: Any, holder: Any) -> int:
+            holders.append(self.api.holder_of(holder.contents))
+            return 0
+
+        code = self.api.inspect_holders(
+            self._handle, encoded, timeout_ns, ctypes.byref(raw), _abi.VISIT_HOLDER(visit), None
+        )
+        if code != Code.OK:
+            raise self._unread(code, name)
+        return self.api.status_of(name, raw, tuple(holders))
+
+    def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
+        """On a thread of ours, so that the caller can be interrupted."""
+        encoded = _texts.encode("name", name)
+
+        def keep() -> None:
+            code = self.api.set_limit(self._handle, encoded, limit, timeout_ns)
             if code != Code.OK:
                 raise self._unread(code, name)
-            return self.api.status_of(name, raw)
 
-        return self._aside(look)
+        self._aside(keep)
 
     def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
         """On a thread of ours, so that the caller can be interrupted."""
@@ -311,7 +369,11 @@ class HostedHost(Host):
         def visit(_: Any, name: bytes, status: Any, code: int) -> int:
             text = name.decode()
             if code == Code.OK:
-                return 0 if put(self.api.status_of(text, status.contents)) else 1
+                one = self.api.status_of(text, status.contents)
+                if one.permits:  # whose holders are told to one who asks for them
+                    with contextlib.suppress(MopslockError):
+                        one = self._look(text, name, timeout_ns)
+                return 0 if put(one) else 1
             log.warning("mopslock: lease %s cannot be read", _texts.quoted(text))
             return 0
 

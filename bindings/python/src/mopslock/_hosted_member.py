@@ -53,7 +53,7 @@ class HostedMember(Member):
     def failure(self) -> MopslockError | None:
         """Asks the library, which looks at the clock."""
         if self._pid != os.getpid():
-            return _texts.forked(self.name)
+            return _texts.forked(self.name, self.what)
         if self._failure is not None:
             return self._failure
         if self.guarded and self.left_ns() > 0:  # the quick half of the question, which keeps the GIL
@@ -61,7 +61,8 @@ class HostedMember(Member):
         code = self.host.api.check(self._handle)
         if code == Code.OK:
             return self._failure
-        return self.end(self.host.api.error(code, self.name))
+        error = self.host.api.error(code, self.name)
+        return self.end(_texts.ended(self.name, self.what) if isinstance(error, LeaseEnded) else error)
 
     def end(self, failure: MopslockError) -> MopslockError:
         """It may not be relied on any more. The first reason stands."""
@@ -79,7 +80,7 @@ class HostedMember(Member):
     def when_ended(self, tell: Ended) -> None:
         """On the thread that ends it."""
         if self._pid != os.getpid():
-            raise _texts.forked(self.name)
+            raise _texts.forked(self.name, self.what)
         with self._lock:
             if self._calls is not None:
                 self._calls.append(tell)
@@ -99,7 +100,7 @@ class HostedMember(Member):
                 settle(over, lost)
                 self.host.drop(self, self._handle)
             else:
-                self.end(_texts.ended(self.name))
+                self.end(_texts.ended(self.name, self.what))
                 self.host.finish(self, self._handle, over)
             self.over = over  # last: who was interrupted in here may begin again
         return over
@@ -110,7 +111,16 @@ class HostedMember(Member):
 
     def closed(self, *, in_time: bool) -> None:
         """The host was closed, which has ended this too."""
-        failure = self.end(_texts.ended(self.name) if in_time else _texts.closed())
+        failure = self.end(_texts.ended(self.name, self.what) if in_time else _texts.closed())
         with self._lock:
             over = self.over = self.over or Future()
         settle(over, None if isinstance(failure, LeaseEnded) else failure)
+
+
+class HostedPermit(HostedMember):
+    """A permit of a semaphore, which the library keeps as it keeps a lease."""
+
+    __slots__ = ("total",)
+
+    total: int
+    what = "permit of"

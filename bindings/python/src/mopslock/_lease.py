@@ -148,12 +148,12 @@ class Kept:
 
     def _finish(self, timeout: Duration | None) -> None:
         if self._is_parents():
-            raise _texts.forked(self.name)
+            raise _texts.forked(self.name, self._member.what)
         seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
         try:
             self._outcome(seconds)
         except queue.Empty as error:
-            raise not_released(self.name) from error
+            raise not_released(self.name, self._member.what) from error
         except MopslockError as error:
             raise _again(error) from None
 
@@ -173,7 +173,7 @@ class Kept:
         try:
             self._outcome(self._timeout)
         except queue.Empty:
-            log.warning("%s", not_released(self.name))
+            log.warning("%s", not_released(self.name, self._member.what))
         except MopslockError as ended:
             self._judge(ended, error)
         except BaseException:  # an interrupt, perhaps before anything was begun
@@ -261,10 +261,10 @@ def _state(member: Member) -> str:
     return f"held, {member.left_ns() / SECOND:.1f}s left" if failure is None else type(failure).__name__
 
 
-def not_released(name: str) -> NotReleased:
+def not_released(name: str, what: str = _texts.LEASE) -> NotReleased:
     """What to say of a release that takes too long."""
     return NotReleased(
-        f"mopslock: lease {_texts.quoted(name)} was not released in time; it is tried on, else it expires"
+        f"mopslock: {what} {_texts.quoted(name)} was not released in time; it is tried on, else it expires"
     )
 
 

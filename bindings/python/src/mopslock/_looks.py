@@ -65,7 +65,7 @@ class Looks:
         strict = Status(name=plain("name", name), state="vacant")
         if isinstance(self.store, Listing):
             strict = self._observe(name, until)
-            if strict.state not in ("vacant", "released"):
+            if strict.is_semaphore or strict.state not in ("vacant", "released"):
                 return strict
         record = self._inspect_record(name, until)
         if record.state == "vacant" or record.state == strict.state == "released":
@@ -201,7 +201,7 @@ class Looks:
             except MopslockError as error:
                 log.warning("%s", error)
                 continue
-            if status.state != "vacant":
+            if status.state != "vacant" or status.is_semaphore:
                 yield status
 
     def _keys(self, store: Listing, prefix: str, timeout_ns: int) -> Keys:

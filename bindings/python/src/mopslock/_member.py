@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ._demand import Demand
 from ._duration import SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
@@ -102,6 +103,9 @@ class Member(ABC):
 
     __slots__ = ()
 
+    what = "lease"
+    """What people call it."""
+
     name: str
     store: str
     holder: str
@@ -171,6 +175,17 @@ class Host(ABC):
     @abstractmethod
     def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
         """Begins one call of a piece of work, and says by turn what comes first."""
+
+    @abstractmethod
+    def begin_permit(
+        self, name: str, terms: Terms, demand: Demand, wait_ns: int, waits: Waits | None, *,
+        into: Asked | None = None,
+    ) -> Asked:  # fmt: skip
+        """Takes a permit of a semaphore; given up as begin_acquire is. Of the terms it takes the session's."""
+
+    @abstractmethod
+    def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
+        """Keeps a limit in the store; 0 removes it."""
 
     @abstractmethod
     def inspect(self, name: str, timeout_ns: int) -> Status:

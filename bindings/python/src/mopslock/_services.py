@@ -22,9 +22,10 @@ from .errors import MopslockError
 if TYPE_CHECKING:
     from ._claim import Claim
     from ._invocation import Invocation
+    from ._semaphore import Semaphore
     from ._stepped import SteppedHost
 
-    Standing: TypeAlias = Claim | Invocation
+    Standing: TypeAlias = Claim | Invocation | Semaphore
 
 log = logging.getLogger("mopslock")
 
@@ -160,10 +161,14 @@ class Services:
         self._askers: list[Standing] = []
         self._process = ""
 
-    def join(self, claim: Standing, fields: Event) -> Session:
-        """The session for a claim with this Config."""
+    def session_of(self, fields: Event) -> Session:
+        """The session for what has this Config."""
         terms = (fields["ttl_ns"], fields.get("margin_ns", 0))
-        session = self._sessions.setdefault(terms, Session(self, terms))
+        return self._sessions.setdefault(terms, Session(self, terms))
+
+    def join(self, claim: Standing, fields: Event) -> Session:
+        """The session for a claim with this Config, which stands on it from now on."""
+        session = self.session_of(fields)
         session.add(claim)
         return session
 

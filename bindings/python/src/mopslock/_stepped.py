@@ -26,6 +26,7 @@ from ._notify import log
 from ._ongoing import Ongoing, Turns, Wanted
 from ._resolve import Abilities, Way
 from ._runner import MOST_RUNNING, config
+from ._semaphore import Place, Semaphore, Semaphores, Share
 from ._services import Services
 from ._verbs import Action, Event, attempt, can, perform, unknown
 from .errors import BadArgument, MopslockError, NotReleased, Vacant, error_class
@@ -67,7 +68,7 @@ def lane() -> Lane:
     return Lane(_shared.workers)
 
 
-class SteppedHost(Looks, Host):
+class SteppedHost(Semaphores, Looks, Host):
     """What this process holds on one store of its own."""
 
     def __init__(self, store: Store, *, clock: Clock | None = None, submit: Submit | None = None) -> None:
@@ -88,7 +89,8 @@ class SteppedHost(Looks, Host):
         self._asked: Counter[tuple[int, str]] = Counter()
         self._transfers = submit or Lane(_shared.workers, MOST_TRANSFERS).submit
         self._lock = threading.RLock()
-        self._claims: set[Claim | Invocation] = set()
+        self._claims: set[Claim | Invocation | Share] = set()
+        self._semaphores: dict[Place, Semaphore] = {}
         self._waiters: defaultdict[tuple[int, str], set[Claim | Invocation]] = defaultdict(set)
         self._found: set[tuple[tuple[int, str], str]] = set()  # of which those who wait were told
         self._closed = False
@@ -134,6 +136,9 @@ class SteppedHost(Looks, Host):
         return answer if self.clock.mono() < limit else unknown(request, "unreachable")
 
     # Claims.
+
+    def _host(self) -> SteppedHost:
+        return self
 
     def claim(
         self, name: str, terms: Event, *, holder: str = "", role: str = "", machine: str = "lease",
@@ -402,8 +407,12 @@ class SteppedHost(Looks, Host):
             waiters = list(self._waiters.get(claim.key(), ()))
         return [waiter for waiter in waiters if waiter is not claim and waiter.waiting]
 
-    def forget(self, claim: Claim | Invocation) -> None:
+    def forget(self, claim: Claim | Invocation | Share) -> None:
         """It has ended."""
+        if isinstance(claim, Share):  # its semaphore stands on a session
+            with self._lock:
+                self._claims.discard(claim)
+            return
         self.services.part(claim)
         with self._lock:
             self._claims.discard(claim)
@@ -427,7 +436,7 @@ class SteppedHost(Looks, Host):
         if isinstance(claim, Claim):
             self.wake_next(claim)
 
-    def look(self, claim: Claim | Invocation) -> bool:
+    def look(self, claim: Claim | Invocation | Share) -> bool:
         """Has the keeper look at the clock for a claim; False if it did not come to it."""
         looked = threading.Event()
 
@@ -448,6 +457,8 @@ class SteppedHost(Looks, Host):
         end = time.monotonic() + timeout_ns / SECOND
         left = {claim.over for claim in claims}
         left = self._wait_for(left, end)
+        if not left:  # what may still land of those that were given up
+            left = self._wait_for({semaphore.over for semaphore in list(self._semaphores.values())}, end)
         if not left and self.services.busy:  # a session outlives every release on it
             left = self._wait_for(set(self.services.close()), end)
             claims = []

@@ -17,10 +17,18 @@ ADVICE = {
 }
 UNFIT = {
     "newer": "its record was written by a newer mopslock; update this one",
-    "kind": "the name is in use for something else than a lease; choose another",
+    "kind": "the name is that of a semaphore, of which there are permits; ask for a permit, or choose another name for "
+    "the lease",
     "unfit": "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store",
 }
+UNFIT_PERMIT = {
+    "kind": "the name is that of a lease, which has one holder; acquire the lease, or choose another name for the "
+    "semaphore",
+    "unfit": "the store does not honour create-if-absent, which a semaphore needs; use another store",
+}
+LEASE = "lease"
 STOP = "stop what the lease guards"
+STOP_PERMIT = "stop what the permit allows"
 
 
 def quoted(name: str) -> str:
@@ -29,10 +37,18 @@ def quoted(name: str) -> str:
 
 
 def refused(
-    name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None
+    name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None, *, what: str = LEASE
 ) -> errors.MopslockError:
-    """Why an attempt ended without the lease."""
-    text = f"mopslock: lease {quoted(name)} not acquired: "
+    """Why an attempt ended without the lease, or the permit."""
+    text = f"mopslock: {what} {quoted(name)} not {'set' if what == 'limit of' else 'acquired'}: "
+    if reason == "full":
+        held = seen.permits if seen else 0
+        return errors.Full(f"{text}{_full(seen)}; wait for room, or try again later", seen=seen, held=held)
+    if reason == "too_heavy":
+        return errors.TooHeavy(f"{text}weight and spare are more than capacity x width")
+    if reason == "crowded":
+        room = f"its record has no room for another holder, of {_holders(seen)}"
+        return errors.Crowded(f"{text}{room}; use several names, or weigh permits", reason=reason, seen=seen)
     who = seen.who() if seen else "another"
     if reason == "held":
         return errors.Held(f"{text}held by {who}; wait for it, or try again later", reason=reason, seen=seen)
@@ -41,9 +57,12 @@ def refused(
     if reason == "cancelled":
         return errors.Cancelled(text + "cancelled", reason=reason)
     if reason in ("newer", "kind", "unfit"):
-        return errors.Unfit(f"mopslock: lease {quoted(name)} cannot be served: {UNFIT[reason]}", reason=reason)
+        why = UNFIT[reason] if what == LEASE else UNFIT_PERMIT.get(reason, UNFIT[reason])
+        return errors.Unfit(f"mopslock: {what} {quoted(name)} cannot be served: {why}", reason=reason)
     if reason == "vacant":
         return errors.Vacant(f"mopslock: lease {quoted(name)}: nobody holds it", reason=reason, seen=seen)
+    if reason == "unset":
+        return errors.Unreachable(f"{text}the store has not said so in time; it may have it, or not: look at it")
     if reason == "limit":
         failing = f" while the store was failing{said(class_, cause)}" if class_ else ""
         return errors.WaitOver(f"{text}the wait was over{failing}", reason=reason, seen=seen)
@@ -56,16 +75,18 @@ def refused(
     return kind(f"{text}the store cannot be used{said(class_, cause)}; {advice(class_)}", reason=reason, seen=seen)
 
 
-def lost(name: str, reason: str, seen: Status | None) -> errors.LeaseLost:
-    """Why a lease is not ours any more."""
-    text = f"mopslock: lease {quoted(name)} lost ({reason}): "
+def lost(name: str, reason: str, seen: Status | None, what: str = LEASE) -> errors.LeaseLost:
+    """Why a lease or permit is not ours any more."""
+    text = f"mopslock: {what} {quoted(name)} lost ({reason}): "
+    stop = STOP if what == LEASE else STOP_PERMIT
+    taken = f"the record is now that of {seen.who() if seen else 'another'}"
     text += {
-        "taken": f"the record is now that of {seen.who() if seen else 'another'}; {STOP}",
-        "released": f"somebody released it; {STOP}",
-        "broken": f"it was broken{_broken(seen)}; {STOP}",
-        "unreachable": f"it could not be renewed before its deadline; {STOP}, and check the store",
-        "expired": f"this process was paused past its deadline; {STOP}",
-    }.get(reason, STOP)
+        "taken": f"{taken if what == LEASE else 'somebody took it out of the record'}; {stop}",
+        "released": f"somebody released it; {stop}",
+        "broken": f"it was broken{_broken(seen)}; {stop}",
+        "unreachable": f"it could not be renewed before its deadline; {stop}, and check the store",
+        "expired": f"this process was paused past its deadline; {stop}",
+    }.get(reason, stop)
     return errors.LOST.get(reason, errors.LeaseLost)(text, reason=reason, seen=seen)
 
 
@@ -75,7 +96,22 @@ def _broken(seen: Status | None) -> str:
     return f" by {printable(seen.by)}" + (f" ({printable(seen.why)})" if seen.why else "")
 
 
-def warned(name: str, action: Mapping[str, Any], seen: Status | None) -> str:
+def _full(seen: Status | None) -> str:
+    """How much is held, of what, and by whom."""
+    if seen is None:
+        return "full"
+    limit = f" and a limit of {seen.limit} in the store" if seen.limit else ""
+    return f"full, with {seen.permits} held{limit}, by {_holders(seen)}"
+
+
+def _holders(seen: Status | None) -> str:
+    """The first of a semaphore's."""
+    if seen is None or not seen.holders:
+        return "others"
+    return ", ".join(holder.who() for holder in seen.holders[:3]) + (" and others" if len(seen.holders) > 3 else "")
+
+
+def warned(name: str, action: Mapping[str, Any], seen: Status | None, what: str = LEASE) -> str:
     """What the core has to say of a lease that is none the worse for it."""
     reason = action["reason"]
     text = {
@@ -83,7 +119,7 @@ def warned(name: str, action: Mapping[str, Any], seen: Status | None) -> str:
         "mixed": "an old client holds the name by lock.json, beside a strict lease "
         f"({seen.who() if seen else 'unknown'}); use one protocol for a name",
     }.get(reason, f"{reason} of {action.get('key')}")
-    return f"mopslock: lease {quoted(name)}: {text}"
+    return f"mopslock: {what} {quoted(name)}: {text}"
 
 
 def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None) -> errors.NoResult:
@@ -113,16 +149,17 @@ def cannot_maintain(name: str, reason: str, class_: str, cause: BaseException | 
     )
 
 
-def ended(name: str) -> errors.LeaseEnded:
-    """What a lease says of itself once we let it go."""
-    return errors.LeaseEnded(f"mopslock: lease {quoted(name)}: this process has released it, or has left it")
+def ended(name: str, what: str = LEASE) -> errors.LeaseEnded:
+    """What a lease or permit says of itself once we let it go."""
+    return errors.LeaseEnded(f"mopslock: {what} {quoted(name)}: this process has released it, or has left it")
 
 
-def forked(name: str) -> errors.Forked:
-    """What a lease of the parent says in a child."""
+def forked(name: str, what: str = LEASE) -> errors.Forked:
+    """What a lease or permit of the parent says in a child."""
+    more = ", or accompany this one by its text" if what == LEASE else ""
     return errors.Forked(
-        f"mopslock: lease {quoted(name)} is held by the parent process, and stays its own after a fork; "
-        "acquire another in this process, or accompany this one by its text"
+        f"mopslock: {what} {quoted(name)} is held by the parent process, and stays its own after a fork; "
+        f"acquire another in this process{more}"
     )
 
 

@@ -22,16 +22,18 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from . import _api, _lease, _texts
+from . import _api, _lease
 from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
+from ._aio_lease import Async
+from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
+from ._aio_permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
 from ._api import _Once, accompanying, wish
-from ._duration import SECOND, Duration, nanoseconds
+from ._duration import Duration
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, OnLost, not_released
-from ._loop import Lost, outcome, wrapped
-from ._member import Asked, Member, Waits, give_up
-from ._notify import log
-from .errors import Held, MopslockError
+from ._lease import RELEASE, OnLost
+from ._loop import Lost, outcome
+from ._member import Asked, Waits, give_up
+from .errors import Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal
 
@@ -44,60 +46,36 @@ __all__ = [
     "Companion",
     "Lease",
     "Leasing",
+    "Limiter",
+    "LimiterHolder",
+    "LimiterPermitting",
     "Lost",
     "Memoized",
+    "Permit",
+    "Permitting",
     "Result",
     "Work",
     "accompany",
     "acquire",
+    "acquire_permit",
     "break_lease",
     "inspect",
     "invoke",
     "lease",
     "ls",
     "memoize",
+    "permit",
     "remote",
+    "set_limit",
     "try_acquire",
+    "try_acquire_permit",
 ]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Async(_lease.Kept):
-    """What asyncio's lease and companion have in common."""
-
-    lost: Lost
-
-    def __init__(self, member: Member, **options: Any) -> None:
-        super().__init__(member, **options)
-        self.lost = Lost(member)
-
-    async def _finish_async(self, timeout: Duration | None) -> None:
-        if self._is_parents():
-            raise _texts.forked(self.name)
-        seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
-        try:
-            await asyncio.wait_for(wrapped(self._member.finish()), seconds)
-        except (TimeoutError, asyncio.TimeoutError) as error:
-            if isinstance(error, MopslockError):
-                raise _lease._again(error) from None
-            raise not_released(self.name) from error
-        except MopslockError as error:
-            raise _lease._again(error) from None
-
-    async def _leave_async(self, error: BaseException | None) -> None:
-        if self._is_parents():
-            return
-        try:
-            await asyncio.wait_for(wrapped(self._member.finish()), self._timeout)
-        except MopslockError as ended:
-            self._judge(ended, error)
-        except (TimeoutError, asyncio.TimeoutError):
-            log.warning("%s", not_released(self.name))
-
-
-class Lease(_Async, _lease.Claimed):
+class Lease(Async, _lease.Claimed):
     """mopslock.Lease, with what waits to be awaited."""
 
     async def release(self, timeout: Duration | None = RELEASE) -> None:
@@ -113,7 +91,7 @@ class Lease(_Async, _lease.Claimed):
         await self._leave_async(error)
 
 
-class Companion(_Async):
+class Companion(Async):
     """mopslock.Companion, with what waits to be awaited."""
 
     async def leave(self, timeout: Duration | None = RELEASE) -> None:

@@ -5,15 +5,18 @@
     MopslockError
     ├── NotAcquired            nothing is held; what a claim left is released, or expires
     │   ├── Held               another holds the lease, or was faster, and the wait is over
+    │   ├── Full               there is no room for a permit, and the wait is over
+    │   ├── Crowded            a semaphore has no room for another holder
     │   ├── WaitOver           the wait is over, and the store was failing
     │   └── Cancelled          somebody cancelled the wait
-    ├── LeaseLost              it is not ours any more: stop what it guards
+    ├── LeaseLost              lease or permit is not ours any more: stop what it guards
     │   ├── LeaseTaken         the record is another's now
     │   ├── LeaseBroken        somebody broke it
     │   ├── LeaseReleased      somebody else released it
     │   ├── LeaseUnreachable   it could not be renewed before its deadline
     │   └── LeaseExpired       this process was paused past its deadline
     ├── LeaseEnded             this process has released it, or left it, itself
+    ├── OutOfBuckets           what was to be released is not held
     ├── NotReleased            not released in the time given; it expires by itself
     ├── NoResult               the work has ended, and there is no result
     ├── RememberedFailure      the work has failed before, for somebody who kept that
@@ -34,6 +37,7 @@
     ├── Forked                 a lease of the parent process, asked for in a forked child
     ├── EngineFailed           the library under us failed
     └── BadArgument            a name, URL or duration cannot be so (it is a ValueError too)
+        └── TooHeavy           a permit that its view never has room for
 
 Act on the class and on ``reason``; the text is for people.
 """
@@ -52,6 +56,15 @@ class MopslockError(Exception):
 
 class BadArgument(MopslockError, ValueError):
     """An argument cannot be so. Nothing was done; the text lists every bad one."""
+
+
+class TooHeavy(BadArgument):
+    """Weight and spare are more than capacity x width, so there would never be room. Nothing was asked."""
+
+
+class OutOfBuckets(MopslockError):
+    """What was to be released is not held: it was released before, or its holder, thread or task has ended. Nothing
+    has changed."""
 
 
 class Closed(MopslockError):
@@ -91,6 +104,32 @@ class NotAcquired(MopslockError):
 
 class Held(NotAcquired):
     """Another holds the lease (reason ``held``) or was faster (``raced``)."""
+
+
+class Full(NotAcquired):
+    """There is no room for a permit, and the wait is over. Nothing is held that was not before.
+
+    ``held`` is how many permits are held by everybody, ``limit`` how many may be by the caller's view (of a shared
+    semaphore, or by the limit in the store, where that is less), ``weight`` how many were wanted.
+    """
+
+    def __init__(
+        self, text: str = "", *, reason: str = "full", seen: Status | None = None, held: int = 0, limit: int = 0,
+        weight: int = 1,
+    ) -> None:  # fmt: skip
+        super().__init__(text, reason=reason, seen=seen)
+        self.held, self.limit, self.weight = held, limit, weight
+
+    def asked(self, limit: int, weight: int) -> Full:
+        """The same error, for one who has asked so."""
+        stored = self.seen.limit if self.seen is not None else 0
+        self.limit, self.weight = min(limit, stored) if stored else limit, weight
+        return self
+
+
+class Crowded(NotAcquired):
+    """A semaphore's record has no room for another holder, which it has for about a thousand; or this process has
+    asked for as many on one name. Use several names, or weigh permits."""
 
 
 class WaitOver(NotAcquired, TimeoutError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -26,6 +26,27 @@ def instant(ns: int) -> datetime | None:
 def nanoseconds_since(moment: datetime) -> int:
     """The opposite of instant."""
     return (moment - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+@dataclass(frozen=True)
+class PermitHolder:
+    """One permit of a semaphore, as its record says. ``host``, ``pid`` and ``label`` are somebody else's text.
+
+    ``id`` is fresh for each permit, ``session`` what it hangs on, ``weight`` how many permits it takes; ``stale`` says
+    that its session is dead, so that whoever needs the room frees it.
+    """
+
+    id: str
+    session: str
+    weight: int = 1
+    host: str = ""
+    pid: str = ""
+    label: str = ""
+    stale: bool = False
+
+    def who(self) -> str:
+        """It in text that is safe to show."""
+        return _who(self.id, self.host, self.pid)
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,10 @@ class Status:
         Of a break: the reason that was given, and by whom, as pid@host.
     ``clock``
         By which clock ``left`` is: ``store``, or ``local``.
+    ``capacity``, ``width``, ``permits``, ``limit``, ``holders``
+        Of a semaphore, which is ``held`` or ``vacant``; ``capacity`` is 0 of all else. The view of whoever was let in
+        last, what all permits weigh together, the limit that is kept in the store, or 0, and who holds them: whoever
+        waits or was refused is told only of those whom 2 KiB have room for, or by a URL of none.
     """
 
     name: str
@@ -78,6 +103,16 @@ class Status:
     why: str = ""
     by: str = ""
     clock: str = "local"
+    capacity: int = 0
+    width: int = 0
+    permits: int = 0
+    limit: int = 0
+    holders: tuple[PermitHolder, ...] = ()
+
+    @property
+    def is_semaphore(self) -> bool:
+        """The name is a semaphore's, of which there are permits."""
+        return self.capacity != 0
 
     @property
     def held(self) -> bool:
@@ -88,14 +123,19 @@ class Status:
         """The last writer in text that is safe to show."""
         if not self.holder:
             return "an unreadable record" if self.state == "corrupt" else "another"
-        text = printable(self.holder)
-        if self.host:
-            text += " on " + printable(self.host)
-            if self.pid:
-                text += f" (pid {printable(self.pid)})"
+        text = _who(self.holder, self.host, self.pid)
         if self.left > 0:
             text += f", which can expire in {self.left:.1f}s"
         return text
+
+
+def _who(holder: str, host: str, pid: str) -> str:
+    text = printable(holder)
+    if host:
+        text += " on " + printable(host)
+        if pid:
+            text += f" (pid {printable(pid)})"
+    return text
 
 
 def printable(text: str) -> str:
@@ -140,4 +180,19 @@ def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "la
         why=sight.get("why", ""),
         by=sight.get("by", ""),
         clock="store" if sight.get("store_clock") else "local",
+        capacity=sight.get("capacity", 0),
+        width=sight.get("width", 0),
+        permits=sight.get("held", 0),
+        limit=sight.get("limit", 0),
+        holders=tuple(_holders(sight.get("permits", ""), sight.get("dead", ""))),
     )
+
+
+def _holders(permits: str, dead: str) -> Iterator[PermitHolder]:
+    """Those of a record, as it has them between its brackets: what equals the one before is left out."""
+    before: dict[str, Any] = {}
+    gone = set(dead.split(","))
+    for permit in json.loads(f"[{permits}]"):
+        before = {**before, "weight": 1, **permit}
+        texts = {key: before.get(key, "") for key in ("id", "session", "host", "pid", "label")}
+        yield PermitHolder(**texts, weight=before["weight"], stale=texts["session"] in gone)

@@ -1,0 +1,196 @@
+//go:build cgo && !mopslock_core
+
+package main
+
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// limiter is one that C has a handle of.
+type limiter struct {
+	*host.Limiter
+	fifo   bool
+	handle uint64
+
+	mu      sync.Mutex
+	holders map[uint64]*limitHolder // nil once it is freed
+}
+
+// limitHolder is one that C has a handle of. What it has made is noted here, so that
+// its end looks for nothing: the table has all handles of the process. Its lock is
+// taken before the table's.
+type limitHolder struct {
+	*host.Holder
+	of     *limiter
+	handle uint64
+
+	mu   sync.Mutex
+	made map[uint64]struct{} // handles of its permits and slots; nil once it is freed
+}
+
+// limitPermit is one that C has a handle of.
+type limitPermit struct {
+	host.LimiterPermit
+	of *limitHolder
+}
+
+// limitSlot is one that C has a handle of.
+type limitSlot struct {
+	*host.Slot
+	of *limitHolder
+}
+
+// Errors of what allocates nothing: their texts know no name.
+var (
+	errNoRoom    = &host.Full{Name: "the slot's name"}
+	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), host.ErrTooHeavy)
+	errSlotEnded = host.ErrHolderEnded
+)
+
+// putLimiter makes a limiter, with a queue of events.
+func putLimiter(fifo bool) uint64 {
+	l := &limiter{Limiter: host.NewLimiter(&host.LimiterOptions{FIFO: fifo}), fifo: fifo, holders: map[uint64]*limitHolder{}}
+	l.handle = put(l, limiterKind, 0)
+	putQueue(l.handle)
+	return l.handle
+}
+
+// free frees it once, with all its holders, and waits until what waits has been told.
+func (l *limiter) free() {
+	l.mu.Lock()
+	holders := l.holders
+	l.holders = nil
+	l.mu.Unlock()
+	for _, o := range holders {
+		o.free()
+	}
+	take(l.handle)
+	closeQueue(context.Background(), l.handle)
+}
+
+// holder makes a holder; 0 if the limiter is just being freed.
+func (l *limiter) holder() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holders == nil {
+		return 0
+	}
+	o := &limitHolder{Holder: l.Holder(context.Background()), of: l, made: map[uint64]struct{}{}}
+	o.handle = put(o, limitHolderKind, 0)
+	l.holders[o.handle] = o
+	return o.handle
+}
+
+// free gives back what it holds, once; whoever comes second finds nothing.
+func (o *limitHolder) free() (freed int) {
+	o.mu.Lock()
+	made := o.made
+	o.made = nil
+	o.mu.Unlock()
+	freed = o.Close()
+	takeAll(made)
+	take(o.handle)
+	o.of.mu.Lock()
+	defer o.of.mu.Unlock()
+	delete(o.of.holders, o.handle)
+	return freed
+}
+
+// keep gives a handle to what it has made; 0 if it has been freed meanwhile, which has
+// given that back.
+func (o *limitHolder) keep(made any, kind uint64) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.made == nil {
+		return 0
+	}
+	handle := put(made, kind, 0)
+	o.made[handle] = struct{}{}
+	return handle
+}
+
+// acquire takes permits, by the rules of wait_ns.
+func (o *limitHolder) acquire(ctx context.Context, name string, view host.View, weight int, wait C.int64_t) (host.LimiterPermit, error) {
+	if ctx.Err() != nil {
+		return host.LimiterPermit{}, context.Cause(ctx)
+	}
+	if wait == C.MOPSLOCK_TRY {
+		return o.TryAcquire(name, view, weight)
+	}
+	if wait > 0 {
+		var done func()
+		ctx, done = context.WithTimeoutCause(ctx, time.Duration(wait), lateRoom)
+		defer done()
+	}
+	p, err := o.Acquire(ctx, name, view, weight)
+	if errors.Is(err, lateRoom) {
+		full := &host.Full{Name: name, Held: o.of.Held(name), Limit: view.Limit(), Weight: max(1, weight)}
+		if o.of.fifo {
+			full.Waiting = o.of.Waiting(name)
+		}
+		err = full
+	}
+	return p, err
+}
+
+// give is acquire for C: the permit's handle, and how much is held.
+func (o *limitHolder) give(ctx context.Context, name string, view host.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
+	p, err := o.acquire(ctx, name, view, weight, wait)
+	if err != nil {
+		if full, ok := errors.AsType[*host.Full](err); ok {
+			held = uint64(full.Held)
+		}
+		return 0, held, err
+	}
+	if handle = o.keep(&limitPermit{p, o}, limitPermitKind); handle == 0 {
+		return 0, 0, host.ErrHolderEnded
+	}
+	return handle, uint64(p.Total()), nil
+}
+
+// release gives a permit back for whoever is first.
+func (p *limitPermit) release(handle uint64) error {
+	p.of.mu.Lock()
+	_, there := p.of.made[handle]
+	delete(p.of.made, handle)
+	p.of.mu.Unlock()
+	if !there {
+		return errHandle
+	}
+	take(handle)
+	if err := p.Release(); err != nil { // its holder was freed in this moment
+		return errHandle
+	}
+	return nil
+}
+
+// try takes permits of a slot, and says why not.
+func (s *limitSlot) try(view host.View, weight int) (held int, err error) {
+	held, ok := s.TryAcquire(view.Capacity, view.Width, weight)
+	switch {
+	case ok:
+		return held, nil
+	case core.CheckView(uint32(view.Capacity), uint32(view.Width)) != nil:
+		return 0, core.CheckView(uint32(view.Capacity), uint32(view.Width))
+	case weight > view.Limit():
+		return held, errOverslot
+	case s.of.isFreed():
+		return 0, errSlotEnded
+	}
+	return held, errNoRoom
+}
+
+func (o *limitHolder) isFreed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.made == nil
+}

@@ -1,0 +1,47 @@
+"""What asyncio's lease, companion and permit have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from . import _lease, _texts
+from ._duration import SECOND, Duration, nanoseconds
+from ._lease import not_released
+from ._loop import Lost, wrapped
+from ._member import Member
+from ._notify import log
+from .errors import MopslockError
+
+
+class Async(_lease.Kept):
+    """What is held, with what waits to be awaited."""
+
+    lost: Lost
+
+    def __init__(self, member: Member, **options: Any) -> None:
+        super().__init__(member, **options)
+        self.lost = Lost(member)
+
+    async def _finish_async(self, timeout: Duration | None) -> None:
+        if self._is_parents():
+            raise _texts.forked(self.name, self._member.what)
+        seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
+        try:
+            await asyncio.wait_for(wrapped(self._member.finish()), seconds)
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            if isinstance(error, MopslockError):
+                raise _lease._again(error) from None
+            raise not_released(self.name, self._member.what) from error
+        except MopslockError as error:
+            raise _lease._again(error) from None
+
+    async def _leave_async(self, error: BaseException | None) -> None:
+        if self._is_parents():
+            return
+        try:
+            await asyncio.wait_for(wrapped(self._member.finish()), self._timeout)
+        except MopslockError as ended:
+            self._judge(ended, error)
+        except (TimeoutError, asyncio.TimeoutError):
+            log.warning("%s", not_released(self.name, self._member.what))

@@ -1,0 +1,131 @@
+"""Shared semaphores' asyncio twins."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from . import _permit
+from ._aio_lease import Async
+from ._duration import Duration
+from ._hosts import AnyStore, host_of
+from ._lease import RELEASE, OnLost
+from ._loop import outcome
+from ._member import Asked, Waits, give_up
+from ._permit import PermitWish, permit_wish
+from .errors import Full
+from .terms import Expiry
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._permit import PermitOptions, TryPermitOptions
+
+
+class Permit(Async, _permit.Shared):
+    """mopslock.Permit, with what waits to be awaited."""
+
+    async def release(self, timeout: Duration | None = RELEASE) -> None:
+        """As mopslock.Permit.release."""
+        await self._finish_async(timeout)
+
+    async def __aenter__(self) -> Permit:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._leave_async(error)
+
+
+def permit(
+    store: AnyStore,
+    name: str,
+    *,
+    capacity: int,
+    width: int = 1,
+    weight: int = 1,
+    spare: int = 0,
+    wait: Duration | None = None,
+    ttl: Duration | None = None,
+    margin: Duration | None = None,
+    expiry: Expiry = "wall",
+    label: str = "",
+    on_waiting: Waits | None = None,
+    on_lost: OnLost | None = None,
+    raise_if_lost: bool = True,
+    release_timeout: Duration = RELEASE,
+) -> Permitting:
+    """As mopslock.permit, for ``async with``."""
+    return Permitting(
+        permit_wish(
+            store, name, capacity=capacity, width=width, weight=weight, spare=spare, wait=wait, ttl=ttl, margin=margin,
+            expiry=expiry, label=label, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
+            release_timeout=release_timeout,
+        )
+    )  # fmt: skip
+
+
+class Permitting:
+    """What permit() returns: enter it, or acquire with it."""
+
+    def __init__(self, wished: PermitWish) -> None:
+        self._wish = wished
+        self._entered: Permit | None = None
+        self._free = threading.Lock()  # nothing ever waits for it
+
+    async def acquire(self) -> Permit:
+        """Acquires a permit that is independent of this object."""
+        w = self._wish
+        host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
+        asked: Asked = Future()
+        try:
+            host.begin_permit(w.name, w.terms, w.demand, w.wait_ns, w.waits, into=asked)
+            made: Permit = w.permit(await outcome(asked, lambda: give_up(asked)), Permit)
+        except BaseException:
+            give_up(asked)
+            raise
+        return made
+
+    async def __aenter__(self) -> Permit:
+        if not self._free.acquire(blocking=False):
+            raise RuntimeError(
+                f"mopslock: permit of {self._wish.name!r} is entered already; leave it first, or make another"
+            )
+        try:
+            self._entered = await self.acquire()
+        except BaseException:
+            self._free.release()
+            raise
+        return self._entered
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            self._free.release()
+            await entered._leave_async(error)
+
+
+async def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
+    """As mopslock.acquire_permit."""
+    return await permit(store, name, capacity=capacity, **options).acquire()
+
+
+async def try_acquire_permit(
+    store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
+) -> Permit | None:
+    """As mopslock.try_acquire_permit."""
+    try:
+        return await permit(store, name, capacity=capacity, wait=0, **options).acquire()
+    except Full:
+        return None
+
+
+async def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duration = 30.0) -> None:
+    """As mopslock.set_limit."""
+    await asyncio.to_thread(_permit.set_limit, store, name, limit, timeout=timeout)

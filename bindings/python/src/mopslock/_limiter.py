@@ -1,0 +1,244 @@
+"""A limiter of what this process does at once: names with permits, of which everybody brings a view of his own."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any
+
+from . import _texts
+from ._demand import Demand
+from ._duration import Duration, waiting
+from ._limits import Engine, Grant, Granted, Owner, full
+from ._member import noticed
+from .errors import OutOfBuckets
+
+
+class LimiterPermit(Grant):
+    """Some permits of a name, held until ``release()``, the end of its ``with`` block, or the end of its holder: the
+    one that was given, or its thread's (its task's, under asyncio).
+
+    One that is forgotten by a thread or task gives its permits back as well, and a warning says so; a holder's are
+    the holder's.
+    """
+
+    __slots__ = ()
+
+    @property
+    def weight(self) -> int:
+        """How many permits it is."""
+        return self.demand.weight
+
+    @property
+    def total(self) -> int:
+        """How many permits of the name were held with this one, by everybody."""
+        return self.held
+
+    def release(self) -> None:
+        """Gives it back. OutOfBuckets: it was before, or its holder has ended; then nothing changes."""
+        self._engine.check()
+        if not self.give_back():
+            raise OutOfBuckets(f"mopslock: {_texts.quoted(self.name)}: the permit is not held any more")
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._engine.mine():
+            self.give_back()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a permit of a limiter is this process's own")
+
+    def __repr__(self) -> str:
+        return f"<mopslock.LimiterPermit {self.name!r} {self.weight} of {self.demand.limit}>"
+
+
+class Limiter:
+    """Limits what this process does at once. It keeps no size for a name: each call brings its own view, ``capacity``
+    permits in each of ``width`` buckets, and is let in if with it no more than capacity x width are held by all::
+
+        limiter = mopslock.Limiter()
+
+        with limiter.permit("db", capacity=50, width=3, wait=1.0):
+            query()
+
+    So no limit is ever exceeded by a caller who knew it, views may differ and change at any time, and a smaller one
+    evicts nobody. Nothing here touches a store; for a limit that processes share see ``mopslock.permit``.
+
+    With ``fifo`` nobody overtakes who waits for the name already, and one that waits for much keeps all that came
+    after. Without it each waiter is let in when his own view has room, in the order of arrival among those that fit.
+
+    Permits belong to the thread that takes them, and are given back when it ends, unless a ``holder()`` takes them.
+    All methods may be called from any thread. Names may be any text without NUL. A limiter that was used before a
+    fork is the parent's: in the child it raises Forked.
+
+    The idea and the counters are Fred Hebert's canal_lock.
+    """
+
+    def __init__(self, fifo: bool = False) -> None:
+        self._fifo = bool(fifo)
+        self._lock = threading.Lock()
+        self._made: Engine | None = None  # with the first permit, which may come after a fork
+        self._threads = threading.local()
+
+    def _engine(self) -> Engine:
+        made = self._made
+        if made is None:
+            with self._lock:
+                made = self._made = self._made or Engine(fifo=self._fifo)
+        return made
+
+    def _own(self) -> Owner:
+        """This thread's holder. Nothing but the thread has it, so it ends with that."""
+        owner: Owner | None = getattr(self._threads, "owner", None)
+        if owner is None or not owner.handle:
+            owner = self._threads.owner = Owner(self._engine())
+        return owner
+
+    def permit(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
+    ) -> LimiterPermitting:
+        """``weight`` permits of a name, all or none, for ``with``. Making it takes nothing; each block that it is used
+        for, in any thread, takes its own.
+
+        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None is until there is some. Entering
+        raises Full, with ``held`` and ``limit``. BadArgument, and TooHeavy where weight is more than capacity x width,
+        are raised here.
+        """
+        return LimiterPermitting(self, None, name, Demand(capacity, width, weight), wait)
+
+    def acquire(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
+    ) -> LimiterPermit:
+        """Takes permits at once, and waits until there is room unless told otherwise. Full: the wait is over, and
+        nothing is held."""
+        return self._take(self._own(), None, name, Demand(capacity, width, weight), waiting(wait))
+
+    def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
+        """Takes permits if there is room, and returns None if not."""
+        return self._try(self._own(), None, name, Demand(capacity, width, weight))
+
+    def release(self, permit: LimiterPermit) -> None:
+        """As permit.release()."""
+        permit.release()
+
+    def down(self) -> int:
+        """Gives back all that this thread holds, as its end does, and returns how many permits that were. Other
+        threads' waits for them go on."""
+        owner: Owner | None = getattr(self._threads, "owner", None)
+        return owner.down() if owner is not None and self._engine().mine() else 0
+
+    def holder(self) -> LimiterHolder:
+        """An owner of permits that ends when it is told to, whatever becomes of threads."""
+        return LimiterHolder(self)
+
+    def held(self, name: str) -> int:
+        """How many permits of a name are held, by everybody."""
+        return self._engine().look(name)[0]
+
+    def waiting(self, name: str) -> int:
+        """How many callers wait for permits of a name."""
+        return self._engine().look(name)[1]
+
+    def counters(self, name: str) -> list[int]:
+        """canal_lock's counters of a name: what is held in each bucket that was ever reached, and one more than the
+        capacity of the latest grant where somebody walked past a full one since. At most 4096; none of a name that is
+        not known, or was forgotten."""
+        return self._engine().counters(name)
+
+    def _try(self, owner: Owner, keeps: object, name: str, demand: Demand) -> LimiterPermit | None:
+        engine = self._engine()
+        grant = LimiterPermit(engine, name, demand, keeps)
+        return grant if engine.attempt(owner, grant) else None
+
+    def _take(self, owner: Owner, keeps: object, name: str, demand: Demand, wait_ns: int) -> LimiterPermit:
+        engine = self._engine()
+        grant = LimiterPermit(engine, name, demand, keeps)
+        if engine.attempt(owner, grant):
+            return grant
+        if wait_ns:
+            into = Granted()
+            try:
+                done = noticed(into)
+                engine.waits.begin(owner, grant, wait_ns, into)
+                done.get()
+                if into.result(0):
+                    return grant
+            except BaseException:  # interrupted: what may be granted all the same is given back
+                into.cancel()
+                raise
+        raise full(grant)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a limiter is this process's own; for one that processes share see mopslock.permit")
+
+
+class LimiterHolder:
+    """An owner of permits: for ``with``, or until ``down()``. All that it holds is given back then, and what waits on
+    it is Cancelled. One that is forgotten with permits gives them back as well, and a warning says so."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+        self._owner = Owner(limiter._engine())
+
+    def permit(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
+    ) -> LimiterPermitting:
+        """As Limiter.permit, for this holder."""
+        return LimiterPermitting(self._limiter, self, name, Demand(capacity, width, weight), wait)
+
+    def acquire(
+        self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
+    ) -> LimiterPermit:
+        """As Limiter.acquire, for this holder."""
+        return self._limiter._take(self._owner, self, name, Demand(capacity, width, weight), waiting(wait))
+
+    def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
+        """As Limiter.try_acquire, for this holder."""
+        return self._limiter._try(self._owner, self, name, Demand(capacity, width, weight))
+
+    def down(self) -> int:
+        """Gives back all that it holds, for ever, and returns how many permits that were; 0 the second time."""
+        self._limiter._engine().check()
+        return self._owner.down()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._limiter._engine().mine():
+            self._owner.down()
+
+    def __del__(self) -> None:
+        owner: Owner | None = getattr(self, "_owner", None)
+        if owner is not None:
+            owner.vanish()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a holder of a limiter is this process's own")
+
+
+class LimiterPermitting:
+    """What Limiter.permit returns: enter it, as often as you like, also within itself and in many threads."""
+
+    def __init__(
+        self, limiter: Limiter, holder: LimiterHolder | None, name: str, demand: Demand, wait: Duration | None
+    ) -> None:
+        _texts.encode("name", name)
+        self._limiter, self._holder, self._name, self._demand = limiter, holder, name, demand
+        self._wait_ns = waiting(wait)
+        self._inside = threading.local()
+
+    def __enter__(self) -> LimiterPermit:
+        limiter, holder = self._limiter, self._holder
+        owner = limiter._own() if holder is None else holder._owner
+        permit = limiter._take(owner, holder, self._name, self._demand, self._wait_ns)
+        entered = self._inside.__dict__.setdefault("entered", [])
+        entered.append(permit)
+        return permit
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        entered: list[LimiterPermit] = self._inside.__dict__.get("entered", [])
+        if entered:  # else it was entered by the parent's thread
+            entered.pop().__exit__(kind, error, at)

@@ -1,0 +1,253 @@
+"""The library's limiter as Python drives it: what is tried is one call, what waits is begun, and one thread hears
+of all of it.
+
+Nobody waits inside the library with a thread of Python's: so a blocked caller can be interrupted, and thousands of
+tasks that wait cost no thread each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from concurrent.futures import Future
+
+from . import _abi, _library, _texts
+from ._abi import Code
+from ._demand import Demand
+from ._duration import FOREVER
+from ._member import settle
+from ._notify import begin_thread, log, notifier
+from .errors import Cancelled, Forked, Full
+
+Granted = Future[bool]
+
+ENDED = (Code.EENDED, Code.EHANDLE)
+"""What the library says of a holder that is no more."""
+
+
+class Grant:
+    """Some permits of a name, once they are granted. One that vanishes gives them back, unless an explicit holder has
+    them."""
+
+    __slots__ = ("__weakref__", "_engine", "_handle", "_keeps", "demand", "held", "name")
+
+    def __init__(self, engine: Engine, name: str, demand: Demand, keeps: object) -> None:
+        """keeps is the explicit holder, which must not vanish before; or None."""
+        self._engine, self.name, self.demand, self._keeps = engine, name, demand, keeps
+        self._handle = ctypes.c_uint64()  # written by the library: whoever is interrupted then holds it by this object
+        self.held = 0
+
+    def give_back(self) -> bool:
+        """Whether there was anything; anybody may ask, and once it is so."""
+        handle, self._handle = self._handle, ctypes.c_uint64()
+        return bool(handle.value) and self._engine.release(handle.value)
+
+    def __del__(self) -> None:
+        if (
+            self._keeps is None
+            and self._handle.value
+            and self._engine.mine()
+            and not sys.is_finalizing()
+            and self.give_back()
+        ):
+            name, weight = self.name, self.demand.weight
+            notifier.call(lambda: vanished("permit", weight, name))  # a finalizer runs within anything: no locks
+
+
+class Owner:
+    """A holder in the library. Its end gives back all that it holds."""
+
+    __slots__ = ("_engine", "handle")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.handle = engine.new_holder()
+
+    def down(self) -> int:
+        """How many permits that were; 0 the second time."""
+        handle, self.handle = self.handle, 0
+        return self._engine.free_holder(handle) if handle else 0
+
+    def vanish(self, *, aloud: bool = True) -> None:
+        """It was forgotten, which is said aloud if it held anything. A finalizer runs within anything: no locks."""
+        if self.handle and self._engine.mine() and not sys.is_finalizing() and (freed := self.down()) and aloud:
+            notifier.call(lambda: vanished("holder", freed, ""))
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self.vanish(aloud=False)
+
+
+class Waits:
+    """Calls under way of one limiter, and the thread that hears how they end. It knows nothing of who has the limiter,
+    which ends when that vanishes."""
+
+    def __init__(self, api: _abi.Api, limiter: int) -> None:
+        self._api, self._limiter = api, limiter
+        self._lock = threading.RLock()
+        self._calls: dict[int, tuple[Grant, Granted]] = {}
+        self._thread: threading.Thread | None = None
+
+    def begin(self, owner: Owner, grant: Grant, wait_ns: int, into: Granted) -> None:
+        """Settles into with whether the grant was granted. Given up, it leaves nothing held."""
+        api, call, demand = self._api, ctypes.c_uint64(), grant.demand
+        cancel = api.new_cancel()
+        into.add_done_callback(lambda done: self._done(done, cancel))
+        with self._lock:  # the event must not come before its call is known
+            if self._thread is None:
+                begin_thread(self._listen, "mopslock-limiter", self._note)
+            code = api.begin_limiter(
+                owner.handle, _texts.encode("name", grant.name), demand.capacity, demand.width, demand.weight,
+                0 if wait_ns == FOREVER else wait_ns, cancel, ctypes.byref(call),
+            )  # fmt: skip
+            if code == Code.OK:
+                self._calls[call.value] = grant, into
+        if code != Code.OK:
+            settle(into, ended() if code in ENDED else api.error(code, grant.name))
+
+    def _done(self, into: Granted, cancel: int) -> None:
+        if into.cancelled():
+            self._api.cancel(cancel)
+        self._api.cancel_free(cancel)
+
+    def _note(self, thread: threading.Thread | None) -> None:
+        self._thread = thread
+
+    def _listen(self) -> None:
+        event, _ = self._api.event()
+        while self._api.next(self._limiter, FOREVER, ctypes.byref(event)) == Code.OK:
+            with self._lock:
+                grant, into = self._calls.pop(event.call, (None, None))
+            if grant is not None and into is not None:
+                self._heard(event, grant, into)
+            elif event.member:  # its caller was interrupted before he knew of it
+                self._api.limiter_release(event.member)
+            del grant, into  # and what they hold, while this thread waits
+
+    def _heard(self, event: _abi.Event, grant: Grant, into: Granted) -> None:
+        grant.held = event.held
+        if event.code == Code.OK:
+            grant._handle.value = event.member
+            if not settle(into, True):
+                grant.give_back()  # nobody waits for it any more
+        elif event.code == Code.EFULL:
+            settle(into, False)
+        else:
+            settle(into, ended() if event.code in ENDED else self._api.error_of(event, grant.name))
+
+
+class Engine:
+    """A limiter of the library's, and all that Python asks it."""
+
+    def __init__(self, *, fifo: bool) -> None:
+        self._pid = os.getpid()
+        self.api = api = _abi.api(_library.full())
+        made = ctypes.c_uint64()
+        code = api.limiter_new(fifo, ctypes.byref(made))
+        if code != Code.OK:
+            raise api.error(code, "")
+        self._handle = made.value
+        self.waits = Waits(api, self._handle)
+        notifier.call(int)  # begun here, since a finalizer may not begin a thread
+
+    def mine(self) -> bool:
+        """It was not made by the process that we were forked from."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Forked, where it was."""
+        if not self.mine():
+            raise Forked(
+                "mopslock: the limiter was used by the parent process before it forked, and stays its own; "
+                "make another in this process"
+            )
+
+    def new_holder(self) -> int:
+        """Its handle."""
+        self.check()
+        made = ctypes.c_uint64()
+        code = self.api.limiter_holder(self._handle, ctypes.byref(made))
+        if code != Code.OK:
+            raise self.api.error(code, "")
+        return made.value
+
+    def free_holder(self, holder: int) -> int:
+        """How many permits it had."""
+        freed = ctypes.c_uint64()
+        self.api.limiter_holder_free(holder, ctypes.byref(freed))
+        return freed.value
+
+    def release(self, permit: int) -> bool:
+        """Whether it was held."""
+        return bool(self.api.limiter_release(permit) == Code.OK)
+
+    def attempt(self, owner: Owner, grant: Grant) -> bool:
+        """Tries once, and tells the grant how much is held. Cancelled: the holder has ended."""
+        self.check()
+        held, demand = ctypes.c_uint64(), grant.demand
+        code: int = self.api.limiter_acquire(
+            owner.handle, _texts.encode("name", grant.name), demand.capacity, demand.width, demand.weight, _abi.TRY, 0,
+            ctypes.byref(grant._handle), ctypes.byref(held),
+        )  # fmt: skip
+        grant.held = held.value
+        if code in (Code.OK, Code.EFULL):
+            return code == Code.OK
+        raise ended() if code in ENDED else self.api.error(code, grant.name)
+
+    def look(self, name: str) -> tuple[int, int]:
+        """How many permits of a name are held, and how many callers wait for some."""
+        self.check()
+        held, waiting = ctypes.c_uint64(), ctypes.c_uint64()
+        code = self.api.limiter_held(
+            self._handle, _texts.encode("name", name), ctypes.byref(held), ctypes.byref(waiting)
+        )
+        if code != Code.OK:
+            raise self.api.error(code, name)
+        return held.value, waiting.value
+
+    def counters(self, name: str) -> list[int]:
+        """canal_lock's."""
+        self.check()
+        room = 64
+        while True:
+            found, count = (ctypes.c_uint32 * room)(), ctypes.c_size_t()
+            code = self.api.limiter_counters(
+                self._handle, _texts.encode("name", name), found, room, ctypes.byref(count)
+            )
+            if code == Code.OK:
+                return list(found[: count.value])
+            if code != Code.ESHORT:
+                raise self.api.error(code, name)
+            room = count.value
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", 0) and self.mine() and not sys.is_finalizing():
+            self.api.limiter_free(self._handle)
+
+
+def ended() -> Cancelled:
+    """The holder that was to have the permit is no more."""
+    return Cancelled(
+        "mopslock: permit not acquired: its holder has ended, and so has all that it held", reason="cancelled"
+    )
+
+
+def full(grant: Grant) -> Full:
+    """Why there was no permit."""
+    demand = grant.demand
+    wanted = f", {demand.weight} wanted" if demand.weight > 1 else ""
+    return Full(
+        f"mopslock: {_texts.quoted(grant.name)} is full: {grant.held}/{demand.limit} held{wanted}",
+        held=grant.held, limit=demand.limit, weight=demand.weight,
+    )  # fmt: skip
+
+
+def vanished(what: str, permits: int, name: str) -> None:
+    """Says aloud that somebody has forgotten to release. The fields of the record are for programs."""
+    of = f" of {_texts.quoted(name)}" if name else ""
+    log.warning(
+        "mopslock: a %s%s has vanished without a release; permits that are free again: %d", what, of, permits,
+        extra={"mopslock_event": f"{what}_vanished", "mopslock_name": name, "mopslock_permits": permits},
+    )  # fmt: skip

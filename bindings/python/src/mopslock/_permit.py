@@ -1,0 +1,246 @@
+"""Shared semaphores as users have them: permits for ``with``, and the limit in the store."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ._demand import Demand, limit_of
+from ._duration import Duration, nanoseconds, waiting
+from ._hosts import AnyStore, host_of
+from ._lease import RELEASE, Kept, OnLost, _state
+from ._member import Asked, Waits, give_up, noticed
+from .errors import BadArgument, Full
+from .terms import Expiry, Terms
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Shared(Kept):
+    """What a permit of either kind says."""
+
+    demand: Demand
+
+    @property
+    def weight(self) -> int:
+        """How many permits it is."""
+        return self.demand.weight
+
+    @property
+    def total(self) -> int:
+        """How many permits were held on the name when it was let in, with it and with those let in together."""
+        total: int = getattr(self._member, "total")  # noqa: B009 - of permits' members only
+        return total
+
+
+class Permit(Shared):
+    """A share of a semaphore's capacity, held until release, mopslock.close(), the end of the process, or its loss.
+
+    It hangs on this process's session, one heartbeat for all that stands on it, and is lost with that: LeaseLost, as
+    of a lease. It cannot stop code that does not ask: look at ``lost`` or call ``check()``. ``holder`` is its id,
+    fresh for each, and ``fencing_token`` grows from one to the next, but is the same for those let in together. One
+    that is dropped without a release is held on.
+    """
+
+    def release(self, timeout: Duration | None = RELEASE) -> None:
+        """Gives it back. Returns when the store has said so; a second time at once. LeaseLost: it had been lost before.
+        NotReleased: not within ``timeout`` seconds (None: no limit); it is tried on until the session's deadline."""
+        self._finish(timeout)
+
+    def __enter__(self) -> Permit:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._leave_with(error)
+
+    def __repr__(self) -> str:
+        return f"<mopslock.Permit {self.name!r} {self.weight} of {self.demand.limit} {_state(self._member)}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a permit is this process's own: another process acquires its own")
+
+
+@dataclass(frozen=True)
+class PermitWish:
+    """All that a caller says about a permit, checked before any I/O."""
+
+    store: AnyStore
+    name: str
+    demand: Demand
+    terms: Terms
+    wait_ns: int
+    waits: Waits | None
+    on_lost: OnLost | None
+    raise_if_lost: bool
+    release_timeout: Duration
+
+    def __post_init__(self) -> None:
+        self.terms.config("strict")
+        nanoseconds("release_timeout", self.release_timeout)
+        for what, call in (("on_waiting", self.waits), ("on_lost", self.on_lost)):
+            if call is not None and not callable(call):
+                raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
+
+    def permit(self, member: Any, kind: type[Any] = Permit) -> Any:
+        """What the user gets of a member."""
+        made = kind(
+            member, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
+        )
+        made.demand = self.demand
+        return made
+
+
+def permit_wish(
+    store: AnyStore, name: str, *, capacity: int, width: int, weight: int, spare: int, wait: Duration | None,
+    ttl: Duration | None, margin: Duration | None, expiry: Expiry, label: str, on_waiting: Waits | None,
+    on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
+) -> PermitWish:  # fmt: skip
+    """The arguments that permit and its asyncio twin have."""
+    terms = Terms(ttl, margin, expiry=expiry, protocol="strict", label=label)
+    demand = Demand(capacity, width, weight, spare)
+    return PermitWish(store, name, demand, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
+
+
+def permit(
+    store: AnyStore,
+    name: str,
+    *,
+    capacity: int,
+    width: int = 1,
+    weight: int = 1,
+    spare: int = 0,
+    wait: Duration | None = None,
+    ttl: Duration | None = None,
+    margin: Duration | None = None,
+    expiry: Expiry = "wall",
+    label: str = "",
+    on_waiting: Waits | None = None,
+    on_lost: OnLost | None = None,
+    raise_if_lost: bool = True,
+    release_timeout: Duration = RELEASE,
+) -> Permitting:
+    """A permit of the semaphore on a name, for ``with``: at most so many at once, of all processes that share a store.
+    Making it does no I/O::
+
+        with mopslock.permit("s3://bucket/locks", "gpu", capacity=4, wait=60) as permit:
+            for part in parts:
+                permit.check()         # raises LeaseLost
+                work(part)
+
+    A name has no size. Each caller brings a view, ``capacity`` permits in each of ``width`` buckets, and is let in if
+    with its ``weight`` permits no more than capacity x width are held, by everybody: so no limit is ever exceeded by a
+    caller who knew it, views may differ and change at any time, and a smaller one evicts nobody. Who leaves ``spare``
+    permits to others is let in only where as many are left over. ``set_limit`` keeps a limit in the store that caps
+    every view.
+
+    Entering acquires: ``wait`` seconds at most (None: until there is room; 0: tries once), then Full, with ``held``,
+    ``limit`` and ``seen``. Leaving gives back, waiting ``release_timeout`` seconds at most; if the permit was lost
+    meanwhile it raises LeaseLost, unless the block raised itself or ``raise_if_lost`` is false. It can be entered again
+    and again, not nested.
+
+    ``store`` is as of ``lease``; it must honour create-if-absent, and own stores have ``create``, ``list`` and
+    ``delete`` (Unfit otherwise, or where the name is a lease's). ``ttl`` (60 s) and ``margin`` are of this process's
+    session, which all that has the same stands on; ``label`` is shown to people. ``on_waiting(status)`` is told who
+    holds the permits, ``on_lost(error)`` of a loss; both on a thread of ours.
+
+    BadArgument: an argument cannot be so; TooHeavy: weight and spare are more than capacity x width.
+    """
+    return Permitting(
+        permit_wish(
+            store, name, capacity=capacity, width=width, weight=weight, spare=spare, wait=wait, ttl=ttl, margin=margin,
+            expiry=expiry, label=label, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
+            release_timeout=release_timeout,
+        )
+    )  # fmt: skip
+
+
+class TryPermitOptions(TypedDict, total=False):
+    """What acquire_permit and try_acquire_permit take, as permit does."""
+
+    width: int
+    weight: int
+    spare: int
+    ttl: Duration | None
+    margin: Duration | None
+    expiry: Expiry
+    label: str
+    on_waiting: Waits | None
+    on_lost: OnLost | None
+    raise_if_lost: bool
+    release_timeout: Duration
+
+
+class PermitOptions(TryPermitOptions, total=False):
+    """TryPermitOptions, and how long to wait."""
+
+    wait: Duration | None
+
+
+def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
+    """Acquires at once, with permit's options, and returns the Permit, which is given back by its ``release()`` or as a
+    context manager. Full, Crowded, WaitOver or StoreError: nothing is held."""
+    return permit(store, name, capacity=capacity, **options).acquire()
+
+
+def try_acquire_permit(
+    store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
+) -> Permit | None:
+    """Tries once, and returns None if there is no room. permit's options, but for ``wait``."""
+    try:
+        return permit(store, name, capacity=capacity, wait=0, **options).acquire()
+    except Full:
+        return None
+
+
+def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duration = 30.0) -> None:
+    """Keeps a limit in the store: nobody's view of the semaphore counts for more. None removes it. It evicts nobody.
+
+    Unreachable: the store has not said so within ``timeout`` seconds, and may have it or not. Unfit: the store does not
+    honour create-if-absent, or the name is a lease's.
+    """
+    host_of(store).set_limit(name, limit_of(limit), nanoseconds("timeout", timeout))
+
+
+class Permitting:
+    """What permit() returns: enter it, or acquire with it."""
+
+    def __init__(self, wished: PermitWish) -> None:
+        self._wish = wished
+        self._entered: Permit | None = None
+        self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
+
+    def acquire(self) -> Permit:
+        """Acquires a permit that is independent of this object."""
+        w = self._wish
+        asked: Asked = Future()
+        try:
+            done = noticed(asked)
+            host_of(w.store).begin_permit(w.name, w.terms, w.demand, w.wait_ns, w.waits, into=asked)
+            done.get()
+            made: Permit = w.permit(asked.result(0))
+        except BaseException:
+            give_up(asked)
+            raise
+        return made
+
+    def __enter__(self) -> Permit:
+        if not self._free.acquire(blocking=False):
+            raise RuntimeError(
+                f"mopslock: permit of {self._wish.name!r} is entered already; leave it first, or make another"
+            )
+        try:
+            self._entered = self.acquire()
+        except BaseException:
+            self._free.release()
+            raise
+        return self._entered
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            self._free.release()
+            entered._leave_with(error)
