@@ -81,8 +81,8 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module
 generate: ## write the generated files again
 	$(GO) generate ./...
 
-bench: ## measure against budgets, as ratios of one run
-	$(GO) run ./tests/bench
+bench: ## measure against budgets, as ratios of one run (ROWS=limiter: some of them)
+	$(GO) run ./tests/bench -rows "$(ROWS)"
 
 explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
 	bin/mopslock-host explore --protocol strict --for $(EXPLORE)

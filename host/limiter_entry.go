@@ -1,6 +1,7 @@
 package host
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/mopslock/mopslock/core"
@@ -39,16 +40,15 @@ type waiter struct {
 	err        error
 }
 
-// lock is mu.Lock by one who is patient: what is done under the lock takes less time
-// than to be put to sleep and woken, which Lock does at once where more goroutines
-// want to run than there are processors.
+// lock is mu.Lock by one who never sleeps: what is done under the lock takes less time
+// than to be put to sleep and woken, and a mutex that has sleepers hands itself from one
+// to the next, at a wake each. Who tries in vain lets others run, the owner among them.
 func (e *entry) lock() {
-	for range patience {
-		if e.mu.TryLock() {
-			return
+	for tries := 1; !e.mu.TryLock(); tries++ {
+		if tries%patience == 0 {
+			runtime.Gosched()
 		}
 	}
-	e.mu.Lock()
 }
 
 const patience = 100
@@ -169,7 +169,7 @@ func (e *entry) grant(w *waiter) {
 //	release:   lock ─ grant w ─ unlock
 //	w:                ctx ends ────────── lock ─ granted: release it ─ unlock
 func (e *entry) withdraw(w *waiter, err error) {
-	e.mu.Lock()
+	e.lock()
 	defer e.mu.Unlock()
 	switch {
 	case w.queued:

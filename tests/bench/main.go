@@ -7,8 +7,10 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"text/tabwriter"
 )
@@ -85,13 +87,19 @@ var (
 )
 
 func main() {
-	if err := run(); err != nil {
+	some := flag.String("rows", "", "measure only the rows in which this regular expression is found")
+	flag.Parse()
+	if err := run(*some); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(some string) error {
+	wanted, err := regexp.Compile(some)
+	if err != nil {
+		return err
+	}
 	w, err := openWorkshop()
 	if err != nil {
 		return err
@@ -101,6 +109,9 @@ func run() error {
 	fmt.Fprintln(table, "what\tours\tbeside\tratio\tbudget\tok")
 	missed := 0
 	for _, r := range rows {
+		if !wanted.MatchString(r.what) {
+			continue
+		}
 		ours, beside, err := r.measure(w)
 		if missing, ok := errors.AsType[*missingError](err); ok {
 			fmt.Fprintf(table, "%s\t%s\t\t\t%s\t-\n", r.what, missing, r.limit())
