@@ -4,7 +4,12 @@ GO ?= go
 BIN := bin
 GOLANGCI_LINT := $(BIN)/golangci-lint-v2.15.0
 GOFUMPT := $(BIN)/gofumpt-v0.12.0
-VERSITYGW := $(BIN)/servers/versitygw-v1.8.0
+
+# The servers that tests of real stores start; tests/servers knows these names.
+SERVERS := $(BIN)/servers
+VERSITYGW := $(SERVERS)/versitygw-v1.8.0
+FAKE_GCS := $(SERVERS)/fake-gcs-server-v1.56.1
+AZURITE := $(SERVERS)/azurite-3.37.0/node_modules/azurite/package.json
 
 # Everything with goroutines of its own and without a cloud's SDK is tested under
 # the race detector; the core has no goroutines, and the SDKs would cost minutes.
@@ -91,7 +96,7 @@ stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and
 	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress ./tests/simulate
 	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
 
-servers: $(VERSITYGW) ## install the servers that tests of real stores need
+servers: $(VERSITYGW) $(FAKE_GCS) $(AZURITE) ## install the servers that tests of real stores need
 
 # The libraries are always asked for, and copied only when they differ: what
 # depends on them is made again when they have changed.
@@ -132,3 +137,16 @@ $(VERSITYGW):
 	@mkdir -p $(BIN)/tmp $(@D)
 	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 	@mv $(BIN)/tmp/versitygw $@
+
+$(FAKE_GCS):
+	@mkdir -p $(BIN)/tmp $(@D)
+	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/fsouza/fake-gcs-server@v1.56.1
+	@mv $(BIN)/tmp/fake-gcs-server $@
+
+# Made beside and moved, so that what was broken off is not taken for whole.
+$(AZURITE):
+	@rm -rf $(BIN)/tmp/azurite $(SERVERS)/azurite-3.37.0
+	@mkdir -p $(BIN)/tmp/azurite $(SERVERS)
+	@npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(BIN)/tmp/azurite azurite@3.37.0
+	@touch $(BIN)/tmp/azurite/node_modules/azurite/package.json
+	@mv $(BIN)/tmp/azurite $(SERVERS)/azurite-3.37.0

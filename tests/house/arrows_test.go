@@ -68,9 +68,10 @@ var arrows = []arrow{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 		"golang.org/x/sys/", "golang.org/x/term",
 	}},
-	{dir: "tests", ours: []string{"core", "host", "host/", "wasm", "tests/servers"}, outside: []string{
+	{dir: "tests", ours: []string{"core", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
 	}},
+	{dir: "tests/servers", ours: []string{"core", "host", "host/", "tests/servers"}, outside: []string{"github.com/Azure/"}},
 	{dir: "tests/explore", ours: []string{"core", "tests/explore/check"}}, // as pure as what it explores
 	{dir: "tests/explore/check", ours: []string{"core"}},
 	{dir: "tests/simulate", ours: []string{"core", "tests/explore/check"}},

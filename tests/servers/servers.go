@@ -4,119 +4,196 @@
 package servers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
+// The kinds of servers, which are their URL schemes.
 const (
-	readyLimit = 20 * time.Second
-	stopLimit  = 5 * time.Second
-	s3Server   = "versitygw-v1.8.0"
+	S3    = "s3"
+	GCS   = "gs"
+	Azure = "azblob"
 )
 
-// S3 starts an S3 server with an empty bucket, and returns the bucket's store URL.
-// The credentials are in the environment of the test from then on, and so of what it
-// starts. The test is skipped where the server is not installed, and fails there if
-// MOPSLOCK_SERVERS is set to required.
-func S3(t *testing.T) string {
-	t.Helper()
-	path := installed(t, s3Server)
-	const bucket, access, secret = "leases", "mopslock", "not-a-secret"
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, bucket), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": access, "AWS_SECRET_ACCESS_KEY": secret, "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_SESSION_TOKEN": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-		"ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret,
-	} {
-		t.Setenv(name, value)
-	}
-	address := freeAddress(t)
-	start(t, exec.Command(path, "--quiet", "--port", address, "posix", dir), address)
-	return fmt.Sprintf("s3://%s?endpoint=http://%s&region=us-east-1&use_path_style=true", bucket, address)
+// Kinds are all of them.
+var Kinds = []string{S3, GCS, Azure}
+
+// ErrNotInstalled is the error of Start where `make servers` has not been run.
+var ErrNotInstalled = errors.New("not installed: make servers")
+
+const (
+	readyLimit = 30 * time.Second
+	stopLimit  = 5 * time.Second
+)
+
+// Server is a running server with one bucket, or container, which is empty at first.
+type Server struct {
+	Kind string
+	// Address is where it listens: host:port.
+	Address string
+
+	cmd   *exec.Cmd
+	said  bytes.Buffer // on stderr; read it after ended
+	dir   string       // its own, removed in the end
+	ended chan struct{}
 }
 
-// installed is the path of a server below bin/servers of this module.
-func installed(t *testing.T, name string) string {
+// Need starts a server for a test, and puts what Env says into the environment, of
+// this process and so of what it starts. The test is skipped where the server is not
+// installed, and fails there if MOPSLOCK_SERVERS is set to required.
+func Need(t *testing.T, kind string) *Server {
 	t.Helper()
+	s, err := Start(kind)
+	switch {
+	case errors.Is(err, ErrNotInstalled) && !Required():
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, line := range s.Env(s.Address) {
+		name, value, _ := strings.Cut(line, "=")
+		t.Setenv(name, value)
+	}
+	return s
+}
+
+// Required reports whether a server that is not installed is a failure: it is in
+// `.ci/run`, which sets MOPSLOCK_SERVERS.
+func Required() bool { return os.Getenv("MOPSLOCK_SERVERS") == "required" }
+
+// Start starts a server and makes its bucket. Close it.
+func Start(kind string) (*Server, error) {
+	if !slices.Contains(Kinds, kind) {
+		return nil, fmt.Errorf("no server of kind %q, only of %s", kind, strings.Join(Kinds, ", "))
+	}
+	p := programs[kind]
+	program := filepath.Join(installed(), p.file)
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("%s is %w", p.file, ErrNotInstalled)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "mopslock-"+kind+"-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Kind: kind, Address: address, dir: dir, ended: make(chan struct{})}
+	if s.cmd, err = p.command(program, address, dir); err == nil {
+		s.cmd.Dir = dir // for whatever it leaves where it is started
+		err = s.run()
+	}
+	if err == nil {
+		err = p.makeBucket(s)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", p.file, err), s.Close())
+	}
+	return s, nil
+}
+
+// URL is the bucket's store URL for whoever reaches the server by an address: its
+// own, or that of a proxy before it.
+func (s *Server) URL(address string) string { return programs[s.Kind].url(address) }
+
+// Under is URL with a prefix.
+func (s *Server) Under(address, prefix string) string {
+	u, err := url.Parse(s.URL(address))
+	if err != nil {
+		panic("servers: " + err.Error()) // ours
+	}
+	u.Path = "/" + strings.Trim(prefix, "/")
+	return u.String()
+}
+
+// Env is what a process needs in its environment, as NAME=value, to use the URL of
+// that address: credentials, which are no secrets, and for GCS the address itself.
+// Azure's are read once a process.
+func (s *Server) Env(address string) []string { return programs[s.Kind].env(address) }
+
+// Silence stops the server, which keeps its connections and answers nothing, until
+// Resume.
+func (s *Server) Silence() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a silenced server go on.
+func (s *Server) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Close ends the server: it is asked to, and then made to.
+func (s *Server) Close() error {
+	defer os.RemoveAll(s.dir)
+	if s.cmd == nil || s.cmd.Process == nil {
+		return nil
+	}
+	_ = s.Resume() // or it would not hear
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.ended:
+		return nil
+	case <-time.After(stopLimit):
+	}
+	err := s.cmd.Process.Kill()
+	<-s.ended
+	return err
+}
+
+// installed is bin/servers of this module.
+func installed() string {
 	_, here, _, _ := runtime.Caller(0)
-	path := filepath.Join(filepath.Dir(here), "..", "..", "bin", "servers", name)
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if os.Getenv("MOPSLOCK_SERVERS") == "required" {
-		t.Fatalf("%s is not installed: make servers", name)
-	}
-	t.Skipf("%s is not installed: make servers", name)
-	return ""
+	return filepath.Join(filepath.Dir(here), "..", "..", "bin", "servers")
 }
 
 // freeAddress is a loopback address that nobody listens on. Somebody may until the
-// server does; it then ends, and the test says so.
-func freeAddress(t *testing.T) string {
-	t.Helper()
+// server does; it then ends, and Start says so.
+func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
+	return listener.Addr().String(), listener.Close()
 }
 
-// start runs a server until the test ends, and returns when it takes connections.
-func start(t *testing.T, cmd *exec.Cmd, address string) {
-	t.Helper()
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+// run starts the server, and returns when it takes connections.
+func (s *Server) run() error {
+	s.cmd.Stderr = &s.said
+	if err := s.cmd.Start(); err != nil {
+		return err
 	}
-	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
-		close(ended)
+		_ = s.cmd.Wait() // how it ended is in cmd.ProcessState
+		close(s.ended)
 	}()
-	t.Cleanup(func() { stop(t, cmd, ended) })
 	for deadline := time.Now().Add(readyLimit); ; {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
+		conn, err := net.DialTimeout("tcp", s.Address, time.Second)
 		if err == nil {
-			_ = conn.Close()
-			return
+			return conn.Close()
 		}
 		select {
-		case <-ended:
-			t.Fatalf("%s has ended: %v", cmd.Path, cmd.ProcessState)
+		case <-s.ended:
+			return fmt.Errorf("it has ended: %v: %s", s.cmd.ProcessState, s.said.Bytes())
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not listen on %s after %v: %v", cmd.Path, address, readyLimit, err)
+			return fmt.Errorf("it does not listen on %s after %v: %w", s.Address, readyLimit, err)
 		}
-	}
-}
-
-// stop asks it to end, and then makes it.
-func stop(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}) {
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("%s: %v", cmd.Path, err)
-	}
-	select {
-	case <-ended:
-	case <-time.After(stopLimit):
-		if err := cmd.Process.Kill(); err != nil {
-			t.Errorf("%s: %v", cmd.Path, err)
-		}
-		<-ended
 	}
 }
