@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -100,4 +101,9 @@ func TestOneRequestAVerb(t *testing.T) {
 			}
 		})
 	}
+}
+
+// isAnswered reports whether the store gave a definite answer.
+func isAnswered(err error) bool {
+	return err == nil || errors.Is(err, store.ErrAbsent) || errors.Is(err, store.ErrExists)
 }

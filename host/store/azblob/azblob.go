@@ -3,8 +3,8 @@
 //
 //	import _ "github.com/mopslock/mopslock/host/store/azblob"
 //
-// The account and its credentials come from AZURE_STORAGE_ACCOUNT and its like,
-// read once a process; the URL's parameters are those of
+// The account and its credentials come from AZURE_STORAGE_ACCOUNT and its like; the
+// URL's parameters are those of
 // gocloud.dev/blob/azureblob (storage_account, domain, protocol, localemu, cdn).
 // Keys with " # % ? are refused: gocloud would keep them elsewhere.
 //
@@ -22,9 +22,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
-	"gocloud.dev/blob"
 	"gocloud.dev/blob/azureblob"
 
 	"github.com/mopslock/mopslock/core"
@@ -36,7 +34,8 @@ func init() { store.Register(azureblob.Scheme, open) }
 
 func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	u := &url.URL{Scheme: at.Scheme, Host: at.Bucket, RawQuery: at.Query.Encode()}
-	bucket, err := blob.DefaultURLMux().OpenBucketURL(ctx, u)
+	opener := &azureblob.URLOpener{MakeClient: newClient, ServiceURLOptions: *azureblob.NewDefaultServiceURLOptions()}
+	bucket, err := opener.OpenBucketURL(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,6 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		Refused:   `"#%?`,
 		Answer:    answer,
 		Class:     class,
-		Context:   once,
 		MaxSize:   largeBlock * maxBlocks,
 		Parts:     parts,
 	}), nil
@@ -64,11 +62,6 @@ func parts(size int64) (part, workers int) {
 		return smallBlock, store.MaxBuffer / smallBlock
 	}
 	return largeBlock, 1
-}
-
-// once keeps the SDK from trying again.
-func once(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
 }
 
 func answer(err error) (cloud.Answer, bool) {

@@ -17,15 +17,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/storage"
-	"gocloud.dev/blob"
 	"gocloud.dev/blob/gcsblob"
-	"gocloud.dev/gcp"
 	"golang.org/x/oauth2"
 	"google.golang.org/api/googleapi"
 
@@ -57,26 +53,6 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		MaxSize:    5 << 40,
 		Parts:      parts,
 	}), nil
-}
-
-// openBucket keeps gocloud from looking for credentials where there are none:
-// it would print a warning on stdout, where results go.
-func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket, error) {
-	anonymous, _ := strconv.ParseBool(query.Get("anonymous"))
-	emulated := os.Getenv("STORAGE_EMULATOR_HOST") != "" || os.Getenv("STORAGE_EMULATOR_HOST_GRPC") != ""
-	switch {
-	case emulated:
-	case anonymous || query.Get("access_id") == "-":
-		opener := &gcsblob.URLOpener{Client: gcp.NewAnonymousHTTPClient(gcp.DefaultTransport())}
-		return opener.OpenBucketURL(ctx, u)
-	default:
-		if _, err := gcp.DefaultCredentials(ctx); err != nil {
-			return nil, store.Fail("open", u.Scheme+"://"+u.Host, core.ClassUnauthorized, err)
-		}
-	}
-	// Not ctx: the credentials keep it, and renew their tokens with it as long
-	// as the process lives.
-	return blob.DefaultURLMux().OpenBucketURL(context.WithoutCancel(ctx), u)
 }
 
 // parts says how large the one buffer of an upload is. GCS wants multiples of

@@ -45,7 +45,7 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	if !bucket.As(&client) {
 		panic("mopslock: store: s3: gocloud's bucket has no S3 client")
 	}
-	client = sdk.New(client.Options(), once)
+	client = sdk.New(client.Options(), once, connections)
 	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
 		return nil, err
 	}
@@ -58,13 +58,6 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		MaxSize:    up.maxSize(),
 		Upload:     up.upload,
 	}), nil
-}
-
-// once keeps the SDK from trying again, and from a line on stderr for each read
-// from a server that sends no checksums.
-func once(o *sdk.Options) {
-	o.RetryMaxAttempts = 1
-	o.DisableLogOutputChecksumValidationSkipped = true
 }
 
 // class knows credentials that were not found. The SDK says so in words only,

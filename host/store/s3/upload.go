@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"gocloud.dev/blob/s3blob"
@@ -30,10 +31,6 @@ const (
 	partUnit   = 1 << 20
 	abortAfter = 5 * time.Second // how long an upload that failed is cleaned up at most
 )
-
-// whenRequired is the SDK's aws.RequestChecksumCalculationWhenRequired, of a
-// module that is not a direct dependency of ours.
-const whenRequired = 2
 
 // uploader writes streamed bodies: what fits in one buffer by one PutObject,
 // the rest by a multipart upload, one part after the other. Either way the last
@@ -62,7 +59,7 @@ func newUploader(client *sdk.Client, bucket, endpoint string, opts *s3blob.Optio
 		endpoint = *set.BaseEndpoint
 	}
 	u.plain = set.EndpointOptions.DisableHTTPS || strings.HasPrefix(strings.ToLower(endpoint), "http://")
-	if set.RequestChecksumCalculation != whenRequired {
+	if set.RequestChecksumCalculation != aws.RequestChecksumCalculationWhenRequired {
 		u.checksums = types.ChecksumAlgorithmCrc32
 	}
 	if opts.KMSEncryptionID != "" {

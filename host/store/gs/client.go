@@ -1,0 +1,98 @@
+package gs
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/gcsblob"
+	"gocloud.dev/gcp"
+	"golang.org/x/oauth2/google"
+	"google.golang.org/api/option"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/cloud"
+)
+
+// openBucket opens it as gocloud does for a URL, but with connections of its own, and
+// without gocloud's looking for credentials where there are none: that would print a
+// warning on stdout, where results go.
+func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket, error) {
+	// Not ctx: the credentials keep it, and renew their tokens with it as long as the
+	// process lives.
+	ctx = context.WithoutCancel(ctx)
+	var creds *google.Credentials
+	if !isNobody(query) {
+		var err error
+		params := google.CredentialsParams{UniverseDomain: query.Get("universe_domain")}
+		if creds, err = gcp.DefaultCredentialsWithParams(ctx, params); err != nil {
+			return nil, store.Fail("open", u.Scheme+"://"+u.Host, core.ClassUnauthorized, err)
+		}
+	}
+	if isTrue(query, "grpc") || isTrue(query, "zonal") { // not by HTTP
+		return blob.DefaultURLMux().OpenBucketURL(ctx, u)
+	}
+	client, opts, err := newClient(creds)
+	if err != nil {
+		return nil, err
+	}
+	// Also as an option, since gocloud takes Go's default client for an emulator and
+	// for nobody in particular.
+	opts = append(opts, option.WithHTTPClient(&client.Client))
+	opener := &gcsblob.URLOpener{Client: client, Options: gcsblob.Options{ClientOptions: opts}}
+	return opener.OpenBucketURL(ctx, u)
+}
+
+// isNobody reports whether requests carry no credentials.
+func isNobody(query url.Values) bool {
+	emulated := os.Getenv("STORAGE_EMULATOR_HOST") != "" || os.Getenv("STORAGE_EMULATOR_HOST_GRPC") != ""
+	return emulated || isTrue(query, "anonymous") || query.Get("access_id") == "-"
+}
+
+func isTrue(query url.Values, name string) bool {
+	yes, _ := strconv.ParseBool(query.Get(name))
+	return yes
+}
+
+// newClient is a client with credentials, or of nobody for nil.
+func newClient(creds *google.Credentials) (*gcp.HTTPClient, []option.ClientOption, error) {
+	base := &thrifty{cloud.Transport()}
+	if creds == nil {
+		return gcp.NewAnonymousHTTPClient(base), nil, nil
+	}
+	client, err := gcp.NewHTTPClient(base, gcp.CredentialsTokenSource(creds))
+	var opts []option.ClientOption
+	if domain, err := creds.GetUniverseDomain(); err == nil {
+		opts = append(opts, option.WithUniverseDomain(domain))
+	}
+	return client, opts, err
+}
+
+// thrifty keeps connections whose answers nobody reads to the end: the SDK closes
+// some that it makes nothing of, such as those of a get that found no object.
+type thrifty struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t *thrifty) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.Transport.RoundTrip(r)
+	// Not an object's body: who closes that early does not want the rest.
+	if err == nil && (r.Method != http.MethodGet || answer.StatusCode >= 300) {
+		answer.Body = &readOut{answer.Body}
+	}
+	return answer, err
+}
+
+// readOut is a body that is read to its end, if that is near, when it is closed.
+type readOut struct{ io.ReadCloser }
+
+// Close implements io.Closer.
+func (b *readOut) Close() error {
+	const near = 4 << 10
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, near)
+	return b.ReadCloser.Close()
+}
