@@ -1,12 +1,14 @@
 package gs
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/gcsblob"
@@ -73,12 +75,26 @@ func newClient(creds *google.Credentials) (*gcp.HTTPClient, []option.ClientOptio
 	return client, opts, err
 }
 
-// thrifty keeps connections whose answers nobody reads to the end: the SDK closes
-// some that it makes nothing of, such as those of a get that found no object.
+// onceKey finds whether a verb has read already.
+type onceKey struct{}
+
+// once marks the context of a verb, which reads once.
+func once(ctx context.Context) context.Context {
+	return context.WithValue(ctx, onceKey{}, new(atomic.Bool))
+}
+
+// thrifty makes one request of one read, and keeps its connection.
+//
+// The SDK asks again where a body breaks off, whatever its retry policy, and without
+// end where each answer does. And it closes some answers unread that it makes nothing
+// of, such as those of a get that found no object, and their connections with them.
 type thrifty struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
 func (t *thrifty) RoundTrip(r *http.Request) (*http.Response, error) {
+	if asked, ok := r.Context().Value(onceKey{}).(*atomic.Bool); ok && r.Method == http.MethodGet && asked.Swap(true) {
+		return nil, cmp.Or(r.Context().Err(), io.ErrUnexpectedEOF)
+	}
 	answer, err := t.Transport.RoundTrip(r)
 	// Not an object's body: who closes that early does not want the rest.
 	if err == nil && (r.Method != http.MethodGet || answer.StatusCode >= 300) {

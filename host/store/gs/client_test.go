@@ -1,13 +1,18 @@
 package gs
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // TestCredentials: each request carries the token, by connections of our own.
@@ -78,6 +83,45 @@ func TestThrifty(t *testing.T) {
 		client.CloseIdleConnections()
 		if len(made) != c.connections {
 			t.Errorf("%s %s: %d connections, want %d", c.method, c.path, len(made), c.connections)
+		}
+	}
+}
+
+// TestBrokenBody: an answer that breaks off is an error, and not asked for again; also
+// where it does so before the first byte.
+func TestBrokenBody(t *testing.T) {
+	for _, sent := range []string{"", "half"} {
+		var requests atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests.Add(1)
+			w.Header().Set("Content-Length", "8")
+			w.Header().Set("X-Goog-Generation", "7")
+			_, _ = io.WriteString(w, sent)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}))
+		defer server.Close()
+		t.Setenv("STORAGE_EMULATOR_HOST", server.Listener.Addr().String())
+		s, err := store.Open(t.Context(), "gs://bucket/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		_, err = s.Get(t.Context(), "n")
+		var failed *store.Error
+		if !errors.As(err, &failed) || failed.Class != core.ClassUnreachable {
+			t.Errorf("%q: %v", sent, err)
+		}
+		body, _, err := s.(store.Streamer).Open(t.Context(), "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = io.ReadAll(body); !errors.As(err, &failed) || failed.Class != core.ClassUnreachable {
+			t.Errorf("%q: %v", sent, err)
+		}
+		body.Close()
+		if n := requests.Load(); n != 2 {
+			t.Errorf("%q: %d requests", sent, n)
 		}
 	}
 }

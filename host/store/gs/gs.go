@@ -49,6 +49,7 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		StampUnit:  time.Second,
 		Answer:     answer,
 		Class:      class,
+		Context:    once,
 		StartAfter: startAfter,
 		MaxSize:    5 << 40,
 		Parts:      parts,
