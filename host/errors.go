@@ -42,7 +42,7 @@ type Error struct {
 	// Seen is the record that decided it, or nil: who holds the lease, who took it.
 	Seen *Status
 	// Err is the store's own error behind Class, or nil where it was silent; or
-	// an *EngineError; of NoResult the work's own error too.
+	// an *EngineError; of NoResult the work's own error too; of Unfit what was seen.
 	Err error
 
 	of subject // what was asked for, for the text alone
@@ -176,10 +176,19 @@ func (e *Error) unfitText() string {
 	case e.Reason == core.ReasonKind:
 		return "the name is that of a lease, which has one holder; acquire the lease, or choose another name for the semaphore"
 	case e.of != ofLease:
-		return "the store does not honour create-if-absent, which a semaphore needs; use another store"
+		return "the store does not honour create-if-absent, which a semaphore needs; use another store" + e.evidenceText()
 	default:
-		return "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store"
+		return "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store" + e.evidenceText()
 	}
+}
+
+// evidenceText is what somebody has seen of the store, which its card may keep for
+// longer than it is so.
+func (e *Error) evidenceText() string {
+	if e.Err == nil {
+		return ""
+	}
+	return " (seen: " + e.Err.Error() + "; once it is mended, have the doctor examine it)"
 }
 
 func (e *Error) refusedText() string {

@@ -108,6 +108,10 @@ type fakeStore struct {
 	page  int
 	// overwrites: create is a put, as on stores that know no other.
 	overwrites bool
+	// racy: create looks when it is sent, and writes when it is applied.
+	racy bool
+	// doubled: every create is sent twice on its way, and the second answer is told.
+	doubled bool
 
 	mu     sync.Mutex
 	plan   func(call) fault
@@ -273,7 +277,15 @@ func (s *fakeStore) Put(ctx context.Context, key string, body []byte, _ string) 
 }
 
 func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ string) error {
+	_, there := s.shelf.get(key)
 	return s.do(ctx, "create", key, body, func() error {
+		switch {
+		case s.racy && there, s.doubled && s.shelf.create(key, body):
+			return store.ErrExists
+		case s.racy:
+			s.shelf.put(key, body)
+			return nil
+		}
 		if !s.overwrites && !s.shelf.create(key, body) {
 			return store.ErrExists
 		} else if s.overwrites {

@@ -244,7 +244,7 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 	}
 	honoured, err := h.createIsHonoured(ctx, cfg.Name, patience)
 	if err == nil && !honoured {
-		err = &Error{Kind: Unfit, Name: cfg.Name}
+		err = h.unfit(cfg.Name)
 	}
 	if err != nil {
 		return nil, m.inItsName(err)

@@ -144,7 +144,7 @@ func TestPermitWaits(t *testing.T) {
 		slow := w.host() // whose wait begins with what it asks of the store
 		slow.store.on(func(c call) fault {
 			if c.key == cardKey {
-				return fault{after: 2 * time.Second}
+				return fault{after: time.Second}
 			}
 			return fine
 		})

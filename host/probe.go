@@ -1,0 +1,343 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store/card"
+)
+
+// probePatience is how long a store may leave a probe without one answer.
+const probePatience = 5 * time.Second
+
+// racers is how many creates race where the store has no card.
+const racers = 4
+
+// prober is a machine of the host's own: it asks one thing after the other. Of a
+// name, whether N/lock.json exists; of the store, whether it honours create-if-absent:
+//
+//	get card       it refuses the store: that is all. Somebody saw two winners here,
+//	               and whoever came by a better door would exclude nobody who
+//	               came by that one
+//	   there       create card: "it exists" is what only a store that honours it
+//	               says, and this endpoint of this bucket has said it. A yes (it
+//	               was just removed, or written over) is asked again: another yes
+//	               is of a store that takes every create for a put
+//	   absent      four creates of it at once, then a get
+//
+// One create after the other is not enough where nobody has tried before. Some
+// stores look, and then write:
+//
+//	A   create ── looks: none ─────────── writes ── yes
+//	B         create ── looks: none ── writes ── yes
+//
+// Told yes twice, or told yes of one that is not what lies there: two winners. What
+// was told nothing is no winner, whether or not it was applied; nor is the one that
+// a front door sent twice, which is told that it exists and lies there itself. Each
+// has a nonce of its own, so that this can be told. At least one must have been told
+// that it exists: else, as at any other doubt, it begins again.
+//
+// Two winners are written on the card, which nobody ever deletes: whoever mends the
+// store has the doctor examine it again.
+type prober struct {
+	step    probeStep // where it begins
+	record  string    // key
+	wait    time.Duration
+	nonce   func() (string, error)
+	failure func() error // of the latest request whose outcome is unknown
+	found   func(creates int32, seen string)
+	rival   func(nonce string, limit time.Duration) error // begins one create of a race
+
+	beside  bool
+	creates int32
+	seen    string // of createIgnored
+
+	racing  int      // creates without an answer
+	winners []string // nonces that were told yes
+	exists  int      // those that were told that it exists
+	class   core.Class
+
+	begun    int64
+	answered bool
+	request  core.RequestID
+	sent     bool // a request is in flight
+	retries  int
+	wakeAt   int64
+	done     bool
+	out      []core.Action
+}
+
+type probeStep uint8
+
+const (
+	probeRecord probeStep = iota
+	probeCard             // is there one, and what does it say?
+	probeTry              // create it, though it is there
+	probeAgain            // create it once more
+	probeRace             // create it four times at once
+	probeJudge            // what became of that
+	probeRead             // whose it is
+	probeTell             // put what was seen
+	probeEnd
+)
+
+// Step implements core.Stepper.
+func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	p.out = p.out[:0]
+	switch {
+	case p.done:
+	case ev.Kind == core.EventCancel:
+		p.refuse(core.ReasonCancelled, core.ClassNone)
+	case ev.Kind == core.EventBegin:
+		p.begun = now.Mono
+		p.ask(now)
+	case ev.Kind == core.EventAnswer && ev.Request == p.request && p.sent:
+		p.sent = false
+		p.answer(now, &ev)
+	case !p.sent && p.racing == 0 && now.Mono >= p.wakeAt:
+		p.ask(now)
+	}
+	if !p.done && !p.sent && p.racing == 0 {
+		p.out = append(p.out, core.Action{Kind: core.ActionWake, At: p.wakeAt})
+	}
+	return p.out, nil
+}
+
+// answer takes an answer and goes on, or tries again.
+func (p *prober) answer(now core.Instant, ev *core.Event) {
+	if ev.Outcome == core.OutcomeUnknown && p.step != probeTell {
+		p.unknown(now, ev.Class)
+		return
+	}
+	p.answered, p.retries = true, 0
+	yes := ev.Outcome == core.OutcomeYes
+	switch p.step {
+	case probeRecord:
+		p.beside = yes
+		p.step = probeEnd
+	case probeCard, probeRead:
+		p.read(ev.Body, yes)
+	case probeTry:
+		p.step = probeAgain
+		if !yes {
+			p.honoured()
+		}
+	case probeAgain:
+		if p.honoured(); yes {
+			p.ignored("an object that was there could be created")
+		}
+	case probeTell: // whatever became of it
+		p.step = probeEnd
+	}
+	p.ask(now)
+}
+
+// read takes what the card says. What cannot be read says nothing.
+func (p *prober) read(body []byte, there bool) {
+	c, ok := card.Parse(body)
+	mine := ok && len(p.winners) == 1 && c.Nonce == p.winners[0]
+	switch {
+	case c.Refused:
+		p.creates, p.seen, p.step = createIgnored, c.Seen(), probeEnd
+	case p.step == probeCard && !there:
+		p.step = probeRace
+	case p.step == probeCard, !ok:
+		p.step = probeTry
+	case len(p.winners) == 1 && !mine:
+		p.ignored("a create was told yes, and another one lay there")
+	case p.exists == 0:
+		p.step = probeTry
+	default:
+		p.honoured()
+	}
+}
+
+func (p *prober) honoured() { p.creates, p.step = createHonoured, probeEnd }
+
+func (p *prober) ignored(seen string) {
+	p.creates, p.seen, p.step = createIgnored, seen, probeTell
+}
+
+// raced is the end of one create of the race; the caller wakes the prober.
+func (p *prober) raced(nonce string, ev *core.Event) {
+	p.racing--
+	switch ev.Outcome {
+	case core.OutcomeYes:
+		p.winners = append(p.winners, nonce)
+	case core.OutcomeNo:
+		p.exists++
+	default:
+		p.class = ev.Class
+	}
+}
+
+// judge goes on when every create of the race has ended.
+func (p *prober) judge(now core.Instant) {
+	switch {
+	case len(p.winners) > 1:
+		p.answered = true
+		p.ignored(fmt.Sprintf("%d of %d creates at once were told yes", len(p.winners), racers))
+	case len(p.winners)+p.exists > 0:
+		p.answered, p.retries, p.step = true, 0, probeRead
+	default:
+		p.unknown(now, p.class)
+		return
+	}
+	p.ask(now)
+}
+
+// unknown: a store that cannot be used is given up at once, one that has never
+// answered after a while, and one that did when the caller's wait is over.
+func (p *prober) unknown(now core.Instant, class core.Class) {
+	if p.step >= probeTry && errors.Is(p.failure(), errors.ErrUnsupported) {
+		p.creates, p.step = createIgnored, probeEnd
+		p.ask(now)
+		return
+	}
+	patience := probePatience
+	if p.wait > 0 && (p.answered || p.wait < patience) {
+		patience = p.wait
+	}
+	over := time.Duration(now.Mono-p.begun) >= patience && (!p.answered || p.wait != core.Forever)
+	switch class {
+	case core.ClassUnauthorized, core.ClassNoSuchStore, core.ClassReadOnly, core.ClassFull:
+		p.refuse(core.ReasonUnusable, class)
+	default:
+		if over && p.answered {
+			p.refuse(core.ReasonLimit, class)
+			return
+		} else if over {
+			p.refuse(core.ReasonUnreachable, class)
+			return
+		}
+		p.retries = min(p.retries+1, 5)
+		p.wakeAt = now.Mono + int64(100*time.Millisecond)<<p.retries
+		if end := p.begun + int64(patience); end > now.Mono {
+			p.wakeAt = min(p.wakeAt, end)
+		}
+		p.step = min(p.step, probeCard) // from the beginning: nobody knows what is there now
+	}
+}
+
+// limit bounds a request: a caller who waits less than probePatience, or has less
+// left of his wait, is not to wait for a silent store any longer than that.
+func (p *prober) limit(now core.Instant) time.Duration {
+	if p.wait <= 0 {
+		return probePatience
+	}
+	return max(time.Millisecond, min(probePatience, p.wait-time.Duration(now.Mono-p.begun)))
+}
+
+// ask sends the request of the step, or begins the race.
+func (p *prober) ask(now core.Instant) {
+	a := core.Action{Limit: p.limit(now), Key: cardKey}
+	switch p.step {
+	case probeRecord:
+		a.Kind, a.Key = core.ActionExists, p.record
+	case probeCard, probeRead:
+		a.Kind = core.ActionGet
+	case probeTry, probeAgain:
+		a.Kind = core.ActionCreate
+	case probeTell:
+		a.Kind, a.Limit = core.ActionPut, errandLimit
+	case probeRace:
+		p.race(a.Limit)
+		return
+	case probeJudge:
+		p.judge(now)
+		return
+	default:
+		p.done = true
+		if p.found != nil {
+			p.found(p.creates, p.seen)
+		}
+		return
+	}
+	if a.Kind != core.ActionExists && a.Kind != core.ActionGet {
+		nonce, err := p.nonce()
+		if err != nil {
+			p.refuse(core.ReasonUnusable, core.ClassOther)
+			return
+		}
+		a.Type = card.Type
+		a.Body = card.Card{Nonce: nonce, Refused: p.step == probeTell, Why: p.seen, At: time.Unix(0, now.Wall)}.Body()
+	}
+	p.request++
+	a.Request, p.sent = p.request, true
+	p.out = append(p.out, a)
+}
+
+// race begins the creates. The last to end wakes the prober, which then judges.
+func (p *prober) race(limit time.Duration) {
+	p.step, p.winners, p.exists, p.class = probeJudge, nil, 0, core.ClassOther
+	for range racers {
+		nonce, err := p.nonce()
+		if err == nil {
+			err = p.rival(nonce, limit)
+		}
+		if err != nil { // nothing else can be begun either
+			p.refuse(core.ReasonUnusable, core.ClassOther)
+			return
+		}
+		p.racing++
+	}
+}
+
+func (p *prober) refuse(reason core.Reason, class core.Class) {
+	p.done = true
+	p.out = append(p.out, core.Action{Kind: core.ActionRefused, Reason: reason, Class: cmp.Or(class, core.ClassNone)})
+}
+
+// Idle implements core.Stepper.
+func (p *prober) Idle() bool { return p.done }
+
+// String implements core.Stepper.
+func (p *prober) String() string { return "probing" }
+
+// rival is one create of a race: a machine with one request. It is stepped, and
+// tells the prober, on the keeper's goroutine.
+type rival struct {
+	request core.Action
+	ended   func(*core.Event)
+	done    bool
+}
+
+// rival begins one create for a prober that is the machine of m.
+func (h *Host) rival(m *member, p *prober, nonce string, limit time.Duration) error {
+	r := &rival{request: core.Action{
+		Kind: core.ActionCreate, Request: 1, Key: cardKey, Type: card.Type, Body: card.Card{Nonce: nonce}.Body(), Limit: limit,
+	}}
+	own := h.newTask(context.Background(), r, "")
+	r.ended = func(ev *core.Event) {
+		if failed := own.troubles().failed; failed != nil {
+			m.trouble().failed = failed
+		}
+		if p.raced(nonce, ev); p.racing == 0 {
+			h.keeper.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
+		}
+	}
+	return h.keeper.add(own, core.Event{Kind: core.EventBegin})
+}
+
+// Step implements core.Stepper.
+func (r *rival) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
+	switch {
+	case r.done:
+	case ev.Kind == core.EventBegin:
+		return []core.Action{r.request}, nil
+	case ev.Kind == core.EventAnswer:
+		r.done = true
+		r.ended(&ev)
+	}
+	return nil, nil
+}
+
+// Idle implements core.Stepper.
+func (r *rival) Idle() bool { return r.done }
+
+// String implements core.Stepper.
+func (r *rival) String() string { return "racing" }

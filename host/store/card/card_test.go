@@ -1,0 +1,51 @@
+package card_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/host/store/card"
+)
+
+// A card is read as it was written, in bytes that are for ever.
+func TestBody(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		card card.Card
+		body string
+		seen string
+	}{
+		{card.Card{Nonce: "a"}, "{\n  \"v\": 1,\n  \"nonce\": \"a\",\n  \"create\": \"honoured\"\n}", ""},
+		{
+			card.Card{Nonce: "a", Refused: true, Why: "16 of 16", At: at},
+			"{\n  \"v\": 1,\n  \"nonce\": \"a\",\n  \"create\": \"refused\",\n  \"why\": \"16 of 16\",\n  \"at\": \"2026-11-21T12:00:00Z\"\n}",
+			"16 of 16, 2026-11-21T12:00:00Z",
+		},
+	} {
+		if got := string(test.card.Body()); got != test.body {
+			t.Errorf("%s, want %s", got, test.body)
+		}
+		got, ok := card.Parse([]byte(test.body))
+		if !ok || got != test.card || got.Seen() != test.seen {
+			t.Errorf("%+v %v %q", got, ok, got.Seen())
+		}
+	}
+}
+
+// What is no card says nothing; a refusal counts whatever else stands there, and
+// cannot make a terminal do anything.
+func TestParse(t *testing.T) {
+	for _, body := range []string{"", "x", "null", "[]", "{}", `{"create":"refused"}`, `{"v":1,"create":"ref`} {
+		if c, ok := card.Parse([]byte(body)); ok || c.Refused {
+			t.Errorf("%s is %+v", body, c)
+		}
+	}
+	c, ok := card.Parse([]byte(`{"v":9,"create":"refused","why":"a\u001b[2Jb` + strings.Repeat("c", 1000) + `","at":"soon","more":{}}`))
+	if !ok || !c.Refused || !strings.HasPrefix(c.Seen(), "a [2Jb") || len(c.Why) != 512 {
+		t.Errorf("%+v", c)
+	}
+	if c, ok := card.Parse([]byte(`{"v":1,"nonce":"n","create":"perhaps","why":"x"}`)); !ok || c.Refused || c.Why != "" {
+		t.Errorf("%+v", c)
+	}
+}
