@@ -62,6 +62,7 @@ var arrows = []arrow{
 		"gocloud.dev/blob", "gocloud.dev/blob/azureblob", "github.com/Azure/",
 	}},
 	{dir: "host/fence", ours: []string{"core", "host/store"}, outside: []string{"github.com/google/uuid"}},
+	{dir: "host/doctor", ours: []string{"core", "host/store", "host/store/card"}, outside: []string{"github.com/google/uuid"}},
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
 	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
 	{dir: "bindings/c", ours: []string{"core", "host", "host/", "wasm"}},

@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// answer is what a request came to.
+type answer[T any] struct {
+	value T
+	err   error
+	took  time.Duration
+}
+
+// stopGrace is what a request that was cancelled may take to end.
+const stopGrace = time.Second
+
+// ask does one request, times it, and counts what became of it. One that heeds no
+// cancel, such as a system call on a dead mount, is left behind; it ends when that does.
+func ask[T any](ctx context.Context, x *examiner, verb, key string, do func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	answered := make(chan answer[T], 1)
+	go func() {
+		begun := time.Now()
+		value, err := do(ctx)
+		answered <- answer[T]{value, err, time.Since(begun)}
+	}()
+	var a answer[T]
+	select {
+	case a = <-answered:
+	case <-ctx.Done():
+		timer := time.NewTimer(stopGrace)
+		defer timer.Stop()
+		select {
+		case a = <-answered:
+		case <-timer.C:
+			a.err = store.Fail(verb, key, core.ClassUnreachable, ctx.Err())
+		}
+	}
+	x.count(verb, a.took, a.err)
+	return a.value, a.err
+}
+
+func (x *examiner) count(verb string, took time.Duration, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.tallyOf(verb)
+	e, _ := errors.AsType[*store.Error](err)
+	if !errors.Is(err, context.Canceled) && (e == nil || e.Class != core.ClassUnreachable) {
+		x.heard = time.Now()
+	} else if time.Since(x.heard) > silenceLimit { // dead on the way: not every step is to find out
+		x.stop(err)
+	}
+	switch {
+	case err == nil, errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
+		t.took = append(t.took, took)
+	case e != nil && e.Class == core.ClassThrottled:
+		t.throttled++
+	case e != nil && (e.Class == core.ClassUnauthorized || e.Class == core.ClassReadOnly):
+		t.denied = e
+	default:
+		t.unknown++
+	}
+}
+
+// tallyOf is there to be counted in. The caller holds mu.
+func (x *examiner) tallyOf(verb string) *tally {
+	t := x.verbs[verb]
+	if t == nil {
+		t = &tally{}
+		x.verbs[verb] = t
+	}
+	return t
+}
+
+// denied is why a verb may not be used, or nil.
+func (x *examiner) denied(verb string) *store.Error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tallyOf(verb).denied
+}
+
+// insist asks again while the store does not answer. What is asked may be applied
+// more than once.
+func insist[T any](ctx context.Context, x *examiner, verb, key string, do func(context.Context) (T, error)) (T, error) {
+	for pause := backOff; ; pause *= 2 {
+		value, err := ask(ctx, x, verb, key, do)
+		if err == nil || !passing(err) || pause > backOff<<(attempts-2) || ctx.Err() != nil {
+			return value, err
+		}
+		sleep(ctx, pause)
+	}
+}
+
+// request is how a request is made: by ask, or by insist.
+type request func(context.Context, *examiner, string, string, func(context.Context) (struct{}, error)) (struct{}, error)
+
+func (x *examiner) put(key string, body []byte) error { return x.putBy(insist, key, body) }
+
+func (x *examiner) putBy(by request, key string, body []byte) error {
+	isNew := x.mark(key)
+	_, err := by(x.ctx, x, "put", key, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, x.store.Put(ctx, key, body, bodyType)
+	})
+	if isNew && err != nil && !passing(err) {
+		x.gone(key) // it never was
+	}
+	return err
+}
+
+// create is asked once: a second request would be told of the first.
+func (x *examiner) create(key string, body []byte) error {
+	x.mark(key)
+	_, err := ask(x.ctx, x, "create", key, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, x.store.Create(ctx, key, body, bodyType)
+	})
+	return err
+}
+
+func (x *examiner) get(key string) (store.Object, error) {
+	return insist(x.ctx, x, "get", key, func(ctx context.Context) (store.Object, error) { return x.store.Get(ctx, key) })
+}
+
+func (x *examiner) exists(key string) (bool, error) {
+	return insist(x.ctx, x, "exists", key, func(ctx context.Context) (bool, error) { return x.store.Exists(ctx, key) })
+}
+
+// list returns the stamps of all keys with a prefix: one request a thousand.
+func (x *examiner) list(prefix string) (map[string]int64, error) {
+	found := map[string]int64{}
+	after := ""
+	for {
+		type page struct {
+			infos []store.Info
+			more  bool
+		}
+		p, err := insist(x.ctx, x, "list", prefix, func(ctx context.Context) (page, error) {
+			infos, more, err := x.store.List(ctx, prefix, after, 0)
+			return page{infos, more}, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range p.infos {
+			found[info.Key] = info.Stamp
+			after = info.Key
+		}
+		if !p.more || len(p.infos) == 0 {
+			return found, nil
+		}
+	}
+}
+
+func (x *examiner) remove(key string) error {
+	return x.removeIn(x.ctx, key)
+}
+
+func (x *examiner) removeIn(ctx context.Context, key string) error {
+	_, err := insist(ctx, x, "delete", key, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, x.store.Delete(ctx, key)
+	})
+	if err == nil {
+		x.gone(key)
+	}
+	return err
+}
+
+// mark remembers a key to be deleted, and reports whether it is a new one.
+func (x *examiner) mark(key string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	isNew := !x.left[key]
+	x.left[key] = true
+	return isNew
+}
+
+func (x *examiner) gone(key string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.left, key)
+}
+
+const bodyType = "application/json"
+
+// paper is what all objects of a doctor's are.
+type paper struct {
+	V     int    `json:"v"`
+	Nonce string `json:"nonce"`
+	About string `json:"about"`
+}
+
+// fresh is a body with a nonce of its own.
+func fresh() []byte {
+	body, err := json.Marshal(paper{1, uuid.NewString(), "written by mopslock's doctor to examine this store; it may be deleted"})
+	if err != nil {
+		panic("mopslock: doctor: " + err.Error()) // of strings and a number
+	}
+	return body
+}

@@ -1,0 +1,227 @@
+// Package doctor examines a store: whether its create-if-absent has one winner, its
+// lists and reads are fresh, its stamps tell what their driver counts on; and says
+// which protocol leases can be kept by there, with which TTL and margins.
+//
+// It writes below Prefix, under an id of its own, and deletes that again; what a
+// doctor that was killed has left is harmless, is no lease and no session, and may be
+// deleted by hand. Besides it leaves the store's card (package card): what it has
+// seen of create-if-absent stands there, and a store that it has refused is strict
+// for nobody until a doctor finds it mended.
+//
+// It holds no lease, so it disturbs none; and it does not prove: a store that has had
+// one winner in every round may have two in the next.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Prefix begins the keys of everything that doctors write, but for the card.
+const Prefix = "_mopslock/d/"
+
+// Writers is how many creates of one key are sent at once in each round.
+const Writers = 16
+
+// Bounds and defaults.
+const (
+	DefaultRounds = 50
+	DefaultTries  = 40
+	MaxRounds     = 100_000
+	MaxTries      = 1000
+
+	leastRounds  = 10              // of the default, however slow the store
+	leastTries   = 8               // of each verb, however slow the store
+	phaseLimit   = 2 * time.Second // no more tries are begun after it
+	raceLimit    = 6 * time.Second // no more rounds of the default
+	requestLimit = core.FirstAnswerLimit
+	silenceLimit = 15 * time.Second // without any answer: given up
+	tidyLimit    = 10 * time.Second
+	attempts     = 4 // of one request whose outcome is unknown
+	backOff      = 250 * time.Millisecond
+)
+
+// Options are for Examine. The zero value, and nil, are good.
+type Options struct {
+	// Rounds is how many times Writers race; 0 is up to DefaultRounds, within
+	// some seconds. At most MaxRounds.
+	Rounds int
+	// Tries is how often each verb is tried at most; 0 is DefaultTries. A slow
+	// store is asked less often. At most MaxTries.
+	Tries int
+	// Progress is told how far it is: done of total of a step. It must not block.
+	Progress func(step string, done, total int)
+}
+
+// Examine examines a store. It takes some seconds, asks no more than Writers things at
+// once, and tries no request for longer than 5 s.
+//
+// The error is ctx's cause, of Options that cannot be, or a *store.Error: the store
+// was not reached within 5 s, or falls silent for 15 s, or is missing, or the credentials do not allow what any
+// lease needs, to write and to read. What was found out before is in the Report all
+// the same, which is never nil but for bad Options. What was written is deleted, as
+// far as it can be.
+func Examine(ctx context.Context, s store.Store, opts *Options) (*Report, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if opts.Rounds < 0 || opts.Rounds > MaxRounds || opts.Tries < 0 || opts.Tries > MaxTries {
+		return nil, fmt.Errorf("mopslock: doctor: rounds %d, tries %d: from 0 to %d and %d", opts.Rounds, opts.Tries, MaxRounds, MaxTries)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	x := &examiner{
+		ctx: ctx, stop: stop, heard: time.Now(), store: s, opts: *opts, prefix: Prefix + uuid.NewString() + "/", begun: time.Now(),
+		verbs: map[string]*tally{}, report: &Report{Findings: []Finding{}, Verbs: []Verb{}}, left: map[string]bool{},
+	}
+	if x.opts.Tries == 0 {
+		x.opts.Tries = DefaultTries
+	}
+	err := x.examine()
+	x.tidy()
+	x.conclude(err)
+	return x.report, err
+}
+
+// examiner is one examination.
+type examiner struct {
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+	store  store.Store
+	opts   Options
+	prefix string
+	begun  time.Time
+
+	mu     sync.Mutex
+	heard  time.Time // the latest answer
+	verbs  map[string]*tally
+	left   map[string]bool // keys that may be there
+	stamps []sample
+	report *Report
+}
+
+// tally is what became of the requests of one verb.
+type tally struct {
+	took      []time.Duration // of those that were answered
+	unknown   int
+	throttled int
+	denied    *store.Error
+}
+
+// examine asks one thing after the other. Only what makes the rest idle is an error.
+func (x *examiner) examine() error {
+	for _, step := range []func() error{x.reach, x.live, x.race, x.burst, x.fileCard} {
+		if err := step(); err != nil {
+			return err
+		}
+		if x.ctx.Err() != nil {
+			return context.Cause(x.ctx)
+		}
+	}
+	return nil
+}
+
+func (x *examiner) progress(step string, done, total int) {
+	if x.opts.Progress != nil {
+		x.opts.Progress(step, done, total)
+	}
+}
+
+// reach writes an object and reads it, as long as it takes to hear anything, up to
+// 5 s. Writing comes first: some stores do not tell that an object is absent to
+// whoever may not list.
+func (x *examiner) reach() error {
+	x.progress("reach", 0, 1)
+	key := x.prefix + "reach"
+	var err error
+	for pause := backOff / 4; ; pause = min(2*pause, time.Second) {
+		if err = x.putBy(ask, key, fresh()); err == nil || !passing(err) || time.Since(x.begun)+pause >= core.FirstAnswerLimit {
+			break
+		}
+		sleep(x.ctx, pause)
+	}
+	if err == nil {
+		x.report.Reached = Milliseconds(time.Since(x.begun))
+		_, err = x.get(key)
+	} else if class := classOf(err); class == core.ClassUnauthorized || class == core.ClassReadOnly {
+		x.report.Reached = Milliseconds(time.Since(x.begun))
+		_, _ = x.get(key) // for the rights
+		_, _ = x.list(x.prefix)
+	}
+	x.progress("reach", 1, 1)
+	return err
+}
+
+// passing reports whether the same request may go better the next time.
+func passing(err error) bool {
+	switch classOf(err) {
+	case core.ClassUnreachable, core.ClassThrottled, core.ClassOther:
+		return !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, store.ErrKey) && !errors.Is(err, store.ErrClosed)
+	}
+	return false
+}
+
+// classOf is the class of an unknown outcome, core.ClassNone of an answer.
+func classOf(err error) core.Class {
+	if e, ok := errors.AsType[*store.Error](err); ok {
+		return e.Class
+	}
+	return store.ClassOf(err)
+}
+
+// tidy deletes what may be there. ctx may be over, and the store must not be left as
+// it is for that.
+func (x *examiner) tidy() {
+	if x.report.Reached == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), tidyLimit)
+	defer cancel()
+	keys := make(chan string)
+	var all sync.WaitGroup
+	for range Writers {
+		all.Go(func() {
+			for key := range keys {
+				_ = x.removeIn(ctx, key)
+			}
+		})
+	}
+	for _, key := range x.remains() {
+		if ctx.Err() == nil {
+			keys <- key
+		}
+	}
+	close(keys)
+	all.Wait()
+	x.report.Left = len(x.remains())
+}
+
+func (x *examiner) remains() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	keys := make([]string, 0, len(x.left))
+	for key := range x.left {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,647 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/doctor"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/local"
+	"github.com/mopslock/mopslock/host/store/mem"
+)
+
+// latency is what every request of a patient takes, half of it before it is applied.
+const latency = 10 * time.Millisecond
+
+// patient is a store in memory with something wrong. It lives in a bubble, where
+// sleeping costs nothing and time is exact.
+type patient struct {
+	store.Store
+	// deny says why a verb of a key is not done, before it is.
+	deny func(verb, key string) error
+	// create takes the place of the store's.
+	create func(key string, body []byte) error
+	// stamp changes what is told of a key.
+	stamp func(key string, stamp int64) int64
+	// get and list change what is told.
+	get  func(key string, object store.Object) store.Object
+	list func(page []store.Info) []store.Info
+	// deaf: nothing is ever answered, whatever ctx says.
+	deaf chan struct{}
+	// silentFrom: nothing is answered any more.
+	silentFrom time.Time
+
+	mu     sync.Mutex
+	asked  map[string]int
+	flying int
+	most   int
+}
+
+func (p *patient) do(ctx context.Context, verb, key string, apply func() error) error {
+	p.mu.Lock()
+	p.asked[verb]++
+	p.flying++
+	p.most = max(p.most, p.flying)
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.flying--
+	}()
+	if p.deaf != nil {
+		<-p.deaf
+		return store.Fail(verb, key, core.ClassOther, errors.New("at last"))
+	}
+	if !p.silentFrom.IsZero() && time.Now().After(p.silentFrom) {
+		<-ctx.Done()
+	}
+	time.Sleep(latency / 2)
+	if p.deny != nil {
+		if err := p.deny(verb, key); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return store.Fail(verb, key, store.ClassOf(err), err)
+	}
+	err := apply()
+	time.Sleep(latency / 2)
+	return err
+}
+
+func (p *patient) Put(ctx context.Context, key string, body []byte, contentType string) error {
+	return p.do(ctx, "put", key, func() error { return p.Store.Put(ctx, key, body, contentType) })
+}
+
+func (p *patient) Create(ctx context.Context, key string, body []byte, contentType string) error {
+	return p.do(ctx, "create", key, func() error {
+		if p.create != nil {
+			return p.create(key, body)
+		}
+		return p.Store.Create(ctx, key, body, contentType)
+	})
+}
+
+func (p *patient) Get(ctx context.Context, key string) (object store.Object, err error) {
+	err = p.do(ctx, "get", key, func() error {
+		object, err = p.Store.Get(ctx, key)
+		object.Stamp = p.stamped(key, object.Stamp)
+		if p.get != nil {
+			object = p.get(key, object)
+		}
+		return err
+	})
+	return object, err
+}
+
+func (p *patient) stamped(key string, stamp int64) int64 {
+	if p.stamp == nil {
+		return stamp
+	}
+	return p.stamp(key, stamp)
+}
+
+func (p *patient) Exists(ctx context.Context, key string) (there bool, err error) {
+	err = p.do(ctx, "exists", key, func() error { there, err = p.Store.Exists(ctx, key); return err })
+	return there, err
+}
+
+func (p *patient) List(ctx context.Context, prefix, after string, limit int) (page []store.Info, more bool, err error) {
+	err = p.do(ctx, "list", prefix, func() error {
+		page, more, err = p.Store.List(ctx, prefix, after, limit)
+		for i := range page {
+			page[i].Stamp = p.stamped(page[i].Key, page[i].Stamp)
+		}
+		if p.list != nil {
+			page = p.list(page)
+		}
+		return err
+	})
+	return page, more, err
+}
+
+func (p *patient) Delete(ctx context.Context, key string) error {
+	return p.do(ctx, "delete", key, func() error { return p.Store.Delete(ctx, key) })
+}
+
+// examined is what a doctor says of a patient.
+type examined struct {
+	*testing.T
+	*doctor.Report
+	p    *patient
+	err  error
+	took time.Duration
+}
+
+// examine has a store examined, in a bubble.
+func examine(t *testing.T, opts *doctor.Options, change func(*patient), check func(*examined)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &patient{Store: mem.Open(), asked: map[string]int{}}
+		defer p.Store.Close()
+		if change != nil {
+			change(p)
+		}
+		begun := time.Now()
+		report, err := doctor.Examine(t.Context(), p, opts)
+		e := &examined{t, report, p, err, time.Since(begun)}
+		if p.deaf != nil {
+			close(p.deaf)
+		}
+		synctest.Wait()
+		p.mu.Lock()
+		if p.most > doctor.Writers {
+			t.Errorf("%d requests at once", p.most)
+		}
+		p.mu.Unlock()
+		check(e)
+	})
+}
+
+// says fails the test unless the findings are of these kinds, in this order.
+func (e *examined) says(protocol string, kinds ...string) {
+	e.Helper()
+	var got []string
+	for _, f := range e.Findings {
+		got = append(got, f.Kind)
+	}
+	if !slices.Equal(got, kinds) || e.Protocol != protocol {
+		e.Errorf("%s, %q (%v): %+v", e.Protocol, got, e.err, e.Findings)
+	}
+}
+
+// keys is what is left in the store, but for the card.
+func (e *examined) keys() (keys []string) {
+	page, _, err := e.p.Store.List(context.Background(), "", "", 0)
+	if err != nil {
+		e.Fatal(err)
+	}
+	for _, info := range page {
+		if info.Key != card.Key {
+			keys = append(keys, info.Key)
+		}
+	}
+	return keys
+}
+
+func (e *examined) card() card.Card {
+	object, _ := e.p.Store.Get(context.Background(), card.Key)
+	c, _ := card.Parse(object.Body)
+	return c
+}
+
+// A store with nothing wrong is strict's; every count is exact, and nothing is left
+// but a card that says so.
+func TestGoodStore(t *testing.T) {
+	steps := map[string]int{}
+	opts := &doctor.Options{Tries: 20, Progress: func(step string, _, _ int) { steps[step]++ }}
+	examine(t, opts, nil, func(e *examined) {
+		e.says("strict")
+		c := e.Create
+		if want := (doctor.Create{Rounds: 50, Writers: 16, MostWinners: 1, Over: 20}); c != want {
+			e.Errorf("%+v", c)
+		}
+		if want := (doctor.Fresh{
+			AfterWrite: doctor.Checked{Tries: 20}, AfterDelete: doctor.Checked{Tries: 20},
+			AfterOverwrite: doctor.Checked{Tries: 20}, Exists: doctor.Checked{Tries: 40},
+		}); e.Fresh != want {
+			e.Errorf("%+v", e.Fresh)
+		}
+		for _, v := range e.Verbs {
+			if v.P50 != doctor.Milliseconds(latency) || v.P99 != doctor.Milliseconds(latency) || v.Answered != e.p.asked[v.Verb] {
+				e.Errorf("%+v of %d", v, e.p.asked[v.Verb])
+			}
+		}
+		if len(e.Verbs) != 6 || len(e.keys()) != 0 || e.card() != (card.Card{Nonce: e.card().Nonce}) || e.card().Nonce == "" {
+			e.Errorf("%v, left %q, card %+v", e.Verbs, e.keys(), e.card())
+		}
+		if time.Duration(e.Clock.Offset).Abs() > latency || e.Clock.Bound > doctor.Seconds(latency) || e.Stamps.Spread != 0 || e.Stamps.Unit != 1 {
+			e.Errorf("%+v %+v", e.Clock, e.Stamps)
+		}
+		a := e.Advice
+		if a.Command != "mopslock-host run --protocol strict --ttl 60s --margin 6s NAME -- CMD" || a.TTLFloor != doctor.Seconds(200*time.Millisecond) {
+			e.Errorf("%+v", a)
+		}
+		if want := (doctor.Cost{Puts: 216, Gets: 216, USD: 0.001166, Thousand: 0.001166, Polls: 1440, PollsUSD: 0.000576}); a.Cost != want {
+			e.Errorf("%+v", a.Cost)
+		}
+		if steps["race"] != 50 || steps["create and list"] != 20 {
+			e.Errorf("%v", steps)
+		}
+	})
+}
+
+// ignore is a create that is a put, as of rclone's S3 server.
+func ignore(p *patient) {
+	p.create = func(key string, body []byte) error { return p.Store.Put(context.Background(), key, body, "") }
+}
+
+// A store that takes every create for a put has 16 winners of 16, and is refused for
+// all who come after; until a doctor finds it mended.
+func TestTwoWinners(t *testing.T) {
+	examine(t, &doctor.Options{Rounds: 10}, ignore, func(e *examined) {
+		e.says("lastwriter", "two_winners")
+		if c := e.Create; c.MostWinners != 16 || c.Doubled != 10 || c.Rounds != 10 || c.Overwrote != c.Over || c.Over != 40 {
+			e.Errorf("%+v", c)
+		}
+		const why = "16 of 16 writers were told they won, in 10 of 10 rounds"
+		if c := e.card(); !c.Refused || c.Why != why || !e.Card.Refused || !strings.Contains(e.Findings[0].Text, why) {
+			e.Errorf("%+v, %+v", c, e.Findings)
+		}
+		if a := e.Advice; a.Command != "mopslock-host run --protocol lastwriter --ttl 88s --margin 8.8s --acquire-margin 100ms NAME -- CMD" {
+			e.Error(a.Command)
+		}
+		e.p.create = nil
+		mended, err := doctor.Examine(e.Context(), e.p, nil)
+		if e.Report, e.err = mended, err; err != nil || !mended.Card.Mended || mended.Card.Refused || e.card().Refused {
+			e.Errorf("%+v, %v", mended.Card, err)
+		}
+		e.says("strict", "mended")
+	})
+}
+
+// A store that looks and then writes tells one create after the other the truth.
+func TestRacyStore(t *testing.T) {
+	examine(t, nil, func(p *patient) {
+		p.create = func(key string, body []byte) error {
+			there, err := p.Store.Exists(context.Background(), key)
+			if there || err != nil {
+				return errors.Join(err, store.Fail("create", key, core.ClassNone, store.ErrExists))
+			}
+			time.Sleep(time.Millisecond)
+			return p.Store.Put(context.Background(), key, body, "")
+		}
+	}, func(e *examined) {
+		e.says("lastwriter", "two_winners")
+		if c := e.Create; c.Overwrote != 0 || c.Doubled != 50 || !e.card().Refused {
+			e.Errorf("%+v", c)
+		}
+	})
+}
+
+// Of two winners one may be told that he has lost, or nothing: what lies there tells.
+func TestHiddenWinner(t *testing.T) {
+	for name, told := range map[string]*store.Error{
+		"told that it exists": store.Fail("create", "k", core.ClassNone, store.ErrExists),
+		"told nothing":        store.Fail("create", "k", core.ClassUnreachable, errors.New("reset")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			seen := map[string]int{}
+			examine(t, nil, func(p *patient) {
+				p.create = func(key string, body []byte) error {
+					mu.Lock()
+					defer mu.Unlock()
+					seen[key]++
+					switch {
+					case seen[key] == 1:
+						return p.Store.Put(context.Background(), key, body, "")
+					case seen[key] == doctor.Writers:
+						_ = p.Store.Put(context.Background(), key, body, "")
+						return told
+					}
+					return store.Fail("create", key, core.ClassNone, store.ErrExists)
+				}
+			}, func(e *examined) {
+				if c := e.Create; c.Doubled != 50 || c.MostWinners != 2 {
+					e.Errorf("%+v", c)
+				}
+			})
+		})
+	}
+}
+
+// A front door that sends every create twice tells nobody that he has won. That is no
+// fault of the store, nor are answers that are lost.
+func TestDoublingDoor(t *testing.T) {
+	exists := store.Fail("create", "k", core.ClassNone, store.ErrExists)
+	lost := store.Fail("create", "k", core.ClassUnreachable, errors.New("reset"))
+	for name, test := range map[string]struct {
+		told  error
+		kinds []string
+	}{"sent twice": {exists, []string{"lost_answers"}}, "answers lost": {lost, []string{"lost_answers", "unknown"}}} {
+		t.Run(name, func(t *testing.T) {
+			examine(t, nil, func(p *patient) {
+				p.create = func(key string, body []byte) error {
+					if p.Store.Create(context.Background(), key, body, "") == nil {
+						return test.told
+					}
+					return exists
+				}
+			}, func(e *examined) {
+				e.says("strict", test.kinds...)
+				if c := e.Create; c.Doubled != 0 || c.Lost != 50 || c.Rounds != 50 {
+					e.Errorf("%+v", c)
+				}
+			})
+		})
+	}
+}
+
+func TestCreateUnsupported(t *testing.T) {
+	examine(t, nil, func(p *patient) {
+		p.create = func(key string, _ []byte) error {
+			return store.Fail("create", key, core.ClassOther, errors.ErrUnsupported)
+		}
+	}, func(e *examined) {
+		e.says("lastwriter", "create_unsupported", "unknown")
+		if len(e.keys()) != 0 || e.card().Refused || e.Fresh.AfterOverwrite.Tries != 40 {
+			e.Errorf("%q %+v %+v", e.keys(), e.card(), e.Fresh)
+		}
+	})
+}
+
+// Lists and reads that lag are counted, and strict is not advised.
+func TestStaleStores(t *testing.T) {
+	examine(t, nil, func(p *patient) {
+		var before []store.Info
+		p.list = func(page []store.Info) []store.Info {
+			shown := before
+			before = slices.Clone(page)
+			return shown
+		}
+	}, func(e *examined) {
+		e.says("lastwriter", "stale_list", "stale_list")
+		if f := e.Fresh; f.AfterWrite != (doctor.Checked{Tries: 40, Stale: 40}) || f.AfterOverwrite.Stale != 0 {
+			e.Errorf("%+v", f)
+		}
+		if e.card().Refused {
+			e.Error("it has said nothing of create-if-absent")
+		}
+	})
+	old := map[string]store.Object{}
+	examine(t, nil, func(p *patient) {
+		p.get = func(key string, object store.Object) store.Object {
+			first, ok := old[key]
+			if !ok {
+				old[key] = object
+				return object
+			}
+			return first
+		}
+		p.create = func(key string, body []byte) error {
+			err := p.Store.Create(context.Background(), key, body, "")
+			if err == nil {
+				old[key] = store.Object{Body: body}
+			}
+			return err
+		}
+	}, func(e *examined) {
+		if f := e.Fresh; f.AfterOverwrite != (doctor.Checked{Tries: 40, Stale: 40}) {
+			e.Errorf("%+v", f)
+		}
+		e.says("lastwriter", "stale_read")
+	})
+}
+
+// What stamps tell, and what the margin has to make up for.
+func TestStamps(t *testing.T) {
+	for name, test := range map[string]struct {
+		stamp         func(key string, stamp int64) int64
+		kinds         []string
+		floor, margin time.Duration
+		offset        time.Duration
+		spread        time.Duration
+	}{
+		"none":              {func(string, int64) int64 { return 0 }, []string{"no_stamps"}, 200 * time.Millisecond, 6 * time.Second, 0, 0},
+		"of whole seconds":  {func(_ string, s int64) int64 { return s - s%1e9 }, []string{"coarse_stamps"}, 5 * time.Second, 6 * time.Second, 0, 0},
+		"an hour ahead":     {func(_ string, s int64) int64 { return s + 3600e9 }, []string{"clock_offset"}, 200 * time.Millisecond, 6 * time.Second, time.Hour, 0},
+		"doors apart":       {doors(9 * time.Second), []string{"clocks_disagree"}, 200 * time.Millisecond, 12 * time.Second, 4500 * time.Millisecond, 9 * time.Second},
+		"doors a bit apart": {doors(500 * time.Millisecond), nil, 200 * time.Millisecond, 6 * time.Second, 250 * time.Millisecond, 500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			examine(t, nil, func(p *patient) { p.stamp = test.stamp }, func(e *examined) {
+				e.says("strict", test.kinds...)
+				near := func(what string, got doctor.Seconds, want time.Duration) {
+					if (time.Duration(got) - want).Abs() > time.Duration(e.Clock.Bound)+2*latency {
+						t.Errorf("%s %v, want %v", what, time.Duration(got), want)
+					}
+				}
+				near("offset", e.Clock.Offset, test.offset)
+				near("spread", e.Stamps.Spread, test.spread)
+				if a := e.Advice; a.TTLFloor != doctor.Seconds(test.floor) || a.Margin != doctor.Seconds(test.margin) {
+					t.Errorf("floor %v, margin %v", time.Duration(a.TTLFloor), time.Duration(a.Margin))
+				}
+			})
+		})
+	}
+}
+
+// doors are two front doors whose clocks are apart, each with half of the keys.
+func doors(apart time.Duration) func(string, int64) int64 {
+	return func(key string, stamp int64) int64 {
+		if key[len(key)-1]%2 == 0 {
+			stamp += int64(apart)
+		}
+		return stamp
+	}
+}
+
+// Each right that is missing is named as what it breaks. Without those to write and to
+// read there is nothing to be had, and the error is the store's own.
+func TestRights(t *testing.T) {
+	for verb, test := range map[string]struct {
+		protocol string
+		class    core.Class
+		kinds    []string
+		fails    bool
+	}{
+		"put":    {"none", core.ClassUnauthorized, []string{"no_put_right"}, true},
+		"get":    {"none", core.ClassUnauthorized, []string{"no_get_right"}, true},
+		"create": {"lastwriter", core.ClassUnauthorized, []string{"no_create_right"}, false},
+		"list":   {"lastwriter", core.ClassUnauthorized, []string{"no_list_right"}, false},
+		"exists": {"lastwriter", core.ClassUnauthorized, []string{"no_exists_right"}, false},
+		"delete": {"strict", core.ClassUnauthorized, []string{"no_delete_right", "left_behind"}, false},
+		"write":  {"none", core.ClassReadOnly, []string{"read_only"}, true},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			examine(t, nil, func(p *patient) {
+				p.deny = func(asked, key string) error {
+					if asked == verb || verb == "write" && (asked == "put" || asked == "create" || asked == "delete") {
+						return store.Fail(asked, key, test.class, errors.New("AccessDenied"))
+					}
+					return nil
+				}
+			}, func(e *examined) {
+				e.says(test.protocol, test.kinds...)
+				if (e.err != nil) != test.fails || (e.Advice == nil) != test.fails {
+					e.Errorf("%v, %+v", e.err, e.Advice)
+				}
+				if e.took > 12*time.Second {
+					e.Errorf("after %v", e.took)
+				}
+			})
+		})
+	}
+}
+
+// Objects may be made, and not overwritten: there is no lease without that.
+func TestNoRightToOverwrite(t *testing.T) {
+	examine(t, nil, func(p *patient) {
+		p.deny = func(verb, key string) error {
+			if verb == "put" && !strings.HasSuffix(key, "/reach") {
+				return store.Fail(verb, key, core.ClassUnauthorized, errors.New("AccessDenied"))
+			}
+			return nil
+		}
+	}, func(e *examined) {
+		e.says("none", "no_put_right")
+		if classOf(e.err) != core.ClassUnauthorized || len(e.keys()) != 0 {
+			e.Errorf("%v, %q", e.err, e.keys())
+		}
+	})
+}
+
+func classOf(err error) core.Class {
+	e, ok := errors.AsType[*store.Error](err)
+	if !ok {
+		return core.ClassNone
+	}
+	return e.Class
+}
+
+// A store that cannot be used is told at once, one that does not answer within 5 s,
+// even where no cancel is heeded.
+func TestUnreachable(t *testing.T) {
+	for name, test := range map[string]struct {
+		class core.Class
+		deaf  bool
+		most  time.Duration
+	}{
+		"missing":     {core.ClassNoSuchStore, false, latency},
+		"full":        {core.ClassFull, false, latency},
+		"unreachable": {core.ClassUnreachable, false, 6 * time.Second},
+		"throttled":   {core.ClassThrottled, false, 6 * time.Second},
+		"deaf":        {core.ClassUnreachable, true, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			examine(t, nil, func(p *patient) {
+				if test.deaf {
+					p.deaf = make(chan struct{})
+				}
+				p.deny = func(verb, key string) error { return store.Fail(verb, key, test.class, errors.New("no")) }
+			}, func(e *examined) {
+				e.says("none")
+				if classOf(e.err) != test.class || e.took > test.most || e.Reached != 0 {
+					e.Errorf("%v after %v, reached %v", e.err, e.took, e.Reached)
+				}
+			})
+		})
+	}
+}
+
+// A store that throttles a fifth of all requests is examined all the same; one that
+// answers no create says nothing of create-if-absent, and gets no card.
+func TestThrottled(t *testing.T) {
+	var mu sync.Mutex
+	n := 0
+	throttle := func(verb, key string) error {
+		return store.Fail(verb, key, core.ClassThrottled, errors.New("SlowDown"))
+	}
+	examine(t, nil, func(p *patient) {
+		p.deny = func(verb, key string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if n++; n%5 == 0 {
+				return throttle(verb, key)
+			}
+			return nil
+		}
+	}, func(e *examined) {
+		e.says("strict", "throttled")
+		if len(e.keys()) > 5 || e.Create.Rounds < 10 {
+			e.Errorf("%q %+v", e.keys(), e.Create)
+		}
+	})
+	examine(t, nil, func(p *patient) {
+		p.deny = func(verb, key string) error {
+			if verb == "create" {
+				return throttle(verb, key)
+			}
+			return nil
+		}
+	}, func(e *examined) {
+		e.says("none")
+		if e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.card() != (card.Card{}) {
+			e.Errorf("%v %+v", e.err, e.card())
+		}
+	})
+}
+
+// A store that falls silent in the middle is given up, not asked to the end.
+func TestFallsSilent(t *testing.T) {
+	examine(t, nil, func(p *patient) { p.silentFrom = time.Now().Add(time.Second) }, func(e *examined) {
+		if e.says("none", "left_behind"); classOf(e.err) != core.ClassUnreachable || e.took > 35*time.Second {
+			e.Errorf("%v after %v", e.err, e.took)
+		}
+	})
+}
+
+// Whoever cancels gets his cause at once, and nothing is left behind.
+func TestCancelled(t *testing.T) {
+	cause := errors.New("enough")
+	for _, step := range []string{"create and list", "create over an object", "overwrite and read", "delete and list", "race", "stamps", "card"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &patient{Store: mem.Open(), asked: map[string]int{}}
+			defer p.Store.Close()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			_, err := doctor.Examine(ctx, p, &doctor.Options{Progress: func(at string, _, _ int) {
+				if at == step {
+					cancel(cause)
+				}
+			}})
+			e := &examined{T: t, p: p}
+			if !errors.Is(err, cause) || len(e.keys()) != 0 {
+				t.Errorf("%s: %v, %q", step, err, e.keys())
+			}
+		})
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, bad := range []*doctor.Options{{Rounds: -1}, {Tries: -1}, {Rounds: doctor.MaxRounds + 1}, {Tries: doctor.MaxTries + 1}} {
+		if report, err := doctor.Examine(t.Context(), nil, bad); err == nil || report != nil {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// A local directory is a good store, with file events.
+func TestDirectory(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, ok := s.(*local.Store); !ok {
+		t.Fatal("no directory")
+	}
+	r, err := doctor.Examine(t.Context(), s, &doctor.Options{Rounds: 20, Tries: 10})
+	if err != nil || !r.Strict() || len(r.Findings) != 0 || !r.Advice.Watched || r.Create.Rounds != 20 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// JSON has its units in its keys.
+func TestJSON(t *testing.T) {
+	body, err := json.Marshal(&doctor.Report{
+		Reached: doctor.Milliseconds(1500 * time.Microsecond), Stamps: doctor.Stamps{Unit: doctor.Seconds(time.Second), Spread: doctor.Seconds(1234567)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"reached_ms":1.5,`, `"unit_s":1,`, `"spread_s":0.001235`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+}

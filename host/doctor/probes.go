@@ -1,0 +1,299 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/card"
+)
+
+// live has objects made, overwritten and deleted, one after the other, and looks each
+// time whether the store shows what it has just said yes to:
+//
+//	create k ── list: k there?          create k again ── "it exists"?
+//	put k ───── get: the new one?       exists: yes?
+//	delete k ── list: k gone?           exists: no?
+//
+// A round of all keys goes by between two writes of one, for some stores take one
+// write a second of an object.
+func (x *examiner) live() error {
+	keys, err := x.birth()
+	if err != nil {
+		return err
+	}
+	for i, key := range keys {
+		x.progress("create over an object", i, len(keys))
+		if !x.creates() {
+			break
+		}
+		switch err := x.create(key, fresh()); {
+		case err == nil:
+			x.report.Create.Over++
+			x.report.Create.Overwrote++
+		case errors.Is(err, store.ErrExists):
+			x.report.Create.Over++
+		}
+	}
+	if err := x.renewal(keys); err != nil {
+		return err
+	}
+	x.death(keys)
+	return nil
+}
+
+// birth creates as many keys as there is time for, and lists after each.
+func (x *examiner) birth() (keys []string, err error) {
+	begun := time.Now()
+	for i := range x.opts.Tries {
+		if i >= leastTries && time.Since(begun) > phaseLimit || x.ctx.Err() != nil {
+			break
+		}
+		x.progress("create and list", i, x.opts.Tries)
+		key := fmt.Sprintf("%sl/%04d", x.prefix, i)
+		switch err := x.create(key, fresh()); {
+		case errors.Is(err, errors.ErrUnsupported):
+			x.report.Create.Unsupported = true
+			fallthrough
+		case err != nil && !errors.Is(err, store.ErrExists): // which is our own, sent twice by a front door
+			if err := x.put(key, fresh()); err != nil && !passing(err) { // a key is needed all the same
+				return keys, err
+			} else if err != nil {
+				continue
+			}
+		}
+		keys = append(keys, key)
+		x.mustList(key, true, &x.report.Fresh.AfterWrite)
+	}
+	return keys, nil
+}
+
+// mustList counts whether a list shows the key, or shows it no more.
+func (x *examiner) mustList(key string, there bool, seen *Checked) {
+	if x.denied("list") != nil {
+		return
+	}
+	if found, err := x.list(x.prefix + "l/"); err == nil {
+		_, shown := found[key]
+		seen.add(shown == there)
+	}
+}
+
+// creates reports whether a create is worth a request.
+func (x *examiner) creates() bool { return !x.report.Create.Unsupported && x.denied("create") == nil }
+
+// renewal overwrites every key and reads it back. Some services have a right of its
+// own for that, without which no lease can be renewed: that is an error.
+func (x *examiner) renewal(keys []string) error {
+	begun := time.Now()
+	for i, key := range keys {
+		if i >= leastTries && time.Since(begun) > phaseLimit || x.ctx.Err() != nil {
+			break
+		}
+		x.progress("overwrite and read", i, len(keys))
+		body := fresh()
+		taken := sample{key: key, sent: x.now()}
+		switch err := x.put(key, body); {
+		case err != nil && !passing(err):
+			return err
+		case err != nil:
+			continue
+		}
+		taken.done = x.now()
+		object, err := x.get(key)
+		if err == nil || errors.Is(err, store.ErrAbsent) {
+			same := bytes.Equal(object.Body, body)
+			x.report.Fresh.AfterOverwrite.add(same)
+			if same {
+				taken.get = object.Stamp
+				x.stamps = append(x.stamps, taken)
+			}
+		}
+		if there, err := x.exists(key); err == nil {
+			x.report.Fresh.Exists.add(there)
+		}
+	}
+	return nil
+}
+
+// death deletes every key, and looks whether it is gone.
+func (x *examiner) death(keys []string) {
+	begun := time.Now()
+	x.listStamps("l/")
+	for i, key := range keys {
+		if i >= leastTries && time.Since(begun) > phaseLimit || x.ctx.Err() != nil || x.denied("delete") != nil {
+			break
+		}
+		x.progress("delete and list", i, len(keys))
+		if x.remove(key) != nil {
+			continue
+		}
+		x.mustList(key, false, &x.report.Fresh.AfterDelete)
+		if there, err := x.exists(key); err == nil {
+			x.report.Fresh.Exists.add(!there)
+		}
+	}
+}
+
+// race has Writers create one key at once, many times, and counts who was told that
+// he had made it. Who was told nothing is no winner; but if the one told yes is not
+// what lies there, somebody else was let in as well.
+//
+//	A   create ── looks: none ─────────── writes ── yes
+//	B         create ── looks: none ── writes ── yes          <- two winners
+//	C   create ── writes ── (answer lost, sent again) ── exists; and C's lies there <- one
+func (x *examiner) race() error {
+	c := &x.report.Create
+	c.Writers = Writers
+	if !x.creates() {
+		return nil
+	}
+	rounds, begun := x.opts.Rounds, time.Now()
+	if rounds == 0 {
+		rounds = DefaultRounds
+	}
+	for round := range rounds {
+		late := x.opts.Rounds == 0 && round >= leastRounds && time.Since(begun) > raceLimit
+		if late || x.ctx.Err() != nil {
+			break
+		}
+		x.progress("race", round, rounds)
+		x.round(fmt.Sprintf("%sr/%06d", x.prefix, round))
+	}
+	if c.Rounds == 0 && x.ctx.Err() == nil {
+		return store.Fail("create", x.prefix+"r/", core.ClassUnreachable,
+			errors.New("no round of the race was answered, so nobody knows whether create-if-absent is honoured"))
+	}
+	return nil
+}
+
+// round is one race.
+func (x *examiner) round(key string) {
+	bodies := make([][]byte, Writers)
+	errs := make([]error, Writers)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range Writers {
+		bodies[i] = fresh()
+		all.Go(func() {
+			<-start
+			errs[i] = x.create(key, bodies[i])
+		})
+	}
+	close(start)
+	all.Wait()
+	winners, exists, winner := 0, 0, -1
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			winners, winner = winners+1, i
+		case errors.Is(err, store.ErrExists):
+			exists++
+		}
+	}
+	c := &x.report.Create
+	c.Unknown += Writers - winners - exists
+	object, err := x.get(key)
+	switch {
+	case err == nil && winners == 1 && !bytes.Equal(object.Body, bodies[winner]):
+		winners++ // whose answer was lost, or who was told that it exists
+	case err == nil && winners == 0:
+		c.Lost++
+	}
+	if winners+exists > 0 {
+		c.Rounds++
+	} else {
+		sleep(x.ctx, backOff) // throttled, or out of reach
+	}
+	if c.MostWinners = max(c.MostWinners, winners); winners > 1 {
+		c.Doubled++
+	}
+	if x.denied("delete") == nil {
+		_ = x.remove(key)
+	}
+}
+
+// burst puts Writers objects at once, twice, so that they come by as many front doors
+// as there are.
+func (x *examiner) burst() error {
+	var all sync.WaitGroup
+	const bursts = 2
+	for burst := range bursts {
+		x.progress("stamps", burst, bursts)
+		for i := range Writers {
+			all.Go(func() {
+				taken := sample{key: fmt.Sprintf("%sb/%02d", x.prefix, burst*Writers+i), sent: x.now()}
+				if x.put(taken.key, fresh()) != nil {
+					return
+				}
+				taken.done = x.now()
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				x.stamps = append(x.stamps, taken)
+			})
+		}
+		all.Wait()
+	}
+	x.listStamps("b/")
+	return nil
+}
+
+// listStamps adds what a list tells to the samples below a prefix.
+func (x *examiner) listStamps(below string) {
+	if x.denied("list") != nil {
+		return
+	}
+	found, err := x.list(x.prefix + below)
+	if err != nil {
+		return
+	}
+	for i := range x.stamps {
+		if stamp, ok := found[x.stamps[i].key]; ok {
+			x.stamps[i].list = stamp
+		}
+	}
+}
+
+// now is this machine's wall clock, in nanoseconds since 1970, without what was set
+// of it since the examination began.
+func (x *examiner) now() int64 { return x.begun.UnixNano() + int64(time.Since(x.begun)) }
+
+// fileCard writes what was seen on the store's card. A refusal is always written; a
+// card that refuses a store which is mended is replaced.
+func (x *examiner) fileCard() error {
+	x.progress("card", 0, 1)
+	c := &x.report.Create
+	if !x.creates() { // as everybody is told who asks
+		return nil
+	}
+	object, err := x.get(card.Key)
+	there, _ := card.Parse(object.Body)
+	x.report.Card.Refused = there.Refused
+	x.report.Card.Seen = there.Seen()
+	ours := card.Card{Nonce: uuid.NewString(), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
+	switch {
+	case ours.Refused, err == nil && there.Refused:
+		_, err = insist(x.ctx, x, "put", card.Key, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, x.store.Put(ctx, card.Key, ours.Body(), card.Type)
+		})
+	case errors.Is(err, store.ErrAbsent): // whoever else creates it says the same, or more
+		_, _ = ask(x.ctx, x, "create", card.Key, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, x.store.Create(ctx, card.Key, ours.Body(), card.Type)
+		})
+		return nil
+	default:
+		return nil
+	}
+	if err == nil {
+		x.report.Card.Mended = there.Refused && !ours.Refused
+		x.report.Card.Refused, x.report.Card.Seen = ours.Refused, ours.Seen()
+	}
+	return nil // what became of it is in the report
+}

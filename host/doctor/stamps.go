@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"math"
+	"time"
+)
+
+// sample is one write, the window in which it was applied by this machine's clock,
+// and the stamps that it was given.
+type sample struct {
+	key        string
+	sent, done int64
+	get, list  int64 // 0: not told
+}
+
+// units are the resolutions that stamps come in, the coarsest first.
+func units() []time.Duration {
+	return []time.Duration{
+		2 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond,
+		100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond, 100 * time.Nanosecond, 10 * time.Nanosecond, time.Nanosecond,
+	}
+}
+
+// unitOf is the coarsest unit of which all stamps are multiples; 0 of none.
+func unitOf(stamps []int64) time.Duration {
+	if len(stamps) == 0 {
+		return 0
+	}
+	for _, unit := range units() {
+		all := true
+		for _, stamp := range stamps {
+			all = all && stamp%int64(unit) == 0
+		}
+		if all {
+			return unit
+		}
+	}
+	return time.Nanosecond
+}
+
+// judgeStamps says in which unit stamps come, how far the clocks behind them
+// disagree, and how far they are from ours. A write that was applied between sent
+// and done by our clock, and at or up to a unit after its stamp by the store's, says
+// that the store's is between these before ours:
+//
+//	stamp - done   <   offset   <   stamp + unit - sent
+//
+// With one clock the windows of all writes have something in common; how far they
+// are apart is how far two clocks disagree at least. What they have in common is
+// never wider than half a round trip and half a unit on either side.
+func (x *examiner) judgeStamps() {
+	s := &x.report.Stamps
+	s.Unit = Seconds(x.store.StampUnit())
+	var gets, lists []int64
+	for _, one := range x.stamps {
+		if one.get != 0 {
+			gets = append(gets, one.get)
+		}
+		if one.list != 0 && x.report.Fresh.AfterWrite.Stale == 0 {
+			lists = append(lists, one.list)
+		}
+	}
+	s.Samples = len(gets) + len(lists)
+	s.Get, s.List = Seconds(unitOf(gets)), Seconds(unitOf(lists))
+	if s.Samples == 0 {
+		return
+	}
+	least, most := int64(math.MinInt64), int64(math.MaxInt64)
+	unit := int64(x.store.StampUnit()) + int64(s.coarser())
+	for _, one := range x.stamps {
+		for _, stamp := range []int64{one.get, one.list} {
+			if stamp != 0 && (stamp == one.get || len(lists) > 0) {
+				least, most = max(least, stamp-one.done), min(most, stamp+unit-one.sent)
+			}
+		}
+	}
+	s.Spread = Seconds(max(0, least-most))
+	x.report.Clock = Clock{
+		Known: true, Offset: Seconds(least/2 + most/2),
+		Bound: Seconds(max(least-most, most-least) / 2),
+	}
+}
