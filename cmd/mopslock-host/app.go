@@ -87,7 +87,7 @@ machines share; there is no server.`,
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.permitCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
-		a.invokeCommand(), a.remoteCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
+		a.invokeCommand(), a.remoteCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.doctorCommand(), a.benchCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetHelpTemplate(root.HelpTemplate() + statusHelp)
@@ -118,27 +118,46 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 
 // open opens the store that flags, environment or default name.
 func (a *app) open(ctx context.Context, cmd *cobra.Command) (*host.Host, error) {
+	raw, err := a.location(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return a.openURL(ctx, raw)
+}
+
+// location is the URL of the store that flags, environment or default name.
+func (a *app) location(cmd *cobra.Command) (string, error) {
 	raw := a.storeURL
 	if raw == "" {
 		if cmd.Flags().Changed("store") { // --store "$UNSET" must not exclude on this machine only
-			return nil, usagef("--store is empty")
+			return "", usagef("--store is empty")
 		}
 		raw = os.Getenv("MOPSLOCK_STORE")
 	}
 	if raw == "" {
 		dir, err := defaultStore()
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		raw = (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()
 		a.ui.plainf("store: %s (this machine only; set --store to share)", raw)
 	}
-	return a.openURL(ctx, raw)
+	return raw, nil
+}
+
+func isMemory(raw string) bool {
+	scheme, _, _ := strings.Cut(raw, ":")
+	return strings.EqualFold(scheme, "mem")
+}
+
+// errMemory is for all commands but those that only want to see what a store does.
+func errMemory() error {
+	return usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
 }
 
 func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
-	if scheme, _, _ := strings.Cut(raw, ":"); strings.EqualFold(scheme, "mem") {
-		return nil, usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
+	if isMemory(raw) {
+		return nil, errMemory()
 	}
 	h, err := host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core()})
 	if err == nil {

@@ -61,7 +61,10 @@ func (x *examiner) count(verb string, took time.Duration, err error) {
 	}
 	switch {
 	case err == nil, errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
-		t.took = append(t.took, took)
+		t.answered++
+		if !x.crowded && !errors.Is(err, store.ErrExists) { // which costs some stores a look only
+			t.took = append(t.took, took)
+		}
 	case e != nil && e.Class == core.ClassThrottled:
 		t.throttled++
 	case e != nil && (e.Class == core.ClassUnauthorized || e.Class == core.ClassReadOnly):
@@ -79,6 +82,14 @@ func (x *examiner) tallyOf(verb string) *tally {
 		x.verbs[verb] = t
 	}
 	return t
+}
+
+// crowd says that from now on requests are many at once, so that what they take tells
+// nothing of one; or that they are not.
+func (x *examiner) crowd(crowded bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.crowded = crowded
 }
 
 // denied is why a verb may not be used, or nil.

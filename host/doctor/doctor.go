@@ -101,17 +101,19 @@ type examiner struct {
 	prefix string
 	begun  time.Time
 
-	mu     sync.Mutex
-	heard  time.Time // the latest answer
-	verbs  map[string]*tally
-	left   map[string]bool // keys that may be there
-	stamps []sample
-	report *Report
+	mu      sync.Mutex
+	heard   time.Time // the latest answer
+	crowded bool      // many are asked at once
+	verbs   map[string]*tally
+	left    map[string]bool // keys that may be there
+	stamps  []sample
+	report  *Report
 }
 
 // tally is what became of the requests of one verb.
 type tally struct {
-	took      []time.Duration // of those that were answered
+	took      []time.Duration // of those that were answered, one after the other
+	answered  int
 	unknown   int
 	throttled int
 	denied    *store.Error
@@ -186,6 +188,7 @@ func (x *examiner) tidy() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), tidyLimit)
 	defer cancel()
+	x.crowd(true)
 	keys := make(chan string)
 	var all sync.WaitGroup
 	for range Writers {

@@ -221,6 +221,9 @@ func TestGoodStore(t *testing.T) {
 				e.Errorf("%+v of %d", v, e.p.asked[v.Verb])
 			}
 		}
+		if v := e.Verbs[2]; v.Verb != "create" || v.Timed != 21 { // once each, and the card
+			e.Errorf("%+v", v)
+		}
 		if len(e.Verbs) != 6 || len(e.keys()) != 0 || e.card() != (card.Card{Nonce: e.card().Nonce}) || e.card().Nonce == "" {
 			e.Errorf("%v, left %q, card %+v", e.Verbs, e.keys(), e.card())
 		}
@@ -639,7 +642,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"reached_ms":1.5,`, `"unit_s":1,`, `"spread_s":0.001235`} {
+	for _, want := range []string{`{"reached_ms":1.5,`, `"unit_s":1,`, `"spread_s":0.001234567`} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("no %s in %s", want, body)
 		}

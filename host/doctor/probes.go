@@ -187,8 +187,10 @@ func (x *examiner) round(key string) {
 			errs[i] = x.create(key, bodies[i])
 		})
 	}
+	x.crowd(true)
 	close(start)
 	all.Wait()
+	x.crowd(false)
 	winners, exists, winner := 0, 0, -1
 	for i, err := range errs {
 		switch {
@@ -220,13 +222,19 @@ func (x *examiner) round(key string) {
 	}
 }
 
+// burstPause is before each burst.
+const burstPause = 300 * time.Millisecond
+
 // burst puts Writers objects at once, twice, so that they come by as many front doors
 // as there are.
 func (x *examiner) burst() error {
+	x.crowd(true)
+	defer x.crowd(false)
 	var all sync.WaitGroup
 	const bursts = 2
 	for burst := range bursts {
 		x.progress("stamps", burst, bursts)
+		sleep(x.ctx, burstPause) // or whole seconds could not be told from chance
 		for i := range Writers {
 			all.Go(func() {
 				taken := sample{key: fmt.Sprintf("%sb/%02d", x.prefix, burst*Writers+i), sent: x.now()}

@@ -14,7 +14,7 @@ import (
 // its fraction.
 type Milliseconds time.Duration
 
-// Seconds is a duration that JSON has as seconds, with milliseconds as its fraction.
+// Seconds is a duration that JSON has as seconds.
 type Seconds time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -24,7 +24,7 @@ func (m Milliseconds) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON implements json.Marshaler.
 func (s Seconds) MarshalJSON() ([]byte, error) {
-	return json.Marshal(math.Round(float64(s)/float64(time.Microsecond)) / 1e6)
+	return json.Marshal(time.Duration(s).Seconds())
 }
 
 // Report is what an examination has found. Its JSON is for programmes: keys stay as
@@ -52,8 +52,10 @@ type Report struct {
 // Verb is how one verb was answered.
 type Verb struct {
 	Verb string `json:"verb"`
-	// Answered is how many requests were, which P50 and P99 are of.
+	// Answered is how many requests were. Timed is of how many P50 and P99 are: those
+	// that were asked one after the other, and of creates those told yes.
 	Answered int          `json:"answered"`
+	Timed    int          `json:"timed"`
 	P50      Milliseconds `json:"p50_ms"`
 	P99      Milliseconds `json:"p99_ms"`
 	// Unknown is how many had no answer, Throttled how many were told to come later.
@@ -229,7 +231,7 @@ func (x *examiner) summarize() {
 		t := x.tallyOf(verb)
 		slices.Sort(t.took)
 		x.report.Verbs = append(x.report.Verbs, Verb{
-			Verb: verb, Answered: len(t.took), P50: quantile(t.took, 50), P99: quantile(t.took, 99),
+			Verb: verb, Answered: t.answered, Timed: len(t.took), P50: quantile(t.took, 50), P99: quantile(t.took, 99),
 			Unknown: t.unknown, Throttled: t.throttled, Denied: t.denied != nil,
 		})
 	}

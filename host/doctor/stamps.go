@@ -16,18 +16,20 @@ type sample struct {
 // units are the resolutions that stamps come in, the coarsest first.
 func units() []time.Duration {
 	return []time.Duration{
-		2 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond,
+		time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond,
 		100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond, 100 * time.Nanosecond, 10 * time.Nanosecond, time.Nanosecond,
 	}
 }
 
-// unitOf is the coarsest unit of which all stamps are multiples; 0 of none.
-func unitOf(stamps []int64) time.Duration {
+// unitOf is the coarsest unit of which all stamps are multiples, of those that can be
+// told apart in the time in which they were given: at the next finer one there would
+// have been five. 0 of none.
+func unitOf(stamps []int64, within time.Duration) time.Duration {
 	if len(stamps) == 0 {
 		return 0
 	}
 	for _, unit := range units() {
-		all := true
+		all := within >= unit/2
 		for _, stamp := range stamps {
 			all = all && stamp%int64(unit) == 0
 		}
@@ -52,7 +54,9 @@ func (x *examiner) judgeStamps() {
 	s := &x.report.Stamps
 	s.Unit = Seconds(x.store.StampUnit())
 	var gets, lists []int64
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, one := range x.stamps {
+		first, last = min(first, one.sent), max(last, one.done)
 		if one.get != 0 {
 			gets = append(gets, one.get)
 		}
@@ -61,7 +65,7 @@ func (x *examiner) judgeStamps() {
 		}
 	}
 	s.Samples = len(gets) + len(lists)
-	s.Get, s.List = Seconds(unitOf(gets)), Seconds(unitOf(lists))
+	s.Get, s.List = Seconds(unitOf(gets, time.Duration(last-first))), Seconds(unitOf(lists, time.Duration(last-first)))
 	if s.Samples == 0 {
 		return
 	}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// countedStore counts what is asked of a store, and times renewals: of two requests
+// on one name, which only the store sees. Hosts may close it; it stays open.
+type countedStore struct {
+	store.Store
+
+	mu      sync.Mutex
+	asked   map[string]int
+	begun   map[string]time.Time // of a renewal, by name
+	renewed []time.Duration
+	failed  int
+}
+
+// countedDirectory is one with what only a directory has.
+type countedDirectory struct {
+	*countedStore
+	store.Watcher
+}
+
+// SteppingClock implements store.SteppingClock.
+func (countedDirectory) SteppingClock() {}
+
+// Orderly implements store.Orderly.
+func (countedDirectory) Orderly() {}
+
+// counted wraps a store. What hosts are given is the second: all that the store is.
+func counted(s store.Store) (*countedStore, store.Store) {
+	c := &countedStore{Store: s}
+	c.forget()
+	_, steps := s.(store.SteppingClock)
+	_, orderly := s.(store.Orderly)
+	if watcher, ok := s.(store.Watcher); ok && steps && orderly {
+		return c, countedDirectory{c, watcher}
+	}
+	return c, c
+}
+
+// forget begins to count anew.
+func (c *countedStore) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.begun, c.renewed, c.failed = map[string]int{}, map[string]time.Time{}, nil, 0
+}
+
+// leaseOf is the name that a key is of, and whether a renewal begins with it: with the
+// beat under strict, with the read of the record under lastwriter.
+func leaseOf(verb, key string) (name string, begins, ends bool) {
+	if name, rest, ok := strings.Cut(key, "/_mopslock/"); ok {
+		return name, verb == "put" && strings.Contains(rest, "/b."), verb == "exists"
+	}
+	if name, ok := strings.CutSuffix(key, "/"+core.LockFile); ok {
+		return name, verb == "get", verb == "put"
+	}
+	return "", false, false
+}
+
+// count is before a request; what it returns is for its outcome.
+func (c *countedStore) count(verb, key string) func(error) {
+	name, begins, ends := leaseOf(verb, key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[verb]++
+	if begins {
+		c.begun[name] = time.Now()
+	}
+	return func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if e, ok := err.(*store.Error); ok && e != nil && e.Class != core.ClassNone { //nolint:errorlint // a store's errors are of this type
+			c.failed++
+			delete(c.begun, name)
+			return
+		}
+		if begun, ok := c.begun[name]; ok && ends {
+			c.renewed = append(c.renewed, time.Since(begun))
+			delete(c.begun, name)
+		}
+	}
+}
+
+// Get implements store.Store.
+func (c *countedStore) Get(ctx context.Context, key string) (store.Object, error) {
+	done := c.count("get", key)
+	object, err := c.Store.Get(ctx, key)
+	done(err)
+	return object, err
+}
+
+// Put implements store.Store.
+func (c *countedStore) Put(ctx context.Context, key string, body []byte, contentType string) error {
+	done := c.count("put", key)
+	err := c.Store.Put(ctx, key, body, contentType)
+	done(err)
+	return err
+}
+
+// Create implements store.Store.
+func (c *countedStore) Create(ctx context.Context, key string, body []byte, contentType string) error {
+	done := c.count("create", key)
+	err := c.Store.Create(ctx, key, body, contentType)
+	done(err)
+	return err
+}
+
+// Exists implements store.Store.
+func (c *countedStore) Exists(ctx context.Context, key string) (bool, error) {
+	done := c.count("exists", key)
+	there, err := c.Store.Exists(ctx, key)
+	done(err)
+	return there, err
+}
+
+// List implements store.Store.
+func (c *countedStore) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
+	done := c.count("list", prefix)
+	page, more, err := c.Store.List(ctx, prefix, after, limit)
+	done(err)
+	return page, more, err
+}
+
+// Delete implements store.Store.
+func (c *countedStore) Delete(ctx context.Context, key string) error {
+	done := c.count("delete", key)
+	err := c.Store.Delete(ctx, key)
+	done(err)
+	return err
+}
+
+// CheckKey implements store.KeyChecker.
+func (c *countedStore) CheckKey(key string) error {
+	if checker, ok := c.Store.(store.KeyChecker); ok {
+		return checker.CheckKey(key)
+	}
+	return nil
+}
+
+// Close leaves the store open for others.
+func (c *countedStore) Close() error { return nil }
