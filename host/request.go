@@ -136,7 +136,8 @@ func (k *keeper) ask(r *request) (core.Event, error) {
 	case isBroken(err): // which nothing mends
 		event.Outcome, event.Class = core.OutcomeUnknown, core.ClassFull
 	case a.Kind == core.ActionGet && errors.Is(err, store.ErrAbsent),
-		creates && errors.Is(err, store.ErrExists):
+		creates && errors.Is(err, store.ErrExists),
+		isUnkeepable(a.Kind, err):
 		event.Outcome, event.Body = core.OutcomeNo, nil
 	default:
 		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, classOf(err), nil
@@ -146,6 +147,14 @@ func (k *keeper) ask(r *request) (core.Event, error) {
 		}
 	}
 	return event, err
+}
+
+// isUnkeepable reports that what is looked for is at a key which the store does not
+// keep, so nobody can have put it there. Names are checked before: what leads to
+// such a key is the id of a session in a record that somebody made up. Were that
+// unknown, every look at the name would fail, and nobody could have it any more.
+func isUnkeepable(verb core.ActionKind, err error) bool {
+	return (verb == core.ActionGet || verb == core.ActionExists) && errors.Is(err, store.ErrKey)
 }
 
 // send has the store do what is asked, and puts what it found into the event.
