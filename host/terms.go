@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -139,7 +140,7 @@ func (h *Host) checkKeys(name string, protocol core.Protocol) error {
 		return nil
 	}
 	if protocol == core.ProtocolStrict {
-		return h.checkKey(versionKey(name, 1))
+		return h.checkKey(longestKey(name))
 	}
 	return h.checkKey(recordKey(name))
 }
@@ -163,6 +164,13 @@ const (
 	registerDir = "_mopslock"
 	versionFile = "/v"
 )
+
+// longestKey is as long as any that we make below a name: that of a beat, which
+// is put long after the lease was acquired.
+func longestKey(name string) string {
+	const owner = "00000000-0000-0000-0000-000000000000"
+	return strings.TrimSuffix(versionKey(name, 1), versionFile) + "/b." + owner
+}
 
 // versionKey is where strict keeps a version of a name: newest first in byte order.
 func versionKey(name string, n core.Epoch) string {
