@@ -4,6 +4,7 @@ GO ?= go
 BIN := bin
 GOLANGCI_LINT := $(BIN)/golangci-lint-v2.15.0
 GOFUMPT := $(BIN)/gofumpt-v0.12.0
+GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
 
 # The servers that tests of real stores start; tests/servers knows these names.
 SERVERS := $(BIN)/servers
@@ -16,6 +17,7 @@ AZURITE := $(SERVERS)/azurite-3.37.0/node_modules/azurite/package.json
 RACY := ./host ./host/fence ./host/trace ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
 EXPLORE ?= 1h
+FUZZ ?= 10m
 
 # The Python package is tested as users install it, in an environment of its own.
 PYTHON ?= python3
@@ -30,7 +32,7 @@ CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test check generate bench explore stress servers FORCE
+.PHONY: help run build lib python install test check vulns fuzz generate bench explore stress servers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +84,31 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module
 	@$(GO) run ./wasm/internal/gen -check -dir wasm
 	@set -e; for system in $(CROSS); do echo "== $$system"; \
 		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) vet $(CROSSED); done
+	@echo "== govulncheck"
+	@$(MAKE) -s vulns
+
+# Known vulnerabilities that our code calls fail it (govulncheck ends with 3). That
+# the tool or its database cannot be had is said, and is no fault of the code.
+# Another VULNDB than vuln.go.dev can be given.
+vulns: ## look for known vulnerabilities that our code calls (VULNDB=URL)
+	@out=$$($(MAKE) -s $(GOVULNCHECK) 2>&1) || { echo "NOT CHECKED, govulncheck cannot be installed: $$(echo "$$out" | tail -n 1)"; exit 0; }; \
+	out=$$($(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./... 2>&1) && { echo "none known"; exit 0; } || status=$$?; \
+	case "$$status $$out" in \
+	"1 "*"fetching vulnerabilities"*|"1 "*"vulndb format"*) echo "NOT CHECKED, the database cannot be reached: $$(echo "$$out" | tail -n 1)" ;; \
+	*) echo "$$out"; exit 1 ;; esac
+
+# All fuzzers of the module, one after the other, for the same share of FUZZ each.
+# What one finds is left in its package's testdata, to be committed with the cure.
+fuzz: ## fuzz records and messages, FUZZ=10m shared by all fuzzers
+	@all=$$(for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' core host wasm cmd tests bindings | xargs -n 1 dirname | sort -u); do \
+		$(GO) test -list '^Fuzz' "./$$dir" | sed -n "s#^Fuzz#./$$dir Fuzz#p"; done); \
+	total=$$(($$(echo '$(FUZZ)' | sed 's/h$$/*3600/; s/m$$/*60/; s/s$$//'))); \
+	each=$$((total * 1000 / $$(echo "$$all" | wc -l))); bad=; echo "$$total s shared by $$(echo "$$all" | wc -l) fuzzers"; \
+	echo "$$all" | { while read -r package name; do \
+		if out=$$($(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime "$${each}ms" -fuzzminimizetime 10s "$$package" 2>&1); then \
+			echo "$$package $$name $$(echo "$$out" | grep '^fuzz: elapsed' | tail -n 1)"; \
+		else echo "$$out"; bad="$$bad $$name"; fi; \
+	done; test -z "$$bad" || { echo "found by:$$bad"; exit 1; }; }
 
 generate: ## write the generated files again
 	$(GO) generate ./...
@@ -132,6 +159,12 @@ $(GOFUMPT):
 	@mkdir -p $(BIN)/tmp
 	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install mvdan.cc/gofumpt@v0.12.0
 	@mv $(BIN)/tmp/gofumpt $@
+
+# Not v1.9.0, which wants a module that the Go module proxy does not serve.
+$(GOVULNCHECK):
+	@mkdir -p $(BIN)/tmp
+	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install golang.org/x/vuln/cmd/govulncheck@v1.8.0
+	@mv $(BIN)/tmp/govulncheck $@
 
 $(VERSITYGW):
 	@mkdir -p $(BIN)/tmp $(@D)
