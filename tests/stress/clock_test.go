@@ -15,6 +15,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/tests/servers"
 )
 
 // TestClocksAnHourOff: two processes of which one has a wall clock that is an
@@ -32,8 +33,12 @@ func TestClocksAnHourOff(t *testing.T) {
 		url  func(t *testing.T) string
 	}
 	kinds := []kind{{"directory", 600 * time.Millisecond, store}}
-	if d, long := duration(t); long && d >= 30*time.Second { // the least TTL there is 5 s
-		kinds = append(kinds, kind{"server", 5 * time.Second, func(t *testing.T) string { _, url := s3Store(t); return url }})
+	if _, long := duration(t); long { // a round takes 15 s there
+		kinds = append(kinds, kind{"server", serverTTL, func(t *testing.T) string {
+			s := serversOf(t, servers.S3)[0]
+			s.badWeather(t, 25)
+			return s.place("clocks").url
+		}})
 	}
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

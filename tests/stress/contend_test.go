@@ -37,7 +37,7 @@ func TestContend(t *testing.T) {
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			d, long := duration(t)
-			c := contend(t, d, append(story.flags, "--ttl", "10s"))
+			c := contend(t, here(store(t)), d, 0, append(story.flags, "--ttl", "10s"))
 			c.report(t)
 			for _, status := range c.badStatus {
 				t.Errorf("a run ended with status %s", status)
@@ -70,8 +70,8 @@ type contention struct {
 	badStatus []string
 }
 
-func contend(t *testing.T, d time.Duration, flags []string) *contention {
-	url := store(t)
+// contend has each worker rest for up to rest after its turn.
+func contend(t *testing.T, place place, d, rest time.Duration, flags []string) *contention {
 	logs := t.TempDir()
 	c := &contention{}
 	var mu sync.Mutex
@@ -82,7 +82,7 @@ func contend(t *testing.T, d time.Duration, flags []string) *contention {
 			log := filepath.Join(logs, fmt.Sprint(worker))
 			for time.Now().Before(end) {
 				length := time.Duration(5+rand.IntN(45)) * time.Millisecond //nolint:gosec // no secret
-				p, err := launch(t, run(url, "stress/contend", flags, "hold", log, length.String())...)
+				p, err := launch(t, place.env, run(place.url, "stress/contend", flags, "hold", log, length.String())...)
 				if err != nil {
 					t.Error(err)
 					return
@@ -97,6 +97,9 @@ func contend(t *testing.T, d time.Duration, flags []string) *contention {
 					c.badStatus = append(c.badStatus, fmt.Sprintf("%d: %s", status, p.stderr.String()))
 				}
 				mu.Unlock()
+				if rest > 0 {
+					time.Sleep(min(rand.N(rest), time.Until(end))) //nolint:gosec // no secret
+				}
 			}
 		})
 	}

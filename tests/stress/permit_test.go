@@ -100,7 +100,7 @@ func (p *permitting) contend(t *testing.T, d time.Duration) {
 func (p *permitting) turn(t *testing.T, worker, turn int, end time.Time) {
 	log := filepath.Join(p.logs, fmt.Sprintf("%d.%d", worker, turn))
 	length := time.Duration(20+rand.IntN(300)) * time.Millisecond
-	c, err := launch(t, p.permit(nil, "hold", log, length.String())...)
+	c, err := launch(t, nil, p.permit(nil, "hold", log, length.String())...)
 	if err != nil {
 		t.Error(err)
 		return

@@ -16,7 +16,9 @@ import (
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/fence"
 	hoststore "github.com/mopslock/mopslock/host/store"
-	_ "github.com/mopslock/mopslock/host/store/s3" // s3://
+	_ "github.com/mopslock/mopslock/host/store/azblob" // azblob://
+	_ "github.com/mopslock/mopslock/host/store/gs"     // gs://
+	_ "github.com/mopslock/mopslock/host/store/s3"     // s3://
 )
 
 // The names of a storm.
@@ -36,9 +38,14 @@ type stormer struct {
 	calls   int
 }
 
-// storm URL LOG TTL END: until CLOCK_MONOTONIC shows END nanoseconds.
-func storm(url, log, ttlText, endText string) int {
+// storm URL LOG TTL REST END: until CLOCK_MONOTONIC shows END nanoseconds, with a
+// rest of up to REST after each turn.
+func storm(url, log, ttlText, restText, endText string) int {
 	ttl, err := time.ParseDuration(ttlText)
+	if err != nil {
+		return fail(err)
+	}
+	rest, err := time.ParseDuration(restText)
 	if err != nil {
 		return fail(err)
 	}
@@ -71,6 +78,9 @@ func storm(url, log, ttlText, endText string) int {
 			continue
 		}
 		w.tenure(ctx, lease)
+		if rest > 0 {
+			pause(ctx, rand.N(rest))
+		}
 	}
 	// What is held is released, or else expires: either is a good end here.
 	closing, cancelClosing := context.WithTimeout(context.Background(), time.Second)
@@ -81,21 +91,34 @@ func storm(url, log, ttlText, endText string) int {
 
 // note writes one line: WHAT ID NANOSECONDS TEXT. It is one write, so that a
 // SIGKILL leaves whole lines but for the last.
-func (w *stormer) note(what, id, text string) {
+func (w *stormer) note(what, id, text string) { w.noteAt(monotonic(), what, id, text) }
+
+func (w *stormer) noteAt(at time.Duration, what, id, text string) {
 	text = strings.ReplaceAll(text, "\n", " ")
-	if _, err := fmt.Fprintf(w.journal, "%s %s %d %s\n", what, id, monotonic().Nanoseconds(), text); err != nil {
+	if _, err := fmt.Fprintf(w.journal, "%s %s %d %s\n", what, id, at.Nanoseconds(), text); err != nil {
 		os.Exit(fail(err))
 	}
 }
 
+// sure notes an instant at which the lease was held, and reports whether it is. The
+// clock is read first: a process may be stopped between the two.
+func (w *stormer) sure(what string, lease *host.Lease) bool {
+	at := monotonic()
+	if lease.Err() != nil {
+		return false
+	}
+	w.noteAt(at, what, "-", fmt.Sprint(lease.FencingToken()))
+	return true
+}
+
 func (w *stormer) tenure(ctx context.Context, lease *host.Lease) {
 	t := fence.Of(lease)
-	w.note("held", "-", fmt.Sprint(t.Token))
+	w.sure("held", lease)
 	if rand.IntN(3) == 0 {
 		w.raise(ctx, t)
 	}
 	for range 1 + rand.IntN(20) {
-		if lease.Err() != nil || ctx.Err() != nil {
+		if ctx.Err() != nil || !w.sure("sure", lease) {
 			break
 		}
 		if rand.IntN(4) == 0 {
@@ -105,8 +128,8 @@ func (w *stormer) tenure(ctx context.Context, lease *host.Lease) {
 		}
 		pause(ctx, rand.N(10*time.Millisecond))
 	}
-	if err := lease.Err(); err != nil {
-		w.note("lost", "-", err.Error())
+	if !w.sure("sure", lease) {
+		w.note("lost", "-", lease.Err().Error())
 		w.increment(ctx, t)
 		return
 	}

@@ -5,6 +5,7 @@ package stress
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -43,6 +44,12 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	if self, err = os.Executable(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// What runs in parallel here mostly waits, whatever the number of processors.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -88,19 +95,25 @@ type process struct {
 // start is launch in the test's own goroutine.
 func start(t *testing.T, argv ...string) *process {
 	t.Helper()
-	p, err := launch(t, argv...)
+	return startIn(t, nil, argv...)
+}
+
+// startIn is start with more variables.
+func startIn(t *testing.T, env []string, argv ...string) *process {
+	t.Helper()
+	p, err := launch(t, env, argv...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// launch starts a command without any of our variables in its environment. It
-// is killed when the test ends.
-func launch(t *testing.T, argv ...string) (*process, error) {
+// launch starts a command without any of our variables in its environment, and with
+// env. It is killed when the test ends.
+func launch(t *testing.T, env []string, argv ...string) (*process, error) {
 	p := &process{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.Env = cleanEnvironment()
+	p.cmd.Env = append(cleanEnvironment(), env...)
 	p.cmd.WaitDelay = time.Second // a companion that lives on keeps our stderr open
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -178,6 +191,16 @@ func stop(pid int) {
 
 // store is the URL of a fresh local directory.
 func store(t *testing.T) string { return "file://" + t.TempDir() }
+
+// place is where a store is.
+type place struct {
+	url    string
+	env    []string // what a process needs for it
+	direct string   // the test's own way, around what may be before the store
+}
+
+// here is a place that everybody comes to in the same way.
+func here(url string) place { return place{url: url, direct: url} }
 
 // figures prints what a test measured, also when it passes.
 func figures(t *testing.T, format string, args ...any) {

@@ -1,0 +1,48 @@
+//go:build linux || darwin
+
+package stress
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// tenure is from the first to the last instant at which a process was sure of one
+// tenure.
+type tenure struct {
+	token uint64
+	interval
+}
+
+// workerOf is which of the stormers wrote a journal, in this life or in another.
+func workerOf(file string) int {
+	text, _, _ := strings.Cut(filepath.Base(file), "-")
+	worker, err := strconv.Atoi(text)
+	if err != nil {
+		panic("stress: a journal named " + file)
+	}
+	return worker
+}
+
+// judgeHolds looks at what the processes believed: no two at once, by the clock that
+// they share, and each under a greater token than whoever was before.
+func (w *weather) judgeHolds(t *testing.T, s *tally) {
+	t.Helper()
+	slices.SortFunc(w.holds, func(a, b tenure) int { return cmp.Compare(a.begin, b.begin) })
+	c := contention{turns: s.turns}
+	for i, h := range w.holds {
+		c.intervals = append(c.intervals, h.interval)
+		if i > 0 && h.token <= w.holds[i-1].token {
+			t.Errorf("token %d was held after token %d", h.token, w.holds[i-1].token)
+		}
+	}
+	c.judge()
+	c.report(t)
+	if c.overlaps > 0 {
+		t.Errorf("%d of %d tenures were held at the same time as another, the longest for %v", c.overlaps, len(c.intervals), c.longest)
+	}
+}
