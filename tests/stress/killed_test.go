@@ -112,10 +112,15 @@ type observed struct {
 	Token              uint64
 }
 
-func observe(t *testing.T, url, name string) (seen observed) {
+func observe(t *testing.T, url, name string) observed {
 	t.Helper()
-	cmd := exec.Command(binary, "status", "--store", url, "--json", name)
-	cmd.Env = cleanEnvironment()
+	return observeIn(t, here(url), name)
+}
+
+func observeIn(t *testing.T, p place, name string) (seen observed) {
+	t.Helper()
+	cmd := exec.Command(binary, "status", "--store", p.url, "--json", name)
+	cmd.Env = append(cleanEnvironment(), p.env...)
 	out, err := cmd.Output()
 	if err != nil && cmd.ProcessState.ExitCode() != 1 {
 		t.Fatalf("status: %v", err)
