@@ -45,7 +45,9 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	if !bucket.As(&client) {
 		panic("mopslock: store: s3: gocloud's bucket has no S3 client")
 	}
-	client = sdk.New(client.Options(), once, connections)
+	opts := client.Options()
+	opts.Logger = nil // it writes to stderr what errors say as well
+	client = sdk.New(opts, once, connections)
 	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
 		return nil, err
 	}
