@@ -109,7 +109,7 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	protocols := f.protocols()
 	b := newBench(a, s, f.parallel, f.length/time.Duration(len(protocols)))
 	report := &benchReport{Store: store.Redact(raw), Parallel: f.parallel, Protocols: []*benchResult{}}

@@ -25,6 +25,7 @@ const (
 	maxParallel    = 256
 	holdShare      = 4 // a fourth of a protocol's time is for renewals, and one for hand-overs
 	sweepLimit     = time.Minute
+	heldTTL        = 2 * time.Second        // of leases that are held, on stores with fine stamps
 	benchHold      = 300 * time.Millisecond // between two hand-overs
 )
 
@@ -213,25 +214,28 @@ func (b *bench) once(ctx context.Context, h *host.Host, name string, terms host.
 // their renewals ask of it.
 func (b *bench) hold(ctx context.Context, h *host.Host, terms host.Terms, length time.Duration, r *benchResult) error {
 	b.say("holding")
-	terms.TTL = max(500*time.Millisecond, core.MinTTL)
+	terms.TTL = heldTTL
 	if b.store.StampUnit() >= core.CoarseStamp {
 		terms.TTL = core.MinTTLCoarse
 	}
-	limit := max(length, terms.TTL/2) // one renewal at least
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var held []*host.Lease
+	held := make([]*host.Lease, b.parallel)
+	errs := make([]error, b.parallel)
+	var all sync.WaitGroup
 	for n := range b.parallel {
-		l, err := h.Acquire(ctx, fmt.Sprintf("%s%s/held/%d", b.prefix, r.Protocol, n), &host.AcquireOptions{Terms: terms})
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if err == nil {
-			held = append(held, l)
-		}
+		all.Go(func() {
+			name := fmt.Sprintf("%s%s/held/%d", b.prefix, r.Protocol, n)
+			held[n], errs[n] = h.Acquire(ctx, name, &host.AcquireOptions{Terms: terms})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return cutOff(ctx, err)
 	}
 	b.counts.forget()
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-time.After(max(length, terms.TTL/2)): // one renewal at least
+	}
 	b.counts.mu.Lock()
 	renewed := slices.Clone(b.counts.renewed)
 	b.counts.mu.Unlock()
@@ -239,8 +243,9 @@ func (b *bench) hold(ctx context.Context, h *host.Host, terms host.Terms, length
 	r.Renew.took = renewed
 	b.mu.Unlock()
 	for _, l := range held {
-		_ = l.Release(context.WithoutCancel(ctx)) // else it expires
+		all.Go(func() { _ = l.Release(context.WithoutCancel(ctx)) }) // else it expires
 	}
+	all.Wait()
 	return nil
 }
 

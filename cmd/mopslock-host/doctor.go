@@ -74,7 +74,7 @@ func (a *app) doctor(ctx context.Context, raw string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	report, failed := doctor.Examine(ctx, s, &doctor.Options{Rounds: rounds, Progress: func(step string, done, total int) {
 		a.ui.progress("examining the store: %s, %d of %d", step, done, total)
 	}})
