@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +218,7 @@ def test_a_thousand_leases_on_one_session_cost_one_heartbeat() -> None:
         return mopslock.acquire(store, f"n{number}", protocol="strict", session=True, ttl=1.5)
 
     leases = [acquire(0)]  # who comes first looks again until the session is in force
-    assert store.asked["create name"] == 3, "his, and the store's card twice"
+    assert store.asked["create name"] == 5, "his, and a race for the store's card"
     store.asked.clear()
     with ThreadPoolExecutor(16) as pool:
         leases += pool.map(acquire, range(1, 1000))
@@ -310,11 +312,122 @@ def test_a_store_without_create_falls_back_and_says_so_once(kind: Any, caplog: p
         with mopslock.lease(store, "n") as lease:
             assert lease.protocol == "lastwriter"
     assert caplog.text.count("does not honour create-if-absent") == 1
-    assert not store.exists("_mopslock/store.json")
+    if kind is Careless:
+        assert _card(store)["why"] == "4 of 4 creates at once were told yes"
+        assert "(seen: 4 of 4 creates at once were told yes)" in caplog.text
+    else:
+        assert not store.exists("_mopslock/store.json")
     with pytest.raises(mopslock.Unfit):
         mopslock.acquire(store, "m", protocol="strict")
     with pytest.raises(mopslock.BadArgument, match="only strict has sessions"):
         mopslock.acquire(store, "m", session=True)
+
+
+def _card(store: Any) -> dict[str, Any]:
+    body, _ = store.get("_mopslock/store.json")
+    found: dict[str, Any] = json.loads(body)
+    assert (found["v"], found["create"]) == (1, "refused")
+    assert uuid.UUID(found["nonce"]).version == 4
+    assert datetime.fromisoformat(found["at"].replace("Z", "+00:00")) <= datetime.now(timezone.utc)
+    return found
+
+
+class Racy(Counting):
+    """A store that looks and then writes, when the others have looked too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = threading.Barrier(4)
+
+    def create(self, key: str, body: bytes) -> bool:
+        self._count("create", key)
+        if super(Counting, self).exists(key):
+            return False
+        if key == "_mopslock/store.json":
+            self.looked.wait(10)
+        super(Counting, self).put(key, body)
+        return True
+
+
+def test_a_store_that_looks_and_then_writes_is_found_out_at_once() -> None:
+    store = Racy()
+    with pytest.raises(mopslock.Unfit):
+        mopslock.acquire(store, "n", protocol="strict")
+    assert dict(store.asked) == {"exists name": 1, "get name": 1, "create name": 4, "put name": 1}
+    assert _card(store)["why"] == "4 of 4 creates at once were told yes"
+
+
+def test_a_refusal_stands_whoever_left_it(caplog: pytest.LogCaptureFixture) -> None:
+    store = Counting()
+    refusal = {"v": 2, "create": "refused", "why": "16 of 16\x1b writers", "at": "today"}
+    stores.Memory.put(store, "_mopslock/store.json", json.dumps(refusal).encode())
+    with pytest.raises(mopslock.Unfit):
+        mopslock.acquire(store, "n", protocol="strict")
+    assert dict(store.asked) == {"exists name": 1, "get name": 1}
+    with mopslock.lease(store, "n", ttl=2) as lease:
+        assert lease.protocol == "lastwriter"
+    assert "\x1b" not in caplog.text
+    assert "writers" in caplog.text
+
+
+@pytest.mark.parametrize("card", [b"", b"x", b"[]", b'{"create":"refused"}', b'{"v":1,"create":"honoured"}'])
+def test_a_card_that_does_not_refuse_proves_nothing(card: bytes) -> None:
+    store = Counting()
+    stores.Memory.put(store, "_mopslock/store.json", card)
+    with mopslock.lease(store, "n", ttl=2) as lease:
+        assert lease.protocol == "strict"
+    assert store.asked["get name"] == 1
+    careless = Careless()
+    careless.put("_mopslock/store.json", card)
+    with pytest.raises(mopslock.Unfit):
+        mopslock.acquire(careless, "n", protocol="strict")
+    assert _card(careless)["why"] == "an object that was there could be created"
+
+
+class Told(stores.Memory):
+    """A store whose creates of its card are told something else than what became of them."""
+
+    def __init__(self, *told: Any) -> None:
+        super().__init__()
+        self.told = list(told)
+        self.asked: list[str] = []
+        self.telling = threading.Lock()
+
+    def get(self, key: str) -> stores.Blob | None:
+        self.asked += ["get"] * (key == "_mopslock/store.json")
+        return super().get(key)
+
+    def create(self, key: str, body: bytes) -> bool:
+        with self.telling:
+            made = super().create(key, body)
+            if key != "_mopslock/store.json":
+                return made
+            self.asked.append("create")
+            told = self.told.pop(0) if self.told else None
+            if isinstance(told, Exception):
+                raise told
+            return made if told is None else bool(told)
+
+
+RESET = ConnectionResetError("reset")
+
+
+@pytest.mark.parametrize(
+    ("told", "asked", "protocol"),
+    [
+        ((), "get create create create create get", "strict"),
+        ((False,), "get create create create create get", "strict"),  # sent twice on its way
+        ((RESET,), "get create create create create get", "strict"),
+        ((None, RESET, RESET, RESET), "get create create create create get create", "strict"),
+        ((RESET,) * 4, "get create create create create create create create create get", "strict"),
+        ((RESET, True), "get create create create create get", "lastwriter"),  # and another one lies there
+    ],
+)
+def test_what_decides_is_what_was_told_and_what_lies_there(told: Any, asked: str, protocol: str) -> None:
+    store = Told(*told)
+    with mopslock.lease(store, "n", ttl=2) as lease:
+        assert lease.protocol == protocol
+    assert " ".join(store.asked) == asked
 
 
 def test_protocols_that_are_none() -> None:

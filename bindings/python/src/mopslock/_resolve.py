@@ -3,10 +3,14 @@
 A Resolver stands in the place of a claim's machine, asks one thing after the other, and then makes the machine::
 
     exists NAME/lock.json       yes, and nobody asked for strict: lastwriter
-    create the store's card     it exists: create-if-absent is honoured, as this very request shows
-    create the card again       the second must be told that it exists; else the card is deleted
+    get the store's card        it refuses the store: that stands, whoever left it
+      there: create it          it exists: create-if-absent is honoured, as this very request shows
+             create it again    after a yes: another one is of a store that takes every create for a put
+      absent: four creates      at once, for some stores look and then write; and a look whose card lies there
 
-That there is a card proves nothing: a bucket can have been copied, and a server can answer yes to everything.
+That a card says "honoured" proves nothing: a bucket can have been copied, and a server can answer yes to everything.
+Two winners are written on the card. What was told nothing is no winner, nor is one that was sent twice on its way,
+which is told that it exists and lies there itself: each has a nonce of its own.
 """
 
 from __future__ import annotations
@@ -15,13 +19,18 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from ._duration import FOREVER, SECOND
 from ._runner import Steps
 from ._verbs import Action, Event
+from .status import printable
 
 CARD = "_mopslock/store.json"
+
+RACERS = 4
+"""How many creates race where there is no card."""
 
 PATIENCE = 5 * SECOND
 """How long a store may leave us without one answer; also the limit of each request."""
@@ -40,6 +49,7 @@ class Abilities:
     """What a host has found out about its store."""
 
     creates: bool | None = None
+    seen: str = ""  # where it does not: what was seen, if anybody saw it
     trying: list[object] = field(default_factory=list)  # the one resolver that tries it
     told: bool = False
 
@@ -70,12 +80,12 @@ class Resolver:
         self._way = way
         self._machine: Steps | None = None
         self._first: Event = {}
-        self._asks: Iterator[tuple[str, str, bytes]] | None = None
-        self._said: tuple[str, str] = ("", "")  # outcome and class of the latest answer
+        self._asks: Iterator[Action] | None = None
+        self._said: Event = {}  # the latest answer
         self._request = FIRST_REQUEST
         self._sent: Action | None = None
         self._again: Action | None = None  # to be asked again
-        self._begun = self._wake = self._retries = 0
+        self._begun = self._wake = self._wall = self._retries = 0
         self._answered = False
         self.idle = False
 
@@ -107,19 +117,18 @@ class Resolver:
             return self._ask(given)
         return [] if self._sent is not None else [{"kind": "wake", "at_ns": self._wake}]
 
-    def _questions(self) -> Iterator[tuple[str, str, bytes]]:
-        """What is asked; ("", "", b"") is to wait a moment. What was said stands in _said."""
+    def _questions(self) -> Iterator[Action]:
+        """What is asked; nothing at all is to wait a moment. What was said stands in _said."""
         if self._way is not None:
             return
-        record = f"{self._name}/lock.json"
-        yield "exists", record, b""
-        beside = self._said[0] == "yes"
+        yield {"kind": "exists", "key": f"{self._name}/lock.json"}
+        beside = self._yes
         if beside and self._want == "auto":
             self._way = Way("lastwriter")
             return
         able = self._able
         while able.creates is None and able.trying and able.trying[0] is not self:
-            yield "", "", b""
+            yield {}
         if able.creates is None:
             able.trying[:] = [self]
             yield from self._trial()
@@ -131,33 +140,61 @@ class Resolver:
         else:
             self._way = Way("lastwriter")
 
-    def _trial(self) -> Iterator[tuple[str, str, bytes]]:
-        able, made = self._able, False
-        while able.creates is None:
-            yield "create", CARD, _body(str(uuid.uuid4()))
-            if self._said[0] == "no":  # also of our own, sent twice: it was refused, here and now
-                able.creates = True
-            elif made:
-                yield "delete", CARD, b""  # what it says is not so
-                able.creates = False
-            made = True
+    @property
+    def _yes(self) -> bool:
+        return bool(self._said["outcome"] == "yes")
+
+    def _trial(self) -> Iterator[Action]:
+        able = self._able
+        yield {"kind": "get", "key": CARD}
+        there, card = self._yes, _card(self._said.get("body", b""))
+        if not there:
+            nonces = [str(uuid.uuid4()) for _ in range(RACERS)]
+            yield {"kind": "race", "key": CARD, "bodies": [_body(nonce) for nonce in nonces]}
+            told = self._said["told"]
+            winners = [nonce for nonce, outcome in zip(nonces, told, strict=True) if outcome == "yes"]
+            if len(winners) > 1:
+                yield from self._refused(f"{len(winners)} of {RACERS} creates at once were told yes")
+                return
+            yield {"kind": "get", "key": CARD}
+            card = _card(self._said.get("body", b""))
+            if card and winners and card["create"] != "refused" and card["nonce"] != winners[0]:
+                yield from self._refused("a create was told yes, and another one lay there")
+                return
+            able.creates = True if card and "no" in told else None
+        if card and card["create"] == "refused":
+            able.seen, able.creates = ", ".join(text for text in (card["why"], card["at"]) if text), False
+            return
+        for made in (False, True):
+            if able.creates is None:
+                yield {"kind": "create", "key": CARD, "body": _body(str(uuid.uuid4()))}
+                if not self._yes:  # also of our own, sent twice: it was refused, here and now
+                    able.creates = True
+                elif made:
+                    yield from self._refused("an object that was there could be created")
+
+    def _refused(self, seen: str) -> Iterator[Action]:
+        """Two have won: those who come later find it on the card."""
+        now = datetime.fromtimestamp(self._wall // SECOND, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        yield {"kind": "put", "key": CARD, "body": _body(str(uuid.uuid4()), seen, now)}
+        self._able.seen, self._able.creates = seen, False
 
     def _ask(self, given: Mapping[str, Any]) -> list[Action]:
         request, self._again = self._again, None
         if request is None:
             assert self._asks is not None
             try:
-                verb, key, body = next(self._asks)
+                asked = next(self._asks)
             except StopIteration:
                 return self._resolved(given)
             except Unfitting:
                 return self._refuse("unfit")
-            if not verb:
+            if not asked:
                 if 0 < self._wait() <= given["mono"] - self._begun:
                     return self._refuse("unreachable", "unreachable")
                 self._wake = given["mono"] + POLL
                 return [{"kind": "wake", "at_ns": self._wake}]
-            request = {"kind": verb, "key": key, "limit_ns": PATIENCE, "body": body}
+            request = {"limit_ns": PATIENCE, "body": b"", **asked}
         self._request += 1
         self._sent = {**request, "request": self._request}
         return [self._sent]
@@ -165,12 +202,12 @@ class Resolver:
     def _heard(self, given: Mapping[str, Any]) -> list[Action]:
         request, self._sent = self._sent, None
         assert request is not None
-        self._said = given["outcome"], given.get("class", "")
-        if self._said[0] != "unknown" or request["kind"] == "delete":
+        self._said, self._wall = dict(given), given["wall"]
+        if given["outcome"] != "unknown" or request["kind"] == "put":  # whatever became of that
             self._answered, self._retries = True, 0
             return self._ask(given)
-        class_, now, wait = self._said[1], given["mono"], self._wait()
-        if request["kind"] == "create" and isinstance(self._cause(), NotImplementedError):
+        class_, now, wait = given.get("class", ""), given["mono"], self._wait()
+        if request["kind"] in ("create", "race") and isinstance(self._cause(), NotImplementedError):
             self._able.creates = False
             self._asks = iter(())
             self._way = Way("lastwriter")
@@ -217,5 +254,17 @@ class Resolver:
             self._able.trying.clear()
 
 
-def _body(nonce: str) -> bytes:
-    return json.dumps({"v": 1, "nonce": nonce, "create": "honoured"}, indent=2).encode()
+def _body(nonce: str, why: str = "", at: str = "") -> bytes:
+    card = {"v": 1, "nonce": nonce, "create": "refused", "why": why, "at": at}
+    return json.dumps(card if why else {"v": 1, "nonce": nonce, "create": "honoured"}, indent=2).encode()
+
+
+def _card(body: bytes) -> dict[str, str]:
+    """What a card says, in text that is safe to show; nothing if it is none."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    if not isinstance(found, dict) or not isinstance(found.get("v"), int) or found["v"] < 1:
+        return {}
+    return {key: printable(str(found.get(key, "")))[:512] for key in ("nonce", "create", "why", "at")}

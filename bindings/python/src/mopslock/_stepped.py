@@ -258,7 +258,7 @@ class SteppedHost(Semaphores, Looks, Host):
         self.able.told = True
         log.warning(
             "mopslock: %s does not honour create-if-absent, or has no verbs create, list and delete: its leases are "
-            "kept by lastwriter, without a fencing token", self.url,
+            "kept by lastwriter, without a fencing token%s", self.url, self.able.seen and f" (seen: {self.able.seen})",
         )  # fmt: skip
 
     def _last_of(self, name: str) -> tuple[int, int, bool] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,7 +22,8 @@ VERBS = ("get", "put", "create", "exists", "list", "delete")
 RESULTS = {"create_result": "create", "put_result": "put"}
 """Requests of an invocation, and the verbs that they are: with bytes of the host's own."""
 
-REQUESTS = (*VERBS, *RESULTS)
+REQUESTS = (*VERBS, *RESULTS, "race")
+"""A race is several creates of one key at once, which only a Resolver asks for."""
 
 MOST_ENTRIES = 256
 ROOM, ENTRY = 98304 - 4096, 13
@@ -62,6 +64,32 @@ def _create(store: Any, action: Action, answer: Event) -> Event:
     except FileExistsError:
         made = False
     return _said(made, "create", answer)
+
+
+def _race(store: Any, action: Action, answer: Event) -> Event:
+    """Told is what each was told. It is unknown where all of them are."""
+    bodies = action["bodies"]
+    answers: list[Event] = [unknown(action, "other")] * len(bodies)
+    start = threading.Event()
+
+    def create(number: int) -> None:
+        start.wait()
+        one = {"kind": "create", "request": action["request"], "key": action["key"], "body": bodies[number]}
+        answers[number] = perform(store, one)
+
+    numbers = range(1, len(bodies))
+    rivals = [threading.Thread(target=create, args=(n,), name="mopslock-race", daemon=True) for n in numbers]
+    try:
+        for rival in rivals:
+            rival.start()
+    finally:  # where no thread can be had, nobody is to wait for ever
+        start.set()
+    create(0)
+    for rival in rivals:
+        rival.join()
+    if all(one["outcome"] == "unknown" for one in answers):
+        return answers[0]
+    return {**answer, "told": [one["outcome"] for one in answers]}
 
 
 def _exists(store: Any, action: Action, answer: Event) -> Event:
@@ -120,6 +148,7 @@ def _stamp(stamp: object) -> int:
 
 _DO: dict[str, Callable[[Any, Action, Event], Event]] = {
     "get": _get, "put": _put, "create": _create, "exists": _exists, "list": _list, "delete": _delete,
+    "race": _race,
 }  # fmt: skip
 
 
