@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -35,10 +36,17 @@ type Error struct {
 	// definite answers ErrAbsent and ErrExists, and core.ClassOther for ErrBody
 	// and ErrTooLarge, which are no fault of the store.
 	Class core.Class
+	// RetryAfter is how long the store asked to be left alone, of ClassThrottled;
+	// 0 where it did not say. It is at most MaxRetryAfter.
+	RetryAfter time.Duration
 	// Err is the cause as it came. Its own text may hold a signed URL: show
 	// the Error's.
 	Err error
 }
+
+// MaxRetryAfter bounds what an Error tells of a store's wish: a longer one is a server
+// that is away, which its callers are to find out by their own deadlines.
+const MaxRetryAfter = time.Minute
 
 // Fail makes the Error of an operation.
 func Fail(op, key string, class core.Class, err error) *Error {

@@ -69,7 +69,11 @@ func answer(err error) (cloud.Answer, bool) {
 	if !errors.As(err, &e) {
 		return cloud.Answer{}, false
 	}
-	return cloud.Answer{Status: e.StatusCode, Code: e.ErrorCode}, true
+	a := cloud.Answer{Status: e.StatusCode, Code: e.ErrorCode}
+	if e.RawResponse != nil {
+		a.RetryAfter = cloud.RetryAfter(e.RawResponse.Header)
+	}
+	return a, true
 }
 
 // class knows credentials that were not found or are not good. Their errors may

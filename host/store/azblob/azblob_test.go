@@ -3,6 +3,7 @@ package azblob
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
@@ -42,6 +43,7 @@ func TestReplies(t *testing.T) {
 		{Name: "leased", Op: "put", Status: 412, Header: code("LeaseIdMissing"), Class: core.ClassOther},
 		{Name: "busy", Op: "put", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
 		{Name: "busy", Op: "get", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
+		{Name: "patience", Op: "put", Status: 503, Header: map[string]string{"x-ms-error-code": "ServerBusy", "Retry-After": "7"}, Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
 		{Name: "timed_out", Op: "create", Status: 500, Header: code("OperationTimedOut"), Class: core.ClassUnreachable},
 	})
 }

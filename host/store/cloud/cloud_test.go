@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,31 @@ func TestUnsupportedCreate(t *testing.T) {
 		err := New(memblob.OpenBucket(nil), nil).fail(c.op, "k", fmt.Errorf("operation error: %w", c.awsLike))
 		if errors.Is(err, errors.ErrUnsupported) != c.want {
 			t.Errorf("%s: %d %s: %v", c.op, c.status, c.code, err)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	const date = "Sun, 06 Nov 1994 08:49:37 GMT"
+	for _, c := range []struct {
+		said, date string
+		want       time.Duration
+	}{
+		{"", "", 0},
+		{"0", "", 0},
+		{"3", "", 3 * time.Second},
+		{"4294967295", "", store.MaxRetryAfter},
+		{"99999999999999999999", "", 0},
+		{"-1", "", 0},
+		{"soon", "", 0},
+		{"Sun, 06 Nov 1994 08:49:41 GMT", date, 4 * time.Second},
+		{"Sun, 06 Nov 1994 08:49:01 GMT", date, 0},
+		{"Sun, 06 Nov 2044 08:49:37 GMT", date, store.MaxRetryAfter},
+		{"Sun, 06 Nov 1994 08:49:41 GMT", "", 0}, // long ago, by our own clock
+	} {
+		header := http.Header{"Retry-After": {c.said}, "Date": {c.date}}
+		if got := RetryAfter(header); got != c.want {
+			t.Errorf("%q at %q: %v, want %v", c.said, c.date, got, c.want)
 		}
 	}
 }

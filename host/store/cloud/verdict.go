@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"gocloud.dev/gcerrors"
 
@@ -16,6 +18,27 @@ import (
 type Answer struct {
 	Status int    // of HTTP
 	Code   string // the service's own word, or ""
+	// RetryAfter is what RetryAfter makes of its headers.
+	RetryAfter time.Duration
+}
+
+// RetryAfter is how long an answer asks to be left alone, by its Retry-After in
+// seconds or as a date; 0 where it does not.
+func RetryAfter(header http.Header) time.Duration {
+	said := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(said, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, store.MaxRetryAfter)
+	}
+	at, err := http.ParseTime(said)
+	if err != nil {
+		return 0
+	}
+	// By the clock that the date is of, if the answer shows it.
+	now, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return max(0, min(at.Sub(now), store.MaxRetryAfter))
 }
 
 // said puts the answer before an SDK's many lines.
@@ -47,7 +70,11 @@ func (s *Store) fail(op, key string, err error) error {
 		return store.Fail(op, key, core.ClassOther, store.ErrClosed)
 	}
 	no, class := s.verdict(op, err)
+	var retryAfter time.Duration
 	if answer, ok := s.answer(err); ok {
+		if class == core.ClassThrottled {
+			retryAfter = answer.RetryAfter
+		}
 		if err = (said{answer, err}); op == "create" && answer.isUnsupported() {
 			err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 		}
@@ -55,7 +82,9 @@ func (s *Store) fail(op, key string, err error) error {
 	if no != nil {
 		err = fmt.Errorf("%w: %w", no, err)
 	}
-	return store.Fail(op, key, class, err)
+	failed := store.Fail(op, key, class, err)
+	failed.RetryAfter = retryAfter
+	return failed
 }
 
 // verdict says whether err is a definite no, and if not, its class. First the

@@ -71,7 +71,7 @@ func answer(err error) (cloud.Answer, bool) {
 	if !errors.As(err, &e) {
 		return cloud.Answer{}, false
 	}
-	a := cloud.Answer{Status: e.Code}
+	a := cloud.Answer{Status: e.Code, RetryAfter: cloud.RetryAfter(e.Header)}
 	if len(e.Errors) > 0 {
 		a.Code = e.Errors[0].Reason
 	}

@@ -3,6 +3,7 @@ package gs
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
@@ -33,6 +34,8 @@ func TestReplies(t *testing.T) {
 		{Name: "unauthorized", Op: "put", Status: 401, Header: json, Body: body("401", "required", "login"), Class: core.ClassUnauthorized},
 		{Name: "exists", Op: "create", Status: 412, Header: json, Body: body("412", "conditionNotMet", "precondition"), Is: store.ErrExists},
 		{Name: "throttled", Op: "put", Status: 429, Header: json, Body: body("429", "rateLimitExceeded", "one write a second"), Class: core.ClassThrottled},
+		{Name: "patience", Op: "create", Status: 429, Header: map[string]string{"Retry-After": "7"}, Body: body("429", "rateLimitExceeded", "one write a second"), Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
+		{Name: "patience", Op: "get", Status: 503, Header: map[string]string{"Retry-After": "7"}, Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
 		{Name: "unavailable", Op: "get", Status: 503, Header: json, Body: body("503", "backendError", "later"), Class: core.ClassThrottled},
 		{Name: "internal", Op: "create", Status: 500, Header: json, Body: body("500", "backendError", "broken"), Class: core.ClassOther},
 	})

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"gocloud.dev/blob/s3blob"
 
@@ -55,11 +56,27 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	return cloud.New(bucket, &cloud.Options{
 		Prefix:     at.Prefix,
 		StampUnit:  time.Second,
+		Answer:     said,
 		Class:      class,
 		StartAfter: startAfter,
 		MaxSize:    up.maxSize(),
 		Upload:     up.upload,
 	}), nil
+}
+
+func said(err error) (cloud.Answer, bool) {
+	var (
+		e    *awshttp.ResponseError
+		code interface{ ErrorCode() string }
+	)
+	if !errors.As(err, &e) || e.Response == nil || e.Response.StatusCode < 300 { // less is an answer that broke off
+		return cloud.Answer{}, false
+	}
+	a := cloud.Answer{Status: e.Response.StatusCode, RetryAfter: cloud.RetryAfter(e.Response.Header)}
+	if errors.As(err, &code) {
+		a.Code = code.ErrorCode()
+	}
+	return a, true
 }
 
 // class knows credentials that were not found. The SDK says so in words only,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
@@ -48,6 +49,9 @@ func TestReplies(t *testing.T) {
 		{Name: "exists", Op: "create", Status: 412, Header: xml, Body: reply("PreconditionFailed"), Is: store.ErrExists},
 		{Name: "conflict", Op: "create", Status: 409, Header: xml, Body: reply("ConditionalRequestConflict"), Class: core.ClassOther},
 		{Name: "slow_down", Op: "put", Status: 503, Header: xml, Body: reply("SlowDown"), Class: core.ClassThrottled},
+		{Name: "patience", Op: "put", Status: 503, Header: map[string]string{"Retry-After": "7"}, Body: reply("SlowDown"), Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
+		{Name: "patience", Op: "exists", Status: 429, Header: map[string]string{"Retry-After": "3600"}, Class: core.ClassThrottled, RetryAfter: store.MaxRetryAfter},
+		{Name: "broken_patience", Op: "get", Status: 500, Header: map[string]string{"Retry-After": "7"}, Body: reply("InternalError"), Class: core.ClassOther},
 		{Name: "internal", Op: "create", Status: 500, Header: xml, Body: reply("InternalError"), Class: core.ClassOther},
 		{Name: "not_s3", Op: "get", Status: 200, Body: "", Header: map[string]string{"Content-Length": "10"}, Class: core.ClassUnreachable},
 	})

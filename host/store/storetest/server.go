@@ -50,6 +50,8 @@ type Reply struct {
 	Body   string
 	Is     error // nil: neither ErrAbsent nor ErrExists
 	Class  core.Class
+	// RetryAfter is what the error is to tell.
+	RetryAfter time.Duration
 }
 
 // RunReplies checks that a driver takes each reply for what it is, and does not
@@ -72,7 +74,11 @@ func RunReplies(t *testing.T, url func(hostPort string) string, replies []Reply)
 				t.Fatal(err)
 			}
 			defer s.Close()
-			wantVerdict(t, verb(t, s, r.Op), r.Is, r.Class)
+			err = verb(t, s, r.Op)
+			wantVerdict(t, err, r.Is, r.Class)
+			if e := (*store.Error)(nil); errors.As(err, &e) && e.RetryAfter != r.RetryAfter {
+				t.Errorf("retry after %v, want %v", e.RetryAfter, r.RetryAfter)
+			}
 			if n := requests.Load(); n != 1 {
 				t.Errorf("%d requests", n)
 			}
