@@ -111,7 +111,7 @@ func waits(w *walk, refusal proxy.Fault) error {
 		return err
 	}
 	waiting := make(chan bool, 1)
-	acquired := make(chan error)
+	acquired := make(chan error, 1)
 	go func() {
 		lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly, OnWaiting: func(host.Status) {
 			select {
@@ -124,7 +124,11 @@ func waits(w *walk, refusal proxy.Fault) error {
 		}
 		acquired <- err
 	}()
-	<-waiting
+	select {
+	case <-waiting:
+	case err := <-acquired:
+		return err
+	}
 	begun := time.Now()
 	w.refuseAll(refusal)
 	select {
