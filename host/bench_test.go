@@ -13,11 +13,15 @@ import (
 )
 
 func benchHosts(b *testing.B, run func(b *testing.B, h *Host)) {
-	for _, kind := range []string{"mem", "file"} {
+	kinds := []string{"mem", "file"}
+	if far != nil {
+		kinds = []string{far.kind}
+	}
+	for _, kind := range kinds {
 		b.Run(kind, func(b *testing.B) {
 			url := "mem://"
-			if kind == "file" {
-				url = "file://" + b.TempDir()
+			if kind != "mem" {
+				url = ownURL(b)
 			}
 			h, err := Open(context.Background(), url, nil)
 			if err != nil {

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store"
 	"github.com/mopslock/mopslock/wasm"
 )
 
@@ -27,10 +26,11 @@ import (
 var engine Engine
 
 func TestMain(m *testing.M) {
-	name := flag.String("engine", "native", "native or wasm")
+	on := flag.String("engine", "native", "native or wasm")
+	kept := flag.String("store", "", "s3, gs or azblob; memory and directories without")
 	flag.Parse()
 	os.Exit(func() int {
-		if *name == "wasm" {
+		if *on == "wasm" {
 			dir, err := os.MkdirTemp("", "mopslock-host-")
 			if err != nil {
 				panic("host: " + err.Error())
@@ -41,6 +41,15 @@ func TestMain(m *testing.M) {
 				panic("host: " + err.Error())
 			}
 			engine = opened
+		}
+		if *kept != "" {
+			opened, err := openFar(*kept)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "host:", err)
+				return 1
+			}
+			far = opened
+			defer far.end()
 		}
 		return m.Run()
 	}())
@@ -59,9 +68,10 @@ type world struct {
 // synctest itself.
 func bubble(t *testing.T, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		test(&world{T: t, shelf: &shelf{objects: map[string]store.Object{}}})
-	})
+	far.need(t)
+	s := newShelf(t)
+	synctest.Test(t, func(t *testing.T) { test(&world{T: t, shelf: s}) })
+	s.clear()
 }
 
 // party is a Host with all that a test does to it.

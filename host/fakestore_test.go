@@ -8,30 +8,58 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// shelf holds the objects that several stores see.
+// shelf holds the objects that several stores see. With a server behind it what
+// it answers is the server's, but for the stamps, which are of the bubble's time; its
+// own objects are then what the server must agree with.
 type shelf struct {
 	mu       sync.Mutex
 	objects  map[string]store.Object
 	watchers map[string][]*func()
+	far      *drawer // or nil
+}
+
+func newShelf(t testing.TB) *shelf {
+	s := &shelf{objects: map[string]store.Object{}}
+	if far != nil {
+		s.far = &drawer{TB: t, prefix: far.prefix()}
+	}
+	return s
 }
 
 func (s *shelf) get(key string) (store.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, ok := s.objects[key]
+	if s.far != nil {
+		return s.far.get(key, object, ok)
+	}
 	object.Body = bytes.Clone(object.Body)
 	return object, ok
+}
+
+func (s *shelf) exists(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, there := s.objects[key]
+	if s.far != nil {
+		return s.far.exists(key, there)
+	}
+	return there
 }
 
 func (s *shelf) put(key string, body []byte) {
 	s.mu.Lock()
 	s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
+	if s.far != nil {
+		s.far.put(key, body)
+	}
 	told := slices.Clone(s.watchers[key])
 	s.mu.Unlock()
 	for _, notify := range told {
@@ -46,6 +74,9 @@ func (s *shelf) create(key string, body []byte) bool {
 	if !there {
 		s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
 	}
+	if s.far != nil {
+		there = !s.far.create(key, body, there)
+	}
 	told := slices.Clone(s.watchers[key])
 	s.mu.Unlock()
 	for _, notify := range told {
@@ -58,6 +89,28 @@ func (s *shelf) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, key)
+	if s.far != nil {
+		s.far.remove(key)
+	}
+}
+
+// list is a page of the keys, in byte order.
+func (s *shelf) list(prefix, after string, limit int) (page []store.Info, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, object := range s.objects {
+		if strings.HasPrefix(key, prefix) && key > after {
+			page = append(page, store.Info{Key: key, Stamp: object.Stamp})
+		}
+	}
+	slices.SortFunc(page, func(a, b store.Info) int { return strings.Compare(a.Key, b.Key) })
+	if more = len(page) > limit; more {
+		page = page[:limit]
+	}
+	if s.far != nil {
+		return s.far.list(prefix, after, limit, page, more)
+	}
+	return page, more
 }
 
 func (s *shelf) watch(key string, notify func()) (stop func()) {
@@ -297,7 +350,7 @@ func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ strin
 
 func (s *fakeStore) Exists(ctx context.Context, key string) (there bool, err error) {
 	err = s.do(ctx, "exists", key, nil, func() error {
-		_, there = s.shelf.get(key)
+		there = s.shelf.exists(key)
 		return nil
 	})
 	return there, err
@@ -313,20 +366,18 @@ func (s *fakeStore) Delete(ctx context.Context, key string) error {
 // List pages by three unless told otherwise, so that paging is always at work.
 func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page []store.Info, more bool, err error) {
 	err = s.do(ctx, "list", prefix, nil, func() error {
-		s.shelf.mu.Lock()
-		defer s.shelf.mu.Unlock()
-		for key, object := range s.shelf.objects {
-			if strings.HasPrefix(key, prefix) && key > after {
-				page = append(page, store.Info{Key: key, Stamp: object.Stamp})
-			}
-		}
+		page, more = s.shelf.list(prefix, after, s.page)
 		return nil
 	})
-	slices.SortFunc(page, func(a, b store.Info) int { return strings.Compare(a.Key, b.Key) })
-	if size := s.page; len(page) > size {
-		return page[:size], true, err
+	return page, more, err
+}
+
+// CheckKey refuses what the server behind it cannot keep.
+func (s *fakeStore) CheckKey(key string) error {
+	if s.shelf.far == nil {
+		return nil
 	}
-	return page, false, err
+	return s.shelf.far.check(key)
 }
 
 func (s *fakeStore) StampUnit() time.Duration { return s.unit }

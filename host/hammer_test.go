@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,13 +14,13 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// openDir opens a Host on a directory.
-func openDir(t testing.TB, dir string, opts *Options) *Host {
+// openURL opens a Host on a store, and closes it in the end.
+func openURL(t testing.TB, url string, opts *Options) *Host {
 	t.Helper()
 	if opts == nil {
 		opts = &Options{Engine: engine}
 	}
-	h, err := Open(context.Background(), "file://"+filepath.ToSlash(dir), opts)
+	h, err := Open(context.Background(), url, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +51,10 @@ func hammerDirectory(t *testing.T, terms Terms) {
 	h := hammer{T: t, terms: terms, tokens: make([]atomic.Uint64, names), inside: make([]atomic.Int32, names), entered: make([]atomic.Int32, names)}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	dir := t.TempDir()
+	url := ownURL(t)
 	var all sync.WaitGroup
 	for i := range hosts {
-		host := openDir(t, dir, nil)
+		host := openURL(t, url, nil)
 		for j := range each {
 			all.Go(func() { h.strike(ctx, host, i+j) })
 		}
@@ -134,13 +133,14 @@ func (f *frozen) Now() core.Instant {
 // A waiter on a directory is woken by the file event: its clock stands still,
 // so that it never polls.
 func TestFileEventWakes(t *testing.T) {
-	dir := t.TempDir()
-	a := openDir(t, dir, nil)
+	ofDirectories(t, "it waits for a file event")
+	url := ownURL(t)
+	a := openURL(t, url, nil)
 	held, err := a.Acquire(context.Background(), "n", lastWriter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.Open(context.Background(), "file://"+filepath.ToSlash(dir))
+	s, err := store.Open(context.Background(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +193,9 @@ func eventually(t *testing.T, what string, true func() bool) {
 // A directory that is missing is made by the first claim; one that cannot be
 // used says why at once.
 func TestDirectoryThatCannotBe(t *testing.T) {
-	dir := t.TempDir()
-	h := openDir(t, filepath.Join(dir, "made", "here"), nil)
+	ofDirectories(t, "nobody makes a bucket by writing to it")
+	dir := ownURL(t)
+	h := openURL(t, dir+"/made/here", nil)
 	l, err := h.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestDirectoryThatCannotBe(t *testing.T) {
 	if err := l.Release(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	file := openDir(t, filepath.Join(dir, "made", "here", "n", core.LockFile), nil)
+	file := openURL(t, dir+"/made/here/n/"+core.LockFile, nil)
 	_, err = file.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Minute}})
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != core.ReasonUnusable || e.Class != core.ClassNoSuchStore {
 		t.Fatal(err)
@@ -212,14 +213,15 @@ func TestDirectoryThatCannotBe(t *testing.T) {
 // Under strict it is woken by the next version, whose directory is not there yet
 // when it begins to watch. Its clock stands still from then on.
 func TestStrictFileEventWakes(t *testing.T) {
-	dir := t.TempDir()
-	a := openDir(t, dir, nil)
+	ofDirectories(t, "it waits for a file event")
+	url := ownURL(t)
+	a := openURL(t, url, nil)
 	held, err := a.Acquire(t.Context(), "n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock := &frozen{}
-	b := openDir(t, dir, &Options{Engine: engine, Clock: clock, Memory: "-"})
+	b := openURL(t, url, &Options{Engine: engine, Clock: clock, Memory: "-"})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	waiting := make(chan struct{})

@@ -17,6 +17,7 @@ import (
 // An object may be dated anyhow. That is the world's doing, no fault of ours,
 // and must not end the process with all that it holds.
 func TestOddlyDatedObject(t *testing.T) {
+	ofDirectories(t, "nobody else dates a server's objects")
 	dir := t.TempDir()
 	s, err := local.Open(dir)
 	if err != nil {

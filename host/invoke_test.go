@@ -411,7 +411,7 @@ func TestInvokeClose(t *testing.T) {
 // A thousand who wait for one piece of work cost no goroutine beyond their own,
 // begun ones none at all, and all of them have the result at once.
 func TestInvokeCrowd(t *testing.T) {
-	const crowd = 1000
+	crowd := fewer(1000)
 	bubble(t, func(w *world) {
 		terms := ways["strict"]
 		p := w.hostWith(func(o *Options) { o.InFlight = 100 })

@@ -38,7 +38,8 @@ func (p *party) holdMany(n int) []*Lease {
 // about 200): all are renewed in time, never more than InFlight requests are
 // under way, and when idle there is one goroutine, not one a lease.
 func TestManyLeases(t *testing.T) {
-	const many, inFlight = 2000, 16
+	const inFlight = 16
+	many := fewer(2000)
 	bubble(t, func(w *world) {
 		p := w.hostWith(func(o *Options) { o.InFlight = inFlight })
 		p.store.always(fault{before: 10 * time.Millisecond, after: 10 * time.Millisecond})
@@ -215,7 +216,7 @@ func TestWatchRefused(t *testing.T) {
 // told what has no meaning to it (the keeper would panic), nobody hangs, and
 // nothing is left.
 func TestAnyOrder(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(fewer(300)) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			bubble(t, func(w *world) { anyOrder(w, rand.New(rand.NewPCG(seed, 1))) })
 		})
@@ -333,7 +334,7 @@ func anyEnd(draw func(int) int, p *party, end func(context.Context) error, err f
 // Under the same faults, but with a store that is fast against the TTL and no
 // late puts, no two believe at once.
 func TestNoOverlap(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(fewer(20)) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			bubble(t, func(w *world) { noOverlap(w, rand.New(rand.NewPCG(seed, 2))) })
 		})

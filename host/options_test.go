@@ -61,6 +61,10 @@ func TestHostileNames(t *testing.T) {
 		w.same("requests", p.store.verbs(), "")
 		for _, name := range []string{"a", "A b/c d", "é/日本", "a:b*?<>|\"'", "-", "--help", "%2e%2e", strings.Repeat("a", 200)} {
 			l, err := p.try(name)
+			if p.store.CheckKey(name) != nil { // Azure keeps fewer
+				w.is(err, store.ErrKey)
+				continue
+			}
 			w.ok(err)
 			w.same("name", l.Name(), name)
 			p.release(l)
@@ -81,7 +85,7 @@ func TestTTLFloor(t *testing.T) {
 			p.store.always(fault{})
 			l, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: floor}})
 			w.ok(err)
-			w.sleep(minute)
+			w.sleep(time.Duration(fewer(60)) * time.Second)
 			w.ok(l.Err())
 		})
 	}
@@ -123,7 +127,7 @@ func (failingRand) Read([]byte) (int, error) { return 0, os.ErrPermission }
 
 func TestOpen(t *testing.T) {
 	ctx := context.Background()
-	for _, bad := range []string{"", "nonsense", "ftp://user:hunter2@host/", "s3://b/p?prefix=q&secret=hunter2", "file://host/dir", "azblob://c"} {
+	for _, bad := range []string{"", "nonsense", "ftp://user:hunter2@host/", "s3://b/p?prefix=q&secret=hunter2", "file://host/dir", "b2://bucket"} {
 		h, err := Open(ctx, bad, nil)
 		if !errors.Is(err, store.ErrURL) {
 			t.Errorf("%q: %v, %v", bad, h, err)

@@ -60,14 +60,14 @@ func TestSemaphoreOfTwentyHosts(t *testing.T) {
 // for each host to come in.
 func TestSemaphoreOfADirectory(t *testing.T) {
 	const hosts, each, rounds = 20, 2, 2
-	dir := t.TempDir()
+	url := ownURL(t)
 	var inside crowd
 	var all sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), 2*minute)
 	defer cancel()
 	opened := make([]*Host, hosts)
 	for i := range opened {
-		opened[i] = openDir(t, dir, nil)
+		opened[i] = openURL(t, url, nil)
 		for range each {
 			all.Go(func() {
 				for range rounds {

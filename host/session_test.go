@@ -68,7 +68,7 @@ func TestSession(t *testing.T) {
 // Ten thousand leases on one session cost one put and one exists an interval, no
 // goroutine, and little memory.
 func TestSessionOfTenThousand(t *testing.T) {
-	const leases = 10_000
+	leases := fewer(10_000)
 	bubble(t, func(w *world) {
 		p := w.hostWith(func(o *Options) { o.InFlight = 1000 })
 		p.store.on(func(call) fault { return fault{} })
@@ -98,10 +98,10 @@ func TestSessionOfTenThousand(t *testing.T) {
 		w.shelf.mu.Unlock()
 		p.store.forget()
 		w.same("goroutines", goroutines(), goroutinesBefore)
-		perLease := (liveHeap(w) - before - int64(objects)) / leases
+		perLease := (liveHeap(w) - before - int64(objects)) / int64(leases)
 		t.Logf("%d bytes a lease, beside what the fake store keeps", perLease)
-		if perLease > 2048 && engine == nil { // else the machines' memory is the guest's
-
+		// On another engine the machines' memory is the guest's; a server's client has its own.
+		if perLease > 2048 && engine == nil && far == nil {
 			w.Errorf("%d bytes a lease", perLease)
 		}
 		w.sleep(20 * minute)

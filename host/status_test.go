@@ -102,7 +102,9 @@ func TestList(t *testing.T) {
 		}
 		w.shelf.put("x/lock.json", []byte("?"))
 		for _, odd := range []string{"lock.json", "a/lock.json/lock.json", "a/other", "_mopslock/lock.json", "a/result", "z./lock.json", "readme"} {
-			w.shelf.put(odd, []byte("odd"))
+			if odd != "a/lock.json/lock.json" || far.nests() {
+				w.shelf.put(odd, []byte("odd"))
+			}
 		}
 		all, err := list(w, p, context.Background(), "")
 		w.ok(err)

@@ -16,7 +16,7 @@ import (
 // Whatever callers do with strict leases, on sessions or not, no machine is told
 // what has no meaning to it, nobody hangs, and nothing is left.
 func TestStrictAnyOrder(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(fewer(200)) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			bubble(t, func(w *world) { anyStrictOrder(w, rand.New(rand.NewPCG(seed, 3))) })
 		})
@@ -108,7 +108,7 @@ func anyStrictCall(p *party, draw func(int) int, handles chan Handle) {
 // Under any faults, late writes and pauses too, no two believe at once, by any of
 // the clocks that judge, on sessions or not, and no token comes twice.
 func TestStrictNoOverlap(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(fewer(60)) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			bubble(t, func(w *world) { strictNoOverlap(w, rand.New(rand.NewPCG(seed, 4))) })
 		})

@@ -20,7 +20,6 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
-	"github.com/mopslock/mopslock/host/store/mem"
 )
 
 // noise is a Source of so many bytes that are made while they are read, and
@@ -83,7 +82,7 @@ func (w *world) on(s store.Store) *Host {
 // piece by piece. A directory keeps it in a file.
 func TestResultIsStreamed(t *testing.T) {
 	const size = 64 << 20
-	h, err := Open(background, "file://"+filepath.ToSlash(t.TempDir()), &Options{Engine: engine, Memory: "-"})
+	h, err := Open(background, ownURL(t), &Options{Engine: engine, Memory: "-"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func TestResultIsStreamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; took > size/4 && engine == nil {
+	if took := after.TotalAlloc - before.TotalAlloc; took > size/4 && engine == nil && far == nil { // an SDK makes a buffer a chunk
 		t.Errorf("%d bytes were allocated for %d", took, size)
 	}
 	if !bytes.Equal(sum.Sum(nil), source.sum().Sum(nil)) {
@@ -174,7 +173,7 @@ func TestSourceFails(t *testing.T) {
 				bubble(t, func(w *world) {
 					var h *Host
 					if h = w.host().Host; streams {
-						h = w.on(mem.Open())
+						h = w.on(w.streams())
 					}
 					begun := time.Now()
 					_, err := h.Invoke(background, "n", func(_ context.Context, work *Work) error {
@@ -223,7 +222,7 @@ func TestResultTooLarge(t *testing.T) {
 		size  int64
 	}{
 		{"six verbs", func(w *world) store.Store { return newFakeStore(w.shelf) }, core.MaxRecord + 1},
-		{"streams", func(*world) store.Store { return small{mem.Open()} }, 1001},
+		{"streams", func(w *world) store.Store { return small{w.streams()} }, 1001},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(w *world) {
@@ -307,7 +306,7 @@ func TestTransferStalls(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		t.Run(fmt.Sprint("deaf ", deaf), func(t *testing.T) {
 			bubble(t, func(w *world) {
-				s := &stuck{Store: mem.Open()}
+				s := &stuck{Store: w.streams()}
 				s.left.Store(1)
 				if deaf {
 					s.deaf = make(chan struct{})
@@ -330,7 +329,7 @@ func TestTransferStalls(t *testing.T) {
 		})
 	}
 	bubble(t, func(w *world) {
-		s := &stuck{Store: mem.Open()}
+		s := &stuck{Store: w.streams()}
 		h := w.on(s)
 		var all sync.WaitGroup
 		for n := range 3 * transfers {
@@ -350,7 +349,7 @@ func TestTransferStalls(t *testing.T) {
 // could land on another's result, before the lease is given back.
 func TestTransferCancelled(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
-		s := &stuck{Store: mem.Open()}
+		s := &stuck{Store: w.streams()}
 		s.left.Store(1)
 		h := w.on(s)
 		if terms.Protocol == core.ProtocolLastWriter {
@@ -378,7 +377,7 @@ func TestTransferCancelled(t *testing.T) {
 // A store that heeds nothing does not keep who gives up.
 func TestTransferCancelledDeaf(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
-		s := &stuck{Store: mem.Open(), deaf: make(chan struct{})}
+		s := &stuck{Store: w.streams(), deaf: make(chan struct{})}
 		defer close(s.deaf)
 		s.left.Store(1)
 		h := w.on(s)
@@ -413,7 +412,7 @@ func (b *blocked) Read([]byte) (int, error)            { <-b.end; return 0, fs.E
 // A Read that blocks does not keep Close from ending.
 func TestTransferOfBlockedSource(t *testing.T) {
 	bubble(t, func(w *world) {
-		h := w.on(mem.Open())
+		h := w.on(w.streams())
 		v := w.begin(func() (*Result, error) {
 			return h.Invoke(background, "n", func(_ context.Context, work *Work) error {
 				work.Return(&onceClosed{blocked: &blocked{make(chan struct{})}})
