@@ -94,7 +94,7 @@ func (h *Host) Took(ctx context.Context, name string) ([]time.Duration, error) {
 		return nil, ErrClosed
 	}
 	parent := name[:strings.LastIndexByte(name, '/')+1]
-	page, _, err := h.store.List(ctx, parent, "", store.MaxPage)
+	page, _, err := h.direct().list(ctx, parent, "")
 	if err != nil {
 		if errors.Is(err, store.ErrClosed) {
 			err = ErrClosed

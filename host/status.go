@@ -136,7 +136,7 @@ func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
 	if h.keeper.isClosed() {
 		return Status{}, ErrClosed
 	}
-	object, err := h.store.Get(ctx, recordKey(name))
+	object, err := h.direct().get(ctx, recordKey(name))
 	absent := errors.Is(err, store.ErrAbsent)
 	if err != nil && !absent {
 		if errors.Is(err, store.ErrClosed) {
@@ -231,7 +231,7 @@ func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error]
 		strict := map[string]bool{} // yielded when their versions came by
 		after, more := "", true
 		for more {
-			page, rest, err := h.store.List(ctx, prefix, after, 0)
+			page, rest, err := h.direct().list(ctx, prefix, after)
 			if err != nil {
 				yield(Status{}, err)
 				return

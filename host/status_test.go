@@ -119,6 +119,46 @@ func TestList(t *testing.T) {
 	})
 }
 
+// A store that is silent keeps nobody for longer than a request may take, also who
+// would wait for ever.
+func TestLooksAreLimited(t *testing.T) {
+	for name, look := range map[string]func(p *party) error{
+		"inspect": func(p *party) error {
+			_, err := p.Inspect(background, "n")
+			return err
+		},
+		"list": func(p *party) error {
+			_, err := list(p.world, p, background, "")
+			return err
+		},
+		"took": func(p *party) error {
+			_, err := p.Took(background, "n")
+			return err
+		},
+		"break": func(p *party) error {
+			_, err := p.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				p := w.host()
+				w.place("n", theirs())
+				p.store.on(func(c call) fault {
+					// What a machine asks for has its own limit.
+					return fault{hang: !strings.Contains(c.key, registerDir)}
+				})
+				begun := time.Now()
+				err := look(p)
+				if e, ok := errors.AsType[*store.Error](err); !ok || e.Class != core.ClassUnreachable {
+					w.Errorf("error %v", err)
+				}
+				w.same("after", time.Since(begun), core.RequestLimit)
+			})
+		})
+	}
+}
+
 // It ends early when asked to, and goes on after one bad record, which it tells.
 func TestListEnds(t *testing.T) {
 	bubble(t, func(w *world) {

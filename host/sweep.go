@@ -50,7 +50,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		}
 		if !strings.HasSuffix(info.Key, "/beat") {
 			if s.host.calibrates && s.isOld(info.Stamp, 0) {
-				_ = s.host.store.Delete(ctx, info.Key)
+				_ = s.host.direct().remove(ctx, info.Key)
 			}
 			continue
 		}
@@ -76,7 +76,7 @@ func keepFor(ttl time.Duration) time.Duration {
 
 // isDead reads a beat and judges it.
 func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
-	object, err := s.host.store.Get(ctx, info.Key)
+	object, err := s.host.direct().get(ctx, info.Key)
 	if err != nil {
 		return false
 	}
@@ -100,12 +100,12 @@ func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
 // as one any more.
 func (s *sweeper) removeSession(ctx context.Context, beat string) {
 	for {
-		calls, more, err := s.host.store.List(ctx, strings.TrimSuffix(beat, "beat")+"call/", "", 0)
+		calls, more, err := s.host.direct().list(ctx, strings.TrimSuffix(beat, "beat")+"call/", "")
 		if err != nil {
 			return
 		}
 		for _, call := range calls {
-			if err := s.host.store.Delete(ctx, call.Key); err != nil {
+			if err := s.host.direct().remove(ctx, call.Key); err != nil {
 				return
 			}
 		}
@@ -113,7 +113,7 @@ func (s *sweeper) removeSession(ctx context.Context, beat string) {
 			break
 		}
 	}
-	if err := s.host.store.Delete(ctx, beat); err == nil {
+	if err := s.host.direct().remove(ctx, beat); err == nil {
 		s.host.log.Debug("removed what a dead session left", "key", beat)
 	}
 }
