@@ -19,7 +19,7 @@ func TestServersContend(t *testing.T) {
 	d, long := duration(t)
 	eachServer(t, func(t *testing.T, s *server) {
 		s.badWeather(t, 15)
-		w := newWeather(t, s.place("contend"), climate{ttl: serverTTL, calm: 6 * time.Second, rest: 2 * time.Second})
+		w := newWeather(t, s.place("contend"), climate{ttl: serverTTL, calm: 6 * time.Second, rest: 2 * time.Second, aimed: 5})
 		began := monotonic()
 		w.blow(t)
 		took := monotonic() - began

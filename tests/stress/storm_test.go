@@ -57,6 +57,8 @@ type climate struct {
 	ttl  time.Duration
 	calm time.Duration // at most, from one gust to the next
 	rest time.Duration // at most, for a process after its turn; 0 is none
+	// aimed: one gust in so many stops who holds, for longer than a TTL; 0 is none.
+	aimed int
 }
 
 // weather is one storm.
@@ -67,10 +69,13 @@ type weather struct {
 	end  time.Duration // CLOCK_MONOTONIC
 
 	mu      sync.Mutex
+	gusts   int
 	workers [stormers]*process
-	stopped [stormers]bool
-	kills   int
-	stops   int
+	// journals are the files that they write in this life.
+	journals [stormers]string
+	stopped  [stormers]bool
+	kills    int
+	stops    int
 
 	store hoststore.Store
 	slots map[uint64]stormSlot // all that there ever were
@@ -132,7 +137,7 @@ func (w *weather) start(t *testing.T, i int) {
 		t.Error(err)
 		return
 	}
-	w.workers[i] = p
+	w.workers[i], w.journals[i] = p, log
 }
 
 // gust kills one process and starts another in its place, or stops one for up
@@ -140,12 +145,17 @@ func (w *weather) start(t *testing.T, i int) {
 func (w *weather) gust(t *testing.T, all *sync.WaitGroup) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i := rand.IntN(stormers)
+	i, kill, length := rand.IntN(stormers), rand.IntN(8) == 0, rand.N(2*w.ttl)
+	if w.gusts++; w.aimed > 0 && w.gusts%w.aimed == 0 {
+		if holder, found := w.holder(); found {
+			i, kill, length = holder, false, 2*w.ttl
+		}
+	}
 	if w.stopped[i] || monotonic() >= w.end {
 		return
 	}
 	p := w.workers[i]
-	if rand.IntN(8) == 0 {
+	if kill {
 		w.kills++
 		_ = p.cmd.Process.Kill()
 		<-p.done
@@ -155,7 +165,7 @@ func (w *weather) gust(t *testing.T, all *sync.WaitGroup) {
 	w.stops++
 	w.stopped[i] = true
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-	length := min(rand.N(2*w.ttl), w.end-monotonic())
+	length = min(length, w.end-monotonic())
 	all.Go(func() {
 		time.Sleep(length)
 		w.mu.Lock()
@@ -363,7 +373,7 @@ func (j *journal) line(what, id, at, text string) {
 	case "lost":
 		j.tally.lost++
 		return
-	case "refused", "unreleased":
+	case "refused", "unreleased", "released":
 		return
 	}
 	op, called := j.open[id]

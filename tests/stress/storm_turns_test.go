@@ -4,11 +4,13 @@ package stress
 
 import (
 	"cmp"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tenure is from the first to the last instant at which a process was sure of one
@@ -26,6 +28,27 @@ func workerOf(file string) int {
 		panic("stress: a journal named " + file)
 	}
 	return worker
+}
+
+// holder is who holds now, as its journal says, if anybody does soon.
+func (w *weather) holder() (worker int, found bool) {
+	for range 100 {
+		for i, log := range w.journals {
+			if text, err := os.ReadFile(log); err == nil && !w.stopped[i] && inTenure(string(text)) {
+				return i, true
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return 0, false
+}
+
+// inTenure reports whether a journal's last line is neither of a tenure's end nor of
+// a claim that failed.
+func inTenure(journal string) bool {
+	journal = strings.TrimSuffix(journal, "\n")
+	what, _, _ := strings.Cut(journal[strings.LastIndex(journal, "\n")+1:], " ")
+	return !slices.Contains([]string{"", "released", "unreleased", "refused", "lost"}, what)
 }
 
 // judgeHolds looks at what the processes believed: no two at once, by the clock that

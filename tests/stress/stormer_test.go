@@ -135,7 +135,9 @@ func (w *stormer) tenure(ctx context.Context, lease *host.Lease) {
 	}
 	if err := lease.Release(ctx); err != nil {
 		w.note("unreleased", "-", err.Error())
+		return
 	}
+	w.note("released", "-", fmt.Sprint(t.Token))
 }
 
 func (w *stormer) call(what string, t fence.Tenure) (id string) {
