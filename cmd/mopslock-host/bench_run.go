@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -85,7 +84,7 @@ func (t *timing) settle() {
 }
 
 func newBench(a *app, s store.Store, parallel int, length time.Duration) *bench {
-	b := &bench{app: a, store: s, prefix: benchPrefix + uuid.NewString() + "/", parallel: parallel, length: length}
+	b := &bench{app: a, store: s, prefix: benchPrefix + rand.Text() + "/", parallel: parallel, length: length}
 	b.counts, b.seen = counted(s)
 	return b
 }

@@ -156,7 +156,7 @@ func TestDoctorCannot(t *testing.T) {
 func TestBenchIsInterrupted(t *testing.T) {
 	s := newScene(t)
 	p := s.withStore("file://"+s.path("store"), "bench", "--for", "1m")
-	s.eventually("a line of progress", func() bool { return strings.Contains(p.err.String(), "mopslock-host: 3s: strict: ") })
+	s.eventually("a line of progress", func() bool { return strings.Contains(p.err.String(), "s: strict: ") })
 	p.signal(syscall.SIGINT)
 	p.mustExit(128 + int(syscall.SIGINT))
 	if out := p.out.String(); !strings.Contains(out, "\nstrict ") || strings.Contains(out, "\nlastwriter ") {
