@@ -137,6 +137,7 @@ type fault struct {
 	before time.Duration // until it is applied
 	after  time.Duration // then until it is answered
 	class  core.Class    // not applied, and unknown
+	wish   time.Duration // with class: to be left alone for so long
 	lost   bool          // applied, and unknown
 	late   time.Duration // unknown now, applied so much later
 	hang   bool          // neither applied nor answered until ctx ends
@@ -275,7 +276,9 @@ func (s *fakeStore) do(ctx context.Context, verb, key string, body []byte, apply
 	case err != nil:
 		return unknown(store.ClassOf(err), err)
 	case f.class != core.ClassNone:
-		return unknown(f.class, errFake)
+		err := store.Fail(verb, key, f.class, errFake)
+		err.RetryAfter = f.wish
+		return err
 	case f.late > 0:
 		if verb == "put" || verb == "create" {
 			time.AfterFunc(f.late, func() { _ = apply() })

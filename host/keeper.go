@@ -44,9 +44,10 @@ type keeper struct {
 	clock    storeClock
 	small    queue
 	large    queue // of transfers
-	closing  bool  // no member is added any more
-	leftIO   bool  // requests that nothing could end were left behind
-	over     bool  // no request is started any more
+	respite  respite
+	closing  bool // no member is added any more
+	leftIO   bool // requests that nothing could end were left behind
+	over     bool // no request is started any more
 }
 
 // message is an event for a machine, or something for the keeper itself.

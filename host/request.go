@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
@@ -21,8 +22,9 @@ type request struct {
 
 // queue is requests that wait for a slot, first come first served.
 type queue struct {
-	ready []*request
-	slots int
+	ready  []*request
+	slots  int
+	waking *time.Timer // while the store wants to be left alone
 }
 
 // queueOf is where a request waits.
@@ -89,17 +91,28 @@ func (k *keeper) answer(r *request, event core.Event) {
 }
 
 func (k *keeper) startReady(q *queue) {
-	for !k.over && q.slots > 0 && len(q.ready) > 0 {
+	if k.over {
+		return
+	}
+	if now := time.Now(); now.Before(k.respite.until) {
+		k.startDue(q, now)
+		return
+	}
+	for q.slots > 0 && len(q.ready) > 0 {
 		r := q.ready[0]
 		q.ready[0] = nil
 		q.ready = q.ready[1:]
 		if r.ctx.Err() != nil {
 			continue // let go, or answered at its limit
 		}
-		q.slots--
-		k.io.Add(1)
-		go k.perform(r)
+		k.start(q, r)
 	}
+}
+
+func (k *keeper) start(q *queue, r *request) {
+	q.slots--
+	k.io.Add(1)
+	go k.perform(r)
 }
 
 // perform does one request and posts its answer.
@@ -108,6 +121,7 @@ func (k *keeper) perform(r *request) {
 	event, err := k.ask(r)
 	r.cancel()
 	k.post(message{do: func() {
+		k.respite.heed(err)
 		q := k.queueOf(r)
 		q.slots++
 		k.startReady(q)
