@@ -51,13 +51,18 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 }
 
 const (
-	maxBlocks  = 50_000 // of one blob
+	maxBlocks  = 50_000  // of one blob
+	leastBlock = 1 << 20 // the SDK's; what is shorter goes in a single request
 	smallBlock = 4 << 20
 	largeBlock = store.MaxBuffer
 )
 
-// parts: four small blocks at once where they reach, otherwise one large one.
+// parts: four small blocks at once where they reach, otherwise one large one. What is
+// shorter than the least needs no more.
 func parts(size int64) (part, workers int) {
+	if size >= 0 && size < leastBlock {
+		return leastBlock, 1
+	}
 	if size >= 0 && size <= smallBlock*maxBlocks {
 		return smallBlock, store.MaxBuffer / smallBlock
 	}

@@ -131,6 +131,9 @@ func (s *Store) upload(ctx context.Context, op, key string, body []byte, content
 		return s.fail(op, key, err)
 	}
 	opts := s.writerOptions(ctx, op, contentType)
+	if s.opts.Parts != nil { // or a driver makes buffers of 16 MiB for a record of a few hundred bytes
+		opts.BufferSize, opts.MaxConcurrency = s.opts.Parts(int64(len(body)))
+	}
 	// A copy: after a cancel an HTTP client may read on for a moment, and by
 	// then the caller has his buffer back.
 	err := s.bucket.Upload(s.opts.Context(ctx), s.opts.Prefix+key, bytes.NewReader(bytes.Clone(body)), opts)
