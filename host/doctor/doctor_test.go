@@ -32,9 +32,10 @@ type patient struct {
 	create func(key string, body []byte) error
 	// stamp changes what is told of a key.
 	stamp func(key string, stamp int64) int64
-	// get and list change what is told.
-	get  func(key string, object store.Object) store.Object
-	list func(page []store.Info) []store.Info
+	// exists, get and list change what is told.
+	exists func(there bool) bool
+	get    func(key string, object store.Object) store.Object
+	list   func(page []store.Info) []store.Info
 	// deaf: nothing is ever answered, whatever ctx says.
 	deaf chan struct{}
 	// silentFrom: nothing is answered any more.
@@ -111,7 +112,12 @@ func (p *patient) stamped(key string, stamp int64) int64 {
 }
 
 func (p *patient) Exists(ctx context.Context, key string) (there bool, err error) {
-	err = p.do(ctx, "exists", key, func() error { there, err = p.Store.Exists(ctx, key); return err })
+	err = p.do(ctx, "exists", key, func() error {
+		if there, err = p.Store.Exists(ctx, key); p.exists != nil {
+			there = p.exists(there)
+		}
+		return err
+	})
 	return there, err
 }
 
@@ -403,6 +409,46 @@ func TestStaleStores(t *testing.T) {
 			e.Errorf("%+v", f)
 		}
 		e.says("lastwriter", "stale_read")
+	})
+}
+
+func TestStaleLooks(t *testing.T) {
+	for word, test := range map[string]func(bool) bool{
+		"there":     func(bool) bool { return true },
+		"not there": func(bool) bool { return false },
+	} {
+		t.Run(word, func(t *testing.T) {
+			examine(t, nil, func(p *patient) { p.exists = test }, func(e *examined) {
+				if e.says("lastwriter", "stale_read"); e.Fresh.Exists != (doctor.Checked{Tries: 80, Stale: 40}) {
+					e.Errorf("%+v", e.Fresh)
+				}
+			})
+		})
+	}
+}
+
+// What the card cannot be made to say is told: others do not hear of a refusal, or
+// are refused still.
+func TestCardUnwritten(t *testing.T) {
+	deny := func(verb, key string) error {
+		if key == card.Key && verb == "put" {
+			return store.Fail(verb, key, core.ClassOther, errors.New("locked"))
+		}
+		return nil
+	}
+	examine(t, nil, func(p *patient) { ignore(p); p.deny = deny }, func(e *examined) {
+		e.says("lastwriter", "two_winners", "card_unwritten", "unknown")
+	})
+	examine(t, nil, func(p *patient) {
+		body := card.Card{Nonce: "n", Refused: true, Why: "seen"}.Body()
+		if err := p.Store.Put(context.Background(), card.Key, body, ""); err != nil {
+			t.Error(err)
+		}
+		p.deny = deny
+	}, func(e *examined) {
+		if e.says("lastwriter", "card_unwritten", "unknown"); !e.Card.Refused || e.Card.Mended || e.Card.Seen != "seen" {
+			e.Errorf("%+v", e.Card)
+		}
 	})
 }
 

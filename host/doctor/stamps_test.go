@@ -1,0 +1,38 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+)
+
+// A unit is one of which all stamps are multiples, and not by chance: what was
+// stamped within a millisecond tells nothing of seconds.
+func TestUnitOf(t *testing.T) {
+	for _, test := range []struct {
+		stamps []int64
+		within time.Duration
+		want   time.Duration
+	}{
+		{nil, time.Hour, 0},
+		{[]int64{3e9, 4e9, 5e9}, 2 * time.Second, time.Second},
+		{[]int64{3e9, 3e9, 3e9}, time.Millisecond, time.Millisecond},
+		{[]int64{3e9, 3e9, 3_500_000_000}, time.Second, 100 * time.Millisecond},
+		{[]int64{3e9, 3_000_001_000}, time.Second, time.Microsecond},
+		{[]int64{3e9, 3_000_000_001}, time.Second, time.Nanosecond},
+	} {
+		if got := unitOf(test.stamps, test.within); got != test.want {
+			t.Errorf("%v within %v: %v, want %v", test.stamps, test.within, got, test.want)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 50 * time.Millisecond: "50ms", 8800 * time.Millisecond: "8.8s", time.Minute: "60s", 10 * time.Minute: "600s",
+		90 * time.Second: "90s", 1500*time.Millisecond + 1: "1.500000001s", 2 * time.Hour: "2h0m0s",
+	} {
+		if got := Brief(d); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
