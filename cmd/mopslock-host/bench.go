@@ -219,7 +219,9 @@ func (a *app) reportBench(r *benchReport) error {
 func requestsText(p *benchResult) string {
 	var parts []string
 	for verb, n := range p.Requests {
-		parts = append(parts, fmt.Sprintf("%.1f %s", float64(n)/float64(p.Leases), verb))
+		if each := float64(n) / float64(p.Leases); each >= 0.05 {
+			parts = append(parts, fmt.Sprintf("%.1f %s", each, verb))
+		}
 	}
 	slices.Sort(parts)
 	slices.Reverse(parts) // the most frequent first

@@ -218,16 +218,25 @@ func createText(c *doctor.Create) string {
 }
 
 func freshText(f *doctor.Fresh) string {
-	var parts []string
-	for _, seen := range []struct {
+	var seen, stale []string
+	for _, each := range []struct {
 		doctor.Checked
 		what string
 	}{{f.AfterWrite, "lists after a write"}, {f.AfterDelete, "lists after a delete"}, {f.AfterOverwrite, "reads after an overwrite"}, {f.Exists, "looks"}} {
-		if seen.Tries > 0 {
-			parts = append(parts, fmt.Sprintf("%d stale of %d %s", seen.Stale, seen.Tries, seen.what))
+		if each.Stale > 0 {
+			stale = append(stale, fmt.Sprintf("%d of %d %s were stale", each.Stale, each.Tries, each.what))
+		}
+		if each.Tries > 0 {
+			seen = append(seen, fmt.Sprintf("%d %s", each.Tries, each.what))
 		}
 	}
-	return cmp.Or(strings.Join(parts, ", "), "nothing was seen")
+	switch {
+	case len(stale) > 0:
+		return strings.Join(stale, ", ")
+	case len(seen) > 0:
+		return "nothing was stale in " + strings.Join(seen, ", ")
+	}
+	return "not looked at"
 }
 
 func (p *sheet) clocks(r *doctor.Report) {
@@ -256,19 +265,22 @@ func (p *sheet) advice(r *doctor.Report, paid bool) {
 		if !paid {
 			return ""
 		}
-		return fmt.Sprintf(", US$ %.4f at S3's list prices (an estimate)", usd)
+		return fmt.Sprintf(" (US$ %.4f)", usd)
 	}
 	if r.Strict() {
 		p.line("cost", "a held lease: at most %.0f put and %.0f exists an hour%s", a.Cost.Puts, a.Cost.Gets, price(a.Cost.USD))
-		p.line("session", "1,000 leases of one process on a session (--session): the same for all of them together%s", price(a.Cost.Thousand))
+		p.line("session", "1,000 leases of one process on one session (--session): the same for all of them together%s", price(a.Cost.Thousand))
 	} else {
 		p.line("cost", "a held lease: at most %.0f put and %.0f get an hour%s; 1,000 leases a thousand times that", a.Cost.Puts, a.Cost.Gets, price(a.Cost.USD))
 	}
-	p.line("waiting", "at most %.0f requests to read an hour%s", a.Cost.Polls, price(a.Cost.PollsUSD))
+	p.line("waiting", "at most %.0f get or exists an hour%s", a.Cost.Polls, price(a.Cost.PollsUSD))
+	if paid {
+		p.line("", "US$ at S3's list prices: an estimate")
+	}
 	events := ""
 	if a.Watched {
 		events = ", on this machine by file events"
 	}
-	p.line("hand-over", "at once within a process%s; else within %v of a release", events, short(a.Handover))
-	p.line("take-over", "of a dead holder's lease: within %v", short(a.TakeOver))
+	p.line("hand-over", "at once within a process%s; else within %v of a release", events, time.Duration(a.Handover).Round(100*time.Millisecond))
+	p.line("take-over", "of a dead holder's lease: within %v", time.Duration(a.TakeOver).Round(100*time.Millisecond))
 }
