@@ -69,7 +69,13 @@ func parts(size int64) (part, workers int) {
 	return largeBlock, 1
 }
 
+// answer finds what Azure said, or the server of tokens: the text of that error is
+// all that it answered, and a proxy in its place may repeat what it was told.
 func answer(err error) (cloud.Answer, bool) {
+	var token *azidentity.AuthenticationFailedError
+	if errors.As(err, &token) && token.RawResponse != nil {
+		return cloud.Answer{Status: token.RawResponse.StatusCode}, true
+	}
 	var e *azcore.ResponseError
 	if !errors.As(err, &e) {
 		return cloud.Answer{}, false

@@ -66,7 +66,13 @@ func parts(size int64) (part, workers int) {
 	return int(size/unit+1) * unit, 1
 }
 
+// answer finds what GCS said, or the server of tokens: the text of that error is
+// all that it answered, and a proxy in its place may repeat what it was told.
 func answer(err error) (cloud.Answer, bool) {
+	var token *oauth2.RetrieveError
+	if errors.As(err, &token) && token.Response != nil {
+		return cloud.Answer{Status: token.Response.StatusCode, Code: token.ErrorCode}, true
+	}
 	var e *googleapi.Error
 	if !errors.As(err, &e) {
 		return cloud.Answer{}, false
