@@ -254,7 +254,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	// object; a writer whose directory goes between its mkdir and its open
 	// makes it again (retry).
 	for dir := filepath.Dir(path); len(dir) > len(s.root); dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil {
+		// os.Remove would unlink a link to a directory that somebody shares with others.
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || os.Remove(dir) != nil {
 			break
 		}
 	}

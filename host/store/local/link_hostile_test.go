@@ -1,0 +1,68 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Links are the doing of who may write to the directory, who is trusted: they are
+// followed to read and to list, and on the way to an object, as README says. What
+// we do ourselves takes none for what it leads to.
+func TestLinks(t *testing.T) {
+	outside := t.TempDir()
+	s := open(t, t.TempDir())
+	theirs := filepath.Join(outside, "theirs")
+	must(t, os.WriteFile(theirs, []byte("theirs"), 0o600), os.Mkdir(filepath.Join(outside, "team"), 0o700))
+	if err := os.Symlink(theirs, filepath.Join(s.Dir(), "link")); err != nil {
+		t.Skip("no links: ", err)
+	}
+	must(t, os.Symlink(filepath.Join(outside, "nowhere"), filepath.Join(s.Dir(), "dangling")),
+		os.Symlink(filepath.Join(outside, "team"), filepath.Join(s.Dir(), "team")))
+
+	object, err := s.Get(t.Context(), "link")
+	if err != nil || string(object.Body) != "theirs" {
+		t.Errorf("get: %q, %v", object.Body, err)
+	}
+	for _, key := range []string{"link", "dangling"} {
+		if err := s.Create(t.Context(), key, []byte("ours"), ""); !errors.Is(err, store.ErrExists) {
+			t.Errorf("create %s: %v", key, err)
+		}
+	}
+	// A put, and a delete, are of the link.
+	must(t, s.Put(t.Context(), "link", []byte("ours"), ""), s.Put(t.Context(), "dangling", []byte("ours"), ""))
+	must(t, s.Delete(t.Context(), "link"), s.Delete(t.Context(), "dangling"))
+	if body, err := os.ReadFile(theirs); err != nil || string(body) != "theirs" {
+		t.Errorf("what the link led to is %q, %v", body, err)
+	}
+	if _, err := os.Lstat(filepath.Join(outside, "nowhere")); err == nil {
+		t.Error("made where a link led to")
+	}
+}
+
+// A directory that was linked is not unlinked when it has become empty: another one,
+// of this machine alone, would take its place.
+func TestLinkedDirectoryStays(t *testing.T) {
+	outside := t.TempDir()
+	s := open(t, t.TempDir())
+	if err := os.Symlink(outside, filepath.Join(s.Dir(), "team")); err != nil {
+		t.Skip("no links: ", err)
+	}
+	must(t, s.Create(t.Context(), "team/n/lock.json", []byte("ours"), ""), s.Delete(t.Context(), "team/n/lock.json"))
+	if info, err := os.Lstat(filepath.Join(s.Dir(), "team")); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link: %v, %v", info, err)
+	}
+	if _, err := os.Lstat(filepath.Join(outside, "n")); err == nil {
+		t.Error("the empty directory was left")
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
