@@ -55,7 +55,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	if err := h.task(ctx, &cfg, func(*core.Action) {}); err != nil {
 		return Status{}, err
 	}
-	h.keeper.post(message{do: func() { h.keeper.nudge(name) }})
+	h.keeper.post(message{do: func() { h.keeper.nudge(name, 0) }})
 	return h.observe(ctx, name)
 }
 

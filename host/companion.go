@@ -31,7 +31,9 @@ func (h *Host) Accompany(ctx context.Context, handle Handle, opts *AccompanyOpti
 	if opts == nil {
 		opts = &AccompanyOptions{}
 	}
+	asking := h.meter.asks(kindCompanion)
 	m, err := h.join(ctx, handle, &opts.Terms, core.RoleRemote, opts.OnContact)
+	asking.answered(ctx, handle.protocol(), err)
 	if err != nil {
 		return nil, err
 	}

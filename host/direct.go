@@ -12,7 +12,7 @@ import (
 // since a caller's ctx need not end, and a store may be silent for ever.
 type direct struct{ store store.Store }
 
-func (h *Host) direct() direct { return direct{h.store} }
+func (h *Host) direct() direct { return direct{h.verbs} }
 
 func (d direct) get(ctx context.Context, key string) (store.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, core.RequestLimit)

@@ -41,6 +41,7 @@ import (
 	"sync/atomic"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mopslock/mopslock/host/store"
 	_ "github.com/mopslock/mopslock/host/store/mem" // mem://
@@ -50,7 +51,12 @@ import (
 type Options struct {
 	// Logger hears of losses, warnings and failing requests. nil: nobody does.
 	// Its handler is called by the keeper too, so one that blocks delays renewals.
+	// Its messages and keys are those of the package comment.
 	Logger *slog.Logger
+	// Meter gets the metrics of the package comment. nil: nobody does, at no cost; the
+	// global one of OpenTelemetry is not taken unless it is given. Hosts that share
+	// one are added up.
+	Meter metric.MeterProvider
 	// InFlight bounds the requests under way at once; 0 is 64.
 	InFlight int
 	// Engine runs the core; nil is Native. It must outlive the Host.
@@ -74,10 +80,12 @@ const defaultInFlight = 64
 // Host holds leases on one store. Its methods may be called from any goroutine.
 type Host struct {
 	store  store.Store
+	verbs  store.Store // the same, whose requests are counted
 	url    string
 	clock  Clock
 	rand   io.Reader
 	log    *slog.Logger
+	meter  *meter // nil: nobody counts
 	engine Engine
 	keeper *keeper
 	origin origin
@@ -117,6 +125,9 @@ func Open(ctx context.Context, url string, opts *Options) (*Host, error) {
 	if h.url, err = store.Absolute(url); err != nil {
 		h.url = url
 	}
+	if opts != nil && opts.Logger != nil {
+		h.log = h.log.With("store", store.Redact(h.url))
+	}
 	return h, nil
 }
 
@@ -143,6 +154,11 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
+	var err error
+	if h.meter, err = newMeter(opts.Meter, h.clock); err != nil {
+		return nil, err
+	}
+	h.verbs = h.meter.metered(s)
 	if h.engine == nil {
 		h.engine = Native{}
 	}

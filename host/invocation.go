@@ -44,6 +44,7 @@ type Invocation struct {
 	over       bool // everything is given back
 	unreleased error
 	cancelled  bool
+	asking     asking
 
 	// The keeper's own.
 	view     *member // of the tenure at hand: a lease's or a companion's
@@ -188,9 +189,25 @@ func (i *Invocation) ring() {
 // decide says, once, what it came to. The caller holds mu.
 func (i *Invocation) decide(result *Result, err error) {
 	if !i.decided {
+		if i.work == nil {
+			i.answered(result, err)
+		}
 		i.decided, i.result, i.err = true, result, err
 		i.ring()
 	}
+}
+
+// answered counts one who is told before anything was launched. The caller holds mu.
+func (i *Invocation) answered(result *Result, err error) {
+	var protocol core.Protocol
+	if i.member != nil {
+		protocol = i.member.protocol
+	}
+	if result != nil {
+		i.asking.end(protocol, "found")
+		return
+	}
+	i.asking.answered(context.Background(), protocol, err)
 }
 
 func (i *Invocation) isDecided() bool {
@@ -230,6 +247,9 @@ func (i *Invocation) begin(ctx context.Context) error {
 	planning, stop := context.WithCancel(ctx)
 	defer stop()
 	i.stopPlan = stop
+	if i.asking == (asking{}) {
+		i.asking = i.host.meter.asks(kindInvocation)
+	}
 	i.mu.Unlock()
 
 	want, err := i.plan(planning)

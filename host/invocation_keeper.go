@@ -40,6 +40,7 @@ func (i *Invocation) waits(a *core.Action) {
 		i.leaseKey = m.keyToWatch(a.Sight)
 	}
 	k.host.memory.saw(m, a.Sight)
+	m.noteWaiting(a.Sight)
 	if i.onWaiting != nil && a.Sight != nil {
 		i.onWaiting(newStatus(i.name, m.protocol, a.Sight, k.host.clock.Now()))
 	}
@@ -110,6 +111,7 @@ func (i *Invocation) tenure(a *core.Action) {
 		ended = view.failure()
 	case a.Kind == core.ActionLost:
 		ended = k.failure(m, Lost, a)
+		k.noteLost(m, a.Reason, ended)
 	case a.Kind == core.ActionCannotMaintain:
 		ended = k.failure(m, CannotMaintain, a)
 	}
@@ -150,6 +152,9 @@ func (i *Invocation) launch() {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.work == nil && !i.decided {
+		i.asking.end(i.member.protocol, "held")
+	}
 	i.work, i.fresh, i.ending = w, true, nil
 	i.ring()
 }
@@ -236,7 +241,7 @@ func (i *Invocation) settle(result *Result, err error) {
 	i.mu.Unlock()
 	if m := i.member; m.nudged {
 		m.nudged = false
-		i.host.keeper.nudge(i.name)
+		i.host.keeper.nudge(i.name, m.freedHere())
 	}
 }
 

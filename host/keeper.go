@@ -45,6 +45,7 @@ type keeper struct {
 	small    queue
 	large    queue // of transfers
 	respite  respite
+	outage   outage
 	closing  bool // no member is added any more
 	leftIO   bool // requests that nothing could end were left behind
 	over     bool // no request is started any more
@@ -219,6 +220,7 @@ func (k *keeper) finish() {
 	k.awaitIO()
 	k.drain()
 	for m := range k.everybody() {
+		k.noteLeft(m)
 		m.end(ErrClosed)
 		k.drop(m)
 	}

@@ -55,32 +55,40 @@ func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions
 }
 
 func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
+	asking := h.meter.asks(kindLease)
+	m, protocol, err := h.obtain(ctx, name, opts, wait)
+	asking.answered(ctx, protocol, err)
+	if err != nil {
+		return nil, err
+	}
+	return &Lease{m}, nil
+}
+
+// obtain is acquire, and tells how the name is kept as soon as that is known.
+func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*member, core.Protocol, error) {
 	var waitErr error
 	if wait < core.Forever {
 		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
 	}
 	want, err := h.claim(ctx, core.MachineLease, name, &opts.Terms, wait)
 	if err != nil {
-		return nil, errors.Join(err, waitErr)
+		return nil, 0, errors.Join(err, waitErr)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+		return nil, want.Protocol, context.Cause(ctx)
 	}
 	m, err := h.newMember(ctx, &want.Config, core.EventRelease, waitErr)
 	if err != nil {
-		return nil, err
+		return nil, want.Protocol, err
 	}
 	m.guarded, m.onWaiting, m.looked = true, opts.OnWaiting, want.looked
 	if want.OnSession {
 		m.session = h.keeper.sessionFor(&want.Config)
 	}
 	if err := h.keeper.add(m, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
-		return nil, err
+		return nil, want.Protocol, err
 	}
-	if err := m.await(ctx); err != nil {
-		return nil, err
-	}
-	return &Lease{m}, nil
+	return m, want.Protocol, m.await(ctx)
 }
 
 // wanted is a lease that is to be acquired, when it is known how the name is kept.

@@ -57,6 +57,8 @@ type member struct {
 	missed   bool // a change was told while a look was under way
 	nudged   bool // it was the one to be told of a release
 	watches  []*watching
+	counted  bool          // the meter has it among what is held
+	lookout  *lookout      // nil: it has not waited, or nobody wants to know
 	tidied   chan struct{} // closed when it has tidied; nil until somebody waits for that
 
 	mu       sync.Mutex
@@ -325,6 +327,7 @@ func (m *member) thaw(wake int64, woken bool) {
 func (m *member) end(err error) {
 	m.waiting = false
 	m.stopWatching()
+	m.uncount()
 	switch {
 	case m.invocation != nil && !m.isOver():
 		m.invocation.finished(err)

@@ -33,6 +33,7 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 	case core.ActionHeld:
 		m.waiting, m.silent = false, false
 		m.stopWatching()
+		k.noteHeld(m, a)
 		m.nowHeld(a)
 		k.host.memory.forget(m)
 	case core.ActionAdopted:
@@ -40,26 +41,29 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 	case core.ActionDeadline:
 		m.setDeadline(a.At)
 	case core.ActionRenewed:
+		k.noteRenewed(m, m.deadline)
 		m.nowRenewed(a.At)
 	case core.ActionContactLost:
-		k.host.log.Info("contact with the store lost; trying on", "name", m.name)
+		k.host.log.Warn(MessageContactLost, "name", m.name)
 		m.silent = true
 		m.setContact(false)
 	case core.ActionReleased:
 		k.host.memory.released(m, a)
+		k.noteReleased(m)
 		m.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
-		k.nudge(m.name)
+		k.nudge(m.name, k.host.clock.Now().Mono)
 	case core.ActionLeft:
+		k.noteReleased(m)
 		m.end(&Error{Kind: Ended, Name: m.name})
 	case core.ActionRefused:
 		k.host.memory.saw(m, a.Sight)
 		m.end(k.failure(m, Refused, a))
 		if m.nudged {
-			k.nudge(m.name)
+			k.nudge(m.name, m.freedHere())
 		}
 	case core.ActionLost:
 		err := k.failure(m, Lost, a)
-		k.host.log.Info("lease lost", "name", m.name, "reason", a.Reason.String(), "error", err)
+		k.noteLost(m, a.Reason, err)
 		m.end(err)
 	case core.ActionCannotMaintain:
 		m.end(k.failure(m, CannotMaintain, a))
@@ -116,11 +120,14 @@ func holderOf(s *core.Sighting) string {
 
 // nudge tells the longest waiter in this process that a lease was released.
 // One is enough, and a crowd would only lose races; if that one gives up, the
-// next one is told.
-func (k *keeper) nudge(name string) {
+// next one is told. released is when that was, a Mono, or 0.
+func (k *keeper) nudge(name string, released int64) {
 	for _, m := range k.members[name] {
 		if m.waiting {
 			m.nudged = true
+			if m.lookout != nil {
+				m.lookout.freed = released
+			}
 			k.post(message{do: func() { k.changed(m) }})
 			return
 		}
@@ -138,6 +145,7 @@ func (m *member) nowWaiting(k *keeper, a *core.Action) {
 	m.waiting = true
 	m.watch(k, m.keyToWatch(a.Sight))
 	k.host.memory.saw(m, a.Sight)
+	m.noteWaiting(a.Sight)
 	if m.onWaiting != nil {
 		m.onWaiting(newStatus(m.name, m.protocol, a.Sight, k.host.clock.Now()))
 	}

@@ -161,10 +161,12 @@ func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *
 	if err := errors.Join(err, checkPermit(view, opts)); err != nil {
 		return nil, err
 	}
+	asking := h.meter.asks(kindPermit)
 	m, err := h.ask(ctx, &cfg, core.Event{
 		Kind: core.EventAcquire, Wait: wait, Label: []byte(opts.Label),
 		Capacity: uint32(view.Capacity), Width: uint32(view.Width), Weight: uint32(opts.Weight), Spare: uint32(opts.Spare),
 	}, opts.OnWaiting)
+	asking.answered(ctx, cfg.Protocol, err)
 	if err != nil {
 		return nil, err
 	}

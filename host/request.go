@@ -18,6 +18,7 @@ type request struct {
 	cancel context.CancelFunc
 	action core.Action
 	source Source // of a transfer
+	sent   int64  // Mono, if somebody wants to know
 }
 
 // queue is requests that wait for a slot, first come first served.
@@ -77,6 +78,7 @@ func (k *keeper) answer(r *request, event core.Event) {
 	m := r.from
 	if lane := m.lane(r.action.Request); m.inFlight[lane] == r {
 		m.inFlight[lane] = nil // its body is not kept until the next one
+		k.noteAnswer(r, &event)
 	}
 	if m.gone {
 		return
@@ -85,6 +87,7 @@ func (k *keeper) answer(r *request, event core.Event) {
 		m.shared.answered(&r.action, &event)
 	}
 	k.step(m, event)
+	m.noteLook(r, &event)
 	if m.beats != nil && event.Outcome == core.OutcomeUnknown {
 		k.cannotBeat(m.beats, event.Class)
 	}
@@ -111,6 +114,7 @@ func (k *keeper) startReady(q *queue) {
 
 func (k *keeper) start(q *queue, r *request) {
 	q.slots--
+	r.sent = k.instantOf(r.from)
 	k.io.Add(1)
 	go k.perform(r)
 }
@@ -173,7 +177,7 @@ func isUnkeepable(verb core.ActionKind, err error) bool {
 
 // send has the store do what is asked, and puts what it found into the event.
 func (k *keeper) send(r *request, event *core.Event) error {
-	a, s := &r.action, k.host.store
+	a, s := &r.action, k.host.verbs
 	switch a.Kind {
 	case core.ActionGet:
 		object, err := s.Get(r.ctx, a.Key)

@@ -36,10 +36,12 @@ func (r *Result) Open(ctx context.Context) (body io.ReadCloser, size int64, err 
 		return nil, 0, ErrClosed
 	}
 	if streamer, ok := r.host.store.(store.Streamer); ok {
+		sent := r.host.meter.sent()
 		body, info, err := streamer.Open(ctx, r.Key)
+		r.host.meter.ended(ctx, core.ActionGet, sent, false, err)
 		return body, info.Size, err
 	}
-	object, err := r.host.store.Get(ctx, r.Key)
+	object, err := r.host.verbs.Get(ctx, r.Key)
 	if err == nil && len(object.Body) > core.MaxRecord { // more may follow, which Get does not return
 		err = store.Fail("get", r.Key, core.ClassOther, fmt.Errorf("%w: this store reads up to %d bytes", store.ErrTooLarge, core.MaxRecord))
 	}

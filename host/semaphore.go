@@ -126,12 +126,14 @@ func (s *semaphore) hear(a *core.Action) {
 		return
 	case core.ActionHeld:
 		c.total = a.Total
+		k.noteHeld(c.view, a)
 		c.view.nowHeld(a)
 		return
 	}
 	delete(s.claims, a.Permit)
 	switch a.Kind {
 	case core.ActionReleased:
+		k.noteReleased(c.view)
 		c.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
 		s.nudgeOthers()
 	case core.ActionLimited:
@@ -145,7 +147,7 @@ func (s *semaphore) hear(a *core.Action) {
 		c.end(s.refusal(c, a))
 	case core.ActionLost:
 		err := k.failure(c.view, Lost, a)
-		k.host.log.Info("permit lost", "name", m.name, "reason", a.Reason.String(), "error", err)
+		k.noteLost(c.view, a.Reason, err)
 		c.end(err)
 	}
 }

@@ -72,15 +72,17 @@ func (k *keeper) open(s *session) {
 func (k *keeper) sessionSaid(s *session, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
+		k.noteHeld(s.member, a)
 		s.life = &life{id: []byte(a.Holder)}
 		s.life.until.Store(a.At)
 		k.tell(s, (*member).isWaiting)
 	case core.ActionRenewed:
+		k.noteRenewed(s.member, s.life.until.Load())
 		s.life.until.Store(a.At)
 	case core.ActionCalled:
 		k.call(s, a.Key, a.Epoch)
 	case core.ActionLost:
-		k.host.log.Warn("session lost, and with it every lease on it", "reason", a.Reason.String())
+		k.noteLost(s.member, a.Reason, nil)
 		s.lost(a.Reason)
 		k.tell(s, func(*member) bool { return true })
 		k.reopen(s)
@@ -141,6 +143,7 @@ func (k *keeper) cannotBeat(s *session, class core.Class) {
 // giveUp ends the claims that wait for a session that cannot be had, with what
 // stood in its way. The next claim tries again.
 func (k *keeper) giveUp(s *session, err error) {
+	k.host.log.Info("no session can be had", "error", err)
 	for _, m := range k.on(s) {
 		switch refused := refusedOf(m.name, err); {
 		case m.gone || !m.wantsSession():

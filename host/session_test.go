@@ -70,7 +70,7 @@ func TestSession(t *testing.T) {
 func TestSessionOfTenThousand(t *testing.T) {
 	leases := fewer(10_000)
 	bubble(t, func(w *world) {
-		p := w.hostWith(func(o *Options) { o.InFlight = 1000 })
+		p := w.hostWith(func(o *Options) { o.InFlight, o.Logger = 1000, nil }) // what a log keeps is not the leases'
 		p.store.on(func(call) fault { return fault{} })
 		held := make([]*Lease, leases)
 		names := make([]string, leases)

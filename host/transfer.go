@@ -70,11 +70,13 @@ func (k *keeper) transfer(r *request) error {
 		k.post(message{do: func() { k.answer(r, unanswered(a.Request)) }})
 	})
 	defer flow.stall.Stop()
+	sent := k.host.meter.sent()
 	if a.Kind == core.ActionPutResult {
 		err = streamer.PutFrom(ctx, a.Key, flow, size, a.Type)
 	} else {
 		err = streamer.CreateFrom(ctx, a.Key, flow, size, a.Type)
 	}
+	k.host.meter.ended(r.ctx, a.Kind, sent, false, err)
 	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
 		return store.Fail(a.Kind.String(), a.Key, core.ClassUnreachable, errStalled)
 	}
@@ -95,9 +97,9 @@ func (k *keeper) transferSmall(r *request, body io.Reader, size int64) error {
 		return sourceError{err}
 	}
 	if a.Kind == core.ActionPutResult {
-		return k.host.store.Put(r.ctx, a.Key, read, a.Type)
+		return k.host.verbs.Put(r.ctx, a.Key, read, a.Type)
 	}
-	return k.host.store.Create(r.ctx, a.Key, read, a.Type)
+	return k.host.verbs.Create(r.ctx, a.Key, read, a.Type)
 }
 
 func (k *keeper) tooLarge(a *core.Action, size, most int64) error {

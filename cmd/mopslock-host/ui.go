@@ -357,6 +357,10 @@ func (l *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 }
 
 func (l *logHandler) Handle(_ context.Context, r slog.Record) error {
+	switch r.Message {
+	case host.MessageLeaseLost, host.MessagePermitLost, host.MessageContactLost, host.MessageLeftToExpire:
+		return nil // whoever has the lease says so, and what he does about it
+	}
 	var text strings.Builder
 	text.WriteString(r.Message)
 	show := func(a slog.Attr) bool {
@@ -371,8 +375,15 @@ func (l *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// WithAttrs leaves out which store it is: there is one.
 func (l *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &logHandler{ui: l.ui, attrs: append(append([]slog.Attr(nil), l.attrs...), attrs...)}
+	with := append([]slog.Attr(nil), l.attrs...)
+	for _, attr := range attrs {
+		if attr.Key != "store" {
+			with = append(with, attr)
+		}
+	}
+	return &logHandler{ui: l.ui, attrs: with}
 }
 
 func (l *logHandler) WithGroup(string) slog.Handler { return l }

@@ -1,0 +1,75 @@
+// # Log lines
+//
+// What a Host says to Options.Logger, and a Limiter to its own. Messages and keys are
+// stable, and no line has the body of a record, an owner's id or a credential in it.
+// Names, holders and errors are others' text, which slog's handlers escape.
+//
+//	level  message                                                        keys
+//	ERROR  the engine failed; the lease is no longer renewed              name error
+//	WARN   lease lost                                                     name reason error
+//	WARN   permit lost                                                    name reason error
+//	WARN   session lost, and with it every lease on it                    reason
+//	WARN   contact with the store lost; trying on                         name
+//	WARN   closed before it was released; it expires by itself            name token
+//	WARN   the store fails every request                                  verb class error
+//	INFO   the store answers again                                        failed lasted
+//	INFO   lease acquired                                                 name protocol holder token ttl from
+//	INFO   lease released                                                 name token
+//	INFO   companion joined                                               name protocol holder token ttl
+//	INFO   companion left                                                 name token
+//	INFO   the lease is not ours any more                                 name reason error
+//	INFO   session opened                                                 session ttl
+//	INFO   no session can be had                                          error
+//	DEBUG  permit acquired                                                name holder token weight
+//	DEBUG  permit released                                                name holder
+//	DEBUG  request failed                                                 name verb class error
+//	INFO   tried once whether the store honours create-if-absent          honoured
+//	DEBUG  not found out whether the store honours create-if-absent       name error
+//	WARN   the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token
+//	WARN   this name is in use with another TTL, which can give it two holders; use one everywhere  name their_ttl
+//	WARN   an unreadable record has stood too long and is taken over      name key
+//	WARN   the versions of a held name were removed from the store; keep lifecycle rules off _mopslock  name
+//	WARN   an old client holds this name by lock.json, beside a strict lease; use one protocol for a name  name their_holder
+//	DEBUG  no file events; polling alone                                  name error
+//	DEBUG  no calibration                                                 error
+//	DEBUG  an observation cannot be read                                  name error
+//	DEBUG  an observation was not kept                                    name error
+//	DEBUG  removed what a dead session left                               key
+//	WARN   a holder has vanished without releasing its permits; they are free again  permits names first
+//
+// A lease or a permit that is lost because its session is, as a rule one of many, is
+// told at INFO. An outage is told when three requests in a row have failed, and when
+// it is over: once each; the requests themselves are DEBUG. The keys:
+//
+//	name          what is leased, or the semaphore
+//	store         the URL without its secrets: of every line of a Host that Open has made
+//	protocol      strict or lastwriter
+//	holder        the id of the tenure, or of the permit
+//	token         the fencing token; 0 under lastwriter
+//	ttl           how long it lives without a renewal; 0 is without an end
+//	from          of whom it came: free (nobody was waited for), here (this Host), elsewhere, or dead (a take-over)
+//	session       the id of the session
+//	weight        how many permits it takes
+//	reason        why it was lost: taken, broken, released, unreachable or expired
+//	verb          what was asked of the store: get, put, create, exists, list, delete, create_result or put_result
+//	class         what the store said: other, unreachable, throttled, unauthorized, no_such_store, read_only or full
+//	error         the error's text
+//	failed        how many requests failed in the outage
+//	lasted        how long the outage was, from its first failure
+//	honoured      whether the second of two creates was refused
+//	key           an object's key in the store
+//	their_ttl     what another's record says of its TTL
+//	their_holder  the id in another's record
+//	permits       how many are free again
+//	names         on how many names
+//	first         some of those names
+package host
+
+// Messages of what the caller is told as well, by an error or by OnContact: who shows
+// him that need not show these.
+const (
+	MessageContactLost  = "contact with the store lost; trying on"
+	MessageLeaseLost    = "lease lost"
+	MessagePermitLost   = "permit lost"
+	MessageLeftToExpire = "closed before it was released; it expires by itself"
+)

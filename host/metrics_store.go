@@ -1,0 +1,104 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// meteredStore counts every request that the Host makes of its store, whoever asks.
+// What else the store can do (store.Watcher and the like) is asked of the store itself.
+type meteredStore struct {
+	store.Store
+	meter *meter
+}
+
+// metered is the store, and its requests are counted if anybody counts.
+func (m *meter) metered(s store.Store) store.Store {
+	if m == nil {
+		return s
+	}
+	return meteredStore{s, m}
+}
+
+// sent begins to count a request. A nil meter counts none.
+func (m *meter) sent() int64 {
+	if m == nil {
+		return 0
+	}
+	m.change(m.inFlight, 1, labels{})
+	return m.now()
+}
+
+// ended counts a request that was sent. no is an answer that is not in err.
+func (m *meter) ended(ctx context.Context, verb core.ActionKind, sent int64, no bool, err error) {
+	if m == nil {
+		return
+	}
+	m.change(m.inFlight, -1, labels{})
+	m.count(m.requests, labels{verb: verb.String(), outcome: answerOf(ctx, no, err)})
+	m.seconds(m.took, m.now()-sent, labels{verb: verb.String()})
+}
+
+// answerOf is what the store said, in a word.
+func answerOf(ctx context.Context, no bool, err error) string {
+	switch {
+	case no, errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
+		return core.OutcomeNo.String()
+	case err == nil:
+		return core.OutcomeYes.String()
+	case errors.Is(ctx.Err(), context.Canceled): // nobody wanted it any more
+		return "cancelled"
+	}
+	return classOf(err).String()
+}
+
+// Get implements store.Store.
+func (s meteredStore) Get(ctx context.Context, key string) (store.Object, error) {
+	sent := s.meter.sent()
+	object, err := s.Store.Get(ctx, key)
+	s.meter.ended(ctx, core.ActionGet, sent, false, err)
+	return object, err
+}
+
+// Put implements store.Store.
+func (s meteredStore) Put(ctx context.Context, key string, body []byte, contentType string) error {
+	sent := s.meter.sent()
+	err := s.Store.Put(ctx, key, body, contentType)
+	s.meter.ended(ctx, core.ActionPut, sent, false, err)
+	return err
+}
+
+// Create implements store.Store.
+func (s meteredStore) Create(ctx context.Context, key string, body []byte, contentType string) error {
+	sent := s.meter.sent()
+	err := s.Store.Create(ctx, key, body, contentType)
+	s.meter.ended(ctx, core.ActionCreate, sent, false, err)
+	return err
+}
+
+// Exists implements store.Store.
+func (s meteredStore) Exists(ctx context.Context, key string) (bool, error) {
+	sent := s.meter.sent()
+	there, err := s.Store.Exists(ctx, key)
+	s.meter.ended(ctx, core.ActionExists, sent, err == nil && !there, err)
+	return there, err
+}
+
+// List implements store.Store.
+func (s meteredStore) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
+	sent := s.meter.sent()
+	page, more, err := s.Store.List(ctx, prefix, after, limit)
+	s.meter.ended(ctx, core.ActionList, sent, false, err)
+	return page, more, err
+}
+
+// Delete implements store.Store.
+func (s meteredStore) Delete(ctx context.Context, key string) error {
+	sent := s.meter.sent()
+	err := s.Store.Delete(ctx, key)
+	s.meter.ended(ctx, core.ActionDelete, sent, false, err)
+	return err
+}

@@ -1,0 +1,650 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/embedded"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// gauge is what a Host's metrics are read from.
+type gauge struct {
+	world  *world
+	reader *sdk.ManualReader
+}
+
+// metered adds a Host with a Meter.
+func (w *world) metered(change ...func(*Options)) (*party, *gauge) {
+	w.Helper()
+	g := &gauge{world: w, reader: sdk.NewManualReader()}
+	provider := sdk.NewMeterProvider(sdk.WithReader(g.reader))
+	return w.hostWith(func(o *Options) {
+		o.Meter = provider
+		for _, also := range change {
+			also(o)
+		}
+	}), g
+}
+
+func (g *gauge) collect() []metricdata.Metrics {
+	g.world.Helper()
+	var all metricdata.ResourceMetrics
+	g.world.ok(g.reader.Collect(context.Background(), &all))
+	if len(all.ScopeMetrics) == 0 {
+		return nil
+	}
+	g.world.same("scopes", len(all.ScopeMetrics), 1)
+	g.world.same("scope", all.ScopeMetrics[0].Scope.Name, scope)
+	return all.ScopeMetrics[0].Metrics
+}
+
+// text is attributes as tests have them: "kind=lease protocol=strict".
+func text(set attribute.Set) string {
+	var out []string
+	for _, pair := range set.ToSlice() {
+		out = append(out, string(pair.Key)+"="+pair.Value.AsString())
+	}
+	return strings.Join(out, " ")
+}
+
+// points are the sums of a metric, or the counts of a histogram, by attributes. Those
+// that are 0 again are left out.
+func (g *gauge) points(name string) map[string]int64 {
+	g.world.Helper()
+	found := map[string]int64{}
+	for _, m := range g.collect() {
+		if m.Name != "mopslock."+name {
+			continue
+		}
+		switch data := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				if p.Value != 0 {
+					found[text(p.Attributes)] = p.Value
+				}
+			}
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				found[text(p.Attributes)] = int64(p.Count)
+			}
+		}
+	}
+	return found
+}
+
+// is fails the test unless a metric is just so: "attributes 1; attributes 2", in
+// order, as points has them.
+func (g *gauge) is(name, want string) {
+	g.world.Helper()
+	points := g.points(name)
+	var got []string
+	for _, at := range slices.Sorted(maps.Keys(points)) {
+		got = append(got, strings.TrimSpace(fmt.Sprint(at, " ", points[at])))
+	}
+	if text := strings.Join(got, "; "); text != want {
+		g.world.Errorf("%s:\n     %s\nwant %s", name, text, want)
+	}
+}
+
+// sum is all that a histogram took, in its unit, and the least and the most.
+func (g *gauge) sum(name, attributes string) (sum, least, most float64) {
+	g.world.Helper()
+	for _, m := range g.collect() {
+		if data, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == "mopslock."+name {
+			for _, p := range data.DataPoints {
+				if text(p.Attributes) == attributes {
+					least, _ = p.Min.Value()
+					most, _ = p.Max.Value()
+					return p.Sum, least, most
+				}
+			}
+		}
+	}
+	g.world.Fatalf("%s has no %s", name, attributes)
+	return 0, 0, 0
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// One lease from acquire to release, with three renewals.
+func TestMetricsOfALease(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, g := w.metered()
+		protocol := "protocol=" + terms.Protocol.String()
+		begun := time.Now()
+		l, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
+		w.ok(err)
+		took := time.Since(begun).Seconds()
+		held := "kind=lease outcome=held " + protocol
+		g.is("acquire.duration", held+" 1")
+		if sum, _, _ := g.sum("acquire.duration", held); !near(sum, took) {
+			w.Errorf("acquire took %v, not %v", sum, took)
+		}
+		g.is("leases.held", "kind=lease "+protocol+" 1")
+		g.is("waiters", "")
+		w.until(time.Second, func() bool { return g.points("renewals")["kind=lease outcome=renewed "+protocol] == 3 })
+		g.is("renewals", "kind=lease outcome=renewed "+protocol+" 3")
+		g.is("renewal.left", "kind=lease "+protocol+" 3")
+		// Renewed at a third of the TTL or up to a sixth before, with 0.9 of it to the deadline.
+		if _, least, most := g.sum("renewal.left", "kind=lease "+protocol); least < .9-1./3-.01 || most > .9-1./3*5/6 {
+			w.Errorf("left from %v to %v of the TTL", least, most)
+		}
+		w.ok(l.Release(background))
+		g.is("leases.held", "")
+		g.is("losses", "")
+		g.is("handover.duration", "")
+		g.is("requests.in_flight", "")
+	})
+}
+
+// A renewal that is late, but not too late, shows how near it was; the requests of it
+// that failed are counted.
+func TestMetricsOfLateRenewals(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, g := w.metered()
+		p.acquire("n")
+		w.sleep(15 * time.Second)
+		p.store.always(fault{class: core.ClassThrottled})
+		w.sleep(35 * time.Second)
+		p.store.heal()
+		w.until(time.Second, func() bool { return g.points("renewals")["kind=lease outcome=renewed protocol=lastwriter"] == 1 })
+		if _, least, _ := g.sum("renewal.left", "kind=lease protocol=lastwriter"); least < 0 || least > .1 {
+			w.Errorf("left: %v", least)
+		}
+		failed := g.points("renewals")["kind=lease outcome=failed protocol=lastwriter"]
+		if failed < 3 || failed != g.points("requests")["outcome=throttled verb=get"] {
+			w.Errorf("%d failed", failed)
+		}
+	})
+}
+
+// Each end that a holder does not want is counted by its reason, and by none other.
+func TestMetricsOfLosses(t *testing.T) {
+	ends := map[core.Reason]func(w *world, p *party){
+		core.ReasonTaken: func(w *world, _ *party) {
+			r := theirs()
+			r.count = 9
+			w.place("n", r)
+		},
+		core.ReasonReleased: func(w *world, _ *party) {
+			_, err := w.host().Break(background, "n", &BreakOptions{Why: "a test"})
+			w.ok(err)
+		},
+		core.ReasonUnreachable: func(_ *world, p *party) { p.store.always(fault{class: core.ClassUnreachable}) },
+		core.ReasonExpired:     func(_ *world, p *party) { p.clock.jump(10 * minute) },
+	}
+	for reason, end := range ends {
+		t.Run(reason.String(), func(t *testing.T) {
+			bubble(t, func(w *world) {
+				p, g := w.metered()
+				l := p.acquire("n")
+				w.sleep(time.Second)
+				end(w, p)
+				<-l.Done()
+				g.is("losses", "kind=lease protocol=lastwriter reason="+reason.String()+" 1")
+				g.is("leases.held", "")
+			})
+		})
+	}
+	t.Run("broken", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			p, g := w.metered()
+			l := p.strictly("n")
+			_, err := w.host().Break(background, "n", &BreakOptions{Why: "a test"})
+			w.ok(err)
+			<-l.Done()
+			g.is("losses", "kind=lease protocol=strict reason=broken 1")
+			g.is("leases.held", "")
+		})
+	})
+}
+
+// A session that dies is one loss, and so is each that stood on it; a renewal of it
+// is one for all.
+func TestMetricsOfASession(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, g := w.metered()
+		l := p.sessional("a")
+		p.sessional("b")
+		p.permit("n", six, PermitOptions{Weight: 2})
+		g.is("sessions", "1")
+		g.is("permits.held", "2")
+		g.is("leases.held", "kind=lease protocol=strict 2")
+		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
+		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
+		g.is("renewal.left", "kind=session protocol=strict 1")
+		p.keeper.noteRenewed(l.member, 0) // what a call that came to nothing says of a lease
+		w.same("renewals of the lease", l.member.renews(&request{from: l.member}) == nil, true)
+		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
+		p.store.always(fault{class: core.ClassUnreachable})
+		<-l.Done()
+		w.sleep(time.Second)
+		g.is("losses", "kind=lease protocol=strict reason=unreachable 2; kind=permit protocol=strict reason=unreachable 1; "+
+			"kind=session protocol=strict reason=unreachable 1")
+		warned := strings.Join(p.log.lines("WARN"), "\n")
+		w.same("one warning for all", strings.Count(warned, " lost"), 1)
+		w.same("of the session", strings.Contains(warned, `msg="session lost, and with it every lease on it" reason=unreachable`), true)
+		g.is("sessions", "")
+		g.is("permits.held", "")
+		g.is("leases.held", "")
+		p.store.heal()
+		p.sessional("c")
+		g.is("sessions", "1")
+		w.ok(p.Close(background))
+		g.is("sessions", "")
+		g.is("leases.held", "")
+		g.is("requests.in_flight", "")
+	})
+}
+
+// Who waits is counted while he does; who gives up, who is refused and whom the store
+// fails, by how it ended. What was wrong with the question is nobody's wait.
+func TestMetricsOfWaiters(t *testing.T) {
+	bubble(t, func(w *world) {
+		holder := w.host()
+		held := holder.strictly("n")
+		p, g := w.metered()
+		p.sessional("warm")
+		_, err := p.tryStrictly("n")
+		w.is(err, ErrRefused)
+		ctx, cancel := context.WithCancel(background)
+		ended := make(chan error, 2)
+		go func() {
+			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
+			ended <- err
+		}()
+		for range 6 {
+			p.permit("s", six)
+		}
+		go func() {
+			_, err := p.AcquirePermit(ctx, "s", six, &PermitOptions{Terms: permitTerms})
+			ended <- err
+		}()
+		w.sleep(time.Second)
+		g.is("waiters", "kind=lease 1; kind=permit 1")
+		g.is("permits.held", "6")
+		cancel()
+		w.is(<-ended, context.Canceled)
+		w.is(<-ended, context.Canceled)
+		_, err = p.tryPermit("s", six)
+		w.is(err, ErrFull)
+		_, err = p.Acquire(background, "", nil)
+		w.same("bad name", err != nil, true)
+		_, err = p.AcquirePermit(background, "s", View{}, nil)
+		w.same("bad view", err != nil, true)
+		p.store.always(fault{class: core.ClassUnauthorized})
+		_, err = p.tryStrictly("other")
+		w.is(err, ErrRefused)
+		p.store.heal()
+		g.is("waiters", "")
+		g.is("acquire.duration", "kind=lease outcome=cancelled protocol=strict 1; kind=lease outcome=held protocol=strict 1; "+
+			"kind=lease outcome=refused protocol=strict 1; kind=lease outcome=unavailable protocol="+protocolOfFailed+" 1; "+
+			"kind=permit outcome=cancelled protocol=strict 1; kind=permit outcome=held protocol=strict 6; "+
+			"kind=permit outcome=refused protocol=strict 1")
+		holder.release(held)
+	})
+}
+
+// protocolOfFailed: the store was not there to say how the name is kept.
+const protocolOfFailed = "unknown"
+
+// Where a Host hands over to its own waiter the time is exact; from another's holder
+// it counts from the last look that still showed him; a dead one's is a take-over.
+func TestMetricsOfHandOver(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, g := w.metered()
+		other := w.host()
+		protocol := "protocol=" + terms.Protocol.String()
+		wait := func(p *party) chan time.Time {
+			got := make(chan time.Time, 1)
+			go func() {
+				_, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
+				w.ok(err)
+				got <- time.Now()
+			}()
+			w.sleep(3 * time.Second)
+			return got
+		}
+		first, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
+		w.ok(err)
+		got := wait(p)
+		w.ok(first.Release(background))
+		released := time.Now()
+		took := (<-got).Sub(released).Seconds()
+		here := "from=here " + protocol
+		g.is("handover.duration", here+" 1")
+		if sum, _, _ := g.sum("handover.duration", here); !near(sum, took) || took <= 0 {
+			w.Errorf("hand-over of %v, not %v", sum, took)
+		}
+		// The other one has it next, and gives it to us by the store alone.
+		got = wait(other)
+		w.ok(p.keeper.anyLease("n").Release(background))
+		<-got
+		got = wait(p)
+		released = time.Now()
+		w.ok(other.keeper.anyLease("n").Release(background))
+		took = (<-got).Sub(released).Seconds()
+		elsewhere := "from=elsewhere " + protocol
+		g.is("handover.duration", elsewhere+" 1; "+here+" 1")
+		if sum, _, _ := g.sum("handover.duration", elsewhere); sum < took || sum > took+core.PollCap.Seconds()*1.2 {
+			w.Errorf("hand-over of %v; it was %v", sum, took)
+		}
+		g.is("takeovers", "")
+		w.ok(p.keeper.anyLease("n").Release(background))
+		got = wait(other)
+		<-got
+		got = wait(p)
+		other.store.always(fault{hang: true})
+		<-got
+		g.is("takeovers", protocol+" 1")
+		g.is("handover.duration", elsewhere+" 1; "+here+" 1")
+	})
+}
+
+// anyLease is the lease on a name.
+func (k *keeper) anyLease(name string) *Lease {
+	found := make(chan *Lease)
+	k.post(message{do: func() {
+		for _, m := range k.members[name] {
+			if m.counted {
+				found <- &Lease{m}
+				return
+			}
+		}
+		close(found)
+	}})
+	return <-found
+}
+
+// A companion is counted as one: that it comes too late is no loss, that it is out of
+// touch is none either, and the renewal that ends this was late.
+func TestMetricsOfACompanion(t *testing.T) {
+	bubble(t, func(w *world) {
+		holder := w.host()
+		l := holder.strictly("n")
+		p, g := w.metered()
+		c, err := p.Accompany(background, l.Handle(), nil)
+		w.ok(err)
+		g.is("leases.held", "kind=companion protocol=strict 1")
+		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
+		g.is("renewals", "kind=companion outcome=renewed protocol=strict 1")
+		p.store.always(fault{class: core.ClassUnreachable})
+		w.sleep(minute)
+		p.store.heal()
+		w.sleep(10 * time.Second)
+		if _, least, _ := g.sum("renewal.left", "kind=companion protocol=strict"); least >= 0 {
+			w.Errorf("the latest came with %v left", least)
+		}
+		g.is("losses", "")
+		g.is("leases.held", "kind=companion protocol=strict 1")
+		w.ok(c.Leave(background))
+		holder.release(l)
+		_, err = p.Accompany(background, l.Handle(), nil)
+		w.is(err, ErrLost)
+		g.is("leases.held", "")
+		g.is("losses", "")
+		g.is("acquire.duration", "kind=companion outcome=held protocol=strict 1; kind=companion outcome=lost protocol=strict 1")
+	})
+}
+
+// An invocation waits until there is work to launch, or a result; its lease is a lease.
+func TestMetricsOfAnInvocation(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, g := w.metered()
+		protocol := "protocol=" + terms.Protocol.String()
+		_, err := p.invoke("n", func(ctx context.Context, work *Work) error {
+			g.is("leases.held", "kind=lease "+protocol+" 1")
+			g.is("waiters", "")
+			return returns("42", minute)(ctx, work)
+		}, terms)
+		w.ok(err)
+		w.sleep(time.Second)
+		_, err = p.invoke("n", w.never, terms)
+		w.ok(err)
+		_, err = p.invoke("m", func(context.Context, *Work) error { return errors.New("no") }, terms)
+		w.is(err, ErrNoResult)
+		g.is("acquire.duration", "kind=invocation outcome=found "+protocol+" 1; kind=invocation outcome=held "+protocol+" 2")
+		g.is("waiters", "")
+		launched := 0
+		_, err = p.invoke("again", func(ctx context.Context, work *Work) error {
+			if launched++; launched == 1 {
+				p.clock.jump(10 * minute)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return returns("42", time.Second)(ctx, work)
+		}, terms)
+		w.ok(err)
+		w.same("launched", launched, 2)
+		w.sleep(time.Second)
+		g.is("acquire.duration", "kind=invocation outcome=found "+protocol+" 1; kind=invocation outcome=held "+protocol+" 3")
+		g.is("waiters", "")
+		g.is("leases.held", "")
+		if n := g.points("renewals")["kind=lease outcome=renewed "+protocol]; n < 3 || n > 4 {
+			w.Errorf("%d renewals in a minute", n)
+		}
+		g.is("losses", "kind=lease "+protocol+" reason=expired 1")
+	})
+}
+
+// Every request that the store saw is counted, whoever made it, and none besides.
+func TestMetricsOfRequests(t *testing.T) {
+	bubble(t, func(w *world) {
+		p, g := w.metered()
+		story(w, p)
+		g.is("requests.in_flight", "")
+		seen, verbs := map[string]int64{}, g.points("request.duration")
+		for _, c := range p.store.log() {
+			seen["verb="+c.verb]++
+		}
+		counted := map[string]int64{}
+		for at, n := range g.points("requests") {
+			_, verb, _ := strings.Cut(at, " ")
+			counted[verb] += n
+		}
+		w.same("requests", fmt.Sprint(counted), fmt.Sprint(seen))
+		w.same("durations", fmt.Sprint(verbs), fmt.Sprint(seen))
+		w.same("verbs", len(seen), 6)
+		for _, outcome := range []string{"yes", "no", "cancelled", "throttled", "unauthorized"} {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(g.points("requests"))), func(at string) bool {
+				return strings.HasPrefix(at, "outcome="+outcome+" ")
+			}) {
+				w.Errorf("no %s", outcome)
+			}
+		}
+	})
+}
+
+// story has a bit of everything in it.
+func story(w *world, p *party) {
+	other := w.host()
+	other.strictly("customer 4711/held")
+	l := p.strictly("customer 4711/a")
+	p.sessional("customer 4711/b")
+	old := p.acquire("customer 4711/old")
+	permit := p.permit("customer 4711/s", six)
+	_, err := p.tryStrictly("customer 4711/held")
+	w.is(err, ErrRefused)
+	ctx, cancel := context.WithTimeout(background, 3*time.Second)
+	defer cancel()
+	_, err = p.Acquire(ctx, "customer 4711/held", &AcquireOptions{Terms: strict})
+	w.is(err, context.DeadlineExceeded)
+	result, err := p.invoke("customer 4711/work", returns("42", time.Second), strict)
+	w.ok(err)
+	w.holds(result, "42")
+	_, err = p.Took(background, "customer 4711/work")
+	w.ok(err)
+	for _, err := range p.List(background, "customer") {
+		w.ok(err)
+	}
+	_, err = p.Inspect(background, "customer 4711/old")
+	w.ok(err)
+	for _, class := range []core.Class{core.ClassThrottled, core.ClassUnauthorized} {
+		p.store.always(fault{class: class})
+		w.sleep(20 * time.Second)
+		p.store.heal()
+		w.sleep(20 * time.Second)
+	}
+	p.store.always(fault{hang: true})
+	ctx, cancel = context.WithTimeout(background, time.Second)
+	defer cancel()
+	_, err = p.Inspect(ctx, "customer 4711/old")
+	w.same("hangs", err != nil, true)
+	ctx, stop := context.WithCancel(background)
+	time.AfterFunc(time.Second, stop)
+	_, err = p.Inspect(ctx, "customer 4711/old")
+	w.same("cancelled", err != nil, true)
+	p.store.heal()
+	w.sleep(20 * time.Second)
+	p.release(l)
+	p.release(old)
+	p.giveBack(permit)
+	w.ok(p.Close(background))
+}
+
+// words are all that attributes may say: none is anybody's text.
+var words = strings.Fields(`lease companion permit session invocation strict lastwriter unknown
+	held found refused unavailable unfit cancelled lost renewed failed yes no here elsewhere
+	taken broken released unreachable expired
+	get put create exists list delete create_result put_result
+	other throttled unauthorized no_such_store read_only full`)
+
+// The metrics are those of the package comment, with the types, units and attributes
+// that it says; and an attribute is a word of ours, never a name, a key or a holder.
+func TestMetricsTable(t *testing.T) {
+	type row struct{ kind, unit, attributes string }
+	documented := map[string]row{}
+	for _, cells := range tables(t, "metrics.go") {
+		if !strings.HasPrefix(cells[0], "mopslock.") {
+			continue
+		}
+		if len(cells) != 5 {
+			t.Fatalf("not a row: %q", cells)
+		}
+		documented[cells[0]] = row{cells[1], cells[2], strings.Trim(cells[3], "-")}
+	}
+	bubble(t, func(w *world) {
+		p, g := w.metered()
+		meter := p.meter
+		story(w, p)
+		for _, c := range []metric.Int64Counter{meter.takeovers, meter.losses} { // what the story lacks
+			meter.count(c, labels{protocol: "strict"})
+		}
+		meter.seconds(meter.handover, 1, labels{protocol: "strict", from: "here"})
+		found := map[string]row{}
+		for _, m := range g.collect() {
+			var r row
+			keys := map[string]bool{}
+			note := func(set attribute.Set) {
+				for _, pair := range set.ToSlice() {
+					keys[string(pair.Key)] = true
+					if !slices.Contains(words, pair.Value.AsString()) {
+						t.Errorf("%s: %s=%s is none of our words", m.Name, pair.Key, pair.Value.AsString())
+					}
+				}
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				r.kind = "updowncounter"
+				if data.IsMonotonic {
+					r.kind = "counter"
+				}
+				for _, p := range data.DataPoints {
+					note(p.Attributes)
+				}
+			case metricdata.Histogram[float64]:
+				r.kind = "histogram"
+				for _, p := range data.DataPoints {
+					note(p.Attributes)
+				}
+			}
+			r.unit = m.Unit
+			r.attributes = strings.Join(slices.Sorted(maps.Keys(keys)), " ")
+			found[m.Name] = r
+			if m.Description == "" {
+				t.Errorf("%s has no description", m.Name)
+			}
+		}
+		for name, want := range documented {
+			got, ok := found[name]
+			switch {
+			case !ok:
+				t.Errorf("%s is documented, and not there", name)
+			case got.kind != want.kind, got.unit != want.unit:
+				t.Errorf("%s is %+v; the comment says %+v", name, got, want)
+			default:
+				for key := range strings.FieldsSeq(got.attributes) {
+					if !slices.Contains(strings.Fields(want.attributes), key) {
+						t.Errorf("%s: attribute %s is not in the comment", name, key)
+					}
+				}
+			}
+		}
+		for name := range found {
+			if _, ok := documented[name]; !ok {
+				t.Errorf("%s is not in the comment", name)
+			}
+		}
+	})
+}
+
+// Without a Meter nothing stands between a Host and its store, and to count costs no
+// allocation; with one, sets of attributes are made once.
+func TestMetricsCost(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		w.same("the store itself", p.verbs, store.Store(p.store))
+		m := &member{keeper: p.keeper, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
+		request := func(m *meter) func() {
+			return func() { m.ended(background, core.ActionPut, m.sent(), false, nil) }
+		}
+		w.same("a request uncounted", testing.AllocsPerRun(100, request(nil)), 0.)
+		w.same("a renewal uncounted", testing.AllocsPerRun(100, func() { p.keeper.noteRenewed(m, 1) }), 0.)
+		r := requestOf(m)
+		w.same("an answer uncounted", testing.AllocsPerRun(100, func() { p.keeper.noteAnswer(r, &core.Event{}) }), 0.)
+
+		quiet := w.hostWith(func(o *Options) { o.Logger, o.Meter = nil, noop.NewMeterProvider() })
+		m.keeper = quiet.keeper
+		w.same("a request", testing.AllocsPerRun(100, request(quiet.meter)), 0.)
+		w.same("a renewal", testing.AllocsPerRun(100, func() { quiet.keeper.noteRenewed(m, 1) }), 0.)
+	})
+}
+
+func requestOf(m *member) *request { return &request{from: m} }
+
+// A Meter that cannot make an instrument is told at once.
+func TestBadMeter(t *testing.T) {
+	bubble(t, func(w *world) {
+		_, err := New(newFakeStore(w.shelf), &Options{Meter: badProvider{}})
+		if !errors.Is(err, errBadMeter) || !strings.HasPrefix(err.Error(), "mopslock: host: Meter: ") {
+			w.Error(err)
+		}
+	})
+}
+
+var errBadMeter = errors.New("no such instrument")
+
+type badProvider struct{ embedded.MeterProvider }
+
+func (badProvider) Meter(string, ...metric.MeterOption) metric.Meter { return badMeter{} }
+
+type badMeter struct{ noop.Meter }
+
+func (badMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, errBadMeter
+}
