@@ -30,6 +30,7 @@ type app struct {
 	engine    engine
 	trace     *recording
 	tracePath string
+	metrics   *metricsFile // nil: nobody asked for it
 
 	signals *child.Signals
 	status  *statusFile
@@ -50,6 +51,7 @@ func (a *app) execute(args []string) int {
 	root.SetErr(a.ui.out.to)
 	err := root.Execute()
 	a.ui.waited()
+	a.metrics.end()
 	a.endEngine()
 	if err == nil {
 		return 0
@@ -103,10 +105,12 @@ func (a *app) prepare(cmd *cobra.Command, args []string) error {
 	if a.engine.name != engineNative && a.engine.name != engineWASM {
 		return usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
 	}
-	if !cmd.Flags().Changed("trace") {
-		return nil
+	if cmd.Flags().Changed("trace") {
+		if err := a.openTrace(cmd, args); err != nil {
+			return err
+		}
 	}
-	return a.openTrace(cmd, args)
+	return a.openMetrics(cmd)
 }
 
 func unknownCommand(cmd *cobra.Command, args []string) error {
@@ -159,7 +163,7 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 	if isMemory(raw) {
 		return nil, errMemory()
 	}
-	h, err := host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core()})
+	h, err := host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core(), Meter: a.metrics.meter()})
 	if err == nil {
 		a.engine.users++
 	}

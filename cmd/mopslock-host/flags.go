@@ -153,6 +153,7 @@ func (f *acquireFlags) add(cmd *cobra.Command) {
 
 // addClaim adds what concerns the claim itself.
 func (f *acquireFlags) addClaim(cmd *cobra.Command) {
+	addMetricsFile(cmd)
 	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "under lastwriter, the least time between a claim and its verification (0: twice what the claim took; up to TTL/2)")
 	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "under lastwriter, by which TTL mops clients on this name judge us, or none")
 }

@@ -70,6 +70,8 @@ var arrows = []arrow{
 	{dir: "cmd/mopslock-host", ours: []string{"core", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/", "tests/explore", "tests/simulate"}, outside: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 		"golang.org/x/sys/", "golang.org/x/term",
+		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/exporters/prometheus",
+		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt",
 	}},
 	{dir: "tests", ours: []string{"core", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
