@@ -24,7 +24,7 @@ func TestNoRetryStorm(t *testing.T) {
 		w := &walks{T: t, server: server, other: openHost(t, server.Under(server.Address, "walks"))}
 		for _, refusal := range refusals {
 			for _, sufferer := range sufferers {
-				one := w.open(story{name: sufferer.name}, refusal.String())
+				one := w.open(tale{name: sufferer.name}, refusal.String())
 				done.Go(func() {
 					defer one.proxy.Close()
 					if err := one.end(sufferer.suffer(one, refusal)); err != nil {
@@ -54,7 +54,7 @@ var sufferers = []struct {
 //
 // So a waiter asks at most 10 times in 4 s, or 8 if he is throttled, and a holder 22 or
 // 20 times from his renewal to his deadline, however many leases are on his session.
-func attempts(span time.Duration, throttled, holds bool) int {
+func triesWithin(span time.Duration, throttled, holds bool) int {
 	step, n := core.PollFirst, 1
 	if throttled {
 		step = core.ThrottledFirst
@@ -83,7 +83,7 @@ func TestAttempts(t *testing.T) {
 		span             time.Duration
 		want             int
 	}{{false, false, waitSpan, 10}, {true, false, waitSpan, 8}, {false, true, holdSpan, 22}, {true, true, holdSpan, 20}} {
-		if got := attempts(c.span, c.throttled, c.holds); got != c.want {
+		if got := triesWithin(c.span, c.throttled, c.holds); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
@@ -133,7 +133,7 @@ func waits(w *walk, refusal proxy.Fault) error {
 	w.refuseAll(refusal)
 	select {
 	case <-time.After(waitSpan):
-		err = w.within(attempts(time.Since(begun), isThrottling(refusal), false))
+		err = w.within(triesWithin(time.Since(begun), isThrottling(refusal), false))
 	case <-w.ctx.Done():
 	}
 	w.proxy.Choose(nil)
@@ -171,6 +171,6 @@ func holds(terms host.Terms, leases int) func(*walk, proxy.Fault) error {
 		if terms.Protocol == core.ProtocolLastWriter {
 			more = 1 // the later look
 		}
-		return w.within(attempts(holdSpan, isThrottling(refusal), true) + more)
+		return w.within(triesWithin(holdSpan, isThrottling(refusal), true) + more)
 	}
 }

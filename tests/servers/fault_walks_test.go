@@ -25,7 +25,7 @@ const (
 	late = 300 * time.Millisecond
 )
 
-// walk is one story from its beginning to its end, told by a host behind a proxy of
+// walk is one tale from its beginning to its end, told by a host behind a proxy of
 // its own, with another host that goes straight to the server.
 type walk struct {
 	*testing.T
@@ -39,9 +39,9 @@ type walk struct {
 	name   string
 }
 
-// story is what a walk does: how many requests it costs when nothing befalls it, and
+// tale is what a walk does: how many requests it costs when nothing befalls it, and
 // how many more a fault may make of them: a read-back and what follows from it.
-type story struct {
+type tale struct {
 	name     string
 	live     func(*walk) error
 	requests int
@@ -52,7 +52,7 @@ var (
 	strictly = host.Terms{Protocol: core.ProtocolStrict, TTL: shortest}
 	byLast   = host.Terms{Protocol: core.ProtocolLastWriter, TTL: shortest}
 
-	stories = []story{
+	tales = []tale{
 		{"strict", onLease(strictly), 7, 4},
 		{"lastwriter", onLease(byLast), 9, 4},
 		{"companion", onCompanion, 6, 4},
@@ -61,7 +61,7 @@ var (
 	}
 )
 
-// TestWalks tells each story on each server without a fault, and then once for each
+// TestWalks tells each tale on each server without a fault, and then once for each
 // fault and each of its requests, which the fault befalls, on one of the servers: that a
 // fault is the same on all of them is shown by TestFaultsOnVerbs. It always comes to its
 // good end.
@@ -78,7 +78,7 @@ func TestWalks(t *testing.T) {
 		} else if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range stories {
+		for _, s := range tales {
 			w.alone(s)
 			for i, fault := range proxy.Faults {
 				for hit := range s.requests {
@@ -106,8 +106,8 @@ type walks struct {
 	done   sync.WaitGroup
 }
 
-// alone is the story to which nothing happens.
-func (w *walks) alone(s story) {
+// alone is the tale to which nothing happens.
+func (w *walks) alone(s tale) {
 	w.Helper()
 	one := w.open(s, "alone")
 	defer one.proxy.Close()
@@ -133,7 +133,7 @@ func (w *walks) alone(s story) {
 }
 
 // begin starts a walk whose one request, of so many before it, a fault befalls.
-func (w *walks) begin(s story, fault proxy.Fault, hit int) {
+func (w *walks) begin(s tale, fault proxy.Fault, hit int) {
 	w.slots <- true
 	one := w.open(s, fmt.Sprintf("%v at %d", fault, hit))
 	one.proxy.SetDelay(late)
@@ -159,7 +159,7 @@ func (w *walks) begin(s story, fault proxy.Fault, hit int) {
 }
 
 // open is not called at the same time as itself: GCS' address is in the environment.
-func (w *walks) open(s story, title string) *walk {
+func (w *walks) open(s tale, title string) *walk {
 	w.Helper()
 	p, err := proxy.New(w.server.Kind, w.server.Address)
 	if err != nil {

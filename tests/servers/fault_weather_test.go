@@ -29,7 +29,7 @@ func TestWeather(t *testing.T) {
 			c := &contest{terms: terms}
 			for k := range c.leases {
 				seed := uint64(100*i + 10*j + k + 1)
-				one := w.open(story{name: terms.Protocol.String()}, fmt.Sprintf("weather %d", seed))
+				one := w.open(tale{name: terms.Protocol.String()}, fmt.Sprintf("weather %d", seed))
 				one.name = "contested/" + terms.Protocol.String()
 				one.proxy.SetDelay(late)
 				one.proxy.Choose(proxy.Weather(seed, oneIn))

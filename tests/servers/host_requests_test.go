@@ -24,8 +24,8 @@ func (l *ledger) note(r *proxy.Request) proxy.Fault {
 	return proxy.None
 }
 
-// walk is a scene whose requests are written down.
-type walk struct {
+// errand is a scene whose requests are written down.
+type errand struct {
 	scene
 	prefix string
 	ledger *ledger
@@ -33,7 +33,7 @@ type walk struct {
 }
 
 // forget begins a new page: what was asked before is not shown any more.
-func (w *walk) forget() {
+func (w *errand) forget() {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	w.seen = len(w.ledger.all)
@@ -41,10 +41,10 @@ func (w *walk) forget() {
 
 // asked is what was asked since forget, without what budgets leave out: probes of the
 // store, samples of its clock, and the look for an old client's record.
-func (w *walk) asked() string { return w.askedBelow("") }
+func (w *errand) asked() string { return w.askedBelow("") }
 
 // askedBelow is what of that was about keys that begin so.
-func (w *walk) askedBelow(part string) string {
+func (w *errand) askedBelow(part string) string {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	var out []string
@@ -60,7 +60,7 @@ func (w *walk) askedBelow(part string) string {
 }
 
 // asks holds what was asked to a budget, and begins a new page.
-func (w *walk) asks(what, want string) {
+func (w *errand) asks(what, want string) {
 	w.Helper()
 	w.same(what, w.asked(), want)
 	w.forget()
@@ -68,7 +68,7 @@ func (w *walk) asks(what, want string) {
 
 // renewals holds what is asked while a lease is held to whole renewals, one after the
 // other, from the first on that begins from now on.
-func (w *walk) renewals(what, want string) {
+func (w *errand) renewals(what, want string) {
 	w.Helper()
 	const rounds = 3
 	w.forget()
@@ -93,7 +93,7 @@ func TestHostRequests(t *testing.T) {
 			ledger := &ledger{}
 			p.Choose(ledger.note)
 			var all sync.WaitGroup
-			for name, walked := range map[string]func(*walk){
+			for name, walked := range map[string]func(*errand){
 				"strict": strictLease, "takeover": strictTakeOver, "stranger": strictTakeOverByAStranger, "fromsession": strictTakeOverFromASession,
 				"join": strictJoin, "adoption": strictAdoption, "renewals": strictRenewals, "beside": strictBesideAnOldRecord, "session": strictSession,
 				"lastwriter": lastWriterLease, "lastwriterrenewals": lastWriterRenewals,
@@ -101,7 +101,7 @@ func TestHostRequests(t *testing.T) {
 				all.Go(func() {
 					t.Run(name, func(t *testing.T) {
 						terms := host.Terms{Protocol: core.ProtocolStrict, FleetExpire: core.None}
-						walked(&walk{scene: scene{T: t, url: server.Under(p.Address(), name), terms: terms}, prefix: name, ledger: ledger})
+						walked(&errand{scene: scene{T: t, url: server.Under(p.Address(), name), terms: terms}, prefix: name, ledger: ledger})
 					})
 				})
 			}
@@ -110,7 +110,7 @@ func TestHostRequests(t *testing.T) {
 	}
 }
 
-func strictLease(w *walk) {
+func strictLease(w *errand) {
 	a, b := w.host(), w.host()
 	l := w.acquire(a, "n")
 	w.asks("a name never used", "list create")
@@ -127,7 +127,7 @@ func strictLease(w *walk) {
 
 // dies is a lease whose holder was killed, and a host that has looked at it before and
 // so knows the store's clock. It returns when the lease is dead for all who look.
-func (w *walk) dies() (knows *host.Host) {
+func (w *errand) dies() (knows *host.Host) {
 	w.Helper()
 	w.terms.TTL = core.MinTTLCoarse
 	p := w.holder("n")
@@ -147,7 +147,7 @@ func (w *walk) dies() (knows *host.Host) {
 	return knows
 }
 
-func strictTakeOver(w *walk) {
+func strictTakeOver(w *errand) {
 	l, err := w.try(w.dies(), "n")
 	w.ok(err)
 	w.asks("a take-over", "list get create")
@@ -155,21 +155,21 @@ func strictTakeOver(w *walk) {
 }
 
 // Who has yet to learn the store's clock looks once more when he has.
-func strictTakeOverByAStranger(w *walk) {
+func strictTakeOverByAStranger(w *errand) {
 	w.dies()
 	_, err := w.try(w.host(), "n")
 	w.ok(err)
 	w.asks("a take-over", "list get list create")
 }
 
-func strictTakeOverFromASession(w *walk) {
+func strictTakeOverFromASession(w *errand) {
 	w.terms.Session = true
 	_, err := w.try(w.dies(), "n")
 	w.ok(err)
 	w.asks("a take-over", "list get get create")
 }
 
-func strictJoin(w *walk) {
+func strictJoin(w *errand) {
 	a, b := w.host(), w.host()
 	l := w.acquire(a, "n")
 	w.forget()
@@ -180,7 +180,7 @@ func strictJoin(w *walk) {
 
 // What a companion writes when it joins and when it leaves is found at the holder's
 // next renewal, read, and renewed in its turn.
-func strictAdoption(w *walk) {
+func strictAdoption(w *errand) {
 	w.terms.TTL = 2 * core.MinTTLCoarse // so that both have been by then
 	l := w.acquire(w.host(), "n")
 	b := w.host()
@@ -194,13 +194,13 @@ func strictAdoption(w *walk) {
 	w.same("epoch", l.Epoch(), uint64(3))
 }
 
-func strictRenewals(w *walk) {
+func strictRenewals(w *errand) {
 	w.terms.TTL = core.MinTTLCoarse
 	w.acquire(w.host(), "n")
 	w.renewals("renewals", "put exists")
 }
 
-func strictBesideAnOldRecord(w *walk) {
+func strictBesideAnOldRecord(w *errand) {
 	a := w.host()
 	w.terms.Protocol = core.ProtocolLastWriter
 	w.free(a, "n")
@@ -210,7 +210,7 @@ func strictBesideAnOldRecord(w *walk) {
 }
 
 // What opening a session costs depends on how far the first claim is by then.
-func strictSession(w *walk) {
+func strictSession(w *errand) {
 	a := w.host()
 	w.terms.TTL, w.terms.Session = core.MinTTLCoarse, true
 	w.acquire(a, "first")
@@ -222,7 +222,7 @@ func strictSession(w *walk) {
 	w.renewals("renewals of a session", "put exists")
 }
 
-func lastWriterLease(w *walk) {
+func lastWriterLease(w *errand) {
 	a := w.host()
 	w.terms.Protocol = core.ProtocolLastWriter
 	l := w.acquire(a, "n")
@@ -233,7 +233,7 @@ func lastWriterLease(w *walk) {
 }
 
 // The later look comes when it comes, between any two others.
-func lastWriterRenewals(w *walk) {
+func lastWriterRenewals(w *errand) {
 	w.terms.Protocol, w.terms.TTL = core.ProtocolLastWriter, core.MinTTLCoarse
 	a := w.host()
 	w.acquire(a, "n")

@@ -69,7 +69,7 @@ func TestSilence(t *testing.T) {
 	for _, kind := range Kinds {
 		server := Need(t, kind)
 		w := &walks{T: t, server: server, other: openHost(t, server.Under(server.Address, "walks"))}
-		one := w.open(story{name: "silence"}, "of 5 s")
+		one := w.open(tale{name: "silence"}, "of 5 s")
 		done.Go(func() {
 			defer one.proxy.Close()
 			if err := one.end(silenced(one)); err != nil {
