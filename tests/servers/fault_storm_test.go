@@ -14,16 +14,20 @@ import (
 )
 
 // TestNoRetryStorm: while a server answers nothing but one refusal, whoever waits, holds
-// or has a session asks no more often than the core's back-off allows, whichever cloud
-// it is; and afterwards a waiter goes on, while who had held says that it is lost.
+// or has a session asks no more often than the core's back-off allows. Each suffers each
+// refusal, on one of the clouds. Afterwards a waiter goes on, while who had held says
+// that it is lost.
 func TestNoRetryStorm(t *testing.T) {
 	refusals := []proxy.Fault{proxy.Throttled, proxy.Broken, proxy.Busy, proxy.Conflict}
 	var done sync.WaitGroup
 	for _, kind := range Kinds {
 		server := Need(t, kind)
 		w := &walks{T: t, server: server, other: openHost(t, server.Under(server.Address, "walks"))}
-		for _, refusal := range refusals {
-			for _, sufferer := range sufferers {
+		for i, refusal := range refusals {
+			for j, sufferer := range sufferers {
+				if Kinds[(i+j)%len(Kinds)] != kind {
+					continue
+				}
 				one := w.open(tale{name: sufferer.name}, refusal.String())
 				done.Go(func() {
 					defer one.proxy.Close()
@@ -42,9 +46,15 @@ var sufferers = []struct {
 	suffer func(*walk, proxy.Fault) error
 }{
 	{"waiter", waits},
-	{"strict", holds(strictly, 1)},
-	{"lastwriter", holds(byLast, 1)},
+	{"strict", holds(soon(strictly), 1)},
+	{"lastwriter", holds(soon(byLast), 1)},
 	{"session", holds(host.Terms{Protocol: core.ProtocolStrict, TTL: shortest, Session: true}, 50)},
+}
+
+// soon is the same with the shortest TTL, which is over the soonest.
+func soon(terms host.Terms) host.Terms {
+	terms.TTL = shortest
+	return terms
 }
 
 // What the core's back-off comes to at the least, for a TTL of shortest: each attempt
@@ -106,14 +116,14 @@ func (w *walk) within(most int) error {
 
 // waits has a waiter suffer, and then acquire.
 func waits(w *walk, refusal proxy.Fault) error {
-	held, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly})
+	held, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly)})
 	if err != nil {
 		return err
 	}
 	waiting := make(chan bool, 1)
 	acquired := make(chan error, 1)
 	go func() {
-		lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly, OnWaiting: func(host.Status) {
+		lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly), OnWaiting: func(host.Status) {
 			select {
 			case waiting <- true:
 			default:

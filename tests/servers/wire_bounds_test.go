@@ -81,13 +81,13 @@ func TestSilence(t *testing.T) {
 }
 
 func silenced(w *walk) error {
-	lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly})
+	lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly)})
 	if err != nil {
 		return err
 	}
 	waiting, next := make(chan bool, 1), make(chan error, 1)
 	go func() {
-		after, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly, OnWaiting: func(host.Status) {
+		after, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly), OnWaiting: func(host.Status) {
 			select {
 			case waiting <- true:
 			default:
