@@ -21,7 +21,7 @@ const (
 	// a walk's renewal comes by a third of it.
 	walkTTL = 2 * shortest
 	// atOnce bounds the walks that are under way.
-	atOnce = 96
+	atOnce = 48
 	// walkLimit is by when a walk must have come to its end.
 	walkLimit = time.Minute
 	// late is how long Delay keeps a request of a walk.
