@@ -118,7 +118,7 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	for _, protocol := range protocols {
 		var result *benchResult
 		result, err = b.run(ctx, protocol)
-		if result != nil && result.Leases > 0 {
+		if result != nil && (result.Leases > 0 || err == nil) {
 			report.Protocols = append(report.Protocols, result)
 		}
 		if errors.Is(err, host.ErrUnfit) && len(protocols) > 1 {
@@ -207,7 +207,7 @@ func (a *app) reportBench(r *benchReport) error {
 		}{{"acquire", p.Acquire}, {"renew", p.Renew}, {"release", p.Release}, {"hand-over", p.Handover}} {
 			fmt.Fprintf(&text, "  %-10s%10.2f %10.2f %10.2f %8d\n", row.what, row.P50, row.P90, row.P99, row.Count)
 		}
-		fmt.Fprintf(&text, "  %.1f leases a second; %s\n", p.PerS, requestsText(p))
+		fmt.Fprintf(&text, "  %.1f leases a second; %s\n", p.PerS, requestsText(p, isPaid(r.Store)))
 		if p.Failed > 0 {
 			fmt.Fprintf(&text, "  %d could not be acquired or released\n", p.Failed)
 		}
@@ -215,8 +215,11 @@ func (a *app) reportBench(r *benchReport) error {
 	return a.print(text.String())
 }
 
-// requestsText is what a lease asks of the store.
-func requestsText(p *benchResult) string {
+// requestsText is what a lease asks of the store, and where that costs money how much.
+func requestsText(p *benchResult, paid bool) string {
+	if p.Leases == 0 {
+		return "no time for one; give it more, by --for"
+	}
 	var parts []string
 	for verb, n := range p.Requests {
 		if each := float64(n) / float64(p.Leases); each >= 0.05 {
@@ -225,5 +228,9 @@ func requestsText(p *benchResult) string {
 	}
 	slices.Sort(parts)
 	slices.Reverse(parts) // the most frequent first
-	return fmt.Sprintf("of each %s; 1,000 of them US$ %.4f at S3's list prices (an estimate)", strings.Join(parts, ", "), p.USD)
+	text := "of each " + strings.Join(parts, ", ")
+	if paid {
+		text += fmt.Sprintf("; 1,000 of them US$ %.4f at S3's list prices (an estimate)", p.USD)
+	}
+	return text
 }

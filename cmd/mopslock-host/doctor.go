@@ -181,7 +181,9 @@ func doctorText(raw string, r *doctor.Report) string {
 }
 
 // isPaid reports whether requests of a store cost money.
-func isPaid(raw string) bool { return !strings.HasPrefix(strings.ToLower(raw), "file:") }
+func isPaid(raw string) bool {
+	return !isMemory(raw) && !strings.HasPrefix(strings.ToLower(raw), "file:")
+}
 
 func (p *sheet) latencies(r *doctor.Report) {
 	fmt.Fprintf(p, "%-*s%8s %8s %8s\n", wordWidth, "latency", "p50 ms", "p99 ms", "of")
