@@ -65,11 +65,12 @@
 //	first         some of those names
 package host
 
-// Messages of what the caller is told as well, by an error or by OnContact: who shows
-// him that need not show these.
+// Messages of what the caller is told as well, by an error or by OnContact, or will be
+// if it lasts: who shows him that need not show these.
 const (
 	MessageContactLost  = "contact with the store lost; trying on"
 	MessageLeaseLost    = "lease lost"
 	MessagePermitLost   = "permit lost"
+	MessageOutage       = "the store fails every request"
 	MessageLeftToExpire = "closed before it was released; it expires by itself"
 )

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // logCall is a line that some code says.
@@ -32,7 +34,7 @@ func logCalls(t *testing.T) (calls []logCall) {
 	}
 	constants := map[string]string{
 		"MessageLeaseLost": MessageLeaseLost, "MessagePermitLost": MessagePermitLost, "MessageLeftToExpire": MessageLeftToExpire,
-		"MessageContactLost": MessageContactLost,
+		"MessageContactLost": MessageContactLost, "MessageOutage": MessageOutage,
 	}
 	fset := token.NewFileSet()
 	for _, name := range files {
@@ -289,30 +291,30 @@ func TestLogOfClose(t *testing.T) {
 	})
 }
 
+// registerLogged is once, since a scheme is registered once a process.
+var registerLogged = sync.OnceFunc(func() {
+	store.Register("test-logged", func(context.Context, *store.Location) (store.Store, error) {
+		return newFakeStore(&shelf{objects: map[string]store.Object{}}), nil
+	})
+})
+
 // A Host that was opened by a URL names the store in each line, without its secrets.
 func TestLogNamesTheStore(t *testing.T) {
-	var log logBuffer
-	dir := t.TempDir()
-	h, err := Open(background, "file://"+filepath.ToSlash(dir), &Options{Engine: engine, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := h.Acquire(background, "n", nil)
-	if err == nil {
-		err = l.Release(background)
-	}
-	if err == nil {
-		err = h.Close(background)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(log.String()) {
-		if !strings.Contains(line, " store=file://"+filepath.ToSlash(dir)) {
-			t.Error(line)
+	registerLogged()
+	bubble(t, func(w *world) {
+		var log logBuffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		h, err := Open(background, "test-logged://place?prefix=locks/&token=c0ffee", &Options{Engine: engine, Memory: "-", Logger: logger})
+		w.ok(err)
+		l, err := h.Acquire(background, "n", nil)
+		w.ok(err)
+		w.ok(l.Release(background))
+		w.ok(h.Close(background))
+		for line := range strings.Lines(log.String()) {
+			if !strings.Contains(line, ` store="test-logged://place/locks?token=xxxxx" `) {
+				w.Error(line)
+			}
 		}
-	}
-	if n := strings.Count(log.String(), "\n"); n < 3 {
-		t.Errorf("%d lines", n)
-	}
+		w.same("lines", strings.Count(log.String(), "\n"), 3)
+	})
 }

@@ -460,6 +460,7 @@ func TestMetricsOfRequests(t *testing.T) {
 		w.same("requests", fmt.Sprint(counted), fmt.Sprint(seen))
 		w.same("durations", fmt.Sprint(verbs), fmt.Sprint(seen))
 		w.same("verbs", len(seen), 6)
+		w.same("what is not there", g.points("requests")["outcome=no verb=exists"] > 0, true)
 		for _, outcome := range []string{"yes", "no", "cancelled", "throttled", "unauthorized"} {
 			if !slices.ContainsFunc(slices.Collect(maps.Keys(g.points("requests"))), func(at string) bool {
 				return strings.HasPrefix(at, "outcome="+outcome+" ")

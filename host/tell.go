@@ -289,7 +289,7 @@ func (k *keeper) noteAnswer(r *request, ev *core.Event) {
 	if err == nil {
 		err = errSilent
 	}
-	k.host.log.Warn("the store fails every request", "verb", r.action.Kind.String(), "class", ev.Class.String(), "error", err)
+	k.host.log.Warn(MessageOutage, "verb", r.action.Kind.String(), "class", ev.Class.String(), "error", err)
 }
 
 // errSilent is why a request has failed that was given up at its limit.

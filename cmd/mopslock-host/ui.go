@@ -358,7 +358,7 @@ func (l *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 
 func (l *logHandler) Handle(_ context.Context, r slog.Record) error {
 	switch r.Message {
-	case host.MessageLeaseLost, host.MessagePermitLost, host.MessageContactLost, host.MessageLeftToExpire:
+	case host.MessageLeaseLost, host.MessagePermitLost, host.MessageContactLost, host.MessageOutage, host.MessageLeftToExpire:
 		return nil // whoever has the lease says so, and what he does about it
 	}
 	var text strings.Builder
