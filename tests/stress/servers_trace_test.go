@@ -3,6 +3,7 @@
 package stress
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -14,49 +15,64 @@ import (
 	"github.com/mopslock/mopslock/host/trace"
 )
 
-// requestsIn is when the machines of a recording wanted something of the store, by
+// recording is what the machines of a trace asked for and were told, by
 // CLOCK_MONOTONIC: what was asked where nobody listened can be counted there alone.
-func requestsIn(t *testing.T, file string) []time.Duration {
+type recording struct {
+	host.Native
+	apart time.Duration // the hosts' clock is ahead by
+
+	requests []time.Duration
+	deadline time.Duration // the last that was told
+	waits    bool          // somebody was told whom he waits for
+	whole    bool
+}
+
+// readTrace reads a trace, which may still be written, or not be there yet.
+func readTrace(t *testing.T, file string) *recording {
 	t.Helper()
+	r := &recording{apart: bootTime() - monotonic()}
 	f, err := os.Open(file)
 	if err != nil {
-		t.Error(err)
-		return nil
+		return r
 	}
 	defer f.Close()
-	c := &counting{apart: bootTime() - monotonic()}
-	report, err := trace.Replay(f, c)
-	if err != nil || report.Difference != nil || report.EndsEarly {
+	report, err := trace.Replay(f, r)
+	if _, begun := errors.AsType[*trace.FormatError](err); err != nil && !begun || report.Difference != nil {
 		t.Errorf("%s: %+v, %v", file, report, err)
 	}
-	return c.requests
+	r.whole = err == nil && !report.EndsEarly
+	return r
 }
 
-// counting is an engine that notes the requests of its machines.
-type counting struct {
-	host.Native
-	apart    time.Duration // the hosts' clock is ahead by
-	requests []time.Duration
-}
-
-func (c *counting) New(cfg core.Config) (core.Stepper, error) {
-	machine, err := c.Native.New(cfg)
+// New implements host.Engine.
+func (r *recording) New(cfg core.Config) (core.Stepper, error) {
+	machine, err := r.Native.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &counted{machine, c}, nil
+	return &recorded{machine, r}, nil
 }
 
-type counted struct {
+type recorded struct {
 	core.Stepper
-	by *counting
+	in *recording
 }
 
-func (c *counted) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	actions, err := c.Stepper.Step(now, ev)
+// Step implements core.Stepper.
+func (r *recorded) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	actions, err := r.Stepper.Step(now, ev)
 	for i := range actions {
-		if k := actions[i].Kind; core.ActionGet <= k && k <= core.ActionPutResult {
-			c.by.requests = append(c.by.requests, time.Duration(now.Mono)-c.by.apart)
+		switch a := &actions[i]; a.Kind {
+		case core.ActionHeld, core.ActionRenewed, core.ActionDeadline:
+			if a.At != core.Never {
+				r.in.deadline = max(r.in.deadline, time.Duration(a.At)-r.in.apart)
+			}
+		case core.ActionWaiting:
+			r.in.waits = true
+		default:
+			if core.ActionGet <= a.Kind && a.Kind <= core.ActionPutResult {
+				r.in.requests = append(r.in.requests, time.Duration(now.Mono)-r.in.apart)
+			}
 		}
 	}
 	return actions, err
