@@ -23,9 +23,9 @@
 //	DEBUG  permit acquired                                                name holder token weight
 //	DEBUG  permit released                                                name holder
 //	DEBUG  request failed                                                 name verb class error
-//	INFO   tried once whether the store honours create-if-absent          honoured
+//	INFO   tried whether the store honours create-if-absent               honoured seen
 //	DEBUG  not found out whether the store honours create-if-absent       name error
-//	WARN   the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token
+//	WARN   the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token  seen
 //	WARN   this name is in use with another TTL, which can give it two holders; use one everywhere  name their_ttl
 //	WARN   an unreadable record has stood too long and is taken over      name key
 //	WARN   the versions of a held name were removed from the store; keep lifecycle rules off _mopslock  name
@@ -56,7 +56,8 @@
 //	error         the error's text
 //	failed        how many requests failed in the outage
 //	lasted        how long the outage was, from its first failure
-//	honoured      whether the second of two creates was refused
+//	honoured      whether one create of a race won, and all others were refused
+//	seen          what was seen of a store that does not honour it, and when; "" of one that does
 //	key           an object's key in the store
 //	their_ttl     what another's record says of its TTL
 //	their_holder  the id in another's record

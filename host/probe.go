@@ -194,7 +194,7 @@ func (p *prober) judge(now core.Instant) {
 // answered after a while, and one that did when the caller's wait is over.
 func (p *prober) unknown(now core.Instant, class core.Class) {
 	if p.step >= probeTry && errors.Is(p.failure(), errors.ErrUnsupported) {
-		p.creates, p.step = createIgnored, probeEnd
+		p.creates, p.seen, p.step = createIgnored, "the store says that it has none", probeEnd
 		p.ask(now)
 		return
 	}

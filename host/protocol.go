@@ -17,7 +17,7 @@ import (
 // abilities is what this Host has found out about its store.
 type abilities struct {
 	creates atomic.Int32 // one of the answers below
-	seen    string       // of createIgnored: what was seen, or ""; set before it
+	seen    string       // of createIgnored: what was seen; set before it
 	told    atomic.Bool  // that auto falls back on lastwriter
 
 	mu     sync.Mutex
@@ -85,11 +85,7 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 		return resolved{}, h.unfit(name)
 	}
 	if !h.abilities.told.Swap(true) {
-		var seen []any
-		if text := h.abilities.seen; text != "" {
-			seen = []any{"seen", text}
-		}
-		h.log.Warn("the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token", seen...)
+		h.log.Warn("the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token", "seen", h.abilities.seen)
 	}
 	return resolved{protocol: core.ProtocolLastWriter}, nil
 }
