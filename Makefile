@@ -59,6 +59,7 @@ test: $(VENV)/installed ## run every test, stress for 5 s each
 	$(GO) test -timeout 15m -race $(RACY)
 	$(GO) test -timeout 15m -tags mopslock_bugs ./tests/explore ./tests/simulate -run Bugs
 	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -engine=wasm
+	@set -e; for store in s3 gs azblob; do set -x; $(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -store=$$store; { set +x; } 2>/dev/null; done
 	$(GO) test -timeout 15m -count 1 ./tests/stress
 	$(PYTEST) -q $(PACKAGE)/tests
 

@@ -56,11 +56,11 @@ var (
 	byLast   = host.Terms{Protocol: core.ProtocolLastWriter, TTL: walkTTL}
 
 	tales = []tale{
-		{"strict", onLease(strictly), 7, 4},
+		{"strict", onLease(strictly), 8, 4},
 		{"lastwriter", onLease(byLast), 9, 4},
 		{"companion", onCompanion, 6, 4},
-		{"permit", onPermit, 10, 4},
-		{"invocation", onInvocation, 10, 4},
+		{"permit", onPermit, 11, 4},
+		{"invocation", onInvocation, 11, 4},
 	}
 )
 
