@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +82,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
+			env.Defer(func() { killWithin(env.WorkDir) })
 			env.Setenv("MOPSLOCK_STORE", "file://"+filepath.ToSlash(env.WorkDir)+"/store")
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GORACE", raceOptions)
@@ -100,6 +102,19 @@ func TestScripts(t *testing.T) {
 			"swap":     cmdSwap,
 		},
 	})
+}
+
+// killWithin kills what a script that has failed left at work in its directory: it
+// would keep the output of its shell open, and the script from ending.
+func killWithin(dir string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd") // none where there is no /proc
+	for _, link := range links {
+		at, _ := os.Readlink(link)
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err == nil && (at == dir || strings.HasPrefix(at, dir+"/")) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // cmdExits is `exits N COMMAND…`: exec, with the very status.
