@@ -10,8 +10,8 @@ import (
 
 // Losing contact never stops a companion's command: it joins again when the store is back.
 func TestCompanionOutlivesAnOutage(t *testing.T) {
-	s := newScene(t)
-	lease := s.acquire("2s")
+	s := newFrailScene(t)
+	lease := s.acquire(ttl(2))
 	p := s.host("accompany", "s.json", "--lease", lease, "--fleet-expire", "none", "--", "sh", "-c",
 		`trap "echo >termed" TERM HUP INT; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })
@@ -38,13 +38,13 @@ func (s *scene) count() int {
 // the companion runs, and then expires and is the next one's.
 func TestCompanionOutlivesItsOrchestrator(t *testing.T) {
 	s := newScene(t)
-	orchestrator := s.host("run", "run.json", "--ttl", "2s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	orchestrator := s.host("run", "run.json", "--ttl", ttl(2), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`mopslock-host accompany --fleet-expire none -- sh -c 'echo $$ >pid; while ! test -e enough; do sleep 0.05; done; echo >ended' &
 		wait`)
 	s.pidIn("pid")
 	orchestrator.signal(syscall.SIGKILL)
 	orchestrator.wait()
-	next := s.host("run", "next.json", "--ttl", "2s", "--fleet-expire", "none", "n", "--", "sh", "-c", "test -e ended && echo >taken")
+	next := s.host("run", "next.json", "--ttl", ttl(2), "--fleet-expire", "none", "n", "--", "sh", "-c", "test -e ended && echo >taken")
 	next.says("waiting for n")
 	s.eventually("the companion's write", func() bool { return s.field("writer_name") == "remote" })
 	// Six renewals at a third of the TTL each: it lives on far beyond the TTL of a dead one.

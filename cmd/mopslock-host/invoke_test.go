@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,10 +28,11 @@ func waits(file, then string) string {
 	return "while ! test -e " + file + "; do sleep 0.02; done; " + then
 }
 
-const putResult = "echo the result >store/n/new; mv store/n/new store/n/result"
+const putResult = "echo the result | sh-object put - n/result"
 
 // A signal ends every wait with 128+N: for another's result, and for that of a remote once the launcher has ended.
 func TestSignalEndsInvoke(t *testing.T) {
+	besideOthers(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run("waiting/"+sig.String(), func(t *testing.T) {
 			s := newScene(t)
@@ -57,7 +57,7 @@ func TestSignalEndsInvoke(t *testing.T) {
 				t.Error("not released")
 			}
 			s.write("enough", "") // the remote's result counts all the same
-			s.eventually("the remote's result", func() bool { return s.read("store/n/result") == "late\n" })
+			s.eventually("the remote's result", func() bool { return s.get("n/result") == "late\n" })
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestInvokeForwardsSignals(t *testing.T) {
 	q.signal(syscall.SIGTERM)
 	q.mustExit(statusNoResult)
 	q.says("the launcher of m ended (exit status 9)")
-	if s.exists("store/_mopslock/f/m/result") {
+	if s.has("_mopslock/f/m/result") {
 		t.Error("what somebody has ended was kept as a failure")
 	}
 }
@@ -89,12 +89,12 @@ func TestInvokeForwardsSignals(t *testing.T) {
 // The orchestrator is killed: launcher and remote go on, and whoever asks again waits for their result.
 func TestInvokeIsKilled(t *testing.T) {
 	s := newScene(t)
-	p := s.invoke("s.json", "--ttl", "2s", "n", "--", "sh", "-c", "echo $$ >launcher; mopslock-host remote n -- sh -c 'echo >up; "+waits("enough", "echo done")+"'; echo >ended")
+	p := s.invoke("s.json", "--ttl", ttl(2), "n", "--", "sh", "-c", "echo $$ >launcher; mopslock-host remote n -- sh -c 'echo >up; "+waits("enough", "echo done")+"'; echo >ended")
 	launcher := s.pidIn("launcher")
 	s.eventually("the remote's command", func() bool { return s.exists("up") })
 	p.signal(syscall.SIGKILL)
 	p.wait()
-	again := s.invoke("again.json", "--ttl", "2s", "n", "--", "touch", "ran")
+	again := s.invoke("again.json", "--ttl", ttl(2), "n", "--", "touch", "ran")
 	again.says("waiting for n")
 	count := s.count()
 	s.eventually("renewals by the remote", func() bool { return s.count() >= count+4 })
@@ -112,14 +112,14 @@ func TestInvokeIsKilled(t *testing.T) {
 // A killed remote takes its command along (Linux), and stores nothing; when its lease has run out the next one launches.
 func TestRemoteIsKilled(t *testing.T) {
 	s := newScene(t)
-	lease := s.acquire("2s")
+	lease := s.acquire(ttl(2))
 	p := s.host("remote", "s.json", "n", "--lease", lease, "--fleet-expire", "none", "--", "sh", "-c", "echo half; echo $$ >pid; exec sleep 300")
 	pid := s.pidIn("pid")
 	p.signal(syscall.SIGKILL)
-	if s.gone(pid); s.exists("store/n/result") {
+	if s.gone(pid); s.has("n/result") {
 		t.Error("half a result was stored")
 	}
-	next := s.invoke("next.json", "--ttl", "2s", "n", "--", "sh", "-c", putResult)
+	next := s.invoke("next.json", "--ttl", ttl(2), "n", "--", "sh", "-c", putResult)
 	next.mustExit(0)
 	if next.out.String() != "the result\n" {
 		t.Error(next.out)
@@ -140,16 +140,17 @@ func TestRemoteForwardsSignals(t *testing.T) {
 	p.mustExit(128 + int(syscall.SIGTERM))
 	s.decided("s.json", "command", 128+int(syscall.SIGTERM), "signalled")
 	left, err := os.ReadDir(s.path("tmp"))
-	if err != nil || len(left) > 0 || s.exists("store/n/result") {
+	if err != nil || len(left) > 0 || s.has("n/result") {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
 // The lease is taken: the launcher is ended, and the thief's result is the answer; or his lease, and another launch.
 func TestInvokeIsLost(t *testing.T) {
+	besideOthers(t)
 	const launcher = `echo >>launched; test -e again && { ` + putResult + `; exit 0; }; trap "" TERM; echo $$ >pid; while :; do sleep 0.05; done`
 	for name, then := range map[string]func(s *scene){
-		"his result": func(s *scene) { s.write("store/n/result", "the result\n") },
+		"his result": func(s *scene) { s.put("n/result", "the result\n") },
 		"his lease": func(s *scene) {
 			s.write("again", "")
 			s.theirs("written=", "released=0s")
@@ -157,10 +158,9 @@ func TestInvokeIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			p := s.invoke("s.json", "--ttl", "3s", "--grace", "200ms", "n", "--", "sh", "-c", launcher)
+			p := s.invoke("s.json", "--ttl", ttl(3), "--grace", "200ms", "n", "--", "sh", "-c", launcher)
 			pid := s.pidIn("pid")
-			thief := s.theirs("expire=3.0")
-			s.gone(pid)
+			thief := s.steals(func() bool { return !alive(pid) }, "expire="+either("3.0", "60.0"))
 			p.says(`lease "n" lost (taken): the record is now that of GrandTiger`)
 			p.says("the launcher of n has ended without the lease; waiting for the result, or for the lease")
 			if s.record() != thief {
@@ -179,19 +179,16 @@ func TestInvokeIsLost(t *testing.T) {
 
 // Renewals fail: SIGTERM, SIGKILL, and once the store is back the work is launched again.
 func TestInvokeOutlivesAnOutage(t *testing.T) {
-	s := newScene(t)
-	p := s.invoke("s.json", "--ttl", "3s", "n", "--", "sh", "-c",
+	s := newFrailScene(t)
+	p := s.invoke("s.json", "--ttl", ttl(3), "n", "--", "sh", "-c",
 		`test -e again && { `+putResult+`; exit 0; }; trap "echo >termed" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid := s.pidIn("pid")
-	before := s.record()
-	if err := errors.Join(syscall.Mkfifo(s.path("fifo"), 0o600), os.Rename(s.path("fifo"), s.path("store/n/lock.json"))); err != nil {
-		t.Fatal(err)
-	}
+	mend := s.breakRecord()
 	s.eventually("SIGTERM at the launcher", func() bool { return s.exists("termed") })
 	s.gone(pid)
 	p.says("lost (unreachable)")
 	s.write("again", "")
-	s.write("store/n/lock.json", before)
+	mend()
 	p.mustExit(0)
 	if p.out.String() != "the result\n" {
 		t.Error(p.out)
@@ -200,8 +197,8 @@ func TestInvokeOutlivesAnOutage(t *testing.T) {
 
 // The result is printed and counts, whatever becomes of the release.
 func TestInvokeCannotRelease(t *testing.T) {
-	s := newScene(t)
-	p := s.invoke("s.json", "--ttl", "3s", "n", "--", "sh", "-c", "rm store/n/lock.json; mkfifo store/n/lock.json; "+putResult)
+	s := newFrailScene(t)
+	p := s.invoke("s.json", "--ttl", ttl(3), "n", "--", "sh", "-c", barsRecord()+"; "+putResult)
 	p.mustExit(0)
 	s.decided("s.json", "mopslock", 0, "found")
 	p.says("lease n could not be released; it will expire by itself, at the latest at 20")
@@ -212,9 +209,9 @@ func TestInvokeCannotRelease(t *testing.T) {
 
 // A result that cannot be stored is kept in its file: 69.
 func TestRemoteCannotStore(t *testing.T) {
-	s := newScene(t)
+	s := newFrailScene(t)
 	lease := s.acquire("60s")
-	p := s.host("remote", "s.json", "n", "--lease", lease, "--", "sh", "-c", "echo precious; mv store away; until (echo >store) 2>/dev/null; do rm -r store; done")
+	p := s.host("remote", "s.json", "n", "--lease", lease, "--", "sh", "-c", "echo precious; "+barsStore())
 	p.mustExit(statusUnavailable)
 	_, kept, _ := strings.Cut(p.err.String(), "the result of n was not stored, and is kept in ")
 	path, why, _ := strings.Cut(kept, ": ")
@@ -263,6 +260,10 @@ func TestSignalEndsStoring(t *testing.T) {
 // A result of any size goes through in pieces, on its way there and back.
 func TestBigResult(t *testing.T) {
 	const size = 96 << 20
+	limit := int64(size)
+	if !onDirectories() { // an SDK has some 50 MiB, and buffers of its own
+		limit = size * 3 / 2
+	}
 	s := newScene(t)
 	script := fmt.Sprintf("head -c %d /dev/zero; echo end", size)
 	remote := s.host("remote", "r.json", "n", "--without-lease", "--", "sh", "-c", script)
@@ -284,7 +285,7 @@ func TestBigResult(t *testing.T) {
 	for what, state := range map[string]*os.ProcessState{"remote": remote.cmd.ProcessState, "invoke": cmd.ProcessState} {
 		usage := state.SysUsage().(*syscall.Rusage)
 		most := rssBytes(usage)
-		if most > size {
+		if most > limit {
 			t.Errorf("%s took %d MiB for %d", what, most>>20, size>>20)
 		}
 	}
@@ -310,7 +311,7 @@ func (t *tail) Write(b []byte) (int, error) {
 // Whoever reads our stdout and has had enough ends us as SIGPIPE would.
 func TestReaderOfTheResultLeaves(t *testing.T) {
 	s := newScene(t)
-	s.write("store/n/result", strings.Repeat("x", 1<<20))
+	s.put("n/result", strings.Repeat("x", 1<<20))
 	p := s.start("sh", "-c", "{ mopslock-host invoke n -- false; echo $? >rc; } | head -c 1")
 	p.mustExit(0)
 	s.eventually("the status", func() bool { return s.read("rc") == fmt.Sprintln(statusSignal+int(syscall.SIGPIPE)) })
@@ -325,7 +326,7 @@ func TestKeptFailureIsEscaped(t *testing.T) {
 	if n := len(p.err.String()); n < 100000 {
 		t.Errorf("%d bytes of stderr got through", n)
 	}
-	kept := s.read("store/_mopslock/f/n/result")
+	kept := s.get("_mopslock/f/n/result")
 	if !strings.Contains(kept, "last \x1b[2J\xff line\n") || len(kept) > maxStderr+200 {
 		t.Errorf("%d bytes are kept", len(kept))
 	}
@@ -344,13 +345,13 @@ func TestOutputsAreOpenedAnew(t *testing.T) {
 	script := "echo one; echo two >/dev/stdout; echo three; echo first >&2; echo second >/dev/stderr; echo third >&2"
 	p := s.host("remote", "s.json", "n", "--without-lease", "--memo-failures", "--", "sh", "-c", script)
 	p.mustExit(0)
-	if got := s.read("store/n/result"); got != "one\ntwo\nthree\n" {
+	if got := s.get("n/result"); got != "one\ntwo\nthree\n" {
 		t.Errorf("the result is %q", got)
 	}
 	p.says("first\nsecond\nthird\n")
 	q := s.host("remote", "q.json", "m", "--without-lease", "--memo-failures", "--", "sh", "-c", script+"; exit 6")
 	q.mustExit(6)
-	if kept := s.read("store/_mopslock/f/m/result"); !strings.Contains(kept, "first\nsecond\nthird\n") {
+	if kept := s.get("_mopslock/f/m/result"); !strings.Contains(kept, "first\nsecond\nthird\n") {
 		t.Errorf("kept: %q", kept)
 	}
 }
@@ -363,14 +364,14 @@ func TestGrandchildrenHoldTheOutputs(t *testing.T) {
 		fmt.Sprintf("sleep 300 & echo $! >silent; head -c %d /dev/zero; echo end; echo end >&2", size))
 	silent := s.pidIn("silent")
 	p.mustExit(0)
-	if got := s.read("store/n/result"); len(got) != size+4 || !strings.HasSuffix(got, "\x00end\n") {
+	if got := s.get("n/result"); len(got) != size+4 || !strings.HasSuffix(got, "\x00end\n") {
 		t.Errorf("%d bytes", len(got))
 	}
 	_ = syscall.Kill(silent, syscall.SIGKILL)
 	q := s.host("remote", "q.json", "m", "--without-lease", "--", "sh", "-c", "echo begin; yes & echo $! >loud")
 	loud := s.pidIn("loud")
 	q.mustExit(0)
-	if got := s.read("store/m/result"); !strings.HasPrefix(got, "begin\n") {
+	if got := s.get("m/result"); !strings.HasPrefix(got, "begin\n") {
 		t.Errorf("%d bytes, the first %q", len(got), got[:min(8, len(got))])
 	}
 	s.gone(loud) // its pipe has no reader
@@ -386,14 +387,12 @@ func TestSpoolIsFull(t *testing.T) {
 	p := full("p.json", "head -c 1000000 /dev/zero; echo >went.on; echo the last >&2; exit 5")
 	p.mustExit(5)
 	s.decided("p.json", "command", 5, "exited")
-	if err := os.RemoveAll(s.path("store/_mopslock/f")); err != nil {
-		t.Fatal(err)
-	}
+	s.remove("_mopslock/f/n/result")
 	q := full("q.json", "head -c 1000000 /dev/zero && echo >went.on.again")
 	q.mustExit(statusUnavailable)
 	s.decided("q.json", "mopslock", statusUnavailable, "output")
 	q.says("the result of n was not stored: its file could not be written: after ")
-	if !s.exists("went.on") || !s.exists("went.on.again") || s.exists("store/n/result") || s.exists("store/_mopslock/f/n/result") {
+	if !s.exists("went.on") || !s.exists("went.on.again") || s.has("n/result") || s.has("_mopslock/f/n/result") {
 		t.Error("the command was ended, or something was kept")
 	}
 }
@@ -405,7 +404,7 @@ func TestInvokeKeepsFailuresOfTheWork(t *testing.T) {
 		name := fmt.Sprint("not/", status)
 		p := s.invoke("s.json", "--memo-failures", name, "--", "sh", "-c", fmt.Sprint("exit ", status))
 		p.mustExit(statusNoResult)
-		if s.exists("store/_mopslock/f/" + name) {
+		if s.has("_mopslock/f/" + name + "/") {
 			t.Errorf("status %d of a launcher was kept", status)
 		}
 	}
@@ -417,7 +416,7 @@ func TestInvokeKeepsFailuresOfTheWork(t *testing.T) {
 		name := fmt.Sprint("cmd/", status)
 		p := s.host("remote", "s.json", "--memo-failures", "--without-lease", name, "--", "sh", "-c", fmt.Sprint("exit ", status))
 		p.mustExit(status)
-		if s.exists("store/_mopslock/f/"+name+"/result") != kept {
+		if s.has("_mopslock/f/"+name+"/result") != kept {
 			t.Errorf("status %d of CMD was kept: %v", status, !kept)
 		}
 	}
@@ -426,15 +425,14 @@ func TestInvokeKeepsFailuresOfTheWork(t *testing.T) {
 // Nor is anything kept that a launcher made of a lease that was lost.
 func TestInvokeKeepsNothingOnceLost(t *testing.T) {
 	s := newScene(t)
-	p := s.invoke("s.json", "--memo-failures", "--ttl", "3s", "n", "--", "sh", "-c",
+	p := s.invoke("s.json", "--memo-failures", "--ttl", ttl(3), "n", "--", "sh", "-c",
 		`test -e again && { `+putResult+`; exit 0; }; trap "exit 3" TERM; echo $$ >pid; while :; do sleep 0.05; done`)
 	s.pidIn("pid")
-	s.theirs("expire=3.0")
-	p.says("the launcher of n has ended without the lease")
+	s.steals(func() bool { return strings.Contains(p.err.String(), "the launcher of n has ended without the lease") }, "expire="+expire(3))
 	s.write("again", "")
 	s.theirs("written=", "released=0s")
 	p.mustExit(0)
-	if s.exists("store/_mopslock/f/n/result") {
+	if s.has("_mopslock/f/n/result") {
 		t.Error("it was kept")
 	}
 }
@@ -448,7 +446,7 @@ func TestSignalRightAfterTheLauncher(t *testing.T) {
 	p.mustExit(128 + int(syscall.SIGTERM))
 	s.decided("s.json", "mopslock", 128+int(syscall.SIGTERM), "interrupted")
 	s.write("enough", "")
-	s.eventually("the remote's result", func() bool { return s.read("store/n/result") == "late\n" })
+	s.eventually("the remote's result", func() bool { return s.get("n/result") == "late\n" })
 }
 
 // A store that refuses midway is told of once, as it said it, and no failure is spoken of that nobody wanted kept.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -15,7 +14,7 @@ import (
 // writes nothing over the next holder's record.
 func TestPausedHolder(t *testing.T) {
 	s := newScene(t)
-	first := s.host("run", "first.json", "--ttl", "1s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	first := s.host("run", "first.json", "--ttl", ttl(1), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	first.signal(syscall.SIGSTOP)
@@ -39,8 +38,8 @@ func TestPausedHolder(t *testing.T) {
 
 // Renewals fail: SIGTERM at deadline - grace, SIGKILL at the deadline, 76.
 func TestRenewalsFail(t *testing.T) {
-	s := newScene(t)
-	p := s.host("run", "s.json", "--ttl", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	s := newFrailScene(t)
+	p := s.host("run", "s.json", "--ttl", ttl(3), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "echo >termed" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	s.breakStore()
@@ -55,7 +54,7 @@ func TestRenewalsFail(t *testing.T) {
 
 // A command that ends between SIGTERM and the deadline was ended by us: 76 all the same.
 func TestEndsBetweenSigtermAndDeadline(t *testing.T) {
-	s := newScene(t)
+	s := newFrailScene(t)
 	p := s.host("run", "s.json", "--ttl", "6s", "--grace", "2s", "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "exit 0" TERM; echo >up; while :; do sleep 0.05; done`)
 	s.eventually("the command", func() bool { return s.exists("up") })
@@ -66,9 +65,9 @@ func TestEndsBetweenSigtermAndDeadline(t *testing.T) {
 
 // A renewal between SIGTERM and the deadline calls off the SIGKILL: the end is the command's own.
 func TestRenewedAfterSigterm(t *testing.T) {
-	s := newScene(t)
+	s := newFrailScene(t)
 	p := s.host("run", "s.json", "--ttl", "9s", "--grace", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
-		`trap "rm store; mv away store; echo >mended" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
+		`trap "`+mendsStore()+`; echo >mended" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
 	s.eventually("SIGTERM at the command", func() bool { return s.exists("mended") })
@@ -83,8 +82,9 @@ func TestRenewedAfterSigterm(t *testing.T) {
 
 // A large margin, or a short TTL of the fleet, brings the deadline near to the renewals; they are not late for that.
 func TestGraceGivesWayToTheRenewals(t *testing.T) {
+	besideOthers(t)
 	for name, flags := range map[string]string{
-		"margin": "--ttl 6s --margin 2900ms --grace 2s --fleet-expire none",
+		"margin": either("--ttl 6s --margin 2900ms --grace 2s --fleet-expire none", "--ttl 12s --margin 5800ms --grace 4s --fleet-expire none"),
 		"fleet":  "--ttl 88s --fleet-expire 6s",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestGraceGivesWayToTheRenewals(t *testing.T) {
 
 // When CMD has ended its status stands, whatever becomes of the release.
 func TestReleaseFails(t *testing.T) {
-	s := newScene(t)
-	p := s.host("run", "s.json", "--ttl", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c", "rm store/n/lock.json; mkfifo store/n/lock.json; exit 3")
+	s := newFrailScene(t)
+	p := s.host("run", "s.json", "--ttl", ttl(3), "--fleet-expire", "none", "n", "--", "sh", "-c", barsRecord()+"; exit 3")
 	p.mustExit(3)
 	s.decided("s.json", "command", 3, "exited")
 	p.says("lease n could not be released; it will expire by itself, at the latest at 20")
@@ -112,8 +112,8 @@ func TestReleaseFails(t *testing.T) {
 
 // A second signal after CMD's end gives the release up, which else has 10 s here.
 func TestReleaseGivenUp(t *testing.T) {
-	s := newScene(t)
-	p := s.host("run", "s.json", "--ttl", "88s", "n", "--", "sh", "-c", "rm store/n/lock.json; mkfifo store/n/lock.json; echo $$ >pid; exit 3")
+	s := newFrailScene(t)
+	p := s.host("run", "s.json", "--ttl", "88s", "n", "--", "sh", "-c", barsRecord()+"; echo $$ >pid; exit 3")
 	pid := s.pidIn("pid")
 	s.gone(pid)
 	ended := time.Now()
@@ -152,14 +152,11 @@ func TestPauseShorterThanTheDeadline(t *testing.T) {
 
 // A waiter carries on through an outage until --wait is over: 75, naming whom it last saw.
 func TestOutageWhileWaiting(t *testing.T) {
-	s := newScene(t)
+	s := newFrailScene(t)
 	s.theirs()
-	p := s.host("run", "s.json", "--wait", "3s", "n", "--", "touch", "ran")
+	p := s.host("run", "s.json", "--wait", either("3s", "6s"), "n", "--", "touch", "ran")
 	p.says("waiting for n")
-	// In one move: a record that is gone for a moment is free.
-	if err := errors.Join(syscall.Mkfifo(s.path("fifo"), 0o600), os.Rename(s.path("fifo"), s.path("store/n/lock.json"))); err != nil {
-		t.Fatal(err)
-	}
+	s.breakRecord()
 	p.mustExit(statusNotAcquired)
 	p.says("the wait was over while the store did not answer")
 	p.says("last seen held by GrandTiger.QkPpa9Jy on theirhost")
@@ -168,7 +165,7 @@ func TestOutageWhileWaiting(t *testing.T) {
 
 // A reader of our stderr who has stopped reading must not keep us from ending the command.
 func TestNobodyReadsStderr(t *testing.T) {
-	s := newScene(t)
+	s := newFrailScene(t)
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +181,7 @@ func TestNobodyReadsStderr(t *testing.T) {
 	if err := syscall.SetNonblock(fd, false); err != nil {
 		t.Fatal(err)
 	}
-	p := s.startWith(writer, "mopslock-host", "run", "--protocol", "lastwriter", "--status-file", s.path("s.json"), "--ttl", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.startWith(writer, "mopslock-host", "run", "--protocol", "lastwriter", "--status-file", s.path("s.json"), "--ttl", ttl(3), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
 	_ = writer.Close()
 	pid := s.pidIn("pid")
@@ -217,11 +214,8 @@ func TestGraceIsForTheGroup(t *testing.T) {
 	p := s.host("run", "s.json", "--ttl", "60s", "--grace", "20s", "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`(trap "echo >termed; `+waits("enough", "echo >cleaned; exit")+`" TERM; echo >up; while :; do sleep 0.05; done) & `+waits("up", "echo $$ >pid; exec sleep 300"))
 	pid := s.pidIn("pid")
-	if err := os.Remove(s.path("store/n/lock.json")); err != nil {
-		t.Fatal(err)
-	}
-	s.theirs("expire=60.0")
-	s.eventually("SIGTERM at the grandchild", func() bool { return s.exists("termed") })
+	s.remove("n/lock.json")
+	s.steals(func() bool { return s.exists("termed") }, "expire=60.0") // SIGTERM at the grandchild
 	s.gone(pid)
 	s.write("enough", "")
 	p.mustExit(statusLost)

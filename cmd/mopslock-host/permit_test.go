@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,9 +59,9 @@ rmdir "$slot"; echo out >>out`
 // The permit of one that was killed goes to who waits, when its session is dead; its command went along.
 func TestPermitOfAKilledHolder(t *testing.T) {
 	s := newScene(t)
-	first := s.permit(1, 1, "first.json", "--ttl", "1s", "--", "sh", "-c", "echo $$ >pid; while :; do sleep 0.05; done")
+	first := s.permit(1, 1, "first.json", "--ttl", ttl(1), "--", "sh", "-c", "echo $$ >pid; while :; do sleep 0.05; done")
 	pid := s.pidIn("pid")
-	second := s.permit(1, 1, "second.json", "--ttl", "1s", "--", "sh", "-c", "exit 5")
+	second := s.permit(1, 1, "second.json", "--ttl", ttl(1), "--", "sh", "-c", "exit 5")
 	second.says("waiting for a permit of n, which is full: 1/1 permits (1 x 1) held by ")
 	first.signal(syscall.SIGKILL)
 	s.gone(pid)
@@ -75,8 +74,8 @@ func TestPermitOfAKilledHolder(t *testing.T) {
 
 // Renewals of the session fail: SIGTERM at deadline - grace, SIGKILL at the deadline, 76.
 func TestPermitRenewalsFail(t *testing.T) {
-	s := newScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", "3s", "--", "sh", "-c",
+	s := newFrailScene(t)
+	p := s.permit(1, 1, "s.json", "--ttl", ttl(3), "--", "sh", "-c",
 		`trap "echo >termed" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	s.breakStore()
@@ -91,8 +90,8 @@ func TestPermitRenewalsFail(t *testing.T) {
 
 // --on-loss continue ends nothing: a line on stderr, and 76 at the end.
 func TestPermitLostGoesOn(t *testing.T) {
-	s := newScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", "1s", "--on-loss", "continue", "--", "sh", "-c",
+	s := newFrailScene(t)
+	p := s.permit(1, 1, "s.json", "--ttl", ttl(1), "--on-loss", "continue", "--", "sh", "-c",
 		`trap "echo >termed" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 3`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
@@ -108,9 +107,9 @@ func TestPermitLostGoesOn(t *testing.T) {
 
 // A renewal between SIGTERM and the deadline calls off the SIGKILL: the end is the command's own.
 func TestPermitRenewedAfterSigterm(t *testing.T) {
-	s := newScene(t)
+	s := newFrailScene(t)
 	p := s.permit(1, 1, "s.json", "--ttl", "9s", "--grace", "3s", "--", "sh", "-c",
-		`trap "rm store; mv away store; echo >mended" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
+		`trap "`+mendsStore()+`; echo >mended" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
 	s.eventually("SIGTERM at the command", func() bool { return s.exists("mended") })
@@ -127,7 +126,7 @@ func TestPermitRenewedAfterSigterm(t *testing.T) {
 // permit is another's meanwhile.
 func TestPausedPermit(t *testing.T) {
 	s := newScene(t)
-	first := s.permit(1, 1, "first.json", "--ttl", "1s", "--", "sh", "-c",
+	first := s.permit(1, 1, "first.json", "--ttl", ttl(1), "--", "sh", "-c",
 		`trap "" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	first.signal(syscall.SIGSTOP)
@@ -147,8 +146,8 @@ func TestPausedPermit(t *testing.T) {
 
 // When CMD has ended its status stands, and it is said when the permit will be free.
 func TestPermitReleaseFails(t *testing.T) {
-	s := newScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", "3s", "--", "sh", "-c", "mv store away; echo >store; exit 3")
+	s := newFrailScene(t)
+	p := s.permit(1, 1, "s.json", "--ttl", ttl(3), "--", "sh", "-c", breaksStore()+"; exit 3")
 	p.mustExit(3)
 	s.decided("s.json", "command", 3, "exited")
 	p.says("permit of n could not be released; it will expire by itself, at the latest at 20")
@@ -203,6 +202,7 @@ func takesNothing(t *testing.T) string {
 // --wait bounds the limit, too: 69 if the store has not answered by then, 75 if it has, and then nobody knows whether
 // the limit is kept.
 func TestWaitBoundsTheStoreLimit(t *testing.T) {
+	besideOthers(t)
 	limit := []string{"--capacity", "1", "--width", "1", "--store-limit", "1", "--wait", "1s", "--", "touch", "ran"}
 	t.Run("silent", func(t *testing.T) {
 		s := newScene(t)
@@ -242,6 +242,7 @@ func TestCrowdedIsUnfit(t *testing.T) {
 
 // Waiting for room shows one live line: how much is held of how much, and by whom. It is cleared in the end.
 func TestLiveLineOfPermit(t *testing.T) {
+	besideOthers(t)
 	for name, width := range map[string]uint16{"wide": 250, "narrow": 80} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -287,7 +288,7 @@ func TestPermitLeavesNoSession(t *testing.T) {
 	for range 3 {
 		s.permit(1, 1, "s.json", "--", "true").mustExit(0)
 	}
-	sessions, err := filepath.Glob(s.path("store/_mopslock/s/*/*"))
+	sessions, err := list(s.store.looks, "_mopslock/s/")
 	if err != nil || len(sessions) != 0 {
 		t.Errorf("%q, %v", sessions, err)
 	}

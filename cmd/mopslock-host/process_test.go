@@ -18,15 +18,26 @@ import (
 	"time"
 )
 
-// scene is a directory with a store in it, and the processes of one test.
+// scene is a directory with or without a store in it, and the processes of one test.
 type scene struct {
 	*testing.T
-	dir string
+	dir   string
+	store place
+	way   []string // to the store, if it is not everybody's: its part of the environment
 }
 
 func newScene(t *testing.T) *scene {
 	t.Parallel()
-	return &scene{t, t.TempDir()}
+	dir := t.TempDir()
+	return &scene{T: t, dir: dir, store: newPlace(dir, "store")}
+}
+
+// onlyDirectories skips a test on servers, and says why.
+func (s *scene) onlyDirectories(why string) {
+	s.Helper()
+	if !onDirectories() {
+		s.Skip("only on directories: ", why)
+	}
 }
 
 func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
@@ -72,7 +83,7 @@ func (s *scene) startWith(stderr *os.File, words ...string) *process {
 }
 
 func (s *scene) environment() []string {
-	return append(os.Environ(), "MOPSLOCK_STORE=file://"+s.path("store"), "MOPSLOCK_LEASE=", "MOPSLOCK_HELD=")
+	return append(append(os.Environ(), s.way...), "MOPSLOCK_STORE="+s.store.url, "MOPSLOCK_LEASE=", "MOPSLOCK_HELD=")
 }
 
 // host starts mopslock-host with --status-file. Who acquires does so under
@@ -138,7 +149,7 @@ func (t *transcript) String() string {
 
 func (s *scene) eventually(what string, holds func() bool) {
 	s.Helper()
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(pace()) {
 		if holds() {
 			return
 		}
@@ -194,17 +205,56 @@ func alive(pid int) bool {
 // theirs puts another's record on the name n: fresh, released and so on by fields.
 func (s *scene) theirs(fields ...string) string {
 	s.Helper()
-	f := defaultRecord()
-	for _, field := range fields {
-		key, value, _ := strings.Cut(field, "=")
-		f[key] = value
-	}
-	text := recordText(f, time.Now())
-	s.write("store/n/lock.json", text)
+	text := recordText(fieldsOf(fields), time.Now())
+	s.put("n/lock.json", text)
 	return text
 }
 
-func (s *scene) record() string { return s.read("store/n/lock.json") }
+// steals is theirs until somebody has noticed, since one may be overwritten by an owner
+// that is between its look and its write. It returns the last.
+func (s *scene) steals(noticed func() bool, fields ...string) (text string) {
+	s.Helper()
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
+		if noticed() {
+			return text
+		}
+		text = s.theirs(fields...)
+	}
+	s.Fatal("never noticed: ", text)
+	return ""
+}
+
+func (s *scene) record() string { return s.get("n/lock.json") }
+
+// get is an object's text; "" if there is none, or it cannot be read.
+func (s *scene) get(key string) string {
+	text, _ := get(s.store.looks, key)
+	return string(text)
+}
+
+func (s *scene) put(key, text string) {
+	s.Helper()
+	if err := put(s.store.looks, key, []byte(text)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) remove(key string) {
+	s.Helper()
+	if err := remove(s.store.looks, key); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// has reports whether there is an object at key, or below it if it ends in "/".
+func (s *scene) has(key string) bool {
+	s.Helper()
+	there, err := exists(s.store.looks, key)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return there
+}
 
 // field is of the record of n; "" if there is none.
 func (s *scene) field(name string) string {
@@ -221,20 +271,5 @@ func (s *scene) decided(file, by string, status int, reason string) {
 	want := fmt.Sprintf(`{"by":%q,"status":%d,"reason":%q}`+"\n", by, status, reason)
 	if got := s.read(file); got != want {
 		s.Errorf("%s: %swant %s", file, got, want)
-	}
-}
-
-// breakStore puts a file where the store's directory was; mendStore undoes it.
-func (s *scene) breakStore() {
-	s.Helper()
-	if err := errors.Join(os.Rename(s.path("store"), s.path("away")), os.WriteFile(s.path("store"), nil, 0o666)); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *scene) mendStore() {
-	s.Helper()
-	if err := errors.Join(os.Remove(s.path("store")), os.Rename(s.path("away"), s.path("store"))); err != nil {
-		s.Fatal(err)
 	}
 }

@@ -85,6 +85,7 @@ func (s *scene) withStore(storeURL string, words ...string) *process {
 
 // An unauthorized or missing store is told at once, by the first answer: 69.
 func TestStoreThatRefuses(t *testing.T) {
+	besideOthers(t)
 	for name, answer := range map[string]*fakeS3{
 		"unauthorized":  newFakeS3(t, http.StatusForbidden, "AccessDenied"),
 		"no_such_store": newFakeS3(t, http.StatusNotFound, "NoSuchBucket"),
@@ -122,6 +123,7 @@ func TestStoreThatRefuses(t *testing.T) {
 
 // A store that is silent or only throttles is given its time (5 s; accompany and remote one TTL), then: 69, or 77.
 func TestStoreThatIsSilent(t *testing.T) {
+	besideOthers(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +168,7 @@ func TestStoreThatIsSilent(t *testing.T) {
 
 // The store answers after a while: it was only slow to come up.
 func TestStoreThatComesUp(t *testing.T) {
+	besideOthers(t)
 	for _, words := range [][]string{{"status", "n"}, {"ls"}} {
 		t.Run(words[0], func(t *testing.T) {
 			s := newScene(t)
@@ -202,6 +205,7 @@ func TestLeastTTLOfACoarseStore(t *testing.T) {
 // A directory that may be read and not written is said so at once. Not as root, who may all.
 func TestDirectoryThatMayNotBeWritten(t *testing.T) {
 	s := newScene(t)
+	s.onlyDirectories("a server's permissions are told by an answer, as TestStoreThatRefuses has it")
 	if exec.Command("sh", "-c", "mkdir -m 0555 "+s.path("store")+" && ! touch "+s.path("store/x")).Run() != nil {
 		t.Skip("this user may write everywhere")
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mopslock/mopslock/tests/servers"
 )
 
 // engineFlag puts --engine before every command line of these tests:
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 			os.Exit(a.execute(os.Args[1:]))
 		}
 		main()
-	}})
+	}, "sh-object": objectMain})
 }
 
 // onEngine runs the tests with one cache of compiled modules between them.
@@ -65,7 +67,7 @@ func (m onEngine) Run() int {
 	}
 	_ = os.Setenv(engineVariable, *engineFlag)
 	_ = os.Setenv("XDG_CACHE_HOME", cache)
-	return m.M.Run()
+	return withServer(m.M.Run)
 }
 
 // parallel is not a matter of processors: nearly all that these tests do is wait.
@@ -75,24 +77,19 @@ const parallel = "24"
 const raceOptions = "atexit_sleep_ms=0"
 
 // A script's first comment says what it shows. Every script has a store of its
-// own, in MOPSLOCK_STORE, at $WORK/store.
+// own, in MOPSLOCK_STORE, and looks into it with object. What is about directories
+// begins with [dir], or the script ends where it begins.
 func TestScripts(t *testing.T) {
+	besideOthers(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Defer(func() { killWithin(env.WorkDir) })
-			env.Setenv("MOPSLOCK_STORE", "file://"+filepath.ToSlash(env.WorkDir)+"/store")
-			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
-			env.Setenv("GORACE", raceOptions)
-			env.Setenv(engineVariable, *engineFlag)
-			env.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
-			env.Setenv("SHELL", "/bin/sh")
-			return nil
-		},
+		Setup:               setupScript,
+		Condition:           onStore,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
+			"object":   cmdObject,
 			"writerec": cmdWriteRecord,
 			"waitfor":  cmdWaitFor,
 			"steal":    cmdSteal,
@@ -102,6 +99,45 @@ func TestScripts(t *testing.T) {
 			"swap":     cmdSwap,
 		},
 	})
+}
+
+// onStore is the conditions [dir], [s3], [gs] and [azblob].
+func onStore(condition string) (bool, error) {
+	switch condition {
+	case "dir":
+		return onDirectories(), nil
+	case servers.S3, servers.GCS, servers.Azure:
+		return condition == *storeFlag, nil
+	}
+	return false, fmt.Errorf("unknown condition %s", condition)
+}
+
+// setupScript sets what depends on the store, besides what every script needs.
+func setupScript(env *testscript.Env) error {
+	env.Defer(func() { killWithin(env.WorkDir) })
+	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+	env.Setenv("GORACE", raceOptions)
+	env.Setenv(engineVariable, *engineFlag)
+	env.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
+	env.Setenv("SHELL", "/bin/sh")
+	if server != nil {
+		env.Vars = append(env.Vars, server.Env(server.Address)...)
+	}
+	at, other := newPlace(env.WorkDir, "store"), newPlace(env.WorkDir, "store2")
+	env.Setenv("MOPSLOCK_STORE", at.url)
+	env.Setenv("STORE", at.url)
+	env.Setenv("STORE2", other.url)
+	for seconds := 1; seconds <= 3; seconds++ { // and as JSON has them
+		env.Setenv(fmt.Sprintf("TTL%d", seconds), ttl(seconds))
+		env.Setenv(fmt.Sprintf("TTL%d_S", seconds), strconv.Itoa(ttlSeconds(seconds)))
+	}
+	// How long to sleep until a lease of TTL1, or TTL2, has expired, were it not renewed. By a
+	// server's stamps, of whole seconds and of clocks that may disagree, that is some time later.
+	env.Setenv("PAST1", either("1.2", "8.5"))
+	env.Setenv("PAST2", either("3", "8.5"))
+	// A --wait that is over before anything ends, and not before the first look is.
+	env.Setenv("BRIEF", either("500ms", "4s"))
+	return nil
 }
 
 // killWithin kills what a script that has failed left at work in its directory: it
@@ -137,29 +173,26 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWriteRecord is `writerec FILE [field=value…]`: a lock.json as mops writes
+// cmdWriteRecord is `writerec KEY [field=value…]`: a lock.json as mops writes
 // it. Stamps (written, acquired, released, first) are ages: 10s is ten seconds ago.
 func cmdWriteRecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: writerec FILE field=value…")
+		ts.Fatalf("usage: writerec KEY field=value…")
 	}
-	f := defaultRecord()
-	for _, arg := range args[1:] {
-		key, value, _ := strings.Cut(arg, "=")
-		f[key] = value
-	}
-	body := recordText(f, time.Now())
-	path := ts.MkAbs(args[0])
-	ts.Check(os.MkdirAll(filepath.Dir(path), 0o777))
-	ts.Check(os.WriteFile(path+".new", []byte(body), 0o666)) // renamed, as every store does it
-	ts.Check(os.Rename(path+".new", path))
+	ts.Check(put(ts.Getenv("MOPSLOCK_STORE"), args[0], []byte(recordText(fieldsOf(args[1:]), time.Now()))))
 }
 
-func defaultRecord() map[string]string {
-	return map[string]string{
+// fieldsOf is another's record but for what is given: field=value.
+func fieldsOf(given []string) map[string]string {
+	f := map[string]string{
 		"holder": "GrandTiger.QkPpa9Jy", "written": "0s", "expire": "88.0", "count": "3", "host": "theirhost", "pid": "4711",
 		"first": "0s", "acquired": "0s", "released": "", "remote": "",
 	}
+	for _, field := range given {
+		key, value, _ := strings.Cut(field, "=")
+		f[key] = value
+	}
+	return f
 }
 
 func recordText(f map[string]string, now time.Time) string {
@@ -212,19 +245,21 @@ func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s: never came; now it is %q", fmt.Sprint(args), text)
 }
 
-// cmdSteal is `steal RECORD FILE REGEXP [field=value…]`: writerec, again and again,
+// cmdSteal is `steal KEY FILE REGEXP [field=value…]`: writerec, again and again,
 // until that is noticed in FILE. Once may be lost: under lastwriter an owner that is
-// between its look and its write overwrites it.
+// between its look and its write overwrites it. The last one is in the file theirs.
 func cmdSteal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
-		ts.Fatalf("usage: steal RECORD FILE REGEXP field=value…")
+		ts.Fatalf("usage: steal KEY FILE REGEXP field=value…")
 	}
 	pattern := regexp.MustCompile("(?m)" + args[2])
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		if text, err := os.ReadFile(ts.MkAbs(args[1])); err == nil && pattern.Match(text) {
 			return
 		}
-		cmdWriteRecord(ts, false, append([]string{args[0]}, args[3:]...))
+		body := []byte(recordText(fieldsOf(args[3:]), time.Now()))
+		ts.Check(put(ts.Getenv("MOPSLOCK_STORE"), args[0], body))
+		ts.Check(os.WriteFile(ts.MkAbs("theirs"), body, 0o666))
 	}
 	ts.Fatalf("%s: never noticed", fmt.Sprint(args))
 }

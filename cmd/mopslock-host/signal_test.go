@@ -14,6 +14,7 @@ import (
 
 // A wait is ended by INT, TERM, HUP and QUIT: 128+N, and the other's record as it was.
 func TestSignalEndsTheWait(t *testing.T) {
+	besideOthers(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(sig.String(), func(t *testing.T) {
 			s := newScene(t)
@@ -45,6 +46,7 @@ func TestOtherSignalsDoNotEndTheWait(t *testing.T) {
 
 // Interrupted between the claim and its verification, what is left in the store is released, not fresh.
 func TestSignalWhileClaimingLeavesNothingHeld(t *testing.T) {
+	besideOthers(t)
 	for _, words := range [][]string{{"run", "n", "--", "touch", "ran"}, {"acquire", "n"}} {
 		t.Run(words[0], func(t *testing.T) {
 			s := newScene(t)
@@ -108,28 +110,28 @@ func TestNohup(t *testing.T) {
 
 // If mopslock-host is killed its command goes with it, in every phase of its life. Linux only.
 func TestKilledHostTakesItsCommandAlong(t *testing.T) {
+	besideOthers(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("no parent-death signal here")
 	}
 	deaf := []string{"--", "sh", "-c", `trap "echo >termed" TERM; echo $$ >pid; while :; do sleep 0.1; done`}
 	t.Run("running", func(t *testing.T) {
 		s := newScene(t)
-		p := s.host("run", "s.json", append([]string{"--ttl", "2s", "--fleet-expire", "none", "n"}, deaf...)...)
+		p := s.host("run", "s.json", append([]string{"--ttl", ttl(2), "--fleet-expire", "none", "n"}, deaf...)...)
 		pid := s.pidIn("pid")
 		p.signal(syscall.SIGKILL)
 		s.gone(pid)
 		if s.read("s.json") != "" {
 			t.Error("a killed process left a status")
 		}
-		next := s.host("run", "next.json", "--ttl", "2s", "--fleet-expire", "none", "n", "--", "true")
+		next := s.host("run", "next.json", "--ttl", ttl(2), "--fleet-expire", "none", "n", "--", "true")
 		next.mustExit(0) // takes over by itself
 	})
 	t.Run("in its grace", func(t *testing.T) {
 		s := newScene(t)
 		p := s.host("run", "s.json", append([]string{"--ttl", "30s", "--grace", "10s", "n"}, deaf...)...)
 		pid := s.pidIn("pid")
-		s.theirs("expire=30.0")
-		s.eventually("SIGTERM at the command", func() bool { return s.exists("termed") })
+		s.steals(func() bool { return s.exists("termed") }, "expire=30.0") // SIGTERM at the command
 		p.signal(syscall.SIGKILL)
 		s.gone(pid)
 	})
@@ -153,7 +155,7 @@ func (s *scene) acquire(ttl string) string {
 // CMD's stdin is ours, to the byte, and so is its stdout.
 func TestStandardStreamsAreTheCommands(t *testing.T) {
 	s := newScene(t)
-	cmd := exec.Command("mopslock-host", "run", "--protocol", "lastwriter", "--store", "file://"+s.path("store"), "n", "--", "cat")
+	cmd := exec.Command("mopslock-host", "run", "--protocol", "lastwriter", "--store", s.store.url, "n", "--", "cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

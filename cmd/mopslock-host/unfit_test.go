@@ -96,6 +96,7 @@ func (b *smallS3) list(w io.Writer, prefix, after string) {
 // A store that takes every create for a put, or refuses it, cannot serve strict: 78, and CMD does not run. auto says
 // so, and is lastwriter.
 func TestStoreWithoutCreate(t *testing.T) {
+	besideOthers(t)
 	for name, store := range map[string]*smallS3{"ignored": {}, "not implemented": {refuses: true}} {
 		t.Run(name, func(t *testing.T) { checkStoreWithoutCreate(t, store.serve(t)) })
 	}
