@@ -36,10 +36,9 @@ var told = []struct {
 	{fault: proxy.Broken, by: "other other other other other other"},
 	{fault: proxy.Busy, by: "throttled throttled throttled throttled throttled throttled"},
 	{
-		// S3 and GCS send checksums of what they have; Azure's half is taken for whole,
-		// and the core's readers for torn.
+		// Each cloud sends a sum of what it has.
 		fault: proxy.Truncated, by: "other ok ok ok other ok", applied: true,
-		but: map[string]string{GCS: "other other other other other ok", Azure: "ok ok ok ok other ok"},
+		but: map[string]string{GCS: "other other other other other ok", Azure: "unreachable ok ok ok other ok"},
 	},
 	{fault: proxy.Duplicated, by: "ok ok exists ok ok ok", applied: true},
 }

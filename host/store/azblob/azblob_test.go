@@ -44,6 +44,10 @@ func TestReplies(t *testing.T) {
 		{Name: "busy", Op: "put", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
 		{Name: "busy", Op: "get", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
 		{Name: "patience", Op: "put", Status: 503, Header: map[string]string{"x-ms-error-code": "ServerBusy", "Retry-After": "7"}, Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
+		{Name: "cut_short", Op: "get", Status: 200, Header: map[string]string{
+			"Content-Type": "application/json", "Last-Modified": "Sat, 21 Nov 2026 14:00:00 GMT", "ETag": "1",
+			"Content-MD5": "XUFAKrxLKna5cZ2REBfFkg==", // of hello
+		}, Body: "hell", Class: core.ClassUnreachable},
 		{Name: "timed_out", Op: "create", Status: 500, Header: code("OperationTimedOut"), Class: core.ClassUnreachable},
 	})
 }

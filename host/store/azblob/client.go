@@ -21,7 +21,7 @@ import (
 // be told: which connections, and that the SDK is not to try again.
 func newClient(service azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
 	opts := &container.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: &http.Client{Transport: cloud.Transport()},
+		Transport: &http.Client{Transport: whole{cloud.Transport()}},
 		Retry:     policy.RetryOptions{MaxRetries: -1},
 	}}
 	if err := staysHome(service); err != nil {
