@@ -290,7 +290,7 @@ func (s *Semaphore) rest() {
 		s.observe()
 		return
 	}
-	s.giveUpTrying()
+	owed := s.giveUpTrying()
 	s.retries = 0
 	waits, at := false, unset
 	for i := range s.asks {
@@ -307,6 +307,10 @@ func (s *Semaphore) rest() {
 		if a.blocked && !a.told {
 			a.told, a.news = true, ActionWaiting
 		}
+	}
+	if owed {
+		s.observe()
+		return
 	}
 	if !waits {
 		s.become(SemaphoreIdle)
@@ -349,8 +353,9 @@ func (s *Semaphore) isPatient() bool {
 }
 
 // giveUpTrying ends those who try once and found no room. Who has no later look may
-// ask for the store's clock, and look once more.
-func (s *Semaphore) giveUpTrying() {
+// ask for the store's clock, and look once more. Who came while a look was under way
+// was not shown what was given back before he came: he is owed a look of his own.
+func (s *Semaphore) giveUpTrying() (owed bool) {
 	for i := range s.asks {
 		a := &s.asks[i]
 		switch {
@@ -360,6 +365,8 @@ func (s *Semaphore) giveUpTrying() {
 			if s.now.Mono-a.since >= int64(FirstAnswerLimit) { // there is no session to stand on
 				s.refuse(a, ReasonUnreachable)
 			}
+		case a.since > s.look.start:
+			owed = true
 		case s.wantsSample() && (!a.sampled || s.now.Mono < s.sampleBy):
 			if !a.sampled {
 				a.sampled, s.sampling, s.sampleBy = true, true, s.in(SampleLimit)
@@ -368,6 +375,7 @@ func (s *Semaphore) giveUpTrying() {
 			s.refuse(a, ReasonFull)
 		}
 	}
+	return owed
 }
 
 // wantsSample reports whether the store's clock, which no recent sample tells, could

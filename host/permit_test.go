@@ -422,3 +422,56 @@ func TestPermitCrowded(t *testing.T) {
 		group.Wait()
 	})
 }
+
+// A try that comes while a look is under way, one that was begun before, is not told
+// full by it: what was given back before the try is there for it.
+//
+//	others' release                ── yes
+//	this look   ── list ·········· ········ as of before that
+//	the try                            ── full? looks for itself
+func TestTryPermitDuringALook(t *testing.T) {
+	slow := fault{before: time.Millisecond, after: 2 * time.Second}
+	t.Run("of one who gave up", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			holder, p := w.host(), w.host()
+			one := View{Capacity: 1, Width: 1}
+			held := holder.permit("n", one)
+			_, err := p.tryPermit("n", one)
+			w.is(err, ErrFull)
+			p.store.once("list", slow)
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			_, err = p.TryAcquirePermit(ctx, "n", one, &PermitOptions{Terms: permitTerms})
+			w.is(err, context.DeadlineExceeded)
+			w.same("looks under way", p.store.inFlight(), 1)
+			holder.giveBack(held)
+			permit, err := p.tryPermit("n", one)
+			w.ok(err)
+			p.giveBack(permit)
+		})
+	})
+	t.Run("of a waiter", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			holder, p := w.host(), w.host()
+			two := View{Capacity: 2, Width: 1}
+			held, other := holder.permit("n", two), holder.permit("n", two)
+			waiting := make(chan Status, 1)
+			ended := make(chan *Permit, 1)
+			go func() {
+				ended <- p.permit("n", two, PermitOptions{Weight: 2, OnWaiting: func(s Status) { waiting <- s }})
+			}()
+			<-waiting
+			w.sleep(time.Second) // a sample of the store's clock is not what is meant
+			p.store.forget()
+			p.store.always(slow)
+			w.until(10*time.Millisecond, func() bool { return p.store.verbs() == "exists" })
+			p.store.heal()
+			holder.giveBack(held)
+			permit, err := p.tryPermit("n", two)
+			w.ok(err)
+			holder.giveBack(other)
+			p.giveBack(permit)
+			p.giveBack(<-ended)
+		})
+	})
+}
