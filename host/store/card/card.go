@@ -52,14 +52,22 @@ type text struct {
 }
 
 // Parse reads a card. It is not ok if the body is none. A refusal counts in
-// whichever version of the format it is written.
+// whichever version of the format it is written, whatever that has put beside it.
 func Parse(body []byte) (c Card, ok bool) {
-	var t text
-	if json.Unmarshal(body, &t) != nil || t.V < 1 {
+	var verdict struct {
+		V      float64 `json:"v"`
+		Create string  `json:"create"`
+	}
+	if json.Unmarshal(body, &verdict) != nil || verdict.V < 1 {
 		return Card{}, false
 	}
-	c = Card{Nonce: t.Nonce, Refused: t.Create == refused}
-	if c.Refused {
+	var t text
+	err := json.Unmarshal(body, &t) // what is of another type is left out, and the rest is there
+	c = Card{Nonce: t.Nonce, Refused: verdict.Create == refused}
+	switch {
+	case !c.Refused && err != nil:
+		return Card{}, false
+	case c.Refused:
 		c.Why = oneLine(t.Why)
 		c.At, _ = time.Parse(time.RFC3339, t.At) // zero if it says none
 	}

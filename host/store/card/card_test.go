@@ -45,6 +45,21 @@ func TestParse(t *testing.T) {
 	if !ok || !c.Refused || !strings.HasPrefix(c.Seen(), "a [2Jb") || len(c.Why) != 512 {
 		t.Errorf("%+v", c)
 	}
+	for _, body := range []string{
+		`{"v":2.5,"create":"refused","why":"x"}`,
+		`{"v":2,"create":"refused","nonce":7,"why":"x","at":1}`,
+		`{"v":2,"nonce":{},"at":[],"create":"refused","why":"x"}`,
+	} {
+		if c, ok := card.Parse([]byte(body)); !ok || !c.Refused || c.Seen() != "x" {
+			t.Errorf("%s is %+v", body, c)
+		}
+	}
+	if c, ok := card.Parse([]byte(`{"v":2,"create":"refused","why":{"text":"x"}}`)); !ok || !c.Refused || c.Seen() != "" {
+		t.Errorf("%+v", c)
+	}
+	if c, ok := card.Parse([]byte(`{"v":1,"nonce":7,"create":"honoured"}`)); ok {
+		t.Errorf("%+v", c)
+	}
 	if c, ok := card.Parse([]byte(`{"v":1,"nonce":"n","create":"perhaps","why":"x"}`)); !ok || c.Refused || c.Why != "" {
 		t.Errorf("%+v", c)
 	}
