@@ -168,7 +168,9 @@ func (h *Host) askStore() (*member, error) {
 	a := &h.abilities
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m := a.asking; m != nil && m.failure() == nil {
+	// Who found it unknown may come here when it is known: nobody asks again, for what
+	// was seen is read without a lock from then on.
+	if m := a.asking; m != nil && (m.failure() == nil || a.creates.Load() != createUnknown) {
 		return m, nil
 	}
 	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached()}

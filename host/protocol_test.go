@@ -320,3 +320,29 @@ func TestMixedProtocols(t *testing.T) {
 		w.is(err, ErrRefused)
 	})
 }
+
+// Whoever saw that nothing is known yet, and comes to ask when it is, asks nothing: what
+// was seen is being read by then.
+func TestResolveAskedLate(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.store.overwrites = true
+		_, err := p.createIsHonoured(context.Background(), "n", 0)
+		w.ok(err)
+		p.store.forget()
+		var all sync.WaitGroup
+		all.Go(func() {
+			m, err := p.askStore()
+			w.ok(err)
+			w.is(m.await(context.Background()), errTaskDone)
+		})
+		all.Go(func() {
+			for range 100 {
+				w.is(p.unfit("n"), ErrUnfit)
+				time.Sleep(time.Millisecond)
+			}
+		})
+		all.Wait()
+		w.same("requests", p.store.verbs(), "")
+	})
+}
