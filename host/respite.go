@@ -8,9 +8,10 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// respite is a store's wish to be left alone for a while, as Retry-After says it. Nothing
-// is sent until then, but each request at half of its limit at the latest: limits come
-// from deadlines, and who never sends in time has lost what the store would have kept.
+// respite is a store's wish to be left alone for a while, as Retry-After says it. No
+// machine's request is sent until then, but each at half of its limit at the latest: limits
+// come from deadlines, and who never sends in time has lost what the store would have kept.
+// Looks of those who take no part, and tidying, do not wait (direct): none is repeated at once.
 //
 //	renewal    503, Retry-After: 30 ·····│ sent after all
 //	           limit of the next one: ═══╪═══│
