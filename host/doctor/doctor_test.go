@@ -626,6 +626,31 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
+// Who is answered alone has raced with nobody: so many rounds say nothing.
+func TestOneAnswerIsNoRace(t *testing.T) {
+	var mu sync.Mutex
+	last := ""
+	examine(t, nil, func(p *patient) {
+		p.deny = func(verb, key string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if verb != "create" || !strings.Contains(key, "/r/") {
+				return nil
+			}
+			if key == last {
+				return store.Fail(verb, key, core.ClassThrottled, errors.New("SlowDown"))
+			}
+			last = key
+			return nil
+		}
+	}, func(e *examined) {
+		e.says("none")
+		if e.Create.Rounds != 0 || e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.card() != (card.Card{}) {
+			e.Errorf("%+v, %v, %+v", e.Create, e.err, e.card())
+		}
+	})
+}
+
 // A store that falls silent in the middle is given up, not asked to the end.
 func TestFallsSilent(t *testing.T) {
 	examine(t, nil, func(p *patient) { p.silentFrom = time.Now().Add(time.Second) }, func(e *examined) {

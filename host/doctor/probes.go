@@ -169,7 +169,7 @@ func (x *examiner) race() error {
 	}
 	if c.Rounds == 0 && x.ctx.Err() == nil {
 		return store.Fail("create", x.prefix+"r/", core.ClassUnreachable,
-			errors.New("no round of the race was answered, so nobody knows whether create-if-absent is honoured"))
+			errors.New("in no round of the race two were answered, so nobody knows whether create-if-absent is honoured"))
 	}
 	return nil
 }
@@ -206,10 +206,10 @@ func (x *examiner) round(key string) {
 	switch {
 	case err == nil && winners == 1 && !bytes.Equal(object.Body, bodies[winner]):
 		winners++ // whose answer was lost, or who was told that it exists
-	case err == nil && winners == 0:
+	case err == nil && winners == 0 && exists > 1:
 		c.Lost++
 	}
-	if winners+exists > 0 {
+	if winners+exists > 1 { // one alone has raced with nobody
 		c.Rounds++
 	} else {
 		sleep(x.ctx, backOff) // throttled, or out of reach
