@@ -67,7 +67,7 @@ type Options struct {
 //
 // The error is ctx's cause, of Options that cannot be, or a *store.Error: the store
 // was not reached within 5 s, or falls silent for 15 s, or is missing, or the credentials do not allow what any
-// lease needs, to write and to read. What was found out before is in the Report all
+// lease needs, to write and to read, or its card cannot be read. What was found out before is in the Report all
 // the same, which is never nil but for bad Options. What was written is deleted, as
 // far as it can be.
 func Examine(ctx context.Context, s store.Store, opts *Options) (*Report, error) {

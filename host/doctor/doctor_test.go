@@ -626,6 +626,26 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
+// A card that cannot be read may refuse the store: that is not known to be strict's.
+func TestCardUnread(t *testing.T) {
+	refusal := card.Card{Nonce: "x", Refused: true, Why: "seen"}
+	for _, class := range []core.Class{core.ClassUnauthorized, core.ClassUnreachable, core.ClassThrottled} {
+		examine(t, nil, func(p *patient) {
+			_ = p.Store.Put(context.Background(), card.Key, refusal.Body(), card.Type)
+			p.deny = func(verb, key string) error {
+				if verb == "get" && key == card.Key {
+					return store.Fail(verb, key, class, errors.New("no"))
+				}
+				return nil
+			}
+		}, func(e *examined) {
+			if e.Protocol != "none" || classOf(e.err) != class || !e.card().Refused || len(e.keys()) != 0 {
+				e.Errorf("%v: %s, %v, %+v, left %q", class, e.Protocol, e.err, e.card(), e.keys())
+			}
+		})
+	}
+}
+
 // Who is answered alone has raced with nobody: so many rounds say nothing.
 func TestOneAnswerIsNoRace(t *testing.T) {
 	var mu sync.Mutex

@@ -274,7 +274,8 @@ func (x *examiner) listStamps(below string) {
 func (x *examiner) now() int64 { return x.begun.UnixNano() + int64(time.Since(x.begun)) }
 
 // fileCard writes what was seen on the store's card. A refusal is always written; a
-// card that refuses a store which is mended is replaced.
+// card that refuses a store which is mended is replaced. One that cannot be read may
+// refuse it, and hosts that cannot read it keep no strict lease: that is an error.
 func (x *examiner) fileCard() error {
 	x.progress("card", 0, 1)
 	c := &x.report.Create
@@ -296,6 +297,8 @@ func (x *examiner) fileCard() error {
 			return struct{}{}, x.store.Create(ctx, card.Key, ours.Body(), card.Type)
 		})
 		return nil
+	case err != nil && x.ctx.Err() == nil:
+		return err // what it says nobody knows
 	default:
 		return nil
 	}
