@@ -62,13 +62,17 @@ func (x *examiner) count(verb string, took time.Duration, err error) {
 	switch {
 	case err == nil, errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
 		t.answered++
+		if t.denied != nil { // for a moment only
+			t.denied, t.unknown = nil, t.unknown+t.denials
+		}
+		t.denials = 0
 		if !x.crowded && !errors.Is(err, store.ErrExists) { // which costs some stores a look only
 			t.took = append(t.took, took)
 		}
 	case e != nil && e.Class == core.ClassThrottled:
 		t.throttled++
-	case e != nil && (e.Class == core.ClassUnauthorized || e.Class == core.ClassReadOnly):
-		t.denied = e
+	case denial(err):
+		t.denied, t.denials = e, t.denials+1
 	default:
 		t.unknown++
 	}
@@ -92,6 +96,13 @@ func (x *examiner) crowd(crowded bool) {
 	x.crowded = crowded
 }
 
+// answered reports whether a verb has ever been answered.
+func (x *examiner) answered(verb string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tallyOf(verb).answered > 0
+}
+
 // denied is why a verb may not be used, or nil.
 func (x *examiner) denied(verb string) *store.Error {
 	x.mu.Lock()
@@ -102,9 +113,15 @@ func (x *examiner) denied(verb string) *store.Error {
 // insist asks again while the store does not answer. What is asked may be applied
 // more than once.
 func insist[T any](ctx context.Context, x *examiner, verb, key string, do func(context.Context) (T, error)) (T, error) {
+	return repeat(ctx, x, verb, key, passing, do)
+}
+
+// repeat asks again after errors that again says yes to, and after the denial of a verb
+// that has been answered before: it may be for a moment, as when a token is renewed.
+func repeat[T any](ctx context.Context, x *examiner, verb, key string, again func(error) bool, do func(context.Context) (T, error)) (T, error) {
 	for pause := backOff; ; pause *= 2 {
 		value, err := ask(ctx, x, verb, key, do)
-		if err == nil || !passing(err) || pause > backOff<<(attempts-2) || ctx.Err() != nil {
+		if err == nil || !again(err) && !(denial(err) && x.answered(verb)) || pause > backOff<<(attempts-2) || ctx.Err() != nil {
 			return value, err
 		}
 		sleep(ctx, pause)
@@ -127,10 +144,12 @@ func (x *examiner) putBy(by request, key string, body []byte) error {
 	return err
 }
 
-// create is asked once: a second request would be told of the first.
+// create is asked once: a second request would be told of the first, unless that was
+// denied.
 func (x *examiner) create(key string, body []byte) error {
 	x.mark(key)
-	_, err := ask(x.ctx, x, "create", key, func(ctx context.Context) (struct{}, error) {
+	never := func(error) bool { return false }
+	_, err := repeat(x.ctx, x, "create", key, never, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, x.store.Create(ctx, key, body, bodyType)
 	})
 	return err

@@ -116,7 +116,8 @@ type tally struct {
 	answered  int
 	unknown   int
 	throttled int
-	denied    *store.Error
+	denied    *store.Error // the latest, unless it has been answered since
+	denials   int          // since the latest answer
 }
 
 // examine asks one thing after the other. Only what makes the rest idle is an error.
@@ -154,7 +155,7 @@ func (x *examiner) reach() error {
 	if err == nil {
 		x.report.Reached = Milliseconds(time.Since(x.begun))
 		_, err = x.get(key)
-	} else if class := classOf(err); class == core.ClassUnauthorized || class == core.ClassReadOnly {
+	} else if denial(err) {
 		x.report.Reached = Milliseconds(time.Since(x.begun))
 		_, _ = x.get(key) // for the rights
 		_, _ = x.list(x.prefix)
@@ -170,6 +171,12 @@ func passing(err error) bool {
 		return !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, store.ErrKey) && !errors.Is(err, store.ErrClosed)
 	}
 	return false
+}
+
+// denial reports whether whoever asks may not do that.
+func denial(err error) bool {
+	class := classOf(err)
+	return class == core.ClassUnauthorized || class == core.ClassReadOnly
 }
 
 // classOf is the class of an unknown outcome, core.ClassNone of an answer.

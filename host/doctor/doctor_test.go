@@ -533,6 +533,36 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// A verb that is denied in the midst of answers, as when a token is renewed, is asked
+// again; so is a create that all who race are denied.
+func TestDeniedForAMoment(t *testing.T) {
+	for _, test := range []struct {
+		verb     string
+		from, to int
+	}{{"put", 20, 20}, {"get", 20, 20}, {"create", 20, 20}, {"create", 50, 50}, {"create", 81, 96}, {"exists", 20, 20}, {"list", 20, 20}, {"delete", 20, 20}} {
+		var mu sync.Mutex
+		n := 0
+		examine(t, nil, func(p *patient) {
+			p.deny = func(verb, key string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if verb != test.verb {
+					return nil
+				}
+				if n++; n < test.from || n > test.to {
+					return nil
+				}
+				return store.Fail(verb, key, core.ClassUnauthorized, errors.New("ExpiredToken"))
+			}
+		}, func(e *examined) {
+			i := slices.IndexFunc(e.Verbs, func(v doctor.Verb) bool { return v.Verb == test.verb })
+			if e.says("strict", "unknown"); e.Verbs[i].Unknown != test.to-test.from+1 || e.Create.Rounds != 50 || len(e.keys()) != 0 {
+				e.Errorf("%+v: %+v, %+v, left %q", test, e.Verbs[i], e.Create, e.keys())
+			}
+		})
+	}
+}
+
 // Objects may be made, and not overwritten: there is no lease without that.
 func TestNoRightToOverwrite(t *testing.T) {
 	examine(t, nil, func(p *patient) {
