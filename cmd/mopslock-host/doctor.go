@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +85,9 @@ func (a *app) doctor(ctx context.Context, raw string, rounds int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if report.Advice != nil {
+		report.Advice.Command = a.inStore(report.Advice.Command)
+	}
 	if report.Reached > 0 {
 		if err := a.reportDoctor(raw, report); err != nil {
 			return err
@@ -91,6 +97,19 @@ func (a *app) doctor(ctx context.Context, raw string, rounds int) error {
 		return failed
 	}
 	return verdict(report)
+}
+
+// inStore names in a command line the store that --store named: as it stands it would
+// take leases in another. One with secrets in it is not repeated.
+func (a *app) inStore(command string) string {
+	shown := store.Redact(a.storeURL)
+	named, err := url.Parse(a.storeURL)
+	told, errShown := url.Parse(shown)
+	if a.storeURL == "" || err != nil || errShown != nil || named.User != nil || !maps.EqualFunc(named.Query(), told.Query(), slices.Equal) {
+		return command
+	}
+	quoted := "'" + strings.ReplaceAll(shown, "'", `'\''`) + "'"
+	return strings.Replace(command, "mopslock-host run ", "mopslock-host run --store "+quoted+" ", 1)
 }
 
 // verdict is the status of a report.
@@ -261,7 +280,7 @@ func (p *sheet) clocks(r *doctor.Report) {
 
 func (p *sheet) advice(r *doctor.Report, paid bool) {
 	a := r.Advice
-	p.line("use", "%s", a.Command)
+	fmt.Fprintf(p, "%-*s%s\n", wordWidth, "use", a.Command) // on one line, to be copied
 	p.line("ttl", "%s; not below %s here", doctor.Brief(time.Duration(a.TTL)), doctor.Brief(time.Duration(a.TTLFloor)))
 	price := func(usd float64) string {
 		if !paid {
