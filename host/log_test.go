@@ -260,6 +260,28 @@ func TestLogOfOutage(t *testing.T) {
 	})
 }
 
+// A request that ends at its limit fails by silence, and not by what the store had said
+// to the one before it.
+func TestLogOfSilence(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.acquire("n")
+		deaf, asked := make(chan struct{}), 0
+		p.store.on(func(call) fault {
+			if asked++; asked == 1 {
+				return fault{class: core.ClassThrottled}
+			}
+			return fault{deaf: deaf}
+		})
+		w.sleep(minute)
+		warned := p.log.lines("WARN")
+		if len(warned) == 0 || !strings.HasSuffix(warned[0], `error="`+errSilent.Error()+`"`) {
+			w.Error(warned)
+		}
+		close(deaf)
+	})
+}
+
 // A store that fails every third request is no outage.
 func TestLogOfATiresomeStore(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -53,7 +53,12 @@ func (k *keeper) request(m *member, a core.Action) {
 	// answer, from the store after all, changes nothing.
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			k.post(message{do: func() { k.answer(r, unanswered(a.Request)) }})
+			k.post(message{do: func() {
+				if r.isAwaited() {
+					m.trouble().failed = errSilent // and not what was said of an earlier one
+				}
+				k.answer(r, unanswered(a.Request))
+			}})
 		}
 	})
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
@@ -66,6 +71,9 @@ func (k *keeper) request(m *member, a core.Action) {
 	k.startReady(q)
 }
 
+// isAwaited reports whether the machine has no answer yet, and still wants one.
+func (r *request) isAwaited() bool { return r.from.inFlight[r.from.lane(r.action.Request)] == r }
+
 func unanswered(id core.RequestID) core.Event {
 	return core.Event{
 		Kind: core.EventAnswer, Request: id,
@@ -76,8 +84,8 @@ func unanswered(id core.RequestID) core.Event {
 // answer gives a machine the answer to its request.
 func (k *keeper) answer(r *request, event core.Event) {
 	m := r.from
-	if lane := m.lane(r.action.Request); m.inFlight[lane] == r {
-		m.inFlight[lane] = nil // its body is not kept until the next one
+	if r.isAwaited() {
+		m.inFlight[m.lane(r.action.Request)] = nil // its body is not kept until the next one
 		k.noteAnswer(r, &event)
 	}
 	if m.gone {
@@ -129,7 +137,7 @@ func (k *keeper) perform(r *request) {
 		q := k.queueOf(r)
 		q.slots++
 		k.startReady(q)
-		if event.Outcome == core.OutcomeUnknown {
+		if event.Outcome == core.OutcomeUnknown && r.isAwaited() {
 			r.from.trouble().failed = err
 		}
 		if isTransfer(r.action.Kind) {

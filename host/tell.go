@@ -285,11 +285,7 @@ func (k *keeper) noteAnswer(r *request, ev *core.Event) {
 		return
 	}
 	o.told = true
-	err := r.from.troubles().failed
-	if err == nil {
-		err = errSilent
-	}
-	k.host.log.Warn(MessageOutage, "verb", r.action.Kind.String(), "class", ev.Class.String(), "error", err)
+	k.host.log.Warn(MessageOutage, "verb", r.action.Kind.String(), "class", ev.Class.String(), "error", r.from.troubles().failed)
 }
 
 // errSilent is why a request has failed that was given up at its limit.
