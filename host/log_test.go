@@ -282,6 +282,20 @@ func TestLogOfSilence(t *testing.T) {
 	})
 }
 
+// A store without create-if-absent is no outage.
+func TestLogOfAStoreWithoutCreate(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.store.on(func(c call) fault { return fault{none: c.verb == "create"} })
+		l, err := p.Acquire(background, "n", nil)
+		w.ok(err)
+		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
+		w.same("warned", strings.Join(p.log.lines("WARN"), "\n"), `msg="the store does not honour create-if-absent, `+
+			`so leases are kept by lastwriter, without a fencing token" seen="the store says that it has none"`)
+		w.same("over", strings.Contains(p.log.String(), "answers again"), false)
+	})
+}
+
 // A store that fails every third request is no outage.
 func TestLogOfATiresomeStore(t *testing.T) {
 	bubble(t, func(w *world) {

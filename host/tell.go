@@ -275,8 +275,9 @@ func (k *keeper) noteAnswer(r *request, ev *core.Event) {
 	if of, meter := r.from.renews(r), k.host.meter; of != nil && meter != nil {
 		meter.count(meter.renewals, labels{kind: of.kind(), protocol: protocolText(of.protocol), outcome: "failed"})
 	}
-	if isTransfer(r.action.Kind) { // it may be what is transferred that failed
-		return
+	failed := r.from.troubles().failed
+	if isTransfer(r.action.Kind) || errors.Is(failed, errors.ErrUnsupported) {
+		return // it may be what is transferred that failed; and to have no such request is no outage
 	}
 	if o.failed++; o.failed == 1 {
 		o.since = k.host.clock.Now().Mono
@@ -285,7 +286,7 @@ func (k *keeper) noteAnswer(r *request, ev *core.Event) {
 		return
 	}
 	o.told = true
-	k.host.log.Warn(MessageOutage, "verb", r.action.Kind.String(), "class", ev.Class.String(), "error", r.from.troubles().failed)
+	k.host.log.Warn(MessageOutage, "verb", r.action.Kind.String(), "class", ev.Class.String(), "error", failed)
 }
 
 // errSilent is why a request has failed that was given up at its limit.
