@@ -370,7 +370,9 @@ def test_a_refusal_stands_whoever_left_it(caplog: pytest.LogCaptureFixture) -> N
     assert "writers" in caplog.text
 
 
-@pytest.mark.parametrize("card", [b"", b"x", b"[]", b'{"create":"refused"}', b'{"v":1,"create":"honoured"}'])
+@pytest.mark.parametrize(
+    "card", [b"", b"x", b"[]", b'{"create":"refused"}', b'{"v":1,"create":"honoured"}', b"[" * 60_000]
+)
 def test_a_card_that_does_not_refuse_proves_nothing(card: bytes) -> None:
     store = Counting()
     stores.Memory.put(store, "_mopslock/store.json", card)

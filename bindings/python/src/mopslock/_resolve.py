@@ -263,7 +263,7 @@ def _card(body: bytes) -> dict[str, str]:
     """What a card says, in text that is safe to show; nothing if it is none."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: nested too deep
         return {}
     if not isinstance(found, dict) or not isinstance(found.get("v"), int) or found["v"] < 1:
         return {}
