@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mopslock
-from mopslock import _clock, _verbs, stores
+from mopslock import _clock, _resolve, _verbs, stores
+from mopslock._duration import FOREVER, SECOND
 from ways import WAYS, Failing, Place, kept_by, opened, until
 
 PROTOCOLS_OPEN = True
@@ -430,6 +431,34 @@ def test_what_decides_is_what_was_told_and_what_lies_there(told: Any, asked: str
     with mopslock.lease(store, "n", ttl=2) as lease:
         assert lease.protocol == protocol
     assert " ".join(store.asked) == asked
+
+
+def _resolver(able: _resolve.Abilities, wait: int) -> tuple[_resolve.Resolver, list[_verbs.Action]]:
+    """One for strict whose name has no lock.json, and what it does next."""
+
+    def make(way: _resolve.Way) -> Any:
+        raise AssertionError(way)
+
+    resolver = _resolve.Resolver("n", "strict", able, make, known=dict, cause=lambda: None)
+    now = {"mono": 0, "wall": 0}
+    (asked,) = resolver.step({"kind": "acquire", "wait_ns": wait, **now})
+    return resolver, resolver.step({"kind": "answer", "request": asked["request"], "outcome": "no", **now})
+
+
+@pytest.mark.parametrize(("wait", "ends"), [(0, 5), (2 * SECOND, 2), (30 * SECOND, 30), (FOREVER, None)])
+def test_who_stands_behind_anothers_trial_waits_no_longer_than_he_may(wait: int, ends: int | None) -> None:
+    able = _resolve.Abilities()
+    trial, _ = _resolver(able, FOREVER)  # in an outage: its card is never answered
+    waits, actions = _resolver(able, wait)
+    for second in range(60):
+        assert [action["kind"] for action in actions] == ["wake"]
+        actions = waits.step({"kind": "woke", "mono": second * SECOND, "wall": 0})
+        if waits.idle:
+            assert (second, actions) == (ends, [{"kind": "refused", "reason": "unreachable", "class": "unreachable"}])
+            break
+    else:
+        assert ends is None
+    assert able.trying == [trial]
 
 
 def test_protocols_that_are_none() -> None:

@@ -190,7 +190,8 @@ class Resolver:
             except Unfitting:
                 return self._refuse("unfit")
             if not asked:
-                if 0 < self._wait() <= given["mono"] - self._begun:
+                wait = self._wait() or PATIENCE  # who tries once does not sit out another's outage
+                if 0 < wait <= given["mono"] - self._begun:
                     return self._refuse("unreachable", "unreachable")
                 self._wake = given["mono"] + POLL
                 return [{"kind": "wake", "at_ns": self._wake}]
