@@ -39,7 +39,8 @@ const racers = 4
 // was told nothing is no winner, whether or not it was applied; nor is the one that
 // a front door sent twice, which is told that it exists and lies there itself. Each
 // has a nonce of its own, so that this can be told. At least one must have been told
-// that it exists: else, as at any other doubt, it begins again.
+// that it exists: else, as at any other doubt, it begins again. That the store has no
+// such request counts when it is said twice: once may be a gateway's bad moment.
 //
 // Two winners are written on the card, which nobody ever deletes: whoever mends the
 // store has the doctor examine it again.
@@ -59,6 +60,7 @@ type prober struct {
 	racing  int      // creates without an answer
 	winners []string // nonces that were told yes
 	exists  int      // those that were told that it exists
+	denied  int      // creates in a row that were told that the store has no such request
 	class   core.Class
 
 	begun    int64
@@ -114,6 +116,9 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		return
 	}
 	p.answered, p.retries = true, 0
+	if p.step == probeTry || p.step == probeAgain {
+		p.denied = 0
+	}
 	yes := ev.Outcome == core.OutcomeYes
 	switch p.step {
 	case probeRecord:
@@ -162,8 +167,9 @@ func (p *prober) ignored(seen string) {
 	p.creates, p.seen, p.step = createIgnored, seen, probeTell
 }
 
-// raced is the end of one create of the race; the caller wakes the prober.
-func (p *prober) raced(nonce string, ev *core.Event) {
+// raced is the end of one create of the race, for which failed is what it failed by; the
+// caller wakes the prober.
+func (p *prober) raced(nonce string, ev *core.Event, failed error) {
 	p.racing--
 	switch ev.Outcome {
 	case core.OutcomeYes:
@@ -172,6 +178,14 @@ func (p *prober) raced(nonce string, ev *core.Event) {
 		p.exists++
 	default:
 		p.class = ev.Class
+		p.deny(failed)
+	}
+}
+
+// deny counts a create that failed because the store has no such request.
+func (p *prober) deny(failed error) {
+	if errors.Is(failed, errors.ErrUnsupported) {
+		p.denied++
 	}
 }
 
@@ -182,7 +196,7 @@ func (p *prober) judge(now core.Instant) {
 		p.answered = true
 		p.ignored(fmt.Sprintf("%d of %d creates at once were told yes", len(p.winners), racers))
 	case len(p.winners)+p.exists > 0:
-		p.answered, p.retries, p.step = true, 0, probeRead
+		p.answered, p.retries, p.denied, p.step = true, 0, 0, probeRead
 	default:
 		p.unknown(now, p.class)
 		return
@@ -193,7 +207,10 @@ func (p *prober) judge(now core.Instant) {
 // unknown: a store that cannot be used is given up at once, one that has never
 // answered after a while, and one that did when the caller's wait is over.
 func (p *prober) unknown(now core.Instant, class core.Class) {
-	if p.step >= probeTry && errors.Is(p.failure(), errors.ErrUnsupported) {
+	if p.step == probeTry || p.step == probeAgain {
+		p.deny(p.failure())
+	}
+	if p.denied > 1 {
 		p.creates, p.seen, p.step = createIgnored, "the store says that it has none", probeEnd
 		p.ask(now)
 		return
@@ -313,10 +330,11 @@ func (h *Host) rival(m *member, p *prober, nonce string, limit time.Duration) er
 	}}
 	own := h.newTask(context.Background(), r, "")
 	r.ended = func(ev *core.Event) {
-		if failed := own.troubles().failed; failed != nil {
+		failed := own.troubles().failed
+		if failed != nil {
 			m.trouble().failed = failed
 		}
-		if p.raced(nonce, ev); p.racing == 0 {
+		if p.raced(nonce, ev, failed); p.racing == 0 {
 			h.keeper.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
 		}
 	}

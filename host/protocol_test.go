@@ -150,6 +150,57 @@ func TestResolveBehindADoublingDoor(t *testing.T) {
 	})
 }
 
+// That a store has no create-if-absent is believed when it is said twice, where a card
+// lies there, too: it is for as long as the Host is.
+func TestResolveToldOfNone(t *testing.T) {
+	for times, test := range map[int]struct {
+		want  core.Protocol
+		verbs string
+	}{
+		1: {core.ProtocolStrict, "exists get create get create"},
+		2: {core.ProtocolLastWriter, "exists get create get create"},
+	} {
+		bubble(t, func(w *world) {
+			w.shelf.put(cardKey, card.Card{Nonce: "another's"}.Body())
+			p := w.host()
+			creates := 0
+			p.store.on(func(c call) fault {
+				if c.verb == "create" {
+					creates++
+				}
+				return fault{none: c.verb == "create" && creates <= times}
+			})
+			got, err := p.Resolve(context.Background(), "n", 0)
+			w.ok(err)
+			w.same("protocol", got, test.want)
+			w.same("requests", p.store.verbs(), test.verbs)
+		})
+	}
+}
+
+// A look that is silent, after a race of which one was told that there is no such
+// request, says nothing about the store.
+func TestResolveSilentAfterARace(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		creates, gets := 0, 0
+		p.store.on(func(c call) fault {
+			switch c.verb {
+			case "create":
+				creates++
+				return fault{none: creates == 1}
+			case "get":
+				gets++
+				return fault{hang: gets == 2}
+			}
+			return fine
+		})
+		got, err := p.Resolve(context.Background(), "n", 0)
+		w.ok(err)
+		w.same("protocol", got, core.ProtocolStrict)
+	})
+}
+
 // A card proves nothing by being there: the bucket may have been copied from a
 // store that honours create-if-absent to one that does not, or anybody have put it.
 func TestResolveDoesNotBelieveTheCard(t *testing.T) {
@@ -173,6 +224,7 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 // Unknown outcomes do not decide: what decides is that two creates were told yes, or
 // that one was told that the card exists. In doubt it begins again, with a get.
 func TestResolveByUnknowns(t *testing.T) {
+	none, hang := fault{none: true}, fault{hang: true}
 	lost, first, last := fault{lost: true, before: latency}, fault{after: latency}, fault{before: 2 * latency}
 	for name, test := range map[string]struct {
 		faults     map[int]fault // by the number of the create
@@ -180,15 +232,18 @@ func TestResolveByUnknowns(t *testing.T) {
 		verbs      string
 		want       core.Protocol
 	}{
-		"lost one":                 {map[int]fault{1: lost}, false, "get create create create create get", core.ProtocolStrict},
-		"lost three":               {map[int]fault{1: first, 2: lost, 3: lost, 4: lost}, false, "get create create create create get create", core.ProtocolStrict},
-		"lost all":                 {map[int]fault{1: lost, 2: lost, 3: lost, 4: lost}, false, "get create create create create get create", core.ProtocolStrict},
-		"one comes late":           {map[int]fault{1: {late: time.Second}}, false, "get create create create create get", core.ProtocolStrict},
-		"all come late":            {map[int]fault{1: {late: time.Second}, 2: {late: time.Second}, 3: {late: time.Second}, 4: {late: time.Second}}, false, "get create create create create get create create create create get", core.ProtocolStrict},
-		"lost one, ignored":        {map[int]fault{1: lost}, true, "get create create create create put", core.ProtocolLastWriter},
-		"lost three, ignored":      {map[int]fault{1: last, 2: lost, 3: lost, 4: lost}, true, "get create create create create get create create put", core.ProtocolLastWriter},
-		"lost three, and it shows": {map[int]fault{1: first, 2: lost, 3: lost, 4: lost}, true, "get create create create create get put", core.ProtocolLastWriter},
-		"lost all and more, both":  {map[int]fault{1: lost, 2: lost, 3: lost, 4: lost, 5: lost}, true, "get create create create create get create get create create put", core.ProtocolLastWriter},
+		"lost one":                         {map[int]fault{1: lost}, false, "get create create create create get", core.ProtocolStrict},
+		"lost three":                       {map[int]fault{1: first, 2: lost, 3: lost, 4: lost}, false, "get create create create create get create", core.ProtocolStrict},
+		"lost all":                         {map[int]fault{1: lost, 2: lost, 3: lost, 4: lost}, false, "get create create create create get create", core.ProtocolStrict},
+		"one comes late":                   {map[int]fault{1: {late: time.Second}}, false, "get create create create create get", core.ProtocolStrict},
+		"all come late":                    {map[int]fault{1: {late: time.Second}, 2: {late: time.Second}, 3: {late: time.Second}, 4: {late: time.Second}}, false, "get create create create create get create create create create get", core.ProtocolStrict},
+		"lost one, ignored":                {map[int]fault{1: lost}, true, "get create create create create put", core.ProtocolLastWriter},
+		"lost three, ignored":              {map[int]fault{1: last, 2: lost, 3: lost, 4: lost}, true, "get create create create create get create create put", core.ProtocolLastWriter},
+		"lost three, and it shows":         {map[int]fault{1: first, 2: lost, 3: lost, 4: lost}, true, "get create create create create get put", core.ProtocolLastWriter},
+		"lost all and more, both":          {map[int]fault{1: lost, 2: lost, 3: lost, 4: lost, 5: lost}, true, "get create create create create get create get create create put", core.ProtocolLastWriter},
+		"one has none":                     {map[int]fault{1: none}, false, "get create create create create get", core.ProtocolStrict},
+		"one has none, the rest is silent": {map[int]fault{1: none, 2: hang, 3: hang, 4: hang}, false, "get create create create create get create create create create get", core.ProtocolStrict},
+		"has none":                         {map[int]fault{1: none, 2: none, 3: none, 4: none}, false, "get create create create create", core.ProtocolLastWriter},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world) {
