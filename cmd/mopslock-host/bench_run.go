@@ -24,6 +24,7 @@ const (
 	maxParallel    = 256
 	holdShare      = 4 // a fourth of a protocol's time is for renewals, and one for hand-overs
 	sweepLimit     = time.Minute
+	releaseLimit   = 5 * time.Second        // of one lease, of a bench that is over or not
 	heldTTL        = 2 * time.Second        // of leases that are held, on stores with fine stamps
 	benchHold      = 300 * time.Millisecond // between two hand-overs
 )
@@ -189,7 +190,7 @@ func (b *bench) once(ctx context.Context, h *host.Host, name string, terms host.
 	l, err := h.Acquire(ctx, name, &host.AcquireOptions{Terms: terms})
 	acquired := time.Now()
 	if err == nil {
-		err = l.Release(context.WithoutCancel(ctx))
+		err = b.release(ctx, l)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,6 +208,16 @@ func (b *bench) once(ctx context.Context, h *host.Host, name string, terms host.
 		return err
 	}
 	return nil
+}
+
+// release releases, also when ctx is over, but not for long: a lease that stays expires.
+// A second signal ends it.
+func (b *bench) release(ctx context.Context, l *host.Lease) error {
+	ctx, stop := b.app.signals.ReleaseContext(context.WithoutCancel(ctx))
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
+	defer cancel()
+	return l.Release(ctx)
 }
 
 // hold holds leases with the shortest TTL that the store allows, and times what
@@ -242,7 +253,7 @@ func (b *bench) hold(ctx context.Context, h *host.Host, terms host.Terms, length
 	r.Renew.took = renewed
 	b.mu.Unlock()
 	for _, l := range held {
-		all.Go(func() { _ = l.Release(context.WithoutCancel(ctx)) }) // else it expires
+		all.Go(func() { _ = b.release(ctx, l) }) // else it expires
 	}
 	all.Wait()
 	return nil
@@ -276,7 +287,7 @@ func (b *bench) handOver(ctx context.Context, one, two *host.Host, terms host.Te
 		case <-time.After(benchHold):
 		}
 		begun := time.Now()
-		if err := l.Release(context.WithoutCancel(outer)); err != nil {
+		if err := b.release(outer, l); err != nil {
 			stop()
 			<-got
 			return err
@@ -288,7 +299,7 @@ func (b *bench) handOver(ctx context.Context, one, two *host.Host, terms host.Te
 		r.Handover.took = append(r.Handover.took, time.Since(begun))
 		b.mu.Unlock()
 	}
-	return l.Release(context.WithoutCancel(outer))
+	return b.release(outer, l)
 }
 
 // cutOff is nil for an error that is only the end of ctx.
@@ -308,13 +319,15 @@ func (b *bench) say(state string) {
 
 // sweep deletes what the bench has left: no name of it is ever used again, so that
 // nobody needs its last versions. It returns how many objects are still there, or -1
-// if that cannot be told.
+// if that cannot be told. A second signal ends it.
 func (b *bench) sweep() int {
 	if !b.began {
 		return 0
 	}
 	b.say("cleaning up")
-	ctx, cancel := context.WithTimeout(context.Background(), sweepLimit)
+	ctx, stop := b.app.signals.ReleaseContext(context.Background())
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
 	for ctx.Err() == nil {
 		page, _, err := b.store.List(ctx, b.prefix, "", 0)

@@ -4,10 +4,12 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,6 +166,35 @@ func TestBenchIsInterrupted(t *testing.T) {
 	}
 	if s.exists("store/mopslock-bench") {
 		t.Error("it has left something")
+	}
+}
+
+// A bench whose store falls silent is over 5 s after a signal but for its cleaning up,
+// which a second signal ends.
+func TestBenchOfSilentStore(t *testing.T) {
+	within := &smallS3{creates: true, objects: map[string]object{}}
+	var silent atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if silent.Load() {
+			_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not noticed
+			<-r.Context().Done()
+			return
+		}
+		within.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s := newScene(t)
+	p := s.withStore(s3URL(server.URL), "bench", "--for", "1m", "--json")
+	s.eventually("a line of progress", func() bool { return strings.Contains(p.err.String(), "s: strict: ") })
+	silent.Store(true)
+	p.signal(syscall.SIGINT)
+	s.eventually("its end", func() bool { return strings.Contains(p.err.String(), "cleaning up") })
+	p.signal(syscall.SIGTERM)
+	p.mustExit(128 + int(syscall.SIGINT))
+	p.says("not everything below mopslock-bench/")
+	var report benchReport
+	if err := json.Unmarshal([]byte(p.out.String()), &report); err != nil || len(report.Protocols) != 1 || report.Left != -1 {
+		t.Fatalf("%v, %s", err, p.out)
 	}
 }
 
