@@ -48,6 +48,8 @@ type bench struct {
 
 // benchResult is what one protocol came to.
 type benchResult struct {
+	latest time.Time // lease that was counted; what hung after it is no part of the rate
+
 	Protocol string         `json:"protocol"`
 	Leases   int            `json:"leases"`
 	PerS     float64        `json:"leases_per_s"`
@@ -160,13 +162,12 @@ func (b *bench) cycle(ctx context.Context, h *host.Host, terms host.Terms, lengt
 		})
 	}
 	all.Wait()
-	took := time.Since(begun)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.counts.mu.Lock()
 	defer b.counts.mu.Unlock()
-	r.Requests, r.PerS = b.counts.asked, math.Round(float64(r.Leases)/took.Seconds()*10)/10
-	if r.Leases > 0 {
+	if r.Requests = b.counts.asked; r.Leases > 0 {
+		r.PerS = math.Round(float64(r.Leases)/r.latest.Sub(begun).Seconds()*10) / 10
 		r.USD = math.Round(usdOf(r.Requests)/float64(r.Leases)*1000*1e6) / 1e6
 	}
 	select {
@@ -196,7 +197,7 @@ func (b *bench) once(ctx context.Context, h *host.Host, name string, terms host.
 	defer b.mu.Unlock()
 	switch {
 	case err == nil:
-		r.Leases++
+		r.Leases, r.latest = r.Leases+1, time.Now()
 		r.Acquire.took = append(r.Acquire.took, acquired.Sub(begun))
 		r.Release.took = append(r.Release.took, time.Since(acquired))
 		return nil

@@ -170,7 +170,7 @@ func TestBenchIsInterrupted(t *testing.T) {
 }
 
 // A bench whose store falls silent is over 5 s after a signal but for its cleaning up,
-// which a second signal ends.
+// which a second signal ends. The rate is that of the time in which there were leases.
 func TestBenchOfSilentStore(t *testing.T) {
 	within := &smallS3{creates: true, objects: map[string]object{}}
 	var silent atomic.Bool
@@ -184,9 +184,11 @@ func TestBenchOfSilentStore(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s := newScene(t)
+	begun := time.Now()
 	p := s.withStore(s3URL(server.URL), "bench", "--for", "1m", "--json")
 	s.eventually("a line of progress", func() bool { return strings.Contains(p.err.String(), "s: strict: ") })
 	silent.Store(true)
+	answered := time.Since(begun)
 	p.signal(syscall.SIGINT)
 	s.eventually("its end", func() bool { return strings.Contains(p.err.String(), "cleaning up") })
 	p.signal(syscall.SIGTERM)
@@ -195,6 +197,9 @@ func TestBenchOfSilentStore(t *testing.T) {
 	var report benchReport
 	if err := json.Unmarshal([]byte(p.out.String()), &report); err != nil || len(report.Protocols) != 1 || report.Left != -1 {
 		t.Fatalf("%v, %s", err, p.out)
+	}
+	if r := report.Protocols[0]; r.Leases == 0 || float64(r.Leases) > (r.PerS+0.05)*answered.Seconds() {
+		t.Errorf("%d leases within %v, at %v a second", r.Leases, answered, r.PerS)
 	}
 }
 
