@@ -31,7 +31,8 @@ type metricsFile struct {
 	provider *sdk.MeterProvider
 	registry *prometheus.Registry
 
-	began chan error // nil: it is there
+	began chan error    // nil: it is there
+	late  chan struct{} // closed when nobody waits for began any more
 	stop  chan struct{}
 	ended chan struct{}
 
@@ -64,7 +65,7 @@ func (a *app) openMetrics(cmd *cobra.Command) error {
 	}
 	m := &metricsFile{
 		ui: a.ui, path: path, registry: prometheus.NewRegistry(),
-		began: make(chan error, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+		began: make(chan error), late: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutTargetInfo(), otelprometheus.WithoutScopeInfo())
 	if err != nil {
@@ -80,6 +81,7 @@ func (a *app) openMetrics(cmd *cobra.Command) error {
 			return usagef("--metrics-file: %v", err)
 		}
 	case <-timer.C: // a dead mount: no reason to keep a lease waiting
+		close(m.late)
 	}
 	a.metrics = m
 	return nil
@@ -140,26 +142,30 @@ func (m *metricsFile) end() {
 func (m *metricsFile) run() {
 	defer close(m.ended)
 	err := m.write()
-	m.began <- err
-	if err != nil {
-		return
+	select {
+	case m.began <- err:
+		if err != nil {
+			return
+		}
+	case <-m.late: // to fail now is no usage error any more: told as any later one is
+		m.tell(err)
 	}
 	ticker := time.NewTicker(metricsEach)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-m.stop:
-			m.writeOrTell()
+			m.tell(m.write())
 			return
 		case <-ticker.C:
-			m.writeOrTell()
+			m.tell(m.write())
 		}
 	}
 }
 
-// writeOrTell tells once that it cannot be written, and goes on.
-func (m *metricsFile) writeOrTell() {
-	if err := m.write(); err != nil && !m.failed {
+// tell tells once that it cannot be written.
+func (m *metricsFile) tell(err error) {
+	if err != nil && !m.failed {
 		m.failed = true
 		m.ui.printf("warning: --metrics-file: %v", err)
 	}
