@@ -119,7 +119,11 @@ func verdict(r *doctor.Report) error {
 		if found.Bad {
 			worst = cmp.Or(worst, found.Text)
 		}
-		if found.Bad && (found.Kind == "no_list_right" || found.Kind == "no_exists_right" || found.Kind == "no_create_right") {
+		switch {
+		case !found.Bad:
+		case found.Kind == "read_only":
+			return &exit{Status: statusUnavailable, Reason: core.ClassReadOnly.String(), Text: found.Text}
+		case found.Kind == "no_list_right", found.Kind == "no_exists_right", found.Kind == "no_create_right":
 			return &exit{Status: statusUnavailable, Reason: core.ClassUnauthorized.String(), Text: found.Text}
 		}
 	}
@@ -229,7 +233,10 @@ func short[T ~int64](d T) time.Duration {
 
 func createText(c *doctor.Create) string {
 	text := fmt.Sprintf("one winner in each of %d rounds of %d writers", c.Rounds, c.Writers)
-	if c.Doubled > 0 {
+	switch {
+	case c.Lost > 0 && c.Doubled == 0:
+		text = fmt.Sprintf("never two winners in %d rounds of %d writers; in %d nobody was told that he had won", c.Rounds, c.Writers, c.Lost)
+	case c.Doubled > 0:
 		text = fmt.Sprintf("%d of %d writers were told they won; more than one in %d of %d rounds", c.MostWinners, c.Writers, c.Doubled, c.Rounds)
 	}
 	if c.Over > 0 {

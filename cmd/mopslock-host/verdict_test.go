@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mopslock/mopslock/host/doctor"
+)
+
+// What is denied is 69, whether to these credentials or to everybody; what the store
+// cannot do is 78. What only disturbs is neither.
+func TestVerdict(t *testing.T) {
+	for kind, want := range map[string]exit{
+		"no_list_right": {Status: statusUnavailable, Reason: "unauthorized"},
+		"read_only":     {Status: statusUnavailable, Reason: "read_only"},
+		"two_winners":   {Status: statusUnfit, Reason: "unusable"},
+	} {
+		r := &doctor.Report{Protocol: "lastwriter", Findings: []doctor.Finding{{Kind: kind, Bad: true}}}
+		got, ok := errors.AsType[*exit](verdict(r))
+		if !ok || got.Status != want.Status || got.Reason != want.Reason {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
+	good := &doctor.Report{Protocol: "strict", Findings: []doctor.Finding{{Kind: "read_only"}}}
+	if err := verdict(good); err != nil {
+		t.Error(err)
+	}
+}
+
+// A round without a winner is not told as one with one.
+func TestCreateText(t *testing.T) {
+	for want, c := range map[string]doctor.Create{
+		"one winner in each of 5 rounds of 16 writers":                                      {},
+		"never two winners in 5 rounds of 16 writers; in 2 nobody was told that he had won": {Lost: 2},
+		"3 of 16 writers were told they won; more than one in 1 of 5 rounds":                {Lost: 2, Doubled: 1, MostWinners: 3},
+	} {
+		c.Rounds, c.Writers = 5, 16
+		if got := createText(&c); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
