@@ -12,6 +12,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/doctor"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -77,11 +78,7 @@ type timing struct {
 func (t *timing) settle() {
 	slices.Sort(t.took)
 	of := func(percent int) float64 {
-		if len(t.took) == 0 {
-			return 0
-		}
-		took := t.took[(len(t.took)*percent+99)/100-1]
-		return math.Round(float64(took)/float64(time.Microsecond)) / 1e3
+		return math.Round(float64(doctor.Quantile(t.took, percent))/float64(time.Microsecond)) / 1e3
 	}
 	t.Count, t.P50, t.P90, t.P99 = len(t.took), of(50), of(90), of(99)
 }
@@ -366,6 +363,5 @@ func (b *bench) sweep() int {
 
 // usdOf is what requests cost at S3's list prices.
 func usdOf(requests map[string]int) float64 {
-	const writes, reads = 0.005 / 1000, 0.0004 / 1000
-	return float64(requests["put"]+requests["create"]+requests["list"])*writes + float64(requests["get"]+requests["exists"])*reads
+	return doctor.USD(float64(requests["put"]+requests["create"]+requests["list"]), float64(requests["get"]+requests["exists"]))
 }

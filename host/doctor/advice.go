@@ -243,7 +243,11 @@ func cost(ttl time.Duration, strict bool) Cost {
 	return c
 }
 
-func usd(puts, gets float64) float64 { return math.Round((puts*putUSD+gets*getUSD)*1e6) / 1e6 }
+// USD is what requests cost at S3's list prices: puts, creates and lists, and gets and
+// looks whether an object exists.
+func USD(puts, gets float64) float64 { return puts*putUSD + gets*getUSD }
+
+func usd(puts, gets float64) float64 { return math.Round(USD(puts, gets)*1e6) / 1e6 }
 
 func (a *Advice) command(protocol string) string {
 	var b strings.Builder

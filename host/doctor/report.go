@@ -231,18 +231,19 @@ func (x *examiner) summarize() {
 		t := x.tallyOf(verb)
 		slices.Sort(t.took)
 		x.report.Verbs = append(x.report.Verbs, Verb{
-			Verb: verb, Answered: t.answered, Timed: len(t.took), P50: quantile(t.took, 50), P99: quantile(t.took, 99),
+			Verb: verb, Answered: t.answered, Timed: len(t.took), P50: Milliseconds(Quantile(t.took, 50)), P99: Milliseconds(Quantile(t.took, 99)),
 			Unknown: t.unknown, Throttled: t.throttled, Denied: t.denied != nil,
 		})
 	}
 }
 
-// quantile is the smallest of sorted durations that so many of a hundred are not above.
-func quantile(sorted []time.Duration, percent int) Milliseconds {
+// Quantile is the smallest of sorted durations that so many of a hundred are not above,
+// and 0 of none.
+func Quantile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return Milliseconds(sorted[(len(sorted)*percent+99)/100-1])
+	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
 // verb is one of the report's verbs.
