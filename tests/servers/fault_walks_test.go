@@ -122,15 +122,20 @@ func (w *walks) alone(s tale) {
 		asked = append(asked, string(r.Op)+" "+strings.TrimPrefix(r.Key, "walks/"))
 		return proxy.None
 	})
+	begun := time.Now()
 	if err := one.end(s.live(one)); err != nil {
 		w.Fatalf("%s: %v", one.title, err)
 	}
+	slow := 2 * max(0, renewalsIn(time.Since(begun))-1) // a tale waits for one renewal
 	want := s.requests
 	if w.server.Kind == S3 && s.name == "permit" {
 		want++ // S3's delete of the session's beat
 	}
-	noLook := s.name == "lastwriter" && len(asked) == want-1 // the later look may come after the release
-	if len(asked) != want && !noLook {
+	least := want
+	if s.name == "lastwriter" {
+		least-- // the later look may come after the release
+	}
+	if len(asked) < least || len(asked) > want+slow {
 		w.Errorf("%s: %d requests, want %d: %s", one.title, len(asked), want, strings.Join(asked, ", "))
 	}
 }
@@ -153,13 +158,19 @@ func (w *walks) begin(s tale, fault proxy.Fault, hit int) {
 		if err := one.end(s.live(one)); err != nil {
 			w.Errorf("%s: %v", one.title, err)
 		}
-		// Each renewal is two, and a walk that takes long has more than the one it waits for.
-		renewals := int(time.Since(begun) / (walkTTL / 3 * 5 / 6))
-		if n, most := one.proxy.Counts().Total(), s.requests+s.more+2*renewals; n > most {
+		// Each renewal is two, and a walk that takes long has more than the one it waits
+		// for. On a machine that makes it last for three, requests are given up by their
+		// limits besides, and asked again by the next.
+		renewals := renewalsIn(time.Since(begun))
+		slow := 2*renewals + 2*max(0, renewals-2)
+		if n, most := one.proxy.Counts().Total(), s.requests+s.more+slow; n > most {
 			w.Errorf("%s: %d requests, want %d at most", one.title, n, most)
 		}
 	})
 }
+
+// renewalsIn is how many renewals a tale of that length may have.
+func renewalsIn(d time.Duration) int { return int(d / (walkTTL / 3 * 5 / 6)) }
 
 // open is not called at the same time as itself: GCS' address is in the environment.
 func (w *walks) open(s tale, title string) *walk {

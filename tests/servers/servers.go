@@ -130,8 +130,28 @@ func (s *Server) Under(address, prefix string) string {
 func (s *Server) Env(address string) []string { return programs[s.Kind].env(address) }
 
 // Silence stops the server, which keeps its connections and answers nothing, until
-// Resume.
-func (s *Server) Silence() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+// Resume. A thread goes on until the one that takes the signal has run, which can be
+// long on a busy machine; it is waited for where the kernel tells.
+func (s *Server) Silence() error {
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(stopLimit); ; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+		if err != nil || !slices.ContainsFunc(threads, isRunning) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("it is not stopped after %v", stopLimit)
+		}
+	}
+}
+
+// isRunning tells by a thread's stat whether it is not stopped.
+func isRunning(stat string) bool {
+	text, err := os.ReadFile(stat)
+	return err == nil && !bytes.Contains(text, []byte(") T "))
+}
 
 // Resume lets a silenced server go on.
 func (s *Server) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
