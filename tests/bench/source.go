@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,6 +30,8 @@ func openWorkshop() (*workshop, error) {
 }
 
 func (w *workshop) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *workshop) close() { os.RemoveAll(w.dir) }
 
 // build runs a command the first time that it is asked for, at the root.
 func (w *workshop) build(name string, args ...string) error {
@@ -61,14 +64,37 @@ func (w *workshop) number(cmd *exec.Cmd) (figure, error) {
 		return figure{}, fmt.Errorf("%s: said %s", strings.Join(cmd.Args, " "), out)
 	}
 	value, err := strconv.ParseFloat(string(match), 64)
-	return figure{value: value}, err
+	return figure{Value: value, Unit: inTime}, err
+}
+
+// numbers runs a command that prints many, one a line: their median, and all of them
+// as samples of a curve.
+func (w *workshop) numbers(cmd *exec.Cmd, curve string) (figure, error) {
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return figure{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
+	}
+	f := figure{Unit: inTime, Curve: curve}
+	for line := range strings.FieldsSeq(string(out)) {
+		value, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			return f, fmt.Errorf("%s: said %s", strings.Join(cmd.Args, " "), out)
+		}
+		f.Samples = append(f.Samples, value)
+	}
+	if len(f.Samples) == 0 {
+		return f, fmt.Errorf("%s: said nothing", strings.Join(cmd.Args, " "))
+	}
+	slices.Sort(f.Samples)
+	f.Value = f.Samples[len(f.Samples)/2]
+	return f, nil
 }
 
 var (
 	anyNumber   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 	perOp       = regexp.MustCompile(`\s([0-9.]+) ns/op`)
-	perName     = regexp.MustCompile(`\s([0-9.]+) B/name`)
-	perHundred  = regexp.MustCompile(`\s([0-9.]+) commits/100`)
 	allocsPerOp = regexp.MustCompile(`\s([0-9]+) allocs/op`)
 )
 
@@ -80,12 +106,12 @@ func (g goBench) measure(w *workshop) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	f := figure{}
-	if f.value, err = g.find(perOp, out); err != nil {
+	f := figure{Unit: inTime}
+	if f.Value, err = g.find(perOp, out); err != nil {
 		return f, err
 	}
 	if allocsPerOp.Match(out) {
-		f.allocs, err = g.find(allocsPerOp, out)
+		f.Allocs, err = g.find(allocsPerOp, out)
 	}
 	return f, err
 }
@@ -108,36 +134,36 @@ func (g goBench) find(what *regexp.Regexp, out []byte) (float64, error) {
 	return strconv.ParseFloat(string(match[1]), 64)
 }
 
-// bytesPerName is what a Go benchmark says of memory.
-type bytesPerName struct{ goBench }
+// metric is what a Go benchmark reports beside its time.
+type metric struct {
+	goBench
 
-func (n bytesPerName) measure(w *workshop) (figure, error) {
-	out, err := n.run(w)
+	name string // as in b.ReportMetric
+	unit unit
+}
+
+func (m metric) measure(w *workshop) (figure, error) {
+	out, err := m.run(w)
 	if err != nil {
 		return figure{}, err
 	}
-	f := figure{bytes: true}
-	f.value, err = n.find(perName, out)
+	f := figure{Unit: m.unit}
+	f.Value, err = m.find(regexp.MustCompile(`\s([0-9.e+-]+) `+regexp.QuoteMeta(m.name)+`\s`), out)
 	return f, err
 }
 
-// commits is how many writes to the store a Go benchmark counts for a hundred callers.
-type commits struct{ goBench }
-
-func (n commits) measure(w *workshop) (figure, error) {
-	out, err := n.run(w)
-	if err != nil {
-		return figure{}, err
-	}
-	f := figure{count: true}
-	f.value, err = n.find(perHundred, out)
-	return f, err
-}
-
-// quoted is a figure that no run here can measure.
+// quoted is a figure that no run here can measure, or one that is a definition.
 type quoted figure
 
 func (q quoted) measure(*workshop) (figure, error) { return figure(q), nil }
+
+// quote is a figure of somebody else's and where it is from.
+func quote(value float64, u unit, from string) quoted {
+	return quoted{Value: value, Unit: u, Quoted: from}
+}
+
+// set is a figure that nobody has to measure.
+func set(value float64, u unit) quoted { return quoted{Value: value, Unit: u} }
 
 // library builds libmopslock-core, which has the core and nothing else.
 func (w *workshop) library() error {
@@ -185,5 +211,5 @@ func sizeOf(path string) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	return figure{value: float64(info.Size()), bytes: true}, nil
+	return figure{Value: float64(info.Size()), Unit: inBytes}, nil
 }

@@ -1,0 +1,10 @@
+package main
+
+// groups are the parts of the budgets, in their order.
+func groups() []group {
+	return []group{
+		{"The core", coreRows},
+		{"Leases", leaseRows},
+		{"Limits", bucketRows},
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+)
+
+// Where a whole run leaves what it has found, from the root of the module.
+const (
+	results  = "tests/bench/results"
+	figures  = results + "/bench.json"
+	document = "README.md"
+
+	// The README's section is between these lines, which stay.
+	sectionBegin = "<!-- make bench writes from here -->"
+	sectionEnd   = "<!-- make bench writes to here -->"
+)
+
+// report is a whole run.
+type report struct {
+	Go     string `json:"go"`
+	System string `json:"system"`
+	Cores  int    `json:"cores"`
+	Rounds int    `json:"rounds"`
+	Parts  []part `json:"parts"`
+}
+
+type part struct {
+	Name string    `json:"name"`
+	Rows []outcome `json:"rows"`
+}
+
+func newReport() *report {
+	return &report{
+		Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Rounds: rounds,
+	}
+}
+
+func readReport() (*report, error) {
+	text, err := os.ReadFile(figures)
+	if err != nil {
+		return nil, err
+	}
+	r := new(report)
+	return r, json.Unmarshal(text, r)
+}
+
+// publish writes the figures, the pictures and the README's section.
+func (r *report) publish() error {
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(results, 0o777); err != nil {
+		return err
+	}
+	if err := os.WriteFile(figures, append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	for name, draw := range pictures {
+		var out bytes.Buffer
+		if err := draw(&out, r); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(results, name), out.Bytes(), 0o666); err != nil {
+			return err
+		}
+	}
+	page, err := os.ReadFile(document)
+	if err != nil {
+		return err
+	}
+	page, err = r.into(page)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(document, page, 0o666)
+}
+
+// into is the document with the section as this report has it.
+func (r *report) into(page []byte) ([]byte, error) {
+	before, rest, found := bytes.Cut(page, []byte(sectionBegin))
+	_, after, closed := bytes.Cut(rest, []byte(sectionEnd))
+	if !found || !closed {
+		return nil, fmt.Errorf("%s has no lines %q and %q", document, sectionBegin, sectionEnd)
+	}
+	var out bytes.Buffer
+	out.Write(before)
+	out.WriteString(sectionBegin + "\n\n")
+	r.markdown(&out)
+	out.WriteString(sectionEnd)
+	out.Write(after)
+	return out.Bytes(), nil
+}
+
+// markdown is the table for people who read and do not run.
+func (r *report) markdown(w io.Writer) {
+	fmt.Fprintf(w, "%s, %s, %d cores, everything in turns, medians. A dash in the last column: shown, and not promised.\n\n",
+		strings.Replace(r.Go, "go", "Go ", 1), r.System, r.Cores)
+	for _, p := range r.Parts {
+		fmt.Fprintf(w, "| %s | ours | beside | ratio | budget | ok |\n|---|--:|--:|--:|--:|---|\n", p.Name)
+		for _, o := range p.Rows {
+			fmt.Fprintf(w, "| %s |\n", strings.Join(o.cells(), " | "))
+		}
+		fmt.Fprintln(w)
+	}
+	for i, source := range r.quoted() {
+		fmt.Fprintf(w, "%s%s: %s", map[bool]string{true: "Quoted, not measured here. ", false: "; "}[i == 0], source[0], source[1])
+	}
+	if len(r.quoted()) > 0 {
+		fmt.Fprint(w, ".\n\n")
+	}
+}
+
+// quoted are the figures from elsewhere and where they are from, each source once.
+func (r *report) quoted() (all [][2]string) {
+	seen := map[string]bool{}
+	for _, p := range r.Parts {
+		for _, o := range p.Rows {
+			for _, f := range []*figure{o.Ours, o.Beside} {
+				if f != nil && f.Quoted != "" && !seen[f.Quoted] {
+					seen[f.Quoted] = true
+					all = append(all, [2]string{f.Unit.text(f.Value), f.Quoted})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// cells are a row of the table.
+func (o *outcome) cells() []string {
+	if o.Missing != "" {
+		return []string{o.What, o.Missing, "", "", o.Budget, "–"}
+	}
+	beside, ratio, ok := "", "", o.OK
+	if o.Beside != nil {
+		beside = o.Beside.String()
+	}
+	if o.Ratio != 0 {
+		ratio = short(o.Ratio)
+	}
+	if ok == "" {
+		ok = "–"
+	}
+	return []string{o.What, o.Ours.String(), beside, ratio, o.Budget, ok}
+}
+
+// print is a part on the terminal, as soon as it is there.
+func (p *part) print() error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "%s\tours\tbeside\tratio\tbudget\tok\n", p.Name)
+	for _, o := range p.Rows {
+		fmt.Fprintln(table, strings.Join(o.cells(), "\t"))
+	}
+	fmt.Fprintln(table)
+	return table.Flush()
+}
+
+// missed says which budgets are not met.
+func (r *report) missed() error {
+	var all []string
+	for _, p := range r.Parts {
+		for _, o := range p.Rows {
+			if o.OK == "NO" {
+				all = append(all, o.What)
+			}
+		}
+	}
+	if len(all) > 0 {
+		return fmt.Errorf("%d budgets not met:\n  %s", len(all), strings.Join(all, "\n  "))
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+package main
+
+var (
+	nativeStep = goBench{"tests/bench", "StepNative"}
+
+	coreRows = []row{
+		{what: "native step, message to message / map lookup + copy", ours: nativeStep, beside: goBench{"tests/bench", "MapAndCopy"}, budget: times(16), noAllocs: true},
+		{what: "C → libmopslock step / native step", ours: replayC{}, beside: nativeStep, budget: times(3)},
+		{what: "wazero step / native step", ours: goBench{"tests/bench", "StepWASM"}, beside: nativeStep, budget: times(20), noAllocs: true},
+		{what: "Python step, cffi in API mode / native step", ours: stepCffi, beside: nativeStep, budget: times(5)},
+		{what: "Python step, ctypes that keeps the GIL, buffers used again / native step", ours: stepCtypes("PyDLL"), beside: nativeStep, budget: times(10)},
+		{what: "Python step, ctypes that lets go of it, buffers used again / native step", ours: stepCtypes("CDLL"), beside: nativeStep, budget: times(25)},
+		{what: "Python step as the package makes it, dict in, dict out / native step", ours: packaged("step_package.py", vectorPath), beside: nativeStep},
+		{what: "guest / a bare Go reactor", ours: guestSize{}, beside: bareSize{}, budget: moreBytes(guestBudget)},
+		{what: "engine opened from the cache / compiled", ours: goBench{"tests/bench", "OpenWASM"}, beside: goBench{"tests/bench", "CompileWASM"}, budget: times(1)},
+		{what: "one more guest / engine opened from the cache", ours: goBench{"tests/bench", "GuestWASM"}, beside: goBench{"tests/bench", "OpenWASM"}},
+	}
+)
