@@ -56,9 +56,9 @@ install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
 run: build ## show leases at work in a fresh directory: who held what and when
 	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
 
-# ./tests/servers, which waits for minutes, comes first, and two others beside it.
+# ./tests/servers, which waits for minutes, comes first, and another beside it.
 test: $(VENV)/installed ## run every test, stress for 5 s each
-	$(GO) test -p 3 -timeout 15m ./tests/servers $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
+	$(GO) test -p 2 -timeout 15m ./tests/servers $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
 	$(GO) test -timeout 15m -race $(RACY)
 	$(GO) test -timeout 15m -tags mopslock_bugs ./tests/explore ./tests/simulate -run Bugs
 	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -engine=wasm

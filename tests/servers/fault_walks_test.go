@@ -19,7 +19,7 @@ const (
 	shortest = 5 * time.Second
 	// walkTTL is longer, so that a machine with too much to do loses no lease by itself:
 	// a walk's renewal comes by a third of it.
-	walkTTL = 2 * shortest
+	walkTTL = 3 * shortest
 	// atOnce bounds the walks that are under way.
 	atOnce = 48
 	// walkLimit is by when a walk must have come to its end.

@@ -136,15 +136,15 @@ func (s *Server) Silence() error {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(stopLimit); ; time.Sleep(time.Millisecond) {
+	const step = time.Millisecond
+	for range stopLimit / step {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
 		if err != nil || !slices.ContainsFunc(threads, isRunning) {
 			return err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("it is not stopped after %v", stopLimit)
-		}
+		time.Sleep(step)
 	}
+	return fmt.Errorf("it is not stopped after %v", stopLimit)
 }
 
 // isRunning tells by a thread's stat whether it is not stopped.
