@@ -376,6 +376,32 @@ func TestInvokeRefuses(t *testing.T) {
 	})
 }
 
+// A Host that closes while an invocation finds out how its name is kept does not let
+// it in; to cancel what never began is nothing.
+//
+//	Next:   plan ───────────── let in? no: ErrClosed ── Cancel: nobody to tell
+//	Close:        closed ═══════════════════════════════════════ windDown
+func TestInvokeAsItCloses(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p := w.host()
+		i, err := p.BeginInvoke(background, "n", &InvokeOptions{Terms: terms})
+		w.ok(err)
+		plan := i.plan
+		i.plan = func(ctx context.Context) (wanted, error) {
+			found, err := plan(ctx)
+			p.keeper.mu.Lock()
+			p.keeper.closed = true // as far as Close has come
+			p.keeper.mu.Unlock()
+			return found, err
+		}
+		_, err = i.Next(background)
+		w.is(err, ErrClosed)
+		i.Cancel()
+		w.ok(i.Wait(background))
+		w.sleep(time.Second)
+	})
+}
+
 // Close ends whoever waits or works: what is held is released, and the work's ctx
 // ends before that.
 func TestInvokeClose(t *testing.T) {
