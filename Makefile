@@ -33,6 +33,9 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
+# Modules of their own, for what only the bench needs.
+MODULES := tests/bench/pictures
+
 .DEFAULT_GOAL := help
 .PHONY: help run build lib python install test check vulns fuzz generate bench explore stress servers FORCE
 
@@ -86,6 +89,8 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module
 	@echo "== go.mod and go.sum"
 	@$(GO) mod tidy -diff
 	@$(GO) mod verify
+	@set -e; for module in $(MODULES); do echo "== $$module"; \
+		cd $(CURDIR)/$$module; $(GO) vet ./...; $(GO) mod tidy -diff; $(CURDIR)/$(GOLANGCI_LINT) run ./...; done
 	@echo "== generated files"
 	@$(GO) run ./core/internal/gen -check -dir core
 	@$(GO) run ./wasm/internal/gen -check -dir wasm

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type row struct {
 	budget       budget
 	noAllocs     bool // and ours allocates nothing
 	rounds       int  // 0 is rounds: fewer for what takes long and is itself a median of many
+	held         int  // leases, where the figures are requests per lease and hour: a point of a picture
 }
 
 // source is something that can be measured again and again.
@@ -114,11 +116,12 @@ type outcome struct {
 	Budget  string  `json:"budget,omitempty"`
 	OK      string  `json:"ok"` // "yes", "NO", or "" where nothing is promised
 	Missing string  `json:"missing,omitempty"`
+	Held    int     `json:"held,omitempty"`
 }
 
 // take measures one row.
 func (r *row) take(w *workshop) (outcome, error) {
-	o := outcome{What: r.what}
+	o := outcome{What: r.what, Held: r.held}
 	ours, beside, err := r.measure(w)
 	if missing, ok := errors.AsType[*missingError](err); ok {
 		o.Missing = missing.Error()
@@ -135,7 +138,7 @@ func (r *row) take(w *workshop) (outcome, error) {
 		}
 	}
 	if r.noAllocs {
-		o.Budget += ", 0 allocs"
+		o.Budget = strings.TrimPrefix(o.Budget+", 0 allocs", ", ")
 	}
 	switch met := r.budget.met(ours.Value, beside.Value) && (!r.noAllocs || ours.Allocs == 0); {
 	case !met:

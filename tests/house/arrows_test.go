@@ -76,6 +76,7 @@ var arrows = []arrow{
 	{dir: "tests", ours: []string{"core", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
 	}},
+	{dir: "tests/bench/pictures", outside: []string{"gonum.org/v1/plot", "gonum.org/v1/plot/"}}, // a module of its own
 	{dir: "tests/servers", ours: []string{"core", "host", "host/", "tests/servers"}, outside: []string{"github.com/Azure/"}},
 	{dir: "tests/servers/proxy"},                                          // it knows protocols, and nobody of ours
 	{dir: "tests/explore", ours: []string{"core", "tests/explore/check"}}, // as pure as what it explores

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// at is a source that says always the same.
+func at(value float64) quoted { return set(value, inTime) }
+
+func TestBudgets(t *testing.T) {
+	const ms = float64(time.Millisecond)
+	allocating := at(1)
+	allocating.Allocs = 1
+	for _, test := range []struct {
+		row        row
+		ok, budget string
+	}{
+		{row{ours: at(13), beside: at(10), budget: times(1.3)}, "yes", "≤ 1.30 ×"},
+		{row{ours: at(13.1), beside: at(10), budget: times(1.3)}, "NO", "≤ 1.30 ×"},
+		{row{ours: at(3 * ms), beside: at(2 * ms), budget: moreTime(time.Millisecond)}, "yes", "≤ +1 ms"},
+		{row{ours: at(3.1 * ms), beside: at(2 * ms), budget: moreTime(time.Millisecond)}, "NO", "≤ +1 ms"},
+		{row{ours: at(20 * ms), budget: atMostTime(20 * time.Millisecond)}, "yes", "≤ 20 ms"},
+		{row{ours: at(21 * ms), budget: atMostTime(20 * time.Millisecond)}, "NO", "≤ 20 ms"},
+		{row{ours: at(1), beside: at(1), noAllocs: true}, "yes", "0 allocs"},
+		{row{ours: allocating, beside: at(1), budget: times(16), noAllocs: true}, "NO", "≤ 16 ×, 0 allocs"},
+		{row{ours: at(9), beside: at(1)}, "", ""},
+	} {
+		o, err := test.row.take(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.OK != test.ok || o.Budget != test.budget {
+			t.Errorf("ok %q, budget %q; want %q, %q", o.OK, o.Budget, test.ok, test.budget)
+		}
+	}
+}
+
+// TestMissing: what is not installed leaves a hole in the table, and is no failure.
+func TestMissing(t *testing.T) {
+	o, err := (&row{what: "lock", ours: at(1), beside: absent{}, budget: times(1)}).take(nil)
+	if err != nil || o.OK != "" || !strings.Contains(strings.Join(o.cells(), "|"), "etcd is not installed") {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+type absent struct{}
+
+func (absent) measure(*workshop) (figure, error) { return figure{}, &missingError{"etcd"} }
+
+// TestMedianKeepsAllSamples: a picture is drawn of every round.
+func TestMedianKeepsAllSamples(t *testing.T) {
+	f := median([]figure{{Value: 3, Samples: []float64{3, 1}}, {Value: 1}, {Value: 2, Samples: []float64{2}}})
+	if f.Value != 2 || len(f.Samples) != 3 || f.Samples[0] != 1 || f.Samples[2] != 3 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestSection(t *testing.T) {
+	r := report{Parts: []part{{Name: "Steps", Rows: []outcome{{
+		What: "a / b", Ours: &figure{Value: 1.5e6, Unit: inTime}, Beside: &figure{Value: 33e3, Unit: inTime, Quoted: "b's page"}, OK: "yes",
+	}}}}}
+	page := []byte("before\n" + sectionBegin + "\nold\n" + sectionEnd + "\nafter\n")
+	for range 2 { // again, over what it wrote
+		var err error
+		if page, err = r.into(page); err != nil {
+			t.Fatal(err)
+		}
+		text := string(page)
+		for _, want := range []string{"before\n" + sectionBegin, "| a / b | 1.50 ms | 33 µs (quoted) |  |  | yes |", "b's page", sectionEnd + "\nafter\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "old") {
+			t.Error("what was there is still there")
+		}
+	}
+	if _, err := r.into([]byte("no section")); err == nil {
+		t.Error("a document without the section was written")
+	}
+}
