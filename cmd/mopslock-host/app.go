@@ -166,6 +166,7 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 	h, err := host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core(), Meter: a.metrics.meter()})
 	if err == nil {
 		a.engine.users++
+		a.engine.begin()
 	}
 	return h, err
 }

@@ -5,13 +5,7 @@
 // decided by package core and brought about by package host.
 package main
 
-import (
-	"os"
-
-	_ "github.com/mopslock/mopslock/host/store/azblob" // azblob://
-	_ "github.com/mopslock/mopslock/host/store/gs"     // gs://
-	_ "github.com/mopslock/mopslock/host/store/s3"     // s3://
-)
+import "os"
 
 func main() {
 	os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).execute(os.Args[1:]))

@@ -1,0 +1,13 @@
+//go:build !mopslock_nocloud
+
+package main
+
+// A driver's SDK is initialised by each process that it is linked into: a few
+// milliseconds, and tens of megabytes. Who leases in directories alone leaves them out:
+//
+//	go install -tags mopslock_nocloud github.com/mopslock/mopslock/cmd/mopslock-host@latest
+import (
+	_ "github.com/mopslock/mopslock/host/store/azblob" // azblob://
+	_ "github.com/mopslock/mopslock/host/store/gs"     // gs://
+	_ "github.com/mopslock/mopslock/host/store/s3"     // s3://
+)
