@@ -1,0 +1,5 @@
+//go:build !floor_verbs
+
+package main
+
+func before() (after func()) { return func() {} }
