@@ -3,7 +3,9 @@
 package main
 
 // A driver's SDK is initialised by each process that it is linked into: a few
-// milliseconds, and tens of megabytes. Who leases in directories alone leaves them out:
+// milliseconds, and tens of megabytes. More than half of that is for ?grpc=true of gs://
+// to have a direct path, and goes with the SDK's own tag disable_grpc_modules. Who leases
+// in directories alone leaves out all:
 //
 //	go install -tags mopslock_nocloud github.com/mopslock/mopslock/cmd/mopslock-host@latest
 import (

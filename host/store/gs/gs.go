@@ -10,6 +10,9 @@
 // Streamed bodies may have 5 TiB. They go in chunks of 8 MiB, in a resumable
 // upload within which the SDK may send a chunk again; an upload that was not
 // finished makes no object and is forgotten after a week.
+//
+// With the SDK's build tag disable_grpc_modules a program is 19 MB smaller and starts
+// in a third less time; only ?grpc=true then has no direct path to Google's servers.
 package gs
 
 import (
