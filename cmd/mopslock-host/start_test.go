@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -28,4 +30,32 @@ func TestNothingBeforeMain(t *testing.T) {
 			t.Errorf("%s allocates %s times before main", line[1], line[2])
 		}
 	}
+}
+
+// TestTags: each tag leaves out of the program what it is for, which is in it otherwise.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	all := packagesWith(t, "")
+	for tag, leavesOut := range map[string][]string{
+		"mopslock_nocloud":     {"cloud.google.com/go/", "github.com/Azure/", "github.com/aws/"},
+		"disable_grpc_modules": {"github.com/envoyproxy/", "google.golang.org/grpc/xds"},
+	} {
+		rest := packagesWith(t, tag)
+		for _, prefix := range leavesOut {
+			in := func(p string) bool { return strings.HasPrefix(p, prefix) }
+			if !slices.ContainsFunc(all, in) || slices.ContainsFunc(rest, in) {
+				t.Errorf("-tags %s does not leave %s out, or it is not there without", tag, prefix)
+			}
+		}
+	}
+}
+
+// packagesWith is what mopslock-host is made of with a tag.
+func packagesWith(t *testing.T, tag string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-tags", tag, ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
 }
