@@ -43,7 +43,7 @@ help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/mopslock-host
-	$(GO) build -o $(BIN)/mopslock-host ./cmd/mopslock-host
+	$(GO) build -tags disable_grpc_modules -ldflags '-s -w' -o $(BIN)/mopslock-host ./cmd/mopslock-host
 
 lib: ## build libmopslock and libmopslock-core into bin/lib
 	@$(MAKE) -s -C bindings/c GO=$(GO)
@@ -78,6 +78,7 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module
 	@echo "== vet"
 	@$(GO) vet ./...
 	@$(GO) vet -tags mopslock_core ./bindings/c
+	@$(GO) vet -tags mopslock_nocloud ./cmd/mopslock-host
 	@$(GO) vet -tags mopslock_bugs ./core ./tests/...
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...

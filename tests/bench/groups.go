@@ -6,5 +6,6 @@ func groups() []group {
 		{"The core", coreRows},
 		{"Leases", leaseRows},
 		{"Limits", bucketRows},
+		{"Start-up", startRows},
 	}
 }

@@ -65,7 +65,7 @@ func (s startUp) measure(w *workshop) (figure, error) {
 	}
 	took = took[unheard:]
 	slices.Sort(took)
-	return figure{value: took[len(took)/2]}, nil
+	return figure{Value: took[len(took)/2], Unit: inTime}, nil
 }
 
 // once starts it, and waits for its end.

@@ -5,15 +5,15 @@ import "testing"
 // TestStartUp: a source times whole processes, and one that fails is no figure.
 func TestStartUp(t *testing.T) {
 	w := &workshop{dir: t.TempDir(), built: map[string]error{}}
-	if bare, err := startTrue.measure(w); err != nil || bare.value <= 0 {
+	if bare, err := startTrue.measure(w); err != nil || bare.Value <= 0 {
 		t.Errorf("%v, %v", bare, err)
 	}
 	for _, s := range []startUp{startFork, startFork.inCPU()} {
-		if ours, err := s.measure(w); err != nil || ours.value <= 0 {
+		if ours, err := s.measure(w); err != nil || ours.Value <= 0 {
 			t.Errorf("%v, %v", ours, err)
 		}
 	}
-	if size, err := (programSize{forking}).measure(w); err != nil || size.value < 1<<20 || !size.bytes {
+	if size, err := (programSize{forking}).measure(w); err != nil || size.Value < 1<<20 || size.Unit != inBytes {
 		t.Errorf("%v, %v", size, err)
 	}
 	if f, err := (startUp{program: "false"}).measure(w); err == nil {
