@@ -51,7 +51,8 @@ func TestContend(t *testing.T) {
 			if len(c.intervals) < 3 {
 				t.Errorf("%d turns in %v", len(c.intervals), d)
 			}
-			if long && slices.Min(c.turns[:]) == 0 {
+			// Of fewer turns a machine with other work has given somebody none by chance.
+			if enough := len(c.intervals) >= 5*contenders; long && enough && slices.Min(c.turns[:]) == 0 {
 				t.Errorf("somebody got no turn in %v: %v", d, c.turns)
 			}
 		})
