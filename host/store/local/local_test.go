@@ -413,6 +413,73 @@ func TestWatchOverflowTellsEverybody(t *testing.T) {
 	}
 }
 
+// TestWatchOnTheWay: a directory that is made on the way to an object is no change of
+// the object. It would have a waiter of strict look while the version that it waits
+// for is being written, and not look when that is there.
+func TestWatchOnTheWay(t *testing.T) {
+	s := open(t, t.TempDir())
+	if err := s.Put(t.Context(), "n/k", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	told, passed := make(chan struct{}, 10), make(chan struct{}, 10)
+	for key, to := range map[string]chan struct{}{"n/d/e/v": told, "n/k": passed} {
+		if _, err := s.Watch(key, func() { to <- struct{}{} }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await := func(notices <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-notices:
+		case <-time.After(20 * time.Second):
+			t.Fatal("no notice")
+		}
+	}
+	if err := os.MkdirAll(s.path("n/d/e"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // when the second is told, all is that came with the first
+		if err := s.Delete(t.Context(), "n/k"); err != nil {
+			t.Fatal(err)
+		}
+		await(passed)
+		if err := s.Put(t.Context(), "n/k", nil, ""); err != nil {
+			t.Fatal(err)
+		}
+		await(passed)
+	}
+	if n := len(told); n != 0 {
+		t.Fatalf("%d notices of directories", n)
+	}
+	if err := s.Create(t.Context(), "n/d/e/v", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	await(told)
+}
+
+// TestWatchTooLate: an object whose directory was not watched yet when it was made.
+func TestWatchTooLate(t *testing.T) {
+	s := open(t, t.TempDir())
+	if err := s.Put(t.Context(), "n/k", nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{}, 10)
+	if _, err := s.Watch("n/d/e/v", func() { told <- struct{}{} }); err != nil {
+		t.Fatal(err)
+	}
+	s.watch.mu.Lock() // no event is acted on meanwhile
+	err := s.Create(t.Context(), "n/d/e/v", nil, "")
+	s.watch.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no notice")
+	}
+}
+
 // TestWatchLeavesNothing: the last to stop ends the watch, and Close the rest.
 func TestWatchLeavesNothing(t *testing.T) {
 	s := open(t, t.TempDir())

@@ -17,7 +17,8 @@ import (
 // Watch implements store.Watcher with one fsnotify watcher for the whole
 // store, made by the first Watch. It watches the object's directory, or, as
 // long as that is missing, the nearest one above it within the store, and
-// moves down as directories are made and up as they are removed. Errors: the
+// moves down as directories are made and up as they are removed; that there is one
+// more on the way to the object is not told. Errors: the
 // store's own directory is missing (ErrAbsent), or the system has no watches
 // left.
 func (s *Store) Watch(key string, notify func()) (stop func(), err error) {
@@ -159,18 +160,22 @@ func (w *watcher) serve() {
 }
 
 // settle moves the subscriptions that events touch to where they now have to
-// wait, and returns those to notify, each once.
+// wait, and returns those to notify, each once. For a directory that was made on the
+// way to an object nobody is to look, unless the object was there before the watch:
+//
+//	us:                 told of N ── watch N ── is N/v there?
+//	other:    mkdir N ─────────────────────────────────────────── N/v (is told)
 func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil
 	}
-	touched := map[*subscription]struct{}{}
+	touched := map[*subscription]bool{}
 	if overflow {
 		for _, subs := range w.dirs {
 			for sub := range subs {
-				touched[sub] = struct{}{}
+				touched[sub] = true
 			}
 		}
 	}
@@ -178,22 +183,25 @@ func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription
 		w.touch(event, touched)
 	}
 	notify := make([]*subscription, 0, len(touched))
-	for sub := range touched {
+	for sub, concerned := range touched {
 		if sub.dir != filepath.Dir(sub.path) || overflow {
 			w.leave(sub)
 			_ = w.place(sub) // if nowhere, polling remains
 		}
-		notify = append(notify, sub)
+		if concerned || isThere(sub.path) {
+			notify = append(notify, sub)
+		}
 	}
 	return notify
 }
 
-// touch collects whom an event concerns.
-func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]struct{}) {
+// touch collects whom an event touches, and whether it can be about the object
+// itself.
+func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]bool) {
 	dir, name := filepath.Split(event.Name)
 	for sub := range w.dirs[filepath.Clean(dir)] {
 		if sub.next == name {
-			touched[sub] = struct{}{}
+			touched[sub] = touched[sub] || sub.dir == filepath.Dir(sub.path)
 		}
 	}
 	// The watched directory itself went away, and its watch with it. If one of
@@ -209,7 +217,7 @@ func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]struct{}
 	_ = w.fs.Remove(event.Name)
 	for sub := range subs {
 		sub.dir = ""
-		touched[sub] = struct{}{}
+		touched[sub] = true
 	}
 }
 
@@ -253,6 +261,12 @@ func (w *watcher) nearest(dir string) (string, error) {
 		dir = filepath.Dir(dir)
 	}
 	return dir, nil
+}
+
+// isThere is also said of what cannot be seen.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func isDir(path string) bool {
