@@ -5,6 +5,7 @@ func groups() []group {
 	return []group{
 		{"The core", coreRows},
 		{"Leases", leaseRows},
+		{"Hand-over", handoverRows},
 		{"Limits", bucketRows},
 		{"Start-up", startRows},
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What is measured by a program of its own has servers and other processes, which it
+// ends when it is asked to, and a limit of its own, below this one.
+const (
+	programLimit = 4 * time.Minute
+	programGrace = 15 * time.Second
+	notHere      = 3 // its exit status where a server is not installed
+)
+
+// command is a program that ends what it has started.
+func command(program string, args ...string) (cmd *exec.Cmd, cancel context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), programLimit)
+	cmd = exec.CommandContext(ctx, program, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = programGrace
+	return cmd, cancel
+}
+
+// samples runs a program that prints nanoseconds. They are kept if they are a curve.
+func (w *workshop) samples(curve, needs, program string, args ...string) (figure, error) {
+	cmd, cancel := command(program, args...)
+	defer cancel()
+	f, err := w.numbers(cmd, curve)
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == notHere {
+		return f, &missingError{needs}
+	}
+	if curve == "" {
+		f.Samples = nil
+	}
+	return f, err
+}
+
+// handOver is a run of tests/bench/handover.
+type handOver struct {
+	args  []string
+	curve string
+	asked string // the file for how many requests a waiter makes in a poll interval
+}
+
+func (h handOver) measure(w *workshop) (figure, error) {
+	program := w.path("handover")
+	if err := w.build(program, "go", "build", "-o", program, "./tests/bench/handover"); err != nil {
+		return figure{}, err
+	}
+	args := h.args
+	if h.asked != "" {
+		args = append([]string{"-asked", w.path(h.asked)}, args...)
+	}
+	return w.samples(h.curve, "the S3 server (make servers)", program, args...)
+}
+
+// mopsHandOver is mops' own waiter.
+type mopsHandOver struct {
+	args  []string
+	curve string
+}
+
+func (m mopsHandOver) measure(w *workshop) (figure, error) {
+	const needs = "thds.mops"
+	if err := w.build("import "+needs, projectPython(), "-c", "import "+needs); err != nil {
+		return figure{}, &missingError{needs}
+	}
+	return w.samples(m.curve, needs, projectPython(), append([]string{"tests/bench/handover_mops.py"}, m.args...)...)
+}
+
+// once is a source that is measured the first time it is asked, for all its rows: it
+// takes long, and is a median of many as it is.
+type once struct {
+	source
+
+	done bool
+	figure
+	err error
+}
+
+func (o *once) measure(w *workshop) (figure, error) {
+	if !o.done {
+		o.done = true
+		o.figure, o.err = o.source.measure(w)
+	}
+	return o.figure, o.err
+}
+
+// percentile is one of the samples of another source, which that draws.
+type percentile struct {
+	of      source
+	percent int
+}
+
+func (p percentile) measure(w *workshop) (figure, error) {
+	f, err := p.of.measure(w)
+	if len(f.Samples) > 0 {
+		f.Value = f.Samples[(len(f.Samples)-1)*p.percent/100]
+	}
+	f.Samples, f.Curve = nil, ""
+	return f, err
+}
+
+// content is the number in a file that another source has written.
+type content struct {
+	of   source
+	file string
+}
+
+func (c content) measure(w *workshop) (figure, error) {
+	if _, err := c.of.measure(w); err != nil {
+		return figure{}, err
+	}
+	text, err := os.ReadFile(w.path(c.file))
+	if err != nil {
+		return figure{}, err
+	}
+	f := figure{Unit: inNumber}
+	f.Value, err = strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	return f, err
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// bare has the requests of a hand-over alone: under strict the release's create, and
+// the next one's list, get and create; under lastwriter the release's get and put,
+// and the next one's get and put, their wait of twice as long, get and put.
+func bare(ctx context.Context, j *job) (samples []time.Duration, err error) {
+	s, err := store.Open(ctx, j.url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	requests := bareStrict
+	if j.terms.Protocol == core.ProtocolLastWriter {
+		requests = bareLastWriter
+	}
+	for i := range warmUps + j.samples {
+		if err := j.hold(ctx); err != nil {
+			return nil, err
+		}
+		begun := time.Now()
+		if err := requests(ctx, s, i); err != nil {
+			return nil, err
+		}
+		if i >= warmUps {
+			samples = append(samples, time.Since(begun))
+		}
+	}
+	return samples, nil
+}
+
+func bareStrict(ctx context.Context, s store.Store, i int) error {
+	const prefix = name + "/_mopslock/"
+	key := func(n int) string { return fmt.Sprintf("%s%016x/v", prefix, math.MaxUint64-uint64(n)) }
+	body := make([]byte, 400)
+	if err := s.Create(ctx, key(2*i), body, "application/json"); err != nil {
+		return err
+	}
+	if _, _, err := s.List(ctx, prefix, "", 64); err != nil {
+		return err
+	}
+	if _, err := s.Get(ctx, key(2*i)); err != nil {
+		return err
+	}
+	return s.Create(ctx, key(2*i+1), body, "application/json")
+}
+
+func bareLastWriter(ctx context.Context, s store.Store, _ int) error {
+	key := name + "/" + core.LockFile
+	body := make([]byte, 400)
+	getPut := func() error {
+		if _, err := s.Get(ctx, key); err != nil && !errors.Is(err, store.ErrAbsent) {
+			return err
+		}
+		return s.Put(ctx, key, body, core.LockFileType)
+	}
+	if err := getPut(); err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := getPut(); err != nil {
+		return err
+	}
+	<-time.After(2 * time.Since(begun))
+	return getPut()
+}

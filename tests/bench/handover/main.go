@@ -1,0 +1,237 @@
+// Command handover measures how long it takes from before one's release of a lease to
+// after the other's acquire, who waits for it, in the shapes that `make bench` has
+// rows for. It prints nanoseconds, one sample a line.
+//
+//	handover same    both in one process, which is told of the release
+//	handover bare    the requests of that, one after the other, and nothing else
+//	handover two     in two processes, one after the other
+//	handover many    in two Hosts that hear nothing of each other: many names at once, held for long
+//	handover alone   no hand-over: an acquire and release that nobody contends for
+//
+// The store is a temporary directory, or the tests' S3 server on loopback; both end
+// with the command. Exit status 3: there is no such server here.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	_ "github.com/mopslock/mopslock/host/store/s3"
+	"github.com/mopslock/mopslock/tests/servers"
+)
+
+const (
+	longest = 3 * time.Minute // of one command
+	notHere = 3               // exit status: no such server
+	warmUps = 10
+	name    = "bench"
+)
+
+// job is what the command line asks for.
+type job struct {
+	terms       host.Terms
+	url         string
+	samples     int
+	least, most time.Duration // of a hold
+	asked       string        // file for the requests of a waiter
+}
+
+func main() { os.Exit(status()) }
+
+func status() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	err := run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "handover:", err)
+	}
+	switch {
+	case errors.Is(err, servers.ErrNotInstalled):
+		return notHere
+	case err != nil:
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context) (err error) {
+	var j job
+	protocol := flag.String("protocol", "strict", "or lastwriter")
+	place := flag.String("store", "file", "or s3; or a URL, which is only for the second of two processes")
+	flag.IntVar(&j.samples, "samples", 100, "how many")
+	flag.DurationVar(&j.least, "least", 20*time.Millisecond, "shortest hold")
+	flag.DurationVar(&j.most, "most", 60*time.Millisecond, "longest hold")
+	flag.StringVar(&j.asked, "asked", "", "file for how many requests a waiter of many makes in a poll interval")
+	flag.Parse()
+	measure, ok := map[string]func(context.Context, *job) ([]time.Duration, error){
+		"same": same, "bare": bare, "two": two, "many": many, "alone": alone, "second": second,
+	}[flag.Arg(0)]
+	if !ok {
+		return fmt.Errorf("nothing called %q is measured", flag.Arg(0))
+	}
+	j.terms = host.Terms{Protocol: core.ProtocolStrict}
+	if *protocol == "lastwriter" {
+		j.terms = host.Terms{Protocol: core.ProtocolLastWriter}
+	}
+	closed, err := j.open(*place)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closed()) }()
+	samples, err := measure(ctx, &j)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, took := range samples {
+		fmt.Fprintln(&out, took.Nanoseconds())
+	}
+	_, err = os.Stdout.WriteString(out.String())
+	return err
+}
+
+// open makes the place for what is measured, which closed removes again.
+func (j *job) open(place string) (closed func() error, err error) {
+	switch place {
+	case "file":
+		dir, err := os.MkdirTemp("", "mopslock-handover-")
+		j.url = "file://" + dir
+		return func() error { return os.RemoveAll(dir) }, err
+	case servers.S3:
+		server, err := servers.Start(servers.S3)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range server.Env(server.Address) {
+			name, value, _ := strings.Cut(line, "=")
+			if err := os.Setenv(name, value); err != nil {
+				return nil, errors.Join(err, server.Close())
+			}
+		}
+		j.url = server.URL(server.Address)
+		return server.Close, nil
+	}
+	j.url = place
+	return func() error { return nil }, nil
+}
+
+// host opens one that remembers nothing, so that each run is as the first.
+func (j *job) host(ctx context.Context) (*host.Host, error) {
+	return host.Open(ctx, j.url, &host.Options{Memory: "-"})
+}
+
+// closing ends a Host, whatever became of ctx.
+func closing(h *host.Host) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return h.Close(ctx)
+}
+
+func (j *job) acquire(ctx context.Context, h *host.Host, name string) (*host.Lease, error) {
+	return h.Acquire(ctx, name, &host.AcquireOptions{Terms: j.terms})
+}
+
+// held is an answer to Acquire and when it came.
+type held struct {
+	*host.Lease
+	at  time.Time
+	err error
+}
+
+// await acquires a lease that another holds, and returns when it waits.
+func (j *job) await(ctx context.Context, h *host.Host, name string) (<-chan held, error) {
+	waits, got := make(chan struct{}, 1), make(chan held, 1)
+	go func() {
+		l, err := h.Acquire(ctx, name, &host.AcquireOptions{Terms: j.terms, OnWaiting: func(host.Status) {
+			select {
+			case waits <- struct{}{}:
+			default:
+			}
+		}})
+		got <- held{l, time.Now(), err}
+	}()
+	select {
+	case <-waits:
+		return got, nil
+	case early := <-got:
+		return nil, errors.Join(errors.New("it did not wait"), early.err)
+	}
+}
+
+func (j *job) hold(ctx context.Context) error {
+	select {
+	case <-time.After(j.least + rand.N(j.most-j.least)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// handOver releases a lease that another waits for, and tells how long it was until he
+// had it.
+func handOver(ctx context.Context, l *host.Lease, got <-chan held) (next *host.Lease, took time.Duration, err error) {
+	begun := time.Now()
+	if err := l.Release(ctx); err != nil {
+		return nil, 0, err
+	}
+	h := <-got
+	return h.Lease, h.at.Sub(begun), h.err
+}
+
+// same has one Host, whose goroutines hand one lease on and on.
+func same(ctx context.Context, j *job) (samples []time.Duration, err error) {
+	h, err := j.host(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closing(h)) }()
+	l, err := j.acquire(ctx, h, name)
+	for i := 0; err == nil && i < warmUps+j.samples; i++ {
+		var got <-chan held
+		if got, err = j.await(ctx, h, name); err != nil {
+			break
+		}
+		if err = j.hold(ctx); err != nil {
+			break
+		}
+		var took time.Duration
+		if l, took, err = handOver(ctx, l, got); i >= warmUps {
+			samples = append(samples, took)
+		}
+	}
+	return samples, err
+}
+
+func alone(ctx context.Context, j *job) (samples []time.Duration, err error) {
+	h, err := j.host(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closing(h)) }()
+	for i := range warmUps + j.samples {
+		begun := time.Now()
+		l, err := j.acquire(ctx, h, name)
+		if err == nil {
+			err = l.Release(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i >= warmUps {
+			samples = append(samples, time.Since(begun))
+		}
+	}
+	return samples, nil
+}

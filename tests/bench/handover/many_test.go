@@ -1,0 +1,30 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestLedger: counted is what waiters ask from when they poll as seldom as they will
+// to their leases' release, and what they ask for no name of theirs.
+func TestLedger(t *testing.T) {
+	l := &ledger{from: time.Now().Add(-2 * interval), until: map[string]time.Time{}}
+	for range 3 {
+		l.note("a/_mopslock/1/v")
+		l.note("b/_mopslock/1/v")
+	}
+	l.note("_mopslock/store.json")
+	l.ends("a")
+	l.note("a/_mopslock/1/v") // the claim
+	l.ends("b")
+	if got, want := l.perInterval(), 7.0/4; math.Abs(got-want) > 0.01 {
+		t.Errorf("%v, not %v", got, want)
+	}
+	early := &ledger{from: time.Now().Add(interval), until: map[string]time.Time{}}
+	early.note("a/_mopslock/1/v")
+	early.ends("a")
+	if early.asked != 0 || early.waited != 0 {
+		t.Errorf("%d asked in %v, before they have settled", early.asked, early.waited)
+	}
+}
