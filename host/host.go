@@ -39,6 +39,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
@@ -94,6 +95,7 @@ type Host struct {
 	calibrates bool
 	abilities  abilities
 	memory     *memory
+	nap        func(time.Duration)    // nil: timers alone
 	process    atomic.Pointer[string] // its id, once it is needed
 
 	reached    atomic.Bool
@@ -141,7 +143,7 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	}
 	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
 	if h.boot = opts.Boot; h.clock == nil {
-		h.clock = systemClock{}
+		h.clock, h.nap = systemClock{}, napper()
 		if _, orderly := s.(store.Orderly); orderly {
 			h.boot = cmp.Or(h.boot, thisBoot())
 		}

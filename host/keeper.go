@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -31,6 +32,7 @@ type keeper struct {
 
 	stopped chan struct{} // closed when the goroutine and all I/O have ended
 	io      sync.WaitGroup
+	napping atomic.Bool
 	ctx     context.Context // of all I/O
 	stop    context.CancelFunc
 
@@ -198,6 +200,7 @@ func (k *keeper) run() {
 		}
 		if pause, ok := k.pause(); ok {
 			timer.Reset(pause)
+			k.nap(pause)
 		} else {
 			timer.Stop()
 		}
