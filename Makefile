@@ -12,6 +12,12 @@ VERSITYGW := $(SERVERS)/versitygw-v1.8.0
 FAKE_GCS := $(SERVERS)/fake-gcs-server-v1.56.1
 AZURITE := $(SERVERS)/azurite-3.37.0/node_modules/azurite/package.json
 
+# What make bench runs beside ours: servers from Debian's packages, which are unpacked
+# and not installed, so that no daemon is started and nobody has to be root.
+PEERS := $(BIN)/peers
+PEER_PACKAGES := etcd-server redis-server redis-tools libjemalloc2 liblzf1 libatomic1
+APT_GET := apt-get -qq -o APT::Sandbox::User=root
+
 # Everything with goroutines of its own and without a cloud's SDK is tested under
 # the race detector; the core has no goroutines, and the SDKs would cost minutes.
 RACY := ./host ./host/fence ./host/trace ./host/store ./host/store/local ./host/store/mem ./host/store/cloud ./cmd/mopslock-host/internal/...
@@ -34,10 +40,10 @@ CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 
 # Modules of their own, for what only the bench needs.
-MODULES := tests/bench/pictures
+MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test check vulns fuzz generate bench explore stress servers FORCE
+.PHONY: help run build lib python install test check vulns fuzz generate bench explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +133,7 @@ generate: ## write the generated files again
 	$(GO) generate ./...
 
 bench: ## measure against budgets, as ratios of one run (ROWS=limiter: some of them)
+	@$(MAKE) -s peers || echo "NOT INSTALLED, their rows say so: the peers (make peers)"
 	$(GO) run ./tests/bench -rows "$(ROWS)"
 
 explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
@@ -137,6 +144,18 @@ stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and
 	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
 
 servers: $(VERSITYGW) $(FAKE_GCS) $(AZURITE) ## install the servers that tests of real stores need
+
+peers: ## get what make bench runs beside ours: the locks of etcd and of Redis
+	@$(MAKE) -s $(PEERS)/debian || echo "NOT UNPACKED: $(PEER_PACKAGES); those on PATH are taken"
+	@$(GO) -C tests/bench/peers build -o $(CURDIR)/$(PEERS)/peers .
+
+$(PEERS)/debian:
+	@rm -rf $(BIN)/tmp/peers
+	@mkdir -p $(BIN)/tmp/peers/debian $(PEERS)
+	@cd $(BIN)/tmp/peers && { $(APT_GET) download $(PEER_PACKAGES) || { $(APT_GET) update && $(APT_GET) download $(PEER_PACKAGES); }; }
+	@set -e; for package in $(BIN)/tmp/peers/*.deb; do dpkg-deb -x $$package $(BIN)/tmp/peers/debian; done
+	@mv $(BIN)/tmp/peers/debian $@
+	@rm -rf $(BIN)/tmp/peers
 
 # The libraries are always asked for, and copied only when they differ: what
 # depends on them is made again when they have changed.

@@ -6,6 +6,7 @@ func groups() []group {
 		{"The core", coreRows},
 		{"Leases", leaseRows},
 		{"Hand-over", handoverRows},
+		{"Peers", peerRows},
 		{"Limits", bucketRows},
 		{"Start-up", startRows},
 	}

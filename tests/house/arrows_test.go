@@ -77,6 +77,10 @@ var arrows = []arrow{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
 	}},
 	{dir: "tests/bench/pictures", outside: []string{"gonum.org/v1/plot", "gonum.org/v1/plot/"}}, // a module of its own
+	{dir: "tests/bench/peers", outside: []string{ // likewise
+		"github.com/go-redsync/redsync/v4", "github.com/go-redsync/redsync/v4/redis/goredis/v9", "github.com/redis/go-redis/v9",
+		"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/client/v3/concurrency", "go.uber.org/zap",
+	}},
 	{dir: "tests/servers", ours: []string{"core", "host", "host/", "tests/servers"}, outside: []string{"github.com/Azure/"}},
 	{dir: "tests/servers/proxy"},                                          // it knows protocols, and nobody of ours
 	{dir: "tests/explore", ours: []string{"core", "tests/explore/check"}}, // as pure as what it explores
