@@ -5,6 +5,8 @@ func groups() []group {
 	return []group{
 		{"The core", coreRows},
 		{"Leases", leaseRows},
+		{"Requests", requestRows},
+		{"Requests cost money", hourRows},
 		{"Hand-over", handoverRows},
 		{"Peers", peerRows},
 		{"Limits", bucketRows},

@@ -116,9 +116,15 @@ func (g goBench) measure(w *workshop) (figure, error) {
 	return f, err
 }
 
+// binary is the package's tests, built.
+func (g goBench) binary(w *workshop) (string, error) {
+	path := w.path(strings.ReplaceAll(g.pkg, "/", "-") + ".test")
+	return path, w.build(path, "go", "test", "-c", "-o", path, module+g.pkg)
+}
+
 func (g goBench) run(w *workshop) ([]byte, error) {
-	binary := w.path(strings.ReplaceAll(g.pkg, "/", "-") + ".test")
-	if err := w.build(binary, "go", "test", "-c", "-o", binary, module+g.pkg); err != nil {
+	binary, err := g.binary(w)
+	if err != nil {
 		return nil, err
 	}
 	bench := exec.Command(binary, "-test.run", "^$", "-test.bench", "^Benchmark"+g.name+"$", "-test.benchtime", length)
