@@ -20,6 +20,10 @@ func TestStrictNoAllocations(t *testing.T) {
 	session.step(Event{Kind: EventBegin})
 	session.yes(nil)
 	session.no()
+	waiter := strictCycle(t, Config{Machine: MachineLease})
+	waiter.step(Event{Kind: EventAcquire, Wait: Forever})
+	waiter.step(Event{Kind: EventAnswer, Request: waiter.id, Outcome: OutcomeYes, Entries: testPage(1)})
+	waiter.yes(testVersion(waiter.m, v, 0))
 	endless := strictCycle(t, Config{Machine: MachineLease, TTL: None})
 	endless.step(Event{Kind: EventAcquire})
 	endless.yes(nil)
@@ -30,6 +34,16 @@ func TestStrictNoAllocations(t *testing.T) {
 	}{
 		{"a lease's renewal", lease.renewStrictly},
 		{"a companion's renewal", companion.renewStrictly},
+		{"a session's renewal", func() { session.woke(); session.yes(nil); session.no() }},
+		{"a waiter's poll", func() {
+			l := waiter.m.(*StrictLease)
+			l.cur.boottime, l.sight.LookAt = waiter.now.Mono, 0 // the lease stays alive
+			waiter.woke()
+			if waiter.kind != ActionExists {
+				t.Fatal(waiter.kind)
+			}
+			waiter.no()
+		}},
 		{"a look of a lease without a ttl", func() {
 			endless.woke()
 			endless.no()
@@ -43,7 +57,7 @@ func TestStrictNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}
-	if s := lease.m.String() + companion.m.String() + session.m.String() + endless.m.String(); s != "heldjoinedin_forceheld" {
+	if s := lease.m.String() + companion.m.String() + session.m.String() + waiter.m.String() + endless.m.String(); s != "heldjoinedin_forcewaitingheld" {
 		t.Errorf("states: %s", s)
 	}
 }
