@@ -423,11 +423,12 @@ func TestRequestsPerHour(t *testing.T) {
 	}
 }
 
-// An interval is TTL/3 times 5/6 at least; every so often a lease asks besides
+// An interval is TTL/3 times 5/6 at least; the first renewal of each G/4 asks besides
 // whether its own version is still there.
 const (
 	mostRenewals = 216
 	mostLooks    = int(time.Hour / (core.LeastKeep / 4))
+	leastLooks   = int(time.Hour / (core.LeastKeep/4 + time.Minute/3))
 )
 
 func (w *town) hour(what string, p *party, leases int) {
@@ -455,6 +456,7 @@ func aloneForAnHour(w *town) {
 	w.atMost("puts", puts, mostRenewals)
 	w.atMost("exists above", above, mostRenewals)
 	w.atMost("looks for our own version", own, mostLooks)
+	w.atMost("looks for our own version, at least", leastLooks, own)
 	w.atMost("all", len(p.store.counted()), puts+above+own)
 	w.ok(l.Err())
 }
