@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// counting is a source that tells how often it was asked.
-type counting struct {
+// askedOf is a source that tells how often it was asked.
+type askedOf struct {
 	figure
 	asked int
 }
 
-func (c *counting) measure(*workshop) (figure, error) {
+func (c *askedOf) measure(*workshop) (figure, error) {
 	c.asked++
 	return c.figure, nil
 }
@@ -21,7 +21,7 @@ func (c *counting) measure(*workshop) (figure, error) {
 // TestOnce: rows that show the same long run have it run once, and its samples are
 // drawn by the one that shows them.
 func TestOnce(t *testing.T) {
-	of := &counting{figure: figure{Value: 3, Curve: "c", Samples: []float64{1, 2, 3, 4, 9}}}
+	of := &askedOf{figure: figure{Value: 3, Curve: "c", Samples: []float64{1, 2, 3, 4, 9}}}
 	run := &once{source: of}
 	whole, err := run.measure(nil)
 	if err != nil || whole.Value != 3 || whole.Curve != "c" || len(whole.Samples) != 5 {
@@ -41,13 +41,13 @@ func TestOnce(t *testing.T) {
 
 func TestContent(t *testing.T) {
 	w := &workshop{dir: t.TempDir()}
-	if _, err := (content{&counting{}, "asked"}).measure(w); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (content{&askedOf{}, "asked"}).measure(w); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(w.path("asked"), []byte("1.25\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := (content{&counting{}, "asked"}).measure(w); err != nil || f.Value != 1.25 || f.Unit != inNumber {
+	if f, err := (content{&askedOf{}, "asked"}).measure(w); err != nil || f.Value != 1.25 || f.Unit != inNumber {
 		t.Errorf("%v, %v", f, err)
 	}
 }
