@@ -52,11 +52,10 @@ const (
 	asAll
 )
 
-func times(most float64) budget            { return budget{most, asRatio} }
-func moreBytes(most float64) budget        { return budget{most, asMore} }
-func moreTime(most time.Duration) budget   { return budget{float64(most), asMore} }
-func atMost(most float64) budget           { return budget{most, asAll} }
-func atMostTime(most time.Duration) budget { return budget{float64(most), asAll} }
+func times(most float64) budget          { return budget{most, asRatio} }
+func moreBytes(most float64) budget      { return budget{most, asMore} }
+func moreTime(most time.Duration) budget { return budget{float64(most), asMore} }
+func atMost(most float64) budget         { return budget{most, asAll} }
 func (b budget) met(ours, beside float64) bool {
 	switch b.as {
 	case asRatio:

@@ -43,12 +43,12 @@ var handoverRows = []row{
 	{
 		what: "hand-over between two processes, strict, directory / by polls alone",
 		ours: handingOver("mopslock, two processes, directory", "two", brief), beside: polledDirectory,
-		budget: atMostTime(20 * time.Millisecond), rounds: 3,
+		budget: atMost(float64(20 * time.Millisecond)), rounds: 3,
 	},
 	{
 		what: "hand-over between two processes, lastwriter, directory / mops' waiter",
 		ours: handingOver("", "two", brief, lastWriter), beside: mopsWaiter,
-		budget: atMostTime(20 * time.Millisecond), rounds: 3,
+		budget: atMost(float64(20 * time.Millisecond)), rounds: 3,
 	},
 	{
 		what: "hand-over on an S3 server, the slowest of 100 / the poll interval",
