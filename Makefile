@@ -43,7 +43,7 @@ CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
 MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test check vulns fuzz generate bench explore stress servers peers FORCE
+.PHONY: help run build lib python install test check vulns fuzz generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ generate: ## write the generated files again
 bench: ## measure against budgets, as ratios of one run (ROWS=limiter: some of them)
 	@$(MAKE) -s peers || echo "NOT INSTALLED, their rows say so: the peers (make peers)"
 	$(GO) run ./tests/bench -rows "$(ROWS)"
+
+scale: ## simulate 100,000 orchestrators against the clouds' limits, and write SCALE.md
+	$(GO) run ./tests/scale
 
 explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
 	bin/mopslock-host explore --protocol strict --for $(EXPLORE)

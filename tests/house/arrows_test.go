@@ -86,6 +86,7 @@ var arrows = []arrow{
 	{dir: "tests/explore", ours: []string{"core", "tests/explore/check"}}, // as pure as what it explores
 	{dir: "tests/explore/check", ours: []string{"core"}},
 	{dir: "tests/simulate", ours: []string{"core", "tests/explore/check"}},
+	{dir: "tests/scale", ours: []string{"core", "host/doctor"}}, // whose prices and quantiles it takes
 }
 
 // TestArrows: core ← host ← cmd, and never back.

@@ -153,7 +153,7 @@ func isBoundedLoop(node ast.Node) bool {
 // topLevel is all that may lie at the root.
 var topLevel = []string{
 	"go.mod", "go.sum", "core", "host", "wasm", "bindings", "cmd", "tests",
-	"Makefile", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE",
+	"Makefile", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SCALE.md", "LICENSE",
 }
 
 func TestTopLevel(t *testing.T) {

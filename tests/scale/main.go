@@ -1,0 +1,99 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// options are the command's.
+type options struct {
+	orchestrators, leases int
+	window                time.Duration // 0: each scenario's own
+	seed                  uint64
+	only                  string
+	shrunk                bool
+}
+
+func main() {
+	var o options
+	var file string
+	flag.IntVar(&o.orchestrators, "orchestrators", fullSize, "processes")
+	flag.IntVar(&o.leases, "leases", 10*fullSize, "leases that they hold together")
+	flag.DurationVar(&o.window, "for", 0, "virtual time that is measured (0: each scenario's own)")
+	flag.Uint64Var(&o.seed, "seed", 1, "of all chance")
+	flag.StringVar(&o.only, "only", "", "keys of the scenarios to play, with commas between them (\"\": all)")
+	flag.BoolVar(&o.shrunk, "shrunk", false, "limits in proportion to the fleet, so that a small one shows what a whole one would")
+	flag.StringVar(&file, "o", "SCALE.md", "file to write the report to")
+	flag.Parse()
+	if err := run(&o, file); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o *options, file string) error {
+	if o.orchestrators < 1 || o.leases < o.orchestrators {
+		return fmt.Errorf("%d leases of %d orchestrators: at least one of each, and a lease for each orchestrator", o.leases, o.orchestrators)
+	}
+	debug.SetGCPercent(40) // most of what there is stays
+	begun := time.Now()
+	outcomes := simulate(o, func(r *outcome, took time.Duration) {
+		fmt.Fprintf(os.Stderr, "%-16s %7.1f s  %d million steps of machines, %d leases lost\n", r.plan.key, took.Seconds(), r.stats.steps/1e6, r.stats.losses)
+	})
+	if len(outcomes) == 0 {
+		return fmt.Errorf("no scenario is %q; SCALE.md has their keys", o.only)
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	fmt.Fprintf(os.Stderr, "%.0f s in all, %d MiB of memory at most\n", time.Since(begun).Seconds(), memory.Sys>>20)
+	return os.WriteFile(file, report(o, outcomes), 0o644) //nolint:gosec // a document for everybody
+}
+
+// outcome is what a scenario came to.
+type outcome struct {
+	plan  *plan
+	stats stats
+}
+
+// simulate plays the scenarios, as many at once as there are processors, two at
+// most: each holds a fleet in memory.
+func simulate(o *options, done func(*outcome, time.Duration)) []*outcome {
+	var outcomes []*outcome
+	wanted := strings.Split(o.only, ",")
+	for _, p := range plans(o) {
+		if o.only == "" || slices.Contains(wanted, p.key) {
+			outcomes = append(outcomes, &outcome{plan: p})
+		}
+	}
+	var (
+		workers sync.WaitGroup
+		telling sync.Mutex
+		next    = make(chan *outcome)
+	)
+	for range min(2, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for r := range next {
+				begun := time.Now()
+				w := newWorld(r.plan, o.seed)
+				w.run()
+				r.stats = w.stats
+				telling.Lock()
+				done(r, time.Since(begun))
+				telling.Unlock()
+			}
+		})
+	}
+	for _, r := range outcomes {
+		next <- r
+	}
+	close(next)
+	workers.Wait()
+	return outcomes
+}

@@ -1,0 +1,146 @@
+package main
+
+import "time"
+
+// What is looked at before and after a start and an outage.
+const (
+	startMinutes  = 3 // after the last has begun
+	outageAfter   = time.Minute
+	backWithin    = 30 * time.Second
+	outageMinutes = 4 // after that
+)
+
+// fullSize is the fleet that limits stand as they are for.
+const fullSize = 100_000
+
+// plan is a scenario, for a fleet of a size.
+type plan struct {
+	number int
+	key    string
+	what   string
+	table  table
+	cloud  cloud
+
+	orchestrators, leases int
+
+	ttl      time.Duration // 0: 60 s
+	prefixes int           // store prefixes over which orchestrators are spread
+	byName   bool          // it is the names that are spread: a process is on many
+	splits   int           // partitions into which the store has split a prefix
+	waiters  int           // leases of a thousand for which somebody waits
+	life     time.Duration // of a tenure on average: from half of it to one and a half. 0: for ever
+	deaths   int           // orchestrators of a thousand that die in the window
+	cold     bool          // limits stand from the beginning, and so does what is measured
+
+	within  time.Duration // orchestrators begin
+	lenient time.Duration // until when there are no limits, and nothing is measured
+	window  time.Duration // what is measured
+	outage  time.Duration // in the window, after outageAfter
+	shrunk  bool          // limits are those of a smaller fleet
+}
+
+// table is where in the report a scenario stands.
+type table uint8
+
+const (
+	tableSteady table = iota
+	tableWaits
+	tableStart
+	tableOutage
+	tableCount
+)
+
+// plans are all the scenarios, of this size.
+func plans(o *options) []*plan {
+	const minute, half = time.Minute, 30 * time.Second
+	all := []*plan{
+		{key: "s3-1", what: "S3, 1 prefix, not split", cloud: s3},
+		{key: "s3-1-ttl120", what: "S3, 1 prefix, not split", cloud: s3, ttl: 2 * minute},
+		{key: "s3-1-ttl300", what: "S3, 1 prefix, not split", cloud: s3, ttl: 5 * minute},
+		{key: "s3-split16", what: "S3, 1 prefix that S3 has split in 16", cloud: s3, splits: 16},
+		{key: "s3-2", what: "S3, 2 prefixes", cloud: s3, prefixes: 2},
+		{key: "s3-4", what: "S3, 4 prefixes", cloud: s3, prefixes: 4},
+		{key: "s3-16", what: "S3, 16 prefixes", cloud: s3, prefixes: 16},
+		{key: "s3-4-by-name", what: "S3, 4 prefixes, chosen by the lease's name", cloud: s3, prefixes: 4, byName: true},
+		{key: "gcs-1", what: "GCS, a new bucket", cloud: gcs},
+		{key: "gcs-1-ttl600", what: "GCS, a new bucket", cloud: gcs, ttl: 10 * minute},
+		{key: "gcs-8", what: "GCS, grown to 8 times", cloud: gcs.grown()},
+		{key: "azure-1", what: "Azure, 1 account", cloud: azure},
+
+		{key: "s3-1-waiters", table: tableWaits, what: "S3, 1 prefix, not split", cloud: s3, ttl: 5 * minute},
+		{key: "s3-4-waiters", table: tableWaits, what: "S3, 4 prefixes", cloud: s3, prefixes: 4},
+		{key: "s3-8-waiters", table: tableWaits, what: "S3, 8 prefixes", cloud: s3, prefixes: 8},
+		{key: "azure-1-waiters", table: tableWaits, what: "Azure, 1 account", cloud: azure},
+		{key: "azure-2-waiters", table: tableWaits, what: "Azure, 2 accounts", cloud: azure, prefixes: 2},
+		{key: "s3-16-hour", table: tableWaits, what: "S3, 16 prefixes, an hour", cloud: s3, prefixes: 16, window: time.Hour},
+
+		{key: "s3-1-herd", table: tableStart, what: "S3, 1 prefix, not split", cloud: s3, within: time.Second},
+		{key: "s3-16-herd", table: tableStart, what: "S3, 16 prefixes", cloud: s3, prefixes: 16, within: time.Second},
+		{key: "s3-16-minute", table: tableStart, what: "S3, 16 prefixes", cloud: s3, prefixes: 16, within: minute},
+		{key: "s3-4-ramp", table: tableStart, what: "S3, 4 prefixes", cloud: s3, prefixes: 4, within: 10 * minute},
+		{key: "azure-1-ramp", table: tableStart, what: "Azure, 1 account", cloud: azure, within: 10 * minute},
+		{key: "gcs-8-ramp", table: tableStart, what: "GCS, grown to 8 times", cloud: gcs.grown(), within: 10 * minute},
+
+		{key: "s3-2-outage", table: tableOutage, what: "S3, 2 prefixes", cloud: s3, prefixes: 2, outage: half},
+		{key: "s3-4-outage", table: tableOutage, what: "S3, 4 prefixes", cloud: s3, prefixes: 4, outage: half},
+		{key: "s3-16-outage", table: tableOutage, what: "S3, 16 prefixes", cloud: s3, prefixes: 16, outage: half},
+		{key: "gcs-8-outage", table: tableOutage, what: "GCS, grown to 8 times", cloud: gcs.grown(), outage: half},
+		{key: "azure-1-outage", table: tableOutage, what: "Azure, 1 account", cloud: azure, outage: half},
+	}
+	for i, p := range all {
+		p.number = i
+		p.complete(o)
+	}
+	return all
+}
+
+// complete fills in what a scenario has not said.
+func (p *plan) complete(o *options) {
+	p.orchestrators, p.leases, p.shrunk = o.orchestrators, o.leases, o.shrunk
+	if o.shrunk {
+		p.cloud = p.cloud.scaled(o.orchestrators)
+	}
+	if p.ttl == 0 {
+		p.ttl = time.Minute
+	}
+	p.prefixes, p.splits = max(1, p.prefixes), max(1, p.splits)
+	window := max(3*time.Minute, 2*p.ttl)
+	switch p.table {
+	case tableWaits:
+		p.waiters, p.life, p.deaths = 100, 30*time.Minute, 10
+	case tableStart:
+		p.cold = true
+		window = p.within + startMinutes*time.Minute
+	case tableOutage:
+		window = outageAfter + p.outage + backWithin + outageMinutes*time.Minute
+	}
+	if !p.cold {
+		// Renewals are then spread evenly over their interval: three of them, of 11/36
+		// of a TTL on average.
+		p.within = p.ttl * 11 / 12
+		p.lenient = p.within + p.ttl/4
+	}
+	if p.waiters > 0 { // and waits are under way
+		p.lenient += time.Minute
+	}
+	if p.window == 0 {
+		p.window = window
+	}
+	if o.window > 0 {
+		p.window = o.window
+	}
+}
+
+// name is what readers know it by, and -only.
+func (p *plan) name() string { return p.what + " `" + p.key + "`" }
+
+// from and end are of the window.
+func (p *plan) from() time.Duration { return p.lenient }
+func (p *plan) end() time.Duration  { return p.from() + p.window }
+
+// outageFrom is when the outage begins.
+func (p *plan) outageFrom() time.Duration { return p.from() + outageAfter }
+
+func (p *plan) isOut(at int64) bool {
+	return p.outage > 0 && at >= int64(p.outageFrom()) && at < int64(p.outageFrom()+p.outage)
+}

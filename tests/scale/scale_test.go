@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// play is one scenario with a fleet of a size.
+func play(t *testing.T, key string, orchestrators int, change func(*plan)) *world {
+	t.Helper()
+	o := &options{orchestrators: orchestrators, leases: 10 * orchestrators, shrunk: true}
+	for _, p := range plans(o) {
+		if p.key == key {
+			if change != nil {
+				change(p)
+			}
+			w := newWorld(p, 1)
+			w.run()
+			if w.stats.overlaps != 0 {
+				t.Errorf("%s: %d names were held by two", key, w.stats.overlaps)
+			}
+			return w
+		}
+	}
+	t.Fatalf("no scenario %s", key)
+	return nil
+}
+
+func TestSameSeedSameBytes(t *testing.T) {
+	page := func(seed uint64) []byte {
+		o := &options{orchestrators: 100, leases: 1000, seed: seed, window: time.Minute, only: "s3-16,s3-16-hour,s3-16-herd,s3-16-outage", shrunk: true}
+		return report(o, simulate(o, func(*outcome, time.Duration) {}))
+	}
+	one := page(1)
+	if !bytes.Equal(one, page(1)) {
+		t.Error("the same seed gave another page")
+	}
+	if bytes.Equal(one, page(2)) {
+		t.Error("another seed gave the same page")
+	}
+}
+
+// In fair weather a renewal is one put and one exists, each TTL/3 × [5/6, 1], and
+// there is nothing else: no lease asks for itself.
+func TestHoldingCostsTwoRequestsARenewal(t *testing.T) {
+	w := play(t, "s3-16", 200, func(p *plan) { p.cloud = s3 })
+	s := &w.stats
+	if s.losses != 0 || s.dead != 0 || s.refusals != 0 || s.throttled != [2]int64{} || s.holding != 2000 {
+		t.Errorf("lost %d leases and %d sessions, refused %d, throttled %v, %d held in the end", s.losses, s.dead, s.refusals, s.throttled, s.holding)
+	}
+	third := w.plan.ttl / 3
+	if s.retried != 0 || s.intervals.least < third/6*5 || s.intervals.most > third {
+		t.Errorf("%d renewals took another number of requests than 2; they came each %v to %v", s.retried, s.intervals.least, s.intervals.most)
+	}
+	puts, exists := s.verbs[core.ActionPut], s.verbs[core.ActionExists]
+	if other := s.writers() + s.readers() + s.verbs[core.ActionDelete] - puts - exists; other != 0 {
+		t.Errorf("%d requests were neither put nor exists", other)
+	}
+	if renewals := int64(s.late.seen); max(puts, exists) > renewals+200 || min(puts, exists) < renewals-200 { // less those under way
+		t.Errorf("%d puts and %d exists for %d renewals", puts, exists, renewals)
+	}
+	if least := w.plan.ttl*9/10 - third - time.Second*5; s.left.least < least {
+		t.Errorf("only %v were left to a deadline, want %v", s.left.least, least)
+	}
+}
+
+// What changes hands does so within the bounds that doctor tells, and a dead holder's
+// name is free after its TTL.
+func TestHandOver(t *testing.T) {
+	w := play(t, "s3-16-hour", 60, func(p *plan) { p.cloud, p.window, p.deaths = s3, 20*time.Minute, 500 })
+	s := &w.stats
+	if s.losses != 0 || s.handover.seen < 10 || s.takeover.seen < 3 {
+		t.Fatalf("%d leases lost, %d handed over, %d taken over", s.losses, s.handover.seen, s.takeover.seen)
+	}
+	if most := core.PollCap*6/5 + 4*time.Second; s.handover.most > most {
+		t.Errorf("a hand-over took %v, more than %v", s.handover.most, most)
+	}
+	if least, most := w.plan.ttl*2/3-time.Second, w.plan.ttl+core.DefaultSpread+stampUnit+core.PollCap+4*time.Second; s.takeover.least < least || s.takeover.most > most {
+		t.Errorf("take-overs took %v to %v, not %v to %v", s.takeover.least, s.takeover.most, least, most)
+	}
+}
+
+// Nobody ever holds what another does, however much is throttled, lost or away.
+func TestOneHolder(t *testing.T) {
+	for _, key := range []string{"s3-1", "s3-4-by-name", "azure-1-waiters", "s3-1-herd", "s3-2-outage", "gcs-8-ramp"} {
+		w := play(t, key, 100, func(p *plan) { p.window = min(p.window, 3*time.Minute) })
+		if t.Logf("%s: %d losses, throttled %v of %v", key, w.stats.losses, w.stats.throttled, w.stats.asked); w.stats.throttled == [2]int64{} {
+			t.Errorf("%s: nothing was throttled", key)
+		}
+	}
+}
+
+// Two holders would be noticed.
+func TestOverlapIsCounted(t *testing.T) {
+	w := play(t, "s3-16", 2, nil)
+	first, second := w.processes[0].slots[0], w.processes[1].slots[0]
+	second.register = first.register
+	if w.held(second); w.stats.overlaps != 1 {
+		t.Errorf("%d overlaps, not 1", w.stats.overlaps)
+	}
+}
+
+// A session that is throttled asks again and again, and never more often than so.
+func TestThrottledIsPaced(t *testing.T) {
+	const most = 20 // in a second, the last one before its deadline
+	w := play(t, "s3-1", 100, nil)
+	s := &w.stats
+	if s.throttled[0] == 0 || s.retried == 0 || s.dead == 0 {
+		t.Fatalf("throttled %v, %d renewals retried, %d sessions lost", s.throttled, s.retried, s.dead)
+	}
+	if s.busiest > most {
+		t.Errorf("a session sent %d requests in a second, more than %d", s.busiest, most)
+	}
+}
+
+// Nobody loses a lease in an outage that is shorter than what is left to the first
+// deadline.
+func TestOutage(t *testing.T) {
+	w := play(t, "s3-16-outage", 200, func(p *plan) { p.cloud = s3 })
+	s := &w.stats
+	if s.losses != 0 || s.holding != 2000 {
+		t.Errorf("%d leases lost, %d held in the end", s.losses, s.holding)
+	}
+	if s.late.most < w.plan.outage-time.Second {
+		t.Errorf("no renewal was late by more than %v: was there an outage?", s.late.most)
+	}
+}
+
+func TestQueueIsInOrder(t *testing.T) {
+	c := newChance(1, 1)
+	var q queue
+	now, last := int64(0), item{}
+	for i := range 200_000 {
+		if c.below(2) == 0 || q.left == 0 {
+			ahead := []int64{0, 1, 1 << pageBits, 1 << eraBits, 3 << eraBits}[c.below(5)]
+			q.push(item{at: now + c.between(0, ahead)})
+			continue
+		}
+		it := q.pop()
+		if it.before(&last) {
+			t.Fatalf("after %d: %d/%d came after %d/%d", i, it.at, it.sequence, last.at, last.sequence)
+		}
+		now, last = it.at, it
+	}
+}
+
+func TestPartitionKeepsItsLimit(t *testing.T) {
+	for _, c := range []cloud{s3, gcs, azure} {
+		draw := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // chance of a test
+		var p partition
+		admitted := int64(0)
+		for now := int64(0); now < int64(10*time.Second); now += draw.Int64N(int64(40 * time.Microsecond)) {
+			if p.admit(&c, nil, true, now) {
+				admitted++
+			}
+		}
+		if limit := 10 * max(c.writes, c.all); admitted < limit || admitted > limit+limit/50 {
+			t.Errorf("%s: %d writes in 10 s, limit %d", c.name, admitted, limit)
+		}
+	}
+	var p partition
+	var o object
+	if !p.admit(&gcs, &o, true, 0) || p.admit(&gcs, &o, true, int64(999*time.Millisecond)) || !p.admit(&gcs, &o, false, 0) || !p.admit(&gcs, &o, true, int64(time.Second)) {
+		t.Error("GCS takes one write a second to an object, and reads besides")
+	}
+}
+
+func TestLatencyHasItsQuantiles(t *testing.T) {
+	c := newChance(1, 1)
+	l := s3.put
+	var drawn []time.Duration
+	for range 1_000_000 {
+		drawn = append(drawn, time.Duration(c.latency(l)))
+	}
+	slices.Sort(drawn)
+	for _, q := range []struct {
+		perMille int
+		want     time.Duration
+	}{{500, l.p50}, {900, l.p90}, {990, l.p99}, {999, l.p999}} {
+		if got := drawn[len(drawn)*q.perMille/1000]; got < q.want*95/100 || got > q.want*105/100 {
+			t.Errorf("quantile %d is %v, want %v", q.perMille, got, q.want)
+		}
+	}
+}
+
+func TestSamplesAreThinnedEvenly(t *testing.T) {
+	var s samples
+	const n = 3 * mostKept
+	for i := range n {
+		s.add(int64(i))
+	}
+	if len(s.kept) > mostKept || s.seen != n || s.least != 0 || s.most != n-1 {
+		t.Fatalf("%d kept of %d, from %d to %d", len(s.kept), s.seen, s.least, s.most)
+	}
+	if half := s.quantile(50); half < n/2-n/100 || half > n/2+n/100 {
+		t.Errorf("half of %d are up to %d", n, half)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.md")
+	for _, o := range []options{{orchestrators: 0, leases: 1}, {orchestrators: 2, leases: 1}, {orchestrators: 1, leases: 1, only: "no such"}} {
+		if err := run(&o, file); err == nil {
+			t.Errorf("%+v was taken", o)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a page was written all the same")
+	}
+}

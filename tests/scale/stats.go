@@ -1,0 +1,219 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/doctor"
+)
+
+// samples keeps durations, and of many each so many-th.
+type samples struct {
+	kept       []time.Duration
+	each, seen uint64
+	least      time.Duration
+	most       time.Duration
+	sorted     bool
+}
+
+const mostKept = 1 << 20
+
+func (s *samples) add(d int64) {
+	v := time.Duration(d)
+	if s.seen == 0 {
+		s.least, s.each = v, 1
+	}
+	s.least, s.most = min(s.least, v), max(s.most, v)
+	if s.seen%s.each == 0 {
+		if len(s.kept) == mostKept {
+			for i := range mostKept / 2 {
+				s.kept[i] = s.kept[2*i]
+			}
+			s.kept, s.each = s.kept[:mostKept/2], 2*s.each
+		}
+		if s.seen%s.each == 0 {
+			s.kept = append(s.kept, v)
+		}
+	}
+	s.seen++
+}
+
+// quantile is of what was kept.
+func (s *samples) quantile(percent int) time.Duration {
+	if !s.sorted {
+		slices.Sort(s.kept)
+		s.sorted = true
+	}
+	return doctor.Quantile(s.kept, percent)
+}
+
+// second is what the store was asked in one.
+type second struct{ writes, reads, throttled int32 }
+
+// shares of the leases of which it is told when they were held, in hundredths.
+var shares = [...]int{50, 90, 99, 100}
+
+// stats are what a run comes to. All but the series, what is held and when it first was
+// is counted in the window that the plan says.
+type stats struct {
+	from  int64
+	steps uint64 // of machines, in all
+
+	verbs     [core.ActionDelete + 1]int64 // requests that were sent
+	asked     [2]int64                     // that reached the store: writes, reads
+	throttled [2]int64
+	late      samples // from when a session's renewal had to begin to when it was good
+	left      samples // what was left to the deadline then
+	intervals samples // from a beat to the next one that is not a retry
+	retried   int64   // renewals that took more than a put and an exists
+	acquired  samples // names that nobody held
+	handover  samples
+	takeover  samples
+	dead      int64 // sessions that were lost
+	losses    int64 // leases that were
+	refusals  int64
+	overlaps  int64 // names held by two
+	busiest   int32 // requests of one session in a second
+	series    []second
+	peak      [2]int64 // of any partition in a second
+
+	holding int
+	mostly  [len(shares)]time.Duration // when so many were held, or 0
+	wanted  int
+}
+
+func newStats(p *plan) stats {
+	return stats{from: int64(p.from()), wanted: p.leases, series: make([]second, p.end()/time.Second+1)}
+}
+
+func (s *stats) counts(w *world) bool { return w.now >= s.from }
+
+func (s *stats) request(w *world, verb core.ActionKind) {
+	if s.counts(w) {
+		s.verbs[verb]++
+	}
+}
+
+// offered counts a request that has reached the store.
+func (s *stats) offered(w *world, writes, admitted bool) {
+	at := &s.series[w.now/int64(time.Second)]
+	i := 1
+	if writes {
+		i = 0
+		at.writes++
+	} else {
+		at.reads++
+	}
+	if !admitted {
+		at.throttled++
+	}
+	if s.counts(w) {
+		s.asked[i]++
+		if !admitted {
+			s.throttled[i]++
+		}
+	}
+}
+
+// attempt counts the requests of a session in its second.
+func (s *stats) attempt(u *unit, now int64) {
+	if at := int32(now / int64(time.Second)); u.second != at {
+		u.second, u.sent = at, 0
+	}
+	u.sent++
+	s.busiest = max(s.busiest, u.sent)
+}
+
+func (s *stats) renewed(w *world, h *host) {
+	if !s.counts(w) {
+		return
+	}
+	s.late.add(w.now - h.due)
+	s.left.add(h.until - w.now)
+	if h.asked != 2 {
+		s.retried++
+	}
+}
+
+func (s *stats) interval(w *world, after int64) {
+	if s.counts(w) {
+		s.intervals.add(after)
+	}
+}
+
+func (s *stats) held(w *world, waited int64, byWaiting bool) {
+	if s.holding++; !byWaiting && s.counts(w) {
+		s.acquired.add(waited)
+	}
+	for i, share := range shares {
+		if s.mostly[i] == 0 && s.holding >= (s.wanted*share+99)/100 {
+			s.mostly[i] = time.Duration(w.now)
+		}
+	}
+}
+
+func (s *stats) handedOver(w *world, after int64) {
+	if s.counts(w) {
+		s.handover.add(after)
+	}
+}
+
+func (s *stats) tookOver(w *world, after int64) {
+	if s.counts(w) {
+		s.takeover.add(after)
+	}
+}
+
+func (s *stats) lostSession(w *world) {
+	if s.counts(w) {
+		s.dead++
+	}
+}
+
+func (s *stats) lostLease(w *world) {
+	s.holding--
+	if s.counts(w) {
+		s.losses++
+	}
+}
+
+func (s *stats) refused(w *world) {
+	if s.counts(w) {
+		s.refusals++
+	}
+}
+
+func (s *stats) finish(w *world) {
+	for i := range w.partitions {
+		for j, peak := range w.partitions[i].peak {
+			s.peak[j] = max(s.peak[j], peak)
+		}
+	}
+}
+
+// writers and readers are the requests that cost as a put and as a get.
+func (s *stats) writers() int64 {
+	return s.verbs[core.ActionPut] + s.verbs[core.ActionCreate] + s.verbs[core.ActionList]
+}
+
+func (s *stats) readers() int64 { return s.verbs[core.ActionGet] + s.verbs[core.ActionExists] }
+
+// busiestSecond is the most of a kind in a second of [from, to).
+func (s *stats) busiestSecond(from, to time.Duration, of func(*second) int32) int32 {
+	most := int32(0)
+	for i := max(0, int(from/time.Second)); i < min(len(s.series), int(to/time.Second)); i++ {
+		most = max(most, of(&s.series[i]))
+	}
+	return most
+}
+
+func (x *second) all() int32 { return x.writes + x.reads }
+
+// throttledIn is how many requests of [from, to) were told to come later.
+func (s *stats) throttledIn(from, to time.Duration) (n int64) {
+	for i := int(from / time.Second); i < min(len(s.series), int(to/time.Second)); i++ {
+		n += int64(s.series[i].throttled)
+	}
+	return n
+}
