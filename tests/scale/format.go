@@ -66,8 +66,7 @@ func (s *samples) of(percents ...int) string {
 // perSecond is how many there were a second of the window.
 func (r *outcome) perSecond(n int64) int64 { return n * int64(time.Second) / int64(r.plan.window) }
 
-// each is the rate of requests by verb: put, create, list, then get and exists, and
-// delete if there was any.
+// verbs is how many requests there were a second, by verb.
 func (r *outcome) verbs() string {
 	var texts []string
 	for _, verb := range []core.ActionKind{core.ActionPut, core.ActionCreate, core.ActionList, core.ActionGet, core.ActionExists, core.ActionDelete} {

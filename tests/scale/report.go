@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mopslock/mopslock/core"
 )
 
 // page is the report as it is written.
@@ -22,6 +25,9 @@ func report(o *options, outcomes []*outcome) []byte {
 	}
 	p.say("# %s orchestrators, %s leases\n", number(o.orchestrators), number(o.leases))
 	p.verdict()
+	if o.shrunk {
+		p.say("\nThis is a smaller fleet, against limits of partitions in proportion: for %s orchestrators everything is to be multiplied by %s, but for the one write a second of a GCS object.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
+	}
 	p.steady()
 	p.waits()
 	p.starts()
@@ -81,7 +87,7 @@ func (p *page) waits() {
 	p.say("\n## Coming, going and waiting\n")
 	p.say("A lease lives for %s to %s, and is given back; its orchestrator asks for the next name. For one name of %d somebody in another process waits, and", brief(first.life/2), brief(first.life*3/2), 1000/first.waiters)
 	p.say("gets it; whoever has given it up waits for another one. Of %s orchestrators %s die without a word meanwhile, and others come in their place.", number(1000), number(first.deaths))
-	p.say("*Hand-over* is from asking for the release to held by who waited, *take-over* from the death.\n")
+	p.say("*Hand-over* is from asking for the release to held by who waited, for which the budget on clouds is 1.5 times the poll of %s; *take-over* from the death.\n", brief(core.PollCap))
 	p.head("store", "TTL", "limit", "asked of the busiest", "throttled, writes / reads", "hand-over, p50 · p90 · p99 (how many)", "take-over, p50 · p99 · most (how many)", "a free name, p50 · p99", "renewals late, p99 · most", "least left", "leases lost", "US$ an hour")
 	for _, r := range rows {
 		s := &r.stats

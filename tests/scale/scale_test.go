@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,5 +214,21 @@ func TestBadOptions(t *testing.T) {
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a page was written all the same")
+	}
+}
+
+// The page at the root has every scenario, as the command writes them.
+func TestPageIsWhole(t *testing.T) {
+	text, err := os.ReadFile("../../SCALE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range plans(&options{orchestrators: fullSize, leases: 10 * fullSize}) {
+		if !strings.Contains(string(text), "\n| "+p.name()+" | ") {
+			t.Errorf("SCALE.md has no %s; run make scale", p.key)
+		}
+	}
+	if !strings.Contains(string(text), "Made by `go run ./tests/scale") {
+		t.Error("SCALE.md does not say by which command it was made; run make scale")
 	}
 }

@@ -37,7 +37,7 @@ func (p *page) verdict() {
 		if s.losses+hour.losses+s.overlaps+hour.overlaps > 0 {
 			fits = "It does not fit"
 		}
-		return fmt.Sprintf("- **%s on 16 prefixes of S3.** Holding costs %s requests a second, US$ %.2f an hour; renewals are good %s after they are due at the 99th percentile, the latest %s before its deadline, and %s. An hour with waiters, releases and deaths: %s, hand-over %s at the 50th and 99th, US$ %.2f.",
+		return fmt.Sprintf("- **%s on 16 prefixes of S3.** Holding costs %s requests a second, US$ %.2f an hour; renewals are good %s after they are due at the 99th percentile, the latest %s before its deadline, and %s. An hour with waiters, releases and deaths: %s, hand-over after %s at the 50th and 99th, US$ %.2f.",
 			fits, number(r[0].perSecond(s.writers()+s.readers())), r[0].usd(), brief(s.late.quantile(99)), brief(s.left.least), r[0].lost(), r[1].lost(), hour.handover.of(50, 99), r[1].usd())
 	})
 	p.with("s3-1 s3-1-ttl120 s3-1-ttl300", func(r []*outcome) string {
@@ -45,7 +45,7 @@ func (p *page) verdict() {
 		if left := r[0].stats.holding; left < r[0].plan.leases {
 			tail = fmt.Sprintf(", and %s were held in the end: whoever loses asks anew, and the store is busy with that", number(left))
 		}
-		return fmt.Sprintf("- **On one that S3 has not split**, TTL 60 s: %s%s. TTL 120 s: %s, %s of the writes were throttled. TTL 300 s: %s, %s were.",
+		return fmt.Sprintf("- **On one that S3 has not split**, TTL 60 s: %s%s. TTL 120 s: %s (throttled: %s of the writes). TTL 300 s: %s (%s).",
 			r[0].lost(), tail, r[1].lost(), share(r[1].stats.throttled[0], r[1].stats.asked[0]), r[2].lost(), share(r[2].stats.throttled[0], r[2].stats.asked[0]))
 	})
 	p.with("s3-4 s3-4-by-name", func(r []*outcome) string {
@@ -87,8 +87,8 @@ func (p *page) advice() {
 	p.say("- **Count.** Renewals a second = processes × 36 ÷ (11 × TTL in seconds), each a put and an exists. A waiter asks each 5 s, however long the TTL is, and reads the session of whom it waits for, and the")
 	p.say("  store's clock by an object of its own, each minute. A name that comes and goes costs an exists, a list and two creates. Keep half of each limit free: an outage, and a start, put renewals in step.")
 	p.say("- **Lengthen the TTL** where a take-over may take longer: it divides what holders ask, and nothing else.")
-	p.say("- **Spread** over store URLs: `s3://bucket/07/locks`, with the same number for all who share names. A bucket's prefixes are one partition until S3 has split it, which takes it minutes to an hour of")
-	p.say("  503s; so begin small and grow, ask AWS to split it beforehand, or take several buckets, which have limits of their own, as Azure's accounts and GCS' buckets do.")
+	p.say("- **Spread** over store URLs: `s3://bucket/07/locks`, with the same number for all who share names. A bucket's prefixes are one partition until S3 has split it, which it does gradually,")
+	p.say("  under load, with 503s meanwhile. So grow slowly, or take several buckets, which have limits of their own, as Azure's accounts and GCS' buckets have.")
 	p.say("- **Start over minutes.** An acquire that says \"unreachable\" while the store throttles is to be tried again, after a random pause.\n")
 	p.say("Partitions of S3 that hold a fleet with half of their limits free:\n")
 	p.head("processes", "waiters", "TTL 60 s", "TTL 120 s", "TTL 300 s")
