@@ -29,6 +29,11 @@ const racers = 4
 //	               is of a store that takes every create for a put
 //	   absent      four creates of it at once, then a get
 //
+// Where the create over the card is throttled, it is tried on an object of this
+// probe's own instead, which is removed afterwards: GCS takes one write a second to an
+// object, and counts those that it refuses. A fleet that starts together would queue
+// at the card for as many seconds as it has processes.
+//
 // One create after the other is not enough where nobody has tried before. Some
 // stores look, and then write:
 //
@@ -54,6 +59,7 @@ type prober struct {
 	rival   func(nonce string, limit time.Duration) error // begins one create of a race
 
 	beside  bool
+	own     string // key of the object that is tried instead of the card, or ""
 	creates int32
 	seen    string // of createIgnored
 
@@ -209,6 +215,7 @@ func (p *prober) judge(now core.Instant) {
 func (p *prober) unknown(now core.Instant, class core.Class) {
 	if p.step == probeTry || p.step == probeAgain {
 		p.deny(p.failure())
+		p.stepAside(class)
 	}
 	if p.denied > 1 {
 		p.creates, p.seen, p.step = createIgnored, "the store says that it has none", probeEnd
@@ -240,6 +247,17 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 	}
 }
 
+// stepAside tries an object of the probe's own from now on, where the card is asked for
+// too much. It stays the same one: what is there after a lost answer says as much.
+func (p *prober) stepAside(class core.Class) {
+	if class != core.ClassThrottled || p.own != "" {
+		return
+	}
+	if nonce, err := p.nonce(); err == nil {
+		p.own = triedDir + nonce + "/v"
+	}
+}
+
 // limit bounds a request: a caller who waits less than probePatience, or has less
 // left of his wait, is not to wait for a silent store any longer than that.
 func (p *prober) limit(now core.Instant) time.Duration {
@@ -258,7 +276,7 @@ func (p *prober) ask(now core.Instant) {
 	case probeCard, probeRead:
 		a.Kind = core.ActionGet
 	case probeTry, probeAgain:
-		a.Kind = core.ActionCreate
+		a.Kind, a.Key = core.ActionCreate, cmp.Or(p.own, cardKey)
 	case probeTell:
 		a.Kind, a.Limit = core.ActionPut, errandLimit
 	case probeRace:
@@ -274,7 +292,7 @@ func (p *prober) ask(now core.Instant) {
 		}
 		return
 	}
-	if a.Kind != core.ActionExists && a.Kind != core.ActionGet {
+	if a.Kind == core.ActionCreate || a.Kind == core.ActionPut {
 		nonce, err := p.nonce()
 		if err != nil {
 			p.refuse(core.ReasonUnusable, core.ClassOther)

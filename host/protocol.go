@@ -181,6 +181,9 @@ func (h *Host) askStore() (*member, error) {
 		h.log.Info("tried whether the store honours create-if-absent", "honoured", creates == createHonoured, "seen", seen)
 		a.seen = seen
 		a.creates.Store(creates)
+		if p.own != "" {
+			h.keeper.errand(core.Action{Kind: core.ActionDelete, Key: p.own, Limit: errandLimit})
+		}
 	}
 	a.asking = m
 	return m, h.keeper.add(m, core.Event{Kind: core.EventBegin})
@@ -191,6 +194,8 @@ const (
 	storePrefix = registerDir + "/"
 	// cardKey is what create-if-absent is tried on.
 	cardKey = card.Key
+	// triedDir is for what is tried instead of it, as doctors do.
+	triedDir = storePrefix + "d/"
 	// Sessions and samples of the store's clock, each below an id.
 	sessionPrefix     = storePrefix + "s/"
 	calibrationPrefix = storePrefix + "c/"

@@ -304,6 +304,62 @@ func keys(w *world) string {
 	return b.String()
 }
 
+// A store that takes few writes of one object, as GCS does, is tried on an object of
+// one's own: a fleet that starts together does not queue at the card. What a lost
+// answer left is the same object, and everything of it goes.
+func TestResolveBesideACrowd(t *testing.T) {
+	for name, trouble := range map[string]fault{"fair": fine, "answers lost": {after: latency, lost: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				_, err := w.host().Resolve(background, "n", 0)
+				w.ok(err)
+				p := w.host()
+				lost := 0
+				p.store.on(func(c call) fault {
+					switch {
+					case c.verb != "create":
+						return fine
+					case c.key == cardKey:
+						return fault{class: core.ClassThrottled}
+					case lost == 0:
+						lost++
+						return trouble
+					}
+					return fine
+				})
+				got, err := p.Resolve(background, "n", 0)
+				w.ok(err)
+				w.same("protocol", got, core.ProtocolStrict)
+				w.same("tries of the card", p.store.count("create", cardKey), 1)
+				w.same("tries beside it", p.store.count("create", triedDir), 2)
+				w.sleep(time.Second)
+				w.same("removed", p.store.count("delete", triedDir), 1)
+				if left := keys(w); strings.Contains(left, triedDir) {
+					w.Error(left)
+				}
+			})
+		})
+	}
+}
+
+// Nor does the crowd hide a store that takes every create for a put.
+func TestResolveRefusedBesideACrowd(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.shelf.put(cardKey, card.Card{Nonce: "another's"}.Body())
+		p := w.host()
+		p.store.overwrites = true
+		p.store.on(func(c call) fault {
+			if c.verb == "create" && c.key == cardKey {
+				return fault{class: core.ClassThrottled}
+			}
+			return fine
+		})
+		_, err := p.TryAcquire(background, "n", &AcquireOptions{Terms: strict})
+		w.is(err, ErrUnfit)
+		w.refused("an object that was there could be created")
+	})
+}
+
 // Whoever comes while the store is being tried waits for that, and all fail
 // together if it cannot be.
 func TestResolveTogether(t *testing.T) {

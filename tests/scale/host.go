@@ -175,6 +175,7 @@ type probe struct {
 	keys  []string // of what is asked, in this order
 	verbs []core.ActionKind
 	step  int
+	own   string // is tried instead of the card where that is throttled; "" is a probe of something else
 
 	begun    int64
 	answered bool // the store has said yes or no to something
@@ -198,6 +199,7 @@ func (p *probe) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		p.ask()
 	case ev.Kind == core.EventAnswer && ev.Outcome == core.OutcomeUnknown:
 		p.sent = false
+		p.stepAside(ev.Class)
 		p.unknown(now)
 	case ev.Kind == core.EventAnswer:
 		p.sent, p.answered, p.retries = false, true, 0
@@ -221,6 +223,15 @@ func (p *probe) ask() {
 		a.Body = []byte("{}")
 	}
 	p.out = append(p.out, a)
+}
+
+// stepAside tries an object of its own where the card is asked for too much.
+func (p *probe) stepAside(class core.Class) {
+	if p.own == "" || class != core.ClassThrottled || p.verbs[p.step] != core.ActionCreate || p.keys[p.step] == p.own {
+		return
+	}
+	p.keys = []string{p.keys[0], p.own, p.own, p.own}
+	p.verbs = []core.ActionKind{core.ActionGet, core.ActionCreate, core.ActionCreate, core.ActionDelete}
 }
 
 // unknown: a store that has never answered is given up after a while.
@@ -247,6 +258,9 @@ func (p *probe) Idle() bool { return p.failed || p.step == len(p.keys) }
 
 // String implements core.Stepper.
 func (p *probe) String() string { return "probing" }
+
+// triedPrefix is for what is tried instead of the card.
+const triedPrefix = core.RegisterDir + "/d/"
 
 // probed goes on with who waited for a probe that has ended.
 func (w *world) probed(u *unit) {
@@ -278,8 +292,10 @@ func (w *world) askCard(h *host) {
 		return
 	}
 	const card = core.RegisterDir + "/store.json"
+	seed := w.chance.seed16()
 	h.card = w.enroll(h, &probe{
 		keys: []string{card, card}, verbs: []core.ActionKind{core.ActionGet, core.ActionCreate}, answered: true, anew: true,
+		own: triedPrefix + hex.EncodeToString(seed[:]) + "/v",
 	}, 0, nil)
 	w.tell(h.card, core.Event{Kind: core.EventBegin})
 }

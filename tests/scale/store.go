@@ -177,6 +177,9 @@ func (w *world) aim(r *request) {
 	case strings.HasPrefix(r.key, core.CalibrationPrefix):
 		r.object = w.objectAt(r.key)
 		bucket = digit(r.key[len(core.CalibrationPrefix)])
+	case strings.HasPrefix(r.key, triedPrefix):
+		r.object = w.objectAt(r.key)
+		bucket = digit(r.key[len(triedPrefix)])
 	case strings.HasPrefix(r.key, core.RegisterDir):
 		r.object = w.cards[shard]
 	default:
