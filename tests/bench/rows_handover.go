@@ -14,6 +14,7 @@ var (
 	long       = []string{"-samples", "100", "-least", "5s", "-most", "40s"}
 	lastWriter = []string{"-protocol", "lastwriter"}
 	onS3       = []string{"-store", "s3"}
+	inMemory   = []string{"-store", "mem://"}
 )
 
 func handingOver(curve, verb string, flags ...[]string) handOver {
@@ -30,6 +31,11 @@ var (
 )
 
 var handoverRows = []row{
+	{
+		what:   "hand-over in one process, strict, memory / its requests, bare",
+		ours:   handingOver("", "same", brief, inMemory),
+		beside: handingOver("", "bare", brief, inMemory), budget: moreTime(time.Millisecond / 2), rounds: 3,
+	},
 	{
 		what:   "hand-over in one process, strict, directory / its requests, bare",
 		ours:   handingOver("mopslock, one process, directory", "same", brief),
@@ -48,7 +54,7 @@ var handoverRows = []row{
 	{
 		what: "hand-over between two processes, lastwriter, directory / mops' waiter",
 		ours: handingOver("", "two", brief, lastWriter), beside: mopsWaiter,
-		budget: atMost(float64(20 * time.Millisecond)), rounds: 3,
+		budget: atMost(float64(10 * time.Millisecond)), rounds: 3,
 	},
 	{
 		what: "hand-over on an S3 server, the slowest of 100 / the poll interval",

@@ -8,8 +8,8 @@
 //	handover many    in two Hosts that hear nothing of each other: many names at once, held for long
 //	handover alone   no hand-over: an acquire and release that nobody contends for
 //
-// The store is a temporary directory, or the tests' S3 server on loopback; both end
-// with the command. Exit status 3: there is no such server here.
+// The store is a temporary directory, the tests' S3 server on loopback, which both end
+// with the command, or what a URL names. Exit status 3: there is no such server here.
 package main
 
 import (
@@ -69,7 +69,7 @@ func status() int {
 func run(ctx context.Context) (err error) {
 	var j job
 	protocol := flag.String("protocol", "strict", "or lastwriter")
-	place := flag.String("store", "file", "or s3; or a URL, which is only for the second of two processes")
+	place := flag.String("store", "file", "or s3; or the URL of what is there already, such as mem://")
 	flag.IntVar(&j.samples, "samples", 100, "how many")
 	flag.DurationVar(&j.least, "least", 20*time.Millisecond, "shortest hold")
 	flag.DurationVar(&j.most, "most", 60*time.Millisecond, "longest hold")
