@@ -8,6 +8,7 @@ process, each released after a random time between LEAST and MOST seconds.
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -70,6 +71,7 @@ def wait(root: str, names: int, go) -> dict[int, int]:
 
 
 def main(names: int, least: str, most: str) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of all that is to be ended
     with tempfile.TemporaryDirectory() as root:
         command = [sys.executable, os.path.abspath(__file__), "hold", root, str(names), least, most]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
