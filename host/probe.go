@@ -14,6 +14,10 @@ import (
 // probePatience is how long a store may leave a probe without one answer.
 const probePatience = 5 * time.Second
 
+// betweenWrites is how long an object is left alone that a store takes one write a
+// second of.
+const betweenWrites = 1200 * time.Millisecond
+
 // racers is how many creates race where the store has no card.
 const racers = 4
 
@@ -32,7 +36,8 @@ const racers = 4
 // Where the create over the card is throttled, it is tried on an object of this
 // probe's own instead, which is removed afterwards: GCS takes one write a second to an
 // object, and counts those that it refuses. A fleet that starts together would queue
-// at the card for as many seconds as it has processes.
+// at the card for as many seconds as it has processes. What is throttled is left
+// alone for betweenWrites, and what is the probe's own between its writes, too.
 //
 // One create after the other is not enough where nobody has tried before. Some
 // stores look, and then write:
@@ -121,7 +126,10 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		p.unknown(now, ev.Class)
 		return
 	}
-	p.answered, p.retries = true, 0
+	p.answered = true
+	if p.step != probeCard { // which is read again before each try, and tells nothing of it
+		p.retries = 0
+	}
 	if p.step == probeTry || p.step == probeAgain {
 		p.denied = 0
 	}
@@ -136,6 +144,9 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		p.step = probeAgain
 		if !yes {
 			p.honoured()
+		} else if p.own != "" {
+			p.wakeAt = now.Mono + int64(betweenWrites)
+			return
 		}
 	case probeAgain:
 		if p.honoured(); yes {
@@ -240,6 +251,9 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 		}
 		p.retries = min(p.retries+1, 5)
 		p.wakeAt = now.Mono + int64(100*time.Millisecond)<<p.retries
+		if class == core.ClassThrottled {
+			p.wakeAt = max(p.wakeAt, now.Mono+int64(betweenWrites))
+		}
 		if end := p.begun + int64(patience); end > now.Mono {
 			p.wakeAt = min(p.wakeAt, end)
 		}

@@ -182,7 +182,7 @@ func (h *Host) askStore() (*member, error) {
 		a.seen = seen
 		a.creates.Store(creates)
 		if p.own != "" {
-			h.keeper.errand(core.Action{Kind: core.ActionDelete, Key: p.own, Limit: errandLimit})
+			h.keeper.errand(core.Action{Kind: core.ActionDelete, Key: p.own, Limit: errandLimit}, betweenWrites)
 		}
 	}
 	a.asking = m

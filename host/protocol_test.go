@@ -332,7 +332,7 @@ func TestResolveBesideACrowd(t *testing.T) {
 				w.same("protocol", got, core.ProtocolStrict)
 				w.same("tries of the card", p.store.count("create", cardKey), 1)
 				w.same("tries beside it", p.store.count("create", triedDir), 2)
-				w.sleep(time.Second)
+				w.sleep(2 * time.Second)
 				w.same("removed", p.store.count("delete", triedDir), 1)
 				if left := keys(w); strings.Contains(left, triedDir) {
 					w.Error(left)

@@ -34,17 +34,19 @@ func (k *keeper) farewellToServices() {
 		k.bidFarewell(m)
 	}
 	if k.clock.key != "" {
-		k.errand(core.Action{Kind: core.ActionDelete, Key: k.clock.key, Limit: errandLimit})
+		k.errand(core.Action{Kind: core.ActionDelete, Key: k.clock.key, Limit: errandLimit}, 0)
 	}
 }
 
 // errandLimit bounds what is done for tidiness only.
 const errandLimit = 2 * time.Second
 
-// errand sends one request whose outcome does not matter.
-func (k *keeper) errand(a core.Action) {
+// errand sends one request whose outcome does not matter, after a while or when the
+// Host closes.
+func (k *keeper) errand(a core.Action, after time.Duration) {
 	m := &member{
-		keeper: k, machine: &errand{action: a}, index: -1, foreign: true, ctx: context.Background(),
+		keeper: k, machine: &errand{action: a, at: k.host.clock.Now().Mono + int64(after)},
+		index: -1, foreign: true, ctx: context.Background(), farewell: core.EventCancel,
 	}
 	k.enlist(m, func(*core.Action) {})
 	k.step(m, core.Event{Kind: core.EventBegin})
@@ -53,18 +55,27 @@ func (k *keeper) errand(a core.Action) {
 // errand is a machine of the host's own: one request, and it ends.
 type errand struct {
 	action core.Action
+	at     int64 // Mono
 	out    [1]core.Action
+	sent   bool
 	done   bool
 }
 
 // Step implements core.Stepper.
-func (e *errand) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
-	if ev.Kind != core.EventBegin {
+func (e *errand) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	switch {
+	case ev.Kind == core.EventAnswer:
 		e.done = true
 		return nil, nil
+	case e.sent:
+		return nil, nil
+	case now.Mono < e.at && ev.Kind != core.EventCancel:
+		e.out[0] = core.Action{Kind: core.ActionWake, At: e.at}
+	default:
+		e.sent = true
+		e.out[0] = e.action
+		e.out[0].Request = 1
 	}
-	e.out[0] = e.action
-	e.out[0].Request = 1
 	return e.out[:], nil
 }
 

@@ -188,7 +188,10 @@ type probe struct {
 	out      []core.Action
 }
 
-const probePatience = 5 * time.Second
+const (
+	probePatience = 5 * time.Second
+	betweenWrites = 1200 * time.Millisecond
+)
 
 // Step implements core.Stepper.
 func (p *probe) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
@@ -200,10 +203,17 @@ func (p *probe) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	case ev.Kind == core.EventAnswer && ev.Outcome == core.OutcomeUnknown:
 		p.sent = false
 		p.stepAside(ev.Class)
-		p.unknown(now)
+		p.unknown(now, ev.Class)
 	case ev.Kind == core.EventAnswer:
-		p.sent, p.answered, p.retries = false, true, 0
-		if p.step++; p.step < len(p.keys) {
+		p.sent, p.answered = false, true
+		if p.step > 0 || p.own == "" {
+			p.retries = 0
+		}
+		switch p.step++; {
+		case p.step == len(p.keys):
+		case p.step > 1: // its own object again
+			p.wakeAt = now.Mono + int64(betweenWrites)
+		default:
 			p.ask()
 		}
 	case !p.sent && now.Mono >= p.wakeAt:
@@ -235,7 +245,7 @@ func (p *probe) stepAside(class core.Class) {
 }
 
 // unknown: a store that has never answered is given up after a while.
-func (p *probe) unknown(now core.Instant) {
+func (p *probe) unknown(now core.Instant, class core.Class) {
 	p.step = 0
 	switch over := now.Mono-p.begun >= int64(probePatience); {
 	case over && !p.answered:
@@ -248,6 +258,9 @@ func (p *probe) unknown(now core.Instant) {
 	}
 	p.retries = min(p.retries+1, 5)
 	p.wakeAt = now.Mono + int64(100*time.Millisecond)<<p.retries
+	if class == core.ClassThrottled {
+		p.wakeAt = max(p.wakeAt, now.Mono+int64(betweenWrites))
+	}
 	if end := p.begun + int64(probePatience); end > now.Mono {
 		p.wakeAt = min(p.wakeAt, end)
 	}

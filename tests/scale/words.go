@@ -58,7 +58,7 @@ func (p *page) verdict() {
 			number(r[1].plan.leases*r[1].plan.waiters/1000), number(extra), share(r[2].stats.throttled[1], r[2].stats.asked[1]), r[2].least())
 	})
 	p.with("s3-16-herd s3-16-outage s3-4-outage gcs-8-ramp", func(r []*outcome) string {
-		return fmt.Sprintf("- **Starts and outages**: where all begin at once on 16 prefixes, all leases are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began: each process writes one and the same object, the store's card, which GCS takes once a second.",
+		return fmt.Sprintf("- **Starts and outages**: where all begin at once on 16 prefixes, all leases are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began, though each process is told to come later at the store's card, of which GCS takes one write a second: it then tries create-if-absent on an object of its own.",
 			after(r[0].stats.mostly[len(shares)-1]), r[1].lost(), r[2].lost(), number(r[3].stats.holding), number(r[3].plan.leases), brief(r[3].plan.window))
 	})
 }
