@@ -26,6 +26,7 @@ STRESS ?= 30s
 SHORT_STRESS ?= 5s
 EXPLORE ?= 1h
 FUZZ ?= 10m
+SOAK ?= 30m
 
 # The Python package is tested as users install it, in an environment of its own.
 PYTHON ?= python3
@@ -145,6 +146,9 @@ explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and repo
 stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and print their figures
 	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress ./tests/simulate
 	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
+
+soak: $(VENV)/installed ## hold 10,000 leases in Go and 5,000 in Python for SOAK=30m, and judge what grows
+	$(GO) run ./tests/soak -for $(SOAK) -python $(CURDIR)/$(VENV)/bin/python
 
 servers: $(VERSITYGW) $(FAKE_GCS) $(AZURITE) ## install the servers that tests of real stores need
 

@@ -85,6 +85,9 @@ var arrows = []arrow{
 	{dir: "tests/servers/proxy"},                                          // it knows protocols, and nobody of ours
 	{dir: "tests/explore", ours: []string{"core", "tests/explore/check"}}, // as pure as what it explores
 	{dir: "tests/explore/check", ours: []string{"core"}},
+	{dir: "tests/soak", ours: []string{"core", "host"}, outside: []string{
+		"go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/metric/metricdata",
+	}},
 	{dir: "tests/simulate", ours: []string{"core", "tests/explore/check"}},
 	{dir: "tests/scale", ours: []string{"core", "host/doctor"}}, // whose prices and quantiles it takes
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+)
+
+// process adds to a sample what the system and the runtime say of this process. What a
+// system has no /proc for is left out.
+func process(values map[string]float64) {
+	runtime.GC() // what it marks is what lives
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	values[qHeap] = float64(live[0].Value.Uint64())
+	values[qGoroutines] = float64(runtime.NumGoroutine())
+	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+		values[qRSS] = 1024 * field(string(status), "VmRSS:")
+		values[qThreads] = field(string(status), "Threads:")
+	}
+	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
+		values[qFiles] = float64(len(files))
+		values[qWatches] = watches()
+	}
+}
+
+// field is the number that follows a word.
+func field(text, word string) float64 {
+	_, rest, _ := strings.Cut(text, word)
+	if words := strings.Fields(rest); len(words) > 0 {
+		number, _ := strconv.ParseFloat(words[0], 64)
+		return number
+	}
+	return 0
+}
+
+// watches counts what the process watches for events of files.
+func watches() (n float64) {
+	infos, _ := filepath.Glob("/proc/self/fdinfo/*")
+	for _, info := range infos {
+		if text, err := os.ReadFile(info); err == nil { // it may have been closed meanwhile
+			n += float64(strings.Count(string(text), "inotify wd:"))
+		}
+	}
+	return n
+}
+
+// processor is the seconds of processors that the process has used; 0 where nobody tells.
+func processor() float64 {
+	const ticks = 100 // a second, on every Linux that there is for programs
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // behind the name: state, and ten others
+	words := strings.Fields(rest)
+	if len(words) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(words[11], 64)
+	system, _ := strconv.ParseFloat(words[12], 64)
+	return (user + system) / ticks
+}
