@@ -15,7 +15,7 @@ type Registry struct {
 
 // kept is a machine and what it said last.
 type kept struct {
-	machine Machine
+	machine Stepper
 	actions []Action
 	err     error
 }
@@ -25,9 +25,9 @@ type kept struct {
 func (r *Registry) New(dst, config []byte) (Handle, []byte) {
 	var cfg Config
 	err := DecodeConfig(config, &cfg)
-	var m Machine
+	var m Stepper
 	if err == nil {
-		m, err = New(cfg)
+		m, err = newKept(cfg)
 	}
 	if err != nil {
 		return 0, AppendError(dst, err)
@@ -41,8 +41,8 @@ func (r *Registry) New(dst, config []byte) (Handle, []byte) {
 }
 
 // Step gives an input to a machine and appends its answer to dst. After an
-// error the machine is as it was before. It allocates nothing, but for errors
-// and where dst has no room.
+// error the machine is as it was before. It allocates nothing, but for errors,
+// where dst has no room, and where a lease comes to rest or wakes (NewStepper).
 func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 	k := r.kept[h]
 	if k == nil {
@@ -57,7 +57,7 @@ func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 		actions, err = k.machine.Step(now, ev)
 	}
 	if k.err = err; err == nil {
-		k.actions = actions
+		k.actions = still(k.machine, actions)
 	}
 	return k.appendTo(dst)
 }

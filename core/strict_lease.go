@@ -118,8 +118,8 @@ func (l *StrictLease) Step(now Instant, ev Event) ([]Action, error) {
 		l.reconsider()
 	}
 	actions := l.finish()
-	if l.state == LeaseHeld && l.owner.Idle() { // nothing more to do for a long time: give back what it took
-		l.out, l.body = nil, nil
+	if l.isAtRest() { // nothing more to do for a long time
+		l.forget()
 	}
 	return actions, nil
 }

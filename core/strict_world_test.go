@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -354,4 +355,21 @@ func (w *world) formatValue(v any) string {
 		return w.alias(v)
 	}
 	return fmt.Sprint(v)
+}
+
+// rest puts a lease at rest and wakes it: all its stories go on as if it had not slept.
+func (w *world) rest(a *actor) {
+	l, ok := a.machine.(*StrictLease)
+	if !ok {
+		return
+	}
+	resting := l.Rest()
+	if resting == nil {
+		return
+	}
+	woken := resting.Wake()
+	if !bytes.Equal(woken.AppendState(nil), l.AppendState(nil)) {
+		w.fail("Rest: %s woke as another", a.name)
+	}
+	a.machine = woken
 }

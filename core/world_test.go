@@ -142,6 +142,7 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 		}
 		return nil, err
 	}
+	w.rest(a)
 	w.noteEdge(a.machine, from)
 	w.checkActions(a, now, ev, actions)
 	w.checkMessages(ev, actions)

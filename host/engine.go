@@ -17,7 +17,7 @@ type Engine interface {
 type Native struct{}
 
 // New implements Engine.
-func (Native) New(cfg core.Config) (core.Stepper, error) { return core.New(cfg) }
+func (Native) New(cfg core.Config) (core.Stepper, error) { return core.NewStepper(cfg) }
 
 // Drop implements Engine.
 func (Native) Drop(core.Stepper) {}
