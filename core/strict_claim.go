@@ -232,7 +232,8 @@ func (l *StrictLease) lostRace() {
 	} else {
 		l.basis = unset
 	}
-	l.moved = true // in a crowd there are more above it by the next poll
+	l.claim, l.body = nil, nil // it may wait for long, and thousands beside it
+	l.moved = true             // in a crowd there are more above it by the next poll
 	l.timers[timerNext] = l.in(l.backoff(PollFirst, l.races))
 	l.races++
 }
