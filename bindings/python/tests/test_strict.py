@@ -6,6 +6,7 @@ Nothing here waits for longer than a renewal of a short TTL.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 import uuid
@@ -234,6 +235,22 @@ def test_a_thousand_leases_on_one_session_cost_one_heartbeat() -> None:
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda lease: lease.release(), leases))
     assert store.asked["create name"] == 1000
+
+
+def test_a_lease_that_is_only_held_takes_few_objects(place: Place) -> None:
+    def acquire(number: int) -> mopslock.Lease:
+        return mopslock.acquire(place.store, f"n{number}", ttl=60, session=True)
+
+    def living() -> int:
+        gc.collect()
+        return len(gc.get_objects())
+
+    leases = [acquire(number) for number in range(10)]  # and all that the first ones make
+    before = living()
+    leases += [acquire(number) for number in range(10, 210)]
+    assert living() - before < 200 * 16, "nothing is left of how they came to be held"
+    for lease in leases:
+        lease.check()
 
 
 def test_a_session_that_is_lost_takes_its_leases_along(tmp_path: Path) -> None:

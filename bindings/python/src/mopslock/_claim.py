@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mopslock")
 
+SETTLED: Future[Any] = Future()
+"""In the place of what whoever asked has got."""
+SETTLED.set_result(None)
+
 
 @dataclass(frozen=True)
 class Unsettled:
@@ -49,7 +53,7 @@ class Claim(Runner, Belief):
     """
 
     __slots__ = (
-        *BELIEF, "_waits", "beside", "bell", "fresh", "hurried", "over", "refusal", "seed", "settled", "standing",
+        *BELIEF, "_overs", "_waits", "beside", "bell", "fresh", "hurried", "refusal", "seed", "settled", "standing",
         "waiting",
     )  # fmt: skip
 
@@ -72,7 +76,7 @@ class Claim(Runner, Belief):
         self.beside = False  # a lock.json lies beside
         self.standing: Session | None = None  # what it stands on, or wants to
         self.settled = into  # held or joined, or not
-        self.over: Future[None] = Future()  # released or left, or lost
+        self._overs: list[Future[None]] = []  # see over
         self.fresh = True  # not held or joined before
         self.waiting = False
         self._waits = waits
@@ -81,6 +85,14 @@ class Claim(Runner, Belief):
         self.refusal: MopslockError | None = None  # why it was cancelled, if not by its caller
 
     # What anybody may call.
+
+    @property
+    def over(self) -> Future[None]:
+        """Ends when it is released or left, or lost. It is made when it is first asked for: a future takes more memory
+        than all else of a lease that is held. Two may make one at once, and the first in the list is theirs."""
+        if not self._overs:
+            self._overs.append(Future())
+        return self._overs[0]
 
     def finish(self) -> Future[None]:
         """Belief ends before anything is written that lets others in."""
@@ -103,6 +115,8 @@ class Claim(Runner, Belief):
     def step(self, event: Event) -> list[Action]:
         """As any; and what froze it is over when its machine has found out, or wants to be woken before."""
         requests = super().step(event)
+        if isinstance(self._machine, Resolver) and self._machine.made is not None:
+            self._machine = self._machine.made  # how it came to that is over
         self.thaw(self._wake)
         return requests
 
@@ -215,7 +229,8 @@ class Claim(Runner, Belief):
         self.acquired_ns = self.acquired_ns or action["wall_ns"]
         if self.fresh:
             self.fresh = False
-            if not settle(self.settled, self):  # nobody waits for it any more
+            asked, self.settled = self.settled, SETTLED  # with all that waited for it
+            if not settle(asked, self):  # nobody waits for it any more
                 self.host.keeper.post(lambda: self.farewell(brief=False))
 
     def _adopt(self, action: Action) -> None:

@@ -20,7 +20,7 @@ class Lost(_lease.Lost):
 
     def __init__(self, member: Member) -> None:
         super().__init__(member)
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: list[asyncio.Future[None]] = []
         self._registered = False
 
     async def wait(self, timeout: float | None = None) -> bool:  # type: ignore[override]
@@ -29,7 +29,7 @@ class Lost(_lease.Lost):
             return True
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.add(ended)
+            self._waiting.append(ended)
             first, self._registered = not self._registered, True
         try:
             if first:
@@ -40,7 +40,7 @@ class Lost(_lease.Lost):
             pass
         finally:
             with self._lock:
-                self._waiting.discard(ended)
+                self._waiting.remove(ended)
         return self.is_set()
 
     def _wake(self, _: MopslockError) -> None:

@@ -78,7 +78,7 @@ class Resolver:
         self._name, self._want, self._able, self._make, self._known = name, want, able, make, known
         self._cause = cause
         self._way = way
-        self._machine: Steps | None = None
+        self.made: Steps | None = None  # the machine
         self._first: Event = {}
         self._asks: Iterator[Action] | None = None
         self._said: Event = {}  # the latest answer
@@ -92,18 +92,18 @@ class Resolver:
     @property
     def state(self) -> str:
         """As the machine's, once there is one."""
-        return self._machine.state if self._machine is not None else "resolving"
+        return self.made.state if self.made is not None else "resolving"
 
     def drop(self) -> None:
         """As the machine's; whoever waits for our trial makes his own."""
         self._end_trial()
         self.idle = True
-        if self._machine is not None:
-            self._machine.drop()
+        if self.made is not None:
+            self.made.drop()
 
     def step(self, given: Mapping[str, Any]) -> list[Action]:
         """As the machine's."""
-        if self._machine is not None:
+        if self.made is not None:
             return self._through(given)
         now, kind = given["mono"], given["kind"]
         if kind in ("release", "cancel", "leave"):
@@ -231,7 +231,7 @@ class Resolver:
     def _resolved(self, given: Mapping[str, Any]) -> list[Action]:
         """The machine is told what we were told first, and what is left of the wait."""
         assert self._way is not None
-        self._machine = self._make(self._way)
+        self.made = self._make(self._way)
         first = {**self._first, "mono": given["mono"], "wall": given["wall"]}
         if self._wait() > 0:
             first["wait_ns"] = max(0, self._wait() - (given["mono"] - self._begun))
@@ -240,9 +240,9 @@ class Resolver:
         return self._through({**first, **self._known()})
 
     def _through(self, given: Mapping[str, Any]) -> list[Action]:
-        assert self._machine is not None
-        actions = self._machine.step(given)
-        self.idle = self._machine.idle
+        assert self.made is not None
+        actions = self.made.step(given)
+        self.idle = self.made.idle
         return actions
 
     def _refuse(self, reason: str, class_: str = "") -> list[Action]:

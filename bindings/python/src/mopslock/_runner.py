@@ -204,6 +204,7 @@ class Runner:
         if flight.number == number:
             flight.number = 0
             self.host.keeper.take_back(flight.limit)
+            flight.limit = None  # which knows the request, and its body
             self.feed(answer)
 
 

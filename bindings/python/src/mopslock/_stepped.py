@@ -165,8 +165,8 @@ class SteppedHost(Semaphores, Looks, Host):
 
     def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
         """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
+        into = Future() if into is None else into
         if terms.session:  # what it stands on is the keeper's
-            into = Future() if into is None else into
             done = noticed(into)
             self.begin_acquire(name, terms, wait_ns, waits, into)
             done.get()
@@ -180,7 +180,7 @@ class SteppedHost(Semaphores, Looks, Host):
             if claim is not None and not claim.gone:  # interrupted between these lines
                 self.abandon(claim)
             raise
-        member = claim.settled.result()
+        member = into.result()
         if claim.hurried:  # closed in this moment, and released already or soon
             raise _texts.closed()
         return member
@@ -323,9 +323,10 @@ class SteppedHost(Semaphores, Looks, Host):
             if settled.cancelled():
                 self.keeper.post(lambda: claim.farewell(brief=False))
 
-        claim.settled.add_done_callback(cancelled)
+        asked = claim.settled
+        asked.add_done_callback(cancelled)
         self.keeper.post(lambda: claim.feed(first))
-        return claim.settled
+        return asked
 
     # Invocations.
 
