@@ -8,6 +8,7 @@ func groups() []group {
 		{"Leases on each store", storeRows},
 		{"Requests", requestRows},
 		{"Requests cost money", hourRows},
+		{"A fleet in one process", fleetRows},
 		{"Hand-over", handoverRows},
 		{"Peers", peerRows},
 		{"Limits", bucketRows},
