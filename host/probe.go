@@ -257,6 +257,10 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 		if end := p.begun + int64(patience); end > now.Mono {
 			p.wakeAt = min(p.wakeAt, end)
 		}
+		if p.own != "" { // the card does not matter any more
+			p.step = probeTry
+			return
+		}
 		p.step = min(p.step, probeCard) // from the beginning: nobody knows what is there now
 	}
 }

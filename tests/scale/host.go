@@ -206,12 +206,12 @@ func (p *probe) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		p.unknown(now, ev.Class)
 	case ev.Kind == core.EventAnswer:
 		p.sent, p.answered = false, true
-		if p.step > 0 || p.own == "" {
+		if p.verbs[p.step] != core.ActionGet {
 			p.retries = 0
 		}
 		switch p.step++; {
 		case p.step == len(p.keys):
-		case p.step > 1: // its own object again
+		case p.keys[0] == p.own: // that again
 			p.wakeAt = now.Mono + int64(betweenWrites)
 		default:
 			p.ask()
@@ -240,8 +240,8 @@ func (p *probe) stepAside(class core.Class) {
 	if p.own == "" || class != core.ClassThrottled || p.verbs[p.step] != core.ActionCreate || p.keys[p.step] == p.own {
 		return
 	}
-	p.keys = []string{p.keys[0], p.own, p.own, p.own}
-	p.verbs = []core.ActionKind{core.ActionGet, core.ActionCreate, core.ActionCreate, core.ActionDelete}
+	p.keys = []string{p.own, p.own, p.own}
+	p.verbs = []core.ActionKind{core.ActionCreate, core.ActionCreate, core.ActionDelete}
 }
 
 // unknown: a store that has never answered is given up after a while.
