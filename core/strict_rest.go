@@ -44,6 +44,7 @@ func (l *StrictLease) forget() {
 	l.out, l.body, l.sight, l.garbage = nil, nil, nil, nil
 	l.key, l.register.above, l.aboveOf, l.after, l.paged = "", "", 0, "", 0
 	l.doing, l.class = forNothing, ClassNone
+	l.ending, l.closing = endReleased, 0
 	l.watch, l.call, l.sample, l.fresh = watch{}, callSeen{}, clockSample{}, clockSample{}
 	l.polls, l.races, l.lateWins, l.told, l.waitedAt = 0, 0, 0, 0, 0
 	l.moved, l.sampling, l.again = false, false, false

@@ -279,9 +279,9 @@ func (i *Invocation) begin(ctx context.Context) error {
 	i.member, i.plan = m, nil
 	// Under mu: a Cancel must come after the first event.
 	if err := i.host.keeper.add(m, core.Event{Kind: core.EventBegin, Wait: want.wait}); err != nil {
-		i.member = nil // it has not begun: nothing can be cancelled
 		i.decide(nil, err)
 		i.over = true
+		i.member = nil // it has not begun: nothing can be cancelled
 	}
 	return nil
 }

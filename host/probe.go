@@ -18,6 +18,9 @@ const probePatience = 5 * time.Second
 // second of.
 const betweenWrites = 1200 * time.Millisecond
 
+// mostTells is how often more a refusal is written on a card that a crowd is at.
+const mostTells = 3
+
 // racers is how many creates race where the store has no card.
 const racers = 4
 
@@ -64,7 +67,8 @@ type prober struct {
 	rival   func(nonce string, limit time.Duration) error // begins one create of a race
 
 	beside  bool
-	own     string // key of the object that is tried instead of the card, or ""
+	own     string       // key of the object that is tried instead of the card, or ""
+	tries   func(string) // told of it
 	creates int32
 	seen    string // of createIgnored
 
@@ -124,6 +128,11 @@ func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 func (p *prober) answer(now core.Instant, ev *core.Event) {
 	if ev.Outcome == core.OutcomeUnknown && p.step != probeTell {
 		p.unknown(now, ev.Class)
+		return
+	}
+	if p.step == probeTell && ev.Outcome == core.OutcomeUnknown && ev.Class == core.ClassThrottled && p.retries < mostTells {
+		p.retries++
+		p.wakeAt = now.Mono + int64(betweenWrites)
 		return
 	}
 	p.answered = true
@@ -224,9 +233,10 @@ func (p *prober) judge(now core.Instant) {
 // unknown: a store that cannot be used is given up at once, one that has never
 // answered after a while, and one that did when the caller's wait is over.
 func (p *prober) unknown(now core.Instant, class core.Class) {
+	aside := false
 	if p.step == probeTry || p.step == probeAgain {
 		p.deny(p.failure())
-		p.stepAside(class)
+		aside = p.stepsAside(class)
 	}
 	if p.denied > 1 {
 		p.creates, p.seen, p.step = createIgnored, "the store says that it has none", probeEnd
@@ -251,7 +261,7 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 		}
 		p.retries = min(p.retries+1, 5)
 		p.wakeAt = now.Mono + int64(100*time.Millisecond)<<p.retries
-		if class == core.ClassThrottled {
+		if class == core.ClassThrottled && !aside {
 			p.wakeAt = max(p.wakeAt, now.Mono+int64(betweenWrites))
 		}
 		if end := p.begun + int64(patience); end > now.Mono {
@@ -265,15 +275,19 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 	}
 }
 
-// stepAside tries an object of the probe's own from now on, where the card is asked for
+// stepsAside tries an object of the Host's own from now on, where the card is asked for
 // too much. It stays the same one: what is there after a lost answer says as much.
-func (p *prober) stepAside(class core.Class) {
+func (p *prober) stepsAside(class core.Class) bool {
 	if class != core.ClassThrottled || p.own != "" {
-		return
+		return false
 	}
-	if nonce, err := p.nonce(); err == nil {
-		p.own = triedDir + nonce + "/v"
+	nonce, err := p.nonce()
+	if err != nil {
+		return false
 	}
+	p.own = triedDir + nonce + "/v"
+	p.tries(p.own)
+	return true
 }
 
 // limit bounds a request: a caller who waits less than probePatience, or has less

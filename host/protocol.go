@@ -22,6 +22,7 @@ type abilities struct {
 
 	mu     sync.Mutex
 	asking *member // finds it out, for all who wait for it
+	own    string  // key of the object that is tried where the card is throttled, or ""
 }
 
 const (
@@ -173,7 +174,7 @@ func (h *Host) askStore() (*member, error) {
 	if m := a.asking; m != nil && (m.failure() == nil || a.creates.Load() != createUnknown) {
 		return m, nil
 	}
-	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached()}
+	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached(), own: a.own, tries: a.tries}
 	m := h.newTask(context.Background(), p, "")
 	p.failure = func() error { return m.troubles().failed }
 	p.rival = func(nonce string, limit time.Duration) error { return h.rival(m, p, nonce, limit) }
@@ -181,12 +182,30 @@ func (h *Host) askStore() (*member, error) {
 		h.log.Info("tried whether the store honours create-if-absent", "honoured", creates == createHonoured, "seen", seen)
 		a.seen = seen
 		a.creates.Store(creates)
-		if p.own != "" {
-			h.keeper.errand(core.Action{Kind: core.ActionDelete, Key: p.own, Limit: errandLimit}, betweenWrites)
-		}
+		h.keeper.sweepTried(betweenWrites)
 	}
 	a.asking = m
 	return m, h.keeper.add(m, core.Event{Kind: core.EventBegin})
+}
+
+// tries keeps in mind which object is tried instead of the card: the next prober, if
+// this one is refused, tries the same one.
+func (a *abilities) tries(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.own = key
+}
+
+// sweepTried removes that object, if there may be one.
+func (k *keeper) sweepTried(after time.Duration) {
+	a := &k.host.abilities
+	a.mu.Lock()
+	key := a.own
+	a.own = ""
+	a.mu.Unlock()
+	if key != "" {
+		k.errand(core.Action{Kind: core.ActionDelete, Key: key, Limit: errandLimit}, after)
+	}
 }
 
 // The keys of the whole store.

@@ -342,6 +342,48 @@ func TestResolveBesideACrowd(t *testing.T) {
 	}
 }
 
+// A Host that closes between its two tries leaves nothing of them, nor does one whose
+// store throttles on and on make a new object for each attempt.
+func TestResolveBesideACrowdCutOff(t *testing.T) {
+	bubble(t, func(w *world) {
+		_, err := w.host().Resolve(background, "n", 0)
+		w.ok(err)
+		p := w.host()
+		p.store.on(func(c call) fault {
+			if c.verb == "create" && c.key == cardKey {
+				return fault{class: core.ClassThrottled}
+			}
+			return fine
+		})
+		go func() { _, _ = p.Resolve(background, "n", 0) }()
+		w.sleep(time.Second)
+		w.same("tries beside the card", p.store.count("create", triedDir), 1)
+		w.ok(p.Close(background))
+		if left := keys(w); strings.Contains(left, triedDir) {
+			w.Error(left)
+		}
+
+		p = w.host()
+		p.store.on(func(c call) fault {
+			if c.verb == "create" {
+				return fault{class: core.ClassThrottled}
+			}
+			return fine
+		})
+		ctx, cancel := context.WithTimeout(background, minute)
+		defer cancel()
+		_, err = p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
+		w.is(err, context.DeadlineExceeded)
+		tried := map[string]bool{}
+		for _, c := range p.store.log() {
+			if c.verb == "create" {
+				tried[c.key] = true
+			}
+		}
+		w.same("objects tried, and the card", len(tried), 2)
+	})
+}
+
 // Nor does the crowd hide a store that takes every create for a put.
 func TestResolveRefusedBesideACrowd(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -33,6 +33,7 @@ func (k *keeper) farewellToServices() {
 	for m := range k.services {
 		k.bidFarewell(m)
 	}
+	k.sweepTried(0)
 	if k.clock.key != "" {
 		k.errand(core.Action{Kind: core.ActionDelete, Key: k.clock.key, Limit: errandLimit}, 0)
 	}

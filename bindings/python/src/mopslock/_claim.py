@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _texts
 from ._belief import BELIEF, Belief, warn
 from ._machine import Machine
-from ._member import Asked, Waits, settle
+from ._member import SETTLED, Asked, Waits, settle
 from ._notify import notifier
 from ._resolve import Abilities, Resolver, Way
 from ._runner import Runner, Steps
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from ._stepped import SteppedHost
 
 log = logging.getLogger("mopslock")
-
-SETTLED: Future[Any] = Future()
-"""In the place of what whoever asked has got."""
-SETTLED.set_result(None)
 
 
 @dataclass(frozen=True)

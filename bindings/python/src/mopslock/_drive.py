@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._claim import Claim
 from ._duration import SECOND
+from ._member import SETTLED
 from ._verbs import NEVER, Action, Event
 
 LONGEST = 1.0
@@ -42,6 +43,8 @@ class Drive:
 
     def _settled(self, *, put: bool) -> bool:
         settled = self.claim.settled
+        if settled is SETTLED:
+            return not put or self.written
         return settled.done() and (not put or self.written or settled.exception() is not None)
 
     def _perform(self, request: Action) -> Event:

@@ -218,8 +218,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_settling.__init__)  # type: ignore[misc]
 
 
+SETTLED: Future[Any] = Future()
+"""In the place of what whoever asked has got. All claims share it, so its lock is never to be taken: a signal that
+raises while it is held would leave it taken for good, and everybody's leases would expire."""
+SETTLED.set_result(None)
+
+
 def settle(future: Future[Any], outcome: Any) -> bool:
     """Gives a future its result or exception, and reports whether anybody still waits for it."""
+    if future is SETTLED:
+        return False
     with _settling.lock:  # two may want to, and the first one's word counts
         if id(future) in _settling.futures:
             return False
