@@ -72,7 +72,10 @@ func (t *table) verdict() error {
 			word := "flat"
 			if !f.flat {
 				word = "GROWS"
-				bad = append(bad, process+"'s "+f.name+" grows")
+				if f.work {
+					word = "SINKS"
+				}
+				bad = append(bad, process+"'s "+f.name+" "+strings.ToLower(word))
 			}
 			fmt.Fprintf(out, "%s\t%s %s\t%s\t%s\t%s\t%s\t%s\n", process, f.name, f.unit, f.show(f.first), f.show(f.last),
 				f.show(f.slope), f.show(f.limit), word)

@@ -20,6 +20,7 @@ type quantity struct {
 	share      float64 // of its level that it may grow by
 	least      float64 // and besides, in its own unit
 	unjudged   bool    // it is shown, and no part of the verdict
+	work       bool    // it is what is done, and may not fall to less than half
 }
 
 // Names of what is sampled.
@@ -56,8 +57,8 @@ var quantities = []quantity{
 	{name: qProcessor, unit: "%", share: .5, least: 10},
 	{name: "list", unit: "/s", unjudged: true},
 	{name: "delete", unit: "/s", unjudged: true},
-	{name: qTurns, unit: "/s", unjudged: true},
-	{name: qHeld, unjudged: true},
+	{name: qTurns, unit: "/s", work: true},
+	{name: qHeld, work: true},
 	{name: qLost, unjudged: true},
 }
 
@@ -90,6 +91,9 @@ func judge(samples []sample) []finding {
 		f.slope = slope(at, values) * (at[len(at)-1] - at[0])
 		f.limit = q.share*f.first + q.least
 		f.flat = f.last-f.first <= f.limit || f.slope <= f.limit
+		if q.work { // somebody may never get his turn, and ask for nothing more
+			f.flat = f.last >= f.first/2
+		}
 		found = append(found, f)
 	}
 	return found

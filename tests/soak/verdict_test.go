@@ -44,12 +44,30 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// Work that is not done any more is no flat line.
+func TestVerdictOfWork(t *testing.T) {
+	for what, c := range map[string]struct {
+		flat  bool
+		value func(i int, noise float64) float64
+	}{
+		"steady":  {true, func(_ int, noise float64) float64 { return 10 + noise }},
+		"more":    {true, func(i int, _ float64) float64 { return float64(i) }},
+		"stuck":   {false, func(i int, _ float64) float64 { return float64(10 - i/20) }},
+		"nothing": {false, func(i int, _ float64) float64 { return float64(1 - i/140) }},
+	} {
+		found := judge(course(qTurns, c.value))
+		if len(found) != 1 || found[0].flat != c.flat {
+			t.Errorf("%s: %+v", what, found)
+		}
+	}
+}
+
 // What a process does not tell is not judged, and neither are too few samples.
 func TestVerdictOfNothing(t *testing.T) {
 	if found := judge(nil); len(found) != 0 {
 		t.Error(found)
 	}
-	if found := judge(course(qHeld, func(int, float64) float64 { return 1 })); len(found) != 0 {
+	if found := judge(course(qLost, func(int, float64) float64 { return 1 })); len(found) != 0 {
 		t.Error(found)
 	}
 	if found := judge(course(qHeap, func(i int, _ float64) float64 { return float64(i) * mib })[:8]); len(found) != 0 {
