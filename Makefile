@@ -25,6 +25,8 @@ STRESS ?= 30s
 # What make test has of the stress tests; empty for who runs make stress besides.
 SHORT_STRESS ?= 5s
 EXPLORE ?= 1h
+# Of 100,000 processes a simulation takes ten times as long, and as much memory.
+FLEET ?= 10000
 FUZZ ?= 10m
 SOAK ?= 30m
 
@@ -39,10 +41,6 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 # Everything but the C library, which needs cgo, must build for these without it.
 CROSS := darwin/arm64 windows/amd64 linux/arm64
 CROSSED := ./core/... ./host/... ./wasm/... ./cmd/...
-
-# The scenarios of make scale that are played at full size: a gigabyte or more and minutes
-# each. Those in which a fleet breaks down take many times that, and are not.
-WHOLE := s3-16,s3-split16,s3-1-ttl300,gcs-8,azure-1,s3-8-waiters,s3-16-minute,gcs-8-ramp,s3-16-outage
 
 # Modules of their own, for what only the bench needs.
 MODULES := tests/bench/pictures tests/bench/peers
@@ -141,9 +139,8 @@ bench: ## measure against budgets, as ratios of one run (ROWS=limiter: some of t
 	@$(MAKE) -s peers || echo "NOT INSTALLED, their rows say so: the peers (make peers)"
 	$(GO) run ./tests/bench -rows "$(ROWS)"
 
-scale: ## simulate 100,000 orchestrators against the clouds' limits, and write SCALE.md
-	$(GO) run ./tests/scale -only $(WHOLE)
-	$(GO) run ./tests/scale -orchestrators 10000 -leases 100000 -shrunk -o tests/scale/tenth.md
+scale: ## simulate FLEET=10000 processes against the clouds' limits in proportion (100000: all), write SCALE.md
+	$(GO) run ./tests/scale -orchestrators $(FLEET) -leases $(FLEET)0 $(if $(filter-out 100000,$(FLEET)),-shrunk) -o SCALE.md
 
 explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
 	bin/mopslock-host explore --protocol strict --for $(EXPLORE)

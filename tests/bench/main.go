@@ -12,13 +12,19 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"regexp"
+	"syscall"
 )
 
 func main() {
 	some := flag.String("rows", "", "measure only the rows in which this regular expression is found, and write nothing")
 	again := flag.Bool("write", false, "measure nothing: write the README and the pictures from the last results")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "bench: %q: there are flags alone; -rows %[1]q measures some rows\n", flag.Arg(0))
+		os.Exit(64)
+	}
 	if err := run(*some, *again); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -42,13 +48,23 @@ func run(some string, again bool) error {
 		return err
 	}
 	defer w.close()
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted // what runs is told by the terminal, or ends by its own limit
+		w.close()
+		os.Exit(130)
+	}()
 	r := newReport()
 	for _, g := range groups() {
 		if err := r.add(w, g, wanted); err != nil {
 			return err
 		}
 	}
-	if some == "" {
+	switch {
+	case len(r.Parts) == 0:
+		return fmt.Errorf("no row has %q in it; tests/bench/rows_*.go has them all", some)
+	case some == "":
 		err = r.publish()
 	}
 	return errors.Join(err, r.missed())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -146,7 +147,7 @@ func (r *report) quoted() (all [][2]string) {
 // cells are a row of the table.
 func (o *outcome) cells() []string {
 	if o.Missing != "" {
-		return []string{o.What, o.Missing, "", "", o.Budget, "–"}
+		return []string{o.What, o.Missing, "", "", o.Budget, cmp.Or(o.OK, "–")}
 	}
 	beside, ratio, ok := "", "", o.OK
 	if o.Beside != nil {

@@ -83,8 +83,8 @@ func hourOnSession(leases, figure string, held int) row {
 
 // hourBeside is a session of 1,000 beside what others cost, who have no session and
 // renew as often as their defaults say.
-func hourBeside(whose, curve string, perHour float64) row {
-	beside := quote(perHour, inNumber, "what "+whose+" asks for one held lease in an hour, by its defaults")
+func hourBeside(whose, curve, by string, perHour float64) row {
+	beside := quote(perHour, inNumber, whose+", one held lease in an hour: "+by)
 	beside.Curve = curve
 	return row{
 		what: hourlyOurs + "1,000 / " + whose, rounds: 1, held: 1000, budget: times(1. / perHour),
@@ -109,9 +109,9 @@ var hourRows = []row{
 		ours: hourlyOf("session-10000").on(sessionCurve), beside: hourlyOf("alone-puts"),
 	},
 	{what: hourlyOurs + "1,000 / mops' own puts, expire 88 s", ours: hourlyOf("session-1000"), beside: mopsPuts, held: 1000, rounds: 1},
-	hourBeside("client-go's leader election", "client-go", 1800),
-	hourBeside("dynamolock", "dynamolock", 720),
-	hourBeside("certmagic", "certmagic", 720),
-	hourBeside("Redisson", "Redisson", 360),
-	hourBeside("FooBarWidget's lock on GCS", "FooBarWidget GCS", 108),
+	hourBeside("client-go's leader election", "client-go", "RetryPeriod is 2 s in its LeaderElectionConfig's usual values", 1800),
+	hourBeside("dynamolock", "dynamolock", "its heartbeat period is 5 s", 720),
+	hourBeside("certmagic", "certmagic", "a lock's file is written anew each 5 s", 720),
+	hourBeside("Redisson", "Redisson", "a third of lockWatchdogTimeout, which is 30 s", 360),
+	hourBeside("FooBarWidget's lock on GCS", "FooBarWidget GCS", "it refreshes about each 33 s", 108),
 }

@@ -30,7 +30,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of all chance")
 	flag.StringVar(&o.only, "only", "", "keys of the scenarios to play, with commas between them (\"\": all)")
 	flag.BoolVar(&o.shrunk, "shrunk", false, "limits in proportion to the fleet, so that a small one shows what a whole one would")
-	flag.StringVar(&file, "o", "SCALE.md", "file to write the report to")
+	flag.StringVar(&file, "o", "", "file to write the report to (\"\": stdout)")
 	flag.Parse()
 	if err := run(&o, file); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -53,6 +53,10 @@ func run(o *options, file string) error {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	fmt.Fprintf(os.Stderr, "%.0f s in all, %d MiB of memory at most\n", time.Since(begun).Seconds(), memory.Sys>>20)
+	if file == "" {
+		_, err := os.Stdout.Write(report(o, outcomes))
+		return err
+	}
 	return os.WriteFile(file, report(o, outcomes), 0o644) //nolint:gosec // a document for everybody
 }
 

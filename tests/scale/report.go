@@ -28,9 +28,6 @@ func report(o *options, outcomes []*outcome) []byte {
 	if o.shrunk {
 		p.say("\nThis is a smaller fleet, against limits of partitions in proportion: for %s orchestrators everything is to be multiplied by %s, but for the one write a second of a GCS object.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
 	}
-	if !o.shrunk && o.only != "" {
-		p.say("\nThese are the scenarios in which a fleet of this size is held. All there are, those that break down among them, are played on a tenth of it, against a tenth of the limits: [tenth.md](tests/scale/tenth.md).")
-	}
 	p.steady()
 	p.waits()
 	p.starts()

@@ -10,11 +10,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import mopslock
 from mopslock import _keeper
+from mopslock._member import SETTLED
+from mopslock.stores import Directory
 from ways import SOON, WAYS, Gated, Place, both, burn, opened, until
 
 
@@ -221,3 +224,20 @@ def test_acquire_release_and_close_under_each_other_never_hang_or_leave_anything
     assert errors == []
     mopslock.close(place.store)
     until(lambda: all(place.released(f"n{i}") for i in range(6) if place.path(f"n{i}").exists()))
+
+
+@pytest.mark.parametrize("protocol", ["strict", "lastwriter"])
+def test_nobody_takes_the_lock_that_all_claims_share(tmp_path: Path, protocol: Literal["strict", "lastwriter"]) -> None:
+    """A signal that raised while it was held would leave it taken for good."""
+    kept: list[mopslock.Lease] = []
+
+    def keep() -> None:
+        lease = mopslock.acquire(Directory(tmp_path), "n", ttl=10, protocol=protocol)
+        lease.release()
+        kept.append(lease)
+
+    thread = threading.Thread(target=keep, daemon=True)
+    with SETTLED._condition:
+        thread.start()
+        thread.join(SOON)
+    assert kept

@@ -12,7 +12,7 @@
 // finished makes no object and is forgotten after a week.
 //
 // With the SDK's build tag disable_grpc_modules a program is 19 MB smaller and starts
-// in a third less time; only ?grpc=true then has no direct path to Google's servers.
+// in a quarter less time; only ?grpc=true then has no direct path to Google's servers.
 package gs
 
 import (

@@ -178,9 +178,10 @@ func newPicture(title string, curves []curve) (*picture, error) {
 
 // write names fonts that others have, too.
 func (p *picture) write(path string) error {
-	const width, height, names, above = 25 * vg.Centimeter, 11 * vg.Centimeter, 8 * vg.Centimeter, 1 * vg.Centimeter
+	const width, height, names, above = 26 * vg.Centimeter, 11 * vg.Centimeter, 9.5 * vg.Centimeter, 1 * vg.Centimeter
 	canvas := vgsvg.New(width, height)
 	whole := draw.New(canvas)
+	whole.FillPolygon(color.White, whole.ClipPolygonXY([]vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}}))
 	p.Draw(draw.Crop(whole, 0, -names, 0, 0))
 	p.names.Draw(draw.Crop(whole, width-names+vg.Points(8), 0, 0, -above))
 	var out bytes.Buffer
