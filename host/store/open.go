@@ -84,7 +84,7 @@ func Open(ctx context.Context, rawURL string) (Store, error) {
 
 func unknownScheme(scheme string) error {
 	if path, ours := drivers()[scheme]; ours {
-		return fmt.Errorf("%w: this program was built without %s:// stores; add: import _ %q", ErrURL, scheme, path)
+		return fmt.Errorf("%w: this program was built without %s:// stores; in Go add: import _ %q; mopslock-host has them unless it is built with -tags mopslock_nocloud", ErrURL, scheme, path)
 	}
 	known := slices.Sorted(maps.Keys(drivers()))
 	for _, s := range Schemes() {

@@ -42,6 +42,14 @@ func run(o *options, file string) error {
 	if o.orchestrators < 1 || o.leases < o.orchestrators {
 		return fmt.Errorf("%d leases of %d orchestrators: at least one of each, and a lease for each orchestrator", o.leases, o.orchestrators)
 	}
+	if flag.NArg() > 0 || o.window < 0 {
+		return fmt.Errorf("%q and -for %v: there are flags alone, and no time below 0", flag.Args(), o.window)
+	}
+	for key := range strings.SplitSeq(o.only, ",") {
+		if key != "" && !slices.ContainsFunc(plans(o), func(p *plan) bool { return p.key == key }) {
+			return fmt.Errorf("no scenario is %q; SCALE.md has their keys", key)
+		}
+	}
 	debug.SetGCPercent(40) // most of what there is stays
 	begun := time.Now()
 	outcomes := simulate(o, func(r *outcome, took time.Duration) {

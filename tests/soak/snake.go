@@ -47,6 +47,9 @@ func startSnake(python, dir string, p plan, t *table) (*snake, error) {
 		return nil, err
 	}
 	fmt.Printf("Python: %d leases on one session, and %d waiters, which are tasks of asyncio; %d a second\n", pythonLeases, pythonWaiters, pythonChurn)
+	if err := exec.Command(python, "-c", "import mopslock").Run(); err != nil { // now, and not after half an hour
+		return nil, fmt.Errorf("%s has no package mopslock: %w", python, err)
+	}
 	s := &snake{cmd: exec.Command(python, "-c", program, string(text)), ended: make(chan struct{}), limit: p.length + pythonFill}
 	s.cmd.Stderr = os.Stderr
 	detach(s.cmd)

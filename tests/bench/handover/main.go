@@ -79,11 +79,18 @@ func run(ctx context.Context) (err error) {
 		"same": same, "bare": bare, "two": two, "many": many, "alone": alone, "second": second,
 	}[flag.Arg(0)]
 	if !ok {
-		return fmt.Errorf("nothing called %q is measured", flag.Arg(0))
+		return fmt.Errorf("nothing called %q is measured: same, bare, two, many, alone", flag.Arg(0))
 	}
-	j.terms = host.Terms{Protocol: core.ProtocolStrict}
-	if *protocol == "lastwriter" {
+	switch *protocol {
+	case "strict":
+		j.terms = host.Terms{Protocol: core.ProtocolStrict}
+	case "lastwriter":
 		j.terms = host.Terms{Protocol: core.ProtocolLastWriter}
+	default:
+		return fmt.Errorf("no protocol %q: strict, lastwriter", *protocol)
+	}
+	if j.samples < 1 || j.least < 0 || j.most <= j.least {
+		return fmt.Errorf("%d samples of %v to %v: at least one, and the longest hold longer than the shortest", j.samples, j.least, j.most)
 	}
 	closed, err := j.open(*place)
 	if err != nil {
