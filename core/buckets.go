@@ -29,11 +29,16 @@ type share[H comparable] struct {
 
 // CheckView says whether a capacity and a width can be a caller's view.
 func CheckView(capacity, width uint32) error {
-	if capacity < 1 || capacity > MaxCapacity || width < 1 || width > MaxWidth {
+	if !IsView(capacity, width) {
 		return &Error{ErrorEvent, "capacity must be from 1 to " + uintText(MaxCapacity) +
 			" and width from 1 to " + uintText(MaxWidth)}
 	}
 	return nil
+}
+
+// IsView is CheckView without an error, short enough to be inlined.
+func IsView(capacity, width uint32) bool {
+	return capacity-1 < MaxCapacity && width-1 < MaxWidth // 0 less 1 is the most there is
 }
 
 // Acquire grants holder weight permits (0 is one), all or none, if with them no more
@@ -50,9 +55,12 @@ func (b *Buckets[H]) Acquire(capacity, width, weight uint32, holder H) (total ui
 	b.held += more
 	b.capacity = capacity
 	b.give(holder, more)
-	b.highest = max(b.highest, uint32((b.held-1)/uint64(capacity))+1)
+	// Divisions take longer than all the rest: none is made without need.
+	if b.held > uint64(b.highest)*uint64(capacity) {
+		b.highest = uint32((b.held-1)/uint64(capacity)) + 1
+	}
 	// The last permit landed in the last full bucket, or walked past it.
-	b.passed = b.held%uint64(capacity) != 0
+	b.passed = b.held < uint64(capacity) || b.held%uint64(capacity) != 0
 	return b.held, ReasonNone
 }
 
@@ -155,7 +163,7 @@ func (b *Buckets[H]) give(holder H, more uint64) {
 	switch {
 	case b.first.weight > 0 && b.first.holder == holder:
 		b.first.weight += more
-	case b.first.weight == 0 && b.others[holder] == 0:
+	case b.first.weight == 0 && (len(b.others) == 0 || b.others[holder] == 0):
 		b.first = share[H]{holder, more}
 	default:
 		if b.others == nil {
@@ -167,10 +175,12 @@ func (b *Buckets[H]) give(holder H, more uint64) {
 
 // take lets buckets drop from right to left.
 func (b *Buckets[H]) take(holder H, less uint64) {
-	before := b.full()
+	before := b.held
 	b.held -= less
 	// Whichever is the last full bucket now was left of the one that dropped.
-	b.passed = b.passed || b.full() < before
+	if !b.passed {
+		b.passed = b.full() < before/uint64(b.capacity)
+	}
 	if b.first.weight > 0 && b.first.holder == holder {
 		b.first.weight -= less
 		if b.first.weight == 0 {

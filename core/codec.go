@@ -245,12 +245,16 @@ func appendAction(dst []byte, a *Action) []byte {
 	m := openMap(dst)
 	m.str(keyKind, a.Kind.String())
 	m.uint(keyRequest, uint64(a.Request))
-	m.str(keyKey, a.Key)
-	m.str(keyAfter, a.After)
-	m.uint(keyCount, a.Count)
+	if uint64(len(a.Key)|len(a.After))|a.Count != 0 { // one look for the many without, and so below
+		m.str(keyKey, a.Key)
+		m.str(keyAfter, a.After)
+		m.uint(keyCount, a.Count)
+	}
 	m.int(keyLimit, int64(a.Limit))
-	m.str(keyType, a.Type)
-	m.bin(keyBody, a.Body)
+	if len(a.Type)|len(a.Body) != 0 {
+		m.str(keyType, a.Type)
+		m.bin(keyBody, a.Body)
+	}
 	if a.Reason != 0 {
 		m.str(keyReason, a.Reason.String())
 	}
@@ -259,12 +263,14 @@ func appendAction(dst []byte, a *Action) []byte {
 	}
 	m.int(keyAt, a.At)
 	m.int(keyWallNS, a.Wall)
-	if a.Epoch|a.Token != 0 { // one look for the many that have neither; so below
+	if a.Epoch|a.Token != 0 {
 		m.uint(keyEpoch, uint64(a.Epoch))
 		m.uint(keyToken, uint64(a.Token))
 	}
-	m.str(keyHolder, string(a.Holder))
-	m.str(keySession, a.Session)
+	if len(a.Holder)|len(a.Session) != 0 {
+		m.str(keyHolder, string(a.Holder))
+		m.str(keySession, a.Session)
+	}
 	if a.Sight != nil {
 		m.key(keySight)
 		m.dst = appendSighting(m.dst, a.Sight)

@@ -100,7 +100,15 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		now.Wall = d.int()
 	}
 	if d.key(inKind, keyKind) {
-		ev.Kind = EventKind(d.named(eventKindNames[:]))
+		// Nearly every input is a wake, or the answer yes: these are not looked up.
+		switch {
+		case d.steps("\xa4woke"):
+			ev.Kind = EventWoke
+		case d.steps("\xa6answer"):
+			ev.Kind = EventAnswer
+		default:
+			ev.Kind = EventKind(d.named(eventKindNames[:]))
+		}
 	}
 	if d.key(inWait, keyWait) {
 		ev.Wait = Duration(d.nonzeroInt())
@@ -112,7 +120,9 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		ev.Request = RequestID(d.nonzeroUint())
 	}
 	if d.key(inOutcome, keyOutcome) {
-		ev.Outcome = Outcome(d.named(outcomeNames[:]))
+		if ev.Outcome = OutcomeYes; !d.steps("\xa3yes") {
+			ev.Outcome = Outcome(d.named(outcomeNames[:]))
+		}
 	}
 	if d.key(inResult, keyResult) {
 		ev.Result = d.isTrue()

@@ -63,6 +63,18 @@ func (d *reader) key(field fieldSet, key string) bool {
 	return true
 }
 
+// steps over item if it comes next.
+//
+//go:noinline
+func (d *reader) steps(item string) bool {
+	end := d.i + len(item)
+	if end > len(d.b) || string(d.b[d.i:end]) != item {
+		return false
+	}
+	d.i = end
+	return true
+}
+
 // closeMap is called when every key was offered.
 func (d *reader) closeMap(rules fieldRules) {
 	switch {

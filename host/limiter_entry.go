@@ -44,14 +44,29 @@ type waiter struct {
 // than to be put to sleep and woken, and a mutex that has sleepers hands itself from one
 // to the next, at a wake each. Who tries in vain lets others run, the owner among them.
 func (e *entry) lock() {
-	for tries := 1; !e.mu.TryLock(); tries++ {
-		if tries%patience == 0 {
+	if !e.mu.TryLock() {
+		e.insist()
+	}
+}
+
+// insist tries again after pauses that double, until it lets others run: to read the
+// lock takes its line of the cache away from the owner.
+func (e *entry) insist() {
+	for pause := shortestPause; !e.mu.TryLock(); pause *= 2 {
+		if pause > longestPause {
 			runtime.Gosched()
+			pause = shortestPause
+		}
+		for range pause {
 		}
 	}
 }
 
-const patience = 100
+// Turns of an empty loop, some tenths of a nanosecond each.
+const (
+	shortestPause = 8
+	longestPause  = 1024
+)
 
 func (e *entry) isIdle() bool { return e.buckets.Held() == 0 && e.line == nil }
 

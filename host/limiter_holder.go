@@ -236,7 +236,7 @@ func (h *Holder) On(name string) *Slot {
 // or a weight that nobody can have, nor once the holder has ended.
 func (s *Slot) TryAcquire(capacity, width, weight int) (total int, ok bool) {
 	d := demand{narrow(capacity), narrow(width), narrow(max(weight, 1))}
-	allowed := weight >= 0 && d.weight > 0 && core.CheckView(d.capacity, d.width) == nil
+	allowed := weight >= 0 && d.weight > 0 && core.IsView(d.capacity, d.width)
 	e := s.lock()
 	held, reason := e.buckets.Held(), core.ReasonFull
 	if allowed && !s.o.dead.Load() {
@@ -263,7 +263,9 @@ func (s *Slot) Release(weight int) bool {
 
 func (s *Slot) lock() *entry {
 	e := s.entry.Load()
-	e.lock()
+	if !e.mu.TryLock() { // e.lock, and a call less
+		e.insist()
+	}
 	if e.gone {
 		e.mu.Unlock()
 		return s.resolve()
