@@ -38,12 +38,12 @@ func (c cloud) grown() cloud {
 }
 
 // scaled is the cloud for a smaller fleet: limits of partitions in proportion.
-func (c cloud) scaled(orchestrators int) cloud {
+func (c cloud) scaled(part, of int64) cloud {
 	share := func(limit int64) int64 {
 		if limit == 0 {
 			return 0
 		}
-		return max(1, limit*int64(orchestrators)/fullSize)
+		return max(1, limit*part/of)
 	}
 	c.writes, c.reads, c.all = share(c.writes), share(c.reads), share(c.all)
 	return c

@@ -66,6 +66,14 @@ func (s *samples) of(percents ...int) string {
 // perSecond is how many there were a second of the window.
 func (r *outcome) perSecond(n int64) int64 { return n * int64(time.Second) / int64(r.plan.window) }
 
+// whole is what a figure would be of the whole fleet, if this was a tenth of it.
+func (r *outcome) whole(x float64) float64 {
+	if r.plan.tenth {
+		return 10 * x
+	}
+	return x
+}
+
 // verbs is how many requests there were a second, by verb.
 func (r *outcome) verbs() string {
 	var texts []string

@@ -18,7 +18,7 @@ type options struct {
 	window                time.Duration // 0: each scenario's own
 	seed                  uint64
 	only                  string
-	shrunk                bool
+	shrunk, whole         bool
 }
 
 func main() {
@@ -30,6 +30,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of all chance")
 	flag.StringVar(&o.only, "only", "", "keys of the scenarios to play, with commas between them (\"\": all)")
 	flag.BoolVar(&o.shrunk, "shrunk", false, "limits in proportion to the fleet, so that a small one shows what a whole one would")
+	flag.BoolVar(&o.whole, "whole", false, "play at full size also what takes hours and many gigabytes, not on a tenth of the fleet")
 	flag.StringVar(&file, "o", "", "file to write the report to (\"\": stdout)")
 	flag.Parse()
 	if err := run(&o, file); err != nil {
@@ -49,6 +50,13 @@ func run(o *options, file string) error {
 		if key != "" && !slices.ContainsFunc(plans(o), func(p *plan) bool { return p.key == key }) {
 			return fmt.Errorf("no scenario is %q; SCALE.md has their keys", key)
 		}
+	}
+	if file != "" { // told now, not after the hour that it takes
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) //nolint:gosec // a document for everybody
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
 	}
 	debug.SetGCPercent(40) // most of what there is stays
 	begun := time.Now()

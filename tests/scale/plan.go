@@ -37,6 +37,8 @@ type plan struct {
 	window  time.Duration // what is measured
 	outage  time.Duration // in the window, after outageAfter
 	shrunk  bool          // limits are those of a smaller fleet
+	heavy   bool          // a fleet breaks down, or is watched for long: hours at full size
+	tenth   bool          // so it is a tenth of the fleet, against a tenth of the limits
 }
 
 // table is where in the report a scenario stands.
@@ -54,28 +56,28 @@ const (
 func plans(o *options) []*plan {
 	const minute, half = time.Minute, 30 * time.Second
 	all := []*plan{
-		{key: "s3-1", what: "S3, 1 prefix, not split", cloud: s3},
+		{key: "s3-1", what: "S3, 1 prefix, not split", cloud: s3, heavy: true},
 		{key: "s3-1-ttl120", what: "S3, 1 prefix, not split", cloud: s3, ttl: 2 * minute},
 		{key: "s3-1-ttl300", what: "S3, 1 prefix, not split", cloud: s3, ttl: 5 * minute},
 		{key: "s3-split16", what: "S3, 1 prefix that S3 has split in 16", cloud: s3, splits: 16},
 		{key: "s3-2", what: "S3, 2 prefixes", cloud: s3, prefixes: 2},
 		{key: "s3-4", what: "S3, 4 prefixes", cloud: s3, prefixes: 4},
 		{key: "s3-16", what: "S3, 16 prefixes", cloud: s3, prefixes: 16},
-		{key: "s3-4-by-name", what: "S3, 4 prefixes, chosen by the lease's name", cloud: s3, prefixes: 4, byName: true},
-		{key: "gcs-1", what: "GCS, a new bucket", cloud: gcs},
+		{key: "s3-4-by-name", what: "S3, 4 prefixes, chosen by the lease's name", cloud: s3, prefixes: 4, byName: true, heavy: true},
+		{key: "gcs-1", what: "GCS, a new bucket", cloud: gcs, heavy: true},
 		{key: "gcs-1-ttl600", what: "GCS, a new bucket", cloud: gcs, ttl: 10 * minute},
 		{key: "gcs-8", what: "GCS, grown to 8 times", cloud: gcs.grown()},
 		{key: "azure-1", what: "Azure, 1 account", cloud: azure},
 
-		{key: "s3-1-waiters", table: tableWaits, what: "S3, 1 prefix, not split", cloud: s3, ttl: 5 * minute},
-		{key: "s3-4-waiters", table: tableWaits, what: "S3, 4 prefixes", cloud: s3, prefixes: 4},
+		{key: "s3-1-waiters", table: tableWaits, what: "S3, 1 prefix, not split", cloud: s3, ttl: 5 * minute, heavy: true},
+		{key: "s3-4-waiters", table: tableWaits, what: "S3, 4 prefixes", cloud: s3, prefixes: 4, heavy: true},
 		{key: "s3-8-waiters", table: tableWaits, what: "S3, 8 prefixes", cloud: s3, prefixes: 8},
-		{key: "azure-1-waiters", table: tableWaits, what: "Azure, 1 account", cloud: azure},
+		{key: "azure-1-waiters", table: tableWaits, what: "Azure, 1 account", cloud: azure, heavy: true},
 		{key: "azure-2-waiters", table: tableWaits, what: "Azure, 2 accounts", cloud: azure, prefixes: 2},
-		{key: "s3-16-hour", table: tableWaits, what: "S3, 16 prefixes, an hour", cloud: s3, prefixes: 16, window: time.Hour},
+		{key: "s3-16-hour", table: tableWaits, what: "S3, 16 prefixes, an hour", cloud: s3, prefixes: 16, window: time.Hour, heavy: true},
 
-		{key: "s3-1-herd", table: tableStart, what: "S3, 1 prefix, not split", cloud: s3, within: time.Second},
-		{key: "s3-16-herd", table: tableStart, what: "S3, 16 prefixes", cloud: s3, prefixes: 16, within: time.Second},
+		{key: "s3-1-herd", table: tableStart, what: "S3, 1 prefix, not split", cloud: s3, within: time.Second, heavy: true},
+		{key: "s3-16-herd", table: tableStart, what: "S3, 16 prefixes", cloud: s3, prefixes: 16, within: time.Second, heavy: true},
 		{key: "s3-16-minute", table: tableStart, what: "S3, 16 prefixes", cloud: s3, prefixes: 16, within: minute},
 		{key: "s3-4-ramp", table: tableStart, what: "S3, 4 prefixes", cloud: s3, prefixes: 4, within: 10 * minute},
 		{key: "azure-1-ramp", table: tableStart, what: "Azure, 1 account", cloud: azure, within: 10 * minute},
@@ -97,8 +99,11 @@ func plans(o *options) []*plan {
 // complete fills in what a scenario has not said.
 func (p *plan) complete(o *options) {
 	p.orchestrators, p.leases, p.shrunk = o.orchestrators, o.leases, o.shrunk
-	if o.shrunk {
-		p.cloud = p.cloud.scaled(o.orchestrators)
+	switch {
+	case o.shrunk:
+		p.cloud = p.cloud.scaled(int64(o.orchestrators), fullSize)
+	case p.heavy && !o.whole && o.orchestrators >= 10:
+		p.tenth, p.orchestrators, p.leases, p.cloud = true, o.orchestrators/10, o.leases/10, p.cloud.scaled(1, 10)
 	}
 	if p.ttl == 0 {
 		p.ttl = time.Minute
@@ -132,7 +137,15 @@ func (p *plan) complete(o *options) {
 }
 
 // name is what readers know it by, and -only.
-func (p *plan) name() string { return p.what + " `" + p.key + "`" }
+func (p *plan) name() string {
+	if p.tenth {
+		return p.what + " `" + p.key + "` " + tenthMark
+	}
+	return p.what + " `" + p.key + "`"
+}
+
+// tenthMark is in the name of what was played on a tenth of the fleet.
+const tenthMark = "⅒"
 
 // from and end are of the window.
 func (p *plan) from() time.Duration { return p.lenient }

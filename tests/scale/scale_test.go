@@ -134,6 +134,30 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// What takes hours is played on a tenth of the fleet against a tenth of the limits, and
+// says so, unless all is asked for.
+func TestHeavyIsATenth(t *testing.T) {
+	tenths := 0
+	for _, p := range plans(&options{orchestrators: 1000, leases: 20_000}) {
+		want, limits := [2]int{1000, 20_000}, p.cloud.writes
+		if p.heavy {
+			want, limits = [2]int{100, 2000}, map[string]int64{s3.name: s3.writes / 10, gcs.name: gcs.writes / 10}[p.cloud.name]
+			tenths++
+		}
+		if got := [2]int{p.orchestrators, p.leases}; got != want || p.cloud.writes != limits || strings.HasSuffix(p.name(), tenthMark) != p.heavy {
+			t.Errorf("%s: %v with %d writes a second", p.name(), got, p.cloud.writes)
+		}
+	}
+	if tenths == 0 {
+		t.Error("nothing was played on a tenth")
+	}
+	for _, p := range plans(&options{orchestrators: 1000, leases: 20_000, whole: true}) {
+		if p.orchestrators != 1000 || p.tenth {
+			t.Errorf("-whole: %s of %d", p.name(), p.orchestrators)
+		}
+	}
+}
+
 func TestQueueIsInOrder(t *testing.T) {
 	c := newChance(1, 1)
 	var q queue

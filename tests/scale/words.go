@@ -27,7 +27,20 @@ func (r *outcome) lost() string {
 	if r.stats.losses == 0 {
 		return "no lease was lost"
 	}
-	return number(r.stats.losses) + " leases were lost in " + brief(r.plan.window)
+	return number(r.stats.losses) + " of " + number(r.plan.leases) + " leases were lost in " + brief(r.plan.window)
+}
+
+// puts is how many a whole fleet sends in a second.
+func (r *outcome) puts() int64 {
+	return int64(r.whole(float64(r.perSecond(r.stats.verbs[core.ActionPut]))))
+}
+
+// latest is what became of the renewal that was the latest.
+func (r *outcome) latest() string {
+	if r.stats.dead > 0 {
+		return "came too late: " + r.lost()
+	}
+	return "came " + r.least() + " before its deadline"
 }
 
 func (p *page) verdict() {
@@ -38,7 +51,7 @@ func (p *page) verdict() {
 			fits = "It does not fit"
 		}
 		return fmt.Sprintf("- **%s on 16 prefixes of S3.** Holding costs %s requests a second, US$ %.2f an hour; renewals are good %s after they are due at the 99th percentile, the latest %s before its deadline, and %s. An hour with waiters, releases and deaths: %s, hand-over after %s at the 50th and 99th, US$ %.2f.",
-			fits, number(r[0].perSecond(s.writers()+s.readers())), r[0].usd(), brief(s.late.quantile(99)), brief(s.left.least), r[0].lost(), r[1].lost(), hour.handover.of(50, 99), r[1].usd())
+			fits, number(r[0].perSecond(s.writers()+s.readers())), r[0].usd(), brief(s.late.quantile(99)), brief(s.left.least), r[0].lost(), r[1].lost(), hour.handover.of(50, 99), r[1].whole(r[1].usd()))
 	})
 	p.with("s3-1 s3-1-ttl120 s3-1-ttl300", func(r []*outcome) string {
 		tail := ""
@@ -50,12 +63,12 @@ func (p *page) verdict() {
 	})
 	p.with("s3-4 s3-4-by-name", func(r []*outcome) string {
 		return fmt.Sprintf("- **Choose the prefix by what shares names**, a team or a pipeline, not by the name: a process beats on every prefix that it uses. 4 prefixes by process: %s puts a second, %s; by name: %s, and %s.",
-			number(r[0].perSecond(r[0].stats.verbs[core.ActionPut])), r[0].lost(), number(r[1].perSecond(r[1].stats.verbs[core.ActionPut])), r[1].lost())
+			number(r[0].puts()), r[0].lost(), number(r[1].puts()), r[1].lost())
 	})
 	p.with("s3-16 s3-16-hour s3-4-waiters", func(r []*outcome) string {
-		extra := r[1].perSecond(r[1].stats.readers()) - r[0].perSecond(r[0].stats.readers())
-		return fmt.Sprintf("- **Count waiters**: %s of them read %s times a second, however long the TTL is. On 4 prefixes %s of all reads are then throttled, those of renewals too, of which the latest had %s left.",
-			number(r[1].plan.leases*r[1].plan.waiters/1000), number(extra), share(r[2].stats.throttled[1], r[2].stats.asked[1]), r[2].least())
+		extra := r[1].whole(float64(r[1].perSecond(r[1].stats.readers()))) - r[0].whole(float64(r[0].perSecond(r[0].stats.readers())))
+		return fmt.Sprintf("- **Count waiters**: %s of them read %s times a second, however long the TTL is. On 4 prefixes %s of all reads are then throttled, those of renewals too, of which the latest %s.",
+			number(int64(r[1].whole(float64(r[1].plan.leases*r[1].plan.waiters/1000)))), number(int64(extra)), share(r[2].stats.throttled[1], r[2].stats.asked[1]), r[2].latest())
 	})
 	p.with("s3-16-herd s3-16-outage s3-4-outage gcs-8-ramp", func(r []*outcome) string {
 		return fmt.Sprintf("- **Starts and outages**: where all begin at once on 16 prefixes, all leases are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began, though each process is told to come later at the store's card, of which GCS takes one write a second: it then tries create-if-absent on an object of its own.",
@@ -117,6 +130,7 @@ func (p *page) assumed() {
 	p.say("\n## What was assumed\n")
 	p.say("- The machines are the core's own (`Session`, `StrictLease` on it, `Calibration`), stepped in virtual time as package host does it; its questions before a claim (a lock.json? the store's card) and their retries")
 	p.say("  are rebuilt after host/probe.go. Its bound of 64 requests at once and Retry-After, which neither S3 nor GCS sends with these, do not come into it. Nobody breaks a lease or joins one; no process pauses.")
+	p.say("  Of lateness, hand-overs, take-overs and names there is what came to its end while it was watched: where a store is overloaded, those that still ask at the end are not in it, and the truth is worse.")
 	p.say("- Limits are the clouds' documented ones, **not measured by us**: S3 %s writes and %s reads a second for a partition of keys; GCS %s and %s for a bucket that has not grown, and one write a second to one object; Azure", number(s3.writes), number(s3.reads), number(gcs.writes), number(gcs.reads))
 	p.say("  %s requests a second for an account and %s for one blob. What comes within %s may come at once, lists are reads, and what is above is told \"come later\" (503, 429). Partitions do not split and buckets do not grow while they are watched:", number(azure.all), number(azure.objectAll), brief(time.Duration(burst)))
 	p.say("  \"16 prefixes\" are 16 partitions, \"grown to 8 times\" is 8 times the limits. GCS says that it doubles in 20 minutes at the fastest.")
@@ -162,6 +176,9 @@ func (o *options) command() string {
 	}
 	if o.shrunk {
 		c += " -shrunk"
+	}
+	if o.whole {
+		c += " -whole"
 	}
 	return fmt.Sprintf("%s -seed %d", c, o.seed)
 }
