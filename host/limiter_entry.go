@@ -57,7 +57,7 @@ func (e *entry) insist() {
 			runtime.Gosched()
 			pause = shortestPause
 		}
-		for range pause {
+		for range pause { // Go's compiler leaves it as it is
 		}
 	}
 }

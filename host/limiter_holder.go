@@ -410,7 +410,7 @@ func (o *holding) down(tell func(*entry)) (freed uint64) {
 	o.last.Store(nil)
 	o.mu.Unlock()
 	for w := range waiters { // before he is granted what is freed
-		w.entry.mu.Lock()
+		w.entry.lock()
 		if w.queued {
 			w.entry.settle(w, 0, ErrHolderEnded)
 			w.entry.serve(o.limiter.fifo)

@@ -27,10 +27,10 @@ func report(o *options, outcomes []*outcome) []byte {
 	p.say("# %s orchestrators, %s leases\n", number(o.orchestrators), number(o.leases))
 	p.verdict()
 	if o.shrunk {
-		p.say("\nThis is a smaller fleet, against limits of partitions in proportion: for %s orchestrators everything is to be multiplied by %s, but for the one write a second of a GCS object.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
+		p.say("\nThis is a smaller fleet, against limits of partitions in proportion: for %s orchestrators everything is to be multiplied by %s, but for the limits of one object.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
 	}
 	if slices.ContainsFunc(outcomes, func(r *outcome) bool { return r.plan.tenth }) {
-		p.say("\nRows with %s, in which a fleet breaks down or which last for an hour, are of a tenth of the fleet, against a tenth of each limit: what they count is to be multiplied by 10, but for the one write a second of a GCS object.", tenthMark)
+		p.say("\nRows with %s, in which a fleet breaks down or which last for an hour, are of a tenth of the fleet, against a tenth of each limit: what they count is to be multiplied by 10, but for the limits of one object.", tenthMark)
 		p.say("Above, what a fleet sends and pays is so already, and leases lost are of those that were played. `-whole` plays them, too, at full size.")
 	}
 	p.steady()

@@ -139,12 +139,12 @@ func TestOutage(t *testing.T) {
 func TestHeavyIsATenth(t *testing.T) {
 	tenths := 0
 	for _, p := range plans(&options{orchestrators: 1000, leases: 20_000}) {
-		want, limits := [2]int{1000, 20_000}, p.cloud.writes
+		want, limits := [2]int{1000, 20_000}, p.cloud.writes+p.cloud.all
 		if p.heavy {
-			want, limits = [2]int{100, 2000}, map[string]int64{s3.name: s3.writes / 10, gcs.name: gcs.writes / 10}[p.cloud.name]
+			want, limits = [2]int{100, 2000}, map[string]int64{s3.name: s3.writes, gcs.name: gcs.writes, azure.name: azure.all}[p.cloud.name]/10
 			tenths++
 		}
-		if got := [2]int{p.orchestrators, p.leases}; got != want || p.cloud.writes != limits || strings.HasSuffix(p.name(), tenthMark) != p.heavy {
+		if got := [2]int{p.orchestrators, p.leases}; got != want || p.cloud.writes+p.cloud.all != limits || strings.HasSuffix(p.name(), tenthMark) != p.heavy {
 			t.Errorf("%s: %v with %d writes a second", p.name(), got, p.cloud.writes)
 		}
 	}
@@ -248,7 +248,7 @@ func TestPageIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range plans(&options{orchestrators: fullSize, leases: 10 * fullSize}) {
-		if !strings.Contains(string(text), "\n| "+p.name()+" | ") {
+		if !strings.Contains(string(text), "\n| "+p.what+" `"+p.key+"` ") {
 			t.Errorf("SCALE.md has no %s; run make scale", p.key)
 		}
 	}

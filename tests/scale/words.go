@@ -30,6 +30,14 @@ func (r *outcome) lost() string {
 	return number(r.stats.losses) + " of " + number(r.plan.leases) + " leases were lost in " + brief(r.plan.window)
 }
 
+// size says if it was not the whole fleet.
+func (r *outcome) size() string {
+	if r.plan.tenth {
+		return " (of a tenth of the fleet)"
+	}
+	return ""
+}
+
 // puts is how many a whole fleet sends in a second.
 func (r *outcome) puts() int64 {
 	return int64(r.whole(float64(r.perSecond(r.stats.verbs[core.ActionPut]))))
@@ -37,7 +45,7 @@ func (r *outcome) puts() int64 {
 
 // latest is what became of the renewal that was the latest.
 func (r *outcome) latest() string {
-	if r.stats.dead > 0 {
+	if r.stats.losses > 0 {
 		return "came too late: " + r.lost()
 	}
 	return "came " + r.least() + " before its deadline"
@@ -71,8 +79,8 @@ func (p *page) verdict() {
 			number(int64(r[1].whole(float64(r[1].plan.leases*r[1].plan.waiters/1000)))), number(int64(extra)), share(r[2].stats.throttled[1], r[2].stats.asked[1]), r[2].latest())
 	})
 	p.with("s3-16-herd s3-16-outage s3-4-outage gcs-8-ramp", func(r []*outcome) string {
-		return fmt.Sprintf("- **Starts and outages**: where all begin at once on 16 prefixes, all leases are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began, though each process is told to come later at the store's card, of which GCS takes one write a second: it then tries create-if-absent on an object of its own.",
-			after(r[0].stats.mostly[len(shares)-1]), r[1].lost(), r[2].lost(), number(r[3].stats.holding), number(r[3].plan.leases), brief(r[3].plan.window))
+		return fmt.Sprintf("- **Starts and outages**: where all begin at once on 16 prefixes, all leases%s are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began, though each process is told to come later at the store's card, of which GCS takes one write a second: it then tries create-if-absent on an object of its own.",
+			r[0].size(), after(r[0].stats.mostly[len(shares)-1]), r[1].lost(), r[2].lost(), number(r[3].stats.holding), number(r[3].plan.leases), brief(r[3].plan.window))
 	})
 }
 
