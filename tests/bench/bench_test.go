@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,31 +63,77 @@ func (g *guest) drop(h core.Handle) {
 // play times the renewals of a trace, one step an iteration. Making the machines
 // anew, and acquiring, is not timed.
 func play(b *testing.B, e engine) {
-	t := record()
-	out := make([]byte, 0, core.MaxMessage)
-	machines := make([]core.Handle, handles)
-	rewind := func() int {
-		for i, config := range t.configs {
-			if machines[i] != 0 {
-				e.drop(machines[i])
-			}
-			machines[i] = e.make(config)
-		}
-		for i, input := range t.inputs[:prelude] {
-			out = e.step(out[:0], machines[t.handle(i)], input)
-		}
-		return prelude
-	}
-	i := rewind()
+	p := newPlayer(e)
+	i := p.rewind()
 	b.ReportAllocs()
 	for b.Loop() {
-		if i == len(t.inputs) {
+		if i == len(p.inputs) {
 			b.StopTimer()
-			i = rewind()
+			i = p.rewind()
 			b.StartTimer()
 		}
-		out = e.step(out[:0], machines[t.handle(i)], t.inputs[i])
+		p.step(i)
 		i++
+	}
+}
+
+// player steps an engine's machines through a trace.
+type player struct {
+	*trace
+
+	engine   engine
+	machines []core.Handle
+	out      []byte
+}
+
+func newPlayer(e engine) *player {
+	return &player{trace: record(), engine: e, machines: make([]core.Handle, handles), out: make([]byte, 0, core.MaxMessage)}
+}
+
+// rewind makes the machines anew, and has them acquire. It returns where they are.
+func (p *player) rewind() int {
+	for i, config := range p.configs {
+		if p.machines[i] != 0 {
+			p.engine.drop(p.machines[i])
+		}
+		p.machines[i] = p.engine.make(config)
+	}
+	for i := range prelude {
+		p.step(i)
+	}
+	return prelude
+}
+
+func (p *player) step(i int) {
+	p.out = p.engine.step(p.out[:0], p.machines[p.handle(i)], p.inputs[i])
+}
+
+// BenchmarkStepBeside is a native step, and what no core can do without, in turns so
+// short that the machine is as busy for one as for the other: the medians of both.
+func BenchmarkStepBeside(b *testing.B) {
+	const turn = 16 * handles // of which a trace has so many, and no part
+	p := newPlayer(&native{})
+	bare := newCopier(p.trace)
+	var took [2][]float64
+	for b.Loop() {
+		i := p.rewind()
+		for i < len(p.inputs) {
+			begin, from := time.Now(), i
+			for ; i < from+turn; i++ {
+				p.step(i)
+			}
+			middle := time.Now()
+			for j := from; j < i; j++ {
+				bare.copy(j)
+			}
+			end := time.Now()
+			took[0] = append(took[0], float64(middle.Sub(begin))/turn)
+			took[1] = append(took[1], float64(end.Sub(middle))/turn)
+		}
+	}
+	for which, name := range []string{"ns-ours", "ns-bare"} {
+		slices.Sort(took[which])
+		b.ReportMetric(took[which][len(took[which])/2], name)
 	}
 }
 
@@ -145,27 +192,42 @@ func BenchmarkGuestWASM(b *testing.B) {
 // BenchmarkMapAndCopy is what no core can do without: find the handle, copy the
 // same bytes in and out.
 func BenchmarkMapAndCopy(b *testing.B) {
-	t := record()
-	type scratch struct{ in, out [1024]byte }
-	machines := map[int64]*scratch{}
-	for i := range int64(handles) {
-		machines[i] = &scratch{}
-	}
-	var out [1024]byte
+	c := newCopier(record())
 	i := prelude
 	for b.Loop() {
-		if i == len(t.inputs) {
+		if i == len(c.inputs) {
 			i = prelude
 		}
-		m := machines[int64(t.handle(i))]
-		copy(m.in[:], t.inputs[i])
-		copy(out[:], m.out[:len(t.answers[i])])
+		c.copy(i)
 		i++
 	}
 }
 
-// BenchmarkAcquireRelease is an uncontended acquire and release on a local
-// directory, the claim's wait included.
+type copier struct {
+	*trace
+
+	machines map[int64]*scratch
+	out      [1024]byte
+}
+
+type scratch struct{ in, out [1024]byte }
+
+func newCopier(t *trace) *copier {
+	c := &copier{trace: t, machines: map[int64]*scratch{}}
+	for i := range int64(handles) {
+		c.machines[i] = &scratch{}
+	}
+	return c
+}
+
+func (c *copier) copy(i int) {
+	m := c.machines[int64(c.handle(i))]
+	copy(m.in[:], c.inputs[i])
+	copy(c.out[:], m.out[:len(c.answers[i])])
+}
+
+// BenchmarkAcquireRelease is an uncontended acquire and release under lastwriter on a
+// local directory, the claim's wait included.
 func BenchmarkAcquireRelease(b *testing.B) {
 	ctx := context.Background()
 	h, err := host.Open(ctx, "file://"+b.TempDir(), nil)
@@ -173,14 +235,21 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer h.Close(ctx)
+	opts := &host.AcquireOptions{Terms: host.Terms{Protocol: core.ProtocolLastWriter}}
 	for b.Loop() {
-		lease, err := h.Acquire(ctx, "bench", nil)
+		lease, err := h.Acquire(ctx, "bench", opts)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if err := lease.Release(ctx); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// spin waits and is in time: Go's timers may come a millisecond later.
+func spin(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
 
@@ -207,7 +276,7 @@ func BenchmarkBareVerbs(b *testing.B) {
 	for b.Loop() {
 		begin := time.Now()
 		getPut()
-		<-time.After(2 * time.Since(begin))
+		spin(2 * time.Since(begin))
 		getPut()
 		getPut()
 	}

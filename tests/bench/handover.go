@@ -1,35 +1,16 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 )
 
-// What is measured by a program of its own has servers and other processes, which it
-// ends when it is asked to, and a limit of its own, below this one.
-const (
-	programLimit = 4 * time.Minute
-	programGrace = 15 * time.Second
-	notHere      = 3 // its exit status where a server is not installed
-)
-
-// command is a program that ends what it has started.
-func command(program string, args ...string) (cmd *exec.Cmd, cancel context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), programLimit)
-	cmd = exec.CommandContext(ctx, program, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = programGrace
-	return cmd, cancel
-}
+const notHere = 3 // the exit status of a program whose server is not installed
 
 // samples runs a program that prints nanoseconds. They are kept if they are a curve.
 func (w *workshop) samples(curve, needs, program string, args ...string) (figure, error) {
-	cmd, cancel := command(program, args...)
+	cmd, cancel := w.command(program, args...)
 	defer cancel()
 	f, err := w.numbers(cmd, curve)
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == notHere {

@@ -40,7 +40,7 @@ func TestOnce(t *testing.T) {
 }
 
 func TestContent(t *testing.T) {
-	w := &workshop{dir: t.TempDir()}
+	w := &workshop{dir: t.TempDir(), ctx: t.Context()}
 	if _, err := (content{&askedOf{}, "asked"}).measure(w); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
@@ -54,7 +54,7 @@ func TestContent(t *testing.T) {
 
 // TestSamples: what a program says, that it has no server, and that it fails.
 func TestSamples(t *testing.T) {
-	w := &workshop{dir: t.TempDir()}
+	w := &workshop{dir: t.TempDir(), ctx: t.Context()}
 	f, err := w.samples("c", "a server", "sh", "-c", "echo 3; echo 1; echo 2")
 	if err != nil || f.Value != 2 || f.Curve != "c" || len(f.Samples) != 3 {
 		t.Errorf("%v, %v", f, err)
@@ -74,7 +74,8 @@ func TestSamples(t *testing.T) {
 // TestCommandEnds: a program that hangs is asked to end, so that it can end what it
 // has started.
 func TestCommandEnds(t *testing.T) {
-	cmd, cancel := command("sh", "-c", "trap 'kill $!; echo ended; exit 0' TERM; echo begun; sleep 60 & wait")
+	w := &workshop{ctx: t.Context()}
+	cmd, cancel := w.command("sh", "-c", "trap 'kill $!; echo ended; exit 0' TERM; echo begun; sleep 60 & wait")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,19 +20,20 @@ import (
 
 func main() {
 	some := flag.String("rows", "", "measure only the rows in which this regular expression is found, and write nothing")
+	merge := flag.Bool("merge", false, "write the rows of -rows into the last results")
 	again := flag.Bool("write", false, "measure nothing: write the README and the pictures from the last results")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: %q: there are flags alone; -rows %[1]q measures some rows\n", flag.Arg(0))
 		os.Exit(64)
 	}
-	if err := run(*some, *again); err != nil {
+	if err := run(*some, *merge, *again); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(some string, again bool) error {
+func run(some string, merge, again bool) error {
 	if again {
 		r, err := readReport()
 		if err != nil {
@@ -43,28 +45,36 @@ func run(some string, again bool) error {
 	if err != nil {
 		return err
 	}
-	w, err := openWorkshop()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	w, err := openWorkshop(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-interrupted // what runs is told by the terminal, or ends by its own limit
-		w.close()
-		os.Exit(130)
-	}()
 	r := newReport()
 	for _, g := range groups() {
 		if err := r.add(w, g, wanted); err != nil {
 			return err
 		}
+		if ctx.Err() != nil {
+			return errors.New("interrupted; nothing was written")
+		}
 	}
-	switch {
-	case len(r.Parts) == 0:
+	if len(r.Parts) == 0 {
 		return fmt.Errorf("no row has %q in it; tests/bench/rows_*.go has them all", some)
-	case some == "":
+	}
+	if merge {
+		last, err := readReport()
+		if err == nil {
+			err = r.merge(last, groups())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if merge || some == "" {
+		stop() // who interrupts the rest ends it at once
 		err = r.publish()
 	}
 	return errors.Join(err, r.missed())

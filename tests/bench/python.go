@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
@@ -70,8 +69,9 @@ func (p python) measure(w *workshop) (figure, error) {
 		}
 		args = append(args, arg)
 	}
-	cmd := exec.Command(interpreter, args...)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+sources, "MOPSLOCK_LIB="+w.dir)
+	cmd, cancel := w.command(interpreter, args...)
+	defer cancel()
+	cmd.Env = append(cmd.Environ(), "PYTHONPATH="+sources, "MOPSLOCK_LIB="+w.dir)
 	return w.number(cmd)
 }
 

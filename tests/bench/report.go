@@ -54,6 +54,35 @@ func readReport() (*report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
+// merge puts what was measured now into the place that it has in the last results: the
+// two sides of each row were measured in turns, whenever that was.
+func (r *report) merge(last *report, all []group) error {
+	if last.Go != r.Go || last.System != r.System || last.Cores != r.Cores {
+		return fmt.Errorf("the last results are of %s on %s with %d cores: measure all rows", last.Go, last.System, last.Cores)
+	}
+	measured := map[string]outcome{}
+	for _, parts := range [][]part{last.Parts, r.Parts} {
+		for _, p := range parts {
+			for _, o := range p.Rows {
+				measured[o.What] = o
+			}
+		}
+	}
+	r.Parts = nil
+	for _, g := range all {
+		p := part{Name: g.name}
+		for _, row := range g.rows {
+			o, ok := measured[row.what]
+			if !ok {
+				return fmt.Errorf("%q was never measured: take it into -rows", row.what)
+			}
+			p.Rows = append(p.Rows, o)
+		}
+		r.Parts = append(r.Parts, p)
+	}
+	return nil
+}
+
 // publish writes the figures, the pictures and the README's section.
 func (r *report) publish() error {
 	text, err := json.MarshalIndent(r, "", "\t")

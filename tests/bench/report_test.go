@@ -57,6 +57,27 @@ func TestMedianKeepsAllSamples(t *testing.T) {
 	}
 }
 
+// TestMerge: rows measured again replace the last ones, and the report has those rows
+// that there are now.
+func TestMerge(t *testing.T) {
+	last := newReport()
+	last.Parts = []part{{Name: "A", Rows: []outcome{{What: "gone"}, {What: "kept", OK: "yes"}, {What: "again", OK: "NO"}}}}
+	all := []group{{"A", []row{{what: "again"}, {what: "kept"}}}}
+	r := newReport()
+	r.Parts = []part{{Name: "A", Rows: []outcome{{What: "again", OK: "yes"}}}}
+	if err := r.merge(last, all); err != nil || len(r.Parts) != 1 || len(r.Parts[0].Rows) != 2 || r.Parts[0].Rows[0] != (outcome{What: "again", OK: "yes"}) || r.Parts[0].Rows[1] != last.Parts[0].Rows[1] {
+		t.Errorf("%+v, %v", r.Parts, err)
+	}
+	all[0].rows = append(all[0].rows, row{what: "new"})
+	if err := newReport().merge(last, all); err == nil || !strings.Contains(err.Error(), `"new" was never measured`) {
+		t.Error(err)
+	}
+	last.Cores++
+	if err := newReport().merge(last, all); err == nil {
+		t.Error("figures of two machines were mixed")
+	}
+}
+
 func TestSection(t *testing.T) {
 	r := report{Parts: []part{{Name: "Steps", Rows: []outcome{{
 		What: "a / b", Ours: &figure{Value: 1.5e6, Unit: inTime}, Beside: &figure{Value: 33e3, Unit: inTime, Quoted: "b's page"}, OK: "yes",

@@ -158,6 +158,9 @@ func (r *report) add(w *workshop, g group, wanted *regexp.Regexp) error {
 			continue
 		}
 		o, err := row.take(w)
+		if w.ctx.Err() != nil {
+			break
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}

@@ -13,15 +13,15 @@ var (
 	semaMany      = goBench{"tests/bench", "SemaphoreMany"}
 
 	bucketRows = []row{
-		{what: "limiter, acquire + release, 1 goroutine / canal_lock", ours: limiter, beside: canalLock, budget: times(1. / 200), noAllocs: true},
-		{what: "limiter, acquire + release, 100 goroutines / canal_lock", ours: limiterMany, beside: canalLockMany, budget: times(1. / 200), noAllocs: true},
-		{what: "limiter, by name and holder, 1 goroutine / x/sync/semaphore", ours: limiter, beside: sema, budget: times(8), noAllocs: true},
-		{what: "limiter, by name and holder, 100 goroutines / x/sync/semaphore", ours: limiterMany, beside: semaMany, budget: times(8), noAllocs: true},
+		{what: "limiter, acquire + release, 1 goroutine / canal_lock", ours: limiter, beside: canalLock, budget: times(1. / 400), noAllocs: true},
+		{what: "limiter, acquire + release, 100 goroutines / canal_lock", ours: limiterMany, beside: canalLockMany, budget: times(1. / 400), noAllocs: true},
+		{what: "limiter, by name and holder, 1 goroutine / x/sync/semaphore", ours: limiter, beside: sema, budget: times(6), noAllocs: true},
+		{what: "limiter, by name and holder, 100 goroutines / x/sync/semaphore", ours: limiterMany, beside: semaMany, budget: times(4), noAllocs: true},
 		{what: "limiter, on a slot, 1 goroutine / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlot"}, beside: sema, budget: times(3), noAllocs: true},
-		{what: "limiter, on a slot, 100 goroutines / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlotMany"}, beside: semaMany, budget: times(3), noAllocs: true},
+		{what: "limiter, on a slot, 100 goroutines / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlotMany"}, beside: semaMany, budget: times(2.5), noAllocs: true},
 		{what: "limiter, 1 M names live, a name", ours: metric{goBench{"tests/bench", "LimiterMemory"}, "B/name", inBytes}, budget: atMost(200)},
 		{
-			what: "shared semaphore, commits of 100 callers together, in and out / one each", budget: times(1. / 20),
+			what: "shared semaphore, commits of 100 callers together, in and out / one each", budget: times(1. / 40),
 			ours: metric{goBench{"host", "PermitsOfAHundred"}, "commits/100", inNumber}, beside: set(200, inNumber),
 		},
 	}

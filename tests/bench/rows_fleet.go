@@ -10,11 +10,11 @@ var (
 		{what: "10,000 leases held, memory of a lease", ours: fleet.figure("B/lease", inBytes), budget: atMost(1024), rounds: 1},
 		{what: "10,000 leases held, goroutines of a lease", ours: fleet.figure("goroutines/lease", inNumber), budget: atMost(0), rounds: 1},
 		{
-			what: "10,000 leases held, requests in an interval / one put each", budget: times(1. / 1000), rounds: 1,
+			what: "10,000 leases held, requests in an interval / one put each", budget: times(1. / 5000), rounds: 1,
 			ours: fleet.figure("requests/interval", inNumber), beside: fleetPuts.figure("requests/interval", inNumber),
 		},
 		{
-			what: "10,000 leases held, of a core / one put each", budget: atMost(2), rounds: 1,
+			what: "10,000 leases held, of a core / one put each", budget: atMost(0.5), rounds: 1,
 			ours: fleet.figure("core-%", inPercent), beside: fleetPuts.figure("core-%", inPercent),
 		},
 	}

@@ -37,14 +37,19 @@ var handoverRows = []row{
 		beside: handingOver("", "bare", brief, inMemory), budget: moreTime(time.Millisecond / 2), rounds: 3,
 	},
 	{
-		what:   "hand-over in one process, strict, directory / its requests, bare",
-		ours:   handingOver("mopslock, one process, directory", "same", brief),
-		beside: handingOver("", "bare", brief), budget: moreTime(time.Millisecond), rounds: 3,
+		what:   "hand-over in one process, strict, directory in memory / its requests, bare",
+		ours:   onTmpfs{handingOver("", "same", brief)},
+		beside: onTmpfs{handingOver("", "bare", brief)}, budget: moreTime(time.Millisecond), rounds: 3,
 	},
 	{
-		what:   "hand-over in one process, lastwriter, directory / its requests and wait, bare",
-		ours:   handingOver("", "same", brief, lastWriter),
-		beside: handingOver("", "bare", brief, lastWriter), budget: moreTime(time.Millisecond), rounds: 3,
+		what:   "hand-over in one process, strict, directory on disk / its requests, bare",
+		ours:   handingOver("mopslock, one process, directory", "same", brief),
+		beside: handingOver("", "bare", brief), rounds: 3,
+	},
+	{
+		what:   "hand-over in one process, lastwriter, directory in memory / its requests and wait, bare",
+		ours:   onTmpfs{handingOver("", "same", brief, lastWriter)},
+		beside: onTmpfs{handingOver("", "bare", brief, lastWriter)}, budget: moreTime(time.Millisecond), rounds: 3,
 	},
 	{
 		what: "hand-over between two processes, strict, directory / by polls alone",
@@ -58,7 +63,7 @@ var handoverRows = []row{
 	},
 	{
 		what: "hand-over on an S3 server, the slowest of 100 / the poll interval",
-		ours: percentile{polled, 100}, beside: set(float64(core.PollCap), inTime), budget: times(1.5), rounds: 1,
+		ours: percentile{polled, 100}, beside: set(float64(core.PollCap), inTime), budget: times(1.1), rounds: 1,
 	},
 	{
 		what: "hand-over on an S3 server / by mops' waiter, on a directory",

@@ -41,10 +41,10 @@ var requestRows = []row{
 
 	{what: "1,000 contenders, strict: requests of a waiter in a poll interval", ours: strictCrowd.figure("requests/poll", inNumber), budget: atMost(3), rounds: 1},
 	{what: "1,000 contenders, strict: never served", ours: strictCrowd.figure("starved", inNumber), budget: atMost(0), rounds: 1},
-	{what: "1,000 contenders, strict: hand-over, all but one of a hundred / a poll interval", ours: strictCrowd.figure("ns-hand-over-p99", inTime), beside: set(5e9, inTime), budget: times(1.5), rounds: 1},
-	{what: "1,000 contenders, lastwriter: requests of a waiter in a poll interval", ours: writersCrowd.figure("requests/poll", inNumber), budget: atMost(3), rounds: 1},
+	{what: "1,000 contenders, strict: hand-over, all but one of a hundred / a poll interval", ours: strictCrowd.figure("ns-hand-over-p99", inTime), beside: set(5e9, inTime), budget: times(0.5), rounds: 1},
+	{what: "1,000 contenders, lastwriter: requests of a waiter in a poll interval", ours: writersCrowd.figure("requests/poll", inNumber), budget: atMost(2), rounds: 1},
 	{what: "1,000 contenders, lastwriter: never served", ours: writersCrowd.figure("starved", inNumber), budget: atMost(0), rounds: 1},
-	{what: "1,000 contenders, lastwriter: hand-over, all but one of a hundred / a poll interval", ours: writersCrowd.figure("ns-hand-over-p99", inTime), beside: set(5e9, inTime), budget: times(1.5), rounds: 1},
+	{what: "1,000 contenders, lastwriter: hand-over, all but one of a hundred / a poll interval", ours: writersCrowd.figure("ns-hand-over-p99", inTime), beside: set(5e9, inTime), budget: times(0.5), rounds: 1},
 }
 
 // Requests of a held lease in an hour: everybody's defaults, and his own renewals.

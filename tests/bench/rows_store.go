@@ -44,14 +44,4 @@ func takeOvers() []row {
 	}
 }
 
-// bareClaim is an acquire's reads, writes and wait by the system's calls alone: what no
-// acquire by lastwriter can do without.
-var bareClaim = python{script: "acquire.py", args: []string{"floor"}}
-
-var (
-	acquireFromGo = metric{goBench{"tests/bench", "AcquireLastWriter"}, "ns/acquire", inTime}
-
-	storeRows = append(append(uncontended(), takeOvers()...),
-		row{what: "acquire, lastwriter, directory, from Go / its bare verbs and wait, from Python", ours: acquireFromGo, beside: bareClaim, budget: times(2)},
-		row{what: "acquire, lastwriter, directory, from Go / mops' own acquire", ours: acquireFromGo, beside: mopsAcquire})
-)
+var storeRows = append(uncontended(), takeOvers()...)

@@ -70,8 +70,9 @@ func (s startUp) measure(w *workshop) (figure, error) {
 
 // once starts it, and waits for its end.
 func (s startUp) once(w *workshop, path string) (time.Duration, error) {
-	cmd := exec.Command(path, s.args...)
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+w.path("start-cache"), "MOPSLOCK_STORE=file://"+w.path("start-store"))
+	cmd, cancel := w.command(path, s.args...)
+	defer cancel()
+	cmd.Env = append(cmd.Environ(), "XDG_CACHE_HOME="+w.path("start-cache"), "MOPSLOCK_STORE=file://"+w.path("start-store"))
 	begun := time.Now()
 	_, err := w.output(cmd)
 	if s.cpu && err == nil {

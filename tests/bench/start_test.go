@@ -4,7 +4,7 @@ import "testing"
 
 // TestStartUp: a source times whole processes, and one that fails is no figure.
 func TestStartUp(t *testing.T) {
-	w := &workshop{dir: t.TempDir(), built: map[string]error{}}
+	w := &workshop{dir: t.TempDir(), ctx: t.Context(), built: map[string]error{}}
 	if bare, err := startTrue.measure(w); err != nil || bare.Value <= 0 {
 		t.Errorf("%v, %v", bare, err)
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	handles = 64          // none stays in the processor's nearest cache by itself
 	prelude = 8 * handles // steps until all are held and have looked again; not timed
-	turns   = 8 + 24      // steps of each; 24 renew it 8 times
+	turns   = 8 + 96      // steps of each; 96 renew it 32 times
 )
 
 type trace struct {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strings"
 )
@@ -33,7 +32,8 @@ func countsOf(pkg, test string) *trial {
 		if err != nil {
 			return nil, err
 		}
-		cmd := exec.Command(binary, "-test.run", "^Test"+test+"$", "-test.v")
+		cmd, cancel := w.command(binary, "-test.run", "^Test"+test+"$", "-test.v")
+		defer cancel()
 		cmd.Dir = w.dir
 		out, err := w.output(cmd)
 		if strings.Contains(string(out), "=== ATTR") {
