@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -99,4 +100,32 @@ func TestCommandEnds(t *testing.T) {
 	if string(said) != "begun\nended\n" {
 		t.Errorf("it said %q in %v", said, time.Since(begun))
 	}
+}
+
+// TestOnTmpfs: what is started keeps its files in memory meanwhile, and nothing stays.
+func TestOnTmpfs(t *testing.T) {
+	w := &workshop{temp: t.TempDir(), ctx: t.Context()}
+	before := w.temp
+	var during spy
+	_, err := onTmpfs{&during}.measure(w)
+	if errors.As(err, new(*missingError)) {
+		t.Skip(err)
+	}
+	if err != nil || filepath.Dir(during.temp) != memoryDir || w.temp != before {
+		t.Fatalf("files in %q, then in %q: %v", during.temp, w.temp, err)
+	}
+	if _, err := os.Stat(during.temp); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is there still: %v", during.temp, err)
+	}
+}
+
+// spy sees where a program that it starts would keep its files.
+type spy struct{ temp string }
+
+func (s *spy) measure(w *workshop) (figure, error) {
+	cmd, cancel := w.command("sh", "-c", `printf %s "$TMPDIR"`)
+	defer cancel()
+	out, err := w.output(cmd)
+	s.temp = string(out)
+	return figure{}, err
 }
