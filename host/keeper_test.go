@@ -400,8 +400,8 @@ func TestWatchWhileVerifying(t *testing.T) {
 		w.sleep(time.Second)
 		released := theirs()
 		released.written, released.released = time.Time{}, time.Now()
+		b.store.forget() // before the change: b may look at it at once
 		w.place("n", released)
-		b.store.forget()
 		w.sleep(500 * time.Millisecond) // it has claimed
 		w.same("puts", len(b.store.puts()), 1)
 		w.place("n", theirs())
