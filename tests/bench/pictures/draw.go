@@ -82,12 +82,12 @@ func shares(samples []float64) plotter.XYs {
 
 // durations marks the powers of ten, of nanoseconds.
 func durations(least, most float64) (all []plot.Tick) {
-	for at, label := range map[float64]string{
-		1e4: "10 µs", 1e5: "100 µs", 1e6: "1 ms", 1e7: "10 ms", 1e8: "100 ms", 1e9: "1 s", 1e10: "10 s", 1e11: "100 s",
-	} {
+	at := 1e4
+	for _, label := range []string{"10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s"} {
 		if at >= least && at <= most {
 			all = append(all, plot.Tick{Value: at, Label: label})
 		}
+		at *= 10
 	}
 	return all
 }
