@@ -69,16 +69,17 @@ install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
 run: build ## show leases at work in a fresh directory: who held what and when
 	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
 
-# ./tests/servers, which waits for minutes, comes first, and another beside it.
+# ./tests/servers, which waits for minutes, comes first, and another beside it. On a
+# server the command's tests have TTLs of seconds, and nobody beside them.
 test: $(VENV)/installed ## run every test, stress for 5 s each
 	$(GO) test -p 2 -timeout 15m ./tests/servers $$($(GO) list ./... | grep -vxF -e "$$($(GO) list $(RACY))" -e "$$($(GO) list ./tests/stress)")
 	$(GO) test -timeout 15m -race $(RACY)
 	$(GO) test -timeout 15m -tags mopslock_bugs ./tests/explore ./tests/simulate -run Bugs
 	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -engine=wasm
 	@for server in $(VERSITYGW) $(FAKE_GCS) $(AZURITE); do test -e $$server || echo "SKIPPED, not installed (make servers): $$server"; done
-	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -store=s3
-	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -store=gs
-	$(GO) test -timeout 15m ./host ./cmd/mopslock-host -args -store=azblob
+	$(GO) test -p 1 -timeout 15m ./host ./cmd/mopslock-host -args -store=s3
+	$(GO) test -p 1 -timeout 15m ./host ./cmd/mopslock-host -args -store=gs
+	$(GO) test -p 1 -timeout 15m ./host ./cmd/mopslock-host -args -store=azblob
 	$(if $(SHORT_STRESS),$(GO) test -timeout 15m -count 1 ./tests/stress)
 	$(PYTEST) -q $(PACKAGE)/tests $(if $(SHORT_STRESS),,--ignore=$(PACKAGE)/tests/stress)
 

@@ -264,7 +264,7 @@ func TestBigResult(t *testing.T) {
 	if !onDirectories() { // an SDK has some 50 MiB, and buffers of its own
 		limit = size * 3 / 2
 	}
-	s := newScene(t)
+	s := newSceneAlone(t) // a server that takes so much answers nobody else for seconds
 	script := fmt.Sprintf("head -c %d /dev/zero; echo end", size)
 	remote := s.host("remote", "r.json", "n", "--without-lease", "--", "sh", "-c", script)
 	remote.mustExit(0)

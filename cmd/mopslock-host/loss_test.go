@@ -55,7 +55,7 @@ func TestRenewalsFail(t *testing.T) {
 // A command that ends between SIGTERM and the deadline was ended by us: 76 all the same.
 func TestEndsBetweenSigtermAndDeadline(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.host("run", "s.json", "--ttl", "6s", "--grace", "2s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.host("run", "s.json", "--ttl", either("6s", "18s"), "--grace", either("2s", "6s"), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "exit 0" TERM; echo >up; while :; do sleep 0.05; done`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
@@ -66,7 +66,7 @@ func TestEndsBetweenSigtermAndDeadline(t *testing.T) {
 // A renewal between SIGTERM and the deadline calls off the SIGKILL: the end is the command's own.
 func TestRenewedAfterSigterm(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.host("run", "s.json", "--ttl", "9s", "--grace", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.host("run", "s.json", "--ttl", either("9s", "27s"), "--grace", either("3s", "9s"), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "`+mendsStore()+`; echo >mended" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
@@ -132,14 +132,15 @@ func TestReleaseGivenUp(t *testing.T) {
 // A pause that ends between deadline - grace and the deadline is no failing renewal: one goes out at once.
 func TestPauseShorterThanTheDeadline(t *testing.T) {
 	s := newScene(t)
-	p := s.host("run", "s.json", "--ttl", "9s", "--grace", "3s", "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.host("run", "s.json", "--ttl", either("9s", "27s"), "--grace", either("3s", "9s"), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "echo >termed" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	p.signal(syscall.SIGSTOP)
 	count := s.count()
+	grace := either(5400*time.Millisecond, 16200*time.Millisecond) // of 8.1 s, or 24.3, the last third of the TTL is grace
 	s.eventually("its grace", func() bool {
 		written, err := time.Parse(time.RFC3339, s.field("written_at"))
-		return err == nil && time.Since(written) > 5400*time.Millisecond // of 8.1 s, the last 3 of which are grace
+		return err == nil && time.Since(written) > grace
 	})
 	p.signal(syscall.SIGCONT)
 	s.eventually("a renewal", func() bool { return s.count() > count })

@@ -116,7 +116,7 @@ func barsRecord() string {
 	return either("rm store/n/lock.json; mkfifo store/n/lock.json", "echo lock.json >broken")
 }
 
-func either(onDirectory, onServer string) string {
+func either[T any](onDirectory, onServer T) T {
 	if onDirectories() {
 		return onDirectory
 	}

@@ -108,7 +108,7 @@ func TestPermitLostGoesOn(t *testing.T) {
 // A renewal between SIGTERM and the deadline calls off the SIGKILL: the end is the command's own.
 func TestPermitRenewedAfterSigterm(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", "9s", "--grace", "3s", "--", "sh", "-c",
+	p := s.permit(1, 1, "s.json", "--ttl", either("9s", "27s"), "--grace", either("3s", "9s"), "--", "sh", "-c",
 		`trap "`+mendsStore()+`; echo >mended" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()

@@ -28,6 +28,11 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Parallel()
+	return newSceneAlone(t)
+}
+
+// newSceneAlone is that of a test which others must not run beside.
+func newSceneAlone(t *testing.T) *scene {
 	dir := t.TempDir()
 	return &scene{T: t, dir: dir, store: newPlace(dir, "store")}
 }

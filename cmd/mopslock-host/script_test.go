@@ -133,10 +133,12 @@ func setupScript(env *testscript.Env) error {
 	}
 	// How long to sleep until a lease of TTL1, or TTL2, has expired, were it not renewed. By a
 	// server's stamps, of whole seconds and of clocks that may disagree, that is some time later.
-	env.Setenv("PAST1", either("1.2", "8.5"))
-	env.Setenv("PAST2", either("3", "8.5"))
+	env.Setenv("PAST1", either("1.2", "11.5"))
+	env.Setenv("PAST2", either("3", "11.5"))
 	// A --wait that is over before anything ends, and not before the first look is.
 	env.Setenv("BRIEF", either("500ms", "4s"))
+	// How long a bench needs for some leases in each of its four parts.
+	env.Setenv("BENCH", either("4s", "16s"))
 	return nil
 }
 
