@@ -84,8 +84,8 @@ func TestRenewedAfterSigterm(t *testing.T) {
 func TestGraceGivesWayToTheRenewals(t *testing.T) {
 	besideOthers(t)
 	for name, flags := range map[string]string{
-		"margin": either("--ttl 6s --margin 2900ms --grace 2s --fleet-expire none", "--ttl 12s --margin 5800ms --grace 4s --fleet-expire none"),
-		"fleet":  "--ttl 88s --fleet-expire 6s",
+		"margin": either("--ttl 6s --margin 2900ms --grace 2s --fleet-expire none", "--ttl 24s --margin 11600ms --grace 8s --fleet-expire none"),
+		"fleet":  "--ttl 88s --fleet-expire " + either("6s", "18s"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
