@@ -69,7 +69,7 @@ func (d *deadMount) Close() error {
 
 // Close returns when its ctx ends, whatever hangs, and says why.
 func TestCloseOnDeadMount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		d := &deadMount{back: make(chan struct{}), closed: make(chan struct{})}
 		mem, err := store.Open(t.Context(), "mem://")
 		if err != nil {

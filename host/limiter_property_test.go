@@ -109,7 +109,7 @@ var limiterNames = []string{"a", "b"}
 func TestLimiterProperty(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fifo=%v", fifo), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { limiterProperty(t, fifo) })
 			})
 		})

@@ -21,7 +21,7 @@ type waitingRoom struct {
 }
 
 func waiting(t *testing.T, opts *LimiterOptions, story func(*waitingRoom)) {
-	synctest.Test(t, func(t *testing.T) { story(&waitingRoom{T: t, limiter: NewLimiter(opts)}) })
+	inBubble(t, func(t *testing.T) { story(&waitingRoom{T: t, limiter: NewLimiter(opts)}) })
 }
 
 // acquire calls Acquire in a goroutine of its own, as one who is heard of.
