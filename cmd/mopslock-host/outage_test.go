@@ -111,9 +111,10 @@ func barsStore() string {
 	return either("mv store away; until (echo >store) 2>/dev/null; do rm -r store; done", "echo 403 >broken")
 }
 
-// barsRecord keeps everybody from reading and writing n's record.
+// barsRecord keeps everybody from reading and writing n's record. In one move: one that is
+// gone for a moment is written again by a renewal.
 func barsRecord() string {
-	return either("rm store/n/lock.json; mkfifo store/n/lock.json", "echo lock.json >broken")
+	return either("mkfifo bar; mv -f bar store/n/lock.json", "echo lock.json >broken")
 }
 
 func either[T any](onDirectory, onServer T) T {

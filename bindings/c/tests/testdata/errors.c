@@ -145,7 +145,7 @@ static void held_and_lost(void)
 	CHECK(other == 0 && mopslock_last_reason() == MOPSLOCK_REASON_HELD);
 	CHECK(who.state == MOPSLOCK_STATE_HELD && strcmp(who.holder, holder) == 0 && who.ttl_ns == 600 * MS);
 	CHECK(who.host[0] != 0 && who.pid[0] != 0 && who.acquired_ns > 0 && who.released_ns == 0 && !who.companion);
-	o.wait_ns = 20 * MS;
+	o.wait_ns = 500 * MS; /* which is also how long the store may take to answer */
 	GIVES(MOPSLOCK_EHELD, mopslock_acquire(b, "n", &o, &other));
 
 	GIVES(MOPSLOCK_ETIMEOUT, mopslock_wait(lease, 1, &reason));

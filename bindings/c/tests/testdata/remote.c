@@ -98,7 +98,7 @@ static void outlived(void)
 	is(r, "all the same", 12, 100, 0, 1);
 	close_one(r);
 
-	v = invoke(a, "broken", &brief);
+	v = invoke(a, "broken", &lasting);
 	text_of(gives_work(v), text);
 	r = remote(b, text, NULL);
 	work = gives_work(r);
@@ -118,7 +118,7 @@ static void outlived(void)
 /* A lease that was lost, and won again: another work. */
 static void lost(void)
 {
-	uint64_t was = 0, token = 0, v = invoke(a, "lost", &brief), work = gives_work(v), again;
+	uint64_t was = 0, token = 0, v = invoke(a, "lost", &lasting), work = gives_work(v), again;
 	mopslock_break_options o = {.size = sizeof o, .why = "test", .now = 1};
 	int reason = 0;
 	CHECK(mopslock_fencing_token(work, &was) == MOPSLOCK_OK);
