@@ -137,10 +137,10 @@ func TestPauseShorterThanTheDeadline(t *testing.T) {
 	s.eventually("the command", func() bool { return s.exists("up") })
 	p.signal(syscall.SIGSTOP)
 	count := s.count()
-	grace := either(5400*time.Millisecond, 16200*time.Millisecond) // of 8.1 s, or 24.3, the last third of the TTL is grace
+	late := either(5400*time.Millisecond, 16200*time.Millisecond) // of 8.1 s, the last 3 of which are grace; or three times that
 	s.eventually("its grace", func() bool {
 		written, err := time.Parse(time.RFC3339, s.field("written_at"))
-		return err == nil && time.Since(written) > grace
+		return err == nil && time.Since(written) > late
 	})
 	p.signal(syscall.SIGCONT)
 	s.eventually("a renewal", func() bool { return s.count() > count })
