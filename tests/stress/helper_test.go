@@ -45,7 +45,7 @@ func helper(args []string) int {
 		}
 		_ = remote.Wait()
 		return 0
-	case len(args) == 6 && args[0] == "storm": // storm URL LOG TTL REST END
+	case len(args) == 6 && args[0] == "storm": // storm URL LOG TTL REST OVER
 		return storm(args[1], args[2], args[3], args[4], args[5])
 	case len(args) == 6 && args[0] == "clock": // clock URL NAME LOG TTL OFF
 		return holdByClock(args[1], args[2], args[3], args[4], args[5])

@@ -59,6 +59,7 @@ type climate struct {
 	ttl  time.Duration
 	calm time.Duration // at most, from one gust to the next
 	rest time.Duration // at most, for a process after its turn; 0 is none
+	fair bool          // it goes on until everybody has had a turn
 	// aimed: one gust in so many stops who holds, for longer than a TTL; 0 is none.
 	aimed int
 }
@@ -69,6 +70,7 @@ type weather struct {
 	climate
 	logs string
 	end  time.Duration // CLOCK_MONOTONIC
+	over chan struct{} // closed when it is
 
 	mu      sync.Mutex
 	gusts   int
@@ -96,7 +98,7 @@ func newWeather(t *testing.T, p place, c climate) *weather {
 	t.Cleanup(func() { s.Close() })
 	return &weather{
 		place: p, climate: c, logs: t.TempDir(), end: monotonic() + d - 500*time.Millisecond,
-		store: s, slots: map[uint64]stormSlot{},
+		over: make(chan struct{}), store: s, slots: map[uint64]stormSlot{},
 	}
 }
 
@@ -113,15 +115,19 @@ func (w *weather) blow(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() {
-		for monotonic() < w.end {
-			time.Sleep(rand.N(w.calm)) //nolint:gosec // no secret
+		for !closed(w.over) {
+			w.pause(rand.N(w.calm)) //nolint:gosec // no secret
 			w.gust(t, &all)
 		}
 	})
-	for monotonic() < w.end {
+	for monotonic() < w.end || w.fair && monotonic() < w.end+patience && w.somebodyWaits(t) {
 		w.audit(t)
 		time.Sleep(time.Second / 2)
 	}
+	if err := os.WriteFile(w.overFile(), nil, 0o600); err != nil {
+		t.Error(err)
+	}
+	close(w.over)
 	all.Wait()
 	for i, p := range w.workers {
 		if status := p.status(t, 30*time.Second); status != 0 {
@@ -134,7 +140,7 @@ func (w *weather) blow(t *testing.T) {
 func (w *weather) start(t *testing.T, i int) {
 	log := filepath.Join(w.logs, fmt.Sprintf("%d-%d", i, w.kills))
 	p, err := launch(t, w.env, self, helperMark, "storm", w.url, log,
-		w.ttl.String(), w.rest.String(), strconv.FormatInt(w.end.Nanoseconds(), 10))
+		w.ttl.String(), w.rest.String(), w.overFile())
 	if err != nil {
 		t.Error(err)
 		return
@@ -153,7 +159,7 @@ func (w *weather) gust(t *testing.T, all *sync.WaitGroup) {
 			i, kill, length = holder, false, 2*w.ttl
 		}
 	}
-	if w.stopped[i] || monotonic() >= w.end {
+	if w.stopped[i] || closed(w.over) {
 		return
 	}
 	p := w.workers[i]
@@ -167,14 +173,24 @@ func (w *weather) gust(t *testing.T, all *sync.WaitGroup) {
 	w.stops++
 	w.stopped[i] = true
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-	length = min(length, w.end-monotonic())
 	all.Go(func() {
-		time.Sleep(length)
+		w.pause(length)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.stopped[i] = false
 		_ = p.cmd.Process.Signal(syscall.SIGCONT)
 	})
+}
+
+// overFile is there when the storm is over.
+func (w *weather) overFile() string { return w.logs + ".over" }
+
+// pause ends with the storm.
+func (w *weather) pause(d time.Duration) {
+	select {
+	case <-w.over:
+	case <-time.After(d):
+	}
 }
 
 // stormSlot is the head of a slot, and the body behind it.

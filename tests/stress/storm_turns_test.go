@@ -30,6 +30,25 @@ func workerOf(file string) int {
 	return worker
 }
 
+// somebodyWaits reports whether one of the stormers has not held in any of its lives.
+func (w *weather) somebodyWaits(t *testing.T) bool {
+	files, err := filepath.Glob(filepath.Join(w.logs, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var turns [stormers]bool
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(text), "held ") || strings.Contains(string(text), "\nheld ") {
+			turns[workerOf(file)] = true
+		}
+	}
+	return slices.Contains(turns[:], false)
+}
+
 // holder is who holds now, as its journal says, if anybody does soon.
 func (w *weather) holder() (worker int, found bool) {
 	for range 100 {

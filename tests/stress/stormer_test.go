@@ -38,9 +38,12 @@ type stormer struct {
 	calls   int
 }
 
-// storm URL LOG TTL REST END: until CLOCK_MONOTONIC shows END nanoseconds, with a
-// rest of up to REST after each turn.
-func storm(url, log, ttlText, restText, endText string) int {
+// stormLimit ends what a failed test leaves behind.
+const stormLimit = 30 * time.Minute
+
+// storm URL LOG TTL REST OVER: until the file OVER is there, with a rest of up to REST
+// after each turn.
+func storm(url, log, ttlText, restText, over string) int {
 	ttl, err := time.ParseDuration(ttlText)
 	if err != nil {
 		return fail(err)
@@ -49,12 +52,16 @@ func storm(url, log, ttlText, restText, endText string) int {
 	if err != nil {
 		return fail(err)
 	}
-	endAt, err := strconv.ParseInt(endText, 10, 64)
-	if err != nil {
-		return fail(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(endAt)-monotonic())
+	ctx, cancel := context.WithTimeout(context.Background(), stormLimit)
 	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Lstat(over); err == nil {
+				cancel()
+			}
+			pause(ctx, 20*time.Millisecond)
+		}
+	}()
 	w := &stormer{}
 	if w.store, err = hoststore.Open(ctx, url); err != nil {
 		return fail(err)
