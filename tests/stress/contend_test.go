@@ -32,7 +32,7 @@ func TestContend(t *testing.T) {
 		mayBeBoth bool
 	}{
 		{"strict", []string{"--protocol", "strict"}, false},
-		{"margin=250ms", []string{"--protocol", "lastwriter", "--acquire-margin", "250ms"}, false},
+		{"margin=500ms", []string{"--protocol", "lastwriter", "--acquire-margin", "500ms"}, false},
 		{"margin=0", []string{"--protocol", "lastwriter", "--acquire-margin", "0"}, true},
 	} {
 		t.Run(story.name, func(t *testing.T) {

@@ -19,9 +19,9 @@ import (
 
 const (
 	restartJobs = 20
-	restartTTL  = 1500 * time.Millisecond
+	restartTTL  = 2 * time.Second
 	// restartMargin covers what a request takes under lastwriter on a busy machine.
-	restartMargin = "300ms"
+	restartMargin = "500ms"
 )
 
 // TestOrchestratorRestarted: an orchestrator of twenty jobs is killed at random

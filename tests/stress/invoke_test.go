@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-const invokeTTL = 1200 * time.Millisecond
+const invokeTTL = 2 * time.Second
 
 // invocation is one name on a store of its own, with the files of those who
 // work on it.
@@ -207,7 +207,7 @@ func TestInvokeAtOnce(t *testing.T) {
 		v := newInvocation(t, protocol, 0)
 		v.flags = []string{"--protocol", protocol, "--ttl", "10s"}
 		if protocol == "lastwriter" {
-			v.flags = append(v.flags, "--acquire-margin", "250ms")
+			v.flags = append(v.flags, "--acquire-margin", "1s")
 		}
 		var all []*process
 		for i := range callers {

@@ -66,7 +66,7 @@ func TestServersLastWriter(t *testing.T) {
 		return proxy.None
 	}))
 	began := monotonic()
-	c := contend(t, s.place("lastwriter"), d, 3*time.Second, []string{"--protocol", "lastwriter", "--acquire-margin", "250ms", "--ttl", serverTTL.String()})
+	c := contend(t, s.place("lastwriter"), d, 3*time.Second, []string{"--protocol", "lastwriter", "--acquire-margin", "500ms", "--ttl", serverTTL.String()})
 	took := monotonic() - began
 	c.report(t)
 	for _, status := range c.badStatus {

@@ -25,7 +25,7 @@ func TestHolderStopped(t *testing.T) {
 }
 
 func holdersStopped(t *testing.T, protocol string, d time.Duration, _ bool) {
-	const ttl = 1200 * time.Millisecond
+	const ttl = 2 * time.Second
 	var ends []time.Duration
 	for round, end := 0, time.Now().Add(d); round == 0 || time.Now().Add(4*ttl).Before(end); round++ {
 		ends = append(ends, holderStopped(t, protocol, ttl, round))
