@@ -223,6 +223,34 @@ func TestExploreShowsProgress(t *testing.T) {
 	p.shows("no violation found")
 }
 
+// A signal ends a search and a swarm: 128+N, nothing is printed, and what was drawn before is still there.
+func TestSignalEndsASearch(t *testing.T) {
+	besideOthers(t)
+	for name, words := range map[string][]string{
+		"explore":               {"explore", "--states", "100000000"},
+		"explore, new picture":  {"explore", "--states", "100000000", "--svg", "new.svg"},
+		"explore, old picture":  {"explore", "--states", "100000000", "--svg", "old.svg"},
+		"simulate":              {"simulate", "--seeds", "1000000"},
+		"simulate, new picture": {"simulate", "--seeds", "1000000", "--svg", "new.svg"},
+		"simulate, old picture": {"simulate", "--seeds", "1000000", "--svg", "old.svg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.write("old.svg", "drawn before\n")
+			p := s.onTerminal(80, append([]string{"mopslock-host"}, words...)...)
+			p.shows(map[string]string{"explore": "explored ", "simulate": "played "}[words[0]]) // it is at work
+			p.signal(syscall.SIGTERM)
+			p.mustExit(128 + int(syscall.SIGTERM))
+			if text := p.out.String(); !strings.HasSuffix(text, "\r\x1b[K") || strings.Contains(text, "\n") {
+				t.Errorf("more than a live line, which was cleared: %q", text)
+			}
+			if s.exists("new.svg") || s.read("old.svg") != "drawn before\n" {
+				t.Error("something was drawn")
+			}
+		})
+	}
+}
+
 func TestCtrlCWhileWaiting(t *testing.T) {
 	s := newScene(t)
 	before := s.theirs()
