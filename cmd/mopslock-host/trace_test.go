@@ -77,7 +77,8 @@ func TestTraceHoldsNoSecret(t *testing.T) {
 		t.Errorf("not the recording of what happened: %q", text)
 	}
 	host := strings.TrimSuffix(strings.TrimPrefix(server.url, "s3://bucket?endpoint=http://"), "&region=us-east-1&use_path_style=true")
-	for _, secret := range []string{"hunter2", "bucket", "s3", "endpoint", "AccessDenied", host} {
+	// Two letters alone are now and then among the bytes of a seed: with what goes before or after them in a recording.
+	for _, secret := range []string{"hunter2", "bucket", "s3:", "\xa2s3", "endpoint", "AccessDenied", host} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the recording holds %q: %q", secret, text)
 		}
