@@ -198,7 +198,7 @@ func TestOneAtATime(t *testing.T) {
 	s := newScene(t)
 	workers := make([]*process, 4)
 	for i := range workers {
-		workers[i] = s.start("mopslock-host", "run", "--protocol", "lastwriter", "--ttl", "30s", "--acquire-margin", "500ms", "n", "--", "sh", "-c",
+		workers[i] = s.start("mopslock-host", "run", "--protocol", "lastwriter", "--ttl", "30s", "--acquire-margin", "3s", "n", "--", "sh", "-c",
 			"mkdir critical || echo >overlap; sleep 0.1; rmdir critical; echo >>done")
 	}
 	for _, worker := range workers {
