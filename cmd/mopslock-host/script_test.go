@@ -136,9 +136,7 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("PAST1", either("1.2", "11.5"))
 	env.Setenv("PAST2", either("3", "11.5"))
 	// A --wait that is over before anything ends, and not before the first look is.
-	env.Setenv("BRIEF", either("2s", "12s"))
-	// How long a bench needs for some leases in each of its four parts.
-	env.Setenv("BENCH", either("4s", "16s"))
+	env.Setenv("BRIEF", either("5s", "12s"))
 	return nil
 }
 
