@@ -203,7 +203,7 @@ func takesNothing(t *testing.T) string {
 // the limit is kept.
 func TestWaitBoundsTheStoreLimit(t *testing.T) {
 	besideOthers(t)
-	limit := []string{"--capacity", "1", "--width", "1", "--store-limit", "1", "--wait", "1s", "--", "touch", "ran"}
+	limit := []string{"--capacity", "1", "--width", "1", "--store-limit", "1", "--wait", "5s", "--", "touch", "ran"}
 	t.Run("silent", func(t *testing.T) {
 		s := newScene(t)
 		p := s.withStore(newFakeS3(t, http.StatusServiceUnavailable, "SlowDown").url, append([]string{"permit", "n", "--status-file", s.path("s.json")}, limit...)...)
@@ -223,7 +223,7 @@ func TestWaitBoundsTheStoreLimit(t *testing.T) {
 // A waiter carries on through an outage until --wait is over: 75.
 func TestOutageWhileWaitingForAPermit(t *testing.T) {
 	s := newScene(t)
-	p := s.withStore(takesNothing(t), "permit", "n", "--capacity", "1", "--width", "1", "--wait", "1s", "--status-file", s.path("s.json"), "--", "touch", "ran")
+	p := s.withStore(takesNothing(t), "permit", "n", "--capacity", "1", "--width", "1", "--wait", "5s", "--status-file", s.path("s.json"), "--", "touch", "ran")
 	p.mustExit(statusNotAcquired)
 	s.decided("s.json", "mopslock", statusNotAcquired, "limit")
 	p.says(`permit of "n" not acquired: the wait was over`)

@@ -223,7 +223,7 @@ func recordText(f map[string]string, now time.Time) string {
 
 // bound is how long anything in these tests may take; nothing else is asserted
 // about time.
-const bound = 30 * time.Second
+const bound = time.Minute
 
 // cmdWaitFor is `waitfor FILE [REGEXP]`, or `! waitfor FILE` until it is gone.
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
