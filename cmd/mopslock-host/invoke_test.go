@@ -89,12 +89,12 @@ func TestInvokeForwardsSignals(t *testing.T) {
 // The orchestrator is killed: launcher and remote go on, and whoever asks again waits for their result.
 func TestInvokeIsKilled(t *testing.T) {
 	s := newScene(t)
-	p := s.invoke("s.json", "--ttl", ttl(2), "n", "--", "sh", "-c", "echo $$ >launcher; mopslock-host remote n -- sh -c 'echo >up; "+waits("enough", "echo done")+"'; echo >ended")
+	p := s.invoke("s.json", "--ttl", ttl(6), "n", "--", "sh", "-c", "echo $$ >launcher; mopslock-host remote n -- sh -c 'echo >up; "+waits("enough", "echo done")+"'; echo >ended")
 	launcher := s.pidIn("launcher")
 	s.eventually("the remote's command", func() bool { return s.exists("up") })
 	p.signal(syscall.SIGKILL)
 	p.wait()
-	again := s.invoke("again.json", "--ttl", ttl(2), "n", "--", "touch", "ran")
+	again := s.invoke("again.json", "--ttl", "88s", "n", "--", "touch", "ran")
 	again.says("waiting for n")
 	count := s.count()
 	s.eventually("renewals by the remote", func() bool { return s.count() >= count+4 })
@@ -119,7 +119,7 @@ func TestRemoteIsKilled(t *testing.T) {
 	if s.gone(pid); s.has("n/result") {
 		t.Error("half a result was stored")
 	}
-	next := s.invoke("next.json", "--ttl", ttl(2), "n", "--", "sh", "-c", putResult)
+	next := s.invoke("next.json", "--ttl", "88s", "n", "--", "sh", "-c", putResult)
 	next.mustExit(0)
 	if next.out.String() != "the result\n" {
 		t.Error(next.out)
@@ -158,9 +158,9 @@ func TestInvokeIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			p := s.invoke("s.json", "--ttl", ttl(3), "--grace", "200ms", "n", "--", "sh", "-c", launcher)
+			p := s.invoke("s.json", "--ttl", ttl(9), "--grace", "200ms", "n", "--", "sh", "-c", launcher)
 			pid := s.pidIn("pid")
-			thief := s.steals(func() bool { return !alive(pid) }, "expire="+either("3.0", "60.0"))
+			thief := s.steals(func() bool { return !alive(pid) }, "expire=60.0")
 			p.says(`lease "n" lost (taken): the record is now that of GrandTiger`)
 			p.says("the launcher of n has ended without the lease; waiting for the result, or for the lease")
 			if s.record() != thief {
@@ -180,7 +180,7 @@ func TestInvokeIsLost(t *testing.T) {
 // Renewals fail: SIGTERM, SIGKILL, and once the store is back the work is launched again.
 func TestInvokeOutlivesAnOutage(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.invoke("s.json", "--ttl", ttl(3), "n", "--", "sh", "-c",
+	p := s.invoke("s.json", "--ttl", ttl(9), "n", "--", "sh", "-c",
 		`test -e again && { `+putResult+`; exit 0; }; trap "echo >termed" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid := s.pidIn("pid")
 	mend := s.breakRecord()
@@ -198,7 +198,7 @@ func TestInvokeOutlivesAnOutage(t *testing.T) {
 // The result is printed and counts, whatever becomes of the release.
 func TestInvokeCannotRelease(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.invoke("s.json", "--ttl", ttl(3), "n", "--", "sh", "-c", barsRecord()+"; "+putResult)
+	p := s.invoke("s.json", "--ttl", ttl(9), "n", "--", "sh", "-c", barsRecord()+"; "+putResult)
 	p.mustExit(0)
 	s.decided("s.json", "mopslock", 0, "found")
 	p.says("lease n could not be released; it will expire by itself, at the latest at 20")
@@ -425,10 +425,10 @@ func TestInvokeKeepsFailuresOfTheWork(t *testing.T) {
 // Nor is anything kept that a launcher made of a lease that was lost.
 func TestInvokeKeepsNothingOnceLost(t *testing.T) {
 	s := newScene(t)
-	p := s.invoke("s.json", "--memo-failures", "--ttl", ttl(3), "n", "--", "sh", "-c",
+	p := s.invoke("s.json", "--memo-failures", "--ttl", ttl(9), "n", "--", "sh", "-c",
 		`test -e again && { `+putResult+`; exit 0; }; trap "exit 3" TERM; echo $$ >pid; while :; do sleep 0.05; done`)
 	s.pidIn("pid")
-	s.steals(func() bool { return strings.Contains(p.err.String(), "the launcher of n has ended without the lease") }, "expire="+expire(3))
+	s.steals(func() bool { return strings.Contains(p.err.String(), "the launcher of n has ended without the lease") }, "expire=60.0")
 	s.write("again", "")
 	s.theirs("written=", "released=0s")
 	p.mustExit(0)

@@ -14,7 +14,7 @@ import (
 // writes nothing over the next holder's record.
 func TestPausedHolder(t *testing.T) {
 	s := newScene(t)
-	first := s.host("run", "first.json", "--ttl", ttl(1), "--fleet-expire", "none", "n", "--", "sh", "-c",
+	first := s.host("run", "first.json", "--ttl", ttl(6), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	first.signal(syscall.SIGSTOP)
@@ -39,7 +39,7 @@ func TestPausedHolder(t *testing.T) {
 // Renewals fail: SIGTERM at deadline - grace, SIGKILL at the deadline, 76.
 func TestRenewalsFail(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.host("run", "s.json", "--ttl", ttl(3), "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.host("run", "s.json", "--ttl", ttl(9), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "echo >termed" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	s.breakStore()
@@ -55,7 +55,7 @@ func TestRenewalsFail(t *testing.T) {
 // A command that ends between SIGTERM and the deadline was ended by us: 76 all the same.
 func TestEndsBetweenSigtermAndDeadline(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.host("run", "s.json", "--ttl", either("6s", "18s"), "--grace", either("2s", "6s"), "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.host("run", "s.json", "--ttl", either("9s", "18s"), "--grace", either("3s", "6s"), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "exit 0" TERM; echo >up; while :; do sleep 0.05; done`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
@@ -84,8 +84,8 @@ func TestRenewedAfterSigterm(t *testing.T) {
 func TestGraceGivesWayToTheRenewals(t *testing.T) {
 	besideOthers(t)
 	for name, flags := range map[string]string{
-		"margin": either("--ttl 6s --margin 2900ms --grace 2s --fleet-expire none", "--ttl 24s --margin 11600ms --grace 8s --fleet-expire none"),
-		"fleet":  "--ttl 88s --fleet-expire " + either("6s", "18s"),
+		"margin": "--ttl 24s --margin 11600ms --grace 8s --fleet-expire none",
+		"fleet":  "--ttl 88s --fleet-expire 18s",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -104,7 +104,7 @@ func TestGraceGivesWayToTheRenewals(t *testing.T) {
 // When CMD has ended its status stands, whatever becomes of the release.
 func TestReleaseFails(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.host("run", "s.json", "--ttl", ttl(3), "--fleet-expire", "none", "n", "--", "sh", "-c", barsRecord()+"; exit 3")
+	p := s.host("run", "s.json", "--ttl", ttl(9), "--fleet-expire", "none", "n", "--", "sh", "-c", barsRecord()+"; exit 3")
 	p.mustExit(3)
 	s.decided("s.json", "command", 3, "exited")
 	p.says("lease n could not be released; it will expire by itself, at the latest at 20")
@@ -182,7 +182,7 @@ func TestNobodyReadsStderr(t *testing.T) {
 	if err := syscall.SetNonblock(fd, false); err != nil {
 		t.Fatal(err)
 	}
-	p := s.startWith(writer, "mopslock-host", "run", "--protocol", "lastwriter", "--status-file", s.path("s.json"), "--ttl", ttl(3), "--fleet-expire", "none", "n", "--", "sh", "-c",
+	p := s.startWith(writer, "mopslock-host", "run", "--protocol", "lastwriter", "--status-file", s.path("s.json"), "--ttl", ttl(9), "--fleet-expire", "none", "n", "--", "sh", "-c",
 		`trap "" TERM; echo $$ >pid; while :; do sleep 0.1; done`)
 	_ = writer.Close()
 	pid := s.pidIn("pid")

@@ -59,9 +59,9 @@ rmdir "$slot"; echo out >>out`
 // The permit of one that was killed goes to who waits, when its session is dead; its command went along.
 func TestPermitOfAKilledHolder(t *testing.T) {
 	s := newScene(t)
-	first := s.permit(1, 1, "first.json", "--ttl", ttl(1), "--", "sh", "-c", "echo $$ >pid; while :; do sleep 0.05; done")
+	first := s.permit(1, 1, "first.json", "--ttl", ttl(6), "--", "sh", "-c", "echo $$ >pid; while :; do sleep 0.05; done")
 	pid := s.pidIn("pid")
-	second := s.permit(1, 1, "second.json", "--ttl", ttl(1), "--", "sh", "-c", "exit 5")
+	second := s.permit(1, 1, "second.json", "--ttl", "60s", "--", "sh", "-c", "exit 5")
 	second.says("waiting for a permit of n, which is full: 1/1 permits (1 x 1) held by ")
 	first.signal(syscall.SIGKILL)
 	s.gone(pid)
@@ -75,7 +75,7 @@ func TestPermitOfAKilledHolder(t *testing.T) {
 // Renewals of the session fail: SIGTERM at deadline - grace, SIGKILL at the deadline, 76.
 func TestPermitRenewalsFail(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", ttl(3), "--", "sh", "-c",
+	p := s.permit(1, 1, "s.json", "--ttl", ttl(9), "--", "sh", "-c",
 		`trap "echo >termed" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	s.breakStore()
@@ -91,7 +91,7 @@ func TestPermitRenewalsFail(t *testing.T) {
 // --on-loss continue ends nothing: a line on stderr, and 76 at the end.
 func TestPermitLostGoesOn(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", ttl(1), "--on-loss", "continue", "--", "sh", "-c",
+	p := s.permit(1, 1, "s.json", "--ttl", ttl(9), "--on-loss", "continue", "--", "sh", "-c",
 		`trap "echo >termed" TERM; echo >up; while ! test -e enough; do sleep 0.05; done; exit 3`)
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.breakStore()
@@ -126,7 +126,7 @@ func TestPermitRenewedAfterSigterm(t *testing.T) {
 // permit is another's meanwhile.
 func TestPausedPermit(t *testing.T) {
 	s := newScene(t)
-	first := s.permit(1, 1, "first.json", "--ttl", ttl(1), "--", "sh", "-c",
+	first := s.permit(1, 1, "first.json", "--ttl", ttl(6), "--", "sh", "-c",
 		`trap "" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)
 	pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
 	first.signal(syscall.SIGSTOP)
@@ -147,7 +147,7 @@ func TestPausedPermit(t *testing.T) {
 // When CMD has ended its status stands, and it is said when the permit will be free.
 func TestPermitReleaseFails(t *testing.T) {
 	s := newFrailScene(t)
-	p := s.permit(1, 1, "s.json", "--ttl", ttl(3), "--", "sh", "-c", breaksStore()+"; exit 3")
+	p := s.permit(1, 1, "s.json", "--ttl", ttl(9), "--", "sh", "-c", breaksStore()+"; exit 3")
 	p.mustExit(3)
 	s.decided("s.json", "command", 3, "exited")
 	p.says("permit of n could not be released; it will expire by itself, at the latest at 20")

@@ -95,14 +95,13 @@ func urlOn(address, prefix string) string {
 
 // ttl is a TTL of so many seconds, or as many as a server needs: it stamps in whole
 // seconds, and answers within seconds when 16 tests ask at once.
+// A lease that is to be kept for a while has six or more, for a machine may stand still
+// for some of them.
 func ttl(seconds int) string { return fmt.Sprintf("%ds", ttlSeconds(seconds)) }
 
 func ttlSeconds(seconds int) int {
 	return either(seconds, max(seconds, 8))
 }
-
-// expire is ttl as a record of lastwriter has it.
-func expire(seconds int) string { return fmt.Sprintf("%d.0", ttlSeconds(seconds)) }
 
 // besideOthers lets a test that is many run while others do. On a directory each has the
 // processors for its own parallel parts: their TTLs of a second do not wait.

@@ -117,14 +117,14 @@ func TestKilledHostTakesItsCommandAlong(t *testing.T) {
 	deaf := []string{"--", "sh", "-c", `trap "echo >termed" TERM; echo $$ >pid; while :; do sleep 0.1; done`}
 	t.Run("running", func(t *testing.T) {
 		s := newScene(t)
-		p := s.host("run", "s.json", append([]string{"--ttl", ttl(2), "--fleet-expire", "none", "n"}, deaf...)...)
+		p := s.host("run", "s.json", append([]string{"--ttl", ttl(6), "--fleet-expire", "none", "n"}, deaf...)...)
 		pid := s.pidIn("pid")
 		p.signal(syscall.SIGKILL)
 		s.gone(pid)
 		if s.read("s.json") != "" {
 			t.Error("a killed process left a status")
 		}
-		next := s.host("run", "next.json", "--ttl", ttl(2), "--fleet-expire", "none", "n", "--", "true")
+		next := s.host("run", "next.json", "--ttl", "88s", "--fleet-expire", "none", "n", "--", "true")
 		next.mustExit(0) // takes over by itself
 	})
 	t.Run("in its grace", func(t *testing.T) {

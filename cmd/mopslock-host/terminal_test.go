@@ -296,14 +296,14 @@ func TestCtrlZBeyondTheDeadline(t *testing.T) {
 	}
 	s := newScene(t)
 	p := s.onTerminal(80, shell, "--norc", "--noprofile", "-i")
-	p.types("mopslock-host run --protocol lastwriter --ttl " + ttl(1) + " --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; done'\n")
+	p.types("mopslock-host run --protocol lastwriter --ttl " + ttl(6) + " --fleet-expire none n -- sh -c 'echo $$ >pid; while :; do echo >ran; done'\n")
 	pid := s.pidIn("pid")
 	p.types("\x1a")
 	p.shows("stopped; the lease is not renewed meanwhile")
 	p.shows("Stopped")
 	s.eventually("the end of the TTL", func() bool {
 		written, err := time.Parse(time.RFC3339, s.field("written_at"))
-		return err == nil && time.Since(written) > time.Duration(ttlSeconds(1))*time.Second
+		return err == nil && time.Since(written) > time.Duration(ttlSeconds(6))*time.Second
 	})
 	if err := os.Remove(s.path("ran")); err != nil {
 		t.Fatal(err)

@@ -34,15 +34,11 @@ func TestTraceToAFIFONobodyReads(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p := s.host("run", "s.json", "--trace", s.path("fifo"), "--ttl", either("1s", "9s"), "--fleet-expire", "none", "n", "--", "sh", "-c",
+			p := s.host("run", "s.json", "--trace", s.path("fifo"), "--ttl", "9s", "--fleet-expire", "none", "n", "--", "sh", "-c",
 				"echo >up; while ! test -e enough; do sleep 0.05; done; exit 5")
 			s.eventually("the command", func() bool { return s.exists("up") })
 			before := s.count()
-			renewals := 6 // beyond the TTL of a dead one
-			if !onDirectories() {
-				renewals = 4
-			}
-			s.eventually("renewals", func() bool { return s.count() >= before+renewals })
+			s.eventually("renewals beyond the TTL of a dead one", func() bool { return s.count() >= before+4 })
 			s.write("enough", "")
 			p.mustExit(5)
 			s.decided("s.json", "command", 5, "exited")
@@ -90,7 +86,7 @@ func TestTraceHoldsNoSecret(t *testing.T) {
 // A process that is killed leaves a recording of what it did until then.
 func TestTraceOfAKilledProcess(t *testing.T) {
 	s := newScene(t)
-	p := s.host("run", "s.json", "--trace", s.path("t"), "--ttl", either("1s", "12s"), "--fleet-expire", "none", "n", "--", "sh", "-c", "echo >up; exec sleep 300")
+	p := s.host("run", "s.json", "--trace", s.path("t"), "--ttl", either("9s", "12s"), "--fleet-expire", "none", "n", "--", "sh", "-c", "echo >up; exec sleep 300")
 	s.eventually("the command", func() bool { return s.exists("up") })
 	s.eventually("a recorded renewal", func() bool { return strings.Contains(s.read("t"), "\xa4kind\xa7renewed") })
 	p.signal(syscall.SIGKILL)
