@@ -46,7 +46,7 @@ func TestKilledOrchestratorLosesNothing(t *testing.T) {
 	for _, protocol := range []string{"strict", "lastwriter"} {
 		t.Run(protocol, func(t *testing.T) {
 			var out strings.Builder
-			r, err := play(&out, settings{binary: binary, protocol: protocol, ttl: 2 * time.Second, jobs: 50})
+			r, err := play(&out, settings{binary: binary, protocol: protocol, ttl: 6 * time.Second, jobs: 50})
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
