@@ -77,7 +77,7 @@ func (s *supervisor) graceWithin(fresh, ttl, margin time.Duration) time.Duration
 		margin = ttl / core.MarginShare
 	}
 	interval := ttl / 3
-	if fresh < (ttl-margin)/10*9 { // judged by E, shorter than our TTL: 0.9 E is left, and E/3 the interval
+	if fresh < (ttl-margin)/2 { // judged by E, shorter than our TTL: 0.9 E is left, and E/3 the interval; else acquiring was slow
 		interval = fresh * 10 / 27
 	}
 	return min(s.loss.grace, max(0, fresh-interval)/4*3)
