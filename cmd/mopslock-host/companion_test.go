@@ -11,7 +11,7 @@ import (
 // Losing contact never stops a companion's command: it joins again when the store is back.
 func TestCompanionOutlivesAnOutage(t *testing.T) {
 	s := newFrailScene(t)
-	lease := s.acquire(ttl(2))
+	lease := s.acquire(ttl(6))
 	p := s.host("accompany", "s.json", "--lease", lease, "--fleet-expire", "none", "--", "sh", "-c",
 		`trap "echo >termed" TERM HUP INT; echo >up; while ! test -e enough; do sleep 0.05; done; exit 5`)
 	s.eventually("the command", func() bool { return s.exists("up") })

@@ -112,7 +112,7 @@ func TestInvokeIsKilled(t *testing.T) {
 // A killed remote takes its command along (Linux), and stores nothing; when its lease has run out the next one launches.
 func TestRemoteIsKilled(t *testing.T) {
 	s := newScene(t)
-	lease := s.acquire(ttl(2))
+	lease := s.acquire(ttl(6))
 	p := s.host("remote", "s.json", "n", "--lease", lease, "--fleet-expire", "none", "--", "sh", "-c", "echo half; echo $$ >pid; exec sleep 300")
 	pid := s.pidIn("pid")
 	p.signal(syscall.SIGKILL)

@@ -127,13 +127,10 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("MOPSLOCK_STORE", at.url)
 	env.Setenv("STORE", at.url)
 	env.Setenv("STORE2", other.url)
-	for _, seconds := range []int{1, 6} { // of what expires, and of what is kept; and as JSON has them
-		env.Setenv(fmt.Sprintf("TTL%d", seconds), ttl(seconds))
-		env.Setenv(fmt.Sprintf("TTL%d_S", seconds), strconv.Itoa(ttlSeconds(seconds)))
-	}
-	// How long to sleep until a lease of TTL1, or TTL6, has expired, were it not renewed. By a
-	// server's stamps, of whole seconds and of clocks that may disagree, that is some time later.
-	env.Setenv("PAST1", either("1.2", "11.5"))
+	env.Setenv("TTL6", ttl(6))
+	env.Setenv("TTL6_S", strconv.Itoa(ttlSeconds(6))) // as JSON has it
+	// How long to sleep until a lease of TTL6 has expired, were it not renewed. By a server's
+	// stamps, of whole seconds and of clocks that may disagree, that is some time later.
 	env.Setenv("PAST6", either("7", "11.5"))
 	// A --wait that is over before anything ends, and not before the first look is.
 	env.Setenv("BRIEF", either("5s", "12s"))
