@@ -1,6 +1,6 @@
 """A fleet of processes that take one lease in turns: the program, and what it wrote down.
 
-usage: fleet_worker.py PLAN
+usage: python -m stress.fleet_worker PLAN
 
 Of four kinds: mops' own lease, ours by mops' names (shim), ours on mops' blob store (adapter), and ours by URL. One
 process imports mops, which takes half a second, and forks the others. Each of them ends by itself when its time is
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TextIO
 from thds.mops.pure.core import lease as theirs
 from thds.mops.pure.core.uris import lookup_blob_store
 
+import held_up
 import mopslock.mops
 from mopslock import stores
 
@@ -58,6 +59,10 @@ class Turn(NamedTuple):
     process: str
     noticed: bool
     """That it was lost, in time."""
+
+
+HoldUps = dict[str, list[tuple[float, float]]]
+"""From when to when a process was held up, for each process."""
 
 
 class Worker:
@@ -146,7 +151,7 @@ def serve(plan: Plan) -> int:
             pid = os.fork()
             if pid == 0:
                 signal.alarm(int(plan.seconds + plan.patience) + GRACE)
-                child(plan, name, kind, Path(plan.logs, f"{name.replace('/', '+')}={kind}={number}"), until)
+                child(plan, name, kind, _log(plan, name, f"{kind}={number}.turns"), until)
             pids.append(pid)
     return sum(os.waitpid(pid, 0)[1] != 0 for pid in pids)
 
@@ -155,6 +160,8 @@ def child(plan: Plan, name: str, kind: str, path: Path, until: float) -> None:
     """Never returns."""
     status = 1
     try:
+        late = path.with_suffix(".late").open("w", buffering=1)
+        held_up.watch(path.with_suffix(".tick"), lambda begin, end: print(begin, end, file=late))
         with path.open("w") as log:
             Worker(plan, name, kind, log, until).run()
         status = 0
@@ -164,33 +171,51 @@ def child(plan: Plan, name: str, kind: str, path: Path, until: float) -> None:
         os._exit(status)
 
 
+def _log(plan: Plan, name: str, process: str) -> Path:
+    """Where a process on a name writes, or with a pattern all do."""
+    return Path(plan.logs, f"{name.replace('/', '+')}={process}")
+
+
 def turns(plan: Plan, name: str) -> list[Turn]:
     """What the processes on a name wrote down, by their beginnings."""
     found = []
-    for path in sorted(Path(plan.logs).glob(f"{name.replace('/', '+')}=*")):
-        kind = path.name.split("=")[1]
+    for path in sorted(Path(plan.logs).glob(_log(plan, name, "*.turns").name)):
+        kind = path.stem.split("=")[1]
         begin = None
         for line in path.read_text().splitlines():
             word, at = line.split()
             if word == "begin":
                 begin = float(at)
             elif begin is not None:
-                found.append(Turn(begin, float(at), kind, path.name, word == "lost"))
+                found.append(Turn(begin, float(at), kind, path.stem, word == "lost"))
                 begin = None
     return sorted(found)
 
 
-def overlaps(found: Iterable[Turn]) -> Counter[str]:
-    """How many pairs of turns overlap, by the kinds of the two; "all" is their sum."""
-    counted: Counter[str] = Counter()
+def hold_ups(plan: Plan, name: str) -> HoldUps:
+    """What the processes on a name wrote down of these."""
+    found: HoldUps = {}
+    for path in Path(plan.logs).glob(_log(plan, name, "*.late").name):
+        lines = [line.split() for line in path.read_text().splitlines()]
+        found[path.stem] = [(float(begin), float(end)) for begin, end in lines]
+    return found
+
+
+def overlaps(found: Iterable[Turn]) -> list[tuple[Turn, Turn]]:
+    """The pairs of turns that overlap, the earlier one first."""
+    pairs: list[tuple[Turn, Turn]] = []
     active: list[Turn] = []
     for turn in found:
         active = [other for other in active if other.end > turn.begin]
-        for other in active:
-            counted["+".join(sorted((turn.kind, other.kind)))] += 1
-            counted["all"] += 1
+        pairs += [(other, turn) for other in active]
         active.append(turn)
-    return counted
+    return pairs
+
+
+def by_kinds(pairs: Iterable[tuple[Turn, Turn]]) -> Counter[str]:
+    """How many pairs there are of which two kinds; "all" is their sum."""
+    counted = Counter("+".join(sorted((one.kind, other.kind))) for one, other in pairs)
+    return counted + Counter({"all": counted.total()})
 
 
 def write(plan: Plan) -> str:

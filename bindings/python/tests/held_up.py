@@ -1,0 +1,52 @@
+"""When a process was held up: which is what lastwriter does not bear, and what no bound in seconds foresees."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+TICK = 0.02
+LATE = 2 * TICK
+"""A turn that takes longer was held up."""
+
+
+def watch(file: Path, tell: Callable[[float, float], None]) -> threading.Event:
+    """Begins a thread that writes a small file each TICK, as a claim does, and tells from when to when each turn took
+    that was held up, by time.monotonic: because the machine stood still, or was busy, or its disk was. The event ends
+    it."""
+    over = threading.Event()
+
+    def run() -> None:
+        last = time.monotonic()
+        while not over.wait(TICK):
+            part = file.with_suffix(".part")
+            part.write_bytes(b"tick")
+            os.replace(part, file)
+            now = time.monotonic()
+            if now - last > LATE:
+                tell(last, now)
+            last = now
+
+    threading.Thread(target=run, daemon=True).start()
+    return over
+
+
+@contextlib.contextmanager
+def measured(folder: Path) -> Iterator[Callable[[float], float]]:
+    """For how many seconds this process was held up in all since an instant of time.monotonic."""
+    turns: list[tuple[float, float]] = []
+    folder.mkdir()
+    over = watch(folder / "tick", lambda begin, end: turns.append((begin, end)))
+
+    def since(instant: float) -> float:
+        time.sleep(LATE)  # in which a turn that is held up right now ends
+        return sum(end - max(begin, instant) for begin, end in turns if end > instant)
+
+    try:
+        yield since
+    finally:
+        over.set()
