@@ -61,19 +61,24 @@ def main(way: str, directory: str, count: int, ttl: float, seconds: float) -> No
     after = resident_kib()
 
     written, over = writes(directory), threading.Event()
+
+    def renewals() -> list[int]:
+        return [now - before for now, before in zip(writes(directory), written, strict=True)]
+
     threading.Thread(target=burn, args=(over,), daemon=True).start()
     begin, worst, most = time.monotonic(), ttl, threads()
-    while time.monotonic() < begin + seconds:
+    while time.monotonic() < begin + seconds or (time.monotonic() < begin + ttl and not min(renewals())):
         time.sleep(0.1)
         worst, most = min(worst, *(lease.left for lease in leases)), max(most, threads())
     failed = sum(lease.lost.is_set() for lease in leases)
     watched = time.monotonic() - begin
     over.set()
-    renewals = writes(directory) - written
+    renewed = renewals()
     print(
         json.dumps(
             {
-                "leases": len(leases), "lost": max(failed, len(lost)), "acquired_s": acquired, "renewals": renewals,
+                "leases": len(leases), "lost": max(failed, len(lost)), "acquired_s": acquired,
+                "renewals": sum(renewed), "least_renewals": min(renewed),
                 "worst_left_s": worst, "threads": most, "before_kib": before, "after_kib": after,
                 "end_kib": resident_kib(), "watched_s": watched,
             }
@@ -83,9 +88,10 @@ def main(way: str, directory: str, count: int, ttl: float, seconds: float) -> No
     mopslock.close(timeout=30)
 
 
-def writes(directory: str) -> int:
-    """How often all records were written."""
-    return sum(json.loads(path.read_bytes())["write_count"] for path in Path(directory, "many").glob("*/lock.json"))
+def writes(directory: str) -> list[int]:
+    """How often each record was written."""
+    paths = sorted(Path(directory, "many").glob("*/lock.json"))
+    return [json.loads(path.read_bytes())["write_count"] for path in paths]
 
 
 if __name__ == "__main__":
