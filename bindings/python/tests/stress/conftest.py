@@ -44,8 +44,8 @@ def stress(request: pytest.FixtureRequest) -> Stress:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test here is given its time and a minute before it counts as hung."""
-    limit = 60 + 2 * asked()
+    """A test here is given its time and two minutes before it counts as hung."""
+    limit = 120 + 2 * asked()
     for item in items:
         if item.path.is_relative_to(os.path.dirname(__file__)) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(limit))
