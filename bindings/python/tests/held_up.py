@@ -12,6 +12,9 @@ from pathlib import Path
 TICK = 0.02
 LATE = 2 * TICK
 """A turn that takes longer was held up."""
+COSTS = 3
+"""What a hold-up costs a claim of lastwriter at most, in its own length: itself, and then twice what read and put
+took."""
 
 
 def watch(file: Path, tell: Callable[[float, float], None]) -> threading.Event:
@@ -37,7 +40,8 @@ def watch(file: Path, tell: Callable[[float, float], None]) -> threading.Event:
 
 @contextlib.contextmanager
 def measured(folder: Path) -> Iterator[Callable[[float], float]]:
-    """For how many seconds this process was held up in all since an instant of time.monotonic."""
+    """For how many seconds this process was held up in all since an instant of time.monotonic. What must exclude or
+    come in time has done so if it was not."""
     turns: list[tuple[float, float]] = []
     folder.mkdir()
     over = watch(folder / "tick", lambda begin, end: turns.append((begin, end)))

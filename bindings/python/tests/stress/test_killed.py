@@ -24,8 +24,6 @@ POLL = 0.6
 """A waiter's longest poll at this TTL."""
 CLAIM = 1.0
 """What a claim may take on a machine that does much else."""
-HELD_UP = 3
-"""What a hold-up costs a claim at most: itself, and then twice what read and put took."""
 
 NAME = "stress/killed"
 HOLDER = """
@@ -95,7 +93,7 @@ def test_killed_holder_is_followed(way: str, tmp_path: Path, stress: Stress) -> 
         f"{len(took)} killed, followed after {median(took):.2f} s, at most {max(took):.2f} s, "
         f"held up for {max(late):.2f} s at most"
     )
-    assert max(seconds - HELD_UP * more for seconds, more in zip(took, late, strict=True)) <= TTL + POLL + CLAIM
+    assert max(seconds - held_up.COSTS * more for seconds, more in zip(took, late, strict=True)) <= TTL + POLL + CLAIM
 
 
 @pytest.mark.parametrize("way", WAYS)
