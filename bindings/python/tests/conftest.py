@@ -57,7 +57,7 @@ def _kept_by_lastwriter(request: pytest.FixtureRequest) -> Iterator[None]:
 def _let_go() -> Iterator[None]:
     yield
     if _hosts._hosts.urls or _hosts._hosts.objects:
-        mopslock.close(timeout=5)
+        mopslock.close(timeout=30)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from mopslock._lease import Lease
 from mopslock._notify import Notifier
 from world import FakeClock
 
-LONG = 10.0
+LONG = 45.0
 """Seconds of patience for what happens at once; nothing depends on how long it takes."""
 
 

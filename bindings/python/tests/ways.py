@@ -29,8 +29,12 @@ from mopslock.terms import Terms
 
 WAYS = ("url", "own")
 KEPT = ("lastwriter", "strict")
-SOON = 15.0
-"""Seconds in which anything must have happened, also on a busy machine."""
+SOON = 45.0
+"""Seconds in which anything must have happened, also on a machine that stands still again and again."""
+NOTICES = 2.5
+"""The TTL of who is to notice something: within a third of it. Half of it is what a machine may stand still for."""
+LIVES = 30.0
+"""The TTL of who has only to hold it."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,7 @@ def burn(seconds: float) -> int:
 
 
 @contextlib.contextmanager
-def program(code: str, *, stop: float = 30.0, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def program(code: str, *, stop: float = 120.0, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A program of Python's with pipes, which does not outlive the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", IMPORTS + code],
