@@ -3,8 +3,8 @@
 usage: fleet.py KIND[,KIND...] URI SECONDS OUT
 
 A KIND is mops, adapter or url, and each is one process. It takes the lease at URI over and over, for SECONDS, and
-appends to the file OUT when it was held, a line for each turn: two instants of CLOCK_MONOTONIC. The files of several
-are OUT.0, OUT.1 and so on.
+appends to the file OUT when it was held, a line for each turn: two instants of CLOCK_MONOTONIC; and to OUT.late in the
+same way when it was held up. The files of several are OUT.0, OUT.1 and so on.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-EXPIRE = 1.0
+import held_up
+
+EXPIRE = 10.0
 MARGIN = 0.2
 TURN = 0.05
 PAUSE = 0.02
+PATIENCE = 20
+"""Seconds more that a process without a turn goes on."""
 
 
 def mops(uri: str) -> Iterator[None]:
@@ -61,10 +65,13 @@ KINDS: dict[str, Callable[[str], Iterator[None]]] = {"mops": mops, "adapter": ad
 
 def turns(kind: str, uri: str, seconds: float, out: Path) -> None:
     """Takes the lease until the time is over."""
-    end = time.monotonic() + seconds
+    late = out.with_name(out.name + ".late").open("a", buffering=1)
+    held_up.watch(out.with_name(out.name + ".tick"), lambda begin, end: print(begin, end, file=late))
+    end, had = time.monotonic() + seconds, 0
     with out.open("a") as file:
-        while time.monotonic() < end:
+        while time.monotonic() < (end if had else end + PATIENCE):
             for _ in KINDS[kind](uri):
+                had += 1
                 begin = time.monotonic()
                 time.sleep(TURN)
                 print(begin, time.monotonic(), file=file, flush=True)
