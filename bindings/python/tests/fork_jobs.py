@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from datetime import timedelta
 from typing import Any
 
 import mopslock
+from ways import NOTICES, SOON, until
 
 inherited: dict[str, Any] = {}
 """Leases of the parent, for children that are forked."""
 
 
 def take(store: Any, name: str) -> list[Any]:
-    """Holds a lease in this process, for longer than its TTL."""
-    with mopslock.lease(store, name, ttl=0.5, wait=5, protocol="lastwriter") as lease:
-        time.sleep(0.6)  # more than the TTL: it was renewed
+    """Holds a lease in this process until it is renewed."""
+    with mopslock.lease(store, name, ttl=NOTICES, wait=SOON, protocol="lastwriter") as lease:
+        first = lease.deadline
+        until(lambda: lease.lost or lease.deadline > first + timedelta(seconds=NOTICES / 5))
         lease.check()
         seen = mopslock.inspect(store, name)
         return [seen.state, seen.pid == str(os.getpid()), lease.holder == seen.holder]
@@ -41,7 +43,7 @@ def judge(lease: mopslock.Lease) -> list[str]:
         except mopslock.Forked as error:
             said.append("Forked" if "acquire another" in str(error) and "accompany" in str(error) else str(error))
     said.append(str(lease.lost.is_set()))
-    said.append(str(lease.lost.wait(5)))
+    said.append(str(lease.lost.wait(SOON)))
     said.append(str(lease.left <= 0))
     said.append("Forked" if "Forked" in repr(lease) else repr(lease))
     with lease:

@@ -18,7 +18,7 @@ from mopslock import _hosts, aio
 from mopslock.stores import Memory
 from ways import KEPT, SOON, WAYS, Place, opened, program, said
 
-TTL = 5
+TTL = 30
 
 
 @pytest.fixture(params=[f"{way}-{kept}" for way in WAYS for kept in KEPT])

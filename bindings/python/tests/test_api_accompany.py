@@ -12,7 +12,7 @@ import pytest
 
 import mopslock
 from mopslock._member import Handle
-from ways import SOON, WAYS, Failing, Place, both, opened, program, said, stamp, until
+from ways import LIVES, NOTICES, SOON, WAYS, Failing, Place, both, opened, program, said, stamp, until
 
 GOLDEN = (
     '{"name":"reports/nightly","store":"s3://bucket/locks?region=eu-west-1","protocol":"lastwriter",'
@@ -73,12 +73,12 @@ def test_a_text_that_is_none_says_what_is_wrong(old: str, new: str, what: str) -
 
 
 def test_a_companion_joins_by_text_and_leaves_without_releasing(place: Place) -> None:
-    with mopslock.acquire(place.other().store, "n", ttl=2) as lease:
+    with mopslock.acquire(place.other().store, "n", ttl=LIVES) as lease:
         with joined(place, lease.text) as companion:
             companion.check()
             assert companion.name == "n"
             assert companion.holder == lease.holder
-            assert companion.ttl == 2.0
+            assert companion.ttl == LIVES
             assert companion.left > 0
             assert "Companion 'n' held" in repr(companion)
         with pytest.raises(mopslock.LeaseEnded):
@@ -92,7 +92,7 @@ def test_a_companion_joins_by_text_and_leaves_without_releasing(place: Place) ->
 def test_a_companion_finds_the_text_and_its_store_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with mopslock.acquire(tmp_path.as_uri(), "n", ttl=2) as lease:
+    with mopslock.acquire(tmp_path.as_uri(), "n", ttl=LIVES) as lease:
         monkeypatch.setenv("MOPSLOCK_LEASE", lease.text)
         with mopslock.accompany() as companion:
             assert companion.holder == lease.holder
@@ -107,33 +107,33 @@ def test_nothing_to_accompany_says_where_the_text_belongs(monkeypatch: pytest.Mo
 def test_the_text_of_a_store_object_needs_the_object(tmp_path: Path) -> None:
     place = Place.of("own", tmp_path)
     with (
-        mopslock.acquire(place.store, "n", ttl=2) as lease,
+        mopslock.acquire(place.store, "n", ttl=LIVES) as lease,
         pytest.raises(mopslock.BadArgument, match="give that object"),
     ):
         mopslock.accompany(lease.text)
 
 
 def test_a_companion_keeps_the_lease_alive_after_its_holder_was_killed(place: Place) -> None:
-    code = f'lease = mopslock.acquire({place.other().code}, "n", ttl=0.6)\nprint(lease.text)\ntime.sleep(60)'
+    code = f'lease = mopslock.acquire({place.other().code}, "n", ttl={NOTICES})\nprint(lease.text)\ntime.sleep(60)'
     with program(code) as process:
         companion = joined(place, said(process))
         process.kill()
         process.wait()
         written = place.record("n")["write_count"]
-        until(lambda: place.record("n")["write_count"] >= written + 6)  # each is a third of the TTL
+        until(lambda: place.record("n")["write_count"] >= written + 4)  # each is a third of the TTL
         companion.check()
         assert mopslock.inspect(place.store, "n").state == "held"
         assert mopslock.inspect(place.store, "n").companion
         companion.leave()
     assert not place.released("n")
-    with mopslock.acquire(place.store, "n", ttl=0.6, wait=SOON):  # a TTL after it was left
+    with mopslock.acquire(place.store, "n", ttl=NOTICES, wait=SOON):  # a TTL after it was left
         pass
 
 
 def test_a_companion_hears_that_the_holder_released(place: Place) -> None:
     told: list[Any] = []
     lost = threading.Event()
-    lease = mopslock.acquire(place.other().store, "n", ttl=2)
+    lease = mopslock.acquire(place.other().store, "n", ttl=NOTICES)
     companion = joined(place, lease.text, on_lost=both(told.append, lambda _: lost.set()))
     until(lambda: place.record("n").get("writer_name") == "remote")  # its put, which would undo the release
     lease.release()
@@ -147,7 +147,7 @@ def test_a_companion_hears_that_the_holder_released(place: Place) -> None:
 
 
 def test_leaving_the_block_of_a_lost_companion_raises_as_a_lease_does(place: Place) -> None:
-    lease = mopslock.acquire(place.other().store, "n", ttl=1)
+    lease = mopslock.acquire(place.other().store, "n", ttl=NOTICES)
     with pytest.raises(mopslock.LeaseTaken), joined(place, lease.text) as companion:
         place.steal("n")
         assert companion.lost.wait(SOON)

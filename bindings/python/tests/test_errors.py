@@ -17,7 +17,7 @@ import mopslock
 from mopslock import _abi, _failure, _texts, errors
 from mopslock._lease import not_released
 from mopslock.errors import MopslockError
-from ways import SOON, WAYS, Failing, Place, opened, program, said
+from ways import LIVES, SOON, WAYS, Failing, Place, opened, program, said
 
 LEASE_OF_NOBODY = (
     '{"name":"n","store":"file:///","protocol":"lastwriter","holder":"h","epoch":0,"token":0,"ttl_s":88,'
@@ -99,7 +99,7 @@ def test_what_a_store_raises_decides_the_class_of_a_read(tmp_path: Path, class_:
 @pytest.mark.parametrize("class_", ["unauthorized", "no_such_store", "read_only", "full"])
 def test_a_store_that_will_not_do_ends_an_acquire_at_once(tmp_path: Path, class_: str) -> None:
     with pytest.raises(errors.CLASSES[class_]) as caught:
-        mopslock.acquire(Failing(tmp_path, put=failing(class_)), "n", ttl=2)
+        mopslock.acquire(Failing(tmp_path, put=failing(class_)), "n", ttl=LIVES)
     assert getattr(caught.value, "reason") == "unusable"  # noqa: B009
     assert "not acquired" in str(caught.value)
 
@@ -108,7 +108,7 @@ def test_a_store_that_will_not_do_ends_an_acquire_at_once(tmp_path: Path, class_
 def test_a_directory_that_cannot_be_is_no_such_store(tmp_path: Path, way: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(mopslock.NoSuchStore, match=r"not acquired: .*ot a directory"):
-        mopslock.acquire(Place.of(way, tmp_path / "file").store, "n", ttl=2)
+        mopslock.acquire(Place.of(way, tmp_path / "file").store, "n", ttl=LIVES)
 
 
 def test_a_wait_that_is_over_while_the_store_fails_is_wait_over(tmp_path: Path) -> None:

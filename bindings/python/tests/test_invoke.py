@@ -15,9 +15,9 @@ import pytest
 import mopslock
 from mopslock._invoke import CameTo
 from mopslock.stores import Directory
-from ways import KEPT, SOON, WAYS, Place, opened, until
+from ways import KEPT, NOTICES, SOON, WAYS, Place, opened, until
 
-TTL = 5
+TTL = 30
 
 
 @pytest.fixture(params=[f"{way}-{kept}" for way in WAYS for kept in KEPT])
@@ -237,7 +237,7 @@ def test_a_lost_lease_makes_a_waiter_who_gets_the_winners_result(place: Place) -
         assert status.holder == "thief"
         Directory(place.root).put("n/result", b"the thief's")
 
-    result = mopslock.invoke(place.store, "n", launch, ttl=1, protocol=place.protocol, on_waiting=waits)
+    result = mopslock.invoke(place.store, "n", launch, ttl=NOTICES, protocol=place.protocol, on_waiting=waits)
     assert (result.read(), result.own) == (b"the thief's", False)
 
 
@@ -249,7 +249,7 @@ def test_who_asks_and_hears_of_the_loss_waits_too(place: Place) -> None:
         work.check()
         raise AssertionError("it is lost")
 
-    result = mopslock.invoke(place.store, "n", launch, ttl=1, protocol=place.protocol)
+    result = mopslock.invoke(place.store, "n", launch, ttl=NOTICES, protocol=place.protocol)
     assert result.read() == b"the thief's"
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import mopslock
-from ways import KEPT, SOON, WAYS, Place, ended, forked, opened, program, said
+from ways import KEPT, NOTICES, SOON, WAYS, Place, ended, forked, opened, program, said
 
-TTL = 5
+TTL = 30
 
 
 @pytest.fixture(params=[f"{way}-{kept}" for way in WAYS for kept in KEPT])
@@ -114,13 +114,13 @@ def launch(work):
 result = mopslock.remote({place.code}, os.environ["TEXT"], launch)
 print(result.own, flush=True)
 """
-    with program(calls(place, HANGS, ttl=1)) as first:
+    with program(calls(place, HANGS, ttl=NOTICES)) as first:
         text = said(first)
         with program(remote, TEXT=text) as process:
             assert said(process) == "joined"
             first.kill()
             first.wait(SOON)
-            with program(calls(place, ttl=1)) as second:
+            with program(calls(place, ttl=NOTICES)) as second:
                 assert said(second) == "waits"
                 assert process.stdin is not None
                 process.stdin.write("\n")
@@ -143,7 +143,7 @@ mopslock.remote({place.code}, os.environ["TEXT"], launch)
             first.kill()
             process.kill()
         result = mopslock.invoke(
-            place.store, "n", lambda work: b"by the next", wait=30, ttl=0.5, protocol=place.protocol
+            place.store, "n", lambda work: b"by the next", wait=SOON, ttl=0.5, protocol=place.protocol
         )
     assert (result.read(), result.own) == (b"by the next", True)
 

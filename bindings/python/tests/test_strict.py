@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import mopslock
 from mopslock import _clock, _resolve, _verbs, stores
 from mopslock._duration import FOREVER, SECOND
-from ways import WAYS, Failing, Place, kept_by, opened, until
+from ways import LIVES, NOTICES, SOON, WAYS, Failing, Place, kept_by, opened, until
 
 PROTOCOLS_OPEN = True
 
@@ -80,12 +80,12 @@ class Counting(stores.Memory):
 def test_tokens_grow_from_tenure_to_tenure_whoever_claims(place: Place) -> None:
     tokens = []
     for store in (place.store, place.other().store, place.store, place.store, place.other().store):
-        with mopslock.lease(store, "n", ttl=2) as lease:
+        with mopslock.lease(store, "n", ttl=LIVES) as lease:
             assert lease.protocol == "strict"
             assert lease.epoch == lease.fencing_token
             tokens.append(lease.fencing_token)
             with pytest.raises(mopslock.Held):
-                mopslock.acquire(place.other().store, "n", ttl=2, wait=0)
+                mopslock.acquire(place.other().store, "n", ttl=LIVES, wait=0)
     assert tokens == sorted(set(tokens))
     assert tokens[0] == 1
 
@@ -97,7 +97,7 @@ def test_both_ways_judge_each_other_by_one_boot(place: Place) -> None:
 
 
 def test_a_companion_joins_and_the_holder_adopts(place: Place) -> None:
-    with mopslock.lease(place.store, "n", ttl=0.6, label="third floor") as lease:
+    with mopslock.lease(place.store, "n", ttl=NOTICES, label="third floor") as lease:
         handle = json.loads(lease.text)
         assert (handle["protocol"], handle["epoch"], handle["token"]) == ("strict", 1, 1)
         assert mopslock.inspect(place.store, "n").label == "third floor"
@@ -109,16 +109,16 @@ def test_a_companion_joins_and_the_holder_adopts(place: Place) -> None:
             seen = mopslock.inspect(place.store, "n")
             assert len(seen.companions) == 1
             assert (seen.protocol, seen.epoch, seen.token, seen.clock) == ("strict", 2, 1, "local")
-            assert 0 <= seen.left <= 0.6  # 0 where nobody can say, as beside several owners
+            assert 0 <= seen.left <= NOTICES  # 0 where nobody can say, as beside several owners
         lease.check()
         assert lease.fencing_token == 1
 
 
 def test_a_companion_keeps_the_lease_when_its_holder_is_gone(place: Place) -> None:
-    mine = mopslock.acquire(place.store, "n", ttl=0.5)
+    mine = mopslock.acquire(place.store, "n", ttl=NOTICES)
     with mopslock.accompany(mine.text, store=place.other().store, raise_if_lost=False) as companion:
         mine.release()
-        assert companion.lost.wait(15)
+        assert companion.lost.wait(SOON)
         with pytest.raises(mopslock.LeaseReleased):
             companion.check()
 
@@ -140,11 +140,11 @@ def test_a_lease_without_a_ttl_is_held_until_it_is_released(place: Place) -> Non
 
 
 def test_who_is_broken_is_told_why(place: Place) -> None:
-    with mopslock.lease(place.store, "n", ttl=1, raise_if_lost=False) as lease:
+    with mopslock.lease(place.store, "n", ttl=NOTICES, raise_if_lost=False) as lease:
         status = mopslock.break_lease(place.other().store, "n", "it is stuck")
         assert (status.state, status.why, status.epoch, status.token) == ("broken", "it is stuck", 2, 1)
         assert "@" in status.by
-        assert lease.lost.wait(15)
+        assert lease.lost.wait(SOON)
         with pytest.raises(mopslock.LeaseBroken, match="it is stuck") as caught:
             lease.check()
         assert caught.value.seen is not None
@@ -158,26 +158,26 @@ def test_who_is_broken_is_told_why(place: Place) -> None:
 def test_a_break_now_frees_at_once(place: Place) -> None:
     lost = mopslock.acquire(place.store, "n", ttl=60)
     mopslock.break_lease(place.store, "n", "at once", now=True)
-    with mopslock.lease(place.other().store, "n", ttl=2, wait=0) as lease:
+    with mopslock.lease(place.other().store, "n", ttl=LIVES, wait=0) as lease:
         assert lease.fencing_token > lost.fencing_token
     with pytest.raises(mopslock.LeaseLost):
         lost.release()
 
 
 def test_a_record_of_lastwriter_is_broken_by_a_release(place: Place) -> None:
-    with mopslock.lease(place.store, "n", ttl=1, protocol="lastwriter", raise_if_lost=False) as lease:
+    with mopslock.lease(place.store, "n", ttl=NOTICES, protocol="lastwriter", raise_if_lost=False) as lease:
         assert mopslock.break_lease(place.other().store, "n", "").state == "released"
-        assert lease.lost.wait(15)
+        assert lease.lost.wait(SOON)
         with pytest.raises(mopslock.LeaseReleased):
             lease.check()
 
 
 def test_breaking_from_asyncio(place: Place) -> None:
     async def main() -> None:
-        async with mopslock.aio.lease(place.store, "n", ttl=1, raise_if_lost=False, session=True) as lease:
+        async with mopslock.aio.lease(place.store, "n", ttl=NOTICES, raise_if_lost=False, session=True) as lease:
             assert lease.fencing_token == 1
             await mopslock.aio.break_lease(place.store, "n", "it is stuck")
-            assert await lease.lost.wait(15)
+            assert await lease.lost.wait(SOON)
 
     import mopslock.aio  # noqa: PLC0415
 
@@ -189,9 +189,9 @@ def test_breaking_from_asyncio(place: Place) -> None:
 
 def test_leases_on_a_session_stand_on_one_id(place: Place) -> None:
     with (
-        mopslock.lease(place.store, "a", ttl=2, session=True) as one,
-        mopslock.lease(place.store, "b", ttl=2, session=True) as two,
-        mopslock.lease(place.store, "c", ttl=2) as alone,
+        mopslock.lease(place.store, "a", ttl=LIVES, session=True) as one,
+        mopslock.lease(place.store, "b", ttl=LIVES, session=True) as two,
+        mopslock.lease(place.store, "c", ttl=LIVES) as alone,
     ):
         assert one.session == two.session != ""
         assert alone.session == ""
@@ -203,11 +203,11 @@ def test_leases_on_a_session_stand_on_one_id(place: Place) -> None:
 
 def test_a_session_that_is_broken_in_one_name_holds_the_others(place: Place) -> None:
     with (
-        mopslock.lease(place.store, "a", ttl=0.8, session=True, raise_if_lost=False) as one,
-        mopslock.lease(place.store, "b", ttl=0.8, session=True) as two,
+        mopslock.lease(place.store, "a", ttl=NOTICES, session=True, raise_if_lost=False) as one,
+        mopslock.lease(place.store, "b", ttl=NOTICES, session=True) as two,
     ):
         mopslock.break_lease(place.other().store, "a", "it is stuck")
-        assert one.lost.wait(15)
+        assert one.lost.wait(SOON)
         with pytest.raises(mopslock.LeaseBroken):
             one.check()
         two.check()
@@ -217,7 +217,7 @@ def test_a_thousand_leases_on_one_session_cost_one_heartbeat() -> None:
     store = Counting()
 
     def acquire(number: int) -> mopslock.Lease:
-        return mopslock.acquire(store, f"n{number}", protocol="strict", session=True, ttl=1.5)
+        return mopslock.acquire(store, f"n{number}", protocol="strict", session=True, ttl=5)
 
     leases = [acquire(0)]  # who comes first looks again until the session is in force
     assert store.asked["create name"] == 5, "his, and a race for the store's card"
@@ -255,14 +255,14 @@ def test_a_lease_that_is_only_held_takes_few_objects(place: Place) -> None:
 
 def test_a_session_that_is_lost_takes_its_leases_along(tmp_path: Path) -> None:
     store = Failing(tmp_path)
-    lease = mopslock.acquire(store, "n", protocol="strict", session=True, ttl=0.6)
+    lease = mopslock.acquire(store, "n", protocol="strict", session=True, ttl=NOTICES)
     first = lease.session
     store.on_put = OSError("no")
-    assert lease.lost.wait(15)
+    assert lease.lost.wait(SOON)
     with pytest.raises(mopslock.LeaseUnreachable):
         lease.check()
     store.on_put = None
-    with mopslock.lease(store, "other", protocol="strict", session=True, ttl=0.6) as again:
+    with mopslock.lease(store, "other", protocol="strict", session=True, ttl=NOTICES) as again:
         assert again.session not in ("", first)
 
 
@@ -270,22 +270,22 @@ def test_a_session_that_is_lost_takes_its_leases_along(tmp_path: Path) -> None:
 
 
 def test_auto_is_strict_unless_an_old_client_uses_the_name(auto: Place) -> None:
-    with mopslock.lease(auto.store, "new", ttl=2) as lease:
+    with mopslock.lease(auto.store, "new", ttl=LIVES) as lease:
         assert lease.protocol == "strict"
-    with mopslock.lease(auto.store, "memo/lock", ttl=2) as lease:
+    with mopslock.lease(auto.store, "memo/lock", ttl=LIVES) as lease:
         assert (lease.protocol, lease.fencing_token, lease.epoch, lease.session) == ("lastwriter", 0, 0, "")
-    with mopslock.lease(auto.store, "old", ttl=2, protocol="lastwriter"):
+    with mopslock.lease(auto.store, "old", ttl=LIVES, protocol="lastwriter"):
         pass
-    with mopslock.lease(auto.other().store, "old", ttl=2) as lease:
+    with mopslock.lease(auto.other().store, "old", ttl=LIVES) as lease:
         assert lease.protocol == "lastwriter"
     assert (auto.root / "_mopslock" / "store.json").exists()
 
 
 def test_ls_shows_both_protocols(auto: Place) -> None:
     with (
-        mopslock.lease(auto.store, "a/new", ttl=2),
-        mopslock.lease(auto.store, "a/old", ttl=2, protocol="lastwriter"),
-        mopslock.lease(auto.store, "b", ttl=2, session=True),
+        mopslock.lease(auto.store, "a/new", ttl=LIVES),
+        mopslock.lease(auto.store, "a/old", ttl=LIVES, protocol="lastwriter"),
+        mopslock.lease(auto.store, "b", ttl=LIVES, session=True),
     ):
         found = {status.name: status.protocol for status in mopslock.ls(auto.other().store)}
         assert found == {"a/new": "strict", "a/old": "lastwriter", "b": "strict"}
@@ -362,7 +362,7 @@ class Racy(Counting):
         if super(Counting, self).exists(key):
             return False
         if key == "_mopslock/store.json":
-            self.looked.wait(10)
+            self.looked.wait(SOON)
         super(Counting, self).put(key, body)
         return True
 
@@ -382,7 +382,7 @@ def test_a_refusal_stands_whoever_left_it(caplog: pytest.LogCaptureFixture) -> N
     with pytest.raises(mopslock.Unfit):
         mopslock.acquire(store, "n", protocol="strict")
     assert dict(store.asked) == {"exists name": 1, "get name": 1}
-    with mopslock.lease(store, "n", ttl=2) as lease:
+    with mopslock.lease(store, "n", ttl=LIVES) as lease:
         assert lease.protocol == "lastwriter"
     assert "\x1b" not in caplog.text
     assert "writers" in caplog.text
@@ -394,7 +394,7 @@ def test_a_refusal_stands_whoever_left_it(caplog: pytest.LogCaptureFixture) -> N
 def test_a_card_that_does_not_refuse_proves_nothing(card: bytes) -> None:
     store = Counting()
     stores.Memory.put(store, "_mopslock/store.json", card)
-    with mopslock.lease(store, "n", ttl=2) as lease:
+    with mopslock.lease(store, "n", ttl=LIVES) as lease:
         assert lease.protocol == "strict"
     assert store.asked["get name"] == 1
     careless = Careless()
@@ -445,7 +445,7 @@ RESET = ConnectionResetError("reset")
 )
 def test_what_decides_is_what_was_told_and_what_lies_there(told: Any, asked: str, protocol: str) -> None:
     store = Told(*told)
-    with mopslock.lease(store, "n", ttl=2) as lease:
+    with mopslock.lease(store, "n", ttl=LIVES) as lease:
         assert lease.protocol == protocol
     assert " ".join(store.asked) == asked
 
