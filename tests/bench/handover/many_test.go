@@ -1,14 +1,18 @@
 package main
 
 import (
-	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // TestLedger: counted is what waiters ask from when they poll as seldom as they will
 // to their leases' release, and what they ask for no name of theirs.
 func TestLedger(t *testing.T) {
+	synctest.Test(t, testLedger) // where no time passes by itself
+}
+
+func testLedger(t *testing.T) {
 	l := &ledger{from: time.Now().Add(-2 * interval), until: map[string]time.Time{}}
 	for range 3 {
 		l.note("a/_mopslock/1/v")
@@ -18,7 +22,7 @@ func TestLedger(t *testing.T) {
 	l.ends("a")
 	l.note("a/_mopslock/1/v") // the claim
 	l.ends("b")
-	if got, want := l.perInterval(), 7.0/4; math.Abs(got-want) > 0.01 {
+	if got, want := l.perInterval(), 7.0/4; got != want {
 		t.Errorf("%v, not %v", got, want)
 	}
 	early := &ledger{from: time.Now().Add(interval), until: map[string]time.Time{}}
