@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -260,9 +261,21 @@ func TestDown(t *testing.T) {
 func TestDelayOutlivesItsSender(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.SetDelay(50 * time.Millisecond)
-	w.proxy.Choose(func(*Request) Fault { return Delay })
-	w.client.Timeout = time.Millisecond
-	if _, _, err := w.ask("PUT", "/leases/k"); err == nil {
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan bool)
+	w.proxy.Choose(func(*Request) Fault { // whose delay begins when nobody waits any more
+		leave()
+		<-gone
+		return Delay
+	})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+w.proxy.Address()+"/leases/k", strings.NewReader("abcdefgh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := w.client.Do(request)
+	close(gone)
+	if err == nil {
+		answer.Body.Close()
 		t.Fatal("it was answered")
 	}
 	for w.times("PUT") == 0 {
