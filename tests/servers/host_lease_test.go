@@ -13,12 +13,12 @@ import (
 
 var stories = []story{
 	{name: "hands over", tell: handsOver},
-	{name: "renews", tell: renews, ends: true},
-	{name: "outlives its holder", tell: outlivesItsHolder, ends: true},
-	{name: "is taken over", tell: isTakenOver, ends: true},
-	{name: "is broken", tell: isBroken, ends: true},
-	{name: "is released by another", tell: isReleasedByAnother, ends: true},
-	{name: "a hundred on a session", tell: aHundredOnASession, strict: true, ends: true},
+	{name: "renews", tell: renews, ttl: 10 * time.Second},
+	{name: "outlives its holder", tell: outlivesItsHolder, ttl: 10 * time.Second},
+	{name: "is taken over", tell: isTakenOver, ttl: 10 * time.Second},
+	{name: "is broken", tell: isBroken, ttl: 30 * time.Second},
+	{name: "is released by another", tell: isReleasedByAnother, ttl: 30 * time.Second},
+	{name: "a hundred on a session", tell: aHundredOnASession, strict: true, ttl: 10 * time.Second},
 	{name: "is looked at", tell: isLookedAt},
 	{name: "invokes a remote", tell: invokesARemote},
 	{name: "fails to launch", tell: failsToLaunch},
@@ -43,6 +43,7 @@ func handsOver(s *scene) {
 		if err != nil {
 			s.Error(err)
 		}
+		close(waits)
 		got <- l
 	}()
 	s.same("whom it waits for", <-waits, first.Holder())
@@ -128,12 +129,22 @@ func isBroken(s *scene) {
 		s.same("state", seen.State, core.ObservedBroken)
 		s.same("why", seen.Why, "it stands in the way")
 	}
-	<-l.Done()
+	s.ends(l)
 	s.is(l.Err(), &host.Error{Kind: host.Lost, Reason: reason})
 	next := s.acquire(b, "n")
 	s.after(next, l.FencingToken())
 	_, err = b.Break(s.ctx(), "nothing", &host.BreakOptions{Why: "why not"})
 	s.is(err, &host.Error{Kind: host.Refused, Reason: core.ReasonVacant})
+}
+
+// ends waits until the host has found out that it does not hold the lease any more.
+func (s *scene) ends(l *host.Lease) {
+	s.Helper()
+	select {
+	case <-l.Done():
+	case <-s.ctx().Done():
+		s.Fatal("it is held still")
+	}
 }
 
 // isReleasedByAnother: who has the owner's handle may release, and it is no loss of
@@ -147,7 +158,7 @@ func isReleasedByAnother(s *scene) {
 	s.ok(err)
 	s.same("renewed", time.Until(until) > 0, true)
 	s.ok(b.ReleaseHandle(s.ctx(), handle, nil))
-	<-l.Done()
+	s.ends(l)
 	s.is(l.Err(), &host.Error{Kind: host.Lost, Reason: core.ReasonReleased})
 	s.free(b, "n")
 }

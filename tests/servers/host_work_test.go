@@ -137,6 +137,7 @@ func closes(s *scene) {
 	waits, waiting := make(chan error, 1), make(chan struct{}, 100)
 	go func() {
 		_, err := a.Acquire(s.ctx(), "theirs", &host.AcquireOptions{Terms: s.terms, OnWaiting: func(host.Status) { waiting <- struct{}{} }})
+		close(waiting)
 		waits <- err
 	}()
 	<-waiting
