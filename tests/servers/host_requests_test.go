@@ -2,9 +2,11 @@ package servers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -13,15 +15,26 @@ import (
 
 // ledger is what a server was asked, as it passed over the wire.
 type ledger struct {
-	mu  sync.Mutex
-	all []proxy.Request
+	mu       sync.Mutex
+	all      []proxy.Request
+	beatless []string
 }
 
 func (l *ledger) note(r *proxy.Request) proxy.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, *r)
+	if r.Op == proxy.Put && slices.ContainsFunc(l.beatless, func(prefix string) bool { return strings.HasPrefix(r.Key, prefix) }) {
+		return proxy.CutBefore
+	}
 	return proxy.None
+}
+
+// noBeats keeps the signs of life of who holds the name from the store.
+func (w *errand) noBeats(name string) {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	w.ledger.beatless = append(w.ledger.beatless, w.prefix+"/"+name+"/")
 }
 
 // errand is a scene whose requests are written down.
@@ -84,30 +97,42 @@ func (w *errand) renewals(what, want string) {
 	w.same(what, asked[:len(all)], all)
 }
 
+const (
+	// renewedTTL is so long that a slow machine gives no request of a renewal up, which
+	// would be asked again.
+	renewedTTL = 20 * time.Second
+	// deadTTL is no longer than it must be to see the holder alive.
+	deadTTL = 10 * time.Second
+)
+
 // TestHostRequests: what a lease costs is what was budgeted, request by request, on
-// each cloud.
+// each cloud. It waits for renewals and for deaths, on all of them at once.
 func TestHostRequests(t *testing.T) {
+	var kinds sync.WaitGroup
 	for _, kind := range Kinds {
-		t.Run(kind, func(t *testing.T) {
-			server, p := behind(t, kind)
-			ledger := &ledger{}
-			p.Choose(ledger.note)
-			var all sync.WaitGroup
-			for name, walked := range map[string]func(*errand){
-				"strict": strictLease, "takeover": strictTakeOver, "stranger": strictTakeOverByAStranger, "fromsession": strictTakeOverFromASession,
-				"join": strictJoin, "adoption": strictAdoption, "renewals": strictRenewals, "beside": strictBesideAnOldRecord, "session": strictSession,
-				"lastwriter": lastWriterLease, "lastwriterrenewals": lastWriterRenewals,
-			} {
-				all.Go(func() {
-					t.Run(name, func(t *testing.T) {
-						terms := host.Terms{Protocol: core.ProtocolStrict, FleetExpire: core.None}
-						walked(&errand{scene: scene{T: t, url: server.Under(p.Address(), name), terms: terms}, prefix: name, ledger: ledger})
-					})
-				})
-			}
-			all.Wait()
+		kinds.Go(func() { t.Run(kind, func(t *testing.T) { hostRequests(t, kind) }) })
+	}
+	kinds.Wait()
+}
+
+func hostRequests(t *testing.T, kind string) {
+	server, p := behind(t, kind)
+	ledger := &ledger{}
+	p.Choose(ledger.note)
+	var all sync.WaitGroup
+	for name, walked := range map[string]func(*errand){
+		"strict": strictLease, "takeover": strictTakeOver, "stranger": strictTakeOverByAStranger, "fromsession": strictTakeOverFromASession,
+		"join": strictJoin, "adoption": strictAdoption, "renewals": strictRenewals, "beside": strictBesideAnOldRecord, "session": strictSession,
+		"lastwriter": lastWriterLease, "lastwriterrenewals": lastWriterRenewals,
+	} {
+		all.Go(func() {
+			t.Run(name, func(t *testing.T) {
+				terms := host.Terms{Protocol: core.ProtocolStrict, FleetExpire: core.None}
+				walked(&errand{scene: scene{T: t, url: server.Under(p.Address(), name), terms: terms}, prefix: name, ledger: ledger})
+			})
 		})
 	}
+	all.Wait()
 }
 
 func strictLease(w *errand) {
@@ -125,24 +150,28 @@ func strictLease(w *errand) {
 	w.same("token", l.FencingToken(), uint64(5))
 }
 
-// dies is a lease whose holder was killed, and a host that has looked at it before and
-// so knows the store's clock. It returns when the lease is dead for all who look.
+// dies is a lease whose holder was killed before he renewed it, and a host that has
+// looked at it before and so knows the store's clock. It returns when the lease is dead
+// for all who look.
 func (w *errand) dies() (knows *host.Host) {
 	w.Helper()
-	w.terms.TTL = core.MinTTLCoarse
+	w.terms.TTL = deadTTL
+	w.noBeats("n") // or who looks would read one more
 	p := w.holder("n")
+	w.terms.Session = false // which would be renewed between what is counted
 	knows = w.host()
 	_, err := w.try(knows, "n")
 	w.is(err, host.ErrRefused)
 	w.kill(p)
 	looks := w.host()
 	// Beyond the TTL, by what stamps and front-ends may be apart.
-	w.eventually("it is dead", func() bool {
+	const apart = core.DefaultSpread + 3*core.CoarseStamp
+	for left := time.Duration(0); left >= -apart; {
 		s, err := looks.Inspect(w.ctx(), "n")
 		w.ok(err)
-		return s.Left < -core.DefaultSpread-3*core.CoarseStamp
-	})
-	w.terms.Session = false
+		left = s.Left
+		<-time.After(left + apart)
+	}
 	w.forget()
 	return knows
 }
@@ -181,21 +210,25 @@ func strictJoin(w *errand) {
 // What a companion writes when it joins and when it leaves is found at the holder's
 // next renewal, read, and renewed in its turn.
 func strictAdoption(w *errand) {
-	w.terms.TTL = 2 * core.MinTTLCoarse // so that both have been by then
+	w.terms.TTL = 30 * time.Second // so that both have been by then
 	l := w.acquire(w.host(), "n")
 	b := w.host()
 	_, err := b.Accompany(w.ctx(), l.Handle(), nil)
 	w.ok(err)
 	w.ok(b.Close(w.ctx()))
 	w.forget()
-	const twice = "put exists get put exists get put exists"
-	w.eventually("a renewal after the adoptions", func() bool { return len(w.asked()) >= len(twice+" put exists") })
-	w.asks("two adoptions", twice+" put exists")
+	const want = "put exists get put exists get put exists" + " put exists" // and a renewal like any other
+	asked := ""
+	w.eventually("a renewal after the adoptions", func() bool {
+		asked = w.asked()
+		return len(asked) >= len(want)
+	})
+	w.same("two adoptions", asked[:len(want)], want)
 	w.same("epoch", l.Epoch(), uint64(3))
 }
 
 func strictRenewals(w *errand) {
-	w.terms.TTL = core.MinTTLCoarse
+	w.terms.TTL = renewedTTL
 	w.acquire(w.host(), "n")
 	w.renewals("renewals", "put exists")
 }
@@ -204,7 +237,7 @@ func strictBesideAnOldRecord(w *errand) {
 	a := w.host()
 	w.terms.Protocol = core.ProtocolLastWriter
 	w.free(a, "n")
-	w.terms.Protocol, w.terms.TTL = core.ProtocolStrict, core.MinTTLCoarse
+	w.terms.Protocol, w.terms.TTL = core.ProtocolStrict, renewedTTL
 	w.acquire(a, "n")
 	w.renewals("renewals beside an old client's record", "put exists get")
 }
@@ -212,7 +245,7 @@ func strictBesideAnOldRecord(w *errand) {
 // What opening a session costs depends on how far the first claim is by then.
 func strictSession(w *errand) {
 	a := w.host()
-	w.terms.TTL, w.terms.Session = core.MinTTLCoarse, true
+	w.terms.TTL, w.terms.Session = renewedTTL, true
 	w.acquire(a, "first")
 	for n := range 20 {
 		w.forget()
@@ -234,12 +267,15 @@ func lastWriterLease(w *errand) {
 
 // The later look comes when it comes, between any two others.
 func lastWriterRenewals(w *errand) {
-	w.terms.Protocol, w.terms.TTL = core.ProtocolLastWriter, core.MinTTLCoarse
+	w.terms.Protocol, w.terms.TTL = core.ProtocolLastWriter, renewedTTL
 	a := w.host()
 	w.acquire(a, "n")
 	w.forget()
-	const rounds = 3
-	w.eventually("renewals", func() bool { return strings.Count(w.asked(), "put") >= rounds })
-	asked := strings.Replace(w.asked(), "get get", "get", 1)
-	w.same("renewals", asked, strings.TrimSpace(strings.Repeat("get put ", rounds)))
+	want := strings.TrimSpace(strings.Repeat("get put ", 3))
+	asked := ""
+	w.eventually("renewals", func() bool {
+		asked = strings.Replace(w.asked(), "get get", "get", 1)
+		return len(asked) >= len(want)
+	})
+	w.same("renewals", asked[:len(want)], want)
 }
