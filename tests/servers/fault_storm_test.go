@@ -107,16 +107,19 @@ const (
 )
 
 // within reports more requests than there may be, or hardly any.
-func (w *walk) within(most int) error {
-	if n := w.proxy.Counts().Total(); n > most || n < 3 {
+func within(n, most int) error {
+	if n > most || n < enough {
 		return fmt.Errorf("%d requests, want %d at most", n, most)
 	}
 	return nil
 }
 
+// enough requests show that a sufferer asks again.
+const enough = 3
+
 // waits has a waiter suffer, and then acquire.
 func waits(w *walk, refusal proxy.Fault) error {
-	held, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly)})
+	held, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly})
 	if err != nil {
 		return err
 	}
@@ -139,20 +142,50 @@ func waits(w *walk, refusal proxy.Fault) error {
 	case err := <-acquired:
 		return err
 	}
-	begun := time.Now()
-	w.refuseAll(refusal)
+	refused := w.refuseAll(refusal)
 	select {
 	case <-time.After(waitSpan):
-		err = w.within(triesWithin(time.Since(begun), isThrottling(refusal), false))
 	case <-w.ctx.Done():
 	}
+	select {
+	case <-refused.enough: // later on a machine that stood still
+	case <-w.ctx.Done():
+	}
+	n, first := refused.count() // before the time that it took
+	err = within(n, triesWithin(time.Since(first), isThrottling(refusal), false))
 	w.proxy.Choose(nil)
 	return errors.Join(err, held.Release(w.ctx), <-acquired)
 }
 
-func (w *walk) refuseAll(refusal proxy.Fault) {
-	w.proxy.Reset()
-	w.proxy.Choose(func(*proxy.Request) proxy.Fault { return refusal })
+// refusals are those that a walk has suffered.
+type refusals struct {
+	mu     sync.Mutex
+	n      int
+	first  time.Time
+	enough chan struct{} // closed when there are
+}
+
+func (r *refusals) count() (n int, first time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.n, r.first
+}
+
+func (w *walk) refuseAll(refusal proxy.Fault) *refusals {
+	r := &refusals{enough: make(chan struct{})}
+	w.proxy.Choose(func(*proxy.Request) proxy.Fault {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.n++
+		switch r.n {
+		case 1:
+			r.first = time.Now()
+		case enough:
+			close(r.enough)
+		}
+		return refusal
+	})
+	return r
 }
 
 // holds has a holder of so many leases suffer until he has lost them all.
@@ -166,7 +199,7 @@ func holds(terms host.Terms, leases int) func(*walk, proxy.Fault) error {
 			}
 			held = append(held, lease)
 		}
-		w.refuseAll(refusal)
+		refused := w.refuseAll(refusal)
 		for _, lease := range held {
 			select {
 			case <-lease.Done():
@@ -181,6 +214,7 @@ func holds(terms host.Terms, leases int) func(*walk, proxy.Fault) error {
 		if terms.Protocol == core.ProtocolLastWriter {
 			more = 1 // the later look
 		}
-		return w.within(triesWithin(holdSpan, isThrottling(refusal), true) + more)
+		n, _ := refused.count()
+		return within(n, triesWithin(holdSpan, isThrottling(refusal), true)+more)
 	}
 }
