@@ -69,7 +69,7 @@ func TestSilence(t *testing.T) {
 	for _, kind := range Kinds {
 		server := Need(t, kind)
 		w := &walks{T: t, server: server, other: openHost(t, server.Under(server.Address, "walks"))}
-		one := w.open(tale{name: "silence"}, "of 5 s")
+		one := w.open(tale{name: "silence"}, "until it is lost")
 		done.Go(func() {
 			defer one.proxy.Close()
 			if err := one.end(silenced(one)); err != nil {
@@ -81,13 +81,13 @@ func TestSilence(t *testing.T) {
 }
 
 func silenced(w *walk) error {
-	lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly)})
+	lease, err := w.host.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly})
 	if err != nil {
 		return err
 	}
 	waiting, next := make(chan bool, 1), make(chan error, 1)
 	go func() {
-		after, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: soon(strictly), OnWaiting: func(host.Status) {
+		after, err := w.other.Acquire(w.ctx, w.name, &host.AcquireOptions{Terms: strictly, OnWaiting: func(host.Status) {
 			select {
 			case waiting <- true:
 			default:
