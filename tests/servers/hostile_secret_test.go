@@ -56,7 +56,7 @@ type commands struct {
 
 func (c *commands) all(work bool) {
 	for _, protocol := range []string{"strict", "lastwriter"} {
-		lease := c.run(work, "acquire", "a-"+protocol, "--ttl", "10s", "--protocol", protocol, "--wait", "0")
+		lease := c.run(work, "acquire", "a-"+protocol, "--ttl", "1m", "--protocol", protocol, "--wait", "0")
 		c.run(work, "run", "r-"+protocol, "--protocol", protocol, "--wait", "0", "--", "true")
 		c.run(work, "invoke", "i-"+protocol, "--protocol", protocol, "--", "true")
 		c.run(work, "status", "--json", "a-"+protocol)
@@ -66,7 +66,7 @@ func (c *commands) all(work bool) {
 			c.run(true, "release", lease)
 		}
 	}
-	c.run(work, "permit", "p", "--capacity", "1", "--width", "1", "--wait", "1s", "--", "true")
+	c.run(work, "permit", "p", "--capacity", "1", "--width", "1", "--wait", "1m", "--", "true")
 }
 
 func (c *commands) run(work bool, words ...string) (stdout string) {
