@@ -22,8 +22,8 @@ const (
 	walkTTL = 3 * shortest
 	// atOnce bounds the walks that are under way.
 	atOnce = 48
-	// walkLimit is by when a walk must have come to its end.
-	walkLimit = time.Minute
+	// walkLimit is by when a walk must have come to its end, however slow the machine is.
+	walkLimit = 3 * time.Minute
 	// late is how long Delay keeps a request of a walk.
 	late = 300 * time.Millisecond
 )

@@ -204,7 +204,7 @@ var attempts = []attempt{
 }
 
 // attemptLimit ends one that waits, which none should.
-const attemptLimit = 10 * time.Second
+const attemptLimit = time.Minute
 
 func held(l *host.Lease, err error) error {
 	if err != nil {

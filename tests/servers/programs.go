@@ -85,7 +85,7 @@ const (
 )
 
 // bucketLimit is how long it may take to make a bucket.
-const bucketLimit = 20 * time.Second
+const bucketLimit = time.Minute
 
 func makeGCSBucket(s *Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bucketLimit)

@@ -34,7 +34,7 @@ var Kinds = []string{S3, GCS, Azure}
 var ErrNotInstalled = errors.New("not installed: make servers")
 
 const (
-	readyLimit = 30 * time.Second
+	readyLimit = 2 * time.Minute
 	stopLimit  = 5 * time.Second
 )
 
