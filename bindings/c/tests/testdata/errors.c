@@ -130,7 +130,7 @@ static void held_and_lost(void)
 	int reason = -1;
 	char holder[MOPSLOCK_HOLDER_SIZE];
 	mopslock_status who = {.size = sizeof who};
-	mopslock_options o = {.size = sizeof o, .ttl_ns = 600 * MS, .wait_ns = MOPSLOCK_TRY, .seen = &who,
+	mopslock_options o = {.size = sizeof o, .ttl_ns = 2500 * MS, .wait_ns = MOPSLOCK_TRY, .seen = &who,
 		.protocol = MOPSLOCK_PROTOCOL_LASTWRITER};
 	GIVES(MOPSLOCK_OK, mopslock_acquire(a, "n", &o, &lease));
 	CHECK(who.state == MOPSLOCK_STATE_NONE);
@@ -138,14 +138,14 @@ static void held_and_lost(void)
 	GIVES(MOPSLOCK_OK, mopslock_check(lease));
 	int64_t left = -1;
 	GIVES(MOPSLOCK_OK, mopslock_left(lease, &left));
-	CHECK(left > 0 && left < 600 * MS);
+	CHECK(left > 0 && left < 2500 * MS);
 	CHECK(mopslock_holder(lease, holder, sizeof holder, NULL) == MOPSLOCK_OK);
 
 	GIVES(MOPSLOCK_EHELD, mopslock_acquire(b, "n", &o, &other));
 	CHECK(other == 0 && mopslock_last_reason() == MOPSLOCK_REASON_HELD);
-	CHECK(who.state == MOPSLOCK_STATE_HELD && strcmp(who.holder, holder) == 0 && who.ttl_ns == 600 * MS);
+	CHECK(who.state == MOPSLOCK_STATE_HELD && strcmp(who.holder, holder) == 0 && who.ttl_ns == 2500 * MS);
 	CHECK(who.host[0] != 0 && who.pid[0] != 0 && who.acquired_ns > 0 && who.released_ns == 0 && !who.companion);
-	o.wait_ns = 500 * MS; /* which is also how long the store may take to answer */
+	o.wait_ns = 1500 * MS; /* which is also how long the store may take to answer */
 	GIVES(MOPSLOCK_EHELD, mopslock_acquire(b, "n", &o, &other));
 
 	GIVES(MOPSLOCK_ETIMEOUT, mopslock_wait(lease, 1, &reason));

@@ -229,7 +229,7 @@ static void lost(void)
 {
 	char ours[MOPSLOCK_HOLDER_SIZE];
 	uint64_t release = 0;
-	mopslock_options o = {.size = sizeof o, .ttl_ns = 1500 * MS, .protocol = MOPSLOCK_PROTOCOL_LASTWRITER};
+	mopslock_options o = {.size = sizeof o, .ttl_ns = 2500 * MS, .protocol = MOPSLOCK_PROTOCOL_LASTWRITER};
 	uint64_t lease = acquire(a, "lost", &o);
 	holder_of(lease, ours);
 	steal("lost", lease);

@@ -115,7 +115,7 @@ static void breaks(void)
 	int64_t left = 0;
 	mopslock_status s = {.size = sizeof s};
 	mopslock_break_options why = {.size = sizeof why, .why = "it is stuck", .seen = &s};
-	uint64_t lease = held(a, "b", (mopslock_options){.ttl_ns = 2 * S});
+	uint64_t lease = held(a, "b", (mopslock_options){.ttl_ns = 3 * S});
 	GIVES(MOPSLOCK_EINVAL, mopslock_break(b, "b", &(mopslock_break_options){.size = sizeof why})); /* no reason */
 	GIVES(MOPSLOCK_EINVAL, mopslock_break(b, "b", &(mopslock_break_options){.size = sizeof why, .why = "x", .now = 2}));
 	GIVES(MOPSLOCK_EINVAL, mopslock_break(b, NULL, &why));
