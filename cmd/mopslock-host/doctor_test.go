@@ -212,7 +212,7 @@ func TestBenchOfSilentStore(t *testing.T) {
 func TestBenchWithoutStrict(t *testing.T) {
 	s := newScene(t)
 	store := newSmallS3(t, false)
-	p := s.withStore(store, "bench", "--for", "4s", "--parallel", "2")
+	p := s.withStore(store, "bench", "--for", "16s", "--parallel", "2")
 	p.mustExit(0)
 	p.says("strict is left out: ")
 	if out := p.out.String(); strings.Contains(out, "\nstrict ") || !strings.Contains(out, "\nlastwriter ") || !strings.Contains(out, "at S3's list prices") {
