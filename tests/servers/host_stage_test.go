@@ -93,7 +93,7 @@ func (s *scene) host() *host.Host {
 }
 
 // patience bounds what has no bound of its own, and is far above all TTLs.
-const patience = 50 * time.Second
+const patience = 100 * time.Second
 
 func (s *scene) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
