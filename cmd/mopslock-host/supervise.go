@@ -67,20 +67,22 @@ func (s *supervisor) holder(lease holding, margin time.Duration) *exit {
 
 // graceWithin is --grace, or less where a large margin or somebody else's short
 // TTL brings the deadline so near to the renewals that they are not late yet at
-// deadline - grace. fresh is what is left right after acquiring.
+// deadline - grace. fresh is what is left right after acquiring: less than there was at
+// the stamp, if that was slow.
 //
 //	stamp      renewal due                      deadline
 //	  |------- interval -------|-- its time -------|
 //	                             three quarters of it at most are grace
+//
+// Which of the two TTLs the store is judged by nobody tells, so both bounds hold: of our
+// own TTL, the interval is a third, and its time is what the margin leaves of the rest;
+// of E, shorter than ours, 0.9 E is left at the stamp, and the interval is E/3.
 func (s *supervisor) graceWithin(fresh, ttl, margin time.Duration) time.Duration {
 	if margin == 0 {
 		margin = ttl / core.MarginShare
 	}
-	interval := ttl / 3
-	if fresh < (ttl-margin)/2 { // judged by E, shorter than our TTL: 0.9 E is left, and E/3 the interval; else acquiring was slow
-		interval = fresh * 10 / 27
-	}
-	return min(s.loss.grace, max(0, fresh-interval)/4*3)
+	byTTL, byE := ttl-margin-ttl/3, fresh-fresh*10/27
+	return min(s.loss.grace, max(0, min(byTTL, byE))/4*3)
 }
 
 // fenceCheck is how often the deadline is looked at while SIGTERM is out.

@@ -34,21 +34,24 @@ func TestFenceOfALostLease(t *testing.T) {
 	}
 }
 
-// SIGTERM never comes before a renewal is due, however slow acquiring was; and where that left little, or the deadline
-// is near by somebody else's short TTL, there is still some grace.
+// SIGTERM never comes before a renewal is due, an interval after the stamp, however slow acquiring was; and where the
+// deadline is near by a large margin, or by somebody else's short TTL, there is still some grace.
 func TestGraceWithin(t *testing.T) {
-	for name, test := range map[string]struct{ ttl, margin, fresh, interval, grace time.Duration }{
-		"as is":                       {60 * time.Second, 0, 54 * time.Second, 20 * time.Second, 10 * time.Second},
-		"acquired slowly":             {60 * time.Second, 0, 35 * time.Second, 20 * time.Second, 10 * time.Second},
-		"large margin":                {24 * time.Second, 11600 * time.Millisecond, 12400 * time.Millisecond, 8 * time.Second, 3300 * time.Millisecond},
-		"large margin, slowly":        {24 * time.Second, 11600 * time.Millisecond, 11 * time.Second, 8 * time.Second, 2250 * time.Millisecond},
-		"short TTL of the fleet":      {88 * time.Second, 0, 16200 * time.Millisecond, 6 * time.Second, 7650 * time.Millisecond},
-		"short TTL of one, long ours": {600 * time.Second, 0, 79200 * time.Millisecond, 29334 * time.Millisecond, 10 * time.Second},
+	for name, test := range map[string]struct{ ttl, margin, slow, deadline, interval, grace time.Duration }{
+		"as is":                       {60 * time.Second, 0, 0, 54 * time.Second, 20 * time.Second, 10 * time.Second},
+		"slowly":                      {60 * time.Second, 0, 19 * time.Second, 54 * time.Second, 20 * time.Second, 10 * time.Second},
+		"large margin":                {24 * time.Second, 11600 * time.Millisecond, 0, 12400 * time.Millisecond, 8 * time.Second, 3300 * time.Millisecond},
+		"large margin, slowly":        {24 * time.Second, 11600 * time.Millisecond, 1400 * time.Millisecond, 12400 * time.Millisecond, 8 * time.Second, 3300 * time.Millisecond},
+		"large margin, very slowly":   {24 * time.Second, 11600 * time.Millisecond, 5200 * time.Millisecond, 12400 * time.Millisecond, 8 * time.Second, 3300 * time.Millisecond},
+		"short TTL of the fleet":      {88 * time.Second, 0, 0, 16200 * time.Millisecond, 6 * time.Second, 7650 * time.Millisecond},
+		"and a large margin":          {24 * time.Second, 11600 * time.Millisecond, 0, 7200 * time.Millisecond, 2670 * time.Millisecond, 3300 * time.Millisecond},
+		"and slowly":                  {88 * time.Second, 0, 3600 * time.Millisecond, 16200 * time.Millisecond, 6 * time.Second, 5950 * time.Millisecond},
+		"short TTL of one, long ours": {600 * time.Second, 0, 0, 79200 * time.Millisecond, 29334 * time.Millisecond, 10 * time.Second},
 	} {
 		s := supervisor{loss: &lossFlags{grace: defaultGrace}}
-		got := s.graceWithin(test.fresh, test.ttl, test.margin)
-		if got != test.grace || test.fresh-got < test.interval {
-			t.Errorf("%s: %v of %v, want %v", name, got, test.fresh, test.grace)
+		got := s.graceWithin(test.deadline-test.slow, test.ttl, test.margin)
+		if got.Round(time.Microsecond) != test.grace || test.deadline-got < test.interval {
+			t.Errorf("%s: %v, want %v", name, got, test.grace)
 		}
 	}
 }
