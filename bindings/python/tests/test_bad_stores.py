@@ -234,10 +234,12 @@ def test_those_who_ask_for_what_hangs_take_no_worker_from_a_lease() -> None:
     store, hang = Odd(), Hang()
     store.first = lambda verb, key: hang(verb, key) if key.startswith("bad") else None
     before = len([thread for thread in threading.enumerate() if thread.name == "mopslock-store"])
-    with mopslock.acquire(store, "good", ttl=LIVES) as good:
+    with mopslock.acquire(store, "good", ttl=NOTICES) as good:
         for _ in range(40):
             with pytest.raises(mopslock.StoreError):  # Unreachable if it was asked before the time was over
                 mopslock.inspect(store, "bad", timeout=0.05)
+        believed = good.deadline
+        until(lambda: good.lost or good.deadline > believed)
         good.check()
         workers = [thread for thread in threading.enumerate() if thread.name == "mopslock-store"]
         assert len(workers) - before <= 4
