@@ -38,19 +38,32 @@ def watch(file: Path, tell: Callable[[float, float], None]) -> threading.Event:
     return over
 
 
-@contextlib.contextmanager
-def measured(folder: Path) -> Iterator[Callable[[float], float]]:
-    """For how many seconds this process was held up in all since an instant of time.monotonic. What must exclude or
-    come in time has done so if it was not."""
-    turns: list[tuple[float, float]] = []
-    folder.mkdir()
-    over = watch(folder / "tick", lambda begin, end: turns.append((begin, end)))
+class Measured:
+    """For how many seconds this process was held up since an instant of time.monotonic."""
 
-    def since(instant: float) -> float:
+    def __init__(self) -> None:
+        self.turns: list[tuple[float, float]] = []
+
+    def in_all(self, instant: float) -> float:
+        """What must come in time has done so if it was not."""
+        return sum(self._since(instant))
+
+    def at_once(self, instant: float) -> float:
+        """At most. What must exclude by a margin has done so if it was not for as long."""
+        return max(self._since(instant), default=0.0)
+
+    def _since(self, instant: float) -> list[float]:
         time.sleep(LATE)  # in which a turn that is held up right now ends
-        return sum(end - max(begin, instant) for begin, end in turns if end > instant)
+        return [end - max(begin, instant) for begin, end in self.turns if end > instant]
 
+
+@contextlib.contextmanager
+def measured(folder: Path) -> Iterator[Measured]:
+    """Measures while the block runs."""
+    found = Measured()
+    folder.mkdir()
+    over = watch(folder / "tick", lambda begin, end: found.turns.append((begin, end)))
     try:
-        yield since
+        yield found
     finally:
         over.set()

@@ -59,12 +59,12 @@ def test_threads_on_one_name_exclude_each_other_whatever_way_they_go(place: Plac
             lease.check()
             inside -= 1
 
-    with held_up.measured(tmp_path / "held-up") as held_up_since:
+    with held_up.measured(tmp_path / "held-up") as measured:
         begin = time.monotonic()
         with ThreadPoolExecutor(9) as pool:
             list(pool.map(work, range(9)))
         assert calls == 9
-        assert most == 1 or held_up_since(begin) > MARGIN / 2
+        assert most == 1 or measured.at_once(begin) > MARGIN / 2
 
 
 def test_a_release_wakes_the_next_one_of_this_process_at_once(place: Place, tmp_path: Path) -> None:
@@ -78,12 +78,12 @@ def test_a_release_wakes_the_next_one_of_this_process_at_once(place: Place, tmp_
     thread = threading.Thread(target=wait)
     thread.start()
     assert waits.wait(SOON)
-    with held_up.measured(tmp_path / "held-up") as held_up_since:
+    with held_up.measured(tmp_path / "held-up") as measured:
         begin = time.monotonic()
         lease.release()
         assert got.wait(SOON)
         took = time.monotonic() - begin
-        assert place.way == "url" or took - held_up.COSTS * held_up_since(begin) < 0.9
+        assert place.way == "url" or took - held_up.COSTS * measured.in_all(begin) < 0.9
     thread.join(SOON)
 
 
@@ -187,7 +187,7 @@ def test_a_callback_that_hangs_loses_no_lease(place: Place) -> None:
     try:
         assert hangs.wait(SOON)
         written = place.record("n")["write_count"]
-        until(lambda: place.record("n")["write_count"] >= written + 4)  # more than a TTL
+        until(lambda: place.record("n")["write_count"] >= written + 5)  # more than a TTL
         lease.check()
         lease.release()
         with pytest.raises(mopslock.LeaseTaken):

@@ -78,7 +78,7 @@ def test_killed_holder_is_followed(way: str, tmp_path: Path, stress: Stress) -> 
     took: list[float] = []
     late: list[float] = []
     end = time.monotonic() + stress.seconds
-    with held_up.measured(tmp_path / "held-up") as held_up_since:
+    with held_up.measured(tmp_path / "held-up") as measured:
         while not took or time.monotonic() + 2 * (TTL + POLL) < end:
             with _holder(place) as process:
                 time.sleep(TTL / 2)  # so that it has renewed
@@ -87,7 +87,7 @@ def test_killed_holder_is_followed(way: str, tmp_path: Path, stress: Stress) -> 
                 begin = time.monotonic()
                 lease, seconds = _take_over(place.other() if len(took) % 2 else place)
             took.append(seconds)
-            late.append(held_up_since(begin))
+            late.append(measured.in_all(begin))
             _released(lease, place, late[-1])
     stress.figures(
         f"{len(took)} killed, followed after {median(took):.2f} s, at most {max(took):.2f} s, "
@@ -108,7 +108,7 @@ def test_stopped_holder_knows_that_it_lost(way: str, tmp_path: Path, stress: Str
     place = Place.of(way, tmp_path)
     reasons: list[str] = []
     end = time.monotonic() + stress.seconds
-    with held_up.measured(tmp_path / "held-up") as held_up_since:
+    with held_up.measured(tmp_path / "held-up") as measured:
         while not reasons or time.monotonic() + 2 * (TTL + POLL) < end:
             with _holder(place) as process:
                 os.kill(process.pid, signal.SIGSTOP)
@@ -125,5 +125,5 @@ def test_stopped_holder_knows_that_it_lost(way: str, tmp_path: Path, stress: Str
             assert reason in ("taken", "expired", "unreachable")
             assert end_of_it == "left alone"
             time.sleep(TTL / 2)  # a renewal of ours
-            _released(lease, place, held_up_since(begin))
+            _released(lease, place, measured.in_all(begin))
     stress.figures(f"{len(reasons)} stopped: {', '.join(sorted(set(reasons)))}")
