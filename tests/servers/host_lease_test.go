@@ -43,10 +43,14 @@ func handsOver(s *scene) {
 		if err != nil {
 			s.Error(err)
 		}
-		close(waits)
 		got <- l
 	}()
-	s.same("whom it waits for", <-waits, first.Holder())
+	select {
+	case holder := <-waits:
+		s.same("whom it waits for", holder, first.Holder())
+	case <-got:
+		s.Fatal("it has waited for nobody")
+	}
 	s.ok(first.Err())
 	s.ok(first.Release(s.ctx()))
 	s.is(first.Err(), host.ErrReleased)

@@ -137,10 +137,13 @@ func closes(s *scene) {
 	waits, waiting := make(chan error, 1), make(chan struct{}, 100)
 	go func() {
 		_, err := a.Acquire(s.ctx(), "theirs", &host.AcquireOptions{Terms: s.terms, OnWaiting: func(host.Status) { waiting <- struct{}{} }})
-		close(waiting)
 		waits <- err
 	}()
-	<-waiting
+	select {
+	case <-waiting:
+	case err := <-waits:
+		s.Fatal("it has waited for nobody: ", err)
+	}
 
 	s.ok(a.Close(s.ctx()))
 	s.is(<-waits, host.ErrClosed)
