@@ -32,7 +32,7 @@ func TestContend(t *testing.T) {
 		mayBeBoth bool
 	}{
 		{"strict", []string{"--protocol", "strict"}, false},
-		{"margin=500ms", []string{"--protocol", "lastwriter", "--acquire-margin", "500ms"}, false},
+		{"margin=1s", []string{"--protocol", "lastwriter", "--acquire-margin", "1s"}, false},
 		{"margin=0", []string{"--protocol", "lastwriter", "--acquire-margin", "0"}, true},
 	} {
 		t.Run(story.name, func(t *testing.T) {
@@ -47,9 +47,6 @@ func TestContend(t *testing.T) {
 			}
 			if c.overlaps > 0 {
 				t.Errorf("%d of %d commands ran at the same time as another, the longest for %v", c.overlaps, len(c.intervals), c.longest)
-			}
-			if len(c.intervals) < 3 {
-				t.Errorf("%d turns in %v", len(c.intervals), d)
 			}
 			c.mustBeFair(t)
 		})

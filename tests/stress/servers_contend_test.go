@@ -66,14 +66,14 @@ func TestServersLastWriter(t *testing.T) {
 		return proxy.None
 	}))
 	began := monotonic()
-	c := contend(t, s.place("lastwriter"), d, 3*time.Second, []string{"--protocol", "lastwriter", "--acquire-margin", "500ms", "--ttl", serverTTL.String()})
+	c := contend(t, s.place("lastwriter"), d, 3*time.Second, []string{"--protocol", "lastwriter", "--acquire-margin", "1s", "--ttl", serverTTL.String()})
 	took := monotonic() - began
 	c.report(t)
 	for _, status := range c.badStatus {
 		t.Errorf("a run ended with status %s", status)
 	}
-	if c.overlaps > 0 || len(c.intervals) < 3 {
-		t.Errorf("%d turns in %v, overlaps %d, the longest for %v", len(c.intervals), d, c.overlaps, c.longest)
+	if c.overlaps > 0 {
+		t.Errorf("%d of %d commands ran at the same time as another, the longest for %v", c.overlaps, len(c.intervals), c.longest)
 	}
 	c.mustBeFair(t)
 	s.judgeTraffic(t, took, len(c.intervals))

@@ -29,7 +29,7 @@ def main(ttl, root, name, *argv):
         answer = json.loads(ready and step.stdout.readline() or '{"idle": true}')
         return answer if "error" not in answer else sys.exit(f"step: {answer['text']}")
     tell({"machine": "lease", "protocol": "lastwriter", "name": name, "ttl_ns": int(float(ttl) * 1e9),
-          "acquire_margin_ns": 200_000_000,  # longer than two requests: without it a slow host lets two hold the name
+          "acquire_margin_ns": 1_000_000_000,  # longer than two requests on a bad day: without it a slow host lets two hold the name
           "host": socket.gethostname(), "seed": base64.b64encode(secrets.token_bytes(16)).decode()})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda n, _: command.send_signal(n) if command else inbox.put({"kind": "cancel"}))
