@@ -103,8 +103,8 @@ func ttlSeconds(seconds int) int {
 	return either(seconds, max(seconds, 8))
 }
 
-// besideOthers lets a test that is many run while others do. On a directory each has the
-// processors for its own parallel parts: their TTLs of a second do not wait.
+// besideOthers lets a test that is many run while others do. On a directory, where TTLs
+// are shorter, each has the processors for its own parallel parts.
 func besideOthers(t *testing.T) {
 	if !onDirectories() {
 		t.Parallel()

@@ -62,7 +62,7 @@ func (m onEngine) Run() int {
 		panic(err)
 	}
 	defer os.RemoveAll(cache)
-	if *engineFlag == "wasm" { // it takes a processor's time to begin, and TTLs of a second do not wait
+	if *engineFlag == "wasm" { // it takes a processor's time to begin, and TTLs do not wait
 		_ = flag.Set("test.parallel", "8")
 	}
 	_ = os.Setenv(engineVariable, *engineFlag)

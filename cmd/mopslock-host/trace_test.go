@@ -38,7 +38,7 @@ func TestTraceToAFIFONobodyReads(t *testing.T) {
 				"echo >up; while ! test -e enough; do sleep 0.05; done; exit 5")
 			s.eventually("the command", func() bool { return s.exists("up") })
 			before := s.count()
-			s.eventually("renewals beyond the TTL of a dead one", func() bool { return s.count() >= before+4 })
+			s.eventually("renewals beyond the TTL of a dead one", func() bool { return s.count() >= before+5 })
 			s.write("enough", "")
 			p.mustExit(5)
 			s.decided("s.json", "command", 5, "exited")

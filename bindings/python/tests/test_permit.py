@@ -266,7 +266,7 @@ def test_the_twins(place: Place) -> None:
         status = await aio.inspect(place.store, "pool")
         assert (status.permits, status.limit) == (0, 3)
 
-    asyncio.run(asyncio.wait_for(main(), SOON))
+    asyncio.run(asyncio.wait_for(main(), 2 * SOON))
 
 
 def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:
@@ -280,7 +280,7 @@ def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:
             if not task.cancelled():
                 await task.result().release()
 
-    asyncio.run(asyncio.wait_for(main(), SOON))
+    asyncio.run(asyncio.wait_for(main(), 2 * SOON))
     with mopslock.permit(place.store, "pool", capacity=1, wait=SOON) as permit:
         assert permit.total == 1
 
