@@ -67,3 +67,12 @@ def measured(folder: Path) -> Iterator[Measured]:
         yield found
     finally:
         over.set()
+
+
+@contextlib.contextmanager
+def promptly(folder: Path, seconds: float) -> Iterator[None]:
+    """What is done within takes no longer, but for what this machine stands still."""
+    with measured(folder / "held-up") as found:
+        begin = time.monotonic()
+        yield
+        assert time.monotonic() - begin - found.in_all(begin) < seconds

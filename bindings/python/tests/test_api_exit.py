@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -12,21 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import held_up
 import mopslock
+from held_up import promptly
 from ways import WAYS, Place, ended, opened, program, said, until
 
 PROMPT = 5.0
 """Seconds that an end may take on a busy machine: half of what it waits for a store that hangs."""
-
-
-@contextlib.contextmanager
-def promptly(folder: Path) -> Iterator[None]:
-    """What is done within takes no longer, but for what this machine stands still."""
-    with held_up.measured(folder / "held-up") as measured:
-        begin = time.monotonic()
-        yield
-        assert time.monotonic() - begin - measured.in_all(begin) < PROMPT
 
 
 @pytest.fixture(params=WAYS)
@@ -57,7 +47,7 @@ print("held")
 """
     with program(code) as process:
         assert said(process) == "held"
-        with promptly(tmp_path):
+        with promptly(tmp_path, PROMPT):
             code_, out, err = ended(process)
     assert (code_, out) == (status, "")
     assert err.splitlines()[-1:] == ([error] if error else [])
@@ -113,7 +103,7 @@ print("held")
     with program(code) as process:
         assert said(process) == "held"
         started = time.monotonic()
-        with promptly(tmp_path):
+        with promptly(tmp_path, PROMPT):
             status, _, err = ended(process)
         assert time.monotonic() - started > 0.4
     assert status == 0
@@ -134,7 +124,7 @@ sys.stdin.readline()
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-            with promptly(tmp_path):
+            with promptly(tmp_path, PROMPT):
                 assert ended(process)[0] == 0
         lease.check()
         assert place.record("n")["writer_id"] == lease.holder
@@ -151,7 +141,7 @@ def test_ctrl_c_ends_a_wait_for_another_holder_promptly(place: Place, tmp_path: 
         with program(code) as process:
             assert said(process) == "waiting"
             time.sleep(0.1)  # whatever it does while it waits
-            with promptly(tmp_path):
+            with promptly(tmp_path, PROMPT):
                 process.send_signal(signal.SIGINT)
                 status, out, err = ended(process)
         assert (status, out) == (INTERRUPTED, "")
@@ -185,7 +175,7 @@ with mopslock.lease({place.code}, "n", ttl=30):
 """
     with program(code) as process:
         assert said(process) == "held"
-        with promptly(tmp_path):
+        with promptly(tmp_path, PROMPT):
             process.send_signal(signal.SIGINT)
             status, _, err = ended(process)
     assert status == INTERRUPTED
@@ -216,7 +206,7 @@ except KeyboardInterrupt: print("interrupted")
         assert said(process) == "held"
         time.sleep(0.2)  # until it waits
         process.send_signal(signal.SIGINT)
-        with promptly(tmp_path):
+        with promptly(tmp_path, PROMPT):
             assert said(process) == "interrupted"
             assert ended(process)[0] == 0
 

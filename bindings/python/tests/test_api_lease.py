@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import mopslock
+from held_up import promptly
 from ways import LIVES, NOTICES, SOON, WAYS, Gated, Place, both, opened, program, said, stamp, until
 
 
@@ -244,10 +245,8 @@ def test_a_release_that_takes_too_long_says_so_and_goes_on(tmp_path: Path) -> No
     place = Place("own", tmp_path, Gated(tmp_path))
     lease = mopslock.acquire(place.store, "n", ttl=30)
     place.store.puts.clear()
-    started = time.monotonic()
-    with pytest.raises(mopslock.NotReleased, match="not released in time") as caught:
+    with promptly(tmp_path, 2), pytest.raises(mopslock.NotReleased, match="not released in time") as caught:
         lease.release(timeout=0.1)
-    assert time.monotonic() - started < SOON, "it has not waited until the store answers"
     assert isinstance(caught.value, TimeoutError)
     with pytest.raises(mopslock.LeaseEnded):
         lease.check()
@@ -294,12 +293,12 @@ def test_a_wait_of_zero_tries_once_and_says_who_holds_it(place: Place) -> None:
         assert held.holder in str(caught.value)
 
 
-def test_a_wait_that_is_over_says_who_holds_it(place: Place) -> None:
+def test_a_wait_that_is_over_says_who_holds_it(place: Place, tmp_path: Path) -> None:
     with mopslock.acquire(place.other().store, "n", ttl=30) as held:
         started = time.monotonic()
-        with pytest.raises(mopslock.Held) as caught:
+        with promptly(tmp_path, 3), pytest.raises(mopslock.Held) as caught:
             mopslock.acquire(place.store, "n", ttl=30, wait=0.3)
-        assert 0.3 <= time.monotonic() - started < SOON
+        assert time.monotonic() - started >= 0.3
         assert caught.value.seen is not None
         assert caught.value.seen.holder == held.holder
 
@@ -323,12 +322,14 @@ def test_on_waiting_is_told_for_whom(place: Place) -> None:
     got[0].release()
 
 
-def test_a_holder_that_died_is_succeeded_after_its_ttl(place: Place) -> None:
+def test_a_holder_that_died_is_succeeded_after_its_ttl(place: Place, tmp_path: Path) -> None:
     with program(f'lease = mopslock.acquire({place.code}, "n", ttl=0.5)\nprint("held")\ntime.sleep(60)') as process:
         assert said(process) == "held"
         process.kill()
         process.wait()
         expires = datetime.fromisoformat(place.record("n")["written_at"]) + timedelta(seconds=0.5)
-        with mopslock.acquire(place.store, "n", ttl=0.5, wait=SOON, raise_if_lost=False) as lease:
+        with promptly(tmp_path, 5):
+            successor = mopslock.acquire(place.store, "n", ttl=0.5, wait=SOON, raise_if_lost=False)
+        with successor as lease:
             assert lease.acquired >= expires
             assert place.record("n")["writer_id"] == lease.holder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import mopslock
+from held_up import promptly
 from mopslock.stores import Directory
 from ways import LIVES, SOON, WAYS, Failing, Gated, Place, opened, stamp
 
@@ -86,10 +86,8 @@ def test_a_close_that_takes_too_long_says_so(tmp_path: Path) -> None:
     store = Gated(tmp_path)
     mopslock.acquire(store, "n", ttl=30)
     store.puts.clear()
-    started = time.monotonic()
-    with pytest.raises(mopslock.NotReleased):
+    with promptly(tmp_path, 3), pytest.raises(mopslock.NotReleased):
         mopslock.close(store, timeout=0.1)
-    assert time.monotonic() - started < SOON, "it has not waited until the store answers"
     store.puts.set()
 
 
@@ -170,9 +168,8 @@ def test_ls_without_the_verb_says_so(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_read_in_time_is_a_store_error(tmp_path: Path) -> None:
     store = Failing(tmp_path, get=ConnectionError("no route"))
-    started = time.monotonic()
-    with pytest.raises(mopslock.Unreachable, match="no route"):
-        mopslock.inspect(store, "n", timeout=1)
-    with pytest.raises(mopslock.StoreError):
-        mopslock.inspect(tmp_path.as_uri(), "n", timeout=0)
-    assert time.monotonic() - started < SOON
+    with promptly(tmp_path, 3):
+        with pytest.raises(mopslock.Unreachable, match="no route"):
+            mopslock.inspect(store, "n", timeout=1)
+        with pytest.raises(mopslock.StoreError):
+            mopslock.inspect(tmp_path.as_uri(), "n", timeout=0)
