@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +61,19 @@ func (c *cycle) renew() {
 	c.yes(nil)
 }
 
+// wokeEvent, getAnswered and putAnswered are what a renewal is told.
+func wokeEvent(c *cycle) Event {
+	d := c.wake - c.now.Mono
+	c.now.Mono, c.now.Wall = c.now.Mono+d, c.now.Wall+d
+	return Event{Kind: EventWoke}
+}
+
+func getAnswered(c *cycle) Event {
+	return Event{Kind: EventAnswer, Request: c.id, Outcome: OutcomeYes, Body: c.body}
+}
+
+func putAnswered(c *cycle) Event { return Event{Kind: EventAnswer, Request: c.id, Outcome: OutcomeYes} }
+
 func newCycle(tb testing.TB, cfg Config) *cycle {
 	cfg.Protocol, cfg.Name, cfg.Seed[15] = ProtocolLastWriter, "n", 1
 	cfg.Host, cfg.PID, cfg.TID = "worker-7f9c4d", "12345", 140234567890123
@@ -117,6 +131,15 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("of somebody's record %d bytes are shown, %d and %d kept", len(sight.Holder), cap(sight.Holder), cap(sight.Host))
 	}
 
+	busy := busyMachines(t)
+	held, joined, session, asking := heldStrictly(t, 1), busy["strict_companion"], busy["session"], busy["strict_waiter"]
+	session.yes(nil)
+	session.no()
+	endless := strictCycle(t, Config{Machine: MachineLease, TTL: None})
+	endless.step(Event{Kind: EventAcquire})
+	endless.yes(nil)
+	endless.yes(nil)
+
 	ours := foreignBody(lease.m.(*Lease).Holder(), worldStart, "elsewhere")
 	for _, c := range []struct {
 		name string
@@ -139,16 +162,64 @@ func TestNoAllocations(t *testing.T) {
 			waiter.yes(foreign)
 			waiter.m.(*Lease).watch.since = waiter.now.Mono
 		}},
+		{"a strict lease's renewal", held.renewStrictly},
+		{"a strict companion's renewal", joined.renewStrictly},
+		{"a session's renewal", func() { session.woke(); session.yes(nil); session.no() }},
+		{"a strict waiter's poll", func() {
+			l := asking.m.(*StrictLease)
+			l.cur.boottime, l.sight.LookAt = asking.now.Mono, 0 // the lease stays alive
+			asking.woke()
+			if asking.kind != ActionExists {
+				t.Fatal(asking.kind)
+			}
+			asking.no()
+		}},
+		{"a look of a lease without a ttl", func() {
+			endless.woke()
+			endless.no()
+			if endless.m.(*StrictLease).flight.id != 0 {
+				endless.yes(nil)
+			}
+		}},
 	} {
 		c.run()
 		if n := testing.AllocsPerRun(100, c.run); n != 0 {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}
-	if s := lease.m.String() + companion.m.String() + waiter.m.String(); s != "heldjoinedwaiting" {
-		t.Errorf("states: %s", s)
+	all := fmt.Sprint(lease.m, companion.m, waiter.m, held.m, joined.m, session.m, asking.m, endless.m)
+	if all != "held joined waiting held joined in_force waiting held" {
+		t.Errorf("states: %s", all)
 	}
 	if !slices.Equal(companion.body, tenureOf(companion.m).body) {
 		t.Error("the put's body is not the record last written")
 	}
+}
+
+// heldOnSession is a lease that stands on a session and costs nothing.
+func heldOnSession(tb testing.TB, n int) Machine {
+	cfg := Config{
+		Machine: MachineLease, Protocol: ProtocolStrict, Name: "jobs/nightly-report", OnSession: true,
+		Host: "worker-7f9c4d", PID: "12345", Boot: "1b4e28ba-2fa1-11d2-883f-0016d3cca427",
+		Seed: [16]byte{byte(n), byte(n >> 8), 1},
+	}
+	m, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	events := []Event{
+		{Kind: EventAcquire},
+		{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes},
+		{Kind: EventAnswer, Request: 2, Outcome: OutcomeYes},
+	}
+	for _, ev := range events {
+		ev.Session, ev.SessionUntil = []byte("6f1c2f4e-7f3d-4c55-9b57-1c2f4e7f3d4c"), int64(second)*60
+		if _, err := m.Step(Instant{1, worldStart}, ev); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if m.String() != "held" {
+		tb.Fatal(m)
+	}
+	return m
 }

@@ -5,7 +5,8 @@ package core
 type Breaker struct {
 	register
 	state TaskState
-	whose HolderID // the tenure that is to be broken, once it is known
+	whose HolderID // the tenure that is to be broken, and no other; "" until it is known
+	dead  bool     // the look that gave the version to be broken shows that nobody keeps it alive
 	claim claim
 }
 
@@ -16,7 +17,7 @@ func NewBreaker(cfg Config) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Breaker{register: r, state: TaskIdle}, nil
+	return &Breaker{register: r, state: TaskIdle, whose: cfg.Holder}, nil
 }
 
 // String implements Machine.
@@ -35,6 +36,9 @@ func (b *Breaker) Step(now Instant, ev Event) ([]Action, error) {
 	}
 	b.begin(now)
 	b.hear(&ev)
+	if b.due(timerLimit) { // what is answered later rests on a look that is too old
+		b.giveUp()
+	}
 	switch ev.Kind {
 	case EventBegin:
 		b.become(TaskWorking)
@@ -43,13 +47,10 @@ func (b *Breaker) Step(now Instant, ev Event) ([]Action, error) {
 	case EventCancel:
 		b.refuse(ReasonCancelled)
 	case EventAnswer:
-		if _, ok := b.land(&ev); ok && b.state == TaskWorking {
-			b.answer(&ev)
+		if f, ok := b.land(&ev); ok && b.state == TaskWorking {
+			b.answer(&ev, f)
 		}
 	case EventWoke:
-		if b.due(timerLimit) {
-			b.giveUp()
-		}
 		if b.due(timerNext) {
 			b.timers[timerNext] = unset
 			b.goOn()
@@ -107,7 +108,7 @@ func (b *Breaker) giveUp() {
 	b.refuse(ReasonUnreachable)
 }
 
-func (b *Breaker) answer(ev *Event) {
+func (b *Breaker) answer(ev *Event, f flight) {
 	if ev.Outcome == OutcomeUnknown {
 		b.class = ev.Class
 		if ev.Class.Permanent() {
@@ -126,8 +127,6 @@ func (b *Breaker) answer(ev *Event) {
 		b.askBack()
 	case forReadBack:
 		b.readBack(ev)
-	case forList, forVersion:
-		b.found(ev)
 	case forCalls:
 		b.callsListed(ev)
 		b.call()
@@ -137,6 +136,8 @@ func (b *Breaker) answer(ev *Event) {
 	case forNewCall:
 		b.callMade(ev)
 		b.call()
+	default:
+		b.found(b.lookAnswer(ev, f, RequestLimit))
 	}
 }
 
@@ -152,46 +153,44 @@ func (b *Breaker) goOn() {
 	}
 }
 
-// found takes the newest version: what is held is broken.
-func (b *Breaker) found(ev *Event) {
-	if b.doing == forList {
-		b.learn(ev)
-		b.listed(ev)
-		switch k := &b.look; {
-		case !k.listed:
-			b.askList(RequestLimit)
-		case k.n == 0:
-			b.cur = current{}
-			b.refuse(ReasonVacant)
-		default:
-			b.ask(forVersion, ActionGet, versionKey(b.prefix, k.n), RequestLimit)
-		}
-		return
-	}
-	if ev.Outcome == OutcomeNo { // collected since it was listed
-		b.startLook(RequestLimit)
-		return
-	}
-	b.readVersion(ev.Body, b.look.n, ev.Stamp)
-	switch c := &b.cur; {
+// found goes on when a look has come to something: what is held is broken. It was
+// perhaps somebody else whom the caller saw, and chose to break:
+//
+//	caller  sees A, asks "break it?" . . . . . . . . . . . . "yes"
+//	A, B                     A releases, B acquires           B goes on
+//
+// A tenure that the look shows to be dead is over, and the break says so: alone, it
+// frees the name at once. That holds for the version of this look and no other. A
+// companion that comes first makes the next one, and the look begins anew:
+//
+//	breaker    look: v(n) dead ── create v(n+1) broken, alone: exists ── look: v(n+1) lives
+//	companion                create v(n+1) held
+func (b *Breaker) found(v outlook) {
+	c := &b.cur
+	switch {
+	case v == looking:
+	case v == lookFailed:
+		b.later(unset)
 	case c.result == readNewer:
 		b.refuse(ReasonNewer)
 	case c.result == readOther:
 		b.refuse(ReasonKind)
 	case c.result == readCorrupt:
 		b.refuse(ReasonUnreadable)
-	case c.state != VersionHeld, b.whose != "" && c.tenure != b.whose: // over, or another's by now
+	case c.state != VersionHeld:
 		b.refuse(ReasonVacant)
+	case b.whose != "" && c.tenure != b.whose: // somebody else's by now
+		b.refuse(ReasonHeld)
 	default:
-		b.whose = c.tenure
-		b.claim.n = 0
+		b.whose, b.claim.n = c.tenure, 0
+		b.dead = v == foundFree || b.dead && b.bug(BugBreakVerdictKept)
 		b.sendBreak()
 	}
 }
 
 func (b *Breaker) sendBreak() {
 	v := b.successor(VersionBroken)
-	v.alone, v.why, v.by = b.cfg.Now, b.cfg.Why, b.cfg.PID+"@"+b.cfg.Host
+	v.alone, v.why, v.by = b.cfg.Now || b.dead, b.cfg.Why, b.cfg.PID+"@"+b.cfg.Host
 	b.claim.v = v
 	b.claim.tried[b.claim.n] = attempt{v.nonce, b.now.Mono}
 	b.claim.n++
@@ -236,7 +235,7 @@ func (b *Breaker) broke() {
 func (b *Breaker) call() {
 	switch {
 	case b.flight.id != 0 || b.state != TaskWorking:
-	case b.cur.session == "" || b.isCalled(): // with now, too: its holder is to hear of it
+	case b.cur.session == "" || b.dead || b.isCalled(): // with now, too: its holder is to hear of it
 		b.become(TaskDone)
 		b.emit(ActionBroken).Epoch = b.cur.n
 	default:
@@ -253,6 +252,7 @@ func (b *Breaker) AppendState(dst []byte) []byte {
 	s.octet(uint8(MachineBreaker))
 	s.octet(uint8(b.state))
 	s.text(string(b.whose))
+	s.bools(b.dead)
 	b.register.snapshot(&s)
 	b.claim.snapshot(&s)
 	return s

@@ -1,8 +1,11 @@
 package core
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,121 +14,216 @@ import (
 	"pgregory.net/rapid"
 )
 
-// countersText is the counters as counted shows them.
-func countersText(b *Buckets[string]) string {
-	return strings.ReplaceAll(fmt.Sprint(b.AppendCounters(nil, MaxCounters)), " ", ",")
+// bucketsCase is one story of testdata/buckets.txt.
+type bucketsCase struct {
+	name, theorem, story string
+	canal                bool // canal_lock does the same
 }
 
-// doTo does one operation to buckets, and says what came of it as the stories do.
-func (op bucketsOp) doTo(b *Buckets[string]) string {
-	ev := &op.event
+// bucketsCases is every story of the file, and those of which there are many.
+func bucketsCases(t testing.TB) (all []bucketsCase) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/buckets.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range strings.Split(string(text), "\n\n")[1:] {
+		head, story, _ := strings.Cut(part, "\n")
+		title, theorem, _ := strings.Cut(head, ": ")
+		whose, name, _ := strings.Cut(title, " ")
+		all = append(all, bucketsCase{name, theorem, story, whose == "canal"})
+	}
+	for _, c := range []struct{ capacity, width int }{{1, 2}, {1, 7}, {2, 2}, {3, 2}, {3, 5}, {10, 4}, {4, 10}} {
+		most := c.capacity * c.width
+		all = append(all, bucketsCase{
+			name:    fmt.Sprintf("fill_%d_%d", c.capacity, c.width),
+			theorem: "Capacity x width are granted and one more is not; as many are released, and one is granted.",
+			story: fmt.Sprintf("a(%[1]d,%[2]d) 1..%[3]d\na(%[1]d,%[2]d) full\n", c.capacity, c.width, most) +
+				strings.Repeat("r ok\n", most) + fmt.Sprintf("r out_of_buckets\na(%d,%d) 1", c.capacity, c.width),
+		})
+	}
+	return all
+}
+
+// bucketsOp is one operation of a story. Without an opinion of the counters
+// counters is empty.
+type bucketsOp struct {
+	event    Event
+	result   string
+	counters string
+	line     string
+}
+
+var opPattern = regexp.MustCompile(`^(?:([a-z0-9]+|-) )?(a|r|down)(?:\((\d+)(?:,(\d+))?(?:,(\d+))?\))? ([a-z_]+|\d+)(?:\.\.(\d+))?(?: (\[[\d,]*\]))?$`)
+
+func (c bucketsCase) ops(t testing.TB) (all []bucketsOp) {
+	t.Helper()
+	for line := range strings.Lines(strings.TrimSpace(c.story)) {
+		line = strings.TrimSpace(line)
+		m := opPattern.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("%s: %q", c.name, line)
+		}
+		n := func(i int) uint32 {
+			v, _ := strconv.ParseUint("0"+m[i], 10, 32)
+			return uint32(v)
+		}
+		op := bucketsOp{result: m[6], line: line, event: Event{Holder: []byte("h")}}
+		switch m[1] {
+		case "":
+		case "-":
+			op.event.Holder = nil
+		default:
+			op.event.Holder = []byte(m[1])
+		}
+		switch m[2] {
+		case "a":
+			op.event.Kind, op.event.Capacity, op.event.Width, op.event.Weight = EventAcquire, n(3), n(4), n(5)
+		case "r":
+			op.event.Kind, op.event.Weight = EventRelease, n(3)
+		case "down":
+			op.event.Kind = EventDown
+		}
+		for total, last := n(6), n(7); total < last; total++ {
+			op.result = strconv.Itoa(int(total))
+			all = append(all, op)
+		}
+		if m[7] != "" {
+			op.result = m[7]
+		}
+		op.counters = m[8]
+		all = append(all, op)
+	}
+	return all
+}
+
+// canalLock is canal_lock simulated literally, for one capacity on the name and
+// without a race: ets:update_counter of one bucket after the other.
+type canalLock struct {
+	capacity uint32
+	counters []uint32 // as many as {Key, highest} says
+}
+
+func (l *canalLock) acquire(width uint32) (total uint64, ok bool) {
+	for i := range width {
+		if i == uint32(len(l.counters)) {
+			l.counters = append(l.counters, 0)
+		}
+		l.counters[i] = min(l.counters[i]+1, l.capacity+1) // {2, 1, Limit, Limit+1}
+		if l.counters[i] <= l.capacity {
+			return uint64(i)*uint64(l.capacity) + uint64(l.counters[i]), true
+		}
+	}
+	return 0, false
+}
+
+func (l *canalLock) release() bool {
+	for i := len(l.counters) - 1; i >= 0; i-- {
+		switch c := &l.counters[i]; {
+		case *c == 0: // decremented, put right, and the next lower bucket
+			continue
+		case *c == l.capacity+1: // it comes to the limit, so once more
+			*c -= 2
+		default:
+			*c--
+		}
+		return true
+	}
+	return false
+}
+
+// do is an operation that came to a result: what canal_lock says to it.
+func (l *canalLock) do(ev *Event, result string) string {
 	switch ev.Kind {
 	case EventAcquire:
-		total, reason := b.Acquire(ev.Capacity, ev.Width, ev.Weight, string(ev.Holder))
-		if reason != ReasonNone {
-			return reason.String()
+		if total, ok := l.acquire(ev.Width); ok {
+			return strconv.FormatUint(total, 10)
 		}
-		return strconv.FormatUint(total, 10)
-	case EventRelease:
-		if !b.Release(string(ev.Holder), ev.Weight) {
-			return ReasonOutOfBuckets.String()
+		return "full"
+	case EventRelease: // its manager knows who holds what
+		if result != "ok" || l.release() {
+			return result
 		}
-		return "ok"
+		return "out_of_buckets"
 	}
-	return strconv.FormatUint(b.Down(string(ev.Holder)), 10)
+	for n, _ := strconv.Atoi(result); n > 0; n-- {
+		l.release()
+	}
+	return result
 }
 
-// TestBucketsCases: each case, result for result and counter for counter.
+func bucketsConfig() Config {
+	return Config{Machine: MachineBuckets, Protocol: ProtocolStrict, Seed: [16]byte{1}}
+}
+
+func newBuckets(tb testing.TB) *BucketsMachine {
+	tb.Helper()
+	m, err := New(bucketsConfig())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m.(*BucketsMachine)
+}
+
+// bucketsStep tells a machine an event, and is what came of it as the stories say it,
+// and the counters.
+func bucketsStep(t tester, m Machine, ev Event) (result, counters string) {
+	t.Helper()
+	freed := m.(*BucketsMachine).buckets.HeldBy(string(ev.Holder))
+	actions, err := m.Step(Instant{}, ev)
+	last := len(actions) - 1
+	if err != nil || last != 1 || actions[last].Kind != ActionCounted {
+		t.Fatalf("%s: %v, %d actions", formatEvent(ev), err, len(actions))
+	}
+	switch a := actions[0]; {
+	case a.Kind == ActionGranted:
+		result = strconv.FormatUint(a.Total, 10)
+		if a.Total != actions[last].Total {
+			t.Fatalf("granted %d, counted %d", a.Total, actions[last].Total)
+		}
+	case a.Kind == ActionReleased && ev.Kind == EventDown:
+		result = strconv.FormatUint(freed, 10)
+	case a.Kind == ActionReleased:
+		result = "ok"
+	case a.Kind == ActionRefused:
+		result = a.Reason.String()
+	}
+	return result, string(actions[last].Body)
+}
+
+// TestBucketsCases: each case, result for result and counter for counter; so does
+// canal_lock as the next test has it; and neither a machine nor its clone sees what
+// the other does.
 func TestBucketsCases(t *testing.T) {
-	for _, c := range bucketsCases() {
+	for _, c := range bucketsCases(t) {
 		t.Run(c.name, func(t *testing.T) {
-			var b Buckets[string]
-			for _, op := range c.ops(t) {
-				if got := op.doTo(&b); got != op.result {
-					t.Fatalf("%s: got %s, want %s", op.line, got, op.result)
+			ops := c.ops(t)
+			m, l := newBuckets(t), canalLock{capacity: ops[0].event.Capacity}
+			for _, op := range ops {
+				before, twin := m.AppendState(nil), m.Clone()
+				bucketsStep(t, twin, op.event)
+				after := twin.AppendState(nil)
+				if !bytes.Equal(before, m.AppendState(nil)) {
+					t.Fatalf("%s: the clone's step changed it", op.line)
 				}
-				if got := countersText(&b); op.counters != "" && got != op.counters {
-					t.Fatalf("%s: counters %s, want %s", op.line, got, op.counters)
+				result, counters := bucketsStep(t, m, op.event)
+				if result != op.result || op.counters != "" && counters != op.counters {
+					t.Fatalf("%s: got %s %s", op.line, result, counters)
+				}
+				if !bytes.Equal(after, m.AppendState(nil)) {
+					t.Fatalf("%s: the clone is another", op.line)
+				}
+				if got := l.do(&op.event, result); c.canal && (got != result || countersText(l.counters) != counters) {
+					t.Fatalf("%s: got %s %s, of canal_lock %s %v", op.line, result, counters, got, l.counters)
 				}
 			}
 		})
 	}
 }
 
-// TestCanalLockIsSimulated: the oracle of the next test does what canal_lock was
-// seen to do.
-func TestCanalLockIsSimulated(t *testing.T) {
-	for _, c := range canalCases {
-		ops := c.ops(t)
-		l := canalLock{capacity: ops[0].event.Capacity}
-		var b Buckets[string] // who holds what; canal_lock's manager
-		for _, op := range ops {
-			result := op.doTo(&b)
-			switch op.event.Kind {
-			case EventAcquire:
-				total, ok := l.acquire(op.event.Width)
-				if ok != (result != "full") || ok && strconv.FormatUint(total, 10) != op.result {
-					t.Errorf("%s: %s: %d, %v", c.name, op.line, total, ok)
-				}
-			case EventRelease:
-				if ok := l.release(); ok != (op.result == "ok") {
-					t.Errorf("%s: %s: %v", c.name, op.line, ok)
-				}
-			case EventDown:
-				for n, _ := strconv.Atoi(op.result); n > 0; n-- {
-					l.release()
-				}
-			}
-			if got := strings.ReplaceAll(fmt.Sprint(l.counters), " ", ","); op.counters != "" && got != op.counters {
-				t.Errorf("%s: %s: %s, want %s", c.name, op.line, got, op.counters)
-			}
-		}
-	}
-}
-
-// TestBucketsAreCanalLock: with one capacity on a name and any widths, buckets are
-// canal_lock in sequence, result for result and counter for counter.
-func TestBucketsAreCanalLock(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := canalLock{capacity: rapid.Uint32Range(1, 5).Draw(t, "capacity")}
-		held := map[string]int{}
-		var b Buckets[string]
-		holder := rapid.SampledFrom([]string{"", "p", "q"})
-		t.Repeat(map[string]func(*rapid.T){
-			"": func(t *rapid.T) {
-				if got := b.AppendCounters(nil, MaxCounters); !slices.Equal(got, l.counters) {
-					t.Fatalf("%v, canal_lock %v", got, l.counters)
-				}
-			},
-			"acquire": func(t *rapid.T) {
-				width, who := rapid.Uint32Range(1, 6).Draw(t, "width"), holder.Draw(t, "holder")
-				total, reason := b.Acquire(l.capacity, width, 0, who)
-				want, ok := l.acquire(width)
-				if ok != (reason == ReasonNone) || !ok && reason != ReasonFull || ok && total != want {
-					t.Fatalf("%d, %s, canal_lock %d, %v", total, reason, want, ok)
-				}
-				if ok {
-					held[who]++
-				}
-			},
-			"release": func(t *rapid.T) {
-				who := holder.Draw(t, "holder")
-				if got := b.Release(who, 0); got != (held[who] > 0) || got && !l.release() {
-					t.Fatalf("%v, with %d held", got, held[who])
-				}
-				held[who] = max(0, held[who]-1)
-			},
-			"down": func(t *rapid.T) {
-				who := holder.Draw(t, "holder")
-				if got := b.Down(who); got != uint64(held[who]) {
-					t.Fatalf("%d, with %d held", got, held[who])
-				}
-				for ; held[who] > 0; held[who]-- {
-					l.release()
-				}
-			},
-		})
-	})
+// countersText is counters as counted shows them.
+func countersText(counters []uint32) string {
+	return "[" + strings.Trim(strings.ReplaceAll(fmt.Sprint(counters), " ", ","), "[]") + "]"
 }
 
 // shelf is the dumb alternative: who holds how many, and nothing else.
@@ -138,81 +236,86 @@ func (s shelf) total() (all uint64) {
 	return all
 }
 
-func (s shelf) acquire(most, more uint64, who string) Reason {
+// do is what an operation comes to.
+func (s shelf) do(ev *Event) string {
+	most, weight, who := uint64(ev.Capacity)*uint64(ev.Width), uint64(max(ev.Weight, 1)), string(ev.Holder)
 	switch {
-	case more > most:
-		return ReasonTooHeavy
-	case s.total()+more > most:
-		return ReasonFull
+	case ev.Kind == EventDown:
+		freed := s[who]
+		delete(s, who)
+		return strconv.FormatUint(freed, 10)
+	case ev.Kind == EventRelease && s[who] < weight:
+		return "out_of_buckets"
+	case ev.Kind == EventRelease:
+		s[who] -= weight
+		return "ok"
+	case weight > most:
+		return "too_heavy"
+	case s.total()+weight > most:
+		return "full"
 	}
-	s[who] += more
-	return ReasonNone
+	s[who] += weight
+	return strconv.FormatUint(s.total(), 10)
 }
 
-func (s shelf) release(who string, less uint64) bool {
-	if s[who] < less {
-		return false
+// bucketsCount: whatever views the callers have, what is held decides, and the
+// counters show it. With one capacity on the name, any widths and no weights, buckets
+// are canal_lock in sequence, result for result and counter for counter.
+func bucketsCount(t *rapid.T) {
+	s := shelf{}
+	m, err := New(bucketsConfig())
+	if err != nil {
+		t.Fatal(err)
 	}
-	s[who] -= less
-	return true
-}
-
-// TestBucketsCount: whatever views the callers have, what is held decides, and the
-// counters show it.
-func TestBucketsCount(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := shelf{}
-		var b Buckets[string]
-		var highest, capacity uint32
-		holder := rapid.SampledFrom([]string{"", "p", "q", "r"})
-		weight := rapid.Uint32Range(0, 9)
-		t.Repeat(map[string]func(*rapid.T){
-			"": func(t *rapid.T) {
-				if b.Held() != s.total() || b.Highest() < highest {
-					t.Fatalf("%d held of %d, %d buckets after %d", b.Held(), s.total(), b.Highest(), highest)
+	capacities, weight := rapid.Uint32Range(1, 6), rapid.Uint32Range(0, 9)
+	canal := canalLock{}
+	if rapid.Bool().Draw(t, "one capacity") {
+		canal.capacity = capacities.Draw(t, "capacity")
+		capacities, weight = rapid.Just(canal.capacity), rapid.Just(uint32(0))
+	}
+	var capacity, highest uint32
+	b := &m.(*BucketsMachine).buckets
+	tell := func(ev Event) {
+		want := s.do(&ev)
+		got, counters := bucketsStep(t, m, ev)
+		if got != want || canal.capacity > 0 && (canal.do(&ev, got) != want || countersText(canal.counters) != counters) {
+			t.Fatalf("%s: %s, want %s; counters %s, of canal_lock %v", formatEvent(ev), got, want, counters, canal.counters)
+		}
+		if ev.Kind == EventAcquire && want != "full" && want != "too_heavy" {
+			capacity = ev.Capacity
+		}
+	}
+	holder := rapid.Map(rapid.SampledFrom([]string{"", "p", "q", "r"}), func(s string) []byte { return []byte(s) })
+	t.Repeat(map[string]func(*rapid.T){
+		"": func(t *rapid.T) {
+			if b.Held() != s.total() || b.Highest() < highest || b.holders() > 4 {
+				t.Fatalf("%d held of %d by %d, %d buckets after %d", b.Held(), s.total(), b.holders(), b.Highest(), highest)
+			}
+			highest = b.Highest()
+			for _, who := range []string{"", "p", "q", "r", "nobody"} {
+				if b.HeldBy(who) != s[who] {
+					t.Fatalf("%q holds %d, not %d", who, b.HeldBy(who), s[who])
 				}
-				highest = b.Highest()
-				for _, who := range []string{"", "p", "q", "r", "nobody"} {
-					if b.HeldBy(who) != s[who] {
-						t.Fatalf("%q holds %d, not %d", who, s[who], b.HeldBy(who))
-					}
-				}
-				checkCounters(t, &b, capacity)
-				if twin := b.clone(); twin.holders() != b.holders() || b.holders() > 4 {
-					t.Fatalf("%d holders, of the clone %d", b.holders(), twin.holders())
-				}
-			},
-			"acquire": func(t *rapid.T) {
-				c, width := rapid.Uint32Range(1, 6).Draw(t, "capacity"), rapid.Uint32Range(1, 5).Draw(t, "width")
-				w, who := weight.Draw(t, "weight"), holder.Draw(t, "holder")
-				most := uint64(c) * uint64(width)
-				total, reason := b.Acquire(c, width, w, who)
-				if want := s.acquire(most, uint64(max(w, 1)), who); reason != want || total != s.total() {
-					t.Fatalf("%s, want %s; %d held, want %d", reason, want, total, s.total())
-				}
-				if reason == ReasonNone {
-					capacity = c
-					if total > most {
-						t.Fatalf("%d held, above the view of %d", total, most)
-					}
-				}
-			},
-			"release": func(t *rapid.T) {
-				w, who := weight.Draw(t, "weight"), holder.Draw(t, "holder")
-				if got, want := b.Release(who, w), s.release(who, uint64(max(w, 1))); got != want {
-					t.Fatalf("%v, want %v", got, want)
-				}
-			},
-			"down": func(t *rapid.T) {
-				who := holder.Draw(t, "holder")
-				if got := b.Down(who); got != s[who] {
-					t.Fatalf("%d freed of %d", got, s[who])
-				}
-				delete(s, who)
-			},
-		})
+			}
+			checkCounters(t, b, capacity)
+		},
+		"acquire": func(t *rapid.T) {
+			tell(Event{
+				Kind: EventAcquire, Capacity: capacities.Draw(t, "capacity"), Width: rapid.Uint32Range(1, 6).Draw(t, "width"),
+				Weight: weight.Draw(t, "weight"), Holder: holder.Draw(t, "holder"),
+			})
+		},
+		"release": func(t *rapid.T) {
+			tell(Event{Kind: EventRelease, Weight: weight.Draw(t, "weight"), Holder: holder.Draw(t, "holder")})
+		},
+		"down": func(t *rapid.T) { tell(Event{Kind: EventDown, Holder: append(holder.Draw(t, "holder"), 'p')[:1]}) },
 	})
 }
+
+func TestBucketsCount(t *testing.T) { rapid.Check(t, bucketsCount) }
+
+// FuzzBucketsCount is the same, by coverage.
+func FuzzBucketsCount(f *testing.F) { f.Fuzz(rapid.MakeFuzz(bucketsCount)) }
 
 // checkCounters: filled from left to right, and together what is held.
 func checkCounters(t *rapid.T, b *Buckets[string], capacity uint32) {
@@ -255,45 +358,141 @@ func TestBucketsAtTheLimits(t *testing.T) {
 	}
 }
 
-// TestCheckView: each edge.
-func TestCheckView(t *testing.T) {
-	for _, v := range []struct {
-		capacity, width uint32
-		good            bool
-	}{
-		{1, 1, true}, {MaxCapacity, MaxWidth, true}, {0, 1, false}, {1, 0, false}, {MaxCapacity + 1, 1, false}, {1, MaxWidth + 1, false},
-	} {
-		err := CheckView(v.capacity, v.width)
-		if good := err == nil; good != v.good || !good && !errors.Is(err, &Error{Code: ErrorEvent}) {
-			t.Errorf("%d x %d: %v", v.capacity, v.width, err)
-		}
-	}
-	want := "mopslock: capacity must be from 1 to 1048576 and width from 1 to 65536"
-	if err := CheckView(0, 0); err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
 // TestBucketsNoAllocations: one holder of a name costs nothing, and neither does a
 // second one once there was one.
 func TestBucketsNoAllocations(t *testing.T) {
 	var b Buckets[string]
 	counters := make([]uint32, 0, 4)
-	once := func(who string) func() {
-		return func() {
-			_, reason := b.Acquire(3, 2, 1, who)
-			counters = b.AppendCounters(counters[:0], 4)
-			if reason != ReasonNone || !b.Release(who, 1) {
-				t.Fatal(reason)
-			}
+	once := func() {
+		_, reason := b.Acquire(3, 2, 1, "h")
+		counters = b.AppendCounters(counters[:0], 4)
+		if reason != ReasonNone || !b.Release("h", 1) {
+			t.Fatal(reason)
 		}
 	}
-	if n := testing.AllocsPerRun(100, once("h")); n != 0 {
-		t.Errorf("one holder: %v allocations", n)
+	for _, beside := range []string{"nobody", "another"} {
+		once()
+		if n := testing.AllocsPerRun(100, once); n != 0 {
+			t.Errorf("beside %s: %v allocations", beside, n)
+		}
+		b.Acquire(3, 2, 1, "other")
 	}
-	b.Acquire(3, 2, 1, "other")
-	once("h")()
-	if n := testing.AllocsPerRun(100, once("h")); n != 0 {
-		t.Errorf("beside another: %v allocations", n)
+}
+
+// bucketsContract is each event that breaks the contract, and its words.
+func bucketsContract() (events []Event, words []string) {
+	const knows = ": only acquire has a capacity and a width, down has no weight, and buckets know no wait, brief, permit, spare, limit and label"
+	const view, text = "capacity must be from 1 to 1048576 and width from 1 to 65536", "holder: at most 512 bytes of UTF-8"
+	add := func(said string, ev Event) { events, words = append(events, ev), append(words, "mopslock: "+said) }
+	acquire := func(said string, change func(*Event)) {
+		ev := Event{Kind: EventAcquire, Capacity: 1, Width: 1, Weight: 1, Holder: []byte("h")}
+		change(&ev)
+		add(said, ev)
+	}
+	acquire(view, func(ev *Event) { ev.Capacity = 0 })
+	acquire(view, func(ev *Event) { ev.Capacity = MaxCapacity + 1 })
+	acquire(view, func(ev *Event) { ev.Width = 0 })
+	acquire(view, func(ev *Event) { ev.Width = MaxWidth + 1 })
+	acquire("acquire"+knows, func(ev *Event) { ev.Wait = 1 })
+	acquire("acquire: wait -2ns is out of range", func(ev *Event) { ev.Wait = -2 })
+	acquire("acquire"+knows, func(ev *Event) { ev.Permit = 1 })
+	acquire("acquire"+knows, func(ev *Event) { ev.Spare = 1 })
+	acquire("acquire"+knows, func(ev *Event) { ev.Label = []byte("l") })
+	acquire("acquire"+knows, func(ev *Event) { ev.StoreLimit = 1 })
+	acquire("acquire: "+text, func(ev *Event) { ev.Holder = []byte("\xff") })
+	acquire("acquire: "+text, func(ev *Event) { ev.Holder = make([]byte, MaxHolder+1) })
+	add("release"+knows, Event{Kind: EventRelease, Brief: true})
+	add("release"+knows, Event{Kind: EventRelease, Permit: 1})
+	add("release"+knows, Event{Kind: EventRelease, Capacity: 1})
+	add("down"+knows, Event{Kind: EventDown, Holder: []byte("h"), Weight: 1})
+	add("down"+knows, Event{Kind: EventDown, Holder: []byte("h"), Width: 1})
+	add("down: without a holder", Event{Kind: EventDown})
+	add("down: "+text, Event{Kind: EventDown, Holder: make([]byte, MaxHolder+1)})
+	add("woke"+knows, Event{Kind: EventWoke, Holder: []byte("h")})
+	add("event limit has no meaning in state ready", Event{Kind: EventLimit, Permit: 1})
+	add("event cancel has no meaning in state ready", Event{Kind: EventCancel})
+	add("event begin has no meaning in state ready", Event{Kind: EventBegin})
+	add("event EventKind(0) has no meaning in state ready", Event{})
+	return events, words
+}
+
+// TestBucketsContract: what breaks the contract is told, and changes nothing; one
+// holder too many is, and nobody else is kept from anything: neither who holds
+// already, nor who is refused anyway.
+func TestBucketsContract(t *testing.T) {
+	m := newBuckets(t)
+	acquire := func(who string, width uint32) Event {
+		return Event{Kind: EventAcquire, Capacity: 1, Width: width, Holder: []byte(who)}
+	}
+	bucketsStep(t, m, acquire(strings.Repeat("h", MaxHolder), MaxWidth))
+	for n := range MaxAsked - 1 {
+		bucketsStep(t, m, acquire(strconv.Itoa(n), MaxWidth))
+	}
+	before := m.AppendState(nil)
+	events, words := bucketsContract()
+	events, words = append(events, acquire("one more", MaxWidth)), append(words, "mopslock: acquire: at most 1024 holders at once")
+	for i, ev := range events {
+		if _, err := m.Step(Instant{}, ev); !errors.Is(err, &Error{Code: ErrorEvent}) || err.Error() != words[i] {
+			t.Errorf("%s: got %v, want %s", formatEvent(ev), err, words[i])
+		}
+	}
+	for now, ev := range map[Instant]Event{{}: {Kind: EventAnswer, Request: 1, Outcome: OutcomeYes}, {Mono: -1}: {Kind: EventWoke}} {
+		if _, err := m.Step(now, ev); err == nil {
+			t.Errorf("%s: accepted", formatEvent(ev))
+		}
+	}
+	if !bytes.Equal(before, m.AppendState(nil)) || !m.Idle() || m.State() != BucketsReady || m.String() != "ready" {
+		t.Error("an error changed the machine", m)
+	}
+	for i, want := range []string{"full", "1025", "1", "1025"} {
+		got, _ := bucketsStep(t, m, []Event{
+			acquire("one more", MaxAsked), acquire("7", MaxWidth), {Kind: EventDown, Holder: []byte("8")}, acquire("one more", MaxWidth),
+		}[i])
+		if got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+// TestBucketsMessageFits: the first MaxCounters counters of the largest, and how
+// many there are; in a message that may be sent.
+func TestBucketsMessageFits(t *testing.T) {
+	m := newBuckets(t)
+	var actions []Action
+	for range 4 {
+		actions = stepping(t, m, Instant{}, Event{Kind: EventAcquire, Capacity: MaxCapacity, Width: MaxWidth, Weight: 1 << 31})
+	}
+	a := actions[1]
+	want := "[" + strings.Repeat("1048577,", MaxCounters-1) + "1048577]"
+	if string(a.Body) != want || a.Count != 8192 || a.Total != 1<<33 {
+		t.Errorf("%.20s... of %d bytes, %d counters, %d held", a.Body, len(a.Body), a.Count, a.Total)
+	}
+	if n := len(AppendAnswer(nil, m, actions)); n > MaxMessage {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// TestBucketsState has all that decides, and one form of one standing, however it
+// came about.
+func TestBucketsState(t *testing.T) {
+	after := func(story string) *BucketsMachine {
+		m := newBuckets(t)
+		for _, op := range (bucketsCase{story: story}).ops(t) {
+			bucketsStep(t, m, op.event)
+		}
+		return m
+	}
+	// A holder that stands first, two others, a full bucket that was walked past, and one that is not full.
+	checkState(t, after("q a(3,2) 1\np a(3,2) 2\nr a(3,2) 3\np a(3,2) 4"), map[string]bool{
+		"cfg": true, "key": true, "deliberate": true, // constant
+		"out": true, "counters": true, "body": true, // of the latest Step
+	})
+	for name, pair := range map[string][2]string{
+		"order of holders": {"p a(3,3) 1\nq a(3,3) 2\nr a(3,3) 3", "r a(3,3) 1\nq a(3,3) 2\np a(3,3) 3"},
+		"scale of nothing": {"a(3,1) 1\nr ok", "a(5,1) 1\nr ok"},
+	} {
+		if !bytes.Equal(after(pair[0]).AppendState(nil), after(pair[1]).AppendState(nil)) {
+			t.Errorf("%s: two states", name)
+		}
 	}
 }

@@ -36,6 +36,10 @@ const (
 	BugLateRenewal
 	BugSameBootNewest
 	BugSameBootFreed
+	BugEndedBeatsMissed
+	BugBreakVerdictKept
+	BugExistsBesidePut
+	BugBootClockUnchecked
 
 	BugNoSecondLook
 	BugResultOverwrites
@@ -47,4 +51,7 @@ const (
 	BugIDReused
 	BugReleaseLeft
 	BugPermitOutlivesSession
+
+	BugHurriedClaim
+	BugHintRenews
 )

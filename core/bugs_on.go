@@ -14,6 +14,8 @@ func NewBugged(cfg Config, mistake Bug) (Machine, error) {
 		return nil, err
 	}
 	switch m := m.(type) {
+	case *Lease:
+		m.on = mistake
 	case *StrictLease:
 		m.on = mistake
 	case *StrictCompanion:
@@ -62,6 +64,10 @@ var bugNames = [...]string{
 	BugLateRenewal:        "late-renewal",
 	BugSameBootNewest:     "same-boot-newest", // 1.12 as it was argued: the newest version's signs alone
 	BugSameBootFreed:      "same-boot-freed",  // 1.12 as it was argued: a release or break by its own boottime
+	BugEndedBeatsMissed:   "ended-beats-missed",
+	BugBreakVerdictKept:   "break-verdict-kept",
+	BugExistsBesidePut:    "exists-beside-put",
+	BugBootClockUnchecked: "boot-clock-unchecked",
 
 	BugNoSecondLook:     "no-second-look",
 	BugResultOverwrites: "result-overwrites",
@@ -73,6 +79,9 @@ var bugNames = [...]string{
 	BugIDReused:              "id-reused",
 	BugReleaseLeft:           "release-left",
 	BugPermitOutlivesSession: "permit-outlives-session",
+
+	BugHurriedClaim: "hurried-claim", // lastwriter: who has waited verifies as soon as who has not
+	BugHintRenews:   "hint-renews",   // nothing above us, asked beside a renewal, counts as one
 }
 
 // Bugs is every bug.

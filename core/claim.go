@@ -57,12 +57,25 @@ func (l *Lease) claimUnknown(class Class) {
 
 // startVerifying waits for everybody who may have read what we read. A slow
 // store makes the wait longer: the next one's put may be as slow as ours.
+//
+// Where others are known to want the name our own speed says too little of theirs:
+// all saw it become free in the same moment, and a processor or a disk that they
+// share holds one up between its read and its put.
+//
+//	A  get(free) put wait get(A's) put(confirm) held
+//	B     get(free) . . . . . . . . . . . . . . . . . put . wait . get(B's) held
 func (l *Lease) startVerifying() {
 	l.become(LeaseVerifying)
 	l.retries, l.lostPuts = 0, 0
 	l.claimWait = max(l.cfg.AcquireMargin, 2*l.sinceRead())
+	if l.isContended() && !l.bug(BugHurriedClaim) {
+		l.claimWait = max(l.claimWait, min(ContendedMargin, l.span()/2))
+	}
 	l.timers[timerNext] = l.in(l.claimWait)
 }
+
+// isContended reports whether we have waited for another or lost a race.
+func (l *Lease) isContended() bool { return l.told != 0 || l.races > 0 }
 
 // verified takes the only read that may answer held.
 func (l *Lease) verified(ev *Event, f flight) {

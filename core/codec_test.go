@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,149 +20,35 @@ import (
 	"pgregory.net/rapid"
 )
 
-// goldenMessages has a message of every kind; its bytes are in
-// testdata/messages.txt, for every language that speaks to the core.
-func goldenMessages() (names []string, messages map[string][]byte) {
-	messages = map[string][]byte{}
-	add := func(name string, message []byte) {
-		names = append(names, name)
-		messages[name] = message
-	}
-	now := Instant{Mono: 12_345_678_901, Wall: 1_756_000_000_000_000_000}
-	for _, ev := range []Event{
-		{Kind: EventAcquire},
-		{Kind: EventAcquire, Wait: Forever},
-		{Kind: EventAcquire, Wait: time.Minute},
-		{Kind: EventAccompany},
-		{Kind: EventRelease},
-		{Kind: EventRelease, Brief: true},
-		{Kind: EventCancel},
-		{Kind: EventLeave},
-		{Kind: EventChanged},
-		{Kind: EventWoke},
-		{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo},
-		{Kind: EventAnswer, Request: 200, Outcome: OutcomeYes, Stamp: 1_756_000_000_000_000_000, Body: []byte("{}")},
-		{Kind: EventAnswer, Request: 1 << 40, Outcome: OutcomeUnknown, Class: ClassThrottled},
-	} {
-		add("input "+ev.Kind.String()+" "+strconv.Itoa(len(names)), AppendInput(nil, now, &ev))
-	}
-	sight := &Sighting{
-		State: ObservedHeld, Holder: []byte("SwarmTon.JEn7"), Host: []byte("h\u00e9"), PID: []byte("12"), Remote: true,
-		TTL: 88 * time.Second, WrittenAt: 1_756_000_000_000_000_000, AcquiredAt: -1, ReleasedAt: 0, LookAt: 1 << 33,
-	}
-	for _, a := range []Action{
-		{Kind: ActionGet, Request: 1, Key: "a/lock/lock.json", Limit: 10 * time.Second},
-		{
-			Kind: ActionPut, Request: 2, Key: "a/lock/lock.json", Limit: 10 * time.Second,
-			Type: LockFileType, Body: []byte("{}"),
-		},
-		{Kind: ActionWaiting, Sight: sight},
-		{Kind: ActionHeld, At: 1 << 40, Wall: 1 << 60, Holder: "h"},
-		{Kind: ActionRenewed, At: 1 << 40},
-		{Kind: ActionRefused, Reason: ReasonUnreachable, Class: ClassOther},
-		{Kind: ActionLost, Reason: ReasonTaken, Sight: &Sighting{State: ObservedStale}},
-		{Kind: ActionReleased},
-		{Kind: ActionContactLost},
-		{Kind: ActionCannotMaintain, Reason: ReasonNoExpiry},
-		{Kind: ActionLeft},
-		{Kind: ActionWarned, Reason: ReasonCorruptTaken, Key: "a/lock.json"},
-		{Kind: ActionDeadline, At: 1 << 40},
-		{Kind: ActionWake, At: -40_000},
-	} {
-		add("actions "+a.Kind.String(), appendActions(nil, []Action{a}))
-	}
-	add("actions none", appendActions(nil, nil))
-	add("actions two", appendActions(nil, []Action{{Kind: ActionReleased}, {Kind: ActionWake, At: 5}}))
-	for _, a := range []Answer{
-		{State: LeaseIdle.String(), Idle: true},
-		{State: LeaseWaiting.String(), Actions: []Action{{Kind: ActionWaiting, Sight: sight}, {Kind: ActionWake, At: 5}}},
-		{State: CompanionLeft.String(), Idle: true, Actions: []Action{{Kind: ActionLeft}}},
-		{Err: &Error{ErrorConfig, "name: empty"}},
-		{Err: &Error{ErrorClock, "clock out of range"}},
-		{Err: &Error{ErrorEvent, "answer without an outcome"}},
-		{Err: &Error{ErrorRequest, "answer to request 2, but only 1 were issued"}},
-		{Err: &MessageError{ruleMap, 7}},
-		{Err: errHandle(9)},
-	} {
-		add("answer "+strconv.Itoa(len(names)), appendAnswer(&a))
-	}
-	add("config empty", AppendConfig(nil, &Config{}))
-	add("config full", AppendConfig(nil, &Config{
-		Machine: MachineCompanion, Protocol: ProtocolLastWriter, Name: "a/lock", TTL: DefaultTTL, Margin: 1, AcquireMargin: 2,
-		FleetExpire: None, Renewal: RenewalBlind, Expiry: ExpiryObserved, StampUnit: time.Microsecond, Holder: "h",
-		Role: RoleOwner, Host: "host", PID: "7", TID: 1<<64 - 1, Seed: [16]byte{15: 1},
-	}))
-	strictMessages(now, func(name string, message []byte) {
-		if _, taken := messages[name]; taken || !strings.HasPrefix(name, "actions") {
-			name += " " + strconv.Itoa(len(names))
-		}
-		add(name, message)
-	})
-	return names, messages
+// goldenMessage is a message of testdata/messages.txt: a sort, a kind and a number.
+type goldenMessage struct {
+	name  string
+	bytes []byte
 }
 
-// strictMessages are the golden messages that came with strict.
-func strictMessages(now Instant, add func(name string, message []byte)) {
-	const key = "a/lock/_mopslock/fffffffffffffffe/v"
-	const stamp = 1_756_000_000_000_000_000
-	for _, ev := range []Event{
-		{Kind: EventBegin},
-		{Kind: EventCalled, Epoch: 7, Session: []byte("s-1"), SessionUntil: 1 << 40},
-		{Kind: EventWoke, Session: []byte("s-2"), SessionEnd: ReasonUnreachable},
-		{Kind: EventWoke, StoreStamp: stamp, StoreAt: -5},
-		{Kind: EventAnswer, Request: 3, Outcome: OutcomeYes, Entries: []Entry{{[]byte(key), stamp}, {[]byte("b"), 0}}, More: true},
-		{Kind: EventAnswer, Request: 4, Outcome: OutcomeYes, Entries: testEntries(16, 20), StoreStamp: stamp, StoreAt: 9},
-		{
-			Kind: EventAnswer, Request: 5, Outcome: OutcomeYes, Class: ClassOther, Stamp: -1, Entries: testEntries(1, 1),
-			More: true, Body: []byte("{}"), Session: []byte("s"), SessionUntil: Never, SessionEnd: ReasonExpired,
-			StoreStamp: stamp, StoreAt: 1,
-		},
-	} {
-		add("input "+ev.Kind.String(), AppendInput(nil, now, &ev))
+// goldenMessages has a message of every kind, for every language that speaks to the
+// core. They are for ever: what is added stands below them.
+func goldenMessages(t testing.TB) (all []goldenMessage) {
+	t.Helper()
+	for _, line := range linesOf(t, "testdata/messages.txt") {
+		name, text, _ := strings.Cut(line, ": ")
+		message, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all = append(all, goldenMessage{name, message})
 	}
-	sight := &Sighting{
-		State: ObservedBroken, Holder: []byte("h"), Host: []byte("w"), PID: []byte("12"), Remote: true, TTL: None, WrittenAt: 1,
-		AcquiredAt: 2, ReleasedAt: 3, LookAt: 4, Epoch: 9, Token: 8, Companions: []byte("c1,c2"), Label: []byte("h\u00e9"),
-		Session: []byte("s-1"), Why: []byte("stuck"), By: []byte("1@w"), Left: -5, StoreClock: true, Print: 1<<64 - 1, Since: 6,
+	return all
+}
+
+// linesOf is a file of testdata without its comments.
+func linesOf(t testing.TB, path string) []string {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	request := Action{Request: 1, Key: key, Limit: 10 * time.Second}
-	of := func(kind ActionKind, a Action) Action {
-		a.Kind = kind
-		return a
-	}
-	for _, a := range []Action{
-		of(ActionCreate, Action{Request: 2, Key: key, Limit: 1, Type: "application/json", Body: []byte("{}")}),
-		of(ActionExists, request),
-		of(ActionDelete, request),
-		{Kind: ActionList, Request: 3, Key: "a/lock/_mopslock/", After: key, Count: MaxEntries, Limit: 1},
-		{Kind: ActionList, Request: 3, Key: "a/lock/_mopslock/", Count: 1, Limit: 1},
-		{Kind: ActionHeld, At: Never, Wall: 1 << 60, Epoch: 9, Token: 8, Holder: "h", Session: "s-1"},
-		{Kind: ActionReleased, At: 1 << 40, Epoch: 9},
-		{Kind: ActionAdopted, Epoch: 1 << 63},
-		{Kind: ActionCalled, Key: "a/lock", Epoch: 10},
-		{Kind: ActionCalibrate},
-		{Kind: ActionCalibrated, At: 5, Wall: stamp},
-		{Kind: ActionBroken, Epoch: 10},
-		{Kind: ActionSeen, Sight: sight},
-		{Kind: ActionSeen, Sight: &Sighting{State: ObservedVacant}},
-		{Kind: ActionRefused, Reason: ReasonVacant, Sight: sight},
-	} {
-		add("actions "+a.Kind.String(), appendActions(nil, []Action{a}))
-	}
-	for _, a := range []Answer{
-		{State: SessionInForce.String(), Actions: []Action{{Kind: ActionRenewed, At: 7}, {Kind: ActionWake, At: 5}}},
-		{State: TaskWorking.String(), Actions: []Action{{Kind: ActionSeen, Sight: sight}, {Kind: ActionWake, At: 5}}},
-	} {
-		add("answer", appendAnswer(&a))
-	}
-	add("config strict", AppendConfig(nil, &Config{
-		Machine: MachineCompanion, Protocol: ProtocolStrict, Name: "a/lock", TTL: None, Margin: 1, AcquireMargin: 2,
-		FleetExpire: 3, Renewal: RenewalChecked, Expiry: ExpiryCalibrated, StampUnit: 4, Holder: "h", Role: RoleOwner,
-		StampSpread: None, Boot: "b", OnSession: true, Epoch: 9, Owner: "o", LastEpoch: 8, LastAt: -7, SeenPrint: 1<<64 - 1,
-		SeenSince: 6, Beside: true, Why: "stuck", Now: true, Label: "h\u00e9", Host: "w", PID: "1", TID: 2, Seed: [16]byte{1},
-	}))
-	invocationMessages(now, add)
-	semaphoreMessages(now, add)
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(file)), "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
 // testEntries are so many, with keys of so many bytes.
@@ -172,70 +60,60 @@ func testEntries(n, length int) (all []Entry) {
 	return all
 }
 
+// TestGoldenMessages: they are read, and written again as the same bytes.
 func TestGoldenMessages(t *testing.T) {
-	file, err := os.ReadFile("testdata/messages.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, messages := goldenMessages()
-	var lines []string
-	for _, name := range names {
-		lines = append(lines, name+": "+hex.EncodeToString(messages[name]))
-		if again, err := recoded(name, messages[name]); err != nil || !bytes.Equal(again, messages[name]) {
-			t.Errorf("%s: read and written again: %x, %v", name, again, err)
+	names := "\n"
+	for _, m := range goldenMessages(t) {
+		sort, _, _ := strings.Cut(m.name, " ")
+		if say, err := decode(sort, m.bytes); err != nil || !bytes.Equal(encode(say), m.bytes) {
+			t.Errorf("%s: read and written again: %x, %v", m.name, encode(say), err)
 		}
-	}
-	if got := strings.Join(lines, "\n") + "\n"; got != string(file) {
-		t.Errorf("testdata/messages.txt differs; messages are for ever. Now:\n%s", got)
+		names += m.name + ":\n"
 	}
 	for kind := range 64 {
 		for _, prefixed := range []string{"input " + EventKind(kind).String() + " ", "actions " + ActionKind(kind).String() + ":"} {
-			if !strings.Contains(prefixed, "(") && !strings.Contains("\n"+string(file), "\n"+prefixed) {
+			if !strings.Contains(prefixed, "(") && !strings.Contains(names, "\n"+prefixed) {
 				t.Errorf("%q has no golden message", prefixed)
 			}
 		}
 	}
 }
 
-// recoded reads a message, of the sort that its name begins with, and writes it again.
-func recoded(name string, message []byte) ([]byte, error) {
-	switch strings.Fields(name)[0] {
-	case "input":
-		var now Instant
-		var ev Event
-		err := DecodeInput(message, &now, &ev)
-		return AppendInput(nil, now, &ev), err
-	case "actions":
-		actions, err := decodeActions(message, new(AnswerBuffer))
-		return appendActions(nil, actions), err
-	case "answer":
-		var a Answer
-		err := DecodeAnswer(message, new(AnswerBuffer), &a)
-		return appendAnswer(&a), err
-	}
-	var c Config
-	err := DecodeConfig(message, &c)
-	return AppendConfig(nil, &c), err
+// malformed is a message that breaks a rule, and where.
+type malformed struct {
+	sort    string
+	offset  int
+	message []byte
+	rule    string
 }
 
-// decodeActions reads actions by themselves.
-func decodeActions(b []byte, buf *AnswerBuffer) ([]Action, error) {
-	d := newReader(b)
-	actions := d.actions(buf)
-	if err := d.end(); err != nil {
-		return nil, err
+// malformedMessages break every rule, most of them in every way: testdata/malformed.txt,
+// and one of each sort that is too long.
+func malformedMessages(t *testing.T) (all []malformed) {
+	t.Helper()
+	for _, sort := range []string{"input", "actions", "answer", "config"} {
+		all = append(all, malformed{sort, 0, make([]byte, MaxMessage+1), ruleLong})
 	}
-	return actions, nil
+	for _, line := range linesOf(t, "testdata/malformed.txt") {
+		var m malformed
+		if _, err := fmt.Sscanf(line, "%s %d %q", &m.sort, &m.offset, &m.message); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		m.rule = line[strings.LastIndex(line, "\" ")+2:]
+		all = append(all, m)
+	}
+	return all
 }
 
+// TestMalformedMessages: each is refused by its rule, which says where.
 func TestMalformedMessages(t *testing.T) {
 	covered := map[string]bool{}
-	for _, test := range malformed {
-		covered[test.rule] = true
-		_, err := recoded(test.sort, []byte(test.message))
+	for _, m := range malformedMessages(t) {
+		covered[m.rule] = true
+		_, err := decode(m.sort, m.message)
 		var got *MessageError
-		if !errors.As(err, &got) || got.Rule != test.rule || got.Offset != test.offset {
-			t.Errorf("%s %.80q: %v, want: %s (at byte %d)", test.sort, test.message, err, test.rule, test.offset)
+		if !errors.As(err, &got) || got.Rule != m.rule || got.Offset != m.offset {
+			t.Errorf("%s %.80q: %v, want: %s (at byte %d)", m.sort, m.message, err, m.rule, m.offset)
 		}
 	}
 	for _, rule := range messageRules(t) {
@@ -265,12 +143,16 @@ func messageRules(t *testing.T) (rules []string) {
 	return rules
 }
 
+// TestMessageError: an error has its words and its code, and leaves nothing behind.
 func TestMessageError(t *testing.T) {
 	var c Config
 	c.TID = 7
 	err := DecodeConfig([]byte("\x81\xa4name\xc0"), &c)
 	if want := "mopslock: message: not a string (at byte 6)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+	if !errors.Is(err, &Error{Code: ErrorMessage}) || errors.Is(err, &Error{Code: ErrorClock}) {
+		t.Errorf("%v has another code", err)
 	}
 	if c != (Config{}) {
 		t.Errorf("after an error: %+v", c)
@@ -296,27 +178,6 @@ func TestKeysHaveTheirLength(t *testing.T) {
 	if len(sightKeys) != sightFields || len(actionKeys) != actFields || len(inputKeys) != inFields || len(configKeys) != cfgFields {
 		t.Error("keys and their places differ")
 	}
-}
-
-func TestMessagesAreMsgpack(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		now, ev := anyInstant(rt), anyEvent(rt)
-		if got, want := AppendInput(nil, now, &ev), oracleEncode(t, toWireInput(now, &ev)); !bytes.Equal(got, want) {
-			rt.Fatalf("input:\n%x\n%x", got, want)
-		}
-		actions := anyActions(rt)
-		if got, want := appendActions(nil, actions), oracleEncode(t, toWireActions(actions)); !bytes.Equal(got, want) {
-			rt.Fatalf("actions:\n%x\n%x", got, want)
-		}
-		answer := anyAnswer(rt)
-		if got, want := appendAnswer(&answer), oracleEncode(t, toWireAnswer(&answer)); !bytes.Equal(got, want) {
-			rt.Fatalf("answer:\n%x\n%x", got, want)
-		}
-		c := anyConfig(rt)
-		if got, want := AppendConfig(nil, &c), oracleEncode(t, toWireConfig(&c)); !bytes.Equal(got, want) {
-			rt.Fatalf("config:\n%x\n%x", got, want)
-		}
-	})
 }
 
 // TestIntegerForms: the edges of every form, to and from msgpack/v5.
@@ -446,54 +307,58 @@ func TestCodecAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkDecodeInput(b *testing.B) {
-	message := benchInput()
-	var now Instant
-	var ev Event
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := DecodeInput(message, &now, &ev); err != nil {
-			b.Fatal(err)
+// TestAskedOfTheWrongKind: AppendInput passes over what is asked of a semaphore
+// only where none of it is set, whatever the kind is; so an event that has any of
+// it and may not makes a message that is refused, and not one without it.
+func TestAskedOfTheWrongKind(t *testing.T) {
+	for name, set := range map[string]func(*Event){
+		"permit": func(ev *Event) { ev.Permit = 1 }, "capacity": func(ev *Event) { ev.Capacity = 1 },
+		"width": func(ev *Event) { ev.Width = 1 }, "weight": func(ev *Event) { ev.Weight = 1 },
+		"spare": func(ev *Event) { ev.Spare = 1 }, "store_limit": func(ev *Event) { ev.StoreLimit = 1 },
+		"label": func(ev *Event) { ev.Label = []byte("l") }, "holder": func(ev *Event) { ev.Holder = []byte("h") },
+	} {
+		ev := Event{Kind: EventWoke}
+		set(&ev)
+		var refused *MessageError
+		_, err := decode("input", encode(inputSaid{Event: ev}))
+		if !errors.As(err, &refused) || refused.Rule != ruleNotOfKind {
+			t.Errorf("woke with %s: %v, want: %s", name, err, ruleNotOfKind)
 		}
 	}
 }
 
-func BenchmarkAppendActions(b *testing.B) {
-	actions := benchActions()
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = appendActions(dst[:0], actions)
+// TestSightingDetaches: no text of a copy is the original's.
+func TestSightingDetaches(t *testing.T) {
+	var s Sighting
+	v := reflect.ValueOf(&s).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Slice {
+			v.Field(i).SetBytes([]byte("x"))
+		}
 	}
-}
-
-func BenchmarkAppendInput(b *testing.B) {
-	var now Instant
-	var ev Event
-	if err := DecodeInput(benchInput(), &now, &ev); err != nil {
-		b.Fatal(err)
-	}
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = AppendInput(dst[:0], now, &ev)
-	}
-}
-
-func BenchmarkDecodeActions(b *testing.B) {
-	message := appendActions(nil, benchActions())
-	var buf AnswerBuffer
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := decodeActions(message, &buf); err != nil {
-			b.Fatal(err)
+	twin := s
+	twin.detach()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Slice && v.Field(i).Pointer() == reflect.ValueOf(twin).Field(i).Pointer() {
+			t.Errorf("%s is shared", v.Type().Field(i).Name)
 		}
 	}
 }
 
-func TestMessageErrorIsACoreError(t *testing.T) {
-	err := DecodeConfig([]byte{0xc0}, new(Config))
-	if !errors.Is(err, &Error{Code: ErrorMessage}) || errors.Is(err, &Error{Code: ErrorClock}) {
-		t.Errorf("%v", err)
+// TestDurationText: the guest has no package time, and says the same.
+func TestDurationText(t *testing.T) {
+	for _, d := range []time.Duration{
+		0, 1, -1, 999, 1000, 1100, -999_999, 1e6, 1.5e6, 999_999_999, time.Second, -time.Second, 90 * time.Second,
+		time.Hour, 720*time.Hour + 1, 1<<63 - 1, -1 << 63,
+	} {
+		if got := durationText(d); got != d.String() {
+			t.Errorf("%s, want %s", got, d)
+		}
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64().Draw(t, "d") >> rapid.IntRange(0, 60).Draw(t, "shift"))
+		if got := durationText(d); got != d.String() {
+			t.Fatalf("%s, want %s", got, d)
+		}
+	})
 }

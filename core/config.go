@@ -27,8 +27,9 @@ type Config struct {
 	// CoarseStamp on the TTL's floor is MinTTLCoarse.
 	StampUnit Duration
 
-	// Holder is the tenure that a companion joins, or that a lease machine is
-	// made to release without having acquired it (a printed lease). Otherwise "".
+	// Holder is the tenure that a companion joins, that a lease machine is made to
+	// release without having acquired it (a printed lease), or the only one that a
+	// breaker breaks; "" to a breaker is whoever holds the name. Otherwise "".
 	Holder HolderID
 	// Role says as whom a companion writes. 0 is RoleRemote.
 	Role Role
@@ -39,8 +40,9 @@ type Config struct {
 	// (K). 0 is DefaultSpread, None is a store with one clock.
 	StampSpread Duration
 	// Boot names this boot of this machine, and its time namespace; Mono must then
-	// be its boot clock. "" where there is no such clock, and on every store where a
-	// put that was given up can land later: a late beat on top of a newer one would
+	// be its boot clock, and Wall this machine's wall clock. "" where there is no such
+	// clock, where stamps are not of this machine's wall clock, and on every store where
+	// a put that was given up can land later: a late beat on top of a newer one would
 	// show an older time.
 	Boot string
 	// OnSession keeps the lease by the process's session, which each event tells
@@ -58,8 +60,9 @@ type Config struct {
 	// to look first. 0 is none.
 	LastEpoch Epoch
 	LastAt    int64
-	// SeenPrint and SeenSince go on with an earlier machine's observation, of the
-	// same boot: Print and Since of its Sighting. 0 is none.
+	// SeenPrint and SeenSince go on with an earlier machine's observation, by the
+	// same clock: Print and Since of its Sighting. 0 is none. A host keeps what Wall was
+	// then, too, and gives only what Instant.Emitted takes for this clock's.
 	SeenPrint uint64
 	SeenSince int64
 	// Beside says that there is a lock.json under the name: it is read before a

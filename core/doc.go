@@ -95,6 +95,9 @@
 //   - Ours but too old -> the same again from the put, three times at most; then,
 //     or when the second put was answered too late -> what is ours is released,
 //     and the attempt has failed as a lost race.
+//   - Whoever has waited for another, or lost a race, waits 50 ms at least before that
+//     get, or half a span of a TTL too short for it. Who asks first, and finds the name
+//     free, is as fast as its store.
 //   - A lost race: refused if the caller tries once, else back-off and again.
 //     A claim that is not there although nobody won is the store's failure: the
 //     back-off grows, and after five in a row for no reason that passes (or one,
@@ -161,13 +164,18 @@
 //     clock less rho, is past the newest sign's stamp + ttl + slop. slop is the stamps'
 //     unit + Config.StampSpread.
 //   - Same boot: the version and all beats under every version of its tenure were
-//     emitted on our boot, and the newest of them is a ttl old.
+//     emitted by the clock of our boot, and the newest of them is a ttl old. Each names
+//     our boot, its boottime is not in the future when it is read, and lies within
+//     BootTolerance of its stamp, moved from our wall clock to our Mono; the later of
+//     the two counts (Instant.Emitted). Sessions and collection ask the same.
 //   - Observed: all signs stood unchanged, by their nonces, for a ttl of our clock.
 //     Config.SeenPrint and SeenSince carry that on from an earlier process.
 //
-// No version, or one released or broken with alone, is free at once. Released or
-// broken otherwise is free when the version is a ttl old by the first or the last of
-// these; if it names a session, when the call that names it is.
+// No version, or one released or broken with alone, is free at once. A release or a
+// break otherwise ends the version below it, whose signs of life are judged by these
+// rules as if it were still held: nobody can join or renew it any more. It is also free
+// when the release or the break is itself a ttl old, by the first or the last rule; if it
+// names a session that may live, when the call that tells that session is.
 //
 // # Strict: acquire and hold
 //
@@ -190,7 +198,11 @@
 //   - ttl - margin. "Yes" -> read it: our tenure's, held -> adopted, and the renewal
 //     begins anew under the new epoch; else Lost{taken, broken, released}.
 //   - Every two and a half minutes it is also asked whether our own version is still
-//     there. Gone -> warned{emptied}, Lost{taken}.
+//     there. Gone -> warned{emptied}, Lost{taken}. Not on a session, see below.
+//   - Told of a change (changed), a lease or a companion that holds asks exists v(n+1)
+//     beside its renewals, a second after the last such question at the soonest, and a
+//     session asks for its next call. "Yes" is read as in a renewal, so that a break is
+//     heard at once; "no" proves nothing, and no deadline moves by it.
 //   - Without a TTL: no beats and no deadline; exists v(n+1) each 20 s.
 //   - Beside a lock.json: that is read too; a fresh foreign writer in it ->
 //     warned{mixed}, Lost{taken}. Such a lease stands on no session.
@@ -214,6 +226,9 @@
 //     win what was collected there. Where an owner of
 //     ours was faster it is adopted and v(n+2) made. A break makes v(n+1) broken, then the
 //     call to its session; with now it is alone, the one declared exception to NoOverlap.
+//     It is also alone where the breaker's own look shows v(n) to be dead. That verdict is
+//     of v(n) alone: if somebody else makes v(n+1), the breaker looks again.
+//     Given a Holder it breaks that tenure, and is refused (held) where another holds.
 //   - The winner of every sixteenth version collects what was superseded G ago: G = max(8
 //     ttl + 10 s, 10 min) by the store's clock or the boot's, the newest three never.
 //   - "There is nothing above n" may be believed only if it was answered within five
@@ -301,6 +316,9 @@
 //   - E is never taken below the TTL's floor on this store.
 //   - What a failed attempt left is released with a put that is given no longer than
 //     the record has to live, or the margin: later it could fall on a successor.
+//   - A contended claim is verified no sooner than 50 ms after its put (ContendedMargin).
+//     By twice what its own requests took, 1 to 8 of 300 tenures of five processes on one
+//     directory overlapped: the processes held each other up for longer than that.
 //   - An acquire margin above half of Config.FleetExpire is refused, as mops refuses
 //     one above half of its expire: the claim could be taken over before it is held.
 //   - A record whose written_at and released_at are both empty is corrupt, not stale.
@@ -313,13 +331,22 @@
 //     it was emitted and can land much later, while another owner renewed under the version
 //     below: that version is old, and its owner believes. See newestBoottime.
 //   - For the same reason nothing is freed by the boottime of a release, a break or a call:
-//     whoever renewed before it landed may believe longer. The beats of the tenure count
-//     instead, and for a session the stamp of the call, or its having stood for a ttl.
+//     an owner that renewed before it landed may believe longer. The signs of the tenure
+//     count instead, and for a session the stamp of the call, or its having stood for a ttl.
 //     Both rules as they were argued are deliberate bugs of the explorer: same-boot-newest
 //     and same-boot-freed.
-//   - Nor does it hold on any store: where a put that was given up can land on top of a
+//   - What was released or broken was free a ttl after that, so a dead lease became free
+//     later by being broken. Now the signs of life below it count as well
+//     (ended-beats-missed). Its own stamp stays a bound, since a renewal asks after its beat
+//     was answered (exists-beside-put).
+//   - The same-boot rule does not hold on any store: where a put that was given up can land on top of a
 //     newer one the beat shows an older time than its owner counts from. A host gives a
-//     Boot only where that cannot be (directories); elsewhere the store's stamps judge.
+//     Boot only where that cannot be and stamps are of its own kernel's clock
+//     (directories on local file systems); elsewhere the store's stamps judge.
+//   - Where boottime and stamp differ within the tolerance, the later counts: a clone that
+//     is less than the tolerance ahead would else take a short lease from who lives. A
+//     sign that fails is no longer of our boot, and does not make a lease look young.
+//     The check left out is a deliberate bug: boot-clock-unchecked.
 //   - The window of a proof is five minutes for everybody, half of the least G, and it ends
 //     at the answer, not when the question was sent. A collector cannot know the TTL of
 //     everybody who may still believe in a version, so nobody relies on more than the least.
@@ -333,7 +360,9 @@
 //     margin, session and owners, and a prefix that was emptied may count from 1 again.
 //   - Companions have no session of their own. A lease beside a lock.json has none
 //     either, since it may have to be yielded without a word.
-//   - A lease on a session does not ask whether its own version is still there; it hears of
-//     an emptied prefix when it is released.
+//   - A lease on a session does not ask whether its own version is still there (1.14); it
+//     hears of an emptied prefix when it is released, and believes beside the next holder
+//     until then. One exists a lease would be 24 requests an hour each, and a session is
+//     there so that a lease costs none.
 //   - Where neither the store's clock nor a boot's can be told, nothing is collected.
 package core

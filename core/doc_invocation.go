@@ -7,7 +7,7 @@
 //   - The result is looked for before every attempt, and once more when the lease is
 //     held or joined: whoever comes late finds it, and the work is not begun again.
 //   - The lease is tried once. Held elsewhere: again after 1, 2, 4 ... 22 s, a fifth more
-//     or less, or when what was seen can be dead, or when it is told that something
+//     or less (under strict 5 s at most), or when what was seen can be dead, or when it is told that something
 //     changed. What was seen of the other, and since when it stood unchanged, goes on
 //     from one attempt to the next. Each attempt is a tenure of its own.
 //   - The result is stored if there is none (create_result; no is as good as yes, and

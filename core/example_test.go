@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -90,29 +89,6 @@ func Example() {
 	// held
 	// released
 	// released <nil>
-}
-
-// An hour under the loop: renewed all along, and released at the end.
-func TestLoopRenews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lease, err := core.New(core.Config{
-			Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", Seed: [16]byte{1},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		inbox := make(chan core.Event, 4)
-		inbox <- core.Event{Kind: core.EventAcquire}
-		time.AfterFunc(time.Hour, func() { inbox <- core.Event{Kind: core.EventRelease} })
-		s := &shelf{objects: map[string][]byte{}}
-		told := map[core.ActionKind]int{}
-		if err := loop(lease, inbox, s.ask, func(a core.Action) { told[a.Kind]++ }); err != nil {
-			t.Fatal(err)
-		}
-		if told[core.ActionHeld] != 1 || told[core.ActionReleased] != 1 || told[core.ActionRenewed] < 3600/30 {
-			t.Fatalf("told %v", told)
-		}
-	})
 }
 
 // doc.go shows the loop as it is compiled and run here.

@@ -5,33 +5,26 @@ import (
 	"time"
 )
 
-// FuzzStep feeds a machine whatever can be made of the bytes: sense and
-// nonsense, in any order. It must never panic, an error must change nothing,
-// and the contract of Machine must hold.
+// FuzzStep feeds a machine whatever can be made of the bytes: what the table says to it,
+// and nonsense, in any order. It must never panic, an error must change nothing, and
+// the contract of Machine must hold.
 func FuzzStep(f *testing.F) {
-	f.Add([]byte("\x00\x00"))
+	for start := range byte(len(tableStarts())) {
+		for _, command := range []byte{0, 1, 2, 7} { // acquire, accompany, release, begin
+			f.Add(fuzzSeed(start, command, 1))
+			f.Add(fuzzSeed(start, command, 5))
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) { newWorld(t).fuzz(data) })
 }
 
-func (w *world) fuzz(data []byte) {
-	in := &source{data}
-	a, err := w.add("a", in.config())
-	if err != nil {
-		w.fail("config: %v", err)
+// fuzzSeed begins a machine and walks through the answers in steps of stride.
+func fuzzSeed(start, command, stride byte) []byte {
+	seed := []byte{start, 0, 1, command, 1, 1}
+	for n := range byte(40) {
+		seed = append(seed, n&15, 128, n*stride, 1, 1, 13, 1, 1) // an answer, then a wake in time
 	}
-	ahead, behind := in.jump(), in.jump()
-	a.wall = ahead - behind
-	for steps := 0; len(in.data) > 0 && steps < 500; steps++ {
-		w.now = min(w.now+in.jump(), int64(MaxClockRange)-1)
-		w.fuzzStep(a, in)
-	}
-}
-
-func (w *world) fuzzStep(a *actor, in *source) {
-	ev := in.event(a, w)
-	if _, err := w.step(a, ev); err == nil && ev.Kind == EventAnswer {
-		a.flying = nil
-	}
+	return seed
 }
 
 // source makes things of bytes.
@@ -52,55 +45,98 @@ func (s *source) jump() int64 {
 	return int64(b&7) << (b >> 3 * 2) % (1 << 55)
 }
 
+// config is one of the table's, with some of what the table leaves as it is.
 func (s *source) config() Config {
-	kinds := [...]MachineKind{MachineLease, MachineCompanion}
+	starts := tableStarts()
+	cfg := starts[int(s.octet())%len(starts)].cfg
 	b := s.octet()
-	cfg := Config{
-		Machine: kinds[b&1], Name: "n", Renewal: Renewal(b >> 1 & 1), Expiry: Expiry(b >> 2 & 1), Role: Role(b >> 3 & 1),
-		TTL: [...]time.Duration{MinTTL, 5 * time.Second, 88 * time.Second, MaxTTL}[b>>4&3],
+	strict := cfg.Protocol == ProtocolStrict
+	if b&1 != 0 {
+		cfg.Boot = ""
 	}
-	cfg.Renewal, cfg.Expiry, cfg.Role = cfg.Renewal+1, cfg.Expiry+1, cfg.Role+1
-	if b>>6&1 == 1 {
+	if b&2 != 0 {
+		cfg.Expiry = ExpiryObserved
+	}
+	if b&4 != 0 && cfg.TTL != None {
+		cfg.TTL = [...]time.Duration{MinTTL, MaxTTL}[b>>6&1]
+	}
+	cfg.Beside = b&8 != 0 && strict
+	if b&16 != 0 && strict && cfg.Machine == MachineLease && cfg.Holder == "" {
+		cfg.LastEpoch, cfg.LastAt = 5, int64(time.Minute)
+	}
+	if b&32 != 0 && strict {
+		cfg.SeenPrint, cfg.SeenSince = 7, int64(s.octet())
+	}
+	if b&64 != 0 && !strict {
 		cfg.FleetExpire = None
-	}
-	if b>>7 == 1 || cfg.Machine == MachineCompanion {
-		cfg.Holder = "h"
-	}
-	if s.octet()&1 == 1 {
-		cfg.AcquireMargin = cfg.TTL / 2
-		if cfg.FleetExpire != None {
-			cfg.AcquireMargin = min(cfg.TTL, DefaultFleetExpire) / 2
-		}
 	}
 	return cfg
 }
 
-func (s *source) event(a *actor, w *world) Event {
-	b := s.octet()
-	ev := Event{Kind: EventKind(b & 15), Brief: b&16 != 0, Wait: [...]time.Duration{0, time.Second, Forever, -2}[b>>5&3]}
-	if ev.Kind != EventAnswer && b < 128 {
-		return ev
+func (w *world) fuzz(data []byte) {
+	in := &source{data}
+	a, err := w.add("a", in.config())
+	if err != nil {
+		w.fail("config: %v", err)
 	}
-	ev.Kind = EventAnswer
-	b = s.octet()
-	ev.Request = tenureOf(a.machine).issued - RequestID(b>>4&1) + RequestID(b>>5&1)
-	ev.Outcome, ev.Class = Outcome(b&3), Class(b>>2&3*2)
-	if ev.Outcome == OutcomeYes {
-		ev.Body = s.body(a, w)
-		ev.Stamp = worldStart - s.jump()
+	if !isStrict(a.machine) {
+		ahead, behind := in.jump(), in.jump()
+		a.wall = ahead - behind
+	}
+	for steps := 0; len(in.data) > 0 && steps < 500; steps++ {
+		w.now = min(w.now+in.jump(), int64(MaxClockRange)-1)
+		before, held := fuzzEpoch(a.machine)
+		ev := in.event(w, a)
+		if _, err := w.step(a, ev); err == nil && ev.Kind == EventAnswer {
+			a.flying = nil
+		}
+		if n, holds := fuzzEpoch(a.machine); held && holds && n < before {
+			w.fail("EpochGrows: from %d to %d", before, n)
+		}
+	}
+}
+
+// fuzzEpoch is the epoch that a machine stands on, if it holds something.
+func fuzzEpoch(m Machine) (n Epoch, holds bool) {
+	if s := m.String(); !isStrict(m) || s != "held" && s != "joined" {
+		return 0, false
+	}
+	return currentOf(m), true
+}
+
+// event is one of the table's sayings, or an answer with what is there.
+func (s *source) event(w *world, a *actor) (ev Event) {
+	if b := s.octet(); b < 128 || len(a.flying) == 0 {
+		all := sayings(a.machine)
+		ev = all[int(b)%len(all)].event(a.machine)
+	} else {
+		all := replies(a.machine)
+		ev = all[int(s.octet())%len(all)].event(a.machine)
+		ev.Request = baseOf(a.machine).issued - RequestID(b>>6&1&s.octet())
+		if b&1 != 0 {
+			ev.Stamp = worldStart + w.now - s.jump()
+		}
+		switch {
+		case b&4 != 0 && !isStrict(a.machine) && ev.Body != nil:
+			ev.Body = s.record(w, a)
+		case b&2 != 0 && len(ev.Body) > 0:
+			ev.Body = ev.Body[:len(ev.Body)*int(s.octet())/256]
+		}
+	}
+	if isStrict(a.machine) && s.octet()&7 == 0 {
+		ev.StoreStamp, ev.StoreAt = worldStart+w.now-s.jump(), w.now-s.jump()
+	}
+	if onSession(a.machine) && s.octet()&3 == 0 {
+		ev.Session, ev.SessionUntil, ev.SessionEnd = []byte("sid")[:s.octet()&3], w.now+s.jump(), ReasonExpired
 	}
 	return ev
 }
 
-// body is our own record, somebody's, or rubbish.
-func (s *source) body(a *actor, w *world) []byte {
+// record is a lock.json of any age and any ttl, ours or somebody's.
+func (s *source) record(w *world, a *actor) []byte {
 	b := s.octet()
-	k := tenureOf(a.machine)
-	if b&7 < 3 {
-		return k.body
-	}
 	own := ownRecord{
-		holder: k.holder, writtenAt: w.clock(a).Wall - s.jump() + s.jump(), acquiredAt: s.jump(),
+		holder: tenureOf(a.machine).holder, writtenAt: w.clock(a).Wall - s.jump() + s.jump(), acquiredAt: s.jump(),
 		ttl: time.Duration(s.jump()), count: int64(b), remote: b&8 != 0,
 	}
 	if b&16 != 0 {
@@ -109,9 +145,5 @@ func (s *source) body(a *actor, w *world) []byte {
 	if b&96 == 96 {
 		own.releasedAt = worldStart
 	}
-	body := appendRecord(nil, &own)
-	if b&7 == 7 {
-		return body[:len(body)*int(b)/256]
-	}
-	return body
+	return appendRecord(nil, &own)
 }

@@ -71,11 +71,9 @@ func NewInvocation(cfg Config) (*Invocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Invocation{machine: m, state: InvocationIdle, innerWake: unset, tryBy: unset}
-	if cfg.Boot != "" { // of the clock that the observation is by
-		v.watch = watch{cfg.SeenPrint, cfg.SeenSince}
-	}
-	return v, nil
+	return &Invocation{
+		machine: m, state: InvocationIdle, innerWake: unset, tryBy: unset, watch: watch{cfg.SeenPrint, cfg.SeenSince},
+	}, nil
 }
 
 // String implements Machine.
@@ -275,6 +273,7 @@ func (v *Invocation) drive(kind MachineKind, first EventKind) {
 	switch l := made.(type) {
 	case *Lease:
 		l.watch, l.told, l.warned = v.watch, v.watch.print, v.warned
+		l.races = v.polls // it has waited, so its claim is contended
 	case *StrictLease:
 		l.watch, l.again = v.watch, !v.lastTry
 	}

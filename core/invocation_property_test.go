@@ -249,7 +249,9 @@ func (s *invocationSim) stepSession(step func() ([]Action, error)) {
 func (s *invocationSim) theft() {
 	if !s.strict {
 		if _, there := s.store["n/"+LockFile]; there {
-			s.rob(s.ttl)
+			at := worldStart + s.now
+			thief := ownRecord{holder: "thief", writtenAt: at, firstWrittenAt: at, acquiredAt: at, ttl: s.ttl, count: 1}
+			s.store["n/"+LockFile] = object{appendRecord(nil, &thief), s.stamp()}
 		}
 		return
 	}
@@ -258,8 +260,7 @@ func (s *invocationSim) theft() {
 	s.promptly(breaker, Event{Kind: EventBegin})
 	thief := s.strictly(fmt.Sprintf("thief%d", s.born), func(c *Config) { c.TTL = s.ttl })
 	s.promptly(thief, Event{Kind: EventAcquire})
-	s.remove(breaker)
-	s.remove(thief)
+	s.gone(breaker, thief)
 }
 
 // depart crashes a machine, or cancels it.
@@ -275,13 +276,7 @@ func (s *invocationSim) depart(a *actor) {
 func (s *invocationSim) bury(a *actor) {
 	delete(s.works, a)
 	s.living = slices.DeleteFunc(s.living, func(x *actor) bool { return x == a })
-	s.remove(a)
-}
-
-// remove stops a machine for good.
-func (s *invocationSim) remove(a *actor) {
-	dies(a)
-	s.actors = slices.DeleteFunc(s.actors, func(x *actor) bool { return x == a })
+	s.gone(a)
 }
 
 func (s *invocationSim) checkResult() {
@@ -298,7 +293,7 @@ func (s *invocationSim) settle() {
 		s.bury(s.living[0])
 	}
 	if s.session != nil {
-		s.remove(s.session)
+		s.gone(s.session)
 	}
 	cfg := s.config()
 	cfg.MemoFailures, cfg.OnSession = false, false

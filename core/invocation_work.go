@@ -196,15 +196,20 @@ func (v *Invocation) turnedAway(why Reason, class Class) {
 	}
 }
 
-// pause is mops' schedule, spread: 1, 2, 4 ... 22 s.
+// pause is mops' schedule, spread: 1, 2, 4 ... 22 s. Under strict it is never longer
+// than a lease's waiter pauses.
 func (v *Invocation) pause() Duration {
+	most, longest := InvokeCap, InvokeCap+InvokeCap/5
+	if v.cfg.Protocol == ProtocolStrict {
+		most, longest = PollCap, PollCap
+	}
 	step := InvokeFirst
-	for i := 0; i < v.polls && step < InvokeCap; i++ {
+	for i := 0; i < v.polls && step < most; i++ {
 		step *= 2
 	}
 	v.polls++
-	step = min(step, InvokeCap)
-	return v.rng.between(step-step/5, step+step/5)
+	step = min(step, most)
+	return min(longest, v.rng.between(step-step/5, step+step/5))
 }
 
 func (v *Invocation) showSight(a *Action) {
@@ -269,6 +274,11 @@ func (v *Invocation) changed() {
 		v.settle()
 	case InvocationAcquiring:
 		v.stale = true
+	case InvocationLaunched: // the lease may have been broken
+		if v.inner != nil {
+			v.order(EventChanged, false)
+			v.heard()
+		}
 	}
 }
 

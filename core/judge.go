@@ -4,6 +4,27 @@ package core
 // clock, and any of them frees: the store's by its lower bound, this boot's, and
 // ours since we saw nothing change.
 
+// Emitted is when, on the clock that Mono is, a sign of life was emitted that is read
+// now and names our boot. It is ok if the boottime is not in the future, and the stamp
+// that the write left, moved from our wall clock to Mono, lies within BootTolerance of
+// it. The later of the two counts.
+//
+// The name of a boot proves nothing alone. Clones of one snapshot of a virtual machine
+// have one boot id and boot clocks that differ; so have two time namespaces, the later
+// of which got the number of the one that is gone:
+//
+//	holder  put beat, boottime 1000 s . . . . . . believes until 1054 s of its clock
+//	clone   its clock is an hour ahead: the beat lives, and looks an hour old
+//
+// An honest sign fails, too, after a slow write, or when the wall clock was set since.
+// That only takes one rule away: the other two judge, and a take-over waits for a ttl.
+// Collection has no other rule on a directory: there what fails stays until the next boot.
+func (now Instant) Emitted(boottime, stamp int64) (at int64, ok bool) {
+	stamped := stamp - (now.Wall - now.Mono)
+	apart := Duration(stamped - boottime)
+	return max(boottime, stamped), stamp > 0 && boottime <= now.Mono && -BootTolerance <= apart && apart <= BootTolerance
+}
+
 // isDead applies them to what the look has read so far. In the end, when all
 // that can be read was, the observation is noted too.
 func (r *register) isDead(end bool) bool {
@@ -51,19 +72,106 @@ func (r *register) calibrated() bool {
 	return r.cfg.Expiry == ExpiryCalibrated && r.sample.at != 0
 }
 
-// newestStamp is the store's stamp of the newest sign of life; not ok where one
-// of them has none.
-func (r *register) newestStamp() (newest int64, ok bool) {
-	k, c := &r.look, &r.cur
-	newest, ok = k.stamp, k.stamp != 0
-	if c.state != VersionHeld && c.result == readGood {
-		if c.session != "" && !k.absent && !r.bug(BugSessionWithoutCalls) {
-			newest, ok = r.call.stamp, r.call.stamp != 0
-		}
-		return newest, ok
+// A release or a break ends the version below it: from then on nobody joins that
+// or renews it. What its owners may still believe rests on its own signs of life,
+// and those are judged as if it were held. An owner's renewal that was good asked
+// for the version above after its beat was answered, so that beat was there before
+// the end was:
+//
+//	holder   put b (under n) ── exists v(n+1): no, believes for a ttl from the put
+//	breaker                                          create v(n+1) broken
+//	taker                                            signs under n, a ttl old: free
+//
+// For the same reason the end's own stamp is a bound: a beat that lands after it
+// renews nothing. Where a session may still keep the lease the stamp of its call is.
+
+// signsOf is the version whose signs of life count.
+func (r *register) signsOf() Epoch {
+	if r.cur.isEnded() {
+		return r.cur.n - 1
 	}
+	return r.cur.n
+}
+
+// isEnded reports that the version says that its tenure is over.
+func (c *current) isEnded() bool { return c.state == VersionReleased || c.state == VersionBroken }
+
+// hasSession reports that a session may keep the lease alive.
+func (r *register) hasSession() bool { return r.cur.session != "" && !r.look.absent }
+
+// needsEnded reports whether the version that was ended is still to be read: to be
+// judged, or to tell people where the holder of a broken lease is.
+func (r *register) needsEnded() bool {
+	c := &r.cur
+	wanted := c.isEnded() && c.ttl != 0 && !c.alone || c.state == VersionBroken && r.passive
+	return wanted && c.n > 1 && !(r.ended.read && r.ended.epoch == c.n-1)
+}
+
+// endedRead takes in the version that was ended, as one more sign of life.
+func (r *register) endedRead(ev *Event) {
+	var v version
+	c, good := &r.cur, false
+	r.ended = seenBeat{epoch: c.n - 1}
+	r.ended.take(r, ev, func(body []byte, b *beat) readResult {
+		result := parseVersion(body, c.n-1, &v)
+		good = result == readGood && v.state == VersionHeld && HolderID(v.tenure) == c.tenure
+		b.nonce, b.boot, b.boottime = v.nonce, v.boot, v.boottime
+		return result
+	})
+	r.ended.absent = !good
+	if c.state != VersionBroken || !r.passive {
+		return
+	}
+	s := r.sight // its own host and pid are of the process that broke it
+	s.Host, s.PID, s.Remote = s.Host[:0], s.PID[:0], false
+	if good {
+		s.Host, s.PID = v.host.appendCut(s.Host, MaxText), v.pid.appendCut(s.PID, MaxText)
+		s.Remote = string(v.owner) != string(v.tenure)
+	}
+}
+
+// hasEnded reports that the version that was ended is known, and all beats under it.
+// Without them the end alone is judged, as it is where there is no ttl: its holder
+// asks now and then. A page that ends above that version may not show all.
+func (r *register) hasEnded() bool {
+	c, k, e := &r.cur, &r.look, &r.ended
+	cut := !k.poll && k.more && k.lowest >= r.signsOf()
+	return c.isEnded() && c.ttl != 0 && e.read && e.epoch == c.n-1 && !e.absent && !cut
+}
+
+// newestStamp is the store's stamp from which a ttl counts: that of the newest sign
+// of life, or of the end if that is earlier; not ok where one of them has none.
+func (r *register) newestStamp() (newest int64, ok bool) {
+	newest, ok = r.newestSign()
+	if end, told := r.endStamp(); told && (!ok || end < newest) {
+		return end, true
+	}
+	return newest, ok
+}
+
+// endStamp is the stamp of a release or a break, or of the call that tells a session.
+func (r *register) endStamp() (stamp int64, ok bool) {
+	stamp = r.look.stamp
+	if r.hasSession() && !r.bug(BugSessionWithoutCalls) {
+		if stamp = 0; r.call.n == r.cur.n {
+			stamp = r.call.stamp
+		}
+	}
+	return stamp, r.cur.isEnded() && stamp != 0
+}
+
+// newestSign is the stamp of the newest sign of life.
+func (r *register) newestSign() (newest int64, ok bool) {
+	k := &r.look
+	newest = k.stamp
+	if r.cur.isEnded() {
+		if newest = 0; r.hasEnded() {
+			newest = r.ended.stamp
+		}
+	}
+	ok = newest != 0
 	for i := range k.beats {
-		if b := &k.beats[i]; b.epoch == c.n && !b.absent {
+		if b := &k.beats[i]; b.epoch == r.signsOf() && !b.absent && !(r.cur.isEnded() && r.bug(BugEndedBeatsMissed)) {
 			newest, ok = max(newest, b.stamp), ok && b.stamp != 0
 		}
 	}
@@ -84,24 +192,21 @@ func (r *register) newestStamp() (newest int64, ok bool) {
 //	companion  create v(n+1) . . . . . . . . . . . . landed  (emitted before b)
 //	taker                                                    v(n+1) is a ttl old
 //
-// For the same reason a release or a break does not count from its own boottime.
-// And where a session has to be called, nothing tells on this clock when it heard.
+// For the same reason nothing counts from the boottime of a release or a break: it
+// is no sign of life, and its emission is no bound of those that landed before it.
 func (r *register) newestBoottime() (newest int64, ok bool) {
 	k, c := &r.look, &r.cur
-	freed := c.state != VersionHeld
-	if !c.sameBoot || freed && c.session != "" && !k.absent {
+	newest, ok = r.boottime()
+	if c.isEnded() && r.bug(BugSameBootFreed) {
+		return c.boottime, c.sameBoot
+	}
+	if !ok || k.more && k.lowest >= c.origin && !r.bug(BugSameBootNewest) {
 		return 0, false
 	}
-	if freed && r.bug(BugSameBootFreed) {
-		return c.boottime, true
-	}
-	if k.more && k.lowest >= c.origin && !r.bug(BugSameBootNewest) {
-		return 0, false
-	}
-	newest = c.boottime
+	of := r.signsOf()
 	for i := range k.beats {
 		b := &k.beats[i]
-		if b.epoch > c.n || b.epoch < c.origin || b.epoch != c.n && r.bug(BugSameBootNewest) {
+		if b.epoch > of || b.epoch < c.origin || b.epoch != of && r.bug(BugSameBootNewest) {
 			continue
 		}
 		if !b.read || !b.absent && !b.sameBoot {
@@ -118,21 +223,31 @@ func (r *register) newestBoottime() (newest int64, ok bool) {
 	return newest, true
 }
 
+// boottime is when the version whose signs count was emitted, on this boot's clock.
+func (r *register) boottime() (at int64, ok bool) {
+	if r.cur.isEnded() {
+		return r.ended.boottime, r.hasEnded() && r.ended.sameBoot
+	}
+	return r.cur.boottime, r.cur.sameBoot
+}
+
 // nextUnread is the next beat whose body the verdict needs, or nil.
 func (r *register) nextUnread() *seenBeat {
 	k, c := &r.look, &r.cur
-	lowest := c.n
+	of := r.signsOf()
+	lowest := of
 	ttl := int64(r.ttl())
-	bySameBoot := c.sameBoot && k.start >= c.boottime+ttl &&
+	made, sameBoot := r.boottime()
+	bySameBoot := sameBoot && k.start >= made+ttl &&
 		(!k.session || k.absent || k.sign.sameBoot && k.start >= k.sign.boottime+ttl)
-	if bySameBoot || r.passive && c.sameBoot {
+	if bySameBoot || r.passive && sameBoot {
 		lowest = c.origin
 	}
 	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.calibrated() {
 		return nil // the stamps of the list are enough
 	}
 	for i := range k.beats {
-		if b := &k.beats[i]; !b.read && b.epoch <= c.n && b.epoch >= lowest {
+		if b := &k.beats[i]; !b.read && b.epoch <= of && b.epoch >= lowest {
 			return b
 		}
 	}
@@ -141,28 +256,64 @@ func (r *register) nextUnread() *seenBeat {
 
 // isUnchanged is the rule of last resort: all signs stood unchanged for a ttl of
 // our own clock, from the end of the first look that showed them to the start of
-// this one. It notes what this look shows.
+// this one. So has a release or a break, with the call to its session, that stood
+// for a ttl. It notes what this look shows.
 func (r *register) isUnchanged(start int64) bool {
-	print, complete := r.print()
-	if !complete {
+	signs, complete := r.print()
+	end, told := r.endPrint()
+	stood := complete && r.watch.stood(signs, start, r)
+	return told && r.endWatch.stood(end, start, r) || stood
+}
+
+// stood reports whether what a look shows was there for a ttl before it.
+func (w *watch) stood(print uint64, start int64, r *register) bool {
+	if print != w.print {
+		*w = watch{print, r.now.Mono}
 		return false
 	}
-	if print != r.watch.print {
-		r.watch = watch{print, r.now.Mono}
-		return false
+	return start-w.since >= int64(r.ttl())
+}
+
+// standing is what stands unchanged for the longest, of what this look shows.
+func (r *register) standing() (longest watch) {
+	if print, complete := r.print(); complete && print == r.watch.print {
+		longest = r.watch
 	}
-	return start-r.watch.since >= int64(r.ttl())
+	if print, told := r.endPrint(); told && print == r.endWatch.print && (longest.print == 0 || r.endWatch.since < longest.since) {
+		longest = r.endWatch
+	}
+	return longest
+}
+
+// endPrint is a fingerprint of a release or a break; not told while its session is
+// still to be called.
+func (r *register) endPrint() (print uint64, told bool) {
+	c := &r.cur
+	print = mix(uint64(c.n), c.print)
+	if r.call.n == c.n {
+		print += mix(3, 1)
+	} else if r.hasSession() {
+		return 0, false
+	}
+	return max(print, 1), c.isEnded()
 }
 
 // print is a fingerprint of all signs of life by their nonces.
 func (r *register) print() (print uint64, complete bool) {
 	k, c := &r.look, &r.cur
 	byStamp := r.bug(BugStampsAsNonces)
-	print = mix(uint64(c.n), c.print)
+	of := r.signsOf()
+	print = mix(uint64(of), c.print)
+	if c.isEnded() {
+		if !r.hasEnded() {
+			return 0, false
+		}
+		print = mix(uint64(of), r.ended.print)
+	}
 	for i := range k.beats {
 		b := &k.beats[i]
 		switch {
-		case b.epoch != c.n || b.absent:
+		case b.epoch != of || b.absent:
 		case byStamp:
 			print += mix(1, uint64(b.stamp)) // any order: a list has another than a poll
 		case !b.read:
@@ -171,11 +322,8 @@ func (r *register) print() (print uint64, complete bool) {
 			print += mix(1, b.print)
 		}
 	}
-	if k.session && !k.absent && c.state == VersionHeld {
+	if k.session && !k.absent {
 		print += mix(2, k.sign.print)
-	}
-	if r.call.n == c.n {
-		print += mix(3, 1)
 	}
 	return max(print, 1), true // 0 is none
 }
@@ -209,11 +357,11 @@ func (r *register) deadAt() int64 {
 	}
 	if newest, ok := r.newestBoottime(); ok {
 		soonest(newest + ttl)
-	} else if r.cur.sameBoot {
-		soonest(r.cur.boottime + ttl)
+	} else if made, ok := r.boottime(); ok {
+		soonest(made + ttl)
 	}
-	if print, complete := r.print(); complete && print == r.watch.print {
-		soonest(r.watch.since + ttl)
+	if w := r.standing(); w.print != 0 {
+		soonest(w.since + ttl)
 	}
 	return at
 }
@@ -224,8 +372,16 @@ func (r *register) showLeft(s *Sighting) {
 		return // not ours to tell; until it is released or broken; free
 	}
 	ttl := int64(r.ttl())
+	most := ttl
+	if r.cur.isEnded() {
+		// It is free a ttl after the end, or after the call to its session, which was made
+		// right after that and which an observer does not read. It decides nothing.
+		if s.Left = Duration(min(ttl, s.ReleasedAt+ttl-r.now.Wall)); r.hasSession() && r.call.n != r.cur.n {
+			most = int64(s.Left)
+		}
+	}
 	if newest, ok := r.newestBoottime(); ok {
-		s.Left = Duration(min(ttl, newest+ttl-r.now.Mono))
+		s.Left = Duration(min(most, newest+ttl-r.now.Mono))
 		return
 	}
 	if r.cur.sameBoot && r.isYoung() { // at least
@@ -234,7 +390,7 @@ func (r *register) showLeft(s *Sighting) {
 	}
 	sample := better(r.sample, r.fresh)
 	if newest, ok := r.newestStamp(); ok && sample.at != 0 && r.cfg.Expiry == ExpiryCalibrated {
-		s.Left, s.StoreClock = Duration(min(ttl, newest+ttl-r.lowerBound(sample, r.now.Mono))), true
+		s.Left, s.StoreClock = Duration(min(most, newest+ttl-r.lowerBound(sample, r.now.Mono))), true
 		// To somebody who only looks, and has no sample but the sign's own stamp, our
 		// wall clock tells more. It decides nothing.
 		if byWall := Duration(newest + ttl - r.now.Wall); r.passive && byWall < s.Left {
@@ -246,11 +402,10 @@ func (r *register) showLeft(s *Sighting) {
 // needsCall reports whether a session may still keep alive what was released or
 // broken: nobody can tell when it heard, unless it is called by its own chain.
 func (r *register) needsCall() bool {
-	k, c := &r.look, &r.cur
-	if r.passive || c.session == "" || k.absent || c.result != readGood || c.state == VersionHeld || r.bug(BugSessionWithoutCalls) {
+	if r.passive || !r.cur.isEnded() || !r.hasSession() || r.bug(BugSessionWithoutCalls) {
 		return false
 	}
-	return r.call.n != c.n || r.call.stamp == 0 && !k.called && r.cfg.Expiry == ExpiryCalibrated
+	return r.call.n != r.cur.n || r.call.stamp == 0 && !r.look.called && r.cfg.Expiry == ExpiryCalibrated
 }
 
 // seekCall looks for the call that names this break, and makes it if there is none.

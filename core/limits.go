@@ -48,6 +48,7 @@ const (
 	LostPuts         = 5                 // claims in a row that an ailing store did not take: given up
 	SlowLooks        = 3                 // looks too slow to claim from: then claim all the same
 	RewriteRounds    = 3                 // own claim found expired so often: given up
+	ContendedMargin  = 50 * millisecond  // least time from a contended claim to its verification: longer than a busy machine holds a process up
 	TTLTolerance     = 100 * microsecond // expire_s that differs by more is warned of
 
 	// Strict.
@@ -60,15 +61,17 @@ const (
 	LeastKeep     = 10 * 60 * second // of a version that another has superseded (G)
 	BasisWindow   = LeastKeep / 2    // how long a proof that a version is the newest holds
 	EndlessPoll   = 20 * second      // how often a holder without a TTL looks
+	HintEach      = 1 * second       // a holder heeds no more hints than one in so long
 	EndlessGrace  = 60 * second      // stands for ttl 0 where a rule adds a ttl
 	DoubtLimit    = 60 * second      // a claim of unknown fate is given up after it
 	SampleLimit   = 2 * second       // who tries once waits no longer for a sample
 	CalibrateEach = 60 * second      // a process takes no more samples than one in so long
+	BootTolerance = 2 * second       // within which a sign's boottime and its stamp must agree
 	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
 
 	// An invocation.
 	InvokeFirst  = 1 * second       // from one attempt to the next; then x 2, +- 20 %
-	InvokeCap    = 22 * second      // mops' own
+	InvokeCap    = 22 * second      // mops' own, of lastwriter; PollCap under strict
 	LaunchGrace  = 5 * second       // a launcher that ended is followed by a companion within it
 	ResultLimit  = 24 * hour        // of one transfer; the host ends one that stands still
 	DeliverLimit = 10 * 60 * second // a result that the store does not take is given up after it, and a TTL

@@ -127,9 +127,17 @@ func (r *register) lookAnswer(ev *Event, f flight, limit Duration) outlook {
 			return lookFailed
 		}
 		r.readVersion(ev.Body, k.n, max(k.stamp, ev.Stamp))
-		if k.stamp = r.cur.stamp; k.poll {
+		k.stamp = r.cur.stamp
+		switch {
+		case !k.poll:
+		case hasMoreOwners(r.cur.owners): // only a list shows the beats of all
+			r.startLook(limit)
+			return looking
+		default:
 			r.polled()
 		}
+	case forEnded:
+		r.endedRead(ev)
 	case forSession:
 		k.session, k.absent = true, ev.Outcome == OutcomeNo
 		k.sign.take(r, ev, parseSessionBeat)
@@ -183,10 +191,11 @@ func (r *register) listed(ev *Event) {
 func (r *register) polled() {
 	k := &r.look
 	// Beats under the tenure's earlier versions are found by a list alone.
-	k.listed, k.more, k.lowest, k.n, k.stamp = true, r.cur.n != r.cur.origin, r.cur.n, r.cur.n, r.cur.stamp
-	if r.cur.state == VersionHeld {
+	of := r.signsOf()
+	k.listed, k.more, k.lowest, k.n, k.stamp = true, of != r.cur.origin, of, r.cur.n, r.cur.stamp
+	if r.cur.state != VersionValue && r.cur.ttl != 0 {
 		eachOwner(r.cur.owners, func(id string) {
-			k.beats = append(k.beats, seenBeat{key: beatKey(r.prefix, k.n, id), epoch: k.n})
+			k.beats = append(k.beats, seenBeat{key: beatKey(r.prefix, of, id), epoch: of})
 		})
 	}
 }
@@ -202,7 +211,8 @@ func (b *seenBeat) take(r *register, ev *Event, parse func([]byte, *beat) readRe
 	b.print = fingerprint(ev.Body)
 	if parse(ev.Body, &body) == readGood {
 		b.print = fingerprint(body.nonce)
-		b.sameBoot, b.boottime, b.ttl = r.isOurBoot(body.boot), body.boottime, body.ttl
+		b.boottime, b.sameBoot = r.emitted(body.boot, body.boottime, b.stamp)
+		b.ttl = body.ttl
 	}
 }
 
@@ -227,8 +237,13 @@ func (r *register) advance(limit Duration) outlook {
 		return r.decide(foundFree)
 	case c.result == readNewer || c.result == readOther:
 		return r.decide(foundUnfit)
+	case r.cfg.Machine == MachineBreaker && (c.state != VersionHeld || r.cfg.Now): // nothing is to be judged
+		return foundHeld
 	case c.state == VersionValue: // its holders are judged one by one
 		return foundHeld
+	case r.needsEnded():
+		r.ask(forEnded, ActionGet, versionKey(r.prefix, c.n-1), limit)
+		return looking
 	case c.alone && (c.state == VersionReleased || c.state == VersionBroken),
 		c.state == VersionBroken && r.bug(BugBrokenFreesNow), c.state == VersionReleased && r.bug(BugReleasedFreesNow):
 		return r.decide(foundFree)
@@ -236,10 +251,6 @@ func (r *register) advance(limit Duration) outlook {
 		return r.decide(foundHeld)
 	case c.session != "" && !k.session:
 		r.ask(forSession, ActionGet, sessionKey(c.session), limit)
-		return looking
-	}
-	if r.needsCall() {
-		r.seekCall(limit)
 		return looking
 	}
 	if r.isDead(false) {
@@ -252,13 +263,21 @@ func (r *register) advance(limit Duration) outlook {
 	if r.isDead(true) {
 		return r.decide(foundFree)
 	}
+	if r.needsCall() {
+		r.seekCall(limit)
+		return looking
+	}
 	return r.decide(foundHeld)
 }
 
 // decide ends the look.
 func (r *register) decide(v outlook) outlook {
 	if s := r.sight; s != nil && r.cur.n != 0 && !r.look.lockHeld {
-		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, r.watch.print, r.watch.since, 0, false
+		w := r.standing()
+		if w.print == 0 { // not all was read: what an earlier look saw may still stand
+			w = r.watch
+		}
+		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, w.print, w.since, 0, false
 		if at := r.deadAt(); v == foundHeld && at != unset {
 			s.LookAt = at
 		}

@@ -12,6 +12,7 @@ type owner struct {
 	selfKey string // of its version
 	standOn string // the session that keeps the lease, or ""
 	own     int64  // Mono until which our own version is good beside the session
+	quiet   int64  // Mono before which no hint is heeded
 }
 
 func newOwner(cfg Config) (owner, error) {
@@ -19,7 +20,7 @@ func newOwner(cfg Config) (owner, error) {
 	if err != nil {
 		return owner{}, err
 	}
-	return owner{register: r, putSent: unset}, nil
+	return owner{register: r, putSent: unset, quiet: -MaxClockRange}, nil
 }
 
 // span is how long after it was sent a good renewal may be relied on.
@@ -95,7 +96,7 @@ func (o *owner) whyPast() Reason {
 	switch {
 	case o.standOn != "" && o.session.id != o.standOn && o.session.end != ReasonNone:
 		return o.session.end
-	case o.failing || o.flight.id != 0 && !o.tidying():
+	case o.failing || o.flight.id != 0 && !o.tidying() && o.doing != forHint:
 		return ReasonUnreachable
 	}
 	return ReasonExpired
@@ -106,6 +107,8 @@ func (o *owner) whyPast() Reason {
 func (o *owner) renew() {
 	limit := o.requestLimit(o.timers[timerDeadline])
 	switch {
+	case o.bug(BugExistsBesidePut) && o.asked == 0: // so that both can be under way at once
+		o.askNewer(limit)
 	case o.putSent == unset && o.cur.ttl != 0:
 		o.seq++
 		o.body = o.appendBeat(o.body[:0], o.owner, o.seq)
@@ -129,6 +132,13 @@ func (o *owner) askNewer(limit Duration) {
 	o.ask(forNext, ActionExists, o.keyAbove(), limit)
 }
 
+// heedHint asks whether there is a version above ours, if a hint is due.
+func (o *owner) heedHint() {
+	if o.standOn == "" && o.heedsHint(&o.quiet) {
+		o.ask(forHint, ActionExists, o.keyAbove(), o.requestLimit(o.timers[timerDeadline]))
+	}
+}
+
 // askAbove reads the version above ours.
 func (o *owner) askAbove() {
 	o.ask(forVersion, ActionGet, o.keyAbove(), o.requestLimit(o.timers[timerDeadline]))
@@ -148,6 +158,16 @@ const (
 // of lost.
 func (o *owner) renewalAnswer(ev *Event, f flight) (course, Reason) {
 	o.learn(ev)
+	if o.doing == forHint {
+		switch {
+		case ev.Outcome == OutcomeYes:
+			o.askAbove()
+		case o.bug(BugHintRenews):
+			o.schedule(f.sent)
+			o.emit(ActionRenewed).At = o.timers[timerDeadline]
+		}
+		return goOn, ReasonNone
+	}
 	if ev.Outcome == OutcomeUnknown && !(o.doing == forNext && o.bug(BugUnknownIsNo)) {
 		o.class, o.failing = ev.Class, true
 		o.later(o.timers[timerDeadline])
@@ -159,6 +179,10 @@ func (o *owner) renewalAnswer(ev *Event, f flight) (course, Reason) {
 		if o.bug(BugPutAloneRenews) {
 			o.schedule(f.sent)
 			o.emit(ActionRenewed).At = o.timers[timerDeadline]
+		}
+		if o.bug(BugExistsBesidePut) {
+			o.asked = 0
+			return o.good()
 		}
 		o.renew()
 	case forNext:
@@ -278,6 +302,10 @@ func (r *register) lossBy(tenure HolderID) Reason {
 // noneNewer: the beat is there and nothing is above us. Sent is of the question.
 func (o *owner) noneNewer(sent int64) (course, Reason) {
 	o.asked = sent
+	if o.bug(BugExistsBesidePut) {
+		o.renew()
+		return goOn, ReasonNone
+	}
 	if o.cfg.Beside {
 		o.askLock(o.requestLimit(o.timers[timerDeadline]))
 		return goOn, ReasonNone
@@ -310,6 +338,9 @@ func (o *owner) checkSelf() (course, Reason) {
 // good: the renewal counts from its beat.
 func (o *owner) good() (course, Reason) {
 	sent := min(o.putSent, o.asked)
+	if o.bug(BugExistsBesidePut) {
+		sent = o.putSent
+	}
 	if o.bug(BugDeadlineFromAnswer) {
 		sent = o.now.Mono
 	}

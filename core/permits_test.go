@@ -79,65 +79,21 @@ func TestPermitStrictness(t *testing.T) {
 	}}
 	good := string(valueRecord(t, &v))
 	const second = `{"id": "p-2"}`
-	for _, c := range []struct {
-		name, from, to string
-		want           readResult
-	}{
-		{"as it is", "s-1", "s-1", readGood},
-		{"an owner", `"id": "p-2"`, `"id": "p-2", "owner": "o"`, readGood},
-		{"a weight of 1", second, `{"id": "p-2", "weight": 1}`, readGood},
-		{"no texts", second, `{"id": "p-2", "host": "", "pid": "", "label": ""}`, readGood},
-		{"tight", ",\n    " + second, `,` + second, readGood},
-		{"no permits", `"session": "s-1"`, `"session": "s-1"`, readGood},
-		{"a lease", `"semaphore"`, `"lease"`, readCorrupt},
-		{"of another kind", `"semaphore"`, `"barrier"`, readCorrupt},
-		{"held", `"state": "value"`, `"state": "held"`, readCorrupt},
-		{"capacity 0", `"capacity": 3`, `"capacity": 0`, readCorrupt},
-		{"capacity huge", `"capacity": 3`, `"capacity": 1048577`, readCorrupt},
-		{"capacity that wraps", `"capacity": 3`, `"capacity": 4294967299`, readCorrupt},
-		{"width 0", `"width": 2`, `"width": 0`, readCorrupt},
-		{"width huge", `"width": 2`, `"width": 65537`, readCorrupt},
-		{"width text", `"width": 2`, `"width": "2"`, readCorrupt},
-		{"limit negative", `"limit": 5`, `"limit": -5`, readCorrupt},
-		{"limit huge", `"limit": 5`, `"limit": 18446744073709551615`, readCorrupt},
-		{"limit before width", `"width": 2` + ",\n  " + `"limit": 5`, `"limit": 5, "width": 2`, readCorrupt},
-		{"permits null", `[` + "\n", `null, [` + "\n", readCorrupt},
-		{"no id", `"id": "p-2"`, `"weight": 1`, readCorrupt},
-		{"id empty", `"p-2"`, `""`, readCorrupt},
-		{"id escaped", `"p-2"`, `"p\u002d2"`, readCorrupt},
-		{"id with a slash", `"p-2"`, `"../2"`, readCorrupt},
-		{"session empty", `"s-1"`, `""`, readCorrupt},
-		{"session with a slash", `"s-1"`, `"a/b"`, readCorrupt},
-		{"session a number", `"session": "s-1"`, `"session": 1`, readCorrupt},
-		{"no session", `, "session": "s-1"`, ``, readCorrupt},
-		{"weight 0", `"weight": 2`, `"weight": 0`, readCorrupt},
-		{"weight negative", `"weight": 2`, `"weight": -2`, readCorrupt},
-		{"weight broken", `"weight": 2`, `"weight": 2.0`, readCorrupt},
-		{"weight text", `"weight": 2`, `"weight": "2"`, readCorrupt},
-		{"weight huge", `"weight": 2`, `"weight": 68719476737`, readCorrupt},
-		{"owner a number", `"id": "p-2"`, `"id": "p-2", "owner": 1`, readCorrupt},
-		{"label null", `"label": "l-1"`, `"label": null`, readCorrupt},
-		{"order", `"id": "p-1", "session": "s-1"`, `"session": "s-1", "id": "p-1"`, readCorrupt},
-		{"twice", `"host": "h-1"`, `"host": "h-1", "host": "h-1"`, readCorrupt},
-		{"another field", `"host": "h-1"`, `"colour": "blue"`, readCorrupt},
-		{"a comma less", "},\n", "}\n", readCorrupt},
-		{"a comma more", second, second + ",", readCorrupt},
-		{"a comma in it", second, `{"id": "p-2",}`, readCorrupt},
-		{"nothing", second, `{}`, readCorrupt},
-		{"a text", second, `"p-2"`, readCorrupt},
-		{"nested", second, `[` + second + `]`, readCorrupt},
-		{"something behind", `"77"`, `"77"]`, readCorrupt},
-		{"too many", second, second + strings.Repeat(",\n"+second, MaxPermits-1), readCorrupt},
-		{"most", second, second + strings.Repeat(",\n"+second, MaxPermits-2), readGood},
-	} {
-		if !strings.Contains(good, c.from) {
-			t.Fatalf("%s: no %q in %s", c.name, c.from, good)
+	check := func(why, from, to string, want readResult) {
+		if !strings.Contains(good, from) {
+			t.Fatalf("%s: no %q in %s", why, from, good)
 		}
 		var v version
-		if got := parseVersion([]byte(strings.Replace(good, c.from, c.to, 1)), 7, &v); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		if got := parseVersion([]byte(strings.Replace(good, from, to, 1)), 7, &v); got != want {
+			t.Errorf("%s: %d, want %d", why, got, want)
 		}
 	}
+	for _, line := range linesOf(t, "testdata/permits.txt") {
+		columns := strings.Split(strings.ReplaceAll(line, `\n`, "\n"), "\t")
+		check(columns[1], columns[2], columns[3], map[string]readResult{"good": readGood, "corrupt": readCorrupt}[columns[0]])
+	}
+	check("most", second, second+strings.Repeat(",\n"+second, MaxPermits-2), readGood)
+	check("too many", second, second+strings.Repeat(",\n"+second, MaxPermits-1), readCorrupt)
 	for n := range len(good) - 2 {
 		var v version
 		if got := parseVersion([]byte(good[:n]), 7, &v); got != readCorrupt {

@@ -11,20 +11,23 @@ type register struct {
 	cur   current
 	basis int64 // Mono: sent of the latest request that proved cur.n the newest, or unset
 
-	look    look
-	watch   watch       // of unchanged signs, by the observed rule
-	call    callSeen    // the call for cur, once it was found
-	sample  clockSample // of the store's clock, for the look at hand
-	fresh   clockSample // what this look's own answers add, for later ones
-	toldAt  int64       // Mono of the newest sample that the host has told, 0 for none
-	session sessionView
-	doing   purpose  // of the request in flight
-	after   string   // the last key of a list that is read on
-	paged   int64    // Mono: sent of that list's first page
-	value   *value   // of a semaphore: what cur says
-	garbage *garbage // superseded versions that are being collected, or nil
-	above   string   // key of the version above aboveOf, which is asked for again and again
-	aboveOf Epoch
+	look  look
+	ended seenBeat // the version below cur, which cur has ended, as a sign of life
+	watch watch    // of unchanged signs, by the observed rule
+	// endWatch is of a release or a break that stands unchanged.
+	endWatch watch
+	call     callSeen    // the call for cur, once it was found
+	sample   clockSample // of the store's clock, for the look at hand
+	fresh    clockSample // what this look's own answers add, for later ones
+	toldAt   int64       // Mono of the newest sample that the host has told, 0 for none
+	session  sessionView
+	doing    purpose  // of the request in flight
+	after    string   // the last key of a list that is read on
+	paged    int64    // Mono: sent of that list's first page
+	value    *value   // of a semaphore: what cur says
+	garbage  *garbage // superseded versions that are being collected, or nil
+	above    string   // key of the version above aboveOf, which is asked for again and again
+	aboveOf  Epoch
 
 	body    []byte
 	sight   *Sighting // nil until something was seen
@@ -44,8 +47,8 @@ type current struct {
 	label       string
 	ttl, margin Duration // ttl 0 is until released or broken
 	alone       bool
-	sameBoot    bool
-	boottime    int64
+	sameBoot    bool   // it was emitted by our clock,
+	boottime    int64  // at this Mono
 	print       uint64 // of its nonce, or of what cannot be read
 	stamp       int64  // the store's; 0 is not known
 }
@@ -58,6 +61,7 @@ const (
 	forList               // newest version and its beats
 	forVersion            // body of the newest
 	forNext               // is there a newer one
+	forEnded              // the version that it has ended
 	forSession            // its session's beat
 	forBeat               // body of a beat
 	forLock               // lock.json beside it
@@ -69,6 +73,7 @@ const (
 	forCreate             // a version of ours
 	forReadBack           // is the version there ours
 	forConfirm            // is our version, won late, the newest
+	forHint               // is there a newer one, as the host was told
 	forGarbage            // superseded versions
 	forGarbageAge         // how old they are
 	forDelete             // one of them
@@ -105,9 +110,8 @@ func newRegister(cfg Config) (register, error) {
 	if r.owner == "" {
 		r.owner = string(seedUUID(cfg.Seed))
 	}
-	if m.cfg.SeenPrint != 0 && m.cfg.Boot != "" {
-		r.watch = watch{m.cfg.SeenPrint, m.cfg.SeenSince}
-	}
+	r.watch = watch{m.cfg.SeenPrint, m.cfg.SeenSince}
+	r.endWatch = r.watch // the print says of which it is
 	return r, nil
 }
 
@@ -183,7 +187,7 @@ func (r *register) successor(state VersionState) ownVersion {
 func (r *register) made(v *ownVersion, sent int64) {
 	r.cur = current{
 		n: v.n, origin: v.origin, state: v.state, tenure: v.tenure, owners: v.owners, session: v.session, label: v.label,
-		ttl: v.ttl, margin: v.margin, alone: v.alone, sameBoot: r.cfg.Boot != "", boottime: sent,
+		ttl: v.ttl, margin: v.margin, alone: v.alone, boottime: sent,
 		print: v.nonce.a,
 	}
 	r.basis = sent
@@ -206,19 +210,28 @@ func (r *register) readVersion(body []byte, n Epoch, stamp int64) {
 		c.owners, c.session, c.alone = string(v.owners), string(v.session), v.alone
 		c.label = string(v.label.appendCut(nil, MaxLabel))
 		c.ttl, c.margin, c.print = v.ttl, v.margin, fingerprint(v.nonce)
-		c.sameBoot, c.boottime = r.isOurBoot(v.boot), v.boottime
+		c.boottime, c.sameBoot = r.emitted(v.boot, v.boottime, stamp)
 		if v.semaphore {
 			r.value.take(&v)
 		}
 	}
-	r.cur = c
+	r.cur, r.ended = c, seenBeat{}
 	r.see(&v)
 	if r.passive && c.state == VersionValue {
 		r.sight.Permits = append(r.sight.Permits, v.permits...)
 	}
 }
 
-func (r *register) isOurBoot(boot []byte) bool { return r.cfg.Boot != "" && string(boot) == r.cfg.Boot }
+// emitted is Instant.Emitted of a sign; not ok if that names another boot.
+func (r *register) emitted(boot []byte, boottime, stamp int64) (at int64, ok bool) {
+	switch {
+	case r.cfg.Boot == "" || string(boot) != r.cfg.Boot:
+		return boottime, false
+	case r.bug(BugBootClockUnchecked):
+		return boottime, true
+	}
+	return r.now.Emitted(boottime, stamp)
+}
 
 // see copies what a version says to people.
 func (r *register) see(v *version) {

@@ -1,26 +1,6 @@
 package core
 
-import (
-	"fmt"
-	"testing"
-)
-
-// TestRosterCovers: it is that of the value's sessions but for ours, each once, and
-// what is known of them stays.
-func TestRosterCovers(t *testing.T) {
-	v := &value{permits: []permit{{session: "s"}, {session: "ours"}, {session: "t"}, {session: "s"}}}
-	all := roster{{id: "t", dead: true}, {id: "gone", read: true}}.cover(v, "ours")
-	if got := fmt.Sprintf("%d %s %v %s %v", len(all), all[0].id, all[0].dead, all[1].id, all[1].dead); got != "2 s false t true" {
-		t.Error(got)
-	}
-	if all.isDead("s") || !all.isDead("t") || all.isDead("ours") || string(all.appendDead(nil)) != "t" {
-		t.Error("who is dead")
-	}
-	all[0].dead = true
-	if got := string(all.appendDead(nil)); got != "s,t" {
-		t.Error(got)
-	}
-}
+import "testing"
 
 // TestSessionJudged: by each of the three rules a session is dead at an instant and not
 // a nanosecond before, and the next look is not due before that instant.
@@ -37,20 +17,23 @@ func TestSessionJudged(t *testing.T) {
 		stamp      int64
 		deadAt     int64
 	}{
-		{"this boot's clock", "b1", ExpiryObserved, 0, begin - 5 + ttl},
+		{"this boot's clock", "b1", ExpiryObserved, worldStart - 5, begin - 5 + ttl},
+		{"this boot's clock, stamped later", "b1", ExpiryObserved, worldStart - 3, begin - 3 + ttl},
+		{"this boot, no stamp", "b1", ExpiryObserved, 0, begin + ttl},
+		{"a clone's clock", "b1", ExpiryObserved, worldStart - 6 - int64(BootTolerance), begin + ttl},
 		{"another boot", "b2", ExpiryObserved, worldStart, begin + ttl},
 		{"no stamp", "b2", ExpiryCalibrated, 0, begin + ttl},
 		// The store's clock runs 1 % slow at most, from the sample: so much later.
 		{"the store's clock", "b2", ExpiryCalibrated, worldStart - int64(10*second), begin + (ttl-int64(10*second)+int64(second))*100/99 + 2},
 		{"the store's clock is not looked at", "b2", ExpiryObserved, worldStart - int64(10*second), begin + ttl},
-		{"whatever comes first", "b1", ExpiryCalibrated, worldStart, begin - 5 + ttl},
+		{"whatever comes first", "b1", ExpiryCalibrated, worldStart - 5, begin - 5 + ttl},
 	} {
 		m := strictCycle(t, Config{Machine: MachineObserver, TTL: Duration(ttl), Expiry: c.expiry, StampUnit: 0}).m
 		r := registerOf(m)
 		body := beat(&r.machine, begin-5, c.boot)
 		r.sample = clockSample{worldStart, begin}
 		look := func(s *seenSession, at int64) {
-			r.look.start, r.now.Mono = at, at
+			r.look.start, r.now = at, Instant{Mono: at, Wall: worldStart - begin + at}
 			r.sessionRead(s, &Event{Kind: EventAnswer, Outcome: OutcomeYes, Body: body, Stamp: c.stamp})
 		}
 		s := &seenSession{id: "s"}

@@ -302,6 +302,7 @@ const (
 	ReasonExpired     Reason = 5 // expired
 
 	// Why an acquire was refused (unreachable is one of them too).
+	// ReasonHeld: somebody else holds it; of a breaker, than the one it was to break.
 	ReasonHeld      Reason = 16 // held
 	ReasonRaced     Reason = 17 // raced
 	ReasonCancelled Reason = 18 // cancelled
@@ -417,7 +418,7 @@ const (
 type Sighting struct {
 	State      Observation
 	Holder     []byte
-	Host       []byte
+	Host       []byte // of whoever wrote it; an observer says of a broken one where its holder is
 	PID        []byte
 	Remote     bool // the last write was a companion's
 	TTL        Duration

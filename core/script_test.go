@@ -33,6 +33,7 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"answer":    (*script).answerCommand,
 	"unknown":   (*script).unknownCommand,
 	"land":      (*script).landCommand,
+	"hold":      (*script).holdCommand,
 	"clock":     (*script).clockCommand,
 	"wake":      (*script).wakeCommand,
 	"reach":     (*script).reachCommand,
@@ -41,14 +42,20 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"delete":    (*script).deleteCommand,
 	"store":     (*script).storeCommand,
 
-	"sample":  (*script).sampleCommand,
-	"stand":   (*script).standCommand,
-	"object":  (*script).objectCommand,
-	"objects": (*script).objectsCommand,
-	"spend":   (*script).spendCommand,
-	"crash":   (*script).crashCommand,
-	"deny":    (*script).denyCommand,
-	"stamps":  (*script).stampsCommand,
+	"sample":   (*script).sampleCommand,
+	"stand":    (*script).standCommand,
+	"object":   (*script).objectCommand,
+	"objects":  (*script).objectsCommand,
+	"versions": (*script).versionsCommand,
+	"spend":    (*script).spendCommand,
+	"crash":    (*script).crashCommand,
+	"deny":     (*script).denyCommand,
+	"stamps":   (*script).stampsCommand,
+	"state":    (*script).stateCommand,
+	"freeze":   (*script).freezeCommand,
+	"prompt":   (*script).promptCommand,
+	"darken":   (*script).darkenCommand,
+	"crowd":    (*script).crowdCommand,
 }
 
 // machine NAME [companion] [ttl=…] …: makes a machine.
@@ -145,6 +152,13 @@ func (s *script) landCommand(t *testing.T) string {
 	return s.storeLine(t, r.Key)
 }
 
+// hold NAME [id=N]: the request in flight stays on its way until it is named.
+func (s *script) holdCommand(t *testing.T) string {
+	r := s.flying(t)
+	r.held = true
+	return fmt.Sprintf("%s #%d is held up", r.Kind, r.Request)
+}
+
 // clock +5s, clock at=5s: everybody's time goes on. clock NAME wall=+5s: one
 // machine's wall clock steps.
 func (s *script) clockCommand(t *testing.T) string {
@@ -181,12 +195,12 @@ func (s *script) reachCommand(t *testing.T) string {
 	return s.stateLine(a)
 }
 
-// run 60s [latency=…] [notices]: everything happens as it should for so long.
+// run 60s [latency=…] [notices|quiet]: everything happens as it should for so long.
 func (s *script) runCommand(t *testing.T) string {
 	end := s.now + int64(parseDuration(t, s.data.CmdArgs[0].Key))
 	var out strings.Builder
 	s.drive(s.latency(t), end, func(a *actor, actions []Action) bool {
-		if !s.data.HasArg("notices") || hasNotice(actions) {
+		if !s.data.HasArg("quiet") && (!s.data.HasArg("notices") || hasNotice(actions)) {
 			out.WriteString(s.show(a, actions))
 		}
 		return false

@@ -29,7 +29,7 @@ func permitSayings(m *Semaphore) []saying {
 	}
 	now := func(*machine) int64 { return 0 }
 	say := func(name string, ev Event) saying {
-		return saying{name, now, func(m Machine) Event { return withSession(m, ev) }}
+		return saying{name: name, later: now, event: func(m Machine) Event { return withSession(m, ev) }}
 	}
 	all := []saying{say("release the last", Event{Kind: EventRelease, Permit: next - 1}), say("cancel the last", Event{Kind: EventCancel, Permit: next - 1})}
 	if next > 2 {

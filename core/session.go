@@ -16,6 +16,7 @@ type Session struct {
 	retries int
 	class   Class
 	failing bool
+	quiet   int64    // Mono before which no hint is heeded
 	calls   []string // to be deleted on closing
 }
 
@@ -27,7 +28,7 @@ func NewSession(cfg Config) (*Session, error) {
 		return nil, err
 	}
 	sid := string(seedUUID(cfg.Seed))
-	return &Session{machine: m, state: SessionIdle, sid: sid, beatKey: sessionKey(sid), callKey: callKey(sid, 0), putSent: unset}, nil
+	return &Session{machine: m, state: SessionIdle, sid: sid, beatKey: sessionKey(sid), callKey: callKey(sid, 0), putSent: unset, quiet: -MaxClockRange}, nil
 }
 
 // String implements Machine.
@@ -58,11 +59,18 @@ func (s *Session) Step(now Instant, ev Event) ([]Action, error) {
 		if f, ok := s.land(&ev); ok {
 			s.answer(&ev, f)
 		}
+	case EventChanged:
+		if s.state == SessionInForce {
+			s.hint(s.quiet)
+		}
 	case EventWoke:
 		if s.due(timerNext) {
 			s.timers[timerNext] = unset
 			s.next()
 		}
+	}
+	if s.state == SessionInForce && s.heedsHint(&s.quiet) {
+		s.askCall()
 	}
 	return s.finish(), nil
 }
@@ -83,7 +91,7 @@ func (s *Session) accepts(kind EventKind) bool {
 func (s *Session) become(to SessionState) {
 	checkMove(sessionEdges[:], s.state, to)
 	s.state = to
-	s.timers[timerNext] = unset
+	s.timers[timerNext], s.timers[timerLook] = unset, unset
 	switch to {
 	case SessionClosing:
 		s.timers[timerDeadline] = unset
@@ -123,6 +131,9 @@ func (s *Session) answer(ev *Event, f flight) {
 		s.closingAnswer(ev)
 		return
 	}
+	if s.isHinted() && ev.Outcome != OutcomeYes {
+		return // there is no call, or the next renewal finds it
+	}
 	if ev.Outcome == OutcomeUnknown {
 		s.class, s.failing = ev.Class, true
 		s.timers[timerNext] = s.in(s.retryDelay(s.retries, s.class, s.timers[timerDeadline]))
@@ -143,6 +154,9 @@ func (s *Session) answer(ev *Event, f flight) {
 		s.called(ev)
 	}
 }
+
+// isHinted reports whether it asks for a call beside a renewal, whose beat goes first.
+func (s *Session) isHinted() bool { return s.putSent == unset && s.doing != forBeating }
 
 // called tells the host of a call. Our renewal is not good before all calls that
 // are there were told: whoever called waits a ttl from then, and no longer.
@@ -182,7 +196,7 @@ func (s *Session) good() {
 // lose: the id is dead for ever. Nothing is written under it again.
 func (s *Session) lose() {
 	reason := ReasonExpired
-	if s.failing || s.flight.id != 0 {
+	if s.failing || s.flight.id != 0 && !s.isHinted() {
 		reason = ReasonUnreachable
 	}
 	s.become(SessionLost)

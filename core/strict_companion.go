@@ -55,11 +55,18 @@ func (c *StrictCompanion) Step(now Instant, ev Event) ([]Action, error) {
 		if f, ok := c.land(&ev); ok {
 			c.answer(&ev, f)
 		}
+	case EventChanged:
+		if c.state == CompanionJoined {
+			c.hint(c.quiet)
+		}
 	case EventWoke:
 		if c.due(timerNext) {
 			c.timers[timerNext] = unset
 			c.next()
 		}
+	}
+	if c.state == CompanionJoined {
+		c.heedHint()
 	}
 	return c.finish(), nil
 }
@@ -88,7 +95,7 @@ func (c *StrictCompanion) accepts(kind EventKind) bool {
 func (c *StrictCompanion) become(to CompanionState) {
 	checkMove(strictCompanionEdges[:], c.state, to)
 	c.state = to
-	c.timers[timerNext] = unset
+	c.timers[timerNext], c.timers[timerLook] = unset, unset
 	switch {
 	case to >= CompanionLeft:
 		c.timers = newTimers()

@@ -106,8 +106,11 @@ func (l *StrictLease) Step(now Instant, ev Event) ([]Action, error) {
 			l.answer(&ev, f)
 		}
 	case EventChanged:
-		if l.state == LeaseWaiting {
+		switch {
+		case l.state == LeaseWaiting:
 			l.reconsider()
+		case l.state == LeaseHeld && l.standOn == "": // else its session is told, and calls it
+			l.hint(l.quiet)
 		}
 	case EventCalled:
 		l.called(ev.Epoch)
@@ -116,6 +119,9 @@ func (l *StrictLease) Step(now Instant, ev Event) ([]Action, error) {
 	}
 	if l.state == LeaseWaiting && (l.wants && l.inForce() || l.sampling && l.lastTry && l.toldAt > l.look.start) {
 		l.reconsider()
+	}
+	if l.state == LeaseHeld {
+		l.heedHint()
 	}
 	actions := l.finish()
 	if l.isAtRest() { // nothing more to do for a long time
@@ -147,7 +153,7 @@ func (l *StrictLease) accepts(kind EventKind) bool {
 func (l *StrictLease) become(to LeaseState) {
 	checkMove(strictLeaseEdges[:], l.state, to)
 	l.state, l.wants = to, false
-	l.timers[timerNext] = unset
+	l.timers[timerNext], l.timers[timerLook] = unset, unset
 	if to >= LeaseReleased {
 		l.timers = newTimers()
 		l.abandon()

@@ -1,25 +1,14 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
-// strictReplies is every sort of answer that can be given to the request in
-// flight of a strict machine.
-func strictReplies(m Machine) []saying {
-	reply := func(name string, ev Event) saying {
-		return saying{name: name, event: func(m Machine) Event {
-			ev := ev
-			ev.Kind, ev.Request = EventAnswer, baseOf(m).flight.id
-			return withSession(m, ev)
-		}}
-	}
-	all := []saying{
-		reply("yes", Event{Outcome: OutcomeYes}),
-		reply("no", Event{Outcome: OutcomeNo}),
-		reply("unknown", Event{Outcome: OutcomeUnknown, Class: ClassUnreachable}),
-		reply("unauthorized", Event{Outcome: OutcomeUnknown, Class: ClassUnauthorized}),
-		reply("no outcome", Event{}),
-		reply("odd class", Event{Outcome: OutcomeUnknown, Class: ClassFull + 1}),
-	}
+// strictReplies is what else the request in flight of a strict machine can be
+// answered with, in the order of its names.
+func strictReplies(m Machine) (all []saying) {
 	body := func(name string, body []byte) {
 		all = append(all, reply(name, Event{Outcome: OutcomeYes, Body: body, Stamp: worldStart}))
 	}
@@ -49,18 +38,10 @@ func strictReplies(m Machine) []saying {
 		entries("newer one", false, testPage(n+1))
 		entries("older one", false, testPage(n-1))
 		entries("more of them", true, testPage(n)[:1])
+		entries("nothing, but more", true, nil)
 		entries("calls", false, []Entry{{Key: []byte(callKey("sid", 0)), Stamp: worldStart}})
 	}
-	return inOrder(all)
-}
-
-// inOrder sorts what a map has shuffled.
-func inOrder(all []saying) []saying {
-	for i := range all {
-		for j := i; j > 0 && all[j].name < all[j-1].name; j-- {
-			all[j], all[j-1] = all[j-1], all[j]
-		}
-	}
+	slices.SortFunc(all, func(a, b saying) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 

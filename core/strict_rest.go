@@ -45,7 +45,8 @@ func (l *StrictLease) forget() {
 	l.key, l.register.above, l.aboveOf, l.after, l.paged = "", "", 0, "", 0
 	l.doing, l.class = forNothing, ClassNone
 	l.ending, l.closing = endReleased, 0
-	l.watch, l.call, l.sample, l.fresh = watch{}, callSeen{}, clockSample{}, clockSample{}
+	l.watch, l.endWatch, l.ended = watch{}, watch{}, seenBeat{}
+	l.call, l.sample, l.fresh = callSeen{}, clockSample{}, clockSample{}
 	l.polls, l.races, l.lateWins, l.told, l.waitedAt = 0, 0, 0, 0, 0
 	l.moved, l.sampling, l.again = false, false, false
 }
@@ -80,8 +81,7 @@ func (l *StrictLease) Rest() *Resting {
 func (r *Resting) made() current {
 	return current{
 		n: r.n, origin: r.n, state: VersionHeld, tenure: r.holder, owners: withOwner("", string(r.holder)),
-		session: r.session, label: r.label, ttl: r.ttl, margin: r.margin, sameBoot: r.boot != "",
-		boottime: r.sent, print: r.print,
+		session: r.session, label: r.label, ttl: r.ttl, margin: r.margin, boottime: r.sent, print: r.print,
 	}
 }
 
@@ -100,7 +100,8 @@ func (r *Resting) Wake() *StrictLease {
 	l.prefix, l.owner.owner = registerPrefix(r.name), string(r.holder)
 	l.basis, l.toldAt = r.basis, r.toldAt
 	l.register.session = sessionView{r.session, r.until, r.end}
-	l.putSent, l.selfAt, l.own, l.standOn = unset, r.selfAt, r.own, r.session
+	l.putSent, l.quiet = unset, -MaxClockRange
+	l.selfAt, l.own, l.standOn = r.selfAt, r.own, r.session
 	if l.cur = r.made(); r.adopted != nil {
 		l.cur = *r.adopted
 	}

@@ -1,12 +1,15 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/datadriven"
 )
 
 // machine NAME strict [session|breaker|observer|calibration] [on=SESSION] …: the
@@ -77,14 +80,16 @@ func (s *script) stampsCommand(t *testing.T) string {
 	return fmt.Sprintf("stamps=%v unit=%s", s.stamps, seconds(s.unit))
 }
 
-// object KEY [raw|delete|edit]: one object of the store; with input below it,
-// somebody writes that, or has the first line of it replaced by the second.
+// object KEY [raw|delete|edit|stamp=-5s]: one object of the store; with input below
+// it, somebody writes that, or has the first line of it replaced by the second.
 func (s *script) objectCommand(t *testing.T) string {
 	key := s.parseKey(s.data.CmdArgs[0].Key)
 	o, there := s.world.store[key]
 	switch {
 	case s.data.HasArg("delete"):
 		delete(s.world.store, key)
+	case s.data.HasArg("stamp"):
+		s.world.store[key] = object{o.body, s.stamp() + int64(s.duration(t, "stamp", 0))}
 	case s.data.HasArg("edit"):
 		from, to, _ := strings.Cut(strings.TrimSuffix(s.data.Input, "\n"), "\n")
 		if !strings.Contains(string(o.body), from) {
@@ -157,16 +162,146 @@ func runs(verbs []string) string {
 	return strings.Join(out, ", ")
 }
 
-// crash NAME: its process ends; what it has sent may land.
+// crash NAME…: their process ends; what they have sent may land.
 func (s *script) crashCommand(*testing.T) string {
-	a := s.subject()
-	for _, r := range a.flying {
-		if !r.applied && isWrite(r.Kind) {
-			a.stray = append(a.stray, r)
+	all := s.subjects()
+	for _, a := range all {
+		for _, r := range a.flying {
+			if !r.applied && isWrite(r.Kind) {
+				a.stray = append(a.stray, r)
+			}
+		}
+		a.flying, a.wake, a.strict.stands, a.deadline = nil, unset, nil, unset
+	}
+	if len(all) > 1 {
+		return fmt.Sprintf("%d are gone", len(all))
+	}
+	return all[0].name + " is gone"
+}
+
+// subjects is everybody who is named; c* is all whose names begin with c, but=NAME not.
+func (s *script) subjects() (all []*actor) {
+	for _, arg := range s.data.CmdArgs {
+		prefix, many := strings.CutSuffix(arg.Key, "*")
+		for _, a := range s.actors {
+			if len(arg.Vals) == 0 && a.name != s.text("but", "") && (a.name == arg.Key || many && strings.HasPrefix(a.name, prefix)) {
+				all = append(all, a)
+			}
 		}
 	}
-	a.flying, a.wake, a.strict.stands = nil, unset, nil
-	return a.name + " is gone"
+	if len(all) == 0 {
+		s.world.t.Fatalf("%s: nobody has that name", s.data.Pos)
+	}
+	return all
+}
+
+// state NAME…: where they are, and until when they believe.
+func (s *script) stateCommand(*testing.T) string {
+	var out []string
+	for _, a := range s.subjects() {
+		text := s.stateLine(a)
+		if a.deadline != unset {
+			text += " until=" + deadline(a.deadline)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "\n")
+}
+
+// freeze NAME: it stands still, and no wake and no answer reaches it.
+func (s *script) freezeCommand(*testing.T) string {
+	s.subject().wake = unset
+	for _, r := range s.subject().flying {
+		r.held = true
+	}
+	return s.subject().name + " stands still"
+}
+
+// prompt NAME: all that it asks for is answered at once, in no time; and what it tells.
+func (s *script) promptCommand(*testing.T) string {
+	var out strings.Builder
+	a := s.subject()
+	for range 300 {
+		if len(a.flying) == 0 {
+			return cmp.Or(strings.TrimSuffix(out.String(), "\n"), s.stateLine(a))
+		}
+		actions, err := s.answer(a, a.flying[len(a.flying)-1])
+		if err != nil {
+			return err.Error()
+		}
+		if hasNotice(actions) {
+			out.WriteString(s.show(a, actions))
+		}
+	}
+	return a.name + " asks for ever"
+}
+
+// darken NAME: each of its requests is lost on the way, until it gives up.
+func (s *script) darkenCommand(*testing.T) string {
+	a, began := s.subject(), s.now
+	for range 1000 {
+		if a.machine.Idle() {
+			break
+		}
+		at, r := a.wake, (*request)(nil)
+		if n := len(a.flying); n > 0 {
+			r = a.flying[n-1]
+			at = min(at, r.sent+int64(r.Limit))
+		}
+		s.now = max(s.now, at)
+		if r == nil || at == a.wake {
+			s.say(a, Event{Kind: EventWoke})
+		} else if _, err := s.unknown(a, r, ClassUnreachable); err != nil {
+			return err.Error()
+		}
+	}
+	return s.stateLine(a) + " after " + seconds(s.now-began)
+}
+
+// crowd N LETTER ARGS… [wall=…] [gap=…] [crash|release]: so many machines, made as ARGS
+// say and begun one after the other, with wall clocks that are wrong by so much; before
+// the next one comes time passes, and the one before it is gone, or has given back.
+func (s *script) crowdCommand(t *testing.T) string {
+	count, _ := parseUint(s.data.CmdArgs[0].Key)
+	letter, args := s.data.CmdArgs[1].Key, s.data.CmdArgs[2:]
+	verb := Event{Kind: EventAcquire, Wait: Forever}
+	var a *actor
+	for i := range count {
+		s.data.CmdArgs = append([]datadriven.CmdArg{{Key: fmt.Sprint(letter, i)}}, args...)
+		s.machineCommand(t)
+		a = s.subject()
+		if a.wall = int64(s.duration(t, "wall", 0)); kindOf(a.machine) == MachineCompanion {
+			verb = Event{Kind: EventAccompany}
+		}
+		s.promptly(a, verb)
+		s.pass(s.duration(t, "gap", 0))
+		switch {
+		case s.data.HasArg("release"):
+			s.promptly(a, Event{Kind: EventRelease})
+		case s.data.HasArg("crash"):
+			s.crashCommand(t)
+		}
+	}
+	return s.stateLine(a)
+}
+
+// versions: which ones of the name there are.
+func (s *script) versionsCommand(*testing.T) string {
+	all := s.keysOf("n")
+	var out []string
+	for i := 0; i < len(all); {
+		n := 1
+		for i+n < len(all) && all[i+n] == all[i]+Epoch(n) {
+			n++
+		}
+		text := fmt.Sprint(all[i])
+		if n > 1 {
+			text += fmt.Sprintf(" to %d", all[i+n-1])
+		}
+		out = append(out, text)
+		i += n
+	}
+	return strings.Join(out, ", ")
 }
 
 // deny NAME: the request in flight, which was applied, is sent once more by

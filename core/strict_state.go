@@ -66,6 +66,9 @@ func (r *register) snapshot(s *snapshot) {
 	r.look.snapshot(s)
 	s.uint(r.watch.print)
 	s.int(r.watch.since)
+	s.uint(r.endWatch.print)
+	s.int(r.endWatch.since)
+	r.ended.snapshot(s)
 	s.uint(uint64(r.call.n))
 	s.int(r.call.stamp)
 	s.uint(uint64(r.call.readOf))
@@ -115,6 +118,7 @@ func (o *owner) snapshot(s *snapshot) {
 	s.text(o.selfKey)
 	s.text(o.standOn)
 	s.int(o.own)
+	s.int(o.quiet)
 }
 
 func (c *claim) snapshot(s *snapshot) {
@@ -198,6 +202,7 @@ func (s *Session) AppendState(dst []byte) []byte {
 	w.int(int64(s.retries))
 	w.octet(uint8(s.class))
 	w.bools(s.failing)
+	w.int(s.quiet)
 	w.texts(s.calls)
 	return w
 }

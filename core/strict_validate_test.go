@@ -14,18 +14,16 @@ func strictConfig(change func(*Config)) Config {
 	return cfg
 }
 
-// strictRules is each rule that only strict has, at its edge, with its words.
-func strictRules() []struct {
+type strictRule struct {
 	name   string
 	change func(*Config)
 	want   string
-} {
+}
+
+// strictRules is each rule that only strict has, at its edge, with its words.
+func strictRules() []strictRule {
 	const ids = "holder, owner and boot: printable ASCII without quotes, slashes and backslashes"
-	return []struct {
-		name   string
-		change func(*Config)
-		want   string
-	}{
+	return []strictRule{
 		{"zero", nil, ""},
 		{"ttl none", func(c *Config) { c.TTL = None }, ""},
 		{"ttl none on a session", func(c *Config) { c.TTL, c.OnSession = None, true }, "ttl: a lease on a session has the session's, so it cannot be without one"},
@@ -86,16 +84,5 @@ func TestOnlyStrictHasIt(t *testing.T) {
 	checkRule(t, goodConfig(func(c *Config) { c.OnSession = true }), "session: only strict has sessions")
 	checkRule(t, goodConfig(func(c *Config) { c.Expiry = ExpiryCalibrated }), "expiry: must be wall or observed")
 	checkRule(t, goodConfig(func(c *Config) { c.TTL = None }), "ttl -1ns: at least 50ms on this store, and never 0 under lastwriter")
-}
-
-// TestStrictDefaults: what is left zero.
-func TestStrictDefaults(t *testing.T) {
-	m, err := New(strictConfig(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := baseOf(m).cfg
-	if got.TTL != time.Minute || got.Margin != 6*time.Second || got.Expiry != ExpiryCalibrated || got.StampSpread != time.Second {
-		t.Errorf("got %+v", got)
-	}
+	checkRule(t, strictConfig(func(c *Config) { c.Machine, c.Name, c.TTL = MachineSession, "", None }), "ttl -1ns: at least 50ms on this store, and never 0 under lastwriter")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // What a world needs for strict: lists and creates, stamps, the host of a
@@ -372,4 +373,97 @@ func (w *world) rest(a *actor) {
 		w.fail("Rest: %s woke as another", a.name)
 	}
 	a.machine = woken
+}
+
+// strictly makes a machine that speaks strict.
+func (w *world) strictly(name string, change func(*Config)) *actor {
+	w.t.Helper()
+	cfg := Config{Machine: MachineLease, Protocol: ProtocolStrict, Name: "n", StampUnit: time.Duration(w.unit)}
+	if change != nil {
+		change(&cfg)
+	}
+	a, err := w.add(name, cfg)
+	if err != nil {
+		w.t.Fatalf("%s: %v", name, err)
+	}
+	return a
+}
+
+// say gives a machine a command.
+func (w *world) say(a *actor, ev Event) {
+	w.t.Helper()
+	if _, err := w.step(a, ev); err != nil {
+		w.t.Fatalf("%s: %v", a.name, err)
+	}
+	w.relays = nil
+}
+
+// is checks what state a machine is in.
+func (w *world) is(a *actor, state string) {
+	w.t.Helper()
+	if a.machine.String() != state {
+		w.fail("%s is %s, not %s", a.name, a.machine, state)
+	}
+}
+
+// pass lets time go on, and everything that happens meanwhile.
+func (w *world) pass(d time.Duration) {
+	end := w.now + int64(d)
+	w.drive(100e6, end, func(*actor, []Action) bool { return false })
+	w.now = end
+}
+
+// keysOf are the versions of a name that the store has.
+func (w *world) keysOf(name string) (versions []Epoch) {
+	for key := range w.store {
+		if n, owner, ok := parseRegisterKey(registerPrefix(name), []byte(key)); ok && owner == nil {
+			versions = append(versions, n)
+		}
+	}
+	slices.Sort(versions)
+	return versions
+}
+
+// promptly says something to a machine and answers all that it asks for, at once.
+func (w *world) promptly(a *actor, ev Event) {
+	w.t.Helper()
+	w.say(a, ev)
+	for range 300 {
+		if len(a.flying) == 0 {
+			return
+		}
+		if _, err := w.answer(a, a.flying[len(a.flying)-1]); err != nil {
+			w.t.Fatalf("%s: %v", a.name, err)
+		}
+	}
+	w.fail("%s asks for ever", a.name)
+}
+
+// until lets everything happen as it should until a machine is in a state.
+func (w *world) until(a *actor, state string) {
+	w.t.Helper()
+	w.drive(100e6, w.now+int64(2*time.Hour), func(*actor, []Action) bool { return a.machine.String() == state || a.machine.Idle() })
+	w.is(a, state)
+}
+
+// has reports whether a Step said so.
+func has(actions []Action, kind ActionKind) bool {
+	return slices.ContainsFunc(actions, func(a Action) bool { return a.Kind == kind })
+}
+
+// holding is a machine that holds the name.
+func (w *world) holding(name string, change func(*Config)) *actor {
+	w.t.Helper()
+	a := w.strictly(name, change)
+	w.promptly(a, Event{Kind: EventAcquire, Wait: Forever})
+	w.is(a, "held")
+	return a
+}
+
+// gone ends a machine as a crash does.
+func (w *world) gone(all ...*actor) {
+	for _, a := range all {
+		a.flying, a.wake, a.ended, a.strict.stands = nil, unset, true, nil
+	}
+	w.actors = slices.DeleteFunc(w.actors, func(a *actor) bool { return slices.Contains(all, a) })
 }

@@ -2,40 +2,78 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// A stimulus is one thing that can be said to a machine, in whatever state.
-type stimulus struct {
-	name  string
-	after func(*Lease, *Companion, *tenure) int64 // how much later it is said
-	event func(*tenure) Event
+// TestTable tries every event and every kind of answer in every state and sub-phase
+// that can be reached by them, and holds what comes of it against testdata/table: each
+// is a move, an action, remembered, ignored or an error, and none is a panic.
+//
+// There is a file for each state of each machine. It begins with what each event does in
+// that state, as a rule; one that is not there is an error that changes nothing. Then come
+// the sub-phases, those in which the same happens together, each with the machines that
+// come to be in it if not all of them do; and below them what differs from the rule, and
+// what each answer does.
+//
+//	release, cancel: -> releasing, create version    it moves, and asks for that
+//	called: remembered                               nothing is seen of it now
+//	changed, woke: ignored                           it is as it was
+//	yes late: ...                                    the answer comes a ttl later; "in time": only if not
+//	17 other answers: ...                            of every kind that is not named
+//
+// After a change of a rule write what it changes, and look at that:
+//
+//	go test ./core -run TestTable -update && git diff core/testdata/table
+func TestTable(t *testing.T) {
+	tables, problems := explored()
+	for _, problem := range problems {
+		t.Error(problem)
+	}
+	files := map[string][]byte{}
+	for file, sections := range sectionsOf(tables) {
+		files[file] = []byte(sections.text())
+	}
+	goldens(t, "testdata/table", files)
 }
 
-// TestTable tries every event and every kind of answer in every state and
-// sub-phase that can be reached from Idle by them, and holds what comes of it
-// against testdata/table.txt: each pair is an edge, an action, ignored or an
-// error, and none is a panic.
-func TestTable(t *testing.T) {
-	var got bytes.Buffer
-	for _, start := range tableStarts() {
-		tb := &table{t: t, world: newWorld(t), rows: map[string]string{}}
-		tb.explore(start)
-		fmt.Fprintf(&got, "%s\n\n", start)
-		for _, label := range slices.Sorted(maps.Keys(tb.rows)) {
-			got.WriteString(label + "\n" + tb.rows[label] + "\n")
+// goldens holds a tree of files against what they are to be.
+func goldens(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	if *update {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
 		}
 	}
-	golden(t, "testdata/table.txt", got.Bytes())
+	there, err := filepath.Glob(dir + "/*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range there {
+		if name, _ := filepath.Rel(dir, path); files[filepath.ToSlash(name)] == nil {
+			t.Errorf("%s stands for nothing any more: run with -update", path)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(dir, name)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		golden(t, path, files[name])
+	}
 }
 
 func golden(t *testing.T, path string, got []byte) {
@@ -49,133 +87,174 @@ func golden(t *testing.T, path string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what happens now: look at the difference, then run with -update", path)
-		reportDifference(t, string(want), string(got))
+	if bytes.Equal(got, want) {
+		return
 	}
-}
-
-func reportDifference(t *testing.T, want, got string) {
-	t.Helper()
-	wants, gots := strings.Split(want, "\n"), strings.Split(got, "\n")
+	t.Errorf("%s is not what happens now: look at the difference, then run with -update", path)
+	wants, gots := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
 	for i := range min(len(wants), len(gots)) {
 		if wants[i] != gots[i] {
-			t.Errorf("line %d:\nwant %s\ngot  %s", i+1, wants[i], gots[i])
-			return
+			t.Fatalf("line %d:\nwant %s\ngot  %s", i+1, wants[i], gots[i])
 		}
 	}
-	t.Errorf("%d lines, want %d", len(gots), len(wants))
+	t.Fatalf("%d lines, want %d", len(gots), len(wants))
+}
+
+// A table is the exploration of one machine from its beginning: the row of every
+// sub-phase that was met.
+type table struct {
+	start    tableStart
+	world    *world
+	rows     map[string]row
+	todo     []Machine
+	problems []string
+}
+
+// A row is what came of each saying in one sub-phase.
+type row struct {
+	state string
+	came  []outcome
+}
+
+// An outcome is what came of one saying; of an answer also what it is if it comes late.
+type outcome struct {
+	saying, came, late string
+	answer             bool
 }
 
 // tableStart is a machine to begin with.
 type tableStart struct {
-	name string
-	cfg  Config
+	machine, variant string
+	cfg              Config
 }
 
-func (s tableStart) String() string { return "== " + s.name }
+const tableTTL = 20 * time.Second
 
 func tableStarts() []tableStart {
-	cfg := Config{Protocol: ProtocolLastWriter, Name: "n", TTL: 20 * time.Second, Seed: [16]byte{1}}
-	with := func(name string, change func(*Config)) tableStart {
+	cfg := Config{Protocol: ProtocolLastWriter, Name: "n", TTL: tableTTL, Seed: [16]byte{1}, Machine: MachineLease}
+	with := func(machine, variant string, change func(*Config)) tableStart {
 		c := cfg
 		change(&c)
-		return tableStart{name, c}
+		return tableStart{machine, variant, c}
+	}
+	return append([]tableStart{
+		with("lease", "plain", func(*Config) {}),
+		with("lease", "printed", func(c *Config) { c.Holder = "h" }),
+		with("lease", "blind", func(c *Config) { c.Renewal = RenewalBlind }),
+		with("companion", "plain", func(c *Config) { c.Machine, c.Holder = MachineCompanion, "h" }),
+	}, strictStarts()...)
+}
+
+func strictStarts() []tableStart {
+	cfg := Config{Protocol: ProtocolStrict, Name: "n", TTL: tableTTL, Seed: [16]byte{1}, Machine: MachineLease, Boot: "b1"}
+	with := func(machine, variant string, change func(*Config)) tableStart {
+		c := cfg
+		change(&c)
+		return tableStart{machine, variant, c}
 	}
 	return []tableStart{
-		with("lease", func(c *Config) { c.Machine = MachineLease }),
-		with("lease, printed", func(c *Config) { c.Machine, c.Holder = MachineLease, "h" }),
-		with("lease, blind", func(c *Config) { c.Machine, c.Renewal = MachineLease, RenewalBlind }),
-		with("companion", func(c *Config) { c.Machine, c.Holder = MachineCompanion, "h" }),
+		with("strict_lease", "plain", func(*Config) {}),
+		with("strict_lease", "printed", func(c *Config) { c.Holder, c.Epoch = "h", 1 }),
+		with("strict_lease", "on a session", func(c *Config) { c.OnSession = true }),
+		with("strict_lease", "without ttl", func(c *Config) { c.TTL = None }),
+		with("strict_companion", "plain", func(c *Config) { c.Machine, c.Holder, c.Epoch = MachineCompanion, "h", 1 }),
+		with("session", "plain", func(c *Config) { c.Machine = MachineSession }),
+		with("breaker", "plain", func(c *Config) { c.Machine, c.Why = MachineBreaker, "stuck" }),
+		with("observer", "plain", func(c *Config) { c.Machine = MachineObserver }),
+		with("calibration", "plain", func(c *Config) { c.Machine = MachineCalibration }),
+		with("semaphore", "plain", func(c *Config) { c.Machine = MachineSemaphore }),
 	}
 }
 
-// table is an exploration: what was met, and what came of it.
-type table struct {
-	t     *testing.T
-	world *world
-	rows  map[string]string
-	todo  []Machine
-}
+// explored is every table, made once for all tests.
+var explored = sync.OnceValues(func() (tables []*table, problems []string) {
+	for _, start := range tableStarts() {
+		tb := &table{start: start, world: newWorld(nil), rows: map[string]row{}}
+		tb.explore()
+		tables, problems = append(tables, tb), append(problems, tb.problems...)
+	}
+	return tables, problems
+})
 
-func (tb *table) explore(start tableStart) {
-	m, err := New(start.cfg)
+func (tb *table) explore() {
+	m, err := New(tb.start.cfg)
+	if err == nil {
+		_, err = m.Step(Instant{1, worldStart}, Event{Kind: EventChanged})
+	}
 	if err != nil {
-		tb.t.Fatal(err)
+		tb.problem("%s, %s: %v", tb.start.machine, tb.start.variant, err)
+		return
 	}
-	if _, err := m.Step(Instant{0, worldStart}, Event{Kind: EventChanged}); err != nil {
-		tb.t.Fatal(err)
-	}
-	tb.meet(m)
-	for len(tb.todo) > 0 {
-		m := tb.todo[0]
-		tb.todo = tb.todo[1:]
+	for tb.meet(m); len(tb.todo) > 0; {
+		m, tb.todo = tb.todo[0], tb.todo[1:]
 		tb.rows[label(m)] = tb.row(m)
 	}
 }
 
+func (tb *table) problem(format string, args ...any) {
+	tb.problems = append(tb.problems, fmt.Sprintf(format, args...))
+}
+
 func (tb *table) meet(m Machine) {
 	if _, met := tb.rows[label(m)]; !met {
-		tb.rows[label(m)] = ""
+		tb.rows[label(m)] = row{}
 		tb.todo = append(tb.todo, m)
 	}
 }
 
-// row says what each stimulus does to a machine like m.
-func (tb *table) row(m Machine) string {
-	results := map[string][]string{}
-	var order []string
-	for _, s := range stimuli(tenureOf(m).flight.id != 0) {
-		result := tb.try(m.Clone(), s)
-		if results[result] == nil {
-			order = append(order, result)
+// row says what each saying does to a machine like m.
+func (tb *table) row(m Machine) row {
+	r := row{state: m.String()}
+	for _, s := range sayings(m) {
+		if name, late := strings.CutSuffix(s.name, " late"); late && len(r.came) > 0 && r.came[len(r.came)-1].saying == name {
+			r.came[len(r.came)-1].late = tb.try(m.Clone(), s)
+			continue
 		}
-		results[result] = append(results[result], s.name)
+		came := tb.try(m.Clone(), s)
+		r.came = append(r.came, outcome{s.name, came, came, s.answer})
 	}
-	var out strings.Builder
-	for _, result := range order {
-		fmt.Fprintf(&out, "    %s: %s\n", result, strings.Join(results[result], ", "))
-	}
-	return out.String()
+	return r
 }
 
-// try gives m a stimulus and says what came of it.
-func (tb *table) try(m Machine, s stimulus) string {
-	k, before, from := tenureOf(m), m.AppendState(nil), m.String()
-	l, _ := m.(*Lease)
-	c, _ := m.(*Companion)
-	now := Instant{k.now.Mono, k.now.Wall}
-	later := s.after(l, c, k)
+// try says one thing to m and tells what came of it.
+func (tb *table) try(m Machine, s saying) string {
+	k, before, from := baseOf(m), m.AppendState(nil), m.String()
+	now, later := k.now, s.later(k)
 	now.Mono, now.Wall = now.Mono+later, now.Wall+later
 	twin := m.Clone()
-	actions, err := m.Step(now, s.event(k))
+	actions, err := m.Step(now, s.event(m))
 	if err != nil {
 		if !bytes.Equal(before, m.AppendState(nil)) {
-			tb.t.Errorf("%s: %s: the error changed it", label(m), s.name)
+			tb.problem("%s %s: %s: the error changed it", tb.start.machine, label(m), s.name)
 		}
 		return "error " + err.(*Error).Code.String()
 	}
+	if len(actions) > MaxActions {
+		tb.problem("%s %s: %s: %d actions", tb.start.machine, label(m), s.name, len(actions))
+	}
 	tb.world.noteEdge(m, from)
-	result := outcomeText(from, m, actions)
+	result := outcomeText(tb.world, from, m, actions)
 	tb.meet(m)
-	if tenureOf(twin).now = now; bytes.Equal(twin.AppendState(nil), m.AppendState(nil)) && result == "" {
+	if baseOf(twin).now = now; bytes.Equal(twin.AppendState(nil), m.AppendState(nil)) && result == "" {
 		return "ignored"
 	}
-	return strings.TrimSpace("does " + result)
+	return cmp.Or(result, "remembered")
 }
 
 // outcomeText is where the machine went and what it did, wakes aside.
-func outcomeText(from string, m Machine, actions []Action) string {
+func outcomeText(w *world, from string, m Machine, actions []Action) string {
 	var parts []string
 	if to := m.String(); to != from {
 		parts = append(parts, "-> "+to)
 	}
 	for _, a := range actions {
-		if a.Kind == ActionWake {
-			continue
-		}
 		text := a.Kind.String()
-		if a.Reason != ReasonNone {
+		switch {
+		case a.Kind == ActionWake:
+			continue
+		case a.Kind <= ActionDelete && isStrict(m):
+			text += " " + what(w, a.Key)
+		case a.Reason != ReasonNone:
 			text += " " + a.Reason.String()
 		}
 		parts = append(parts, text)
@@ -183,187 +262,101 @@ func outcomeText(from string, m Machine, actions []Action) string {
 	return strings.Join(parts, ", ")
 }
 
+// what is the sort of thing that a key is of.
+func what(w *world, key string) string {
+	text := w.formatKey(key)
+	switch {
+	case strings.Contains(text, "/b."):
+		return "beat"
+	case strings.HasSuffix(text, "#"):
+		return "name"
+	case strings.Contains(text, "#"):
+		return "version"
+	case strings.HasSuffix(text, "/call/"):
+		return "calls"
+	case strings.Contains(text, "/call/"):
+		return "call"
+	case strings.HasPrefix(text, "s/"):
+		return "session"
+	}
+	return "object"
+}
+
 // label is the state with all that changes what an event means in it.
 func label(m Machine) string {
-	k := tenureOf(m)
 	var out line
+	k := baseOf(m)
 	out.WriteString(m.String())
 	if k.flight.id != 0 {
 		out.WriteString(" " + k.flight.verb.String())
 	}
 	out.flag("next", k.timers[timerNext] != unset)
-	out.flag("failing", k.failing && k.timers[timerDeadline] != unset)
 	switch m := m.(type) {
 	case *Lease:
-		out.flag("patient", !m.lastTry && m.state < LeaseHeld)
-		out.flag("answered", m.answered && m.state == LeaseObserving)
-		out.flag("confirming", m.confirming && (m.state == LeaseClaiming || m.state == LeaseDoubtful))
-		out.flag("expired-twice", m.rounds == RewriteRounds-1)
-		out.flag("looking", m.looking)
-		out.flag("settling", m.settling)
-		out.flag("doubts", m.doubts > 0 && m.state == LeaseReleasing && m.ending == endReleased)
-		out.flag("raced", m.ending == endRaced && m.state == LeaseReleasing)
-		out.flag("cancelled", m.ending == endCancelled && m.state == LeaseReleasing)
+		labelLease(&out, m)
 	case *Companion:
+		out.flag("failing", m.failing && m.timers[timerDeadline] != unset)
 		out.flag("rejoin", m.rejoin && m.state != CompanionJoined)
 		out.flag("rival", m.rivalSince != unset)
+	case *StrictLease:
+		labelRegister(&out, &m.register)
+		out.flag("patient", !m.lastTry && m.state < LeaseHeld)
+		out.flag("answered", m.answered && m.state == LeaseObserving)
+		out.flag("wants", m.wants)
+		out.flag("checking", m.checking)
+		out.flag("tidying", m.flight.id != 0 && m.tidying())
+		out.flag("shutting", m.closing != 0 && m.state == LeaseReleasing)
+		out.flag("raced", m.ending == endRaced && m.state == LeaseReleasing)
+		out.flag("cancelled", m.ending == endCancelled && m.state == LeaseReleasing)
+		out.flag("failing", m.failing && m.state == LeaseHeld)
+	case *StrictCompanion:
+		labelRegister(&out, &m.register)
+		out.flag("rejoin", m.rejoin && m.state != CompanionJoined)
+	case *Breaker:
+		labelRegister(&out, &m.register)
+	case *Observer:
+		labelRegister(&out, &m.register)
+	case *Semaphore:
+		labelSemaphore(&out, m)
+	case *Session:
+		if m.flight.id != 0 {
+			fmt.Fprintf(&out, " for=%d", m.doing)
+		}
+		out.flag("failing", m.failing)
+		out.flag("calls", len(m.calls) > 0)
 	}
 	return out.String()
 }
 
-// stimuli is everything that can be said; without a request in flight all
-// answers are one.
-func stimuli(flying bool) []stimulus {
-	at := func(d time.Duration) func(*Lease, *Companion, *tenure) int64 {
-		return func(*Lease, *Companion, *tenure) int64 { return int64(d) }
-	}
-	command := func(name string, ev Event) stimulus {
-		return stimulus{name, at(0), func(*tenure) Event { return ev }}
-	}
-	all := []stimulus{
-		command("acquire", Event{Kind: EventAcquire, Wait: Forever}),
-		command("try", Event{Kind: EventAcquire}),
-		command("accompany", Event{Kind: EventAccompany}),
-		command("release", Event{Kind: EventRelease}),
-		command("release brief", Event{Kind: EventRelease, Brief: true}),
-		command("cancel", Event{Kind: EventCancel}),
-		command("leave", Event{Kind: EventLeave}),
-		command("changed", Event{Kind: EventChanged}),
-		command("woke early", Event{Kind: EventWoke}),
-		command("limit", Event{Kind: EventLimit, Permit: 1}),
-		command("down", Event{Kind: EventDown, Holder: []byte("h")}),
-		command("nothing", Event{}),
-		command("answer to none", Event{Kind: EventAnswer, Request: 1 << 40, Outcome: OutcomeYes}),
-		{"woke", untilWake, func(*tenure) Event { return Event{Kind: EventWoke} }},
-		{"woke late", at(20 * time.Second), func(*tenure) Event { return Event{Kind: EventWoke} }},
-		{"old answer", at(0), func(k *tenure) Event { return Event{Kind: EventAnswer, Request: k.issued - 1, Outcome: OutcomeYes} }},
-	}
-	if !flying {
-		return append(all, stimulus{"any answer", at(0), answers()[0].event})
-	}
-	for _, a := range answers() {
-		all = append(all, stimulus{a.name, at(10 * time.Millisecond), a.event},
-			stimulus{a.name + " late", at(20 * time.Second), a.event})
-	}
-	return all
+func labelLease(out *line, m *Lease) {
+	out.flag("failing", m.failing && m.timers[timerDeadline] != unset)
+	out.flag("patient", !m.lastTry && m.state < LeaseHeld)
+	out.flag("answered", m.answered && m.state == LeaseObserving)
+	out.flag("confirming", m.confirming && (m.state == LeaseClaiming || m.state == LeaseDoubtful))
+	out.flag("expired-twice", m.rounds == RewriteRounds-1)
+	out.flag("looking", m.looking)
+	out.flag("settling", m.settling)
+	out.flag("doubts", m.doubts > 0 && m.state == LeaseReleasing && m.ending == endReleased)
+	out.flag("raced", m.ending == endRaced && m.state == LeaseReleasing)
+	out.flag("cancelled", m.ending == endCancelled && m.state == LeaseReleasing)
 }
 
-func untilWake(_ *Lease, _ *Companion, k *tenure) int64 {
-	if at := k.timers.earliest(); at != unset {
-		return max(0, at-k.now.Mono)
-	}
-	return 0
+// purposes name what a request is for, as far as answers to it differ.
+var purposes = map[purpose]string{
+	forList: "list", forVersion: "version", forNext: "next", forEnded: "ended", forSession: "session", forBeat: "beat",
+	forLock: "lock", forCalls: "calls",
+	forCall: "call", forNewCall: "new-call", forSelf: "self", forBeating: "beating", forCreate: "create",
+	forReadBack: "read-back", forConfirm: "confirm", forHint: "hint", forGarbage: "garbage", forGarbageAge: "garbage-age", forDelete: "delete",
 }
 
-// answers is every answer that can be given to the request in flight.
-func answers() []stimulus {
-	reply := func(name string, ev Event) stimulus {
-		return stimulus{name: name, event: func(k *tenure) Event {
-			ev.Kind, ev.Request = EventAnswer, k.flight.id
-			return ev
-		}}
+func labelRegister(out *line, r *register) {
+	if r.flight.id != 0 {
+		out.WriteString(" for " + purposes[r.doing])
 	}
-	record := func(name string, make func(*tenure) ownRecord) stimulus {
-		return stimulus{name: name, event: func(k *tenure) Event {
-			own := make(k)
-			own.ttl, own.count = 20*time.Second, 1000
-			return Event{Kind: EventAnswer, Request: k.flight.id, Outcome: OutcomeYes, Body: appendRecord(nil, &own)}
-		}}
-	}
-	return []stimulus{
-		{name: "last put", event: func(k *tenure) Event {
-			return Event{Kind: EventAnswer, Request: k.flight.id, Outcome: OutcomeYes, Body: k.body}
-		}},
-		record("ours", func(k *tenure) ownRecord {
-			return ownRecord{holder: k.holder, writtenAt: k.now.Wall, acquiredAt: worldStart}
-		}),
-		record("ours stale", func(k *tenure) ownRecord {
-			return ownRecord{holder: k.holder, writtenAt: k.now.Wall - 1e12, acquiredAt: worldStart}
-		}),
-		record("ours unconfirmed", func(k *tenure) ownRecord { return ownRecord{holder: k.holder, writtenAt: k.now.Wall} }),
-		record("ours released", func(k *tenure) ownRecord {
-			return ownRecord{holder: k.holder, releasedAt: k.now.Wall, acquiredAt: worldStart}
-		}),
-		record("other's", func(k *tenure) ownRecord {
-			return ownRecord{holder: "x", writtenAt: k.now.Wall, acquiredAt: worldStart}
-		}),
-		record("other's claim", func(k *tenure) ownRecord { return ownRecord{holder: "x", writtenAt: k.now.Wall} }),
-		record("other's stale", func(k *tenure) ownRecord { return ownRecord{holder: "x", writtenAt: k.now.Wall - 1e12} }),
-		record("other's released", func(k *tenure) ownRecord { return ownRecord{holder: "x", releasedAt: k.now.Wall} }),
-		reply("empty", Event{Outcome: OutcomeYes}),
-		reply("corrupt", Event{Outcome: OutcomeYes, Body: []byte("{")}),
-		reply("no", Event{Outcome: OutcomeNo}),
-		reply("unknown", Event{Outcome: OutcomeUnknown, Class: ClassUnreachable}),
-		reply("unauthorized", Event{Outcome: OutcomeUnknown, Class: ClassUnauthorized}),
-		reply("no outcome", Event{}),
-		reply("odd class", Event{Outcome: OutcomeUnknown, Class: ClassFull + 1}),
-		reply("odd stamp", Event{Outcome: OutcomeYes, Stamp: MaxClockRange + 1}),
-	}
-}
-
-// TestEdges: the scripts and the table together make every move that the edge
-// tables allow, and no other.
-func TestEdges(t *testing.T) {
-	seen := map[string]bool{}
-	for _, path := range scripts(t) {
-		maps.Copy(seen, play(t, path).edges)
-	}
-	for _, start := range tableStarts() {
-		tb := &table{t: t, world: newWorld(t), rows: map[string]string{}}
-		tb.explore(start)
-		maps.Copy(seen, tb.world.edges)
-	}
-	exploreStrict(t, func(tb *strictTable) { maps.Copy(seen, tb.world.edges) })
-	checkEdges(t, "lease", leaseEdges[:], seen)
-	checkEdges(t, "companion", companionEdges[:], seen)
-	checkEdges(t, "strict_lease", strictLeaseEdges[:], seen)
-	checkEdges(t, "strict_companion", strictCompanionEdges[:], seen)
-	checkEdges(t, "semaphore", semaphoreEdges[:], seen)
-	checkEdges(t, "session", sessionEdges[:], seen)
-	checkEdges(t, "invocation", invocationEdges[:], seen)
-	checkEdges(t, "task", taskEdges[:], seen)
-}
-
-// checkEdges: a Step may go along two edges, through a state that it does not
-// stay in; so what was seen must be one edge or two, and each edge must be seen,
-// by itself or as half of a move that nothing else explains. An edge that only a
-// deliberate bug takes is never seen.
-func checkEdges[S interface {
-	~uint8
-	String() string
-}](t *testing.T, machine string, edges []edge[S], seen map[string]bool) {
-	name := func(from, to S) string { return machine + " " + from.String() + " -> " + to.String() }
-	allowed, halves := map[string]bool{}, map[string]bool{}
-	for _, a := range edges {
-		for _, b := range edges {
-			if direct := slices.ContainsFunc(edges, func(c edge[S]) bool { return c.from == a.from && c.to == b.to }); a.to == b.from &&
-				!direct && seen[name(a.from, b.to)] {
-				halves[name(a.from, a.to)], halves[name(b.from, b.to)] = true, true
-			}
-		}
-	}
-	for i, a := range edges {
-		whole := seen[name(a.from, a.to)]
-		if strings.HasPrefix(a.why, "never ") {
-			if whole {
-				t.Errorf("seen: %s (%s)", name(a.from, a.to), a.why)
-			}
-		} else if !whole && !halves[name(a.from, a.to)] {
-			t.Errorf("never seen: %s (%s)", name(a.from, a.to), a.why)
-		}
-		if slices.ContainsFunc(edges[:i], func(b edge[S]) bool { return a.from == b.from && a.to == b.to }) {
-			t.Errorf("twice in the table: %s", name(a.from, a.to))
-		}
-		allowed[name(a.from, a.to)] = true
-		for _, b := range edges {
-			if b.from == a.to {
-				allowed[name(a.from, b.to)] = true
-			}
-		}
-	}
-	for move := range seen {
-		if strings.HasPrefix(move, machine+" ") && !allowed[move] {
-			t.Errorf("not in the table: %s", move)
-		}
+	switch {
+	case r.cur.n != 0 && r.cur.state == 0:
+		out.WriteString(" of unreadable")
+	case r.cur.n != 0:
+		out.WriteString(" of " + r.cur.state.String())
 	}
 }

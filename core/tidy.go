@@ -56,7 +56,7 @@ func (r *register) tidied(ev *Event) {
 		r.sortOut(ev)
 	case r.doing == forGarbageAge:
 		var v version
-		if ev.Outcome == OutcomeYes && r.isAgedHere(ev.Body, &v) {
+		if ev.Outcome == OutcomeYes && r.isAgedHere(ev, &v) {
 			r.removeNext()
 			return
 		}
@@ -126,9 +126,13 @@ func (r *register) clock() clockSample {
 }
 
 // isAgedHere is isAged by the clock of this boot.
-func (r *register) isAgedHere(body []byte, v *version) bool {
+func (r *register) isAgedHere(ev *Event, v *version) bool {
 	n, _, _ := parseRegisterKey(r.prefix, []byte(r.garbage.oldest))
-	return parseVersion(body, n, v) == readGood && r.isOurBoot(v.boot) && r.now.Mono >= v.boottime+r.keep()
+	if parseVersion(ev.Body, n, v) != readGood {
+		return false
+	}
+	at, ok := r.emitted(v.boot, v.boottime, ev.Stamp)
+	return ok && r.now.Mono >= at+r.keep()
 }
 
 func (r *register) removeNext() {

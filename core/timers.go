@@ -9,7 +9,7 @@ const (
 	timerDeadline timer = iota // self-fencing: past it the lease is lost, or contact is
 	timerReach                 // a store that has not answered once by now is unreachable
 	timerLimit                 // the caller's patience
-	timerLook                  // the later look
+	timerLook                  // the later look; under strict, a hint is heeded
 	timerNext                  // what the state does next: poll, retry, verify, renew, check again
 	timerCount
 )

@@ -118,7 +118,7 @@ func (c *Config) validateProtocol(f *faults) {
 	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")
 	f.require(c.Machine != MachineBreaker || c.Why != "", "why: a break needs a reason")
 	f.require(isID(c.Owner) && isID(c.Boot) && isID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
-	f.require(c.Holder == "" || c.Epoch > 0, "epoch: whoever comes back to a tenure needs one that it had")
+	f.require(c.Holder == "" || c.Epoch > 0 || c.Machine == MachineBreaker, "epoch: whoever comes back to a tenure needs one that it had")
 	f.bound(c.StampSpread >= None, "stamp spread", c.StampSpread, "not negative", noLimit, "")
 }
 

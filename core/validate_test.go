@@ -101,6 +101,12 @@ func TestConfigRules(t *testing.T) {
 			"machine: no such machine; protocol: must be lastwriter or strict; " + `name "": must not be empty; ` +
 				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8; seed: must be 16 fresh random bytes for each machine",
 		},
+		{"buckets", func(c *Config) { *c = bucketsConfig() }, ""},
+		{"buckets of lastwriter", func(c *Config) { *c = bucketsConfig(); c.Protocol = ProtocolLastWriter }, "machine: only strict has it"},
+		{"buckets on a session", func(c *Config) { *c = bucketsConfig(); c.OnSession = true }, "session: only a lease and permits stand on one"},
+		{"remote on a session", func(c *Config) {
+			c.Machine, c.Protocol, c.Role, c.Holder, c.Epoch, c.OnSession = MachineInvocation, ProtocolStrict, RoleRemote, "x", 1, true
+		}, "session: only a lease and permits stand on one"},
 		{"seed", func(c *Config) { c.Seed = [16]byte{} }, "seed: must be 16 fresh random bytes for each machine"},
 		{
 			"tiny", func(c *Config) { c.TTL, c.Margin = 1, -5 }, "ttl 1ns: at least 50ms on this store, and never 0 under lastwriter; " +

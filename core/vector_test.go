@@ -80,8 +80,8 @@ func vectors(t *testing.T) map[string][]byte {
 	}
 	files["long_texts.vec"] = longTexts()
 	files["semaphore_crowded.vec"] = crowdedSemaphore()
-	files["malformed_config.vec"] = malformedVector("config")
-	files["malformed_input.vec"] = malformedVector("input")
+	files["malformed_config.vec"] = malformedVector(t, "config")
+	files["malformed_input.vec"] = malformedVector(t, "input")
 	files["refused_config.vec"] = refusedConfigs()
 	files["refused_step.vec"] = refusedSteps()
 	files["strict_refused_config.vec"] = strictRefusedConfigs()
@@ -111,31 +111,23 @@ func (w *world) vector(t *testing.T, script string) []byte {
 	return v.end()
 }
 
-// malformedVector is every message that breaks a rule. Those that are too long
-// are so by nothing but length: one of each sort is enough.
-func malformedVector(sort string) []byte {
+// malformedVector is every message that breaks a rule.
+func malformedVector(t *testing.T, sort string) []byte {
 	v := newVector("Every message of the sort "+sort+" that breaks a rule is refused by that rule, and changes nothing.",
-		"the list in codec_test.go")
+		"testdata/malformed.txt")
 	v.made(leaseConfig())
 	v.stepped(1, AppendInput(nil, Instant{1, 2}, &Event{Kind: EventAcquire}))
-	for _, m := range malformed {
+	for _, m := range malformedMessages(t) {
 		switch {
 		case m.sort != sort:
 		case sort == "config":
-			v.made(vectorMessage(m.rule, m.message))
+			v.made(m.message)
 		default:
-			v.stepped(1, vectorMessage(m.rule, m.message))
+			v.stepped(1, m.message)
 		}
 	}
 	v.stepped(1, AppendInput(nil, Instant{1, 2}, &Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo}))
 	return v.end()
-}
-
-func vectorMessage(rule, message string) []byte {
-	if rule == ruleLong {
-		return make([]byte, MaxMessage+1)
-	}
-	return []byte(message)
 }
 
 // longTexts has records as large as a record may be, and a TTL that is warned
@@ -186,6 +178,35 @@ func crowdedSemaphore() []byte {
 		v.stepped(number, AppendInput(nil, Instant{int64(i + 1), worldStart}, &ev))
 	}
 	return v.end()
+}
+
+// bucketsVectors is each case as a vector, and what is refused.
+func bucketsVectors(t *testing.T) map[string][]byte {
+	files := map[string][]byte{}
+	cfg := bucketsConfig()
+	for _, c := range bucketsCases(t) {
+		v := newVector(c.theorem, "testdata/buckets.txt")
+		n := v.made(AppendConfig(nil, &cfg))
+		for i, op := range c.ops(t) {
+			v.stepped(n, AppendInput(nil, Instant{int64(i), worldStart}, &op.event))
+		}
+		files["buckets_"+c.name+".vec"] = v.end()
+	}
+	v := newVector("An event that buckets do not have is refused, and changes nothing; changed and woke only count.",
+		"buckets_test.go")
+	n := v.made(AppendConfig(nil, &cfg))
+	step := func(ev Event) { v.stepped(n, AppendInput(nil, Instant{5, worldStart}, &ev)) }
+	step(Event{Kind: EventAcquire, Capacity: 3, Width: 2, Holder: []byte("h\u00e9")})
+	events, _ := bucketsContract()
+	for _, ev := range events {
+		step(ev)
+		step(Event{Kind: EventWoke})
+	}
+	step(Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes})
+	step(Event{Kind: EventAcquire, Capacity: 1, Width: MaxWidth, Weight: MaxCounters + 1}) // more than are shown
+	step(Event{Kind: EventChanged})
+	files["buckets_refused_step.vec"] = v.end()
+	return files
 }
 
 func refusedConfigs() []byte {

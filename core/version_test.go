@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -156,8 +156,8 @@ func TestVersionStrictness(t *testing.T) {
 	}
 }
 
-// TestRecordsAreJSON: any reader of JSON reads our records, Python's too, and
-// finds the fields that the protocol says, in its order.
+// TestRecordsAreJSON: any reader of JSON reads our records, and finds the fields that
+// the protocol says, in its order.
 func TestRecordsAreJSON(t *testing.T) {
 	m := recorder(t, nil)
 	own := goodVersion()
@@ -171,48 +171,17 @@ func TestRecordsAreJSON(t *testing.T) {
 		if err := json.Unmarshal(body, &all); err != nil {
 			t.Fatalf("%v in %s", err, body)
 		}
-		if got := fieldsInOrder(t, body); got != want {
+		var got []string
+		for _, field := range regexp.MustCompile(`(?m)^  "(\w+)": `).FindAllSubmatch(body, -1) {
+			got = append(got, string(field[1]))
+		}
+		if strings.Join(got, " ") != want || len(all) != len(got) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		if !bytes.HasSuffix(body, []byte("\n}\n")) {
 			t.Errorf("no newline behind %s", body)
 		}
 	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		return // encoding/json has read it already
-	}
-	own.why = "tab\there \u2028 \U0001f512"
-	command := exec.Command(python, "-c", "import json, sys; print(json.load(sys.stdin)['why'].encode('unicode_escape').decode())")
-	command.Stdin = bytes.NewReader(m.appendVersion(nil, &own))
-	if out, err := command.Output(); err != nil || strings.TrimSpace(string(out)) != `tab\there \u2028 \U0001f512` {
-		t.Errorf("python3 read %q: %v", out, err)
-	}
-}
-
-func fieldsInOrder(t *testing.T, body []byte) string {
-	var names []string
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	depth, isKey := 0, true
-	for decoder.More() || depth > 0 {
-		token, err := decoder.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch delimiter, ok := token.(json.Delim); {
-		case ok && (delimiter == '{' || delimiter == '['):
-			depth++
-		case ok:
-			depth--
-			isKey = depth == 1
-		case depth == 1 && isKey:
-			names = append(names, token.(string))
-			isKey = false
-		case depth == 1:
-			isKey = true
-		}
-	}
-	return strings.Join(names, " ")
 }
 
 // TestKeys: the keys as the protocol has them; newest first in byte order.
@@ -267,6 +236,25 @@ func TestOwnersLists(t *testing.T) {
 	}
 	if !isAlone(`"a"`, "a") || isAlone(`"a"`, "b") || isAlone(list, "a") || isAlone("", "a") {
 		t.Error("who is alone")
+	}
+}
+
+// TestMoreOwners: once the list could not take an owner, there are more of them
+// than it says, wherever the mark stands.
+func TestMoreOwners(t *testing.T) {
+	list := ""
+	for i := range MaxOwners + 6 {
+		list = withOwner(list, fmt.Sprintf("o%02d", i))
+	}
+	if !hasMoreOwners(list) {
+		t.Fatalf("no mark in %s", list)
+	}
+	list = withOwner(withoutOwner(withoutOwner(list, "o01"), "o02"), "new")
+	if !hasMoreOwners(list) {
+		t.Errorf("lost the mark: %s", list)
+	}
+	if isAlone(withOwner(`"new"`, moreOwners), "new") || isAlone(withOwner(`"`+moreOwners+`"`, "new"), "new") {
+		t.Error("alone beside the mark")
 	}
 }
 

@@ -25,6 +25,7 @@ type request struct {
 	Action
 	sent    int64 // true time
 	applied bool
+	held    bool  // neither here nor there until a test says so
 	reply   Event // what the answer will be, once applied
 }
 
@@ -435,7 +436,7 @@ func (w *world) upcoming(latency int64) (first *actor, r *request, at int64) {
 			if !candidate.applied {
 				due -= latency / 2
 			}
-			if due < at {
+			if due < at && !candidate.held {
 				first, r, at = a, candidate, due
 			}
 		}

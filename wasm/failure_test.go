@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	_ "github.com/mopslock/mopslock/host/store/mem"
 )
+
+var _ host.Engine = (*Engine)(nil)
 
 // Opcodes of the modules below, which do what ours never does.
 const (
@@ -88,17 +93,18 @@ func openModule(t *testing.T, module []byte) (*Engine, error) {
 }
 
 // TestTrap: a guest that traps is an error, the same for all its machines, and
-// the next New gets a fresh guest.
+// the next New gets a fresh guest. Of a machine it had the state stands as it was
+// last known, for a host to act on.
 func TestTrap(t *testing.T) {
-	for name, module := range map[string][]byte{
-		"new traps":                   fakeModule(2, "\x01", opUnreachable, opUnreachable),
-		"answers outside of memory":   fakeModule(2, "\x01", opI64+place(0x7fff_0000, 9), opUnreachable),
-		"answers past the end":        fakeModule(2, "\x01", opI64+place(0x1_fff0, 0x20), opUnreachable),
-		"answers more than a message": fakeModule(4, "\x01", opI64+place(8, 0x2_0000), opUnreachable),
-		"says what is no answer":      fakeModule(2, "\x01", opI64+place(8, 4), opUnreachable),
+	for name, answer := range map[string]string{
+		"new traps":                   opUnreachable,
+		"answers outside of memory":   opI64 + place(0x7fff_0000, 9),
+		"answers past the end":        opI64 + place(0x3_fff0, 0x20),
+		"answers more than a message": opI64 + place(8, 0x2_0000),
+		"says what is no answer":      opI64 + place(8, 4),
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := openModule(t, module)
+			e, err := openModule(t, fakeModule(4, "\x01", answer, opUnreachable))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,35 +118,25 @@ func TestTrap(t *testing.T) {
 			if err == nil || errors.As(err, new(*core.Error)) || !strings.Contains(err.Error(), "the guest failed") {
 				t.Fatal(err)
 			}
+			m := &machine{guest: first, answer: core.Answer{State: "held"}}
 			_, _, again := first.New(nil, nil)
 			_, step := first.Step(nil, 1, nil)
-			for _, other := range []error{again, step, first.Drop(1), first.GC()} {
-				if other == nil || other.Error() != err.Error() {
-					t.Errorf("%v, before %v", other, err)
+			_, machine := m.Step(core.Instant{}, core.Event{Kind: core.EventWoke})
+			for _, other := range []error{again, step, machine, first.Drop(1), first.GC()} {
+				if other == nil || other.Error() != err.Error() || m.String() != "held" {
+					t.Errorf("%v, before %v; %s", other, err, m)
 				}
 			}
 			if _, err := e.New(leaseConfig(1)); err == nil || e.guest == first {
 				t.Errorf("%v; the failed guest is used again: %v", err, e.guest == first)
 			}
+			m.guest = e.guest
+			if _, err := m.Step(core.Instant{}, core.Event{Kind: core.EventWoke}); err == nil || m.String() != "held" {
+				t.Errorf("a step that traps: %v, %s", err, m)
+			}
+			e.Drop(m)
 		})
 	}
-}
-
-// TestTrapInStep: the machine is gone, and says so each time; its state stands
-// as it was last known, for a host to act on.
-func TestTrapInStep(t *testing.T) {
-	e, err := openModule(t, fakeModule(2, "\x01", opI64+place(8, 0), opUnreachable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &machine{guest: e.guest, answer: core.Answer{State: "held"}}
-	for range 2 {
-		_, err = m.Step(core.Instant{}, core.Event{Kind: core.EventWoke})
-		if err == nil || !strings.Contains(err.Error(), "unreachable") || m.String() != "held" {
-			t.Error(err, m)
-		}
-	}
-	e.Drop(m)
 }
 
 // TestPanicText: what Go's runtime says before it dies is in the error.
@@ -178,82 +174,84 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestSpoiltCache: a compiled module that was cut off is made anew, and is good
-// for the next one.
-func TestSpoiltCache(t *testing.T) {
+// TestCache: a compiled module that was cut off is made anew, and is good for the next
+// one. What a bad module is refused for is not the cache's fault.
+func TestCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[1]*") // no pattern
-	open := func() {
-		e, err := Open(context.Background(), &Options{CacheDir: dir})
-		if err != nil {
+	good := fakeModule(2, "\x01", opUnreachable, opUnreachable)
+	open := func(module []byte, want bool) {
+		t.Helper()
+		e, err := Open(context.Background(), &Options{Module: module, CacheDir: dir})
+		if (err == nil) != want {
 			t.Fatal(err)
 		}
-		if _, err := e.New(leaseConfig(1)); err != nil {
-			t.Error(err)
-		}
-		if err := e.Close(context.Background()); err != nil {
-			t.Error(err)
+		if err == nil && e.Close(context.Background()) != nil {
+			t.Error("it does not close")
 		}
 	}
-	files := func() (paths []string) {
+	files := func() (sizes map[string]int64) {
+		sizes = map[string]int64{}
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-			if !d.IsDir() {
-				paths = append(paths, path)
+			if info, err := d.Info(); err == nil && !d.IsDir() {
+				sizes[path] = info.Size()
 			}
 			return nil
 		})
-		return paths
+		return sizes
 	}
-	open()
+	open(good, true)
 	whole := files()
 	if len(whole) != 1 {
 		t.Fatalf("cached: %v", whole)
 	}
-	stat, err := os.Stat(whole[0])
-	if err != nil {
-		t.Fatal(err)
+	open([]byte("no module"), false)
+	open(fakeModule(2, "\x02", opUnreachable, opUnreachable), false)
+	for path, size := range whole {
+		if files()[path] != size {
+			t.Errorf("left: %v", files())
+		}
+		if err := os.Truncate(path, size/2); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.Truncate(whole[0], stat.Size()/2); err != nil {
-		t.Fatal(err)
-	}
-	open() // does without, and throws it away
+	open(good, true) // does without, and throws it away
 	if left := files(); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
-	open()
-	if again, err := os.Stat(whole[0]); err != nil || again.Size() != stat.Size() {
-		t.Errorf("%v, %v", again, err)
+	open(good, true)
+	if again := files(); !maps.Equal(again, whole) {
+		t.Errorf("%v, before %v", again, whole)
 	}
 }
 
-// TestBadModuleKeepsCache: what a bad module is refused for is not the cache's fault.
-func TestBadModuleKeepsCache(t *testing.T) {
-	dir := t.TempDir()
-	e, err := Open(context.Background(), &Options{CacheDir: dir})
+// TestHostSurvivesTrap: the lease that a guest held is given up with an error that
+// says why; the next one is had from a fresh guest, on the same Host, and the failed
+// one is not kept.
+func TestHostSurvivesTrap(t *testing.T) {
+	ctx := context.Background()
+	e := testEngine(t)
+	h, err := host.Open(ctx, "mem://", &host.Options{Engine: e})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close(context.Background())
-	before, err := filepath.Glob(filepath.Join(dir, "wasm", "*", "*"))
-	if err != nil || len(before) != 1 {
-		t.Fatal(before, err)
+	defer h.Close(ctx)
+	lease, err := h.TryAcquire(ctx, "first", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, module := range [][]byte{[]byte("no module"), fakeModule(2, "\x02", opUnreachable, opUnreachable)} {
-		if _, err := Open(context.Background(), &Options{Module: module, CacheDir: dir}); err == nil {
-			t.Error("opened")
-		}
-	}
-	if _, err := os.Stat(before[0]); err != nil {
+	failed := e.guest
+	_ = failed.fail(errors.New("broken by the test"))
+	err = lease.Release(ctx)
+	if !errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable}) || !errors.As(err, new(*host.EngineError)) ||
+		!strings.Contains(err.Error(), "broken by the test") {
 		t.Error(err)
 	}
-}
-
-// TestFailedGuestIsClosed: it is not kept beside the one that takes its place.
-func TestFailedGuestIsClosed(t *testing.T) {
-	e := testEngine(t)
-	failed := e.guest
-	e.BreakGuest()
-	if _, err := e.New(leaseConfig(1)); err != nil {
+	next, err := h.TryAcquire(ctx, "second", nil)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if err := next.Release(ctx); err != nil {
+		t.Error(err)
 	}
 	if !failed.module.IsClosed() || e.guest.module.IsClosed() {
 		t.Error("closed", failed.module.IsClosed(), e.guest.module.IsClosed())
