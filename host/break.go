@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 
 	"github.com/mopslock/mopslock/core"
 )
@@ -15,19 +16,25 @@ type BreakOptions struct {
 	// believe that it holds it: the one way in which two can hold a strict lease.
 	// Lastwriter knows no other.
 	Now bool
+	// Holder is the one whose lease is broken, by Status.Holder, and nobody else's: pass
+	// whom you have seen. If another holds the name by now nothing is written, and the
+	// error is Refused, Reason held. "" is whoever holds it. Lastwriter reads the record
+	// just before it writes it: who acquires between the two loses it all the same.
+	Holder string
 	// Protocol is whose lease is broken; 0 is whoever's is there.
 	Protocol core.Protocol
 }
 
 // Break ends somebody's lease, on the record, and returns what the name is then.
-// Its holder ends Lost: broken when it next renews, or under lastwriter, where
+// Its holder ends Lost: broken when it next renews, on a directory at once, or under lastwriter, where
 // the record is released in its name, released. Others can take the name when
 // the holder's last sign of life is a TTL old. A lease without a TTL whose
 // holder is out of contact is not noticed to be broken by it.
 //
 // The error is an *Error of Kind Refused, Reason vacant where there is nothing
-// to break, or another Reason where the store could not be used; ErrClosed; or
-// ctx's cause, and then it is unknown whether the lease was broken.
+// to break, held where it is not opts.Holder who holds it (Seen says who does), or
+// another Reason where the store could not be used; ErrClosed; or ctx's cause, and
+// then it is unknown whether the lease was broken.
 func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Status, error) {
 	if opts == nil {
 		opts = &BreakOptions{}
@@ -41,7 +48,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 		protocol = seen.Protocol
 	}
 	if protocol == core.ProtocolLastWriter {
-		return h.breakRecord(ctx, name)
+		return h.breakRecord(ctx, name, opts.Holder)
 	}
 	if err := h.checkKeys(name, core.ProtocolStrict); err != nil {
 		return Status{}, err
@@ -50,28 +57,49 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	if err != nil {
 		return Status{}, err
 	}
-	cfg.Name, cfg.Why, cfg.Now = name, opts.Why, opts.Now
+	cfg.Name, cfg.Why, cfg.Now, cfg.Holder = name, opts.Why, opts.Now, core.HolderID(opts.Holder)
 	h.judge(&cfg)
 	if err := h.task(ctx, &cfg, func(*core.Action) {}); err != nil {
-		return Status{}, err
+		return Status{}, ofBreaking(err)
 	}
 	h.keeper.post(message{do: func() { h.keeper.nudge(name, 0) }})
 	return h.observe(ctx, name)
 }
 
-// breakRecord releases a lock.json in its holder's name.
-func (h *Host) breakRecord(ctx context.Context, name string) (Status, error) {
+// ofBreaking is the error of a break, whose text says so.
+func ofBreaking(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == Refused {
+		named := *e
+		named.of = ofBreak
+		return &named
+	}
+	return err
+}
+
+// breakRecord releases a lock.json in its holder's name, which is holder unless that is "".
+func (h *Host) breakRecord(ctx context.Context, name, holder string) (Status, error) {
 	seen, err := h.inspectRecord(ctx, name)
+	refused := &Error{Kind: Refused, Name: name, of: ofBreak}
 	switch {
 	case err != nil:
 		return Status{}, err
 	case seen.State == core.ObservedCorrupt: // it frees itself, by its age
-		return seen, &Error{Kind: Refused, Name: name, Reason: core.ReasonUnusable, Class: core.ClassOther, Err: errUnreadable}
+		refused.Reason, refused.Class, refused.Err = core.ReasonUnusable, core.ClassOther, errUnreadable
+		return seen, refused
 	case seen.State != core.ObservedHeld && seen.State != core.ObservedStale:
-		return seen, &Error{Kind: Refused, Name: name, Reason: core.ReasonVacant, Seen: &seen}
+		refused.Reason, refused.Seen = core.ReasonVacant, &seen
+		return seen, refused
+	case holder != "" && seen.Holder != holder:
+		refused.Reason, refused.Seen = core.ReasonHeld, &seen
+		return seen, refused
 	}
 	handle := Handle{Name: name, Holder: seen.Holder, TTL: seen.TTL, Owner: seen.Holder}
-	if err := h.ReleaseHandle(ctx, handle, nil); err != nil {
+	err = h.ReleaseHandle(ctx, handle, nil)
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == Lost && e.Reason == core.ReasonTaken { // since we looked
+		refused.Reason, refused.Seen = core.ReasonHeld, e.Seen
+		return Status{}, refused
+	}
+	if err != nil {
 		return Status{}, err
 	}
 	return h.inspectRecord(ctx, name)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +35,7 @@ func acquireCancelled(w *world, at time.Duration, put fault) {
 	p, other := w.host(), w.host()
 	p.store.once("put", put)
 	why := errors.New("changed my mind")
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(background)
 	timer := time.AfterFunc(at, func() { cancel(why) })
 	defer timer.Stop()
 	l, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: terms})
@@ -47,9 +47,7 @@ func acquireCancelled(w *world, at time.Duration, put fault) {
 	}
 	w.sleep(3 * time.Second)
 	p.idle()
-	next, err := other.try("n")
-	w.ok(err)
-	other.release(next)
+	other.free("n", terms)
 }
 
 // A cancelled waiter is gone at once; and one whose ctx was over before asks nothing.
@@ -57,21 +55,81 @@ func TestAcquireCancelledWaiting(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		w.place("n", theirs())
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
+		ctx := w.limited(10 * time.Second)
 		begun := time.Now()
-		_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: terms})
-		w.is(err, context.DeadlineExceeded)
+		w.is(errOf(p.Acquire(ctx, "n", &AcquireOptions{Terms: terms})), context.DeadlineExceeded)
 		w.same("after", time.Since(begun), 10*time.Second)
 		synctest.Wait()
 		p.idle()
 		p.store.forget()
-		_, err = p.Acquire(ctx, "m", &AcquireOptions{Terms: terms})
-		w.is(err, context.DeadlineExceeded)
-		_, err = p.Accompany(ctx, Handle{Name: "m", Holder: "h"}, nil)
-		w.is(err, context.DeadlineExceeded)
-		w.sleep(time.Minute)
+		w.is(errOf(p.Acquire(ctx, "m", &AcquireOptions{Terms: terms})), context.DeadlineExceeded)
+		w.is(errOf(p.Accompany(ctx, Handle{Name: "m", Holder: "h"}, nil)), context.DeadlineExceeded)
+		w.sleep(minute)
 		w.same("requests", p.store.verbs(), "")
+	})
+}
+
+// A caller whose ctx ends while it waits hears of why, as before, and for which name, and
+// who was in the way.
+func TestWaitingEndedSays(t *testing.T) {
+	why := errors.New("enough of that")
+	type test struct {
+		ask  func(context.Context, *party) error
+		says string
+	}
+	each(t, map[string]test{
+		"lease": {func(ctx context.Context, p *party) error {
+			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
+			return err
+		}, `mopslock: lease "n": waiting ended while held by HOLDER`},
+		"invocation": {func(ctx context.Context, p *party) error {
+			_, err := p.Invoke(ctx, "n", func(context.Context, *Work) error { return nil }, &InvokeOptions{Terms: strict})
+			return err
+		}, `mopslock: lease "n": waiting ended while held by HOLDER`},
+		"permit": {func(ctx context.Context, p *party) error {
+			_, err := p.AcquirePermit(ctx, "s", View{Capacity: 1, Width: 1}, &PermitOptions{Terms: permitTerms})
+			return err
+		}, `mopslock: permit of "s": waiting ended while full, with 1 held, by PERMIT`},
+		"companion": {func(ctx context.Context, p *party) error {
+			p.store.on(func(call) fault { return fault{before: time.Hour, lost: true} })
+			_, err := p.Accompany(ctx, Handle{Name: "n", Holder: "h", Epoch: 1, Protocol: core.ProtocolStrict, TTL: minute}, nil)
+			return err
+		}, `mopslock: lease "n": waiting ended: enough of that`},
+		"silent store": {func(ctx context.Context, p *party) error {
+			p.store.on(func(call) fault { return fault{before: time.Hour, lost: true} })
+			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
+			return err
+		}, `mopslock: lease "n": waiting ended: enough of that`},
+	}, func(w *world, name string, c test) {
+		holder, p := w.host(), w.host()
+		l, permit := holder.strictly("n"), holder.permit("s", View{Capacity: 1, Width: 1})
+		ctx, cancel := context.WithTimeoutCause(background, 3*time.Second, why)
+		defer cancel()
+		err := c.ask(ctx, p)
+		w.is(err, why)
+		w.same("refused", errors.Is(err, ErrRefused), false)
+		says := strings.NewReplacer("HOLDER", l.Holder(), "PERMIT", permit.Holder()).Replace(c.says)
+		if text := err.Error(); !strings.HasPrefix(text, says) || !strings.HasSuffix(text, ": enough of that") {
+			w.Errorf("%s; want %s…", text, says)
+		}
+		p.store.on(func(call) fault { return fine })
+	})
+}
+
+// Once it works an invocation waits for nobody, and what it says then names nobody.
+func TestWaitingEndedForgets(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		holder, p := w.host(), w.host()
+		l := holder.hold("n", terms)
+		i := p.begins("n", terms)
+		_, err := i.Next(w.limited(3 * time.Second))
+		w.has(err.Error(), "waiting ended while held by "+l.Holder())
+		holder.release(l)
+		work := w.next(i)
+		_, err = i.Next(w.limited(time.Second))
+		w.is(err, context.DeadlineExceeded)
+		w.same("names nobody", strings.Contains(err.Error(), "held by"), false)
+		work.End(nil)
 	})
 }
 
@@ -93,11 +151,11 @@ func closeWhileAcquiring(w *world, at time.Duration) {
 	acquired := make(chan error, 1)
 	go func() {
 		var err error
-		l, err = p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
+		l, err = p.Acquire(background, "n", &AcquireOptions{Terms: terms})
 		acquired <- err
 	}()
 	w.sleep(at)
-	w.ok(p.Close(context.Background()))
+	w.ok(p.Close(background))
 	if err := <-acquired; err != nil {
 		w.is(err, ErrClosed)
 	} else {
@@ -106,28 +164,24 @@ func closeWhileAcquiring(w *world, at time.Duration) {
 	}
 	w.same("goroutines", goroutines(), before)
 	w.closed(p)
-	next, err := other.try("n")
-	w.ok(err)
-	other.release(next)
+	other.free("n", terms)
 }
 
 // closed: every call on a closed Host says so, and asks nothing.
 func (w *world) closed(p *party) {
 	w.Helper()
 	p.store.forget()
-	ctx := context.Background()
+	ctx := background
 	handle := Handle{Name: "n", Holder: "h", TTL: minute}
-	_, err := p.Acquire(ctx, "n", lastWriter)
-	w.is(err, ErrClosed)
-	_, err = p.try("n")
-	w.is(err, ErrClosed)
-	_, err = p.Accompany(ctx, handle, nil)
-	w.is(err, ErrClosed)
-	_, err = p.Renew(ctx, handle, nil)
-	w.is(err, ErrClosed)
+	w.is(errOf(p.Acquire(ctx, "n", lastWriter)), ErrClosed)
+	w.is(errOf(p.try("n")), ErrClosed)
+	w.is(errOf(p.Accompany(ctx, handle, nil)), ErrClosed)
+	w.is(errOf(p.Renew(ctx, handle, nil)), ErrClosed)
 	w.is(p.ReleaseHandle(ctx, handle, nil), ErrClosed)
-	_, err = p.Inspect(ctx, "n")
-	w.is(err, ErrClosed)
+	for range 2 { // the second does not wait for what the first could not ask
+		w.is(errOf(p.AcquirePermit(ctx, "n", six, nil)), ErrClosed)
+	}
+	w.is(errOf(p.Inspect(ctx, "n")), ErrClosed)
 	for _, err := range p.List(ctx, "") {
 		w.is(err, ErrClosed)
 	}
@@ -147,18 +201,22 @@ func TestCloseEverything(t *testing.T) {
 		before := goroutines()
 		p := w.host()
 		l := p.acquire("ours")
-		c, err := p.Accompany(context.Background(), theirLease.Handle(), nil)
-		w.ok(err)
+		c := p.joins(theirLease.Handle())
 		waiting := make(chan error, 1)
-		go func() { _, err := p.Acquire(context.Background(), "alone", lastWriter); waiting <- err }()
+		go func() { _, err := p.Acquire(background, "alone", lastWriter); waiting <- err }()
 		w.sleep(3 * time.Second)
 		p.store.always(fault{before: time.Second})
 		joining, renewing := make(chan error, 1), make(chan error, 1)
-		go func() { _, err := p.Accompany(context.Background(), alone.Handle(), nil); joining <- err }()
-		go func() { _, err := p.Renew(context.Background(), alone.Handle(), nil); renewing <- err }()
+		go func() { _, err := p.Accompany(background, alone.Handle(), nil); joining <- err }()
+		go func() { _, err := p.Renew(background, alone.Handle(), nil); renewing <- err }()
 		w.sleep(1500 * time.Millisecond) // both have read, and their puts are under way
 		p.store.forget()
-		closeTwice(w, p)
+		begun := time.Now()
+		both := []<-chan error{beside(func() error { return p.Close(background) }), beside(func() error { return p.Close(background) })}
+		for _, closed := range both {
+			w.ok(<-closed)
+			w.within("Close took", time.Since(begun), time.Second, 5*time.Second)
+		}
 		w.is(l.Err(), ErrReleased, &Error{Kind: Ended, Reason: core.ReasonReleased})
 		w.is(c.Err(), ErrReleased)
 		w.is(<-waiting, ErrClosed)
@@ -168,30 +226,10 @@ func TestCloseEverything(t *testing.T) {
 		w.state("theirs", core.ObservedHeld)
 		w.state("alone", core.ObservedHeld)
 		w.same("goroutines", goroutines(), before)
-		w.sleep(2 * time.Minute)
+		w.sleep(2 * minute)
 		w.ok(theirLease.Err())
 		w.ok(alone.Err())
 	})
-}
-
-func closeTwice(w *world, p *party) {
-	w.Helper()
-	begun := time.Now()
-	var both sync.WaitGroup
-	took := make([]time.Duration, 2)
-	for i := range took {
-		both.Go(func() {
-			if err := p.Close(context.Background()); err != nil {
-				w.Errorf("close: %v", err)
-			}
-			took[i] = time.Since(begun)
-		})
-	}
-	both.Wait()
-	w.same("both close at once", took[0], took[1])
-	if took[0] < time.Second || took[0] > 5*time.Second {
-		w.Fatalf("Close took %v", took[0])
-	}
 }
 
 // Close on a store that hangs ends when its ctx does, and says that it did not
@@ -203,13 +241,13 @@ func TestCloseForced(t *testing.T) {
 		l := p.acquire("held")
 		p.store.always(fault{hang: true})
 		claiming := make(chan error, 1)
-		go func() { _, err := p.Acquire(context.Background(), "claiming", lastWriter); claiming <- err }()
+		go func() { _, err := p.Acquire(background, "claiming", lastWriter); claiming <- err }()
 		releasing := make(chan error, 1)
 		w.sleep(100 * time.Millisecond)
-		go func() { releasing <- l.Release(context.Background()) }()
+		go func() { releasing <- l.Release(background) }()
 		w.sleep(100 * time.Millisecond)
 		why := errors.New("no time")
-		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, why)
 		defer cancel()
 		begun := time.Now()
 		w.is(p.Close(ctx), why)
@@ -217,7 +255,7 @@ func TestCloseForced(t *testing.T) {
 		w.is(<-claiming, ErrClosed)
 		w.is(<-releasing, ErrClosed)
 		w.is(l.Err(), ErrClosed)
-		w.is(l.Release(context.Background()), ErrClosed)
+		w.is(l.Release(background), ErrClosed)
 		w.same("goroutines", goroutines(), before)
 		w.state("held", core.ObservedHeld) // it expires by itself
 	})
@@ -226,7 +264,7 @@ func TestCloseForced(t *testing.T) {
 // A ctx that is over before Close releases nothing, yet all ends; with nothing
 // to release there is nothing to complain of.
 func TestCloseContextOver(t *testing.T) {
-	over, cancel := context.WithCancel(context.Background())
+	over, cancel := context.WithCancel(background)
 	cancel()
 	bubble(t, func(w *world) {
 		p := w.host()
@@ -245,9 +283,9 @@ func TestPostAfterStop(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		l := p.acquire("n")
-		w.ok(p.Close(context.Background()))
+		w.ok(p.Close(background))
 		for range 1000 {
-			w.ok(l.Release(context.Background()))
+			w.ok(l.Release(background))
 			w.is(l.Err(), ErrReleased)
 		}
 		w.same("queue", len(p.keeper.queue), 0)
@@ -268,8 +306,7 @@ func TestErrBesideRenewal(t *testing.T) {
 		m.deadline = p.clock.Now().Mono
 		m.mu.Unlock()
 		p.keeper.post(message{do: func() { <-gate; m.nowRenewed(renewed) }})
-		asked := make(chan error)
-		go func() { asked <- l.Err() }()
+		asked := beside(func() error { return l.Err() })
 		synctest.Wait()
 		close(gate)
 		w.ok(<-asked)

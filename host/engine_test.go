@@ -56,7 +56,7 @@ func (p *party) joined(l *Lease) (*Companion, Handle, chan bool) {
 	contact := make(chan bool, 9)
 	handle := l.Handle()
 	handle.Owner = ""
-	c, err := p.Accompany(context.Background(), handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
+	c, err := p.Accompany(background, handle, &AccompanyOptions{OnContact: func(on bool) { contact <- on }})
 	p.world.ok(err)
 	return c, handle, contact
 }
@@ -82,9 +82,7 @@ func TestEngineFailsHeld(t *testing.T) {
 		deadline := l.Deadline()
 		w.sleep(terms.TTL / 2) // past the renewal that was due
 		w.ok(l.Err())
-		if log := p.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, errTrap.Error()) {
-			w.Errorf("log:\n%s", log)
-		}
+		w.has(p.log.String(), "level=ERROR", errTrap.Error())
 		<-l.Done()
 		w.same("lost at", time.Now(), deadline)
 		if left := l.Left(); left > 0 {
@@ -105,62 +103,65 @@ func TestEngineFailsRelease(t *testing.T) {
 		handle := l.Handle()
 		handle.Owner = ""
 		engine.broken.Store(true)
-		w.wantEngine(l.Release(context.Background()), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.wantEngine(l.Release(background), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.state("n", core.ObservedHeld)
-		err := p.ReleaseHandle(context.Background(), handle, nil)
-		if _, ok := errors.AsType[*EngineError](err); !ok {
-			w.Errorf("%v", err)
-		}
+		w.is(p.ReleaseHandle(background, handle, nil), errTrap)
 	})
 }
 
-// Who waits is told at once; once the engine is well again a new lease is had.
+// Who waits is told at once, or that its Host is closed; once the engine is well again a
+// new lease is had.
 func TestEngineFailsWaiting(t *testing.T) {
 	bubble(t, func(w *world) {
 		holder := w.host()
 		l := holder.acquire("n")
 		p, engine := w.fragile()
-		ended := make(chan error)
-		go func() {
-			_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
-			ended <- err
-		}()
-		w.sleep(time.Second)
-		engine.broken.Store(true)
-		w.wantEngine(<-ended, &Error{Kind: Refused})
-		_, err := p.try("n")
-		if _, ok := errors.AsType[*EngineError](err); !ok {
-			w.Errorf("%v", err)
+		for _, closes := range []bool{false, true} {
+			ended := beside(func() error { return errOf(p.Acquire(background, "n", &AcquireOptions{Terms: terms})) })
+			w.sleep(time.Second)
+			engine.broken.Store(true)
+			if closes {
+				w.ok(p.Close(background))
+				w.is(<-ended, ErrClosed)
+				break
+			}
+			w.wantEngine(<-ended, &Error{Kind: Refused})
+			w.is(errOf(p.try("n")), errTrap)
+			engine.broken.Store(false)
+			holder.release(l)
+			l = p.acquire("n")
+			p.release(l)
+			p.idle() // a release is told before the machine is given back
+			w.same("kept", engine.kept.Load(), int64(0))
+			l = holder.acquire("n")
 		}
-		engine.broken.Store(false)
-		holder.release(l)
-		p.release(p.acquire("n"))
-		p.idle() // a release is told before the machine is given back
-		w.same("kept", engine.kept.Load(), int64(0))
 	})
 }
 
-// A companion says once that contact is lost, and leaves when it is told to.
+// A companion says once that contact is lost, be it by the engine or by the store before,
+// and leaves when it is told to.
 func TestEngineFailsCompanion(t *testing.T) {
-	bubble(t, func(w *world) {
+	each(t, map[string]bool{"engine": false, "store": true}, func(w *world, _ string, silent bool) {
 		l := w.host().acquire("n")
 		p, engine := w.fragile()
 		c, handle, contact := p.joined(l)
+		if silent {
+			p.store.always(fault{class: core.ClassUnreachable})
+			w.same("contact", <-contact, false)
+		}
 		engine.broken.Store(true)
-		w.same("contact", <-contact, false)
-		w.sleep(10 * time.Minute)
+		if !silent {
+			w.same("contact", <-contact, false)
+		}
+		w.sleep(10 * minute)
 		w.same("told again", len(contact), 0)
 		w.ok(c.Err())
-		w.ok(c.Leave(context.Background()))
+		w.ok(c.Leave(background))
 		w.same("kept", engine.kept.Load(), int64(0))
 
 		engine.broken.Store(false)
 		p.store.once("get", fault{hang: true})
-		ended := make(chan error)
-		go func() {
-			_, err := p.Accompany(context.Background(), handle, nil)
-			ended <- err
-		}()
+		ended := beside(func() error { return errOf(p.Accompany(background, handle, nil)) })
 		w.sleep(time.Second)
 		engine.broken.Store(true)
 		w.wantEngine(<-ended, &Error{Kind: CannotMaintain})
@@ -170,25 +171,18 @@ func TestEngineFailsCompanion(t *testing.T) {
 // An engine that fails while a release is under way ends the release, and not a
 // TTL later; what it says is what became of the lease.
 func TestEngineFailsReleasing(t *testing.T) {
-	for _, verb := range []string{"get", "put"} {
-		t.Run(verb, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, engine := w.fragile()
-				l := p.acquire("n")
-				p.store.once(verb, fault{hang: true})
-				ended := make(chan error)
-				go func() { ended <- l.Release(context.Background()) }()
-				w.sleep(time.Millisecond)
-				engine.broken.Store(true)
-				begun := time.Now()
-				w.wantEngine(<-ended, &Error{Kind: Lost, Reason: core.ReasonUnreachable})
-				if took := time.Since(begun); took > core.RequestLimit {
-					w.Errorf("took %v", took)
-				}
-				w.same("kept", engine.kept.Load(), int64(0))
-			})
-		})
-	}
+	each(t, map[string]fault{"get": {hang: true}, "put": {hang: true}}, func(w *world, verb string, f fault) {
+		p, engine := w.fragile()
+		l := p.acquire("n")
+		p.store.once(verb, f)
+		ended := beside(func() error { return l.Release(background) })
+		w.sleep(time.Millisecond)
+		engine.broken.Store(true)
+		begun := time.Now()
+		w.wantEngine(<-ended, &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.within("took", time.Since(begun), 0, core.RequestLimit)
+		w.same("kept", engine.kept.Load(), int64(0))
+	})
 }
 
 // A lease that is released stays so for whoever released it, although the
@@ -212,53 +206,20 @@ func TestEngineFailsReleased(t *testing.T) {
 	})
 }
 
-// Close beside a waiter whose machine fails: closed is closed.
-func TestEngineFailsClosing(t *testing.T) {
-	bubble(t, func(w *world) {
-		w.host().acquire("n")
-		p, engine := w.fragile()
-		ended := make(chan error)
-		go func() {
-			_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
-			ended <- err
-		}()
-		w.sleep(time.Second)
-		engine.broken.Store(true)
-		w.ok(p.Close(context.Background()))
-		w.is(<-ended, ErrClosed)
-	})
-}
-
-// A companion that has told of lost contact does not tell again.
-func TestEngineFailsSilentCompanion(t *testing.T) {
-	bubble(t, func(w *world) {
-		l := w.host().acquire("n")
-		p, engine := w.fragile()
-		c, _, contact := p.joined(l)
-		p.store.always(fault{class: core.ClassUnreachable})
-		w.same("contact", <-contact, false)
-		engine.broken.Store(true)
-		w.sleep(time.Hour)
-		w.same("told again", len(contact), 0)
-		w.ok(c.Leave(context.Background()))
-	})
-}
-
 // A machine is given back however its caller goes, and whatever is wrong with
 // what was asked.
 func TestEngineDrops(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, engine := w.fragile()
-		_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Wait: -time.Second})
+		_, err := p.Acquire(background, "n", &AcquireOptions{Wait: -time.Second})
 		if err == nil {
 			w.Error("a negative wait")
 		}
 		p.release(p.acquire("n"))
 		held := p.acquire("n")
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(background)
 		cancel()
-		_, err = p.Acquire(ctx, "m", lastWriter)
-		w.is(err, context.Canceled)
+		w.is(errOf(p.Acquire(ctx, "m", lastWriter)), context.Canceled)
 		w.same("kept", engine.kept.Load(), int64(1))
 		p.store.always(fault{hang: true})
 		_ = p.Close(ctx) // forced
@@ -266,7 +227,7 @@ func TestEngineDrops(t *testing.T) {
 		if held.Err() == nil {
 			w.Error("held after Close")
 		}
-		if _, err := p.Acquire(context.Background(), "n", lastWriter); !errors.Is(err, ErrClosed) {
+		if _, err := p.Acquire(background, "n", lastWriter); !errors.Is(err, ErrClosed) {
 			w.Error(err)
 		}
 		w.same("kept", engine.kept.Load(), int64(0))

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,8 @@ const (
 	ofPermit
 	ofLimit
 	ofMemo // a lease on a name that mops has a memo under
+	ofBreak
+	ofOwn // a lease that the caller's own context is of
 )
 
 // Unwrap returns Err.
@@ -93,6 +96,28 @@ type closedError struct{}
 
 func (closedError) Error() string { return "mopslock: host is closed" }
 
+// waitError is why a caller's ctx has ended while it waited, and what for.
+type waitError struct {
+	of    *Error // for its text alone
+	cause error
+}
+
+// Unwrap returns why ctx has ended, and that alone: nobody was refused.
+func (e *waitError) Unwrap() error { return e.cause }
+
+// Error says which name was waited for, and who was in the way when it was last seen.
+func (e *waitError) Error() string {
+	text := e.of.headText() + ": waiting ended"
+	switch {
+	case e.of.Seen == nil:
+	case e.of.of == ofLease:
+		text += " while " + e.of.heldText()
+	default:
+		text += " while " + e.of.fullText()
+	}
+	return text + ": " + strings.TrimPrefix(e.cause.Error(), "mopslock: ")
+}
+
 // Is reports whether target asks for this error's Kind and, if it names one, Reason.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
@@ -101,10 +126,7 @@ func (e *Error) Is(target error) bool {
 
 // Error says what happened, to what, and what to do about it.
 func (e *Error) Error() string {
-	text := "mopslock: " + e.subjectText()
-	if e.Name != "" {
-		text += " " + strconv.Quote(e.Name)
-	}
+	text := e.headText()
 	if engine, ok := errors.AsType[*EngineError](e.Err); ok {
 		return text + e.engineText(engine)
 	}
@@ -126,6 +148,15 @@ func (e *Error) Error() string {
 	return text + " given up by this process"
 }
 
+// headText is what it is about.
+func (e *Error) headText() string {
+	text := "mopslock: " + e.subjectText()
+	if e.Name != "" {
+		text += " " + strconv.Quote(e.Name)
+	}
+	return text
+}
+
 func (e *Error) subjectText() string {
 	switch {
 	case e.Kind == NoResult:
@@ -139,8 +170,11 @@ func (e *Error) subjectText() string {
 }
 
 func (e *Error) notHadText() string {
-	if e.of == ofLimit {
+	switch e.of {
+	case ofLimit:
 		return " not set"
+	case ofBreak:
+		return " not broken"
 	}
 	return " not acquired"
 }
@@ -194,6 +228,12 @@ func (e *Error) evidenceText() string {
 func (e *Error) refusedText() string {
 	switch e.Reason {
 	case core.ReasonHeld:
+		switch e.of {
+		case ofBreak:
+			return e.heldText() + "; that is not the holder that was to be broken, so look again"
+		case ofOwn:
+			return "held by the lease of this very context; release that first"
+		}
 		return e.heldText() + "; wait for it, or try again later"
 	case core.ReasonRaced:
 		if e.Seen != nil {
@@ -394,11 +434,20 @@ func (s *Status) Who() string {
 	if s.Holder == "" {
 		return "an unreadable record"
 	}
-	text := who(s.Holder, s.Host, s.PID)
-	if s.Left > 0 {
-		text += ", which can expire in " + s.Left.Round(100*time.Millisecond).String()
+	return who(s.Holder, s.Host, s.PID) + s.signText()
+}
+
+// signText is how long ago it was renewed: what is left of its TTL says nothing of a
+// holder that renews it in time, each third of it.
+func (s *Status) signText() string {
+	renewed := max(0, s.TTL-s.Left)
+	switch {
+	case s.Left <= 0:
+		return ""
+	case renewed <= s.TTL/2:
+		return fmt.Sprintf(", renewed %.1f s ago", renewed.Seconds())
 	}
-	return text
+	return ", which can expire in " + s.Left.Round(100*time.Millisecond).String()
 }
 
 // Who names a holder, escaped so that it is safe to show.

@@ -32,6 +32,10 @@ func TestErrorTexts(t *testing.T) {
 					e.Seen = &Status{State: core.ObservedBroken, Why: "stuck since " + hostile, By: "7@thathost"}
 					fmt.Fprintf(&b, "%v\n", e)
 				}
+				if e.of = ofBreak; kind == Refused && (reason == core.ReasonHeld || reason == core.ReasonVacant) {
+					fmt.Fprintf(&b, "%v\n", e)
+				}
+				e.of = ofLease
 				if reason == core.ReasonHeld || reason == core.ReasonRaced || reason == core.ReasonTaken {
 					e.Seen = seen
 					fmt.Fprintf(&b, "%v\n", e)
@@ -56,6 +60,15 @@ func TestErrorTexts(t *testing.T) {
 		fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Name: "nightly", Reason: core.ReasonHeld, Seen: over})
 	}
 	permitTexts(&b)
+	fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Name: "nightly", Reason: core.ReasonHeld, Seen: seen, of: ofOwn})
+	for _, e := range []*Error{
+		{Name: "nightly"},
+		{Name: "nightly", Seen: seen},
+		{Name: "nightly", Seen: &Status{State: core.ObservedReleased, Left: minute}},
+		{Name: "nightly", of: ofPermit, Seen: &Status{Held: 3, Holders: []PermitHolder{{ID: "their.id", Host: "thathost", PID: "99"}}}},
+	} {
+		fmt.Fprintf(&b, "%v\n", &waitError{e, context.DeadlineExceeded})
+	}
 	golden(t, "testdata/errors.txt", b.String())
 	for line := range strings.Lines(b.String()) {
 		for _, r := range strings.TrimSuffix(line, "\n") {
@@ -73,6 +86,7 @@ func permitTexts(b *strings.Builder) {
 		{Kind: Refused, Reason: core.ReasonFull},
 		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{Held: 3, Holders: []PermitHolder{holder}}},
 		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{Held: 9, Limit: 4, Holders: []PermitHolder{{ID: hostile, Host: hostile, PID: hostile}, holder, holder, holder}}},
+		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{State: core.ObservedCorrupt}},
 		{Kind: Refused, Reason: core.ReasonCrowded},
 		{Kind: Refused, Reason: core.ReasonUnreachable},
 		{Kind: Refused, Reason: core.ReasonCancelled, Err: &EngineError{errors.New("trap")}},
@@ -141,6 +155,23 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
+// Of a holder that renews in time it says when it did; of one that is late, when its lease can expire.
+func TestWho(t *testing.T) {
+	for left, want := range map[time.Duration]string{
+		60 * time.Second:         "h on vm (pid 7), renewed 0.0 s ago",
+		59500 * time.Millisecond: "h on vm (pid 7), renewed 0.5 s ago",
+		30 * time.Second:         "h on vm (pid 7), renewed 30.0 s ago",
+		20 * time.Second:         "h on vm (pid 7), which can expire in 20s",
+		0:                        "h on vm (pid 7)",
+		-time.Second:             "h on vm (pid 7)",
+	} {
+		s := Status{Holder: "h", Host: "vm", PID: "7", TTL: time.Minute, Left: left}
+		if got := s.Who(); got != want {
+			t.Errorf("%v left: %s", left, got)
+		}
+	}
+}
+
 func TestErrorIs(t *testing.T) {
 	e := fmt.Errorf("wrapped: %w", &Error{Kind: Lost, Name: "n", Reason: core.ReasonTaken})
 	for target, want := range map[error]bool{
@@ -170,7 +201,7 @@ func TestLogsAndErrorsHaveNoSecrets(t *testing.T) {
 		p.store.always(fault{class: core.ClassUnreachable})
 		_, err = p.try("n")
 		texts = append(texts, fmt.Sprint(err))
-		_, err = p.Inspect(context.Background(), "n")
+		_, err = p.Inspect(background, "n")
 		texts = append(texts, fmt.Sprint(err))
 		<-l.Done()
 		texts = append(texts, fmt.Sprint(l.Err()), p.log.String())

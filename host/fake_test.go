@@ -5,55 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/wasm"
+
+	"github.com/mopslock/mopslock/host/store"
 )
-
-// engine is what every Host of these tests runs on: nil, which is Native, or
-// what `go test ./host -args -engine=wasm` asks for.
-var engine Engine
-
-func TestMain(m *testing.M) {
-	on := flag.String("engine", "native", "native or wasm")
-	kept := flag.String("store", "", "s3, gs or azblob; memory and directories without")
-	flag.Parse()
-	os.Exit(func() int {
-		if *on == "wasm" {
-			dir, err := os.MkdirTemp("", "mopslock-host-")
-			if err != nil {
-				panic("host: " + err.Error())
-			}
-			defer os.RemoveAll(dir)
-			opened, err := wasm.Open(context.Background(), &wasm.Options{CacheDir: dir})
-			if err != nil {
-				panic("host: " + err.Error())
-			}
-			engine = opened
-		}
-		if *kept != "" {
-			opened, err := openFar(*kept)
-			if err != nil {
-				fmt.Fprintln(os.Stderr, "host:", err)
-				return 1
-			}
-			far = opened
-			defer far.end()
-		}
-		return m.Run()
-	}())
-}
 
 // A world is one shelf of objects, and hosts that each see it through a store
 // of their own, with faults of its own, and by clocks of their own. It lives in
@@ -68,10 +34,7 @@ type world struct {
 // synctest itself.
 func bubble(t *testing.T, test func(w *world)) {
 	t.Helper()
-	far.need(t)
-	s := newShelf(t)
-	inBubble(t, func(t *testing.T) { test(&world{T: t, shelf: s}) })
-	s.clear()
+	inBubble(t, func(t *testing.T) { test(&world{T: t, shelf: newShelf()}) })
 }
 
 // inBubble is synctest.Test, on one processor where the race detector watches. The
@@ -100,26 +63,47 @@ type party struct {
 func (w *world) host() *party { return w.hostWith(nil) }
 
 func (w *world) hostWith(change func(*Options)) *party {
+	return w.hostOn(func(s *fakeStore) store.Store { return s }, change)
+}
+
+// watching adds a Host on a store that tells of changes, or has no watches left.
+func (w *world) watching(refuse error) *party {
+	return w.hostOn(func(s *fakeStore) store.Store { return watchedStore{s, refuse} }, nil)
+}
+
+func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options)) *party {
 	w.Helper()
 	w.hosts++
 	p := &party{world: w, store: newFakeStore(w.shelf), clock: &fakeClock{start: time.Now()}, log: &logBuffer{}}
 	opts := &Options{
-		Engine: engine, Clock: p.clock, Rand: newRand(uint64(w.hosts)), Memory: "-",
+		Clock: p.clock, Rand: newRand(uint64(w.hosts)), Memory: "-",
 		Logger: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(opts)
 	}
-	h, err := New(p.store, opts)
+	h, err := New(wrap(p.store), opts)
 	w.ok(err)
 	p.Host = h
 	w.Cleanup(func() { // still in the bubble
 		p.store.heal()
-		if err := h.Close(context.Background()); err != nil && !h.keeper.isForced() {
+		if err := h.Close(background); err != nil && !h.keeper.isForced() {
 			w.Errorf("close: %v", err)
 		}
 	})
 	return p
+}
+
+// unwatched fails the test if a key with that part is watched still.
+func (w *world) unwatched(part string) {
+	w.Helper()
+	w.shelf.mu.Lock()
+	defer w.shelf.mu.Unlock()
+	for key, told := range w.shelf.watchers {
+		if len(told) > 0 && strings.Contains(key, part) {
+			w.Errorf("%s is watched still", key)
+		}
+	}
 }
 
 // newRand is a source of randomness that is the same in every run.
@@ -155,13 +139,12 @@ func (l *logBuffer) String() string {
 	return l.text.String()
 }
 
-// fakeClock follows the bubble's time. jump is a machine that was suspended;
-// wall is how wrong its wall clock is.
+// fakeClock follows the bubble's time. jump is a machine that was suspended.
 type fakeClock struct {
-	mu         sync.Mutex
-	start      time.Time
-	mono, wall time.Duration
-	tick       time.Duration // from one reading to the next, as on a real machine
+	mu    sync.Mutex
+	start time.Time
+	mono  time.Duration
+	tick  time.Duration // from one reading to the next, as on a real machine
 }
 
 func (c *fakeClock) Now() core.Instant {
@@ -169,19 +152,13 @@ func (c *fakeClock) Now() core.Instant {
 	defer c.mu.Unlock()
 	c.mono += c.tick
 	now := time.Now()
-	return core.Instant{Mono: int64(now.Sub(c.start) + c.mono), Wall: now.UnixNano() + int64(c.mono+c.wall)}
+	return core.Instant{Mono: int64(now.Sub(c.start) + c.mono), Wall: now.UnixNano() + int64(c.mono)}
 }
 
 func (c *fakeClock) jump(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mono += d
-}
-
-func (c *fakeClock) offset(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wall = d
 }
 
 // What tests say.
@@ -203,10 +180,60 @@ func (w *world) is(err error, targets ...error) {
 	}
 }
 
+// says fails the test unless err is the target, and its text has every part.
+func (w *world) says(err, target error, parts ...string) {
+	w.Helper()
+	w.is(err, target)
+	w.has(err.Error(), parts...)
+}
+
 func (w *world) same(what string, got, want any) {
 	w.Helper()
 	if got != want {
 		w.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// within fails the test unless so long a time lies between two bounds.
+func (w *world) within(what string, took, least, most time.Duration) {
+	w.Helper()
+	if took < least || took > most {
+		w.Errorf("%s: %v, want from %v to %v", what, took, least, most)
+	}
+}
+
+// has fails the test unless a text has every part.
+func (w *world) has(text string, parts ...string) {
+	w.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			w.Errorf("%q is not in:\n%.2000s", part, text)
+		}
+	}
+}
+
+// limited is a context that ends after so long, and with the test.
+func (w *world) limited(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(background, d)
+	w.Cleanup(cancel)
+	return ctx
+}
+
+// beside makes a call in a goroutine of its own, and gives what it came to.
+func beside[T any](call func() T) <-chan T {
+	came := make(chan T, 1)
+	go func() { came <- call() }()
+	return came
+}
+
+// errOf is what a call failed for.
+func errOf[T any](_ T, err error) error { return err }
+
+// each runs a test for each case of a table, in a world of its own.
+func each[K comparable, V any](t *testing.T, cases map[K]V, test func(*world, K, V)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(fmt.Sprint(name), func(t *testing.T) { bubble(t, func(w *world) { test(w, name, c) }) })
 	}
 }
 
@@ -249,27 +276,76 @@ func (p *party) members() int {
 
 const minute = time.Minute
 
-// terms is what the tests of lastwriter hold leases by: deadline 54 s, renewals
-// each 16.7 to 20 s. lastWriter is them for those that want nothing but lastwriter.
+var background = context.Background()
+
+// terms, strict and onSession are what the tests hold leases by: deadline 54 s, renewals
+// each 16.7 to 20 s. lastWriter is for those that want nothing but lastwriter.
 var (
 	terms      = Terms{Protocol: core.ProtocolLastWriter, TTL: minute}
+	strict     = Terms{Protocol: core.ProtocolStrict, TTL: minute}
+	onSession  = Terms{Protocol: core.ProtocolStrict, TTL: minute, Session: true}
 	lastWriter = &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}}
 )
 
-func (p *party) acquire(name string) *Lease {
+func (p *party) hold(name string, by Terms) *Lease {
 	p.world.Helper()
-	l, err := p.Acquire(context.Background(), name, &AcquireOptions{Terms: terms})
+	l, err := p.Acquire(background, name, &AcquireOptions{Terms: by})
 	p.world.ok(err)
 	return l
 }
 
-func (p *party) try(name string) (*Lease, error) {
-	return p.TryAcquire(context.Background(), name, &AcquireOptions{Terms: terms})
+func (p *party) acquire(name string) *Lease   { return p.hold(name, terms) }
+func (p *party) strictly(name string) *Lease  { return p.hold(name, strict) }
+func (p *party) sessional(name string) *Lease { return p.hold(name, onSession) }
+
+func (p *party) tried(name string, by Terms) (*Lease, error) {
+	return p.TryAcquire(background, name, &AcquireOptions{Terms: by})
+}
+
+func (p *party) try(name string) (*Lease, error)         { return p.tried(name, terms) }
+func (p *party) tryStrictly(name string) (*Lease, error) { return p.tried(name, strict) }
+
+// free fails the test unless a name can be had at once, and gives it back.
+func (p *party) free(name string, by Terms) {
+	p.world.Helper()
+	l, err := p.TryAcquire(background, name, &AcquireOptions{Terms: by})
+	p.world.ok(err)
+	p.release(l)
 }
 
 func (p *party) release(l *Lease) {
 	p.world.Helper()
-	p.world.ok(l.Release(context.Background()))
+	p.world.ok(l.Release(background))
+}
+
+// joins accompanies a tenure.
+func (p *party) joins(h Handle) *Companion {
+	p.world.Helper()
+	c, err := p.Accompany(background, h, nil)
+	p.world.ok(err)
+	p.world.sleep(latency) // its first renewal is under way
+	return c
+}
+
+// sees is what a Host is told of a name.
+func (p *party) sees(name string) Status {
+	p.world.Helper()
+	s, err := p.Inspect(background, name)
+	p.world.ok(err)
+	return s
+}
+
+func (p *party) breaks(name string, opts *BreakOptions) {
+	p.world.Helper()
+	_, err := p.Break(background, name, opts)
+	p.world.ok(err)
+}
+
+func (p *party) resolves(name string, want core.Protocol) {
+	p.world.Helper()
+	got, err := p.Resolve(background, name, 0)
+	p.world.ok(err)
+	p.world.same("protocol", got, want)
 }
 
 // status is what the record of a name is, without a request.

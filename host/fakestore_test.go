@@ -8,38 +8,27 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// shelf holds the objects that several stores see. With a server behind it what
-// it answers is the server's, but for the stamps, which are of the bubble's time; its
-// own objects are then what the server must agree with.
+// shelf holds the objects that several stores see.
 type shelf struct {
 	mu       sync.Mutex
 	objects  map[string]store.Object
 	watchers map[string][]*func()
-	far      *drawer // or nil
 }
 
-func newShelf(t testing.TB) *shelf {
-	s := &shelf{objects: map[string]store.Object{}}
-	if far != nil {
-		s.far = &drawer{TB: t, prefix: far.prefix()}
-	}
-	return s
+func newShelf() *shelf {
+	return &shelf{objects: map[string]store.Object{}, watchers: map[string][]*func(){}}
 }
 
 func (s *shelf) get(key string) (store.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, ok := s.objects[key]
-	if s.far != nil {
-		return s.far.get(key, object, ok)
-	}
 	object.Body = bytes.Clone(object.Body)
 	return object, ok
 }
@@ -48,18 +37,12 @@ func (s *shelf) exists(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, there := s.objects[key]
-	if s.far != nil {
-		return s.far.exists(key, there)
-	}
 	return there
 }
 
 func (s *shelf) put(key string, body []byte) {
 	s.mu.Lock()
 	s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
-	if s.far != nil {
-		s.far.put(key, body)
-	}
 	told := slices.Clone(s.watchers[key])
 	s.mu.Unlock()
 	for _, notify := range told {
@@ -74,9 +57,6 @@ func (s *shelf) create(key string, body []byte) bool {
 	if !there {
 		s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
 	}
-	if s.far != nil {
-		there = !s.far.create(key, body, there)
-	}
 	told := slices.Clone(s.watchers[key])
 	s.mu.Unlock()
 	for _, notify := range told {
@@ -89,9 +69,6 @@ func (s *shelf) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, key)
-	if s.far != nil {
-		s.far.remove(key)
-	}
 }
 
 // list is a page of the keys, in byte order.
@@ -107,18 +84,12 @@ func (s *shelf) list(prefix, after string, limit int) (page []store.Info, more b
 	if more = len(page) > limit; more {
 		page = page[:limit]
 	}
-	if s.far != nil {
-		return s.far.list(prefix, after, limit, page, more)
-	}
 	return page, more
 }
 
 func (s *shelf) watch(key string, notify func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watchers == nil {
-		s.watchers = map[string][]*func(){}
-	}
 	mine := &notify
 	s.watchers[key] = append(s.watchers[key], mine)
 	return func() {
@@ -188,17 +159,31 @@ func (s *fakeStore) on(plan func(call) fault) {
 func (s *fakeStore) always(f fault) { s.on(func(call) fault { return f }) }
 func (s *fakeStore) heal()          { s.on(nil) }
 
-// once sets a fault for the next request of a verb; the others are fine.
-func (s *fakeStore) once(verb string, f fault) {
-	used := false
+// when sets what becomes of the requests of a verb, or of all, whose keys have a part.
+func (s *fakeStore) when(verb, part string, f fault) {
 	s.on(func(c call) fault {
-		if used || c.verb != verb {
-			return fine
+		if (verb == "" || c.verb == verb) && strings.Contains(c.key, part) {
+			return f
 		}
-		used = true
-		return f
+		return fine
 	})
 }
+
+// nth sets a fault for one request of a verb, by its number; the others are fine.
+func (s *fakeStore) nth(verb string, number int, f fault) {
+	asked := 0
+	s.on(func(c call) fault {
+		if c.verb != verb {
+			return fine
+		}
+		if asked++; asked == number {
+			return f
+		}
+		return fine
+	})
+}
+
+func (s *fakeStore) once(verb string, f fault) { s.nth(verb, 1, f) }
 
 // forget empties the log of requests.
 func (s *fakeStore) forget() {
@@ -235,6 +220,12 @@ func (s *fakeStore) inFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flying
+}
+
+func (s *fakeStore) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 func (s *fakeStore) begin(verb, key string, body []byte) fault {
@@ -376,14 +367,6 @@ func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page
 		return nil
 	})
 	return page, more, err
-}
-
-// CheckKey refuses what the server behind it cannot keep.
-func (s *fakeStore) CheckKey(key string) error {
-	if s.shelf.far == nil {
-		return nil
-	}
-	return s.shelf.far.check(key)
 }
 
 func (s *fakeStore) StampUnit() time.Duration { return s.unit }

@@ -10,238 +10,319 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store"
 )
 
-// openURL opens a Host on a store, and closes it in the end.
-func openURL(t testing.TB, url string, opts *Options) *Host {
-	t.Helper()
-	if opts == nil {
-		opts = &Options{Engine: engine}
-	}
-	h, err := Open(context.Background(), url, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+// The tests named TestHammer hold what goroutines and locks can break. They run outside
+// of bubbles, on every processor and the machine's own clock, and under the race detector.
+// Counts bound them, and no assertion is about time.
+
+// An anvil is a store that answers at once and tells of changes, so that no waiter polls.
+type anvil struct {
+	*testing.T
+	shelf *shelf
+	names []struct{ inside, most, entered atomic.Int64 }
+}
+
+func newAnvil(t *testing.T, names int) *anvil {
+	return &anvil{T: t, shelf: newShelf(), names: make([]struct{ inside, most, entered atomic.Int64 }, names)}
+}
+
+// open adds a Host, which is closed in the end.
+func (a *anvil) open() *Host {
+	a.Helper()
+	s := newFakeStore(a.shelf)
+	s.always(fault{})
+	h, err := New(watchedStore{fakeStore: s}, &Options{Memory: "-"})
+	a.ok(err)
+	a.Cleanup(func() { a.ok(h.Close(background)) })
 	return h
 }
 
-// Eight hosts contend for three names of one directory, two goroutines each,
-// with real clocks, files and file events. Inside each critical section nobody
-// else is, and all names are served.
-func TestHammerDirectory(t *testing.T) {
-	// An acquire margin, since a loaded machine has no steady latencies.
-	for _, terms := range []Terms{
-		{Protocol: core.ProtocolLastWriter, TTL: 30 * time.Second, AcquireMargin: 150 * time.Millisecond},
-		{TTL: 30 * time.Second},
-		{TTL: 30 * time.Second, Session: true},
-	} {
-		t.Run(fmt.Sprint(terms.Protocol, terms.Session), func(t *testing.T) { hammerDirectory(t, terms) })
+func (a *anvil) hosts(n int) (opened []*Host) {
+	for range n {
+		opened = append(opened, a.open())
+	}
+	return opened
+}
+
+func (a *anvil) ok(err error) {
+	a.Helper()
+	if err != nil {
+		a.Error(err)
 	}
 }
 
-func hammerDirectory(t *testing.T, terms Terms) {
-	const hosts, each, names = 8, 2, 3
-	h := hammer{T: t, terms: terms, tokens: make([]atomic.Uint64, names), inside: make([]atomic.Int32, names), entered: make([]atomic.Int32, names)}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	url, begun := ownURL(t), time.Now()
+// enter counts who is inside by a name, with no help of ours.
+func (a *anvil) enter(n, weight int) {
+	name := &a.names[n]
+	now := name.inside.Add(int64(weight))
+	for most := name.most.Load(); now > most && !name.most.CompareAndSwap(most, now); most = name.most.Load() {
+	}
+	name.entered.Add(1)
+}
+
+func (a *anvil) leave(n, weight int) { a.names[n].inside.Add(-int64(weight)) }
+
+// strike makes a call in each of so many goroutines so many times.
+func strike(goroutines, rounds int, call func(goroutine, round int)) {
 	var all sync.WaitGroup
-	for i := range hosts {
-		host := openURL(t, url, nil)
-		for j := range each {
-			all.Go(func() { h.strike(ctx, host, i+j) })
-		}
+	for g := range goroutines {
+		all.Go(func() {
+			for round := range rounds {
+				call(g, round)
+			}
+		})
 	}
-	for n := range names {
-		eventually(t, fmt.Sprintf("name %d is handed over", n), func() bool { return h.entered[n].Load() >= 2 })
-	}
-	eventually(t, "a second", func() bool { return time.Since(begun) > time.Second })
-	cancel()
 	all.Wait()
-	for n := range names {
-		t.Logf("name %d was entered %d times", n, h.entered[n].Load())
+}
+
+// Goroutines of several Hosts contend for a few names: nobody else is inside, tokens grow,
+// and each comes in.
+func TestHammerLeases(t *testing.T) {
+	const hosts, each, names, rounds = 4, 3, 3, 3
+	// A margin, since a loaded machine has no steady latencies.
+	for _, terms := range []Terms{
+		{Protocol: core.ProtocolLastWriter, TTL: 5 * minute, AcquireMargin: 20 * time.Millisecond},
+		{Protocol: core.ProtocolStrict, TTL: 5 * minute},
+		{Protocol: core.ProtocolStrict, TTL: 5 * minute, Session: true},
+	} {
+		t.Run(fmt.Sprint(terms.Protocol, terms.Session), func(t *testing.T) {
+			a := newAnvil(t, names)
+			opened := a.hosts(hosts)
+			var tokens [names]atomic.Uint64
+			strike(hosts*each, rounds, func(g, round int) {
+				n := (g + round) % names
+				l, err := opened[g%hosts].Acquire(background, strconv.Itoa(n), &AcquireOptions{Terms: terms})
+				if err != nil {
+					a.Error(err)
+					return
+				}
+				a.enter(n, 1)
+				if token := l.FencingToken(); terms.Protocol == core.ProtocolStrict && tokens[n].Swap(token) >= token {
+					a.Errorf("token %d is not new", token)
+				}
+				a.ok(l.Err())
+				a.leave(n, 1)
+				a.ok(l.Release(background))
+			})
+			for n := range a.names {
+				same(t, "at once", a.names[n].most.Load(), 1)
+				same(t, "entered", a.names[n].entered.Load(), hosts*each*rounds/names)
+			}
+		})
 	}
 }
 
-// hammer counts who is inside the critical section of each name.
-type hammer struct {
-	*testing.T
-	terms           Terms
-	inside, entered []atomic.Int32
-	tokens          []atomic.Uint64
-}
-
-func (h *hammer) strike(ctx context.Context, host *Host, first int) {
-	for i := first; ; i++ {
-		n := i % len(h.inside)
-		l, err := host.Acquire(ctx, "n"+strconv.Itoa(n), &AcquireOptions{Terms: h.terms})
-		if errors.Is(err, context.Canceled) {
-			return
-		}
+// Callers of several Hosts want permits of different weights: never more than there are
+// are held, everybody comes in, and nothing is left.
+func TestHammerPermits(t *testing.T) {
+	const hosts, each, rounds = 5, 3, 3
+	a := newAnvil(t, 1)
+	opened := a.hosts(hosts)
+	strike(hosts*each, rounds, func(g, round int) {
+		weight := 1 + (g+round)%3
+		permit, err := opened[g%hosts].AcquirePermit(background, "n", six, &PermitOptions{Terms: Terms{TTL: 5 * minute}, Weight: weight})
 		if err != nil {
-			h.Errorf("acquire: %v", err)
+			a.Error(err)
 			return
 		}
-		if h.inside[n].Add(1) != 1 {
-			h.Error("two are inside")
+		a.enter(0, weight)
+		a.ok(permit.Err())
+		a.leave(0, weight)
+		a.ok(permit.Release(background))
+	})
+	if most := a.names[0].most.Load(); most > 6 {
+		t.Errorf("%d at once", most)
+	}
+	same(t, "entered", a.names[0].entered.Load(), hosts*each*rounds)
+	s, err := opened[0].Inspect(background, "n")
+	a.ok(err)
+	same(t, "left", fmt.Sprint(s.Held, len(s.Holders)), "0 0")
+}
+
+// Several Hosts are asked for the same pieces of work: each is done once, and everybody
+// has its result.
+func TestHammerInvocations(t *testing.T) {
+	const hosts, each, names = 4, 3, 5
+	for name, terms := range ways {
+		t.Run(name, func(t *testing.T) {
+			a := newAnvil(t, names)
+			terms.TTL, terms.AcquireMargin = 5*minute, 20*time.Millisecond
+			if terms.Protocol == core.ProtocolStrict {
+				terms.AcquireMargin = 0
+			}
+			opened := a.hosts(hosts)
+			strike(hosts*each, names, func(g, round int) {
+				n := (g + round) % names
+				r, err := opened[g%hosts].Invoke(background, fmt.Sprint("jobs/", n), func(_ context.Context, work *Work) error {
+					a.enter(n, 1)
+					work.Return(Bytes([]byte(strconv.Itoa(n))))
+					return nil
+				}, &InvokeOptions{Terms: terms})
+				if err != nil {
+					a.Error(err)
+					return
+				}
+				b, err := r.Bytes(background, 100)
+				a.ok(err)
+				same(t, "result", string(b), strconv.Itoa(n))
+			})
+			for n := range a.names {
+				same(t, "runs", a.names[n].entered.Load(), 1)
+			}
+		})
+	}
+}
+
+// A Host is closed while it is asked for everything: each caller hears of it, or has had
+// what it asked for, which has ended by then. Nothing hangs.
+func TestHammerClose(t *testing.T) {
+	const rounds, each = 20, 3
+	type ends interface {
+		Done() <-chan struct{}
+		Err() error
+	}
+	a := newAnvil(t, 1)
+	outer, err := a.open().Acquire(background, "kept", &AcquireOptions{Terms: strict})
+	a.ok(err)
+	calls := []func(h *Host, name string) (ends, error){
+		func(h *Host, name string) (ends, error) {
+			return h.Acquire(background, name, &AcquireOptions{Terms: strict})
+		},
+		func(h *Host, name string) (ends, error) {
+			return h.Acquire(background, name, &AcquireOptions{Terms: onSession})
+		},
+		func(h *Host, name string) (ends, error) { return h.AcquirePermit(background, name, View{2, 1}, nil) },
+		func(h *Host, _ string) (ends, error) { return h.Accompany(background, outer.Handle(), nil) },
+		func(h *Host, name string) (ends, error) {
+			return nil, errOf(h.Invoke(background, name, func(ctx context.Context, _ *Work) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}, &InvokeOptions{Terms: strict}))
+		},
+	}
+	for round := range rounds {
+		h := a.open()
+		begun := make(chan struct{}, each*len(calls))
+		var all sync.WaitGroup
+		for n := range each * len(calls) {
+			all.Go(func() {
+				begun <- struct{}{}
+				had, err := calls[n%len(calls)](h, fmt.Sprint(round, n%len(calls)))
+				if err == nil {
+					<-had.Done()
+					err = had.Err()
+				}
+				if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrReleased) {
+					t.Errorf("call %d: %v", n%len(calls), err)
+				}
+			})
 		}
-		h.entered[n].Add(1)
-		if token := l.FencingToken(); l.Protocol() == core.ProtocolStrict && h.tokens[n].Swap(token) >= token {
-			h.Errorf("token %d is not new", token)
+		for range cap(begun) * round / rounds {
+			<-begun
 		}
-		if err := l.Err(); err != nil {
-			h.Errorf("inside: %v", err)
+		a.ok(h.Close(background))
+		all.Wait()
+	}
+}
+
+// One lease, companion and permit are asked and ended by many at once, while they renew.
+func TestHammerMembers(t *testing.T) {
+	a := newAnvil(t, 1)
+	h, other := a.open(), a.open()
+	for range 20 {
+		l, err := h.Acquire(background, "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolStrict, TTL: 5 * minute}})
+		a.ok(err)
+		c, err := other.Accompany(background, l.Handle(), nil)
+		a.ok(err)
+		p, err := h.AcquirePermit(background, "s", six, nil)
+		a.ok(err)
+		strike(8, 3, func(g, _ int) {
+			_, _, _, _ = l.Left(), l.Deadline(), l.Epoch(), l.Handle()
+			_, _, _, _ = c.Left(), c.Epoch(), p.Left(), p.Deadline()
+			switch _, _, _ = l.Err(), c.Err(), p.Err(); g {
+			case 5:
+				a.ok(c.Leave(background))
+			case 6:
+				a.ok(p.Release(background))
+			case 7:
+				a.ok(c.Leave(background))
+				a.ok(l.Release(background))
+			}
+		})
+		for _, done := range []<-chan struct{}{l.Done(), c.Done(), p.Done(), l.Context().Done()} {
+			<-done
 		}
-		h.inside[n].Add(-1)
-		if err := l.Release(context.Background()); err != nil {
-			h.Errorf("release: %v", err)
+	}
+}
+
+// Waiters give up in the instant in which they are served: nothing stays held.
+func TestHammerGivingUp(t *testing.T) {
+	a := newAnvil(t, 1)
+	h := a.open()
+	terms := Terms{Protocol: core.ProtocolStrict, TTL: 5 * minute}
+	for range 30 {
+		held, err := h.Acquire(background, "n", &AcquireOptions{Terms: terms})
+		a.ok(err)
+		permit, err := h.AcquirePermit(background, "s", View{1, 1}, nil)
+		a.ok(err)
+		ctx, cancel := context.WithCancel(background)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				if l, err := h.Acquire(ctx, "n", &AcquireOptions{Terms: terms}); err == nil {
+					a.ok(l.Release(background))
+				}
+			})
+			all.Go(func() {
+				if p, err := h.AcquirePermit(ctx, "s", View{1, 1}, nil); err == nil {
+					a.ok(p.Release(background))
+				}
+			})
 		}
+		all.Go(cancel)
+		all.Go(func() { a.ok(held.Release(background)) })
+		all.Go(func() { a.ok(permit.Release(background)) })
+		all.Wait()
 	}
+	l, err := h.Acquire(background, "n", &AcquireOptions{Terms: terms})
+	a.ok(err)
+	a.ok(l.Release(background))
 }
 
-// counted counts the gets of a directory's store, which still tells of changes.
-type counted struct {
-	store.Store
-	store.Watcher
-	gets atomic.Int64
-}
-
-func (c *counted) Get(ctx context.Context, key string) (store.Object, error) {
-	c.gets.Add(1)
-	return c.Store.Get(ctx, key)
-}
-
-// frozen is a clock that stands still once it is told to: no timer of any
-// machine is ever due again, so no poll comes.
-type frozen struct {
-	clock systemClock
-	at    atomic.Pointer[core.Instant]
-}
-
-func (f *frozen) Now() core.Instant {
-	if at := f.at.Load(); at != nil {
-		return *at
-	}
-	return f.clock.Now()
-}
-
-// A waiter on a directory is woken by the file event: its clock stands still,
-// so that it never polls.
-func TestFileEventWakes(t *testing.T) {
-	ofDirectories(t, "it waits for a file event")
-	url := ownURL(t)
-	a := openURL(t, url, nil)
-	held, err := a.Acquire(context.Background(), "n", lastWriter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Open(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	watcher, ok := s.(store.Watcher)
-	if !ok {
-		t.Fatal("directories tell of no changes")
-	}
-	c, clock := &counted{Store: s, Watcher: watcher}, &frozen{}
-	b, err := New(c, &Options{Engine: engine, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close(context.Background())
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	waiting := make(chan struct{})
-	got := make(chan error, 1)
-	go func() {
-		_, err := b.Acquire(ctx, "n", &AcquireOptions{OnWaiting: func(Status) {
-			now := clock.Now()
-			clock.at.Store(&now)
-			close(waiting)
-		}})
-		got <- err
-	}()
-	<-waiting
-	eventually(t, "the look after the watch has begun", func() bool { return c.gets.Load() >= 2 })
-	if err := held.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the look after the event", func() bool { return c.gets.Load() >= 3 })
-	clock.at.Store(nil) // the claim waits by the clock
-	if err := <-got; err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually polls, within bounds, for what real files and events bring about.
-func eventually(t *testing.T, what string, true func() bool) {
-	t.Helper()
-	for range 10_000 {
-		if true() {
-			return
+// Metrics are read, and the store is listed, inspected and watched, beside requests.
+func TestHammerReaders(t *testing.T) {
+	a := newAnvil(t, 1)
+	s, reader := newFakeStore(a.shelf), metric.NewManualReader()
+	s.always(fault{})
+	h, err := New(s, &Options{Memory: "-", Meter: metric.NewMeterProvider(metric.WithReader(reader))})
+	a.ok(err)
+	strike(8, 20, func(g, round int) {
+		name := fmt.Sprint(g)
+		switch g {
+		case 0:
+			var all metricdata.ResourceMetrics
+			a.ok(reader.Collect(background, &all))
+		case 1:
+			for _, err := range h.List(background, "") {
+				a.ok(err)
+			}
+		case 2:
+			for _, err := range h.Watch(background, "3") {
+				a.ok(err)
+				break
+			}
+		default:
+			l, err := h.Acquire(background, name, &AcquireOptions{Terms: []Terms{strict, onSession}[round%2]})
+			a.ok(err)
+			_, err = h.Inspect(background, name)
+			a.ok(err)
+			a.ok(l.Release(background))
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("never came: %s", what)
-}
-
-// A directory that is missing is made by the first claim; one that cannot be
-// used says why at once.
-func TestDirectoryThatCannotBe(t *testing.T) {
-	ofDirectories(t, "nobody makes a bucket by writing to it")
-	dir := ownURL(t)
-	h := openURL(t, dir+"/made/here", nil)
-	l, err := h.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	file := openURL(t, dir+"/made/here/n/"+core.LockFile, nil)
-	_, err = file.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: time.Minute}})
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != core.ReasonUnusable || e.Class != core.ClassNoSuchStore {
-		t.Fatal(err)
-	}
-}
-
-// Under strict it is woken by the next version, whose directory is not there yet
-// when it begins to watch. Its clock stands still from then on.
-func TestStrictFileEventWakes(t *testing.T) {
-	ofDirectories(t, "it waits for a file event")
-	url := ownURL(t)
-	a := openURL(t, url, nil)
-	held, err := a.Acquire(t.Context(), "n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := &frozen{}
-	b := openURL(t, url, &Options{Engine: engine, Clock: clock, Memory: "-"})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	waiting := make(chan struct{})
-	got := make(chan error, 1)
-	go func() {
-		_, err := b.Acquire(ctx, "n", &AcquireOptions{OnWaiting: func(Status) {
-			now := clock.Now()
-			clock.at.Store(&now)
-			close(waiting)
-		}})
-		got <- err
-	}()
-	<-waiting
-	if err := held.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Fatal(err)
-	}
-	clock.at.Store(nil)
+	})
+	a.ok(h.Close(background))
 }

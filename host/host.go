@@ -45,7 +45,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mopslock/mopslock/host/store"
-	_ "github.com/mopslock/mopslock/host/store/mem" // mem://
 )
 
 // Options are for Open. The zero value, and nil, are good.
@@ -67,8 +66,8 @@ type Options struct {
 	// Rand replaces the source of ids and jitter, for tests. nil: crypto/rand.
 	Rand io.Reader
 	// Boot names this boot of this machine: strict leases of the same boot are
-	// judged by its clock. "" is this machine's, on Linux; elsewhere, and beside
-	// a Clock of your own, there is none.
+	// judged by its clock. "" is this machine's, on Linux and on a directory of a local
+	// file system; elsewhere, and beside a Clock of your own, there is none.
 	Boot string
 	// Memory is the directory of what was observed of strict leases that other
 	// machines hold, so that a cron job that looks twice can take a dead one.
@@ -76,7 +75,11 @@ type Options struct {
 	Memory string
 }
 
-const defaultInFlight = 64
+const (
+	defaultInFlight = 64
+	// orderlyPatience is how long a Host waits to hear whether its store is orderly.
+	orderlyPatience = time.Second
+)
 
 // Host holds leases on one store. Its methods may be called from any goroutine.
 type Host struct {
@@ -111,10 +114,11 @@ type origin struct {
 	pid  string
 }
 
-// Open opens the store at a URL: file:///dir and mem:// always, s3://, gs://
-// and azblob:// by importing host/store/s3, gs or azblob. It makes no request
-// beyond what the store's driver makes; a store that cannot be reached shows
-// at the first Acquire. Close the Host to release what it holds.
+// Open opens the store at a URL: file:///dir always, s3://, gs://, azblob:// and
+// mem:// by importing host/store/s3, gs, azblob or mem. It makes no request
+// beyond what the store's driver makes, but asks what file system a directory is on
+// (statfs, within a second); a store that cannot be reached shows at the first
+// Acquire. Close the Host to release what it holds.
 func Open(ctx context.Context, url string, opts *Options) (*Host, error) {
 	s, err := store.Open(ctx, url)
 	if err != nil {
@@ -142,14 +146,12 @@ func New(s store.Store, opts *Options) (*Host, error) {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
 	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
-	if h.boot = opts.Boot; h.clock == nil {
+	h.memory = newMemory(h, opts.Memory)
+	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
 		h.clock, h.nap = systemClock{}, napper()
-		if _, orderly := s.(store.Orderly); orderly {
-			h.boot = cmp.Or(h.boot, thisBoot())
-		}
+		h.bootsBy(s)
 	}
 	h.calibrates = calibrates(s)
-	h.memory = newMemory(h, opts.Memory)
 	if h.rand == nil {
 		h.rand = rand.Reader
 	}
@@ -170,6 +172,27 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	}
 	h.keeper = newKeeper(h, inFlight)
 	return h, nil
+}
+
+// bootsBy names the boot of this machine where its clock is of use on a store, unless it
+// has a name. What is observed is by our own clock, whoever stamps; what others wrote is
+// judged by it where the store is orderly. One that does not tell in time, as on a dead
+// mount, is not.
+func (h *Host) bootsBy(s store.Store) {
+	place, ok := s.(store.Orderly)
+	if !ok || h.boot != "" {
+		return
+	}
+	h.memory.boot = thisBoot()
+	orderly := make(chan bool, 1)
+	go func() { orderly <- place.Orderly() }()
+	select {
+	case is := <-orderly:
+		if is {
+			h.boot = h.memory.boot
+		}
+	case <-time.After(orderlyPatience):
+	}
 }
 
 // newID is a random id.

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,9 +23,9 @@ var oddIDs = []string{
 func (w *world) narrow(prefix string) (*party, store.Store) {
 	w.Helper()
 	s := cloud.New(memblob.OpenBucket(nil), &cloud.Options{Prefix: prefix, Refused: `"#%?`})
-	h, err := New(s, &Options{Engine: engine, Clock: &fakeClock{start: time.Now()}, Rand: newRand(1), Memory: "-"})
+	h, err := New(s, &Options{Clock: &fakeClock{start: time.Now()}, Rand: newRand(1), Memory: "-"})
 	w.ok(err)
-	w.Cleanup(func() { w.ok(h.Close(context.Background())) })
+	w.Cleanup(func() { w.ok(h.Close(background)) })
 	return &party{Host: h, world: w}, s
 }
 
@@ -41,40 +40,29 @@ func forgedSemaphore(id string) string {
 		`"capacity": 1, "width": 1, "permits": [{"id": "p", "session": "` + id + `"}]}`
 }
 
-// A record of others that names a session which no store can keep strands nobody:
-// the lease is free a TTL later, or two.
+// A record of others that names a session which no store can keep strands nobody: the
+// lease, or the permit, is free a TTL later, or two.
 func TestForgedSession(t *testing.T) {
-	for _, state := range []string{"held", "broken", "released"} {
-		for i, id := range oddIDs {
+	for i, id := range oddIDs {
+		for state, record := range map[string]string{
+			"held": forgedLease("held", id), "broken": forgedLease("broken", id), "released": forgedLease("released", id),
+			"permit": forgedSemaphore(id),
+		} {
 			t.Run(fmt.Sprintf("%s/%d", state, i), func(t *testing.T) {
 				bubble(t, func(w *world) {
 					p, s := w.narrow("")
-					w.ok(s.Put(context.Background(), versionKey("n", 1), []byte(forgedLease(state, id)), ""))
-					_, err := p.tryStrictly("n")
-					w.is(err, ErrRefused)
+					w.ok(s.Put(background, versionKey("n", 1), []byte(record), ""))
+					if state == "permit" {
+						permit, err := p.AcquirePermit(w.limited(10*minute), "n", View{Capacity: 1, Width: 1}, nil)
+						w.ok(err)
+						w.ok(permit.Release(background))
+						return
+					}
+					w.is(errOf(p.tryStrictly("n")), ErrRefused)
 					w.sleep(4 * minute)
-					l, err := p.tryStrictly("n")
-					w.ok(err)
-					p.release(l)
+					p.free("n", strict)
 				})
 			})
 		}
-	}
-}
-
-// So is a semaphore's permit.
-func TestForgedPermit(t *testing.T) {
-	for i, id := range oddIDs {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, s := w.narrow("")
-				w.ok(s.Put(context.Background(), versionKey("n", 1), []byte(forgedSemaphore(id)), ""))
-				ctx, cancel := context.WithTimeout(context.Background(), 10*minute)
-				defer cancel()
-				permit, err := p.AcquirePermit(ctx, "n", View{Capacity: 1, Width: 1}, nil)
-				w.ok(err)
-				w.ok(permit.Release(context.Background()))
-			})
-		})
 	}
 }

@@ -95,7 +95,7 @@ func (i *Invocation) Name() string { return i.name }
 // Next returns a work to be launched now, whose End is to be called when it has
 // ended; or nil and nil: it is over, and there is a Result; or how it ended
 // without one, as Invoke's error. It waits until there is one of them. Where ctx
-// ends first its cause is returned and nothing else happens: the invocation goes
+// ends first an error that wraps its cause is returned and nothing else happens: the invocation goes
 // on, and so may the caller; who does not must Cancel.
 func (i *Invocation) Next(ctx context.Context) (*Work, error) {
 	if err := i.begin(ctx); err != nil {
@@ -113,7 +113,24 @@ func (i *Invocation) Next(ctx context.Context) (*Work, error) {
 		}
 		return work != nil
 	})
+	if err != nil {
+		err = i.waited(err)
+	}
 	return work, cmp.Or(err, ended)
+}
+
+// waited is what the caller of Next hears whose ctx has ended.
+func (i *Invocation) waited(cause error) error {
+	i.mu.Lock()
+	m := i.member
+	i.mu.Unlock()
+	e := &Error{Name: i.name}
+	if m != nil {
+		m.mu.Lock()
+		e.Seen = m.seen
+		m.mu.Unlock()
+	}
+	return &waitError{e, cause}
 }
 
 // Result is what Next found, or nil before that.
@@ -237,7 +254,7 @@ func (i *Invocation) begin(ctx context.Context) error {
 	case i.turn <- struct{}{}:
 		defer func() { <-i.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return i.waited(context.Cause(ctx))
 	}
 	i.mu.Lock()
 	if i.member != nil || i.decided {
@@ -254,7 +271,7 @@ func (i *Invocation) begin(ctx context.Context) error {
 
 	want, err := i.plan(planning)
 	if err != nil && ctx.Err() != nil && !i.isDecided() {
-		return context.Cause(ctx)
+		return i.waited(context.Cause(ctx))
 	}
 	var m *member
 	if err == nil {

@@ -34,16 +34,12 @@ func (i *Invocation) hear(a *core.Action) {
 }
 
 func (i *Invocation) waits(a *core.Action) {
-	m, k := i.member, i.host.keeper
+	m := i.member
 	i.leaseKey = ""
 	if m.protocol != core.ProtocolStrict || a.Sight != nil {
 		i.leaseKey = m.keyToWatch(a.Sight)
 	}
-	k.host.memory.saw(m, a.Sight)
-	m.noteWaiting(a.Sight)
-	if i.onWaiting != nil && a.Sight != nil {
-		i.onWaiting(newStatus(i.name, m.protocol, a.Sight, k.host.clock.Now()))
-	}
+	m.nowSeen(a.Sight)
 }
 
 // stepped follows the machine's state after each step: what is waited for is
@@ -71,6 +67,13 @@ func (i *Invocation) stepped() {
 		m.watch(k, i.keysToWatch("")...)
 	case core.InvocationSettling.String(): // of one who awaits it is a look
 		m.waiting = false
+	case core.InvocationLaunched.String():
+		m.waiting, m.missed = false, false
+		if i.view == nil || i.view.isOver() || m.protocol != core.ProtocolStrict || m.session != nil {
+			m.stopWatching()
+			return
+		}
+		m.watch(k, versionKey(i.name, i.view.epoch+1)) // which a break makes
 	default:
 		m.waiting = false
 		m.stopWatching()
@@ -99,6 +102,9 @@ func (i *Invocation) tenure(a *core.Action) {
 	m, k := i.member, i.host.keeper
 	if a.Kind == core.ActionHeld {
 		m.nudged = false
+		m.mu.Lock()
+		m.seen = nil // nobody is waited for any more
+		m.mu.Unlock()
 		if i.view == nil || i.view.isOver() {
 			i.view = i.newView()
 		}
@@ -148,7 +154,7 @@ func (i *Invocation) launch() {
 		w.view = nil // its lease could not be maintained
 	}
 	if i.remote {
-		w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(i.ctx))
+		w.ctx, w.cancel = context.WithCancelCause(w.view.within(context.WithoutCancel(i.ctx)))
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

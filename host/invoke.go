@@ -63,7 +63,7 @@ type Launch func(ctx context.Context, work *Work) error
 // A result is returned at once; the lease is given back meanwhile, for which the
 // Host's Close waits. The error is an *Error of Kind NoResult, whose Err is
 // launch's own; of Kind Refused, where nothing was launched; of Kind Unfit;
-// ErrClosed; or ctx's cause. After an error the lease is released, unless the
+// ErrClosed; or one that wraps ctx's cause. After an error the lease is released, unless the
 // store did not answer for 5 s: then the Host goes on trying, and it expires.
 func (h *Host) Invoke(ctx context.Context, name string, launch Launch, opts *InvokeOptions) (*Result, error) {
 	i, err := h.BeginInvoke(ctx, name, opts)
@@ -123,11 +123,11 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 			left = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
 		}
 		w, err := h.claim(ctx, core.MachineInvocation, name, &terms, left)
-		if notWritable(err) && terms.Protocol == 0 {
-			// What the store honours cannot be tried, but a result may be there to be read:
-			// what needs the least is refused at its first write, and looks before.
+		if notWritable(err) && h.hasResult(ctx, name, i.memoFailures, left) {
+			// What the store honours cannot be tried, but this result needs no claim. Without one
+			// err stands: no protocol may be chosen unseen.
 			w.wait = left
-			w.Config, err = h.config(core.MachineInvocation, name, core.ProtocolLastWriter, &terms)
+			w.Config, err = h.config(core.MachineInvocation, name, core.ProtocolStrict, &terms)
 		} else if err == nil {
 			w.Creates, err = h.firstWins(ctx, name, w.Protocol, left)
 		}
@@ -135,6 +135,15 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 		return w, err
 	}
 	return i, nil
+}
+
+// hasResult reports whether there is something to be read without any claim.
+func (h *Host) hasResult(ctx context.Context, name string, failures bool, wait time.Duration) bool {
+	there, err := h.exists(ctx, name, resultKey(name), wait)
+	if err == nil && !there && failures {
+		there, err = h.exists(ctx, name, failureKey(name), wait)
+	}
+	return err == nil && there
 }
 
 // notWritable reports that a store that may be read refuses to be written.
@@ -207,7 +216,7 @@ func (i *Invocation) drive(ctx context.Context, launch Launch) (*Result, error) 
 // perform launches a piece of work. If launch does not return, the lease is
 // released before the panic goes on.
 func (i *Invocation) perform(ctx context.Context, work *Work, launch Launch) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(work.view.within(ctx))
 	defer cancel(nil)
 	lost := work.Context()
 	stop := context.AfterFunc(lost, func() { cancel(context.Cause(lost)) })

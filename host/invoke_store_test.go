@@ -12,8 +12,7 @@ import (
 func TestInvokeReadOnly(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
-		_, err := a.invoke("n", returns("it", time.Second), Terms{TTL: minute})
-		w.is(err, nil)
+		w.is(errOf(a.invoke("n", returns("it", time.Second), Terms{TTL: minute})), nil)
 		b.store.on(func(c call) fault {
 			if c.verb == "put" || c.verb == "create" {
 				return fault{class: core.ClassUnauthorized}
@@ -25,8 +24,18 @@ func TestInvokeReadOnly(t *testing.T) {
 		body, err := result.Bytes(background, 10)
 		w.is(err, nil)
 		w.same("result", string(body), "it")
-		_, err = b.invoke("m", w.never, Terms{TTL: minute})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(b.invoke("m", w.never, Terms{TTL: minute})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+	})
+}
+
+// Where a caller may write, but not find out whether the store honours create-if-absent,
+// it is told so: lastwriter, chosen without a word, would not exclude who found out.
+func TestInvokeProtocolUnseen(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.store.when("create", cardKey, fault{class: core.ClassUnauthorized})
+		w.is(errOf(p.invoke("m", w.never, Terms{TTL: minute})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.same("records", p.store.count("put", recordKey("m")), 0)
 	})
 }
 
@@ -34,9 +43,7 @@ func TestInvokeReadOnly(t *testing.T) {
 func TestInvokeMemo(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		_, err := p.Acquire(background, "memo/lock", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}})
-		w.is(err, nil)
-		_, err = p.invoke("memo", w.never, Terms{TTL: minute})
-		w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
+		w.is(errOf(p.Acquire(background, "memo/lock", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}})), nil)
+		w.is(errOf(p.invoke("memo", w.never, Terms{TTL: minute})), &Error{Kind: Unfit, Reason: core.ReasonKind})
 	})
 }

@@ -3,11 +3,8 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -45,10 +42,31 @@ func (w *world) never(context.Context, *Work) error {
 	return nil
 }
 
-var background = context.Background()
-
 func (p *party) invoke(name string, launch Launch, terms Terms) (*Result, error) {
 	return p.Invoke(background, name, launch, &InvokeOptions{Terms: terms})
+}
+
+// comes invokes work that comes to a text.
+func (p *party) comes(name string, launch Launch, terms Terms, text string) {
+	p.world.Helper()
+	r, err := p.invoke(name, launch, terms)
+	p.world.ok(err)
+	p.world.holds(r, text)
+}
+
+func (p *party) begins(name string, terms Terms) *Invocation {
+	p.world.Helper()
+	i, err := p.BeginInvoke(background, name, &InvokeOptions{Terms: terms})
+	p.world.ok(err)
+	return i
+}
+
+// next is the work that is to be done.
+func (w *world) next(i *Invocation) *Work {
+	w.Helper()
+	work, err := i.Next(background)
+	w.ok(err)
+	return work
 }
 
 // invocation is an Invoke that runs beside the test.
@@ -70,21 +88,16 @@ func (w *world) begin(call func() (*Result, error)) *invocation {
 	return v
 }
 
+// begun is work that is invoked beside the test.
+func (p *party) begun(name string, launch Launch, terms Terms) *invocation {
+	return p.world.begin(func() (*Result, error) { return p.invoke(name, launch, terms) })
+}
+
 func (v *invocation) comesTo(text string) {
 	v.world.Helper()
 	<-v.ended
 	v.world.ok(v.err)
 	v.world.holds(v.result, text)
-}
-
-func (v *invocation) isOver() bool {
-	synctest.Wait()
-	select {
-	case <-v.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 func (w *world) holds(r *Result, text string) {
@@ -162,26 +175,26 @@ func TestInvokeRequests(t *testing.T) {
 func TestInvokeWaits(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p, other := w.host(), w.host()
-		first := w.begin(func() (*Result, error) { return p.invoke("n", returns("first", 10*minute), terms) })
+		first := p.begun("n", returns("first", 10*minute), terms)
 		w.sleep(time.Second)
 		var seen []Status
 		same := w.begin(func() (*Result, error) {
 			return p.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, OnWaiting: func(s Status) { seen = append(seen, s) }})
 		})
-		apart := w.begin(func() (*Result, error) { return other.invoke("n", w.never, terms) })
+		apart := other.begun("n", w.never, terms)
 		w.sleep(5 * minute)
-		if n := len(other.store.log()); n < 20 || n > 100 {
+		most, patience := 100, 30*time.Second
+		if terms.Protocol == core.ProtocolStrict { // a look each 5 s at the latest, of four requests at most
+			most, patience = 300, core.PollCap+10*latency
+		}
+		if n := len(other.store.log()); n < 20 || n > most {
 			w.Errorf("%d requests of a waiter in five minutes", n)
 		}
 		first.comesTo("first")
 		same.comesTo("first")
 		apart.comesTo("first")
-		if late := same.at.Sub(first.at); late > 2*latency {
-			w.Errorf("woken after %v", late)
-		}
-		if late := apart.at.Sub(first.at); late > 30*time.Second {
-			w.Errorf("found after %v", late)
-		}
+		w.within("woken after", same.at.Sub(first.at), 0, 2*latency)
+		w.within("found after", apart.at.Sub(first.at), 0, patience)
 		w.same("told of its holder", len(seen) == 1 && seen[0].Holder != "", true)
 		w.sleep(5 * time.Second)
 		p.idle()
@@ -193,7 +206,7 @@ func TestInvokeWaits(t *testing.T) {
 func TestInvokeTry(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p, other := w.host(), w.host()
-		first := w.begin(func() (*Result, error) { return p.invoke("n", returns("x", minute), terms) })
+		first := p.begun("n", returns("x", minute), terms)
 		w.sleep(time.Second)
 		_, err := other.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, Try: true})
 		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
@@ -204,30 +217,6 @@ func TestInvokeTry(t *testing.T) {
 		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
 		w.same("after", time.Since(begun), 10*time.Second)
 		first.comesTo("x")
-	})
-}
-
-// A result that came between the look and the lease is taken: nothing is launched.
-func TestInvokeLooksAgain(t *testing.T) {
-	eachWay(t, func(w *world, terms Terms) {
-		p := w.host()
-		looks := 0
-		p.store.on(func(c call) fault {
-			if strings.HasSuffix(c.key, "n/result") {
-				if looks++; looks == 2 {
-					w.shelf.put("n/result", []byte("meanwhile"))
-				}
-			}
-			return fine
-		})
-		r, err := p.invoke("n", w.never, terms)
-		w.ok(err)
-		w.holds(r, "meanwhile")
-		w.sleep(5 * time.Second)
-		p.idle()
-		l, err := p.TryAcquire(background, "n", &AcquireOptions{Terms: terms})
-		w.ok(err)
-		p.release(l)
 	})
 }
 
@@ -249,9 +238,7 @@ func TestInvokeFails(t *testing.T) {
 				_, err := p.invoke("n", test.launch, terms)
 				w.is(err, ErrNoResult, &Error{Kind: NoResult, Reason: test.reason})
 				w.same("its own error", errors.Is(err, mistake), test.reason == core.ReasonFailed)
-				if !strings.Contains(err.Error(), test.text) {
-					w.Error(err)
-				}
+				w.has(err.Error(), test.text)
 				r, err := other.Invoke(background, "n", returns("better", 0), &InvokeOptions{Terms: terms, Try: true})
 				w.ok(err)
 				w.holds(r, "better")
@@ -275,39 +262,33 @@ func TestInvokePanics(t *testing.T) {
 	})
 }
 
-// ctx ends the call wherever it is: waiting or at work.
+// ctx ends the call wherever it is: waiting or at work, which is released when it has
+// ended, and not before.
 func TestInvokeCancelled(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p, other := w.host(), w.host()
 		why := errors.New("changed my mind")
 		ctx, cancel := context.WithCancelCause(background)
 		var cause error
-		v := w.begin(func() (*Result, error) {
-			return p.Invoke(ctx, "n", func(ctx context.Context, work *Work) error {
+		works := beside(func() error {
+			_, err := p.Invoke(ctx, "n", func(ctx context.Context, work *Work) error {
 				<-ctx.Done()
+				w.ok(work.Err())
 				cause = context.Cause(ctx)
-				w.ok(work.Err()) // it is released when the work has ended, and not before
 				return cause
 			}, &InvokeOptions{Terms: terms})
+			return err
 		})
-		waits, stop := context.WithCancelCause(background)
-		waiter := w.begin(func() (*Result, error) {
-			w.sleep(time.Second)
-			return other.Invoke(waits, "n", w.never, &InvokeOptions{Terms: terms})
-		})
-		w.sleep(minute)
-		stop(why)
-		w.same("the waiter is gone at once", waiter.isOver(), true)
-		w.is(waiter.err, why)
+		w.sleep(time.Second)
+		begun := time.Now()
+		w.is(errOf(other.Invoke(w.limited(minute), "n", w.never, &InvokeOptions{Terms: terms})), context.DeadlineExceeded)
+		w.same("after", time.Since(begun), minute)
 		other.idle()
 		cancel(why)
-		<-v.ended
-		w.is(v.err, why)
-		w.same("cause", cause, why)
+		w.is(<-works, why)
+		w.is(cause, why)
 		p.idle()
-		l, err := other.TryAcquire(background, "n", &AcquireOptions{Terms: terms})
-		w.ok(err)
-		other.release(l)
+		other.free("n", terms)
 	})
 }
 
@@ -354,25 +335,15 @@ func TestInvokeRefuses(t *testing.T) {
 			"margin":                        {Terms: Terms{Margin: time.Hour}},
 			strings.Repeat("n/", 300) + "n": nil,
 		} {
-			if _, err := p.Invoke(background, name, w.never, opts); err == nil {
-				w.Errorf("%q %+v: accepted", name, opts)
-			}
-			if _, err := p.BeginInvoke(background, name, opts); err == nil {
-				w.Errorf("%q %+v: accepted", name, opts)
-			}
+			_, invoked := p.Invoke(background, name, w.never, opts)
+			_, begun := p.BeginInvoke(background, name, opts)
+			w.same("refused "+name, invoked != nil && begun != nil, true)
 		}
-		_, err := p.Invoke(background, "memo/lock", w.never, nil)
-		if _, ok := errors.AsType[*core.Error](err); !ok || !strings.Contains(err.Error(), "memo") {
-			w.Error(err)
-		}
-		over, cancel := context.WithCancel(background)
-		cancel()
-		_, err = p.Invoke(over, "n", w.never, nil)
-		w.is(err, context.Canceled)
+		w.says(errOf(p.Invoke(background, "memo/lock", w.never, nil)), &core.Error{Code: core.ErrorConfig}, "memo")
+		w.is(errOf(p.Invoke(w.limited(0), "n", w.never, nil)), context.DeadlineExceeded)
 		w.same("requests", p.store.verbs(), "")
 		w.ok(p.Close(background))
-		_, err = p.Invoke(background, "n", w.never, nil)
-		w.is(err, ErrClosed)
+		w.is(errOf(p.Invoke(background, "n", w.never, nil)), ErrClosed)
 	})
 }
 
@@ -384,8 +355,7 @@ func TestInvokeRefuses(t *testing.T) {
 func TestInvokeAsItCloses(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p := w.host()
-		i, err := p.BeginInvoke(background, "n", &InvokeOptions{Terms: terms})
-		w.ok(err)
+		i := p.begins("n", terms)
 		plan := i.plan
 		i.plan = func(ctx context.Context) (wanted, error) {
 			found, err := plan(ctx)
@@ -394,8 +364,7 @@ func TestInvokeAsItCloses(t *testing.T) {
 			p.keeper.mu.Unlock()
 			return found, err
 		}
-		_, err = i.Next(background)
-		w.is(err, ErrClosed)
+		w.is(errOf(i.Next(background)), ErrClosed)
 		i.Cancel()
 		w.ok(i.Wait(background))
 		w.sleep(time.Second)
@@ -417,7 +386,7 @@ func TestInvokeClose(t *testing.T) {
 			}, terms)
 		})
 		w.sleep(time.Second)
-		waits := w.begin(func() (*Result, error) { return p.invoke("n", w.never, terms) })
+		waits := p.begun("n", w.never, terms)
 		w.sleep(time.Second)
 		w.ok(p.Close(background))
 		<-works.ended
@@ -425,104 +394,43 @@ func TestInvokeClose(t *testing.T) {
 		w.is(works.err, ErrClosed)
 		w.is(waits.err, ErrClosed)
 		w.is(cause, ErrReleased)
-		l, err := other.TryAcquire(background, "n", &AcquireOptions{Terms: terms})
-		w.ok(err)
-		other.release(l)
+		other.free("n", terms)
 		if _, there := w.shelf.get("n/result"); there {
 			w.Error("a result that nobody waited for")
 		}
 	})
 }
 
-// A thousand who wait for one piece of work cost no goroutine beyond their own,
-// begun ones none at all, and all of them have the result at once.
+// A crowd that waits for one piece of work costs no goroutine, a result wakes each of it
+// once, and all have it at once.
 func TestInvokeCrowd(t *testing.T) {
-	crowd := fewer(1000)
+	const crowd = 100
 	bubble(t, func(w *world) {
-		terms := ways["strict"]
-		p := w.hostWith(func(o *Options) { o.InFlight = 100 })
-		first := w.begin(func() (*Result, error) { return p.invoke("n", returns("all", 10*minute), terms) })
+		p := w.host()
+		first := p.begun("n", returns("all", 10*minute), strict)
 		w.sleep(time.Second)
 		before := goroutines()
 		begun := make([]*Invocation, crowd)
 		for at := range begun {
-			var err error
-			begun[at], err = p.BeginInvoke(background, "n", &InvokeOptions{Terms: terms})
-			w.ok(err)
-			wait, cancel := context.WithTimeout(background, 100*time.Millisecond)
-			_, err = begun[at].Next(wait) // it goes on all the same
-			cancel()
+			begun[at] = p.begins("n", strict)
+			_, err := begun[at].Next(w.limited(100 * time.Millisecond)) // it goes on all the same
 			w.is(err, context.DeadlineExceeded)
 		}
 		w.sleep(minute)
-		for over := p.store.inFlight(); over > 0; over = p.store.inFlight() {
-			w.sleep(latency)
-		}
-		if now := goroutines(); now > before {
-			w.Errorf("%d goroutines for %d that are begun", now-before, crowd)
-		}
+		quiet(w, p)
+		w.same("goroutines", goroutines(), before)
 		<-first.ended
-		var all sync.WaitGroup
+		p.store.forget()
 		for _, i := range begun {
-			all.Go(func() {
-				if work, err := i.Next(background); work != nil || err != nil {
-					w.Error(work, err)
-				}
-			})
+			work, err := i.Next(background)
+			w.same("over", work == nil && err == nil, true)
+			w.holds(i.Result(), "all")
 		}
-		all.Wait()
-		if late := time.Since(first.at); late > 25*latency {
-			w.Errorf("the last had it %v after", late)
-		}
-		w.holds(begun[crowd-1].Result(), "all")
+		w.within("the last had it after", time.Since(first.at), 0, (25+crowd)*latency)
 		w.sleep(time.Second)
 		p.idle()
+		if looks := p.store.count("exists", "n/result"); looks > crowd {
+			w.Errorf("%d looks for %d", looks, crowd)
+		}
 	})
-}
-
-// Many pieces of work at once, each once, whoever asks for them.
-func TestInvokeHammer(t *testing.T) {
-	const names, hosts = 20, 4
-	for name, terms := range ways {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				var mu sync.Mutex
-				running, runs := map[string]int{}, map[string]int{}
-				var all sync.WaitGroup
-				for range hosts {
-					p := w.host()
-					for n := range 2 * names {
-						work := fmt.Sprint("jobs/", n%names)
-						all.Go(func() {
-							r, err := p.invoke(work, func(ctx context.Context, job *Work) error {
-								mu.Lock()
-								runs[work]++
-								if running[work]++; running[work] > 1 {
-									w.Errorf("%s runs twice", work)
-								}
-								mu.Unlock()
-								time.Sleep(time.Second)
-								mu.Lock()
-								running[work]--
-								mu.Unlock()
-								job.Return(Bytes([]byte(work)))
-								return nil
-							}, terms)
-							if err != nil {
-								w.Error(err)
-								return
-							}
-							if b, err := r.Bytes(background, 100); err != nil || string(b) != work {
-								w.Error(b, err)
-							}
-						})
-					}
-				}
-				all.Wait()
-				for work, n := range runs {
-					w.same("runs of "+work, n, 1)
-				}
-			})
-		})
-	}
 }

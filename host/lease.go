@@ -30,10 +30,14 @@ type Lease struct{ member *member }
 // Acquire takes the lease on a name, waiting while another holds it. It
 // returns when the lease is held, when opts.Wait is over, when the store
 // cannot be used (at once) or has not answered once within 5 s, or when ctx
-// ends; the error is an *Error of Kind Refused, ErrClosed, or ctx's cause; or of
-// Kind Lost if the lease was lost before it could be returned. After an error
-// nothing is held, and what a claim may have left in the store is released or
-// expires. The lease lives on when ctx ends later.
+// ends; the error is an *Error of Kind Refused, ErrClosed, or one that wraps
+// ctx's cause and says who held the lease; or of Kind Lost if the lease was lost
+// before it could be returned. After an error nothing is held, and what a claim
+// may have left in the store is released or expires. The lease lives on when ctx
+// ends later.
+//
+// A ctx that comes from the Context of a lease of this Host on the same name, still
+// held, would wait for itself: it is Refused, Reason held, as soon as that is seen.
 func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
 	if opts == nil {
 		opts = &AcquireOptions{}
@@ -122,6 +126,29 @@ func (h *Host) claim(ctx context.Context, kind core.MachineKind, name string, t 
 		w.SeenPrint, w.SeenSince = h.memory.observed(name)
 	}
 	return w, err
+}
+
+// leaseKey is the key of a lease, or of what accompanies one, in the contexts of what is
+// done under it.
+type leaseKey struct {
+	host *Host
+	name string
+}
+
+// within is ctx for what is done under the lease: who waits there for the same name waits
+// for itself.
+func (m *member) within(ctx context.Context) context.Context {
+	if m == nil || m.claim != nil { // of a semaphore one may hold two permits
+		return ctx
+	}
+	return context.WithValue(ctx, leaseKey{m.keeper.host, m.name}, m)
+}
+
+// waitsForItself reports whether its caller's ctx is of a lease on the same name that is
+// held.
+func (m *member) waitsForItself() bool {
+	own, _ := m.ctx.Value(leaseKey{m.keeper.host, m.name}).(*member)
+	return own != nil && own.context().Err() == nil
 }
 
 // Name is what is leased.

@@ -3,10 +3,8 @@ package host
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -72,7 +70,7 @@ func TestLeaseTells(t *testing.T) {
 		p := w.host()
 		w.same("reached", p.Reached(), false)
 		type key struct{}
-		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
+		ctx, cancel := context.WithCancel(context.WithValue(background, key{}, "value"))
 		l, err := p.Acquire(ctx, "a/b", &AcquireOptions{Terms: terms})
 		w.ok(err)
 		cancel() // the lease lives on
@@ -88,6 +86,10 @@ func TestLeaseTells(t *testing.T) {
 		if got := w.status("a/b").Acquired.Sub(l.Acquired()); got > 0 || got < -time.Microsecond {
 			w.Fatalf("acquired differs by %v", got)
 		}
+		endless := p.hold("m", Terms{Protocol: core.ProtocolStrict, TTL: core.None})
+		w.same("left of an endless one", endless.Left(), time.Duration(core.Never))
+		_, err = w.host().Renew(background, endless.OwnerHandle(), nil)
+		w.ok(err)
 		handle := l.Handle()
 		w.same("handle", handle, Handle{Name: "a/b", Protocol: core.ProtocolLastWriter, Holder: l.Holder(), TTL: minute, Acquired: l.Acquired()})
 	})
@@ -106,25 +108,26 @@ func TestTryAcquire(t *testing.T) {
 		w.same("seen", e.Seen.Holder, held.Holder())
 		b.idle()
 		a.release(held)
-		l, err := b.try("n")
-		w.ok(err)
-		b.release(l)
+		b.free("n", terms)
 	})
 }
 
-// In one process the release itself wakes the waiter, not its next poll.
+// In one process the release itself wakes the waiter, not its next poll, by handle too.
 func TestHandOverInProcess(t *testing.T) {
-	bubble(t, func(w *world) {
+	eachWay(t, func(w *world, terms Terms) {
 		p := w.host()
-		held := p.acquire("n")
-		got := make(chan *Lease)
-		go func() { got <- p.acquire("n") }()
-		w.sleep(8 * minute) // polls have slowed down to one in 5 s
-		p.release(held)
-		begun := time.Now()
-		next := <-got
-		w.same("hand-over", time.Since(begun), 8*latency)
-		p.release(next)
+		held := p.hold("n", terms)
+		for _, release := range []func(*Lease) error{
+			func(l *Lease) error { return l.Release(background) },
+			func(l *Lease) error { return p.ReleaseHandle(background, l.OwnerHandle(), &terms) },
+		} {
+			got := beside(func() *Lease { return p.hold("n", terms) })
+			w.sleep(8 * minute) // polls have slowed down to one in 5 s
+			w.ok(release(held))
+			begun := time.Now()
+			held = <-got
+			w.within("hand-over", time.Since(begun), 0, 5*latency+core.ContendedMargin)
+		}
 	})
 }
 
@@ -134,27 +137,16 @@ func TestHandOverWhileLooking(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		held := p.acquire("n")
-		var slow bool
-		p.store.on(func(c call) fault {
-			if slow && c.verb == "get" {
-				slow = false
-				return fault{before: latency / 2, after: 3 * time.Second}
-			}
-			return fine
-		})
-		got := make(chan *Lease)
-		go func() { got <- p.acquire("n") }()
+		got := beside(func() *Lease { return p.acquire("n") })
 		w.sleep(50 * time.Millisecond)
 		p.store.forget()
-		slow = true // for the waiter's next poll, while the holder's requests are fast
+		p.store.once("get", fault{before: latency / 2, after: 3 * time.Second}) // the waiter's next poll
 		w.until(time.Millisecond, func() bool { return p.store.verbs() != "" })
 		w.sleep(latency)
 		p.release(held)
 		begun := time.Now()
 		next := <-got
-		if took := time.Since(begun); took > 3*time.Second+10*latency {
-			w.Fatalf("hand-over took %v", took)
-		}
+		w.within("hand-over took", time.Since(begun), 0, 3*time.Second+10*latency)
 		p.release(next)
 	})
 }
@@ -164,12 +156,11 @@ func TestHandOverToTheNext(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		held := p.acquire("n")
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(background)
 		first := make(chan error, 1)
 		go func() { _, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: terms}); first <- err }()
 		w.sleep(time.Second)
-		got := make(chan *Lease)
-		go func() { got <- p.acquire("n") }()
+		got := beside(func() *Lease { return p.acquire("n") })
 		w.sleep(8 * minute)
 		p.release(held)
 		w.sleep(latency / 2) // the first one is reading
@@ -177,9 +168,7 @@ func TestHandOverToTheNext(t *testing.T) {
 		w.is(<-first, context.Canceled)
 		begun := time.Now()
 		next := <-got
-		if took := time.Since(begun); took > 10*latency {
-			w.Fatalf("hand-over took %v", took)
-		}
+		w.within("hand-over took", time.Since(begun), 0, 10*latency)
 		p.release(next)
 	})
 }
@@ -189,8 +178,7 @@ func TestWaiterOnlyPolls(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
 		held := a.acquire("n")
-		got := make(chan *Lease)
-		go func() { got <- b.acquire("n") }()
+		got := beside(func() *Lease { return b.acquire("n") })
 		w.sleep(30 * minute)
 		calls := b.store.log()
 		if n := len(calls); n < 30*60/5 || n > 30*60/4+20 {
@@ -202,15 +190,11 @@ func TestWaiterOnlyPolls(t *testing.T) {
 				w.Fatalf("poll %d after %v", i, c.at.Sub(calls[i-1].at))
 			}
 		}
-		if second := calls[1].at.Sub(calls[0].at); second > 250*time.Millisecond {
-			w.Fatalf("second poll after %v", second)
-		}
+		w.within("second poll after", calls[1].at.Sub(calls[0].at), 0, 250*time.Millisecond)
 		a.release(held)
 		begun := time.Now()
 		b.release(<-got)
-		if took := time.Since(begun); took > 5*time.Second+10*latency {
-			w.Fatalf("hand-over took %v", took)
-		}
+		w.within("hand-over took", time.Since(begun), 0, 5*time.Second+10*latency)
 	})
 }
 
@@ -220,7 +204,7 @@ func TestOnWaiting(t *testing.T) {
 		p := w.host()
 		w.place("n", theirs())
 		var told []string
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(background)
 		done := make(chan error, 1)
 		go func() {
 			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: terms, OnWaiting: func(s Status) {
@@ -229,7 +213,7 @@ func TestOnWaiting(t *testing.T) {
 			done <- err
 		}()
 		w.sleep(20 * time.Second)
-		w.same("told", strings.Join(told, "; "), "somebody.else somebody.else on thathost (pid 99), which can expire in 1m0s")
+		w.same("told", strings.Join(told, "; "), "somebody.else somebody.else on thathost (pid 99), renewed 0.0 s ago")
 		other := theirs()
 		other.writer = "another"
 		w.place("n", other)
@@ -241,217 +225,46 @@ func TestOnWaiting(t *testing.T) {
 	})
 }
 
-// A dead holder's lease is taken when its TTL is over, without a poll's delay.
-func TestTakeOverOfTheDead(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		w.place("n", theirs())
-		begun := time.Now()
-		l := p.acquire("n")
-		if took := time.Since(begun); took < minute || took > minute+10*latency {
-			w.Fatalf("taken after %v", took)
-		}
-		p.release(l)
-	})
-}
-
-// Expiry is by the record's own TTL, not by the reader's (lesson of mops).
-func TestExpiryIsTheRecords(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		w.place("n", theirs())
-		w.sleep(30 * time.Second)
-		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: 10 * time.Second}})
-		w.is(err, ErrRefused, &Error{Kind: Refused, Reason: core.ReasonHeld})
-		if !strings.Contains(p.log.String(), "another TTL") {
-			w.Fatalf("nobody was warned:\n%s", p.log)
-		}
-	})
-}
-
-// Under ExpiryObserved nobody's wall clock counts: one that is an hour ahead
-// takes nothing, and a record dated in the future frees itself all the same.
-func TestExpiryObserved(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b := w.host(), w.host()
-		b.clock.offset(time.Hour)
-		held := a.acquire("n")
-		observed := Terms{Protocol: core.ProtocolLastWriter, TTL: minute, Expiry: core.ExpiryObserved}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*minute)
-		defer cancel()
-		_, err := b.Acquire(ctx, "n", &AcquireOptions{Terms: observed})
-		w.is(err, context.DeadlineExceeded)
-		w.same("puts", len(b.store.puts()), 0)
-		w.ok(held.Err())
-		a.release(held)
-
-		future := theirs()
-		future.written = time.Now().Add(365 * 24 * time.Hour)
-		w.place("m", future)
-		begun := time.Now()
-		b.release(b.acquire("m"))
-		if took := time.Since(begun); took < minute || took > minute+6*time.Second {
-			w.Fatalf("taken after %v", took)
-		}
-	})
-}
-
 // A lapse of patience is not a failure of the store.
 func TestAcquireWaitLimit(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
 		held := a.acquire("n")
 		begun := time.Now()
-		_, err := b.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms, Wait: 10 * time.Second})
+		_, err := b.Acquire(background, "n", &AcquireOptions{Terms: terms, Wait: 10 * time.Second})
 		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
 		w.same("waited", time.Since(begun), 10*time.Second)
 		b.idle()
-		_, err = b.Acquire(context.Background(), "m", &AcquireOptions{Terms: terms, Wait: 1<<63 - 1})
+		_, err = b.Acquire(background, "m", &AcquireOptions{Terms: terms, Wait: 1<<63 - 1})
 		w.ok(err)
 		a.release(held)
 	})
 }
 
-// A waiter survives errors of the store (lesson of mops), even long ones.
-func TestWaiterSurvivesErrors(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b := w.host(), w.host()
-		held := a.acquire("n")
-		got := make(chan *Lease)
-		go func() { got <- b.acquire("n") }()
-		w.sleep(time.Second)
-		b.store.always(fault{class: core.ClassUnreachable})
-		w.sleep(10 * minute)
-		b.store.heal()
-		a.release(held)
-		b.release(<-got)
-	})
-}
-
-func TestAcquireStoreSilent(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		fault
+// A store that refuses for good is told at once, be it at the claim; one that is silent
+// after five seconds.
+func TestAcquireFails(t *testing.T) {
+	type test struct {
+		verb   string
 		reason core.Reason
 		class  core.Class
 		after  time.Duration
-	}{
-		{"hangs", fault{hang: true}, core.ReasonUnreachable, core.ClassUnreachable, 5 * time.Second},
-		{"fails", fault{class: core.ClassOther}, core.ReasonUnreachable, core.ClassOther, 5 * time.Second},
-		{"throttles", fault{class: core.ClassThrottled}, core.ReasonUnreachable, core.ClassThrottled, 5 * time.Second},
-		{"forbids", fault{class: core.ClassUnauthorized}, core.ReasonUnusable, core.ClassUnauthorized, 0},
-		{"is missing", fault{class: core.ClassNoSuchStore}, core.ReasonUnusable, core.ClassNoSuchStore, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p := w.host()
-				p.store.always(test.fault)
-				begun := time.Now()
-				_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
-				w.is(err, &Error{Kind: Refused, Reason: test.reason})
-				e, _ := errors.AsType[*Error](err)
-				w.same("class", e.Class, test.class)
-				w.same("after", time.Since(begun), test.after)
-				p.idle()
-			})
-		})
+		fault
 	}
-}
-
-// A store that can be read but not written says so at the claim.
-func TestAcquireReadOnly(t *testing.T) {
-	for _, class := range []core.Class{core.ClassReadOnly, core.ClassFull, core.ClassUnauthorized} {
-		bubble(t, func(w *world) {
-			p := w.host()
-			p.store.once("put", fault{class: class})
-			_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: terms})
-			w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
-			e, _ := errors.AsType[*Error](err)
-			w.same("class", e.Class, class)
-		})
-	}
-}
-
-// Puts whose answers are lost are found by reading back; a claim that never
-// landed is a lost race, and is tried again.
-func TestAcquireUnknownPuts(t *testing.T) {
-	for i, verbs := range []string{"get put get get put", "get put get put get"} {
-		bubble(t, func(w *world) {
-			p := w.host()
-			puts := 0
-			p.store.on(func(c call) fault {
-				if c.verb == "put" {
-					puts++
-				}
-				if c.verb == "put" && puts == i+1 {
-					return fault{lost: true}
-				}
-				return fine
-			})
-			l := p.acquire("n")
-			w.same("requests", p.store.verbs(), verbs)
-			p.release(l)
-		})
-	}
-	bubble(t, func(w *world) {
+	each(t, map[string]test{
+		"hangs":      {"", core.ReasonUnreachable, core.ClassUnreachable, 5 * time.Second, fault{hang: true}},
+		"throttles":  {"", core.ReasonUnreachable, core.ClassThrottled, 5 * time.Second, fault{class: core.ClassThrottled}},
+		"is missing": {"", core.ReasonUnusable, core.ClassNoSuchStore, 0, fault{class: core.ClassNoSuchStore}},
+		"read-only":  {"put", core.ReasonUnusable, core.ClassReadOnly, latency, fault{class: core.ClassReadOnly}},
+	}, func(w *world, _ string, test test) {
 		p := w.host()
-		p.store.once("put", fault{class: core.ClassUnreachable})
-		l := p.acquire("n")
-		w.same("requests", p.store.verbs(), "get put get get put get put")
-		p.release(l)
+		p.store.when(test.verb, "", test.fault)
+		begun := time.Now()
+		_, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
+		w.is(err, &Error{Kind: Refused, Reason: test.reason})
+		e, _ := errors.AsType[*Error](err)
+		w.same("class", e.Class, test.class)
+		w.same("after", time.Since(begun), test.after)
+		p.idle()
 	})
-}
-
-// Two that claim at once: one holds, the other waits and then holds.
-func TestTwoClaimAtOnce(t *testing.T) {
-	bubble(t, func(w *world) {
-		hosts := []*party{w.host(), w.host(), w.host()}
-		leases := make(chan *Lease)
-		for _, p := range hosts {
-			go func() { leases <- p.acquire("n") }()
-		}
-		holders := []string{}
-		for range hosts {
-			l := <-leases
-			w.ok(l.Err())
-			holders = append(holders, l.Holder())
-			w.sleep(2 * minute)
-			w.ok(l.Err())
-			select {
-			case <-leases:
-				w.Fatal("two hold")
-			default:
-			}
-			w.ok(l.Release(context.Background()))
-		}
-		slices.Sort(holders)
-		w.same("different holders", len(slices.Compact(holders)), 3)
-	})
-}
-
-// Ties in time hurt mops' daemon. With the same seed for every lease all their
-// timers tie, and all are renewed.
-func TestTies(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.hostWith(func(o *Options) { o.Rand = ones{} })
-		var leases []*Lease
-		for i := range 50 {
-			leases = append(leases, nil)
-			go func() { leases[i] = p.acquire("n" + string(rune('A'+i%26)) + string(rune('A'+i/26))) }()
-		}
-		w.sleep(10 * minute)
-		for _, l := range leases {
-			w.ok(l.Err())
-		}
-		synctest.Wait()
-	})
-}
-
-type ones struct{}
-
-func (ones) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = 1
-	}
-	return len(b), nil
 }

@@ -126,7 +126,7 @@ func limiterProperty(t *rapid.T, fifo bool) {
 		w.oracle.held[name] = map[int]int{}
 	}
 	for range livingHolders {
-		w.holders = append(w.holders, w.limiter.Holder(context.Background()))
+		w.holders = append(w.holders, w.limiter.Holder(background))
 	}
 	defer func() {
 		for _, cancel := range w.cancels {
@@ -187,7 +187,7 @@ func (w *limiterWorld) wait(t *rapid.T) {
 	default:
 		w.oracle.heard[want.call] = result
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(background)
 	w.cancels[want.call] = cancel
 	go func() {
 		result := resultOf(w.holders[want.holder].Acquire(ctx, name, view, want.weight))
@@ -209,7 +209,7 @@ func (w *limiterWorld) close(t *rapid.T) {
 	oldest := len(w.holders) - livingHolders
 	same(t, "close", w.holders[oldest].Close(), w.oracle.close(oldest))
 	same(t, "try after close", resultOf(w.holders[oldest].TryAcquire("a", View{9, 9}, 1)), "ended")
-	w.holders = append(w.holders, w.limiter.Holder(context.Background()))
+	w.holders = append(w.holders, w.limiter.Holder(background))
 }
 
 func (w *limiterWorld) cancel(t *rapid.T) {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"unsafe"
 
@@ -38,47 +36,9 @@ func same[V any](t interface {
 	}
 }
 
-// canal_lock's "right holder": what is released is the holder's own, and the end
-// of a holder frees what it held, no more.
-func TestLimiterRightHolder(t *testing.T) {
-	ctx := context.Background()
-	l := NewLimiter(nil)
-	me, p1, p2 := l.Holder(ctx), l.Holder(ctx), l.Holder(ctx)
-	ask := func(h *Holder, want string) LimiterPermit {
-		t.Helper()
-		got, p := asked(h, "n", 3, 1, 0)
-		same(t, "acquire", got, want)
-		return p
-	}
-	const full = `"n" is full: 3/3 held`
-	ask(p1, "1")
-	ask(p1, "2")
-	his := ask(p2, "3")
-	ask(me, full)
-	same(t, "release", his.Release(), nil)
-	same(t, "release of what was released", errors.Is(his.Release(), ErrOutOfBuckets), true)
-	same(t, "close of one that holds nothing", p2.Close(), 0)
-	mine := ask(me, "3")
-	ask(me, full)
-	same(t, "close", p1.Close(), 2)
-	same(t, "close again", p1.Close(), 0)
-	ask(p1, "the holder has ended")
-	ask(me, "2")
-	ask(me, "3")
-	same(t, "counters", l.Counters("n"), []int{3})
-	ask(me, full)
-	same(t, "counters", l.Counters("n"), []int{4})
-	same(t, "release", mine.Release(), nil)
-	same(t, "held", l.Held("n"), 2)
-	same(t, "names", l.Names(), []string{"n"})
-	same(t, "close", me.Close(), 2)
-	same(t, "names", l.Names(), nil)
-	same(t, "no permit", errors.Is(LimiterPermit{}.Release(), ErrOutOfBuckets), true)
-}
-
 func TestLimiterErrors(t *testing.T) {
 	l := NewLimiter(nil)
-	h := l.Holder(context.Background())
+	h := l.Holder(background)
 	asked(h, "n", 3, 2, 4)
 	_, err := h.TryAcquire("n", View{2, 2}, 2)
 	var full *Full
@@ -112,33 +72,26 @@ func TestLimiterErrors(t *testing.T) {
 		same(t, "bad weight of a slot", s.Release(weight), false)
 	}
 	same(t, "held", l.Held("n"), 4)
-}
-
-func TestLimiterSlot(t *testing.T) {
-	l := NewLimiter(nil)
-	h := l.Holder(context.Background())
-	s := h.On("n")
-	same(t, "a slot holds nothing", l.Held("n"), 0)
-	total, ok := s.TryAcquire(3, 1, 2)
-	same(t, "slot", ok && total == 2, true)
-	got, p := asked(h, "n", 3, 1, 1)
-	same(t, "by name", got, "3")
-	total, ok = s.TryAcquire(3, 1, 1)
-	same(t, "full slot", !ok && total == 3, true)
-	same(t, "release more than is held", s.Release(4), false)
-	same(t, "release", s.Release(0), true)
-	same(t, "release by permit", p.Release(), nil)
-	same(t, "close", h.Close(), 1)
-	_, ok = s.TryAcquire(3, 1, 1)
-	same(t, "slot of one that has ended", ok || s.Release(1), false)
-	_, ok = h.On("n").TryAcquire(3, 1, 1)
-	same(t, "late slot of one that has ended", ok, false)
-	same(t, "held", l.Held("n"), 0)
+	same(t, "counters", l.Counters("n"), []int{4, 1})
+	same(t, "no permit", errors.Is(LimiterPermit{}.Release(), ErrOutOfBuckets), true)
+	same(t, "close", h.Close(), 4)
+	same(t, "names", l.Names(), nil)
+	for _, slot := range []*Slot{s, h.On("late")} { // of one that has ended
+		_, ok := slot.TryAcquire(3, 2, 1)
+		same(t, "ended", ok || slot.Release(1), false)
+	}
+	ctx, cancel := context.WithCancel(background)
+	waits := l.Holder(background)
+	cancel()
+	got, _ := asked(l.Holder(ctx), "n", 1, 1, 1)
+	same(t, "after the end", got, "the holder has ended")
+	_, err = waits.Acquire(ctx, "n", View{1, 1}, 1)
+	same(t, "cause", err, context.Canceled)
 }
 
 func TestLimiterAllocatesNothing(t *testing.T) {
 	l := NewLimiter(nil)
-	h := l.Holder(context.Background())
+	h := l.Holder(background)
 	s := h.On("slot")
 	same(t, "slot", testing.AllocsPerRun(100, func() {
 		if _, ok := s.TryAcquire(3, 1, 1); !ok || !s.Release(1) {
@@ -154,65 +107,10 @@ func TestLimiterAllocatesNothing(t *testing.T) {
 	}), 0)
 }
 
-// The context's end frees all, once, whoever else releases.
-func TestLimiterContextEnds(t *testing.T) {
-	l := NewLimiter(nil)
-	other := l.Holder(context.Background())
-	for range 200 {
-		ctx, cancel := context.WithCancel(context.Background())
-		h := l.Holder(ctx)
-		_, a := asked(h, "a", 4, 1, 1)
-		_, b := asked(h, "b", 4, 1, 2)
-		asked(other, "b", 4, 1, 1)
-		var all sync.WaitGroup
-		freed := make(chan int, 2)
-		all.Go(cancel)
-		all.Go(func() {
-			if a.Release() == nil {
-				freed <- 1
-			}
-		})
-		all.Go(func() {
-			if b.Release() == nil {
-				freed <- 2
-			}
-		})
-		all.Go(func() { h.Close() }) // waits for the end that the context began
-		all.Wait()
-		same(t, "a", l.Held("a"), 0)
-		same(t, "b, the other's", l.Held("b"), 1)
-		same(t, "released after the end", errors.Is(errors.Join(a.Release(), b.Release()), ErrOutOfBuckets), true)
-		same(t, "the other", other.On("b").Release(1), true)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	got, _ := asked(l.Holder(ctx), "n", 1, 1, 1)
-	same(t, "after the end", got, "the holder has ended")
-}
-
-// Close waits for an end that has begun: nothing is held after it.
-func TestLimiterCloseWaits(t *testing.T) {
-	const names = 2000
-	l := NewLimiter(nil)
-	for range 20 {
-		ctx, cancel := context.WithCancel(context.Background())
-		h := l.Holder(ctx)
-		for i := range names {
-			asked(h, strconv.Itoa(i), 1, 1, 1)
-		}
-		cancel()
-		for i := 0; !h.o.dead.Load() && i < 1e7; i++ {
-			runtime.Gosched()
-		}
-		h.Close()
-		same(t, "names", len(l.Names()), 0)
-	}
-}
-
 // A permit of the Limiter itself is one alone: it is released once.
 func TestLimiterConvenience(t *testing.T) {
 	l := NewLimiter(nil)
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(background)
 	a, err := l.TryAcquire(ctx, "n", View{2, 1}, 1)
 	same(t, "try", err, nil)
 	b, err := l.Acquire(ctx, "n", View{2, 1}, 1)
@@ -234,24 +132,6 @@ func TestLimiterConvenience(t *testing.T) {
 	same(t, "cause", err, why)
 }
 
-// lockedBuffer is a log that the runtime writes and a test reads.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // collected runs the collector until ok, or 1000 times.
 func collected(ok func() bool) bool {
 	for range 1000 {
@@ -267,9 +147,9 @@ func collected(ok func() bool) bool {
 // A holder that nobody can reach is missed, and its permits are free again; one
 // that can be reached by a permit or a slot alone is not.
 func TestLimiterVanished(t *testing.T) {
-	var log lockedBuffer
+	var log logBuffer
 	l := NewLimiter(&LimiterOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	lose := func() {
 		h := l.Holder(ctx)
@@ -294,7 +174,7 @@ func TestLimiterVanished(t *testing.T) {
 // Names that nobody holds are forgotten, but not under a Slot's or a permit's feet.
 func TestLimiterForgets(t *testing.T) {
 	l := NewLimiter(nil)
-	h := l.Holder(context.Background())
+	h := l.Holder(background)
 	slot := h.On("slot")
 	_, permit := asked(h, "held", 1, 1, 1)
 	before := slot.entry.Load()
@@ -320,15 +200,21 @@ func TestLimiterForgets(t *testing.T) {
 	same(t, "slot", ok && total == 1, true)
 	same(t, "the slot's name", l.Held("slot"), 1)
 	same(t, "entries of slots", len(h.o.slots), 1)
+	for i := range names { // and what is held in great numbers stays
+		asked(h, "kept"+strconv.Itoa(i), 1, 1, 1)
+	}
+	all := l.Names()
+	same(t, "names", len(all), names+2)
+	same(t, "sorted", slices.IsSorted(all), true)
 	same(t, "permit", permit.Release(), nil)
-	same(t, "close", h.Close(), 1)
+	same(t, "close", h.Close(), names+1)
 	same(t, "names", l.Names(), nil)
 }
 
 // A holder that asks for a Slot now and then does not remember them all.
 func TestLimiterForgetsSlots(t *testing.T) {
 	l := NewLimiter(nil)
-	h := l.Holder(context.Background())
+	h := l.Holder(background)
 	kept := h.On("kept")
 	same(t, "acquire", fmt.Sprint(kept.TryAcquire(1, 1, 1)), "1 true")
 	const names = 100 * limiterShards
@@ -345,26 +231,9 @@ func TestLimiterForgetsSlots(t *testing.T) {
 	same(t, "close", h.Close(), 1)
 }
 
-// A holder that holds many names at once loses none of them.
-func TestLimiterManyNames(t *testing.T) {
-	l := NewLimiter(nil)
-	h := l.Holder(context.Background())
-	const names = 5000
-	for i := range names {
-		asked(h, strconv.Itoa(i), 1, 1, 1)
-		_, p := asked(h, "other"+strconv.Itoa(i), 1, 1, 1)
-		p.Release()
-	}
-	all := l.Names()
-	same(t, "names", len(all), names)
-	same(t, "sorted", slices.IsSorted(all), true)
-	same(t, "close", h.Close(), names)
-	same(t, "names", l.Names(), nil)
-}
-
 // The name that was used last is tidied away as any other, and noted again.
 func TestLimiterTidiesLast(t *testing.T) {
-	h := NewLimiter(nil).Holder(context.Background())
+	h := NewLimiter(nil).Holder(background)
 	_, p := asked(h, "n", 1, 1, 1)
 	same(t, "release", p.Release(), nil)
 	h.o.crowded.Store(true)

@@ -26,6 +26,7 @@
 //	INFO   tried whether the store honours create-if-absent               honoured seen
 //	DEBUG  not found out whether the store honours create-if-absent       name error
 //	WARN   the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token  seen
+//	WARN   this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict  name
 //	WARN   this name is in use with another TTL, which can give it two holders; use one everywhere  name their_ttl
 //	WARN   an unreadable record has stood too long and is taken over      name key
 //	WARN   the versions of a held name were removed from the store; keep lifecycle rules off _mopslock  name

@@ -3,13 +3,13 @@ package host
 import (
 	"context"
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,88 +18,6 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
 )
-
-// logCall is a line that some code says.
-type logCall struct {
-	at, level, message string // level is "" where it is decided there
-	keys               []string
-}
-
-// logCalls are the calls of the package's sources to what is called log.
-func logCalls(t *testing.T) (calls []logCall) {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	constants := map[string]string{
-		"MessageLeaseLost": MessageLeaseLost, "MessagePermitLost": MessagePermitLost, "MessageLeftToExpire": MessageLeftToExpire,
-		"MessageContactLost": MessageContactLost, "MessageOutage": MessageOutage,
-	}
-	fset := token.NewFileSet()
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := func(e ast.Expr) string {
-			switch e := e.(type) {
-			case *ast.Ident:
-				return constants[e.Name]
-			case *ast.BasicLit:
-				s, _ := strconv.Unquote(e.Value)
-				return s
-			}
-			return ""
-		}
-		ast.Inspect(file, func(node ast.Node) bool {
-			call, ok := node.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			verb, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !isLog(verb.X) {
-				return true
-			}
-			found := logCall{at: fset.Position(call.Pos()).String()}
-			args := call.Args
-			switch verb.Sel.Name {
-			case "Debug", "Info", "Warn", "Error":
-				found.level = strings.ToUpper(verb.Sel.Name)
-			case "Log":
-				args = args[2:]
-			case "With":
-				args = append([]ast.Expr{&ast.BasicLit{Value: `""`}}, args...)
-			case "Enabled":
-				return true
-			default:
-				t.Errorf("%s: log.%s: this test does not know it", found.at, verb.Sel.Name)
-				return true
-			}
-			found.message = text(args[0])
-			for i := 1; i < len(args); i += 2 {
-				found.keys = append(found.keys, text(args[i]))
-			}
-			calls = append(calls, found)
-			return true
-		})
-	}
-	return calls
-}
-
-// isLog reports whether an expression is x.log, or log.
-func isLog(e ast.Expr) bool {
-	switch e := e.(type) {
-	case *ast.Ident:
-		return e.Name == "log"
-	case *ast.SelectorExpr:
-		return e.Sel.Name == "log"
-	}
-	return false
-}
 
 // tables are the indented lines of a file's package comment, each split where two
 // blanks or more are.
@@ -124,53 +42,56 @@ func tables(t *testing.T, name string) (rows [][]string) {
 	return rows
 }
 
+// logCall is a call of what is called log: its level, its message, and what follows.
+var (
+	logCall = regexp.MustCompile(`(?s)\blog\.(Debug|Info|Warn|Error|Log)\((?:context\.Background\(\), level, )?(Message\w+|"[^"]*"),?(.*?)\)\n`)
+	logKey  = regexp.MustCompile(`"(\w+)",`)
+)
+
 // Every line that is logged is in the package comment with its level and its keys, and
 // every key has its meaning there; and nothing else is.
 func TestLogTable(t *testing.T) {
-	type line struct{ level, keys string }
-	lines, keys := map[string]line{}, map[string]bool{}
+	table, said, keys := map[string]string{}, map[string]string{}, map[string]bool{"store": true}
+	meanings := map[string]bool{}
 	for _, row := range tables(t, "log.go") {
 		switch {
 		case row[0] == "level":
 		case strings.ToUpper(row[0]) == row[0]:
-			lines[row[1]] = line{row[0], strings.Join(row[2:], " ")}
+			table[row[1]] = row[0] + " " + strings.Join(row[2:], " ")
 		default:
-			keys[row[0]] = len(row) == 2
+			meanings[row[0]] = len(row) == 2
 		}
 	}
-	said, used := map[string]bool{}, map[string]bool{}
-	for _, call := range logCalls(t) {
-		for _, key := range call.keys {
-			used[key] = true
-			if !keys[key] {
-				t.Errorf("%s: key %q has no meaning in log.go", call.at, key)
+	messages := map[string]string{
+		"MessageLeaseLost": MessageLeaseLost, "MessagePermitLost": MessagePermitLost, "MessageLeftToExpire": MessageLeftToExpire,
+		"MessageContactLost": MessageContactLost, "MessageOutage": MessageOutage,
+	}
+	files, err := filepath.Glob("*.go")
+	same(t, "files", err, nil)
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		same(t, "source", err, nil)
+		for _, call := range logCall.FindAllStringSubmatch(string(source), -1) {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
 			}
-		}
-		if call.message == "" { // With
-			continue
-		}
-		said[call.message] = true
-		want, ok := lines[call.message]
-		switch got := strings.Join(call.keys, " "); {
-		case !ok:
-			t.Errorf("%s: %q is not in log.go", call.at, call.message)
-		case got != want.keys || call.level != "" && call.level != want.level:
-			t.Errorf("%s: %s %q with %s; log.go says %s with %s", call.at, call.level, call.message, got, want.level, want.keys)
-		}
-	}
-	for message := range lines {
-		if !said[message] {
-			t.Errorf("nobody says %q", message)
+			line := strings.ToUpper(strings.Replace(call[1], "Log", "WARN", 1)) // a loss is warned of, but for the session's
+			for _, key := range logKey.FindAllStringSubmatch(call[3], -1) {
+				line += " " + key[1]
+				keys[key[1]] = true
+			}
+			message := strings.Trim(call[2], `"`)
+			if constant, ok := messages[message]; ok {
+				message = constant
+			}
+			said[message] = line
 		}
 	}
+	same(t, "lines", said, table)
 	for key := range keys {
-		if !used[key] {
-			t.Errorf("nobody uses the key %s", key)
-		}
+		same(t, "meaning of "+key, meanings[key], true)
 	}
-	if len(said) < 30 {
-		t.Errorf("only %d lines found", len(said))
-	}
+	same(t, "keys", len(keys), len(meanings))
 }
 
 // lines are the lines of a log that were said at a level, without time and level.
@@ -183,57 +104,64 @@ func (l *logBuffer) lines(level string) (found []string) {
 	return found
 }
 
-// What an operator reads of leases that change hands: each end of each tenure is told
-// once, and from whom the next has it.
+// What an operator reads of leases that change hands, and what is metered of it: each end
+// of each tenure is told once, and from whom the next has it. Where a Host hands over to
+// its own waiter the time is exact; from another's holder it counts from the last look that
+// still showed it; a dead one's is a take-over.
 func TestLogOfHands(t *testing.T) {
-	for protocol, terms := range ways {
-		t.Run(protocol, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, other := w.host(), w.host()
-				acquire := func(p *party) *Lease {
-					l, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
-					w.ok(err)
-					return l
-				}
-				wait := func(p *party) chan *Lease {
-					got := make(chan *Lease, 1)
-					go func() { got <- acquire(p) }()
-					w.sleep(3 * time.Second)
-					return got
-				}
-				from := func(p *party, want string) {
-					w.Helper()
-					w.sleep(time.Second)
-					lines := p.log.lines("INFO")
-					lines = slices.DeleteFunc(lines, func(s string) bool { return !strings.Contains(s, `"lease acquired"`) })
-					if last := lines[len(lines)-1]; !strings.HasSuffix(last, "ttl=1m0s from="+want) ||
-						!strings.HasPrefix(last, `msg="lease acquired" name=n protocol=`+protocol+" holder=") {
-						w.Errorf("%s; want from=%s", last, want)
-					}
-				}
-				l := acquire(p)
-				from(p, "free")
-				next := wait(p)
-				p.release(l)
-				l = <-next
-				from(p, "here")
-				next = wait(other)
-				p.release(l)
-				l = <-next
-				from(other, "elsewhere")
-				next = wait(p)
-				other.store.always(fault{hang: true}) // it is dead
-				<-next
-				from(p, "dead")
-				w.is(l.Err(), ErrLost)
-				w.same("losses", fmt.Sprint(len(other.log.lines("WARN"))), "2") // the lease's, and the outage
-				w.same("releases", strings.Count(p.log.String(), `"lease released"`), 2)
-			})
-		})
-	}
+	eachWay(t, func(w *world, terms Terms) {
+		p, g := w.metered()
+		other := w.host()
+		protocol := "protocol=" + terms.Protocol.String()
+		wait := func(p *party) <-chan *Lease {
+			got := beside(func() *Lease { return p.hold("n", terms) })
+			w.sleep(3 * time.Second)
+			return got
+		}
+		from := func(p *party, want string) {
+			w.Helper()
+			w.sleep(time.Second)
+			lines := slices.DeleteFunc(p.log.lines("INFO"), func(s string) bool { return !strings.Contains(s, `"lease acquired"`) })
+			w.has(lines[len(lines)-1], `msg="lease acquired" name=n `+protocol+" holder=", " ttl=1m0s from="+want)
+		}
+		hand := func(l *Lease, got <-chan *Lease) (*Lease, float64) {
+			begun := time.Now()
+			w.ok(l.Release(background))
+			l = <-got
+			return l, time.Since(begun).Seconds()
+		}
+		l := p.hold("n", terms)
+		from(p, "free")
+		l, took := hand(l, wait(p))
+		from(p, "here")
+		here := "from=here " + protocol
+		if sum, _, _ := g.sum("handover.duration", here); sum > took || sum < took/2 {
+			w.Errorf("hand-over of %v, not %v", sum, took)
+		}
+		l, _ = hand(l, wait(other))
+		from(other, "elsewhere")
+		l, took = hand(l, wait(p))
+		elsewhere := "from=elsewhere " + protocol
+		g.is("handover.duration", elsewhere+" 1; "+here+" 1")
+		if sum, _, _ := g.sum("handover.duration", elsewhere); sum > took+core.PollCap.Seconds()*1.2 {
+			w.Errorf("hand-over of %v; it was %v", sum, took)
+		}
+		l, _ = hand(l, wait(other))
+		g.is("takeovers", "")
+		next := wait(p)
+		other.store.always(fault{hang: true}) // it is dead
+		<-next
+		from(p, "dead")
+		w.is(l.Err(), ErrLost)
+		w.same("losses", len(other.log.lines("WARN")), 2) // the lease's, and the outage
+		w.same("releases", strings.Count(p.log.String(), `"lease released"`), 3)
+		g.is("takeovers", protocol+" 1")
+		g.is("handover.duration", elsewhere+" 1; "+here+" 1")
+	})
 }
 
-// An outage is two lines, however many requests it fails; and a single failure is none.
+// An outage is two lines, however many requests it fails; and a single failure is none,
+// nor is a store that fails every third request.
 func TestLogOfOutage(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
@@ -242,7 +170,17 @@ func TestLogOfOutage(t *testing.T) {
 		}
 		p.store.once("put", fault{class: core.ClassThrottled})
 		w.sleep(30 * time.Second)
-		w.same("warnings of one failure", len(p.log.lines("WARN")), 0)
+		asked := 0
+		p.store.on(func(call) fault {
+			if asked++; asked%3 == 0 {
+				return fault{class: core.ClassThrottled}
+			}
+			return fine
+		})
+		w.sleep(5 * minute)
+		w.same("warnings of single failures", len(p.log.lines("WARN")), 0)
+		p.store.heal()
+		w.sleep(minute)
 		for range 2 {
 			p.store.always(fault{class: core.ClassThrottled})
 			w.sleep(35 * time.Second)
@@ -296,33 +234,13 @@ func TestLogOfAStoreWithoutCreate(t *testing.T) {
 	})
 }
 
-// A store that fails every third request is no outage.
-func TestLogOfATiresomeStore(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		p.acquire("n")
-		asked := 0
-		p.store.on(func(call) fault {
-			if asked++; asked%3 == 0 {
-				return fault{class: core.ClassThrottled}
-			}
-			return fine
-		})
-		w.sleep(5 * minute)
-		w.same("failed", strings.Count(p.log.String(), `msg="request failed"`) > 10, true)
-		w.same("warnings", len(p.log.lines("WARN")), 0)
-	})
-}
-
 // A Host that Close had no time for says what it leaves behind.
 func TestLogOfClose(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.acquire("n")
 		p.store.always(fault{hang: true})
-		ctx, cancel := context.WithTimeout(background, time.Second)
-		defer cancel()
-		w.is(p.Close(ctx), context.DeadlineExceeded)
+		w.is(p.Close(w.limited(time.Second)), context.DeadlineExceeded)
 		w.same("left", strings.Join(p.log.lines("WARN"), "\n"), `msg="closed before it was released; it expires by itself" name=n token=0`)
 	})
 }
@@ -330,7 +248,7 @@ func TestLogOfClose(t *testing.T) {
 // registerLogged is once, since a scheme is registered once a process.
 var registerLogged = sync.OnceFunc(func() {
 	store.Register("test-logged", func(context.Context, *store.Location) (store.Store, error) {
-		return newFakeStore(&shelf{objects: map[string]store.Object{}}), nil
+		return newFakeStore(newShelf()), nil
 	})
 })
 
@@ -340,16 +258,14 @@ func TestLogNamesTheStore(t *testing.T) {
 	bubble(t, func(w *world) {
 		var log logBuffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		h, err := Open(background, "test-logged://place?prefix=locks/&token=c0ffee", &Options{Engine: engine, Memory: "-", Logger: logger})
+		h, err := Open(background, "test-logged://place?prefix=locks/&token=c0ffee", &Options{Memory: "-", Logger: logger})
 		w.ok(err)
 		l, err := h.Acquire(background, "n", nil)
 		w.ok(err)
 		w.ok(l.Release(background))
 		w.ok(h.Close(background))
 		for line := range strings.Lines(log.String()) {
-			if !strings.Contains(line, ` store="test-logged://place/locks?token=xxxxx" `) {
-				w.Error(line)
-			}
+			w.has(line, ` store="test-logged://place/locks?token=xxxxx" `)
 		}
 		w.same("lines", strings.Count(log.String(), "\n"), 3)
 	})

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -24,7 +23,7 @@ func TestLongestName(t *testing.T) {
 				w.Fatalf("%d more: %v", more, err)
 			}
 			if err != nil {
-				page, _, err := s.List(context.Background(), "", "", 0)
+				page, _, err := s.List(background, "", "", 0)
 				w.ok(err)
 				w.same("objects", len(page), 0)
 				return

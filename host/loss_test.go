@@ -1,10 +1,8 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,141 +37,34 @@ func wantLost(w *world, l *Lease, reason core.Reason) *Error {
 	}
 	w.same("cause", context.Cause(l.Context()), err)
 	w.is(l.Context().Err(), context.Canceled)
-	w.same("release after it", l.Release(context.Background()), err)
+	w.same("release after it", l.Release(background), err)
 	e, _ := errors.AsType[*Error](err)
 	return e
 }
 
-// Self-fencing: whatever the store does, the lease is lost at its deadline, at
-// once, and nothing of ours is written after it.
+// Self-fencing: whatever the store does, and be its calls deaf to ctx as on a dead mount,
+// the lease is lost at its deadline, at once, and nothing of ours is written after it.
 func TestDeadline(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		fault
-	}{
-		{"hangs", fault{hang: true}},
-		{"fails", fault{class: core.ClassUnreachable}},
-		{"forbids", fault{class: core.ClassUnauthorized}},
-		{"throttles", fault{class: core.ClassThrottled}},
-		{"is full", fault{class: core.ClassFull}},
-		{"answers late", fault{before: time.Minute}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, l := w.holding()
-				deadline := l.Deadline()
-				p.store.always(test.fault)
-				<-l.Done()
-				w.same("lost at", time.Now(), deadline)
-				wantLost(w, l, core.ReasonUnreachable)
-				p.store.heal()
-				p.store.forget()
-				w.sleep(10 * minute)
-				w.same("requests after it", p.store.verbs(), "")
-				p.idle()
-				if !strings.Contains(p.log.String(), `msg="lease lost" name=n reason=unreachable`) {
-					w.Fatalf("log:\n%s", p.log)
-				}
-			})
-		})
-	}
-}
-
-// A store whose calls do not heed ctx (a dead mount) delays nobody either.
-func TestDeadlineDeafStore(t *testing.T) {
-	bubble(t, func(w *world) {
+	each(t, map[string]fault{
+		"hangs": {hang: true}, "fails": {class: core.ClassUnreachable}, "is full": {class: core.ClassFull},
+		"answers late": {before: minute}, "is deaf": {deaf: make(chan struct{})},
+	}, func(w *world, _ string, f fault) {
 		p, l := w.holding()
+		if f.deaf != nil {
+			f.deaf = make(chan struct{}) // of this bubble
+			w.Cleanup(func() { close(f.deaf) })
+		}
 		deadline := l.Deadline()
-		wake := make(chan struct{})
-		p.store.always(fault{deaf: wake})
+		p.store.always(f)
 		<-l.Done()
 		w.same("lost at", time.Now(), deadline)
 		wantLost(w, l, core.ReasonUnreachable)
-		begun := time.Now()
-		_, err := p.Acquire(context.Background(), "m", &AcquireOptions{Terms: terms})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnreachable})
-		w.same("after", time.Since(begun), 5*time.Second)
-		close(wake)
-	})
-}
-
-// The put of a claim hangs in a call that heeds nothing: its limit answers.
-func TestClaimOnDeafStore(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		wake := make(chan struct{})
-		p.store.once("put", fault{deaf: wake})
-		begun := time.Now()
-		l := p.acquire("n")
-		if took := time.Since(begun); took > 11*time.Second {
-			w.Fatalf("took %v", took)
-		}
-		p.release(l)
-		close(wake)
-	})
-}
-
-// One failed renewal, of whatever kind, does not lose a lease (lesson of mops),
-// nor do many, if one comes through before the deadline.
-func TestRenewalFails(t *testing.T) {
-	for _, test := range []struct {
-		name, verb string
-		fault
-	}{
-		{"get fails", "get", fault{class: core.ClassUnreachable}},
-		{"get forbidden", "get", fault{class: core.ClassUnauthorized}},
-		{"get hangs", "get", fault{hang: true}},
-		{"put fails", "put", fault{class: core.ClassOther}},
-		{"put answer lost", "put", fault{lost: true}},
-		{"put late", "put", fault{late: 5 * time.Second}},
-		{"put hangs", "put", fault{hang: true}},
-		{"no space", "put", fault{class: core.ClassFull}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, l := w.holding()
-				p.store.once(test.verb, test.fault)
-				w.sleep(5 * minute)
-				w.ok(l.Err())
-				p.store.always(test.fault)
-				w.sleep(25 * time.Second)
-				p.store.heal()
-				w.sleep(5 * minute)
-				w.ok(l.Err())
-				p.release(l)
-			})
-		})
-	}
-}
-
-// A throttled store is asked less often, and the lease lives.
-func TestRenewalThrottled(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		p.store.always(fault{class: core.ClassThrottled})
-		w.sleep(40 * time.Second)
-		w.ok(l.Err())
-		if n := len(p.store.log()); n > 12 {
-			w.Fatalf("%d requests to a throttled store in about 22 s", n)
-		}
 		p.store.heal()
-		w.sleep(minute)
-		w.ok(l.Err())
-	})
-}
-
-// A corrupt record is no reason to lose the lease, and is not written over.
-func TestRenewalReadsGarbage(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		good, _ := w.shelf.get("n/lock.json")
-		w.shelf.put("n/lock.json", []byte("{"))
-		w.sleep(30 * time.Second)
-		w.ok(l.Err())
-		w.same("puts", len(p.store.puts()), 0)
-		w.shelf.put("n/lock.json", good.Body)
-		w.sleep(minute)
-		w.ok(l.Err())
+		p.store.forget()
+		w.sleep(10 * minute)
+		w.same("requests after it", p.store.verbs(), "")
+		p.idle()
+		w.has(p.log.String(), `msg="lease lost" name=n reason=unreachable`)
 	})
 }
 
@@ -182,7 +73,7 @@ func TestRenewalReadsGarbage(t *testing.T) {
 func TestPaused(t *testing.T) {
 	ask := map[string]func(*world, *Lease){
 		"Err":     func(w *world, l *Lease) { w.is(l.Err(), ErrLost) },
-		"Release": func(w *world, l *Lease) { w.is(l.Release(context.Background()), ErrLost) },
+		"Release": func(w *world, l *Lease) { w.is(l.Release(background), ErrLost) },
 		"nothing": func(_ *world, l *Lease) { <-l.Done() },
 	}
 	for name, first := range ask {
@@ -200,97 +91,23 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// A pause that ends before the deadline costs nothing.
-func TestPausedShortly(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		p.clock.jump(45 * time.Second)
-		w.ok(l.Err())
-		w.sleep(2 * time.Second)
-		w.same("renewed at once", p.store.verbs(), "get put")
-		w.ok(l.Err())
-	})
-}
-
-// Paused with a renewal under way: its answer comes too late to be believed.
-func TestPausedWhileRenewing(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		p.store.once("get", fault{before: latency, after: 2 * time.Second})
-		w.until(time.Second/10, func() bool { return p.store.verbs() != "" })
-		p.clock.jump(minute)
-		w.sleep(3 * time.Second)
-		wantLost(w, l, core.ReasonUnreachable)
-		w.same("requests", p.store.verbs(), "get")
-	})
-}
-
-// A thief's record is seen by the later look or the next renewal, and stands
-// (lesson of mops: blind renewals and releases write over it).
+// A thief's record is found by a renewal, or by the release, which say whose it is, and
+// it stands.
 func TestTaken(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"later look": 0, "renewal": 3 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p := w.host()
-				l := p.acquire("n")
-				w.sleep(wait)
-				w.place("n", theirs())
-				before, _ := w.shelf.get("n/lock.json")
-				begun := time.Now()
-				<-l.Done()
-				if took := time.Since(begun); took > 20*time.Second+latency || wait == 0 && took > time.Second+latency {
-					w.Fatalf("noticed after %v", took)
-				}
-				e := wantLost(w, l, core.ReasonTaken)
-				w.same("thief", e.Seen.Holder, "somebody.else")
-				p.store.forget()
-				w.sleep(10 * minute)
-				w.same("requests", p.store.verbs(), "")
-				after, _ := w.shelf.get("n/lock.json")
-				w.same("the thief's record stands", bytes.Equal(after.Body, before.Body), true)
-			})
-		})
-	}
-}
-
-// Release finds a thief before it writes.
-func TestReleaseFindsThief(t *testing.T) {
-	bubble(t, func(w *world) {
+	each(t, map[string]bool{"renewal": false, "release": true}, func(w *world, _ string, release bool) {
 		p, l := w.holding()
 		w.place("n", theirs())
-		err := l.Release(context.Background())
-		w.is(err, &Error{Kind: Lost, Reason: core.ReasonTaken})
-		w.same("Err says it too", l.Err(), err)
-		w.same("requests", p.store.verbs(), "get")
-		w.state("n", core.ObservedHeld)
-	})
-}
-
-func TestReleasedBySomebody(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		other := w.host()
-		handle := l.Handle()
-		handle.Owner = "us"
-		w.ok(other.ReleaseHandle(context.Background(), handle, &terms))
+		before, _ := w.shelf.get("n/lock.json")
+		if release {
+			w.is(l.Release(background), &Error{Kind: Lost, Reason: core.ReasonTaken})
+			w.same("requests", p.store.verbs(), "get")
+		}
 		<-l.Done()
-		wantLost(w, l, core.ReasonReleased)
-		w.same("puts", len(p.store.puts()), 0)
-		w.state("n", core.ObservedReleased)
-	})
-}
-
-// An emptied prefix is written again: absence proves nothing.
-func TestRecordVanishes(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		w.shelf.remove("n/lock.json")
-		w.sleep(30 * time.Second)
-		w.ok(l.Err())
-		w.state("n", core.ObservedHeld)
-		w.shelf.remove("n/lock.json")
-		p.release(l)
-		w.state("n", core.ObservedVacant)
+		e := wantLost(w, l, core.ReasonTaken)
+		w.same("thief", e.Seen.Holder, "somebody.else")
+		w.sleep(10 * minute)
+		after, _ := w.shelf.get("n/lock.json")
+		w.same("record", string(after.Body), string(before.Body))
 	})
 }
 
@@ -300,8 +117,7 @@ func TestReleaseEndsBeliefFirst(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, l := w.holding()
 		p.store.once("put", fault{after: 8 * time.Second})
-		released := make(chan error, 1)
-		go func() { released <- l.Release(context.Background()) }()
+		released := beside(func() error { return l.Release(background) })
 		synctest.Wait()
 		w.is(l.Err(), ErrReleased)
 		<-l.Done()
@@ -314,72 +130,22 @@ func TestReleaseEndsBeliefFirst(t *testing.T) {
 	})
 }
 
-// A renewal in flight when Release comes is waited for; it could land on top of
-// the release and bring the lease back for a TTL (lesson of mops).
-func TestReleaseWaitsForRenewal(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		p.store.once("put", fault{before: 3 * time.Second})
-		w.until(time.Second/10, func() bool { return p.store.verbs() == "get put" })
-		p.release(l)
-		w.same("requests", p.store.verbs(), "get put get put")
-		calls := p.store.log()
-		w.same("last put releases", calls[3].released, true)
-		if gap := calls[2].at.Sub(calls[1].at); gap < 3*time.Second {
-			w.Fatalf("release read %v after the put", gap)
-		}
-		w.sleep(10 * minute)
-		w.state("n", core.ObservedReleased)
-	})
-}
-
-// unreleased makes a renewal's put unknown and lets it land half a second after
-// the release that follows.
-func unreleased(w *world, p *party) {
-	p.store.once("put", fault{late: 500 * time.Millisecond})
-	w.until(latency/10, func() bool { return len(p.store.puts()) > 0 })
-}
-
-// A renewal that lands after the release is undone a second later.
-func TestReleaseUndoneIsRedone(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		unreleased(w, p)
-		p.release(l)
-		w.state("n", core.ObservedReleased)
-		w.sleep(700 * time.Millisecond)
-		w.state("n", core.ObservedHeld) // by nobody
-		w.sleep(time.Second)
-		w.state("n", core.ObservedReleased)
-		p.store.forget()
-		w.sleep(2 * minute)
-		if n := len(p.store.log()); n > 2 {
-			w.Fatalf("%d requests after it: %s", n, p.store.verbs())
-		}
-		p.idle()
-	})
-}
-
-// Close waits for that second, and for no more.
+// Close waits until a put of unknown fate can have landed on the release and been undone,
+// and for no more, also where the lease was released before.
 func TestCloseRedoesRelease(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"before": 0, "between": 300 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, l := w.holding()
-				unreleased(w, p)
-				if wait > 0 {
-					p.release(l)
-					w.sleep(wait)
-				}
-				begun := time.Now()
-				w.ok(p.Close(context.Background()))
-				if took := time.Since(begun); took > 1200*time.Millisecond {
-					w.Fatalf("Close took %v", took)
-				}
-				w.state("n", core.ObservedReleased)
-			})
-		})
-	}
+	each(t, map[string]bool{"by Close": false, "before": true}, func(w *world, _ string, release bool) {
+		p, l := w.holding()
+		p.store.once("put", fault{late: 500 * time.Millisecond})
+		w.until(latency/10, func() bool { return len(p.store.puts()) > 0 })
+		if release {
+			p.release(l)
+			w.sleep(300 * time.Millisecond)
+		}
+		begun := time.Now()
+		w.ok(p.Close(background))
+		w.within("Close took", time.Since(begun), 0, 1200*time.Millisecond)
+		w.state("n", core.ObservedReleased)
+	})
 }
 
 // Release with a ctx that is over tells so; the Host releases all the same.
@@ -387,7 +153,7 @@ func TestReleaseContextOver(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, l := w.holding()
 		why := errors.New("why")
-		ctx, cancel := context.WithCancelCause(context.Background())
+		ctx, cancel := context.WithCancelCause(background)
 		cancel(why)
 		w.is(l.Release(ctx), why)
 		w.is(l.Err(), ErrReleased)
@@ -408,24 +174,19 @@ func TestReleaseThroughOutage(t *testing.T) {
 		time.AfterFunc(30*time.Second, p.store.heal)
 		begun := time.Now()
 		p.release(l)
-		if took := time.Since(begun); took < 30*time.Second || took > 36*time.Second {
-			w.Fatalf("released after %v", took)
-		}
+		w.within("released after", time.Since(begun), 30*time.Second, 36*time.Second)
 		w.state("n", core.ObservedReleased)
 	})
-	for _, f := range []fault{{class: core.ClassUnreachable}, {hang: true}, {class: core.ClassReadOnly}} {
-		bubble(t, func(w *world) {
-			p, l := w.holding()
-			deadline := l.Deadline()
-			p.store.always(f)
-			err := l.Release(context.Background())
-			w.is(err, &Error{Kind: Lost, Reason: core.ReasonUnreachable})
-			w.same("given up at", time.Now(), deadline)
-			w.same("Err", l.Err(), err)
-			w.state("n", core.ObservedHeld)
-			p.idle()
-		})
-	}
+	bubble(t, func(w *world) {
+		p, l := w.holding()
+		deadline := l.Deadline()
+		p.store.always(fault{hang: true})
+		err := l.Release(background)
+		w.is(err, &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.same("given up at", time.Now(), deadline)
+		w.same("Err", l.Err(), err)
+		p.idle()
+	})
 }
 
 // Blind renewals write without reading, by wish only.
@@ -433,8 +194,7 @@ func TestBlind(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		blind := Terms{Protocol: core.ProtocolLastWriter, TTL: minute, Renewal: core.RenewalBlind}
-		l, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: blind})
-		w.ok(err)
+		l := p.hold("n", blind)
 		p.store.forget()
 		w.sleep(minute)
 		w.ok(l.Err())

@@ -68,10 +68,11 @@ type member struct {
 	holder   core.HolderID
 	epoch    core.Epoch
 	token    core.Epoch
-	acquired int64 // wall
-	deadline int64 // Mono
-	life     *life // of the session that it stands on: it is believed that long, too
-	frozen   int64 // Mono: while it may have been broken it is believed no longer; 0 is not
+	acquired int64   // wall
+	deadline int64   // Mono
+	life     *life   // of the session that it stands on: it is believed that long, too
+	frozen   int64   // Mono: while it may have been broken it is believed no longer; 0 is not
+	seen     *Status // of whom it waits for; nil: nobody was seen, or it is held
 	held     bool
 	orphan   bool // nobody waits for the answer to its acquire any more
 	renewed  bool
@@ -137,7 +138,7 @@ func (m *member) context() context.Context {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cancel == nil {
-		m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(m.ctx))
+		m.ctx, m.cancel = context.WithCancelCause(m.within(context.WithoutCancel(m.ctx)))
 		if m.err != nil {
 			m.cancel(m.err)
 		}
@@ -197,7 +198,7 @@ func (m *member) cancelRequests() {
 func (m *member) nowHeld(a *core.Action) {
 	m.mu.Lock()
 	again := m.held
-	m.held, m.deadline, m.epoch = true, a.At, a.Epoch
+	m.held, m.deadline, m.epoch, m.seen = true, a.At, a.Epoch, nil
 	m.life = m.session.lifeOf(a.Session)
 	if !again { // read without the lock by those who saw it settled
 		m.holder, m.token, m.acquired = a.Holder, a.Token, a.Wall
@@ -375,24 +376,25 @@ func (m *member) await(ctx context.Context) error {
 
 // abandon gives the acquire up. If it is held this very moment it is released.
 func (m *member) abandon(ctx context.Context) error {
+	m.mu.Lock()
+	m.orphan = m.claim == nil // a claim is given back below
+	held, seen := m.held, m.seen
+	m.mu.Unlock()
+	over := &waitError{&Error{Name: m.name, Seen: seen, of: m.subject()}, context.Cause(ctx)}
 	if m.claim != nil {
 		m.keeper.post(message{do: func() { m.keeper.giveBack(m.claim) }})
-		return context.Cause(ctx)
+		return over
 	}
-	m.mu.Lock()
-	m.orphan = true
-	held := m.held
-	m.mu.Unlock()
 	event := core.Event{Kind: core.EventCancel}
 	if held || m.farewell == core.EventLeave {
 		event = m.goodbye()
 	}
 	if m.farewell == 0 {
 		m.keeper.post(message{do: func() { m.keeper.dismiss(m) }})
-		return context.Cause(ctx)
+		return over
 	}
 	m.keeper.post(message{to: m, event: event})
-	return context.Cause(ctx)
+	return over
 }
 
 // finish posts the command that ends it and waits for the end.

@@ -19,6 +19,7 @@ import (
 type memory struct {
 	host *Host
 	dir  string // "" is none
+	boot string // whose clock Mono is; "" where that is of no use, or has no name
 
 	mu     sync.Mutex
 	names  map[string]last
@@ -89,12 +90,13 @@ type observation struct {
 	Epoch uint64 `json:"epoch"`
 	Print uint64 `json:"print,string"`
 	Since int64  `json:"since_ns"` // by the boot's clock
+	Wall  int64  `json:"wall_ns"`  // by the wall clock; 0 in files of older versions
 	Boot  string `json:"boot"`
 }
 
 // remembers reports whether observations can be of use to another process: they
 // are by the clock of a boot, and of a store that has a name.
-func (m *memory) remembers() bool { return m.dir != "" && m.host.boot != "" && m.host.url != "" }
+func (m *memory) remembers() bool { return m.dir != "" && m.boot != "" && m.host.url != "" }
 
 func (m *memory) file(name string) string {
 	sum := sha256.Sum256([]byte(m.host.url + "\x00" + name))
@@ -102,7 +104,8 @@ func (m *memory) file(name string) string {
 }
 
 // observed is what an earlier process saw: a print of all signs of life, and
-// since when it stood unchanged. 0 is nothing.
+// since when it stood unchanged. 0 is nothing, as where the boot is another, or only has
+// the name of ours (core.Instant.Emitted).
 func (m *memory) observed(name string) (print uint64, since int64) {
 	if !m.remembers() {
 		return 0, 0
@@ -116,13 +119,14 @@ func (m *memory) observed(name string) (print uint64, since int64) {
 		m.host.log.Debug("an observation cannot be read", "name", name, "error", err)
 		return 0, 0
 	}
-	if o.Boot != m.host.boot || o.Name != name || o.Since > m.host.clock.Now().Mono {
+	since, ok := m.host.clock.Now().Emitted(o.Since, o.Wall)
+	if !ok || o.Boot != m.boot || o.Name != name {
 		return 0, 0
 	}
 	m.mu.Lock()
 	m.kept[name] = o.Print
 	m.mu.Unlock()
-	return o.Print, o.Since
+	return o.Print, since
 }
 
 // saw keeps what a waiter or a refused claim saw, if it is news. The file is no
@@ -142,7 +146,8 @@ func (m *memory) saw(of *member, s *core.Sighting) {
 	if known {
 		return
 	}
-	o := observation{store.Redact(m.host.url), of.name, uint64(s.Epoch), s.Print, s.Since, m.host.boot}
+	now := m.host.clock.Now()
+	o := observation{store.Redact(m.host.url), of.name, uint64(s.Epoch), s.Print, s.Since, s.Since + now.Wall - now.Mono, m.boot}
 	of.keeper.io.Go(func() {
 		m.saving.Lock()
 		defer m.saving.Unlock()

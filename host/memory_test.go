@@ -1,11 +1,11 @@
 package host
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -15,37 +15,50 @@ import (
 func (w *world) remembering(dir, boot string) *party {
 	p := w.hostWith(func(o *Options) { o.Memory, o.Boot = dir, boot })
 	p.url, p.calibrates = "s3://user:hunter2@bucket/locks", false
+	p.boot = "" // only what is remembered is by this clock, as where many machines write
 	return p
 }
 
 // What one process saw of a lease is known to the next of the same boot: one that
 // only tries takes a dead lease when it looks the second time.
 func TestObservationsAreKept(t *testing.T) {
-	for boot, taken := range map[string]bool{"ours": true, "another": false} {
-		t.Run(boot, func(t *testing.T) {
+	for name, test := range map[string]struct {
+		boot  string
+		ahead time.Duration // of the second one's boot clock
+		old   bool          // the file is of a version that kept no wall clock
+		taken bool
+	}{
+		"ours": {boot: "ours", taken: true}, "another": {boot: "another"},
+		"a clone": {boot: "ours", ahead: minute}, "old file": {boot: "ours", old: true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			bubble(t, func(w *world) {
 				holder := w.hostWith(func(o *Options) { o.Boot = "elsewhere" })
 				holder.strictly("n")
 				holder.store.always(fault{hang: true})
 				first := w.remembering(dir, "ours")
-				_, err := first.tryStrictly("n")
-				w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
-				w.ok(first.Close(context.Background()))
+				w.is(errOf(first.tryStrictly("n")), &Error{Kind: Refused, Reason: core.ReasonHeld})
+				w.ok(first.Close(background))
 				files, err := filepath.Glob(filepath.Join(dir, "*"))
 				w.ok(err)
 				w.same("files", len(files), 1)
 				text, err := os.ReadFile(files[0])
 				w.ok(err)
 				w.same("secrets", strings.Contains(string(text), "hunter2"), false)
+				if test.old {
+					before, after, _ := strings.Cut(string(text), `"wall_ns":`)
+					_, after, _ = strings.Cut(after, ",")
+					w.ok(os.WriteFile(files[0], []byte(before+after), 0o600))
+				}
 				w.sleep(2 * minute)
-				second := w.remembering(dir, boot)
-				second.clock.start = first.clock.start // one boot, one clock
+				second := w.remembering(dir, test.boot)
+				second.clock.start = first.clock.start.Add(-test.ahead) // one boot, one clock
 				l, err := second.tryStrictly("n")
-				w.same("taken", err == nil, taken)
-				if taken {
+				w.same("taken", err == nil, test.taken)
+				if test.taken {
 					second.release(l)
-					w.ok(second.Close(context.Background()))
+					w.ok(second.Close(background))
 					files, _ = filepath.Glob(filepath.Join(dir, "*"))
 					w.same("files of what is ours", len(files), 0)
 				}
@@ -64,22 +77,50 @@ func TestMemoryFails(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.host().strictly("n")
 		p := w.remembering(filepath.Join(file, "below"), "ours")
-		_, err := p.tryStrictly("n")
-		w.is(err, ErrRefused)
+		w.is(errOf(p.tryStrictly("n")), ErrRefused)
 		w.sleep(time.Second)
-		if !strings.Contains(p.log.String(), "was not kept") {
-			w.Error("nothing in the log")
-		}
+		w.has(p.log.String(), "was not kept")
 		other := w.remembering(dir, "ours")
 		w.ok(os.WriteFile(other.memory.file("n"), []byte("{"), 0o600))
-		_, err = other.tryStrictly("n")
-		w.is(err, ErrRefused)
+		w.is(errOf(other.tryStrictly("n")), ErrRefused)
 	})
 }
 
-// This boot has one name for all processes in its time namespace.
-func TestThisBoot(t *testing.T) {
-	if a, b := thisBoot(), thisBoot(); a != b || strings.Contains(a, "\n") {
-		t.Errorf("%q, %q", a, b)
+// Where the store does not promise order, or says nothing, the boot's clock judges no
+// records of others; it is good for what we have seen ourselves, wherever it may be.
+func TestBootIsForTheOrderly(t *testing.T) {
+	if thisBoot() == "" {
+		t.Skip("this system names no boot")
+	}
+	for name, place := range map[string]struct {
+		tells  func() bool
+		judges bool
+	}{
+		"orderly":     {tells: func() bool { return true }, judges: true},
+		"not orderly": {tells: func() bool { return false }},
+		"dead mount":  {tells: func() bool { time.Sleep(time.Hour); return true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, err := New(orderlyStore{newFakeStore(newShelf()), place.tells}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h.memory.boot != thisBoot() || h.boot != "" != place.judges {
+					t.Errorf("judges by %q, remembers by %q", h.boot, h.memory.boot)
+				}
+				if err := h.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Hour)
+			})
+		})
 	}
 }
+
+type orderlyStore struct {
+	*fakeStore
+	tells func() bool
+}
+
+func (s orderlyStore) Orderly() bool { return s.tells() }

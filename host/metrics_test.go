@@ -44,7 +44,7 @@ func (w *world) metered(change ...func(*Options)) (*party, *gauge) {
 func (g *gauge) collect() []metricdata.Metrics {
 	g.world.Helper()
 	var all metricdata.ResourceMetrics
-	g.world.ok(g.reader.Collect(context.Background(), &all))
+	g.world.ok(g.reader.Collect(background, &all))
 	if len(all.ScopeMetrics) == 0 {
 		return nil
 	}
@@ -62,27 +62,57 @@ func text(set attribute.Set) string {
 	return strings.Join(out, " ")
 }
 
-// points are the sums of a metric, or the counts of a histogram, by attributes. Those
-// that are 0 again are left out.
+// point is what a metric has by some attributes: a sum, or a count of a histogram.
+type point struct {
+	of               attribute.Set
+	n                int64
+	sum, least, most float64
+}
+
+func pointsOf(m metricdata.Metrics) (kind string, points []point) {
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		kind = "updowncounter"
+		if data.IsMonotonic {
+			kind = "counter"
+		}
+		for _, p := range data.DataPoints {
+			points = append(points, point{of: p.Attributes, n: p.Value})
+		}
+	case metricdata.Histogram[float64]:
+		kind = "histogram"
+		for _, p := range data.DataPoints {
+			least, _ := p.Min.Value()
+			most, _ := p.Max.Value()
+			points = append(points, point{p.Attributes, int64(p.Count), p.Sum, least, most})
+		}
+	}
+	return kind, points
+}
+
+// all are the points of a metric by attributes. Those that are 0 again are left out.
+func (g *gauge) all(name string) map[string]point {
+	g.world.Helper()
+	found := map[string]point{}
+	for _, m := range g.collect() {
+		if m.Name == "mopslock."+name {
+			_, points := pointsOf(m)
+			for _, p := range points {
+				if p.n != 0 {
+					found[text(p.of)] = p
+				}
+			}
+		}
+	}
+	return found
+}
+
+// points are their numbers.
 func (g *gauge) points(name string) map[string]int64 {
 	g.world.Helper()
 	found := map[string]int64{}
-	for _, m := range g.collect() {
-		if m.Name != "mopslock."+name {
-			continue
-		}
-		switch data := m.Data.(type) {
-		case metricdata.Sum[int64]:
-			for _, p := range data.DataPoints {
-				if p.Value != 0 {
-					found[text(p.Attributes)] = p.Value
-				}
-			}
-		case metricdata.Histogram[float64]:
-			for _, p := range data.DataPoints {
-				found[text(p.Attributes)] = int64(p.Count)
-			}
-		}
+	for at, p := range g.all(name) {
+		found[at] = p.n
 	}
 	return found
 }
@@ -104,19 +134,9 @@ func (g *gauge) is(name, want string) {
 // sum is all that a histogram took, in its unit, and the least and the most.
 func (g *gauge) sum(name, attributes string) (sum, least, most float64) {
 	g.world.Helper()
-	for _, m := range g.collect() {
-		if data, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == "mopslock."+name {
-			for _, p := range data.DataPoints {
-				if text(p.Attributes) == attributes {
-					least, _ = p.Min.Value()
-					most, _ = p.Max.Value()
-					return p.Sum, least, most
-				}
-			}
-		}
-	}
-	g.world.Fatalf("%s has no %s", name, attributes)
-	return 0, 0, 0
+	p, ok := g.all(name)[attributes]
+	g.world.same(name+" has "+attributes, ok, true)
+	return p.sum, p.least, p.most
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
@@ -127,8 +147,7 @@ func TestMetricsOfALease(t *testing.T) {
 		p, g := w.metered()
 		protocol := "protocol=" + terms.Protocol.String()
 		begun := time.Now()
-		l, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
-		w.ok(err)
+		l := p.hold("n", terms)
 		took := time.Since(begun).Seconds()
 		held := "kind=lease outcome=held " + protocol
 		g.is("acquire.duration", held+" 1")
@@ -152,65 +171,27 @@ func TestMetricsOfALease(t *testing.T) {
 	})
 }
 
-// A renewal that is late, but not too late, shows how near it was; the requests of it
-// that failed are counted.
-func TestMetricsOfLateRenewals(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, g := w.metered()
-		p.acquire("n")
-		w.sleep(15 * time.Second)
-		p.store.always(fault{class: core.ClassThrottled})
-		w.sleep(35 * time.Second)
-		p.store.heal()
-		w.until(time.Second, func() bool { return g.points("renewals")["kind=lease outcome=renewed protocol=lastwriter"] == 1 })
-		if _, least, _ := g.sum("renewal.left", "kind=lease protocol=lastwriter"); least < 0 || least > .1 {
-			w.Errorf("left: %v", least)
-		}
-		failed := g.points("renewals")["kind=lease outcome=failed protocol=lastwriter"]
-		if failed < 3 || failed != g.points("requests")["outcome=throttled verb=get"] {
-			w.Errorf("%d failed", failed)
-		}
-	})
-}
-
 // Each end that a holder does not want is counted by its reason, and by none other.
 func TestMetricsOfLosses(t *testing.T) {
-	ends := map[core.Reason]func(w *world, p *party){
-		core.ReasonTaken: func(w *world, _ *party) {
-			r := theirs()
-			r.count = 9
-			w.place("n", r)
-		},
-		core.ReasonReleased: func(w *world, _ *party) {
-			_, err := w.host().Break(background, "n", &BreakOptions{Why: "a test"})
-			w.ok(err)
-		},
-		core.ReasonUnreachable: func(_ *world, p *party) { p.store.always(fault{class: core.ClassUnreachable}) },
-		core.ReasonExpired:     func(_ *world, p *party) { p.clock.jump(10 * minute) },
-	}
-	for reason, end := range ends {
-		t.Run(reason.String(), func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, g := w.metered()
-				l := p.acquire("n")
-				w.sleep(time.Second)
-				end(w, p)
-				<-l.Done()
-				g.is("losses", "kind=lease protocol=lastwriter reason="+reason.String()+" 1")
-				g.is("leases.held", "")
-			})
-		})
-	}
-	t.Run("broken", func(t *testing.T) {
-		bubble(t, func(w *world) {
-			p, g := w.metered()
-			l := p.strictly("n")
-			_, err := w.host().Break(background, "n", &BreakOptions{Why: "a test"})
-			w.ok(err)
-			<-l.Done()
-			g.is("losses", "kind=lease protocol=strict reason=broken 1")
-			g.is("leases.held", "")
-		})
+	breaks := func(p *party) { p.world.host().breaks("n", &BreakOptions{Why: "a test"}) }
+	each(t, map[core.Reason]func(p *party){
+		core.ReasonTaken:       func(p *party) { p.world.place("n", theirs()) },
+		core.ReasonReleased:    breaks,
+		core.ReasonBroken:      breaks,
+		core.ReasonUnreachable: func(p *party) { p.store.always(fault{class: core.ClassUnreachable}) },
+		core.ReasonExpired:     func(p *party) { p.clock.jump(10 * minute) },
+	}, func(w *world, reason core.Reason, end func(p *party)) {
+		p, g := w.metered()
+		by := terms
+		if reason == core.ReasonBroken {
+			by = strict
+		}
+		l := p.hold("n", by)
+		w.sleep(time.Second)
+		end(p)
+		<-l.Done()
+		g.is("losses", "kind=lease protocol="+by.Protocol.String()+" reason="+reason.String()+" 1")
+		g.is("leases.held", "")
 	})
 }
 
@@ -260,115 +241,33 @@ func TestMetricsOfWaiters(t *testing.T) {
 		held := holder.strictly("n")
 		p, g := w.metered()
 		p.sessional("warm")
-		_, err := p.tryStrictly("n")
-		w.is(err, ErrRefused)
-		ctx, cancel := context.WithCancel(background)
-		ended := make(chan error, 2)
-		go func() {
-			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
-			ended <- err
-		}()
+		w.is(errOf(p.tryStrictly("n")), ErrRefused)
 		for range 6 {
 			p.permit("s", six)
 		}
-		go func() {
-			_, err := p.AcquirePermit(ctx, "s", six, &PermitOptions{Terms: permitTerms})
-			ended <- err
-		}()
+		ctx := w.limited(2 * time.Second)
+		lease := beside(func() error { return errOf(p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})) })
+		permit := beside(func() error { return errOf(p.AcquirePermit(ctx, "s", six, &PermitOptions{Terms: permitTerms})) })
 		w.sleep(time.Second)
 		g.is("waiters", "kind=lease 1; kind=permit 1")
 		g.is("permits.held", "6")
-		cancel()
-		w.is(<-ended, context.Canceled)
-		w.is(<-ended, context.Canceled)
-		_, err = p.tryPermit("s", six)
-		w.is(err, ErrFull)
-		_, err = p.Acquire(background, "", nil)
+		w.is(<-lease, context.DeadlineExceeded)
+		w.is(<-permit, context.DeadlineExceeded)
+		w.is(errOf(p.tryPermit("s", six)), ErrFull)
+		_, err := p.Acquire(background, "", nil)
 		w.same("bad name", err != nil, true)
 		_, err = p.AcquirePermit(background, "s", View{}, nil)
 		w.same("bad view", err != nil, true)
 		p.store.always(fault{class: core.ClassUnauthorized})
-		_, err = p.tryStrictly("other")
-		w.is(err, ErrRefused)
+		w.is(errOf(p.tryStrictly("other")), ErrRefused)
 		p.store.heal()
 		g.is("waiters", "")
 		g.is("acquire.duration", "kind=lease outcome=cancelled protocol=strict 1; kind=lease outcome=held protocol=strict 1; "+
-			"kind=lease outcome=refused protocol=strict 1; kind=lease outcome=unavailable protocol="+protocolOfFailed+" 1; "+
+			"kind=lease outcome=refused protocol=strict 1; kind=lease outcome=unavailable protocol=unknown 1; "+
 			"kind=permit outcome=cancelled protocol=strict 1; kind=permit outcome=held protocol=strict 6; "+
 			"kind=permit outcome=refused protocol=strict 1")
 		holder.release(held)
 	})
-}
-
-// protocolOfFailed: the store was not there to say how the name is kept.
-const protocolOfFailed = "unknown"
-
-// Where a Host hands over to its own waiter the time is exact; from another's holder
-// it counts from the last look that still showed him; a dead one's is a take-over.
-func TestMetricsOfHandOver(t *testing.T) {
-	eachWay(t, func(w *world, terms Terms) {
-		p, g := w.metered()
-		other := w.host()
-		protocol := "protocol=" + terms.Protocol.String()
-		wait := func(p *party) chan time.Time {
-			got := make(chan time.Time, 1)
-			go func() {
-				_, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
-				w.ok(err)
-				got <- time.Now()
-			}()
-			w.sleep(3 * time.Second)
-			return got
-		}
-		first, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
-		w.ok(err)
-		got := wait(p)
-		w.ok(first.Release(background))
-		released := time.Now()
-		took := (<-got).Sub(released).Seconds()
-		here := "from=here " + protocol
-		g.is("handover.duration", here+" 1")
-		if sum, _, _ := g.sum("handover.duration", here); !near(sum, took) || took <= 0 {
-			w.Errorf("hand-over of %v, not %v", sum, took)
-		}
-		// The other one has it next, and gives it to us by the store alone.
-		got = wait(other)
-		w.ok(p.keeper.anyLease("n").Release(background))
-		<-got
-		got = wait(p)
-		released = time.Now()
-		w.ok(other.keeper.anyLease("n").Release(background))
-		took = (<-got).Sub(released).Seconds()
-		elsewhere := "from=elsewhere " + protocol
-		g.is("handover.duration", elsewhere+" 1; "+here+" 1")
-		if sum, _, _ := g.sum("handover.duration", elsewhere); sum < took || sum > took+core.PollCap.Seconds()*1.2 {
-			w.Errorf("hand-over of %v; it was %v", sum, took)
-		}
-		g.is("takeovers", "")
-		w.ok(p.keeper.anyLease("n").Release(background))
-		got = wait(other)
-		<-got
-		got = wait(p)
-		other.store.always(fault{hang: true})
-		<-got
-		g.is("takeovers", protocol+" 1")
-		g.is("handover.duration", elsewhere+" 1; "+here+" 1")
-	})
-}
-
-// anyLease is the lease on a name.
-func (k *keeper) anyLease(name string) *Lease {
-	found := make(chan *Lease)
-	k.post(message{do: func() {
-		for _, m := range k.members[name] {
-			if m.counted {
-				found <- &Lease{m}
-				return
-			}
-		}
-		close(found)
-	}})
-	return <-found
 }
 
 // A companion is counted as one: that it comes too late is no loss, that it is out of
@@ -378,8 +277,7 @@ func TestMetricsOfACompanion(t *testing.T) {
 		holder := w.host()
 		l := holder.strictly("n")
 		p, g := w.metered()
-		c, err := p.Accompany(background, l.Handle(), nil)
-		w.ok(err)
+		c := p.joins(l.Handle())
 		g.is("leases.held", "kind=companion protocol=strict 1")
 		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
 		g.is("renewals", "kind=companion outcome=renewed protocol=strict 1")
@@ -394,8 +292,7 @@ func TestMetricsOfACompanion(t *testing.T) {
 		g.is("leases.held", "kind=companion protocol=strict 1")
 		w.ok(c.Leave(background))
 		holder.release(l)
-		_, err = p.Accompany(background, l.Handle(), nil)
-		w.is(err, ErrLost)
+		w.is(errOf(p.Accompany(background, l.Handle(), nil)), ErrLost)
 		g.is("leases.held", "")
 		g.is("losses", "")
 		g.is("acquire.duration", "kind=companion outcome=held protocol=strict 1; kind=companion outcome=lost protocol=strict 1")
@@ -416,29 +313,10 @@ func TestMetricsOfAnInvocation(t *testing.T) {
 		w.sleep(time.Second)
 		_, err = p.invoke("n", w.never, terms)
 		w.ok(err)
-		_, err = p.invoke("m", func(context.Context, *Work) error { return errors.New("no") }, terms)
-		w.is(err, ErrNoResult)
+		w.is(errOf(p.invoke("m", func(context.Context, *Work) error { return errors.New("no") }, terms)), ErrNoResult)
 		g.is("acquire.duration", "kind=invocation outcome=found "+protocol+" 1; kind=invocation outcome=held "+protocol+" 2")
 		g.is("waiters", "")
-		launched := 0
-		_, err = p.invoke("again", func(ctx context.Context, work *Work) error {
-			if launched++; launched == 1 {
-				p.clock.jump(10 * minute)
-				<-ctx.Done()
-				return context.Cause(ctx)
-			}
-			return returns("42", time.Second)(ctx, work)
-		}, terms)
-		w.ok(err)
-		w.same("launched", launched, 2)
-		w.sleep(time.Second)
-		g.is("acquire.duration", "kind=invocation outcome=found "+protocol+" 1; kind=invocation outcome=held "+protocol+" 3")
-		g.is("waiters", "")
 		g.is("leases.held", "")
-		if n := g.points("renewals")["kind=lease outcome=renewed "+protocol]; n < 3 || n > 4 {
-			w.Errorf("%d renewals in a minute", n)
-		}
-		g.is("losses", "kind=lease "+protocol+" reason=expired 1")
 	})
 }
 
@@ -461,13 +339,7 @@ func TestMetricsOfRequests(t *testing.T) {
 		w.same("durations", fmt.Sprint(verbs), fmt.Sprint(seen))
 		w.same("verbs", len(seen), 6)
 		w.same("what is not there", g.points("requests")["outcome=no verb=exists"] > 0, true)
-		for _, outcome := range []string{"yes", "no", "cancelled", "throttled", "unauthorized"} {
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(g.points("requests"))), func(at string) bool {
-				return strings.HasPrefix(at, "outcome="+outcome+" ")
-			}) {
-				w.Errorf("no %s", outcome)
-			}
-		}
+		w.has(fmt.Sprint(g.points("requests")), "outcome=yes", "outcome=no", "outcome=cancelled", "outcome=throttled", "outcome=unauthorized")
 	})
 }
 
@@ -479,12 +351,9 @@ func story(w *world, p *party) {
 	p.sessional("customer 4711/b")
 	old := p.acquire("customer 4711/old")
 	permit := p.permit("customer 4711/s", six)
-	_, err := p.tryStrictly("customer 4711/held")
-	w.is(err, ErrRefused)
-	ctx, cancel := context.WithTimeout(background, 3*time.Second)
-	defer cancel()
-	_, err = p.Acquire(ctx, "customer 4711/held", &AcquireOptions{Terms: strict})
-	w.is(err, context.DeadlineExceeded)
+	w.is(errOf(p.tryStrictly("customer 4711/held")), ErrRefused)
+	ctx := w.limited(3 * time.Second)
+	w.is(errOf(p.Acquire(ctx, "customer 4711/held", &AcquireOptions{Terms: strict})), context.DeadlineExceeded)
 	result, err := p.invoke("customer 4711/work", returns("42", time.Second), strict)
 	w.ok(err)
 	w.holds(result, "42")
@@ -502,9 +371,7 @@ func story(w *world, p *party) {
 		w.sleep(20 * time.Second)
 	}
 	p.store.always(fault{hang: true})
-	ctx, cancel = context.WithTimeout(background, time.Second)
-	defer cancel()
-	_, err = p.Inspect(ctx, "customer 4711/old")
+	_, err = p.Inspect(w.limited(time.Second), "customer 4711/old")
 	w.same("hangs", err != nil, true)
 	ctx, stop := context.WithCancel(background)
 	time.AfterFunc(time.Second, stop)
@@ -528,16 +395,13 @@ var words = strings.Fields(`lease companion permit session invocation strict las
 // The metrics are those of the package comment, with the types, units and attributes
 // that it says; and an attribute is a word of ours, never a name, a key or a holder.
 func TestMetricsTable(t *testing.T) {
-	type row struct{ kind, unit, attributes string }
-	documented := map[string]row{}
+	type row struct{ kind, unit string }
+	documented, attributes := map[string]row{}, map[string][]string{}
 	for _, cells := range tables(t, "metrics.go") {
-		if !strings.HasPrefix(cells[0], "mopslock.") {
-			continue
+		if strings.HasPrefix(cells[0], "mopslock.") {
+			documented[cells[0]] = row{cells[1], cells[2]}
+			attributes[cells[0]] = strings.Fields(strings.Trim(cells[3], "-"))
 		}
-		if len(cells) != 5 {
-			t.Fatalf("not a row: %q", cells)
-		}
-		documented[cells[0]] = row{cells[1], cells[2], strings.Trim(cells[3], "-")}
 	}
 	bubble(t, func(w *world) {
 		p, g := w.metered()
@@ -549,58 +413,18 @@ func TestMetricsTable(t *testing.T) {
 		meter.seconds(meter.handover, 1, labels{protocol: "strict", from: "here"})
 		found := map[string]row{}
 		for _, m := range g.collect() {
-			var r row
-			keys := map[string]bool{}
-			note := func(set attribute.Set) {
-				for _, pair := range set.ToSlice() {
-					keys[string(pair.Key)] = true
-					if !slices.Contains(words, pair.Value.AsString()) {
-						t.Errorf("%s: %s=%s is none of our words", m.Name, pair.Key, pair.Value.AsString())
-					}
-				}
-			}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				r.kind = "updowncounter"
-				if data.IsMonotonic {
-					r.kind = "counter"
-				}
-				for _, p := range data.DataPoints {
-					note(p.Attributes)
-				}
-			case metricdata.Histogram[float64]:
-				r.kind = "histogram"
-				for _, p := range data.DataPoints {
-					note(p.Attributes)
-				}
-			}
-			r.unit = m.Unit
-			r.attributes = strings.Join(slices.Sorted(maps.Keys(keys)), " ")
-			found[m.Name] = r
-			if m.Description == "" {
-				t.Errorf("%s has no description", m.Name)
-			}
-		}
-		for name, want := range documented {
-			got, ok := found[name]
-			switch {
-			case !ok:
-				t.Errorf("%s is documented, and not there", name)
-			case got.kind != want.kind, got.unit != want.unit:
-				t.Errorf("%s is %+v; the comment says %+v", name, got, want)
-			default:
-				for key := range strings.FieldsSeq(got.attributes) {
-					if !slices.Contains(strings.Fields(want.attributes), key) {
-						t.Errorf("%s: attribute %s is not in the comment", name, key)
+			kind, points := pointsOf(m)
+			found[m.Name] = row{kind, m.Unit}
+			w.same(m.Name+" is described", m.Description != "", true)
+			for _, point := range points {
+				for _, pair := range point.of.ToSlice() {
+					if !slices.Contains(words, pair.Value.AsString()) || !slices.Contains(attributes[m.Name], string(pair.Key)) {
+						t.Errorf("%s: %s=%s is none of our words, or not in the comment", m.Name, pair.Key, pair.Value.AsString())
 					}
 				}
 			}
 		}
-		for name := range found {
-			if _, ok := documented[name]; !ok {
-				t.Errorf("%s is not in the comment", name)
-			}
-		}
+		same(t, "metrics", found, documented)
 	})
 }
 

@@ -1,20 +1,34 @@
 package host
 
 import (
-	"context"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mopslock/mopslock/core"
 )
+
+// frozen is a clock that stands still once it is told to.
+type frozen struct {
+	clock systemClock
+	at    atomic.Pointer[core.Instant]
+}
+
+func (f *frozen) Now() core.Instant {
+	if at := f.at.Load(); at != nil {
+		return *at
+	}
+	return f.clock.Now()
+}
 
 // TestNap: the wait of a claim is napped, once and exactly, and its end wakes the
 // keeper; nothing longer is, and nothing under a clock that is not the machine's.
 func TestNap(t *testing.T) {
 	const margin = 5 * time.Millisecond
-	ctx := context.Background()
 	clock := &frozen{}
 	now := clock.Now()
 	clock.at.Store(&now)
-	h, err := Open(ctx, "mem://", &Options{Clock: clock, Engine: engine, Memory: "-"})
+	h, err := Open(background, "mem://", &Options{Clock: clock, Memory: "-"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +44,9 @@ func TestNap(t *testing.T) {
 	go func() {
 		terms := lastWriter.Terms
 		terms.AcquireMargin = margin
-		l, err := h.Acquire(ctx, "n", &AcquireOptions{Terms: terms})
+		l, err := h.Acquire(background, "n", &AcquireOptions{Terms: terms})
 		if err == nil {
-			err = l.Release(ctx)
+			err = l.Release(background)
 		}
 		done <- err
 	}()
@@ -47,13 +61,13 @@ func TestNap(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := h.Close(ctx); err != nil {
+	if err := h.Close(background); err != nil {
 		t.Error(err)
 	}
 	if n := len(naps); n != 0 {
 		t.Errorf("%d more naps", n)
 	}
-	if mine, err := Open(ctx, "mem://", &Options{Engine: engine, Memory: "-"}); err != nil || (mine.nap == nil) != (napper() == nil) || mine.Close(ctx) != nil {
+	if mine, err := Open(background, "mem://", &Options{Memory: "-"}); err != nil || (mine.nap == nil) != (napper() == nil) || mine.Close(background) != nil {
 		t.Errorf("by the machine's clock: %v", err)
 	}
 }

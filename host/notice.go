@@ -31,13 +31,14 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 	case core.ActionWaiting:
 		m.nowWaiting(k, a)
 	case core.ActionHeld:
-		m.waiting, m.silent = false, false
-		m.stopWatching()
+		m.waiting, m.silent, m.missed = false, false, false
 		k.noteHeld(m, a)
 		m.nowHeld(a)
+		m.watchAbove(k)
 		k.host.memory.forget(m)
 	case core.ActionAdopted:
 		m.nowAdopted(a.Epoch)
+		m.watchAbove(k)
 	case core.ActionDeadline:
 		m.setDeadline(a.At)
 	case core.ActionRenewed:
@@ -138,16 +139,55 @@ func (k *keeper) nudge(name string, released int64) {
 // m.waiting says is that a lease is wanted, also while it is being looked at.
 func (m *member) canLook() bool {
 	state := m.machine.String()
-	return state == core.LeaseWaiting.String() || state == core.InvocationAwaiting.String()
+	return state == core.LeaseWaiting.String() || state == core.InvocationAwaiting.String() || m.isHolding()
+}
+
+// isHolding reports whether the machine holds, so that changed may tell it of a break.
+func (m *member) isHolding() bool {
+	switch m.machine.String() {
+	case core.LeaseHeld.String(), core.CompanionJoined.String(), core.InvocationLaunched.String(), core.SessionInForce.String():
+		return m.shared == nil // a semaphore that waits for nobody has nothing to look for
+	}
+	return false
+}
+
+// watchAbove watches what a break of a strict lease that is held makes. Of one on a
+// session the session is called, and its call is watched. An invocation does so itself.
+func (m *member) watchAbove(k *keeper) {
+	if m.via != nil {
+		return
+	}
+	if m.protocol != core.ProtocolStrict || m.session != nil {
+		m.stopWatching()
+		return
+	}
+	m.watch(k, versionKey(m.name, m.epoch+1))
 }
 
 func (m *member) nowWaiting(k *keeper, a *core.Action) {
 	m.waiting = true
 	m.watch(k, m.keyToWatch(a.Sight))
-	k.host.memory.saw(m, a.Sight)
-	m.noteWaiting(a.Sight)
+	m.nowSeen(a.Sight)
+}
+
+// nowSeen takes whom the caller waits for, first and at every change.
+func (m *member) nowSeen(s *core.Sighting) {
+	m.keeper.host.memory.saw(m, s)
+	m.noteWaiting(s)
+	if s == nil {
+		return
+	}
+	seen := newStatus(m.name, m.protocol, s, m.keeper.host.clock.Now())
+	m.mu.Lock()
+	m.seen = &seen
+	m.mu.Unlock()
+	if m.waitsForItself() {
+		m.trouble().cause = &Error{Kind: Refused, Name: m.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
+		m.keeper.post(message{to: m, event: core.Event{Kind: core.EventCancel}})
+		return
+	}
 	if m.onWaiting != nil {
-		m.onWaiting(newStatus(m.name, m.protocol, a.Sight, k.host.clock.Now()))
+		m.onWaiting(seen)
 	}
 }
 
@@ -182,8 +222,8 @@ func (m *member) watcher() (store.Watcher, bool) {
 	return w, ok
 }
 
-// watch asks a local directory to tell of changes of these keys and no others,
-// and looks once more when it has begun: what changed before it is not told.
+// watch asks a local directory to tell of changes of these keys and no others. Who
+// waits looks once more when it has begun: what changed before it is not told.
 func (m *member) watch(k *keeper, keys ...string) {
 	watcher, ok := m.watcher()
 	if !ok {
@@ -219,7 +259,9 @@ func (m *member) beginWatch(watcher store.Watcher, w *watching) {
 			return
 		}
 		w.stop = stop
-		k.changed(m)
+		if !m.isHolding() { // whose next renewal looks
+			k.changed(m)
+		}
 	}})
 }
 

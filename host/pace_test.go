@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -24,13 +23,11 @@ func TestNoObjectTwiceASecond(t *testing.T) {
 		onSession := short
 		onSession.Session = true
 		acquire := func(p *party, name string, terms Terms) *Lease {
-			l, err := p.Acquire(context.Background(), name, &AcquireOptions{Terms: terms})
-			w.ok(err)
+			l := p.hold(name, terms)
 			return l
 		}
 		alone := acquire(p, "alone", short)
-		_, err := companion.Accompany(context.Background(), alone.Handle(), nil)
-		w.ok(err)
+		_ = companion.joins(alone.Handle())
 		for _, name := range []string{"a", "b", "c"} {
 			acquire(p, name, onSession)
 		}

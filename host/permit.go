@@ -56,7 +56,7 @@ type Permit struct {
 // no room, crowded (ErrCrowded) if the record has no room for another holder; of
 // Kind Unfit if the store does not honour create-if-absent or the name is a lease's;
 // ErrClosed; of Kind Lost if it was let in and its session was lost before this
-// returned; or ctx's cause. After an error nothing is held, and what may have been
+// returned; or one that wraps ctx's cause. After an error nothing is held, and what may have been
 // left in the store is taken out, or ends with the session. The permit lives on
 // when ctx ends later.
 //

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,48 +13,42 @@ import (
 // When its session dies a permit's Done closes though nobody asks, with the reason,
 // however many there are; and who waits is let in on the next session.
 func TestPermitLost(t *testing.T) {
-	for reason, kill := range map[core.Reason]func(*party){
+	each(t, map[core.Reason]func(*party){
 		core.ReasonUnreachable: func(p *party) { p.store.always(fault{class: core.ClassUnreachable}) },
 		core.ReasonExpired:     func(p *party) { p.clock.jump(10 * minute) },
-	} {
-		t.Run(reason.String(), func(t *testing.T) {
-			bubble(t, func(w *world) {
-				const many = 30
-				p := w.host()
-				var held []*Permit
-				for range many {
-					held = append(held, p.permit("n", View{many, 1}))
-				}
-				lease := p.sessional("l")
-				waiting := make(chan *Permit)
-				go func() { waiting <- p.permit("n", View{many, 1}) }()
-				w.sleep(time.Second)
-				begun, deadline := time.Now(), held[0].Deadline()
-				kill(p)
-				for _, permit := range held {
-					<-permit.Done()
-					w.is(context.Cause(permit.Context()), &Error{Kind: Lost, Reason: reason})
-					w.is(permit.Err(), ErrLost)
-				}
-				w.is(lease.Err(), &Error{Kind: Lost, Reason: reason})
-				if reason == core.ReasonUnreachable {
-					w.same("not before it must", !time.Now().Before(deadline.Add(-time.Second)) && begun.Before(deadline), true)
-				}
-				if !strings.HasPrefix(held[0].Err().Error(), `mopslock: permit of "n" lost (`) {
-					w.Error(held[0].Err())
-				}
-				w.is(held[0].Release(context.Background()), ErrLost)
-				p.store.heal()
-				last := <-waiting
-				w.same("another session", last.Session() != held[0].Session(), true)
-				w.ok(last.Err())
-				w.sleep(5 * minute)
-				w.ok(last.Err())
-				p.giveBack(last)
-				w.held("n", 0)
-			})
-		})
-	}
+	}, func(w *world, reason core.Reason, kill func(*party)) {
+		const many = 30
+		p := w.host()
+		var held []*Permit
+		for range many {
+			held = append(held, p.permit("n", View{many, 1}))
+		}
+		lease := p.sessional("l")
+		waiting := make(chan *Permit)
+		go func() { waiting <- p.permit("n", View{many, 1}) }()
+		w.sleep(time.Second)
+		begun, deadline := time.Now(), held[0].Deadline()
+		kill(p)
+		for _, permit := range held {
+			<-permit.Done()
+			w.is(context.Cause(permit.Context()), &Error{Kind: Lost, Reason: reason})
+			w.is(permit.Err(), ErrLost)
+		}
+		w.is(lease.Err(), &Error{Kind: Lost, Reason: reason})
+		if reason == core.ReasonUnreachable {
+			w.same("not before it must", !time.Now().Before(deadline.Add(-time.Second)) && begun.Before(deadline), true)
+		}
+		w.has(held[0].Err().Error(), `mopslock: permit of "n" lost (`)
+		w.is(held[0].Release(background), ErrLost)
+		p.store.heal()
+		last := <-waiting
+		w.same("another session", last.Session() != held[0].Session(), true)
+		w.ok(last.Err())
+		w.sleep(5 * minute)
+		w.ok(last.Err())
+		p.giveBack(last)
+		w.held("n", 0)
+	})
 }
 
 // Whoever asks a permit past its deadline hears at once that it is lost, whatever
@@ -71,7 +64,7 @@ func TestPermitPastItsDeadline(t *testing.T) {
 		}
 		permit = p.permit("n", six)
 		p.clock.jump(10 * minute)
-		w.is(permit.Release(context.Background()), &Error{Kind: Lost, Reason: core.ReasonExpired})
+		w.is(permit.Release(background), &Error{Kind: Lost, Reason: core.ReasonExpired})
 	})
 }
 
@@ -87,7 +80,7 @@ func TestPermitAfterAPause(t *testing.T) {
 			next := p.permit(name, six)
 			w.is(held.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
 			p.clock.jump(10 * minute)
-			w.ok(p.SetLimit(context.Background(), name, 5))
+			w.ok(p.SetLimit(background, name, 5))
 			w.is(next.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
 		}
 		p.permit("n", six)
@@ -111,15 +104,14 @@ func TestPermitWaiterAfterAPause(t *testing.T) {
 		for range 5 {
 			holder.permit("n", six)
 		}
-		let := make(chan error, 1)
-		go func() {
-			_, err := p.AcquirePermit(context.Background(), "n", six, &PermitOptions{Terms: permitTerms})
-			let <- err
-		}()
+		let := beside(func() error {
+			_, err := p.AcquirePermit(background, "n", six, &PermitOptions{Terms: permitTerms})
+			return err
+		})
 		w.sleep(2 * time.Second)
 		p.clock.tick = time.Nanosecond
 		p.clock.jump(10 * minute)
-		w.ok(p.SetLimit(context.Background(), "n", 6))
+		w.ok(p.SetLimit(background, "n", 6))
 		holder.giveBack(held)
 		w.ok(<-let)
 	})
@@ -143,11 +135,11 @@ func TestPermitGivenUp(t *testing.T) {
 	for after := time.Duration(0); after <= 15*latency; after += latency / 2 {
 		bubble(t, func(w *world) {
 			p := w.host()
-			ctx, cancel := context.WithTimeoutCause(context.Background(), after, errGivenUp)
+			ctx, cancel := context.WithTimeoutCause(background, after, errGivenUp)
 			defer cancel()
 			permit, err := p.AcquirePermit(ctx, "n", six, &PermitOptions{Terms: permitTerms})
 			if err == nil {
-				w.ok(permit.Release(context.Background()))
+				w.ok(permit.Release(background))
 			} else {
 				w.is(err, errGivenUp)
 			}
@@ -159,14 +151,9 @@ func TestPermitGivenUp(t *testing.T) {
 	bubble(t, func(w *world) { // and of one who waits, while others hold
 		p, other := w.host(), w.host()
 		held := other.permit("n", six, PermitOptions{Weight: 6})
-		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errGivenUp)
-		defer cancel()
-		_, err := p.AcquirePermit(ctx, "n", six, nil)
-		w.is(err, errGivenUp)
+		w.is(errOf(p.AcquirePermit(w.limited(time.Second), "n", six, nil)), context.DeadlineExceeded)
 		w.sleep(time.Second)
 		p.idle()
-		_, err = p.AcquirePermit(ctx, "n", six, nil)
-		w.is(err, errGivenUp)
 		other.giveBack(held)
 		w.held("n", 0)
 	})
@@ -174,74 +161,27 @@ func TestPermitGivenUp(t *testing.T) {
 
 var errGivenUp = errors.New("given up")
 
-// A create of unknown fate is looked after: the permit is held once, or not at all,
-// whether it has landed, lands late, or never does.
-func TestPermitUnknownCreate(t *testing.T) {
-	for what, f := range map[string]fault{
-		"landed": {lost: true}, "late": {late: 3 * time.Second}, "never": {class: core.ClassUnreachable}, "hangs": {hang: true},
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p, other := w.host(), w.host()
-				first := p.permit("n", six)
-				p.store.once("create", f)
-				second := p.permit("n", six)
-				w.held("n", 2)
-				p.store.once("create", f)
-				p.giveBack(second)
-				w.held("n", 1)
-				_, err := other.tryPermit("n", six, PermitOptions{Weight: 6})
-				w.is(err, ErrFull)
-				p.store.once("create", f) // and who gives up meanwhile
-				ctx, cancel := context.WithTimeoutCause(context.Background(), 2*latency, errGivenUp)
-				defer cancel()
-				if permit, err := p.AcquirePermit(ctx, "n", six, &PermitOptions{Terms: permitTerms}); err == nil {
-					p.giveBack(permit)
-				}
-				p.giveBack(first)
-				w.sleep(minute)
-				w.held("n", 0)
-				p.idle()
-			})
-		})
-	}
-}
-
-// A store that refuses for good is told at once; one that is silent, after five seconds.
+// A store that refuses for good is told at once, whatever it refuses; one that is silent,
+// after five seconds. It can be used again when it is mended.
 func TestPermitOfABadStore(t *testing.T) {
-	bubble(t, func(w *world) {
+	each(t, map[string]fault{
+		"create": {class: core.ClassReadOnly}, "put": {class: core.ClassReadOnly}, "list": {class: core.ClassReadOnly},
+		"": {hang: true},
+	}, func(w *world, verb string, f fault) {
 		p := w.host()
-		p.store.always(fault{class: core.ClassUnauthorized})
-		_, err := p.AcquirePermit(context.Background(), "n", six, nil)
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		p.giveBack(p.permit("m", six)) // or else the probe fails
+		p.clock.jump(10 * minute)
+		w.sleep(time.Second)
+		p.store.when(verb, "", f)
+		begun, reason, after := time.Now(), core.ReasonUnusable, 0*time.Second
+		if f.hang {
+			reason, after = core.ReasonUnreachable, 5*time.Second
+		}
+		w.says(errOf(p.AcquirePermit(background, "n", six, nil)), &Error{Kind: Refused, Reason: reason}, `permit of "n" not acquired`)
+		w.within("after", time.Since(begun), after, after+time.Second)
 		p.store.heal()
 		p.giveBack(p.permit("n", six))
-		for _, verb := range []string{"create", "put", "list"} {
-			q := w.host()
-			q.giveBack(q.permit("m", six)) // or else the probe fails
-			q.clock.jump(10 * minute)
-			w.sleep(time.Second)
-			q.store.on(func(c call) fault {
-				if c.verb == verb {
-					return fault{class: core.ClassReadOnly}
-				}
-				return fine
-			})
-			_, err = q.AcquirePermit(context.Background(), "n", six, nil)
-			w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
-			if !strings.Contains(err.Error(), `permit of "n" not acquired`) {
-				w.Error(err)
-			}
-			q.store.heal()
-			q.giveBack(q.permit("n", six))
-			q.idle()
-		}
-		q := w.host()
-		q.store.always(fault{hang: true})
-		begun := time.Now()
-		_, err = q.AcquirePermit(context.Background(), "n", six, nil)
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnreachable})
-		w.same("after", time.Since(begun), 5*time.Second)
+		p.idle()
 	})
 }
 
@@ -251,11 +191,10 @@ func TestEngineFailsPermits(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, engine := w.fragile()
 		a, b := p.permit("n", six), p.permit("n", six)
-		refused := make(chan error)
-		go func() {
-			_, err := p.AcquirePermit(context.Background(), "n", six, &PermitOptions{Terms: permitTerms, Weight: 5})
-			refused <- err
-		}()
+		refused := beside(func() error {
+			_, err := p.AcquirePermit(background, "n", six, &PermitOptions{Terms: permitTerms, Weight: 5})
+			return err
+		})
 		w.sleep(time.Second)
 		engine.broken.Store(true)
 		deadline := a.Deadline()
@@ -263,7 +202,7 @@ func TestEngineFailsPermits(t *testing.T) {
 		w.ok(a.Err())
 		_, err := p.tryPermit("n", six)
 		w.wantEngine(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
-		w.wantEngine(b.Release(context.Background()), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.wantEngine(b.Release(background), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.ok(a.Err())
 		p.store.forget()
 		<-a.Done()
@@ -275,7 +214,7 @@ func TestEngineFailsPermits(t *testing.T) {
 		w.sleep(2 * minute)
 		p.giveBack(p.permit("n", six, PermitOptions{Weight: 6}))
 		p.idle()
-		w.ok(p.Close(context.Background()))
+		w.ok(p.Close(background))
 		w.same("kept", engine.kept.Load(), int64(0))
 	})
 }
@@ -286,7 +225,7 @@ func TestEngineFailsPermitsClosing(t *testing.T) {
 		p, engine := w.fragile()
 		permit := p.permit("n", six)
 		engine.broken.Store(true)
-		w.ok(p.Close(context.Background()))
+		w.ok(p.Close(background))
 		<-permit.Done()
 		w.wantEngine(permit.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.same("kept", engine.kept.Load(), int64(0))

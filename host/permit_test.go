@@ -3,11 +3,9 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +19,22 @@ var permitTerms = Terms{TTL: minute}
 
 func (p *party) permit(name string, v View, opts ...PermitOptions) *Permit {
 	p.world.Helper()
-	permit, err := p.AcquirePermit(context.Background(), name, v, permitOptions(opts))
+	permit, err := p.AcquirePermit(background, name, v, permitOptions(opts))
 	p.world.ok(err)
 	return permit
 }
 
 func (p *party) tryPermit(name string, v View, opts ...PermitOptions) (*Permit, error) {
-	return p.TryAcquirePermit(context.Background(), name, v, permitOptions(opts))
+	return p.TryAcquirePermit(background, name, v, permitOptions(opts))
+}
+
+// queues waits for a permit beside the test, and returns when it has been told that it waits.
+func (p *party) queues(name string, v View, weight int) (<-chan *Permit, Status) {
+	told := make(chan Status, 1)
+	got := beside(func() *Permit {
+		return p.permit(name, v, PermitOptions{Weight: weight, OnWaiting: func(s Status) { told <- s }})
+	})
+	return got, <-told
 }
 
 func permitOptions(opts []PermitOptions) *PermitOptions {
@@ -44,14 +51,14 @@ func permitOptions(opts []PermitOptions) *PermitOptions {
 func (p *party) giveBack(permits ...*Permit) {
 	p.world.Helper()
 	for _, permit := range permits {
-		p.world.ok(permit.Release(context.Background()))
+		p.world.ok(permit.Release(background))
 	}
 }
 
 // semaphore is what somebody else sees of a name.
 func (w *world) semaphore(name string) Status {
 	w.Helper()
-	s, err := w.host().Inspect(context.Background(), name)
+	s, err := w.host().Inspect(background, name)
 	w.ok(err)
 	return s
 }
@@ -132,75 +139,21 @@ func TestPermitWaits(t *testing.T) {
 		w.same("held", e.Seen.Held, uint64(2))
 		w.same("holders", len(e.Seen.Holders), 2)
 		w.same("label", e.Seen.Holders[0].Label, "first")
-		if !strings.Contains(err.Error(), `permit of "n" not acquired: full, with 2 held, by `+a.Holder()) {
-			w.Error(err)
-		}
+		w.has(err.Error(), `permit of "n" not acquired: full, with 2 held, by `+a.Holder())
 		begun := time.Now()
-		_, err = other.AcquirePermit(context.Background(), "n", view, &PermitOptions{Terms: permitTerms, Wait: 3 * time.Second})
-		w.is(err, ErrFull)
-		if took := time.Since(begun); took < 3*time.Second || took > 4*time.Second {
-			w.Errorf("waited %v", took)
-		}
-		slow := w.host() // whose wait begins with what it asks of the store
-		slow.store.on(func(c call) fault {
-			if c.key == cardKey {
-				return fault{after: time.Second}
-			}
-			return fine
-		})
+		w.is(errOf(other.AcquirePermit(background, "n", view, &PermitOptions{Terms: permitTerms, Wait: 3 * time.Second})), ErrFull)
+		w.within("waited", time.Since(begun), 3*time.Second, 4*time.Second)
+		got, seen := p.queues("n", view, 1)
+		w.same("told", seen.Held, uint64(2))
 		begun = time.Now()
-		_, err = slow.AcquirePermit(context.Background(), "n", view, &PermitOptions{Terms: permitTerms, Wait: 3 * time.Second})
-		w.is(err, ErrFull)
-		if took := time.Since(begun); took < 3*time.Second || took > 4*time.Second {
-			w.Errorf("waited %v", took)
-		}
-		for _, releaser := range []*party{p, other} {
-			told := make(chan Status, 1)
-			got := make(chan *Permit)
-			go func() {
-				got <- p.permit("n", view, PermitOptions{OnWaiting: func(s Status) { told <- s }})
-			}()
-			w.same("told", (<-told).Held, uint64(2))
-			begun = time.Now()
-			if releaser == p {
-				p.giveBack(a)
-				a = <-got
-				if took := time.Since(begun); took > 10*latency {
-					w.Errorf("in one process: %v", took)
-				}
-				continue
-			}
-			other.giveBack(b)
-			b = <-got
-			if took := time.Since(begun); took > 7*time.Second {
-				w.Errorf("from another: %v", took)
-			}
-		}
-		p.giveBack(a, b)
-		w.held("n", 0)
-	})
-}
-
-// A permit weighs what it says, all or nothing, and leaves to others what it spares.
-func TestPermitWeighs(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, other := w.host(), w.host()
-		heavy := p.permit("n", six, PermitOptions{Weight: 4})
-		_, err := other.tryPermit("n", six, PermitOptions{Weight: 3})
-		w.is(err, ErrFull)
-		_, err = other.tryPermit("n", six, PermitOptions{Spare: 2})
-		w.is(err, ErrFull)
-		sparing, err := other.tryPermit("n", six, PermitOptions{Spare: 1})
-		w.ok(err)
-		last, err := other.tryPermit("n", six)
-		w.ok(err)
-		w.same("total", last.Total(), uint64(6))
-		_, err = p.tryPermit("n", six)
-		w.is(err, ErrFull)
-		wider, err := p.tryPermit("n", View{Capacity: 3, Width: 3})
-		w.ok(err)
-		w.same("total", wider.Total(), uint64(7))
-		p.giveBack(heavy, sparing, last, wider)
+		p.giveBack(a)
+		a = <-got
+		w.within("in one process", time.Since(begun), 0, 10*latency)
+		got, _ = p.queues("n", view, 1)
+		begun = time.Now()
+		other.giveBack(b)
+		p.giveBack(a, <-got)
+		w.within("from another", time.Since(begun), 0, 7*time.Second)
 		w.held("n", 0)
 	})
 }
@@ -208,23 +161,17 @@ func TestPermitWeighs(t *testing.T) {
 // A limit in the store counts for everybody, evicts nobody, and goes when it is 0.
 func TestPermitLimit(t *testing.T) {
 	bubble(t, func(w *world) {
-		ctx := context.Background()
+		ctx := background
 		p, other := w.host(), w.host()
 		w.ok(p.SetLimit(ctx, "n", 1))
 		w.same("it takes no session", p.store.count("put", sessionPrefix), 0)
 		p.idle()
 		first := other.permit("n", six)
-		_, err := p.tryPermit("n", six)
-		w.is(err, ErrFull)
-		if !strings.Contains(err.Error(), "with 1 held and a limit of 1 in the store") {
-			w.Error(err)
-		}
+		w.says(errOf(p.tryPermit("n", six)), ErrFull, "with 1 held and a limit of 1 in the store")
 		s := w.semaphore("n")
 		w.same("limit", s.Limit, uint64(1))
 		w.same("most", s.Most(), uint64(1))
-		got := make(chan *Permit)
-		go func() { got <- p.permit("n", six) }()
-		w.sleep(time.Second)
+		got, _ := p.queues("n", six, 1)
 		w.ok(p.SetLimit(ctx, "n", 2)) // by the machine that waits
 		second := <-got
 		w.ok(other.SetLimit(ctx, "n", 1))
@@ -236,11 +183,8 @@ func TestPermitLimit(t *testing.T) {
 		w.is(p.SetLimit(ctx, "n/", 1), &core.Error{Code: core.ErrorConfig})
 		w.is(p.SetLimit(ctx, "n", maxLimit+1), &core.Error{Code: core.ErrorConfig})
 		p.store.always(fault{class: core.ClassUnauthorized})
-		err = p.SetLimit(ctx, "n", 1)
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
-		if !strings.HasPrefix(err.Error(), `mopslock: limit of "n" not set: `) {
-			w.Error(err)
-		}
+		err := p.SetLimit(ctx, "n", 1)
+		w.says(err, &Error{Kind: Refused, Reason: core.ReasonUnusable}, `mopslock: limit of "n" not set: `)
 	})
 }
 
@@ -263,41 +207,23 @@ func TestPermitArguments(t *testing.T) {
 			{"n", View{core.MaxCapacity + 1, 0}, PermitOptions{Terms: Terms{TTL: core.None}}, []string{"capacity 1048577", "width 0", "ttl"}},
 			{"n", View{math.MinInt, math.MaxInt}, PermitOptions{}, []string{"capacity -", "width 9"}},
 		} {
-			_, err := p.AcquirePermit(context.Background(), test.name, test.view, &test.opts)
+			_, err := p.AcquirePermit(background, test.name, test.view, &test.opts)
 			w.is(err, &core.Error{Code: core.ErrorConfig})
 			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					w.Errorf("%q lacks %q", err, want)
-				}
+				w.has(err.Error(), want)
 			}
 		}
 		for _, opts := range []*PermitOptions{
 			{Weight: 7}, {Weight: 6, Spare: 1}, {Spare: 6}, {Weight: math.MaxInt}, {Spare: math.MaxInt, Weight: math.MaxInt},
 		} {
-			_, err := p.TryAcquirePermit(context.Background(), "n", six, opts)
-			w.is(err, ErrTooHeavy, &core.Error{Code: core.ErrorConfig})
+			w.is(errOf(p.TryAcquirePermit(background, "n", six, opts)), ErrTooHeavy, &core.Error{Code: core.ErrorConfig})
 		}
-		_, err := p.AcquirePermit(context.Background(), "n", View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32 + 1})
+		_, err := p.AcquirePermit(background, "n", View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32 + 1})
 		w.is(err, &core.Error{Code: core.ErrorConfig})
 		if errors.Is(err, ErrTooHeavy) || !strings.HasSuffix(err.Error(), "at most 4294967295") {
 			w.Error(err)
 		}
 		w.same("requests", p.store.verbs(), "")
-		p.idle()
-	})
-}
-
-// A store without create-if-absent has no semaphores.
-func TestPermitNeedsCreate(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		p.store.overwrites = true
-		_, err := p.tryPermit("n", six)
-		w.is(err, ErrUnfit)
-		w.is(p.SetLimit(context.Background(), "n", 1), ErrUnfit)
-		if !strings.Contains(err.Error(), `permit of "n" cannot be served: the store does not honour create-if-absent`) {
-			w.Error(err)
-		}
 		p.idle()
 	})
 }
@@ -308,21 +234,14 @@ func TestPermitKind(t *testing.T) {
 		p := w.host()
 		l, permit := p.strictly("lease"), p.permit("semaphore", six)
 		for _, wait := range []time.Duration{0, core.Forever} {
-			_, err := p.acquirePermit(context.Background(), "lease", six, &PermitOptions{Terms: permitTerms}, wait)
-			w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
-			if !strings.Contains(err.Error(), "that of a lease") {
-				w.Error(err)
-			}
-			_, err = p.acquire2("semaphore", wait)
-			w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
-			if !strings.Contains(err.Error(), "that of a semaphore") {
-				w.Error(err)
-			}
+			_, err := p.acquirePermit(background, "lease", six, &PermitOptions{Terms: permitTerms}, wait)
+			w.says(err, &Error{Kind: Unfit, Reason: core.ReasonKind}, "that of a lease")
+			_, err = p.Host.acquire(background, "semaphore", &AcquireOptions{Terms: strict}, wait)
+			w.says(err, &Error{Kind: Unfit, Reason: core.ReasonKind}, "that of a semaphore")
 		}
-		w.is(p.SetLimit(context.Background(), "lease", 1), &Error{Kind: Unfit, Reason: core.ReasonKind})
-		_, err := p.Break(context.Background(), "semaphore", &BreakOptions{Why: "stuck"})
-		w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
-		_, err = p.Accompany(context.Background(), Handle{Name: "semaphore", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: minute}, nil)
+		w.is(p.SetLimit(background, "lease", 1), &Error{Kind: Unfit, Reason: core.ReasonKind})
+		w.is(errOf(p.Break(background, "semaphore", &BreakOptions{Why: "stuck"})), &Error{Kind: Unfit, Reason: core.ReasonKind})
+		_, err := p.Accompany(background, Handle{Name: "semaphore", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: minute}, nil)
 		w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
 		w.ok(l.Err())
 		w.ok(permit.Err())
@@ -330,10 +249,6 @@ func TestPermitKind(t *testing.T) {
 		p.giveBack(permit)
 		p.idle()
 	})
-}
-
-func (p *party) acquire2(name string, wait time.Duration) (*Lease, error) {
-	return p.Host.acquire(context.Background(), name, &AcquireOptions{Terms: strict}, wait)
 }
 
 // A hundred who wait in one process are let in by one write, and what they give
@@ -369,57 +284,15 @@ func TestPermitGroupCommit(t *testing.T) {
 		// And where they queue for one place after the other's.
 		p.store.forget()
 		holder := w.host().permit("n", View{waiters, 1}, PermitOptions{Weight: waiters})
-		waiting := make(chan Status, waiters)
-		var group sync.WaitGroup
-		for i := range waiters {
-			group.Go(func() {
-				all[i] = p.permit("n", View{waiters, 1}, PermitOptions{OnWaiting: func(s Status) { waiting <- s }})
-			})
+		queue := make([]<-chan *Permit, waiters)
+		for i := range queue {
+			queue[i], _ = p.queues("n", View{waiters, 1}, 1)
 		}
-		for range waiters {
-			<-waiting
+		w.ok(holder.Release(background))
+		for _, got := range queue {
+			<-got
 		}
-		w.ok(holder.Release(context.Background()))
-		group.Wait()
 		w.same("creates", p.store.count("create", versionFile), 1)
-	})
-}
-
-// A process has at most so many claims on a name; more are refused, not queued.
-func TestPermitCrowded(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		var full, crowded atomic.Int32
-		permits := make([]*Permit, core.MaxAsked)
-		var group sync.WaitGroup
-		for i := range core.MaxAsked + 10 {
-			group.Go(func() {
-				permit, err := p.tryPermit("n", View{2 * core.MaxAsked, 1}, PermitOptions{Terms: Terms{Label: fmt.Sprintf("waiter %d", i)}})
-				switch {
-				case errors.Is(err, ErrCrowded):
-					crowded.Add(1)
-				case err != nil:
-					w.Error(err)
-				default:
-					permits[full.Add(1)-1] = permit
-				}
-			})
-		}
-		group.Wait()
-		n := int(full.Load())
-		w.same("all are answered", n+int(crowded.Load()), core.MaxAsked+10)
-		if n < 500 || crowded.Load() < 10 {
-			w.Errorf("%d let in, %d crowded", n, crowded.Load())
-		}
-		w.held("n", uint64(n))
-		_, err := w.host().tryPermit("n", View{2 * core.MaxAsked, 1})
-		if n < core.MaxAsked {
-			w.is(err, ErrCrowded)
-		}
-		for _, permit := range permits[:n] {
-			group.Go(func() { p.giveBack(permit) })
-		}
-		group.Wait()
 	})
 }
 
@@ -431,47 +304,31 @@ func TestPermitCrowded(t *testing.T) {
 //	the try                            ── full? looks for itself
 func TestTryPermitDuringALook(t *testing.T) {
 	slow := fault{before: time.Millisecond, after: 2 * time.Second}
-	t.Run("of one who gave up", func(t *testing.T) {
-		bubble(t, func(w *world) {
-			holder, p := w.host(), w.host()
-			one := View{Capacity: 1, Width: 1}
-			held := holder.permit("n", one)
-			_, err := p.tryPermit("n", one)
-			w.is(err, ErrFull)
-			p.store.once("list", slow)
-			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-			defer cancel()
-			_, err = p.TryAcquirePermit(ctx, "n", one, &PermitOptions{Terms: permitTerms})
-			w.is(err, context.DeadlineExceeded)
-			w.same("looks under way", p.store.inFlight(), 1)
-			holder.giveBack(held)
-			permit, err := p.tryPermit("n", one)
-			w.ok(err)
-			p.giveBack(permit)
-		})
-	})
-	t.Run("of a waiter", func(t *testing.T) {
-		bubble(t, func(w *world) {
-			holder, p := w.host(), w.host()
-			two := View{Capacity: 2, Width: 1}
-			held, other := holder.permit("n", two), holder.permit("n", two)
-			waiting := make(chan Status, 1)
-			ended := make(chan *Permit, 1)
-			go func() {
-				ended <- p.permit("n", two, PermitOptions{Weight: 2, OnWaiting: func(s Status) { waiting <- s }})
-			}()
-			<-waiting
+	two := View{Capacity: 2, Width: 1}
+	each(t, map[string]bool{"of one who gave up": false, "of a waiter": true}, func(w *world, _ string, waits bool) {
+		holder, p := w.host(), w.host()
+		held, other := holder.permit("n", two), holder.permit("n", two)
+		w.is(errOf(p.tryPermit("n", two)), ErrFull)
+		var got <-chan *Permit
+		if waits {
+			got, _ = p.queues("n", two, 2)
 			w.sleep(time.Second) // a sample of the store's clock is not what is meant
 			p.store.forget()
 			p.store.always(slow)
 			w.until(10*time.Millisecond, func() bool { return p.store.verbs() == "exists" })
 			p.store.heal()
-			holder.giveBack(held)
-			permit, err := p.tryPermit("n", two)
-			w.ok(err)
-			holder.giveBack(other)
-			p.giveBack(permit)
-			p.giveBack(<-ended)
-		})
+		} else {
+			p.store.once("list", slow)
+			w.is(errOf(p.TryAcquirePermit(w.limited(100*time.Millisecond), "n", two, &PermitOptions{Terms: permitTerms})), context.DeadlineExceeded)
+			w.same("looks under way", p.store.inFlight(), 1)
+		}
+		holder.giveBack(held)
+		permit, err := p.tryPermit("n", two)
+		w.ok(err)
+		holder.giveBack(other)
+		p.giveBack(permit)
+		if waits {
+			p.giveBack(<-got)
+		}
 	})
 }

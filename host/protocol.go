@@ -33,9 +33,9 @@ const (
 
 // Resolve says which protocol a lease on name is kept by. core.ProtocolLastWriter
 // is itself, without a request. Auto, which is 0, is lastwriter where the name
-// has a lock.json or its last segment is "lock", for an old client would not see
-// another's claim; else strict where the store honours create-if-absent; else
-// lastwriter, said aloud. core.ProtocolStrict on a store that does not honour it
+// has a lock.json, for an old client would not see another's claim; else strict
+// where the store honours create-if-absent; else lastwriter. Both times that it is
+// lastwriter the Host logs a warning. core.ProtocolStrict on a store that does not honour it
 // is an *Error of Kind Unfit; other errors are Acquire's.
 //
 // What is found out about the store is remembered by the Host. Each Host tries it
@@ -57,11 +57,10 @@ type resolved struct {
 }
 
 func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wait time.Duration) (resolved, error) {
-	last := name[strings.LastIndexByte(name, '/')+1:]
 	switch {
 	case core.CheckName(name) != nil: // the machine will say so, with whatever else is wrong
 		return resolved{protocol: cmp.Or(want, core.ProtocolStrict)}, nil
-	case want == core.ProtocolLastWriter, want == 0 && last == "lock":
+	case want == core.ProtocolLastWriter:
 		return resolved{protocol: core.ProtocolLastWriter}, nil
 	case want != 0 && want != core.ProtocolStrict:
 		return resolved{}, badTerms("protocol: must be strict, lastwriter, or 0 for auto")
@@ -74,6 +73,7 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 		return resolved{}, err
 	}
 	if beside && want == 0 {
+		h.log.Warn("this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict", "name", name)
 		return resolved{protocol: core.ProtocolLastWriter}, nil
 	}
 	honoured, err := h.createIsHonoured(ctx, name, wait)
@@ -103,7 +103,12 @@ func (h *Host) unfit(name string) *Error {
 
 // hasRecord asks whether an old client has a record under the name.
 func (h *Host) hasRecord(ctx context.Context, name string, wait time.Duration) (bool, error) {
-	p := &prober{step: probeRecord, record: recordKey(name), wait: wait, answered: h.Reached()}
+	return h.exists(ctx, name, recordKey(name), wait)
+}
+
+// exists asks whether a name has an object with this key.
+func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration) (bool, error) {
+	p := &prober{step: probeRecord, record: key, wait: wait, answered: h.Reached()}
 	m := h.newTask(ctx, p, name)
 	p.failure = func() error { return m.troubles().failed }
 	if err := h.keeper.add(m, core.Event{Kind: core.EventBegin}); err != nil {
@@ -151,7 +156,7 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 			}
 			return false, &Error{Kind: Refused, Name: name, Reason: reason, Class: core.ClassUnreachable}
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return false, &waitError{&Error{Name: name}, context.Cause(ctx)}
 		}
 		err = asking.failure()
 		switch {
@@ -184,8 +189,11 @@ func (h *Host) askStore() (*member, error) {
 		a.creates.Store(creates)
 		h.keeper.sweepTried(betweenWrites)
 	}
+	if err := h.keeper.add(m, core.Event{Kind: core.EventBegin}); err != nil {
+		return nil, err // nobody may wait for a task that has not begun
+	}
 	a.asking = m
-	return m, h.keeper.add(m, core.Event{Kind: core.EventBegin})
+	return m, nil
 }
 
 // tries keeps in mind which object is tried instead of the card: the next prober, if

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -17,29 +16,23 @@ import (
 func TestResolve(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, other := w.host(), w.host()
-		resolve := func(p *party, name string, want core.Protocol) core.Protocol {
-			w.Helper()
-			got, err := p.Resolve(context.Background(), name, want)
-			w.ok(err)
-			return got
-		}
-		w.same("a memo of mops", resolve(p, "m/lock", 0), core.ProtocolLastWriter)
-		w.same("asked for", resolve(p, "n", core.ProtocolLastWriter), core.ProtocolLastWriter)
+		w.ok(errOf(p.Resolve(background, "n", core.ProtocolLastWriter))) // asked for
 		w.same("requests", p.store.verbs(), "")
-		w.same("a new store", resolve(p, "n", 0), core.ProtocolStrict)
+		p.resolves("m/lock", core.ProtocolStrict) // a new store, whatever the name
 		w.same("requests", p.store.verbs(), "exists get create create create create get")
 		p.store.forget()
-		w.same("known", resolve(p, "o", 0), core.ProtocolStrict)
+		p.resolves("o", core.ProtocolStrict)
 		w.same("requests", p.store.verbs(), "exists")
-		w.same("known to others", resolve(other, "n", 0), core.ProtocolStrict)
+		other.resolves("n", core.ProtocolStrict)
 		w.same("requests", other.store.verbs(), "exists get create")
 		w.place("old", theirs())
-		w.same("of an old client", resolve(p, "old", 0), core.ProtocolLastWriter)
-		w.same("but asked for", resolve(p, "old", core.ProtocolStrict), core.ProtocolStrict)
-		_, err := p.Resolve(context.Background(), "n", 9)
-		w.is(err, &core.Error{Code: core.ErrorConfig})
-		_, err = p.Resolve(context.Background(), "a//b", 0)
-		w.is(err, &core.Error{Code: core.ErrorConfig})
+		w.same("said", len(p.log.lines("WARN")), 0)
+		p.resolves("old", core.ProtocolLastWriter)
+		w.same("said", strings.Join(p.log.lines("WARN"), "\n"), `msg="this name has a lock.json, so its lease is kept by lastwriter, `+
+			`without a fencing token; if mops shares the name ask for lastwriter, else for strict" name=old`)
+		w.ok(errOf(p.Resolve(background, "old", core.ProtocolStrict))) // but asked for
+		w.is(errOf(p.Resolve(background, "n", 9)), &core.Error{Code: core.ErrorConfig})
+		w.is(errOf(p.Resolve(background, "a//b", 0)), &core.Error{Code: core.ErrorConfig})
 		p.idle()
 	})
 }
@@ -48,16 +41,15 @@ func TestResolveWithoutCreate(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.overwrites = true
-		l, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: Terms{TTL: minute}})
-		w.ok(err)
+		l := p.hold("n", Terms{TTL: minute})
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), "does not honour create-if-absent"), 1)
-		_, err = p.TryAcquire(context.Background(), "m", &AcquireOptions{Terms: strict})
-		w.is(err, ErrUnfit)
+		w.is(errOf(p.tried("m", strict)), ErrUnfit)
+		w.is(p.SetLimit(background, "s", 1), ErrUnfit)
+		w.says(errOf(p.tryPermit("s", six)), ErrUnfit, `permit of "s" cannot be served: the store does not honour create-if-absent`)
 		w.refused("4 of 4 creates at once were told yes")
 		next := w.host() // by a better door, which helps nobody
-		_, err = next.TryAcquire(context.Background(), "m", &AcquireOptions{Terms: strict})
-		w.is(err, ErrUnfit)
+		w.is(errOf(next.tried("m", strict)), ErrUnfit)
 		w.same("requests", next.store.verbs(), "exists get")
 	})
 }
@@ -78,25 +70,22 @@ func TestResolveRefused(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.shelf.put(cardKey, []byte(`{"v":2,"create":"refused","why":"16 of 16 writers","at":"2026-11-21T12:00:00Z"}`))
 		p := w.host()
-		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: strict})
+		_, err := p.tried("n", strict)
 		w.is(err, ErrUnfit)
 		const seen = "16 of 16 writers, 2026-11-21T12:00:00Z"
 		if text := err.Error(); !strings.HasSuffix(text, "(seen: "+seen+"; once it is mended, have the doctor examine it)") {
 			w.Error(text)
 		}
-		l, err := p.Acquire(context.Background(), "n", nil)
+		l, err := p.Acquire(background, "n", nil)
 		w.ok(err)
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), `seen="`+seen), 2) // once more with what was tried
 		w.same("looks at the card", p.store.count("get", cardKey), 1)
-		_, err = p.AcquirePermit(context.Background(), "s", View{Capacity: 1, Width: 1}, nil)
-		w.is(err, ErrUnfit)
+		w.is(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrUnfit)
 
 		w.shelf.put(cardKey, []byte("what nobody can read"))
 		other := w.host()
-		got, err := other.Resolve(context.Background(), "n2", 0)
-		w.ok(err)
-		w.same("protocol", got, core.ProtocolStrict)
+		other.resolves("n2", core.ProtocolStrict)
 		w.same("requests", other.store.verbs(), "exists get create")
 	})
 }
@@ -107,8 +96,7 @@ func TestResolveRacyStore(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.racy = true
-		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: strict})
-		w.is(err, ErrUnfit)
+		w.is(errOf(p.tried("n", strict)), ErrUnfit)
 		w.same("requests", p.store.verbs(), "exists get create create create create put")
 		w.refused("4 of 4 creates at once were told yes")
 	})
@@ -131,8 +119,7 @@ func TestResolveTwoWinnersOfTwoHosts(t *testing.T) {
 			}
 			return fine
 		})
-		_, err := p.TryAcquire(context.Background(), "n", &AcquireOptions{Terms: strict})
-		w.is(err, ErrUnfit)
+		w.is(errOf(p.tried("n", strict)), ErrUnfit)
 		w.refused("a create was told yes, and another one lay there")
 	})
 }
@@ -143,9 +130,7 @@ func TestResolveBehindADoublingDoor(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.doubled = true
-		got, err := p.Resolve(context.Background(), "n", 0)
-		w.ok(err)
-		w.same("protocol", got, core.ProtocolStrict)
+		p.resolves("n", core.ProtocolStrict)
 		w.same("requests", p.store.verbs(), "exists get create create create create get")
 	})
 }
@@ -170,35 +155,10 @@ func TestResolveToldOfNone(t *testing.T) {
 				}
 				return fault{none: c.verb == "create" && creates <= times}
 			})
-			got, err := p.Resolve(context.Background(), "n", 0)
-			w.ok(err)
-			w.same("protocol", got, test.want)
+			p.resolves("n", test.want)
 			w.same("requests", p.store.verbs(), test.verbs)
 		})
 	}
-}
-
-// A look that is silent, after a race of which one was told that there is no such
-// request, says nothing about the store.
-func TestResolveSilentAfterARace(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		creates, gets := 0, 0
-		p.store.on(func(c call) fault {
-			switch c.verb {
-			case "create":
-				creates++
-				return fault{none: creates == 1}
-			case "get":
-				gets++
-				return fault{hang: gets == 2}
-			}
-			return fine
-		})
-		got, err := p.Resolve(context.Background(), "n", 0)
-		w.ok(err)
-		w.same("protocol", got, core.ProtocolStrict)
-	})
 }
 
 // A card proves nothing by being there: the bucket may have been copied from a
@@ -211,11 +171,8 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 		}
 		p := w.host()
 		p.store.overwrites = true
-		_, err := p.TryAcquire(context.Background(), "m", &AcquireOptions{Terms: strict})
-		w.is(err, ErrUnfit)
-		got, err := p.Resolve(context.Background(), "m", 0)
-		w.ok(err)
-		w.same("protocol", got, core.ProtocolLastWriter)
+		w.is(errOf(p.tried("m", strict)), ErrUnfit)
+		p.resolves("m", core.ProtocolLastWriter)
 		w.same("requests", p.store.verbs(), "exists get create create put exists") // the second name's, too
 		w.refused("an object that was there could be created")
 	})
@@ -226,12 +183,13 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 func TestResolveByUnknowns(t *testing.T) {
 	none, hang := fault{none: true}, fault{hang: true}
 	lost, first, last := fault{lost: true, before: latency}, fault{after: latency}, fault{before: 2 * latency}
-	for name, test := range map[string]struct {
+	type test struct {
 		faults     map[int]fault // by the number of the create
 		overwrites bool
 		verbs      string
 		want       core.Protocol
-	}{
+	}
+	each(t, map[string]test{
 		"lost one":                         {map[int]fault{1: lost}, false, "get create create create create get", core.ProtocolStrict},
 		"lost three":                       {map[int]fault{1: first, 2: lost, 3: lost, 4: lost}, false, "get create create create create get create", core.ProtocolStrict},
 		"lost all":                         {map[int]fault{1: lost, 2: lost, 3: lost, 4: lost}, false, "get create create create create get create", core.ProtocolStrict},
@@ -244,54 +202,24 @@ func TestResolveByUnknowns(t *testing.T) {
 		"one has none":                     {map[int]fault{1: none}, false, "get create create create create get", core.ProtocolStrict},
 		"one has none, the rest is silent": {map[int]fault{1: none, 2: hang, 3: hang, 4: hang}, false, "get create create create create get create create create create get", core.ProtocolStrict},
 		"has none":                         {map[int]fault{1: none, 2: none, 3: none, 4: none}, false, "get create create create create", core.ProtocolLastWriter},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p := w.host()
-				p.store.overwrites = test.overwrites
-				creates := 0
-				p.store.on(func(c call) fault {
-					if c.verb != "create" {
-						return fine
-					}
-					creates++
-					if f, ok := test.faults[creates]; ok {
-						return f
-					}
-					return fine
-				})
-				got, err := p.Resolve(context.Background(), "n", 0)
-				w.ok(err)
-				w.same("protocol", got, test.want)
-				w.same("requests", strings.TrimPrefix(p.store.verbs(), "exists "), test.verbs)
-				w.sleep(2 * time.Second)
-			})
+	}, func(w *world, name string, test test) {
+		p := w.host()
+		p.store.overwrites = test.overwrites
+		creates := 0
+		p.store.on(func(c call) fault {
+			if c.verb != "create" {
+				return fine
+			}
+			creates++
+			if f, ok := test.faults[creates]; ok {
+				return f
+			}
+			return fine
 		})
-	}
-}
-
-// A wait is a bound also while the store is silent, before it is known how the
-// name is kept.
-func TestWaitBoundsASilentStore(t *testing.T) {
-	for part, reason := range map[string]core.Reason{"": core.ReasonUnreachable, cardKey: core.ReasonLimit} {
-		for _, silence := range []fault{{hang: true}, {class: core.ClassUnreachable}} {
-			bubble(t, func(w *world) {
-				p := w.host()
-				p.store.on(func(c call) fault {
-					if strings.Contains(c.key, part) {
-						return silence
-					}
-					return fine
-				})
-				begun := time.Now()
-				_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: strict, Wait: time.Second})
-				w.is(err, &Error{Kind: Refused, Reason: reason})
-				if took := time.Since(begun); took > time.Second+10*latency {
-					w.Errorf("after %v", took)
-				}
-			})
-		}
-	}
+		p.resolves("n", test.want)
+		w.same("requests", strings.TrimPrefix(p.store.verbs(), "exists "), test.verbs)
+		w.sleep(2 * time.Second)
+	})
 }
 
 func keys(w *world) string {
@@ -308,47 +236,27 @@ func keys(w *world) string {
 // together if it cannot be.
 func TestResolveTogether(t *testing.T) {
 	bubble(t, func(w *world) {
-		p := w.host()
+		p, deaf := w.host(), w.host()
+		deaf.store.always(fault{class: core.ClassUnreachable})
 		var all sync.WaitGroup
-		for range 100 {
+		begun := time.Now()
+		for range 50 {
+			all.Go(func() { p.resolves("n", core.ProtocolStrict) })
 			all.Go(func() {
-				_, err := p.Resolve(context.Background(), "n", 0)
-				w.ok(err)
+				w.is(errOf(deaf.Resolve(background, "n", 0)), &Error{Kind: Refused, Reason: core.ReasonUnreachable})
 			})
 		}
 		all.Wait()
 		w.same("tries", p.store.count("create", cardKey), racers)
-
-		deaf := w.host()
-		deaf.store.always(fault{class: core.ClassUnreachable})
-		begun := time.Now()
-		for range 100 {
-			all.Go(func() {
-				_, err := deaf.Resolve(context.Background(), "n", 0)
-				w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnreachable})
-			})
-		}
-		all.Wait()
-		if took := time.Since(begun); took > 12*time.Second {
-			w.Errorf("after %v", took)
-		}
-		deaf.store.on(func(c call) fault {
-			if strings.HasPrefix(c.key, storePrefix) {
-				return fault{class: core.ClassUnreachable}
-			}
-			return fine
-		})
-		for wait, reason := range map[time.Duration]core.Reason{time.Minute: core.ReasonLimit, time.Second: core.ReasonLimit} {
+		w.within("after", time.Since(begun), 0, 12*time.Second)
+		deaf.store.when("", storePrefix, fault{class: core.ClassUnreachable})
+		for _, wait := range []time.Duration{minute, time.Second} {
 			begun = time.Now()
-			_, err := deaf.Acquire(context.Background(), "n", &AcquireOptions{Terms: strict, Wait: wait})
-			w.is(err, &Error{Kind: Refused, Reason: reason})
-			if took := time.Since(begun); took < wait || took > wait+time.Second {
-				w.Errorf("after %v", took)
-			}
+			w.is(errOf(deaf.Acquire(background, "n", &AcquireOptions{Terms: strict, Wait: wait})), &Error{Kind: Refused, Reason: core.ReasonLimit})
+			w.within("after", time.Since(begun), wait, wait+time.Second)
 		}
 		deaf.store.heal()
-		_, err := deaf.Resolve(context.Background(), "n", 0)
-		w.ok(err)
+		deaf.resolves("n", core.ProtocolStrict)
 	})
 }
 
@@ -365,39 +273,8 @@ func TestMixedProtocols(t *testing.T) {
 		begun := time.Now()
 		<-l.Done()
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonTaken})
-		if took := time.Since(begun); took > 20*time.Second {
-			w.Errorf("noticed after %v", took)
-		}
-		if !strings.Contains(p.log.String(), "beside a strict lease") {
-			w.Error("nothing was said")
-		}
-		_, err := p.tryStrictly("n")
-		w.is(err, ErrRefused)
-	})
-}
-
-// Whoever saw that nothing is known yet, and comes to ask when it is, asks nothing: what
-// was seen is being read by then.
-func TestResolveAskedLate(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		p.store.overwrites = true
-		_, err := p.createIsHonoured(context.Background(), "n", 0)
-		w.ok(err)
-		p.store.forget()
-		var all sync.WaitGroup
-		all.Go(func() {
-			m, err := p.askStore()
-			w.ok(err)
-			w.is(m.await(context.Background()), errTaskDone)
-		})
-		all.Go(func() {
-			for range 100 {
-				w.is(p.unfit("n"), ErrUnfit)
-				time.Sleep(time.Millisecond)
-			}
-		})
-		all.Wait()
-		w.same("requests", p.store.verbs(), "")
+		w.within("noticed after", time.Since(begun), 0, 20*time.Second)
+		w.has(p.log.String(), "beside a strict lease")
+		w.is(errOf(p.tryStrictly("n")), ErrRefused)
 	})
 }

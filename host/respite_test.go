@@ -57,11 +57,7 @@ func TestClosedWhileLeftAlone(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.always(fault{class: core.ClassThrottled, wish: time.Minute})
-		ended := make(chan error, 1)
-		go func() {
-			_, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
-			ended <- err
-		}()
+		ended := beside(func() error { return errOf(p.Acquire(background, "n", &AcquireOptions{Terms: terms})) })
 		w.sleep(time.Second)
 		before := len(p.store.log())
 		begun := time.Now()

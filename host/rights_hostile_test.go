@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -37,15 +36,13 @@ func (w *world) used() *party {
 	p := w.host()
 	p.strictly("there")
 	p.release(p.strictly("n"))
-	permit, err := p.AcquirePermit(context.Background(), "s", View{Capacity: 1, Width: 1}, nil)
-	w.ok(err)
-	w.ok(permit.Release(context.Background()))
+	p.giveBack(p.permit("s", six))
 	return w.host()
 }
 
 // The rights that README's policies give are enough, and each is needed.
 func TestLeastRights(t *testing.T) {
-	ctx := context.Background()
+	ctx := background
 	strictly := func(p *party) error {
 		for range 40 { // until there is something to collect
 			l, err := p.tryStrictly("n")
@@ -61,7 +58,7 @@ func TestLeastRights(t *testing.T) {
 		return nil
 	}
 	permit := func(p *party) error {
-		permit, err := p.AcquirePermit(ctx, "s", View{Capacity: 1, Width: 1}, nil)
+		permit, err := p.tryPermit("s", six)
 		if err != nil {
 			return err
 		}

@@ -120,6 +120,9 @@ func (s *semaphore) hear(a *core.Action) {
 	c := s.claims[a.Permit]
 	switch a.Kind {
 	case core.ActionWaiting:
+		c.view.mu.Lock()
+		c.view.seen = s.seen
+		c.view.mu.Unlock()
 		if c.onWaiting != nil {
 			c.onWaiting(*s.seen)
 		}
@@ -173,10 +176,19 @@ func (m *member) inItsName(err error) error {
 		return err
 	}
 	named := *e
-	if named.of = ofPermit; m.claim.isLimit() {
-		named.of = ofLimit
-	}
+	named.of = m.subject()
 	return &named
+}
+
+// subject is what its caller has asked for.
+func (m *member) subject() subject {
+	switch {
+	case m.claim == nil:
+		return ofLease
+	case m.claim.isLimit():
+		return ofLimit
+	}
+	return ofPermit
 }
 
 // endAll ends the claims that are left when the machine is forgotten.

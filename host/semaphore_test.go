@@ -1,129 +1,13 @@
 package host
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 )
-
-// crowd counts who is inside a semaphore, with no help of its own.
-type crowd struct {
-	inside, most, entered atomic.Int64
-}
-
-func (c *crowd) enter(weight int) {
-	now := c.inside.Add(int64(weight))
-	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
-	}
-	c.entered.Add(1)
-}
-
-func (c *crowd) leave(weight int) { c.inside.Add(-int64(weight)) }
-
-// Twenty hosts of a store, three callers each, want to be inside, some of them with
-// more weight: never more than six are, all come in, and nothing is left.
-func TestSemaphoreOfTwentyHosts(t *testing.T) {
-	bubble(t, func(w *world) {
-		const hosts, callers, rounds = 20, 3, 3
-		var inside crowd
-		var all sync.WaitGroup
-		for range hosts {
-			p := w.host()
-			for weight := range callers {
-				all.Go(func() {
-					for range rounds {
-						permit := p.permit("n", six, PermitOptions{Weight: weight + 1})
-						inside.enter(permit.Weight())
-						time.Sleep(time.Second)
-						w.ok(permit.Err())
-						inside.leave(permit.Weight())
-						p.giveBack(permit)
-					}
-				})
-			}
-		}
-		all.Wait()
-		w.same("entered", inside.entered.Load(), int64(hosts*callers*rounds))
-		w.same("at once", inside.most.Load(), int64(6))
-		w.held("n", 0)
-	})
-}
-
-// The same on a directory, with real clocks and file events, as long as it takes
-// for each host to come in.
-func TestSemaphoreOfADirectory(t *testing.T) {
-	const hosts, each, rounds = 20, 2, 2
-	url := ownURL(t)
-	var inside crowd
-	var all sync.WaitGroup
-	ctx, cancel := context.WithTimeout(context.Background(), 2*minute)
-	defer cancel()
-	opened := make([]*Host, hosts)
-	for i := range opened {
-		opened[i] = openURL(t, url, nil)
-		for range each {
-			all.Go(func() {
-				for range rounds {
-					permit, err := opened[i].AcquirePermit(ctx, "n", six, nil)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					inside.enter(1)
-					if err := permit.Err(); err != nil {
-						t.Error(err)
-					}
-					inside.leave(1)
-					if err := permit.Release(ctx); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
-	if inside.most.Load() > 6 || inside.entered.Load() != hosts*each*rounds {
-		t.Errorf("%d at once, %d entered", inside.most.Load(), inside.entered.Load())
-	}
-	s, err := opened[0].Inspect(ctx, "n")
-	if err != nil || s.Held != 0 || len(s.Holders) != 0 {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-// A host that dies keeps its permits until its session is dead, and not longer than
-// a waiter's next look: a TTL, the spread of the store's clocks, and a poll.
-func TestSemaphoreFreesTheDead(t *testing.T) {
-	bubble(t, func(w *world) {
-		dies, lives := w.host(), w.host()
-		var held [6]*Permit
-		for i := range held {
-			held[i] = dies.permit("n", six)
-		}
-		dies.store.always(fault{hang: true})
-		begun := time.Now()
-		permit := lives.permit("n", six)
-		took := time.Since(begun)
-		if took < 50*time.Second || took > minute+core.PollCap+2*time.Second {
-			w.Errorf("freed after %v", took)
-		}
-		for _, dead := range held {
-			if left := time.Until(dead.Deadline()); left > 0 {
-				w.Errorf("believes for %v more", left)
-			}
-			w.is(dead.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
-		}
-		w.held("n", 1)
-		lives.giveBack(permit)
-	})
-}
 
 // Whoever only looks is told which holders are dead.
 func TestSemaphoreShowsTheDead(t *testing.T) {
@@ -147,11 +31,7 @@ func TestSemaphoreClosed(t *testing.T) {
 		p, other := w.host(), w.host()
 		a, b := p.permit("n", six, PermitOptions{Weight: 5}), p.permit("m", six)
 		others := other.permit("n", six)
-		refused := make(chan error)
-		go func() {
-			_, err := p.AcquirePermit(context.Background(), "n", six, nil)
-			refused <- err
-		}()
+		refused := beside(func() error { return errOf(p.AcquirePermit(background, "n", six, nil)) })
 		w.sleep(time.Second)
 		p.store.on(func(c call) fault {
 			if c.verb == "create" && (a.Err() == nil || b.Err() == nil) {
@@ -159,14 +39,13 @@ func TestSemaphoreClosed(t *testing.T) {
 			}
 			return fine
 		})
-		w.ok(p.Close(context.Background()))
+		w.ok(p.Close(background))
 		w.is(<-refused, ErrClosed)
 		w.is(a.Err(), ErrReleased)
 		w.is(b.Err(), ErrReleased)
 		<-a.Done()
-		_, err := p.tryPermit("n", six)
-		w.is(err, ErrClosed)
-		w.is(p.SetLimit(context.Background(), "n", 1), ErrClosed)
+		w.is(errOf(p.tryPermit("n", six)), ErrClosed)
+		w.is(p.SetLimit(background, "n", 1), ErrClosed)
 		w.held("n", 1)
 		w.held("m", 0)
 		other.giveBack(others)
@@ -174,60 +53,26 @@ func TestSemaphoreClosed(t *testing.T) {
 	})
 }
 
-// A Host that is closed in vain leaves permits that end with its session.
-func TestSemaphoreClosedByForce(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		permit := p.permit("n", six)
-		p.store.always(fault{hang: true})
-		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, errGivenUp)
-		defer cancel()
-		w.is(p.Close(ctx), errGivenUp)
-		<-permit.Done()
-		w.is(permit.Release(context.Background()), ErrClosed)
-		w.sleep(3 * minute)
-		w.same("stale", w.semaphore("n").Holders[0].Stale, true)
-	})
-}
-
 // On a directory a waiter is told by a file event, at whatever version it waits.
 func TestSemaphoreFileEvents(t *testing.T) {
 	bubble(t, func(w *world) {
-		holder := w.host()
+		holder, p := w.host(), w.watching(nil)
 		var held []*Permit
 		for range 4 {
 			held = append(held, holder.permit("n", six))
 		}
-		s := watchedStore{fakeStore: newFakeStore(w.shelf)}
-		h, err := New(s, &Options{Engine: engine, Clock: &fakeClock{start: time.Now()}, Rand: newRand(99), Memory: "-"})
-		w.ok(err)
-		defer func() { w.ok(h.Close(context.Background())) }()
-		got, looked := make(chan time.Time), make(chan struct{})
-		go func() {
-			permit, err := h.AcquirePermit(context.Background(), "n", six, &PermitOptions{Weight: 6})
-			w.ok(err)
-			got <- time.Now()
-			<-looked
-			w.ok(permit.Release(context.Background()))
-		}()
+		got, _ := p.queues("n", six, 6)
 		w.sleep(10 * time.Second) // polls are far apart by now
-		var last time.Time
 		for _, permit := range held {
 			w.sleep(50 * time.Millisecond)
-			last = time.Now()
 			holder.giveBack(permit)
 		}
-		if took := (<-got).Sub(last); took > 10*latency {
-			w.Errorf("told after %v", took)
-		}
+		last := time.Now()
+		permit := <-got
+		w.within("told after", time.Since(last), 0, 10*latency)
 		w.sleep(time.Second)
-		w.shelf.mu.Lock()
-		for key, told := range w.shelf.watchers {
-			w.same("watches of "+key, len(told), 0)
-		}
-		w.shelf.mu.Unlock()
-		close(looked)
-		w.sleep(time.Second)
+		w.unwatched("n/") // its session listens for calls
+		p.giveBack(permit)
 	})
 }
 
@@ -240,61 +85,52 @@ func TestSemaphoreOfTwoSessions(t *testing.T) {
 		b := p.permit("n", six, PermitOptions{Weight: 3, Terms: Terms{TTL: 2 * minute}})
 		w.same("sessions", a.Session() != b.Session(), true)
 		w.same("machines", p.members(), 2)
-		_, err := p.tryPermit("n", six)
-		w.is(err, ErrFull)
-		waiting := make(chan *Permit)
-		go func() { waiting <- p.permit("n", six) }()
+		w.is(errOf(p.tryPermit("n", six)), ErrFull)
+		waiting, _ := p.queues("n", six, 1)
 		w.sleep(20 * time.Second)
 		begun := time.Now()
 		p.giveBack(b)
 		c := <-waiting
-		if took := time.Since(begun); took > 10*latency {
-			w.Errorf("told after %v", took)
-		}
+		w.within("told after", time.Since(begun), 0, 10*latency)
 		w.same("on its own", c.Session(), a.Session())
 		p.giveBack(a, c)
 		p.idle()
 	})
 }
 
-// List and Watch show semaphores beside leases.
+// List shows leases of both kinds and semaphores, once each, in order, and Watch tells of
+// each change of one.
 func TestSemaphoreIsListed(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, other := w.host(), w.host()
 		p.strictly("a")
 		permit := p.permit("b", six, PermitOptions{Weight: 4})
 		p.giveBack(p.permit("c", six))
+		w.place("d", theirs())
+		w.place("a", record{writer: "old", written: time.Now().Add(-time.Hour), acquired: time.Now(), expire: minute})
 		var rows []string
-		for s, err := range other.List(context.Background(), "") {
+		for s, err := range other.List(background, "") {
 			w.ok(err)
-			rows = append(rows, fmt.Sprintf("%s %v %d/%d", s.Name, s.State, s.Held, s.Most()))
+			rows = append(rows, fmt.Sprintf("%s %v %v %d/%d", s.Name, s.Protocol, s.State, s.Held, s.Most()))
 		}
-		if want := []string{"a held 0/0", "b held 4/6", "c vacant 0/6"}; !slices.Equal(rows, want) {
-			w.Errorf("%q", rows)
-		}
+		w.same("rows", strings.Join(rows, "; "), "a strict held 0/0; b strict held 4/6; c strict vacant 0/6; d lastwriter held 0/0")
 		other.store.forget()
-		_, err := other.Inspect(context.Background(), "c")
-		w.ok(err)
+		other.sees("c")
 		w.same("looks for another record", strings.Contains(fmt.Sprint(other.store.log()), core.LockFile), false)
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		seen := make(chan uint64)
-		go func() {
-			for s, err := range other.Watch(ctx, "b") {
-				w.ok(err)
-				seen <- s.Held
+		changes := []func(){
+			func() { p.permit("b", six) },
+			func() { p.giveBack(permit) },
+			func() { w.ok(p.Close(background)) },
+		}
+		var seen []uint64
+		for s, err := range other.Watch(w.limited(minute), "b") {
+			w.ok(err)
+			if seen = append(seen, s.Held); len(seen) > len(changes) {
+				break
 			}
-			close(seen)
-		}()
-		w.same("first", <-seen, uint64(4))
-		second := p.permit("b", six)
-		w.same("then", <-seen, uint64(5))
-		p.giveBack(permit)
-		w.same("then", <-seen, uint64(1))
-		p.giveBack(second)
-		w.same("then", <-seen, uint64(0))
-		cancel()
-		<-seen
+			changes[len(seen)-1]()
+		}
+		w.same("seen", fmt.Sprint(seen), "[4 5 1 0]")
 	})
 }
 
@@ -308,7 +144,7 @@ func TestSweepLeavesThePermitsSession(t *testing.T) {
 		begun := time.Now()
 		list := func() int {
 			other.permit("tick", View{1000, 1}) // which has the newest stamp
-			for _, err := range other.List(context.Background(), "") {
+			for _, err := range other.List(background, "") {
 				w.ok(err)
 			}
 			return strings.Count(keys(w), sessionPrefix)
@@ -320,44 +156,5 @@ func TestSweepLeavesThePermitsSession(t *testing.T) {
 		w.sleep(minute + keepTimes*minute)
 		w.same("in the end", list(), 1)
 		w.same("and the permit is freed", other.permit("n", six, PermitOptions{Weight: 6}).Total(), uint64(6))
-	})
-}
-
-// A process that holds a permit for a moment, as scripts do it, removes what is
-// superseded before it ends.
-func TestSemaphoreCollects(t *testing.T) {
-	bubble(t, func(w *world) {
-		for range 50 {
-			p := w.host()
-			p.store.page = 1000
-			permit := p.permit("n", six)
-			begun := time.Now()
-			p.giveBack(permit)
-			w.ok(p.Close(context.Background()))
-			if took := time.Since(begun); took > tidyPatience+10*latency {
-				w.Errorf("after %v", took)
-			}
-			w.sleep(20 * minute)
-		}
-		if n := strings.Count(keys(w), versionFile); n > 35 {
-			w.Errorf("%d versions", n)
-		}
-	})
-}
-
-// A version that is no record is gone past: the value is that of the one below it.
-func TestSemaphoreCorruptVersion(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, other := w.host(), w.host()
-		held := p.permit("n", six, PermitOptions{Weight: 4})
-		w.shelf.put(versionKey("n", 2), []byte("{"))
-		_, err := other.tryPermit("n", six, PermitOptions{Weight: 2})
-		w.is(err, ErrFull)
-		w.same("error", err.Error(), `mopslock: permit of "n" not acquired: full, held by an unreadable record; wait for room, or try again later`)
-		permit := other.permit("n", six, PermitOptions{Weight: 2}) // after a minute
-		w.same("total", permit.Total(), uint64(6))
-		p.giveBack(held)
-		other.giveBack(permit)
-		w.held("n", 0)
 	})
 }

@@ -18,13 +18,11 @@ func TestCalibration(t *testing.T) {
 		for _, name := range []string{"n", "m", "o"} {
 			a.strictly(name)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 5*minute)
-		defer cancel()
+		ctx := w.limited(5 * minute)
 		var all sync.WaitGroup
 		for _, name := range []string{"n", "m", "o"} {
 			all.Go(func() {
-				_, err := b.Acquire(ctx, name, &AcquireOptions{Terms: strict})
-				w.is(err, context.DeadlineExceeded)
+				w.is(errOf(b.Acquire(ctx, name, &AcquireOptions{Terms: strict})), context.DeadlineExceeded)
 			})
 		}
 		all.Wait()
@@ -32,7 +30,7 @@ func TestCalibration(t *testing.T) {
 			w.Errorf("%d samples in 5 minutes", n)
 		}
 		b.idle()
-		w.ok(b.Close(context.Background()))
+		w.ok(b.Close(background))
 		w.same("left behind", strings.Contains(keys(w), calibrationPrefix), false)
 	})
 }
@@ -45,41 +43,18 @@ func TestCalibrationOfATry(t *testing.T) {
 		a.strictly("n")
 		a.store.always(fault{hang: true}) // a is dead
 		w.sleep(5 * minute)
-		b.store.on(func(c call) fault {
-			if strings.HasPrefix(c.key, calibrationPrefix) {
-				return fault{class: core.ClassUnauthorized}
-			}
-			return fine
-		})
+		b.store.when("", calibrationPrefix, fault{class: core.ClassUnauthorized})
 		for _, samples := range []int{1, 1} { // the second is asked for within the minute
 			begun := time.Now()
-			_, err := b.tryStrictly("n")
-			w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+			w.is(errOf(b.tryStrictly("n")), &Error{Kind: Refused, Reason: core.ReasonHeld})
 			w.same("samples", b.store.count("put", calibrationPrefix), samples)
-			if took := time.Since(begun); took > 20*latency {
-				w.Errorf("refused after %v", took)
-			}
+			w.within("refused after", time.Since(begun), 0, 20*latency)
 		}
 		begun := time.Now()
 		l, err := c.tryStrictly("n")
 		w.ok(err)
-		if took := time.Since(begun); took > 20*latency {
-			w.Errorf("taken after %v", took)
-		}
+		w.within("taken after", time.Since(begun), 0, 20*latency)
 		c.release(l)
-	})
-}
-
-// A directory's stamps are of a clock that may be set: nobody calibrates by it.
-func TestNoCalibration(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b := w.host(), w.host()
-		b.calibrates = false
-		l := a.strictly("n")
-		_, err := b.Acquire(context.Background(), "n", &AcquireOptions{Terms: strict, Wait: 5 * minute})
-		w.is(err, ErrRefused)
-		w.same("samples", b.store.count("put", calibrationPrefix), 0)
-		w.ok(l.Err())
 	})
 }
 
@@ -97,7 +72,7 @@ func TestSweep(t *testing.T) {
 			w.shelf.put(calibrationPrefix+"gone", []byte("{}"))
 			dead.store.always(fault{hang: true})
 			sweep := func() string {
-				for _, err := range lister.List(context.Background(), "") {
+				for _, err := range lister.List(background, "") {
 					w.ok(err)
 				}
 				return keys(w)
@@ -120,60 +95,17 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A directory tells of the next version, so that a waiter elsewhere need not poll.
-func TestStrictFileEvents(t *testing.T) {
+// What lives stays, too, where whoever lists the store runs on a clone of the machine,
+// whose boot has the same name and whose clock is ahead.
+func TestSweepOnClone(t *testing.T) {
 	bubble(t, func(w *world) {
-		a := w.host()
-		b := w.host()
-		b.Host.store = watchedStore{b.store, nil}
-		l := a.strictly("n")
-		got := make(chan time.Time)
-		go func() {
-			next := b.strictly("n")
-			got <- time.Now()
-			b.release(next)
-		}()
-		w.sleep(40 * time.Second)
-		begun := time.Now()
-		a.release(l)
-		if took := (<-got).Sub(begun); took > 6*latency {
-			w.Errorf("handed over after %v", took)
+		same := func(o *Options) { o.Boot = "ours" }
+		alive, lister := w.hostWith(same), w.hostWith(same)
+		lister.calibrates, lister.clock.start = false, lister.clock.start.Add(-time.Hour)
+		l := alive.sessional("n")
+		for _, err := range lister.List(background, "") {
+			w.ok(err)
 		}
-		w.sleep(time.Second)
-		w.shelf.mu.Lock()
-		defer w.shelf.mu.Unlock()
-		for key, told := range w.shelf.watchers {
-			if len(told) > 0 {
-				w.Errorf("%s is still watched", key)
-			}
-		}
-	})
-}
-
-// A lease whose engine fails is lost at its deadline, and so is one on a session.
-func TestStrictEngineFails(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, engine := w.fragile()
-		l := p.strictly("n")
-		m := p.sessional("m")
-		engine.broken.Store(true)
-		begun := time.Now()
-		<-l.Done()
-		<-m.Done()
-		w.is(l.Err(), ErrLost)
-		w.is(m.Err(), ErrLost)
-		if took := time.Since(begun); took > minute {
-			w.Errorf("lost after %v", took)
-		}
-		_, err := p.Inspect(context.Background(), "n")
-		if err == nil {
-			w.Error("an observer without an engine")
-		}
-		_, err = p.Acquire(context.Background(), "k", &AcquireOptions{Terms: onSession})
-		if err == nil {
-			w.Error("acquired without an engine")
-		}
-		engine.broken.Store(false)
-		w.same("token", p.sessional("k").FencingToken(), uint64(1))
+		w.same("beat", strings.Contains(keys(w), l.Session()), true)
 	})
 }

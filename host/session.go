@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ type session struct {
 	terms  sessionTerms
 	member *member     // its machine, or nil
 	life   *life       // the id in force, or nil
+	calls  int         // of that id, so far
 	end    core.Reason // why the one before it ended
 }
 
@@ -75,11 +77,15 @@ func (k *keeper) sessionSaid(s *session, a *core.Action) {
 		k.noteHeld(s.member, a)
 		s.life = &life{id: []byte(a.Holder)}
 		s.life.until.Store(a.At)
+		s.calls = 0
+		k.watchCall(s)
 		k.tell(s, (*member).isWaiting)
 	case core.ActionRenewed:
 		k.noteRenewed(s.member, s.life.until.Load())
 		s.life.until.Store(a.At)
 	case core.ActionCalled:
+		s.calls++
+		k.watchCall(s)
 		k.call(s, a.Key, a.Epoch)
 	case core.ActionLost:
 		k.noteLost(s.member, a.Reason, nil)
@@ -91,6 +97,12 @@ func (k *keeper) sessionSaid(s *session, a *core.Action) {
 		s.member = nil
 		k.giveUp(s, err)
 	}
+}
+
+// watchCall has a directory tell of the next call, which whoever breaks a lease on the
+// session makes.
+func (k *keeper) watchCall(s *session) {
+	s.member.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.life.id, s.calls))
 }
 
 func (s *session) lost(why core.Reason) {

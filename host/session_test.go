@@ -1,27 +1,15 @@
 package host
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
-	"runtime"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 )
-
-var onSession = Terms{Protocol: core.ProtocolStrict, TTL: minute, Session: true}
-
-func (p *party) sessional(name string) *Lease {
-	p.world.Helper()
-	l, err := p.Acquire(context.Background(), name, &AcquireOptions{Terms: onSession})
-	p.world.ok(err)
-	return l
-}
 
 // A session is opened by the first lease on it, shared by the next, and closed,
 // without a trace, when the Host is.
@@ -42,8 +30,7 @@ func TestSession(t *testing.T) {
 			w.Errorf("%d beats", n)
 		}
 		w.same("nothing else", len(p.store.log()), 2*p.store.count("put", sessionPrefix))
-		s, err := other.Inspect(context.Background(), "n")
-		w.ok(err)
+		s := other.sees("n")
 		w.same("session", s.Session, l.Session())
 		w.same("state", s.State, core.ObservedHeld)
 		p.store.forget()
@@ -54,56 +41,22 @@ func TestSession(t *testing.T) {
 		w.same("and again", p.store.work(), "list create create")
 		p.release(l)
 		p.release(m)
-		w.ok(p.Close(context.Background()))
-		w.shelf.mu.Lock()
-		defer w.shelf.mu.Unlock()
-		for key := range w.shelf.objects {
-			if len(key) > len(sessionPrefix) && key[:len(sessionPrefix)] == sessionPrefix {
-				w.Errorf("left behind: %s", key)
-			}
-		}
+		w.ok(p.Close(background))
+		w.same("left behind", strings.Contains(keys(w), sessionPrefix), false)
 	})
 }
 
-// Ten thousand leases on one session cost one put and one exists an interval, no
-// goroutine, and little memory.
-func TestSessionOfTenThousand(t *testing.T) {
-	leases := fewer(10_000)
+// A thousand leases on one session cost one put and one exists an interval, and no goroutine.
+func TestSessionOfAThousand(t *testing.T) {
+	const leases = 1000
 	bubble(t, func(w *world) {
-		p := w.hostWith(func(o *Options) { o.InFlight, o.Logger = 1000, nil }) // what a log keeps is not the leases'
-		p.store.on(func(call) fault { return fault{} })
-		held := make([]*Lease, leases)
-		names := make([]string, leases)
-		for i := range names {
-			names[i] = fmt.Sprintf("jobs/%05d", i)
-		}
+		p := w.hostWith(func(o *Options) { o.InFlight = leases })
 		p.sessional("first")
-		before, goroutinesBefore := liveHeap(w), goroutines()
-		const callers = 100 // the runtime keeps what a goroutine was
-		var all sync.WaitGroup
-		for first := range callers {
-			all.Go(func() {
-				for i := first; i < leases; i += callers {
-					held[i] = p.sessional(names[i])
-				}
-			})
-		}
-		all.Wait()
+		before := goroutines()
+		held := p.holdMany(leases, onSession)
 		w.sleep(time.Second)
-		w.shelf.mu.Lock()
-		objects := 0
-		for key, object := range w.shelf.objects {
-			objects += len(key) + cap(object.Body) + 64 + 48
-		}
-		w.shelf.mu.Unlock()
+		w.same("goroutines", goroutines(), before)
 		p.store.forget()
-		w.same("goroutines", goroutines(), goroutinesBefore)
-		perLease := (liveHeap(w) - before - int64(objects)) / int64(leases)
-		t.Logf("%d bytes a lease, beside what the fake store keeps", perLease)
-		// On another engine the machines' memory is the guest's; a server's client has its own.
-		if perLease > 1024 && engine == nil && far == nil {
-			w.Errorf("%d bytes a lease", perLease)
-		}
 		w.sleep(20 * minute)
 		if n := len(p.store.log()); n > 2*73 || n != 2*p.store.count("put", sessionPrefix) {
 			w.Errorf("%d requests in 20 minutes", n)
@@ -111,103 +64,30 @@ func TestSessionOfTenThousand(t *testing.T) {
 		for _, l := range held {
 			w.ok(l.Err())
 		}
-		runtime.KeepAlive(names)
 	})
-}
-
-func liveHeap(w *world) int64 {
-	w.Helper()
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
-}
-
-// A session past its deadline takes every lease on it along, at once and with
-// its reason; the next claim gets another.
-func TestSessionDies(t *testing.T) {
-	for reason, kill := range map[core.Reason]func(*party){
-		core.ReasonUnreachable: func(p *party) {
-			p.store.always(fault{class: core.ClassUnreachable})
-			p.world.sleep(minute)
-			p.store.heal()
-		},
-		core.ReasonExpired: func(p *party) { p.clock.jump(10 * minute) },
-	} {
-		t.Run(reason.String(), func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p := w.host()
-				l, m := p.sessional("n"), p.sessional("m")
-				was := l.Session()
-				w.sleep(time.Second)
-				kill(p)
-				w.is(l.Err(), &Error{Kind: Lost, Reason: reason})
-				w.is(m.Err(), &Error{Kind: Lost, Reason: reason})
-				<-l.Done()
-				next := p.sessional("k")
-				w.same("another", next.Session() != was && next.Session() != "", true)
-				w.sleep(5 * minute)
-				again := p.sessional("n")
-				w.same("token", again.FencingToken() > l.FencingToken(), true)
-			})
-		})
-	}
 }
 
 // Whoever breaks a lease on a session calls the session, whose other leases go on.
 func TestSessionCalled(t *testing.T) {
-	bubble(t, func(w *world) {
+	each(t, map[string]bool{"lease": false, "invocation": true}, func(w *world, _ string, invoked bool) {
 		p, other := w.host(), w.host()
-		l, m := p.sessional("n"), p.sessional("m")
-		_, err := other.Break(context.Background(), "n", &BreakOptions{Why: "stuck"})
-		w.ok(err)
+		m := p.sessional("m")
+		var l *Lease
+		if invoked {
+			l = w.next(p.begins("n", onSession)).Lease()
+		} else {
+			l = p.sessional("n")
+		}
+		other.breaks("n", &BreakOptions{Why: "stuck"})
 		begun := time.Now()
 		<-l.Done()
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonBroken})
-		if took := time.Since(begun); took > 21*time.Second {
-			w.Errorf("noticed after %v", took)
-		}
+		w.within("noticed after", time.Since(begun), 0, 21*time.Second)
 		next := other.strictly("n")
-		if took := time.Since(begun); took < 50*time.Second || took > 2*minute {
-			w.Errorf("taken after %v", took)
-		}
+		w.within("taken after", time.Since(begun), 50*time.Second, 2*minute)
+		w.is(l.Err(), ErrLost)
 		w.ok(m.Err())
-		w.same("stands on", m.Session() != "", true)
 		other.release(next)
-	})
-}
-
-// A store that takes no beat strands nobody who waits for the session.
-func TestSessionCannotBeat(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		p.store.on(func(c call) fault {
-			if c.verb == "put" {
-				return fault{class: core.ClassUnauthorized}
-			}
-			return fine
-		})
-		_, err := p.Acquire(context.Background(), "n", &AcquireOptions{Terms: onSession})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
-		p.store.heal()
-		p.release(p.sessional("n"))
-	})
-}
-
-// A Host that is closed releases what stands on its session before the session ends.
-func TestSessionClosed(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, other := w.host(), w.host()
-		l := p.sessional("n")
-		p.sessional("m")
-		w.ok(p.Close(context.Background()))
-		w.is(l.Err(), ErrReleased)
-		for _, name := range []string{"n", "m"} {
-			next, err := other.tryStrictly(name)
-			w.ok(err)
-			other.release(next)
-		}
 	})
 }
 
@@ -233,7 +113,7 @@ func TestSessionCannotBeMade(t *testing.T) {
 		p.release(p.strictly("n"))
 		for left := range int32(3) { // one for the terms, one for the claim, one for the session
 			random.left.Store(left)
-			if l, err := p.Acquire(context.Background(), "m", &AcquireOptions{Terms: onSession}); err == nil {
+			if l, err := p.Acquire(background, "m", &AcquireOptions{Terms: onSession}); err == nil {
 				w.Errorf("%d: %v", left, l)
 			}
 			random.left.Store(left)
@@ -244,8 +124,6 @@ func TestSessionCannotBeMade(t *testing.T) {
 			w.sleep(time.Second)
 		}
 		p.release(p.sessional("m"))
-		r, err := p.invoke("k", returns("x", 0), onSession)
-		w.ok(err)
-		w.holds(r, "x")
+		p.comes("k", returns("x", 0), onSession, "x")
 	})
 }

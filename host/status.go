@@ -21,7 +21,8 @@ type Status struct {
 	State    core.Observation
 	// Holder is the tenure's id; "" when vacant or corrupt.
 	Holder string
-	// Host and PID are of whoever wrote last: the holder or a companion.
+	// Host and PID are of whoever of the tenure wrote last, the holder or a companion; of
+	// a broken lease that too, "" where its version was collected.
 	Host string
 	PID  string
 	// Companion: the last write was a companion's.

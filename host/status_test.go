@@ -33,8 +33,7 @@ func TestInspect(t *testing.T) {
 			"huge": core.ObservedCorrupt, "none": core.ObservedVacant,
 		} {
 			p.store.forget()
-			s, err := p.Inspect(context.Background(), name)
-			w.ok(err)
+			s := p.sees(name)
 			w.same(name, s.State, state)
 			w.same("requests", p.store.verbs(), "list get")
 			w.same("name", s.Name, name)
@@ -45,22 +44,19 @@ func TestInspect(t *testing.T) {
 
 func inspectFields(w *world, p *party, l *Lease) {
 	w.Helper()
-	s, err := p.Inspect(context.Background(), "n")
-	w.ok(err)
+	s := p.sees("n")
 	w.same("holder", s.Holder, l.Holder())
 	w.same("host", s.Host, p.origin.host)
 	w.same("pid", s.PID, p.origin.pid)
 	w.same("TTL", s.TTL, minute)
 	w.same("age and left", s.Age+s.Left, minute)
 	w.same("acquired", s.Acquired, l.Acquired().Truncate(time.Microsecond))
-	s, err = p.Inspect(context.Background(), "stale")
-	w.ok(err)
+	s = p.sees("stale")
 	w.same("a companion's", s.Companion, true)
 	if s.Left > -minute || s.Age < 2*minute {
 		w.Fatalf("left %v, age %v", s.Left, s.Age)
 	}
-	s, err = p.Inspect(context.Background(), "released")
-	w.ok(err)
+	s = p.sees("released")
 	if s.Left != 0 || s.Released.IsZero() || s.Age < time.Second {
 		w.Fatalf("%+v", s)
 	}
@@ -69,11 +65,10 @@ func inspectFields(w *world, p *party, l *Lease) {
 func TestInspectFails(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		_, err := p.Inspect(context.Background(), "a/../b")
-		w.is(err, &core.Error{Code: core.ErrorConfig})
+		w.is(errOf(p.Inspect(background, "a/../b")), &core.Error{Code: core.ErrorConfig})
 		w.same("requests", p.store.verbs(), "")
 		p.store.always(fault{class: core.ClassUnauthorized})
-		_, err = p.Inspect(context.Background(), "n")
+		_, err := p.Inspect(background, "n")
 		e, ok := errors.AsType[*store.Error](err)
 		w.same("a store's error", ok && e.Class == core.ClassUnauthorized, true)
 		noSecrets(t, err.Error())
@@ -102,17 +97,15 @@ func TestList(t *testing.T) {
 		}
 		w.shelf.put("x/lock.json", []byte("?"))
 		for _, odd := range []string{"lock.json", "a/lock.json/lock.json", "a/other", "_mopslock/lock.json", "a/result", "z./lock.json", "readme"} {
-			if odd != "a/lock.json/lock.json" || far.nests() {
-				w.shelf.put(odd, []byte("odd"))
-			}
+			w.shelf.put(odd, []byte("odd"))
 		}
-		all, err := list(w, p, context.Background(), "")
+		all, err := list(w, p, background, "")
 		w.ok(err)
 		w.same("all", all, "a-b:held a:held a/z:held b:held c/d/e:held x:corrupt")
-		some, err := list(w, p, context.Background(), "a")
+		some, err := list(w, p, background, "a")
 		w.ok(err)
 		w.same("some", some, "a-b:held a:held a/z:held")
-		none, err := list(w, p, context.Background(), "nothing")
+		none, err := list(w, p, background, "nothing")
 		w.ok(err)
 		w.same("none", none, "")
 		w.same("puts", len(p.store.puts()), 0)
@@ -122,13 +115,9 @@ func TestList(t *testing.T) {
 // A store that is silent keeps nobody for longer than a request may take, also who
 // would wait for ever.
 func TestLooksAreLimited(t *testing.T) {
-	for name, look := range map[string]func(p *party) error{
+	each(t, map[string]func(p *party) error{
 		"inspect": func(p *party) error {
 			_, err := p.Inspect(background, "n")
-			return err
-		},
-		"list": func(p *party) error {
-			_, err := list(p.world, p, background, "")
 			return err
 		},
 		"took": func(p *party) error {
@@ -139,24 +128,20 @@ func TestLooksAreLimited(t *testing.T) {
 			_, err := p.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter})
 			return err
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				p := w.host()
-				w.place("n", theirs())
-				p.store.on(func(c call) fault {
-					// What a machine asks for has its own limit.
-					return fault{hang: !strings.Contains(c.key, registerDir)}
-				})
-				begun := time.Now()
-				err := look(p)
-				if e, ok := errors.AsType[*store.Error](err); !ok || e.Class != core.ClassUnreachable {
-					w.Errorf("error %v", err)
-				}
-				w.same("after", time.Since(begun), core.RequestLimit)
-			})
+	}, func(w *world, name string, look func(p *party) error) {
+		p := w.host()
+		w.place("n", theirs())
+		p.store.on(func(c call) fault {
+			// What a machine asks for has its own limit.
+			return fault{hang: !strings.Contains(c.key, registerDir)}
 		})
-	}
+		begun := time.Now()
+		err := look(p)
+		if e, ok := errors.AsType[*store.Error](err); !ok || e.Class != core.ClassUnreachable {
+			w.Errorf("error %v", err)
+		}
+		w.same("after", time.Since(begun), core.RequestLimit)
+	})
 }
 
 // It ends early when asked to, and goes on after one bad record, which it tells.
@@ -166,31 +151,26 @@ func TestListEnds(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 			w.place(name, theirs())
 		}
-		for s, err := range p.List(context.Background(), "") {
+		for s, err := range p.List(background, "") {
 			w.ok(err)
 			w.same("first", s.Name, "a")
 			break
 		}
-		p.store.on(func(c call) fault {
-			if c.key == "e/lock.json" {
-				return fault{class: core.ClassThrottled}
-			}
-			return fine
-		})
-		names, err := list(w, p, context.Background(), "")
+		p.store.when("", "e/lock.json", fault{class: core.ClassThrottled})
+		names, err := list(w, p, background, "")
 		w.same("names", names, "a:held b:held c:held d:held f:held")
 		if e, ok := errors.AsType[*store.Error](err); !ok || e.Class != core.ClassThrottled {
 			w.Fatalf("error %v", err)
 		}
 		p.store.always(fault{class: core.ClassUnauthorized})
-		names, err = list(w, p, context.Background(), "")
+		names, err = list(w, p, background, "")
 		w.same("names", names, "")
 		w.same("error", err != nil, true)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
 		p.store.always(fault{hang: true})
-		_, err = list(w, p, ctx, "")
-		w.is(err, context.DeadlineExceeded)
+		w.is(errOf(list(w, p, w.limited(time.Second), "")), context.DeadlineExceeded)
+		begun := time.Now()
+		_, err = list(w, p, background, "")
+		w.same("limited", err != nil && time.Since(begun) == core.RequestLimit, true)
 	})
 }
 
@@ -200,13 +180,9 @@ func TestListVanishing(t *testing.T) {
 		p := w.host()
 		w.place("a", theirs())
 		w.place("b", theirs())
-		p.store.on(func(c call) fault {
-			if c.verb == "get" {
-				w.shelf.remove("a/lock.json")
-			}
-			return fine
-		})
-		names, err := list(w, p, context.Background(), "")
+		p.store.once("get", fault{before: latency})
+		time.AfterFunc(latency, func() { w.shelf.remove("a/lock.json") })
+		names, err := list(w, p, background, "")
 		w.ok(err)
 		w.same("names", names, "b:held")
 	})
@@ -216,31 +192,25 @@ func TestListVanishing(t *testing.T) {
 func TestWatch(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
-		ctx, cancel := context.WithCancel(context.Background())
-		var seen []string
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for s, err := range b.Watch(ctx, "n") {
+		seen := beside(func() (seen string) {
+			for s, err := range b.Watch(w.limited(3*minute), "n") {
 				if err != nil {
-					seen = append(seen, "error")
+					seen += "error "
 					continue
 				}
-				seen = append(seen, s.State.String())
+				seen += s.State.String() + " "
 			}
-		}()
+			return seen
+		})
 		w.sleep(3 * time.Second)
 		l := a.acquire("n")
 		w.sleep(2 * minute)
 		b.store.once("get", fault{class: core.ClassUnreachable})
 		w.sleep(2 * time.Second)
 		a.release(l)
-		w.sleep(2 * time.Second)
-		cancel()
-		<-ended
-		w.same("seen", strings.Join(seen, " "), "vacant held error released")
+		w.same("seen", <-seen, "vacant held error released ")
 		w.same("puts", len(b.store.puts()), 0)
-		for _, err := range b.Watch(context.Background(), "a//b") {
+		for _, err := range b.Watch(background, "a//b") {
 			w.is(err, &core.Error{Code: core.ErrorConfig})
 		}
 	})

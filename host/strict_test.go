@@ -1,28 +1,13 @@
 package host
 
 import (
-	"context"
-	"slices"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
 )
-
-// strict is what the tests of strict hold leases by: deadline 54 s.
-var strict = Terms{Protocol: core.ProtocolStrict, TTL: minute}
-
-func (p *party) strictly(name string) *Lease {
-	p.world.Helper()
-	l, err := p.Acquire(context.Background(), name, &AcquireOptions{Terms: strict})
-	p.world.ok(err)
-	return l
-}
-
-func (p *party) tryStrictly(name string) (*Lease, error) {
-	return p.TryAcquire(context.Background(), name, &AcquireOptions{Terms: strict})
-}
 
 // work is the log of requests in short without what budgets leave out: probes of
 // the store, the look for an old client's record, and calibrations.
@@ -86,65 +71,25 @@ func TestStrictRequests(t *testing.T) {
 // What is held for a moment collects what is superseded, too: its release waits
 // for that, and so does a process that ends with the lease held.
 func TestStrictCollects(t *testing.T) {
-	for name, end := range map[string]func(p *party, l *Lease){
+	each(t, map[string]func(p *party, l *Lease){
 		"release": func(p *party, l *Lease) { p.release(l) },
-		"close":   func(p *party, _ *Lease) { p.world.ok(p.Close(context.Background())) },
+		"close":   func(p *party, _ *Lease) { p.world.ok(p.Close(background)) },
 		"settle and die": func(p *party, l *Lease) {
-			l.Settle(context.Background())
+			l.Settle(background)
 			p.store.always(fault{hang: true})
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				for range 50 {
-					p := w.host()
-					p.store.page = 1000
-					l := p.strictly("n")
-					begun := time.Now()
-					end(p, l)
-					if took := time.Since(begun); took > tidyPatience+10*latency {
-						w.Errorf("after %v", took)
-					}
-					w.sleep(20 * minute)
-				}
-				if n := strings.Count(keys(w), versionFile); n > 35 {
-					w.Errorf("%d versions", n)
-				}
-			})
-		})
-	}
-}
-
-// A renewal is a put and an exists, never early, never late, and now and then a
-// look for our own version.
-func TestStrictRenewals(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		l := p.strictly("n")
-		p.store.forget()
-		w.sleep(30 * minute)
-		w.ok(l.Err())
-		calls := p.store.log()
-		var beats []time.Time
-		extra := 0
-		for i, c := range calls {
-			switch {
-			case c.verb == "put":
-				beats = append(beats, c.at)
-			case c.verb == "exists" && i > 0 && calls[i-1].verb == "put":
-			case c.verb == "exists", c.verb == "list":
-				extra++
-			default:
-				w.Errorf("%s %s", c.verb, c.key)
-			}
+	}, func(w *world, name string, end func(p *party, l *Lease)) {
+		for range 50 {
+			p := w.host()
+			p.store.page = 1000
+			l := p.strictly("n")
+			begun := time.Now()
+			end(p, l)
+			w.within("after", time.Since(begun), 0, tidyPatience+10*latency)
+			w.sleep(20 * minute)
 		}
-		for i := 1; i < len(beats); i++ {
-			if gap := beats[i].Sub(beats[i-1]); gap < 20*time.Second/6*5-latency || gap > 20*time.Second+latency {
-				w.Errorf("a gap of %v", gap)
-			}
-		}
-		if len(beats) < 90 || len(beats) > 108 || extra > 12 {
-			w.Errorf("%d beats and %d other requests in 30 minutes", len(beats), extra)
+		if n := strings.Count(keys(w), versionFile); n > 35 {
+			w.Errorf("%d versions", n)
 		}
 	})
 }
@@ -152,112 +97,29 @@ func TestStrictRenewals(t *testing.T) {
 // Others are let in at once by a release of the only owner, and not before the
 // TTL is over by the death of a holder, by any of the three clocks.
 func TestStrictTakeOver(t *testing.T) {
-	for name, test := range map[string]struct {
+	type test struct {
 		change   func(*Options)
 		coarse   bool
 		from, to time.Duration
-	}{
+	}
+	each(t, map[string]test{
 		"same boot":  {func(o *Options) { o.Boot = "boot" }, false, minute, minute + 6*time.Second},
 		"calibrated": {nil, false, minute, minute + 9*time.Second},
 		"observed":   {nil, true, minute, 2*minute + 6*time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world) {
-				a, b := w.hostWith(test.change), w.hostWith(test.change)
-				if test.coarse {
-					b.calibrates = false
-				}
-				l := a.strictly("n")
-				w.sleep(90 * time.Second)
-				a.store.always(fault{class: core.ClassUnreachable})
-				died := time.Now()
-				got := b.strictly("n")
-				if took := time.Since(died); took < test.from-20*time.Second || took > test.to {
-					w.Errorf("taken over after %v", took)
-				}
-				w.is(l.Err(), ErrLost)
-				w.same("token", got.FencingToken() > l.FencingToken(), true)
-			})
-		})
-	}
-}
-
-// A wall clock that is an hour off takes nothing early and misses no expiry.
-func TestStrictWallClockIsOff(t *testing.T) {
-	for _, off := range []time.Duration{time.Hour, -time.Hour} {
-		bubble(t, func(w *world) {
-			a, b := w.host(), w.host()
-			b.clock.offset(off)
-			l := a.strictly("n")
-			ctx, cancel := context.WithTimeout(context.Background(), 10*minute)
-			defer cancel()
-			_, err := b.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
-			w.is(err, context.DeadlineExceeded)
-			w.ok(l.Err())
-			a.store.always(fault{hang: true})
-			died := time.Now()
-			next := b.strictly("n")
-			if took := time.Since(died); took < 40*time.Second || took > 2*minute {
-				w.Errorf("taken over after %v", took)
-			}
-			w.is(l.Err(), ErrLost)
-			next.Deadline()
-		})
-	}
-}
-
-// A waiter in this process hears of a release at once; one elsewhere too, where
-// the store tells of changes.
-func TestStrictHandOver(t *testing.T) {
-	bubble(t, func(w *world) {
-		a := w.host()
-		l := a.strictly("n")
-		got := make(chan *Lease)
-		go func() { got <- a.strictly("n") }()
-		w.sleep(5 * time.Second)
-		begun := time.Now()
-		w.ok(l.Release(context.Background()))
-		next := <-got
-		if took := time.Since(begun); took > 5*latency {
-			w.Errorf("handed over after %v", took)
+	}, func(w *world, name string, test test) {
+		a, b := w.hostWith(test.change), w.hostWith(test.change)
+		if test.coarse {
+			b.calibrates = false
 		}
-		a.release(next)
-	})
-}
-
-// A companion joins with a list and a create; the holder adopts, and both keep
-// the lease alive.
-func TestStrictCompanion(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b, c := w.host(), w.host(), w.host()
 		l := a.strictly("n")
-		b.store.forget()
-		remote, err := b.Accompany(context.Background(), l.Handle(), nil)
-		w.ok(err)
-		// The version's body tells what a join copies.
-		w.same("a join", b.store.work(), "list get create")
-		w.same("token", remote.FencingToken(), l.FencingToken())
-		w.same("epoch", remote.Epoch(), l.Epoch()+1)
-		w.same("protocol", remote.Protocol(), core.ProtocolStrict)
-		w.sleep(30 * time.Second)
-		w.same("adopted", l.Epoch(), remote.Epoch())
-		w.same("token", l.FencingToken(), uint64(1))
-		s, err := c.Inspect(context.Background(), "n")
-		w.ok(err)
-		w.same("state", s.State, core.ObservedHeld)
-		w.same("companions", len(s.Companions), 1)
-		w.same("holder", s.Holder, l.Holder())
-
-		a.store.always(fault{hang: true})
-		w.sleep(10 * minute)
+		w.sleep(90 * time.Second)
+		a.store.always(fault{class: core.ClassUnreachable})
+		died := time.Now()
+		got := b.strictly("n")
+		w.within("taken over after", time.Since(died), test.from-20*time.Second, test.to)
 		w.is(l.Err(), ErrLost)
-		w.ok(remote.Err())
-		_, err = c.tryStrictly("n")
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
-		w.ok(remote.Leave(context.Background()))
-		w.sleep(3 * minute)
-		next := c.strictly("n")
-		w.same("token grows", next.FencingToken() > l.FencingToken(), true)
+		w.same("token", got.FencingToken() > l.FencingToken(), true)
+		w.same("samples", b.store.count("put", calibrationPrefix) > 0, name == "calibrated")
 	})
 }
 
@@ -265,61 +127,28 @@ func TestStrictCompanion(t *testing.T) {
 func TestStrictPrintedLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b, c := w.host(), w.host(), w.host()
-		l, err := a.Acquire(context.Background(), "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolStrict, TTL: 10 * minute, Label: "nightly"}})
+		l := a.hold("n", Terms{Protocol: core.ProtocolStrict, TTL: 10 * minute, Label: "nightly"})
+		handle := l.OwnerHandle()
+		handle.Store = "mem://"
+		handle, err := ParseHandle(handle.String())
 		w.ok(err)
-		handle, err := ParseHandle(cmpHandle(l.OwnerHandle()))
-		w.ok(err)
-		s, err := c.Inspect(context.Background(), "n")
-		w.ok(err)
+		s := c.sees("n")
 		w.same("label", s.Label, "nightly")
 		a.store.always(fault{hang: true})
 		w.sleep(5 * time.Second)
 		b.store.forget()
-		until, err := b.Renew(context.Background(), handle, nil)
+		until, err := b.Renew(background, handle, nil)
 		w.ok(err)
 		w.same("a renewal", b.store.verbs(), "list get create")
 		if left := time.Until(until); left < 8*minute {
 			w.Errorf("renewed for %v", left)
 		}
-		s, err = c.Inspect(context.Background(), "n")
-		w.ok(err)
+		s = c.sees("n")
 		w.same("holder", s.Holder, l.Holder())
-		w.ok(c.ReleaseHandle(context.Background(), handle, nil))
-		w.ok(c.ReleaseHandle(context.Background(), handle, nil)) // already
-		s, err = c.Inspect(context.Background(), "n")
-		w.ok(err)
+		w.ok(c.ReleaseHandle(background, handle, nil))
+		w.ok(c.ReleaseHandle(background, handle, nil)) // already
+		s = c.sees("n")
 		w.same("state", s.State, core.ObservedReleased)
-	})
-}
-
-func cmpHandle(h Handle) string {
-	h.Store = "mem://"
-	return h.String()
-}
-
-// A lease without a TTL is held until it is released or broken.
-func TestStrictEndless(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b := w.host(), w.host()
-		endless := Terms{Protocol: core.ProtocolStrict, TTL: core.None}
-		l, err := a.Acquire(context.Background(), "n", &AcquireOptions{Terms: endless})
-		w.ok(err)
-		w.sleep(time.Duration(fewer(48)) * time.Hour)
-		w.ok(l.Err())
-		if l.Left() < 24*time.Hour {
-			w.Errorf("left %v", l.Left())
-		}
-		s, err := b.Inspect(context.Background(), "n")
-		w.ok(err)
-		w.same("state", s.State, core.ObservedHeld)
-		_, err = b.Renew(context.Background(), l.OwnerHandle(), nil)
-		w.ok(err)
-		_, err = b.Break(context.Background(), "n", &BreakOptions{Why: "forgotten"})
-		w.ok(err)
-		w.sleep(minute)
-		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonBroken})
-		_, err = a.Acquire(context.Background(), "m", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolStrict, TTL: core.None, Session: true}})
-		w.is(err, &core.Error{Code: core.ErrorConfig})
 	})
 }
 
@@ -329,14 +158,19 @@ func TestStrictBreak(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		bubble(t, func(w *world) {
 			a, b := w.host(), w.host()
+			a.origin.host, a.origin.pid = "worker", "7"
 			l := a.strictly("n")
-			_, err := b.Break(context.Background(), "free", &BreakOptions{Protocol: core.ProtocolStrict, Why: "stuck"})
+			_, err := b.Break(background, "free", &BreakOptions{Protocol: core.ProtocolStrict, Why: "stuck"})
 			w.is(err, &Error{Kind: Refused, Reason: core.ReasonVacant})
-			s, err := b.Break(context.Background(), "n", &BreakOptions{Why: "stuck", Now: now})
+			s, err := b.Break(background, "n", &BreakOptions{Why: "stuck", Now: now})
 			w.ok(err)
 			w.same("state", s.State, core.ObservedBroken)
 			w.same("why", s.Why, "stuck")
 			w.same("by", s.By, b.origin.pid+"@"+b.origin.host)
+			w.same("holder", s.Holder+" "+s.PID+"@"+s.Host, l.Holder()+" 7@worker")
+			b.store.forget()
+			b.sees("n")
+			w.same("requests", b.store.verbs(), "list get get")
 			begun := time.Now()
 			next := b.strictly("n")
 			if took := time.Since(begun); now != (took < time.Second) || took > 2*minute {
@@ -350,57 +184,63 @@ func TestStrictBreak(t *testing.T) {
 	}
 }
 
+// A break of the holder that was seen breaks nobody else, under either protocol, and
+// says who holds the name now.
+func TestBreakHolder(t *testing.T) {
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+		bubble(t, func(w *world) {
+			p := w.host()
+			a := p.hold("n", Terms{Protocol: protocol})
+			opts := &BreakOptions{Why: "stuck", Holder: a.Holder(), Now: true}
+			p.release(a)
+			w.is(errOf(p.Break(background, "n", opts)), &Error{Kind: Refused, Reason: core.ReasonVacant})
+			b := p.hold("n", Terms{Protocol: protocol})
+			_, err := p.Break(background, "n", opts)
+			w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+			e, _ := errors.AsType[*Error](err)
+			w.same("seen", e.Seen.Holder, b.Holder())
+			w.has(err.Error(), "not broken: held by "+b.Holder())
+			w.ok(b.Err())
+			opts.Holder = b.Holder()
+			s, err := p.Break(background, "n", opts)
+			w.ok(err)
+			w.same("broken", s.Holder, b.Holder())
+		})
+	}
+}
+
+// Under lastwriter another may acquire between the look and the release in the name of
+// whom it showed: the release reads again, and finds the other.
+func TestBreakRecordTaken(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, b := w.host(), w.host()
+		l := a.acquire("n")
+		b.store.nth("get", 2, fault{before: 4 * time.Second, after: latency})
+		broke := beside(func() error {
+			_, err := b.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter, Holder: l.Holder()})
+			return err
+		})
+		w.sleep(time.Second)
+		a.release(l)
+		next := a.acquire("n")
+		w.is(<-broke, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.ok(next.Err())
+		w.same("puts", len(b.store.puts()), 0)
+	})
+}
+
 // Under lastwriter a break releases the record in its holder's name.
 func TestBreakRecord(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
 		l := a.acquire("n")
-		s, err := b.Break(context.Background(), "n", nil)
+		s, err := b.Break(background, "n", nil)
 		w.ok(err)
 		w.same("state", s.State, core.ObservedReleased)
 		w.sleep(30 * time.Second)
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonReleased})
-		_, err = b.Break(context.Background(), "n", &BreakOptions{Protocol: core.ProtocolLastWriter})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonVacant})
+		w.is(errOf(b.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter})), &Error{Kind: Refused, Reason: core.ReasonVacant})
 		w.shelf.put("c/lock.json", []byte("?"))
-		_, err = b.Break(context.Background(), "c", nil)
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
-	})
-}
-
-// A store that dies is noticed at the deadline, and a pause at once.
-func TestStrictLoss(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		l := p.strictly("n")
-		p.store.always(fault{class: core.ClassUnreachable})
-		begun := time.Now()
-		<-l.Done()
-		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
-		w.same("after", time.Since(begun) <= span, true)
-		p.store.heal()
-		m := p.strictly("m")
-		p.clock.jump(10 * minute)
-		w.is(m.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
-		p.idle()
-	})
-}
-
-// List shows both kinds, once each, in order.
-func TestStrictList(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		p.strictly("a/b")
-		p.strictly("a")
-		p.strictly("c")
-		w.place("b", theirs())
-		w.place("c", record{writer: "old", written: time.Now().Add(-time.Hour), acquired: time.Now(), expire: minute})
-		var got []string
-		for s, err := range p.List(context.Background(), "") {
-			w.ok(err)
-			got = append(got, s.Name+":"+s.Protocol.String())
-		}
-		slices.Sort(got)
-		w.same("all", strings.Join(got, " "), "a/b:strict a:strict b:lastwriter c:strict")
+		w.is(errOf(b.Break(background, "c", nil)), &Error{Kind: Refused, Reason: core.ReasonUnusable})
 	})
 }

@@ -90,8 +90,10 @@ func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
 		return false // a newer mopslock's, or nobody's
 	}
 	ttl := time.Duration(beat.TTL * 1e9)
-	if beat.Boot != "" && beat.Boot == s.host.boot {
-		return time.Duration(s.host.clock.Now().Mono-beat.At) >= ttl+keepFor(ttl)
+	if now := s.host.clock.Now(); beat.Boot != "" && beat.Boot == s.host.boot {
+		if at, ok := now.Emitted(beat.At, object.Stamp); ok {
+			return time.Duration(now.Mono-at) >= ttl+keepFor(ttl)
+		}
 	}
 	return s.host.calibrates && s.isOld(object.Stamp, ttl)
 }

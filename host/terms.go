@@ -27,7 +27,8 @@ type Terms struct {
 	Margin time.Duration
 
 	// Session, under strict, keeps the lease by this Host's session of the same
-	// TTL and Margin: one heartbeat for all leases on it, however many.
+	// TTL and Margin: one heartbeat for all leases on it, however many. Such
+	// a lease does not notice that its versions were removed from the store.
 	Session bool
 	// Label is shown to people, under strict: at most 128 printable bytes.
 	Label string
@@ -36,7 +37,8 @@ type Terms struct {
 	StampSpread time.Duration
 
 	// AcquireMargin, under lastwriter, is the least time between a claim and its
-	// verification; 0 is twice what the read and the write took. At most TTL/2.
+	// verification; 0 is twice what the read and the write took, and
+	// core.ContendedMargin at least after waiting for another. At most TTL/2.
 	AcquireMargin time.Duration
 	// FleetExpire, under lastwriter, is by which TTL others on this name judge us
 	// whatever our record says, as mops does; 0 is 88 s, core.None for names

@@ -218,7 +218,8 @@ func (x *examiner) adviseWaits(a *Advice, ttl time.Duration, steps bool) {
 		a.Handover = Seconds(poll*pollJitter/10) + Seconds(2*(r.verb("get").P99+r.verb("put").P99)) + a.AcquireMargin
 	}
 	_, a.Watched = x.store.(store.Watcher)
-	_, orderly := x.store.(store.Orderly)
+	local, ok := x.store.(store.Orderly)
+	orderly := ok && local.Orderly()
 	switch {
 	case !r.Strict():
 		a.TakeOver = a.Handover + Seconds(ttl)

@@ -16,7 +16,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 	"github.com/mopslock/mopslock/host/store/card"
 	"github.com/mopslock/mopslock/host/store/local"
-	"github.com/mopslock/mopslock/host/store/mem"
+	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
 // A store with nothing wrong is strict's; every count is exact, and nothing is left
@@ -26,7 +26,7 @@ func TestGoodStore(t *testing.T) {
 	opts := &doctor.Options{Tries: 20, Progress: func(step string, _, _ int) { steps[step]++ }}
 	examine(t, opts, nil, func(e *examined) {
 		e.says("strict")
-		c := e.Create
+		c, asked := e.Create, e.p.Requests()
 		if want := (doctor.Create{Rounds: 50, Writers: 16, MostWinners: 1, Over: 20}); c != want {
 			e.Errorf("%+v", c)
 		}
@@ -37,8 +37,8 @@ func TestGoodStore(t *testing.T) {
 			e.Errorf("%+v", e.Fresh)
 		}
 		for _, v := range e.Verbs {
-			if v.P50 != doctor.Milliseconds(latency) || v.P99 != doctor.Milliseconds(latency) || v.Answered != e.p.asked[v.Verb] {
-				e.Errorf("%+v of %d", v, e.p.asked[v.Verb])
+			if times := strings.Count(asked, v.Verb); v.P50 != doctor.Milliseconds(latency) || v.P99 != doctor.Milliseconds(latency) || v.Answered != times {
+				e.Errorf("%+v of %d", v, times)
 			}
 		}
 		if v := e.Verbs[2]; v.Verb != "create" || v.Timed != 21 { // once each, and the card
@@ -92,173 +92,141 @@ func TestTwoWinners(t *testing.T) {
 	})
 }
 
-// A store that looks and then writes tells one create after the other the truth.
-func TestRacyStore(t *testing.T) {
-	examine(t, nil, func(p *patient) {
-		p.create = func(key string, body []byte) error {
+// A race of creates tells what the store is. One that looks and then writes is honest to
+// one create after the other, and has two winners of many at once. One of two winners may
+// be told that he has lost, or nothing: the object tells. A front door that sends every
+// create twice tells nobody that he has won; that, and lost answers, is no fault of the
+// store. A writer who is answered alone has raced with nobody.
+func TestRaces(t *testing.T) {
+	exists := store.Fail("create", "k", core.ClassNone, store.ErrExists)
+	lost := store.Fail("create", "k", core.ClassUnreachable, errors.New("reset"))
+	hidden := func(told error) func(*patient, string, int, []byte) error {
+		return func(p *patient, key string, nth int, body []byte) error {
+			if nth == 1 {
+				return p.Store.Put(context.Background(), key, body, "")
+			}
+			if nth == doctor.Writers {
+				time.Sleep(time.Millisecond)
+				_ = p.Store.Put(context.Background(), key, body, "")
+				return told
+			}
+			return exists
+		}
+	}
+	first := func(told error) func(*patient, string, int, []byte) error {
+		return func(p *patient, key string, _ int, body []byte) error {
+			if p.Store.Create(context.Background(), key, body, "") == nil {
+				return told
+			}
+			return exists
+		}
+	}
+	for name, test := range map[string]struct {
+		create   func(p *patient, key string, nth int, body []byte) error
+		protocol string
+		kinds    []string
+		want     func(doctor.Create) bool
+	}{
+		"looks, then writes": {func(p *patient, key string, _ int, body []byte) error {
 			there, err := p.Store.Exists(context.Background(), key)
 			if there || err != nil {
-				return errors.Join(err, store.Fail("create", key, core.ClassNone, store.ErrExists))
+				return errors.Join(err, exists)
 			}
 			time.Sleep(time.Millisecond)
 			return p.Store.Put(context.Background(), key, body, "")
-		}
-	}, func(e *examined) {
-		e.says("lastwriter", "two_winners")
-		if c := e.Create; c.Overwrote != 0 || c.Doubled != 50 || !e.card().Refused {
-			e.Errorf("%+v", c)
-		}
-	})
-}
-
-// Of two winners one may be told that he has lost, or nothing: what lies there tells.
-func TestHiddenWinner(t *testing.T) {
-	for name, told := range map[string]*store.Error{
-		"told that it exists": store.Fail("create", "k", core.ClassNone, store.ErrExists),
-		"told nothing":        store.Fail("create", "k", core.ClassUnreachable, errors.New("reset")),
+		}, "lastwriter", []string{"two_winners"}, func(c doctor.Create) bool { return c.Overwrote == 0 && c.Doubled == 50 }},
+		"a winner told that it exists": {hidden(exists), "lastwriter", []string{"two_winners"}, func(c doctor.Create) bool { return c.Doubled == 50 && c.MostWinners == 2 }},
+		"a winner told nothing":        {hidden(lost), "lastwriter", []string{"two_winners", "unknown"}, func(c doctor.Create) bool { return c.Doubled == 50 && c.MostWinners == 2 }},
+		"sent twice":                   {first(exists), "strict", []string{"lost_answers"}, func(c doctor.Create) bool { return c.Doubled == 0 && c.Lost == 50 && c.Rounds == 50 }},
+		"answers lost":                 {first(lost), "strict", []string{"lost_answers", "unknown"}, func(c doctor.Create) bool { return c.Doubled == 0 && c.Lost == 50 && c.Rounds == 50 }},
+		"unsupported": {func(*patient, string, int, []byte) error {
+			return store.Fail("create", "k", core.ClassOther, errors.ErrUnsupported)
+		}, "lastwriter", []string{"create_unsupported", "unknown"}, func(c doctor.Create) bool { return c.Doubled == 0 }},
+		"answered alone": {func(p *patient, key string, nth int, body []byte) error {
+			if nth > 1 && strings.Contains(key, "/r/") {
+				return store.Fail("create", "k", core.ClassThrottled, errors.New("SlowDown"))
+			}
+			return p.Store.Create(context.Background(), key, body, "")
+		}, "none", nil, func(c doctor.Create) bool { return c.Rounds == 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			seen := map[string]int{}
+			times := map[string]int{}
 			examine(t, nil, func(p *patient) {
 				p.create = func(key string, body []byte) error {
 					mu.Lock()
-					defer mu.Unlock()
-					seen[key]++
-					switch {
-					case seen[key] == 1:
-						return p.Store.Put(context.Background(), key, body, "")
-					case seen[key] == doctor.Writers:
-						_ = p.Store.Put(context.Background(), key, body, "")
-						return told
-					}
-					return store.Fail("create", key, core.ClassNone, store.ErrExists)
+					times[key]++
+					nth := times[key]
+					mu.Unlock()
+					return test.create(p, key, nth, body)
 				}
 			}, func(e *examined) {
-				if c := e.Create; c.Doubled != 50 || c.MostWinners != 2 {
-					e.Errorf("%+v", c)
+				e.says(test.protocol, test.kinds...)
+				if refused := slices.Contains(test.kinds, "two_winners"); !test.want(e.Create) || len(e.keys()) != 0 || e.card().Refused != refused {
+					e.Errorf("%+v, left %q, %+v", e.Create, e.keys(), e.card())
+				}
+				if unknown := test.protocol == "none"; unknown && (e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.card() != (card.Card{})) {
+					e.Errorf("%v, %+v", e.err, e.card())
 				}
 			})
 		})
 	}
 }
 
-// A front door that sends every create twice tells nobody that he has won. That is no
-// fault of the store, nor are answers that are lost.
-func TestDoublingDoor(t *testing.T) {
-	exists := store.Fail("create", "k", core.ClassNone, store.ErrExists)
-	lost := store.Fail("create", "k", core.ClassUnreachable, errors.New("reset"))
-	for name, test := range map[string]struct {
-		told  error
-		kinds []string
-	}{"sent twice": {exists, []string{"lost_answers"}}, "answers lost": {lost, []string{"lost_answers", "unknown"}}} {
-		t.Run(name, func(t *testing.T) {
-			examine(t, nil, func(p *patient) {
-				p.create = func(key string, body []byte) error {
-					if p.Store.Create(context.Background(), key, body, "") == nil {
-						return test.told
-					}
-					return exists
-				}
-			}, func(e *examined) {
-				e.says("strict", test.kinds...)
-				if c := e.Create; c.Doubled != 0 || c.Lost != 50 || c.Rounds != 50 {
-					e.Errorf("%+v", c)
-				}
-			})
-		})
-	}
-}
-
-func TestCreateUnsupported(t *testing.T) {
-	examine(t, nil, func(p *patient) {
-		p.create = func(key string, _ []byte) error {
-			return store.Fail("create", key, core.ClassOther, errors.ErrUnsupported)
-		}
-	}, func(e *examined) {
-		e.says("lastwriter", "create_unsupported", "unknown")
-		if len(e.keys()) != 0 || e.card().Refused || e.Fresh.AfterOverwrite.Tries != 40 {
-			e.Errorf("%q %+v %+v", e.keys(), e.card(), e.Fresh)
-		}
-	})
-}
-
-// Lists and reads that lag are counted, and strict is not advised.
+// Lists, reads and looks that lag are counted, and strict is not advised.
 func TestStaleStores(t *testing.T) {
-	examine(t, nil, func(p *patient) {
-		var before []store.Info
-		p.list = func(page []store.Info) []store.Info {
-			shown := before
-			before = slices.Clone(page)
-			return shown
-		}
-	}, func(e *examined) {
-		e.says("lastwriter", "stale_list", "stale_list")
-		if f := e.Fresh; f.AfterWrite != (doctor.Checked{Tries: 40, Stale: 40}) || f.AfterOverwrite.Stale != 0 {
-			e.Errorf("%+v", f)
-		}
-		if e.card().Refused {
-			e.Error("it has said nothing of create-if-absent")
-		}
-	})
+	var before []store.Info
 	old := map[string]store.Object{}
-	examine(t, nil, func(p *patient) {
-		p.get = func(key string, object store.Object) store.Object {
-			first, ok := old[key]
-			if !ok {
-				old[key] = object
-				return object
+	for name, test := range map[string]struct {
+		tell  func(*storetest.Call, error)
+		kinds []string
+		fresh doctor.Fresh
+	}{
+		"list": {func(c *storetest.Call, _ error) {
+			if c.Verb == "list" {
+				before, c.Page = slices.Clone(c.Page), before
 			}
-			return first
-		}
-		p.create = func(key string, body []byte) error {
-			err := p.Store.Create(context.Background(), key, body, "")
-			if err == nil {
-				old[key] = store.Object{Body: body}
+		}, []string{"stale_list", "stale_list"}, doctor.Fresh{AfterWrite: doctor.Checked{Tries: 40, Stale: 40}}},
+		"read": {func(c *storetest.Call, err error) {
+			first, ok := old[c.Key]
+			switch {
+			case c.Verb == "create" && err == nil:
+				old[c.Key] = store.Object{Body: c.Body}
+			case c.Verb == "get" && ok:
+				c.Object = first
 			}
-			return err
-		}
-	}, func(e *examined) {
-		if f := e.Fresh; f.AfterOverwrite != (doctor.Checked{Tries: 40, Stale: 40}) {
-			e.Errorf("%+v", f)
-		}
-		e.says("lastwriter", "stale_read")
-	})
-}
-
-func TestStaleLooks(t *testing.T) {
-	for word, test := range map[string]func(bool) bool{
-		"there":     func(bool) bool { return true },
-		"not there": func(bool) bool { return false },
+		}, []string{"stale_read"}, doctor.Fresh{AfterOverwrite: doctor.Checked{Tries: 40, Stale: 40}}},
+		"there":     {func(c *storetest.Call, _ error) { c.There = true }, []string{"stale_read"}, doctor.Fresh{Exists: doctor.Checked{Tries: 80, Stale: 40}}},
+		"not there": {func(c *storetest.Call, _ error) { c.There = false }, []string{"stale_read"}, doctor.Fresh{Exists: doctor.Checked{Tries: 80, Stale: 40}}},
 	} {
-		t.Run(word, func(t *testing.T) {
-			examine(t, nil, func(p *patient) { p.exists = test }, func(e *examined) {
-				if e.says("lastwriter", "stale_read"); e.Fresh.Exists != (doctor.Checked{Tries: 80, Stale: 40}) {
-					e.Errorf("%+v", e.Fresh)
+		t.Run(name, func(t *testing.T) {
+			examine(t, nil, func(p *patient) { p.tell = test.tell }, func(e *examined) {
+				e.says("lastwriter", test.kinds...)
+				for _, pair := range [][2]doctor.Checked{
+					{e.Fresh.AfterWrite, test.fresh.AfterWrite}, {e.Fresh.AfterOverwrite, test.fresh.AfterOverwrite}, {e.Fresh.Exists, test.fresh.Exists},
+				} {
+					if pair[1].Tries > 0 && pair[0] != pair[1] || pair[1].Tries == 0 && pair[0].Stale != 0 {
+						e.Errorf("%+v", e.Fresh)
+					}
+				}
+				if e.card().Refused {
+					e.Error("it has said nothing of create-if-absent")
 				}
 			})
 		})
 	}
 }
 
-// What the card cannot be made to say is told: others do not hear of a refusal, or
+// A card that cannot be written is told of: others do not hear of a refusal, or
 // are refused still.
 func TestCardUnwritten(t *testing.T) {
-	deny := func(verb, key string) error {
-		if key == card.Key && verb == "put" {
-			return store.Fail(verb, key, core.ClassOther, errors.New("locked"))
-		}
-		return nil
-	}
-	examine(t, nil, func(p *patient) { ignore(p); p.deny = deny }, func(e *examined) {
+	locked := denies("put", card.Key, core.ClassOther)
+	examine(t, nil, func(p *patient) { ignore(p); locked(p) }, func(e *examined) {
 		e.says("lastwriter", "two_winners", "card_unwritten", "unknown")
 	})
 	examine(t, nil, func(p *patient) {
-		body := card.Card{Nonce: "n", Refused: true, Why: "seen"}.Body()
-		if err := p.Store.Put(context.Background(), card.Key, body, ""); err != nil {
-			t.Error(err)
-		}
-		p.deny = deny
+		p.plant(card.Card{Nonce: "n", Refused: true, Why: "seen"})
+		locked(p)
 	}, func(e *examined) {
 		if e.says("lastwriter", "card_unwritten", "unknown"); !e.Card.Refused || e.Card.Mended || e.Card.Seen != "seen" {
 			e.Errorf("%+v", e.Card)
@@ -266,7 +234,7 @@ func TestCardUnwritten(t *testing.T) {
 	})
 }
 
-// What stamps tell, and what the margin has to make up for.
+// The report says how fine and how steady stamps are, and the margin makes up for it.
 func TestStamps(t *testing.T) {
 	for name, test := range map[string]struct {
 		stamp         func(key string, stamp int64) int64
@@ -310,37 +278,41 @@ func doors(apart time.Duration) func(string, int64) int64 {
 }
 
 // Each right that is missing is named as what it breaks. Without those to write and to
-// read there is nothing to be had, and the error is the store's own.
+// read there is nothing to be had, and the error is the store's own; also where objects
+// may be made, and not overwritten.
 func TestRights(t *testing.T) {
-	for verb, test := range map[string]struct {
+	readOnly := func(p *patient) {
+		p.deny = func(asked, key string) error {
+			if asked == "put" || asked == "create" || asked == "delete" {
+				return store.Fail(asked, key, core.ClassReadOnly, errors.New("denied"))
+			}
+			return nil
+		}
+	}
+	no := func(verb, part string) func(*patient) { return denies(verb, part, core.ClassUnauthorized) }
+	for name, test := range map[string]struct {
+		change   func(*patient)
 		protocol string
-		class    core.Class
 		kinds    []string
-		fails    bool
+		class    core.Class // of an error
 	}{
-		"put":    {"none", core.ClassUnauthorized, []string{"no_put_right"}, true},
-		"get":    {"none", core.ClassUnauthorized, []string{"no_get_right"}, true},
-		"create": {"lastwriter", core.ClassUnauthorized, []string{"no_create_right"}, false},
-		"list":   {"lastwriter", core.ClassUnauthorized, []string{"no_list_right"}, false},
-		"exists": {"lastwriter", core.ClassUnauthorized, []string{"no_exists_right"}, false},
-		"delete": {"strict", core.ClassUnauthorized, []string{"no_delete_right", "left_behind"}, false},
-		"write":  {"none", core.ClassReadOnly, []string{"read_only"}, true},
+		"put":       {no("put", ""), "none", []string{"no_put_right"}, core.ClassUnauthorized},
+		"get":       {no("get", ""), "none", []string{"no_get_right"}, core.ClassUnauthorized},
+		"overwrite": {no("put", "/l/"), "none", []string{"no_put_right"}, core.ClassUnauthorized},
+		"create":    {no("create", ""), "lastwriter", []string{"no_create_right"}, core.ClassNone},
+		"list":      {no("list", ""), "lastwriter", []string{"no_list_right"}, core.ClassNone},
+		"exists":    {no("exists", ""), "lastwriter", []string{"no_exists_right"}, core.ClassNone},
+		"delete":    {no("delete", ""), "strict", []string{"no_delete_right", "left_behind"}, core.ClassNone},
+		"write":     {readOnly, "none", []string{"read_only"}, core.ClassReadOnly},
 	} {
-		t.Run(verb, func(t *testing.T) {
-			examine(t, nil, func(p *patient) {
-				p.deny = func(asked, key string) error {
-					if asked == verb || verb == "write" && (asked == "put" || asked == "create" || asked == "delete") {
-						return store.Fail(asked, key, test.class, errors.New("AccessDenied"))
-					}
-					return nil
-				}
-			}, func(e *examined) {
+		t.Run(name, func(t *testing.T) {
+			examine(t, nil, test.change, func(e *examined) {
 				e.says(test.protocol, test.kinds...)
-				if (e.err != nil) != test.fails || (e.Advice == nil) != test.fails {
-					e.Errorf("%v, %+v", e.err, e.Advice)
+				if classOf(e.err) != test.class || (e.Advice == nil) != (e.err != nil) || e.took > 12*time.Second {
+					e.Errorf("%v, %+v after %v", e.err, e.Advice, e.took)
 				}
-				if e.took > 12*time.Second {
-					e.Errorf("after %v", e.took)
+				if name != "delete" && len(e.keys()) != 0 {
+					e.Errorf("left %q", e.keys())
 				}
 			})
 		})
@@ -375,23 +347,6 @@ func TestDeniedForAMoment(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Objects may be made, and not overwritten: there is no lease without that.
-func TestNoRightToOverwrite(t *testing.T) {
-	examine(t, nil, func(p *patient) {
-		p.deny = func(verb, key string) error {
-			if verb == "put" && !strings.HasSuffix(key, "/reach") {
-				return store.Fail(verb, key, core.ClassUnauthorized, errors.New("AccessDenied"))
-			}
-			return nil
-		}
-	}, func(e *examined) {
-		e.says("none", "no_put_right")
-		if classOf(e.err) != core.ClassUnauthorized || len(e.keys()) != 0 {
-			e.Errorf("%v, %q", e.err, e.keys())
-		}
-	})
 }
 
 func classOf(err error) core.Class {
@@ -432,20 +387,16 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A store that throttles a fifth of all requests is examined all the same; one that
-// answers no create says nothing of create-if-absent, and gets no card.
+// A store that throttles a fifth of all requests is examined all the same.
 func TestThrottled(t *testing.T) {
 	var mu sync.Mutex
 	n := 0
-	throttle := func(verb, key string) error {
-		return store.Fail(verb, key, core.ClassThrottled, errors.New("SlowDown"))
-	}
 	examine(t, nil, func(p *patient) {
 		p.deny = func(verb, key string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if n++; n%5 == 0 {
-				return throttle(verb, key)
+				return store.Fail(verb, key, core.ClassThrottled, errors.New("SlowDown"))
 			}
 			return nil
 		}
@@ -455,64 +406,20 @@ func TestThrottled(t *testing.T) {
 			e.Errorf("%q %+v", e.keys(), e.Create)
 		}
 	})
-	examine(t, nil, func(p *patient) {
-		p.deny = func(verb, key string) error {
-			if verb == "create" {
-				return throttle(verb, key)
-			}
-			return nil
-		}
-	}, func(e *examined) {
-		e.says("none")
-		if e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.card() != (card.Card{}) {
-			e.Errorf("%v %+v", e.err, e.card())
-		}
-	})
 }
 
 // A card that cannot be read may refuse the store: that is not known to be strict's.
 func TestCardUnread(t *testing.T) {
-	refusal := card.Card{Nonce: "x", Refused: true, Why: "seen"}
 	for _, class := range []core.Class{core.ClassUnauthorized, core.ClassUnreachable, core.ClassThrottled} {
 		examine(t, nil, func(p *patient) {
-			_ = p.Store.Put(context.Background(), card.Key, refusal.Body(), card.Type)
-			p.deny = func(verb, key string) error {
-				if verb == "get" && key == card.Key {
-					return store.Fail(verb, key, class, errors.New("no"))
-				}
-				return nil
-			}
+			p.plant(card.Card{Nonce: "x", Refused: true, Why: "seen"})
+			denies("get", card.Key, class)(p)
 		}, func(e *examined) {
 			if e.Protocol != "none" || classOf(e.err) != class || !e.card().Refused || len(e.keys()) != 0 {
 				e.Errorf("%v: %s, %v, %+v, left %q", class, e.Protocol, e.err, e.card(), e.keys())
 			}
 		})
 	}
-}
-
-// Who is answered alone has raced with nobody: so many rounds say nothing.
-func TestOneAnswerIsNoRace(t *testing.T) {
-	var mu sync.Mutex
-	last := ""
-	examine(t, nil, func(p *patient) {
-		p.deny = func(verb, key string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if verb != "create" || !strings.Contains(key, "/r/") {
-				return nil
-			}
-			if key == last {
-				return store.Fail(verb, key, core.ClassThrottled, errors.New("SlowDown"))
-			}
-			last = key
-			return nil
-		}
-	}, func(e *examined) {
-		e.says("none")
-		if e.Create.Rounds != 0 || e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.card() != (card.Card{}) {
-			e.Errorf("%+v, %v, %+v", e.Create, e.err, e.card())
-		}
-	})
 }
 
 // A store that falls silent in the middle is given up, not asked to the end.
@@ -524,12 +431,12 @@ func TestFallsSilent(t *testing.T) {
 	})
 }
 
-// Whoever cancels gets his cause at once, and nothing is left behind.
+// A caller who cancels gets his cause at once, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	cause := errors.New("enough")
 	for _, step := range []string{"create and list", "create over an object", "overwrite and read", "delete and list", "race", "stamps", "card"} {
 		synctest.Test(t, func(t *testing.T) {
-			p := &patient{Store: mem.Open(), asked: map[string]int{}}
+			p := newPatient()
 			defer p.Store.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			_, err := doctor.Examine(ctx, p, &doctor.Options{Progress: func(at string, _, _ int) {

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/doctor"
 	"github.com/mopslock/mopslock/host/store"
 	"github.com/mopslock/mopslock/host/store/card"
 	"github.com/mopslock/mopslock/host/store/mem"
+	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
 // latency is what every request of a patient takes, half of it before it is applied.
@@ -22,118 +25,92 @@ const latency = 10 * time.Millisecond
 // patient is a store in memory with something wrong. It lives in a bubble, where
 // sleeping costs nothing and time is exact.
 type patient struct {
-	store.Store
+	*storetest.Fake
 	// deny says why a verb of a key is not done, before it is.
 	deny func(verb, key string) error
 	// create takes the place of the store's.
 	create func(key string, body []byte) error
-	// stamp changes what is told of a key.
+	// stamp changes what is told of a key; tell anything else.
 	stamp func(key string, stamp int64) int64
-	// exists, get and list change what is told.
-	exists func(there bool) bool
-	get    func(key string, object store.Object) store.Object
-	list   func(page []store.Info) []store.Info
+	tell  func(*storetest.Call, error)
 	// deaf: nothing is ever answered, whatever ctx says.
 	deaf chan struct{}
 	// silentFrom: nothing is answered any more.
 	silentFrom time.Time
 
 	mu     sync.Mutex
-	asked  map[string]int
 	flying int
 	most   int
 }
 
-func (p *patient) do(ctx context.Context, verb, key string, apply func() error) error {
+func newPatient() *patient {
+	p := &patient{Fake: &storetest.Fake{Store: mem.Open()}}
+	p.On = p.do
+	return p
+}
+
+func (p *patient) fly(more int) {
 	p.mu.Lock()
-	p.asked[verb]++
-	p.flying++
+	defer p.mu.Unlock()
+	p.flying += more
 	p.most = max(p.most, p.flying)
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.flying--
-	}()
+}
+
+func (p *patient) do(ctx context.Context, c *storetest.Call, apply func(context.Context) error) error {
+	p.fly(1)
+	defer p.fly(-1)
 	if p.deaf != nil {
 		<-p.deaf
-		return store.Fail(verb, key, core.ClassOther, errors.New("at last"))
+		return store.Fail(c.Verb, c.Key, core.ClassOther, errors.New("at last"))
 	}
 	if !p.silentFrom.IsZero() && time.Now().After(p.silentFrom) {
 		<-ctx.Done()
 	}
 	time.Sleep(latency / 2)
 	if p.deny != nil {
-		if err := p.deny(verb, key); err != nil {
+		if err := p.deny(c.Verb, c.Key); err != nil {
 			return err
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return store.Fail(verb, key, store.ClassOf(err), err)
+		return store.Fail(c.Verb, c.Key, store.ClassOf(err), err)
 	}
-	err := apply()
+	if c.Verb == "create" && p.create != nil {
+		apply = func(context.Context) error { return p.create(c.Key, c.Body) }
+	}
+	err := apply(ctx)
+	if p.stamp != nil {
+		c.Object.Stamp = p.stamp(c.Key, c.Object.Stamp)
+		for i := range c.Page {
+			c.Page[i].Stamp = p.stamp(c.Page[i].Key, c.Page[i].Stamp)
+		}
+	}
+	if p.tell != nil {
+		p.mu.Lock() // the answers of a race come side by side
+		p.tell(c, err)
+		p.mu.Unlock()
+	}
 	time.Sleep(latency / 2)
 	return err
 }
 
-func (p *patient) Put(ctx context.Context, key string, body []byte, contentType string) error {
-	return p.do(ctx, "put", key, func() error { return p.Store.Put(ctx, key, body, contentType) })
-}
-
-func (p *patient) Create(ctx context.Context, key string, body []byte, contentType string) error {
-	return p.do(ctx, "create", key, func() error {
-		if p.create != nil {
-			return p.create(key, body)
-		}
-		return p.Store.Create(ctx, key, body, contentType)
-	})
-}
-
-func (p *patient) Get(ctx context.Context, key string) (object store.Object, err error) {
-	err = p.do(ctx, "get", key, func() error {
-		object, err = p.Store.Get(ctx, key)
-		object.Stamp = p.stamped(key, object.Stamp)
-		if p.get != nil {
-			object = p.get(key, object)
-		}
-		return err
-	})
-	return object, err
-}
-
-func (p *patient) stamped(key string, stamp int64) int64 {
-	if p.stamp == nil {
-		return stamp
+// plant puts a card into the store.
+func (p *patient) plant(c card.Card) {
+	if err := p.Store.Put(context.Background(), card.Key, c.Body(), card.Type); err != nil {
+		panic(err) // memory
 	}
-	return p.stamp(key, stamp)
 }
 
-func (p *patient) Exists(ctx context.Context, key string) (there bool, err error) {
-	err = p.do(ctx, "exists", key, func() error {
-		if there, err = p.Store.Exists(ctx, key); p.exists != nil {
-			there = p.exists(there)
+// denies has a patient deny one verb, below keys that contain part.
+func denies(verb, part string, class core.Class) func(*patient) {
+	return func(p *patient) {
+		p.deny = func(asked, key string) error {
+			if asked == verb && strings.Contains(key, part) {
+				return store.Fail(asked, key, class, errors.New("denied"))
+			}
+			return nil
 		}
-		return err
-	})
-	return there, err
-}
-
-func (p *patient) List(ctx context.Context, prefix, after string, limit int) (page []store.Info, more bool, err error) {
-	err = p.do(ctx, "list", prefix, func() error {
-		page, more, err = p.Store.List(ctx, prefix, after, limit)
-		for i := range page {
-			page[i].Stamp = p.stamped(page[i].Key, page[i].Stamp)
-		}
-		if p.list != nil {
-			page = p.list(page)
-		}
-		return err
-	})
-	return page, more, err
-}
-
-func (p *patient) Delete(ctx context.Context, key string) error {
-	return p.do(ctx, "delete", key, func() error { return p.Store.Delete(ctx, key) })
+	}
 }
 
 // examined is what a doctor says of a patient.
@@ -149,7 +126,7 @@ type examined struct {
 func examine(t *testing.T, opts *doctor.Options, change func(*patient), check func(*examined)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &patient{Store: mem.Open(), asked: map[string]int{}}
+		p := newPatient()
 		defer p.Store.Close()
 		if change != nil {
 			change(p)
@@ -200,4 +177,41 @@ func (e *examined) card() card.Card {
 	object, _ := e.p.Store.Get(context.Background(), card.Key)
 	c, _ := card.Parse(object.Body)
 	return c
+}
+
+// A doctor at work disturbs no lease of either protocol, with or without a session, is
+// in no list, and nothing that others collect is his.
+func TestLiveFleet(t *testing.T) {
+	s := mem.Open()
+	h, err := host.New(s, &host.Options{Memory: "-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	epochs := map[*host.Lease]uint64{}
+	for name, terms := range map[string]host.Terms{
+		"strict": {}, "session": {Session: true}, "m/lock": {Protocol: core.ProtocolLastWriter},
+	} {
+		l, err := h.Acquire(t.Context(), name, &host.AcquireOptions{Terms: terms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		epochs[l] = l.Epoch()
+	}
+	listed := 0
+	r, err := doctor.Examine(t.Context(), s, &doctor.Options{Tries: 10, Rounds: 10, Progress: func(string, int, int) {
+		for seen, err := range h.List(t.Context(), "") {
+			if listed++; err != nil || seen.State != core.ObservedHeld {
+				t.Errorf("%+v, %v", seen, err)
+			}
+		}
+	}})
+	if err != nil || !r.Strict() || r.Left != 0 || listed < 40*len(epochs) || listed%len(epochs) != 0 {
+		t.Errorf("%+v, %v, %d names", r, err, listed)
+	}
+	for l, epoch := range epochs {
+		if err := errors.Join(l.Err(), l.Release(t.Context())); err != nil || l.Epoch() != epoch {
+			t.Errorf("%s: %v, epoch %d", l.Name(), err, l.Epoch())
+		}
+	}
 }

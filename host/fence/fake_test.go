@@ -1,9 +1,9 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
 	"github.com/mopslock/mopslock/host/store/mem"
+	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
 // fault is what becomes of one create.
@@ -19,45 +20,27 @@ type fault struct {
 	refused core.Class    // not applied, and unknown
 	late    time.Duration // unknown now, applied so much later
 	slow    time.Duration // applied so much later, and answered then, whatever ctx says
+	answer  time.Duration // applied now, and answered so much later
+	told    error         // then, if it is not nil
 }
 
-// fakeStore is a store whose creates fail as told, and which writes down what
-// it was asked.
+// fakeStore is a store whose creates fail as told.
 type fakeStore struct {
-	store.Store
+	*storetest.Fake
 
 	mu      sync.Mutex
 	plan    func(key string) fault
-	asked   []string
 	landing sync.WaitGroup
 }
 
 func newStore(t *testing.T) *fakeStore {
-	s := &fakeStore{Store: mem.Open()}
+	s := &fakeStore{Fake: &storetest.Fake{Store: mem.Open()}}
+	s.On = s.do
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
 var errFake = errors.New("the connection was reset")
-
-func (s *fakeStore) note(verb, key string) fault {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked = append(s.asked, verb)
-	if verb != "create" || s.plan == nil {
-		return fault{}
-	}
-	return s.plan(key)
-}
-
-// requests tells, and forgets, what was asked: "list get create".
-func (s *fakeStore) requests() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text := strings.Join(s.asked, " ")
-	s.asked = nil
-	return text
-}
 
 func (s *fakeStore) on(plan func(key string) fault) {
 	s.mu.Lock()
@@ -67,87 +50,80 @@ func (s *fakeStore) on(plan func(key string) fault) {
 
 // once makes the next create fail.
 func (s *fakeStore) once(f fault) {
-	used := false
 	s.on(func(string) fault {
-		if used {
-			return fault{}
-		}
-		used = true
+		s.plan = nil // under its mutex
 		return f
 	})
 }
 
-func (s *fakeStore) Get(ctx context.Context, key string) (store.Object, error) {
-	s.note("get", key)
-	return s.Store.Get(ctx, key)
+func (s *fakeStore) chosen(key string) fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.plan == nil {
+		return fault{}
+	}
+	return s.plan(key)
 }
 
-func (s *fakeStore) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
-	s.note("list", prefix)
-	return s.Store.List(ctx, prefix, after, limit)
+func (s *fakeStore) do(ctx context.Context, c *storetest.Call, apply func(context.Context) error) error {
+	switch c.Verb {
+	case "put":
+		panic("nothing is overwritten")
+	case "create":
+		return s.create(ctx, c.Key, apply)
+	}
+	return apply(ctx)
 }
 
-func (s *fakeStore) Delete(ctx context.Context, key string) error {
-	s.note("delete", key)
-	return s.Store.Delete(ctx, key)
-}
-
-func (s *fakeStore) Put(context.Context, string, []byte, string) error {
-	panic("nothing is overwritten")
-}
-
-func (s *fakeStore) Create(ctx context.Context, key string, body []byte, kind string) error {
-	f := s.note("create", key)
+func (s *fakeStore) create(ctx context.Context, key string, apply func(context.Context) error) error {
+	f := s.chosen(key)
 	unknown := func(class core.Class) error { return store.Fail("create", key, class, errFake) }
 	always := context.WithoutCancel(ctx)
 	switch {
 	case f.refused != core.ClassNone:
 		return unknown(f.refused)
 	case f.lost:
-		_ = s.Store.Create(always, key, body, kind)
+		_ = apply(always)
 		return unknown(core.ClassUnreachable)
 	case f.late > 0:
 		s.landing.Go(func() {
 			<-time.After(f.late)
-			_ = s.Store.Create(always, key, body, kind)
+			_ = apply(always)
 		})
 		return unknown(core.ClassUnreachable)
 	case f.slow > 0:
 		<-time.After(f.slow)
-		return s.Store.Create(always, key, body, kind)
+		return apply(always)
 	}
-	return s.Store.Create(ctx, key, body, kind)
+	err := apply(ctx)
+	if f.answer > 0 {
+		<-time.After(f.answer)
+	}
+	return cmp.Or(f.told, err)
 }
 
-// tester is a *testing.T or a *rapid.T.
-type tester interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
-func open(t tester, s store.Store) *Object {
+func open(t *testing.T, s store.Store) *Object {
 	t.Helper()
 	o, err := Open(s, "reports/nightly")
 	ok(t, err)
 	return o
 }
 
-func ok(t tester, err error) {
+func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func is(t tester, err, target error) {
+func is(t *testing.T, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Fatalf("error %v; want %v", err, target)
 	}
 }
 
-func same(t tester, what string, got, want any) {
+func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if got != want {
 		t.Fatalf("%s: %v, want %v", what, got, want)
@@ -155,7 +131,7 @@ func same(t tester, what string, got, want any) {
 }
 
 // slots is how many there are.
-func (o *Object) slots(t tester) int {
+func (o *Object) slots(t *testing.T) int {
 	t.Helper()
 	n, after := 0, ""
 	for {

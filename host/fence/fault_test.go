@@ -1,7 +1,6 @@
 package fence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
+	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
 // bubble runs a test in virtual time.
@@ -62,12 +62,16 @@ func TestLostAnswers(t *testing.T) {
 // request again by itself.
 func TestExistsOfOneself(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
-		twice := &twice{s}
-		o.store = twice
+		s.On = func(ctx context.Context, c *storetest.Call, apply func(context.Context) error) error {
+			if c.Verb == "create" {
+				_ = apply(ctx)
+			}
+			return apply(ctx)
+		}
 		ok(t, count(t, o, 1))
 		ok(t, count(t, o, 1))
 		counted(t, o, "2")
-		result, won, err := CreateOnce(t.Context(), twice, "result", tenure(1), []byte("x"))
+		result, won, err := CreateOnce(t.Context(), s, "result", tenure(1), []byte("x"))
 		ok(t, err)
 		if !won || string(result.Body) != "x" {
 			t.Errorf("won %v: %+v", won, result)
@@ -75,14 +79,7 @@ func TestExistsOfOneself(t *testing.T) {
 	})
 }
 
-type twice struct{ *fakeStore }
-
-func (s *twice) Create(ctx context.Context, key string, body []byte, kind string) error {
-	_ = s.fakeStore.Create(ctx, key, body, kind)
-	return s.fakeStore.Create(ctx, key, body, kind)
-}
-
-// What stays unknown is said so, with what settles it.
+// A write whose fate stays unknown says so, and says how to settle it.
 func TestUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		s.on(func(string) fault { return fault{late: time.Minute} })
@@ -93,7 +90,7 @@ func TestUnknown(t *testing.T) {
 		if !isUnknown || unknown.Number != 1 || unknown.Nonce == "" || !strings.Contains(err.Error(), "compare the nonce") {
 			t.Fatal(err)
 		}
-		same(t, "creates", strings.Count(s.requests(), "create"), settleTries)
+		same(t, "creates", strings.Count(s.Requests(), "create"), settleTries)
 		s.on(nil)
 		s.landing.Wait()
 		read, err := o.Read(t.Context())
@@ -123,7 +120,7 @@ func TestHopelessStoresAreAskedOnce(t *testing.T) {
 		bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 			s.on(func(string) fault { return fault{refused: class} })
 			is(t, count(t, o, 1), ErrUnknown)
-			same(t, class.String(), s.requests(), "list create get")
+			same(t, class.String(), s.Requests(), "list create get")
 		})
 	}
 }
@@ -136,7 +133,7 @@ func TestCallerGivesUp(t *testing.T) {
 		same(t, "error", err, errFake)
 		_, _, err = CreateOnce(ctx, s, "result", tenure(1), nil)
 		same(t, "error", err, errFake)
-		same(t, "requests", s.requests(), "")
+		same(t, "requests", s.Requests(), "")
 
 		s.on(func(string) fault { return fault{refused: core.ClassUnreachable} })
 		short, cancelShort := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -144,20 +141,17 @@ func TestCallerGivesUp(t *testing.T) {
 		_, err = o.Write(short, tenure(1), nil)
 		is(t, err, ErrUnknown)
 		is(t, err, context.DeadlineExceeded)
-	})
-}
 
-func TestClosedStore(t *testing.T) {
-	s := newStore(t)
-	o := open(t, s)
-	s.Close()
-	_, err := o.Write(t.Context(), tenure(1), nil)
-	is(t, err, store.ErrClosed)
-	_, _, err = CreateOnce(t.Context(), s, "result", tenure(1), nil)
-	is(t, err, store.ErrClosed)
-	if errors.Is(err, ErrUnknown) {
-		t.Error("nothing was sent, and it is called unknown")
-	}
+		s.on(nil)
+		s.Close()
+		_, errWrite := o.Write(t.Context(), tenure(1), nil)
+		_, _, errCreate := CreateOnce(t.Context(), s, "result", tenure(1), nil)
+		for _, err := range []error{errWrite, errCreate} {
+			if is(t, err, store.ErrClosed); errors.Is(err, ErrUnknown) {
+				t.Error("nothing was sent, and it is called unknown")
+			}
+		}
+	})
 }
 
 // fill writes so many slots, one a second.
@@ -176,7 +170,7 @@ func TestOldSlotsAreCollected(t *testing.T) {
 			t.Errorf("%d slots are left", n)
 		}
 		counted(t, o, "600")
-		if !strings.Contains(s.requests(), "delete") {
+		if !strings.Contains(s.Requests(), "delete") {
 			t.Error("nothing was deleted")
 		}
 	})
@@ -245,7 +239,7 @@ func TestLateAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 				fill(t, o, 20, 1)
-				o.store = &lateAnswers{fakeStore: s, by: 300 * time.Second}
+				s.once(fault{answer: 300 * time.Second})
 				done := make(chan error)
 				go func() { done <- count(t, o, 1) }()
 				synctest.Wait()
@@ -263,24 +257,12 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-type lateAnswers struct {
-	*fakeStore
-	by  time.Duration
-	err error
-}
-
-func (s *lateAnswers) Create(ctx context.Context, key string, body []byte, kind string) error {
-	err := s.fakeStore.Create(ctx, key, body, kind)
-	time.Sleep(s.by)
-	return cmp.Or(s.err, err)
-}
-
 // Ours was applied, and the answer lost; it was collected, and another's late
 // create came to lie there. That one must not be taken for our failure.
 func TestLateCreateOfAnotherInOurPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		fill(t, o, 33, 1)
-		o.store = &lateAnswers{s, 70 * time.Second, store.Fail("create", "", core.ClassUnreachable, errFake)}
+		s.once(fault{answer: 70 * time.Second, told: store.Fail("create", "", core.ClassUnreachable, errFake)})
 		done := make(chan error)
 		go func() { done <- count(t, o, 1) }()
 		synctest.Wait()
@@ -303,15 +285,16 @@ func TestSuspended(t *testing.T) {
 
 // Nobody else's list either is believed for ever.
 func TestListOfWhatIsNotThere(t *testing.T) {
-	o := open(t, ghosts{newStore(t)})
-	_, err := o.Read(t.Context())
+	s := newStore(t)
+	s.On = func(_ context.Context, c *storetest.Call, apply func(context.Context) error) error {
+		if c.Verb == "list" {
+			c.Page = []store.Info{{Key: c.Key + "fffffffffffffff0"}}
+			return nil
+		}
+		return apply(t.Context())
+	}
+	_, err := open(t, s).Read(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "linearizable") {
 		t.Error(err)
 	}
-}
-
-type ghosts struct{ *fakeStore }
-
-func (s ghosts) List(_ context.Context, prefix, _ string, _ int) ([]store.Info, bool, error) {
-	return []store.Info{{Key: prefix + "fffffffffffffff0"}}, false, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/mopslock/mopslock/host/store"
@@ -51,10 +50,12 @@ func TestBadInputIsRefusedBeforeAnyRequest(t *testing.T) {
 	}
 }
 
-func TestTooLongBodyOfAnUpdate(t *testing.T) {
-	s := newStore(t)
-	o := open(t, s)
-	_, err := o.Update(t.Context(), tenure(1), func([]byte) ([]byte, error) { return make([]byte, MaxBody+1), nil })
+// An update whose change fails, or makes too long a body, writes nothing.
+func TestChangeThatFails(t *testing.T) {
+	o := open(t, newStore(t))
+	_, err := o.Update(t.Context(), tenure(1), func([]byte) ([]byte, error) { return nil, errFake })
+	same(t, "error", err, errFake)
+	_, err = o.Update(t.Context(), tenure(1), func([]byte) ([]byte, error) { return make([]byte, MaxBody+1), nil })
 	if err == nil || o.slots(t) != 0 {
 		t.Errorf("%v, %d slots", err, o.slots(t))
 	}
@@ -62,34 +63,26 @@ func TestTooLongBodyOfAnUpdate(t *testing.T) {
 
 func TestBodiesComeBackAsTheyWere(t *testing.T) {
 	ctx := t.Context()
-	for name, s := range map[string]store.Store{"mem": newStore(t), "local": directory(t)} {
-		t.Run(name, func(t *testing.T) {
-			o := open(t, s)
-			none, err := o.Read(ctx)
-			ok(t, err)
-			if none.Number != 0 || none.Body != nil {
-				t.Fatalf("nothing is %+v", none)
-			}
-			full := bytes.Repeat([]byte{0xff, '\n', 0}, MaxBody/3)
-			for i, body := range [][]byte{[]byte("a\nb\n"), {}, nil, full} {
-				wrote, err := o.Write(ctx, tenure(3), body)
-				ok(t, err)
-				read, err := o.Read(ctx)
-				ok(t, err)
-				if !bytes.Equal(read.Body, body) || read.Body == nil || read.Number != uint64(i+1) || read.Nonce != wrote.Nonce ||
-					read.Token != 3 || read.Holder != tenure(3).Holder || read.Written != read.Number {
-					t.Errorf("wrote %d bytes, read %d: %+v", len(body), len(read.Body), read)
-				}
-			}
-		})
-	}
-}
-
-func directory(t *testing.T) store.Store {
-	s, err := local.Open(t.TempDir())
+	s, err := local.Open(t.TempDir()) // where bytes could be taken for text
 	ok(t, err)
-	t.Cleanup(func() { s.Close() })
-	return s
+	defer s.Close()
+	o := open(t, s)
+	none, err := o.Read(ctx)
+	ok(t, err)
+	if none.Number != 0 || none.Body != nil {
+		t.Fatalf("nothing is %+v", none)
+	}
+	full := bytes.Repeat([]byte{0xff, '\n', 0}, MaxBody/3)
+	for i, body := range [][]byte{[]byte("a\nb\n"), {}, nil, full} {
+		wrote, err := o.Write(ctx, tenure(3), body)
+		ok(t, err)
+		read, err := o.Read(ctx)
+		ok(t, err)
+		if !bytes.Equal(read.Body, body) || read.Body == nil || read.Number != uint64(i+1) || read.Nonce != wrote.Nonce ||
+			read.Token != 3 || read.Holder != tenure(3).Holder || read.Written != read.Number {
+			t.Errorf("wrote %d bytes, read %d: %+v", len(body), len(read.Body), read)
+		}
+	}
 }
 
 // A person can read the head, and what follows is raw.
@@ -214,7 +207,7 @@ func TestForeignBytesAreNeverWrittenOver(t *testing.T) {
 	}
 }
 
-// What is no slot is passed by, even a page of it.
+// Keys that are no slots are passed by, even a page of them.
 func TestOtherKeysBesideTheSlots(t *testing.T) {
 	ctx, s := t.Context(), newStore(t)
 	o := open(t, s)
@@ -248,39 +241,7 @@ func TestRequests(t *testing.T) {
 		{"lose once", func() error { _, _, err := CreateOnce(ctx, s, "r", tenure(2), nil); return err }, "create get get"},
 	} {
 		ok(t, test.do())
-		same(t, test.what, s.requests(), test.want)
-	}
-}
-
-func TestErrorOfTheChangeComesBack(t *testing.T) {
-	o := open(t, newStore(t))
-	_, err := o.Update(t.Context(), tenure(1), func([]byte) ([]byte, error) { return nil, errFake })
-	if err != errFake || o.slots(t) != 0 {
-		t.Errorf("%v, %d slots", err, o.slots(t))
-	}
-}
-
-// Companions of one tenure write at once, and every update counts once.
-func TestUpdatesOfOneTenureAtOnce(t *testing.T) {
-	const writers, each = 8, 25
-	for name, s := range map[string]store.Store{"mem": newStore(t), "local": directory(t)} {
-		t.Run(name, func(t *testing.T) {
-			var all sync.WaitGroup
-			for range writers {
-				all.Go(func() {
-					o := open(t, s)
-					for range each {
-						if _, err := o.Update(t.Context(), tenure(1), increment); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			all.Wait()
-			read, err := open(t, s).Read(t.Context())
-			ok(t, err)
-			same(t, "counter", string(read.Body), strconv.Itoa(writers*each))
-		})
+		same(t, test.what, s.Requests(), test.want)
 	}
 }
 

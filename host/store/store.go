@@ -104,12 +104,14 @@ type SteppingClock interface {
 	SteppingClock()
 }
 
-// Orderly is implemented by stores on which a write that was given up does not
-// land later, on top of a newer one: a Put that has not been applied when its ctx
-// ends never is. Only there can leases be judged by the clock of a common boot: a
-// late beat would show an older time than the one that it lies upon.
+// Orderly is implemented by stores that may keep two promises: a Put that has not been
+// applied when its ctx ends never is, so that no late one lies on top of a newer one;
+// and stamps are of this machine's wall clock. Orderly reports whether this place keeps
+// them. It may do I/O, and hang. Only there are leases judged by the clock of a common
+// boot: a late beat shows an older time than the one that it lies upon, and a stamp tells
+// whether a boottime is of our clock.
 type Orderly interface {
-	Orderly()
+	Orderly() bool
 }
 
 // Object is what Get found.

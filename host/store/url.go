@@ -77,6 +77,9 @@ func (l *Location) String() string {
 }
 
 func parse(rawURL string) (*Location, error) {
+	if rawURL == "" {
+		return nil, fmt.Errorf("%w: it is empty, as where MOPSLOCK_STORE is unset; give one such as s3://bucket/prefix", ErrURL)
+	}
 	// url.Parse quotes the URL in its errors, and with it a password.
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -205,6 +208,9 @@ func noParameters(query url.Values, scheme string) error {
 // with the values of only those parameters that are known to be harmless. Of
 // what is not a URL it shows the scheme at most.
 func Redact(rawURL string) string {
+	if rawURL == "" {
+		return ""
+	}
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme == "" || u.Opaque != "" {
 		scheme, _, found := strings.Cut(rawURL, "://")

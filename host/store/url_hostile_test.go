@@ -31,7 +31,8 @@ func TestHostilePrefix(t *testing.T) {
 	}
 }
 
-// TestAnyPrefix: of whatever it is put together, in either way to write it.
+// TestAnyPrefix: of whatever it is put together, in either way to write it. Nor does a key
+// lead anywhere that is not refused.
 func TestAnyPrefix(t *testing.T) {
 	tokens := []string{"..", ".", "/", `\`, "\x00", "%2e", "%2f", "%252e", "a", "locks", "?", "#", "&prefix=", "．", "\xff", "~", ":", "@"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,9 +49,21 @@ func TestAnyPrefix(t *testing.T) {
 				t.Fatalf("%q: %+v", rawURL, at)
 			}
 		}
+		if err := CheckKey(prefix); err == nil && (path.Clean("/locks/"+prefix) != "/locks/"+prefix || strings.ContainsAny(prefix, "\\\x00")) {
+			t.Fatalf("key %q is taken", prefix)
+		}
 		at, err := ParseURL("file:///dir?prefix=" + url.QueryEscape(prefix))
 		if err == nil && at.Dir != "/dir" && !strings.HasPrefix(at.Dir, "/dir/") {
 			t.Fatalf("%q: %+v", prefix, at)
 		}
 	})
+}
+
+// Whichever of our schemes a program was built without, it is told what to import.
+func TestUnknownSchemeNamesItsImport(t *testing.T) {
+	for scheme, path := range drivers() {
+		if text := unknownScheme(scheme).Error(); !strings.Contains(text, `import _ "`+path+`"`) {
+			t.Errorf("%s: %s", scheme, text)
+		}
+	}
 }

@@ -2,9 +2,7 @@ package trace
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -12,9 +10,24 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// An engine that answers otherwise is found out at the very byte.
+// A whole life replays the same, and is counted whole. An engine that answers otherwise is
+// found out at the very byte; of two lengths, where the shorter has ended.
 func TestDifference(t *testing.T) {
-	recording, _ := story(t)
+	recording, steps := story(t)
+	if got, want := replayed1(t, recording), (Report{Machines: 2, Steps: steps}); got != want || steps < 8 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for _, c := range []struct {
+		a, b string
+		at   int
+	}{{"", "", -1}, {"a", "a", -1}, {"a", "ab", 1}, {"ab", "a", 1}, {"", "a", 0}, {"xb", "yb", 0}} {
+		if got := firstDifference([]byte(c.a), []byte(c.b)); got != c.at {
+			t.Errorf("%q %q: %d", c.a, c.b, got)
+		}
+	}
+	if byteAt([]byte("a"), 1) != -1 || byteAt([]byte("a"), 0) != 'a' {
+		t.Error("byteAt")
+	}
 	for at := 1; at <= 5; at++ {
 		got, err := Replay(bytes.NewReader(recording), &odd{at: at})
 		d := got.Difference
@@ -33,21 +46,6 @@ func TestDifference(t *testing.T) {
 		if err := core.DecodeInput(d.Message, &now, &ev); err != nil {
 			t.Errorf("step %d: the input: %v", at, err)
 		}
-	}
-}
-
-// An answer that is longer than the other one differs where that has ended.
-func TestDifferentLength(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		at   int
-	}{{"", "", -1}, {"a", "a", -1}, {"a", "ab", 1}, {"ab", "a", 1}, {"", "a", 0}, {"xb", "yb", 0}} {
-		if got := firstDifference([]byte(c.a), []byte(c.b)); got != c.at {
-			t.Errorf("%q %q: %d", c.a, c.b, got)
-		}
-	}
-	if byteAt([]byte("a"), 1) != -1 || byteAt([]byte("a"), 0) != 'a' {
-		t.Error("byteAt")
 	}
 }
 
@@ -130,10 +128,8 @@ func TestReplayEngineFails(t *testing.T) {
 // Machines that a recording leaves alive are given back to the engine.
 func TestReplayDropsAll(t *testing.T) {
 	recording := recordingOf(t, func(e host.Engine) {
-		for i := range 3 {
-			if _, err := e.New(config("n", byte(i))); err != nil {
-				t.Fatal(err)
-			}
+		for i := range byte(3) {
+			newMachine(t, e, config("n", i))
 		}
 	})
 	engine := &counting{}
@@ -149,14 +145,16 @@ type counting struct {
 
 func (c *counting) Drop(core.Stepper) { c.dropped++ }
 
-// What is no recording is told from what differs, with the place.
+// A file that is no recording is told from one that differs, with the place.
 func TestNoRecording(t *testing.T) {
 	recording, _ := story(t)
 	const header = "\x81\xaemopslock_trace\x01"
 	const made = "\x84\xa5event\xa4made\xa7machine\x01\xa6config\x80\xa6answer\x80"
 	whole := string(recording)
-	refusedOnes := string(recordingOf(t, func(e host.Engine) { _, _ = e.New(core.Config{}) }))
-	refusedOne := strings.TrimSuffix(refusedOnes, "\x81\xa5event\xa6closed")
+	refusedOne := strings.TrimSuffix(string(recordingOf(t, func(e host.Engine) { _, _ = e.New(core.Config{}) })), closing)
+	input := string(core.AppendInput(nil, core.Instant{}, &core.Event{Kind: core.EventWoke}))
+	failed := "\x83\xa5event\xa6failed\xa7machine\x01\xa5input" + input
+	goodOne := strings.TrimSuffix(string(recordingOf(t, func(e host.Engine) { _, _ = e.New(config("n", 1)) })), closing)
 	for text, recording := range map[string]string{
 		"it is empty":                         "",
 		"does not begin with a whole header":  header[:5],
@@ -175,7 +173,10 @@ func TestNoRecording(t *testing.T) {
 		"machine is not a number":             header + "\x82\xa5event\xa7dropped\xa7machine\x00",
 		"event dropped with a key that it ca": header + "\x83\xa5event\xa7dropped\xa7machine\x01\xa6answer\x80",
 		"machine 1 was never made":            header + "\x82\xa5event\xa7dropped\xa7machine\x01",
+		// Keys may come in any order, and integers in any width.
+		"machine 2 was never made":            "\x81\xaemopslock_trace\xcd\x00\x01" + "\x82\xa7machine\xd3\x00\x00\x00\x00\x00\x00\x00\x02\xa5event\xa7dropped",
 		"machine 1 comes after machine 1":     refusedOne + made,
+		"was refused or lost, and is stepped": goodOne + failed + failed,
 		"it goes on after its end":            whole + "\x81\xa5event\xa6closed",
 	} {
 		_, err := Replay(strings.NewReader(recording), host.Native{})
@@ -186,51 +187,21 @@ func TestNoRecording(t *testing.T) {
 	}
 }
 
-// A machine that was lost is not stepped again.
-func TestLostMachineStepped(t *testing.T) {
-	now, ev := core.Instant{}, core.Event{Kind: core.EventWoke}
-	input := string(core.AppendInput(nil, now, &ev))
-	recording := string(recordingOf(t, func(e host.Engine) { _, _ = e.New(config("n", 1)) }))
-	recording = strings.TrimSuffix(recording, "\x81\xa5event\xa6closed")
-	for range 2 {
-		recording += "\x83\xa5event\xa6failed\xa7machine\x01\xa5input" + input
-	}
-	_, err := Replay(strings.NewReader(recording), host.Native{})
-	if err == nil || !strings.Contains(err.Error(), "machine 1 was refused or lost, and is stepped") {
-		t.Errorf("%v", err)
-	}
-}
-
-// Keys of an event may come in any order, and integers in any width.
-func TestAnyOrder(t *testing.T) {
-	recording := "\x81\xaemopslock_trace\xcd\x00\x01" + "\x82\xa7machine\xd3\x00\x00\x00\x00\x00\x00\x00\x01\xa5event\xa7dropped"
-	_, err := Replay(strings.NewReader(recording), host.Native{})
-	if want := "machine 1 was never made"; err == nil || !strings.Contains(fmt.Sprint(err), want) {
-		t.Errorf("%v", err)
-	}
-}
-
 // TestSwallowedEnd: a length that was spoilt, so that its value swallows the
 // rest, is damage and not a recording that ends early.
 func TestSwallowedEnd(t *testing.T) {
-	var out bytes.Buffer
-	r := NewRecorder(host.Native{}, &out)
-	_, _ = r.New(core.Config{})
-	if err := r.Close(context.Background()); err != nil {
-		t.Fatal(err)
+	recording := recordingOf(t, func(e host.Engine) { _, _ = e.New(core.Config{}) })
+	if !bytes.HasSuffix(recording, []byte(closing)) {
+		t.Fatalf("the end is %q", recording)
 	}
-	if !bytes.HasSuffix(out.Bytes(), []byte(closing)) {
-		t.Fatalf("the end is %q", out.Bytes())
-	}
-	at := bytes.Index(out.Bytes(), []byte("\x84\xa5event\xa4made"))
-	spoilt := bytes.Clone(out.Bytes())
+	at := bytes.Index(recording, []byte("\x84\xa5event\xa4made"))
+	spoilt := bytes.Clone(recording)
 	spoilt[at] = 0x8f // a map of 15
 	_, err := Replay(bytes.NewReader(spoilt), host.Native{})
 	if format := new(FormatError); !errors.As(err, &format) || format.Offset != int64(at) {
 		t.Errorf("%v", err)
 	}
-	cut, err := Replay(bytes.NewReader(out.Bytes()[:out.Len()-1]), host.Native{})
-	if err != nil || !cut.EndsEarly {
-		t.Errorf("%+v, %v", cut, err)
+	if cut := replayed1(t, recording[:len(recording)-1]); !cut.EndsEarly {
+		t.Errorf("%+v", cut)
 	}
 }

@@ -2,10 +2,8 @@ package trace
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -58,6 +56,15 @@ func live(t testing.TB, m core.Stepper) (steps int) {
 	}
 }
 
+func newMachine(t testing.TB, e host.Engine, cfg core.Config) core.Stepper {
+	t.Helper()
+	m, err := e.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // recordingOf is what a Recorder makes of work.
 func recordingOf(t testing.TB, work func(host.Engine)) []byte {
 	t.Helper()
@@ -73,10 +80,7 @@ func recordingOf(t testing.TB, work func(host.Engine)) []byte {
 // story is one lease from acquire to release, and a refused Config.
 func story(t testing.TB) (recording []byte, steps int) {
 	recording = recordingOf(t, func(e host.Engine) {
-		m, err := e.New(config("a/lock", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := newMachine(t, e, config("a/lock", 1))
 		steps = live(t, m)
 		e.Drop(m)
 		if _, err := e.New(config("//", 2)); !errors.Is(err, &core.Error{Code: core.ErrorConfig}) {
@@ -137,11 +141,4 @@ type stuck struct{ free chan struct{} }
 func (s stuck) Write(b []byte) (int, error) {
 	<-s.free
 	return len(b), nil
-}
-
-// over is a context that has ended.
-func over() context.Context {
-	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
-	cancel()
-	return ctx
 }

@@ -1,6 +1,7 @@
 package azblob
 
 import (
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -18,9 +19,6 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestServer runs the conformance suite on a server that somebody started.
-func TestServer(t *testing.T) { storetest.RunURL(t, "MOPSLOCK_TEST_AZBLOB") }
-
 func at(hostPort string) string {
 	return "azblob://container/locks?protocol=http&localemu=true&domain=" + hostPort
 }
@@ -34,15 +32,11 @@ func TestReplies(t *testing.T) {
 		{Name: "no_container", Op: "get", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
 		{Name: "no_container", Op: "exists", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
 		{Name: "no_container", Op: "put", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
-		{Name: "no_container", Op: "list", Status: 404, Header: code("ContainerNotFound"), Class: core.ClassNoSuchStore},
 		{Name: "denied", Op: "get", Status: 403, Header: code("AuthenticationFailed"), Class: core.ClassUnauthorized},
 		{Name: "denied", Op: "create", Status: 403, Header: code("AuthorizationPermissionMismatch"), Class: core.ClassUnauthorized},
 		{Name: "exists", Op: "create", Status: 409, Header: code("BlobAlreadyExists"), Is: store.ErrExists},
 		{Name: "condition", Op: "create", Status: 412, Header: code("ConditionNotMet"), Is: store.ErrExists},
 		{Name: "leased", Op: "create", Status: 412, Header: code("LeaseIdMissing"), Class: core.ClassOther},
-		{Name: "leased", Op: "put", Status: 412, Header: code("LeaseIdMissing"), Class: core.ClassOther},
-		{Name: "busy", Op: "put", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
-		{Name: "busy", Op: "get", Status: 503, Header: code("ServerBusy"), Class: core.ClassThrottled},
 		{Name: "patience", Op: "put", Status: 503, Header: map[string]string{"x-ms-error-code": "ServerBusy", "Retry-After": "7"}, Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
 		{Name: "cut_short", Op: "get", Status: 200, Header: map[string]string{
 			"Content-Type": "application/json", "Last-Modified": "Sat, 21 Nov 2026 14:00:00 GMT", "ETag": "1",
@@ -52,10 +46,28 @@ func TestReplies(t *testing.T) {
 	})
 }
 
-func TestRefused(t *testing.T) { storetest.RunRefused(t, at) }
-
 func setDefault(name, value string) {
 	if os.Getenv(name) == "" {
 		os.Setenv(name, value)
+	}
+}
+
+func TestTransfers(t *testing.T) {
+	storetest.RunTransfers(t, storetest.Transfers{
+		URL:    at,
+		Makes:  func(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Query().Get("comp") != "block" },
+		Answer: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.WriteHeader(http.StatusCreated) },
+	})
+}
+
+func TestParts(t *testing.T) {
+	for _, size := range []int64{-1, 0, 1, smallBlock * maxBlocks, smallBlock*maxBlocks + 1, largeBlock * maxBlocks} {
+		part, workers := parts(size)
+		if part*workers > store.MaxBuffer || int64(part)*maxBlocks < size {
+			t.Errorf("%d: %d by %d", size, part, workers)
+		}
+		if size < 0 && part != largeBlock {
+			t.Errorf("of unknown size: %d", part)
+		}
 	}
 }

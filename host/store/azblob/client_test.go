@@ -20,6 +20,11 @@ func TestEnvironment(t *testing.T) {
 	defer server.Close()
 	address := server.Listener.Addr().String()
 	key := "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+	signedFor := func(account string) func(*http.Request) bool {
+		return func(r *http.Request) bool {
+			return strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey "+account+":")
+		}
+	}
 	for _, c := range []struct {
 		name string
 		env  map[string]string
@@ -30,9 +35,7 @@ func TestEnvironment(t *testing.T) {
 			"key",
 			map[string]string{"AZURE_STORAGE_ACCOUNT": "other", "AZURE_STORAGE_KEY": key},
 			at(address),
-			func(r *http.Request) bool {
-				return strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey other:")
-			},
+			signedFor("other"),
 		},
 		{
 			"bad_key", map[string]string{"AZURE_STORAGE_ACCOUNT": "other", "AZURE_STORAGE_KEY": "not base64!"}, at(address), nil,
@@ -56,9 +59,7 @@ func TestEnvironment(t *testing.T) {
 			map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "DefaultEndpointsProtocol=http;AccountName=third;AccountKey=" + key +
 				";BlobEndpoint=http://" + address + "/third"},
 			"azblob://container/locks?storage_account=third",
-			func(r *http.Request) bool {
-				return strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey third:")
-			},
+			signedFor("third"),
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -40,34 +42,28 @@ func TestVerdictOfAnswers(t *testing.T) {
 	}{
 		{404, "NoSuchKey", "get", absent, 0},
 		{404, "NotFound", "exists", absent, 0},
-		{404, "BlobNotFound", "delete", absent, 0},
 		{404, "", "get", absent, 0},
 		{404, "NoSuchBucket", "get", "", core.ClassNoSuchStore},
-		{404, "ContainerNotFound", "exists", "", core.ClassNoSuchStore},
 		{404, "", "put", "", core.ClassNoSuchStore},
 		{404, "NoSuchUpload", "put", "", core.ClassOther},
 		{404, "", "create", "", core.ClassNoSuchStore},
 		{404, "", "list", "", core.ClassNoSuchStore},
 		{301, "PermanentRedirect", "get", "", core.ClassNoSuchStore},
-		{301, "", "exists", "", core.ClassNoSuchStore}, // gocloud says not found
-		{403, "AccessDenied", "get", "", core.ClassUnauthorized},
+		{301, "", "exists", "", core.ClassNoSuchStore},           // gocloud says not found
 		{403, "forbidden", "exists", "", core.ClassUnauthorized}, // gocloud says not found
 		{401, "", "put", "", core.ClassUnauthorized},
 		{400, "ExpiredToken", "put", "", core.ClassUnauthorized},
 		{403, "rateLimitExceeded", "put", "", core.ClassThrottled},
 		{429, "", "put", "", core.ClassThrottled},
-		{503, "SlowDown", "get", "", core.ClassThrottled},
 		{503, "", "get", "", core.ClassThrottled},
 		{500, "InternalError", "create", "", core.ClassOther},
 		{504, "", "create", "", core.ClassUnreachable},
 		{507, "", "put", "", core.ClassFull},
 		{412, "PreconditionFailed", "create", exists, 0},
-		{412, "conditionNotMet", "create", exists, 0},
 		{412, "", "put", "", core.ClassOther},
 		{412, "LeaseIdMissing", "create", "", core.ClassOther},
 		{409, "BlobAlreadyExists", "create", exists, 0},
 		{409, "ConditionalRequestConflict", "create", "", core.ClassOther},
-		{409, "OperationAborted", "create", "", core.ClassOther},
 	} {
 		s := New(memblob.OpenBucket(nil), nil)
 		err := s.fail(c.op, "k", fmt.Errorf("operation error: %w", awsLike{c.status, c.code}))
@@ -273,4 +269,119 @@ func TestStampsAreCut(t *testing.T) {
 	if got := s.stamp(time.Time{}); got != 0 {
 		t.Fatal(got)
 	}
+}
+
+// TestOverdueDuringTransfer: begun in time, and not applied for that.
+func TestOverdueDuringTransfer(t *testing.T) {
+	s := New(memblob.OpenBucket(nil), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	looks := 0
+	s.now = func() time.Time {
+		if looks++; looks > 1 {
+			return time.Now().Add(2 * time.Hour)
+		}
+		return time.Now()
+	}
+	err := s.PutFrom(ctx, "k", strings.NewReader("x"), 1, "")
+	var e *store.Error
+	if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Class != core.ClassUnreachable {
+		t.Fatal(err)
+	}
+	if there, err := s.Exists(t.Context(), "k"); there || err != nil {
+		t.Fatal(there, err)
+	}
+}
+
+// TestDriverThatReadsLess: a yes without the whole body is not passed on.
+func TestDriverThatReadsLess(t *testing.T) {
+	s := New(memblob.OpenBucket(nil), &Options{Upload: func(context.Context, *Upload) error { return nil }})
+	var e *store.Error
+	if err := s.PutFrom(t.Context(), "k", strings.NewReader("x"), 1, ""); !errors.As(err, &e) || e.Class != core.ClassOther {
+		t.Fatal(err)
+	}
+}
+
+// broken is a driver whose objects break off, with an error or without.
+type broken struct {
+	fake
+	err error
+}
+
+func (b *broken) NewRangeReader(context.Context, string, int64, int64, *driver.ReaderOptions) (driver.Reader, error) {
+	return &half{Reader: strings.NewReader("half"), err: b.err}, nil
+}
+
+type half struct {
+	*strings.Reader
+
+	err error
+}
+
+func (h *half) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if err == io.EOF {
+		err = h.err
+	}
+	return n, err
+}
+func (h *half) Close() error                         { return nil }
+func (h *half) Attributes() *driver.ReaderAttributes { return &driver.ReaderAttributes{Size: 8} }
+func (h *half) As(any) bool                          { return false }
+
+func TestOpenThatBreaksOff(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		class core.Class
+	}{{io.EOF, core.ClassUnreachable}, {awsLike{404, ""}, core.ClassOther}, {awsLike{503, "SlowDown"}, core.ClassThrottled}} {
+		s := New(blob.NewBucket(&broken{fake: fake{code: gcerrors.NotFound}, err: c.err}), nil)
+		body, info, err := s.Open(t.Context(), "k")
+		if err != nil || info.Size != 8 {
+			t.Fatal(info, err)
+		}
+		got, err := io.ReadAll(body)
+		body.Close()
+		var e *store.Error
+		if string(got) != "half" || !errors.As(err, &e) || e.Class != c.class || errors.Is(err, store.ErrAbsent) {
+			t.Errorf("of %v: %q, %v", c.err, got, err)
+		}
+	}
+}
+
+// TestTransport: a connection under HTTP/2 is watched, a proxy of the user's is used,
+// and nothing bounds how many may be in use.
+func TestTransport(t *testing.T) {
+	for name, tuned := range map[string]*http.Transport{"own": Transport(), "tuned": {}} {
+		Tune(tuned)
+		if tuned.HTTP2 == nil || tuned.HTTP2.SendPingTimeout <= 0 || tuned.HTTP2.PingTimeout <= 0 {
+			t.Errorf("%s: nobody pings", name)
+		}
+		if tuned.MaxConnsPerHost != 0 || tuned.MaxIdleConns != 0 || tuned.MaxIdleConnsPerHost < 64 || tuned.IdleConnTimeout == 0 {
+			t.Errorf("%s: %+v", name, tuned)
+		}
+	}
+	if own := Transport(); own.Proxy == nil || own.TLSHandshakeTimeout == 0 || own.DialContext == nil {
+		t.Errorf("%+v", own)
+	}
+}
+
+// TestTransportSpeaksHTTP2, with a server that does.
+func TestTransportSpeaksHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	own := Transport()
+	own.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	answer, err := (&http.Client{Transport: own}).Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if said, err := io.ReadAll(answer.Body); err != nil || string(said) != "HTTP/2.0" {
+		t.Errorf("%q, %v", said, err)
+	}
+	own.CloseIdleConnections()
 }

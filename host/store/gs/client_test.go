@@ -70,10 +70,7 @@ func TestThrifty(t *testing.T) {
 		}
 		clear(made)
 		for range 5 {
-			request, err := http.NewRequest(c.method, server.URL+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			request, _ := http.NewRequest(c.method, server.URL+c.path, nil)
 			answer, err := client.Do(request)
 			if err != nil {
 				t.Fatal(err)
@@ -101,8 +98,7 @@ func TestBrokenBody(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}))
 		defer server.Close()
-		t.Setenv("STORAGE_EMULATOR_HOST", server.Listener.Addr().String())
-		s, err := store.Open(t.Context(), "gs://bucket/locks")
+		s, err := store.Open(t.Context(), at(t)(server.Listener.Addr().String()))
 		if err != nil {
 			t.Fatal(err)
 		}

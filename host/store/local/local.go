@@ -65,10 +65,11 @@ type Store struct {
 	watch  watcher
 
 	// For tests: the clock, what happens between a finished temp file and the
-	// clock check, and changeFraction.
+	// clock check, changeFraction, and isOurs.
 	now        func() time.Time
 	beforeMove func(op string)
 	changed    func(fs.FileInfo) int64
+	isOurs     func(dir string) (bool, error)
 }
 
 // Open returns the store on dir, which is made absolute. It does no I/O: dir
@@ -78,8 +79,7 @@ func Open(dir string) (*Store, error) {
 	if err != nil || dir == "" {
 		return nil, store.Fail("open", dir, core.ClassOther, fmt.Errorf("%w: it has no directory", store.ErrURL))
 	}
-	s := &Store{root: root, now: time.Now, beforeMove: func(string) {}, changed: changeFraction}
-	s.watch.root = root
+	s := &Store{root: root, now: time.Now, beforeMove: func(string) {}, changed: changeFraction, isOurs: isOurs}
 	return s, nil
 }
 
@@ -87,9 +87,17 @@ func Open(dir string) (*Store, error) {
 // clock, which NTP may step.
 func (s *Store) SteppingClock() {}
 
-// Orderly implements store.Orderly: the clock is read right before the one system
-// call that applies a write.
-func (s *Store) Orderly() {}
+// Orderly implements store.Orderly: on a file system of this kernel's own. The clock is
+// read right before the one system call that applies a write. A directory that is not
+// there yet is judged by the one above it.
+func (s *Store) Orderly() bool {
+	for dir := s.root; ; dir = filepath.Dir(dir) {
+		is, err := s.isOurs(dir)
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return is
+		}
+	}
+}
 
 // Dir returns the absolute path of the directory.
 func (s *Store) Dir() string { return s.root }

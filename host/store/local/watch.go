@@ -16,11 +16,11 @@ import (
 
 // Watch implements store.Watcher with one fsnotify watcher for the whole
 // store, made by the first Watch. It watches the object's directory, or, as
-// long as that is missing, the nearest one above it within the store, and
+// long as that is missing, the nearest one above it, also above a store whose own
+// directory is not there yet, and
 // moves down as directories are made and up as they are removed; that there is one
-// more on the way to the object is not told. Errors: the
-// store's own directory is missing (ErrAbsent), or the system has no watches
-// left.
+// more on the way to the object is not told. An error says that the system has no
+// watches left.
 func (s *Store) Watch(key string, notify func()) (stop func(), err error) {
 	err = checkKey(key)
 	if err == nil {
@@ -42,8 +42,6 @@ const maxQueue = 4096
 // watches, and on some systems fsnotify answers that only while its events are
 // being taken.
 type watcher struct {
-	root string
-
 	mu     sync.Mutex // over what follows, and calls into fsnotify
 	fs     *fsnotify.Watcher
 	dirs   map[string]map[*subscription]struct{} // watched directory → who is there
@@ -233,10 +231,7 @@ const maxMoves = 100
 // may have been made, and no event tells. So place looks again afterwards.
 func (w *watcher) place(sub *subscription) error {
 	for range maxMoves {
-		dir, err := w.nearest(filepath.Dir(sub.path))
-		if err != nil {
-			return err
-		}
+		dir := nearest(filepath.Dir(sub.path))
 		if err := w.enter(sub, dir); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
@@ -251,16 +246,12 @@ func (w *watcher) place(sub *subscription) error {
 	return fmt.Errorf("the directories above it come and go")
 }
 
-// nearest returns dir or the first directory above it that exists, down to the
-// store's own.
-func (w *watcher) nearest(dir string) (string, error) {
-	for !isDir(dir) {
-		if len(dir) <= len(w.root) {
-			return "", store.ErrAbsent
-		}
-		dir = filepath.Dir(dir)
+// nearest returns dir or the first directory above it that exists.
+func nearest(dir string) string {
+	for above := filepath.Dir(dir); !isDir(dir) && above != dir; above = filepath.Dir(dir) {
+		dir = above
 	}
-	return dir, nil
+	return dir
 }
 
 // isThere is also said of what cannot be seen.

@@ -1,6 +1,10 @@
 // Package mem keeps objects in the memory of this process. Importing it
-// registers mem:// with store.Open; every Open makes a store of its own, which
-// excludes nobody else: for tests, simulation and bench.
+// registers mem:// with store.Open:
+//
+//	import _ "github.com/mopslock/mopslock/host/store/mem"
+//
+// Every Open makes a store of its own, which excludes nobody else: for tests,
+// simulation and bench.
 //
 // It works inside testing/synctest: nothing in it waits for the world.
 package mem

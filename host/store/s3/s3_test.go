@@ -11,9 +11,6 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// TestServer runs the conformance suite on a server that somebody started.
-func TestServer(t *testing.T) { storetest.RunURL(t, "MOPSLOCK_TEST_S3") }
-
 func environment(t *testing.T) {
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "word", "AWS_EC2_METADATA_DISABLED": "true",
@@ -39,27 +36,17 @@ func TestReplies(t *testing.T) {
 		{Name: "absent", Op: "exists", Status: 404, Is: store.ErrAbsent},
 		{Name: "no_bucket", Op: "get", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
 		{Name: "no_bucket", Op: "put", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
-		{Name: "no_bucket", Op: "list", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
-		{Name: "other_region", Op: "get", Status: 301, Header: xml, Body: reply("PermanentRedirect"), Class: core.ClassNoSuchStore},
 		{Name: "other_region", Op: "exists", Status: 301, Class: core.ClassNoSuchStore},
 		{Name: "denied", Op: "get", Status: 403, Header: xml, Body: reply("AccessDenied"), Class: core.ClassUnauthorized},
 		{Name: "denied", Op: "exists", Status: 403, Class: core.ClassUnauthorized},
-		{Name: "denied", Op: "delete", Status: 403, Class: core.ClassUnauthorized},
 		{Name: "expired", Op: "put", Status: 400, Header: xml, Body: reply("ExpiredToken"), Class: core.ClassUnauthorized},
 		{Name: "exists", Op: "create", Status: 412, Header: xml, Body: reply("PreconditionFailed"), Is: store.ErrExists},
 		{Name: "conflict", Op: "create", Status: 409, Header: xml, Body: reply("ConditionalRequestConflict"), Class: core.ClassOther},
-		{Name: "slow_down", Op: "put", Status: 503, Header: xml, Body: reply("SlowDown"), Class: core.ClassThrottled},
 		{Name: "patience", Op: "put", Status: 503, Header: map[string]string{"Retry-After": "7"}, Body: reply("SlowDown"), Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
 		{Name: "patience", Op: "exists", Status: 429, Header: map[string]string{"Retry-After": "3600"}, Class: core.ClassThrottled, RetryAfter: store.MaxRetryAfter},
 		{Name: "broken_patience", Op: "get", Status: 500, Header: map[string]string{"Retry-After": "7"}, Body: reply("InternalError"), Class: core.ClassOther},
-		{Name: "internal", Op: "create", Status: 500, Header: xml, Body: reply("InternalError"), Class: core.ClassOther},
 		{Name: "not_s3", Op: "get", Status: 200, Body: "", Header: map[string]string{"Content-Length": "10"}, Class: core.ClassUnreachable},
 	})
-}
-
-func TestRefused(t *testing.T) {
-	environment(t)
-	storetest.RunRefused(t, at)
 }
 
 func TestNoCredentials(t *testing.T) {
@@ -76,14 +63,8 @@ func TestNoCredentials(t *testing.T) {
 	if !errors.As(err, &e) || e.Class != core.ClassUnauthorized {
 		t.Fatal(err)
 	}
-	t.Log(err)
-}
-
-func TestBadParameter(t *testing.T) {
-	environment(t)
-	_, err := store.Open(t.Context(), "s3://bucket?secret=hunter2")
+	_, err = store.Open(t.Context(), "s3://bucket?secret=hunter2")
 	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "secret") {
-		t.Fatal(err)
+		t.Errorf("of a parameter that nobody knows: %v", err)
 	}
-	t.Log(err)
 }

@@ -45,15 +45,16 @@ type uploader struct {
 	// default, or "" where the URL says request_checksum_calculation=when_required.
 	checksums types.ChecksumAlgorithm
 
-	// For tests: partSize, and the largest part that is held in memory.
+	// For tests: partSize, how many parts there may be, and the largest part that is held in memory.
 	partSize func(size int64) int64
+	most     int
 	hold     int64
 }
 
 // newUploader takes the endpoint of the store's URL, or "", and else what the
 // environment made of the client.
 func newUploader(client *sdk.Client, bucket, endpoint string, opts *s3blob.Options) *uploader {
-	u := &uploader{client: client, bucket: bucket, sse: opts.EncryptionType, partSize: partSize, hold: largePart}
+	u := &uploader{client: client, bucket: bucket, sse: opts.EncryptionType, partSize: partSize, most: maxParts, hold: largePart}
 	set := client.Options()
 	if endpoint == "" && set.BaseEndpoint != nil {
 		endpoint = *set.BaseEndpoint
@@ -193,8 +194,8 @@ func (u *uploader) multipart(ctx context.Context, up *cloud.Upload, first part, 
 		if p, err = next(); err != nil {
 			return err
 		}
-		if len(done) == maxParts && p.size > 0 {
-			return fmt.Errorf("%w: it has more than %d parts, and its size was not said", store.ErrTooLarge, maxParts)
+		if len(done) == u.most && p.size > 0 {
+			return fmt.Errorf("%w: it has more than %d parts, and its size was not said", store.ErrTooLarge, u.most)
 		}
 	}
 	return u.complete(ctx, up, begun.UploadId, done)

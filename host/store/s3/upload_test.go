@@ -2,7 +2,6 @@ package s3
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -265,10 +264,10 @@ func TestTooManyParts(t *testing.T) {
 	rec := &recorder{}
 	server := rec.serve(t, false, answer)
 	up := newUploader(client(server), "bucket", "", &s3blob.Options{})
-	up.partSize = func(int64) int64 { return 1 }
+	up.partSize, up.most = func(int64) int64 { return 1 }, 3
 	s := cloud.New(memblob.OpenBucket(nil), &cloud.Options{Upload: up.upload})
-	err := s.PutFrom(context.Background(), "k", &storetest.Body{Size: maxParts + 1}, -1, "")
-	if !errors.Is(err, store.ErrTooLarge) || rec.steps[len(rec.steps)-1] != "abort" {
-		t.Fatal(err, len(rec.steps))
+	if err := s.PutFrom(t.Context(), "k", &storetest.Body{Size: 4}, -1, ""); !errors.Is(err, store.ErrTooLarge) {
+		t.Fatal(err)
 	}
+	rec.want(t, "begin", "part", "part", "part", "abort")
 }

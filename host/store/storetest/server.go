@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,31 +13,6 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
 )
-
-// RunURL runs the suite on the store whose URL the environment variable holds,
-// each test under a prefix of its own; it skips if the variable is empty.
-func RunURL(t *testing.T, variable string) {
-	rawURL := os.Getenv(variable)
-	if rawURL == "" {
-		t.Skipf("no server: set %s to a store URL", variable)
-	}
-	at, err := store.ParseURL(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := fmt.Sprintf("%sstoretest-%x/", at.Prefix, time.Now().UnixNano())
-	var number atomic.Int64
-	Run(t, func(t *testing.T) store.Store {
-		at := *at
-		at.Prefix = fmt.Sprintf("%s%d/", run, number.Add(1))
-		s, err := store.Open(t.Context(), at.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	})
-}
 
 // Reply is what a server of one answer says to every request, and what a verb
 // must make of it.
@@ -83,22 +57,6 @@ func RunReplies(t *testing.T, url func(hostPort string) string, replies []Reply)
 				t.Errorf("%d requests", n)
 			}
 		})
-	}
-}
-
-// RunRefused checks that a port where nobody listens is unreachable, and that
-// nothing looks absent for it.
-func RunRefused(t *testing.T, url func(hostPort string) string) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	address := server.Listener.Addr().String()
-	server.Close()
-	s, err := store.Open(t.Context(), url(address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, op := range []string{"get", "exists", "list"} {
-		wantVerdict(t, verb(t, s, op), nil, core.ClassUnreachable)
 	}
 }
 

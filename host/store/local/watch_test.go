@@ -1,0 +1,104 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// watched has the notices of a key.
+func watched(t *testing.T, s *Store, key string) <-chan struct{} {
+	t.Helper()
+	told := make(chan struct{}, 10)
+	_, err := s.Watch(key, func() { told <- struct{}{} })
+	must(t, err)
+	return told
+}
+
+// await ends a test that hangs.
+func await(t *testing.T, told <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-told:
+	case <-time.After(time.Minute):
+		t.Fatal("no notice")
+	}
+}
+
+// TestWatchOverflowTellsEverybody: where the kernel has lost events, each must look.
+func TestWatchOverflowTellsEverybody(t *testing.T) {
+	s := open(t, t.TempDir())
+	must(t, s.Put(t.Context(), "n/k", nil, ""))
+	var all []<-chan struct{}
+	for _, key := range []string{"n/k", "n/other", "not/yet"} {
+		all = append(all, watched(t, s, key))
+	}
+	s.watch.push(fsnotify.Event{}, true)
+	for _, told := range all {
+		await(t, told)
+	}
+}
+
+// TestWatchOnTheWay: a directory that is made on the way to an object is no change of
+// the object. It would have a waiter of strict look while the version that it waits
+// for is being written, and not look when that is there.
+func TestWatchOnTheWay(t *testing.T) {
+	s := open(t, t.TempDir())
+	must(t, s.Put(t.Context(), "n/k", nil, ""))
+	told, passed := watched(t, s, "n/d/e/v"), watched(t, s, "n/k")
+	must(t, os.MkdirAll(s.path("n/d/e"), 0o777))
+	for range 2 { // when the second is told, all is that came with the first
+		must(t, s.Delete(t.Context(), "n/k"))
+		await(t, passed)
+		must(t, s.Put(t.Context(), "n/k", nil, ""))
+		await(t, passed)
+	}
+	if n := len(told); n != 0 {
+		t.Fatalf("%d notices of directories", n)
+	}
+	must(t, s.Create(t.Context(), "n/d/e/v", nil, ""))
+	await(t, told)
+}
+
+// TestWatchTooLate: an object whose directory was not watched yet when it was made.
+func TestWatchTooLate(t *testing.T) {
+	s := open(t, t.TempDir())
+	must(t, s.Put(t.Context(), "n/k", nil, ""))
+	told := watched(t, s, "n/d/e/v")
+	s.watch.mu.Lock() // no event is acted on meanwhile
+	err := s.Create(t.Context(), "n/d/e/v", nil, "")
+	s.watch.mu.Unlock()
+	must(t, err)
+	await(t, told)
+}
+
+// TestWatchLeavesNothing: the last to stop ends the watch, and Close the rest.
+func TestWatchLeavesNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	must(t, s.Put(t.Context(), "n/k", nil, ""))
+	var stops []func()
+	for _, key := range []string{"n/k", "n/k", "n/l", "m/x/y"} {
+		stop, err := s.Watch(key, func() {})
+		must(t, err)
+		stops = append(stops, stop)
+	}
+	if n := len(s.watch.fs.WatchList()); n != 2 { // n, and the root for m/x/y
+		t.Fatalf("watching %v", s.watch.fs.WatchList())
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	if n := len(s.watch.fs.WatchList()) + len(s.watch.dirs); n != 0 {
+		t.Fatalf("still watching %v", s.watch.fs.WatchList())
+	}
+	s.Close() // waits for both goroutines
+	if _, err := s.Watch("n/k", func() {}); !errors.Is(err, store.ErrClosed) {
+		t.Fatal(err)
+	}
+	stops[0]()
+}
