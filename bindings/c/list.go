@@ -31,6 +31,9 @@ func goBreak(handle C.uint64_t, name *C.char, o *C.mopslock_break_options, f *C.
 	if o.why != nil {
 		options.Why = C.GoString(o.why)
 	}
+	if o.holder != nil {
+		options.Holder = C.GoString(o.holder)
+	}
 	ctx, done, err := during(0, unlimited(o.timeout_ns), lateBreak)
 	if err != nil {
 		return report(f, err)

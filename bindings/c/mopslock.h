@@ -87,8 +87,8 @@ extern "C" {
 #endif
 
 /* Grows when something is added here. 3: strict and the guard. 4: invocations. 5: semaphores
- * and the limiter. */
-#define MOPSLOCK_ABI_VERSION 5
+ * and the limiter. 6: the holder of a break. */
+#define MOPSLOCK_ABI_VERSION 6
 
 /* What the loaded library was built as: compare it with MOPSLOCK_ABI_VERSION,
  * below which something of this header is missing. */
@@ -337,7 +337,7 @@ typedef struct mopslock_status {
 	int64_t written_ns;
 	int64_t released_ns;
 	char holder[MOPSLOCK_HOLDER_SIZE]; /* the tenure's id, fresh for each claim */
-	char host[257];                    /* of whoever wrote last */
+	char host[257];                    /* of the tenure's last writer, also of a broken lease */
 	char pid[257];
 	/* Since version 3. What follows is strict's; left_ns is then by a clock that
 	 * holder and looker have in common, or 0, and age_ns is 0 where nobody says. */
@@ -366,10 +366,11 @@ typedef struct mopslock_status {
  *              fencing token that never goes back. It needs a store that honours
  *              create-if-absent, which file, S3, GCS and Azure do.
  * LASTWRITER   what mops speaks: on any store, and without these promises.
- * AUTO         LASTWRITER where the name has a NAME/lock.json or its last segment is
- *              "lock", since an old client would not see another's claim; else STRICT
- *              where the store honours create-if-absent, which is found out once; else
- *              LASTWRITER. mopslock_protocol tells what it has come to.
+ * AUTO         LASTWRITER where the name has a NAME/lock.json, since an old client would
+ *              not see another's claim; else STRICT where the store honours
+ *              create-if-absent, which is found out once; else LASTWRITER.
+ *              mopslock_protocol tells what it has come to: tell your user if that is
+ *              LASTWRITER. For a name that mops shares ask for it, from the start.
  */
 enum mopslock_protocol {
 	MOPSLOCK_PROTOCOL_AUTO = 0,
@@ -385,7 +386,8 @@ typedef struct mopslock_options {
 	size_t size;
 	int64_t ttl_ns;    /* 0: 60 s under strict, else 88 s. MOPSLOCK_ENDLESS. From 50 ms (5 s if the store stamps whole seconds) to 30 days */
 	int64_t margin_ns; /* how much earlier than the TTL a holder gives up; 0: a tenth; below half */
-	int64_t acquire_margin_ns; /* least time between claim and verification; 0: automatic; to TTL/2 */
+	int64_t acquire_margin_ns; /* least time between claim and verification; 0: twice what the claim
+	                            * took, and 50 ms at least where others wait, too; to TTL/2 */
 	int64_t fleet_expire_ns;   /* by which TTL others here judge us; 0: 88 s; -1: no mops here */
 	int32_t blind;    /* 1: renew without reading first, as mops does */
 	int32_t observed; /* 1: another's lease expires only by what we saw on our own clock */
@@ -398,7 +400,8 @@ typedef struct mopslock_options {
 	/* Since version 3. */
 	int32_t protocol;  /* enum mopslock_protocol */
 	int32_t session;   /* 1, strict: kept by the host's session of this TTL and margin, one
-	                    * heartbeat for all leases on it. Not with MOPSLOCK_ENDLESS */
+	                    * heartbeat for all leases on it; they do not notice that their
+	                    * versions were removed from the store. Not with MOPSLOCK_ENDLESS */
 	const char *label; /* strict: shown to people, at most 128 printable bytes; or NULL */
 	/* Since version 4. Only invoke and remote look at them. */
 	int32_t memo_failures; /* 1: what failing work came to is kept, too, and is the result
@@ -547,15 +550,22 @@ typedef struct mopslock_break_options {
 	                  * that it holds it: the one way to two holders of a strict lease */
 	int32_t protocol;   /* enum mopslock_protocol: whose lease; 0: whoever's is there */
 	int64_t timeout_ns; /* 0: no limit */
-	mopslock_status *seen; /* NULL, or where to tell what the name is then */
+	mopslock_status *seen; /* NULL, or where to tell what the name is then, or with EHELD who
+	                        * holds it */
+	const char *holder; /* Since version 6. The one whose lease is broken, by mopslock_status.holder,
+	                     * and nobody else's: pass whom you have seen. NULL or "": whoever holds
+	                     * the name. Lastwriter reads the record just before it writes it: who
+	                     * acquires between the two loses it all the same */
 } mopslock_break_options;
 
 /* mopslock_break ends somebody's lease, on the record. Its holder loses it when it
- * renews the next time, with reason BROKEN (under lastwriter RELEASED), and others can
+ * renews the next time, on a directory at once, with reason BROKEN (under lastwriter
+ * RELEASED when it renews), and others can
  * take the name when its last sign of life is a TTL old. One without a TTL whose holder
  * is out of contact goes on without knowing.
  *
  * EVACANT    nobody holds it.
+ * EHELD      another than options->holder holds it; nothing was done.
  * EUNFIT     as mopslock_acquire.
  * ETIMEOUT   nobody knows whether it was broken.
  * EINVAL, ECLOSED, EUNAUTHORIZED, ENOSTORE, EUNREACHABLE, ESTORE, EENGINE

@@ -14,97 +14,86 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// TestCodes: what a caller acts on is the outermost thing that is known. The
-// numbers are the header's, where tests/ produces them one by one.
+// TestCodes: a caller gets the code of the outermost error that is known, the core's word
+// for it, if there is one, and how the store failed, if the store was asked. The numbers are
+// the header's; tests/ produces them one by one.
 func TestCodes(t *testing.T) {
 	engine := &host.EngineError{Err: errors.New("trap")}
 	slow := store.Fail("get", "k", core.ClassUnreachable, context.DeadlineExceeded)
 	for _, test := range []struct {
-		err  error
-		want int
+		err    error
+		code   int
+		reason core.Reason
+		class  core.Class
 	}{
-		{engine, -43},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Err: engine}, -43},
-		{&host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable, Err: engine}, -36},
-		{&host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable, Err: slow}, -36},
-		{&host.Error{Kind: host.CannotMaintain, Reason: core.ReasonUnreadable, Err: slow}, -38},
-		{&host.Error{Kind: host.Ended}, -37},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonHeld}, -32},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonRaced}, -32},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonLimit, Err: slow}, -33},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonCancelled}, -34},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassUnauthorized}, -39},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassNoSuchStore}, -40},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnreachable, Class: core.ClassUnreachable}, -41},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassFull}, -42},
-		{slow, -41},
-		{store.Fail("get", "k", core.ClassThrottled, errors.New("429")), -42},
-		{store.Fail("open", "", core.ClassOther, store.ErrURL), -1},
-		{store.Fail("get", "k", core.ClassOther, store.ErrClosed), -35},
-		{fmt.Errorf("no: %w", store.ErrKey), -1},
-		{errors.Join(host.ErrClosed), -35},
-		{context.DeadlineExceeded, -33},
-		{context.Canceled, -34},
-		{&core.Error{Code: core.ErrorConfig, Text: "ttl"}, -1},
-		{errHandle, -2},
-		{errShort, -3},
-		{&host.Error{Kind: host.NoResult}, -48},
-		{&host.Error{Kind: host.NoResult, Reason: core.ReasonUnusable, Class: core.ClassFull, Err: slow}, -48},
-		{&host.Error{Kind: host.NoResult, Reason: core.ReasonFailed, Err: engine}, -48},
-		{errSaid, -37},
-		{errAbsent, -45},
-		{errReader, -34},
-		{errBodies, -1},
-		{&host.Error{Kind: host.Unfit}, -44},
-		{&host.Error{Kind: host.Unfit, Reason: core.ReasonNewer}, -44},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonVacant}, -45},
-		{store.Fail("get", "k", core.ClassOther, store.ErrAbsent), -45},
-		{&fence.StaleError{Key: "k"}, -46},
-		{&fence.UnknownError{Key: "k", Err: slow}, -47},
-		{fmt.Errorf("no: %w", fence.ErrForeign), -44},
-		{fmt.Errorf("no: %w", fence.ErrCorrupt), -44},
-		{fmt.Errorf("no: %w", fence.ErrNewer), -44},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonFull}, -49},
-		{&host.Full{Name: "n"}, -49},
-		{host.ErrTooHeavy, -50},
-		{errors.Join(&core.Error{Code: core.ErrorConfig, Text: "weight"}, host.ErrTooHeavy), -50},
-		{errOverslot, -50},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, -51},
-		{&host.Error{Kind: host.Unfit, Reason: core.ReasonKind}, -44},
-		{host.ErrOutOfBuckets, -52},
-		{host.ErrHolderEnded, -37},
-		{errLimiterFreed, -35},
-		{errChanged, -32},
-		{lateGuard, -33},
+		{engine, -43, 0, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Err: engine}, -43, core.ReasonUnusable, 0},
+		{&host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable, Err: engine}, -36, core.ReasonUnreachable, 0},
+		{&host.Error{Kind: host.Lost, Reason: core.ReasonUnreachable, Err: slow}, -36, core.ReasonUnreachable, 0},
+		{&host.Error{Kind: host.CannotMaintain, Reason: core.ReasonUnreadable, Err: slow}, -38, core.ReasonUnreadable, 0},
+		{&host.Error{Kind: host.Ended}, -37, 0, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonHeld}, -32, core.ReasonHeld, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonRaced}, -32, core.ReasonRaced, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonLimit, Err: slow}, -33, core.ReasonLimit, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonCancelled}, -34, core.ReasonCancelled, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassUnauthorized}, -39, core.ReasonUnusable, core.ClassUnauthorized},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassNoSuchStore}, -40, core.ReasonUnusable, core.ClassNoSuchStore},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnreachable, Class: core.ClassUnreachable}, -41, core.ReasonUnreachable, core.ClassUnreachable},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonUnusable, Class: core.ClassFull}, -42, core.ReasonUnusable, core.ClassFull},
+		{slow, -41, 0, core.ClassUnreachable},
+		{store.Fail("get", "k", core.ClassThrottled, errors.New("429")), -42, 0, core.ClassThrottled},
+		{store.Fail("open", "", core.ClassOther, store.ErrURL), -1, 0, 0},
+		{store.Fail("get", "k", core.ClassOther, store.ErrClosed), -35, 0, 0},
+		{fmt.Errorf("no: %w", store.ErrKey), -1, 0, 0},
+		{errors.Join(host.ErrClosed), -35, 0, 0},
+		{context.DeadlineExceeded, -33, 0, 0},
+		{context.Canceled, -34, core.ReasonCancelled, 0},
+		{&core.Error{Code: core.ErrorConfig, Text: "ttl"}, -1, 0, 0},
+		{errHandle, -2, 0, 0},
+		{errShort, -3, 0, 0},
+		{&host.Error{Kind: host.NoResult}, -48, 0, 0},
+		{&host.Error{Kind: host.NoResult, Reason: core.ReasonUnusable, Class: core.ClassFull, Err: slow}, -48, core.ReasonUnusable, core.ClassFull},
+		{&host.Error{Kind: host.NoResult, Reason: core.ReasonFailed, Err: engine}, -48, core.ReasonFailed, 0},
+		{errSaid, -37, 0, 0},
+		{errAbsent, -45, 0, 0},
+		{errReader, -34, core.ReasonCancelled, 0},
+		{errBodies, -1, 0, 0},
+		{&host.Error{Kind: host.Unfit}, -44, 0, 0},
+		{&host.Error{Kind: host.Unfit, Reason: core.ReasonNewer}, -44, core.ReasonNewer, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonVacant}, -45, core.ReasonVacant, 0},
+		{store.Fail("get", "k", core.ClassOther, store.ErrAbsent), -45, 0, 0},
+		{&fence.StaleError{Key: "k"}, -46, 0, 0},
+		{&fence.UnknownError{Key: "k", Err: slow}, -47, 0, 0},
+		{fmt.Errorf("no: %w", fence.ErrForeign), -44, 0, 0},
+		{fmt.Errorf("no: %w", fence.ErrCorrupt), -44, 0, 0},
+		{fmt.Errorf("no: %w", fence.ErrNewer), -44, 0, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonFull}, -49, core.ReasonFull, 0},
+		{&host.Full{Name: "n"}, -49, core.ReasonFull, 0},
+		{host.ErrTooHeavy, -50, core.ReasonTooHeavy, 0},
+		{errors.Join(&core.Error{Code: core.ErrorConfig, Text: "weight"}, host.ErrTooHeavy), -50, core.ReasonTooHeavy, 0},
+		{errOverslot, -50, core.ReasonTooHeavy, 0},
+		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, -51, core.ReasonCrowded, 0},
+		{&host.Error{Kind: host.Unfit, Reason: core.ReasonKind}, -44, core.ReasonKind, 0},
+		{host.ErrOutOfBuckets, -52, core.ReasonOutOfBuckets, 0},
+		{host.ErrHolderEnded, -37, 0, 0},
+		{errLimiterFreed, -35, 0, 0},
+		{errChanged, -32, core.ReasonRaced, 0},
+		{lateGuard, -33, 0, 0},
+		{cancelled{}, -34, core.ReasonCancelled, 0},
+		{lateRoom, -33, 0, 0},
+		{host.ErrClosed, -35, 0, 0},
+		{lateInspect, -33, 0, 0},
+		{store.Fail("get", "k", core.ClassOther, store.ErrKey), -1, 0, 0},
+		{&host.Error{Kind: host.Lost, Reason: core.ReasonTaken}, -36, core.ReasonTaken, 0},
 	} {
-		if got, _ := codeOf(test.err); int(got) != test.want {
-			t.Errorf("%v: %d, want %d", test.err, got, test.want)
+		code, reason := codeOf(test.err)
+		if class := classOf(test.err); int(code) != test.code || reason != test.reason || class != test.class {
+			t.Errorf("%v: %d, %v, %v, want %+v", test.err, code, reason, class, test)
 		}
 	}
 }
 
-// TestReasons: what the core has a word for is told with the code, whoever says it.
-func TestReasons(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		want core.Reason
-	}{
-		{&host.Full{Name: "n"}, core.ReasonFull},
-		{errOverslot, core.ReasonTooHeavy},
-		{host.ErrOutOfBuckets, core.ReasonOutOfBuckets},
-		{cancelled{}, core.ReasonCancelled},
-		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, core.ReasonCrowded},
-		{host.ErrHolderEnded, core.ReasonNone},
-		{lateRoom, core.ReasonNone},
-	} {
-		if _, got := codeOf(test.err); got != test.want {
-			t.Errorf("%v: %v, want %v", test.err, got, test.want)
-		}
-	}
-}
-
-// TestClasses: whoever asked the store tells how it failed, whatever the code; who
-// did not ask it has nothing to tell.
+// TestClasses: each class is told, whatever the code, by all that asked the store.
 func TestClasses(t *testing.T) {
 	for class, code := range map[core.Class]int{
 		core.ClassOther: -42, core.ClassUnreachable: -41, core.ClassThrottled: -42, core.ClassUnauthorized: -39,
@@ -127,22 +116,6 @@ func TestClasses(t *testing.T) {
 			if got, _ := codeOf(test.err); int(got) != test.code || classOf(test.err) != class {
 				t.Errorf("%v: %d, %v, want %d, %v", test.err, got, classOf(test.err), test.code, class)
 			}
-		}
-	}
-	for _, err := range []error{
-		errHandle, host.ErrClosed, lateInspect,
-		cancelled{},
-		&core.Error{Code: core.ErrorConfig, Text: "ttl"},
-		&host.EngineError{Err: errors.New("trap")},
-		store.Fail("open", "", core.ClassOther, store.ErrURL),
-		store.Fail("get", "k", core.ClassOther, store.ErrKey),
-		store.Fail("get", "k", core.ClassOther, store.ErrClosed),
-		&host.Error{Kind: host.Refused, Reason: core.ReasonHeld},
-		&host.Error{Kind: host.Lost, Reason: core.ReasonTaken},
-		&host.Error{Kind: host.Ended},
-	} {
-		if got := classOf(err); got != core.ClassNone {
-			t.Errorf("%v: %v", err, got)
 		}
 	}
 }

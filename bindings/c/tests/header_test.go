@@ -42,63 +42,39 @@ func constants(t *testing.T, prefix string) map[string]int {
 
 // TestNumbers: the header's numbers are the core's, all of them.
 func TestNumbers(t *testing.T) {
-	reasons, classes, states := map[string]int{}, map[string]int{}, map[string]int{"NONE": 0}
-	for n := range 256 {
-		if name := core.Reason(n).String(); !strings.Contains(name, "(") {
-			reasons[strings.ToUpper(name)] = n
+	named := func(least int, of func(uint8) string) map[string]int {
+		numbers := map[string]int{}
+		for n := least; n < 256; n++ {
+			if name := of(uint8(n)); !strings.Contains(name, "(") {
+				numbers[strings.ToUpper(name)] = n
+			}
 		}
-		if name := core.Class(n).String(); !strings.Contains(name, "(") {
-			classes[strings.ToUpper(name)] = n
+		return numbers
+	}
+	states := named(1, func(n uint8) string { return core.Observation(n).String() })
+	states["NONE"] = 0
+	protocols := named(1, func(n uint8) string { return core.Protocol(n).String() })
+	protocols["AUTO"] = 0
+	for prefix, want := range map[string]map[string]int{
+		"REASON_": named(0, func(n uint8) string { return core.Reason(n).String() }),
+		"CLASS_":  named(0, func(n uint8) string { return core.Class(n).String() }),
+		"STATE_":  states, "PROTOCOL_": protocols,
+		"GUARDED_": {"MAX": fence.MaxBody}, "MAX_": {"MESSAGE": core.MaxMessage},
+		"HOLDER_": {"SIZE": core.MaxHolder + 1}, // with its NUL
+	} {
+		if got := constants(t, prefix); !maps.Equal(got, want) {
+			t.Errorf("MOPSLOCK_%s: %v, the core has %v", prefix, got, want)
 		}
-		if name := core.Observation(n).String(); n != 0 && !strings.Contains(name, "(") {
-			states[strings.ToUpper(name)] = n
-		}
 	}
-	if got := constants(t, "REASON_"); !maps.Equal(got, reasons) {
-		t.Errorf("reasons\n%v, the core has\n%v", got, reasons)
-	}
-	if got := constants(t, "CLASS_"); !maps.Equal(got, classes) {
-		t.Errorf("classes\n%v, the core has\n%v", got, classes)
-	}
-	if got := constants(t, "STATE_"); !maps.Equal(got, states) {
-		t.Errorf("states\n%v, the core has\n%v", got, states)
-	}
-	protocols := map[string]int{
-		"AUTO": 0, "LASTWRITER": int(core.ProtocolLastWriter), "STRICT": int(core.ProtocolStrict),
-	}
-	if got := constants(t, "PROTOCOL_"); !maps.Equal(got, protocols) {
-		t.Errorf("protocols\n%v, the core has\n%v", got, protocols)
-	}
-	if got := constants(t, "GUARDED_")["MAX"]; got != fence.MaxBody {
-		t.Errorf("MOPSLOCK_GUARDED_MAX %d, package fence has %d", got, fence.MaxBody)
-	}
-	if got := constants(t, "MAX_")["MESSAGE"]; got != core.MaxMessage {
-		t.Errorf("MOPSLOCK_MAX_MESSAGE %d, the core has %d", got, core.MaxMessage)
-	}
-	if room := roomOf(t, "key"); room <= len(core.FailurePrefix)+core.MaxName+len("/"+core.ResultFile) {
+	key := regexp.MustCompile(`\bchar key\[([0-9]+)\];`).FindStringSubmatch(header(t))
+	if room, err := strconv.Atoi(key[1]); err != nil || room <= len(core.FailurePrefix)+core.MaxName+len("/"+core.ResultFile) {
 		t.Errorf("a result's key has %d bytes of room", room)
 	}
-	if got := constants(t, "HOLDER_")["SIZE"]; got != core.MaxHolder+1 {
-		t.Errorf("MOPSLOCK_HOLDER_SIZE %d, the core has %d and there is a NUL", got, core.MaxHolder)
-	}
-}
-
-// roomOf is how long a field that is a text may be, with its NUL.
-func roomOf(t *testing.T, field string) int {
-	t.Helper()
-	found := regexp.MustCompile(`\bchar ` + field + `\[([0-9]+)\];`).FindStringSubmatch(header(t))
-	if found == nil {
-		t.Fatalf("there is no %s", field)
-	}
-	room, err := strconv.Atoi(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return room
 }
 
 // TestHeaderCompiles in the languages and standards that callers use.
 func TestHeaderCompiles(t *testing.T) {
+	need(t, "g++")
 	strict := []string{"-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I" + c}
 	for _, std := range []string{"c99", "c11", "c17"} {
 		command(t, nil, "gcc", append(strict, "-std="+std, "-x", "c", filepath.Join(c, "mopslock.h"))...)
@@ -118,11 +94,7 @@ func TestExportsCheck(t *testing.T) {
 	lib := coreLibrary(t)
 	check := func(text, until string) (string, int) {
 		t.Helper()
-		file := filepath.Join(t.TempDir(), "mopslock.h")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return run(t, nil, filepath.Join(c, "check-exports.sh"), file, lib.dir+"/libmopslock-core.so", until)
+		return run(t, nil, filepath.Join(c, "check-exports.sh"), write(t, "mopslock.h", text), lib.dir+"/libmopslock-core.so", until)
 	}
 	good := header(t)
 	more := strings.Replace(good, "int mopslock_drop(", "int mopslock_forget(uint64_t handle);\nint mopslock_drop(", 1)
@@ -146,71 +118,24 @@ func TestExportsCheck(t *testing.T) {
 // TestLayoutIsForEver: a struct that is in callers' memory only grows at its end.
 // The offsets are those of 64-bit Linux.
 func TestLayoutIsForEver(t *testing.T) {
-	var program strings.Builder
-	program.WriteString("#include <mopslock.h>\n#include <assert.h>\n")
-	for _, l := range []struct {
-		of, field string
-		offset    int
-	}{
-		{"open_options", "engine", 8},
-		{"open_options", "timeout_ns", 16},
-		{"open_options", "in_flight", 24},
-		{"options", "ttl_ns", 8},
-		{"options", "blind", 40},
-		{"options", "wait_ns", 48},
-		{"options", "cancel", 64},
-		{"options", "seen", 72},
-		{"options", "protocol", 80},
-		{"options", "session", 84},
-		{"options", "label", 88},
-		{"options", "memo_failures", 96},
-		{"options", "without_lease", 100},
-		{"break_options", "why", 8},
-		{"break_options", "now", 16},
-		{"break_options", "protocol", 20},
-		{"break_options", "timeout_ns", 24},
-		{"break_options", "seen", 32},
-		{"result", "failed", 8},
-		{"result", "own", 12},
-		{"result", "key", 16},
-		{"slot", "number", 8},
-		{"slot", "token", 16},
-		{"slot", "written", 24},
-		{"slot", "stamp_ns", 32},
-		{"slot", "holder", 40},
-		{"slot", "nonce", 553},
-		{"status", "state", 8},
-		{"status", "ttl_ns", 16},
-		{"status", "released_ns", 56},
-		{"status", "holder", 64},
-		{"status", "host", 577},
-		{"status", "pid", 834},
-		{"status", "epoch", 1096},
-		{"status", "token", 1104},
-		{"status", "protocol", 1112},
-		{"status", "store_clock", 1116},
-		{"status", "companions", 1120},
-		{"status", "label", 1633},
-		{"status", "session", 1762},
-		{"status", "why", 2019},
-		{"status", "by", 2532},
-		{"event", "kind", 8},
-		{"event", "code", 12},
-		{"event", "reason", 16},
-		{"event", "store_class", 20},
-		{"event", "call", 24},
-		{"event", "member", 32},
-		{"event", "left_ns", 40},
-		{"event", "seen", 48},
-		{"event", "text", 56},
+	need(t, "gcc")
+	program := "#include <mopslock.h>\n#include <assert.h>\n"
+	for of, fields := range map[string]string{
+		"open_options":  "engine 8, timeout_ns 16, in_flight 24",
+		"options":       "ttl_ns 8, blind 40, wait_ns 48, cancel 64, seen 72, protocol 80, session 84, label 88, memo_failures 96, without_lease 100",
+		"break_options": "why 8, now 16, protocol 20, timeout_ns 24, seen 32, holder 40",
+		"result":        "failed 8, own 12, key 16",
+		"slot":          "number 8, token 16, written 24, stamp_ns 32, holder 40, nonce 553",
+		"status": "state 8, ttl_ns 16, released_ns 56, holder 64, host 577, pid 834, epoch 1096, " +
+			"token 1104, protocol 1112, store_clock 1116, companions 1120, label 1633, session 1762, why 2019, by 2532",
+		"event": "kind 8, code 12, reason 16, store_class 20, call 24, member 32, left_ns 40, seen 48, text 56",
 	} {
-		fmt.Fprintf(&program, "static_assert(offsetof(mopslock_%s, %s) == %d, \"\");\n", l.of, l.field, l.offset)
+		for field := range strings.SplitSeq(fields, ", ") {
+			name, offset, _ := strings.Cut(field, " ")
+			program += fmt.Sprintf("static_assert(offsetof(mopslock_%s, %s) == %s, \"\");\n", of, name, offset)
+		}
 	}
-	file := filepath.Join(t.TempDir(), "layout.c")
-	if err := os.WriteFile(file, []byte(program.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command(t, nil, "gcc", "-std=c11", "-fsyntax-only", "-I"+c, file)
+	command(t, nil, "gcc", "-std=c11", "-fsyntax-only", "-I"+c, write(t, "layout.c", program))
 }
 
 // codes are the names of the header's error codes.

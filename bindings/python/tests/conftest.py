@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import mopslock
-from mopslock import _hosts, _library, stores
-from ways import kept_by
+from mopslock import _hosts, stores
+from ways import SOON, Place, kept_by, movable, opened
 from world import World
 
 # The same examples every time, so that a run says something about the code and not about luck; no timing.
@@ -26,6 +27,12 @@ settings.register_profile(
 )
 settings.load_profile("mopslock")
 
+for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
+    # A program inherits what its parent ignores, as under nohup or in the background of a shell. What the parent
+    # catches is the default in what it starts, so a test can end a program with Ctrl-C, whoever started the tests.
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, lambda *_: None)
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 """What bindings/python is part of; the tests that look at more than the package fail without it."""
 
@@ -37,27 +44,21 @@ def checkout() -> Path:
     return CHECKOUT
 
 
-@pytest.fixture(scope="session")
-def libraries() -> Path:
-    """The folder with the shared libraries."""
-    return Path(os.environ.get(_library.FOLDER) or _library.HERE)
-
-
 @pytest.fixture(autouse=True)
-def _kept_by_lastwriter(request: pytest.FixtureRequest) -> Iterator[None]:
+def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
     """What is left open is lastwriter, unless the test's module is about protocols."""
-    if getattr(request.module, "PROTOCOLS_OPEN", False):
+    with movable(), contextlib.nullcontext() if hasattr(request.module, "PROTOCOLS_OPEN") else kept_by("lastwriter"):
         yield
-        return
-    with kept_by("lastwriter"):
-        yield
+        if _hosts._hosts.urls or _hosts._hosts.objects:
+            mopslock.close(timeout=SOON)
 
 
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    yield
-    if _hosts._hosts.urls or _hosts._hosts.objects:
-        mopslock.close(timeout=30)
+@pytest.fixture(params=[("url", "strict"), ("own", "lastwriter")], ids="-".join)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Each way once, and each protocol: what differs by both is in the tests of the protocols."""
+    way, protocol = request.param
+    with opened(way, tmp_path / "store", protocol) as place:
+        yield place
 
 
 @pytest.fixture

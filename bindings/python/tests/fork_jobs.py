@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from datetime import timedelta
 from typing import Any
 
 import mopslock
-from ways import NOTICES, SOON, until
-
-inherited: dict[str, Any] = {}
-"""Leases of the parent, for children that are forked."""
+from ways import LIVES, SOON
 
 
-def take(store: Any, name: str) -> list[Any]:
-    """Holds a lease in this process until it is renewed."""
-    with mopslock.lease(store, name, ttl=NOTICES, wait=SOON, protocol="lastwriter") as lease:
-        first = lease.deadline
-        until(lambda: lease.lost or lease.deadline > first + timedelta(seconds=NOTICES / 5))
-        lease.check()
-        seen = mopslock.inspect(store, name)
-        return [seen.state, seen.pid == str(os.getpid()), lease.holder == seen.holder]
+def take(*stores: Any) -> list[list[Any]]:
+    """Holds leases in this process, one after the other."""
+    said = []
+    for number, store in enumerate(stores):
+        with mopslock.lease(store, f"child{number}", ttl=LIVES, wait=SOON) as lease:
+            lease.check()
+            seen = mopslock.inspect(store, f"child{number}")
+            said.append([seen.state, seen.pid == str(os.getpid()), lease.holder == seen.holder])
+    return said
 
 
 TAKEN = ["held", True, True]
-
-
-def report(queue: Any, store: Any, name: str) -> None:
-    """Take, for a process of multiprocessing."""
-    queue.put(take(store, name))
 
 
 def judge(lease: mopslock.Lease) -> list[str]:
@@ -42,9 +34,7 @@ def judge(lease: mopslock.Lease) -> list[str]:
             said.append("nothing")
         except mopslock.Forked as error:
             said.append("Forked" if "acquire another" in str(error) and "accompany" in str(error) else str(error))
-    said.append(str(lease.lost.is_set()))
-    said.append(str(lease.lost.wait(SOON)))
-    said.append(str(lease.left <= 0))
+    said += [str(lease.lost.is_set()), str(lease.lost.wait(SOON)), str(lease.left <= 0)]
     said.append("Forked" if "Forked" in repr(lease) else repr(lease))
     with lease:
         pass

@@ -6,13 +6,11 @@ import ctypes
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from mopslock import _abi, _claim, _invocation, _library, _semaphore, _verbs, errors, stores
-from mopslock._duration import LONGEST
+from mopslock import _abi, _claim, _invocation, _library, _semaphore, _verbs, errors
 from mopslock.status import of_sight
 from mopslock.terms import NONE
 
@@ -47,35 +45,18 @@ def constant(header: str, name: str) -> int:
     return int(found[1])
 
 
-def test_codes(header: str) -> None:
+def test_numbers_are_the_headers_and_words_the_schemas(header: str, names: dict[str, list[str]]) -> None:
     assert {code.name: code.value for code in _abi.Code} == enum(header, "code")
-
-
-def test_event_kinds(header: str) -> None:
     assert {kind.name: kind.value for kind in _abi.EventKind} == enum(header, "event_kind")
-
-
-def test_reasons_are_the_headers_and_the_schemas(header: str, names: dict[str, list[str]]) -> None:
-    assert {text or "none": number for number, text in _abi.REASONS.items()} == {
-        name.lower(): number for name, number in enum(header, "reason").items()
-    }
+    reasons = {(text or "none").upper(): number for number, text in _abi.REASONS.items()}
+    assert reasons == enum(header, "reason")
     assert set(_abi.REASONS.values()) == {"", *names["Action.reason"]} - {"none"}
-
-
-def test_store_classes_are_the_headers(header: str) -> None:
-    assert {text or "none": number for number, text in enumerate(_abi.STORE_CLASSES)} == {
-        name.lower(): number for name, number in enum(header, "class").items()
-    }
-    for number, text in enumerate(_abi.STORE_CLASSES):
-        error = _abi.make_error(_abi.Code.ESTORE, 0, "t", "n", None, store_class=number)
-        assert type(error) is errors.error_class(text)
-
-
-def test_states_are_the_headers_and_the_schemas(header: str, names: dict[str, list[str]]) -> None:
-    numbers = enum(header, "state")
-    assert [text.upper() or "NONE" for text in _abi.STATES] == sorted(numbers, key=numbers.__getitem__)
-    assert list(numbers.values()) == list(range(len(_abi.STATES)))
+    classes = {(text or "none").upper(): number for number, text in enumerate(_abi.STORE_CLASSES)}
+    assert classes == enum(header, "class")
+    states = {(text or "none").upper(): number for number, text in enumerate(_abi.STATES)}
+    assert states == enum(header, "state")
     assert list(_abi.STATES[1:]) == names["Sight.state"]
+    assert {text.upper(): number for number, text in enumerate(_abi.PROTOCOLS)} == enum(header, "protocol")
 
 
 def test_constants(header: str) -> None:
@@ -84,12 +65,9 @@ def test_constants(header: str) -> None:
     assert constant(header, "TRY") == _abi.TRY
     assert constant(header, "GUARDED_MAX") == _abi.MOST_GUARDED
     assert constant(header, "ENDLESS") == NONE
-    assert [text.upper() for text in _abi.PROTOCOLS] == list(enum(header, "protocol"))
-    assert list(enum(header, "protocol").values()) == list(range(len(_abi.PROTOCOLS)))
     assert constant(header, "HOLDER_SIZE") == _abi.RawStatus.holder.size
-    assert (_library.OK, _library.ESHORT, _library.EFORKED, _library.ECONTRACT) == (
-        _abi.Code.OK, _abi.Code.ESHORT, _abi.Code.EFORKED, _abi.Code.ECONTRACT,
-    )  # fmt: skip
+    for name in ("OK", "ESHORT", "EFORKED", "ECONTRACT"):
+        assert getattr(_library, name) == _abi.Code[name]
 
 
 STRUCTS: dict[str, type[ctypes.Structure]] = {
@@ -104,12 +82,9 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 }
 
 
-def test_every_struct_of_the_header_is_here(header: str) -> None:
-    assert set(re.findall(r"typedef struct (\w+)", header)) == set(STRUCTS)
-
-
 def test_layouts_are_the_compilers(checkout: Path, header: str, tmp_path: Path) -> None:
-    """Sizes, and each field's name, order, offset and size, as the C compiler has them."""
+    """Sizes, and each field's name, order, offset and size, of every struct of the header."""
+    assert set(re.findall(r"typedef struct (\w+)", header)) == set(STRUCTS)
     want, program = [], ['#include <stdio.h>\n#include "mopslock.h"\nint main(void) {\n']
     for name, struct in STRUCTS.items():
         body = re.search(r"typedef struct " + name + r" \{(.*?)\} " + name, header, re.DOTALL)
@@ -158,46 +133,10 @@ def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     assert set(_semaphore._NOTICES) == said <= told
 
 
-def test_classes_of_failures(names: dict[str, list[str]]) -> None:
-    """``other`` is what has no class of its own."""
+def test_classes_and_reasons_are_the_schemas(names: dict[str, list[str]]) -> None:
+    """``other`` is what has no class of its own. The first five reasons are those of a loss."""
     assert set(errors.CLASSES) == set(names["Input.class"]) - {"none", "other"}
-    for name, kind in errors.CLASSES.items():
-        assert stores.class_of(kind("")) == name
-        assert errors.error_class(name) is kind
-    assert errors.error_class("other") is errors.StoreError
-
-
-def test_reasons_of_a_loss(names: dict[str, list[str]]) -> None:
-    """The first five, each with the class that has its name."""
     assert list(errors.LOST) == names["Action.reason"][1:6]
-    for reason, kind in errors.LOST.items():
-        assert kind.__name__ == "Lease" + reason.capitalize()
-        assert kind("").reason == reason
-
-
-@pytest.mark.parametrize("code", list(_abi.Code)[1:], ids=lambda code: code.name)
-def test_every_code_has_its_error(code: _abi.Code) -> None:
-    error = _abi.make_error(code, 0, "mopslock: said", "n", None)
-    kinds = {
-        "EINVAL": errors.BadArgument, "EHANDLE": errors.Closed, "ESHORT": errors.EngineFailed,
-        "EFORKED": errors.Forked, "ECONTRACT": errors.EngineFailed, "EHELD": errors.Held,
-        "ETIMEOUT": errors.WaitOver, "ECANCELLED": errors.Cancelled, "ECLOSED": errors.Closed,
-        "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.CannotMaintain,
-        "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
-        "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Unfit, "EVACANT": errors.Vacant,
-        "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
-        "EFULL": errors.Full, "ETOO_HEAVY": errors.TooHeavy, "ECROWDED": errors.Crowded,
-        "EOUT_OF_BUCKETS": errors.OutOfBuckets,
-    }  # fmt: skip
-    assert type(error) is kinds[code.name]
-    assert str(error).startswith("mopslock: ")
-
-
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
-def test_a_loss_has_the_class_of_its_reason(number: int) -> None:
-    error = _abi.make_error(_abi.Code.ELOST, number, "", "n", None)
-    assert isinstance(error, errors.LOST[_abi.REASONS[number]])
-    assert error.reason == _abi.REASONS[number]
 
 
 def test_a_sight_says_what_a_status_of_the_library_says() -> None:
@@ -208,15 +147,3 @@ def test_a_sight_says_what_a_status_of_the_library_says() -> None:
     assert (status.age, status.left) == (30.0, 30.0)
     assert of_sight("n", sight, 70 * second).left == 60.0
     assert of_sight("n", {**sight, "released_at_ns": 120 * second}, 130 * second).left == 0.0
-    assert LONGEST < 1 << 63
-
-
-@pytest.mark.parametrize("order", [("core", "full"), ("full", "core")], ids="_then_".join)
-def test_both_libraries_fit_into_one_process(order: tuple[str, str]) -> None:
-    """A program that used a store of its own first, and a URL then, has both."""
-    program = f"from mopslock import _library\n_library.{order[0]}()\nlib = _library.{order[1]}()\nassert lib.new"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=50, env=with_package())
-
-
-def with_package() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(Path(_library.__file__).parents[1])}

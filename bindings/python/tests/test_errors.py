@@ -6,30 +6,31 @@ import errno
 import inspect
 import pickle
 import re
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mopslock
-from mopslock import _abi, _failure, _texts, errors
+from mopslock import _abi, _failure, _looks, _texts, errors, stores
+from mopslock._abi import Code
 from mopslock._lease import not_released
 from mopslock.errors import MopslockError
-from ways import LIVES, SOON, WAYS, Failing, Place, opened, program, said
+from ways import LIVES, SOON, WAYS, Failing, Place, program, said
 
-LEASE_OF_NOBODY = (
-    '{"name":"n","store":"file:///","protocol":"lastwriter","holder":"h","epoch":0,"token":0,"ttl_s":88,'
-    '"first_acquired_at":"2026-01-02T03:04:05.678901+00:00"}'
+CLASSES: dict[str, type[MopslockError]] = {
+    name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, MopslockError)
+}
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [(60.0, ", renewed 0.0 s ago"), (59.5, ", renewed 0.5 s ago"), (20.0, ", which can expire in 20.0s"), (0.0, "")],
 )
-
-
-def classes() -> dict[str, type[MopslockError]]:
-    """All that errors.py defines."""
-    return {
-        name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, MopslockError)
-    }
+def test_a_holder_that_renews_in_time_is_told_by_when_it_did(left: float, said: str) -> None:
+    seen = mopslock.Status(name="n", state="held", holder="h", host="vm", pid="7", ttl=60.0, left=left)
+    assert seen.who() == "h on vm (pid 7)" + said
 
 
 def test_the_tree_on_the_page_is_the_tree_of_the_classes() -> None:
@@ -43,25 +44,18 @@ def test_the_tree_on_the_page_is_the_tree_of_the_classes() -> None:
             assert found[3] or depth == 0, f"{found[2]} is not explained"
             above[depth:] = [found[2]]
             drawn[found[2]] = above[depth - 1] if depth else "Exception"
-    assert drawn == {name: kind.__bases__[0].__name__ for name, kind in classes().items()}
-
-
-def test_every_class_is_exported_and_documented() -> None:
-    for name, kind in classes().items():
-        assert name in mopslock.__all__
-        assert getattr(mopslock, name) is kind
-        assert kind.__doc__
-
-
-def test_what_python_calls_so_is_so() -> None:
-    assert issubclass(mopslock.BadArgument, ValueError)
-    assert issubclass(mopslock.NotReleased, TimeoutError)
+    assert drawn == {name: kind.__bases__[0].__name__ for name, kind in CLASSES.items()}
+    for kind, python in ((mopslock.BadArgument, ValueError), (mopslock.NotReleased, TimeoutError)):
+        assert issubclass(kind, python)
     assert issubclass(mopslock.WaitOver, TimeoutError)
 
 
-@pytest.mark.parametrize("name", classes())
-def test_errors_pass_between_processes(name: str) -> None:
-    error: Any = classes()[name]("mopslock: text")
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_is_exported_documented_and_passes_between_processes(name: str) -> None:
+    assert name in mopslock.__all__
+    assert getattr(mopslock, name) is CLASSES[name]
+    assert CLASSES[name].__doc__
+    error: Any = CLASSES[name]("mopslock: text")
     if hasattr(error, "reason"):
         error.reason = "word"
     if hasattr(error, "seen"):
@@ -71,37 +65,98 @@ def test_errors_pass_between_processes(name: str) -> None:
     assert (str(copy), vars(copy)) == (str(error), vars(error))
 
 
-# Where each comes from. Others are in the tests of what raises them; here is one of each.
+# Where each comes from.
+
+OF_CODES: dict[str, type[MopslockError]] = {
+    "EINVAL": errors.BadArgument, "EHANDLE": errors.Closed, "ESHORT": errors.EngineFailed,
+    "EFORKED": errors.Forked, "ECONTRACT": errors.EngineFailed, "EHELD": errors.Held,
+    "ETIMEOUT": errors.WaitOver, "ECANCELLED": errors.Cancelled, "ECLOSED": errors.Closed,
+    "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.CannotMaintain,
+    "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
+    "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Unfit, "EVACANT": errors.Vacant,
+    "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
+    "EFULL": errors.Full, "ETOO_HEAVY": errors.TooHeavy, "ECROWDED": errors.Crowded,
+    "EOUT_OF_BUCKETS": errors.OutOfBuckets,
+}  # fmt: skip
+OF_REASONS: dict[str, type[MopslockError]] = {
+    "held": errors.Held, "raced": errors.Held, "cancelled": errors.Cancelled, "limit": errors.WaitOver,
+    "newer": errors.Unfit, "kind": errors.Unfit, "unfit": errors.Unfit, "vacant": errors.Vacant,
+    "unreachable": errors.Unreachable, "unusable": errors.StoreError,
+}  # fmt: skip
+OTHERS: dict[type[MopslockError], Callable[[], object]] = {
+    errors.HeldByOneself: lambda: _texts.held_by_oneself("n", "thread"),
+    errors.NotReleased: lambda: not_released("n"),
+    errors.Raced: lambda: errors.Raced("t"),
+    errors.RememberedFailure: lambda: _failure.load("n", b"")[0],
+}
 
 
-def failing(class_: str) -> BaseException:
-    return {
-        "unauthorized": PermissionError(errno.EACCES, "no"),
-        "no_such_store": mopslock.NoSuchStore("no bucket"),
-        "unreachable": ConnectionRefusedError("nobody there"),
-        "throttled": mopslock.Throttled("slow down"),
-        "read_only": OSError(errno.EROFS, "read-only"),
-        "full": OSError(errno.ENOSPC, "full"),
-        "other": RuntimeError("odd"),
-    }[class_]
+def test_each_class_is_made_of_what_the_library_or_the_core_says() -> None:
+    assert {code.name for code in Code} - {"OK"} == set(OF_CODES)
+    for code, kind in OF_CODES.items():
+        error = _abi.make_error(Code[code], 0, "mopslock: said", "n", None)
+        assert type(error) is kind
+        assert str(error).startswith("mopslock: ")
+    for number, (reason, loss) in enumerate(errors.LOST.items(), 1):
+        lost = _abi.make_error(Code.ELOST, number, "", "n", None)
+        assert type(lost) is loss
+        assert isinstance(lost, errors.LeaseLost)
+        assert (lost.reason, loss.__name__, loss("").reason) == (reason, "Lease" + reason.capitalize(), reason)
+    for reason, kind in OF_REASONS.items():
+        refused = _texts.refused("n", reason, "", None, None)
+        assert type(refused) is kind
+        assert vars(refused)["reason"] == reason
+    for number, class_ in enumerate(_abi.STORE_CLASSES):
+        kinds = {
+            errors.error_class(class_), type(_texts.refused("n", "unusable", class_, None, None)),
+            type(_abi.make_error(Code.ESTORE, 0, "t", "n", None, store_class=number)),
+        }  # fmt: skip
+        assert kinds == {errors.CLASSES.get(class_, errors.StoreError)}
+    for name, store_error in errors.CLASSES.items():
+        assert stores.class_of(store_error("")) == name
+    for kind, make in OTHERS.items():
+        assert type(make()) is kind
+    assert type(_abi.make_error(-99, 0, "", "n", None)) is errors.EngineFailed
+    of_stores = set(errors.CLASSES.values())
+    roots = {errors.MopslockError, errors.NotAcquired}
+    reached = {*OF_CODES.values(), *OF_REASONS.values(), *OTHERS, *errors.LOST.values(), *of_stores}
+    assert set(CLASSES.values()) == reached | roots, "a class is out of reach"
 
 
-@pytest.mark.parametrize("class_", [*errors.CLASSES, "other"])
-def test_what_a_store_raises_decides_the_class_of_a_read(tmp_path: Path, class_: str) -> None:
-    cause = failing(class_)
-    with pytest.raises(mopslock.StoreError) as caught:
-        mopslock.inspect(Failing(tmp_path, get=cause), "n", timeout=0.05)
-    assert type(caught.value) is errors.CLASSES.get(class_, mopslock.StoreError)
-    assert caught.value.__cause__ is cause
-    assert str(cause) in str(caught.value)
+FAILURES: dict[str, BaseException] = {
+    "unauthorized": PermissionError(errno.EACCES, "no"),
+    "no_such_store": mopslock.NoSuchStore("no bucket"),
+    "unreachable": ConnectionRefusedError("nobody there"),
+    "throttled": mopslock.Throttled("slow down"),
+    "read_only": OSError(errno.EROFS, "read-only"),
+    "full": OSError(errno.ENOSPC, "full"),
+    "other": RuntimeError("odd"),
+}
 
 
-@pytest.mark.parametrize("class_", ["unauthorized", "no_such_store", "read_only", "full"])
-def test_a_store_that_will_not_do_ends_an_acquire_at_once(tmp_path: Path, class_: str) -> None:
-    with pytest.raises(errors.CLASSES[class_]) as caught:
-        mopslock.acquire(Failing(tmp_path, put=failing(class_)), "n", ttl=LIVES)
-    assert getattr(caught.value, "reason") == "unusable"  # noqa: B009
-    assert "not acquired" in str(caught.value)
+def throw(error: BaseException) -> None:
+    raise error
+
+
+def test_what_a_store_raises_decides_the_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(FAILURES) == {*errors.CLASSES, "other"}
+    monkeypatch.setattr(_looks, "RETRY", SOON)  # so that there is no time for another try
+    for class_, cause in FAILURES.items():
+        with pytest.raises(mopslock.StoreError) as caught:
+            mopslock.inspect(Failing(tmp_path, get=cause), "n", timeout=SOON)
+        assert type(caught.value) is errors.CLASSES.get(class_, mopslock.StoreError)
+        assert caught.value.__cause__ is cause
+        assert str(cause) in str(caught.value)
+    monkeypatch.setattr(_looks, "RETRY", 0.0)
+    store, passing = stores.Memory(), [ConnectionError("soon gone") for _ in range(2)]
+    monkeypatch.setattr(store, "get", lambda _: throw(passing.pop()) if passing else None)
+    assert mopslock.inspect(store, "n").state == "vacant"
+    assert passing == []
+    for class_ in ("unauthorized", "no_such_store", "read_only", "full"):
+        with pytest.raises(errors.CLASSES[class_]) as refused:
+            mopslock.acquire(Failing(tmp_path, put=FAILURES[class_]), "n", ttl=LIVES)
+        assert vars(refused.value)["reason"] == "unusable"
+        assert "not acquired" in str(refused.value)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -109,21 +164,6 @@ def test_a_directory_that_cannot_be_is_no_such_store(tmp_path: Path, way: str) -
     (tmp_path / "file").write_text("")
     with pytest.raises(mopslock.NoSuchStore, match=r"not acquired: .*ot a directory"):
         mopslock.acquire(Place.of(way, tmp_path / "file").store, "n", ttl=LIVES)
-
-
-def test_a_wait_that_is_over_while_the_store_fails_is_wait_over(tmp_path: Path) -> None:
-    place = Place("own", tmp_path, Failing(tmp_path))
-    with mopslock.acquire(tmp_path.as_uri(), "n", ttl=30):
-        waits = threading.Event()
-
-        def fail(_: object) -> None:
-            place.store.on_get = RuntimeError("odd")
-            waits.set()
-
-        with pytest.raises(mopslock.WaitOver) as caught:
-            mopslock.acquire(place.store, "n", ttl=30, wait=1.5, on_waiting=fail)
-        assert caught.value.reason == "limit"
-        assert waits.wait(SOON)
 
 
 def test_a_library_that_is_not_there_is_engine_failed(tmp_path: Path) -> None:
@@ -135,96 +175,3 @@ for store in ("file:///tmp", mopslock.stores.Memory()):
     with program(code, MOPSLOCK_LIB=str(tmp_path)) as process:
         assert "there is no" in said(process)
         assert "install one, or build it" in said(process)
-
-
-MADE: dict[type[MopslockError], Callable[[], object]] = {
-    mopslock.BadArgument: lambda: _abi.make_error(_abi.Code.EINVAL, 0, "t", "n", None),
-    mopslock.Held: lambda: _abi.make_error(_abi.Code.EHELD, 16, "t", "n", None),
-    mopslock.WaitOver: lambda: _abi.make_error(_abi.Code.ETIMEOUT, 20, "t", "n", None),
-    mopslock.Cancelled: lambda: _abi.make_error(_abi.Code.ECANCELLED, 18, "t", "n", None),
-    mopslock.LeaseTaken: lambda: _abi.make_error(_abi.Code.ELOST, 1, "t", "n", None),
-    mopslock.LeaseBroken: lambda: _abi.make_error(_abi.Code.ELOST, 2, "t", "n", None),
-    mopslock.LeaseReleased: lambda: _abi.make_error(_abi.Code.ELOST, 3, "t", "n", None),
-    mopslock.LeaseUnreachable: lambda: _abi.make_error(_abi.Code.ELOST, 4, "t", "n", None),
-    mopslock.LeaseExpired: lambda: _abi.make_error(_abi.Code.ELOST, 5, "t", "n", None),
-    mopslock.LeaseEnded: lambda: _abi.make_error(_abi.Code.EENDED, 0, "t", "n", None),
-    mopslock.Closed: lambda: _abi.make_error(_abi.Code.ECLOSED, 0, "t", "n", None),
-    mopslock.CannotMaintain: lambda: _abi.make_error(_abi.Code.ECANNOT_MAINTAIN, 32, "t", "n", None),
-    mopslock.Unauthorized: lambda: _abi.make_error(_abi.Code.EUNAUTHORIZED, 19, "t", "n", None),
-    mopslock.NoSuchStore: lambda: _abi.make_error(_abi.Code.ENOSTORE, 19, "t", "n", None),
-    mopslock.Unreachable: lambda: _abi.make_error(_abi.Code.EUNREACHABLE, 4, "t", "n", None),
-    mopslock.StoreError: lambda: _abi.make_error(_abi.Code.ESTORE, 19, "t", "n", None),
-    mopslock.Forked: lambda: _abi.make_error(_abi.Code.EFORKED, 0, "t", "n", None),
-    mopslock.EngineFailed: lambda: _abi.make_error(_abi.Code.EENGINE, 0, "t", "n", None),
-    mopslock.Throttled: lambda: _texts.refused("n", "unusable", "throttled", None, None),
-    mopslock.ReadOnly: lambda: _texts.refused("n", "unusable", "read_only", None, None),
-    mopslock.StoreFull: lambda: _texts.refused("n", "unusable", "full", None, None),
-    mopslock.NotReleased: lambda: not_released("n"),
-    mopslock.Unfit: lambda: _abi.make_error(_abi.Code.EUNFIT, 0, "t", "n", None),
-    mopslock.Vacant: lambda: _abi.make_error(_abi.Code.EVACANT, 23, "t", "n", None),
-    mopslock.Stale: lambda: _abi.make_error(_abi.Code.ESTALE, 0, "t", "n", None),
-    mopslock.Unsettled: lambda: _abi.make_error(_abi.Code.EUNKNOWN, 0, "t", "n", None),
-    mopslock.Raced: lambda: mopslock.Raced("t"),
-    mopslock.Full: lambda: _abi.make_error(_abi.Code.EFULL, 24, "t", "n", None),
-    mopslock.TooHeavy: lambda: _abi.make_error(_abi.Code.ETOO_HEAVY, 25, "t", "n", None),
-    mopslock.Crowded: lambda: _abi.make_error(_abi.Code.ECROWDED, 26, "t", "n", None),
-    mopslock.OutOfBuckets: lambda: _abi.make_error(_abi.Code.EOUT_OF_BUCKETS, 27, "t", "n", None),
-    mopslock.NoResult: lambda: _abi.make_error(_abi.Code.ENORESULT, 40, "t", "n", None),
-    mopslock.RememberedFailure: lambda: _failure.load("n", b"")[0],
-}
-
-
-@pytest.mark.parametrize("kind", MADE, ids=lambda kind: kind.__name__)
-def test_each_class_is_made_of_what_the_library_or_the_core_says(kind: type[MopslockError]) -> None:
-    error: Any = MADE[kind]()
-    assert type(error) is kind
-    if isinstance(error, mopslock.LeaseLost):
-        assert error.reason == vars(kind)["reason"]
-
-
-def test_no_class_is_out_of_reach() -> None:
-    roots = {mopslock.MopslockError, mopslock.NotAcquired, mopslock.LeaseLost}
-    assert set(MADE) == set(classes().values()) - roots
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind"),
-    [("held", mopslock.Held), ("raced", mopslock.Held), ("cancelled", mopslock.Cancelled),
-     ("limit", mopslock.WaitOver), ("newer", mopslock.Unfit), ("kind", mopslock.Unfit),
-     ("unfit", mopslock.Unfit), ("vacant", mopslock.Vacant),
-     ("unreachable", mopslock.Unreachable), ("unusable", mopslock.StoreError)],
-)  # fmt: skip
-def test_each_reason_of_the_core_for_a_refusal_has_its_class(reason: str, kind: type[MopslockError]) -> None:
-    error: Any = _texts.refused("n", reason, "", None, None)
-    assert type(error) is kind
-    assert vars(error)["reason"] == reason
-
-
-def test_a_code_that_nobody_knows_is_engine_failed() -> None:
-    assert type(_abi.make_error(-99, 0, "", "n", None)) is mopslock.EngineFailed
-
-
-# Texts.
-
-
-@pytest.fixture(params=WAYS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    with opened(request.param, tmp_path / "store") as place:
-        yield place
-
-
-def test_texts_of_others_are_escaped(place: Place) -> None:
-    place.write("n", writer_id="\x1b[31mred", hostname="ev\nil")
-    with pytest.raises(mopslock.Held) as caught:
-        mopslock.acquire(place.store, "n", ttl=60, wait=0)
-    assert str(caught.value).isprintable()
-    assert caught.value.seen is not None
-    assert caught.value.seen.holder == "\x1b[31mred"
-
-
-def test_texts_say_the_package_and_the_lease(place: Place) -> None:
-    with (
-        mopslock.acquire(place.store, "n", ttl=30),
-        pytest.raises(mopslock.Held, match='^mopslock: lease "n" not acquired: '),
-    ):
-        mopslock.acquire(place.other().store, "n", ttl=30, wait=0)

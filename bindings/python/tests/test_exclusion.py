@@ -143,4 +143,4 @@ class Exclusion(RuleBasedStateMachine):
 
 
 def test_never_do_two_hold_one_name() -> None:
-    run_state_machine_as_test(Exclusion, settings=settings(max_examples=150, stateful_step_count=40))
+    run_state_machine_as_test(Exclusion, settings=settings(max_examples=60, stateful_step_count=40))

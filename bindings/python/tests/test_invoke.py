@@ -1,10 +1,10 @@
-"""Work that is done once: invoke and remote, by both ways and under both protocols."""
+"""Work that is done once: invoke and remote, by both ways and under both protocols, and by real processes."""
 
 from __future__ import annotations
 
 import json
 import os
-import threading
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,12 +15,12 @@ import pytest
 import mopslock
 from mopslock._invoke import CameTo
 from mopslock.stores import Directory
-from ways import KEPT, NOTICES, SOON, WAYS, Place, opened, until
+from ways import NOTICES, SOON, Place, ended, forked, opened, program, said, until
 
 TTL = 30
 
 
-@pytest.fixture(params=[f"{way}-{kept}" for way in WAYS for kept in KEPT])
+@pytest.fixture(params=["url-strict", "own-lastwriter"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     way, _, kept = request.param.partition("-")
     with opened(way, tmp_path / "store", kept) as place:
@@ -37,11 +37,6 @@ def invoke(
 def never(_: mopslock.Work) -> bytes:
     """Work that nobody has to do."""
     raise AssertionError("it was launched")
-
-
-def fails(_: mopslock.Work) -> bytes:
-    """Work that goes wrong."""
-    raise ValueError("its own")
 
 
 def freed(place: Place, name: str) -> bool:
@@ -66,49 +61,50 @@ def test_a_result_that_is_there_is_returned_and_nothing_done(place: Place) -> No
     result = invoke(place, "n", never)
     assert (result.read(), result.own) == (b"before", False)
     assert not place.path("n").exists()
+    invoke(place, "m", lambda work: b"ours")
+    assert invoke(place.other(), "m", never).read() == b"ours"
 
 
-def test_either_way_finds_what_the_other_has_stored(place: Place) -> None:
-    invoke(place, "n", lambda work: b"ours")
-    assert invoke(place.other(), "n", never).read() == b"ours"
+def test_launch_may_return_any_bytes_or_a_file(place: Place, tmp_path: Path) -> None:
+    """A large result is a stream, as often as wanted."""
+    big, file = os.urandom(3 << 20), tmp_path / "result of mine"
+    file.write_bytes(big)
+    came = {b"": b"", b"\0\xff\0": b"\0\xff\0", memoryview(b"abc")[1:]: b"bc", file: big}
+    for number, (value, body) in enumerate([*came.items(), (bytearray(b"ab"), b"ab")]):
+        assert invoke(place, f"n{number}", lambda work, value=value: value).read() == body  # type: ignore[misc]
+    result = invoke(place, "n3", never)
+    with result.open() as stream:
+        assert (stream.read(7), stream.read(1 << 20)) == (big[:7], big[7 : 7 + (1 << 20)])
+        assert stream.read() == big[7 + (1 << 20) :]
+        assert stream.read() == b""
+    with result.open() as again:
+        assert again.read(5) == big[:5]
 
 
 @pytest.mark.parametrize(
-    ("came", "body"),
-    [(b"", b""), (b"\0\xff\0", b"\0\xff\0"), (bytearray(b"ab"), b"ab"), (memoryview(b"abc")[1:], b"bc")],
+    ("came", "error"),
+    [
+        ("text", "TypeError: mopslock: launch returned str: must be bytes"),
+        (["a list"], "TypeError: mopslock: launch returned list: must be bytes"),
+        (Path("/nowhere/at all"), "FileNotFoundError"),
+        (ValueError("its own"), "ValueError: its own"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+    ],
+    ids=repr,
 )
-def test_launch_may_return_any_bytes(place: Place, came: Any, body: bytes) -> None:
-    assert invoke(place, "n", lambda work: came).read() == body
+def test_what_goes_wrong_in_the_work_is_raised_and_releases(place: Place, came: Any, error: str) -> None:
+    def launch(work: mopslock.Work) -> Any:
+        if isinstance(came, BaseException):
+            raise came
+        return came
 
-
-def test_launch_may_return_a_file(place: Place, tmp_path: Path) -> None:
-    file = tmp_path / "result of mine"
-    file.write_bytes(os.urandom(1 << 20) * 5)
-    assert invoke(place, "n", lambda work: file).read() == file.read_bytes()
-
-
-def test_a_large_result_is_a_stream(place: Place) -> None:
-    body = os.urandom(3 << 20)
-    result = invoke(place, "n", lambda work: body)
-    with result.open() as stream:
-        assert (stream.read(7), stream.read(1 << 20)) == (body[:7], body[7 : 7 + (1 << 20)])
-        assert stream.read() == body[7 + (1 << 20) :]
-        assert stream.read() == b""
-    with result.open() as again:
-        assert again.read(5) == body[:5]
-
-
-@pytest.mark.parametrize("came", ["text", 7, ["a list"]])
-def test_what_is_no_result_is_an_error_of_the_work(place: Place, came: Any) -> None:
-    with pytest.raises(TypeError, match=r"launch returned \w+: must be bytes"):
-        invoke(place, "n", lambda work: came)
+    with pytest.raises(BaseException) as raised:  # noqa: PT011 - any
+        invoke(place, "n", launch)
+    assert f"{raised.type.__name__}: {raised.value}".startswith(error)
+    assert raised.value is came or not isinstance(came, BaseException)
     assert freed(place, "n")
-
-
-def test_a_file_that_is_not_there_is_an_error_of_the_work(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        invoke(place, "n", lambda work: tmp_path / "nowhere")
-    assert freed(place, "n")
+    assert not (place.root / "n" / "result").exists()
+    assert invoke(place, "n", lambda work: b"better").read() == b"better"
 
 
 def test_work_knows_its_lease(place: Place) -> None:
@@ -145,91 +141,45 @@ def test_many_at_once_do_it_once_and_all_get_the_same(place: Place) -> None:
     assert len(done) == 1
 
 
-def test_the_first_result_wins(place: Place) -> None:
-    """Somebody without manners has stored one while the work was done."""
-
-    def launch(work: mopslock.Work) -> bytes:
-        Directory(place.root).put("n/result", b"theirs")
-        return b"ours"
-
-    result = invoke(place, "n", launch)
-    assert (result.read(), result.own) == (b"theirs", False)
-
-
-def test_who_waits_is_woken_by_the_result(place: Place) -> None:
-    """In this process no poll is waited for: those come seconds apart."""
-    begun, go = threading.Event(), threading.Event()
-    told: list[mopslock.Status] = []
-
-    def launch(work: mopslock.Work) -> bytes:
-        begun.set()
-        assert go.wait(SOON)
-        return b"theirs"
-
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(invoke, place, "n", launch)
-        assert begun.wait(SOON)
-        second = pool.submit(invoke, place, "n", never, on_waiting=told.append)
-        until(lambda: told)
-        assert told[0].holder == place.holder("n")
-        go.set()
-        assert second.result(SOON).read() == first.result(SOON).read() == b"theirs"
-        assert not second.result().own
-
-
 # Badly.
 
 
-def test_what_launch_raises_is_raised_and_the_lease_released(place: Place) -> None:
-    with pytest.raises(ValueError, match="its own") as raised:
-        invoke(place, "n", fails)
-    assert raised.value.__cause__ is None
-    assert freed(place, "n")
-    assert not (place.root / "n" / "result").exists()
-    assert invoke(place, "n", lambda work: b"better").read() == b"better"
-
-
-def test_a_result_that_is_there_all_the_same_counts_for_more(place: Place) -> None:
-    """The launcher could not wait for what it had started."""
+@pytest.mark.parametrize("well", [True, False])
+def test_a_result_that_is_there_all_the_same_counts_for_more(place: Place, well: bool) -> None:
+    """The first one wins, also where the launcher could not wait for what it had started."""
 
     def launch(work: mopslock.Work) -> bytes:
         Directory(place.root).put("n/result", b"the remote's")
-        raise ConnectionError("cannot watch the job")
+        if not well:
+            raise ConnectionError("cannot watch the job")
+        return b"ours"
 
-    assert invoke(place, "n", launch).read() == b"the remote's"
-
-
-def test_whatever_ends_the_work_releases(place: Place) -> None:
-    def launch(work: mopslock.Work) -> bytes:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        invoke(place, "n", launch)
-    assert freed(place, "n")
+    result = invoke(place, "n", launch)
+    assert (result.read(), result.own) == (b"the remote's", False)
 
 
-def test_no_result_after_launch(place: Place) -> None:
+def test_no_result_after_launch_or_held_elsewhere(place: Place) -> None:
+    with mopslock.lease(place.store, "m", ttl=TTL, protocol=place.protocol) as lease:
+        with pytest.raises(mopslock.Held) as held:
+            invoke(place.other(), "m", never, wait=0)
+        assert held.value.seen is not None
+        assert held.value.seen.holder == lease.holder
     with pytest.raises(mopslock.NoResult) as error:
         mopslock.invoke(place.store, "n", lambda work: None, ttl=0.5, protocol=place.protocol)
     assert error.value.reason == "none"
     assert freed(place, "n")
 
 
-def test_held_elsewhere_and_no_wait(place: Place) -> None:
-    with mopslock.lease(place.store, "n", ttl=TTL, protocol=place.protocol) as lease:
-        with pytest.raises(mopslock.Held) as error:
-            invoke(place.other(), "n", never, wait=0)
-        assert error.value.seen is not None
-        assert error.value.seen.holder == lease.holder
-
-
-def test_a_lost_lease_makes_a_waiter_who_gets_the_winners_result(place: Place) -> None:
-    """What the loser computed is not written anywhere."""
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_lost_lease_makes_a_waiter_who_gets_the_winners_result(place: Place, raises: bool) -> None:
+    """What the loser computed is not written anywhere, whether it looks or is told."""
 
     def launch(work: mopslock.Work) -> bytes:
         place.steal("n")
         assert work.lost.wait(SOON)
         with pytest.raises(mopslock.LeaseTaken):
+            work.check()
+        if raises:
             work.check()
         return b"ours"
 
@@ -241,59 +191,7 @@ def test_a_lost_lease_makes_a_waiter_who_gets_the_winners_result(place: Place) -
     assert (result.read(), result.own) == (b"the thief's", False)
 
 
-def test_who_asks_and_hears_of_the_loss_waits_too(place: Place) -> None:
-    def launch(work: mopslock.Work) -> bytes:
-        place.steal("n")
-        Directory(place.root).put("n/result", b"the thief's")
-        assert work.lost.wait(SOON)
-        work.check()
-        raise AssertionError("it is lost")
-
-    result = mopslock.invoke(place.store, "n", launch, ttl=NOTICES, protocol=place.protocol)
-    assert result.read() == b"the thief's"
-
-
-def test_closing_the_store_ends_what_waits_and_what_works(place: Place) -> None:
-    begun = threading.Event()
-    ended: list[BaseException] = []
-
-    def launch(work: mopslock.Work) -> bytes:
-        begun.set()
-        assert work.lost.wait(SOON)
-        return b"too late"
-
-    def call(launch: Callable[[mopslock.Work], bytes]) -> None:
-        try:
-            invoke(place, "n", launch)
-        except mopslock.MopslockError as error:
-            ended.append(error)
-
-    threads = [threading.Thread(target=call, args=(launch,)), threading.Thread(target=call, args=(never,))]
-    threads[0].start()
-    assert begun.wait(SOON)
-    threads[1].start()
-    mopslock.close(place.store)
-    for thread in threads:
-        thread.join(SOON)
-    assert [type(error) for error in ended] == [mopslock.Closed, mopslock.Closed], ended
-    assert freed(place, "n")
-    assert not (place.root / "n" / "result").exists()
-
-
 # Failures that are kept.
-
-
-def test_a_kept_failure_is_the_result_of_all_who_keep_them(place: Place) -> None:
-    with pytest.raises(ValueError, match="its own"):
-        invoke(place, "n", fails, memo_failures=True)
-    result = invoke(place.other(), "n", never, memo_failures=True)
-    assert (result.failed, result.own, result.key) == (True, False, "_mopslock/f/n/result")
-    failure = result.failure()
-    assert failure is not None
-    assert (failure.type, failure.text, failure.status) == ("ValueError", "its own", 0)
-    assert "in fails" in failure.stderr
-    assert invoke(place, "n", lambda work: b"well").read() == b"well"
-    assert invoke(place, "n", never, memo_failures=True).read() == b"well"
 
 
 def test_a_failure_of_ours_is_no_failure_of_the_work(place: Place) -> None:
@@ -308,21 +206,15 @@ def test_a_failure_of_ours_is_no_failure_of_the_work(place: Place) -> None:
 # What names and terms can be.
 
 
-def test_names_that_cannot_be(place: Place) -> None:
-    with pytest.raises(mopslock.BadArgument, match="last segment"):
-        invoke(place, "a/lock", never)
-    with pytest.raises(mopslock.BadArgument, match=r'name "a/\.\./b"'):
-        invoke(place, "a/../b", never)
-    with pytest.raises(mopslock.BadArgument):
-        invoke(place, "a/result", never)
-    assert list(place.root.iterdir()) == []
-
-
-def test_terms_that_cannot_be(place: Place) -> None:
+def test_names_and_terms_that_cannot_be(place: Place) -> None:
+    for name, text in (("a/lock", "last segment"), ("a/../b", r'name "a/\.\./b"'), ("a/result", "result")):
+        with pytest.raises(mopslock.BadArgument, match=text):
+            invoke(place, name, never)
     with pytest.raises(mopslock.BadArgument, match="ttl"):
         mopslock.invoke(place.store, "n", never, ttl=0, protocol=place.protocol)
     with pytest.raises(mopslock.BadArgument, match="on_waiting"):
         invoke(place, "n", never, on_waiting=7)
+    assert list(place.root.iterdir()) == []
 
 
 # Remotes.
@@ -344,25 +236,6 @@ def test_a_remote_does_the_work_under_its_launchers_lease(place: Place) -> None:
     until(lambda: freed(place, "n"))
 
 
-def test_a_launcher_that_ends_at_once_waits_for_its_remote(place: Place) -> None:
-    go = threading.Event()
-    texts: list[str] = []
-
-    def launch(work: mopslock.Work) -> None:
-        texts.append(work.text)
-
-    def job(work: mopslock.Work) -> bytes:
-        go.set()
-        return b"by the remote"
-
-    with ThreadPoolExecutor(2) as pool:
-        waits = pool.submit(invoke, place, "n", launch)
-        until(lambda: texts)
-        assert mopslock.remote(place.store, texts[0], job) is not None
-        assert go.is_set()
-        assert waits.result(SOON).read() == b"by the remote"
-
-
 def test_the_text_comes_from_the_environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def launch(work: mopslock.Work) -> None:
         monkeypatch.setenv("MOPSLOCK_LEASE", work.text)
@@ -370,20 +243,15 @@ def test_the_text_comes_from_the_environment(place: Place, monkeypatch: pytest.M
         assert mopslock.remote(store, None, lambda theirs: b"done", name="n") is not None
         monkeypatch.delenv("MOPSLOCK_LEASE")
 
+        with pytest.raises(mopslock.BadArgument, match="the lease is that of 'n'"):
+            mopslock.remote(place.store, work.text, never, name="m")
+        found = mopslock.remote(place.store, work.text, never)
+        assert found is not None
+        assert found.read() == b"done"
+
     assert invoke(place, "n", launch).read() == b"done"
     with pytest.raises(mopslock.BadArgument, match="MOPSLOCK_LEASE"):
         mopslock.remote(place.store, None, never)
-
-
-def test_a_remote_finds_a_result_and_does_nothing(place: Place) -> None:
-    def launch(work: mopslock.Work) -> bytes:
-        Directory(place.root).put("n/result", b"before")
-        found = mopslock.remote(place.store, work.text, never)
-        assert found is not None
-        assert found.read() == b"before"
-        return b""
-
-    invoke(place, "n", launch)
 
 
 def test_a_remote_that_comes_late_does_nothing(place: Place) -> None:
@@ -402,29 +270,13 @@ def test_a_remote_that_comes_late_does_nothing(place: Place) -> None:
 
 def test_a_remote_that_fails_leaves_the_lease_to_its_launcher(place: Place) -> None:
     def launch(work: mopslock.Work) -> bytes:
-        with pytest.raises(ValueError, match="its own"):
-            mopslock.remote(place.store, work.text, fails)
+        with pytest.raises(AssertionError, match="it was launched"):
+            mopslock.remote(place.store, work.text, never)
         work.check()
         assert not place.released("n")
         return b"all the same"
 
     assert invoke(place, "n", launch).read() == b"all the same"
-
-
-def test_there_is_nothing_to_keep_alive(place: Place) -> None:
-    texts: list[str] = []
-
-    def launch(work: mopslock.Work) -> bytes:
-        texts.append(work.text)
-        return b"x"
-
-    invoke(place, "n", launch)
-    text = json.dumps({**json.loads(texts[0]), "name": "other"})
-    with pytest.raises(mopslock.CannotMaintain):
-        mopslock.remote(place.store, text, never)
-    result = mopslock.remote(place.store, text, lambda work: work.text.encode(), without_lease=True)
-    assert result is not None
-    assert result.read() == b""
 
 
 def test_without_any_lease(place: Place) -> None:
@@ -441,12 +293,147 @@ def test_without_any_lease(place: Place) -> None:
     assert (second.read(), second.own) == (b"done", False)
     with pytest.raises(mopslock.BadArgument, match="store and name"):
         mopslock.remote(place.store, None, launch, without_lease=True)
+    with mopslock.lease(place.store, "m", ttl=TTL, protocol=place.protocol) as lease:
+        text = json.dumps({**json.loads(lease.text), "name": "other"})
+    with pytest.raises(mopslock.CannotMaintain):
+        mopslock.remote(place.store, text, never)
+    result = mopslock.remote(place.store, text, lambda work: work.text.encode(), without_lease=True)
+    assert result is not None
+    assert result.read() == b""
 
 
-def test_a_text_of_another_name(place: Place) -> None:
+def calls(place: Place, launch: str = "raise AssertionError('it was launched')", *, ttl: float = TTL) -> str:
+    """A program that calls for the work of "n", and says whether it waits."""
+    return f"""
+def launch(work):
+    {launch}
+try:
+    waits = lambda _: print("waits", flush=True)
+    result = mopslock.invoke({place.code}, "n", launch, ttl={ttl}, protocol={place.protocol!r}, on_waiting=waits)
+    print("result", result.read().decode(), result.own, flush=True)
+except BaseException as error:
+    print("ended", type(error).__name__, flush=True)
+"""
+
+
+HANGS = "print(work.text, flush=True); [time.sleep(0.05) for _ in range(1200)]"  # a minute, which nobody waits for
+"""One long sleep can miss a signal that comes as it begins."""
+
+
+def test_ctrl_c_of_who_waits_and_of_who_works(place: Place) -> None:
+    """He waits for no result any more, and the other's work goes on, until that is interrupted, which releases."""
+    with program(calls(place, HANGS)) as holder:
+        said(holder)
+        with program(calls(place)) as process:
+            assert said(process) == "waits"
+            process.send_signal(signal.SIGINT)
+            assert said(process) == "ended KeyboardInterrupt"
+            assert ended(process)[0] == 0
+        assert not freed(place, "n")
+        holder.send_signal(signal.SIGINT)
+        assert said(holder) == "ended KeyboardInterrupt"
+        assert freed(place, "n")
+
+
+def test_ctrl_c_at_any_moment_strands_nobody(place: Place) -> None:
+    """From before there is a call until after it has ended: the next one gets the lease soon, or the result."""
+    code = f"""
+def again(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, again)
+def call(name, launch, **more):
+    return mopslock.invoke({place.code}, name, launch, ttl=30, protocol={place.protocol!r}, **more)
+call("first", lambda work: b"")
+heard = 0
+for i in range(40):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0001 + i * 0.0003)
+        call(f"n/{{i}}", lambda work: b"x")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        heard += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    call(f"n/{{i}}", lambda work: b"y", wait=20)
+print(heard > 0)
+"""
+    with program(code) as process:
+        assert said(process) == "True"
+
+
+def test_a_killed_orchestrator_is_followed_by_one_that_waits_for_its_remote(place: Place) -> None:
+    """Once both are killed the next one does the work."""
+    remote = f"""
+def launch(work):
+    print("joined", flush=True)
+    sys.stdin.readline()
+    return b"by the remote"
+result = mopslock.remote({place.code}, os.environ["TEXT"], launch)
+print(result.own, flush=True)
+"""
+    with program(calls(place, HANGS, ttl=0.5)) as first, program(remote, TEXT=said(first)) as process:
+        assert said(process) == "joined"
+        first.kill()
+        process.kill()
+    result = mopslock.invoke(place.store, "n", lambda _: b"by the next", wait=SOON, ttl=0.5, protocol=place.protocol)
+    assert (result.read(), result.own) == (b"by the next", True)
+    until(lambda: freed(place, "n"))
+    (place.root / "n" / "result").unlink()
+    with program(calls(place, HANGS)) as first, program(remote, TEXT=said(first)) as process:
+        assert said(process) == "joined"
+        first.kill()
+        first.wait(SOON)
+        with program(calls(place)) as second:
+            assert said(second) == "waits"
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert said(process) == "True"
+            assert said(second) == "result by the remote False"
+
+
+# fork.
+
+
+def test_a_forked_childs_work_is_its_parents(place: Place) -> None:
+    """What it got is the parent's too; the child asks for its own."""
+
     def launch(work: mopslock.Work) -> bytes:
-        with pytest.raises(mopslock.BadArgument, match="the lease is that of 'n'"):
-            mopslock.remote(place.store, work.text, never, name="m")
-        return b""
+        def child() -> list[str]:
+            with pytest.raises(mopslock.Forked):
+                work.check()
+            return [str(work.lost.is_set())]
 
-    invoke(place, "n", launch)
+        assert forked(child) == ["True"]
+        work.check()
+        return b"the parent's"
+
+    result = mopslock.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol)
+
+    def child() -> str:
+        with pytest.raises(mopslock.Forked):
+            result.read()
+        return mopslock.invoke(place.store, "n", lambda work: b"y", protocol=place.protocol).read().decode()
+
+    assert forked(child) == "the parent's"
+    assert result.read() == b"the parent's"
+
+
+def test_a_child_that_returns_from_launch_ends_nothing(place: Place) -> None:
+    """It is told so, and the parent's work goes on."""
+    code = f"""
+def launch(work):
+    pid = os.fork()
+    if pid == 0:
+        return b"the child's"
+    os.waitpid(pid, 0)
+    work.check()
+    return b"the parent's"
+try:
+    result = mopslock.invoke({place.code}, "n", launch, ttl={TTL}, protocol={place.protocol!r})
+    print(result.read().decode(), flush=True)
+except mopslock.Forked:
+    os._exit(3)
+"""
+    with program(code) as process:
+        assert said(process) == "the parent's"
+    assert (place.root / "n" / "result").read_bytes() == b"the parent's"

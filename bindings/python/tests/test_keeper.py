@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -12,13 +14,11 @@ from hypothesis import strategies as st
 
 from mopslock import _keeper
 from mopslock._duration import SECOND
-from mopslock._keeper import Keeper, Workers
+from mopslock._keeper import Keeper, Lane, Workers
 from mopslock._lease import Lease
 from mopslock._notify import Notifier
-from world import FakeClock
-
-LONG = 45.0
-"""Seconds of patience for what happens at once; nothing depends on how long it takes."""
+from ways import SOON, until
+from world import FakeClock, World
 
 
 @pytest.fixture
@@ -52,14 +52,30 @@ def test_timers_come_in_their_order_never_early_and_each_once(instants: list[int
         clock.now += step
 
 
-def test_what_is_posted_comes_before_timers_and_in_order(keeper: Keeper, clock: FakeClock) -> None:
-    """An answer that is there is heard before its request is given up."""
+def test_what_is_posted_comes_before_timers_and_in_order(
+    keeper: Keeper, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An answer that is there is heard before its request is given up. One member's trouble is not the others'."""
     told: list[str] = []
+
+    def fail(*_: object) -> None:
+        raise KeyError("a bug")
+
+    keeper.at(clock.now, fail)
     keeper.at(clock.now, lambda _: told.append("timer"))
     keeper.post(lambda: told.append("first"))
+    keeper.post(fail)
     keeper.post(lambda: told.append("second"))
     keeper.turn()
     assert told == ["first", "second", "timer"]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+
+    def again(*_: object) -> None:
+        told.append("again")
+        keeper.post(again)
+
+    keeper.post(again)
+    assert (keeper.turn(), told[3:]) == (0.0, ["again"]), "timers get their turn, however much is posted"
 
 
 def test_a_turn_says_how_long_there_is_nothing_to_do(keeper: Keeper, clock: FakeClock) -> None:
@@ -73,103 +89,40 @@ def test_a_turn_says_how_long_there_is_nothing_to_do(keeper: Keeper, clock: Fake
     assert keeper.turn() == _keeper.LONGEST_PAUSE == 1.0
 
 
-def test_what_a_turn_posts_is_done_in_the_next(keeper: Keeper) -> None:
-    """So one who posts for ever cannot keep timers from their turn."""
-    told: list[int] = []
-
-    def again() -> None:
-        told.append(1)
-        keeper.post(again)
-
-    keeper.post(again)
-    assert keeper.turn() == 0.0
-    assert told == [1]
-
-
-def test_a_timer_may_set_timers(keeper: Keeper, clock: FakeClock) -> None:
-    told: list[int] = []
-
-    def due(at: int) -> None:
-        told.append(at)
-        if len(told) < 3:
-            keeper.at(clock.now, due)
-
-    keeper.at(clock.now, due)
-    keeper.turn()
-    assert told == [clock.now] * 3
-
-
-@pytest.mark.parametrize("where", ["post", "at"])
-def test_one_members_trouble_is_not_the_others(
-    keeper: Keeper, clock: FakeClock, where: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    told: list[str] = []
-
-    def fail(*_: object) -> None:
-        raise KeyError("a bug")
-
-    if where == "post":
-        keeper.post(fail)
-        keeper.post(lambda: told.append("next"))
-    else:
-        keeper.at(clock.now, fail)
-        keeper.at(clock.now, lambda _: told.append("next"))
-    keeper.turn()
-    assert told == ["next"]
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
-
-
-def threads(name: str) -> int:
-    """How many have a name."""
-    return [thread.name for thread in threading.enumerate()].count(name)
-
-
 def test_its_thread_does_what_is_posted_and_ends_when_it_has_nothing_to_do(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_keeper, "IDLE", 0.5)
-    before = threads("mopslock-keeper")
+    monkeypatch.setattr(_keeper, "IDLE", 0.05)
     keeper = Keeper(clock)
-    assert threads("mopslock-keeper") == before  # nothing to do, no thread
+    assert vars(keeper)["_thread"] is None, "nothing to do, no thread"
     told: list[str] = []
     done = threading.Event()
     for word in ("a", "b", "c"):
         keeper.post(lambda word=word: told.append(word))  # type: ignore[misc]
     keeper.post(lambda: told.append(threading.current_thread().name))
     keeper.post(done.set)
-    assert done.wait(LONG)
+    assert done.wait(SOON)
     thread = keeper._thread
     assert thread is not None
     assert thread.daemon
-    keeper.post(lambda: told.append("last"))
-    thread.join(LONG)
+    thread.join(SOON)
     assert not thread.is_alive()
-    assert told == ["a", "b", "c", "mopslock-keeper", "last"]
+    keeper.post(lambda: told.append("last"))
+    until(lambda: told == ["a", "b", "c", "mopslock-keeper", "last"])
 
 
 def test_its_thread_is_one_whoever_posts(clock: FakeClock) -> None:
-    keeper = Keeper(clock)
-    threads: set[int] = set()
-    count = threading.Semaphore(0)
-    start = threading.Barrier(8)
+    keeper, told, start = Keeper(clock), list[int](), threading.Barrier(8)
 
-    def note() -> None:
-        threads.add(threading.get_ident())
-        count.release()
-
-    def post() -> None:
-        start.wait()
+    def post(_: int) -> None:
+        start.wait(SOON)
         for _ in range(50):
-            keeper.post(note)
+            keeper.post(lambda: told.append(threading.get_ident()))
 
-    posters = [threading.Thread(target=post) for _ in range(8)]
-    for poster in posters:
-        poster.start()
-    for _ in range(400):
-        assert count.acquire(timeout=LONG)
-    for poster in posters:
-        poster.join()
-    assert len(threads) == 1
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(post, range(8)))
+    until(lambda: len(told) == 400)
+    assert len(set(told)) == 1
 
 
 class Gate:
@@ -187,14 +140,14 @@ class Gate:
             self.inside += 1
             self.most = max(self.most, self.inside)
             self.changed.notify_all()
-            assert self.changed.wait_for(lambda: self.open, LONG)
+            assert self.changed.wait_for(lambda: self.open, SOON)
             self.inside -= 1
             self.done += 1
             self.changed.notify_all()
 
     def until(self, true: Callable[[], bool]) -> None:
         with self.changed:
-            assert self.changed.wait_for(true, LONG)
+            assert self.changed.wait_for(true, SOON)
 
     def let_through(self) -> None:
         with self.changed:
@@ -202,67 +155,28 @@ class Gate:
             self.changed.notify_all()
 
 
-def test_no_more_workers_than_the_bound() -> None:
-    """What is too much waits for its turn, and gets it."""
-    workers, gate = Workers(3), Gate()
+@pytest.mark.parametrize("most", [3, 8])
+def test_no_more_workers_than_the_bound_and_none_that_has_nothing_to_do(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is too much waits for its turn, and gets it. One that hangs keeps neither others nor the process."""
+    workers, gate = Workers(most), Gate()
+    submit = workers.submit if most == 3 else Lane(workers, 3).submit
     for _ in range(10):
-        workers.submit(gate.job)
+        submit(gate.job)
     gate.until(lambda: gate.inside == 3)
     assert workers._count == 3
+    assert all(thread.daemon for thread in gate.threads)
+    monkeypatch.setattr(_keeper, "IDLE", 0.001)
     gate.let_through()
     gate.until(lambda: gate.done == 10)
     assert gate.most == 3
-    assert len(set(gate.threads)) == 3
-
-
-def test_a_worker_that_hangs_holds_up_nobody() -> None:
-    workers, gate = Workers(8), Gate()
-    workers.submit(gate.job)
-    gate.until(lambda: gate.inside == 1)
-    done = threading.Event()
-    workers.submit(done.set)
-    assert done.wait(LONG)
-    gate.let_through()
-
-
-def test_a_worker_that_is_idle_is_used_again() -> None:
-    workers = Workers(8)
-    used: set[threading.Thread] = set()
-    for _ in range(20):
-        gate = Gate()
-        gate.let_through()
-        workers.submit(gate.job)
-        gate.until(lambda gate=gate: gate.done == 1)  # type: ignore[misc]
-        idle(workers, 1)
-        used.update(gate.threads)
-    assert len(used) == 1
-
-
-def idle(workers: Workers, count: int) -> None:
-    """Until so many wait for work: a worker says so a moment after its job has ended."""
-    pause = threading.Event()
-    for _ in range(10_000):
-        with workers._lock:
-            if workers._waiting == count:
-                return
-        pause.wait(0.001)
-    raise AssertionError(f"{workers._waiting} idle, not {count}")
-
-
-def test_workers_that_have_nothing_to_do_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And later work gets new ones."""
-    monkeypatch.setattr(_keeper, "IDLE", 0.001)
-    workers, gate = Workers(8), Gate()
-    for _ in range(4):
-        workers.submit(gate.job)
-    gate.until(lambda: gate.inside == 4)
-    gate.let_through()
     for thread in gate.threads:
-        thread.join(LONG)
+        thread.join(SOON)
     assert (workers._count, workers._waiting) == (0, 0)
     done = threading.Event()
     workers.submit(done.set)
-    assert done.wait(LONG)
+    assert done.wait(SOON)
 
 
 def test_no_work_is_lost_while_workers_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,20 +186,11 @@ def test_no_work_is_lost_while_workers_come_and_go(monkeypatch: pytest.MonkeyPat
     for _ in range(500):
         workers.submit(done.release)
     for _ in range(500):
-        assert done.acquire(timeout=LONG)
+        assert done.acquire(timeout=SOON)
         workers.submit(done.release)
     for _ in range(500):
-        assert done.acquire(timeout=LONG)
+        assert done.acquire(timeout=SOON)
     assert workers._count <= 2
-
-
-def test_workers_are_daemons() -> None:
-    """One that hangs on a dead store does not keep the process alive."""
-    workers, gate = Workers(1), Gate()
-    workers.submit(gate.job)
-    gate.until(lambda: gate.inside == 1)
-    assert gate.threads[0].daemon
-    gate.let_through()
 
 
 def test_callbacks_come_in_order_on_one_thread_and_what_they_raise_is_logged(
@@ -298,34 +203,32 @@ def test_callbacks_come_in_order_on_one_thread_and_what_they_raise_is_logged(
         notifier.call(lambda number=number: told.append((number, threading.get_ident())))  # type: ignore[misc]
         if number == 4:
             notifier.call(lambda: int("a bug"))
+            notifier.call(lambda: sys.exit(3))
     notifier.call(done.set)
-    assert done.wait(LONG)
+    assert done.wait(SOON)
     assert [number for number, _ in told] == list(range(10))
     assert len({thread for _, thread in told} | {threading.get_ident()}) == 2
-    assert ["a callback failed" in record.message for record in caplog.records] == [True]
+    assert ["a callback failed" in record.message for record in caplog.records] == [True, True]
 
 
-def test_a_callback_that_blocks_delays_no_renewal() -> None:
+def test_a_callback_that_blocks_delays_no_renewal(world: World) -> None:
     """Nor anything else of the keeper's: callbacks have a thread of their own."""
-    from world import World  # noqa: PLC0415
-
-    world = World()
     host = world.host()
     stuck, seen, end = threading.Event(), threading.Event(), threading.Event()
     lost, kept = world.lease(host, "lost"), world.lease(host, "kept")
 
     def block(_: object) -> None:
         stuck.set()
-        end.wait(LONG)
+        end.wait(SOON)
         seen.set()
 
     Lease(lost, raise_if_lost=False, on_lost=block, release_timeout=1)
     world.store.write("lost", world.clock.wall())
     world.run(40)
-    assert stuck.wait(LONG)
+    assert stuck.wait(SOON)
     world.run(600)
     assert not seen.is_set()
     assert kept.failure() is None
     assert world.store.record("kept")["write_count"] > 20
     end.set()
-    assert seen.wait(LONG)
+    assert seen.wait(SOON)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import IO, Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from mopslock import _claim, mops
 from mopslock._duration import SECOND
 from mopslock.errors import NotReleased, StoreError, Unauthorized, Unreachable
 from mopslock.mops import _engine, _keeping, _leases
-from world import FaultyStore, World, stamp
+from world import Blobs, World, stamp
 
 URI = "world://memo/n"
 TTL = timedelta(seconds=88)
@@ -24,30 +25,17 @@ THIRD = 88 / 3
 Step = Callable[[], Any]
 
 
-class Blobs:
-    """A world's store as mops sees one."""
+class Bell(threading.Event):
+    """By which others reach a claim on its caller's thread, who waits in fake time."""
 
-    def __init__(self, store: FaultyStore) -> None:
-        self.store = store
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
 
-    def readbytesinto(self, uri: str, stream: IO[bytes], /, *, type_hint: str = "bytes") -> None:
-        found = self.store.get(uri.removeprefix("world://memo/"))
-        if found is None:
-            raise LookupError(uri)
-        stream.write(found)
-
-    def putbytes(self, uri: str, data: Any, /, *, type_hint: str = "bytes") -> None:
-        assert type_hint == "application/mops-lease"
-        self.store.put(uri.removeprefix("world://memo/"), data)
-
-    def exists(self, uri: str, /) -> bool:
-        return self.store.exists(uri)
-
-    def join(self, *parts: str) -> str:
-        return "/".join(parts)
-
-    def is_blob_not_found(self, error: Exception, /) -> bool:
-        return isinstance(error, LookupError)
+    def wait(self, timeout: float | None = None) -> bool:
+        """For so many seconds."""
+        self.world.run(timeout or 0.0, self.is_set)
+        return self.is_set()
 
 
 class Fleet:
@@ -85,6 +73,7 @@ def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(_engine, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(mops, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(_engine, "_store", lambda uri: _engine._Blob(Blobs(world.store), uri))
+    monkeypatch.setattr(_claim, "threading", SimpleNamespace(Event=lambda: Bell(world)))
     monkeypatch.setattr(world.clock, "sleep", lambda ns: world.run(ns / SECOND))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
     monkeypatch.setattr(_leases, "outcome", outcome)
@@ -105,16 +94,14 @@ def age(fleet: Fleet) -> float:
     return (now - datetime.fromisoformat(fleet.record["written_at"])).total_seconds()
 
 
-def test_nobody_renews_what_nobody_maintains(fleet: Fleet) -> None:
+def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet: Fleet) -> None:
+    """What nobody maintains nobody renews; what its maker lets go of is swept."""
     acquired()
-    assert fleet.record["write_count"] == 2
     fleet.world.run(88.1)
     assert fleet.record["write_count"] == 2
-    assert fleet.as_of(fleet.process(), lambda: mops.acquire(URI, expire=TTL)) is not None
-
-
-def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet: Fleet) -> None:
+    fleet.world.store.asked()
     lease = acquired()
+    assert len(fleet.here.host._claims) == 1
     assert fleet.world.store.asked() == ["get", "put", "get", "put"]
     release = mops.add_lease_to_maintenance_daemon(lease)
     fleet.world.run(0.9)
@@ -123,8 +110,16 @@ def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet
     assert fleet.world.store.asked() == ["get"], "the later look of whoever may have waited too little"
     fleet.world.run(300)
     assert age(fleet) <= THIRD + 1
+    away, copy = fleet.process(), _leases.Lease(URI, lease.writer_id, lease.expire_s)
+    there = fleet.as_of(away, lambda: mops.add_lease_to_maintenance_daemon(copy))
+    fleet.world.run(300)
+    fleet.as_of(away, release)  # as in a forked child
+    assert fleet.record["writer_id"] == lease.writer_id
+    assert not fleet.record["released_at"]
+    fleet.as_of(away, there)
+    assert fleet.record["released_at"], "both may maintain, and either may release"
+    fleet.world.run(100)
     release()
-    assert fleet.record["released_at"]
     assert not fleet.here.kept
 
 
@@ -138,23 +133,15 @@ def test_one_failing_renewal_does_not_drop_the_lease(fleet: Fleet, caplog: pytes
     assert age(fleet) < 20
     fleet.world.run(500)
     assert age(fleet) <= THIRD + 1
-    assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
-    release()
-    assert fleet.record["released_at"]
-
-
-def test_outage_or_pause_longer_than_the_ttl_does_not_give_up_what_nobody_took(fleet: Fleet) -> None:
-    release = mops.add_lease_to_maintenance_daemon(acquired())
-    first = fleet.record["writer_id"]
     fleet.world.store.fail(ConnectionError("reset"))
     fleet.world.run(400)
     fleet.world.store.mend()
     fleet.world.run(60)
-    assert age(fleet) <= THIRD + 1
+    assert age(fleet) <= THIRD + 1, "nor does an outage longer than the TTL"
     fleet.world.jump(200)
     fleet.world.run(60)
-    assert age(fleet) <= THIRD + 1
-    assert fleet.record["writer_id"] == first
+    assert age(fleet) <= THIRD + 1, "nor a pause"
+    assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
     release()
     assert fleet.record["released_at"]
 
@@ -187,37 +174,16 @@ def test_thiefs_record_is_never_overwritten(fleet: Fleet, verb: str, caplog: pyt
     assert fleet.world.store.objects == before
 
 
-def test_renewal_in_flight_does_not_undo_the_release(fleet: Fleet) -> None:
-    """A heartbeat of mops' that lands after its release holds the name for another 88 s."""
-    release = mops.add_lease_to_maintenance_daemon(acquired())
-    fleet.world.store.asked()
-    fleet.world.latency = lambda: 2 * SECOND
-    fleet.world.run(40, lambda: len(fleet.world._jobs) == 1 and fleet.world.store.log[-1:] == ["get"])
-    fleet.world.settle()
-    assert not fleet.world.quiet, "its put is under way"
-    release()
-    fleet.world.run(200)
-    assert fleet.record["released_at"]
-
-
 def test_late_renewal_of_unknown_fate_is_released_again(fleet: Fleet) -> None:
     """The store applies a put that it never answered, after the release."""
     lease = acquired()
-    late: list[bytes] = []
-
-    def lose(verb: str, key: str) -> None:
-        if verb == "put":
-            late.append(b"")
-            raise ConnectionError("reset")
-
-    fleet.world.store.fault = lose
+    fleet.world.store.fail(ConnectionError("reset"), "put")
     with pytest.raises(StoreError) as failed:
         lease.maintain()
     assert isinstance(failed.value.__cause__, ConnectionError)
     fleet.world.store.mend()
     zombie = json.dumps({**fleet.record, "written_at": stamp(fleet.world.clock.wall()), "write_count": 3}).encode()
     lease.release()
-    assert late
     assert fleet.record["released_at"]
     fleet.world.store.objects["n/lock.json"] = zombie
     fleet.world.run(1.5)
@@ -227,6 +193,7 @@ def test_late_renewal_of_unknown_fate_is_released_again(fleet: Fleet) -> None:
 def test_remote_does_not_bring_a_released_lease_back(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     """A heartbeat of a remote of mops' does."""
     lease = acquired()
+    here = mops.add_lease_to_maintenance_daemon(lease)
     away = fleet.process()
     remote = fleet.as_of(away, lambda: mops.make_remote_lease_writer(URI, lease.writer_id))
     leave = fleet.as_of(away, lambda: mops.add_lease_to_maintenance_daemon(remote))
@@ -235,67 +202,30 @@ def test_remote_does_not_bring_a_released_lease_back(fleet: Fleet, caplog: pytes
     assert age(fleet) <= THIRD + 1
     lease.release()
     assert fleet.record["released_at"]
+    assert not fleet.here.kept, "the release of the lease itself ends its maintenance"
     released = dict(fleet.world.store.objects)
+    here()
     fleet.world.run(200)
     with pytest.raises(mops.LeaseLostError):
         fleet.as_of(away, remote.maintain)
     fleet.as_of(away, leave)
     assert fleet.world.store.objects == released
-    assert len([entry for entry in caplog.records if entry.levelno >= logging.ERROR]) == 1
+    assert len([entry for entry in caplog.records if entry.levelno >= logging.ERROR]) == 1, "the remote's alone"
 
 
-def test_remote_keeps_it_alive_when_the_orchestrator_dies(fleet: Fleet) -> None:
-    lease = acquired()
-    away = fleet.process()
-    remote = fleet.as_of(away, lambda: mops.make_remote_lease_writer(URI))
-    assert remote.expire_s == 88.0
-    leave = fleet.as_of(away, lambda: mops.add_lease_to_maintenance_daemon(remote))
-    fleet.world.run(1000)
-    assert fleet.as_of(fleet.process(), lambda: mops.acquire(URI, expire=TTL)) is None
-    fleet.as_of(away, leave)
-    assert not fleet.record["released_at"], "it is its owner's"
-    assert fleet.record["writer_id"] == lease.writer_id
-    fleet.world.run(89)
-    assert fleet.as_of(fleet.process(), lambda: mops.acquire(URI, expire=TTL)) is not None
-
-
-def test_expiry_goes_by_the_records_own_ttl(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
-    """mops judges by its own expire, so that a reader of 30 s takes a lease of 88 s after 30."""
-    acquired()
-    fleet.world.run(45)
-    away = fleet.process()
-    assert fleet.as_of(away, lambda: mops.acquire(URI, expire=timedelta(seconds=30))) is None
-    assert "should use one" in caplog.text
-    fleet.world.run(44)
-    assert fleet.as_of(away, lambda: mops.acquire(URI, expire=timedelta(seconds=30))) is not None
-
-
-def test_leases_that_are_due_at_one_instant_are_all_renewed(fleet: Fleet) -> None:
-    """A tie in the heap of mops' daemon compares leases, which raises TypeError and ends it."""
-    uris = [f"world://memo/n{i}" for i in range(50)]
-    for uri in uris:
-        lease = mops.acquire(uri, expire=TTL)
-        assert lease is not None
-        mops.add_lease_to_maintenance_daemon(lease)
-    foreign = [Foreign(f"f{i}") for i in range(50)]
-    for one in foreign:
-        mops.add_lease_to_maintenance_daemon(one)
-    fleet.world.run(300)
-    assert all(fleet.world.store.record(uri.rpartition("/")[2])["write_count"] > 8 for uri in uris)
-    assert all(len(one.asked) >= 10 for one in foreign)
-
-
-def test_one_network_error_does_not_fail_who_acquires(fleet: Fleet) -> None:
-    """mops' waiter fails its caller's future with the first exception of the store."""
-    fleet.world.store.fail(ConnectionError("reset"))
-    mend_at = fleet.world.clock.now + 3 * SECOND
-
-    def fault(verb: str, key: str) -> None:
-        if fleet.world.clock.now < mend_at:
-            raise ConnectionError("reset")
-
-    fleet.world.store.fault = fault
-    assert mops.acquire(URI, expire=TTL) is not None
+def test_who_blocks_waits_so_long_and_for_a_release(fleet: Fleet) -> None:
+    release = mops.add_lease_to_maintenance_daemon(acquired())
+    away, began = fleet.process(), fleet.world.clock.now
+    assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=30))) is None
+    assert 30 * SECOND <= fleet.world.clock.now - began < 31 * SECOND
+    assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=-5))) is None
+    at = fleet.world.clock.now + 20 * SECOND
+    fleet.here.host.keeper.at(at, lambda _: fleet.here.submit(lambda: fleet.as_of(fleet.here, release)))
+    assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=40))) is not None
+    fleet.world.run(100)
+    began = fleet.world.clock.now
+    assert mops.acquire(URI, expire=TTL, acquire_margin=TTL / 2) is not None
+    assert fleet.world.clock.now - began >= 44 * SECOND
 
 
 def test_failing_store_is_raised_with_its_own_exception(fleet: Fleet) -> None:
@@ -385,67 +315,7 @@ def test_foreign_lease_is_maintained_until_its_ttl_is_over(fleet: Fleet, caplog:
     release()
     release()
     assert lease.asked == ["release"]
-    assert mops.add_lease_to_maintenance_daemon(lease) is not release
-
-
-def test_foreign_lease_that_is_lost_is_not_asked_again(fleet: Fleet) -> None:
-    lease = Foreign()
     lease.error = mops.LeaseLostError("gone")
-    mops.add_lease_to_maintenance_daemon(lease)
+    assert mops.add_lease_to_maintenance_daemon(lease) is not release
     fleet.world.run(300)
-    assert lease.asked == ["maintain"]
-
-
-def test_both_may_maintain_and_either_may_release(fleet: Fleet) -> None:
-    lease = acquired()
-    away = fleet.process()
-    copy = _leases.Lease(lease.lease_dir_uri, lease.writer_id, lease.expire_s)
-    here = mops.add_lease_to_maintenance_daemon(lease)
-    there = fleet.as_of(away, lambda: mops.add_lease_to_maintenance_daemon(copy))
-    fleet.world.run(300)
-    assert fleet.record["writer_id"] == lease.writer_id
-    assert "writer_name" not in fleet.record
-    fleet.as_of(away, there)
-    assert fleet.record["released_at"]
-    fleet.world.run(100)
-    here()
-    assert fleet.record["released_at"]
-
-
-def test_release_of_the_lease_itself_ends_its_maintenance(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
-    lease = acquired()
-    release = mops.add_lease_to_maintenance_daemon(lease)
-    lease.release()
-    assert not fleet.here.kept
-    released = dict(fleet.world.store.objects)
-    assert fleet.record["released_at"]
-    fleet.world.run(200)
-    release()
-    lease.release()
-    assert fleet.world.store.objects == released
-    assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR], "nobody thinks that it was lost"
-
-
-def test_all_of_one_uri_share_a_store_by_which_waiters_are_woken(fleet: Fleet) -> None:
-    first, second = fleet.here.place(URI), fleet.here.place(URI + "/")
-    assert first.store is second.store
-    assert fleet.here.place(URI + "2").store is not first.store
-
-
-def test_releaser_of_the_parent_does_nothing_in_a_child(fleet: Fleet) -> None:
-    lease = acquired()
-    release = mops.add_lease_to_maintenance_daemon(lease)
-    before = dict(fleet.world.store.objects)
-    child = fleet.process()
-    fleet.as_of(child, cast(Step, release))
-    assert fleet.world.store.objects == before
-    own = fleet.as_of(child, lambda: mops.add_lease_to_maintenance_daemon(lease))
-    assert own is not release
-    fleet.as_of(child, own)
-    assert fleet.record["released_at"]
-
-
-def test_leases_that_nobody_has_any_more_are_swept(fleet: Fleet) -> None:
-    for i in range(10):
-        mops.acquire(f"world://memo/n{i}", expire=TTL)
-    assert len(fleet.here.host._claims) <= 2
+    assert lease.asked == ["release", "maintain"], "one that is lost is not asked again"

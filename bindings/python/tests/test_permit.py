@@ -1,20 +1,29 @@
-"""Shared semaphores, by both ways to a store: what a permit says, who is let in, and what others see."""
+"""Shared semaphores, by both ways to a store: what a permit says, who is let in, and what others see. And on a store of
+one's own and a clock of ours: what they cost, and what becomes of permits when the session, the store, or the caller's
+patience ends."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
+import json
 import os
-import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mopslock
-from mopslock import aio, stores
-from ways import SOON, WAYS, Place, ended, forked, opened, program, until
+from mopslock import aio
+from mopslock._demand import Demand
+from mopslock._duration import FOREVER, SECOND
+from mopslock._member import Member
+from mopslock._semaphore import Share
+from mopslock.terms import Terms
+from ways import SOON, WAYS, Place, opened, until
+from world import FakeStore, Host, PlainStore, World
 
 PROTOCOLS_OPEN = True
 
@@ -93,36 +102,35 @@ def test_full_says_how_full(place: Place) -> None:
         assert 'permit of "pool" not acquired: full, with 1 held' in str(error)
         assert permit.holder in str(error)
         assert mopslock.try_acquire_permit(place.store, "pool", capacity=1) is None
-        with mopslock.acquire_permit(place.store, "pool", capacity=2) as second:
-            assert second.total == 2
-
-
-def test_who_waits_is_told_and_let_in(place: Place) -> None:
-    told: list[mopslock.Status] = []
-    got: list[int] = []
-    waits = mopslock.permit(place.store, "pool", capacity=1, on_waiting=told.append)
-
-    def wait() -> None:
-        with waits as permit:
-            got.append(permit.fencing_token)
-
-    with mopslock.permit(place.store, "pool", capacity=1):
-        waiting = threading.Thread(target=wait)
-        waiting.start()
-        until(lambda: told)
-        assert told[0].permits == 1
-        with pytest.raises(mopslock.Full):
-            mopslock.acquire_permit(place.store, "pool", capacity=1, wait=0.05)
-    waiting.join(SOON)
-    assert len(got) == 1
-    assert held(place) == 0
-
-
-def test_a_share_is_spared_for_others(place: Place) -> None:
-    with mopslock.permit(place.store, "pool", capacity=3):
         assert mopslock.try_acquire_permit(place.store, "pool", capacity=3, spare=2) is None
         with mopslock.acquire_permit(place.store, "pool", capacity=3, spare=1, wait=0) as second:
             assert second.total == 2
+
+
+def test_who_waits_is_told_and_let_in_or_closed(place: Place) -> None:
+    told: list[mopslock.Status] = []
+
+    def wait(capacity: int) -> int:
+        with mopslock.permit(place.store, "pool", capacity=capacity, on_waiting=told.append) as permit:
+            return permit.fencing_token
+
+    with ThreadPoolExecutor(2) as pool:
+        with mopslock.permit(place.store, "pool", capacity=1):
+            waits = pool.submit(wait, 1)
+            until(lambda: told)
+            assert told[0].permits == 1
+            with pytest.raises(mopslock.Full):
+                mopslock.acquire_permit(place.store, "pool", capacity=1, wait=0.05)
+        assert waits.result(SOON) > 1
+        assert held(place) == 0
+        permit = mopslock.acquire_permit(place.store, "pool", capacity=1)
+        told.clear()
+        waits = pool.submit(wait, 1)
+        until(lambda: told)
+        mopslock.close(place.store)
+        assert isinstance(waits.exception(SOON), mopslock.Closed)
+    assert permit.lost.is_set()
+    assert held(place) == 0
 
 
 def test_a_limit_in_the_store_caps_everybody(place: Place) -> None:
@@ -154,22 +162,16 @@ def test_a_name_is_a_leases_or_a_semaphores(place: Place) -> None:
     assert "semaphore" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"capacity": 0}, {"capacity": 1, "width": 0}, {"capacity": 1, "spare": -1}, {"capacity": "1"},
-     {"capacity": 1, "label": 7}, {"capacity": 1, "on_lost": 7}, {"capacity": 1, "wait": -1},
-     {"capacity": 1, "release_timeout": -1}, {"capacity": 2, "weight": 2, "spare": 1}],
-)  # fmt: skip
-def test_what_cannot_be_so_is_said_before_any_store(given: dict[str, Any]) -> None:
-    with pytest.raises(mopslock.BadArgument) as caught:
-        mopslock.permit("nowhere", "pool", **given)
-    assert isinstance(caught.value, mopslock.TooHeavy) == ("weight" in given)
-
-
-def test_names_and_terms_are_said_when_entering(place: Place) -> None:
-    for name, given in (("a//b", {}), ("", {}), ("n", {"ttl": 0}), ("n", {"ttl": 0.01}), ("n", {"label": "a\nb"})):
-        with pytest.raises(mopslock.BadArgument):
-            mopslock.acquire_permit(place.store, name, capacity=1, **given)
+def test_what_cannot_be_so_is_said_before_any_store() -> None:
+    given: list[dict[str, Any]] = [
+        {"capacity": 0}, {"capacity": 1, "width": 0}, {"capacity": 1, "spare": -1}, {"capacity": "1"},
+        {"capacity": 1, "label": 7}, {"capacity": 1, "on_lost": 7}, {"capacity": 1, "wait": -1},
+        {"capacity": 1, "release_timeout": -1}, {"capacity": 2, "weight": 2, "spare": 1},
+    ]  # fmt: skip
+    for one in given:
+        with pytest.raises(mopslock.BadArgument) as caught:
+            mopslock.permit("nowhere", "pool", **one)
+        assert isinstance(caught.value, mopslock.TooHeavy) == ("weight" in one)
 
 
 def test_it_can_be_entered_again_and_not_nested(place: Place) -> None:
@@ -179,60 +181,18 @@ def test_it_can_be_entered_again_and_not_nested(place: Place) -> None:
             pass
     with pytest.raises(TypeError):
         mopslock.acquire_permit(place.store, "pool", capacity=2).__reduce__()
+    for name, given in (("a//b", {}), ("n", {"ttl": 0}), ("n", {"ttl": 0.01}), ("n", {"label": "a\nb"})):
+        with pytest.raises(mopslock.BadArgument):
+            mopslock.acquire_permit(place.store, name, capacity=1, **given)
 
 
-def test_closing_gives_back_and_ends_what_waits(place: Place) -> None:
-    said: list[BaseException] = []
-    told = threading.Event()
-
-    def wait() -> None:
-        try:
-            mopslock.acquire_permit(place.store, "pool", capacity=1, on_waiting=lambda _: told.set())
-        except mopslock.MopslockError as error:
-            said.append(error)
-
-    permit = mopslock.acquire_permit(place.store, "pool", capacity=1)
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    assert told.wait(SOON)
-    mopslock.close(place.store)
-    waiting.join(SOON)
-    assert [type(error) for error in said] == [mopslock.Closed]
-    assert permit.lost.is_set()
-    assert held(place) == 0
-
-
-def test_a_store_without_create_is_unfit() -> None:
-    class Old:
-        """Three verbs."""
-
-        def get(self, key: str) -> None:
-            return None
-
-        def put(self, key: str, body: bytes) -> None:
-            raise AssertionError
-
-        def exists(self, key: str) -> bool:
-            return False
-
+@pytest.mark.parametrize("store", [PlainStore(), FakeStore(careless=True)])
+def test_a_store_without_create_is_unfit(store: PlainStore) -> None:
     with pytest.raises(mopslock.Unfit, match="a semaphore needs"):
-        mopslock.acquire_permit(Old(), "pool", capacity=1)
+        mopslock.acquire_permit(store, "pool", capacity=1)
     with pytest.raises(mopslock.Unfit):
-        mopslock.set_limit(Old(), "pool", 1)
-
-
-def test_a_store_that_takes_everything_twice_is_found_out() -> None:
-    class Liar(stores.Memory):
-        """It says yes to every create."""
-
-        creates = False
-
-        def create(self, key: str, body: bytes) -> bool:
-            self.put(key, body)
-            return True
-
-    with pytest.raises(mopslock.Unfit, match="a semaphore needs"):
-        mopslock.acquire_permit(Liar(), "pool", capacity=1)
+        mopslock.set_limit(store, "pool", 1)
+    assert not [key for key in store.objects if key.startswith("pool")]
 
 
 # asyncio.
@@ -270,11 +230,13 @@ def test_the_twins(place: Place) -> None:
 
 
 def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:
+    """After any number of turns of the loop."""
+
     async def main() -> None:
-        for spins in range(12):
+        for turns in range(12):
             task = asyncio.create_task(aio.acquire_permit(place.store, "pool", capacity=1))
-            for _ in range(spins):
-                await asyncio.sleep(0.001)
+            for _ in range(turns):
+                await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             if not task.cancelled():
@@ -287,54 +249,152 @@ def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:
 
 # Processes.
 
-WORKER = """
-from pathlib import Path
-inside = Path({inside!r})
-for n in range(8):
-    with mopslock.permit({store}, "pool", capacity=1, width=2, wait=25) as permit:
-        mark = inside / f"{me}-{{n}}"
-        mark.touch()
-        seen = len(os.listdir(inside))
-        mark.unlink()
-        permit.check()
-        assert seen <= 2 and permit.total <= 2, (seen, permit.total)
-print("done")
-"""
+
+TTL = 60.0
+TERMS = Terms(TTL, protocol="strict")
 
 
-def test_processes_are_never_more_than_capacity_times_width(place: Place, tmp_path: Path) -> None:
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    codes = [
-        WORKER.format(inside=str(inside), store=store.code, me=me)
-        for me, store in enumerate((place, place, place.other(), place.other()))
-    ]
-    with contextlib.ExitStack() as stack:
-        for process in [stack.enter_context(program(code, stop=60)) for code in codes]:
-            status, out, err = ended(process, 60)
-            assert (status, out) == (0, "done\n"), err
-    assert held(place) == 0
+class Register(FakeStore):
+    """It says that it honours create-if-absent."""
+
+    creates = True
+
+    def held(self) -> int:
+        """What all permits of the newest version weigh."""
+        newest = json.loads(self.objects[min(key for key in self.objects if key.startswith("n/"))])
+        return sum(permit.get("weight", 1) for permit in newest["permits"])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_a_childs_parent_keeps_its_permit(place: Place) -> None:
-    pool = mopslock.permit(place.store, "pool", capacity=2)
-    with pool as permit:
+class Shared(World):
+    """A world whose store can serve semaphores."""
 
-        def child() -> Any:
-            said = []
-            for ask in (permit.check, permit.release):
-                try:
-                    ask()
-                    said.append("nothing")
-                except mopslock.Forked as error:
-                    said.append("accompany" if "accompany" in str(error) else "Forked")
-            pool.__exit__(None, None, None)
-            with mopslock.permit(place.store, "pool", capacity=2) as own:
-                said.append(str(own.total))
-            return said
+    def __init__(self) -> None:
+        self.store: Register
+        super().__init__(Register())
 
-        assert forked(child) == ["Forked", "Forked", "2"]
-        permit.check()
-        assert held(place) == 1
+    def begin(self, host: Host, demand: Demand, wait: float | None = None) -> Future[Member]:
+        """Asks for a permit."""
+        return host.begin_permit("n", TERMS, demand, FOREVER if wait is None else round(wait * SECOND), None)
+
+    def permit(self, host: Host, demand: Demand) -> Share:
+        """One that is held."""
+        made = self.result(self.begin(host, demand))
+        assert isinstance(made, Share)
+        return made
+
+    def give_back(self, share: Share) -> None:
+        """The store has said so."""
+        self.result(share.finish())
+
+
+@pytest.fixture
+def shared() -> Shared:
+    return Shared()
+
+
+def test_what_a_permit_costs(shared: Shared) -> None:
+    host = shared.host()
+    first = shared.permit(host, Demand(2))
+    assert sorted(shared.store.asked()) == ["create", "exists", "list", "put"]  # with the session's beat and its look
+    second = shared.permit(host, Demand(2))
+    assert shared.store.asked() == ["create"]
+    assert (first.total, first.token, second.total, second.token) == (1, 1, 2, 2)
+    assert first.session == second.session != ""
+    shared.give_back(first)
+    assert shared.store.asked() == ["create"]
+    assert shared.store.held() == 1
+    shared.give_back(second)
+    shared.run(1)
+    assert host._semaphores == {}
+    assert shared.store.held() == 0
+    asked = [shared.begin(host, Demand(100)) for _ in range(50)]
+    for future in asked:
+        shared.result(future)
+    assert shared.store.asked().count("create") <= 3, "those who wait together are let in by one write"
+
+
+def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
+    host = shared.host()
+    permit = shared.permit(host, Demand(2))
+    shared.run(10 * TTL)
+    assert permit.failure() is None
+    assert 0 < permit.left_ns() <= 0.9 * TTL * SECOND
+    shared.store.fail(ConnectionError("gone"))
+    shared.run(TTL)
+    assert isinstance(permit.failure(), mopslock.LeaseUnreachable)
+    assert 'permit of "n" lost (unreachable)' in str(permit.failure())
+    assert "stop what the permit allows" in str(permit.failure())
+    shared.store.mend()
+    shared.run(TTL)
+    assert isinstance(shared.error(permit.finish()), mopslock.LeaseUnreachable)
+    again = shared.permit(host, Demand(1))
+    assert again.session != permit.session
+    assert shared.store.held() == 1  # what had been lost was taken out, since its room was needed
+    shared.jump(TTL)
+    assert isinstance(again.failure(), mopslock.LeaseExpired)
+
+
+def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
+    """Also while its create is under way."""
+    host = shared.host()
+    keeps = shared.permit(host, Demand(5))
+    shared.hold()
+    asked = shared.begin(host, Demand(5))
+    shared.settle()
+    assert asked.cancel()
+    shared.settle()
+    shared.let_go()
+    shared.run(30)
+    assert shared.store.held() == 1
+    waits = shared.begin(host, Demand(1))
+    shared.run(1)
+    assert waits.cancel()
+    shared.settle()
+    assert host._claims == {keeps}
+    assert keeps.failure() is None
+    shared.give_back(keeps)
+    shared.run(1)
+    assert host._semaphores == {}
+    assert host._claims == set()
+
+
+@pytest.mark.parametrize(
+    ("fails", "verbs", "error"),
+    [
+        (PermissionError(errno.EACCES, "no"), (), mopslock.Unauthorized),
+        (PermissionError(errno.EACCES, "no"), ("put", "create"), mopslock.Unauthorized),  # of the session
+        (ConnectionError(), (), mopslock.Unreachable),
+    ],
+)
+@pytest.mark.parametrize("trial", [False, True])
+def test_a_store_that_fails_ends_it(
+    shared: Shared, fails: Exception, verbs: tuple[str, ...], error: type[Exception], trial: bool
+) -> None:
+    """For all who ask, also where create-if-absent is only being tried."""
+    shared.store.creates = not trial
+    shared.store.fail(fails, *verbs)
+    host = shared.host()
+    for future in [shared.begin(host, Demand(2)) for _ in range(3)]:
+        found = shared.error(future, 60)
+        assert isinstance(found, error)
+        assert 'permit of "n" not acquired' in str(found)
+    assert host._claims == set()
+    shared.store.mend()
+    shared.permit(host, Demand(2))
+
+
+def test_other_terms_are_another_machine_and_share_the_name(shared: Shared) -> None:
+    host = shared.host()
+    first = shared.permit(host, Demand(1))
+    other = host.begin_permit("n", Terms(TTL / 2, protocol="strict"), Demand(1), FOREVER, None)
+    shared.run(1)
+    assert len(host._semaphores) == 2
+    shared.run(60)
+    shared.give_back(first)
+    shared.run(0.1, other.done)  # it is told, and need not poll
+    member = other.result(0)
+    assert member.session != first.session
+    shared.give_back(member)  # type: ignore[arg-type]
+    assert shared.close(host, 30) is None
+    with pytest.raises(mopslock.Closed):
+        shared.begin(host, Demand(1))

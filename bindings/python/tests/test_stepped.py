@@ -1,139 +1,76 @@
-"""What a host that Python steps asks of its store, and when, and what ends a lease: on a clock of ours."""
+"""What a host that Python steps asks of its store, what ends a lease, and who waits; and what it does when it is
+closed, when its caller is interrupted, or when its store fails or hangs: on a clock of ours.
+
+Which rules those are is the core's business, and proved there: here, that the host carries them out and says so.
+"""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import logging
 import queue
+from concurrent.futures import CancelledError
 
 import pytest
 
 from mopslock import _stepped, errors
-from mopslock._duration import SECOND
+from mopslock._duration import FOREVER, SECOND
+from mopslock._texts import said
+from mopslock.status import Status
 from mopslock.terms import Terms
-from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, World, seconds, stamp
+from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, PlainStore, World, seconds, stamp
 
 # What is asked for, and when.
 
 
 def test_a_lease_costs_so_many_requests_and_no_more(world: World) -> None:
     """Four to acquire, one to look once more, two for each renewal, two to release."""
-    lease = world.lease()
+    host = world.host()
+    lease = world.lease(host)
+    assert lease.left_ns() == round((TTL - MARGIN) * SECOND) - LATENCY  # counted from before the write was sent
     assert world.store.asked() == ACQUIRE
     world.run(2)
     assert world.store.asked() == ["get"]
     world.run(300)
     assert world.store.asked() == RENEW * 11
-    world.result(lease.finish())
+    over = lease.finish()
+    assert lease.finish() is over
+    assert isinstance(lease.failure(), errors.LeaseEnded), "before anything is written that lets others in"
+    assert (lease.left_ns() <= 0, over.done(), world.store.log) == (True, False, [])
+    world.result(over)
     assert world.store.asked() == RELEASE
     world.run(300)
     assert world.store.asked() == []
     assert world.store.holder("n") is None
-
-
-def test_renewals_come_between_five_sixths_of_a_third_and_a_third_of_the_ttl(world: World) -> None:
-    world.lease()
-    world.run(2)
-    world.store.asked()
-    last = world.clock.now - 2 * SECOND - LATENCY
-    for _ in range(20):
-        world.run(100, lambda: world.store.log == ["get"])
-        assert TTL / 3 * 5 / 6 - 0.1 <= seconds(world.clock.now - last) <= TTL / 3 + 0.1
-        last = world.clock.now
-        world.run(1, lambda: world.store.log == RENEW)
-        assert world.store.asked() == RENEW
-
-
-def test_the_deadline_counts_from_before_the_write_was_sent(world: World) -> None:
-    lease = world.lease()
-    assert lease.left_ns() == round((TTL - MARGIN) * SECOND) - LATENCY
-
-
-def test_renewals_move_the_deadline_and_release_ends_it(world: World) -> None:
-    lease = world.lease()
-    world.run(20)
-    before = lease.left_ns()
-    world.run(20)
-    assert lease.left_ns() > before - 20 * SECOND
-    over = lease.finish()
-    assert lease.left_ns() <= 0
-    assert isinstance(lease.failure(), errors.LeaseEnded)
-    assert not over.done()
-    world.result(over)
-    assert isinstance(lease.failure(), errors.LeaseEnded)
-
-
-def test_belief_ends_before_anything_is_written_that_lets_others_in(world: World) -> None:
-    lease = world.lease()
-    world.store.asked()
-    lease.finish()
-    assert lease.failure() is not None
-    assert world.store.asked() == []
-
-
-def test_a_release_is_asked_for_once(world: World) -> None:
-    lease = world.lease()
-    world.store.asked()
-    assert lease.finish() is lease.finish()
-    world.result(lease.finish())
-    world.result(lease.finish())
-    assert world.store.asked() == RELEASE
-
-
-def test_trying_costs_one_read(world: World) -> None:
-    world.lease()
-    world.store.asked()
-    error = world.error(world.host().begin_acquire("n", Terms(), 0, None))
-    assert isinstance(error, errors.Held)
-    assert error.reason == "held"
-    assert error.seen
-    assert error.seen.holder == world.store.holder("n")
-    assert world.store.asked() == ["get"]
-
-
-def test_nothing_is_left_of_what_has_ended(world: World) -> None:
-    """No machine, no waiter, no timer that does anything."""
-    host = world.host()
-    world.result(world.lease(host).finish())
-    world.result(world.lease(host, "other").finish())
-    world.run(100)
-    assert host._claims == set()
-    assert dict(host._waiters) == {}
-    assert world.next() == 1 << 62
+    assert (host._claims, dict(host._waiters), world.next()) == (set(), {}, 1 << 62), "nothing is left of it"
 
 
 # What ends a lease.
 
 
-def test_taken(world: World) -> None:
+@pytest.mark.parametrize("kind", [errors.LeaseTaken, errors.LeaseReleased])
+def test_what_another_has_written_ends_it(world: World, kind: type[errors.LeaseLost]) -> None:
     lease = world.lease()
+    told: queue.SimpleQueue[errors.MopslockError] = queue.SimpleQueue()
+    lease.when_ended(told.put)
     world.run(2)
-    world.store.write("n", world.clock.wall(), writer_id="thief")
-    thief = world.store.objects["n/lock.json"]
+    now = stamp(world.clock.wall())
+    released = {"writer_id": lease.holder, "written_at": "", "released_at": now}
+    world.store.write("n", world.clock.wall(), **(released if kind is errors.LeaseReleased else {}))
+    theirs = world.store.objects["n/lock.json"]
     error = world.error(lease.over)
-    assert isinstance(error, errors.LeaseTaken)
-    assert error.reason == "taken"
+    assert type(error) is kind
+    assert error.reason == kind.__name__.removeprefix("Lease").lower()
     assert error.seen
-    assert error.seen.holder == "thief"
+    assert error.seen.holder == world.store.record("n")["writer_id"]
     assert lease.failure() is error
     assert lease.left_ns() <= 0
+    assert told.get(timeout=60) is error
     world.run(200)
-    assert world.store.objects["n/lock.json"] == thief
-
-
-def test_taken_by_the_later_look(world: World) -> None:
-    """A second after it was held, one more read finds a writer who was too slow to be seen before."""
-    lease = world.lease()
-    world.store.write("n", world.clock.wall(), writer_id="late")
-    world.run(1.1)
-    assert isinstance(lease.failure(), errors.LeaseTaken)
-
-
-def test_released_by_somebody(world: World) -> None:
-    lease = world.lease()
-    now = stamp(world.clock.wall())
-    world.store.write("n", world.clock.wall(), writer_id=lease.holder, written_at="", released_at=now)
-    error = world.error(lease.over)
-    assert isinstance(error, errors.LeaseReleased)
+    assert world.store.objects["n/lock.json"] == theirs
+    lease.when_ended(told.put)  # too late, and told at once
+    assert told.get(timeout=60) is error
+    assert told.empty(), "once"
 
 
 def test_unreachable(world: World) -> None:
@@ -141,14 +78,10 @@ def test_unreachable(world: World) -> None:
     lease = world.lease()
     world.run(2)
     world.store.fail(ConnectionError())
-    deadline = world.clock.now + lease.left_ns()
     world.run(seconds(lease.left_ns()) - 1e-9)
-    assert lease.failure() is None
-    assert lease.left_ns() == 1
+    assert (lease.failure(), lease.left_ns()) == (None, 1)
     world.run(1e-9)
-    assert world.clock.now == deadline
-    error = lease.failure()
-    assert isinstance(error, errors.LeaseUnreachable)
+    assert isinstance(lease.failure(), errors.LeaseUnreachable)
     world.store.asked()
     world.store.mend()
     world.run(200)
@@ -156,54 +89,28 @@ def test_unreachable(world: World) -> None:
 
 
 def test_expired(world: World) -> None:
-    """The machine slept past the deadline, and no renewal was tried."""
-    lease = world.lease()
+    """The machine slept past the deadline, and no renewal was tried. One that failed before is the reason."""
+    lease, failing = world.lease(), world.lease(name="m")
+    world.run(2)
+    world.store.fail(ConnectionError())
+    world.run(27)
+    world.store.mend()
+    world.jump(100)
+    assert isinstance(failing.failure(), errors.LeaseUnreachable)
+    assert isinstance(lease.failure(), errors.LeaseUnreachable)
+    slept = world.lease(name="o")
     world.run(2)
     world.store.asked()
     world.jump(100)
-    assert isinstance(lease.failure(), errors.LeaseExpired)
+    assert isinstance(slept.failure(), errors.LeaseExpired)
     world.run(100)
     assert world.store.asked() == []
-
-
-@pytest.mark.parametrize("verb", ["get", "put"])
-@pytest.mark.parametrize("late", ["fails", "answer_lost"])
-def test_one_failing_renewal_loses_nothing(world: World, verb: str, late: str) -> None:
-    lease = world.lease()
-    world.run(2)
-    faults = [ConnectionResetError()]
-
-    def fault(asked: str, _: str) -> None:
-        if asked == verb and faults:
-            raise faults.pop()
-
-    setattr(world.store, "fault" if late == "fails" else "after", fault)
-    world.run(31)
-    assert not faults
-    assert lease.failure() is None
-    assert seconds(lease.left_ns()) > TTL - MARGIN - TTL / 3
-    world.run(200)
-    assert lease.failure() is None
 
 
 def test_past_its_deadline_a_lease_is_lost_though_its_keeper_never_turns(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_stepped, "LOOK", 0.0)
-    lease = world.lease()
-    host = world.hosts[0]
-    host.paused = True
-    world.run(seconds(lease.left_ns()) - 1e-9)
-    assert lease.failure() is None
-    world.run(1e-9)
-    assert isinstance(lease.failure(), errors.LeaseLost)
-    assert lease.left_ns() <= 0
-
-
-def test_a_renewal_that_is_heard_of_past_the_deadline_changes_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was applied in time, but nobody could rely on it meanwhile: lost once is lost for good, and left to expire."""
+    """And for good: a renewal that was applied in time, but is heard of only then, changes nothing."""
     monkeypatch.setattr(_stepped, "LOOK", 0.0)
     lease = world.lease()
     host = world.hosts[0]
@@ -214,9 +121,12 @@ def test_a_renewal_that_is_heard_of_past_the_deadline_changes_nothing(
     world.store.after = stop
     world.run(40, lambda: host.paused)
     world.store.mend()
-    world.run(80)
+    world.run(seconds(lease.left_ns()) - 1e-9)
+    assert lease.failure() is None
+    world.run(1e-9)
     lost = lease.failure()
     assert isinstance(lost, errors.LeaseExpired)
+    assert lease.left_ns() <= 0
     host.paused = False
     world.store.asked()
     world.run(300)
@@ -224,32 +134,321 @@ def test_a_renewal_that_is_heard_of_past_the_deadline_changes_nothing(
     assert world.store.asked() == []
 
 
-def test_who_asks_past_the_deadline_is_told_the_reason_that_the_keeper_knows(world: World) -> None:
-    """Also if the keeper has not come to say so itself."""
-    lease = world.lease()
+# Waiting.
+
+
+def test_a_waiter_in_the_same_process_needs_no_poll(world: World) -> None:
+    """The release itself wakes it, so it asks for no more than a claim; waiters of other names and stores sleep on."""
+    host, elsewhere = world.host(), world.host(PlainStore())
+    lease, _, _ = world.lease(host), world.lease(host, "other"), world.lease(elsewhere)
+    told: queue.SimpleQueue[Status] = queue.SimpleQueue()
+    waiter = host.begin_acquire("n", Terms(), FOREVER, told.put)
+    sleeper = host.begin_acquire("other", Terms(), FOREVER, None)
+    world.run(30)  # polls are seconds apart by now
+    status = told.get(timeout=60)
+    assert (status.name, status.state, status.holder) == ("n", "held", lease.holder)
+    before = len(world.store.log)
+    world.result(lease.finish())
+    released = world.clock.now
+    world.result(waiter)
+    assert world.store.log[before:] == RELEASE + ACQUIRE
+    assert world.clock.now - released == 4 * LATENCY + 50_000_000  # of one who has waited, before it verifies
+    assert not sleeper.done()
+
+
+@pytest.mark.parametrize(("wait", "requests"), [(0.0, ["get"]), (7.0, None)])
+def test_a_wait_that_is_over_is_held(world: World, wait: float, requests: list[str] | None) -> None:
+    world.lease()
+    world.run(2)
+    world.store.asked()
+    begun = world.clock.now
+    error = world.error(world.host().begin_acquire("n", Terms(), round(wait * SECOND), None))
+    assert isinstance(error, errors.Held)
+    assert error.reason == "held"
+    assert error.seen
+    assert error.seen.holder == world.store.holder("n")
+    assert seconds(world.clock.now - begun) <= wait + 0.1
+    assert requests in (None, world.store.asked())
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_who_cancels_holds_nothing(world: World, after: int) -> None:
+    """Whatever was asked of the store before: the record is not his in the end."""
+    future = world.host().begin_acquire("n", Terms(), FOREVER, None)
+
+    def cancel(_: str, __: str) -> None:
+        if len(world.store.log) == after:
+            assert future.cancel()
+
+    world.store.after = cancel
+    if not after:
+        future.cancel()
+    world.run(300)
+    assert world.store.holder("n") is None
+    assert world.hosts[0]._claims == set()
+    with pytest.raises(CancelledError):
+        future.result(0)
+
+
+# Companions.
+
+
+def test_a_companion_keeps_a_lease_alive_whose_holder_is_dead(world: World) -> None:
+    holder = world.host()
+    lease = world.lease(holder)
+    companion = world.result(world.host().begin_accompany(lease.handle(), Terms()))
+    holder.paused = True
+    world.run(1000)
+    assert companion.failure() is None
+    assert seconds(companion.left_ns()) > TTL - MARGIN - TTL / 3 - 1
+    assert (world.store.holder("n"), world.store.record("n")["writer_name"]) == (lease.holder, "remote")
+    world.store.asked()
+    world.result(companion.finish())
+    world.run(100)
+    assert world.store.asked() == [], "one that leaves writes nothing more"
+    assert isinstance(companion.failure(), errors.LeaseEnded)
+
+
+def test_a_companion_that_loses_contact_tries_on(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not lost, only not to be relied on; and once there is contact again it is, until a release."""
+    holder = world.host()
+    lease = world.lease(holder)
+    companion = world.result(world.host().begin_accompany(lease.handle(), Terms()))
     world.store.fail(ConnectionError())
-    world.run(60)
-    world.jump(30)
+    world.run(200)
     assert isinstance(lease.failure(), errors.LeaseUnreachable)
-
-
-def test_callbacks_are_told_once_why(world: World) -> None:
-    lease = world.lease()
-    told: queue.SimpleQueue[errors.MopslockError] = queue.SimpleQueue()
-    lease.when_ended(told.put)
-    world.store.write("n", world.clock.wall())
+    assert companion.failure() is None
+    assert companion.left_ns() < 0
+    assert [record.message for record in caplog.records if "trying on" in record.message] == [
+        'mopslock: lease "n": the store cannot be reached; trying on'
+    ]
+    world.store.mend()
+    world.run(60)
+    assert companion.failure() is None
+    assert companion.left_ns() > 0
+    world.result(holder.begin_release("n", lease.holder, {"ttl_ns": lease.ttl_ns}))
     world.run(40)
-    assert told.get(timeout=10) is lease.failure()
-    world.run(400)
-    lease.when_ended(told.put)  # too late, and told at once
-    assert told.get(timeout=10) is lease.failure()
-    assert told.empty()
+    assert isinstance(companion.failure(), errors.LeaseReleased)
 
 
-def test_a_fork_of_the_holder_holds_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+# Closing.
+
+
+def test_close_releases_everything_at_once(world: World) -> None:
+    host = world.host()
+    leases = [world.lease(host, f"n{i}") for i in range(5)]
+    world.lease(world.host(), "other")
+    waiter = host.begin_acquire("other", Terms(), FOREVER, None)
+    world.run(2)
+    fresh = host.begin_acquire("fresh", Terms(), FOREVER, None)
+    world.store.asked()
+    begun = world.clock.now
+    assert world.close(host, 5) is None
+    assert [world.store.holder(name) for name in (*(f"n{i}" for i in range(5)), "fresh")] == [None] * 6
+    assert all(isinstance(lease.failure(), errors.LeaseEnded) for lease in leases)
+    assert isinstance(waiter.exception(0), errors.Closed)
+    assert isinstance(fresh.exception(0), errors.MopslockError), "what had not begun"
+    assert world.store.log.count("put") == 5
+    assert seconds(world.clock.now - begun) < 5
+    with pytest.raises(errors.Closed):
+        host.begin_acquire("n", Terms(), FOREVER, None)
+
+
+# On the caller's own thread.
+
+
+@pytest.fixture
+def slept(world: World, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Sleeps of the caller's thread: fake time passes instead."""
+    naps: list[float] = []
+
+    def sleep(ns: int) -> None:
+        naps.append(ns / SECOND)
+        world.clock.now += ns
+
+    monkeypatch.setattr(world.clock, "sleep", sleep)
+    return naps
+
+
+def test_acquiring_costs_the_same_on_the_callers_thread(world: World, slept: list[float]) -> None:
+    lease = world.host().acquire("n", Terms(acquire_margin=0.5), FOREVER, None)
+    assert world.store.asked() == ACQUIRE
+    assert slept == [0.5]
+    world.run(100)
+    assert world.store.asked() == ["get", *RENEW * 3]
+    other = world.host()
+    with pytest.raises(errors.Held):
+        other.acquire("n", Terms(), 0, None)
+    assert (slept, other._claims) == ([0.5], set())
+    world.result(lease.finish())
+    assert world.store.holder("n") is None
+
+
+@pytest.mark.parametrize("nth", range(4))
+@pytest.mark.parametrize("when", ["fault", "after"])
+def test_whatever_interrupts_the_caller_leaves_nothing_held(
+    world: World, slept: list[float], nth: int, when: str
+) -> None:
+    """^C at any request, before it was applied or after."""
+    count = 0
+
+    def interrupt(_: str, __: str) -> None:
+        nonlocal count
+        count += 1
+        if count == nth + 1:
+            raise KeyboardInterrupt
+
+    setattr(world.store, when, interrupt)
+    host = world.host()
+    with pytest.raises(KeyboardInterrupt):
+        host.acquire("n", Terms(), FOREVER, None)
+    world.run(10)
+    assert world.store.holder("n") is None
+    assert host._claims == set()
+
+
+def test_a_put_that_lands_after_its_claim_was_given_up_is_released_too(world: World, slept: list[float]) -> None:
+    """The waiting thread gets the interrupt, and the worker that is about to put does not."""
+    put = world.store.put
+
+    def late(key: str, body: bytes) -> None:
+        world.store.put = put  # type: ignore[method-assign]
+        world.hosts[0].keeper.at(world.clock.now + SECOND // 2, lambda _: put(key, body))
+        raise KeyboardInterrupt
+
+    world.store.put = late  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        world.host().acquire("n", Terms(), FOREVER, None)
+    world.run(0.6)
+    assert world.store.holder("n") is not None
+    world.run(1)
+    assert world.store.holder("n") is None
+
+
+def test_an_answer_past_its_limit_is_unknown_on_the_callers_thread(world: World, slept: list[float]) -> None:
+    def slow(_: str, __: str) -> None:
+        world.clock.now += 20 * SECOND
+
+    world.store.fault = slow
+    with pytest.raises(errors.Unreachable):
+        world.host().acquire("n", Terms(), FOREVER, None)
+    assert "put" not in world.store.log
+
+
+# Reading.
+
+
+def test_reading_is_one_get(world: World) -> None:
     lease = world.lease()
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    assert isinstance(lease.failure(), errors.Forked)
-    assert lease.left_ns() <= 0
-    monkeypatch.undo()
+    world.run(2)
+    world.store.asked()
+    status = world.host().inspect("n", SECOND)
+    assert world.store.asked() == ["get"]
+    assert (status.state, status.holder, status.ttl, status.companion) == ("held", lease.holder, TTL, False)
+    assert status.age == pytest.approx(2 + 2 * LATENCY / SECOND, abs=0.05)
+    assert status.left == pytest.approx(TTL - status.age)
+    assert status.held
+    world.store.fail(errors.Unauthorized("no key"))
+    with pytest.raises(errors.Unauthorized, match="no key"):
+        world.host().inspect("n", SECOND)
+    assert world.store.asked() == ["get"]
+
+
+# Stores that fail, hang, or have nonsense in them.
+
+
+@pytest.mark.parametrize("name", ["unauthorized", "no_such_store", "read_only", "full", "unreachable"])
+def test_a_store_that_cannot_be_used_is_said_at_once(world: World, name: str) -> None:
+    """By the class of what it raised, with what it said, and what to do; or once it was never reached."""
+    cause = errors.CLASSES[name]("said by the store")
+    world.store.fail(cause, "get" if name == "unreachable" else "put")
+    begun = world.clock.now
+    error = world.error(world.host().begin_acquire("n", Terms(), FOREVER, None))
+    assert type(error) is errors.CLASSES[name]
+    assert error.reason == ("unreachable" if name == "unreachable" else "unusable")
+    assert said("" if name == "unreachable" else name, cause) in str(error)
+    assert error.__cause__ is cause
+    assert seconds(world.clock.now - begun) < (10.1 if name == "unreachable" else 1)
+
+
+def test_a_request_that_is_never_answered_is_unknown_at_its_limit(world: World) -> None:
+    """And asked for again, with two under way at most; the answers that come at last change nothing."""
+    lease, host = world.lease(), world.host()
+    world.run(2)
+    world.hold()
+    assert world.held is not None
+    future = host.begin_acquire("m", Terms(), FOREVER, None)
+    world.run(5.1)
+    assert type(future.exception(0)) is errors.Unreachable
+    asked = len(world.held)
+    world.run(30, lambda: len(world.held or ()) > asked)
+    begun = world.clock.now
+    world.run(20, lambda: len(world.held or ()) > asked + 1)
+    assert 10 <= seconds(world.clock.now - begun) <= 12
+    world.run(25)
+    assert len(world.held) == asked + 2
+    world.let_go()
+    world.run(30)
+    assert world.store.holder("m") is None
     assert lease.failure() is None
+    assert seconds(lease.left_ns()) > TTL - MARGIN - TTL / 3
+
+
+def test_a_put_that_has_waited_past_its_limit_is_never_begun(world: World) -> None:
+    """By then the name may be another's."""
+    lease = world.lease()
+    world.run(2)
+    world.store.asked()
+    world.store.after = lambda _, __: world.hold()
+    world.run(32)
+    assert world.held is not None
+    assert len(world.held) == 1
+    world.run(100)
+    assert isinstance(lease.failure(), errors.LeaseUnreachable)
+    before = dict(world.store.objects)
+    world.store.mend()
+    world.let_go()
+    world.run(100)
+    assert "put" not in world.store.asked()
+    assert world.store.objects == before
+
+
+def test_what_the_core_warns_of_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Another TTL, once, which brings the deadline nearer; and a corrupt record that is taken, by its key."""
+    lease = world.lease()
+    by_companion = {"expire_s": 30.0, "write_count": 3, "written_at": stamp(world.clock.wall())}
+    world.store.write("n", world.clock.wall(), **{**world.store.record("n"), **by_companion})
+    world.run(2)
+    assert seconds(lease.left_ns()) <= 0.9 * 30
+    world.run(100)
+    assert lease.failure() is None
+    world.store.objects["m/lock.json"] = b"{"
+    error = world.error(world.host().begin_acquire("m", Terms(), 0, None))
+    assert isinstance(error, errors.Held)
+    assert error.seen
+    assert error.seen.state == "corrupt"
+    world.lease(name="m")
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+        'mopslock: lease "n": the record has a TTL of 30 s, ours is 88 s; everybody on a name should use one',
+        'mopslock: lease "m": corrupt_taken of m/lock.json',
+    ]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_whatever_a_store_raises_or_says_ends_nothing(world: World, error: type[BaseException]) -> None:
+    """A bug in a verb is unknown, like everything that a store does not say."""
+    lease = world.lease()
+    world.run(2)
+    world.store.fail(error())
+    world.run(60)
+    world.store.mend()
+    world.run(15)
+    assert seconds(lease.left_ns()) > 40
+    get = world.store.get
+    world.store.get = lambda key: object()  # type: ignore[assignment, method-assign, return-value]
+    world.run(40)
+    assert lease.failure() is None
+    world.store.get = get  # type: ignore[method-assign]
+    world.run(40)
+    assert lease.failure() is None
+    assert seconds(lease.left_ns()) > 40

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +14,6 @@ from mopslock import _library
 from mopslock._machine import pack
 
 VECTORS = sorted((Path(__file__).resolve().parents[3] / "core" / "testdata" / "vectors").glob("*.vec"))
-NAMES = [path.stem for path in VECTORS]
 ROOM = _library.MAX_MESSAGE
 
 
@@ -82,49 +76,23 @@ def replay(path: Path, lib: Any) -> str:
     return "" if count else "no message"
 
 
-def replay_all(name: str) -> dict[str, str]:
-    """What one of the two libraries does wrong, by file."""
-    folder = Path(os.environ.get(_library.FOLDER) or _library.HERE)
-    library = _library.Library(folder / (name + _library.SUFFIX), full=name == "libmopslock")
-    return {path.stem: replay(path, library) for path in VECTORS}
-
-
-@cache
-def replayed(name: str) -> dict[str, str]:
-    """The same in a process of its own, since a process is to load only one of the two."""
-    done = subprocess.run(
-        [sys.executable, __file__, name],
-        env=os.environ | {"PYTHONPATH": str(Path(_library.__file__).parents[1])},
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=50,
-    )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
 def test_there_are_vectors() -> None:
     """An installed package has none beside it: then this fails, rather than that nothing is tested."""
     assert len(VECTORS) >= 75
 
 
-@pytest.mark.parametrize("name", ["libmopslock-core", "libmopslock"])
-@pytest.mark.parametrize("stem", NAMES)
-def test_every_answer_to_the_byte(stem: str, name: str) -> None:
-    assert replayed(name)[stem] == ""
+@pytest.mark.parametrize("library", [_library.core, _library.full], ids=["core", "full"])
+def test_every_answer_to_the_byte(library: Any) -> None:
+    assert {path.stem: wrong for path in VECTORS if (wrong := replay(path, library()))} == {}
 
 
 def refused(answer: bytes) -> bool:
     return "error" in msgpack.unpackb(answer)
 
 
-@pytest.mark.parametrize("path", VECTORS, ids=NAMES)
-def test_our_messages_are_the_cores_own_bytes(path: Path) -> None:
+def test_our_messages_are_the_cores_own_bytes() -> None:
     """What msgpack reads of a message and packs again, in the same order of keys, is the message."""
-    for line in lines(path):
-        if line.verb != "drop" and not refused(line.answer):
-            assert pack(msgpack.unpackb(line.message)) == line.message
-
-
-if __name__ == "__main__":
-    print(json.dumps(replay_all(sys.argv[1])))
+    for path in VECTORS:
+        for line in lines(path):
+            if line.verb != "drop" and not refused(line.answer):
+                assert pack(msgpack.unpackb(line.message)) == line.message, path.stem

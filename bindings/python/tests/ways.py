@@ -1,6 +1,7 @@
 """The two ways to a store, for tests that hold one API against both: a URL, and an object of one's own.
 
-Nothing here sleeps: what is waited for is an event, a record or a child, each for a bounded time.
+What is waited for is an event: a record, a line of a child, its end. SOON is the one bound on all of it, there to end a
+test that hangs. Time that a host of Python's is to see go by is moved on by ``later``, and takes none.
 """
 
 from __future__ import annotations
@@ -23,18 +24,49 @@ from typing import Any
 from unittest import mock
 
 import mopslock
-from mopslock import _api
+from mopslock import _api, _stepped
+from mopslock._clock import System
+from mopslock._duration import SECOND
 from mopslock.stores import Blob, Directory
 from mopslock.terms import Terms
 
 WAYS = ("url", "own")
 KEPT = ("lastwriter", "strict")
-SOON = 45.0
-"""Seconds in which anything must have happened, also on a machine that stands still again and again."""
+SOON = 60.0
+"""Seconds after which what is waited for hangs."""
 NOTICES = 2.5
-"""The TTL of who is to notice something: within a third of it. Half of it is what a machine may stand still for."""
+"""The TTL of who is to notice something: within a third of it."""
 LIVES = 30.0
 """The TTL of who has only to hold it."""
+
+
+class Movable(System):
+    """This machine's clocks, moved on by all that ``later`` was told."""
+
+    moved = 0
+
+    def mono(self) -> int:
+        return super().mono() + Movable.moved
+
+    def wall(self) -> int:
+        return super().wall() + Movable.moved
+
+
+@contextlib.contextmanager
+def movable() -> Iterator[None]:
+    """Within, the hosts that Python steps have a clock that ``later`` moves."""
+    keeper = _stepped._shared.keeper
+    with mock.patch.object(_stepped, "System", Movable), mock.patch.object(keeper, "clock", Movable()):
+        try:
+            yield
+        finally:
+            Movable.moved = 0
+
+
+def later(seconds: float) -> None:
+    """So much time has passed, and what was due in it is done now."""
+    Movable.moved += round(seconds * SECOND)
+    _stepped._shared.keeper.post(int)
 
 
 @dataclass(frozen=True)
@@ -53,7 +85,8 @@ class Place:
 
     def other(self) -> Place:
         """The same directory by the other way."""
-        return replace(Place.of("own" if self.way == "url" else "url", self.root), protocol=self.protocol)
+        way = "own" if self.way == "url" else "url"
+        return replace(Place.of(way, self.root), protocol=self.protocol)
 
     @property
     def code(self) -> str:
@@ -78,40 +111,46 @@ class Place:
 
     def released(self, name: str) -> bool:
         """Whether the record says so."""
-        if self.protocol == "strict":
-            return bool(self.record(name)["state"] == "released")
-        return bool(self.record(name)["released_at"])
+        record = self.record(name)
+        return bool(record["state"] == "released" if self.protocol == "strict" else record["released_at"])
 
     def write(self, name: str, **fields: Any) -> None:
-        """Changes a name's record behind everybody's back; one that is not there begins as that of a live stranger."""
+        """Puts a record of lastwriter's behind everybody's back, made of the one that is there or a live stranger's."""
         now = stamp(0)
         record = {
             "writer_id": "stranger", "written_at": now, "expire_s": 60.0, "write_count": 2, "hostname": "elsewhere",
             "pid": "7", "tid": 7, "first_written_at": now, "first_acquired_at": now, "released_at": "",
         }  # fmt: skip
-        live = self.path(name).exists()
-        while True:
-            if live:
-                record = self.record(name)
-            body = json.dumps({**record, **fields}).encode()
-            Directory(self.root).put(f"{name}/lock.json", body)
-            if not live:
-                return
-            time.sleep(0.05)  # a renewal that had read before may be writing over it
-            if self.path(name).read_bytes() == body:
-                return
+        if self.path(name).exists():
+            record = self.record(name)
+        Directory(self.root).put(f"{name}/lock.json", json.dumps({**record, **fields}).encode())
 
     def steal(self, name: str) -> None:
         """A stranger overwrites the record, or makes the next version, as a client without manners would."""
         if self.protocol == "strict":
-            thief = "thief"
             version = self.record(name)
-            n = version["n"] + 1
-            fields = {"n": n, "state": "held", "tenure": thief, "origin": n, "owner": thief, "owners": [thief]}
-            body = json.dumps({**version, **fields, "nonce": thief, "host": "elsewhere"}, indent=2).encode()
-            assert Directory(self.root).create(f"{name}/_mopslock/{(1 << 64) - 1 - n:016x}/v", body)
+            n, thief = version["n"] + 1, dict.fromkeys(("tenure", "owner", "nonce"), "thief")
+            body = {**version, **thief, "n": n, "state": "held", "origin": n, "owners": ["thief"], "host": "elsewhere"}
+            key = f"{name}/_mopslock/{(1 << 64) - 1 - n:016x}/v"
+            assert Directory(self.root).create(key, json.dumps(body, indent=2).encode())
             return
         self.write(name, writer_id="thief", written_at=stamp(0), hostname="elsewhere", write_count=2)
+
+    def lose(self, kept: Any) -> None:
+        """Steals what is held for LIVES seconds, and returns when its holder knows: by URL a file event tells it, and
+        else its next renewal. Each is done again, since nobody may watch yet, and a put may be under way."""
+        self.steal(kept.name)
+        later(LIVES / 3)
+        path = self.path(kept.name)
+
+        def told() -> Any:
+            if self.protocol == "strict":
+                Directory(self.root).put(str(path.relative_to(self.root)), path.read_bytes())
+            else:
+                self.steal(kept.name)
+            return kept.lost.is_set()
+
+        until(told)
 
 
 @contextlib.contextmanager
@@ -131,19 +170,12 @@ def opened(way: str, root: Path, protocol: str = "lastwriter") -> Iterator[Place
 def kept_by(protocol: str) -> Iterator[None]:
     """Whoever leaves the protocol open gets this one, in programs too."""
     made: Any = Terms
-    before = os.environ.get(OPEN)
 
     def terms(*given: Any, **named: Any) -> Any:
         return made(*(protocol if value == "auto" else value for value in given), **named)
 
-    os.environ[OPEN] = protocol
-    try:
-        with mock.patch.object(_api, "Terms", terms):
-            yield
-    finally:
-        os.environ.pop(OPEN)
-        if before is not None:
-            os.environ[OPEN] = before
+    with mock.patch.dict(os.environ, {OPEN: protocol}), mock.patch.object(_api, "Terms", terms):
+        yield
 
 
 OPEN = "MOPSLOCK_TEST_PROTOCOL"
@@ -157,30 +189,14 @@ if "MOPSLOCK_TEST_PROTOCOL" in os.environ:
 """
 
 
-class Gated(Directory):
-    """A directory whose puts, or gets, hang while they are told to."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.puts, self.gets = threading.Event(), threading.Event()
-        self.puts.set()
-        self.gets.set()
-
-    def get(self, key: str) -> Blob | None:
-        self.gets.wait(60)
-        return super().get(key)
-
-    def put(self, key: str, body: bytes) -> None:
-        self.puts.wait(60)
-        super().put(key, body)
-
-
 class Failing(Directory):
-    """A directory that raises on demand."""
+    """A directory that raises on demand, and whose puts hang while they are told to."""
 
     def __init__(self, root: Path, *, get: BaseException | None = None, put: BaseException | None = None) -> None:
         super().__init__(root)
         self.on_get, self.on_put = get, put
+        self.puts = threading.Event()
+        self.puts.set()
 
     def get(self, key: str) -> Blob | None:
         if self.on_get is not None:
@@ -188,6 +204,7 @@ class Failing(Directory):
         return super().get(key)
 
     def put(self, key: str, body: bytes) -> None:
+        self.puts.wait(SOON)
         if self.on_put is not None:
             raise self.on_put
         super().put(key, body)
@@ -206,27 +223,18 @@ def until(what: Callable[[], Any], seconds: float = SOON) -> None:
         time.sleep(0.01)
 
 
-def both(*calls: Callable[[Any], object]) -> Callable[[Any], None]:
-    """A callback that makes several calls of one."""
-
-    def call(said: Any) -> None:
-        for one in calls:
-            one(said)
-
-    return call
-
-
-def burn(seconds: float) -> int:
-    """Computes in pure Python, and lets go of the GIL only when it is made to."""
-    end, rounds = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
-        for _ in range(1000):
-            rounds += 1
-    return rounds
+@contextlib.contextmanager
+def thread(run: Callable[[], object]) -> Iterator[threading.Thread]:
+    """A thread beside the block, which has ended when it is left."""
+    made = threading.Thread(target=run, daemon=True)
+    made.start()
+    yield made
+    made.join(SOON)
+    assert not made.is_alive(), "it hangs"
 
 
 @contextlib.contextmanager
-def program(code: str, *, stop: float = 120.0, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def program(code: str, *, stop: float = 2 * SOON, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A program of Python's with pipes, which does not outlive the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", IMPORTS + code],
@@ -259,10 +267,9 @@ def ended(process: subprocess.Popen[str], seconds: float = SOON) -> tuple[int, s
     return process.returncode, out, err
 
 
-def forked(do: Callable[[], Any], seconds: float = SOON) -> Any:
+def forked(do: Callable[[], Any]) -> Any:
     """What do returns in a forked child, which ends without leaving any block of its parent's."""
-    pid, report = fork(do)
-    return heard(pid, report, seconds)
+    return heard(*fork(do))
 
 
 def fork(do: Callable[[], Any]) -> tuple[int, int]:
@@ -273,7 +280,6 @@ def fork(do: Callable[[], Any]) -> tuple[int, int]:
         os.close(write)
         return pid, report
     try:
-        os.close(report)
         try:
             outcome = {"value": do()}
         except BaseException:
@@ -283,22 +289,14 @@ def fork(do: Callable[[], Any]) -> tuple[int, int]:
         os._exit(0)
 
 
-def heard(pid: int, report: int, seconds: float = SOON) -> Any:
+def heard(pid: int, report: int) -> Any:
     """What a child reports; one that hangs is killed, and an error."""
-    said = b""
-    end = time.monotonic() + seconds
-    try:
-        while select.select([report], [], [], max(0.0, end - time.monotonic()))[0]:
-            more = os.read(report, 1 << 16)
-            if not more:
-                break
-            said += more
-        else:
-            raise AssertionError(f"the child hangs, after {said!r}")
-    finally:
-        os.close(report)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    ready = select.select([report], [], [], SOON)[0]
+    said = os.read(report, 1 << 16) if ready else b""
+    os.close(report)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert said, "the child hangs"
     outcome = json.loads(said)
     assert "error" not in outcome, outcome["error"]
     return outcome["value"]

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from unittest import mock
 
 from mopslock import _stepped
@@ -35,18 +35,19 @@ from mopslock.stores import Store
 from mopslock.terms import Terms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-LATENCY = 10_000_000
-"""Nanoseconds that a request takes."""
+LATENCY = 10_000_000  # nanoseconds that a request takes
 
 ACQUIRE = ["get", "put", "get", "put"]
 RENEW = RELEASE = ["get", "put"]
 """What is asked of a store for it."""
 
 TTL = 88.0
-MARGIN = TTL / 10
-"""What a holder gives up early, unless told otherwise."""
+MARGIN = TTL / 10  # what a holder gives up early, unless told otherwise
+
+MEMO = "world://memo/"  # where mops finds a world's store
 
 T = TypeVar("T")
+Fault = Callable[[str, str], None]
 
 
 def seconds(ns: int) -> float:
@@ -74,49 +75,75 @@ class FakeClock:
         self.now += ns
 
 
-class FaultyStore:
-    """Objects in memory, a log of all that was asked for, and faults.
+class PlainStore:
+    """The one fake store, with the verbs that every store has: objects in memory, what was asked for, and what goes
+    wrong, as data.
 
-    ``fault`` is asked before each verb, as fault(verb, key): an exception that it raises is the store's. One from
-    ``after`` is raised once the verb was applied, so that its answer is lost.
+    ``fault`` is called before each verb, as fault(verb, key): an exception that it raises is the store's, and while it
+    does not return the store is silent. One from ``after`` is raised once the verb was applied, so that its answer is
+    lost.
     """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.log: list[str] = []
-        self.fault: Callable[[str, str], None] = lambda verb, key: None
-        self.after: Callable[[str, str], None] = lambda verb, key: None
+        self.lines: list[str] = []  # with the keys
+        self.fault: Fault = _nothing
+        self.after: Fault = _nothing
+        self._lock = threading.Lock()
+
+    def _note(self, verb: str, key: str) -> None:
+        with self._lock:
+            self.log.append(verb)
+            self.lines.append(f"{verb} {key}")
+        self.fault(verb, key)
 
     def get(self, key: str) -> bytes | None:
         """The object."""
-        self.log.append("get")
-        self.fault("get", key)
+        self._note("get", key)
         found = self.objects.get(key)
         self.after("get", key)
         return found
 
     def put(self, key: str, body: bytes) -> None:
         """Applies at once."""
-        self.log.append("put")
-        self.fault("put", key)
+        self._note("put", key)
         self.objects[key] = bytes(body)
         self.after("put", key)
 
     def exists(self, key: str) -> bool:
-        """Nobody asks."""
+        """Whether it is there."""
+        self._note("exists", key)
         return key in self.objects
+
+    def silence(self, prefix: str = "") -> threading.Event:
+        """From now on no verb on a key that begins so comes back until the event is set."""
+        over = threading.Event()
+
+        def fault(_: str, key: str) -> None:
+            if key.startswith(prefix):
+                over.wait(60)
+
+        self.fault = fault
+        return over
 
     def fail(self, error: BaseException, *verbs: str) -> None:
         """From now on the verbs, or all, fail before they are applied."""
-        self.fault = _raise(error, verbs)
+
+        def fault(verb: str, _: str) -> None:
+            if not verbs or verb in verbs:
+                raise error
+
+        self.fault = fault
 
     def mend(self) -> None:
         """From now on nothing fails."""
-        self.fault = self.after = lambda verb, key: None
+        self.fault = self.after = _nothing
 
     def asked(self) -> list[str]:
         """The verbs since the last time this was asked."""
         said, self.log = self.log, []
+        self.lines.clear()
         return said
 
     def record(self, name: str) -> dict[str, Any]:
@@ -141,17 +168,69 @@ class FaultyStore:
         self.objects[f"{name}/lock.json"] = json.dumps(record).encode()
 
 
+class FakeStore(PlainStore):
+    """With all verbs. A careless one takes each create for a put."""
+
+    def __init__(self, *, careless: bool = False) -> None:
+        super().__init__()
+        self.careless = careless
+
+    def create(self, key: str, body: bytes) -> bool:
+        """The first one wins."""
+        self._note("create", key)
+        with self._lock:
+            made = self.careless or key not in self.objects
+            if made:
+                self.objects[key] = bytes(body)
+        self.after("create", key)
+        return made
+
+    def list(self, prefix: str) -> list[str]:
+        """What begins so."""
+        self._note("list", prefix)
+        with self._lock:
+            return [key for key in self.objects if key.startswith(prefix)]
+
+    def delete(self, key: str) -> None:
+        """It is gone."""
+        self._note("delete", key)
+        self.objects.pop(key, None)
+
+
+class Blobs:
+    """A store as mops sees one: by URIs, and with an exception of its own where there is nothing."""
+
+    def __init__(self, store: PlainStore) -> None:
+        self.store = store
+        self.hints: set[str] = set()
+
+    def readbytesinto(self, uri: str, stream: IO[bytes], /, *, type_hint: str = "bytes") -> None:
+        found = self.store.get(uri.removeprefix(MEMO))
+        if found is None:
+            raise LookupError(uri)
+        stream.write(found)
+
+    def putbytes(self, uri: str, data: Any, /, *, type_hint: str = "bytes") -> None:
+        self.hints.add(type_hint)
+        self.store.put(uri.removeprefix(MEMO), data)
+
+    def exists(self, uri: str, /) -> bool:
+        return self.store.exists(uri.removeprefix(MEMO))
+
+    def join(self, *parts: str) -> str:
+        return "/".join(parts)
+
+    def is_blob_not_found(self, error: Exception, /) -> bool:
+        return isinstance(error, LookupError)
+
+
 def stamp(wall: int) -> str:
     """An instant as records have it."""
     return (EPOCH + timedelta(microseconds=wall // 1000)).isoformat(timespec="microseconds")
 
 
-def _raise(error: BaseException, verbs: tuple[str, ...]) -> Callable[[str, str], None]:
-    def fault(verb: str, _: str) -> None:
-        if not verbs or verb in verbs:
-            raise error
-
-    return fault
+def _nothing(verb: str, key: str) -> None:
+    """Goes wrong."""
 
 
 class Host(_stepped.SteppedHost):
@@ -189,11 +268,11 @@ class Host(_stepped.SteppedHost):
 
 
 class World:
-    """Some hosts on one clock, and the network between them and their store."""
+    """Some hosts on one clock, and the network between them and their store, which is a plain one unless given."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: PlainStore | None = None) -> None:
         self.clock = FakeClock()
-        self.store = FaultyStore()
+        self.store = store or PlainStore()
         self.hosts: list[Host] = []
         self.latency: Callable[[], int] = lambda: LATENCY
         self.held: list[Do] | None = None  # requests that the network keeps, while it does

@@ -190,7 +190,7 @@ static void failing(void)
 	says("/no/such/file");
 	close_one(v);
 
-	v = invoke(a, "nobody", &brief); /* has stored anything, nor goes on */
+	v = invoke(a, "nobody", &lasting); /* has stored anything, nor goes on */
 	GIVES(MOPSLOCK_OK, mopslock_ended(gives_work(v), 1, NULL, 0, NULL));
 	fails(v, MOPSLOCK_ENORESULT, MOPSLOCK_REASON_NONE);
 	close_one(v);
@@ -229,7 +229,7 @@ static void waiting(void)
 	close_one(other);
 	CHECK(mopslock_cancel_free(cancel) == MOPSLOCK_OK);
 
-	o = (mopslock_options){.size = sizeof o, .wait_ns = MS};
+	o = (mopslock_options){.size = sizeof o, .wait_ns = 2000 * MS}; /* in which the store answers */
 	other = invoke(b, "wanted", &o);
 	fails(other, MOPSLOCK_EHELD, MOPSLOCK_REASON_HELD);
 	close_one(other);

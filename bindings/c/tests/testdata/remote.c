@@ -80,7 +80,7 @@ static void remotes(void)
 static void outlived(void)
 {
 	char text[MOPSLOCK_LEASE_SIZE];
-	uint64_t v = invoke(a, "outlived", &brief), r, work, none = 7;
+	uint64_t v = invoke(a, "outlived", &lasting), r, work, none = 7;
 	int reason = 0;
 	int64_t left = 1;
 	text_of(gives_work(v), text);

@@ -47,8 +47,8 @@ static void protocols(void)
 	lease = held(b, "old", (mopslock_options){0}); /* its lock.json says whose it is */
 	CHECK(protocol_of(lease) == MOPSLOCK_PROTOCOL_LASTWRITER);
 	CHECK(mopslock_release(lease, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
-	lease = held(b, "a/lock", (mopslock_options){0});
-	CHECK(protocol_of(lease) == MOPSLOCK_PROTOCOL_LASTWRITER);
+	lease = held(b, "a/lock", (mopslock_options){0}); /* no name is special */
+	CHECK(protocol_of(lease) == MOPSLOCK_PROTOCOL_STRICT);
 	CHECK(mopslock_release(lease, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
 
 	for (uint64_t tenure = 0, before = 0; tenure < 3; tenure++, before = number) {
@@ -127,6 +127,22 @@ static void breaks(void)
 	GIVES(MOPSLOCK_ELOST, mopslock_release(lease, MOPSLOCK_FOREVER));
 	GIVES(MOPSLOCK_EVACANT, mopslock_break(b, "nobody", &why));
 	CHECK(mopslock_last_reason() == MOPSLOCK_REASON_VACANT);
+
+	lease = held(a, "h", (mopslock_options){.ttl_ns = 60 * S});
+	mopslock_break_options whose = {.size = sizeof whose, .why = "it is stuck", .seen = &s, .holder = "another"};
+	GIVES(MOPSLOCK_EHELD, mopslock_break(b, "h", &whose));
+	CHECK(mopslock_last_reason() == MOPSLOCK_REASON_HELD && s.state == MOPSLOCK_STATE_HELD && s.epoch == 1);
+	CHECK(mopslock_check(lease) == MOPSLOCK_OK);
+	char holder[MOPSLOCK_HOLDER_SIZE];
+	strcpy(holder, s.holder);
+	whose.holder = holder;
+	GIVES(MOPSLOCK_OK, mopslock_break(b, "h", &whose));
+	CHECK(s.state == MOPSLOCK_STATE_BROKEN && strcmp(s.holder, holder) == 0);
+	/* A caller of version 5 knows of no holder, and breaks whoever holds the name. */
+	whose.size = offsetof(mopslock_break_options, holder);
+	whose.holder = "another";
+	held(a, "older", (mopslock_options){.ttl_ns = 60 * S});
+	GIVES(MOPSLOCK_OK, mopslock_break(b, "older", &whose));
 
 	lease = held(a, "for ever", (mopslock_options){.ttl_ns = MOPSLOCK_ENDLESS});
 	CHECK(mopslock_left(lease, &left) == MOPSLOCK_OK && left == INT64_MAX);

@@ -16,8 +16,7 @@ SHARED const char *directory;    /* of a and b */
 SHARED mopslock_status seen = {.size = sizeof seen};
 SHARED const mopslock_options keeping = {.size = sizeof keeping, .memo_failures = 1};
 SHARED const mopslock_options trying = {.size = sizeof trying, .wait_ns = MOPSLOCK_TRY};
-SHARED const mopslock_options brief = {.size = sizeof brief, .ttl_ns = 400 * MS};
-SHARED const mopslock_options lasting = {.size = sizeof lasting, .ttl_ns = 3000 * MS}; /* until it is broken */
+SHARED const mopslock_options lasting = {.size = sizeof lasting, .ttl_ns = 10000 * MS}; /* until it is broken */
 
 SHARED uint64_t invoke(uint64_t host, const char *name, const mopslock_options *o)
 {

@@ -27,8 +27,9 @@ What is promised is the protocol's: ``lease(…, protocol="strict")`` has at mos
 ``"lastwriter"`` is what mops speaks, and ``"auto"``, the default, takes the first where it can. ``Guarded`` writes
 objects that only the newest tenure can write.
 
-Logging goes to the logger ``mopslock``. ``mopslock.aio`` has the twins for asyncio, ``mopslock.mops`` what mops calls
-its lease package, ``mopslock.stores`` the adapters, ``mopslock.errors`` the tree of exceptions.
+Logging goes to the logger ``mopslock``: losses as warnings, and at INFO for whom a wait begins. ``mopslock.aio`` has
+the twins for asyncio, ``mopslock.mops`` what mops calls its lease package, ``mopslock.stores`` the adapters,
+``mopslock.errors`` the tree of exceptions.
 """
 
 from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, try_acquire
@@ -48,6 +49,7 @@ from .errors import (
     Forked,
     Full,
     Held,
+    HeldByOneself,
     LeaseBroken,
     LeaseEnded,
     LeaseExpired,
@@ -92,6 +94,7 @@ __all__ = [
     "Full",
     "Guarded",
     "Held",
+    "HeldByOneself",
     "JSON",
     "Lease",
     "LeaseBroken",

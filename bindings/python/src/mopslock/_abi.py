@@ -138,7 +138,7 @@ class BreakOptions(Structure):
 
     _fields_ = (
         ("size", c_size_t), ("why", c_char_p), ("now", c_int32), ("protocol", c_int32), ("timeout_ns", c_int64),
-        ("seen", POINTER(RawStatus)),
+        ("seen", POINTER(RawStatus)), ("holder", c_char_p),
     )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure, _invoke, _memo
 from ._duration import Duration
+from ._frames import brief
 from ._hosts import AnyStore, host_of, known_host
-from ._invoke import CameTo, Doing, Keep, Outcome, asking, content, remoting
+from ._invoke import CameTo, Doing, Keep, Outcome, asking, beginning, content, remoting, under
 from ._lease import RELEASE
 from ._loop import Lost, outcome, wrapped
 from ._member import Host, Member, Waits
@@ -31,6 +32,7 @@ R_co = TypeVar("R_co", covariant=True)
 class Work(_invoke.Work):
     """mopslock.Work, whose ``lost`` can be awaited."""
 
+    _home = "mopslock.aio"
     lost: Lost
 
     def __init__(self, member: Member) -> None:
@@ -57,6 +59,7 @@ class Result(Outcome):
 Launch = Callable[[Work], Coroutine[Any, Any, CameTo]]
 
 
+@brief
 async def invoke(
     store: AnyStore,
     name: str,
@@ -91,6 +94,7 @@ async def invoked(store: AnyStore, wanted: Wanted, launch: Launch, keep: Keep) -
     return Result(*await _Loop(store, Doing(wanted, keep), launch).run())
 
 
+@brief
 async def remote(
     store: AnyStore | None,
     lease_text: str | None,
@@ -129,8 +133,9 @@ class _Loop:
 
     async def run(self) -> tuple[Ongoing, Found]:
         host = await _host(self._store)
+        wanted = beginning(host, self._doing.wanted, awaits=True)
         turn = Turns()
-        call = host.begin_invocation(self._doing.wanted, turn)
+        call = host.begin_invocation(wanted, turn)
         try:
             while True:
                 come = await self._next(call, turn)
@@ -162,7 +167,8 @@ class _Loop:
             return
         self._begun = True
         try:
-            body = content(await self._launch(Work(member)))
+            with under(Work(member), self._doing.wanted) as work:
+                body = content(await self._launch(work))
             if isinstance(body, Path):
                 await asyncio.to_thread(call.came_to, turn, well=True, body=body)
             else:
@@ -217,6 +223,7 @@ def memoize(
             raise TypeError("mopslock: aio.memoize() decorates coroutine functions; use mopslock.memoize() for others")
         memo = Memo(function, wanted, serializer, Naming.of(function, prefix, name, version, key))
 
+        @brief
         @functools.wraps(function)
         async def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
             asked = memo.wanted(args, kwargs)

@@ -17,6 +17,7 @@ from .errors import MopslockError
 class Async(_lease.Kept):
     """What is held, with what waits to be awaited."""
 
+    _home = "mopslock.aio"
     lost: Lost
 
     def __init__(self, member: Member, **options: Any) -> None:

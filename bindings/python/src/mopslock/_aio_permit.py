@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from . import _permit
 from ._aio_lease import Async
 from ._duration import Duration
+from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
 from ._loop import outcome
-from ._member import Asked, Waits, give_up
+from ._member import Asked, Waits, give_up, logged
 from ._permit import PermitWish, permit_wish
 from .errors import Full
 from .terms import Expiry
@@ -77,19 +78,21 @@ class Permitting:
         self._entered: Permit | None = None
         self._free = threading.Lock()  # nothing ever waits for it
 
+    @brief
     async def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
         w = self._wish
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
         asked: Asked = Future()
         try:
-            host.begin_permit(w.name, w.terms, w.demand, w.wait_ns, w.waits, into=asked)
+            host.begin_permit(w.name, w.terms, w.demand, w.wait_ns, logged("permit of", w.name, w.waits), into=asked)
             made: Permit = w.permit(await outcome(asked, lambda: give_up(asked)), Permit)
         except BaseException:
             give_up(asked)
             raise
         return made
 
+    @brief
     async def __aenter__(self) -> Permit:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
@@ -111,11 +114,13 @@ class Permitting:
             await entered._leave_async(error)
 
 
+@brief
 async def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """As mopslock.acquire_permit."""
     return await permit(store, name, capacity=capacity, **options).acquire()
 
 
+@brief
 async def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
 ) -> Permit | None:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 
+from . import _inside
 from ._duration import Duration, nanoseconds, waiting
+from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
-from ._member import Asked, Break, Handle, Waits, give_up, noticed
+from ._member import Asked, Break, Handle, Waits, give_up, logged, noticed
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal, Terms
@@ -101,7 +103,8 @@ def lease(
     releases, whatever ended the block, waiting ``release_timeout`` seconds at most; if the lease was lost meanwhile
     it raises LeaseLost, unless the block raised itself or ``raise_if_lost`` is false.
 
-    It can be entered again and again, not nested: what was entered must be left first.
+    It can be entered again and again, not nested: what was entered must be left first. HeldByOneself: this thread is in
+    another block that holds the lease, and would wait for itself.
 
     ``protocol`` is how it is kept: "strict" has at most one holder and a ``fencing_token``, on stores that honour
     create-if-absent; "lastwriter" is what mops speaks, on any; "auto" is strict where the store can, unless an old
@@ -152,12 +155,14 @@ class AcquireOptions(TryOptions, total=False):
     wait: Duration | None
 
 
+@brief
 def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
     """Acquires at once, with lease's options, and returns the Lease, which is released by its ``release()`` or as a
     context manager. Held, WaitOver or StoreError: nothing is held."""
     return lease(store, name, **options).acquire()
 
 
+@brief
 def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """Tries once, and returns None if another holds the lease. lease's options, but for ``wait``."""
     try:
@@ -175,17 +180,22 @@ class Leasing:
         self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
 
+    @brief
     def acquire(self) -> Lease:
         """Acquires a lease that is independent of this object."""
         w = self._wish
+        host = host_of(w.store)
+        if w.wait_ns:
+            _inside.refuse(host, w.name, w.terms.protocol, awaits=False)
         asked: Asked = Future()
         try:
-            made: Lease = w.lease(host_of(w.store).acquire(w.name, w.terms, w.wait_ns, w.waits, asked))
+            made: Lease = w.lease(host.acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), asked))
         except BaseException:
             give_up(asked)
             raise
         return made
 
+    @brief
     def __enter__(self) -> Lease:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
@@ -196,7 +206,7 @@ class Leasing:
         except BaseException:
             self._free.release()
             raise
-        return self._entered
+        return self._entered.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         entered, self._entered = self._entered, None
@@ -211,6 +221,7 @@ class Leasing:
         if inspection.isgeneratorfunction(function):
             raise TypeError("mopslock: lease() would release before the generator runs; use with inside of it")
 
+        @brief
         @functools.wraps(function)
         def leased(*args: P.args, **kwargs: P.kwargs) -> R:
             with self._once(), Leasing(self._wish):
@@ -239,6 +250,7 @@ class _Once:
         self._inside.reset(self._token)
 
 
+@brief
 def accompany(
     text: str | None = None,
     *,
@@ -308,25 +320,35 @@ def break_lease(
     why: str,
     *,
     now: bool = False,
+    holder: str = "",
     protocol: Protocol = "auto",
     timeout: Duration = 30.0,
 ) -> Status:
     """Ends somebody's lease, on the record, and returns what the name is then.
 
-    Its holder loses it when it renews the next time, as LeaseBroken (under lastwriter LeaseReleased). Others can take
+    Its holder loses it when it renews the next time, as LeaseBroken (under lastwriter LeaseReleased); strict on a
+    ``file://`` URL tells it at once. Others can take
     the name when its last sign of life is a TTL old; with ``now`` at once, also while its holder may still believe:
     that is the one way to two holders of a strict lease. ``why`` is kept with the break, for people; lastwriter has
     no room for it. ``protocol`` says whose lease; "auto" is whoever's is there.
 
-    Vacant: nobody holds it. StoreError: the store could not be used, and unless it is an Unreachable nothing was done.
+    ``holder`` is the one whose lease is broken, by ``Status.holder``, and nobody else's: pass whom you have seen. ""
+    is whoever holds the name. Lastwriter reads the record just before it writes it: who acquires between the two loses
+    it all the same.
+
+    Vacant: nobody holds it. Held: another than ``holder`` does, and nothing was done; ``seen`` says who. StoreError:
+    the store could not be used, and unless it is an Unreachable nothing was done.
     """
-    return host_of(store).break_lease(name, breaking(why, now=now, protocol=protocol), nanoseconds("timeout", timeout))
+    wish = breaking(why, now=now, holder=holder, protocol=protocol)
+    return host_of(store).break_lease(name, wish, nanoseconds("timeout", timeout))
 
 
-def breaking(why: str, *, now: bool, protocol: Protocol) -> Break:
+def breaking(why: str, *, now: bool, holder: str, protocol: Protocol) -> Break:
     """What break_lease and its twin begin with."""
     if protocol not in ("auto", "strict", "lastwriter"):
         raise BadArgument(f"mopslock: protocol {protocol!r}: must be auto or strict or lastwriter")
     if not isinstance(why, str):
         raise BadArgument(f"mopslock: why {why!r}: must be text")
-    return Break(why, bool(now), protocol)
+    if not isinstance(holder, str):
+        raise BadArgument(f"mopslock: holder {holder!r}: must be text, as Status.holder")
+    return Break(why, bool(now), protocol, holder)

@@ -23,12 +23,12 @@ from ._abi import Code, EventKind
 from ._demand import Demand
 from ._duration import FOREVER, SECOND
 from ._hosted_invocation import HostedInvocation, HostedWork
-from ._hosted_member import HostedMember, HostedPermit
+from ._hosted_member import HostedMember, HostedPermit, say_fallback
 from ._keeper import Workers
 from ._member import Asked, Break, Handle, Host, Member, Waits, noticed, settle
 from ._notify import log, notifier
 from ._ongoing import Ongoing, Turns, Wanted
-from .errors import Full, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
+from .errors import Full, Held, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
 from .status import Status
 from .terms import Terms
 
@@ -75,9 +75,15 @@ class HostedHost(Host):
         """wait_ns is Python's: 0 tries once, FOREVER is until it is held. The library counts the other way round."""
         options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
+
+        def made(event: _abi.Event) -> HostedMember:
+            member = self._lease(event.member)
+            say_fallback(terms, member.name, member.protocol)
+            return member
+
         return self._begin(
             lambda call: self.api.begin_acquire(self._handle, encoded, ctypes.byref(options), call),
-            options, name, into or Future(), waits=waits, lease=None,
+            options, name, into or Future(), waits=waits, lease=None, made=made,
         )  # fmt: skip
 
     def begin_permit(
@@ -114,11 +120,12 @@ class HostedHost(Host):
         return self._begin(
             lambda call: self.api.begin_accompany(self._handle, text, ctypes.byref(options), call),
             options, handle.name, into or Future(), waits=None, lease=handle,
+            made=lambda event: HostedMember(self, event.member, handle, guarded=False),
         )  # fmt: skip
 
     def _begin(
         self, begin: Callable[[Any], int], options: Any, name: str, future: Asked, *, waits: Waits | None,
-        lease: Handle | None, made: Callable[[_abi.Event], HostedMember] | None = None,
+        lease: Handle | None, made: Callable[[_abi.Event], HostedMember],
         failed: Callable[[Exception], Exception] = _as_it_is,
     ) -> Asked:  # fmt: skip
         cancel = options.cancel = self.api.new_cancel()
@@ -129,7 +136,7 @@ class HostedHost(Host):
                 settle(future, failed(self.api.error_of(event, name)))
                 return
             try:
-                member = self._kept(made(event)) if made is not None else self._member(event.member, lease)
+                member = self._kept(made(event))
             except Exception as error:  # mostly since the host was closed meanwhile, which has released it
                 settle(future, error)
                 self._begin_finish(event.member, lambda _: None, None, guarded=lease is None)
@@ -160,10 +167,10 @@ class HostedHost(Host):
         if future.cancelled():
             self.api.cancel(cancel)
 
-    def _member(self, handle: int, lease: Handle | None) -> HostedMember:
-        """What an event gave. Of a companion the lease is known, a lease says its own."""
-        text = lease or Handle.parse(self.api.text_of(self.api.lease_text, handle))
-        return self._kept(HostedMember(self, handle, text, guarded=lease is None))
+    def _lease(self, handle: int) -> HostedMember:
+        """What an event gave says of which lease it is."""
+        lease = Handle.parse(self.api.text_of(self.api.lease_text, handle))
+        return HostedMember(self, handle, lease, guarded=True)
 
     def _kept(self, member: HostedMember) -> HostedMember:
         with self._lock:
@@ -288,7 +295,7 @@ class HostedHost(Host):
                 ended(event)
             elif event.member:  # its caller was interrupted before he knew of it
                 with contextlib.suppress(MopslockError):  # of work, whose call was given up, nothing is left
-                    self._member(event.member, None).finish()
+                    self._kept(self._lease(event.member)).finish()
         elif event.kind == EventKind.ENDED:
             with self._lock:
                 member = self._members.get(event.member)
@@ -333,16 +340,20 @@ class HostedHost(Host):
     def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
         """On a thread of ours, so that the caller can be interrupted."""
         encoded, why = _texts.encode("name", name), _texts.encode("why", wish.why)
+        holder = _texts.encode("holder", wish.holder)
 
         def end() -> Status:
             raw = self.api.raw_status()
             options = _abi.BreakOptions(
                 size=ctypes.sizeof(_abi.BreakOptions), why=why, now=wish.now, timeout_ns=timeout_ns or 1,
-                protocol=_abi.PROTOCOLS.index(wish.protocol), seen=ctypes.pointer(raw),
+                protocol=_abi.PROTOCOLS.index(wish.protocol), seen=ctypes.pointer(raw), holder=holder,
             )  # fmt: skip
             code = self.api.break_lease(self._handle, encoded, ctypes.byref(options))
             if code != Code.OK:
-                raise self._unread(code, name)
+                error = self._unread(code, name)
+                if isinstance(error, Held):
+                    error.seen = self.api.status_of(name, raw)
+                raise error
             return self.api.status_of(name, raw)
 
         return self._aside(end)

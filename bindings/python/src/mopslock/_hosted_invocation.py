@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from . import _abi, _texts
 from ._abi import Code
 from ._duration import FOREVER, SECOND
-from ._hosted_member import HostedMember
+from ._hosted_member import HostedMember, say_fallback
 from ._member import Handle, settle
 from ._ongoing import Begin, Found, NoLease, Ongoing, Turns, Wanted
 from .errors import MopslockError, Unreachable, Vacant, WaitOver
@@ -95,6 +95,8 @@ class HostedInvocation(Ongoing):
         if self._wanted.remote and (handle is None or not api.text_of(api.holder, work)):
             return Begin(NoLease(self, self._host.url))
         lease = handle or Handle.parse(api.text_of(api.lease_text, work))
+        if handle is None:
+            say_fallback(self._wanted.terms, lease.name, lease.protocol)
         member = HostedWork(self._host, work, lease, self, guarded=handle is None)
         self._host.keep_work(member, work)
         return Begin(member)

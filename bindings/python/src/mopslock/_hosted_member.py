@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,21 @@ from . import _texts
 from ._abi import Code
 from ._member import Ended, Handle, Member, settle
 from ._notify import log, quietly
-from .errors import LeaseEnded, LeaseLost, MopslockError
+from .errors import LeaseBroken, LeaseEnded, LeaseLost, LeaseReleased, LeaseTaken, MopslockError
 from .status import nanoseconds_since
+
+RECORD_PATIENCE = 1.0  # seconds
 
 if TYPE_CHECKING:
     from ._hosted import HostedHost
+    from .terms import Terms
+
+
+def say_fallback(terms: Terms, name: str, protocol: str) -> None:
+    """The library has no log: it says only what the lease is kept by."""
+    if terms.protocol == "auto" and protocol != "strict":
+        why = "the name has a lock.json, or the store does not honour create-if-absent"
+        log.warning("%s", _texts.fell_back(name, why))
 
 
 class HostedMember(Member):
@@ -62,7 +73,16 @@ class HostedMember(Member):
         if code == Code.OK:
             return self._failure
         error = self.host.api.error(code, self.name)
+        if isinstance(error, (LeaseTaken, LeaseBroken, LeaseReleased)):
+            self._await_record()
         return self.end(_texts.ended(self.name, self.what) if isinstance(error, LeaseEnded) else error)
+
+    def _await_record(self) -> None:
+        """Waits a moment for the event of this loss, which alone has the record that decided it. The caller that asked
+        does nothing meanwhile."""
+        end = time.monotonic() + RECORD_PATIENCE
+        while self._failure is None and time.monotonic() < end:
+            time.sleep(0.001)
 
     def end(self, failure: MopslockError) -> MopslockError:
         """It may not be relied on any more. The first reason stands."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import threading
 import time
 import weakref
@@ -27,6 +28,9 @@ AnyStore = str | os.PathLike[str] | Store
 AT_EXIT = 10.0
 """Seconds that the end of the process waits for releases."""
 
+DIRECTORY = re.compile(r"^(file:///[^?#]*[^?#/:])/+\Z")
+"""A directory's URL that ends with a slash. A drive's, file:///C:/, needs its slash."""
+
 
 class _Hosts:
     """This process's."""
@@ -40,10 +44,21 @@ class _Hosts:
 _hosts = _Hosts()
 
 
+def _one_url(store: AnyStore) -> str | Store:
+    """One URL for a directory, which may be given as a path, or as a URL with or without a slash at its end."""
+    if isinstance(store, os.PathLike):
+        return Path(store).absolute().as_uri()
+    return DIRECTORY.sub(r"\1", store) if isinstance(store, str) else store
+
+
 def host_of(store: AnyStore) -> Host:
     """The host of a store, made with the first call. It asks nothing of the store yet."""
-    if isinstance(store, os.PathLike):
-        store = Path(store).absolute().as_uri()
+    store = _one_url(store)
+    if store is None or store == "":
+        raise BadArgument(
+            "mopslock: there is no store URL, as where MOPSLOCK_STORE is unset; give one such as file:///dir or "
+            "s3://bucket/prefix"
+        )
     if isinstance(store, str):
         return _of_url(store)
     missing = [verb for verb in ("get", "put", "exists") if not callable(getattr(store, verb, None))]
@@ -61,8 +76,7 @@ def host_of(store: AnyStore) -> Host:
 
 def known_host(store: AnyStore) -> Host | None:
     """The host of a store if it is there already: for those who must not wait, as making one can."""
-    if isinstance(store, os.PathLike):
-        store = Path(store).absolute().as_uri()
+    store = _one_url(store)
     with _hosts.lock:
         if not isinstance(store, str):
             return _hosts.objects.get(id(store))
@@ -148,8 +162,7 @@ def _taken(store: AnyStore | None) -> list[Host]:
         _hosts.urls.clear()
         _hosts.objects.clear()
         return hosts
-    if isinstance(store, os.PathLike):
-        store = Path(store).absolute().as_uri()
+    store = _one_url(store)
     if isinstance(store, str):
         opening = _hosts.urls.pop(store, None)
         return [*_opened(opening)] if opening is not None else []

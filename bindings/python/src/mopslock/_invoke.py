@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
-from . import _failure, _texts
+from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
 from ._duration import Duration, waiting
+from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Claimed
-from ._member import Handle, Member, Waits, noticed
+from ._member import Handle, Host, Member, Waits, logged, noticed
 from ._ongoing import Awaited, Found, NoLease, Ongoing, Turn, Turns, Wanted, give_up
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Expiry, Protocol, Renewal, Terms
 
-T = TypeVar("T")
+W = TypeVar("W", bound="Work")
 
 CameTo = bytes | bytearray | memoryview | os.PathLike[str] | None
 """What work comes to: bytes, the path of the file that has them, or None: somebody else stores it."""
@@ -48,7 +49,7 @@ class Work(Claimed):
         return "" if isinstance(self._member, NoLease) else self._member.handle().text()
 
     def __repr__(self) -> str:
-        return f"<mopslock.Work {self.name!r}>"
+        return f"<{self._home}.Work {self.name!r}>"
 
 
 class Outcome:
@@ -111,6 +112,7 @@ class Result(Outcome):
         return self._failure()
 
 
+@brief
 def invoke(
     store: AnyStore,
     name: str,
@@ -174,6 +176,7 @@ def invoked(store: AnyStore, wanted: Wanted, launch: Callable[[Work], CameTo], k
     return Result(*_Loop(store, Doing(wanted, keep), launch).run())
 
 
+@brief
 def remote(
     store: AnyStore | None,
     lease_text: str | None,
@@ -290,6 +293,28 @@ def content(value: object) -> bytes | Path | None:
     raise TypeError(f"mopslock: launch returned {type(value).__name__}: must be bytes, a pathlib.Path, or None")
 
 
+def beginning(host: Host, wanted: Wanted, *, awaits: bool) -> Wanted:
+    """What a call wants that begins now, which may wait, but not for itself. A remote waits for nobody."""
+    if wanted.remote or not wanted.wait_ns:
+        return wanted
+    _inside.refuse(host, wanted.name, wanted.terms.protocol, awaits=awaits)
+    return replace(wanted, waits=logged("the result of", wanted.name, wanted.waits))
+
+
+@contextlib.contextmanager
+def under(work: W, wanted: Wanted) -> Iterator[W]:
+    """A block of the lease under which work is done. A remote's may be released by its launcher at any time, and so may
+    be waited for."""
+    if wanted.remote:
+        yield work
+        return
+    entered = _inside.enter(work)
+    try:
+        yield work
+    finally:
+        _inside.leave(entered)
+
+
 class _Loop:
     """One call, on its caller's thread."""
 
@@ -300,7 +325,9 @@ class _Loop:
         turn = first = Awaited()
         call: Ongoing | None = None
         try:
-            call = host_of(self._store).begin_invocation(self._doing.wanted, first.turn)
+            host = host_of(self._store)
+            wanted = beginning(host, self._doing.wanted, awaits=False)
+            call = host.begin_invocation(wanted, first.turn)
             while True:
                 come = self._next(turn)
                 if isinstance(come, Found):
@@ -326,7 +353,9 @@ class _Loop:
             call.came_to(turn, well=True, body=None)
             return
         try:
-            call.came_to(turn, well=True, body=content(self._launch(Work(member))))
+            with under(Work(member), self._doing.wanted) as work:
+                body = content(self._launch(work))
+            call.came_to(turn, well=True, body=body)
         except Exception as error:
             well, body = self._doing.failed(member, error)
             call.came_to(turn, well=well, body=body)

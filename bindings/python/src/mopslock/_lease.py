@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any
 
-from . import _texts
+from . import _inside, _texts
 from ._duration import SECOND, Duration, nanoseconds
 from ._member import Member, noticed
 from ._notify import log, notifier
@@ -63,6 +63,8 @@ class Lost:
 
 class Kept:
     """What a lease and a companion have in common."""
+
+    _home = "mopslock"  # where users find the class
 
     def __init__(
         self, member: Member, *, raise_if_lost: bool, on_lost: OnLost | None, release_timeout: Duration
@@ -189,6 +191,15 @@ class Kept:
         elif error is not None and error is not ended and hasattr(error, "add_note"):
             error.add_note(str(ended))
 
+    def _state(self) -> str:
+        failure = self._member.failure()
+        if failure is not None:
+            return type(failure).__name__
+        return "held" if math.isinf(self.left) else f"held, {self.left:.1f}s left"
+
+    def __repr__(self) -> str:
+        return f"<{self._home}.{type(self).__name__} {self.name!r} {self._state()}>"
+
     def __reduce__(self) -> Any:
         raise TypeError("a lease is this process's own: give its text to the other process, and accompany() it there")
 
@@ -226,13 +237,11 @@ class Lease(Claimed):
         self._finish(timeout)
 
     def __enter__(self) -> Lease:
+        _inside.enter(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave_with(error)
-
-    def __repr__(self) -> str:
-        return f"<mopslock.Lease {self.name!r} {_state(self._member)}>"
 
 
 class Companion(Kept):
@@ -251,14 +260,6 @@ class Companion(Kept):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave_with(error)
-
-    def __repr__(self) -> str:
-        return f"<mopslock.Companion {self.name!r} {_state(self._member)}>"
-
-
-def _state(member: Member) -> str:
-    failure = member.failure()
-    return f"held, {member.left_ns() / SECOND:.1f}s left" if failure is None else type(failure).__name__
 
 
 def not_released(name: str, what: str = _texts.LEASE) -> NotReleased:

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent / "_lib"
 FOLDER = "MOPSLOCK_LIB"
 """The environment variable that names another folder with the libraries."""
 
-ABI = 5
+ABI = 6
 
 OK, ESHORT, EFORKED = 0, -3, -4
 ECONTRACT = -16

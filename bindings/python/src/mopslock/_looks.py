@@ -15,7 +15,7 @@ from ._member import Break, settle
 from ._notify import log
 from ._runner import config, fresh
 from ._verbs import VERBS, Action, Event, can
-from .errors import BadArgument, MopslockError, StoreError, error_class
+from .errors import BadArgument, LeaseTaken, MopslockError, StoreError, error_class
 from .status import Status, of_sight
 from .stores import Listing, Store, class_of
 
@@ -157,23 +157,31 @@ class Looks:
         if protocol == "auto":
             protocol = "strict" if self.inspect(name, timeout_ns).protocol == "strict" else "lastwriter"
         if protocol == "lastwriter":
-            return self._break_record(name, until)
+            return self._break_record(name, wish.holder, until)
         if not can(self.store):
             raise _texts.refused(name, "unfit", "", None, None)
-        said, cause = self._run("breaker", name, until, {"why": plain("why", wish.why), "now": wish.now})
+        more = {"why": plain("why", wish.why), "now": wish.now, "holder": plain("holder", wish.holder)}
+        said, cause = self._run("breaker", name, until, more)
         if said["kind"] != "broken":
+            if said["reason"] == "held":
+                raise _texts.not_broken(name, of_sight(name, said["sight"], self.clock.wall(), "strict"))
             if said["reason"] == "cancelled":
                 said = {"reason": "unreachable"}
             raise _texts.refused(name, said["reason"], said.get("class", ""), None, cause)
         return self._observe(name, until)
 
-    def _break_record(self, name: str, until: int) -> Status:
+    def _break_record(self, name: str, holder: str, until: int) -> Status:
         seen = self._inspect_record(name, until)
         if seen.state not in ("held", "stale"):
             raise _texts.refused(name, "vacant", "", seen, None)
+        if holder and seen.holder != holder:
+            raise _texts.not_broken(name, seen)
         over = self.begin_release(name, seen.holder, {"ttl_ns": round(seen.ttl * SECOND)})
-        with contextlib.suppress(TimeoutError):
-            over.result(max(0, until - self.clock.mono()) / SECOND)
+        try:
+            with contextlib.suppress(TimeoutError):
+                over.result(max(0, until - self.clock.mono()) / SECOND)
+        except LeaseTaken as error:  # since we looked: the release reads before it writes
+            raise _texts.not_broken(name, error.seen) from None
         return self._inspect_record(name, until)
 
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:

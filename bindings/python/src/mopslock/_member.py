@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import re
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from . import _texts
 from ._demand import Demand
 from ._duration import SECOND
+from ._notify import log
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
 from .terms import NONE, Protocol, Terms
@@ -151,6 +154,7 @@ class Break:
     why: str
     now: bool
     protocol: Protocol
+    holder: str
 
 
 class Host(ABC):
@@ -253,6 +257,23 @@ def noticed(future: Future[Any]) -> queue.SimpleQueue[Any]:
     done: queue.SimpleQueue[Any] = queue.SimpleQueue()
     future.add_done_callback(done.put)
     return done
+
+
+def logged(what: str, name: str, waits: Waits | None) -> Waits | None:
+    """The callback of somebody who may wait, which logs the first that it hears."""
+    if not log.isEnabledFor(logging.INFO):
+        return waits
+    begun = False
+
+    def tell(status: Status) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            log.info("%s", _texts.waiting(what, name, status))
+        if waits is not None:
+            waits(status)
+
+    return tell
 
 
 def give_up(future: Future[Member]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
 from ._duration import Duration
+from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._invoke import asking, content, invoked
 from ._member import Waits
@@ -146,6 +147,7 @@ def memoize(
             raise TypeError("mopslock: a generator is no result; memoize a function that returns a list")
         memo = Memo(function, wanted, serializer, Naming.of(function, prefix, name, version, key))
 
+        @brief
         @functools.wraps(function)
         def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
             asked = memo.wanted(args, kwargs)

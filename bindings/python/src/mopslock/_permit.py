@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._demand import Demand, limit_of
 from ._duration import Duration, nanoseconds, waiting
+from ._frames import brief
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, Kept, OnLost, _state
-from ._member import Asked, Waits, give_up, noticed
+from ._lease import RELEASE, Kept, OnLost
+from ._member import Asked, Waits, give_up, logged, noticed
 from .errors import BadArgument, Full
 from .terms import Expiry, Terms
 
@@ -36,6 +37,9 @@ class Shared(Kept):
         total: int = getattr(self._member, "total")  # noqa: B009 - of permits' members only
         return total
 
+    def _state(self) -> str:
+        return f"{self.weight} of {self.demand.limit} {super()._state()}"
+
 
 class Permit(Shared):
     """A share of a semaphore's capacity, held until release, mopslock.close(), the end of the process, or its loss.
@@ -56,9 +60,6 @@ class Permit(Shared):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave_with(error)
-
-    def __repr__(self) -> str:
-        return f"<mopslock.Permit {self.name!r} {self.weight} of {self.demand.limit} {_state(self._member)}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a permit is this process's own: another process acquires its own")
@@ -180,12 +181,14 @@ class PermitOptions(TryPermitOptions, total=False):
     wait: Duration | None
 
 
+@brief
 def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """Acquires at once, with permit's options, and returns the Permit, which is given back by its ``release()`` or as a
     context manager. Full, Crowded, WaitOver or StoreError: nothing is held."""
     return permit(store, name, capacity=capacity, **options).acquire()
 
 
+@brief
 def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
 ) -> Permit | None:
@@ -213,13 +216,16 @@ class Permitting:
         self._entered: Permit | None = None
         self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
 
+    @brief
     def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
         w = self._wish
         asked: Asked = Future()
         try:
             done = noticed(asked)
-            host_of(w.store).begin_permit(w.name, w.terms, w.demand, w.wait_ns, w.waits, into=asked)
+            host_of(w.store).begin_permit(
+                w.name, w.terms, w.demand, w.wait_ns, logged("permit of", w.name, w.waits), into=asked
+            )
             done.get()
             made: Permit = w.permit(asked.result(0))
         except BaseException:
@@ -227,6 +233,7 @@ class Permitting:
             raise
         return made
 
+    @brief
     def __enter__(self) -> Permit:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(

@@ -2,7 +2,7 @@
 
 A Resolver stands in the place of a claim's machine, asks one thing after the other, and then makes the machine::
 
-    exists NAME/lock.json       yes, and nobody asked for strict: lastwriter
+    exists NAME/lock.json       yes, and nobody asked for strict: lastwriter, said aloud
     get the store's card        it refuses the store: that stands, whoever left it
       there: create it          it exists: create-if-absent is honoured, as this very request shows
              create it again    after a yes: another one is of a store that takes every create for a put
@@ -124,7 +124,7 @@ class Resolver:
         yield {"kind": "exists", "key": f"{self._name}/lock.json"}
         beside = self._yes
         if beside and self._want == "auto":
-            self._way = Way("lastwriter")
+            self._way = Way("lastwriter", beside)
             return
         able = self._able
         while able.creates is None and able.trying and able.trying[0] is not self:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import queue
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, BinaryIO
 
 from . import _texts
+from ._asks import Asks
 from ._claim import Claim, Unsettled
 from ._clock import Clock, System
 from ._drive import Drive
@@ -25,10 +25,10 @@ from ._member import Asked, Handle, Host, Member, Waits, noticed
 from ._notify import log
 from ._ongoing import Ongoing, Turns, Wanted
 from ._resolve import Abilities, Way
-from ._runner import MOST_RUNNING, config
+from ._runner import config
 from ._semaphore import Place, Semaphore, Semaphores, Share
 from ._services import Services
-from ._verbs import Action, Event, attempt, can, perform, unknown
+from ._verbs import Action, Event, can, perform, unknown
 from .errors import BadArgument, MopslockError, NotReleased, Vacant, error_class
 from .stores import Store, class_of
 from .terms import Terms
@@ -85,8 +85,7 @@ class SteppedHost(Semaphores, Looks, Host):
         self.keeper = _shared.keeper if submit is None else Keeper(self.clock, threaded=False)
         self._submit = submit or lane().submit
         self._threads = submit is None
-        self._asks = submit or lane().submit  # so that no renewal waits behind those who ask from threads of theirs
-        self._asked: Counter[tuple[int, str]] = Counter()
+        self._asks = Asks(self.clock, submit or lane().submit)  # a lane of its own, so that no renewal waits behind
         self._transfers = submit or Lane(_shared.workers, MOST_TRANSFERS).submit
         self._lock = threading.RLock()
         self._claims: set[Claim | Invocation | Share] = set()
@@ -110,30 +109,11 @@ class SteppedHost(Semaphores, Looks, Host):
 
         A store whose verbs are prompt is asked on that very thread: a change of threads costs more than its verbs.
         """
-        limit = self.clock.mono() + limit_ns
         if self._prompt(store):
+            limit = self.clock.mono() + limit_ns
             answer = perform(store, request)
             return answer if self.clock.mono() < limit else unknown(request, "unreachable")
-        answered: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        place = (id(store), request["key"])
-
-        def job() -> None:
-            try:
-                answered.put(attempt(store, request, self.clock, limit))
-            finally:
-                with self._lock:
-                    self._asked[place] -= 1
-
-        with self._lock:
-            hangs = self._asked[place] >= MOST_RUNNING
-            self._asked[place] += not hangs
-        if not hangs:
-            self._asks(job)
-        try:
-            answer = answered.get(timeout=limit_ns / SECOND)
-        except queue.Empty:
-            return unknown(request, "unreachable")
-        return answer if self.clock.mono() < limit else unknown(request, "unreachable")
+        return self._asks.ask(store, request, limit_ns)
 
     # Claims.
 
@@ -197,7 +177,7 @@ class SteppedHost(Semaphores, Looks, Host):
     ) -> tuple[Event, Unsettled | None]:
         """The terms under the protocol that was asked for, and how it is found out where that was left open."""
         want = terms.protocol
-        if want == "auto" and (name.rpartition("/")[2] == "lock" or not self._can_create(name)):
+        if want == "auto" and not self._can_create(name):
             want = "lastwriter"
         if want == "lastwriter":
             fields = terms.config("lastwriter")
@@ -212,6 +192,8 @@ class SteppedHost(Semaphores, Looks, Host):
 
         def resolved(way: Way) -> Event:
             if way.protocol == "lastwriter":
+                if way.beside:
+                    log.warning("%s", _texts.fell_back(name, "the name has a lock.json"))
                 self._say_fallback()
                 if terms.session:
                     raise BadArgument(

@@ -75,6 +75,28 @@ def refused(
     return kind(f"{text}the store cannot be used{said(class_, cause)}; {advice(class_)}", reason=reason, seen=seen)
 
 
+def waiting(what: str, name: str, seen: Status) -> str:
+    """For whom somebody waits."""
+    whom = _full(seen) if seen.is_semaphore else f"held by {seen.who()}"
+    return f"mopslock: waiting for {what} {quoted(name)}: {whom}"
+
+
+def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
+    """What to say to a thread, or a task, that would wait for itself."""
+    return errors.HeldByOneself(
+        f"mopslock: {LEASE} {quoted(name)} not acquired: this {who} is in a block that holds it, and would wait for "
+        "itself; leave that block first, or use the lease that it has",
+        reason="oneself",
+    )
+
+
+def not_broken(name: str, seen: Status | None) -> errors.Held:
+    """Another holds the lease than the one that was to be broken."""
+    who = seen.who() if seen else "another"
+    text = f"held by {who}; that is not the holder that was to be broken, so look again"
+    return errors.Held(f"mopslock: lease {quoted(name)} not broken: {text}", reason="held", seen=seen)
+
+
 def lost(name: str, reason: str, seen: Status | None, what: str = LEASE) -> errors.LeaseLost:
     """Why a lease or permit is not ours any more."""
     text = f"mopslock: {what} {quoted(name)} lost ({reason}): "
@@ -160,6 +182,14 @@ def forked(name: str, what: str = LEASE) -> errors.Forked:
     return errors.Forked(
         f"mopslock: {what} {quoted(name)} is held by the parent process, and stays its own after a fork; "
         f"acquire another in this process{more}"
+    )
+
+
+def fell_back(name: str, why: str) -> str:
+    """That auto has come to lastwriter."""
+    return (
+        f"mopslock: lease {quoted(name)} is kept by lastwriter, without a fencing token, since {why}; "
+        'if mops shares the name say protocol="lastwriter", else "strict"'
     )
 
 

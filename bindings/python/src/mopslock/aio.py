@@ -22,17 +22,18 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from . import _api, _lease
+from . import _api, _inside, _lease
 from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
 from ._aio_lease import Async
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
 from ._aio_permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
 from ._api import _Once, accompanying, wish
 from ._duration import Duration
+from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
 from ._loop import Lost, outcome
-from ._member import Asked, Waits, give_up
+from ._member import Asked, Waits, give_up, logged
 from .errors import Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal
@@ -83,6 +84,7 @@ class Lease(Async, _lease.Claimed):
         await self._finish_async(timeout)
 
     async def __aenter__(self) -> Lease:
+        _inside.enter(self)
         return self
 
     async def __aexit__(
@@ -145,19 +147,23 @@ class Leasing:
         self._free = threading.Lock()  # as that of the package's own; nothing ever waits for it
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
 
+    @brief
     async def acquire(self) -> Lease:
         """Acquires a lease that is independent of this object."""
         w = self._wish
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
+        if w.wait_ns:
+            _inside.refuse(host, w.name, w.terms.protocol, awaits=True)
         asked: Asked = Future()
         try:
-            host.begin_acquire(w.name, w.terms, w.wait_ns, w.waits, asked)
+            host.begin_acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), asked)
             made: Lease = w.lease(await outcome(asked, lambda: give_up(asked)), Lease)
         except BaseException:
             give_up(asked)
             raise
         return made
 
+    @brief
     async def __aenter__(self) -> Lease:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
@@ -168,7 +174,7 @@ class Leasing:
         except BaseException:
             self._free.release()
             raise
-        return self._entered
+        return await self._entered.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
@@ -183,6 +189,7 @@ class Leasing:
         if not inspection.iscoroutinefunction(function):
             raise TypeError("mopslock: aio.lease() decorates coroutine functions; use mopslock.lease() for others")
 
+        @brief
         @functools.wraps(function)
         async def leased(*args: P.args, **kwargs: P.kwargs) -> R:
             with _Once(self._inside, self._wish.name):
@@ -192,11 +199,13 @@ class Leasing:
         return leased
 
 
+@brief
 async def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
     """As mopslock.acquire."""
     return await lease(store, name, **options).acquire()
 
 
+@brief
 async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
     """As mopslock.try_acquire."""
     try:
@@ -205,6 +214,7 @@ async def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions])
         return None
 
 
+@brief
 async def accompany(
     text: str | None = None,
     *,
@@ -240,11 +250,14 @@ async def break_lease(
     why: str,
     *,
     now: bool = False,
+    holder: str = "",
     protocol: Protocol = "auto",
     timeout: Duration = 30.0,
 ) -> Status:
     """As mopslock.break_lease."""
-    return await asyncio.to_thread(_api.break_lease, store, name, why, now=now, protocol=protocol, timeout=timeout)
+    return await asyncio.to_thread(
+        _api.break_lease, store, name, why, now=now, holder=holder, protocol=protocol, timeout=timeout
+    )
 
 
 async def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> AsyncIterator[Status]:

@@ -5,6 +5,7 @@
     MopslockError
     ├── NotAcquired            nothing is held; what a claim left is released, or expires
     │   ├── Held               another holds the lease, or was faster, and the wait is over
+    │   │   └── HeldByOneself  this thread or task holds it, and would wait for itself (it is a RuntimeError too)
     │   ├── Full               there is no room for a permit, and the wait is over
     │   ├── Crowded            a semaphore has no room for another holder
     │   ├── WaitOver           the wait is over, and the store was failing
@@ -104,6 +105,10 @@ class NotAcquired(MopslockError):
 
 class Held(NotAcquired):
     """Another holds the lease (reason ``held``) or was faster (``raced``)."""
+
+
+class HeldByOneself(Held, RuntimeError):
+    """This very thread, or task, is in a block that holds the lease, and would wait for itself (reason ``oneself``)."""
 
 
 class Full(NotAcquired):

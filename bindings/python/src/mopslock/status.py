@@ -59,7 +59,7 @@ class Status:
     ``holder``
         The tenure's id, fresh for each claim.
     ``host``, ``pid``, ``companion``
-        Where the last write came from, and whether it was a companion's.
+        Where the tenure's last write came from, also of a broken one, and whether it was a companion's.
     ``ttl``, ``age``, ``left``
         Seconds: the record's own TTL; since the last write, by our wall clock against the writer's; of the TTL,
         negative once it is over.
@@ -124,7 +124,10 @@ class Status:
         if not self.holder:
             return "an unreadable record" if self.state == "corrupt" else "another"
         text = _who(self.holder, self.host, self.pid)
-        if self.left > 0:
+        renewed = max(0.0, self.ttl - self.left)
+        if self.left > 0 and renewed <= self.ttl / 2:
+            text += f", renewed {renewed:.1f} s ago"
+        elif self.left > 0:  # a holder that renews in time does so each third of the TTL
             text += f", which can expire in {self.left:.1f}s"
         return text
 

@@ -25,7 +25,8 @@ twice, ``protocol="auto"`` falls back on lastwriter, with a warning; ``"strict"`
 Two attributes help where they are true: ``stamp_unit_ns``, the resolution of the modification times that get and list
 tell, and ``store_clock = True``, that these are of a clock that nobody sets while leases are held, as that of a cloud.
 Then a dead holder's lease is taken when its TTL is over by that clock; otherwise when it was seen unchanged for a TTL,
-or, by a process of the same boot of the same machine, at once.
+or, by a process of the same boot of the same machine, at once, if get and list tell modification times by this
+machine's clock.
 
 Results of work (mopslock.invoke) are whole objects of any size, and put and create get their bytes at once. They are
 read by one verb more, if the store has it; else by get, which must then return the whole object, however large::
@@ -53,7 +54,7 @@ import time
 from collections.abc import Iterable
 from typing import IO, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
-from .errors import CLASSES
+from .errors import CLASSES, BadArgument
 
 MOST = (64 << 10) + 1
 """How many bytes of an object are looked at: one more than a record may have."""
@@ -376,6 +377,11 @@ class Fsspec:
     """
 
     def __init__(self, filesystem: Any, root: str = "") -> None:
+        if isinstance(filesystem, (str, os.PathLike)):
+            raise BadArgument(
+                f"mopslock: filesystem {filesystem!r}: must be a filesystem of fsspec; of a URL make "
+                f"Fsspec.of_url({filesystem!r})"
+            )
         self.filesystem, self.root = filesystem, root.rstrip("/")
         if self._local():
             self.create = self._create

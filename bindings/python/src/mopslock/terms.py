@@ -31,7 +31,7 @@ class Terms:
         How much earlier than the TTL a holder gives up: a tenth of it; below half.
     ``acquire_margin``
         Of lastwriter: the least time between a claim and its verification, up to half the TTL; None, and 0, are twice
-        what read and put took.
+        what read and put took, and 50 ms at least for one who has waited or lost a race.
     ``fleet_expire``
         Of lastwriter: by which TTL others on the name judge us whatever our record says: 88 s, as mops does, so that
         a longer TTL is renewed, and relied on, as one of 88 s; "none" where there is no mops.
@@ -42,10 +42,12 @@ class Terms:
         own, under strict the boot's, the store's, and our own); ``observed``, only what we saw on our own.
     ``protocol``
         ``strict``: at most one holder, and a fencing token; it needs a store that honours create-if-absent.
-        ``lastwriter``: what mops speaks, on any store. ``auto``: lastwriter where the name has a lock.json, or its
-        last segment is "lock"; else strict where the store can; else lastwriter, which is said in the log.
+        ``lastwriter``: what mops speaks, on any store; for names that mops shares, from the start. ``auto``:
+        lastwriter where the name has a lock.json; else strict where the store can; else lastwriter. Both times that
+        it is lastwriter a warning is logged.
     ``session``
         Of strict: keep the lease by this process's session, one heartbeat for all leases of one TTL and margin.
+        Such a lease does not notice that its versions were removed from the store.
     ``label``
         Of strict: shown to people, at most 128 printable bytes.
     """

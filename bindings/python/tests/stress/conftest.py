@@ -9,19 +9,15 @@ from dataclasses import dataclass
 
 import pytest
 
-DEFAULT = "4s"
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-def seconds(text: str) -> float:
+def asked() -> float:
+    text = os.environ.get("MOPSLOCK_STRESS") or "4s"
     parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    if "".join(number + unit for number, unit in parts) != text:
         raise pytest.UsageError(f"MOPSLOCK_STRESS={text} is no duration, such as 30s or 1m30s")
     return sum(float(number) * UNITS[unit] for number, unit in parts)
-
-
-def asked() -> float:
-    return seconds(os.environ.get("MOPSLOCK_STRESS") or DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -36,16 +32,11 @@ class Stress:
 @pytest.fixture
 def stress(request: pytest.FixtureRequest) -> Stress:
     """Figures are seen with -s, also those of a test that passes."""
-
-    def figures(text: str) -> None:
-        print(f"\n    {request.node.name}: {text}", end="")
-
-    return Stress(asked(), asked() >= 20, figures)
+    return Stress(asked(), asked() >= 20, lambda text: print(f"\n    {request.node.name}: {text}", end=""))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test here is given its time and two minutes before it counts as hung."""
-    limit = 120 + 2 * asked()
+    """A test here is given its time and some minutes before it counts as hung."""
     for item in items:
-        if item.path.is_relative_to(os.path.dirname(__file__)) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(limit))
+        if item.path.is_relative_to(os.path.dirname(__file__)):
+            item.add_marker(pytest.mark.timeout(300 + 2 * asked()))

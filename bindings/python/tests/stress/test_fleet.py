@@ -1,98 +1,86 @@
 """mops' own lease and ours, by URL, through mops' blob store and by mops' names, on one lock file.
 
-Between two turns a process pauses, as one that works does. Without that the protocol is not fair to anybody: who
-releases claims again before others look, also in a fleet of mops alone, and who is told by file events is always
-before those that poll.
+lastwriter does not exclude processes that are held up between a read and a write, so how often two were in at once is
+a figure here. That it excludes all others is proved in virtual time (test_exclusion).
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
-from stress import fleet_worker
+import mopslock
 from stress.conftest import Stress
-from stress.fleet_worker import HoldUps, Plan, Turn, by_kinds
-
-TTL = 3.0
-MARGIN = 0.2
-"""What mops and we wait between claim and verification: as long as a process may be held up between read and put."""
+from ways import SOON, Place, ended, program
 
 KINDS = ("mops", "url", "adapter", "shim")
-STARTS = 0.6
-"""Seconds that it takes to import mops."""
+FLEET = """
+import random
+from datetime import timedelta
+from thds.mops.pure.core import lease as theirs
+from thds.mops.pure.core.uris import lookup_blob_store
+import mopslock.mops
+root, ledger, ttl, margin = {root!r}, {ledger!r}, 30.0, 0.2
+
+def by_mops_names(module):
+    wait = timedelta(seconds=margin)
+    held = module.acquire(root + "/n", expire=timedelta(seconds=ttl), acquire_margin=wait, block=wait)
+    if held is not None:
+        release = module.add_lease_to_maintenance_daemon(held)
+        yield
+        release()
+
+def ours(store):
+    lease = mopslock.try_acquire(
+        store, "n", ttl=ttl, fleet_expire=ttl, acquire_margin=margin, protocol="lastwriter", raise_if_lost=False)
+    if lease is not None:
+        with lease: yield
+
+def work(kind):
+    store = root if kind == "url" else mopslock.stores.Mops(lookup_blob_store(root), root)
+    end, had = time.monotonic() + {seconds}, 0
+    while time.monotonic() < end + (0 if had else {patience}):  # who has had no turn is patient
+        module = theirs if kind == "mops" else mopslock.mops
+        for _ in ours(store) if kind in ("url", "adapter") else by_mops_names(module):
+            had += 1
+            for sign in "+-":
+                with open(ledger, "a") as file: file.write(f"{{sign}} {{kind}} {{os.getpid()}}\\n")
+                time.sleep(random.uniform(0.005, 0.02))
+        time.sleep(random.uniform(0.1, 0.5))
+
+pids = []
+for kind in {kinds}:
+    pids.append(os.fork())
+    if pids[-1] == 0:
+        try: work(kind)
+        except BaseException: sys.excepthook(*sys.exc_info()); os._exit(1)
+        os._exit(0)
+sys.exit(sum(os.waitpid(pid, 0)[1] != 0 for pid in pids))
+"""
 
 
-def test_mixed_fleet_excludes_as_mops_does(tmp_path: Path, stress: Stress) -> None:
-    """Where no process was held up for longer than the protocol bears, turns overlap at most as often as those of as
-    many processes of mops alone in the same run, and everybody gets turns."""
-    count = 20 if stress.long else 6
-    mixed = [KINDS[number % len(KINDS)] for number in range(count)]
-    fleets = {"mixed/lock": mixed, "alone/lock": ["mops"] * count}
-    plan = _planned(tmp_path, stress.seconds - STARTS, stress.long, count, fleets)
-    status = subprocess.run(
-        [sys.executable, "-m", fleet_worker.__name__, fleet_worker.write(plan)],
-        cwd=Path(__file__).parents[1],
-        check=False, capture_output=True, text=True,
-        timeout=stress.seconds + plan.patience + 3 * fleet_worker.GRACE,
-    )  # fmt: skip
-    assert status.returncode == 0, status.stderr
-
-    ours, alone = fleet_worker.turns(plan, "mixed/lock"), fleet_worker.turns(plan, "alone/lock")
-    late = {name: fleet_worker.hold_ups(plan, name) for name in fleets}
-    stress.figures(f"{_told('mixed', ours, late['mixed/lock'])}; {_told('mops alone', alone, late['alone/lock'])}")
-    found = by_kinds(_unexplained(ours, late["mixed/lock"]))
-    assert found["all"] - found["mops+mops"] <= by_kinds(_unexplained(alone, late["alone/lock"]))["all"], found
-    assert {turn.kind for turn in ours} == set(KINDS)
-    if stress.long:
-        assert len({turn.process for turn in ours}) == count, Counter(turn.process for turn in ours)
-
-
-def _planned(folder: Path, seconds: float, long: bool, count: int, fleets: dict[str, list[str]]) -> Plan:
-    """With pauses so long that a fleet is about as busy as one lease can keep it. A short run is too short to turn
-    away who has had no turn yet."""
-    for name in ("store", "logs"):
-        (folder / name).mkdir()
-    return Plan(
-        root=(folder / "store").as_uri(), logs=str(folder / "logs"), seconds=seconds, ttl=TTL, margin=MARGIN,
-        pause=2 * count * MARGIN, patience=0.0 if long else 20.0, long_turns=0.03 if long else 0.0, fleets=fleets,
-    )  # fmt: skip
-
-
-def _unexplained(turns: Sequence[Turn], late: HoldUps) -> list[tuple[Turn, Turn]]:
-    """The turns that overlap although neither process was held up, as far as it could measure that, from when the
-    earlier one claimed until the later one began.
-
-    ::
-
-        A       get ── put ──── MARGIN ──── get: ours ── held ──────────────
-        B  get: free ═══════ held up ═══════════════════ put ── get: ours ── held
-    """
-
-    def held_up(process: str, begin: float, end: float) -> float:
-        return sum(max(0.0, min(end, after) - max(begin, before)) for before, after in late[process])
-
-    return [
-        (one, other) for one, other in fleet_worker.overlaps(turns)
-        if all(held_up(turn.process, one.begin - 2 * MARGIN, other.begin) < MARGIN / 2 for turn in (one, other))
-    ]  # fmt: skip
-
-
-def _told(what: str, turns: Sequence[Turn], late: HoldUps) -> str:
-    kinds = Counter(turn.kind for turn in turns)
-    each = Counter(turn.process for turn in turns).values()
-    waits = [later.begin - turn.end for turn, later in pairwise(turns)]
-    held_up = [end - begin for times in late.values() for begin, end in times]
-    noticed = sum(turn.noticed for turn in turns)
-    return (
-        f"{what} {len(turns)} turns {dict(kinds)}, {min(each, default=0)} to {max(each, default=0)} of "
-        f"{len(each)} processes, {median(waits or [0]) * 1000:.0f} ms between two, "
-        f"overlaps {dict(by_kinds(fleet_worker.overlaps(turns)))}, of which unexplained "
-        f"{dict(by_kinds(_unexplained(turns, late)))}, {noticed} noticed losses, held up {len(held_up)} times, "
-        f"at most {max(held_up, default=0) * 1000:.0f} ms"
-    )
+def test_a_mixed_fleet_takes_turns(tmp_path: Path, stress: Stress) -> None:
+    """Everybody gets turns, nobody fails, and what the last one leaves is free for all."""
+    place, ledger = Place.of("url", tmp_path / "store"), tmp_path / "ledger"
+    place.root.mkdir()
+    kinds = [KINDS[number % len(KINDS)] for number in range(20 if stress.long else 6)]
+    code = FLEET.format(root=place.store, ledger=str(ledger), seconds=stress.seconds, patience=SOON, kinds=kinds)
+    with program(code, stop=stress.seconds + 3 * SOON) as process:
+        status, _, err = ended(process, stress.seconds + 3 * SOON)
+    assert status == 0, err
+    turns, overlaps = Counter[str](), 0
+    inside: set[str] = set()
+    for line in ledger.read_text().splitlines():
+        sign, kind, pid = line.split()
+        if sign == "+":
+            turns[kind] += 1
+            overlaps += bool(inside)
+            inside.add(pid)
+        else:
+            inside.remove(pid)
+    stress.figures(f"{turns.total()} turns {dict(turns)}, {overlaps} begun beside another")
+    assert set(turns) == set(KINDS)
+    assert inside == set()
+    assert place.released("n")
+    with mopslock.lease(place.store, "n", protocol="lastwriter", wait=0):
+        pass

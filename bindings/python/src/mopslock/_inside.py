@@ -1,0 +1,76 @@
+"""The blocks that this very thread, or task, is in: if it waits for a lease of one of them, it waits for itself.
+
+What counts is that a block was entered here and that its lease has not ended. A lease that was only acquired does not
+count: another thread may be about to release it.
+
+Not everybody who waits for itself is seen. asyncio.to_thread calls on another thread, and asyncio.wait_for makes
+another task in Python 3.11. A block that one thread enters and another leaves counts as the first one's until its lease
+ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _texts
+
+if TYPE_CHECKING:
+    from ._lease import Kept
+    from ._member import Host
+
+
+class _Block(NamedTuple):
+    """A context is inherited by tasks, and by threads that were given it: so each block knows whose it is."""
+
+    lease: weakref.ref[Kept]
+    thread: int
+    task: weakref.ref[Any] | None
+
+
+_blocks: ContextVar[tuple[_Block, ...]] = ContextVar("mopslock-blocks", default=())
+
+
+def enter(lease: Kept) -> _Block:
+    """This thread, or task, is in a block of this lease until the lease ends."""
+    task = _task()
+    block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
+    _blocks.set((*(one for one in _blocks.get() if _held(one) is not None), block))
+    return block
+
+
+def leave(entered: _Block) -> None:
+    """The block is left, and the lease may live on. A coroutine of a closed loop leaves it in another context."""
+    _blocks.set(tuple(one for one in _blocks.get() if one is not entered))
+
+
+def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
+    """HeldByOneself: whoever is about to block this thread, or to await in this task, is in a block of that lease."""
+    task, thread = _task(), threading.get_ident()
+    for block in _blocks.get():
+        lease = _held(block)
+        if lease is None or lease.name != name or getattr(lease._member, "host", None) is not host:
+            continue
+        ours = block.task is not None and block.task() is task if awaits else block.thread == thread
+        if ours and protocol in ("auto", lease.protocol):
+            raise _texts.held_by_oneself(name, "task" if awaits else "thread")
+
+
+def _held(block: _Block) -> Kept | None:
+    lease = block.lease()
+    return lease if lease is not None and lease._member.failure() is None else None
+
+
+def _task() -> Any:
+    """The task that this is called from, if any. Programs without asyncio are spared its import."""
+    if "asyncio" not in sys.modules:
+        return None
+    from asyncio import current_task  # noqa: PLC0415
+
+    try:
+        return current_task()
+    except RuntimeError:  # no loop runs in this thread
+        return None

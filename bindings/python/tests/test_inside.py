@@ -1,0 +1,205 @@
+"""A thread, or a task, that would wait for itself is told so at once; who waits for another is not."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mopslock
+from mopslock import _inside, aio
+from mopslock._hosts import _one_url, host_of, known_host
+from ways import LIVES, SOON, Place
+
+
+def asked(place: Place, options: Any = None) -> dict[str, Any]:
+    return {"ttl": LIVES, "protocol": place.protocol, **(options or {})}
+
+
+def enter(place: Place, **options: Any) -> None:
+    with mopslock.lease(place.store, "n", **asked(place, options)):
+        pass
+
+
+def call(place: Place, **options: Any) -> None:
+    mopslock.lease(place.store, "n", **asked(place, options))(lambda: None)()
+
+
+def invoke(place: Place, **options: Any) -> None:
+    mopslock.invoke(place.store, "n", lambda _: b"", **asked(place, options))
+
+
+ASKING: list[Callable[..., None]] = [enter, call, invoke]
+
+
+@pytest.mark.parametrize("ask", ASKING)
+def test_a_thread_that_would_wait_for_itself_is_told_at_once(place: Place, ask: Callable[..., None]) -> None:
+    waits: list[dict[str, Any]] = [{}, {"wait": SOON}]
+    with mopslock.lease(place.store, "n", **asked(place)) as lease:
+        for wait in waits:
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread') as told:
+                ask(place, **wait)
+            assert isinstance(told.value, mopslock.Held)
+            assert isinstance(told.value, RuntimeError)
+            assert told.value.reason == "oneself"
+        lease.check()
+    ask(place)
+
+
+def test_work_that_would_wait_for_itself_is_told_at_once(place: Place) -> None:
+    def launch(work: mopslock.Work) -> bytes:
+        kept.append(work)
+        for ask in ASKING:
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
+                ask(place)
+        return b"1"
+
+    kept: list[mopslock.Work] = []
+    assert mopslock.invoke(place.store, "n", launch, **asked(place)).read() == b"1"
+    for ask in ASKING:
+        ask(place)
+
+
+def test_who_has_entered_what_it_had_acquired_is_told_and_who_tries_is_not(place: Place) -> None:
+    with mopslock.acquire(place.store, "n", **asked(place)):
+        with pytest.raises(mopslock.HeldByOneself):
+            enter(place)
+        with pytest.raises(mopslock.Held) as told:
+            enter(place, wait=0)
+        assert not isinstance(told.value, mopslock.HeldByOneself)
+        assert mopslock.try_acquire(place.store, "n", **asked(place)) is None
+
+
+def test_other_names_stores_and_protocols_are_somebody_elses(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "another").mkdir()
+    foreign = {"strict": "lastwriter", "lastwriter": "strict"}[place.protocol]
+    with mopslock.lease(place.store, "n", **asked(place)):
+        enter(Place.of(place.way, tmp_path / "another"), protocol=place.protocol)
+        with mopslock.lease(place.store, "n/m", **asked(place)):
+            pass
+        _inside.refuse(host_of(place.store), "n", foreign, awaits=False)
+
+
+def test_a_directory_is_one_store_with_a_slash_at_its_end_and_without(tmp_path: Path) -> None:
+    url = tmp_path.as_uri()
+    host = host_of(url)
+    assert [host_of(url + "/"), known_host(url + "//"), host_of(tmp_path)] == [host] * 3
+    mopslock.close(url + "/")
+    assert known_host(url) is None
+    for other in ["file:///", "file:///C:/", "file:///x?prefix=a/", "s3://bucket/", "mem://"]:
+        assert _one_url(other) == other
+
+
+def test_what_may_end_meanwhile_may_be_waited_for(place: Place) -> None:
+    """It was acquired in this thread, and has not ended when this thread begins to wait; or it has."""
+    lease = mopslock.acquire(place.store, "n", **asked(place))
+    enter(place, on_waiting=lambda _: lease.release())
+    with mopslock.lease(place.store, "n", **asked(place)) as entered:
+        entered.release()
+        enter(place)
+
+
+def test_the_lease_of_a_remotes_launcher_may_be_waited_for(place: Place) -> None:
+    """The launcher can release it while the remote works."""
+    lease = mopslock.acquire(place.store, "n", **asked(place))
+
+    def launch(_: mopslock.Work) -> bytes:
+        with pytest.raises(mopslock.NotAcquired) as told:
+            enter(place, wait=0.01)
+        assert not isinstance(told.value, mopslock.HeldByOneself)
+        return b"1"
+
+    result = mopslock.remote(place.store, lease.text, launch)
+    assert result is not None
+    assert result.read() == b"1"
+
+
+def test_a_block_that_is_left_counts_no_more_though_its_lease_lives_on(place: Place) -> None:
+    """So it is with work whose lease cannot be given back soon."""
+    host = host_of(place.store)
+    with mopslock.acquire(place.store, "other", **asked(place)):
+        lease = mopslock.acquire(place.store, "n", **asked(place))
+        entered = _inside.enter(lease)
+        with pytest.raises(mopslock.HeldByOneself):
+            _inside.refuse(host, "n", "auto", awaits=False)
+        _inside.leave(entered)
+        _inside.refuse(host, "n", "auto", awaits=False)
+        with pytest.raises(mopslock.HeldByOneself):
+            _inside.refuse(host, "other", "auto", awaits=False)
+        lease.release()
+
+
+# Tasks.
+
+
+async def enter_async(place: Place, **options: Any) -> None:
+    async with aio.lease(place.store, "n", **asked(place, options)):
+        pass
+
+
+async def invoke_async(place: Place) -> None:
+    async def launch(_: aio.Work) -> bytes:
+        return b"2"
+
+    await aio.invoke(place.store, "n", launch, **asked(place))
+
+
+@pytest.mark.parametrize("ask", [enter_async, invoke_async])
+def test_a_task_that_would_wait_for_itself_is_told_at_once(place: Place, ask: Callable[..., Any]) -> None:
+    async def launch(_: aio.Work) -> bytes:
+        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
+            await ask(place)
+        return b"1"
+
+    async def main() -> None:
+        async with aio.lease(place.store, "n", **asked(place)) as lease:
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
+                await ask(place)
+            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
+                enter(place)  # it would block the loop, and with it this task
+            lease.check()
+        with (
+            mopslock.lease(place.store, "n", **asked(place)),
+            pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'),
+        ):
+            await ask(place)
+        assert await (await aio.invoke(place.store, "n", launch, **asked(place))).read() == b"1"
+        await ask(place)
+
+    asyncio.run(main())
+
+
+def test_a_task_or_a_thread_that_was_begun_in_the_block_is_another(place: Place) -> None:
+    """It inherits the context, and waits for a task that goes on."""
+
+    async def main() -> None:
+        waits: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        async with aio.lease(place.store, "n", **asked(place)):
+            other = asyncio.create_task(enter_async(place, on_waiting=waits.put))
+            beside = asyncio.create_task(asyncio.to_thread(enter, place, on_waiting=waits.put))
+            for _ in range(2):
+                await asyncio.to_thread(waits.get, timeout=SOON)
+        await asyncio.wait_for(asyncio.gather(other, beside), SOON)
+
+    asyncio.run(main())
+
+
+def test_work_whose_loop_is_closed_leaves_its_block_in_another_context(place: Place) -> None:
+    async def launch(_: aio.Work) -> bytes:
+        launched.set()
+        await asyncio.Event().wait()
+        return b""
+
+    launched = asyncio.Event()
+    loop = asyncio.new_event_loop()
+    work = aio.invoke(place.store, "n", launch, **asked(place))
+    task: Any = loop.create_task(work)
+    task._log_destroy_pending = False
+    loop.run_until_complete(asyncio.wait_for(launched.wait(), SOON))
+    loop.close()
+    work.close()
+    enter(place)
