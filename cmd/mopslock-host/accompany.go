@@ -83,7 +83,7 @@ func (a *app) accompanied(ctx context.Context, lease string) (host.Handle, error
 	if lease != "" {
 		return a.readHandle(ctx, lease)
 	}
-	if text := os.Getenv("MOPSLOCK_LEASE"); text != "" {
+	if text := a.getenv("MOPSLOCK_LEASE"); text != "" {
 		return parseHandle(text)
 	}
 	return host.Handle{}, usagef("which lease? set MOPSLOCK_LEASE or --lease")
@@ -198,14 +198,14 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 // a pause does not stop it.
 func (a *app) accompaniedOptions(h *host.Host, c *host.Companion, handle host.Handle, argv []string) child.Options {
 	handle.Epoch, handle.Token = max(handle.Epoch, c.Epoch()), cmp.Or(c.FencingToken(), handle.Token)
-	options := childOptions(argv, childEnv(handle, h.URL()))
+	options := childOptions(argv, a.childEnv(handle, h.URL()))
 	options.OnStop = func() { a.ui.printf("stopped; the lease is not kept alive from here meanwhile") }
 	return options
 }
 
 // unaccompanied runs the command as if there were no lease.
 func (a *app) unaccompanied(argv []string, f *accompanyFlags, name string) error {
-	command, err := a.signals.Start(childOptions(argv, nil))
+	command, err := a.signals.Start(childOptions(argv, a.env))
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/core"
@@ -23,6 +27,7 @@ import (
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
+	stderr io.Writer
 	ui     *ui
 
 	storeURL  string
@@ -32,13 +37,61 @@ type app struct {
 	tracePath string
 	metrics   *metricsFile // nil: nobody asked for it
 
-	signals *child.Signals
 	status  *statusFile
 	closing time.Duration // how long closing the store may take
+
+	// The rest of the world. Tests give their own, and need no process.
+	env      []string
+	clock    host.Clock // nil: the machine's
+	signals  signals
+	openHost func(context.Context, string, *host.Options) (*host.Host, error)
+	newTap   func(take func([]byte)) (tap, error)
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	return &app{stdin: stdin, stdout: stdout, ui: newUI(stderr), signals: child.NewSignals(), closing: closeLimit}
+	return &app{
+		stdin: stdin, stdout: stdout, stderr: stderr, ui: newUI(stderr), closing: closeLimit,
+		env: os.Environ(), signals: processSignals{child.NewSignals()}, openHost: host.Open, newTap: newIntake,
+	}
+}
+
+// signals are those of this process, and of the commands that it starts: child.Signals.
+type signals interface {
+	WaitContext(context.Context) (context.Context, context.CancelFunc)
+	ReleaseContext(context.Context) (context.Context, context.CancelFunc)
+	Start(child.Options) (command, error)
+	Forwarded() bool
+	Stop()
+}
+
+// command is one that was started: a *child.Child.
+type command interface {
+	Done() <-chan struct{}
+	Status() child.Status
+	Terminate() error
+	Kill() error
+	Others() bool
+	Close()
+}
+
+type processSignals struct{ *child.Signals }
+
+func (s processSignals) Start(options child.Options) (command, error) {
+	c, err := s.Signals.Start(options)
+	if err != nil {
+		return nil, err // and no command that is a nil *child.Child
+	}
+	return c, nil
+}
+
+// getenv is the last of its values, as that of a process started with them.
+func (a *app) getenv(name string) string {
+	for _, line := range slices.Backward(a.env) {
+		if value, found := strings.CutPrefix(line, name+"="); found {
+			return value
+		}
+	}
+	return ""
 }
 
 // execute runs one command line and returns its exit status.
@@ -47,7 +100,7 @@ func (a *app) execute(args []string) int {
 	defer a.ui.out.flush(flushPatience)
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(a.stdout)
+	root.SetOut(helpWriter{a.stdout})
 	root.SetErr(a.ui.out.to)
 	err := root.Execute()
 	a.ui.waited()
@@ -71,14 +124,26 @@ func (a *app) root() *cobra.Command {
 		Long: `mopslock-host puts a lease (an expiring exclusive claim), or a permit of a semaphore
 (one of so many), around a command. They are kept in a directory or bucket that the
 machines share; there is no server.`,
-		Example: `  mopslock-host run --store s3://bucket/locks nightly-report -- ./report.sh
-  mopslock-host run --wait 0 backup -- tar czf /backup/home.tgz /home
+		Example: `  mopslock-host run --store s3://bucket/locks deploy -- ./deploy.sh
+  mopslock-host once "nightly/$(date +%F)" -- ./report.sh
   mopslock-host permit api --capacity 50 --width 3 -- ./crawl.sh
-  mopslock-host status nightly-report`,
-		Args:          cobra.ArbitraryArgs,
-		RunE:          unknownCommand,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+  mopslock-host status deploy`,
+		Args:                       cobra.ArbitraryArgs,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+	}
+	version := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0:
+			return unknownCommand(root, args[0])
+		case *version:
+			return a.version()
+		}
+		root.SetOut(helpWriter{a.ui.out.to})
+		_ = root.Help()
+		return &exit{Status: statusUsage, Reason: "usage"}
 	}
 	root.PersistentFlags().StringVar(&a.storeURL, "store", "", "where the leases are kept: file:///dir, s3://bucket/prefix, gs://…, azblob://… (default $MOPSLOCK_STORE, else a directory of this user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "report as JSON, one object a line, on stdout")
@@ -86,10 +151,15 @@ machines share; there is no server.`,
 	root.PersistentPreRunE = a.prepare
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		_ = a.openStatusFile(cmd) // if it is named before the bad one
-		return usagef("%v; see %s --help", err, cmd.CommandPath())
+		return usagef("%s; see %s --help", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.permitCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
-		a.invokeCommand(), a.remoteCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.doctorCommand(), a.benchCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
+		a.invokeCommand(), a.remoteCommand(), a.onceCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.doctorCommand(), a.benchCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
+	for _, cmd := range root.Commands() {
+		if strings.Contains(cmd.Use, " NAME") {
+			cmd.ValidArgsFunction = a.completeName
+		}
+	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
 	root.SetHelpTemplate(root.HelpTemplate() + statusHelp)
@@ -113,11 +183,35 @@ func (a *app) prepare(cmd *cobra.Command, args []string) error {
 	return a.openMetrics(cmd)
 }
 
-func unknownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cmd.Help()
+func unknownCommand(root *cobra.Command, word string) error {
+	text := "there is no command " + host.Printable(word)
+	if like := root.SuggestionsFor(word); len(like) > 0 {
+		text += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return usagef("there is no command %s; see mopslock-host --help", host.Printable(args[0]))
+	return usagef("%s; see mopslock-host --help", text)
+}
+
+// flagText says what is wrong with a flag. Many people mean seconds when they write a
+// duration without a unit.
+func flagText(err error) string {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if ok && bad.GetFlag().Value.Type() == "duration" {
+		if _, err := strconv.ParseFloat(bad.GetValue(), 64); err == nil {
+			return fmt.Sprintf("--%s %s: a duration has a unit: %[2]ss?", bad.GetFlag().Name, bad.GetValue())
+		}
+	}
+	return err.Error()
+}
+
+// helpWriter ignores that the reader of a help has closed the pipe (`… | head`).
+type helpWriter struct{ to io.Writer }
+
+func (w helpWriter) Write(text []byte) (int, error) {
+	n, err := w.to.Write(text)
+	if errors.Is(err, syscall.EPIPE) {
+		return len(text), nil
+	}
+	return n, err
 }
 
 // open opens the store that flags, environment or default name.
@@ -134,12 +228,12 @@ func (a *app) location(cmd *cobra.Command) (string, error) {
 	raw := a.storeURL
 	if raw == "" {
 		if cmd.Flags().Changed("store") { // --store "$UNSET" must not exclude on this machine only
-			return "", usagef("--store is empty")
+			return "", usagef("--store is empty; is the variable that it was to come from unset?")
 		}
-		raw = os.Getenv("MOPSLOCK_STORE")
+		raw = a.getenv("MOPSLOCK_STORE")
 	}
 	if raw == "" {
-		dir, err := defaultStore()
+		dir, err := a.defaultStore()
 		if err != nil {
 			return "", err
 		}
@@ -163,7 +257,7 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 	if isMemory(raw) {
 		return nil, errMemory()
 	}
-	h, err := host.Open(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core(), Meter: a.metrics.meter()})
+	h, err := a.openHost(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core(), Meter: a.metrics.meter(), Clock: a.clock})
 	if err == nil {
 		a.engine.users++
 		a.engine.begin()
@@ -172,8 +266,20 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 }
 
 // defaultStore makes the directory of this user's leases.
-func defaultStore() (string, error) {
-	state := os.Getenv("XDG_STATE_HOME")
+func (a *app) defaultStore() (string, error) {
+	dir, err := a.defaultDir()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", &exit{Status: statusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store", err)}
+	}
+	return dir, nil
+}
+
+// defaultDir is where that is.
+func (a *app) defaultDir() (string, error) {
+	state := a.getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // the specification says to ignore a relative one
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -181,11 +287,7 @@ func defaultStore() (string, error) {
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	dir := filepath.Join(state, "mopslock")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", &exit{Status: statusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store", err)}
-	}
-	return dir, nil
+	return filepath.Join(state, "mopslock"), nil
 }
 
 // closeLimit bounds what comes after the work: a release, the end of a claim.

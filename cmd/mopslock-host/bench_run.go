@@ -91,7 +91,7 @@ func newBench(a *app, s store.Store, parallel int, length time.Duration) *bench 
 
 // host is one that shares the store with others.
 func (b *bench) host() (*host.Host, error) {
-	h, err := host.New(b.seen, &host.Options{Logger: b.app.logger(), Engine: b.app.core(), Memory: "-", InFlight: max(64, b.parallel)})
+	h, err := host.New(b.seen, &host.Options{Logger: b.app.logger(), Engine: b.app.core(), Memory: "-", InFlight: max(64, b.parallel), Clock: b.app.clock})
 	if err == nil {
 		b.app.engine.users++
 	}
@@ -164,7 +164,7 @@ func (b *bench) cycle(ctx context.Context, h *host.Host, terms host.Terms, lengt
 	b.counts.mu.Lock()
 	defer b.counts.mu.Unlock()
 	if r.Requests = b.counts.asked; r.Leases > 0 {
-		r.PerS = math.Round(float64(r.Leases)/r.latest.Sub(begun).Seconds()*10) / 10
+		r.PerS = r.rate(begun)
 		r.USD = math.Round(usdOf(r.Requests)/float64(r.Leases)*1000*1e6) / 1e6
 	}
 	select {
@@ -173,6 +173,12 @@ func (b *bench) cycle(ctx context.Context, h *host.Host, terms host.Terms, lengt
 	default:
 		return nil
 	}
+}
+
+// rate is how many leases a second there were since begun, to one decimal. The time
+// after the latest one, in which the store may have been silent, does not count.
+func (r *benchResult) rate(begun time.Time) float64 {
+	return math.Round(float64(r.Leases)/r.latest.Sub(begun).Seconds()*10) / 10
 }
 
 func (b *bench) wantsMore(r *benchResult) bool {

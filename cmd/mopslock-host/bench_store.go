@@ -26,22 +26,20 @@ type countedStore struct {
 type countedDirectory struct {
 	*countedStore
 	store.Watcher
+	store.Orderly
 }
 
 // SteppingClock implements store.SteppingClock.
 func (countedDirectory) SteppingClock() {}
-
-// Orderly implements store.Orderly.
-func (countedDirectory) Orderly() {}
 
 // counted wraps a store. What hosts are given is the second: all that the store is.
 func counted(s store.Store) (*countedStore, store.Store) {
 	c := &countedStore{Store: s}
 	c.forget()
 	_, steps := s.(store.SteppingClock)
-	_, orderly := s.(store.Orderly)
-	if watcher, ok := s.(store.Watcher); ok && steps && orderly {
-		return c, countedDirectory{c, watcher}
+	orderly, is := s.(store.Orderly)
+	if watcher, ok := s.(store.Watcher); ok && steps && is {
+		return c, countedDirectory{c, watcher, orderly}
 	}
 	return c, c
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,10 @@ import (
 
 type breakFlags struct {
 	termFlags
-	why string
-	now bool
-	yes bool
+	why    string
+	now    bool
+	yes    bool
+	holder string
 }
 
 func (a *app) breakCommand() *cobra.Command {
@@ -30,22 +32,27 @@ func (a *app) breakCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --why TEXT [flags]",
 		Short: "end somebody's lease NAME, on the record",
-		Long: `End the lease NAME, whoever holds it, and keep on the record who did so and why. Its holder ends Lost (broken)
-when it next renews; others can take NAME when the holder's last sign of life is a TTL old. Under lastwriter the
+		Long: `End the lease NAME, and keep on the record who did so and why. Its holder ends Lost (broken)
+when it next renews, on a directory at once; others can take NAME when the holder's last sign of life is a TTL old. Under lastwriter the
 record is released in its holder's name, and NAME is free at once. Permits of a semaphore cannot be broken (78).
+
+It breaks the holder of --holder, or else the one that holds NAME when it begins, which the question shows. If another
+process holds NAME by then, nothing is written and the status is 75. Lastwriter has no such guard in the store: the
+record is read just before it is written, and a holder that acquires between the two loses the lease.
 
 On a terminal it shows whom it concerns and asks, unless --yes. Two things it says first, since they are the ways
 in which two can hold one name: with --now NAME is free at once, also while its holder believes that it holds it;
 and the holder of a lease without a TTL does not hear of it while it is out of contact. The status is 1 if there is
 nothing to break.`,
 		Example: `  mopslock-host break nightly-report --why "worker-7 is gone for good"
-  mopslock-host break nightly-report --why "worker-7 was switched off" --now --yes`,
+  mopslock-host break nightly-report --why "worker-7 was switched off" --now --yes
+  mopslock-host break nightly-report --why "it hangs" --holder 3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := nameArg(cmd, args)
 			if err != nil {
 				return err
 			}
-			if err := usage(append(f.check(name), f.checkWhy())...); err != nil {
+			if err := usage(append(f.check(name), f.checkWhy(), f.checkHolder(cmd.Flags().Changed("holder")))...); err != nil {
 				return err
 			}
 			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.breakLease(ctx, h, name, &f) })
@@ -54,6 +61,7 @@ nothing to break.`,
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.why, "why", "", "why, for the record; required")
 	cmd.Flags().BoolVar(&f.now, "now", false, "let others take NAME at once, whatever its holder believes")
+	cmd.Flags().StringVar(&f.holder, "holder", "", "break this holder only, by the id that status shows; 75 if another holds NAME")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -65,6 +73,15 @@ func (f *breakFlags) checkWhy() error {
 		return usagef("break needs --why: what whoever held it is to read")
 	case len(f.why) > core.MaxWhy || !printable:
 		return usagef("--why: at most %d bytes of printable text", core.MaxWhy)
+	}
+	return nil
+}
+
+// checkHolder refuses an empty id: a script that found none must not break whoever is there.
+func (f *breakFlags) checkHolder(given bool) error {
+	other := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '/' }
+	if given && (f.holder == "" || len(f.holder) > core.MaxHolder || strings.ContainsFunc(f.holder, other)) {
+		return usagef("--holder %q: must be the id of a holder, as status shows it", f.holder)
 	}
 	return nil
 }
@@ -81,27 +98,49 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 			Text: host.Printable(name) + " is a semaphore, and a permit of it ends with its holder: there is nothing to break; those of dead processes free themselves a TTL after their last sign of life",
 		}
 	}
-	protocol := f.wanted()
-	if isLeft(&seen) { // the lease wins, unless --protocol names what may stand beside it
-		if protocol == 0 {
-			protocol = seen.Protocol
-		}
+	// The lease wins over --protocol, unless that comes with the holder of what stands beside it.
+	protocol, left := seen.Protocol, isLeft(&seen)
+	if f.holder != "" {
+		protocol = cmp.Or(f.wanted(), protocol)
+	}
+	if reason := unbreakable(&seen); protocol == seen.Protocol && reason != core.ReasonNone {
+		return breakFailure(name, &seen, &host.Error{Kind: host.Refused, Name: name, Reason: reason})
+	}
+	if left && (f.holder == "" || f.holder == seen.Holder) {
 		if err := a.confirm(ctx, &seen, protocol, f); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
-	opts := &host.BreakOptions{Why: f.why, Now: f.now, Protocol: protocol}
-	after, err := h.Break(ctx, name, opts)
-	if isVacant(err) && isLeft(&seen) && protocol != seen.Protocol {
+	opts := &host.BreakOptions{Why: f.why, Now: f.now, Holder: f.holder, Protocol: protocol}
+	if protocol != seen.Protocol {
+		after, err := h.Break(ctx, name, opts)
+		if err == nil {
+			return a.reportBreak(&host.Status{Name: name, Protocol: protocol, Holder: f.holder}, &after, f)
+		}
+		if !isVacant(err) || !left {
+			return breakFailure(name, &seen, err)
+		}
 		opts.Protocol = seen.Protocol
-		after, err = h.Break(ctx, name, opts)
 	}
+	opts.Holder = cmp.Or(f.holder, seen.Holder)
+	after, err := h.Break(ctx, name, opts)
 	if err != nil {
 		return breakFailure(name, &seen, err)
 	}
-	return a.reportBreak(&seen, &after, f.now)
+	return a.reportBreak(&seen, &after, f)
+}
+
+// unbreakable is why there is nobody to break, or none. A holder that comes later was not seen.
+func unbreakable(s *host.Status) core.Reason {
+	switch {
+	case s.State == core.ObservedCorrupt:
+		return core.ReasonUnreadable
+	case !isLeft(s):
+		return core.ReasonVacant
+	}
+	return core.ReasonNone
 }
 
 // isLeft reports whether there is something to break.
@@ -122,6 +161,8 @@ func breakFailure(name string, seen *host.Status, err error) error {
 			text = "lease " + host.Printable(name) + " is broken already" + reasonText(seen)
 		}
 		return &exit{Status: statusNothing, Reason: core.ReasonVacant.String(), Text: text}
+	case errors.Is(err, &host.Error{Kind: host.Refused, Reason: core.ReasonHeld}):
+		return &exit{Status: statusNotAcquired, Reason: core.ReasonHeld.String(), Text: oneLine(err)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &exit{
 			Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
@@ -189,22 +230,31 @@ type breakReport struct {
 	By  string `json:"by"`
 }
 
-func (a *app) reportBreak(seen, after *host.Status, now bool) error {
+// reportBreak names whom it broke, also where somebody else has the name again.
+func (a *app) reportBreak(whom, after *host.Status, f *breakFlags) error {
+	broken := *after
+	if after.Holder != whom.Holder {
+		broken = *whom
+		broken.State, broken.Epoch, broken.Why = core.ObservedBroken, 0, f.why
+	}
 	if a.json {
-		return a.report(breakReport{newReport(after), after.Why, after.By})
+		return a.report(breakReport{newReport(&broken), broken.Why, broken.By})
 	}
-	whom := *seen
-	whom.Left = 0 // it is over
-	text := fmt.Sprintf("%s was held by %s", host.Printable(seen.Name), whom.Who())
-	if after.Protocol == core.ProtocolStrict {
-		text += fmt.Sprintf("; broken at epoch %d, token %d%s", after.Epoch, after.Token, reasonText(after))
-	} else {
-		text += "; released in its name"
-	}
-	if after.Protocol == core.ProtocolStrict && !now && after.Left > 0 {
-		text += fmt.Sprintf("; others can take it in %v", after.Left.Round(time.Second))
-	} else {
-		text += "; others can take it now"
+	whose := *whom
+	whose.Left = 0 // it is over
+	text := fmt.Sprintf("%s was held by %s; ", host.Printable(whom.Name), whose.Who())
+	switch {
+	case broken.Protocol != core.ProtocolStrict:
+		text += "released in its name; others can take it now"
+	case broken.Epoch == 0:
+		text += "broken, and taken again by " + after.Who()
+	default:
+		text += fmt.Sprintf("broken at epoch %d, token %d%s; others can take it ", broken.Epoch, broken.Token, reasonText(&broken))
+		if !f.now && broken.Left > 0 {
+			text += fmt.Sprintf("in %v", broken.Left.Round(time.Second))
+		} else {
+			text += "now"
+		}
 	}
 	return a.print(text + "\n")
 }

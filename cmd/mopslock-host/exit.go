@@ -38,6 +38,7 @@ Exit status:
              or the file of remote's result, cannot be written
   70         invoke: the launcher ended, and there is no result
   75         not acquired within --wait
+             break: another holds it than --holder, or than the one who was shown
   76         the lease, or the permit, was lost: taken, broken, released, or not renewed in time
   77         the lease cannot be maintained (accompany, remote)
   78         the store or a record cannot serve what was asked: create-if-absent is not honoured, the record was

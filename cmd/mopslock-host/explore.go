@@ -29,7 +29,7 @@ type exploreFlags struct {
 func (a *app) exploreCommand() *cobra.Command {
 	var f exploreFlags
 	cmd := &cobra.Command{
-		Use:   "explore [flags]",
+		Use:   "explore [PROTOCOL] [flags]",
 		Short: "search all that can happen under a protocol for something that must not",
 		Long: `Run a few holders and a companion of a protocol against a store in memory, in every order in which requests are
 sent, applied and answered, with lost answers, late writes, crashes, pauses and clocks that drift, and look for a
@@ -42,13 +42,17 @@ how much was searched. No store is opened.
 
 PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
 		Example: `  mopslock-host explore
-  mopslock-host explore --protocol riak-2 --svg riak-2.svg
+  mopslock-host explore riak-2 --svg riak-2.svg
   mopslock-host explore --protocol canal-lock
   mopslock-host explore --protocol strict --states 20000000
   mopslock-host explore --for 1h`,
+		ValidArgs: explore.Protocols(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("explore takes no argument; see mopslock-host explore --help")
+			switch {
+			case len(args) > 1 || len(args) > 0 && cmd.Flags().Changed("protocol"):
+				return usagef("explore takes one PROTOCOL; see mopslock-host explore --help")
+			case len(args) > 0:
+				f.protocol = args[0]
 			}
 			if err := usage(f.check()...); err != nil {
 				return err

@@ -25,7 +25,7 @@ func (f *termFlags) add(cmd *cobra.Command) {
 	f.given = flags.Changed
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the lease lives without a renewal (default 60s; 88s under lastwriter); under strict, 0 is until it is released or broken")
 	flags.DurationVar(&f.margin, "margin", 0, "what the holder gives up early (default TTL/10, less than TTL/2)")
-	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict or lastwriter; auto is strict where the store has create-if-absent, but lastwriter for a name that mops uses")
+	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict or lastwriter; auto is strict where the store has create-if-absent, but lastwriter, with a warning, where NAME/lock.json exists; give lastwriter from the start to a name that mops shares")
 	names := []string{auto, core.ProtocolStrict.String(), core.ProtocolLastWriter.String()}
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
@@ -119,14 +119,14 @@ func (f *termFlags) longestTTL() time.Duration {
 	return core.DefaultTTL
 }
 
-// addMemoFailures adds --memo-failures to invoke and remote.
+// addMemoFailures adds --memo-failures to invoke, remote and once.
 func addMemoFailures(cmd *cobra.Command, memo *bool) {
 	cmd.Flags().BoolVar(memo, "memo-failures", false, "keep what failed: its status and the last 4 KiB of its stderr are everybody's answer from then on")
 }
 
 // checkResultName is what else a name must be that has a result.
 func checkResultName(name string) error {
-	if isMopsName(name) {
+	if name == "lock" || strings.HasSuffix(name, "/lock") {
 		return usagef("name %s: its last segment must not be lock: the result would lie in a mops memo; choose another", host.Printable(name))
 	}
 	return nil
@@ -154,7 +154,7 @@ func (f *acquireFlags) add(cmd *cobra.Command) {
 // addClaim adds what concerns the claim itself.
 func (f *acquireFlags) addClaim(cmd *cobra.Command) {
 	addMetricsFile(cmd)
-	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "under lastwriter, the least time between a claim and its verification (0: twice what the claim took; up to TTL/2)")
+	cmd.Flags().DurationVar(&f.acquireMargin, "acquire-margin", 0, "under lastwriter, the least time between a claim and its verification (0: twice what the claim took, and 50ms at least after waiting; up to TTL/2)")
 	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "under lastwriter, by which TTL mops clients on this name judge us, or none")
 }
 
@@ -207,6 +207,11 @@ func (f *lossFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.onLoss, "on-loss", "terminate", "terminate or continue: what becomes of CMD when the lease is lost")
 	cmd.Flags().DurationVar(&f.grace, "grace", defaultGrace, "from SIGTERM to SIGKILL, at most TTL/3 (the default shrinks with the TTL)")
 	addStatusFile(cmd)
+}
+
+// mayContinue reports whether Ctrl-Z and fg leave CMD running: not after a loss that is to end it.
+func (f *lossFlags) mayContinue(holding holding) bool {
+	return holding.Err() == nil || f.onLoss == "continue"
 }
 
 // check lists what is wrong for a lease of a TTL, or of a shorter one; 0 or less

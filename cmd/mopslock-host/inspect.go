@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,18 +60,10 @@ type asked struct {
 // where nobody is, it is as was asked for.
 func (q *asked) of(s *host.Status) *host.Status {
 	if s.State == core.ObservedVacant && !s.IsSemaphore() {
-		switch {
-		case q.protocol != 0:
-			s.Protocol = q.protocol
-		case isMopsName(q.name):
-			s.Protocol = core.ProtocolLastWriter
-		}
+		s.Protocol = cmp.Or(q.protocol, s.Protocol)
 	}
 	return s
 }
-
-// isMopsName reports whether mops may use a name, so that auto is lastwriter.
-func isMopsName(name string) bool { return name == "lock" || strings.HasSuffix(name, "/lock") }
 
 // withStore opens the store for a command that asks, and closes it. A store
 // that is silent is asked again until it has had its 5 s.
@@ -223,7 +216,8 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:   "ls [PREFIX] [flags]",
 		Short: "list the leases and semaphores whose names begin with PREFIX",
 		Long: `List every lease, of both protocols, and every semaphore: a table, or JSON lines with --json. In the place of its
-holder a semaphore has how much is held of how much. The status is 1 if there is none.
+holder a semaphore has how much is held of how much. The status is 1 if there is none. A record that cannot be read,
+or that a newer mopslock wrote, is listed as unreadable, with the reason; the status is then 69, or 78.
 Listing all also removes what processes that are long gone have left in the store beside their leases.`,
 		Example: `  mopslock-host ls
   mopslock-host ls --stale --json team-a/`,
@@ -245,45 +239,66 @@ Listing all also removes what processes that are long gone have left in the stor
 func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool) error {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	found := 0
-	var trouble error // one bad record must not hide the others
+	var trouble, end error // one bad record must not hide the others
 	for s, err := range h.List(ctx, prefix) {
-		if err != nil {
-			if s.Name == "" || ctx.Err() != nil || silent(err) {
-				return err
-			}
-			trouble = err
-			a.ui.printf("%s", oneLine(err))
+		if err != nil && (s.Name == "" || ctx.Err() != nil || silent(err)) {
+			end = err
+			break
+		}
+		trouble = cmp.Or(err, trouble)
+		if err == nil && stale && !hasExpired(&s) {
 			continue
 		}
-		if stale && !hasExpired(&s) {
-			continue
-		}
-		if a.json {
-			if err := a.reportStatus(&s); err != nil {
+		if found++; a.json {
+			if err := a.reportListed(&s, err); err != nil {
 				return err
 			}
-		} else {
-			if found == 0 {
-				fmt.Fprintln(table, "NAME\tSTATE\tPROTOCOL\tHOLDER\tHOST\tPID\tAGE\tLEFT")
-			}
-			fmt.Fprintln(table, tableRow(&s))
+			continue
 		}
-		found++
+		if found == 1 {
+			fmt.Fprintln(table, "NAME\tSTATE\tPROTOCOL\tHOLDER\tHOST\tPID\tAGE\tLEFT")
+		}
+		fmt.Fprintln(table, tableRow(&s, err))
 	}
 	if err := written(table.Flush()); err != nil {
 		return err
 	}
 	switch {
+	case end != nil:
+		return end
 	case trouble != nil:
 		out := exitOf(trouble)
-		return &exit{Status: out.Status, Reason: out.Reason} // it was said already
+		return &exit{Status: out.Status, Reason: out.Reason} // its row says why
 	case found == 0:
 		return &exit{Status: statusNothing, Reason: "none"}
 	}
 	return nil
 }
 
-func tableRow(s *host.Status) string {
+// stateUnread is shown of a record that could not be read.
+const stateUnread = "unreadable"
+
+// unreadReport is a record that could not be read, as ls prints it with --json.
+type unreadReport struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+	Error  string `json:"error"`
+}
+
+// reportListed prints what was found of a name, or why nothing was.
+func (a *app) reportListed(s *host.Status, err error) error {
+	if err == nil {
+		return a.reportStatus(s)
+	}
+	return a.report(unreadReport{s.Name, stateUnread, exitOf(err).Reason, oneLine(err)})
+}
+
+func tableRow(s *host.Status, err error) string {
+	if err != nil {
+		why := strings.Join(strings.Fields(printableLines(oneLine(err))), " ") // on one line
+		return strings.Join([]string{dash(s.Name), stateUnread, "-", "-", "-", "-", "-", "-", why}, "\t")
+	}
 	age, left := "-", "-"
 	if !s.Written.IsZero() || !s.Released.IsZero() {
 		age = s.Age.Round(time.Second).String()

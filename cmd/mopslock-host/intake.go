@@ -22,6 +22,14 @@ type intake struct {
 	busy        atomic.Bool   // take has not returned
 }
 
+// tap takes what a command prints: an intake.
+type tap interface {
+	end() *os.File // the command's
+	started()
+	finish(patience <-chan time.Time)
+	drop()
+}
+
 const (
 	intakeBuffer = 64 << 10
 	// mostLeft is as much as a pipe may hold: a background process that prints for
@@ -31,13 +39,15 @@ const (
 
 // newIntake makes the pipe. The caller calls started when the command has been
 // started, and finish when it has ended; or drop.
-func newIntake(take func([]byte)) (*intake, error) {
+func newIntake(take func([]byte)) (tap, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, spoolExit(err)
 	}
 	return &intake{read: read, write: write, take: take, done: make(chan struct{})}, nil
 }
+
+func (i *intake) end() *os.File { return i.write }
 
 // started closes our copy of the command's end, else the pipe would never end, and
 // begins to take.

@@ -59,13 +59,17 @@ in TMPDIR, which is passed on to ours: it is no terminal, and what opens it anew
 			if err := usage(f.check(names[0])...); err != nil {
 				return err
 			}
-			return a.invoke(cmd, names[0], argv, &f)
+			return a.invoke(cmd, &invocation{app: a, name: names[0], argv: argv, flags: &f})
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *invokeFlags) add(cmd *cobra.Command) {
 	f.acquireFlags.add(cmd)
 	f.lossFlags.add(cmd)
 	addMemoFailures(cmd, &f.memoFailures)
-	return cmd
 }
 
 func (f *invokeFlags) check(name string) []error {
@@ -76,14 +80,17 @@ func (f *invokeFlags) check(name string) []error {
 	return append(bad, checkResultName(name))
 }
 
-// invocation is one run of invoke.
+// invocation is one run of invoke, or of once.
 type invocation struct {
 	*app
 	host  *host.Host
 	name  string
 	argv  []string
 	flags *invokeFlags
-	echo  *echo // of the launcher's outputs, with --memo-failures
+	echo  *echo   // of the launcher's outputs, with --memo-failures
+	once  bool    // the launcher is the work itself,
+	made  product // and what it prints is the result
+	lost  *exit   // the end of a once whose CMD went on without the lease (--on-loss continue), or nil
 
 	begun   *host.Invocation
 	lease   *host.Lease   // of the latest launch, or nil
@@ -93,7 +100,7 @@ type invocation struct {
 }
 
 // invoke ends in an *exit, also where all went well.
-func (a *app) invoke(cmd *cobra.Command, name string, argv []string, f *invokeFlags) error {
+func (a *app) invoke(cmd *cobra.Command, call *invocation) error {
 	ctx, cancel := a.signals.WaitContext(context.Background())
 	defer cancel()
 	h, err := a.open(ctx, cmd)
@@ -101,17 +108,18 @@ func (a *app) invoke(cmd *cobra.Command, name string, argv []string, f *invokeFl
 		return err
 	}
 	defer a.close(h)
-	if heldHere(name, h.URL()) {
-		return heldAbove(name)
+	if a.heldHere(call.name, h.URL()) {
+		return heldAbove(call.name)
 	}
-	call := &invocation{app: a, host: h, name: name, argv: argv, flags: f}
-	if f.memoFailures {
-		if call.echo, err = newEcho(os.Stderr); err != nil {
+	call.host = h
+	if call.flags.memoFailures && !call.once {
+		if call.echo, err = newEcho(a.stderr); err != nil {
 			return err
 		}
 		defer call.echo.end()
 	}
 	defer a.ui.waited()
+	defer call.made.end()
 	return call.run(ctx)
 }
 
@@ -131,6 +139,7 @@ func (c *invocation) run(ctx context.Context) (err error) {
 		work, err := c.begun.Next(ctx)
 		c.ui.waited()
 		c.quiet()
+		c.made.quiet()
 		switch {
 		case err != nil:
 			return c.without(err)
@@ -182,11 +191,14 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 		c.warnOfStrict(ctx, c.host, c.name)
 	}
 	options := child.Options{
-		Argv: c.argv, Env: childEnv(lease.Handle(), c.host.URL()), Stdout: os.Stderr, ThenWait: true,
-		OnStop: func() { c.stoppedHolding(lease) }, OnContinue: func() bool { return lease.Err() == nil },
+		Argv: c.argv, Env: c.childEnv(lease.Handle(), c.host.URL()), Stdout: os.Stderr, ThenWait: true,
+		OnStop: func() { c.stoppedHolding(lease) }, OnContinue: func() bool { return c.flags.mayContinue(lease) },
 	}
 	if c.echo != nil {
 		options.Stdout, options.Stderr = c.echo.file, c.echo.file
+	}
+	if c.once {
+		return c.work(lease, work, &options)
 	}
 	launcher, err := c.signals.Start(options)
 	if err != nil {
@@ -242,6 +254,9 @@ func (e *launcherError) Error() string { return e.status.String() }
 // without ends an invocation that came to no result.
 func (c *invocation) without(err error) error {
 	var none *host.Error
+	if c.made.ended != nil {
+		return c.made.unstored(err)
+	}
 	if !errors.As(err, &none) || none.Kind != host.NoResult || c.ended == nil {
 		return err
 	}
@@ -266,14 +281,24 @@ func (c *invocation) without(err error) error {
 // answer prints the result, or what a failure came to.
 func (c *invocation) answer(ctx context.Context) error {
 	result := c.begun.Result()
-	if result.Failed {
-		return c.failed(ctx, c.name, result, c.echo.tail(2*maxStderr))
+	out := &exit{Status: 0, Reason: reasonFound}
+	switch {
+	case c.once:
+		out = c.made.answer(ctx, result)
+	case result.Failed:
+		out = c.failed(ctx, c.name, result, c.echo.tail(2*maxStderr))
+	}
+	if out.Status != 0 {
+		return out
 	}
 	err := c.interruptible(ctx, func() error { return c.print(ctx, result) })
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case c.lost != nil:
+		return c.lost
 	}
-	return &exit{Status: 0, Reason: reasonFound}
+	return out
 }
 
 // reasonFound is of a status that says: the result is there.

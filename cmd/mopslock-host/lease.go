@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +20,8 @@ func (a *app) acquireCommand() *cobra.Command {
 		Use:   "acquire NAME --ttl DURATION [flags]",
 		Short: "acquire the lease NAME and print it, for scripts",
 		Long: `Acquire NAME and print the lease as one line of JSON. Nobody renews it: it expires after --ttl unless
-renew or release is given what was printed. With --ttl 0 (strict) it is held until it is released or broken.`,
+renew or release is given what was printed, so stdout must not be the null device. With --ttl 0 (strict) it is held
+until it is released or broken.`,
 		Example: `  lease=$(mopslock-host acquire deploy --ttl 10m) || exit
   mopslock-host release "$lease"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,6 +32,10 @@ renew or release is given what was printed. With --ttl 0 (strict) it is held unt
 			bad := claim.check(name)
 			if !cmd.Flags().Changed("ttl") {
 				bad = append(bad, usagef("acquire needs --ttl: nobody renews the lease, so say how long it is to live"))
+			}
+			if goesNowhere(a.stdout) {
+				bad = append(bad, usagef("stdout is closed or %s, so nobody would have the lease that acquire prints: keep it, as in lease=$(mopslock-host acquire %s --ttl 10m)",
+					os.DevNull, host.Printable(name)))
 			}
 			if err := usage(bad...); err != nil {
 				return err
@@ -41,6 +48,18 @@ renew or release is given what was printed. With --ttl 0 (strict) it is held unt
 	return cmd
 }
 
+// goesNowhere reports whether what is written is lost: the null device, which the runtime also opens in the place of a
+// closed descriptor.
+func goesNowhere(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	null, errNull := os.Stat(os.DevNull)
+	return err == nil && errNull == nil && os.SameFile(info, null)
+}
+
 func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) error {
 	ctx, cancel := a.signals.WaitContext(context.Background())
 	defer cancel()
@@ -48,13 +67,13 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 	if err != nil {
 		return err
 	}
-	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && claim.wanted() != core.ProtocolStrict && isMopsName(name) {
-		a.ui.printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
-	}
 	lease, err := a.acquireLease(ctx, h, name, claim)
 	if err != nil {
 		a.close(h)
 		return err
+	}
+	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && lease.Protocol() == core.ProtocolLastWriter {
+		a.ui.printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
 	}
 	// The lease is to outlive this process, so the Host is left as it is: closing
 	// it would release. The process ends right after.

@@ -4,144 +4,123 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mopslock/mopslock/host/store"
 )
 
-// What follows is `object VERB…`: a command of the scripts, and as `sh-object` a program
-// for the shells in them. It looks into the store in MOPSLOCK_STORE, whatever that is.
+// What follows is `object VERB…`, a word of scripts and of sh. It looks into the store in MOPSLOCK_STORE.
 const objectUsage = `usage:
 [!] object exists KEY…    there is an object at each; at KEY/: something below it
-    object absent KEY…    there is none: what "! exists" is in scripts, for shells
+    object absent KEY…    there is none
 [!] object grep REGEXP KEY
 [!] object same KEY FILE  the bytes of the one are those of the other
     object get KEY FILE   - is stdout
     object put FILE KEY   - is stdin
     object rm KEY…        which are there`
 
-// files is how object reads and writes what is no object.
-type files struct {
-	read  func(name string) ([]byte, error)
-	write func(name string, body []byte) error
+// object is a job's: status 1 says that what is said does not hold, 2 that nobody knows.
+func (j *job) object(args []string) int {
+	url, _ := j.value("$MOPSLOCK_STORE")
+	holds, err := j.world.object(url, args, j.stdin, j.stdout)
+	switch {
+	case err != nil:
+		fmt.Fprintln(j.stderr, "object:", err)
+		return 2
+	case !holds:
+		return 1
+	}
+	return 0
 }
 
-// doObject reports whether what is said holds; an error says that nobody knows, or
-// that it could not be done.
-func doObject(url string, f files, args []string) (bool, error) {
-	if len(args) < 2 {
-		return false, errors.New(objectUsage)
+// objects is the shelf of a URL.
+func (w *world) objects(url string) (*shelf, error) {
+	at, err := store.ParseURL(url)
+	if err != nil {
+		return nil, err
 	}
-	verb, args := args[0], args[1:]
+	return w.shelf(at.Bucket), nil
+}
+
+func (w *world) object(url string, args []string, stdin io.Reader, stdout io.Writer) (bool, error) {
+	s, err := w.objects(url)
+	if err != nil || len(args) < 2 {
+		return false, errors.Join(err, errors.New(objectUsage))
+	}
+	ctx, verb, args := context.Background(), args[0], args[1:]
 	switch {
 	case verb == "exists", verb == "absent":
-		for _, key := range args {
-			there, err := exists(url, key)
-			if err != nil || there != (verb == "exists") {
-				return false, err
-			}
-		}
-		return true, nil
+		keys, err := keysBelow(s)
+		return !slices.ContainsFunc(args, func(key string) bool { return hasKey(keys, key) != (verb == "exists") }), err
 	case verb == "rm":
-		return true, removeAll(url, args)
+		for _, key := range args {
+			err = errors.Join(err, s.Delete(ctx, key))
+		}
+		return err == nil, err
 	case len(args) != 2:
 		return false, errors.New(objectUsage)
-	case verb == "grep":
-		body, err := get(url, args[1])
-		if err != nil {
-			return false, err
-		}
-		pattern, err := regexp.Compile("(?m)" + args[0])
-		return err == nil && pattern.Match(body), err
-	case verb == "same":
-		body, err := get(url, args[0])
-		if err != nil {
-			return false, err
-		}
-		want, err := f.read(args[1])
-		return bytes.Equal(body, want), err
-	case verb == "get":
-		body, err := get(url, args[0])
-		if err != nil {
-			return false, err
-		}
-		return true, f.write(args[1], body)
 	case verb == "put":
-		body, err := f.read(args[0])
-		if err != nil {
-			return false, err
+		body, err := os.ReadFile(args[0])
+		if args[0] == "-" {
+			body, err = io.ReadAll(stdin)
 		}
-		return true, put(url, args[1], body)
+		return true, errors.Join(err, s.Put(ctx, args[1], body, ""))
+	}
+	key := map[string]int{"grep": 1}[verb] // the first, but for grep
+	found, err := s.Get(ctx, args[key])
+	if err != nil {
+		return false, err
+	}
+	switch verb {
+	case "grep":
+		return regexp.MustCompile("(?m)" + args[0]).Match(found.Body), nil
+	case "same":
+		want, err := os.ReadFile(args[1])
+		return bytes.Equal(found.Body, want), err
+	case "get":
+		if args[1] == "-" {
+			_, err := stdout.Write(found.Body)
+			return true, err
+		}
+		return true, os.WriteFile(args[1], found.Body, 0o666)
 	}
 	return false, errors.New(objectUsage)
 }
 
-func removeAll(url string, keys []string) error {
-	for _, key := range keys {
-		if there, err := exists(url, key); err != nil || !there {
-			return errors.Join(err, fmt.Errorf("object rm: %s: there is none", key))
-		}
-		if err := remove(url, key); err != nil {
-			return err
-		}
+func keysBelow(s store.Store) (keys []string, err error) {
+	page, _, err := s.List(context.Background(), "", "", 0)
+	for _, info := range page {
+		keys = append(keys, info.Key)
 	}
-	return nil
+	return keys, err
+}
+
+func hasKey(keys []string, key string) bool {
+	return slices.ContainsFunc(keys, func(there string) bool {
+		return there == key || strings.HasSuffix(key, "/") && strings.HasPrefix(there, strings.TrimPrefix(key, "/"))
+	})
 }
 
 // cmdObject is object in scripts.
 func cmdObject(ts *testscript.TestScript, neg bool, args []string) {
-	switch {
-	case len(args) > 0 && neg && args[0] != "exists" && args[0] != "grep" && args[0] != "same":
-		ts.Fatalf("%s", objectUsage)
-	case len(args) > 0 && neg && args[0] == "exists": // of several, none
+	w, url := worldOf(ts), ts.Getenv("MOPSLOCK_STORE")
+	if neg && args[0] == "exists" { // of several, none
 		neg, args = false, append([]string{"absent"}, args[1:]...)
 	}
-	holds, err := doObject(ts.Getenv("MOPSLOCK_STORE"), files{
-		read:  func(name string) ([]byte, error) { return []byte(ts.ReadFile(name)), nil },
-		write: func(name string, body []byte) error { return os.WriteFile(ts.MkAbs(name), body, 0o666) },
-	}, args)
+	holds, err := w.object(url, args, strings.NewReader(""), ts.Stdout())
 	ts.Check(err)
 	if holds == neg {
-		ts.Fatalf("object %s: it is %v; the keys are %s", strings.Join(args, " "), holds, keysOf(ts.Getenv("MOPSLOCK_STORE")))
-	}
-}
-
-// keysOf is for messages.
-func keysOf(url string) string {
-	keys, err := list(url, "")
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("%q", keys)
-}
-
-// objectMain is sh-object: status 1 if what is said does not hold, else 2.
-func objectMain() {
-	holds, err := doObject(os.Getenv("MOPSLOCK_STORE"), files{
-		read: func(name string) ([]byte, error) {
-			if name == "-" {
-				return io.ReadAll(os.Stdin)
-			}
-			return os.ReadFile(name)
-		},
-		write: func(name string, body []byte) error {
-			if name == "-" {
-				_, err := os.Stdout.Write(body)
-				return err
-			}
-			return os.WriteFile(name, body, 0o666)
-		},
-	}, os.Args[1:])
-	switch {
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "sh-object:", err)
-		os.Exit(2)
-	case !holds:
-		os.Exit(1)
+		s, _ := w.objects(url)
+		keys, _ := keysBelow(s)
+		ts.Fatalf("object %s: it is %v; the keys are %q", strings.Join(args, " "), holds, keys)
 	}
 }

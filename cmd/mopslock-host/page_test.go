@@ -9,7 +9,6 @@ import (
 	"go/token"
 	"io"
 	"os"
-	"os/exec"
 	"reflect"
 	"regexp"
 	"slices"
@@ -146,19 +145,11 @@ func TestPageSession(t *testing.T) {
 	if !found || !closed {
 		t.Fatal("the page has no ```session block")
 	}
-	step := exec.Command("mopslock-host", "step")
-	stdin, err := step.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := step.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := step.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = step.Process.Kill() })
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	a := newApp(in, out, io.Discard)
+	ended := make(chan int, 1)
+	go func() { ended <- a.execute([]string{"step"}) }()
 	answers := bufio.NewReader(stdout)
 	told, last := 0, ""
 	for line := range strings.Lines(session + "\n") {
@@ -177,7 +168,7 @@ func TestPageSession(t *testing.T) {
 		last = want
 	}
 	stdin.Close()
-	if err := step.Wait(); err != nil || told < 10 || !strings.Contains(last, `{"state":"released","idle":true,`) {
-		t.Errorf("%v after %d lines, the last %s", err, told, last)
+	if status := <-ended; status != 0 || told < 10 || !strings.Contains(last, `{"state":"released","idle":true,`) {
+		t.Errorf("%d after %d lines, the last %s", status, told, last)
 	}
 }

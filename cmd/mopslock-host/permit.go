@@ -17,7 +17,7 @@ func (a *app) permitCommand() *cobra.Command {
 	var claim permitFlags
 	var loss lossFlags
 	cmd := &cobra.Command{
-		Use:   "permit NAME --capacity C --width W [flags] -- CMD [ARG...]",
+		Use:   "permit NAME --capacity C [--width W] [flags] -- CMD [ARG...]",
 		Short: "run CMD under a permit of the semaphore NAME",
 		Long: `Acquire a permit of NAME, a semaphore that all share who use the store, run CMD, release the permit, and exit with
 CMD's status. The permit is had when no more than capacity x width are held with it, by your own numbers: others may
@@ -35,7 +35,7 @@ The permit stands on a session of this process, which is renewed while CMD runs.
 SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace). If mopslock-host is killed (SIGKILL), CMD is killed
 with it on Linux, but not what CMD has started; the permit is free a TTL later.`,
 		Example: `  mopslock-host permit api --capacity 50 --width 3 -- ./crawl.sh
-  mopslock-host permit gpu --capacity 8 --width 1 --weight 4 --wait 0 -- ./train.sh || test $? = 75
+  mopslock-host permit gpu --capacity 8 --weight 4 --wait 0 -- ./train.sh || test $? = 75
   mopslock-host permit api --capacity 50 --width 3 --spare 10 -- ./batch.sh      # ten are kept for others
   mopslock-host permit api --capacity 50 --width 3 --store-limit 40 -- ./crawl.sh`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,7 +68,7 @@ func (a *app) permit(cmd *cobra.Command, name string, argv []string, claim *perm
 	if err != nil {
 		return err
 	}
-	return a.under(permit{p, claim.sessionTTL()}, argv, permitEnv(p, h.URL()), loss, claim.margin)
+	return a.under(permit{p, claim.sessionTTL()}, argv, a.permitEnv(p, h.URL()), loss, claim.margin)
 }
 
 // permit is one with the TTL of the session that it stands on.
@@ -98,7 +98,7 @@ func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, clai
 	opts := &host.PermitOptions{Terms: claim.terms(), Weight: claim.weight, Spare: claim.spare}
 	opts.OnWaiting = func(s host.Status) {
 		a.ui.waitingForRoom(name, &room, s)
-		if heldHere(name, h.URL()) {
+		if a.heldHere(name, h.URL()) {
 			a.ui.printf("%s: a command that this one is part of holds permits of it, too: if it waits for this one, both wait for ever; --wait bounds it", host.Printable(name))
 		}
 		if a.ui.file != nil {
@@ -160,13 +160,13 @@ func (a *app) setLimit(ctx context.Context, h *host.Host, name string, claim *pe
 }
 
 // permitEnv is our environment with what CMD needs to know of the permit.
-func permitEnv(p *host.Permit, store string) []string {
-	return environment(map[string]string{
+func (a *app) permitEnv(p *host.Permit, store string) []string {
+	return a.environment(map[string]string{
 		"MOPSLOCK_NAME":   p.Name(),
 		"MOPSLOCK_STORE":  store,
 		"MOPSLOCK_HOLDER": p.Holder(),
 		"MOPSLOCK_TOKEN":  strconv.FormatUint(p.FencingToken(), 10),
-		heldVariable:      heldWith(p.Name(), store),
+		heldVariable:      a.heldWith(p.Name(), store),
 	})
 }
 
@@ -182,7 +182,7 @@ func (f *permitFlags) add(cmd *cobra.Command) {
 	f.acquireFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.capacity, "capacity", 0, "how many permits each bucket has; required")
-	flags.IntVar(&f.width, "width", 0, "how many buckets there are; required")
+	flags.IntVar(&f.width, "width", 1, "how many buckets there are")
 	flags.IntVar(&f.weight, "weight", 1, "how many permits this one takes, all or none")
 	flags.IntVar(&f.spare, "spare", 0, "leave so many permits to those who spare fewer")
 	flags.Int64Var(&f.storeLimit, "store-limit", 0, "first keep a limit in the store that caps every caller's capacity x width; it stays when CMD has ended, and 0 removes it")
@@ -227,7 +227,12 @@ func (f *permitFlags) check(name string) []error {
 	if f.endless() {
 		bad = append(bad, usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
 	}
-	bad = append(bad, f.checkSide("capacity", f.capacity, core.MaxCapacity), f.checkSide("width", f.width, core.MaxWidth))
+	if f.given("capacity") {
+		bad = append(bad, checkSide("capacity", f.capacity, core.MaxCapacity))
+	} else {
+		bad = append(bad, usagef("permit needs --capacity: capacity x width is how much may be held"))
+	}
+	bad = append(bad, checkSide("width", f.width, core.MaxWidth))
 	if f.weight < 1 || uint64(f.weight) > math.MaxUint32 {
 		bad = append(bad, usagef("--weight %d: from 1 to %d", f.weight, uint32(math.MaxUint32)))
 	}
@@ -244,11 +249,8 @@ func (f *permitFlags) check(name string) []error {
 }
 
 // checkSide is of one side of the view.
-func (f *permitFlags) checkSide(flag string, n, most int) error {
-	switch {
-	case !f.given(flag):
-		return usagef("permit needs --%s: capacity x width is how much may be held", flag)
-	case n < 1 || n > most:
+func checkSide(flag string, n, most int) error {
+	if n < 1 || n > most {
 		return usagef("--%s %d: from 1 to %d", flag, n, most)
 	}
 	return nil

@@ -3,83 +3,61 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
-// scene is a directory with or without a store in it, and the processes of one test.
+// The kernel's tier: real processes on a directory, for what only a kernel shows. They wait for events.
+
+// bound ends a test that hangs; nothing else is asserted about time.
+const bound = time.Minute
+
+// scene is a directory with a store in it, and the processes of one test.
 type scene struct {
 	*testing.T
-	dir   string
-	store place
-	way   []string // to the store, if it is not everybody's: its part of the environment
+	dir string
 }
 
 func newScene(t *testing.T) *scene {
 	t.Parallel()
-	return newSceneAlone(t)
+	return &scene{t, t.TempDir()}
 }
 
-// newSceneAlone is that of a test which others must not run beside.
-func newSceneAlone(t *testing.T) *scene {
-	dir := t.TempDir()
-	return &scene{T: t, dir: dir, store: newPlace(dir, "store")}
-}
-
-// onlyDirectories skips a test on servers, and says why.
-func (s *scene) onlyDirectories(why string) {
-	s.Helper()
-	if !onDirectories() {
-		s.Skip("only on directories: ", why)
-	}
-}
-
-func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
-
-// process is one that was started by start.
+// process is one that was started: its output is a terminal's, or pipes'.
 type process struct {
 	*scene
-	cmd  *exec.Cmd
-	out  *transcript
-	err  *transcript
-	once sync.Once
+	cmd      *exec.Cmd
+	out, err *transcript
+	once     sync.Once
+	master   *os.File // of its terminal, or nil
+	read     chan struct{}
 }
 
-// start starts a command in the scene's directory. It is killed at the end of
-// the test, by its own id, if it still lives.
-func (s *scene) start(words ...string) *process {
-	s.Helper()
-	return s.startWith(nil, words...)
-}
-
-// startWith is start with a stderr that nobody collects.
-func (s *scene) startWith(stderr *os.File, words ...string) *process {
-	s.Helper()
-	p := &process{scene: s, cmd: exec.Command(words[0], words[1:]...), out: new(transcript), err: new(transcript)}
+func (s *scene) command(words ...string) *process {
+	p := &process{scene: s, cmd: exec.Command(words[0], words[1:]...), out: new(transcript), err: new(transcript), read: make(chan struct{})}
 	p.cmd.Dir = s.dir
-	p.cmd.Env = s.environment()
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
-	if stderr != nil {
-		p.cmd.Stderr = stderr
-	}
-	p.cmd.WaitDelay = time.Second // grandchildren that hold our pipes
-	if err := p.cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	p.cmd.Env = append(os.Environ(), "MOPSLOCK_STORE=file://"+s.path("store"), "MOPSLOCK_LEASE=", "MOPSLOCK_HELD=", "TMPDIR="+s.dir, "PS1=$ ", "ENV=", "TERM=dumb")
 	s.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		killGroups(p.cmd.Process.Pid)
 		p.wait()
+		if p.master != nil {
+			_ = p.master.Close()
+			<-p.read
+		}
 		if s.Failed() {
 			s.Logf("%q\nstdout: %s\nstderr: %s", words, p.out, p.err)
 		}
@@ -87,25 +65,94 @@ func (s *scene) startWith(stderr *os.File, words ...string) *process {
 	return p
 }
 
-func (s *scene) environment() []string {
-	return append(append(os.Environ(), s.way...), "MOPSLOCK_STORE="+s.store.url, "MOPSLOCK_LEASE=", "MOPSLOCK_HELD=")
+// start starts a command in the scene's directory and a group of its own.
+func (s *scene) start(words ...string) *process {
+	s.Helper()
+	p := s.command(words...)
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = bound // grandchildren that hold our pipes
+	if err := p.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	return p
 }
 
-// host starts mopslock-host with --status-file. Who acquires does so under
-// lastwriter, for these tests look into its lock.json; --protocol among words wins.
-func (s *scene) host(command, statusFile string, words ...string) *process {
+func (s *scene) host(words ...string) *process {
 	s.Helper()
-	own := []string{"mopslock-host", command, "--status-file", s.path(statusFile)}
-	if command == "run" || command == "acquire" {
-		own = append(own, "--protocol", "lastwriter")
+	return s.start(append([]string{"mopslock-host"}, words...)...)
+}
+
+// onTerminal starts it as the leader of a session on a pty.
+func (s *scene) onTerminal(width uint16, words ...string) *process {
+	s.Helper()
+	p := s.command(words...)
+	master, err := pty.StartWithSize(p.cmd, &pty.Winsize{Rows: 24, Cols: width})
+	if err != nil {
+		s.Skip("no pty: ", err)
 	}
-	return s.start(append(own, words...)...)
+	p.master = master
+	p.onMaster(func(fd int) (err error) { return unix.SetNonblock(fd, true) }) // else Close waits for Read
+	go func() {                                                                // ends with the last writer on the other side, or with Close
+		defer close(p.read)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := master.Read(buffer)
+			_, _ = p.out.Write(buffer[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return p
+}
+
+func (p *process) onMaster(do func(fd int) error) {
+	p.Helper()
+	raw, err := p.master.SyscallConn() // Fd would make it blocking
+	if err == nil {
+		controlErr := raw.Control(func(fd uintptr) { err = do(int(fd)) })
+		err = errors.Join(err, controlErr)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *process) foreground() (group int) {
+	p.Helper()
+	p.onMaster(func(fd int) (err error) {
+		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		return err
+	})
+	return group
+}
+
+func (p *process) types(text string) {
+	p.Helper()
+	if _, err := p.master.WriteString(text); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// killGroups kills a process and all that is left of its group and its session: a stopped job acts on no other signal.
+func killGroups(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // none where there is no /proc
+	for _, path := range stats {
+		text, _ := os.ReadFile(path)
+		_, fields, _ := strings.Cut(string(text), ") ") // state, parent, group, session
+		member, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if f := strings.Fields(fields); err == nil && len(f) > 3 && (f[2] == strconv.Itoa(pid) || f[3] == strconv.Itoa(pid)) {
+			_ = syscall.Kill(member, syscall.SIGKILL)
+		}
+	}
 }
 
 // wait returns the exit status, or minus the signal that ended it.
 func (p *process) wait() int {
 	p.once.Do(func() {
-		timer := time.AfterFunc(bound, func() { _ = p.cmd.Process.Kill() })
+		timer := time.AfterFunc(bound, func() { killGroups(p.cmd.Process.Pid) })
 		defer timer.Stop()
 		_ = p.cmd.Wait()
 	})
@@ -120,6 +167,9 @@ func (p *process) mustExit(want int) {
 	if got := p.wait(); got != want {
 		p.Fatalf("exit status %d, want %d", got, want)
 	}
+	if p.master != nil {
+		<-p.read // the last of what it printed
+	}
 }
 
 func (p *process) signal(sig syscall.Signal) {
@@ -131,30 +181,13 @@ func (p *process) signal(sig syscall.Signal) {
 
 func (p *process) says(text string) {
 	p.Helper()
-	p.eventually(fmt.Sprintf("%q on stderr", text), func() bool { return strings.Contains(p.err.String(), text) })
+	p.eventually(text, func() bool { return strings.Contains(p.err.String()+p.out.String(), text) })
 }
 
-// transcript collects what a process prints.
-type transcript struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (t *transcript) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.text.Write(b)
-}
-
-func (t *transcript) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.text.String()
-}
-
+// eventually is how these tests wait.
 func (s *scene) eventually(what string, holds func() bool) {
 	s.Helper()
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(pace()) {
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if holds() {
 			return
 		}
@@ -162,9 +195,11 @@ func (s *scene) eventually(what string, holds func() bool) {
 	s.Fatalf("never: %s", what)
 }
 
-func (s *scene) exists(name string) bool {
-	_, err := os.Stat(s.path(name))
-	return err == nil
+func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *scene) comes(name string) {
+	s.Helper()
+	s.eventually(name, func() bool { return exists(s.path(name)) })
 }
 
 func (s *scene) read(name string) string {
@@ -184,21 +219,19 @@ func (s *scene) write(name, text string) {
 func (s *scene) pidIn(name string) (pid int) {
 	s.Helper()
 	s.eventually("a pid in "+name, func() bool {
-		text := s.read(name)
-		var err error
-		pid, err = strconv.Atoi(strings.TrimSpace(text))
-		return err == nil && strings.HasSuffix(text, "\n")
+		_, err := fmt.Sscanf(s.read(name), "%d\n", &pid)
+		return err == nil && strings.HasSuffix(s.read(name), "\n")
 	})
 	return pid
 }
 
-// gone waits for a process to end; a zombie, which in a container may stay for
-// ever, has ended.
+// gone waits for a process to end.
 func (s *scene) gone(pid int) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("the end of process %d", pid), func() bool { return !alive(pid) })
 }
 
+// alive is false for a zombie, which in a container may stay for ever.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -207,74 +240,96 @@ func alive(pid int) bool {
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }
 
-// theirs puts another's record on the name n: fresh, released and so on by fields.
-func (s *scene) theirs(fields ...string) string {
+// state is what status says of a name.
+func (s *scene) state(name string) string {
 	s.Helper()
-	text := recordText(fieldsOf(fields), time.Now())
-	s.put("n/lock.json", text)
-	return text
+	p := s.host("status", "--json", name)
+	p.wait()
+	return p.out.String()
 }
 
-// steals is theirs until somebody has noticed, since one may be overwritten by an owner
-// that is between its look and its write. It returns the last.
-func (s *scene) steals(noticed func() bool, fields ...string) (text string) {
-	s.Helper()
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
-		if noticed() {
-			return text
-		}
-		text = s.theirs(fields...)
+// waits is a shell's script that goes on when there is a file.
+func waits(file string) string { return "while ! test -e " + file + "; do sleep 0.02; done; " }
+
+// Scripts of real processes, each with a directory as its store.
+func TestProcesses(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/process",
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(2 * bound), // only ends what hangs
+		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, "MOPSLOCK_STORE=file://"+filepath.Join(env.WorkDir, "store"), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+				var failed *exec.ExitError
+				if err := ts.Exec(args[1], args[2:]...); !errors.As(err, &failed) || strconv.Itoa(failed.ExitCode()) != args[0] {
+					ts.Fatalf("%v, want %s", err, args[0])
+				}
+			},
+		},
+	})
+}
+
+// If mopslock-host is killed its command goes with it (Linux), and leaves neither a status nor a file behind; but
+// invoke's launcher is to outlive its orchestrator.
+func TestKilledHostTakesItsCommandAlong(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no parent-death signal here")
 	}
-	s.Fatal("never noticed: ", text)
-	return ""
-}
-
-func (s *scene) record() string { return s.get("n/lock.json") }
-
-// get is an object's text; "" if there is none, or it cannot be read.
-func (s *scene) get(key string) string {
-	text, _ := get(s.store.looks, key)
-	return string(text)
-}
-
-func (s *scene) put(key, text string) {
-	s.Helper()
-	if err := put(s.store.looks, key, []byte(text)); err != nil {
-		s.Fatal(err)
+	for name, words := range map[string][]string{
+		"run": {"run", "n"}, "permit": {"permit", "n", "--capacity", "1"}, "once": {"once", "n"},
+		"remote": {"remote", "n", "--without-lease"}, "invoke": {"invoke", "n"},
+		"accompany": {"accompany", "--without-lease", "--lease", `{"name":"n","store":"file:///nowhere","protocol":"strict","holder":"h","epoch":1,"token":1,"ttl_s":60,"first_acquired_at":"2025-01-01T00:00:00Z"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			p := s.host(append(words, "--status-file", "s.json", "--", "sh", "-c", `trap "" TERM; echo half; echo $$ >pid; `+waits("enough")+"exec true")...)
+			pid := s.pidIn("pid")
+			p.signal(syscall.SIGKILL)
+			if s.gone(p.cmd.Process.Pid); name == "invoke" {
+				if !alive(pid) {
+					t.Error("the launcher was killed with its orchestrator")
+				}
+				s.write("enough", "")
+			}
+			s.gone(pid)
+			if left, _ := filepath.Glob(s.path("mopslock-*")); len(left) > 0 || s.read("s.json") != "" || exists(s.path("store/n/result")) {
+				t.Errorf("left behind: %q, %s", left, s.read("s.json"))
+			}
+		})
 	}
 }
 
-func (s *scene) remove(key string) {
-	s.Helper()
-	if err := remove(s.store.looks, key); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// has reports whether there is an object at key, or below it if it ends in "/".
-func (s *scene) has(key string) bool {
-	s.Helper()
-	there, err := exists(s.store.looks, key)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return there
-}
-
-// field is of the record of n; "" if there is none.
-func (s *scene) field(name string) string {
-	found := regexp.MustCompile(`"` + name + `": "?([^",\n]*)`).FindStringSubmatch(s.record())
-	if found == nil {
-		return ""
-	}
-	return found[1]
-}
-
-// decided checks a --status-file.
-func (s *scene) decided(file, by string, status int, reason string) {
-	s.Helper()
-	want := fmt.Sprintf(`{"by":%q,"status":%d,"reason":%q}`+"\n", by, status, reason)
-	if got := s.read(file); got != want {
-		s.Errorf("%s: %swant %s", file, got, want)
+// A holder that is paused past its deadline ends with 76 as soon as it wakes, with its command's whole group, and
+// the next holder is not disturbed.
+func TestPausedHolder(t *testing.T) {
+	for name, words := range map[string]string{
+		"strict": "run --protocol strict", "lastwriter": "run --protocol lastwriter --fleet-expire none", "permit": "permit --capacity 1 --width 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			verb := strings.Fields(words)
+			first := s.host(append(verb, "--status-file", "s.json", "--ttl", "3s", "n", "--", "sh", "-c",
+				`trap "" TERM; sleep 300 & echo $! >grandchild; echo $$ >pid; while :; do sleep 0.1; done`)...)
+			pid, grandchild := s.pidIn("pid"), s.pidIn("grandchild")
+			first.signal(syscall.SIGSTOP)
+			second := s.host(append(verb, "--ttl", "88s", "n", "--", "sh", "-c", "echo >up; "+waits("enough")+"exit 5")...)
+			s.comes("up")
+			if !alive(pid) {
+				t.Error("the first command was to run on, unwatched")
+			}
+			first.signal(syscall.SIGCONT)
+			first.mustExit(statusLost)
+			if text := s.read("s.json"); text != `{"by":"mopslock","status":76,"reason":"expired"}`+"\n" {
+				t.Error(text)
+			}
+			s.gone(pid)
+			s.gone(grandchild)
+			s.write("enough", "")
+			second.mustExit(5)
+		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,13 +31,14 @@ the first result wins. A CMD that fails stores nothing and releases nothing, and
 Who comes late, for a lease that is lost already (taken, broken or released), runs nothing and ends with 0
 (--lost-status). If there is no lease to keep alive the status is 77, unless --without-lease, which needs no lease at
 all. Losing contact with the store, or the lease's release, never stops CMD; that the lease is another's or was
-broken does (76), and nothing is stored.
+broken does (76), and nothing is stored. If CMD ends with 0 before that,
+or with --on-loss continue, its file is kept and named on stderr.
 
 CMD's stdout is a pipe, and what comes through it until CMD's end is kept in a file in TMPDIR until it is stored;
 stdin and stderr are ours, untouched. A result has at most as many bytes as TMPDIR has room for and the store takes in
 one object: S3 5 TiB, Google Cloud Storage 5 TiB, Azure about 190 TiB, a directory what its filesystem takes. A store
 that fails to take it is tried for 10 min, and for a TTL at the least. If it cannot be stored the status is 69, and
-the file is kept, unless that could not be written.
+the file is kept, unless that could not be written. The file has no name before: nothing is left if we are killed.
 
 Two remotes with one lease would both do the work, and one result is dropped: start one for a lease.
 
@@ -70,7 +70,7 @@ pipe, and is no terminal.`,
 // where none is asked for.
 func (a *app) joined(ctx context.Context, name string, f *remoteFlags) (handle host.Handle, err error) {
 	wrong := checkResultName(name)
-	if f.lease == "" && os.Getenv("MOPSLOCK_LEASE") == "" && f.withoutLease {
+	if f.lease == "" && a.getenv("MOPSLOCK_LEASE") == "" && f.withoutLease {
 		none := host.Handle{Name: name, TTL: f.longestTTL(), Protocol: cmp.Or(f.wanted(), core.ProtocolLastWriter)}
 		return handle, usage(append(f.checkFor(&none), wrong)...)
 	}
@@ -85,17 +85,26 @@ func (a *app) joined(ctx context.Context, name string, f *remoteFlags) (handle h
 
 // remoteCall is one run of remote.
 type remoteCall struct {
-	*app
+	product
 	host   *host.Host
-	name   string
 	handle host.Handle // zero: there is no lease
 	argv   []string
 	flags  *remoteFlags
-	spool  *spool
-	stderr *relay // with --memo-failures
+	begun  *host.Invocation
+}
 
-	begun     *host.Invocation
+// product is what a command prints, kept until it is stored as the result of a
+// name.
+type product struct {
+	*app
+	by           string // remote or once
+	name         string
+	memoFailures bool
+	spool        *spool
+	stderr       *relay // with --memo-failures
+
 	ended     *exit // how CMD ended, or nil
+	status    child.Status
 	unwritten error // why what it printed is not whole in the spool
 	offered   bool  // what it failed with is to be kept
 	tell      *time.Timer
@@ -108,7 +117,8 @@ func (a *app) remote(ctx context.Context, cmd *cobra.Command, name string, handl
 		return err
 	}
 	defer a.close(h)
-	call := &remoteCall{app: a, host: h, name: name, handle: handle, argv: argv, flags: f}
+	made := product{app: a, by: "remote", name: name, memoFailures: f.memoFailures}
+	call := &remoteCall{product: made, host: h, handle: handle, argv: argv, flags: f}
 	defer call.end()
 	call.begun, err = h.BeginRemote(ctx, name, handle, &host.RemoteOptions{
 		Terms: f.terms(), WithoutLease: f.withoutLease, MemoFailures: f.memoFailures,
@@ -120,14 +130,12 @@ func (a *app) remote(ctx context.Context, cmd *cobra.Command, name string, handl
 	defer call.leave()
 	for {
 		work, err := call.begun.Next(ctx)
-		if call.tell != nil {
-			call.tell.Stop()
-		}
+		call.quiet()
 		switch {
 		case err != nil:
 			return call.without(err)
 		case work == nil:
-			return call.answer(ctx)
+			return call.answer(ctx, call.begun.Result())
 		}
 		if err := call.work(work); err != nil {
 			return err
@@ -158,9 +166,16 @@ func (c *remoteCall) leave() {
 }
 
 // end takes the file away.
-func (c *remoteCall) end() {
+func (c *product) end() {
 	if c.spool != nil {
 		c.spool.end()
+	}
+}
+
+// quiet ends the line that says that it is stored, if it was not said.
+func (c *product) quiet() {
+	if c.tell != nil {
+		c.tell.Stop()
 	}
 }
 
@@ -168,7 +183,7 @@ func (c *remoteCall) end() {
 // not started.
 func (c *remoteCall) work(work *host.Work) (err error) {
 	companion := work.Companion()
-	options := childOptions(c.argv, nil)
+	options := childOptions(c.argv, c.env)
 	if companion != nil {
 		options = c.accompaniedOptions(c.host, companion, c.handle, c.argv)
 	} else {
@@ -188,40 +203,50 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 	outputs.started()
 	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
 	if companion != nil {
-		c.ended = s.companion(companion)
+		_ = c.commandEnded(&s, s.companion(companion))
 	} else {
 		<-command.Done()
-		c.ended = s.end()
+		_ = c.commandEnded(&s, s.end())
 	}
 	outputs.finish()
-	work.End(c.outcome(work, command.Status()))
+	work.End(c.outcome(work))
 	return nil
+}
+
+// commandEnded notes how the command has ended. One that ended with 0 and was not told to end has made the result, though
+// the lease was lost meanwhile: then the end is its own, and that of the lease is returned. A SIGKILL of ours leaves no 0.
+func (c *product) commandEnded(s *supervisor, end *exit) (lost *exit) {
+	c.ended, c.status = end, s.child.Status()
+	if !end.ByCommand && !s.toldToEnd && c.status.ExitStatus() == 0 {
+		lost, c.ended = end, &exit{Status: 0, Reason: "exited", ByCommand: true}
+	}
+	return lost
 }
 
 // outputs are the intakes of a command.
 type outputs struct {
-	stdout *intake
-	stderr *intake // nil: it is ours, untouched
+	stdout tap
+	stderr tap // nil: it is ours, untouched
 }
 
 // takeOutputs puts pipes in the place of what is to be kept.
-func (c *remoteCall) takeOutputs(options *child.Options) (o outputs, err error) {
+func (c *product) takeOutputs(options *child.Options) (o outputs, err error) {
 	if c.spool, err = newSpool(); err != nil {
 		return o, err
 	}
-	if o.stdout, err = newIntake(c.spool.take); err != nil {
+	if o.stdout, err = c.newTap(c.spool.take); err != nil {
 		return o, err
 	}
-	options.Stdout = o.stdout.write
-	if !c.flags.memoFailures {
+	options.Stdout = o.stdout.end()
+	if !c.memoFailures {
 		return o, nil
 	}
-	c.stderr = &relay{to: os.Stderr}
-	if o.stderr, err = newIntake(c.stderr.take); err != nil {
+	c.stderr = &relay{to: c.app.stderr}
+	if o.stderr, err = c.newTap(c.stderr.take); err != nil {
 		o.drop()
 		return o, err
 	}
-	options.Stderr = o.stderr.write
+	options.Stderr = o.stderr.end()
 	return o, nil
 }
 
@@ -249,7 +274,7 @@ func (o outputs) finish() {
 }
 
 // outcome offers what is to be stored, and is why the work failed, or nil.
-func (c *remoteCall) outcome(work *host.Work, status child.Status) error {
+func (c *product) outcome(work *host.Work) error {
 	switch {
 	case !c.ended.ByCommand: // the lease is another's
 		return c.ended
@@ -263,18 +288,17 @@ func (c *remoteCall) outcome(work *host.Work, status child.Status) error {
 			c.ui.printf("storing the result of %s, %d bytes", c.name, c.spool.size)
 		})
 		return nil
-	case c.stderr != nil && c.worthKeeping(status):
-		if kept, err := newFailure("remote", status, c.stderr.tail(maxStderr), time.Now()).bytes(); err == nil {
+	case c.stderr != nil && c.worthKeeping(c.status):
+		if kept, err := newFailure(c.by, c.status, c.stderr.tail(maxStderr), time.Now()).bytes(); err == nil {
 			work.Fail(host.Bytes(kept))
 			c.offered = true
 		}
 	}
-	return &launcherError{status}
+	return &launcherError{c.status}
 }
 
 // answer is the end where there is a result by now.
-func (c *remoteCall) answer(ctx context.Context) error {
-	result := c.begun.Result()
+func (c *product) answer(ctx context.Context, result *host.Result) *exit {
 	switch {
 	case c.ended != nil && c.ended.Status != 0: // whatever is there, CMD's status stands
 		return c.ended
@@ -297,6 +321,16 @@ func (c *remoteCall) without(err error) error {
 		return &exit{Status: c.flags.lostStatus, Reason: none.Reason.String()}
 	case c.ended == nil:
 		return err
+	}
+	return c.unstored(err)
+}
+
+// unstored is the end where CMD has ended, and there is no result.
+func (c *product) unstored(err error) error {
+	var none *host.Error
+	errors.As(err, &none)
+	lost := none != nil && (none.Reason == core.ReasonTaken || none.Reason == core.ReasonBroken)
+	switch {
 	case !c.ended.ByCommand:
 		return c.ended
 	case c.ended.Status != 0:
@@ -304,22 +338,27 @@ func (c *remoteCall) without(err error) error {
 			c.ui.printf("what %s came to could not be kept: %s", c.name, storeText(err))
 		}
 		return c.ended
-	case none != nil && (none.Reason == core.ReasonTaken || none.Reason == core.ReasonBroken):
+	case lost && c.unwritten != nil:
 		return &exit{Status: statusLost, Reason: none.Reason.String(), Text: oneLine(err)}
-	}
-	if c.unwritten != nil {
+	case c.unwritten != nil:
 		return &exit{
 			Status: statusUnavailable, Reason: "output",
 			Text: fmt.Sprintf("the result of %s was not stored: its file could not be written: %v; set TMPDIR to a directory with room for it", c.name, c.unwritten),
 		}
 	}
-	c.spool.keep = true
 	out := exitOf(err)
-	text := fmt.Sprintf("the result of %s was not stored, and is kept in %s", c.name, c.spool.path)
+	path, errKeep := c.spool.keep()
+	text := fmt.Sprintf("the result of %s was not stored, and is kept in %s", c.name, path)
+	if errKeep != nil {
+		text = fmt.Sprintf("the result of %s was not stored, and could not be kept in TMPDIR (%v)", c.name, errKeep)
+	}
 	if out.Text != "" {
 		text += ": " + out.Text
 	}
-	if out.Status < statusSignal { // else a signal ended us
+	switch {
+	case lost:
+		out = &exit{Status: statusLost, Reason: out.Reason}
+	case out.Status < statusSignal: // else a signal ended us
 		out = &exit{Status: statusUnavailable, Reason: cmp.Or(out.Reason, core.ReasonUnusable.String())}
 	}
 	return &exit{Status: out.Status, Reason: out.Reason, Text: text}

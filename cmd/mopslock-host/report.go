@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -24,22 +25,34 @@ type leaseReport struct {
 	Token      uint64   `json:"token"`
 	Holder     string   `json:"holder"`
 	Host       string   `json:"host"`
-	PID        string   `json:"pid"`
+	PID        *uint64  `json:"pid"` // null: it is no number, or not said
 	Label      string   `json:"label"`
 	Companions []string `json:"companions"`
 	TTL        float64  `json:"ttl_s"`
 	Age        float64  `json:"age_s"`
 	Left       float64  `json:"left_s"`
 	Clock      string   `json:"clock"`
+	By         string   `json:"by,omitempty"` // who broke it,
+	Why        string   `json:"why,omitempty"`
 }
 
 func newReport(s *host.Status) leaseReport {
 	return leaseReport{
 		Name: s.Name, Protocol: s.Protocol.String(), State: s.State.String(), Epoch: s.Epoch, Token: s.Token,
-		Holder: s.Holder, Host: s.Host, PID: s.PID, Label: s.Label, Companions: companions(s),
+		Holder: s.Holder, Host: s.Host, PID: pidNumber(s.PID), Label: s.Label, Companions: companions(s),
 		TTL: max(0, s.TTL).Seconds(), Age: milliseconds(s.Age), Left: milliseconds(leftOf(s)),
-		Clock: cmp.Or(s.Clock, "local"),
+		Clock: cmp.Or(s.Clock, "local"), By: s.By, Why: s.Why,
 	}
+}
+
+// pidNumber is a process id as a number, where it is one that JSON can carry: on
+// lastwriter it is whatever somebody has written there.
+func pidNumber(text string) *uint64 {
+	n, err := strconv.ParseUint(text, 10, 53)
+	if err != nil || strconv.FormatUint(n, 10) != text {
+		return nil
+	}
+	return &n
 }
 
 // reportStatus prints a lease, or a semaphore.

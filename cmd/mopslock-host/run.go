@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +22,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "run CMD under the lease NAME",
 		Long: `Acquire NAME, run CMD, renew the lease while it runs, release it, and exit with CMD's status.
 
+It keeps runs of one NAME from overlapping, but each of them runs, even with --wait 0. For work that must be done once, such
+as a nightly job that cron starts on several machines, use once.
+
 CMD gets MOPSLOCK_NAME, MOPSLOCK_STORE, MOPSLOCK_HOLDER, MOPSLOCK_TOKEN, MOPSLOCK_LEASE (for accompany) and
 MOPSLOCK_HELD in its environment, and a process group of its own. MOPSLOCK_TOKEN is the fencing token: it grows
 from each holder of NAME to the next, so whatever refuses a lower one than it has seen is safe from a holder that
@@ -32,7 +34,7 @@ If mopslock-host is killed (SIGKILL), CMD is killed with it on Linux, but not wh
 exec its last command. On other systems only the fencing token is a guard then.
 
 When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace).`,
-		Example: `  mopslock-host run nightly-report -- ./report.sh
+		Example: `  mopslock-host run deploy -- ./deploy.sh
   mopslock-host run --wait 0 --ttl 30s --label "release 7" deploy -- make deploy
   mopslock-host run --protocol strict counter -- sh -c './add --token "$MOPSLOCK_TOKEN"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +62,7 @@ func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquire
 		return err
 	}
 	defer a.close(h)
-	if held := heldHere(name, h.URL()); held {
+	if held := a.heldHere(name, h.URL()); held {
 		return heldAbove(name)
 	}
 	lease, err := a.acquireLease(ctx, h, name, claim)
@@ -71,7 +73,7 @@ func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquire
 		a.releaseAfter(lease)
 		return err
 	}
-	return a.under(lease, argv, childEnv(lease.Handle(), h.URL()), loss, claim.margin)
+	return a.under(lease, argv, a.childEnv(lease.Handle(), h.URL()), loss, claim.margin)
 }
 
 // holding is what a command runs under: a *host.Lease, or a permit.
@@ -97,7 +99,7 @@ func subject(of holding) string {
 func (a *app) under(holding holding, argv, env []string, loss *lossFlags, margin time.Duration) error {
 	options := childOptions(argv, env)
 	options.OnStop = func() { a.stoppedHolding(holding) }
-	options.OnContinue = func() bool { return holding.Err() == nil }
+	options.OnContinue = func() bool { return loss.mayContinue(holding) }
 	c, err := a.signals.Start(options)
 	if err != nil {
 		a.releaseAfter(holding)
@@ -125,7 +127,7 @@ func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim
 		opts.Wait = claim.wait
 	}
 	lease, err := acquire(ctx, name, opts)
-	if err == nil && lease.Protocol() == core.ProtocolLastWriter && !isMopsName(name) {
+	if err == nil && lease.Protocol() == core.ProtocolLastWriter {
 		a.warnOfStrict(ctx, h, name)
 	}
 	return lease, err
@@ -165,7 +167,7 @@ func (a *app) releaseAfter(holding holding) {
 	if holding.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(closeLimit, max(0, holding.Left())))
+	ctx, cancel := context.WithTimeout(context.Background(), min(a.closing, max(0, holding.Left())))
 	defer cancel()
 	ctx, stop := a.signals.ReleaseContext(ctx)
 	defer stop()
@@ -194,8 +196,8 @@ func childOptions(argv, env []string) child.Options {
 // name@store a line.
 const heldVariable = "MOPSLOCK_HELD"
 
-func heldHere(name, store string) bool {
-	for line := range strings.Lines(os.Getenv(heldVariable)) {
+func (a *app) heldHere(name, store string) bool {
+	for line := range strings.Lines(a.getenv(heldVariable)) {
 		if strings.TrimSuffix(line, "\n") == name+"@"+store {
 			return true
 		}
@@ -212,31 +214,31 @@ func heldAbove(name string) *exit {
 }
 
 // childEnv is our environment with what CMD needs to know of the lease.
-func childEnv(handle host.Handle, store string) []string {
+func (a *app) childEnv(handle host.Handle, store string) []string {
 	handle.Owner = ""
-	return environment(map[string]string{
+	return a.environment(map[string]string{
 		"MOPSLOCK_NAME":   handle.Name,
 		"MOPSLOCK_STORE":  store,
 		"MOPSLOCK_HOLDER": handle.Holder,
 		"MOPSLOCK_TOKEN":  strconv.FormatUint(handle.Token, 10), // 0 under lastwriter, which has none
 		"MOPSLOCK_LEASE":  handle.String(),
-		heldVariable:      heldWith(handle.Name, store),
+		heldVariable:      a.heldWith(handle.Name, store),
 	})
 }
 
 // heldWith is what is held by us and our ancestors, and one more name.
-func heldWith(name, store string) string {
+func (a *app) heldWith(name, store string) string {
 	held := name + "@" + store
-	if ours := os.Getenv(heldVariable); ours != "" {
+	if ours := a.getenv(heldVariable); ours != "" {
 		return ours + "\n" + held
 	}
 	return held
 }
 
 // environment is ours, with CMD's own in the place of what has the same name.
-func environment(own map[string]string) []string {
+func (a *app) environment(own map[string]string) []string {
 	env := make([]string, 0, len(own))
-	for _, line := range os.Environ() {
+	for _, line := range a.env {
 		key, _, _ := strings.Cut(line, "=")
 		if _, replaced := own[key]; !replaced {
 			env = append(env, line)

@@ -23,20 +23,20 @@ type semaphoreReport struct {
 }
 
 type holderReport struct {
-	Holder  string `json:"holder"`
-	Weight  uint64 `json:"weight"`
-	Host    string `json:"host"`
-	PID     string `json:"pid"`
-	Label   string `json:"label"`
-	Session string `json:"session"`
-	Stale   bool   `json:"stale"`
+	Holder  string  `json:"holder"`
+	Weight  uint64  `json:"weight"`
+	Host    string  `json:"host"`
+	PID     *uint64 `json:"pid"`
+	Label   string  `json:"label"`
+	Session string  `json:"session"`
+	Stale   bool    `json:"stale"`
 }
 
 func newSemaphoreReport(s *host.Status) semaphoreReport {
 	holders := make([]holderReport, 0, len(s.Holders))
 	for i := range s.Holders {
 		p := &s.Holders[i]
-		holders = append(holders, holderReport{p.ID, p.Weight, p.Host, p.PID, p.Label, p.Session, p.Stale})
+		holders = append(holders, holderReport{p.ID, p.Weight, p.Host, pidNumber(p.PID), p.Label, p.Session, p.Stale})
 	}
 	return semaphoreReport{s.Name, s.Capacity, s.Width, s.Limit, s.Held, holders}
 }

@@ -1,22 +1,24 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 )
 
-// spool is a file for what a command prints, until it is stored. It is a
-// host.Source once it is sealed.
+// spool is a file for what a command prints, until it is stored. It has no name, so that nothing is left of it when we
+// are killed, unless it is to be kept. It is a host.Source once it is sealed.
 type spool struct {
 	file *os.File
-	path string
-	keep bool
+	name string // "" where it has none
 
 	mu     sync.Mutex
 	size   int64 // of what was printed
@@ -26,15 +28,33 @@ type spool struct {
 
 // newSpool makes an empty one in TMPDIR, for us alone to read.
 func newSpool() (*spool, error) {
-	file, err := os.CreateTemp("", "mopslock-*.out")
+	if file, err := openNameless(os.TempDir()); err == nil {
+		return &spool{file: file}, nil
+	}
+	file, err := os.CreateTemp("", spoolNames)
 	if err != nil {
 		return nil, spoolExit(err)
 	}
-	path, err := filepath.Abs(file.Name())
-	if err != nil {
-		path = file.Name()
+	return &spool{file: file, name: dropName(file, spoolNames)}, nil
+}
+
+const (
+	spoolNames = "mopslock-*.out"
+	echoNames  = "mopslock-*.err"
+)
+
+// dropName takes the name from an open file, and returns it where that cannot be done (Windows). An open file cannot be
+// removed there, so the others that can be were left by processes that were killed.
+func dropName(file *os.File, names string) string {
+	name := file.Name()
+	if os.Remove(name) == nil {
+		return ""
 	}
-	return &spool{file: file, path: path}, nil
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), names))
+	for _, other := range left {
+		_ = os.Remove(other)
+	}
+	return name
 }
 
 // spoolExit: a command without a place for its output cannot be executed.
@@ -75,11 +95,28 @@ func (s *spool) Open() (io.ReadCloser, int64, error) {
 	return io.NopCloser(io.NewSectionReader(s.file, 0, s.size)), s.size, nil
 }
 
-// end removes the file, unless it is to be kept.
+// keep gives what was printed a name for good, and returns it. Where the file itself cannot have one, a copy has.
+func (s *spool) keep() (string, error) {
+	name, err := filepath.Abs(filepath.Join(os.TempDir(), "mopslock-"+strconv.FormatUint(rand.Uint64(), 36)+".result"))
+	if err != nil || nameFile(s.file, name) == nil {
+		return name, err
+	}
+	kept, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(kept, io.NewSectionReader(s.file, 0, s.size))
+	if err = errors.Join(err, kept.Close()); err != nil {
+		_ = os.Remove(name)
+	}
+	return name, err
+}
+
+// end removes it.
 func (s *spool) end() {
 	_ = s.file.Close()
-	if !s.keep {
-		_ = os.Remove(s.path)
+	if s.name != "" {
+		_ = os.Remove(s.name)
 	}
 }
 
@@ -107,7 +144,7 @@ const (
 )
 
 func newEcho(to io.Writer) (*echo, error) {
-	file, err := os.CreateTemp("", "mopslock-*.err")
+	file, err := os.CreateTemp("", echoNames)
 	if err != nil {
 		return nil, spoolExit(err)
 	}
@@ -117,10 +154,7 @@ func newEcho(to io.Writer) (*echo, error) {
 		_ = os.Remove(name)
 		return nil, spoolExit(err)
 	}
-	e := &echo{file: file, to: to, stop: make(chan struct{}), done: make(chan struct{})}
-	if os.Remove(name) != nil { // where open files cannot be removed, end does it
-		e.name = name
-	}
+	e := &echo{file: file, name: dropName(file, echoNames), to: to, stop: make(chan struct{}), done: make(chan struct{})}
 	go e.run()
 	return e, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -17,7 +16,7 @@ import (
 //	                                   a good renewal here calls the SIGKILL off
 type supervisor struct {
 	app   *app
-	child *child.Child
+	child command
 	loss  *lossFlags
 	name  string
 
@@ -26,6 +25,7 @@ type supervisor struct {
 	lost       error         // the lease's end, once it is known
 	spare      time.Duration // what SIGTERM may wait for, after a pause of ours
 	terminated bool          // SIGTERM was sent because renewals fail
+	toldToEnd  bool          // SIGTERM was sent while the command ran, for whatever reason
 	kill       <-chan time.Time
 }
 
@@ -128,12 +128,22 @@ func (s *supervisor) fence(lease holding) {
 			s.app.ui.printf("%s: renewals fail, and its deadline is near; the command goes on (--on-loss continue)", subject(lease))
 			return
 		}
-		_ = s.child.Terminate() // before the line: its reader may have stopped reading
+		s.terminate() // before the line: its reader may have stopped reading
 		s.app.ui.printf("%s: renewals fail, and its deadline is in %v: SIGTERM to the command", subject(lease), left.Round(time.Millisecond))
 	case !near && s.terminated:
 		s.terminated = false
 		s.app.ui.printf("%s: renewed after all", subject(lease))
 	}
+}
+
+// terminate sends SIGTERM to the command, or to the rest of its group.
+func (s *supervisor) terminate() {
+	select {
+	case <-s.child.Done():
+	default:
+		s.toldToEnd = true
+	}
+	_ = s.child.Terminate()
 }
 
 // lostHolder: a lease that ran out of time kills at once, since another may
@@ -155,7 +165,7 @@ func (s *supervisor) noteLost(err error, terminate bool) {
 	case s.loss.onLoss == "continue":
 		text += "; the command goes on without the " + s.what() + " (--on-loss continue)"
 	case terminate:
-		_ = s.child.Terminate()
+		s.terminate()
 		s.kill = time.After(s.loss.grace)
 	}
 	s.app.ui.printf("%s", text)

@@ -255,7 +255,7 @@ func waitingText(s *host.Status) string {
 	return "held by " + s.Who()
 }
 
-// waitingLine says who holds it, on which host, since when, when it can expire,
+// waitingLine says who holds it, on which host, since when, when it was renewed,
 // in less than width columns, so long after it was seen; or that it was broken or
 // released, and when it is free. On a narrow terminal the id and the date are cut
 // short, and what must go goes from the end: since when, or by whom.
@@ -273,7 +273,7 @@ func waitingLine(name string, s *host.Status, ago time.Duration, width int) stri
 }
 
 // computingLine says who computes it, on which host, since when, how long others
-// took, and when it can expire; as waitingLine does.
+// took, and when it was renewed; as waitingLine does.
 func computingLine(name string, s *host.Status, took string, ago time.Duration, width int) string {
 	line := "waiting for the result of " + host.Printable(name) + ": "
 	if how, whom, is := ended(s); is {
@@ -306,11 +306,18 @@ func sinceText(since string, s *host.Status, format string) string {
 	return since + s.Acquired.Local().Format(format)
 }
 
+// expiryText is how long ago it was renewed, or, when a renewal is late, when it can
+// expire.
 func expiryText(s *host.Status, ago time.Duration) string {
-	if left := s.Left - ago; s.Left > 0 && left > 0 {
-		return ", can expire in " + left.Round(time.Second).String()
+	left := s.Left - ago
+	renewed := max(0, s.TTL-left)
+	switch {
+	case s.Left <= 0 || left <= 0:
+		return ""
+	case renewed <= s.TTL/2:
+		return fmt.Sprintf(", renewed %.0f s ago", renewed.Seconds())
 	}
-	return ""
+	return ", can expire in " + left.Round(time.Second).String()
 }
 
 // shortHolder is how many bytes of a holder's id tell one from another at a glance.

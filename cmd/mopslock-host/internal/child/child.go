@@ -1,5 +1,5 @@
 // Package child starts one command in a process group of its own, watches it, and ends it on request. It is what
-// `mopslock-host run`, `permit`, `accompany`, `remote` and `invoke` have in common.
+// `mopslock-host run`, `permit`, `accompany`, `remote`, `invoke` and `once` have in common.
 //
 // What it does: the very same stdin, stdout and stderr, or files in their place; the terminal handed over and taken back; Ctrl-Z and fg;
 // signals forwarded; a parent-death signal (Linux); SIGKILL for the group that can never hit a stranger; exit

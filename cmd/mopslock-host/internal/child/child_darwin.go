@@ -90,3 +90,7 @@ func stopOurGroup() error {
 }
 
 func kernelIgnores() map[syscall.Signal]bool { return nil }
+
+// We are never the first process there.
+func adopted() <-chan os.Signal { return nil }
+func reapAdopted(*Child)        {}

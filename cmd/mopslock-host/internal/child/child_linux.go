@@ -3,8 +3,11 @@ package child
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,16 +59,28 @@ func (c *Child) nextEvent() (event, error) {
 		case cldKilled, cldDumped:
 			return event{ended: true, status: Status{Signal: syscall.Signal(status)}}, nil
 		case cldStopped:
-			// WNOHANG: it may have been continued or killed since. Without WEXITED this reaps nothing.
-			taken, err := c.waitid(unix.WSTOPPED | unix.WNOHANG)
+			taken, err := c.takeStop()
 			if err != nil {
 				return event{}, err
 			}
-			if taken.Code == cldStopped {
+			if taken {
 				return event{stop: syscall.Signal(status)}, nil
 			}
 		}
 	}
+}
+
+// takeStop takes a stop away that nextEvent has seen. Without WEXITED it reaps nothing. It reports false if the stop is
+// gone, and the next look tells why:
+//
+//	continued since    waitid finds nothing (WNOHANG)
+//	ended since        waitid says ECHILD, because it leaves a zombie out without WEXITED. The status is still there
+func (c *Child) takeStop() (bool, error) {
+	taken, err := c.waitid(unix.WSTOPPED | unix.WNOHANG)
+	if errors.Is(err, unix.ECHILD) {
+		return false, nil
+	}
+	return taken.Code == cldStopped, err
 }
 
 func (c *Child) waitid(options int) (unix.Siginfo, error) {
@@ -81,22 +96,63 @@ func (c *Child) waitid(options int) (unix.Siginfo, error) {
 // others reports whether anybody else of a group lives, as far as /proc tells: one who is hidden there, or of whom only
 // threads are left, is not seen. (kill with signal 0 would tell nothing, since it finds the zombie.)
 func others(group int) bool {
-	found, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return false
-	}
+	return slices.ContainsFunc(processes(), func(p process) bool {
+		return p.group == group && p.state != "Z" && p.state != "X"
+	})
+}
+
+type process struct {
+	pid, parent, group int
+	state              string
+}
+
+// processes is all that /proc shows.
+func processes() (all []process) {
+	found, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range found {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue // it has ended
 		}
 		// pid (name, which may contain anything) state ppid pgrp …
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) > 2 && fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
-			return true
+		p, end := process{}, bytes.LastIndexByte(text, ')')
+		_, errPid := fmt.Sscan(string(text), &p.pid)
+		if _, err := fmt.Sscan(string(text[end+1:]), &p.state, &p.parent, &p.group); err == nil && errPid == nil {
+			all = append(all, p)
 		}
 	}
-	return false
+	return all
+}
+
+// adopted is told when a child of ours has ended, if we adopt orphans: as the first process of a container, which gets
+// all whose parent has ended, or as what prctl(2) calls a subreaper. Nobody else would reap them.
+func adopted() <-chan os.Signal {
+	var subreaper int32
+	_ = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&subreaper)), 0, 0, 0)
+	if os.Getpid() != 1 && subreaper == 0 {
+		return nil
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	return ended
+}
+
+// reapAdopted takes the zombies of orphans away. Two kinds of our children are no orphans: the command, which is a zombie
+// on purpose until Close, and those of our own group, which os/exec has started (a cloud's SDK asks a program for
+// credentials) and waits for.
+func reapAdopted(command *Child) {
+	for _, p := range processes() {
+		orphan := p.parent == os.Getpid() && p.group != syscall.Getpgrp()
+		if orphan && p.state == "Z" && (command == nil || p.pid != command.pid || command.isClosed()) {
+			_, _ = syscall.Wait4(p.pid, nil, unix.WNOHANG, nil)
+		}
+	}
+}
+
+func (c *Child) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // withoutTTOU runs f on this thread with SIGTTOU blocked: then tcsetpgrp from a background group succeeds instead of

@@ -99,4 +99,7 @@ var endingSignals = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
 // caughtSignals are all that Signals listens for.
 var caughtSignals = endingSignals
 
+func adopted() <-chan os.Signal { return nil }
+func reapAdopted(*Child)        {}
+
 func ignoredAtStart() map[syscall.Signal]bool { return nil }

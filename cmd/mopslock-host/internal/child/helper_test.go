@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mopslock/mopslock/tests/defaults"
 )
 
 // The test binary is also the programs that the tests need: helperVariable says which.
@@ -26,6 +28,7 @@ const helperVariable = "CHILD_TEST_HELPER"
 func TestMain(m *testing.M) {
 	switch os.Getenv(helperVariable) {
 	case "":
+		defaults.Signals()
 		// The race detector sleeps for a second at a helper's exit unless told not to.
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 		os.Exit(m.Run())
@@ -52,10 +55,19 @@ func helperCommand(kind string, args ...string) *exec.Cmd {
 	return exec.Command(argv[0], argv[1:]...)
 }
 
+var becomeSubreaper func() // Linux only
+
 // helperHost is what mopslock-host does, without a lease. HOST_MODE: words that change what it does.
 func helperHost(argv []string) {
 	mode := os.Getenv("HOST_MODE")
+	ours := exec.Command("true") // of our own group
+	if strings.Contains(mode, "adopts") {
+		becomeSubreaper()
+	}
 	signals := NewSignals()
+	if strings.Contains(mode, "adopts") {
+		_ = ours.Start()
+	}
 	fmt.Println("host listening")
 	if strings.Contains(mode, "wait") {
 		ctx, cancel := signals.WaitContext(context.Background())
@@ -96,6 +108,9 @@ func helperHost(argv []string) {
 		defer cancel()
 		<-ctx.Done()
 		fmt.Println("host hurried", context.Cause(ctx))
+	}
+	if strings.Contains(mode, "adopts") {
+		fmt.Println("host waited", ours.Wait())
 	}
 	c.Close()
 	signals.Stop()
@@ -182,7 +197,7 @@ func helperShell(args []string) {
 }
 
 // bound is how long anything in these tests may take. Nothing is asserted about time otherwise.
-const bound = 20 * time.Second
+const bound = time.Minute
 
 // eventually polls.
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -319,7 +334,11 @@ func killAtEnd(t *testing.T, command *exec.Cmd) {
 // exitOf waits for a helper to end.
 func exitOf(t *testing.T, command *exec.Cmd) int {
 	t.Helper()
+	timer := time.AfterFunc(bound, func() { _ = command.Process.Kill() })
 	_ = command.Wait()
+	if !timer.Stop() {
+		t.Fatalf("never: the end of %q", command.Args)
+	}
 	if status := command.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
 		return -int(status.Signal())
 	}

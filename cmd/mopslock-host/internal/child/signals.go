@@ -23,6 +23,8 @@ import (
 //	TSTP
 //	PIPE          nothing                  nothing                  nothing
 //
+// SIGCONT follows INT, TERM, HUP and QUIT to the command's group, because a stopped command cannot end.
+//
 // A signal ignored when we started is not caught, so that it stays ignored, and the command inherits that (nohup).
 // Whatever we catch, the command gets with its default action.
 //
@@ -44,6 +46,7 @@ import (
 //	                          the wait is over by itself: nothing was given up for it
 type Signals struct {
 	incoming chan os.Signal
+	orphans  <-chan os.Signal // says that an adopted process may have ended; nil where we adopt none
 	stop     chan struct{}
 	stopped  chan struct{}
 
@@ -52,6 +55,7 @@ type Signals struct {
 	thenWait    bool // it begins again with the command's end
 	forwarded   bool // the command was sent a signal that ends
 	child       *Child
+	latest      *Child         // the same, until the next one is started
 	endedAt     time.Time      // of the command; zero while it runs
 	interrupted syscall.Signal // the first that ended the wait, or 0
 	hurriedBy   syscall.Signal // the one that ended the release, or 0
@@ -84,6 +88,7 @@ func NewSignals() *Signals {
 			signal.Notify(s.incoming, sig)
 		}
 	}
+	s.orphans = adopted()
 	go s.listen()
 	return s
 }
@@ -153,7 +158,7 @@ func (s *Signals) Start(options Options) (*Child, error) {
 		s.endedAt = time.Now()
 		return nil, err
 	}
-	s.child, s.thenWait = child, options.ThenWait
+	s.child, s.latest, s.thenWait = child, child, options.ThenWait
 	go s.noteEnd(child)
 	return child, nil
 }
@@ -207,6 +212,10 @@ func (s *Signals) listen() {
 		case sig := <-s.incoming:
 			s.mu.Lock()
 			s.handleLocked(sig)
+			s.mu.Unlock()
+		case <-s.orphans:
+			s.mu.Lock() // Start holds it: no command ends before it is known as one
+			reapAdopted(s.latest)
 			s.mu.Unlock()
 		case <-s.stop:
 			return

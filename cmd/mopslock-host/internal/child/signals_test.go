@@ -23,9 +23,10 @@ func send(t *testing.T, command *exec.Cmd, sig syscall.Signal) {
 	}
 }
 
+// Every signal reaches the whole group, not the command alone.
 func TestEverySignalIsForwarded(t *testing.T) {
-	host := helperCommand("host", asHelper("catch")...)
-	says := startPiped(t, host, "")
+	host := helperCommand("host", append([]string{"sh", "-c", `trap : INT TERM HUP QUIT USR1 USR2 WINCH TSTP; "$@"; exit 9`, "sh"}, asHelper("catch")...)...)
+	says := startPiped(t, host, "again")
 	says.expect("catch ready")
 	for _, sig := range forwardedSignals {
 		if sig != syscall.SIGQUIT {
@@ -36,20 +37,13 @@ func TestEverySignalIsForwarded(t *testing.T) {
 	send(t, host, syscall.SIGPIPE) // dropped: neither forwarded nor our end
 	send(t, host, syscall.SIGQUIT)
 	says.expect(fmt.Sprintf("caught %d", int(syscall.SIGQUIT)))
-	if got := exitOf(t, host); got != 7 {
-		t.Errorf("exit %d, want the command's own 7", got)
-	}
-}
-
-// What is forwarded reaches the whole group, not the command alone.
-func TestForwardingReachesGrandchildren(t *testing.T) {
-	host := helperCommand("host", append([]string{"sh", "-c", `trap : TERM QUIT; "$@"; exit 9`, "sh"}, asHelper("catch")...)...)
-	says := startPiped(t, host, "")
-	says.expect("catch ready")
-	send(t, host, syscall.SIGTERM)
-	says.expect("caught 15")
-	send(t, host, syscall.SIGQUIT)
 	says.expect("host ended exit status 9")
+	send(t, host, syscall.SIGTERM)
+	send(t, host, syscall.SIGHUP)
+	says.expect("host forwarded true child: interrupted")
+	if got := exitOf(t, host); got != 9 {
+		t.Errorf("exit %d, want the command's own 9", got)
+	}
 }
 
 // A forwarded SIGTSTP without a terminal stops the command, not us; SIGCONT continues it.
@@ -70,16 +64,16 @@ func TestForwardedStopLeavesUsRunning(t *testing.T) {
 	}
 }
 
-func TestWaitEndsBySignal(t *testing.T) {
+// A stopped command cannot end: SIGCONT comes after every signal that is to end it.
+func TestSignalEndsAStoppedCommand(t *testing.T) {
 	for _, sig := range endingSignals {
-		host := helperCommand("host", "true")
-		says := startPiped(t, host, "wait")
-		says.expect("host listening")
-		for _, nothing := range []syscall.Signal{
-			syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGPIPE,
-		} {
-			send(t, host, nothing)
+		host := helperCommand("host", "sleep", "1000")
+		says := startPiped(t, host, "")
+		pid := says.expectPid("host started")
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
 		}
+		eventually(t, "the command is stopped", func() bool { return processState(pid) == "T" })
 		send(t, host, sig)
 		if got := exitOf(t, host); got != 128+int(sig) {
 			t.Errorf("%v: exit %d", sig, got)
@@ -87,21 +81,29 @@ func TestWaitEndsBySignal(t *testing.T) {
 	}
 }
 
-// Nobody reads what we print any more: that must not end us.
-func TestBrokenPipeDoesNotEndUs(t *testing.T) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = reader.Close()
-	host := helperCommand("host", "sh", "-c", "exit 4")
-	host.Stdout = writer
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = writer.Close()
-	if got := exitOf(t, host); got != 4 {
-		t.Errorf("exit %d, want 4", got)
+// Between a stop from the terminal and our own continuation nothing wakes the command. What came meanwhile to end it does
+// so as soon as the command may go on, and never after a refusal.
+func TestSignalWhileSuspended(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		c := start(t, "sleep", "1000")
+		if err := c.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the command is stopped", func() bool { return processState(c.Pid()) == "T" })
+		c.mu.Lock()
+		c.suspended, c.refused = true, refused
+		c.mu.Unlock()
+		if err := c.forward(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		c.resumeIfContinued()
+		if !refused {
+			<-c.Done()
+			continue
+		}
+		if state := processState(c.Pid()); state != "T" {
+			t.Errorf("refused: the command is in state %q, want T", state)
+		}
 	}
 }
 
@@ -122,47 +124,45 @@ func TestNoSignalIsLostAtTheStart(t *testing.T) {
 	}
 }
 
-// While we release, signals do not end us, and the second INT or TERM ends the release.
-func TestSecondSignalEndsTheRelease(t *testing.T) {
-	host := helperCommand("host", "sh", "-c", "exit 4")
-	says := startPiped(t, host, "linger")
-	says.expect("host ended exit status 4")
-	for _, nothing := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT} {
-		send(t, host, nothing)
-	}
-	send(t, host, syscall.SIGINT)
-	send(t, host, syscall.SIGTERM)
-	says.expect("host hurried")
-	if got := exitOf(t, host); got != 4 {
-		t.Errorf("exit %d, want the command's 4", got)
-	}
-}
-
-// After a command that is ThenWait it is waiting again: the second signal ends that, and the one after it the release.
-func TestWaitsAgainAfterTheCommand(t *testing.T) {
-	for _, two := range [][2]syscall.Signal{{syscall.SIGHUP, syscall.SIGQUIT}, {syscall.SIGINT, syscall.SIGTERM}} { // one twice may come once
-		host := helperCommand("host", "sh", "-c", "exit 4")
-		says := startPiped(t, host, "again linger")
-		says.expect("host ended exit status 4")
-		send(t, host, syscall.SIGUSR1)
-		send(t, host, two[0])
-		send(t, host, two[1])
-		says.expect("host forwarded false child: interrupted by signal")
-		send(t, host, syscall.SIGTERM)
-		says.expect("host hurried")
-	}
-}
-
-// One alone right after the command's end may have been sent along with what ended that. It is put off, not dropped.
-func TestSignalRightAfterTheCommandEndsTheWait(t *testing.T) {
-	for _, sig := range endingSignals {
-		host := helperCommand("host", "sh", "-c", "exit 4")
-		says := startPiped(t, host, "again linger")
-		says.expect("host ended exit status 4")
-		send(t, host, sig)
-		says.expect("host forwarded false child: interrupted by signal " + strconv.Itoa(int(sig)))
-		send(t, host, syscall.SIGTERM) // and the next one ends the release
-		says.expect("host hurried")
+// What each signal comes to where no command runs: while we wait, after the command, and after one that is ThenWait.
+func TestSignalsAroundTheCommand(t *testing.T) {
+	const (
+		hup, term, sigint, quit = syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT
+		usr1, cont, winch       = syscall.SIGUSR1, syscall.SIGCONT, syscall.SIGWINCH
+	)
+	for name, c := range map[string]struct {
+		mode, begins string
+		sends        []syscall.Signal
+		says         string
+		then         []syscall.Signal
+		exit         int
+	}{
+		"waiting": {"wait", "host listening", []syscall.Signal{usr1, cont, winch, syscall.SIGTSTP, syscall.SIGPIPE, hup}, "host failed", nil, 128 + int(hup)},
+		"TERM":    {"wait", "host listening", []syscall.Signal{term}, "host failed", nil, 128 + int(term)},
+		// Signals do not end the release; the second INT or TERM does.
+		"releasing": {"linger", "host ended exit status 4", []syscall.Signal{hup, usr1, quit, sigint, term}, "host hurried", nil, 4},
+		// The second signal ends the wait, and the one after it the release.
+		"again":  {"again linger", "host ended exit status 4", []syscall.Signal{usr1, hup, quit}, "host forwarded false child: interrupted by signal", []syscall.Signal{term}, 4},
+		"second": {"again linger", "host ended exit status 4", []syscall.Signal{sigint, term}, "host forwarded false child: interrupted by signal", []syscall.Signal{term}, 4},
+		// One alone right after the command's end may have been sent along with what ended that. It is put off, not dropped.
+		"put off": {"again linger", "host ended exit status 4", []syscall.Signal{quit}, "host forwarded false child: interrupted by signal 3", []syscall.Signal{term}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			host := helperCommand("host", "sh", "-c", "exit 4")
+			says := startPiped(t, host, c.mode)
+			says.expect(c.begins)
+			for _, sig := range c.sends {
+				send(t, host, sig)
+			}
+			says.expect(c.says)
+			for _, sig := range c.then {
+				send(t, host, sig)
+			}
+			if got := exitOf(t, host); got != c.exit {
+				t.Errorf("exit %d, want %d", got, c.exit)
+			}
+		})
 	}
 }
 
@@ -183,19 +183,6 @@ func TestSignalPutOffKeepsFromStarting(t *testing.T) {
 	if second, err := s.Start(Options{Argv: []string{"true"}}); !errors.As(err, &interrupted) || interrupted.Signal != syscall.SIGTERM {
 		t.Errorf("started: %v, %v", second, err)
 	}
-}
-
-func TestForwardedIsRemembered(t *testing.T) {
-	host := helperCommand("host", asHelper("catch")...)
-	says := startPiped(t, host, "again")
-	says.expect("catch ready")
-	send(t, host, syscall.SIGUSR1)
-	says.expect(fmt.Sprintf("caught %d", int(syscall.SIGUSR1)))
-	send(t, host, syscall.SIGQUIT)
-	says.expect("host ended")
-	send(t, host, syscall.SIGTERM)
-	send(t, host, syscall.SIGHUP)
-	says.expect("host forwarded true child: interrupted")
 }
 
 // ignoredMask runs the host under a shell that ignores signals, and returns what the command ignores.
@@ -236,19 +223,6 @@ func TestIgnoredAtStartStaysIgnored(t *testing.T) {
 				t.Errorf("%s: the command ignores %v: %v", prefix, sig, ignored)
 			}
 		}
-	}
-}
-
-// nohup: a SIGHUP to us ends nothing.
-func TestNohup(t *testing.T) {
-	argv := asHelper("host", asHelper("catch")...)
-	host := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec "$@"`, "sh"}, argv...)...)
-	says := startPiped(t, host, "")
-	says.expect("catch ready")
-	send(t, host, syscall.SIGHUP)
-	send(t, host, syscall.SIGUSR1)
-	if rest := says.expect("caught"); rest != fmt.Sprint(int(syscall.SIGUSR1)) {
-		t.Errorf("the command caught %s first", rest)
 	}
 }
 

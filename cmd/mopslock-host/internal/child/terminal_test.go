@@ -64,17 +64,6 @@ func TestForegroundComesBackWhenTheCommandCannotBeExecuted(t *testing.T) {
 	}
 }
 
-func TestCtrlCEndsTheCommandOnly(t *testing.T) {
-	host := helperCommand("host", "sleep", "1000")
-	master, says := onTerminal(t, host, "")
-	says.expect("host started")
-	typeIn(t, master, ctrlC)
-	says.expect("host ended ended by signal 2")
-	if got := exitOf(t, host); got != 130 {
-		t.Errorf("exit %d, want 130", got)
-	}
-}
-
 // shell is helperShell on a terminal, and a way to tell it fg or bg.
 type shell struct {
 	*transcript

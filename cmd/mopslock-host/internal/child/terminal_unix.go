@@ -227,19 +227,22 @@ func (c *Child) resume(withTerminal bool) {
 	}
 }
 
-// forward passes on a signal that we got.
+// forward passes on a signal that we got. SIGCONT follows one that is to end the command: a stopped command cannot end.
 func (c *Child) forward(sig syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sig == syscall.SIGCONT {
-		if c.suspended {
-			c.continued = true
-			return nil // ours, not the command's: see the top of this file
-		}
-		// A job that was started or continued in the background comes to the foreground.
-		if !c.closed && c.terminal.givenAtStart() {
-			c.terminal.give(c.pid)
+	if sig != syscall.SIGCONT {
+		if err := c.signalLocked(sig); err != nil || !ending(sig) {
+			return err
 		}
 	}
-	return c.signalLocked(sig)
+	if c.suspended {
+		c.continued = true
+		return nil // ours, not the command's: see the top of this file
+	}
+	// A job that was started or continued in the background comes to the foreground.
+	if !c.closed && c.terminal.givenAtStart() {
+		c.terminal.give(c.pid)
+	}
+	return c.signalLocked(syscall.SIGCONT)
 }

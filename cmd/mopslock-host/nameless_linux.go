@@ -1,0 +1,18 @@
+package main
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// openNameless opens a file in a directory that never had a name. Not every filesystem can do that.
+func openNameless(dir string) (*os.File, error) {
+	return os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
+}
+
+// nameFile gives such a file a name, without a copy. A file that has lost its name cannot get another.
+func nameFile(file *os.File, name string) error {
+	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(file.Fd())), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"os"
+)
+
+func openNameless(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+func nameFile(*os.File, string) error       { return errors.ErrUnsupported }
