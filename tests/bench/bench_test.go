@@ -17,46 +17,24 @@ import (
 )
 
 // engine is what plays a trace: the core natively, or a guest.
-type engine interface {
-	make(config []byte) core.Handle
-	step(dst []byte, h core.Handle, input []byte) []byte
-	drop(h core.Handle)
+type engine struct {
+	make func(dst, config []byte) (core.Handle, []byte, error)
+	step func(dst []byte, h core.Handle, input []byte) ([]byte, error)
+	drop func(h core.Handle) error
 }
 
-type native struct{ core.Registry }
-
-func (n *native) make(config []byte) core.Handle {
-	h, _ := n.New(nil, config)
-	return h
-}
-
-func (n *native) step(dst []byte, h core.Handle, input []byte) []byte { return n.Step(dst, h, input) }
-func (n *native) drop(h core.Handle)                                  { n.Drop(h) }
-
-type guest struct {
-	testing.TB
-	*wasm.Guest
-}
-
-func (g *guest) make(config []byte) core.Handle {
-	h, _, err := g.New(nil, config)
-	if err != nil {
-		g.Fatal(err)
-	}
-	return h
-}
-
-func (g *guest) step(dst []byte, h core.Handle, input []byte) []byte {
-	dst, err := g.Step(dst, h, input)
-	if err != nil {
-		g.Fatal(err)
-	}
-	return dst
-}
-
-func (g *guest) drop(h core.Handle) {
-	if err := g.Drop(h); err != nil {
-		g.Fatal(err)
+func native() engine {
+	r := &core.Registry{}
+	return engine{
+		func(dst, config []byte) (core.Handle, []byte, error) {
+			h, dst := r.New(dst, config)
+			return h, dst, nil
+		},
+		func(dst []byte, h core.Handle, input []byte) ([]byte, error) { return r.Step(dst, h, input), nil },
+		func(h core.Handle) error {
+			r.Drop(h)
+			return nil
+		},
 	}
 }
 
@@ -94,9 +72,11 @@ func newPlayer(e engine) *player {
 func (p *player) rewind() int {
 	for i, config := range p.configs {
 		if p.machines[i] != 0 {
-			p.engine.drop(p.machines[i])
+			must(p.engine.drop(p.machines[i]))
 		}
-		p.machines[i] = p.engine.make(config)
+		var err error
+		p.machines[i], _, err = p.engine.make(nil, config)
+		must(err)
 	}
 	for i := range prelude {
 		p.step(i)
@@ -105,14 +85,22 @@ func (p *player) rewind() int {
 }
 
 func (p *player) step(i int) {
-	p.out = p.engine.step(p.out[:0], p.machines[p.handle(i)], p.inputs[i])
+	var err error
+	p.out, err = p.engine.step(p.out[:0], p.machines[p.handle(i)], p.inputs[i])
+	must(err)
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
 }
 
 // BenchmarkStepBeside is a native step, and what no core can do without, in turns so
 // short that the machine is as busy for one as for the other: the medians of both.
 func BenchmarkStepBeside(b *testing.B) {
 	const turn = 16 * handles // of which a trace has so many, and no part
-	p := newPlayer(&native{})
+	p := newPlayer(native())
 	bare := newCopier(p.trace)
 	var took [2][]float64
 	for b.Loop() {
@@ -138,7 +126,7 @@ func BenchmarkStepBeside(b *testing.B) {
 }
 
 // BenchmarkStepNative is one step, message to message.
-func BenchmarkStepNative(b *testing.B) { play(b, &native{}) }
+func BenchmarkStepNative(b *testing.B) { play(b, native()) }
 
 // BenchmarkStepWASM is the same step in a guest.
 func BenchmarkStepWASM(b *testing.B) {
@@ -146,7 +134,7 @@ func BenchmarkStepWASM(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	play(b, &guest{b, g})
+	play(b, engine{g.New, g.Step, g.Drop})
 }
 
 func openEngine(b *testing.B) *wasm.Engine {

@@ -27,59 +27,6 @@ type objects struct {
 	bodies map[string]store.Object
 }
 
-func (o *objects) put(key string, body []byte, unless bool) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, there := o.bodies[key]
-	switch {
-	case there && unless:
-		return store.ErrExists
-	case !there:
-		i, _ := slices.BinarySearch(o.keys, key)
-		o.keys = slices.Insert(o.keys, i, key)
-	}
-	o.bodies[key] = store.Object{Body: slices.Clone(body), Stamp: time.Now().UnixNano()}
-	return nil
-}
-
-func (o *objects) get(key string) (store.Object, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	object, there := o.bodies[key]
-	if !there {
-		return object, store.ErrAbsent
-	}
-	object.Body = slices.Clone(object.Body)
-	return object, nil
-}
-
-func (o *objects) list(prefix, after string, limit int) (page []store.Info, more bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	i, _ := slices.BinarySearch(o.keys, max(prefix, after))
-	for _, key := range o.keys[i:] {
-		switch {
-		case !strings.HasPrefix(key, prefix):
-			return page, false
-		case key <= after:
-		case len(page) == store.PageSize(limit):
-			return page, true
-		default:
-			page = append(page, store.Info{Key: key, Stamp: o.bodies[key].Stamp})
-		}
-	}
-	return page, false
-}
-
-func (o *objects) remove(key string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if i, there := slices.BinarySearch(o.keys, key); there {
-		o.keys = slices.Delete(o.keys, i, i+1)
-		delete(o.bodies, key)
-	}
-}
-
 // asked is one request.
 type asked struct{ verb, key string }
 
@@ -91,7 +38,8 @@ type counting struct {
 	dead bool // its process is: nothing arrives any more
 }
 
-func (c *counting) do(ctx context.Context, verb, key string, apply func() error) error {
+// do is a request, whose effect is in the middle of its time, which is the bubble's.
+func (c *counting) do(ctx context.Context, verb, key string, apply func(at int, there bool) error) error {
 	c.mu.Lock()
 	dead := c.dead
 	if !dead {
@@ -102,8 +50,10 @@ func (c *counting) do(ctx context.Context, verb, key string, apply func() error)
 		<-ctx.Done()
 		return store.Fail(verb, key, core.ClassUnreachable, ctx.Err())
 	}
-	time.Sleep(latency / 2) // of the bubble's time, as all here
-	err := apply()
+	time.Sleep(latency / 2)
+	c.mu.Lock()
+	err := apply(slices.BinarySearch(c.keys, key))
+	c.mu.Unlock()
 	time.Sleep(latency / 2)
 	if err != nil {
 		return store.Fail(verb, key, core.ClassNone, err)
@@ -112,41 +62,67 @@ func (c *counting) do(ctx context.Context, verb, key string, apply func() error)
 }
 
 func (c *counting) Get(ctx context.Context, key string) (object store.Object, err error) {
-	err = c.do(ctx, "get", key, func() (err error) {
-		object, err = c.get(key)
-		return err
+	err = c.do(ctx, "get", key, func(_ int, there bool) error {
+		if !there {
+			return store.ErrAbsent
+		}
+		object = c.bodies[key]
+		object.Body = slices.Clone(object.Body)
+		return nil
 	})
 	return object, err
 }
 
+func (c *counting) write(ctx context.Context, verb, key string, body []byte) error {
+	return c.do(ctx, verb, key, func(at int, there bool) error {
+		if there && verb == "create" {
+			return store.ErrExists
+		}
+		if !there {
+			c.keys = slices.Insert(c.keys, at, key)
+		}
+		c.bodies[key] = store.Object{Body: slices.Clone(body), Stamp: time.Now().UnixNano()}
+		return nil
+	})
+}
+
 func (c *counting) Put(ctx context.Context, key string, body []byte, _ string) error {
-	return c.do(ctx, "put", key, func() error { return c.put(key, body, false) })
+	return c.write(ctx, "put", key, body)
 }
 
 func (c *counting) Create(ctx context.Context, key string, body []byte, _ string) error {
-	return c.do(ctx, "create", key, func() error { return c.put(key, body, true) })
+	return c.write(ctx, "create", key, body)
 }
 
 func (c *counting) Exists(ctx context.Context, key string) (there bool, err error) {
-	err = c.do(ctx, "exists", key, func() error {
-		_, err := c.get(key)
-		there = err == nil
+	err = c.do(ctx, "exists", key, func(_ int, is bool) error {
+		there = is
 		return nil
 	})
 	return there, err
 }
 
 func (c *counting) List(ctx context.Context, prefix, after string, limit int) (page []store.Info, more bool, err error) {
-	err = c.do(ctx, "list", prefix, func() error {
-		page, more = c.list(prefix, after, limit)
+	err = c.do(ctx, "list", prefix, func(at int, _ bool) error {
+		for _, key := range c.keys[at:] {
+			if more = strings.HasPrefix(key, prefix) && len(page) == store.PageSize(limit); more || !strings.HasPrefix(key, prefix) {
+				break
+			}
+			if key > after {
+				page = append(page, store.Info{Key: key, Stamp: c.bodies[key].Stamp})
+			}
+		}
 		return nil
 	})
 	return page, more, err
 }
 
 func (c *counting) Delete(ctx context.Context, key string) error {
-	return c.do(ctx, "delete", key, func() error {
-		c.remove(key)
+	return c.do(ctx, "delete", key, func(at int, there bool) error {
+		if there {
+			c.keys = slices.Delete(c.keys, at, at+1)
+			delete(c.bodies, key)
+		}
 		return nil
 	})
 }
@@ -154,43 +130,30 @@ func (c *counting) Delete(ctx context.Context, key string) error {
 func (c *counting) StampUnit() time.Duration { return time.Nanosecond }
 func (c *counting) Close() error             { return nil }
 
-// forget begins a new page of the log.
-func (c *counting) forget() {
+// set changes what a store remembers, or whether it is dead.
+func (c *counting) set(log []asked, dead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.log = nil
+	c.log, c.dead = log, dead
 }
 
-// counted are the requests without what budgets leave out: probes of the store,
-// samples of its clock, and the look for an old client's record.
-func (c *counting) counted() (all []asked) {
+// counted are the verbs of requests that have that in their key, without what budgets
+// leave out: probes of the store, samples of its clock, and the look for an old client's record.
+func (c *counting) counted(part string) (verbs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range c.log {
 		service := strings.HasPrefix(a.key, "_mopslock/") && !strings.HasPrefix(a.key, core.SessionPrefix)
-		if !service && (a.verb != "exists" || !strings.HasSuffix(a.key, "/"+core.LockFile)) {
-			all = append(all, a)
+		if !service && (a.verb != "exists" || !strings.HasSuffix(a.key, "/"+core.LockFile)) && strings.Contains(a.key, part) {
+			verbs = append(verbs, a.verb)
 		}
 	}
-	return all
+	return verbs
 }
 
-// number is how many of them have that verb and have that in their key.
-func (c *counting) number(verb, part string) (n int) {
-	for _, a := range c.counted() {
-		if (verb == "" || a.verb == verb) && strings.Contains(a.key, part) {
-			n++
-		}
-	}
-	return n
-}
-
-func (c *counting) verbs() string {
-	var all []string
-	for _, a := range c.counted() {
-		all = append(all, a.verb)
-	}
-	return strings.Join(all, " ")
+// number is how many of them have that verb.
+func (c *counting) number(verb, part string) int {
+	return len(slices.DeleteFunc(c.counted(part), func(v string) bool { return v != verb }))
 }
 
 // town is a store that several hosts use, in the time of a bubble.
@@ -206,14 +169,6 @@ type party struct {
 	*host.Host
 
 	store *counting
-}
-
-// bubbleClock is the bubble's.
-type bubbleClock struct{ start time.Time }
-
-func (c bubbleClock) Now() core.Instant {
-	now := time.Now()
-	return core.Instant{Mono: int64(now.Sub(c.start)), Wall: now.UnixNano()}
 }
 
 // sameRand is the same in every run.
@@ -247,13 +202,11 @@ func (w *town) host() *party {
 	p := &party{store: &counting{objects: w.objects}}
 	var err error
 	p.Host, err = host.New(p.store, &host.Options{
-		Memory: "-", Clock: bubbleClock{time.Now().Add(-time.Hour)}, Rand: &sameRand{source: rand.NewChaCha8([32]byte{w.hosts})},
+		Memory: "-", Clock: ownClock{time.Now().Add(-time.Hour)}, Rand: &sameRand{source: rand.NewChaCha8([32]byte{w.hosts})},
 	})
 	w.ok(err)
 	w.Cleanup(func() {
-		p.store.mu.Lock()
-		p.store.dead = false
-		p.store.mu.Unlock()
+		p.store.set(nil, false)
 		w.ok(p.Close(context.Background()))
 	})
 	return p
@@ -272,15 +225,18 @@ func (w *town) passes(d time.Duration) {
 	synctest.Wait()
 }
 
+// told is a figure for `make bench`.
+func (w *town) told(what string, n int) { w.Attr(strings.ReplaceAll(what, " ", "-"), strconv.Itoa(n)) }
+
 // cost says how many requests something took, and holds it to the very ones.
 func (w *town) cost(what string, p *party, want string) {
 	w.Helper()
-	got := p.store.verbs()
-	w.Attr(strings.ReplaceAll(what, " ", "-"), strconv.Itoa(len(strings.Fields(got))))
-	if got != want {
+	verbs := p.store.counted("")
+	w.told(what, len(verbs))
+	if got := strings.Join(verbs, " "); got != want {
 		w.Errorf("%s: %s, want %s", what, got, want)
 	}
-	p.store.forget()
+	p.store.set(nil, false)
 }
 
 var (
@@ -291,10 +247,7 @@ var (
 
 // TestRequests: what each form of an acquire and of a renewal costs.
 func TestRequests(t *testing.T) {
-	for name, tell := range map[string]func(*town){
-		"acquires": acquiresCost, "takeover": takeOverCosts, "session": sessionCosts, "renewals": renewalsCost,
-		"adoption": adoptionCosts, "beside": besideCosts, "lastwriter": lastWriterCosts,
-	} {
+	for name, tell := range map[string]func(*town){"acquires": acquiresCost, "session": sessionCosts, "renewals": renewalsCost, "lastwriter": lastWriterCosts} {
 		t.Run(name, func(t *testing.T) { inTown(t, tell) })
 	}
 }
@@ -310,89 +263,69 @@ func acquiresCost(w *town) {
 	w.ok(l.Release(w.Context()))
 	l = w.acquire(b, "n", strictMinute)
 	w.cost("strict, after another", b, "list get create")
-	a.store.forget()
+	a.store.set(nil, false)
 	_, err := a.Accompany(w.Context(), l.Handle(), nil)
 	w.ok(err)
 	w.cost("strict, join", a, "list get create")
+	w.takeOver("strict, take-over", strictMinute, "list get create")
 }
 
-// dies has a host hold a name and die, and another that has looked before, and so
+// takeOver has a host hold a name and die, and another that has looked before, and so
 // knows the store's clock, come when the lease is dead.
-func (w *town) dies(terms host.Terms) (knows *party) {
-	p := w.host()
-	knows = w.host()
-	w.acquire(p, "n", terms)
+func (w *town) takeOver(what string, terms host.Terms, want string) {
+	p, knows := w.host(), w.host()
+	w.acquire(p, "dead", terms)
 	w.passes(time.Second)
-	_, err := knows.TryAcquire(w.Context(), "n", &host.AcquireOptions{Terms: strictMinute})
-	if err == nil {
+	if _, err := knows.TryAcquire(w.Context(), "dead", &host.AcquireOptions{Terms: strictMinute}); err == nil {
 		w.Fatal("it is held")
 	}
-	p.store.mu.Lock()
-	p.store.dead = true
-	p.store.mu.Unlock()
+	p.store.set(nil, true)
 	w.passes(2 * time.Minute)
-	knows.store.forget()
-	return knows
-}
-
-func takeOverCosts(w *town) {
-	knows := w.dies(strictMinute)
-	w.acquire(knows, "n", strictMinute)
-	w.cost("strict, take-over", knows, "list get create")
+	knows.store.set(nil, false)
+	w.acquire(knows, "dead", strictMinute)
+	w.cost(what, knows, want)
 }
 
 func sessionCosts(w *town) {
-	const many = 1000
-	knows := w.dies(onSession)
-	w.acquire(knows, "n", strictMinute)
-	w.cost("strict, take-over from a session", knows, "list get get create")
-
 	p := w.host()
 	w.acquire(p, "first", onSession)
-	p.store.forget()
+	p.store.set(nil, false)
 	w.acquire(p, "second", onSession)
 	w.cost("strict, never used, on a session", p, "list create")
-	for i := range many {
+	for i := range 1000 {
 		w.acquire(p, fmt.Sprint("n/", i), onSession)
 	}
 	w.renewal("session of 1,000, renewal", p, "put exists")
+	w.takeOver("strict, take-over from a session", onSession, "list get get create")
 }
 
-// renewal is what is asked from one beat to the next.
+// renewal is what is asked from one beat to the next: what comes before is of the last one.
 func (w *town) renewal(what string, p *party, want string) {
 	w.Helper()
-	p.store.forget()
+	p.store.set(nil, false)
 	for p.store.number("put", "") == 0 {
 		w.passes(latency)
 	}
-	log := p.store.log
-	p.store.mu.Lock()
-	p.store.log = log[slices.IndexFunc(log, func(a asked) bool { return a.verb == "put" }):] // what came before is of the last one
-	p.store.mu.Unlock()
+	isPut := func(a asked) bool { return a.verb == "put" }
+	p.store.set(p.store.log[slices.IndexFunc(p.store.log, isPut):], false) // nobody asks between two steps of latency
 	w.passes(10 * time.Second)
 	w.cost(what, p, want)
 }
 
 func renewalsCost(w *town) {
-	p := w.host()
-	w.acquire(p, "n", strictMinute)
-	w.renewal("strict, renewal", p, "put exists")
-}
+	alone, beside, holder, companion := w.host(), w.host(), w.host(), w.host()
+	w.acquire(alone, "alone", strictMinute)
+	w.renewal("strict, renewal", alone, "put exists")
 
-func adoptionCosts(w *town) {
-	p, companion := w.host(), w.host()
-	l := w.acquire(p, "n", strictMinute)
+	old := w.acquire(beside, "beside", lastMinute)
+	w.ok(old.Release(w.Context()))
+	w.acquire(beside, "beside", strictMinute)
+	w.renewal("strict, renewal beside a lock.json", beside, "put exists get")
+
+	l := w.acquire(holder, "accompanied", strictMinute)
 	_, err := companion.Accompany(w.Context(), l.Handle(), nil)
 	w.ok(err)
-	w.renewal("strict, renewal with an adoption", p, "put exists get put exists")
-}
-
-func besideCosts(w *town) {
-	p := w.host()
-	old := w.acquire(p, "n", lastMinute)
-	w.ok(old.Release(w.Context()))
-	w.acquire(p, "n", strictMinute)
-	w.renewal("strict, renewal beside a lock.json", p, "put exists get")
+	w.renewal("strict, renewal with an adoption", holder, "put exists get put exists")
 }
 
 func lastWriterCosts(w *town) {
@@ -411,18 +344,6 @@ func lastWriterCosts(w *town) {
 	w.cost("lastwriter, release", p, "get put")
 }
 
-// TestRequestsPerHour: what a held lease costs an hour, at a TTL of a minute, by
-// itself and on a session of so many.
-func TestRequestsPerHour(t *testing.T) {
-	t.Run("alone", func(t *testing.T) { inTown(t, aloneForAnHour) })
-	t.Run("100 alone", func(t *testing.T) { inTown(t, hundredForAnHour) })
-	for _, leases := range []int{1, 10, 100, 1000, 10_000} {
-		t.Run(strconv.Itoa(leases), func(t *testing.T) {
-			inTown(t, func(w *town) { sessionForAnHour(w, leases) })
-		})
-	}
-}
-
 // An interval is TTL/3 times 5/6 at least; the first renewal of each G/4 asks besides
 // whether its own version is still there.
 const (
@@ -431,10 +352,55 @@ const (
 	leastLooks   = int(time.Hour / (core.LeastKeep/4 + time.Minute/3))
 )
 
-func (w *town) hour(what string, p *party, leases int) {
-	p.store.forget()
+// TestRequestsPerHour: what a held lease costs an hour, at a TTL of a minute, by
+// itself and on a session of so many. Nothing is asked for a lease on a session: it costs what the
+// session does.
+func TestRequestsPerHour(t *testing.T) {
+	for _, many := range []int{1, 100} {
+		t.Run(fmt.Sprint(many, " alone"), func(t *testing.T) {
+			inTown(t, func(w *town) {
+				p := w.hour("alone", many, strictMinute)
+				w.atMost("all", len(p.store.counted("")), many*(2*mostRenewals+mostLooks))
+				puts, own, above := p.store.number("put", "n/0/"), p.store.number("exists", versionKey("n/0", 1)), p.store.number("exists", versionKey("n/0", 2))
+				w.atMost("puts", puts, mostRenewals)
+				w.atMost("exists above", above, mostRenewals)
+				w.atMost("looks for our own version", own, mostLooks)
+				w.atMost("looks for our own version, at least", leastLooks, own)
+				if many == 1 {
+					w.told("alone-puts", puts)
+					w.told("alone-exists", above)
+					w.told("alone-looks", own)
+					w.atMost("all", len(p.store.counted("")), puts+above+own)
+				}
+			})
+		})
+	}
+	for _, many := range []int{1, 10, 100, 1000, 10_000} {
+		t.Run(strconv.Itoa(many), func(t *testing.T) {
+			inTown(t, func(w *town) {
+				p := w.hour("session", many, onSession)
+				w.atMost("beats", p.store.number("put", core.SessionPrefix), mostRenewals)
+				w.atMost("exists of the next call", p.store.number("exists", core.SessionPrefix), mostRenewals)
+				w.atMost("of the leases", len(p.store.counted("n/")), 0)
+			})
+		})
+	}
+}
+
+// hour holds so many leases for one, and tells what each has cost.
+func (w *town) hour(how string, many int, terms host.Terms) *party {
+	p, last := w.host(), (*host.Lease)(nil)
+	for i := range many {
+		last = w.acquire(p, fmt.Sprint("n/", i), terms)
+	}
+	p.store.set(nil, false)
 	w.passes(time.Hour)
-	w.Attr(what, strconv.FormatFloat(float64(len(p.store.counted()))/float64(leases), 'g', 4, 64))
+	if how != "alone" || many > 1 {
+		how = fmt.Sprint(how, "-", many)
+	}
+	w.Attr(how, strconv.FormatFloat(float64(len(p.store.counted("")))/float64(many), 'g', 4, 64))
+	w.ok(last.Err())
+	return p
 }
 
 func (w *town) atMost(what string, got, most int) {
@@ -444,48 +410,7 @@ func (w *town) atMost(what string, got, most int) {
 	}
 }
 
-func aloneForAnHour(w *town) {
-	p := w.host()
-	l := w.acquire(p, "n", strictMinute)
-	w.hour("alone", p, 1)
-	own, puts := p.store.number("exists", versionKey("n", 1)), p.store.number("put", "")
-	above := p.store.number("exists", versionKey("n", 2))
-	w.Attr("alone-puts", strconv.Itoa(puts))
-	w.Attr("alone-exists", strconv.Itoa(above))
-	w.Attr("alone-looks", strconv.Itoa(own))
-	w.atMost("puts", puts, mostRenewals)
-	w.atMost("exists above", above, mostRenewals)
-	w.atMost("looks for our own version", own, mostLooks)
-	w.atMost("looks for our own version, at least", leastLooks, own)
-	w.atMost("all", len(p.store.counted()), puts+above+own)
-	w.ok(l.Err())
-}
-
-func hundredForAnHour(w *town) {
-	const many = 100
-	p := w.host()
-	for i := range many {
-		w.acquire(p, fmt.Sprint("n/", i), strictMinute)
-	}
-	w.hour("alone-100", p, many)
-	w.atMost("all", len(p.store.counted()), many*(2*mostRenewals+mostLooks))
-}
-
 // versionKey is where strict keeps a version of a name.
 func versionKey(name string, n uint64) string {
 	return fmt.Sprintf("%s/_mopslock/%016x/v", name, ^uint64(0)-n)
-}
-
-// Nothing is asked for a lease on a session: it costs what the session does.
-func sessionForAnHour(w *town, leases int) {
-	p := w.host()
-	var last *host.Lease
-	for i := range leases {
-		last = w.acquire(p, fmt.Sprint("n/", i), onSession)
-	}
-	w.hour(fmt.Sprint("session-", leases), p, leases)
-	w.atMost("beats", p.store.number("put", core.SessionPrefix), mostRenewals)
-	w.atMost("exists of the next call", p.store.number("exists", core.SessionPrefix), mostRenewals)
-	w.atMost("of the leases", p.store.number("", "n/"), 0)
-	w.ok(last.Err())
 }

@@ -82,41 +82,41 @@ func (w *workshop) output(cmd *exec.Cmd) ([]byte, error) {
 	return out, err
 }
 
-// number runs a command that prints one.
-func (w *workshop) number(cmd *exec.Cmd) (figure, error) {
+// said runs a command, and returns what it prints on stdout: others may say more on stderr.
+func (w *workshop) said(cmd *exec.Cmd) (string, error) {
 	var stderr bytes.Buffer
-	cmd.Stderr = &stderr // where others may say numbers, too
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return figure{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
 	}
-	match := anyNumber.Find(out)
-	if match == nil {
-		return figure{}, fmt.Errorf("%s: said %s", strings.Join(cmd.Args, " "), out)
+	return string(out), err
+}
+
+// number runs a command that prints one.
+func (w *workshop) number(cmd *exec.Cmd) (figure, error) {
+	out, err := w.said(cmd)
+	if err != nil {
+		return figure{}, err
 	}
-	value, err := strconv.ParseFloat(string(match), 64)
+	value, err := strconv.ParseFloat(anyNumber.FindString(out), 64)
+	if err != nil {
+		err = fmt.Errorf("%s: said %s", strings.Join(cmd.Args, " "), out)
+	}
 	return figure{Value: value, Unit: inTime}, err
 }
 
 // numbers runs a command that prints many, one a line: their median, and all of them
 // as samples of a curve.
 func (w *workshop) numbers(cmd *exec.Cmd, curve string) (figure, error) {
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return figure{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
-	}
+	out, err := w.said(cmd)
 	f := figure{Unit: inTime, Curve: curve}
-	for line := range strings.FieldsSeq(string(out)) {
-		value, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			return f, fmt.Errorf("%s: said %s", strings.Join(cmd.Args, " "), out)
-		}
-		f.Samples = append(f.Samples, value)
+	for line := range strings.FieldsSeq(out) {
+		value, errValue := strconv.ParseFloat(line, 64)
+		f.Samples, err = append(f.Samples, value), errors.Join(err, errValue)
 	}
-	if len(f.Samples) == 0 {
-		return f, fmt.Errorf("%s: said nothing", strings.Join(cmd.Args, " "))
+	if err != nil || len(f.Samples) == 0 {
+		return f, errors.Join(err, fmt.Errorf("%s: said %q", strings.Join(cmd.Args, " "), out))
 	}
 	slices.Sort(f.Samples)
 	f.Value = f.Samples[len(f.Samples)/2]
@@ -247,7 +247,7 @@ func (replayC) measure(w *workshop) (figure, error) {
 }
 
 // guestBudget is how many bytes the core may add to a bare reactor.
-const guestBudget = 1060 << 10
+const guestBudget = 1100 << 10
 
 // guestSize and bareSize are bytes of WebAssembly.
 type guestSize struct{}

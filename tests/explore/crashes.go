@@ -35,7 +35,7 @@ const otherLease = "other"
 func (k *strictMaker) twoLeases() *Scenario {
 	sc := k.world("two-leases", "a session with 2 leases, one of which is broken; one who waits for that")
 	sc.Actors = []Actor{
-		k.onSession("A", 99, true, leaseName, otherLease), k.acquirer("B", 101, false, nil), k.breaker(),
+		k.onSession("A", 99, true, leaseName, otherLease), k.acquirer("B", 101, false, nil), k.breaker(nil),
 	}
 	sc.Lost, sc.Late, sc.Pauses = 1, 0, 1
 	return sc
@@ -61,7 +61,7 @@ func (k *strictMaker) otherLasts() *Scenario {
 // and its session, which is told of that once, must not keep it alive.
 func (k *strictMaker) calledDoubtful() *Scenario {
 	sc := k.world("called-doubtful", "a claim on a session is broken before its maker knows that it won")
-	b, d := k.acquirer("B", 101, false, nil), k.breaker()
+	b, d := k.acquirer("B", 101, false, nil), k.breaker(nil)
 	b.Flawless, b.Tell[0].From = true, 1
 	d.Flawless, d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Until = true, "", 0, 1
 	sc.Actors = []Actor{k.onSession("A", 99, true), b, d}

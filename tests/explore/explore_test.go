@@ -29,153 +29,70 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-// toyMode is the mistake of a toy.
-type toyMode int
-
-const (
-	toyPolite   toyMode = iota // creates, and holds if it was the first
-	toyGreedy                  // holds whatever the store says
-	toyGivesUp                 // waits for ever once it was told no
-	toyPanics                  // does not know what no means
-	toyReleases                // polite, and deletes what it made when it is told to
-)
-
-// toy is a lock in one create: what a checker sees of it is known.
-type toy struct {
-	claimant
-	mode   toyMode
-	issued core.RequestID
-	state  string
+// TestNoPanic: a program that panics is a finding, and not the end of the search.
+func TestNoPanic(t *testing.T) {
+	var v *check.Violation
+	if _, err := stepSafely(nil, core.Instant{}, core.Event{}); !errors.As(err, &v) || v.Checker != "NoPanic" {
+		t.Error(err)
+	}
 }
 
-func (p *toy) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	var out []core.Action
-	switch {
-	case ev.Kind == core.EventAcquire, ev.Kind == core.EventWoke && p.state == "waiting":
-		p.issued++
-		p.state = "claiming"
-		out = []core.Action{{Kind: core.ActionCreate, Request: p.issued, Key: "toy"}}
-	case ev.Kind == core.EventRelease:
-		p.issued++
-		p.state = "releasing"
-		p.claims = nil
-		out = []core.Action{{Kind: core.ActionDelete, Request: p.issued, Key: "toy"}}
-	case ev.Kind == core.EventAnswer && p.state == "releasing":
-		p.state = "released"
-		out = []core.Action{{Kind: core.ActionReleased}}
-	case ev.Kind == core.EventAnswer && (ev.Outcome == core.OutcomeYes || p.mode == toyGreedy):
-		p.state = "held"
-		out = []core.Action{{Kind: core.ActionHeld, At: noWake}}
-	case ev.Kind == core.EventAnswer && p.mode == toyPanics:
-		panic("toy does not know no")
-	case ev.Kind == core.EventAnswer:
-		p.state = "waiting"
-		if p.mode != toyGivesUp {
-			out = []core.Action{{Kind: core.ActionWake, At: now.Mono + second}}
+// TestSameVerdict: with and without the reduction, and with and without the
+// normalisation of states, the verdict is the same, and the latter leaves fewer states.
+// Each world has so few faults that it is explored to its end without them, too.
+func TestSameVerdict(t *testing.T) {
+	k, s := &strictMaker{seed: 1, make: core.New}, shared()
+	small := func(make func() *Scenario, horizon, crashes int) func() *Scenario {
+		return func() *Scenario {
+			sc := make()
+			sc.Horizon, sc.Lost, sc.Late, sc.Pauses, sc.Crashes = horizon, 1, 0, 1, crashes
+			sc.Faults, sc.Patience = 1, 0
+			return sc
 		}
 	}
-	p.follow(out)
-	return out, nil
-}
-
-func (p *toy) Idle() bool     { return p.state == "" || p.state == "held" || p.state == "released" }
-func (p *toy) String() string { return p.state }
-func (p *toy) Copy() Program  { twin := *p; return &twin }
-func (p *toy) AppendState(dst []byte) []byte {
-	return p.appendState(append(append(dst, p.state...), byte(p.issued)))
-}
-
-func toyScenario(modes ...toyMode) *Scenario {
-	sc := &Scenario{
-		Name: "toy", Store: newBlobs(1), Tick: second, Horizon: 4, Pauses: 1, Lost: 1, Late: 1, Crashes: 1,
-	}
-	for i, mode := range modes {
-		name := string(rune('A' + i))
-		a := Actor{
-			Name: name, Waits: true,
-			Start: func() (Program, error) {
-				return &toy{claimant: claimant{actor: name, name: "toy", tenure: name}, mode: mode}, nil
-			},
-			Tell: []Command{{Event: core.Event{Kind: core.EventAcquire}, Words: name + " asks"}},
-		}
-		if mode == toyReleases {
-			a.Tell = append(a.Tell, Command{Event: core.Event{Kind: core.EventRelease}, Words: name + " is told", In: "held"})
-		}
-		sc.Actors = append(sc.Actors, a)
-	}
-	return sc
-}
-
-// TestToys: the explorer finds what is wrong with each toy, and nothing where
-// there is nothing.
-func TestToys(t *testing.T) {
-	faultless := func(sc *Scenario) *Scenario {
-		sc.Lost, sc.Late, sc.Crashes = 0, 0, 0
-		return sc
-	}
-	patient := func(sc *Scenario) *Scenario {
-		sc.Patience = 10 * second
-		return faultless(sc)
-	}
-	for _, c := range []struct {
-		what    string
-		sc      *Scenario
-		checker string
-	}{
-		{"polite", toyScenario(toyPolite, toyPolite), ""},
-		{"greedy", toyScenario(toyPolite, toyGreedy), check.NoOverlap},
-		{"panics", toyScenario(toyPolite, toyPanics), "NoPanic"},
-		{"waits for ever behind one that holds", patient(toyScenario(toyPolite, toyPolite)), check.EventuallyHeld},
-		{"gives up", patient(toyScenario(toyReleases, toyGivesUp)), check.EventuallyHeld},
-		{"a late delete, and nobody left whom it would harm", toyScenario(toyReleases, toyPolite), ""},
-	} {
-		f := searched(t, c.sc, 0)
-		switch {
-		case c.checker == "" && (f.Violation != nil || !f.Exhausted):
-			t.Errorf("%s: %v, exhausted %t\n%s", c.what, f.Violation, f.Exhausted, tale(f))
-		case c.checker != "" && (f.Violation == nil || f.Violation.Checker != c.checker):
-			t.Errorf("%s: %v, want %s", c.what, f.Violation, c.checker)
-		}
-	}
-}
-
-// TestReduction: with and without the reduction the verdict is the same. Each
-// world has so few faults that it is explored to its end without it, too.
-func TestReduction(t *testing.T) {
-	k := &strictMaker{seed: 1, make: core.New}
-	small := func(sc *Scenario, horizon int) *Scenario {
-		sc.Horizon, sc.Lost, sc.Late, sc.Pauses = horizon, 1, 0, 1
-		sc.Faults, sc.Patience = 1, 0
-		return sc
-	}
-	for _, make := range []func() *Scenario{
-		func() *Scenario { return toyScenario(toyPolite, toyPolite) },
-		func() *Scenario { return toyScenario(toyPolite, toyGreedy) },
-		func() *Scenario { return toyScenario(toyReleases, toyReleases) },
+	reduced := []func() *Scenario{
 		func() *Scenario { return riakScenario(3, false) },
 		func() *Scenario { return mutexScenario(true, 2) },
 		func() *Scenario { return mutexScenario(false, 0) },
 		func() *Scenario { return lastwriterBlind(1) },
-		func() *Scenario { return small(k.plain(), 3) },
-		func() *Scenario { return small(k.companion(), 0) },
-		func() *Scenario { return small(shared().cancels(), 1) },
-	} {
-		var found [2]*Found
-		for i, order := range []bool{false, true} {
-			sc := make()
-			sc.OutOfOrder = order
-			found[i] = searched(t, sc, 0)
-		}
-		with, without := found[0], found[1]
-		if (with.Violation == nil) != (without.Violation == nil) || with.Exhausted != without.Exhausted {
-			t.Errorf("%s: with the reduction %v, without %v", with.Scenario.Name, with.Violation, without.Violation)
-			continue
-		}
-		if v := with.Violation; v != nil && v.Checker != without.Violation.Checker {
-			t.Errorf("%s: with the reduction %v, without %v", with.Scenario.Name, v, without.Violation)
-		}
-		t.Logf("%s: %d states with the reduction, %d without", with.Scenario.Name, with.States, without.States)
+		small(k.plain, 3, 1), small(k.companion, 0, 1), small(s.cancels, 1, 1),
 	}
+	normal := []func() *Scenario{
+		small(k.plain, 2, 0), small(k.release, 2, 0), small(k.jumps, 2, 0), small(k.endless, 2, 0),
+		small(k.sessions, 1, 0), small(s.cancels, 1, 0), small(s.batch, 1, 0), // processes of several machines each
+	}
+	for _, m := range makers() {
+		invokes := func() *Scenario {
+			sc := m.crash()
+			sc.Horizon, sc.Lost, sc.Crashes, sc.Pauses, sc.Patience = 3, 0, 1, 0, 0
+			if !m.strict() {
+				sc.Horizon = 8 // it is held from the third tick on
+			}
+			return sc
+		}
+		reduced, normal = append(reduced, invokes), append(normal, invokes)
+	}
+	for _, make := range reduced {
+		alike(t, make, "reduction", func(sc *Scenario) { sc.OutOfOrder = true })
+	}
+	for _, make := range normal {
+		if with, without := alike(t, make, "normalisation", func(sc *Scenario) { sc.Verbatim = true }); with.States > without.States {
+			t.Errorf("%s: %d states, without the normalisation %d", with.Scenario.Name, with.States, without.States)
+		}
+	}
+}
+
+// alike holds the verdicts of a world and of the same one without something together.
+func alike(t *testing.T, make func() *Scenario, what string, leave func(*Scenario)) (with, without *Found) {
+	sc := make()
+	leave(sc)
+	with, without = searched(t, make(), 0), searched(t, sc, 0)
+	a, b := with.Violation, without.Violation
+	if (a == nil) != (b == nil) || a != nil && a.Checker != b.Checker || with.Exhausted != without.Exhausted || a == nil && !with.Exhausted {
+		t.Errorf("%s: %v, exhausted %t; without the %s %v, exhausted %t", sc.Name, a, with.Exhausted, what, b, without.Exhausted)
+	}
+	t.Logf("%s: %d states, %d without the %s", sc.Name, with.States, without.States, what)
+	return with, without
 }
 
 // TestLastwriter: what it promises holds as far as was looked, and what it does
@@ -207,11 +124,7 @@ func TestStrict(t *testing.T) {
 		t.Errorf("only %d distinct states", r.States)
 	}
 	t.Log(r.Summary())
-}
-
-// TestOneOfTwo: where a lease on a session is broken, another on it goes on.
-func TestOneOfTwo(t *testing.T) {
-	k := &strictMaker{seed: 1, make: core.New}
+	k := &strictMaker{seed: 1, make: core.New} // where a lease on a session is broken, another on it goes on
 	if f := searched(t, k.otherLasts(), 300_000); f.Violation != nil {
 		t.Errorf("%v\n%s", f.Violation, tale(f))
 	}
@@ -296,5 +209,25 @@ func TestStops(t *testing.T) {
 	bad.Tick = 7
 	if _, err := Search(context.Background(), bad, Limits{}); err == nil {
 		t.Error("a tick that rates do not divide is refused")
+	}
+}
+
+// TestBoundAtTheBeginning: a search that met its bound before it had expanded
+// anything has gone through no worlds, with faults or without.
+func TestBoundAtTheBeginning(t *testing.T) {
+	for faults, want := range map[int]string{
+		-1: "cut at the bound of states at the beginning: ",
+		0:  "cut at the bound of states among worlds without a fault: ",
+		1:  "cut at the bound of states among worlds with 1 fault: ",
+	} {
+		found := &Found{Scenario: &Scenario{Name: "s", About: "a"}, Bound: BoundStates, Faults: faults}
+		r := Result{Scenarios: []*Found{found, found}}
+		var text strings.Builder
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%d: %s; want %q", faults, text.String(), want)
+		}
 	}
 }

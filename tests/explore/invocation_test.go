@@ -3,7 +3,6 @@ package explore
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"reflect"
 	"testing"
 
@@ -91,67 +90,65 @@ func TestLoserRetries(t *testing.T) {
 	}
 }
 
-// TestCanonInvocation holds where things stand in the bytes of an invocation
-// against the machine, in all states of a play.
+// TestKillAtEveryStep: who wants a result and who works on it are killed, either of
+// them or both, at each of their steps and in every order. The next caller, to whom
+// nothing happens, comes to hold the lease or finds the result; nobody launches work
+// without a lease, beside another, or for a result that is there.
+func TestKillAtEveryStep(t *testing.T) {
+	for name, m := range makers() {
+		sc := m.crash()
+		sc.Actors[1].Flawless = true
+		sc.Horizon, sc.Crashes, sc.Pauses = 4, 2, 0
+		if !m.strict() {
+			sc.Horizon = 10 // it is held from the third tick on
+		}
+		f := searched(t, sc, 0)
+		if f.Violation != nil || !f.Exhausted {
+			t.Errorf("%s: %v, exhausted %t\n%s", name, f.Violation, f.Exhausted, tale(f))
+		}
+		t.Logf("%s: %d states", name, f.States)
+	}
+}
+
+// TestCanonInvocation holds where things stand in the bytes of an invocation against
+// the machine: of one that launches and its work never ends, and of one that waits.
 func TestCanonInvocation(t *testing.T) {
 	for name, m := range makers() {
-		p := &play{t: t, maker: m, store: newBlobs(strictUnit), states: map[string]int{}}
-		p.parts = []*part{
-			{name: "A", wake: noWake, crashAt: never, job: job{after: second, starts: "R"}},
-			{name: "R", wake: noWake, crashAt: never, job: job{after: 60 * second, result: true}},
+		e := newEngine(m.crash())
+		w, err := e.root()
+		if err != nil {
+			t.Fatal(err)
 		}
-		inner := 0
-		p.stepped = func(q *part) {
-			machine := q.program.(*invoking).machine
-			v, b := reflect.ValueOf(machine).Elem(), machine.AppendState(nil)
-			for field, at := range map[string]int{"innerWake": atInnerWake, "polls": atPolls, "retries": atRetries} {
-				if got := int64(binary.BigEndian.Uint64(b[at:])); got != v.FieldByName(field).Int() {
-					t.Errorf("%s: %s is %d, and stands elsewhere: %d", name, field, v.FieldByName(field).Int(), got)
+		store, inner, polls := e.sc.Store, 0, int64(0)
+		var left []*survivor
+		for i := range uint8(2) {
+			begin := []core.Event{{Kind: core.EventBegin, Wait: core.Forever}}
+			left = append(left, &survivor{i, e.actors.items[w.actors[i]].program, noWake, begin})
+		}
+		for now := range uint16(12) {
+			for _, s := range left {
+				if store, err = e.runTick(s, now, store); err != nil {
+					t.Fatal(err)
+				}
+				machine := s.program.(*invoking).machine
+				b := machine.AppendState(nil)
+				stands(t, name, machine, map[string]int{"innerWake": atInnerWake, "polls": atPolls, "retries": atRetries, "before": atBefore})
+				polls = max(polls, reflect.ValueOf(machine).Elem().FieldByName("polls").Int())
+				if m := innerOf(machine); m != nil {
+					inner++
+					if state := m.AppendState(nil); !bytes.HasSuffix(b, state) || len(state) <= headSize {
+						t.Errorf("%s: the lease's bytes are not the last", name)
+					}
 				}
 			}
-			if got := binary.BigEndian.Uint64(b[atBefore:]); got != v.FieldByName("before").Uint() {
-				t.Errorf("%s: before is %d, and stands elsewhere: %d", name, v.FieldByName("before").Uint(), got)
-			}
-			if m := innerOf(machine); m != nil {
-				inner++
-				if state := m.AppendState(nil); !bytes.HasSuffix(b, state) || len(state) <= headSize {
-					t.Errorf("%s: the lease's bytes are not the last", name)
-				}
-			}
 		}
-		p.at(0, func() { p.begin(p.parts[0], nil) })
-		p.run()
-		if inner == 0 || p.parts[0].said != core.ActionFound {
-			t.Errorf("%s: it says %s", name, p.parts[0].said)
+		if inner == 0 || polls == 0 {
+			t.Errorf("%s: %d with a lease, %d polls", name, inner, polls)
 		}
 	}
 }
 
-// TestInvocationNormal: with and without the normalisation of states, and with
-// and without the reduction, the verdict is the same.
-func TestInvocationNormal(t *testing.T) {
-	for name, m := range makers() {
-		var states [3]int
-		for i := range states {
-			sc := m.crash()
-			sc.Horizon, sc.Lost, sc.Crashes, sc.Pauses, sc.Patience = 3, 0, 1, 0, 0
-			if !m.strict() {
-				sc.Horizon = 8 // it is held from the third tick on
-			}
-			sc.Verbatim, sc.OutOfOrder = i == 1, i == 2
-			f := searched(t, sc, 0)
-			if states[i] = f.States; f.Violation != nil || !f.Exhausted {
-				t.Errorf("%s: %v, exhausted %t\n%s", name, f.Violation, f.Exhausted, tale(f))
-			}
-		}
-		if states[0] > states[1] {
-			t.Errorf("%s: %d states, and %d without the normalisation", name, states[0], states[1])
-		}
-		t.Logf("%s: %d states, %d without the normalisation, %d without the reduction", name, states[0], states[1], states[2])
-	}
-}
-
-// makers are the protocols under which the kills are made.
+// makers are the protocols under which invocations are explored.
 func makers() map[string]*invocationMaker {
 	return map[string]*invocationMaker{
 		"strict":               {seed: 1, make: core.New, protocol: core.ProtocolStrict},

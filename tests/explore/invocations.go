@@ -175,7 +175,7 @@ func (k *invocationMaker) breaks() *Scenario {
 
 // breaker is D, which breaks the lease once A has launched.
 func (k *invocationMaker) breaker() Actor {
-	d := (&strictMaker{seed: k.seed, make: core.New}).breaker()
+	d := (&strictMaker{seed: k.seed, make: core.New}).breaker(nil)
 	d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Follows = "", 0, "A"
 	return d
 }

@@ -182,11 +182,10 @@ func (k *semaphoreMaker) observes() *Scenario {
 
 // oneBoot: two processes of one boot have one clock; the third is elsewhere.
 func (k *semaphoreMaker) oneBoot() *Scenario {
-	boot := func(c *core.Config) { c.Boot, c.Expiry = "boot-1", core.ExpiryObserved }
 	sc := k.world("one-boot", "2 processes of one boot and one of another, 1 permit")
 	only := view{1, 1, 1, 0}
 	sc.Actors = []Actor{
-		gives(k.caller("A", 100, true, only, boot)), k.caller("B", 100, false, only, boot),
+		gives(k.caller("A", 100, true, only, onOneBoot)), k.caller("B", 100, false, only, onOneBoot),
 		k.caller("C", 101, false, only, func(c *core.Config) { c.Boot, c.Expiry = "boot-2", core.ExpiryObserved }), k.newcomer(only),
 	}
 	sc.Lost, sc.Late, sc.Pauses = 1, 0, 1

@@ -33,8 +33,9 @@ func strictScenarios(seed uint64) []*Scenario {
 
 func (k *strictMaker) all() []*Scenario {
 	return []*Scenario{
-		k.plain(), k.release(), k.companion(), k.breaks(), k.observed(), k.sameBoot(), k.sessions(), k.sessionBreak(),
+		k.plain(), k.release(), k.companion(), k.breaks(), k.observed(), k.sameBoot(), k.clone(), k.sessions(), k.sessionBreak(),
 		k.endless(), k.jumps(), k.restart(), k.twoLeases(), k.calledDoubtful(), k.calibrates(),
+		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(),
 	}
 }
 
@@ -166,12 +167,15 @@ func (k *strictMaker) companion() *Scenario {
 }
 
 // breaker is D, which breaks the tenure of A once that was held.
-func (k *strictMaker) breaker() Actor {
+func (k *strictMaker) breaker(change func(*core.Config)) Actor {
 	const name = "D"
 	cfg := k.config(name)
 	cfg.Machine, cfg.Why = core.MachineBreaker, "it hangs"
+	if change != nil {
+		change(&cfg)
+	}
 	return Actor{
-		Name: name, RatePercent: 100, MonoOffset: strictMono, Sampled: true,
+		Name: name, RatePercent: 100, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated,
 		Start: func() (Program, error) { return k.start(name, cfg) },
 		Tell: []Command{{
 			Event: core.Event{Kind: core.EventBegin}, Words: name + " breaks the lease", Needs: k.tenure("A"), Token: 1,
@@ -181,14 +185,62 @@ func (k *strictMaker) breaker() Actor {
 
 func (k *strictMaker) breaks() *Scenario {
 	sc := k.world("break", "2 acquirers, and somebody who breaks the lease of the first")
-	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.breaker()}
+	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.breaker(nil)}
+	return sc
+}
+
+// breakJoined: while somebody breaks a lease whose holder may be dead, a companion
+// may join it.
+func (k *strictMaker) breakJoined() *Scenario {
+	sc := k.world("break-joined", "2 acquirers, a companion of the first, and somebody who breaks its lease")
+	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.companionOf(99, nil), k.breaker(nil)}
+	sc.Lost, sc.Late = 1, 0
+	return sc
+}
+
+func (k *strictMaker) breakObserved() *Scenario {
+	sc := k.world("break-observed", "2 acquirers that judge by unchanged signs alone, and a breaker")
+	sc.Actors = []Actor{k.acquirer("A", 99, true, judgesByLooking), k.acquirer("B", 101, false, judgesByLooking), k.breaker(judgesByLooking)}
+	sc.Horizon = 9
+	return sc
+}
+
+func judgesByLooking(c *core.Config) { c.Expiry = core.ExpiryObserved }
+
+// onOneBoot is a process of the first boot, as on a local directory, whose stamps
+// are a clock that may be set.
+func onOneBoot(c *core.Config) { c.Boot, c.Expiry = "boot-1", core.ExpiryObserved }
+
+func (k *strictMaker) breakSameBoot() *Scenario {
+	sc := k.world("break-same-boot", "2 acquirers, a companion and a breaker of one boot")
+	sc.Actors = []Actor{
+		k.acquirer("A", 100, true, onOneBoot), k.acquirer("B", 100, false, onOneBoot),
+		k.companionOf(100, onOneBoot), k.breaker(onOneBoot),
+	}
+	sc.Lost, sc.Late = 1, 0
+	return sc
+}
+
+// changes: the holder and its companion are told that something has changed, whatever
+// it is, and ask what is above them between any two of their own requests.
+func (k *strictMaker) changes() *Scenario {
+	sc := k.world("changes", "2 acquirers, a companion of the first, a breaker, and holders that are told of changes")
+	told := func(a Actor, state string) Actor {
+		changed := Command{Event: core.Event{Kind: core.EventChanged}, Words: a.Name + " is told of a change", In: state}
+		a.Tell = append(a.Tell, changed, changed)
+		return a
+	}
+	sc.Actors = []Actor{
+		told(k.acquirer("A", 99, true, nil), core.LeaseHeld.String()), k.acquirer("B", 101, false, nil),
+		told(k.companionOf(99, nil), core.CompanionJoined.String()), k.breaker(nil),
+	}
+	sc.Lost, sc.Late = 1, 0
 	return sc
 }
 
 func (k *strictMaker) observed() *Scenario {
-	observed := func(c *core.Config) { c.Expiry = core.ExpiryObserved }
 	sc := k.world("observed", "2 acquirers that judge by unchanged signs alone")
-	sc.Actors = []Actor{k.acquirer("A", 99, true, observed), k.acquirer("B", 101, false, observed)}
+	sc.Actors = []Actor{k.acquirer("A", 99, true, judgesByLooking), k.acquirer("B", 101, false, judgesByLooking)}
 	sc.Horizon = 9
 	return sc
 }
@@ -196,16 +248,27 @@ func (k *strictMaker) observed() *Scenario {
 // sameBoot: two processes of one boot have one clock, and no unit and no rate
 // lies between them; the third is elsewhere.
 func (k *strictMaker) sameBoot() *Scenario {
-	// As on a local directory, whose stamps are a clock that may be set.
-	boot := func(c *core.Config) { c.Boot, c.Expiry = "boot-1", core.ExpiryObserved }
 	sc := k.world("same-boot", "2 acquirers of one boot, and a companion of another boot")
 	sc.Actors = []Actor{
-		releases(k.acquirer("A", 100, true, boot)), k.acquirer("B", 100, false, boot),
+		releases(k.acquirer("A", 100, true, onOneBoot)), k.acquirer("B", 100, false, onOneBoot),
 		k.companionOf(101, func(c *core.Config) { c.Boot = "boot-2" }),
 	}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }
+
+// clone: the machines of A and B are clones of one snapshot, and share its boot's name.
+// B's boot clock is ahead, so that all that A writes looks old to it.
+func (k *strictMaker) clone() *Scenario {
+	sc := k.sameBoot()
+	sc.Name, sc.About = "strict-clone", "2 acquirers on clones of one machine, whose boot clocks differ"
+	sc.Actors = []Actor{sc.Actors[0], ahead(sc.Actors[1], 60*second)}
+	sc.Horizon = 9
+	return sc
+}
+
+// ahead is an actor whose monotonic clock shows so much more, and its wall clock does not.
+func ahead(a Actor, by int64) Actor { a.MonoOffset += by; return a }
 
 // onSession is a process with a session and a lease on it, or one of each name.
 func (k *strictMaker) onSession(name string, rate int64, first bool, names ...string) Actor {
@@ -245,7 +308,7 @@ func (k *strictMaker) sessions() *Scenario {
 
 func (k *strictMaker) sessionBreak() *Scenario {
 	sc := k.world("session-break", "an acquirer on a session, one without, and a breaker")
-	sc.Actors = []Actor{k.onSession("A", 99, true), k.acquirer("B", 101, false, nil), k.breaker()}
+	sc.Actors = []Actor{k.onSession("A", 99, true), k.acquirer("B", 101, false, nil), k.breaker(nil)}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }

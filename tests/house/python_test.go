@@ -3,7 +3,6 @@ package house
 import (
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -11,23 +10,15 @@ import (
 // Python's sources are read by lines: formatted as ruff leaves them, which
 // `make check` demands, indentation says where a block ends.
 
-var (
-	pythonDef  = regexp.MustCompile(`^( *)(?:async )?def (\w+)\(`)
-	sleepCall  = regexp.MustCompile(`\btime\.sleep\(|^\s*sleep\(|\basyncio\.sleep\(`)
-	boundedFor = regexp.MustCompile(`^\s*(?:async )?(?:for .* in |while [^T])`) // while True has no bound
-)
+var pythonDef = regexp.MustCompile(`^( *)(?:async )?def (\w+)\(`)
 
 // pythons lists the Python files of the package, and of the examples.
-func pythons(t *testing.T) []string {
+func pythons(t *testing.T) (all []string) {
 	t.Helper()
-	var all []string
 	for _, name := range tracked(t) {
 		if strings.HasSuffix(name, ".py") && !strings.Contains(name, "/testdata/") {
 			all = append(all, name)
 		}
-	}
-	if !slices.Contains(all, "bindings/python/setup.py") {
-		t.Fatalf("bindings/python/setup.py is not among the %d Python files", len(all))
 	}
 	return all
 }
@@ -35,23 +26,26 @@ func pythons(t *testing.T) []string {
 // pythonTest reports whether a Python file is a test, or helps one.
 func pythonTest(name string) bool { return within(path.Dir(name), "bindings/python/tests") }
 
-// TestPythonLengths holds Python to the limits of Go.
-func TestPythonLengths(t *testing.T) {
+// TestPythonModules: every module begins with its docstring, and those that are no tests
+// have the limits of Go.
+func TestPythonModules(t *testing.T) {
 	for _, name := range pythons(t) {
+		text := read(t, name)
+		if !regexp.MustCompile(`^(#!.*\n)?"""`).MatchString(text) {
+			t.Errorf("%s does not begin with a docstring", name)
+		}
 		if pythonTest(name) {
 			continue
 		}
-		lines := strings.Split(strings.TrimSuffix(read(t, name), "\n"), "\n")
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if len(lines) > maxFileLines {
 			t.Errorf("%s: %d lines, at most %d", name, len(lines), maxFileLines)
 		}
 		for number, line := range lines {
-			match := pythonDef.FindStringSubmatch(line)
-			if match == nil {
-				continue
-			}
-			if long := pythonBlock(lines[number:], len(match[1])); long > maxFunctionLines {
-				t.Errorf("%s:%d: %s: %d lines, at most %d", name, number+1, match[2], long, maxFunctionLines)
+			if match := pythonDef.FindStringSubmatch(line); match != nil {
+				if long := pythonBlock(lines[number:], len(match[1])); long > maxFunctionLines {
+					t.Errorf("%s:%d: %s: %d lines, at most %d", name, number+1, match[2], long, maxFunctionLines)
+				}
 			}
 		}
 	}
@@ -72,55 +66,6 @@ func pythonBlock(lines []string, indent int) int {
 		long = i + 2
 	}
 	return long
-}
-
-// TestPythonModulesSayWhatTheyAre: every module begins with its docstring.
-func TestPythonModulesSayWhatTheyAre(t *testing.T) {
-	for _, name := range pythons(t) {
-		text := read(t, name)
-		if strings.HasPrefix(text, "#!") {
-			_, text, _ = strings.Cut(text, "\n")
-		}
-		if !strings.HasPrefix(text, `"""`) {
-			t.Errorf("%s does not begin with a docstring", name)
-		}
-	}
-}
-
-// TestPythonNoSleep: of the tests only stress waits by the clock as it likes;
-// elsewhere a sleep paces a loop that has a bound, or says beside it what real
-// time must pass. The package itself may wait.
-func TestPythonNoSleep(t *testing.T) {
-	for _, name := range pythons(t) {
-		if !pythonTest(name) || within(path.Dir(name), "bindings/python/tests/stress") {
-			continue
-		}
-		lines := strings.Split(read(t, name), "\n")
-		for number, line := range lines {
-			if sleepCall.MatchString(line) && !strings.Contains(line, "  # ") && !inBoundedLoop(lines[:number+1]) {
-				t.Errorf("%s:%d: a sleep outside a bounded loop that does not say why", name, number+1)
-			}
-		}
-	}
-}
-
-// inBoundedLoop reports whether the last line is within a loop that ends, of
-// its own function.
-func inBoundedLoop(lines []string) bool {
-	indentOf := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
-	indent := indentOf(lines[len(lines)-1])
-	for _, line := range slices.Backward(lines[:len(lines)-1]) {
-		if strings.TrimSpace(line) == "" || indentOf(line) >= indent {
-			continue
-		}
-		if boundedFor.MatchString(line) {
-			return true
-		}
-		if indent = indentOf(line); indent == 0 || pythonDef.MatchString(line) {
-			return false
-		}
-	}
-	return false
 }
 
 // TestPythonVersion: the package has the version of the C libraries in it.

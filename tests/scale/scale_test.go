@@ -137,23 +137,21 @@ func TestOutage(t *testing.T) {
 // What takes hours is played on a tenth of the fleet against a tenth of the limits, and
 // says so, unless all is asked for.
 func TestHeavyIsATenth(t *testing.T) {
-	tenths := 0
-	for _, p := range plans(&options{orchestrators: 1000, leases: 20_000}) {
-		want, limits := [2]int{1000, 20_000}, p.cloud.writes+p.cloud.all
-		if p.heavy {
-			want, limits = [2]int{100, 2000}, map[string]int64{s3.name: s3.writes, gcs.name: gcs.writes, azure.name: azure.all}[p.cloud.name]/10
-			tenths++
+	for _, whole := range []bool{false, true} {
+		tenths := 0
+		for _, p := range plans(&options{orchestrators: 1000, leases: 20_000, whole: whole}) {
+			parts, clouds := 1, map[string]cloud{s3.name: s3, gcs.name: gcs, azure.name: azure}
+			if strings.HasSuffix(p.name(), tenthMark) {
+				parts, tenths = 10, tenths+1
+			}
+			limit := clouds[p.cloud.name].writes + clouds[p.cloud.name].all
+			if p.tenth != (parts == 10) || p.heavy != p.tenth && !whole || p.orchestrators*parts != 1000 || p.leases*parts != 20_000 ||
+				p.heavy && (p.cloud.writes+p.cloud.all)*int64(parts) != limit {
+				t.Errorf("%s: %d with %d leases and %d writes a second", p.name(), p.orchestrators, p.leases, p.cloud.writes)
+			}
 		}
-		if got := [2]int{p.orchestrators, p.leases}; got != want || p.cloud.writes+p.cloud.all != limits || strings.HasSuffix(p.name(), tenthMark) != p.heavy {
-			t.Errorf("%s: %v with %d writes a second", p.name(), got, p.cloud.writes)
-		}
-	}
-	if tenths == 0 {
-		t.Error("nothing was played on a tenth")
-	}
-	for _, p := range plans(&options{orchestrators: 1000, leases: 20_000, whole: true}) {
-		if p.orchestrators != 1000 || p.tenth {
-			t.Errorf("-whole: %s of %d", p.name(), p.orchestrators)
+		if whole != (tenths == 0) {
+			t.Errorf("whole=%v: %d were played on a tenth", whole, tenths)
 		}
 	}
 }

@@ -47,8 +47,8 @@ type Faults struct {
 	Spread    time.Duration // how far the clocks of the store's front-ends disagree
 	Stale     time.Duration // reads show what was there so long ago, at most
 	// InOrder is a local directory: a process sees to it that no put of its own to
-	// a key overtakes a newer one, its stamps are nobody's clock to rely on, and all
-	// on one computer have its boot clock.
+	// a key overtakes a newer one, its stamps are of the wall clock of whoever writes, and
+	// all on one computer have its boot clock.
 	InOrder bool
 }
 

@@ -113,6 +113,9 @@ func (w *world) apply(r *request) {
 	if w.faults.Spread > 0 {
 		ahead = w.chance.upTo(int64(w.faults.Spread))
 	}
+	if w.faults.InOrder {
+		ahead = r.unit.process.computer.wall // its kernel stamps
+	}
 	if w.faults.Stale > 0 && !w.calm && w.chance.oneIn(4) {
 		lag = w.chance.upTo(int64(w.faults.Stale))
 	}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,26 +38,6 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestQueueIsInOrder: by time, and first come first served within an instant.
-func TestQueueIsInOrder(t *testing.T) {
-	var q queue
-	c := newChance(3)
-	for range 5000 {
-		q.push(item{at: c.upTo(100)})
-		if c.oneIn(3) {
-			q.pop()
-		}
-	}
-	last := q.pop()
-	for len(q.items) > 0 {
-		next := q.pop()
-		if next.before(&last) {
-			t.Fatalf("%d (%d) comes after %d (%d)", next.at, next.sequence, last.at, last.sequence)
-		}
-		last = next
-	}
-}
-
 // TestClocksInvert: trueAt is the first instant at which a clock shows what was asked.
 func TestClocksInvert(t *testing.T) {
 	c := newChance(5)
@@ -74,50 +55,41 @@ func TestClocksInvert(t *testing.T) {
 
 // TestStore: six verbs.
 func TestStore(t *testing.T) {
-	f := Faults{StampUnit: time.Second}
-	s := newStore(&f)
-	do := func(kind core.ActionKind, key, body string) core.Event {
-		a := core.Action{Kind: kind, Key: key, Body: []byte(body), Count: 2}
-		return s.apply(&a, 1_500_000_000, 0, 0)
-	}
-	expect := func(what string, got core.Event, want core.Outcome, body string) {
-		t.Helper()
-		if got.Outcome != want || string(got.Body) != body {
-			t.Errorf("%s: %v %q, want %v %q", what, got.Outcome, got.Body, want, body)
+	s := newStore(&Faults{StampUnit: time.Second})
+	for i, c := range []struct {
+		kind      core.ActionKind
+		key, body string
+		outcome   core.Outcome
+		got       string
+	}{
+		{core.ActionGet, "n/b", "", core.OutcomeNo, ""},
+		{core.ActionExists, "n/b", "", core.OutcomeNo, ""},
+		{core.ActionCreate, "n/b", "1", core.OutcomeYes, ""},
+		{core.ActionCreate, "n/b", "2", core.OutcomeNo, ""},
+		{core.ActionGet, "n/b", "", core.OutcomeYes, "1"},
+		{core.ActionPut, "n/b", "3", core.OutcomeYes, ""},
+		{core.ActionGet, "n/b", "", core.OutcomeYes, "3"},
+		{core.ActionPut, "n/c", "", core.OutcomeYes, ""},
+		{core.ActionPut, "n/a", "", core.OutcomeYes, ""},
+		{core.ActionPut, "m/a", "", core.OutcomeYes, ""},
+		{core.ActionPut, "n/d", "", core.OutcomeYes, ""},
+		{core.ActionDelete, "n/c", "", core.OutcomeYes, ""},
+		{core.ActionExists, "n/c", "", core.OutcomeNo, ""},
+	} {
+		got := s.apply(&core.Action{Kind: c.kind, Key: c.key, Body: []byte(c.body)}, 1_500_000_000, 0, 0)
+		if got.Outcome != c.outcome || string(got.Body) != c.got || c.got != "" && got.Stamp != epoch+int64(time.Second) {
+			t.Errorf("%d, %s of %s: %v %q at %d, want %v %q", i, c.kind, c.key, got.Outcome, got.Body, got.Stamp, c.outcome, c.got)
 		}
 	}
-	expect("get of nothing", do(core.ActionGet, "n/b", ""), core.OutcomeNo, "")
-	expect("exists of nothing", do(core.ActionExists, "n/b", ""), core.OutcomeNo, "")
-	expect("create", do(core.ActionCreate, "n/b", "1"), core.OutcomeYes, "")
-	expect("create again", do(core.ActionCreate, "n/b", "2"), core.OutcomeNo, "")
-	expect("get", do(core.ActionGet, "n/b", ""), core.OutcomeYes, "1")
-	expect("put over", do(core.ActionPut, "n/b", "3"), core.OutcomeYes, "")
-	got := do(core.ActionGet, "n/b", "")
-	expect("get again", got, core.OutcomeYes, "3")
-	if want := epoch + int64(time.Second); got.Stamp != want {
-		t.Errorf("stamp %d, want %d", got.Stamp, want)
-	}
-	for _, key := range []string{"n/c", "n/a", "m/a", "n/d"} {
-		do(core.ActionPut, key, "")
-	}
-	do(core.ActionDelete, "n/c", "")
-	expect("exists after delete", do(core.ActionExists, "n/c", ""), core.OutcomeNo, "")
-	keys := func(after string) (out []string) {
-		a := core.Action{Kind: core.ActionList, Key: "n/", After: after, Count: 2}
-		answer := s.apply(&a, 0, 0, 0)
-		for _, e := range answer.Entries {
-			out = append(out, string(e.Key))
+	for after, want := range map[string]string{"": "n/a n/b true", "n/b": "n/d false"} {
+		page := s.apply(&core.Action{Kind: core.ActionList, Key: "n/", After: after, Count: 2}, 0, 0, 0)
+		var got string
+		for _, e := range page.Entries {
+			got += string(e.Key) + " "
 		}
-		if answer.More {
-			out = append(out, "more")
+		if got += fmt.Sprint(page.More); got != want {
+			t.Errorf("list after %q: %s, want %s", after, got, want)
 		}
-		return out
-	}
-	if got := strings.Join(keys(""), " "); got != "n/a n/b more" {
-		t.Errorf("list: %s", got)
-	}
-	if got := strings.Join(keys("n/b"), " "); got != "n/d" {
-		t.Errorf("list after n/b: %s", got)
 	}
 }
 
@@ -134,19 +106,6 @@ func TestStaleReads(t *testing.T) {
 		got := s.apply(&core.Action{Kind: core.ActionGet, Key: "k"}, 112, 0, lag)
 		if string(got.Body) != want || got.Outcome == core.OutcomeYes != (want != "") {
 			t.Errorf("%d ago: %v %q, want %q", lag, got.Outcome, got.Body, want)
-		}
-	}
-}
-
-// TestVersionKeys are taken apart.
-func TestVersionKeys(t *testing.T) {
-	name, epoch, rest, ok := versionKey("a/b/_mopslock/fffffffffffffffe/b.x")
-	if name != "a/b" || epoch != 1 || rest != "b.x" || !ok {
-		t.Errorf("%q %d %q %v", name, epoch, rest, ok)
-	}
-	for _, key := range []string{"_mopslock/s/x/beat", "a/lock.json", "a/_mopslock/x/v", "a/_mopslock/zzzzzzzzzzzzzzzz/v"} {
-		if _, _, _, ok := versionKey(key); ok {
-			t.Errorf("%s is none", key)
 		}
 	}
 }

@@ -7,18 +7,16 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
 // workers is how many seeds are played at once.
 const workers = 2
 
-// seeds is how many of them a test plays: more under make stress.
+// seeds is how many of them a test plays: more under make stress, in proportion to its
+// time, of which half a minute is the usual.
 func seeds(usual, stress int) int {
-	if os.Getenv("MOPSLOCK_STRESS") != "" {
-		return stress
-	}
-	return usual
+	span, _ := time.ParseDuration(os.Getenv("MOPSLOCK_STRESS"))
+	return max(usual, int(float64(stress)*span.Seconds()/30))
 }
 
 // TestSameSeedSameEvents: a seed is all there is to a run.
@@ -94,18 +92,14 @@ func TestStrictSessions(t *testing.T) {
 	swarm(t, seeds(200, 5000), Options{Protocol: core.ProtocolStrict, Sessions: true})
 }
 
-// TestBootClockNeedsOrder: why hosts give machines a boot clock only where no put
-// overtakes another. A beat that was given up and lands late lies on top of a
-// newer one, with an older boottime, and whoever judges by it takes over too early.
-func TestBootClockNeedsOrder(t *testing.T) {
-	s := Swarm(1, 3000, workers, Options{Protocol: core.ProtocolStrict, BootAnywhere: true, TTL: 10 * time.Second, Faults: &Faults{
+// TestBootClockOutOfOrder: hosts give machines a boot clock only where no put overtakes
+// another. A beat that was given up and lands late lies on top of a newer one, with an
+// older boottime. Where somebody gives one all the same, the beat's stamp tells.
+func TestBootClockOutOfOrder(t *testing.T) {
+	swarm(t, 1000, Options{Protocol: core.ProtocolStrict, BootAnywhere: true, TTL: 10 * time.Second, Faults: &Faults{
 		Latency: Uniform, Mean: 50 * time.Millisecond, LostRequests: 250, LateWrites: 1000, LateBy: 30 * time.Second,
 		CrashEvery: time.Minute, RestartAfter: 5 * time.Second,
 	}})
-	t.Logf("found after %d seeds", s.Ran)
-	if s.Failed == nil || s.Failed.Violation.Invariant != check.NoOverlap {
-		t.Errorf("no two tenures overlap: the boot clock can be used on every store now\n%v", &s)
-	}
 }
 
 // TestStrictEndless: leases without a TTL, which only a break takes from the dead.

@@ -76,9 +76,9 @@ func TestDrawing(t *testing.T) {
 // TestDrawingOfViolation: what went wrong is named, drawn and in red, also at the
 // very end of the run.
 func TestDrawingOfViolation(t *testing.T) {
-	s := Swarm(1, 3000, workers, Options{Protocol: core.ProtocolStrict, BootAnywhere: true, TTL: 10 * time.Second, Faults: &Faults{
+	s := Swarm(1, 3000, workers, Options{Protocol: core.ProtocolStrict, TTL: 10 * time.Second, Faults: &Faults{
 		Latency: Uniform, Mean: 50 * time.Millisecond, LostRequests: 250, LateWrites: 1000, LateBy: 30 * time.Second,
-		CrashEvery: time.Minute, RestartAfter: 5 * time.Second,
+		CrashEvery: time.Minute, RestartAfter: 5 * time.Second, Stale: 30 * time.Second,
 	}})
 	if s.Failed == nil {
 		t.Fatal("nothing was violated")
@@ -98,44 +98,5 @@ func TestDrawingOfNothing(t *testing.T) {
 	r := Result{Protocol: `<"&>`}
 	if text, _ := painted(t, r.WriteSVG); !strings.Contains(text, "&lt;") {
 		t.Error(text)
-	}
-}
-
-// TestOverlaps: what is held by one tenure, or at other times, or under another
-// name, does not overlap.
-func TestOverlaps(t *testing.T) {
-	h := newHolds()
-	at := func(who *unit, from, to int64) { h.believes(who, from, to) }
-	belief1 := func(number int, name, tenure string) *unit {
-		u := &unit{process: &process{number: number}, name: name}
-		u.claim.Tenure = tenure
-		return u
-	}
-	a, b, companion, other := belief1(1, "n", "A"), belief1(2, "n", "B"), belief1(3, "n", "A"), belief1(4, "m", "M")
-	at(a, 0, 10)
-	at(companion, 5, 30)
-	at(other, 0, 100)
-	at(b, 28, 60)
-	at(a, 9, 20)  // renewed
-	at(a, 25, 26) // after its deadline: another hold
-	h.stops(b, 50)
-	h.stops(b, 55)
-	told := h.told(90)
-	spans := map[string][]Span{}
-	for _, hold := range told {
-		spans[hold.Actor] = append(spans[hold.Actor], hold.Span)
-		if hold.Actor == "process 2" || hold.Actor == "process 3" {
-			if len(hold.Overlaps) != 1 || hold.Overlaps[0] != (Span{28, 30}) {
-				t.Errorf("%+v", hold)
-			}
-		} else if len(hold.Overlaps) > 0 {
-			t.Errorf("%+v", hold)
-		}
-	}
-	if got := spans["process 1"]; len(told) != 5 || len(got) != 2 || got[0] != (Span{0, 20}) || got[1] != (Span{25, 26}) {
-		t.Errorf("%+v", told)
-	}
-	if got := spans["process 4"]; got[0] != (Span{0, 90}) {
-		t.Errorf("not cut at the end: %v", got)
 	}
 }

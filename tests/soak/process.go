@@ -8,6 +8,8 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // process adds to a sample what the system and the runtime say of this process. What a
@@ -54,19 +56,11 @@ func watches() (n float64) {
 	return n
 }
 
-// processor is the seconds of processors that the process has used; 0 where nobody tells.
+// processor is the seconds of processors that the process has used.
 func processor() float64 {
-	const ticks = 100 // a second, on every Linux that there is for programs
-	text, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // behind the name: state, and ten others
-	words := strings.Fields(rest)
-	if len(words) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseFloat(words[11], 64)
-	system, _ := strconv.ParseFloat(words[12], 64)
-	return (user + system) / ticks
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
 }

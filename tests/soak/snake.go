@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -52,7 +53,7 @@ func startSnake(python, dir string, p plan, t *table) (*snake, error) {
 	}
 	s := &snake{cmd: exec.Command(python, "-c", program, string(text)), ended: make(chan struct{}), limit: p.length + pythonFill}
 	s.cmd.Stderr = os.Stderr
-	detach(s.cmd)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the terminal's interrupt is told by us
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package stress
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,179 +28,181 @@ const (
 	stormCounter = "storm/counter"
 )
 
-// stormer is one process of a storm: it takes the lease again and again, and
-// increments the guarded counter under its token while it holds it, and once
-// more after it was lost, as code does that asks nobody. What it calls and what
-// comes back it writes down as it happens.
-type stormer struct {
-	store   hoststore.Store
-	object  *fence.Object
-	journal *os.File
-	calls   int
+// climate is what a storm's processes are told.
+type climate struct {
+	URL    string
+	Ledger ledger
+	Over   string // the file that is there when the storm is over
+	Terms  host.Terms
+	View   host.View     // of a semaphore; the zero one is a lease
+	Off    time.Duration // of this process' clocks
+	Pace   time.Duration // at most, from one call of a tenure to the next
 }
 
-// stormLimit ends what a failed test leaves behind.
-const stormLimit = 30 * time.Minute
+// belief is a lease or a permit.
+type belief interface {
+	fence.Claim
+	Err() error
+	Release(ctx context.Context) error
+}
 
-// storm URL LOG TTL REST OVER: until the file OVER is there, with a rest of up to REST
-// after each turn.
-func storm(url, log, ttlText, restText, over string) int {
-	ttl, err := time.ParseDuration(ttlText)
-	if err != nil {
-		return fail(err)
+// acquire takes the storm's lease, or so many of its permits.
+func (c *climate) acquire(ctx context.Context, h *host.Host, weight int) (belief, error) {
+	if c.View == (host.View{}) {
+		return h.Acquire(ctx, stormLease, &host.AcquireOptions{Terms: c.Terms})
 	}
-	rest, err := time.ParseDuration(restText)
-	if err != nil {
-		return fail(err)
+	return h.AcquirePermit(ctx, stormLease, c.View, &host.PermitOptions{Terms: c.Terms, Weight: weight})
+}
+
+// clock is of a machine that was booted at another time, and whose wall clock is off.
+type clock struct {
+	began time.Time
+	off   time.Duration
+}
+
+func (c clock) Now() core.Instant {
+	mono := 24*time.Hour + 3*c.off + time.Since(c.began)
+	return core.Instant{Mono: mono.Nanoseconds(), Wall: time.Now().Add(c.off).UnixNano()}
+}
+
+// worker is one process of a storm: it takes the lease again and again, and
+// increments the guarded counter under its token while it holds it, and once
+// more after it was lost, as code does that asks nobody.
+type worker struct {
+	climate
+	object *fence.Object // nil where there are no tokens to guard it by
+	calls  int
+}
+
+func stormer(args []string) error {
+	w := &worker{}
+	if err := json.Unmarshal([]byte(args[0]), &w.climate); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stormLimit)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := os.Lstat(over); err == nil {
+			if _, err := os.Lstat(w.Over); err == nil {
 				cancel()
 			}
 			pause(ctx, 20*time.Millisecond)
 		}
 	}()
-	w := &stormer{}
-	if w.store, err = hoststore.Open(ctx, url); err != nil {
-		return fail(err)
-	}
-	if w.object, err = fence.Open(w.store, stormCounter); err != nil {
-		return fail(err)
-	}
-	if w.journal, err = os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
-		return fail(err)
-	}
-	h, err := host.Open(ctx, url, &host.Options{Memory: "-"})
+	s, err := hoststore.Open(ctx, w.URL)
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	for ctx.Err() == nil {
-		opts := &host.AcquireOptions{Terms: host.Terms{Protocol: core.ProtocolStrict, TTL: ttl}}
-		lease, err := h.Acquire(ctx, stormLease, opts)
+	if w.Terms.Protocol == core.ProtocolStrict && w.View == (host.View{}) {
+		if w.object, err = fence.Open(s, stormCounter); err != nil {
+			return err
+		}
+	}
+	opts := &host.Options{Memory: "-"}
+	if w.Off != 0 {
+		opts.Clock, opts.Boot = clock{time.Now(), w.Off}, "booted-by-"+w.Off.String()
+	}
+	h, err := host.Open(ctx, w.URL, opts)
+	if err != nil {
+		return err
+	}
+	for n := 1; ctx.Err() == nil; n++ {
+		held, err := w.acquire(ctx, h, 1)
 		if err != nil {
-			w.note("refused", "-", err.Error())
+			w.Ledger.note("refused", err)
 			pause(ctx, 50*time.Millisecond)
 			continue
 		}
-		w.tenure(ctx, lease)
-		if rest > 0 {
-			pause(ctx, rand.N(rest))
-		}
+		w.tenure(ctx, fmt.Sprint(os.Getpid(), ".", n), held)
 	}
 	// What is held is released, or else expires: either is a good end here.
 	closing, cancelClosing := context.WithTimeout(context.Background(), time.Second)
 	defer cancelClosing()
 	_ = h.Close(closing)
-	return 0
+	return nil
 }
 
-// note writes one line: WHAT ID NANOSECONDS TEXT. It is one write, so that a
-// SIGKILL leaves whole lines but for the last.
-func (w *stormer) note(what, id, text string) { w.noteAt(monotonic(), what, id, text) }
-
-func (w *stormer) noteAt(at time.Duration, what, id, text string) {
-	text = strings.ReplaceAll(text, "\n", " ")
-	if _, err := fmt.Fprintf(w.journal, "%s %s %d %s\n", what, id, at.Nanoseconds(), text); err != nil {
-		os.Exit(fail(err))
-	}
-}
-
-// sure notes an instant at which the lease was held, and reports whether it is. The
-// clock is read first: a process may be stopped between the two.
-func (w *stormer) sure(what string, lease *host.Lease) bool {
-	at := monotonic()
-	if lease.Err() != nil {
+// sure notes a point of the ledger after which the lease was held, and reports whether it
+// is. The length is read first: a process may be stopped before it asks.
+func (w *worker) sure(id string, held belief) bool {
+	at := w.Ledger.length()
+	if held.Err() != nil {
 		return false
 	}
-	w.noteAt(at, what, "-", fmt.Sprint(lease.FencingToken()))
+	w.Ledger.note("sure", id, held.FencingToken(), at)
 	return true
 }
 
-func (w *stormer) tenure(ctx context.Context, lease *host.Lease) {
-	t := fence.Of(lease)
-	w.sure("held", lease)
-	if rand.IntN(3) == 0 {
-		w.raise(ctx, t)
+func (w *worker) tenure(ctx context.Context, id string, held belief) {
+	t := fence.Of(held)
+	if w.sure(id, held) && rand.IntN(3) == 0 {
+		w.call("raise", t, func() (fence.Slot, error) { return w.object.Raise(ctx, t) })
 	}
 	for range 1 + rand.IntN(20) {
-		if ctx.Err() != nil || !w.sure("sure", lease) {
+		if ctx.Err() != nil || !w.sure(id, held) {
 			break
 		}
 		if rand.IntN(4) == 0 {
-			w.read(ctx)
+			w.call("read", t, func() (fence.Slot, error) { return w.object.Read(ctx) })
 		} else {
 			w.increment(ctx, t)
 		}
-		pause(ctx, rand.N(10*time.Millisecond))
+		pause(ctx, rand.N(w.Pace))
+		if rand.IntN(40) == 0 { // it is held for some renewals
+			for n := rand.IntN(100); n > 0 && ctx.Err() == nil && w.sure(id, held); n-- {
+				pause(ctx, w.Terms.TTL/50)
+			}
+		}
 	}
-	if !w.sure("sure", lease) {
-		w.note("lost", "-", lease.Err().Error())
+	if !w.sure(id, held) {
+		w.Ledger.note("lost", id, held.Err())
 		w.increment(ctx, t)
 		return
 	}
-	if err := lease.Release(ctx); err != nil {
-		w.note("unreleased", "-", err.Error())
+	if err := held.Release(ctx); err != nil {
+		w.Ledger.note("unreleased", id, err)
 		return
 	}
-	w.note("released", "-", fmt.Sprint(t.Token))
+	w.Ledger.note("released", id)
 }
 
-func (w *stormer) call(what string, t fence.Tenure) (id string) {
-	w.calls++
-	id = fmt.Sprintf("%d-%d", os.Getpid(), w.calls)
-	w.note(what, id, fmt.Sprint(t.Token))
-	return id
-}
-
-func (w *stormer) increment(ctx context.Context, t fence.Tenure) {
-	id := w.call("increment", t)
-	slot, err := w.object.Update(ctx, t, func(old []byte) ([]byte, error) {
-		value, err := counterValue(old)
-		return fmt.Appendf(nil, "%d %s", value+1, id), err
+func (w *worker) increment(ctx context.Context, t fence.Tenure) {
+	w.call("increment", t, func() (fence.Slot, error) {
+		return w.object.Update(ctx, t, func(old []byte) ([]byte, error) {
+			return fmt.Appendf(nil, "%d %d-%d", counted(old)+1, os.Getpid(), w.calls), nil
+		})
 	})
-	w.back(id, &slot, err)
 }
 
-func (w *stormer) read(ctx context.Context) {
-	id := w.call("read", fence.Tenure{})
-	slot, err := w.object.Read(ctx)
-	w.back(id, &slot, err)
-}
-
-func (w *stormer) raise(ctx context.Context, t fence.Tenure) {
-	id := w.call("raise", t)
-	slot, err := w.object.Raise(ctx, t)
-	w.back(id, &slot, err)
-}
-
-// back notes what a call returned.
-func (w *stormer) back(id string, slot *fence.Slot, err error) {
+// call notes what is called, and then what came back.
+func (w *worker) call(what string, t fence.Tenure, do func() (fence.Slot, error)) {
+	if w.object == nil {
+		return
+	}
+	w.calls++
+	id := fmt.Sprint(os.Getpid(), "-", w.calls)
+	w.Ledger.note("call", id, what, t.Token)
+	slot, err := do()
 	switch {
 	case err == nil:
-		value, errValue := counterValue(slot.Body)
-		if errValue != nil {
-			os.Exit(fail(errValue))
-		}
-		w.note("ok", id, fmt.Sprint(value))
+		w.Ledger.note("back", id, "ok", counted(slot.Body))
 	case errors.Is(err, fence.ErrStale):
-		w.note("stale", id, err.Error())
+		w.Ledger.note("back", id, "stale", err)
 	case errors.Is(err, fence.ErrUnknown):
-		w.note("unknown", id, err.Error())
+		w.Ledger.note("back", id, "unknown", err)
 	default:
-		w.note("failed", id, err.Error())
+		w.Ledger.note("back", id, "failed", err)
 	}
 }
 
-// counterValue reads "VALUE ID"; nothing is 0.
-func counterValue(body []byte) (int, error) {
-	if body == nil {
-		return 0, nil
-	}
+// counted reads "VALUE ID", which increment has written; nothing is 0.
+func counted(body []byte) int {
 	text, _, _ := strings.Cut(string(body), " ")
-	return strconv.Atoi(text)
+	value, err := strconv.Atoi(text)
+	if err != nil && len(body) > 0 {
+		panic("stress: the counter is " + string(body))
+	}
+	return value
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -13,7 +13,7 @@ import (
 
 // bare has the requests of a hand-over alone: under strict the release's create, and
 // the next one's list, get and create; under lastwriter the release's get and put,
-// and the next one's get and put, their wait of twice as long, get and put.
+// and the next one's get and put, their wait of who has waited, get and put.
 func bare(ctx context.Context, j *job) (samples []time.Duration, err error) {
 	s, err := store.Open(ctx, j.url)
 	if err != nil {
@@ -71,7 +71,7 @@ func bareLastWriter(ctx context.Context, s store.Store, _ int) error {
 	if err := getPut(); err != nil {
 		return err
 	}
-	wait := 2 * time.Since(begun)
+	wait := max(core.ContendedMargin, 2*time.Since(begun))
 	for begun = time.Now(); time.Since(begun) < wait; { // Go's timers may come a millisecond later
 	}
 	return getPut()

@@ -26,6 +26,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	_ "github.com/mopslock/mopslock/host/store/mem"
 	_ "github.com/mopslock/mopslock/host/store/s3"
 	"github.com/mopslock/mopslock/tests/servers"
 )

@@ -124,14 +124,16 @@ type quiet struct {
 }
 
 // orderly is a quiet directory, which is judged by the same clocks as any.
-type orderly struct{ quiet }
+type orderly struct {
+	quiet
+	store.Orderly
+}
 
-func (orderly) Orderly()       {}
 func (orderly) SteppingClock() {}
 
 func still(s store.Store, seen *ledger) store.Store {
-	if _, ok := s.(store.Orderly); ok {
-		return orderly{quiet{s, seen}}
+	if is, ok := s.(store.Orderly); ok {
+		return orderly{quiet{s, seen}, is}
 	}
 	return quiet{s, seen}
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -134,7 +135,7 @@ func orchestrate(binary, length string) error {
 	}
 	remote := exec.Command(binary, "accompany", "--", self, "work", "otto's_remote", os.Getenv("MOPSLOCK_NAME"), length)
 	remote.Stdout, remote.Stderr = os.Stdout, os.Stderr
-	detach(remote)
+	remote.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives us
 	if err := remote.Start(); err != nil {
 		return err
 	}

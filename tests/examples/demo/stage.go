@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -49,12 +47,7 @@ func newStage(binary, dir string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.ToSlash(dir)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // a drive letter
-	}
-	store := (&url.URL{Scheme: "file", Path: path}).String()
-	return &stage{binary: binary, self: self, store: store, start0: time.Now()}, nil
+	return &stage{binary: binary, self: self, store: "file://" + dir, start0: time.Now()}, nil
 }
 
 func (s *stage) command(args ...string) *exec.Cmd {

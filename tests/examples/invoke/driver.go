@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -102,20 +101,10 @@ func (d *driver) orchestrator(atOnce int) (*exec.Cmd, error) {
 			cmd.Env = append(cmd.Env, line)
 		}
 	}
-	cmd.Env = append(cmd.Env, "MOPSLOCK_STORE="+storeURL(d.path("store")))
+	cmd.Env = append(cmd.Env, "MOPSLOCK_STORE="+"file://"+d.path("store"))
 	cmd.Stdout, cmd.Stderr = d.log, d.log
-	if err := ownGroup(cmd); err != nil {
-		return nil, err
-	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, cmd.Start()
-}
-
-func storeURL(dir string) string {
-	path := filepath.ToSlash(dir)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // a drive letter
-	}
-	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
 // firstLife runs the first orchestrator up to the moment of its death. Those who
@@ -135,7 +124,7 @@ func (d *driver) firstLife() (err error) {
 // itself and its `invoke`s, which are one process group, and the launchers, which
 // have one each. Only the remotes are elsewhere.
 func (d *driver) kill() error {
-	if err := killGroup(d.first.Process.Pid); err != nil {
+	if err := syscall.Kill(-d.first.Process.Pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("killing the orchestrator: %w", err)
 	}
 	_ = d.first.Wait() // killed, as it is to be
@@ -145,7 +134,7 @@ func (d *driver) kill() error {
 	}
 	for _, n := range append([]int{d.unlucky}, d.running...) {
 		// These wait for a remote that stands still, or stand still: they are there.
-		if err := killGroup(all[n].launched[0]); err != nil {
+		if err := syscall.Kill(-all[n].launched[0], syscall.SIGKILL); err != nil {
 			return fmt.Errorf("killing the launcher of %s: %w", jobName(n), err)
 		}
 	}
@@ -193,7 +182,7 @@ func (d *driver) secondLife() (err error) {
 func (d *driver) clear() error {
 	for _, cmd := range []*exec.Cmd{d.first, d.second} {
 		if cmd != nil && cmd.Process != nil && cmd.ProcessState == nil {
-			_ = killGroup(cmd.Process.Pid)
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			_ = cmd.Wait()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 // orchestrate wants the results of all jobs, and has at most so many done at
@@ -70,7 +71,7 @@ func launch(dir place, binary, name string) error {
 	}
 	remote := exec.Command(binary, "remote", name, "--", self, "job", string(dir), name)
 	remote.Stderr = os.Stderr
-	detach(remote)
+	remote.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives us
 	return remote.Run()
 }
 
