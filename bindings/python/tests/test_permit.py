@@ -22,7 +22,7 @@ from mopslock._duration import FOREVER, SECOND
 from mopslock._member import Member
 from mopslock._semaphore import Share
 from mopslock.terms import Terms
-from ways import SOON, WAYS, Place, opened, until
+from ways import SOON, WAYS, Place, forked, opened, until
 from world import FakeStore, Host, PlainStore, World
 
 PROTOCOLS_OPEN = True
@@ -250,6 +250,25 @@ def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:
 # Processes.
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_childs_parent_keeps_its_permit(place: Place) -> None:
+    pool = mopslock.permit(place.store, "pool", capacity=2)
+    with pool as permit:
+
+        def child() -> int:
+            for ask in (permit.check, permit.release):
+                with pytest.raises(mopslock.Forked, match='permit of "pool" is held by the parent.*in this process$'):
+                    ask()
+            pool.__exit__(None, None, None)
+            with mopslock.permit(place.store, "pool", capacity=2) as own:
+                return own.total
+
+        assert forked(child) == 2
+        permit.check()
+        assert held(place) == 1
+
+
 TTL = 60.0
 TERMS = Terms(TTL, protocol="strict")
 
@@ -332,6 +351,26 @@ def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
     assert shared.store.held() == 1  # what had been lost was taken out, since its room was needed
     shared.jump(TTL)
     assert isinstance(again.failure(), mopslock.LeaseExpired)
+    shared.run(1)
+    assert host._semaphores == {}
+
+
+def test_what_another_process_gives_back_or_leaves_behind_is_found(shared: Shared) -> None:
+    """By a poll, and once its session is dead; unless patience is over before."""
+    one, other = shared.host(), shared.host()
+    first, began = shared.permit(one, Demand(1)), shared.clock.now
+    assert isinstance(shared.error(shared.begin(other, Demand(1), wait=7)), mopslock.Full)
+    assert 7 * SECOND <= shared.clock.now - began <= 8 * SECOND
+    assert other._claims == set()
+    waits = shared.begin(other, Demand(1))
+    shared.run(5)
+    assert not waits.done()
+    shared.give_back(first)
+    shared.result(waits, 7)
+    other.paused, began = True, shared.clock.now
+    shared.permit(one, Demand(1))
+    assert shared.clock.now - began >= 0.9 * TTL * SECOND
+    assert shared.store.held() == 1
 
 
 def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
