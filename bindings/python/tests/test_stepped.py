@@ -98,11 +98,12 @@ def test_expired(world: World) -> None:
     world.jump(100)
     assert isinstance(failing.failure(), errors.LeaseUnreachable)
     assert isinstance(lease.failure(), errors.LeaseUnreachable)
-    slept = world.lease(name="o")
+    slept, ended = world.lease(name="o"), world.lease(name="p")
     world.run(2)
     world.store.asked()
     world.jump(100)
-    assert isinstance(slept.failure(), errors.LeaseExpired)
+    assert isinstance(world.error(ended.finish()), errors.LeaseExpired)
+    assert [type(one.failure()) for one in (slept, ended)] == [errors.LeaseExpired] * 2
     world.run(100)
     assert world.store.asked() == []
 
@@ -372,7 +373,8 @@ def test_a_store_that_cannot_be_used_is_said_at_once(world: World, name: str) ->
 
 
 def test_a_request_that_is_never_answered_is_unknown_at_its_limit(world: World) -> None:
-    """And asked for again, with two under way at most; the answers that come at last change nothing."""
+    """And asked for again, with two under way at most; the answers that come at last change nothing, nor does one that
+    comes while the next request is under way: that has a limit of its own."""
     lease, host = world.lease(), world.host()
     world.run(2)
     world.hold()
@@ -385,7 +387,10 @@ def test_a_request_that_is_never_answered_is_unknown_at_its_limit(world: World) 
     begun = world.clock.now
     world.run(20, lambda: len(world.held or ()) > asked + 1)
     assert 10 <= seconds(world.clock.now - begun) <= 12
-    world.run(25)
+    world.held.pop(asked)()
+    world.run(20, lambda: len(world.held or ()) > asked + 1)
+    assert 20 <= seconds(world.clock.now - begun) <= 24
+    world.run(15)
     assert len(world.held) == asked + 2
     world.let_go()
     world.run(30)
