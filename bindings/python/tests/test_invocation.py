@@ -148,12 +148,15 @@ def test_a_store_that_takes_no_result(world: World, kept: str, error: Exception)
 
 @pytest.mark.parametrize("kept", KEPT)
 def test_all_who_wait_in_this_process_are_woken_by_the_result(world: World, kept: str) -> None:
-    """With one look each, and at once."""
+    """With one look each, and at once; but for one that has given up."""
     host, store = world.host(), world.store
     call = ask(host, kept)
     begun(world, call.turn)
-    waiting = [ask(host, kept) for _ in range(5)]
+    given_up, *waiting = [ask(host, kept) for _ in range(6)]
     world.run(40)
+    world.result(given_up.cancel())
+    assert isinstance(world.error(given_up.turn), errors.Cancelled)
+    world.run(1)  # one of the others has looked whether it is next
     assert not any(one.turn.done() for one in waiting)
     heard(store)
     now = world.clock.now
@@ -262,6 +265,7 @@ def test_a_session_that_cannot_be_had_ends_who_waits_and_not_who_has_worked(worl
     host = world.host()
     call = ask(host, session=True)
     member = begun(world, call.turn)
+    assert member.session
     world.store.fail(errors.Unauthorized("no more"))
     world.run(120)
     assert member.failure() is not None
