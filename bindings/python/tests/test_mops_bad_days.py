@@ -223,6 +223,13 @@ def test_who_blocks_waits_so_long_and_for_a_release(fleet: Fleet) -> None:
     fleet.here.host.keeper.at(at, lambda _: fleet.here.submit(lambda: fleet.as_of(fleet.here, release)))
     assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=40))) is not None
     fleet.world.run(100)
+    first = acquired()
+    at = fleet.world.clock.now + 40 * SECOND
+    fleet.here.host.keeper.at(at, lambda _: fleet.here.submit(first.release))
+    second = mops.acquire(URI + "/", expire=TTL, block=timedelta(seconds=80))
+    assert second is not None
+    assert fleet.world.clock.now - at < SECOND, "polls are seconds apart: a release of the same process wakes it"
+    second.release()
     began = fleet.world.clock.now
     assert mops.acquire(URI, expire=TTL, acquire_margin=TTL / 2) is not None
     assert fleet.world.clock.now - began >= 44 * SECOND
