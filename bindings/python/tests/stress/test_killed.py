@@ -106,6 +106,7 @@ while True:
             lease.check()
             assert before.token <= lease.fencing_token, "told that it holds what is another's"
             print(counter.update(lease, more).number)
+        with mopslock.permit(own if way else url, "pool", capacity=2, ttl={ttl}) as permit: permit.check()
     except (mopslock.LeaseLost, mopslock.Stale) as error: print(type(error).__name__)
     except mopslock.Unsettled: print("Unsettled")
     gc.collect()
@@ -113,7 +114,8 @@ while True:
 
 
 def test_a_storm_of_stops_and_kills_leaves_one_holder(tmp_path: Path, stress: Stress) -> None:
-    """The object that the lease guards is the ledger: each update is of the newest tenure, and counts once."""
+    """The object that the lease guards is the ledger: each update is of the newest tenure, and counts once. Of the
+    permits that they take in turns no more are ever held than there are."""
     store = tmp_path / "store"
     store.mkdir()
     end, done = time.monotonic() + stress.seconds, Counter[str]()
@@ -136,11 +138,14 @@ def test_a_storm_of_stops_and_kills_leaves_one_holder(tmp_path: Path, stress: St
                 workers[victim].send_signal(signal.SIGSTOP)
                 time.sleep(random.uniform(0.5, 1.5) * TTL)
                 workers[victim].send_signal(signal.SIGCONT)
+            assert mopslock.inspect(store, "pool").permits <= 2
         for worker in workers:
             assert worker.poll() is None, worker.communicate()[1]
     counter = mopslock.Guarded(store.as_uri(), "counter")
     with mopslock.lease(store, "n", ttl=TTL, protocol="strict", wait=SOON):
         last = counter.read()
+    with mopslock.permit(store, "pool", capacity=2, weight=2, ttl=TTL, wait=SOON) as all_of_them:
+        assert all_of_them.fencing_token > 1
     done.update(word for path in tmp_path.glob("*.out") for word in path.read_text().splitlines())
     updates = [word for word in done if word.isdigit()]
     stress.figures(f"{last.number} updates, {[(word, n) for word, n in done.items() if not word.isdigit()]}")
