@@ -51,23 +51,15 @@ var dependOn = sync.OnceValue(func() error {
 	return nil
 })
 
-func makeC(args ...string) error {
-	args = append([]string{"-j2", "-C", c, "LIB=" + filepath.Join(scratch, "lib")}, args...)
+// install builds everything, once, and installs it below scratch/root/usr.
+var install = sync.OnceValue(func() error {
+	args := []string{"-j2", "-C", c, "install", "LIB=" + filepath.Join(scratch, "lib"), "PREFIX=/usr", "DESTDIR=" + filepath.Join(scratch, "root")}
 	out, err := exec.Command("make", args...).CombinedOutput()
 	if err != nil {
 		return errors.New("make: " + err.Error() + "\n" + string(out))
 	}
 	return dependOn()
-}
-
-var (
-	buildCore = sync.OnceValue(func() error { return makeC("core") })
-	// install builds everything, and installs it below scratch/root/usr. It is
-	// the one build of the full library.
-	install = sync.OnceValue(func() error {
-		return makeC("install", "PREFIX=/usr", "DESTDIR="+filepath.Join(scratch, "root"))
-	})
-)
+})
 
 // A library to link with: its name, and its directory as built or installed.
 type library struct{ name, dir string }
@@ -87,11 +79,7 @@ func need(t *testing.T, tool string) {
 
 func coreLibrary(t *testing.T) library {
 	t.Helper()
-	need(t, "gcc")
-	if err := buildCore(); err != nil {
-		t.Fatal(err)
-	}
-	return library{"mopslock-core", filepath.Join(scratch, "lib")}
+	return library{"mopslock-core", fullLibrary(t).dir}
 }
 
 func fullLibrary(t *testing.T) library {

@@ -96,6 +96,7 @@ type program struct {
 // header but two: nobody has made the guest fail yet, which is EENGINE, and ECROWDED
 // takes a thousand holders; the library's own test has their mapping.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	small, full := coreLibrary(t), fullLibrary(t)
 	aws := []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true", "XDG_CACHE_HOME=" + t.TempDir()}
 	azure := []string{"AZURE_STORAGE_ACCOUNT=start", "AZURE_STORAGE_KEY=c3RhcnQ="}
@@ -159,6 +160,7 @@ func TestLeaksAreFound(t *testing.T) {
 // compiled, over one program that is those of all groups, one after the other. It does
 // find a leak.
 func TestValgrind(t *testing.T) {
+	t.Parallel()
 	need(t, "valgrind")
 	// Of addresses it says what is Go's doing; those of C are AddressSanitizer's.
 	memcheck := []string{"-q", "--undef-value-errors=no", "--leak-check=full", "--show-leak-kinds=definite"}
@@ -194,9 +196,11 @@ func TestValgrind(t *testing.T) {
 // TestMemory: the library's own code, C and Go, under AddressSanitizer: nothing is
 // written or read beyond what the caller gave.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	need(t, "gcc")
 	dir := t.TempDir()
-	command(t, nil, "go", "build", "-C", c, "-asan", "-buildmode=c-shared", "-tags", "mopslock_core",
+	remembered := []string{"XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")} // what Go has compiled before
+	command(t, remembered, "go", "build", "-C", c, "-asan", "-buildmode=c-shared", "-tags", "mopslock_core",
 		"-o", filepath.Join(dir, "libmopslock-core.so"), ".")
 	lib := library{"mopslock-core", dir}
 	command(t, nil, compile(t, "testdata/core.c", lib, sanitize...), config, acquire, refused)
@@ -258,6 +262,7 @@ func installed(t *testing.T, name string, static bool) []string {
 // TestInstall: with pkg-config alone a program compiles, shared and static, and
 // runs from where it was installed. The example leaves a released record.
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	source := filepath.Join(c, "example/hold.c")
 	shared := compile(t, source, library{}, append(installed(t, "mopslock", false), "-std=c11", "-pedantic")...)
 	static := compile(t, source, library{}, append(installed(t, "mopslock", true), sanitize...)...)

@@ -19,6 +19,7 @@ func replayer(t *testing.T, lib library) string {
 // TestVectors repeats every vector through the C functions of both libraries, byte for
 // byte; replay says which file and line is not so.
 func TestVectors(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob("../../../core/testdata/vectors/*.vec")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no vectors", err)
@@ -99,6 +100,7 @@ func (r *renewer) next() []byte {
 
 // TestReplayFinds what differs, and says where.
 func TestReplayFinds(t *testing.T) {
+	t.Parallel()
 	replay := replayer(t, coreLibrary(t))
 	good := renewals(2, 2)
 	command(t, nil, replay, write(t, "good.vec", "# fine\n\n"+good+"drop 1\ndrop 2\n"))
