@@ -17,7 +17,9 @@ from ways import LIVES, SOON, WAYS, Failing, Place, opened, stamp, thread
 
 def test_close_releases_what_is_held_and_the_store_can_be_used_again(place: Place) -> None:
     leases = [mopslock.acquire(place.store, f"n{i}", ttl=LIVES) for i in range(5)]
-    other = mopslock.acquire(place.other().store, "other", ttl=LIVES)
+    same = Place.of(place.way, place.root.parent / "same")
+    same.root.mkdir()
+    others = [mopslock.acquire(store, "other", ttl=LIVES) for store in (place.other().store, same.store)]
     mopslock.close(place.store)
     assert all(place.released(f"n{i}") for i in range(5))
     for lease in leases:
@@ -25,7 +27,8 @@ def test_close_releases_what_is_held_and_the_store_can_be_used_again(place: Plac
         with pytest.raises((mopslock.LeaseEnded, mopslock.Closed)):
             lease.check()
         lease.release()
-    other.check()
+    for other in others:
+        other.check()
     assert not place.released("other"), "it is another store's"
     with mopslock.acquire(place.store, "n0", ttl=LIVES) as again:
         again.check()
