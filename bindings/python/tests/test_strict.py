@@ -178,6 +178,7 @@ def test_a_hundred_leases_on_one_session_cost_one_heartbeat() -> None:
     assert store.log.count("create") == 1
     store.fail(OSError("no"))
     world.run(120)
+    assert all(lease.over.done() for lease in leases), "who does not ask is told"
     assert {type(lease.failure()) for lease in leases} == {mopslock.LeaseUnreachable}
     store.mend()
     assert world.lease(host, "other", terms).session not in ("", leases[0].session)
