@@ -106,7 +106,9 @@ while True:
             lease.check()
             assert before.token <= lease.fencing_token, "told that it holds what is another's"
             print(counter.update(lease, more).number)
-        with mopslock.permit(own if way else url, "pool", capacity=2, ttl={ttl}) as permit: permit.check()
+        with mopslock.permit(own if way else url, "pool", capacity=2, ttl={ttl}) as permit:
+            permit.check()
+            time.sleep(0.2)  # in which the others want one
     except (mopslock.LeaseLost, mopslock.Stale) as error: print(type(error).__name__)
     except mopslock.Unsettled: print("Unsettled")
     gc.collect()
