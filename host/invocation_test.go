@@ -159,6 +159,26 @@ func TestInvocationEngineFailsEarly(t *testing.T) {
 	})
 }
 
+// Work is refused a session that cannot be had. One that dies takes the work along; the next attempt has the next one.
+func TestInvocationSessionDies(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.store.when("put", "", fault{class: core.ClassUnauthorized})
+		w.is(errOf(p.invoke("n", w.never, onSession)), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		p.store.heal()
+		i := p.begins("n", onSession)
+		work := w.next(i)
+		first := work.Lease().Session()
+		p.clock.jump(10 * minute)
+		<-work.Context().Done()
+		w.is(work.Err(), &Error{Kind: Lost, Reason: core.ReasonExpired})
+		work.End(work.Err())
+		w.same("the same session", w.next(i).Lease().Session() == first, false)
+		i.Cancel()
+		w.ok(i.Wait(background))
+	})
+}
+
 // On a directory a result wakes who waits for it, and who awaits a remote's.
 func TestInvocationWatches(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {

@@ -283,6 +283,7 @@ func TestMetricsOfACompanion(t *testing.T) {
 		g.is("renewals", "kind=companion outcome=renewed protocol=strict 1")
 		p.store.always(fault{class: core.ClassUnreachable})
 		w.sleep(minute)
+		w.same("renewals that failed", g.points("renewals")["kind=companion outcome=failed protocol=strict"] > 2, true)
 		p.store.heal()
 		w.sleep(10 * time.Second)
 		if _, least, _ := g.sum("renewal.left", "kind=companion protocol=strict"); least >= 0 {
