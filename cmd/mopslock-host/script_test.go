@@ -61,6 +61,9 @@ func withCommand(run func() int) int {
 // moduleVariable is bytes for --engine wasm to run in the place of the core.
 const moduleVariable = "MOPSLOCK_TEST_MODULE"
 
+// terminalVariable gives a program of a script the live line of a terminal.
+const terminalVariable = "MOPSLOCK_TEST_TERMINAL"
+
 // patientVariable makes it try a release for as long as the lease is held, which no test waits for.
 const patientVariable = "MOPSLOCK_TEST_PATIENT"
 
@@ -144,7 +147,7 @@ func scriptParams(w *world, root string) testscript.Params {
 // environment is a script's.
 func (w *world) environment(ts *testscript.TestScript) (env []string) {
 	_ = os.Setenv("TMPDIR", ts.Getenv("TMPDIR")) // of this process, as for the code under test
-	for _, name := range append([]string{"MOPSLOCK_LEASE", "MOPSLOCK_HELD", "MOPSLOCK_NAME", moduleVariable, "HOME", "PATH"}, w.names...) {
+	for _, name := range append([]string{"MOPSLOCK_LEASE", "MOPSLOCK_HELD", "MOPSLOCK_NAME", moduleVariable, terminalVariable, "HOME", "PATH"}, w.names...) {
 		if value := ts.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}

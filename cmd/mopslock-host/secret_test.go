@@ -78,6 +78,10 @@ func TestFailuresShowNoSecret(t *testing.T) {
 			if strings.Contains(shown, planted) || strings.Contains(shown, base64.StdEncoding.EncodeToString([]byte(planted))) {
 				t.Errorf("%s %s: shown: %s", words[0], url, shown)
 			}
+			recorded, _ := os.ReadFile("trace") // what happened, and nothing of where
+			if bytes.Contains(recorded, []byte(address)) || bytes.Contains(recorded, []byte("unauthorized")) != (strings.Contains("renew accompany", words[0]) && want != refused) {
+				t.Errorf("%s %s: recorded: %q", words[0], url, recorded)
+			}
 		}
 	}
 }

@@ -227,6 +227,9 @@ func (w *world) launch(env []string, stdin io.Reader, stdout, stderr io.Writer, 
 		env: env, clock: bubbleClock{}, signals: p, openHost: p.openHost, newTap: p.newTap,
 	}
 	p.app.ui = newUI(p.app.stderr)
+	if p.app.getenv(terminalVariable) != "" {
+		p.app.ui.file, _ = os.Open(os.DevNull)
+	}
 	if text := p.app.getenv(moduleVariable); text != "" {
 		p.app.engine.module = []byte(text)
 	}
