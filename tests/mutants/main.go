@@ -7,19 +7,29 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
+	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
 
+const (
+	module  = "github.com/mopslock/mopslock/"
+	workers = 2 // so many changes are tried at once
+)
+
 // The stores of the clouds need servers, and are not broken here; nor is the suite for stores, which is a test.
-var clouds = map[string]bool{"host/store/s3": true, "host/store/gs": true, "host/store/azblob": true, "host/store/cloud": true, "host/store/storetest": true}
+var spared = []string{"host/store/s3", "host/store/gs", "host/store/azblob", "host/store/cloud", "host/store/storetest"}
 
 // What runs where a line's own package has noticed nothing.
 var above = map[string][]string{
@@ -27,54 +37,128 @@ var above = map[string][]string{
 	"host": {"./host", "./host/fence", "./host/trace", "./host/doctor", "./host/store/local", "./host/store/mem"},
 }
 
+// swapped says what stands for an operator or a boolean that is broken.
+var swapped = map[string]string{
+	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
+	"true": "false", "false": "true",
+}
+
+// A change is one edit that breaks a line: the bytes from start to end become text.
+type change struct {
+	file       string
+	line       int
+	start, end int
+	text       string
+	was        string // the line as it stands
+	order      uint64 // its place in the drawing
+}
+
 func main() {
 	n := flag.Int("n", 200, "how many lines are broken, half of them in core and half in host")
 	seed := flag.String("seed", "1", "which lines")
-	workers := flag.Int("workers", 2, "how many are tried at once")
 	flag.Parse()
-	if err := run(*n, *seed, *workers); err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
-		os.Exit(1)
-	}
-}
-
-func run(n int, seed string, workers int) error {
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	for _, root := range []string{"core", "host"} {
-		drawn, err := changes(seed, []string{root})
+		drawn, err := changes(*seed, root)
 		if err != nil {
-			return err
+			fmt.Fprintln(os.Stderr, "mutants:", err)
+			os.Exit(1)
 		}
-		caught, unseen := tryAll(dir, root, drawn, n/2, workers)
+		caught, unseen := tryAll(root, drawn, *n/2)
 		fmt.Printf("%s: %d of %d caught\n", root, caught, caught+len(unseen))
 		for _, c := range unseen {
 			fmt.Println("NOT NOTICED", c)
 		}
 	}
-	return nil
+}
+
+// changes lists at most one change for each line below a directory, in an order that
+// depends on the seed and on the text of the lines, not on their numbers: what is edited
+// elsewhere leaves the drawing as it is.
+func changes(seed, root string) (all []change, err error) {
+	listed, err := exec.Command("go", "list", "-f", `{{range .GoFiles}}{{$.ImportPath}}/{{.}} {{end}}`, "./"+root+"/...").Output()
+	for path := range strings.FieldsSeq(string(listed)) {
+		path = strings.TrimPrefix(path, module)
+		if slices.Contains(spared, filepath.Dir(path)) {
+			continue
+		}
+		of, errOf := changesOf(seed, path)
+		all, err = append(all, of...), errors.Join(err, errOf)
+	}
+	slices.SortFunc(all, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
+	})
+	all = slices.CompactFunc(all, func(a, b change) bool { return a.file == b.file && a.line == b.line })
+	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(a.order, b.order) })
+	return all, err
+}
+
+func changesOf(seed, path string) (all []change, err error) {
+	source, errRead := os.ReadFile(path)
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, path, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err = errors.Join(errRead, err); err != nil || ast.IsGenerated(parsed) {
+		return nil, err
+	}
+	lines := strings.Split(string(source), "\n")
+	nth := map[string]int{} // equal lines of a file are told apart by their number among themselves
+	replace := func(start, end token.Pos, text string) {
+		at := files.Position(start)
+		c := change{file: path, line: at.Line, start: at.Offset, end: files.Position(end).Offset, text: text, was: lines[at.Line-1]}
+		key := c.was + text
+		nth[key]++
+		hash := fnv.New64a()
+		fmt.Fprint(hash, seed, path, key, nth[key])
+		c.order = scatter(hash.Sum64())
+		all = append(all, c)
+	}
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.GenDecl:
+			return n.Tok == token.VAR
+		case *ast.BinaryExpr:
+			if text, ok := swapped[n.Op.String()]; ok {
+				replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), text)
+			}
+		case *ast.UnaryExpr:
+			if n.Op == token.NOT {
+				replace(n.OpPos, n.OpPos+1, "")
+			}
+		case *ast.Ident:
+			if text, ok := swapped[n.Name]; ok {
+				replace(n.Pos(), n.End(), text)
+			}
+		case *ast.ExprStmt, *ast.IncDecStmt, *ast.DeferStmt:
+			replace(n.Pos(), n.End(), "")
+		case *ast.AssignStmt:
+			if n.Tok != token.DEFINE {
+				replace(n.Pos(), n.End(), "")
+			}
+		}
+		return true
+	})
+	return all, nil
+}
+
+// scatter makes hashes of like texts unlike; it is the finalizer of MurmurHash3.
+func scatter(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }
 
 // tryAll tries the changes in their order until n of them have compiled.
-func tryAll(dir, root string, drawn []change, n, workers int) (caught int, unseen []change) {
+func tryAll(root string, drawn []change, n int) (caught int, unseen []change) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	next, done := 0, 0
 	for range workers {
 		group.Go(func() {
-			for {
-				mu.Lock()
-				if done == n || next == len(drawn) {
-					mu.Unlock()
-					return
-				}
-				c := drawn[next]
-				next, done = next+1, done+1
+			mu.Lock()
+			defer mu.Unlock()
+			for n > 0 && len(drawn) > 0 {
+				c := drawn[0]
+				drawn, n = drawn[1:], n-1
 				mu.Unlock()
-				verdict := try(dir, root, c)
+				verdict := c.try(above[root])
 				mu.Lock()
 				switch verdict {
 				case "caught":
@@ -82,10 +166,9 @@ func tryAll(dir, root string, drawn []change, n, workers int) (caught int, unsee
 				case "unseen":
 					unseen = append(unseen, c)
 				default:
-					done--
+					n++
 				}
 				fmt.Fprintln(os.Stderr, verdict, c)
-				mu.Unlock()
 			}
 		})
 	}
@@ -93,36 +176,35 @@ func tryAll(dir, root string, drawn []change, n, workers int) (caught int, unsee
 	return caught, unseen
 }
 
-// try says whether a change was "caught", stayed "unseen", or is "no program".
-func try(dir, root string, c change) string {
-	source, err := os.ReadFile(c.file)
+// try says whether a change was "caught", stayed "unseen", or why it is no program.
+func (c change) try(above []string) string {
+	source, errRead := os.ReadFile(c.file)
+	whole, errWhole := filepath.Abs(c.file)
+	dir, err := os.MkdirTemp("", "mutants")
+	if err = errors.Join(errRead, errWhole, err); err != nil {
+		return err.Error()
+	}
+	defer os.RemoveAll(dir)
+	broken, overlay := filepath.Join(dir, "broken.go"), filepath.Join(dir, "overlay.json")
+	err = errors.Join(
+		os.WriteFile(broken, slices.Concat(source[:c.start], []byte(c.text), source[c.end:]), 0o600),
+		os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace": {%q: %q}}`, whole, broken), 0o600))
 	if err != nil {
 		return err.Error()
 	}
-	place, err := os.MkdirTemp(dir, "")
-	if err != nil {
-		return err.Error()
-	}
-	whole, _ := filepath.Abs(c.file)
-	broken, overlay := filepath.Join(place, "broken.go"), filepath.Join(place, "overlay.json")
-	said, _ := json.Marshal(map[string]any{"Replace": map[string]string{whole: broken}})
-	if os.WriteFile(broken, c.apply(source), 0o600) != nil || os.WriteFile(overlay, said, 0o600) != nil {
-		return "no program"
-	}
-	own := "./" + filepath.Dir(c.file)
 	test := []string{"test", "-overlay", overlay, "-failfast", "-count=1", "-vet=off", "-timeout=2m"}
-	for _, packages := range [][]string{{own}, above[root]} {
-		if out, err := command(append(test, packages...)...); err != nil {
-			if strings.Contains(out, "[build failed]") {
-				return "no program"
-			}
+	for _, packages := range [][]string{{"./" + filepath.Dir(c.file)}, above} {
+		out, err := exec.Command("go", append(test, packages...)...).CombinedOutput()
+		switch {
+		case err != nil && strings.Contains(string(out), "[build failed]"):
+			return "no program"
+		case err != nil:
 			return "caught"
 		}
 	}
 	return "unseen"
 }
 
-func command(args ...string) (string, error) {
-	out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput()
-	return string(out), err
+func (c change) String() string {
+	return fmt.Sprintf("%s:%d: %s  =>  %q", c.file, c.line, strings.TrimSpace(c.was), c.text)
 }
