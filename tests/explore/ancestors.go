@@ -16,12 +16,11 @@ const NobodyWorks = "NobodyWorks"
 // the draft does not do it leaves out.
 type worker struct {
 	claimant
-	draft  int
-	byID   bool // draft 4: the id decides, not the timestamp
-	id     string
-	issued core.RequestID
-	state  string
-	stamp  int64 // of its own clock, as it wrote it
+	asking
+	draft int
+	byID  bool // draft 4: the id decides, not the timestamp
+	id    string
+	stamp int64 // of its own clock, as it wrote it
 }
 
 // worker's states.
@@ -42,7 +41,8 @@ const dataSet = "lock"
 func newWorker(draft int, name, id string, byID bool) *worker {
 	return &worker{
 		claimant: claimant{actor: name, name: dataSet, tenure: id},
-		draft:    draft, byID: byID, id: id, state: workerIdle,
+		asking:   asking{state: workerIdle},
+		draft:    draft, byID: byID, id: id,
 	}
 }
 
@@ -51,9 +51,9 @@ func (r *worker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	var out []core.Action
 	switch {
 	case ev.Kind == core.EventAcquire:
-		out = r.ask(workerReading, core.ActionGet, nil)
+		out = r.ask(workerReading, core.ActionGet, dataSet, "")
 	case ev.Kind == core.EventRelease:
-		out = r.ask(workerRemoving, core.ActionDelete, nil)
+		out = r.ask(workerRemoving, core.ActionDelete, dataSet, "")
 	case ev.Kind == core.EventAnswer && ev.Request == r.issued:
 		out = r.answered(now, &ev)
 	}
@@ -61,32 +61,24 @@ func (r *worker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	return out, nil
 }
 
-func (r *worker) ask(state string, verb core.ActionKind, body []byte) []core.Action {
-	r.state = state
-	r.issued++
-	return []core.Action{{Kind: verb, Request: r.issued, Key: dataSet, Body: body}}
-}
-
 func (r *worker) answered(now core.Instant, ev *core.Event) []core.Action {
 	there := ev.Outcome == core.OutcomeYes
 	switch {
 	case r.state == workerRemoving:
-		r.state = workerDone
-		return []core.Action{{Kind: core.ActionReleased}}
+		return r.end(workerDone, core.Action{Kind: core.ActionReleased})
 	case !there && ev.Outcome == core.OutcomeUnknown:
 		return r.moveOn()
 	case r.state == workerReading && there:
 		return r.moveOn()
 	case r.state == workerReading:
 		r.stamp = now.Wall
-		return r.ask(workerWriting, core.ActionPut, []byte(r.id+"@"+strconv.FormatInt(r.stamp, 10)))
+		return r.ask(workerWriting, core.ActionPut, dataSet, r.id+"@"+strconv.FormatInt(r.stamp, 10))
 	case r.state == workerWriting && r.draft > 1:
-		return r.ask(workerChecking, core.ActionGet, nil)
+		return r.ask(workerChecking, core.ActionGet, dataSet, "")
 	case r.state == workerChecking && !r.mine(string(ev.Body)):
 		return r.moveOn()
 	}
-	r.state = workerWorking
-	return []core.Action{{Kind: core.ActionHeld, At: noWake}}
+	return r.end(workerWorking, core.Action{Kind: core.ActionHeld, At: noWake})
 }
 
 // mine is the second read's judgement: the siblings stand with a space between.
@@ -125,8 +117,7 @@ func (r *worker) earliest(siblings []string) bool {
 }
 
 func (r *worker) moveOn() []core.Action {
-	r.state = workerMoved
-	return []core.Action{{Kind: core.ActionRefused, Reason: core.ReasonHeld}}
+	return r.end(workerMoved, core.Action{Kind: core.ActionRefused, Reason: core.ReasonHeld})
 }
 
 // Idle implements Program.
@@ -137,9 +128,6 @@ func (r *worker) Idle() bool {
 	}
 	return true
 }
-
-// String implements Program.
-func (r *worker) String() string { return r.state }
 
 // AppendState implements Program.
 func (r *worker) AppendState(dst []byte) []byte {

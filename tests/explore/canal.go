@@ -111,14 +111,13 @@ func (c *tables) AppendState(dst []byte) []byte {
 
 // canal is a caller, or the manager on behalf of one that has died.
 type canal struct {
+	asking
 	actor    string
 	number   uint64
 	limit    int
 	width    int
-	state    string
 	bucket   int
 	tries    int
-	issued   core.RequestID
 	isHeld   bool
 	notified bool // the manager has heard of it
 	manager  bool
@@ -158,23 +157,11 @@ func (c *canal) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
 	return nil, nil
 }
 
-func (c *canal) ask(state string, verb core.ActionKind, key, body string) []core.Action {
-	c.state = state
-	c.issued++
-	return []core.Action{{Kind: verb, Request: c.issued, Key: key, Body: []byte(body)}}
-}
-
 func (c *canal) onBucket(state string, verb core.ActionKind, body string) []core.Action {
 	return c.ask(state, verb, strconv.Itoa(c.bucket), body)
 }
 
 func (c *canal) up() []core.Action { return c.onBucket(canalAcquiring, core.ActionPut, canalUp) }
-
-// end is the last that is said.
-func (c *canal) end(state string, notices ...core.Action) []core.Action {
-	c.state = state
-	return notices
-}
 
 func (c *canal) answered(ev *core.Event) []core.Action {
 	yes, v := ev.Outcome == core.OutcomeYes, numberIn(string(ev.Body))
@@ -285,9 +272,6 @@ func (c *canal) Idle() bool {
 	return false
 }
 
-// String implements Program.
-func (c *canal) String() string { return c.state }
-
 // AppendState implements Program.
 func (c *canal) AppendState(dst []byte) []byte {
 	flags := byte(0)
@@ -322,7 +306,7 @@ func (k *canalWorld) caller(again int, gives bool) *canalWorld {
 	a := Actor{
 		Name: name,
 		Start: func() (Program, error) {
-			return &canal{actor: name, number: 1, limit: k.limit, width: k.width, again: again, state: canalIdle}, nil
+			return &canal{asking: asking{state: canalIdle}, actor: name, number: 1, limit: k.limit, width: k.width, again: again}, nil
 		},
 		Tell: []Command{{Event: core.Event{Kind: core.EventAcquire}}},
 	}
@@ -338,7 +322,7 @@ func (k *canalWorld) watched() *canalWorld {
 	a := Actor{
 		Name: "the manager", Flawless: true,
 		Start: func() (Program, error) {
-			return &canal{actor: "the manager", limit: k.limit, width: k.width, manager: true, state: canalIdle}, nil
+			return &canal{asking: asking{state: canalIdle}, actor: "the manager", limit: k.limit, width: k.width, manager: true}, nil
 		},
 	}
 	for i := range k.sc.Actors {

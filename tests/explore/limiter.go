@@ -117,11 +117,10 @@ func (l *limiter) AppendState(dst []byte) []byte {
 // limited is a caller: it registers, asks, and may give back; or the one who hears of
 // deaths.
 type limited struct {
-	actor string
+	asking
 	view
-	state  string
-	issued core.RequestID
-	again  int
+	actor string
+	again int
 }
 
 const (
@@ -135,39 +134,33 @@ func (l *limited) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
 	yes := ev.Outcome == core.OutcomeYes
 	switch {
 	case ev.Kind == core.EventAcquire:
-		return l.ask(limitedRegistering, deedRegister, l.actor), nil
+		return l.does(limitedRegistering, deedRegister, l.actor), nil
 	case ev.Kind == core.EventRelease && len(ev.Label) > 0:
-		return l.ask(limitedFreeing, deedDown, string(ev.Label)), nil
+		return l.does(limitedFreeing, deedDown, string(ev.Label)), nil
 	case ev.Kind == core.EventRelease:
-		return l.ask(limitedGiving, deedRelease, l.actor), nil
+		return l.does(limitedGiving, deedRelease, l.actor), nil
 	case ev.Kind != core.EventAnswer || ev.Request != l.issued:
 		return nil, nil
 	case l.state == limitedFreeing:
-		l.state = workerIdle
-		return nil, nil
+		return l.end(workerIdle), nil
 	case l.state == limitedRegistering:
-		return l.ask(canalAcquiring, deedAcquire, l.actor), nil
+		return l.does(canalAcquiring, deedAcquire, l.actor), nil
 	case l.state == canalAcquiring && yes:
-		l.state = canalHeld
-		return []core.Action{{Kind: core.ActionHeld, Permit: 1}}, nil
+		return l.end(canalHeld, core.Action{Kind: core.ActionHeld, Permit: 1}), nil
 	case l.state == canalAcquiring && l.again > 0:
 		l.again--
-		return l.ask(canalAcquiring, deedAcquire, l.actor), nil
+		return l.does(canalAcquiring, deedAcquire, l.actor), nil
 	case l.state == canalAcquiring:
-		l.state = workerMoved
-		return []core.Action{{Kind: core.ActionRefused, Reason: core.ReasonFull}}, nil
+		return l.end(workerMoved, core.Action{Kind: core.ActionRefused, Reason: core.ReasonFull}), nil
 	case l.state == limitedGiving && !yes:
 		return nil, &check.Violation{Checker: check.NothingLeaks, Text: l.actor + " is out of buckets"}
 	}
-	l.state = workerDone
-	return []core.Action{{Kind: core.ActionReleased}}, nil
+	return l.end(workerDone, core.Action{Kind: core.ActionReleased}), nil
 }
 
-func (l *limited) ask(state, deed, who string) []core.Action {
-	l.state = state
-	l.issued++
+func (l *limited) does(state, deed, who string) []core.Action {
 	body := strconv.Itoa(int(l.capacity)) + " " + strconv.Itoa(int(l.width)) + " " + strconv.Itoa(int(l.weight))
-	return []core.Action{{Kind: core.ActionPut, Request: l.issued, Key: who + ":" + deed, Body: []byte(body)}}
+	return l.ask(state, core.ActionPut, who+":"+deed, body)
 }
 
 // Permits implements permitted.
@@ -192,9 +185,6 @@ func (l *limited) Claims() []check.Claim {
 // Idle implements Program.
 func (l *limited) Idle() bool { return false } // a request of one that has ended may still be made
 
-// String implements Program.
-func (l *limited) String() string { return l.state }
-
 // AppendState implements Program.
 func (l *limited) AppendState(dst []byte) []byte {
 	return append(append(dst, l.state...), 0, byte(l.issued), byte(l.again))
@@ -218,13 +208,15 @@ func limiterScenario(name, about string, views ...view) *Scenario {
 	}
 	host := Actor{
 		Name: "the host", Flawless: true,
-		Start: func() (Program, error) { return &limited{actor: "the host", state: workerIdle}, nil },
+		Start: func() (Program, error) { return &limited{asking: asking{state: workerIdle}, actor: "the host"}, nil },
 	}
 	for i, v := range views {
 		name := "caller " + string(rune('A'+i))
 		sc.Actors = append(sc.Actors, Actor{
-			Name:  name,
-			Start: func() (Program, error) { return &limited{actor: name, view: v, state: workerIdle, again: 1}, nil },
+			Name: name,
+			Start: func() (Program, error) {
+				return &limited{asking: asking{state: workerIdle}, actor: name, view: v, again: 1}, nil
+			},
 			Tell: []Command{
 				{Event: core.Event{Kind: core.EventAcquire}},
 				{Event: core.Event{Kind: core.EventRelease}, Words: name + " gives back", In: canalHeld},

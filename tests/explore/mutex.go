@@ -1,6 +1,8 @@
 package explore
 
 import (
+	"encoding/binary"
+
 	"github.com/mopslock/mopslock/core"
 )
 
@@ -8,12 +10,11 @@ import (
 // owner is, work, and remove the service, whoever's it is by then.
 type driver struct {
 	claimant
+	asking
 	checked bool
 	tries   int // how many it makes before it continues without the mutex; 0 is no end
 	id      string
 	tried   int
-	issued  core.RequestID
-	state   string
 	wake    int64
 }
 
@@ -28,7 +29,8 @@ const driverSleep = 2 * second
 func newDriver(name, id string, checked bool, tries int) *driver {
 	return &driver{
 		claimant: claimant{actor: name, name: dataSet, tenure: id},
-		checked:  checked, tries: tries, id: id, state: workerIdle, wake: noWake,
+		asking:   asking{state: workerIdle},
+		checked:  checked, tries: tries, id: id, wake: noWake,
 	}
 }
 
@@ -39,9 +41,9 @@ func (d *driver) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	case ev.Kind == core.EventAcquire, ev.Kind == core.EventWoke && d.state == driverSleeping && now.Mono >= d.wake:
 		d.wake = noWake
 		d.tried++
-		out = d.ask(driverAdding, core.ActionCreate, []byte(d.id))
+		out = d.ask(driverAdding, core.ActionCreate, dataSet, d.id)
 	case ev.Kind == core.EventRelease:
-		out = d.ask(workerRemoving, core.ActionDelete, nil)
+		out = d.ask(workerRemoving, core.ActionDelete, dataSet, "")
 	case ev.Kind == core.EventAnswer && ev.Request == d.issued:
 		out = d.answered(now, &ev)
 	}
@@ -55,27 +57,19 @@ func (d *driver) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	return out, nil
 }
 
-func (d *driver) ask(state string, verb core.ActionKind, body []byte) []core.Action {
-	d.state = state
-	d.issued++
-	return []core.Action{{Kind: verb, Request: d.issued, Key: dataSet, Body: body}}
-}
-
 func (d *driver) answered(now core.Instant, ev *core.Event) []core.Action {
 	yes := ev.Outcome == core.OutcomeYes
 	switch {
 	case d.state == workerRemoving:
-		d.state = workerDone
-		return []core.Action{{Kind: core.ActionReleased}}
+		return d.end(workerDone, core.Action{Kind: core.ActionReleased})
 	case d.state == driverAdding && yes && d.checked:
-		return d.ask(workerChecking, core.ActionGet, nil)
+		return d.ask(workerChecking, core.ActionGet, dataSet, "")
 	// Nothing there passes the check, as it does in the sample: it looks for
 	// another's name, not for its own.
 	case d.state == driverAdding && yes,
 		d.state == workerChecking && (ev.Outcome == core.OutcomeNo || yes && string(ev.Body) == d.id),
 		d.tries != 0 && d.tried >= d.tries: // "continuing without it"
-		d.state = workerWorking
-		return []core.Action{{Kind: core.ActionHeld, At: noWake}}
+		return d.end(workerWorking, core.Action{Kind: core.ActionHeld, At: noWake})
 	}
 	d.state, d.wake = driverSleeping, now.Mono+driverSleep
 	return nil
@@ -86,16 +80,10 @@ func (d *driver) Idle() bool {
 	return d.state == workerIdle || d.state == workerWorking || d.state == workerDone
 }
 
-// String implements Program.
-func (d *driver) String() string { return d.state }
-
 // AppendState implements Program.
 func (d *driver) AppendState(dst []byte) []byte {
 	dst = append(append(dst, d.state...), 0, byte(d.issued), byte(d.tried))
-	for shift := 0; shift < 64; shift += 8 {
-		dst = append(dst, byte(d.wake>>shift))
-	}
-	return d.appendState(dst)
+	return d.appendState(binary.LittleEndian.AppendUint64(dst, uint64(d.wake)))
 }
 
 // Copy implements Program.

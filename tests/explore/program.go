@@ -85,6 +85,28 @@ func (c *claimant) appendState(dst []byte) []byte {
 	return dst
 }
 
+// asking is what the programs have in common that are no machines of the core: a state
+// with a name, and requests of which an answer to the latest counts.
+type asking struct {
+	state  string
+	issued core.RequestID
+}
+
+func (a *asking) ask(state string, verb core.ActionKind, key, body string) []core.Action {
+	a.state = state
+	a.issued++
+	return []core.Action{{Kind: verb, Request: a.issued, Key: key, Body: []byte(body)}}
+}
+
+// end is the last that is said.
+func (a *asking) end(state string, notices ...core.Action) []core.Action {
+	a.state = state
+	return notices
+}
+
+// String implements Program.
+func (a *asking) String() string { return a.state }
+
 // hosted is one machine of the core with what its host would know of it.
 type hosted struct {
 	claimant

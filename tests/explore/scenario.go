@@ -46,9 +46,6 @@ type Scenario struct {
 	OutOfOrder bool
 	// Verbatim switches the normalisation of states off; see canon.go.
 	Verbatim bool
-	// Alike: the first two actors differ in nothing but their seeds, so that only
-	// worlds are explored in which the first begins.
-	Alike bool
 	// Bare: there is nothing to hold against NoOverlap: the scenario has one of
 	// the declared exceptions to it.
 	Bare bool

@@ -137,7 +137,10 @@ type plainWords struct{}
 
 // Applied implements Words.
 func (plainWords) Applied(actor string, a *core.Action, reply *core.Event) string {
-	what := shortKey(a.Key)
+	what, said := shortKey(a.Key), ": "+gist(a.Body)
+	if a.Kind == core.ActionPutResult || a.Kind == core.ActionCreateResult {
+		said = ", " + string(a.Body)
+	}
 	no := reply.Outcome == core.OutcomeNo
 	switch a.Kind {
 	case core.ActionGet:
@@ -145,20 +148,13 @@ func (plainWords) Applied(actor string, a *core.Action, reply *core.Event) strin
 			return actor + " reads " + what + ": nothing there"
 		}
 		return actor + " reads " + what + ": " + gist(reply.Body)
-	case core.ActionPut:
-		return actor + " puts " + what + ": " + gist(a.Body)
-	case core.ActionPutResult:
-		return actor + " puts " + what + ", " + string(a.Body)
-	case core.ActionCreateResult:
+	case core.ActionPut, core.ActionPutResult:
+		return actor + " puts " + what + said
+	case core.ActionCreate, core.ActionCreateResult:
 		if no {
 			return actor + " creates " + what + ": there is one already"
 		}
-		return actor + " creates " + what + ", " + string(a.Body)
-	case core.ActionCreate:
-		if no {
-			return actor + " creates " + what + ": there is one already"
-		}
-		return actor + " creates " + what + ": " + gist(a.Body)
+		return actor + " creates " + what + said
 	case core.ActionExists:
 		if no {
 			return actor + " asks whether " + what + " exists: no"

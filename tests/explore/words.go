@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -129,15 +130,11 @@ func (v workerWords) Applied(actor string, a *core.Action, reply *core.Event) st
 // holdersIn are the permits of a semaphore, by their labels.
 func holdersIn(body []byte) string {
 	limit, all := broughtBy(body)
-	text := "nothing"
-	for i, p := range all {
-		switch {
-		case i == 0:
-			text = p.Label
-		default:
-			text += " " + p.Label
-		}
+	var labels []string
+	for _, p := range all {
+		labels = append(labels, p.Label)
 	}
+	text := cmp.Or(strings.Join(labels, " "), "nothing")
 	if limit != 0 {
 		text += fmt.Sprintf(", limit %d", limit)
 	}

@@ -220,8 +220,6 @@ func (e *engine) mayTell(w *world, actor uint8, n int) bool {
 		return false
 	case c.After != "" && e.actors.items[w.actors[0]].program.String() != c.After:
 		return false
-	case e.sc.Alike && actor == 1 && s.told == 0 && e.actors.items[w.actors[0]].told == 0:
-		return false
 	case c.Follows != "":
 		_, launched := e.ledgers.items[w.ledger].Launch(c.Follows)
 		return launched

@@ -19,15 +19,6 @@ const (
 	QuietWhenIdle     = "QuietWhenIdle"
 )
 
-// Names returns the names of all checkers.
-func Names() []string {
-	return []string{
-		EpochOnlyGrows, OneHolderPerEpoch, NoOverlap, NoResurrection, NoClobber, EventuallyHeld, QuietWhenIdle,
-		FirstResultWins, LoserWritesNothing, NoIdleDouble, ResultHeeded, FoundIsThere,
-		PermitsWithinCapacity, NothingLeaks,
-	}
-}
-
 // Violation is what a checker found: its name, and what happened, in words.
 type Violation struct {
 	Checker string
