@@ -315,7 +315,7 @@ func past(store Store, m core.Machine, events ...core.Event) Store {
 				panic(err)
 			}
 			for j := range actions {
-				if a := actions[j]; isRequest(a.Kind) {
+				if a := actions[j]; a.Kind.IsRequest() {
 					a.Body = append([]byte(nil), a.Body...)
 					var reply core.Event
 					store, reply = store.Apply(start-4000*second, &a, 0)

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -97,15 +96,6 @@ func (c *calibrating) calibration(now core.Instant, ev core.Event) ([]core.Actio
 		c.task = nil
 	}
 	return out, nil
-}
-
-// tagged is an action whose request says of which machine it is.
-func tagged(a core.Action, which core.RequestID) core.Action {
-	if isRequest(a.Kind) {
-		a.Request = a.Request*machines + which
-		a.Body = bytes.Clone(a.Body)
-	}
-	return a
 }
 
 // Idle implements Program.

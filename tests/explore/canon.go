@@ -99,7 +99,7 @@ func newCanon(cfg core.Config) canon {
 func (c *canon) send(actions []core.Action) {
 	for i := range actions {
 		a := &actions[i]
-		if c.on && isRequest(a.Kind) && len(a.Body) > 0 {
+		if c.on && a.Kind.IsRequest() && len(a.Body) > 0 {
 			a.Body = bytes.Clone(a.Body)
 			c.number(nonceIn(a.Body))
 			c.identify(a.Body, false)

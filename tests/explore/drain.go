@@ -131,7 +131,7 @@ func (e *engine) runTick(s *survivor, now uint16, store Store) (Store, error) {
 			if a.Kind == core.ActionWake {
 				s.wake = a.At
 			}
-			if isRequest(a.Kind) {
+			if a.Kind.IsRequest() {
 				asked := *a
 				asked.Body = bytes.Clone(a.Body)
 				var reply core.Event

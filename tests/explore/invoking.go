@@ -56,7 +56,7 @@ func (p *invoking) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	p.follow(actions)
 	for i := range actions {
 		a := &actions[i]
-		if !isRequest(a.Kind) || !isOwn(a.Request) {
+		if !a.Kind.IsRequest() || !isOwn(a.Request) {
 			continue
 		}
 		p.verb, p.key = a.Kind, a.Key

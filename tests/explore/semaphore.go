@@ -39,14 +39,10 @@ func (v view) permit(number uint64) core.Event {
 // caller is a process that asks for a permit and waits for it. first must ask at once.
 func (k *semaphoreMaker) caller(name string, rate int64, first bool, v view, change func(*core.Config)) Actor {
 	cfg := k.config(name)
-	if change != nil {
-		change(&cfg)
-	}
-	return Actor{
-		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated, Waits: true,
-		Start: func() (Program, error) { return k.share(name, cfg) },
-		Tell:  []Command{{Event: v.permit(1), Words: name + " asks for a permit", Must: first}},
-	}
+	a := k.actor(name, rate, &cfg, change, Command{Event: v.permit(1), Words: name + " asks for a permit", Must: first})
+	a.Waits = true
+	a.Start = func() (Program, error) { return k.share(name, cfg) }
+	return a
 }
 
 // share makes the machines of a process.
@@ -63,13 +59,8 @@ func (k *semaphoreMaker) share(name string, cfg core.Config) (*sharer, error) {
 		return nil, err
 	}
 	return &sharer{
-		actor: name, name: cfg.Name, semaphore: m, canon: newCanon(pool), wakes: [2]int64{noWake, noWake}, state: "idle",
-		next: func(n int) (core.Machine, core.Config, error) {
-			fresh := beat
-			fresh.Seed[15] ^= byte(n)
-			m, err := k.make(fresh)
-			return m, fresh, err
-		},
+		beating: beating{next: k.making(beat), wakes: []int64{noWake, noWake}},
+		actor:   name, name: cfg.Name, semaphore: m, canon: newCanon(pool), state: "idle",
 	}, nil
 }
 
@@ -171,11 +162,10 @@ func (k *semaphoreMaker) cancels() *Scenario {
 }
 
 func (k *semaphoreMaker) observes() *Scenario {
-	observed := func(c *core.Config) { c.Expiry = core.ExpiryObserved }
 	sc := k.world("observes", "2 processes, 1 permit, judged by beats that stand still alone")
 	only := view{1, 1, 1, 0}
 	sc.Actors = []Actor{
-		k.caller("A", 99, true, only, observed), k.caller("B", 101, false, only, observed), k.newcomer(only),
+		k.caller("A", 99, true, only, judgesByLooking), k.caller("B", 101, false, only, judgesByLooking), k.newcomer(only),
 	}
 	return sc
 }
@@ -244,7 +234,7 @@ func ready(sc *Scenario) *Scenario {
 		for inbox := []core.Event{{Kind: core.EventBegin}}; len(inbox) > 0; inbox = inbox[1:] {
 			actions, err := program.Step(now, inbox[0])
 			for j := range actions {
-				if isRequest(actions[j].Kind) && err == nil {
+				if actions[j].Kind.IsRequest() && err == nil {
 					var reply core.Event
 					sc.Store, reply = sc.Store.Apply(sc.wall(0), &actions[j], 0)
 					reply.Request = actions[j].Request

@@ -1,8 +1,6 @@
 package explore
 
 import (
-	"bytes"
-	"encoding/binary"
 	"slices"
 	"strconv"
 
@@ -15,26 +13,15 @@ import (
 // semaphore of the session with every event, wakes it when there is another session
 // or none any more, and begins the next one while anything is asked for.
 type sharer struct {
+	beating
 	actor     string
 	name      string // of the semaphore
-	session   core.Machine
-	guard     check.Guard // of the session
-	beat      canon
-	next      func(n int) (core.Machine, core.Config, error) // makes the session after the n-th
-	lost      int                                            // sessions that were lost
 	semaphore core.Machine
 	desk      check.Desk
 	canon     canon
-	wakes     [2]int64 // of the session, of the semaphore
-	sid       string   // "" while none is in force
-	until     int64    // Mono until which it is
-	end       core.Reason
 	opened    bool // a session is there, whatever its state
 	asks      []asked
 	state     string // what was said last, when nothing is asked for
-	requests  []core.Action
-	notices   []core.Action
-	sample    core.Event // the newest sample of the store's clock that was told
 }
 
 // asked is a permit that was asked for and has not ended, as its caller knows it.
@@ -50,38 +37,14 @@ const (
 	ofSemaphore
 )
 
-// Group implements grouped.
-func (p *sharer) Group(id core.RequestID) uint8 { return uint8(id % machines) }
-
 // Step implements Program.
 func (p *sharer) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	p.requests, p.notices = nil, nil
-	p.sample.StoreStamp, p.sample.StoreAt = ev.StoreStamp, ev.StoreAt
-	if err := p.dispatch(now, ev); err != nil {
-		return nil, err
-	}
-	out := slices.Concat(p.notices, p.requests)
-	if wake := min(p.wakes[ofSession], p.wakes[ofSemaphore]); wake != noWake {
-		out = append(out, core.Action{Kind: core.ActionWake, At: wake})
-	}
-	return out, nil
+	return p.turn(now, ev, p.one, p.call)
 }
 
-func (p *sharer) dispatch(now core.Instant, ev core.Event) error {
+// call does what a caller asks.
+func (p *sharer) call(now core.Instant, ev core.Event) error {
 	switch ev.Kind {
-	case core.EventAnswer:
-		which := int(ev.Request % machines)
-		ev.Request /= machines
-		return p.one(which, now, ev)
-	case core.EventWoke:
-		for which, at := range p.wakes {
-			if at <= now.Mono {
-				if err := p.one(which, now, ev); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
 	case core.EventBegin:
 		return p.open(now)
 	case core.EventAcquire:
@@ -114,59 +77,33 @@ func (p *sharer) label(number uint64) []byte {
 
 // open begins a session.
 func (p *sharer) open(now core.Instant) error {
-	session, cfg, err := p.next(p.lost)
-	if err != nil {
+	if err := p.renew(); err != nil {
 		return err
 	}
 	p.opened = true
-	p.session, p.guard, p.beat = session, check.Guard{Own: own(cfg)}, newCanon(cfg)
 	return p.one(ofSession, now, core.Event{Kind: core.EventBegin})
 }
 
 // one steps one machine and does what its actions ask of the host.
 func (p *sharer) one(which int, now core.Instant, ev core.Event) error {
-	ev.StoreStamp, ev.StoreAt = p.sample.StoreStamp, p.sample.StoreAt
-	m, c := p.session, &p.beat
-	if which == ofSemaphore {
-		m, c = p.semaphore, &p.canon
-		ev.Session, ev.SessionUntil, ev.SessionEnd = []byte(p.sid), p.until, p.end
+	if which == ofSession {
+		return p.step(now, ev, p.heardSession)
 	}
-	c.receive(&ev)
-	actions, err := m.Step(now, ev)
+	ev = p.told(ev)
+	p.canon.receive(&ev)
+	actions, err := p.semaphore.Step(now, ev)
 	if err != nil {
 		return err
 	}
 	actions = slices.Clone(actions)
-	c.learn(m)
-	c.send(actions)
-	p.wakes[which] = noWake
+	p.canon.learn(p.semaphore)
+	p.canon.send(actions)
+	p.gather(ofSemaphore, actions)
 	for i := range actions {
-		a := &actions[i]
-		switch {
-		case a.Kind == core.ActionWake:
-			p.wakes[which] = a.At
-		case isRequest(a.Kind):
-			a.Request = a.Request*machines + core.RequestID(which)
-			a.Body = bytes.Clone(a.Body)
-			p.requests = append(p.requests, *a)
-		case which == ofSemaphore:
-			p.notices = append(p.notices, *a)
-			p.hear(a)
-		}
+		p.hear(&actions[i])
 	}
-	if which == ofSemaphore {
-		if v := p.desk.Watch(m, p.name, actions); v != nil {
-			return v
-		}
-		return nil
-	}
-	if v := p.guard.Watch(m, actions); v != nil {
+	if v := p.desk.Watch(p.semaphore, p.name, actions); v != nil {
 		return v
-	}
-	for i := range actions {
-		if err := p.heardSession(now, &actions[i]); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -175,7 +112,7 @@ func (p *sharer) one(which int, now core.Instant, ev core.Event) error {
 func (p *sharer) hear(a *core.Action) {
 	i := slices.IndexFunc(p.asks, func(k asked) bool { return k.number == a.Permit })
 	if i < 0 {
-		return // it was given back, or is a limit
+		return // it was given back, or is a limit, or no notice
 	}
 	p.asks = slices.Clone(p.asks)
 	switch a.Kind {
@@ -189,25 +126,16 @@ func (p *sharer) hear(a *core.Action) {
 
 // heardSession does what a session's notice asks for.
 func (p *sharer) heardSession(now core.Instant, a *core.Action) error {
-	switch a.Kind {
-	case core.ActionHeld:
-		p.sid, p.until = string(a.Holder), a.At
-	case core.ActionRenewed:
-		p.until = a.At
-		return nil
-	case core.ActionLost, core.ActionLeft:
-		p.sid, p.until, p.end, p.opened = "", 0, a.Reason, false
-	default:
+	if !p.changed(a) {
 		return nil
 	}
-	if err := p.one(ofSemaphore, now, core.Event{Kind: core.EventWoke}); err != nil {
+	p.opened = a.Kind == core.ActionHeld
+	err := p.one(ofSemaphore, now, core.Event{Kind: core.EventWoke})
+	if err != nil || a.Kind != core.ActionLost || p.semaphore.Idle() {
 		return err
 	}
-	if a.Kind == core.ActionLost && !p.semaphore.Idle() {
-		p.lost++
-		return p.open(now)
-	}
-	return nil
+	p.lost++
+	return p.open(now)
 }
 
 // Permits implements permitted. What was told is relied on while the session is that
@@ -257,15 +185,11 @@ func (p *sharer) String() string {
 func (p *sharer) AppendState(dst []byte) []byte { return p.appendNormal(dst, nil) }
 
 func (p *sharer) appendNormal(dst []byte, due dueAt) []byte {
-	if dst = append(dst, byte(p.lost), byte(p.end), byte(p.guard.End())); p.opened {
+	if p.opened {
 		dst = p.beat.appendState(append(dst, 1), p.session, due)
 	}
-	dst = p.canon.appendState(dst, p.semaphore, due)
-	for _, at := range p.wakes {
-		dst = due.append(dst, at)
-	}
-	dst = append(append(append(dst, p.sid...), 0), p.state...)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(p.until))
+	dst = p.appendState(p.canon.appendState(dst, p.semaphore, due), due)
+	dst = append(append(dst, p.state...), 0)
 	dst = p.desk.AppendState(append(dst, byte(len(p.asks))))
 	for i := range p.asks {
 		a := &p.asks[i]
@@ -282,9 +206,7 @@ func (p *sharer) appendNormal(dst []byte, due dueAt) []byte {
 // Copy implements Program.
 func (p *sharer) Copy() Program {
 	twin := *p
-	if p.session != nil {
-		twin.session = p.session.Clone()
-	}
+	twin.beating = p.copied()
 	twin.semaphore = p.semaphore.Clone()
 	twin.desk = p.desk.Copy()
 	return &twin

@@ -246,7 +246,7 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 		switch {
 		case a.Kind == core.ActionWake:
 			after.wake = a.At
-		case isRequest(a.Kind):
+		case a.Kind.IsRequest():
 			r := issued{action: e.internAction(a)}
 			if g, ok := after.program.(grouped); ok {
 				r.group = g.Group(a.Request)
@@ -292,10 +292,6 @@ func stepSafely(p Program, now core.Instant, ev core.Event) (actions []core.Acti
 		}
 	}()
 	return p.Step(now, ev)
-}
-
-func isRequest(kind core.ActionKind) bool {
-	return kind >= core.ActionGet && kind < core.ActionWaiting
 }
 
 // bytes is what the tables take: by what a machine, a listing and a remembered

@@ -72,19 +72,26 @@ func (k *strictMaker) world(name, about string) *Scenario {
 	}
 }
 
+// actor has a machine of its own, which is told one thing. change, if not nil, is made to cfg.
+func (k *strictMaker) actor(name string, rate int64, cfg *core.Config, change func(*core.Config), tell Command) Actor {
+	if change != nil {
+		change(cfg)
+	}
+	return Actor{
+		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated,
+		Start: func() (Program, error) { return k.start(name, *cfg) },
+		Tell:  []Command{tell},
+	}
+}
+
 // acquirer is a lease machine that asks and waits. first must ask at once.
 func (k *strictMaker) acquirer(name string, rate int64, first bool, change func(*core.Config)) Actor {
 	cfg := k.config(name)
-	if change != nil {
-		change(&cfg)
-	}
-	return Actor{
-		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated, Waits: true,
-		Start: func() (Program, error) { return k.start(name, cfg) },
-		Tell: []Command{{
-			Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " asks for the lease", Must: first,
-		}},
-	}
+	a := k.actor(name, rate, &cfg, change, Command{
+		Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " asks for the lease", Must: first,
+	})
+	a.Waits = true
+	return a
 }
 
 func (k *strictMaker) start(name string, cfg core.Config) (Program, error) {
@@ -128,17 +135,10 @@ func (k *strictMaker) companionOf(rate int64, change func(*core.Config)) Actor {
 	const name, holder = "C", "A"
 	cfg := k.config(name)
 	cfg.Machine, cfg.Holder, cfg.Epoch = core.MachineCompanion, core.HolderID(k.tenure(holder)), 1
-	if change != nil {
-		change(&cfg)
-	}
-	return Actor{
-		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated,
-		Start: func() (Program, error) { return k.start(name, cfg) },
-		Tell: []Command{{
-			Event: core.Event{Kind: core.EventAccompany}, Words: name + " joins the tenure of " + holder,
-			Needs: string(cfg.Holder), Token: 1,
-		}},
-	}
+	return k.actor(name, rate, &cfg, change, Command{
+		Event: core.Event{Kind: core.EventAccompany}, Words: name + " joins the tenure of " + holder,
+		Needs: string(cfg.Holder), Token: 1,
+	})
 }
 
 // plain: two want it, one is slow and one fast, and a pause or a crash gives it
@@ -171,16 +171,9 @@ func (k *strictMaker) breaker(change func(*core.Config)) Actor {
 	const name = "D"
 	cfg := k.config(name)
 	cfg.Machine, cfg.Why = core.MachineBreaker, "it hangs"
-	if change != nil {
-		change(&cfg)
-	}
-	return Actor{
-		Name: name, RatePercent: 100, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated,
-		Start: func() (Program, error) { return k.start(name, cfg) },
-		Tell: []Command{{
-			Event: core.Event{Kind: core.EventBegin}, Words: name + " breaks the lease", Needs: k.tenure("A"), Token: 1,
-		}},
-	}
+	return k.actor(name, 100, &cfg, change, Command{
+		Event: core.Event{Kind: core.EventBegin}, Words: name + " breaks the lease", Needs: k.tenure("A"), Token: 1,
+	})
 }
 
 func (k *strictMaker) breaks() *Scenario {
@@ -290,14 +283,19 @@ func (k *strictMaker) onSession(name string, rate int64, first bool, names ...st
 			}
 			leases = append(leases, lease.(*hosted))
 		}
-		return newProcess(func(n int) (core.Machine, core.Config, error) {
-			fresh := beat
-			fresh.Seed[15] ^= byte(n)
-			m, err := k.make(fresh)
-			return m, fresh, err
-		}, leases...)
+		return newProcess(k.making(beat), leases...)
 	}
 	return a
+}
+
+// making makes the n-th session of a process, each with an id of its own.
+func (k *strictMaker) making(beat core.Config) func(n int) (core.Machine, core.Config, error) {
+	return func(n int) (core.Machine, core.Config, error) {
+		fresh := beat
+		fresh.Seed[15] ^= byte(n)
+		m, err := k.make(fresh)
+		return m, fresh, err
+	}
 }
 
 func (k *strictMaker) sessions() *Scenario {
