@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
 )
@@ -40,14 +41,18 @@ func (c chance) oneIn(n uint64) bool { return c.below(n) == 0 }
 // perMille says yes so many times in a thousand.
 func (c chance) perMille(n int) bool { return n > 0 && c.below(1000) < uint64(n) }
 
+// sometimes draws from low to high once in n times, and else it is 0.
+func (c chance) sometimes(n uint64, low, high int64) int64 {
+	if !c.oneIn(n) {
+		return 0
+	}
+	return c.between(low, high)
+}
+
 // seed16 is the seed of a machine.
 func (c chance) seed16() (seed [16]byte) {
-	for i := range 2 {
-		word := c.source.Uint64()
-		for j := range 8 {
-			seed[8*i+j] = byte(word >> (8 * j))
-		}
-	}
+	binary.LittleEndian.PutUint64(seed[:], c.source.Uint64())
+	binary.LittleEndian.PutUint64(seed[8:], c.source.Uint64())
 	seed[0] |= 1 // never all zero
 	return seed
 }

@@ -143,12 +143,7 @@ func (c *Checker) Observe(f Fact) {
 	case FactBelieves:
 		c.believes(&f, r)
 	case FactStops:
-		for i := range r.beliefs {
-			if r.beliefs[i].claim.Actor == f.Claim.Actor {
-				r.beliefs = append(r.beliefs[:i], r.beliefs[i+1:]...)
-				break
-			}
-		}
+		r.beliefs = slices.DeleteFunc(r.beliefs, func(b belief) bool { return b.claim.Actor == f.Claim.Actor })
 	case FactVersion:
 		c.version(&f, r)
 	case FactOverwritten:
@@ -156,9 +151,7 @@ func (c *Checker) Observe(f Fact) {
 	case FactPermit:
 		c.permit(&f, r)
 	case FactPermitEnds:
-		if i := r.permitAt(&f.Permit); i >= 0 {
-			r.permits = append(r.permits[:i], r.permits[i+1:]...)
-		}
+		r.permits = slices.DeleteFunc(r.permits, func(b permitBelief) bool { return b.is(&f.Permit) })
 	case FactBrings:
 		c.brings(&f, r)
 	case FactDeleted:
@@ -232,10 +225,8 @@ func (c *Checker) overlap(f *Fact, r *register, b *belief) {
 	}
 }
 
-// permitAt is the place of a process's permit, or -1.
-func (r *register) permitAt(p *check.Permit) int {
-	return slices.IndexFunc(r.permits, func(b permitBelief) bool { return b.Actor == p.Actor && b.Number == p.Number })
-}
+// is reports whether it is a process's permit of that number.
+func (b *permitBelief) is(p *check.Permit) bool { return b.Actor == p.Actor && b.Number == p.Number }
 
 // relied are the permits that are relied on at an instant. What is not is forgotten.
 func (r *register) relied(at int64) (believed []check.Permit) {
@@ -251,7 +242,7 @@ func (r *register) relied(at int64) (believed []check.Permit) {
 // permit takes what a process knows of one; whoever is told of one that did not stand
 // in the store is given it now.
 func (c *Checker) permit(f *Fact, r *register) {
-	i := r.permitAt(&f.Permit)
+	i := slices.IndexFunc(r.permits, func(b permitBelief) bool { return b.is(&f.Permit) })
 	if i < 0 {
 		i = len(r.permits)
 		r.permits = append(r.permits, permitBelief{})

@@ -85,49 +85,41 @@ func drawFaults(c chance, protocol core.Protocol, ttl time.Duration) Faults {
 		Latency: pick(c, Constant, Uniform, Exponential, LogNormal),
 		Mean:    pick(c, 2*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
 	}
-	if c.oneIn(2) {
-		f.LostRequests = int(c.between(1, 150))
-	}
-	if c.oneIn(2) {
-		f.LostAnswers = int(c.between(1, 150))
-	}
-	if c.oneIn(3) {
-		f.Duplicates = int(c.between(1, 100))
-	}
+	f.LostRequests = int(c.sometimes(2, 1, 150))
+	f.LostAnswers = int(c.sometimes(2, 1, 150))
+	f.Duplicates = int(c.sometimes(3, 1, 100))
 	if c.oneIn(2) {
 		f.LateWrites = int(c.between(100, 1000))
 		f.LateBy = time.Duration(c.between(t/10, 4*t))
 	}
-	if c.oneIn(4) {
-		f.Throttle = int(c.between(3, 40))
-	}
-	if c.oneIn(4) {
-		f.OutageEvery, f.OutageFor = time.Duration(c.between(3*t, 12*t)), time.Duration(c.between(t/10, t))
-	}
+	f.Throttle = int(c.sometimes(4, 3, 40))
+	f.drawOutages(c, t)
 	if c.oneIn(2) {
 		f.PauseEvery, f.PauseFor = time.Duration(c.between(t, 10*t)), time.Duration(c.between(t/10, 3*t))
 	}
-	if c.oneIn(2) {
-		f.CrashEvery, f.RestartAfter = time.Duration(c.between(2*t, 20*t)), time.Duration(c.between(t/10, 2*t))
-	}
-	if c.oneIn(2) {
-		f.Drift = int(c.between(1, million/core.RateInverse))
-	}
+	f.drawCrashes(c, t)
+	f.Drift = int(c.sometimes(2, 1, million/core.RateInverse))
 	if c.oneIn(2) {
 		f.Skew, f.WallSteps = pick(c, time.Second, time.Minute, time.Hour), c.oneIn(3)
 	}
-	drawStamps(c, &f, protocol)
-	return f
-}
-
-func drawStamps(c chance, f *Faults, protocol core.Protocol) {
 	f.StampUnit = pick(c, 0, time.Microsecond, time.Millisecond, time.Second)
-	if c.oneIn(3) {
-		f.Spread = time.Duration(c.between(1, int64(core.DefaultSpread)))
-	}
+	f.Spread = time.Duration(c.sometimes(3, 1, int64(core.DefaultSpread)))
 	f.InOrder = protocol == core.ProtocolStrict && c.oneIn(3)
 	if protocol == core.ProtocolLastWriter && c.oneIn(4) {
 		f.Stale = time.Duration(c.between(int64(10*time.Millisecond), int64(5*time.Second)))
+	}
+	return f
+}
+
+func (f *Faults) drawOutages(c chance, t int64) {
+	if c.oneIn(4) {
+		f.OutageEvery, f.OutageFor = time.Duration(c.between(3*t, 12*t)), time.Duration(c.between(t/10, t))
+	}
+}
+
+func (f *Faults) drawCrashes(c chance, t int64) {
+	if c.oneIn(2) {
+		f.CrashEvery, f.RestartAfter = time.Duration(c.between(2*t, 20*t)), time.Duration(c.between(t/10, 2*t))
 	}
 }
 
@@ -140,24 +132,12 @@ func drawOrderly(c chance, ttl time.Duration) Faults {
 		Latency: pick(c, Constant, Uniform),
 		Mean:    pick(c, 2*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
 	}
-	if c.oneIn(2) {
-		f.LostRequests = int(c.between(1, 200))
-	}
-	if c.oneIn(2) {
-		f.LostAnswers = int(c.between(1, 200))
-	}
-	if c.oneIn(4) {
-		f.Throttle = int(c.between(5, 40))
-	}
-	if c.oneIn(4) {
-		f.OutageEvery, f.OutageFor = time.Duration(c.between(3*t, 12*t)), time.Duration(c.between(t/10, t))
-	}
-	if c.oneIn(2) {
-		f.CrashEvery, f.RestartAfter = time.Duration(c.between(2*t, 20*t)), time.Duration(c.between(t/10, 2*t))
-	}
-	if c.oneIn(2) {
-		f.Drift = int(c.between(1, 5000))
-	}
+	f.LostRequests = int(c.sometimes(2, 1, 200))
+	f.LostAnswers = int(c.sometimes(2, 1, 200))
+	f.Throttle = int(c.sometimes(4, 5, 40))
+	f.drawOutages(c, t)
+	f.drawCrashes(c, t)
+	f.Drift = int(c.sometimes(2, 1, 5000))
 	if c.oneIn(2) {
 		f.Skew = 20 * time.Millisecond
 	}

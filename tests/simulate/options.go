@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -91,14 +92,9 @@ func (o *Options) protocolName() string {
 
 // settle draws what was left open.
 func (o Options) settle(c chance) Options {
-	if o.Protocol == 0 {
-		o.Protocol = core.ProtocolStrict
-	}
+	o.Protocol, o.mostEvents = cmp.Or(o.Protocol, core.ProtocolStrict), cmp.Or(o.mostEvents, mostEvents)
 	if o.New == nil {
 		o.New = core.New
-	}
-	if o.mostEvents == 0 {
-		o.mostEvents = mostEvents
 	}
 	if o.TTL == 0 {
 		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
@@ -155,9 +151,7 @@ func (o Options) settle(c chance) Options {
 // settleShared draws what was left open of semaphores.
 func (o Options) settleShared(c chance) Options {
 	o.Companions, o.NoSessions = -1, false
-	if o.Actors == 0 {
-		o.Actors = 20
-	}
+	o.Actors = cmp.Or(o.Actors, 20)
 	if o.Names == 0 {
 		o.Names = int(c.between(1, 2))
 	}

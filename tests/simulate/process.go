@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -334,11 +335,6 @@ func (w *world) ended(u *unit) {
 	}
 	u.ended, u.endedAt = true, w.now
 	p := u.process
-	for i := range p.units {
-		if p.units[i] == u {
-			p.units = append(p.units[:i:i], p.units[i+1:]...)
-			break
-		}
-	}
+	p.units = slices.DeleteFunc(slices.Clone(p.units), func(other *unit) bool { return other == u })
 	w.queue.push(item{at: w.now + int64(w.life), kind: occasionPoke, unit: u})
 }

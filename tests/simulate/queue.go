@@ -1,5 +1,10 @@
 package simulate
 
+import (
+	"container/heap"
+	"slices"
+)
+
 // occasion is what kind of thing comes next.
 type occasion uint8
 
@@ -28,55 +33,40 @@ type item struct {
 	process  *process
 }
 
-func (a *item) before(b *item) bool {
-	return a.at < b.at || a.at == b.at && a.sequence < b.sequence
-}
-
 // queue is a heap of what is to happen, earliest first.
 type queue struct {
-	items    []item
+	items    []*item
 	sequence uint64
 }
 
 func (q *queue) push(it item) {
 	q.sequence++
 	it.sequence = q.sequence
-	q.items = append(q.items, it)
-	i := len(q.items) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !it.before(&q.items[parent]) {
-			break
-		}
-		q.items[i] = q.items[parent]
-		i = parent
-	}
-	q.items[i] = it
+	heap.Push(q, &it)
 }
 
-func (q *queue) pop() item {
-	first, last := q.items[0], len(q.items)-1
+// pop takes out what comes next; there must be something.
+func (q *queue) pop() item { return *heap.Pop(q).(*item) }
+
+// Len implements heap.Interface.
+func (q *queue) Len() int { return len(q.items) }
+
+// Less implements heap.Interface.
+func (q *queue) Less(i, j int) bool {
+	a, b := q.items[i], q.items[j]
+	return a.at < b.at || a.at == b.at && a.sequence < b.sequence
+}
+
+// Swap implements heap.Interface.
+func (q *queue) Swap(i, j int) { q.items[i], q.items[j] = q.items[j], q.items[i] }
+
+// Push implements heap.Interface.
+func (q *queue) Push(it any) { q.items = append(q.items, it.(*item)) }
+
+// Pop implements heap.Interface.
+func (q *queue) Pop() any {
+	last := len(q.items) - 1
 	it := q.items[last]
-	q.items[last] = item{}
-	q.items = q.items[:last]
-	if last == 0 {
-		return first
-	}
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && q.items[child+1].before(&q.items[child]) {
-			child++
-		}
-		if !q.items[child].before(&it) {
-			break
-		}
-		q.items[i] = q.items[child]
-		i = child
-	}
-	q.items[i] = it
-	return first
+	q.items = slices.Delete(q.items, last, last+1)
+	return it
 }

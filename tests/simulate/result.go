@@ -48,7 +48,7 @@ type Result struct {
 func (w *world) result() Result {
 	o, s := &w.opts, &w.stats
 	r := Result{
-		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash),
+		Protocol: o.protocolName(), Seed: o.Seed, Hash: fmt.Sprintf("%016x", w.hash.Sum64()),
 		Actors: o.Actors, Names: o.Names, Companions: o.Companions, TTL: o.TTL, Weather: o.Weather, Faults: w.faults.On(),
 		Virtual: time.Duration(w.played), Events: w.events, Cut: w.cut,
 		Holds: s.holds, Commits: s.commits, HandOver: latencyOf(s.handovers), TakeOver: latencyOf(s.takeovers),

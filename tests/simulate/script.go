@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -166,12 +167,7 @@ func (w *world) invite(u *unit) {
 }
 
 func (w *world) accompanied(s *slot) bool {
-	for _, other := range w.companions {
-		if other.tenure == s.unit.claim.Tenure {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.companions, func(other *slot) bool { return other.tenure == s.unit.claim.Tenure })
 }
 
 // dismiss: in an orderly world no remote starts after its orchestrator has released.

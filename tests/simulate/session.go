@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/mopslock/mopslock/core"
@@ -60,12 +61,7 @@ func (w *world) tellLeases(p *process) {
 }
 
 func (w *world) needsSession(p *process) bool {
-	for _, other := range p.units {
-		if other.onSession {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.units, func(u *unit) bool { return u.onSession })
 }
 
 // closeSession ends a session that nothing stands on, once no actor starts anything.

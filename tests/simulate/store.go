@@ -125,14 +125,7 @@ func (s *store) slot(key string, now int64) *object {
 }
 
 func (s *store) list(a *core.Action) (entries []core.Entry, more bool) {
-	i, _ := slices.BinarySearch(s.keys, a.Key)
-	if a.After != "" {
-		j, found := slices.BinarySearch(s.keys, a.After)
-		if found {
-			j++
-		}
-		i = max(i, j)
-	}
+	i, _ := slices.BinarySearch(s.keys, max(a.Key, a.After+"\x00")) // the next key after After
 	for ; i < len(s.keys) && strings.HasPrefix(s.keys[i], a.Key); i++ {
 		if uint64(len(entries)) == a.Count {
 			return entries, true

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,27 +10,14 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// FNV-1a, 64 bits: what the hash of a run is made with.
-const (
-	hashStart = uint64(14695981039346656037)
-	hashPrime = uint64(1099511628211)
-)
-
 func (w *world) fold(x uint64) {
-	h := w.hash
-	for range 8 {
-		h = (h ^ x&0xff) * hashPrime
-		x >>= 8
-	}
-	w.hash = h
+	w.folded = binary.LittleEndian.AppendUint64(w.folded[:0], x)
+	_, _ = w.hash.Write(w.folded)
 }
 
 func (w *world) foldText(s string) {
-	h := w.hash
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * hashPrime
-	}
-	w.hash = h
+	w.folded = append(w.folded[:0], s...)
+	_, _ = w.hash.Write(w.folded)
 }
 
 // note adds a Step to the hash, and to the trace in words.

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"hash"
+	"hash/fnv"
 	"strconv"
 	"time"
 
@@ -41,8 +43,9 @@ type world struct {
 	cut         time.Duration // when the faults were ended by the bound of events, or 0
 	progress    int64         // when somebody was last served
 	events      uint64
-	played      int64 // when the last of them was
-	hash        uint64
+	played      int64       // when the last of them was
+	hash        hash.Hash64 // of all events
+	folded      []byte      // into it last
 	trace       *trace
 	holds       *holds
 }
@@ -57,7 +60,7 @@ func newWorld(opts Options) *world {
 	opts = opts.settle(c)
 	w := &world{
 		opts: opts, faults: opts.Faults, chance: c, stats: newStats(opts.TTL), store: newStore(opts.Faults),
-		life: max(opts.TTL, 5*time.Second), bells: c.oneIn(2), hash: hashStart,
+		life: max(opts.TTL, 5*time.Second), bells: c.oneIn(2), hash: fnv.New64a(),
 		seen: map[*computer]map[string]sighting{}, beats: map[string]int{}, newest: map[string]*request{}, meters: map[string]*meter{},
 		checker: NewChecker(Rules{Overlaps: !opts.promised(), Keep: 2}),
 	}
