@@ -72,6 +72,3 @@ func digits(v float64) string {
 	}
 	return fmt.Sprintf("%.0f", v)
 }
-
-// short is a ratio.
-func short(ratio float64) string { return digits(ratio) }

@@ -178,17 +178,14 @@ func (o *outcome) cells() []string {
 	if o.Missing != "" {
 		return []string{o.What, o.Missing, "", "", o.Budget, cmp.Or(o.OK, "–")}
 	}
-	beside, ratio, ok := "", "", o.OK
+	beside, ratio := "", ""
 	if o.Beside != nil {
 		beside = o.Beside.String()
 	}
 	if o.Ratio != 0 {
-		ratio = short(o.Ratio)
+		ratio = digits(o.Ratio)
 	}
-	if ok == "" {
-		ok = "–"
-	}
-	return []string{o.What, o.Ours.String(), beside, ratio, o.Budget, ok}
+	return []string{o.What, o.Ours.String(), beside, ratio, o.Budget, cmp.Or(o.OK, "–")}
 }
 
 // print is a part on the terminal, as soon as it is there.

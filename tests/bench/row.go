@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -73,7 +74,7 @@ func (b budget) met(ours, beside float64) bool {
 func (b budget) text(u unit) string {
 	switch b.as {
 	case asRatio:
-		return fmt.Sprintf("≤ %s ×", short(b.most))
+		return fmt.Sprintf("≤ %s ×", digits(b.most))
 	case asMore:
 		return "≤ +" + u.text(b.most)
 	case asAll:
@@ -85,11 +86,7 @@ func (b budget) text(u unit) string {
 // measure runs both in turns, so that a busy machine is busy for both.
 func (r *row) measure(w *workshop) (ours, beside figure, err error) {
 	var a, b []figure
-	n := r.rounds
-	if n == 0 {
-		n = rounds
-	}
-	for range n {
+	for range cmp.Or(r.rounds, rounds) {
 		for _, turn := range []struct {
 			source
 			to *[]figure
@@ -183,15 +180,7 @@ func median(figures []figure) figure {
 		samples = append(samples, f.Samples...)
 	}
 	slices.Sort(samples)
-	slices.SortFunc(figures, func(a, b figure) int {
-		switch {
-		case a.Value < b.Value:
-			return -1
-		case a.Value > b.Value:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(figures, func(a, b figure) int { return cmp.Compare(a.Value, b.Value) })
 	f := figures[len(figures)/2]
 	f.Samples = samples
 	return f

@@ -19,10 +19,10 @@ var (
 		{what: "limiter, by name and holder, 100 goroutines / x/sync/semaphore", ours: limiterMany, beside: semaMany, budget: times(4), noAllocs: true},
 		{what: "limiter, on a slot, 1 goroutine / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlot"}, beside: sema, budget: times(3), noAllocs: true},
 		{what: "limiter, on a slot, 100 goroutines / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlotMany"}, beside: semaMany, budget: times(2.5), noAllocs: true},
-		{what: "limiter, 1 M names live, a name", ours: metric{goBench{"tests/bench", "LimiterMemory"}, "B/name", inBytes}, budget: atMost(200)},
+		{what: "limiter, 1 M names live, a name", ours: trialOf(goBench{"tests/bench", "LimiterMemory"}).figure("B/name", inBytes), budget: atMost(200)},
 		{
 			what: "shared semaphore, commits of 100 callers together, in and out / one each", budget: times(1. / 40),
-			ours: metric{goBench{"host", "PermitsOfAHundred"}, "commits/100", inNumber}, beside: set(200, inNumber),
+			ours: trialOf(goBench{"host", "PermitsOfAHundred"}).figure("commits/100", inNumber), beside: set(200, inNumber),
 		},
 	}
 )

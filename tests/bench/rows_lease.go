@@ -3,7 +3,7 @@ package main
 var (
 	acquireRelease = goBench{"tests/bench", "AcquireRelease"}
 	bareVerbs      = goBench{"tests/bench", "BareVerbs"}
-	acquireFromGo  = metric{goBench{"tests/bench", "AcquireLastWriter"}, "ns/acquire", inTime}
+	acquireFromGo  = trialOf(goBench{"tests/bench", "AcquireLastWriter"}).figure("ns/acquire", inTime)
 
 	// bareClaim is an acquire's reads, writes and wait by the system's calls alone: what
 	// no acquire by lastwriter can do without.

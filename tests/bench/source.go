@@ -172,24 +172,6 @@ func (g goBench) find(what *regexp.Regexp, out []byte) (float64, error) {
 	return strconv.ParseFloat(string(match[1]), 64)
 }
 
-// metric is what a Go benchmark reports beside its time.
-type metric struct {
-	goBench
-
-	name string // as in b.ReportMetric
-	unit unit
-}
-
-func (m metric) measure(w *workshop) (figure, error) {
-	out, err := m.run(w)
-	if err != nil {
-		return figure{}, err
-	}
-	f := figure{Unit: m.unit}
-	f.Value, err = m.find(regexp.MustCompile(`\s([0-9.e+-]+) `+regexp.QuoteMeta(m.name)+`\s`), out)
-	return f, err
-}
-
 // onTmpfs is a source whose files are on a file system in memory. On a disk it is the
 // disk that is measured: it writes out a file that is renamed over another one, and
 // takes from 0.2 to 5 ms for it, as it likes.

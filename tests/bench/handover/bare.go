@@ -24,19 +24,14 @@ func bare(ctx context.Context, j *job) (samples []time.Duration, err error) {
 	if j.terms.Protocol == core.ProtocolLastWriter {
 		requests = bareLastWriter
 	}
-	for i := range warmUps + j.samples {
+	return j.sampled(func(i int) (time.Duration, error) {
 		if err := j.hold(ctx); err != nil {
-			return nil, err
+			return 0, err
 		}
 		begun := time.Now()
-		if err := requests(ctx, s, i); err != nil {
-			return nil, err
-		}
-		if i >= warmUps {
-			samples = append(samples, time.Since(begun))
-		}
-	}
-	return samples, nil
+		err := requests(ctx, s, i)
+		return time.Since(begun), err
+	})
 }
 
 func bareStrict(ctx context.Context, s store.Store, i int) error {

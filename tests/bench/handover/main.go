@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -99,14 +100,9 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, closed()) }()
 	samples, err := measure(ctx, &j)
-	if err != nil {
-		return err
-	}
-	var out strings.Builder
 	for _, took := range samples {
-		fmt.Fprintln(&out, took.Nanoseconds())
+		fmt.Println(took.Nanoseconds())
 	}
-	_, err = os.Stdout.WriteString(out.String())
 	return err
 }
 
@@ -160,14 +156,10 @@ type held struct {
 
 // await acquires a lease that another holds, and returns when it waits.
 func (j *job) await(ctx context.Context, h *host.Host, name string) (<-chan held, error) {
-	waits, got := make(chan struct{}, 1), make(chan held, 1)
+	waits, got := make(chan struct{}), make(chan held, 1)
+	waiting := sync.OnceFunc(func() { close(waits) })
 	go func() {
-		l, err := h.Acquire(ctx, name, &host.AcquireOptions{Terms: j.terms, OnWaiting: func(host.Status) {
-			select {
-			case waits <- struct{}{}:
-			default:
-			}
-		}})
+		l, err := h.Acquire(ctx, name, &host.AcquireOptions{Terms: j.terms, OnWaiting: func(host.Status) { waiting() }})
 		got <- held{l, time.Now(), err}
 	}()
 	select {
@@ -185,6 +177,18 @@ func (j *job) hold(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// sampled measures again and again, without the first ones, which find everything cold.
+func (j *job) sampled(one func(i int) (time.Duration, error)) (samples []time.Duration, err error) {
+	for i := range warmUps + j.samples {
+		took, err := one(i)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, took)
+	}
+	return samples[warmUps:], nil
 }
 
 // handOver releases a lease that another waits for, and tells how long it was until he
@@ -206,20 +210,19 @@ func same(ctx context.Context, j *job) (samples []time.Duration, err error) {
 	}
 	defer func() { err = errors.Join(err, closing(h)) }()
 	l, err := j.acquire(ctx, h, name)
-	for i := 0; err == nil && i < warmUps+j.samples; i++ {
-		var got <-chan held
-		if got, err = j.await(ctx, h, name); err != nil {
-			break
-		}
-		if err = j.hold(ctx); err != nil {
-			break
-		}
-		var took time.Duration
-		if l, took, err = handOver(ctx, l, got); i >= warmUps {
-			samples = append(samples, took)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return samples, err
+	return j.sampled(func(int) (took time.Duration, err error) {
+		got, err := j.await(ctx, h, name)
+		if err == nil {
+			err = j.hold(ctx)
+		}
+		if err == nil {
+			l, took, err = handOver(ctx, l, got)
+		}
+		return took, err
+	})
 }
 
 func alone(ctx context.Context, j *job) (samples []time.Duration, err error) {
@@ -228,18 +231,12 @@ func alone(ctx context.Context, j *job) (samples []time.Duration, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closing(h)) }()
-	for i := range warmUps + j.samples {
+	return j.sampled(func(int) (time.Duration, error) {
 		begun := time.Now()
 		l, err := j.acquire(ctx, h, name)
 		if err == nil {
 			err = l.Release(ctx)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if i >= warmUps {
-			samples = append(samples, time.Since(begun))
-		}
-	}
-	return samples, nil
+		return time.Since(begun), err
+	})
 }

@@ -31,34 +31,25 @@ func two(ctx context.Context, j *job) (samples []time.Duration, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closing(h)) }()
-	for i := range warmUps + j.samples {
+	return j.sampled(func(int) (time.Duration, error) {
 		l, err := j.acquire(ctx, h, name)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		if err := other.ask("go", "waits"); err != nil {
-			return nil, err
-		}
-		if err := j.hold(ctx); err != nil {
-			return nil, err
+		if err := errors.Join(other.ask("go", "waits"), j.hold(ctx)); err != nil {
+			return 0, err
 		}
 		begun := time.Now().UnixNano()
 		if err := l.Release(ctx); err != nil {
-			return nil, err
+			return 0, err
 		}
 		text, err := other.line()
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		at, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		if i >= warmUps {
-			samples = append(samples, time.Duration(at-begun))
-		}
-	}
-	return samples, nil
+		return time.Duration(at - begun), err
+	})
 }
 
 // partner is the other process.

@@ -22,7 +22,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -113,33 +112,34 @@ func run(ctx context.Context, args []string) (err error) {
 	default:
 		err = fmt.Errorf("nothing called %q is measured", what)
 	}
-	if err != nil {
-		return err
-	}
-	var out strings.Builder
 	for _, took := range samples {
-		fmt.Fprintln(&out, took.Nanoseconds())
+		fmt.Println(took.Nanoseconds())
 	}
-	_, err = os.Stdout.WriteString(out.String())
 	return err
 }
 
 // alone is a lock and unlock again and again.
 func alone(ctx context.Context, a locker) (samples []time.Duration, err error) {
-	for i := range warmUps + locks {
+	return sampled(locks, func() (time.Duration, error) {
 		begun := time.Now()
 		err := a.lock(ctx, anybody)
 		if err == nil {
 			err = a.unlock(ctx, anybody)
 		}
+		return time.Since(begun), err
+	})
+}
+
+// sampled measures again and again, without the first ones, which find everything cold.
+func sampled(n int, one func() (time.Duration, error)) (samples []time.Duration, err error) {
+	for range warmUps + n {
+		took, err := one()
 		if err != nil {
 			return nil, err
 		}
-		if i >= warmUps {
-			samples = append(samples, time.Since(begun))
-		}
+		samples = append(samples, took)
 	}
-	return samples, nil
+	return samples[warmUps:], nil
 }
 
 // handOver has a hold a lock for a while, in which b asks for it, and tells how long
@@ -172,16 +172,9 @@ func handOver(ctx context.Context, a, b locker, name string, hold time.Duration)
 }
 
 func oneByOne(ctx context.Context, a, b locker) (samples []time.Duration, err error) {
-	for i := range warmUps + handOvers {
-		took, err := handOver(ctx, a, b, anybody, between(briefLeast, briefMost))
-		if err != nil {
-			return nil, err
-		}
-		if i >= warmUps {
-			samples = append(samples, took)
-		}
-	}
-	return samples, nil
+	return sampled(handOvers, func() (time.Duration, error) {
+		return handOver(ctx, a, b, anybody, between(briefLeast, briefMost))
+	})
 }
 
 func together(ctx context.Context, a, b locker) (samples []time.Duration, err error) {
