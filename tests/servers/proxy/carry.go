@@ -54,12 +54,8 @@ func (p *Proxy) handle(w http.ResponseWriter, from *http.Request) {
 	case CutRequest:
 		p.sendHalf(r)
 		r.cut(w, nil)
-	case Conflict:
-		p.refuse(w, r, conflict)
-	case Throttled:
-		p.refuse(w, r, throttled)
-	case Broken:
-		p.refuse(w, r, broken)
+	case Conflict, Throttled, Broken:
+		p.refuse(w, r, map[Fault]int{Conflict: conflict, Throttled: throttled, Broken: broken}[fault])
 	case Busy:
 		w.Header().Set("Retry-After", strconv.Itoa(int(RetryAfter.Seconds())))
 		p.refuse(w, r, busy)
