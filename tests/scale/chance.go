@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
 	"time"
@@ -26,12 +27,8 @@ func (c chance) perMille(n int) bool { return n > 0 && c.below(1000) < uint64(n)
 
 // seed16 is the seed of a machine.
 func (c chance) seed16() (seed [16]byte) {
-	for i := range 2 {
-		word := c.source.Uint64()
-		for j := range 8 {
-			seed[8*i+j] = byte(word >> (8 * j))
-		}
-	}
+	binary.LittleEndian.PutUint64(seed[:], c.source.Uint64())
+	binary.LittleEndian.PutUint64(seed[8:], c.source.Uint64())
 	seed[0] |= 1 // never all zero
 	return seed
 }

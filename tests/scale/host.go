@@ -111,7 +111,7 @@ func (w *world) heedSession(u *unit, a *core.Action) {
 		w.stats.renewed(w, h)
 		h.until, h.due, h.asked = a.At, 0, 0
 	case core.ActionLost:
-		w.stats.lostSession(w)
+		w.stats.count(w, &w.stats.dead)
 		h.sid, h.until, h.due, h.end, h.session = nil, 0, 0, a.Reason, nil
 		w.dismiss(u)
 		w.wakeAll(h, func(*unit) bool { return true })

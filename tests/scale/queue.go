@@ -1,5 +1,10 @@
 package main
 
+import (
+	"cmp"
+	"slices"
+)
+
 // occasion is what kind of thing comes next.
 type occasion uint8
 
@@ -24,8 +29,9 @@ type item struct {
 	process  *process
 }
 
-func (a *item) before(b *item) bool {
-	return a.at < b.at || a.at == b.at && a.sequence < b.sequence
+// lastFirst orders items so that what comes next is at the end.
+func lastFirst(a, b item) int {
+	return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.sequence, a.sequence))
 }
 
 // The queue's calendar: an era has so many pages, and a page so many nanoseconds.
@@ -36,8 +42,8 @@ const (
 )
 
 // queue is a calendar of what is to happen, earliest first: nothing is ever put in
-// before what was taken out. The page at hand is a heap; the others of its era,
-// and the later eras, are what was put in, in no order.
+// before what was taken out. The page at hand is in order, the last first; the others of
+// its era, and the later eras, are what was put in, in no order.
 type queue struct {
 	items    []item // of the page at hand
 	page     int64
@@ -60,8 +66,8 @@ func (q *queue) file(it item) {
 	era := it.at >> eraBits
 	switch {
 	case page <= q.page:
-		q.items = append(q.items, it)
-		q.up(len(q.items) - 1)
+		i, _ := slices.BinarySearchFunc(q.items, it, lastFirst) // near the end: it comes soon
+		q.items = slices.Insert(q.items, i, it)
 	case era == q.page>>(eraBits-pageBits):
 		q.calendar[page%pages] = append(q.calendar[page%pages], it)
 	default:
@@ -78,14 +84,10 @@ func (q *queue) pop() item {
 		q.turn()
 	}
 	q.left--
-	first, last := q.items[0], len(q.items)-1
-	q.items[0] = q.items[last]
-	q.items[last] = item{}
-	q.items = q.items[:last]
-	if last > 1 {
-		q.down(0)
-	}
-	return first
+	last := len(q.items) - 1
+	it := q.items[last]
+	q.items = slices.Delete(q.items, last, last+1)
+	return it
 }
 
 // turn goes on to the next page.
@@ -93,11 +95,10 @@ func (q *queue) turn() {
 	q.page++
 	if q.page%pages == 0 {
 		if era := q.page / pages; era < int64(len(q.later)) {
-			filed := q.later[era]
-			q.later[era] = nil
-			for _, it := range filed {
+			for _, it := range q.later[era] {
 				q.file(it)
 			}
+			q.later[era] = nil
 		}
 	}
 	at := q.page % pages
@@ -109,39 +110,5 @@ func (q *queue) turn() {
 	if len(spare) == 0 && cap(spare) < 1<<10 { // its room serves again
 		q.calendar[at] = spare
 	}
-	for i := len(q.items)/2 - 1; i >= 0; i-- {
-		q.down(i)
-	}
-}
-
-func (q *queue) up(i int) {
-	it := q.items[i]
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !it.before(&q.items[parent]) {
-			break
-		}
-		q.items[i] = q.items[parent]
-		i = parent
-	}
-	q.items[i] = it
-}
-
-func (q *queue) down(i int) {
-	it := q.items[i]
-	for {
-		child := 2*i + 1
-		if child >= len(q.items) {
-			break
-		}
-		if child+1 < len(q.items) && q.items[child+1].before(&q.items[child]) {
-			child++
-		}
-		if !q.items[child].before(&it) {
-			break
-		}
-		q.items[i] = q.items[child]
-		i = child
-	}
-	q.items[i] = it
+	slices.SortFunc(q.items, lastFirst)
 }

@@ -33,10 +33,11 @@ func report(o *options, outcomes []*outcome) []byte {
 		p.say("\nRows with %s, in which a fleet breaks down or which last for an hour, are of a tenth of the fleet, against a tenth of each limit: what they count is to be multiplied by 10, but for the limits of one object.", tenthMark)
 		p.say("Above, what a fleet sends and pays is so already, and leases lost are of those that were played. `-whole` plays them, too, at full size.")
 	}
-	p.steady()
-	p.waits()
-	p.starts()
-	p.outages()
+	for t, section := range [tableCount]func([]*outcome){p.steady, p.waits, p.starts, p.outages} {
+		if rows := p.in(table(t)); len(rows) > 0 {
+			section(rows)
+		}
+	}
 	p.advice()
 	p.assumed()
 	return p.Bytes()
@@ -62,11 +63,7 @@ func (p *page) in(t table) (found []*outcome) {
 	return found
 }
 
-func (p *page) steady() {
-	rows := p.in(tableSteady)
-	if len(rows) == 0 {
-		return
-	}
+func (p *page) steady(rows []*outcome) {
 	p.say("\n## Holding\n")
 	p.say("Everybody holds what he holds; nobody comes, goes or waits. A process costs one put and one exists each TTL/3 × [5/6, 1], whatever it holds.")
 	p.say("Limits stand from the moment at which all hold their leases, for %s or longer. *Late* is from when a renewal was due to when it was good, *left* how long it was then", brief(rows[0].plan.window))
@@ -76,6 +73,10 @@ func (p *page) steady() {
 		s := &r.stats
 		p.row(r.plan.name(), brief(r.plan.ttl), r.plan.cloud.limits(), r.busiest(), r.throttled(), s.late.of(50, 99, 100), r.least(), number(s.losses), number(s.holding), fmt.Sprintf("%.2f", r.usd()))
 	}
+	p.requests(rows)
+}
+
+func (p *page) requests(rows []*outcome) {
 	p.say("\nRequests a second, by verb:\n")
 	p.head("store", "TTL", "requests a second")
 	for _, r := range rows {
@@ -83,11 +84,7 @@ func (p *page) steady() {
 	}
 }
 
-func (p *page) waits() {
-	rows := p.in(tableWaits)
-	if len(rows) == 0 {
-		return
-	}
+func (p *page) waits(rows []*outcome) {
 	first := rows[0].plan
 	p.say("\n## Coming, going and waiting\n")
 	p.say("A lease lives for %s to %s, and is given back; its orchestrator asks for the next name. For one name of %d somebody in another process waits, and", brief(first.life/2), brief(first.life*3/2), 1000/first.waiters)
@@ -100,18 +97,10 @@ func (p *page) waits() {
 			s.handover.of(50, 90, 99)+" ("+number(s.handover.seen)+")", s.takeover.of(50, 99, 100)+" ("+number(s.takeover.seen)+")", s.acquired.of(50, 99),
 			s.late.of(99, 100), r.least(), number(s.losses), fmt.Sprintf("%.2f", r.usd()))
 	}
-	p.say("\nRequests a second, by verb:\n")
-	p.head("store", "TTL", "requests a second")
-	for _, r := range rows {
-		p.row(r.plan.name(), brief(r.plan.ttl), r.verbs())
-	}
+	p.requests(rows)
 }
 
-func (p *page) starts() {
-	rows := p.in(tableStart)
-	if len(rows) == 0 {
-		return
-	}
+func (p *page) starts(rows []*outcome) {
 	p.say("\n## Starting\n")
 	p.say("Everybody begins with nothing, and limits stand from the beginning; TTL %s. *Refused* is how often an acquire ended with \"unreachable\", because 5 s went by without", brief(rows[0].plan.ttl))
 	p.say("one answer but \"come later\"; its caller asked again 1 to 5 s later. The last column shows whether renewals stay in step after it.\n")
@@ -120,11 +109,7 @@ func (p *page) starts() {
 		s := &r.stats
 		var when []string
 		for _, d := range s.mostly {
-			text := brief(d)
-			if d == 0 {
-				text = "never"
-			}
-			when = append(when, text)
+			when = append(when, after(d))
 		}
 		p.row(r.plan.name(), brief(r.plan.within), strings.Join(when, " · "), number(s.holding), number(s.refusals), r.throttled(), s.acquired.of(50, 99), number(s.losses),
 			number(s.busiestSecond(0, r.plan.end(), (*second).all)), r.minutes(r.plan.end()-startMinutes*time.Minute, startMinutes))
@@ -141,11 +126,7 @@ func (r *outcome) minutes(from time.Duration, n int) string {
 	return strings.Join(texts, " · ")
 }
 
-func (p *page) outages() {
-	rows := p.in(tableOutage)
-	if len(rows) == 0 {
-		return
-	}
+func (p *page) outages(rows []*outcome) {
 	first := rows[0].plan
 	p.say("\n## The whole store is away for %s\n", brief(first.outage))
 	p.say("Half of the requests break, half hang until their limit. TTL %s, so a lease that was renewed just before has %s to its deadline. All are late then, and all come back", brief(first.ttl), brief(first.ttl*9/10))

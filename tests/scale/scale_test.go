@@ -167,7 +167,7 @@ func TestQueueIsInOrder(t *testing.T) {
 			continue
 		}
 		it := q.pop()
-		if it.before(&last) {
+		if lastFirst(it, last) > 0 {
 			t.Fatalf("after %d: %d/%d came after %d/%d", i, it.at, it.sequence, last.at, last.sequence)
 		}
 		now, last = it.at, it

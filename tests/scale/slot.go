@@ -85,7 +85,7 @@ func (w *world) claim(s *slot, failed bool) {
 
 // refused: the caller was told that the store is unreachable, and tries again soon.
 func (w *world) refused(s *slot) {
-	w.stats.refused(w)
+	w.stats.count(w, &w.stats.refusals)
 	s.phase, s.unit = phaseIdle, nil
 	w.later(s, w.chance.between(int64(time.Second), int64(5*time.Second)))
 }
@@ -119,9 +119,9 @@ func (w *world) held(s *slot) {
 	switch {
 	case r.freed == 0:
 	case r.dead:
-		w.stats.tookOver(w, w.now-r.freed)
+		w.stats.sample(w, &w.stats.takeover, w.now-r.freed)
 	default:
-		w.stats.handedOver(w, w.now-r.freed)
+		w.stats.sample(w, &w.stats.handover, w.now-r.freed)
 	}
 	w.stats.held(w, w.now-s.since, s.waits)
 	r.freed, r.holder = 0, s
@@ -152,7 +152,8 @@ func (w *world) lost(s *slot) {
 		w.begin(s)
 		return
 	}
-	w.stats.lostLease(w)
+	w.stats.holding--
+	w.stats.count(w, &w.stats.losses)
 	if s.register.holder == s {
 		s.register.holder = nil
 	}

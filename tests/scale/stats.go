@@ -89,12 +89,6 @@ func newStats(p *plan) stats {
 
 func (s *stats) counts(w *world) bool { return w.now >= s.from }
 
-func (s *stats) request(w *world, verb core.ActionKind) {
-	if s.counts(w) {
-		s.verbs[verb]++
-	}
-}
-
 // offered counts a request that has reached the store.
 func (s *stats) offered(w *world, writes, admitted bool) {
 	at := &s.series[w.now/int64(time.Second)]
@@ -136,15 +130,9 @@ func (s *stats) renewed(w *world, h *host) {
 	}
 }
 
-func (s *stats) interval(w *world, after int64) {
-	if s.counts(w) {
-		s.intervals.add(after)
-	}
-}
-
 func (s *stats) held(w *world, waited int64, byWaiting bool) {
-	if s.holding++; !byWaiting && s.counts(w) {
-		s.acquired.add(waited)
+	if s.holding++; !byWaiting {
+		s.sample(w, &s.acquired, waited)
 	}
 	for i, share := range shares {
 		if s.mostly[i] == 0 && s.holding >= (s.wanted*share+99)/100 {
@@ -153,34 +141,16 @@ func (s *stats) held(w *world, waited int64, byWaiting bool) {
 	}
 }
 
-func (s *stats) handedOver(w *world, after int64) {
+// sample and count take what happens now to what they are given, in the window.
+func (s *stats) sample(w *world, of *samples, d int64) {
 	if s.counts(w) {
-		s.handover.add(after)
+		of.add(d)
 	}
 }
 
-func (s *stats) tookOver(w *world, after int64) {
+func (s *stats) count(w *world, of *int64) {
 	if s.counts(w) {
-		s.takeover.add(after)
-	}
-}
-
-func (s *stats) lostSession(w *world) {
-	if s.counts(w) {
-		s.dead++
-	}
-}
-
-func (s *stats) lostLease(w *world) {
-	s.holding--
-	if s.counts(w) {
-		s.losses++
-	}
-}
-
-func (s *stats) refused(w *world) {
-	if s.counts(w) {
-		s.refusals++
+		*of++
 	}
 }
 

@@ -245,7 +245,7 @@ func (w *world) send(u *unit, a *core.Action) {
 	took := w.chance.latency(w.latencyOf(r.verb))
 	up := took / 2
 	r.down = took - up
-	w.stats.request(w, r.verb)
+	w.stats.count(w, &w.stats.verbs[r.verb])
 	if out := w.plan.isOut(w.now + up); out || w.now+up > r.limitAt {
 		r.outcome, r.class = core.OutcomeUnknown, core.ClassUnreachable
 		at := r.limitAt
@@ -265,7 +265,7 @@ func (w *world) noteBeat(u *unit, verb core.ActionKind) {
 	if verb == core.ActionPut {
 		if h.sid != nil && h.due == 0 {
 			h.due = w.now
-			w.stats.interval(w, w.now-h.put)
+			w.stats.sample(w, &w.stats.intervals, w.now-h.put)
 		}
 		h.put = w.now
 	}
