@@ -247,7 +247,9 @@ var (
 
 // TestRequests: what each form of an acquire and of a renewal costs.
 func TestRequests(t *testing.T) {
-	for name, tell := range map[string]func(*town){"acquires": acquiresCost, "session": sessionCosts, "renewals": renewalsCost, "lastwriter": lastWriterCosts} {
+	for name, tell := range map[string]func(*town){
+		"acquires": acquiresCost, "session": sessionCosts, "renewals": renewalsCost, "lastwriter": lastWriterCosts, "permits": permitsCost,
+	} {
 		t.Run(name, func(t *testing.T) { inTown(t, tell) })
 	}
 }
@@ -268,6 +270,35 @@ func acquiresCost(w *town) {
 	w.ok(err)
 	w.cost("strict, join", a, "list get create")
 	w.takeOver("strict, take-over", strictMinute, "list get create")
+}
+
+// permitsCost: a hundred take a permit each at the same time, and give it back; each for
+// itself would take two hundred commits.
+func permitsCost(w *town) {
+	const callers = 100
+	p := w.host()
+	var held [callers]*host.Permit
+	for _, do := range []func(i int) error{
+		func(i int) (err error) {
+			held[i], err = p.AcquirePermit(w.Context(), "n", host.View{Capacity: callers, Width: 1}, nil)
+			return err
+		},
+		func(i int) error { return held[i].Release(w.Context()) },
+	} {
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				if err := do(i); err != nil {
+					w.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	commits := p.store.number("create", "n/_mopslock/")
+	if w.told("commits of a hundred", commits); commits != 3 {
+		w.Errorf("%d commits, want one for all asks, one for who gives back first and one for the others", commits)
+	}
 }
 
 // takeOver has a host hold a name and die, and another that has looked before, and so

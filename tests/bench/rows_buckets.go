@@ -22,7 +22,7 @@ var (
 		{what: "limiter, 1 M names live, a name", ours: trialOf(goBench{"tests/bench", "LimiterMemory"}).figure("B/name", inBytes), budget: atMost(200)},
 		{
 			what: "shared semaphore, commits of 100 callers together, in and out / one each", budget: times(1. / 40),
-			ours: trialOf(goBench{"host", "PermitsOfAHundred"}).figure("commits/100", inNumber), beside: set(200, inNumber),
+			ours: requestCosts.figure("commits-of-a-hundred", inNumber), beside: set(200, inNumber),
 		},
 	}
 )
