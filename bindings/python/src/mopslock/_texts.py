@@ -51,7 +51,7 @@ def refused(
         return errors.Crowded(f"{text}{room}; use several names, or weigh permits", reason=reason, seen=seen)
     who = seen.who() if seen else "another"
     if reason == "held":
-        return errors.Held(f"{text}held by {who}; wait for it, or try again later", reason=reason, seen=seen)
+        return errors.Held(f"{text}{_held(seen)}; wait for it, or try again later", reason=reason, seen=seen)
     if reason == "raced":
         return errors.Held(f"{text}another was faster: {who}; try again", reason=reason, seen=seen)
     if reason == "cancelled":
@@ -75,9 +75,21 @@ def refused(
     return kind(f"{text}the store cannot be used{said(class_, cause)}; {advice(class_)}", reason=reason, seen=seen)
 
 
+def _held(seen: Status | None) -> str:
+    """Who holds it, or how it ended, where it is not free yet."""
+    if seen is None or seen.state not in ("broken", "released"):
+        return f"held by {seen.who() if seen else 'another'}"
+    text = seen.state
+    if seen.by:
+        text += f" by {printable(seen.by)}"
+    if seen.why:
+        text += f" ({printable(seen.why)})"
+    return text + (f", and free in {seen.left:.1f}s at the latest" if seen.left > 0 else ", and not free yet")
+
+
 def waiting(what: str, name: str, seen: Status) -> str:
     """For whom somebody waits."""
-    whom = _full(seen) if seen.is_semaphore else f"held by {seen.who()}"
+    whom = _full(seen) if seen.is_semaphore else _held(seen)
     return f"mopslock: waiting for {what} {quoted(name)}: {whom}"
 
 
