@@ -66,7 +66,7 @@ func (k *keeper) open(s *session) {
 		k.giveUp(s, err)
 		return
 	}
-	s.member.beats = s
+	s.member.beats, s.calls = s, 0
 	k.step(s.member, core.Event{Kind: core.EventBegin})
 }
 
@@ -77,7 +77,6 @@ func (k *keeper) sessionSaid(s *session, a *core.Action) {
 		k.noteHeld(s.member, a)
 		s.life = &life{id: []byte(a.Holder)}
 		s.life.until.Store(a.At)
-		s.calls = 0
 		k.watchCall(s)
 		k.tell(s, (*member).isWaiting)
 	case core.ActionRenewed:
@@ -100,8 +99,11 @@ func (k *keeper) sessionSaid(s *session, a *core.Action) {
 }
 
 // watchCall has a directory tell of the next call, which whoever breaks a lease on the
-// session makes.
+// session makes. Before the id is in force nobody stands on it.
 func (k *keeper) watchCall(s *session) {
+	if s.life == nil {
+		return
+	}
 	s.member.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.life.id, s.calls))
 }
 
