@@ -28,7 +28,8 @@ type Invocation struct {
 	class   Class // of the last unknown answer
 	told    uint64
 	warned  bool  // that TTLs differ
-	watch   watch // of another's lease, carried from one attempt to the next
+	watch   watch // of another's lease, and of its end, carried from one attempt to the next
+	ended   watch
 	sight   Sighting
 
 	// From the launch on.
@@ -71,9 +72,8 @@ func NewInvocation(cfg Config) (*Invocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Invocation{
-		machine: m, state: InvocationIdle, innerWake: unset, tryBy: unset, watch: watch{cfg.SeenPrint, cfg.SeenSince},
-	}, nil
+	seen := watch{cfg.SeenPrint, cfg.SeenSince}
+	return &Invocation{machine: m, state: InvocationIdle, innerWake: unset, tryBy: unset, watch: seen, ended: seen}, nil
 }
 
 // String implements Machine.
@@ -275,7 +275,7 @@ func (v *Invocation) drive(kind MachineKind, first EventKind) {
 		l.watch, l.told, l.warned = v.watch, v.watch.print, v.warned
 		l.races = v.polls // it has waited, so its claim is contended
 	case *StrictLease:
-		l.watch, l.again = v.watch, !v.lastTry
+		l.watch, l.endWatch, l.again = v.watch, v.ended, !v.lastTry
 	}
 	v.cfg.LastEpoch = 0 // true once
 	v.order(first, false)
@@ -335,7 +335,7 @@ func (v *Invocation) see(s *Sighting) {
 	case *Lease:
 		v.watch, v.warned = l.watch, l.warned
 	case *StrictLease:
-		v.watch = l.watch
+		v.watch, v.ended = l.watch, l.endWatch
 	}
 }
 

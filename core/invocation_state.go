@@ -16,6 +16,8 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.uint(v.told)
 	s.uint(v.watch.print)
 	s.int(v.watch.since)
+	s.uint(v.ended.print)
+	s.int(v.ended.since)
 	v.sight.snapshot(&s)
 	s.text(string(v.holder))
 	s.octet(uint8(v.lost))

@@ -274,12 +274,14 @@ func (w *watch) stood(print uint64, start int64, r *register) bool {
 	return start-w.since >= int64(r.ttl())
 }
 
-// standing is what stands unchanged for the longest, of what this look shows.
+// standing is what stands unchanged for the longest, of what this look shows. An end
+// stands for good; signs that are new in this look may be of a session that goes on.
 func (r *register) standing() (longest watch) {
 	if print, complete := r.print(); complete && print == r.watch.print {
 		longest = r.watch
 	}
-	if print, told := r.endPrint(); told && print == r.endWatch.print && (longest.print == 0 || r.endWatch.since < longest.since) {
+	renewed := longest.print == 0 || r.hasSession() && longest.since >= r.look.start
+	if print, told := r.endPrint(); told && print == r.endWatch.print && (renewed || r.endWatch.since < longest.since) {
 		longest = r.endWatch
 	}
 	return longest
