@@ -3,7 +3,7 @@
 // A line is broken by one small edit: an operator is swapped, a boolean turned round, a statement left out.
 // The tests see it through an overlay of the go command; the tree itself is not touched. First the
 // tests of the line's own package run, then those of the packages that stand on it. An edit that does
-// not compile is passed over. Tests that hang for two minutes have noticed.
+// not compile is passed over. Tests that hang for ten minutes have noticed.
 package main
 
 import (
@@ -192,7 +192,7 @@ func (c change) try(above []string) string {
 	if err != nil {
 		return err.Error()
 	}
-	test := []string{"test", "-overlay", overlay, "-failfast", "-count=1", "-vet=off", "-timeout=2m"}
+	test := []string{"test", "-overlay", overlay, "-failfast", "-count=1", "-vet=off", "-timeout=10m"}
 	for _, packages := range [][]string{{"./" + filepath.Dir(c.file)}, above} {
 		out, err := exec.Command("go", append(test, packages...)...).CombinedOutput()
 		switch {
