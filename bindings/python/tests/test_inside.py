@@ -108,7 +108,7 @@ def test_the_lease_of_a_remotes_launcher_may_be_waited_for(place: Place) -> None
     lease = mopslock.acquire(place.store, "n", **asked(place))
 
     def launch(_: mopslock.Work) -> bytes:
-        with pytest.raises(mopslock.NotAcquired) as told:
+        with pytest.raises(mopslock.MopslockError) as told:  # a slow store may not have answered
             enter(place, wait=0.01)
         assert not isinstance(told.value, mopslock.HeldByOneself)
         return b"1"

@@ -120,7 +120,7 @@ def test_who_waits_is_told_and_let_in_or_closed(place: Place) -> None:
             until(lambda: told)
             assert told[0].permits == 1
             with pytest.raises(mopslock.Full):
-                mopslock.acquire_permit(place.store, "pool", capacity=1, wait=0.05)
+                mopslock.acquire_permit(place.store, "pool", capacity=1, wait=0)
         assert waits.result(SOON) > 1
         assert held(place) == 0
         permit = mopslock.acquire_permit(place.store, "pool", capacity=1)
