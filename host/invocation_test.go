@@ -164,7 +164,7 @@ func TestInvocationSessionDies(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.when("put", "", fault{class: core.ClassUnauthorized})
-		w.is(errOf(p.invoke("n", w.never, onSession)), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(p.Invoke(w.limited(minute), "n", w.never, &InvokeOptions{Terms: onSession})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
 		p.store.heal()
 		i := p.begins("n", onSession)
 		work := w.next(i)
