@@ -112,6 +112,32 @@ func TestSessionCalledTooSoon(t *testing.T) {
 	})
 }
 
+// After a call a lease is believed no longer than before it, though its session is renewed, until it has found out:
+// what is above may be its companion's, and all is well. If it hears nothing, that is its end.
+func TestSessionCalledUnanswered(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		l, m := p.sessional("n"), p.sessional("m")
+		w.host().joins(l.Handle())
+		for n, above := range []fault{fine, {hang: true}} {
+			p.store.forget()
+			p.store.when("", "n/", above)
+			w.shelf.put(fmt.Sprintf("%s%s/call/%010d", sessionPrefix, l.Session(), n),
+				fmt.Appendf(nil, `{"v":1,"nonce":"00","name":"n","epoch":%d,"boottime_ns":0}`, n+2))
+			w.until(time.Second, func() bool { return p.store.count("", "n/") > 0 })
+			believed := l.Deadline()
+			w.sleep(30 * time.Second)
+			w.same("is believed for longer", l.Deadline().After(believed), n == 0)
+			if n == 1 {
+				<-l.Done()
+				w.same("lost at", time.Now(), believed)
+			}
+		}
+		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
+		w.ok(m.Err())
+	})
+}
+
 // scarceRand has no randomness any more once it is told so.
 type scarceRand struct {
 	io.Reader
