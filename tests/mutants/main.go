@@ -59,6 +59,9 @@ func main() {
 	flag.Parse()
 	for _, root := range []string{"core", "host"} {
 		drawn, err := changes(*seed, root)
+		if out, errRed := goTest(append(above[root], "./"+root+"/...")...); errRed != nil {
+			err = errors.Join(err, fmt.Errorf("the tests are red with nothing broken: %w\n%s", errRed, out))
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "mutants:", err)
 			os.Exit(1)
@@ -192,9 +195,8 @@ func (c change) try(above []string) string {
 	if err != nil {
 		return err.Error()
 	}
-	test := []string{"test", "-overlay", overlay, "-failfast", "-count=1", "-vet=off", "-timeout=10m"}
 	for _, packages := range [][]string{{"./" + filepath.Dir(c.file)}, above} {
-		out, err := exec.Command("go", append(test, packages...)...).CombinedOutput()
+		out, err := goTest(append([]string{"-overlay", overlay}, packages...)...)
 		switch {
 		case err != nil && strings.Contains(string(out), "[build failed]"):
 			return "no program"
@@ -203,6 +205,11 @@ func (c change) try(above []string) string {
 		}
 	}
 	return "unseen"
+}
+
+func goTest(args ...string) ([]byte, error) {
+	test := []string{"test", "-failfast", "-count=1", "-vet=off", "-timeout=10m"}
+	return exec.Command("go", append(test, args...)...).CombinedOutput()
 }
 
 func (c change) String() string {
