@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,18 @@ for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, s
     # catches is the default in what it starts, so a test can end a program with Ctrl-C, whoever started the tests.
     if signal.getsignal(_ignored) is signal.SIG_IGN:
         signal.signal(_ignored, lambda *_: None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine function has an event loop of its own."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+    asyncio.run(asyncio.wait_for(test(**given), 2 * SOON))
+    return True
+
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 """What bindings/python is part of; the tests that look at more than the package fail without it."""

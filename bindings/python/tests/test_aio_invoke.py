@@ -6,7 +6,6 @@ import ast
 import asyncio
 import gc
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +18,15 @@ from ways import SOON, WAYS, Place, opened, program, said, until
 TTL = 30
 
 
-@pytest.fixture(params=["url-strict", "own-lastwriter"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    way, _, kept = request.param.partition("-")
-    with opened(way, tmp_path / "store", kept) as place:
-        yield place
-
-
 async def never(_: aio.Work) -> bytes:
     """Work that nobody has to do."""
     raise AssertionError("it was launched")
 
 
-def freed(place: Place, name: str) -> bool:
-    """Whether somebody else could take the lease."""
-    return place.path(name).exists() and place.released(name)
-
-
 # As the package does.
 
 
-def test_what_launch_returns_is_stored_and_returned(place: Place, tmp_path: Path) -> None:
+async def test_what_launch_returns_is_stored_and_returned(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"of a file")
 
@@ -51,38 +38,32 @@ def test_what_launch_returns_is_stored_and_returned(place: Place, tmp_path: Path
     async def by_file(work: aio.Work) -> Path:
         return file
 
-    async def main() -> None:
-        result = await aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol)
-        assert (await result.read(), result.own, await result.failure()) == (b"bytes", True, None)
-        assert await (await aio.invoke(place.store, "n", never, protocol=place.protocol)).read() == b"bytes"
-        second = await aio.invoke(place.store, "m", by_file, ttl=TTL, protocol=place.protocol)
-        with await second.open() as stream:
-            assert await asyncio.to_thread(stream.read) == b"of a file"
-
-    asyncio.run(main())
+    result = await aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol)
+    assert (await result.read(), result.own, await result.failure()) == (b"bytes", True, None)
+    assert await (await aio.invoke(place.store, "n", never, protocol=place.protocol)).read() == b"bytes"
+    second = await aio.invoke(place.store, "m", by_file, ttl=TTL, protocol=place.protocol)
+    with await second.open() as stream:
+        assert await asyncio.to_thread(stream.read) == b"of a file"
 
 
-def test_failures(place: Place) -> None:
+async def test_failures(place: Place) -> None:
     async def fails(work: aio.Work) -> bytes:
         raise ValueError("its own")
 
-    async def main() -> None:
-        with pytest.raises(ValueError, match="its own"):
-            await aio.invoke(place.store, "n", fails, ttl=TTL, protocol=place.protocol)
-        assert freed(place, "n")
-        with pytest.raises(ValueError, match="its own"):
-            await aio.invoke(place.store, "n", fails, ttl=TTL, protocol=place.protocol, memo_failures=True)
-        result = await aio.invoke(place.store, "n", never, protocol=place.protocol, memo_failures=True)
-        failure = await result.failure()
-        assert failure is not None
-        assert failure.text == "its own"
-        with pytest.raises(mopslock.BadArgument, match="last segment"):
-            await aio.invoke(place.store, "lock", never)
-
-    asyncio.run(main())
+    with pytest.raises(ValueError, match="its own"):
+        await aio.invoke(place.store, "n", fails, ttl=TTL, protocol=place.protocol)
+    assert place.freed("n")
+    with pytest.raises(ValueError, match="its own"):
+        await aio.invoke(place.store, "n", fails, ttl=TTL, protocol=place.protocol, memo_failures=True)
+    result = await aio.invoke(place.store, "n", never, protocol=place.protocol, memo_failures=True)
+    failure = await result.failure()
+    assert failure is not None
+    assert failure.text == "its own"
+    with pytest.raises(mopslock.BadArgument, match="last segment"):
+        await aio.invoke(place.store, "lock", never)
 
 
-def test_a_remote(place: Place) -> None:
+async def test_a_remote(place: Place) -> None:
     texts: list[str] = []
 
     async def job(work: aio.Work) -> bytes:
@@ -92,18 +73,15 @@ def test_a_remote(place: Place) -> None:
         texts.append(work.text)
         assert await aio.remote(place.store, work.text, job) is not None
 
-    async def main() -> None:
-        result = await aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol)
-        assert await result.read() == b"by the remote"
-        assert await aio.remote(place.store, texts[0], never) is not None
-        (place.root / "n" / "result").unlink()
-        await asyncio.to_thread(until, lambda: freed(place, "n"))
-        assert await aio.remote(place.store, texts[0], never) is None
-
-    asyncio.run(main())
+    result = await aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol)
+    assert await result.read() == b"by the remote"
+    assert await aio.remote(place.store, texts[0], never) is not None
+    (place.root / "n" / "result").unlink()
+    await asyncio.to_thread(until, lambda: place.freed("n"))
+    assert await aio.remote(place.store, texts[0], never) is None
 
 
-def test_memoize_and_its_twin_find_each_others_results(place: Place) -> None:
+async def test_memoize_and_its_twin_find_each_others_results(place: Place) -> None:
     done: list[int] = []
 
     @aio.memoize(place.store, ttl=TTL, protocol=place.protocol)
@@ -116,12 +94,9 @@ def test_memoize_and_its_twin_find_each_others_results(place: Place) -> None:
         lambda n: n * n
     )
 
-    async def main() -> None:
-        assert not await square.cached(3)
-        assert await asyncio.gather(*(square(3) for _ in range(9))) == [9] * 9
-        assert await square.cached(n=3)
-
-    asyncio.run(main())
+    assert not await square.cached(3)
+    assert await asyncio.gather(*(square(3) for _ in range(9))) == [9] * 9
+    assert await square.cached(n=3)
     assert done == [3]
     assert plain.key(3) == square.key(3)
     assert plain.cached(3)
@@ -133,23 +108,20 @@ def test_memoize_and_its_twin_find_each_others_results(place: Place) -> None:
 # Nobody is stranded.
 
 
-def test_a_cancelled_task_in_launch_releases(place: Place) -> None:
-    async def main() -> None:
-        begun = asyncio.Event()
+async def test_a_cancelled_task_in_launch_releases(place: Place) -> None:
+    begun = asyncio.Event()
 
-        async def launch(work: aio.Work) -> bytes:
-            begun.set()
-            await asyncio.Event().wait()
-            return b""
+    async def launch(work: aio.Work) -> bytes:
+        begun.set()
+        await asyncio.Event().wait()
+        return b""
 
-        task = asyncio.create_task(aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert freed(place, "n")
-
-    asyncio.run(main())
+    task = asyncio.create_task(aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert place.freed("n")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -179,39 +151,35 @@ def test_a_loop_that_is_closed_strands_nobody(place: Place) -> None:
     assert result.read() == b"next"
 
 
-def test_cancelling_and_closing_end_who_waits(place: Place) -> None:
+async def test_cancelling_and_closing_end_who_waits(place: Place) -> None:
     """Each that is cancelled alone; closing all others, and the work."""
+    begun = asyncio.Event()
 
-    async def main() -> None:
-        begun = asyncio.Event()
+    async def launch(work: aio.Work) -> bytes:
+        begun.set()
+        assert await work.lost.wait(SOON)
+        return b"too late"
 
-        async def launch(work: aio.Work) -> bytes:
-            begun.set()
-            assert await work.lost.wait(SOON)
-            return b"too late"
+    def ask(launch: Any) -> asyncio.Task[aio.Result]:
+        called = aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol, on_waiting=waiting.append)
+        return asyncio.create_task(called)
 
-        def ask(launch: Any) -> asyncio.Task[aio.Result]:
-            called = aio.invoke(place.store, "n", launch, ttl=TTL, protocol=place.protocol, on_waiting=waiting.append)
-            return asyncio.create_task(called)
-
-        waiting: list[mopslock.Status] = []
-        first = ask(launch)
-        await begun.wait()
-        others = [ask(never) for _ in range(10)]
-        early = ask(never)
-        await asyncio.sleep(0)  # its first step, which is at the next turn of the loop
-        early.cancel()
-        await asyncio.to_thread(until, lambda: len(waiting) >= 10)
-        for one in others[:5]:
-            one.cancel()
-        cancelled = await asyncio.gather(early, *others[:5], return_exceptions=True)
-        assert {type(one) for one in cancelled} == {asyncio.CancelledError}
-        await asyncio.to_thread(mopslock.close, place.store)
-        ended = await asyncio.gather(first, *others[5:], return_exceptions=True)
-        assert [type(one) for one in ended] == [mopslock.Closed] * 6
-        assert freed(place, "n")
-
-    asyncio.run(main())
+    waiting: list[mopslock.Status] = []
+    first = ask(launch)
+    await begun.wait()
+    others = [ask(never) for _ in range(10)]
+    early = ask(never)
+    await asyncio.sleep(0)  # its first step, which is at the next turn of the loop
+    early.cancel()
+    await asyncio.to_thread(until, lambda: len(waiting) >= 10)
+    for one in others[:5]:
+        one.cancel()
+    cancelled = await asyncio.gather(early, *others[:5], return_exceptions=True)
+    assert {type(one) for one in cancelled} == {asyncio.CancelledError}
+    await asyncio.to_thread(mopslock.close, place.store)
+    ended = await asyncio.gather(first, *others[5:], return_exceptions=True)
+    assert [type(one) for one in ended] == [mopslock.Closed] * 6
+    assert place.freed("n")
 
 
 # Who waits costs no thread.

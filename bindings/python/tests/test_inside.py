@@ -149,43 +149,36 @@ async def invoke_async(place: Place) -> None:
 
 
 @pytest.mark.parametrize("ask", [enter_async, invoke_async])
-def test_a_task_that_would_wait_for_itself_is_told_at_once(place: Place, ask: Callable[..., Any]) -> None:
+async def test_a_task_that_would_wait_for_itself_is_told_at_once(place: Place, ask: Callable[..., Any]) -> None:
     async def launch(_: aio.Work) -> bytes:
         with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
             await ask(place)
         return b"1"
 
-    async def main() -> None:
-        async with aio.lease(place.store, "n", **asked(place)) as lease:
-            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
-                await ask(place)
-            with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
-                enter(place)  # it would block the loop, and with it this task
-            lease.check()
-        with (
-            mopslock.lease(place.store, "n", **asked(place)),
-            pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'),
-        ):
+    async with aio.lease(place.store, "n", **asked(place)) as lease:
+        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'):
             await ask(place)
-        assert await (await aio.invoke(place.store, "n", launch, **asked(place))).read() == b"1"
+        with pytest.raises(mopslock.HeldByOneself, match='lease "n".*this thread'):
+            enter(place)  # it would block the loop, and with it this task
+        lease.check()
+    with (
+        mopslock.lease(place.store, "n", **asked(place)),
+        pytest.raises(mopslock.HeldByOneself, match='lease "n".*this task'),
+    ):
         await ask(place)
+    assert await (await aio.invoke(place.store, "n", launch, **asked(place))).read() == b"1"
+    await ask(place)
 
-    asyncio.run(main())
 
-
-def test_a_task_or_a_thread_that_was_begun_in_the_block_is_another(place: Place) -> None:
+async def test_a_task_or_a_thread_that_was_begun_in_the_block_is_another(place: Place) -> None:
     """It inherits the context, and waits for a task that goes on."""
-
-    async def main() -> None:
-        waits: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        async with aio.lease(place.store, "n", **asked(place)):
-            other = asyncio.create_task(enter_async(place, on_waiting=waits.put))
-            beside = asyncio.create_task(asyncio.to_thread(enter, place, on_waiting=waits.put))
-            for _ in range(2):
-                await asyncio.to_thread(waits.get, timeout=SOON)
-        await asyncio.wait_for(asyncio.gather(other, beside), SOON)
-
-    asyncio.run(main())
+    waits: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    async with aio.lease(place.store, "n", **asked(place)):
+        other = asyncio.create_task(enter_async(place, on_waiting=waits.put))
+        beside = asyncio.create_task(asyncio.to_thread(enter, place, on_waiting=waits.put))
+        for _ in range(2):
+            await asyncio.to_thread(waits.get, timeout=SOON)
+    await asyncio.wait_for(asyncio.gather(other, beside), SOON)
 
 
 def test_work_whose_loop_is_closed_leaves_its_block_in_another_context(place: Place) -> None:

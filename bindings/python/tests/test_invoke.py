@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,9 @@ import pytest
 import mopslock
 from mopslock._invoke import CameTo
 from mopslock.stores import Directory
-from ways import NOTICES, SOON, Place, ended, forked, opened, program, said, until
+from ways import NOTICES, SOON, Place, ended, forked, program, said, until
 
 TTL = 30
-
-
-@pytest.fixture(params=["url-strict", "own-lastwriter"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    way, _, kept = request.param.partition("-")
-    with opened(way, tmp_path / "store", kept) as place:
-        yield place
 
 
 def invoke(
@@ -39,11 +32,6 @@ def never(_: mopslock.Work) -> bytes:
     raise AssertionError("it was launched")
 
 
-def freed(place: Place, name: str) -> bool:
-    """Whether somebody else could take the lease."""
-    return place.path(name).exists() and place.released(name)
-
-
 # Once.
 
 
@@ -53,7 +41,7 @@ def test_what_launch_returns_is_stored_and_returned(place: Place) -> None:
     assert result.read() == result.read() == b"what it came to"
     assert (place.root / "a" / "b" / "result").read_bytes() == b"what it came to"
     assert result.failure() is None
-    until(lambda: freed(place, "a/b"))
+    until(lambda: place.freed("a/b"))
 
 
 def test_a_result_that_is_there_is_returned_and_nothing_done(place: Place) -> None:
@@ -102,7 +90,7 @@ def test_what_goes_wrong_in_the_work_is_raised_and_releases(place: Place, came: 
         invoke(place, "n", launch)
     assert f"{raised.type.__name__}: {raised.value}".startswith(error)
     assert raised.value is came or not isinstance(came, BaseException)
-    assert freed(place, "n")
+    assert place.freed("n")
     assert not (place.root / "n" / "result").exists()
     assert invoke(place, "n", lambda work: b"better").read() == b"better"
 
@@ -167,7 +155,7 @@ def test_no_result_after_launch_or_held_elsewhere(place: Place) -> None:
     with pytest.raises(mopslock.NoResult) as error:
         mopslock.invoke(place.store, "n", lambda work: None, ttl=0.5, protocol=place.protocol)
     assert error.value.reason == "none"
-    assert freed(place, "n")
+    assert place.freed("n")
 
 
 @pytest.mark.parametrize("raises", [True, False])
@@ -233,7 +221,7 @@ def test_a_remote_does_the_work_under_its_launchers_lease(place: Place) -> None:
 
     result = invoke(place, "n", launch)
     assert (result.read(), result.own) == (b"by the remote", False)
-    until(lambda: freed(place, "n"))
+    until(lambda: place.freed("n"))
 
 
 def test_the_text_comes_from_the_environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,10 +317,10 @@ def test_ctrl_c_of_who_waits_and_of_who_works(place: Place) -> None:
             process.send_signal(signal.SIGINT)
             assert said(process) == "ended KeyboardInterrupt"
             assert ended(process)[0] == 0
-        assert not freed(place, "n")
+        assert not place.freed("n")
         holder.send_signal(signal.SIGINT)
         assert said(holder) == "ended KeyboardInterrupt"
-        assert freed(place, "n")
+        assert place.freed("n")
 
 
 def test_ctrl_c_at_any_moment_strands_nobody(place: Place) -> None:
@@ -376,7 +364,7 @@ print(result.own, flush=True)
         process.kill()
     result = mopslock.invoke(place.store, "n", lambda _: b"by the next", wait=SOON, ttl=0.5, protocol=place.protocol)
     assert (result.read(), result.own) == (b"by the next", True)
-    until(lambda: freed(place, "n"))
+    until(lambda: place.freed("n"))
     (place.root / "n" / "result").unlink()
     with program(calls(place, HANGS)) as first, program(remote, TEXT=said(first)) as process:
         assert said(process) == "joined"

@@ -192,36 +192,30 @@ TestAgainstTheOracle.settings = settings(max_examples=30, stateful_step_count=30
 # Many at once.
 
 
-def test_a_thousand_tasks_that_wait_cost_no_threads() -> None:
-    async def main() -> None:
-        limiter = aio.Limiter()
-        holder, first = limiter.holder(), await limiter.acquire("n", capacity=1)
-        tasks = [asyncio.create_task(holder.acquire("n", capacity=1))]
-        await waiting(limiter, 1)
-        threads = threading.active_count()
-        tasks += [asyncio.create_task(holder.acquire("n", capacity=1)) for _ in range(1000)]
-        await waiting(limiter, 1001)
-        assert threading.active_count() <= threads
-        first.release()
-        for done in asyncio.as_completed(tasks):
-            permit = await done
-            assert (permit.total, limiter.held("n")) == (1, 1)
-            permit.release()
-
-    run(main())
+async def test_a_thousand_tasks_that_wait_cost_no_threads() -> None:
+    limiter = aio.Limiter()
+    holder, first = limiter.holder(), await limiter.acquire("n", capacity=1)
+    tasks = [asyncio.create_task(holder.acquire("n", capacity=1))]
+    await waiting(limiter, 1)
+    threads = threading.active_count()
+    tasks += [asyncio.create_task(holder.acquire("n", capacity=1)) for _ in range(1000)]
+    await waiting(limiter, 1001)
+    assert threading.active_count() <= threads
+    first.release()
+    for done in asyncio.as_completed(tasks):
+        permit = await done
+        assert (permit.total, limiter.held("n")) == (1, 1)
+        permit.release()
 
 
-def test_fifo_lets_nobody_overtake() -> None:
-    async def main() -> None:
-        limiter = aio.Limiter(fifo=True)
-        first = await limiter.acquire("n", capacity=2)
-        task = asyncio.create_task(limiter.acquire("n", capacity=2, weight=2))
-        await waiting(limiter, 1)
-        assert await limiter.try_acquire("n", capacity=2) is None, "there is room, and somebody was before"
-        first.release()
-        assert (await task).total == 2
-
-    run(main())
+async def test_fifo_lets_nobody_overtake() -> None:
+    limiter = aio.Limiter(fifo=True)
+    first = await limiter.acquire("n", capacity=2)
+    task = asyncio.create_task(limiter.acquire("n", capacity=2, weight=2))
+    await waiting(limiter, 1)
+    assert await limiter.try_acquire("n", capacity=2) is None, "there is room, and somebody was before"
+    first.release()
+    assert (await task).total == 2
 
 
 # Whose permits are.
@@ -244,18 +238,15 @@ def test_what_a_thread_holds_ends_with_it_and_lets_those_in_who_wait(
     assert caplog.records == []  # it is how it is meant
 
 
-def test_what_a_task_holds_ends_with_it() -> None:
-    async def main() -> None:
-        limiter = aio.Limiter()
-        mine = await limiter.acquire("n", capacity=9)
-        theirs = await asyncio.create_task(limiter.acquire("n", capacity=9, weight=2))
-        await waiting(limiter, 1, "held")
-        assert (limiter.down(), limiter.down()) == (1, 0)
-        for permit in (theirs, mine):
-            with pytest.raises(mopslock.OutOfBuckets):
-                limiter.release(permit)
-
-    run(main())
+async def test_what_a_task_holds_ends_with_it() -> None:
+    limiter = aio.Limiter()
+    mine = await limiter.acquire("n", capacity=9)
+    theirs = await asyncio.create_task(limiter.acquire("n", capacity=9, weight=2))
+    await waiting(limiter, 1, "held")
+    assert (limiter.down(), limiter.down()) == (1, 0)
+    for permit in (theirs, mine):
+        with pytest.raises(mopslock.OutOfBuckets):
+            limiter.release(permit)
 
 
 def test_down_gives_back_what_this_thread_has_and_no_other(limiter: Limiter) -> None:
@@ -268,34 +259,31 @@ def test_down_gives_back_what_this_thread_has_and_no_other(limiter: Limiter) -> 
     assert limiter.held("n") == 0
 
 
-def test_a_holder_outlives_those_who_use_it_and_ends_what_waits_on_it() -> None:
-    async def main() -> None:
-        limiter = aio.Limiter()
-        threads = limiter._of.holder()
-        async with limiter.holder() as holder:
-            permit = await asyncio.create_task(holder.acquire("n", capacity=2))
-            assert await holder.try_acquire("n", capacity=2) is not None
-            with pytest.raises(mopslock.Full):
-                async with holder.permit("n", capacity=2):
-                    raise AssertionError("it must not be entered")
-            waits = asyncio.create_task(holder.acquire("n", capacity=2))
-            await waiting(limiter, 1)
-            permit.release()
-            (await waits).release()
-            asked = [
-                asyncio.create_task(holder.acquire("n", capacity=1)),
-                asyncio.create_task(asyncio.to_thread(threads.acquire, "n", capacity=1)),
-            ]
-            await waiting(limiter, 2)
-            assert threads.down() == 0
-        asked.append(asyncio.create_task(holder.acquire("n", capacity=2)))
-        never = limiter.holder()
-        assert (holder.down(), never.down(), limiter.held("n")) == (0, 0, 0)
-        asked.append(asyncio.create_task(never.acquire("n", capacity=2)))
-        ends = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(end) for end in ends] == [mopslock.Cancelled] * 4
-
-    run(main())
+async def test_a_holder_outlives_those_who_use_it_and_ends_what_waits_on_it() -> None:
+    limiter = aio.Limiter()
+    threads = limiter._of.holder()
+    async with limiter.holder() as holder:
+        permit = await asyncio.create_task(holder.acquire("n", capacity=2))
+        assert await holder.try_acquire("n", capacity=2) is not None
+        with pytest.raises(mopslock.Full):
+            async with holder.permit("n", capacity=2):
+                raise AssertionError("it must not be entered")
+        waits = asyncio.create_task(holder.acquire("n", capacity=2))
+        await waiting(limiter, 1)
+        permit.release()
+        (await waits).release()
+        asked = [
+            asyncio.create_task(holder.acquire("n", capacity=1)),
+            asyncio.create_task(asyncio.to_thread(threads.acquire, "n", capacity=1)),
+        ]
+        await waiting(limiter, 2)
+        assert threads.down() == 0
+    asked.append(asyncio.create_task(holder.acquire("n", capacity=2)))
+    never = limiter.holder()
+    assert (holder.down(), never.down(), limiter.held("n")) == (0, 0, 0)
+    asked.append(asyncio.create_task(never.acquire("n", capacity=2)))
+    ends = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(end) for end in ends] == [mopslock.Cancelled] * 4
 
 
 # Giving up.
@@ -370,31 +358,27 @@ def test_races_of_giving_up_and_being_let_in_lose_nothing(limiter: Limiter) -> N
     assert (limiter.held("n"), limiter.waiting("n"), inside) == (0, 0, [])
 
 
-def test_a_task_that_is_cancelled_in_the_instant_of_a_grant_leaves_nothing() -> None:
+async def test_a_task_that_is_cancelled_in_the_instant_of_a_grant_leaves_nothing() -> None:
     """The permit is granted on another thread, between the cancel and the task's next turn, or before, or after."""
-
-    async def main() -> None:
-        limiter = aio.Limiter()
-        holder = limiter.holder()  # which lives on, as the tasks' own would not
-        for spins in range(60):
-            first = await limiter.acquire("n", capacity=1)
-            task = asyncio.create_task(holder.acquire("n", capacity=1))
-            await waiting(limiter, 1)
-            if spins:
-                first.release()
-            for _ in range(spins % 5):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            if not task.cancelled():
-                task.result().release()
-            if not spins:
-                await waiting(limiter, 0)
-                first.release()
-            await waiting(limiter, 0, "held")  # it may be on its way still
-            assert limiter.waiting("n") == 0
-
-    run(main())
+    limiter = aio.Limiter()
+    holder = limiter.holder()  # which lives on, as the tasks' own would not
+    for spins in range(60):
+        first = await limiter.acquire("n", capacity=1)
+        task = asyncio.create_task(holder.acquire("n", capacity=1))
+        await waiting(limiter, 1)
+        if spins:
+            first.release()
+        for _ in range(spins % 5):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if not task.cancelled():
+            task.result().release()
+        if not spins:
+            await waiting(limiter, 0)
+            first.release()
+        await waiting(limiter, 0, "held")  # it may be on its way still
+        assert limiter.waiting("n") == 0
 
 
 def test_a_loop_that_is_closed_while_tasks_wait_strands_nothing(limiter: Limiter) -> None:

@@ -198,35 +198,32 @@ def test_a_store_without_create_is_unfit(store: PlainStore) -> None:
 # asyncio.
 
 
-def test_the_twins(place: Place) -> None:
-    async def main() -> None:
-        inside = most = 0
+async def test_the_twins(place: Place) -> None:
+    inside = most = 0
 
-        async def work() -> None:
-            nonlocal inside, most
-            async with aio.permit(place.store, "pool", capacity=2, width=2) as permit:
-                inside += 1
-                most = max(most, inside)
-                permit.check()
-                await asyncio.sleep(0)  # a turn of the loop, in which another could come in
-                inside -= 1
+    async def work() -> None:
+        nonlocal inside, most
+        async with aio.permit(place.store, "pool", capacity=2, width=2) as permit:
+            inside += 1
+            most = max(most, inside)
+            permit.check()
+            await asyncio.sleep(0)  # a turn of the loop, in which another could come in
+            inside -= 1
 
-        await asyncio.gather(*[work() for _ in range(40)])
-        assert most <= 4
-        permit = await aio.acquire_permit(place.store, "pool", capacity=1)
-        assert await aio.try_acquire_permit(place.store, "pool", capacity=1) is None
-        waits = asyncio.create_task(aio.acquire_permit(place.store, "pool", capacity=1))
-        await asyncio.sleep(0)  # a turn of the loop, in which it begins to wait
-        waits.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waits
-        await permit.release()
-        assert await permit.lost.wait(SOON)
-        await aio.set_limit(place.store, "pool", 3)
-        status = await aio.inspect(place.store, "pool")
-        assert (status.permits, status.limit) == (0, 3)
-
-    asyncio.run(asyncio.wait_for(main(), 2 * SOON))
+    await asyncio.gather(*[work() for _ in range(40)])
+    assert most <= 4
+    permit = await aio.acquire_permit(place.store, "pool", capacity=1)
+    assert await aio.try_acquire_permit(place.store, "pool", capacity=1) is None
+    waits = asyncio.create_task(aio.acquire_permit(place.store, "pool", capacity=1))
+    await asyncio.sleep(0)  # a turn of the loop, in which it begins to wait
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    await permit.release()
+    assert await permit.lost.wait(SOON)
+    await aio.set_limit(place.store, "pool", 3)
+    status = await aio.inspect(place.store, "pool")
+    assert (status.permits, status.limit) == (0, 3)
 
 
 def test_a_permit_that_is_cancelled_is_given_back(place: Place) -> None:

@@ -114,6 +114,10 @@ class Place:
         record = self.record(name)
         return bool(record["state"] == "released" if self.protocol == "strict" else record["released_at"])
 
+    def freed(self, name: str) -> bool:
+        """Whether there is a record, and it says so."""
+        return self.path(name).exists() and self.released(name)
+
     def write(self, name: str, **fields: Any) -> None:
         """Puts a record of lastwriter's behind everybody's back, made of the one that is there or a live stranger's."""
         now = stamp(0)
