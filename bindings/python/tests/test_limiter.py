@@ -1,7 +1,7 @@
-"""The limiter in this process and its asyncio twin: an oracle, ends of threads and tasks, and what somebody forgets.
+"""The limiter in this process and its asyncio twin: ends of threads and tasks, and what somebody forgets.
 
-Its rules are core's (buckets_test.go) and the host's; here is what Python makes of them. A story that both twins have
-is told once.
+Its rules are core's (buckets_test.go) and the host's (limiter_property_test.go), held to oracles there; here is what
+Python makes of them. A story that both twins have is told once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import mopslock
 from mopslock import _limits, aio
@@ -125,70 +122,6 @@ def test_what_cannot_be_so_is_said_at_once(limiter: Limiter) -> None:
             thing.__reduce__()
 
 
-# Against an oracle: how many are held of a name, and by whom.
-
-NAMES, HOLDERS = ["a", "b", "ü/x"], 3
-
-
-class LimiterMachine(RuleBasedStateMachine):
-    """Holders that acquire, release, and end, in any order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.limiter = Limiter()
-        self.by: Counter[tuple[str, int]] = Counter()
-        self.holders = {n: self.limiter.holder() for n in range(HOLDERS)}
-        self.permits: list[tuple[int, mopslock.LimiterPermit]] = []
-
-    def held(self, name: str) -> int:
-        return sum(weight for (of, _), weight in self.by.items() if of == name)
-
-    @rule(
-        name=st.sampled_from(NAMES), which=st.integers(0, HOLDERS - 1), capacity=st.integers(1, 4),
-        width=st.integers(1, 3), weight=st.integers(1, 3),
-    )  # fmt: skip
-    def acquire(self, name: str, which: int, capacity: int, width: int, weight: int) -> None:
-        number = sorted(self.holders)[which]
-        if weight > capacity * width:
-            with pytest.raises(mopslock.TooHeavy):
-                self.holders[number].try_acquire(name, capacity=capacity, width=width, weight=weight)
-            return
-        permit = self.holders[number].try_acquire(name, capacity=capacity, width=width, weight=weight)
-        assert (permit is not None) == (self.held(name) + weight <= capacity * width)
-        if permit is not None:
-            self.by[name, number] += weight
-            assert permit.total == self.held(name)
-            self.permits.append((number, permit))
-
-    @precondition(lambda self: self.permits)
-    @rule(which=st.integers(0, 99))
-    def release(self, which: int) -> None:
-        number, permit = self.permits.pop(which % len(self.permits))
-        if number in self.holders:
-            permit.release()
-            self.by[permit.name, number] -= permit.weight
-        with pytest.raises(mopslock.OutOfBuckets):
-            permit.release()
-
-    @rule(which=st.integers(0, HOLDERS - 1))
-    def down(self, which: int) -> None:
-        number = sorted(self.holders)[which]
-        holder = self.holders.pop(number)
-        assert holder.down() == sum(self.by.pop((name, number), 0) for name in NAMES)
-        assert holder.down() == 0
-        with pytest.raises(mopslock.Cancelled):
-            holder.try_acquire("a", capacity=9)
-        self.holders[max(number, *self.holders) + 1] = self.limiter.holder()
-
-    @invariant()
-    def agrees(self) -> None:
-        assert [self.limiter.held(name) for name in NAMES] == [self.held(name) for name in NAMES]
-
-
-TestAgainstTheOracle = LimiterMachine.TestCase
-TestAgainstTheOracle.settings = settings(max_examples=30, stateful_step_count=30)
-
-
 # Many at once.
 
 
@@ -249,13 +182,18 @@ async def test_what_a_task_holds_ends_with_it() -> None:
             limiter.release(permit)
 
 
-def test_down_gives_back_what_this_thread_has_and_no_other(limiter: Limiter) -> None:
+def test_down_gives_back_what_this_thread_or_holder_has_and_no_other(limiter: Limiter) -> None:
     with limiter.holder() as holder, holder.permit("n", capacity=9):
         mine = limiter.acquire("n", capacity=9, weight=3)
         assert (limiter.down(), limiter.down(), limiter.held("n")) == (3, 0, 1)
         with pytest.raises(mopslock.OutOfBuckets):
             mine.release()
         limiter.acquire("n", capacity=9).release()  # there is a new one
+        holder.try_acquire("ü/m", capacity=2, width=3, weight=4)  # the holder keeps what nobody else does
+        assert (limiter.held("n"), limiter.held("ü/m")) == (1, 4)
+        assert (holder.down(), holder.down(), limiter.held("n"), limiter.held("ü/m")) == (5, 0, 0, 0)
+        with pytest.raises(mopslock.Cancelled):
+            holder.try_acquire("n", capacity=9)
     assert limiter.held("n") == 0
 
 
