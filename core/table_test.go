@@ -76,6 +76,7 @@ func goldens(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
+// golden holds a file against what it is to be.
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
@@ -94,7 +95,7 @@ func golden(t *testing.T, path string, got []byte) {
 	wants, gots := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
 	for i := range min(len(wants), len(gots)) {
 		if wants[i] != gots[i] {
-			t.Fatalf("line %d:\nwant %s\ngot  %s", i+1, wants[i], gots[i])
+			t.Fatalf("line %d:\nwant %.999s\ngot  %.999s", i+1, wants[i], gots[i])
 		}
 	}
 	t.Fatalf("%d lines, want %d", len(gots), len(wants))

@@ -273,21 +273,7 @@ func refusedSteps() []byte {
 func TestVectors(t *testing.T) {
 	files := vectors(t)
 	for name, want := range files {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(vectorDir, name)
-			if *update {
-				if err := os.WriteFile(path, want, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			have, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if line := firstDifference(have, want); line > 0 {
-				t.Errorf("%s:%d: this is not what the core says now. If it should be: make generate", path, line)
-			}
-		})
+		t.Run(name, func(t *testing.T) { golden(t, filepath.Join(vectorDir, name), want) })
 	}
 	committed, err := filepath.Glob(filepath.Join(vectorDir, "*.vec"))
 	if err != nil {
@@ -298,22 +284,6 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s comes from nowhere: remove it", path)
 		}
 	}
-}
-
-// firstDifference is the first line in which two files differ, or 0.
-func firstDifference(a, b []byte) int {
-	linesOfB := slices.Collect(bytes.Lines(b))
-	n := 0
-	for line := range bytes.Lines(a) {
-		if n >= len(linesOfB) || !bytes.Equal(line, linesOfB[n]) {
-			return n + 1
-		}
-		n++
-	}
-	if n < len(linesOfB) {
-		return n + 1
-	}
-	return 0
 }
 
 // TestVectorsCover: every kind of message is in them, and every rule and code by
