@@ -251,10 +251,16 @@ func TestLateUploadIsNotSent(t *testing.T) {
 		s.Put(ctx, "k", nil, ""), s.Create(ctx, "k", nil, ""), s.Delete(ctx, "k"),
 		s.PutFrom(ctx, "k", strings.NewReader("x"), 1, ""), s.CreateFrom(ctx, "k", strings.NewReader("x"), 1, ""),
 	} {
-		var e *store.Error
-		if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Class != core.ClassUnreachable {
-			t.Fatal(err)
-		}
+		overdue(t, s, err)
+	}
+}
+
+// overdue holds that an upload was too late, and was not applied.
+func overdue(t *testing.T, s *Store, err error) {
+	t.Helper()
+	var e *store.Error
+	if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Class != core.ClassUnreachable {
+		t.Fatal(err)
 	}
 	if there, err := s.Exists(t.Context(), "k"); there || err != nil {
 		t.Fatal(there, err)
@@ -283,14 +289,7 @@ func TestOverdueDuringTransfer(t *testing.T) {
 		}
 		return time.Now()
 	}
-	err := s.PutFrom(ctx, "k", strings.NewReader("x"), 1, "")
-	var e *store.Error
-	if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Class != core.ClassUnreachable {
-		t.Fatal(err)
-	}
-	if there, err := s.Exists(t.Context(), "k"); there || err != nil {
-		t.Fatal(there, err)
-	}
+	overdue(t, s, s.PutFrom(ctx, "k", strings.NewReader("x"), 1, ""))
 }
 
 // TestDriverThatReadsLess: a yes without the whole body is not passed on.
