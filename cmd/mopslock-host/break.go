@@ -100,13 +100,14 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 	}
 	// The lease wins over --protocol, unless that comes with the holder of what stands beside it.
 	protocol, left := seen.Protocol, isLeft(&seen)
-	if f.holder != "" {
+	if f.holder != "" && f.holder != seen.Holder {
 		protocol = cmp.Or(f.wanted(), protocol)
 	}
-	if reason := unbreakable(&seen); protocol == seen.Protocol && reason != core.ReasonNone {
+	beside := protocol != seen.Protocol
+	if reason := unbreakable(&seen); reason != core.ReasonNone && (!beside || isFree(&seen)) {
 		return breakFailure(name, &seen, &host.Error{Kind: host.Refused, Name: name, Reason: reason})
 	}
-	if left && (f.holder == "" || f.holder == seen.Holder) {
+	if beside || f.holder == "" || f.holder == seen.Holder { // else it will be refused
 		if err := a.confirm(ctx, &seen, protocol, f); err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	opts := &host.BreakOptions{Why: f.why, Now: f.now, Holder: f.holder, Protocol: protocol}
-	if protocol != seen.Protocol {
+	if beside {
 		after, err := h.Break(ctx, name, opts)
 		if err == nil {
 			return a.reportBreak(&host.Status{Name: name, Protocol: protocol, Holder: f.holder}, &after, f)
@@ -144,8 +145,11 @@ func unbreakable(s *host.Status) core.Reason {
 }
 
 // isLeft reports whether there is something to break.
-func isLeft(s *host.Status) bool {
-	return s.State != core.ObservedVacant && s.State != core.ObservedReleased && s.State != core.ObservedBroken
+func isLeft(s *host.Status) bool { return !isFree(s) && s.State != core.ObservedBroken }
+
+// isFree reports whether nobody holds the name under either protocol: what is held beside is shown before this.
+func isFree(s *host.Status) bool {
+	return s.State == core.ObservedVacant || s.State == core.ObservedReleased
 }
 
 func isVacant(err error) bool {
@@ -186,7 +190,7 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 		a.ui.plainf("%s", strings.TrimSuffix(statusText(seen), "\n"))
 	}
 	if protocol != seen.Protocol {
-		a.ui.printf("warning: this lease is kept by %s; what %s keeps beside it is broken, if there is any", seen.Protocol, protocol)
+		a.ui.printf("warning: what %s keeps of the name stays; to be broken is what %s keeps of it for %s", seen.Protocol, protocol, host.Printable(f.holder))
 	}
 	switch {
 	case protocol == core.ProtocolLastWriter:

@@ -86,18 +86,25 @@ func TestBreakAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		types, flags string
 		status       int
-		state        string
+		state, warns string
 	}{
-		"now":     {"yes\n", "--now", 0, "broken"},
-		"enter":   {"\n", "", statusNothing, "held"},
-		"ctrlC":   {ctrlC, "", 128 + int(syscall.SIGINT), "held"},
-		"--yes":   {"", "--yes --now", 0, "broken"},
-		"another": {"y\n", "--now", statusNotAcquired, "held"},
+		"now":     {"yes\n", "--now", 0, "broken", "--now frees the name at once"},
+		"enter":   {"\n", "", statusNothing, "held", ""},
+		"ctrlC":   {ctrlC, "", 128 + int(syscall.SIGINT), "held", ""},
+		"--yes":   {"", "--yes --now", 0, "broken", "--now frees the name at once"},
+		"another": {"y\n", "--now", statusNotAcquired, "held", "--now frees the name at once"},
+		"beside":  {"\n", "--protocol lastwriter --holder ", statusNothing, "held", "under lastwriter the name is free at once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			first := s.host("acquire", "--ttl", "10m", "n")
 			first.mustExit(0)
+			if name == "beside" { // status shows the strict one
+				old := s.host("acquire", "--ttl", "10m", "--protocol", "lastwriter", "n")
+				old.mustExit(0)
+				_, id, _ := strings.Cut(old.out.String(), `"holder":"`)
+				c.flags += id[:strings.Index(id, `"`)]
+			}
 			p := s.onTerminal(80, append([]string{"mopslock-host", "break", "n", "--why", "it hangs"}, strings.Fields(c.flags)...)...)
 			if c.types != "" {
 				p.says("Break it? [y/N] ")
@@ -110,7 +117,7 @@ func TestBreakAsks(t *testing.T) {
 			p.mustExit(c.status)
 			before, _, asked := strings.Cut(p.out.String(), "Break it?")
 			if asked == (c.types == "") || asked && !strings.Contains(before, "state      held") ||
-				strings.Contains(c.flags, "--now") && !strings.Contains(before, "--now frees the name at once") {
+				!strings.Contains(before, c.warns) {
 				t.Errorf("asked %v: %q", asked, p.out)
 			}
 			if state := s.state("n"); !strings.Contains(state, `"state":"`+c.state+`"`) {
