@@ -119,12 +119,7 @@ func (r *register) endedRead(ev *Event) {
 		return result
 	})
 	r.ended.absent = !good
-	if c.state != VersionBroken || !r.passive {
-		return
-	}
-	s := r.sight // its own host and pid are of the process that broke it
-	s.Host, s.PID, s.Remote = s.Host[:0], s.PID[:0], false
-	if good {
+	if s := r.sight; good && c.state == VersionBroken {
 		s.Host, s.PID = v.host.appendCut(s.Host, MaxText), v.pid.appendCut(s.PID, MaxText)
 		s.Remote = string(v.owner) != string(v.tenure)
 	}

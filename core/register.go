@@ -259,6 +259,7 @@ func (r *register) see(v *version) {
 		s.State, s.ReleasedAt = ObservedReleased, v.wall
 	case c.state == VersionBroken:
 		s.State, s.ReleasedAt = ObservedBroken, v.wall
+		s.Host, s.PID = s.Host[:0], s.PID[:0] // of the process that broke it, which By names
 	case c.state == VersionHeld:
 		s.State, s.Remote = ObservedHeld, string(v.owner) != string(v.tenure)
 		if c.n == c.origin {

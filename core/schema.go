@@ -418,7 +418,7 @@ const (
 type Sighting struct {
 	State      Observation
 	Holder     []byte
-	Host       []byte // of whoever wrote it; an observer says of a broken one where its holder is
+	Host       []byte // of whoever of the tenure wrote last; of a broken one empty where that was not read
 	PID        []byte
 	Remote     bool // the last write was a companion's
 	TTL        Duration

@@ -66,6 +66,7 @@ func TestEndedForged(t *testing.T) {
 	r := registerOf(w.strictly("x", nil).machine)
 	for _, tenure := range []HolderID{a.cur.tenure, "another"} {
 		r.cur = current{n: 2, origin: 1, state: VersionBroken, tenure: tenure, ttl: time.Minute}
+		r.sight = new(Sighting)
 		r.endedRead(&Event{Outcome: OutcomeYes, Body: body, Stamp: 1})
 		if r.ended.absent != (tenure == "another") {
 			w.fail("of %s: absent %t", tenure, r.ended.absent)

@@ -22,7 +22,7 @@ type Status struct {
 	// Holder is the tenure's id; "" when vacant or corrupt.
 	Holder string
 	// Host and PID are of whoever of the tenure wrote last, the holder or a companion; of
-	// a broken lease that too, "" where its version was collected.
+	// a broken lease that too, "" where its version was collected or not read.
 	Host string
 	PID  string
 	// Companion: the last write was a companion's.

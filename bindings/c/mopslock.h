@@ -337,7 +337,7 @@ typedef struct mopslock_status {
 	int64_t written_ns;
 	int64_t released_ns;
 	char holder[MOPSLOCK_HOLDER_SIZE]; /* the tenure's id, fresh for each claim */
-	char host[257];                    /* of the tenure's last writer, also of a broken lease */
+	char host[257];                    /* of the tenure's last writer; of a broken lease "" if that was not read */
 	char pid[257];
 	/* Since version 3. What follows is strict's; left_ns is then by a clock that
 	 * holder and looker have in common, or 0, and age_ns is 0 where nobody says. */

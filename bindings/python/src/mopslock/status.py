@@ -59,7 +59,8 @@ class Status:
     ``holder``
         The tenure's id, fresh for each claim.
     ``host``, ``pid``, ``companion``
-        Where the tenure's last write came from, also of a broken one, and whether it was a companion's.
+        Where the tenure's last write came from, of a broken one empty if that was not read, and whether it was a
+        companion's.
     ``ttl``, ``age``, ``left``
         Seconds: the record's own TTL; since the last write, by our wall clock against the writer's; of the TTL,
         negative once it is over.
