@@ -156,7 +156,7 @@ mutants: ## break lines of core and host one at a time, MUTANTS=200, and list wh
 	$(GO) run ./tests/mutants -n $(MUTANTS)
 
 flaky: $(VENV)/installed ## run the tests N=20 times, shuffled and under load, and print what was not green each time
-	tests/flaky $(N) '$(MAKE) -k test'
+	tests/flaky $(N) '$(MAKE) -k -j3 -O test'
 
 generate: ## write the generated files again
 	$(GO) generate ./...
