@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,7 +119,8 @@ func TestOpenUnknownScheme(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "azblob, file, gs, mem, s3") {
 		t.Error(err)
 	}
-	if got := store.Schemes(); fmt.Sprint(got) != "[file mem]" {
+	got := slices.DeleteFunc(store.Schemes(), func(scheme string) bool { return scheme == "test-leaky" }) // another test's
+	if fmt.Sprint(got) != "[file mem]" {
 		t.Error(got)
 	}
 }
