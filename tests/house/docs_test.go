@@ -79,3 +79,23 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		}
 	}
 }
+
+// TestProtocolNamesTheBugs: each rule that the explorer can leave out has that name in the
+// protocol's text, and no other name is there.
+func TestProtocolNamesTheBugs(t *testing.T) {
+	named, bugs := map[string]bool{}, map[string]bool{}
+	for _, match := range regexp.MustCompile(`\*([a-z]+(?:-[a-z]+)*)\*`).FindAllStringSubmatch(read(t, "core/PROTOCOL.md"), -1) {
+		named[match[1]] = strings.Contains(match[1], "-") || match[1] == "overallocate"
+	}
+	for _, match := range regexp.MustCompile(`Bug\w+: +"([a-z-]+)"`).FindAllStringSubmatch(read(t, "core/bugs_on.go"), -1) {
+		bugs[match[1]] = true
+		if !named[match[1]] {
+			t.Errorf("core/PROTOCOL.md has no rule for the bug %s", match[1])
+		}
+	}
+	for name, isBug := range named {
+		if isBug && !bugs[name] {
+			t.Errorf("core/PROTOCOL.md names %s, and core has no such bug", name)
+		}
+	}
+}
