@@ -326,7 +326,7 @@
 //
 // # Where strict differs from the protocol as it was written, and why
 //
-//   - Same boot (1.12, which was argued and not explored) counts the beats under every
+//   - Same boot (S5.2, which was argued and not explored) counts the beats under every
 //     version of the tenure, not those under the newest. A join carries the time at which
 //     it was emitted and can land much later, while another owner renewed under the version
 //     below: that version is old, and its owner believes. See newestBoottime.
@@ -360,7 +360,7 @@
 //     margin, session and owners, and a prefix that was emptied may count from 1 again.
 //   - Companions have no session of their own. A lease beside a lock.json has none
 //     either, since it may have to be yielded without a word.
-//   - A lease on a session does not ask whether its own version is still there (1.14); it
+//   - A lease on a session does not ask whether its own version is still there (N7); it
 //     hears of an emptied prefix when it is released, and believes beside the next holder
 //     until then. One exists a lease would be 24 requests an hour each, and a session is
 //     there so that a lease costs none.

@@ -1,6 +1,6 @@
 package core
 
-// Three rules say that a tenure is dead (PROTOCOL 1.4 and 1.12), each on one
+// Three rules say that a tenure is dead (PROTOCOL S5), each on one
 // clock, and any of them frees: the store's by its lower bound, this boot's, and
 // ours since we saw nothing change.
 

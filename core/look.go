@@ -1,7 +1,7 @@
 package core
 
 // A look is how somebody judges a name: reads that belong together and count as
-// made when the first of them was sent (PROTOCOL 1.4).
+// made when the first of them was sent (PROTOCOL S4.1).
 //
 //	taker    list ─────────── get v ── get beat                 create v(n+1)
 //	holder         put beat . . . . . . . . answered, exists: no

@@ -15,7 +15,7 @@ type recordState uint8
 const (
 	recordAbsent   recordState = iota // there is no body; parseRecord never says so
 	recordEmpty                       // no bytes: somebody's write is under way
-	recordCorrupt                     // not for us to judge: DESIGN section 11
+	recordCorrupt                     // not for us to judge: PROTOCOL L3
 	recordReleased                    // free, whatever else is wrong in it
 	recordLive                        // writer, writtenAt and expire are good
 )

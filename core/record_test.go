@@ -295,7 +295,7 @@ func testOwn() ownRecord {
 	}
 }
 
-// TestOurRecord is the form of COMPAT rows 2, 3, 5, 6, 9 and 10, to the byte.
+// TestOurRecord is the form of PROTOCOL L1, to the byte.
 func TestOurRecord(t *testing.T) {
 	own := testOwn()
 	want := strings.Join([]string{

@@ -3,7 +3,7 @@ package core
 // A permit hangs on the session of its process: it is dead when that is, and not
 // before. A session has one sign of life, its beat, so it is judged by that alone,
 // by the same three rules as a lease, and once dead it is dead for ever
-// (PROTOCOL 1.7): what was judged is remembered.
+// (PROTOCOL N5): what was judged is remembered.
 
 // seenSession is a session of others as we know it.
 type seenSession struct {

@@ -2,7 +2,7 @@ package core
 
 // Superseded versions are collected by whoever wins a version, now and then, and
 // never before they are so old that nobody can still be acting on them
-// (PROTOCOL 1.10). Safety does not rest on a delete: what comes back, or was
+// (PROTOCOL S13). Safety does not rest on a delete: what comes back, or was
 // never removed, is older than the newest version all the same.
 
 // collectEach: the winner of each so many versions collects.

@@ -137,7 +137,7 @@ func checkRule(t *testing.T, cfg Config, want string) {
 	}
 }
 
-// TestDefaults: what is left zero, as DESIGN section 4 and 5 have it.
+// TestDefaults: what is left zero, as PROTOCOL T7 and L2 have it.
 func TestDefaults(t *testing.T) {
 	m, err := New(goodConfig(nil))
 	if err != nil {

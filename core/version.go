@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 // What strict keeps under a name is a chain of versions, each an object made
 // once by create and never written again, and beside each version the beats of
-// its owners. This file has their keys and their records, as PROTOCOL says:
+// its owners. This file has their keys and their records, as PROTOCOL S2 and S3 say:
 // JSON that a person can read, its fields in one order, read strictly.
 
 // RecordVersion is the v of our own records. What has a higher one is neither

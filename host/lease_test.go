@@ -11,7 +11,7 @@ import (
 )
 
 // An acquire costs get, put, get, put and one later look; a renewal get and
-// put; a release get and put (BUDGETS). Nothing else is asked in half an hour.
+// put; a release get and put. Nothing else is asked in half an hour.
 func TestLeaseRequests(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()

@@ -32,7 +32,7 @@ func (s *fakeStore) count(verb, part string) (n int) {
 	return n
 }
 
-// The requests of BUDGETS.md, exactly.
+// TestStrictRequests: what is asked of the store, exactly.
 func TestStrictRequests(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()

@@ -14,7 +14,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// The exit statuses, as CLI.md has them.
+// The exit statuses, for scripts to act on.
 const (
 	statusNothing     = 1  // vacant, none found, not the same; or what explore and simulate search is found
 	statusUsage       = 64 // bad flag, name, URL or lease text

@@ -99,3 +99,29 @@ func TestProtocolNamesTheBugs(t *testing.T) {
 		}
 	}
 }
+
+// TestCitationsExist: each rule that a comment cites is in core/PROTOCOL.md.
+func TestCitationsExist(t *testing.T) {
+	rules, group := map[string]bool{}, ""
+	for _, match := range regexp.MustCompile(`(?m)^\*\*([A-Z]\d+) |^(\d+)\. `).FindAllStringSubmatch(read(t, "core/PROTOCOL.md"), -1) {
+		if match[1] != "" {
+			group = match[1]
+		} else {
+			match[1] = group + "." + match[2]
+		}
+		rules[match[1]] = true
+	}
+	cited := regexp.MustCompile(`PROTOCOL ((?:[A-Z]?\d[\d.]*\d|[A-Z]\d|section)(?: and [A-Z][\d.]*\d)?)`)
+	for _, name := range tracked(t) {
+		if filepath.Ext(name) != ".go" || name == "tests/house/docs_test.go" {
+			continue
+		}
+		for _, match := range cited.FindAllStringSubmatch(read(t, name), -1) {
+			for rule := range strings.SplitSeq(match[1], " and ") {
+				if !rules[rule] {
+					t.Errorf("%s cites PROTOCOL %s, and there is no such rule", name, rule)
+				}
+			}
+		}
+	}
+}

@@ -107,7 +107,7 @@ func TestStrictEndless(t *testing.T) {
 	swarm(t, seeds(100, 2000), Options{Protocol: core.ProtocolStrict, TTL: core.None})
 }
 
-// TestLastWriterOrderly: where PROTOCOL section 3's conditions hold, nothing overlaps.
+// TestLastWriterOrderly: where the conditions of PROTOCOL L12 hold, nothing overlaps.
 func TestLastWriterOrderly(t *testing.T) {
 	swarm(t, 300, Options{Protocol: core.ProtocolLastWriter, Weather: Orderly})
 }
