@@ -29,7 +29,7 @@ type Config struct {
 
 	// Holder is the tenure that a companion joins, that a lease machine is made to
 	// release without having acquired it (a printed lease), or the only one that a
-	// breaker breaks; "" to a breaker is whoever holds the name. Otherwise "".
+	// breaker breaks; "" lets a breaker break any holder. Otherwise "".
 	Holder HolderID
 	// Role says as whom a companion writes. 0 is RoleRemote.
 	Role Role

@@ -16,10 +16,10 @@ type BreakOptions struct {
 	// believe that it holds it: the one way in which two can hold a strict lease.
 	// Lastwriter knows no other.
 	Now bool
-	// Holder is the one whose lease is broken, by Status.Holder, and nobody else's: pass
-	// whom you have seen. If another holds the name by now nothing is written, and the
-	// error is Refused, Reason held. "" is whoever holds it. Lastwriter reads the record
-	// just before it writes it: who acquires between the two loses it all the same.
+	// Holder is the one whose lease is broken, by Status.Holder, and no other: pass the one
+	// that you have seen. If another holds the name by now nothing is written, and the error
+	// is Refused, Reason held. "" breaks the holder of the moment. Lastwriter reads the record
+	// just before it writes it: a process that acquires between the two loses the lease all the same.
 	Holder string
 	// Protocol is whose lease is broken; 0 is whoever's is there.
 	Protocol core.Protocol

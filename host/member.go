@@ -10,8 +10,7 @@ import (
 )
 
 // member is one machine in the keeper's care, and what callers may see of it.
-// There may be ten thousand of them, so what only some need is made when it is
-// asked for.
+// There may be ten thousand of them, so what only some need is made on demand.
 type member struct {
 	keeper   *keeper
 	machine  core.Stepper // nil: see via

@@ -553,9 +553,9 @@ typedef struct mopslock_break_options {
 	mopslock_status *seen; /* NULL, or where to tell what the name is then, or with EHELD who
 	                        * holds it */
 	const char *holder; /* Since version 6. The one whose lease is broken, by mopslock_status.holder,
-	                     * and nobody else's: pass whom you have seen. NULL or "": whoever holds
-	                     * the name. Lastwriter reads the record just before it writes it: who
-	                     * acquires between the two loses it all the same */
+	                     * and no other: pass the one that you have seen. NULL or "" breaks the
+	                     * holder of the moment. Lastwriter reads the record just before it writes
+	                     * it: a process that acquires between the two loses the lease all the same */
 } mopslock_break_options;
 
 /* mopslock_break ends somebody's lease, on the record. Its holder loses it when it

@@ -77,7 +77,7 @@ func (f *breakFlags) checkWhy() error {
 	return nil
 }
 
-// checkHolder refuses an empty id: a script that found none must not break whoever is there.
+// checkHolder refuses an empty id: a script that found no holder must not break the one of the moment.
 func (f *breakFlags) checkHolder(given bool) error {
 	other := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '/' }
 	if given && (f.holder == "" || len(f.holder) > core.MaxHolder || strings.ContainsFunc(f.holder, other)) {

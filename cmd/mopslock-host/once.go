@@ -68,17 +68,11 @@ func (c *invocation) work(lease *host.Lease, work *host.Work, options *child.Opt
 // makeUnder runs the command to its end, or until the lease is lost.
 func (c *invocation) makeUnder(lease *host.Lease, options *child.Options) error {
 	options.ParentDeath = true
-	outputs, err := c.made.takeOutputs(options)
+	command, outputs, err := c.made.start(options)
 	if err != nil {
-		return err
-	}
-	command, err := c.signals.Start(*options)
-	if err != nil {
-		outputs.drop()
 		return err
 	}
 	defer command.Close()
-	outputs.started()
 	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
 	if lost := c.made.commandEnded(&s, s.holder(lease, c.flags.margin)); lost != nil {
 		c.ui.printf("lease %s was lost (%s), and the command has ended well: what it printed is stored if there is no result", c.name, lost.Reason)

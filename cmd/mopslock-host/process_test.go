@@ -231,7 +231,7 @@ func (s *scene) gone(pid int) {
 	s.eventually(fmt.Sprintf("the end of process %d", pid), func() bool { return !alive(pid) })
 }
 
-// alive is false for a zombie, which in a container may stay for ever.
+// alive is false for a zombie, which may stay forever in a container.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -190,17 +190,11 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 		c.ui.printf("%s: the command runs without a lease (--without-lease)", c.name)
 	}
 	options.ThenWait = true
-	outputs, err := c.takeOutputs(&options)
+	command, outputs, err := c.start(&options)
 	if err != nil {
-		return err
-	}
-	command, err := c.signals.Start(options)
-	if err != nil {
-		outputs.drop()
 		return err
 	}
 	defer command.Close()
-	outputs.started()
 	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
 	if companion != nil {
 		_ = c.commandEnded(&s, s.companion(companion))
@@ -227,6 +221,21 @@ func (c *product) commandEnded(s *supervisor, end *exit) (lost *exit) {
 type outputs struct {
 	stdout tap
 	stderr tap // nil: it is ours, untouched
+}
+
+// start runs the command with what is to be kept of its outputs taken.
+func (c *product) start(options *child.Options) (command, outputs, error) {
+	o, err := c.takeOutputs(options)
+	if err != nil {
+		return nil, o, err
+	}
+	started, err := c.app.signals.Start(*options)
+	if err != nil {
+		o.drop()
+		return nil, o, err
+	}
+	o.started()
+	return started, o, nil
 }
 
 // takeOutputs puts pipes in the place of what is to be kept.

@@ -31,7 +31,7 @@ settings.load_profile("mopslock")
 
 for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
     # A program inherits what its parent ignores, as under nohup or in the background of a shell. What the parent
-    # catches is the default in what it starts, so a test can end a program with Ctrl-C, whoever started the tests.
+    # catches is the default in what it starts, so a test can end a program with Ctrl-C, however the tests were started.
     if signal.getsignal(_ignored) is signal.SIG_IGN:
         signal.signal(_ignored, lambda *_: None)
 

@@ -332,9 +332,9 @@ def break_lease(
     that is the one way to two holders of a strict lease. ``why`` is kept with the break, for people; lastwriter has
     no room for it. ``protocol`` says whose lease; "auto" is whoever's is there.
 
-    ``holder`` is the one whose lease is broken, by ``Status.holder``, and nobody else's: pass whom you have seen. ""
-    is whoever holds the name. Lastwriter reads the record just before it writes it: who acquires between the two loses
-    it all the same.
+    ``holder`` is the one whose lease is broken, by ``Status.holder``, and no other: pass the one that you have seen.
+    "" breaks the holder of the moment. Lastwriter reads the record just before it writes it: a process that acquires
+    between the two loses the lease all the same.
 
     Vacant: nobody holds it. Held: another than ``holder`` does, and nothing was done; ``seen`` says who. StoreError:
     the store could not be used, and unless it is an Unreachable nothing was done.

@@ -48,7 +48,7 @@ def leave(entered: _Block) -> None:
 
 
 def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
-    """HeldByOneself: whoever is about to block this thread, or to await in this task, is in a block of that lease."""
+    """HeldByOneself: the caller is about to block this thread, or to await in this task, in a block of that lease."""
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
         lease = _held(block)

@@ -210,7 +210,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// alive is false for a zombie, which in a container may stay for ever.
+// alive is false for a zombie, which may stay forever in a container.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
