@@ -1,7 +1,5 @@
 package core
 
-import "unicode/utf8"
-
 // Answer is what an engine says to a config or an input: where the machine
 // stands and what is to be done, or which part of the contract was broken.
 type Answer struct {
@@ -42,17 +40,6 @@ func AppendError(dst []byte, err error) []byte {
 	m.str(keyError, code.String())
 	m.str(keyText, text[:cut(text, MaxErrorText)])
 	return m.close()
-}
-
-// cut is how much of a text is within a number of bytes, in whole characters.
-func cut(text string, most int) int {
-	if len(text) <= most {
-		return len(text)
-	}
-	for !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return most
 }
 
 // The places of an answer's keys.

@@ -59,19 +59,6 @@ func (b *Breaker) Step(now Instant, ev Event) ([]Action, error) {
 	return b.finish(), nil
 }
 
-// taskAccepts is the contract's table of the machines that do one thing.
-func taskAccepts(state TaskState, kind EventKind) bool {
-	switch kind {
-	case EventAnswer, EventChanged, EventWoke:
-		return true
-	case EventBegin:
-		return state == TaskIdle
-	case EventCancel:
-		return state != TaskIdle
-	}
-	return false
-}
-
 // become moves along an edge of the table.
 func (b *Breaker) become(to TaskState) {
 	if b.state >= TaskDone && to == TaskRefused {

@@ -27,20 +27,6 @@ type share[H comparable] struct {
 	weight uint64
 }
 
-// CheckView says whether a capacity and a width can be a caller's view.
-func CheckView(capacity, width uint32) error {
-	if !IsView(capacity, width) {
-		return &Error{ErrorEvent, "capacity must be from 1 to " + uintText(MaxCapacity) +
-			" and width from 1 to " + uintText(MaxWidth)}
-	}
-	return nil
-}
-
-// IsView is CheckView without an error, short enough to be inlined.
-func IsView(capacity, width uint32) bool {
-	return capacity-1 < MaxCapacity && width-1 < MaxWidth // 0 less 1 is the most there is
-}
-
 // Acquire grants holder weight permits (0 is one), all or none, if with them no more
 // than capacity x width are held. total is how many are held then. Where reason is
 // not ReasonNone nothing was granted: ReasonFull, or ReasonTooHeavy where the weight

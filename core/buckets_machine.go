@@ -63,11 +63,11 @@ func (b *BucketsMachine) check(ev *Event) error {
 	kind := ev.Kind.String()
 	switch {
 	case !bucketsKnow(*ev):
-		return fault(ErrorEvent, kind+": only acquire has a capacity and a width, down has no weight, and buckets know no wait, brief, permit, spare, limit and label")
+		return &Error{Code: ErrorEvent, Text: kind + ": only acquire has a capacity and a width, down has no weight, and buckets know no wait, brief, permit, spare, limit and label"}
 	case !isText(string(ev.Holder), MaxHolder):
-		return fault(ErrorEvent, kind+": holder: at most 512 bytes of UTF-8")
+		return &Error{Code: ErrorEvent, Text: kind + ": holder: at most 512 bytes of UTF-8"}
 	case ev.Kind == EventDown && len(ev.Holder) == 0:
-		return fault(ErrorEvent, kind+": without a holder")
+		return &Error{Code: ErrorEvent, Text: kind + ": without a holder"}
 	case ev.Kind != EventAcquire:
 		return nil
 	}
@@ -75,7 +75,7 @@ func (b *BucketsMachine) check(ev *Event) error {
 		return err
 	}
 	if b.crowded(ev) {
-		return fault(ErrorEvent, kind+": at most "+uintText(MaxAsked)+" holders at once")
+		return &Error{Code: ErrorEvent, Text: kind + ": at most " + uintText(MaxAsked) + " holders at once"}
 	}
 	return nil
 }

@@ -7,33 +7,6 @@ type deliberate struct{ on Bug }
 
 func (d deliberate) bug(b Bug) bool { return d.on == b }
 
-// NewBugged is New with a mistake in it.
-func NewBugged(cfg Config, mistake Bug) (Machine, error) {
-	m, err := New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	switch m := m.(type) {
-	case *Lease:
-		m.on = mistake
-	case *StrictLease:
-		m.on = mistake
-	case *StrictCompanion:
-		m.on = mistake
-	case *Session:
-		m.on = mistake
-	case *Breaker:
-		m.on = mistake
-	case *Observer:
-		m.on = mistake
-	case *Invocation:
-		m.on = mistake
-	case *Semaphore:
-		m.on = mistake
-	}
-	return m, nil
-}
-
 // bugNames is never written.
 var bugNames = [...]string{
 	BugJoinByBeat:          "join-by-beat",
@@ -94,4 +67,4 @@ func Bugs() []Bug {
 }
 
 // String is the bug's name.
-func (b Bug) String() string { return nameAt(bugNames[:], uint8(b), "Bug") }
+func (b Bug) String() string { return bugNames[b] }

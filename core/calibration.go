@@ -8,9 +8,6 @@ type Calibration struct {
 	body  []byte
 }
 
-// CalibrationPrefix is where processes keep the objects that they calibrate by.
-const CalibrationPrefix = RegisterDir + "/c/"
-
 // NewCalibration makes a calibration in state Idle; cfg.Owner is the process.
 func NewCalibration(cfg Config) (*Calibration, error) {
 	cfg.Machine, cfg.Protocol = MachineCalibration, ProtocolStrict
@@ -44,7 +41,7 @@ func (c *Calibration) Step(now Instant, ev Event) ([]Action, error) {
 	switch ev.Kind {
 	case EventBegin:
 		c.become(TaskWorking)
-		c.body = c.appendBeat(c.body[:0], c.cfg.Owner, 1)
+		c.body = appendBeat(c.body[:0], &c.machine, c.cfg.Owner, 1)
 		a := c.send(ActionPut, RequestLimit)
 		a.Type, a.Body = RegisterType, c.body
 	case EventCancel:

@@ -124,7 +124,11 @@ func mirror(from, to reflect.Value) {
 }
 
 // oracleEncode is what msgpack/v5 makes of a wire struct.
-func oracleEncode(t tester, v any) []byte {
+func oracleEncode(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, v any,
+) []byte {
 	t.Helper()
 	var w bytes.Buffer
 	e := msgpack.NewEncoder(&w)

@@ -38,3 +38,45 @@ func intText(n int64) string {
 	}
 	return uintText(uint64(n))
 }
+
+// durationText is what time.Duration's String says, on every engine: below a
+// second in the largest unit that it fills.
+func durationText(nanos int64) string {
+	const second, millisecond, microsecond = 1e9, 1e6, 1e3
+	text, u := "", uint64(nanos)
+	if nanos < 0 {
+		text, u = "-", -u
+	}
+	unit, name := uint64(second), "s"
+	switch {
+	case u == 0 || u >= unit:
+	case u >= millisecond:
+		unit, name = millisecond, "ms"
+	case u >= microsecond:
+		unit, name = microsecond, "\u00b5s"
+	default:
+		unit, name = 1, "ns"
+	}
+	whole, last := u/unit, u/unit
+	if name == "s" && whole >= 60 {
+		if whole >= 3600 {
+			text += uintText(whole/3600) + "h"
+		}
+		text += uintText(whole/60%60) + "m"
+		last %= 60
+	}
+	return text + string(appendFraction(appendDecimal(nil, last), u%unit, unit)) + name
+}
+
+// appendFraction appends fraction/unit behind a point, without zeros at its end.
+func appendFraction(b []byte, fraction, unit uint64) []byte {
+	if fraction == 0 {
+		return b
+	}
+	b = append(b, '.')
+	for ; fraction > 0; fraction %= unit {
+		unit /= 10
+		b = append(b, '0'+byte(fraction/unit))
+	}
+	return b
+}

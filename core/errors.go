@@ -17,7 +17,3 @@ func (e *Error) Is(target error) bool {
 }
 
 func fault(code ErrorCode, text string) error { return &Error{code, text} }
-
-func errEvent(state string, kind EventKind) error {
-	return fault(ErrorEvent, "event "+kind.String()+" has no meaning in state "+state)
-}

@@ -13,7 +13,7 @@ func Inspect(now Instant, body []byte, absent bool, stamp int64) Sighting {
 	var k tenure
 	k.now = now
 	parseRecord(body, &k.seen)
-	s.fill(k.observe(), &k.seen)
+	k.seen.show(&s, k.observe())
 	if s.State == ObservedCorrupt {
 		s.WrittenAt = stamp
 	}

@@ -98,7 +98,7 @@ func (v *Invocation) Step(now Instant, ev Event) ([]Action, error) {
 		return nil, errEvent(v.state.String(), ev.Kind)
 	}
 	if ev.Kind == EventEnded && ev.Outcome != OutcomeYes && ev.Outcome != OutcomeNo {
-		return nil, fault(ErrorEvent, "ended: the outcome must be yes or no")
+		return nil, &Error{Code: ErrorEvent, Text: "ended: the outcome must be yes or no"}
 	}
 	before := v.now
 	v.bodies = v.bodies[:0]
@@ -186,7 +186,7 @@ func (v *Invocation) route(now Instant, ev *Event) (own bool, err error) {
 	}
 	at := uint64(ev.Request / 2)
 	if at == 0 || at > v.before && (v.inner == nil || at-v.before > uint64(v.inner.base().issued)) {
-		return false, fault(ErrorRequest, "answer to a request that was never issued")
+		return false, &Error{Code: ErrorRequest, Text: "answer to a request that was never issued"}
 	}
 	if at > v.before {
 		v.event.Kind, v.event.Request = EventAnswer, RequestID(at-v.before)
@@ -266,11 +266,9 @@ func (v *Invocation) drive(kind MachineKind, first EventKind) {
 	if kind == MachineLease {
 		cfg.Role = RoleOwner
 	}
-	made, err := New(cfg)
-	must(err) // what we were made with was validated by the same rules
-	v.inner, v.innerWake = made.(part), unset
+	v.inner, v.innerWake = newPart(cfg), unset
 	v.inner.base().deliberate = v.deliberate
-	switch l := made.(type) {
+	switch l := v.inner.(type) {
 	case *Lease:
 		l.watch, l.told, l.warned = v.watch, v.watch.print, v.warned
 		l.races = v.polls // it has waited, so its claim is contended
@@ -279,6 +277,23 @@ func (v *Invocation) drive(kind MachineKind, first EventKind) {
 	}
 	v.cfg.LastEpoch = 0 // true once
 	v.order(first, false)
+}
+
+// newPart makes a lease or a companion of the protocol.
+func newPart(cfg Config) (made part) {
+	var err error
+	switch isStrict := cfg.Protocol == ProtocolStrict; {
+	case cfg.Machine == MachineLease && isStrict:
+		made, err = NewStrictLease(cfg)
+	case cfg.Machine == MachineLease:
+		made, err = NewLease(cfg)
+	case isStrict:
+		made, err = NewStrictCompanion(cfg)
+	default:
+		made, err = NewCompanion(cfg)
+	}
+	must(err) // what we were made with was validated by the same rules
+	return made
 }
 
 // order is tell of what the inner machine takes in the state that it is in.
@@ -313,13 +328,13 @@ func (v *Invocation) innerIsOver() bool {
 	case nil:
 		return true
 	case *Lease:
-		return m.state >= LeaseReleased
+		return m.State() >= LeaseReleased
 	case *StrictLease:
-		return m.state >= LeaseReleased
+		return m.State() >= LeaseReleased
 	case *Companion:
-		return m.state >= CompanionLeft
+		return m.State() >= CompanionLeft
 	case *StrictCompanion:
-		return m.state >= CompanionLeft
+		return m.State() >= CompanionLeft
 	}
 	return false
 }
@@ -329,7 +344,7 @@ func (v *Invocation) innerIsOver() bool {
 func (v *Invocation) see(s *Sighting) {
 	if s != nil {
 		v.sight = *s
-		v.sight.detach()
+		detachSighting(&v.sight)
 	}
 	switch l := v.inner.(type) {
 	case *Lease:
@@ -344,6 +359,3 @@ type part interface {
 	Machine
 	base() *machine
 }
-
-// base is what machines share.
-func (m *machine) base() *machine { return m }

@@ -55,9 +55,9 @@ func (v *Invocation) deliver() {
 
 func (v *Invocation) deliveryKey() string {
 	if v.failed {
-		return failureKey(v.cfg.Name)
+		return FailureKey(v.cfg.Name)
 	}
-	return resultKey(v.cfg.Name)
+	return ResultKey(v.cfg.Name)
 }
 
 // undelivered tries again: the same create settles what the last one did.

@@ -18,7 +18,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.int(v.watch.since)
 	s.uint(v.ended.print)
 	s.int(v.ended.since)
-	v.sight.snapshot(&s)
+	s.sighting(&v.sight)
 	s.text(string(v.holder))
 	s.octet(uint8(v.lost))
 	s.octet(uint8(v.after))
@@ -42,7 +42,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 func (v *Invocation) Clone() Machine {
 	twin := *v
 	twin.out, twin.bodies, twin.event = nil, nil, Event{}
-	twin.sight.detach()
+	detachSighting(&twin.sight)
 	twin.signs.left = append([]byte(nil), v.signs.left...)
 	if v.inner != nil {
 		twin.inner = v.inner.Clone().(part)

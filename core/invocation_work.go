@@ -48,7 +48,7 @@ func (v *Invocation) check() {
 
 func (v *Invocation) askResult() {
 	v.signs.asked = v.now.Mono
-	v.ask(forResult, ActionExists, resultKey(v.cfg.Name), v.askLimit())
+	v.ask(forResult, ActionExists, ResultKey(v.cfg.Name), v.askLimit())
 }
 
 // askLimit bounds a request on which no deadline hangs. Until the store has
@@ -76,9 +76,9 @@ func (v *Invocation) answer(ev *Event, f flight) {
 	there := ev.Outcome == OutcomeYes
 	switch v.doing {
 	case forResult:
-		v.checked(there, resultKey(v.cfg.Name))
+		v.checked(there, ResultKey(v.cfg.Name))
 	case forFailure:
-		v.checked(there, failureKey(v.cfg.Name))
+		v.checked(there, FailureKey(v.cfg.Name))
 	case forDelivery:
 		v.found(v.deliveryKey()) // ours, or one that was there before: the first one stays
 	default:
@@ -129,7 +129,7 @@ func (v *Invocation) checked(there bool, key string) {
 	case there:
 		v.found(key)
 	case v.doing == forResult && v.cfg.MemoFailures && (!delivering || v.failed):
-		v.ask(forFailure, ActionExists, failureKey(v.cfg.Name), v.askLimit())
+		v.ask(forFailure, ActionExists, FailureKey(v.cfg.Name), v.askLimit())
 	case delivering:
 		v.deliver()
 	case v.state == InvocationConfirming:

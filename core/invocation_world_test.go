@@ -26,7 +26,7 @@ func invocationInternals(v *Invocation) (timers int64, flying bool) {
 		_, also := internals(v.inner)
 		flying = flying || also || standsOnSession(v.inner)
 	}
-	return timers, flying || v.state == InvocationLaunched || v.state == InvocationReleasing
+	return timers, flying || v.State() == InvocationLaunched || v.State() == InvocationReleasing
 }
 
 // invocationConfig: machine NAME invocation|remote [memo] [without-lease] [creates].
@@ -44,7 +44,7 @@ func (s *script) invocationConfig(cfg *Config) {
 
 // ended NAME yes|no [result]: the work that it launched has ended.
 func (s *script) endedCommand(t *testing.T) string {
-	outcome, ok := byName[Outcome](outcomeNames[:], s.data.CmdArgs[1].Key)
+	outcome, ok := byName[Outcome](s.data.CmdArgs[1].Key)
 	if !ok {
 		t.Fatalf("%s: yes or no", s.data.Pos)
 	}

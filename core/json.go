@@ -9,6 +9,9 @@ import (
 // the NaN, Infinity and -Infinity that Python writes and reads. It copies
 // nothing and decodes nothing until asked: a value is a piece of the body.
 
+// MaxDepth is how deep an array or an object is read.
+const MaxDepth = 32
+
 // tokenKind says what a JSON value is.
 type tokenKind uint8
 
@@ -240,7 +243,7 @@ func skipOrdinary(b []byte, i int) int {
 }
 
 // value reads one value of any kind. depth is how deep it stands; a value
-// nested deeper than MaxJSONDepth is not read.
+// nested deeper than MaxDepth is not read.
 func (s *scanner) value(depth int) (t jsonToken, ok bool) {
 	start := s.i
 	switch c := s.at(); {
@@ -249,7 +252,7 @@ func (s *scanner) value(depth int) (t jsonToken, ok bool) {
 		t.raw, ok = s.str()
 		return t, ok
 	case c == '{' || c == '[':
-		t.kind, ok = tokenNested, s.nested(depth, nil)
+		t.kind, ok = tokenNested, s.nested(depth)
 	case c == '-' || '0' <= c && c <= '9':
 		t.kind, ok = s.number()
 	case c == 't':
@@ -270,50 +273,49 @@ func (s *scanner) value(depth int) (t jsonToken, ok bool) {
 	return t, true
 }
 
-// nested steps over an array or an object, by calling value as deep as
-// MaxJSONDepth allows and no deeper. Of an object it keeps the fields, if they are
-// wanted; the last of each name counts, as in Python.
-func (s *scanner) nested(depth int, fields *[recordFields]jsonToken) bool {
-	if depth >= MaxJSONDepth {
+// nested steps over an array or an object, by calling value as deep as MaxDepth
+// allows and no deeper.
+func (s *scanner) nested(depth int) bool {
+	if depth >= MaxDepth {
 		return false
 	}
 	object := s.at() == '{'
+	more, ok := s.open(), true
+	for more && ok {
+		_, _, more, ok = s.element(object, depth)
+	}
+	return ok
+}
+
+// open steps over the bracket that begins an array or an object, and reports
+// whether an element follows; an empty one it steps over whole.
+func (s *scanner) open() (more bool) {
+	end := s.at() + 2 // ] and } stand two behind their openers
+	s.i++
+	s.skipSpace()
+	return !s.take(end)
+}
+
+// element reads the next element of an array or an object at a depth, and what
+// follows it: more is that it was a comma.
+func (s *scanner) element(object bool, depth int) (key text, value jsonToken, more, ok bool) {
 	end := byte(']')
 	if object {
 		end = '}'
+		if key, ok = s.key(); !ok {
+			return nil, value, false, false
+		}
 	}
-	s.i++
+	if value, ok = s.value(depth + 1); !ok {
+		return nil, value, false, false
+	}
 	s.skipSpace()
 	if s.take(end) {
-		return true
+		return key, value, false, true
 	}
-	for {
-		field := -1
-		if object {
-			key, ok := s.key()
-			if !ok {
-				return false
-			}
-			if fields != nil {
-				field = recordField(key)
-			}
-		}
-		value, ok := s.value(depth + 1)
-		if !ok {
-			return false
-		}
-		if field >= 0 {
-			fields[field] = value
-		}
-		s.skipSpace()
-		if s.take(end) {
-			return true
-		}
-		if !s.take(',') {
-			return false
-		}
-		s.skipSpace()
-	}
+	ok = s.take(',')
+	s.skipSpace()
+	return key, value, ok, ok
 }
 
 // key reads a key, its colon and the space around that.

@@ -4,27 +4,6 @@ package core
 // clock, and any of them frees: the store's by its lower bound, this boot's, and
 // ours since we saw nothing change.
 
-// Emitted is when, on the clock that Mono is, a sign of life was emitted that is read
-// now and names our boot. It is ok if the boottime is not in the future, and the stamp
-// that the write left, moved from our wall clock to Mono, lies within BootTolerance of
-// it. The later of the two counts.
-//
-// The name of a boot proves nothing alone. Clones of one snapshot of a virtual machine
-// have one boot id and boot clocks that differ; so have two time namespaces, the later
-// of which got the number of the one that is gone:
-//
-//	holder  put beat, boottime 1000 s . . . . . . believes until 1054 s of its clock
-//	clone   its clock is an hour ahead: the beat lives, and looks an hour old
-//
-// An honest sign fails, too, after a slow write, or when the wall clock was set since.
-// That only takes one rule away: the other two judge, and a take-over waits for a ttl.
-// Collection has no other rule on a directory: there what fails stays until the next boot.
-func (now Instant) Emitted(boottime, stamp int64) (at int64, ok bool) {
-	stamped := stamp - (now.Wall - now.Mono)
-	apart := Duration(stamped - boottime)
-	return max(boottime, stamped), stamp > 0 && boottime <= now.Mono && -BootTolerance <= apart && apart <= BootTolerance
-}
-
 // isDead applies them to what the look has read so far. In the end, when all
 // that can be read was, the observation is noted too.
 func (r *register) isDead(end bool) bool {
@@ -256,12 +235,12 @@ func (r *register) nextUnread() *seenBeat {
 func (r *register) isUnchanged(start int64) bool {
 	signs, complete := r.print()
 	end, told := r.endPrint()
-	stood := complete && r.watch.stood(signs, start, r)
-	return told && r.endWatch.stood(end, start, r) || stood
+	stood := complete && r.stood(&r.watch, signs, start)
+	return told && r.stood(&r.endWatch, end, start) || stood
 }
 
 // stood reports whether what a look shows was there for a ttl before it.
-func (w *watch) stood(print uint64, start int64, r *register) bool {
+func (r *register) stood(w *watch, print uint64, start int64) bool {
 	if print != w.print {
 		*w = watch{print, r.now.Mono}
 		return false
@@ -323,13 +302,6 @@ func (r *register) print() (print uint64, complete bool) {
 		print += mix(2, k.sign.print)
 	}
 	return max(print, 1), true // 0 is none
-}
-
-// mix spreads two numbers over one (FNV-1a by words).
-func mix(a, b uint64) uint64 {
-	h := (uint64(fnvOffset) ^ a) * fnvPrime
-	h = (h ^ b>>32) * fnvPrime
-	return (h ^ b) * fnvPrime
 }
 
 // deadAt is the earliest Mono at which what was seen can be dead, or unset.
@@ -421,7 +393,7 @@ func (r *register) seekCall(limit Duration) {
 	case len(k.calls) > 0:
 		r.ask(forCall, ActionGet, k.calls[0], limit)
 	default:
-		r.body = r.appendCall(r.body[:0], r.cfg.Name, r.cur.n)
+		r.body = appendCall(r.body[:0], &r.machine, r.cfg.Name, r.cur.n)
 		r.write(forNewCall, ActionCreate, callKey(r.cur.session, k.callNext), limit)
 	}
 }

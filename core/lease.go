@@ -38,22 +38,6 @@ type Lease struct {
 	rechecks   int
 }
 
-// watch remembers what an unchanged record looked like and since when.
-type watch struct {
-	print uint64
-	since int64 // Mono of the first answer that showed it
-}
-
-// ending says what Releasing ends in.
-type ending uint8
-
-const (
-	endReleased  ending = iota // the caller released
-	endRaced                   // a failed attempt cleans up
-	endCancelled               // a cancelled attempt cleans up
-	endUnreached               // an attempt of a store that never answered cleans up (strict)
-)
-
 // NewLease makes a lease machine in state Idle. With cfg.Holder set it can only
 // release that tenure.
 func NewLease(cfg Config) (*Lease, error) {

@@ -16,7 +16,7 @@ const (
 	MaxSegment    = 200      // bytes of one segment of a name
 	MaxText       = 256      // bytes of Host and PID in a Config and in a Sighting
 	MaxHolder     = 512      // bytes of Holder in a Config and in a Sighting
-	MaxJSONDepth  = 32       // nesting read in a record
+	MaxJSONDepth  = MaxDepth // nesting read in a record
 	MaxActions    = 8        // actions of one Step
 	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
 	MaxTTL        = 30 * 24 * hour

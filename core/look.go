@@ -306,6 +306,6 @@ func (r *register) lockSeen(ev *Event) {
 		r.sight = new(Sighting)
 	}
 	*r.sight = Sighting{}
-	r.sight.fill(ObservedHeld, &rec)
+	rec.show(r.sight, ObservedHeld)
 	r.sight.LookAt = r.in(Duration(rec.writtenAt + int64(rec.expire) - r.now.Wall))
 }

@@ -1,67 +1,5 @@
 package core
 
-// Stepper is a machine as its host sees it, whichever engine runs it: events
-// in, actions out, nothing else.
-type Stepper interface {
-	// Step tells the machine what happened and returns what is to be done, in
-	// order. The actions and the bytes they refer to are the machine's own and
-	// stand until its next Step. An *Error means that the host broke the
-	// contract; the machine is then as it was before. Any other error is the
-	// engine's own, and the machine is gone.
-	Step(now Instant, ev Event) ([]Action, error)
-	// Idle reports whether the machine waits for nothing: no timer set, no
-	// request in flight. In a terminal state it then stays so for ever.
-	Idle() bool
-	// String is the state's name.
-	String() string
-}
-
-// Machine is a machine of this package: it can be compared and copied, too.
-type Machine interface {
-	Stepper
-	// AppendState appends the machine's whole dynamic state as canonical bytes:
-	// two machines with equal Configs and equal bytes behave alike for ever.
-	AppendState(dst []byte) []byte
-	// Clone is an independent copy.
-	Clone() Machine
-}
-
-// New makes the machine that the Config describes. The Config is validated
-// whole; the error lists every bad field.
-func New(cfg Config) (m Machine, err error) {
-	strict := cfg.Protocol == ProtocolStrict
-	switch {
-	case cfg.Machine == MachineLease && strict:
-		m, err = NewStrictLease(cfg)
-	case cfg.Machine == MachineCompanion && strict:
-		m, err = NewStrictCompanion(cfg)
-	case cfg.Machine == MachineLease:
-		m, err = NewLease(cfg)
-	case cfg.Machine == MachineCompanion:
-		m, err = NewCompanion(cfg)
-	case cfg.Machine == MachineSession && strict:
-		m, err = NewSession(cfg)
-	case cfg.Machine == MachineBreaker && strict:
-		m, err = NewBreaker(cfg)
-	case cfg.Machine == MachineObserver && strict:
-		m, err = NewObserver(cfg)
-	case cfg.Machine == MachineCalibration && strict:
-		m, err = NewCalibration(cfg)
-	case cfg.Machine == MachineInvocation:
-		m, err = NewInvocation(cfg)
-	case cfg.Machine == MachineSemaphore && strict:
-		m, err = NewSemaphore(cfg)
-	case cfg.Machine == MachineBuckets && strict:
-		m, err = NewBucketsMachine(cfg)
-	default: // no such machine; whatever else is wrong is said too
-		_, err = newMachine(cfg)
-	}
-	if err != nil {
-		return nil, err // m may be a nil pointer in an interface, which is not nil
-	}
-	return m, nil
-}
-
 // flight is the one request that a machine waits for; id 0 is none.
 type flight struct {
 	id   RequestID
@@ -83,9 +21,14 @@ type machine struct {
 	out    []Action
 }
 
+// errEvent is the error of an event that has no meaning where the machine stands.
+func errEvent(state string, kind EventKind) error {
+	return &Error{ErrorEvent, "event " + kind.String() + " has no meaning in state " + state}
+}
+
 func newMachine(cfg Config) (machine, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
 		return machine{}, err
 	}
 	return machine{
@@ -109,7 +52,7 @@ func (m *machine) admit(now Instant, ev *Event) error {
 	case ev.StoreStamp > MaxClockRange || ev.StoreStamp < -MaxClockRange || ev.StoreAt > MaxClockRange || ev.StoreAt < -MaxClockRange:
 		text = "sample of the store's clock out of range"
 	case ev.Wait < Forever || ev.Wait > MaxWait:
-		text = ev.Kind.String() + ": wait " + durationText(ev.Wait) + " is out of range"
+		text = ev.Kind.String() + ": wait " + durationText(int64(ev.Wait)) + " is out of range"
 	case ev.Kind != EventAnswer:
 		return nil
 	case ev.Request == 0 || ev.Request > m.issued:

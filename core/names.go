@@ -26,3 +26,9 @@ func numberOf(names []string, name []byte) (n uint8, ok bool) {
 	}
 	return 0, false
 }
+
+// VersionStateOf returns the state that the record of a version names.
+func VersionStateOf(name []byte) (state VersionState, ok bool) {
+	n, ok := numberOf(versionStateNames[:], name)
+	return VersionState(n), ok
+}

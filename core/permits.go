@@ -92,23 +92,23 @@ func (v *value) fits(scratch []byte) ([]byte, bool) {
 		return scratch, false
 	}
 	w := recordWriter(scratch[:0])
-	w.permits(v.permits)
+	writePermits(&w, v.permits)
 	return w, len(w) <= recordRoom
 }
 
-// value writes what only a semaphore's version has.
-func (w *recordWriter) value(v *value) {
+// writeValue writes what only a semaphore's version has.
+func writeValue(w *recordWriter, v *value) {
 	w.number("\",\n  \"capacity\": ", uint64(v.capacity))
 	w.number(",\n  \"width\": ", uint64(v.width))
 	if v.limit != 0 {
 		w.number(",\n  \"limit\": ", v.limit)
 	}
 	w.raw(",\n  \"permits\": [")
-	w.permits(v.permits)
+	writePermits(w, v.permits)
 	w.raw("]")
 }
 
-func (w *recordWriter) permits(all []permit) {
+func writePermits(w *recordWriter, all []permit) {
 	before := permit{}
 	for i := range all {
 		p := &all[i]
@@ -118,20 +118,20 @@ func (w *recordWriter) permits(all []permit) {
 		w.raw("\n    {\"id\": \"")
 		w.raw(p.id)
 		w.raw("\"")
-		w.changed(", \"session\": \"", p.session, before.session)
+		writeChanged(w, ", \"session\": \"", p.session, before.session)
 		if p.weight != 1 {
 			w.number(", \"weight\": ", p.weight)
 		}
-		w.changed(", \"host\": \"", p.host, before.host)
-		w.changed(", \"pid\": \"", p.pid, before.pid)
-		w.changed(", \"label\": \"", p.label, before.label)
+		writeChanged(w, ", \"host\": \"", p.host, before.host)
+		writeChanged(w, ", \"pid\": \"", p.pid, before.pid)
+		writeChanged(w, ", \"label\": \"", p.label, before.label)
 		w.raw("}")
 		before = *p
 	}
 }
 
-// changed writes a text that is left out where it is that of the permit before.
-func (w *recordWriter) changed(before, s, last string) {
+// writeChanged writes a text that is left out where it is that of the permit before.
+func writeChanged(w *recordWriter, before, s, last string) {
 	if s != last {
 		w.raw(before)
 		w.raw(s)
@@ -198,7 +198,7 @@ func (r *permitReader) next() bool {
 		}
 	}
 	f.bad = f.bad || f.more || !f.s.take('}') || len(p.id) == 0 || len(p.session) == 0 ||
-		!isID(string(p.session)) || p.weight == 0 || p.weight > 1<<36
+		!IsID(string(p.session)) || p.weight == 0 || p.weight > 1<<36
 	f.s.skipSpace()
 	return !f.bad
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// permitsOf is a value with so many permits, each of a process of its own if apart.
-func permitsOf(n int, apart bool) *value {
+// somePermits is a value with so many permits, each of a process of its own if apart.
+func somePermits(n int, apart bool) *value {
 	v := &value{capacity: 1000, width: 2}
 	for i := range n {
 		p := permit{
@@ -29,10 +30,18 @@ func permitsOf(n int, apart bool) *value {
 
 // valueRecord is the record of version 7 with a value.
 func valueRecord(tb testing.TB, v *value) []byte {
-	return testValue(&Observer{register: register{machine: *recorder(tb, nil)}}, 7, v)
+	return recordOf(recorder(tb, nil), 7, v)
 }
 
-func readValue(t tester, body []byte) (v value) {
+// recordOf is the record of a version of a semaphore.
+func recordOf(m *machine, n Epoch, of *value) []byte {
+	v := ownVersion{
+		n: n, origin: n, state: VersionValue, tenure: "x", owner: "x", nonce: nonce{3, uint64(n)}, ttl: 20 * second, margin: 2 * second,
+	}
+	return appendValue(nil, m, &v, of)
+}
+
+func readValue(t interface{ Fatalf(string, ...any) }, body []byte) (v value) {
 	var from version
 	if result := parseVersion(body, 7, &from); result != readGood || !from.semaphore {
 		t.Fatalf("read %d: %s", result, body)
@@ -88,8 +97,15 @@ func TestPermitStrictness(t *testing.T) {
 			t.Errorf("%s: %d, want %d", why, got, want)
 		}
 	}
-	for _, line := range linesOf(t, "testdata/permits.txt") {
-		columns := strings.Split(strings.ReplaceAll(line, `\n`, "\n"), "\t")
+	file, err := os.ReadFile("testdata/permits.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(file)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := strings.Split(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), `\n`, "\n"), "\t")
 		check(columns[1], columns[2], columns[3], map[string]readResult{"good": readGood, "corrupt": readCorrupt}[columns[0]])
 	}
 	check("most", second, second+strings.Repeat(",\n"+second, MaxPermits-2), readGood)
@@ -108,7 +124,7 @@ func TestPermitStrictness(t *testing.T) {
 func TestKindsDoNotMix(t *testing.T) {
 	lease := goodVersion()
 	semaphore := string(valueRecord(t, &value{capacity: 1, width: 1}))
-	released := string(recorder(t, nil).appendVersion(nil, &lease))
+	released := string(appendVersion(nil, recorder(t, nil), &lease))
 	for _, c := range []struct {
 		name, body                       string
 		forLease, forSemaphore, observer readResult
@@ -124,11 +140,11 @@ func TestKindsDoNotMix(t *testing.T) {
 		for machine, want := range map[MachineKind]readResult{
 			MachineLease: c.forLease, MachineSemaphore: c.forSemaphore, MachineObserver: c.observer,
 		} {
-			m, err := New(Config{Machine: machine, Protocol: ProtocolStrict, Name: "n", Seed: [16]byte{1}})
-			if err != nil {
-				t.Fatal(err)
+			r := registerFor(t, Config{Machine: machine})
+			r.passive = machine == MachineObserver
+			if machine == MachineSemaphore {
+				r.value = &value{}
 			}
-			r := registerOf(m)
 			r.readVersion([]byte(c.body), 7, 0)
 			if machine == MachineObserver && want == readOther { // a corrupt one is shown as that
 				want = r.cur.result
@@ -150,7 +166,7 @@ func TestRecordRoom(t *testing.T) {
 	}{{"of one process", false, 1000}, {"each of its own", true, 550}} {
 		n := 0
 		for ; n < MaxPermits; n++ {
-			v := permitsOf(n+1, c.apart)
+			v := somePermits(n+1, c.apart)
 			v.terse()
 			if _, ok := v.fits(nil); !ok {
 				break
@@ -159,59 +175,16 @@ func TestRecordRoom(t *testing.T) {
 		if n < c.least {
 			t.Errorf("%s: room for %d permits", c.name, n)
 		}
-		v := permitsOf(n, c.apart)
+		v := somePermits(n, c.apart)
 		v.terse()
 		v.capacity, v.width, v.limit = MaxCapacity, MaxWidth, MaxCapacity*MaxWidth
 		long := strings.Repeat("\x01", MaxText)
 		m := recorder(t, func(cfg *Config) { cfg.Host, cfg.PID, cfg.Boot = long, long, strings.Repeat("b", MaxSegment) })
 		m.now = Instant{MaxClockRange, math.MaxInt64 / 4}
-		body := testValue(&Observer{register: register{machine: *m}}, 1<<61, v)
+		body := recordOf(m, 1<<61, v)
 		var read version
 		if result := parseVersion(body, 1<<61, &read); len(body) > MaxRecord || result != readGood {
 			t.Errorf("%s: %d permits are %d bytes, read %d", c.name, n, len(body), result)
-		}
-	}
-}
-
-// TestCrowdedRecord: when a record is full its texts for people go first, and then
-// whoever comes is told that it is crowded; who gives back makes room.
-func TestCrowdedRecord(t *testing.T) {
-	v := permitsOf(250, true)
-	if _, ok := v.fits(nil); !ok {
-		t.Fatal("250 do not fit")
-	}
-	k := newAsking(t, nil)
-	k.step(Event{Kind: EventAcquire, Permit: 1, Capacity: 2000, Width: 1, Label: []byte("a label")})
-	k.yes(k.page(7))
-	for len(v.permits) < MaxPermits {
-		v.permits = append(v.permits, permitsOf(len(v.permits)+1, true).permits[len(v.permits)])
-		if _, ok := v.fits(nil); !ok {
-			v.permits = v.permits[:len(v.permits)-1]
-			break
-		}
-	}
-	k.yes(Event{Body: testValue(k.m, 7, v)})
-	if k.m.String() != "committing" || strings.Contains(string(k.m.body), "a label") || strings.Contains(string(k.m.body), "worker-1\"") {
-		t.Fatalf("%s: %d bytes", k.m, len(k.m.body))
-	}
-	v = fullValue()
-	k = newAsking(t, nil)
-	k.step(Event{Kind: EventAcquire, Permit: 1, Capacity: 2000, Width: 1, Wait: Forever})
-	k.yes(k.page(7))
-	last := k.yes(Event{Body: testValue(k.m, 7, v)})
-	if last[0].Kind != ActionRefused || last[0].Reason != ReasonCrowded || len(last[0].Sight.Permits) > MaxShown {
-		t.Errorf("%s: %+v", k.m, last[0])
-	}
-}
-
-// fullValue has no room for another holder, however little is said of each.
-func fullValue() *value {
-	for n := 1; ; n++ {
-		next := permitsOf(n, true)
-		next.terse()
-		if _, ok := next.fits(nil); !ok {
-			next.permits = next.permits[:n-1]
-			return next
 		}
 	}
 }
@@ -288,7 +261,7 @@ func TestEachPermit(t *testing.T) {
 // FuzzPermits: no bytes make a panic, what is read is written and read the same, and
 // what is shown is a beginning of it.
 func FuzzPermits(f *testing.F) {
-	raw, _ := permitsOf(3, true).fits(nil)
+	raw, _ := somePermits(3, true).fits(nil)
 	f.Add(raw)
 	f.Add([]byte(`{"id":"a","session":"b","weight":2,"host":"\u00e9\ud800"},{"id":"c","host":""}`))
 	f.Add([]byte(`{"id": "a", "owner": "o", "session": "b", "label": "\""} ,`))

@@ -73,7 +73,7 @@ func parseRecord(body []byte, r *record) {
 	}
 	r.nonce = [3]jsonToken{fields[fieldWriter], fields[fieldWrittenAt], fields[fieldCount]}
 	r.host, r.pid = opaqueText(fields[fieldHost]), opaqueText(fields[fieldPID])
-	r.count = fields[fieldCount].count()
+	r.count = countOf(&fields[fieldCount])
 	name := &fields[fieldWriterName]
 	r.remote = name.kind == tokenString && text(name.raw).equal(RemoteWriter)
 
@@ -85,7 +85,7 @@ func parseRecord(body []byte, r *record) {
 	good = fields[fieldFirstWrittenAt].stamp(&r.firstWrittenAt) && good
 	good = fields[fieldAcquiredAt].stamp(&r.acquiredAt) && good
 	good = fields[fieldReleasedAt].stamp(&r.releasedAt) && good
-	expire, ok := fields[fieldExpire].expire()
+	expire, ok := expireOf(&fields[fieldExpire])
 	r.expire = expire
 	noExpiry := ok && expire == 0
 	switch {
@@ -103,8 +103,18 @@ func parseRecord(body []byte, r *record) {
 func scanFields(body []byte, fields *[recordFields]jsonToken) bool {
 	s := scanner{b: body}
 	s.skipSpace()
-	if s.at() != '{' || !s.nested(0, fields) {
+	if s.at() != '{' {
 		return false
+	}
+	for more := s.open(); more; {
+		key, value, goesOn, ok := s.element(true, 0)
+		if !ok {
+			return false
+		}
+		if field := recordField(key); field >= 0 {
+			fields[field] = value // the last of each name counts, as in Python
+		}
+		more = goesOn
 	}
 	s.skipSpace()
 	return s.i == len(body)
@@ -157,8 +167,8 @@ func opaqueText(t jsonToken) text {
 	return nil
 }
 
-// count reads a write_count; whatever is odd about it, it is 0 and no fault.
-func (t *jsonToken) count() (n int64) {
+// countOf reads a write_count; whatever is odd about it, it is 0 and no fault.
+func countOf(t *jsonToken) (n int64) {
 	const digits = 18 // fit an int64
 	if t.kind != tokenNumber || len(t.raw) > digits {
 		return 0
@@ -172,107 +182,17 @@ func (t *jsonToken) count() (n int64) {
 	return n
 }
 
-// stamp reads one of the stamps; 0 is an empty one, null and absent included.
-func (t *jsonToken) stamp(to *int64) bool {
-	if t.kind != tokenString || len(t.raw) == 0 {
-		return t.kind <= tokenString || t.kind == tokenNull
-	}
-	wall, ok := parseStamp(t.raw)
-	if !ok {
-		const longest = 6 * len("2006-01-02T15:04:05.000000000+00:00:00")
-		if len(t.raw) > longest || text(t.raw).plain() {
-			return false
-		}
-		var buf [longest]byte
-		wall, ok = parseStamp(text(t.raw).appendTo(buf[:0]))
-	}
-	if ok && wall == 0 {
-		wall = 1
-	}
-	*to = wall
-	return ok
-}
-
-// expire reads expire_s. 0 and ok: absent, null or 0. Not ok: no number, not
+// expireOf reads expire_s. 0 and ok: absent, null or 0. Not ok: no number, not
 // finite, negative, or above MaxTTL.
-func (t *jsonToken) expire() (d Duration, ok bool) {
+func expireOf(t *jsonToken) (d Duration, ok bool) {
 	switch t.kind {
 	case tokenAbsent, tokenNull:
 		return 0, true
 	case tokenNumber:
-		return parseSeconds(t.raw)
+		nanos, ok := parseSeconds(t.raw, int64(MaxTTL))
+		return Duration(nanos), ok
 	}
 	return 0, false
-}
-
-// parseSeconds reads a JSON number of seconds exactly and rounds it to the
-// nearest nanosecond, but nothing above 0 to 0. Not ok: negative, above MaxTTL.
-func parseSeconds(b []byte) (Duration, bool) {
-	negative := b[0] == '-'
-	if negative {
-		b = b[1:]
-	}
-	mantissa, integer, exponent := b, len(b), 0
-	for i, c := range b {
-		if c == 'e' || c == 'E' {
-			mantissa, integer, exponent = b[:i], min(i, integer), parseExponent(b[i+1:])
-			break
-		}
-		if c == '.' {
-			integer = i
-		}
-	}
-	// power is the decimal place, in nanoseconds, of the digit at hand.
-	power := integer - 1 + exponent + 9
-	ns, something := int64(0), false
-	for _, c := range mantissa {
-		if c == '.' {
-			continue
-		}
-		digit := int64(c - '0')
-		something = something || digit != 0
-		switch {
-		case power >= 0:
-			ns = ns*10 + digit
-		case power == -1 && digit >= 5:
-			ns++
-		}
-		if ns > int64(MaxTTL) {
-			return 0, false
-		}
-		power--
-	}
-	for ; power >= 0 && ns > 0; power-- {
-		ns *= 10
-		if ns > int64(MaxTTL) {
-			return 0, false
-		}
-	}
-	if something && ns == 0 {
-		ns = 1
-	}
-	if negative && ns > 0 {
-		return 0, false
-	}
-	return Duration(ns), true
-}
-
-// parseExponent reads what follows the e of a JSON number. What is beyond all
-// use stays so: no mantissa of MaxRecord digits makes up for it.
-func parseExponent(b []byte) int {
-	const beyond = 1 << 24
-	negative := b[0] == '-'
-	if negative || b[0] == '+' {
-		b = b[1:]
-	}
-	n := 0
-	for _, c := range b {
-		n = min(n*10+int(c-'0'), beyond)
-	}
-	if negative {
-		return -n
-	}
-	return n
 }
 
 // print is a fingerprint of writer_id, written_at and write_count as they
@@ -284,22 +204,6 @@ func (r *record) print() uint64 {
 		h = fnv1a(h, r.nonce[i].raw)
 		// Between fields, and after a kind: "1" is not 1.
 		h = (h ^ uint64(0x80|r.nonce[i].kind)) * fnvPrime
-	}
-	return h
-}
-
-// fingerprint is of a whole body, where print has nothing to hold on to.
-func fingerprint(body []byte) uint64 { return fnv1a(fnvOffset, body) }
-
-// FNV-1a, 64 bits, of Fowler, Noll and Vo.
-const (
-	fnvOffset = 0xcbf29ce484222325
-	fnvPrime  = 0x00000100000001b3
-)
-
-func fnv1a(h uint64, b []byte) uint64 {
-	for _, c := range b {
-		h = (h ^ uint64(c)) * fnvPrime
 	}
 	return h
 }

@@ -162,7 +162,7 @@ func (r *register) write(why purpose, verb ActionKind, key string, limit Duratio
 
 // create sends one version; what became of it is told by its nonce.
 func (r *register) create(v *ownVersion, limit Duration) {
-	r.body = r.appendVersion(r.body[:0], v)
+	r.body = appendVersion(r.body[:0], &r.machine, v)
 	r.createBody(v, limit)
 }
 
@@ -179,7 +179,7 @@ func (r *register) successor(state VersionState) ownVersion {
 	c := &r.cur
 	return ownVersion{
 		n: c.n + 1, origin: c.origin, state: state, tenure: c.tenure, owner: r.owner, owners: c.owners,
-		nonce: r.rng.nonce(), ttl: c.ttl, margin: c.margin, session: c.session, label: c.label,
+		nonce: newNonce(&r.rng), ttl: c.ttl, margin: c.margin, session: c.session, label: c.label,
 	}
 }
 

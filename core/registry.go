@@ -86,5 +86,5 @@ func (r *Registry) Drop(h Handle) bool {
 }
 
 func errHandle(h Handle) error {
-	return fault(ErrorHandle, "no machine has handle "+uintText(uint64(h))+"; it was never made, or dropped")
+	return &Error{Code: ErrorHandle, Text: "no machine has handle " + uintText(uint64(h)) + "; it was never made, or dropped"}
 }

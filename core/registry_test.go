@@ -130,8 +130,12 @@ func TestRegistryStepAllocatesNothing(t *testing.T) {
 func TestRegistryListAllocatesNothing(t *testing.T) {
 	c := heldCycle(t, 1)
 	r := Registry{kept: map[Handle]*kept{1: {machine: c.m}}}
+	entries := make([]Entry, 16)
+	for i := range entries {
+		entries[i] = Entry{Key: []byte(strings.Repeat("k", 69) + string(rune('!'+i))), Stamp: int64(i)}
+	}
 	input := AppendInput(nil, c.now, &Event{
-		Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: testEntries(16, 70), More: true,
+		Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: entries, More: true,
 		Session: []byte("s"), SessionUntil: 1, StoreStamp: 1, StoreAt: 1,
 	})
 	output := make([]byte, 0, MaxMessage)
@@ -141,5 +145,29 @@ func TestRegistryListAllocatesNothing(t *testing.T) {
 	}
 	if len(r.room) != 0 || cap(r.room) < 16 {
 		t.Errorf("room for %d entries, of which %d are in use", cap(r.room), len(r.room))
+	}
+}
+
+// What is kept by messages rests as well, and says again what it said last.
+func TestRegistryRests(t *testing.T) {
+	cfg := Config{
+		Machine: MachineLease, Protocol: ProtocolStrict, Name: "n", OnSession: true, Host: "h", PID: "1", Seed: [16]byte{1},
+	}
+	var r Registry
+	h, _ := r.New(nil, AppendConfig(nil, &cfg))
+	var answer []byte
+	for i, ev := range []Event{
+		{Kind: EventAcquire},
+		{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes},
+		{Kind: EventAnswer, Request: 2, Outcome: OutcomeYes},
+	} {
+		ev.Session, ev.SessionUntil = []byte("s"), int64(second)*60
+		answer = r.Step(nil, h, AppendInput(nil, Instant{int64(1 + i), worldStart}, &ev))
+	}
+	if k := r.kept[h]; k.machine.(*sleeper).lease != nil || cap(k.actions) != len(k.actions) {
+		t.Errorf("it does not rest: %+v", k)
+	}
+	if again := r.Again(nil, h); !bytes.Equal(again, answer) {
+		t.Errorf("again: %x, not %x", again, answer)
 	}
 }

@@ -2,6 +2,17 @@ package core
 
 import "testing"
 
+// registerFor is the register of a machine that has done nothing yet.
+func registerFor(t *testing.T, cfg Config) *register {
+	t.Helper()
+	cfg.Protocol, cfg.Name, cfg.Boot, cfg.Seed = ProtocolStrict, "n", "b1", [16]byte{1}
+	r, err := newRegister(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
+
 // TestSessionJudged: by each of the three rules a session is dead at an instant and not
 // a nanosecond before, and the next look is not due before that instant.
 func TestSessionJudged(t *testing.T) {
@@ -9,7 +20,7 @@ func TestSessionJudged(t *testing.T) {
 	beat := func(m *machine, at int64, boot string) []byte {
 		writer := *m
 		writer.now.Mono, writer.cfg.Boot = at, boot
-		return writer.appendSessionBeat(nil, Duration(ttl), 2*second)
+		return appendSessionBeat(nil, &writer, Duration(ttl), 2*second)
 	}
 	for _, c := range []struct {
 		name, boot string
@@ -17,23 +28,22 @@ func TestSessionJudged(t *testing.T) {
 		stamp      int64
 		deadAt     int64
 	}{
-		{"this boot's clock", "b1", ExpiryObserved, worldStart - 5, begin - 5 + ttl},
-		{"this boot's clock, stamped later", "b1", ExpiryObserved, worldStart - 3, begin - 3 + ttl},
+		{"this boot's clock", "b1", ExpiryObserved, recordedAt - 5, begin - 5 + ttl},
+		{"this boot's clock, stamped later", "b1", ExpiryObserved, recordedAt - 3, begin - 3 + ttl},
 		{"this boot, no stamp", "b1", ExpiryObserved, 0, begin + ttl},
-		{"a clone's clock", "b1", ExpiryObserved, worldStart - 6 - int64(BootTolerance), begin + ttl},
-		{"another boot", "b2", ExpiryObserved, worldStart, begin + ttl},
+		{"a clone's clock", "b1", ExpiryObserved, recordedAt - 6 - int64(BootTolerance), begin + ttl},
+		{"another boot", "b2", ExpiryObserved, recordedAt, begin + ttl},
 		{"no stamp", "b2", ExpiryCalibrated, 0, begin + ttl},
 		// The store's clock runs 1 % slow at most, from the sample: so much later.
-		{"the store's clock", "b2", ExpiryCalibrated, worldStart - int64(10*second), begin + (ttl-int64(10*second)+int64(second))*100/99 + 2},
-		{"the store's clock is not looked at", "b2", ExpiryObserved, worldStart - int64(10*second), begin + ttl},
-		{"whatever comes first", "b1", ExpiryCalibrated, worldStart - 5, begin - 5 + ttl},
+		{"the store's clock", "b2", ExpiryCalibrated, recordedAt - int64(10*second), begin + (ttl-int64(10*second)+int64(second))*100/99 + 2},
+		{"the store's clock is not looked at", "b2", ExpiryObserved, recordedAt - int64(10*second), begin + ttl},
+		{"whatever comes first", "b1", ExpiryCalibrated, recordedAt - 5, begin - 5 + ttl},
 	} {
-		m := strictCycle(t, Config{Machine: MachineObserver, TTL: Duration(ttl), Expiry: c.expiry, StampUnit: 0}).m
-		r := registerOf(m)
+		r := registerFor(t, Config{Machine: MachineObserver, TTL: Duration(ttl), Expiry: c.expiry})
 		body := beat(&r.machine, begin-5, c.boot)
-		r.sample = clockSample{worldStart, begin}
+		r.sample = clockSample{recordedAt, begin}
 		look := func(s *seenSession, at int64) {
-			r.look.start, r.now = at, Instant{Mono: at, Wall: worldStart - begin + at}
+			r.look.start, r.now = at, Instant{Mono: at, Wall: recordedAt - begin + at}
 			r.sessionRead(s, &Event{Kind: EventAnswer, Outcome: OutcomeYes, Body: body, Stamp: c.stamp})
 		}
 		s := &seenSession{id: "s"}
@@ -59,7 +69,7 @@ func TestSessionJudged(t *testing.T) {
 // TestSessionJudgedByStart: a beat that came between the start of the look and its
 // answer keeps nobody alive who was not, and kills nobody who beat before.
 func TestSessionJudgedByStart(t *testing.T) {
-	r := registerOf(strictCycle(t, Config{Machine: MachineObserver, TTL: 20 * second, Expiry: ExpiryObserved}).m)
+	r := registerFor(t, Config{Machine: MachineObserver, TTL: 20 * second, Expiry: ExpiryObserved})
 	s := &seenSession{id: "s"}
 	r.look.start, r.now.Mono = 0, int64(5*second)
 	r.sessionRead(s, &Event{Outcome: OutcomeYes, Body: []byte("unreadable")})
@@ -84,7 +94,7 @@ func TestSessionJudgedByStart(t *testing.T) {
 // TestSessionsPerLook: who is longest overdue is asked first, nobody twice, and no
 // more than so many.
 func TestSessionsPerLook(t *testing.T) {
-	r := registerOf(strictCycle(t, Config{Machine: MachineObserver, TTL: 20 * second}).m)
+	r := registerFor(t, Config{Machine: MachineObserver, TTL: 20 * second})
 	r.now.Mono = int64(100 * second)
 	all := roster{
 		{id: "young", read: true, watch: watch{1, r.now.Mono - 1}, sign: seenBeat{ttl: 20 * second}},

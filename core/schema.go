@@ -471,20 +471,3 @@ const (
 	ErrorMessage ErrorCode = 5 // message
 	ErrorHandle  ErrorCode = 6 // handle
 )
-
-// ResultFile is the object, below the name, that the work came to; what failed
-// work came to has that of the name below FailurePrefix. Both are the host's
-// bytes, of which the core sees none.
-const (
-	ResultFile    = "result"
-	FailurePrefix = RegisterDir + "/f/"
-	ResultType    = "application/octet-stream"
-	FailureType   = "application/vnd.mopslock.failure+msgpack"
-)
-
-// LockFile is the object that mops and we share, below the name.
-const (
-	LockFile     = "lock.json"
-	LockFileType = "application/mops-lease"
-	RemoteWriter = "remote"
-)

@@ -153,7 +153,7 @@ func (s *Semaphore) commit() bool {
 	s.become(SemaphoreCommitting)
 	s.next, s.rested = &next, s.basis
 	if s.cur.n+1 != s.open || !s.bug(BugSameNonceRetry) {
-		s.nonce = s.rng.nonce()
+		s.nonce = newNonce(&s.rng)
 	}
 	session := ""
 	if s.inForce() {
@@ -172,7 +172,7 @@ func (s *Semaphore) commit() bool {
 		n: n, origin: n, state: VersionValue, tenure: HolderID(s.owner), owner: s.owner, nonce: s.nonce,
 		ttl: s.cfg.TTL, margin: s.cfg.Margin, session: session,
 	}
-	s.body = s.appendValue(s.body[:0], &v, s.next)
+	s.body = appendValue(s.body[:0], &s.machine, &v, s.next)
 	s.createBody(&v, s.requestLimit(s.sessionUntil()))
 	return true
 }
@@ -439,7 +439,7 @@ func (s *Semaphore) show(n *Action) {
 		s.sight = new(Sighting)
 	}
 	w := recordWriter(s.sight.Permits[:0])
-	w.permits(s.value.permits)
+	writePermits(&w, s.value.permits)
 	*s.sight = Sighting{
 		State: ObservedVacant, Epoch: s.cur.n, Capacity: max(s.value.capacity, 1), Width: max(s.value.width, 1),
 		Held: s.value.held(), Limit: s.value.limit, Permits: shownPermits(w, MaxShown),

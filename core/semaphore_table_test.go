@@ -65,5 +65,5 @@ func testValue(m Machine, n Epoch, of *value) []byte {
 		n: n, origin: n, state: VersionValue, tenure: "x", owner: "x", nonce: nonce{3, uint64(n)},
 		ttl: tableTTL, margin: tableTTL / 10,
 	}
-	return writer.appendValue(nil, &v, of)
+	return appendValue(nil, &writer, &v, of)
 }

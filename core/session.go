@@ -107,7 +107,7 @@ func (s *Session) ask(why purpose, verb ActionKind, key string) *Action {
 }
 
 func (s *Session) putBeat() {
-	s.body = s.appendSessionBeat(s.body[:0], s.cfg.TTL, s.cfg.Margin)
+	s.body = appendSessionBeat(s.body[:0], &s.machine, s.cfg.TTL, s.cfg.Margin)
 	a := s.ask(forBeating, ActionPut, s.beatKey)
 	a.Type, a.Body = RegisterType, s.body
 }

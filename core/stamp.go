@@ -20,12 +20,6 @@ const (
 	maxClockSeconds = MaxClockRange/nanosPerSecond + 1
 )
 
-// FormatStamp returns wall, nanoseconds since 1970, as lock.json has it:
-// microseconds, rounded down, always in UTC.
-func FormatStamp(wall int64) string {
-	return string(appendStamp(make([]byte, 0, stampLen), wall))
-}
-
 // appendStamp appends wall as FormatStamp returns it.
 func appendStamp(dst []byte, wall int64) []byte {
 	seconds, nanos := wall/nanosPerSecond, wall%nanosPerSecond
@@ -200,4 +194,25 @@ func parseOffset(b []byte) (seconds int64, ok bool) {
 		seconds = -seconds
 	}
 	return seconds, true
+}
+
+// stamp reads one of the stamps; 0 is an empty one, null and absent included.
+func (t *jsonToken) stamp(to *int64) bool {
+	if t.kind != tokenString || len(t.raw) == 0 {
+		return t.kind <= tokenString || t.kind == tokenNull
+	}
+	wall, ok := parseStamp(t.raw)
+	if !ok {
+		const longest = 6 * len("2006-01-02T15:04:05.000000000+00:00:00")
+		if len(t.raw) > longest || text(t.raw).plain() {
+			return false
+		}
+		var buf [longest]byte
+		wall, ok = parseStamp(text(t.raw).appendTo(buf[:0]))
+	}
+	if ok && wall == 0 {
+		wall = 1
+	}
+	*to = wall
+	return ok
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -102,7 +103,7 @@ func TestAppendStateIsComplete(t *testing.T) {
 		case "lease", "companion":
 			more = []string{"key", "remote", "seen"}
 		case "session":
-			more = append(more, "beatKey") // its one key is made of its id
+			more = append(more, "beatkey") // its one key is made of its id
 		case "calibration":
 			more = append(more, "key")
 		}
@@ -136,7 +137,7 @@ func eachField(v reflect.Value, path string, outside map[string]bool, visit func
 		field := v.Field(i)
 		field = reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
 		switch {
-		case outside[name]:
+		case outside[strings.ToLower(name)]:
 		case field.Kind() == reflect.Struct:
 			eachField(field, path+"."+name, outside, visit)
 		case field.Kind() == reflect.Pointer && !field.IsNil():
@@ -208,29 +209,6 @@ func TestCloneIsIndependent(t *testing.T) {
 		if !bytes.Equal(before, twin.AppendState(nil)) {
 			t.Errorf("%s: its renewals changed its clone", c.m)
 		}
-	}
-}
-
-// TestImpossibleMovePanics names the move.
-func TestImpossibleMovePanics(t *testing.T) {
-	m := busyMachines(t)
-	for want, move := range map[string]func(){
-		"[held -> observing]":  func() { m["lease"].m.(*Lease).become(LeaseObserving) },
-		"[joined -> reviving]": func() { m["companion"].m.(*Companion).become(CompanionReviving) },
-		"[waiting -> held]":    func() { m["strict_waiter"].m.(*StrictLease).become(LeaseHeld) },
-		"[joined -> idle]":     func() { m["strict_companion"].m.(*StrictCompanion).become(CompanionIdle) },
-		"[opening -> closed]":  func() { m["session"].m.(*Session).become(SessionClosed) },
-		"[working -> idle]":    func() { m["breaker"].m.(*Breaker).become(TaskIdle) },
-		"[working -> working]": func() { m["breaker"].m.(*Breaker).become(TaskWorking) },
-	} {
-		func() {
-			defer func() {
-				if got := recover(); got != "mopslock: core: invalid transition "+want {
-					t.Errorf("panic %v, want %s", got, want)
-				}
-			}()
-			move()
-		}()
 	}
 }
 

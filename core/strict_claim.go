@@ -30,7 +30,7 @@ func (l *StrictLease) startClaim() {
 func (l *StrictLease) sendClaim() {
 	c := l.claim
 	if c.n == 0 || !l.bug(BugSameNonceRetry) {
-		c.v.nonce = l.rng.nonce()
+		c.v.nonce = newNonce(&l.rng)
 	}
 	c.tried[c.n] = attempt{c.v.nonce, l.now.Mono}
 	c.n++

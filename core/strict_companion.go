@@ -210,7 +210,7 @@ func (c *StrictCompanion) join() {
 func (c *StrictCompanion) sendJoin() {
 	k := &c.claim
 	if k.n == 0 || !c.bug(BugSameNonceRetry) {
-		k.v.nonce = c.rng.nonce()
+		k.v.nonce = newNonce(&c.rng)
 	}
 	k.tried[k.n] = attempt{k.v.nonce, c.now.Mono}
 	k.n++

@@ -66,7 +66,7 @@ func (l *StrictLease) goOnReleasing() {
 	}
 	if l.closing != 0 {
 		v := l.claim.v
-		v.state, v.alone, v.nonce = VersionReleased, true, l.rng.nonce()
+		v.state, v.alone, v.nonce = VersionReleased, true, newNonce(&l.rng)
 		l.create(&v, l.requestLimit(l.timers[timerDeadline]))
 		return
 	}

@@ -111,17 +111,17 @@ func claimOf(m Machine) *claim {
 func testVersion(m Machine, v ownVersion, ago int64) []byte {
 	writer := *baseOf(m)
 	writer.now.Mono = max(0, writer.now.Mono+ago)
-	return writer.appendVersion(nil, &v)
+	return appendVersion(nil, &writer, &v)
 }
 
 func testBeat(m Machine) []byte {
 	writer := *baseOf(m)
-	return writer.appendBeat(nil, "x", 1)
+	return appendBeat(nil, &writer, "x", 1)
 }
 
 func testCall(m Machine, n Epoch) []byte {
 	writer := *baseOf(m)
-	return writer.appendCall(nil, "n", n)
+	return appendCall(nil, &writer, "n", n)
 }
 
 // testPage is a page with a version, its beat, and the one below it.

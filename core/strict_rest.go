@@ -95,7 +95,7 @@ func (r *Resting) Wake() *StrictLease {
 			Machine: MachineLease, Protocol: ProtocolStrict, Name: r.name, TTL: r.ttl, Margin: r.margin, OnSession: true,
 			Expiry: r.expiry, StampUnit: r.unit, StampSpread: r.spread, Boot: r.boot, Label: r.label,
 			Host: r.host, PID: r.pid, TID: r.tid,
-		}.withDefaults(),
+		}.WithDefaults(),
 	}
 	l.prefix, l.owner.owner = registerPrefix(r.name), string(r.holder)
 	l.basis, l.toldAt = r.basis, r.toldAt
@@ -106,47 +106,4 @@ func (r *Resting) Wake() *StrictLease {
 		l.cur = *r.adopted
 	}
 	return l
-}
-
-// NewStepper is New for who only steps a machine: what may rest does so by itself.
-func NewStepper(cfg Config) (Stepper, error) {
-	m, err := New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if l, ok := m.(*StrictLease); ok && l.cfg.OnSession {
-		return &sleeper{lease: l}, nil
-	}
-	return m, nil
-}
-
-// sleeper is a lease that rests whenever it can.
-type sleeper struct {
-	lease   *StrictLease // nil: it rests
-	resting *Resting
-}
-
-// Step implements Stepper.
-func (s *sleeper) Step(now Instant, ev Event) ([]Action, error) {
-	l := s.lease
-	if l == nil {
-		l = s.resting.Wake()
-	}
-	actions, err := l.Step(now, ev)
-	s.lease, s.resting = l, l.Rest()
-	if s.resting != nil {
-		s.lease = nil
-	}
-	return actions, err
-}
-
-// Idle implements Stepper. What rests waits for its session.
-func (s *sleeper) Idle() bool { return s.lease != nil && s.lease.Idle() }
-
-// String implements Stepper.
-func (s *sleeper) String() string {
-	if s.lease == nil {
-		return LeaseHeld.String()
-	}
-	return s.lease.String()
 }

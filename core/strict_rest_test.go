@@ -6,18 +6,44 @@ import (
 	"unsafe"
 )
 
+// heldLease is a lease that is held, on a session or alone.
+func heldLease(t *testing.T, session string) *StrictLease {
+	t.Helper()
+	l, err := NewStrictLease(Config{
+		Name: "jobs/nightly-report", OnSession: session != "", Host: "worker-7f9c4d", PID: "12345", Boot: "b1", Seed: [16]byte{1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range []Event{
+		{Kind: EventAcquire},
+		{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes},
+		{Kind: EventAnswer, Request: 2, Outcome: OutcomeYes},
+	} {
+		ev.Session, ev.SessionUntil = []byte(session), int64(second)*60
+		if _, err := l.Step(Instant{Mono: 1}, ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.state != LeaseHeld {
+		t.Fatal(l)
+	}
+	return l
+}
+
 // A lease that was waited for, joined by another owner, and has heard of the store's
 // clock: it wakes as it was, with what its Config has for one that is held.
 func TestRest(t *testing.T) {
-	m := heldOnSession(t, 1).(*StrictLease)
+	m := heldLease(t, "s")
 	if n := unsafe.Sizeof(Resting{}); n > 288 { // what Go gives it
 		t.Errorf("%d bytes at rest", n)
 	}
-	joined := otherVersion(2, VersionHeld)
-	joined.tenure, joined.owners, joined.session = m.holder, withOwner(m.cur.owners, "another"), m.standOn
+	joined := m.successor(VersionHeld)
+	joined.owners = withOwner(m.cur.owners, "another")
+	body := appendVersion(nil, &m.machine, &joined)
 	for what, change := range map[string]func(l *StrictLease){
 		"made":         func(*StrictLease) {},
-		"adopted":      func(l *StrictLease) { l.readVersion(testVersion(l, joined, 0), 2, 5); l.forget() },
+		"adopted":      func(l *StrictLease) { l.readVersion(body, 2, 5); l.forget() },
 		"called":       func(l *StrictLease) { l.calledAt = 7 },
 		"told":         func(l *StrictLease) { l.toldAt, l.selfAt, l.own, l.issued = 1, 2, 3, 4 },
 		"its last try": func(l *StrictLease) { l.lastTry, l.answered = true, true },
@@ -41,12 +67,11 @@ func TestRest(t *testing.T) {
 
 // Only a lease on its session rests, and only while nothing is under way.
 func TestNoRest(t *testing.T) {
-	held := heldOnSession(t, 1).(*StrictLease)
-	alone := heldStrictly(t, 1).m.(*StrictLease)
+	held, alone := heldLease(t, "s"), heldLease(t, "")
 	called := held.Clone().(*StrictLease)
 	step := func(l *StrictLease, ev Event) {
 		ev.Session, ev.SessionUntil = []byte(held.standOn), int64(second)*60
-		if _, err := l.Step(Instant{2, worldStart}, ev); err != nil {
+		if _, err := l.Step(Instant{Mono: 2}, ev); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,29 +87,5 @@ func TestNoRest(t *testing.T) {
 	}
 	if held.Rest() == nil {
 		t.Error("it does not rest")
-	}
-}
-
-// What is kept by messages rests as well, and says again what it said last.
-func TestRegistryRests(t *testing.T) {
-	cfg := Config{
-		Machine: MachineLease, Protocol: ProtocolStrict, Name: "n", OnSession: true, Host: "h", PID: "1", Seed: [16]byte{1},
-	}
-	var r Registry
-	h, _ := r.New(nil, AppendConfig(nil, &cfg))
-	var answer []byte
-	for i, ev := range []Event{
-		{Kind: EventAcquire},
-		{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes},
-		{Kind: EventAnswer, Request: 2, Outcome: OutcomeYes},
-	} {
-		ev.Session, ev.SessionUntil = []byte("s"), int64(second)*60
-		answer = r.Step(nil, h, AppendInput(nil, Instant{int64(1 + i), worldStart}, &ev))
-	}
-	if k := r.kept[h]; k.machine.(*sleeper).lease != nil || cap(k.actions) != len(k.actions) {
-		t.Errorf("it does not rest: %+v", k)
-	}
-	if again := r.Again(nil, h); !bytes.Equal(again, answer) {
-		t.Errorf("again: %x, not %x", again, answer)
 	}
 }

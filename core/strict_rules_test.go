@@ -48,7 +48,7 @@ func TestBusyGarbage(t *testing.T) {
 		w.store[versionKey(registerPrefix("n"), n)] = object{nil, w.stamp() - age}
 	}
 	v := ownVersion{n: newest, origin: newest, state: VersionReleased, tenure: "x", owner: "x", owners: `"x"`, nonce: nonce{1, 2}, ttl: time.Minute, margin: 6 * time.Second, alone: true}
-	w.store[versionKey(registerPrefix("n"), newest)] = object{m.appendVersion(nil, &v), w.stamp()}
+	w.store[versionKey(registerPrefix("n"), newest)] = object{appendVersion(nil, m, &v), w.stamp()}
 	w.sample = clockSample{w.stamp(), w.now}
 	w.holding("a", nil)
 	if left := len(w.store); left > int(newest)+1-collectMost {
@@ -62,7 +62,7 @@ func TestEndedForged(t *testing.T) {
 	a := registerOf(w.holding("a", nil).machine)
 	held := a.successor(VersionHeld)
 	held.n = 1
-	body := a.appendVersion(nil, &held)
+	body := appendVersion(nil, &a.machine, &held)
 	r := registerOf(w.strictly("x", nil).machine)
 	for _, tenure := range []HolderID{a.cur.tenure, "another"} {
 		r.cur = current{n: 2, origin: 1, state: VersionBroken, tenure: tenure, ttl: time.Minute}

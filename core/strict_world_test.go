@@ -76,7 +76,7 @@ func isStrict(m Machine) bool { return baseOf(m).cfg.Protocol == ProtocolStrict 
 func standsOnSession(m Machine) bool {
 	switch m := m.(type) {
 	case *StrictLease:
-		return m.state == LeaseHeld
+		return m.State() == LeaseHeld
 	case *Semaphore:
 		return len(m.asks) > 0
 	}
@@ -127,7 +127,7 @@ func ownID(m Machine) string {
 func holderIn(m Machine) HolderID {
 	switch m := m.(type) {
 	case *StrictLease:
-		return m.holder
+		return m.Holder()
 	case *StrictCompanion:
 		return m.tenure
 	case *Lease, *Companion:

@@ -297,22 +297,22 @@ func label(m Machine) string {
 		labelLease(&out, m)
 	case *Companion:
 		out.flag("failing", m.failing && m.timers[timerDeadline] != unset)
-		out.flag("rejoin", m.rejoin && m.state != CompanionJoined)
+		out.flag("rejoin", m.rejoin && m.State() != CompanionJoined)
 		out.flag("rival", m.rivalSince != unset)
 	case *StrictLease:
 		labelRegister(&out, &m.register)
-		out.flag("patient", !m.lastTry && m.state < LeaseHeld)
-		out.flag("answered", m.answered && m.state == LeaseObserving)
+		out.flag("patient", !m.lastTry && m.State() < LeaseHeld)
+		out.flag("answered", m.answered && m.State() == LeaseObserving)
 		out.flag("wants", m.wants)
 		out.flag("checking", m.checking)
 		out.flag("tidying", m.flight.id != 0 && m.tidying())
-		out.flag("shutting", m.closing != 0 && m.state == LeaseReleasing)
-		out.flag("raced", m.ending == endRaced && m.state == LeaseReleasing)
-		out.flag("cancelled", m.ending == endCancelled && m.state == LeaseReleasing)
-		out.flag("failing", m.failing && m.state == LeaseHeld)
+		out.flag("shutting", m.closing != 0 && m.State() == LeaseReleasing)
+		out.flag("raced", m.ending == endRaced && m.State() == LeaseReleasing)
+		out.flag("cancelled", m.ending == endCancelled && m.State() == LeaseReleasing)
+		out.flag("failing", m.failing && m.State() == LeaseHeld)
 	case *StrictCompanion:
 		labelRegister(&out, &m.register)
-		out.flag("rejoin", m.rejoin && m.state != CompanionJoined)
+		out.flag("rejoin", m.rejoin && m.State() != CompanionJoined)
 	case *Breaker:
 		labelRegister(&out, &m.register)
 	case *Observer:
@@ -331,15 +331,15 @@ func label(m Machine) string {
 
 func labelLease(out *line, m *Lease) {
 	out.flag("failing", m.failing && m.timers[timerDeadline] != unset)
-	out.flag("patient", !m.lastTry && m.state < LeaseHeld)
-	out.flag("answered", m.answered && m.state == LeaseObserving)
-	out.flag("confirming", m.confirming && (m.state == LeaseClaiming || m.state == LeaseDoubtful))
+	out.flag("patient", !m.lastTry && m.State() < LeaseHeld)
+	out.flag("answered", m.answered && m.State() == LeaseObserving)
+	out.flag("confirming", m.confirming && (m.State() == LeaseClaiming || m.State() == LeaseDoubtful))
 	out.flag("expired-twice", m.rounds == RewriteRounds-1)
 	out.flag("looking", m.looking)
 	out.flag("settling", m.settling)
-	out.flag("doubts", m.doubts > 0 && m.state == LeaseReleasing && m.ending == endReleased)
-	out.flag("raced", m.ending == endRaced && m.state == LeaseReleasing)
-	out.flag("cancelled", m.ending == endCancelled && m.state == LeaseReleasing)
+	out.flag("doubts", m.doubts > 0 && m.State() == LeaseReleasing && m.ending == endReleased)
+	out.flag("raced", m.ending == endRaced && m.State() == LeaseReleasing)
+	out.flag("cancelled", m.ending == endCancelled && m.State() == LeaseReleasing)
 }
 
 // purposes name what a request is for, as far as answers to it differ.

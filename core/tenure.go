@@ -193,7 +193,7 @@ func (k *tenure) seeExpire(expire Duration) {
 		a := k.emit(ActionWarned)
 		a.Reason, a.Key, a.Sight = ReasonTTLDiffers, k.key, &k.sight
 	}
-	k.shortest = min(k.shortest, max(expire, k.cfg.floor()))
+	k.shortest = min(k.shortest, max(expire, k.cfg.LeastTTL()))
 }
 
 // fresh is mops' test, inclusive, with the record's own TTL.
@@ -222,18 +222,7 @@ func (k *tenure) observe() Observation {
 }
 
 // note copies what was seen, since seen itself ends with the event.
-func (k *tenure) note(state Observation) { k.sight.fill(state, &k.seen) }
-
-// fill copies a record into a sighting, whose buffers are used again. A record
-// has 64 KiB, and one Step can show its sighting twice: texts are cut, so that
-// whatever somebody wrote there fits an answer.
-func (s *Sighting) fill(state Observation, r *record) {
-	s.State, s.Remote, s.TTL = state, r.remote, r.expire
-	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.LookAt = r.writtenAt, r.acquiredAt, r.releasedAt, 0
-	s.Holder = r.writer.appendCut(s.Holder[:0], MaxHolder)
-	s.Host = r.host.appendCut(s.Host[:0], MaxText)
-	s.PID = r.pid.appendCut(s.PID[:0], MaxText)
-}
+func (k *tenure) note(state Observation) { k.seen.show(&k.sight, state) }
 
 // later spaces the next attempt at whatever the state is about.
 func (k *tenure) later(deadline int64) {

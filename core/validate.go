@@ -2,9 +2,9 @@ package core
 
 import "unicode/utf8"
 
-// withDefaults fills what was left zero. It comes before validation, so that a
-// default is held against the same rules as a wish.
-func (c Config) withDefaults() Config {
+// WithDefaults is the Config with its defaults where a field was left zero. It comes before
+// Validate, so that a default obeys the same rules as what the caller wrote.
+func (c Config) WithDefaults() Config {
 	strict := c.Protocol == ProtocolStrict
 	switch {
 	case c.TTL == 0 && strict:
@@ -64,15 +64,15 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 	if ok {
 		return
 	}
-	text := field + " " + durationText(value) + ": " + rule
+	text := field + " " + durationText(int64(value)) + ": " + rule
 	if limit != noLimit {
-		text += durationText(limit)
+		text += durationText(int64(limit))
 	}
 	f.require(false, text+rest)
 }
 
-// validate lists every bad field, each with its rule.
-func (c *Config) validate() error {
+// Validate lists every bad field, each with its rule, in one *Error.
+func (c *Config) Validate() error {
 	var f faults
 	f.require(c.Machine >= MachineLease && c.Machine <= MachineBuckets, noSuchMachine)
 	f.require(c.Protocol == ProtocolLastWriter || c.Protocol == ProtocolStrict, "protocol: must be lastwriter or strict")
@@ -117,13 +117,14 @@ func (c *Config) validateProtocol(f *faults) {
 	f.require(len(c.Label) <= MaxLabel && isPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")
 	f.require(c.Machine != MachineBreaker || c.Why != "", "why: a break needs a reason")
-	f.require(isID(c.Owner) && isID(c.Boot) && isID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
+	f.require(IsID(c.Owner) && IsID(c.Boot) && IsID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
 	f.require(c.Holder == "" || c.Epoch > 0 || c.Machine == MachineBreaker, "epoch: whoever comes back to a tenure needs one that it had")
 	f.bound(c.StampSpread >= None, "stamp spread", c.StampSpread, "not negative", noLimit, "")
 }
 
-// isID reports whether s can stand in a record and in a key as it is.
-func isID(s string) bool {
+// IsID reports whether s can stand in a record and in a key as it is: as the id of a
+// holder, an owner, a session or a boot.
+func IsID(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '/' {
 			return false
@@ -132,22 +133,12 @@ func isID(s string) bool {
 	return len(s) <= MaxSegment
 }
 
-// isPrintable reports whether s is UTF-8 without control characters.
-func isPrintable(s string) bool {
-	for _, r := range s {
-		if isControl(r) {
-			return false
-		}
-	}
-	return utf8.ValidString(s)
-}
-
 func (c *Config) validateDurations(f *faults) {
 	ttl, acquire := c.TTL, c.AcquireMargin
 	if ttl == None && c.Protocol == ProtocolStrict && c.Machine != MachineSession {
 		return // until it is released or broken
 	}
-	floor, least := c.floor(), leastMargin(ttl)
+	floor, least := c.LeastTTL(), leastMargin(ttl)
 	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")
 	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", noLimit, "")
 	if ttl > 0 { // else there is no more to say of what is measured by it
@@ -163,8 +154,8 @@ func (c *Config) validateDurations(f *faults) {
 	f.bound(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", noLimit, "")
 }
 
-// floor is the shortest TTL that the store's stamps allow.
-func (c *Config) floor() Duration {
+// LeastTTL is the shortest TTL that the store's stamps allow.
+func (c *Config) LeastTTL() Duration {
 	if c.StampUnit >= CoarseStamp {
 		return MinTTLCoarse
 	}
@@ -219,22 +210,6 @@ func nameRule(name string) string {
 	}
 	return ""
 }
-
-// isText reports whether s is UTF-8 of at most so many bytes.
-func isText(s string, most int) bool { return len(s) <= most && utf8.Valid([]byte(s)) }
-
-// hasByte is strings.Contains. That package would bring unicode, sync and more
-// along, which are a tenth of what the core is in the guest.
-func hasByte(s string, c byte) bool {
-	for i := range len(s) {
-		if s[i] == c {
-			return true
-		}
-	}
-	return false
-}
-
-func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 func segmentRule(segment string) string {
 	switch segment {

@@ -117,17 +117,40 @@ func malformedVector(t *testing.T, sort string) []byte {
 		"testdata/malformed.txt")
 	v.made(leaseConfig())
 	v.stepped(1, AppendInput(nil, Instant{1, 2}, &Event{Kind: EventAcquire}))
-	for _, m := range malformedMessages(t) {
-		switch {
-		case m.sort != sort:
-		case sort == "config":
-			v.made(m.message)
-		default:
-			v.stepped(1, m.message)
-		}
+	say := func(message []byte) { v.stepped(1, message) }
+	if sort == "config" {
+		say = func(message []byte) { v.made(message) }
 	}
+	say(make([]byte, MaxMessage+1))
+	malformedLines(t, func(of string, message []byte, _ string) {
+		if of == sort {
+			say(message)
+		}
+	})
 	v.stepped(1, AppendInput(nil, Instant{1, 2}, &Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeNo}))
 	return v.end()
+}
+
+// malformedLines calls each with every message of testdata/malformed.txt and the rule
+// that it breaks.
+func malformedLines(t *testing.T, each func(sort string, message []byte, rule string)) {
+	t.Helper()
+	file, err := os.ReadFile("testdata/malformed.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(file)) {
+		var sort string
+		var offset int
+		var message []byte
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if _, err := fmt.Sscanf(line, "%s %d %q", &sort, &offset, &message); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		each(sort, message, strings.TrimSpace(line[strings.LastIndex(line, "\" ")+2:]))
+	}
 }
 
 // longTexts has records as large as a record may be, and a TTL that is warned
@@ -305,10 +328,12 @@ func TestVectorsCover(t *testing.T) {
 			"state "+CompanionState(n).String(), "state "+SessionState(n).String(), "state "+TaskState(n).String(),
 			"state "+BucketsState(n).String(), "state "+SemaphoreState(n).String(), "reason "+Reason(n).String())
 	}
-	for _, rule := range messageRules(t) {
-		want = append(want, "rule "+rule)
-	}
-	never := []string{"error handle", "reason none", "rule " + ruleArray, "rule " + ruleCount}
+	malformedLines(t, func(sort string, _ []byte, rule string) {
+		if sort == "config" || sort == "input" {
+			want = append(want, "rule "+rule)
+		}
+	})
+	never := []string{"error handle", "reason none"}
 	for _, what := range want {
 		if !seen[what] && !strings.Contains(what, "(") && !slices.Contains(never, what) {
 			t.Errorf("no vector has %s", what)

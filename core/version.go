@@ -7,15 +7,8 @@ import "unicode/utf8"
 // its owners. This file has their keys and their records, as PROTOCOL S2 and S3 say:
 // JSON that a person can read, its fields in one order, read strictly.
 
-// RecordVersion is the v of our own records. What has a higher one is neither
-// free nor ours to judge.
-const RecordVersion = 1
-
-// Strict's part of the key space, below a name and at the store's root.
+// The parts of the keys below a name, and the kinds of record.
 const (
-	RegisterDir   = "_mopslock"
-	RegisterType  = "application/json"
-	SessionPrefix = RegisterDir + "/s/"
 	versionFile   = "/v"
 	beatFile      = "/b."
 	epochDigits   = 16
@@ -47,11 +40,6 @@ func versionKey(prefix string, n Epoch) string { return epochKey(prefix, n) + ve
 func beatKey(prefix string, n Epoch, owner string) string {
 	return epochKey(prefix, n) + beatFile + owner
 }
-
-func resultKey(name string) string { return name + "/" + ResultFile }
-
-// failureKey is under no name, so that what lists a name's objects does not see it.
-func failureKey(name string) string { return FailurePrefix + name + "/" + ResultFile }
 
 func sessionKey(sid string) string { return SessionPrefix + sid + "/beat" }
 
@@ -221,7 +209,7 @@ func (f *fields) need(name string, kind tokenKind) []byte {
 //go:noinline
 func (f *fields) id(name string) []byte {
 	raw := f.need(name, tokenString)
-	f.bad = f.bad || !isID(string(raw))
+	f.bad = f.bad || !IsID(string(raw))
 	return raw
 }
 
@@ -270,9 +258,9 @@ func (f *fields) seconds(name string) Duration {
 	if f.bad {
 		return 0
 	}
-	d, ok := parseSeconds(raw)
+	nanos, ok := parseSeconds(raw, int64(MaxTTL))
 	f.bad = f.bad || !ok
-	return d
+	return Duration(nanos)
 }
 
 // close reports whether the record was read to its end and nothing was wrong.
@@ -295,8 +283,8 @@ func parseVersion(body []byte, n Epoch, v *version) readResult {
 	kind := f.id("kind")
 	v.lease, v.semaphore = string(kind) == kindLease, string(kind) == kindSemaphore
 	v.n = Epoch(f.number("n"))
-	state, ok := numberOf(versionStateNames[:], f.id("state"))
-	v.state = VersionState(state)
+	var ok bool
+	v.state, ok = VersionStateOf(f.id("state"))
 	v.tenure = f.id("tenure")
 	v.origin = Epoch(f.number("origin"))
 	v.owner = f.id("owner")
@@ -330,7 +318,7 @@ func parseVersion(body []byte, n Epoch, v *version) readResult {
 		!ok || v.n != n || v.origin == 0 || v.origin > n || len(v.tenure) == 0 || len(v.owner) == 0,
 		alone.kind != tokenTrue && alone.kind != tokenFalse, !at.stamp(&v.wall), !isOwners(list),
 		len(v.nonce) == 0, v.boottime < 0 || v.boottime > MaxClockRange, v.ttl > 0 && v.margin >= v.ttl, len(v.session) > 0 && v.ttl == 0,
-		!isID(string(v.session)) || !isID(string(v.boot)):
+		!IsID(string(v.session)) || !IsID(string(v.boot)):
 		return readCorrupt
 	}
 	v.owners = list[1 : len(list)-1]
@@ -347,7 +335,7 @@ func isOwners(list []byte) bool {
 	for len(left) > 0 && ok {
 		var id []byte
 		id, left, ok = nextOwner(left)
-		ok = ok && len(id) > 0 && isID(string(id))
+		ok = ok && len(id) > 0 && IsID(string(id))
 		count++
 	}
 	return ok && count <= MaxOwners+1

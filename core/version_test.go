@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// recordedAt is when the records of these tests were made: 2026-01-02T03:04:05Z.
+const recordedAt = int64(1767323045) * 1e9
+
 // recorder writes records as a machine of this process would.
 func recorder(tb testing.TB, change func(*Config)) *machine {
 	cfg := Config{
@@ -23,7 +26,7 @@ func recorder(tb testing.TB, change func(*Config)) *machine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m.now = Instant{Mono: 12_345_678_901, Wall: worldStart}
+	m.now = Instant{Mono: 12_345_678_901, Wall: recordedAt}
 	return &m
 }
 
@@ -39,7 +42,7 @@ func goodVersion() ownVersion {
 func TestVersionRoundTrip(t *testing.T) {
 	own := goodVersion()
 	var v version
-	if got := parseVersion(recorder(t, nil).appendVersion(nil, &own), 7, &v); got != readGood {
+	if got := parseVersion(appendVersion(nil, recorder(t, nil), &own), 7, &v); got != readGood {
 		t.Fatalf("read: %d", got)
 	}
 	got := fmt.Sprint(v.n, v.origin, v.state, string(v.tenure), string(v.owner), string(v.owners), string(v.nonce), v.ttl, v.margin,
@@ -47,7 +50,7 @@ func TestVersionRoundTrip(t *testing.T) {
 		string(v.pid.appendTo(nil)), string(v.label.appendTo(nil)), string(v.boot), v.boottime, v.wall)
 	want := fmt.Sprint(7, 5, VersionBroken, "t-1", "o-2", `"t-1", "o-2"`, "0000000000000001fedcba9876543210", 90*time.Second,
 		9500*time.Millisecond, "sid", true, "it \"hangs\"", "42@desk", "caf\u00e9 \"7\"\\\u0001", "7", "nightly", "b1",
-		12_345_678_901, worldStart)
+		12_345_678_901, recordedAt)
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -60,21 +63,21 @@ func TestVersionRoundTrip(t *testing.T) {
 func TestBeatRoundTrips(t *testing.T) {
 	m := recorder(t, nil)
 	var b beat
-	if r := parseBeat(m.appendBeat(nil, "o-1", 9), &b); r != readGood || string(b.owner) != "o-1" || b.boottime != 12_345_678_901 || string(b.boot) != "b1" {
+	if r := parseBeat(appendBeat(nil, m, "o-1", 9), &b); r != readGood || string(b.owner) != "o-1" || b.boottime != 12_345_678_901 || string(b.boot) != "b1" {
 		t.Errorf("beat: %d %+v", r, b)
 	}
 	first := string(b.nonce)
-	if parseBeat(m.appendBeat(nil, "o-1", 10), &b); string(b.nonce) == first || len(first) != 32 {
+	if parseBeat(appendBeat(nil, m, "o-1", 10), &b); string(b.nonce) == first || len(first) != 32 {
 		t.Error("two beats have one nonce")
 	}
-	if r := parseSessionBeat(m.appendSessionBeat(nil, minute, 6*second), &b); r != readGood || b.ttl != minute {
+	if r := parseSessionBeat(appendSessionBeat(nil, m, minute, 6*second), &b); r != readGood || b.ttl != minute {
 		t.Errorf("session: %d %+v", r, b)
 	}
 	name := "caf\u00e9/\"x\""
-	if r := parseCall(m.appendCall(nil, name, 12), &b); r != readGood || b.epoch != 12 || !text(b.name).equal(name) {
+	if r := parseCall(appendCall(nil, m, name, 12), &b); r != readGood || b.epoch != 12 || !text(b.name).equal(name) {
 		t.Errorf("call: %d %+v", r, b)
 	}
-	if parseBeat(m.appendCall(nil, "n", 1), &b) == readGood || parseCall(m.appendBeat(nil, "o", 1), &b) == readGood {
+	if parseBeat(appendCall(nil, m, "n", 1), &b) == readGood || parseCall(appendBeat(nil, m, "o", 1), &b) == readGood {
 		t.Error("one is read as the other")
 	}
 }
@@ -82,7 +85,7 @@ func TestBeatRoundTrips(t *testing.T) {
 // TestVersionStrictness: what we do not write is corrupt, and never something else.
 func TestVersionStrictness(t *testing.T) {
 	own := goodVersion()
-	good := string(recorder(t, nil).appendVersion(nil, &own))
+	good := string(appendVersion(nil, recorder(t, nil), &own))
 	var v version
 	for _, c := range []struct {
 		name, from, to string
@@ -162,10 +165,10 @@ func TestRecordsAreJSON(t *testing.T) {
 	m := recorder(t, nil)
 	own := goodVersion()
 	for want, body := range map[string][]byte{
-		"v kind n state tenure origin owner owners nonce ttl_s margin_s session alone why by host pid label boot boottime_ns at": m.appendVersion(nil, &own),
-		"v nonce owner seq boot boottime_ns":      m.appendBeat(nil, "o", 3),
-		"v nonce ttl_s margin_s boot boottime_ns": m.appendSessionBeat(nil, minute, 6*second),
-		"v nonce name epoch boot boottime_ns":     m.appendCall(nil, "caf\u00e9", 4),
+		"v kind n state tenure origin owner owners nonce ttl_s margin_s session alone why by host pid label boot boottime_ns at": appendVersion(nil, m, &own),
+		"v nonce owner seq boot boottime_ns":      appendBeat(nil, m, "o", 3),
+		"v nonce ttl_s margin_s boot boottime_ns": appendSessionBeat(nil, m, minute, 6*second),
+		"v nonce name epoch boot boottime_ns":     appendCall(nil, m, "caf\u00e9", 4),
 	} {
 		var all map[string]any
 		if err := json.Unmarshal(body, &all); err != nil {
@@ -262,12 +265,12 @@ func TestMoreOwners(t *testing.T) {
 func FuzzVersion(f *testing.F) {
 	m := recorder(f, nil)
 	own := goodVersion()
-	f.Add(m.appendVersion(nil, &own))
+	f.Add(appendVersion(nil, m, &own))
 	own.session, own.why, own.by, own.ttl, own.margin, own.state = "", "", "", 0, 0, VersionHeld
-	f.Add(m.appendVersion(nil, &own))
-	f.Add(m.appendBeat(nil, "o", 1))
-	f.Add(m.appendSessionBeat(nil, minute, second))
-	f.Add(m.appendCall(nil, "n", 1))
+	f.Add(appendVersion(nil, m, &own))
+	f.Add(appendBeat(nil, m, "o", 1))
+	f.Add(appendSessionBeat(nil, m, minute, second))
+	f.Add(appendCall(nil, m, "n", 1))
 	f.Add([]byte(`{"v": 2}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var v version

@@ -35,32 +35,14 @@ func (n nonce) is(text []byte) bool {
 	return string(n.appendHex(b[:0])) == string(text)
 }
 
-func (r *rng) nonce() nonce { return nonce{r.next(), r.next()} }
+func newNonce(r *rng) nonce { return nonce{r.next(), r.next()} }
 
 const recordHead = "{\n  \"v\": 1"
 
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
-func (w *recordWriter) seconds(before string, d Duration) {
-	*w = appendSeconds(append(*w, before...), d)
-}
-
-// maybe writes a text that is left out when it is empty.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
-func (w *recordWriter) maybe(before, s string) {
-	if s != "" {
-		w.text(before, s)
-		*w = append(*w, '"')
-	}
-}
-
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
-func (w *recordWriter) nonce(n nonce) {
+func writeNonce(w *recordWriter, n nonce) {
 	*w = append(n.appendHex(append(*w, ",\n  \"nonce\": \""...)), '"')
 }
 
@@ -68,7 +50,7 @@ func (w *recordWriter) nonce(n nonce) {
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
-func (m *machine) endRecord(w *recordWriter) {
+func endRecord(m *machine, w *recordWriter) {
 	boottime := m.now.Mono
 	if m.cfg.Boot == "" || boottime < 0 {
 		boottime = 0
@@ -78,22 +60,22 @@ func (m *machine) endRecord(w *recordWriter) {
 }
 
 // appendVersion appends the record of a lease's version.
-func (m *machine) appendVersion(dst []byte, v *ownVersion) []byte {
-	w := m.openVersion(dst, v, kindLease)
+func appendVersion(dst []byte, m *machine, v *ownVersion) []byte {
+	w := openVersion(dst, m, v, kindLease)
 	w.raw("\"\n}\n")
 	return w
 }
 
 // appendValue appends the record of a semaphore's version.
-func (m *machine) appendValue(dst []byte, v *ownVersion, of *value) []byte {
-	w := m.openVersion(dst, v, kindSemaphore)
-	w.value(of)
+func appendValue(dst []byte, m *machine, v *ownVersion, of *value) []byte {
+	w := openVersion(dst, m, v, kindSemaphore)
+	writeValue(&w, of)
 	w.raw("\n}\n")
 	return w
 }
 
 // openVersion begins the record of a version, up to the end of its time.
-func (m *machine) openVersion(dst []byte, v *ownVersion, kind string) recordWriter {
+func openVersion(dst []byte, m *machine, v *ownVersion, kind string) recordWriter {
 	w := recordWriter(dst)
 	w.raw(recordHead)
 	w.text(",\n  \"kind\": \"", kind)
@@ -105,9 +87,9 @@ func (m *machine) openVersion(dst []byte, v *ownVersion, kind string) recordWrit
 	w.raw("\",\n  \"owners\": [")
 	w.raw(v.owners)
 	w.raw("]")
-	w.nonce(v.nonce)
-	w.seconds(",\n  \"ttl_s\": ", v.ttl)
-	w.seconds(",\n  \"margin_s\": ", v.margin)
+	writeNonce(&w, v.nonce)
+	w.seconds(",\n  \"ttl_s\": ", int64(v.ttl))
+	w.seconds(",\n  \"margin_s\": ", int64(v.margin))
 	w.maybe(",\n  \"session\": \"", v.session)
 	alone := ",\n  \"alone\": false"
 	if v.alone {
@@ -120,43 +102,43 @@ func (m *machine) openVersion(dst []byte, v *ownVersion, kind string) recordWrit
 	w.text("\",\n  \"pid\": \"", m.cfg.PID)
 	w.raw("\"")
 	w.maybe(",\n  \"label\": \"", v.label)
-	m.endRecord(&w)
+	endRecord(m, &w)
 	w.stamp(",\n  \"at\": \"", m.now.Wall)
 	return w
 }
 
 // appendBeat appends an owner's beat.
-func (m *machine) appendBeat(dst []byte, owner string, seq uint64) []byte {
+func appendBeat(dst []byte, m *machine, owner string, seq uint64) []byte {
 	w := recordWriter(dst)
 	w.raw(recordHead)
-	w.nonce(m.rng.nonce())
+	writeNonce(&w, newNonce(&m.rng))
 	w.text(",\n  \"owner\": \"", owner)
 	w.number("\",\n  \"seq\": ", seq)
-	m.endRecord(&w)
+	endRecord(m, &w)
 	w.raw("\n}\n")
 	return w
 }
 
 // appendSessionBeat appends a session's beat.
-func (m *machine) appendSessionBeat(dst []byte, ttl, margin Duration) []byte {
+func appendSessionBeat(dst []byte, m *machine, ttl, margin Duration) []byte {
 	w := recordWriter(dst)
 	w.raw(recordHead)
-	w.nonce(m.rng.nonce())
-	w.seconds(",\n  \"ttl_s\": ", ttl)
-	w.seconds(",\n  \"margin_s\": ", margin)
-	m.endRecord(&w)
+	writeNonce(&w, newNonce(&m.rng))
+	w.seconds(",\n  \"ttl_s\": ", int64(ttl))
+	w.seconds(",\n  \"margin_s\": ", int64(margin))
+	endRecord(m, &w)
 	w.raw("\n}\n")
 	return w
 }
 
 // appendCall appends a call to a session: its lease of this name was broken.
-func (m *machine) appendCall(dst []byte, name string, epoch Epoch) []byte {
+func appendCall(dst []byte, m *machine, name string, epoch Epoch) []byte {
 	w := recordWriter(dst)
 	w.raw(recordHead)
-	w.nonce(m.rng.nonce())
+	writeNonce(&w, newNonce(&m.rng))
 	w.text(",\n  \"name\": \"", name)
 	w.number("\",\n  \"epoch\": ", uint64(epoch))
-	m.endRecord(&w)
+	endRecord(m, &w)
 	w.raw("\n}\n")
 	return w
 }

@@ -146,7 +146,7 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 	w.rest(a)
 	w.noteEdge(a.machine, from)
 	w.checkActions(a, now, ev, actions)
-	w.checkMessages(ev, actions)
+	w.checkMessages(ev, a.machine, actions)
 	w.take(a, actions)
 	w.relay(a, actions)
 	return actions, nil
@@ -154,14 +154,15 @@ func (w *world) step(a *actor, ev Event) ([]Action, error) {
 
 // checkMessages holds what comes out to the codec: an engine behind it must
 // give the same.
-func (w *world) checkMessages(ev Event, actions []Action) {
-	output := appendActions(nil, actions)
-	if len(output) > MaxMessage-64 { // and the state beside them
+func (w *world) checkMessages(ev Event, m Machine, actions []Action) {
+	output := AppendAnswer(nil, m, actions)
+	if len(output) > MaxMessage {
 		w.fail("MaxMessage: %d bytes after %s", len(output), formatEvent(ev))
 	}
 	var buf AnswerBuffer
-	decoded, err := decodeActions(output, &buf)
-	if err != nil || !bytes.Equal(appendActions(nil, decoded), output) {
+	var a Answer
+	err := DecodeAnswer(output, &buf, &a)
+	if err != nil || !bytes.Equal(AppendAnswer(nil, m, a.Actions), output) {
 		w.fail("MessagesCarryAll: the actions after %s: %v", formatEvent(ev), err)
 	}
 }

@@ -27,11 +27,11 @@ type beating struct {
 	sample   core.Event // the newest sample of the store's clock that was told
 }
 
-// machines is the most that a process has.
-const machines = 4
+// perProcess is how many machines a process has at most.
+const perProcess = 4
 
 // Group implements grouped.
-func (b *beating) Group(id core.RequestID) uint8 { return uint8(id % machines) }
+func (b *beating) Group(id core.RequestID) uint8 { return uint8(id % perProcess) }
 
 // renew makes the next session.
 func (b *beating) renew() error {
@@ -48,8 +48,8 @@ func (b *beating) turn(now core.Instant, ev core.Event, one func(int, core.Insta
 	b.sample.StoreStamp, b.sample.StoreAt = ev.StoreStamp, ev.StoreAt
 	switch ev.Kind {
 	case core.EventAnswer:
-		which := int(ev.Request % machines)
-		ev.Request /= machines
+		which := int(ev.Request % perProcess)
+		ev.Request /= perProcess
 		err = one(which, now, ev)
 	case core.EventWoke:
 		for which, at := range b.wakes {
@@ -152,7 +152,7 @@ func (b beating) copied() beating {
 // tagged is an action whose request says of which machine it is.
 func tagged(a core.Action, which core.RequestID) core.Action {
 	if a.Kind.IsRequest() {
-		a.Request = a.Request*machines + which
+		a.Request = a.Request*perProcess + which
 		a.Body = bytes.Clone(a.Body)
 	}
 	return a

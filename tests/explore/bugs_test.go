@@ -85,27 +85,27 @@ func (k *buggedMaker) bugWorlds() []shownBug {
 }
 
 // worldsWith are the worlds with one rule left out, or none.
-func worldsWith(bug core.Bug) []shownBug {
-	if bug == core.BugNone {
+func worldsWith(bug string) []shownBug {
+	if bug == "" {
 		return (&buggedMaker{&strictMaker{seed: 1, make: core.New}, ""}).bugWorlds()
 	}
-	make := func(cfg core.Config) (core.Machine, error) { return core.NewBugged(cfg, bug) }
-	return (&buggedMaker{&strictMaker{seed: 1, make: make}, bug.String()}).bugWorlds()
+	make := func(cfg core.Config) (core.Machine, error) { return core.NewMutant(cfg, bug) }
+	return (&buggedMaker{&strictMaker{seed: 1, make: make}, bug}).bugWorlds()
 }
 
 // TestBugs: each rule that is left out gives a counter-example by the name of the
 // invariant that it is for, and the same world gives none with the rule in.
 func TestBugs(t *testing.T) {
 	const states, few = 3_000_000, 100_000
-	sound := worldsWith(core.BugNone)
-	for _, bug := range core.Bugs() {
+	sound := worldsWith("")
+	for _, bug := range core.Mutations() {
 		found := false
 		for i, shown := range worldsWith(bug) {
-			if !slices.Contains(strings.Fields(shown.bugs), bug.String()) {
+			if !slices.Contains(strings.Fields(shown.bugs), bug) {
 				continue
 			}
 			found = true
-			t.Run(bug.String()+"/"+shown.world().Name, func(t *testing.T) {
+			t.Run(bug+"/"+shown.world().Name, func(t *testing.T) {
 				t.Parallel()
 				f := searched(t, shown.world(), states)
 				if f.Violation == nil || f.Violation.Checker != shown.checker {

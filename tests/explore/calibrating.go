@@ -25,14 +25,14 @@ func newCalibrating(h *hosted, begin func() (*hosted, error)) *calibrating {
 }
 
 // Group implements grouped.
-func (c *calibrating) Group(id core.RequestID) uint8 { return uint8(id % machines) }
+func (c *calibrating) Group(id core.RequestID) uint8 { return uint8(id % perProcess) }
 
 // Step implements Program.
 func (c *calibrating) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	which := core.RequestID(0)
 	if ev.Kind == core.EventAnswer {
-		which = ev.Request % machines
-		ev.Request /= machines
+		which = ev.Request % perProcess
+		ev.Request /= perProcess
 	}
 	var out []core.Action
 	var err error

@@ -129,7 +129,7 @@ type actorState struct {
 	crashed bool
 	// asked are the ids of the latest requests of its machines, as this very copy of
 	// the program counts them: see canon.go.
-	asked [machines]uint32
+	asked [perProcess]uint32
 }
 
 // clock is what an actor's clocks show at a tick.

@@ -15,27 +15,27 @@ func TestBugsAreCaught(t *testing.T) {
 	const whatever = "" // comes first
 	lease, shared := Options{}, Options{Shared: true, Actors: 6}
 	for _, c := range []struct {
-		bug  core.Bug
+		bug  string
 		opts Options
 		want string
 	}{
-		{core.BugJoinByBeat, lease, check.NoOverlap},
-		{core.BugBrokenFreesNow, lease, check.NoOverlap},
-		{core.BugReleasedFreesNow, lease, check.NoOverlap},
-		{core.BugSessionWithoutCalls, lease, check.NoOverlap},
-		{core.BugJoinDropsSession, lease, check.NoOverlap},
-		{core.BugDeadlineFromAnswer, lease, check.NoOverlap},
-		{core.BugUnknownIsYes, lease, check.OneHolderPerEpoch},
-		{core.BugReleaseLeftToExpire, lease, check.EventuallyHeld},
-		{core.BugForgetUnknownCreate, lease, check.EventuallyHeld},
-		{core.BugLateRenewal, lease, whatever}, // of two that hold at once the token tells first, or the deadline
-		{core.BugEpochReset, lease, whatever},
-		{core.BugOverallocate, shared, check.PermitsWithinCapacity},
-		{core.BugPermitFreedEarly, shared, check.PermitsWithinCapacity},
-		{core.BugUnknownIsYes, shared, check.PermitsWithinCapacity},
-		{core.BugSettleAtVersion, shared, whatever},
+		{"join-by-beat", lease, check.NoOverlap},
+		{"broken-frees-now", lease, check.NoOverlap},
+		{"released-frees-now", lease, check.NoOverlap},
+		{"session-without-calls", lease, check.NoOverlap},
+		{"join-drops-session", lease, check.NoOverlap},
+		{"deadline-from-answer", lease, check.NoOverlap},
+		{"unknown-is-yes", lease, check.OneHolderPerEpoch},
+		{"release-left-to-expire", lease, check.EventuallyHeld},
+		{"forget-unknown-create", lease, check.EventuallyHeld},
+		{"late-renewal", lease, whatever}, // of two that hold at once the token tells first, or the deadline
+		{"epoch-reset", lease, whatever},
+		{"overallocate", shared, check.PermitsWithinCapacity},
+		{"permit-freed-early", shared, check.PermitsWithinCapacity},
+		{"unknown-is-yes", shared, check.PermitsWithinCapacity},
+		{"settle-at-version", shared, whatever},
 	} {
-		c.opts.New = func(cfg core.Config) (core.Machine, error) { return core.NewBugged(cfg, c.bug) }
+		c.opts.New = func(cfg core.Config) (core.Machine, error) { return core.NewMutant(cfg, c.bug) }
 		s := Swarm(1, 2000, workers, c.opts)
 		switch {
 		case s.Failed == nil:

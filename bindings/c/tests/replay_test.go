@@ -30,11 +30,11 @@ func TestVectors(t *testing.T) {
 }
 
 // renewals is a vector: machines that each acquire, then renew in turn.
-func renewals(machines, rounds int) string {
+func renewals(count, rounds int) string {
 	var text strings.Builder
 	var r core.Registry
-	handles := make([]core.Handle, machines)
-	hosts := make([]renewer, machines)
+	handles := make([]core.Handle, count)
+	hosts := make([]renewer, count)
 	for i := range handles {
 		cfg := leaseConfig(byte(i + 1))
 		var answer []byte
@@ -144,8 +144,8 @@ func TestReplayFinds(t *testing.T) {
 func TestStepsAllocateNothing(t *testing.T) {
 	const repeats = 100
 	replay := replayer(t, coreLibrary(t))
-	collections := func(machines, rounds int) int {
-		file := write(t, "renewals.vec", renewals(machines, rounds))
+	collections := func(count, rounds int) int {
+		file := write(t, "renewals.vec", renewals(count, rounds))
 		out := command(t, []string{"GOGC=1", "GODEBUG=gctrace=1"}, replay, "--bench", fmt.Sprint(repeats), file)
 		return strings.Count("\n"+out, "\ngc ")
 	}

@@ -1,0 +1,4 @@
+package core
+
+// base is what machines share.
+func (m *machine) base() *machine { return m }
