@@ -1,5 +1,7 @@
 package core
 
+import "github.com/mopslock/mopslock/core/internal/octets"
+
 // Answer is what an engine says to a config or an input: where the machine
 // stands and what is to be done, or which part of the contract was broken.
 type Answer struct {
@@ -38,7 +40,7 @@ func AppendError(dst []byte, err error) []byte {
 	}
 	m := openMap(dst)
 	m.str(keyError, code.String())
-	m.str(keyText, text[:cut(text, MaxErrorText)])
+	m.str(keyText, text[:octets.Cut(text, MaxErrorText)])
 	return m.close()
 }
 

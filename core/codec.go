@@ -1,9 +1,13 @@
 package core
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/mopslock/mopslock/core/internal/octets"
+)
 
 //go:generate go run ./internal/gen -dir .
-//go:generate go test . -run ^TestVectors$ -update
+//go:generate go test ./machines -run ^TestVectors$ -update
 
 // Messages carry configs, events and actions over the border of the core where
 // it is not called as Go: WASM, C, a trace. They are msgpack
@@ -75,7 +79,7 @@ type MessageError struct {
 
 // Error is the rule behind the package's name.
 func (e *MessageError) Error() string {
-	return "mopslock: message: " + e.Rule + " (at byte " + intText(int64(e.Offset)) + ")"
+	return "mopslock: message: " + e.Rule + " (at byte " + octets.IntText(int64(e.Offset)) + ")"
 }
 
 // Is makes errors.Is(err, &Error{Code: ErrorMessage}) true of it, so that a host
@@ -188,7 +192,7 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	m.bool(keyMore, ev.More)
 	m.bin(keyBody, ev.Body)
 	m.uint(keyEpoch, uint64(ev.Epoch))
-	if ev.asks() {
+	if ev.Asks() {
 		m.uint(keyPermit, ev.Permit)
 		m.uint(keyCapacity, uint64(ev.Capacity))
 		m.uint(keyWidth, uint64(ev.Width))
@@ -208,9 +212,9 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	return m.close()
 }
 
-// asks reports whether any of what is asked of a semaphore or of buckets is set.
+// Asks reports whether any of what is asked of a semaphore or of buckets is set.
 // Most inputs are answers and wakes: one look at all of it is cheaper than eight.
-func (ev *Event) asks() bool {
+func (ev *Event) Asks() bool {
 	return ev.Permit|ev.StoreLimit|uint64(ev.Capacity|ev.Width|ev.Weight|ev.Spare)|uint64(len(ev.Label)|len(ev.Holder)) != 0
 }
 

@@ -3,6 +3,8 @@ package core
 import (
 	"math"
 	"unicode/utf8"
+
+	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
 // reader reads one message. The first fail takes the rest of the message away,
@@ -228,7 +230,7 @@ func (d *reader) int() int64 {
 	at := d.i
 	// Nearly every integer is an instant: eight bytes, and no more calls.
 	if len(d.b)-at > 8 && d.b[at] == 0xcf {
-		if u := be64(d.b[at+1:]); u >= 1<<32 && u <= math.MaxInt64 {
+		if u := octets.BE64(d.b[at+1:]); u >= 1<<32 && u <= math.MaxInt64 {
 			d.i += 9
 			return int64(u)
 		}

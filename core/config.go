@@ -1,5 +1,7 @@
 package core
 
+import "github.com/mopslock/mopslock/core/internal/octets"
+
 // Config describes one machine. New validates it once and names every bad
 // field; after that it never changes.
 type Config struct {
@@ -94,4 +96,18 @@ type Config struct {
 	// Seed is fresh random for every machine, and not zero: the holder id and all jitter
 	// come from it, and two machines with one seed would be one holder.
 	Seed [16]byte
+}
+
+// CheckView says whether a capacity and a width can be a caller's view.
+func CheckView(capacity, width uint32) error {
+	if !IsView(capacity, width) {
+		return &Error{ErrorEvent, "capacity must be from 1 to " + octets.UintText(MaxCapacity) +
+			" and width from 1 to " + octets.UintText(MaxWidth)}
+	}
+	return nil
+}
+
+// IsView is CheckView without an error, short enough to be inlined.
+func IsView(capacity, width uint32) bool {
+	return capacity-1 < MaxCapacity && width-1 < MaxWidth // 0 less 1 is the most there is
 }

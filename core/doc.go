@@ -264,7 +264,7 @@
 // too little. A view that shrinks evicts nobody. The number of a bucket says how many
 // are held, not which back-end to use.
 //
-// A BucketsMachine is Buckets behind messages: acquire, release and down in its one
+// buckets.Machine is Buckets behind messages: acquire, release and down in its one
 // state, ready; changed and woke only count; answers are to nothing that it asked.
 //
 // # What is promised

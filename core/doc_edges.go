@@ -58,7 +58,7 @@
 //	joined    -> left       leave
 //	leaving   -> left       the put is answered
 //
-// # The edges of a StrictLease
+// # The edges of a strict Lease
 //
 // (written by internal/gen from edges.go)
 //
@@ -93,7 +93,7 @@
 //	releasing -> waiting    what a failed attempt left is released or shut out, and the caller waits
 //	releasing -> refused    what a failed or cancelled attempt left is released or shut out
 //
-// # The edges of a StrictCompanion
+// # The edges of a strict Companion
 //
 // (written by internal/gen from edges.go)
 //

@@ -6,7 +6,7 @@
 // of its buckets are canal_lock's (Fred Hebert), and with one capacity on a name equal to
 // them, operation for operation; with several, canal_lock grants more than anybody's
 // limit or fails, and here the number held decides. The number of a bucket says how many
-// are held, not which back-end to use. BucketsMachine is the same behind messages.
+// are held, not which back-end to use. Its machine is the same behind messages.
 //
 // # Semaphores
 //

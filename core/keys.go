@@ -1,5 +1,7 @@
 package core
 
+import "github.com/mopslock/mopslock/core/internal/jsontext"
+
 // RecordVersion is the v of our own records. What has a higher one is neither
 // free nor ours to judge.
 const RecordVersion = 1
@@ -37,3 +39,9 @@ func ResultKey(name string) string { return name + "/" + ResultFile }
 // FailureKey is where what failed work came to is. It is under no name, so that what
 // lists a name's objects does not see it.
 func FailureKey(name string) string { return FailurePrefix + name + "/" + ResultFile }
+
+// FormatStamp returns wall, nanoseconds since 1970, as lock.json has it:
+// microseconds, rounded down, always in UTC.
+func FormatStamp(wall int64) string {
+	return string(jsontext.AppendStamp(make([]byte, 0, jsontext.StampLen), wall))
+}

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/mopslock/mopslock/core/internal/jsontext"
+
 // Limits: a bound on everything. Relations between them are asserted below.
 const (
 	// Forever is a wait without limit.
@@ -10,71 +12,71 @@ const (
 	// Never is the deadline of a lease without a TTL.
 	Never int64 = 1<<63 - 1
 
-	MaxRecord     = 64 << 10 // bytes of a record in the store
-	MaxMessage    = 96 << 10 // bytes of one message, either direction
-	MaxName       = 512      // bytes of a name
-	MaxSegment    = 200      // bytes of one segment of a name
-	MaxText       = 256      // bytes of Host and PID in a Config and in a Sighting
-	MaxHolder     = 512      // bytes of Holder in a Config and in a Sighting
-	MaxJSONDepth  = MaxDepth // nesting read in a record
-	MaxActions    = 8        // actions of one Step
-	MaxErrorText  = 4 << 10  // bytes of an error's text in an answer
+	MaxRecord     = 64 << 10          // bytes of a record in the store
+	MaxMessage    = 96 << 10          // bytes of one message, either direction
+	MaxName       = 512               // bytes of a name
+	MaxSegment    = 200               // bytes of one segment of a name
+	MaxText       = 256               // bytes of Host and PID in a Config and in a Sighting
+	MaxHolder     = 512               // bytes of Holder in a Config and in a Sighting
+	MaxJSONDepth  = jsontext.MaxDepth // nesting read in a record
+	MaxActions    = 8                 // actions of one Step
+	MaxErrorText  = 4 << 10           // bytes of an error's text in an answer
 	MaxTTL        = 30 * 24 * hour
 	MinTTL        = 50 * millisecond // on stores with fine stamps
-	MinTTLCoarse  = 5 * second       // on stores whose stamps have whole seconds
-	CoarseStamp   = second
+	MinTTLCoarse  = 5 * Second       // on stores whose stamps have whole seconds
+	CoarseStamp   = Second
 	MaxWait       = 100 * 365 * 24 * hour
-	MaxClockRange = 1 << 62 // |Mono| and |Wall|, ns: leaves room to add MaxTTL
+	MaxClockRange = jsontext.MaxInstant // |Mono| and |Wall|, ns: leaves room to add MaxTTL
 
-	DefaultTTL         = 88 * second // mops' runner's expire
-	DefaultStrictTTL   = 60 * second
-	DefaultFleetExpire = 88 * second
+	DefaultTTL         = 88 * Second // mops' runner's expire
+	DefaultStrictTTL   = 60 * Second
+	DefaultFleetExpire = 88 * Second
 	MarginShare        = 10 // default margin: TTL / 10
 
-	RequestLimit     = 10 * second       // of one request, and a third of what is left
+	RequestLimit     = 10 * Second       // of one request, and a third of what is left
 	RequestFloor     = 5 * millisecond   // no request is given less
-	FirstAnswerLimit = 5 * second        // a store silent for so long is unreachable
+	FirstAnswerLimit = 5 * Second        // a store silent for so long is unreachable
 	PollFirst        = 200 * millisecond // a waiter's first poll; then x 1.5, +- 20 %
-	PollCap          = 5 * second
+	PollCap          = 5 * Second
 	PollCapFloor     = 500 * millisecond
-	ThrottledFirst   = 1 * second
+	ThrottledFirst   = 1 * Second
 	RetryFloor       = 10 * millisecond
-	LaterLookMin     = 1 * second
+	LaterLookMin     = 1 * Second
 	LaterLookWaits   = 10 // later look: this many times the wait
-	RecheckFirst     = 1 * second
-	CorruptMin       = 60 * second
-	JoinAgainMin     = 1 * second // companion: a claim in progress is read again after it
+	RecheckFirst     = 1 * Second
+	CorruptMin       = 60 * Second
+	JoinAgainMin     = 1 * Second // companion: a claim in progress is read again after it
 	EmptyReads       = 5
 	LostPuts         = 5                 // claims in a row that an ailing store did not take: given up
 	SlowLooks        = 3                 // looks too slow to claim from: then claim all the same
 	RewriteRounds    = 3                 // own claim found expired so often: given up
 	ContendedMargin  = 50 * millisecond  // least time from a contended claim to its verification: longer than a busy machine holds a process up
-	TTLTolerance     = 100 * microsecond // expire_s that differs by more is warned of
+	TTLTolerance     = 100 * Microsecond // expire_s that differs by more is warned of
 
 	// Strict.
 	MaxLabel      = 128              // bytes of a label
 	MaxWhy        = 512              // bytes of why a lease was broken
 	MaxOwners     = 64               // owners of one tenure
 	MaxEntries    = 256              // entries of one list's answer
-	DefaultSpread = 1 * second       // K: how far a store's front-ends may disagree
+	DefaultSpread = 1 * Second       // K: how far a store's front-ends may disagree
 	KeepVersions  = 3                // versions that are never collected
-	LeastKeep     = 10 * 60 * second // of a version that another has superseded (G)
+	LeastKeep     = 10 * 60 * Second // of a version that another has superseded (G)
 	BasisWindow   = LeastKeep / 2    // how long a proof that a version is the newest holds
-	EndlessPoll   = 20 * second      // how often a holder without a TTL looks
-	HintEach      = 1 * second       // a holder heeds no more hints than one in so long
-	EndlessGrace  = 60 * second      // stands for ttl 0 where a rule adds a ttl
-	DoubtLimit    = 60 * second      // a claim of unknown fate is given up after it
-	SampleLimit   = 2 * second       // who tries once waits no longer for a sample
-	CalibrateEach = 60 * second      // a process takes no more samples than one in so long
-	BootTolerance = 2 * second       // within which a sign's boottime and its stamp must agree
+	EndlessPoll   = 20 * Second      // how often a holder without a TTL looks
+	HintEach      = 1 * Second       // a holder heeds no more hints than one in so long
+	EndlessGrace  = 60 * Second      // stands for ttl 0 where a rule adds a ttl
+	DoubtLimit    = 60 * Second      // a claim of unknown fate is given up after it
+	SampleLimit   = 2 * Second       // who tries once waits no longer for a sample
+	CalibrateEach = 60 * Second      // a process takes no more samples than one in so long
+	BootTolerance = 2 * Second       // within which a sign's boottime and its stamp must agree
 	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
 
 	// An invocation.
-	InvokeFirst  = 1 * second       // from one attempt to the next; then x 2, +- 20 %
-	InvokeCap    = 22 * second      // mops' own, of lastwriter; PollCap under strict
-	LaunchGrace  = 5 * second       // a launcher that ended is followed by a companion within it
+	InvokeFirst  = 1 * Second       // from one attempt to the next; then x 2, +- 20 %
+	InvokeCap    = 22 * Second      // mops' own, of lastwriter; PollCap under strict
+	LaunchGrace  = 5 * Second       // a launcher that ended is followed by a companion within it
 	ResultLimit  = 24 * hour        // of one transfer; the host ends one that stands still
-	DeliverLimit = 10 * 60 * second // a result that the store does not take is given up after it, and a TTL
+	DeliverLimit = 10 * 60 * Second // a result that the store does not take is given up after it, and a TTL
 
 	// A semaphore, and buckets.
 	MaxCapacity  = 1 << 20 // permits of a bucket

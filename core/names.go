@@ -1,5 +1,7 @@
 package core
 
+import "github.com/mopslock/mopslock/core/internal/octets"
+
 // The names of schema_gen.go are tables, one for each type, by number: one
 // table is read in both directions, where a switch each way is a function each.
 
@@ -11,7 +13,7 @@ func nameAt(names []string, n uint8, kind string) string {
 	return numbered(kind, n)
 }
 
-func numbered(kind string, n uint8) string { return kind + "(" + uintText(uint64(n)) + ")" }
+func numbered(kind string, n uint8) string { return kind + "(" + octets.UintText(uint64(n)) + ")" }
 
 // numberOf returns the number that has the name. It looks from the end, where
 // the events and outcomes stand that come most.

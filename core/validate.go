@@ -1,6 +1,10 @@
 package core
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/mopslock/mopslock/core/internal/octets"
+)
 
 // WithDefaults is the Config with its defaults where a field was left zero. It comes before
 // Validate, so that a default obeys the same rules as what the caller wrote.
@@ -64,9 +68,9 @@ func (f *faults) bound(ok bool, field string, value Duration, rule string, limit
 	if ok {
 		return
 	}
-	text := field + " " + durationText(int64(value)) + ": " + rule
+	text := field + " " + octets.DurationText(int64(value)) + ": " + rule
 	if limit != noLimit {
-		text += durationText(int64(limit))
+		text += octets.DurationText(int64(limit))
 	}
 	f.require(false, text+rest)
 }
@@ -86,9 +90,9 @@ func (c *Config) Validate() error {
 		f.require(false, badName(c.Name, rule))
 	}
 	c.validateDurations(&f)
-	f.require(isText(c.Host, MaxText), "host: at most 256 bytes of UTF-8")
-	f.require(isText(c.PID, MaxText), "pid: at most 256 bytes of UTF-8")
-	f.require(isText(string(c.Holder), MaxHolder) && !hasByte(string(c.Holder), '/'),
+	f.require(octets.IsText(c.Host, MaxText), "host: at most 256 bytes of UTF-8")
+	f.require(octets.IsText(c.PID, MaxText), "pid: at most 256 bytes of UTF-8")
+	f.require(octets.IsText(string(c.Holder), MaxHolder) && !octets.HasByte(string(c.Holder), '/'),
 		"holder: at most 512 bytes of UTF-8, without a slash")
 	joins := c.Machine == MachineCompanion || invocation && c.Role == RoleRemote && !c.WithoutLease
 	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
@@ -114,8 +118,8 @@ func (c *Config) validateProtocol(f *faults) {
 	onSession := c.Machine == MachineLease || c.Machine == MachineSemaphore || c.Machine == MachineInvocation && c.Role == RoleOwner
 	f.require(!c.OnSession || onSession, "session: only a lease and permits stand on one")
 	f.require(!c.OnSession || c.TTL != None, "ttl: a lease on a session has the session's, so it cannot be without one")
-	f.require(len(c.Label) <= MaxLabel && isPrintable(c.Label), "label: at most 128 printable bytes")
-	f.require(len(c.Why) <= MaxWhy && isPrintable(c.Why), "why: at most 512 printable bytes")
+	f.require(len(c.Label) <= MaxLabel && octets.IsPrintable(c.Label), "label: at most 128 printable bytes")
+	f.require(len(c.Why) <= MaxWhy && octets.IsPrintable(c.Why), "why: at most 512 printable bytes")
 	f.require(c.Machine != MachineBreaker || c.Why != "", "why: a break needs a reason")
 	f.require(IsID(c.Owner) && IsID(c.Boot) && IsID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
 	f.require(c.Holder == "" || c.Epoch > 0 || c.Machine == MachineBreaker, "epoch: whoever comes back to a tenure needs one that it had")
@@ -187,15 +191,15 @@ func nameRule(name string) string {
 		return "must not be empty"
 	case len(name) > MaxName:
 		return "at most 512 bytes"
-	case !isText(name, MaxName):
+	case !octets.IsText(name, MaxName):
 		return "must be UTF-8"
 	case name[0] == '/' || name[len(name)-1] == '/':
 		return "must not begin or end with a slash"
-	case hasByte(name, '\\'):
+	case octets.HasByte(name, '\\'):
 		return "must not contain a backslash"
 	}
 	for _, r := range name {
-		if isControl(r) {
+		if octets.IsControl(r) {
 			return "must not contain control characters"
 		}
 	}
@@ -236,7 +240,7 @@ func quoteName(name string) string {
 	const shown = 64
 	out := `"`
 	for _, r := range name[:min(len(name), shown)] {
-		if isControl(r) || r == utf8.RuneError {
+		if octets.IsControl(r) || r == utf8.RuneError {
 			out += "\\ufffd"
 		} else {
 			out += string(r)

@@ -1,12 +1,15 @@
 package host
 
-import "github.com/mopslock/mopslock/core"
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
+)
 
 // Engine runs the machines of a Host. Every engine runs the same core and gives
 // the same answers; package wasm has one that needs nothing of this process.
 // Its methods may be called from any goroutine, the machines' by one at a time.
 type Engine interface {
-	// New makes the machine of a Config, as core.New does. An *core.Error is the
+	// New makes the machine of a Config, as machines.New does. An *core.Error is the
 	// Config's fault, any other the engine's.
 	New(cfg core.Config) (core.Stepper, error)
 	// Drop gives back what a machine takes up. It is not stepped after that.
@@ -17,7 +20,7 @@ type Engine interface {
 type Native struct{}
 
 // New implements Engine.
-func (Native) New(cfg core.Config) (core.Stepper, error) { return core.NewStepper(cfg) }
+func (Native) New(cfg core.Config) (core.Stepper, error) { return machines.NewStepper(cfg) }
 
 // Drop implements Engine.
 func (Native) Drop(core.Stepper) {}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // fragile is an engine that fails when told to, and counts what it keeps.
@@ -24,7 +25,7 @@ func (f *fragile) New(cfg core.Config) (core.Stepper, error) {
 	if f.broken.Load() {
 		return nil, errTrap
 	}
-	m, err := core.New(cfg)
+	m, err := machines.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -230,7 +231,7 @@ func (s *fakeStore) isClosed() bool {
 
 func (s *fakeStore) begin(verb, key string, body []byte) fault {
 	c := call{verb: verb, key: key, at: time.Now(), body: bytes.Clone(body)}
-	c.released = verb == "put" && core.Inspect(core.Instant{}, body, false, 0).State == core.ObservedReleased
+	c.released = verb == "put" && machines.Inspect(core.Instant{}, body, false, 0).State == core.ObservedReleased
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, c)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -168,7 +169,7 @@ func (h *Host) BeginRemote(ctx context.Context, name string, handle Handle, opts
 	cfg.Role, cfg.Holder, cfg.Epoch = core.RoleRemote, core.HolderID(handle.Holder), core.Epoch(handle.Epoch)
 	cfg.WithoutLease, cfg.MemoFailures = opts.WithoutLease, opts.MemoFailures
 	if err == nil {
-		_, err = core.New(cfg) // of no engine: it says what is wrong, and asks nothing
+		_, err = machines.New(cfg) // of no engine: it says what is wrong, and asks nothing
 	}
 	if handle.Name != "" && handle.Name != name {
 		err = errors.Join(err, badTerms(fmt.Sprintf("name %q: the lease is that of %q; use its name", name, handle.Name)))

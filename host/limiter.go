@@ -43,7 +43,7 @@ type LimiterOptions struct {
 // comes first, and once. Nothing here has a goroutine of its own, and nothing
 // touches a store: for a limit that processes share, see a shared semaphore.
 //
-// The idea and the counters are Fred Hebert's canal_lock; see core.Buckets. Names
+// The idea and the counters are Fred Hebert's canal_lock; see buckets.Buckets. Names
 // may be any text; one with nothing held and nobody waiting is forgotten some
 // time, with its counters. The methods of a Limiter, and of all that it makes,
 // may be called from any goroutine. There is nothing to close.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/buckets"
 )
 
 // entry is one name of a Limiter. There are many: its size is counted in a test.
@@ -13,7 +14,7 @@ type entry struct {
 	mu      sync.Mutex
 	line    *line // nil while nobody waits
 	gone    bool  // its shard has forgotten it; it is never used again
-	buckets core.Buckets[uint64]
+	buckets buckets.Buckets[uint64]
 	name    string // never changes
 	next    *entry // of the same chain; guarded by the shard's lock
 }

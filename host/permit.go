@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // View is what a caller takes a name for: Capacity permits in each of Width
@@ -186,7 +187,7 @@ func (h *Host) semaphoreConfig(name string, t *Terms) (core.Config, error) {
 		return cfg, errors.Join(err, wrong)
 	}
 	cfg.OnSession = true
-	_, err = core.New(cfg)
+	_, err = machines.New(cfg)
 	cfg.Label = "" // each permit has its own
 	return cfg, errors.Join(err, wrong)
 }

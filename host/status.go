@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -151,7 +152,7 @@ func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
 
 // inspected is what a lock.json is to somebody who takes no part.
 func inspected(name string, now core.Instant, body []byte, absent bool, stamp int64) Status {
-	sight := core.Inspect(now, body, absent, stamp)
+	sight := machines.Inspect(now, body, absent, stamp)
 	return newStatus(name, core.ProtocolLastWriter, &sight, now)
 }
 
@@ -200,7 +201,7 @@ func (status *Status) addStrict(s *core.Sighting) {
 func (status *Status) addSemaphore(s *core.Sighting) {
 	status.Capacity, status.Width, status.Held, status.Limit = int(s.Capacity), int(s.Width), s.Held, s.Limit
 	dead := strings.Split(string(s.Dead), ",")
-	core.EachPermit(s.Permits, func(p core.Permit) {
+	machines.EachPermit(s.Permits, func(p machines.Permit) {
 		status.Holders = append(status.Holders, PermitHolder{
 			ID: string(p.ID), Session: p.Session, Weight: p.Weight, Host: p.Host, PID: p.PID, Label: p.Label,
 			Stale: slices.Contains(dead, p.Session),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // What the keeper tells the log and the meter of what its members come to: all of it
@@ -57,7 +58,7 @@ func (m *member) noteLook(r *request, ev *core.Event) {
 	case kind == core.ActionPut:
 		l.claims = true
 	case kind == core.ActionGet && m.protocol == core.ProtocolLastWriter && !l.claims:
-		seen := core.Inspect(m.keeper.host.clock.Now(), ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp)
+		seen := machines.Inspect(m.keeper.host.clock.Now(), ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp)
 		l.record = seen.State
 	}
 	if !m.gone && m.machine.String() == core.LeaseWaiting.String() {

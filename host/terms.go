@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -102,7 +103,7 @@ func (h *Host) checkTerms(kind core.MachineKind, name string, t *Terms) (err err
 		}
 		var cfg core.Config
 		if cfg, err = h.config(kind, name, protocol, t); err == nil {
-			_, err = core.New(cfg)
+			_, err = machines.New(cfg)
 		}
 		if err == nil {
 			return nil

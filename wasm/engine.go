@@ -23,6 +23,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 //go:generate go run ./internal/gen -dir .
@@ -153,7 +154,7 @@ func (e *Engine) New(cfg core.Config) (core.Stepper, error) {
 	if err := core.DecodeConfig(message, new(core.Config)); err != nil {
 		// No message can say it, and no machine is made of it: of an enum without
 		// a name, or text that is not UTF-8. Then all that is wrong is said.
-		_, whole := core.New(cfg)
+		_, whole := machines.New(cfg)
 		return nil, cmp.Or(whole, err)
 	}
 	m := &machine{guest: guest}

@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // abiVersion is of the exports that this file calls; guest/main.go has them.
@@ -34,7 +35,7 @@ const (
 	stderrBytes = 1 << 10
 )
 
-// Guest is one running copy of the module: a core.Registry, by messages. Its
+// Guest is one running copy of the module: a machines.Registry, by messages. Its
 // methods may be called from any goroutine, and answer one after the other.
 //
 // A guest that traps, or that says what is no answer, has failed: from then on
@@ -123,8 +124,8 @@ func (g *Guest) space() ([]byte, error) {
 }
 
 // New makes the machine of a config and appends its answer to dst, as
-// core.Registry does. The error is the guest's own.
-func (g *Guest) New(dst, config []byte) (core.Handle, []byte, error) {
+// machines.Registry does. The error is the guest's own.
+func (g *Guest) New(dst, config []byte) (machines.Handle, []byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, err := g.put(config)
@@ -143,7 +144,7 @@ func (g *Guest) New(dst, config []byte) (core.Handle, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	h := core.Handle(binary.LittleEndian.Uint64(space))
+	h := machines.Handle(binary.LittleEndian.Uint64(space))
 	if h != 0 {
 		g.live++
 	}
@@ -151,8 +152,8 @@ func (g *Guest) New(dst, config []byte) (core.Handle, []byte, error) {
 }
 
 // Step gives an input to a machine and appends its answer to dst, as
-// core.Registry does. The error is the guest's own; dst is lost with it.
-func (g *Guest) Step(dst []byte, h core.Handle, input []byte) ([]byte, error) {
+// machines.Registry does. The error is the guest's own; dst is lost with it.
+func (g *Guest) Step(dst []byte, h machines.Handle, input []byte) ([]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, err := g.put(input)
@@ -163,7 +164,7 @@ func (g *Guest) Step(dst []byte, h core.Handle, input []byte) ([]byte, error) {
 }
 
 // stepEvent is Step with the input written where the guest reads it.
-func (g *Guest) stepEvent(dst []byte, h core.Handle, now core.Instant, ev *core.Event) ([]byte, error) {
+func (g *Guest) stepEvent(dst []byte, h machines.Handle, now core.Instant, ev *core.Event) ([]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed != nil {
@@ -179,7 +180,7 @@ func (g *Guest) stepEvent(dst []byte, h core.Handle, now core.Instant, ev *core.
 	return g.stepped(dst, h, min(len(input), room))
 }
 
-func (g *Guest) stepped(dst []byte, h core.Handle, n int) ([]byte, error) {
+func (g *Guest) stepped(dst []byte, h machines.Handle, n int) ([]byte, error) {
 	if err := g.litter(perStep); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (g *Guest) put(message []byte) (int, error) {
 }
 
 // Drop forgets a machine. The error is the guest's own.
-func (g *Guest) Drop(h core.Handle) error {
+func (g *Guest) Drop(h machines.Handle) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed != nil {

@@ -1,11 +1,14 @@
 package wasm
 
-import "github.com/mopslock/mopslock/core"
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
+)
 
 // machine is one machine in a guest, as its host sees it: a core.Stepper.
 type machine struct {
 	guest   *Guest
-	handle  core.Handle
+	handle  machines.Handle
 	message []byte // the latest answer; actions refer to it
 	buf     core.AnswerBuffer
 	answer  core.Answer

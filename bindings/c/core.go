@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // shards is how many machines can be stepped at once: more than there are
@@ -27,7 +27,7 @@ const (
 // registry, then the shard's number in shardBits bits.
 type shard struct {
 	mu       sync.Mutex
-	registry core.Registry
+	registry machines.Registry
 	// input is where an input stands while it is stepped, and after: a machine
 	// goes on pointing at the body of its latest event, without reading it, and
 	// the caller's memory may be unmapped by then.
@@ -41,8 +41,8 @@ var cores struct {
 	made   atomic.Uint64
 }
 
-func shardOf(handle C.uint64_t) (*shard, core.Handle) {
-	return &cores.shards[handle%shards], core.Handle(handle >> shardBits)
+func shardOf(handle C.uint64_t) (*shard, machines.Handle) {
+	return &cores.shards[handle%shards], machines.Handle(handle >> shardBits)
 }
 
 //export goCoreNew
@@ -103,7 +103,7 @@ func room(answer unsafe.Pointer, answerCap C.size_t) []byte {
 // about the handle as the caller knows it.
 func handOf(handle C.uint64_t, message []byte, answer unsafe.Pointer, answerCap C.size_t, answerLen *C.size_t) C.int {
 	if outcome(message) == C.MOPSLOCK_EHANDLE {
-		message = new(core.Registry).Again(room(answer, answerCap), core.Handle(handle))
+		message = new(machines.Registry).Again(room(answer, answerCap), machines.Handle(handle))
 	}
 	return hand(message, answer, answerCap, answerLen)
 }

@@ -4,7 +4,7 @@
 //
 // A call goes through two functions, one in C and one in Go:
 //
-//	mopslock_step (core.c): arguments, fork ──► goCoreStep (core.go): core.Registry
+//	mopslock_step (core.c): arguments, fork ──► goCoreStep (core.go): machines.Registry
 //	mopslock_open (host.c): arguments, fork ──► goOpen (host.go):     host.Open
 //
 // The C one stands before the Go runtime because only it can say no in a forked

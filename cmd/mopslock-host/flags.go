@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -92,7 +93,7 @@ func judgedUnder(protocol core.Protocol, name string, terms host.Terms) error {
 	if ttl < 0 && (ttl != core.None || protocol == core.ProtocolLastWriter) {
 		ttl = 0 // said already
 	}
-	_, err := core.New(core.Config{
+	_, err := machines.New(core.Config{
 		Machine: core.MachineLease, Protocol: protocol, Name: name,
 		TTL: ttl, Margin: max(0, terms.Margin), AcquireMargin: terms.AcquireMargin, FleetExpire: terms.FleetExpire,
 		Seed: [16]byte{1}, // any: this one is judged and thrown away

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
 	_ "github.com/mopslock/mopslock/host/store/local"
@@ -18,20 +19,20 @@ import (
 
 // engine is what plays a trace: the core natively, or a guest.
 type engine struct {
-	make func(dst, config []byte) (core.Handle, []byte, error)
-	step func(dst []byte, h core.Handle, input []byte) ([]byte, error)
-	drop func(h core.Handle) error
+	make func(dst, config []byte) (machines.Handle, []byte, error)
+	step func(dst []byte, h machines.Handle, input []byte) ([]byte, error)
+	drop func(h machines.Handle) error
 }
 
 func native() engine {
-	r := &core.Registry{}
+	r := &machines.Registry{}
 	return engine{
-		func(dst, config []byte) (core.Handle, []byte, error) {
+		func(dst, config []byte) (machines.Handle, []byte, error) {
 			h, dst := r.New(dst, config)
 			return h, dst, nil
 		},
-		func(dst []byte, h core.Handle, input []byte) ([]byte, error) { return r.Step(dst, h, input), nil },
-		func(h core.Handle) error {
+		func(dst []byte, h machines.Handle, input []byte) ([]byte, error) { return r.Step(dst, h, input), nil },
+		func(h machines.Handle) error {
 			r.Drop(h)
 			return nil
 		},
@@ -60,12 +61,12 @@ type player struct {
 	*trace
 
 	engine   engine
-	machines []core.Handle
+	machines []machines.Handle
 	out      []byte
 }
 
 func newPlayer(e engine) *player {
-	return &player{trace: record(), engine: e, machines: make([]core.Handle, handles), out: make([]byte, 0, core.MaxMessage)}
+	return &player{trace: record(), engine: e, machines: make([]machines.Handle, handles), out: make([]byte, 0, core.MaxMessage)}
 }
 
 // rewind makes the machines anew, and has them acquire. It returns where they are.

@@ -229,7 +229,7 @@ func (replayC) measure(w *workshop) (figure, error) {
 }
 
 // guestBudget is how many bytes the core may add to a bare reactor.
-const guestBudget = 1100 << 10
+const guestBudget = 1600 << 10
 
 // guestSize and bareSize are bytes of WebAssembly.
 type guestSize struct{}

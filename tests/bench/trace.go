@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // A trace of renewals: what 64 leases in rotation are told while they are
@@ -28,7 +29,7 @@ func (t *trace) handle(i int) int { return i % handles }
 // record plays a perfect store.
 func record() *trace {
 	t := &trace{}
-	var registry core.Registry
+	var registry machines.Registry
 	leases := make([]*renewing, handles)
 	for i := range leases {
 		leases[i] = newRenewing(byte(i))
@@ -51,7 +52,7 @@ func record() *trace {
 // woke → get → its answer → put → its answer.
 type renewing struct {
 	config []byte
-	handle core.Handle
+	handle machines.Handle
 	now    core.Instant
 	wake   int64
 	event  core.Event

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -87,9 +88,9 @@ func (k *buggedMaker) bugWorlds() []shownBug {
 // worldsWith are the worlds with one rule left out, or none.
 func worldsWith(bug string) []shownBug {
 	if bug == "" {
-		return (&buggedMaker{&strictMaker{seed: 1, make: core.New}, ""}).bugWorlds()
+		return (&buggedMaker{&strictMaker{seed: 1, make: machines.New}, ""}).bugWorlds()
 	}
-	make := func(cfg core.Config) (core.Machine, error) { return core.NewMutant(cfg, bug) }
+	make := func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, bug) }
 	return (&buggedMaker{&strictMaker{seed: 1, make: make}, bug}).bugWorlds()
 }
 
@@ -98,7 +99,7 @@ func worldsWith(bug string) []shownBug {
 func TestBugs(t *testing.T) {
 	const states, few = 3_000_000, 100_000
 	sound := worldsWith("")
-	for _, bug := range core.Mutations() {
+	for _, bug := range machines.Mutations() {
 		found := false
 		for i, shown := range worldsWith(bug) {
 			if !slices.Contains(strings.Fields(shown.bugs), bug) {
@@ -332,7 +333,7 @@ func past(store Store, m core.Machine, events ...core.Event) Store {
 // companion: its release does not free the name at once, but long ago it was.
 func (k *buggedMaker) aged(tenures int) Store {
 	machine := func(cfg core.Config) core.Machine {
-		m, err := core.New(cfg)
+		m, err := machines.New(cfg)
 		if err != nil {
 			panic(err)
 		}

@@ -114,13 +114,13 @@ func (c *canon) send(actions []core.Action) {
 
 // learn gives numbers to the ids that a semaphore has made since.
 func (c *canon) learn(m core.Machine) {
-	s, ok := m.(*core.Semaphore)
-	if !ok || !c.on {
+	s := reflect.ValueOf(m)
+	if !c.on || s.Type().String() != "*semaphore.Semaphore" {
 		return
 	}
-	asks := reflect.ValueOf(s).Elem().FieldByName("asks")
+	asks := s.Elem().FieldByName("Asks")
 	for i := range asks.Len() {
-		id := asks.Index(i).FieldByName("id").String()
+		id := asks.Index(i).FieldByName("ID").String()
 		if id == "" || slices.ContainsFunc(c.ids, func(o identified) bool { return o.real == id }) {
 			continue
 		}
@@ -199,7 +199,7 @@ func (c *canon) appendState(dst []byte, m core.Machine, due dueAt) []byte {
 // normalise does it in place, to the bytes of the machine that m points to.
 func (c *canon) normalise(b []byte, m reflect.Value, due dueAt) []byte {
 	normaliseHead(b, due)
-	if m.Type() == reflect.TypeFor[*core.StrictLease]() {
+	if m.Type().String() == "*strict.Lease" {
 		settleCounters(b, m.Elem())
 	}
 	for i := range c.nonces {
@@ -237,7 +237,7 @@ func normaliseHead(b []byte, due dueAt) {
 // settleCounters normalises what a lease counts while it waits.
 func settleCounters(b []byte, lease reflect.Value) {
 	const ceiling = 12 // steps of a back-off, after which it grows no more
-	if !lease.FieldByName("claim").IsNil() || !lease.FieldByName("garbage").IsNil() {
+	if !lease.FieldByName("Claim").IsNil() || !lease.FieldByName("Garbage").IsNil() {
 		return
 	}
 	most := uint64(ceiling)

@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"encoding/binary"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // TestCanon holds where things stand in the bytes of each machine against the
 // machine: what happened at another instant and to no effect is not told apart.
 func TestCanon(t *testing.T) {
-	k := &strictMaker{seed: 1, make: core.New}
+	k := &strictMaker{seed: 1, make: machines.New}
 	for _, kind := range []core.MachineKind{
 		core.MachineLease, core.MachineCompanion, core.MachineSession, core.MachineBreaker, core.MachineCalibration,
 		core.MachineSemaphore,
@@ -28,7 +30,7 @@ func TestCanon(t *testing.T) {
 		}
 		var plain, normal [2][]byte
 		for i := range plain {
-			m, err := core.New(cfg)
+			m, err := machines.New(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +48,7 @@ func TestCanon(t *testing.T) {
 
 // TestCanonWaiter: what a waiter counts, and when it is due.
 func TestCanonWaiter(t *testing.T) {
-	k := &strictMaker{seed: 1, make: core.New}
+	k := &strictMaker{seed: 1, make: machines.New}
 	e := newEngine(k.plain())
 	w, err := e.root()
 	if err != nil {
@@ -84,7 +86,7 @@ func stands(t *testing.T, what string, m core.Machine, fields map[string]int) {
 	t.Helper()
 	b := m.AppendState(nil)
 	for name, at := range fields {
-		field := reflect.ValueOf(m).Elem().FieldByName(name)
+		field := reflect.ValueOf(m).Elem().FieldByNameFunc(func(f string) bool { return strings.EqualFold(f, name) })
 		var want uint64
 		if field.CanInt() {
 			want = uint64(field.Int())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -41,7 +42,7 @@ func TestNoPanic(t *testing.T) {
 // normalisation of states, the verdict is the same, and the latter leaves fewer states.
 // Each world has so few faults that it is explored to its end without them, too.
 func TestSameVerdict(t *testing.T) {
-	k, s := &strictMaker{seed: 1, make: core.New}, shared()
+	k, s := &strictMaker{seed: 1, make: machines.New}, shared()
 	small := func(make func() *Scenario, horizon, crashes int) func() *Scenario {
 		return func() *Scenario {
 			sc := make()
@@ -124,7 +125,7 @@ func TestStrict(t *testing.T) {
 		t.Errorf("only %d distinct states", r.States)
 	}
 	t.Log(r.Summary())
-	k := &strictMaker{seed: 1, make: core.New} // where a lease on a session is broken, another on it goes on
+	k := &strictMaker{seed: 1, make: machines.New} // where a lease on a session is broken, another on it goes on
 	if f := searched(t, k.otherLasts(), 300_000); f.Violation != nil {
 		t.Errorf("%v\n%s", f.Violation, tale(f))
 	}

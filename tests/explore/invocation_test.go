@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -151,8 +152,8 @@ func TestCanonInvocation(t *testing.T) {
 // makers are the protocols under which invocations are explored.
 func makers() map[string]*invocationMaker {
 	return map[string]*invocationMaker{
-		"strict":               {seed: 1, make: core.New, protocol: core.ProtocolStrict},
-		"lastwriter":           {seed: 1, make: core.New, protocol: core.ProtocolLastWriter, creates: true},
-		"lastwriter-no-create": {seed: 1, make: core.New, protocol: core.ProtocolLastWriter},
+		"strict":               {seed: 1, make: machines.New, protocol: core.ProtocolStrict},
+		"lastwriter":           {seed: 1, make: machines.New, protocol: core.ProtocolLastWriter, creates: true},
+		"lastwriter-no-create": {seed: 1, make: machines.New, protocol: core.ProtocolLastWriter},
 	}
 }

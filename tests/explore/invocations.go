@@ -2,6 +2,7 @@ package explore
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -17,9 +18,9 @@ type invocationMaker struct {
 
 // invocationScenarios are all that Run explores of invocations.
 func invocationScenarios(seed uint64) []*Scenario {
-	strict := &invocationMaker{seed: seed, make: core.New, protocol: core.ProtocolStrict}
-	first := &invocationMaker{seed: seed, make: core.New, protocol: core.ProtocolLastWriter, creates: true}
-	over := &invocationMaker{seed: seed, make: core.New, protocol: core.ProtocolLastWriter}
+	strict := &invocationMaker{seed: seed, make: machines.New, protocol: core.ProtocolStrict}
+	first := &invocationMaker{seed: seed, make: machines.New, protocol: core.ProtocolLastWriter, creates: true}
+	over := &invocationMaker{seed: seed, make: machines.New, protocol: core.ProtocolLastWriter}
 	return []*Scenario{
 		strict.alone(), strict.remote(), strict.crash(), strict.remotes(), strict.breaks(),
 		first.alone(), first.remote(), first.crash(), first.remotes(), over.crash(),
@@ -175,7 +176,7 @@ func (k *invocationMaker) breaks() *Scenario {
 
 // breaker is D, which breaks the lease once A has launched.
 func (k *invocationMaker) breaker() Actor {
-	d := (&strictMaker{seed: k.seed, make: core.New}).breaker(nil)
+	d := (&strictMaker{seed: k.seed, make: machines.New}).breaker(nil)
 	d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Follows = "", 0, "A"
 	return d
 }

@@ -145,7 +145,7 @@ func (p *invoking) normalise(b []byte, due dueAt) []byte {
 // innerOf is the lease or the companion that an invocation is made of, or nil. Its
 // bytes are the last of the invocation's.
 func innerOf(m core.Machine) core.Machine {
-	field := reflect.ValueOf(m).Elem().FieldByName("inner")
+	field := reflect.ValueOf(m).Elem().FieldByName("Inner")
 	if field.IsNil() {
 		return nil
 	}

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/buckets"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// The situations of canal.go in one process with core.Buckets: each operation is made
+// The situations of canal.go in one process with buckets.Buckets: each operation is made
 // under a lock, and so at one instant. Who owns a permit is registered before it asks,
 // and whoever is not, because it has ended, gets none.
 
@@ -36,8 +37,8 @@ const (
 )
 
 // buckets is what all that was done comes to.
-func (l *limiter) buckets() *core.Buckets[string] {
-	var b core.Buckets[string]
+func (l *limiter) buckets() *buckets.Buckets[string] {
+	var b buckets.Buckets[string]
 	for i := range l.done {
 		d := &l.done[i]
 		switch d.verb {

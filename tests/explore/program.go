@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -120,7 +121,7 @@ type hosted struct {
 // host makes a machine's program. The Config is the scenario's, so that an
 // error in it is the scenario's too.
 func host(actor string, cfg core.Config) (*hosted, error) {
-	m, err := core.New(cfg)
+	m, err := machines.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // The scenarios of the shared semaphore: the real machines of sessions and of the
@@ -12,7 +13,7 @@ type semaphoreMaker struct{ *strictMaker }
 
 // semaphoreScenarios are all that Run explores of the semaphore.
 func semaphoreScenarios(seed uint64) []*Scenario {
-	k := &semaphoreMaker{&strictMaker{seed: seed, make: core.New}}
+	k := &semaphoreMaker{&strictMaker{seed: seed, make: machines.New}}
 	return []*Scenario{
 		k.one(), k.resize(), k.weights(), k.limits(), k.batch(), k.cancels(), k.observes(), k.oneBoot(), k.again(),
 		k.three(), k.pauses(), k.widths(), k.drops(), k.deaths(),

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -45,7 +45,7 @@ func situation(t *testing.T, theirs *Scenario, checker string, ours ...*Scenario
 	}
 }
 
-func shared() *semaphoreMaker { return &semaphoreMaker{&strictMaker{seed: 1, make: core.New}} }
+func shared() *semaphoreMaker { return &semaphoreMaker{&strictMaker{seed: 1, make: machines.New}} }
 
 // TestAncestorHighestAfterBucket: `highest` is written after the bucket that it counts,
 // and who releases between finds no bucket: his permit is lost for ever.

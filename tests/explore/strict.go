@@ -4,10 +4,11 @@ import (
 	"strings"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // strictMaker builds the scenarios of strict. Machines are made by make, which is
-// core.New, or in a test build a machine with a mistake in it.
+// machines.New, or in a test build a machine with a mistake in it.
 type strictMaker struct {
 	seed uint64
 	make func(core.Config) (core.Machine, error)
@@ -27,7 +28,7 @@ const (
 
 // strictScenarios are all that Run explores of strict.
 func strictScenarios(seed uint64) []*Scenario {
-	k := &strictMaker{seed: seed, make: core.New}
+	k := &strictMaker{seed: seed, make: machines.New}
 	return k.all()
 }
 
@@ -55,7 +56,7 @@ func (k *strictMaker) tenure(name string) string {
 // idOf is the id that a machine makes of its seed: of a tenure, of an owner or of
 // a session.
 func idOf(cfg core.Config) string {
-	m, err := core.New(core.Config{
+	m, err := machines.New(core.Config{
 		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: leaseName, TTL: core.Duration(strictTTL), Seed: cfg.Seed,
 	})
 	if err != nil {

@@ -17,7 +17,7 @@ var inRealTime = []string{
 // simulated are files whose waits are others': of bubbles of testing/synctest that call them, of
 // an example's reader, and of programs that a test writes down and starts.
 var simulated = []string{
-	"core/example_test.go", "host/anyorder_test.go", "host/fake_test.go", "host/fakestore_test.go", "host/fence/fake_test.go", "host/invoke_test.go", "host/transfer_test.go",
+	"core/machines/example_test.go", "host/anyorder_test.go", "host/fake_test.go", "host/fakestore_test.go", "host/fence/fake_test.go", "host/invoke_test.go", "host/transfer_test.go",
 	"cmd/mopslock-host/internal/child/helper_test.go", "bindings/python/tests/test_api_exit.py", "bindings/python/tests/test_invoke.py",
 }
 

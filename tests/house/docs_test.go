@@ -87,7 +87,7 @@ func TestProtocolNamesTheBugs(t *testing.T) {
 	for _, match := range regexp.MustCompile(`\*([a-z]+(?:-[a-z]+)*)\*`).FindAllStringSubmatch(read(t, "core/PROTOCOL.md"), -1) {
 		named[match[1]] = strings.Contains(match[1], "-") || match[1] == "overallocate"
 	}
-	for _, match := range regexp.MustCompile(`Bug\w+: +"([a-z-]+)"`).FindAllStringSubmatch(read(t, "core/bugs_on.go"), -1) {
+	for _, match := range regexp.MustCompile(`Bug\w+: +"([a-z-]+)"`).FindAllStringSubmatch(read(t, "core/internal/base/bugs_on.go"), -1) {
 		bugs[match[1]] = true
 		if !named[match[1]] {
 			t.Errorf("core/PROTOCOL.md has no rule for the bug %s", match[1])

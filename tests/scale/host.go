@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // process is an orchestrator: so many slots, and a host for each store prefix that
@@ -65,7 +66,7 @@ const never = core.Never
 func (w *world) newUnit(h *host, cfg *core.Config, s *slot) *unit {
 	cfg.Protocol, cfg.Seed, cfg.TTL, cfg.StampUnit = core.ProtocolStrict, w.chance.seed16(), w.plan.ttl, stampUnit
 	cfg.Expiry, cfg.Host, cfg.PID = core.ExpiryCalibrated, "orchestrator", "1"
-	m, err := core.New(*cfg)
+	m, err := machines.New(*cfg)
 	if err != nil {
 		panic("scale: " + err.Error())
 	}

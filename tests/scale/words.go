@@ -136,7 +136,7 @@ func partitions(processes, waiters int, ttl time.Duration) int {
 func (p *page) assumed() {
 	o := p.options
 	p.say("\n## What was assumed\n")
-	p.say("- The machines are the core's own (`Session`, `StrictLease` on it, `Calibration`), stepped in virtual time as package host does it; its questions before a claim (a lock.json? the store's card) and their retries")
+	p.say("- The machines are the core's own (`Session`, strict `Lease` on it, `Calibration`), stepped in virtual time as package host does it; its questions before a claim (a lock.json? the store's card) and their retries")
 	p.say("  are rebuilt after host/probe.go. Its bound of 64 requests at once and Retry-After, which neither S3 nor GCS sends with these, do not come into it. Nobody breaks a lease or joins one; no process pauses.")
 	p.say("  Of lateness, hand-overs, take-overs and names there is what came to its end while it was watched: where a store is overloaded, those that still ask at the end are not in it, and the truth is worse.")
 	p.say("- Limits are the clouds' documented ones, **not measured by us**: S3 %s writes and %s reads a second for a partition of keys; GCS %s and %s for a bucket that has not grown, and one write a second to one object; Azure", number(s3.writes), number(s3.reads), number(gcs.writes), number(gcs.reads))

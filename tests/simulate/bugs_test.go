@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -35,7 +36,7 @@ func TestBugsAreCaught(t *testing.T) {
 		{"unknown-is-yes", shared, check.PermitsWithinCapacity},
 		{"settle-at-version", shared, whatever},
 	} {
-		c.opts.New = func(cfg core.Config) (core.Machine, error) { return core.NewMutant(cfg, c.bug) }
+		c.opts.New = func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, c.bug) }
 		s := Swarm(1, 2000, workers, c.opts)
 		switch {
 		case s.Failed == nil:

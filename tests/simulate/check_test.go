@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
@@ -80,7 +81,7 @@ func TestLiarsAreCaught(t *testing.T) {
 	for invariant, lie := range lies() {
 		opts := Options{Protocol: core.ProtocolLastWriter, Weather: Orderly, Names: 1, Actors: 5}
 		opts.New = func(cfg core.Config) (core.Machine, error) {
-			m, err := core.New(cfg)
+			m, err := machines.New(cfg)
 			if err != nil || cfg.Machine != core.MachineLease {
 				return m, err
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // Weather says which swarm of faults a seed is given.
@@ -53,7 +54,7 @@ type Options struct {
 
 	mostEvents uint64 // for each actor; 0 is mostEvents
 
-	// New makes the machines; nil is core.New.
+	// New makes the machines; nil is machines.New.
 	New func(core.Config) (core.Machine, error)
 	// Trace keeps the last 40 events in words. Run does it again by itself for a
 	// seed that fails.
@@ -94,7 +95,7 @@ func (o *Options) protocolName() string {
 func (o Options) settle(c chance) Options {
 	o.Protocol, o.mostEvents = cmp.Or(o.Protocol, core.ProtocolStrict), cmp.Or(o.mostEvents, mostEvents)
 	if o.New == nil {
-		o.New = core.New
+		o.New = machines.New
 	}
 	if o.TTL == 0 {
 		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 // version of the exports: their names, arguments, results and the layout of the
@@ -29,7 +30,7 @@ var buffer [8 + core.MaxMessage + 1]byte
 // were it not, append would make room elsewhere, and said would tell where.
 var answer = make([]byte, 0, core.MaxMessage)
 
-var registry core.Registry
+var registry machines.Registry
 
 func main() {}
 
@@ -59,14 +60,14 @@ func exportedNew(n uint32) uint64 {
 //
 //go:wasmexport step
 func exportedStep(handle uint64, n uint32) uint64 {
-	return said(registry.Step(answer[:0], core.Handle(handle), buffer[8:8+n]))
+	return said(registry.Step(answer[:0], machines.Handle(handle), buffer[8:8+n]))
 }
 
 // exportedDrop forgets a machine, and answers 1 if there was one.
 //
 //go:wasmexport drop
 func exportedDrop(handle uint64) uint32 {
-	if registry.Drop(core.Handle(handle)) {
+	if registry.Drop(machines.Handle(handle)) {
 		return 1
 	}
 	return 0

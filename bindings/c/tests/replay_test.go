@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 func replayer(t *testing.T, lib library) string {
@@ -32,8 +33,8 @@ func TestVectors(t *testing.T) {
 // renewals is a vector: machines that each acquire, then renew in turn.
 func renewals(count, rounds int) string {
 	var text strings.Builder
-	var r core.Registry
-	handles := make([]core.Handle, count)
+	var r machines.Registry
+	handles := make([]machines.Handle, count)
 	hosts := make([]renewer, count)
 	for i := range handles {
 		cfg := leaseConfig(byte(i + 1))

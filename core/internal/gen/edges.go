@@ -12,26 +12,26 @@ import (
 	"strconv"
 )
 
-// writeEdges returns doc_edges.go with the tables of edges.go in its two sections.
+// writeEdges returns doc_edges.go with the tables of the machines' edges.go in its sections.
 func writeEdges(dir string, enums []*enum) ([]byte, error) {
 	doc, err := os.ReadFile(filepath.Join(dir, "doc_edges.go"))
 	if err != nil {
 		return nil, err
 	}
-	tables, err := readEdges(filepath.Join(dir, "edges.go"), enums)
-	if err != nil {
-		return nil, err
-	}
-	for _, section := range []struct{ heading, table string }{
-		{"// # The edges of a Lease\n", "leaseEdges"},
-		{"// # The edges of a Companion\n", "companionEdges"},
-		{"// # The edges of a StrictLease\n", "strictLeaseEdges"},
-		{"// # The edges of a StrictCompanion\n", "strictCompanionEdges"},
-		{"// # The edges of a Session\n", "sessionEdges"},
-		{"// # The edges of an Invocation\n", "invocationEdges"},
-		{"// # The edges of a Semaphore\n", "semaphoreEdges"},
-		{"// # The edges of a Breaker, an Observer and a Calibration\n", "taskEdges"},
+	for _, section := range []struct{ heading, room, table string }{
+		{"// # The edges of a Lease\n", "lastwriter", "LeaseEdges"},
+		{"// # The edges of a Companion\n", "lastwriter", "CompanionEdges"},
+		{"// # The edges of a strict Lease\n", "strict", "LeaseEdges"},
+		{"// # The edges of a strict Companion\n", "strict", "CompanionEdges"},
+		{"// # The edges of a Session\n", "strict", "SessionEdges"},
+		{"// # The edges of an Invocation\n", "invocation", "InvocationEdges"},
+		{"// # The edges of a Semaphore\n", "semaphore", "SemaphoreEdges"},
+		{"// # The edges of a Breaker, an Observer and a Calibration\n", "strict", "TaskEdges"},
 	} {
+		tables, err := readEdges(filepath.Join(dir, "internal", section.room, "edges.go"), enums)
+		if err != nil {
+			return nil, err
+		}
 		if doc, err = replaceSection(doc, section.heading, tables[section.table]); err != nil {
 			return nil, err
 		}
@@ -93,18 +93,33 @@ func edgeRows(rows *ast.CompositeLit, wire map[string]string) ([]byte, error) {
 		if !ok || len(row.Elts) != 3 {
 			return nil, fmt.Errorf("edges.go: a row is {from, to, why}")
 		}
-		from, ok1 := row.Elts[0].(*ast.Ident)
-		to, ok2 := row.Elts[1].(*ast.Ident)
-		why, ok3 := row.Elts[2].(*ast.BasicLit)
-		if !ok1 || !ok2 || !ok3 || wire[from.Name] == "" || wire[to.Name] == "" {
+		from, to := stateOf(row.Elts[0], wire), stateOf(row.Elts[1], wire)
+		why, ok := fieldOf(row.Elts[2]).(*ast.BasicLit)
+		if !ok || from == "" || to == "" {
 			return nil, fmt.Errorf("edges.go: a row is {from, to, why}, both states of the schema")
 		}
 		text, err := strconv.Unquote(why.Value)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&w, "//\t%-9s -> %-9s  %s\n", wire[from.Name], wire[to.Name], text)
+		fmt.Fprintf(&w, "//\t%-9s -> %-9s  %s\n", from, to, text)
 	}
 	w.WriteString("//\n")
 	return w.Bytes(), nil
+}
+
+// fieldOf is a row's field, with its key or without.
+func fieldOf(e ast.Expr) ast.Expr {
+	if pair, ok := e.(*ast.KeyValueExpr); ok {
+		return pair.Value
+	}
+	return e
+}
+
+// stateOf is the wire name of a state of package core, or "".
+func stateOf(e ast.Expr, wire map[string]string) string {
+	if state, ok := fieldOf(e).(*ast.SelectorExpr); ok {
+		return wire[state.Sel.Name]
+	}
+	return ""
 }

@@ -1,4 +1,5 @@
-// Command gen writes what follows from core/schema.go, core/schema_states.go and core/edges.go, so that
+// Command gen writes what follows from core/schema.go, core/schema_states.go and the
+// rooms' edges.go, so that
 // the names on the wire and the edges of the machines stand in one place only.
 // It decides nothing: what is not in those files is not generated.
 //

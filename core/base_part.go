@@ -1,4 +1,0 @@
-package core
-
-// base is what machines share.
-func (m *machine) base() *machine { return m }

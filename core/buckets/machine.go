@@ -1,0 +1,180 @@
+package buckets
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/octets"
+)
+
+// Machine is Buckets behind messages, for languages that have none of their
+// own: one name, whose holders are texts. It asks no store and sets no timer, and
+// has one state. Each step ends in counted, which says how things stand after it.
+type Machine struct {
+	base.Machine
+	Buckets  Buckets[string]
+	counters []uint32 // room for what counted shows
+	body     []byte   // and for its text
+}
+
+// New makes a machine of buckets with nothing held. Of the Config it
+// needs the seed alone, which every machine has: there is no name, and no TTL.
+func New(cfg core.Config) (*Machine, error) {
+	cfg.Machine, cfg.Protocol = core.MachineBuckets, core.ProtocolStrict
+	m, err := base.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Machine{Machine: m}, nil
+}
+
+// String implements Machine.
+func (b *Machine) String() string { return core.BucketsReady.String() }
+
+// State is where the machine stands.
+func (b *Machine) State() core.BucketsState { return core.BucketsReady }
+
+// Step implements Machine.
+func (b *Machine) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := b.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if err := b.check(&ev); err != nil {
+		return nil, err
+	}
+	b.Begin(now)
+	switch ev.Kind {
+	case core.EventAcquire:
+		b.acquire(&ev)
+	case core.EventRelease:
+		if b.Buckets.Release(string(ev.Holder), ev.Weight) {
+			b.Emit(core.ActionReleased)
+		} else {
+			b.Emit(core.ActionRefused).Reason = core.ReasonOutOfBuckets
+		}
+	case core.EventDown:
+		b.Buckets.Down(string(ev.Holder))
+		b.Emit(core.ActionReleased)
+	}
+	b.count()
+	return b.Finish(), nil
+}
+
+// check refuses what breaks the contract, before anything is changed.
+func (b *Machine) check(ev *core.Event) error {
+	switch ev.Kind {
+	case core.EventAcquire, core.EventRelease, core.EventDown, core.EventChanged, core.EventWoke:
+	default:
+		return base.ErrEvent(b.String(), ev.Kind)
+	}
+	kind := ev.Kind.String()
+	switch {
+	case !bucketsKnow(*ev):
+		return &core.Error{Code: core.ErrorEvent, Text: kind + ": only acquire has a capacity and a width, down has no weight, and buckets know no wait, brief, permit, spare, limit and label"}
+	case !octets.IsText(string(ev.Holder), core.MaxHolder):
+		return &core.Error{Code: core.ErrorEvent, Text: kind + ": holder: at most 512 bytes of UTF-8"}
+	case ev.Kind == core.EventDown && len(ev.Holder) == 0:
+		return &core.Error{Code: core.ErrorEvent, Text: kind + ": without a holder"}
+	case ev.Kind != core.EventAcquire:
+		return nil
+	}
+	if err := core.CheckView(ev.Capacity, ev.Width); err != nil {
+		return err
+	}
+	if b.crowded(ev) {
+		return &core.Error{Code: core.ErrorEvent, Text: kind + ": at most " + octets.UintText(core.MaxAsked) + " holders at once"}
+	}
+	return nil
+}
+
+// bucketsKnow reports whether nothing is set but what this event to buckets has: who
+// asks to wait, or for a permit by its number, must not be answered as if he had not.
+func bucketsKnow(ev core.Event) bool {
+	switch ev.Kind {
+	case core.EventAcquire:
+		ev.Capacity, ev.Width, ev.Weight, ev.Holder = 0, 0, 0, nil
+	case core.EventRelease:
+		ev.Weight, ev.Holder = 0, nil
+	case core.EventDown:
+		ev.Holder = nil
+	}
+	return ev.Wait == 0 && !ev.Brief && !ev.Asks()
+}
+
+// crowded reports whether this acquire would make one holder too many. Who is
+// refused for another reason makes none.
+func (b *Machine) crowded(ev *core.Event) bool {
+	return b.Buckets.Holders() >= core.MaxAsked && b.Buckets.HeldBy(string(ev.Holder)) == 0 &&
+		b.Buckets.judge(ev.Capacity, ev.Width, ev.Weight) == core.ReasonNone
+}
+
+func (b *Machine) acquire(ev *core.Event) {
+	total, reason := b.Buckets.Acquire(ev.Capacity, ev.Width, ev.Weight, string(ev.Holder))
+	if reason != core.ReasonNone {
+		b.Emit(core.ActionRefused).Reason = reason
+		return
+	}
+	b.Emit(core.ActionGranted).Total = total
+}
+
+// count tells the counters as text, like [4,1].
+func (b *Machine) count() {
+	b.counters = b.Buckets.AppendCounters(b.counters[:0], core.MaxCounters)
+	b.body = append(b.body[:0], '[')
+	for i, n := range b.counters {
+		if i > 0 {
+			b.body = append(b.body, ',')
+		}
+		b.body = octets.AppendDecimal(b.body, uint64(n))
+	}
+	b.body = append(b.body, ']')
+	a := b.Emit(core.ActionCounted)
+	a.Count, a.Total, a.Body = uint64(b.Buckets.Highest()), b.Buckets.Held(), b.body
+}
+
+// AppendState implements Machine.
+func (b *Machine) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Octet(uint8(core.MachineBuckets))
+	b.Machine.Snapshot(&s)
+	all := b.shares()
+	s.Int(int64(len(all)))
+	for i := range all {
+		s.Text(all[i].holder)
+		s.Uint(all[i].weight)
+	}
+	s.Uint(b.Buckets.held)
+	s.Uint(uint64(b.Buckets.highest))
+	// With nothing held the scale has no meaning.
+	capacity := b.Buckets.capacity
+	if b.Buckets.held == 0 {
+		capacity = 0
+	}
+	s.Uint(uint64(capacity))
+	s.Bools(b.Buckets.passed)
+	return s
+}
+
+// shares is who holds what, in the order of the holders' bytes: a map has none.
+func (b *Machine) shares() []share[string] {
+	all := make([]share[string], 0, b.Buckets.Holders())
+	if b.Buckets.first.weight > 0 {
+		all = append(all, b.Buckets.first)
+	}
+	for holder, weight := range b.Buckets.others {
+		all = append(all, share[string]{holder, weight})
+	}
+	for i := range all { // package slices' sort would cost the WASM guest kilobytes
+		for j := i; j > 0 && all[j].holder < all[j-1].holder; j-- {
+			all[j], all[j-1] = all[j-1], all[j]
+		}
+	}
+	return all
+}
+
+// Clone implements Machine.
+func (b *Machine) Clone() core.Machine {
+	twin := *b
+	twin.Out, twin.counters, twin.body = nil, nil, nil
+	twin.Buckets = b.Buckets.clone()
+	return &twin
+}

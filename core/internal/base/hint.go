@@ -1,0 +1,30 @@
+package base
+
+import "github.com/mopslock/mopslock/core"
+
+// A hint is the host's word (changed) that something has changed in the store, of which
+// a directory tells. Who holds a lease asks then what is above it, so that a break is
+// heard at once and not by the next renewal. It asks beside its renewals, which
+// neither count nor wait for it: no answer to it moves a deadline.
+
+// Hint notes one. From quiet on another may be heeded.
+func (m *Machine) Hint(quiet int64) {
+	if m.Timers[TimerLook] == Unset {
+		m.Timers[TimerLook] = max(m.Now.Mono, quiet)
+	}
+}
+
+// HeedsHint reports whether it is time to ask. A request in flight is waited for, since
+// another would abandon it.
+func (m *Machine) HeedsHint(quiet *int64) bool {
+	if !m.Due(TimerLook) {
+		return false
+	}
+	*quiet = m.In(core.HintEach)
+	if m.Flight.ID != 0 {
+		m.Timers[TimerLook] = *quiet
+		return false
+	}
+	m.Timers[TimerLook] = Unset
+	return true
+}

@@ -1,0 +1,159 @@
+package invocation
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/lastwriter"
+	"github.com/mopslock/mopslock/core/internal/lockfile"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// A launcher may end while what it started goes on and keeps the lease alive by a
+// companion. signs is how long one is believed to be at work: until is a TTL after
+// its last sign of life that was seen, or a moment after the launcher's end, or
+// after the last companion left.
+type signs struct {
+	until int64      // Mono
+	asked int64      // Mono at which the round's look for the result was sent
+	at    int64      // Mono of the round of reads that is under way
+	n     core.Epoch // the version that it reads
+	left  []byte
+	now   uint64 // the print that it has come to
+	seen  uint64 // that of the last round; 0 is none
+}
+
+// readSigns looks for a companion, by one round of reads. We hold the lease and
+// renew it meanwhile; only the others' writes count.
+func (v *Invocation) readSigns() {
+	v.signs.at, v.signs.now = v.Now.Mono, 0
+	if l, ok := v.Inner.(*lastwriter.Lease); ok {
+		if at := l.CompanionAt; at != base.Unset { // seen by a renewal, which wrote over it
+			v.signOfLife(at)
+		}
+		v.ask(forTenure, core.ActionGet, v.Cfg.Name+"/"+core.LockFile, core.RequestLimit)
+		return
+	}
+	v.ask(forTenure, core.ActionList, register.RegisterPrefix(v.Cfg.Name), core.RequestLimit).Count = register.LookEntries
+}
+
+// signRead takes a round of reads onwards.
+func (v *Invocation) signRead(ev *core.Event, f base.Flight) {
+	switch {
+	case v.doing == forTenure && f.Verb == core.ActionGet:
+		v.lockSeen(ev)
+	case v.doing == forTenure:
+		v.newestSeen(ev)
+	case v.doing == forOwners:
+		v.ownersSeen(ev)
+	default:
+		v.signs.now = base.Mix(v.signs.now, base.Fingerprint(ev.Body))
+		v.nextCompanion()
+	}
+}
+
+// lockSeen: a companion's write shows in lock.json until we renew over it.
+func (v *Invocation) lockSeen(ev *core.Event) {
+	var r lockfile.Record
+	lockfile.Parse(ev.Body, &r)
+	ours := r.Writer.Equal(string(v.Holder))
+	switch {
+	case ev.Outcome == core.OutcomeYes && r.State == lockfile.Released && ours:
+		v.isGone(core.ReasonReleased)
+		return
+	case ev.Outcome == core.OutcomeYes && r.State == lockfile.Live && !ours:
+		v.isGone(core.ReasonTaken)
+		return
+	case ev.Outcome == core.OutcomeYes && r.State == lockfile.Live && r.Remote:
+		v.signs.now = max(1, base.Mix(base.Fingerprint(ev.Body), uint64(r.Count)))
+	}
+	v.roundOver()
+}
+
+// isGone: what we read shows before the lease does that it is not ours any more.
+// Nobody is to take a launcher for failed that was ended by that.
+func (v *Invocation) isGone(why core.Reason) {
+	if v.lost == core.ReasonNone {
+		v.lost = why
+		v.Emit(core.ActionLost).Reason = why
+		v.forget()
+	}
+	v.check()
+}
+
+// newestSeen: the first key of the list is the newest version's, or a beat's beside it.
+func (v *Invocation) newestSeen(ev *core.Event) {
+	for i := range ev.Entries {
+		if n, _, ok := register.ParseRegisterKey(register.RegisterPrefix(v.Cfg.Name), ev.Entries[i].Key); ok {
+			v.signs.n = n
+			v.ask(forOwners, core.ActionGet, register.VersionKey(register.RegisterPrefix(v.Cfg.Name), n), core.RequestLimit)
+			return
+		}
+	}
+	v.roundOver()
+}
+
+// ownersSeen reads the beats of all owners but us: our id is the tenure's own.
+func (v *Invocation) ownersSeen(ev *core.Event) {
+	var found register.Version
+	switch {
+	case ev.Outcome != core.OutcomeYes || register.ParseVersion(ev.Body, v.signs.n, &found) != register.ReadGood:
+		v.roundOver() // the lease will say what that is
+		return
+	case found.State == core.VersionBroken && string(found.Tenure) == string(v.Holder):
+		v.isGone(core.ReasonBroken)
+		return
+	case found.State == core.VersionReleased && string(found.Tenure) == string(v.Holder):
+		v.isGone(core.ReasonReleased)
+		return
+	case string(found.Tenure) != string(v.Holder):
+		v.isGone(core.ReasonTaken)
+		return
+	}
+	v.signs.left = append(v.signs.left[:0], found.Owners...)
+	v.nextCompanion()
+}
+
+func (v *Invocation) nextCompanion() {
+	for len(v.signs.left) > 0 {
+		id, rest, _ := register.NextOwner(v.signs.left) // a good list, as parseVersion saw
+		owner := string(id)
+		v.signs.left = append(v.signs.left[:0], rest...)
+		if owner != string(v.Holder) {
+			v.signs.now = max(1, base.Mix(v.signs.now, uint64(v.signs.n)))
+			v.ask(forCompanion, core.ActionGet, register.BeatKey(register.RegisterPrefix(v.Cfg.Name), v.signs.n, owner), core.RequestLimit)
+			return
+		}
+	}
+	v.roundOver()
+}
+
+// roundOver waits on while a companion is at work, and else ends without a result.
+func (v *Invocation) roundOver() {
+	s := &v.signs
+	strict := v.Cfg.Protocol == core.ProtocolStrict
+	if v.lost != core.ReasonNone {
+		v.check()
+		return
+	}
+	if v.failed {
+		v.absent(core.ReasonFailed)
+		return
+	}
+	switch {
+	case s.now != 0 && s.now != s.seen:
+		v.signOfLife(s.at)
+	case s.now == 0 && s.seen != 0 && strict: // it has said that it leaves
+		s.until = min(s.until, v.In(core.LaunchGrace))
+	}
+	s.seen = s.now
+	if s.asked >= s.until { // the look for the result came after the last who could have stored it
+		v.absent(core.ReasonNone)
+		return
+	}
+	v.become(core.InvocationAwaiting)
+	v.Timers[base.TimerNext] = min(v.In(min(v.pause(), v.Cfg.TTL/3)), max(s.until, v.Now.Mono))
+}
+
+func (v *Invocation) signOfLife(at int64) {
+	v.signs.until = max(v.signs.until, at+int64(v.Cfg.TTL))
+}

@@ -1,0 +1,56 @@
+package invocation
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+)
+
+// AppendState implements Machine.
+func (v *Invocation) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Octet(uint8(core.MachineInvocation))
+	s.Octet(uint8(v.state))
+	v.Machine.Snapshot(&s)
+	s.Bools(v.Inner != nil, v.lastTry, v.failed, v.stale, v.quits, v.warned)
+	s.Int(v.InnerWake)
+	s.Uint(v.before)
+	s.Octet(uint8(v.doing))
+	s.Int(int64(v.polls))
+	s.Int(int64(v.retries))
+	s.Octet(uint8(v.class))
+	s.Uint(v.told)
+	s.Uint(v.watch.Print)
+	s.Int(v.watch.Since)
+	s.Uint(v.ended.Print)
+	s.Int(v.ended.Since)
+	s.Sighting(&v.sight)
+	s.Text(string(v.Holder))
+	s.Octet(uint8(v.lost))
+	s.Octet(uint8(v.after))
+	s.Octet(uint8(v.refusal))
+	s.Uint(uint64(v.Cfg.LastEpoch)) // 0 from the first attempt on
+	s.Int(v.tryBy)
+	s.Int(v.signs.until)
+	s.Int(v.signs.asked)
+	s.Int(v.signs.at)
+	s.Uint(uint64(v.signs.n))
+	s.Bytes(v.signs.left)
+	s.Uint(v.signs.now)
+	s.Uint(v.signs.seen)
+	if v.Inner != nil {
+		return v.Inner.AppendState(s)
+	}
+	return s
+}
+
+// Clone implements Machine.
+func (v *Invocation) Clone() core.Machine {
+	twin := *v
+	twin.Out, twin.bodies, twin.event = nil, nil, core.Event{}
+	base.DetachSighting(&twin.sight)
+	twin.signs.left = append([]byte(nil), v.signs.left...)
+	if v.Inner != nil {
+		twin.Inner = v.Inner.Clone().(part)
+	}
+	return &twin
+}

@@ -1,0 +1,205 @@
+package lastwriter
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+)
+
+// A claim, as lastwriter makes it: put, wait until everybody who saw the name
+// free has put too, read; the last one who put is there and wins. Then a second
+// put carries first_acquired_at, without which a companion will not join.
+//
+//	A  get(free) put . . . . . wait . . . . . . get(B's)   lost race
+//	B      get(free) . put . . . . . wait . . . . . . get(B's) put(confirm) held
+//
+// The wait eats the record's own life, so the confirming put must be answered
+// before the first put's stamp + span; otherwise the claim is cleaned up.
+
+// claim puts the first record. readStart is when the read that found the name
+// free was sent.
+func (l *Lease) claim(readStart int64) {
+	l.become(core.LeaseClaiming)
+	l.Confirming, l.readStart, l.acquired, l.retries = false, readStart, 0, 0
+	l.claimSent, l.claimWall = l.Now.Mono, l.Now.Wall
+	l.write(l.claimLimit(l.RequestLimit(l.claimBy()), readStart))
+	l.claimCount = l.count
+}
+
+// claimBy is when the claim is too old to be confirmed.
+func (l *Lease) claimBy() int64 { return l.claimSent + int64(l.span()) }
+
+// claimed takes the answer to either put.
+func (l *Lease) claimed(ev *core.Event) {
+	l.Sight.State = 0 // whoever wins a race now, it is not who was seen before
+	switch {
+	case ev.Outcome == core.OutcomeYes && !l.Confirming:
+		l.startVerifying()
+	case ev.Outcome == core.OutcomeYes && l.Now.Mono < l.claimBy():
+		l.hold()
+	case ev.Outcome == core.OutcomeYes:
+		l.giveUp(base.EndRaced)
+	case ev.Class.Permanent():
+		l.class = ev.Class
+		l.refuse(core.ReasonUnusable)
+	default:
+		l.claimUnknown(ev.Class)
+	}
+}
+
+// claimUnknown reads a put back: at once the first time, then at intervals, and
+// not at once after a store that asked for patience: another put follows.
+func (l *Lease) claimUnknown(class core.Class) {
+	l.class, l.putSaid = class, class
+	l.doubt()
+	l.become(core.LeaseDoubtful)
+	if l.retries == 0 && class != core.ClassThrottled {
+		l.retries++
+		l.read(l.RequestLimit(l.claimBy()))
+		return
+	}
+	l.later(l.claimBy())
+}
+
+// startVerifying waits for everybody who may have read what we read. A slow
+// store makes the wait longer: the next one's put may be as slow as ours.
+//
+// Where others are known to want the name our own speed says too little of theirs:
+// all saw it become free in the same moment, and a processor or a disk that they
+// share holds one up between its read and its put.
+//
+//	A  get(free) put wait get(A's) put(confirm) held
+//	B     get(free) . . . . . . . . . . . . . . . . . put . wait . get(B's) held
+func (l *Lease) startVerifying() {
+	l.become(core.LeaseVerifying)
+	l.retries, l.lostPuts = 0, 0
+	l.claimWait = max(l.Cfg.AcquireMargin, 2*l.sinceRead())
+	if l.isContended() && !l.Bug(base.BugHurriedClaim) {
+		l.claimWait = max(l.claimWait, min(core.ContendedMargin, l.span()/2))
+	}
+	l.Timers[base.TimerNext] = l.In(l.claimWait)
+}
+
+// isContended reports whether we have waited for another or lost a race.
+func (l *Lease) isContended() bool { return l.Told != 0 || l.Races > 0 }
+
+// verified takes the only read that may answer held.
+func (l *Lease) verified(ev *core.Event, f base.Flight) {
+	switch l.find(ev) {
+	case foundPut:
+		if l.ownFresh() && l.Now.Mono < l.claimBy() {
+			l.confirm()
+		} else if l.Rounds++; l.Rounds < core.RewriteRounds {
+			l.claim(f.Sent)
+		} else {
+			l.giveUp(base.EndRaced)
+		}
+	case foundUnknown, foundUnreadable:
+		l.unread()
+	default:
+		l.lostRace()
+	}
+}
+
+// unread: the record could not be read while a claim is open.
+func (l *Lease) unread() {
+	switch {
+	case l.class.Permanent():
+		l.refuse(core.ReasonUnusable)
+	case l.Now.Mono >= l.claimBy():
+		l.giveUp(base.EndRaced)
+	default:
+		l.later(l.claimBy())
+	}
+}
+
+// confirm writes first_acquired_at.
+func (l *Lease) confirm() {
+	l.become(core.LeaseClaiming)
+	l.Confirming = true
+	if l.acquired == 0 {
+		l.acquired = l.Now.Wall
+	}
+	l.write(l.RequestLimit(l.claimBy()))
+}
+
+// readBack leaves Doubtful, by the one way there is: what is there now?
+func (l *Lease) readBack(ev *core.Event) {
+	found := l.find(ev)
+	switch {
+	case found == foundUnknown || found == foundUnreadable:
+		l.unread()
+	case found == foundPut && !l.Confirming:
+		l.settle()
+		l.startVerifying()
+	case found == foundPut && l.Now.Mono < l.claimBy():
+		l.settle()
+		l.hold()
+	case found == foundPut:
+		l.giveUp(base.EndRaced)
+	case found == foundOurs && l.Confirming && l.firstPutSeen():
+		if l.Now.Mono < l.claimBy() {
+			l.confirm() // the confirming put was lost on its way, the claim was not
+		} else {
+			l.giveUp(base.EndRaced)
+		}
+	case found == foundOther && l.Sight.State == core.ObservedHeld:
+		l.lostRace()
+	default:
+		l.nobodyWon()
+	}
+}
+
+// nobodyWon: our put is not there, and nobody's in its place. The store took it
+// no better than it answered; that is not a race, and trying again as fast as
+// after one would only add to what ails it.
+func (l *Lease) nobodyWon() {
+	l.class, l.Failing = l.putSaid, true
+	l.lostPuts++
+	hopeless := l.class == core.ClassOther && l.lostPuts >= core.LostPuts
+	switch {
+	case hopeless || l.LastTry && l.class == core.ClassOther:
+		l.refuse(core.ReasonUnusable)
+	case l.LastTry:
+		l.refuse(core.ReasonLimit)
+	default:
+		l.become(core.LeaseWaiting)
+		l.Timers[base.TimerNext] = l.In(l.RetryDelay(l.lostPuts-1, l.class, base.Unset))
+	}
+}
+
+// firstPutSeen reports whether the record read is the put that was verified.
+func (l *Lease) firstPutSeen() bool {
+	return l.seen.Count == l.claimCount && l.seen.WrittenAt == microseconds(l.claimWall)
+}
+
+// lostRace ends an attempt that somebody else won, or nobody.
+func (l *Lease) lostRace() {
+	l.Rounds = 0
+	if l.LastTry {
+		l.refuse(core.ReasonRaced)
+		return
+	}
+	l.become(core.LeaseWaiting)
+	l.Timers[base.TimerNext] = l.In(l.Backoff(core.PollFirst, l.Races))
+	l.Races++
+}
+
+// hold begins the tenure as a caller sees it.
+func (l *Lease) hold() {
+	l.become(core.LeaseHeld)
+	l.Timers[base.TimerLimit] = base.Unset
+	l.Timers[base.TimerReach] = base.Unset
+	l.good, l.Failing, l.retries = l.sent, false, 0
+	l.scheduleRenewal()
+	a := l.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = l.Timers[base.TimerDeadline], l.acquired, l.HolderID
+	// Each claimant waits by its own latency, so one with a fast store among
+	// slow ones waits too little. A later look catches the slow one's put.
+	delay := max(core.LaterLookMin, core.LaterLookWaits*l.claimWait)
+	if l.Cfg.Renewal == core.RenewalChecked && l.Cfg.TTL >= delay {
+		l.Timers[base.TimerLook] = l.In(delay)
+	}
+}
+
+// sinceRead is how long ago the read was sent that found the name free.
+func (l *Lease) sinceRead() core.Duration { return -l.Until(l.readStart) }

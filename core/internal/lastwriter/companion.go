@@ -1,0 +1,372 @@
+package lastwriter
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/lockfile"
+)
+
+// Companion is the machine of a second owner: it joins a tenure that somebody
+// else acquired, keeps it alive, and never releases it. Losing contact does not
+// stop it; only what it reads can (doc.go has its states and edges).
+type Companion struct {
+	Tenure
+	state core.CompanionState
+
+	Rejoin     bool  // it was joined before: nothing but Lost or leave ends it now
+	joinBy     int64 // Mono: unreadable so long, it cannot maintain
+	RivalSince int64 // Mono since when another's claim has been in progress, or unset
+	readStart  int64 // of the read that found the tenure expired
+}
+
+// NewCompanion makes a companion in state Idle; cfg.Holder is the tenure.
+func NewCompanion(cfg core.Config) (*Companion, error) {
+	cfg.Machine = core.MachineCompanion
+	k, err := newTenure(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Companion{Tenure: k, state: core.CompanionIdle, RivalSince: base.Unset}, nil
+}
+
+// String implements Machine.
+func (c *Companion) String() string { return c.state.String() }
+
+// State is where the machine stands.
+func (c *Companion) State() core.CompanionState { return c.state }
+
+// Step implements Machine.
+func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := c.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !c.accepts(ev.Kind) {
+		return nil, base.ErrEvent(c.state.String(), ev.Kind)
+	}
+	c.Begin(now)
+	if ev.Kind != core.EventLeave && c.Due(base.TimerDeadline) {
+		c.pastDeadline()
+	}
+	switch ev.Kind {
+	case core.EventAccompany:
+		c.joinBy = c.In(c.Cfg.TTL)
+		c.become(core.CompanionJoining)
+		c.read(c.joinLimit())
+	case core.EventLeave:
+		c.leave()
+	case core.EventAnswer:
+		if f, ok := c.Land(&ev); ok {
+			c.answer(&ev, f)
+		}
+	case core.EventWoke:
+		if c.Due(base.TimerNext) {
+			c.Timers[base.TimerNext] = base.Unset
+			c.next()
+		}
+	}
+	return c.Finish(), nil
+}
+
+// accepts is the contract's table for commands.
+func (c *Companion) accepts(kind core.EventKind) bool {
+	switch kind {
+	case core.EventAnswer, core.EventChanged, core.EventWoke:
+		return true
+	case core.EventAccompany:
+		return c.state == core.CompanionIdle
+	case core.EventLeave:
+		return c.state != core.CompanionIdle
+	}
+	return false
+}
+
+// become moves along an edge of the table.
+func (c *Companion) become(to core.CompanionState) {
+	base.CheckMove(CompanionEdges[:], c.state, to)
+	c.state = to
+	c.Timers[base.TimerNext] = base.Unset
+	switch {
+	case to >= core.CompanionLeft:
+		c.Timers = base.NewTimers()
+		c.Abandon()
+	case to == core.CompanionLeaving:
+		c.Timers[base.TimerDeadline] = base.Unset
+	}
+}
+
+func (c *Companion) answer(ev *core.Event, f base.Flight) {
+	switch c.state {
+	case core.CompanionJoining:
+		c.joining(ev, f)
+	case core.CompanionReviving:
+		c.revived(ev)
+	case core.CompanionDoubtful:
+		c.readBack(ev)
+	case core.CompanionVerifying:
+		c.verified(ev)
+	case core.CompanionJoined:
+		c.joinedAnswer(ev, f)
+	case core.CompanionLeaving:
+		c.left()
+	}
+}
+
+// next does what the state was waiting to do.
+func (c *Companion) next() {
+	if c.state == core.CompanionJoined {
+		c.renew()
+		return
+	}
+	c.read(c.joinLimit())
+}
+
+// joinLimit bounds a read by the TTL that joining may take.
+func (c *Companion) joinLimit() core.Duration {
+	return min(core.RequestLimit, c.Cfg.TTL/3)
+}
+
+// joining applies the rules of joining, in their order.
+func (c *Companion) joining(ev *core.Event, f base.Flight) {
+	switch ev.Outcome {
+	case core.OutcomeUnknown:
+		c.class = ev.Class
+		c.unreadable()
+		return
+	case core.OutcomeNo:
+		c.cannotMaintain(core.ReasonAbsent)
+		return
+	}
+	lockfile.Parse(ev.Body, &c.seen)
+	c.classify(f)
+}
+
+// classify is the second half of joining: what the record itself says.
+func (c *Companion) classify(f base.Flight) {
+	r := &c.seen
+	if r.State != lockfile.Empty {
+		c.note(c.observe())
+	}
+	switch {
+	case r.NoExpiry:
+		c.cannotMaintain(core.ReasonNoExpiry)
+	case r.State == lockfile.Released:
+		c.lose(core.ReasonReleased)
+	case r.State != lockfile.Live:
+		c.class = core.ClassNone
+		c.unreadable()
+	case !r.Writer.Equal(string(c.HolderID)):
+		c.another()
+	case r.AcquiredAt == 0:
+		c.cannotMaintain(core.ReasonNeverAcquired)
+	default:
+		c.ours(f)
+	}
+}
+
+// ours joins a tenure that is alive and revives one that is not. A record so
+// old that nobody may rely on it any more counts as expired, fresh or not.
+func (c *Companion) ours(f base.Flight) {
+	c.adopt()
+	c.seeExpire(c.seen.Expire)
+	good := f.Sent - max(0, c.Now.Wall-c.seen.WrittenAt)
+	if !c.fresh() || c.Now.Mono >= good+int64(c.span()) {
+		c.revive(f)
+		return
+	}
+	c.join(good)
+}
+
+// unreadable is retried for a TTL, and for ever by one that was joined before.
+func (c *Companion) unreadable() {
+	if c.state != core.CompanionJoining {
+		c.become(core.CompanionJoining)
+	}
+	if !c.Rejoin && (c.Now.Mono >= c.joinBy || c.class.Permanent()) {
+		c.cannotMaintain(core.ReasonUnreadable)
+		return
+	}
+	c.later(c.rejoinBy())
+}
+
+// rejoinBy is until when joining is tried.
+func (c *Companion) rejoinBy() int64 {
+	if c.Rejoin {
+		return base.Unset
+	}
+	return c.joinBy
+}
+
+// cannotMaintain ends a first joining. Later it is only bad news: the tenure
+// may yet be written by its other owner.
+func (c *Companion) cannotMaintain(reason core.Reason) {
+	if c.Rejoin {
+		c.later(base.Unset)
+		return
+	}
+	c.become(core.CompanionRefused)
+	a := c.Emit(core.ActionCannotMaintain)
+	a.Reason = reason
+	if reason == core.ReasonUnreadable {
+		a.Class = c.class
+	}
+}
+
+// another: somebody else's record. A claim in progress may still be lost by its
+// maker, or be an old one's last write, so it is read again for up to a TTL.
+func (c *Companion) another() {
+	c.seeExpire(c.seen.Expire)
+	if c.RivalSince == base.Unset {
+		c.RivalSince = c.Now.Mono
+	}
+	over := c.Now.Mono-c.RivalSince >= int64(c.Cfg.TTL)
+	if c.seen.AcquiredAt != 0 || !c.fresh() || over {
+		c.lose(core.ReasonTaken)
+		return
+	}
+	again := max(c.Cfg.AcquireMargin, core.JoinAgainMin)
+	c.Timers[base.TimerNext] = min(c.In(again), max(c.RivalSince+int64(c.Cfg.TTL), c.In(core.RetryFloor)))
+}
+
+// join believes: the record just read is ours and fresh. That read is the check
+// of the first renewal too, so its put goes out at once. Until it is answered
+// the deadline rests on what is left of the record as it was read.
+func (c *Companion) join(good int64) {
+	c.believe(good)
+	c.write(c.RequestLimit(c.Timers[base.TimerDeadline]))
+	c.Timers[base.TimerNext] = base.Unset // the renewal that it would begin is under way
+}
+
+// believe enters Joined with a sign of life of the given Mono.
+func (c *Companion) believe(good int64) {
+	c.become(core.CompanionJoined)
+	c.Rejoin, c.RivalSince = true, base.Unset
+	c.good, c.Failing, c.retries = good, false, 0
+	c.scheduleRenewal()
+	a := c.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = c.Timers[base.TimerDeadline], c.acquired, c.HolderID
+}
+
+// adopt copies what the tenure's other owner wrote. A companion counts its own
+// writes; an owner who comes back goes on counting.
+func (c *Companion) adopt() {
+	c.acquired = c.seen.AcquiredAt
+	if !c.remote && c.count == 0 {
+		c.count, c.firstWritten = c.seen.Count, c.seen.FirstWrittenAt
+	}
+}
+
+// revive claims our own expired tenure again, with acquire's wait: somebody may
+// be claiming it this very moment.
+func (c *Companion) revive(f base.Flight) {
+	c.readStart = f.Sent
+	c.become(core.CompanionReviving)
+	c.write(c.claimLimit(c.joinLimit(), c.readStart))
+}
+
+func (c *Companion) revived(ev *core.Event) {
+	if ev.Outcome == core.OutcomeYes {
+		c.startVerifying()
+		return
+	}
+	c.class, c.putSaid = ev.Class, ev.Class
+	c.doubt()
+	c.become(core.CompanionDoubtful)
+	c.read(c.joinLimit())
+}
+
+func (c *Companion) startVerifying() {
+	c.become(core.CompanionVerifying)
+	took := core.Duration(c.Now.Mono - c.readStart)
+	c.Timers[base.TimerNext] = c.In(max(c.Cfg.AcquireMargin, 2*took))
+}
+
+// readBack: only our very put, seen there, may go on to be verified. While
+// nothing can be read it stays in doubt, for as long as the put could keep us
+// alive: the rules of joining would take our unverified put for a living tenure.
+func (c *Companion) readBack(ev *core.Event) {
+	switch found := c.find(ev); {
+	case found == foundPut:
+		c.settle()
+		c.startVerifying()
+	case found == foundUnknown || found == foundUnreadable:
+		if c.Now.Mono < c.sent+int64(c.span()) {
+			c.later(c.sent + int64(c.span()))
+			return
+		}
+		c.unreadable()
+	case found == foundOther:
+		c.lose(core.ReasonTaken)
+	case found == foundReleased:
+		c.lose(core.ReasonReleased)
+	default: // the store did not take our put: judged anew, but not for ever
+		c.class = c.putSaid
+		c.unreadable()
+	}
+}
+
+// verified takes the read after the wait.
+func (c *Companion) verified(ev *core.Event) {
+	switch c.find(ev) {
+	case foundPut, foundOurs:
+		if !c.ownFresh() || c.Now.Mono >= c.sent+int64(c.span()) {
+			c.unreadable() // too slow to live: once more, from the start
+			return
+		}
+		c.believe(c.sent)
+		c.Emit(core.ActionRenewed).At = c.Timers[base.TimerDeadline]
+	case foundReleased:
+		c.lose(core.ReasonReleased)
+	case foundUnknown, foundUnreadable:
+		c.unreadable()
+	default:
+		c.lose(core.ReasonTaken)
+	}
+}
+
+func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
+	switch c.renewal(ev, f) {
+	case lostTaken:
+		c.lose(core.ReasonTaken)
+	case lostReleased:
+		c.lose(core.ReasonReleased)
+	case overdue:
+		c.pastDeadline()
+	}
+}
+
+// pastDeadline stops believing, says so once, and joins again.
+func (c *Companion) pastDeadline() {
+	c.Timers[base.TimerDeadline] = base.Unset
+	c.Abandon()
+	c.become(core.CompanionJoining)
+	c.retries = 0
+	c.Emit(core.ActionContactLost)
+	c.read(c.joinLimit())
+}
+
+// lose ends it. Nothing of ours is written after it.
+func (c *Companion) lose(reason core.Reason) {
+	c.become(core.CompanionLost)
+	a := c.Emit(core.ActionLost)
+	a.Reason = reason
+	if c.Sight.State != 0 {
+		a.Sight = &c.Sight
+	}
+}
+
+// leave ends it at its own wish; it writes nothing. A put in flight is waited
+// for, since it could otherwise land after the holder's release.
+func (c *Companion) leave() {
+	switch {
+	case c.state >= core.CompanionLeaving:
+	case c.Flight.ID != 0 && c.Flight.Verb == core.ActionPut:
+		c.become(core.CompanionLeaving)
+	default:
+		c.left()
+	}
+}
+
+func (c *Companion) left() {
+	c.become(core.CompanionLeft)
+	c.Emit(core.ActionLeft)
+}

@@ -1,0 +1,26 @@
+package lastwriter
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/lockfile"
+)
+
+// Inspect says what a record is to somebody who takes no part. absent is that
+// the store has none; stamp is the store's modification time of the object in
+// nanoseconds since 1970, or 0. Nothing is remembered, so only wall clocks can
+// tell held from stale. The result's bytes are fresh.
+func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Sighting {
+	var s core.Sighting
+	if absent {
+		s.State = core.ObservedVacant
+		return s
+	}
+	var k Tenure
+	k.Now = now
+	lockfile.Parse(body, &k.seen)
+	k.seen.Show(&s, k.observe())
+	if s.State == core.ObservedCorrupt {
+		s.WrittenAt = stamp
+	}
+	return s
+}

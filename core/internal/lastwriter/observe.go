@@ -1,0 +1,150 @@
+package lastwriter
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/lockfile"
+)
+
+// judgement is what a first look makes of a record.
+type judgement uint8
+
+const (
+	judgedFree judgement = iota
+	judgedHeld
+	judgedEmpty // an empty object that may yet be filled: read again
+)
+
+// observed takes the answer to a look that may end in a claim.
+func (l *Lease) observed(ev *core.Event, f base.Flight) {
+	switch ev.Outcome {
+	case core.OutcomeUnknown:
+		l.unanswered(ev.Class)
+		return
+	case core.OutcomeNo:
+		l.claimFree(f)
+		return
+	}
+	l.Failing = false
+	lockfile.Parse(ev.Body, &l.seen)
+	if l.seen.State != lockfile.Empty { // those are read again with a back-off of their own
+		l.retries = 0
+	}
+	switch l.judge(ev, f) {
+	case judgedFree:
+		l.claimFree(f)
+	case judgedEmpty:
+		l.later(base.Unset)
+	case judgedHeld:
+		l.heldByAnother()
+	}
+}
+
+// claimFree claims what a look found free, unless the look took so long that a
+// put could no longer land within the acquire margin: then it is worth nothing
+// (we were paused, say), and the next may be better.
+func (l *Lease) claimFree(f base.Flight) {
+	margin := l.Cfg.AcquireMargin
+	if margin > core.RequestFloor && l.Now.Mono-f.Sent >= int64(margin-core.RequestFloor) && l.slowLooks < core.SlowLooks {
+		l.slowLooks++
+		l.read(l.observeLimit())
+		return
+	}
+	l.slowLooks = 0
+	l.claim(f.Sent)
+}
+
+// unanswered: a look failed. A waiter carries on; one who tries once does not.
+func (l *Lease) unanswered(class core.Class) {
+	l.class, l.Failing = class, true
+	switch {
+	case class.Permanent():
+		l.refuse(core.ReasonUnusable)
+	case l.LastTry:
+		l.refuseWaiting()
+	default:
+		l.later(base.Unset)
+	}
+}
+
+// judge decides whether the record is free. The order is mops': released, not
+// fresh, ours, another's.
+func (l *Lease) judge(ev *core.Event, f base.Flight) judgement {
+	r := &l.seen
+	switch r.State {
+	case lockfile.Released:
+		return judgedFree
+	case lockfile.Live:
+		l.empties = 0
+		l.seeExpire(r.Expire)
+		if l.Cfg.Expiry == core.ExpiryWall && !l.fresh() {
+			return judgedFree
+		}
+		if r.Writer.Equal(string(l.HolderID)) {
+			return judgedFree // a put of ours from an earlier attempt, landed late
+		}
+		return l.judgeUnchanged(r.Print(), f, r.Expire, r.WrittenAt+int64(r.Expire))
+	case lockfile.Empty:
+		if l.empties++; l.empties < core.EmptyReads {
+			return judgedEmpty
+		}
+	}
+	return l.judgeCorrupt(ev, f)
+}
+
+// judgeCorrupt: held by unknown until old, by the store's own stamp against our
+// wall clock, or unchanged for as long. Then it is taken, and said aloud.
+func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) judgement {
+	hold := max(l.Cfg.TTL, core.CorruptMin)
+	expires := base.Unset
+	if ev.Stamp != 0 {
+		expires = ev.Stamp + int64(hold)
+	}
+	old := l.Cfg.Expiry == core.ExpiryWall && l.Now.Wall > expires
+	if !old && l.judgeUnchanged(base.Fingerprint(ev.Body), f, hold, expires) == judgedHeld {
+		return judgedHeld
+	}
+	l.note(core.ObservedCorrupt)
+	a := l.Emit(core.ActionWarned)
+	a.Reason, a.Key, a.Sight = core.ReasonCorruptTaken, l.Key, &l.Sight
+	return judgedFree
+}
+
+// judgeUnchanged applies the observed rule: free once the same record was seen
+// from the answer to the first look to the sending of this one for its whole
+// TTL, on our own clock. It also says when it can be dead at the earliest;
+// expires is when the wall clock says so, or unset.
+func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, expires int64) judgement {
+	if l.Watch.Print != print || l.Told == 0 {
+		l.Watch = base.Unchanged{Print: print, Since: l.Now.Mono}
+	} else if f.Sent-l.Watch.Since >= int64(ttl) {
+		return judgedFree
+	}
+	l.note(l.observe())
+	l.Sight.LookAt = l.Watch.Since + int64(ttl)
+	if l.Cfg.Expiry == core.ExpiryWall && expires-int64(core.MaxTTL) <= l.Now.Wall { // else unchanged comes first
+		// One microsecond past it: the test is inclusive.
+		l.Sight.LookAt = min(l.Sight.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
+	}
+	return judgedHeld
+}
+
+// heldByAnother refuses, or waits for the next poll or for the earliest
+// instant at which what was seen can be dead, whichever comes first.
+func (l *Lease) heldByAnother() {
+	if l.Sight.State == core.ObservedStale {
+		l.Sight.State = core.ObservedHeld // only observed may free it, and has not yet
+	}
+	news := l.Told != l.Watch.Print
+	l.Told = l.Watch.Print
+	if l.LastTry {
+		l.refuse(core.ReasonHeld)
+		return
+	}
+	l.become(core.LeaseWaiting)
+	if news {
+		l.Emit(core.ActionWaiting).Sight = &l.Sight
+	}
+	l.Timers[base.TimerNext] = min(l.In(l.Backoff(core.PollFirst, l.polls)), max(l.Sight.LookAt, l.Now.Mono))
+	l.polls++
+}

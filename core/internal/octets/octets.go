@@ -1,0 +1,26 @@
+// Package octets has numbers and texts as bytes: what encoding/binary, strconv and
+// strings do as well. Those packages bring reflection and Unicode tables along, over a
+// megabyte in the WASM guest; this one brings nothing. It knows neither JSON nor
+// messages.
+package octets
+
+// Integers as octets. encoding/binary does the same, and brings reflect with it
+// (over a megabyte in a WASM guest); the compiler turns each of these into one
+// load or store.
+
+func BE64(b []byte) uint64 {
+	_ = b[7] // one bounds check
+	return uint64(b[7]) | uint64(b[6])<<8 | uint64(b[5])<<16 | uint64(b[4])<<24 |
+		uint64(b[3])<<32 | uint64(b[2])<<40 | uint64(b[1])<<48 | uint64(b[0])<<56
+}
+
+func LE64(b []byte) uint64 {
+	_ = b[7] // one bounds check
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+func AppendBE64(b []byte, v uint64) []byte {
+	return append(b, byte(v>>56), byte(v>>48), byte(v>>40), byte(v>>32),
+		byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+}

@@ -1,0 +1,445 @@
+package register
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/jsontext"
+)
+
+// Three rules say that a tenure is dead (PROTOCOL S5), each on one
+// clock, and any of them frees: the store's by its lower bound, this boot's, and
+// ours since we saw nothing change.
+
+// isDead applies them to what the look has read so far. In the end, when all
+// that can be read was, the observation is noted too.
+func (r *Register) isDead(end bool) bool {
+	k := &r.Look
+	start := k.Start
+	if r.Bug(base.BugJudgeAtAnswer) {
+		start = r.Now.Mono
+	}
+	if r.Bug(base.BugSignsReadApart) {
+		start = k.Latest
+	}
+	if newest, ok := r.newestStamp(); ok && r.Calibrated() &&
+		r.LowerBound(r.Sample, start) >= newest+int64(r.ttl())+r.Slop() {
+		return true
+	}
+	if newest, ok := r.newestBoottime(); ok && start >= newest+int64(r.ttl()) {
+		return true
+	}
+	return end && r.isUnchanged(start)
+}
+
+// isYoung reports that the version itself is no ttl old, so that nothing else has
+// to be read to know that its tenure is not dead.
+func (r *Register) isYoung() bool {
+	k, c := &r.Look, &r.Cur
+	ttl := int64(c.TTL)
+	return c.State == core.VersionHeld && (c.SameBoot && k.Start < c.Boottime+ttl ||
+		k.Stamp != 0 && r.Calibrated() && r.LowerBound(r.Sample, k.Start) < k.Stamp+ttl+r.Slop())
+}
+
+// ttl is how long the newest sign of life counts.
+func (r *Register) ttl() core.Duration {
+	c := &r.Cur
+	switch {
+	case c.Result == ReadCorrupt:
+		return max(r.Cfg.TTL, core.CorruptMin)
+	case c.State == core.VersionHeld:
+		return max(c.TTL, r.Look.sign.ttl) // they differ only where somebody broke the rules
+	}
+	return max(c.untilDead(), r.Look.sign.ttl)
+}
+
+// Calibrated reports whether there is a bound of the store's clock to judge by.
+func (r *Register) Calibrated() bool {
+	return r.Cfg.Expiry == core.ExpiryCalibrated && r.Sample.At != 0
+}
+
+// A release or a break ends the version below it: from then on nobody joins that
+// or renews it. What its owners may still believe rests on its own signs of life,
+// and those are judged as if it were held. An owner's renewal that was good asked
+// for the version above after its beat was answered, so that beat was there before
+// the end was:
+//
+//	holder   put b (under n) ── exists v(n+1): no, believes for a ttl from the put
+//	breaker                                          create v(n+1) broken
+//	taker                                            signs under n, a ttl old: free
+//
+// For the same reason the end's own stamp is a bound: a beat that lands after it
+// renews nothing. Where a session may still keep the lease the stamp of its call is.
+
+// signsOf is the version whose signs of life count.
+func (r *Register) signsOf() core.Epoch {
+	if r.Cur.isEnded() {
+		return r.Cur.N - 1
+	}
+	return r.Cur.N
+}
+
+// isEnded reports that the version says that its tenure is over.
+func (c *Current) isEnded() bool {
+	return c.State == core.VersionReleased || c.State == core.VersionBroken
+}
+
+// hasSession reports that a session may keep the lease alive.
+func (r *Register) hasSession() bool { return r.Cur.Session != "" && !r.Look.absent }
+
+// needsEnded reports whether the version that was ended is still to be read: to be
+// judged, or to tell people where the holder of a broken lease is.
+func (r *Register) needsEnded() bool {
+	c := &r.Cur
+	wanted := c.isEnded() && c.TTL != 0 && !c.alone || c.State == core.VersionBroken && r.Passive
+	return wanted && c.N > 1 && !(r.Ended.read && r.Ended.epoch == c.N-1)
+}
+
+// EndedRead takes in the version that was ended, as one more sign of life.
+func (r *Register) EndedRead(ev *core.Event) {
+	var v Version
+	c, good := &r.Cur, false
+	r.Ended = SeenBeat{epoch: c.N - 1}
+	r.Ended.take(r, ev, func(body []byte, b *Beat) ReadResult {
+		result := ParseVersion(body, c.N-1, &v)
+		good = result == ReadGood && v.State == core.VersionHeld && core.HolderID(v.Tenure) == c.Tenure
+		b.nonce, b.boot, b.boottime = v.Nonce, v.boot, v.boottime
+		return result
+	})
+	r.Ended.Absent = !good
+	if s := r.Sight; good && c.State == core.VersionBroken {
+		s.Host, s.PID = v.host.AppendCut(s.Host, core.MaxText), v.pid.AppendCut(s.PID, core.MaxText)
+		s.Remote = string(v.owner) != string(v.Tenure)
+	}
+}
+
+// hasEnded reports that the version that was ended is known, and all beats under it.
+// Without them the end alone is judged, as it is where there is no ttl: its holder
+// asks now and then. A page that ends above that version may not show all.
+func (r *Register) hasEnded() bool {
+	c, k, e := &r.Cur, &r.Look, &r.Ended
+	cut := !k.poll && k.More && k.Lowest >= r.signsOf()
+	return c.isEnded() && c.TTL != 0 && e.read && e.epoch == c.N-1 && !e.Absent && !cut
+}
+
+// newestStamp is the store's stamp from which a ttl counts: that of the newest sign
+// of life, or of the end if that is earlier; not ok where one of them has none.
+func (r *Register) newestStamp() (newest int64, ok bool) {
+	newest, ok = r.newestSign()
+	if end, told := r.endStamp(); told && (!ok || end < newest) {
+		return end, true
+	}
+	return newest, ok
+}
+
+// endStamp is the stamp of a release or a break, or of the call that tells a session.
+func (r *Register) endStamp() (stamp int64, ok bool) {
+	stamp = r.Look.Stamp
+	if r.hasSession() && !r.Bug(base.BugSessionWithoutCalls) {
+		if stamp = 0; r.Call.N == r.Cur.N {
+			stamp = r.Call.stamp
+		}
+	}
+	return stamp, r.Cur.isEnded() && stamp != 0
+}
+
+// newestSign is the stamp of the newest sign of life.
+func (r *Register) newestSign() (newest int64, ok bool) {
+	k := &r.Look
+	newest = k.Stamp
+	if r.Cur.isEnded() {
+		if newest = 0; r.hasEnded() {
+			newest = r.Ended.Stamp
+		}
+	}
+	ok = newest != 0
+	for i := range k.beats {
+		if b := &k.beats[i]; b.epoch == r.signsOf() && !b.Absent && !(r.Cur.isEnded() && r.Bug(base.BugEndedBeatsMissed)) {
+			newest, ok = max(newest, b.Stamp), ok && b.Stamp != 0
+		}
+	}
+	if k.session && !k.absent {
+		newest, ok = max(newest, k.sign.Stamp), ok && k.sign.Stamp != 0
+	}
+	return newest, ok
+}
+
+// newestBoottime is the newest sign of life by the clock of this boot; not ok if
+// any was made elsewhere or was not read.
+//
+// A record carries the time at which it was emitted, and may land much later.
+// Whoever renewed in between renewed under the version below. So the signs are
+// those of all versions of the tenure, not of the newest alone:
+//
+//	holder     put b (under n) ── exists v(n+1): no, believes for a ttl
+//	companion  create v(n+1) . . . . . . . . . . . . landed  (emitted before b)
+//	taker                                                    v(n+1) is a ttl old
+//
+// For the same reason nothing counts from the boottime of a release or a break: it
+// is no sign of life, and its emission is no bound of those that landed before it.
+func (r *Register) newestBoottime() (newest int64, ok bool) {
+	k, c := &r.Look, &r.Cur
+	newest, ok = r.boottime()
+	if c.isEnded() && r.Bug(base.BugSameBootFreed) {
+		return c.Boottime, c.SameBoot
+	}
+	if !ok || k.More && k.Lowest >= c.Origin && !r.Bug(base.BugSameBootNewest) {
+		return 0, false
+	}
+	of := r.signsOf()
+	for i := range k.beats {
+		b := &k.beats[i]
+		if b.epoch > of || b.epoch < c.Origin || b.epoch != of && r.Bug(base.BugSameBootNewest) {
+			continue
+		}
+		if !b.read || !b.Absent && !b.SameBoot {
+			return 0, false
+		}
+		newest = max(newest, b.boottime)
+	}
+	if k.session && !k.absent {
+		if !k.sign.SameBoot {
+			return 0, false
+		}
+		newest = max(newest, k.sign.boottime)
+	}
+	return newest, true
+}
+
+// boottime is when the version whose signs count was emitted, on this boot's clock.
+func (r *Register) boottime() (at int64, ok bool) {
+	if r.Cur.isEnded() {
+		return r.Ended.boottime, r.hasEnded() && r.Ended.SameBoot
+	}
+	return r.Cur.Boottime, r.Cur.SameBoot
+}
+
+// nextUnread is the next beat whose body the verdict needs, or nil.
+func (r *Register) nextUnread() *SeenBeat {
+	k, c := &r.Look, &r.Cur
+	of := r.signsOf()
+	lowest := of
+	ttl := int64(r.ttl())
+	made, sameBoot := r.boottime()
+	bySameBoot := sameBoot && k.Start >= made+ttl &&
+		(!k.session || k.absent || k.sign.SameBoot && k.Start >= k.sign.boottime+ttl)
+	if bySameBoot || r.Passive && sameBoot {
+		lowest = c.Origin
+	}
+	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.Calibrated() {
+		return nil // the stamps of the list are enough
+	}
+	for i := range k.beats {
+		if b := &k.beats[i]; !b.read && b.epoch <= of && b.epoch >= lowest {
+			return b
+		}
+	}
+	return nil
+}
+
+// isUnchanged is the rule of last resort: all signs stood unchanged for a ttl of
+// our own clock, from the end of the first look that showed them to the start of
+// this one. So has a release or a break, with the call to its session, that stood
+// for a ttl. It notes what this look shows.
+func (r *Register) isUnchanged(start int64) bool {
+	signs, complete := r.print()
+	end, told := r.endPrint()
+	stood := complete && r.stood(&r.Watch, signs, start)
+	return told && r.stood(&r.EndWatch, end, start) || stood
+}
+
+// stood reports whether what a look shows was there for a ttl before it.
+func (r *Register) stood(w *base.Unchanged, print uint64, start int64) bool {
+	if print != w.Print {
+		*w = base.Unchanged{Print: print, Since: r.Now.Mono}
+		return false
+	}
+	return start-w.Since >= int64(r.ttl())
+}
+
+// standing is what stands unchanged for the longest, of what this look shows. An end
+// stands for good; signs that are new in this look may be of a session that goes on.
+func (r *Register) standing() (longest base.Unchanged) {
+	if print, complete := r.print(); complete && print == r.Watch.Print {
+		longest = r.Watch
+	}
+	renewed := longest.Print == 0 || r.hasSession() && longest.Since >= r.Look.Start
+	if print, told := r.endPrint(); told && print == r.EndWatch.Print && (renewed || r.EndWatch.Since < longest.Since) {
+		longest = r.EndWatch
+	}
+	return longest
+}
+
+// endPrint is a fingerprint of a release or a break; not told while its session is
+// still to be called.
+func (r *Register) endPrint() (print uint64, told bool) {
+	c := &r.Cur
+	print = base.Mix(uint64(c.N), c.Print)
+	if r.Call.N == c.N {
+		print += base.Mix(3, 1)
+	} else if r.hasSession() {
+		return 0, false
+	}
+	return max(print, 1), c.isEnded()
+}
+
+// print is a fingerprint of all signs of life by their nonces.
+func (r *Register) print() (print uint64, complete bool) {
+	k, c := &r.Look, &r.Cur
+	byStamp := r.Bug(base.BugStampsAsNonces)
+	of := r.signsOf()
+	print = base.Mix(uint64(of), c.Print)
+	if c.isEnded() {
+		if !r.hasEnded() {
+			return 0, false
+		}
+		print = base.Mix(uint64(of), r.Ended.print)
+	}
+	for i := range k.beats {
+		b := &k.beats[i]
+		switch {
+		case b.epoch != of || b.Absent:
+		case byStamp:
+			print += base.Mix(1, uint64(b.Stamp)) // any order: a list has another than a poll
+		case !b.read:
+			return 0, false
+		default:
+			print += base.Mix(1, b.print)
+		}
+	}
+	if k.session && !k.absent {
+		print += base.Mix(2, k.sign.print)
+	}
+	return max(print, 1), true // 0 is none
+}
+
+// DeadAt is the earliest Mono at which what was seen can be dead, or unset.
+func (r *Register) DeadAt() int64 {
+	at := base.Unset
+	if r.Cur.State == core.VersionHeld && r.Cur.TTL == 0 {
+		return at
+	}
+	soonest := func(instant int64) {
+		if instant > r.Look.Start { // up to then the look itself has judged
+			at = min(at, instant)
+		}
+	}
+	ttl := int64(r.ttl())
+	// Of signs that were not read, any can only be newer.
+	if newest, all := r.newestStamp(); newest != 0 && r.Calibrated() {
+		reaches := r.Sample.reaches(newest + ttl + r.Slop())
+		if all { // a sample that has come since was not judged by yet
+			reaches = max(reaches, r.Look.Start+1)
+		}
+		soonest(reaches)
+	}
+	if newest, ok := r.newestBoottime(); ok {
+		soonest(newest + ttl)
+	} else if made, ok := r.boottime(); ok {
+		soonest(made + ttl)
+	}
+	if w := r.standing(); w.Print != 0 {
+		soonest(w.Since + ttl)
+	}
+	return at
+}
+
+// showLeft tells people what is left of the TTL, by whose clock.
+func (r *Register) showLeft(s *core.Sighting) {
+	if c := &r.Cur; c.Result != ReadGood || c.State == core.VersionHeld && c.TTL == 0 || c.alone {
+		return // not ours to tell; until it is released or broken; free
+	}
+	ttl := int64(r.ttl())
+	most := ttl
+	if r.Cur.isEnded() {
+		// It is free a ttl after the end, or after the call to its session, which was made
+		// right after that and which an observer does not read. It decides nothing.
+		if s.Left = core.Duration(min(ttl, s.ReleasedAt+ttl-r.Now.Wall)); r.hasSession() && r.Call.N != r.Cur.N {
+			most = int64(s.Left)
+		}
+	}
+	if newest, ok := r.newestBoottime(); ok {
+		s.Left = core.Duration(min(most, newest+ttl-r.Now.Mono))
+		return
+	}
+	if r.Cur.SameBoot && r.isYoung() { // at least
+		s.Left = core.Duration(r.Cur.Boottime + ttl - r.Now.Mono)
+		return
+	}
+	sample := Better(r.Sample, r.Fresh)
+	if newest, ok := r.newestStamp(); ok && sample.At != 0 && r.Cfg.Expiry == core.ExpiryCalibrated {
+		s.Left, s.StoreClock = core.Duration(min(most, newest+ttl-r.LowerBound(sample, r.Now.Mono))), true
+		// To somebody who only looks, and has no sample but the sign's own stamp, our
+		// wall clock tells more. It decides nothing.
+		if byWall := core.Duration(newest + ttl - r.Now.Wall); r.Passive && byWall < s.Left {
+			s.Left, s.StoreClock = byWall, false
+		}
+	}
+}
+
+// needsCall reports whether a session may still keep alive what was released or
+// broken: nobody can tell when it heard, unless it is called by its own chain.
+func (r *Register) needsCall() bool {
+	if r.Passive || !r.Cur.isEnded() || !r.hasSession() || r.Bug(base.BugSessionWithoutCalls) {
+		return false
+	}
+	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Look.called && r.Cfg.Expiry == core.ExpiryCalibrated
+}
+
+// SeekCall looks for the call that names this break, and makes it if there is none.
+func (r *Register) SeekCall(limit core.Duration) {
+	k := &r.Look
+	switch {
+	case !k.called || k.after != "":
+		if r.Call.readOf != r.Cur.N {
+			r.Call.readOf, r.Call.next = r.Cur.N, 0
+		}
+		if k.callNext = max(k.callNext, r.Call.next); k.after == "" && r.Call.next > 0 {
+			k.after = CallKey(r.Cur.Session, r.Call.next-1)
+		}
+		a := r.Ask(ForCalls, core.ActionList, CallPrefix(r.Cur.Session), limit)
+		a.After, a.Count = k.after, LookEntries
+	case len(k.calls) > 0:
+		r.Ask(ForCall, core.ActionGet, k.calls[0], limit)
+	default:
+		r.Body = AppendCall(r.Body[:0], &r.Machine, r.Cfg.Name, r.Cur.N)
+		r.Write(ForNewCall, core.ActionCreate, CallKey(r.Cur.Session, k.callNext), limit)
+	}
+}
+
+func (r *Register) CallsListed(ev *core.Event) {
+	k := &r.Look
+	k.called, k.after = true, ""
+	for i := range ev.Entries {
+		key := ev.Entries[i].Key
+		if n, ok := parseCallKey(r.Cur.Session, key); ok {
+			k.calls = append(k.calls, string(key))
+			k.callNext = max(k.callNext, n+1)
+		}
+	}
+	if n := len(ev.Entries); ev.More && n > 0 {
+		k.after = string(ev.Entries[n-1].Key)
+	}
+}
+
+func (r *Register) CallRead(ev *core.Event) {
+	k := &r.Look
+	read, _ := parseCallKey(r.Cur.Session, []byte(r.Key))
+	k.calls = k.calls[1:]
+	var call Beat
+	r.Call.next = read + 1
+	if ev.Outcome == core.OutcomeYes && ParseCall(ev.Body, &call) == ReadGood &&
+		call.Epoch == r.Cur.N && jsontext.Text(call.Name).Equal(r.Cfg.Name) {
+		r.Call = CallSeen{N: r.Cur.N, stamp: ev.Stamp}
+		k.calls = k.calls[:0]
+	}
+}
+
+func (r *Register) CallMade(ev *core.Event) {
+	if ev.Outcome == core.OutcomeNo { // somebody else's call; the next one is as good
+		r.Look.callNext++
+		return
+	}
+	r.Call = CallSeen{N: r.Cur.N, readOf: r.Cur.N, next: r.Look.callNext}
+	r.Look.called = r.Cfg.Expiry != core.ExpiryCalibrated // its stamp is still to be read
+	r.Look.callNext = 0
+}

@@ -1,0 +1,357 @@
+package register
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/lockfile"
+)
+
+// A look is how somebody judges a name: reads that belong together and count as
+// made when the first of them was sent (PROTOCOL S4.1).
+//
+//	taker    list ─────────── get v ── get beat                 create v(n+1)
+//	holder         put beat . . . . . . . . answered, exists: no
+//	               ▲ after the list: the look does not show it, and judging by a
+//	                 later clock than the list's would call its owner dead
+
+// LookEntries is how many entries a look's list asks for: the newest version and
+// its beats stand first.
+const LookEntries = 64
+
+// Look is the look in progress.
+type Look struct {
+	poll     bool  // it began with exists v(n+1), not with a list
+	Listed   bool  // the newest version is known
+	More     bool  // there are entries behind the page
+	session  bool  // the session's beat was read
+	lock     bool  // lock.json was read
+	Start    int64 // Mono: sent of its first read
+	Latest   int64 // Mono: sent of its latest read
+	N        core.Epoch
+	Lowest   core.Epoch // of the page
+	Stamp    int64
+	after    string // the page's last key, while there are more
+	beats    []SeenBeat
+	sign     SeenBeat // the session's beat
+	absent   bool     // there is no session any more
+	called   bool     // the calls were listed
+	callNext uint64   // the first K that is not taken
+	calls    []string // keys that are still to be read
+	LockHeld bool
+}
+
+// SeenBeat is one sign of life.
+type SeenBeat struct {
+	key      string
+	epoch    core.Epoch
+	Stamp    int64
+	read     bool
+	Absent   bool
+	SameBoot bool
+	boottime int64
+	ttl      core.Duration
+	print    uint64
+}
+
+// Outlook is what a look comes to.
+type Outlook uint8
+
+const (
+	Looking Outlook = iota // a read is under way
+	LookFailed
+	FoundFree
+	FoundHeld
+	FoundUnfit // a newer mopslock's, or of another kind
+)
+
+// StartLook begins a look that finds the newest version.
+func (r *Register) StartLook(limit core.Duration) {
+	r.beginLook()
+	r.AskList(limit)
+}
+
+// StartPoll begins a look at the version that is known: a waiter's, of
+// GET-class requests alone.
+func (r *Register) StartPoll(limit core.Duration) {
+	r.beginLook()
+	r.Look.poll = true
+	r.Ask(ForNext, core.ActionExists, r.KeyAbove(), limit)
+}
+
+// Follow goes on with a poll that found a newer version: the one above is read. It
+// may be superseded in its turn, which a create above it shows; what was proven to
+// be the newest lies below both, so the proof is as good for them.
+func (r *Register) Follow(sent int64, limit core.Duration) {
+	r.beginLook()
+	k := &r.Look
+	k.poll, k.Listed, k.More, k.Start, k.N, k.Lowest = true, true, true, sent, r.Cur.N+1, r.Cur.N+1
+	r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
+}
+
+func (r *Register) beginLook() {
+	r.Look = Look{Start: r.Now.Mono, Latest: r.Now.Mono, beats: r.Look.beats[:0], calls: r.Look.calls[:0]}
+	r.Sample = Better(r.Sample, r.Fresh) // from before this look began
+	r.Fresh = ClockSample{}
+}
+
+func (r *Register) AskList(limit core.Duration) {
+	a := r.Ask(ForList, core.ActionList, r.Prefix, limit)
+	a.After, a.Count = r.Look.after, LookEntries
+}
+
+// LookAnswer takes the answer to a look's read and goes on with the look.
+func (r *Register) LookAnswer(ev *core.Event, f base.Flight, limit core.Duration) Outlook {
+	if ev.Outcome == core.OutcomeUnknown && !r.Bug(base.BugUnknownIsNo) || ev.Outcome == core.OutcomeUnknown && f.Verb != core.ActionExists {
+		r.Class = ev.Class
+		return LookFailed
+	}
+	r.Learn(ev)
+	k := &r.Look
+	k.Latest = f.Sent
+	switch r.Doing {
+	case ForList:
+		r.Listed(ev)
+	case ForNext:
+		switch {
+		case !r.Proven(f.Sent):
+			r.StartLook(limit)
+			return Looking
+		case ev.Outcome == core.OutcomeYes:
+			r.Follow(f.Sent, limit)
+			return Looking
+		}
+		r.Basis = f.Sent
+		r.polled()
+	case ForVersion:
+		switch {
+		case ev.Outcome == core.OutcomeYes:
+		case k.poll: // collected since, or more has come: only a list can tell
+			r.StartLook(limit)
+			return Looking
+		default: // listed, and not there: somebody empties the prefix this moment
+			r.Class = core.ClassOther
+			return LookFailed
+		}
+		r.ReadVersion(ev.Body, k.N, max(k.Stamp, ev.Stamp))
+		k.Stamp = r.Cur.Stamp
+		switch {
+		case !k.poll:
+		case HasMoreOwners(r.Cur.Owners): // only a list shows the beats of all
+			r.StartLook(limit)
+			return Looking
+		default:
+			r.polled()
+		}
+	case ForEnded:
+		r.EndedRead(ev)
+	case ForSession:
+		k.session, k.absent = true, ev.Outcome == core.OutcomeNo
+		k.sign.take(r, ev, parseSessionBeat)
+	case ForBeat:
+		r.nextUnread().take(r, ev, parseBeat)
+	case ForLock:
+		r.LockSeen(ev)
+	case ForCalls:
+		r.CallsListed(ev)
+	case ForCall:
+		r.CallRead(ev)
+	case ForNewCall:
+		r.CallMade(ev)
+	}
+	return r.advance(limit)
+}
+
+// Listed takes a page: versions newest first, each with its beats before it.
+func (r *Register) Listed(ev *core.Event) {
+	k := &r.Look
+	k.after, k.More = "", ev.More
+	for i := range ev.Entries {
+		e := &ev.Entries[i]
+		n, owner, ok := ParseRegisterKey(r.Prefix, e.Key)
+		switch {
+		case !ok:
+		case owner != nil:
+			k.beats = append(k.beats, SeenBeat{key: string(e.Key), epoch: n, Stamp: e.Stamp})
+		case !k.Listed:
+			k.Listed, k.N, k.Stamp = true, n, e.Stamp
+		}
+		if ok {
+			k.Lowest = n
+		}
+	}
+	switch {
+	case k.Listed:
+		r.Basis = k.Start
+		if r.Cur.N == k.N {
+			r.Cur.Stamp = k.Stamp
+		}
+	case ev.More && len(ev.Entries) > 0:
+		k.after = string(ev.Entries[len(ev.Entries)-1].Key)
+	default:
+		k.Listed, k.beats = true, k.beats[:0] // there is no version
+		r.Basis = k.Start
+	}
+}
+
+// polled lists the beats that there can be: each owner's own.
+func (r *Register) polled() {
+	k := &r.Look
+	// Beats under the tenure's earlier versions are found by a list alone.
+	of := r.signsOf()
+	k.Listed, k.More, k.Lowest, k.N, k.Stamp = true, of != r.Cur.Origin, of, r.Cur.N, r.Cur.Stamp
+	if r.Cur.State != core.VersionValue && r.Cur.TTL != 0 {
+		eachOwner(r.Cur.Owners, func(id string) {
+			k.beats = append(k.beats, SeenBeat{key: BeatKey(r.Prefix, of, id), epoch: of})
+		})
+	}
+}
+
+// take reads a sign's body into it.
+func (b *SeenBeat) take(r *Register, ev *core.Event, parse func([]byte, *Beat) ReadResult) {
+	b.read = true
+	if b.Absent = ev.Outcome == core.OutcomeNo; b.Absent {
+		return
+	}
+	var body Beat
+	b.Stamp = max(b.Stamp, ev.Stamp)
+	b.print = base.Fingerprint(ev.Body)
+	if parse(ev.Body, &body) == ReadGood {
+		b.print = base.Fingerprint(body.nonce)
+		b.boottime, b.SameBoot = r.emitted(body.boot, body.boottime, b.Stamp)
+		b.ttl = body.ttl
+	}
+}
+
+// advance asks for the next thing that the outlook needs, or answers it.
+func (r *Register) advance(limit core.Duration) Outlook {
+	k, c := &r.Look, &r.Cur
+	switch {
+	case !k.Listed:
+		r.AskList(limit)
+		return Looking
+	case k.N != 0 && (c.N != k.N || r.Sight == nil || r.Sight.Epoch != c.N):
+		// A version that we only made, or remember, was not read.
+		r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
+		return Looking
+	case r.Cfg.Beside && !k.lock:
+		r.Ask(ForLock, core.ActionGet, r.Cfg.Name+"/"+core.LockFile, limit)
+		return Looking
+	case k.LockHeld:
+		return r.decide(FoundHeld)
+	case k.N == 0:
+		r.Cur = Current{}
+		return r.decide(FoundFree)
+	case c.Result == ReadNewer || c.Result == ReadOther:
+		return r.decide(FoundUnfit)
+	case r.Cfg.Machine == core.MachineBreaker && (c.State != core.VersionHeld || r.Cfg.Now): // nothing is to be judged
+		return FoundHeld
+	case c.State == core.VersionValue: // its holders are judged one by one
+		return FoundHeld
+	case r.needsEnded():
+		r.Ask(ForEnded, core.ActionGet, VersionKey(r.Prefix, c.N-1), limit)
+		return Looking
+	case c.alone && (c.State == core.VersionReleased || c.State == core.VersionBroken),
+		c.State == core.VersionBroken && r.Bug(base.BugBrokenFreesNow), c.State == core.VersionReleased && r.Bug(base.BugReleasedFreesNow):
+		return r.decide(FoundFree)
+	case c.State == core.VersionHeld && c.TTL == 0, !r.Passive && r.isYoung():
+		return r.decide(FoundHeld)
+	case c.Session != "" && !k.session:
+		r.Ask(ForSession, core.ActionGet, SessionKey(c.Session), limit)
+		return Looking
+	}
+	if r.isDead(false) {
+		return r.decide(FoundFree)
+	}
+	if next := r.nextUnread(); next != nil {
+		r.Ask(ForBeat, core.ActionGet, next.key, limit)
+		return Looking
+	}
+	if r.isDead(true) {
+		return r.decide(FoundFree)
+	}
+	if r.needsCall() {
+		r.SeekCall(limit)
+		return Looking
+	}
+	return r.decide(FoundHeld)
+}
+
+// decide ends the look.
+func (r *Register) decide(v Outlook) Outlook {
+	if s := r.Sight; s != nil && r.Cur.N != 0 && !r.Look.LockHeld {
+		w := r.standing()
+		if w.Print == 0 { // not all was read: what an earlier look saw may still stand
+			w = r.Watch
+		}
+		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, w.Print, w.Since, 0, false
+		if at := r.DeadAt(); v == FoundHeld && at != base.Unset {
+			s.LookAt = at
+		}
+		r.showLeft(s)
+		if v == FoundFree && s.State == core.ObservedHeld {
+			s.State = core.ObservedStale
+		}
+	}
+	return v
+}
+
+// LockSeen judges the lock.json of an old client, which never looks at versions:
+// while it holds the name by its own rules we do not claim it.
+func (r *Register) LockSeen(ev *core.Event) {
+	r.Look.lock = true
+	if ev.Outcome != core.OutcomeYes {
+		return
+	}
+	var rec lockfile.Record
+	lockfile.Parse(ev.Body, &rec)
+	if rec.State != lockfile.Live || rec.WrittenAt+int64(rec.Expire) < r.Now.Wall {
+		return
+	}
+	r.Look.LockHeld = true
+	if r.Sight == nil {
+		r.Sight = new(core.Sighting)
+	}
+	*r.Sight = core.Sighting{}
+	rec.Show(r.Sight, core.ObservedHeld)
+	r.Sight.LookAt = r.In(core.Duration(rec.WrittenAt + int64(rec.Expire) - r.Now.Wall))
+}
+
+// AskNewest lists to find the newest version, from behind a key on.
+func (r *Register) AskNewest(after string, limit core.Duration) {
+	if after == "" { // what comes later stands before the first page
+		r.Paged = r.Now.Mono
+	}
+	a := r.Ask(ForConfirm, core.ActionList, r.Prefix, limit)
+	a.After, a.Count = after, LookEntries
+}
+
+// Newest is the newest version of a page, 0 if there is none at all. Not found: it
+// stands behind its beats on a later page, after r.after.
+func (r *Register) Newest(ev *core.Event) (n core.Epoch, found bool) {
+	for i := range ev.Entries {
+		n, beatOf, ok := ParseRegisterKey(r.Prefix, ev.Entries[i].Key)
+		if ok && beatOf == nil {
+			return n, true
+		}
+	}
+	if last := len(ev.Entries) - 1; ev.More && last >= 0 {
+		r.After = string(ev.Entries[last].Key)
+		return 0, false
+	}
+	return 0, true
+}
+
+// LossBy is why a tenure is over that the version just read is not of, or ends;
+// none while it goes on.
+func (r *Register) LossBy(tenure core.HolderID) core.Reason {
+	c := &r.Cur
+	switch {
+	case c.Result != ReadGood || c.Tenure != tenure:
+		return core.ReasonTaken
+	case c.State == core.VersionReleased:
+		return core.ReasonReleased
+	case c.State == core.VersionBroken:
+		return core.ReasonBroken
+	}
+	return core.ReasonNone
+}

@@ -1,0 +1,359 @@
+// Package register is one name under strict: the chain of its versions and their beats,
+// the keys and records that these are kept in, the look that finds the newest version,
+// and the rule by which a tenure or a session is dead. It claims nothing and holds
+// nothing: the machines of packages strict and semaphore stand on it.
+package register
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+)
+
+// Register is one name under strict as a machine knows it: the newest version
+// that it has read, the proof that it is the newest, and what judging takes.
+type Register struct {
+	base.Machine
+	Prefix  string // of every key below the name
+	Owner   string // as whom we write
+	Passive bool   // it takes no part: nothing is written
+
+	Cur   Current
+	Basis int64 // Mono: sent of the latest request that proved cur.n the newest, or unset
+
+	Look  Look
+	Ended SeenBeat       // the version below cur, which cur has ended, as a sign of life
+	Watch base.Unchanged // of unchanged signs, by the observed rule
+	// EndWatch is of a release or a break that stands unchanged.
+	EndWatch base.Unchanged
+	Call     CallSeen    // the call for cur, once it was found
+	Sample   ClockSample // of the store's clock, for the look at hand
+	Fresh    ClockSample // what this look's own answers add, for later ones
+	ToldAt   int64       // Mono of the newest sample that the host has told, 0 for none
+	Session  SessionView
+	Doing    Purpose  // of the request in flight
+	After    string   // the last key of a list that is read on
+	Paged    int64    // Mono: sent of that list's first page
+	Value    *Value   // of a semaphore: what cur says
+	Garbage  *Garbage // superseded versions that are being collected, or nil
+	Above    string   // key of the version above aboveOf, which is asked for again and again
+	AboveOf  core.Epoch
+
+	Body    []byte
+	Sight   *core.Sighting // nil until something was seen
+	Retries int
+	Class   core.Class // of the last unknown answer
+	Failing bool       // a renewal has failed since the last good one
+}
+
+// Current is a version as it was read, or made; n 0 is that there is none.
+type Current struct {
+	N, Origin   core.Epoch
+	State       core.VersionState // 0: it cannot be read
+	Result      ReadResult
+	Tenure      core.HolderID
+	Owners      string // as it stands between the brackets
+	Session     string
+	Label       string
+	TTL, Margin core.Duration // ttl 0 is until released or broken
+	alone       bool
+	SameBoot    bool   // it was emitted by our clock,
+	Boottime    int64  // at this Mono
+	Print       uint64 // of its nonce, or of what cannot be read
+	Stamp       int64  // the store's; 0 is not known
+}
+
+// Purpose says what the request in flight is for.
+type Purpose uint8
+
+const (
+	ForNothing    Purpose = iota
+	ForList               // newest version and its beats
+	ForVersion            // body of the newest
+	ForNext               // is there a newer one
+	ForEnded              // the version that it has ended
+	ForSession            // its session's beat
+	ForBeat               // body of a beat
+	ForLock               // lock.json beside it
+	ForCalls              // calls to its session
+	ForCall               // one of them
+	ForNewCall            // ours
+	ForSelf               // is the version that we stand on still there
+	ForBeating            // our own beat
+	ForCreate             // a version of ours
+	ForReadBack           // is the version there ours
+	ForConfirm            // is our version, won late, the newest
+	ForHint               // is there a newer one, as the host was told
+	ForGarbage            // superseded versions
+	ForGarbageAge         // how old they are
+	ForDelete             // one of them
+)
+
+// ClockSample says that at the Mono at the store's clock showed stamp or later.
+type ClockSample struct{ Stamp, At int64 }
+
+// SessionView is the process's session as the latest event told of it.
+type SessionView struct {
+	ID    string
+	Until int64 // Mono
+	End   core.Reason
+}
+
+// CallSeen is the call that tells a session that its lease at epoch n was broken.
+type CallSeen struct {
+	N     core.Epoch
+	stamp int64 // 0: not known yet
+	// Those before K next were read by earlier looks at version readOf, and are of
+	// others.
+	readOf core.Epoch
+	next   uint64
+}
+
+// New makes what all strict machines of a name are built on.
+func New(cfg core.Config) (Register, error) {
+	m, err := base.New(cfg)
+	if err != nil {
+		return Register{}, err
+	}
+	r := Register{Machine: m, Prefix: RegisterPrefix(cfg.Name), Basis: base.Unset}
+	r.Owner = m.Cfg.Owner
+	if r.Owner == "" {
+		r.Owner = string(base.SeedUUID(cfg.Seed))
+	}
+	r.Watch = base.Unchanged{Print: m.Cfg.SeenPrint, Since: m.Cfg.SeenSince}
+	r.EndWatch = r.Watch // the print says of which it is
+	return r, nil
+}
+
+// Hear takes in what every event to a strict machine may carry.
+func (r *Register) Hear(ev *core.Event) {
+	if r.Cfg.OnSession {
+		if string(ev.Session) != r.Session.ID {
+			r.Session.ID = string(ev.Session)
+		}
+		r.Session.Until, r.Session.End = ev.SessionUntil, ev.SessionEnd
+	}
+	if ev.StoreAt != 0 && ev.StoreAt <= r.Now.Mono {
+		r.Fresh = Better(r.Fresh, ClockSample{ev.StoreStamp, ev.StoreAt})
+		r.ToldAt = ev.StoreAt
+	}
+}
+
+// InForce reports whether the process's session may be relied on now.
+func (r *Register) InForce() bool {
+	return r.Session.ID != "" && (r.Now.Mono < r.Session.Until || r.Bug(base.BugSessionNotInForce))
+}
+
+// Ask sends a request for a purpose.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (r *Register) Ask(why Purpose, verb core.ActionKind, key string, limit core.Duration) *core.Action {
+	r.Doing, r.Key = why, key
+	return r.Send(verb, limit)
+}
+
+// KeyAbove is the key of the version above cur.
+func (r *Register) KeyAbove() string {
+	if r.Above == "" || r.AboveOf != r.Cur.N {
+		r.Above, r.AboveOf = VersionKey(r.Prefix, r.Cur.N+1), r.Cur.N
+	}
+	return r.Above
+}
+
+// Write sends a put or a create of the record that stands in body.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (r *Register) Write(why Purpose, verb core.ActionKind, key string, limit core.Duration) {
+	a := r.Ask(why, verb, key, limit)
+	a.Type, a.Body = core.RegisterType, r.Body
+}
+
+// Create sends one version; what became of it is told by its nonce.
+func (r *Register) Create(v *OwnVersion, limit core.Duration) {
+	r.Body = AppendVersion(r.Body[:0], &r.Machine, v)
+	r.CreateBody(v, limit)
+}
+
+// CreateBody sends the version whose record stands in body.
+func (r *Register) CreateBody(v *OwnVersion, limit core.Duration) {
+	r.Write(ForCreate, core.ActionCreate, VersionKey(r.Prefix, v.N), limit)
+}
+
+// Successor is the version that follows cur with all that a version copies.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (r *Register) Successor(state core.VersionState) OwnVersion {
+	c := &r.Cur
+	return OwnVersion{
+		N: c.N + 1, Origin: c.Origin, State: state, Tenure: c.Tenure, Owner: r.Owner, Owners: c.Owners,
+		Nonce: NewNonce(&r.RNG), TTL: c.TTL, Margin: c.Margin, Session: c.Session, Label: c.Label,
+	}
+}
+
+// Made notes that a version of ours is in the store.
+func (r *Register) Made(v *OwnVersion, sent int64) {
+	r.Cur = Current{
+		N: v.N, Origin: v.Origin, State: v.State, Tenure: v.Tenure, Owners: v.Owners, Session: v.Session, Label: v.Label,
+		TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,
+		Print: v.Nonce.A,
+	}
+	r.Basis = sent
+}
+
+// read takes in the body of version n.
+func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
+	var v Version
+	c := Current{N: n, Stamp: stamp}
+	c.Result = ParseVersion(body, n, &v)
+	switch {
+	case r.Passive && v.semaphore && c.Result == ReadGood:
+		r.Value = &Value{} // whoever only looks takes what there is
+	case !r.Passive && (v.semaphore && r.Value == nil || v.Lease && r.Value != nil):
+		c.Result = ReadOther
+	}
+	c.Print = base.Fingerprint(body)
+	if c.Result == ReadGood {
+		c.Origin, c.State, c.Tenure = v.origin, v.State, core.HolderID(v.Tenure)
+		c.Owners, c.Session, c.alone = string(v.Owners), string(v.session), v.alone
+		c.Label = string(v.label.AppendCut(nil, core.MaxLabel))
+		c.TTL, c.Margin, c.Print = v.ttl, v.margin, base.Fingerprint(v.Nonce)
+		c.Boottime, c.SameBoot = r.emitted(v.boot, v.boottime, stamp)
+		if v.semaphore {
+			r.Value.Take(&v)
+		}
+	}
+	r.Cur, r.Ended = c, SeenBeat{}
+	r.see(&v)
+	if r.Passive && c.State == core.VersionValue {
+		r.Sight.Permits = append(r.Sight.Permits, v.permits...)
+	}
+}
+
+// emitted is Instant.Emitted of a sign; not ok if that names another boot.
+func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok bool) {
+	switch {
+	case r.Cfg.Boot == "" || string(boot) != r.Cfg.Boot:
+		return boottime, false
+	case r.Bug(base.BugBootClockUnchecked):
+		return boottime, true
+	}
+	return r.Now.Emitted(boottime, stamp)
+}
+
+// see copies what a version says to people.
+func (r *Register) see(v *Version) {
+	if r.Sight == nil {
+		r.Sight = new(core.Sighting)
+	}
+	s, c := r.Sight, &r.Cur
+	*s = core.Sighting{
+		State: core.ObservedCorrupt, Epoch: c.N, Token: c.Origin, TTL: c.TTL, WrittenAt: v.wall,
+		Holder: append(s.Holder[:0], v.Tenure...), Host: v.host.AppendCut(s.Host[:0], core.MaxText),
+		PID: v.pid.AppendCut(s.PID[:0], core.MaxText), Label: v.label.AppendCut(s.Label[:0], core.MaxLabel),
+		Session: append(s.Session[:0], v.session...), Why: v.why.AppendCut(s.Why[:0], core.MaxWhy),
+		By: v.by.AppendCut(s.By[:0], core.MaxText), Companions: s.Companions[:0], Permits: s.Permits[:0],
+	}
+	eachOwner(c.Owners, func(id string) {
+		if id != string(c.Tenure) && len(s.Companions)+len(id) < core.MaxHolder {
+			if len(s.Companions) > 0 {
+				s.Companions = append(s.Companions, ',')
+			}
+			s.Companions = append(s.Companions, id...)
+		}
+	})
+	switch {
+	case c.State == core.VersionReleased:
+		s.State, s.ReleasedAt = core.ObservedReleased, v.wall
+	case c.State == core.VersionBroken:
+		s.State, s.ReleasedAt = core.ObservedBroken, v.wall
+		s.Host, s.PID = s.Host[:0], s.PID[:0] // of the process that broke it, which By names
+	case c.State == core.VersionHeld:
+		s.State, s.Remote = core.ObservedHeld, string(v.owner) != string(v.Tenure)
+		if c.N == c.Origin {
+			s.AcquiredAt = v.wall
+		}
+	}
+}
+
+// Proven reports whether a request that was sent at the Mono sent and answered
+// now, and said that there is nothing above cur, may be believed: within the
+// window nobody can have collected what was made above it meanwhile.
+//
+//	us       exists v(n+1) . . . . . . . . . . . . . . . . . . . . . no
+//	others        v(n+1) v(n+2) v(n+3) v(n+4)   ten minutes   v(n+1) collected
+func (r *Register) Proven(sent int64) bool {
+	if r.Bug(base.BugPollAsBasis) {
+		return true
+	}
+	return r.Basis != base.Unset && r.Now.Mono-r.Basis <= int64(core.BasisWindow) && sent >= r.Basis
+}
+
+// Slop is how far a stamp and the store's clock, read elsewhere, may be apart.
+func (r *Register) Slop() int64 {
+	if r.Bug(base.BugSlopShort) {
+		return 0
+	}
+	return int64(r.Cfg.StampUnit) + int64(max(0, r.Cfg.StampSpread))
+}
+
+// LowerBound is what the store's clock showed at the Mono t at least.
+func (r *Register) LowerBound(s ClockSample, t int64) int64 {
+	if r.Bug(base.BugOldCalibration) {
+		return s.Stamp + (t - s.At)
+	}
+	gone := t - s.At
+	return s.Stamp + gone - gone/core.RateInverse - 1
+}
+
+// reaches is the earliest Mono at which lowerBound is at least stamp.
+func (s ClockSample) reaches(stamp int64) int64 {
+	left := stamp - s.Stamp
+	if left <= 0 {
+		return s.At
+	}
+	return s.At + left + left/(core.RateInverse-1) + 2
+}
+
+// Better is the sample that bounds the store's clock more closely.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func Better(a, b ClockSample) ClockSample {
+	switch {
+	case a.At == 0:
+		return b
+	case b.At == 0 || a.Stamp+(max(a.At, b.At)-a.At) >= b.Stamp+(max(a.At, b.At)-b.At):
+		return a
+	}
+	return b
+}
+
+// Learn notes what an answer tells of the store's clock: it was past this stamp.
+func (r *Register) Learn(ev *core.Event) {
+	newest := ev.Stamp
+	for i := range ev.Entries {
+		newest = max(newest, ev.Entries[i].Stamp)
+	}
+	if newest != 0 && r.Now.Mono != 0 {
+		r.Fresh = Better(r.Fresh, ClockSample{newest, r.Now.Mono})
+	}
+}
+
+// Later spaces the next attempt at whatever the state is about.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (r *Register) Later(deadline int64) {
+	r.Timers[base.TimerNext] = r.In(r.RetryDelay(r.Retries, r.Class, deadline))
+	r.Retries++
+}
+
+// untilDead is the ttl of cur wherever a rule adds one.
+func (c *Current) untilDead() core.Duration {
+	if c.TTL == 0 {
+		return core.EndlessGrace
+	}
+	return c.TTL
+}

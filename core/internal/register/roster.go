@@ -1,0 +1,167 @@
+package register
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+)
+
+// A permit hangs on the session of its process: it is dead when that is, and not
+// before. A session has one sign of life, its beat, so it is judged by that alone,
+// by the same three rules as a lease, and once dead it is dead for ever
+// (PROTOCOL N5): what was judged is remembered.
+
+// seenSession is a session of others as we know it.
+type seenSession struct {
+	ID    string
+	Sign  SeenBeat
+	watch base.Unchanged // since when its nonce stood unchanged
+	read  bool           // at least once
+	Asked bool           // in this look
+	Dead  bool
+}
+
+// Roster is what is known of the sessions whose permits stand in a value.
+type Roster []seenSession
+
+// Find is the session of this id, or nil.
+func (t Roster) Find(id string) *seenSession {
+	for i := range t {
+		if t[i].ID == id {
+			return &t[i]
+		}
+	}
+	return nil
+}
+
+// IsDead reports whether a session is known to be dead.
+func (t Roster) IsDead(id string) bool {
+	seen := t.Find(id)
+	return seen != nil && seen.Dead
+}
+
+// Cover makes the roster that of the sessions of a value, but for ours.
+func (t Roster) Cover(v *Value, ours string) Roster {
+	var all Roster
+	for i := range v.Permits {
+		id := v.Permits[i].Session
+		if id == ours || all.Find(id) != nil {
+			continue
+		}
+		if seen := t.Find(id); seen != nil {
+			all = append(all, *seen)
+			continue
+		}
+		all = append(all, seenSession{ID: id})
+	}
+	return all
+}
+
+// NewLook forgets what the look before asked.
+func (t Roster) NewLook() {
+	for i := range t {
+		t[i].Asked = false
+	}
+}
+
+// due is a session that this look should ask about: it can be dead by now. The one
+// that is longest overdue comes first; nil where none is, or enough were asked.
+func (r *Register) DueSession(t Roster, most int) (due *seenSession) {
+	asked, earliest := 0, r.Now.Mono
+	for i := range t {
+		s := &t[i]
+		if s.Asked {
+			asked++
+			continue
+		}
+		if at := r.sessionDeadAt(s); at <= earliest {
+			due, earliest = s, at
+		}
+	}
+	if asked >= most {
+		return nil
+	}
+	return due
+}
+
+// NextDeath is the earliest Mono at which a session that is not known to be dead can
+// be, or unset.
+func (r *Register) NextDeath(t Roster) int64 {
+	at := base.Unset
+	for i := range t {
+		at = min(at, r.sessionDeadAt(&t[i]))
+	}
+	return at
+}
+
+// SessionTTL is how long a beat counts. A beat that cannot be read counts for as long
+// as a corrupt record.
+func (r *Register) SessionTTL(s *seenSession) int64 {
+	if s.Sign.ttl == 0 {
+		return int64(max(r.Cfg.TTL, core.CorruptMin))
+	}
+	if r.Bug(base.BugPermitFreedEarly) {
+		return int64(s.Sign.ttl) / 2
+	}
+	return int64(s.Sign.ttl)
+}
+
+// sessionDeadAt is the earliest Mono at which a look can find the session dead: unset
+// when it was found so, or what is over at once when it was never read.
+func (r *Register) sessionDeadAt(s *seenSession) int64 {
+	switch {
+	case s.Dead:
+		return base.Unset
+	case !s.read:
+		return -core.MaxClockRange
+	}
+	ttl := r.SessionTTL(s)
+	at := s.watch.Since + ttl
+	if s.Sign.SameBoot {
+		at = min(at, s.Sign.boottime+ttl)
+	}
+	if r.Calibrated() && s.Sign.Stamp != 0 {
+		at = min(at, r.Sample.reaches(s.Sign.Stamp+ttl+r.Slop()))
+	}
+	return at
+}
+
+// SessionRead judges a session by its beat, as of the start of the look.
+//
+// There is no beat: whoever names a session has put its first beat before, so it was
+// closed, or is so long dead that it was collected.
+//
+//	holder   put beat (good) ── create v(n), names it
+//	taker                             list ── get v(n) ── get beat: no: closed since
+func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
+	k := &r.Look
+	known := s.read
+	s.read = true
+	s.Sign.Stamp = 0 // of the beat before
+	s.Sign.SameBoot, s.Sign.ttl = false, 0
+	s.Sign.take(r, ev, parseSessionBeat)
+	start := k.Start
+	if r.Bug(base.BugJudgeAtAnswer) {
+		start = r.Now.Mono
+	}
+	if !known || s.watch.Print != s.Sign.print {
+		s.watch = base.Unchanged{Print: s.Sign.print, Since: r.Now.Mono}
+	}
+	ttl := r.SessionTTL(s)
+	s.Dead = s.Sign.Absent ||
+		s.Sign.SameBoot && start >= s.Sign.boottime+ttl ||
+		r.Calibrated() && s.Sign.Stamp != 0 && r.LowerBound(r.Sample, start) >= s.Sign.Stamp+ttl+r.Slop() ||
+		start-s.watch.Since >= ttl
+}
+
+// AppendDead appends the ids of the dead, with commas.
+func (t Roster) AppendDead(dst []byte) []byte {
+	for i := range t {
+		if t[i].Dead {
+			if len(dst) > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, t[i].ID...)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,149 @@
+package register
+
+import "github.com/mopslock/mopslock/core/internal/base"
+
+func (c *Current) snapshot(s *base.Snapshot) {
+	s.Uint(uint64(c.N))
+	s.Uint(uint64(c.Origin))
+	s.Octet(uint8(c.State))
+	s.Octet(uint8(c.Result))
+	s.Text(string(c.Tenure))
+	s.Text(c.Owners)
+	s.Text(c.Session)
+	s.Text(c.Label)
+	s.Int(int64(c.TTL))
+	s.Int(int64(c.Margin))
+	s.Bools(c.alone, c.SameBoot)
+	s.Int(c.Boottime)
+	s.Uint(c.Print)
+	s.Int(c.Stamp)
+}
+
+func (b *SeenBeat) snapshot(s *base.Snapshot) {
+	s.Text(b.key)
+	s.Uint(uint64(b.epoch))
+	s.Int(b.Stamp)
+	s.Bools(b.read, b.Absent, b.SameBoot)
+	s.Int(b.boottime)
+	s.Int(int64(b.ttl))
+	s.Uint(b.print)
+}
+
+func (k *Look) snapshot(s *base.Snapshot) {
+	s.Bools(k.poll, k.Listed, k.More, k.session, k.lock, k.absent, k.called)
+	s.Bools(k.LockHeld)
+	s.Int(k.Start)
+	s.Int(k.Latest)
+	s.Uint(uint64(k.N))
+	s.Uint(uint64(k.Lowest))
+	s.Int(k.Stamp)
+	s.Text(k.after)
+	s.Int(int64(len(k.beats)))
+	for i := range k.beats {
+		k.beats[i].snapshot(s)
+	}
+	k.sign.snapshot(s)
+	s.Uint(k.callNext)
+	s.Texts(k.calls)
+}
+
+func (r *Register) Snapshot(s *base.Snapshot) {
+	r.Machine.Snapshot(s)
+	r.Cur.snapshot(s)
+	s.Text(r.Owner)
+	s.Text(r.Key)
+	s.Int(r.Basis)
+	r.Look.snapshot(s)
+	s.Uint(r.Watch.Print)
+	s.Int(r.Watch.Since)
+	s.Uint(r.EndWatch.Print)
+	s.Int(r.EndWatch.Since)
+	r.Ended.snapshot(s)
+	s.Uint(uint64(r.Call.N))
+	s.Int(r.Call.stamp)
+	s.Uint(uint64(r.Call.readOf))
+	s.Uint(r.Call.next)
+	s.Int(r.Sample.Stamp)
+	s.Int(r.Sample.At)
+	s.Int(r.Fresh.Stamp)
+	s.Int(r.Fresh.At)
+	s.Int(r.ToldAt)
+	s.Text(r.After)
+	s.Int(r.Paged)
+	s.Text(r.Above)
+	s.Uint(uint64(r.AboveOf))
+	s.Text(r.Session.ID)
+	s.Int(r.Session.Until)
+	s.Octet(uint8(r.Session.End))
+	s.Octet(uint8(r.Doing))
+	s.Bytes(r.Body)
+	s.Bools(r.Sight != nil, r.Failing, r.Passive, r.Garbage != nil, r.Value != nil)
+	if r.Value != nil {
+		r.Value.Snapshot(s)
+	}
+	if g := r.Garbage; g != nil {
+		s.Text(g.after)
+		s.Int(g.above)
+		s.Text(g.oldest)
+		s.Texts(g.Keys)
+		s.Int(int64(g.pages))
+		s.Uint(uint64(g.lowest))
+		s.Uint(uint64(g.skip))
+		s.Int(int64(g.Left))
+	}
+	if r.Sight != nil {
+		s.Sighting(r.Sight)
+	}
+	s.Int(int64(r.Retries))
+	s.Octet(uint8(r.Class))
+}
+
+// Detach gives a copied register buffers of its own.
+func (r *Register) Detach() {
+	r.Out = nil
+	r.Body = append([]byte(nil), r.Body...)
+	r.Look.beats = append([]SeenBeat(nil), r.Look.beats...)
+	r.Look.calls = append([]string(nil), r.Look.calls...)
+	if r.Sight != nil {
+		twin := *r.Sight
+		base.DetachSighting(&twin)
+		r.Sight = &twin
+	}
+	if r.Value != nil {
+		twin := CopyOf(r.Value)
+		r.Value = &twin
+	}
+	if r.Garbage != nil {
+		twin := *r.Garbage
+		twin.Keys = append([]string(nil), r.Garbage.Keys...)
+		r.Garbage = &twin
+	}
+}
+
+func (v *Value) Snapshot(s *base.Snapshot) {
+	s.Uint(uint64(v.Capacity))
+	s.Uint(uint64(v.Width))
+	s.Uint(v.Limit)
+	s.Int(int64(len(v.Permits)))
+	for i := range v.Permits {
+		p := &v.Permits[i]
+		s.Text(p.ID)
+		s.Text(p.Session)
+		s.Uint(p.Weight)
+		s.Text(p.Host)
+		s.Text(p.PID)
+		s.Text(p.Label)
+	}
+}
+
+func (t Roster) Snapshot(s *base.Snapshot) {
+	s.Int(int64(len(t)))
+	for i := range t {
+		seen := &t[i]
+		s.Text(seen.ID)
+		seen.Sign.snapshot(s)
+		s.Uint(seen.watch.Print)
+		s.Int(seen.watch.Since)
+		s.Bools(seen.read, seen.Asked, seen.Dead)
+	}
+}

@@ -1,0 +1,461 @@
+package semaphore
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/jsontext"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// settle reads off the newest value what became of ours: nothing else tells. A
+// permit is held when its id stands there, whichever of our creates has put it
+// there, and is given back when it does not.
+//
+//	us       create v(n+1) with A . . . . . . . . (unknown)   list: n+4, A is in it
+//	others              v(n+2) v(n+3) v(n+4)   what is at n+1 may be collected by now
+func (s *Semaphore) settle() {
+	elsewhere := s.Bug(base.BugSettleAtVersion) && s.Open != 0 && s.Cur.N != s.Open
+	if s.Cur.N >= s.Open || s.Bug(base.BugForgetUnknownCreate) { // it has landed, or somebody else's stands in its place
+		s.Open, s.openOn = 0, ""
+	}
+	closed := s.Open == 0
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		in := !a.isLimit && s.Value.Find(a.ID) >= 0 && !elsewhere
+		switch {
+		case a.Phase == askDone:
+		case a.isLimit:
+			if s.Value.Limit == a.limit {
+				a.end(core.ActionLimited, core.ReasonNone)
+			}
+		case a.Phase == AskWanted && in && a.isSent():
+			a.Phase, a.news = AskHeld, core.ActionHeld
+		case a.Phase == AskWanted && a.isSent() && closed:
+			a.session = ""
+			if a.races++; a.lastTry && a.races >= core.LostPuts {
+				s.refuse(a, core.ReasonRaced)
+			}
+		case a.Phase == AskHeld && !in: // our session lives, so nobody had the right
+			a.end(core.ActionLost, core.ReasonTaken)
+		case a.Phase == AskLeaving && !in && closed:
+			a.end(core.ActionReleased, core.ReasonNone)
+		}
+	}
+}
+
+// plan is the value that should stand next, and whether it is worth a version.
+//
+// What is ours and nobody asks for any more goes, whoever's sessions are dead lose
+// theirs, and whoever fits comes in, in the order in which they came. Who does not
+// fit is passed over: his view, or his weight, is not the others'. But one who has
+// waited for a TTL while there was room for less than his weight is not passed over
+// any more.
+func (s *Semaphore) plan() (next register.Value, worth bool) {
+	next = register.CopyOf(s.Value)
+	next.Remove(func(p *register.PermitEntry) bool {
+		if p.Session != s.Session.ID {
+			return s.roster.IsDead(p.Session)
+		}
+		a := s.ByID(p.ID)
+		gone := a == nil || a.Phase == AskLeaving
+		worth = worth || gone
+		return gone
+	})
+	held, full, starved := next.Held(), false, false
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		a.enters = false
+		switch {
+		case a.Phase != AskWanted:
+		case a.isLimit:
+			next.Limit, worth = a.limit, true
+		case next.Find(a.ID) >= 0: // it is in already, and will be settled
+		default:
+			most := a.most(next.Limit)
+			a.Blocked = starved || held+a.weight > most && !s.Bug(base.BugOverallocate)
+			a.weighed = true
+			if a.Blocked {
+				starved = starved || a.weight <= most && held+1 <= most && s.Now.Mono-a.since >= int64(s.Cfg.TTL)
+				continue
+			}
+			if !s.InForce() {
+				continue
+			}
+			if full || !s.enter(&next, a) {
+				full = true
+				s.refuse(a, core.ReasonCrowded)
+				continue
+			}
+			held, worth = held+a.weight, true
+		}
+	}
+	if next.Capacity == 0 { // a limit came before any permit
+		next.Capacity, next.Width = 1, 1
+	}
+	return next, worth
+}
+
+// most is how much may be held with this permit, by its own view.
+func (a *ask) most(limit uint64) uint64 {
+	most := a.capacity * a.width
+	if limit != 0 {
+		most = min(most, limit)
+	}
+	return most - min(most, a.spare)
+}
+
+// enter puts a permit into the value, if a record has room for it.
+func (s *Semaphore) enter(next *register.Value, a *ask) bool {
+	with := register.CopyOf(next)
+	p := register.PermitEntry{
+		ID: a.ID, Session: s.Session.ID, Weight: a.weight, Label: a.label,
+		Host: register.EscapedText(s.Cfg.Host, maxPeople), PID: register.EscapedText(s.Cfg.PID, maxPeople),
+	}
+	with.Add(p)
+	var ok bool
+	if s.Body, ok = with.Fits(s.Body); !ok {
+		with.Terse()
+		if s.Body, ok = with.Fits(s.Body); !ok {
+			return false
+		}
+	}
+	with.Capacity, with.Width = uint32(a.capacity), uint32(a.width)
+	*next = with
+	a.enters = true
+	return true
+}
+
+// maxPeople is how much of a host's name and a pid stands in a permit.
+const maxPeople = 64
+
+// commit makes the next version if there is anything to change, or if a create of
+// ours may still land in its place: then that is shut out, with the value as it is.
+func (s *Semaphore) commit() bool {
+	if s.refused { // the store does not take it, and nothing of it can land
+		s.refused, s.Open, s.openOn = false, 0, ""
+		s.refuseAll(core.ReasonUnusable, func(*ask) bool { return true })
+		s.settle()
+		if s.hasWork() {
+			s.Become(core.SemaphoreDoubtful)
+			s.Later(s.sessionUntil())
+			return true
+		}
+	}
+	next, worth := s.plan()
+	if !worth && s.Open == 0 {
+		return false
+	}
+	if s.Now.Mono-s.Basis > int64(core.BasisWindow) {
+		s.known = false
+		s.observe()
+		return true
+	}
+	if s.isTidyOverdue() {
+		s.Become(core.SemaphoreObserving)
+		s.forced = true
+		s.tidyNow()
+		return true
+	}
+	s.Garbage = nil // what it had begun to collect is for the next round
+	s.Become(core.SemaphoreCommitting)
+	s.next, s.rested = &next, s.Basis
+	if s.Cur.N+1 != s.Open || !s.Bug(base.BugSameNonceRetry) {
+		s.nonce = register.NewNonce(&s.RNG)
+	}
+	session := ""
+	if s.InForce() {
+		session = s.Session.ID
+	}
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.enters {
+			if a.session == "" {
+				a.sent = s.Now.Mono
+			}
+			a.session = session
+		}
+	}
+	n := s.Cur.N + 1
+	v := register.OwnVersion{
+		N: n, Origin: n, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Owner: s.Owner, Nonce: s.nonce,
+		TTL: s.Cfg.TTL, Margin: s.Cfg.Margin, Session: session,
+	}
+	s.Body = register.AppendValue(s.Body[:0], &s.Machine, &v, s.next)
+	s.CreateBody(&v, s.RequestLimit(s.sessionUntil()))
+	return true
+}
+
+// committed takes the answer to a create.
+func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
+	next := s.next
+	s.next = nil
+	switch {
+	case ev.Outcome == core.OutcomeYes && s.Now.Mono-s.rested <= int64(core.BasisWindow),
+		ev.Outcome == core.OutcomeYes && s.Bug(base.BugGCWithoutBasis), ev.Outcome == core.OutcomeUnknown && s.Bug(base.BugUnknownIsYes):
+		s.Made(&register.OwnVersion{
+			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Nonce: s.nonce,
+			TTL: s.Cfg.TTL, Margin: s.Cfg.Margin,
+		}, f.Sent)
+		*s.Value = *next
+		s.known, s.mine, s.ValueOf, s.moved = true, true, s.Cur.N, false
+		s.Failing, s.races = false, 0
+		if s.TidiedAt == 0 { // who comes now and then collects as seldom as who stays
+			s.TidiedAt = max(s.Cur.N, 3) - 2
+			s.triedAt = s.TidiedAt
+		}
+		s.roster = s.roster.Cover(s.Value, s.Session.ID)
+		s.settle()
+		s.rest()
+	case ev.Outcome == core.OutcomeUnknown && !s.Bug(base.BugUnknownIsNo):
+		s.Class, s.Failing = ev.Class, true
+		s.refused = ev.Class.Permanent() && s.Open == 0
+		s.doubted(ev.Class.Permanent() && s.Open != 0)
+		s.Open, s.openOn = s.Cur.N+1, s.Session.ID
+		s.known = false
+		s.Become(core.SemaphoreDoubtful)
+		s.Later(s.sessionUntil())
+	default:
+		// "Exists" is said of one's own success, too, where somebody on the way sent the
+		// request twice; and what was won long after it was the next one may lie below
+		// the newest. The newest value tells.
+		s.known, s.mine, s.Basis = false, false, base.Unset
+		if s.races++; s.races == 1 {
+			s.observe()
+			return
+		}
+		// In a crowd they take turns sooner when they do not all come back at once.
+		const steps = 8
+		s.Become(core.SemaphoreObserving)
+		s.Timers[base.TimerNext] = s.In(s.Backoff(core.RetryFloor, min(s.races, steps)))
+	}
+}
+
+// doubted ends asks whose creates are in doubt: all, where the store does not take
+// them any more, else those that have no more time than one request. What may have
+// landed is taken out, or shut out.
+func (s *Semaphore) doubted(all bool) {
+	s.refuseAll(core.ReasonUnusable, func(*ask) bool { return all })
+	s.refuseAll(core.ReasonLimit, func(a *ask) bool {
+		return a.lastTry && a.isSent() && s.Now.Mono-a.sent >= int64(core.RequestLimit)
+	})
+}
+
+// hasWork reports whether there is anything to do but to hold.
+func (s *Semaphore) hasWork() bool {
+	for i := range s.Asks {
+		if p := s.Asks[i].Phase; p == AskWanted || p == AskLeaving {
+			return true
+		}
+	}
+	return s.Open != 0
+}
+
+// isNew reports whether there is work that no look has weighed.
+func (s *Semaphore) isNew() bool {
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		if a.Phase == AskLeaving || a.Phase == AskWanted && (!a.weighed || !a.Blocked && s.InForce()) {
+			return true
+		}
+	}
+	return s.Open != 0
+}
+
+// proceed begins what has to be done, unless something is under way.
+func (s *Semaphore) proceed() {
+	switch {
+	case s.busy() || s.state == core.SemaphoreClosed:
+	case !s.hasWork():
+		s.polls, s.sampling, s.refused = 0, false, false
+		if s.Become(core.SemaphoreIdle); s.Garbage == nil {
+			s.tidy()
+		}
+	case s.state != core.SemaphoreIdle && s.state != core.SemaphoreWaiting: // a retry is due later
+	case s.sampling && !s.wantsSample():
+		s.sampling = false
+		s.observe()
+	case s.isNew():
+		if s.canGuess() && s.commit() {
+			return
+		}
+		s.observe()
+	}
+}
+
+// canGuess reports whether the value that we know is so likely to be the newest that
+// a create costs less than to ask. Whoever has come between makes it fail.
+func (s *Semaphore) canGuess() bool {
+	likely := int64(core.PollCap)
+	if s.mine {
+		likely = int64(core.BasisWindow)
+	}
+	return s.known && s.Open == 0 && s.Basis != base.Unset && s.Now.Mono-s.Basis <= likely
+}
+
+// rest: all that can be done now is done.
+func (s *Semaphore) rest() {
+	if s.moved && s.isTrying() { // there may be room in a version above the one that a poll found
+		s.observe()
+		return
+	}
+	owed := s.giveUpTrying()
+	s.Retries = 0
+	waits, at := false, base.Unset
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		switch {
+		case a.Phase != AskWanted || a.isLimit:
+			continue
+		case a.lastTry && a.Blocked: // for a sample
+			at = min(at, s.sampleBy)
+		case a.lastTry: // for a session, as is who has more time, and hears when it comes
+			at = min(at, a.since+int64(core.FirstAnswerLimit))
+		}
+		waits = true
+		if a.Blocked && !a.told {
+			a.told, a.news = true, core.ActionWaiting
+		}
+	}
+	if owed {
+		s.observe()
+		return
+	}
+	if !waits {
+		s.Become(core.SemaphoreIdle)
+		return
+	}
+	s.Become(core.SemaphoreWaiting)
+	// What was learned of the store's clock since serves the next look.
+	s.Sample, s.Fresh = register.Better(s.Sample, s.Fresh), register.ClockSample{}
+	if s.wantsRoom() {
+		if s.isPatient() {
+			at = min(at, s.In(s.Backoff(core.PollFirst, s.polls)))
+			s.polls++
+		}
+		at = min(at, max(s.NextDeath(s.roster), s.In(core.RetryFloor)))
+		if s.wantsSample() {
+			s.Emit(core.ActionCalibrate)
+		}
+	}
+	s.Timers[base.TimerNext] = at
+}
+
+// isTrying reports whether somebody who tries once found no room.
+func (s *Semaphore) isTrying() bool {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase == AskWanted && a.Blocked && a.lastTry {
+			return true
+		}
+	}
+	return false
+}
+
+// isPatient reports whether somebody has time to wait for room.
+func (s *Semaphore) isPatient() bool {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase == AskWanted && a.Blocked && !a.lastTry {
+			return true
+		}
+	}
+	return false
+}
+
+// giveUpTrying ends those who try once and found no room. Who has no later look may
+// ask for the store's clock, and look once more. Who came while a look was under way
+// was not shown what was given back before he came: he is owed a look of his own.
+func (s *Semaphore) giveUpTrying() (owed bool) {
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		switch {
+		case a.Phase != AskWanted || a.isLimit || !a.lastTry:
+		case !a.weighed || !a.Blocked && s.InForce(): // the next commit weighs it
+		case !a.Blocked:
+			if s.Now.Mono-a.since >= int64(core.FirstAnswerLimit) { // there is no session to stand on
+				s.refuse(a, core.ReasonUnreachable)
+			}
+		case a.since > s.Look.Start:
+			owed = true
+		case s.wantsSample() && (!a.sampled || s.Now.Mono < s.sampleBy):
+			if !a.sampled {
+				a.sampled, s.sampling, s.sampleBy = true, true, s.In(core.SampleLimit)
+			}
+		default:
+			s.refuse(a, core.ReasonFull)
+		}
+	}
+	return owed
+}
+
+// wantsSample reports whether the store's clock, which no recent sample tells, could
+// show a session to be dead.
+func (s *Semaphore) wantsSample() bool {
+	if s.Cfg.Expiry != core.ExpiryCalibrated || s.ToldAt != 0 && s.Now.Mono-s.ToldAt < int64(core.CalibrateEach) {
+		return false
+	}
+	for i := range s.roster {
+		if seen := &s.roster[i]; !seen.Dead && !seen.Sign.SameBoot {
+			return true
+		}
+	}
+	return false
+}
+
+// Superseded versions are collected by who made the newest, when there is nothing
+// else to do; and where there always is, once in so many versions all the same: a few
+// at a time then, for callers wait meanwhile.
+const (
+	TidyOverdue = 8 * register.CollectEach
+	TidyBite    = register.CollectEach + register.CollectEach/2 // more than come in until the next one
+)
+
+func (s *Semaphore) tidy() {
+	if s.mine && s.known && !s.Closing && s.Cur.N/register.CollectEach != s.triedAt/register.CollectEach {
+		s.tidyNow()
+	}
+}
+
+func (s *Semaphore) isTidyOverdue() bool {
+	return s.mine && s.Cur.N >= s.TidiedAt+TidyOverdue
+}
+
+func (s *Semaphore) tidyNow() {
+	s.triedAt = s.Cur.N
+	if s.StartTidying(); s.forced && s.Garbage != nil {
+		s.Garbage.Left = TidyBite
+	}
+}
+
+// tidyEnded goes on with what has waited; and soon with what is left of the garbage.
+func (s *Semaphore) tidyEnded(g *register.Garbage) {
+	s.TidiedAt = s.Cur.N
+	if g.Left == 0 && s.Cur.N > TidyOverdue {
+		s.TidiedAt = s.Cur.N - TidyOverdue + register.CollectEach
+	}
+	if s.forced {
+		s.observe()
+	}
+}
+
+// show gives a notice what people want to see, once a Step.
+func (s *Semaphore) show(n *core.Action) {
+	for i := range s.Out {
+		if s.Out[i].Sight != nil {
+			return
+		}
+	}
+	if s.Sight == nil {
+		s.Sight = new(core.Sighting)
+	}
+	w := jsontext.Writer(s.Sight.Permits[:0])
+	register.WritePermits(&w, s.Value.Permits)
+	*s.Sight = core.Sighting{
+		State: core.ObservedVacant, Epoch: s.Cur.N, Capacity: max(s.Value.Capacity, 1), Width: max(s.Value.Width, 1),
+		Held: s.Value.Held(), Limit: s.Value.Limit, Permits: register.ShownPermits(w, core.MaxShown),
+	}
+	switch {
+	case s.Cur.Result == register.ReadCorrupt && !s.known: // and what was read before is not what holds
+		s.Sight.State, s.Sight.Held, s.Sight.Permits = core.ObservedCorrupt, 0, s.Sight.Permits[:0]
+	case s.Sight.Held > 0:
+		s.Sight.State = core.ObservedHeld
+	}
+	n.Sight = s.Sight
+}

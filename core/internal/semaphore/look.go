@@ -1,0 +1,282 @@
+package semaphore
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// A look finds the newest version and its value; and, where there is no room, whether
+// sessions whose permits stand in it are dead.
+//
+//	taker   list ── get v(n) ── get beat of A: dead ── create v(n+1) without A's
+//	            (or exists v(n+1): no)    ▲ judged as of the start of the look
+
+// observe begins a look, by what is cheapest: while the newest version is known, only
+// whether there is a newer one. Where the value changes between any two polls, or a
+// create of ours may still land, a list.
+func (s *Semaphore) observe() {
+	s.Become(core.SemaphoreObserving)
+	s.Garbage, s.forced = nil, false
+	s.roster.NewLook()
+	recent := s.Basis != base.Unset && s.Now.Mono-s.Basis <= int64(core.BasisWindow)
+	if s.known && recent && !s.moved && s.Open == 0 && s.Cur.N != 0 {
+		s.StartPoll(s.lookLimit())
+		return
+	}
+	s.known = false
+	s.StartLook(s.lookLimit())
+}
+
+// lookLimit bounds a read; see Lease.observeLimit.
+func (s *Semaphore) lookLimit() core.Duration {
+	if reach := s.Timers[base.TimerReach]; reach != base.Unset {
+		return max(core.RequestFloor, s.Until(reach))
+	}
+	return core.RequestLimit
+}
+
+func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
+	if ev.Outcome != core.OutcomeUnknown {
+		s.answered = true
+		s.Timers[base.TimerReach] = base.Unset
+	}
+	switch {
+	case s.Tidying():
+		g := s.Garbage
+		if s.Tidied(ev); s.Garbage == nil {
+			s.tidyEnded(g)
+		}
+	case s.Doing == register.ForCreate:
+		s.committed(ev, f)
+	case !s.hasWork(): // nobody wants to know any more
+	case ev.Outcome == core.OutcomeUnknown:
+		s.Class = ev.Class
+		s.lookFailed()
+	default:
+		s.Learn(ev)
+		s.Look.Latest = f.Sent
+		s.looked(ev, f)
+	}
+}
+
+// lookFailed: who tries once gives up; who waits, or gives back, goes on.
+func (s *Semaphore) lookFailed() {
+	s.Failing, s.known = true, false
+	reason := core.ReasonLimit
+	if !s.answered {
+		reason = core.ReasonUnreachable
+	}
+	permanent := s.Class.Permanent()
+	s.refuseAll(core.ReasonUnusable, func(*ask) bool { return permanent })
+	s.refuseAll(reason, func(a *ask) bool { return a.lastTry })
+	s.Later(s.sessionUntil())
+}
+
+// sessionUntil is the deadline that requests are to be answered before.
+func (s *Semaphore) sessionUntil() int64 {
+	if s.InForce() {
+		return s.Session.Until
+	}
+	return base.Unset
+}
+
+// looked takes an answer to a look's read, and goes on with the look.
+func (s *Semaphore) looked(ev *core.Event, f base.Flight) {
+	switch s.Doing {
+	case register.ForList:
+		s.sawList(ev)
+	case register.ForNext:
+		switch {
+		case !s.Proven(f.Sent):
+			s.known = false
+			s.StartLook(s.lookLimit())
+		case ev.Outcome == core.OutcomeYes:
+			s.known, s.moved = false, true // the next poll is a list: there may be more
+			s.Follow(f.Sent, s.lookLimit())
+			s.below = s.Look.N
+		default:
+			s.Basis, s.moved = f.Sent, false
+			s.decide()
+		}
+	case register.ForVersion:
+		s.sawVersion(ev)
+	case register.ForSession:
+		id := s.reading
+		if seen := s.roster.Find(id); seen != nil {
+			s.SessionRead(seen, ev)
+		}
+		s.judgeNext()
+	}
+}
+
+func (s *Semaphore) sawList(ev *core.Event) {
+	k := &s.Look
+	s.Listed(ev)
+	s.moved = false
+	switch {
+	case !k.Listed:
+		s.AskList(s.lookLimit())
+	case k.N == 0:
+		s.Cur, *s.Value, s.mine = register.Current{}, register.Value{}, false
+		s.valueKnown()
+	case k.N == s.Cur.N && s.ValueOf == s.Cur.N:
+		s.valueKnown()
+	default:
+		s.readFrom(k.N)
+	}
+}
+
+// readFrom reads a version for the value that it carries.
+func (s *Semaphore) readFrom(n core.Epoch) {
+	s.below = n
+	s.ask1(register.ForVersion, core.ActionGet, register.VersionKey(s.Prefix, n))
+}
+
+// sawVersion takes in the newest version, or one below it that is read for its value.
+func (s *Semaphore) sawVersion(ev *core.Event) {
+	k := &s.Look
+	if ev.Outcome == core.OutcomeNo && s.below == k.N { // collected since, or the prefix is being emptied
+		s.StartLook(s.lookLimit())
+		return
+	}
+	s.mine = false
+	result := register.ReadCorrupt
+	if s.below == k.N {
+		s.ReadVersion(ev.Body, k.N, max(k.Stamp, ev.Stamp))
+		result = s.Cur.Result
+	} else if ev.Outcome == core.OutcomeYes {
+		result = s.takeValue(ev.Body, s.below)
+	}
+	switch {
+	case result == register.ReadGood:
+		if s.below != k.N {
+			s.warn()
+		}
+		s.valueKnown()
+	case result == register.ReadNewer || result == register.ReadOther:
+		s.unfit(result)
+	case !s.isOldEnough():
+		s.unreadable()
+	case s.below > 1 && s.below+core.KeepVersions > k.N:
+		s.readFrom(s.below - 1)
+	default:
+		s.warn()
+		*s.Value = register.Value{}
+		s.valueKnown()
+	}
+}
+
+// takeValue reads the value of a version that is not the newest.
+func (s *Semaphore) takeValue(body []byte, n core.Epoch) register.ReadResult {
+	var v register.Version
+	result := register.ParseVersion(body, n, &v)
+	switch {
+	case v.Lease:
+		result = register.ReadOther
+	case result == register.ReadGood:
+		s.Value.Take(&v)
+	}
+	return result
+}
+
+// warn says that a version that is no record is gone past.
+func (s *Semaphore) warn() {
+	if s.warnedOf == s.Cur.N {
+		return
+	}
+	s.warnedOf = s.Cur.N
+	a := s.Emit(core.ActionWarned)
+	a.Reason, a.Key = core.ReasonCorruptTaken, register.VersionKey(s.Prefix, s.Cur.N)
+}
+
+// unfit: a newer mopslock's, or a lease. Nobody gets a permit here, and what is to be
+// given back cannot be: it ends with the session, and nobody waits for that. What is
+// held stays held under a newer one, which knows our permits; a lease does not.
+func (s *Semaphore) unfit(result register.ReadResult) {
+	reason := core.ReasonNewer
+	if result == register.ReadOther {
+		reason = core.ReasonKind
+	}
+	s.refuseAll(reason, func(*ask) bool { return true })
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase == AskLeaving || a.Phase == AskHeld && result == register.ReadOther {
+			a.end(core.ActionLost, core.ReasonTaken)
+		}
+	}
+	s.Open, s.openOn = 0, ""
+}
+
+// isOldEnough reports that the newest version, which cannot be read, has stood for so
+// long that who knows only by it that he was let in would be given up, as with a corrupt
+// lease. Then the value is that of the newest version below that can be read; without
+// any, nobody holds.
+func (s *Semaphore) isOldEnough() bool {
+	hold := int64(max(s.Cfg.TTL, core.CorruptMin))
+	if s.Watch.Print != uint64(s.Cur.N) {
+		s.Watch = base.Unchanged{Print: uint64(s.Cur.N), Since: s.Now.Mono}
+	}
+	return s.Look.Start-s.Watch.Since >= hold ||
+		s.Calibrated() && s.Cur.Stamp != 0 && s.LowerBound(s.Sample, s.Look.Start) >= s.Cur.Stamp+hold+s.Slop()
+}
+
+// unreadable: the newest version is no record, so there is no telling who holds.
+func (s *Semaphore) unreadable() {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase == AskWanted && !a.isLimit {
+			if a.Blocked = true; !a.told && !a.lastTry {
+				a.told, a.news = true, core.ActionWaiting
+			}
+		}
+	}
+	s.refuseAll(core.ReasonFull, func(a *ask) bool { return a.lastTry })
+	s.Later(base.Unset)
+}
+
+// valueKnown: the value is what the newest version says.
+func (s *Semaphore) valueKnown() {
+	s.known, s.ValueOf, s.Failing = true, s.Cur.N, false
+	s.decide()
+}
+
+// decide goes on when a look knows the newest value: what became of ours, then a
+// commit if one is worth it; if there is no room, the look goes on to who is dead.
+//
+// The session may be another than that of the look before: what stands on the one
+// that we had then is to be judged, too.
+func (s *Semaphore) decide() {
+	s.roster = s.roster.Cover(s.Value, s.Session.ID)
+	s.settle()
+	if !s.commit() {
+		s.judgeNext()
+	}
+}
+
+// judgeNext asks about the next session that can be dead, while somebody waits for
+// room; then the look is over.
+func (s *Semaphore) judgeNext() {
+	if s.wantsRoom() {
+		if due := s.DueSession(s.roster, core.BeatsPerLook); due != nil {
+			due.Asked, s.reading = true, due.ID
+			s.ask1(register.ForSession, core.ActionGet, register.SessionKey(due.ID))
+			return
+		}
+	}
+	if !s.commit() {
+		s.rest()
+	}
+}
+
+func (s *Semaphore) ask1(why register.Purpose, verb core.ActionKind, key string) {
+	s.Register.Ask(why, verb, key, s.lookLimit())
+}
+
+// wantsRoom reports whether somebody waits for others to give back.
+func (s *Semaphore) wantsRoom() bool {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase == AskWanted && a.Blocked {
+			return true
+		}
+	}
+	return false
+}

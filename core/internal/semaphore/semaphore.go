@@ -1,0 +1,469 @@
+// Package semaphore has the machine of a shared counting semaphore: all that one process
+// asks for, holds and gives back of it, in one record that the processes take turns to
+// write. Its permits hang on the process's session. The rules are N1 to N9 of
+// core/PROTOCOL.md; how the record is read stands in package register.
+package semaphore
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/octets"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Semaphore is the machine of all that one process does with one shared semaphore:
+// the permits that it asks for, holds and gives back, and the limit that it sets.
+// What waits at the same time is committed in one version. Its permits hang on the
+// process's session, and are lost with that.
+type Semaphore struct {
+	register.Register
+	state core.SemaphoreState
+	Asks  []ask // in order of arrival
+	known bool  // cur was the newest version at basis, and value is its
+	mine  bool  // we made it
+
+	// Looking.
+	roster   register.Roster
+	reading  string     // the session whose beat is read
+	below    core.Epoch // the version that is read for its value
+	ValueOf  core.Epoch // the version whose value we have
+	warnedOf core.Epoch // the version that is no record
+	moved    bool       // there was a newer version at the last poll
+	polls    int
+	answered bool // the store has said yes or no to something
+	sampling bool // who tries once waits for a sample of the store's clock
+	sampleBy int64
+
+	// Committing.
+	next    *register.Value // what the create in flight carries, or the last one that was sent
+	nonce   register.Nonce
+	rested  int64      // Mono: the basis that it rests on
+	races   int        // that were lost in a row
+	Open    core.Epoch // a create of ours can still land here; 0 is nowhere
+	openOn  string     // the session that it names
+	refused bool       // the only create that was sent was refused for good
+
+	Closing  bool
+	forced   bool       // what is being tidied up goes before what is asked for
+	triedAt  core.Epoch // the newest version when it was begun last
+	TidiedAt core.Epoch // and when it was done last
+}
+
+// ask is one thing that the host wants: a permit, or a limit.
+type ask struct {
+	Number  uint64 // the host's
+	ID      string // the permit's
+	Phase   AskPhase
+	isLimit bool
+	limit   uint64
+
+	capacity, width, weight, spare uint64
+	label                          string
+
+	session string // on which it is asked for or held, "" is none yet
+	since   int64  // Mono: when it was asked for
+	until   int64  // Mono: the caller's patience, or unset
+	sent    int64  // Mono: when the first create that carries it was sent
+	lastTry bool   // a failed attempt is the end
+	weighed bool   // a look has held it against a value
+	Blocked bool   // and there was no room for it
+	enters  bool   // the value that is planned has it
+	told    bool   // that it waits
+	sampled bool   // it has waited for a sample of the store's clock
+	races   int
+
+	news  core.ActionKind // a notice that is due, or 0
+	why   core.Reason
+	quiet bool // nobody is to be told when it is out
+}
+
+// AskPhase is where an ask stands.
+type AskPhase uint8
+
+const (
+	AskWanted  AskPhase = iota // not in the value, as far as we know
+	AskHeld                    // in it
+	AskLeaving                 // to be taken out
+	askDone                    // to be forgotten once it was told
+)
+
+// New makes a semaphore in state Idle.
+func New(cfg core.Config) (*Semaphore, error) {
+	cfg.Machine, cfg.Protocol, cfg.OnSession = core.MachineSemaphore, core.ProtocolStrict, true
+	r, err := register.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.Value = &register.Value{}
+	return &Semaphore{Register: r, state: core.SemaphoreIdle}, nil
+}
+
+// String implements Machine.
+func (s *Semaphore) String() string { return s.state.String() }
+
+// State is where the machine stands.
+func (s *Semaphore) State() core.SemaphoreState { return s.state }
+
+// Idle implements Machine. What stands on a session waits for that.
+func (s *Semaphore) Idle() bool { return s.Register.Idle() && len(s.Asks) == 0 }
+
+// Step implements Machine.
+func (s *Semaphore) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := s.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if err := s.admitAsk(&ev); err != nil {
+		return nil, err
+	}
+	s.Begin(now)
+	s.Hear(&ev)
+	s.heedSession()
+	switch ev.Kind {
+	case core.EventAcquire, core.EventLimit:
+		s.take(&ev)
+	case core.EventRelease:
+		s.eachOf(ev.Permit, s.giveBack)
+	case core.EventCancel:
+		s.eachOf(ev.Permit, s.cancel)
+	case core.EventLeave:
+		s.leave()
+	case core.EventAnswer:
+		if f, ok := s.Land(&ev); ok {
+			s.answer(&ev, f)
+		}
+	case core.EventChanged:
+		if s.state == core.SemaphoreWaiting && !s.busy() {
+			s.observe()
+		}
+	case core.EventWoke:
+		s.woke()
+	}
+	s.proceed()
+	s.flush()
+	return s.Finish(), nil
+}
+
+// admitAsk refuses what breaks the contract, before anything is changed.
+func (s *Semaphore) admitAsk(ev *core.Event) error {
+	var text string
+	switch ev.Kind {
+	case core.EventAnswer, core.EventWoke, core.EventChanged, core.EventCalled, core.EventLeave:
+		return nil
+	case core.EventRelease, core.EventCancel:
+		if ev.Permit == 0 || s.ask(ev.Permit) != nil {
+			return nil
+		}
+		text = "there is no permit of this number"
+	case core.EventAcquire, core.EventLimit:
+		switch {
+		case s.Closing || s.state == core.SemaphoreClosed:
+			return base.ErrEvent(s.state.String(), ev.Kind)
+		case ev.Permit == 0 || s.ask(ev.Permit) != nil:
+			text = "each permit needs a number of its own"
+		case len(ev.Label) > core.MaxLabel || !octets.IsPrintable(string(ev.Label)):
+			text = "label: at most 128 printable bytes"
+		case ev.Kind == core.EventAcquire:
+			return core.CheckView(ev.Capacity, ev.Width)
+		default:
+			return nil
+		}
+	default:
+		return base.ErrEvent(s.state.String(), ev.Kind)
+	}
+	return &core.Error{Code: core.ErrorEvent, Text: ev.Kind.String() + ": " + text}
+}
+
+// Become moves along an edge of the table.
+func (s *Semaphore) Become(to core.SemaphoreState) {
+	s.Timers[base.TimerNext] = base.Unset
+	if s.state == to {
+		return
+	}
+	base.CheckMove(SemaphoreEdges[:], s.state, to)
+	s.state = to
+	if to == core.SemaphoreClosed {
+		s.Timers = base.NewTimers()
+		s.Abandon()
+	}
+}
+
+// busy reports that an answer is awaited that the next move depends on.
+func (s *Semaphore) busy() bool { return s.Flight.ID != 0 && (s.forced || !s.Tidying()) }
+
+// ask is the ask of this number, or nil.
+func (s *Semaphore) ask(number uint64) *ask {
+	for i := range s.Asks {
+		if s.Asks[i].Number == number {
+			return &s.Asks[i]
+		}
+	}
+	return nil
+}
+
+// ByID is the ask of the permit with this id, or nil.
+func (s *Semaphore) ByID(id string) *ask {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.ID == id && !a.isLimit {
+			return a
+		}
+	}
+	return nil
+}
+
+// eachOf does something with one ask, or with all of them.
+func (s *Semaphore) eachOf(number uint64, do func(*ask)) {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; number == 0 || a.Number == number {
+			do(a)
+		}
+	}
+}
+
+// freshID is the id of a permit that was never in a value.
+func (s *Semaphore) freshID() string {
+	var seed [16]byte
+	octets.AppendBE64(octets.AppendBE64(seed[:0], s.RNG.Next()), s.RNG.Next())
+	return string(base.SeedUUID(seed))
+}
+
+// take notes what the host asks for.
+func (s *Semaphore) take(ev *core.Event) {
+	a := ask{
+		Number: ev.Permit, isLimit: ev.Kind == core.EventLimit, limit: min(ev.StoreLimit, core.MaxCapacity*core.MaxWidth),
+		capacity: uint64(ev.Capacity), width: uint64(ev.Width), weight: uint64(max(ev.Weight, 1)), spare: uint64(ev.Spare),
+		label: register.EscapedText(string(ev.Label), core.MaxLabel),
+		since: s.Now.Mono, until: base.Unset, lastTry: ev.Kind == core.EventAcquire && ev.Wait == 0,
+	}
+	if ev.Wait > 0 {
+		a.until = s.In(ev.Wait)
+	}
+	if !a.isLimit {
+		a.ID = s.freshID()
+	} else {
+		s.eachOf(0, func(b *ask) { // the last one counts, and who set another hears when that stands
+			if b.isLimit {
+				b.limit = a.limit
+			}
+		})
+	}
+	switch {
+	case !a.isLimit && a.weight+a.spare > a.capacity*a.width:
+		a.end(core.ActionRefused, core.ReasonTooHeavy)
+	case len(s.Asks) >= core.MaxAsked:
+		a.end(core.ActionRefused, core.ReasonCrowded)
+	case !s.answered && s.Timers[base.TimerReach] == base.Unset:
+		reach := core.FirstAnswerLimit
+		if ev.Wait > 0 {
+			reach = min(reach, ev.Wait)
+		}
+		s.Timers[base.TimerReach] = s.In(reach)
+	}
+	s.Asks = append(s.Asks, a)
+}
+
+// end is the last that the host hears of an ask.
+func (a *ask) end(news core.ActionKind, why core.Reason) {
+	a.Phase = askDone
+	if !a.quiet { // else it was told why before
+		a.news, a.why = news, why
+	}
+}
+
+// isSent reports that a create may still land, or has landed, that carries it.
+func (a *ask) isSent() bool { return a.session != "" }
+
+// giveBack ends a permit, or what was asked for.
+func (s *Semaphore) giveBack(a *ask) {
+	if a.Phase == AskHeld {
+		a.Phase = AskLeaving
+		if a.news == core.ActionHeld { // nobody was told yet that it is held
+			a.news = 0
+		}
+		return
+	}
+	s.cancel(a)
+}
+
+// cancel ends an ask that was not given yet. Who asked is told at once; what may
+// stand in the store all the same is taken out before the machine is idle.
+func (s *Semaphore) cancel(a *ask) {
+	if a.Phase == AskHeld && a.news == core.ActionHeld { // nobody was told yet
+		a.Phase = AskWanted
+	}
+	s.refuse(a, core.ReasonCancelled)
+}
+
+func (s *Semaphore) refuse(a *ask, reason core.Reason) {
+	if a.Phase != AskWanted {
+		return
+	}
+	if !a.isSent() || s.Bug(base.BugReleaseLeft) {
+		a.end(core.ActionRefused, reason)
+		return
+	}
+	a.Phase, a.news, a.why, a.quiet = AskLeaving, core.ActionRefused, reason, true
+}
+
+// refuseAll ends the asks that were not given and meet a condition.
+func (s *Semaphore) refuseAll(reason core.Reason, meets func(*ask) bool) {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; meets(a) {
+			s.refuse(a, reason)
+		}
+	}
+}
+
+// leave gives everything back, and then the machine ends.
+func (s *Semaphore) leave() {
+	if s.state == core.SemaphoreClosed {
+		return
+	}
+	s.Closing = true
+	s.eachOf(0, s.giveBack)
+}
+
+// heedSession: a permit may be relied on while its session is in force, and not a
+// moment longer. What was asked for on one that is gone is asked for anew.
+func (s *Semaphore) heedSession() {
+	reason := s.Session.End
+	if reason == core.ReasonNone {
+		reason = core.ReasonExpired
+		if s.Failing {
+			reason = core.ReasonUnreachable
+		}
+	}
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		if a.session == "" || a.Phase == askDone || a.session == s.Session.ID && s.InForce() || s.Bug(base.BugPermitOutlivesSession) {
+			continue
+		}
+		a.session = ""
+		if a.Phase == AskWanted || a.news == core.ActionHeld { // nobody was told of it
+			a.Phase, a.news = AskWanted, 0
+			if !s.Bug(base.BugIDReused) {
+				a.ID, a.weighed = s.freshID(), false
+			}
+			continue
+		}
+		a.end(core.ActionLost, reason)
+	}
+	if s.openOn != s.Session.ID || !s.InForce() {
+		s.Open, s.openOn = 0, "" // what may land hangs on a session that is dead
+	}
+}
+
+// setPatience wakes us when the first caller's is over. Where nobody asks for
+// anything the store need not answer either.
+func (s *Semaphore) setPatience() {
+	first, asked := base.Unset, false
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase == AskWanted {
+			first, asked = min(first, a.until), true
+		}
+	}
+	if s.Timers[base.TimerLimit] = first; !asked {
+		s.Timers[base.TimerReach] = base.Unset
+	}
+}
+
+// woke handles every timer that is due, in the order of the timer table.
+func (s *Semaphore) woke() {
+	if s.Due(base.TimerReach) {
+		s.Timers[base.TimerReach] = base.Unset
+		s.refuseAll(core.ReasonUnreachable, func(*ask) bool { return true })
+	}
+	if s.Due(base.TimerLimit) {
+		s.outOfPatience()
+	}
+	if s.Due(base.TimerLook) { // there is more to tell
+		s.Timers[base.TimerLook] = base.Unset
+	}
+	if s.Due(base.TimerNext) && !s.busy() {
+		s.Timers[base.TimerNext] = base.Unset
+		if s.hasWork() {
+			s.observe()
+		}
+	}
+}
+
+// outOfPatience ends waits. An attempt that is under way runs to its end, which is
+// bounded; it is then the last.
+func (s *Semaphore) outOfPatience() {
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		if a.Phase != AskWanted || a.until > s.Now.Mono {
+			continue
+		}
+		a.until, a.lastTry = base.Unset, true
+		if !a.isSent() {
+			s.refuse(a, s.whyWaited(a))
+		}
+	}
+}
+
+// whyWaited is why an ask was not given.
+func (s *Semaphore) whyWaited(a *ask) core.Reason {
+	switch {
+	case !s.answered:
+		return core.ReasonUnreachable
+	case a.Blocked && !s.Failing:
+		return core.ReasonFull
+	}
+	return core.ReasonLimit
+}
+
+// flush tells what is due, as far as one Step has room, and forgets what has ended.
+func (s *Semaphore) flush() {
+	const others = 3 // a request, a calibrate and the wake
+	left := false
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		if a.news == 0 {
+			continue
+		}
+		if len(s.Out) >= core.MaxActions-others {
+			left = true
+			break
+		}
+		s.tell(a)
+	}
+	s.setPatience()
+	if s.Timers[base.TimerLook] = base.Unset; left {
+		s.Timers[base.TimerLook] = s.Now.Mono
+	}
+	kept := s.Asks[:0]
+	for i := range s.Asks {
+		if a := &s.Asks[i]; a.Phase != askDone || a.news != 0 {
+			kept = append(kept, *a)
+		}
+	}
+	clear(s.Asks[len(kept):])
+	if s.Asks = kept; len(kept) == 0 && s.Closing && s.Open == 0 && s.state != core.SemaphoreClosed &&
+		(s.state == core.SemaphoreObserving || !s.busy()) {
+		s.Become(core.SemaphoreClosed)
+		s.Emit(core.ActionLeft)
+	}
+}
+
+// tell emits the notice that is due.
+func (s *Semaphore) tell(a *ask) {
+	n := s.Emit(a.news)
+	n.Permit, n.Reason = a.Number, a.why
+	switch a.news {
+	case core.ActionHeld:
+		n.Holder, n.Session, n.At = core.HolderID(a.ID), a.session, s.Session.Until
+		n.Epoch, n.Token, n.Total = s.Cur.N, s.Cur.N, s.Value.Held()
+	case core.ActionReleased, core.ActionLimited:
+		n.Epoch = s.Cur.N
+	case core.ActionRefused:
+		switch a.why {
+		case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
+			n.Class = s.Class
+		case core.ReasonFull, core.ReasonCrowded:
+			s.show(n)
+		}
+	case core.ActionWaiting:
+		s.show(n)
+	}
+	a.news, a.why = 0, core.ReasonNone
+}

@@ -1,0 +1,259 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Breaker is the machine of one break: it ends somebody's strict lease on the
+// record, and calls its session, if there is one, so that it hears.
+type Breaker struct {
+	register.Register
+	state core.TaskState
+	whose core.HolderID // the tenure that is to be broken, and no other; "" until it is known
+	dead  bool          // the look that gave the version to be broken shows that nobody keeps it alive
+	Claim Claim
+}
+
+// NewBreaker makes a breaker in state Idle.
+func NewBreaker(cfg core.Config) (*Breaker, error) {
+	cfg.Machine, cfg.Protocol = core.MachineBreaker, core.ProtocolStrict
+	r, err := register.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Breaker{Register: r, state: core.TaskIdle, whose: cfg.Holder}, nil
+}
+
+// String implements Machine.
+func (b *Breaker) String() string { return b.state.String() }
+
+// State is where the machine stands.
+func (b *Breaker) State() core.TaskState { return b.state }
+
+// Step implements Machine.
+func (b *Breaker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := b.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !taskAccepts(b.state, ev.Kind) {
+		return nil, base.ErrEvent(b.state.String(), ev.Kind)
+	}
+	b.Begin(now)
+	b.Hear(&ev)
+	if b.Due(base.TimerLimit) { // what is answered later rests on a look that is too old
+		b.giveUp()
+	}
+	switch ev.Kind {
+	case core.EventBegin:
+		b.become(core.TaskWorking)
+		b.Timers[base.TimerLimit] = b.In(core.FirstAnswerLimit * 6)
+		b.StartLook(core.RequestLimit)
+	case core.EventCancel:
+		b.refuse(core.ReasonCancelled)
+	case core.EventAnswer:
+		if f, ok := b.Land(&ev); ok && b.state == core.TaskWorking {
+			b.answer(&ev, f)
+		}
+	case core.EventWoke:
+		if b.Due(base.TimerNext) {
+			b.Timers[base.TimerNext] = base.Unset
+			b.goOn()
+		}
+	}
+	return b.Finish(), nil
+}
+
+// become moves along an edge of the table.
+func (b *Breaker) become(to core.TaskState) {
+	if b.state >= core.TaskDone && to == core.TaskRefused {
+		return // it has ended, and a cancel comes too late
+	}
+	base.CheckMove(TaskEdges[:], b.state, to)
+	b.state = to
+	if to >= core.TaskDone {
+		b.Timers = base.NewTimers()
+		b.Abandon()
+	}
+}
+
+func (b *Breaker) refuse(reason core.Reason) {
+	if b.state >= core.TaskDone {
+		return
+	}
+	b.become(core.TaskRefused)
+	a := b.Emit(core.ActionRefused)
+	a.Reason, a.Class, a.Sight = reason, b.Class, b.Sight
+	if reason != core.ReasonUnreachable && reason != core.ReasonUnusable {
+		a.Class = core.ClassNone
+	}
+}
+
+// giveUp ends it in time. What was broken is, called or not: whoever wants the name
+// makes the call.
+func (b *Breaker) giveUp() {
+	if b.state == core.TaskWorking && b.Cur.State == core.VersionBroken {
+		b.become(core.TaskDone)
+		b.Emit(core.ActionBroken).Epoch = b.Cur.N
+		return
+	}
+	b.refuse(core.ReasonUnreachable)
+}
+
+func (b *Breaker) answer(ev *core.Event, f base.Flight) {
+	if ev.Outcome == core.OutcomeUnknown {
+		b.Class = ev.Class
+		if ev.Class.Permanent() {
+			b.refuse(core.ReasonUnusable)
+			return
+		}
+		b.Later(base.Unset)
+		return
+	}
+	switch b.Doing {
+	case register.ForCreate:
+		if ev.Outcome == core.OutcomeYes {
+			b.broke()
+			return
+		}
+		b.askBack()
+	case register.ForReadBack:
+		b.readBack(ev)
+	case register.ForCalls:
+		b.CallsListed(ev)
+		b.call()
+	case register.ForCall:
+		b.CallRead(ev)
+		b.call()
+	case register.ForNewCall:
+		b.CallMade(ev)
+		b.call()
+	default:
+		b.found(b.LookAnswer(ev, f, core.RequestLimit))
+	}
+}
+
+// goOn tries again whatever had no answer.
+func (b *Breaker) goOn() {
+	switch {
+	case b.Claim.N > 0 && b.Cur.N == b.Claim.V.N:
+		b.call()
+	case b.Claim.N > 0:
+		b.askBack()
+	default:
+		b.StartLook(core.RequestLimit)
+	}
+}
+
+// found goes on when a look has come to something: what is held is broken. It was
+// perhaps somebody else whom the caller saw, and chose to break:
+//
+//	caller  sees A, asks "break it?" . . . . . . . . . . . . "yes"
+//	A, B                     A releases, B acquires           B goes on
+//
+// A tenure that the look shows to be dead is over, and the break says so: alone, it
+// frees the name at once. That holds for the version of this look and no other. A
+// companion that comes first makes the next one, and the look begins anew:
+//
+//	breaker    look: v(n) dead ── create v(n+1) broken, alone: exists ── look: v(n+1) lives
+//	companion                create v(n+1) held
+func (b *Breaker) found(v register.Outlook) {
+	c := &b.Cur
+	switch {
+	case v == register.Looking:
+	case v == register.LookFailed:
+		b.Later(base.Unset)
+	case c.Result == register.ReadNewer:
+		b.refuse(core.ReasonNewer)
+	case c.Result == register.ReadOther:
+		b.refuse(core.ReasonKind)
+	case c.Result == register.ReadCorrupt:
+		b.refuse(core.ReasonUnreadable)
+	case c.State != core.VersionHeld:
+		b.refuse(core.ReasonVacant)
+	case b.whose != "" && c.Tenure != b.whose: // somebody else's by now
+		b.refuse(core.ReasonHeld)
+	default:
+		b.whose, b.Claim.N = c.Tenure, 0
+		b.dead = v == register.FoundFree || b.dead && b.Bug(base.BugBreakVerdictKept)
+		b.sendBreak()
+	}
+}
+
+func (b *Breaker) sendBreak() {
+	v := b.Successor(core.VersionBroken)
+	v.Alone, v.Why, v.By = b.Cfg.Now || b.dead, b.Cfg.Why, b.Cfg.PID+"@"+b.Cfg.Host
+	b.Claim.V = v
+	b.Claim.Tried[b.Claim.N] = attempt{v.Nonce, b.Now.Mono}
+	b.Claim.N++
+	b.Create(&v, core.RequestLimit)
+}
+
+func (b *Breaker) askBack() {
+	b.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(b.Prefix, b.Claim.V.N), core.RequestLimit)
+}
+
+func (b *Breaker) readBack(ev *core.Event) {
+	if ev.Outcome == core.OutcomeNo { // the create may still land; another one shows
+		if b.Claim.N == core.MaxAttempts {
+			b.refuse(core.ReasonUnreachable)
+			return
+		}
+		b.sendBreak()
+		return
+	}
+	var v register.Version
+	if register.ParseVersion(ev.Body, b.Claim.V.N, &v) == register.ReadGood {
+		for i := range b.Claim.N {
+			if b.Claim.Tried[i].Nonce.Is(v.Nonce) {
+				b.broke()
+				return
+			}
+		}
+	}
+	b.Claim.N = 0
+	b.StartLook(core.RequestLimit) // somebody else made it: what is there now?
+}
+
+// broke: the version that says so is there. Its session is still to be called.
+func (b *Breaker) broke() {
+	v := b.Claim.V
+	b.Made(&v, b.Claim.Tried[b.Claim.N-1].sent)
+	b.Look = register.Look{Listed: true, N: v.N}
+	b.call()
+}
+
+// call makes the call, unless it is there or nobody has to be called.
+func (b *Breaker) call() {
+	switch {
+	case b.Flight.ID != 0 || b.state != core.TaskWorking:
+	case b.Cur.Session == "" || b.dead || b.isCalled(): // with now, too: its holder is to hear of it
+		b.become(core.TaskDone)
+		b.Emit(core.ActionBroken).Epoch = b.Cur.N
+	default:
+		b.SeekCall(core.RequestLimit)
+	}
+}
+
+// isCalled reports whether the call for this break is known to be there.
+func (b *Breaker) isCalled() bool { return b.Register.Call.N == b.Cur.N }
+
+// AppendState implements Machine.
+func (b *Breaker) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Octet(uint8(core.MachineBreaker))
+	s.Octet(uint8(b.state))
+	s.Text(string(b.whose))
+	s.Bools(b.dead)
+	b.Register.Snapshot(&s)
+	b.Claim.snapshot(&s)
+	return s
+}
+
+// Clone implements Machine.
+func (b *Breaker) Clone() core.Machine {
+	twin := *b
+	twin.Detach()
+	return &twin
+}

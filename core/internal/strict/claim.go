@@ -1,0 +1,337 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// startClaim makes the version that follows what was found free: a new tenure.
+func (l *Lease) startClaim() {
+	n := l.Cur.N + 1
+	if l.Bug(base.BugEpochReset) && l.Cur.State == core.VersionReleased {
+		n = 1
+	}
+	ttl, margin := l.Cfg.TTL, l.Cfg.Margin
+	if ttl == core.None {
+		ttl, margin = 0, 0
+	}
+	session := ""
+	if l.Cfg.OnSession {
+		session = l.Session.ID
+	}
+	l.Claim = &Claim{since: l.Now.Mono, doubt: l.Now.Mono, basis: l.Basis, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
+		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holder, Owner: l.owner.Owner,
+		Owners: register.WithOwner("", l.owner.Owner), TTL: ttl, Margin: margin, Session: session, Label: l.Cfg.Label,
+	}}
+	l.become(core.LeaseClaiming)
+	l.sendClaim()
+}
+
+// sendClaim sends the claim with a nonce of its own: the deadline counts from
+// the very request that landed, so they must be told apart.
+//
+//	us     create(n) nonce 1 . . . . . . . . . . . . . . . . . landed, stamped
+//	             (unknown)     create(n) nonce 2 . . exists: read back: nonce 1
+func (l *Lease) sendClaim() {
+	c := l.Claim
+	if c.N == 0 || !l.Bug(base.BugSameNonceRetry) {
+		c.V.Nonce = register.NewNonce(&l.RNG)
+	}
+	c.Tried[c.N] = attempt{c.V.Nonce, l.Now.Mono}
+	c.N++
+	l.Create(&c.V, l.RequestLimit(l.claimBy()))
+}
+
+// claimBy is when a claim that was sent now would be worth nothing any more.
+func (l *Lease) claimBy() int64 {
+	if l.Claim.V.TTL == 0 {
+		return base.Unset
+	}
+	return l.Claim.since + int64(l.Claim.V.TTL-l.Claim.V.Margin)
+}
+
+// giveUpAt is when a claim in doubt is given up: nobody waits for a TTL of days to
+// be told that a store is silent, and whose patience is over waits for one request.
+func (l *Lease) giveUpAt() int64 {
+	doubt := core.DoubtLimit
+	if l.LastTry {
+		doubt = core.RequestLimit
+	}
+	return min(l.claimBy(), l.Claim.doubt+int64(doubt))
+}
+
+// claimed takes the answer to a create.
+func (l *Lease) claimed(ev *core.Event) {
+	switch ev.Outcome {
+	case core.OutcomeYes:
+		l.won(&l.Claim.Tried[l.Claim.N-1])
+		return
+	case core.OutcomeUnknown:
+		l.Class = ev.Class
+		if l.Bug(base.BugUnknownIsYes) {
+			l.won(&l.Claim.Tried[l.Claim.N-1])
+			return
+		}
+		if l.Bug(base.BugUnknownIsNo) {
+			l.become(core.LeaseDoubtful)
+			l.lostRace()
+			return
+		}
+	}
+	// "Exists" is said of one's own success, too, where somebody on the way sent
+	// the request twice. What is there is to be read in any case: it is who won.
+	l.become(core.LeaseDoubtful)
+	l.askBack()
+}
+
+// askBack reads the version that a create of ours may have made.
+func (l *Lease) askBack() {
+	l.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(l.Prefix, l.Claim.V.N), l.RequestLimit(l.claimBy()))
+}
+
+// readBack tells whether the version there is ours, and by which request.
+func (l *Lease) readBack(ev *core.Event) {
+	c := l.Claim
+	switch ev.Outcome {
+	case core.OutcomeUnknown:
+		l.Class, l.Failing = ev.Class, true
+		if l.Now.Mono >= l.giveUpAt() || ev.Class.Permanent() {
+			l.giveUp(base.EndRaced)
+			return
+		}
+		l.Later(l.giveUpAt())
+	case core.OutcomeNo:
+		l.notThere()
+	default:
+		l.Learn(ev)
+		l.Failing, l.Retries = false, 0
+		l.ReadVersion(ev.Body, c.V.N, ev.Stamp)
+		var v register.Version
+		if register.ParseVersion(ev.Body, c.V.N, &v) == register.ReadGood {
+			for i := c.N - 1; i >= 0; i-- { // the latest of those with one nonce: a mistake, see the explorer
+				if c.Tried[i].Nonce.Is(v.Nonce) {
+					l.won(&c.Tried[i])
+					return
+				}
+			}
+		}
+		l.lostRace()
+	}
+}
+
+// notThere: nobody has made the version, and a create of ours may still land.
+// Another one is sent, which wins or shows who did.
+func (l *Lease) notThere() {
+	switch {
+	case l.Class.Permanent() && l.Claim.N == 1: // it was refused, not lost
+		l.refuse(core.ReasonUnusable)
+	case l.Claim.N == core.MaxAttempts || l.Now.Mono >= l.giveUpAt():
+		l.giveUp(base.EndRaced)
+	case l.Cfg.OnSession && (!l.InForce() || l.Session.ID != l.Claim.V.Session):
+		l.giveUp(base.EndRaced)
+	default:
+		l.become(core.LeaseClaiming)
+		l.sendClaim()
+	}
+}
+
+// won: one of our creates made the version. It holds if it is young enough; if
+// not, it is nobody's, and the next claim stands on it.
+func (l *Lease) won(a *attempt) {
+	c := l.Claim
+	l.Made(&c.V, a.sent)
+	switch {
+	case l.isSpoilt(a.sent):
+	case l.Now.Mono-l.Claim.basis > int64(core.BasisWindow) && !l.Bug(base.BugGCWithoutBasis):
+		l.become(core.LeaseVerifying)
+		c.doubt = l.Now.Mono
+		l.confirmWin()
+	default:
+		l.hold(a.sent)
+	}
+}
+
+// isSpoilt ends a claim that was won and may not be held: its session has called it
+// off, it is too old, or its session has died.
+func (l *Lease) isSpoilt(sent int64) bool {
+	c := &l.Cur
+	late := c.TTL != 0 && l.Now.Mono >= l.deadlineFrom(sent)
+	onDead := c.Session != "" && (c.Session != l.Session.ID || !l.InForce())
+	switch {
+	case l.calledAt > c.N && c.Session != "":
+		l.becomeDoubtful()
+		l.Basis = base.Unset
+		l.lostRace()
+	case late && !l.Bug(base.BugLateRenewal) || onDead && !l.Bug(base.BugSessionNotInForce):
+		l.wonLate()
+	default:
+		return false
+	}
+	return true
+}
+
+// wonLate: the version is ours and we do not hold it; nobody joined it, since
+// nobody was told of it.
+func (l *Lease) wonLate() {
+	const rounds = 3
+	l.lateWins++
+	if l.lateWins >= rounds || l.LastTry || l.Cfg.OnSession && !l.InForce() {
+		l.startReleasing(base.EndRaced, 0)
+		return
+	}
+	l.becomeDoubtful()
+	l.startClaim()
+}
+
+func (l *Lease) becomeDoubtful() {
+	if l.state != core.LeaseDoubtful {
+		l.become(core.LeaseDoubtful)
+	}
+}
+
+// confirmWin lists: the version was won so long after it was found to be the
+// next one that what stood there before may have been collected.
+func (l *Lease) confirmWin() { l.AskNewest("", l.RequestLimit(l.claimBy())) }
+
+func (l *Lease) verified(ev *core.Event) {
+	sent := l.Cur.Boottime
+	n, found := l.Newest(ev)
+	switch {
+	case ev.Outcome == core.OutcomeUnknown:
+		l.Class, l.Failing = ev.Class, true
+		if l.Now.Mono >= l.giveUpAt() {
+			l.startReleasing(base.EndRaced, 0)
+			return
+		}
+		l.Later(l.giveUpAt())
+	case !found:
+		l.AskNewest(l.After, l.RequestLimit(l.claimBy()))
+	case n != l.Cur.N:
+		l.lostRace()
+	case l.isSpoilt(sent):
+	default:
+		l.Basis = l.Paged
+		l.hold(sent)
+	}
+}
+
+// lostRace ends an attempt that somebody else won. What was read back is his
+// version, so there is nothing to look for: the basis holds for it, too, since it
+// was made after that.
+func (l *Lease) lostRace() {
+	if l.Claim != nil && l.Claim.guess && l.state == core.LeaseDoubtful {
+		l.reconsider()
+		return
+	}
+	if l.LastTry {
+		l.refuse(core.ReasonRaced)
+		return
+	}
+	l.become(core.LeaseWaiting)
+	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.Basis != base.Unset {
+		l.Look = register.Look{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
+		l.schedulePoll()
+		if l.Sight.LookAt == 0 && c.TTL != 0 { // nothing but watching can free it: begin
+			l.Sight.LookAt = l.Now.Mono
+		}
+	} else {
+		l.Basis = base.Unset
+	}
+	l.Claim, l.Body = nil, nil // it may wait for long, and thousands beside it
+	l.moved = true             // in a crowd there are more above it by the next poll
+	l.Timers[base.TimerNext] = l.In(l.Backoff(core.PollFirst, l.races))
+	l.races++
+}
+
+// hold begins the tenure as a caller sees it.
+func (l *Lease) hold(sent int64) {
+	l.become(core.LeaseHeld)
+	l.Timers = base.NewTimers()
+	l.believe(sent)
+	tidies := l.Cur.N/register.CollectEach != l.Claim.below/register.CollectEach // the first tenure of each so many versions
+	l.Claim = nil                                                                // a lease held costs little
+	a := l.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = l.deadlineFrom(sent), l.Now.Wall, l.holder
+	a.Epoch, a.Token, a.Session = l.Cur.N, l.Cur.Origin, l.standOn
+	if l.Bug(base.BugDeadlineFromAnswer) {
+		a.At = l.deadlineFrom(l.Now.Mono)
+	}
+	if tidies {
+		l.StartTidying()
+	}
+}
+
+// heldAnswer takes the answer to a renewal, or to what a call made us ask.
+func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
+	if l.Checking {
+		l.callAnswer(ev)
+		return
+	}
+	if course, reason := l.renewalAnswer(ev, f); course == lost {
+		l.lose(reason)
+	}
+}
+
+// called: our session has read that somebody broke the name. Until we know what
+// is above us the session's renewals do us no good: the deadline stays where it
+// is, since whoever broke it waits no longer than a ttl from the call.
+//
+// A claim of unknown fate may be the one that was broken. The session tells of it
+// once, so it is remembered until the claim is settled:
+//
+//	us       create v(n) . . . . . . . . . . (unknown)  read back: ours
+//	breaker                   v(n+1) broken, call
+//	session                                   called    <- believed no more
+func (l *Lease) called(epoch core.Epoch) {
+	l.calledAt = max(l.calledAt, epoch)
+	if l.state != core.LeaseHeld || l.standOn == "" || epoch <= l.Cur.N {
+		return
+	}
+	l.Timers[base.TimerDeadline] = max(l.Session.Until, l.own)
+	l.Checking = true
+	l.Emit(core.ActionDeadline).At = l.Timers[base.TimerDeadline]
+	l.askAbove()
+}
+
+// callAnswer reads the chain up to the break that the call was about.
+func (l *Lease) callAnswer(ev *core.Event) {
+	switch {
+	case ev.Outcome == core.OutcomeUnknown:
+		l.Class, l.Failing = ev.Class, true
+		l.Later(l.Timers[base.TimerDeadline])
+	case l.Doing == register.ForNext && ev.Outcome == core.OutcomeNo: // a call for what never came: the session goes on
+		l.Checking, l.Failing, l.Retries = false, false, 0
+		l.restOnSession()
+		l.Emit(core.ActionRenewed).At = max(l.Session.Until, l.own)
+	case l.Doing == register.ForNext:
+		l.askAbove()
+	case ev.Outcome == core.OutcomeNo: // the chain is not what the call says: ours no longer
+		l.lose(core.ReasonTaken)
+	default:
+		if course, reason := l.above(ev); course == lost {
+			l.lose(reason)
+			return
+		}
+		// Another owner of the tenure made it; the break, if there is one, is above.
+		l.Ask(register.ForNext, core.ActionExists, l.KeyAbove(), l.RequestLimit(l.Timers[base.TimerDeadline]))
+	}
+}
+
+// Claim is one version that we try to make, by one create or several.
+type Claim struct {
+	V     register.OwnVersion
+	Tried [core.MaxAttempts]attempt
+	N     int        // how many of them were sent
+	since int64      // Mono: sent of the first
+	doubt int64      // Mono since when its fate is in doubt
+	basis int64      // Mono of the proof that it rests on
+	guess bool       // that is only remembered
+	below core.Epoch // origin of the tenure before, or as good a guess
+}
+
+// attempt is one create: its nonce, and when it was sent.
+type attempt struct {
+	Nonce register.Nonce
+	sent  int64
+}

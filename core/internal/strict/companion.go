@@ -1,0 +1,421 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Companion is the machine of a second owner under strict: it joins a
+// tenure by making its next version, keeps it alive by beats of its own, and
+// never releases it. Losing contact does not stop it; only what it reads can.
+type Companion struct {
+	owner
+	state  core.CompanionState
+	Tenure core.HolderID
+
+	Rejoin bool  // it was joined before: nothing but Lost or leave ends it now
+	joinBy int64 // Mono: unreadable so long, it cannot maintain
+	Claim  Claim
+	leaves int // attempts to say that it left
+}
+
+// NewCompanion makes a companion in state Idle; cfg.Holder is the tenure,
+// cfg.Epoch one that it had.
+func NewCompanion(cfg core.Config) (*Companion, error) {
+	cfg.Machine, cfg.Protocol = core.MachineCompanion, core.ProtocolStrict
+	o, err := newOwner(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Companion{owner: o, state: core.CompanionIdle, Tenure: cfg.Holder}, nil
+}
+
+// String implements Machine.
+func (c *Companion) String() string { return c.state.String() }
+
+// State is where the machine stands.
+func (c *Companion) State() core.CompanionState { return c.state }
+
+// Step implements Machine.
+func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := c.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !c.accepts(ev.Kind) {
+		return nil, base.ErrEvent(c.state.String(), ev.Kind)
+	}
+	c.Begin(now)
+	c.Hear(&ev)
+	if ev.Kind != core.EventLeave && c.state == core.CompanionJoined && c.isPast() {
+		c.pastDeadline()
+	}
+	switch ev.Kind {
+	case core.EventAccompany:
+		c.joinBy = c.In(c.patience())
+		c.become(core.CompanionJoining)
+		c.seek()
+	case core.EventLeave:
+		c.leave()
+	case core.EventAnswer:
+		if f, ok := c.Land(&ev); ok {
+			c.answer(&ev, f)
+		}
+	case core.EventChanged:
+		if c.state == core.CompanionJoined {
+			c.Hint(c.quiet)
+		}
+	case core.EventWoke:
+		if c.Due(base.TimerNext) {
+			c.Timers[base.TimerNext] = base.Unset
+			c.next()
+		}
+	}
+	if c.state == core.CompanionJoined {
+		c.heedHint()
+	}
+	return c.Finish(), nil
+}
+
+// patience is how long a first joining may take.
+func (c *Companion) patience() core.Duration {
+	if c.Cfg.TTL == core.None {
+		return core.DefaultStrictTTL
+	}
+	return c.Cfg.TTL
+}
+
+func (c *Companion) accepts(kind core.EventKind) bool {
+	switch kind {
+	case core.EventAnswer, core.EventChanged, core.EventWoke, core.EventCalled:
+		return true
+	case core.EventAccompany:
+		return c.state == core.CompanionIdle
+	case core.EventLeave:
+		return c.state != core.CompanionIdle
+	}
+	return false
+}
+
+// become moves along an edge of the table.
+func (c *Companion) become(to core.CompanionState) {
+	base.CheckMove(CompanionEdges[:], c.state, to)
+	c.state = to
+	c.Timers[base.TimerNext], c.Timers[base.TimerLook] = base.Unset, base.Unset
+	switch {
+	case to >= core.CompanionLeft:
+		c.Timers = base.NewTimers()
+		c.Abandon()
+	case to == core.CompanionLeaving:
+		c.Timers[base.TimerDeadline] = base.Unset
+	}
+}
+
+func (c *Companion) answer(ev *core.Event, f base.Flight) {
+	switch c.state {
+	case core.CompanionJoining:
+		c.joining(ev)
+	case core.CompanionReviving:
+		c.created(ev)
+	case core.CompanionDoubtful:
+		c.readBack(ev)
+	case core.CompanionJoined:
+		c.joinedAnswer(ev, f)
+	case core.CompanionLeaving:
+		c.leaving(ev)
+	}
+}
+
+// next does what the state was waiting to do.
+func (c *Companion) next() {
+	switch c.state {
+	case core.CompanionJoining:
+		c.seek()
+	case core.CompanionDoubtful:
+		c.askBack()
+	case core.CompanionJoined:
+		c.renew()
+	case core.CompanionLeaving:
+		c.sayLeft()
+	}
+}
+
+// joinLimit bounds a request of joining.
+func (c *Companion) joinLimit() core.Duration { return min(core.RequestLimit, c.patience()/3) }
+
+// seek lists to find the newest version. No clock and no judgement of who is
+// alive is involved in joining: the create is, which only one can win.
+//
+//	zombie     put b (late) ................... landed: the tenure looks alive
+//	taker      look: dead   create v(n+1) . . . . . . . . . . . . won
+//	companion                                   believes the beat: two tenures
+func (c *Companion) seek() {
+	c.AskNewest("", c.joinLimit())
+}
+
+func (c *Companion) joining(ev *core.Event) {
+	switch {
+	case ev.Outcome == core.OutcomeUnknown:
+		c.Class = ev.Class
+		c.unreadable()
+	case c.Doing == register.ForConfirm:
+		c.Learn(ev)
+		n, found := c.Newest(ev)
+		if !found {
+			c.AskNewest(c.After, c.joinLimit())
+			return
+		}
+		if n == 0 {
+			c.cannotMaintain(core.ReasonAbsent)
+			return
+		}
+		c.Basis = c.Paged
+		c.Ask(register.ForVersion, core.ActionGet, register.VersionKey(c.Prefix, n), c.joinLimit())
+	case ev.Outcome == core.OutcomeNo: // collected since
+		c.Class = core.ClassNone
+		c.unreadable()
+	default:
+		c.Learn(ev)
+		c.found(ev)
+	}
+}
+
+// found goes by the newest version alone.
+func (c *Companion) found(ev *core.Event) {
+	n, _, _ := register.ParseRegisterKey(c.Prefix, []byte(c.Key))
+	c.ReadVersion(ev.Body, n, ev.Stamp)
+	switch reason := c.LossBy(c.Tenure); {
+	case c.Cur.Result == register.ReadNewer:
+		c.cannotMaintain(core.ReasonNewer)
+	case c.Cur.Result == register.ReadOther:
+		c.cannotMaintain(core.ReasonKind)
+	case c.Cur.Result == register.ReadCorrupt:
+		c.Class = core.ClassNone
+		c.unreadable()
+	case reason != core.ReasonNone:
+		c.lose(reason)
+	case c.Bug(base.BugJoinByBeat):
+		c.hold(c.Now.Mono)
+	default:
+		c.join()
+	}
+}
+
+// join makes the next version, with all that a join copies.
+func (c *Companion) join() {
+	v := c.Successor(core.VersionHeld)
+	v.Owners = register.WithOwner(c.Cur.Owners, c.owner.Owner)
+	if c.Bug(base.BugJoinDropsSession) {
+		v.Session = ""
+	}
+	c.Claim = Claim{V: v, since: c.Now.Mono}
+	c.become(core.CompanionReviving)
+	c.sendJoin()
+}
+
+func (c *Companion) sendJoin() {
+	k := &c.Claim
+	if k.N == 0 || !c.Bug(base.BugSameNonceRetry) {
+		k.V.Nonce = register.NewNonce(&c.RNG)
+	}
+	k.Tried[k.N] = attempt{k.V.Nonce, c.Now.Mono}
+	k.N++
+	c.Create(&k.V, c.joinLimit())
+}
+
+func (c *Companion) created(ev *core.Event) {
+	if ev.Outcome == core.OutcomeYes || ev.Outcome == core.OutcomeUnknown && c.Bug(base.BugUnknownIsYes) {
+		c.won(&c.Claim.Tried[c.Claim.N-1])
+		return
+	}
+	if ev.Outcome == core.OutcomeUnknown {
+		c.Class = ev.Class
+	}
+	c.become(core.CompanionDoubtful)
+	c.askBack()
+}
+
+func (c *Companion) askBack() {
+	c.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(c.Prefix, c.Claim.V.N), c.joinLimit())
+}
+
+// readBack tells whether the version there is ours, and by which request.
+func (c *Companion) readBack(ev *core.Event) {
+	k := &c.Claim
+	switch ev.Outcome {
+	case core.OutcomeUnknown:
+		c.Class = ev.Class
+		c.rejoinOr(func() { c.Later(c.rejoinBy()) })
+	case core.OutcomeNo:
+		c.rejoinOr(func() {
+			if k.N == core.MaxAttempts {
+				c.again()
+				return
+			}
+			c.become(core.CompanionReviving)
+			c.sendJoin()
+		})
+	default:
+		c.Learn(ev)
+		var v register.Version
+		if register.ParseVersion(ev.Body, k.V.N, &v) == register.ReadGood {
+			for i := k.N - 1; i >= 0; i-- {
+				if k.Tried[i].Nonce.Is(v.Nonce) {
+					c.won(&k.Tried[i])
+					return
+				}
+			}
+		}
+		c.again() // somebody else made it: an owner of ours, or who has taken or ended it
+	}
+}
+
+// rejoinOr goes on, unless a first joining has taken too long.
+func (c *Companion) rejoinOr(goOn func()) {
+	if !c.Rejoin && (c.Now.Mono >= c.joinBy || c.Class.Permanent()) {
+		c.cannotMaintain(core.ReasonUnreadable)
+		return
+	}
+	goOn()
+}
+
+// again joins anew, from the list on.
+func (c *Companion) again() {
+	c.become(core.CompanionJoining)
+	c.seek()
+}
+
+// won: our version is there. One that was won too late gives nothing to rely on,
+// and joining again costs one more. So does one that may have been collected
+// below: only a list shows whether it is the newest.
+func (c *Companion) won(a *attempt) {
+	c.Class, c.Retries = core.ClassNone, 0
+	stale := c.Now.Mono-c.Basis > int64(core.BasisWindow) && !c.Bug(base.BugGCWithoutBasis)
+	c.Made(&c.Claim.V, a.sent)
+	if stale || c.Cur.TTL != 0 && c.Now.Mono >= c.deadlineFrom(a.sent) {
+		c.become(core.CompanionJoining)
+		c.rejoinOr(func() { c.Later(c.rejoinBy()) })
+		return
+	}
+	c.hold(a.sent)
+}
+
+// hold begins to rely on the tenure.
+func (c *Companion) hold(sent int64) {
+	c.become(core.CompanionJoined)
+	c.Rejoin = true
+	c.believe(sent)
+	a := c.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = c.deadlineFrom(sent), c.Now.Wall, c.Tenure
+	a.Epoch, a.Token = c.Cur.N, c.Cur.Origin
+	if c.Bug(base.BugDeadlineFromAnswer) {
+		a.At = c.deadlineFrom(c.Now.Mono)
+	}
+}
+
+func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
+	if course, reason := c.renewalAnswer(ev, f); course == lost {
+		c.lose(reason)
+	}
+}
+
+// pastDeadline stops believing, says so once, and joins again.
+func (c *Companion) pastDeadline() {
+	c.Timers[base.TimerDeadline] = base.Unset
+	c.Abandon()
+	c.Retries = 0
+	c.become(core.CompanionJoining)
+	c.Emit(core.ActionContactLost)
+	c.seek()
+}
+
+// unreadable is retried for a TTL, and for ever by one that was joined before.
+func (c *Companion) unreadable() {
+	c.rejoinOr(func() { c.Later(c.rejoinBy()) })
+}
+
+// rejoinBy is until when joining is tried.
+func (c *Companion) rejoinBy() int64 {
+	if c.Rejoin {
+		return base.Unset
+	}
+	return c.joinBy
+}
+
+// cannotMaintain ends a first joining. Later it is only bad news.
+func (c *Companion) cannotMaintain(reason core.Reason) {
+	if c.Rejoin {
+		c.Later(base.Unset)
+		return
+	}
+	c.become(core.CompanionRefused)
+	a := c.Emit(core.ActionCannotMaintain)
+	a.Reason = reason
+	if reason == core.ReasonUnreadable {
+		a.Class = c.Class
+	}
+}
+
+// lose ends it. Nothing of ours is written after it.
+func (c *Companion) lose(reason core.Reason) {
+	c.become(core.CompanionLost)
+	a := c.Emit(core.ActionLost)
+	a.Reason = reason
+	if c.Sight != nil && c.Sight.State != 0 {
+		a.Sight = c.Sight
+	}
+}
+
+// leave ends it at its own wish. The others are told, so that their release frees
+// the name at once; an owner who comes back (RoleOwner) has not left.
+func (c *Companion) leave() {
+	switch {
+	case c.state >= core.CompanionLeaving:
+	case c.state != core.CompanionJoined || c.Cfg.Role == core.RoleOwner || register.WithoutOwner(c.Cur.Owners, c.owner.Owner) == "":
+		c.left()
+	default:
+		c.Abandon()
+		c.become(core.CompanionLeaving)
+		c.sayLeft()
+	}
+}
+
+// sayLeft makes the next version without us. It is a courtesy with few attempts:
+// what it cannot say costs the next one a TTL of waiting.
+func (c *Companion) sayLeft() {
+	const courtesy = 3
+	if c.leaves >= courtesy {
+		c.left()
+		return
+	}
+	v := c.Successor(core.VersionHeld)
+	v.Owners = register.WithoutOwner(c.Cur.Owners, c.owner.Owner)
+	c.Create(&v, c.joinLimit())
+}
+
+func (c *Companion) leaving(ev *core.Event) {
+	switch {
+	case ev.Outcome == core.OutcomeUnknown:
+		c.Class = ev.Class
+		c.leaves++
+		c.Later(base.Unset)
+	case c.Doing == register.ForCreate && ev.Outcome == core.OutcomeNo: // somebody was faster, or ours has landed
+		c.Ask(register.ForReadBack, core.ActionGet, c.Key, c.joinLimit())
+	case c.Doing == register.ForReadBack && ev.Outcome == core.OutcomeYes:
+		n, _, _ := register.ParseRegisterKey(c.Prefix, []byte(c.Key))
+		c.ReadVersion(ev.Body, n, ev.Stamp)
+		there := register.WithoutOwner(c.Cur.Owners, c.owner.Owner) != c.Cur.Owners
+		if c.LossBy(c.Tenure) == core.ReasonNone && there {
+			c.sayLeft()
+			return
+		}
+		c.left()
+	default:
+		c.left()
+	}
+}
+
+func (c *Companion) left() {
+	c.become(core.CompanionLeft)
+	c.Emit(core.ActionLeft)
+}

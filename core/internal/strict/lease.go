@@ -1,0 +1,488 @@
+// Package strict has the machines of the strict protocol, which needs a store that
+// creates an object only if it is absent. Lease claims a name, Companion keeps a lease
+// alive that another process holds, and Session is one heartbeat for all that a process
+// holds. Breaker, Observer and Calibration do one thing and end. How a name is read and
+// judged stands in package register. The rules are those of core/PROTOCOL.md with an S.
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Lease is the machine of one claim under strict: acquire, hold, release.
+// Like a Lease it is made for one tenure and ends in Released, Refused or Lost.
+type Lease struct {
+	owner
+	state core.LeaseState
+
+	// Acquiring.
+	holder   core.HolderID
+	LastTry  bool // a failed attempt is the end: try once, or patience is over
+	Answered bool // the store has said yes or no to something
+	Wants    bool // the name is free, and the session is waited for
+	sampling bool // who tries once waits for a sample of the store's clock
+	Again    bool // who asks for us tries again later, and has time for one until then
+	polls    int
+	races    int
+	lateWins int // versions of ours that were won too late
+	told     uint64
+	waitedAt core.Epoch // the version that was waited for last
+	moved    bool       // it was another one than the time before
+	Claim    *Claim
+	calledAt core.Epoch // the newest version of which a call said that it breaks the name
+
+	// Held.
+	Checking bool // a call says that the name was broken, and the chain is read
+
+	// Releasing.
+	Ending  base.Ending
+	Closing core.Epoch // the version at which a create of unknown fate is shut out, or 0
+}
+
+// NewLease makes a lease machine in state Idle. With cfg.Holder set it can
+// only release that tenure.
+func NewLease(cfg core.Config) (*Lease, error) {
+	cfg.Machine, cfg.Protocol = core.MachineLease, core.ProtocolStrict
+	// Beside an old client's lock.json the lease may have to be yielded without a
+	// word, and nothing of ours may stay behind a session that lives on.
+	cfg.OnSession = cfg.OnSession && !cfg.Beside
+	o, err := newOwner(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lease{owner: o, state: core.LeaseIdle, holder: o.Cfg.Holder}
+	if l.holder == "" {
+		l.holder = base.SeedUUID(cfg.Seed)
+		l.owner.Owner = string(l.holder)
+	}
+	return l, nil
+}
+
+// String implements Machine.
+func (l *Lease) String() string { return l.state.String() }
+
+// Idle implements Machine. What stands on a session waits for that.
+func (l *Lease) Idle() bool { return l.owner.Idle() && l.state != core.LeaseHeld }
+
+// State is where the machine stands.
+func (l *Lease) State() core.LeaseState { return l.state }
+
+// Holder is the tenure's id.
+func (l *Lease) Holder() core.HolderID { return l.holder }
+
+// Step implements Machine.
+func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := l.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !l.accepts(ev.Kind) {
+		return nil, base.ErrEvent(l.state.String(), ev.Kind)
+	}
+	l.Begin(now)
+	l.Hear(&ev)
+	if l.believes() && l.isPast() && !(ev.Kind == core.EventAnswer && l.Bug(base.BugLateRenewal)) {
+		// Before anything else, and without waiting for I/O: an answer that comes
+		// with this Step is too late to be believed.
+		l.lose(l.whyPast())
+	}
+	switch ev.Kind {
+	case core.EventAcquire:
+		l.acquire(ev.Wait)
+	case core.EventRelease:
+		l.release()
+	case core.EventCancel:
+		l.cancel()
+	case core.EventAnswer:
+		if f, ok := l.Land(&ev); ok {
+			l.answer(&ev, f)
+		}
+	case core.EventChanged:
+		switch {
+		case l.state == core.LeaseWaiting:
+			l.reconsider()
+		case l.state == core.LeaseHeld && l.standOn == "": // else its session is told, and calls it
+			l.Hint(l.quiet)
+		}
+	case core.EventCalled:
+		l.called(ev.Epoch)
+	case core.EventWoke:
+		l.woke()
+	}
+	if l.state == core.LeaseWaiting && (l.Wants && l.InForce() || l.sampling && l.LastTry && l.ToldAt > l.Look.Start) {
+		l.reconsider()
+	}
+	if l.state == core.LeaseHeld {
+		l.heedHint()
+	}
+	actions := l.Finish()
+	if l.isAtRest() { // nothing more to do for a long time
+		l.forget()
+	}
+	return actions, nil
+}
+
+// believes reports whether the clock can take something away.
+func (l *Lease) believes() bool {
+	return l.state == core.LeaseHeld || l.state == core.LeaseReleasing && l.Ending == base.EndReleased && l.Cfg.Holder == ""
+}
+
+func (l *Lease) accepts(kind core.EventKind) bool {
+	switch kind {
+	case core.EventAnswer, core.EventChanged, core.EventWoke, core.EventCalled:
+		return true
+	case core.EventAcquire:
+		return l.state == core.LeaseIdle && l.Cfg.Holder == ""
+	case core.EventRelease:
+		return l.state != core.LeaseIdle || l.Cfg.Holder != ""
+	case core.EventCancel:
+		return l.state != core.LeaseIdle
+	}
+	return false
+}
+
+// become moves along an edge of the table.
+func (l *Lease) become(to core.LeaseState) {
+	base.CheckMove(LeaseEdges[:], l.state, to)
+	l.state, l.Wants = to, false
+	l.Timers[base.TimerNext], l.Timers[base.TimerLook] = base.Unset, base.Unset
+	if to >= core.LeaseReleased {
+		l.Timers = base.NewTimers()
+		l.Abandon()
+	}
+}
+
+func (l *Lease) answer(ev *core.Event, f base.Flight) {
+	if ev.Outcome != core.OutcomeUnknown {
+		l.Answered = true
+		l.Timers[base.TimerReach] = base.Unset
+	}
+	if l.Tidying() {
+		if l.Bug(base.BugEpochReset) && l.state == core.LeaseReleasing && ev.Outcome != core.OutcomeUnknown {
+			l.endRelease(0)
+			return
+		}
+		l.Tidied(ev)
+		return
+	}
+	switch l.state {
+	case core.LeaseObserving:
+		l.observed(l.LookAnswer(ev, f, l.observeLimit()))
+	case core.LeaseWaiting:
+		l.polled(ev, f)
+	case core.LeaseClaiming:
+		l.claimed(ev)
+	case core.LeaseVerifying:
+		l.verified(ev)
+	case core.LeaseDoubtful:
+		l.readBack(ev)
+	case core.LeaseHeld:
+		l.heldAnswer(ev, f)
+	case core.LeaseReleasing:
+		l.releaseAnswer(ev, f)
+	}
+}
+
+// woke handles every timer that is due, in the order of the timer table.
+func (l *Lease) woke() {
+	if l.Due(base.TimerReach) {
+		l.unreached()
+	}
+	if l.Due(base.TimerLimit) {
+		l.outOfPatience()
+	}
+	if l.Due(base.TimerNext) || l.sampling && l.LastTry && l.state == core.LeaseWaiting { // there is none to be had
+		l.Timers[base.TimerNext] = base.Unset
+		l.next()
+	}
+}
+
+// next does what the state was waiting to do.
+func (l *Lease) next() {
+	switch l.state {
+	case core.LeaseObserving:
+		l.StartLook(l.observeLimit())
+	case core.LeaseWaiting:
+		l.poll()
+	case core.LeaseVerifying:
+		l.confirmWin()
+	case core.LeaseDoubtful:
+		l.askBack()
+	case core.LeaseHeld:
+		l.Abandon() // of what is tidied up: a renewal goes before
+		if l.Checking {
+			l.askAbove()
+			return
+		}
+		l.renew()
+	case core.LeaseReleasing:
+		l.goOnReleasing()
+	}
+}
+
+// acquire begins the one acquire of this machine.
+func (l *Lease) acquire(wait core.Duration) {
+	l.LastTry = wait == 0
+	reach := core.FirstAnswerLimit
+	if wait > 0 {
+		l.Timers[base.TimerLimit] = l.In(wait)
+		reach = min(reach, wait)
+	}
+	l.Timers[base.TimerReach] = l.In(reach)
+	l.become(core.LeaseObserving)
+	last := l.Cfg.LastAt
+	if l.Cfg.LastEpoch != 0 && !l.Cfg.Beside && (!l.Cfg.OnSession || l.InForce()) &&
+		last <= l.Now.Mono && l.Now.Mono-last < int64(core.BasisWindow) {
+		// Our process released it itself, alone, and a moment ago: whoever comes
+		// between makes the create fail.
+		l.Cur, l.Basis = register.Current{N: l.Cfg.LastEpoch}, last
+		l.startClaim()
+		l.Claim.guess, l.Claim.below = true, max(l.Cfg.LastEpoch, 2)-1
+		return
+	}
+	l.StartLook(l.observeLimit())
+}
+
+// observeLimit bounds a read that no lease depends on; see Lease.observeLimit.
+func (l *Lease) observeLimit() core.Duration {
+	if reach := l.Timers[base.TimerReach]; reach != base.Unset {
+		return max(core.RequestFloor, l.Until(reach))
+	}
+	return core.RequestLimit
+}
+
+// observed goes on when a look has come to something.
+func (l *Lease) observed(v register.Outlook) {
+	switch v {
+	case register.Looking:
+		return
+	case register.LookFailed:
+		l.unanswered()
+		return
+	case register.FoundUnfit:
+		reason := core.ReasonNewer
+		if l.Cur.Result == register.ReadOther {
+			reason = core.ReasonKind
+		}
+		l.refuse(reason)
+		return
+	case register.FoundFree:
+		l.Failing, l.Retries = false, 0
+		if l.Cur.Result == register.ReadCorrupt {
+			a := l.Emit(core.ActionWarned)
+			a.Reason, a.Key = core.ReasonCorruptTaken, register.VersionKey(l.Prefix, l.Cur.N)
+		}
+		if l.Cfg.OnSession && !l.InForce() {
+			l.awaitSession()
+			return
+		}
+		l.startClaim()
+	case register.FoundHeld:
+		l.Failing, l.Retries = false, 0
+		l.heldByAnother()
+	}
+}
+
+// awaitSession: the name is free, and there is nothing to stand on yet. A lease
+// on a session may be asked for only while that is in force.
+func (l *Lease) awaitSession() {
+	if l.LastTry && l.Timers[base.TimerLimit] == base.Unset && l.polls > 3 {
+		l.refuse(core.ReasonUnreachable)
+		return
+	}
+	l.become(core.LeaseWaiting)
+	l.Wants = true
+	l.Timers[base.TimerNext] = l.In(l.Backoff(core.PollFirst, l.polls))
+	l.polls++
+}
+
+// heldByAnother waits, or gives up.
+func (l *Lease) heldByAnother() {
+	if l.LastTry {
+		if l.Again {
+			l.askForSample()
+		}
+		if !l.Again && l.wantsSample() && !l.sampling && l.Timers[base.TimerLimit] == base.Unset {
+			// Who tries once has no later look, for which this one's answers would serve.
+			// He may ask for the store's clock, and look once more.
+			l.become(core.LeaseWaiting)
+			l.sampling = true
+			l.Timers[base.TimerNext] = l.In(core.SampleLimit)
+			l.Emit(core.ActionCalibrate)
+			return
+		}
+		l.refuse(core.ReasonHeld)
+		return
+	}
+	l.become(core.LeaseWaiting)
+	s := l.Sight
+	told := base.Mix(uint64(s.Epoch), base.Fingerprint(s.Holder))
+	if told != l.told {
+		l.told = told // and the polls go on as they are: a crowd would else poll as at first
+		l.Emit(core.ActionWaiting).Sight = s
+	}
+	l.moved = l.waitedAt != 0 && l.waitedAt != l.Cur.N
+	l.waitedAt = l.Cur.N
+	l.schedulePoll()
+	l.askForSample()
+}
+
+// schedulePoll sets the next poll, or wakes earlier: at the first instant at
+// which what was seen can be dead.
+func (l *Lease) schedulePoll() {
+	at := l.In(l.Backoff(core.PollFirst, l.polls))
+	l.polls++
+	// What was learned of the store's clock since serves the next look.
+	l.Sample, l.Fresh = register.Better(l.Sample, l.Fresh), register.ClockSample{}
+	if !l.Look.LockHeld {
+		l.Sight.LookAt = 0
+		if dead := l.DeadAt(); dead != base.Unset {
+			l.Sight.LookAt = dead
+			at = min(at, dead)
+		}
+	}
+	l.Timers[base.TimerNext] = at
+}
+
+// askForSample asks the host for the store's clock where that would free the
+// name sooner than watching it.
+func (l *Lease) askForSample() {
+	if l.wantsSample() {
+		l.Emit(core.ActionCalibrate)
+	}
+}
+
+// wantsSample reports whether the store's clock, which no recent sample tells,
+// could show the name to be free.
+func (l *Lease) wantsSample() bool {
+	recent := l.ToldAt != 0 && l.Now.Mono-l.ToldAt < int64(core.CalibrateEach)
+	endless := l.Cur.State == core.VersionHeld && l.Cur.TTL == 0
+	return l.Cfg.Expiry == core.ExpiryCalibrated && !recent && !endless && !l.Cur.SameBoot && !l.Look.LockHeld
+}
+
+// poll asks what is cheapest: while what is there cannot be dead, only whether
+// anything newer is there. When it can be, it looks. Where the name changes hands
+// between any two polls, exists would only be one request more.
+func (l *Lease) poll() {
+	switch {
+	case l.moved || l.Wants || l.LastTry || l.Look.LockHeld || l.Cur.N == 0 || l.Basis == base.Unset ||
+		l.Now.Mono-l.Basis > int64(core.BasisWindow) && !l.Bug(base.BugPollAsBasis):
+		l.reconsider()
+	case l.canBeDead():
+		if l.Cur.SameBoot && l.Cur.N != l.Cur.Origin || l.Cur.State != core.VersionHeld || register.HasMoreOwners(l.Cur.Owners) {
+			l.reconsider()
+			return
+		}
+		l.become(core.LeaseObserving)
+		l.StartPoll(l.observeLimit())
+	default:
+		l.Ask(register.ForNext, core.ActionExists, l.KeyAbove(), l.observeLimit())
+	}
+}
+
+// canBeDead reports whether the instant has come that the last look gave.
+func (l *Lease) canBeDead() bool {
+	return l.Sight != nil && l.Sight.LookAt != 0 && l.Now.Mono >= l.Sight.LookAt
+}
+
+// polled takes the answer to a poll.
+func (l *Lease) polled(ev *core.Event, f base.Flight) {
+	switch {
+	case ev.Outcome == core.OutcomeUnknown:
+		l.Class, l.Failing = ev.Class, true
+		if ev.Class.Permanent() {
+			l.refuse(core.ReasonUnusable)
+			return
+		}
+		l.Later(base.Unset)
+	case !l.Proven(f.Sent):
+		l.reconsider()
+	case ev.Outcome == core.OutcomeYes:
+		l.become(core.LeaseObserving)
+		l.Follow(f.Sent, l.observeLimit())
+	default:
+		l.Basis, l.Failing, l.Retries = f.Sent, false, 0
+		l.schedulePoll()
+	}
+}
+
+// reconsider goes from Waiting back to a whole look.
+func (l *Lease) reconsider() {
+	l.become(core.LeaseObserving)
+	l.StartLook(l.observeLimit())
+}
+
+// unanswered: a look failed. A waiter carries on; one who tries once does not.
+func (l *Lease) unanswered() {
+	l.Failing = true
+	switch {
+	case l.Class.Permanent():
+		l.refuse(core.ReasonUnusable)
+	case l.LastTry:
+		l.refuseWaiting()
+	default:
+		l.Later(base.Unset)
+	}
+}
+
+// unreached: the store has not answered once. A claim that rests on memory may
+// have landed all the same, and is shut out like any other.
+func (l *Lease) unreached() {
+	l.Timers[base.TimerReach] = base.Unset
+	switch l.state {
+	case core.LeaseObserving, core.LeaseWaiting:
+		l.refuse(core.ReasonUnreachable)
+	case core.LeaseClaiming, core.LeaseDoubtful:
+		if v := &l.Claim.V; v.Session == "" && v.TTL != 0 { // what may have landed expires by itself
+			l.refuse(core.ReasonUnreachable)
+			return
+		}
+		l.giveUp(base.EndUnreached)
+	}
+}
+
+// outOfPatience ends a wait. An attempt that is under way runs to its end,
+// which is bounded; it is then the last.
+func (l *Lease) outOfPatience() {
+	l.Timers[base.TimerLimit] = base.Unset
+	l.LastTry = true
+	if l.state == core.LeaseObserving || l.state == core.LeaseWaiting {
+		l.refuseWaiting()
+	}
+}
+
+func (l *Lease) refuseWaiting() {
+	switch {
+	case !l.Answered:
+		l.refuse(core.ReasonUnreachable)
+	case l.told != 0 && !l.Failing:
+		l.refuse(core.ReasonHeld)
+	default:
+		l.refuse(core.ReasonLimit)
+	}
+}
+
+// refuse ends the acquire. Nothing of ours is in the store, or it will expire.
+func (l *Lease) refuse(reason core.Reason) {
+	l.become(core.LeaseRefused)
+	a := l.Emit(core.ActionRefused)
+	a.Reason = reason
+	switch reason {
+	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
+		a.Class = l.Class
+	}
+	if reason != core.ReasonCancelled {
+		a.Sight = l.Sight
+	}
+}
+
+// lose ends belief. Nothing of ours is written after it.
+func (l *Lease) lose(reason core.Reason) {
+	l.become(core.LeaseLost)
+	a := l.Emit(core.ActionLost)
+	a.Reason = reason
+	if reason < core.ReasonUnreachable && l.Sight != nil && l.Sight.State != 0 {
+		a.Sight = l.Sight
+	}
+}

@@ -1,0 +1,171 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Observer is the machine of one look by somebody who takes no part: it reads,
+// and says what there is, a lease or a semaphore.
+type Observer struct {
+	register.Register
+	state   core.TaskState
+	roster  register.Roster // of a semaphore's holders
+	reading string          // the session whose beat is read
+}
+
+// NewObserver makes an observer in state Idle.
+func NewObserver(cfg core.Config) (*Observer, error) {
+	cfg.Machine, cfg.Protocol = core.MachineObserver, core.ProtocolStrict
+	r, err := register.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.Passive = true
+	return &Observer{Register: r, state: core.TaskIdle}, nil
+}
+
+// String implements Machine.
+func (o *Observer) String() string { return o.state.String() }
+
+// State is where the machine stands.
+func (o *Observer) State() core.TaskState { return o.state }
+
+// Step implements Machine.
+func (o *Observer) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := o.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !taskAccepts(o.state, ev.Kind) {
+		return nil, base.ErrEvent(o.state.String(), ev.Kind)
+	}
+	o.Begin(now)
+	o.Hear(&ev)
+	switch ev.Kind {
+	case core.EventBegin:
+		o.become(core.TaskWorking)
+		o.StartLook(core.RequestLimit)
+	case core.EventCancel:
+		o.end(core.ReasonCancelled)
+	case core.EventAnswer:
+		if f, ok := o.Land(&ev); ok && o.state == core.TaskWorking {
+			o.answer(&ev, f)
+		}
+	}
+	return o.Finish(), nil
+}
+
+// become moves along an edge of the table.
+func (o *Observer) become(to core.TaskState) {
+	base.CheckMove(TaskEdges[:], o.state, to)
+	o.state = to
+}
+
+// end refuses, unless it has ended.
+func (o *Observer) end(reason core.Reason) {
+	if o.state >= core.TaskDone {
+		return
+	}
+	o.Abandon()
+	o.become(core.TaskRefused)
+	a := o.Emit(core.ActionRefused)
+	a.Reason = reason
+	if reason == core.ReasonUnreachable || reason == core.ReasonUnusable {
+		a.Class = o.Class
+	}
+}
+
+func (o *Observer) answer(ev *core.Event, f base.Flight) {
+	if o.reading != "" {
+		o.sessionAnswer(ev)
+		return
+	}
+	switch o.LookAnswer(ev, f, core.RequestLimit) {
+	case register.Looking:
+		return
+	case register.LookFailed:
+		reason := core.ReasonUnreachable
+		if o.Class.Permanent() {
+			reason = core.ReasonUnusable
+		}
+		o.end(reason)
+		return
+	case register.FoundUnfit:
+		reason := core.ReasonNewer
+		if o.Cur.Result == register.ReadOther {
+			reason = core.ReasonKind
+		}
+		o.end(reason)
+		return
+	}
+	if o.Cur.State == core.VersionValue {
+		o.roster = o.roster.Cover(o.Value, "")
+		o.nextSession()
+		return
+	}
+	if o.Sight == nil {
+		o.Sight = &core.Sighting{State: core.ObservedVacant}
+	}
+	s := o.Sight
+	if s.State == core.ObservedHeld && s.Left < 0 { // good enough for people
+		s.State = core.ObservedStale
+	}
+	o.become(core.TaskDone)
+	o.Emit(core.ActionSeen).Sight = s
+}
+
+// observedSessions is how many of a semaphore's holders' sessions are looked at.
+const observedSessions = 4 * core.BeatsPerLook
+
+// nextSession looks at the sessions of a semaphore's holders, and then says what
+// there is.
+func (o *Observer) nextSession() {
+	if due := o.DueSession(o.roster, observedSessions); due != nil {
+		due.Asked, o.reading = true, due.ID
+		o.Ask(register.ForSession, core.ActionGet, register.SessionKey(due.ID), core.RequestLimit)
+		return
+	}
+	s, v := o.Sight, o.Value
+	s.State, s.TTL = core.ObservedVacant, 0
+	if len(v.Permits) > 0 {
+		s.State = core.ObservedHeld
+	}
+	s.Capacity, s.Width, s.Held, s.Limit = v.Capacity, v.Width, v.Held(), v.Limit
+	s.Dead = o.roster.AppendDead(s.Dead[:0])
+	o.become(core.TaskDone)
+	o.Emit(core.ActionSeen).Sight = s
+}
+
+// sessionAnswer takes in a beat. One that cannot be read now is not known to be dead.
+func (o *Observer) sessionAnswer(ev *core.Event) {
+	seen := o.roster.Find(o.reading)
+	o.reading = ""
+	if ev.Outcome != core.OutcomeUnknown {
+		o.SessionRead(seen, ev)
+		// To somebody who only looks our wall clock may tell. It decides nothing.
+		sign := &seen.Sign
+		seen.Dead = seen.Dead || !sign.SameBoot && sign.Stamp != 0 &&
+			o.Now.Wall > sign.Stamp+o.SessionTTL(seen)+o.Slop()
+	}
+	o.nextSession()
+}
+
+// AppendState implements Machine.
+func (o *Observer) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Octet(uint8(core.MachineObserver))
+	s.Octet(uint8(o.state))
+	o.Register.Snapshot(&s)
+	o.roster.Snapshot(&s)
+	s.Text(o.reading)
+	return s
+}
+
+// Clone implements Machine.
+func (o *Observer) Clone() core.Machine {
+	twin := *o
+	twin.Detach()
+	twin.roster = append(register.Roster(nil), o.roster...)
+	return &twin
+}

@@ -1,0 +1,322 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// owner is one process that keeps a tenure alive under strict: its beats, what it
+// may believe, and the versions that others of the tenure make.
+type owner struct {
+	register.Register
+	seq     uint64
+	putSent int64  // Mono: sent of this renewal's beat, once it was answered; unset before
+	asked   int64  // Mono: sent of this renewal's exists
+	selfAt  int64  // Mono of the latest proof that our own version is still there
+	beatKey string // of the epoch that we stand on
+	selfKey string // of its version
+	standOn string // the session that keeps the lease, or ""
+	own     int64  // Mono until which our own version is good beside the session
+	quiet   int64  // Mono before which no hint is heeded
+}
+
+func newOwner(cfg core.Config) (owner, error) {
+	r, err := register.New(cfg)
+	if err != nil {
+		return owner{}, err
+	}
+	return owner{Register: r, putSent: base.Unset, quiet: -core.MaxClockRange}, nil
+}
+
+// span is how long after it was sent a good renewal may be relied on.
+func (o *owner) span() int64 { return int64(o.Cur.TTL - o.Cur.Margin) }
+
+// deadlineFrom is the deadline that something sent at a Mono gives.
+func (o *owner) deadlineFrom(sent int64) int64 {
+	if o.Cur.TTL == 0 {
+		return core.Never
+	}
+	return sent + o.span()
+}
+
+// stand moves to the epoch of cur.
+func (o *owner) stand() {
+	o.beatKey = register.BeatKey(o.Prefix, o.Cur.N, o.Owner)
+	o.selfKey = register.VersionKey(o.Prefix, o.Cur.N)
+	o.putSent = base.Unset
+}
+
+// believe begins to rely on a version of ours that was sent at a Mono.
+func (o *owner) believe(sent int64) {
+	o.Failing, o.Retries, o.Class = false, 0, core.ClassNone
+	o.selfAt = o.Now.Mono
+	o.Sight = nil // what was seen on the way is over, and a lease held costs little
+	o.Look = register.Look{}
+	if o.Bug(base.BugDeadlineFromAnswer) {
+		sent = o.Now.Mono
+	}
+	o.standOn = ""
+	if o.Cfg.OnSession {
+		o.standOn = o.Cur.Session
+	}
+	if o.standOn != "" {
+		o.own = o.deadlineFrom(sent)
+		o.restOnSession()
+		return
+	}
+	o.stand()
+	o.schedule(sent)
+}
+
+// restOnSession leaves everything to the session's beat.
+func (o *owner) restOnSession() {
+	o.Timers[base.TimerDeadline], o.Timers[base.TimerNext] = base.Unset, base.Unset
+}
+
+// schedule sets the timers of a lease whose last good renewal was sent at a Mono.
+func (o *owner) schedule(sent int64) {
+	if o.Cur.TTL == 0 {
+		o.Timers[base.TimerDeadline], o.Timers[base.TimerNext] = base.Unset, o.In(core.EndlessPoll)
+		return
+	}
+	o.Timers[base.TimerDeadline] = sent + o.span()
+	o.Timers[base.TimerNext] = sent + int64(o.interval())
+}
+
+// interval is the time from one renewal to the next.
+func (o *owner) interval() core.Duration {
+	third := o.Cur.TTL / 3
+	return o.RNG.Between(third/6*5, third)
+}
+
+// isPast reports whether the deadline in force has come: nobody here believes
+// from then on.
+func (o *owner) isPast() bool {
+	if o.standOn == "" {
+		return o.Due(base.TimerDeadline)
+	}
+	return o.Session.ID != o.standOn || o.Now.Mono >= o.Session.Until || o.Due(base.TimerDeadline)
+}
+
+// whyPast is the reason of a loss by the clock.
+func (o *owner) whyPast() core.Reason {
+	switch {
+	case o.standOn != "" && o.Session.ID != o.standOn && o.Session.End != core.ReasonNone:
+		return o.Session.End
+	case o.Failing || o.Flight.ID != 0 && !o.Tidying() && o.Doing != register.ForHint:
+		return core.ReasonUnreachable
+	}
+	return core.ReasonExpired
+}
+
+// renew goes on with the renewal at hand: the beat first, then is there anything
+// newer. Only both make it good, the second sent after the first was answered.
+func (o *owner) renew() {
+	limit := o.RequestLimit(o.Timers[base.TimerDeadline])
+	switch {
+	case o.Bug(base.BugExistsBesidePut) && o.asked == 0: // so that both can be under way at once
+		o.askNewer(limit)
+	case o.putSent == base.Unset && o.Cur.TTL != 0:
+		o.seq++
+		o.Body = register.AppendBeat(o.Body[:0], &o.Machine, o.Owner, o.seq)
+		o.Write(register.ForBeating, core.ActionPut, o.beatKey, limit)
+	default:
+		o.askNewer(limit)
+	}
+}
+
+func (o *owner) askLock(limit core.Duration) {
+	o.Ask(register.ForLock, core.ActionGet, o.Cfg.Name+"/"+core.LockFile, limit)
+}
+
+// askNewer asks whether there is a version above ours: by exists, or where the
+// last proof is too old for that, by a list.
+func (o *owner) askNewer(limit core.Duration) {
+	if o.Basis == base.Unset || o.Now.Mono-o.Basis > int64(core.BasisWindow) && !o.Bug(base.BugPollAsBasis) {
+		o.AskNewest("", limit)
+		return
+	}
+	o.Ask(register.ForNext, core.ActionExists, o.KeyAbove(), limit)
+}
+
+// heedHint asks whether there is a version above ours, if a hint is due.
+func (o *owner) heedHint() {
+	if o.standOn == "" && o.HeedsHint(&o.quiet) {
+		o.Ask(register.ForHint, core.ActionExists, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
+	}
+}
+
+// askAbove reads the version above ours.
+func (o *owner) askAbove() {
+	o.Ask(register.ForVersion, core.ActionGet, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
+}
+
+// course is what an answer means for an owner who believes.
+type course uint8
+
+const (
+	goOn    course = iota
+	renewed        // the renewal is good
+	adopted        // another owner made the version above ours, and it is ours now
+	lost           // see why
+)
+
+// renewalAnswer takes the answer to a renewal's request onwards. The Reason is
+// of lost.
+func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (course, core.Reason) {
+	o.Learn(ev)
+	if o.Doing == register.ForHint {
+		switch {
+		case ev.Outcome == core.OutcomeYes:
+			o.askAbove()
+		case o.Bug(base.BugHintRenews):
+			o.schedule(f.Sent)
+			o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
+		}
+		return goOn, core.ReasonNone
+	}
+	if ev.Outcome == core.OutcomeUnknown && !(o.Doing == register.ForNext && o.Bug(base.BugUnknownIsNo)) {
+		o.Class, o.Failing = ev.Class, true
+		o.Later(o.Timers[base.TimerDeadline])
+		return goOn, core.ReasonNone
+	}
+	switch o.Doing {
+	case register.ForBeating:
+		o.putSent = f.Sent
+		if o.Bug(base.BugPutAloneRenews) {
+			o.schedule(f.Sent)
+			o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
+		}
+		if o.Bug(base.BugExistsBesidePut) {
+			o.asked = 0
+			return o.good()
+		}
+		o.renew()
+	case register.ForNext:
+		switch {
+		case ev.Outcome == core.OutcomeYes:
+			o.askAbove()
+		case !o.Proven(f.Sent):
+			o.Basis = base.Unset
+			o.renew()
+		default:
+			o.Basis = f.Sent
+			return o.noneNewer(f.Sent)
+		}
+	case register.ForConfirm:
+		return o.confirmed(ev)
+	case register.ForVersion:
+		return o.above(ev)
+	case register.ForLock:
+		return o.lockRead(ev)
+	case register.ForSelf:
+		if ev.Outcome == core.OutcomeNo {
+			a := o.Emit(core.ActionWarned)
+			a.Reason, a.Key = core.ReasonEmptied, o.Key
+			return lost, core.ReasonTaken
+		}
+		o.selfAt = o.Now.Mono
+		return o.good()
+	}
+	return goOn, core.ReasonNone
+}
+
+// confirmed takes a list that was asked because exists proves nothing any more.
+func (o *owner) confirmed(ev *core.Event) (course, core.Reason) {
+	switch n, found := o.Newest(ev); {
+	case !found:
+		o.AskNewest(o.After, o.RequestLimit(o.Timers[base.TimerDeadline]))
+		return goOn, core.ReasonNone
+	case n == o.Cur.N:
+		o.Basis, o.selfAt = o.Paged, o.Now.Mono
+		return o.noneNewer(o.Paged)
+	case n > o.Cur.N:
+		o.Basis = o.Paged
+		o.Ask(register.ForVersion, core.ActionGet, register.VersionKey(o.Prefix, n), o.RequestLimit(o.Timers[base.TimerDeadline]))
+		return goOn, core.ReasonNone
+	}
+	a := o.Emit(core.ActionWarned)
+	a.Reason, a.Key = core.ReasonEmptied, register.VersionKey(o.Prefix, o.Cur.N)
+	return lost, core.ReasonTaken
+}
+
+// above takes the body of the newest version above ours.
+func (o *owner) above(ev *core.Event) (course, core.Reason) {
+	if ev.Outcome == core.OutcomeNo { // collected since: only a list can tell what is there
+		o.Basis = base.Unset
+		o.renew()
+		return goOn, core.ReasonNone
+	}
+	tenure, session := o.Cur.Tenure, o.Cur.Session
+	n, _, _ := register.ParseRegisterKey(o.Prefix, []byte(o.Key))
+	was := o.Cur
+	o.ReadVersion(ev.Body, n, ev.Stamp)
+	switch reason := o.LossBy(tenure); {
+	case reason != core.ReasonNone:
+		return lost, reason
+	case o.Cur.Session != session: // no join does that
+		o.Cur.Session = was.Session
+	}
+	o.Sight = nil
+	o.Emit(core.ActionAdopted).Epoch = n
+	if o.standOn == "" {
+		o.stand() // the beat just put was under a superseded epoch, and never counts
+		o.renew()
+	}
+	return adopted, core.ReasonNone
+}
+
+// noneNewer: the beat is there and nothing is above us. Sent is of the question.
+func (o *owner) noneNewer(sent int64) (course, core.Reason) {
+	o.asked = sent
+	if o.Bug(base.BugExistsBesidePut) {
+		o.renew()
+		return goOn, core.ReasonNone
+	}
+	if o.Cfg.Beside {
+		o.askLock(o.RequestLimit(o.Timers[base.TimerDeadline]))
+		return goOn, core.ReasonNone
+	}
+	return o.checkSelf()
+}
+
+func (o *owner) lockRead(ev *core.Event) (course, core.Reason) {
+	o.Look = register.Look{}
+	if o.LockSeen(ev); o.Look.LockHeld {
+		a := o.Emit(core.ActionWarned)
+		a.Reason, a.Sight = core.ReasonMixed, o.Sight
+		return lost, core.ReasonTaken
+	}
+	o.Sight = nil
+	return o.checkSelf()
+}
+
+// checkSelf asks now and then whether our own version is still there: where
+// somebody has emptied the prefix, nothing newer would be seen for ever.
+func (o *owner) checkSelf() (course, core.Reason) {
+	age := o.Now.Mono - o.selfAt // 0: a list has just shown it
+	if o.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {
+		o.Ask(register.ForSelf, core.ActionExists, o.selfKey, o.RequestLimit(o.Timers[base.TimerDeadline]))
+		return goOn, core.ReasonNone
+	}
+	return o.good()
+}
+
+// good: the renewal counts from its beat.
+func (o *owner) good() (course, core.Reason) {
+	sent := min(o.putSent, o.asked)
+	if o.Bug(base.BugExistsBesidePut) {
+		sent = o.putSent
+	}
+	if o.Bug(base.BugDeadlineFromAnswer) {
+		sent = o.Now.Mono
+	}
+	o.putSent = base.Unset
+	o.Failing, o.Retries, o.Class = false, 0, core.ClassNone
+	o.schedule(sent)
+	if o.Cur.TTL != 0 {
+		o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
+	}
+	return renewed, core.ReasonNone
+}

@@ -1,0 +1,222 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// cancel gives up whatever has been asked and not yet been given.
+func (l *Lease) cancel() {
+	switch l.state {
+	case core.LeaseObserving, core.LeaseWaiting:
+		l.refuse(core.ReasonCancelled)
+	case core.LeaseClaiming, core.LeaseDoubtful:
+		l.giveUp(base.EndCancelled)
+	case core.LeaseVerifying:
+		l.startReleasing(base.EndCancelled, 0)
+	case core.LeaseReleasing:
+		if l.Ending != base.EndReleased {
+			l.Ending = base.EndCancelled
+		}
+	}
+}
+
+// release is the caller's wish to end. In an attempt it is a cancel.
+func (l *Lease) release() {
+	switch l.state {
+	case core.LeaseIdle: // a printed lease: its tenure is known, and an epoch that it had
+		l.Cur = register.Current{N: l.Cfg.Epoch, Tenure: l.holder}
+		l.Claim = &Claim{since: l.Now.Mono}
+		l.become(core.LeaseReleasing)
+		l.Ending = base.EndReleased
+		l.AskNewest("", core.RequestLimit)
+	case core.LeaseHeld:
+		l.startReleasing(base.EndReleased, 0)
+	default:
+		l.cancel()
+	}
+}
+
+// giveUp shuts out a claim of unknown fate, by a release at its very key: either
+// that is won, and the claim can land no more, or the key shows who won it.
+func (l *Lease) giveUp(end base.Ending) {
+	if l.Bug(base.BugForgetUnknownCreate) {
+		l.become(core.LeaseReleasing)
+		l.Ending = end
+		l.endRelease(0)
+		return
+	}
+	l.startReleasing(end, l.Claim.V.N)
+}
+
+// startReleasing stops believing, and then makes the version that says so.
+func (l *Lease) startReleasing(end base.Ending, closing core.Epoch) {
+	l.become(core.LeaseReleasing)
+	l.Ending, l.Closing, l.Checking, l.Retries, l.Failing = end, closing, false, 0, false
+	if end != base.EndReleased {
+		l.Timers[base.TimerDeadline] = base.Unset
+	}
+	l.Abandon()
+	l.goOnReleasing()
+}
+
+// goOnReleasing makes the next version, released.
+//
+// Where the proof that ours is the newest is too old, it is looked for first: a
+// create far below would win what was collected there, and release nothing.
+func (l *Lease) goOnReleasing() {
+	if l.Closing == 0 && (l.Cur.State == 0 || l.Basis == base.Unset || l.Now.Mono-l.Basis > int64(core.BasisWindow)) {
+		l.AskNewest("", core.RequestLimit)
+		return
+	}
+	if l.Closing != 0 {
+		v := l.Claim.V
+		v.State, v.Alone, v.Nonce = core.VersionReleased, true, register.NewNonce(&l.RNG)
+		l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
+		return
+	}
+	if l.Bug(base.BugEpochReset) {
+		l.Ask(register.ForDelete, core.ActionDelete, register.VersionKey(l.Prefix, l.Cur.N), core.RequestLimit)
+		return
+	}
+	v := l.released()
+	l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
+}
+
+// released is the version that ends the tenure. It frees the name at once when
+// nobody else can be keeping it alive.
+func (l *Lease) released() register.OwnVersion {
+	v := l.Successor(core.VersionReleased)
+	// On paper nobody knows whether the session that keeps it lives: it is called.
+	onPaper := l.Cfg.Holder != "" && l.Cur.Session != ""
+	v.Alone = register.IsAlone(l.Cur.Owners, l.owner.Owner) && !onPaper
+	return v
+}
+
+func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
+	l.Learn(ev)
+	switch {
+	case ev.Outcome == core.OutcomeUnknown:
+		l.Class = ev.Class
+		l.releaseFailed()
+	case l.Doing == register.ForConfirm:
+		n, found := l.Newest(ev)
+		if !found {
+			l.AskNewest(l.After, core.RequestLimit)
+			return
+		}
+		l.Basis = l.Paged
+		switch {
+		case n == 0: // there is nothing that could be held
+			l.endRelease(0)
+			return
+		case n == l.Cur.N && l.Cur.State == core.VersionReleased: // ours, made long after we had looked
+			l.endRelease(0)
+			return
+		case n == l.Cur.N && l.Cur.State == core.VersionHeld:
+			l.goOnReleasing()
+			return
+		}
+		l.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(l.Prefix, n), l.RequestLimit(l.Timers[base.TimerDeadline]))
+	case l.Doing == register.ForCreate && ev.Outcome == core.OutcomeYes:
+		l.releaseMade(f.Sent)
+	case l.Doing == register.ForCreate:
+		l.Ask(register.ForReadBack, core.ActionGet, l.Key, l.RequestLimit(l.Timers[base.TimerDeadline]))
+	case ev.Outcome == core.OutcomeNo: // the version is not there (any more)
+		l.Cur.State = 0
+		l.Closing = 0
+		l.releaseFailed()
+	default:
+		l.releaseFound(ev)
+	}
+}
+
+// releaseMade: the version that we asked for is ours.
+func (l *Lease) releaseMade(sent int64) {
+	var v register.OwnVersion
+	if l.Closing == 0 {
+		v = l.released()
+	} else {
+		v = l.Claim.V
+		v.State, v.Alone = core.VersionReleased, true
+	}
+	late := l.Closing == 0 && l.Now.Mono-l.Basis > int64(core.BasisWindow)
+	l.Made(&v, sent)
+	switch {
+	case late: // what was won may lie far below the newest
+		l.Basis = base.Unset
+		l.AskNewest("", core.RequestLimit)
+	case v.Alone:
+		l.endRelease(sent)
+	default:
+		l.endRelease(0)
+	}
+}
+
+// releaseFound: somebody's version is where ours was to be, or it is the newest.
+func (l *Lease) releaseFound(ev *core.Event) {
+	n, _, _ := register.ParseRegisterKey(l.Prefix, []byte(l.Key))
+	l.ReadVersion(ev.Body, n, ev.Stamp)
+	l.Closing = 0
+	switch reason := l.LossBy(l.holder); {
+	case reason == core.ReasonNone: // ours, made by another owner, or landed after all
+		l.goOnReleasing()
+	case reason == core.ReasonReleased || l.Ending != base.EndReleased:
+		l.endRelease(0)
+	default:
+		l.lose(reason)
+	}
+}
+
+// releaseFailed tries again until the deadline, which ends it as lost: what was
+// not seen to be released is never called released. What a failed attempt left
+// expires by itself, but not while it hangs on a session that lives.
+func (l *Lease) releaseFailed() {
+	const courtesy = 3
+	session := ""
+	if l.Claim != nil {
+		session = l.Claim.V.Session
+	}
+	switch {
+	case l.Bug(base.BugReleaseLeftToExpire):
+		l.endRelease(0)
+	case l.Ending == base.EndReleased && l.Cfg.Holder == "",
+		l.Ending != base.EndReleased && session != "" && session == l.Session.ID && l.InForce():
+		l.Failing = true
+		l.Later(l.Timers[base.TimerDeadline])
+	case l.Ending == base.EndReleased && l.Now.Mono < l.Claim.since+int64(l.patience()), l.Ending != base.EndReleased && l.Retries < courtesy:
+		l.Later(base.Unset)
+	case l.Ending == base.EndReleased: // a printed lease: it expires by itself
+		l.lose(core.ReasonUnreachable)
+	default:
+		l.endRelease(0)
+	}
+}
+
+// patience is how long a printed lease is tried to be released.
+func (l *Lease) patience() core.Duration {
+	if l.Cfg.TTL == core.None {
+		return core.DefaultStrictTTL
+	}
+	return l.Cfg.TTL
+}
+
+// endRelease leaves Releasing for where it was going. Sent is of the version that
+// frees the name at once, or 0.
+func (l *Lease) endRelease(sent int64) {
+	switch l.Ending {
+	case base.EndRaced:
+		l.lostRace()
+		return
+	case base.EndCancelled:
+		l.refuse(core.ReasonCancelled)
+		return
+	case base.EndUnreached:
+		l.refuse(core.ReasonUnreachable)
+		return
+	}
+	l.become(core.LeaseReleased)
+	a := l.Emit(core.ActionReleased)
+	a.Epoch, a.At = l.Cur.N, sent
+}

@@ -1,0 +1,115 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// A lease that stands on a session waits for nothing: its machine is not stepped
+// until it is released, or its session is lost or called. A process may have ten
+// thousand of them, and most of a machine is for how it came to be held.
+
+// Resting is a Lease at rest: all that makes it what it is, a quarter of its
+// size. It cannot be stepped; Wake makes the machine again.
+type Resting struct {
+	base.Deliberate
+	holder      core.HolderID
+	session     string
+	name, label string
+	boot        string
+	host, pid   string
+	tid         uint64
+
+	ttl, margin  core.Duration
+	unit, spread core.Duration
+
+	rng    base.RNG
+	now    core.Instant
+	issued core.RequestID
+
+	n        core.Epoch // of the version that we made, when, and the print of its nonce
+	sent     int64
+	print    uint64
+	adopted  *register.Current // the version in its place that another owner made, or nil
+	basis    int64
+	selfAt   int64
+	own      int64
+	until    int64
+	toldAt   int64
+	calledAt core.Epoch
+
+	expiry   core.Expiry
+	end      core.Reason
+	lastTry  bool
+	answered bool
+}
+
+// forget gives back what a lease at rest has no use for any more.
+func (l *Lease) forget() {
+	l.Out, l.Body, l.Sight, l.Garbage = nil, nil, nil, nil
+	l.Key, l.Register.Above, l.AboveOf, l.After, l.Paged = "", "", 0, "", 0
+	l.Doing, l.Class = register.ForNothing, core.ClassNone
+	l.Ending, l.Closing = base.EndReleased, 0
+	l.Watch, l.EndWatch, l.Ended = base.Unchanged{}, base.Unchanged{}, register.SeenBeat{}
+	l.Call, l.Sample, l.Fresh = register.CallSeen{}, register.ClockSample{}, register.ClockSample{}
+	l.polls, l.races, l.lateWins, l.told, l.waitedAt = 0, 0, 0, 0, 0
+	l.moved, l.sampling, l.Again = false, false, false
+}
+
+// isAtRest reports whether it is held and waits for nothing, which is so on a session alone.
+func (l *Lease) isAtRest() bool { return l.state == core.LeaseHeld && l.owner.Idle() }
+
+// Rest is the machine at rest, or nil if it is not. What its latest Step returned
+// stands all the same.
+func (l *Lease) Rest() *Resting {
+	if !l.isAtRest() || l.Session.ID != l.standOn {
+		return nil
+	}
+	c, s := &l.Cfg, &l.Cur
+	r := &Resting{
+		Deliberate: l.Deliberate, holder: l.holder, session: l.standOn,
+		name: c.Name, label: c.Label, boot: c.Boot, host: c.Host, pid: c.PID, tid: c.TID,
+		ttl: c.TTL, margin: c.Margin, unit: c.StampUnit, spread: c.StampSpread,
+		rng: l.RNG, now: l.Now, issued: l.Issued,
+		n: s.N, sent: s.Boottime, print: s.Print, basis: l.Basis, selfAt: l.selfAt, own: l.own,
+		until: l.Session.Until, toldAt: l.ToldAt, calledAt: l.calledAt,
+		expiry: c.Expiry, end: l.Session.End, lastTry: l.LastTry, answered: l.Answered,
+	}
+	if r.made() != *s {
+		adopted := *s
+		r.adopted = &adopted
+	}
+	return r
+}
+
+// made is the version that the lease was acquired by.
+func (r *Resting) made() register.Current {
+	return register.Current{
+		N: r.n, Origin: r.n, State: core.VersionHeld, Tenure: r.holder, Owners: register.WithOwner("", string(r.holder)),
+		Session: r.session, Label: r.label, TTL: r.ttl, Margin: r.margin, Boottime: r.sent, Print: r.print,
+	}
+}
+
+// Wake is the machine that Rest was asked of, as it was. Of its Config it has what a
+// lease that is held asks for.
+func (r *Resting) Wake() *Lease {
+	l := &Lease{state: core.LeaseHeld, holder: r.holder, LastTry: r.lastTry, Answered: r.answered, calledAt: r.calledAt}
+	l.Machine = base.Machine{
+		Deliberate: r.Deliberate, RNG: r.rng, Now: r.now, Issued: r.issued, Timers: base.NewTimers(),
+		Cfg: core.Config{
+			Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: r.name, TTL: r.ttl, Margin: r.margin, OnSession: true,
+			Expiry: r.expiry, StampUnit: r.unit, StampSpread: r.spread, Boot: r.boot, Label: r.label,
+			Host: r.host, PID: r.pid, TID: r.tid,
+		}.WithDefaults(),
+	}
+	l.Prefix, l.owner.Owner = register.RegisterPrefix(r.name), string(r.holder)
+	l.Basis, l.ToldAt = r.basis, r.toldAt
+	l.Register.Session = register.SessionView{ID: r.session, Until: r.until, End: r.end}
+	l.putSent, l.quiet = base.Unset, -core.MaxClockRange
+	l.selfAt, l.own, l.standOn = r.selfAt, r.own, r.session
+	if l.Cur = r.made(); r.adopted != nil {
+		l.Cur = *r.adopted
+	}
+	return l
+}

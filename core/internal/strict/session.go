@@ -1,0 +1,242 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/jsontext"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Session is the machine of one heartbeat for all that a process holds: a beat
+// that it puts, and a chain of calls in which whoever breaks a lease on it says
+// so. Past its deadline its id is dead for ever.
+type Session struct {
+	base.Machine
+	state   core.SessionState
+	SID     string
+	body    []byte
+	beatKey string
+	callKey string // of the next call
+	call    uint64 // the next call that is not there yet
+	putSent int64  // Mono: sent of this renewal's beat, once answered; unset before
+	Doing   register.Purpose
+	retries int
+	class   core.Class
+	Failing bool
+	quiet   int64    // Mono before which no hint is heeded
+	Calls   []string // to be deleted on closing
+}
+
+// NewSession makes a session in state Idle.
+func NewSession(cfg core.Config) (*Session, error) {
+	cfg.Machine, cfg.Protocol = core.MachineSession, core.ProtocolStrict
+	m, err := base.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	sid := string(base.SeedUUID(cfg.Seed))
+	return &Session{Machine: m, state: core.SessionIdle, SID: sid, beatKey: register.SessionKey(sid), callKey: register.CallKey(sid, 0), putSent: base.Unset, quiet: -core.MaxClockRange}, nil
+}
+
+// String implements Machine.
+func (s *Session) String() string { return s.state.String() }
+
+// State is where the machine stands.
+func (s *Session) State() core.SessionState { return s.state }
+
+// Step implements Machine.
+func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := s.Admit(now, &ev); err != nil {
+		return nil, err
+	}
+	if !s.accepts(ev.Kind) {
+		return nil, base.ErrEvent(s.state.String(), ev.Kind)
+	}
+	s.Begin(now)
+	if s.Due(base.TimerDeadline) && !s.Bug(base.BugSessionLivesOn) {
+		s.lose()
+	}
+	switch ev.Kind {
+	case core.EventBegin:
+		s.become(core.SessionOpening)
+		s.putBeat()
+	case core.EventLeave:
+		s.close()
+	case core.EventAnswer:
+		if f, ok := s.Land(&ev); ok {
+			s.answer(&ev, f)
+		}
+	case core.EventChanged:
+		if s.state == core.SessionInForce {
+			s.Hint(s.quiet)
+		}
+	case core.EventWoke:
+		if s.Due(base.TimerNext) {
+			s.Timers[base.TimerNext] = base.Unset
+			s.next()
+		}
+	}
+	if s.state == core.SessionInForce && s.HeedsHint(&s.quiet) {
+		s.askCall()
+	}
+	return s.Finish(), nil
+}
+
+func (s *Session) accepts(kind core.EventKind) bool {
+	switch kind {
+	case core.EventAnswer, core.EventChanged, core.EventWoke:
+		return true
+	case core.EventBegin:
+		return s.state == core.SessionIdle
+	case core.EventLeave:
+		return s.state != core.SessionIdle
+	}
+	return false
+}
+
+// become moves along an edge of the table.
+func (s *Session) become(to core.SessionState) {
+	base.CheckMove(SessionEdges[:], s.state, to)
+	s.state = to
+	s.Timers[base.TimerNext], s.Timers[base.TimerLook] = base.Unset, base.Unset
+	switch to {
+	case core.SessionClosing:
+		s.Timers[base.TimerDeadline] = base.Unset
+	case core.SessionClosed, core.SessionLost:
+		s.Timers = base.NewTimers()
+		s.Abandon()
+	}
+}
+
+func (s *Session) ask(why register.Purpose, verb core.ActionKind, key string) *core.Action {
+	s.Doing, s.Key = why, key
+	return s.Send(verb, s.RequestLimit(s.Timers[base.TimerDeadline]))
+}
+
+func (s *Session) putBeat() {
+	s.body = register.AppendSessionBeat(s.body[:0], &s.Machine, s.Cfg.TTL, s.Cfg.Margin)
+	a := s.ask(register.ForBeating, core.ActionPut, s.beatKey)
+	a.Type, a.Body = core.RegisterType, s.body
+}
+
+// next goes on with the renewal at hand: the beat, then is there a call.
+func (s *Session) next() {
+	switch {
+	case s.state == core.SessionClosing:
+		s.left()
+	case s.putSent == base.Unset:
+		s.putBeat()
+	default:
+		s.askCall()
+	}
+}
+
+func (s *Session) askCall() { s.ask(register.ForNext, core.ActionExists, s.callKey) }
+
+func (s *Session) answer(ev *core.Event, f base.Flight) {
+	if s.state == core.SessionClosing {
+		s.closingAnswer(ev)
+		return
+	}
+	if s.isHinted() && ev.Outcome != core.OutcomeYes {
+		return // there is no call, or the next renewal finds it
+	}
+	if ev.Outcome == core.OutcomeUnknown {
+		s.class, s.Failing = ev.Class, true
+		s.Timers[base.TimerNext] = s.In(s.RetryDelay(s.retries, s.class, s.Timers[base.TimerDeadline]))
+		s.retries++
+		return
+	}
+	switch s.Doing {
+	case register.ForBeating:
+		s.putSent = f.Sent
+		s.askCall()
+	case register.ForNext:
+		if ev.Outcome == core.OutcomeYes && !s.Bug(base.BugSessionWithoutCalls) {
+			s.ask(register.ForCall, core.ActionGet, s.Key)
+			return
+		}
+		s.good()
+	case register.ForCall:
+		s.called(ev)
+	}
+}
+
+// isHinted reports whether it asks for a call beside a renewal, whose beat goes first.
+func (s *Session) isHinted() bool { return s.putSent == base.Unset && s.Doing != register.ForBeating }
+
+// called tells the host of a call. Our renewal is not good before all calls that
+// are there were told: whoever called waits a ttl from then, and no longer.
+func (s *Session) called(ev *core.Event) {
+	var call register.Beat
+	if ev.Outcome == core.OutcomeYes && register.ParseCall(ev.Body, &call) == register.ReadGood {
+		a := s.Emit(core.ActionCalled)
+		a.Key, a.Epoch = string(jsontext.Text(call.Name).AppendTo(nil)), call.Epoch
+	}
+	s.call++
+	s.callKey = register.CallKey(s.SID, s.call)
+	s.askCall()
+}
+
+// good: the beat is there, and every call was told.
+func (s *Session) good() {
+	s.Timers[base.TimerDeadline] = s.putSent + int64(s.Cfg.TTL-s.Cfg.Margin)
+	third := s.Cfg.TTL / 3
+	next := s.putSent + int64(s.RNG.Between(third/6*5, third))
+	s.putSent, s.Failing, s.retries = base.Unset, false, 0
+	first := s.state == core.SessionOpening
+	if first {
+		if s.Due(base.TimerDeadline) { // the first one took too long: nobody was told of it yet
+			s.Timers[base.TimerDeadline] = base.Unset
+			s.putBeat()
+			return
+		}
+		s.become(core.SessionInForce)
+		a := s.Emit(core.ActionHeld)
+		a.At, a.Holder = s.Timers[base.TimerDeadline], core.HolderID(s.SID)
+	} else {
+		s.Emit(core.ActionRenewed).At = s.Timers[base.TimerDeadline]
+	}
+	s.Timers[base.TimerNext] = next
+}
+
+// lose: the id is dead for ever. Nothing is written under it again.
+func (s *Session) lose() {
+	reason := core.ReasonExpired
+	if s.Failing || s.Flight.ID != 0 && !s.isHinted() {
+		reason = core.ReasonUnreachable
+	}
+	s.become(core.SessionLost)
+	s.Emit(core.ActionLost).Reason = reason
+}
+
+// close ends the session. Everything on it must have ended before.
+func (s *Session) close() {
+	switch s.state {
+	case core.SessionOpening, core.SessionInForce:
+		s.Abandon()
+		s.become(core.SessionClosing)
+		s.ask(register.ForCalls, core.ActionList, register.CallPrefix(s.SID)).Count = register.LookEntries
+	}
+}
+
+// closingAnswer removes what the session has left: a courtesy, with one attempt.
+func (s *Session) closingAnswer(ev *core.Event) {
+	switch {
+	case ev.Outcome == core.OutcomeUnknown || s.Doing == register.ForDelete && len(s.Calls) == 0:
+		s.left()
+		return
+	case s.Doing == register.ForCalls:
+		for i := range ev.Entries {
+			s.Calls = append(s.Calls, string(ev.Entries[i].Key))
+		}
+		s.Calls = append(s.Calls, s.beatKey)
+	}
+	s.ask(register.ForDelete, core.ActionDelete, s.Calls[0])
+	s.Calls = s.Calls[1:]
+}
+
+func (s *Session) left() {
+	s.become(core.SessionClosed)
+	s.Emit(core.ActionLeft)
+}

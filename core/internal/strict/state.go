@@ -1,0 +1,135 @@
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+)
+
+// The canonical bytes of strict's machines, and their copies. Everything that an
+// explorer must tell apart is here, and nothing that changes without a meaning.
+
+func (o *owner) snapshot(s *base.Snapshot) {
+	o.Register.Snapshot(s)
+	s.Uint(o.seq)
+	s.Int(o.putSent)
+	s.Int(o.asked)
+	s.Int(o.selfAt)
+	s.Text(o.beatKey)
+	s.Text(o.selfKey)
+	s.Text(o.standOn)
+	s.Int(o.own)
+	s.Int(o.quiet)
+}
+
+func (c *Claim) snapshot(s *base.Snapshot) {
+	v := &c.V
+	s.Uint(uint64(v.N))
+	s.Uint(uint64(v.Origin))
+	s.Octet(uint8(v.State))
+	s.Text(string(v.Tenure))
+	s.Text(v.Owner)
+	s.Text(v.Owners)
+	s.Uint(v.Nonce.A)
+	s.Uint(v.Nonce.B)
+	s.Int(int64(v.TTL))
+	s.Int(int64(v.Margin))
+	s.Text(v.Session)
+	s.Bools(v.Alone, c.guess)
+	s.Uint(uint64(c.below))
+	s.Text(v.Why)
+	s.Text(v.By)
+	s.Text(v.Label)
+	s.Int(int64(c.N))
+	for i := range c.N {
+		s.Uint(c.Tried[i].Nonce.A)
+		s.Uint(c.Tried[i].Nonce.B)
+		s.Int(c.Tried[i].sent)
+	}
+	s.Int(c.since)
+	s.Int(c.doubt)
+	s.Int(c.basis)
+}
+
+// AppendState implements Machine.
+func (l *Lease) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Octet(uint8(core.MachineLease))
+	s.Octet(uint8(l.state))
+	l.owner.snapshot(&s)
+	s.Text(string(l.holder))
+	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Claim != nil)
+	s.Bools(l.sampling, l.Again)
+	s.Uint(uint64(l.calledAt))
+	s.Uint(uint64(l.waitedAt))
+	s.Int(int64(l.polls))
+	s.Int(int64(l.races))
+	s.Int(int64(l.lateWins))
+	s.Uint(l.told)
+	if l.Claim != nil {
+		l.Claim.snapshot(&s)
+	}
+	s.Octet(uint8(l.Ending))
+	s.Uint(uint64(l.Closing))
+	return s
+}
+
+// AppendState implements Machine.
+func (c *Companion) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Octet(uint8(core.MachineCompanion))
+	s.Octet(uint8(c.state))
+	c.owner.snapshot(&s)
+	s.Text(string(c.Tenure))
+	s.Bools(c.Rejoin)
+	s.Int(c.joinBy)
+	c.Claim.snapshot(&s)
+	s.Int(int64(c.leaves))
+	return s
+}
+
+// AppendState implements Machine.
+func (s *Session) AppendState(dst []byte) []byte {
+	w := base.Snapshot(dst)
+	w.Octet(uint8(core.MachineSession))
+	w.Octet(uint8(s.state))
+	s.Machine.Snapshot(&w)
+	w.Text(s.Key)
+	w.Bytes(s.body)
+	w.Uint(s.call)
+	w.Text(s.callKey)
+	w.Int(s.putSent)
+	w.Octet(uint8(s.Doing))
+	w.Int(int64(s.retries))
+	w.Octet(uint8(s.class))
+	w.Bools(s.Failing)
+	w.Int(s.quiet)
+	w.Texts(s.Calls)
+	return w
+}
+
+// Clone implements Machine.
+func (l *Lease) Clone() core.Machine {
+	twin := *l
+	twin.Detach()
+	if l.Claim != nil {
+		c := *l.Claim
+		twin.Claim = &c
+	}
+	return &twin
+}
+
+// Clone implements Machine.
+func (c *Companion) Clone() core.Machine {
+	twin := *c
+	twin.Detach()
+	return &twin
+}
+
+// Clone implements Machine.
+func (s *Session) Clone() core.Machine {
+	twin := *s
+	twin.Out = nil
+	twin.body = append([]byte(nil), s.body...)
+	twin.Calls = append([]string(nil), s.Calls...)
+	return &twin
+}

@@ -1,0 +1,143 @@
+package machines
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/invocation"
+)
+
+// What is true of invocations in whatever story; the stories are scripts.
+
+// TestPermanentErrorsEnd: a call ends, and holds nothing, when the store refuses
+// it for good: in everything, or only in what it asks for beside its lease.
+func TestPermanentErrorsEnd(t *testing.T) {
+	refused := map[string]func(*request) bool{
+		"everything": func(*request) bool { return true },
+		"results":    func(r *request) bool { return r.Request%2 == 1 },
+	}
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+		for what, meant := range refused {
+			for state, end := range map[string]string{"confirming": "refused", "launched": "done"} {
+				w := newWorld(t)
+				a := w.calling("a", core.Config{Protocol: protocol, Creates: true})
+				w.bring(a, state)
+				if state == "launched" {
+					w.say(a, ended(false))
+				}
+				w.fails(a, core.ClassUnauthorized, meant)
+				if got := a.machine.String(); got != end {
+					t.Errorf("%s: %s refused from %s on: it is %s, not %s", protocol, what, state, got, end)
+				}
+			}
+		}
+	}
+}
+
+// TestDeliveryIsBounded: a store that takes no result is given up in the end.
+func TestDeliveryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.calling("a", core.Config{Protocol: core.ProtocolStrict})
+	w.bring(a, "launched")
+	w.say(a, ended(true))
+	began := w.now
+	w.fails(a, core.ClassThrottled, func(r *request) bool { return isResult(r.Kind) })
+	if took := time.Duration(w.now - began); a.machine.String() != "done" || took > core.DeliverLimit+time.Minute {
+		t.Errorf("%s after %v", a.machine, took)
+	}
+}
+
+// TestEndedHasOutcome: the end of the work is good or bad, and nothing else is taken.
+func TestEndedHasOutcome(t *testing.T) {
+	w := newWorld(t)
+	r := w.calling("r", core.Config{Protocol: core.ProtocolStrict, Role: core.RoleRemote, WithoutLease: true})
+	w.bring(r, "launched")
+	for _, outcome := range []core.Outcome{0, core.OutcomeUnknown, 77} {
+		if _, err := w.step(r, core.Event{Kind: core.EventEnded, Outcome: outcome, Result: true}); err == nil {
+			t.Errorf("outcome %d is taken: %s", outcome, r.machine)
+		}
+	}
+}
+
+// TestInvocationConfigSuits: whatever an invocation can be made with, the machine
+// in it can be made with.
+func TestInvocationConfigSuits(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	of := func(d ...core.Duration) core.Duration { return d[dice.IntN(len(d))] }
+	made, panics := 0, map[string]core.Config{}
+	for range 30_000 {
+		cfg := core.Config{
+			Machine: core.MachineInvocation, Name: "n", Seed: [16]byte{1},
+			Protocol: core.Protocol(1 + dice.IntN(2)), Role: core.Role(dice.IntN(3)), Renewal: core.Renewal(dice.IntN(3)), Expiry: core.Expiry(dice.IntN(4)),
+			TTL: of(0, core.None, time.Second, 10*time.Second, 88*time.Second, core.MaxTTL), Margin: of(0, time.Second, 20*time.Second),
+			AcquireMargin: of(0, time.Second, 5*time.Second), FleetExpire: of(0, core.None, time.Minute),
+			StampUnit: of(0, time.Second), StampSpread: of(0, core.None, time.Second),
+			Holder: []core.HolderID{"", "x", "y z"}[dice.IntN(3)], Owner: []string{"", "o"}[dice.IntN(2)],
+			Epoch: core.Epoch(dice.IntN(2)), LastEpoch: core.Epoch(dice.IntN(3)),
+			OnSession: dice.IntN(4) == 0, Beside: dice.IntN(4) == 0, WithoutLease: dice.IntN(2) == 0, MemoFailures: dice.IntN(2) == 0,
+		}
+		m, err := New(cfg)
+		if err != nil {
+			continue
+		}
+		made++
+		if p := firstAttempt(m); p != nil {
+			panics[fmt.Sprint(p)] = cfg
+		}
+	}
+	for p, cfg := range panics {
+		t.Errorf("%s: from %+v", p, cfg)
+	}
+	if made < 100 {
+		t.Errorf("only %d were made", made)
+	}
+}
+
+// firstAttempt begins a call for which there is no result, and is what it panics with.
+func firstAttempt(m core.Machine) (panicked any) {
+	defer func() { panicked = recover() }()
+	for _, ev := range []core.Event{{Kind: core.EventBegin}, {Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeNo}} {
+		if _, err := m.Step(core.Instant{Mono: 1}, ev); err != nil {
+			return nil // a remote without an id has launched, and asked for nothing
+		}
+	}
+	return nil
+}
+
+// TestInvocationStateIsComplete is TestAppendStateIsComplete for invocations, with
+// a lease or a companion in them and without.
+func TestInvocationStateIsComplete(t *testing.T) {
+	outside := map[string]bool{
+		"cfg": true, "key": true, "deliberate": true, // constant, or made anew for each request
+		"out": true, "bodies": true, "said": true, "event": true, // of the latest Step
+		"inner": true, // has a test of its own
+	}
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+		w := newWorld(t)
+		o := w.calling("o", core.Config{Protocol: protocol})
+		checkState(t, o.machine, outside) // checking
+		w.bring(o, "launched")
+		of := core.Config{Protocol: protocol, Role: core.RoleRemote, Holder: o.machine.(*invocation.Invocation).Holder}
+		if protocol == core.ProtocolStrict {
+			of.Epoch = 1
+		}
+		r := w.calling("r", of)
+		w.bring(r, "launched")
+		waiter := w.calling("waiter", core.Config{Protocol: protocol})
+		w.bring(waiter, "waiting")
+		w.say(o, ended(false))
+		w.bring(o, "awaiting")
+		w.until(o, "settling")
+		for _, a := range []*actor{o, r, waiter} {
+			checkState(t, a.machine, outside)
+			v := a.machine.(*invocation.Invocation)
+			if v.Inner != nil && !strings.Contains(string(v.AppendState(nil)), string(v.Inner.AppendState(nil))) {
+				t.Errorf("%s: the state of the machine in it is not in its own", a.name)
+			}
+		}
+	}
+}

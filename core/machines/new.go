@@ -1,0 +1,94 @@
+// Package machines makes the machines that package core describes: New for a Go program,
+// and Registry for whoever speaks to them in messages, the WASM guest and the C library.
+// Which rules a machine follows stands in the rooms below core/internal; there is nothing
+// of that here.
+package machines
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/buckets"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/invocation"
+	"github.com/mopslock/mopslock/core/internal/lastwriter"
+	"github.com/mopslock/mopslock/core/internal/semaphore"
+	"github.com/mopslock/mopslock/core/internal/strict"
+)
+
+// New makes the machine that the Config describes. The Config is validated
+// whole; the error lists every bad field.
+func New(cfg core.Config) (m core.Machine, err error) {
+	isStrict := cfg.Protocol == core.ProtocolStrict
+	switch {
+	case cfg.Machine == core.MachineLease && isStrict:
+		m, err = strict.NewLease(cfg)
+	case cfg.Machine == core.MachineCompanion && isStrict:
+		m, err = strict.NewCompanion(cfg)
+	case cfg.Machine == core.MachineLease:
+		m, err = lastwriter.NewLease(cfg)
+	case cfg.Machine == core.MachineCompanion:
+		m, err = lastwriter.NewCompanion(cfg)
+	case cfg.Machine == core.MachineSession && isStrict:
+		m, err = strict.NewSession(cfg)
+	case cfg.Machine == core.MachineBreaker && isStrict:
+		m, err = strict.NewBreaker(cfg)
+	case cfg.Machine == core.MachineObserver && isStrict:
+		m, err = strict.NewObserver(cfg)
+	case cfg.Machine == core.MachineCalibration && isStrict:
+		m, err = strict.NewCalibration(cfg)
+	case cfg.Machine == core.MachineInvocation:
+		m, err = invocation.New(cfg)
+	case cfg.Machine == core.MachineSemaphore && isStrict:
+		m, err = semaphore.New(cfg)
+	case cfg.Machine == core.MachineBuckets && isStrict:
+		m, err = buckets.New(cfg)
+	default: // no such machine; whatever else is wrong is said too
+		_, err = base.New(cfg)
+	}
+	if err != nil {
+		return nil, err // m may be a nil pointer in an interface, which is not nil
+	}
+	return m, nil
+}
+
+// NewStepper is New for who only steps a machine: what may rest does so by itself.
+func NewStepper(cfg core.Config) (core.Stepper, error) {
+	m, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if l, ok := m.(*strict.Lease); ok && l.Cfg.OnSession {
+		return &sleeper{lease: l}, nil
+	}
+	return m, nil
+}
+
+// sleeper is a lease that rests whenever it can.
+type sleeper struct {
+	lease   *strict.Lease // nil: it rests
+	resting *strict.Resting
+}
+
+// Step implements Stepper.
+func (s *sleeper) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	l := s.lease
+	if l == nil {
+		l = s.resting.Wake()
+	}
+	actions, err := l.Step(now, ev)
+	s.lease, s.resting = l, l.Rest()
+	if s.resting != nil {
+		s.lease = nil
+	}
+	return actions, err
+}
+
+// Idle implements Stepper. What rests waits for its session.
+func (s *sleeper) Idle() bool { return s.lease != nil && s.lease.Idle() }
+
+// String implements Stepper.
+func (s *sleeper) String() string {
+	if s.lease == nil {
+		return core.LeaseHeld.String()
+	}
+	return s.lease.String()
+}

@@ -1,0 +1,263 @@
+package machines
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+	"github.com/mopslock/mopslock/core/internal/semaphore"
+)
+
+// asking is a semaphore that was begun and is driven by hand, on a session in force.
+type asking struct {
+	tb  testing.TB
+	m   *semaphore.Semaphore
+	now core.Instant
+	sid string
+}
+
+func newAsking(tb testing.TB, change func(*core.Config)) *asking {
+	cfg := core.Config{Machine: core.MachineSemaphore, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{7, 1}, Host: "worker-7f9c4d", PID: "12345", Boot: "b1"}
+	if change != nil {
+		change(&cfg)
+	}
+	m, err := semaphore.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &asking{tb, m, core.Instant{Mono: int64(time.Hour), Wall: worldStart}, "sid"}
+}
+
+// step gives it an event on its session.
+func (k *asking) step(ev core.Event) []core.Action {
+	k.tb.Helper()
+	ev.Session, ev.SessionUntil = []byte(k.sid), core.MaxClockRange
+	actions, err := k.m.Step(k.now, ev)
+	if err != nil {
+		k.tb.Fatal(err)
+	}
+	return actions
+}
+
+func (k *asking) acquire(n uint64, wait time.Duration) []core.Action {
+	k.tb.Helper()
+	return k.step(core.Event{Kind: core.EventAcquire, Permit: n, Capacity: 100, Width: 1, Wait: wait, Label: []byte("nightly")})
+}
+
+// yes answers its request.
+func (k *asking) yes(ev core.Event) []core.Action {
+	k.tb.Helper()
+	ev.Kind, ev.Request, ev.Outcome = core.EventAnswer, k.m.Flight.ID, core.OutcomeYes
+	return k.step(ev)
+}
+
+// page is a list's answer that shows version n.
+func (k *asking) page(n core.Epoch) core.Event { return core.Event{Entries: testPage(n)[1:]} }
+
+// TestSemaphoreStateIsComplete is TestAppendStateIsComplete for semaphores and for an
+// observer of one: committing with a create in doubt behind it, waiting with a session
+// known, collecting.
+func TestSemaphoreStateIsComplete(t *testing.T) {
+	// Constant after New, and the actions of the latest Step.
+	outside := map[string]bool{"cfg": true, "prefix": true, "out": true, "deliberate": true}
+	full := register.Value{Capacity: 1, Width: 1, Limit: 9, Permits: []register.PermitEntry{{ID: "p", Session: "other", Weight: 100, Host: "h", PID: "1", Label: "l"}}}
+	waiting := newAsking(t, nil)
+	waiting.acquire(1, core.Forever)
+	waiting.yes(waiting.page(7))
+	waiting.yes(core.Event{Body: testValue(waiting.m, 7, &full)})
+	waiting.yes(core.Event{Body: testBeat(waiting.m)})
+	committing := newAsking(t, nil)
+	committing.acquire(1, core.Forever)
+	committing.yes(core.Event{})
+	committing.m.Garbage = &register.Garbage{Keys: []string{"k"}}
+	observer := strictCycle(t, core.Config{Machine: core.MachineObserver})
+	observer.step(core.Event{Kind: core.EventBegin})
+	observer.step(core.Event{Kind: core.EventAnswer, Request: observer.id, Outcome: core.OutcomeYes, Entries: testPage(7)})
+	observer.yes(testValue(observer.m, 7, &full))
+	for state, m := range map[string]core.Machine{"waiting": waiting.m, "committing": committing.m, "working": observer.m} {
+		if m.String() != state {
+			t.Fatalf("%s, not %s", m, state)
+		}
+		checkState(t, m, outside)
+	}
+}
+
+// TestSemaphoreCloneIsIndependent: neither side sees what the other does, and both do
+// the same when they are told the same.
+func TestSemaphoreCloneIsIndependent(t *testing.T) {
+	k := newAsking(t, nil)
+	k.acquire(1, core.Forever)
+	k.acquire(2, 0)
+	twin := *k
+	twin.m = k.m.Clone().(*semaphore.Semaphore)
+	for round := range 3 {
+		before := string(k.m.AppendState(nil))
+		switch round {
+		case 0:
+			twin.yes(core.Event{})
+		case 1:
+			twin.yes(core.Event{})
+		case 2:
+			twin.step(core.Event{Kind: core.EventRelease})
+			twin.yes(core.Event{})
+		}
+		if string(k.m.AppendState(nil)) != before {
+			t.Fatalf("round %d: the clone's step changed it", round)
+		}
+		if k.m = twin.m.Clone().(*semaphore.Semaphore); string(k.m.AppendState(nil)) != string(twin.m.AppendState(nil)) {
+			t.Fatalf("round %d: the clone is not the same", round)
+		}
+	}
+}
+
+// TestSemaphoreImpossibleMovePanics names the move.
+func TestSemaphoreImpossibleMovePanics(t *testing.T) {
+	defer func() {
+		if got := recover(); got != "mopslock: core: invalid transition [idle -> waiting]" {
+			t.Errorf("panic %v", got)
+		}
+	}()
+	newAsking(t, nil).m.Become(core.SemaphoreWaiting)
+}
+
+// TestManyAsks: a hundred that wait at the same time are one version, and none of them
+// is told twice, or not at all.
+func TestManyAsks(t *testing.T) {
+	const asks = 100
+	k := newAsking(t, nil)
+	creates, held := 0, map[uint64]int{}
+	count := func(actions []core.Action) {
+		for i := range actions {
+			switch actions[i].Kind {
+			case core.ActionCreate:
+				creates++
+			case core.ActionHeld:
+				held[actions[i].Permit]++
+			}
+		}
+	}
+	for n := range uint64(asks) {
+		k.acquire(n+1, core.Forever)
+	}
+	count(k.yes(core.Event{}))
+	count(k.yes(core.Event{}))
+	steps := 1
+	for ; k.m.Timers.Earliest() <= k.now.Mono; steps++ {
+		count(k.step(core.Event{Kind: core.EventWoke}))
+	}
+	if creates != 1 || len(held) != asks || steps != asks/5 {
+		t.Errorf("%d creates, %d are told in %d steps", creates, len(held), steps)
+	}
+	for n, times := range held {
+		if times != 1 {
+			t.Errorf("%d is told %d times", n, times)
+		}
+	}
+}
+
+// TestMostAsks: one machine has room for so many, and the next is told so.
+func TestMostAsks(t *testing.T) {
+	k := newAsking(t, nil)
+	for n := range uint64(core.MaxAsked) {
+		k.acquire(n+1, core.Forever)
+	}
+	if last := k.acquire(core.MaxAsked+1, core.Forever); last[0].Kind != core.ActionRefused || last[0].Reason != core.ReasonCrowded {
+		t.Errorf("%v %v", last[0].Kind, last[0].Reason)
+	}
+}
+
+// TestLimitCanBeRead: whatever limit is asked for, the record says one that is read.
+func TestLimitCanBeRead(t *testing.T) {
+	k := newAsking(t, nil)
+	k.step(core.Event{Kind: core.EventLimit, Permit: 1, StoreLimit: 1<<64 - 1})
+	k.yes(core.Event{})
+	var v register.Version
+	if result := register.ParseVersion(k.m.Body, 1, &v); result != register.ReadGood || v.Limit != core.MaxCapacity*core.MaxWidth {
+		t.Errorf("read %d: limit %d in %s", result, v.Limit, k.m.Body)
+	}
+}
+
+// TestOverdueGarbage: whoever never rests collects all the same, and goes on with what
+// was asked for when that is done: from a poll as from rest.
+func TestOverdueGarbage(t *testing.T) {
+	for _, from := range []string{"rest", "poll", "waiting"} {
+		k := newAsking(t, nil)
+		k.acquire(1, 0)
+		k.yes(core.Event{})
+		k.yes(core.Event{}) // held, version 1
+		if from == "waiting" {
+			k.step(core.Event{Kind: core.EventAcquire, Permit: 9, Capacity: 100, Width: 1, Weight: 100, Wait: core.Forever})
+			k.step(core.Event{Kind: core.EventAnswer, Request: k.m.Flight.ID, Outcome: core.OutcomeNo})
+		}
+		k.m.Cur.N, k.m.ValueOf, k.m.TidiedAt = 200, 200, 1
+		if from == "poll" {
+			k.now.Mono += int64(core.BasisWindow) + 1
+		}
+		k.acquire(2, 0)
+		if from == "poll" {
+			k.yes(k.page(200))
+		}
+		if !k.m.Tidying() || k.m.Flight.Verb != core.ActionList || k.m.Timers.Earliest() != base.Unset {
+			t.Fatalf("%s: %s, doing %d", from, k.m, k.m.Doing)
+		}
+		k.yes(core.Event{}) // there is no garbage
+		if k.m.Flight.Verb != core.ActionExists {
+			t.Fatalf("%s: %s with a %s", from, k.m, k.m.Flight.Verb)
+		}
+		k.step(core.Event{Kind: core.EventAnswer, Request: k.m.Flight.ID, Outcome: core.OutcomeNo})
+		if k.m.Flight.Verb != core.ActionCreate {
+			t.Fatalf("%s: %s with a %s", from, k.m, k.m.Flight.Verb)
+		}
+		if last := k.yes(core.Event{}); last[0].Kind != core.ActionHeld || last[0].Permit != 2 || k.m.TidiedAt != 200 {
+			t.Errorf("%s: %+v, tidied at %d", from, last, k.m.TidiedAt)
+		}
+	}
+}
+
+// TestOverdueGarbageInBites: who never rests removes so much at a time that callers wait
+// for few requests, and more than comes in until the next time, which is soon.
+func TestOverdueGarbageInBites(t *testing.T) {
+	k := newAsking(t, nil)
+	k.acquire(1, 0)
+	k.yes(core.Event{})
+	k.yes(core.Event{}) // held, version 1
+	k.m.Cur.N, k.m.ValueOf, k.m.TidiedAt = 300, 300, 1
+	k.acquire(2, 0)
+	old := core.Event{StoreStamp: worldStart, StoreAt: k.now.Mono}
+	for n := core.Epoch(297); n > 100; n-- {
+		old.Entries = append(old.Entries, core.Entry{Key: []byte(register.VersionKey("n/_mopslock/", n)), Stamp: worldStart - int64(time.Hour)})
+	}
+	k.yes(old)
+	deletes := 0
+	for ; k.m.Flight.Verb == core.ActionDelete; deletes++ {
+		k.yes(core.Event{})
+	}
+	if deletes != semaphore.TidyBite || k.m.Flight.Verb != core.ActionExists || k.m.TidiedAt+semaphore.TidyOverdue != 300+register.CollectEach {
+		t.Errorf("%d deleted, then %s; the next after %d", deletes, k.m.Flight.Verb, k.m.TidiedAt+semaphore.TidyOverdue)
+	}
+}
+
+// TestGarbageOfBusyProcess: a commit that comes between does not end all collecting.
+func TestGarbageOfBusyProcess(t *testing.T) {
+	w := newWorld(t)
+	w.unit = 1000
+	s := w.strictly("s", func(c *core.Config) { c.Machine = core.MachineSession })
+	w.say(s, core.Event{Kind: core.EventBegin})
+	w.until(s, "in_force")
+	a := w.strictly("a", func(c *core.Config) { c.Machine, c.OnSession = core.MachineSemaphore, true })
+	a.strict.stands = s
+	for n := range uint64(600) {
+		w.sample = register.ClockSample{Stamp: w.stamp(), At: w.now}
+		w.say(a, core.Event{Kind: core.EventAcquire, Permit: n + 1, Capacity: 1, Width: 1})
+		w.until(a, "idle")
+		w.pass(3 * time.Second) // no time to finish collecting: the next one comes at once
+		w.say(a, core.Event{Kind: core.EventRelease, Permit: n + 1})
+		w.until(a, "idle")
+	}
+	// Ten minutes of versions must stay, and what came since the last collection.
+	if left := len(w.keysOf("n")); left > 600 {
+		t.Errorf("%d versions are left of 1200", left)
+	}
+}

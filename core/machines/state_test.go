@@ -1,0 +1,282 @@
+package machines
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+	"github.com/mopslock/mopslock/core/internal/strict"
+)
+
+// stepping gives m events at one instant, and fails where they are refused.
+func stepping(t *testing.T, m core.Machine, now core.Instant, events ...core.Event) (last []core.Action) {
+	t.Helper()
+	for _, ev := range events {
+		var err error
+		if last, err = m.Step(now, ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return last
+}
+
+// strictCycle is a machine that was begun and is driven by hand.
+func strictCycle(tb testing.TB, cfg core.Config) *cycle {
+	cfg.Protocol, cfg.Name = core.ProtocolStrict, "n"
+	if cfg.Seed == [16]byte{} {
+		cfg.Seed[15] = 1
+	}
+	cfg.Host, cfg.PID, cfg.Boot = "worker-7f9c4d", "12345", "b1"
+	m, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &cycle{m: m, now: core.Instant{Mono: int64(time.Hour), Wall: worldStart}, wake: base.Unset, body: make([]byte, 0, 1024)}
+}
+
+// heldStrictly is a lease that is held.
+func heldStrictly(tb testing.TB, seed byte) *cycle {
+	c := strictCycle(tb, core.Config{Machine: core.MachineLease, Seed: [16]byte{seed, 1}})
+	c.step(core.Event{Kind: core.EventAcquire})
+	c.yes(nil)
+	c.yes(nil)
+	if c.m.String() != "held" {
+		tb.Fatal(c.m)
+	}
+	return c
+}
+
+// renewStrictly is one renewal: woke, the put answered, the exists answered. Now
+// and then it asks for its own version, too.
+func (c *cycle) renewStrictly() {
+	c.woke()
+	c.yes(nil)
+	c.no()
+	if baseOf(c.m).Flight.ID != 0 {
+		c.yes(nil)
+	}
+}
+
+// busyMachines are machines in the midst of things, so that no field of theirs is left
+// out by chance.
+func busyMachines(tb testing.TB) map[string]*cycle {
+	waiter := strictCycle(tb, core.Config{Machine: core.MachineLease})
+	waiter.step(core.Event{Kind: core.EventAcquire, Wait: core.Forever, StoreStamp: worldStart, StoreAt: 1})
+	waiter.step(core.Event{Kind: core.EventAnswer, Request: waiter.id, Outcome: core.OutcomeYes, Entries: testPage(7)})
+	v := otherVersion(7, core.VersionHeld)
+	waiter.yes(testVersion(waiter.m, v, 0))
+	waiter.m.(*strict.Lease).Claim = &strict.Claim{N: 1} // of an attempt before
+	held := heldStrictly(tb, 1)
+	held.m.(*strict.Lease).Garbage = &register.Garbage{Keys: []string{"k"}}
+	companion := strictCycle(tb, core.Config{Machine: core.MachineCompanion, Holder: "h", Epoch: 1})
+	companion.step(core.Event{Kind: core.EventAccompany})
+	companion.step(core.Event{Kind: core.EventAnswer, Request: companion.id, Outcome: core.OutcomeYes, Entries: testPage(1)})
+	v = otherVersion(1, core.VersionHeld)
+	v.Tenure = "h"
+	companion.yes(testVersion(companion.m, v, 0))
+	companion.yes(nil)
+	session := strictCycle(tb, core.Config{Machine: core.MachineSession})
+	session.step(core.Event{Kind: core.EventBegin})
+	breaker := strictCycle(tb, core.Config{Machine: core.MachineBreaker, Why: "stuck"})
+	breaker.step(core.Event{Kind: core.EventBegin})
+	breaker.step(core.Event{Kind: core.EventAnswer, Request: breaker.id, Outcome: core.OutcomeYes, Entries: testPage(1)})
+	breaker.yes(testVersion(breaker.m, otherVersion(1, core.VersionHeld), 0))
+	observer := strictCycle(tb, core.Config{Machine: core.MachineObserver})
+	observer.step(core.Event{Kind: core.EventBegin})
+	calibration := strictCycle(tb, core.Config{Machine: core.MachineCalibration})
+	calibration.step(core.Event{Kind: core.EventBegin})
+	return map[string]*cycle{
+		"lease": heldCycle(tb, 1), "companion": joinedCycle(tb), "strict_waiter": waiter, "strict_lease": held,
+		"strict_companion": companion, "session": session, "breaker": breaker, "observer": observer, "calibration": calibration,
+	}
+}
+
+// TestAppendStateIsComplete: each field that can change the future is in the state's
+// bytes, or the explorer would take two states for one.
+func TestAppendStateIsComplete(t *testing.T) {
+	for name, c := range busyMachines(t) {
+		// Constant after New, the actions of the latest Step, and decoding scratch.
+		outside := map[string]bool{"cfg": true, "out": true, "holder": true, "holderid": true}
+		more := []string{"prefix", "deliberate", "sid"}
+		switch name {
+		case "lease", "companion":
+			more = []string{"key", "remote", "seen"}
+		case "session":
+			more = append(more, "beatkey") // its one key is made of its id
+		case "calibration":
+			more = append(more, "key")
+		}
+		for _, field := range more {
+			outside[field] = true
+		}
+		checkState(t, c.m, outside)
+	}
+}
+
+// checkState disturbs each field in turn, and looks for it in the state.
+func checkState(t *testing.T, m core.Machine, outside map[string]bool) {
+	t.Helper()
+	v := reflect.ValueOf(m).Elem()
+	eachField(v, v.Type().Name(), outside, func(path string, field reflect.Value) {
+		before := m.AppendState(nil)
+		restore := disturbField(field)
+		if bytes.Equal(before, m.AppendState(nil)) {
+			t.Errorf("%s is not in the state", path)
+		}
+		restore()
+		if !bytes.Equal(before, m.AppendState(nil)) {
+			t.Errorf("%s: not restored", path)
+		}
+	})
+}
+
+func eachField(v reflect.Value, path string, outside map[string]bool, visit func(string, reflect.Value)) {
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		field := v.Field(i)
+		field = reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
+		switch {
+		case outside[strings.ToLower(name)]:
+		case field.Kind() == reflect.Struct:
+			eachField(field, path+"."+name, outside, visit)
+		case field.Kind() == reflect.Pointer && !field.IsNil():
+			eachField(field.Elem(), path+"."+name, outside, visit)
+		case (field.Kind() == reflect.Array || field.Kind() == reflect.Slice && field.Len() > 0) && field.Index(0).Kind() == reflect.Struct:
+			eachField(field.Index(0), path+"."+name+"[0]", outside, visit)
+		default:
+			visit(path+"."+name, field)
+		}
+	}
+}
+
+// disturbField gives a field another value, and answers how to put it right.
+func disturbField(field reflect.Value) (restore func()) {
+	old := reflect.New(field.Type()).Elem()
+	old.Set(field)
+	switch field.Kind() {
+	case reflect.Bool:
+		field.SetBool(!field.Bool())
+	case reflect.String:
+		field.SetString(field.String() + "x")
+	case reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+	case reflect.Slice:
+		if field.Type().Elem().Kind() != reflect.Uint8 {
+			field.Set(reflect.Append(field, reflect.Zero(field.Type().Elem())))
+			break
+		}
+		field.SetBytes(append(bytes.Clone(field.Bytes()), 'x'))
+	case reflect.Array:
+		return disturbField(field.Index(0))
+	case reflect.Map: // one that has something
+		field.SetZero()
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		field.SetUint(field.Uint() + 1)
+	default:
+		field.SetInt(field.Int() + 1)
+	}
+	return func() { field.Set(old) }
+}
+
+// TestCloneIsIndependent: neither side sees what the other does, whatever comes of it.
+func TestCloneIsIndependent(t *testing.T) {
+	for name, c := range busyMachines(t) {
+		m, twin := c.m, c.m.Clone()
+		for _, side := range [][2]core.Machine{{m, twin}, {twin, m}} {
+			before, now := side[0].AppendState(nil), baseOf(side[1]).Now
+			for range 40 {
+				now.Mono, now.Wall = now.Mono+int64(time.Second), now.Wall+int64(time.Second)
+				for _, s := range sayings(side[1]) {
+					if _, err := side[1].Step(now, s.event(side[1])); err == nil {
+						break
+					}
+				}
+				if !bytes.Equal(before, side[0].AppendState(nil)) {
+					t.Fatalf("%s: the other's steps changed it", name)
+				}
+			}
+		}
+	}
+	for _, c := range []*cycle{heldCycle(t, 1), heldStrictly(t, 1)} {
+		renew := c.renew
+		if isStrict(c.m) {
+			renew = c.renewStrictly
+		}
+		before, twin := c.m.AppendState(nil), c.m.Clone()
+		renew()
+		renew()
+		if !bytes.Equal(before, twin.AppendState(nil)) {
+			t.Errorf("%s: its renewals changed its clone", c.m)
+		}
+	}
+}
+
+// TestClockRange: an instant whose sums could overflow is refused; and so is one that
+// goes back. What else breaks the contract stands in the table and in the vectors.
+func TestClockRange(t *testing.T) {
+	m := heldCycle(t, 3).m
+	now, before := baseOf(m).Now, m.AppendState(nil)
+	for _, c := range []struct {
+		now  core.Instant
+		text string
+	}{
+		{core.Instant{Mono: now.Mono - 1, Wall: now.Wall}, "monotonic clock went back from 1000000000 to 999999999"},
+		{core.Instant{Mono: core.MaxClockRange + 1, Wall: now.Wall}, "clock out of range"},
+		{core.Instant{Mono: now.Mono, Wall: core.MaxClockRange + 1}, "clock out of range"},
+		{core.Instant{Mono: now.Mono, Wall: -core.MaxClockRange - 1}, "clock out of range"},
+	} {
+		_, err := m.Clone().Step(c.now, core.Event{Kind: core.EventWoke})
+		if e, ok := err.(*core.Error); !ok || e.Code != core.ErrorClock || err.Error() != "mopslock: "+c.text {
+			t.Errorf("%+v: %v, want %s", c.now, err, c.text)
+		}
+		if !bytes.Equal(before, m.AppendState(nil)) {
+			t.Errorf("%+v: the error changed the machine", c.now)
+		}
+	}
+	for _, edge := range []core.Instant{{Mono: core.MaxClockRange, Wall: core.MaxClockRange}, {Mono: now.Mono, Wall: -core.MaxClockRange}} {
+		if _, err := m.Clone().Step(edge, core.Event{Kind: core.EventWoke}); err != nil {
+			t.Errorf("%+v: %v", edge, err)
+		}
+	}
+}
+
+// TestCorruptStampRange: once, a stamp near the end of the range made a corrupt
+// record free, and a wall clock near the beginning made its look overflow.
+func TestCorruptStampRange(t *testing.T) {
+	for _, c := range []struct{ wall, stamp int64 }{
+		{worldStart, core.MaxClockRange}, {-core.MaxClockRange, core.MaxClockRange}, {core.MaxClockRange - 1, core.MaxClockRange},
+	} {
+		m, err := New(goodConfig(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		corrupt := core.Event{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes, Body: []byte("{"), Stamp: c.stamp}
+		last := stepping(t, m, core.Instant{Mono: 0, Wall: c.wall}, core.Event{Kind: core.EventAcquire}, corrupt)
+		if m.String() != "refused" || last[0].Sight.LookAt <= 0 || last[0].Sight.LookAt > int64(core.DefaultTTL) {
+			t.Errorf("%v: %s, look at %d", c, m, last[0].Sight.LookAt)
+		}
+	}
+}
+
+// TestTinyTTLOfAnother: a record's TTL below what the store's stamps allow does
+// not make us renew, or give up claims, faster than the store can follow.
+func TestTinyTTLOfAnother(t *testing.T) {
+	for unit, floor := range map[time.Duration]time.Duration{time.Second: core.MinTTLCoarse, time.Microsecond: core.MinTTL} {
+		m, err := New(goodConfig(func(c *core.Config) { c.StampUnit = unit }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := []byte(`{"writer_id": "x", "written_at": "2001-01-01T00:00:00+00:00", "expire_s": 0.001}`)
+		stepping(t, m, core.Instant{Wall: worldStart}, core.Event{Kind: core.EventAcquire},
+			core.Event{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes, Body: body})
+		if got := tenureOf(m).Shortest; got != floor {
+			t.Errorf("stamps of %v: E is %v, want %v", unit, got, floor)
+		}
+	}
+}
