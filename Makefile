@@ -165,8 +165,8 @@ bench: ## measure against budgets, as ratios of one run (ROWS=limiter: some of t
 	@$(MAKE) -s peers || echo "NOT INSTALLED, their rows say so: the peers (make peers)"
 	$(GO) run ./tests/bench -rows "$(ROWS)"
 
-scale: ## simulate FLEET=100000 processes against the clouds' limits (fewer: in proportion), write SCALE.md
-	$(GO) run ./tests/scale -orchestrators $(FLEET) -leases $(FLEET)0 $(if $(filter-out 100000,$(FLEET)),-shrunk) -o SCALE.md
+scale: ## simulate FLEET=100000 processes against the clouds' limits (fewer: in proportion), write tests/scale/README.md
+	$(GO) run ./tests/scale -orchestrators $(FLEET) -leases $(FLEET)0 $(if $(filter-out 100000,$(FLEET)),-shrunk) -o tests/scale/README.md
 
 explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
 	bin/mopslock-host explore --protocol strict --for $(EXPLORE)

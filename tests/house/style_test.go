@@ -88,7 +88,7 @@ func TestPackagesSayWhatTheyAre(t *testing.T) {
 // topLevel is all that lies at the root.
 var topLevel = []string{
 	"go.mod", "go.sum", "core", "host", "wasm", "bindings", "cmd", "tests",
-	"Makefile", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SCALE.md", "LICENSE",
+	"Makefile", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE",
 }
 
 func TestTopLevel(t *testing.T) {

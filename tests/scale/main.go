@@ -48,7 +48,7 @@ func run(o *options, file string) error {
 	}
 	for key := range strings.SplitSeq(o.only, ",") {
 		if o.only != "" && !slices.ContainsFunc(plans(o), func(p *plan) bool { return p.key == key }) {
-			return fmt.Errorf("no scenario is %q; SCALE.md has their keys", key)
+			return fmt.Errorf("no scenario is %q; tests/scale/README.md has their keys", key)
 		}
 	}
 	if file != "" { // told now, not after the hour that it takes

@@ -24,14 +24,15 @@ func report(o *options, outcomes []*outcome) []byte {
 	for _, r := range outcomes {
 		p.outcomes[r.plan.key] = r
 	}
-	p.say("# %s orchestrators, %s leases\n", number(o.orchestrators), number(o.leases))
+	p.say("# A simulated fleet: %s processes, %s leases\n", number(o.orchestrators), number(o.leases))
+	p.say("The core's real machines run in virtual time, against stores with the latency and the documented rate limits of clouds. `make scale` writes this page.\n")
 	p.verdict()
 	if o.shrunk {
-		p.say("\nThis is a smaller fleet, against limits of partitions in proportion: for %s orchestrators everything is to be multiplied by %s, but for the limits of one object.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
+		p.say("\nThis is a smaller fleet, against smaller limits of partitions: for %s orchestrators multiply everything by %s. The limits of one object stay whole.", number(fullSize), strconv.FormatFloat(fullSize/float64(o.orchestrators), 'g', 4, 64))
 	}
 	if slices.ContainsFunc(outcomes, func(r *outcome) bool { return r.plan.tenth }) {
-		p.say("\nRows with %s, in which a fleet breaks down or which last for an hour, are of a tenth of the fleet, against a tenth of each limit: what they count is to be multiplied by 10, but for the limits of one object.", tenthMark)
-		p.say("Above, what a fleet sends and pays is so already, and leases lost are of those that were played. `-whole` plays them, too, at full size.")
+		p.say("\nRows with %s, in which a fleet breaks down or which last for an hour, simulate a tenth of the fleet against a tenth of each limit: multiply their counts by 10. The limits of one object stay whole.", tenthMark)
+		p.say("In the list above, requests and money are multiplied already; lost leases are of those that were simulated. `-whole` simulates these rows at full size.")
 	}
 	for t, section := range [tableCount]func([]*outcome){p.steady, p.waits, p.starts, p.outages} {
 		if rows := p.in(table(t)); len(rows) > 0 {
@@ -65,9 +66,9 @@ func (p *page) in(t table) (found []*outcome) {
 
 func (p *page) steady(rows []*outcome) {
 	p.say("\n## Holding\n")
-	p.say("Everybody holds what he holds; nobody comes, goes or waits. A process costs one put and one exists each TTL/3 × [5/6, 1], whatever it holds.")
-	p.say("Limits stand from the moment at which all hold their leases, for %s or longer. *Late* is from when a renewal was due to when it was good, *left* how long it was then", brief(rows[0].plan.window))
-	p.say("to the deadline at which the session would have been lost, and its leases with it. A *partition* is what the cloud's limit is of.\n")
+	p.say("Every process keeps the leases that it holds; no process starts, stops or waits. A process costs one put and one exists each TTL/3 × [5/6, 1], however much it holds.")
+	p.say("The limits apply once all processes hold their leases, for %s or longer. *Late* is the time from when a renewal was due to when it was good. *Left* is the time from then", brief(rows[0].plan.window))
+	p.say("to the deadline at which the session, with all of its leases, would have been lost. A *partition* is the unit to which the cloud's limit applies.\n")
 	p.head("store", "TTL", "limit of a partition, writes / reads a second", "asked of the busiest", "throttled, writes / reads", "renewals late, p50 · p99 · most", "least left", "leases lost", "held at the end", "US$ an hour")
 	for _, r := range rows {
 		s := &r.stats
@@ -87,9 +88,9 @@ func (p *page) requests(rows []*outcome) {
 func (p *page) waits(rows []*outcome) {
 	first := rows[0].plan
 	p.say("\n## Coming, going and waiting\n")
-	p.say("A lease lives for %s to %s, and is given back; its orchestrator asks for the next name. For one name of %d somebody in another process waits, and", brief(first.life/2), brief(first.life*3/2), 1000/first.waiters)
-	p.say("gets it; whoever has given it up waits for another one. Of %s orchestrators %s die without a word meanwhile, and others come in their place.", number(1000), number(first.deaths))
-	p.say("*Hand-over* is from asking for the release to held by who waited, for which the budget on clouds is 1.5 times the poll of %s; *take-over* from the death.\n", brief(core.PollCap))
+	p.say("A lease is held for %s to %s and then released; its process asks for the next name. For one name in %d another process waits until it", brief(first.life/2), brief(first.life*3/2), 1000/first.waiters)
+	p.say("gets it, and the process that released it waits for another name. Of %s processes %s die without a release meanwhile, and others replace them.", number(1000), number(first.deaths))
+	p.say("*Hand-over* is the time from the request to release until the waiter holds the lease; its budget on clouds is 1.5 times the poll of %s. *Take-over* is the time from the death.\n", brief(core.PollCap))
 	p.head("store", "TTL", "limit", "asked of the busiest", "throttled, writes / reads", "hand-over, p50 · p90 · p99 (how many)", "take-over, p50 · p99 · most (how many)", "a free name, p50 · p99", "renewals late, p99 · most", "least left", "leases lost", "US$ an hour")
 	for _, r := range rows {
 		s := &r.stats
@@ -102,8 +103,8 @@ func (p *page) waits(rows []*outcome) {
 
 func (p *page) starts(rows []*outcome) {
 	p.say("\n## Starting\n")
-	p.say("Everybody begins with nothing, and limits stand from the beginning; TTL %s. *Refused* is how often an acquire ended with \"unreachable\", because 5 s went by without", brief(rows[0].plan.ttl))
-	p.say("one answer but \"come later\"; its caller asked again 1 to 5 s later. The last column shows whether renewals stay in step after it.\n")
+	p.say("No process holds anything at first, and the limits apply from the beginning; TTL %s. *Refused* counts the acquires that ended with \"unreachable\", because for 5 s every", brief(rows[0].plan.ttl))
+	p.say("answer was \"come later\"; the caller asked again 1 to 5 s later. The last column shows whether renewals stay in step afterwards.\n")
 	p.head("store", "they begin within", "held by half · 90 % · 99 % · all after", "held at the end", "refused", "throttled, writes / reads", "a name, p50 · p99", "leases lost", "most requests in a second", "most writes in a second of each of the last 3 minutes")
 	for _, r := range rows {
 		s := &r.stats
@@ -129,8 +130,8 @@ func (r *outcome) minutes(from time.Duration, n int) string {
 func (p *page) outages(rows []*outcome) {
 	first := rows[0].plan
 	p.say("\n## The whole store is away for %s\n", brief(first.outage))
-	p.say("Half of the requests break, half hang until their limit. TTL %s, so a lease that was renewed just before has %s to its deadline. All are late then, and all come back", brief(first.ttl), brief(first.ttl*9/10))
-	p.say("at once; what counts is whether that stays within the limits, and how long renewals stay in step.\n")
+	p.say("Half of the requests fail, and half hang until their limit. With a TTL of %s a lease that was just renewed has %s to its deadline. Then all processes are late, and all return", brief(first.ttl), brief(first.ttl*9/10))
+	p.say("at once. The table shows whether that stays within the limits, and how long renewals stay in step.\n")
 	p.head("store", "limit", "leases lost", "least left", "renewals late, p99 · most", "most writes in a second before", "in the 30 s after", "throttled in the 30 s after", "in each of the 4 minutes after that", "of one session in a second")
 	for _, r := range rows {
 		s, back := &r.stats, r.plan.outageFrom()+r.plan.outage

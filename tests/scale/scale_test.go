@@ -239,18 +239,18 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// The page at the root has every scenario, as the command writes them.
+// The page has every scenario, as the command writes them.
 func TestPageIsWhole(t *testing.T) {
-	text, err := os.ReadFile("../../SCALE.md")
+	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range plans(&options{orchestrators: fullSize, leases: 10 * fullSize}) {
 		if !strings.Contains(string(text), "\n| "+p.what+" `"+p.key+"` ") {
-			t.Errorf("SCALE.md has no %s; run make scale", p.key)
+			t.Errorf("README.md has no %s; run make scale", p.key)
 		}
 	}
 	if !strings.Contains(string(text), "Made by `go run ./tests/scale") {
-		t.Error("SCALE.md does not say by which command it was made; run make scale")
+		t.Error("README.md does not say by which command it was made; run make scale")
 	}
 }

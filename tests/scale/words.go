@@ -64,7 +64,7 @@ func (p *page) verdict() {
 	p.with("s3-1 s3-1-ttl120 s3-1-ttl300", func(r []*outcome) string {
 		tail := ""
 		if left := r[0].stats.holding; left < r[0].plan.leases {
-			tail = fmt.Sprintf(", and %s were held in the end: whoever loses asks anew, and the store is busy with that", number(left))
+			tail = fmt.Sprintf(", and %s were held in the end: a process that loses a lease asks again, and those requests keep the store busy", number(left))
 		}
 		return fmt.Sprintf("- **On one that S3 has not split**, TTL 60 s: %s%s. TTL 120 s: %s (throttled: %s of the writes). TTL 300 s: %s (%s).",
 			r[0].lost(), tail, r[1].lost(), share(r[1].stats.throttled[0], r[1].stats.asked[0]), r[2].lost(), share(r[2].stats.throttled[0], r[2].stats.asked[0]))
@@ -75,11 +75,11 @@ func (p *page) verdict() {
 	})
 	p.with("s3-16 s3-16-hour s3-4-waiters", func(r []*outcome) string {
 		extra := r[1].whole(float64(r[1].perSecond(r[1].stats.readers()))) - r[0].whole(float64(r[0].perSecond(r[0].stats.readers())))
-		return fmt.Sprintf("- **Count waiters**: %s of them read %s times a second, however long the TTL is. On 4 prefixes %s of all reads are then throttled, those of renewals too, of which the latest %s.",
+		return fmt.Sprintf("- **Count waiters**: %s of them read %s times a second, however long the TTL is. On 4 prefixes %s of all reads are then throttled, also those of renewals, of which the latest %s.",
 			number(int64(r[1].whole(float64(r[1].plan.leases*r[1].plan.waiters/1000)))), number(int64(extra)), share(r[2].stats.throttled[1], r[2].stats.asked[1]), r[2].latest())
 	})
 	p.with("s3-16-herd s3-16-outage s3-4-outage gcs-8-ramp", func(r []*outcome) string {
-		return fmt.Sprintf("- **Starts and outages**: where all begin at once on 16 prefixes, all leases%s are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began, though each process is told to come later at the store's card, of which GCS takes one write a second: it then tries create-if-absent on an object of its own.",
+		return fmt.Sprintf("- **Starts and outages**: if all processes start at once on 16 prefixes, all leases%s are held after %s. In an outage of 30 s, on 16 prefixes %s, on 4 %s. On GCS, %s of %s leases were held %s after a start over 10 minutes began, though GCS throttles the store's card, one object that every process writes and that takes one write a second. A process that is throttled there tests create-if-absent on an object of its own.",
 			r[0].size(), after(r[0].stats.mostly[len(shares)-1]), r[1].lost(), r[2].lost(), number(r[3].stats.holding), number(r[3].plan.leases), brief(r[3].plan.window))
 	})
 }
@@ -105,13 +105,13 @@ func renewals(processes int, ttl time.Duration) float64 {
 
 func (p *page) advice() {
 	p.say("\n## What to do\n")
-	p.say("- **Count.** Renewals a second = processes × 36 ÷ (11 × TTL in seconds), each a put and an exists. A waiter asks each 5 s, however long the TTL is, and reads the session of whom it waits for, and the")
-	p.say("  store's clock by an object of its own, each minute. A name that comes and goes costs an exists, a list and two creates. Keep half of each limit free: an outage, and a start, put renewals in step.")
-	p.say("- **Lengthen the TTL** where a take-over may take longer: it divides what holders ask, and nothing else.")
-	p.say("- **Spread** over store URLs: `s3://bucket/07/locks`, with the same number for all who share names. A bucket's prefixes are one partition until S3 has split it, which it does gradually,")
-	p.say("  under load, with 503s meanwhile. So grow slowly, or take several buckets, which have limits of their own, as Azure's accounts and GCS' buckets have.")
-	p.say("- **Start over minutes.** An acquire that says \"unreachable\" while the store throttles is to be tried again, after a random pause.\n")
-	p.say("Partitions of S3 that hold a fleet with half of their limits free:\n")
+	p.say("- **Count.** Renewals a second = processes × 36 ÷ (11 × TTL in seconds), each a put and an exists. A waiter asks each 5 s, however long the TTL is. Each minute it also reads the session of the holder, and samples the")
+	p.say("  store's clock with an object of its own. A name that is acquired and released costs an exists, a list and two creates. Keep half of each limit free: an outage or a start puts renewals in step.")
+	p.say("- **Lengthen the TTL** if a take-over may take longer. That divides the requests of holders, and nothing else.")
+	p.say("- **Spread** over store URLs: `s3://bucket/07/locks`, with one number for all processes that share names. A bucket's prefixes are one partition until S3 splits it. S3 does so gradually,")
+	p.say("  under load, and answers 503 meanwhile. So grow slowly, or use several buckets: each has its own limits, as each Azure account and each GCS bucket has.")
+	p.say("- **Start over minutes.** If an acquire says \"unreachable\" while the store throttles, try again after a random pause.\n")
+	p.say("How many partitions of S3 a fleet needs, if half of each limit stays free:\n")
 	p.head("processes", "waiters", "TTL 60 s", "TTL 120 s", "TTL 300 s")
 	for _, processes := range []int{1_000, 10_000, 100_000} {
 		for _, waiters := range []int{0, processes} {
@@ -136,16 +136,16 @@ func partitions(processes, waiters int, ttl time.Duration) int {
 func (p *page) assumed() {
 	o := p.options
 	p.say("\n## What was assumed\n")
-	p.say("- The machines are the core's own (`Session`, strict `Lease` on it, `Calibration`), stepped in virtual time as package host does it; its questions before a claim (a lock.json? the store's card) and their retries")
-	p.say("  are rebuilt after host/probe.go. Its bound of 64 requests at once and Retry-After, which neither S3 nor GCS sends with these, do not come into it. Nobody breaks a lease or joins one; no process pauses.")
-	p.say("  Of lateness, hand-overs, take-overs and names there is what came to its end while it was watched: where a store is overloaded, those that still ask at the end are not in it, and the truth is worse.")
+	p.say("- The machines are the core's own (`Session`, strict `Lease` on it, `Calibration`), stepped in virtual time as package host steps them. The host's questions before a claim (is there a lock.json, what does the store's")
+	p.say("  card say) and their retries are rebuilt here. Its bound of 64 requests at once is left out, and so is Retry-After, which neither S3 nor GCS sends with these answers. No lease is broken or joined, and no process pauses.")
+	p.say("  Lateness, hand-overs, take-overs and acquired names count only if they ended within the time that was simulated. On an overloaded store many have not ended by then, so the truth is worse.")
 	p.say("- Limits are the clouds' documented ones, **not measured by us**: S3 %s writes and %s reads a second for a partition of keys; GCS %s and %s for a bucket that has not grown, and one write a second to one object; Azure", number(s3.writes), number(s3.reads), number(gcs.writes), number(gcs.reads))
-	p.say("  %s requests a second for an account and %s for one blob. What comes within %s may come at once, lists are reads, and what is above is told \"come later\" (503, 429). Partitions do not split and buckets do not grow while they are watched:", number(azure.all), number(azure.objectAll), brief(time.Duration(burst)))
-	p.say("  \"16 prefixes\" are 16 partitions, \"grown to 8 times\" is 8 times the limits. GCS says that it doubles in 20 minutes at the fastest.")
+	p.say("  %s requests a second for an account and %s for one blob. Requests within %s may come in one burst, and lists count as reads. A request above the limit is told \"come later\" (503, 429). During the simulation no partition splits and no bucket grows:", number(azure.all), number(azure.objectAll), brief(time.Duration(burst)))
+	p.say("  \"16 prefixes\" are 16 partitions, \"grown to 8 times\" is 8 times the limits. GCS' documentation says that a bucket doubles its limits in 20 minutes at the fastest.")
 	if o.shrunk {
 		p.say("- **Limits of partitions are those of a fleet of %s in proportion** (-shrunk).", number(fullSize))
 	}
-	p.say("- Latencies are **assumed**, straight between these quantiles, half of it on the way to the store:\n")
+	p.say("- Latencies are **assumed**, linear between these quantiles. Half of each passes before the store applies the request:\n")
 	p.head("ms, p50 · p90 · p99 · p99.9", "S3", "GCS", "Azure")
 	for _, verb := range []struct {
 		name string
@@ -162,8 +162,8 @@ func (p *page) assumed() {
 		}
 		p.row(cells...)
 	}
-	p.say("\n- Money is at S3's list prices (package host/doctor), on every store, with what was throttled counted as if it were paid for. It scales with the fleet: per process and hour it is what `mopslock-host doctor` says of a session.")
-	p.say("- Each scenario has its own stream of one seed, and the same seed gives the same page, to the byte: `go test ./tests/scale` shows it, and that nobody ever held what another held.\n")
+	p.say("\n- Money is at S3's list prices (package host/doctor), for every store. Throttled requests count as if they were paid for. The cost of a process and hour is what `mopslock-host doctor` says of a session.")
+	p.say("- Each scenario has its own stream of one seed, and the same seed gives the same page, to the byte. `go test ./tests/scale` proves that, and that no two processes ever held one lease.\n")
 	p.say("Made by `%s`.", o.command())
 }
 
