@@ -1,7 +1,7 @@
 // Command bench prints what mopslock costs beside what it cannot do without and
 // beside what a user would pick instead, as ratios measured in one run: A B A B …,
-// medians. `make bench` runs it; a whole run writes tests/bench/results and the
-// README's section on performance.
+// medians. `make bench` runs it; a whole run writes results, the table in README.md
+// and the headlines in the README at the root.
 //
 // Machines are shared and noisy, so a figure in nanoseconds says little and a
 // ratio says something. It exits 1 if a budget is not met.
@@ -21,7 +21,7 @@ import (
 func main() {
 	some := flag.String("rows", "", "measure only the rows in which this regular expression is found, and write nothing")
 	merge := flag.Bool("merge", false, "write the rows of -rows into the last results")
-	again := flag.Bool("write", false, "measure nothing: write the README and the pictures from the last results")
+	again := flag.Bool("write", false, "measure nothing: write the pages and the pictures from the last results")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: %q: there are flags alone; -rows %[1]q measures some rows\n", flag.Arg(0))

@@ -16,11 +16,12 @@ import (
 
 // Where a whole run leaves what it has found, from the root of the module.
 const (
-	results  = "tests/bench/results"
-	figures  = results + "/bench.json"
-	document = "README.md"
+	results = "tests/bench/results"
+	figures = results + "/bench.json"
+	whole   = "tests/bench/README.md" // every row
+	front   = "README.md"             // the headlines
 
-	// The README's section is between these lines, which stay.
+	// On both pages the figures are between these lines, which stay.
 	sectionBegin = "<!-- make bench writes from here -->"
 	sectionEnd   = "<!-- make bench writes to here -->"
 )
@@ -83,7 +84,7 @@ func (r *report) merge(last *report, all []group) error {
 	return nil
 }
 
-// publish writes the figures, the pictures and the README's section.
+// publish writes the figures, the pictures, and what the two pages say of them.
 func (r *report) publish() error {
 	text, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
@@ -98,15 +99,24 @@ func (r *report) publish() error {
 	if err := draw(); err != nil {
 		return err
 	}
-	page, err := os.ReadFile(document)
-	if err != nil {
-		return err
+	for name, section := range r.pages() {
+		page, err := os.ReadFile(name)
+		if err == nil {
+			page, err = into(page, section)
+		}
+		if err == nil {
+			err = os.WriteFile(name, page, 0o666)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	page, err = r.into(page)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(document, page, 0o666)
+	return nil
+}
+
+// pages are what show the figures, and how.
+func (r *report) pages() map[string]func(io.Writer) {
+	return map[string]func(io.Writer){whole: r.markdown, front: r.headlines}
 }
 
 // draw makes the pictures, by a module of its own.
@@ -122,20 +132,47 @@ func draw() error {
 	return nil
 }
 
-// into is the document with the section as this report has it.
-func (r *report) into(page []byte) ([]byte, error) {
+// into replaces the section of a page.
+func into(page []byte, section func(io.Writer)) ([]byte, error) {
 	before, rest, found := bytes.Cut(page, []byte(sectionBegin))
 	_, after, closed := bytes.Cut(rest, []byte(sectionEnd))
 	if !found || !closed {
-		return nil, fmt.Errorf("%s has no lines %q and %q", document, sectionBegin, sectionEnd)
+		return nil, fmt.Errorf("no lines %q and %q", sectionBegin, sectionEnd)
 	}
 	var out bytes.Buffer
 	out.Write(before)
 	out.WriteString(sectionBegin + "\n\n")
-	r.markdown(&out)
+	section(&out)
 	out.WriteString(sectionEnd)
 	out.Write(after)
 	return out.Bytes(), nil
+}
+
+// headlines are the rows that the front page shows, in plain words.
+func headlines() [][2]string {
+	return [][2]string{
+		{"acquire + release, strict, again, S3 / create + create, bare", "acquire and release on an S3 server; beside it the same two requests without mopslock"},
+		{"hand-over between two processes, strict, directory / by polls alone", "hand-over between two processes on a directory; beside it with polls instead of file events"},
+		{"take-over from a dead holder, calibrated, S3 / TTL", "take-over of a dead holder's lease on an S3 server; beside it the TTL"},
+		{"requests of a held lease in an hour, on a session of 1,000 / mops' own puts, expire 88 s", "requests an hour of a lease, one of 1,000 on a session; beside it a lease of mops"},
+		{"10,000 leases held, memory of a lease", "memory of a held lease, one of 10,000"},
+		{"acquire + release, strict, directory / etcd's lock", "acquire and release on a directory; beside it etcd's lock, which has a server"},
+	}
+}
+
+// headlines is the table of the front page.
+func (r *report) headlines(w io.Writer) {
+	fmt.Fprint(w, "| | mopslock | beside | ratio |\n|---|--:|--:|--:|\n")
+	for _, h := range headlines() {
+		for _, p := range r.Parts {
+			for _, o := range p.Rows {
+				if o.What == h[0] {
+					fmt.Fprintf(w, "| %s | %s |\n", h[1], strings.Join(o.cells()[1:4], " | "))
+				}
+			}
+		}
+	}
+	fmt.Fprintln(w)
 }
 
 // markdown is the table for people who read and do not run.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +47,39 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestPagesAreFresh: they show the last results.
+func TestPagesAreFresh(t *testing.T) {
+	t.Chdir("../..")
+	r, err := readReport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, section := range r.pages() {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fresh, err := into(page, section); err != nil || !bytes.Equal(fresh, page) {
+			t.Errorf("%s: %v, or other figures: go run ./tests/bench -write", name, err)
+		}
+	}
+}
+
+// TestHeadlines: each row of the front page is measured.
+func TestHeadlines(t *testing.T) {
+	rows := map[string]bool{}
+	for _, g := range groups() {
+		for _, row := range g.rows {
+			rows[row.what] = true
+		}
+	}
+	for _, h := range headlines() {
+		if !rows[h[0]] {
+			t.Errorf("the front page shows %q, which is not measured", h[0])
+		}
+	}
+}
+
 type absent struct{}
 
 func (absent) measure(*workshop) (figure, error) { return figure{}, &missingError{"etcd"} }
@@ -85,7 +120,7 @@ func TestSection(t *testing.T) {
 	page := []byte("before\n" + sectionBegin + "\nold\n" + sectionEnd + "\nafter\n")
 	for range 2 { // again, over what it wrote
 		var err error
-		if page, err = r.into(page); err != nil {
+		if page, err = into(page, r.markdown); err != nil {
 			t.Fatal(err)
 		}
 		text := string(page)
@@ -98,7 +133,7 @@ func TestSection(t *testing.T) {
 			t.Error("what was there is still there")
 		}
 	}
-	if _, err := r.into([]byte("no section")); err == nil {
+	if _, err := into([]byte("no section"), r.markdown); err == nil {
 		t.Error("a document without the section was written")
 	}
 }
