@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-// Package examples runs what the README and these folders show. The invocation's
+// Package examples runs what the pages and these folders show. The invocation's
 // example, which waits for a lease to expire, is run by tests/stress.
 package examples
 
@@ -158,52 +158,154 @@ func (s *stage) write(name, text string) {
 	}
 }
 
-// readme is its first fenced block of a language.
-func readme(t *testing.T, language string) string {
+// fenced is what a page shows in a language, a block after the other.
+func fenced(t *testing.T, page, language string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	_, rest, found := strings.Cut(string(text), "\n```"+language+"\n")
-	block, _, closed := strings.Cut(rest, "\n```\n")
-	if err != nil || !found || !closed {
-		t.Fatalf("README.md has no ```%s block: %v", language, err)
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return block + "\n"
+	var blocks []string
+	for _, match := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(match[1]))
+	}
+	return strings.Join(blocks, "\n")
 }
 
-// TestGoRuns: README's Go example runs, and the fence's refuses a stale writer.
+// pages are all of them, by their path from the root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	list := exec.Command("git", "ls-files", "*.md")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil || len(out) == 0 {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+// TestGoRuns: the Go examples of the pages run, each page's as one program, and the
+// fence's refuses a stale writer.
 func TestGoRuns(t *testing.T) {
-	s := newStage(t)
-	s.write("main.go", readme(t, "go"))
 	for program, says := range map[string][]string{
-		filepath.Join(s.dir, "main.go"): {"only one of us runs this"},
+		"README.md":      {"only one of us runs this"},
+		"host/README.md": {"lease done, token ", "companion done", "invocation done", "permit done, held by all: 1", "limiter done"},
 		"./tests/examples/fence": {
 			"A has written slot 1: by A: 100 rows\n", "and finds: by A: 100 rows\n", "B has written slot 3: by A: 100 rows; by B: 200 more\n",
 			"A is refused: ", "is stale", "(written just now: true)", "(written just now: false)",
 		},
 	} {
-		command := exec.Command("go", "run", program)
-		command.Dir, command.Env = root, environment("MOPSLOCK_STORE="+s.store())
-		out, err := command.CombinedOutput()
-		for _, must := range says {
-			if err != nil || !bytes.Contains(out, []byte(must)) {
-				t.Errorf("%s: %v, no %q in:\n%s", program, err, must, out)
+		t.Run(strings.ReplaceAll(program, "/", "_"), func(t *testing.T) {
+			s := newStage(t)
+			source, binary := program, filepath.Join(s.dir, "program")
+			if strings.HasSuffix(program, ".md") {
+				s.write("main.go", fenced(t, program, "go"))
+				source = filepath.Join(s.dir, "main.go")
 			}
-		}
+			build := exec.Command("go", "build", "-o", binary, source)
+			build.Dir = root
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			p := s.start("env", "HOME="+s.dir, binary)
+			s.exits(p, 0)
+			for _, must := range says {
+				if out := p.out.String() + p.said.String(); !strings.Contains(out, must) {
+					t.Errorf("no %q in:\n%s", must, out)
+				}
+			}
+		})
 	}
 }
 
-// TestReadmeShellRuns runs README's shell example as it stands, in a home of
-// its own.
-func TestReadmeShellRuns(t *testing.T) {
-	s := newStage(t)
-	for _, name := range []string{"deploy", "report"} {
-		s.write(name+".sh", "#!/bin/sh\necho "+name+" of $MOPSLOCK_NAME\n")
+// TestShellRuns runs the shell examples of every page as they stand, each page's one
+// after the other, in a home of its own. A script that one of them calls says what it
+// was called for; one whose name begins with never is not there. Pages whose examples
+// another test runs name that test.
+func TestShellRuns(t *testing.T) {
+	tests := map[string]struct {
+		by   string
+		says []string
+	}{
+		"README.md": {says: []string{
+			`deploy of deploy\n`, `report of nightly/\d+-\d+-\d+\n`, `(?m)^deploy +released `, `upload --token [1-9]\d* of deploy`, `state +held`,
+			`train of train\n`, `(report of report/2026-11\n){2}crawl of api\n`, `train of gpu\n`,
+		}},
+		"cmd/mopslock-host/README.md": {says: []string{
+			`"name":"deploy"`, `state +released`, `report of report/2026-11\nreport of report/2026-12\n`, `heavy of backends\n`, `held +0/120`,
+			`the same to the byte`, `violation found: NoOverlap`, `fairness`,
+		}},
+		"host/store/README.md":                {says: []string{`verdict +strict`, `leases a second`}},
+		"bindings/c/README.md":                {by: "bindings/c/tests"},
+		"bindings/python/README.md":           {by: "bindings/python/tests"},
+		"tests/examples/kubernetes/README.md": {by: "TestLauncherAndJob"},
 	}
-	p := s.start("env", "-u", "MOPSLOCK_STORE", "HOME="+s.dir, "bash", "-euo", "pipefail", "-c", readme(t, "sh"))
-	s.exits(p, 0)
-	for _, must := range []string{"deploy of deploy\n", `report of nightly/\d+-\d+-\d+\n`, `(?m)^deploy +released `} {
-		if !regexp.MustCompile(must).Match(p.out.Bytes()) {
-			t.Errorf("no %q", must)
+	script := regexp.MustCompile(`\./([a-z]+)\.sh`)
+	for _, page := range pages(t) {
+		shown := fenced(t, page, "sh")
+		test, known := tests[page]
+		if known != (shown != "") {
+			t.Errorf("%s: it shows commands: %v, and this test knows of some: %v", page, shown != "", known)
+		}
+		if shown == "" || test.by != "" {
+			continue
+		}
+		t.Run(strings.ReplaceAll(page, "/", "_"), func(t *testing.T) {
+			s := newStage(t)
+			for _, match := range script.FindAllStringSubmatch(shown, -1) {
+				if name := match[1]; !strings.HasPrefix(name, "never") {
+					s.write(name+".sh", "#!/bin/sh\necho "+name+" $@ of $MOPSLOCK_NAME\n")
+				}
+			}
+			p := s.start("env", "HOME="+s.dir, "bash", "-euo", "pipefail", "-c", shown)
+			s.exits(p, 0)
+			for _, must := range test.says {
+				if !regexp.MustCompile(must).Match(p.out.Bytes()) {
+					t.Errorf("no %q", must)
+				}
+			}
+		})
+	}
+}
+
+// TestPagesNameCommands: each command and each flag that a page names is there, and the
+// page of the command line has all commands.
+func TestPagesNameCommands(t *testing.T) {
+	help := func(command ...string) string {
+		out, err := exec.Command(filepath.Join(binaries, "mopslock-host"), append(command, "--help")...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%q: %v\n%s", command, err, out)
+		}
+		return string(out)
+	}
+	texts := map[string]string{}
+	for _, match := range regexp.MustCompile(`(?m)^  ([a-z]+)  +\w`).FindAllStringSubmatch(help(), -1) {
+		texts[match[1]] = help(match[1])
+	}
+	if len(texts) < 20 {
+		t.Fatalf("%d commands", len(texts))
+	}
+	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("`mopslock-host ([a-z]+)([^`]*)`").FindAllStringSubmatch(string(text), -1) {
+			ours, _, _ := strings.Cut(match[2], " -- ")
+			if texts[match[1]] == "" {
+				t.Errorf("%s: mopslock-host has no %s", page, match[1])
+			}
+			for _, name := range flag.FindAllString(ours, -1) {
+				if !strings.Contains(texts[match[1]], name+" ") {
+					t.Errorf("%s: %s has no %s", page, match[1], name)
+				}
+			}
+		}
+		for command := range texts {
+			if page == "cmd/mopslock-host/README.md" && !regexp.MustCompile("(?m)^\\| .*`"+command+"[ `].* \\|").Match(text) {
+				t.Errorf("%s: no row has %s", page, command)
+			}
 		}
 	}
 }

@@ -19,6 +19,83 @@ func TestReadmeShowsTheCommands(t *testing.T) {
 	}
 }
 
+// TestFacesAreShort: a newcomer reads them within ten minutes.
+func TestFacesAreShort(t *testing.T) {
+	for document, most := range map[string]int{"README.md": 200} {
+		if lines := strings.Count(read(t, document), "\n"); lines > most {
+			t.Errorf("%s has %d lines, and may have %d: what one folder is about goes into its README.md", document, lines, most)
+		}
+	}
+}
+
+// documents are all pages but the changelog, which tells of what was.
+func documents(t *testing.T) (all []string) {
+	for _, name := range tracked(t) {
+		if path.Ext(name) == ".md" && name != "CHANGELOG.md" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// TestLinksLead: each link of a page within the repository leads to a file, and to a
+// heading of it.
+func TestLinksLead(t *testing.T) {
+	fenced := regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	link := regexp.MustCompile(`\]\(([^)\s]*)\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	anchors := func(name string) map[string]bool {
+		found := map[string]bool{}
+		for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, name), ""), -1) {
+			found[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-")] = true
+		}
+		return found
+	}
+	for _, document := range documents(t) {
+		for _, match := range link.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, document), ""), -1) {
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			file, anchor, deep := strings.Cut(match[1], "#")
+			target := document
+			if file != "" {
+				target = path.Join(path.Dir(document), file)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", document, match[1])
+			} else if deep && !anchors(target)[anchor] {
+				t.Errorf("%s links to %s, and there is no such heading", document, match[1])
+			}
+		}
+	}
+}
+
+// TestPageHasTheMetrics: host/README.md has a row for each metric of the package comments there, and no other.
+func TestPageHasTheMetrics(t *testing.T) {
+	aRow := regexp.MustCompile("(?m)^\\| `(mopslock\\.[a-z._]+)` \\|")
+	aMetric := regexp.MustCompile(`(?m)^//\s(mopslock\.[a-z._]+) `)
+	page, metrics := map[string]bool{}, map[string]bool{}
+	for _, match := range aRow.FindAllStringSubmatch(read(t, "host/README.md"), -1) {
+		page[match[1]] = true
+	}
+	for _, name := range tracked(t) {
+		if strings.HasPrefix(name, "host/") && path.Ext(name) == ".go" {
+			for _, match := range aMetric.FindAllStringSubmatch(read(t, name), -1) {
+				metrics[match[1]] = true
+			}
+		}
+	}
+	for name := range metrics {
+		if !page[name] {
+			t.Errorf("host/README.md has no row for %s", name)
+		}
+	}
+	if len(metrics) < 10 || len(page) != len(metrics) {
+		t.Errorf("the page has %d metrics, and host %d", len(page), len(metrics))
+	}
+}
+
 // TestMakefileHelp: every target has one line of help.
 func TestMakefileHelp(t *testing.T) {
 	for _, target := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):([^=].*)?$`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
@@ -67,7 +144,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	quoted := regexp.MustCompile("`([^`\n]+)`")
 	ours := regexp.MustCompile(`^(core|host|wasm|bindings|cmd|tests|\.ci)/[\w./-]*$`)
 	aTest := regexp.MustCompile(`^((Test|Fuzz|Benchmark|Example)[A-Z]\w+|test_[a-z0-9_]+)$`)
-	for _, document := range []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md"} {
+	for _, document := range append(documents(t), "CHANGELOG.md") {
 		for _, match := range quoted.FindAllStringSubmatch(read(t, document), -1) {
 			name := match[1]
 			if _, err := os.Stat(filepath.Join(root, name)); ours.MatchString(name) && err != nil {
