@@ -98,7 +98,7 @@ func (r *renewing) answered(message []byte) {
 	r.now.Wall += passed
 }
 
-// vector is the trace as core/testdata/vectors/README.md describes files.
+// vector is the trace as core/testdata/README.md describes files.
 func (t *trace) vector() []byte {
 	var out bytes.Buffer
 	for i, config := range t.configs {
