@@ -96,6 +96,23 @@ func TestPageHasTheMetrics(t *testing.T) {
 	}
 }
 
+// TestPagesNameTargets: each target of make that a page names is in the Makefile, and
+// each package that it runs or tests is there.
+func TestPagesNameTargets(t *testing.T) {
+	makefile := read(t, "Makefile")
+	named := regexp.MustCompile("(?m)(?:`|^ {4})(?:make ([a-z][a-z-]*)|go (?:run|test) (?:-[^`]* )?\\./([\\w/]+))")
+	for _, document := range documents(t) {
+		for _, match := range named.FindAllStringSubmatch(read(t, document), -1) {
+			if target := match[1]; target != "" && !strings.Contains(makefile, "\n"+target+": ") {
+				t.Errorf("%s names make %s, and there is no such target", document, target)
+			}
+			if _, err := os.Stat(filepath.Join(root, match[2])); err != nil {
+				t.Errorf("%s names ./%s, which does not exist", document, match[2])
+			}
+		}
+	}
+}
+
 // TestMakefileHelp: every target has one line of help.
 func TestMakefileHelp(t *testing.T) {
 	for _, target := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):([^=].*)?$`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
