@@ -189,7 +189,7 @@ func pages(t *testing.T) []string {
 func TestGoRuns(t *testing.T) {
 	for program, says := range map[string][]string{
 		"README.md":      {"only one of us runs this"},
-		"host/README.md": {"lease done, token ", "companion done", "invocation done", "permit done, held by all: 1", "limiter done"},
+		"host/README.md": {"lease done, token ", "companion done", "invocation done", "permit done, held by all: 1", "in one process done"},
 		"./tests/examples/fence": {
 			"A has written slot 1: by A: 100 rows\n", "and finds: by A: 100 rows\n", "B has written slot 3: by A: 100 rows; by B: 200 more\n",
 			"A is refused: ", "is stale", "(written just now: true)", "(written just now: false)",
