@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// adopting is for one open at a time.
-var adopting sync.Mutex
+// environmentLock is for one open at a time.
+var environmentLock sync.Mutex
 
 // adoptEnvironment gives Go the process's environment as it is now. By itself Go has that
 // which the process was started with, whatever C has set since.
@@ -21,8 +21,8 @@ var adopting sync.Mutex
 // What Go sets is set in C as well. So all of C's is read before, and only what
 // differs is touched: C is told what it has, and its array stays as it is.
 func adoptEnvironment() {
-	adopting.Lock()
-	defer adopting.Unlock()
+	environmentLock.Lock()
+	defer environmentLock.Unlock()
 	now := variables()
 	for name, value := range now {
 		if had, set := os.LookupEnv(name); !set || had != value {

@@ -22,7 +22,7 @@ const (
 // event is what mopslock_next tells once.
 type event struct {
 	kind   eventKind
-	of     *begun // of a call or a wait
+	of     *pendingCall // of a call or a wait
 	member uint64
 	err    error        // of a call or an end
 	until  time.Time    // of a renewal
@@ -46,8 +46,9 @@ type events struct {
 	coming sync.WaitGroup // ends of calls under way, and of members that they gave
 }
 
-// begun is a call under way. Its fields are its queue's to lock.
-type begun struct {
+// pendingCall is a call that mopslock_begin_... began and that has not ended. Its
+// queue's lock guards its fields.
+type pendingCall struct {
 	queue   *events
 	number  uint64
 	waiting *event // in the queue, or nil
@@ -59,39 +60,39 @@ func newEvents() *events {
 }
 
 // begin makes a call, which is to be ended.
-func (q *events) begin(number uint64) (*begun, error) {
+func (q *events) begin(number uint64) (*pendingCall, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, host.ErrClosed
 	}
 	q.coming.Add(1)
-	return &begun{queue: q, number: number}, nil
+	return &pendingCall{queue: q, number: number}, nil
 }
 
 // waits tells whom the call waits for, in the place of what was not taken yet.
 // The keeper calls it, also for a moment after the call has been given up.
-func (b *begun) waits(seen *host.Status) {
-	q := b.queue
+func (p *pendingCall) waits(seen *host.Status) {
+	q := p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case b.ended:
-	case b.waiting != nil:
-		b.waiting.seen = seen
+	case p.ended:
+	case p.waiting != nil:
+		p.waiting.seen = seen
 	default:
-		b.waiting = &event{kind: eventWaiting, of: b, seen: seen}
-		q.push(b.waiting)
+		p.waiting = &event{kind: eventWaiting, of: p, seen: seen}
+		q.push(p.waiting)
 	}
 }
 
 // end tells how the call ended.
-func (b *begun) end(e event) {
-	e.kind, e.of = eventCall, b
-	q := b.queue
+func (p *pendingCall) end(e event) {
+	e.kind, e.of = eventCall, p
+	q := p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b.ended = true
+	p.ended = true
 	q.push(&e)
 	q.coming.Done()
 }
@@ -99,8 +100,8 @@ func (b *begun) end(e event) {
 // endWith is end for a call that gave a member. The member's end is told after
 // it, once: by itself when its context ends, which costs no goroutine before, or
 // when onEnd's function is called by somebody who is about to tell more.
-func (b *begun) endWith(m member, handle uint64) {
-	q := b.queue
+func (p *pendingCall) endWith(m member, handle uint64) {
+	q := p.queue
 	tell := sync.OnceFunc(func() {
 		err := m.Err()
 		q.mu.Lock()
@@ -110,7 +111,7 @@ func (b *begun) endWith(m member, handle uint64) {
 	})
 	q.coming.Add(1)
 	onEnd(handle, tell)
-	b.end(event{member: handle, held: totalOf(m)})
+	p.end(event{member: handle, held: totalOf(m)})
 	context.AfterFunc(m.Context(), tell)
 }
 

@@ -22,17 +22,17 @@ func poll(t *testing.T, handle uint64) (*event, error) {
 	return nextEvent(ctx, handle)
 }
 
-func start(t *testing.T, handle uint64) *begun {
+func start(t *testing.T, handle uint64) *pendingCall {
 	t.Helper()
 	q, err := queueOf(handle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := q.begin(newCall())
+	pending, err := q.begin(newCall())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return pending
 }
 
 func open(t *testing.T) (*host.Host, uint64) {
@@ -61,7 +61,7 @@ func TestWaitingCoalesces(t *testing.T) {
 	one.waits(&host.Status{Holder: "a"})
 	two.waits(&host.Status{Holder: "b"})
 	one.waits(&host.Status{Holder: "c"})
-	want := func(of *begun, kind eventKind, holder string) {
+	want := func(of *pendingCall, kind eventKind, holder string) {
 		t.Helper()
 		e, err := poll(t, handle)
 		if err != nil || e.of != of || e.kind != kind || (holder != "") != (e.seen != nil) || e.seen != nil && e.seen.Holder != holder {
@@ -92,15 +92,15 @@ func TestQueueGoes(t *testing.T) {
 	}
 
 	h, handle = open(t)
-	b := start(t, handle)
-	q := b.queue
-	b.end(event{})
+	pending := start(t, handle)
+	q := pending.queue
+	pending.end(event{})
 	shut(t, h, handle)
 	if _, err := q.begin(newCall()); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("a call was begun on a closed host: %v", err)
 	}
 	closeQueue(t.Context(), handle) // as a second close at that moment does
-	if e, err := poll(t, handle); err != nil || e.of != b {
+	if e, err := poll(t, handle); err != nil || e.of != pending {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if _, err := poll(t, handle); !errors.Is(err, host.ErrClosed) {
@@ -116,7 +116,7 @@ func TestQueueGoes(t *testing.T) {
 // TestCloseLeavesBehind what hangs, and tells of it once it has ended.
 func TestCloseLeavesBehind(t *testing.T) {
 	h, handle := open(t)
-	b := start(t, handle)
+	pending := start(t, handle)
 	l, err := h.Acquire(t.Context(), "n", nil)
 	if err := errors.Join(err, h.Close(t.Context())); err != nil {
 		t.Fatal(err)
@@ -128,8 +128,8 @@ func TestCloseLeavesBehind(t *testing.T) {
 	if e, err := poll(t, handle); !errors.Is(err, errOver) {
 		t.Errorf("%+v, %v", e, err)
 	}
-	b.gave(l, nil, handle) // in the last moment, and too late
-	if e, err := poll(t, handle); err != nil || e.of != b || e.err != error(host.ErrClosed) || e.member != 0 {
+	pending.complete(l, nil, handle) // in the last moment, and too late
+	if e, err := poll(t, handle); err != nil || e.of != pending || e.err != error(host.ErrClosed) || e.member != 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if e, err := nextEvent(t.Context(), handle); !errors.Is(err, host.ErrClosed) {
@@ -149,7 +149,7 @@ func TestEndIsToldFirst(t *testing.T) {
 		e := entry{value: l, ended: func() { told = true }}
 		end := l.Release
 		if !over {
-			end = func(context.Context) error { return lateRelease }
+			end = func(context.Context) error { return timeoutRelease }
 		}
 		if err := finish(t.Context(), 0, e, end); (err == nil) != over || told != over {
 			t.Errorf("over %v: told %v, %v", over, told, err)
@@ -164,9 +164,9 @@ func TestHeldCostNoGoroutine(t *testing.T) {
 	h, handle := open(t)
 	before := runtime.NumGoroutine()
 	for i := range leases {
-		b := start(t, handle)
+		pending := start(t, handle)
 		l, err := h.Acquire(t.Context(), fmt.Sprint(i), nil)
-		b.gave(l, err, handle)
+		pending.complete(l, err, handle)
 	}
 	if now := runtime.NumGoroutine(); now > before+requests+16 {
 		t.Errorf("%d goroutines with %d leases, %d before", now, leases, before)

@@ -25,8 +25,8 @@ var errChanged = &host.Error{Kind: host.Refused, Reason: core.ReasonRaced}
 // errBodyNull is an argument that C cannot check alone.
 var errBodyNull = badOption("body: is NULL and its length is not 0")
 
-// guarding is what every call of the guard begins with.
-type guarding struct {
+// guardCall is what every call of the guard needs: where, what and under which tenure.
+type guardCall struct {
 	store  store.Store
 	object *fence.Object
 	tenure fence.Tenure
@@ -36,16 +36,16 @@ type guarding struct {
 }
 
 // guard opens what a key names. Nothing is asked of the store.
-func guard(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout C.int64_t) (*guarding, error) {
+func guard(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout C.int64_t) (*guardCall, error) {
 	h, err := find[*host.Host](handle)
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := during(0, timeout, lateGuard)
+	ctx, done, err := withTimeout(0, timeout, timeoutGuard)
 	if err != nil {
 		return nil, err
 	}
-	g := &guarding{key: C.GoString(key), ctx: ctx, done: done}
+	g := &guardCall{key: C.GoString(key), ctx: ctx, done: done}
 	if w != nil {
 		g.tenure = fence.Tenure{Token: uint64(w.token), Holder: C.GoString(w.holder)}
 	}
@@ -58,8 +58,8 @@ func guard(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout C.int64_t
 	return g, noticed(ctx, err)
 }
 
-// told is the end of every call of the guard.
-func (g *guarding) told(slot *C.mopslock_slot, s *fence.Slot, err error, f *C.struct_fault) C.int {
+// finish tells C of the slot and returns the code of err.
+func (g *guardCall) finish(slot *C.mopslock_slot, s *fence.Slot, err error, f *C.struct_fault) C.int {
 	err = noticed(g.ctx, err)
 	if stale, ok := errors.AsType[*fence.StaleError](err); ok {
 		s = &stale.Newest
@@ -74,10 +74,10 @@ func (g *guarding) told(slot *C.mopslock_slot, s *fence.Slot, err error, f *C.st
 	return report(f, err)
 }
 
-// read is told for a slot whose body the caller wants.
-func (g *guarding) read(r *C.struct_reader, slot *C.mopslock_slot, s *fence.Slot, err error, f *C.struct_fault) C.int {
+// finishRead is finish for a slot whose body the caller wants.
+func (g *guardCall) finishRead(r *C.struct_reader, slot *C.mopslock_slot, s *fence.Slot, err error, f *C.struct_fault) C.int {
 	*r.len = 0
-	code := g.told(slot, s, err, f)
+	code := g.finish(slot, s, err, f)
 	if code != C.MOPSLOCK_OK {
 		return code
 	}
@@ -112,7 +112,7 @@ func goGuardedRead(handle C.uint64_t, key *C.char, timeout C.int64_t, r *C.struc
 	}
 	defer g.done()
 	s, err := g.object.Read(g.ctx)
-	return g.read(r, slot, &s, err, f)
+	return g.finishRead(r, slot, &s, err, f)
 }
 
 //export goGuardedRaise
@@ -123,7 +123,7 @@ func goGuardedRaise(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout 
 	}
 	defer g.done()
 	s, err := g.object.Raise(g.ctx, g.tenure)
-	return g.read(r, slot, &s, err, f)
+	return g.finishRead(r, slot, &s, err, f)
 }
 
 //export goGuardedWrite
@@ -138,7 +138,7 @@ func goGuardedWrite(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout 
 	}
 	defer g.done()
 	s, err := g.object.Write(g.ctx, g.tenure, body)
-	return g.told(slot, &s, err, f)
+	return g.finish(slot, &s, err, f)
 }
 
 //export goGuardedUpdate
@@ -159,7 +159,7 @@ func goGuardedUpdate(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout
 		}
 		return body, nil
 	})
-	return g.told(slot, &s, err, f)
+	return g.finish(slot, &s, err, f)
 }
 
 //export goCreateOnce
@@ -177,7 +177,7 @@ func goCreateOnce(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout C.
 	if ours {
 		*won = 1
 	}
-	return g.told(slot, &s, err, f)
+	return g.finish(slot, &s, err, f)
 }
 
 //export goReadOnce
@@ -188,5 +188,5 @@ func goReadOnce(handle C.uint64_t, key *C.char, timeout C.int64_t, r *C.struct_r
 	}
 	defer g.done()
 	s, err := fence.ReadOnce(g.ctx, g.store, g.key)
-	return g.read(r, slot, &s, err, f)
+	return g.finishRead(r, slot, &s, err, f)
 }

@@ -19,11 +19,12 @@ var guest = engine{open: func() (host.Engine, error) { return wasm.Open(context.
 type engine struct {
 	open func() (host.Engine, error)
 
-	mu  sync.Mutex
-	try *try // under way, or good; nil before the first and after a bad one
+	mu      sync.Mutex
+	attempt *attempt // under way, or successful; nil before the first one and after a failure
 }
 
-type try struct {
+// attempt opens the engine once.
+type attempt struct {
 	ended  chan struct{} // closed when the rest is known
 	engine host.Engine
 	err    error
@@ -31,35 +32,35 @@ type try struct {
 
 // get waits for the engine, or for the end of ctx.
 func (e *engine) get(ctx context.Context) (host.Engine, error) {
-	t := e.latest()
+	a := e.latest()
 	select {
-	case <-t.ended:
+	case <-a.ended:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if t.err != nil {
-		return nil, &host.EngineError{Err: t.err}
+	if a.err != nil {
+		return nil, &host.EngineError{Err: a.err}
 	}
-	return t.engine, nil
+	return a.engine, nil
 }
 
-// latest is the try that serves everybody now.
-func (e *engine) latest() *try {
+// latest is the attempt that serves every caller now.
+func (e *engine) latest() *attempt {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.try != nil {
-		return e.try
+	if e.attempt != nil {
+		return e.attempt
 	}
-	t := &try{ended: make(chan struct{})}
-	e.try = t
+	a := &attempt{ended: make(chan struct{})}
+	e.attempt = a
 	go func() {
-		t.engine, t.err = e.open()
-		if t.err != nil {
+		a.engine, a.err = e.open()
+		if a.err != nil {
 			e.mu.Lock()
-			e.try = nil
+			e.attempt = nil
 			e.mu.Unlock()
 		}
-		close(t.ended)
+		close(a.ended)
 	}()
-	return t
+	return a
 }

@@ -28,9 +28,9 @@ func TestEngine(t *testing.T) {
 		}}
 		short := func() time.Duration {
 			start := time.Now()
-			ctx, done := context.WithTimeoutCause(t.Context(), time.Second, lateOpen)
+			ctx, done := context.WithTimeoutCause(t.Context(), time.Second, timeoutOpen)
 			defer done()
-			if _, err := e.get(ctx); !errors.Is(err, lateOpen) {
+			if _, err := e.get(ctx); !errors.Is(err, timeoutOpen) {
 				t.Errorf("in a second: %v", err)
 			}
 			return time.Since(start)
@@ -44,7 +44,7 @@ func TestEngine(t *testing.T) {
 		if code, _ := codeOf(err); code != -43 || !errors.Is(err, fails) {
 			t.Errorf("a failure: %v", err)
 		}
-		short() // the next try
+		short() // the next attempt
 		for range 8 {
 			go func() {
 				if got, err := e.get(t.Context()); err != nil || got != (host.Native{}) {

@@ -22,7 +22,7 @@ func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.st
 		return report(f, badOption("reserved: is not 0"))
 	}
 	adoptEnvironment()
-	ctx, done, err := during(0, unlimited(o.timeout_ns), lateOpen)
+	ctx, done, err := withTimeout(0, unlimited(o.timeout_ns), timeoutOpen)
 	if err != nil {
 		return report(f, err)
 	}
@@ -56,7 +56,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout, lateClose)
+	ctx, done, err := withTimeout(0, timeout, timeoutClose)
 	if err != nil {
 		return report(f, err)
 	}
@@ -100,7 +100,7 @@ func goCancelFree(handle C.uint64_t, f *C.struct_fault) C.int {
 
 //export goAcquire
 func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.uint64_t, f *C.struct_fault) C.int {
-	c, acquire, err := acquiring(handle, name, o)
+	c, acquire, err := prepareAcquire(handle, name, o)
 	if err != nil {
 		return report(f, err)
 	}
@@ -113,8 +113,9 @@ func goAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, lease *C.
 	return keep(l, handle, lease, f)
 }
 
-// acquiring is an acquire that has only to be called, with whom to tell of waiting.
-func acquiring(handle C.uint64_t, name *C.char, o *C.mopslock_options) (*call, func(func(host.Status)) (*host.Lease, error), error) {
+// prepareAcquire checks the arguments and returns the acquire to call; its argument
+// hears whom the call waits for.
+func prepareAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options) (*call, func(func(host.Status)) (*host.Lease, error), error) {
 	c, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +139,7 @@ func acquiring(handle C.uint64_t, name *C.char, o *C.mopslock_options) (*call, f
 
 //export goAccompany
 func goAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, companion *C.uint64_t, f *C.struct_fault) C.int {
-	c, lease, err := beginWith(text, handle, o, lateAccompany)
+	c, lease, err := beginWith(text, handle, o, timeoutAccompany)
 	if err != nil {
 		return report(f, err)
 	}
@@ -153,7 +154,7 @@ func goAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, compani
 
 //export goRenew
 func goRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, left *C.int64_t, f *C.struct_fault) C.int {
-	c, lease, err := beginWith(text, handle, o, lateRenew)
+	c, lease, err := beginWith(text, handle, o, timeoutRenew)
 	if err != nil {
 		return report(f, err)
 	}
@@ -169,7 +170,7 @@ func goRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, left *C.int
 
 //export goReleaseText
 func goReleaseText(handle C.uint64_t, text *C.char, o *C.mopslock_options, f *C.struct_fault) C.int {
-	c, lease, err := beginWith(text, handle, o, lateReleaseText)
+	c, lease, err := beginWith(text, handle, o, timeoutReleaseText)
 	if err != nil {
 		return report(f, err)
 	}
@@ -181,11 +182,11 @@ func goReleaseText(handle C.uint64_t, text *C.char, o *C.mopslock_options, f *C.
 
 //export goRelease
 func goRelease(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
-	l, e, err := findEntry[releasing](handle)
+	l, e, err := findEntry[releasable](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	return finishNow(handle, e, timeout, lateRelease, l.Release, f)
+	return finishNow(handle, e, timeout, timeoutRelease, l.Release, f)
 }
 
 //export goLeave
@@ -194,11 +195,11 @@ func goLeave(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	return finishNow(handle, e, timeout, lateLeave, c.Leave, f)
+	return finishNow(handle, e, timeout, timeoutLeave, c.Leave, f)
 }
 
-func finishNow(handle C.uint64_t, e entry, timeout C.int64_t, after late, end func(context.Context) error, f *C.struct_fault) C.int {
-	ctx, done, err := during(0, timeout, after)
+func finishNow(handle C.uint64_t, e entry, timeout C.int64_t, kind timeoutKind, end func(context.Context) error, f *C.struct_fault) C.int {
+	ctx, done, err := withTimeout(0, timeout, kind)
 	if err != nil {
 		return report(f, err)
 	}
@@ -234,7 +235,7 @@ func goWait(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout, lateWait)
+	ctx, done, err := withTimeout(0, timeout, timeoutWait)
 	if err != nil {
 		return report(f, err)
 	}
@@ -315,7 +316,7 @@ func look(handle C.uint64_t, name *C.char, timeout C.int64_t) (*host.Status, err
 	if err != nil {
 		return nil, err
 	}
-	ctx, done, err := during(0, timeout, lateInspect)
+	ctx, done, err := withTimeout(0, timeout, timeoutInspect)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +346,7 @@ type call struct {
 	done  func()
 }
 
-func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, after late) (*call, error) {
+func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, kind timeoutKind) (*call, error) {
 	h, err := find[*host.Host](handle)
 	if err != nil {
 		return nil, err
@@ -373,7 +374,7 @@ func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, after la
 	if o.label != nil {
 		c.terms.Label = C.GoString(o.label)
 	}
-	c.ctx, c.done, err = during(o.cancel, unlimited(timeout), after)
+	c.ctx, c.done, err = withTimeout(o.cancel, unlimited(timeout), kind)
 	return c, err
 }
 
@@ -387,8 +388,8 @@ func protocolOf(number C.int32_t) (core.Protocol, error) {
 }
 
 // beginWith is begin for the lease of a text.
-func beginWith(text *C.char, handle C.uint64_t, o *C.mopslock_options, after late) (*call, host.Handle, error) {
-	c, err := begin(handle, o, o.timeout_ns, after)
+func beginWith(text *C.char, handle C.uint64_t, o *C.mopslock_options, kind timeoutKind) (*call, host.Handle, error) {
+	c, err := begin(handle, o, o.timeout_ns, kind)
 	if err != nil {
 		return nil, host.Handle{}, err
 	}
@@ -407,8 +408,8 @@ func unlimited(timeout C.int64_t) C.int64_t {
 	return timeout
 }
 
-// during makes the context of one call; after is its cause once the time is over.
-func during(cancel C.uint64_t, timeout C.int64_t, after late) (context.Context, func(), error) {
+// withTimeout makes the context of one call; kind is its cause once the time is over.
+func withTimeout(cancel C.uint64_t, timeout C.int64_t, kind timeoutKind) (context.Context, func(), error) {
 	ctx, nothing := context.Background(), func() {}
 	if cancel != 0 {
 		c, err := find[*canceller](cancel)
@@ -423,7 +424,7 @@ func during(cancel C.uint64_t, timeout C.int64_t, after late) (context.Context, 
 	case timeout == C.MOPSLOCK_FOREVER:
 		return ctx, nothing, nil
 	}
-	ctx, done := context.WithTimeoutCause(ctx, time.Duration(timeout), after)
+	ctx, done := context.WithTimeoutCause(ctx, time.Duration(timeout), kind)
 	return ctx, done, nil
 }
 

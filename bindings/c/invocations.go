@@ -24,22 +24,22 @@ type invocation struct {
 	err    error           // why there is no result, or nil
 	forget func() bool     // lets go of the cancel handle
 
-	mu     sync.Mutex
-	asking map[*begun]bool // calls that are told of waiting
-	latest *host.Status    // for whom it waits, or nil
-	works  []uint64        // handles of them
-	closed bool            // it gives none any more
+	mu        sync.Mutex
+	listeners map[*pendingCall]bool // calls that are told of waiting
+	latest    *host.Status          // for whom it waits, or nil
+	works     []uint64              // handles of them
+	closed    bool                  // it gives none any more
 }
 
 func newInvocation(owner uint64) *invocation {
 	return &invocation{
-		owner: owner, ready: make(chan *host.Work, 1), over: make(chan struct{}), asking: map[*begun]bool{},
+		owner: owner, ready: make(chan *host.Work, 1), over: make(chan struct{}), listeners: map[*pendingCall]bool{},
 	}
 }
 
 // start goes through the steps of one that was begun. ctx is of its cancel handle.
-func (v *invocation) start(ctx context.Context, begun *host.Invocation) {
-	v.Invocation = begun
+func (v *invocation) start(ctx context.Context, started *host.Invocation) {
+	v.Invocation = started
 	v.forget = context.AfterFunc(ctx, v.Cancel)
 	go v.run()
 }
@@ -59,12 +59,12 @@ func (v *invocation) run() {
 	}
 }
 
-// next waits for a work, or for the end, which is nil. b is the call, if it was
-// begun. What is there comes before the end of ctx.
-func (v *invocation) next(ctx context.Context, b *begun) (*host.Work, error) {
-	if b != nil {
-		v.asks(b)
-		defer v.asked(b)
+// next waits for a work; nil is the end. pending is the call that hears of waiting,
+// or nil. A work that is ready is returned even if ctx has ended.
+func (v *invocation) next(ctx context.Context, pending *pendingCall) (*host.Work, error) {
+	if pending != nil {
+		v.listen(pending)
+		defer v.unlisten(pending)
 	}
 	patience := ctx.Done()
 	for {
@@ -91,20 +91,20 @@ func (v *invocation) next(ctx context.Context, b *begun) (*host.Work, error) {
 	}
 }
 
-// asks notes a call that is told of waiting, beginning with what is known.
-func (v *invocation) asks(b *begun) {
+// listen adds a call that hears whom the invocation waits for, from the latest on.
+func (v *invocation) listen(pending *pendingCall) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.asking[b] = true
+	v.listeners[pending] = true
 	if v.latest != nil {
-		b.waits(v.latest)
+		pending.waits(v.latest)
 	}
 }
 
-func (v *invocation) asked(b *begun) {
+func (v *invocation) unlisten(pending *pendingCall) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.asking, b)
+	delete(v.listeners, pending)
 }
 
 // waits hears from the keeper for whom it waits.
@@ -112,8 +112,8 @@ func (v *invocation) waits(s host.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.latest = &s
-	for b := range v.asking {
-		b.waits(&s)
+	for pending := range v.listeners {
+		pending.waits(&s)
 	}
 }
 

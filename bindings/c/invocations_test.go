@@ -17,11 +17,11 @@ import (
 func invoked(t *testing.T, ctx context.Context, h *host.Host, owner uint64, name string) (*invocation, uint64) {
 	t.Helper()
 	v := newInvocation(owner)
-	begun, err := h.BeginInvoke(t.Context(), name, &host.InvokeOptions{OnWaiting: v.waits})
+	started, err := h.BeginInvoke(t.Context(), name, &host.InvokeOptions{OnWaiting: v.waits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.start(ctx, begun)
+	v.start(ctx, started)
 	return v, put(v, invocationKind, owner)
 }
 
@@ -71,12 +71,12 @@ func TestWaitingIsToldToAll(t *testing.T) {
 	v, _ := invoked(t, t.Context(), h, owner, "n")
 	one, two := start(t, owner), start(t, owner)
 	v.waits(host.Status{Holder: "a"})
-	v.asks(one)
-	v.asks(two)
+	v.listen(one)
+	v.listen(two)
 	v.waits(host.Status{Holder: "b"})
-	v.asked(one)
+	v.unlisten(one)
 	v.waits(host.Status{Holder: "c"})
-	for want, of := range map[string]*begun{"b": one, "c": two} {
+	for want, of := range map[string]*pendingCall{"b": one, "c": two} {
 		if of.waiting == nil || of.waiting.seen.Holder != want {
 			t.Errorf("%+v, want %q", of.waiting, want)
 		}
@@ -196,7 +196,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("%q, %v", to[:n], err)
 	}
 	for range 2 {
-		if n, err := r.read(to[:], 1); n != 0 || !errors.Is(err, lateRead) {
+		if n, err := r.read(to[:], 1); n != 0 || !errors.Is(err, timeoutRead) {
 			t.Errorf("%d, %v", n, err)
 		}
 	}

@@ -33,8 +33,8 @@ func goInvoke(handle C.uint64_t, name *C.char, o *C.mopslock_options, to *C.uint
 	}
 	v := newInvocation(uint64(handle))
 	options.OnWaiting = v.waits
-	begun, err := c.host.BeginInvoke(context.Background(), C.GoString(name), &options)
-	return keepInvocation(v, c, begun, err, to, f)
+	started, err := c.host.BeginInvoke(context.Background(), C.GoString(name), &options)
+	return keepInvocation(v, c, started, err, to, f)
 }
 
 //export goRemote
@@ -56,8 +56,8 @@ func goRemote(handle C.uint64_t, name, text *C.char, o *C.mopslock_options, to *
 	if name != nil {
 		called = C.GoString(name)
 	}
-	begun, err := c.host.BeginRemote(context.Background(), called, lease, &options)
-	return keepInvocation(newInvocation(uint64(handle)), c, begun, err, to, f)
+	started, err := c.host.BeginRemote(context.Background(), called, lease, &options)
+	return keepInvocation(newInvocation(uint64(handle)), c, started, err, to, f)
 }
 
 func beginInvocation(handle C.uint64_t, o *C.mopslock_options) (*call, error) {
@@ -71,11 +71,11 @@ func beginInvocation(handle C.uint64_t, o *C.mopslock_options) (*call, error) {
 	return c, nil
 }
 
-func keepInvocation(v *invocation, c *call, begun *host.Invocation, err error, to *C.uint64_t, f *C.struct_fault) C.int {
+func keepInvocation(v *invocation, c *call, started *host.Invocation, err error, to *C.uint64_t, f *C.struct_fault) C.int {
 	if err != nil {
 		return report(f, err)
 	}
-	v.start(c.ctx, begun)
+	v.start(c.ctx, started)
 	if *to = C.uint64_t(put(v, invocationKind, v.owner)); *to == 0 { // closed in that moment
 		v.forget()
 		return report(f, host.ErrClosed)
@@ -89,7 +89,7 @@ func goWork(handle C.uint64_t, timeout C.int64_t, seen *C.mopslock_status, to *C
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout, lateWork)
+	ctx, done, err := withTimeout(0, timeout, timeoutWork)
 	if err != nil {
 		return report(f, err)
 	}
@@ -116,18 +116,18 @@ func goBeginWork(handle C.uint64_t, number *C.uint64_t, f *C.struct_fault) C.int
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(v.owner, func() {}, number, f, func(b *begun) {
-		w, err := v.next(context.Background(), b)
+	return beginCall(v.owner, func() {}, number, f, func(pending *pendingCall) {
+		w, err := v.next(context.Background(), pending)
 		if err != nil || w == nil {
-			b.end(event{err: err})
+			pending.end(event{err: err})
 			return
 		}
 		of, given, err := v.give(w)
 		if err != nil {
-			b.end(event{err: err})
+			pending.end(event{err: err})
 			return
 		}
-		b.endWith(of, given)
+		pending.endWith(of, given)
 	})
 }
 
@@ -234,7 +234,7 @@ func goInvocationClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) 
 	if err != nil {
 		return report(f, err)
 	}
-	return finishNow(handle, e, timeout, lateInvocation, v.close, f)
+	return finishNow(handle, e, timeout, timeoutInvocation, v.close, f)
 }
 
 //export goBeginInvocationClose
@@ -243,5 +243,5 @@ func goBeginInvocationClose(handle C.uint64_t, timeout C.int64_t, number *C.uint
 	if err != nil {
 		return report(f, err)
 	}
-	return beginFinish(handle, e, timeout, lateInvocation, v.close, number, f)
+	return beginFinish(handle, e, timeout, timeoutInvocation, v.close, number, f)
 }

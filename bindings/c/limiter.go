@@ -53,7 +53,7 @@ func goLimiterHolderFree(handle C.uint64_t, freed *C.uint64_t, f *C.struct_fault
 func goLimiterAcquire(
 	handle C.uint64_t, name *C.char, d *C.struct_demand, permit, held *C.uint64_t, f *C.struct_fault,
 ) C.int {
-	o, ctx, err := limiting(handle, d)
+	o, ctx, err := prepareLimiterAcquire(handle, d)
 	if err != nil {
 		return report(f, err)
 	}
@@ -64,19 +64,19 @@ func goLimiterAcquire(
 
 //export goBeginLimiterAcquire
 func goBeginLimiterAcquire(handle C.uint64_t, name *C.char, d *C.struct_demand, number *C.uint64_t, f *C.struct_fault) C.int {
-	o, ctx, err := limiting(handle, d)
+	o, ctx, err := prepareLimiterAcquire(handle, d)
 	if err != nil {
 		return report(f, err)
 	}
 	text, view, weight, wait := C.GoString(name), viewOf(d), int(d.weight), d.wait_ns
-	return beginCall(o.of.handle, func() {}, number, f, func(b *begun) {
+	return beginCall(o.of.handle, func() {}, number, f, func(pending *pendingCall) {
 		given, total, err := o.give(ctx, text, view, weight, wait)
-		b.end(event{member: given, held: total, err: err})
+		pending.end(event{member: given, held: total, err: err})
 	})
 }
 
-// limiting is what an acquire begins with.
-func limiting(handle C.uint64_t, d *C.struct_demand) (*limitHolder, context.Context, error) {
+// prepareLimiterAcquire finds the holder, checks the wait and makes the context.
+func prepareLimiterAcquire(handle C.uint64_t, d *C.struct_demand) (*limitHolder, context.Context, error) {
 	o, err := find[*limitHolder](handle)
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +84,7 @@ func limiting(handle C.uint64_t, d *C.struct_demand) (*limitHolder, context.Cont
 	if d.wait_ns < C.MOPSLOCK_TRY {
 		return nil, nil, badOption("wait_ns: is negative and not MOPSLOCK_TRY")
 	}
-	ctx, _, err := during(d.cancel, C.MOPSLOCK_FOREVER, "")
+	ctx, _, err := withTimeout(d.cancel, C.MOPSLOCK_FOREVER, "")
 	return o, ctx, err
 }
 
@@ -119,7 +119,7 @@ func goLimiterSlotTry(handle C.uint64_t, capacity, width, weight C.uint32_t, hel
 	if err != nil {
 		return report(f, err)
 	}
-	total, err := s.try(host.View{Capacity: int(capacity), Width: int(width)}, int(weight))
+	total, err := s.acquire(host.View{Capacity: int(capacity), Width: int(width)}, int(weight))
 	*held = C.uint64_t(total)
 	return report(f, err)
 }

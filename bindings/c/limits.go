@@ -128,11 +128,11 @@ func (o *limitHolder) acquire(ctx context.Context, name string, view host.View, 
 	}
 	if wait > 0 {
 		var done func()
-		ctx, done = context.WithTimeoutCause(ctx, time.Duration(wait), lateRoom)
+		ctx, done = context.WithTimeoutCause(ctx, time.Duration(wait), timeoutRoom)
 		defer done()
 	}
 	p, err := o.Acquire(ctx, name, view, weight)
-	if errors.Is(err, lateRoom) {
+	if errors.Is(err, timeoutRoom) {
 		full := &host.Full{Name: name, Held: o.of.Held(name), Limit: view.Limit(), Weight: max(1, weight)}
 		if o.of.fifo {
 			full.Waiting = o.of.Waiting(name)
@@ -173,8 +173,8 @@ func (p *limitPermit) release(handle uint64) error {
 	return nil
 }
 
-// try takes permits of a slot, and says why not.
-func (s *limitSlot) try(view host.View, weight int) (held int, err error) {
+// acquire takes permits of a slot, or says why not.
+func (s *limitSlot) acquire(view host.View, weight int) (held int, err error) {
 	held, ok := s.TryAcquire(view.Capacity, view.Width, weight)
 	switch {
 	case ok:

@@ -34,7 +34,7 @@ func goBreak(handle C.uint64_t, name *C.char, o *C.mopslock_break_options, f *C.
 	if o.holder != nil {
 		options.Holder = C.GoString(o.holder)
 	}
-	ctx, done, err := during(0, unlimited(o.timeout_ns), lateBreak)
+	ctx, done, err := withTimeout(0, unlimited(o.timeout_ns), timeoutBreak)
 	if err != nil {
 		return report(f, err)
 	}
@@ -54,7 +54,7 @@ func goList(handle C.uint64_t, prefix *C.char, timeout C.int64_t, v *C.struct_vi
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout, lateList)
+	ctx, done, err := withTimeout(0, timeout, timeoutList)
 	if err != nil {
 		return report(f, err)
 	}

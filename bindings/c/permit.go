@@ -31,15 +31,15 @@ func totalOf(m member) uint64 {
 	return 0
 }
 
-// releasing is what mopslock_release takes: a lease or a permit.
-type releasing interface {
+// releasable is what mopslock_release takes: a lease or a permit.
+type releasable interface {
 	member
 	Release(ctx context.Context) error
 }
 
 //export goPermit
 func goPermit(handle C.uint64_t, name *C.char, o *C.mopslock_options, to *C.uint64_t, f *C.struct_fault) C.int {
-	c, acquire, err := permitting(handle, name, o)
+	c, acquire, err := preparePermit(handle, name, o)
 	if err != nil {
 		return report(f, err)
 	}
@@ -54,22 +54,22 @@ func goPermit(handle C.uint64_t, name *C.char, o *C.mopslock_options, to *C.uint
 
 //export goBeginPermit
 func goBeginPermit(handle C.uint64_t, name *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
-	c, acquire, err := permitting(handle, name, o)
+	c, acquire, err := preparePermit(handle, name, o)
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
-		p, err := acquire(func(s host.Status) { b.waits(&s) })
+	return beginCall(uint64(handle), c.done, number, f, func(pending *pendingCall) {
+		p, err := acquire(func(s host.Status) { pending.waits(&s) })
 		if err != nil {
-			b.end(event{err: err, held: heldOf(err)})
+			pending.end(event{err: err, held: heldOf(err)})
 			return
 		}
-		b.gave(permit{p}, nil, uint64(handle))
+		pending.complete(permit{p}, nil, uint64(handle))
 	})
 }
 
-// permitting is a permit that has only to be asked for, with whom to tell of waiting.
-func permitting(handle C.uint64_t, name *C.char, o *C.mopslock_options) (*call, func(func(host.Status)) (*host.Permit, error), error) {
+// preparePermit is prepareAcquire for a permit.
+func preparePermit(handle C.uint64_t, name *C.char, o *C.mopslock_options) (*call, func(func(host.Status)) (*host.Permit, error), error) {
 	c, err := begin(handle, o, C.MOPSLOCK_FOREVER, "")
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func goSetLimit(handle C.uint64_t, name *C.char, limit C.uint64_t, timeout C.int
 	if err != nil {
 		return report(f, err)
 	}
-	ctx, done, err := during(0, timeout, lateLimit)
+	ctx, done, err := withTimeout(0, timeout, timeoutLimit)
 	if err != nil {
 		return report(f, err)
 	}

@@ -41,35 +41,35 @@ func (cancelled) Error() string { return "mopslock: mopslock_cancel was called" 
 
 func (cancelled) Unwrap() error { return context.Canceled }
 
-// late is why a context ended that timeout_ns ended. The host hands it through,
-// and it says to people what has become of what the call was for.
-type late string
+// timeoutKind is the cause of a context that timeout_ns ended. The host hands it
+// through. Its text tells people what became of the call.
+type timeoutKind string
 
 const (
-	lateOpen        late = "the host was open; what was begun for it, as compiling the WASM engine, goes on and serves the next"
-	lateClose       late = "everything was released; the host is closed, and what it still held expires by itself, a TTL after its last renewal"
-	lateRelease     late = "the store said that the lease is released; the host goes on trying, and the handle is still good"
-	lateLeave       late = "the companion had left; the host goes on ending it, and the handle is still good"
-	lateWait        late = "anything happened; the lease may still be relied on"
-	lateInspect     late = "the store answered; nothing was changed"
-	lateAccompany   late = "the lease was joined; nothing is kept alive"
-	lateList        late = "every lease was told of; nothing was changed"
-	lateBreak       late = "the lease was known to be broken; it may be, or not: look at it"
-	lateGuard       late = "anything was sent to the store; nothing was written"
-	lateNext        late = "anything happened; what was begun goes on"
-	lateRenew       late = "the store said that the lease is renewed; it may be, or not"
-	lateWork        late = "there was work to do or an end; the invocation goes on"
-	lateInvocation  late = "the store said that the lease was given back; the host goes on trying, and the handle is still good"
-	lateResult      late = "the store answered; the result is where it was"
-	lateRead        late = "more of the result came; open it again"
-	lateRoom        late = "there was room for the permit; nothing is held"
-	lateLimit       late = "the store said that it has the limit; it may, or not: look at it"
-	lateReleaseText late = "the store said that the lease is released; the host goes on trying until the lease's TTL is over"
+	timeoutOpen        timeoutKind = "the host was open; what was begun for it, as compiling the WASM engine, goes on and serves the next"
+	timeoutClose       timeoutKind = "everything was released; the host is closed, and what it still held expires by itself, a TTL after its last renewal"
+	timeoutRelease     timeoutKind = "the store said that the lease is released; the host goes on trying, and the handle is still good"
+	timeoutLeave       timeoutKind = "the companion had left; the host goes on ending it, and the handle is still good"
+	timeoutWait        timeoutKind = "anything happened; the lease may still be relied on"
+	timeoutInspect     timeoutKind = "the store answered; nothing was changed"
+	timeoutAccompany   timeoutKind = "the lease was joined; nothing is kept alive"
+	timeoutList        timeoutKind = "every lease was told of; nothing was changed"
+	timeoutBreak       timeoutKind = "the lease was known to be broken; it may be, or not: look at it"
+	timeoutGuard       timeoutKind = "anything was sent to the store; nothing was written"
+	timeoutNext        timeoutKind = "anything happened; what was begun goes on"
+	timeoutRenew       timeoutKind = "the store said that the lease is renewed; it may be, or not"
+	timeoutWork        timeoutKind = "there was work to do or an end; the invocation goes on"
+	timeoutInvocation  timeoutKind = "the store said that the lease was given back; the host goes on trying, and the handle is still good"
+	timeoutResult      timeoutKind = "the store answered; the result is where it was"
+	timeoutRead        timeoutKind = "more of the result came; open it again"
+	timeoutRoom        timeoutKind = "there was room for the permit; nothing is held"
+	timeoutLimit       timeoutKind = "the store said that it has the limit; it may, or not: look at it"
+	timeoutReleaseText timeoutKind = "the store said that the lease is released; the host goes on trying until the lease's TTL is over"
 )
 
-func (l late) Error() string { return "mopslock: timeout_ns was over before " + string(l) }
+func (l timeoutKind) Error() string { return "mopslock: timeout_ns was over before " + string(l) }
 
-func (late) Unwrap() error { return context.DeadlineExceeded }
+func (timeoutKind) Unwrap() error { return context.DeadlineExceeded }
 
 // noticed is why ctx ended, if err is how a driver noticed that, and else err.
 func noticed(ctx context.Context, err error) error {

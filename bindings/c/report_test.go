@@ -78,11 +78,11 @@ func TestCodes(t *testing.T) {
 		{host.ErrHolderEnded, -37, 0, 0},
 		{errLimiterFreed, -35, 0, 0},
 		{errChanged, -32, core.ReasonRaced, 0},
-		{lateGuard, -33, 0, 0},
+		{timeoutGuard, -33, 0, 0},
 		{cancelled{}, -34, core.ReasonCancelled, 0},
-		{lateRoom, -33, 0, 0},
+		{timeoutRoom, -33, 0, 0},
 		{host.ErrClosed, -35, 0, 0},
-		{lateInspect, -33, 0, 0},
+		{timeoutInspect, -33, 0, 0},
 		{store.Fail("get", "k", core.ClassOther, store.ErrKey), -1, 0, 0},
 		{&host.Error{Kind: host.Lost, Reason: core.ReasonTaken}, -36, core.ReasonTaken, 0},
 	} {
@@ -123,7 +123,7 @@ func TestClasses(t *testing.T) {
 // TestNoticed: the end of the time is not the store's failure, however the store
 // says it; what is wrong anyway is said as ever.
 func TestNoticed(t *testing.T) {
-	over, done := context.WithTimeoutCause(t.Context(), 0, lateOpen)
+	over, done := context.WithTimeoutCause(t.Context(), 0, timeoutOpen)
 	defer done()
 	slow := store.Fail("open", "", core.ClassUnreachable, context.DeadlineExceeded)
 	wrong := store.Fail("open", "", core.ClassOther, store.ErrURL)
@@ -131,7 +131,7 @@ func TestNoticed(t *testing.T) {
 		ctx       context.Context
 		err, want error
 	}{
-		{over, slow, lateOpen},
+		{over, slow, timeoutOpen},
 		{over, wrong, wrong},
 		{t.Context(), slow, slow}, // a limit of its own
 	} {

@@ -29,7 +29,7 @@ type reader struct {
 func openResult(result *host.Result, timeout C.int64_t) (*reader, int64, error) {
 	r := &reader{turn: make(chan struct{}, 1)}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
-	defer r.within(timeout, lateResult)()
+	defer r.within(timeout, timeoutResult)()
 	body, size, err := result.Open(r.ctx)
 	if err == nil && r.ctx.Err() != nil {
 		err = errors.Join(r.ctx.Err(), body.Close())
@@ -45,7 +45,7 @@ func openResult(result *host.Result, timeout C.int64_t) (*reader, int64, error) 
 
 // read reads at least one byte, or tells that there are no more.
 func (r *reader) read(to []byte, timeout C.int64_t) (int, error) {
-	defer r.within(timeout, lateRead)()
+	defer r.within(timeout, timeoutRead)()
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -65,11 +65,11 @@ func (r *reader) read(to []byte, timeout C.int64_t) (int, error) {
 }
 
 // within ends the reader after timeout, unless what it returns is called before.
-func (r *reader) within(timeout C.int64_t, after late) func() {
+func (r *reader) within(timeout C.int64_t, kind timeoutKind) func() {
 	if timeout == C.MOPSLOCK_FOREVER {
 		return func() {}
 	}
-	timer := time.AfterFunc(time.Duration(timeout), func() { r.stop(after) })
+	timer := time.AfterFunc(time.Duration(timeout), func() { r.stop(kind) })
 	return func() { timer.Stop() }
 }
 

@@ -109,8 +109,8 @@ func TestPrograms(t *testing.T) {
 		{source: "threads", lib: small, args: []string{config, acquire, woke}},
 		{source: "fork", lib: small, plain: true, args: []string{config}},
 		{source: "fork", lib: full, plain: true, flags: []string{"-DHOST"}, args: []string{config}},
-		{source: "late", plain: true, args: []string{small.dir + "/libmopslock-core.so"}},
-		{source: "late", plain: true, args: []string{full.dir + "/libmopslock.so"}},
+		{source: "load_in_child", plain: true, args: []string{small.dir + "/libmopslock-core.so"}},
+		{source: "load_in_child", plain: true, args: []string{full.dir + "/libmopslock.so"}},
 		{source: "errors", lib: full, dirs: 2, args: []string{refusing(t)}, env: aws},
 		{source: "strict", lib: full, dirs: 1},
 		{source: "events", lib: full, dirs: 2},
@@ -119,7 +119,7 @@ func TestPrograms(t *testing.T) {
 		{source: "limiter", lib: full},
 		{source: "hammer", lib: full},
 		{source: "invoke", lib: full, dirs: 2},
-		{source: "begun", lib: full, dirs: 2},
+		{source: "begin", lib: full, dirs: 2},
 		{source: "remote", lib: full, dirs: 2},
 		{source: "crowd", lib: full, plain: true},
 		{source: "environment", lib: full, args: []string{"unset"}, env: append(azure, other...)},
@@ -174,7 +174,7 @@ func TestValgrind(t *testing.T) {
 		{source: "permit", dirs: 1},
 		{source: "limiter"},
 		{source: "invoke", dirs: 2},
-		{source: "begun", dirs: 2},
+		{source: "begin", dirs: 2},
 		{source: "remote", dirs: 2},
 	} {
 		object := filepath.Join(t.TempDir(), p.source+".o")

@@ -1,5 +1,5 @@
 /* invoke DIR1 DIR2: pieces of work and their results. DIR1 and DIR2 are store URLs of
- * empty directories, as in remote.c and begun.c. */
+ * empty directories, as in remote.c and begin.c. */
 #include "work.h"
 
 static void arguments(void)

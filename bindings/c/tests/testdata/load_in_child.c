@@ -1,4 +1,4 @@
-/* late LIBRARY: a process that forks first may load the library in the child. */
+/* load_in_child LIBRARY: a process that forks first may load the library in the child. */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>
 #include <stdint.h>

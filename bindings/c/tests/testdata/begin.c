@@ -1,4 +1,4 @@
-/* begun DIR1 DIR2: invocations by events, and the end of their host. */
+/* begin DIR1 DIR2: invocations by events, and the end of their host. */
 #include <pthread.h>
 
 #include "work.h"

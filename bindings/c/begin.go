@@ -16,47 +16,47 @@ import (
 
 //export goBeginAcquire
 func goBeginAcquire(handle C.uint64_t, name *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
-	c, acquire, err := acquiring(handle, name, o)
+	c, acquire, err := prepareAcquire(handle, name, o)
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
-		l, err := acquire(func(s host.Status) { b.waits(&s) })
-		b.gave(l, err, uint64(handle))
+	return beginCall(uint64(handle), c.done, number, f, func(pending *pendingCall) {
+		l, err := acquire(func(s host.Status) { pending.waits(&s) })
+		pending.complete(l, err, uint64(handle))
 	})
 }
 
 //export goBeginAccompany
 func goBeginAccompany(handle C.uint64_t, text *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
-	c, lease, err := beginWith(text, handle, o, lateAccompany)
+	c, lease, err := beginWith(text, handle, o, timeoutAccompany)
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
+	return beginCall(uint64(handle), c.done, number, f, func(pending *pendingCall) {
 		joined, err := c.host.Accompany(c.ctx, lease, &host.AccompanyOptions{Terms: c.terms})
-		b.gave(joined, err, uint64(handle))
+		pending.complete(joined, err, uint64(handle))
 	})
 }
 
 //export goBeginRenew
 func goBeginRenew(handle C.uint64_t, text *C.char, o *C.mopslock_options, number *C.uint64_t, f *C.struct_fault) C.int {
-	c, lease, err := beginWith(text, handle, o, lateRenew)
+	c, lease, err := beginWith(text, handle, o, timeoutRenew)
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(uint64(handle), c.done, number, f, func(b *begun) {
+	return beginCall(uint64(handle), c.done, number, f, func(pending *pendingCall) {
 		until, err := c.host.Renew(c.ctx, lease, &c.terms)
-		b.end(event{until: until, err: err})
+		pending.end(event{until: until, err: err})
 	})
 }
 
 //export goBeginRelease
 func goBeginRelease(handle C.uint64_t, timeout C.int64_t, number *C.uint64_t, f *C.struct_fault) C.int {
-	l, e, err := findEntry[releasing](handle)
+	l, e, err := findEntry[releasable](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	return beginFinish(handle, e, timeout, lateRelease, l.Release, number, f)
+	return beginFinish(handle, e, timeout, timeoutRelease, l.Release, number, f)
 }
 
 //export goBeginLeave
@@ -65,59 +65,59 @@ func goBeginLeave(handle C.uint64_t, timeout C.int64_t, number *C.uint64_t, f *C
 	if err != nil {
 		return report(f, err)
 	}
-	return beginFinish(handle, e, timeout, lateLeave, c.Leave, number, f)
+	return beginFinish(handle, e, timeout, timeoutLeave, c.Leave, number, f)
 }
 
 func beginFinish(
-	handle C.uint64_t, e entry, timeout C.int64_t, after late, end func(context.Context) error,
+	handle C.uint64_t, e entry, timeout C.int64_t, kind timeoutKind, end func(context.Context) error,
 	number *C.uint64_t, f *C.struct_fault,
 ) C.int {
-	ctx, done, err := during(0, timeout, after)
+	ctx, done, err := withTimeout(0, timeout, kind)
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(e.owner, done, number, f, func(b *begun) {
-		b.end(event{err: finish(ctx, handle, e, end)})
+	return beginCall(e.owner, done, number, f, func(pending *pendingCall) {
+		pending.end(event{err: finish(ctx, handle, e, end)})
 	})
 }
 
 // beginCall runs a call of a host on a goroutine of its own, and done after it.
 // run ends the call.
-func beginCall(owner uint64, done func(), number *C.uint64_t, f *C.struct_fault, run func(*begun)) C.int {
-	var b *begun
+func beginCall(owner uint64, done func(), number *C.uint64_t, f *C.struct_fault, run func(*pendingCall)) C.int {
+	var pending *pendingCall
 	q, err := queueOf(owner)
 	if err == nil {
-		b, err = q.begin(newCall())
+		pending, err = q.begin(newCall())
 	}
 	if err != nil {
 		done()
 		return report(f, err)
 	}
-	*number = C.uint64_t(b.number)
+	*number = C.uint64_t(pending.number)
 	go func() {
 		defer done()
-		run(b)
+		run(pending)
 	}()
 	return C.MOPSLOCK_OK
 }
 
-// gave ends a call with the member that it gave, if it did.
-func (b *begun) gave(m member, err error, owner uint64) {
+// complete ends a call with what it acquired or joined, or with the error.
+func (p *pendingCall) complete(m member, err error, owner uint64) {
 	if err != nil {
-		b.end(event{err: err})
+		p.end(event{err: err})
 		return
 	}
 	handle := put(m, memberKind, owner)
 	if handle == 0 { // closed in that moment
-		b.end(event{err: host.ErrClosed})
+		p.end(event{err: host.ErrClosed})
 		return
 	}
-	b.endWith(m, handle)
+	p.endWith(m, handle)
 }
 
 //export goNext
 func goNext(handle C.uint64_t, timeout C.int64_t, to *C.mopslock_event, f *C.struct_fault) C.int {
-	ctx, done, err := during(0, timeout, lateNext)
+	ctx, done, err := withTimeout(0, timeout, timeoutNext)
 	if err != nil {
 		return report(f, err)
 	}
