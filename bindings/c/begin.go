@@ -102,17 +102,17 @@ func beginCall(owner uint64, done func(), number *C.uint64_t, f *C.struct_fault,
 }
 
 // complete ends a call with what it acquired or joined, or with the error.
-func (p *pendingCall) complete(m member, err error, owner uint64) {
+func (p *pendingCall) complete(h heldThing, err error, owner uint64) {
 	if err != nil {
 		p.end(event{err: err})
 		return
 	}
-	handle := put(m, memberKind, owner)
+	handle := put(h, heldKind, owner)
 	if handle == 0 { // closed in that moment
 		p.end(event{err: host.ErrClosed})
 		return
 	}
-	p.endWith(m, handle)
+	p.endWith(h, handle)
 }
 
 //export goNext
@@ -133,7 +133,7 @@ func goNext(handle C.uint64_t, timeout C.int64_t, to *C.mopslock_event, f *C.str
 // tellEvent says in C what a call would have returned and what mopslock_last_error
 // would say after it.
 func tellEvent(to *C.mopslock_event, e *event) {
-	to.kind, to.member, to.held = C.int32_t(e.kind), C.uint64_t(e.member), C.uint64_t(e.held)
+	to.kind, to.member, to.held = C.int32_t(e.kind), C.uint64_t(e.handle), C.uint64_t(e.held)
 	if e.of != nil {
 		to.call = C.uint64_t(e.of.number)
 	}

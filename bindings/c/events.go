@@ -23,7 +23,7 @@ const (
 type event struct {
 	kind   eventKind
 	of     *pendingCall // of a call or a wait
-	member uint64
+	handle uint64       // of what the call gave, or of what has ended
 	err    error        // of a call or an end
 	until  time.Time    // of a renewal
 	seen   *host.Status // of a wait
@@ -43,7 +43,7 @@ type events struct {
 	over   bool
 	ended  chan struct{}  // closed when it is over
 	bell   chan struct{}  // rung when there is something to see
-	coming sync.WaitGroup // ends of calls under way, and of members that they gave
+	coming sync.WaitGroup // ends of calls under way, and of what they gave
 }
 
 // pendingCall is a call that mopslock_begin_... began and that has not ended. Its
@@ -97,22 +97,22 @@ func (p *pendingCall) end(e event) {
 	q.coming.Done()
 }
 
-// endWith is end for a call that gave a member. The member's end is told after
-// it, once: by itself when its context ends, which costs no goroutine before, or
+// endWith is end for a call that gave something to hold. The end of that is told
+// after it, once: by itself when its context ends, which costs no goroutine before, or
 // when onEnd's function is called by somebody who is about to tell more.
-func (p *pendingCall) endWith(m member, handle uint64) {
+func (p *pendingCall) endWith(h heldThing, handle uint64) {
 	q := p.queue
 	tell := sync.OnceFunc(func() {
-		err := m.Err()
+		err := h.Err()
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.push(&event{kind: eventEnded, member: handle, err: err})
+		q.push(&event{kind: eventEnded, handle: handle, err: err})
 		q.coming.Done()
 	})
 	q.coming.Add(1)
 	onEnd(handle, tell)
-	p.end(event{member: handle, held: totalOf(m)})
-	context.AfterFunc(m.Context(), tell)
+	p.end(event{handle: handle, held: totalOf(h)})
+	context.AfterFunc(h.Context(), tell)
 }
 
 // push is called with the lock.

@@ -129,7 +129,7 @@ func TestCloseLeavesBehind(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	pending.complete(l, nil, handle) // in the last moment, and too late
-	if e, err := poll(t, handle); err != nil || e.of != pending || e.err != error(host.ErrClosed) || e.member != 0 {
+	if e, err := poll(t, handle); err != nil || e.of != pending || e.err != error(host.ErrClosed) || e.handle != 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if e, err := nextEvent(t.Context(), handle); !errors.Is(err, host.ErrClosed) {
@@ -137,7 +137,7 @@ func TestCloseLeavesBehind(t *testing.T) {
 	}
 }
 
-// TestEndIsToldFirst: before it is known that a member was ended, and only if.
+// TestEndIsToldFirst: before it is known that a lease was ended, and only if.
 func TestEndIsToldFirst(t *testing.T) {
 	h, handle := open(t)
 	for _, over := range []bool{true, false} {
@@ -179,9 +179,9 @@ func TestHeldCostNoGoroutine(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		case e.kind == eventCall:
-			given[e.member] = true
-		case e.kind == eventEnded && errors.Is(e.err, host.ErrReleased) && given[e.member]:
-			ended[e.member] = true
+			given[e.handle] = true
+		case e.kind == eventEnded && errors.Is(e.err, host.ErrReleased) && given[e.handle]:
+			ended[e.handle] = true
 		}
 	}
 	if len(given) != leases || len(ended) != leases {

@@ -16,8 +16,9 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// member is a lease, a companion, a work or a permit.
-type member interface {
+// heldThing is a lease, a companion, a work or a permit: what the header calls a
+// member.
+type heldThing interface {
 	Holder() string
 	Protocol() core.Protocol
 	Epoch() uint64
@@ -44,7 +45,7 @@ const (
 
 	callKind        = 0 // begun; nothing takes it
 	hostKind        = 1
-	memberKind      = 2
+	heldKind        = 2
 	cancelKind      = 3
 	invocationKind  = 4
 	readerKind      = 5
@@ -194,7 +195,7 @@ func dropQueue(host uint64) {
 	delete(table.queues, host)
 }
 
-// onEnd notes how the end of a member is told.
+// onEnd notes how the end of what is held is told.
 func onEnd(handle uint64, tell func()) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
@@ -234,9 +235,9 @@ func take(handle uint64) {
 	if handle&kindMask != hostKind {
 		return
 	}
-	for member, e := range table.live {
+	for made, e := range table.live {
 		if e.owner == handle {
-			delete(table.live, member)
+			delete(table.live, made)
 		}
 	}
 }

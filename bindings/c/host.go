@@ -207,11 +207,11 @@ func finishNow(handle C.uint64_t, e entry, timeout C.int64_t, kind timeoutKind, 
 	return report(f, finish(ctx, handle, e, end))
 }
 
-// finish ends a member, and its handle unless time was too short. Its end is told
-// before that is known to anybody.
+// finish ends what is held, and its handle unless time was too short. The event of
+// its end is queued before any caller can know of the end.
 func finish(ctx context.Context, handle C.uint64_t, e entry, end func(context.Context) error) error {
 	err := end(ctx)
-	if e.ended != nil && e.value.(member).Context().Err() != nil {
+	if e.ended != nil && e.value.(heldThing).Context().Err() != nil {
 		e.ended()
 	}
 	if code, _ := codeOf(err); err == nil || code != C.MOPSLOCK_ETIMEOUT {
@@ -222,16 +222,16 @@ func finish(ctx context.Context, handle C.uint64_t, e entry, end func(context.Co
 
 //export goCheck
 func goCheck(handle C.uint64_t, f *C.struct_fault) C.int {
-	m, err := find[member](handle)
+	h, err := find[heldThing](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	return report(f, m.Err())
+	return report(f, h.Err())
 }
 
 //export goWait
 func goWait(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
-	m, err := find[member](handle)
+	h, err := find[heldThing](handle)
 	if err != nil {
 		return report(f, err)
 	}
@@ -241,51 +241,51 @@ func goWait(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	}
 	defer done()
 	select {
-	case <-m.Done():
+	case <-h.Done():
 	case <-ctx.Done():
-		if err := m.Err(); err != nil { // before ctx, perhaps
+		if err := h.Err(); err != nil { // before ctx, perhaps
 			return report(f, err)
 		}
 		return report(f, context.Cause(ctx))
 	}
-	return report(f, m.Err())
+	return report(f, h.Err())
 }
 
 //export goLeft
 func goLeft(handle C.uint64_t, left *C.int64_t, f *C.struct_fault) C.int {
-	m, err := find[member](handle)
+	h, err := find[heldThing](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	*left = C.int64_t(m.Left())
+	*left = C.int64_t(h.Left())
 	return C.MOPSLOCK_OK
 }
 
 //export goHolder
 func goHolder(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
-	m, err := find[member](handle)
+	h, err := find[heldThing](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	return write(text, room, n, m.Holder(), f)
+	return write(text, room, n, h.Holder(), f)
 }
 
 //export goSession
 func goSession(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
-	m, err := find[member](handle)
+	h, err := find[heldThing](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	return write(text, room, n, m.Session(), f)
+	return write(text, room, n, h.Session(), f)
 }
 
 //export goVersion
 func goVersion(handle C.uint64_t, token, epoch *C.uint64_t, protocol *C.int, f *C.struct_fault) C.int {
-	m, err := find[member](handle)
+	h, err := find[heldThing](handle)
 	if err != nil {
 		return report(f, err)
 	}
-	*token, *epoch, *protocol = C.uint64_t(m.FencingToken()), C.uint64_t(m.Epoch()), C.int(m.Protocol())
+	*token, *epoch, *protocol = C.uint64_t(h.FencingToken()), C.uint64_t(h.Epoch()), C.int(h.Protocol())
 	return C.MOPSLOCK_OK
 }
 
@@ -330,8 +330,8 @@ func look(handle C.uint64_t, name *C.char, timeout C.int64_t) (*host.Status, err
 
 // keep gives a handle to what was acquired or joined. If the host was closed in
 // that moment it has ended it, and there is nothing to keep.
-func keep(m member, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.int {
-	*handle = C.uint64_t(put(m, memberKind, uint64(owner)))
+func keep(h heldThing, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.int {
+	*handle = C.uint64_t(put(h, heldKind, uint64(owner)))
 	if *handle == 0 {
 		return report(f, host.ErrClosed)
 	}

@@ -131,7 +131,7 @@ func (v *invocation) give(w *host.Work) (*work, uint64, error) {
 	if v.closed {
 		return nil, 0, errHandle
 	}
-	handle := put(given, memberKind, v.owner)
+	handle := put(given, heldKind, v.owner)
 	if handle == 0 {
 		return nil, 0, host.ErrClosed
 	}

@@ -96,14 +96,14 @@ func TestWaitingIsToldToAll(t *testing.T) {
 func TestCloseEndsWorks(t *testing.T) {
 	h, owner := open(t)
 	v, handle := invoked(t, t.Context(), h, owner, "n")
-	w, member := given(t, v)
+	w, held := given(t, v)
 	told := false
-	onEnd(member, func() { told = w.Err() != nil })
+	onEnd(held, func() { told = w.Err() != nil })
 	if err := v.close(t.Context()); err != nil || !told {
 		t.Errorf("%v, told %v", err, told)
 	}
 	take(handle)
-	for _, gone := range []uint64{handle, member} {
+	for _, gone := range []uint64{handle, held} {
 		table.mu.RLock()
 		if _, live := table.live[gone]; live {
 			t.Errorf("handle %d is left", gone)

@@ -71,7 +71,7 @@ func goBeginLimiterAcquire(handle C.uint64_t, name *C.char, d *C.struct_demand, 
 	text, view, weight, wait := C.GoString(name), viewOf(d), int(d.weight), d.wait_ns
 	return beginCall(o.of.handle, func() {}, number, f, func(pending *pendingCall) {
 		given, total, err := o.give(ctx, text, view, weight, wait)
-		pending.end(event{member: given, held: total, err: err})
+		pending.end(event{handle: given, held: total, err: err})
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// permit is a member like a lease.
+// permit is held like a lease.
 type permit struct{ *host.Permit }
 
 func (permit) Protocol() core.Protocol { return core.ProtocolStrict }
@@ -23,9 +23,9 @@ func (permit) Protocol() core.Protocol { return core.ProtocolStrict }
 // Epoch never changes: nobody joins a permit.
 func (p permit) Epoch() uint64 { return p.FencingToken() }
 
-// totalOf is how much was held with a permit; 0 of other members.
-func totalOf(m member) uint64 {
-	if p, ok := m.(permit); ok {
+// totalOf is how much was held with a permit; 0 of other things.
+func totalOf(h heldThing) uint64 {
+	if p, ok := h.(permit); ok {
 		return p.Total()
 	}
 	return 0
@@ -33,7 +33,7 @@ func totalOf(m member) uint64 {
 
 // releasable is what mopslock_release takes: a lease or a permit.
 type releasable interface {
-	member
+	heldThing
 	Release(ctx context.Context) error
 }
 

@@ -39,7 +39,7 @@ class Exclusion(RuleBasedStateMachine):
         done = [
             (n, claim(f.result(0))) for n, f in self.futures if f.done() and not f.cancelled() and not f.exception()
         ]
-        return [(name, member) for name, member in done if member.failure() is None]
+        return [(name, held) for name, held in done if held.failure() is None]
 
     @rule(host=st.integers(0, 2), name=st.sampled_from(NAMES), wait=st.sampled_from([0, FOREVER, FOREVER]))
     def acquire(self, host: int, name: str, wait: int) -> None:
@@ -120,9 +120,9 @@ class Exclusion(RuleBasedStateMachine):
 
     @invariant()
     def records_are_of_their_holders(self) -> None:
-        for name, member in self.held():
-            assert member.left_ns() > 0
-            assert self.world.store.holder(name) == member.holder, f"{name} is held by who has no record"
+        for name, held in self.held():
+            assert held.left_ns() > 0
+            assert self.world.store.holder(name) == held.holder, f"{name} is held by who has no record"
 
     def teardown(self) -> None:
         """Once nothing fails and nobody sleeps, every waiter is served, and then nothing is held."""
@@ -131,8 +131,8 @@ class Exclusion(RuleBasedStateMachine):
             for host in self.hosts:
                 host.paused = False
             for _ in range(len(self.futures) + 2):
-                for _, member in self.held():
-                    member.finish()
+                for _, held in self.held():
+                    held.finish()
                 self.world.run(40, lambda: bool(self.held()))
                 self.exclusive()
             assert [name for name, future in self.futures if not future.done()] == []

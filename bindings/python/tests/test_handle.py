@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mopslock
-from mopslock._member import Handle
+from mopslock._held import Handle
 from mopslock.errors import BadArgument
 
 UTC = timezone.utc

@@ -44,8 +44,8 @@ LAYERS = [
     ["errors"],
     ["_duration", "_clock", "_demand", "_library", "status", "_notify", "_frames"],
     ["terms", "stores", "_texts", "_machine", "_keeper", "_failure"],
-    ["_verbs", "_member", "_abi"],
-    ["_inside", "_runner", "_belief", "_ongoing", "_hosted_member", "_limits"],
+    ["_verbs", "_held", "_abi"],
+    ["_inside", "_runner", "_belief", "_ongoing", "_hosted_lease", "_limits"],
     ["_asks", "_resolve", "_services", "_looks", "_hosted_invocation"],
     ["_claim"],
     ["_drive", "_invocation", "_semaphore"],
@@ -60,9 +60,9 @@ LAYERS = [
     ["aio", "__init__", "mops"],
 ]
 TYPES_ONLY = {
-    ("errors", "status"), ("_member", "_ongoing"), ("_runner", "_stepped"), ("_belief", "_services"),
+    ("errors", "status"), ("_held", "_ongoing"), ("_runner", "_stepped"), ("_belief", "_services"),
     ("_belief", "_stepped"), ("_claim", "_invocation"), ("_claim", "_stepped"), ("_services", "_stepped"),
-    ("_services", "_claim"), ("_services", "_invocation"), ("_invocation", "_stepped"), ("_hosted_member", "_hosted"),
+    ("_services", "_claim"), ("_services", "_invocation"), ("_invocation", "_stepped"), ("_hosted_lease", "_hosted"),
     ("_hosted_invocation", "_hosted"), ("_services", "_semaphore"), ("_semaphore", "_stepped"), ("_inside", "_lease"),
 }  # fmt: skip
 """Imported for their annotations, and never when the program runs."""

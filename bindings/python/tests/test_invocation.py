@@ -11,7 +11,7 @@ import pytest
 from mopslock import errors
 from mopslock._duration import FOREVER
 from mopslock._invocation import Invocation
-from mopslock._member import Member
+from mopslock._held import HeldThing
 from mopslock._ongoing import Begin, Found, Turn, Wanted, give_up
 from mopslock.terms import Terms
 from world import FakeStore, Host, PlainStore, World
@@ -59,11 +59,11 @@ def ask(host: Host, kept: Any = "strict", *, name: str = "n", wait: int = FOREVE
     return Call(host, Wanted(name, terms, wait, **more))
 
 
-def begun(world: World, turn: Future[Turn]) -> Member:
-    """The member of the work that is to be begun."""
+def begun(world: World, turn: Future[Turn]) -> HeldThing:
+    """What is held while the work is done."""
     come = world.result(turn)
     assert isinstance(come, Begin)
-    return come.member
+    return come.held
 
 
 def found(world: World, turn: Future[Turn]) -> Found:
@@ -121,7 +121,7 @@ def test_a_store_without_create_is_looked_at_before_the_result_is_put(world: Wor
 def test_a_store_that_takes_no_result(world: World, kept: str, error: Exception) -> None:
     """Renewals go on meanwhile, and what is only late it takes at last."""
     call = ask(world.host(), kept)
-    member = begun(world, call.turn)
+    held = begun(world, call.turn)
 
     def fails(verb: str, key: str) -> None:
         if key == "n/result" and verb != "exists":
@@ -137,8 +137,8 @@ def test_a_store_that_takes_no_result(world: World, kept: str, error: Exception)
         return
     world.run(300)
     assert not turn.done()
-    assert member.failure() is None
-    assert member.left_ns() > 0
+    assert held.failure() is None
+    assert held.left_ns() > 0
     world.store.mend()
     assert found(world, turn).own
 
@@ -196,10 +196,10 @@ def test_work_that_nobody_will_do_is_given_up(world: World, how: str) -> None:
     host = world.host()
     call = ask(host)
     if how != "soon":
-        member = begun(world, call.turn)
+        held = begun(world, call.turn)
     if how == "cancel":
         call.cancel()
-        assert isinstance(member.failure(), errors.LeaseEnded)
+        assert isinstance(held.failure(), errors.LeaseEnded)
     else:
         give_up(call.turn)
     world.run(5)
@@ -245,10 +245,10 @@ def test_an_orchestrator_waits_for_a_remote_that_goes_on(world: World, kept: str
     """Its launcher has ended long ago. Where both are in one process no poll is waited for."""
     host = world.host()
     call = ask(host, kept)
-    member = begun(world, call.turn)
-    remote = ask(host, kept, remote=True, handle=member.handle())
+    held = begun(world, call.turn)
+    remote = ask(host, kept, remote=True, handle=held.handle())
     theirs = begun(world, remote.turn)
-    assert (theirs.holder, theirs.token) == (member.holder, member.token)
+    assert (theirs.holder, theirs.token) == (held.holder, held.token)
     turn = call.came_to(well=True, body=None)
     world.run(300)
     assert not turn.done()
@@ -264,11 +264,11 @@ def test_an_orchestrator_waits_for_a_remote_that_goes_on(world: World, kept: str
 def test_a_session_that_cannot_be_had_ends_who_waits_and_not_who_has_worked(world: World) -> None:
     host = world.host()
     call = ask(host, session=True)
-    member = begun(world, call.turn)
-    assert member.session
+    held = begun(world, call.turn)
+    assert held.session
     world.store.fail(errors.Unauthorized("no more"))
     world.run(120)
-    assert member.failure() is not None
+    assert held.failure() is not None
     refused = world.error(ask(host, name="m", session=True).turn)
     assert isinstance(refused, errors.Unauthorized)
     world.run(30)

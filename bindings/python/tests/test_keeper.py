@@ -55,7 +55,7 @@ def test_timers_come_in_their_order_never_early_and_each_once(instants: list[int
 def test_what_is_posted_comes_before_timers_and_in_order(
     keeper: Keeper, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An answer that is there is heard before its request is given up. One member's trouble is not the others'."""
+    """An answer that is there is heard before its request is given up. A failure of one is not the others'."""
     told: list[str] = []
 
     def fail(*_: object) -> None:

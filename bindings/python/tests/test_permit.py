@@ -19,7 +19,7 @@ import mopslock
 from mopslock import aio
 from mopslock._demand import Demand
 from mopslock._duration import FOREVER, SECOND
-from mopslock._member import Member
+from mopslock._held import HeldThing
 from mopslock._semaphore import Share
 from mopslock.terms import Terms
 from ways import SOON, WAYS, Place, forked, opened, until
@@ -288,7 +288,7 @@ class Shared(World):
         self.store: Register
         super().__init__(Register())
 
-    def begin(self, host: Host, demand: Demand, wait: float | None = None) -> Future[Member]:
+    def begin(self, host: Host, demand: Demand, wait: float | None = None) -> Future[HeldThing]:
         """Asks for a permit."""
         return host.begin_permit("n", TERMS, demand, FOREVER if wait is None else round(wait * SECOND), None)
 
@@ -428,9 +428,9 @@ def test_other_terms_are_another_machine_and_share_the_name(shared: Shared) -> N
     shared.run(60)
     shared.give_back(first)
     shared.run(0.1, other.done)  # it is told, and need not poll
-    member = other.result(0)
-    assert member.session != first.session
-    shared.give_back(member)  # type: ignore[arg-type]
+    held = other.result(0)
+    assert held.session != first.session
+    shared.give_back(held)  # type: ignore[arg-type]
     assert shared.close(host, 30) is None
     with pytest.raises(mopslock.Closed):
         shared.begin(host, Demand(1))

@@ -14,7 +14,7 @@ import pytest
 
 import mopslock
 from mopslock import _keeper
-from mopslock._member import SETTLED
+from mopslock._held import SETTLED
 from mopslock.stores import Directory
 from ways import KEPT, LIVES, SOON, Failing, Place, later, until
 

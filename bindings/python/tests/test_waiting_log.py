@@ -10,7 +10,7 @@ import pytest
 
 import mopslock
 from mopslock import aio
-from mopslock._member import logged
+from mopslock._held import logged
 from mopslock.status import Status
 from ways import LIVES, Place, thread, until
 

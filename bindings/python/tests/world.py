@@ -28,7 +28,7 @@ from mopslock._claim import Claim
 from mopslock._duration import FOREVER, SECOND
 from mopslock._invocation import Invocation
 from mopslock._keeper import Do, Keeper
-from mopslock._member import Member
+from mopslock._held import HeldThing
 from mopslock._semaphore import Share
 from mopslock.errors import MopslockError
 from mopslock.stores import Store
@@ -385,10 +385,10 @@ class World:
 NEVER = 1 << 62
 
 
-def claim(member: Member) -> Claim:
-    """A member as what it is here."""
-    assert isinstance(member, Claim)
-    return member
+def claim(held: HeldThing) -> Claim:
+    """What is held, as what it is here."""
+    assert isinstance(held, Claim)
+    return held
 
 
 def _due(keeper: Keeper) -> int:

@@ -281,22 +281,22 @@ class Api:
             raise self.error(code, "")
         return handle.value
 
-    def left_of(self, member: int) -> int:
-        """Nanoseconds that it may be relied on; 0 when it is gone."""
+    def left_of(self, handle: int) -> int:
+        """Nanoseconds that a handle may be relied on; 0 when it is gone."""
         left = c_int64()
-        return left.value if self.left(member, ctypes.byref(left)) == Code.OK else 0
+        return left.value if self.left(handle, ctypes.byref(left)) == Code.OK else 0
 
-    def number_of(self, function: Any, member: int) -> int | None:
-        """A number of a member's; None when it is gone."""
+    def number_of(self, function: Any, handle: int) -> int | None:
+        """A number of a handle's; None when it is gone."""
         found = c_uint64()
-        return found.value if function(member, ctypes.byref(found)) == Code.OK else None
+        return found.value if function(handle, ctypes.byref(found)) == Code.OK else None
 
-    def text_of(self, function: Any, member: int) -> str:
-        """A text of a member's, by the function that writes it."""
+    def text_of(self, function: Any, handle: int) -> str:
+        """A text of a handle's, by the function that writes it."""
         room = 1024
         while True:
             buffer, length = ctypes.create_string_buffer(room), c_size_t()
-            code = function(member, buffer, room, ctypes.byref(length))
+            code = function(handle, buffer, room, ctypes.byref(length))
             if code == Code.OK:
                 return buffer.value.decode()
             if code != Code.ESHORT:

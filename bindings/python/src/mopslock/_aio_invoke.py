@@ -17,7 +17,7 @@ from ._hosts import AnyStore, host_of, known_host
 from ._invoke import CameTo, Doing, Keep, Outcome, asking, beginning, content, remoting, under
 from ._lease import RELEASE
 from ._loop import Lost, outcome, wrapped
-from ._member import Host, Member, Waits
+from ._held import Host, HeldThing, Waits
 from ._memo import JSON, Memo, Naming, Serializer, looking, offered, unread
 from ._ongoing import Found, Ongoing, Turn, Turns, Wanted
 from .errors import MopslockError, NoResult, RememberedFailure
@@ -35,9 +35,9 @@ class Work(_invoke.Work):
     _home = "mopslock.aio"
     lost: Lost
 
-    def __init__(self, member: Member) -> None:
-        super().__init__(member)
-        self.lost = Lost(member)
+    def __init__(self, held: HeldThing) -> None:
+        super().__init__(held)
+        self.lost = Lost(held)
 
 
 class Result(Outcome):
@@ -142,7 +142,7 @@ class _Loop:
                 if isinstance(come, Found):
                     return call, come
                 turn = Turns()
-                await self._work(call, come.member, turn)
+                await self._work(call, come.held, turn)
         except GeneratorExit:  # of a loop that is closed there is nothing to wait with
             call.cancel()
             raise
@@ -161,20 +161,20 @@ class _Loop:
             came = error
         return self._doing.judge(came)
 
-    async def _work(self, call: Ongoing, member: Member, turn: Turns) -> None:
-        if member.failure() is not None:
+    async def _work(self, call: Ongoing, held: HeldThing, turn: Turns) -> None:
+        if held.failure() is not None:
             call.came_to(turn, well=True, body=None)
             return
         self._begun = True
         try:
-            with under(Work(member), self._doing.wanted) as work:
+            with under(Work(held), self._doing.wanted) as work:
                 body = content(await self._launch(work))
             if isinstance(body, Path):
                 await asyncio.to_thread(call.came_to, turn, well=True, body=body)
             else:
                 call.came_to(turn, well=True, body=body)
         except Exception as error:
-            well, kept = self._doing.failed(member, error)
+            well, kept = self._doing.failed(held, error)
             call.came_to(turn, well=well, body=kept)
 
 

@@ -9,7 +9,7 @@ from . import _lease, _texts
 from ._duration import SECOND, Duration, nanoseconds
 from ._lease import not_released
 from ._loop import Lost, wrapped
-from ._member import Member
+from ._held import HeldThing
 from ._notify import log
 from .errors import MopslockError
 
@@ -20,20 +20,20 @@ class Async(_lease.Kept):
     _home = "mopslock.aio"
     lost: Lost
 
-    def __init__(self, member: Member, **options: Any) -> None:
-        super().__init__(member, **options)
-        self.lost = Lost(member)
+    def __init__(self, held: HeldThing, **options: Any) -> None:
+        super().__init__(held, **options)
+        self.lost = Lost(held)
 
     async def _finish_async(self, timeout: Duration | None) -> None:
         if self._is_parents():
-            raise _texts.forked(self.name, self._member.what)
+            raise _texts.forked(self.name, self._held.what)
         seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
         try:
-            await asyncio.wait_for(wrapped(self._member.finish()), seconds)
+            await asyncio.wait_for(wrapped(self._held.finish()), seconds)
         except (TimeoutError, asyncio.TimeoutError) as error:
             if isinstance(error, MopslockError):
                 raise _lease._again(error) from None
-            raise not_released(self.name, self._member.what) from error
+            raise not_released(self.name, self._held.what) from error
         except MopslockError as error:
             raise _lease._again(error) from None
 
@@ -41,8 +41,8 @@ class Async(_lease.Kept):
         if self._is_parents():
             return
         try:
-            await asyncio.wait_for(wrapped(self._member.finish()), self._timeout)
+            await asyncio.wait_for(wrapped(self._held.finish()), self._timeout)
         except MopslockError as ended:
             self._judge(ended, error)
         except (TimeoutError, asyncio.TimeoutError):
-            log.warning("%s", not_released(self.name, self._member.what))
+            log.warning("%s", not_released(self.name, self._held.what))

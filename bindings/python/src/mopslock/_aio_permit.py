@@ -15,7 +15,7 @@ from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
 from ._loop import outcome
-from ._member import Asked, Waits, give_up, logged
+from ._held import Asked, Waits, give_up, logged
 from ._permit import PermitWish, permit_wish
 from .errors import Full
 from .terms import Expiry

@@ -18,7 +18,7 @@ from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
-from ._member import Asked, Break, Handle, Waits, give_up, logged, noticed
+from ._held import Asked, Break, Handle, Waits, give_up, logged, noticed
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal, Terms
@@ -52,10 +52,10 @@ class Wish:
             if call is not None and not callable(call):
                 raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
 
-    def lease(self, member: Any, kind: type[Any] = Lease) -> Any:
-        """What the user gets of a member."""
+    def lease(self, held: Any, kind: type[Any] = Lease) -> Any:
+        """What the user gets for what is held."""
         return kind(
-            member, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
+            held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
         )
 
 

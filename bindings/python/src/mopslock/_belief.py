@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _texts
 from ._duration import SECOND
-from ._member import Ended, Member
+from ._held import Ended, HeldThing
 from ._notify import quietly
 from ._verbs import NEVER
 from .errors import MopslockError
@@ -29,8 +29,8 @@ BELIEF = (
 """The slots of a Belief; its classes have them, since a machine's have some as well."""
 
 
-class Belief(Member):
-    """A member of a SteppedHost, as anybody may ask it. What a machine says of it is told by one thread."""
+class Belief(HeldThing):
+    """Something that a SteppedHost holds, as anybody may ask it. What a machine says of it is told by one thread."""
 
     if not TYPE_CHECKING:  # which cannot see that its classes have them
         __slots__ = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _texts
 from ._belief import BELIEF, Belief, warn
 from ._machine import Machine
-from ._member import SETTLED, Asked, Waits, settle
+from ._held import SETTLED, Asked, Waits, settle
 from ._notify import notifier
 from ._resolve import Abilities, Resolver, Way
 from ._runner import Runner, Steps
@@ -43,7 +43,7 @@ class Unsettled:
 
 
 class Claim(Runner, Belief):
-    """A member of a SteppedHost.
+    """A lease or companion of a SteppedHost.
 
     Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the keeper (adopt).
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._claim import Claim
 from ._duration import SECOND
-from ._member import SETTLED
+from ._held import SETTLED
 from ._verbs import NEVER, Action, Event
 
 LONGEST = 1.0

@@ -23,9 +23,9 @@ from ._abi import Code, EventKind
 from ._demand import Demand
 from ._duration import FOREVER, SECOND
 from ._hosted_invocation import HostedInvocation, HostedWork
-from ._hosted_member import HostedMember, HostedPermit, say_fallback
+from ._hosted_lease import HostedLease, HostedPermit, say_fallback
 from ._keeper import Workers
-from ._member import Asked, Break, Handle, Host, Member, Waits, noticed, settle
+from ._held import Asked, Break, Handle, Host, HeldThing, Waits, noticed, settle
 from ._notify import log, notifier
 from ._ongoing import Ongoing, Turns, Wanted
 from .errors import Full, Held, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
@@ -55,13 +55,13 @@ class HostedHost(Host):
         self._workers = Workers()
         self._calls: dict[int, Callable[[_abi.Event], None]] = {}
         self._waits: dict[int, tuple[str, Waits]] = {}
-        self._members: dict[int, HostedMember] = {}
+        self._held_things: dict[int, HostedLease] = {}
         self._open: set[Future[Any]] = set()
         self.litter: deque[int] = deque()
         self._handle = self._aside(lambda: self.api.open_store(url, OPEN_TIMEOUT))
         threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
 
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> HeldThing:
         """The wait is Python's, so that a signal's handler runs in it."""
         into = Future() if into is None else into
         done = noticed(into)
@@ -76,10 +76,10 @@ class HostedHost(Host):
         options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
 
-        def made(event: _abi.Event) -> HostedMember:
-            member = self._lease(event.member)
-            say_fallback(terms, member.name, member.protocol)
-            return member
+        def made(event: _abi.Event) -> HostedLease:
+            held = self._lease(event.member)
+            say_fallback(terms, held.name, held.protocol)
+            return held
 
         return self._begin(
             lambda call: self.api.begin_acquire(self._handle, encoded, ctypes.byref(options), call),
@@ -120,12 +120,12 @@ class HostedHost(Host):
         return self._begin(
             lambda call: self.api.begin_accompany(self._handle, text, ctypes.byref(options), call),
             options, handle.name, into or Future(), waits=None, lease=handle,
-            made=lambda event: HostedMember(self, event.member, handle, guarded=False),
+            made=lambda event: HostedLease(self, event.member, handle, guarded=False),
         )  # fmt: skip
 
     def _begin(
         self, begin: Callable[[Any], int], options: Any, name: str, future: Asked, *, waits: Waits | None,
-        lease: Handle | None, made: Callable[[_abi.Event], HostedMember],
+        lease: Handle | None, made: Callable[[_abi.Event], HostedLease],
         failed: Callable[[Exception], Exception] = _as_it_is,
     ) -> Asked:  # fmt: skip
         cancel = options.cancel = self.api.new_cancel()
@@ -136,13 +136,13 @@ class HostedHost(Host):
                 settle(future, failed(self.api.error_of(event, name)))
                 return
             try:
-                member = self._kept(made(event))
+                held = self._kept(made(event))
             except Exception as error:  # mostly since the host was closed meanwhile, which has released it
                 settle(future, error)
                 self._begin_finish(event.member, lambda _: None, None, guarded=lease is None)
                 return
-            if not settle(future, member):
-                member.finish()  # nobody waits for it any more
+            if not settle(future, held):
+                held.finish()  # nobody waits for it any more
 
         call = ctypes.c_uint64()
         future.add_done_callback(lambda done: self._done(done, cancel))
@@ -167,36 +167,36 @@ class HostedHost(Host):
         if future.cancelled():
             self.api.cancel(cancel)
 
-    def _lease(self, handle: int) -> HostedMember:
+    def _lease(self, handle: int) -> HostedLease:
         """What an event gave says of which lease it is."""
         lease = Handle.parse(self.api.text_of(self.api.lease_text, handle))
-        return HostedMember(self, handle, lease, guarded=True)
+        return HostedLease(self, handle, lease, guarded=True)
 
-    def _kept(self, member: HostedMember) -> HostedMember:
+    def _kept(self, held: HostedLease) -> HostedLease:
         with self._lock:
-            self._members[member._handle] = member
-        return member
+            self._held_things[held._handle] = held
+        return held
 
-    def finish(self, member: HostedMember, handle: int, over: Future[None]) -> None:
+    def finish(self, held: HostedLease, handle: int, over: Future[None]) -> None:
         """Begins the release of a lease, or the leave of a companion."""
 
         def ended(event: _abi.Event) -> None:
             with self._lock:
-                self._members.pop(handle, None)
+                self._held_things.pop(handle, None)
             good = event.code in (Code.OK, Code.EENDED)
-            settle(over, None if good else self.api.error_of(event, member.name))
+            settle(over, None if good else self.api.error_of(event, held.name))
 
-        code = self._begin_finish(handle, ended, over, guarded=member.guarded)
+        code = self._begin_finish(handle, ended, over, guarded=held.guarded)
         if code != Code.OK:
-            settle(over, _texts.closed() if code == Code.EHANDLE else self.api.error(code, member.name))
+            settle(over, _texts.closed() if code == Code.EHANDLE else self.api.error(code, held.name))
         over.add_done_callback(lambda done: self._done(done, 0))
 
-    def drop(self, member: HostedMember, handle: int) -> None:
+    def drop(self, held: HostedLease, handle: int) -> None:
         """Gives back the handle of what is lost, once."""
         with self._lock:
-            there = self._members.pop(handle, None) is not None
+            there = self._held_things.pop(handle, None) is not None
         if there:
-            self._begin_finish(handle, lambda event: None, None, guarded=member.guarded)
+            self._begin_finish(handle, lambda event: None, None, guarded=held.guarded)
 
     def _begin_finish(
         self, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None, *, guarded: bool
@@ -249,12 +249,12 @@ class HostedHost(Host):
     def keep_work(self, work: HostedWork, handle: int) -> None:
         """Whose end is to be told."""
         with self._lock:
-            self._members[handle] = work
+            self._held_things[handle] = work
 
     def forget_work(self, handle: int) -> None:
         """Its end was told."""
         with self._lock:
-            self._members.pop(handle, None)
+            self._held_things.pop(handle, None)
 
     def done(self, future: Future[Any]) -> None:
         """It need not be waited for."""
@@ -267,7 +267,7 @@ class HostedHost(Host):
             self.call(lambda call: self.api.begin_invocation_close(handle, FOREVER, call), lambda _: None)  # noqa: B023
 
     def _listen(self) -> None:
-        """Takes the events of all calls and members, until the host is closed and has no more."""
+        """Takes the events of all calls and of all that is held, until the host is closed and has no more."""
         event, seen = self.api.event()
         while True:
             code = self.api.next(self._handle, FOREVER, ctypes.byref(event))
@@ -298,13 +298,13 @@ class HostedHost(Host):
                     self._kept(self._lease(event.member)).finish()
         elif event.kind == EventKind.ENDED:
             with self._lock:
-                member = self._members.get(event.member)
-            if member is not None:
-                error = self.api.error_of(event, member.name)
+                held = self._held_things.get(event.member)
+            if held is not None:
+                error = self.api.error_of(event, held.name)
                 assert isinstance(error, MopslockError)
-                member.end(error)
-                if isinstance(error, LeaseLost) or isinstance(member, HostedWork):
-                    member.lost()
+                held.end(error)
+                if isinstance(error, LeaseLost) or isinstance(held, HostedWork):
+                    held.lost()
 
     def inspect(self, name: str, timeout_ns: int) -> Status:
         """On a thread of ours, so that the caller can be interrupted."""
@@ -410,9 +410,9 @@ class HostedHost(Host):
         """The library releases what it holds, all at once."""
         code = self.api.close(self._handle, timeout_ns)
         with self._lock:
-            members, calls = list(self._members.values()), list(self._open)
-        for member in members:
-            member.closed(in_time=code == Code.OK)
+            held_things, calls = list(self._held_things.values()), list(self._open)
+        for held in held_things:
+            held.closed(in_time=code == Code.OK)
         wait_for(calls, 1.0)  # their events are on the way
         if code == Code.ETIMEOUT:
             raise NotReleased("mopslock: something was not released in time, and expires by itself")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from . import _abi, _texts
 from ._abi import Code
 from ._duration import FOREVER, SECOND
-from ._hosted_member import HostedMember, say_fallback
-from ._member import Handle, settle
+from ._hosted_lease import HostedLease, say_fallback
+from ._held import Handle, settle
 from ._ongoing import Begin, Found, NoLease, Ongoing, Turns, Wanted
 from .errors import MopslockError, Unreachable, Vacant, WaitOver
 
@@ -26,7 +26,7 @@ STILL = 60 * SECOND
 """How long a store may leave us without a byte of a result."""
 
 
-class HostedWork(HostedMember):
+class HostedWork(HostedLease):
     """The tenure under which work is done. It goes with its call."""
 
     __slots__ = ("_call",)
@@ -97,9 +97,9 @@ class HostedInvocation(Ongoing):
         lease = handle or Handle.parse(api.text_of(api.lease_text, work))
         if handle is None:
             say_fallback(self._wanted.terms, lease.name, lease.protocol)
-        member = HostedWork(self._host, work, lease, self, guarded=handle is None)
-        self._host.keep_work(member, work)
-        return Begin(member)
+        held = HostedWork(self._host, work, lease, self, guarded=handle is None)
+        self._host.keep_work(held, work)
+        return Begin(held)
 
     def _found(self) -> Found:
         raw = _abi.RawResult(size=ctypes.sizeof(_abi.RawResult))

@@ -15,7 +15,7 @@ from typing import Any
 
 from ._duration import SECOND, Duration, nanoseconds
 from ._hosted import HostedHost
-from ._member import Host
+from ._held import Host
 from ._stepped import SteppedHost
 from .errors import BadArgument, MopslockError, NotReleased
 from .stores import Store

@@ -20,7 +20,7 @@ from . import _texts
 
 if TYPE_CHECKING:
     from ._lease import Kept
-    from ._member import Host
+    from ._held import Host
 
 
 class _Block(NamedTuple):
@@ -38,7 +38,7 @@ def enter(lease: Kept) -> _Block:
     """This thread, or task, is in a block of this lease until the lease ends."""
     task = _task()
     block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
-    _blocks.set((*(one for one in _blocks.get() if _held(one) is not None), block))
+    _blocks.set((*(one for one in _blocks.get() if _live(one) is not None), block))
     return block
 
 
@@ -51,17 +51,17 @@ def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
     """HeldByOneself: the caller is about to block this thread, or to await in this task, in a block of that lease."""
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
-        lease = _held(block)
-        if lease is None or lease.name != name or getattr(lease._member, "host", None) is not host:
+        lease = _live(block)
+        if lease is None or lease.name != name or getattr(lease._held, "host", None) is not host:
             continue
         ours = block.task is not None and block.task() is task if awaits else block.thread == thread
         if ours and protocol in ("auto", lease.protocol):
             raise _texts.held_by_oneself(name, "task" if awaits else "thread")
 
 
-def _held(block: _Block) -> Kept | None:
+def _live(block: _Block) -> Kept | None:
     lease = block.lease()
-    return lease if lease is not None and lease._member.failure() is None else None
+    return lease if lease is not None and lease._held.failure() is None else None
 
 
 def _task() -> Any:

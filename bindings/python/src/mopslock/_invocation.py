@@ -18,7 +18,7 @@ from . import _texts
 from ._belief import BELIEF, Belief, warn
 from ._claim import Unsettled, resolving
 from ._machine import Machine
-from ._member import Waits, settle
+from ._held import Waits, settle
 from ._notify import notifier
 from ._ongoing import Begin, Found, NoLease, Ongoing, Turn, Turns, Wanted
 from ._runner import Runner, Steps

@@ -16,7 +16,7 @@ from ._duration import Duration, waiting
 from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Claimed
-from ._member import Handle, Host, Member, Waits, logged, noticed
+from ._held import Handle, Host, HeldThing, Waits, logged, noticed
 from ._ongoing import Awaited, Found, NoLease, Ongoing, Turn, Turns, Wanted, give_up
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Expiry, Protocol, Renewal, Terms
@@ -39,14 +39,14 @@ class Work(Claimed):
     none to lose: ``holder``, ``protocol`` and ``text`` are "", ``fencing_token`` is 0.
     """
 
-    def __init__(self, member: Member) -> None:
-        super().__init__(member, raise_if_lost=True, on_lost=None, release_timeout=RELEASE)
+    def __init__(self, held: HeldThing) -> None:
+        super().__init__(held, raise_if_lost=True, on_lost=None, release_timeout=RELEASE)
 
     @property
     def text(self) -> str:
         """All that another process needs to do this work under the same lease, as one line of JSON: put it into its
         environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
-        return "" if isinstance(self._member, NoLease) else self._member.handle().text()
+        return "" if isinstance(self._held, NoLease) else self._held.handle().text()
 
     def __repr__(self) -> str:
         return f"<{self._home}.Work {self.name!r}>"
@@ -250,9 +250,9 @@ class Doing:
     raised: BaseException | None = field(default=None)
     """What launch raised, if that is what its caller is to hear."""
 
-    def failed(self, member: Member, error: Exception) -> tuple[bool, bytes | None]:
+    def failed(self, held: HeldThing, error: Exception) -> tuple[bool, bytes | None]:
         """Launch has raised: whether the work has ended well all the same, and what is kept of it."""
-        if isinstance(error, LeaseLost) and isinstance(member.failure(), LeaseLost):
+        if isinstance(error, LeaseLost) and isinstance(held.failure(), LeaseLost):
             self.raised = error if self.wanted.remote else None  # else somebody else may have the result soon
             return True, None
         self.raised = error
@@ -333,7 +333,7 @@ class _Loop:
                 if isinstance(come, Found):
                     return call, come
                 turn = Awaited()
-                self._work(call, come.member, turn.turn)
+                self._work(call, come.held, turn.turn)
         except BaseException:  # also an interrupt before anybody had the call in hand
             give_up(first.turn)
             if call is not None:
@@ -348,16 +348,16 @@ class _Loop:
             came = error
         return self._doing.judge(came)
 
-    def _work(self, call: Ongoing, member: Member, turn: Turns) -> None:
-        if member.failure() is not None:
+    def _work(self, call: Ongoing, held: HeldThing, turn: Turns) -> None:
+        if held.failure() is not None:
             call.came_to(turn, well=True, body=None)
             return
         try:
-            with under(Work(member), self._doing.wanted) as work:
+            with under(Work(held), self._doing.wanted) as work:
                 body = content(self._launch(work))
             call.came_to(turn, well=True, body=body)
         except Exception as error:
-            well, body = self._doing.failed(member, error)
+            well, body = self._doing.failed(held, error)
             call.came_to(turn, well=well, body=body)
 
 

@@ -213,7 +213,7 @@ class Keeper:
             return self._thread is None
 
     def _do(self, do: Do) -> None:
-        """One member's trouble must not end the renewals of the others."""
+        """A failure of one must not end the renewals of the others."""
         try:
             do()
         except BaseException:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _inside, _texts
 from ._duration import SECOND, Duration, nanoseconds
-from ._member import Member, noticed
+from ._held import HeldThing, noticed
 from ._notify import log, notifier
 from .errors import LeaseLost, MopslockError, NotReleased
 from .status import instant
@@ -33,14 +33,14 @@ class Lost:
     ``is_set`` looks at the clock itself, so it is right also in a process that was paused.
     """
 
-    def __init__(self, member: Member) -> None:
-        self._member = member
+    def __init__(self, held: HeldThing) -> None:
+        self._held = held
         self._event: threading.Event | None = None
         self._lock = threading.RLock()
 
     def is_set(self) -> bool:
         """Whether the lease must not be relied on."""
-        return self._member.failure() is not None
+        return self._held.failure() is not None
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until it is set, ``timeout`` seconds at most, and returns whether it is."""
@@ -49,7 +49,7 @@ class Lost:
         with self._lock:
             if self._event is None:
                 self._event = threading.Event()
-                self._member.when_ended(self._tell(self._event))
+                self._held.when_ended(self._tell(self._event))
         self._event.wait(timeout)
         return self.is_set()
 
@@ -67,13 +67,13 @@ class Kept:
     _home = "mopslock"  # where users find the class
 
     def __init__(
-        self, member: Member, *, raise_if_lost: bool, on_lost: OnLost | None, release_timeout: Duration
+        self, held: HeldThing, *, raise_if_lost: bool, on_lost: OnLost | None, release_timeout: Duration
     ) -> None:
-        self._member = member
+        self._held = held
         self._pid = os.getpid()
         self._raise = raise_if_lost
         self._timeout = nanoseconds("release_timeout", release_timeout) / SECOND
-        self.lost = Lost(member)
+        self.lost = Lost(held)
         """Event-like: set as soon as the lease must not be relied on any more."""
         if on_lost is not None:
             self.on_lost(on_lost)
@@ -81,45 +81,45 @@ class Kept:
     @property
     def name(self) -> str:
         """What is leased."""
-        return self._member.name
+        return self._held.name
 
     @property
     def holder(self) -> str:
         """The id of this tenure, fresh for each claim."""
-        return self._member.holder
+        return self._held.holder
 
     @property
     def protocol(self) -> str:
         """How the lease is kept: ``strict`` or ``lastwriter``."""
-        return self._member.protocol
+        return self._held.protocol
 
     @property
     def fencing_token(self) -> int:
         """Greater from each tenure of the name to the next, and the same for all who keep one alive: whatever the lease
         guards refuses a smaller one (see Guarded). 0 under lastwriter, which has none."""
-        return self._member.token
+        return self._held.token
 
     @property
     def epoch(self) -> int:
         """The newest version of the tenure that is known. It grows when a companion joins or leaves. 0 under
         lastwriter."""
-        return self._member.version()
+        return self._held.version()
 
     @property
     def session(self) -> str:
         """The id of the session that the lease stands on, or ""."""
-        return self._member.session
+        return self._held.session
 
     @property
     def ttl(self) -> float:
         """Seconds that the lease lives without a renewal, as its record says; 0 is until it is released or broken."""
-        return max(0, self._member.ttl_ns) / SECOND
+        return max(0, self._held.ttl_ns) / SECOND
 
     @property
     def left(self) -> float:
         """Seconds that it may be relied on without another renewal; 0 or less once it is lost or ended, infinite
         without a TTL."""
-        left = self._member.left_ns()
+        left = self._held.left_ns()
         return left / SECOND if left < ENDLESS else math.inf
 
     @property
@@ -140,27 +140,27 @@ class Kept:
             if isinstance(failure, LeaseLost):
                 notifier.call(lambda: call(failure))
 
-        self._member.when_ended(tell)
+        self._held.when_ended(tell)
 
     def check(self) -> None:
         """Raises LeaseLost, with the reason, once the lease is lost; LeaseEnded once it was ended here. Cheap."""
-        failure = self._member.failure()
+        failure = self._held.failure()
         if failure is not None:
             raise _again(failure)
 
     def _finish(self, timeout: Duration | None) -> None:
         if self._is_parents():
-            raise _texts.forked(self.name, self._member.what)
+            raise _texts.forked(self.name, self._held.what)
         seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
         try:
             self._outcome(seconds)
         except queue.Empty as error:
-            raise not_released(self.name, self._member.what) from error
+            raise not_released(self.name, self._held.what) from error
         except MopslockError as error:
             raise _again(error) from None
 
     def _outcome(self, seconds: float | None) -> None:
-        over = self._member.finish()
+        over = self._held.finish()
         noticed(over).get(timeout=seconds)
         over.result(0)
 
@@ -175,11 +175,11 @@ class Kept:
         try:
             self._outcome(self._timeout)
         except queue.Empty:
-            log.warning("%s", not_released(self.name, self._member.what))
+            log.warning("%s", not_released(self.name, self._held.what))
         except MopslockError as ended:
             self._judge(ended, error)
         except BaseException:  # an interrupt, perhaps before anything was begun
-            self._member.finish()
+            self._held.finish()
             raise
 
     def _judge(self, ended: BaseException, error: BaseException | None) -> None:
@@ -192,7 +192,7 @@ class Kept:
             error.add_note(str(ended))
 
     def _state(self) -> str:
-        failure = self._member.failure()
+        failure = self._held.failure()
         if failure is not None:
             return type(failure).__name__
         return "held" if math.isinf(self.left) else f"held, {self.left:.1f}s left"
@@ -210,7 +210,7 @@ class Claimed(Kept):
     @property
     def acquired(self) -> datetime:
         """When the claim was verified, by this machine's wall clock."""
-        moment = instant(self._member.acquired_ns)
+        moment = instant(self._held.acquired_ns)
         assert moment is not None
         return moment
 
@@ -218,7 +218,7 @@ class Claimed(Kept):
     def text(self) -> str:
         """All that another process needs to accompany this lease, as one line of JSON: put it into its
         environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
-        return self._member.handle().text()
+        return self._held.handle().text()
 
 
 class Lease(Claimed):

@@ -10,7 +10,7 @@ from . import _texts
 from ._demand import Demand
 from ._duration import Duration, waiting
 from ._limits import Engine, Grant, Granted, Owner, full
-from ._member import noticed
+from ._held import noticed
 from .errors import OutOfBuckets
 
 

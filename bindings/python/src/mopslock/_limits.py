@@ -17,7 +17,7 @@ from . import _abi, _library, _texts
 from ._abi import Code
 from ._demand import Demand
 from ._duration import FOREVER
-from ._member import settle
+from ._held import settle
 from ._notify import begin_thread, log, notifier
 from .errors import Cancelled, Forked, Full
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _texts
 from ._duration import SECOND
 from ._machine import Machine
-from ._member import Break, settle
+from ._held import Break, settle
 from ._notify import log
 from ._runner import config, fresh
 from ._verbs import VERBS, Action, Event, can

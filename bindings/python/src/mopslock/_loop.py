@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from . import _lease
-from ._member import Member
+from ._held import HeldThing
 from .errors import MopslockError
 
 T = TypeVar("T")
@@ -18,8 +18,8 @@ T = TypeVar("T")
 class Lost(_lease.Lost):
     """The event of the package, to be awaited."""
 
-    def __init__(self, member: Member) -> None:
-        super().__init__(member)
+    def __init__(self, held: HeldThing) -> None:
+        super().__init__(held)
         self._waiting: list[asyncio.Future[None]] = []
         self._registered = False
 
@@ -33,7 +33,7 @@ class Lost(_lease.Lost):
             first, self._registered = not self._registered, True
         try:
             if first:
-                self._member.when_ended(self._wake)
+                self._held.when_ended(self._wake)
             if not self.is_set():  # after ended is where wake looks for it
                 await asyncio.wait_for(ended, timeout)
         except (TimeoutError, asyncio.TimeoutError):

@@ -21,7 +21,7 @@ from ._duration import Duration
 from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._invoke import asking, content, invoked
-from ._member import Waits
+from ._held import Waits
 from ._ongoing import Awaited, Found, Wanted
 from .errors import BadArgument, NoResult, Unreachable
 from .terms import Expiry, Renewal, Terms

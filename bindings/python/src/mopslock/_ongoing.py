@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ._duration import LONGEST
-from ._member import Ended, Handle, Member, Waits, noticed
+from ._held import Ended, Handle, HeldThing, Waits, noticed
 from .errors import BadArgument, MopslockError
 from .terms import Terms
 
@@ -41,7 +41,7 @@ class Wanted:
 class Begin:
     """The work is to be begun now, under this tenure."""
 
-    member: Member
+    held: HeldThing
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def give_up(turn: Turns) -> None:
 
 def _give_back(turn: Turns) -> None:
     if not turn.cancelled() and turn.exception() is None and isinstance(come := turn.result(), Begin):
-        come.member.finish()
+        come.held.finish()
 
 
 class Awaited:
@@ -106,8 +106,8 @@ class Awaited:
         return self.turn.result(0)
 
 
-class NoLease(Member):
-    """In the place of a member, where the work is done without a lease."""
+class NoLease(HeldThing):
+    """In the place of what is held, where the work is done without a lease."""
 
     __slots__ = ("_call", "acquired_ns", "holder", "name", "protocol", "session", "store", "token", "ttl_ns")
 

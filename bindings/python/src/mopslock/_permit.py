@@ -13,7 +13,7 @@ from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Kept, OnLost
-from ._member import Asked, Waits, give_up, logged, noticed
+from ._held import Asked, Waits, give_up, logged, noticed
 from .errors import BadArgument, Full
 from .terms import Expiry, Terms
 
@@ -34,7 +34,7 @@ class Shared(Kept):
     @property
     def total(self) -> int:
         """How many permits were held on the name when it was let in, with it and with those let in together."""
-        total: int = getattr(self._member, "total")  # noqa: B009 - of permits' members only
+        total: int = getattr(self._held, "total")  # noqa: B009 - only permits have it
         return total
 
     def _state(self) -> str:
@@ -86,10 +86,10 @@ class PermitWish:
             if call is not None and not callable(call):
                 raise BadArgument(f"mopslock: {what} {call!r}: must be callable")
 
-    def permit(self, member: Any, kind: type[Any] = Permit) -> Any:
-        """What the user gets of a member."""
+    def permit(self, held: Any, kind: type[Any] = Permit) -> Any:
+        """What the user gets for what is held."""
         made = kind(
-            member, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
+            held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
         )
         made.demand = self.demand
         return made

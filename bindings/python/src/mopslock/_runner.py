@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ._keeper import Timer
 from ._machine import Machine
-from ._member import settle
+from ._held import settle
 from ._verbs import NEVER, REQUESTS, Action, Event, attempt, unknown
 
 if TYPE_CHECKING:

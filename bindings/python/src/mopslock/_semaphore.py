@@ -19,7 +19,7 @@ from ._belief import BELIEF, Belief
 from ._demand import Demand
 from ._duration import SECOND
 from ._looks import plain
-from ._member import Asked, Waits, noticed, settle
+from ._held import Asked, Waits, noticed, settle
 from ._notify import notifier
 from ._resolve import Resolver, Way
 from ._runner import Runner, Steps, Task, config, fresh

@@ -21,7 +21,7 @@ from ._duration import SECOND
 from ._invocation import Invocation
 from ._keeper import Do, Keeper, Lane, Workers
 from ._looks import Looks, plain
-from ._member import Asked, Handle, Host, Member, Waits, noticed
+from ._held import Asked, Handle, Host, HeldThing, Waits, noticed
 from ._notify import log
 from ._ongoing import Ongoing, Turns, Wanted
 from ._resolve import Abilities, Way
@@ -143,7 +143,7 @@ class SteppedHost(Semaphores, Looks, Host):
             self._claims.add(claim)
         return claim
 
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> HeldThing:
         """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
         into = Future() if into is None else into
         if terms.session:  # what it stands on is the keeper's
@@ -160,10 +160,10 @@ class SteppedHost(Semaphores, Looks, Host):
             if claim is not None and not claim.gone:  # interrupted between these lines
                 self.abandon(claim)
             raise
-        member = into.result()
+        held = into.result()
         if claim.hurried:  # closed in this moment, and released already or soon
             raise _texts.closed()
-        return member
+        return held
 
     def _wanted(
         self, name: str, terms: Terms, waits: Waits | None, into: Asked | None, *, driven: bool = False
@@ -301,7 +301,7 @@ class SteppedHost(Semaphores, Looks, Host):
         return claim.over
 
     def _begin(self, claim: Claim, first: Event) -> Asked:
-        def cancelled(settled: Future[Member]) -> None:
+        def cancelled(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
                 self.keeper.post(lambda: claim.farewell(brief=False))
 

@@ -33,7 +33,7 @@ from ._frames import brief
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
 from ._loop import Lost, outcome
-from ._member import Asked, Waits, give_up, logged
+from ._held import Asked, Waits, give_up, logged
 from .errors import Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import _texts
 from ._abi import Code
-from ._member import Ended, Handle, Member, settle
+from ._held import Ended, Handle, HeldThing, settle
 from ._notify import log, quietly
 from .errors import LeaseBroken, LeaseEnded, LeaseLost, LeaseReleased, LeaseTaken, MopslockError
 from .status import nanoseconds_since
@@ -29,7 +29,7 @@ def say_fallback(terms: Terms, name: str, protocol: str) -> None:
         log.warning("%s", _texts.fell_back(name, why))
 
 
-class HostedMember(Member):
+class HostedLease(HeldThing):
     """A lease or a companion that the library keeps."""
 
     __slots__ = (
@@ -137,7 +137,7 @@ class HostedMember(Member):
         settle(over, None if isinstance(failure, LeaseEnded) else failure)
 
 
-class HostedPermit(HostedMember):
+class HostedPermit(HostedLease):
     """A permit of a semaphore, which the library keeps as it keeps a lease."""
 
     __slots__ = ("total",)

@@ -26,7 +26,7 @@ from .terms import NONE, Protocol, Terms
 if TYPE_CHECKING:
     from ._ongoing import Ongoing, Turns, Wanted
 
-Asked = Future["Member"]
+Asked = Future["HeldThing"]
 """Whoever asks makes it and gives it as ``into``, if he has to have it in hand wherever he is interrupted."""
 
 Ended = Callable[[MopslockError], None]
@@ -101,7 +101,7 @@ def _time(text: object) -> datetime | None:
     return moment if moment.tzinfo is not None else None
 
 
-class Member(ABC):
+class HeldThing(ABC):
     """A claim that is held, or a companion. Its methods may be called from any thread; none waits for I/O."""
 
     __slots__ = ()
@@ -163,7 +163,7 @@ class Host(ABC):
     url: str
 
     @abstractmethod
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> Member:
+    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> HeldThing:
         """Takes the lease, blocking. Whoever is interrupted gives the future up, and then nothing is held."""
 
     @abstractmethod
@@ -276,12 +276,12 @@ def logged(what: str, name: str, waits: Waits | None) -> Waits | None:
     return tell
 
 
-def give_up(future: Future[Member]) -> None:
+def give_up(future: Future[HeldThing]) -> None:
     """Nobody will take what is acquired: it is cancelled, or released."""
     if not future.cancel():
         future.add_done_callback(_give_back)
 
 
-def _give_back(future: Future[Member]) -> None:
+def _give_back(future: Future[HeldThing]) -> None:
     if not future.cancelled() and future.exception() is None:
         future.result().finish()
