@@ -39,19 +39,19 @@ int mopslock_limiter_acquire(uint64_t holder, const char *name, uint32_t capacit
                              int64_t wait_ns, uint64_t cancel, uint64_t *permit, uint64_t *held)
 {
 	uint64_t n;
-	struct demand d = {capacity, width, weight, wait_ns, cancel};
+	struct permit_request r = {capacity, width, weight, wait_ns, cancel};
 	ENTER(name != NULL && permit != NULL, NO_NULL);
 	*permit = 0;
-	return goLimiterAcquire(holder, (char *)name, &d, permit, held != NULL ? held : &n, this_fault());
+	return goLimiterAcquire(holder, (char *)name, &r, permit, held != NULL ? held : &n, this_fault());
 }
 
 int mopslock_begin_limiter_acquire(uint64_t holder, const char *name, uint32_t capacity, uint32_t width,
                                    uint32_t weight, int64_t wait_ns, uint64_t cancel, uint64_t *call)
 {
-	struct demand d = {capacity, width, weight, wait_ns, cancel};
+	struct permit_request r = {capacity, width, weight, wait_ns, cancel};
 	ENTER(name != NULL && call != NULL, NO_NULL);
 	*call = 0;
-	return goBeginLimiterAcquire(holder, (char *)name, &d, call, this_fault());
+	return goBeginLimiterAcquire(holder, (char *)name, &r, call, this_fault());
 }
 
 int mopslock_limiter_release(uint64_t permit)

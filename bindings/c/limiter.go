@@ -51,24 +51,24 @@ func goLimiterHolderFree(handle C.uint64_t, freed *C.uint64_t, f *C.struct_fault
 
 //export goLimiterAcquire
 func goLimiterAcquire(
-	handle C.uint64_t, name *C.char, d *C.struct_demand, permit, held *C.uint64_t, f *C.struct_fault,
+	handle C.uint64_t, name *C.char, r *C.struct_permit_request, permit, held *C.uint64_t, f *C.struct_fault,
 ) C.int {
-	o, ctx, err := prepareLimiterAcquire(handle, d)
+	o, ctx, err := prepareLimiterAcquire(handle, r)
 	if err != nil {
 		return report(f, err)
 	}
-	given, total, err := o.give(ctx, C.GoString(name), viewOf(d), int(d.weight), d.wait_ns)
+	given, total, err := o.give(ctx, C.GoString(name), viewOf(r), int(r.weight), r.wait_ns)
 	*permit, *held = C.uint64_t(given), C.uint64_t(total)
 	return report(f, err)
 }
 
 //export goBeginLimiterAcquire
-func goBeginLimiterAcquire(handle C.uint64_t, name *C.char, d *C.struct_demand, number *C.uint64_t, f *C.struct_fault) C.int {
-	o, ctx, err := prepareLimiterAcquire(handle, d)
+func goBeginLimiterAcquire(handle C.uint64_t, name *C.char, r *C.struct_permit_request, number *C.uint64_t, f *C.struct_fault) C.int {
+	o, ctx, err := prepareLimiterAcquire(handle, r)
 	if err != nil {
 		return report(f, err)
 	}
-	text, view, weight, wait := C.GoString(name), viewOf(d), int(d.weight), d.wait_ns
+	text, view, weight, wait := C.GoString(name), viewOf(r), int(r.weight), r.wait_ns
 	return beginCall(o.of.handle, func() {}, number, f, func(pending *pendingCall) {
 		given, total, err := o.give(ctx, text, view, weight, wait)
 		pending.end(event{handle: given, held: total, err: err})
@@ -76,20 +76,20 @@ func goBeginLimiterAcquire(handle C.uint64_t, name *C.char, d *C.struct_demand, 
 }
 
 // prepareLimiterAcquire finds the holder, checks the wait and makes the context.
-func prepareLimiterAcquire(handle C.uint64_t, d *C.struct_demand) (*limitHolder, context.Context, error) {
+func prepareLimiterAcquire(handle C.uint64_t, r *C.struct_permit_request) (*limitHolder, context.Context, error) {
 	o, err := find[*limitHolder](handle)
 	if err != nil {
 		return nil, nil, err
 	}
-	if d.wait_ns < C.MOPSLOCK_TRY {
+	if r.wait_ns < C.MOPSLOCK_TRY {
 		return nil, nil, badOption("wait_ns: is negative and not MOPSLOCK_TRY")
 	}
-	ctx, _, err := withTimeout(d.cancel, C.MOPSLOCK_FOREVER, "")
+	ctx, _, err := withTimeout(r.cancel, C.MOPSLOCK_FOREVER, "")
 	return o, ctx, err
 }
 
-func viewOf(d *C.struct_demand) host.View {
-	return host.View{Capacity: int(d.capacity), Width: int(d.width)}
+func viewOf(r *C.struct_permit_request) host.View {
+	return host.View{Capacity: int(r.capacity), Width: int(r.width)}
 }
 
 //export goLimiterRelease

@@ -40,7 +40,7 @@ struct holder_visitor {
 };
 
 /* What is wanted of a limiter. */
-struct demand {
+struct permit_request {
 	uint32_t capacity, width, weight;
 	int64_t wait_ns;
 	uint64_t cancel;

@@ -42,13 +42,13 @@ def test_all_names_are_there_and_sorted_and_say_what_they_are() -> None:
 # Who may import whom: each module only what stands before it.
 LAYERS = [
     ["errors"],
-    ["_duration", "_clock", "_demand", "_library", "status", "_notify", "_frames"],
+    ["_duration", "_clock", "_permit_request", "_library", "status", "_notify", "_frames"],
     ["terms", "stores", "_texts", "_machine", "_keeper", "_failure"],
     ["_verbs", "_held", "_abi"],
-    ["_inside", "_runner", "_belief", "_ongoing", "_hosted_lease", "_limits"],
-    ["_asks", "_resolve", "_services", "_looks", "_hosted_invocation"],
+    ["_inside", "_runner", "_validity", "_call", "_hosted_lease", "_limits"],
+    ["_asks", "_resolve", "_services", "_inspector", "_hosted_invocation"],
     ["_claim"],
-    ["_drive", "_invocation", "_semaphore"],
+    ["_inline_driver", "_invocation", "_semaphore"],
     ["_stepped", "_hosted"],
     ["_hosts", "_lease"],
     ["_api", "guard", "_loop", "_limiter", "_permit"],
@@ -60,8 +60,8 @@ LAYERS = [
     ["aio", "__init__", "mops"],
 ]
 TYPES_ONLY = {
-    ("errors", "status"), ("_held", "_ongoing"), ("_runner", "_stepped"), ("_belief", "_services"),
-    ("_belief", "_stepped"), ("_claim", "_invocation"), ("_claim", "_stepped"), ("_services", "_stepped"),
+    ("errors", "status"), ("_held", "_call"), ("_runner", "_stepped"), ("_validity", "_services"),
+    ("_validity", "_stepped"), ("_claim", "_invocation"), ("_claim", "_stepped"), ("_services", "_stepped"),
     ("_services", "_claim"), ("_services", "_invocation"), ("_invocation", "_stepped"), ("_hosted_lease", "_hosted"),
     ("_hosted_invocation", "_hosted"), ("_services", "_semaphore"), ("_semaphore", "_stepped"), ("_inside", "_lease"),
 }  # fmt: skip
@@ -107,7 +107,7 @@ NEVER: dict[str, set[str]] = {
     "_hosted": {"_stepped", "_claim", "_machine", "stores"},
     "_hosted_invocation": {"_stepped", "_invocation", "_machine", "stores"},
     "_invocation": {"_hosted", "_hosted_invocation", "_abi"},
-    "_ongoing": {"_invocation", "_hosted_invocation"},
+    "_call": {"_invocation", "_hosted_invocation"},
     "_keeper": {"_claim", "_machine", "stores"},
     "_limits": {"_hosted", "_machine", "stores"},
     "_semaphore": {"_hosted", "_abi"},

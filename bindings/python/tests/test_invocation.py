@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mopslock import errors
+from mopslock._call import Begin, Found, Step, WorkRequest, give_up
 from mopslock._duration import FOREVER
-from mopslock._invocation import Invocation
 from mopslock._held import HeldThing
-from mopslock._ongoing import Begin, Found, Turn, Wanted, give_up
+from mopslock._invocation import Invocation
 from mopslock.terms import Terms
 from world import FakeStore, Host, PlainStore, World
 
@@ -40,37 +40,37 @@ def world() -> World:
 class Call:
     """A call under way, and its first turn."""
 
-    def __init__(self, host: Host, wanted: Wanted) -> None:
-        self.turn: Future[Turn] = Future()
-        self.call = host.begin_invocation(wanted, self.turn)
+    def __init__(self, host: Host, request: WorkRequest) -> None:
+        self.next_step: Future[Step] = Future()
+        self.call = host.begin_invocation(request, self.next_step)
         self.cancel, self.open = self.call.cancel, self.call.open
 
-    def came_to(self, *, well: bool, body: bytes | None) -> Future[Turn]:
+    def complete(self, *, well: bool, body: bytes | None) -> Future[Step]:
         """And the turn that follows."""
-        turn: Future[Turn] = Future()
-        self.call.came_to(turn, well=well, body=body)
-        return turn
+        next_step: Future[Step] = Future()
+        self.call.complete(next_step, well=well, body=body)
+        return next_step
 
 
 def ask(host: Host, kept: Any = "strict", *, name: str = "n", wait: int = FOREVER, **more: Any) -> Call:
     """With a store of which it is known what it can."""
     host.able.creates = True  # as a trial would have found
     terms = Terms(protocol=kept, session=more.pop("session", False))
-    return Call(host, Wanted(name, terms, wait, **more))
+    return Call(host, WorkRequest(name, terms, wait, **more))
 
 
-def begun(world: World, turn: Future[Turn]) -> HeldThing:
+def begun(world: World, next_step: Future[Step]) -> HeldThing:
     """What is held while the work is done."""
-    come = world.result(turn)
-    assert isinstance(come, Begin)
-    return come.held
+    step = world.result(next_step)
+    assert isinstance(step, Begin)
+    return step.held
 
 
-def found(world: World, turn: Future[Turn]) -> Found:
+def found(world: World, next_step: Future[Step]) -> Found:
     """What there is."""
-    come = world.result(turn)
-    assert isinstance(come, Found)
-    return come
+    step = world.result(next_step)
+    assert isinstance(step, Found)
+    return step
 
 
 def quiet(host: Host) -> bool:
@@ -93,27 +93,27 @@ def test_what_a_call_asks_for(world: World, kept: str, before: str, after: str) 
     """A fresh one, and one that finds its result."""
     host, store = world.host(), world.store
     call = ask(host, kept)
-    begun(world, call.turn)
+    begun(world, call.next_step)
     assert ", ".join(heard(store)) == before
-    assert found(world, call.came_to(well=True, body=b"x")) == Found("n/result", False, True)
+    assert found(world, call.complete(well=True, body=b"x")) == Found("n/result", False, True)
     world.run(1)
     assert ", ".join(heard(store)) == after
     assert quiet(host)
     assert call.open().read() == b"x"
     heard(store)
-    found(world, ask(world.host(), kept).turn)
+    found(world, ask(world.host(), kept).next_step)
     assert heard(store) == ["exists lock"] * (kept == "strict") + ["exists result"]
 
 
 def test_a_store_without_create_is_looked_at_before_the_result_is_put(world: World) -> None:
     world.store = PlainStore()
-    call = Call(world.host(), Wanted("n", Terms(), FOREVER))
-    begun(world, call.turn)
+    call = Call(world.host(), WorkRequest("n", Terms(), FOREVER))
+    begun(world, call.next_step)
     world.store.asked()
-    assert found(world, call.came_to(well=True, body=b"x")).own
+    assert found(world, call.complete(well=True, body=b"x")).own
     assert world.store.asked() == ["exists", "put"]
-    second = Call(world.host(), Wanted("n", Terms(), FOREVER))
-    assert found(world, second.turn) == Found("n/result", False, False)
+    second = Call(world.host(), WorkRequest("n", Terms(), FOREVER))
+    assert found(world, second.next_step) == Found("n/result", False, False)
 
 
 @pytest.mark.parametrize("error", [TimeoutError("not now"), errors.StoreFull("no room")])
@@ -121,26 +121,26 @@ def test_a_store_without_create_is_looked_at_before_the_result_is_put(world: Wor
 def test_a_store_that_takes_no_result(world: World, kept: str, error: Exception) -> None:
     """Renewals go on meanwhile, and what is only late it takes at last."""
     call = ask(world.host(), kept)
-    held = begun(world, call.turn)
+    held = begun(world, call.next_step)
 
     def fails(verb: str, key: str) -> None:
         if key == "n/result" and verb != "exists":
             raise error
 
     world.store.fault = fails
-    turn = call.came_to(well=True, body=b"x")
+    next_step = call.complete(well=True, body=b"x")
     if isinstance(error, errors.StoreFull):
-        said = world.error(turn)
+        said = world.error(next_step)
         assert isinstance(said, errors.NoResult)
         assert (said.reason, said.__cause__) == ("unusable", error)
         assert "make room" in str(said)
         return
     world.run(300)
-    assert not turn.done()
+    assert not next_step.done()
     assert held.failure() is None
     assert held.left_ns() > 0
     world.store.mend()
-    assert found(world, turn).own
+    assert found(world, next_step).own
 
 
 # Waiting.
@@ -151,21 +151,21 @@ def test_all_who_wait_in_this_process_are_woken_by_the_result(world: World, kept
     """With one look each, and at once; but for one that has given up."""
     host, store = world.host(), world.store
     call = ask(host, kept)
-    begun(world, call.turn)
+    begun(world, call.next_step)
     given_up, *waiting = [ask(host, kept) for _ in range(6)]
     world.run(40)
     world.result(given_up.cancel())
-    assert isinstance(world.error(given_up.turn), errors.Cancelled)
+    assert isinstance(world.error(given_up.next_step), errors.Cancelled)
     world.run(1)  # one of the others has looked whether it is next
-    assert not any(one.turn.done() for one in waiting)
+    assert not any(one.next_step.done() for one in waiting)
     heard(store)
     now = world.clock.now
-    turn = call.came_to(well=True, body=b"x")
-    world.run(1, lambda: all(one.turn.done() for one in waiting))
+    next_step = call.complete(well=True, body=b"x")
+    world.run(1, lambda: all(one.next_step.done() for one in waiting))
     assert world.clock.now - now < 100_000_000
-    assert [found(world, one.turn).own for one in waiting] == [False] * 5
+    assert [found(world, one.next_step).own for one in waiting] == [False] * 5
     assert Counter(heard(store))["exists result"] == 5
-    assert found(world, turn).own
+    assert found(world, next_step).own
     world.run(1)
     assert quiet(host)
 
@@ -173,21 +173,21 @@ def test_all_who_wait_in_this_process_are_woken_by_the_result(world: World, kept
 def test_one_of_those_who_wait_is_woken_where_there_is_no_result(world: World) -> None:
     host = world.host()
     call = ask(host)
-    begun(world, call.turn)
+    begun(world, call.next_step)
     waiting = [ask(host) for _ in range(5)]
     world.run(40)
     now = world.clock.now
-    error = world.error(call.came_to(well=False, body=None))
+    error = world.error(call.complete(well=False, body=None))
     assert isinstance(error, errors.NoResult)
     assert error.reason == "failed"
-    world.run(1, lambda: any(one.turn.done() for one in waiting))
+    world.run(1, lambda: any(one.next_step.done() for one in waiting))
     assert world.clock.now - now < 500_000_000
     world.run(20)
-    assert sum(one.turn.done() for one in waiting) == 1
-    next_one = next(one for one in waiting if one.turn.done())
-    begun(world, next_one.turn)
-    found(world, next_one.came_to(well=True, body=b"x"))
-    assert len([found(world, one.turn) for one in waiting if one is not next_one]) == 4
+    assert sum(one.next_step.done() for one in waiting) == 1
+    next_one = next(one for one in waiting if one.next_step.done())
+    begun(world, next_one.next_step)
+    found(world, next_one.complete(well=True, body=b"x"))
+    assert len([found(world, one.next_step) for one in waiting if one is not next_one]) == 4
 
 
 @pytest.mark.parametrize("how", ["soon", "begun", "cancel"])
@@ -196,17 +196,17 @@ def test_work_that_nobody_will_do_is_given_up(world: World, how: str) -> None:
     host = world.host()
     call = ask(host)
     if how != "soon":
-        held = begun(world, call.turn)
+        held = begun(world, call.next_step)
     if how == "cancel":
         call.cancel()
         assert isinstance(held.failure(), errors.LeaseEnded)
     else:
-        give_up(call.turn)
+        give_up(call.next_step)
     world.run(5)
     assert quiet(host)
-    begun(world, ask(world.host(), wait=0).turn)
+    begun(world, ask(world.host(), wait=0).next_step)
     if how == "cancel":
-        assert isinstance(world.error(call.came_to(well=True, body=b"late")), errors.Cancelled)
+        assert isinstance(world.error(call.complete(well=True, body=b"late")), errors.Cancelled)
     assert "n/result" not in world.store.objects
     assert world.close(host, 1) is None
     with pytest.raises(errors.Closed):
@@ -220,21 +220,21 @@ def test_a_lease_that_was_taken_and_released_again_is_a_new_attempt(world: World
     """With a new tenure; the old one stays lost."""
     host, store = world.host(), world.store
     call = ask(host, "lastwriter")
-    first = begun(world, call.turn)
+    first = begun(world, call.next_step)
     store.write("n", world.clock.wall())
     world.run(60)
     assert isinstance(first.failure(), errors.LeaseTaken)
-    turn = call.came_to(well=True, body=b"of the first attempt")
+    next_step = call.complete(well=True, body=b"of the first attempt")
     world.run(5)
-    assert not turn.done()
+    assert not next_step.done()
     assert "n/result" not in store.objects
     wall = world.clock.wall()
     store.write("n", wall, released_at=store.record("n")["written_at"])
-    second = begun(world, turn)
+    second = begun(world, next_step)
     assert second.holder != first.holder
     assert second.failure() is None
     assert isinstance(first.failure(), errors.LeaseTaken)
-    assert found(world, call.came_to(well=True, body=b"second")).own
+    assert found(world, call.complete(well=True, body=b"second")).own
 
 
 # Remotes.
@@ -245,16 +245,16 @@ def test_an_orchestrator_waits_for_a_remote_that_goes_on(world: World, kept: str
     """Its launcher has ended long ago. Where both are in one process no poll is waited for."""
     host = world.host()
     call = ask(host, kept)
-    held = begun(world, call.turn)
+    held = begun(world, call.next_step)
     remote = ask(host, kept, remote=True, handle=held.handle())
-    theirs = begun(world, remote.turn)
+    theirs = begun(world, remote.next_step)
     assert (theirs.holder, theirs.token) == (held.holder, held.token)
-    turn = call.came_to(well=True, body=None)
+    next_step = call.complete(well=True, body=None)
     world.run(300)
-    assert not turn.done()
+    assert not next_step.done()
     now = world.clock.now
-    found(world, remote.came_to(well=True, body=b"x"))
-    assert not found(world, turn).own
+    found(world, remote.complete(well=True, body=b"x"))
+    assert not found(world, next_step).own
     assert world.clock.now - now < 100_000_000
 
 
@@ -264,17 +264,17 @@ def test_an_orchestrator_waits_for_a_remote_that_goes_on(world: World, kept: str
 def test_a_session_that_cannot_be_had_ends_who_waits_and_not_who_has_worked(world: World) -> None:
     host = world.host()
     call = ask(host, session=True)
-    held = begun(world, call.turn)
+    held = begun(world, call.next_step)
     assert held.session
     world.store.fail(errors.Unauthorized("no more"))
     world.run(120)
     assert held.failure() is not None
-    refused = world.error(ask(host, name="m", session=True).turn)
+    refused = world.error(ask(host, name="m", session=True).next_step)
     assert isinstance(refused, errors.Unauthorized)
     world.run(30)
     world.store.mend()
-    turn = call.came_to(well=True, body=b"x")
-    assert found(world, turn).own
+    next_step = call.complete(well=True, body=b"x")
+    assert found(world, next_step).own
     world.run(30)
     assert quiet(host)
 
@@ -285,11 +285,11 @@ def test_a_session_that_cannot_be_had_ends_who_waits_and_not_who_has_worked(worl
 def test_an_error_of_ours_strands_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     host = world.host()
     call = ask(host)
-    begun(world, call.turn)
+    begun(world, call.next_step)
 
     def broken(*_: Any) -> None:
         raise RuntimeError("of ours")
 
     monkeypatch.setattr(Invocation, "tell", broken)
-    assert isinstance(world.error(call.came_to(well=True, body=b"x")), errors.EngineFailed)
+    assert isinstance(world.error(call.complete(well=True, body=b"x")), errors.EngineFailed)
     assert quiet(host)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock._invoke import CameTo
+from mopslock._invoke import WorkOutput
 from mopslock.stores import Directory
 from ways import NOTICES, SOON, Place, ended, forked, program, said, until
 
@@ -21,7 +21,7 @@ TTL = 30
 
 
 def invoke(
-    place: Place, name: str, launch: Callable[[mopslock.Work], CameTo], *, wait: float | None = SOON, **options: Any
+    place: Place, name: str, launch: Callable[[mopslock.Work], WorkOutput], *, wait: float | None = SOON, **options: Any
 ) -> mopslock.Result:
     """With the place's protocol, and not for ever."""
     return mopslock.invoke(place.store, name, launch, wait=wait, ttl=TTL, protocol=place.protocol, **options)

@@ -229,7 +229,7 @@ async def test_a_holder_outlives_those_who_use_it_and_ends_what_waits_on_it() ->
 
 def test_an_interrupt_leaves_nothing_held_and_nobody_waiting(limiter: Limiter) -> None:
     """As an interrupt does: what the waiter has in hand raises, in the very instant of a grant or before."""
-    begin = _limits.Waits.begin
+    begin = _limits.PendingAcquires.begin
     for granted in (False, True):
         with limiter.permit("n", capacity=1) as first:
 
@@ -243,7 +243,7 @@ def test_an_interrupt_leaves_nothing_held_and_nobody_waiting(limiter: Limiter) -
                 raise KeyboardInterrupt
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(_limits.Waits, "begin", interrupted)
+                patch.setattr(_limits.PendingAcquires, "begin", interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     limiter.acquire("n", capacity=1)
             until(lambda: limiter.waiting("n") == 0)
@@ -255,7 +255,7 @@ def test_what_is_granted_to_nobody_is_given_back(limiter: Limiter) -> None:
     """The event was on its way when the waiter gave up."""
     engine, holder = limiter._engine(), limiter.holder()
     permit = holder.acquire("n", capacity=1)
-    grant = mopslock.LimiterPermit(engine, "n", permit.demand, holder)
+    grant = mopslock.LimiterPermit(engine, "n", permit.request, holder)
     event, _ = engine.api.event()
     event.member, event.held = permit._handle.value, 1
     into = _limits.Granted()

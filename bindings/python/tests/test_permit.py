@@ -17,9 +17,9 @@ import pytest
 
 import mopslock
 from mopslock import aio
-from mopslock._demand import Demand
 from mopslock._duration import FOREVER, SECOND
 from mopslock._held import HeldThing
+from mopslock._permit_request import PermitRequest
 from mopslock._semaphore import Share
 from mopslock.terms import Terms
 from ways import SOON, WAYS, Place, forked, opened, until
@@ -288,13 +288,13 @@ class Shared(World):
         self.store: Register
         super().__init__(Register())
 
-    def begin(self, host: Host, demand: Demand, wait: float | None = None) -> Future[HeldThing]:
+    def begin(self, host: Host, request: PermitRequest, wait: float | None = None) -> Future[HeldThing]:
         """Asks for a permit."""
-        return host.begin_permit("n", TERMS, demand, FOREVER if wait is None else round(wait * SECOND), None)
+        return host.begin_permit("n", TERMS, request, FOREVER if wait is None else round(wait * SECOND), None)
 
-    def permit(self, host: Host, demand: Demand) -> Share:
+    def permit(self, host: Host, request: PermitRequest) -> Share:
         """One that is held."""
-        made = self.result(self.begin(host, demand))
+        made = self.result(self.begin(host, request))
         assert isinstance(made, Share)
         return made
 
@@ -310,9 +310,9 @@ def shared() -> Shared:
 
 def test_what_a_permit_costs(shared: Shared) -> None:
     host = shared.host()
-    first = shared.permit(host, Demand(2))
+    first = shared.permit(host, PermitRequest(2))
     assert sorted(shared.store.asked()) == ["create", "exists", "list", "put"]  # with the session's beat and its look
-    second = shared.permit(host, Demand(2))
+    second = shared.permit(host, PermitRequest(2))
     assert shared.store.asked() == ["create"]
     assert (first.total, first.token, second.total, second.token) == (1, 1, 2, 2)
     assert first.session == second.session != ""
@@ -323,7 +323,7 @@ def test_what_a_permit_costs(shared: Shared) -> None:
     shared.run(1)
     assert host._semaphores == {}
     assert shared.store.held() == 0
-    asked = [shared.begin(host, Demand(100)) for _ in range(50)]
+    asked = [shared.begin(host, PermitRequest(100)) for _ in range(50)]
     for future in asked:
         shared.result(future)
     assert shared.store.asked().count("create") <= 3, "those who wait together are let in by one write"
@@ -331,7 +331,7 @@ def test_what_a_permit_costs(shared: Shared) -> None:
 
 def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
     host = shared.host()
-    permit = shared.permit(host, Demand(2))
+    permit = shared.permit(host, PermitRequest(2))
     shared.run(10 * TTL)
     assert permit.failure() is None
     assert 0 < permit.left_ns() <= 0.9 * TTL * SECOND
@@ -343,7 +343,7 @@ def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
     shared.store.mend()
     shared.run(TTL)
     assert isinstance(shared.error(permit.finish()), mopslock.LeaseUnreachable)
-    again = shared.permit(host, Demand(1))
+    again = shared.permit(host, PermitRequest(1))
     assert again.session != permit.session
     assert shared.store.held() == 1  # what had been lost was taken out, since its room was needed
     shared.jump(TTL)
@@ -355,17 +355,17 @@ def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
 def test_what_another_process_gives_back_or_leaves_behind_is_found(shared: Shared) -> None:
     """By a poll, and once its session is dead; unless patience is over before."""
     one, other = shared.host(), shared.host()
-    first, began = shared.permit(one, Demand(1)), shared.clock.now
-    assert isinstance(shared.error(shared.begin(other, Demand(1), wait=7)), mopslock.Full)
+    first, began = shared.permit(one, PermitRequest(1)), shared.clock.now
+    assert isinstance(shared.error(shared.begin(other, PermitRequest(1), wait=7)), mopslock.Full)
     assert 7 * SECOND <= shared.clock.now - began <= 8 * SECOND
     assert other._claims == set()
-    waits = shared.begin(other, Demand(1))
+    waits = shared.begin(other, PermitRequest(1))
     shared.run(5)
     assert not waits.done()
     shared.give_back(first)
     shared.result(waits, 7)
     other.paused, began = True, shared.clock.now
-    shared.permit(one, Demand(1))
+    shared.permit(one, PermitRequest(1))
     assert shared.clock.now - began >= 0.9 * TTL * SECOND
     assert shared.store.held() == 1
 
@@ -373,16 +373,16 @@ def test_what_another_process_gives_back_or_leaves_behind_is_found(shared: Share
 def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
     """Also while its create is under way."""
     host = shared.host()
-    keeps = shared.permit(host, Demand(5))
+    keeps = shared.permit(host, PermitRequest(5))
     shared.hold()
-    asked = shared.begin(host, Demand(5))
+    asked = shared.begin(host, PermitRequest(5))
     shared.settle()
     assert asked.cancel()
     shared.settle()
     shared.let_go()
     shared.run(30)
     assert shared.store.held() == 1
-    waits = shared.begin(host, Demand(1))
+    waits = shared.begin(host, PermitRequest(1))
     shared.run(1)
     assert waits.cancel()
     shared.settle()
@@ -410,19 +410,19 @@ def test_a_store_that_fails_ends_it(
     shared.store.creates = not trial
     shared.store.fail(fails, *verbs)
     host = shared.host()
-    for future in [shared.begin(host, Demand(2)) for _ in range(3)]:
+    for future in [shared.begin(host, PermitRequest(2)) for _ in range(3)]:
         found = shared.error(future, 60)
         assert isinstance(found, error)
         assert 'permit of "n" not acquired' in str(found)
     assert host._claims == set()
     shared.store.mend()
-    shared.permit(host, Demand(2))
+    shared.permit(host, PermitRequest(2))
 
 
 def test_other_terms_are_another_machine_and_share_the_name(shared: Shared) -> None:
     host = shared.host()
-    first = shared.permit(host, Demand(1))
-    other = host.begin_permit("n", Terms(TTL / 2, protocol="strict"), Demand(1), FOREVER, None)
+    first = shared.permit(host, PermitRequest(1))
+    other = host.begin_permit("n", Terms(TTL / 2, protocol="strict"), PermitRequest(1), FOREVER, None)
     shared.run(1)
     assert len(host._semaphores) == 2
     shared.run(60)
@@ -433,4 +433,4 @@ def test_other_terms_are_another_machine_and_share_the_name(shared: Shared) -> N
     shared.give_back(held)  # type: ignore[arg-type]
     assert shared.close(host, 30) is None
     with pytest.raises(mopslock.Closed):
-        shared.begin(host, Demand(1))
+        shared.begin(host, PermitRequest(1))

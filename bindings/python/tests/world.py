@@ -26,9 +26,9 @@ from unittest import mock
 from mopslock import _stepped
 from mopslock._claim import Claim
 from mopslock._duration import FOREVER, SECOND
+from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
 from mopslock._keeper import Do, Keeper
-from mopslock._held import HeldThing
 from mopslock._semaphore import Share
 from mopslock.errors import MopslockError
 from mopslock.stores import Store

@@ -293,15 +293,15 @@ class Api:
 
     def text_of(self, function: Any, handle: int) -> str:
         """A text of a handle's, by the function that writes it."""
-        room = 1024
+        size = 1024
         while True:
-            buffer, length = ctypes.create_string_buffer(room), c_size_t()
-            code = function(handle, buffer, room, ctypes.byref(length))
+            buffer, length = ctypes.create_string_buffer(size), c_size_t()
+            code = function(handle, buffer, size, ctypes.byref(length))
             if code == Code.OK:
                 return buffer.value.decode()
             if code != Code.ESHORT:
                 raise self.error(code, "")
-            room = length.value
+            size = length.value
 
     def raw_status(self) -> RawStatus:
         """Room for a status."""

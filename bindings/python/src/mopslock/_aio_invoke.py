@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure, _invoke, _memo
+from ._call import Call, Found, Step, StepFuture, WorkRequest
 from ._duration import Duration
 from ._frames import brief
+from ._held import HeldThing, Host, OnWaiting
 from ._hosts import AnyStore, host_of, known_host
-from ._invoke import CameTo, Doing, Keep, Outcome, asking, beginning, content, remoting, under
+from ._invoke import Keep, Outcome, Run, WorkOutput, asking, beginning, content, remoting, under
 from ._lease import RELEASE
 from ._loop import Lost, outcome, wrapped
-from ._held import Host, HeldThing, Waits
-from ._memo import JSON, Memo, Naming, Serializer, looking, offered, unread
-from ._ongoing import Found, Ongoing, Turn, Turns, Wanted
+from ._memo import JSON, KeyPolicy, Memo, Serializer, looking, offered, unread
 from .errors import MopslockError, NoResult, RememberedFailure
 from .terms import Expiry, Renewal, Terms
-from .terms import Protocol as Kept
+from .terms import Protocol as LeaseProtocol
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +56,7 @@ class Result(Outcome):
         return await asyncio.to_thread(self._failure)
 
 
-Launch = Callable[[Work], Coroutine[Any, Any, CameTo]]
+Launch = Callable[[Work], Coroutine[Any, Any, WorkOutput]]
 
 
 @brief
@@ -72,11 +72,11 @@ async def invoke(
     fleet_expire: Duration | Literal["none"] | None = None,
     renewal: Renewal = "checked",
     expiry: Expiry = "wall",
-    protocol: Kept = "auto",
+    protocol: LeaseProtocol = "auto",
     session: bool = False,
     label: str = "",
     memo_failures: bool = False,
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
 ) -> Result:
     """As mopslock.invoke; launch is a coroutine function.
 
@@ -85,13 +85,13 @@ async def invoke(
     it is cancelled in launch, and the lease is released after that.
     """
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    wanted = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
-    return await invoked(store, wanted, launch, _failure.dump)
+    request = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
+    return await invoked(store, request, launch, _failure.dump)
 
 
-async def invoked(store: AnyStore, wanted: Wanted, launch: Launch, keep: Keep) -> Result:
+async def invoked(store: AnyStore, request: WorkRequest, launch: Launch, keep: Keep) -> Result:
     """Does what invoke does, for those who keep failures in a way of their own."""
-    return Result(*await _Loop(store, Doing(wanted, keep), launch).run())
+    return Result(*await _Loop(store, Run(request, keep), launch).until_found())
 
 
 @brief
@@ -106,14 +106,14 @@ async def remote(
     margin: Duration | None = None,
 ) -> Result | None:
     """As mopslock.remote; launch is a coroutine function."""
-    where, wanted = remoting(
+    where, request = remoting(
         store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin
     )
-    doing = Doing(wanted, _failure.dump)
+    run = Run(request, _failure.dump)
     try:
-        return Result(*await _Loop(where, doing, launch).run())
+        return Result(*await _Loop(where, run, launch).until_found())
     except MopslockError as error:
-        if doing.late(error):
+        if run.late(error):
             return None
         raise
 
@@ -127,22 +127,22 @@ async def _host(store: AnyStore) -> Host:
 class _Loop:
     """One call, in its caller's task."""
 
-    def __init__(self, store: AnyStore, doing: Doing, launch: Launch) -> None:
-        self._store, self._doing, self._launch = store, doing, launch
+    def __init__(self, store: AnyStore, run: Run, launch: Launch) -> None:
+        self._store, self._run, self._launch = store, run, launch
         self._begun = False
 
-    async def run(self) -> tuple[Ongoing, Found]:
+    async def until_found(self) -> tuple[Call, Found]:
         host = await _host(self._store)
-        wanted = beginning(host, self._doing.wanted, awaits=True)
-        turn = Turns()
-        call = host.begin_invocation(wanted, turn)
+        request = beginning(host, self._run.request, awaits=True)
+        next_step = StepFuture()
+        call = host.begin_invocation(request, next_step)
         try:
             while True:
-                come = await self._next(call, turn)
-                if isinstance(come, Found):
-                    return call, come
-                turn = Turns()
-                await self._work(call, come.held, turn)
+                step = await self._next(call, next_step)
+                if isinstance(step, Found):
+                    return call, step
+                next_step = StepFuture()
+                await self._work(call, step.held, next_step)
         except GeneratorExit:  # of a loop that is closed there is nothing to wait with
             call.cancel()
             raise
@@ -153,29 +153,29 @@ class _Loop:
                     await asyncio.wait_for(wrapped(over), RELEASE)
             raise
 
-    async def _next(self, call: Ongoing, turn: Turns) -> Turn:
-        came: Turn | BaseException
+    async def _next(self, call: Call, next_step: StepFuture) -> Step:
+        came: Step | BaseException
         try:
-            came = await asyncio.wait_for(outcome(turn, call.cancel), self._doing.patience)
+            came = await asyncio.wait_for(outcome(next_step, call.cancel), self._run.patience)
         except (asyncio.TimeoutError, TimeoutError, MopslockError) as error:
             came = error
-        return self._doing.judge(came)
+        return self._run.judge(came)
 
-    async def _work(self, call: Ongoing, held: HeldThing, turn: Turns) -> None:
+    async def _work(self, call: Call, held: HeldThing, next_step: StepFuture) -> None:
         if held.failure() is not None:
-            call.came_to(turn, well=True, body=None)
+            call.complete(next_step, well=True, body=None)
             return
         self._begun = True
         try:
-            with under(Work(held), self._doing.wanted) as work:
+            with under(Work(held), self._run.request) as work:
                 body = content(await self._launch(work))
             if isinstance(body, Path):
-                await asyncio.to_thread(call.came_to, turn, well=True, body=body)
+                await asyncio.to_thread(call.complete, next_step, well=True, body=body)
             else:
-                call.came_to(turn, well=True, body=body)
+                call.complete(next_step, well=True, body=body)
         except Exception as error:
-            well, kept = self._doing.failed(held, error)
-            call.came_to(turn, well=well, body=kept)
+            well, kept = self._run.failed(held, error)
+            call.complete(next_step, well=well, body=kept)
 
 
 class Memoized(Protocol[P, R_co]):
@@ -209,34 +209,34 @@ def memoize(
     fleet_expire: Duration | Literal["none"] | None = None,
     renewal: Renewal = "checked",
     expiry: Expiry = "wall",
-    protocol: Kept = "auto",
+    protocol: LeaseProtocol = "auto",
     session: bool = False,
     label: str = "",
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Memoized[P, R]]:
     """As mopslock.memoize, for coroutine functions; both find each other's results."""
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    wanted = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
+    request = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Memoized[P, R]:
         if not inspection.iscoroutinefunction(function):
             raise TypeError("mopslock: aio.memoize() decorates coroutine functions; use mopslock.memoize() for others")
-        memo = Memo(function, wanted, serializer, Naming.of(function, prefix, name, version, key))
+        memo = Memo(function, request, serializer, KeyPolicy.of(function, prefix, name, version, key))
 
         @brief
         @functools.wraps(function)
         async def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
-            asked = memo.wanted(args, kwargs)
+            work = memo.request(args, kwargs)
 
-            async def launch(_: Work) -> CameTo:
+            async def launch(_: Work) -> WorkOutput:
                 return memo.dumps(await function(*args, **kwargs))
 
-            with memo.once(asked.name):
-                result = await invoked(store, asked, launch, memo.keep)
+            with memo.once(work.name):
+                result = await invoked(store, work, launch, memo.keep)
                 return cast(R, memo.loads(result.name, await result.read(), failed=result.failed))
 
         async def cached(*args: P.args, **kwargs: P.kwargs) -> bool:
-            return await _is_there(store, memo.wanted(args, kwargs))
+            return await _is_there(store, memo.request(args, kwargs))
 
         made: Memoized[P, R] = offered(memoized, memo, cached)
         return made
@@ -244,23 +244,23 @@ def memoize(
     return decorate
 
 
-async def _is_there(store: AnyStore, wanted: Wanted) -> bool:
+async def _is_there(store: AnyStore, request: WorkRequest) -> bool:
     """As that of the package."""
     host = await _host(store)
-    turn = Turns()
-    call = host.begin_invocation(looking(wanted), turn)
+    next_step = StepFuture()
+    call = host.begin_invocation(looking(request), next_step)
     try:
-        come: Turn = await asyncio.wait_for(outcome(turn, call.cancel), _memo.LOOK)
-        if not isinstance(come, Found):
-            turn = Turns()
-            call.came_to(turn, well=True, body=None)
-            come = await asyncio.wait_for(outcome(turn, call.cancel), _memo.LOOK)
-        return isinstance(come, Found)
+        step: Step = await asyncio.wait_for(outcome(next_step, call.cancel), _memo.LOOK)
+        if not isinstance(step, Found):
+            next_step = StepFuture()
+            call.complete(next_step, well=True, body=None)
+            step = await asyncio.wait_for(outcome(next_step, call.cancel), _memo.LOOK)
+        return isinstance(step, Found)
     except NoResult:
         return False
     except (asyncio.TimeoutError, TimeoutError) as error:
         if isinstance(error, MopslockError):
             raise
-        raise unread(wanted.name) from error
+        raise unread(request.name) from error
     finally:
         call.cancel()

@@ -7,14 +7,14 @@ from typing import Any
 
 from . import _lease, _texts
 from ._duration import SECOND, Duration, nanoseconds
+from ._held import HeldThing
 from ._lease import not_released
 from ._loop import Lost, wrapped
-from ._held import HeldThing
 from ._notify import log
 from .errors import MopslockError
 
 
-class Async(_lease.Kept):
+class Async(_lease.HeldLease):
     """What is held, with what waits to be awaited."""
 
     _home = "mopslock.aio"

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any
 
 from . import _limiter, _texts
-from ._demand import Demand
 from ._duration import Duration, waiting
 from ._limiter import LimiterPermit
 from ._limits import Engine, Granted, Owner, full
 from ._loop import outcome
+from ._permit_request import PermitRequest
 
 
 class Limiter:
@@ -57,19 +57,19 @@ class Limiter:
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
     ) -> LimiterPermitting:
         """As mopslock.Limiter.permit, for ``async with``."""
-        return LimiterPermitting(self, None, name, Demand(capacity, width, weight), wait)
+        return LimiterPermitting(self, None, name, PermitRequest(capacity, width, weight), wait)
 
     async def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """As mopslock.Limiter.acquire."""
-        demand, wait_ns = Demand(capacity, width, weight), waiting(wait)
-        return await self._take(await self._own(), None, name, demand, wait_ns)
+        request, wait_ns = PermitRequest(capacity, width, weight), waiting(wait)
+        return await self._take(await self._own(), None, name, request, wait_ns)
 
     async def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """As mopslock.Limiter.try_acquire."""
-        demand = Demand(capacity, width, weight)
-        return self._of._try(await self._own(), None, name, demand)
+        request = PermitRequest(capacity, width, weight)
+        return self._of._try(await self._own(), None, name, request)
 
     def release(self, permit: LimiterPermit) -> None:
         """As permit.release(), which never waits."""
@@ -97,9 +97,11 @@ class Limiter:
         """As mopslock.Limiter.counters."""
         return self._of.counters(name)
 
-    async def _take(self, owner: Owner, keeps: object, name: str, demand: Demand, wait_ns: int) -> LimiterPermit:
+    async def _take(
+        self, owner: Owner, keeps: object, name: str, request: PermitRequest, wait_ns: int
+    ) -> LimiterPermit:
         engine = await self._engine()
-        grant = LimiterPermit(engine, name, demand, keeps)
+        grant = LimiterPermit(engine, name, request, keeps)
         if engine.attempt(owner, grant):
             return grant
         if wait_ns:
@@ -143,19 +145,19 @@ class LimiterHolder:
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
     ) -> LimiterPermitting:
         """As Limiter.permit, for this holder."""
-        return LimiterPermitting(self._limiter, self, name, Demand(capacity, width, weight), wait)
+        return LimiterPermitting(self._limiter, self, name, PermitRequest(capacity, width, weight), wait)
 
     async def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """As Limiter.acquire, for this holder."""
-        demand, wait_ns = Demand(capacity, width, weight), waiting(wait)
-        return await self._limiter._take(await self._own(), self, name, demand, wait_ns)
+        request, wait_ns = PermitRequest(capacity, width, weight), waiting(wait)
+        return await self._limiter._take(await self._own(), self, name, request, wait_ns)
 
     async def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """As Limiter.try_acquire, for this holder."""
-        demand = Demand(capacity, width, weight)
-        return self._limiter._of._try(await self._own(), self, name, demand)
+        request = PermitRequest(capacity, width, weight)
+        return self._limiter._of._try(await self._own(), self, name, request)
 
     def down(self) -> int:
         """As mopslock.LimiterHolder.down."""
@@ -180,17 +182,17 @@ class LimiterPermitting:
     """What Limiter.permit returns: enter it, as often as you like, also within itself and in many tasks."""
 
     def __init__(
-        self, limiter: Limiter, holder: LimiterHolder | None, name: str, demand: Demand, wait: Duration | None
+        self, limiter: Limiter, holder: LimiterHolder | None, name: str, request: PermitRequest, wait: Duration | None
     ) -> None:
         _texts.encode("name", name)
-        self._limiter, self._holder, self._name, self._demand = limiter, holder, name, demand
+        self._limiter, self._holder, self._name, self._request = limiter, holder, name, request
         self._wait_ns = waiting(wait)
         self._inside: weakref.WeakKeyDictionary[asyncio.Task[Any], list[LimiterPermit]] = weakref.WeakKeyDictionary()
 
     async def __aenter__(self) -> LimiterPermit:
         limiter, holder = self._limiter, self._holder
         owner = await (limiter._own() if holder is None else holder._own())
-        permit = await limiter._take(owner, holder, self._name, self._demand, self._wait_ns)
+        permit = await limiter._take(owner, holder, self._name, self._request, self._wait_ns)
         task = asyncio.current_task()
         assert task is not None
         self._inside.setdefault(task, []).append(permit)

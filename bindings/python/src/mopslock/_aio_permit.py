@@ -12,11 +12,11 @@ from . import _permit
 from ._aio_lease import Async
 from ._duration import Duration
 from ._frames import brief
+from ._held import HeldThing, OnWaiting, give_up, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
 from ._loop import outcome
-from ._held import Asked, Waits, give_up, logged
-from ._permit import PermitWish, permit_wish
+from ._permit import SharedPermitRequest, shared_permit_request
 from .errors import Full
 from .terms import Expiry
 
@@ -55,14 +55,14 @@ def permit(
     margin: Duration | None = None,
     expiry: Expiry = "wall",
     label: str = "",
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
     on_lost: OnLost | None = None,
     raise_if_lost: bool = True,
     release_timeout: Duration = RELEASE,
 ) -> Permitting:
     """As mopslock.permit, for ``async with``."""
     return Permitting(
-        permit_wish(
+        shared_permit_request(
             store, name, capacity=capacity, width=width, weight=weight, spare=spare, wait=wait, ttl=ttl, margin=margin,
             expiry=expiry, label=label, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
             release_timeout=release_timeout,
@@ -73,22 +73,22 @@ def permit(
 class Permitting:
     """What permit() returns: enter it, or acquire with it."""
 
-    def __init__(self, wished: PermitWish) -> None:
-        self._wish = wished
+    def __init__(self, request: SharedPermitRequest) -> None:
+        self._request = request
         self._entered: Permit | None = None
         self._free = threading.Lock()  # nothing ever waits for it
 
     @brief
     async def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
-        w = self._wish
+        w = self._request
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
-        asked: Asked = Future()
+        future: Future[HeldThing] = Future()
         try:
-            host.begin_permit(w.name, w.terms, w.demand, w.wait_ns, logged("permit of", w.name, w.waits), into=asked)
-            made: Permit = w.permit(await outcome(asked, lambda: give_up(asked)), Permit)
+            host.begin_permit(w.name, w.terms, w.request, w.wait_ns, logged("permit of", w.name, w.waits), into=future)
+            made: Permit = w.permit(await outcome(future, lambda: give_up(future)), Permit)
         except BaseException:
-            give_up(asked)
+            give_up(future)
             raise
         return made
 
@@ -96,7 +96,7 @@ class Permitting:
     async def __aenter__(self) -> Permit:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
-                f"mopslock: permit of {self._wish.name!r} is entered already; leave it first, or make another"
+                f"mopslock: permit of {self._request.name!r} is entered already; leave it first, or make another"
             )
         try:
             self._entered = await self.acquire()

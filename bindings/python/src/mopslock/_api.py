@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 from . import _inside
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
+from ._held import Break, Handle, HeldThing, OnWaiting, give_up, logged, noticed
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
-from ._held import Asked, Break, Handle, Waits, give_up, logged, noticed
 from .errors import BadArgument, Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal, Terms
@@ -33,14 +33,14 @@ ENVIRONMENT = "MOPSLOCK_LEASE"
 
 
 @dataclass(frozen=True)
-class Wish:
+class LeaseRequest:
     """All that a caller says about a lease, checked before any I/O."""
 
     store: AnyStore
     name: str
     terms: Terms
     wait_ns: int
-    waits: Waits | None
+    waits: OnWaiting | None
     on_lost: OnLost | None
     raise_if_lost: bool
     release_timeout: Duration
@@ -54,20 +54,18 @@ class Wish:
 
     def lease(self, held: Any, kind: type[Any] = Lease) -> Any:
         """What the user gets for what is held."""
-        return kind(
-            held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
-        )
+        return kind(held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout)
 
 
-def wish(
+def lease_request(
     store: AnyStore, name: str, *, ttl: Duration | None, wait: Duration | None, margin: Duration | None,
     acquire_margin: Duration | None, fleet_expire: Duration | Literal["none"] | None,
-    renewal: Renewal, expiry: Expiry, protocol: Protocol, session: bool, label: str, on_waiting: Waits | None,
+    renewal: Renewal, expiry: Expiry, protocol: Protocol, session: bool, label: str, on_waiting: OnWaiting | None,
     on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
-) -> Wish:  # fmt: skip
+) -> LeaseRequest:  # fmt: skip
     """The arguments that lease, acquire and their asyncio twins have."""
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    return Wish(store, name, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
+    return LeaseRequest(store, name, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
 
 
 def lease(
@@ -84,7 +82,7 @@ def lease(
     protocol: Protocol = "auto",
     session: bool = False,
     label: str = "",
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
     on_lost: OnLost | None = None,
     raise_if_lost: bool = True,
     release_timeout: Duration = RELEASE,
@@ -123,7 +121,7 @@ def lease(
     BadArgument: an argument cannot be so; names and durations are said when entering, before any I/O.
     """
     return Leasing(
-        wish(
+        lease_request(
             store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
             renewal=renewal, expiry=expiry, protocol=protocol, session=session, label=label, on_waiting=on_waiting,
             on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout,
@@ -143,7 +141,7 @@ class TryOptions(TypedDict, total=False):
     protocol: Protocol
     session: bool
     label: str
-    on_waiting: Waits | None
+    on_waiting: OnWaiting | None
     on_lost: OnLost | None
     raise_if_lost: bool
     release_timeout: Duration
@@ -174,8 +172,8 @@ def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Le
 class Leasing:
     """What lease() returns: enter it, or decorate with it."""
 
-    def __init__(self, wished: Wish) -> None:
-        self._wish = wished
+    def __init__(self, request: LeaseRequest) -> None:
+        self._request = request
         self._entered: Lease | None = None
         self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
@@ -183,15 +181,15 @@ class Leasing:
     @brief
     def acquire(self) -> Lease:
         """Acquires a lease that is independent of this object."""
-        w = self._wish
+        w = self._request
         host = host_of(w.store)
         if w.wait_ns:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=False)
-        asked: Asked = Future()
+        future: Future[HeldThing] = Future()
         try:
-            made: Lease = w.lease(host.acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), asked))
+            made: Lease = w.lease(host.acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), future))
         except BaseException:
-            give_up(asked)
+            give_up(future)
             raise
         return made
 
@@ -199,7 +197,7 @@ class Leasing:
     def __enter__(self) -> Lease:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
-                f"mopslock: lease {self._wish.name!r} is entered already; leave it first, or make another"
+                f"mopslock: lease {self._request.name!r} is entered already; leave it first, or make another"
             )
         try:
             self._entered = self.acquire()
@@ -224,13 +222,13 @@ class Leasing:
         @brief
         @functools.wraps(function)
         def leased(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self._once(), Leasing(self._wish):
+            with self._once(), Leasing(self._request):
                 return function(*args, **kwargs)
 
         return leased
 
     def _once(self) -> _Once:
-        return _Once(self._inside, self._wish.name)
+        return _Once(self._inside, self._request.name)
 
 
 class _Once:
@@ -271,17 +269,17 @@ def accompany(
     LeaseLost: the lease is another's, or was released. CannotMaintain: there is nothing to keep alive, or the store
     could not be read for a TTL.
     """
-    handle, kept = accompanying(
+    handle, request = accompanying(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
     )
-    asked: Asked = Future()
+    future: Future[HeldThing] = Future()
     try:
-        done = noticed(asked)
-        host_of(kept.store).begin_accompany(handle, kept.terms, asked)
+        done = noticed(future)
+        host_of(request.store).begin_accompany(handle, request.terms, future)
         done.get()
-        made: Companion = kept.lease(asked.result(0), Companion)
+        made: Companion = request.lease(future.result(0), Companion)
     except BaseException:
-        give_up(asked)
+        give_up(future)
         raise
     return made
 
@@ -289,7 +287,7 @@ def accompany(
 def accompanying(
     text: str | None, store: AnyStore | None, *, margin: Duration | None, on_lost: OnLost | None,
     raise_if_lost: bool, release_timeout: Duration,
-) -> tuple[Handle, Wish]:  # fmt: skip
+) -> tuple[Handle, LeaseRequest]:  # fmt: skip
     """What accompany and its twin begin with."""
     if text is None:
         text = os.environ.get(ENVIRONMENT)
@@ -300,7 +298,7 @@ def accompanying(
     if isinstance(where, str) and store is None and "://" not in where:
         raise BadArgument(f"mopslock: the lease lies on a store of Python's own, {where}: give that object as store=")
     terms = Terms(margin=margin, protocol="strict" if handle.protocol == "strict" else "lastwriter")
-    return handle, Wish(where, handle.name, terms, 0, None, on_lost, raise_if_lost, release_timeout)
+    return handle, LeaseRequest(where, handle.name, terms, 0, None, on_lost, raise_if_lost, release_timeout)
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
@@ -339,8 +337,8 @@ def break_lease(
     Vacant: nobody holds it. Held: another than ``holder`` does, and nothing was done; ``seen`` says who. StoreError:
     the store could not be used, and unless it is an Unreachable nothing was done.
     """
-    wish = breaking(why, now=now, holder=holder, protocol=protocol)
-    return host_of(store).break_lease(name, wish, nanoseconds("timeout", timeout))
+    request = breaking(why, now=now, holder=holder, protocol=protocol)
+    return host_of(store).break_lease(name, request, nanoseconds("timeout", timeout))
 
 
 def breaking(why: str, *, now: bool, holder: str, protocol: Protocol) -> Break:

@@ -21,7 +21,7 @@ Four such keys can take all the workers of a store. The other keys then wait unt
 """
 
 
-class _Asked:
+class _Queued:
     """One request and the answer to it."""
 
     def __init__(self, place: tuple[int, str], do: Callable[[], Event]) -> None:
@@ -42,60 +42,60 @@ class Asks:
     def __init__(self, clock: Clock, submit: Callable[[Do], None]) -> None:
         self._clock, self._submit = clock, submit
         self._lock = threading.RLock()
-        self._under_way: set[_Asked] = set()
-        self._held_back: list[_Asked] = []
+        self._under_way: set[_Queued] = set()
+        self._held_back: list[_Queued] = []
 
     def ask(self, store: Any, request: Action, limit_ns: int) -> Event:
         """The store's answer, or unknown."""
         limit = self._clock.mono() + limit_ns
         place = (id(store), request["key"])
-        asked = _Asked(place, lambda: attempt(store, request, self._clock, limit))
+        queued = _Queued(place, lambda: attempt(store, request, self._clock, limit))
         try:
-            self._begin(asked)
-            answer = asked.answer.get(timeout=limit_ns / SECOND)
+            self._begin(queued)
+            answer = queued.answer.get(timeout=limit_ns / SECOND)
         except queue.Empty:
             return unknown(request, "unreachable")
         finally:
-            self._left(asked)
+            self._left(queued)
         return answer if self._clock.mono() < limit else unknown(request, "unreachable")
 
-    def _begin(self, asked: _Asked) -> None:
+    def _begin(self, queued: _Queued) -> None:
         with self._lock:
-            self._held_back.append(asked)
-        self._begin_next(asked.place)
+            self._held_back.append(queued)
+        self._begin_next(queued.place)
 
     def _begin_next(self, place: tuple[int, str]) -> None:
         """Begins the requests for a key that may run now, in the order in which they were asked."""
-        while (asked := self._next(place)) is not None:
+        while (queued := self._next(place)) is not None:
             try:
-                self._submit(partial(self._run, asked))
+                self._submit(partial(self._run, queued))
             except BaseException:  # interrupted: its place is free again
                 with self._lock:
-                    self._under_way.discard(asked)
+                    self._under_way.discard(queued)
                 raise
 
-    def _next(self, place: tuple[int, str]) -> _Asked | None:
+    def _next(self, place: tuple[int, str]) -> _Queued | None:
         with self._lock:
-            asked = next((one for one in self._held_back if one.place == place), None)
-            if asked is None or self._stuck(place):
+            queued = next((one for one in self._held_back if one.place == place), None)
+            if queued is None or self._stuck(place):
                 return None
-            self._held_back.remove(asked)
-            self._under_way.add(asked)
-            return asked
+            self._held_back.remove(queued)
+            self._under_way.add(queued)
+            return queued
 
-    def _run(self, asked: _Asked) -> None:
+    def _run(self, queued: _Queued) -> None:
         """On a worker."""
-        answer = asked.do()
+        answer = queued.do()
         with self._lock:
-            asked.answer.put(answer)
-            self._under_way.discard(asked)
-        self._begin_next(asked.place)
+            queued.answer.put(answer)
+            self._under_way.discard(queued)
+        self._begin_next(queued.place)
 
-    def _left(self, asked: _Asked) -> None:
+    def _left(self, queued: _Queued) -> None:
         with self._lock:
-            asked.left = True
-            if asked in self._held_back:
-                self._held_back.remove(asked)
+            queued.left = True
+            if queued in self._held_back:
+                self._held_back.remove(queued)
 
     def _stuck(self, place: tuple[int, str]) -> bool:
         here = [one for one in self._under_way if one.place == place]

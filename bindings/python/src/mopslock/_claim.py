@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._belief import BELIEF, Belief, warn
+from ._held import SETTLED, HeldThing, OnWaiting, settle
 from ._machine import Machine
-from ._held import SETTLED, Asked, Waits, settle
 from ._notify import notifier
-from ._resolve import Abilities, Resolver, Way
+from ._resolve import Abilities, Resolution, Resolver
 from ._runner import Runner, Steps
+from ._validity import VALIDITY_SLOTS, Validity, warn
 from ._verbs import Action, Event
 from .errors import EngineFailed, MopslockError
 from .status import of_sight
@@ -31,42 +31,42 @@ log = logging.getLogger("mopslock")
 
 
 @dataclass(frozen=True)
-class Unsettled:
+class Pending:
     """A claim of which it is not known yet how its name is kept."""
 
     want: str
     able: Abilities
-    config: Callable[[Way], Event]
+    config: Callable[[Resolution], Event]
     """The Config under what it turns out to be; BadArgument where the terms do not go with it."""
-    way: Way | None = None
+    resolution: Resolution | None = None
     """What it is, where nobody has to ask."""
 
 
-class Claim(Runner, Belief):
+class Claim(Runner, Validity):
     """A lease or companion of a SteppedHost.
 
     Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the keeper (adopt).
     """
 
     __slots__ = (
-        *BELIEF, "_overs", "_waits", "beside", "bell", "fresh", "hurried", "refusal", "seed", "settled", "standing",
-        "waiting",
+        *VALIDITY_SLOTS, "_overs", "_waits", "beside", "bell", "fresh", "hurried", "refusal", "seed", "settled",
+        "standing", "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, host: SteppedHost, store: Any, fields: Event, *, guarded: bool, waits: Waits | None, into: Asked,
-        unsettled: Unsettled | None = None,
+        self, host: SteppedHost, store: Any, fields: Event, *, guarded: bool, waits: OnWaiting | None,
+        into: Future[HeldThing], pending: Pending | None = None,
     ) -> None:  # fmt: skip
         self.seed = os.urandom(16)
         self.name: str = fields.get("name", "")
         machine: Steps = Machine({**fields, "seed": self.seed})  # or BadArgument
-        if unsettled is not None:
+        if pending is not None:
             machine.drop()
-            machine = resolving(self, unsettled)
+            machine = resolving(self, pending)
         super().__init__(host, store, machine)
-        self.believe(host, self.name, str(getattr(store, "title", "") or self.name), guarded=guarded)
+        self.begin_validity(host, self.name, str(getattr(store, "title", "") or self.name), guarded=guarded)
         self.holder = fields.get("holder") or str(uuid.UUID(bytes=self.seed, version=4))
-        self.protocol: str = "" if unsettled is not None else fields["protocol"]
+        self.protocol: str = "" if pending is not None else fields["protocol"]
         self.ttl_ns = fields["ttl_ns"]
         self._epoch = fields.get("epoch", 0)
         self.beside = False  # a lock.json lies beside
@@ -91,7 +91,7 @@ class Claim(Runner, Belief):
         return self._overs[0]
 
     def finish(self) -> Future[None]:
-        """Belief ends before anything is written that lets others in."""
+        """Its validity ends before anything is written that lets others in."""
         self.let_go()
         self.host.keeper.post(lambda: self.farewell(brief=False))
         return self.over
@@ -225,8 +225,8 @@ class Claim(Runner, Belief):
         self.acquired_ns = self.acquired_ns or action["wall_ns"]
         if self.fresh:
             self.fresh = False
-            asked, self.settled = self.settled, SETTLED  # with all that waited for it
-            if not settle(asked, self):  # nobody waits for it any more
+            settled, self.settled = self.settled, SETTLED  # with all that waited for it
+            if not settle(settled, self):  # nobody waits for it any more
                 self.host.keeper.post(lambda: self.farewell(brief=False))
 
     def _adopt(self, action: Action) -> None:
@@ -282,18 +282,20 @@ class Claim(Runner, Belief):
         return of_sight(self.name, sight, self.host.clock.wall(), self.protocol) if sight else None
 
 
-def resolving(claim: Claim | Invocation, of: Unsettled) -> Resolver:
+def resolving(claim: Claim | Invocation, of: Pending) -> Resolver:
     """What stands in the place of its machine until it is known how its name is kept."""
 
-    def make(way: Way) -> Steps:
-        fields = of.config(way)
-        claim.protocol, claim.ttl_ns, claim.beside = way.protocol, fields["ttl_ns"], way.beside
+    def make(resolution: Resolution) -> Steps:
+        fields = of.config(resolution)
+        claim.protocol, claim.ttl_ns, claim.beside = resolution.protocol, fields["ttl_ns"], resolution.beside
         machine = Machine({**fields, "seed": claim.seed})
         if fields.get("on_session"):
             claim.standing = claim.host.services.join(claim, fields)
         return machine
 
-    return Resolver(claim.name, of.want, of.able, make, known=claim.known, cause=lambda: claim.cause, way=of.way)
+    return Resolver(
+        claim.name, of.want, of.able, make, known=claim.known, cause=lambda: claim.cause, resolution=of.resolution
+    )
 
 
 _NOTICES: dict[str, Callable[[Claim, Action], None]] = {

@@ -16,21 +16,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._demand import Demand
 from ._duration import SECOND
 from ._notify import log
+from ._permit_request import PermitRequest
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
 from .terms import NONE, Protocol, Terms
 
 if TYPE_CHECKING:
-    from ._ongoing import Ongoing, Turns, Wanted
-
-Asked = Future["HeldThing"]
-"""Whoever asks makes it and gives it as ``into``, if he has to have it in hand wherever he is interrupted."""
+    from ._call import Call, StepFuture, WorkRequest
 
 Ended = Callable[[MopslockError], None]
-Waits = Callable[[Status], None]
+OnWaiting = Callable[[Status], None]
 
 
 @dataclass(frozen=True)
@@ -163,28 +160,30 @@ class Host(ABC):
     url: str
 
     @abstractmethod
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> HeldThing:
+    def acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> HeldThing:
         """Takes the lease, blocking. Whoever is interrupted gives the future up, and then nothing is held."""
 
     @abstractmethod
     def begin_acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
-    ) -> Asked:
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> Future[HeldThing]:
         """Takes the lease; the future may be given up at any time, and then nothing is held."""
 
     @abstractmethod
-    def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
         """Joins a lease as its companion; given up as begin_acquire is."""
 
     @abstractmethod
-    def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
-        """Begins one call of a piece of work, and says by turn what comes first."""
+    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
+        """Begins one call of a piece of work; next_step gets its first step."""
 
     @abstractmethod
     def begin_permit(
-        self, name: str, terms: Terms, demand: Demand, wait_ns: int, waits: Waits | None, *,
-        into: Asked | None = None,
-    ) -> Asked:  # fmt: skip
+        self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
+        into: Future[HeldThing] | None = None,
+    ) -> Future[HeldThing]:  # fmt: skip
         """Takes a permit of a semaphore; given up as begin_acquire is. Of the terms it takes the session's."""
 
     @abstractmethod
@@ -196,7 +195,7 @@ class Host(ABC):
         """Reads a record, and takes no part in it."""
 
     @abstractmethod
-    def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
+    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
         """Ends somebody's lease, on the record."""
 
     @abstractmethod
@@ -259,7 +258,7 @@ def noticed(future: Future[Any]) -> queue.SimpleQueue[Any]:
     return done
 
 
-def logged(what: str, name: str, waits: Waits | None) -> Waits | None:
+def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
     """The callback of somebody who may wait, which logs the first that it hears."""
     if not log.isEnabledFor(logging.INFO):
         return waits

@@ -20,14 +20,14 @@ from typing import Any, TypeVar
 
 from . import _abi, _library, _texts
 from ._abi import Code, EventKind
-from ._demand import Demand
+from ._call import Call, StepFuture, WorkRequest
 from ._duration import FOREVER, SECOND
+from ._held import Break, Handle, HeldThing, Host, OnWaiting, noticed, settle
 from ._hosted_invocation import HostedInvocation, HostedWork
 from ._hosted_lease import HostedLease, HostedPermit, say_fallback
 from ._keeper import Workers
-from ._held import Asked, Break, Handle, Host, HeldThing, Waits, noticed, settle
 from ._notify import log, notifier
-from ._ongoing import Ongoing, Turns, Wanted
+from ._permit_request import PermitRequest
 from .errors import Full, Held, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver
 from .status import Status
 from .terms import Terms
@@ -54,14 +54,16 @@ class HostedHost(Host):
         self._lock = threading.RLock()
         self._workers = Workers()
         self._calls: dict[int, Callable[[_abi.Event], None]] = {}
-        self._waits: dict[int, tuple[str, Waits]] = {}
+        self._waits: dict[int, tuple[str, OnWaiting]] = {}
         self._held_things: dict[int, HostedLease] = {}
         self._open: set[Future[Any]] = set()
         self.litter: deque[int] = deque()
         self._handle = self._aside(lambda: self.api.open_store(url, OPEN_TIMEOUT))
         threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
 
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> HeldThing:
+    def acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> HeldThing:
         """The wait is Python's, so that a signal's handler runs in it."""
         into = Future() if into is None else into
         done = noticed(into)
@@ -70,8 +72,8 @@ class HostedHost(Host):
         return into.result(0)
 
     def begin_acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
-    ) -> Asked:
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> Future[HeldThing]:
         """wait_ns is Python's: 0 tries once, FOREVER is until it is held. The library counts the other way round."""
         options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
@@ -87,14 +89,14 @@ class HostedHost(Host):
         )  # fmt: skip
 
     def begin_permit(
-        self, name: str, terms: Terms, demand: Demand, wait_ns: int, waits: Waits | None, *,
-        into: Asked | None = None,
-    ) -> Asked:  # fmt: skip
+        self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
+        into: Future[HeldThing] | None = None,
+    ) -> Future[HeldThing]:  # fmt: skip
         """As begin_acquire; the library knows of no text for a permit."""
         options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
-        options.capacity, options.width = demand.capacity, demand.width
-        options.weight, options.spare = min(demand.weight, MOST), min(demand.spare, MOST)
+        options.capacity, options.width = request.capacity, request.width
+        options.weight, options.spare = min(request.weight, MOST), min(request.spare, MOST)
         ttl_ns = terms.ttl_ns("strict")
 
         def made(event: _abi.Event) -> HostedPermit:
@@ -107,14 +109,14 @@ class HostedHost(Host):
             return permit
 
         def failed(error: Exception) -> Exception:
-            return error.asked(demand.limit, demand.weight) if isinstance(error, Full) else error
+            return error.for_request(request.limit, request.weight) if isinstance(error, Full) else error
 
         return self._begin(
             lambda call: self.api.begin_permit(self._handle, encoded, ctypes.byref(options), call),
             options, name, into or Future(), waits=waits, lease=None, made=made, failed=failed,
         )  # fmt: skip
 
-    def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
         """The text's TTL wins over the terms'."""
         options, text = self.api.options(terms), _texts.encode("lease text", handle.text())
         return self._begin(
@@ -124,10 +126,10 @@ class HostedHost(Host):
         )  # fmt: skip
 
     def _begin(
-        self, begin: Callable[[Any], int], options: Any, name: str, future: Asked, *, waits: Waits | None,
-        lease: Handle | None, made: Callable[[_abi.Event], HostedLease],
+        self, begin: Callable[[Any], int], options: Any, name: str, future: Future[HeldThing], *,
+        waits: OnWaiting | None, lease: Handle | None, made: Callable[[_abi.Event], HostedLease],
         failed: Callable[[Exception], Exception] = _as_it_is,
-    ) -> Asked:  # fmt: skip
+    ) -> Future[HeldThing]:  # fmt: skip
         cancel = options.cancel = self.api.new_cancel()
 
         def ended(event: _abi.Event) -> None:
@@ -206,7 +208,7 @@ class HostedHost(Host):
 
     def call(
         self, begin: Callable[[Any], int], ended: Callable[[_abi.Event], None], future: Future[Any] | None = None,
-        waits: tuple[str, Waits] | None = None,
+        waits: tuple[str, OnWaiting] | None = None,
     ) -> int:  # fmt: skip
         """Begins a call, whose event is told to ended; its code. A future is waited for when the host is closed."""
         call = ctypes.c_uint64()
@@ -222,24 +224,24 @@ class HostedHost(Host):
 
     # Invocations.
 
-    def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
+    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
         """The library does all of it; what it wants done here it says by an event."""
         self._sweep()
         api, handle = self.api, ctypes.c_uint64()
-        name = _texts.encode("name", wanted.name)
-        options = api.options(wanted.terms)
-        options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wanted.wait_ns, wanted.wait_ns)
-        options.memo_failures, options.without_lease = wanted.memo_failures, wanted.without_lease
+        name = _texts.encode("name", request.name)
+        options = api.options(request.terms)
+        options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(request.wait_ns, request.wait_ns)
+        options.memo_failures, options.without_lease = request.memo_failures, request.without_lease
         given = ctypes.byref(options), ctypes.byref(handle)
         try:
-            if wanted.remote:
-                text = _texts.encode("lease text", wanted.handle.text()) if wanted.handle is not None else None
+            if request.remote:
+                text = _texts.encode("lease text", request.handle.text()) if request.handle is not None else None
                 code = api.remote(self._handle, name, text, *given)
             else:
                 code = api.invoke(self._handle, name, *given)
             if code != Code.OK:
-                raise api.error(code, wanted.name)
-            return HostedInvocation(self, handle.value, wanted, turn)
+                raise api.error(code, request.name)
+            return HostedInvocation(self, handle.value, request, next_step)
         except BaseException:  # interrupted, perhaps when it had begun
             if handle.value:
                 self.litter.append(handle.value)
@@ -337,16 +339,16 @@ class HostedHost(Host):
 
         self._aside(keep)
 
-    def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
+    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
         """On a thread of ours, so that the caller can be interrupted."""
-        encoded, why = _texts.encode("name", name), _texts.encode("why", wish.why)
-        holder = _texts.encode("holder", wish.holder)
+        encoded, why = _texts.encode("name", name), _texts.encode("why", request.why)
+        holder = _texts.encode("holder", request.holder)
 
         def end() -> Status:
             raw = self.api.raw_status()
             options = _abi.BreakOptions(
-                size=ctypes.sizeof(_abi.BreakOptions), why=why, now=wish.now, timeout_ns=timeout_ns or 1,
-                protocol=_abi.PROTOCOLS.index(wish.protocol), seen=ctypes.pointer(raw), holder=holder,
+                size=ctypes.sizeof(_abi.BreakOptions), why=why, now=request.now, timeout_ns=timeout_ns or 1,
+                protocol=_abi.PROTOCOLS.index(request.protocol), seen=ctypes.pointer(raw), holder=holder,
             )  # fmt: skip
             code = self.api.break_lease(self._handle, encoded, ctypes.byref(options))
             if code != Code.OK:

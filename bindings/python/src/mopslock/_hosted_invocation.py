@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from . import _abi, _texts
 from ._abi import Code
+from ._call import Begin, Call, Found, NoLease, StepFuture, WorkRequest
 from ._duration import FOREVER, SECOND
-from ._hosted_lease import HostedLease, say_fallback
 from ._held import Handle, settle
-from ._ongoing import Begin, Found, NoLease, Ongoing, Turns, Wanted
+from ._hosted_lease import HostedLease, say_fallback
 from .errors import MopslockError, Unreachable, Vacant, WaitOver
 
 if TYPE_CHECKING:
@@ -48,55 +48,55 @@ class HostedWork(HostedLease):
         self.end(_texts.ended(self.name) if in_time else _texts.closed())
 
 
-class HostedInvocation(Ongoing):
+class HostedInvocation(Call):
     """A call on a HostedHost."""
 
-    def __init__(self, host: HostedHost, handle: int, wanted: Wanted, turn: Turns) -> None:
-        self.name = wanted.name
-        self._host, self._handle, self._wanted = host, handle, wanted
+    def __init__(self, host: HostedHost, handle: int, request: WorkRequest, next_step: StepFuture) -> None:
+        self.name = request.name
+        self._host, self._handle, self._request = host, handle, request
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._work = 0
         self._over: Future[None] | None = None
-        self._next(turn)
+        self._next(next_step)
 
-    def _next(self, turn: Turns) -> None:
+    def _next(self, next_step: StepFuture) -> None:
         """Asks for work or the end."""
-        host, waits = self._host, self._wanted.waits
-        turn.add_done_callback(host.done)
+        host, waits = self._host, self._request.waits
+        next_step.add_done_callback(host.done)
         try:
             code = host.call(
-                lambda call: host.api.begin_work(self._handle, call), lambda event: self._told(event, turn), turn,
-                (self.name, waits) if waits is not None else None,
+                lambda call: host.api.begin_work(self._handle, call), lambda event: self._told(event, next_step),
+                next_step, (self.name, waits) if waits is not None else None,
             )  # fmt: skip
         except BaseException:  # interrupted, perhaps before anybody knew what its event belongs to
             self.cancel()
             raise
         if code != Code.OK:
-            settle(turn, host.api.error(code, self.name))
+            settle(next_step, host.api.error(code, self.name))
 
-    def _told(self, event: _abi.Event, turn: Turns) -> None:
+    def _told(self, event: _abi.Event, next_step: StepFuture) -> None:
         api = self._host.api
         if event.code != Code.OK:
-            settle(turn, api.error_of(event, self.name))
+            settle(next_step, api.error_of(event, self.name))
             return
         try:
-            come = self._begin(event.member) if event.member else self._found()
+            step = self._begin(event.member) if event.member else self._found()
         except Exception as error:  # mostly since the host was closed meanwhile
-            settle(turn, error)
+            settle(next_step, error)
             self.cancel()
             return
-        if not settle(turn, come) and isinstance(come, Begin):
+        if not settle(next_step, step) and isinstance(step, Begin):
             self.cancel()  # nobody is there to do it
 
     def _begin(self, work: int) -> Begin:
         api, self._work = self._host.api, work
-        handle = self._wanted.handle
-        if self._wanted.remote and (handle is None or not api.text_of(api.holder, work)):
+        handle = self._request.handle
+        if self._request.remote and (handle is None or not api.text_of(api.holder, work)):
             return Begin(NoLease(self, self._host.url))
         lease = handle or Handle.parse(api.text_of(api.lease_text, work))
         if handle is None:
-            say_fallback(self._wanted.terms, lease.name, lease.protocol)
+            say_fallback(self._request.terms, lease.name, lease.protocol)
         held = HostedWork(self._host, work, lease, self, guarded=handle is None)
         self._host.keep_work(held, work)
         return Begin(held)
@@ -108,7 +108,7 @@ class HostedInvocation(Ongoing):
             raise self._host.api.error(code, self.name)
         return Found(raw.key.decode(), bool(raw.failed), bool(raw.own))
 
-    def came_to(self, turn: Turns, *, well: bool, body: bytes | Path | None) -> None:
+    def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
         """A file is read by the library, piece by piece."""
         if self._pid != os.getpid():
             raise _texts.forked(self.name)
@@ -116,9 +116,9 @@ class HostedInvocation(Ongoing):
         path = os.fsencode(body) if isinstance(body, Path) else None
         given = body if isinstance(body, bytes) else None
         code = api.ended(self._work, well, given, len(given or b""), path)
-        if code not in (Code.OK, Code.EENDED, Code.EHANDLE):  # of what is over the next turn says more
+        if code not in (Code.OK, Code.EENDED, Code.EHANDLE):  # if the work is over, the next step says more
             raise api.error(code, self.name)
-        self._next(turn)
+        self._next(next_step)
 
     def cancel(self) -> Future[None]:
         """And its handle is given back."""
@@ -181,11 +181,11 @@ class Stream(io.RawIOBase):
             raise ValueError("mopslock: the result is closed")
 
         def ask(api: _abi.Api, _: int) -> bytes:
-            room, length = ctypes.create_string_buffer(most), ctypes.c_size_t()
-            code = api.result_read(self._reader, STILL, room, most, ctypes.byref(length))
+            buffer, length = ctypes.create_string_buffer(most), ctypes.c_size_t()
+            code = api.result_read(self._reader, STILL, buffer, most, ctypes.byref(length))
             if code != Code.OK:
                 raise _unread(api.error(code, self._name), self._name)
-            return ctypes.string_at(room, length.value)
+            return ctypes.string_at(buffer, length.value)
 
         try:
             return self._host.guard(ask)

@@ -110,7 +110,7 @@ class HostedLease(HeldThing):
         tell(failure)
 
     def finish(self) -> Future[None]:
-        """Belief ends before anything is written that lets others in."""
+        """Its validity ends before anything is written that lets others in."""
         lost = self.failure()
         with self._lock:
             if self.over is not None:

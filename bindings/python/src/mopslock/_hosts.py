@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ._duration import SECOND, Duration, nanoseconds
-from ._hosted import HostedHost
 from ._held import Host
+from ._hosted import HostedHost
 from ._stepped import SteppedHost
 from .errors import BadArgument, MopslockError, NotReleased
 from .stores import Store

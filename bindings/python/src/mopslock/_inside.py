@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _texts
 
 if TYPE_CHECKING:
-    from ._lease import Kept
     from ._held import Host
+    from ._lease import HeldLease
 
 
 class _Block(NamedTuple):
     """A context is inherited by tasks, and by threads that were given it: so each block knows whose it is."""
 
-    lease: weakref.ref[Kept]
+    lease: weakref.ref[HeldLease]
     thread: int
     task: weakref.ref[Any] | None
 
@@ -34,7 +34,7 @@ class _Block(NamedTuple):
 _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("mopslock-blocks", default=())
 
 
-def enter(lease: Kept) -> _Block:
+def enter(lease: HeldLease) -> _Block:
     """This thread, or task, is in a block of this lease until the lease ends."""
     task = _task()
     block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
@@ -59,7 +59,7 @@ def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
             raise _texts.held_by_oneself(name, "task" if awaits else "thread")
 
 
-def _live(block: _Block) -> Kept | None:
+def _live(block: _Block) -> HeldLease | None:
     lease = block.lease()
     return lease if lease is not None and lease._held.failure() is None else None
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import _texts
-from ._belief import BELIEF, Belief, warn
-from ._claim import Unsettled, resolving
+from ._call import Begin, Call, Found, NoLease, Step, StepFuture, WorkRequest
+from ._claim import Pending, resolving
+from ._held import OnWaiting, settle
 from ._machine import Machine
-from ._held import Waits, settle
 from ._notify import notifier
-from ._ongoing import Begin, Found, NoLease, Ongoing, Turn, Turns, Wanted
 from ._runner import Runner, Steps
+from ._validity import VALIDITY_SLOTS, Validity, warn
 from ._verbs import RESULTS, Action, Event, attempt
 from .errors import EngineFailed, MopslockError
 from .status import of_sight
@@ -35,14 +35,14 @@ log = logging.getLogger("mopslock")
 RESULT = "/result"
 
 
-class Tenure(Belief):
+class Tenure(Validity):
     """One tenure under which the work is done: what its caller may ask. An invocation can have several."""
 
-    __slots__ = (*BELIEF, "_of", "host")
+    __slots__ = (*VALIDITY_SLOTS, "_of", "host")
 
     def __init__(self, of: Invocation, action: Action) -> None:
         self._of, self.host = of, of.host
-        self.believe(of.host, of.name, of.title, guarded=of.handle is None)
+        self.begin_validity(of.host, of.name, of.title, guarded=of.handle is None)
         self.holder, self.protocol, self.ttl_ns = action["holder"], of.protocol, of.ttl_ns
         self._epoch = action.get("epoch", 0)
         self.token = action.get("token", 0) or (of.handle.token if of.handle is not None else 0)
@@ -61,40 +61,40 @@ class Tenure(Belief):
         """The call goes on: somebody else may have the result soon."""
 
 
-class Invocation(Runner, Ongoing):
+class Invocation(Runner, Call):
     """A call on a SteppedHost. Only the keeper's thread steps it."""
 
     __slots__ = (
         "_body", "_delivery", "_final", "_late", "_launched", "_pid", "_stored", "_waits", "_working", "beside",
         "fresh", "handle", "name", "over", "protocol", "refusal", "seed", "standing", "tenure", "title", "ttl_ns",
-        "turn",
+        "next_step",
     )  # fmt: skip
 
     def __init__(
-        self, host: SteppedHost, wanted: Wanted, turn: Turns, fields: Event, unsettled: Unsettled | None
+        self, host: SteppedHost, request: WorkRequest, next_step: StepFuture, fields: Event, pending: Pending | None
     ) -> None:
         self.seed = os.urandom(16)
         self.name: str = fields["name"]
         machine: Steps = Machine({**fields, "seed": self.seed})  # or BadArgument
-        if unsettled is not None:
+        if pending is not None:
             machine.drop()
-            machine = resolving(self, unsettled)
+            machine = resolving(self, pending)
         super().__init__(host, host.store, machine, lanes=2)
         self.title = self.name
-        self.handle = wanted.handle
-        self.protocol: str = "" if unsettled is not None else fields["protocol"]
+        self.handle = request.handle
+        self.protocol: str = "" if pending is not None else fields["protocol"]
         self.ttl_ns: int = fields["ttl_ns"]
         self.beside = False  # a lock.json lies beside
         self.standing: Session | None = None  # on which its leases stand, or want to
         self.fresh = True  # it holds nothing, and has joined nothing
         self.tenure: Tenure | None = None
-        self.turn = turn
+        self.next_step = next_step
         self.over: Future[None] = Future()  # what was held is given back
         self.refusal: MopslockError | None = None  # why it was cancelled, if not by its caller
-        self._waits: Waits | None = wanted.waits
+        self._waits: OnWaiting | None = request.waits
         self._launched = self._working = False  # the work was begun, ever; it is under way
         self._late: MopslockError | None = None  # why it ends without work, unless that is launched all the same
-        self._final: Turn | MopslockError | None = None
+        self._final: Step | MopslockError | None = None
         self._body = b""  # what the work came to
         self._delivery = 0  # the request that stores it
         self._stored = False
@@ -102,15 +102,15 @@ class Invocation(Runner, Ongoing):
 
     # What anybody may call.
 
-    def came_to(self, turn: Turns, *, well: bool, body: bytes | Path | None) -> None:
+    def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
         """A file is read here, whole: a store of one's own takes bytes."""
         if self._pid != os.getpid():
             raise _texts.forked(self.title)
         body = body.read_bytes() if isinstance(body, Path) else body
-        self.host.keeper.post(lambda: self._work_ended(turn, well=well, body=body))
+        self.host.keeper.post(lambda: self._work_ended(next_step, well=well, body=body))
 
     def cancel(self) -> Future[None]:
-        """Belief ends before anything is written that lets others in."""
+        """Its validity ends before anything is written that lets others in."""
         if self._pid != os.getpid():  # the parent's goes on
             nothing: Future[None] = Future()
             nothing.set_result(None)
@@ -222,10 +222,10 @@ class Invocation(Runner, Ongoing):
         if not isinstance(self._final, Found):  # whoever waits for it has to do it himself
             self.host.wake_next(self)
 
-    def _work_ended(self, turn: Turns, *, well: bool, body: bytes | None) -> None:
-        self.turn = turn
+    def _work_ended(self, next_step: StepFuture, *, well: bool, body: bytes | None) -> None:
+        self.next_step = next_step
         if self._final is not None:  # it was over before
-            settle(turn, self._final)
+            settle(next_step, self._final)
             return
         self._working = False
         if self.refusal is not None or self._machine.state != "launched":  # it is given up, and hears of it in the end
@@ -236,7 +236,7 @@ class Invocation(Runner, Ongoing):
             event["result"] = True
         self.feed(event)
 
-    def _conclude(self, outcome: Turn | MopslockError) -> None:
+    def _conclude(self, outcome: Step | MopslockError) -> None:
         """The first word counts. One that waits for work hears it now, one that works when that has ended."""
         if self._final is not None:
             return
@@ -246,7 +246,7 @@ class Invocation(Runner, Ongoing):
         if isinstance(outcome, MopslockError):
             outcome.__cause__ = self.cause
         self._body = b""
-        settle(self.turn, outcome)
+        settle(self.next_step, outcome)
 
     # Requests.
 
@@ -285,7 +285,7 @@ class Invocation(Runner, Ongoing):
     def _launch(self, _: Action) -> None:
         self._late, self._launched, self._working = None, True, True
         begin = Begin(self.tenure or NoLease(self, self.host.url))
-        if not settle(self.turn, begin):  # nobody is there to do it
+        if not settle(self.next_step, begin):  # nobody is there to do it
             self.cancel()
 
     def _found(self, action: Action) -> None:

@@ -12,18 +12,18 @@ from typing import BinaryIO, Literal, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
+from ._call import AwaitedStep, Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
 from ._duration import Duration, waiting
 from ._frames import brief
+from ._held import Handle, HeldThing, Host, OnWaiting, logged, noticed
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Claimed
-from ._held import Handle, Host, HeldThing, Waits, logged, noticed
-from ._ongoing import Awaited, Found, NoLease, Ongoing, Turn, Turns, Wanted, give_up
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Expiry, Protocol, Renewal, Terms
 
 W = TypeVar("W", bound="Work")
 
-CameTo = bytes | bytearray | memoryview | os.PathLike[str] | None
+WorkOutput = bytes | bytearray | memoryview | os.PathLike[str] | None
 """What work comes to: bytes, the path of the file that has them, or None: somebody else stores it."""
 
 KEEPING = 60.0
@@ -55,7 +55,7 @@ class Work(Claimed):
 class Outcome:
     """What a Result is, whoever waits for it."""
 
-    def __init__(self, call: Ongoing, found: Found) -> None:
+    def __init__(self, call: Call, found: Found) -> None:
         self._call, self._found, self._pid = call, found, os.getpid()
 
     @property
@@ -116,7 +116,7 @@ class Result(Outcome):
 def invoke(
     store: AnyStore,
     name: str,
-    launch: Callable[[Work], CameTo],
+    launch: Callable[[Work], WorkOutput],
     *,
     wait: Duration | None = None,
     ttl: Duration | None = None,
@@ -129,7 +129,7 @@ def invoke(
     session: bool = False,
     label: str = "",
     memo_failures: bool = False,
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
 ) -> Result:
     """The result of a piece of work, which is done only if nobody has done it yet, and nobody is at it::
 
@@ -154,33 +154,33 @@ def invoke(
     any I/O.
     """
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    wanted = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
-    return invoked(store, wanted, launch, _failure.dump)
+    request = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
+    return invoked(store, request, launch, _failure.dump)
 
 
 def asking(
-    name: str, terms: Terms, wait: Duration | None, waits: Waits | None, *, memo_failures: bool = False
-) -> Wanted:
+    name: str, terms: Terms, wait: Duration | None, waits: OnWaiting | None, *, memo_failures: bool = False
+) -> WorkRequest:
     """What invoke and its twin begin with."""
     terms.config()
     if waits is not None and not callable(waits):
         raise BadArgument(f"mopslock: on_waiting {waits!r}: must be callable")
-    return Wanted(name, terms, waiting(wait), waits, bool(memo_failures))
+    return WorkRequest(name, terms, waiting(wait), waits, bool(memo_failures))
 
 
 Keep = Callable[[BaseException], bytes]
 
 
-def invoked(store: AnyStore, wanted: Wanted, launch: Callable[[Work], CameTo], keep: Keep) -> Result:
+def invoked(store: AnyStore, request: WorkRequest, launch: Callable[[Work], WorkOutput], keep: Keep) -> Result:
     """Does what invoke does, for those who keep failures in a way of their own."""
-    return Result(*_Loop(store, Doing(wanted, keep), launch).run())
+    return Result(*_Loop(store, Run(request, keep), launch).until_found())
 
 
 @brief
 def remote(
     store: AnyStore | None,
     lease_text: str | None,
-    launch: Callable[[Work], CameTo],
+    launch: Callable[[Work], WorkOutput],
     *,
     without_lease: bool = False,
     memo_failures: bool = False,
@@ -202,14 +202,14 @@ def remote(
 
     CannotMaintain: there is nothing to keep alive; nothing was done. NoResult, StoreError, BadArgument: as invoke's.
     """
-    where, wanted = remoting(
+    where, request = remoting(
         store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin
     )
-    doing = Doing(wanted, _failure.dump)
+    run = Run(request, _failure.dump)
     try:
-        return Result(*_Loop(where, doing, launch).run())
+        return Result(*_Loop(where, run, launch).until_found())
     except MopslockError as error:
-        if doing.late(error):
+        if run.late(error):
             return None
         raise
 
@@ -217,7 +217,7 @@ def remote(
 def remoting(
     store: AnyStore | None, text: str | None, *, without_lease: bool, memo_failures: bool, name: str | None,
     margin: Duration | None,
-) -> tuple[AnyStore, Wanted]:  # fmt: skip
+) -> tuple[AnyStore, WorkRequest]:  # fmt: skip
     """What remote and its twin begin with."""
     if text is None:
         text = os.environ.get(ENVIRONMENT) or None
@@ -236,16 +236,16 @@ def remoting(
     strict = handle is not None and handle.protocol == "strict"
     terms = Terms(margin=margin, protocol="strict" if strict else "lastwriter")
     found = handle.name if handle is not None else name or ""
-    return where, Wanted(
+    return where, WorkRequest(
         found, terms, memo_failures=bool(memo_failures), remote=True, handle=handle, without_lease=bool(without_lease)
     )
 
 
 @dataclass
-class Doing:
-    """What is decided between the turns of a call. Nothing here waits."""
+class Run:
+    """What is decided between the steps of a call. Nothing here waits."""
 
-    wanted: Wanted
+    request: WorkRequest
     keep: Keep
     raised: BaseException | None = field(default=None)
     """What launch raised, if that is what its caller is to hear."""
@@ -253,27 +253,27 @@ class Doing:
     def failed(self, held: HeldThing, error: Exception) -> tuple[bool, bytes | None]:
         """Launch has raised: whether the work has ended well all the same, and what is kept of it."""
         if isinstance(error, LeaseLost) and isinstance(held.failure(), LeaseLost):
-            self.raised = error if self.wanted.remote else None  # else somebody else may have the result soon
+            self.raised = error if self.request.remote else None  # else somebody else may have the result soon
             return True, None
         self.raised = error
-        if not self.wanted.memo_failures or isinstance(error, MopslockError):
+        if not self.request.memo_failures or isinstance(error, MopslockError):
             return False, None
         return False, self.keep(error)
 
     @property
     def patience(self) -> float | None:
-        """Seconds that what launch raised waits for the next turn."""
+        """Seconds that what launch raised waits for the next step."""
         if self.raised is None:
             return None
-        return KEEPING if self.wanted.memo_failures else RELEASE
+        return KEEPING if self.request.memo_failures else RELEASE
 
-    def judge(self, turn: Turn | BaseException) -> Turn:
-        """The next turn, unless what launch raised counts for more: there may be a result all the same."""
-        if self.raised is not None and not (isinstance(turn, Found) and not turn.failed):
+    def judge(self, next_step: Step | BaseException) -> Step:
+        """The next step, or the exception of launch if that counts for more: there may be a result all the same."""
+        if self.raised is not None and not (isinstance(next_step, Found) and not next_step.failed):
             raise self.raised
-        if isinstance(turn, BaseException):
-            raise turn
-        return turn
+        if isinstance(next_step, BaseException):
+            raise next_step
+        return next_step
 
     def late(self, error: MopslockError) -> bool:
         """A remote came late: it has done nothing, and need not."""
@@ -293,19 +293,19 @@ def content(value: object) -> bytes | Path | None:
     raise TypeError(f"mopslock: launch returned {type(value).__name__}: must be bytes, a pathlib.Path, or None")
 
 
-def beginning(host: Host, wanted: Wanted, *, awaits: bool) -> Wanted:
+def beginning(host: Host, request: WorkRequest, *, awaits: bool) -> WorkRequest:
     """What a call wants that begins now, which may wait, but not for itself. A remote waits for nobody."""
-    if wanted.remote or not wanted.wait_ns:
-        return wanted
-    _inside.refuse(host, wanted.name, wanted.terms.protocol, awaits=awaits)
-    return replace(wanted, waits=logged("the result of", wanted.name, wanted.waits))
+    if request.remote or not request.wait_ns:
+        return request
+    _inside.refuse(host, request.name, request.terms.protocol, awaits=awaits)
+    return replace(request, waits=logged("the result of", request.name, request.waits))
 
 
 @contextlib.contextmanager
-def under(work: W, wanted: Wanted) -> Iterator[W]:
+def under(work: W, request: WorkRequest) -> Iterator[W]:
     """A block of the lease under which work is done. A remote's may be released by its launcher at any time, and so may
     be waited for."""
-    if wanted.remote:
+    if request.remote:
         yield work
         return
     entered = _inside.enter(work)
@@ -318,50 +318,50 @@ def under(work: W, wanted: Wanted) -> Iterator[W]:
 class _Loop:
     """One call, on its caller's thread."""
 
-    def __init__(self, store: AnyStore, doing: Doing, launch: Callable[[Work], CameTo]) -> None:
-        self._store, self._doing, self._launch = store, doing, launch
+    def __init__(self, store: AnyStore, run: Run, launch: Callable[[Work], WorkOutput]) -> None:
+        self._store, self._run, self._launch = store, run, launch
 
-    def run(self) -> tuple[Ongoing, Found]:
-        turn = first = Awaited()
-        call: Ongoing | None = None
+    def until_found(self) -> tuple[Call, Found]:
+        next_step = first = AwaitedStep()
+        call: Call | None = None
         try:
             host = host_of(self._store)
-            wanted = beginning(host, self._doing.wanted, awaits=False)
-            call = host.begin_invocation(wanted, first.turn)
+            request = beginning(host, self._run.request, awaits=False)
+            call = host.begin_invocation(request, first.future)
             while True:
-                come = self._next(turn)
-                if isinstance(come, Found):
-                    return call, come
-                turn = Awaited()
-                self._work(call, come.held, turn.turn)
+                step = self._next(next_step)
+                if isinstance(step, Found):
+                    return call, step
+                next_step = AwaitedStep()
+                self._work(call, step.held, next_step.future)
         except BaseException:  # also an interrupt before anybody had the call in hand
-            give_up(first.turn)
+            give_up(first.future)
             if call is not None:
                 _give_back(call)
             raise
 
-    def _next(self, turn: Awaited) -> Turn:
-        came: Turn | BaseException
+    def _next(self, next_step: AwaitedStep) -> Step:
+        came: Step | BaseException
         try:
-            came = turn.get(self._doing.patience)
+            came = next_step.get(self._run.patience)
         except (queue.Empty, MopslockError) as error:
             came = error
-        return self._doing.judge(came)
+        return self._run.judge(came)
 
-    def _work(self, call: Ongoing, held: HeldThing, turn: Turns) -> None:
+    def _work(self, call: Call, held: HeldThing, next_step: StepFuture) -> None:
         if held.failure() is not None:
-            call.came_to(turn, well=True, body=None)
+            call.complete(next_step, well=True, body=None)
             return
         try:
-            with under(Work(held), self._doing.wanted) as work:
+            with under(Work(held), self._run.request) as work:
                 body = content(self._launch(work))
-            call.came_to(turn, well=True, body=body)
+            call.complete(next_step, well=True, body=body)
         except Exception as error:
-            well, body = self._doing.failed(held, error)
-            call.came_to(turn, well=well, body=body)
+            well, body = self._run.failed(held, error)
+            call.complete(next_step, well=well, body=body)
 
 
-def _give_back(call: Ongoing) -> None:
+def _give_back(call: Call) -> None:
     """What is held is released before anybody hears of the error; not for ever, though."""
     over = call.cancel()
     with contextlib.suppress(queue.Empty):

@@ -61,7 +61,7 @@ class Lost:
         return self.is_set()
 
 
-class Kept:
+class HeldLease:
     """What a lease and a companion have in common."""
 
     _home = "mopslock"  # where users find the class
@@ -204,7 +204,7 @@ class Kept:
         raise TypeError("a lease is this process's own: give its text to the other process, and accompany() it there")
 
 
-class Claimed(Kept):
+class Claimed(HeldLease):
     """What a lease of either kind says beside what a companion says too."""
 
     @property
@@ -244,7 +244,7 @@ class Lease(Claimed):
         self._leave_with(error)
 
 
-class Companion(Kept):
+class Companion(HeldLease):
     """A second keeper of somebody else's lease: it keeps it alive, also when its holder dies, and never releases it.
 
     Losing contact with the store does not end it; it goes on trying, and ``left`` is negative meanwhile. ``lost`` is

@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Any
 
 from . import _texts
-from ._demand import Demand
 from ._duration import Duration, waiting
-from ._limits import Engine, Grant, Granted, Owner, full
 from ._held import noticed
+from ._limits import Engine, Grant, Granted, Owner, full
+from ._permit_request import PermitRequest
 from .errors import OutOfBuckets
 
 
@@ -27,7 +27,7 @@ class LimiterPermit(Grant):
     @property
     def weight(self) -> int:
         """How many permits it is."""
-        return self.demand.weight
+        return self.request.weight
 
     @property
     def total(self) -> int:
@@ -51,7 +51,7 @@ class LimiterPermit(Grant):
         raise TypeError("a permit of a limiter is this process's own")
 
     def __repr__(self) -> str:
-        return f"<mopslock.LimiterPermit {self.name!r} {self.weight} of {self.demand.limit}>"
+        return f"<mopslock.LimiterPermit {self.name!r} {self.weight} of {self.request.limit}>"
 
 
 class Limiter:
@@ -106,18 +106,18 @@ class Limiter:
         raises Full, with ``held`` and ``limit``. BadArgument, and TooHeavy where weight is more than capacity x width,
         are raised here.
         """
-        return LimiterPermitting(self, None, name, Demand(capacity, width, weight), wait)
+        return LimiterPermitting(self, None, name, PermitRequest(capacity, width, weight), wait)
 
     def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """Takes permits at once, and waits until there is room unless told otherwise. Full: the wait is over, and
         nothing is held."""
-        return self._take(self._own(), None, name, Demand(capacity, width, weight), waiting(wait))
+        return self._take(self._own(), None, name, PermitRequest(capacity, width, weight), waiting(wait))
 
     def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """Takes permits if there is room, and returns None if not."""
-        return self._try(self._own(), None, name, Demand(capacity, width, weight))
+        return self._try(self._own(), None, name, PermitRequest(capacity, width, weight))
 
     def release(self, permit: LimiterPermit) -> None:
         """As permit.release()."""
@@ -147,14 +147,14 @@ class Limiter:
         not known, or was forgotten."""
         return self._engine().counters(name)
 
-    def _try(self, owner: Owner, keeps: object, name: str, demand: Demand) -> LimiterPermit | None:
+    def _try(self, owner: Owner, keeps: object, name: str, request: PermitRequest) -> LimiterPermit | None:
         engine = self._engine()
-        grant = LimiterPermit(engine, name, demand, keeps)
+        grant = LimiterPermit(engine, name, request, keeps)
         return grant if engine.attempt(owner, grant) else None
 
-    def _take(self, owner: Owner, keeps: object, name: str, demand: Demand, wait_ns: int) -> LimiterPermit:
+    def _take(self, owner: Owner, keeps: object, name: str, request: PermitRequest, wait_ns: int) -> LimiterPermit:
         engine = self._engine()
-        grant = LimiterPermit(engine, name, demand, keeps)
+        grant = LimiterPermit(engine, name, request, keeps)
         if engine.attempt(owner, grant):
             return grant
         if wait_ns:
@@ -186,17 +186,17 @@ class LimiterHolder:
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
     ) -> LimiterPermitting:
         """As Limiter.permit, for this holder."""
-        return LimiterPermitting(self._limiter, self, name, Demand(capacity, width, weight), wait)
+        return LimiterPermitting(self._limiter, self, name, PermitRequest(capacity, width, weight), wait)
 
     def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
         """As Limiter.acquire, for this holder."""
-        return self._limiter._take(self._owner, self, name, Demand(capacity, width, weight), waiting(wait))
+        return self._limiter._take(self._owner, self, name, PermitRequest(capacity, width, weight), waiting(wait))
 
     def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
         """As Limiter.try_acquire, for this holder."""
-        return self._limiter._try(self._owner, self, name, Demand(capacity, width, weight))
+        return self._limiter._try(self._owner, self, name, PermitRequest(capacity, width, weight))
 
     def down(self) -> int:
         """Gives back all that it holds, for ever, and returns how many permits that were; 0 the second time."""
@@ -223,17 +223,17 @@ class LimiterPermitting:
     """What Limiter.permit returns: enter it, as often as you like, also within itself and in many threads."""
 
     def __init__(
-        self, limiter: Limiter, holder: LimiterHolder | None, name: str, demand: Demand, wait: Duration | None
+        self, limiter: Limiter, holder: LimiterHolder | None, name: str, request: PermitRequest, wait: Duration | None
     ) -> None:
         _texts.encode("name", name)
-        self._limiter, self._holder, self._name, self._demand = limiter, holder, name, demand
+        self._limiter, self._holder, self._name, self._request = limiter, holder, name, request
         self._wait_ns = waiting(wait)
         self._inside = threading.local()
 
     def __enter__(self) -> LimiterPermit:
         limiter, holder = self._limiter, self._holder
         owner = limiter._own() if holder is None else holder._owner
-        permit = limiter._take(owner, holder, self._name, self._demand, self._wait_ns)
+        permit = limiter._take(owner, holder, self._name, self._request, self._wait_ns)
         entered = self._inside.__dict__.setdefault("entered", [])
         entered.append(permit)
         return permit

@@ -15,10 +15,10 @@ from concurrent.futures import Future
 
 from . import _abi, _library, _texts
 from ._abi import Code
-from ._demand import Demand
 from ._duration import FOREVER
 from ._held import settle
 from ._notify import begin_thread, log, notifier
+from ._permit_request import PermitRequest
 from .errors import Cancelled, Forked, Full
 
 Granted = Future[bool]
@@ -31,11 +31,11 @@ class Grant:
     """Some permits of a name, once they are granted. One that vanishes gives them back, unless an explicit holder has
     them."""
 
-    __slots__ = ("__weakref__", "_engine", "_handle", "_keeps", "demand", "held", "name")
+    __slots__ = ("__weakref__", "_engine", "_handle", "_keeps", "held", "name", "request")
 
-    def __init__(self, engine: Engine, name: str, demand: Demand, keeps: object) -> None:
+    def __init__(self, engine: Engine, name: str, request: PermitRequest, keeps: object) -> None:
         """keeps is the explicit holder, which must not vanish before; or None."""
-        self._engine, self.name, self.demand, self._keeps = engine, name, demand, keeps
+        self._engine, self.name, self.request, self._keeps = engine, name, request, keeps
         self._handle = ctypes.c_uint64()  # written by the library: whoever is interrupted then holds it by this object
         self.held = 0
 
@@ -52,7 +52,7 @@ class Grant:
             and not sys.is_finalizing()
             and self.give_back()
         ):
-            name, weight = self.name, self.demand.weight
+            name, weight = self.name, self.request.weight
             notifier.call(lambda: vanished("permit", weight, name))  # a finalizer runs within anything: no locks
 
 
@@ -80,7 +80,7 @@ class Owner:
             self.vanish(aloud=False)
 
 
-class Waits:
+class PendingAcquires:
     """Calls under way of one limiter, and the thread that hears how they end. It knows nothing of who has the limiter,
     which ends when that vanishes."""
 
@@ -92,14 +92,14 @@ class Waits:
 
     def begin(self, owner: Owner, grant: Grant, wait_ns: int, into: Granted) -> None:
         """Settles into with whether the grant was granted. Given up, it leaves nothing held."""
-        api, call, demand = self._api, ctypes.c_uint64(), grant.demand
+        api, call, request = self._api, ctypes.c_uint64(), grant.request
         cancel = api.new_cancel()
         into.add_done_callback(lambda done: self._done(done, cancel))
         with self._lock:  # the event must not come before its call is known
             if self._thread is None:
                 begin_thread(self._listen, "mopslock-limiter", self._note)
             code = api.begin_limiter(
-                owner.handle, _texts.encode("name", grant.name), demand.capacity, demand.width, demand.weight,
+                owner.handle, _texts.encode("name", grant.name), request.capacity, request.width, request.weight,
                 0 if wait_ns == FOREVER else wait_ns, cancel, ctypes.byref(call),
             )  # fmt: skip
             if code == Code.OK:
@@ -149,7 +149,7 @@ class Engine:
         if code != Code.OK:
             raise api.error(code, "")
         self._handle = made.value
-        self.waits = Waits(api, self._handle)
+        self.waits = PendingAcquires(api, self._handle)
         notifier.call(int)  # begun here, since a finalizer may not begin a thread
 
     def mine(self) -> bool:
@@ -186,10 +186,10 @@ class Engine:
     def attempt(self, owner: Owner, grant: Grant) -> bool:
         """Tries once, and tells the grant how much is held. Cancelled: the holder has ended."""
         self.check()
-        held, demand = ctypes.c_uint64(), grant.demand
+        held, request = ctypes.c_uint64(), grant.request
         code: int = self.api.limiter_acquire(
-            owner.handle, _texts.encode("name", grant.name), demand.capacity, demand.width, demand.weight, _abi.TRY, 0,
-            ctypes.byref(grant._handle), ctypes.byref(held),
+            owner.handle, _texts.encode("name", grant.name), request.capacity, request.width, request.weight,
+            _abi.TRY, 0, ctypes.byref(grant._handle), ctypes.byref(held),
         )  # fmt: skip
         grant.held = held.value
         if code in (Code.OK, Code.EFULL):
@@ -210,17 +210,17 @@ class Engine:
     def counters(self, name: str) -> list[int]:
         """canal_lock's."""
         self.check()
-        room = 64
+        size = 64
         while True:
-            found, count = (ctypes.c_uint32 * room)(), ctypes.c_size_t()
+            found, count = (ctypes.c_uint32 * size)(), ctypes.c_size_t()
             code = self.api.limiter_counters(
-                self._handle, _texts.encode("name", name), found, room, ctypes.byref(count)
+                self._handle, _texts.encode("name", name), found, size, ctypes.byref(count)
             )
             if code == Code.OK:
                 return list(found[: count.value])
             if code != Code.ESHORT:
                 raise self.api.error(code, name)
-            room = count.value
+            size = count.value
 
     def __del__(self) -> None:
         if getattr(self, "_handle", 0) and self.mine() and not sys.is_finalizing():
@@ -236,11 +236,11 @@ def ended() -> Cancelled:
 
 def full(grant: Grant) -> Full:
     """Why there was no permit."""
-    demand = grant.demand
-    wanted = f", {demand.weight} wanted" if demand.weight > 1 else ""
+    request = grant.request
+    wanted = f", {request.weight} wanted" if request.weight > 1 else ""
     return Full(
-        f"mopslock: {_texts.quoted(grant.name)} is full: {grant.held}/{demand.limit} held{wanted}",
-        held=grant.held, limit=demand.limit, weight=demand.weight,
+        f"mopslock: {_texts.quoted(grant.name)} is full: {grant.held}/{request.limit} held{wanted}",
+        held=grant.held, limit=request.limit, weight=request.weight,
     )  # fmt: skip
 
 

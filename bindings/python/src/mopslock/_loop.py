@@ -51,7 +51,7 @@ class Lost(_lease.Lost):
                 ended.get_loop().call_soon_threadsafe(_set, ended)
 
 
-async def outcome(asked: Future[T], abandon: Callable[[], object]) -> T:
+async def outcome(future: Future[T], abandon: Callable[[], object]) -> T:
     """What became of it. If the loop is closed meanwhile nobody takes it, and it is abandoned."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -62,9 +62,9 @@ async def outcome(asked: Future[T], abandon: Callable[[], object]) -> T:
         except RuntimeError:
             abandon()
 
-    asked.add_done_callback(tell)
+    future.add_done_callback(tell)
     await done
-    return asked.result(0)
+    return future.result(0)
 
 
 def _set(ended: asyncio.Future[None]) -> None:

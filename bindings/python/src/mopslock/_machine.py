@@ -17,7 +17,7 @@ Answer = dict[str, Any]
 """What a machine says: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
 
 
-class _Room:
+class _AnswerBuffer:
     """Where answers are written to: a buffer that is used again for the next."""
 
     def __init__(self) -> None:
@@ -38,17 +38,17 @@ class _Room:
         return answer
 
 
-class _Rooms(threading.local):
+class _AnswerBuffers(threading.local):
     """Each thread's rooms that are free: it needs a second one when a signal's handler steps something in between."""
 
     def __init__(self) -> None:
-        self.free: list[_Room] = []
+        self.free: list[_AnswerBuffer] = []
 
-    def take(self) -> _Room:
-        return self.free.pop() if self.free else _Room()
+    def take(self) -> _AnswerBuffer:
+        return self.free.pop() if self.free else _AnswerBuffer()
 
 
-_rooms = _Rooms()
+_buffers = _AnswerBuffers()
 
 
 class Machine:
@@ -58,12 +58,14 @@ class Machine:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Makes a machine of a Config. BadArgument lists every bad field."""
-        library, room, message = _library.core(), _rooms.take(), pack(config)
+        library, buffer, message = _library.core(), _buffers.take(), pack(config)
         try:
-            code = library.new(message, len(message), room.handle_at, room.at, _library.MAX_MESSAGE, room.length_at)
-            handle, answer = room.numbers[0], room.answer(code)
+            code = library.new(
+                message, len(message), buffer.handle_at, buffer.at, _library.MAX_MESSAGE, buffer.length_at
+            )
+            handle, answer = buffer.numbers[0], buffer.answer(code)
         finally:
-            _rooms.free.append(room)
+            _buffers.free.append(buffer)
         if code != _library.OK:
             raise (
                 BadArgument("mopslock: " + answer["text"]) if answer.get("error") == "config" else broken(code, answer)
@@ -74,12 +76,12 @@ class Machine:
 
     def step(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Gives the machine an Input, whose keys stand in the core's order, and returns its actions."""
-        library, room, message = self._library, _rooms.take(), pack(given)
+        library, buffer, message = self._library, _buffers.take(), pack(given)
         try:
-            code = library.step(self._handle, message, len(message), room.at, _library.MAX_MESSAGE, room.length_at)
-            answer = room.answer(code)
+            code = library.step(self._handle, message, len(message), buffer.at, _library.MAX_MESSAGE, buffer.length_at)
+            answer = buffer.answer(code)
         finally:
-            _rooms.free.append(room)
+            _buffers.free.append(buffer)
         if code != _library.OK:
             raise broken(code, answer)
         self.state, self.idle = answer["state"], answer.get("idle", False)

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
+from ._call import AwaitedStep, Found, WorkRequest
 from ._duration import Duration
 from ._frames import brief
+from ._held import OnWaiting
 from ._hosts import AnyStore, host_of
 from ._invoke import asking, content, invoked
-from ._held import Waits
-from ._ongoing import Awaited, Found, Wanted
 from .errors import BadArgument, NoResult, Unreachable
 from .terms import Expiry, Renewal, Terms
-from .terms import Protocol as Kept
+from .terms import Protocol as LeaseProtocol
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,10 +113,10 @@ def memoize(
     fleet_expire: Duration | Literal["none"] | None = None,
     renewal: Renewal = "checked",
     expiry: Expiry = "wall",
-    protocol: Kept = "auto",
+    protocol: LeaseProtocol = "auto",
     session: bool = False,
     label: str = "",
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
 ) -> Callable[[Callable[P, R]], Memoized[P, R]]:
     """Computes each call of a function once, on all machines that share the store, and keeps what it came to::
 
@@ -138,25 +138,25 @@ def memoize(
     with ``invoke``, which does the work.
     """
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
-    wanted = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
+    request = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
 
     def decorate(function: Callable[P, R]) -> Memoized[P, R]:
         if any(kind(function) for kind in (inspection.iscoroutinefunction, inspection.isasyncgenfunction)):
             raise TypeError("mopslock: memoize() would keep the coroutine; use mopslock.aio.memoize()")
         if inspection.isgeneratorfunction(function):
             raise TypeError("mopslock: a generator is no result; memoize a function that returns a list")
-        memo = Memo(function, wanted, serializer, Naming.of(function, prefix, name, version, key))
+        memo = Memo(function, request, serializer, KeyPolicy.of(function, prefix, name, version, key))
 
         @brief
         @functools.wraps(function)
         def memoized(*args: P.args, **kwargs: P.kwargs) -> R:
-            asked = memo.wanted(args, kwargs)
-            with memo.once(asked.name):
-                result = invoked(store, asked, lambda _: memo.dumps(function(*args, **kwargs)), memo.keep)
+            work = memo.request(args, kwargs)
+            with memo.once(work.name):
+                result = invoked(store, work, lambda _: memo.dumps(function(*args, **kwargs)), memo.keep)
                 return cast(R, memo.loads(result.name, result.read(), failed=result.failed))
 
         def cached(*args: P.args, **kwargs: P.kwargs) -> bool:
-            return is_there(store, memo.wanted(args, kwargs))
+            return is_there(store, memo.request(args, kwargs))
 
         made: Memoized[P, R] = offered(memoized, memo, cached)
         return made
@@ -168,13 +168,13 @@ def offered(memoized: Any, memo: Memo, cached: Callable[..., Any]) -> Any:
     """With what a memoized function offers besides. It stays a function, and so a method where it is one."""
 
     def name(*args: Any, **kwargs: Any) -> str:
-        return memo.naming.name(args, kwargs)
+        return memo.key_policy.name(args, kwargs)
 
     memoized.key, memoized.cached = name, cached
     return memoized
 
 
-class Naming:
+class KeyPolicy:
     """The names of one function's calls."""
 
     def __init__(self, stem: str, signature: inspection.Signature, what: str, key: Callable[..., Any] | None) -> None:
@@ -183,7 +183,7 @@ class Naming:
     @classmethod
     def of(
         cls, function: Callable[..., Any], prefix: str, name: str | None, version: str, key: Callable[..., Any] | None
-    ) -> Naming:
+    ) -> KeyPolicy:
         """BadArgument: a part cannot be so. What names may have besides is said at the first call, before any I/O."""
         what = f"{_module(function)}.{function.__qualname__}"
         for part, value in (("prefix", prefix), ("name", what if name is None else name), ("version", version)):
@@ -256,14 +256,16 @@ def _module(function: Callable[..., Any]) -> str:
 class Memo:
     """What one memoized function keeps, and how."""
 
-    def __init__(self, function: Callable[..., Any], wanted: Wanted, serializer: Serializer, naming: Naming) -> None:
-        self.naming, self.serializer = naming, serializer
-        self._function, self._wanted = function, wanted
+    def __init__(
+        self, function: Callable[..., Any], request: WorkRequest, serializer: Serializer, key_policy: KeyPolicy
+    ) -> None:
+        self.key_policy, self.serializer = key_policy, serializer
+        self._function, self._request = function, request
 
-    def wanted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Wanted:
+    def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WorkRequest:
         """What a call asks for."""
-        w = self._wanted
-        return Wanted(self.naming.name(args, kwargs), w.terms, w.wait_ns, w.waits, w.memo_failures)
+        w = self._request
+        return WorkRequest(self.key_policy.name(args, kwargs), w.terms, w.wait_ns, w.waits, w.memo_failures)
 
     @contextmanager
     def once(self, name: str) -> Iterator[None]:
@@ -320,29 +322,29 @@ class Memo:
 _inside: ContextVar[frozenset[str]] = ContextVar("mopslock-memoized", default=frozenset())
 
 
-def looking(wanted: Wanted) -> Wanted:
+def looking(request: WorkRequest) -> WorkRequest:
     """Who only looks is a remote without a lease, whose work ends before it has begun: it looks for what others have
     stored, and takes no part."""
-    return Wanted(
-        wanted.name, Terms(protocol="lastwriter"), memo_failures=wanted.memo_failures, remote=True, without_lease=True
+    return WorkRequest(
+        request.name, Terms(protocol="lastwriter"), memo_failures=request.memo_failures, remote=True, without_lease=True
     )
 
 
-def is_there(store: AnyStore, wanted: Wanted) -> bool:
+def is_there(store: AnyStore, request: WorkRequest) -> bool:
     """Whether there is a result."""
-    turn = Awaited()
-    call = host_of(store).begin_invocation(looking(wanted), turn.turn)
+    next_step = AwaitedStep()
+    call = host_of(store).begin_invocation(looking(request), next_step.future)
     try:
-        if isinstance(turn.get(LOOK), Found):
+        if isinstance(next_step.get(LOOK), Found):
             return True
         # It was not there, or nobody said: that is told apart by what the work, which is none, has come to.
-        turn = Awaited()
-        call.came_to(turn.turn, well=True, body=None)
-        return isinstance(turn.get(LOOK), Found)
+        next_step = AwaitedStep()
+        call.complete(next_step.future, well=True, body=None)
+        return isinstance(next_step.get(LOOK), Found)
     except NoResult:
         return False
     except queue.Empty as error:
-        raise unread(wanted.name) from error
+        raise unread(request.name) from error
     finally:
         call.cancel()
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ._demand import Demand, limit_of
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
+from ._held import HeldThing, OnWaiting, give_up, logged, noticed
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, Kept, OnLost
-from ._held import Asked, Waits, give_up, logged, noticed
+from ._lease import RELEASE, HeldLease, OnLost
+from ._permit_request import PermitRequest, limit_of
 from .errors import BadArgument, Full
 from .terms import Expiry, Terms
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Shared(Kept):
+class Shared(HeldLease):
     """What a permit of either kind says."""
 
-    demand: Demand
+    request: PermitRequest
 
     @property
     def weight(self) -> int:
         """How many permits it is."""
-        return self.demand.weight
+        return self.request.weight
 
     @property
     def total(self) -> int:
@@ -38,7 +38,7 @@ class Shared(Kept):
         return total
 
     def _state(self) -> str:
-        return f"{self.weight} of {self.demand.limit} {super()._state()}"
+        return f"{self.weight} of {self.request.limit} {super()._state()}"
 
 
 class Permit(Shared):
@@ -66,15 +66,15 @@ class Permit(Shared):
 
 
 @dataclass(frozen=True)
-class PermitWish:
+class SharedPermitRequest:
     """All that a caller says about a permit, checked before any I/O."""
 
     store: AnyStore
     name: str
-    demand: Demand
+    request: PermitRequest
     terms: Terms
     wait_ns: int
-    waits: Waits | None
+    waits: OnWaiting | None
     on_lost: OnLost | None
     raise_if_lost: bool
     release_timeout: Duration
@@ -88,22 +88,22 @@ class PermitWish:
 
     def permit(self, held: Any, kind: type[Any] = Permit) -> Any:
         """What the user gets for what is held."""
-        made = kind(
-            held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout
-        )
-        made.demand = self.demand
+        made = kind(held, raise_if_lost=self.raise_if_lost, on_lost=self.on_lost, release_timeout=self.release_timeout)
+        made.request = self.request
         return made
 
 
-def permit_wish(
+def shared_permit_request(
     store: AnyStore, name: str, *, capacity: int, width: int, weight: int, spare: int, wait: Duration | None,
-    ttl: Duration | None, margin: Duration | None, expiry: Expiry, label: str, on_waiting: Waits | None,
+    ttl: Duration | None, margin: Duration | None, expiry: Expiry, label: str, on_waiting: OnWaiting | None,
     on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
-) -> PermitWish:  # fmt: skip
+) -> SharedPermitRequest:  # fmt: skip
     """The arguments that permit and its asyncio twin have."""
     terms = Terms(ttl, margin, expiry=expiry, protocol="strict", label=label)
-    demand = Demand(capacity, width, weight, spare)
-    return PermitWish(store, name, demand, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
+    request = PermitRequest(capacity, width, weight, spare)
+    return SharedPermitRequest(
+        store, name, request, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout
+    )
 
 
 def permit(
@@ -119,7 +119,7 @@ def permit(
     margin: Duration | None = None,
     expiry: Expiry = "wall",
     label: str = "",
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
     on_lost: OnLost | None = None,
     raise_if_lost: bool = True,
     release_timeout: Duration = RELEASE,
@@ -151,7 +151,7 @@ def permit(
     BadArgument: an argument cannot be so; TooHeavy: weight and spare are more than capacity x width.
     """
     return Permitting(
-        permit_wish(
+        shared_permit_request(
             store, name, capacity=capacity, width=width, weight=weight, spare=spare, wait=wait, ttl=ttl, margin=margin,
             expiry=expiry, label=label, on_waiting=on_waiting, on_lost=on_lost, raise_if_lost=raise_if_lost,
             release_timeout=release_timeout,
@@ -169,7 +169,7 @@ class TryPermitOptions(TypedDict, total=False):
     margin: Duration | None
     expiry: Expiry
     label: str
-    on_waiting: Waits | None
+    on_waiting: OnWaiting | None
     on_lost: OnLost | None
     raise_if_lost: bool
     release_timeout: Duration
@@ -211,25 +211,25 @@ def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duratio
 class Permitting:
     """What permit() returns: enter it, or acquire with it."""
 
-    def __init__(self, wished: PermitWish) -> None:
-        self._wish = wished
+    def __init__(self, request: SharedPermitRequest) -> None:
+        self._request = request
         self._entered: Permit | None = None
         self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
 
     @brief
     def acquire(self) -> Permit:
         """Acquires a permit that is independent of this object."""
-        w = self._wish
-        asked: Asked = Future()
+        w = self._request
+        future: Future[HeldThing] = Future()
         try:
-            done = noticed(asked)
+            done = noticed(future)
             host_of(w.store).begin_permit(
-                w.name, w.terms, w.demand, w.wait_ns, logged("permit of", w.name, w.waits), into=asked
+                w.name, w.terms, w.request, w.wait_ns, logged("permit of", w.name, w.waits), into=future
             )
             done.get()
-            made: Permit = w.permit(asked.result(0))
+            made: Permit = w.permit(future.result(0))
         except BaseException:
-            give_up(asked)
+            give_up(future)
             raise
         return made
 
@@ -237,7 +237,7 @@ class Permitting:
     def __enter__(self) -> Permit:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
-                f"mopslock: permit of {self._wish.name!r} is entered already; leave it first, or make another"
+                f"mopslock: permit of {self._request.name!r} is entered already; leave it first, or make another"
             )
         try:
             self._entered = self.acquire()

@@ -55,7 +55,7 @@ class Abilities:
 
 
 @dataclass(frozen=True)
-class Way:
+class Resolution:
     """How a name is kept: the protocol, whether a lock.json lies beside, and how we released it last."""
 
     protocol: str
@@ -71,13 +71,13 @@ class Resolver:
     """Steps as a machine does, until it has made one; from then on it is that one."""
 
     def __init__(
-        self, name: str, want: str, able: Abilities, make: Callable[[Way], Steps], *, known: Callable[[], Event],
-        cause: Callable[[], BaseException | None], way: Way | None = None,
+        self, name: str, want: str, able: Abilities, make: Callable[[Resolution], Steps], *, known: Callable[[], Event],
+        cause: Callable[[], BaseException | None], resolution: Resolution | None = None,
     ) -> None:  # fmt: skip
         """make makes the machine, known is what each event to it carries, cause what the store said last."""
         self._name, self._want, self._able, self._make, self._known = name, want, able, make, known
         self._cause = cause
-        self._way = way
+        self._resolution = resolution
         self.made: Steps | None = None  # the machine
         self._first: Event = {}
         self._asks: Iterator[Action] | None = None
@@ -119,12 +119,12 @@ class Resolver:
 
     def _questions(self) -> Iterator[Action]:
         """What is asked; nothing at all is to wait a moment. What was said stands in _said."""
-        if self._way is not None:
+        if self._resolution is not None:
             return
         yield {"kind": "exists", "key": f"{self._name}/lock.json"}
         beside = self._yes
         if beside and self._want == "auto":
-            self._way = Way("lastwriter", beside)
+            self._resolution = Resolution("lastwriter", beside)
             return
         able = self._able
         while able.creates is None and able.trying and able.trying[0] is not self:
@@ -134,11 +134,11 @@ class Resolver:
             yield from self._trial()
             self._end_trial()
         if able.creates:
-            self._way = Way("strict", beside)
+            self._resolution = Resolution("strict", beside)
         elif self._want == "strict":
             raise Unfitting
         else:
-            self._way = Way("lastwriter")
+            self._resolution = Resolution("lastwriter")
 
     @property
     def _yes(self) -> bool:
@@ -211,7 +211,7 @@ class Resolver:
         if request["kind"] in ("create", "race") and isinstance(self._cause(), NotImplementedError):
             self._able.creates = False
             self._asks = iter(())
-            self._way = Way("lastwriter")
+            self._resolution = Resolution("lastwriter")
             self._end_trial()
             return self._ask(given) if self._want == "auto" else self._refuse("unfit")
         if class_ in PERMANENT:
@@ -230,8 +230,8 @@ class Resolver:
 
     def _resolved(self, given: Mapping[str, Any]) -> list[Action]:
         """The machine is told what we were told first, and what is left of the wait."""
-        assert self._way is not None
-        self.made = self._make(self._way)
+        assert self._resolution is not None
+        self.made = self._make(self._resolution)
         first = {**self._first, "mono": given["mono"], "wall": given["wall"]}
         if self._wait() > 0:
             first["wait_ns"] = max(0, self._wait() - (given["mono"] - self._begun))

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ._held import settle
 from ._keeper import Timer
 from ._machine import Machine
-from ._held import settle
 from ._verbs import NEVER, REQUESTS, Action, Event, attempt, unknown
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._belief import BELIEF, Belief
-from ._demand import Demand
 from ._duration import SECOND
-from ._looks import plain
-from ._held import Asked, Waits, noticed, settle
+from ._held import HeldThing, OnWaiting, noticed, settle
+from ._inspector import plain
 from ._notify import notifier
-from ._resolve import Resolver, Way
+from ._permit_request import PermitRequest
+from ._resolve import Resolution, Resolver
 from ._runner import Runner, Steps, Task, config, fresh
+from ._validity import VALIDITY_SLOTS, Validity
 from ._verbs import Action, Event, can
 from .errors import EngineFailed, Full, MopslockError
 from .status import Status, of_sight
@@ -41,23 +41,23 @@ Place = tuple[str, int, int]
 """Whose machine it is: the name, and TTL and margin of the session."""
 
 
-class Share(Belief):
+class Share(Validity):
     """One thing that is asked of a semaphore: a permit, or a limit."""
 
     __slots__ = (
-        *BELIEF, "_first", "_waits", "begun", "config", "demand", "hurried", "host", "is_limit", "number", "over",
-        "refusal", "semaphore", "settled", "total", "what",
+        *VALIDITY_SLOTS, "_first", "_waits", "begun", "config", "hurried", "host", "is_limit", "number", "over",
+        "refusal", "request", "semaphore", "settled", "total", "what",
     )  # fmt: skip
 
     def __init__(
-        self, host: SteppedHost, config: Event, first: Event, demand: Demand | None, *, waits: Waits | None,
-        into: Asked,
+        self, host: SteppedHost, config: Event, first: Event, request: PermitRequest | None, *, waits: OnWaiting | None,
+        into: Future[HeldThing],
     ) -> None:  # fmt: skip
         """config is the semaphore's Config, first the event that asks."""
-        self.host, self.config, self._first, self.demand = host, config, first, demand
-        self.believe(host, config["name"], config["name"], guarded=True)
+        self.host, self.config, self._first, self.request = host, config, first, request
+        self.begin_validity(host, config["name"], config["name"], guarded=True)
         self.holder, self.protocol, self.ttl_ns = "", "strict", config["ttl_ns"]
-        self.is_limit = demand is None
+        self.is_limit = request is None
         self.what = "limit of" if self.is_limit else "permit of"
         self.settled = into  # held, or not; of a limit it is in the store
         self.over: Future[None] = Future()  # given back or lost
@@ -71,7 +71,7 @@ class Share(Belief):
     # What anybody may call.
 
     def finish(self) -> Future[None]:
-        """Belief ends before anything is written that lets others in."""
+        """Its validity ends before anything is written that lets others in."""
         self.let_go()
         self.host.keeper.post(self.farewell)
         return self.over
@@ -133,8 +133,8 @@ class Share(Belief):
             self.fail(self.refusal or _texts.closed())
             return
         error = _texts.refused(self.title, reason, action.get("class", ""), seen, cause, what=self.what)
-        if isinstance(error, Full) and self.demand is not None:
-            error.asked(self.demand.limit, self.demand.weight)
+        if isinstance(error, Full) and self.request is not None:
+            error.for_request(self.request.limit, self.request.weight)
         error.__cause__ = cause
         self.fail(error)
 
@@ -308,7 +308,7 @@ def tried(host: SteppedHost, share: Share, go_on: Callable[[], None]) -> None:
     """Finds out whether the store honours create-if-absent, and goes on if it does; else the share is refused."""
     refused: list[Action] = []
 
-    def make(_: Way) -> Steps:
+    def make(_: Resolution) -> Steps:
         return _Tried()
 
     def over(_: Future[None]) -> None:
@@ -326,16 +326,16 @@ def tried(host: SteppedHost, share: Share, go_on: Callable[[], None]) -> None:
     task.feed({"kind": "acquire", **{key: n for key, n in share.first().items() if key == "wait_ns"}})
 
 
-def asking(demand: Demand, wait_ns: int, label: str) -> Event:
+def asking(request: PermitRequest, wait_ns: int, label: str) -> Event:
     """The event that asks for a permit, but for its number; 0 tries once."""
     event: Event = {"kind": "acquire"}
     if wait_ns:
         event["wait_ns"] = wait_ns
-    event |= {"capacity": demand.capacity, "width": demand.width}
-    if demand.weight != 1:
-        event["weight"] = demand.weight
-    if demand.spare:
-        event["spare"] = demand.spare
+    event |= {"capacity": request.capacity, "width": request.width}
+    if request.weight != 1:
+        event["weight"] = request.weight
+    if request.spare:
+        event["spare"] = request.spare
     if label:
         event["label"] = label
     return event
@@ -381,12 +381,12 @@ class Semaphores:
         raise NotImplementedError
 
     def begin_permit(
-        self, name: str, terms: Terms, demand: Demand, wait_ns: int, waits: Waits | None, *,
-        into: Asked | None = None,
-    ) -> Asked:  # fmt: skip
+        self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
+        into: Future[HeldThing] | None = None,
+    ) -> Future[HeldThing]:  # fmt: skip
         """On the keeper's thread and the workers'."""
         return self._begin_share(
-            name, terms, asking(demand, wait_ns, terms.label), demand, waits=waits, into=into
+            name, terms, asking(request, wait_ns, terms.label), request, waits=waits, into=into
         ).settled
 
     def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
@@ -403,8 +403,8 @@ class Semaphores:
         share.settled.result(0)
 
     def _begin_share(
-        self, name: str, terms: Terms, first: Event, demand: Demand | None, *,
-        waits: Waits | None = None, into: Asked | None = None,
+        self, name: str, terms: Terms, first: Event, request: PermitRequest | None, *,
+        waits: OnWaiting | None = None, into: Future[HeldThing] | None = None,
     ) -> Share:  # fmt: skip
         fields = self.judged({**terms.config("strict"), "on_session": True})
         made = config("semaphore", plain("name", name), fields, stamp_unit_ns=self.stamp_unit)
@@ -412,14 +412,14 @@ class Semaphores:
         made.pop("label", None)  # each permit has its own
         if not can(self.store):
             raise _texts.refused(name, "unfit", "", None, None, what="permit of")
-        share = Share(self._host(), made, first, demand, waits=waits, into=Future() if into is None else into)
+        share = Share(self._host(), made, first, request, waits=waits, into=Future() if into is None else into)
         share.begun = self.clock.mono()
         with self._lock:
             if self._closed:
                 raise _texts.closed()
             self._claims.add(share)
 
-        def given_up(settled: Asked) -> None:
+        def given_up(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
                 self.keeper.post(share.farewell)
 

@@ -14,17 +14,17 @@ from typing import Any, BinaryIO
 
 from . import _texts
 from ._asks import Asks
-from ._claim import Claim, Unsettled
+from ._call import Call, StepFuture, WorkRequest
+from ._claim import Claim, Pending
 from ._clock import Clock, System
-from ._drive import Drive
 from ._duration import SECOND
+from ._held import Handle, HeldThing, Host, OnWaiting, noticed
+from ._inline_driver import InlineDriver
+from ._inspector import Inspector, plain
 from ._invocation import Invocation
 from ._keeper import Do, Keeper, Lane, Workers
-from ._looks import Looks, plain
-from ._held import Asked, Handle, Host, HeldThing, Waits, noticed
 from ._notify import log
-from ._ongoing import Ongoing, Turns, Wanted
-from ._resolve import Abilities, Way
+from ._resolve import Abilities, Resolution
 from ._runner import config
 from ._semaphore import Place, Semaphore, Semaphores, Share
 from ._services import Services
@@ -68,7 +68,7 @@ def lane() -> Lane:
     return Lane(_shared.workers)
 
 
-class SteppedHost(Semaphores, Looks, Host):
+class SteppedHost(Semaphores, Inspector, Host):
     """What this process holds on one store of its own."""
 
     def __init__(self, store: Store, *, clock: Clock | None = None, submit: Submit | None = None) -> None:
@@ -122,17 +122,17 @@ class SteppedHost(Semaphores, Looks, Host):
 
     def claim(
         self, name: str, terms: Event, *, holder: str = "", role: str = "", machine: str = "lease",
-        waits: Waits | None = None, store: Store | None = None, driven: bool = False, into: Asked | None = None,
-        unsettled: Unsettled | None = None, epoch: int = 0, owner: str = "",
+        waits: OnWaiting | None = None, store: Store | None = None, driven: bool = False,
+        into: Future[HeldThing] | None = None, pending: Pending | None = None, epoch: int = 0, owner: str = "",
     ) -> Claim:  # fmt: skip
         """A machine that has not begun; driven: by the caller's thread at first. Every bad field is BadArgument."""
         fields = config(
             machine, plain("name", name), self.judged(terms), holder=holder, role=role, epoch=epoch, owner=owner,
             stamp_unit_ns=self.stamp_unit,
         )  # fmt: skip
-        asked = Future() if into is None else into
+        future = Future() if into is None else into
         claim = Claim(
-            self, store or self.store, fields, guarded=machine == "lease", waits=waits, into=asked, unsettled=unsettled
+            self, store or self.store, fields, guarded=machine == "lease", waits=waits, into=future, pending=pending
         )
         if driven:
             claim.will_be_driven()
@@ -143,7 +143,9 @@ class SteppedHost(Semaphores, Looks, Host):
             self._claims.add(claim)
         return claim
 
-    def acquire(self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None) -> HeldThing:
+    def acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> HeldThing:
         """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
         into = Future() if into is None else into
         if terms.session:  # what it stands on is the keeper's
@@ -153,8 +155,8 @@ class SteppedHost(Semaphores, Looks, Host):
             return into.result(0)
         claim = None
         try:
-            claim = self._wanted(name, terms, waits, into, driven=True)
-            Drive(claim).run(acquiring(wait_ns))
+            claim = self._new_claim(name, terms, waits, into, driven=True)
+            InlineDriver(claim).run(acquiring(wait_ns))
             claim.adopt()
         except BaseException:
             if claim is not None and not claim.gone:  # interrupted between these lines
@@ -165,16 +167,16 @@ class SteppedHost(Semaphores, Looks, Host):
             raise _texts.closed()
         return held
 
-    def _wanted(
-        self, name: str, terms: Terms, waits: Waits | None, into: Asked | None, *, driven: bool = False
+    def _new_claim(
+        self, name: str, terms: Terms, waits: OnWaiting | None, into: Future[HeldThing] | None, *, driven: bool = False
     ) -> Claim:
         """A claim under the protocol that was asked for, or under the one that the name turns out to have."""
-        fields, unsettled = self._settling(name, terms, "lease")
-        return self.claim(name, fields, waits=waits, driven=driven, into=into, unsettled=unsettled)
+        fields, pending = self._settling(name, terms, "lease")
+        return self.claim(name, fields, waits=waits, driven=driven, into=into, pending=pending)
 
     def _settling(
         self, name: str, terms: Terms, machine: str, more: Mapping[str, Any] = NOTHING
-    ) -> tuple[Event, Unsettled | None]:
+    ) -> tuple[Event, Pending | None]:
         """The terms under the protocol that was asked for, and how it is found out where that was left open."""
         want = terms.protocol
         if want == "auto" and not self._can_create(name):
@@ -188,33 +190,33 @@ class SteppedHost(Semaphores, Looks, Host):
             raise _texts.refused(name, "unfit", "", None, None)
         able, last, known = self.able, self._last_of(name), None
         if last is not None and able.creates:
-            known = Way("strict", beside=last[2], last=last[:2])
+            known = Resolution("strict", beside=last[2], last=last[:2])
 
-        def resolved(way: Way) -> Event:
-            if way.protocol == "lastwriter":
-                if way.beside:
+        def resolved(resolution: Resolution) -> Event:
+            if resolution.protocol == "lastwriter":
+                if resolution.beside:
                     log.warning("%s", _texts.fell_back(name, "the name has a lock.json"))
                 self._say_fallback()
                 if terms.session:
                     raise BadArgument(
                         "mopslock: session: only strict has sessions, and this lease is kept by lastwriter"
                     )
-            fields = {**self._config(terms, way), **more}
+            fields = {**self._config(terms, resolution), **more}
             if more:
                 fields["creates"] = self.creates
             return config(machine, plain("name", name), self.judged(fields), stamp_unit_ns=self.stamp_unit)
 
-        return {**self._config(terms, Way(terms._likely())), **more}, Unsettled(want, able, resolved, known)
+        return {**self._config(terms, Resolution(terms._likely())), **more}, Pending(want, able, resolved, known)
 
     @property
     def creates(self) -> bool:
         """The store is known to honour create-if-absent."""
         return self.able.creates is True or (getattr(self.store, "creates", False) is True and can(self.store))
 
-    def _config(self, terms: Terms, way: Way) -> Event:
-        fields = terms.config(way.protocol)
-        if way.protocol == "strict":
-            fields |= {"beside": way.beside, "last_epoch": way.last[0], "last_at_ns": way.last[1]}
+    def _config(self, terms: Terms, resolution: Resolution) -> Event:
+        fields = terms.config(resolution.protocol)
+        if resolution.protocol == "strict":
+            fields |= {"beside": resolution.beside, "last_epoch": resolution.last[0], "last_at_ns": resolution.last[1]}
         return fields
 
     def judged(self, fields: Mapping[str, Any]) -> Event:
@@ -272,12 +274,12 @@ class SteppedHost(Semaphores, Looks, Host):
             )
 
     def begin_acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: Waits | None, into: Asked | None = None
-    ) -> Asked:
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> Future[HeldThing]:
         """On the keeper's thread and the workers'."""
-        return self._begin(self._wanted(name, terms, waits, into), acquiring(wait_ns))
+        return self._begin(self._new_claim(name, terms, waits, into), acquiring(wait_ns))
 
-    def begin_accompany(self, handle: Handle, terms: Terms, into: Asked | None = None) -> Asked:
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
         """A companion."""
         if handle.protocol == "strict" and not can(self.store):
             raise _texts.refused(handle.name, "unfit", "", None, None)
@@ -300,37 +302,37 @@ class SteppedHost(Semaphores, Looks, Host):
         self.keeper.post(lambda: claim.feed({"kind": "release", "brief": True}))
         return claim.over
 
-    def _begin(self, claim: Claim, first: Event) -> Asked:
+    def _begin(self, claim: Claim, first: Event) -> Future[HeldThing]:
         def cancelled(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
                 self.keeper.post(lambda: claim.farewell(brief=False))
 
-        asked = claim.settled
-        asked.add_done_callback(cancelled)
+        future = claim.settled
+        future.add_done_callback(cancelled)
         self.keeper.post(lambda: claim.feed(first))
-        return asked
+        return future
 
     # Invocations.
 
-    def begin_invocation(self, wanted: Wanted, turn: Turns) -> Ongoing:
+    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
         """On the keeper's thread and the workers'."""
-        name, handle = plain("name", wanted.name), wanted.handle
-        unsettled = None
-        more: Event = {"role": "remote" if wanted.remote else "owner", "memo_failures": wanted.memo_failures}
-        more |= {"without_lease": wanted.without_lease, "creates": self.creates}
-        if not wanted.remote:
-            fields, unsettled = self._settling(name, wanted.terms, "invocation", more)
+        name, handle = plain("name", request.name), request.handle
+        pending = None
+        more: Event = {"role": "remote" if request.remote else "owner", "memo_failures": request.memo_failures}
+        more |= {"without_lease": request.without_lease, "creates": self.creates}
+        if not request.remote:
+            fields, pending = self._settling(name, request.terms, "invocation", more)
         elif handle is None:
-            fields = {**wanted.terms.config("lastwriter"), **more}
+            fields = {**request.terms.config("lastwriter"), **more}
         else:
             if handle.protocol == "strict" and not can(self.store):
                 raise _texts.refused(name, "unfit", "", None, None)
-            terms = {**wanted.terms.config(handle.protocol), "on_session": False, "ttl_ns": handle.ttl_ns}
+            terms = {**request.terms.config(handle.protocol), "on_session": False, "ttl_ns": handle.ttl_ns}
             fields = {**terms, **more, "holder": handle.holder, "epoch": handle.epoch}
         call = self._invocation(
-            wanted, turn, config("invocation", name, self.judged(fields), stamp_unit_ns=self.stamp_unit), unsettled
+            request, next_step, config("invocation", name, self.judged(fields), stamp_unit_ns=self.stamp_unit), pending
         )
-        first: Event = {"kind": "begin", "wait_ns": wanted.wait_ns} if wanted.wait_ns else {"kind": "begin"}
+        first: Event = {"kind": "begin", "wait_ns": request.wait_ns} if request.wait_ns else {"kind": "begin"}
         with self._lock:
             if self._closed:
                 call.forget_machine()
@@ -340,8 +342,10 @@ class SteppedHost(Semaphores, Looks, Host):
         self.keeper.post(lambda: call.feed(first))
         return call
 
-    def _invocation(self, wanted: Wanted, turn: Turns, fields: Event, unsettled: Unsettled | None) -> Invocation:
-        return Invocation(self, wanted, turn, fields, unsettled)
+    def _invocation(
+        self, request: WorkRequest, next_step: StepFuture, fields: Event, pending: Pending | None
+    ) -> Invocation:
+        return Invocation(self, request, next_step, fields, pending)
 
     def transfers(self, job: Do) -> None:
         """Runs a request that may move much: a few at once, beside the others."""

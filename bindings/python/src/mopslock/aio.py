@@ -27,13 +27,13 @@ from ._aio_invoke import Memoized, Result, Work, invoke, memoize, remote
 from ._aio_lease import Async
 from ._aio_limiter import Limiter, LimiterHolder, LimiterPermitting
 from ._aio_permit import Permit, Permitting, acquire_permit, permit, set_limit, try_acquire_permit
-from ._api import _Once, accompanying, wish
+from ._api import _Once, accompanying, lease_request
 from ._duration import Duration
 from ._frames import brief
+from ._held import HeldThing, OnWaiting, give_up, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost
 from ._loop import Lost, outcome
-from ._held import Asked, Waits, give_up, logged
 from .errors import Held
 from .status import Status
 from .terms import Expiry, Protocol, Renewal
@@ -123,14 +123,14 @@ def lease(
     protocol: Protocol = "auto",
     session: bool = False,
     label: str = "",
-    on_waiting: Waits | None = None,
+    on_waiting: OnWaiting | None = None,
     on_lost: OnLost | None = None,
     raise_if_lost: bool = True,
     release_timeout: Duration = RELEASE,
 ) -> Leasing:
     """As mopslock.lease, for ``async with`` and for coroutine functions."""
     return Leasing(
-        wish(
+        lease_request(
             store, name, ttl=ttl, wait=wait, margin=margin, acquire_margin=acquire_margin, fleet_expire=fleet_expire,
             renewal=renewal, expiry=expiry, protocol=protocol, session=session, label=label, on_waiting=on_waiting,
             on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout,
@@ -141,8 +141,8 @@ def lease(
 class Leasing:
     """What lease() returns: enter it, or decorate with it."""
 
-    def __init__(self, wished: _api.Wish) -> None:
-        self._wish = wished
+    def __init__(self, request: _api.LeaseRequest) -> None:
+        self._request = request
         self._entered: Lease | None = None
         self._free = threading.Lock()  # as that of the package's own; nothing ever waits for it
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
@@ -150,16 +150,16 @@ class Leasing:
     @brief
     async def acquire(self) -> Lease:
         """Acquires a lease that is independent of this object."""
-        w = self._wish
+        w = self._request
         host = await asyncio.to_thread(host_of, w.store)  # the first time it loads the library
         if w.wait_ns:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=True)
-        asked: Asked = Future()
+        future: Future[HeldThing] = Future()
         try:
-            host.begin_acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), asked)
-            made: Lease = w.lease(await outcome(asked, lambda: give_up(asked)), Lease)
+            host.begin_acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), future)
+            made: Lease = w.lease(await outcome(future, lambda: give_up(future)), Lease)
         except BaseException:
-            give_up(asked)
+            give_up(future)
             raise
         return made
 
@@ -167,7 +167,7 @@ class Leasing:
     async def __aenter__(self) -> Lease:
         if not self._free.acquire(blocking=False):
             raise RuntimeError(
-                f"mopslock: lease {self._wish.name!r} is entered already; leave it first, or make another"
+                f"mopslock: lease {self._request.name!r} is entered already; leave it first, or make another"
             )
         try:
             self._entered = await self.acquire()
@@ -192,8 +192,8 @@ class Leasing:
         @brief
         @functools.wraps(function)
         async def leased(*args: P.args, **kwargs: P.kwargs) -> R:
-            with _Once(self._inside, self._wish.name):
-                async with Leasing(self._wish):
+            with _Once(self._inside, self._request.name):
+                async with Leasing(self._request):
                     return await function(*args, **kwargs)
 
         return leased
@@ -225,16 +225,16 @@ async def accompany(
     release_timeout: Duration = RELEASE,
 ) -> Companion:
     """As mopslock.accompany: ``async with await mopslock.aio.accompany() as companion``."""
-    handle, kept = accompanying(
+    handle, request = accompanying(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
     )
-    host = await asyncio.to_thread(host_of, kept.store)
-    asked: Asked = Future()
+    host = await asyncio.to_thread(host_of, request.store)
+    future: Future[HeldThing] = Future()
     try:
-        host.begin_accompany(handle, kept.terms, asked)
-        made: Companion = kept.lease(await outcome(asked, lambda: give_up(asked)), Companion)
+        host.begin_accompany(handle, request.terms, future)
+        made: Companion = request.lease(await outcome(future, lambda: give_up(future)), Companion)
     except BaseException:
-        give_up(asked)
+        give_up(future)
         raise
     return made
 

@@ -125,7 +125,7 @@ class Full(NotAcquired):
         super().__init__(text, reason=reason, seen=seen)
         self.held, self.limit, self.weight = held, limit, weight
 
-    def asked(self, limit: int, weight: int) -> Full:
+    def for_request(self, limit: int, weight: int) -> Full:
         """The same error, for one who has asked so."""
         stored = self.seen.limit if self.seen is not None else 0
         self.limit, self.weight = min(limit, stored) if stored else limit, weight

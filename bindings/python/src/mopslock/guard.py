@@ -32,12 +32,12 @@ from ._abi import Code
 from ._duration import Duration, nanoseconds
 from ._hosted import HostedHost
 from ._hosts import host_of
-from ._lease import Kept
+from ._lease import HeldLease
 
 TIMEOUT = 30.0
 """Seconds that a call may take, unless told otherwise."""
 
-Tenure = Kept | tuple[int, str]
+Tenure = HeldLease | tuple[int, str]
 """Under which claim something is written: a lease or companion of protocol strict, or (fencing_token, holder)."""
 
 
@@ -122,17 +122,17 @@ class Guarded:
 
     def _read(self, ask: Callable[..., int]) -> Slot:
         def call(api: _abi.Api, host: int) -> Slot:
-            room, length, raw = ctypes.create_string_buffer(_abi.MOST_GUARDED), ctypes.c_size_t(), _room()
-            code = ask(api, host, room, len(room), ctypes.byref(length), ctypes.byref(raw))
+            buffer, length, raw = ctypes.create_string_buffer(_abi.MOST_GUARDED), ctypes.c_size_t(), _empty_slot()
+            code = ask(api, host, buffer, len(buffer), ctypes.byref(length), ctypes.byref(raw))
             if code != Code.OK:
                 raise _error(api, code, self.key, raw)
-            return _slot(raw, room.raw[: length.value] if raw.written else None)
+            return _slot(raw, buffer.raw[: length.value] if raw.written else None)
 
         return _host(self.store).guard(call)
 
     def _write(self, body: bytes, ask: Callable[..., int]) -> Slot:
         def call(api: _abi.Api, host: int) -> Slot:
-            raw = _room()
+            raw = _empty_slot()
             code = ask(api, host, ctypes.byref(raw))
             if code != Code.OK:
                 raise _error(api, code, self.key, raw)
@@ -179,7 +179,7 @@ def _host(store: str | os.PathLike[str]) -> HostedHost:
 
 def _of(tenure: Tenure) -> tuple[int, bytes]:
     """The token and holder as C takes them."""
-    if isinstance(tenure, Kept):
+    if isinstance(tenure, HeldLease):
         token, holder = tenure.fencing_token, tenure.holder
     elif isinstance(tenure, tuple) and len(tenure) == 2 and type(tenure[0]) is int and isinstance(tenure[1], str):
         token, holder = tenure
@@ -190,7 +190,7 @@ def _of(tenure: Tenure) -> tuple[int, bytes]:
     return token, _texts.encode("holder", holder)
 
 
-def _room() -> _abi.RawSlot:
+def _empty_slot() -> _abi.RawSlot:
     return _abi.RawSlot(size=ctypes.sizeof(_abi.RawSlot))
 
 

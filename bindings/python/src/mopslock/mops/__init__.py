@@ -39,8 +39,8 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
-from .._drive import Drive
 from .._duration import FOREVER, SECOND, nanoseconds
+from .._inline_driver import InlineDriver
 from .._stepped import acquiring
 from ..errors import (
     BadArgument,
@@ -121,13 +121,13 @@ def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, w
     """One attempt, or one wait."""
     place = on.place(lease_dir_uri)
     claim = on.host.claim(place.name, terms(expire_s, margin_s), store=place.store, driven=True)
-    drive = Drive(claim)
-    drive.run(acquiring(wait_ns))
+    driver = InlineDriver(claim)
+    driver.run(acquiring(wait_ns))
     failure = claim.settled.exception()
     if failure is not None:
         raise failure from claim.cause
     lease = Lease(lease_dir_uri, claim.holder, expire_s, acquire_margin_s=margin_s)
-    lease.leave(on, drive)
+    lease.leave(on, driver)
     return lease
 
 
@@ -146,12 +146,12 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
         claim = lease.companion(on)
     except BadArgument as error:
         raise CannotMaintainLease(f"{error} ({lease_dir_uri})", reason="no_expiry") from error
-    drive = Drive(claim)
-    drive.run({"kind": "accompany"})
+    driver = InlineDriver(claim)
+    driver.run({"kind": "accompany"})
     failure = claim.settled.exception()
     if failure is not None:
         raise translated(failure, lease_dir_uri) from claim.cause
-    lease.leave(on, drive)
+    lease.leave(on, driver)
     return lease
 
 

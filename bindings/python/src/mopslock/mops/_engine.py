@@ -33,7 +33,7 @@ class Engine:
     def __init__(self, host: SteppedHost | None = None, submit: Callable[[Do], None] | None = None) -> None:
         """A host, and a way to run the verbs of other people's leases, are for tests."""
         self._own_threads = host is None
-        self.host = host or SteppedHost(_Nowhere())
+        self.host = host or SteppedHost(_NoStore())
         self.submit = submit or lane().submit  # they may hang, and our own requests must not wait for them
         self._lanes: dict[str, Lane] = {}
         self.kept: dict[tuple[str, bool], Releaser] = {}  # by writer_id, and whether for a remote
@@ -157,7 +157,7 @@ class _File(_Object):
         stores.write_file(self.path, body)
 
 
-class _Nowhere(_Object):
+class _NoStore(_Object):
     """The store of the host itself: every claim brings its own."""
 
     url = "mops"

@@ -40,7 +40,7 @@ def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Releaser:
     """
     on = engine()
     remote = isinstance(lease_acq, RemoteLease)
-    fresh = Kept(on, lease_acq) if isinstance(lease_acq, Lease) else Foreign(on, lease_acq)
+    fresh = OwnReleaser(on, lease_acq) if isinstance(lease_acq, Lease) else ForeignReleaser(on, lease_acq)
     with fresh.lock:  # whoever finds it has to wait until it has begun
         kept = on.kept.setdefault((lease_acq.writer_id, remote), fresh)
         if kept is fresh:
@@ -96,7 +96,7 @@ def releaser_elsewhere(lease: LeaseAcquired) -> Any:
     return lease.release
 
 
-class Kept(Releaser):
+class OwnReleaser(Releaser):
     """A lease of ours, kept by the claim that acquired or joined it, or by a machine that comes back to it."""
 
     lease: Lease
@@ -194,7 +194,7 @@ class Kept(Releaser):
         )
 
 
-class Foreign(Releaser):
+class ForeignReleaser(Releaser):
     """A lease that is not ours: mops' own, or a user's object."""
 
     def __init__(self, on: Engine, lease: LeaseAcquired) -> None:

@@ -15,8 +15,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from .._claim import Claim
-from .._drive import Drive
 from .._duration import SECOND
+from .._inline_driver import InlineDriver
 from .._verbs import Event
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine, terms
@@ -99,21 +99,21 @@ class Lease:
         claim = self.companion(on)
         until = on.host.clock.mono() + patience_ns(self.expire_s)
         with self._alone():
-            drive = Drive(claim)
+            driver = InlineDriver(claim)
             try:
-                drive.run({"kind": "accompany"}, until=until, put=True)
+                driver.run({"kind": "accompany"}, until=until, put=True)
             finally:
-                if drive.doubtful:
+                if driver.doubtful:
                     self._doubt = on.host.clock.mono() + claim.ttl_ns
                 if not claim.gone:
                     claim.step({"kind": "leave"})
-            if drive.written:
-                self._noted(drive.body)
+            if driver.written:
+                self._noted(driver.body)
                 return
         failure = claim.settled.exception() if claim.settled.done() else None
         if isinstance(failure, MopslockError):
             raise translated(failure, self.lease_dir_uri) from claim.cause
-        raise gave_up(drive, self.lease_dir_uri) from claim.cause
+        raise gave_up(driver, self.lease_dir_uri) from claim.cause
 
     def release(self) -> None:
         """Releases it if it is still ours; of another's nothing is overwritten, and a warning logged.
@@ -131,7 +131,7 @@ class Lease:
             claim = on.host.claim(
                 self.place(on).name, self.terms(), holder=self.writer_id, role="owner", store=self.place(on).store
             )
-            Drive(claim).run({"kind": "release", "brief": True}, until=0)
+            InlineDriver(claim).run({"kind": "release", "brief": True}, until=0)
             if not claim.gone:  # the store fails
                 claim.adopt()
             awaited(claim.over, self)
@@ -169,11 +169,11 @@ class Lease:
         claim, self._claim = self._claim, None
         return claim if claim is not None and claim.host is on.host else None
 
-    def leave(self, on: Engine, drive: Drive) -> None:
+    def leave(self, on: Engine, driver: InlineDriver) -> None:
         """Leaves the claim that has just acquired or joined it for the keeper to go on with."""
         self.place(on)
-        self._noted(drive.body)
-        self._claim = drive.claim
+        self._noted(driver.body)
+        self._claim = driver.claim
 
     def look_again(self, on: Engine) -> None:
         """Releases once more a second and a third of the TTL later: a late renewal may lie on top."""
@@ -214,11 +214,11 @@ class RemoteLease(Lease):
         """Does nothing: only the owner releases."""
 
 
-def gave_up(drive: Drive, uri: str) -> MopslockError:
+def gave_up(driver: InlineDriver, uri: str) -> MopslockError:
     """Why there was no renewal."""
-    if drive.failing:
-        return error_class(drive.failing)(
-            f"mopslock: lease {uri} could not be renewed ({drive.failing}): {drive.claim.cause!r}; try again"
+    if driver.failing:
+        return error_class(driver.failing)(
+            f"mopslock: lease {uri} could not be renewed ({driver.failing}): {driver.claim.cause!r}; try again"
         )
     return CannotMaintainLease(
         f"mopslock: lease {uri} cannot be maintained (unreadable): its record cannot be read, or is in other hands "

@@ -13,7 +13,7 @@ MOST_LIMIT = MOST_CAPACITY * MOST_WIDTH
 
 
 @dataclass(frozen=True)
-class Demand:
+class PermitRequest:
     """A caller's view, capacity permits in each of width buckets, and how many of them it wants.
 
     BadArgument lists all that cannot be so; TooHeavy is what there is never room for.

@@ -11,7 +11,7 @@ LONGEST = 1.0
 """Seconds. Sleeps do not count the time that the machine is suspended, and deadlines do."""
 
 
-class Drive:
+class InlineDriver:
     """Steps and requests of one claim. Nothing else may step it meanwhile."""
 
     def __init__(self, claim: Claim) -> None:

@@ -1,4 +1,4 @@
-"""One call of a piece of work, whoever does the I/O: what is asked for, its turns, and its end."""
+"""One call that asks for a piece of work: the request, the steps of the call, and its end. The host does the I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ._duration import LONGEST
-from ._held import Ended, Handle, HeldThing, Waits, noticed
+from ._held import Ended, Handle, HeldThing, OnWaiting, noticed
 from .errors import BadArgument, MopslockError
 from .terms import Terms
 
@@ -17,13 +17,13 @@ LOCK = "lock"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a caller says of one piece of work. One with a handle, or without a lease, is a remote's."""
+class WorkRequest:
+    """What a caller asks of one piece of work. A remote gives a handle, or asks to work without a lease."""
 
     name: str
     terms: Terms
     wait_ns: int = 0
-    waits: Waits | None = None
+    waits: OnWaiting | None = None
     memo_failures: bool = False
     remote: bool = False
     handle: Handle | None = None
@@ -39,29 +39,29 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Begin:
-    """The work is to be begun now, under this tenure."""
+    """The caller is to begin the work now. ``held`` is what it holds meanwhile."""
 
     held: HeldThing
 
 
 @dataclass(frozen=True)
 class Found:
-    """There is a result, and it stays."""
+    """There is a result, and it is final."""
 
     key: str
     failed: bool
     own: bool
 
 
-Turn = Begin | Found
-"""What a call waits for. An error is its end without a result."""
+Step = Begin | Found
+"""What a call waits for. If the call ends without a result, the future has an error instead."""
 
 
-Turns = Future[Turn]
-"""Whoever asks makes the first, so that he has it in hand wherever he is interrupted."""
+StepFuture = Future[Step]
+"""The caller makes the first one, so that it can give the call up wherever it is interrupted."""
 
 
-class Ongoing(ABC):
+class Call(ABC):
     """A call that is under way. Its methods may be called from any thread; none waits for I/O."""
 
     __slots__ = ()
@@ -69,9 +69,8 @@ class Ongoing(ABC):
     name: str
 
     @abstractmethod
-    def came_to(self, turn: Turns, *, well: bool, body: bytes | Path | None) -> None:
-        """The work has ended, and this is what it came to: bytes, or the file that has them. turn says what comes
-        next."""
+    def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
+        """The work has ended. body is its output: bytes, or the file that has them. next_step gets what comes next."""
 
     @abstractmethod
     def cancel(self) -> Future[None]:
@@ -82,28 +81,28 @@ class Ongoing(ABC):
         """The result, from its beginning. It waits for the store."""
 
 
-def give_up(turn: Turns) -> None:
+def give_up(next_step: StepFuture) -> None:
     """Nobody will do what it asks for: the call is given up."""
-    if not turn.cancel():
-        turn.add_done_callback(_give_back)
+    if not next_step.cancel():
+        next_step.add_done_callback(_give_back)
 
 
-def _give_back(turn: Turns) -> None:
-    if not turn.cancelled() and turn.exception() is None and isinstance(come := turn.result(), Begin):
-        come.held.finish()
+def _give_back(next_step: StepFuture) -> None:
+    if not next_step.cancelled() and next_step.exception() is None and isinstance(step := next_step.result(), Begin):
+        step.held.finish()
 
 
-class Awaited:
-    """A turn that its caller blocks for. What he waits on is there before anybody can settle it: see noticed."""
+class AwaitedStep:
+    """A step that a thread blocks for. The queue exists before anything can settle the future: see noticed."""
 
     def __init__(self) -> None:
-        self.turn = Turns()
-        self._done = noticed(self.turn)
+        self.future = StepFuture()
+        self._done = noticed(self.future)
 
-    def get(self, timeout: float | None = None) -> Turn:
+    def get(self, timeout: float | None = None) -> Step:
         """What comes. queue.Empty: not in so many seconds."""
         self._done.get(timeout=timeout)
-        return self.turn.result(0)
+        return self.future.result(0)
 
 
 class NoLease(HeldThing):
@@ -111,7 +110,7 @@ class NoLease(HeldThing):
 
     __slots__ = ("_call", "acquired_ns", "holder", "name", "protocol", "session", "store", "token", "ttl_ns")
 
-    def __init__(self, call: Ongoing, store: str) -> None:
+    def __init__(self, call: Call, store: str) -> None:
         self._call = call
         self.name, self.store = call.name, store
         self.holder = self.protocol = self.session = ""

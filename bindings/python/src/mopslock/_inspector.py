@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _texts
 from ._duration import SECOND
-from ._machine import Machine
 from ._held import Break, settle
+from ._machine import Machine
 from ._notify import log
 from ._runner import config, fresh
 from ._verbs import VERBS, Action, Event, can
@@ -31,7 +31,7 @@ RETRY = 0.5
 """Seconds between two reads for somebody who only looks."""
 
 
-class Looks:
+class Inspector:
     """What a SteppedHost has beside its claims. All of it runs on the caller's thread."""
 
     store: Store
@@ -150,17 +150,17 @@ class Looks:
     def _tell(self, machine: Machine, event: Event) -> list[Action]:
         return machine.step({"mono": self.clock.mono(), "wall": self.clock.wall(), **event})
 
-    def break_lease(self, name: str, wish: Break, timeout_ns: int) -> Status:
+    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
         """Under strict by a version that says so; under lastwriter by a release in the holder's name."""
         until = self.clock.mono() + timeout_ns
-        protocol = wish.protocol
+        protocol = request.protocol
         if protocol == "auto":
             protocol = "strict" if self.inspect(name, timeout_ns).protocol == "strict" else "lastwriter"
         if protocol == "lastwriter":
-            return self._break_record(name, wish.holder, until)
+            return self._break_record(name, request.holder, until)
         if not can(self.store):
             raise _texts.refused(name, "unfit", "", None, None)
-        more = {"why": plain("why", wish.why), "now": wish.now, "holder": plain("holder", wish.holder)}
+        more = {"why": plain("why", request.why), "now": request.now, "holder": plain("holder", request.holder)}
         said, cause = self._run("breaker", name, until, more)
         if said["kind"] != "broken":
             if said["reason"] == "held":

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mopslock")
 
-BELIEF = (
-    "_belief", "_calls", "_epoch", "_lock", "_pid", "acquired_ns", "frozen", "guarded", "holder", "life", "name",
+VALIDITY_SLOTS = (
+    "_validity", "_calls", "_epoch", "_lock", "_pid", "acquired_ns", "frozen", "guarded", "holder", "life", "name",
     "protocol", "session", "store", "title", "token", "ttl_ns",
 )  # fmt: skip
-"""The slots of a Belief; its classes have them, since a machine's have some as well."""
+"""The slots of a Validity. Its classes declare them, since a machine has slots as well."""
 
 
-class Belief(HeldThing):
+class Validity(HeldThing):
     """Something that a SteppedHost holds, as anybody may ask it. What a machine says of it is told by one thread."""
 
     if not TYPE_CHECKING:  # which cannot see that its classes have them
@@ -40,13 +40,13 @@ class Belief(HeldThing):
     guarded: bool
     life: Life | None
     frozen: int
-    _belief: tuple[int, MopslockError | None]
+    _validity: tuple[int, MopslockError | None]
     _calls: list[Ended] | None
     _epoch: int
     _lock: threading.RLock
     _pid: int
 
-    def believe(self, host: SteppedHost, name: str, title: str, *, guarded: bool) -> None:
+    def begin_validity(self, host: SteppedHost, name: str, title: str, *, guarded: bool) -> None:
         """Begins with nothing that could be relied on."""
         self.store, self.name = host.url, name
         self.title = title  # what people are told of
@@ -56,15 +56,15 @@ class Belief(HeldThing):
         self.life = None  # by which it is believed, too
         self.frozen = 0  # when not 0, it is believed until then, and no longer: it may have been broken
         self._pid = os.getpid()
-        self._belief = (0, None)  # deadline and failure, read together
+        self._validity = (0, None)  # deadline and failure, read together
         self._lock = threading.RLock()
         self._calls = []
 
     # What anybody may call.
 
-    def belief(self) -> tuple[int, MopslockError | None]:
+    def validity(self) -> tuple[int, MopslockError | None]:
         """Until when it may be relied on, and why not; by its session too, whose renewals cost its leases nothing."""
-        deadline, failure = self._belief
+        deadline, failure = self._validity
         life, frozen = self.life, self.frozen
         if life is not None:
             deadline = frozen or max(deadline, life.until)
@@ -76,7 +76,7 @@ class Belief(HeldThing):
 
     def left_ns(self) -> int:
         """From the deadline, which renewals move."""
-        deadline, failure = self.belief()
+        deadline, failure = self.validity()
         left = deadline - self.host.clock.mono()
         return left if failure is None and self._pid == os.getpid() else min(left, 0)
 
@@ -85,7 +85,7 @@ class Belief(HeldThing):
         if self._pid != os.getpid():
             return _texts.forked(self.title, self.what)
         while True:
-            deadline, failure = self.belief()
+            deadline, failure = self.validity()
             if failure is not None or not self.guarded or self.host.clock.mono() < deadline:
                 return failure
             if not self._looked():  # the keeper may be about to tell of a renewal that came in time
@@ -95,7 +95,7 @@ class Belief(HeldThing):
         """The keeper does not answer, and the deadline is behind us: it is lost, whatever it says later."""
         self.end(_texts.lost(self.title, "expired", None, self.what))
         self._overdue()
-        failure = self._belief[1]
+        failure = self._validity[1]
         assert failure is not None
         return failure
 
@@ -115,17 +115,17 @@ class Belief(HeldThing):
             if self._calls is not None:
                 self._calls.append(tell)
                 return
-        failure = self._belief[1]
+        failure = self._validity[1]
         assert failure is not None
         tell(failure)
 
     def let_go(self) -> None:
         """It is not relied on any more, by our own will; one that is past its deadline is lost instead."""
         with self._lock:
-            deadline, failure = self.belief()
+            deadline, failure = self.validity()
             if failure is not None or (self.guarded and self.host.clock.mono() >= deadline):
                 return
-            self._belief = (deadline, _texts.ended(self.title, self.what))
+            self._validity = (deadline, _texts.ended(self.title, self.what))
         self._tell_ended()
 
     # What its machine's one thread calls.
@@ -138,7 +138,7 @@ class Belief(HeldThing):
     def renewed(self, deadline: int) -> None:
         """It may be relied on until then."""
         with self._lock:
-            self._belief = (deadline, self._belief[1])
+            self._validity = (deadline, self._validity[1])
 
     def adopted(self, epoch: int) -> None:
         """The tenure has a newer version."""
@@ -147,7 +147,7 @@ class Belief(HeldThing):
     def freeze(self) -> None:
         """Its session was told that it was broken, and later renewals of that say nothing of this one."""
         if self.life is not None and not self.frozen:
-            self.frozen = self.belief()[0]
+            self.frozen = self.validity()[0]
 
     def thaw(self, wake: int) -> None:
         """Its machine has found out, or wants to be woken before."""
@@ -157,15 +157,15 @@ class Belief(HeldThing):
     def end(self, failure: MopslockError) -> None:
         """The first reason stands."""
         with self._lock:
-            if self._belief[1] is not None:
+            if self._validity[1] is not None:
                 return
-            self._belief = (self._belief[0], failure)
+            self._validity = (self._validity[0], failure)
         self._tell_ended()
 
     def _tell_ended(self) -> None:
         with self._lock:
             calls, self._calls = self._calls, None
-            failure = self._belief[1]
+            failure = self._validity[1]
         assert failure is not None
         for tell in calls or ():
             quietly(tell, failure)
