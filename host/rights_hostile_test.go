@@ -40,7 +40,7 @@ func (w *world) used() *party {
 	return w.host()
 }
 
-// The rights that README's policies give are enough, and each is needed.
+// The rights that host/store/README.md's policies give are enough, and each is needed.
 func TestLeastRights(t *testing.T) {
 	ctx := background
 	strictly := func(p *party) error {

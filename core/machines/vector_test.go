@@ -20,7 +20,7 @@ import (
 )
 
 // A vector is what went into the core and what came out, as bytes, for every
-// engine and language to repeat: see testdata/vectors/README.md. They are
+// engine and language to repeat: see testdata/README.md. They are
 // written from the scripts, and from the messages that break a rule:
 //
 //	go test ./core -run TestVectors -update

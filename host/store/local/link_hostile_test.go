@@ -14,7 +14,7 @@ import (
 )
 
 // Links are the doing of who may write to the directory, who is trusted: they are
-// followed to read and to list, and on the way to an object, as README says. What
+// followed to read and to list, and on the way to an object, as host/store/README.md says. What
 // we do ourselves takes none for what it leads to.
 func TestLinks(t *testing.T) {
 	outside := t.TempDir()
