@@ -76,9 +76,9 @@ def test_leaving_the_block_of_a_lost_companion_raises_as_a_lease_does(place: Pla
 
 
 JOINING: dict[str, tuple[dict[str, Any] | None, type[mopslock.MopslockError]]] = {
-    "absent": (None, mopslock.CannotMaintain),
-    "no_expiry": ({"expire_s": 0.0}, mopslock.CannotMaintain),
-    "never_acquired": ({"first_acquired_at": "", "writer_id": HANDLE.holder}, mopslock.CannotMaintain),
+    "absent": (None, mopslock.NothingToJoin),
+    "no_expiry": ({"expire_s": 0.0}, mopslock.NothingToJoin),
+    "never_acquired": ({"first_acquired_at": "", "writer_id": HANDLE.holder}, mopslock.NothingToJoin),
     "released": ({"released_at": stamp(0), "written_at": "", "writer_id": HANDLE.holder}, mopslock.LeaseReleased),
     "taken": ({"written_at": stamp(-100)}, mopslock.LeaseTaken),
 }
@@ -104,6 +104,6 @@ def test_joining_in_vain_says_why_and_writes_nothing(tmp_path: Path, way: str, r
 
 
 def test_joining_what_cannot_be_read_for_a_ttl_says_unreadable(tmp_path: Path) -> None:
-    with pytest.raises(mopslock.CannotMaintain, match="odd") as caught:
+    with pytest.raises(mopslock.NothingToJoin, match="odd") as caught:
         mopslock.accompany(TEXT.replace(":60,", ":0.05,"), store=Failing(tmp_path, get=RuntimeError("odd")))
     assert caught.value.reason == "unreadable"

@@ -84,16 +84,16 @@ OF_CODES: dict[str, type[MopslockError]] = {
     "EINVAL": errors.BadArgument, "EHANDLE": errors.Closed, "ESHORT": errors.EngineFailed,
     "EFORKED": errors.Forked, "ECONTRACT": errors.EngineFailed, "EHELD": errors.Held,
     "ETIMEOUT": errors.WaitOver, "ECANCELLED": errors.Cancelled, "ECLOSED": errors.Closed,
-    "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.CannotMaintain,
+    "ELOST": errors.LeaseLost, "EENDED": errors.LeaseEnded, "ECANNOT_MAINTAIN": errors.NothingToJoin,
     "EUNAUTHORIZED": errors.Unauthorized, "ENOSTORE": errors.NoSuchStore, "EUNREACHABLE": errors.Unreachable,
-    "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Unfit, "EVACANT": errors.Vacant,
-    "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
-    "EFULL": errors.Full, "ETOO_HEAVY": errors.TooHeavy, "ECROWDED": errors.Crowded,
+    "ESTORE": errors.StoreError, "EENGINE": errors.EngineFailed, "EUNFIT": errors.Incompatible,
+    "EVACANT": errors.Vacant, "ESTALE": errors.Stale, "EUNKNOWN": errors.Unsettled, "ENORESULT": errors.NoResult,
+    "EFULL": errors.Full, "ETOO_HEAVY": errors.WeightExceedsLimit, "ECROWDED": errors.RecordFull,
     "EOUT_OF_BUCKETS": errors.OutOfBuckets,
 }  # fmt: skip
 OF_REASONS: dict[str, type[MopslockError]] = {
     "held": errors.Held, "raced": errors.Held, "cancelled": errors.Cancelled, "limit": errors.WaitOver,
-    "newer": errors.Unfit, "kind": errors.Unfit, "unfit": errors.Unfit, "vacant": errors.Vacant,
+    "newer": errors.Incompatible, "kind": errors.Incompatible, "unfit": errors.Incompatible, "vacant": errors.Vacant,
     "unreachable": errors.Unreachable, "unusable": errors.StoreError,
 }  # fmt: skip
 OTHERS: dict[type[MopslockError], Callable[[], object]] = {

@@ -283,7 +283,7 @@ def test_without_any_lease(place: Place) -> None:
         mopslock.remote(place.store, None, launch, without_lease=True)
     with mopslock.lease(place.store, "m", ttl=TTL, protocol=place.protocol) as lease:
         text = json.dumps({**json.loads(lease.text), "name": "other"})
-    with pytest.raises(mopslock.CannotMaintain):
+    with pytest.raises(mopslock.NothingToJoin):
         mopslock.remote(place.store, text, never)
     result = mopslock.remote(place.store, text, lambda work: work.text.encode(), without_lease=True)
     assert result is not None

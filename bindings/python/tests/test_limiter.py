@@ -113,7 +113,7 @@ def test_what_cannot_be_so_is_said_at_once(limiter: Limiter) -> None:
         for name in names:
             with pytest.raises(mopslock.BadArgument):
                 make.permit(name, capacity=1)
-        with pytest.raises(mopslock.TooHeavy, match="never room"):
+        with pytest.raises(mopslock.WeightExceedsLimit, match="never room"):
             make.permit("n", capacity=2, width=2, weight=5)
         with pytest.raises(mopslock.BadArgument):
             make.permit("n", capacity=1, wait=-1)

@@ -310,6 +310,6 @@ def test_whatever_it_says_is_text_that_can_be_shown(fields: dict[str, Any]) -> N
     assert isinstance(pickled, bytes)
     for body in (b"", b"\xc1", msgpack.packb([1]), msgpack.packb(fields)[:-1]):
         assert str(_failure.load("n", body)[0]).startswith("mopslock: work n has failed")
-    with pytest.raises(mopslock.Unfit, match="newer") as error:
+    with pytest.raises(mopslock.Incompatible, match="newer") as error:
         _failure.load("n", msgpack.packb({**fields, "v": 2}))
     assert error.value.reason == "newer"

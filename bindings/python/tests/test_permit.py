@@ -150,13 +150,13 @@ def test_a_limit_in_the_store_caps_everybody(place: Place) -> None:
 def test_a_name_is_a_leases_or_a_semaphores(place: Place) -> None:
     with (
         mopslock.lease(place.store, "leased"),
-        pytest.raises(mopslock.Unfit, match="the name is that of a lease") as caught,
+        pytest.raises(mopslock.Incompatible, match="the name is that of a lease") as caught,
     ):
         mopslock.acquire_permit(place.store, "leased", capacity=1)
     assert caught.value.reason == "kind"
-    with pytest.raises(mopslock.Unfit, match="limit of"):
+    with pytest.raises(mopslock.Incompatible, match="limit of"):
         mopslock.set_limit(place.store, "leased", 1)
-    with mopslock.permit(place.store, "pool", capacity=1), pytest.raises(mopslock.Unfit) as caught:
+    with mopslock.permit(place.store, "pool", capacity=1), pytest.raises(mopslock.Incompatible) as caught:
         mopslock.acquire(place.store, "pool", wait=0)
     assert caught.value.reason == "kind"
     assert "semaphore" in str(caught.value)
@@ -171,7 +171,7 @@ def test_what_cannot_be_so_is_said_before_any_store() -> None:
     for one in given:
         with pytest.raises(mopslock.BadArgument) as caught:
             mopslock.permit("nowhere", "pool", **one)
-        assert isinstance(caught.value, mopslock.TooHeavy) == ("weight" in one)
+        assert isinstance(caught.value, mopslock.WeightExceedsLimit) == ("weight" in one)
 
 
 def test_it_can_be_entered_again_and_not_nested(place: Place) -> None:
@@ -188,9 +188,9 @@ def test_it_can_be_entered_again_and_not_nested(place: Place) -> None:
 
 @pytest.mark.parametrize("store", [PlainStore(), FakeStore(careless=True)])
 def test_a_store_without_create_is_unfit(store: PlainStore) -> None:
-    with pytest.raises(mopslock.Unfit, match="a semaphore needs"):
+    with pytest.raises(mopslock.Incompatible, match="a semaphore needs"):
         mopslock.acquire_permit(store, "pool", capacity=1)
-    with pytest.raises(mopslock.Unfit):
+    with pytest.raises(mopslock.Incompatible):
         mopslock.set_limit(store, "pool", 1)
     assert not [key for key in store.objects if key.startswith("pool")]
 

@@ -252,7 +252,7 @@ def test_a_store_without_create_falls_back_and_says_so_once(
             *["create"] * 4,
             "put",
         ]
-    with pytest.raises(mopslock.Unfit):
+    with pytest.raises(mopslock.Incompatible):
         mopslock.acquire(store, "m", protocol="strict")
     with pytest.raises(mopslock.BadArgument, match="only strict has sessions"):
         mopslock.acquire(store, "m", session=True)
@@ -281,7 +281,7 @@ def test_a_card_that_refuses_stands_whoever_left_it(card: bytes, kept: str, capl
         assert lease.protocol == kept
     words = [line.partition(" ")[0] for line in store.lines if line.endswith(CARD)]
     assert words == ["get", "create"][: 1 + (kept == "strict")]
-    with pytest.raises(mopslock.Unfit):
+    with pytest.raises(mopslock.Incompatible):
         mopslock.acquire(careless, "n", protocol="strict")
     if kept == "strict":
         _refused(careless, "an object that was there could be created")

@@ -394,7 +394,7 @@ def make_error(
         case Code.ENORESULT:
             return errors.NoResult(text, reason=why or "none", seen=seen)
         case Code.ECANNOT_MAINTAIN:
-            return errors.CannotMaintain(text, reason=why)
+            return errors.NothingToJoin(text, reason=why)
         case Code.EUNAUTHORIZED:
             return errors.Unauthorized(text, reason=why, seen=seen)
         case Code.ENOSTORE:
@@ -404,13 +404,13 @@ def make_error(
         case Code.ESTORE:
             return errors.error_class(STORE_CLASSES[store_class])(text, reason=why, seen=seen)
         case Code.EUNFIT:
-            return errors.Unfit(text, reason=why, seen=seen)
+            return errors.Incompatible(text, reason=why, seen=seen)
         case Code.EFULL:
             return errors.Full(text, reason=why, seen=seen, held=seen.permits if seen else 0)
         case Code.ETOO_HEAVY:
-            return errors.TooHeavy(text)
+            return errors.WeightExceedsLimit(text)
         case Code.ECROWDED:
-            return errors.Crowded(text, reason=why, seen=seen)
+            return errors.RecordFull(text, reason=why, seen=seen)
         case Code.EOUT_OF_BUCKETS:
             return errors.OutOfBuckets(text)
         case Code.EVACANT:

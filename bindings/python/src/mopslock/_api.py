@@ -266,7 +266,7 @@ def accompany(
     ``text`` is Lease.text, None what the environment has. ``store`` is needed where the text's own store is no URL:
     the same object that the holder uses. The text's TTL is the companion's.
 
-    LeaseLost: the lease is another's, or was released. CannotMaintain: there is nothing to keep alive, or the store
+    LeaseLost: the lease is another's, or was released. NothingToJoin: there is nothing to keep alive, or the store
     could not be read for a TTL.
     """
     handle, request = accompanying(

@@ -249,7 +249,7 @@ class Claim(Runner, Validity):
         self._fail(_texts.refused(self.title, reason, class_, self._seen(action), self.cause))
 
     def _cannot_maintain(self, action: Action) -> None:
-        self._fail(_texts.cannot_maintain(self.title, action["reason"], action.get("class", ""), self.cause))
+        self._fail(_texts.nothing_to_join(self.title, action["reason"], action.get("class", ""), self.cause))
 
     def _lost(self, action: Action) -> None:
         error = _texts.lost(self.title, action["reason"], self._seen(action))

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgpack
 
-from .errors import RememberedFailure, Unfit
+from .errors import Incompatible, RememberedFailure
 from .status import printable
 
 VERSION = 1
@@ -45,7 +45,10 @@ def dump(error: BaseException, pickled: bytes = b"") -> bytes:
 
 
 def load(name: str, body: bytes) -> tuple[RememberedFailure, bytes]:
-    """What somebody has kept, and its pickle or b"". Nothing of it is trusted. Unfit: a newer mopslock has kept it."""
+    """A failure that another process stored, and its pickle or b"". None of it is trusted.
+
+    Incompatible: a newer mopslock stored it.
+    """
     work = f"mopslock: work {printable(name)}"
     try:
         if len(body) > MOST:
@@ -53,10 +56,12 @@ def load(name: str, body: bytes) -> tuple[RememberedFailure, bytes]:
         kept = msgpack.unpackb(body)
         version = kept["v"]
         if type(version) is int and version > VERSION:
-            raise Unfit(f"{work} has failed, and that was kept by a newer mopslock; update this one", reason="newer")
+            raise Incompatible(
+                f"{work} has failed, and that was kept by a newer mopslock; update this one", reason="newer"
+            )
         if version != VERSION or type(kept["status"]) is not int or not 0 <= kept["status"] <= 255:
             raise ValueError("not as it should be")
-    except Unfit:
+    except Incompatible:
         raise
     except Exception as error:  # whatever lies there
         return RememberedFailure(f"{work} has failed, and what was kept of that cannot be read: {error}"), b""

@@ -308,7 +308,7 @@ class Invocation(Runner, Call):
             self._conclude(_texts.refused(self.title, reason, class_, self._seen(action), self.cause))
 
     def _cannot_maintain(self, action: Action) -> None:
-        error = _texts.cannot_maintain(self.title, action["reason"], action.get("class", ""), self.cause)
+        error = _texts.nothing_to_join(self.title, action["reason"], action.get("class", ""), self.cause)
         if self._launched:  # what was begun goes on
             log.warning("%s", error)
             return

@@ -108,7 +108,7 @@ class Result(Outcome):
 
     def failure(self) -> RememberedFailure | None:
         """If it failed: what was kept of that, to be raised or looked at; else None. Errors are those of open, and
-        Unfit: a newer mopslock has kept it."""
+        Incompatible: a newer mopslock has kept it."""
         return self._failure()
 
 
@@ -200,7 +200,7 @@ def remote(
     or there is none: then give ``store`` and ``name``. What launch raises is raised, and the lease lives on: it is the
     launcher's.
 
-    CannotMaintain: there is nothing to keep alive; nothing was done. NoResult, StoreError, BadArgument: as invoke's.
+    NothingToJoin: there is nothing to keep alive; nothing was done. NoResult, StoreError, BadArgument: as invoke's.
     """
     where, request = remoting(
         store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin

@@ -103,8 +103,8 @@ class Limiter:
         for, in any thread, takes its own.
 
         ``wait`` is the longest to wait for room, in seconds: 0 tries once, None is until there is some. Entering
-        raises Full, with ``held`` and ``limit``. BadArgument, and TooHeavy where weight is more than capacity x width,
-        are raised here.
+        raises Full, with ``held`` and ``limit``. This call raises BadArgument, and WeightExceedsLimit if weight is more
+        than capacity x width.
         """
         return LimiterPermitting(self, None, name, PermitRequest(capacity, width, weight), wait)
 

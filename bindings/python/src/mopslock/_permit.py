@@ -144,11 +144,11 @@ def permit(
     and again, not nested.
 
     ``store`` is as of ``lease``; it must honour create-if-absent, and own stores have ``create``, ``list`` and
-    ``delete`` (Unfit otherwise, or where the name is a lease's). ``ttl`` (60 s) and ``margin`` are of this process's
-    session, which all that has the same stands on; ``label`` is shown to people. ``on_waiting(status)`` is told who
-    holds the permits, ``on_lost(error)`` of a loss; both on a thread of ours.
+    ``delete`` (Incompatible otherwise, or if the name is a lease's). ``ttl`` (60 s) and ``margin`` are those of this
+    process's session, which all permits and leases with the same two share. ``label`` is shown to people. A thread of
+    ours calls ``on_waiting(status)``, whose status says who holds the permits, and ``on_lost(error)`` after a loss.
 
-    BadArgument: an argument cannot be so; TooHeavy: weight and spare are more than capacity x width.
+    BadArgument: an argument cannot be so; WeightExceedsLimit: weight and spare are more than capacity x width.
     """
     return Permitting(
         shared_permit_request(
@@ -184,7 +184,7 @@ class PermitOptions(TryPermitOptions, total=False):
 @brief
 def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
     """Acquires at once, with permit's options, and returns the Permit, which is given back by its ``release()`` or as a
-    context manager. Full, Crowded, WaitOver or StoreError: nothing is held."""
+    context manager. Full, RecordFull, WaitOver or StoreError: nothing is held."""
     return permit(store, name, capacity=capacity, **options).acquire()
 
 
@@ -200,10 +200,10 @@ def try_acquire_permit(
 
 
 def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duration = 30.0) -> None:
-    """Keeps a limit in the store: nobody's view of the semaphore counts for more. None removes it. It evicts nobody.
+    """Keeps a limit in the store: no view of the semaphore counts for more. None removes it. It evicts nobody.
 
-    Unreachable: the store has not said so within ``timeout`` seconds, and may have it or not. Unfit: the store does not
-    honour create-if-absent, or the name is a lease's.
+    Unreachable: the store has not confirmed within ``timeout`` seconds, and may have the limit or not.
+    Incompatible: the store does not honour create-if-absent, or the name is a lease's.
     """
     host_of(store).set_limit(name, limit_of(limit), nanoseconds("timeout", timeout))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import BadArgument, TooHeavy
+from .errors import BadArgument, WeightExceedsLimit
 
 MOST_CAPACITY, MOST_WIDTH = 1 << 20, 1 << 16
 
@@ -16,7 +16,7 @@ MOST_LIMIT = MOST_CAPACITY * MOST_WIDTH
 class PermitRequest:
     """A caller's view, capacity permits in each of width buckets, and how many of them it wants.
 
-    BadArgument lists all that cannot be so; TooHeavy is what there is never room for.
+    BadArgument lists all that cannot be so; WeightExceedsLimit is what there is never room for.
     """
 
     capacity: int
@@ -38,7 +38,7 @@ class PermitRequest:
         if wrong:
             raise BadArgument("mopslock: " + "; ".join(wrong))
         if self.weight + self.spare > self.limit:
-            raise TooHeavy(
+            raise WeightExceedsLimit(
                 f"mopslock: weight {self.weight} and spare {self.spare}: more than the {self.limit} of capacity "
                 f"{self.capacity} x width {self.width}, so there is never room"
             )

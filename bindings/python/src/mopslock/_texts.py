@@ -15,13 +15,13 @@ ADVICE = {
     "read_only": "a lease needs to write",
     "full": "make room",
 }
-UNFIT = {
+INCOMPATIBLE = {
     "newer": "its record was written by a newer mopslock; update this one",
     "kind": "the name is that of a semaphore, of which there are permits; ask for a permit, or choose another name for "
     "the lease",
     "unfit": "the store does not honour create-if-absent, which strict needs; use lastwriter, or another store",
 }
-UNFIT_PERMIT = {
+INCOMPATIBLE_PERMIT = {
     "kind": "the name is that of a lease, which has one holder; acquire the lease, or choose another name for the "
     "semaphore",
     "unfit": "the store does not honour create-if-absent, which a semaphore needs; use another store",
@@ -45,10 +45,10 @@ def refused(
         held = seen.permits if seen else 0
         return errors.Full(f"{text}{_full(seen)}; wait for room, or try again later", seen=seen, held=held)
     if reason == "too_heavy":
-        return errors.TooHeavy(f"{text}weight and spare are more than capacity x width")
+        return errors.WeightExceedsLimit(f"{text}weight and spare are more than capacity x width")
     if reason == "crowded":
         room = f"its record has no room for another holder, of {_holders(seen)}"
-        return errors.Crowded(f"{text}{room}; use several names, or weigh permits", reason=reason, seen=seen)
+        return errors.RecordFull(f"{text}{room}; use several names, or weigh permits", reason=reason, seen=seen)
     who = seen.who() if seen else "another"
     if reason == "held":
         return errors.Held(f"{text}{_held(seen)}; wait for it, or try again later", reason=reason, seen=seen)
@@ -57,8 +57,8 @@ def refused(
     if reason == "cancelled":
         return errors.Cancelled(text + "cancelled", reason=reason)
     if reason in ("newer", "kind", "unfit"):
-        why = UNFIT[reason] if what == LEASE else UNFIT_PERMIT.get(reason, UNFIT[reason])
-        return errors.Unfit(f"mopslock: {what} {quoted(name)} cannot be served: {why}", reason=reason)
+        why = INCOMPATIBLE[reason] if what == LEASE else INCOMPATIBLE_PERMIT.get(reason, INCOMPATIBLE[reason])
+        return errors.Incompatible(f"mopslock: {what} {quoted(name)} cannot be served: {why}", reason=reason)
     if reason == "vacant":
         return errors.Vacant(f"mopslock: lease {quoted(name)}: nobody holds it", reason=reason, seen=seen)
     if reason == "unset":
@@ -169,16 +169,18 @@ def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: B
     return errors.NoResult(f"mopslock: work {quoted(name)} has ended without a result: {why}", reason=reason, seen=seen)
 
 
-def cannot_maintain(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.MopslockError:
+def nothing_to_join(name: str, reason: str, class_: str, cause: BaseException | None) -> errors.MopslockError:
     """Why a companion has nothing to keep alive."""
     if reason in ("newer", "kind"):
-        return errors.Unfit(f"mopslock: lease {quoted(name)} cannot be maintained: {UNFIT[reason]}", reason=reason)
+        return errors.Incompatible(
+            f"mopslock: lease {quoted(name)} cannot be maintained: {INCOMPATIBLE[reason]}", reason=reason
+        )
     text = {
         "absent": "there is no record under this name; is it the right store?",
         "no_expiry": "its record has no expiry, so there is nothing to keep alive",
         "never_acquired": "its holder never finished acquiring it",
     }.get(reason, f"its record could not be kept alive{said(class_, cause)}; {advice(class_)}")
-    return errors.CannotMaintain(
+    return errors.NothingToJoin(
         f"mopslock: lease {quoted(name)} cannot be maintained ({reason}): {text}", reason=reason
     )
 

@@ -3,42 +3,42 @@
 ::
 
     MopslockError
-    ├── NotAcquired            nothing is held; what a claim left is released, or expires
-    │   ├── Held               another holds the lease, or was faster, and the wait is over
-    │   │   └── HeldByOneself  this thread or task holds it, and would wait for itself (it is a RuntimeError too)
-    │   ├── Full               there is no room for a permit, and the wait is over
-    │   ├── Crowded            a semaphore has no room for another holder
-    │   ├── WaitOver           the wait is over, and the store was failing
-    │   └── Cancelled          somebody cancelled the wait
-    ├── LeaseLost              lease or permit is not ours any more: stop what it guards
-    │   ├── LeaseTaken         the record is another's now
-    │   ├── LeaseBroken        somebody broke it
-    │   ├── LeaseReleased      somebody else released it
-    │   ├── LeaseUnreachable   it could not be renewed before its deadline
-    │   └── LeaseExpired       this process was paused past its deadline
-    ├── LeaseEnded             this process has released it, or left it, itself
-    ├── OutOfBuckets           what was to be released is not held
-    ├── NotReleased            not released in the time given; it expires by itself
-    ├── NoResult               the work has ended, and there is no result
-    ├── RememberedFailure      the work has failed before, for somebody who kept that
-    ├── CannotMaintain         there is nothing that a companion could keep alive
-    ├── StoreError             the store cannot be used
-    │   ├── Unauthorized       it refuses us
-    │   ├── NoSuchStore        there is no such bucket, container or directory
-    │   ├── Unreachable        it does not answer
-    │   ├── Throttled          it asks for patience
-    │   ├── ReadOnly           it takes no writes
-    │   ├── StoreFull          it has no room
-    │   └── Unfit              it, or what is in it, cannot serve what was asked
-    ├── Vacant                 there is nothing: nobody to break, no result to read
-    ├── Stale                  a newer tenure has written the object: stop what the lease guarded
-    ├── Unsettled              a guarded write may have been applied, may be applied later, or never
-    ├── Raced                  a guarded object was another by then, or others were faster
-    ├── Closed                 mopslock.close() was called, or the process is ending
-    ├── Forked                 a lease of the parent process, asked for in a forked child
-    ├── EngineFailed           the library under us failed
-    └── BadArgument            a name, URL or duration cannot be so (it is a ValueError too)
-        └── TooHeavy           a permit that its view never has room for
+    ├── NotAcquired              nothing is held; what a claim left is released, or expires
+    │   ├── Held                 another holds the lease, or was faster, and the wait is over
+    │   │   └── HeldByOneself    this thread or task holds it, and would wait for itself (it is a RuntimeError too)
+    │   ├── Full                 there is no room for a permit, and the wait is over
+    │   ├── RecordFull           a semaphore has no room for another holder
+    │   ├── WaitOver             the wait is over, and the store was failing
+    │   └── Cancelled            somebody cancelled the wait
+    ├── LeaseLost                lease or permit is not ours any more: stop what it guards
+    │   ├── LeaseTaken           the record is another's now
+    │   ├── LeaseBroken          somebody broke it
+    │   ├── LeaseReleased        somebody else released it
+    │   ├── LeaseUnreachable     it could not be renewed before its deadline
+    │   └── LeaseExpired         this process was paused past its deadline
+    ├── LeaseEnded               this process has released it, or left it, itself
+    ├── OutOfBuckets             what was to be released is not held
+    ├── NotReleased              not released in the time given; it expires by itself
+    ├── NoResult                 the work has ended, and there is no result
+    ├── RememberedFailure        the work has failed before, for somebody who kept that
+    ├── NothingToJoin            there is nothing that a companion could keep alive
+    ├── StoreError               the store cannot be used
+    │   ├── Unauthorized         it refuses us
+    │   ├── NoSuchStore          there is no such bucket, container or directory
+    │   ├── Unreachable          it does not answer
+    │   ├── Throttled            it asks for patience
+    │   ├── ReadOnly             it takes no writes
+    │   ├── StoreFull            it has no room
+    │   └── Incompatible         it, or what is in it, cannot serve what was asked
+    ├── Vacant                   there is nothing: nobody to break, no result to read
+    ├── Stale                    a newer tenure has written the object: stop what the lease guarded
+    ├── Unsettled                a guarded write may have been applied, may be applied later, or never
+    ├── Raced                    a guarded object was another by then, or others were faster
+    ├── Closed                   mopslock.close() was called, or the process is ending
+    ├── Forked                   a lease of the parent process, asked for in a forked child
+    ├── EngineFailed             the library under us failed
+    └── BadArgument              a name, URL or duration cannot be so (it is a ValueError too)
+        └── WeightExceedsLimit   a permit that its view never has room for
 
 Act on the class and on ``reason``; the text is for people.
 """
@@ -59,7 +59,7 @@ class BadArgument(MopslockError, ValueError):
     """An argument cannot be so. Nothing was done; the text lists every bad one."""
 
 
-class TooHeavy(BadArgument):
+class WeightExceedsLimit(BadArgument):
     """Weight and spare are more than capacity x width, so there would never be room. Nothing was asked."""
 
 
@@ -132,7 +132,7 @@ class Full(NotAcquired):
         return self
 
 
-class Crowded(NotAcquired):
+class RecordFull(NotAcquired):
     """A semaphore's record has no room for another holder, which it has for about a thousand; or this process has
     asked for as many on one name. Use several names, or weigh permits."""
 
@@ -220,7 +220,7 @@ class RememberedFailure(MopslockError):
         self.type, self.text, self.status, self.at, self.host, self.stderr = type, text, status, at, host, stderr
 
 
-class CannotMaintain(MopslockError):
+class NothingToJoin(MopslockError):
     """There is nothing that a companion could keep alive.
 
     ``reason`` is ``absent``, ``no_expiry``, ``never_acquired`` or ``unreadable``.
@@ -264,7 +264,7 @@ class StoreFull(StoreError):
     """The store has no room."""
 
 
-class Unfit(StoreError):
+class Incompatible(StoreError):
     """The store, or what is in it, cannot serve what was asked.
 
     It does not honour create-if-absent, which protocol strict and Guarded need; or ``reason`` is ``newer`` (a newer

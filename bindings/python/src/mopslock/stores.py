@@ -20,7 +20,7 @@ Protocol strict needs three more, and stronger words of all: what one client was
 ifGenerationMatch=0, link(2). To look first and write then is not create. That it refuses a second time is tried once
 with each store; that it has one winner nobody can try. ``exists`` and ``create`` must return True or False, nothing
 else. ``list`` must show each object whose write was answered before. Without these verbs, or where create makes one
-twice, ``protocol="auto"`` falls back on lastwriter, with a warning; ``"strict"`` raises Unfit.
+twice, ``protocol="auto"`` falls back on lastwriter, with a warning; ``"strict"`` raises Incompatible.
 
 Two attributes help where they are true: ``stamp_unit_ns``, the resolution of the modification times that get and list
 tell, and ``store_clock = True``, that these are of a clock that nobody sets while leases are held, as that of a cloud.

@@ -19,7 +19,7 @@ else:
         _TheirCannot = _TheirLost = ValueError
 
 
-class CannotMaintainLease(errors.CannotMaintain, _TheirCannot):
+class CannotMaintainLease(errors.NothingToJoin, _TheirCannot):
     """There is nothing to keep alive. ``reason`` is ``absent``, ``no_expiry``, ``never_acquired`` or ``unreadable``."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ def _portable(error: Exception, theirs: type[Exception]) -> tuple[Any, ...]:
     return (theirs, error.args)
 
 
-FINAL: tuple[type[Exception], ...] = (errors.LeaseLost, errors.CannotMaintain)
+FINAL: tuple[type[Exception], ...] = (errors.LeaseLost, errors.NothingToJoin)
 """What a renewal may raise that no other renewal will mend."""
 if _TheirLost is not ValueError:
     FINAL = (*FINAL, _TheirCannot, _TheirLost)
@@ -50,6 +50,6 @@ def translated(error: BaseException, uri: str) -> BaseException:
     """The core's word for it in mops' classes; whatever mops has no class for stays as it is."""
     if isinstance(error, errors.LeaseLost):
         return LeaseLostError(f"{error} ({uri})", reason=error.reason, seen=error.seen)
-    if isinstance(error, errors.CannotMaintain):
+    if isinstance(error, errors.NothingToJoin):
         return CannotMaintainLease(f"{error} ({uri})", reason=error.reason)
     return error

@@ -12,12 +12,12 @@ from typing import Any
 from .._claim import Claim
 from .._duration import SECOND
 from ..errors import (
-    CannotMaintain,
     LeaseExpired,
     LeaseReleased,
     LeaseTaken,
     LeaseUnreachable,
     MopslockError,
+    NothingToJoin,
     NotReleased,
 )
 from ._engine import Engine, engine
@@ -129,7 +129,7 @@ class OwnReleaser(Releaser):
                 return
             if isinstance(failure, (LeaseUnreachable, LeaseExpired)):
                 self._join()
-            elif isinstance(failure, CannotMaintain) and failure.reason == "unreadable":
+            elif isinstance(failure, NothingToJoin) and failure.reason == "unreadable":
                 self._later(failure)
             else:
                 log.error(
