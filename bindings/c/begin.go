@@ -76,16 +76,16 @@ func beginFinish(
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(e.owner, done, number, f, func(pending *pendingCall) {
+	return beginCall(e.hostHandle, done, number, f, func(pending *pendingCall) {
 		pending.end(event{err: finish(ctx, handle, e, end)})
 	})
 }
 
-// beginCall runs a call of a host on a goroutine of its own, and done after it.
-// run ends the call.
-func beginCall(owner uint64, done func(), number *C.uint64_t, f *C.struct_fault, run func(*pendingCall)) C.int {
+// beginCall runs a call on a goroutine of its own, and done after it. run ends the
+// call. source is the handle of the host or limiter that has its events.
+func beginCall(source uint64, done func(), number *C.uint64_t, f *C.struct_fault, run func(*pendingCall)) C.int {
 	var pending *pendingCall
-	q, err := queueOf(owner)
+	q, err := queueOf(source)
 	if err == nil {
 		pending, err = q.begin(newCall())
 	}
@@ -102,12 +102,12 @@ func beginCall(owner uint64, done func(), number *C.uint64_t, f *C.struct_fault,
 }
 
 // complete ends a call with what it acquired or joined, or with the error.
-func (p *pendingCall) complete(h heldThing, err error, owner uint64) {
+func (p *pendingCall) complete(h heldThing, err error, hostHandle uint64) {
 	if err != nil {
 		p.end(event{err: err})
 		return
 	}
-	handle := put(h, heldKind, owner)
+	handle := put(h, heldKind, hostHandle)
 	if handle == 0 { // closed in that moment
 		p.end(event{err: host.ErrClosed})
 		return

@@ -69,24 +69,24 @@ var table struct {
 type entry struct {
 	// value is a *host.Host, *host.Lease, *host.Companion, permit, *canceller, *invocation,
 	// *work, *reader, *limiter, *limitHolder, *limitPermit or *limitSlot.
-	value any
-	owner uint64 // the host's handle of what was made on it, or 0
-	ended func() // tells the end of what a begun call gave, or nil
+	value      any
+	hostHandle uint64 // of the host that it was made on, or 0
+	ended      func() // tells the end of what a begun call gave, or nil
 }
 
 // put gives a new handle to a value. It gives none, 0, to what a host owns that
 // has been closed meanwhile.
-func put(value any, kind, owner uint64) uint64 {
+func put(value any, kind, hostHandle uint64) uint64 {
 	table.mu.Lock()
 	defer table.mu.Unlock()
 	if table.live == nil {
 		table.live = map[uint64]entry{}
 	}
-	if owner != 0 && table.live[owner].value == nil {
+	if hostHandle != 0 && table.live[hostHandle].value == nil {
 		return 0
 	}
 	handle := number(kind)
-	table.live[handle] = entry{value: value, owner: owner}
+	table.live[handle] = entry{value: value, hostHandle: hostHandle}
 	return handle
 }
 
@@ -103,13 +103,13 @@ func putHost(h *host.Host) uint64 {
 	return handle
 }
 
-func putQueue(owner uint64) {
+func putQueue(source uint64) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
 	if table.queues == nil {
 		table.queues = map[uint64]*events{}
 	}
-	table.queues[owner] = newEvents()
+	table.queues[source] = newEvents()
 }
 
 // storeOf is a host's store once more, for what is no lease: its own is the
@@ -215,12 +215,12 @@ func tellEnd(handle uint64) {
 	}
 }
 
-// ownedBy are a host's of one kind.
-func ownedBy[T any](host uint64) (found []T) {
+// madeOn are the values of one kind that were made on a host.
+func madeOn[T any](host uint64) (found []T) {
 	table.mu.RLock()
 	defer table.mu.RUnlock()
 	for _, e := range table.live {
-		if value, ok := e.value.(T); ok && e.owner == host {
+		if value, ok := e.value.(T); ok && e.hostHandle == host {
 			found = append(found, value)
 		}
 	}
@@ -236,7 +236,7 @@ func take(handle uint64) {
 		return
 	}
 	for made, e := range table.live {
-		if e.owner == handle {
+		if e.hostHandle == handle {
 			delete(table.live, made)
 		}
 	}

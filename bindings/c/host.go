@@ -64,7 +64,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 	endReaders(uint64(handle)) // which the store's end would only disturb
 	err = h.Close(ctx)
 	endReaders(uint64(handle))
-	for _, v := range ownedBy[*invocation](uint64(handle)) {
+	for _, v := range madeOn[*invocation](uint64(handle)) {
 		v.forget()
 	}
 	take(uint64(handle))
@@ -330,8 +330,8 @@ func look(handle C.uint64_t, name *C.char, timeout C.int64_t) (*host.Status, err
 
 // keep gives a handle to what was acquired or joined. If the host was closed in
 // that moment it has ended it, and there is nothing to keep.
-func keep(h heldThing, owner C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.int {
-	*handle = C.uint64_t(put(h, heldKind, uint64(owner)))
+func keep(h heldThing, hostHandle C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.int {
+	*handle = C.uint64_t(put(h, heldKind, uint64(hostHandle)))
 	if *handle == 0 {
 		return report(f, host.ErrClosed)
 	}

@@ -18,11 +18,11 @@ import (
 // that no step ends with the patience of the one who asks for it.
 type invocation struct {
 	*host.Invocation
-	owner  uint64          // the host's handle
-	ready  chan *host.Work // to be begun; there is never a second one before the first has ended
-	over   chan struct{}   // closed when err is there
-	err    error           // why there is no result, or nil
-	forget func() bool     // lets go of the cancel handle
+	hostHandle uint64
+	ready      chan *host.Work // to be begun; there is never a second one before the first has ended
+	over       chan struct{}   // closed when err is there
+	err        error           // why there is no result, or nil
+	forget     func() bool     // lets go of the cancel handle
 
 	mu        sync.Mutex
 	listeners map[*pendingCall]bool // calls that are told of waiting
@@ -31,9 +31,9 @@ type invocation struct {
 	closed    bool                  // it gives none any more
 }
 
-func newInvocation(owner uint64) *invocation {
+func newInvocation(hostHandle uint64) *invocation {
 	return &invocation{
-		owner: owner, ready: make(chan *host.Work, 1), over: make(chan struct{}), listeners: map[*pendingCall]bool{},
+		hostHandle: hostHandle, ready: make(chan *host.Work, 1), over: make(chan struct{}), listeners: map[*pendingCall]bool{},
 	}
 }
 
@@ -131,7 +131,7 @@ func (v *invocation) give(w *host.Work) (*work, uint64, error) {
 	if v.closed {
 		return nil, 0, errHandle
 	}
-	handle := put(given, heldKind, v.owner)
+	handle := put(given, heldKind, v.hostHandle)
 	if handle == 0 {
 		return nil, 0, host.ErrClosed
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 // invoked is an invocation as goInvoke makes it, and its handle.
-func invoked(t *testing.T, ctx context.Context, h *host.Host, owner uint64, name string) (*invocation, uint64) {
+func invoked(t *testing.T, ctx context.Context, h *host.Host, hostHandle uint64, name string) (*invocation, uint64) {
 	t.Helper()
-	v := newInvocation(owner)
+	v := newInvocation(hostHandle)
 	started, err := h.BeginInvoke(t.Context(), name, &host.InvokeOptions{OnWaiting: v.waits})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.start(ctx, started)
-	return v, put(v, invocationKind, owner)
+	return v, put(v, invocationKind, hostHandle)
 }
 
 func given(t *testing.T, v *invocation) (*work, uint64) {
@@ -41,10 +41,10 @@ func given(t *testing.T, v *invocation) (*work, uint64) {
 // TestPatienceEndsNoStep: a step goes on when nobody asks for it any more, and what it
 // gave is for the next one who does. What is there comes before the end of his time.
 func TestPatienceEndsNoStep(t *testing.T) {
-	h, owner := open(t)
+	h, hostHandle := open(t)
 	none, over := context.WithCancelCause(t.Context())
 	over(errOver)
-	v, _ := invoked(t, t.Context(), h, owner, "n")
+	v, _ := invoked(t, t.Context(), h, hostHandle, "n")
 	var w *host.Work
 	for w == nil { // a bound is the test's own
 		var err error
@@ -62,14 +62,14 @@ func TestPatienceEndsNoStep(t *testing.T) {
 	if r, err := v.result(); err != nil || !r.Own {
 		t.Errorf("%+v, %v", r, err)
 	}
-	shut(t, h, owner)
+	shut(t, h, hostHandle)
 }
 
 // TestWaitingIsToldToAll who ask, also of what was known before.
 func TestWaitingIsToldToAll(t *testing.T) {
-	h, owner := open(t)
-	v, _ := invoked(t, t.Context(), h, owner, "n")
-	one, two := start(t, owner), start(t, owner)
+	h, hostHandle := open(t)
+	v, _ := invoked(t, t.Context(), h, hostHandle, "n")
+	one, two := start(t, hostHandle), start(t, hostHandle)
 	v.waits(host.Status{Holder: "a"})
 	v.listen(one)
 	v.listen(two)
@@ -83,9 +83,9 @@ func TestWaitingIsToldToAll(t *testing.T) {
 	}
 	one.end(event{})
 	two.end(event{})
-	shut(t, h, owner)
+	shut(t, h, hostHandle)
 	for { // what is told of it goes with the queue
-		if _, err := poll(t, owner); err != nil {
+		if _, err := poll(t, hostHandle); err != nil {
 			break
 		}
 	}
@@ -94,8 +94,8 @@ func TestWaitingIsToldToAll(t *testing.T) {
 // TestCloseEndsWorks: their handles are void, their end is told before, and none is
 // given afterwards, not even a work that came in that moment.
 func TestCloseEndsWorks(t *testing.T) {
-	h, owner := open(t)
-	v, handle := invoked(t, t.Context(), h, owner, "n")
+	h, hostHandle := open(t)
+	v, handle := invoked(t, t.Context(), h, hostHandle, "n")
 	w, held := given(t, v)
 	told := false
 	onEnd(held, func() { told = w.Err() != nil })
@@ -121,9 +121,9 @@ func TestCloseEndsWorks(t *testing.T) {
 	}
 
 	// Of a host that was closed in that moment there is nothing to give.
-	v, _ = invoked(t, t.Context(), h, owner, "n")
+	v, _ = invoked(t, t.Context(), h, hostHandle, "n")
 	w, _ = given(t, v)
-	shut(t, h, owner)
+	shut(t, h, hostHandle)
 	if _, _, err := v.give(w.Work); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("a closed host gives: %v", err)
 	}
@@ -135,9 +135,9 @@ func TestCloseEndsWorks(t *testing.T) {
 // TestGivenUpComesFirst: a work that was given up is not begun, and what was closed
 // is held by no cancel handle.
 func TestGivenUpComesFirst(t *testing.T) {
-	h, owner := open(t)
+	h, hostHandle := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	v, _ := invoked(t, ctx, h, owner, "n")
+	v, _ := invoked(t, ctx, h, hostHandle, "n")
 	for len(v.ready) == 0 {
 		runtime.Gosched()
 	}
@@ -148,12 +148,12 @@ func TestGivenUpComesFirst(t *testing.T) {
 		t.Errorf("%v, %v", w, err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
-	v, _ = invoked(t, ctx, h, owner, "n")
+	v, _ = invoked(t, ctx, h, hostHandle, "n")
 	if err := v.close(t.Context()); err != nil || v.forget() {
 		t.Errorf("%v, or the cancel handle would still end it", err)
 	}
 	cancel()
-	shut(t, h, owner)
+	shut(t, h, hostHandle)
 }
 
 // slowBody gives some bytes, and then waits for the end of ctx, as a store does that
@@ -232,11 +232,11 @@ func TestReader(t *testing.T) {
 
 // TestInvocationsEnd: no goroutine of a closed one is left.
 func TestInvocationsEnd(t *testing.T) {
-	h, owner := open(t)
+	h, hostHandle := open(t)
 	before := runtime.NumGoroutine()
 	var all []*invocation
 	for range 200 {
-		v, _ := invoked(t, t.Context(), h, owner, "n")
+		v, _ := invoked(t, t.Context(), h, hostHandle, "n")
 		all = append(all, v)
 	}
 	for _, v := range all {
@@ -248,5 +248,5 @@ func TestInvocationsEnd(t *testing.T) {
 	for runtime.NumGoroutine() > before+100 { // requests, which end by themselves
 		runtime.Gosched()
 	}
-	shut(t, h, owner)
+	shut(t, h, hostHandle)
 }

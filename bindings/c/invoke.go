@@ -76,7 +76,7 @@ func keepInvocation(v *invocation, c *call, started *host.Invocation, err error,
 		return report(f, err)
 	}
 	v.start(c.ctx, started)
-	if *to = C.uint64_t(put(v, invocationKind, v.owner)); *to == 0 { // closed in that moment
+	if *to = C.uint64_t(put(v, invocationKind, v.hostHandle)); *to == 0 { // closed in that moment
 		v.forget()
 		return report(f, host.ErrClosed)
 	}
@@ -116,7 +116,7 @@ func goBeginWork(handle C.uint64_t, number *C.uint64_t, f *C.struct_fault) C.int
 	if err != nil {
 		return report(f, err)
 	}
-	return beginCall(v.owner, func() {}, number, f, func(pending *pendingCall) {
+	return beginCall(v.hostHandle, func() {}, number, f, func(pending *pendingCall) {
 		w, err := v.next(context.Background(), pending)
 		if err != nil || w == nil {
 			pending.end(event{err: err})
@@ -187,7 +187,7 @@ func goResultOpen(handle C.uint64_t, timeout C.int64_t, to *C.uint64_t, length *
 	if err != nil {
 		return report(f, err)
 	}
-	reading := put(r, readerKind, v.owner)
+	reading := put(r, readerKind, v.hostHandle)
 	if reading == 0 { // closed in that moment
 		r.close(host.ErrClosed)
 		return report(f, host.ErrClosed)

@@ -93,8 +93,8 @@ func (r *reader) close(why error) {
 }
 
 // endReaders ends all of a host.
-func endReaders(owner uint64) {
-	for _, r := range ownedBy[*reader](owner) {
+func endReaders(hostHandle uint64) {
+	for _, r := range madeOn[*reader](hostHandle) {
 		r.close(host.ErrClosed)
 	}
 }

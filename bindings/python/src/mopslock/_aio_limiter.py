@@ -10,7 +10,7 @@ from typing import Any
 from . import _limiter, _texts
 from ._duration import Duration, waiting
 from ._limiter import LimiterPermit
-from ._limits import Engine, Granted, Owner, full
+from ._limits import Engine, Granted, PermitOwner, full
 from ._loop import outcome
 from ._permit_request import PermitRequest
 
@@ -32,19 +32,19 @@ class Limiter:
 
     def __init__(self, fifo: bool = False, *, of: _limiter.Limiter | None = None) -> None:
         self._of = of if of is not None else _limiter.Limiter(fifo)
-        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDictionary()
+        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], PermitOwner] = weakref.WeakKeyDictionary()
 
     async def _engine(self) -> Engine:
         made = self._of._made
         return made if made is not None else await asyncio.to_thread(self._of._engine)
 
-    async def _own(self) -> Owner:
+    async def _own(self) -> PermitOwner:
         """This task's holder. Nothing but the table of tasks has it, so it ends with the task at the latest."""
         engine, task = await self._engine(), asyncio.current_task()
         assert task is not None
         owner = self._tasks.get(task)
         if owner is None or not owner.handle:
-            owner = self._tasks[task] = Owner(engine)
+            owner = self._tasks[task] = PermitOwner(engine)
             task.add_done_callback(self._ended)
         return owner
 
@@ -98,7 +98,7 @@ class Limiter:
         return self._of.counters(name)
 
     async def _take(
-        self, owner: Owner, keeps: object, name: str, request: PermitRequest, wait_ns: int
+        self, owner: PermitOwner, keeps: object, name: str, request: PermitRequest, wait_ns: int
     ) -> LimiterPermit:
         engine = await self._engine()
         grant = LimiterPermit(engine, name, request, keeps)
@@ -133,7 +133,7 @@ class LimiterHolder:
         self._holder: _limiter.LimiterHolder | None = None
         self._over = False
 
-    async def _own(self) -> Owner:
+    async def _own(self) -> PermitOwner:
         await self._limiter._engine()
         if self._holder is None:
             self._holder = self._limiter._of.holder()

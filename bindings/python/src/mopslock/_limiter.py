@@ -9,7 +9,7 @@ from typing import Any
 from . import _texts
 from ._duration import Duration, waiting
 from ._held import noticed
-from ._limits import Engine, Grant, Granted, Owner, full
+from ._limits import Engine, Grant, Granted, PermitOwner, full
 from ._permit_request import PermitRequest
 from .errors import OutOfBuckets
 
@@ -89,11 +89,11 @@ class Limiter:
                 made = self._made = self._made or Engine(fifo=self._fifo)
         return made
 
-    def _own(self) -> Owner:
+    def _own(self) -> PermitOwner:
         """This thread's holder. Nothing but the thread has it, so it ends with that."""
-        owner: Owner | None = getattr(self._threads, "owner", None)
+        owner: PermitOwner | None = getattr(self._threads, "owner", None)
         if owner is None or not owner.handle:
-            owner = self._threads.owner = Owner(self._engine())
+            owner = self._threads.owner = PermitOwner(self._engine())
         return owner
 
     def permit(
@@ -126,7 +126,7 @@ class Limiter:
     def down(self) -> int:
         """Gives back all that this thread holds, as its end does, and returns how many permits that were. Other
         threads' waits for them go on."""
-        owner: Owner | None = getattr(self._threads, "owner", None)
+        owner: PermitOwner | None = getattr(self._threads, "owner", None)
         return owner.down() if owner is not None and self._engine().mine() else 0
 
     def holder(self) -> LimiterHolder:
@@ -147,12 +147,14 @@ class Limiter:
         not known, or was forgotten."""
         return self._engine().counters(name)
 
-    def _try(self, owner: Owner, keeps: object, name: str, request: PermitRequest) -> LimiterPermit | None:
+    def _try(self, owner: PermitOwner, keeps: object, name: str, request: PermitRequest) -> LimiterPermit | None:
         engine = self._engine()
         grant = LimiterPermit(engine, name, request, keeps)
         return grant if engine.attempt(owner, grant) else None
 
-    def _take(self, owner: Owner, keeps: object, name: str, request: PermitRequest, wait_ns: int) -> LimiterPermit:
+    def _take(
+        self, owner: PermitOwner, keeps: object, name: str, request: PermitRequest, wait_ns: int
+    ) -> LimiterPermit:
         engine = self._engine()
         grant = LimiterPermit(engine, name, request, keeps)
         if engine.attempt(owner, grant):
@@ -180,7 +182,7 @@ class LimiterHolder:
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
-        self._owner = Owner(limiter._engine())
+        self._owner = PermitOwner(limiter._engine())
 
     def permit(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
@@ -211,7 +213,7 @@ class LimiterHolder:
             self._owner.down()
 
     def __del__(self) -> None:
-        owner: Owner | None = getattr(self, "_owner", None)
+        owner: PermitOwner | None = getattr(self, "_owner", None)
         if owner is not None:
             owner.vanish()
 

@@ -56,8 +56,8 @@ class Grant:
             notifier.call(lambda: vanished("permit", weight, name))  # a finalizer runs within anything: no locks
 
 
-class Owner:
-    """A holder in the library. Its end gives back all that it holds."""
+class PermitOwner:
+    """A limiter's holder in the library: what permits belong to. Its end gives back all that it holds."""
 
     __slots__ = ("_engine", "handle")
 
@@ -90,7 +90,7 @@ class PendingAcquires:
         self._calls: dict[int, tuple[Grant, Granted]] = {}
         self._thread: threading.Thread | None = None
 
-    def begin(self, owner: Owner, grant: Grant, wait_ns: int, into: Granted) -> None:
+    def begin(self, owner: PermitOwner, grant: Grant, wait_ns: int, into: Granted) -> None:
         """Settles into with whether the grant was granted. Given up, it leaves nothing held."""
         api, call, request = self._api, ctypes.c_uint64(), grant.request
         cancel = api.new_cancel()
@@ -183,7 +183,7 @@ class Engine:
         """Whether it was held."""
         return bool(self.api.limiter_release(permit) == Code.OK)
 
-    def attempt(self, owner: Owner, grant: Grant) -> bool:
+    def attempt(self, owner: PermitOwner, grant: Grant) -> bool:
         """Tries once, and tells the grant how much is held. Cancelled: the holder has ended."""
         self.check()
         held, request = ctypes.c_uint64(), grant.request
