@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mopslock import _abi, _claim, _invocation, _library, _semaphore, _verbs, errors
+from mopslock import _abi, _invocation, _lease_runner, _library, _semaphore, _verbs, errors
 from mopslock.status import of_sight
 from mopslock.terms import NONE
 
@@ -128,7 +128,7 @@ def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     told = set(names["Action.kind"]) - {*_verbs.REQUESTS, "wake"} - tasks
     of_semaphores, of_buckets = {"limited"}, {"granted", "counted"}
     assert set(_invocation._NOTICES) == told - of_semaphores - of_buckets
-    assert set(_claim._NOTICES) == told - {"launch", "found", "absent"} - of_semaphores - of_buckets
+    assert set(_lease_runner._NOTICES) == told - {"launch", "found", "absent"} - of_semaphores - of_buckets
     said = {"waiting", "held", "refused", "lost", "released", "limited", "left", "calibrate", "warned"}
     assert set(_semaphore._NOTICES) == said <= told
 

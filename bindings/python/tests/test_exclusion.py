@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from mopslock import _claim, _stepped
+from mopslock import _lease_runner, _stepped
 from mopslock._duration import FOREVER
 from mopslock.terms import Terms
-from world import LATENCY, World, claim, seconds
+from world import LATENCY, World, runner, seconds
 
 NAMES = ("a", "b")
 
@@ -34,10 +34,10 @@ class Exclusion(RuleBasedStateMachine):
         self.world.latency = lambda: self.latencies.pop() if self.latencies else LATENCY
         self.look, _stepped.LOOK = _stepped.LOOK, 0.0  # what a paused keeper is waited for, in real time
 
-    def held(self) -> list[tuple[str, _claim.Claim]]:
+    def held(self) -> list[tuple[str, _lease_runner.LeaseRunner]]:
         """All that is held, as its holders see it."""
         done = [
-            (n, claim(f.result(0))) for n, f in self.futures if f.done() and not f.cancelled() and not f.exception()
+            (n, runner(f.result(0))) for n, f in self.futures if f.done() and not f.cancelled() and not f.exception()
         ]
         return [(name, held) for name, held in done if held.failure() is None]
 
@@ -137,7 +137,7 @@ class Exclusion(RuleBasedStateMachine):
                 self.exclusive()
             assert [name for name, future in self.futures if not future.done()] == []
             self.world.run(40)
-            assert [host._claims for host in self.hosts] == [set()] * 3
+            assert [host._runners for host in self.hosts] == [set()] * 3
         finally:
             _stepped.LOOK = self.look
 

@@ -47,7 +47,7 @@ LAYERS = [
     ["_verbs", "_held", "_abi"],
     ["_inside", "_runner", "_validity", "_call", "_hosted_lease", "_limits"],
     ["_asks", "_resolve", "_services", "_inspector", "_hosted_invocation"],
-    ["_claim"],
+    ["_lease_runner"],
     ["_inline_driver", "_invocation", "_semaphore"],
     ["_stepped", "_hosted"],
     ["_hosts", "_lease"],
@@ -61,9 +61,10 @@ LAYERS = [
 ]
 TYPES_ONLY = {
     ("errors", "status"), ("_held", "_call"), ("_runner", "_stepped"), ("_validity", "_services"),
-    ("_validity", "_stepped"), ("_claim", "_invocation"), ("_claim", "_stepped"), ("_services", "_stepped"),
-    ("_services", "_claim"), ("_services", "_invocation"), ("_invocation", "_stepped"), ("_hosted_lease", "_hosted"),
-    ("_hosted_invocation", "_hosted"), ("_services", "_semaphore"), ("_semaphore", "_stepped"), ("_inside", "_lease"),
+    ("_validity", "_stepped"), ("_lease_runner", "_invocation"), ("_lease_runner", "_stepped"),
+    ("_services", "_stepped"), ("_services", "_lease_runner"), ("_services", "_invocation"),
+    ("_invocation", "_stepped"), ("_hosted_lease", "_hosted"), ("_hosted_invocation", "_hosted"),
+    ("_services", "_semaphore"), ("_semaphore", "_stepped"), ("_inside", "_lease"),
 }  # fmt: skip
 """Imported for their annotations, and never when the program runs."""
 
@@ -101,14 +102,14 @@ def layer(module: str) -> int:
 
 
 NEVER: dict[str, set[str]] = {
-    "_machine": {"_stepped", "_hosted", "_hosts", "_claim"},
+    "_machine": {"_stepped", "_hosted", "_hosts", "_lease_runner"},
     "stores": {"_hosted", "_abi", "_library", "_machine"},
     "_stepped": {"_hosted", "_abi"},
-    "_hosted": {"_stepped", "_claim", "_machine", "stores"},
+    "_hosted": {"_stepped", "_lease_runner", "_machine", "stores"},
     "_hosted_invocation": {"_stepped", "_invocation", "_machine", "stores"},
     "_invocation": {"_hosted", "_hosted_invocation", "_abi"},
     "_call": {"_invocation", "_hosted_invocation"},
-    "_keeper": {"_claim", "_machine", "stores"},
+    "_keeper": {"_lease_runner", "_machine", "stores"},
     "_limits": {"_hosted", "_machine", "stores"},
     "_semaphore": {"_hosted", "_abi"},
 }

@@ -75,7 +75,7 @@ def found(world: World, next_step: Future[Step]) -> Found:
 
 def quiet(host: Host) -> bool:
     """Nothing is left of any call."""
-    return not host._claims and not host._waiters and not host._found
+    return not host._runners and not host._waiters and not host._found
 
 
 # Requests.

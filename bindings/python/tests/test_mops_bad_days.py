@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mopslock import _claim, mops
+from mopslock import _lease_runner, mops
 from mopslock._duration import SECOND
 from mopslock.errors import NotReleased, StoreError, Unauthorized, Unreachable
 from mopslock.mops import _engine, _keeping, _leases
@@ -73,12 +73,12 @@ def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(_engine, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(mops, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(_engine, "_store", lambda uri: _engine._Blob(Blobs(world.store), uri))
-    monkeypatch.setattr(_claim, "threading", SimpleNamespace(Event=lambda: Bell(world)))
+    monkeypatch.setattr(_lease_runner, "threading", SimpleNamespace(Event=lambda: Bell(world)))
     monkeypatch.setattr(world.clock, "sleep", lambda ns: world.run(ns / SECOND))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
     monkeypatch.setattr(_leases, "outcome", outcome)
     monkeypatch.setattr(_keeping, "outcome", outcome)
-    monkeypatch.setattr(_claim, "notifier", SimpleNamespace(call=lambda do: do()))
+    monkeypatch.setattr(_lease_runner, "notifier", SimpleNamespace(call=lambda do: do()))
     return fleet
 
 
@@ -101,7 +101,7 @@ def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet
     assert fleet.record["write_count"] == 2
     fleet.world.store.asked()
     lease = acquired()
-    assert len(fleet.here.host._claims) == 1
+    assert len(fleet.here.host._runners) == 1
     assert fleet.world.store.asked() == ["get", "put", "get", "put"]
     release = mops.add_lease_to_maintenance_daemon(lease)
     fleet.world.run(0.9)

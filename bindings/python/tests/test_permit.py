@@ -358,7 +358,7 @@ def test_what_another_process_gives_back_or_leaves_behind_is_found(shared: Share
     first, began = shared.permit(one, PermitRequest(1)), shared.clock.now
     assert isinstance(shared.error(shared.begin(other, PermitRequest(1), wait=7)), mopslock.Full)
     assert 7 * SECOND <= shared.clock.now - began <= 8 * SECOND
-    assert other._claims == set()
+    assert other._runners == set()
     waits = shared.begin(other, PermitRequest(1))
     shared.run(5)
     assert not waits.done()
@@ -386,12 +386,12 @@ def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
     shared.run(1)
     assert waits.cancel()
     shared.settle()
-    assert host._claims == {keeps}
+    assert host._runners == {keeps}
     assert keeps.failure() is None
     shared.give_back(keeps)
     shared.run(1)
     assert host._semaphores == {}
-    assert host._claims == set()
+    assert host._runners == set()
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_a_store_that_fails_ends_it(
         found = shared.error(future, 60)
         assert isinstance(found, error)
         assert 'permit of "n" not acquired' in str(found)
-    assert host._claims == set()
+    assert host._runners == set()
     shared.store.mend()
     shared.permit(host, PermitRequest(2))
 

@@ -42,7 +42,7 @@ def test_a_lease_costs_so_many_requests_and_no_more(world: World) -> None:
     world.run(300)
     assert world.store.asked() == []
     assert world.store.holder("n") is None
-    assert (host._claims, dict(host._waiters), world.next()) == (set(), {}, 1 << 62), "nothing is left of it"
+    assert (host._runners, dict(host._waiters), world.next()) == (set(), {}, 1 << 62), "nothing is left of it"
 
 
 # What ends a lease.
@@ -186,7 +186,7 @@ def test_who_cancels_holds_nothing(world: World, after: int) -> None:
         future.cancel()
     world.run(300)
     assert world.store.holder("n") is None
-    assert world.hosts[0]._claims == set()
+    assert world.hosts[0]._runners == set()
     with pytest.raises(CancelledError):
         future.result(0)
 
@@ -280,7 +280,7 @@ def test_acquiring_costs_the_same_on_the_callers_thread(world: World, slept: lis
     other = world.host()
     with pytest.raises(errors.Held):
         other.acquire("n", Terms(), 0, None)
-    assert (slept, other._claims) == ([0.5], set())
+    assert (slept, other._runners) == ([0.5], set())
     world.result(lease.finish())
     assert world.store.holder("n") is None
 
@@ -305,7 +305,7 @@ def test_whatever_interrupts_the_caller_leaves_nothing_held(
         host.acquire("n", Terms(), FOREVER, None)
     world.run(10)
     assert world.store.holder("n") is None
-    assert host._claims == set()
+    assert host._runners == set()
 
 
 def test_a_put_that_lands_after_its_claim_was_given_up_is_released_too(world: World, slept: list[float]) -> None:

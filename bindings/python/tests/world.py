@@ -24,11 +24,11 @@ from typing import IO, Any, TypeVar
 from unittest import mock
 
 from mopslock import _stepped
-from mopslock._claim import Claim
 from mopslock._duration import FOREVER, SECOND
 from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
 from mopslock._keeper import Do, Keeper
+from mopslock._lease_runner import LeaseRunner
 from mopslock._semaphore import Share
 from mopslock.errors import MopslockError
 from mopslock.stores import Store
@@ -242,16 +242,16 @@ class Host(_stepped.SteppedHost):
         self.able.told = True  # that its store has no create, which all of these tests know
         self.paused = False
 
-    def claim(self, *args: Any, **options: Any) -> Claim:
+    def runner(self, *args: Any, **options: Any) -> LeaseRunner:
         """As ever, with an id and jitter that are the same in every run."""
         with mock.patch("os.urandom", self._world.chance):
-            return super().claim(*args, **options)
+            return super().runner(*args, **options)
 
     def _invocation(self, *args: Any) -> Invocation:
         with mock.patch("os.urandom", self._world.chance):
             return super()._invocation(*args)
 
-    def look(self, claim: Claim | Invocation | Share) -> bool:
+    def look(self, runner: LeaseRunner | Invocation | Share) -> bool:
         """As ever, with a keeper that is at once at hand, or never."""
         post = self.keeper.post
 
@@ -262,7 +262,7 @@ class Host(_stepped.SteppedHost):
 
         self.keeper.post = turning  # type: ignore[method-assign]
         try:
-            return super().look(claim)
+            return super().look(runner)
         finally:
             del self.keeper.post
 
@@ -356,9 +356,9 @@ class World:
         assert error is not None
         return error
 
-    def lease(self, host: Host | None = None, name: str = "n", terms: Terms | None = None) -> Claim:
+    def lease(self, host: Host | None = None, name: str = "n", terms: Terms | None = None) -> LeaseRunner:
         """A lease that is held, on a host of its own unless one is given."""
-        return claim(self.result((host or self.host()).begin_acquire(name, terms or Terms(), FOREVER, None)))
+        return runner(self.result((host or self.host()).begin_acquire(name, terms or Terms(), FOREVER, None)))
 
     def close(self, host: Host, timeout: float) -> MopslockError | None:
         """Closes a host, whose caller waits in real time and must see the fake one pass."""
@@ -385,9 +385,9 @@ class World:
 NEVER = 1 << 62
 
 
-def claim(held: HeldThing) -> Claim:
+def runner(held: HeldThing) -> LeaseRunner:
     """What is held, as what it is here."""
-    assert isinstance(held, Claim)
+    assert isinstance(held, LeaseRunner)
     return held
 
 

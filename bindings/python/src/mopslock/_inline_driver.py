@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._claim import Claim
 from ._duration import SECOND
 from ._held import SETTLED
+from ._lease_runner import LeaseRunner
 from ._verbs import NEVER, Action, Event
 
 LONGEST = 1.0
@@ -14,8 +14,8 @@ LONGEST = 1.0
 class InlineDriver:
     """Steps and requests of one claim. Nothing else may step it meanwhile."""
 
-    def __init__(self, claim: Claim) -> None:
-        self.claim = claim
+    def __init__(self, runner: LeaseRunner) -> None:
+        self.runner = runner
         self.body = b""  # the record that was put last
         self.written = False  # and the store said yes
         self.doubtful = False  # a put of unknown fate
@@ -26,29 +26,29 @@ class InlineDriver:
 
         The host may be closed meanwhile: then the keeper ends it. Whatever interrupts this leaves nothing held.
         """
-        claim = self.claim
+        runner = self.runner
         try:
-            claim.will_be_driven()
+            runner.will_be_driven()
             while True:
-                requests = claim.step(event)
+                requests = runner.step(event)
                 if requests:
                     event = self._perform(requests[-1])
-                elif self._settled(put=put) or claim.hurried or claim.host.clock.mono() >= until:
+                elif self._settled(put=put) or runner.hurried or runner.host.clock.mono() >= until:
                     return
                 else:
-                    event = self._sleep(min(claim.wake, until))
+                    event = self._sleep(min(runner.wake, until))
         except BaseException:
-            claim.host.abandon(claim)
+            runner.host.abandon(runner)
             raise
 
     def _settled(self, *, put: bool) -> bool:
-        settled = self.claim.settled
+        settled = self.runner.settled
         if settled is SETTLED:
             return not put or self.written
         return settled.done() and (not put or self.written or settled.exception() is not None)
 
     def _perform(self, request: Action) -> Event:
-        answer = self.claim.host.ask(self.claim.store_object, request, request["limit_ns"])
+        answer = self.runner.host.ask(self.runner.store_object, request, request["limit_ns"])
         said = answer["outcome"] != "unknown"
         self.failing = "" if said else answer["class"]
         if request["kind"] == "put":
@@ -58,9 +58,9 @@ class InlineDriver:
 
     def _sleep(self, at: int) -> Event:
         """Until its wake, or until somebody says that the record has changed."""
-        clock, bell = self.claim.host.clock, self.claim.bell
+        clock, bell = self.runner.host.clock, self.runner.bell
         left = min(at - clock.mono(), int(LONGEST * SECOND))
-        if self.claim.waiting and bell is not None:
+        if self.runner.waiting and bell is not None:
             if bell.wait(max(0, left) / SECOND):
                 bell.clear()
                 return {"kind": "changed"}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import _texts
 from ._call import Begin, Call, Found, NoLease, Step, StepFuture, WorkRequest
-from ._claim import Pending, resolving
 from ._held import OnWaiting, settle
+from ._lease_runner import Pending, resolving
 from ._machine import Machine
 from ._notify import notifier
 from ._runner import Runner, Steps

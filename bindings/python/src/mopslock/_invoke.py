@@ -17,7 +17,7 @@ from ._duration import Duration, waiting
 from ._frames import brief
 from ._held import Handle, HeldThing, Host, OnWaiting, logged, noticed
 from ._hosts import AnyStore, host_of
-from ._lease import RELEASE, Claimed
+from ._lease import RELEASE, AcquiredLease
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure
 from .terms import Expiry, Protocol, Renewal, Terms
 
@@ -30,7 +30,7 @@ KEEPING = 60.0
 """Seconds that a failure waits for being kept before it is raised."""
 
 
-class Work(Claimed):
+class Work(AcquiredLease):
     """A piece of work that is to be done now, and the lease under which it is: kept alive until launch returns.
 
     The lease cannot stop code that does not ask: look at ``lost`` or call ``check()`` before what must not be done

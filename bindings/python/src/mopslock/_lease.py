@@ -204,8 +204,8 @@ class HeldLease:
         raise TypeError("a lease is this process's own: give its text to the other process, and accompany() it there")
 
 
-class Claimed(HeldLease):
-    """What a lease of either kind says beside what a companion says too."""
+class AcquiredLease(HeldLease):
+    """What a lease and work have, and a companion does not."""
 
     @property
     def acquired(self) -> datetime:
@@ -221,7 +221,7 @@ class Claimed(HeldLease):
         return self._held.handle().text()
 
 
-class Lease(Claimed):
+class Lease(AcquiredLease):
     """An exclusive claim on a name, kept alive until release, mopslock.close(), the end of the process, or its loss.
 
     It cannot stop code that does not ask: look at ``lost`` or call ``check()`` before what must not be done twice.

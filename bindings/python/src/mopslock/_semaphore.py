@@ -364,7 +364,7 @@ class Semaphores:
     stamp_unit: int
     _lock: threading.RLock
     _closed: bool
-    _claims: set[Any]
+    _runners: set[Any]
     _semaphores: dict[Place, Semaphore]
     """The keeper's."""
 
@@ -417,7 +417,7 @@ class Semaphores:
         with self._lock:
             if self._closed:
                 raise _texts.closed()
-            self._claims.add(share)
+            self._runners.add(share)
 
         def given_up(settled: Future[HeldThing]) -> None:
             if settled.cancelled():

@@ -20,12 +20,12 @@ from ._verbs import NEVER, Action, Event
 from .errors import MopslockError
 
 if TYPE_CHECKING:
-    from ._claim import Claim
     from ._invocation import Invocation
+    from ._lease_runner import LeaseRunner
     from ._semaphore import Semaphore
     from ._stepped import SteppedHost
 
-    Standing: TypeAlias = Claim | Invocation | Semaphore
+    Standing: TypeAlias = LeaseRunner | Invocation | Semaphore
 
 log = logging.getLogger("mopslock")
 
@@ -54,23 +54,23 @@ class Session:
         self.task: Task | None = None
         self.life: Life | None = None
         self.end = ""  # why the one before it ended
-        self.claims: dict[int, Standing] = {}
+        self.runners: dict[int, Standing] = {}
         self._unused: Timer | None = None
 
     def life_of(self, sid: str) -> Life | None:
         """Of the id that a lease says it stands on."""
         return self.life if self.life is not None and self.life.sid == sid else None
 
-    def add(self, claim: Standing) -> None:
+    def add(self, runner: Standing) -> None:
         """It wants to stand on it."""
         self._host.keeper.take_back(self._unused)
-        self.claims[id(claim)] = claim
+        self.runners[id(runner)] = runner
         if self.task is None:
             self._open()
 
-    def remove(self, claim: Standing) -> None:
+    def remove(self, runner: Standing) -> None:
         """It has ended."""
-        if self.claims.pop(id(claim), None) is not None and not self.claims:
+        if self.runners.pop(id(runner), None) is not None and not self.runners:
             keeper = self._host.keeper
             keeper.take_back(self._unused)
             self._unused = keeper.at(self._host.clock.mono() + UNUSED, self._unneeded)
@@ -81,7 +81,7 @@ class Session:
     def leave(self) -> Task | None:
         """Closes it, if nobody stands on it; the next claim makes another."""
         task = self.task
-        if self.claims or task is None:
+        if self.runners or task is None:
             return None
         self._host.keeper.take_back(self._unused)
         self.task = self.life = None
@@ -108,15 +108,15 @@ class Session:
         elif kind == "renewed" and self.life is not None:
             self.life.until = action["at_ns"]
         elif kind == "called":
-            for claim in list(self.claims.values()):
-                if claim.name == action["key"] and not claim.gone:
-                    claim.freeze()
-                    claim.feed({"kind": "called", "epoch": action["epoch"]})
+            for runner in list(self.runners.values()):
+                if runner.name == action["key"] and not runner.gone:
+                    runner.freeze()
+                    runner.feed({"kind": "called", "epoch": action["epoch"]})
         elif kind == "lost":
             log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])
             self.end, self.life, self.task = action["reason"], None, None
             self._tell(fresh=False)
-            if self.task is None and any(claim.fresh for claim in self.claims.values()):
+            if self.task is None and any(runner.fresh for runner in self.runners.values()):
                 self._open()
         elif kind == "refused":
             self.task = self.life = None
@@ -124,9 +124,9 @@ class Session:
 
     def _tell(self, *, fresh: bool) -> None:
         """It has come in force, which those who wait for it want to know, or was lost, which all do."""
-        for claim in list(self.claims.values()):
-            if not claim.gone and (claim.fresh or not fresh):
-                claim.feed({"kind": "woke"})
+        for runner in list(self.runners.values()):
+            if not runner.gone and (runner.fresh or not fresh):
+                runner.feed({"kind": "woke"})
 
     def check(self, now: int) -> None:
         """Past its deadline it says so, before a lease on it is asked."""
@@ -144,9 +144,9 @@ class Session:
         self._give_up({"reason": "unusable", "class": class_}, cause)
 
     def _give_up(self, action: Action, cause: BaseException | None = None) -> None:
-        for claim in list(self.claims.values()):
-            if not claim.gone and claim.fresh:
-                claim.give_up(action["reason"], action.get("class", ""), cause or action.get("error"))
+        for runner in list(self.runners.values()):
+            if not runner.gone and runner.fresh:
+                runner.give_up(action["reason"], action.get("class", ""), cause or action.get("error"))
 
 
 class Services:
@@ -166,22 +166,22 @@ class Services:
         terms = (fields["ttl_ns"], fields.get("margin_ns", 0))
         return self._sessions.setdefault(terms, Session(self, terms))
 
-    def join(self, claim: Standing, fields: Event) -> Session:
+    def join(self, runner: Standing, fields: Event) -> Session:
         """The session for a claim with this Config, which stands on it from now on."""
         session = self.session_of(fields)
-        session.add(claim)
+        session.add(runner)
         return session
 
-    def part(self, claim: Standing) -> None:
+    def part(self, runner: Standing) -> None:
         """A claim has ended."""
-        session = claim.standing
+        session = runner.standing
         if session is not None:
-            self.host.keeper.post(lambda: session.remove(claim))
+            self.host.keeper.post(lambda: session.remove(runner))
 
-    def known(self, claim: Standing) -> Event:
+    def known(self, runner: Standing) -> Event:
         """What each event to a strict claim carries, in the core's order."""
         known: Event = {}
-        session = claim.standing
+        session = runner.standing
         if session is not None:
             session.check(self.host.clock.mono())
             if session.life is not None:
@@ -216,9 +216,9 @@ class Services:
         if action["kind"] == "calibrated" and 0 < action["wall_ns"] < NEVER:
             self._sample = {"store_stamp_ns": action["wall_ns"], "store_at_ns": action["at_ns"]}
         askers, self._askers = self._askers, []
-        for claim in askers:
-            if not claim.gone:
-                claim.prod()
+        for runner in askers:
+            if not runner.gone:
+                runner.prod()
 
     @property
     def busy(self) -> bool:

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 from . import _texts
 from ._asks import Asks
 from ._call import Call, StepFuture, WorkRequest
-from ._claim import Claim, Pending
 from ._clock import Clock, System
 from ._duration import SECOND
 from ._held import Handle, HeldThing, Host, OnWaiting, noticed
@@ -23,6 +22,7 @@ from ._inline_driver import InlineDriver
 from ._inspector import Inspector, plain
 from ._invocation import Invocation
 from ._keeper import Do, Keeper, Lane, Workers
+from ._lease_runner import LeaseRunner, Pending
 from ._notify import log
 from ._resolve import Abilities, Resolution
 from ._runner import config
@@ -88,9 +88,9 @@ class SteppedHost(Semaphores, Inspector, Host):
         self._asks = Asks(self.clock, submit or lane().submit)  # a lane of its own, so that no renewal waits behind
         self._transfers = submit or Lane(_shared.workers, MOST_TRANSFERS).submit
         self._lock = threading.RLock()
-        self._claims: set[Claim | Invocation | Share] = set()
+        self._runners: set[LeaseRunner | Invocation | Share] = set()
         self._semaphores: dict[Place, Semaphore] = {}
-        self._waiters: defaultdict[tuple[int, str], set[Claim | Invocation]] = defaultdict(set)
+        self._waiters: defaultdict[tuple[int, str], set[LeaseRunner | Invocation]] = defaultdict(set)
         self._found: set[tuple[tuple[int, str], str]] = set()  # of which those who wait were told
         self._closed = False
 
@@ -120,28 +120,28 @@ class SteppedHost(Semaphores, Inspector, Host):
     def _host(self) -> SteppedHost:
         return self
 
-    def claim(
+    def runner(
         self, name: str, terms: Event, *, holder: str = "", role: str = "", machine: str = "lease",
         waits: OnWaiting | None = None, store: Store | None = None, driven: bool = False,
         into: Future[HeldThing] | None = None, pending: Pending | None = None, epoch: int = 0, owner: str = "",
-    ) -> Claim:  # fmt: skip
+    ) -> LeaseRunner:  # fmt: skip
         """A machine that has not begun; driven: by the caller's thread at first. Every bad field is BadArgument."""
         fields = config(
             machine, plain("name", name), self.judged(terms), holder=holder, role=role, epoch=epoch, owner=owner,
             stamp_unit_ns=self.stamp_unit,
         )  # fmt: skip
         future = Future() if into is None else into
-        claim = Claim(
+        runner = LeaseRunner(
             self, store or self.store, fields, guarded=machine == "lease", waits=waits, into=future, pending=pending
         )
         if driven:
-            claim.will_be_driven()
+            runner.will_be_driven()
         with self._lock:
             if self._closed:
-                claim.forget_machine()
+                runner.forget_machine()
                 raise _texts.closed()
-            self._claims.add(claim)
-        return claim
+            self._runners.add(runner)
+        return runner
 
     def acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
@@ -153,26 +153,26 @@ class SteppedHost(Semaphores, Inspector, Host):
             self.begin_acquire(name, terms, wait_ns, waits, into)
             done.get()
             return into.result(0)
-        claim = None
+        runner = None
         try:
-            claim = self._new_claim(name, terms, waits, into, driven=True)
-            InlineDriver(claim).run(acquiring(wait_ns))
-            claim.adopt()
+            runner = self._requested_runner(name, terms, waits, into, driven=True)
+            InlineDriver(runner).run(acquiring(wait_ns))
+            runner.adopt()
         except BaseException:
-            if claim is not None and not claim.gone:  # interrupted between these lines
-                self.abandon(claim)
+            if runner is not None and not runner.gone:  # interrupted between these lines
+                self.abandon(runner)
             raise
         held = into.result()
-        if claim.hurried:  # closed in this moment, and released already or soon
+        if runner.hurried:  # closed in this moment, and released already or soon
             raise _texts.closed()
         return held
 
-    def _new_claim(
+    def _requested_runner(
         self, name: str, terms: Terms, waits: OnWaiting | None, into: Future[HeldThing] | None, *, driven: bool = False
-    ) -> Claim:
+    ) -> LeaseRunner:
         """A claim under the protocol that was asked for, or under the one that the name turns out to have."""
         fields, pending = self._settling(name, terms, "lease")
-        return self.claim(name, fields, waits=waits, driven=driven, into=into, pending=pending)
+        return self.runner(name, fields, waits=waits, driven=driven, into=into, pending=pending)
 
     def _settling(
         self, name: str, terms: Terms, machine: str, more: Mapping[str, Any] = NOTHING
@@ -249,67 +249,67 @@ class SteppedHost(Semaphores, Inspector, Host):
         last = self._last.pop(name, None)
         return last if last is not None and self.clock.mono() - last[1] < BASIS else None
 
-    def remember(self, claim: Claim | Invocation, action: Action) -> None:
+    def remember(self, runner: LeaseRunner | Invocation, action: Action) -> None:
         """How this process released a name: whoever comes next knows the newest version without a look."""
-        if action.get("at_ns") and action.get("epoch") and claim.store_object is self.store:
+        if action.get("at_ns") and action.get("epoch") and runner.store_object is self.store:
             if len(self._last) >= MOST_NAMES:
                 self._last.pop(next(iter(self._last)), None)
-            self._last[claim.name] = (action["epoch"], action["at_ns"], claim.beside)
+            self._last[runner.name] = (action["epoch"], action["at_ns"], runner.beside)
 
-    def abandon(self, claim: Claim) -> None:
+    def abandon(self, runner: LeaseRunner) -> None:
         """What an interrupted claim has left is released by another machine: nobody knows how far this one came."""
-        self.forget(claim)
-        claim.forget_machine()
-        if claim.guarded and claim.protocol:
-            self._release_left(claim)
-            for after in (SECOND, claim.ttl_ns // 3):  # a put of it may be under way on a worker, and land later
+        self.forget(runner)
+        runner.forget_machine()
+        if runner.guarded and runner.protocol:
+            self._release_left(runner)
+            for after in (SECOND, runner.ttl_ns // 3):  # a put of it may be under way on a worker, and land later
                 at = self.clock.mono() + after
-                self.keeper.post(lambda at=at: self.keeper.at(at, lambda _: self._release_left(claim)))  # type: ignore[misc]
+                self.keeper.post(lambda at=at: self.keeper.at(at, lambda _: self._release_left(runner)))  # type: ignore[misc]
 
-    def _release_left(self, claim: Claim) -> None:
+    def _release_left(self, runner: LeaseRunner) -> None:
         with contextlib.suppress(MopslockError):
-            fields: Event = {"protocol": claim.protocol, "ttl_ns": claim.ttl_ns}
+            fields: Event = {"protocol": runner.protocol, "ttl_ns": runner.ttl_ns}
             self.begin_release(
-                claim.name, claim.holder, fields, store=claim.store_object, epoch=max(1, claim.version())
+                runner.name, runner.holder, fields, store=runner.store_object, epoch=max(1, runner.version())
             )
 
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
         """On the keeper's thread and the workers'."""
-        return self._begin(self._new_claim(name, terms, waits, into), acquiring(wait_ns))
+        return self._begin(self._requested_runner(name, terms, waits, into), acquiring(wait_ns))
 
     def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
         """A companion."""
         if handle.protocol == "strict" and not can(self.store):
             raise _texts.refused(handle.name, "unfit", "", None, None)
         fields = {**terms.config(handle.protocol), "on_session": False, "ttl_ns": handle.ttl_ns}
-        claim = self.claim(
+        runner = self.runner(
             handle.name, fields, holder=handle.holder, machine="companion", into=into, epoch=handle.epoch
         )
-        claim.token = handle.token
-        return self._begin(claim, {"kind": "accompany"})
+        runner.token = handle.token
+        return self._begin(runner, {"kind": "accompany"})
 
     def begin_release(
         self, name: str, holder: str, terms: Event, *, store: Store | None = None, epoch: int = 0
     ) -> Future[None]:
         """Releases a lease of which only the holder is known, and under strict an epoch."""
         strict = terms.get("protocol") == "strict"
-        claim = self.claim(
+        runner = self.runner(
             name, terms, holder=holder, role="owner", store=store, epoch=epoch if strict else 0,
             owner=holder if strict else "",
         )  # fmt: skip
-        self.keeper.post(lambda: claim.feed({"kind": "release", "brief": True}))
-        return claim.over
+        self.keeper.post(lambda: runner.feed({"kind": "release", "brief": True}))
+        return runner.over
 
-    def _begin(self, claim: Claim, first: Event) -> Future[HeldThing]:
+    def _begin(self, runner: LeaseRunner, first: Event) -> Future[HeldThing]:
         def cancelled(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
-                self.keeper.post(lambda: claim.farewell(brief=False))
+                self.keeper.post(lambda: runner.farewell(brief=False))
 
-        future = claim.settled
+        future = runner.settled
         future.add_done_callback(cancelled)
-        self.keeper.post(lambda: claim.feed(first))
+        self.keeper.post(lambda: runner.feed(first))
         return future
 
     # Invocations.
@@ -337,7 +337,7 @@ class SteppedHost(Semaphores, Inspector, Host):
             if self._closed:
                 call.forget_machine()
                 raise _texts.closed()
-            self._claims.add(call)
+            self._runners.add(call)
         self.waits(call)
         self.keeper.post(lambda: call.feed(first))
         return call
@@ -380,55 +380,55 @@ class SteppedHost(Semaphores, Inspector, Host):
             if isinstance(waiter, Invocation):
                 waiter.change()
 
-    def wake_next(self, claim: Claim | Invocation) -> None:
+    def wake_next(self, runner: LeaseRunner | Invocation) -> None:
         """It has ended without a result: one of those who wait for it looks now; the others poll, or are next."""
         with self._lock:
-            waiters = [] if self._closed else list(self._waiters.get(claim.key(), ()))
+            waiters = [] if self._closed else list(self._waiters.get(runner.key(), ()))
         for waiter in waiters:
-            if waiter is not claim and isinstance(waiter, Invocation) and waiter.waiting:
+            if waiter is not runner and isinstance(waiter, Invocation) and waiter.waiting:
                 waiter.change()
                 return
 
-    def _waiting_with(self, claim: Claim | Invocation) -> list[Claim | Invocation]:
+    def _waiting_with(self, runner: LeaseRunner | Invocation) -> list[LeaseRunner | Invocation]:
         with self._lock:
-            waiters = list(self._waiters.get(claim.key(), ()))
-        return [waiter for waiter in waiters if waiter is not claim and waiter.waiting]
+            waiters = list(self._waiters.get(runner.key(), ()))
+        return [waiter for waiter in waiters if waiter is not runner and waiter.waiting]
 
-    def forget(self, claim: Claim | Invocation | Share) -> None:
+    def forget(self, runner: LeaseRunner | Invocation | Share) -> None:
         """It has ended."""
-        if isinstance(claim, Share):  # its semaphore stands on a session
+        if isinstance(runner, Share):  # its semaphore stands on a session
             with self._lock:
-                self._claims.discard(claim)
+                self._runners.discard(runner)
             return
-        self.services.part(claim)
+        self.services.part(runner)
         with self._lock:
-            self._claims.discard(claim)
-            key = claim.key()
+            self._runners.discard(runner)
+            key = runner.key()
             if key in self._waiters:
-                self._waiters[key].discard(claim)
+                self._waiters[key].discard(runner)
                 if not self._waiters[key]:
                     del self._waiters[key]
                     self._found = {place for place in self._found if place[0] != key}
 
-    def waits(self, claim: Claim | Invocation) -> None:
+    def waits(self, runner: LeaseRunner | Invocation) -> None:
         """It waits for another holder, who may be in this process."""
         with self._lock:
-            self._waiters[claim.key()].add(claim)
+            self._waiters[runner.key()].add(runner)
 
-    def wake_waiters(self, claim: Claim | Invocation) -> None:
+    def wake_waiters(self, runner: LeaseRunner | Invocation) -> None:
         """What was released here need not be polled for here."""
-        for waiter in self._waiting_with(claim):
-            if isinstance(waiter, Claim):
+        for waiter in self._waiting_with(runner):
+            if isinstance(waiter, LeaseRunner):
                 waiter.change()
-        if isinstance(claim, Claim):
-            self.wake_next(claim)
+        if isinstance(runner, LeaseRunner):
+            self.wake_next(runner)
 
-    def look(self, claim: Claim | Invocation | Share) -> bool:
+    def look(self, runner: LeaseRunner | Invocation | Share) -> bool:
         """Has the keeper look at the clock for a claim; False if it did not come to it."""
         looked = threading.Event()
 
         def look() -> None:
-            claim.feed({"kind": "woke"})
+            runner.feed({"kind": "woke"})
             looked.set()
 
         self.keeper.post(look)
@@ -438,19 +438,19 @@ class SteppedHost(Semaphores, Inspector, Host):
         """Everything is asked to end at once, and waited for together."""
         with self._lock:
             self._closed = True
-            claims = list(self._claims)
-        for claim in claims:
-            claim.hurry()
+            runners = list(self._runners)
+        for runner in runners:
+            runner.hurry()
         end = time.monotonic() + timeout_ns / SECOND
-        left = {claim.over for claim in claims}
+        left = {runner.over for runner in runners}
         left = self._wait_for(left, end)
         if not left:  # what may still land of those that were given up
             left = self._wait_for({semaphore.over for semaphore in list(self._semaphores.values())}, end)
         if not left and self.services.busy:  # a session outlives every release on it
             left = self._wait_for(set(self.services.close()), end)
-            claims = []
+            runners = []
         if left:
-            raise NotReleased(f"mopslock: {len(left)} of {len(claims)} leases were not released in time, and expire")
+            raise NotReleased(f"mopslock: {len(left)} of {len(runners)} leases were not released in time, and expire")
 
     def _wait_for(self, left: set[Future[None]], end: float) -> set[Future[None]]:
         while left:

@@ -76,7 +76,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lease(Async, _lease.Claimed):
+class Lease(Async, _lease.AcquiredLease):
     """mopslock.Lease, with what waits to be awaited."""
 
     async def release(self, timeout: Duration | None = RELEASE) -> None:

@@ -120,13 +120,13 @@ def acquire(
 def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, wait_ns: int) -> Lease:
     """One attempt, or one wait."""
     place = on.place(lease_dir_uri)
-    claim = on.host.claim(place.name, terms(expire_s, margin_s), store=place.store, driven=True)
-    driver = InlineDriver(claim)
+    runner = on.host.runner(place.name, terms(expire_s, margin_s), store=place.store, driven=True)
+    driver = InlineDriver(runner)
     driver.run(acquiring(wait_ns))
-    failure = claim.settled.exception()
+    failure = runner.settled.exception()
     if failure is not None:
-        raise failure from claim.cause
-    lease = Lease(lease_dir_uri, claim.holder, expire_s, acquire_margin_s=margin_s)
+        raise failure from runner.cause
+    lease = Lease(lease_dir_uri, runner.holder, expire_s, acquire_margin_s=margin_s)
     lease.leave(on, driver)
     return lease
 
@@ -143,14 +143,14 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
     writer_id, expire_s = _particulars(on, lease_dir_uri, expected_writer_id)
     lease = RemoteLease(lease_dir_uri, writer_id, expire_s)
     try:
-        claim = lease.companion(on)
+        runner = lease.companion(on)
     except BadArgument as error:
         raise CannotMaintainLease(f"{error} ({lease_dir_uri})", reason="no_expiry") from error
-    driver = InlineDriver(claim)
+    driver = InlineDriver(runner)
     driver.run({"kind": "accompany"})
-    failure = claim.settled.exception()
+    failure = runner.settled.exception()
     if failure is not None:
-        raise translated(failure, lease_dir_uri) from claim.cause
+        raise translated(failure, lease_dir_uri) from runner.cause
     lease.leave(on, driver)
     return lease
 

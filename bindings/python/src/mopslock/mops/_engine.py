@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from .. import stores
-from .._claim import Claim
 from .._duration import nanoseconds
 from .._keeper import Do, Lane
+from .._lease_runner import LeaseRunner
 from .._stepped import SteppedHost, lane
 from .._verbs import Event
 from ..errors import BadArgument
@@ -37,7 +37,7 @@ class Engine:
         self.submit = submit or lane().submit  # they may hang, and our own requests must not wait for them
         self._lanes: dict[str, Lane] = {}
         self.kept: dict[tuple[str, bool], Releaser] = {}  # by writer_id, and whether for a remote
-        self.litter: deque[Claim] = deque()
+        self.litter: deque[LeaseRunner] = deque()
         self._places: WeakValueDictionary[str, _Object] = WeakValueDictionary()
 
     def place(self, lease_dir_uri: str) -> Place:
@@ -63,11 +63,11 @@ class Engine:
             while True:
                 self.discard(self.litter.popleft())
 
-    def discard(self, claim: Claim | None) -> None:
+    def discard(self, runner: LeaseRunner | None) -> None:
         """Its record stays as it is, and expires."""
-        if claim is not None and claim.host is self.host:
-            self.host.forget(claim)
-            claim.forget_machine()
+        if runner is not None and runner.host is self.host:
+            self.host.forget(runner)
+            runner.forget_machine()
 
 
 class Place:

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from .._claim import Claim
 from .._duration import SECOND
+from .._lease_runner import LeaseRunner
 from ..errors import (
     LeaseExpired,
     LeaseReleased,
@@ -104,23 +104,23 @@ class OwnReleaser(Releaser):
     def __init__(self, on: Engine, lease: Lease) -> None:
         super().__init__(on)
         self.lease = lease
-        self._claim: Claim | None = None
+        self._lease_runner: LeaseRunner | None = None
         self._told = False
 
     def begin(self) -> None:
-        claim = self.lease.take(self.on)
-        if claim is None or claim.left_ns() <= 0:
-            self.on.discard(claim)
+        runner = self.lease.take(self.on)
+        if runner is None or runner.left_ns() <= 0:
+            self.on.discard(runner)
             self._join()
             return
-        self._claim = claim
-        claim.when_ended(self._ended)
-        claim.adopt()
+        self._lease_runner = runner
+        runner.when_ended(self._ended)
+        runner.adopt()
 
     def _join(self) -> None:
-        claim = self._claim = self.lease.companion(self.on)
-        claim.when_ended(self._ended)
-        self.on.host.keeper.post(lambda: claim.feed({"kind": "accompany"}))
+        runner = self._lease_runner = self.lease.companion(self.on)
+        runner.when_ended(self._ended)
+        self.on.host.keeper.post(lambda: runner.feed({"kind": "accompany"}))
 
     def _ended(self, failure: MopslockError) -> None:
         """On the notifier's thread. A lease that nobody else has taken or released is not given up."""
@@ -154,10 +154,10 @@ class OwnReleaser(Releaser):
 
     def end(self) -> None:
         """A put that is in flight is waited for before the release, which it could undo."""
-        claim = self._claim
-        assert claim is not None
+        runner = self._lease_runner
+        assert runner is not None
         ended: Future[None] = Future()
-        claim.finish().add_done_callback(lambda over: self._after(claim, over, ended))
+        runner.finish().add_done_callback(lambda over: self._after(runner, over, ended))
         if isinstance(self.lease, RemoteLease):
             try:
                 outcome(ended, RELEASE_WAIT)
@@ -166,15 +166,15 @@ class OwnReleaser(Releaser):
             return
         awaited(ended, self.lease)
 
-    def _after(self, claim: Claim, over: Future[None], ended: Future[None]) -> None:
+    def _after(self, runner: LeaseRunner, over: Future[None], ended: Future[None]) -> None:
         """It has released, or left, or was lost before."""
         failure = None if over.cancelled() else over.exception()
-        released = claim.guarded and failure is None
+        released = runner.guarded and failure is None
         if released or isinstance(self.lease, RemoteLease) or isinstance(failure, (LeaseTaken, LeaseReleased)):
             ended.set_result(None)
         else:
             self._release(ended)
-            if claim.cause is not None:
+            if runner.cause is not None:
                 self.lease.look_again(self.on)
 
     def _release(self, ended: Future[None]) -> None:

@@ -14,9 +14,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
-from .._claim import Claim
 from .._duration import SECOND
 from .._inline_driver import InlineDriver
+from .._lease_runner import LeaseRunner
 from .._verbs import Event
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine, terms
@@ -60,8 +60,8 @@ class Lease:
     role = "owner"
 
     __slots__ = (
-        "__weakref__", "_claim", "_doubt", "_place", "_verbs", "acquire_margin_s", "expire_s", "first_acquired_at",
-        "first_written_at", "lease_dir_uri", "write_count", "writer_id",
+        "__weakref__", "_doubt", "_lease_runner", "_place", "_verbs", "acquire_margin_s", "expire_s",
+        "first_acquired_at", "first_written_at", "lease_dir_uri", "write_count", "writer_id",
     )  # fmt: skip
 
     def __init__(self, lease_dir_uri: str, writer_id: str, expire_s: float, *, acquire_margin_s: float = 0.0) -> None:
@@ -74,7 +74,7 @@ class Lease:
     def _bare(self) -> None:
         self._verbs = (os.getpid(), threading.RLock())
         self._place: tuple[Engine, Place] | None = None
-        self._claim: Claim | None = None  # that acquired or joined it, for the keeper to go on with
+        self._lease_runner: LeaseRunner | None = None  # that acquired or joined it, for the keeper to go on with
         self._doubt = 0  # Mono until which a renewal of unknown fate can bring it back to life
 
     def __getstate__(self) -> dict[str, Any]:
@@ -96,24 +96,24 @@ class Lease:
         chained from the store's own: the store failed for PATIENCE; the renewal may have come to pass or not.
         """
         on = engine()
-        claim = self.companion(on)
+        runner = self.companion(on)
         until = on.host.clock.mono() + patience_ns(self.expire_s)
         with self._alone():
-            driver = InlineDriver(claim)
+            driver = InlineDriver(runner)
             try:
                 driver.run({"kind": "accompany"}, until=until, put=True)
             finally:
                 if driver.doubtful:
-                    self._doubt = on.host.clock.mono() + claim.ttl_ns
-                if not claim.gone:
-                    claim.step({"kind": "leave"})
+                    self._doubt = on.host.clock.mono() + runner.ttl_ns
+                if not runner.gone:
+                    runner.step({"kind": "leave"})
             if driver.written:
                 self._noted(driver.body)
                 return
-        failure = claim.settled.exception() if claim.settled.done() else None
+        failure = runner.settled.exception() if runner.settled.done() else None
         if isinstance(failure, MopslockError):
-            raise translated(failure, self.lease_dir_uri) from claim.cause
-        raise gave_up(driver, self.lease_dir_uri) from claim.cause
+            raise translated(failure, self.lease_dir_uri) from runner.cause
+        raise gave_up(driver, self.lease_dir_uri) from runner.cause
 
     def release(self) -> None:
         """Releases it if it is still ours; of another's nothing is overwritten, and a warning logged.
@@ -128,13 +128,13 @@ class Lease:
             return
         with self._alone():
             on.discard(self.take(on))
-            claim = on.host.claim(
+            runner = on.host.runner(
                 self.place(on).name, self.terms(), holder=self.writer_id, role="owner", store=self.place(on).store
             )
-            InlineDriver(claim).run({"kind": "release", "brief": True}, until=0)
-            if not claim.gone:  # the store fails
-                claim.adopt()
-            awaited(claim.over, self)
+            InlineDriver(runner).run({"kind": "release", "brief": True}, until=0)
+            if not runner.gone:  # the store fails
+                runner.adopt()
+            awaited(runner.over, self)
             if self._doubt > on.host.clock.mono():
                 self.look_again(on)
 
@@ -157,23 +157,23 @@ class Lease:
         """What the core is told of it."""
         return terms(self.expire_s, self.acquire_margin_s)
 
-    def companion(self, on: Engine) -> Claim:
+    def companion(self, on: Engine) -> LeaseRunner:
         """A machine that comes back to it, and has not begun."""
         place = self.place(on)
-        return on.host.claim(
+        return on.host.runner(
             place.name, self.terms(), holder=self.writer_id, role=self.role, machine="companion", store=place.store
         )
 
-    def take(self, on: Engine) -> Claim | None:
+    def take(self, on: Engine) -> LeaseRunner | None:
         """The claim that acquired or joined it, once; a fork's child has nothing of the parent's."""
-        claim, self._claim = self._claim, None
-        return claim if claim is not None and claim.host is on.host else None
+        runner, self._lease_runner = self._lease_runner, None
+        return runner if runner is not None and runner.host is on.host else None
 
     def leave(self, on: Engine, driver: InlineDriver) -> None:
         """Leaves the claim that has just acquired or joined it for the keeper to go on with."""
         self.place(on)
         self._noted(driver.body)
-        self._claim = driver.claim
+        self._lease_runner = driver.runner
 
     def look_again(self, on: Engine) -> None:
         """Releases once more a second and a third of the TTL later: a late renewal may lie on top."""
@@ -193,9 +193,9 @@ class Lease:
             self.first_written_at, self.first_acquired_at = record["first_written_at"], record["first_acquired_at"]
 
     def __del__(self) -> None:
-        claim, place = getattr(self, "_claim", None), getattr(self, "_place", None)
-        if claim is not None and place is not None:
-            place[0].litter.append(claim)  # a finalizer runs within anything, and may take no lock
+        runner, place = getattr(self, "_lease_runner", None), getattr(self, "_place", None)
+        if runner is not None and place is not None:
+            place[0].litter.append(runner)  # a finalizer runs within anything, and may take no lock
 
 
 class RemoteLease(Lease):
@@ -218,7 +218,7 @@ def gave_up(driver: InlineDriver, uri: str) -> MopslockError:
     """Why there was no renewal."""
     if driver.failing:
         return error_class(driver.failing)(
-            f"mopslock: lease {uri} could not be renewed ({driver.failing}): {driver.claim.cause!r}; try again"
+            f"mopslock: lease {uri} could not be renewed ({driver.failing}): {driver.runner.cause!r}; try again"
         )
     return CannotMaintainLease(
         f"mopslock: lease {uri} cannot be maintained (unreadable): its record cannot be read, or is in other hands "

@@ -42,7 +42,7 @@ class Pending:
     """What it is, where nobody has to ask."""
 
 
-class Claim(Runner, Validity):
+class LeaseRunner(Runner, Validity):
     """A lease or companion of a SteppedHost.
 
     Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the keeper (adopt).
@@ -282,34 +282,34 @@ class Claim(Runner, Validity):
         return of_sight(self.name, sight, self.host.clock.wall(), self.protocol) if sight else None
 
 
-def resolving(claim: Claim | Invocation, of: Pending) -> Resolver:
+def resolving(runner: LeaseRunner | Invocation, of: Pending) -> Resolver:
     """What stands in the place of its machine until it is known how its name is kept."""
 
     def make(resolution: Resolution) -> Steps:
         fields = of.config(resolution)
-        claim.protocol, claim.ttl_ns, claim.beside = resolution.protocol, fields["ttl_ns"], resolution.beside
-        machine = Machine({**fields, "seed": claim.seed})
+        runner.protocol, runner.ttl_ns, runner.beside = resolution.protocol, fields["ttl_ns"], resolution.beside
+        machine = Machine({**fields, "seed": runner.seed})
         if fields.get("on_session"):
-            claim.standing = claim.host.services.join(claim, fields)
+            runner.standing = runner.host.services.join(runner, fields)
         return machine
 
     return Resolver(
-        claim.name, of.want, of.able, make, known=claim.known, cause=lambda: claim.cause, resolution=of.resolution
+        runner.name, of.want, of.able, make, known=runner.known, cause=lambda: runner.cause, resolution=of.resolution
     )
 
 
-_NOTICES: dict[str, Callable[[Claim, Action], None]] = {
-    "waiting": Claim._waiting,
-    "held": Claim._held,
-    "adopted": Claim._adopt,
-    "calibrate": Claim._calibrate,
-    "renewed": Claim._renewed,
-    "deadline": Claim._renewed,
-    "refused": Claim._refused,
-    "lost": Claim._lost,
-    "released": Claim._released,
-    "contact_lost": Claim._contact_lost,
-    "cannot_maintain": Claim._cannot_maintain,
-    "left": Claim._released,
-    "warned": Claim._warned,
+_NOTICES: dict[str, Callable[[LeaseRunner, Action], None]] = {
+    "waiting": LeaseRunner._waiting,
+    "held": LeaseRunner._held,
+    "adopted": LeaseRunner._adopt,
+    "calibrate": LeaseRunner._calibrate,
+    "renewed": LeaseRunner._renewed,
+    "deadline": LeaseRunner._renewed,
+    "refused": LeaseRunner._refused,
+    "lost": LeaseRunner._lost,
+    "released": LeaseRunner._released,
+    "contact_lost": LeaseRunner._contact_lost,
+    "cannot_maintain": LeaseRunner._cannot_maintain,
+    "left": LeaseRunner._released,
+    "warned": LeaseRunner._warned,
 }
