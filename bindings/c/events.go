@@ -70,8 +70,8 @@ func (q *events) begin(number uint64) (*pendingCall, error) {
 	return &pendingCall{queue: q, number: number}, nil
 }
 
-// waits tells whom the call waits for, in the place of what was not taken yet.
-// The keeper calls it, also for a moment after the call has been given up.
+// waits tells whom the call waits for. It replaces an event that was not taken yet.
+// The host's event loop calls it, even for a moment after the call was given up.
 func (p *pendingCall) waits(seen *host.Status) {
 	q := p.queue
 	q.mu.Lock()

@@ -112,8 +112,8 @@ func putQueue(source uint64) {
 	table.queues[source] = newEvents()
 }
 
-// storeOf is a host's store once more, for what is no lease: its own is the
-// keeper's. It is opened by the first call that wants it.
+// storeOf is a second connection to a host's store, for what is no lease: the first
+// belongs to the host's event loop. The first call that wants it opens it.
 func storeOf(ctx context.Context, handle uint64, url string) (store.Store, error) {
 	table.mu.RLock()
 	s := table.stores[handle]

@@ -107,7 +107,7 @@ func (v *invocation) unlisten(pending *pendingCall) {
 	delete(v.listeners, pending)
 }
 
-// waits hears from the keeper for whom it waits.
+// waits hears from the host's event loop whom the invocation waits for.
 func (v *invocation) waits(s host.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

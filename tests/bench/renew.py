@@ -53,17 +53,17 @@ def ours(root: str) -> float:
     host = SteppedHost(Directory(root), clock=clock, submit=jobs.append)
 
     def turn() -> None:
-        host.keeper.turn()
+        host.loop.turn()
         while jobs:
             jobs.pop()()
-            host.keeper.turn()
+            host.loop.turn()
 
     held = [host.begin_acquire(f"l/{number}", Terms(ttl=60, protocol="lastwriter"), 0, None) for number in range(LEASES)]
     written = begin = 0
     while not written or writes(root) < written + RENEWALS:
         for _ in range(LEASES * 20):  # so seldom that counting costs little
             turn()
-            clock.now = max(clock.now + 1, host.keeper._timers[0][0])
+            clock.now = max(clock.now + 1, host.loop._timers[0][0])
         if not written and all(lease.done() for lease in held):
             written, begin = writes(root), time.perf_counter_ns()
     spent = time.perf_counter_ns() - begin

@@ -187,7 +187,7 @@ async def test_cancelling_and_closing_end_who_waits(place: Place) -> None:
 WAITERS = """
 import asyncio, collections
 from mopslock import aio
-from mopslock._keeper import Lane, Workers
+from mopslock._event_loop import Lane, Workers
 
 store, names, told = {store}, {names}, set()
 if not isinstance(store, str):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _keeper, aio
+from mopslock import _event_loop, aio
 from mopslock._duration import FOREVER
 from mopslock._hosted import HostedHost
 from mopslock._hosts import host_of
@@ -230,8 +230,8 @@ def test_what_is_held_when_nobody_waits_for_it_any_more_is_released(url: str) ->
 # What it costs.
 
 CROWD = 100
-MOST = _keeper.MOST_WORKERS + 8 + 2
-"""Workers of a host, asyncio's own, and a keeper or listener and the notifier."""
+MOST = _event_loop.MOST_WORKERS + 8 + 2
+"""Workers of a host, asyncio's own, and an event loop or listener and the notifier."""
 
 
 @pytest.mark.parametrize("names", ["many", "one"])

@@ -19,7 +19,7 @@ from mopslock import _stepped, _verbs, stores
 from mopslock._asks import MOST_OF_ONE_KEY, Asks
 from mopslock._clock import System
 from mopslock._duration import SECOND
-from mopslock._keeper import MOST_THREADS, MOST_WORKERS, Do, Lane, Workers
+from mopslock._event_loop import MOST_THREADS, MOST_WORKERS, Do, Lane, Workers
 from test_stores import fsspec_local
 from ways import LIVES, SOON, ended, program, until
 from world import FakeClock, FakeStore, PlainStore
@@ -72,12 +72,12 @@ def test_those_who_ask_for_what_is_silent_take_no_worker_from_a_lease() -> None:
 
 def test_released_leases_are_let_go_of_at_once() -> None:
     """And not kept, with all they hold, until the instants at which they would have been renewed."""
-    store, timers = stores.Memory(), _stepped._shared.keeper._timers
+    store, timers = stores.Memory(), _stepped._shared.loop._timers
     before = len(timers)
     for _ in range(500):
         mopslock.acquire(store, "n").release()
-    until(lambda: sum(entry[2].due is not None for entry in _stepped._shared.keeper._timers) <= before + 8)
-    assert len(_stepped._shared.keeper._timers) < 500
+    until(lambda: sum(entry[2].due is not None for entry in _stepped._shared.loop._timers) <= before + 8)
+    assert len(_stepped._shared.loop._timers) < 500
 
 
 def test_what_is_no_time_and_no_duration_is_refused_or_unknown() -> None:

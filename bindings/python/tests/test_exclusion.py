@@ -32,7 +32,7 @@ class Exclusion(RuleBasedStateMachine):
         self.futures: list[tuple[str, Any]] = []
         self.latencies: list[int] = []
         self.world.latency = lambda: self.latencies.pop() if self.latencies else LATENCY
-        self.look, _stepped.LOOK = _stepped.LOOK, 0.0  # what a paused keeper is waited for, in real time
+        self.look, _stepped.LOOK = _stepped.LOOK, 0.0  # what a paused event loop is waited for, in real time
 
     def held(self) -> list[tuple[str, _lease_runner.LeaseRunner]]:
         """All that is held, as its holders see it."""

@@ -43,7 +43,7 @@ def test_all_names_are_there_and_sorted_and_say_what_they_are() -> None:
 LAYERS = [
     ["errors"],
     ["_duration", "_clock", "_permit_request", "_library", "status", "_notify", "_frames"],
-    ["terms", "stores", "_texts", "_machine", "_keeper", "_failure"],
+    ["terms", "stores", "_texts", "_machine", "_event_loop", "_failure"],
     ["_verbs", "_held", "_abi"],
     ["_inside", "_runner", "_validity", "_call", "_hosted_lease", "_limits"],
     ["_asks", "_resolve", "_services", "_inspector", "_hosted_invocation"],
@@ -109,7 +109,7 @@ NEVER: dict[str, set[str]] = {
     "_hosted_invocation": {"_stepped", "_invocation", "_machine", "stores"},
     "_invocation": {"_hosted", "_hosted_invocation", "_abi"},
     "_call": {"_invocation", "_hosted_invocation"},
-    "_keeper": {"_lease_runner", "_machine", "stores"},
+    "_event_loop": {"_lease_runner", "_machine", "stores"},
     "_limits": {"_hosted", "_machine", "stores"},
     "_semaphore": {"_hosted", "_abi"},
 }

@@ -220,12 +220,12 @@ def test_who_blocks_waits_so_long_and_for_a_release(fleet: Fleet) -> None:
     assert 30 * SECOND <= fleet.world.clock.now - began < 31 * SECOND
     assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=-5))) is None
     at = fleet.world.clock.now + 20 * SECOND
-    fleet.here.host.keeper.at(at, lambda _: fleet.here.submit(lambda: fleet.as_of(fleet.here, release)))
+    fleet.here.host.loop.at(at, lambda _: fleet.here.submit(lambda: fleet.as_of(fleet.here, release)))
     assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=40))) is not None
     fleet.world.run(100)
     first = acquired()
     at = fleet.world.clock.now + 40 * SECOND
-    fleet.here.host.keeper.at(at, lambda _: fleet.here.submit(first.release))
+    fleet.here.host.loop.at(at, lambda _: fleet.here.submit(first.release))
     second = mops.acquire(URI + "/", expire=TTL, block=timedelta(seconds=80))
     assert second is not None
     assert fleet.world.clock.now - at < SECOND, "polls are seconds apart: a release of the same process wakes it"

@@ -108,7 +108,7 @@ def test_expired(world: World) -> None:
     assert world.store.asked() == []
 
 
-def test_past_its_deadline_a_lease_is_lost_though_its_keeper_never_turns(
+def test_past_its_deadline_a_lease_is_lost_though_its_event_loop_never_turns(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And for good: a renewal that was applied in time, but is heard of only then, changes nothing."""
@@ -314,7 +314,7 @@ def test_a_put_that_lands_after_its_claim_was_given_up_is_released_too(world: Wo
 
     def late(key: str, body: bytes) -> None:
         world.store.put = put  # type: ignore[method-assign]
-        world.hosts[0].keeper.at(world.clock.now + SECOND // 2, lambda _: put(key, body))
+        world.hosts[0].loop.at(world.clock.now + SECOND // 2, lambda _: put(key, body))
         raise KeyboardInterrupt
 
     world.store.put = late  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _keeper
+from mopslock import _event_loop
 from mopslock._held import SETTLED
 from mopslock.stores import Directory
 from ways import KEPT, LIVES, SOON, Failing, Place, later, until
@@ -56,7 +56,7 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
     kinds = collections.Counter(thread.name for thread in threading.enumerate() if thread not in before)
     most: Any = {"mopslock-notifier": 1}
     if place.way == "own":
-        most |= {"mopslock-keeper": 1, "mopslock-store": _keeper.MOST_WORKERS + 4}  # four callers have asked, too
+        most |= {"mopslock-keeper": 1, "mopslock-store": _event_loop.MOST_WORKERS + 4}  # four callers have asked, too
     else:
         most |= {"mopslock-events": 1, "mopslock-store": 4}
     assert kinds == kinds & collections.Counter(most), kinds
@@ -68,7 +68,7 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
 
 
 def test_hosts_of_stores_that_nobody_holds_cost_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_keeper, "IDLE", 0.05)
+    monkeypatch.setattr(_event_loop, "IDLE", 0.05)
     before = set(threading.enumerate())
     for i in range(10):
         with mopslock.lease(Place.of("own", place.root).store, f"own{i}", ttl=LIVES):

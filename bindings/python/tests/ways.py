@@ -55,8 +55,8 @@ class Movable(System):
 @contextlib.contextmanager
 def movable() -> Iterator[None]:
     """Within, the hosts that Python steps have a clock that ``later`` moves."""
-    keeper = _stepped._shared.keeper
-    with mock.patch.object(_stepped, "System", Movable), mock.patch.object(keeper, "clock", Movable()):
+    loop = _stepped._shared.loop
+    with mock.patch.object(_stepped, "System", Movable), mock.patch.object(loop, "clock", Movable()):
         try:
             yield
         finally:
@@ -66,7 +66,7 @@ def movable() -> Iterator[None]:
 def later(seconds: float) -> None:
     """So much time has passed, and what was due in it is done now."""
     Movable.moved += round(seconds * SECOND)
-    _stepped._shared.keeper.post(int)
+    _stepped._shared.loop.post(int)
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from unittest import mock
 
 from mopslock import _stepped
 from mopslock._duration import FOREVER, SECOND
+from mopslock._event_loop import Do, EventLoop
 from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
-from mopslock._keeper import Do, Keeper
 from mopslock._lease_runner import LeaseRunner
 from mopslock._semaphore import Share
 from mopslock.errors import MopslockError
@@ -234,7 +234,7 @@ def _nothing(verb: str, key: str) -> None:
 
 
 class Host(_stepped.SteppedHost):
-    """A host that a World turns. What waits for its keeper turns it, unless it is paused."""
+    """A host that a World turns. What waits for its event loop turns it, unless it is paused."""
 
     def __init__(self, world: World, store: Store) -> None:
         super().__init__(store, clock=world.clock, submit=world.submit)
@@ -252,19 +252,19 @@ class Host(_stepped.SteppedHost):
             return super()._invocation(*args)
 
     def look(self, runner: LeaseRunner | Invocation | Share) -> bool:
-        """As ever, with a keeper that is at once at hand, or never."""
-        post = self.keeper.post
+        """As ever, with an event loop that is at once at hand, or never."""
+        post = self.loop.post
 
         def turning(do: Do) -> None:
             post(do)
             if not self.paused:
-                self.keeper.turn()
+                self.loop.turn()
 
-        self.keeper.post = turning  # type: ignore[method-assign]
+        self.loop.post = turning  # type: ignore[method-assign]
         try:
             return super().look(runner)
         finally:
-            del self.keeper.post
+            del self.loop.post
 
 
 class World:
@@ -290,7 +290,7 @@ class World:
         return made
 
     def submit(self, job: Do) -> None:
-        """What a keeper has done elsewhere."""
+        """What an event loop has done elsewhere."""
         if self.held is not None:
             self.held.append(job)
         else:
@@ -320,14 +320,14 @@ class World:
             while self._jobs and self._jobs[0][0] <= self.clock.now:
                 heapq.heappop(self._jobs)[2]()
             for host in self.hosts:
-                while not host.paused and _due(host.keeper) <= self.clock.now:
-                    host.keeper.turn()
+                while not host.paused and _due(host.loop) <= self.clock.now:
+                    host.loop.turn()
                     busy = True
             busy = busy or bool(self._jobs and self._jobs[0][0] <= self.clock.now)
 
     def next(self) -> int:
         """The instant at which something is due."""
-        due = [_due(host.keeper) for host in self.hosts if not host.paused]
+        due = [_due(host.loop) for host in self.hosts if not host.paused]
         return min([*due, self._jobs[0][0] if self._jobs else NEVER])
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
@@ -391,7 +391,7 @@ def runner(held: HeldThing) -> LeaseRunner:
     return held
 
 
-def _due(keeper: Keeper) -> int:
-    if not keeper._inbox.empty():
+def _due(loop: EventLoop) -> int:
+    if not loop._inbox.empty():
         return 0
-    return keeper._timers[0][0] if keeper._timers else NEVER
+    return loop._timers[0][0] if loop._timers else NEVER

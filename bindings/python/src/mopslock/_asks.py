@@ -10,7 +10,7 @@ from typing import Any
 
 from ._clock import Clock
 from ._duration import SECOND
-from ._keeper import MOST_WORKERS, Do
+from ._event_loop import MOST_WORKERS, Do
 from ._runner import MOST_RUNNING
 from ._verbs import Action, Event, attempt, unknown
 

@@ -22,10 +22,10 @@ from . import _abi, _library, _texts
 from ._abi import Code, EventKind
 from ._call import Call, StepFuture, WorkRequest
 from ._duration import FOREVER, SECOND
+from ._event_loop import Workers
 from ._held import Break, Handle, HeldThing, Host, OnWaiting, noticed, settle
 from ._hosted_invocation import HostedInvocation, HostedWork
 from ._hosted_lease import HostedLease, HostedPermit, say_fallback
-from ._keeper import Workers
 from ._notify import log, notifier
 from ._permit_request import PermitRequest
 from .errors import Full, Held, LeaseLost, MopslockError, NotReleased, Unreachable, WaitOver

@@ -24,7 +24,7 @@ class InlineDriver:
     def run(self, event: Event, *, until: int = NEVER, put: bool = False) -> None:
         """Until it is settled, by a put if so asked, and nothing is in flight; or until has come, and it has to wait.
 
-        The host may be closed meanwhile: then the keeper ends it. Whatever interrupts this leaves nothing held.
+        The host may be closed meanwhile: then the event loop ends it. Whatever interrupts this leaves nothing held.
         """
         runner = self.runner
         try:

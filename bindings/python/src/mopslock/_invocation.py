@@ -62,7 +62,7 @@ class Tenure(Validity):
 
 
 class Invocation(Runner, Call):
-    """A call on a SteppedHost. Only the keeper's thread steps it."""
+    """A call on a SteppedHost. Only the event loop's thread steps it."""
 
     __slots__ = (
         "_body", "_delivery", "_final", "_late", "_launched", "_pid", "_stored", "_waits", "_working", "beside",
@@ -107,7 +107,7 @@ class Invocation(Runner, Call):
         if self._pid != os.getpid():
             raise _texts.forked(self.title)
         body = body.read_bytes() if isinstance(body, Path) else body
-        self.host.keeper.post(lambda: self._work_ended(next_step, well=well, body=body))
+        self.host.loop.post(lambda: self._work_ended(next_step, well=well, body=body))
 
     def cancel(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
@@ -118,7 +118,7 @@ class Invocation(Runner, Call):
         tenure = self.tenure
         if tenure is not None:
             tenure.let_go()
-        self.host.keeper.post(lambda: self.farewell(brief=False))
+        self.host.loop.post(lambda: self.farewell(brief=False))
         return self.over
 
     def open(self) -> BinaryIO:
@@ -150,11 +150,11 @@ class Invocation(Runner, Call):
 
     def change(self) -> None:
         """Somebody in this process has released the name, or stored the result. From any thread."""
-        self.host.keeper.post(lambda: self._nudged("changed"))
+        self.host.loop.post(lambda: self._nudged("changed"))
 
     def prod(self) -> None:
         """It may look at once. From any thread."""
-        self.host.keeper.post(lambda: self._nudged("woke"))
+        self.host.loop.post(lambda: self._nudged("woke"))
 
     def _nudged(self, kind: str) -> None:
         if self.begun:
@@ -174,10 +174,10 @@ class Invocation(Runner, Call):
         tenure = self.tenure
         if tenure is not None:
             tenure.let_go()
-        self.host.keeper.post(lambda: self.farewell(brief=True))
+        self.host.loop.post(lambda: self.farewell(brief=True))
 
     def farewell(self, *, brief: bool) -> None:
-        """On the keeper's thread."""
+        """On the event loop's thread."""
         if not self.begun:
             self._conclude(_texts.closed())
             self.forget_machine()
@@ -264,7 +264,7 @@ class Invocation(Runner, Call):
         if verb is not None:
             request = {**request, "kind": verb, "body": self._body}
         answer = attempt(self.store_object, request, self.host.clock, limit)
-        self.host.keeper.post(lambda: self._came_back(request["request"], answer))
+        self.host.loop.post(lambda: self._came_back(request["request"], answer))
 
     def _answered(self, number: int, answer: Event) -> None:
         if number == self._delivery and answer["outcome"] == "yes":

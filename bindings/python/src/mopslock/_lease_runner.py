@@ -45,7 +45,7 @@ class Pending:
 class LeaseRunner(Runner, Validity):
     """A lease or companion of a SteppedHost.
 
-    Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the keeper (adopt).
+    Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the event loop (adopt).
     """
 
     __slots__ = (
@@ -93,14 +93,14 @@ class LeaseRunner(Runner, Validity):
     def finish(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
         self.let_go()
-        self.host.keeper.post(lambda: self.farewell(brief=False))
+        self.host.loop.post(lambda: self.farewell(brief=False))
         return self.over
 
     def _looked(self) -> bool:
         return self.host.look(self)
 
     def _overdue(self) -> None:
-        self.host.keeper.post(lambda: self.farewell(brief=False))  # should it have been renewed all the same
+        self.host.loop.post(lambda: self.farewell(brief=False))  # should it have been renewed all the same
 
     # What its one thread calls.
 
@@ -147,7 +147,7 @@ class LeaseRunner(Runner, Validity):
         if bell is not None:
             bell.set()
         else:
-            self.host.keeper.post(lambda: self.feed({"kind": "changed"}))
+            self.host.loop.post(lambda: self.feed({"kind": "changed"}))
 
     def prod(self) -> None:
         """It may look at once. From any thread."""
@@ -155,7 +155,7 @@ class LeaseRunner(Runner, Validity):
         if bell is not None:
             bell.set()
         else:
-            self.host.keeper.post(lambda: self.feed({"kind": "woke"}))
+            self.host.loop.post(lambda: self.feed({"kind": "woke"}))
 
     def give_up(self, reason: str, class_: str, cause: BaseException | None) -> None:
         """What it needs cannot be had."""
@@ -182,11 +182,11 @@ class LeaseRunner(Runner, Validity):
         if bell is not None:
             bell.set()
         else:
-            self.host.keeper.post(lambda: self.farewell(brief=True))
+            self.host.loop.post(lambda: self.farewell(brief=True))
 
     def adopt(self) -> None:
-        """The keeper steps it from now on."""
-        self.host.keeper.post(self._adopted)
+        """The event loop steps it from now on."""
+        self.host.loop.post(self._adopted)
 
     def _adopted(self) -> None:
         self.bell = None
@@ -227,7 +227,7 @@ class LeaseRunner(Runner, Validity):
             self.fresh = False
             settled, self.settled = self.settled, SETTLED  # with all that waited for it
             if not settle(settled, self):  # nobody waits for it any more
-                self.host.keeper.post(lambda: self.farewell(brief=False))
+                self.host.loop.post(lambda: self.farewell(brief=False))
 
     def _adopt(self, action: Action) -> None:
         self.adopted(action["epoch"])

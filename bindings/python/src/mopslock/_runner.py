@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ._event_loop import Timer
 from ._held import settle
-from ._keeper import Timer
 from ._machine import Machine
 from ._verbs import NEVER, REQUESTS, Action, Event, attempt, unknown
 
@@ -70,7 +70,7 @@ class Flight:
 
 
 class Runner:
-    """What is kept on a keeper: only one thread steps it."""
+    """What is kept on an event loop: only one thread steps it."""
 
     __slots__ = ("_flights", "_machine", "_timer", "_wake", "begun", "cause", "host", "store_object")
 
@@ -135,7 +135,7 @@ class Runner:
         return requests
 
     def feed(self, event: Event) -> None:
-        """On the keeper's thread: a step, and what it asks for."""
+        """On the event loop's thread: a step, and what it asks for."""
         if self.gone:
             return
         try:
@@ -152,9 +152,9 @@ class Runner:
         return self._wake
 
     def _schedule(self, requests: list[Action]) -> None:
-        keeper = self.host.keeper
-        keeper.take_back(self._timer)
-        self._timer = keeper.at(self._wake, self._woke) if self._wake != NEVER else None
+        loop = self.host.loop
+        loop.take_back(self._timer)
+        self._timer = loop.at(self._wake, self._woke) if self._wake != NEVER else None
         for request in requests:
             self._begin(request)
 
@@ -162,12 +162,12 @@ class Runner:
         return self._flights[number % len(self._flights)]
 
     def _begin(self, request: Action) -> None:
-        number, keeper = request["request"], self.host.keeper
+        number, loop = request["request"], self.host.loop
         flight = self._flight(number)
         flight.number = number
         limit = self.host.clock.mono() + request["limit_ns"]
-        keeper.take_back(flight.limit)
-        flight.limit = keeper.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
+        loop.take_back(flight.limit)
+        flight.limit = loop.at(limit, lambda _: self._answered(number, unknown(request, "unreachable")))
         if flight.running < MOST_RUNNING:
             self._submit(request, limit)
         else:
@@ -188,7 +188,7 @@ class Runner:
     def _request(self, request: Action, limit: int) -> None:
         """On a worker."""
         answer = attempt(self.store_object, request, self.host.clock, limit)
-        self.host.keeper.post(lambda: self._came_back(request["request"], answer))
+        self.host.loop.post(lambda: self._came_back(request["request"], answer))
 
     def _came_back(self, number: int, answer: Event) -> None:
         flight = self._flight(number)
@@ -203,7 +203,7 @@ class Runner:
         flight = self._flight(number)
         if flight.number == number:
             flight.number = 0
-            self.host.keeper.take_back(flight.limit)
+            self.host.loop.take_back(flight.limit)
             flight.limit = None  # which knows the request, and its body
             self.feed(answer)
 
@@ -243,10 +243,10 @@ class Task(Runner):
     def drop(self) -> None:
         """It ends here and now."""
         self._machine.drop()
-        keeper = self.host.keeper
-        keeper.take_back(self._timer)
+        loop = self.host.loop
+        loop.take_back(self._timer)
         for flight in self._flights:
-            keeper.take_back(flight.limit)
+            loop.take_back(flight.limit)
         self._machine = _Gone()
         settle(self.over, None)
 

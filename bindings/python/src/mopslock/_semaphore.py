@@ -2,7 +2,7 @@
 
 One machine does all that this process does with one name: what waits together is written together. It is made for the
 first of those who ask, and forgotten when nothing is held and nobody waits. All but what anybody may call happens on
-the keeper's thread.
+the event loop's thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .terms import Terms
 
 if TYPE_CHECKING:
     from ._clock import Clock
-    from ._keeper import Keeper
+    from ._event_loop import EventLoop
     from ._services import Services, Session
     from ._stepped import SteppedHost
     from .stores import Store
@@ -73,7 +73,7 @@ class Share(Validity):
     def finish(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
         self.let_go()
-        self.host.keeper.post(self.farewell)
+        self.host.loop.post(self.farewell)
         return self.over
 
     def hurry(self) -> None:
@@ -89,9 +89,9 @@ class Share(Validity):
         return self.host.look(self)
 
     def _overdue(self) -> None:
-        self.host.keeper.post(self.farewell)
+        self.host.loop.post(self.farewell)
 
-    # What the keeper's thread calls.
+    # What the event loop's thread calls.
 
     @property
     def wanted(self) -> bool:
@@ -211,11 +211,11 @@ class Semaphore(Runner):
 
     def prod(self) -> None:
         """It may judge by a sample of the store's clock. On any thread."""
-        self.host.keeper.post(lambda: self.feed({"kind": "woke"}))
+        self.host.loop.post(lambda: self.feed({"kind": "woke"}))
 
     def change(self) -> None:
         """Somebody in this process gave back, by other terms."""
-        self.host.keeper.post(lambda: self.feed({"kind": "changed"}))
+        self.host.loop.post(lambda: self.feed({"kind": "changed"}))
 
     def give_up(self, reason: str, class_: str, cause: BaseException | None) -> None:
         """The session cannot be had, which those who wait need."""
@@ -359,14 +359,14 @@ class Semaphores:
 
     store: Store
     clock: Clock
-    keeper: Keeper
+    loop: EventLoop
     services: Services
     stamp_unit: int
     _lock: threading.RLock
     _closed: bool
     _runners: set[Any]
     _semaphores: dict[Place, Semaphore]
-    """The keeper's."""
+    """The event loop's."""
 
     def judged(self, fields: Mapping[str, Any]) -> Event:
         """With the clocks by which a strict machine may judge."""
@@ -384,7 +384,7 @@ class Semaphores:
         self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
         into: Future[HeldThing] | None = None,
     ) -> Future[HeldThing]:  # fmt: skip
-        """On the keeper's thread and the workers'."""
+        """On the event loop's thread and the workers'."""
         return self._begin_share(
             name, terms, asking(request, wait_ns, terms.label), request, waits=waits, into=into
         ).settled
@@ -421,16 +421,16 @@ class Semaphores:
 
         def given_up(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
-                self.keeper.post(share.farewell)
+                self.loop.post(share.farewell)
 
         share.settled.add_done_callback(given_up)
-        self.keeper.post(
+        self.loop.post(
             lambda: self._admit(share) if self.creates else tried(self._host(), share, lambda: self._admit(share))
         )
         return share
 
     def _admit(self, share: Share) -> None:
-        """To its name's semaphore, on the keeper's thread. Two machines of one name on one session would take each
+        """To its name's semaphore, on the event loop's thread. Two machines of one name on one session would take each
         other's permits for leftovers."""
         if share.over.done():
             return

@@ -2,7 +2,7 @@
 
 A session is one heartbeat for all leases of one TTL and margin that ask for it. Its machine is made for the first of
 them, and anew for the next claim after it was lost: an id that was lost is never used again. When nobody has stood on
-it for a while it is closed. All but ``close`` happens on the keeper's thread.
+it for a while it is closed. All but ``close`` happens on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from . import _texts
 from ._duration import SECOND
-from ._keeper import Timer
+from ._event_loop import Timer
 from ._runner import Errand, Task, config, fresh
 from ._verbs import NEVER, Action, Event
 from .errors import MopslockError
@@ -63,7 +63,7 @@ class Session:
 
     def add(self, runner: Standing) -> None:
         """It wants to stand on it."""
-        self._host.keeper.take_back(self._unused)
+        self._host.loop.take_back(self._unused)
         self.runners[id(runner)] = runner
         if self.task is None:
             self._open()
@@ -71,9 +71,9 @@ class Session:
     def remove(self, runner: Standing) -> None:
         """It has ended."""
         if self.runners.pop(id(runner), None) is not None and not self.runners:
-            keeper = self._host.keeper
-            keeper.take_back(self._unused)
-            self._unused = keeper.at(self._host.clock.mono() + UNUSED, self._unneeded)
+            loop = self._host.loop
+            loop.take_back(self._unused)
+            self._unused = loop.at(self._host.clock.mono() + UNUSED, self._unneeded)
 
     def _unneeded(self, _: int) -> None:
         self.leave()
@@ -83,7 +83,7 @@ class Session:
         task = self.task
         if self.runners or task is None:
             return None
-        self._host.keeper.take_back(self._unused)
+        self._host.loop.take_back(self._unused)
         self.task = self.life = None
         task.feed({"kind": "leave"})
         return task
@@ -96,7 +96,7 @@ class Session:
             stamp_unit_ns=host.stamp_unit,
         )  # fmt: skip
         task = self.task = Task(host, fresh(fields), lambda action: self._said(task, action), self.failing)
-        host.keeper.post(lambda: task.feed({"kind": "begin"}))
+        host.loop.post(lambda: task.feed({"kind": "begin"}))
 
     def _said(self, task: Task, action: Action) -> None:
         if task is not self.task:
@@ -176,7 +176,7 @@ class Services:
         """A claim has ended."""
         session = runner.standing
         if session is not None:
-            self.host.keeper.post(lambda: session.remove(runner))
+            self.host.loop.post(lambda: session.remove(runner))
 
     def known(self, runner: Standing) -> Event:
         """What each event to a strict claim carries, in the core's order."""
@@ -200,7 +200,7 @@ class Services:
         self._askers.append(asker)
         if self._calibrating is None and not (self._calibrated and now - self._calibrated < CALIBRATE_EACH):
             self._calibrated = now
-            self.host.keeper.post(self._take)
+            self.host.loop.post(self._take)
 
     def _take(self) -> None:
         host = self.host
@@ -238,10 +238,10 @@ class Services:
                 tasks.append(errand)
             done.set_result([task.over for task in tasks if task is not None])
 
-        self.host.keeper.post(leave)
+        self.host.loop.post(leave)
         try:
             return done.result(1.0)
-        except (TimeoutError, MopslockError):  # nobody turns the keeper
+        except (TimeoutError, MopslockError):  # nobody turns the event loop
             return []
 
 

@@ -17,11 +17,11 @@ from ._asks import Asks
 from ._call import Call, StepFuture, WorkRequest
 from ._clock import Clock, System
 from ._duration import SECOND
+from ._event_loop import Do, EventLoop, Lane, Workers
 from ._held import Handle, HeldThing, Host, OnWaiting, noticed
 from ._inline_driver import InlineDriver
 from ._inspector import Inspector, plain
 from ._invocation import Invocation
-from ._keeper import Do, Keeper, Lane, Workers
 from ._lease_runner import LeaseRunner, Pending
 from ._notify import log
 from ._resolve import Abilities, Resolution
@@ -46,7 +46,7 @@ MOST_TRANSFERS = 4
 NOTHING: Mapping[str, Any] = {}
 
 LOOK = 1.0
-"""Seconds that a caller past its deadline waits for the keeper to say what happened."""
+"""Seconds that a caller past its deadline waits for the event loop to say what happened."""
 
 
 class _Shared:
@@ -54,7 +54,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.workers = Workers()
-        self.keeper = Keeper(System())
+        self.loop = EventLoop(System())
 
 
 _shared = _Shared()
@@ -72,7 +72,7 @@ class SteppedHost(Semaphores, Inspector, Host):
     """What this process holds on one store of its own."""
 
     def __init__(self, store: Store, *, clock: Clock | None = None, submit: Submit | None = None) -> None:
-        """A clock and a way to run requests are for tests, which then turn the keeper themselves."""
+        """A clock and a way to run requests are for tests, which then turn the event loop themselves."""
         self.store = store
         self.url = str(getattr(store, "url", None) or repr(store))
         self.stamp_unit = int(getattr(store, "stamp_unit_ns", 0))
@@ -82,7 +82,7 @@ class SteppedHost(Semaphores, Inspector, Host):
         self.able = Abilities()
         self.services = Services(self)
         self._last: dict[str, tuple[int, int, bool]] = {}  # by name: version, when, lock.json beside
-        self.keeper = _shared.keeper if submit is None else Keeper(self.clock, threaded=False)
+        self.loop = _shared.loop if submit is None else EventLoop(self.clock, threaded=False)
         self._submit = submit or lane().submit
         self._threads = submit is None
         self._asks = Asks(self.clock, submit or lane().submit)  # a lane of its own, so that no renewal waits behind
@@ -146,9 +146,9 @@ class SteppedHost(Semaphores, Inspector, Host):
     def acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> HeldThing:
-        """On the caller's own thread until it is held, which saves it ten changes of thread; then the keeper has it."""
+        """On the caller's own thread until it is held, which saves ten changes of thread; then on the event loop's."""
         into = Future() if into is None else into
-        if terms.session:  # what it stands on is the keeper's
+        if terms.session:  # what it stands on is the event loop's
             done = noticed(into)
             self.begin_acquire(name, terms, wait_ns, waits, into)
             done.get()
@@ -264,7 +264,7 @@ class SteppedHost(Semaphores, Inspector, Host):
             self._release_left(runner)
             for after in (SECOND, runner.ttl_ns // 3):  # a put of it may be under way on a worker, and land later
                 at = self.clock.mono() + after
-                self.keeper.post(lambda at=at: self.keeper.at(at, lambda _: self._release_left(runner)))  # type: ignore[misc]
+                self.loop.post(lambda at=at: self.loop.at(at, lambda _: self._release_left(runner)))  # type: ignore[misc]
 
     def _release_left(self, runner: LeaseRunner) -> None:
         with contextlib.suppress(MopslockError):
@@ -276,7 +276,7 @@ class SteppedHost(Semaphores, Inspector, Host):
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
-        """On the keeper's thread and the workers'."""
+        """On the event loop's thread and the workers'."""
         return self._begin(self._requested_runner(name, terms, waits, into), acquiring(wait_ns))
 
     def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
@@ -299,23 +299,23 @@ class SteppedHost(Semaphores, Inspector, Host):
             name, terms, holder=holder, role="owner", store=store, epoch=epoch if strict else 0,
             owner=holder if strict else "",
         )  # fmt: skip
-        self.keeper.post(lambda: runner.feed({"kind": "release", "brief": True}))
+        self.loop.post(lambda: runner.feed({"kind": "release", "brief": True}))
         return runner.over
 
     def _begin(self, runner: LeaseRunner, first: Event) -> Future[HeldThing]:
         def cancelled(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
-                self.keeper.post(lambda: runner.farewell(brief=False))
+                self.loop.post(lambda: runner.farewell(brief=False))
 
         future = runner.settled
         future.add_done_callback(cancelled)
-        self.keeper.post(lambda: runner.feed(first))
+        self.loop.post(lambda: runner.feed(first))
         return future
 
     # Invocations.
 
     def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
-        """On the keeper's thread and the workers'."""
+        """On the event loop's thread and the workers'."""
         name, handle = plain("name", request.name), request.handle
         pending = None
         more: Event = {"role": "remote" if request.remote else "owner", "memo_failures": request.memo_failures}
@@ -339,7 +339,7 @@ class SteppedHost(Semaphores, Inspector, Host):
                 raise _texts.closed()
             self._runners.add(call)
         self.waits(call)
-        self.keeper.post(lambda: call.feed(first))
+        self.loop.post(lambda: call.feed(first))
         return call
 
     def _invocation(
@@ -424,14 +424,14 @@ class SteppedHost(Semaphores, Inspector, Host):
             self.wake_next(runner)
 
     def look(self, runner: LeaseRunner | Invocation | Share) -> bool:
-        """Has the keeper look at the clock for a claim; False if it did not come to it."""
+        """Has the event loop look at the clock for a claim; False if it did not come to it."""
         looked = threading.Event()
 
         def look() -> None:
             runner.feed({"kind": "woke"})
             looked.set()
 
-        self.keeper.post(look)
+        self.loop.post(look)
         return looked.wait(LOOK)
 
     def close(self, timeout_ns: int) -> None:
@@ -457,13 +457,13 @@ class SteppedHost(Semaphores, Inspector, Host):
             _, left = wait(left, max(0.0, min(end - time.monotonic(), TURN)))
             if time.monotonic() >= end:
                 break
-            if self.keeper.barred:
-                self.keeper.turn()
+            if self.loop.barred:
+                self.loop.turn()
         return left
 
 
 TURN = 0.05
-"""Seconds after which who closes looks whether the keeper has to be turned."""
+"""Seconds after which who closes looks whether the event loop has to be turned."""
 
 
 def acquiring(wait_ns: int) -> Event:

@@ -81,18 +81,18 @@ class Validity(HeldThing):
         return left if failure is None and self._pid == os.getpid() else min(left, 0)
 
     def failure(self) -> MopslockError | None:
-        """Looks at the clock itself, so that a keeper that is late changes nothing."""
+        """Looks at the clock itself, so that an event loop that is late changes nothing."""
         if self._pid != os.getpid():
             return _texts.forked(self.title, self.what)
         while True:
             deadline, failure = self.validity()
             if failure is not None or not self.guarded or self.host.clock.mono() < deadline:
                 return failure
-            if not self._looked():  # the keeper may be about to tell of a renewal that came in time
+            if not self._looked():  # the event loop may be about to tell of a renewal that came in time
                 return self._late()
 
     def _late(self) -> MopslockError:
-        """The keeper does not answer, and the deadline is behind us: it is lost, whatever it says later."""
+        """The event loop does not answer, and the deadline is behind us: it is lost, whatever it says later."""
         self.end(_texts.lost(self.title, "expired", None, self.what))
         self._overdue()
         failure = self._validity[1]
@@ -100,7 +100,7 @@ class Validity(HeldThing):
         return failure
 
     def _looked(self) -> bool:
-        """Has its machine look at the clock; False if the keeper did not come to it."""
+        """Has its machine look at the clock; False if the event loop did not come to it."""
         raise NotImplementedError
 
     def _overdue(self) -> None:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from .. import stores
 from .._duration import nanoseconds
-from .._keeper import Do, Lane
+from .._event_loop import Do, Lane
 from .._lease_runner import LeaseRunner
 from .._stepped import SteppedHost, lane
 from .._verbs import Event

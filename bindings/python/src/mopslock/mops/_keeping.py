@@ -1,4 +1,4 @@
-"""The maintenance of leases: what mops' daemon does, done by the keeper that all leases of the process share."""
+"""The maintenance of leases: what mops' daemon does, done by the event loop that all leases of the process share."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class OwnReleaser(Releaser):
     def _join(self) -> None:
         runner = self._lease_runner = self.lease.companion(self.on)
         runner.when_ended(self._ended)
-        self.on.host.keeper.post(lambda: runner.feed({"kind": "accompany"}))
+        self.on.host.loop.post(lambda: runner.feed({"kind": "accompany"}))
 
     def _ended(self, failure: MopslockError) -> None:
         """On the notifier's thread. A lease that nobody else has taken or released is not given up."""
@@ -150,7 +150,7 @@ class OwnReleaser(Releaser):
                     self._join()
 
         at = host.clock.mono() + int(self.lease.expire_s / 3 * SECOND)
-        host.keeper.post(lambda: host.keeper.at(at, again))
+        host.loop.post(lambda: host.loop.at(at, again))
 
     def end(self) -> None:
         """A put that is in flight is waited for before the release, which it could undo."""
@@ -207,9 +207,9 @@ class ForeignReleaser(Releaser):
         self._in(self.lease.expire_s / 3)
 
     def _in(self, seconds: float) -> None:
-        keeper = self.on.host.keeper
+        loop = self.on.host.loop
         at = self.on.host.clock.mono() + int(seconds * SECOND)
-        keeper.post(lambda: keeper.at(at, lambda _: self.on.submit(self._maintain)))
+        loop.post(lambda: loop.at(at, lambda _: self.on.submit(self._maintain)))
 
     def _maintain(self) -> None:
         with self._verbs:

@@ -74,7 +74,7 @@ class Lease:
     def _bare(self) -> None:
         self._verbs = (os.getpid(), threading.RLock())
         self._place: tuple[Engine, Place] | None = None
-        self._lease_runner: LeaseRunner | None = None  # that acquired or joined it, for the keeper to go on with
+        self._lease_runner: LeaseRunner | None = None  # that acquired or joined it, for the event loop to go on with
         self._doubt = 0  # Mono until which a renewal of unknown fate can bring it back to life
 
     def __getstate__(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Lease:
             self._verbs = (pid, threading.RLock())
         return self._verbs[1]
 
-    # For the keeper.
+    # For the event loop.
 
     def place(self, on: Engine) -> Place:
         """Where it lies; found once for each process."""
@@ -170,7 +170,7 @@ class Lease:
         return runner if runner is not None and runner.host is on.host else None
 
     def leave(self, on: Engine, driver: InlineDriver) -> None:
-        """Leaves the claim that has just acquired or joined it for the keeper to go on with."""
+        """Leaves the claim that has just acquired or joined it for the event loop to go on with."""
         self.place(on)
         self._noted(driver.body)
         self._lease_runner = driver.runner
@@ -184,7 +184,7 @@ class Lease:
 
         now = host.clock.mono()
         for after in {SECOND, int(self.expire_s / 3 * SECOND)}:
-            host.keeper.post(lambda at=now + after: host.keeper.at(at, look))  # type: ignore[misc]
+            host.loop.post(lambda at=now + after: host.loop.at(at, look))  # type: ignore[misc]
 
     def _noted(self, body: bytes) -> None:
         if body:

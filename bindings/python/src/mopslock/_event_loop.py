@@ -132,7 +132,7 @@ class Timer:
         self.due: Callable[[int], None] | None = due
 
 
-class Keeper:
+class EventLoop:
     """A loop of one thread over an inbox and a heap of instants."""
 
     def __init__(self, clock: Clock, *, threaded: bool = True) -> None:
@@ -148,7 +148,7 @@ class Keeper:
         self.barred = False  # it could not begin its thread, since the interpreter is ending: who closes it turns it
 
     def post(self, do: Do) -> None:
-        """Has do run on the keeper's thread."""
+        """Has do run on the event loop's thread."""
         with self._lock:  # so that no thread goes to rest between these two
             self._inbox.put(do)
             if self._threaded and self._thread is None:
@@ -159,7 +159,7 @@ class Keeper:
         self.barred = thread is None
 
     def at(self, instant: int, due: Callable[[int], None]) -> Timer:
-        """Has due(instant) called once mono is instant. Only on the keeper's thread."""
+        """Has due(instant) called once mono is instant. Only on the event loop's thread."""
         timer = Timer(due)
         heapq.heappush(self._timers, (instant, next(self._order), timer))
         return timer
@@ -206,7 +206,7 @@ class Keeper:
             del do  # and what it holds, while this thread waits
 
     def _rest(self) -> bool:
-        """Ends the thread of a keeper that keeps nothing; the next post begins another."""
+        """Ends the thread of an event loop that keeps nothing; the next post begins another."""
         with self._lock:
             if self._inbox.empty():
                 self._thread = None

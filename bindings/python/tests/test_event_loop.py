@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mopslock import _keeper
+from mopslock import _event_loop
 from mopslock._duration import SECOND
-from mopslock._keeper import Keeper, Lane, Workers
+from mopslock._event_loop import EventLoop, Lane, Workers
 from mopslock._lease import Lease
 from mopslock._notify import Notifier
 from ways import SOON, until
@@ -27,9 +27,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def keeper(clock: FakeClock) -> Keeper:
+def loop(clock: FakeClock) -> EventLoop:
     """One that the test turns."""
-    return Keeper(clock, threaded=False)
+    return EventLoop(clock, threaded=False)
 
 
 @given(st.lists(st.integers(0, 20), max_size=30), st.lists(st.integers(1, 7), min_size=1, max_size=10))
@@ -37,7 +37,7 @@ def test_timers_come_in_their_order_never_early_and_each_once(instants: list[int
     """Those of one instant in the order in which they were set."""
     clock = FakeClock()
     clock.now = 0
-    keeper = Keeper(clock, threaded=False)
+    loop = EventLoop(clock, threaded=False)
     told: list[tuple[int, int]] = []
     for number, instant in enumerate(instants):
 
@@ -45,15 +45,15 @@ def test_timers_come_in_their_order_never_early_and_each_once(instants: list[int
             assert at <= clock.now
             told.append((at, number))
 
-        keeper.at(instant, due)
+        loop.at(instant, due)
     for step in steps:
-        keeper.turn()
+        loop.turn()
         assert told == sorted((at, n) for n, at in enumerate(instants) if at <= clock.now)
         clock.now += step
 
 
 def test_what_is_posted_comes_before_timers_and_in_order(
-    keeper: Keeper, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    loop: EventLoop, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An answer that is there is heard before its request is given up. A failure of one is not the others'."""
     told: list[str] = []
@@ -61,63 +61,63 @@ def test_what_is_posted_comes_before_timers_and_in_order(
     def fail(*_: object) -> None:
         raise KeyError("a bug")
 
-    keeper.at(clock.now, fail)
-    keeper.at(clock.now, lambda _: told.append("timer"))
-    keeper.post(lambda: told.append("first"))
-    keeper.post(fail)
-    keeper.post(lambda: told.append("second"))
-    keeper.turn()
+    loop.at(clock.now, fail)
+    loop.at(clock.now, lambda _: told.append("timer"))
+    loop.post(lambda: told.append("first"))
+    loop.post(fail)
+    loop.post(lambda: told.append("second"))
+    loop.turn()
     assert told == ["first", "second", "timer"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
 
     def again(*_: object) -> None:
         told.append("again")
-        keeper.post(again)
+        loop.post(again)
 
-    keeper.post(again)
-    assert (keeper.turn(), told[3:]) == (0.0, ["again"]), "timers get their turn, however much is posted"
+    loop.post(again)
+    assert (loop.turn(), told[3:]) == (0.0, ["again"]), "timers get their turn, however much is posted"
 
 
-def test_a_turn_says_how_long_there_is_nothing_to_do(keeper: Keeper, clock: FakeClock) -> None:
+def test_a_turn_says_how_long_there_is_nothing_to_do(loop: EventLoop, clock: FakeClock) -> None:
     """A second at most, since Python's waits do not count the time that the machine sleeps."""
-    assert keeper.turn() is None
-    keeper.at(clock.now + SECOND // 4, lambda _: None)
-    assert keeper.turn() == 0.25
+    assert loop.turn() is None
+    loop.at(clock.now + SECOND // 4, lambda _: None)
+    assert loop.turn() == 0.25
     clock.now += SECOND // 4
-    assert keeper.turn() is None
-    keeper.at(clock.now + 100 * SECOND, lambda _: None)
-    assert keeper.turn() == _keeper.LONGEST_PAUSE == 1.0
+    assert loop.turn() is None
+    loop.at(clock.now + 100 * SECOND, lambda _: None)
+    assert loop.turn() == _event_loop.LONGEST_PAUSE == 1.0
 
 
 def test_its_thread_does_what_is_posted_and_ends_when_it_has_nothing_to_do(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_keeper, "IDLE", 0.05)
-    keeper = Keeper(clock)
-    assert vars(keeper)["_thread"] is None, "nothing to do, no thread"
+    monkeypatch.setattr(_event_loop, "IDLE", 0.05)
+    loop = EventLoop(clock)
+    assert vars(loop)["_thread"] is None, "nothing to do, no thread"
     told: list[str] = []
     done = threading.Event()
     for word in ("a", "b", "c"):
-        keeper.post(lambda word=word: told.append(word))  # type: ignore[misc]
-    keeper.post(lambda: told.append(threading.current_thread().name))
-    keeper.post(done.set)
+        loop.post(lambda word=word: told.append(word))  # type: ignore[misc]
+    loop.post(lambda: told.append(threading.current_thread().name))
+    loop.post(done.set)
     assert done.wait(SOON)
-    thread = keeper._thread
+    thread = loop._thread
     assert thread is not None
     assert thread.daemon
     thread.join(SOON)
     assert not thread.is_alive()
-    keeper.post(lambda: told.append("last"))
+    loop.post(lambda: told.append("last"))
     until(lambda: told == ["a", "b", "c", "mopslock-keeper", "last"])
 
 
 def test_its_thread_is_one_whoever_posts(clock: FakeClock) -> None:
-    keeper, told, start = Keeper(clock), list[int](), threading.Barrier(8)
+    loop, told, start = EventLoop(clock), list[int](), threading.Barrier(8)
 
     def post(_: int) -> None:
         start.wait(SOON)
         for _ in range(50):
-            keeper.post(lambda: told.append(threading.get_ident()))
+            loop.post(lambda: told.append(threading.get_ident()))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(post, range(8)))
@@ -167,7 +167,7 @@ def test_no_more_workers_than_the_bound_and_none_that_has_nothing_to_do(
     gate.until(lambda: gate.inside == 3)
     assert workers._count == 3
     assert all(thread.daemon for thread in gate.threads)
-    monkeypatch.setattr(_keeper, "IDLE", 0.001)
+    monkeypatch.setattr(_event_loop, "IDLE", 0.001)
     gate.let_through()
     gate.until(lambda: gate.done == 10)
     assert gate.most == 3
@@ -181,7 +181,7 @@ def test_no_more_workers_than_the_bound_and_none_that_has_nothing_to_do(
 
 def test_no_work_is_lost_while_workers_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them ends after no time at all, just as the next work comes."""
-    monkeypatch.setattr(_keeper, "IDLE", 0.0)
+    monkeypatch.setattr(_event_loop, "IDLE", 0.0)
     workers, done = Workers(2), threading.Semaphore(0)
     for _ in range(500):
         workers.submit(done.release)
@@ -212,7 +212,7 @@ def test_callbacks_come_in_order_on_one_thread_and_what_they_raise_is_logged(
 
 
 def test_a_callback_that_blocks_delays_no_renewal(world: World) -> None:
-    """Nor anything else of the keeper's: callbacks have a thread of their own."""
+    """Nor anything else of the event loop's: callbacks have a thread of their own."""
     host = world.host()
     stuck, seen, end = threading.Event(), threading.Event(), threading.Event()
     lost, kept = world.lease(host, "lost"), world.lease(host, "kept")
