@@ -379,7 +379,7 @@ def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
     shared.settle()
     assert asked.cancel()
     shared.settle()
-    shared.let_go()
+    shared.invalidate()
     shared.run(30)
     assert shared.store.held() == 1
     waits = shared.begin(host, PermitRequest(1))

@@ -392,7 +392,7 @@ def test_a_request_that_is_never_answered_is_unknown_at_its_limit(world: World) 
     assert 20 <= seconds(world.clock.now - begun) <= 24
     world.run(15)
     assert len(world.held) == asked + 2
-    world.let_go()
+    world.invalidate()
     world.run(30)
     assert world.store.holder("m") is None
     assert lease.failure() is None
@@ -412,7 +412,7 @@ def test_a_put_that_has_waited_past_its_limit_is_never_begun(world: World) -> No
     assert isinstance(lease.failure(), errors.LeaseUnreachable)
     before = dict(world.store.objects)
     world.store.mend()
-    world.let_go()
+    world.invalidate()
     world.run(100)
     assert "put" not in world.store.asked()
     assert world.store.objects == before

@@ -305,7 +305,7 @@ class World:
         """From now on requests get nowhere."""
         self.held = []
 
-    def let_go(self) -> None:
+    def invalidate(self) -> None:
         """What was held is done now, late as it is."""
         jobs, self.held = self.held or [], None
         for job in jobs:

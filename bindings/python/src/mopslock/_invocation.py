@@ -117,8 +117,8 @@ class Invocation(Runner, Call):
             return nothing
         tenure = self.tenure
         if tenure is not None:
-            tenure.let_go()
-        self.host.loop.post(lambda: self.farewell(brief=False))
+            tenure.invalidate()
+        self.host.loop.post(lambda: self.stop(brief=False))
         return self.over
 
     def open(self) -> BinaryIO:
@@ -173,10 +173,10 @@ class Invocation(Runner, Call):
         self.refusal = self.refusal or _texts.closed()
         tenure = self.tenure
         if tenure is not None:
-            tenure.let_go()
-        self.host.loop.post(lambda: self.farewell(brief=True))
+            tenure.invalidate()
+        self.host.loop.post(lambda: self.stop(brief=True))
 
-    def farewell(self, *, brief: bool) -> None:
+    def stop(self, *, brief: bool) -> None:
         """On the event loop's thread."""
         if not self.begun:
             self._conclude(_texts.closed())
@@ -242,7 +242,7 @@ class Invocation(Runner, Call):
             return
         self._final, self._working, self._late = outcome, False, None
         if self.tenure is not None:
-            self.tenure.let_go()  # what is written next may let others in
+            self.tenure.invalidate()  # what is written next may let others in
         if isinstance(outcome, MopslockError):
             outcome.__cause__ = self.cause
         self._body = b""

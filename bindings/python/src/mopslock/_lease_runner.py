@@ -92,15 +92,15 @@ class LeaseRunner(Runner, Validity):
 
     def finish(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
-        self.let_go()
-        self.host.loop.post(lambda: self.farewell(brief=False))
+        self.invalidate()
+        self.host.loop.post(lambda: self.stop(brief=False))
         return self.over
 
     def _looked(self) -> bool:
         return self.host.look(self)
 
     def _overdue(self) -> None:
-        self.host.loop.post(lambda: self.farewell(brief=False))  # should it have been renewed all the same
+        self.host.loop.post(lambda: self.stop(brief=False))  # should it have been renewed all the same
 
     # What its one thread calls.
 
@@ -177,12 +177,12 @@ class LeaseRunner(Runner, Validity):
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""
         self.hurried = True
-        self.let_go()
+        self.invalidate()
         bell = self.bell
         if bell is not None:
             bell.set()
         else:
-            self.host.loop.post(lambda: self.farewell(brief=True))
+            self.host.loop.post(lambda: self.stop(brief=True))
 
     def adopt(self) -> None:
         """The event loop steps it from now on."""
@@ -192,9 +192,9 @@ class LeaseRunner(Runner, Validity):
         self.bell = None
         self._schedule([])
         if self.hurried:  # the bell has told nobody
-            self.farewell(brief=True)
+            self.stop(brief=True)
 
-    def farewell(self, *, brief: bool) -> None:
+    def stop(self, *, brief: bool) -> None:
         """Asks the machine to end: a lease by releasing, a companion by leaving."""
         if self.gone:
             return
@@ -227,7 +227,7 @@ class LeaseRunner(Runner, Validity):
             self.fresh = False
             settled, self.settled = self.settled, SETTLED  # with all that waited for it
             if not settle(settled, self):  # nobody waits for it any more
-                self.host.loop.post(lambda: self.farewell(brief=False))
+                self.host.loop.post(lambda: self.stop(brief=False))
 
     def _adopt(self, action: Action) -> None:
         self.adopted(action["epoch"])

@@ -72,8 +72,8 @@ class Share(Validity):
 
     def finish(self) -> Future[None]:
         """Its validity ends before anything is written that lets others in."""
-        self.let_go()
-        self.host.loop.post(self.farewell)
+        self.invalidate()
+        self.host.loop.post(self.stop)
         return self.over
 
     def hurry(self) -> None:
@@ -89,7 +89,7 @@ class Share(Validity):
         return self.host.look(self)
 
     def _overdue(self) -> None:
-        self.host.loop.post(self.farewell)
+        self.host.loop.post(self.stop)
 
     # What the event loop's thread calls.
 
@@ -113,7 +113,7 @@ class Share(Validity):
             event["wait_ns"] = left
         return event
 
-    def farewell(self) -> None:
+    def stop(self) -> None:
         """Gives it back, whatever has become of it by now."""
         if self.over.done():
             return
@@ -421,7 +421,7 @@ class Semaphores:
 
         def given_up(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
-                self.loop.post(share.farewell)
+                self.loop.post(share.stop)
 
         share.settled.add_done_callback(given_up)
         self.loop.post(

@@ -305,7 +305,7 @@ class SteppedHost(Semaphores, Inspector, Host):
     def _begin(self, runner: LeaseRunner, first: Event) -> Future[HeldThing]:
         def cancelled(settled: Future[HeldThing]) -> None:
             if settled.cancelled():
-                self.loop.post(lambda: runner.farewell(brief=False))
+                self.loop.post(lambda: runner.stop(brief=False))
 
         future = runner.settled
         future.add_done_callback(cancelled)

@@ -119,7 +119,7 @@ class Validity(HeldThing):
         assert failure is not None
         tell(failure)
 
-    def let_go(self) -> None:
+    def invalidate(self) -> None:
         """It is not relied on any more, by our own will; one that is past its deadline is lost instead."""
         with self._lock:
             deadline, failure = self.validity()
