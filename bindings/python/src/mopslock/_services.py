@@ -36,7 +36,7 @@ CALIBRATE_EACH = 60 * SECOND
 ERRAND_LIMIT = 2 * SECOND
 
 
-class Life:
+class SessionInstance:
     """One session id, from its first good beat to its end."""
 
     __slots__ = ("sid", "until")
@@ -52,14 +52,14 @@ class Session:
         self._services, self._host = services, services.host
         self._terms = terms
         self.task: Task | None = None
-        self.life: Life | None = None
+        self.session_instance: SessionInstance | None = None
         self.end = ""  # why the one before it ended
         self.runners: dict[int, Standing] = {}
         self._unused: Timer | None = None
 
-    def life_of(self, sid: str) -> Life | None:
+    def instance_of(self, sid: str) -> SessionInstance | None:
         """Of the id that a lease says it stands on."""
-        return self.life if self.life is not None and self.life.sid == sid else None
+        return self.session_instance if self.session_instance is not None and self.session_instance.sid == sid else None
 
     def add(self, runner: Standing) -> None:
         """It wants to stand on it."""
@@ -84,7 +84,7 @@ class Session:
         if self.runners or task is None:
             return None
         self._host.loop.take_back(self._unused)
-        self.task = self.life = None
+        self.task = self.session_instance = None
         task.feed({"kind": "leave"})
         return task
 
@@ -103,10 +103,10 @@ class Session:
             return  # closed meanwhile
         kind = action["kind"]
         if kind == "held":
-            self.life = Life(action["holder"], action["at_ns"])
+            self.session_instance = SessionInstance(action["holder"], action["at_ns"])
             self._tell(fresh=True)
-        elif kind == "renewed" and self.life is not None:
-            self.life.until = action["at_ns"]
+        elif kind == "renewed" and self.session_instance is not None:
+            self.session_instance.until = action["at_ns"]
         elif kind == "called":
             for runner in list(self.runners.values()):
                 if runner.name == action["key"] and not runner.gone:
@@ -114,12 +114,12 @@ class Session:
                     runner.feed({"kind": "called", "epoch": action["epoch"]})
         elif kind == "lost":
             log.warning("mopslock: the session is lost (%s), and with it every lease on it", action["reason"])
-            self.end, self.life, self.task = action["reason"], None, None
+            self.end, self.session_instance, self.task = action["reason"], None, None
             self._tell(fresh=False)
             if self.task is None and any(runner.fresh for runner in self.runners.values()):
                 self._open()
         elif kind == "refused":
-            self.task = self.life = None
+            self.task = self.session_instance = None
             self._give_up(action)
 
     def _tell(self, *, fresh: bool) -> None:
@@ -131,13 +131,13 @@ class Session:
     def check(self, now: int) -> None:
         """Past its deadline it says so, before a lease on it is asked."""
         task = self.task
-        if self.life is not None and task is not None and now >= self.life.until:
+        if self.session_instance is not None and task is not None and now >= self.session_instance.until:
             task.feed({"kind": "woke"})
 
     def failing(self, class_: str, cause: BaseException | None) -> None:
         """It has never been in force, on a store that takes no beat: the claims would wait for ever."""
         task = self.task
-        if task is None or self.life is not None or class_ not in _texts.ADVICE:
+        if task is None or self.session_instance is not None or class_ not in _texts.ADVICE:
             return
         self.task = None
         task.drop()
@@ -184,8 +184,11 @@ class Services:
         session = runner.standing
         if session is not None:
             session.check(self.host.clock.mono())
-            if session.life is not None:
-                known["session"], known["session_until_ns"] = session.life.sid, session.life.until
+            if session.session_instance is not None:
+                known["session"], known["session_until_ns"] = (
+                    session.session_instance.sid,
+                    session.session_instance.until,
+                )
             if session.end:
                 known["session_end"] = session.end
         return {**known, **self._sample}

@@ -17,14 +17,14 @@ from .errors import MopslockError
 from .status import Status
 
 if TYPE_CHECKING:
-    from ._services import Life, Session
+    from ._services import Session, SessionInstance
     from ._stepped import SteppedHost
 
 log = logging.getLogger("mopslock")
 
 VALIDITY_SLOTS = (
-    "_validity", "_calls", "_epoch", "_lock", "_pid", "acquired_ns", "frozen", "guarded", "holder", "life", "name",
-    "protocol", "session", "store", "title", "token", "ttl_ns",
+    "_validity", "_calls", "_epoch", "_lock", "_pid", "acquired_ns", "frozen", "guarded", "holder", "name",
+    "protocol", "session", "session_instance", "store", "title", "token", "ttl_ns",
 )  # fmt: skip
 """The slots of a Validity. Its classes declare them, since a machine has slots as well."""
 
@@ -38,7 +38,7 @@ class Validity(HeldThing):
     host: SteppedHost
     title: str
     guarded: bool
-    life: Life | None
+    session_instance: SessionInstance | None
     frozen: int
     _validity: tuple[int, MopslockError | None]
     _calls: list[Ended] | None
@@ -53,7 +53,7 @@ class Validity(HeldThing):
         self.guarded = guarded  # a deadline ends it; a companion's is only bad news
         self.acquired_ns = self.token = self._epoch = 0
         self.session = ""
-        self.life = None  # by which it is believed, too
+        self.session_instance = None  # by which it is believed, too
         self.frozen = 0  # when not 0, it is believed until then, and no longer: it may have been broken
         self._pid = os.getpid()
         self._validity = (0, None)  # deadline and failure, read together
@@ -65,9 +65,9 @@ class Validity(HeldThing):
     def validity(self) -> tuple[int, MopslockError | None]:
         """Until when it may be relied on, and why not; by its session too, whose renewals cost its leases nothing."""
         deadline, failure = self._validity
-        life, frozen = self.life, self.frozen
-        if life is not None:
-            deadline = frozen or max(deadline, life.until)
+        session_instance, frozen = self.session_instance, self.frozen
+        if session_instance is not None:
+            deadline = frozen or max(deadline, session_instance.until)
         return deadline, failure
 
     def version(self) -> int:
@@ -133,7 +133,7 @@ class Validity(HeldThing):
     def stands_on(self, session: str, standing: Session | None) -> None:
         """The session of which the machine says that the lease stands on it, or ""."""
         self.session = session
-        self.life = standing.life_of(session) if standing is not None else None
+        self.session_instance = standing.instance_of(session) if standing is not None else None
 
     def renewed(self, deadline: int) -> None:
         """It may be relied on until then."""
@@ -146,7 +146,7 @@ class Validity(HeldThing):
 
     def freeze(self) -> None:
         """Its session was told that it was broken, and later renewals of that say nothing of this one."""
-        if self.life is not None and not self.frozen:
+        if self.session_instance is not None and not self.frozen:
             self.frozen = self.validity()[0]
 
     def thaw(self, wake: int) -> None:
