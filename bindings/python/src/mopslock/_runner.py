@@ -209,7 +209,7 @@ class Runner:
 
 
 class Task(Runner):
-    """A machine of the host's own, which no caller holds: a session, a calibration, an errand."""
+    """A machine of the host's own, which no caller holds: a session, a calibration, a one-shot request."""
 
     __slots__ = ("_hears", "_worries", "over")
 
@@ -251,11 +251,11 @@ class Task(Runner):
         settle(self.over, None)
 
 
-class Errand:
+class OneShot:
     """A machine of ours: one request whose outcome does not matter."""
 
     idle = False
-    state = "errand"
+    state = "one_shot"
 
     def __init__(self, request: Action) -> None:
         self._request = request

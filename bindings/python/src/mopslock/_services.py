@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from . import _texts
 from ._duration import SECOND
 from ._event_loop import Timer
-from ._runner import Errand, Task, config, fresh
+from ._runner import OneShot, Task, config, fresh
 from ._verbs import NEVER, Action, Event
 from .errors import MopslockError
 
@@ -33,7 +33,7 @@ UNUSED = 10 * SECOND
 """How long a session goes on when nobody stands on it."""
 
 CALIBRATE_EACH = 60 * SECOND
-ERRAND_LIMIT = 2 * SECOND
+ONE_SHOT_LIMIT = 2 * SECOND
 
 
 class SessionInstance:
@@ -236,9 +236,9 @@ class Services:
             tasks = [session.leave() for session in self._sessions.values()]
             if self._calibrated and self._process:
                 key = f"_mopslock/c/{self._process}"
-                errand = Task(self.host, Errand({"kind": "delete", "key": key, "limit_ns": ERRAND_LIMIT}), _ignore)
-                errand.feed({"kind": "begin"})
-                tasks.append(errand)
+                one_shot = Task(self.host, OneShot({"kind": "delete", "key": key, "limit_ns": ONE_SHOT_LIMIT}), _ignore)
+                one_shot.feed({"kind": "begin"})
+                tasks.append(one_shot)
             done.set_result([task.over for task in tasks if task is not None])
 
         self.host.loop.post(leave)
