@@ -37,13 +37,13 @@ type event struct {
 // The host's end is in two steps. From close on nothing begins. It is over when
 // every event that was still to come has come.
 type events struct {
-	mu     sync.Mutex
-	queue  []*event
-	closed bool
-	over   bool
-	ended  chan struct{}  // closed when it is over
-	bell   chan struct{}  // rung when there is something to see
-	coming sync.WaitGroup // ends of calls under way, and of what they gave
+	mu      sync.Mutex
+	queue   []*event
+	closed  bool
+	over    bool
+	ended   chan struct{}  // closed when it is over
+	changed chan struct{}  // has a value when there may be something to take
+	coming  sync.WaitGroup // ends of calls under way, and of what they gave
 }
 
 // pendingCall is a call that mopslock_begin_... began and that has not ended. Its
@@ -56,7 +56,7 @@ type pendingCall struct {
 }
 
 func newEvents() *events {
-	return &events{ended: make(chan struct{}), bell: make(chan struct{}, 1)}
+	return &events{ended: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
 
 // begin makes a call, which is to be ended.
@@ -118,23 +118,23 @@ func (p *pendingCall) endWith(h heldThing, handle uint64) {
 // push is called with the lock.
 func (q *events) push(e *event) {
 	q.queue = append(q.queue, e)
-	q.ring()
+	q.notify()
 }
 
-func (q *events) ring() {
+func (q *events) notify() {
 	select {
-	case q.bell <- struct{}{}:
+	case q.changed <- struct{}{}:
 	default:
 	}
 }
 
 // next takes an event, or waits for one until ctx ends. It looks before it asks
-// ctx. The bell rings for one of those who wait, so he rings for the next one.
+// ctx. A notification wakes only one waiter, so that waiter notifies the next one.
 func (q *events) next(ctx context.Context) (*event, error) {
 	for {
 		e, more := q.take()
 		if more {
-			q.ring()
+			q.notify()
 		}
 		switch {
 		case e != nil:
@@ -143,7 +143,7 @@ func (q *events) next(ctx context.Context) (*event, error) {
 			return nil, host.ErrClosed
 		}
 		select {
-		case <-q.bell:
+		case <-q.changed:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -200,6 +200,6 @@ func (q *events) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.over = true
-	q.ring()
+	q.notify()
 	close(q.ended)
 }

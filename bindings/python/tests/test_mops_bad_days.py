@@ -25,7 +25,7 @@ THIRD = 88 / 3
 Step = Callable[[], Any]
 
 
-class Bell(threading.Event):
+class Notified(threading.Event):
     """By which others reach a claim on its caller's thread, who waits in fake time."""
 
     def __init__(self, world: World) -> None:
@@ -73,7 +73,7 @@ def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setattr(_engine, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(mops, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(_engine, "_store", lambda uri: _engine._Blob(Blobs(world.store), uri))
-    monkeypatch.setattr(_lease_runner, "threading", SimpleNamespace(Event=lambda: Bell(world)))
+    monkeypatch.setattr(_lease_runner, "threading", SimpleNamespace(Event=lambda: Notified(world)))
     monkeypatch.setattr(world.clock, "sleep", lambda ns: world.run(ns / SECOND))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
     monkeypatch.setattr(_leases, "outcome", outcome)

@@ -58,11 +58,11 @@ class InlineDriver:
 
     def _sleep(self, at: int) -> Event:
         """Until its wake, or until somebody says that the record has changed."""
-        clock, bell = self.runner.host.clock, self.runner.bell
+        clock, notified = self.runner.host.clock, self.runner.notified
         left = min(at - clock.mono(), int(LONGEST * SECOND))
-        if self.runner.waiting and bell is not None:
-            if bell.wait(max(0, left) / SECOND):
-                bell.clear()
+        if self.runner.waiting and notified is not None:
+            if notified.wait(max(0, left) / SECOND):
+                notified.clear()
                 return {"kind": "changed"}
         elif left > 0:
             clock.sleep(left)

@@ -45,11 +45,11 @@ class Pending:
 class LeaseRunner(Runner, Validity):
     """A lease or companion of a SteppedHost.
 
-    Only one thread steps it: at first, perhaps, the one that acquires (Drive), then the event loop (adopt).
+    Only one thread steps it: at first, perhaps, the one that acquires (InlineDriver), then the event loop (adopt).
     """
 
     __slots__ = (
-        *VALIDITY_SLOTS, "_overs", "_waits", "beside", "bell", "fresh", "hurried", "refusal", "seed", "settled",
+        *VALIDITY_SLOTS, "_overs", "_waits", "beside", "notified", "fresh", "hurried", "refusal", "seed", "settled",
         "standing", "waiting",
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ class LeaseRunner(Runner, Validity):
         self.fresh = True  # not held or joined before
         self.waiting = False
         self._waits = waits
-        self.bell: threading.Event | None = None  # of one that is driven: see Drive
+        self.notified: threading.Event | None = None  # set to wake the thread that drives it: see InlineDriver
         self.hurried = False  # the host is closing
         self.refusal: MopslockError | None = None  # why it was cancelled, if not by its caller
 
@@ -138,22 +138,22 @@ class LeaseRunner(Runner, Validity):
         return self._machine.idle and self.over.done()
 
     def will_be_driven(self) -> None:
-        """By the thread of whoever made it. It gets a bell, which is how others reach it meanwhile."""
-        self.bell = self.bell or threading.Event()
+        """By the thread that made it. Others reach it meanwhile by an event."""
+        self.notified = self.notified or threading.Event()
 
     def change(self) -> None:
         """Somebody in this process released the name. From any thread."""
-        bell = self.bell
-        if bell is not None:
-            bell.set()
+        notified = self.notified
+        if notified is not None:
+            notified.set()
         else:
             self.host.loop.post(lambda: self.feed({"kind": "changed"}))
 
     def prod(self) -> None:
         """It may look at once. From any thread."""
-        bell = self.bell
-        if bell is not None:
-            bell.set()
+        notified = self.notified
+        if notified is not None:
+            notified.set()
         else:
             self.host.loop.post(lambda: self.feed({"kind": "woke"}))
 
@@ -178,9 +178,9 @@ class LeaseRunner(Runner, Validity):
         """The process is about to end, or the store is closed."""
         self.hurried = True
         self.invalidate()
-        bell = self.bell
-        if bell is not None:
-            bell.set()
+        notified = self.notified
+        if notified is not None:
+            notified.set()
         else:
             self.host.loop.post(lambda: self.stop(brief=True))
 
@@ -189,9 +189,9 @@ class LeaseRunner(Runner, Validity):
         self.host.loop.post(self._adopted)
 
     def _adopted(self) -> None:
-        self.bell = None
+        self.notified = None
         self._schedule([])
-        if self.hurried:  # the bell has told nobody
+        if self.hurried:  # nothing waited for the event
             self.stop(brief=True)
 
     def stop(self, *, brief: bool) -> None:
