@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -87,56 +84,6 @@ func (a *app) accompanied(ctx context.Context, lease string) (host.Handle, error
 		return parseHandle(text)
 	}
 	return host.Handle{}, usagef("which lease? set MOPSLOCK_LEASE or --lease")
-}
-
-// maxHandle bounds the text of a lease, in bytes.
-const maxHandle = 64 << 10
-
-// readHandle takes a lease as the command line gives it: `{…}` is the text
-// itself, - is stdin, anything else a file.
-func (a *app) readHandle(ctx context.Context, arg string) (host.Handle, error) {
-	if strings.HasPrefix(strings.TrimSpace(arg), "{") {
-		return parseHandle(arg)
-	}
-	type answer struct {
-		text []byte
-		err  error
-	}
-	read := make(chan answer, 1)
-	go func() { // a terminal or a FIFO may never end; the process does, and this with it
-		text, err := a.readSource(arg)
-		read <- answer{text, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return host.Handle{}, context.Cause(ctx)
-	case a := <-read:
-		if a.err != nil {
-			return host.Handle{}, usagef("LEASE: %v", a.err)
-		}
-		return parseHandle(string(a.text))
-	}
-}
-
-func (a *app) readSource(arg string) ([]byte, error) {
-	source := a.stdin
-	if arg != "-" {
-		file, err := os.Open(arg)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		source = file
-	}
-	return io.ReadAll(io.LimitReader(source, maxHandle))
-}
-
-func parseHandle(text string) (host.Handle, error) {
-	handle, err := host.ParseHandle(text)
-	if err != nil {
-		return handle, usage(err)
-	}
-	return handle, nil
 }
 
 // accompany ends in an *exit, also where all went well.

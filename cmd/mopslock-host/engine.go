@@ -75,3 +75,47 @@ func (e *engine) close(ctx context.Context) {
 		_ = e.shut(ctx) // nothing is kept in it
 	}
 }
+
+// core is what runs the machines: the engine, behind the recorder if there is one.
+func (a *app) core() host.Engine {
+	if a.trace != nil {
+		return a.trace
+	}
+	return &a.engine
+}
+
+// interruptible does what may hang on a pipe or a mount. It is left behind when
+// a signal comes first, and ends with the process.
+func (a *app) interruptible(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	a.engine.users++
+	go func() { done <- do() }()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case err := <-done:
+		a.engine.users--
+		return err
+	}
+}
+
+// endEngine ends the recording and the engine, at the end of everything. What
+// goes wrong with the recording is told, and changes nothing.
+func (a *app) endEngine() {
+	ctx, cancel := context.WithTimeout(context.Background(), tracePatience)
+	defer cancel()
+	if a.trace != nil {
+		err := a.trace.Close(ctx)
+		if ctx.Err() == nil { // else somebody still writes, and the process ends
+			if closeErr := a.trace.file.file.Close(); err == nil {
+				err = closeErr
+			}
+		}
+		if err != nil {
+			a.ui.printf("--trace: %s", oneLine(err))
+		}
+	}
+	if a.engine.users == 0 { // else somebody who was left behind may still step a machine
+		a.engine.close(ctx)
+	}
+}

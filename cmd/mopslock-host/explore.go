@@ -3,10 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -186,49 +182,4 @@ func newExploreReport(r *explore.Result, seed uint64) exploreReport {
 		}
 	}
 	return out
-}
-
-// outFile is a file that a flag names, or nil.
-type outFile struct {
-	flag string
-	path string
-}
-
-// createFile tries the path before the work, so that a bad one is a usage error
-// and not a surprise after minutes. What is there stays as it is until there is
-// something to write: a search that is interrupted has nothing to show for it.
-func createFile(flag, path string) (*outFile, error) {
-	if path == "" {
-		return nil, nil
-	}
-	if there, err := os.Stat(path); err == nil && !there.Mode().IsRegular() && !there.IsDir() {
-		return &outFile{flag, path}, nil // a pipe, perhaps, which may be opened once
-	}
-	_, err := os.Lstat(path)
-	fresh := errors.Is(err, fs.ErrNotExist)
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return nil, usagef("--%s: %v", flag, err)
-	}
-	_ = file.Close()
-	if fresh {
-		_ = os.Remove(path)
-	}
-	return &outFile{flag, path}, nil
-}
-
-// fill writes and closes it; it is fine on nil.
-func (o *outFile) fill(write func(io.Writer) error) error {
-	if o == nil {
-		return nil
-	}
-	var text bytes.Buffer
-	err := write(&text)
-	if err == nil {
-		err = os.WriteFile(o.path, text.Bytes(), 0o666)
-	}
-	if err != nil {
-		return usagef("--%s: %v", o.flag, err)
-	}
-	return nil
 }

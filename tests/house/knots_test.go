@@ -21,7 +21,7 @@ var knotGoals = map[string]int{"core": 12, "host": 20, "cmd": 15}
 var knotsToday = map[string]int{
 	"core":              54, // of 75
 	"host":              30, // of 44
-	"cmd/mopslock-host": 33, // of 39
+	"cmd/mopslock-host": 26, // of 52
 }
 
 // TestKnots keeps walls in each package. Two files reach each other if each of them uses names

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+func (a *app) acquireCommand() *cobra.Command {
+	var claim acquireFlags
+	cmd := &cobra.Command{
+		Use:   "acquire NAME --ttl DURATION [flags]",
+		Short: "acquire the lease NAME and print it, for scripts",
+		Long: `Acquire NAME and print the lease as one line of JSON. Nobody renews it: it expires after --ttl unless
+renew or release is given what was printed, so stdout must not be the null device. With --ttl 0 (strict) it is held
+until it is released or broken.`,
+		Example: `  lease=$(mopslock-host acquire deploy --ttl 10m) || exit
+  mopslock-host release "$lease"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := nameArg(cmd, args)
+			if err != nil {
+				return err
+			}
+			bad := claim.check(name)
+			if !cmd.Flags().Changed("ttl") {
+				bad = append(bad, usagef("acquire needs --ttl: nobody renews the lease, so say how long it is to live"))
+			}
+			if goesNowhere(a.stdout) {
+				bad = append(bad, usagef("stdout is closed or %s, so nobody would have the lease that acquire prints: keep it, as in lease=$(mopslock-host acquire %s --ttl 10m)",
+					os.DevNull, host.Printable(name)))
+			}
+			if err := usage(bad...); err != nil {
+				return err
+			}
+			return a.acquire(cmd, name, &claim)
+		},
+	}
+	claim.add(cmd)
+	addStatusFile(cmd)
+	return cmd
+}
+
+// goesNowhere reports whether what is written is lost: the null device, which the runtime also opens in the place of a
+// closed descriptor.
+func goesNowhere(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	null, errNull := os.Stat(os.DevNull)
+	return err == nil && errNull == nil && os.SameFile(info, null)
+}
+
+func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) error {
+	ctx, cancel := a.signals.WaitContext(context.Background())
+	defer cancel()
+	h, err := a.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	lease, err := a.acquireLease(ctx, h, name, claim)
+	if err != nil {
+		a.close(h)
+		return err
+	}
+	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && lease.Protocol() == core.ProtocolLastWriter {
+		a.ui.printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
+	}
+	// The lease is to outlive this process, so the Host is left as it is: closing
+	// it would release. The process ends right after.
+	if err := a.reportHandle(lease.OwnerHandle()); err != nil {
+		a.releaseAfter(lease) // nobody has it
+		a.close(h)
+		return err
+	}
+	lease.Settle(ctx)
+	return &exit{Status: 0, Reason: core.ReasonHeld.String()}
+}

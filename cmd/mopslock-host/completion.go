@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/host"
+)
+
+// completionCommand takes the place of cobra's, which has no examples and
+// answers an unknown shell with its help.
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "print a shell's completion script",
+		Example: `  source <(mopslock-host completion bash)
+  mopslock-host completion zsh > "${fpath[1]}/_mopslock-host"
+  mopslock-host completion fish > ~/.config/fish/completions/mopslock-host.fish`,
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("completion takes one shell: bash, zsh, fish or powershell")
+			}
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return written(root.GenBashCompletionV2(a.stdout, true))
+			case "zsh":
+				return written(root.GenZshCompletion(a.stdout))
+			case "fish":
+				return written(root.GenFishCompletion(a.stdout, true))
+			case "powershell":
+				return written(root.GenPowerShellCompletionWithDesc(a.stdout))
+			}
+			return usagef("completion for %s: there is bash, zsh, fish and powershell", host.Printable(args[0]))
+		},
+	}
+}
+
+// completionLimit is how long a shell waits for names.
+const completionLimit = 2 * time.Second
+
+// completeName completes NAME from the store. It says nothing of what fails: its
+// reader is in the middle of a line.
+func (a *app) completeName(cmd *cobra.Command, args []string, word string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
+	defer cancel()
+	a.ui = newUI(io.Discard)
+	if a.storeURL == "" && a.getenv("MOPSLOCK_STORE") == "" { // the default store: to complete a word must not make it
+		dir, err := a.defaultDir()
+		if _, errStat := os.Stat(dir); err != nil || errStat != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	h, err := a.open(ctx, cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	a.closeNow()
+	defer a.close(h)
+	for s, err := range h.List(ctx, word) {
+		if err != nil && s.Name == "" { // the list has failed
+			break
+		}
+		names = append(names, s.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

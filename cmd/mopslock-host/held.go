@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+// holding is what a command runs under: a *host.Lease, or a permit.
+type holding interface {
+	Name() string
+	TTL() time.Duration
+	Left() time.Duration
+	Done() <-chan struct{}
+	Err() error
+	Release(context.Context) error
+}
+
+// subject is what lines on stderr call it.
+func subject(of holding) string {
+	if _, ok := of.(permit); ok {
+		return "permit of " + of.Name()
+	}
+	return "lease " + of.Name()
+}
+
+// under runs a command under what is held, to its end, and releases it. It ends in
+// an *exit, also where all went well.
+func (a *app) under(holding holding, argv, env []string, loss *lossFlags, margin time.Duration) error {
+	options := childOptions(argv, env)
+	options.OnStop = func() { a.stoppedHolding(holding) }
+	options.OnContinue = func() bool { return loss.mayContinue(holding) }
+	c, err := a.signals.Start(options)
+	if err != nil {
+		a.releaseAfter(holding)
+		return err
+	}
+	defer c.Close()
+	s := supervisor{app: a, child: c, loss: loss, name: holding.Name()}
+	out := s.holder(holding, margin)
+	a.releaseAfter(holding)
+	return out
+}
+
+// stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.
+func (a *app) stoppedHolding(holding holding) {
+	if holding.TTL() <= 0 {
+		a.ui.printf("stopped; the lease stays held meanwhile")
+		return
+	}
+	what, _, _ := strings.Cut(subject(holding), " ")
+	a.ui.printf("stopped; the %s is not renewed meanwhile and will be lost after its TTL", what)
+}
+
+// releaseAfter releases what CMD no longer needs. CMD's status stands whatever
+// becomes of it.
+func (a *app) releaseAfter(holding holding) {
+	if holding.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(a.closing, max(0, holding.Left())))
+	defer cancel()
+	ctx, stop := a.signals.ReleaseContext(ctx)
+	defer stop()
+	if err := holding.Release(ctx); err != nil {
+		a.closeNow()
+		var lost *host.Error
+		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
+			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(holding), oneLine(err))
+			return
+		}
+		if holding.TTL() <= 0 {
+			a.ui.printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(holding))
+			return
+		}
+		// A write that we gave up may have landed as late as now.
+		a.ui.printf("%s could not be released; it will expire by itself, at the latest at %s",
+			subject(holding), time.Now().Add(holding.TTL()).Local().Format(time.DateTime))
+	}
+}
+
+func childOptions(argv, env []string) child.Options {
+	return child.Options{Argv: argv, Env: env, ParentDeath: true}
+}
+
+// heldVariable lists the leases and permits of this process and its ancestors, one
+// name@store a line.
+const heldVariable = "MOPSLOCK_HELD"
+
+func (a *app) heldHere(name, store string) bool {
+	for line := range strings.Lines(a.getenv(heldVariable)) {
+		if strings.TrimSuffix(line, "\n") == name+"@"+store {
+			return true
+		}
+	}
+	return false
+}
+
+// heldAbove: who waits for a lease of his own ancestors waits for ever.
+func heldAbove(name string) *exit {
+	return &exit{
+		Status: statusNotAcquired, Reason: core.ReasonHeld.String(),
+		Text: "lease " + name + " is held by a run that this one is part of; it cannot wait for itself",
+	}
+}
+
+// childEnv is our environment with what CMD needs to know of the lease.
+func (a *app) childEnv(handle host.Handle, store string) []string {
+	handle.Owner = ""
+	return a.environment(map[string]string{
+		"MOPSLOCK_NAME":   handle.Name,
+		"MOPSLOCK_STORE":  store,
+		"MOPSLOCK_HOLDER": handle.Holder,
+		"MOPSLOCK_TOKEN":  strconv.FormatUint(handle.Token, 10), // 0 under lastwriter, which has none
+		"MOPSLOCK_LEASE":  handle.String(),
+		heldVariable:      a.heldWith(handle.Name, store),
+	})
+}
+
+// heldWith is what is held by us and our ancestors, and one more name.
+func (a *app) heldWith(name, store string) string {
+	held := name + "@" + store
+	if ours := a.getenv(heldVariable); ours != "" {
+		return ours + "\n" + held
+	}
+	return held
+}
+
+// environment is ours, with CMD's own in the place of what has the same name.
+func (a *app) environment(own map[string]string) []string {
+	env := make([]string, 0, len(own))
+	for _, line := range a.env {
+		key, _, _ := strings.Cut(line, "=")
+		if _, replaced := own[key]; !replaced {
+			env = append(env, line)
+		}
+	}
+	for key, value := range own {
+		env = append(env, key+"="+value)
+	}
+	return env
+}
+
+// warnOfStrict says that somebody holds the name, or permits of it, by strict, which looks for a
+// lock.json only where there was one when it acquired, as lastwriter does not
+// look for versions at all. A look that fails says nothing: the lease is held.
+func (a *app) warnOfStrict(ctx context.Context, h *host.Host, name string) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	seen, err := h.Inspect(ctx, name)
+	switch {
+	case err != nil || seen.Protocol != core.ProtocolStrict || seen.State != core.ObservedHeld:
+	case seen.IsSemaphore():
+		a.ui.printf("warning: %s is a semaphore's name, too, of which %d are held, and lastwriter does not see it; use two names",
+			host.Printable(name), seen.Held)
+	default:
+		a.ui.printf("warning: a strict lease is held on %s, too, by %s, and lastwriter does not see it; use one protocol for a name",
+			host.Printable(name), seen.Who())
+	}
+}
+
+// acquireLease waits, and shows whom for.
+func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim *acquireFlags) (*host.Lease, error) {
+	defer a.ui.waited()
+	opts := &host.AcquireOptions{
+		Terms:     claim.terms(),
+		OnWaiting: func(s host.Status) { a.ui.waitingFor(name, s) },
+	}
+	acquire := h.Acquire
+	switch {
+	case claim.wait == 0:
+		acquire = h.TryAcquire
+	case claim.wait > 0:
+		opts.Wait = claim.wait
+	}
+	lease, err := acquire(ctx, name, opts)
+	if err == nil && lease.Protocol() == core.ProtocolLastWriter {
+		a.warnOfStrict(ctx, h, name)
+	}
+	return lease, err
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var stale bool
+	cmd := &cobra.Command{
+		Use:   "ls [PREFIX] [flags]",
+		Short: "list the leases and semaphores whose names begin with PREFIX",
+		Long: `List every lease, of both protocols, and every semaphore: a table, or JSON lines with --json. In the place of its
+holder a semaphore has how much is held of how much. The status is 1 if there is none. A record that cannot be read,
+or that a newer mopslock wrote, is listed as unreadable, with the reason; the status is then 69, or 78.
+Listing all also removes what processes that are long gone have left in the store beside their leases.`,
+		Example: `  mopslock-host ls
+  mopslock-host ls --stale --json team-a/`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("ls takes at most one PREFIX")
+			}
+			prefix := ""
+			if len(args) == 1 {
+				prefix = args[0]
+			}
+			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.list(ctx, h, prefix, stale) })
+		},
+	}
+	cmd.Flags().BoolVar(&stale, "stale", false, "only those that have expired, and semaphores of which a permit has")
+	return cmd
+}
+
+func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool) error {
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	found := 0
+	var trouble, end error // one bad record must not hide the others
+	for s, err := range h.List(ctx, prefix) {
+		if err != nil && (s.Name == "" || ctx.Err() != nil || silent(err)) {
+			end = err
+			break
+		}
+		trouble = cmp.Or(err, trouble)
+		if err == nil && stale && !hasExpired(&s) {
+			continue
+		}
+		if found++; a.json {
+			if err := a.reportListed(&s, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if found == 1 {
+			fmt.Fprintln(table, "NAME\tSTATE\tPROTOCOL\tHOLDER\tHOST\tPID\tAGE\tLEFT")
+		}
+		fmt.Fprintln(table, tableRow(&s, err))
+	}
+	if err := written(table.Flush()); err != nil {
+		return err
+	}
+	switch {
+	case end != nil:
+		return end
+	case trouble != nil:
+		out := exitOf(trouble)
+		return &exit{Status: out.Status, Reason: out.Reason} // its row says why
+	case found == 0:
+		return &exit{Status: statusNothing, Reason: "none"}
+	}
+	return nil
+}
+
+// stateUnread is shown of a record that could not be read.
+const stateUnread = "unreadable"
+
+// unreadReport is a record that could not be read, as ls prints it with --json.
+type unreadReport struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+	Error  string `json:"error"`
+}
+
+// reportListed prints what was found of a name, or why nothing was.
+func (a *app) reportListed(s *host.Status, err error) error {
+	if err == nil {
+		return a.reportStatus(s)
+	}
+	return a.report(unreadReport{s.Name, stateUnread, exitOf(err).Reason, oneLine(err)})
+}
+
+func tableRow(s *host.Status, err error) string {
+	if err != nil {
+		why := strings.Join(strings.Fields(printableLines(oneLine(err))), " ") // on one line
+		return strings.Join([]string{dash(s.Name), stateUnread, "-", "-", "-", "-", "-", "-", why}, "\t")
+	}
+	age, left := "-", "-"
+	if !s.Written.IsZero() || !s.Released.IsZero() {
+		age = s.Age.Round(time.Second).String()
+	}
+	if s.State == core.ObservedHeld && s.Left != 0 {
+		left = s.Left.Round(time.Second).String()
+	}
+	who := []string{dash(s.Holder), dash(s.Host), dash(s.PID)}
+	if s.IsSemaphore() { // whose last version somebody made, who need not be a holder
+		who = []string{occupancy(s), "-", "-"}
+	}
+	cells := slices.Concat([]string{dash(s.Name), s.State.String(), s.Protocol.String()}, who, []string{age, left})
+	return strings.Join(cells, "\t")
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return host.Printable(text)
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// open opens the store that flags, environment or default name.
+func (a *app) open(ctx context.Context, cmd *cobra.Command) (*host.Host, error) {
+	raw, err := a.location(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return a.openURL(ctx, raw)
+}
+
+// location is the URL of the store that flags, environment or default name.
+func (a *app) location(cmd *cobra.Command) (string, error) {
+	raw := a.storeURL
+	if raw == "" {
+		if cmd.Flags().Changed("store") { // --store "$UNSET" must not exclude on this machine only
+			return "", usagef("--store is empty; is the variable that it was to come from unset?")
+		}
+		raw = a.getenv("MOPSLOCK_STORE")
+	}
+	if raw == "" {
+		dir, err := a.defaultStore()
+		if err != nil {
+			return "", err
+		}
+		raw = (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()
+		a.ui.plainf("store: %s (this machine only; set --store to share)", raw)
+	}
+	return raw, nil
+}
+
+func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
+	if isMemory(raw) {
+		return nil, errMemory()
+	}
+	h, err := a.openHost(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core(), Meter: a.metrics.meter(), Clock: a.clock})
+	if err == nil {
+		a.engine.users++
+		a.engine.begin()
+	}
+	return h, err
+}
+
+func isMemory(raw string) bool {
+	scheme, _, _ := strings.Cut(raw, ":")
+	return strings.EqualFold(scheme, "mem")
+}
+
+// errMemory is for all commands but those that only want to see what a store does.
+func errMemory() error {
+	return usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
+}
+
+// defaultStore makes the directory of this user's leases.
+func (a *app) defaultStore() (string, error) {
+	dir, err := a.defaultDir()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", &exit{Status: statusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store", err)}
+	}
+	return dir, nil
+}
+
+// defaultDir is where that is.
+func (a *app) defaultDir() (string, error) {
+	state := a.getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // the specification says to ignore a relative one
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", usagef("no default store: %v; set --store", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "mopslock"), nil
+}
+
+// closeLimit bounds what comes after the work: a release, the end of a claim.
+const closeLimit = 10 * time.Second
+
+// close ends a host within a.closing. What it could not release expires.
+func (a *app) close(h *host.Host) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.closing)
+	defer cancel()
+	if err := h.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		a.ui.printf("closing the store: %v", err)
+	}
+	a.engine.users--
+}
+
+// closeNow is for after a failure that has had its time: close tries no more.
+func (a *app) closeNow() { a.closing = 0 }
+
+// withStore opens the store for a command that asks, and closes it. A store
+// that is silent is asked again until it has had its 5 s.
+func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *host.Host) error) error {
+	ctx, cancel := a.signals.WaitContext(context.Background())
+	defer cancel()
+	h, err := a.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer a.close(h)
+	ctx, stop := untilAnswered(ctx, h)
+	defer stop()
+	var silence error
+	for pause := core.PollFirst; ; pause *= 2 {
+		err := do(ctx, h)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil: // interrupted, or no answer: the error is only its echo
+			return noAnswer(context.Cause(ctx), silence)
+		case h.Reached() || !silent(err):
+			return err
+		}
+		silence = err
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// untilAnswered is ctx for commands that ask once: it ends with errNoAnswer
+// when the store has not answered anything within 5 s.
+func untilAnswered(ctx context.Context, h *host.Host) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(core.FirstAnswerLimit, func() {
+		if !h.Reached() {
+			cancel(errNoAnswer)
+		}
+	})
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// silent reports whether the store may yet answer.
+func silent(err error) bool {
+	var verb *store.Error
+	var lease *host.Error
+	class := core.ClassNone
+	switch {
+	case errors.As(err, &verb):
+		class = verb.Class
+	case errors.As(err, &lease):
+		class = lease.Class
+	}
+	return class == core.ClassUnreachable || class == core.ClassThrottled
+}
+
+// noAnswer adds what was heard instead of an answer.
+func noAnswer(cause, silence error) error {
+	if silence == nil || !errors.Is(cause, errNoAnswer) {
+		return cause
+	}
+	out := exitOf(silence)
+	out.Text = "the store has not answered once within 5 s: " + out.Text
+	return out
+}
