@@ -11,7 +11,7 @@ import (
 )
 
 // nameCommand is what status and watch have in common: they ask about a NAME.
-func (a *app) nameCommand(use, short, long, example string, do func(context.Context, *host.Host, *asked) error) *cobra.Command {
+func (a *app) nameCommand(use, short, long, example string, do func(context.Context, *host.Host, *query) error) *cobra.Command {
 	var f termFlags
 	cmd := &cobra.Command{
 		Use: use + " NAME [flags]", Short: short, Long: long, Example: example,
@@ -23,22 +23,22 @@ func (a *app) nameCommand(use, short, long, example string, do func(context.Cont
 			if err := usage(f.check(name)...); err != nil {
 				return err
 			}
-			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return do(ctx, h, &asked{name, f.wanted()}) })
+			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return do(ctx, h, &query{name, f.wanted()}) })
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-// asked is the NAME that status and watch were asked about, and the protocol.
-type asked struct {
+// query is the NAME that status or watch asks about, and the protocol of --protocol.
+type query struct {
 	name     string
 	protocol core.Protocol
 }
 
-// of is a status as it is shown: whoever is there says how the name is kept, and
-// where nobody is, it is as was asked for.
-func (q *asked) of(s *host.Status) *host.Status {
+// of returns the status to show. If the name is held, the record says under which protocol. If it
+// is vacant, the query does.
+func (q *query) of(s *host.Status) *host.Status {
 	if s.State == core.ObservedVacant && !s.IsSemaphore() {
 		s.Protocol = cmp.Or(q.protocol, s.Protocol)
 	}

@@ -25,7 +25,7 @@ dead, and makes room for whoever needs it. The status is 1 if nothing is held.`,
   mopslock-host status --json nightly-report | jq .token`, a.showStatus)
 }
 
-func (a *app) showStatus(ctx context.Context, h *host.Host, q *asked) error {
+func (a *app) showStatus(ctx context.Context, h *host.Host, q *query) error {
 	s, err := h.Inspect(ctx, q.name)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ of a semaphore that is acquired or released is a version.`,
   mopslock-host watch --json nightly-report`, a.watch)
 }
 
-func (a *app) watch(ctx context.Context, h *host.Host, q *asked) error {
+func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
 	trouble := ""
 	for s, err := range h.Watch(ctx, q.name) {
 		if err != nil {
