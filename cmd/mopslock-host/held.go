@@ -12,8 +12,8 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// holding is what a command runs under: a *host.Lease, or a permit.
-type holding interface {
+// heldLease is what a command runs under: a *host.Lease, or a permit of a semaphore.
+type heldLease interface {
 	Name() string
 	TTL() time.Duration
 	Left() time.Duration
@@ -23,7 +23,7 @@ type holding interface {
 }
 
 // subject is what lines on stderr call it.
-func subject(of holding) string {
+func subject(of heldLease) string {
 	if _, ok := of.(permit); ok {
 		return "permit of " + of.Name()
 	}
@@ -32,56 +32,56 @@ func subject(of holding) string {
 
 // under runs a command under what is held, to its end, and releases it. It ends in
 // an *exit, also where all went well.
-func (a *app) under(holding holding, argv, env []string, loss *lossFlags, margin time.Duration) error {
+func (a *app) under(lease heldLease, argv, env []string, loss *lossFlags, margin time.Duration) error {
 	options := childOptions(argv, env)
-	options.OnStop = func() { a.stoppedHolding(holding) }
-	options.OnContinue = func() bool { return loss.mayContinue(holding) }
+	options.OnStop = func() { a.stoppedHolding(lease) }
+	options.OnContinue = func() bool { return loss.mayContinue(lease) }
 	c, err := a.signals.Start(options)
 	if err != nil {
-		a.releaseAfter(holding)
+		a.releaseAfter(lease)
 		return err
 	}
 	defer c.Close()
-	s := supervisor{app: a, child: c, loss: loss, name: holding.Name()}
-	out := s.holder(holding, margin)
-	a.releaseAfter(holding)
+	s := supervisor{app: a, child: c, loss: loss, name: lease.Name()}
+	out := s.holder(lease, margin)
+	a.releaseAfter(lease)
 	return out
 }
 
 // stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.
-func (a *app) stoppedHolding(holding holding) {
-	if holding.TTL() <= 0 {
+func (a *app) stoppedHolding(lease heldLease) {
+	if lease.TTL() <= 0 {
 		a.ui.printf("stopped; the lease stays held meanwhile")
 		return
 	}
-	what, _, _ := strings.Cut(subject(holding), " ")
+	what, _, _ := strings.Cut(subject(lease), " ")
 	a.ui.printf("stopped; the %s is not renewed meanwhile and will be lost after its TTL", what)
 }
 
 // releaseAfter releases what CMD no longer needs. CMD's status stands whatever
 // becomes of it.
-func (a *app) releaseAfter(holding holding) {
-	if holding.Err() != nil {
+func (a *app) releaseAfter(lease heldLease) {
+	if lease.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(a.closing, max(0, holding.Left())))
+	ctx, cancel := context.WithTimeout(context.Background(), min(a.closing, max(0, lease.Left())))
 	defer cancel()
 	ctx, stop := a.signals.ReleaseContext(ctx)
 	defer stop()
-	if err := holding.Release(ctx); err != nil {
+	if err := lease.Release(ctx); err != nil {
 		a.closeNow()
 		var lost *host.Error
 		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
-			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(holding), oneLine(err))
+			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(lease), oneLine(err))
 			return
 		}
-		if holding.TTL() <= 0 {
-			a.ui.printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(holding))
+		if lease.TTL() <= 0 {
+			a.ui.printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(lease))
 			return
 		}
 		// A write that we gave up may have landed as late as now.
 		a.ui.printf("%s could not be released; it will expire by itself, at the latest at %s",
-			subject(holding), time.Now().Add(holding.TTL()).Local().Format(time.DateTime))
+			subject(lease), time.Now().Add(lease.TTL()).Local().Format(time.DateTime))
 	}
 }
 

@@ -30,7 +30,7 @@ type supervisor struct {
 }
 
 // holder supervises the command of a holder to its end.
-func (s *supervisor) holder(lease holding, margin time.Duration) *exit {
+func (s *supervisor) holder(lease heldLease, margin time.Duration) *exit {
 	_, s.isPermit = lease.(permit)
 	s.grace = s.graceWithin(lease.Left(), lease.TTL(), margin)
 	fence := time.NewTimer(s.untilFence(lease))
@@ -89,7 +89,7 @@ func (s *supervisor) graceWithin(fresh, ttl, margin time.Duration) time.Duration
 const fenceCheck = 50 * time.Millisecond
 
 // untilFence is how long it is to deadline - grace, or to the next look.
-func (s *supervisor) untilFence(lease holding) time.Duration {
+func (s *supervisor) untilFence(lease heldLease) time.Duration {
 	if early := lease.Left() - s.grace; early > 0 {
 		return early
 	}
@@ -109,7 +109,7 @@ func (s *supervisor) pausedNow(left time.Duration) bool {
 // fence sends SIGTERM when no renewal has come by deadline - grace, and takes
 // the threat back when one comes after all. Of a lease that is lost already,
 // nothing is left either; what it was lost for is about to be told.
-func (s *supervisor) fence(lease holding) {
+func (s *supervisor) fence(lease heldLease) {
 	if lease.Err() != nil {
 		return
 	}
