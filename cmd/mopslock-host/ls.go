@@ -113,7 +113,7 @@ func tableRow(s *host.Status, err error) string {
 	}
 	who := []string{dash(s.Holder), dash(s.Host), dash(s.PID)}
 	if s.IsSemaphore() { // whose last version somebody made, who need not be a holder
-		who = []string{occupancy(s), "-", "-"}
+		who = []string{heldOfMost(s), "-", "-"}
 	}
 	cells := slices.Concat([]string{dash(s.Name), s.State.String(), s.Protocol.String()}, who, []string{age, left})
 	return strings.Join(cells, "\t")

@@ -92,17 +92,17 @@ func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, clai
 			wait = max(0, wait-time.Since(begun))
 		}
 	}
-	room := claim.room()
+	full := claim.occupancy()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	opts := &host.PermitOptions{Terms: claim.terms(), Weight: claim.weight, Spare: claim.spare}
 	opts.OnWaiting = func(s host.Status) {
-		a.ui.waitingForRoom(name, &room, s)
+		a.ui.waitingForPermit(name, &full, s)
 		if a.heldHere(name, h.URL()) {
 			a.ui.printf("%s: a command that this one is part of holds permits of it, too: if it waits for this one, both wait for ever; --wait bounds it", host.Printable(name))
 		}
 		if a.ui.file != nil {
-			go a.followRoom(ctx, h, name) // ends with ctx
+			go a.followOccupancy(ctx, h, name) // ends with ctx
 		}
 	}
 	acquire := h.AcquirePermit
@@ -113,11 +113,11 @@ func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, clai
 		opts.Wait = wait
 	}
 	p, err := acquire(ctx, name, claim.view(), opts)
-	return p, room.refusal(name, err)
+	return p, full.refusal(name, err)
 }
 
-// followRoom keeps the live line true: a Host tells once that there is no room.
-func (a *app) followRoom(ctx context.Context, h *host.Host, name string) {
+// followOccupancy keeps the live line true: a Host tells once that there is no room.
+func (a *app) followOccupancy(ctx context.Context, h *host.Host, name string) {
 	ticker := time.NewTicker(core.PollCap)
 	defer ticker.Stop()
 	for {
@@ -197,8 +197,8 @@ func (f *permitFlags) add(cmd *cobra.Command) {
 
 func (f *permitFlags) view() host.View { return host.View{Capacity: f.capacity, Width: f.width} }
 
-func (f *permitFlags) room() room {
-	return room{view: f.view(), weight: uint64(f.weight), spare: uint64(f.spare)}
+func (f *permitFlags) occupancy() occupancy {
+	return occupancy{view: f.view(), weight: uint64(f.weight), spare: uint64(f.spare)}
 }
 
 // terms are those of the session.

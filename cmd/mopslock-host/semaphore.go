@@ -50,13 +50,13 @@ func hasExpired(s *host.Status) bool {
 	return s.State == core.ObservedStale
 }
 
-// occupancy is how much is held of how much. It is more where the last who was let
+// heldOfMost is how much is held of how much. It is more where the last who was let
 // in has a smaller view than those before, or the limit is younger than they are.
-func occupancy(s *host.Status) string { return fmt.Sprintf("%d/%d", s.Held, s.Most()) }
+func heldOfMost(s *host.Status) string { return fmt.Sprintf("%d/%d", s.Held, s.Most()) }
 
 // viewText is what that is made of.
 func viewText(s *host.Status) string {
-	return room{view: host.View{Capacity: s.Capacity, Width: s.Width}}.viewText(s.Limit)
+	return occupancy{view: host.View{Capacity: s.Capacity, Width: s.Width}}.viewText(s.Limit)
 }
 
 // semaphoreText is what status says.
@@ -65,7 +65,7 @@ func semaphoreText(s *host.Status) string {
 	line := func(key string, value any) { fmt.Fprintf(&text, "%-11s%v\n", key, value) }
 	line("name", host.Printable(s.Name))
 	line("state", s.State)
-	line("held", occupancy(s))
+	line("held", heldOfMost(s))
 	line("capacity", s.Capacity)
 	line("width", s.Width)
 	if s.Limit != 0 {
@@ -94,62 +94,63 @@ func semaphoreText(s *host.Status) string {
 	return text.String()
 }
 
-// room is what a permit is asked for: a share of a view.
-type room struct {
+// occupancy is how full a semaphore is for one caller: its view, the weight that it wants, and
+// what it spares.
+type occupancy struct {
 	view          host.View
 	weight, spare uint64
 }
 
 // most is how much may be held by this view, with the store's limit, if that is not 0.
-func (r room) most(limit uint64) uint64 {
-	most := uint64(r.view.Capacity) * uint64(r.view.Width)
+func (o occupancy) most(limit uint64) uint64 {
+	most := uint64(o.view.Capacity) * uint64(o.view.Width)
 	if limit != 0 {
 		most = min(most, limit)
 	}
 	return most
 }
 
-func (r room) viewText(limit uint64) string {
-	text := fmt.Sprintf("%d x %d", r.view.Capacity, r.view.Width)
+func (o occupancy) viewText(limit uint64) string {
+	text := fmt.Sprintf("%d x %d", o.view.Capacity, o.view.Width)
 	if limit != 0 {
 		text += fmt.Sprintf(", limit %d in the store", limit)
 	}
-	if r.spare != 0 {
-		text += fmt.Sprintf(", %d spared", r.spare)
+	if o.spare != 0 {
+		text += fmt.Sprintf(", %d spared", o.spare)
 	}
 	return text
 }
 
-// noRoom is why it does not fit.
-func (r room) noRoom(s *host.Status) string {
-	switch most := r.most(s.Limit); {
+// whyFull is why it does not fit.
+func (o occupancy) whyFull(s *host.Status) string {
+	switch most := o.most(s.Limit); {
 	case s.State == core.ObservedCorrupt:
 		return "cannot be read"
-	case r.weight+r.spare > most:
-		return fmt.Sprintf("has no room for %d until the limit in the store is raised", r.weight)
+	case o.weight+o.spare > most:
+		return fmt.Sprintf("has no room for %d until the limit in the store is raised", o.weight)
 	}
-	if s.Held+r.spare >= r.most(s.Limit) {
+	if s.Held+o.spare >= o.most(s.Limit) {
 		return "is full"
 	}
-	return fmt.Sprintf("has no room for %d", r.weight)
+	return fmt.Sprintf("has no room for %d", o.weight)
 }
 
 // text is how much is held of how much, and by whom; short names more of them on a
 // row of a terminal.
-func (r room) text(s *host.Status, short bool) string {
+func (o occupancy) text(s *host.Status, short bool) string {
 	if s.State == core.ObservedCorrupt {
 		return "held by an unreadable record"
 	}
-	return fmt.Sprintf("%d/%d permits (%s) held by %s", s.Held, r.most(s.Limit), r.viewText(s.Limit), holdersText(s, short))
+	return fmt.Sprintf("%d/%d permits (%s) held by %s", s.Held, o.most(s.Limit), o.viewText(s.Limit), holdersText(s, short))
 }
 
 // line is the live one, in less than width columns.
-func (r room) line(name string, s *host.Status, width int) string {
+func (o occupancy) line(name string, s *host.Status, width int) string {
 	line := "waiting for a permit of " + host.Printable(name) + ": "
-	if whole := line + r.text(s, false); len([]rune(whole)) < width {
+	if whole := line + o.text(s, false); len([]rune(whole)) < width {
 		return whole
 	}
-	return clip(line+r.text(s, true), width)
+	return clip(line+o.text(s, true), width)
 }
 
 // namedHolders is how many holders a line names.
@@ -183,7 +184,7 @@ func holdersText(s *host.Status, short bool) string {
 }
 
 // refusal is err, or, where there was no room, how that is by our own view.
-func (r room) refusal(name string, err error) error {
+func (o occupancy) refusal(name string, err error) error {
 	refused, ok := errors.AsType[*host.Error](err)
 	if !ok || !errors.Is(err, host.ErrFull) || refused.Seen == nil {
 		return err
@@ -191,6 +192,6 @@ func (r room) refusal(name string, err error) error {
 	s := refused.Seen
 	return &exit{
 		Status: statusNotAcquired, Reason: core.ReasonFull.String(),
-		Text: host.Printable(name) + " " + r.noRoom(s) + ": " + r.text(s, false) + "; wait for room, or try again later",
+		Text: host.Printable(name) + " " + o.whyFull(s) + ": " + o.text(s, false) + "; wait for room, or try again later",
 	}
 }

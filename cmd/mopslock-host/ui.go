@@ -22,15 +22,15 @@ type ui struct {
 	out  *patientWriter
 	file *os.File // the terminal, or nil
 
-	mu   sync.Mutex
-	live bool // the live line is on the screen
-	wait *host.Status
-	at   time.Time // when wait was seen
-	name string
-	work *pastWork // what is waited for is a result; nil: a lease,
-	room *room     // or room for a permit
-	stop chan struct{}
-	done chan struct{}
+	mu        sync.Mutex
+	live      bool // the live line is on the screen
+	wait      *host.Status
+	at        time.Time // when wait was seen
+	name      string
+	work      *pastWork  // what is waited for is a result; nil: a lease,
+	occupancy *occupancy // or a permit
+	stop      chan struct{}
+	done      chan struct{}
 }
 
 func newUI(out io.Writer) *ui {
@@ -87,14 +87,14 @@ func (u *ui) waitingFor(name string, s host.Status) {
 	}
 }
 
-// waitingForRoom is waitingFor for those who want a permit.
-func (u *ui) waitingForRoom(name string, room *room, s host.Status) {
+// waitingForPermit is waitingFor for a permit.
+func (u *ui) waitingForPermit(name string, full *occupancy, s host.Status) {
 	if u.file == nil {
-		u.printf("waiting for a permit of %s, which %s: %s", host.Printable(name), room.noRoom(&s), room.text(&s, false))
+		u.printf("waiting for a permit of %s, which %s: %s", host.Printable(name), full.whyFull(&s), full.text(&s, false))
 		return
 	}
 	u.mu.Lock()
-	u.room = room
+	u.occupancy = full
 	u.mu.Unlock()
 	u.waitingFor(name, s)
 }
@@ -179,8 +179,8 @@ func (u *ui) tick(stop, done chan struct{}) {
 func (u *ui) draw(now time.Time) {
 	u.clear()
 	switch ago := now.Sub(u.at); {
-	case u.room != nil:
-		fmt.Fprint(u.out, u.room.line(u.name, u.wait, u.width()))
+	case u.occupancy != nil:
+		fmt.Fprint(u.out, u.occupancy.line(u.name, u.wait, u.width()))
 	case u.work != nil:
 		fmt.Fprint(u.out, computingLine(u.name, u.wait, u.work.text(), ago, u.width()))
 	default:

@@ -50,7 +50,7 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
 func watchLine(s *host.Status, now time.Time) string {
 	line := now.Format(time.RFC3339) + " " + host.Printable(s.Name) + " " + s.State.String()
 	if s.IsSemaphore() {
-		return fmt.Sprintf("%s %s (%s) epoch %d", line, occupancy(s), viewText(s), s.Epoch)
+		return fmt.Sprintf("%s %s (%s) epoch %d", line, heldOfMost(s), viewText(s), s.Epoch)
 	}
 	if s.Holder != "" {
 		line += " holder " + host.Printable(s.Holder) + " on " + host.Printable(s.Host) + " pid " + host.Printable(s.PID)
