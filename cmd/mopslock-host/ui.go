@@ -19,7 +19,7 @@ import (
 
 // ui is where people read: stderr, with at most one live line at its end.
 type ui struct {
-	out  *patientWriter
+	out  *nonBlockingWriter
 	file *os.File // the terminal, or nil
 
 	mu        sync.Mutex
@@ -34,7 +34,7 @@ type ui struct {
 }
 
 func newUI(out io.Writer) *ui {
-	u := &ui{out: &patientWriter{to: out}}
+	u := &ui{out: &nonBlockingWriter{to: out}}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		u.file = f
 	}
