@@ -143,22 +143,22 @@ func (a *app) reportDoctor(raw string, r *doctor.Report) error {
 	return a.print(doctorText(raw, r))
 }
 
-// sheet is a report for people: a word, and what there is to say of it.
-type sheet struct{ strings.Builder }
+// textReport is a report for people: rows of a word, and a text about it.
+type textReport struct{ strings.Builder }
 
-// sheetWidth is where long texts are broken; wordWidth is of the word before them.
+// A long text is broken at reportWidth. The word before it takes wordWidth.
 const (
-	sheetWidth = 110
+	reportWidth = 110
 	wordWidth  = 12
 )
 
-// line writes a word and a text, over as many rows as it takes.
-func (p *sheet) line(word, format string, args ...any) {
+// line writes a word and a text, in as many rows as needed.
+func (p *textReport) line(word, format string, args ...any) {
 	row := fmt.Sprintf("%-*s", wordWidth, word)
 	for i, part := range strings.Fields(fmt.Sprintf(format, args...)) {
 		switch {
 		case i == 0:
-		case len([]rune(row))+1+len([]rune(part)) > sheetWidth:
+		case len([]rune(row))+1+len([]rune(part)) > reportWidth:
 			p.WriteString(row + "\n")
 			row = strings.Repeat(" ", wordWidth)
 		default:
@@ -170,7 +170,7 @@ func (p *sheet) line(word, format string, args ...any) {
 }
 
 func doctorText(raw string, r *doctor.Report) string {
-	var p sheet
+	var p textReport
 	p.line("store", "%s", host.Printable(store.Redact(raw)))
 	p.line("reached", "in %v", short(r.Reached))
 	p.latencies(r)
@@ -208,7 +208,7 @@ func isPaid(raw string) bool {
 	return !isMemory(raw) && !strings.HasPrefix(strings.ToLower(raw), "file:")
 }
 
-func (p *sheet) latencies(r *doctor.Report) {
+func (p *textReport) latencies(r *doctor.Report) {
 	fmt.Fprintf(p, "%-*s%8s %8s %8s\n", wordWidth, "latency", "p50 ms", "p99 ms", "of")
 	for _, v := range r.Verbs {
 		if v.Denied {
@@ -267,7 +267,7 @@ func freshText(f *doctor.Fresh) string {
 	return "not looked at"
 }
 
-func (p *sheet) clocks(r *doctor.Report) {
+func (p *textReport) clocks(r *doctor.Report) {
 	s, c := &r.Stamps, &r.Clock
 	if !c.Known {
 		p.line("stamps", "none")
@@ -285,7 +285,7 @@ func (p *sheet) clocks(r *doctor.Report) {
 	p.line("clock", "the store's is %v %s this machine's, give or take %v", short(time.Duration(c.Offset).Abs()), word, short(c.Bound))
 }
 
-func (p *sheet) advice(r *doctor.Report, paid bool) {
+func (p *textReport) advice(r *doctor.Report, paid bool) {
 	a := r.Advice
 	fmt.Fprintf(p, "%-*s%s\n", wordWidth, "use", a.Command) // on one line, to be copied
 	p.line("ttl", "%s; not below %s here", doctor.Brief(time.Duration(a.TTL)), doctor.Brief(time.Duration(a.TTLFloor)))
