@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -112,14 +113,14 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	defer func() { _ = s.Close() }()
 	protocols := f.protocols()
 	b := newBench(a, s, f.parallel, f.length/time.Duration(len(protocols)))
-	report := &benchReport{Store: store.Redact(raw), Parallel: f.parallel, Protocols: []*benchResult{}}
+	all := &benchReport{Store: store.Redact(raw), Parallel: f.parallel, Protocols: []*benchResult{}}
 	begun := time.Now()
 	stop := b.tell(begun)
 	for _, protocol := range protocols {
 		var result *benchResult
 		result, err = b.run(ctx, protocol)
 		if result != nil && (result.Leases > 0 || err == nil) {
-			report.Protocols = append(report.Protocols, result)
+			all.Protocols = append(all.Protocols, result)
 		}
 		if errors.Is(err, host.ErrUnfit) && len(protocols) > 1 {
 			a.ui.printf("strict is left out: %s", oneLine(err))
@@ -129,14 +130,14 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 			break
 		}
 	}
-	report.Elapsed = milliseconds(time.Since(begun))
-	report.Left = b.sweep()
+	all.Elapsed = report.Seconds(time.Since(begun))
+	all.Left = b.sweep()
 	stop()
-	if report.Left != 0 {
+	if all.Left != 0 {
 		a.ui.printf("not everything below %s could be deleted; it is of no use to anybody, and may be deleted by hand", b.prefix)
 	}
-	if len(report.Protocols) > 0 {
-		if err := a.reportBench(report); err != nil {
+	if len(all.Protocols) > 0 {
+		if err := a.reportBench(all); err != nil {
 			return err
 		}
 	}

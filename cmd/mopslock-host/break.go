@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -187,7 +188,7 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 		return usagef("stderr is no terminal, so nobody would see the question whether to break it; say --yes")
 	}
 	if asks {
-		a.ui.plainf("%s", strings.TrimSuffix(statusText(seen), "\n"))
+		a.ui.plainf("%s", strings.TrimSuffix(report.StatusText(seen), "\n"))
 	}
 	if protocol != seen.Protocol {
 		a.ui.printf("warning: what %s keeps of the name stays; to be broken is what %s keeps of it for %s", seen.Protocol, protocol, host.Printable(f.holder))
@@ -197,7 +198,7 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 		a.ui.printf("warning: under lastwriter the name is free at once, and its holder hears of it only when it next renews")
 	case f.now:
 		a.ui.printf("warning: --now frees the name at once: another can hold it while its holder still believes that it does")
-	case endless(seen):
+	case report.Endless(seen):
 		a.ui.printf("warning: the lease has no ttl: a holder that is out of contact does not hear that it is broken, and goes on")
 	}
 	if !asks {
@@ -229,7 +230,7 @@ func (a *app) ask(ctx context.Context, question string) (bool, error) {
 
 // breakReport is what --json prints: the name as it is now, and why.
 type breakReport struct {
-	leaseReport
+	report.Lease
 	Why string `json:"why"`
 	By  string `json:"by"`
 }
@@ -242,7 +243,7 @@ func (a *app) reportBreak(whom, after *host.Status, f *breakFlags) error {
 		broken.State, broken.Epoch, broken.Why = core.ObservedBroken, 0, f.why
 	}
 	if a.json {
-		return a.report(breakReport{newReport(&broken), broken.Why, broken.By})
+		return a.report(breakReport{report.NewLease(&broken), broken.Why, broken.By})
 	}
 	whose := *whom
 	whose.Left = 0 // it is over

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -147,7 +148,7 @@ func leaseExit(e *host.Error) *exit {
 	default:
 		out.Status = statusNotAcquired
 		if e.Reason == core.ReasonLimit && e.Seen != nil { // the others name the holder themselves
-			out.Text += "; last seen " + waitingText(e.Seen)
+			out.Text += "; last seen " + report.Waiting(e.Seen)
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/tests/explore"
 )
@@ -165,7 +166,7 @@ type stepReport struct {
 func newExploreReport(r *explore.Result, seed uint64) exploreReport {
 	out := exploreReport{
 		Protocol: r.Protocol, Seed: seed, States: r.States, Transitions: r.Transitions, Depth: r.Depth,
-		Exhausted: r.Exhausted, Elapsed: milliseconds(r.Elapsed),
+		Exhausted: r.Exhausted, Elapsed: report.Seconds(r.Elapsed),
 	}
 	for _, found := range r.Scenarios {
 		out.Scenarios = append(out.Scenarios, scenarioReport{

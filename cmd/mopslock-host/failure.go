@@ -9,12 +9,11 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -136,7 +135,7 @@ func (a *app) failed(ctx context.Context, name string, result *host.Result, seen
 	if result.Own { // its stderr has been seen
 		out.Text = name + " failed, and that is kept (--memo-failures)"
 	} else {
-		if text := strings.TrimSuffix(printableLines(string(f.Stderr)), "\n"); text != "" && !bytes.Contains(seen, f.Stderr) {
+		if text := strings.TrimSuffix(report.PrintableLines(string(f.Stderr)), "\n"); text != "" && !bytes.Contains(seen, f.Stderr) {
 			a.ui.plainf("%s", text)
 		}
 		out.Text = f.text(name)
@@ -163,25 +162,4 @@ func (f *failure) text(name string) string {
 		text += ": " + host.Printable(strings.Trim(f.Type+": "+f.Text, ": "))
 	}
 	return text + ", and that is kept (--memo-failures)"
-}
-
-// printableLines is somebody else's text of several lines as a terminal can show
-// it: what it could take for a command is escaped.
-func printableLines(text string) string {
-	var out strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&out, `\x%02x`, text[0])
-		case r == '\n' || r == '\t' || unicode.IsPrint(r):
-			out.WriteRune(r)
-		case r == '\r' && strings.HasPrefix(text, "\r\n"):
-		default:
-			quoted := fmt.Sprintf("%+q", string(r))
-			out.WriteString(quoted[1 : len(quoted)-1])
-		}
-		text = text[size:]
-	}
-	return out.String()
 }

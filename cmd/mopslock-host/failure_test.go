@@ -65,9 +65,3 @@ func TestFailureOfOthers(t *testing.T) {
 		}
 	}
 }
-
-func TestPrintableLines(t *testing.T) {
-	if got := printableLines("a\tb\r\nc\x1b[31m\xff\u202eé\x00"); got != "a\tb\nc\\x1b[31m\\xff\\u202eé\\x00" {
-		t.Errorf("%q", got)
-	}
-}

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -51,7 +48,7 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 			break
 		}
 		trouble = cmp.Or(err, trouble)
-		if err == nil && stale && !hasExpired(&s) {
+		if err == nil && stale && !report.HasExpired(&s) {
 			continue
 		}
 		if found++; a.json {
@@ -61,9 +58,13 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 			continue
 		}
 		if found == 1 {
-			fmt.Fprintln(table, "NAME\tSTATE\tPROTOCOL\tHOLDER\tHOST\tPID\tAGE\tLEFT")
+			fmt.Fprintln(table, report.Header)
 		}
-		fmt.Fprintln(table, tableRow(&s, err))
+		if err != nil {
+			fmt.Fprintln(table, report.UnreadRow(s.Name, oneLine(err)))
+		} else {
+			fmt.Fprintln(table, report.Row(&s))
+		}
 	}
 	if err := written(table.Flush()); err != nil {
 		return err
@@ -80,48 +81,10 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 	return nil
 }
 
-// stateUnread is shown of a record that could not be read.
-const stateUnread = "unreadable"
-
-// unreadReport is a record that could not be read, as ls prints it with --json.
-type unreadReport struct {
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	Reason string `json:"reason"`
-	Error  string `json:"error"`
-}
-
 // reportListed prints what was found of a name, or why nothing was.
 func (a *app) reportListed(s *host.Status, err error) error {
 	if err == nil {
-		return a.reportStatus(s)
+		return a.report(report.StatusJSON(s))
 	}
-	return a.report(unreadReport{s.Name, stateUnread, exitOf(err).Reason, oneLine(err)})
-}
-
-func tableRow(s *host.Status, err error) string {
-	if err != nil {
-		why := strings.Join(strings.Fields(printableLines(oneLine(err))), " ") // on one line
-		return strings.Join([]string{dash(s.Name), stateUnread, "-", "-", "-", "-", "-", "-", why}, "\t")
-	}
-	age, left := "-", "-"
-	if !s.Written.IsZero() || !s.Released.IsZero() {
-		age = s.Age.Round(time.Second).String()
-	}
-	if s.State == core.ObservedHeld && s.Left != 0 {
-		left = s.Left.Round(time.Second).String()
-	}
-	who := []string{dash(s.Holder), dash(s.Host), dash(s.PID)}
-	if s.IsSemaphore() { // whose last version somebody made, who need not be a holder
-		who = []string{heldOfMost(s), "-", "-"}
-	}
-	cells := slices.Concat([]string{dash(s.Name), s.State.String(), s.Protocol.String()}, who, []string{age, left})
-	return strings.Join(cells, "\t")
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return host.Printable(text)
+	return a.report(report.NewUnread(s.Name, exitOf(err).Reason, oneLine(err)))
 }

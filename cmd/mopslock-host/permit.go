@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -113,7 +114,7 @@ func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, clai
 		opts.Wait = wait
 	}
 	p, err := acquire(ctx, name, claim.view(), opts)
-	return p, full.refusal(name, err)
+	return p, withoutPermit(&full, name, err)
 }
 
 // followOccupancy keeps the live line true: a Host tells once that there is no room.
@@ -197,8 +198,8 @@ func (f *permitFlags) add(cmd *cobra.Command) {
 
 func (f *permitFlags) view() host.View { return host.View{Capacity: f.capacity, Width: f.width} }
 
-func (f *permitFlags) occupancy() occupancy {
-	return occupancy{view: f.view(), weight: uint64(f.weight), spare: uint64(f.spare)}
+func (f *permitFlags) occupancy() report.Occupancy {
+	return report.Occupancy{View: f.view(), Weight: uint64(f.weight), Spare: uint64(f.spare)}
 }
 
 // terms are those of the session.
@@ -272,4 +273,18 @@ func (f *permitFlags) checkWeight() error {
 		return usagef("%s: more than --store-limit %d lets anybody have", said, f.storeLimit)
 	}
 	return nil
+}
+
+// withoutPermit returns an error of acquiring. If there was no room, it says how full the
+// semaphore is for this caller.
+func withoutPermit(full *report.Occupancy, name string, err error) error {
+	refused, ok := errors.AsType[*host.Error](err)
+	if !ok || !errors.Is(err, host.ErrFull) || refused.Seen == nil {
+		return err
+	}
+	s := refused.Seen
+	return &exit{
+		Status: statusNotAcquired, Reason: core.ReasonFull.String(),
+		Text: host.Printable(name) + " " + full.WhyFull(s) + ": " + full.Text(s, false) + "; wait for room, or try again later",
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core/wire"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/trace"
@@ -155,5 +156,5 @@ func messageText(message []byte, as any) string {
 	if err != nil {
 		return "0x" + hex.EncodeToString(message)
 	}
-	return strings.TrimSuffix(escapeControls(string(line)), "\n")
+	return strings.TrimSuffix(report.EscapeControls(string(line)), "\n")
 }

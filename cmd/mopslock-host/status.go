@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -31,9 +29,9 @@ func (a *app) showStatus(ctx context.Context, h *host.Host, q *query) error {
 		return err
 	}
 	if a.json {
-		err = a.reportStatus(q.of(&s))
+		err = a.report(report.StatusJSON(q.of(&s)))
 	} else {
-		err = a.print(statusText(q.of(&s)))
+		err = a.print(report.StatusText(q.of(&s)))
 	}
 	if err != nil {
 		return err
@@ -42,75 +40,4 @@ func (a *app) showStatus(ctx context.Context, h *host.Host, q *query) error {
 		return &exit{Status: statusNothing, Reason: s.State.String()}
 	}
 	return nil
-}
-
-func statusText(s *host.Status) string {
-	if s.IsSemaphore() {
-		return semaphoreText(s)
-	}
-	var text strings.Builder
-	line := func(key, format string, args ...any) {
-		fmt.Fprintf(&text, "%-11s%s\n", key, fmt.Sprintf(format, args...))
-	}
-	line("name", "%s", host.Printable(s.Name))
-	line("state", "%s", s.State)
-	if s.Holder != "" {
-		line("holder", "%s", host.Printable(s.Holder))
-		line("host", "%s", host.Printable(s.Host))
-		line("pid", "%s", host.Printable(s.PID))
-	}
-	said := func(key, text string) {
-		if text != "" {
-			line(key, "%s", host.Printable(text))
-		}
-	}
-	said("label", s.Label)
-	line("protocol", "%s", s.Protocol)
-	line("epoch", "%d", s.Epoch)
-	line("token", "%d", s.Token)
-	said("session", s.Session)
-	for _, companion := range companions(s) {
-		if s.Protocol == core.ProtocolLastWriter {
-			line("companions", "%s (wrote last)", host.Printable(companion))
-			continue
-		}
-		line("companion", "%s", host.Printable(companion))
-	}
-	switch {
-	case s.TTL > 0:
-		line("ttl", "%v", s.TTL)
-	case endless(s):
-		line("ttl", "none: until it is released or broken")
-	}
-	if !s.Acquired.IsZero() {
-		line("acquired", "%s", s.Acquired.Format(time.RFC3339))
-	}
-	if !s.Written.IsZero() || !s.Released.IsZero() {
-		line("age", "%v", s.Age.Round(time.Millisecond))
-	}
-	said("left", leftText(s, time.Millisecond))
-	if _, _, is := ended(s); is && s.Left > 0 {
-		line("free", "in %v at the latest", s.Left.Round(time.Millisecond))
-	}
-	said("broken by", s.By)
-	said("why", s.Why)
-	return text.String()
-}
-
-// leftText is what is left of the TTL of a lease that is held, and by whose clock.
-func leftText(s *host.Status, unit time.Duration) string {
-	switch {
-	case s.State != core.ObservedHeld || endless(s):
-		return ""
-	case s.Left == 0 && s.Protocol == core.ProtocolStrict:
-		return "unknown (no clock in common with its holder)"
-	case s.Clock == "store":
-		return s.Left.Round(unit).String() + " (by the store's clock)"
-	}
-	return s.Left.Round(unit).String()
-}
-
-// endless reports whether a lease is there that no time ends.
-func endless(s *host.Status) bool {
-	return s.Protocol == core.ProtocolStrict && s.State == core.ObservedHeld && s.TTL <= 0
 }

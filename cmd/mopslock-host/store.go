@@ -179,3 +179,8 @@ func noAnswer(cause, silence error) error {
 	out.Text = "the store has not answered once within 5 s: " + out.Text
 	return out
 }
+
+// isPaid reports whether requests of a store cost money.
+func isPaid(raw string) bool {
+	return !isMemory(raw) && !strings.HasPrefix(strings.ToLower(raw), "file:")
+}

@@ -6,14 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/term"
 
-	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -27,8 +26,9 @@ type ui struct {
 	wait      *host.Status
 	at        time.Time // when wait was seen
 	name      string
-	work      *pastWork  // what is waited for is a result; nil: a lease,
-	occupancy *occupancy // or a permit
+	forResult bool              // it waits for a result,
+	past      []time.Duration   // for which others took so long
+	occupancy *report.Occupancy // or for a permit; nil: for a lease
 	stop      chan struct{}
 	done      chan struct{}
 }
@@ -73,7 +73,7 @@ func (u *ui) waitingFor(name string, s host.Status) {
 		u.wait = &s
 		u.mu.Unlock()
 		if news {
-			u.printf("waiting for %s, %s", name, waitingText(&s))
+			u.printf("waiting for %s, %s", name, report.Waiting(&s))
 		}
 		return
 	}
@@ -88,9 +88,9 @@ func (u *ui) waitingFor(name string, s host.Status) {
 }
 
 // waitingForPermit is waitingFor for a permit.
-func (u *ui) waitingForPermit(name string, full *occupancy, s host.Status) {
+func (u *ui) waitingForPermit(name string, full *report.Occupancy, s host.Status) {
 	if u.file == nil {
-		u.printf("waiting for a permit of %s, which %s: %s", host.Printable(name), full.whyFull(&s), full.text(&s, false))
+		u.printf("waiting for a permit of %s, which %s: %s", host.Printable(name), full.WhyFull(&s), full.Text(&s, false))
 		return
 	}
 	u.mu.Lock()
@@ -116,7 +116,7 @@ func (u *ui) computing(name string, ask func() ([]time.Duration, error)) func(ho
 		return func(s host.Status) { u.waitingFor(name, s) }
 	}
 	u.mu.Lock()
-	u.work = new(pastWork)
+	u.forResult = true
 	u.mu.Unlock()
 	var once sync.Once
 	return func(s host.Status) {
@@ -126,37 +126,11 @@ func (u *ui) computing(name string, ask func() ([]time.Duration, error)) func(ho
 				if took, err := ask(); err == nil {
 					u.mu.Lock()
 					defer u.mu.Unlock()
-					u.work.took = took
+					u.past = took
 				}
 			}()
 		})
 	}
-}
-
-// pastWork is how long others took.
-type pastWork struct{ took []time.Duration }
-
-// text is "" where nothing is known.
-func (w *pastWork) text() string {
-	if len(w.took) == 0 {
-		return ""
-	}
-	least, most := roughly(slices.Min(w.took)), roughly(slices.Max(w.took))
-	if least == most {
-		return most
-	}
-	return least + " to " + most
-}
-
-// roughly is a duration as one says it: of minutes, the seconds tell nothing.
-func roughly(d time.Duration) string {
-	switch {
-	case d >= time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	case d >= 10*time.Second:
-		return d.Round(time.Second).String()
-	}
-	return d.Round(100 * time.Millisecond).String()
 }
 
 // tick redraws the live line once a second until waited.
@@ -180,11 +154,11 @@ func (u *ui) draw(now time.Time) {
 	u.clear()
 	switch ago := now.Sub(u.at); {
 	case u.occupancy != nil:
-		fmt.Fprint(u.out, u.occupancy.line(u.name, u.wait, u.width()))
-	case u.work != nil:
-		fmt.Fprint(u.out, computingLine(u.name, u.wait, u.work.text(), ago, u.width()))
+		fmt.Fprint(u.out, u.occupancy.Line(u.name, u.wait, u.width()))
+	case u.forResult:
+		fmt.Fprint(u.out, report.ComputingLine(u.name, u.wait, u.past, ago, u.width()))
 	default:
-		fmt.Fprint(u.out, waitingLine(u.name, u.wait, ago, u.width()))
+		fmt.Fprint(u.out, report.WaitingLine(u.name, u.wait, ago, u.width()))
 	}
 	u.live = true
 }
@@ -212,129 +186,8 @@ func (u *ui) progress(format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clear()
-	fmt.Fprint(u.out, clip(fmt.Sprintf(format, args...), u.width()))
+	fmt.Fprint(u.out, report.Clip(fmt.Sprintf(format, args...), u.width()))
 	u.live = true
-}
-
-// ended reports whether what is waited for was broken or released, and by whom.
-// It need not be free for that: its holder may still rely on it.
-func ended(s *host.Status) (how, whom string, is bool) {
-	switch s.State {
-	case core.ObservedBroken:
-		how = "broken"
-		if s.By != "" {
-			whom = " by " + host.Printable(s.By)
-		}
-		if s.Why != "" {
-			whom += ": " + host.Printable(s.Why)
-		}
-	case core.ObservedReleased:
-		how = "released"
-		if s.Host != "" {
-			whom = " on " + host.Printable(s.Host)
-		}
-	default:
-		return "", "", false
-	}
-	return how, whom, true
-}
-
-// freeText is when it is free.
-func freeText(left, unit time.Duration) string {
-	if left <= 0 {
-		return "not free yet"
-	}
-	return "free in " + left.Round(unit).String() + " at the latest"
-}
-
-// waitingText says in a line what is waited for.
-func waitingText(s *host.Status) string {
-	if how, whom, is := ended(s); is {
-		return how + whom + "; " + freeText(s.Left, 100*time.Millisecond)
-	}
-	return "held by " + s.Who()
-}
-
-// waitingLine says who holds it, on which host, since when, when it was renewed,
-// in less than width columns, so long after it was seen; or that it was broken or
-// released, and when it is free. On a narrow terminal the id and the date are cut
-// short, and what must go goes from the end: since when, or by whom.
-func waitingLine(name string, s *host.Status, ago time.Duration, width int) string {
-	line := "waiting for " + host.Printable(name) + ": "
-	if how, whom, is := ended(s); is {
-		return endedLine(line, how, whom, freeText(s.Left-ago, time.Second), width)
-	}
-	expiry := expiryText(s, ago)
-	whole := line + "held by " + holderText(s, len(s.Holder)) + sinceText(" since ", s, time.DateTime) + expiry
-	if len([]rune(whole)) < width {
-		return whole
-	}
-	return clip(line+"held by "+holderText(s, shortHolder)+expiry+sinceText(", since ", s, time.TimeOnly), width)
-}
-
-// computingLine says who computes it, on which host, since when, how long others
-// took, and when it was renewed; as waitingLine does.
-func computingLine(name string, s *host.Status, took string, ago time.Duration, width int) string {
-	line := "waiting for the result of " + host.Printable(name) + ": "
-	if how, whom, is := ended(s); is {
-		return endedLine(line, "its lease was "+how, whom, freeText(s.Left-ago, time.Second), width)
-	}
-	if took != "" {
-		took = ", others took " + took
-	}
-	expiry := expiryText(s, ago)
-	whole := line + "computed by " + holderText(s, len(s.Holder)) + sinceText(" since ", s, time.DateTime) + took + expiry
-	if len([]rune(whole)) < width {
-		return whole
-	}
-	line = "waiting for " + host.Printable(name) + ": "
-	return clip(line+"computed by "+holderText(s, shortHolder)+sinceText(" since ", s, time.TimeOnly)+took+expiry, width)
-}
-
-// endedLine puts when it is free before by whom it was ended, where it is narrow.
-func endedLine(line, how, whom, free string, width int) string {
-	if whole := line + how + whom + "; " + free; len([]rune(whole)) < width {
-		return whole
-	}
-	return clip(line+how+", "+free+";"+whom, width)
-}
-
-func sinceText(since string, s *host.Status, format string) string {
-	if s.Acquired.IsZero() {
-		return ""
-	}
-	return since + s.Acquired.Local().Format(format)
-}
-
-// expiryText is how long ago it was renewed, or, when a renewal is late, when it can
-// expire.
-func expiryText(s *host.Status, ago time.Duration) string {
-	left := s.Left - ago
-	renewed := max(0, s.TTL-left)
-	switch {
-	case s.Left <= 0 || left <= 0:
-		return ""
-	case renewed <= s.TTL/2:
-		return fmt.Sprintf(", renewed %.0f s ago", renewed.Seconds())
-	}
-	return ", can expire in " + left.Round(time.Second).String()
-}
-
-// shortHolder is how many bytes of a holder's id tell one from another at a glance.
-const shortHolder = 8
-
-func holderText(s *host.Status, length int) string {
-	text := host.Printable(s.Holder)
-	switch {
-	case s.Holder == "":
-		text = "an unreadable record"
-	case len(s.Holder) > length:
-		text = host.Printable(strings.ToValidUTF8(s.Holder[:length], "")) + "…"
-	}
-	if s.Host != "" {
-		text += " on " + host.Printable(s.Host)
-	}
-	return text
 }
 
 func (u *ui) width() int {
@@ -342,15 +195,6 @@ func (u *ui) width() int {
 		return width
 	}
 	return 80
-}
-
-// clip keeps a line on one row, which is all that \r can take back.
-func clip(line string, width int) string {
-	runes := []rune(line)
-	if len(runes) < width {
-		return line
-	}
-	return string(runes[:width-1])
 }
 
 // logHandler prints the host's warnings for people.

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
 )
@@ -36,33 +36,13 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
 		}
 		trouble = ""
 		if a.json {
-			err = a.reportStatus(q.of(&s))
+			err = a.report(report.StatusJSON(q.of(&s)))
 		} else {
-			err = a.print(watchLine(&s, time.Now()) + "\n")
+			err = a.print(report.WatchLine(&s, time.Now()) + "\n")
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
-}
-
-func watchLine(s *host.Status, now time.Time) string {
-	line := now.Format(time.RFC3339) + " " + host.Printable(s.Name) + " " + s.State.String()
-	if s.IsSemaphore() {
-		return fmt.Sprintf("%s %s (%s) epoch %d", line, heldOfMost(s), viewText(s), s.Epoch)
-	}
-	if s.Holder != "" {
-		line += " holder " + host.Printable(s.Holder) + " on " + host.Printable(s.Host) + " pid " + host.Printable(s.PID)
-	}
-	if s.Companion {
-		line += " (companion)"
-	}
-	if s.Epoch > 0 {
-		line += fmt.Sprintf(" epoch %d token %d", s.Epoch, s.Token)
-	}
-	if s.By != "" {
-		line += " broken by " + host.Printable(s.By) + ": " + host.Printable(s.Why)
-	}
-	return line
 }

@@ -90,6 +90,8 @@ var arrows = []arrow{
 		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/exporters/prometheus",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt",
 	}},
+	{dir: "cmd/mopslock-host/internal/child", outside: []string{"golang.org/x/sys/"}},
+	{dir: "cmd/mopslock-host/internal/report", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "tests", ours: []string{"core", "core/machines", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
 	}},

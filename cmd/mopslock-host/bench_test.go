@@ -1,0 +1,17 @@
+//go:build unix
+
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// The rate is that of the time in which there were leases, however long ago the latest one was.
+func TestBenchRate(t *testing.T) {
+	begun := time.Unix(1_700_000_000, 0)
+	r := &benchResult{Leases: 1210, latest: begun.Add(3 * time.Second)}
+	if got := r.rate(begun); got != 403.3 {
+		t.Errorf("%v a second", got)
+	}
+}
