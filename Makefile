@@ -20,7 +20,7 @@ APT_GET := apt-get -qq -o APT::Sandbox::User=root
 
 # Tests called Hammer show what goroutines and locks can break. They run under the race
 # detector, as the suites of the stores that are ours do.
-HAMMERED := ./host ./host/fence ./host/trace ./host/store/local ./host/store/mem
+HAMMERED := ./host ./host/limiter ./host/fence ./host/trace ./host/store/local ./host/store/mem
 # What has goroutines of its own and no cloud's SDK, which would cost minutes there.
 RACY := $(HAMMERED) ./host/doctor ./host/store ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
@@ -47,7 +47,7 @@ PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/p
 # the SDKs for each takes minutes.
 # No file of ours is for one processor alone, so linux/arm64 has nothing that these lack.
 CROSS := darwin/arm64 windows/amd64
-CROSSED := ./core/... ./host ./host/store ./host/store/local ./host/fence ./host/trace ./host/doctor ./wasm/... ./cmd/...
+CROSSED := ./core/... ./host ./host/limiter ./host/store ./host/store/local ./host/fence ./host/trace ./host/doctor ./wasm/... ./cmd/...
 
 # Modules of their own, for what only the bench needs.
 MODULES := tests/bench/pictures tests/bench/peers

@@ -202,6 +202,17 @@ func (w *world) within(what string, took, least, most time.Duration) {
 	}
 }
 
+func same[V any](t interface {
+	Helper()
+	Errorf(format string, args ...any)
+}, what string, got, want V,
+) {
+	t.Helper()
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		t.Errorf("%s: %s, not %s", what, g, w)
+	}
+}
+
 // has fails the test unless a text has every part.
 func (w *world) has(text string, parts ...string) {
 	w.Helper()

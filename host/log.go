@@ -1,6 +1,6 @@
 // # Log lines
 //
-// What a Host says to Options.Logger, and a Limiter to its own. Messages and keys are
+// What a Host says to Options.Logger. Messages and keys are
 // stable, and no line has the body of a record, an owner's id or a credential in it.
 // Names, holders and errors are others' text, which slog's handlers escape.
 //
@@ -36,7 +36,6 @@
 //	DEBUG  an observation cannot be read                                  name error
 //	DEBUG  an observation was not kept                                    name error
 //	DEBUG  removed what a dead session left                               key
-//	WARN   a holder has vanished without releasing its permits; they are free again  permits names first
 //
 // A lease or a permit that is lost because its session is, as a rule one of many, is
 // told at INFO. An outage is told when three requests in a row have failed, and when
@@ -62,9 +61,6 @@
 //	key           an object's key in the store
 //	their_ttl     what another's record says of its TTL
 //	their_holder  the id in another's record
-//	permits       how many are free again
-//	names         on how many names
-//	first         some of those names
 package host
 
 // Messages of what the caller is told as well, by an error or by OnContact, or will be

@@ -35,7 +35,7 @@
 //	         |------------------ elsewhere -------------------------------|
 //
 // What stands on a session is held and lost for itself; what is renewed is the session,
-// and a renewal of it is one. A Limiter, which needs no store, has no metrics.
+// and a renewal of it is one.
 package host
 
 import (

@@ -15,6 +15,9 @@ import (
 // buckets. Callers may differ; each is held to its own.
 type View struct{ Capacity, Width int }
 
+// Limit is how many permits may be held in this view.
+func (v View) Limit() int { return v.Capacity * v.Width }
+
 // PermitOptions are for AcquirePermit and TryAcquirePermit. The zero value, and
 // nil, are good.
 type PermitOptions struct {

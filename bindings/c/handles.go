@@ -68,7 +68,7 @@ var table struct {
 
 type entry struct {
 	// value is a *host.Host, *host.Lease, *host.Companion, permit, *canceller, *invocation,
-	// *work, *reader, *limiter, *limitHolder, *limitPermit or *limitSlot.
+	// *work, *reader, *cLimiter, *limitHolder, *limitPermit or *limitSlot.
 	value      any
 	hostHandle uint64 // of the host that it was made on, or 0
 	ended      func() // tells the end of what a begun call gave, or nil

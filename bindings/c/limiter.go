@@ -11,7 +11,7 @@ import (
 	"context"
 	"unsafe"
 
-	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/limiter"
 )
 
 //export goLimiterNew
@@ -19,7 +19,7 @@ func goLimiterNew(fifo C.int) C.uint64_t { return C.uint64_t(putLimiter(fifo == 
 
 //export goLimiterFree
 func goLimiterFree(handle C.uint64_t, f *C.struct_fault) C.int {
-	l, err := find[*limiter](handle)
+	l, err := find[*cLimiter](handle)
 	if err != nil {
 		return report(f, err)
 	}
@@ -29,7 +29,7 @@ func goLimiterFree(handle C.uint64_t, f *C.struct_fault) C.int {
 
 //export goLimiterHolder
 func goLimiterHolder(handle C.uint64_t, to *C.uint64_t, f *C.struct_fault) C.int {
-	l, err := find[*limiter](handle)
+	l, err := find[*cLimiter](handle)
 	if err != nil {
 		return report(f, err)
 	}
@@ -88,8 +88,8 @@ func prepareLimiterAcquire(handle C.uint64_t, r *C.struct_permit_request) (*limi
 	return o, ctx, err
 }
 
-func viewOf(r *C.struct_permit_request) host.View {
-	return host.View{Capacity: int(r.capacity), Width: int(r.width)}
+func viewOf(r *C.struct_permit_request) limiter.View {
+	return limiter.View{Capacity: int(r.capacity), Width: int(r.width)}
 }
 
 //export goLimiterRelease
@@ -119,7 +119,7 @@ func goLimiterSlotTry(handle C.uint64_t, capacity, width, weight C.uint32_t, hel
 	if err != nil {
 		return report(f, err)
 	}
-	total, err := s.acquire(host.View{Capacity: int(capacity), Width: int(width)}, int(weight))
+	total, err := s.acquire(limiter.View{Capacity: int(capacity), Width: int(width)}, int(weight))
 	*held = C.uint64_t(total)
 	return report(f, err)
 }
@@ -131,14 +131,14 @@ func goLimiterSlotRelease(handle C.uint64_t, weight C.uint32_t, f *C.struct_faul
 		return report(f, err)
 	}
 	if !s.Release(int(weight)) {
-		return report(f, host.ErrOutOfBuckets)
+		return report(f, limiter.ErrOutOfBuckets)
 	}
 	return C.MOPSLOCK_OK
 }
 
 //export goLimiterHeld
 func goLimiterHeld(handle C.uint64_t, name *C.char, held, waiting *C.uint64_t, f *C.struct_fault) C.int {
-	l, err := find[*limiter](handle)
+	l, err := find[*cLimiter](handle)
 	if err != nil {
 		return report(f, err)
 	}
@@ -149,7 +149,7 @@ func goLimiterHeld(handle C.uint64_t, name *C.char, held, waiting *C.uint64_t, f
 
 //export goLimiterCounters
 func goLimiterCounters(handle C.uint64_t, name *C.char, counters *C.uint32_t, room C.size_t, n *C.size_t, f *C.struct_fault) C.int {
-	l, err := find[*limiter](handle)
+	l, err := find[*cLimiter](handle)
 	if err != nil {
 		return report(f, err)
 	}

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/limiter"
 )
 
-// limiter is one that C has a handle of.
-type limiter struct {
-	*host.Limiter
+// cLimiter is a limiter that C has a handle of.
+type cLimiter struct {
+	*limiter.Limiter
 	fifo   bool
 	handle uint64
 
@@ -29,8 +29,8 @@ type limiter struct {
 // its end looks for nothing: the table has all handles of the process. Its lock is
 // taken before the table's.
 type limitHolder struct {
-	*host.Holder
-	of     *limiter
+	*limiter.Holder
+	of     *cLimiter
 	handle uint64
 
 	mu   sync.Mutex
@@ -39,33 +39,33 @@ type limitHolder struct {
 
 // limitPermit is one that C has a handle of.
 type limitPermit struct {
-	host.LimiterPermit
+	limiter.Permit
 	of *limitHolder
 }
 
 // limitSlot is one that C has a handle of.
 type limitSlot struct {
-	*host.Slot
+	*limiter.Slot
 	of *limitHolder
 }
 
 // Errors of what allocates nothing: their texts know no name.
 var (
-	errNoRoom    = &host.Full{Name: "the slot's name"}
-	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), host.ErrTooHeavy)
-	errSlotEnded = host.ErrHolderEnded
+	errNoRoom    = &limiter.Full{Name: "the slot's name"}
+	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), limiter.ErrTooHeavy)
+	errSlotEnded = limiter.ErrHolderEnded
 )
 
 // putLimiter makes a limiter, with a queue of events.
 func putLimiter(fifo bool) uint64 {
-	l := &limiter{Limiter: host.NewLimiter(&host.LimiterOptions{FIFO: fifo}), fifo: fifo, holders: map[uint64]*limitHolder{}}
+	l := &cLimiter{Limiter: limiter.New(&limiter.Options{FIFO: fifo}), fifo: fifo, holders: map[uint64]*limitHolder{}}
 	l.handle = put(l, limiterKind, 0)
 	putQueue(l.handle)
 	return l.handle
 }
 
 // free frees it once, with all its holders, and waits until what waits has been told.
-func (l *limiter) free() {
+func (l *cLimiter) free() {
 	l.mu.Lock()
 	holders := l.holders
 	l.holders = nil
@@ -78,7 +78,7 @@ func (l *limiter) free() {
 }
 
 // holder makes a holder; 0 if the limiter is just being freed.
-func (l *limiter) holder() uint64 {
+func (l *cLimiter) holder() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holders == nil {
@@ -119,9 +119,9 @@ func (o *limitHolder) keep(made any, kind uint64) uint64 {
 }
 
 // acquire takes permits, by the rules of wait_ns.
-func (o *limitHolder) acquire(ctx context.Context, name string, view host.View, weight int, wait C.int64_t) (host.LimiterPermit, error) {
+func (o *limitHolder) acquire(ctx context.Context, name string, view limiter.View, weight int, wait C.int64_t) (limiter.Permit, error) {
 	if ctx.Err() != nil {
-		return host.LimiterPermit{}, context.Cause(ctx)
+		return limiter.Permit{}, context.Cause(ctx)
 	}
 	if wait == C.MOPSLOCK_TRY {
 		return o.TryAcquire(name, view, weight)
@@ -133,7 +133,7 @@ func (o *limitHolder) acquire(ctx context.Context, name string, view host.View, 
 	}
 	p, err := o.Acquire(ctx, name, view, weight)
 	if errors.Is(err, timeoutRoom) {
-		full := &host.Full{Name: name, Held: o.of.Held(name), Limit: view.Limit(), Weight: max(1, weight)}
+		full := &limiter.Full{Name: name, Held: o.of.Held(name), Limit: view.Limit(), Weight: max(1, weight)}
 		if o.of.fifo {
 			full.Waiting = o.of.Waiting(name)
 		}
@@ -143,16 +143,16 @@ func (o *limitHolder) acquire(ctx context.Context, name string, view host.View, 
 }
 
 // give is acquire for C: the permit's handle, and how much is held.
-func (o *limitHolder) give(ctx context.Context, name string, view host.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
+func (o *limitHolder) give(ctx context.Context, name string, view limiter.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
 	p, err := o.acquire(ctx, name, view, weight, wait)
 	if err != nil {
-		if full, ok := errors.AsType[*host.Full](err); ok {
+		if full, ok := errors.AsType[*limiter.Full](err); ok {
 			held = uint64(full.Held)
 		}
 		return 0, held, err
 	}
 	if handle = o.keep(&limitPermit{p, o}, limitPermitKind); handle == 0 {
-		return 0, 0, host.ErrHolderEnded
+		return 0, 0, limiter.ErrHolderEnded
 	}
 	return handle, uint64(p.Total()), nil
 }
@@ -174,7 +174,7 @@ func (p *limitPermit) release(handle uint64) error {
 }
 
 // acquire takes permits of a slot, or says why not.
-func (s *limitSlot) acquire(view host.View, weight int) (held int, err error) {
+func (s *limitSlot) acquire(view limiter.View, weight int) (held int, err error) {
 	held, ok := s.TryAcquire(view.Capacity, view.Width, weight)
 	switch {
 	case ok:

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/limiter"
 )
 
 // liveOf counts the handles of a kind.
@@ -24,18 +24,18 @@ func liveOf(kind uint64) (count int) {
 	return count
 }
 
-func limiterOf(t *testing.T, handle uint64) *limiter {
+func limiterOf(t *testing.T, handle uint64) *cLimiter {
 	t.Helper()
 	table.mu.RLock()
 	defer table.mu.RUnlock()
-	l, ok := table.live[handle].value.(*limiter)
+	l, ok := table.live[handle].value.(*cLimiter)
 	if !ok {
 		t.Fatal("no limiter")
 	}
 	return l
 }
 
-func holderOf(t *testing.T, l *limiter, handle uint64) *limitHolder {
+func holderOf(t *testing.T, l *cLimiter, handle uint64) *limitHolder {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func holderOf(t *testing.T, l *limiter, handle uint64) *limitHolder {
 // them, in whatever order, in the end no handle is left, and nothing is held.
 func TestHandlesOfLimits(t *testing.T) {
 	l := limiterOf(t, putLimiter(false))
-	view := host.View{Capacity: 3, Width: 2}
+	view := limiter.View{Capacity: 3, Width: 2}
 	for range 200 {
 		o := holderOf(t, l, l.holder())
 		var all sync.WaitGroup
@@ -97,7 +97,7 @@ func TestHandlesOfLimits(t *testing.T) {
 		runtime.Gosched()
 	}
 	l.free()
-	if err := <-waits; !errors.Is(err, host.ErrHolderEnded) {
+	if err := <-waits; !errors.Is(err, limiter.ErrHolderEnded) {
 		t.Error(err)
 	}
 	if _, ok := lookup[*limitPermit](handle); ok || l.holder() != 0 {

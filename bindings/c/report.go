@@ -19,6 +19,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/fence"
+	"github.com/mopslock/mopslock/host/limiter"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -134,13 +135,13 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_EHANDLE
 	case errors.Is(err, errShort):
 		return C.MOPSLOCK_ESHORT
-	case errors.Is(err, errSaid), errors.Is(err, host.ErrHolderEnded):
+	case errors.Is(err, errSaid), errors.Is(err, limiter.ErrHolderEnded):
 		return C.MOPSLOCK_EENDED
-	case errors.Is(err, host.ErrTooHeavy): // before that it is a *core.Error
+	case errors.Is(err, host.ErrTooHeavy), errors.Is(err, limiter.ErrTooHeavy): // before that it is a *core.Error
 		return C.MOPSLOCK_ETOO_HEAVY
-	case errors.Is(err, host.ErrFull):
+	case errors.Is(err, host.ErrFull), errors.Is(err, limiter.ErrFull):
 		return C.MOPSLOCK_EFULL
-	case errors.Is(err, host.ErrOutOfBuckets):
+	case errors.Is(err, limiter.ErrOutOfBuckets):
 		return C.MOPSLOCK_EOUT_OF_BUCKETS
 	case errors.Is(err, fence.ErrStale):
 		return C.MOPSLOCK_ESTALE

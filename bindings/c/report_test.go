@@ -11,6 +11,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/fence"
+	"github.com/mopslock/mopslock/host/limiter"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -68,14 +69,15 @@ func TestCodes(t *testing.T) {
 		{fmt.Errorf("no: %w", fence.ErrCorrupt), -44, 0, 0},
 		{fmt.Errorf("no: %w", fence.ErrNewer), -44, 0, 0},
 		{&host.Error{Kind: host.Refused, Reason: core.ReasonFull}, -49, core.ReasonFull, 0},
-		{&host.Full{Name: "n"}, -49, core.ReasonFull, 0},
+		{&limiter.Full{Name: "n"}, -49, core.ReasonFull, 0},
 		{host.ErrTooHeavy, -50, core.ReasonTooHeavy, 0},
+		{limiter.ErrTooHeavy, -50, core.ReasonTooHeavy, 0},
 		{errors.Join(&core.Error{Code: core.ErrorConfig, Text: "weight"}, host.ErrTooHeavy), -50, core.ReasonTooHeavy, 0},
 		{errOverslot, -50, core.ReasonTooHeavy, 0},
 		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, -51, core.ReasonCrowded, 0},
 		{&host.Error{Kind: host.Unfit, Reason: core.ReasonKind}, -44, core.ReasonKind, 0},
-		{host.ErrOutOfBuckets, -52, core.ReasonOutOfBuckets, 0},
-		{host.ErrHolderEnded, -37, 0, 0},
+		{limiter.ErrOutOfBuckets, -52, core.ReasonOutOfBuckets, 0},
+		{limiter.ErrHolderEnded, -37, 0, 0},
 		{errLimiterFreed, -35, 0, 0},
 		{errChanged, -32, core.ReasonRaced, 0},
 		{timeoutGuard, -33, 0, 0},

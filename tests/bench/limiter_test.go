@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/limiter"
 )
 
 // The shape of canal_lock's own benchmark.
-var canalLockView = host.View{Capacity: 100, Width: 10}
+var canalLockView = limiter.View{Capacity: 100, Width: 10}
 
 // spread runs b.N pairs of an acquire and a release on so many goroutines, each
 // with what worker makes for it.
@@ -36,7 +36,7 @@ func spread(b *testing.B, goroutines int, worker func() (pair func() bool)) {
 
 // limiterPairs are pairs with name and holder, one holder a goroutine.
 func limiterPairs(b *testing.B, goroutines int) {
-	l := host.NewLimiter(nil)
+	l := limiter.New(nil)
 	spread(b, goroutines, func() func() bool {
 		h := l.Holder(context.Background())
 		return func() bool {
@@ -47,7 +47,7 @@ func limiterPairs(b *testing.B, goroutines int) {
 }
 
 func slotPairs(b *testing.B, goroutines int) {
-	l := host.NewLimiter(nil)
+	l := limiter.New(nil)
 	spread(b, goroutines, func() func() bool {
 		s := l.Holder(context.Background()).On("bench")
 		return func() bool {
@@ -85,10 +85,10 @@ func BenchmarkLimiterMemory(b *testing.B) {
 	const names = 1_000_000
 	for b.Loop() {
 		before := liveBytes()
-		l := host.NewLimiter(nil)
+		l := limiter.New(nil)
 		h := l.Holder(context.Background())
 		for i := range names {
-			if _, err := h.TryAcquire("name-"+strconv.Itoa(i), host.View{Capacity: 1, Width: 1}, 1); err != nil {
+			if _, err := h.TryAcquire("name-"+strconv.Itoa(i), limiter.View{Capacity: 1, Width: 1}, 1); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -7,16 +7,16 @@ const canalLockPage = "canal_lock's own benchmark, capacity 100 and width 10, on
 var (
 	canalLock     = quote(33_000, inTime, canalLockPage)
 	canalLockMany = quote(154_000, inTime, canalLockPage)
-	limiter       = goBench{"tests/bench", "Limiter"}
-	limiterMany   = goBench{"tests/bench", "LimiterMany"}
+	byName        = goBench{"tests/bench", "Limiter"}
+	byNameMany    = goBench{"tests/bench", "LimiterMany"}
 	sema          = goBench{"tests/bench", "Semaphore"}
 	semaMany      = goBench{"tests/bench", "SemaphoreMany"}
 
 	bucketRows = []row{
-		{what: "limiter, acquire + release, 1 goroutine / canal_lock", ours: limiter, beside: canalLock, budget: times(1. / 400), noAllocs: true},
-		{what: "limiter, acquire + release, 100 goroutines / canal_lock", ours: limiterMany, beside: canalLockMany, budget: times(1. / 400), noAllocs: true},
-		{what: "limiter, by name and holder, 1 goroutine / x/sync/semaphore", ours: limiter, beside: sema, budget: times(6), noAllocs: true},
-		{what: "limiter, by name and holder, 100 goroutines / x/sync/semaphore", ours: limiterMany, beside: semaMany, budget: times(4), noAllocs: true},
+		{what: "limiter, acquire + release, 1 goroutine / canal_lock", ours: byName, beside: canalLock, budget: times(1. / 400), noAllocs: true},
+		{what: "limiter, acquire + release, 100 goroutines / canal_lock", ours: byNameMany, beside: canalLockMany, budget: times(1. / 400), noAllocs: true},
+		{what: "limiter, by name and holder, 1 goroutine / x/sync/semaphore", ours: byName, beside: sema, budget: times(6), noAllocs: true},
+		{what: "limiter, by name and holder, 100 goroutines / x/sync/semaphore", ours: byNameMany, beside: semaMany, budget: times(4), noAllocs: true},
 		{what: "limiter, on a slot, 1 goroutine / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlot"}, beside: sema, budget: times(3), noAllocs: true},
 		{what: "limiter, on a slot, 100 goroutines / x/sync/semaphore", ours: goBench{"tests/bench", "LimiterSlotMany"}, beside: semaMany, budget: times(2.5), noAllocs: true},
 		{what: "limiter, 1 M names live, a name", ours: trialOf(goBench{"tests/bench", "LimiterMemory"}).figure("B/name", inBytes), budget: atMost(200)},

@@ -58,6 +58,7 @@ var arrows = []arrow{
 		"github.com/google/uuid", "github.com/vmihailenco/msgpack/v5", "golang.org/x/sys/",
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric", // the API: no SDK, no exporter
 	}},
+	{dir: "host/limiter", ours: []string{"core", "core/buckets"}}, // it counts in one process, without a store
 	{dir: "host/store", ours: []string{"core", "host/store"}},
 	{dir: "host/store/card"}, // text, and nothing else
 	{dir: "host/store/local", ours: []string{"core", "host/store"}, outside: []string{

@@ -34,7 +34,7 @@ var spared = []string{"host/store/s3", "host/store/gs", "host/store/azblob", "ho
 // What runs where a line's own package has noticed nothing.
 var above = map[string][]string{
 	"core": {"./core/...", "./tests/explore", "./tests/simulate", "./host"},
-	"host": {"./host", "./host/fence", "./host/trace", "./host/doctor", "./host/store/local", "./host/store/mem"},
+	"host": {"./host", "./host/limiter", "./host/fence", "./host/trace", "./host/doctor", "./host/store/local", "./host/store/mem"},
 }
 
 // swapped says what stands for an operator or a boolean that is broken.

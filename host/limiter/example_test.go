@@ -1,26 +1,26 @@
-package host_test
+package limiter_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/limiter"
 )
 
 // At most 3 calls of a back-end at once, or 6 where a caller knows of two of them.
 func ExampleLimiter() {
-	limiter := host.NewLimiter(nil)
-	one := host.View{Capacity: 3, Width: 1}
-	two := host.View{Capacity: 3, Width: 2}
+	calls := limiter.New(nil)
+	one := limiter.View{Capacity: 3, Width: 1}
+	two := limiter.View{Capacity: 3, Width: 2}
 
 	// What serves one request: all that it holds is given back when ctx ends.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	request := limiter.Holder(ctx)
+	request := calls.Holder(ctx)
 	for range 4 {
 		permit, err := request.TryAcquire("backend", one, 1)
-		if errors.Is(err, host.ErrFull) {
+		if errors.Is(err, limiter.ErrFull) {
 			fmt.Println(err)
 			break
 		}
@@ -28,7 +28,7 @@ func ExampleLimiter() {
 	}
 
 	// Another one knows of a second back-end already.
-	permit, err := limiter.TryAcquire(context.Background(), "backend", two, 1)
+	permit, err := calls.TryAcquire(context.Background(), "backend", two, 1)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,7 +38,7 @@ func ExampleLimiter() {
 
 	cancel()
 	request.Close() // only to be sure that the end of ctx has come by
-	fmt.Println(limiter.Held("backend"), "held")
+	fmt.Println(calls.Held("backend"), "held")
 
 	// Output:
 	// call number 1
@@ -51,9 +51,9 @@ func ExampleLimiter() {
 
 // Acquire waits; its permit is given back at the latest when ctx ends.
 func ExampleLimiter_Acquire() {
-	limiter := host.NewLimiter(&host.LimiterOptions{FIFO: true})
+	calls := limiter.New(&limiter.Options{FIFO: true})
 	work := func(ctx context.Context) error {
-		permit, err := limiter.Acquire(ctx, "disk", host.View{Capacity: 2, Width: 1}, 1)
+		permit, err := calls.Acquire(ctx, "disk", limiter.View{Capacity: 2, Width: 1}, 1)
 		if err != nil {
 			return err
 		}
@@ -69,8 +69,8 @@ func ExampleLimiter_Acquire() {
 
 // A hot path resolves its names once.
 func ExampleSlot() {
-	limiter := host.NewLimiter(nil)
-	process := limiter.Holder(context.Background())
+	calls := limiter.New(nil)
+	process := calls.Holder(context.Background())
 	defer process.Close()
 	disk := process.On("disk")
 	if total, ok := disk.TryAcquire(100, 10, 1); ok {

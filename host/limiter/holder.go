@@ -1,4 +1,4 @@
-package host
+package limiter
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // Holder owns permits of any names of a Limiter. All that it holds is given back
-// when it is closed, when its context ends, or when neither it nor a LimiterPermit or a
+// when it is closed, when its context ends, or when neither it nor a Permit or a
 // Slot of it can be reached any more; that last is logged as a warning, since
 // somebody has forgotten to release.
 type Holder struct{ o *holding }
@@ -84,15 +84,15 @@ func (h *Holder) Close() int {
 // or ErrTooHeavy where it could never be; or ErrHolderEnded. After an error
 // nothing is held that was not before. A view or a weight that nobody can have is
 // an error of its own.
-func (h *Holder) TryAcquire(name string, view View, weight int) (LimiterPermit, error) {
+func (h *Holder) TryAcquire(name string, view View, weight int) (Permit, error) {
 	d, err := demandOf(name, view, weight)
 	if err != nil {
-		return LimiterPermit{}, err
+		return Permit{}, err
 	}
 	e := h.o.lock(name)
 	if !h.o.joins(e) {
 		e.mu.Unlock()
-		return LimiterPermit{}, ErrHolderEnded
+		return Permit{}, ErrHolderEnded
 	}
 	total, reason := e.acquire(h.o, d)
 	waiting := e.waiting()
@@ -105,34 +105,34 @@ func (h *Holder) TryAcquire(name string, view View, weight int) (LimiterPermit, 
 		if h.o.limiter.fifo {
 			full.Waiting = waiting
 		}
-		return LimiterPermit{}, full
+		return Permit{}, full
 	}
-	return LimiterPermit{holder: h, entry: e, total: total, weight: d.weight}, nil
+	return Permit{holder: h, entry: e, total: total, weight: d.weight}, nil
 }
 
 // Acquire is TryAcquire that waits while it is full: as long as ctx does not end,
 // and the Holder has not. If ctx ends its cause is returned, and what may have been
 // granted in that instant is given back. A resize wakes nobody: a waiter's view is
 // that of his call.
-func (h *Holder) Acquire(ctx context.Context, name string, view View, weight int) (LimiterPermit, error) {
+func (h *Holder) Acquire(ctx context.Context, name string, view View, weight int) (Permit, error) {
 	d, err := demandOf(name, view, weight)
 	if err != nil {
-		return LimiterPermit{}, err
+		return Permit{}, err
 	}
 	if ctx.Err() != nil {
-		return LimiterPermit{}, context.Cause(ctx)
+		return Permit{}, context.Cause(ctx)
 	}
 	e := h.o.lock(name)
 	if !h.o.joins(e) {
 		e.mu.Unlock()
-		return LimiterPermit{}, ErrHolderEnded
+		return Permit{}, ErrHolderEnded
 	}
 	total, reason := e.acquire(h.o, d)
 	if reason != core.ReasonNone {
 		w := &waiter{demand: d, holding: h.o, entry: e, done: make(chan struct{})}
 		if !h.o.wait(w) {
 			e.mu.Unlock()
-			return LimiterPermit{}, ErrHolderEnded
+			return Permit{}, ErrHolderEnded
 		}
 		e.mu.Unlock()
 		total, err = w.await(ctx)
@@ -143,9 +143,9 @@ func (h *Holder) Acquire(ctx context.Context, name string, view View, weight int
 		h.o.tidy()
 	}
 	if err != nil {
-		return LimiterPermit{}, err
+		return Permit{}, err
 	}
-	return LimiterPermit{holder: h, entry: e, total: total, weight: d.weight}, nil
+	return Permit{holder: h, entry: e, total: total, weight: d.weight}, nil
 }
 
 // await blocks until the waiter is granted, or one of the two contexts ends. The
@@ -164,18 +164,18 @@ func (w *waiter) await(ctx context.Context) (total uint64, err error) {
 }
 
 // alone makes the permit the only one of its holder, which ends with it.
-func (h *Holder) alone(p LimiterPermit, err error) (LimiterPermit, error) {
+func (h *Holder) alone(p Permit, err error) (Permit, error) {
 	if err != nil {
 		h.Close()
-		return LimiterPermit{}, err
+		return Permit{}, err
 	}
 	p.alone = true
 	return p, nil
 }
 
-// LimiterPermit is what was granted: some permits of a name. It may be copied; the zero
+// Permit is what was granted: some permits of a name. It may be copied; the zero
 // value is nothing.
-type LimiterPermit struct {
+type Permit struct {
 	holder *Holder
 	entry  *entry
 	total  uint64
@@ -184,14 +184,14 @@ type LimiterPermit struct {
 }
 
 // Total is how many permits of the name were held with this one, by everybody.
-func (p LimiterPermit) Total() int { return int(p.total) }
+func (p Permit) Total() int { return int(p.total) }
 
 // Release gives the permit back. ErrOutOfBuckets says that the holder does not
 // hold as much of the name, since this was released before or the holder has
 // ended; then nothing changes. The permits of one holder on one name are like
 // coins: it is their number that is checked, so a holder that has more of them
 // can release one of them twice, and lacks another.
-func (p LimiterPermit) Release() error {
+func (p Permit) Release() error {
 	switch {
 	case p.holder == nil:
 		return ErrOutOfBuckets

@@ -1,4 +1,4 @@
-package host
+package limiter
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// limiterOracle is what a limiter is, if nobody is in a hurry.
-type limiterOracle struct {
+// oracle is what a limiter is, if nobody is in a hurry.
+type oracle struct {
 	fifo    bool
 	held    map[string]map[int]int // by name and holder
 	waiting map[string][]wish
@@ -24,14 +24,14 @@ type limiterOracle struct {
 
 type wish struct{ call, holder, limit, weight int }
 
-func (o *limiterOracle) total(name string) (n int) {
+func (o *oracle) total(name string) (n int) {
 	for _, weight := range o.held[name] {
 		n += weight
 	}
 	return n
 }
 
-func (o *limiterOracle) try(name string, w wish) string {
+func (o *oracle) try(name string, w wish) string {
 	switch {
 	case w.weight > w.limit:
 		return "heavy"
@@ -42,7 +42,7 @@ func (o *limiterOracle) try(name string, w wish) string {
 	return strconv.Itoa(o.total(name))
 }
 
-func (o *limiterOracle) serve(name string) {
+func (o *oracle) serve(name string) {
 	line := o.waiting[name]
 	o.waiting[name] = nil
 	for i, w := range line {
@@ -56,7 +56,7 @@ func (o *limiterOracle) serve(name string) {
 	}
 }
 
-func (o *limiterOracle) release(name string, holder, weight int) bool {
+func (o *oracle) release(name string, holder, weight int) bool {
 	if o.held[name][holder] < weight {
 		return false
 	}
@@ -66,7 +66,7 @@ func (o *limiterOracle) release(name string, holder, weight int) bool {
 }
 
 // leave ends waiting calls.
-func (o *limiterOracle) leave(why string, who func(wish) bool) {
+func (o *oracle) leave(why string, who func(wish) bool) {
 	for name, line := range o.waiting {
 		o.waiting[name] = slices.DeleteFunc(slices.Clone(line), func(w wish) bool {
 			if who(w) {
@@ -78,7 +78,7 @@ func (o *limiterOracle) leave(why string, who func(wish) bool) {
 	}
 }
 
-func (o *limiterOracle) close(holder int) (freed int) {
+func (o *oracle) close(holder int) (freed int) {
 	o.leave("ended", func(w wish) bool { return w.holder == holder })
 	for name := range o.held {
 		freed += o.held[name][holder]
@@ -91,7 +91,7 @@ func (o *limiterOracle) close(holder int) (freed int) {
 // limiterWorld is the limiter beside the oracle.
 type limiterWorld struct {
 	limiter *Limiter
-	oracle  *limiterOracle
+	oracle  *oracle
 	holders []*Holder // all that ever were; the last ones live
 	calls   int
 	cancels map[int]context.CancelFunc
@@ -104,12 +104,12 @@ const livingHolders = 3
 
 var limiterNames = []string{"a", "b"}
 
-// TestLimiterProperty: whatever the order of calls, each result is the oracle's,
+// TestProperty: whatever the order of calls, each result is the oracle's,
 // and so is who is granted when, with names forgotten in between.
-func TestLimiterProperty(t *testing.T) {
+func TestProperty(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fifo=%v", fifo), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { limiterProperty(t, fifo) })
 			})
 		})
@@ -118,8 +118,8 @@ func TestLimiterProperty(t *testing.T) {
 
 func limiterProperty(t *rapid.T, fifo bool) {
 	w := &limiterWorld{
-		limiter: NewLimiter(&LimiterOptions{FIFO: fifo}),
-		oracle:  &limiterOracle{fifo: fifo, held: map[string]map[int]int{}, waiting: map[string][]wish{}, heard: map[int]string{}},
+		limiter: New(&Options{FIFO: fifo}),
+		oracle:  &oracle{fifo: fifo, held: map[string]map[int]int{}, waiting: map[string][]wish{}, heard: map[int]string{}},
 		cancels: map[int]context.CancelFunc{}, heard: map[int]string{},
 	}
 	for _, name := range limiterNames {
@@ -148,7 +148,7 @@ func (w *limiterWorld) draw(t *rapid.T) (name string, view View, want wish) {
 	}
 }
 
-func resultOf(p LimiterPermit, err error) string {
+func resultOf(p Permit, err error) string {
 	var full *Full
 	switch {
 	case err == nil:

@@ -1,16 +1,18 @@
-package host
+package limiter
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 )
 
 // The give-back by itself: withdraw after the grant.
-func TestLimiterGiveBack(t *testing.T) {
-	l := NewLimiter(nil)
+func TestGiveBack(t *testing.T) {
+	l := New(nil)
 	h, w := l.Holder(background), l.Holder(background)
 	h.On("n").TryAcquire(1, 1, 1)
 	e := l.lock("n")
@@ -32,10 +34,10 @@ func TestLimiterGiveBack(t *testing.T) {
 
 // No goroutine for holders, permits or waiters: each waits in its caller's own. In a FIFO
 // queue nobody overtakes, and a caller hears why its context ended.
-func TestLimiterWaiters(t *testing.T) {
+func TestWaiters(t *testing.T) {
 	const many = 500
-	bubble(t, func(w *world) {
-		l := NewLimiter(&LimiterOptions{FIFO: true})
+	synctest.Test(t, func(t *testing.T) {
+		l := New(&Options{FIFO: true})
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(background)
 		before := goroutines()
@@ -44,25 +46,37 @@ func TestLimiterWaiters(t *testing.T) {
 			holders[i] = l.Holder(background)
 			asked(holders[i], "n", many, 1, 1)
 		}
-		w.same("goroutines of holders", goroutines(), before)
+		same(t, "goroutines of holders", goroutines(), before)
 		var all sync.WaitGroup
 		for _, h := range holders {
 			all.Go(func() {
-				w.is(errOf(h.Acquire(ctx, "n", View{many, 1}, 1)), why)
+				_, err := h.Acquire(ctx, "n", View{many, 1}, 1)
+				same(t, "waits", err, why)
 			})
 		}
 		synctest.Wait()
-		w.same("goroutines of waiters", goroutines(), before+many)
-		w.same("waiting", l.Waiting("n"), many)
+		same(t, "goroutines of waiters", goroutines(), before+many)
+		same(t, "waiting", l.Waiting("n"), many)
 		got, _ := asked(holders[0], "n", many+1, 1, 1)
-		w.same("overtakes", got, `"n" is full: 500/501 held, 500 waiting`)
+		same(t, "overtakes", got, `"n" is full: 500/501 held, 500 waiting`)
 		cancel(why)
 		all.Wait()
-		w.same("held", l.Held("n"), many)
+		same(t, "held", l.Held("n"), many)
 		for _, h := range holders {
-			w.same("close", h.Close(), 1)
+			same(t, "close", h.Close(), 1)
 		}
-		w.same("names", len(l.Names()), 0)
-		w.same("goroutines left", goroutines(), before)
+		same(t, "names", len(l.Names()), 0)
+		same(t, "goroutines left", goroutines(), before)
 	})
+}
+
+// goroutines counts those of this bubble, from their stacks: "goroutine 5 [running,
+// synctest bubble 2]:". Ours comes first. runtime.NumGoroutine also counts those of other tests.
+func goroutines() int {
+	synctest.Wait()
+	buf := make([]byte, 1<<20)
+	stacks := buf[:runtime.Stack(buf, true)]
+	_, bubble, _ := bytes.Cut(stacks, []byte("[running"))
+	bubble, _, _ = bytes.Cut(bubble, []byte("\n"))
+	return bytes.Count(stacks, bubble)
 }

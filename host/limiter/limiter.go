@@ -1,4 +1,12 @@
-package host
+// Package limiter limits what one process does at once: names, each with permits.
+//
+// It touches no store and starts no goroutine. For a limit that processes share, see
+// host.AcquirePermit.
+//
+// A Limiter logs one line, at WARN: "a holder has vanished without releasing its
+// permits; they are free again". Its keys: permits is how many are free again, names
+// is on how many names, first is some of those names.
+package limiter
 
 import (
 	"context"
@@ -15,8 +23,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// LimiterOptions are for NewLimiter. The zero value, and nil, are good.
-type LimiterOptions struct {
+// Options are for New. The zero value, and nil, are good.
+type Options struct {
 	// FIFO lets nobody overtake: whoever comes while others wait for the name
 	// queues behind them, and TryAcquire is refused. With it the head of the line
 	// blocks: one that waits for much, or whose view is small, keeps waiting all
@@ -52,32 +60,39 @@ type Limiter struct {
 	log    *slog.Logger
 	seed   maphash.Seed
 	lastID atomic.Uint64 // of a holder
-	shards [limiterShards]limiterShard
+	shards [shardCount]shard
 }
 
 const (
-	limiterShards = 64
+	shardCount = 64
 	// leastSweep is how many names a shard, or a holder, has before anybody looks
 	// which of them can be forgotten.
 	leastSweep = 16
 )
 
-// limiterShard is the entries of some of the names: a table of chains, since Go's
+// shard is the entries of some of the names: a table of chains, since Go's
 // map would take half as much again as a name has besides. Locks are taken in this
 // order, and of each kind one at a time: shard, entry, holding.
-type limiterShard struct {
+type shard struct {
 	mu    sync.Mutex
 	heads []*entry // a power of two of them
 	count int      // of entries; as many as heads call for a sweep
 	_     [24]byte // two shards do not share a line of the processor's cache
 }
 
+// View is the limit that a caller knows of: Capacity permits in each of Width buckets.
+// Callers may differ; each is held to its own.
+type View struct{ Capacity, Width int }
+
 // Limit is how many permits may be held in this view.
 func (v View) Limit() int { return v.Capacity * v.Width }
 
-// Values for errors.Is, of the calls of a Limiter and its Holders, beside ErrFull
-// and ErrTooHeavy.
+// Values for errors.Is, of the calls of a Limiter and its Holders.
 var (
+	// ErrFull: there is no room by the caller's view. The error is a *Full.
+	ErrFull = errors.New("mopslock: full")
+	// ErrTooHeavy: the weight is more than all permits of the view.
+	ErrTooHeavy = errors.New("mopslock: a permit that its view has no room for")
 	// ErrOutOfBuckets: what was to be released is not held.
 	ErrOutOfBuckets = errors.New("mopslock: out of buckets: the holder does not hold so many permits")
 	// ErrHolderEnded: the Holder was closed, or its context has ended.
@@ -109,10 +124,10 @@ func (f *Full) Error() string {
 	return text
 }
 
-// NewLimiter makes a Limiter of which nothing is held.
-func NewLimiter(opts *LimiterOptions) *Limiter {
+// New makes a Limiter of which nothing is held.
+func New(opts *Options) *Limiter {
 	if opts == nil {
-		opts = &LimiterOptions{}
+		opts = &Options{}
 	}
 	l := &Limiter{fifo: opts.FIFO, log: opts.Logger, seed: maphash.MakeSeed()}
 	if l.log == nil {
@@ -125,20 +140,20 @@ func NewLimiter(opts *LimiterOptions) *Limiter {
 }
 
 // TryAcquire takes weight permits (0 is one) for the caller alone: they are given
-// back when they are released, when ctx ends, or when nobody can reach the LimiterPermit
+// back when they are released, when ctx ends, or when nobody can reach the Permit
 // any more. Errors are those of Holder.TryAcquire, and ctx's cause if it has ended.
-func (l *Limiter) TryAcquire(ctx context.Context, name string, view View, weight int) (LimiterPermit, error) {
+func (l *Limiter) TryAcquire(ctx context.Context, name string, view View, weight int) (Permit, error) {
 	if ctx.Err() != nil {
-		return LimiterPermit{}, context.Cause(ctx)
+		return Permit{}, context.Cause(ctx)
 	}
 	h := l.Holder(ctx)
 	return h.alone(h.TryAcquire(name, view, weight))
 }
 
 // Acquire is TryAcquire that waits while it is full, until ctx ends.
-func (l *Limiter) Acquire(ctx context.Context, name string, view View, weight int) (LimiterPermit, error) {
+func (l *Limiter) Acquire(ctx context.Context, name string, view View, weight int) (Permit, error) {
 	if ctx.Err() != nil {
-		return LimiterPermit{}, context.Cause(ctx)
+		return Permit{}, context.Cause(ctx)
 	}
 	h := l.Holder(ctx)
 	return h.alone(h.Acquire(ctx, name, view, weight))
@@ -199,9 +214,9 @@ func (l *Limiter) look(name string, see func(*entry)) {
 	}
 }
 
-func (l *Limiter) shard(name string) (s *limiterShard, hash uint64) {
+func (l *Limiter) shard(name string) (s *shard, hash uint64) {
 	hash = maphash.String(l.seed, name)
-	return &l.shards[hash%limiterShards], hash / limiterShards
+	return &l.shards[hash%shardCount], hash / shardCount
 }
 
 // lock returns the name's entry, locked and not gone. It makes one if need be.
@@ -226,9 +241,9 @@ func (l *Limiter) lock(name string) *entry {
 	}
 }
 
-func (s *limiterShard) head(hash uint64) **entry { return &s.heads[hash&uint64(len(s.heads)-1)] }
+func (s *shard) head(hash uint64) **entry { return &s.heads[hash&uint64(len(s.heads)-1)] }
 
-func (s *limiterShard) find(name string, hash uint64) *entry {
+func (s *shard) find(name string, hash uint64) *entry {
 	e := *s.head(hash)
 	for e != nil && e.name != name {
 		e = e.next
@@ -236,14 +251,14 @@ func (s *limiterShard) find(name string, hash uint64) *entry {
 	return e
 }
 
-func (s *limiterShard) add(e *entry, hash uint64) {
+func (s *shard) add(e *entry, hash uint64) {
 	head := s.head(hash)
 	e.next, *head = *head, e
 	s.count++
 }
 
 // each calls see with the entries.
-func (s *limiterShard) each(see func(*entry)) {
+func (s *shard) each(see func(*entry)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.heads {
@@ -256,7 +271,7 @@ func (s *limiterShard) each(see func(*entry)) {
 // forget sweeps out the names that nobody holds or waits for. The next time is
 // when there are twice as many as stay, so that a name costs the same on average,
 // however many there are. Whoever has an entry in hand sees that it is gone.
-func (s *limiterShard) forget(l *Limiter) {
+func (s *shard) forget(l *Limiter) {
 	var kept []*entry
 	for _, e := range s.heads {
 		for e != nil {

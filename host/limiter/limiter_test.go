@@ -1,6 +1,7 @@
-package host
+package limiter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -17,13 +19,15 @@ import (
 )
 
 // asked is TryAcquire, as what it came to.
-func asked(h *Holder, name string, capacity, width, weight int) (string, LimiterPermit) {
+func asked(h *Holder, name string, capacity, width, weight int) (string, Permit) {
 	p, err := h.TryAcquire(name, View{capacity, width}, weight)
 	if err != nil {
 		return strings.TrimPrefix(err.Error(), "mopslock: "), p
 	}
 	return strconv.Itoa(p.Total()), p
 }
+
+var background = context.Background()
 
 func same[V any](t interface {
 	Helper()
@@ -36,8 +40,8 @@ func same[V any](t interface {
 	}
 }
 
-func TestLimiterErrors(t *testing.T) {
-	l := NewLimiter(nil)
+func TestErrors(t *testing.T) {
+	l := New(nil)
 	h := l.Holder(background)
 	asked(h, "n", 3, 2, 4)
 	_, err := h.TryAcquire("n", View{2, 2}, 2)
@@ -73,7 +77,7 @@ func TestLimiterErrors(t *testing.T) {
 	}
 	same(t, "held", l.Held("n"), 4)
 	same(t, "counters", l.Counters("n"), []int{4, 1})
-	same(t, "no permit", errors.Is(LimiterPermit{}.Release(), ErrOutOfBuckets), true)
+	same(t, "no permit", errors.Is(Permit{}.Release(), ErrOutOfBuckets), true)
 	same(t, "close", h.Close(), 4)
 	same(t, "names", l.Names(), nil)
 	for _, slot := range []*Slot{s, h.On("late")} { // of one that has ended
@@ -89,8 +93,8 @@ func TestLimiterErrors(t *testing.T) {
 	same(t, "cause", err, context.Canceled)
 }
 
-func TestLimiterAllocatesNothing(t *testing.T) {
-	l := NewLimiter(nil)
+func TestAllocatesNothing(t *testing.T) {
+	l := New(nil)
 	h := l.Holder(background)
 	s := h.On("slot")
 	same(t, "slot", testing.AllocsPerRun(100, func() {
@@ -108,8 +112,8 @@ func TestLimiterAllocatesNothing(t *testing.T) {
 }
 
 // A permit of the Limiter itself is one alone: it is released once.
-func TestLimiterConvenience(t *testing.T) {
-	l := NewLimiter(nil)
+func TestConvenience(t *testing.T) {
+	l := New(nil)
 	ctx, cancel := context.WithCancelCause(background)
 	a, err := l.TryAcquire(ctx, "n", View{2, 1}, 1)
 	same(t, "try", err, nil)
@@ -132,6 +136,24 @@ func TestLimiterConvenience(t *testing.T) {
 	same(t, "cause", err, why)
 }
 
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // collected runs the collector until ok, or 1000 times.
 func collected(ok func() bool) bool {
 	for range 1000 {
@@ -146,9 +168,9 @@ func collected(ok func() bool) bool {
 
 // A holder that nobody can reach is missed, and its permits are free again; one
 // that can be reached by a permit or a slot alone is not.
-func TestLimiterVanished(t *testing.T) {
-	var log logBuffer
-	l := NewLimiter(&LimiterOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+func TestVanished(t *testing.T) {
+	var log lockedBuffer
+	l := New(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	lose := func() {
@@ -172,8 +194,8 @@ func TestLimiterVanished(t *testing.T) {
 }
 
 // Names that nobody holds are forgotten, but not under a Slot's or a permit's feet.
-func TestLimiterForgets(t *testing.T) {
-	l := NewLimiter(nil)
+func TestForgets(t *testing.T) {
+	l := New(nil)
 	h := l.Holder(background)
 	slot := h.On("slot")
 	_, permit := asked(h, "held", 1, 1, 1)
@@ -184,12 +206,12 @@ func TestLimiterForgets(t *testing.T) {
 		}
 		return n
 	}
-	const names = 100 * limiterShards
+	const names = 100 * shardCount
 	for i := range names {
 		_, p := asked(h, "name"+strconv.Itoa(i), 1, 1, 1)
 		same(t, "release", p.Release(), nil)
 	}
-	if n := entries(); n > limiterShards*leastSweep {
+	if n := entries(); n > shardCount*leastSweep {
 		t.Errorf("%d entries of %d names", n, names)
 	}
 	if n := len(h.o.names); n > leastSweep {
@@ -212,16 +234,16 @@ func TestLimiterForgets(t *testing.T) {
 }
 
 // A holder that asks for a Slot now and then does not remember them all.
-func TestLimiterForgetsSlots(t *testing.T) {
-	l := NewLimiter(nil)
+func TestForgetsSlots(t *testing.T) {
+	l := New(nil)
 	h := l.Holder(background)
 	kept := h.On("kept")
 	same(t, "acquire", fmt.Sprint(kept.TryAcquire(1, 1, 1)), "1 true")
-	const names = 100 * limiterShards
+	const names = 100 * shardCount
 	for i := range names {
 		h.On("name" + strconv.Itoa(i))
 	}
-	if n := len(h.o.slots); n > 2*limiterShards*leastSweep {
+	if n := len(h.o.slots); n > 2*shardCount*leastSweep {
 		t.Errorf("%d entries of %d slots", n, names)
 	}
 	same(t, "release", kept.Release(1), true)
@@ -232,8 +254,8 @@ func TestLimiterForgetsSlots(t *testing.T) {
 }
 
 // The name that was used last is tidied away as any other, and noted again.
-func TestLimiterTidiesLast(t *testing.T) {
-	h := NewLimiter(nil).Holder(background)
+func TestTidiesLast(t *testing.T) {
+	h := New(nil).Holder(background)
 	_, p := asked(h, "n", 1, 1, 1)
 	same(t, "release", p.Release(), nil)
 	h.o.crowded.Store(true)
@@ -246,11 +268,11 @@ func TestLimiterTidiesLast(t *testing.T) {
 // The limit of a name's memory is kept by what can be counted: its entry, one or
 // two of the table's pointers, the holder's set (a slot of 16 bytes and a byte, at
 // worst at 7/16), and the name. The benchmark weighs it.
-func TestLimiterEntrySize(t *testing.T) {
+func TestEntrySize(t *testing.T) {
 	same(t, "entry", unsafe.Sizeof(entry{}), 96)
 	const pointers, set, name = 2 * 8, 17 * 16 / 7, 16
 	if total := int(unsafe.Sizeof(entry{})) + pointers + set + name; total > 200 {
 		t.Errorf("%d bytes a name", total)
 	}
-	same(t, "shard", unsafe.Sizeof(limiterShard{}), 64)
+	same(t, "shard", unsafe.Sizeof(shard{}), 64)
 }

@@ -1,39 +1,44 @@
-package host
+package limiter
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
 
 const (
-	maxHammerCap, maxHammerWide = 12, 3
-	maxHammerWeight             = 3
+	maxCapacity, maxWidth = 12, 3
+	maxWeight             = 3
 )
 
 // Many goroutines use few names, each with views of its own at every call, while holders
 // come to their ends, waiting calls are cancelled and names are forgotten: nobody is
 // granted more than there is, and nothing is left.
-func TestHammerLimiter(t *testing.T) {
+func TestHammer(t *testing.T) {
 	const hammerers, operations = 32, 600
 	for _, fifo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fifo=%v", fifo), func(t *testing.T) {
-			l := NewLimiter(&LimiterOptions{FIFO: fifo})
-			h := &limiterHammer{anvil: newAnvil(t, 3), limiter: l, shared: l.Holder(background), cancels: make([]atomic.Pointer[context.CancelFunc], hammerers)}
-			strike(hammerers, 1, func(g, _ int) {
-				one := &hammerer{limiterHammer: h, number: g, rand: rand.New(rand.NewPCG(uint64(g), 7))}
-				one.begin()
-				for range operations {
-					one.swing()
-				}
-				one.finish()
-			})
+			l := New(&Options{FIFO: fifo})
+			h := &hammer{T: t, limiter: l, shared: l.Holder(background), cancels: make([]atomic.Pointer[context.CancelFunc], hammerers)}
+			var all sync.WaitGroup
+			for g := range hammerers {
+				one := &hammerer{hammer: h, number: g, rand: rand.New(rand.NewPCG(uint64(g), 7))}
+				all.Go(func() {
+					one.begin()
+					for range operations {
+						one.swing()
+					}
+					one.finish()
+				})
+			}
+			all.Wait()
 			for n := range h.names {
 				same(t, "inside at the end", h.names[n].inside.Load(), 0)
-				if most := h.names[n].most.Load(); most > maxHammerCap*maxHammerWide {
+				if most := h.names[n].most.Load(); most > maxCapacity*maxWidth {
 					t.Errorf("%d inside", most)
 				}
 				same(t, "waiting at the end", l.Waiting(fmt.Sprint(n)), 0)
@@ -44,25 +49,36 @@ func TestHammerLimiter(t *testing.T) {
 	}
 }
 
-type limiterHammer struct {
-	*anvil
+type hammer struct {
+	*testing.T
 	limiter *Limiter
 	shared  *Holder // of all
 	cancels []atomic.Pointer[context.CancelFunc]
+	names   [3]struct{ inside, most atomic.Int64 }
 }
+
+// enter counts who is inside by a name, with no help of the limiter.
+func (h *hammer) enter(n, weight int) {
+	name := &h.names[n]
+	now := name.inside.Add(int64(weight))
+	for most := name.most.Load(); now > most && !name.most.CompareAndSwap(most, now); most = name.most.Load() {
+	}
+}
+
+func (h *hammer) leave(n, weight int) { h.names[n].inside.Add(-int64(weight)) }
 
 // hammerer is one of the goroutines, and what it holds.
 type hammerer struct {
-	*limiterHammer
+	*hammer
 	number int
 	rand   *rand.Rand
 	holder *Holder
 	end    context.CancelFunc // of the holder
-	held   []hammerHeld
+	held   []heldPermit
 }
 
-type hammerHeld struct {
-	permit    LimiterPermit
+type heldPermit struct {
+	permit    Permit
 	n, weight int
 }
 
@@ -102,11 +118,11 @@ func (h *hammerer) swing() {
 }
 
 func (h *hammerer) acquire(wait bool) {
-	n, weight := h.rand.IntN(len(h.names)), 1+h.rand.IntN(maxHammerWeight)
-	view := View{1 + h.rand.IntN(maxHammerCap), 1 + h.rand.IntN(maxHammerWide)}
+	n, weight := h.rand.IntN(len(h.names)), 1+h.rand.IntN(maxWeight)
+	view := View{1 + h.rand.IntN(maxCapacity), 1 + h.rand.IntN(maxWidth)}
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
-	var p LimiterPermit
+	var p Permit
 	var err error
 	if wait {
 		h.cancels[h.number].Store(&cancel)
@@ -120,7 +136,7 @@ func (h *hammerer) acquire(wait bool) {
 		h.Errorf("granted %d of %d", p.Total(), view.Limit())
 	case err == nil:
 		h.enter(n, weight)
-		h.held = append(h.held, hammerHeld{p, n, weight})
+		h.held = append(h.held, heldPermit{p, n, weight})
 	case !errors.Is(err, ErrFull) && !errors.Is(err, ErrTooHeavy) && !errors.Is(err, context.Canceled):
 		h.Error(err)
 	}
@@ -134,7 +150,7 @@ func (h *hammerer) release() {
 	if h.rand.IntN(2) == 0 {
 		same(h, "released on a slot", h.holder.On(fmt.Sprint(held.n)).Release(held.weight), true)
 	} else {
-		h.ok(held.permit.Release())
+		same(h, "released", held.permit.Release(), nil)
 	}
 }
 
