@@ -44,6 +44,8 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/clock"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -73,6 +75,13 @@ type Options struct {
 	// machines hold, so that a cron job that looks twice can take a dead one.
 	// "" is mopslock in the user's cache directory, "-" is none.
 	Memory string
+}
+
+// Clock tells the two times that the core works with. Tests bring their own.
+type Clock interface {
+	// Now reads both clocks. Mono must never go back and must count the time
+	// that the machine spent suspended.
+	Now() core.Instant
 }
 
 const (
@@ -148,7 +157,7 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
 	h.memory = newMemory(h, opts.Memory)
 	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
-		h.clock, h.nap = systemClock{}, napper()
+		h.clock, h.nap = clock.System{}, clock.PreciseSleep()
 		h.bootsBy(s)
 	}
 	h.calibrates = calibrates(s)
@@ -183,7 +192,7 @@ func (h *Host) bootsBy(s store.Store) {
 	if !ok || h.boot != "" {
 		return
 	}
-	h.memory.boot = thisBoot()
+	h.memory.boot = clock.Boot()
 	orderly := make(chan bool, 1)
 	go func() { orderly <- place.Orderly() }()
 	select {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/clock"
 )
 
 // remembering opens a Host as a process of its own would, on a store with a URL.
@@ -89,7 +90,7 @@ func TestMemoryFails(t *testing.T) {
 // Where the store does not promise order, or says nothing, the boot's clock judges no
 // records of others; it is good for what we have seen ourselves, wherever it may be.
 func TestBootIsForTheOrderly(t *testing.T) {
-	if thisBoot() == "" {
+	if clock.Boot() == "" {
 		t.Skip("this system names no boot")
 	}
 	for name, place := range map[string]struct {
@@ -106,7 +107,7 @@ func TestBootIsForTheOrderly(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if h.memory.boot != thisBoot() || h.boot != "" != place.judges {
+				if h.memory.boot != clock.Boot() || h.boot != "" != place.judges {
 					t.Errorf("judges by %q, remembers by %q", h.boot, h.memory.boot)
 				}
 				if err := h.Close(t.Context()); err != nil {

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/clock"
 )
 
 // frozen is a clock that stands still once it is told to.
 type frozen struct {
-	clock systemClock
+	clock clock.System
 	at    atomic.Pointer[core.Instant]
 }
 
@@ -25,10 +26,10 @@ func (f *frozen) Now() core.Instant {
 // keeper; nothing longer is, and nothing under a clock that is not the machine's.
 func TestNap(t *testing.T) {
 	const margin = 5 * time.Millisecond
-	clock := &frozen{}
-	now := clock.Now()
-	clock.at.Store(&now)
-	h, err := Open(background, "mem://", &Options{Clock: clock, Memory: "-"})
+	machine := &frozen{}
+	now := machine.Now()
+	machine.at.Store(&now)
+	h, err := Open(background, "mem://", &Options{Clock: machine, Memory: "-"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestNap(t *testing.T) {
 	later := now
 	later.Mono += int64(margin)
 	later.Wall += int64(margin)
-	clock.at.Store(&later)
+	machine.at.Store(&later)
 	close(wake)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -67,7 +68,7 @@ func TestNap(t *testing.T) {
 	if n := len(naps); n != 0 {
 		t.Errorf("%d more naps", n)
 	}
-	if mine, err := Open(background, "mem://", &Options{Memory: "-"}); err != nil || (mine.nap == nil) != (napper() == nil) || mine.Close(background) != nil {
+	if mine, err := Open(background, "mem://", &Options{Memory: "-"}); err != nil || (mine.nap == nil) != (clock.PreciseSleep() == nil) || mine.Close(background) != nil {
 		t.Errorf("by the machine's clock: %v", err)
 	}
 }

@@ -54,10 +54,11 @@ var arrows = []arrow{
 	}},
 	{dir: "wasm/guest", ours: []string{"core", "core/machines"}, banned: []string{"fmt", "os", "time", "strings", "reflect", "encoding/"}},
 	{dir: "wasm/internal/gen"}, // a tool
-	{dir: "host", ours: []string{"core", "core/buckets", "core/machines", "host/store", "host/store/card", "host/store/local"}, outside: []string{
-		"github.com/google/uuid", "github.com/vmihailenco/msgpack/v5", "golang.org/x/sys/",
+	{dir: "host", ours: []string{"core", "core/machines", "host/internal/", "host/store", "host/store/card", "host/store/local"}, outside: []string{
+		"github.com/google/uuid",
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric", // the API: no SDK, no exporter
 	}},
+	{dir: "host/internal/clock", ours: []string{"core"}, outside: []string{"golang.org/x/sys/"}},
 	{dir: "host/limiter", ours: []string{"core", "core/buckets"}}, // it counts in one process, without a store
 	{dir: "host/store", ours: []string{"core", "host/store"}},
 	{dir: "host/store/card"}, // text, and nothing else

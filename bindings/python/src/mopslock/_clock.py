@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 def this_boot() -> str:
     """Names what CLOCK_BOOTTIME counts from: this boot of this kernel, and our time namespace, as the Go host does
-    (host/boot_linux.go), so that strict leases of both are judged by one clock. "" where the kernel does not tell."""
+    (host/internal/clock), so that strict leases of both are judged by one clock. "" where the kernel does not tell."""
     if _SUSPENDED is None:
         return ""
     try:

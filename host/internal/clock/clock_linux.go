@@ -1,4 +1,4 @@
-package host
+package clock
 
 import "golang.org/x/sys/unix"
 
@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 func suspendedTime() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic("mopslock: host: CLOCK_BOOTTIME: " + err.Error()) // Linux has had it since 2.6.39
+		panic("mopslock: internal: clock: CLOCK_BOOTTIME: " + err.Error()) // Linux has had it since 2.6.39
 	}
 	return ts.Nano()
 }

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin && !windows
 
-package host
+package clock
 
 import "time"
 

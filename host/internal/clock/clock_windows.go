@@ -1,4 +1,4 @@
-package host
+package clock
 
 import "golang.org/x/sys/windows"
 

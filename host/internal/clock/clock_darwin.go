@@ -1,4 +1,4 @@
-package host
+package clock
 
 import "golang.org/x/sys/unix"
 
@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 func suspendedTime() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic("mopslock: host: CLOCK_MONOTONIC: " + err.Error())
+		panic("mopslock: internal: clock: CLOCK_MONOTONIC: " + err.Error())
 	}
 	return ts.Nano()
 }

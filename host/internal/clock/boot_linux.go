@@ -1,11 +1,11 @@
-package host
+package clock
 
 import (
 	"os"
 	"strings"
 )
 
-// thisBoot names the clock that suspendedTime reads: this boot of this kernel,
+// Boot names the clock that suspendedTime reads: this boot of this kernel,
 // and the time namespace. Two processes of one boot whose namespaces differ read
 // CLOCK_BOOTTIME with different offsets, and must not be compared.
 //
@@ -13,7 +13,7 @@ import (
 // this process's children go after an unshare, while the process itself stays in
 // the other and reads that one's clock. Kernels before 5.6 have neither, and then
 // there is one clock. "" where the kernel does not tell: no boot is shared.
-func thisBoot() string {
+func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	boot := strings.TrimSpace(string(id))
 	if err != nil || boot == "" {
