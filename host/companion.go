@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
 // AccompanyOptions are for Accompany. The zero value, and nil, are good. The
@@ -31,9 +32,9 @@ func (h *Host) Accompany(ctx context.Context, handle Handle, opts *AccompanyOpti
 	if opts == nil {
 		opts = &AccompanyOptions{}
 	}
-	asking := h.meter.asks(kindCompanion)
+	question := h.telemetry.Ask(telemetry.Companion)
 	m, err := h.join(ctx, handle, &opts.Terms, core.RoleRemote, opts.OnContact)
-	asking.answered(ctx, handle.protocol(), err)
+	answered(ctx, question, handle.protocol(), err)
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/internal/clock"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -92,17 +93,17 @@ const (
 
 // Host holds leases on one store. Its methods may be called from any goroutine.
 type Host struct {
-	store  store.Store
-	verbs  store.Store // the same, whose requests are counted
-	url    string
-	clock  Clock
-	rand   io.Reader
-	log    *slog.Logger
-	meter  *meter // nil: nobody counts
-	engine Engine
-	keeper *keeper
-	origin origin
-	boot   string
+	store     store.Store
+	verbs     store.Store // the same, whose requests are counted
+	url       string
+	clock     Clock
+	rand      io.Reader
+	log       *slog.Logger
+	telemetry *telemetry.Recorder
+	engine    Engine
+	keeper    *keeper
+	origin    origin
+	boot      string
 	// calibrates: the store's stamps are of a clock that one may calibrate by.
 	calibrates bool
 	abilities  abilities
@@ -133,28 +134,28 @@ func Open(ctx context.Context, url string, opts *Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := New(s, opts)
+	absolute, err := store.Absolute(url)
+	if err != nil {
+		absolute = url
+	}
+	h, err := newHost(s, absolute, opts)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
-	}
-	if h.url, err = store.Absolute(url); err != nil {
-		h.url = url
-	}
-	if opts != nil && opts.Logger != nil {
-		h.log = h.log.With("store", store.Redact(h.url))
 	}
 	return h, nil
 }
 
 // New makes a Host on a store that is open already; Close closes it.
-func New(s store.Store, opts *Options) (*Host, error) {
+func New(s store.Store, opts *Options) (*Host, error) { return newHost(s, "", opts) }
+
+func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
 	if opts.InFlight < 0 {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
-	h := &Host{store: s, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
+	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
 	h.memory = newMemory(h, opts.Memory)
 	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
 		h.clock, h.nap = clock.System{}, clock.PreciseSleep()
@@ -167,11 +168,14 @@ func New(s store.Store, opts *Options) (*Host, error) {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
+	if url != "" {
+		h.log = h.log.With("store", store.Redact(url))
+	}
 	var err error
-	if h.meter, err = newMeter(opts.Meter, h.clock); err != nil {
+	if h.telemetry, err = telemetry.New(h.log, opts.Meter, h.clock); err != nil {
 		return nil, err
 	}
-	h.verbs = h.meter.metered(s)
+	h.verbs = h.telemetry.Store(s)
 	if h.engine == nil {
 		h.engine = Native{}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
 // Invocation is one call of a piece of work, step by step: for hosts that cannot
@@ -44,7 +45,7 @@ type Invocation struct {
 	over       bool // everything is given back
 	unreleased error
 	cancelled  bool
-	asking     asking
+	question   telemetry.Question
 
 	// The keeper's own.
 	view     *member // of the tenure at hand: a lease's or a companion's
@@ -221,10 +222,10 @@ func (i *Invocation) answered(result *Result, err error) {
 		protocol = i.member.protocol
 	}
 	if result != nil {
-		i.asking.end(protocol, "found")
+		i.question.Answer(protocol, "found")
 		return
 	}
-	i.asking.answered(context.Background(), protocol, err)
+	answered(context.Background(), i.question, protocol, err)
 }
 
 func (i *Invocation) isDecided() bool {
@@ -264,8 +265,8 @@ func (i *Invocation) begin(ctx context.Context) error {
 	planning, stop := context.WithCancel(ctx)
 	defer stop()
 	i.stopPlan = stop
-	if i.asking == (asking{}) {
-		i.asking = i.host.meter.asks(kindInvocation)
+	if i.question == (telemetry.Question{}) {
+		i.question = i.host.telemetry.Ask(telemetry.Invocation)
 	}
 	i.mu.Unlock()
 

@@ -159,7 +159,7 @@ func (i *Invocation) launch() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.work == nil && !i.decided {
-		i.asking.end(i.member.protocol, "held")
+		i.question.Answer(i.member.protocol, "held")
 	}
 	i.work, i.fresh, i.ending = w, true, nil
 	i.ring()
@@ -247,7 +247,7 @@ func (i *Invocation) settle(result *Result, err error) {
 	i.mu.Unlock()
 	if m := i.member; m.nudged {
 		m.nudged = false
-		i.host.keeper.nudge(i.name, m.freedHere())
+		i.host.keeper.nudge(i.name, m.lookout.Freed())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
 // keeper steps every machine of a Host, on one goroutine. Everybody else posts
@@ -47,7 +48,7 @@ type keeper struct {
 	small    queue
 	large    queue // of transfers
 	respite  respite
-	outage   outage
+	outage   telemetry.Outage
 	closing  bool // no member is added any more
 	leftIO   bool // requests that nothing could end were left behind
 	over     bool // no request is started any more

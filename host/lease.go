@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
 // AcquireOptions are for Acquire and TryAcquire. The zero value, and nil, are good.
@@ -59,9 +60,9 @@ func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions
 }
 
 func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
-	asking := h.meter.asks(kindLease)
+	question := h.telemetry.Ask(telemetry.Lease)
 	m, protocol, err := h.obtain(ctx, name, opts, wait)
-	asking.answered(ctx, protocol, err)
+	answered(ctx, question, protocol, err)
 	if err != nil {
 		return nil, err
 	}

@@ -63,12 +63,14 @@
 //	their_holder  the id in another's record
 package host
 
+import "github.com/mopslock/mopslock/host/internal/telemetry"
+
 // Messages of what the caller is told as well, by an error or by OnContact, or will be
-// if it lasts: who shows him that need not show these.
+// told if it lasts. A program that shows these to its user need not log the lines too.
 const (
-	MessageContactLost  = "contact with the store lost; trying on"
-	MessageLeaseLost    = "lease lost"
-	MessagePermitLost   = "permit lost"
-	MessageOutage       = "the store fails every request"
-	MessageLeftToExpire = "closed before it was released; it expires by itself"
+	MessageContactLost  = telemetry.MessageContactLost
+	MessageLeaseLost    = telemetry.MessageLeaseLost
+	MessagePermitLost   = telemetry.MessagePermitLost
+	MessageOutage       = telemetry.MessageOutage
+	MessageLeftToExpire = telemetry.MessageLeftToExpire
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
 // member is one machine in the keeper's care, and what callers may see of it.
@@ -56,9 +57,9 @@ type member struct {
 	missed   bool // a change was told while a look was under way
 	nudged   bool // it was the one to be told of a release
 	watches  []*watching
-	counted  bool          // the meter has it among what is held
-	lookout  *lookout      // nil: it has not waited, or nobody wants to know
-	tidied   chan struct{} // closed when it has tidied; nil until somebody waits for that
+	counted  bool                // telemetry has it among what is held
+	lookout  *telemetry.Handover // nil: it has not waited, or nobody wants to know
+	tidied   chan struct{}       // closed when it has tidied; nil until somebody waits for that
 
 	mu       sync.Mutex
 	settled  chan struct{} // closed when it is held, or will never be; nil from then on

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -49,7 +50,7 @@ func (g *gauge) collect() []metricdata.Metrics {
 		return nil
 	}
 	g.world.same("scopes", len(all.ScopeMetrics), 1)
-	g.world.same("scope", all.ScopeMetrics[0].Scope.Name, scope)
+	g.world.same("scope", all.ScopeMetrics[0].Scope.Name, telemetry.Scope)
 	return all.ScopeMetrics[0].Metrics
 }
 
@@ -406,12 +407,12 @@ func TestMetricsTable(t *testing.T) {
 	}
 	bubble(t, func(w *world) {
 		p, g := w.metered()
-		meter := p.meter
 		story(w, p)
-		for _, c := range []metric.Int64Counter{meter.takeovers, meter.losses} { // what the story lacks
-			meter.count(c, labels{protocol: "strict"})
-		}
-		meter.seconds(meter.handover, 1, labels{protocol: "strict", from: "here"})
+		lease := telemetry.Holding{Kind: telemetry.Lease, Protocol: core.ProtocolStrict, Token: 2} // what the story lacks
+		p.telemetry.Lost(lease, core.ReasonTaken, nil)
+		dead, freed := telemetry.NewHandover(1, core.ObservedHeld), telemetry.NewHandover(1, core.ObservedReleased)
+		p.telemetry.Held(lease, dead)
+		p.telemetry.Held(lease, freed)
 		found := map[string]row{}
 		for _, m := range g.collect() {
 			kind, points := pointsOf(m)
@@ -436,17 +437,17 @@ func TestMetricsCost(t *testing.T) {
 		p := w.host()
 		w.same("the store itself", p.verbs, store.Store(p.store))
 		m := &member{keeper: p.keeper, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
-		request := func(m *meter) func() {
-			return func() { m.ended(background, core.ActionPut, m.sent(), false, nil) }
+		request := func(r *telemetry.Recorder) func() {
+			return func() { r.Ended(background, core.ActionPut, r.Sent(), false, nil) }
 		}
-		w.same("a request uncounted", testing.AllocsPerRun(100, request(nil)), 0.)
+		w.same("a request uncounted", testing.AllocsPerRun(100, request(p.telemetry)), 0.)
 		w.same("a renewal uncounted", testing.AllocsPerRun(100, func() { p.keeper.noteRenewed(m, 1) }), 0.)
 		r := requestOf(m)
 		w.same("an answer uncounted", testing.AllocsPerRun(100, func() { p.keeper.noteAnswer(r, &core.Event{}) }), 0.)
 
 		quiet := w.hostWith(func(o *Options) { o.Logger, o.Meter = nil, noop.NewMeterProvider() })
 		m.keeper = quiet.keeper
-		w.same("a request", testing.AllocsPerRun(100, request(quiet.meter)), 0.)
+		w.same("a request", testing.AllocsPerRun(100, request(quiet.telemetry)), 0.)
 		w.same("a renewal", testing.AllocsPerRun(100, func() { quiet.keeper.noteRenewed(m, 1) }), 0.)
 	})
 }

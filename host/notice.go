@@ -45,7 +45,7 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 		k.noteRenewed(m, m.deadline)
 		m.nowRenewed(a.At)
 	case core.ActionContactLost:
-		k.host.log.Warn(MessageContactLost, "name", m.name)
+		k.host.telemetry.ContactLost(m.name)
 		m.silent = true
 		m.setContact(false)
 	case core.ActionReleased:
@@ -60,7 +60,7 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 		k.host.memory.saw(m, a.Sight)
 		m.end(k.failure(m, Refused, a))
 		if m.nudged {
-			k.nudge(m.name, m.freedHere())
+			k.nudge(m.name, m.lookout.Freed())
 		}
 	case core.ActionLost:
 		err := k.failure(m, Lost, a)
@@ -126,9 +126,7 @@ func (k *keeper) nudge(name string, released int64) {
 	for _, m := range k.members[name] {
 		if m.waiting {
 			m.nudged = true
-			if m.lookout != nil {
-				m.lookout.freed = released
-			}
+			m.lookout.FreedHere(released)
 			k.post(message{do: func() { k.changed(m) }})
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
+	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
 // View is what a caller takes a name for: Capacity permits in each of Width
@@ -165,12 +166,12 @@ func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *
 	if err := errors.Join(err, checkPermit(view, opts)); err != nil {
 		return nil, err
 	}
-	asking := h.meter.asks(kindPermit)
+	question := h.telemetry.Ask(telemetry.Permit)
 	m, err := h.ask(ctx, &cfg, core.Event{
 		Kind: core.EventAcquire, Wait: wait, Label: []byte(opts.Label),
 		Capacity: uint32(view.Capacity), Width: uint32(view.Width), Weight: uint32(opts.Weight), Spare: uint32(opts.Spare),
 	}, opts.OnWaiting)
-	asking.answered(ctx, cfg.Protocol, err)
+	answered(ctx, question, cfg.Protocol, err)
 	if err != nil {
 		return nil, err
 	}

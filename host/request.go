@@ -74,6 +74,9 @@ func (k *keeper) request(m *member, a core.Action) {
 // isAwaited reports whether the machine has no answer yet, and still wants one.
 func (r *request) isAwaited() bool { return r.from.inFlight[r.from.lane(r.action.Request)] == r }
 
+// errSilent is why a request has failed that was given up at its limit.
+var errSilent = errors.New("no answer within the request's limit")
+
 func unanswered(id core.RequestID) core.Event {
 	return core.Event{
 		Kind: core.EventAnswer, Request: id,
@@ -166,7 +169,7 @@ func (k *keeper) ask(r *request) (core.Event, error) {
 		isUnkeepable(a.Kind, err):
 		event.Outcome, event.Body = core.OutcomeNo, nil
 	default:
-		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, classOf(err), nil
+		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, store.ClassIn(err), nil
 		if !errors.Is(r.ctx.Err(), context.Canceled) { // nobody wanted it any more
 			k.host.log.Debug("request failed", "name", r.from.name, "verb", a.Kind.String(),
 				"class", event.Class.String(), "error", err)
@@ -240,13 +243,4 @@ func knownStamp(stamp int64) int64 {
 		return 0
 	}
 	return stamp
-}
-
-// classOf is the class that the store gave its error; only it knows what its
-// server's words mean.
-func classOf(err error) core.Class {
-	if e, ok := errors.AsType[*store.Error](err); ok && e.Class != core.ClassNone && e.Class <= core.ClassFull {
-		return e.Class
-	}
-	return store.ClassOf(err)
 }

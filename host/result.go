@@ -36,9 +36,9 @@ func (r *Result) Open(ctx context.Context) (body io.ReadCloser, size int64, err 
 		return nil, 0, ErrClosed
 	}
 	if streamer, ok := r.host.store.(store.Streamer); ok {
-		sent := r.host.meter.sent()
+		sent := r.host.telemetry.Sent()
 		body, info, err := streamer.Open(ctx, r.Key)
-		r.host.meter.ended(ctx, core.ActionGet, sent, false, err)
+		r.host.telemetry.Ended(ctx, core.ActionGet, sent, false, err)
 		return body, info.Size, err
 	}
 	object, err := r.host.verbs.Get(ctx, r.Key)

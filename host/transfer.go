@@ -70,13 +70,13 @@ func (k *keeper) transfer(r *request) error {
 		k.post(message{do: func() { k.answer(r, unanswered(a.Request)) }})
 	})
 	defer flow.stall.Stop()
-	sent := k.host.meter.sent()
+	sent := k.host.telemetry.Sent()
 	if a.Kind == core.ActionPutResult {
 		err = streamer.PutFrom(ctx, a.Key, flow, size, a.Type)
 	} else {
 		err = streamer.CreateFrom(ctx, a.Key, flow, size, a.Type)
 	}
-	k.host.meter.ended(r.ctx, a.Kind, sent, false, err)
+	k.host.telemetry.Ended(r.ctx, a.Kind, sent, false, err)
 	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
 		return store.Fail(a.Kind.String(), a.Key, core.ClassUnreachable, errStalled)
 	}

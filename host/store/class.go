@@ -13,6 +13,15 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
+// ClassIn is the class that a store gave its error, since only the store knows what its
+// server's words mean; or ClassOf, where the store gave none.
+func ClassIn(err error) core.Class {
+	if e, ok := errors.AsType[*Error](err); ok && e.Class != core.ClassNone && e.Class <= core.ClassFull {
+		return e.Class
+	}
+	return ClassOf(err)
+}
+
 // ClassOf classes what the operating system and the network say. What servers
 // say is classed by package cloud. An error that it does not know, and a
 // caller's cancel, are core.ClassOther; nil is core.ClassNone.

@@ -1,4 +1,4 @@
-package host
+package telemetry
 
 import (
 	"context"
@@ -12,34 +12,36 @@ import (
 // What else the store can do (store.Watcher and the like) is asked of the store itself.
 type meteredStore struct {
 	store.Store
-	meter *meter
+	to *Recorder
 }
 
-// metered is the store, and its requests are counted if anybody counts.
-func (m *meter) metered(s store.Store) store.Store {
-	if m == nil {
+// Store is the store, and its requests are counted if anybody counts.
+func (r *Recorder) Store(s store.Store) store.Store {
+	if r.meter == nil {
 		return s
 	}
-	return meteredStore{s, m}
+	return meteredStore{s, r}
 }
 
-// sent begins to count a request. A nil meter counts none.
-func (m *meter) sent() int64 {
+// Sent begins to count a request, and returns when that was.
+func (r *Recorder) Sent() int64 {
+	m := r.meter
 	if m == nil {
 		return 0
 	}
 	m.change(m.inFlight, 1, labels{})
-	return m.now()
+	return r.now()
 }
 
-// ended counts a request that was sent. no is an answer that is not in err.
-func (m *meter) ended(ctx context.Context, verb core.ActionKind, sent int64, no bool, err error) {
+// Ended counts a request that was sent. no is an answer that is not in err.
+func (r *Recorder) Ended(ctx context.Context, verb core.ActionKind, sent int64, no bool, err error) {
+	m := r.meter
 	if m == nil {
 		return
 	}
 	m.change(m.inFlight, -1, labels{})
 	m.count(m.requests, labels{verb: verb.String(), outcome: answerOf(ctx, no, err)})
-	m.seconds(m.took, m.now()-sent, labels{verb: verb.String()})
+	m.seconds(m.took, r.now()-sent, labels{verb: verb.String()})
 }
 
 // answerOf is what the store said, in a word.
@@ -52,53 +54,53 @@ func answerOf(ctx context.Context, no bool, err error) string {
 	case errors.Is(ctx.Err(), context.Canceled): // nobody wanted it any more
 		return "cancelled"
 	}
-	return classOf(err).String()
+	return store.ClassIn(err).String()
 }
 
 // Get implements store.Store.
 func (s meteredStore) Get(ctx context.Context, key string) (store.Object, error) {
-	sent := s.meter.sent()
+	sent := s.to.Sent()
 	object, err := s.Store.Get(ctx, key)
-	s.meter.ended(ctx, core.ActionGet, sent, false, err)
+	s.to.Ended(ctx, core.ActionGet, sent, false, err)
 	return object, err
 }
 
 // Put implements store.Store.
 func (s meteredStore) Put(ctx context.Context, key string, body []byte, contentType string) error {
-	sent := s.meter.sent()
+	sent := s.to.Sent()
 	err := s.Store.Put(ctx, key, body, contentType)
-	s.meter.ended(ctx, core.ActionPut, sent, false, err)
+	s.to.Ended(ctx, core.ActionPut, sent, false, err)
 	return err
 }
 
 // Create implements store.Store.
 func (s meteredStore) Create(ctx context.Context, key string, body []byte, contentType string) error {
-	sent := s.meter.sent()
+	sent := s.to.Sent()
 	err := s.Store.Create(ctx, key, body, contentType)
-	s.meter.ended(ctx, core.ActionCreate, sent, false, err)
+	s.to.Ended(ctx, core.ActionCreate, sent, false, err)
 	return err
 }
 
 // Exists implements store.Store.
 func (s meteredStore) Exists(ctx context.Context, key string) (bool, error) {
-	sent := s.meter.sent()
+	sent := s.to.Sent()
 	there, err := s.Store.Exists(ctx, key)
-	s.meter.ended(ctx, core.ActionExists, sent, err == nil && !there, err)
+	s.to.Ended(ctx, core.ActionExists, sent, err == nil && !there, err)
 	return there, err
 }
 
 // List implements store.Store.
 func (s meteredStore) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
-	sent := s.meter.sent()
+	sent := s.to.Sent()
 	page, more, err := s.Store.List(ctx, prefix, after, limit)
-	s.meter.ended(ctx, core.ActionList, sent, false, err)
+	s.to.Ended(ctx, core.ActionList, sent, false, err)
 	return page, more, err
 }
 
 // Delete implements store.Store.
 func (s meteredStore) Delete(ctx context.Context, key string) error {
-	sent := s.meter.sent()
+	sent := s.to.Sent()
 	err := s.Store.Delete(ctx, key)
-	s.meter.ended(ctx, core.ActionDelete, sent, false, err)
+	s.to.Ended(ctx, core.ActionDelete, sent, false, err)
 	return err
 }

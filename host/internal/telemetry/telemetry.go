@@ -1,0 +1,215 @@
+// Package telemetry writes the log lines and counts the metrics of a Host: what is held,
+// renewed, lost and handed over, and how the store answers. It decides nothing. The
+// package comment of host lists every line and every metric.
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Recorder logs and counts. Its methods may be called from any goroutine.
+type Recorder struct {
+	log   *slog.Logger
+	meter *meter // nil: nobody counts
+	clock Clock
+}
+
+// Clock is the Host's.
+type Clock interface{ Now() core.Instant }
+
+// New makes a Recorder. Without a provider it counts nothing, at no cost.
+func New(log *slog.Logger, provider metric.MeterProvider, clock Clock) (*Recorder, error) {
+	meter, err := newMeter(provider)
+	return &Recorder{log, meter, clock}, err
+}
+
+// Kind is what something is counted as.
+type Kind string
+
+// The kinds.
+const (
+	Lease      Kind = "lease"
+	Companion  Kind = "companion"
+	Permit     Kind = "permit"
+	Session    Kind = "session"
+	Invocation Kind = "invocation"
+)
+
+// Holding is what is held, renewed or lost. Texts of others must be printable.
+type Holding struct {
+	Kind      Kind
+	Name      string
+	Protocol  core.Protocol
+	TTL       time.Duration
+	Holder    string
+	Token     core.Epoch
+	Weight    int64 // of a permit
+	OnSession bool  // it has no renewals of its own, and is lost with its session
+}
+
+func (h *Holding) labels() labels {
+	return labels{kind: string(h.Kind), protocol: protocolText(h.Protocol)}
+}
+
+// Messages of what the caller is told as well.
+const (
+	MessageContactLost  = "contact with the store lost; trying on"
+	MessageLeaseLost    = "lease lost"
+	MessagePermitLost   = "permit lost"
+	MessageOutage       = "the store fails every request"
+	MessageLeftToExpire = "closed before it was released; it expires by itself"
+)
+
+func (r *Recorder) now() int64 { return r.clock.Now().Mono }
+
+// Wants reports whether anybody wants to know what is held and from whom it came.
+func (r *Recorder) Wants() bool {
+	return r.meter != nil || r.log.Enabled(context.Background(), slog.LevelInfo)
+}
+
+// Question is what a caller asks for, from when it is asked to its answer. The zero
+// Question is not counted.
+type Question struct {
+	of    *Recorder
+	kind  Kind
+	begun int64
+}
+
+// Ask begins to count a caller that waits for an answer.
+func (r *Recorder) Ask(kind Kind) Question {
+	if r.meter == nil {
+		return Question{}
+	}
+	r.meter.change(r.meter.waitings, 1, labels{kind: string(kind)})
+	return Question{r, kind, r.now()}
+}
+
+// Answer ends a question. With outcome "" no store was asked, and only the waiting is over.
+func (q Question) Answer(protocol core.Protocol, outcome string) {
+	if q.of == nil {
+		return
+	}
+	m := q.of.meter
+	m.change(m.waitings, -1, labels{kind: string(q.kind)})
+	if outcome != "" {
+		m.seconds(m.acquire, q.of.now()-q.begun, labels{kind: string(q.kind), protocol: protocolText(protocol), outcome: outcome})
+	}
+}
+
+// Held says that something is held from now on, and counts it until Gone. handover is
+// what was seen while it was waited for, or nil.
+func (r *Recorder) Held(h Holding, handover *Handover) {
+	r.hold(&h, 1)
+	log := r.log
+	switch h.Kind {
+	case Session:
+		log.Info("session opened", "session", h.Holder, "ttl", h.TTL)
+	case Permit:
+		log.Debug("permit acquired", "name", h.Name, "holder", h.Holder, "token", uint64(h.Token), "weight", h.Weight)
+	case Companion:
+		log.Info("companion joined", "name", h.Name, "protocol", h.Protocol.String(), "holder", h.Holder,
+			"token", uint64(h.Token), "ttl", max(0, h.TTL))
+	default:
+		log.Info("lease acquired", "name", h.Name, "protocol", h.Protocol.String(), "holder", h.Holder,
+			"token", uint64(h.Token), "ttl", max(0, h.TTL), "from", r.handedOver(&h, handover))
+	}
+}
+
+// Gone takes what was held out of the count.
+func (r *Recorder) Gone(h Holding) { r.hold(&h, -1) }
+
+// hold adds a holding to the count, or takes it out of it.
+func (r *Recorder) hold(h *Holding, sign int64) {
+	m := r.meter
+	if m == nil {
+		return
+	}
+	switch h.Kind {
+	case Session:
+		m.change(m.sessions, sign, labels{})
+	case Permit:
+		m.change(m.permits, sign*h.Weight, labels{})
+	default:
+		m.change(m.leases, sign, h.labels())
+	}
+}
+
+// Released says that a holding was given back. byHandle: a companion released the lease itself.
+func (r *Recorder) Released(h Holding, byHandle bool) {
+	log := r.log
+	switch {
+	case h.Kind == Permit:
+		log.Debug("permit released", "name", h.Name, "holder", h.Holder)
+	case h.Kind == Companion && !byHandle:
+		log.Info("companion left", "name", h.Name, "token", uint64(h.Token))
+	default:
+		log.Info("lease released", "name", h.Name, "token", uint64(h.Token))
+	}
+}
+
+// LeftToExpire says that a Close did not have the time to release a lease.
+func (r *Recorder) LeftToExpire(h Holding) {
+	r.log.Warn(MessageLeftToExpire, "name", h.Name, "token", uint64(h.Token))
+}
+
+// ContactLost says that a companion's deadline has passed without a renewal.
+func (r *Recorder) ContactLost(name string) { r.log.Warn(MessageContactLost, "name", name) }
+
+// Renewed counts a good renewal, and how much was left to the deadline, a Mono, when its
+// answer came.
+func (r *Recorder) Renewed(h Holding, deadline int64) {
+	m := r.meter
+	if m == nil || h.OnSession {
+		return
+	}
+	l := h.labels()
+	if h.TTL > 0 && deadline != core.Never {
+		share := float64(deadline-r.now()) / float64(h.TTL)
+		m.left.Record(context.Background(), share, m.of(l).record...)
+	}
+	l.outcome = "renewed"
+	m.count(m.renewals, l)
+}
+
+// RenewalFailed counts a request of a renewal that got no answer.
+func (r *Recorder) RenewalFailed(h Holding) {
+	if m := r.meter; m != nil {
+		l := h.labels()
+		l.outcome = "failed"
+		m.count(m.renewals, l)
+	}
+}
+
+// Lost says that a holding is lost, and counts the loss. A lease that is lost with its session
+// is one of many: the session's own line is the warning.
+func (r *Recorder) Lost(h Holding, why core.Reason, err error) {
+	log, level := r.log, slog.LevelWarn
+	if h.OnSession && (why == core.ReasonUnreachable || why == core.ReasonExpired) {
+		level = slog.LevelInfo
+	}
+	switch h.Kind {
+	case Session:
+		log.Warn("session lost, and with it every lease on it", "reason", why.String())
+	case Permit:
+		log.Log(context.Background(), level, MessagePermitLost, "name", h.Name, "reason", why.String(), "error", err)
+	default:
+		log.Log(context.Background(), level, MessageLeaseLost, "name", h.Name, "reason", why.String(), "error", err)
+	}
+	if m := r.meter; m != nil {
+		l := h.labels()
+		l.reason = why.String()
+		m.count(m.losses, l)
+	}
+}
+
+// NotOurs says that a companion came too late to join. It has lost nothing.
+func (r *Recorder) NotOurs(name string, why core.Reason, err error) {
+	log := r.log
+	log.Info("the lease is not ours any more", "name", name, "reason", why.String(), "error", err)
+}
