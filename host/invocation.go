@@ -343,9 +343,3 @@ func (i *Invocation) remoteFirstWins(ctx context.Context, protocol core.Protocol
 		}
 	}
 }
-
-// resultKey is where the result of a name's work is.
-func resultKey(name string) string { return name + "/" + core.ResultFile }
-
-// failureKey is where what a failure came to is.
-func failureKey(name string) string { return core.FailurePrefix + resultKey(name) }

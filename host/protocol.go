@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store/card"
 	"github.com/mopslock/mopslock/host/store/local" // and file://
 )
 
@@ -215,15 +214,3 @@ func (k *keeper) sweepTried(after time.Duration) {
 		k.errand(core.Action{Kind: core.ActionDelete, Key: key, Limit: errandLimit}, after)
 	}
 }
-
-// The keys of the whole store.
-const (
-	storePrefix = registerDir + "/"
-	// cardKey is what create-if-absent is tried on.
-	cardKey = card.Key
-	// triedDir is for what is tried instead of it, as doctors do.
-	triedDir = storePrefix + "d/"
-	// Sessions and samples of the store's clock, each below an id.
-	sessionPrefix     = storePrefix + "s/"
-	calibrationPrefix = storePrefix + "c/"
-)

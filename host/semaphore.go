@@ -4,8 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/mopslock/mopslock/core"
 )
@@ -263,17 +261,6 @@ func (s *semaphore) answered(a *core.Action, ev *core.Event) {
 	case ev.Outcome == core.OutcomeYes, a.Kind == core.ActionCreate: // which fails where one is
 		s.newest = max(s.newest, epochOf(s.member.name, a.Key))
 	}
-}
-
-// epochOf is which version of a name a key is of; 0 is none.
-func epochOf(name, key string) core.Epoch {
-	file, ours := strings.CutPrefix(key, registerKey(name))
-	hex, version := strings.CutSuffix(file, versionFile)
-	left, err := strconv.ParseUint(hex, 16, 64)
-	if !ours || !version || err != nil {
-		return 0
-	}
-	return core.Epoch(^left)
 }
 
 // strandedSemaphore is stranded for a semaphore. What is held stays good until its

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -156,26 +155,3 @@ func (h *Host) checkKey(key string) error {
 }
 
 func badTerms(text string) error { return &core.Error{Code: core.ErrorConfig, Text: text} }
-
-// recordKey is where lastwriter keeps a name.
-func recordKey(name string) string { return name + "/" + core.LockFile }
-
-// registerKey begins the keys of all that strict keeps of a name.
-func registerKey(name string) string { return name + "/" + registerDir + "/" }
-
-const (
-	registerDir = "_mopslock"
-	versionFile = "/v"
-)
-
-// longestKey is as long as any that we make below a name: that of a beat, which
-// is put long after the lease was acquired.
-func longestKey(name string) string {
-	const owner = "00000000-0000-0000-0000-000000000000"
-	return strings.TrimSuffix(versionKey(name, 1), versionFile) + "/b." + owner
-}
-
-// versionKey is where strict keeps a version of a name: newest first in byte order.
-func versionKey(name string, n core.Epoch) string {
-	return fmt.Sprintf("%s%016x%s", registerKey(name), ^uint64(0)-uint64(n), versionFile)
-}

@@ -1,0 +1,164 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// Inspect looks at a name, under either protocol. It takes no part: nothing is
+// written. A strict lease is shown before an old client's record beside it, if
+// it is held. The error is CheckName's, ErrClosed, ctx's cause or the store's.
+func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
+	if err := core.CheckName(name); err != nil {
+		return Status{}, err
+	}
+	strict, err := h.observe(ctx, name)
+	if err != nil || strict.IsSemaphore() || strict.State != core.ObservedVacant && strict.State != core.ObservedReleased {
+		return strict, err
+	}
+	record, err := h.inspectRecord(ctx, name)
+	if err != nil {
+		return Status{}, err
+	}
+	if record.State == core.ObservedVacant || record.State == core.ObservedReleased && strict.State == core.ObservedReleased {
+		return strict, nil
+	}
+	return record, nil
+}
+
+// observe looks at what strict keeps of a name.
+func (h *Host) observe(ctx context.Context, name string) (Status, error) {
+	cfg, err := h.machineConfig(core.MachineObserver, core.ProtocolStrict)
+	if err != nil {
+		return Status{}, err
+	}
+	cfg.Name = name
+	h.judge(&cfg)
+	var seen Status
+	err = h.task(ctx, &cfg, func(a *core.Action) {
+		if a.Kind == core.ActionSeen && a.Sight != nil {
+			seen = newStatus(name, core.ProtocolStrict, a.Sight, h.clock.Now())
+		}
+	})
+	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Kind == Refused {
+		err = e.Err // as of any read
+	}
+	return seen, err
+}
+
+// inspectRecord reads what lastwriter keeps of a name.
+func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
+	if h.keeper.isClosed() {
+		return Status{}, ErrClosed
+	}
+	object, err := h.direct().get(ctx, recordKey(name))
+	absent := errors.Is(err, store.ErrAbsent)
+	if err != nil && !absent {
+		if errors.Is(err, store.ErrClosed) {
+			err = ErrClosed
+		}
+		return Status{}, err
+	}
+	h.reached.Store(true)
+	return inspected(name, h.clock.Now(), object.Body, absent, object.Stamp), nil
+}
+
+// listAhead is how many records of a page are read at once.
+const listAhead = 16
+
+// List yields every lease and semaphore whose name begins with prefix, in byte order of the
+// keys of what is kept of it; one that vanishes meanwhile is left out. An error
+// with a Name is of that one lease, and the list goes on; one without ends it.
+// Listing all also removes what dead processes have left, beside their leases.
+func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		if h.keeper.isClosed() {
+			yield(Status{}, ErrClosed)
+			return
+		}
+		sweep := &sweeper{host: h}
+		strict := map[string]bool{} // yielded when their versions came by
+		after, more := "", true
+		for more {
+			page, rest, err := h.direct().list(ctx, prefix, after)
+			if err != nil {
+				yield(Status{}, err)
+				return
+			}
+			h.reached.Store(true)
+			names := make([]listed, 0, len(page))
+			for _, info := range page {
+				after = info.Key
+				sweep.see(info)
+				if found, ok := nameOf(info.Key, strict); ok && strings.HasPrefix(found.name, prefix) {
+					names = append(names, found)
+				}
+			}
+			if !h.listPage(ctx, names, yield) {
+				return
+			}
+			more = rest && len(page) > 0
+		}
+		if prefix == "" {
+			sweep.sweep(ctx)
+		}
+	}
+}
+
+// listed is a name that a listing came by.
+type listed struct {
+	name      string
+	versioned bool // by a key of strict
+}
+
+// nameOf is the name that a key is of, once: many keys are of one strict lease,
+// and they come before its lock.json, if it has one.
+func nameOf(key string, strict map[string]bool) (found listed, ok bool) {
+	if at := strings.Index(key, "/"+registerDir+"/"); at > 0 {
+		found = listed{key[:at], true}
+	} else if name, ok := strings.CutSuffix(key, "/"+core.LockFile); ok {
+		found.name = name
+	}
+	if strict[found.name] || core.CheckName(found.name) != nil {
+		return listed{}, false
+	}
+	if found.versioned {
+		strict[found.name] = true
+	}
+	return found, true
+}
+
+// listPage reads the records of one page, a few at a time, and yields in order.
+func (h *Host) listPage(ctx context.Context, names []listed, yield func(Status, error) bool) bool {
+	for len(names) > 0 {
+		batch := names[:min(listAhead, len(names))]
+		names = names[len(batch):]
+		found := make([]Status, len(batch))
+		errs := make([]error, len(batch))
+		var all sync.WaitGroup
+		for i := range batch {
+			inspect := h.inspectRecord
+			if batch[i].versioned {
+				inspect = h.Inspect
+			}
+			all.Go(func() { found[i], errs[i] = inspect(ctx, batch[i].name) })
+		}
+		all.Wait()
+		for i := range batch {
+			if errs[i] == nil && found[i].State == core.ObservedVacant && !found[i].IsSemaphore() {
+				continue
+			}
+			found[i].Name = batch[i].name
+			if !yield(found[i], errs[i]) || ctx.Err() != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
