@@ -14,9 +14,9 @@ import pytest
 
 import mopslock
 from mopslock import _event_loop, aio
-from mopslock._duration import FOREVER
 from mopslock._hosted import HostedHost
 from mopslock._hosts import host_of
+from mopslock._units import FOREVER
 from mopslock.stores import Directory
 from mopslock.terms import Terms
 from ways import LIVES, SOON, Failing, Place, later, until

@@ -18,8 +18,8 @@ import mopslock
 from mopslock import _stepped, _verbs, stores
 from mopslock._asks import MOST_OF_ONE_KEY, Asks
 from mopslock._clock import System
-from mopslock._duration import SECOND
 from mopslock._event_loop import MOST_THREADS, MOST_WORKERS, Do, Lane, Workers
+from mopslock._units import SECOND
 from test_stores import fsspec_local
 from ways import LIVES, SOON, ended, program, until
 from world import FakeClock, FakeStore, PlainStore

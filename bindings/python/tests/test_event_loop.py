@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mopslock import _event_loop
-from mopslock._duration import SECOND
 from mopslock._event_loop import EventLoop, Lane, Workers
 from mopslock._lease import Lease
 from mopslock._notify import Notifier
+from mopslock._units import SECOND
 from ways import SOON, until
 from world import FakeClock, World
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from mopslock import _lease_runner, _stepped
-from mopslock._duration import FOREVER
+from mopslock._units import FOREVER
 from mopslock.terms import Terms
 from world import LATENCY, World, runner, seconds
 

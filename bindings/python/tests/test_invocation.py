@@ -10,9 +10,9 @@ import pytest
 
 from mopslock import errors
 from mopslock._call import Begin, Found, Step, WorkRequest, give_up
-from mopslock._duration import FOREVER
 from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
+from mopslock._units import FOREVER
 from mopslock.terms import Terms
 from world import FakeStore, Host, PlainStore, World
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mopslock import _lease_runner, mops
-from mopslock._duration import SECOND
+from mopslock._units import SECOND
 from mopslock.errors import NotReleased, StoreError, Unauthorized, Unreachable
 from mopslock.mops import _engine, _keeping, _leases
 from world import Blobs, World, stamp

@@ -17,10 +17,10 @@ import pytest
 
 import mopslock
 from mopslock import aio
-from mopslock._duration import FOREVER, SECOND
 from mopslock._held import HeldThing
 from mopslock._permit_request import PermitRequest
 from mopslock._semaphore import Share
+from mopslock._units import FOREVER, SECOND
 from mopslock.terms import Terms
 from ways import SOON, WAYS, Place, forked, opened, until
 from world import FakeStore, Host, PlainStore, World

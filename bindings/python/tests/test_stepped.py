@@ -14,8 +14,8 @@ from concurrent.futures import CancelledError
 import pytest
 
 from mopslock import _stepped, errors
-from mopslock._duration import FOREVER, SECOND
 from mopslock._texts import said
+from mopslock._units import FOREVER, SECOND
 from mopslock.status import Status
 from mopslock.terms import Terms
 from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, PlainStore, World, seconds, stamp

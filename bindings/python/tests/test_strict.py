@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import mopslock
 from mopslock import _clock, _verbs, aio, stores
-from mopslock._duration import FOREVER, SECOND
+from mopslock._units import FOREVER, SECOND
 from mopslock.terms import Terms
 from ways import LIVES, NOTICES, SOON, WAYS, Place, kept_by, opened, until
 from world import FakeStore, PlainStore, World, seconds

@@ -26,7 +26,7 @@ from unittest import mock
 import mopslock
 from mopslock import _api, _stepped
 from mopslock._clock import System
-from mopslock._duration import SECOND
+from mopslock._units import SECOND
 from mopslock.stores import Blob, Directory
 from mopslock.terms import Terms
 

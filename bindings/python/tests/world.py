@@ -24,12 +24,12 @@ from typing import IO, Any, TypeVar
 from unittest import mock
 
 from mopslock import _stepped
-from mopslock._duration import FOREVER, SECOND
 from mopslock._event_loop import Do, EventLoop
 from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
 from mopslock._lease_runner import LeaseRunner
 from mopslock._semaphore import Share
+from mopslock._units import FOREVER, SECOND
 from mopslock.errors import MopslockError
 from mopslock.stores import Store
 from mopslock.terms import Terms

@@ -21,8 +21,8 @@ from functools import cache
 from typing import Any
 
 from . import _texts, errors
-from ._duration import SECOND
 from ._library import Library, declare
+from ._units import SECOND
 from .status import PermitHolder, Status, instant
 from .terms import Terms
 

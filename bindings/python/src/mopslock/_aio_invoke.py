@@ -14,7 +14,8 @@ from . import _failure, _invoke, _memo
 from ._call import Call, Found, Step, StepFuture, WorkRequest
 from ._duration import Duration
 from ._frames import brief
-from ._held import HeldThing, Host, OnWaiting
+from ._held import HeldThing, OnWaiting
+from ._host_interface import Host
 from ._hosts import AnyStore, host_of, known_host
 from ._invoke import Keep, Outcome, Run, WorkOutput, asking, beginning, content, remoting, under
 from ._lease import RELEASE

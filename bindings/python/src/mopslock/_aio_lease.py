@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 from . import _lease, _texts
-from ._duration import SECOND, Duration, nanoseconds
+from ._duration import Duration, nanoseconds
 from ._held import HeldThing
 from ._lease import not_released
 from ._loop import Lost, wrapped
 from ._notify import log
+from ._units import SECOND
 from .errors import MopslockError
 
 

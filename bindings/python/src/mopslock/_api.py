@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 from . import _inside
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
-from ._held import Break, Handle, HeldThing, OnWaiting, give_up, logged, noticed
+from ._held import Handle, HeldThing, OnWaiting, give_up, logged, noticed
+from ._host_interface import Break
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
 from .errors import BadArgument, Held

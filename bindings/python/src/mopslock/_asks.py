@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from ._clock import Clock
-from ._duration import SECOND
 from ._event_loop import MOST_WORKERS, Do
 from ._runner import MOST_RUNNING
+from ._units import SECOND
 from ._verbs import Action, Event, attempt, unknown
 
 MOST_OF_ONE_KEY = MOST_WORKERS // 4

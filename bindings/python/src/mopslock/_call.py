@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from ._duration import LONGEST
 from ._held import Ended, Handle, HeldThing, OnWaiting, noticed
+from ._units import LONGEST
 from .errors import BadArgument, MopslockError
 from .terms import Terms
 

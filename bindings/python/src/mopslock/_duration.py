@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 
+from ._units import FOREVER, LONGEST, SECOND
 from .errors import BadArgument
 
 Duration = float | timedelta
 """Seconds, or a timedelta."""
-
-SECOND = 1_000_000_000
-FOREVER = -1
-"""As wait_ns of the core: until it is held."""
-
-LONGEST = 1 << 61
 
 
 def nanoseconds(what: str, duration: Duration) -> int:

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable
 
 from ._clock import Clock
-from ._duration import SECOND
 from ._notify import begin_thread
+from ._units import SECOND
 
 log = logging.getLogger("mopslock")
 

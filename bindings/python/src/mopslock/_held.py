@@ -1,4 +1,4 @@
-"""What a lease stands on, whoever does the I/O: one claim, or one companion of a claim, and the host that keeps it."""
+"""What a process holds, whichever host does the I/O: a lease, a companion of one, a permit, or work under a lease."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import queue
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _texts
-from ._duration import SECOND
 from ._notify import log
-from ._permit_request import PermitRequest
+from ._units import SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
-from .terms import NONE, Protocol, Terms
-
-if TYPE_CHECKING:
-    from ._call import Call, StepFuture, WorkRequest
+from .terms import NONE
 
 Ended = Callable[[MopslockError], None]
 OnWaiting = Callable[[Status], None]
@@ -142,69 +138,6 @@ class HeldThing(ABC):
         return Handle(
             self.name, self.store, self.holder, self.ttl_ns, acquired, self.version(), self.token, self.protocol
         )
-
-
-@dataclass(frozen=True)
-class Break:
-    """How a lease is to be broken."""
-
-    why: str
-    now: bool
-    protocol: Protocol
-    holder: str
-
-
-class Host(ABC):
-    """One store and what this process holds on it."""
-
-    url: str
-
-    @abstractmethod
-    def acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
-    ) -> HeldThing:
-        """Takes the lease, blocking. Whoever is interrupted gives the future up, and then nothing is held."""
-
-    @abstractmethod
-    def begin_acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
-    ) -> Future[HeldThing]:
-        """Takes the lease; the future may be given up at any time, and then nothing is held."""
-
-    @abstractmethod
-    def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
-        """Joins a lease as its companion; given up as begin_acquire is."""
-
-    @abstractmethod
-    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
-        """Begins one call of a piece of work; next_step gets its first step."""
-
-    @abstractmethod
-    def begin_permit(
-        self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
-        into: Future[HeldThing] | None = None,
-    ) -> Future[HeldThing]:  # fmt: skip
-        """Takes a permit of a semaphore; given up as begin_acquire is. Of the terms it takes the session's."""
-
-    @abstractmethod
-    def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
-        """Keeps a limit in the store; 0 removes it."""
-
-    @abstractmethod
-    def inspect(self, name: str, timeout_ns: int) -> Status:
-        """Reads a record, and takes no part in it."""
-
-    @abstractmethod
-    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
-        """Ends somebody's lease, on the record."""
-
-    @abstractmethod
-    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
-        """Every lease whose name begins with prefix, in the order of their names."""
-
-    @abstractmethod
-    def close(self, timeout_ns: int) -> None:
-        """Releases what is held and ends what waits. NotReleased: something was not, and expires by itself."""
 
 
 class _Settling:

@@ -8,18 +8,16 @@ import os
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from . import _abi, _texts
 from ._abi import Code
 from ._call import Begin, Call, Found, NoLease, StepFuture, WorkRequest
-from ._duration import FOREVER, SECOND
 from ._held import Handle, settle
+from ._hosted_calls import HostedCalls
 from ._hosted_lease import HostedLease, say_fallback
+from ._units import FOREVER, SECOND
 from .errors import MopslockError, Unreachable, Vacant, WaitOver
-
-if TYPE_CHECKING:
-    from ._hosted import HostedHost
 
 PIECE = 1 << 20
 STILL = 60 * SECOND
@@ -31,7 +29,7 @@ class HostedWork(HostedLease):
 
     __slots__ = ("_call",)
 
-    def __init__(self, host: HostedHost, handle: int, lease: Handle, call: HostedInvocation, *, guarded: bool) -> None:
+    def __init__(self, host: HostedCalls, handle: int, lease: Handle, call: HostedInvocation, *, guarded: bool) -> None:
         super().__init__(host, handle, lease, guarded=guarded)
         self._call = call
 
@@ -39,9 +37,10 @@ class HostedWork(HostedLease):
         """The call's."""
         return self._call.cancel()
 
-    def lost(self) -> None:
-        """Nothing is given back: that is the call's."""
-        self.host.forget_work(self._handle)
+    def heard(self, failure: MopslockError) -> None:
+        """Nothing is given back: the call does that."""
+        self.end(failure)
+        self.host.forget(self._handle)
 
     def closed(self, *, in_time: bool) -> None:
         """The host was closed, which has ended this too."""
@@ -49,9 +48,9 @@ class HostedWork(HostedLease):
 
 
 class HostedInvocation(Call):
-    """A call on a HostedHost."""
+    """A call on a host of the library."""
 
-    def __init__(self, host: HostedHost, handle: int, request: WorkRequest, next_step: StepFuture) -> None:
+    def __init__(self, host: HostedCalls, handle: int, request: WorkRequest, next_step: StepFuture) -> None:
         self.name = request.name
         self._host, self._handle, self._request = host, handle, request
         self._pid = os.getpid()
@@ -98,7 +97,7 @@ class HostedInvocation(Call):
         if handle is None:
             say_fallback(self._request.terms, lease.name, lease.protocol)
         held = HostedWork(self._host, work, lease, self, guarded=handle is None)
-        self._host.keep_work(held, work)
+        self._host.keep(held, work)
         return Begin(held)
 
     def _found(self) -> Found:
@@ -159,7 +158,7 @@ class HostedInvocation(Call):
 class Stream(io.RawIOBase):
     """A result from its beginning to its end."""
 
-    def __init__(self, host: HostedHost, reader: int, name: str) -> None:
+    def __init__(self, host: HostedCalls, reader: int, name: str) -> None:
         self._host, self._reader, self._name = host, reader, name
 
     def readable(self) -> bool:

@@ -6,20 +6,17 @@ import os
 import threading
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 from . import _texts
 from ._abi import Code
 from ._held import Ended, Handle, HeldThing, settle
+from ._hosted_calls import HostedCalls
 from ._notify import log, quietly
 from .errors import LeaseBroken, LeaseEnded, LeaseLost, LeaseReleased, LeaseTaken, MopslockError
 from .status import nanoseconds_since
+from .terms import Terms
 
 RECORD_PATIENCE = 1.0  # seconds
-
-if TYPE_CHECKING:
-    from ._hosted import HostedHost
-    from .terms import Terms
 
 
 def say_fallback(terms: Terms, name: str, protocol: str) -> None:
@@ -37,7 +34,7 @@ class HostedLease(HeldThing):
         "name", "over", "protocol", "session", "store", "token", "ttl_ns",
     )  # fmt: skip
 
-    def __init__(self, host: HostedHost, handle: int, lease: Handle, *, guarded: bool) -> None:
+    def __init__(self, host: HostedCalls, handle: int, lease: Handle, *, guarded: bool) -> None:
         self.host, self._handle, self.guarded = host, handle, guarded
         self.store, self.name, self.ttl_ns, self.holder = host.url, lease.name, lease.ttl_ns, lease.holder
         self.acquired_ns = nanoseconds_since(lease.acquired)
@@ -125,9 +122,11 @@ class HostedLease(HeldThing):
             self.over = over  # last: who was interrupted in here may begin again
         return over
 
-    def lost(self) -> None:
-        """Its handle is given back."""
-        self.host.drop(self, self._handle)
+    def heard(self, failure: MopslockError) -> None:
+        """If it was lost its handle is given back."""
+        self.end(failure)
+        if isinstance(failure, LeaseLost):
+            self.host.drop(self, self._handle)
 
     def closed(self, *, in_time: bool) -> None:
         """The host was closed, which has ended this too."""

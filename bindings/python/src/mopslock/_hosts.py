@@ -13,10 +13,11 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
-from ._duration import SECOND, Duration, nanoseconds
-from ._held import Host
+from ._duration import Duration, nanoseconds
+from ._host_interface import Host
 from ._hosted import HostedHost
 from ._stepped import SteppedHost
+from ._units import SECOND
 from .errors import BadArgument, MopslockError, NotReleased
 from .stores import Store
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._duration import SECOND
 from ._held import SETTLED
 from ._lease_runner import LeaseRunner
+from ._units import SECOND
 from ._verbs import NEVER, Action, Event
 
 LONGEST = 1.0

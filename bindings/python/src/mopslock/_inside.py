@@ -14,19 +14,23 @@ import sys
 import threading
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import _texts
+from ._held import HeldThing
+from ._host_interface import Host
 
-if TYPE_CHECKING:
-    from ._held import Host
-    from ._lease import HeldLease
+
+class _Entered(Protocol):
+    """What a block is entered with: a user's lease, or work."""
+
+    _held: HeldThing
 
 
 class _Block(NamedTuple):
-    """A context is inherited by tasks, and by threads that were given it: so each block knows whose it is."""
+    """Tasks inherit a context, and threads can be given one. So each block knows which thread and task entered it."""
 
-    lease: weakref.ref[HeldLease]
+    lease: weakref.ref[_Entered]
     thread: int
     task: weakref.ref[Any] | None
 
@@ -34,7 +38,7 @@ class _Block(NamedTuple):
 _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("mopslock-blocks", default=())
 
 
-def enter(lease: HeldLease) -> _Block:
+def enter(lease: _Entered) -> _Block:
     """This thread, or task, is in a block of this lease until the lease ends."""
     task = _task()
     block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
@@ -51,17 +55,17 @@ def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
     """HeldByOneself: the caller is about to block this thread, or to await in this task, in a block of that lease."""
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
-        lease = _live(block)
-        if lease is None or lease.name != name or getattr(lease._held, "host", None) is not host:
+        held = _live(block)
+        if held is None or held.name != name or getattr(held, "host", None) is not host:
             continue
         ours = block.task is not None and block.task() is task if awaits else block.thread == thread
-        if ours and protocol in ("auto", lease.protocol):
+        if ours and protocol in ("auto", held.protocol):
             raise _texts.held_by_oneself(name, "task" if awaits else "thread")
 
 
-def _live(block: _Block) -> HeldLease | None:
+def _live(block: _Block) -> HeldThing | None:
     lease = block.lease()
-    return lease if lease is not None and lease._held.failure() is None else None
+    return lease._held if lease is not None and lease._held.failure() is None else None
 
 
 def _task() -> Any:

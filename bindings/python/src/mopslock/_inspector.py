@@ -9,11 +9,12 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._duration import SECOND
-from ._held import Break, settle
+from ._held import settle
+from ._host_interface import Break
 from ._machine import Machine
 from ._notify import log
 from ._runner import config, fresh
+from ._units import SECOND
 from ._verbs import VERBS, Action, Event, can
 from .errors import BadArgument, LeaseTaken, MopslockError, StoreError, error_class
 from .status import Status, of_sight

@@ -15,7 +15,8 @@ from ._api import ENVIRONMENT
 from ._call import AwaitedStep, Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
 from ._duration import Duration, waiting
 from ._frames import brief
-from ._held import Handle, HeldThing, Host, OnWaiting, logged, noticed
+from ._held import Handle, HeldThing, OnWaiting, logged, noticed
+from ._host_interface import Host
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, AcquiredLease
 from .errors import BadArgument, LeaseLost, MopslockError, RememberedFailure

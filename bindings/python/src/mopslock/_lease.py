@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from . import _inside, _texts
-from ._duration import SECOND, Duration, nanoseconds
+from ._duration import Duration, nanoseconds
 from ._held import HeldThing, noticed
 from ._notify import log, notifier
+from ._units import SECOND
 from .errors import LeaseLost, MopslockError, NotReleased
 from .status import instant
 

@@ -15,10 +15,10 @@ from concurrent.futures import Future
 
 from . import _abi, _library, _texts
 from ._abi import Code
-from ._duration import FOREVER
 from ._held import settle
 from ._notify import begin_thread, log, notifier
 from ._permit_request import PermitRequest
+from ._units import FOREVER
 from .errors import Cancelled, Forked, Full
 
 Granted = Future[bool]

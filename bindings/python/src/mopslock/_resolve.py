@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from ._duration import FOREVER, SECOND
 from ._runner import Steps
+from ._units import FOREVER, SECOND
 from ._verbs import Action, Event
 from .status import printable
 

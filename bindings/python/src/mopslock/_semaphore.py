@@ -15,13 +15,13 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._duration import SECOND
 from ._held import HeldThing, OnWaiting, noticed, settle
 from ._inspector import plain
 from ._notify import notifier
 from ._permit_request import PermitRequest
 from ._resolve import Resolution, Resolver
 from ._runner import Runner, Steps, Task, config, fresh
+from ._units import SECOND
 from ._validity import VALIDITY_SLOTS, Validity
 from ._verbs import Action, Event, can
 from .errors import EngineFailed, Full, MopslockError

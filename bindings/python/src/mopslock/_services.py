@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
 from . import _texts
-from ._duration import SECOND
 from ._event_loop import Timer
 from ._runner import OneShot, Task, config, fresh
+from ._units import SECOND
 from ._verbs import NEVER, Action, Event
 from .errors import MopslockError
 

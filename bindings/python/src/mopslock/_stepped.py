@@ -16,9 +16,9 @@ from . import _texts
 from ._asks import Asks
 from ._call import Call, StepFuture, WorkRequest
 from ._clock import Clock, System
-from ._duration import SECOND
 from ._event_loop import Do, EventLoop, Lane, Workers
-from ._held import Handle, HeldThing, Host, OnWaiting, noticed
+from ._held import Handle, HeldThing, OnWaiting, noticed
+from ._host_interface import Host
 from ._inline_driver import InlineDriver
 from ._inspector import Inspector, plain
 from ._invocation import Invocation
@@ -28,6 +28,7 @@ from ._resolve import Abilities, Resolution
 from ._runner import config
 from ._semaphore import Place, Semaphore, Semaphores, Share
 from ._services import Services
+from ._units import SECOND
 from ._verbs import Action, Event, can, perform, unknown
 from .errors import BadArgument, MopslockError, NotReleased, Vacant, error_class
 from .stores import Store, class_of

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._duration import SECOND
 from ._held import Ended, HeldThing
 from ._notify import quietly
+from ._units import SECOND
 from ._verbs import NEVER
 from .errors import MopslockError
 from .status import Status

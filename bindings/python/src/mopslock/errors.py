@@ -45,10 +45,7 @@ Act on the class and on ``reason``; the text is for people.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .status import Status
+from .status import Status
 
 
 class MopslockError(Exception):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ._duration import SECOND
+from ._units import SECOND
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

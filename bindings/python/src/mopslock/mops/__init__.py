@@ -39,9 +39,10 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
-from .._duration import FOREVER, SECOND, nanoseconds
+from .._duration import nanoseconds
 from .._inline_driver import InlineDriver
 from .._stepped import acquiring
+from .._units import FOREVER, SECOND
 from ..errors import (
     BadArgument,
     Held,

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from .. import stores
@@ -17,9 +17,6 @@ from .._lease_runner import LeaseRunner
 from .._stepped import SteppedHost, lane
 from .._verbs import Event
 from ..errors import BadArgument
-
-if TYPE_CHECKING:
-    from ._keeping import Releaser
 
 LEASE_DIRNAME = "lock"
 """The directory of an invocation's lease, below its memo URI."""
@@ -36,7 +33,7 @@ class Engine:
         self.host = host or SteppedHost(_NoStore())
         self.submit = submit or lane().submit  # they may hang, and our own requests must not wait for them
         self._lanes: dict[str, Lane] = {}
-        self.kept: dict[tuple[str, bool], Releaser] = {}  # by writer_id, and whether for a remote
+        self.kept: dict[tuple[str, bool], Callable[[], None]] = {}  # releasers, by writer_id and whether for a remote
         self.litter: deque[LeaseRunner] = deque()
         self._places: WeakValueDictionary[str, _Object] = WeakValueDictionary()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from .._duration import SECOND
 from .._lease_runner import LeaseRunner
+from .._units import SECOND
 from ..errors import (
     LeaseExpired,
     LeaseReleased,
@@ -27,7 +28,7 @@ from ._leases import RELEASE_WAIT, Lease, LeaseAcquired, RemoteLease, awaited, o
 log = logging.getLogger("mopslock")
 
 
-def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Releaser:
+def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Callable[[], None]:
     """Keeps a lease alive from now on, and returns what ends that and releases it.
 
     Any object will do that has writer_id, expire_s, maintain and release. Of one that is not ours maintain is called

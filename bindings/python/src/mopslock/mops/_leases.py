@@ -14,9 +14,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
-from .._duration import SECOND
 from .._inline_driver import InlineDriver
 from .._lease_runner import LeaseRunner
+from .._units import SECOND
 from .._verbs import Event
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine, terms

@@ -1,0 +1,77 @@
+"""What both kinds of host have in common: one store, and what this process holds on it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from ._call import Call, StepFuture, WorkRequest
+from ._held import Handle, HeldThing, OnWaiting
+from ._permit_request import PermitRequest
+from .status import Status
+from .terms import Protocol, Terms
+
+
+@dataclass(frozen=True)
+class Break:
+    """How a lease is to be broken."""
+
+    why: str
+    now: bool
+    protocol: Protocol
+    holder: str
+
+
+class Host(ABC):
+    """One store and what this process holds on it."""
+
+    url: str
+
+    @abstractmethod
+    def acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> HeldThing:
+        """Takes the lease, blocking. Whoever is interrupted gives the future up, and then nothing is held."""
+
+    @abstractmethod
+    def begin_acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> Future[HeldThing]:
+        """Takes the lease; the future may be given up at any time, and then nothing is held."""
+
+    @abstractmethod
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
+        """Joins a lease as its companion; given up as begin_acquire is."""
+
+    @abstractmethod
+    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
+        """Begins one call of a piece of work; next_step gets its first step."""
+
+    @abstractmethod
+    def begin_permit(
+        self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
+        into: Future[HeldThing] | None = None,
+    ) -> Future[HeldThing]:  # fmt: skip
+        """Takes a permit of a semaphore; given up as begin_acquire is. Of the terms it takes the session's."""
+
+    @abstractmethod
+    def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
+        """Keeps a limit in the store; 0 removes it."""
+
+    @abstractmethod
+    def inspect(self, name: str, timeout_ns: int) -> Status:
+        """Reads a record, and takes no part in it."""
+
+    @abstractmethod
+    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
+        """Ends somebody's lease, on the record."""
+
+    @abstractmethod
+    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
+        """Every lease whose name begins with prefix, in the order of their names."""
+
+    @abstractmethod
+    def close(self, timeout_ns: int) -> None:
+        """Releases what is held and ends what waits. NotReleased: something was not, and expires by itself."""

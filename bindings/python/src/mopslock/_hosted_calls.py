@@ -1,0 +1,195 @@
+"""The calls that are begun on one host of the library, and the thread that takes their events.
+
+Nothing here waits inside the library with a caller's thread. So a blocked caller can be interrupted, and thousands of
+leases and of waiting acquires cost no thread each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from typing import Any, Protocol, TypeVar
+
+from . import _abi, _texts
+from ._abi import Code, EventKind
+from ._event_loop import Workers
+from ._held import OnWaiting, settle
+from ._notify import log, notifier
+from ._units import FOREVER, SECOND
+from .errors import MopslockError, NotReleased
+
+T = TypeVar("T")
+
+OPEN_TIMEOUT = 60 * SECOND
+"""Some clouds look for credentials on the network."""
+
+
+class Listener(Protocol):
+    """What is held by a handle, and is told of its end."""
+
+    name: str
+    guarded: bool
+
+    def heard(self, failure: MopslockError) -> None:
+        """The library has said that it can no longer be relied on."""
+
+    def closed(self, *, in_time: bool) -> None:
+        """The host was closed, which has ended this too."""
+
+
+class HostedCalls:
+    """One host of the library."""
+
+    def __init__(self, url: str, api: _abi.Api) -> None:
+        self.url, self.api = url, api
+        self._lock = threading.RLock()
+        self._workers = Workers()
+        self._calls: dict[int, Callable[[_abi.Event], None]] = {}
+        self._waits: dict[int, tuple[str, OnWaiting]] = {}
+        self._listeners: dict[int, Listener] = {}
+        self._open: set[Future[Any]] = set()
+        self.litter: deque[int] = deque()
+        """Handles of invocations that finalizers have left: those may take no lock, and call nothing."""
+        self.handle = self.aside(lambda: api.open_store(url, OPEN_TIMEOUT))
+        threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
+
+    def orphaned(self, handle: int) -> None:
+        """A call gave this handle, and its caller was interrupted before it knew of the call."""
+        raise NotImplementedError
+
+    # Calls.
+
+    def call(
+        self, begin: Callable[[Any], int], ended: Callable[[_abi.Event], None], future: Future[Any] | None = None,
+        waits: tuple[str, OnWaiting] | None = None,
+    ) -> int:  # fmt: skip
+        """Begins a call, whose event is told to ended; its code. A future is waited for when the host is closed."""
+        call = ctypes.c_uint64()
+        with self._lock:  # the event must not come before its call is known
+            code = begin(ctypes.byref(call))
+            if code == Code.OK:
+                self._calls[call.value] = ended
+                if waits is not None:
+                    self._waits[call.value] = waits
+                if future is not None:
+                    self._open.add(future)
+        return code
+
+    def done(self, future: Future[Any], cancel: int = 0) -> None:
+        """Nobody has to wait for the future when the host is closed. If it was given up, its call is cancelled."""
+        with self._lock:
+            self._open.discard(future)
+        if future.cancelled():
+            self.api.cancel(cancel)
+
+    def aside(self, do: Callable[[], T]) -> T:
+        """Runs what blocks in the library on a worker, and waits as Python does."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                settle(future, do())
+            except BaseException as error:
+                settle(future, error)
+
+        self._workers.submit(run)
+        return future.result()
+
+    def guard(self, ask: Callable[[_abi.Api, int], T]) -> T:
+        """A call of the guard, on a thread of ours: ask(api, handle)."""
+        return self.aside(lambda: ask(self.api, self.handle))
+
+    def sweep(self) -> None:
+        """Gives back the handles in the litter."""
+        while self.litter:
+            handle = self.litter.popleft()
+            self.call(lambda call: self.api.begin_invocation_close(handle, FOREVER, call), lambda _: None)  # noqa: B023
+
+    # What is held.
+
+    def keep(self, held: Listener, handle: int) -> None:
+        """Has it told of its end."""
+        with self._lock:
+            self._listeners[handle] = held
+
+    def forget(self, handle: int) -> bool:
+        """It needs to hear no more. False: that was so before."""
+        with self._lock:
+            return self._listeners.pop(handle, None) is not None
+
+    def finish(self, held: Listener, handle: int, over: Future[None]) -> None:
+        """Begins the release of a lease, or the leave of a companion."""
+
+        def ended(event: _abi.Event) -> None:
+            self.forget(handle)
+            good = event.code in (Code.OK, Code.EENDED)
+            settle(over, None if good else self.api.error_of(event, held.name))
+
+        code = self.begin_finish(handle, ended, over, guarded=held.guarded)
+        if code != Code.OK:
+            settle(over, _texts.closed() if code == Code.EHANDLE else self.api.error(code, held.name))
+        over.add_done_callback(self.done)
+
+    def drop(self, held: Listener, handle: int) -> None:
+        """Gives back the handle of what is lost, once."""
+        if self.forget(handle):
+            self.begin_finish(handle, lambda event: None, None, guarded=held.guarded)
+
+    def begin_finish(
+        self, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None, *, guarded: bool
+    ) -> int:
+        """As finish; the code."""
+        begin = self.api.begin_release if guarded else self.api.begin_leave
+        return self.call(lambda call: begin(handle, FOREVER, call), ended, over)
+
+    # Events.
+
+    def _listen(self) -> None:
+        """Takes the events of all calls and of all that is held, until the host is closed and has no more."""
+        event, seen = self.api.event()
+        while True:
+            code = self.api.next(self.handle, FOREVER, ctypes.byref(event))
+            if code != Code.OK:
+                return
+            self.sweep()
+            try:
+                self._heard(event, seen)
+            except Exception:
+                log.exception("mopslock: an event could not be told; this is an error in mopslock")
+
+    def _heard(self, event: _abi.Event, seen: _abi.RawStatus) -> None:
+        if event.kind == EventKind.WAITING:
+            with self._lock:
+                found = self._waits.get(event.call)
+            if found is not None and seen.state:
+                name, tell = found
+                status = self.api.status_of(name, seen)
+                notifier.call(lambda: tell(status))
+        elif event.kind == EventKind.CALL:
+            with self._lock:
+                ended = self._calls.pop(event.call, None)
+                self._waits.pop(event.call, None)
+            if ended is not None:
+                ended(event)
+            elif event.member:
+                self.orphaned(event.member)
+        elif event.kind == EventKind.ENDED:
+            with self._lock:
+                held = self._listeners.get(event.member)
+            if held is not None:
+                held.heard(self.api.error_of(event, held.name))
+
+    def close(self, timeout_ns: int) -> None:
+        """The library releases what it holds, all at once."""
+        code = self.api.close(self.handle, timeout_ns)
+        with self._lock:
+            listeners, calls = list(self._listeners.values()), list(self._open)
+        for held in listeners:
+            held.closed(in_time=code == Code.OK)
+        wait_for(calls, 1.0)  # their events are on the way
+        if code == Code.ETIMEOUT:
+            raise NotReleased("mopslock: something was not released in time, and expires by itself")
