@@ -1,7 +1,5 @@
 // # The edges of a Lease
 //
-// (written by internal/gen from edges.go)
-//
 //	idle      -> observing  acquire: get
 //	idle      -> releasing  release of a printed lease: get
 //	observing -> claiming   absent, released, stale or our own late put: put
@@ -33,8 +31,6 @@
 //
 // # The edges of a Companion
 //
-// (written by internal/gen from edges.go)
-//
 //	idle      -> joining    accompany: get
 //	joining   -> joined     ours and fresh: put
 //	joining   -> reviving   ours and expired: put
@@ -59,8 +55,6 @@
 //	leaving   -> left       the put is answered
 //
 // # The edges of a strict Lease
-//
-// (written by internal/gen from edges.go)
 //
 //	idle      -> observing  acquire: list
 //	idle      -> releasing  release of a printed lease: list
@@ -95,8 +89,6 @@
 //
 // # The edges of a strict Companion
 //
-// (written by internal/gen from edges.go)
-//
 //	idle      -> joining    accompany: list
 //	joining   -> reviving   the newest is our tenure's, held: create
 //	joining   -> joined     never (a deliberate bug joins by a beat)
@@ -120,8 +112,6 @@
 //
 // # The edges of a Session
 //
-// (written by internal/gen from edges.go)
-//
 //	idle      -> opening    begin: put
 //	opening   -> in_force   the first beat is good
 //	opening   -> closing    leave: list its calls
@@ -130,8 +120,6 @@
 //	closing   -> closed     what it left is removed, or cannot be
 //
 // # The edges of an Invocation
-//
-// (written by internal/gen from edges.go)
 //
 //	idle      -> checking   begin: exists
 //	checking  -> releasing  the result is there: found; a remote that nothing can be kept alive for
@@ -165,8 +153,6 @@
 //
 // # The edges of a Semaphore
 //
-// (written by internal/gen from edges.go)
-//
 //	idle      -> observing  asked for, or given back: list, or exists
 //	idle      -> committing  the same, and the newest value is known: create
 //	idle      -> closed     leave
@@ -189,8 +175,6 @@
 //	waiting   -> closed     leave, and nothing of ours is left
 //
 // # The edges of a Breaker, an Observer and a Calibration
-//
-// (written by internal/gen from edges.go)
 //
 //	idle      -> working    begin
 //	working   -> done       broken; seen; calibrated

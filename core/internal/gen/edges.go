@@ -87,7 +87,7 @@ func readEdges(path string, enums []*enum) (map[string][]byte, error) {
 
 func edgeRows(rows *ast.CompositeLit, wire map[string]string) ([]byte, error) {
 	var w bytes.Buffer
-	w.WriteString("//\n// (written by internal/gen from edges.go)\n//\n")
+	w.WriteString("//\n")
 	for _, element := range rows.Elts {
 		row, ok := element.(*ast.CompositeLit)
 		if !ok || len(row.Elts) != 3 {
