@@ -1,4 +1,4 @@
-"""Durations as people say them, seconds or timedelta, and as the core counts them: nanoseconds."""
+"""Durations: users give seconds or a timedelta, the core counts nanoseconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nanoseconds(what: str, duration: Duration) -> int:
 
 
 def optional(what: str, duration: Duration | None) -> int:
-    """A duration where None, and only None, is the core's default, which it writes as 0."""
+    """A duration that may be None: 0, the core's default. A duration of 0 is invalid."""
     if duration is None:
         return 0
     ns = nanoseconds(what, duration)

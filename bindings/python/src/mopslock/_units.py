@@ -6,4 +6,4 @@ FOREVER = -1
 """As wait_ns: until it is held."""
 
 LONGEST = 1 << 61
-"""A duration above all that anybody means, and below what 64 bits hold."""
+"""Longer than any duration that a user means, and short enough for 64 bits."""

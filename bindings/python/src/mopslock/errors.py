@@ -1,4 +1,4 @@
-"""What can go wrong, one class for each thing that a caller acts on.
+"""What can go wrong: one class for each thing that a caller acts on.
 
 ::
 
@@ -9,35 +9,35 @@
     │   ├── Full                 there is no room for a permit, and the wait is over
     │   ├── RecordFull           a semaphore has no room for another holder
     │   ├── WaitOver             the wait is over, and the store was failing
-    │   └── Cancelled            somebody cancelled the wait
-    ├── LeaseLost                lease or permit is not ours any more: stop what it guards
-    │   ├── LeaseTaken           the record is another's now
-    │   ├── LeaseBroken          somebody broke it
-    │   ├── LeaseReleased        somebody else released it
+    │   └── Cancelled            the wait was cancelled
+    ├── LeaseLost                the lease or permit is no longer ours: stop what it guards
+    │   ├── LeaseTaken           the record now belongs to another tenure
+    │   ├── LeaseBroken          the lease was broken
+    │   ├── LeaseReleased        another process released it
     │   ├── LeaseUnreachable     it could not be renewed before its deadline
     │   └── LeaseExpired         this process was paused past its deadline
     ├── LeaseEnded               this process has released it, or left it, itself
     ├── OutOfBuckets             what was to be released is not held
     ├── NotReleased              not released in the time given; it expires by itself
     ├── NoResult                 the work has ended, and there is no result
-    ├── RememberedFailure        the work has failed before, for somebody who kept that
+    ├── RememberedFailure        the work has failed before, and the failure was stored
     ├── NothingToJoin            there is nothing that a companion could keep alive
     ├── StoreError               the store cannot be used
     │   ├── Unauthorized         it refuses us
     │   ├── NoSuchStore          there is no such bucket, container or directory
     │   ├── Unreachable          it does not answer
-    │   ├── Throttled            it asks for patience
+    │   ├── Throttled            it asks us to wait
     │   ├── ReadOnly             it takes no writes
     │   ├── StoreFull            it has no room
-    │   └── Incompatible         it, or what is in it, cannot serve what was asked
-    ├── Vacant                   there is nothing: nobody to break, no result to read
+    │   └── Incompatible         the store, or what is in it, cannot serve the request
+    ├── Vacant                   there is nothing: no holder to break, no result to read
     ├── Stale                    a newer tenure has written the object: stop what the lease guarded
     ├── Unsettled                a guarded write may have been applied, may be applied later, or never
-    ├── Raced                    a guarded object was another by then, or others were faster
+    ├── Raced                    a guarded object had changed, or others were faster
     ├── Closed                   mopslock.close() was called, or the process is ending
-    ├── Forked                   a lease of the parent process, asked for in a forked child
+    ├── Forked                   a lease of the parent process, used in a forked child
     ├── EngineFailed             the library under us failed
-    └── BadArgument              a name, URL or duration cannot be so (it is a ValueError too)
+    └── BadArgument              a name, URL or duration is invalid (it is a ValueError too)
         └── WeightExceedsLimit   a permit that its view never has room for
 
 Act on the class and on ``reason``; the text is for people.
@@ -49,11 +49,11 @@ from .status import Status
 
 
 class MopslockError(Exception):
-    """The root of them all."""
+    """The base class of all errors here."""
 
 
 class BadArgument(MopslockError, ValueError):
-    """An argument cannot be so. Nothing was done; the text lists every bad one."""
+    """An argument is invalid. Nothing was done; the text lists every bad one."""
 
 
 class WeightExceedsLimit(BadArgument):
@@ -70,18 +70,18 @@ class Closed(MopslockError):
 
 
 class Forked(MopslockError):
-    """A lease that the parent process holds was asked for in a forked child.
+    """A forked child used a lease that its parent process holds.
 
     It stays the parent's. A child that needs a lease of its own acquires one.
     """
 
 
 class EngineFailed(MopslockError):
-    """The library that decides could not be loaded, or failed."""
+    """The library under us could not be loaded, or failed."""
 
 
 class NotReleased(MopslockError, TimeoutError):
-    """The lease was not released in the time given. It is tried on; else it expires, a TTL after its last renewal."""
+    """The lease was not released in the time given. We go on trying, or it expires a TTL after its last renewal."""
 
 
 class LeaseEnded(MopslockError):
@@ -91,7 +91,7 @@ class LeaseEnded(MopslockError):
 class NotAcquired(MopslockError):
     """The lease was not acquired, and nothing is held.
 
-    ``reason`` is the core's word for why; ``seen`` is the record that decided it, or None.
+    ``reason`` is the core's reason; ``seen`` is the record that decided it, or None.
     """
 
     def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
@@ -111,8 +111,8 @@ class HeldByOneself(Held, RuntimeError):
 class Full(NotAcquired):
     """There is no room for a permit, and the wait is over. Nothing is held that was not before.
 
-    ``held`` is how many permits are held by everybody, ``limit`` how many may be by the caller's view (of a shared
-    semaphore, or by the limit in the store, where that is less), ``weight`` how many were wanted.
+    ``held`` is how many permits all callers hold. ``limit`` is how many may be held by the caller's view, or by the
+    limit in the store of a shared semaphore if that is less. ``weight`` is how many this caller wanted.
     """
 
     def __init__(
@@ -123,19 +123,19 @@ class Full(NotAcquired):
         self.held, self.limit, self.weight = held, limit, weight
 
     def for_request(self, limit: int, weight: int) -> Full:
-        """The same error, for one who has asked so."""
+        """The same error, for a caller that wanted weight permits of limit."""
         stored = self.seen.limit if self.seen is not None else 0
         self.limit, self.weight = min(limit, stored) if stored else limit, weight
         return self
 
 
 class RecordFull(NotAcquired):
-    """A semaphore's record has no room for another holder, which it has for about a thousand; or this process has
-    asked for as many on one name. Use several names, or weigh permits."""
+    """A semaphore's record has no room for another holder; it has room for about a thousand. Or this process has asked
+    for that many on one name. Use several names, or permits with a weight."""
 
 
 class WaitOver(NotAcquired, TimeoutError):
-    """The wait was over while the store was failing (reason ``limit``)."""
+    """The wait ended while the store was failing (reason ``limit``)."""
 
 
 class Cancelled(NotAcquired):
@@ -143,7 +143,7 @@ class Cancelled(NotAcquired):
 
 
 class LeaseLost(MopslockError):
-    """The lease is not ours any more, and nothing of ours is written to it from now on.
+    """The lease is no longer ours, and we write nothing to it from now on.
 
     ``reason`` is ``taken``, ``broken``, ``released``, ``unreachable`` or ``expired``, each with a class of
     its own; ``seen`` is the record that was found, or None.
@@ -158,13 +158,13 @@ class LeaseLost(MopslockError):
 
 
 class LeaseTaken(LeaseLost):
-    """The record is another's now."""
+    """The record now belongs to another tenure."""
 
     reason = "taken"
 
 
 class LeaseBroken(LeaseLost):
-    """Somebody broke the lease, on the record."""
+    """The lease was broken, on the record."""
 
     reason = "broken"
 
@@ -190,9 +190,9 @@ class LeaseExpired(LeaseLost):
 class NoResult(MopslockError):
     """The work has ended, and there is no result. The lease is given back.
 
-    ``reason`` is ``none`` (it ended well, but nobody stored one, and nobody goes on with it), ``failed``,
-    ``taken`` or ``broken`` (the lease was lost before there was one), ``released``, or ``unreachable`` and
-    ``unusable``: the store did not take it.
+    ``reason`` is ``none`` (the work succeeded, but no process stored a result, and none goes on with it), ``failed``,
+    ``taken`` or ``broken`` (the lease was lost before there was a result), ``released``, or ``unreachable`` and
+    ``unusable``: the store did not take the result.
     """
 
     def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
@@ -202,11 +202,11 @@ class NoResult(MopslockError):
 
 
 class RememberedFailure(MopslockError):
-    """The work was not done, because it has failed before, for somebody who kept that (``memo_failures``).
+    """The work was not done, because it has failed before and the failure was stored (``memo_failures``).
 
-    ``type`` and ``text`` are what it raised there ("" of a command), ``status`` the exit status of a command, or 0,
-    ``stderr`` the end of what it said there, or of the traceback; ``at`` is when, as RFC 3339, and ``host`` where.
-    These texts are somebody else's: escape them before you show them.
+    ``type`` and ``text`` describe the exception ("" if it was a command). ``status`` is the exit status of a command,
+    or 0. ``stderr`` is the end of the command's stderr, or of the traceback. ``at`` is when, as RFC 3339, and ``host``
+    where. Another process wrote these texts: escape them before you show them.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class NothingToJoin(MopslockError):
 
 
 class StoreError(MopslockError):
-    """The store cannot be used. If it was a lease that was asked for, nothing is held."""
+    """The store cannot be used. After a request for a lease nothing is held."""
 
     def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
         super().__init__(text)
@@ -242,7 +242,7 @@ class Unauthorized(StoreError):
 
 
 class NoSuchStore(StoreError):
-    """There is no such bucket, container or directory: make it first, or mend its name."""
+    """There is no such bucket, container or directory: make it first, or correct its name."""
 
 
 class Unreachable(StoreError):
@@ -250,7 +250,7 @@ class Unreachable(StoreError):
 
 
 class Throttled(StoreError):
-    """The store asks for patience."""
+    """The store asks us to wait."""
 
 
 class ReadOnly(StoreError):
@@ -262,15 +262,15 @@ class StoreFull(StoreError):
 
 
 class Incompatible(StoreError):
-    """The store, or what is in it, cannot serve what was asked.
+    """The store, or what is in it, cannot serve the request.
 
-    It does not honour create-if-absent, which protocol strict and Guarded need; or ``reason`` is ``newer`` (a newer
-    mopslock has written there) or ``kind`` (the name is in use for something else than a lease).
+    The store does not honour create-if-absent, which protocol strict and Guarded need. Or ``reason`` is ``newer`` (a
+    newer mopslock has written there) or ``kind`` (the name is in use for something other than a lease).
     """
 
 
 class Vacant(MopslockError):
-    """There is nothing: nobody holds the lease that was to be broken, or nobody has made the result."""
+    """There is nothing: the lease to break has no holder, or there is no result to read."""
 
     def __init__(self, text: str = "", *, reason: str = "", seen: Status | None = None) -> None:
         super().__init__(text)
@@ -279,9 +279,9 @@ class Vacant(MopslockError):
 
 
 class Stale(MopslockError):
-    """A newer tenure has written the guarded object. Nothing of ours was written, nor will be: stop.
+    """A newer tenure has written the guarded object. Nothing of ours was written, or will be: stop.
 
-    ``token`` and ``holder`` are the newer tenure's, where they are known.
+    ``token`` and ``holder`` are the newer tenure's, if they are known.
     """
 
     def __init__(self, text: str = "", *, token: int = 0, holder: str = "") -> None:
@@ -292,7 +292,7 @@ class Stale(MopslockError):
 
 class Unsettled(MopslockError):
     """A guarded write may have been applied, may be applied later, or never. Read the object: it was applied if its
-    newest slot has this ``nonce``. Any later write puts an end to the doubt."""
+    newest slot has this ``nonce``. Any later write ends the doubt."""
 
     def __init__(self, text: str = "", *, number: int = 0, nonce: str = "") -> None:
         super().__init__(text)
@@ -301,7 +301,7 @@ class Unsettled(MopslockError):
 
 
 class Raced(MopslockError):
-    """A guarded object was another than expected by the time of the write, or others were faster again and again."""
+    """A guarded object had changed by the time of the write, or others were faster again and again."""
 
 
 LOST: dict[str, type[LeaseLost]] = {
@@ -317,9 +317,9 @@ CLASSES: dict[str, type[StoreError]] = {
     "read_only": ReadOnly,
     "full": StoreFull,
 }
-"""The class of each way in which a store fails, by the core's names."""
+"""The class of each way in which a store fails, by the core's name for it."""
 
 
 def error_class(name: str) -> type[StoreError]:
-    """The class of the core's word for how a store failed."""
+    """The class for the core's name of how a store failed."""
     return CLASSES.get(name, StoreError)

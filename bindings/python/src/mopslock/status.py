@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def instant(ns: int) -> datetime | None:
-    """An instant of nanoseconds since 1970 as a datetime in UTC; 0 is none."""
+    """The datetime in UTC for nanoseconds since 1970; 0 is None."""
     if ns == 0:
         return None
     try:
@@ -24,16 +24,16 @@ def instant(ns: int) -> datetime | None:
 
 
 def nanoseconds_since(moment: datetime) -> int:
-    """The opposite of instant."""
+    """The inverse of instant."""
     return (moment - EPOCH) // timedelta(microseconds=1) * 1000
 
 
 @dataclass(frozen=True)
 class PermitHolder:
-    """One permit of a semaphore, as its record says. ``host``, ``pid`` and ``label`` are somebody else's text.
+    """One permit of a semaphore, as its record says. Another process wrote ``host``, ``pid`` and ``label``.
 
-    ``id`` is fresh for each permit, ``session`` what it hangs on, ``weight`` how many permits it takes; ``stale`` says
-    that its session is dead, so that whoever needs the room frees it.
+    ``id`` is fresh for each permit. ``session`` is the session that it depends on. ``weight`` is how many permits it
+    takes. ``stale`` says that its session is dead: the next process that needs the room frees it.
     """
 
     id: str
@@ -45,42 +45,42 @@ class PermitHolder:
     stale: bool = False
 
     def who(self) -> str:
-        """It in text that is safe to show."""
+        """The permit as text that is safe to show."""
         return _who(self.id, self.host, self.pid)
 
 
 @dataclass(frozen=True)
 class Status:
-    """Who holds a lease, as its record says. The texts are somebody else's: escape them before you show them.
+    """Which process holds a lease, as its record says. Other processes wrote the texts: escape them before showing them.
 
     ``name``, ``state``
         The state is ``vacant``, ``held``, ``stale`` (not renewed in time), ``released``, ``broken`` or ``corrupt``
-        (unreadable, and so perhaps anybody's).
+        (unreadable, so any process may hold it).
     ``holder``
         The tenure's id, fresh for each claim.
     ``host``, ``pid``, ``companion``
-        Where the tenure's last write came from, of a broken one empty if that was not read, and whether it was a
-        companion's.
+        Where the tenure's last write came from, and whether it was a companion's. Of a broken lease ``host`` and
+        ``pid`` are empty if they were not read.
     ``ttl``, ``age``, ``left``
-        Seconds: the record's own TTL; since the last write, by our wall clock against the writer's; of the TTL,
-        negative once it is over.
+        Seconds: the record's own TTL; the time since the last write, by our wall clock against the writer's; and what
+        is left of the TTL, negative once it is over.
     ``acquired``, ``written``, ``released``
         Instants in UTC, by the writers' clocks, or None.
     ``protocol``
-        ``strict`` or ``lastwriter``. What follows is strict's: ``left`` is then by a clock that holder and looker have
-        in common, or 0; and a ``ttl`` of 0 is until it is released or broken.
+        ``strict`` or ``lastwriter``. The following fields are strict's. There ``left`` is by a clock that holder and
+        reader have in common, or 0; and a ``ttl`` of 0 means until it is released or broken.
     ``epoch``, ``token``
-        The newest version, 0 where there is none, and the tenure's fencing token.
+        The newest version, 0 if there is none, and the tenure's fencing token.
     ``companions``, ``label``, ``session``
-        The ids of the tenure's other owners, what its holder calls it, and the session that it stands on.
+        The ids of the others that keep the tenure alive, the holder's name for it, and the session that keeps it alive.
     ``why``, ``by``
-        Of a break: the reason that was given, and by whom, as pid@host.
+        Of a break: the reason that was given, and the process that broke it, as pid@host.
     ``clock``
-        By which clock ``left`` is: ``store``, or ``local``.
+        The clock of ``left``: ``store`` or ``local``.
     ``capacity``, ``width``, ``permits``, ``limit``, ``holders``
-        Of a semaphore, which is ``held`` or ``vacant``; ``capacity`` is 0 of all else. The view of whoever was let in
-        last, what all permits weigh together, the limit that is kept in the store, or 0, and who holds them: whoever
-        waits or was refused is told only of those whom 2 KiB have room for, or by a URL of none.
+        Of a semaphore, which is ``held`` or ``vacant``; otherwise ``capacity`` is 0. They are the view of the caller
+        that was let in last, the sum of all weights, the limit in the store or 0, and the permits. A caller that
+        waits or was refused sees only as many holders as 2 KiB have room for; on the store of a URL it sees none.
     """
 
     name: str
@@ -112,16 +112,16 @@ class Status:
 
     @property
     def is_semaphore(self) -> bool:
-        """The name is a semaphore's, of which there are permits."""
+        """The name is a semaphore's."""
         return self.capacity != 0
 
     @property
     def held(self) -> bool:
-        """Somebody holds it, as far as anybody can tell. An unreadable record may be anybody's."""
+        """A process holds it, or may hold it: the record is unreadable."""
         return self.state in ("held", "corrupt")
 
     def who(self) -> str:
-        """The last writer in text that is safe to show."""
+        """The last writer as text that is safe to show."""
         if not self.holder:
             return "an unreadable record" if self.state == "corrupt" else "another"
         text = _who(self.holder, self.host, self.pid)
@@ -143,14 +143,14 @@ def _who(holder: str, host: str, pid: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Somebody else's text as a terminal may have it: escaped and quoted if anything in it could be a command."""
+    """Another process's text, made safe for a terminal: escaped and quoted if anything in it could be a command."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return json.dumps(text)
 
 
 def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "lastwriter") -> Status:
-    """The core's sight of a record, read when the wall clock was wall (nanoseconds)."""
+    """What the core saw of a record, read when the wall clock was wall (nanoseconds)."""
     ttl, written, released = sight.get("ttl_ns", 0), sight.get("written_at_ns", 0), sight.get("released_at_ns", 0)
     age = left = 0
     if written:
@@ -193,7 +193,7 @@ def of_sight(name: str, sight: Mapping[str, Any], wall: int, protocol: str = "la
 
 
 def _holders(permits: str, dead: str) -> Iterator[PermitHolder]:
-    """Those of a record, as it has them between its brackets: what equals the one before is left out."""
+    """The permits of a record, in its compact form: a field that equals the one before is left out."""
     before: dict[str, Any] = {}
     gone = set(dead.split(","))
     for permit in json.loads(f"[{permits}]"):

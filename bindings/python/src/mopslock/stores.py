@@ -1,44 +1,44 @@
-"""Bring your own store: what an object must offer, and adapters for what there is.
+"""Bring your own store: what an object must offer, and adapters for existing stores.
 
-A store keeps small objects (a few hundred bytes, at most 64 KiB) under keys: text with "/" between segments. Three
-verbs are enough for protocol lastwriter. Any object that has them will do, and its verbs are called by several threads
-at once::
+A store keeps small objects (a few hundred bytes, at most 64 KiB) under keys: text with "/" between segments. Protocol
+lastwriter needs three verbs. Any object that has them is a store. Several threads call its verbs at once::
 
     class Store:
         def get(self, key: str) -> bytes | Blob | None: ...      # None: there is no such object
         def put(self, key: str, body: bytes) -> None: ...        # whole, and at once, over whatever there was
         def exists(self, key: str) -> bool: ...
 
-Protocol strict needs three more, and stronger words of all: what one client was told, every other sees from then on
-(S3, GCS, Azure and a local disk keep that; a cache in between, or two replicas, do not)::
+Protocol strict needs three more verbs and a stronger promise from all of them: once one client has an answer, every
+other client sees the same (S3, GCS, Azure and a local disk promise that; a cache in between, or two replicas, do not)::
 
         def create(self, key: str, body: bytes) -> bool: ...    # True: made. False: there is one, which stays as it was
         def list(self, prefix: str): ...                        # all keys that begin so; or (key, modified_ns) each
-        def delete(self, key: str) -> None: ...                 # one that is not there is no error
+        def delete(self, key: str) -> None: ...                 # a missing object is no error
 
-``create`` must have exactly one winner, also of two that come at the same instant: S3's If-None-Match, GCS's
-ifGenerationMatch=0, link(2). To look first and write then is not create. That it refuses a second time is tried once
-with each store; that it has one winner nobody can try. ``exists`` and ``create`` must return True or False, nothing
-else. ``list`` must show each object whose write was answered before. Without these verbs, or where create makes one
-twice, ``protocol="auto"`` falls back on lastwriter, with a warning; ``"strict"`` raises Incompatible.
+``create`` must have exactly one winner, even if two calls come at the same instant: S3's If-None-Match, GCS's
+ifGenerationMatch=0, link(2). A look followed by a write is not create. mopslock tests once for each store that a second
+create is refused. It cannot test that there is only one winner. ``exists`` and ``create`` must return True or False,
+nothing else. ``list`` must show each object whose write was answered before. If these verbs are missing, or if create
+makes one object twice, ``protocol="auto"`` falls back to lastwriter, with a warning; ``"strict"`` raises Incompatible.
 
-Two attributes help where they are true: ``stamp_unit_ns``, the resolution of the modification times that get and list
-tell, and ``store_clock = True``, that these are of a clock that nobody sets while leases are held, as that of a cloud.
-Then a dead holder's lease is taken when its TTL is over by that clock; otherwise when it was seen unchanged for a TTL,
-or, by a process of the same boot of the same machine, at once, if get and list tell modification times by this
-machine's clock.
+Set two attributes if they are true. ``stamp_unit_ns`` is the resolution of the modification times from get and list.
+``store_clock = True`` says that these times come from a clock that is never set while leases are held, such as a
+cloud's. Then a dead holder's lease can be taken when its TTL is over by that clock. Otherwise it can be taken after it
+was seen unchanged for a TTL; or at once, by a process of the same boot of the same machine, if get and list return
+modification times by this machine's clock.
 
-Results of work (mopslock.invoke) are whole objects of any size, and put and create get their bytes at once. They are
-read by one verb more, if the store has it; else by get, which must then return the whole object, however large::
+Results of work (mopslock.invoke) are whole objects of any size, and put and create get all their bytes at once. They
+are read by one more verb if the store has it; otherwise by get, which must then return the whole object, however
+large::
 
         def open(self, key: str) -> BinaryIO | None: ...        # a stream of the whole object; None: there is none
 
-``creates = True`` says that create is known to have one winner, so that the first result wins under lastwriter too,
-where nobody has tried it.
+``creates = True`` says that create is known to have one winner. Then the first result also wins under lastwriter, which
+does not test the store.
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
-out by reading. So do not retry within a verb for long. What kind of failure it was is told by raising one of
-mopslock's StoreError classes; of OSError and TimeoutError the kind is known anyway, of anything else it is not.
+out by reading. So do not retry for long within a verb. Raise one of mopslock's StoreError classes to say what kind of
+failure it was. The kind of an OSError or a TimeoutError is known anyway; that of any other exception is not.
 
 A put must be refused or applied soon: one that a server applies minutes later can take a lease from its next holder.
 """
@@ -57,14 +57,14 @@ from typing import IO, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 from .errors import CLASSES, BadArgument
 
 MOST = (64 << 10) + 1
-"""How many bytes of an object are looked at: one more than a record may have."""
+"""How many bytes of an object are read: one more than a record may have."""
 
 RECORD = "application/mops-lease"
 """The content type of a lease's record."""
 
 
 class Blob(NamedTuple):
-    """An object, with the store's own modification time where it tells one."""
+    """An object, with the store's own modification time if the store has one."""
 
     body: bytes
     modified_ns: int = 0
@@ -73,13 +73,13 @@ class Blob(NamedTuple):
 
 @runtime_checkable
 class Store(Protocol):
-    """The verbs that are needed."""
+    """The verbs that every store must have."""
 
     def get(self, key: str, /) -> bytes | Blob | None:
         """The object, or None if there is none."""
 
     def put(self, key: str, body: bytes, /) -> None:
-        """Writes the object whole, whether or not there was one."""
+        """Writes the whole object, whether or not there was one."""
 
     def exists(self, key: str, /) -> bool:
         """Whether there is an object."""
@@ -87,7 +87,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class Listing(Protocol):
-    """A store that can be listed too, for mopslock.ls and for protocol strict."""
+    """A store that can also be listed, for mopslock.ls and for protocol strict."""
 
     def list(self, prefix: str, /) -> Iterable[str | tuple[str, int]]:
         """The keys that begin with prefix, at any depth, in any order; or each with its modification time in
@@ -96,17 +96,17 @@ class Listing(Protocol):
 
 @runtime_checkable
 class Creating(Listing, Protocol):
-    """What protocol strict needs beside the verbs of Store."""
+    """What protocol strict needs in addition to the verbs of Store."""
 
     def create(self, key: str, body: bytes, /) -> bool:
-        """Writes the object if there is none, with exactly one winner; False if there is one."""
+        """Writes the object if there is none, with exactly one winner. False: there is one."""
 
     def delete(self, key: str, /) -> None:
-        """Removes the object; one that is not there is no error."""
+        """Removes the object. A missing object is no error."""
 
 
 def class_of(error: BaseException) -> str:
-    """The core's word for how a store failed; ``other`` where nobody can tell."""
+    """The core's name for how a store failed; ``other`` if that is unknown."""
     for name, kind in CLASSES.items():
         if isinstance(error, kind):
             return name
@@ -146,9 +146,9 @@ def _status_of(error: BaseException) -> int:
 
 
 class Memory:
-    """A store in this process's memory: for tests. It excludes nobody else."""
+    """A store in this process's memory, for tests. It excludes no other process."""
 
-    prompt = True  # its verbs run where they are asked for
+    prompt = True  # its verbs run on the thread that calls them
     creates = True
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Memory:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Blob | None:
-        """The object and when it was put."""
+        """The object, and when it was put."""
         with self._lock:
             return self._objects.get(key)
 
@@ -192,10 +192,10 @@ class Memory:
 class Directory:
     """A directory of this machine or of a network filesystem, without the Go host.
 
-    ``file://`` URLs do the same with fewer threads of Python; this is for those who want only the small library.
+    ``file://`` URLs do the same with fewer threads of Python. Use this class to load only the small library.
     """
 
-    prompt = True  # its verbs run where they are asked for
+    prompt = True  # its verbs run on the thread that calls them
     creates = True
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -214,7 +214,7 @@ class Directory:
         write_file(self._path(key), body)
 
     def create(self, key: str, body: bytes) -> bool:
-        """Writes a temporary file beside it and links that, which has one winner."""
+        """Writes a temporary file beside it and links that. Linking has one winner."""
         return create_file(self._path(key), body)
 
     def exists(self, key: str) -> bool:
@@ -222,7 +222,7 @@ class Directory:
         return os.path.isfile(self._path(key))
 
     def delete(self, key: str) -> None:
-        """Removes the file, and not its directory."""
+        """Removes the file, but not its directory."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(key))
 
@@ -246,7 +246,7 @@ class Directory:
 
 
 _TEMPORARY = ".mopslock-tmp-"
-"""As file:// has it, which leaves such files out of its listings and removes old ones."""
+"""The same prefix as file:// uses. It leaves such files out of its listings and removes old ones."""
 
 
 def read_file(path: str) -> Blob | None:
@@ -274,7 +274,7 @@ def open_file(path: str) -> BinaryIO | None:
 
 
 def write_file(path: str, body: bytes) -> None:
-    """Replaces a file whole; readers see the old one or the new."""
+    """Replaces the whole file. Readers see the old one or the new one."""
     fresh = ""
     try:
         fresh = _fresh_file(path, body)
@@ -285,7 +285,7 @@ def write_file(path: str, body: bytes) -> None:
 
 
 def create_file(path: str, body: bytes) -> bool:
-    """Makes a file whole if there is none; of several that try at once exactly one does. False: there is one."""
+    """Makes a whole file if there is none. If several calls try at once, exactly one succeeds. False: there is one."""
     if os.path.lexists(path):
         return False
     fresh = ""
@@ -300,7 +300,7 @@ def create_file(path: str, body: bytes) -> bool:
 
 
 def _fresh_file(path: str, body: bytes) -> str:
-    """A file beside path with this in it. Its directory is made, again if somebody has just tidied it away."""
+    """A file beside path with this body. Makes its directory, and again if another process has just removed it."""
     folder = os.path.dirname(path)
     fresh = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -341,13 +341,13 @@ class BlobStore(Protocol):
 
 
 class Mops:
-    """mops' BlobStore as a store: keys lie below a URI of its."""
+    """mops' BlobStore as a store. Keys lie below one of its URIs."""
 
     def __init__(self, blobs: BlobStore, root: str) -> None:
         self.blobs, self.root = blobs, root
 
     def get(self, key: str) -> bytes | None:
-        """The object; whether an exception means that there is none is the BlobStore's own word."""
+        """The object. The BlobStore decides whether an exception means that there is none."""
         stream = io.BytesIO()
         try:
             self.blobs.readbytesinto(self.blobs.join(self.root, *key.split("/")), stream, type_hint="lease")
@@ -370,10 +370,10 @@ class Mops:
 
 
 class Fsspec:
-    """An fsspec filesystem as a store: keys lie below a path of its.
+    """An fsspec filesystem as a store. Keys lie below one of its paths.
 
-    Its cached listings are never trusted: each get reads the object itself. Only on a local directory does it have
-    create, and so protocol strict: fsspec has no create-if-absent that all its filesystems keep.
+    This class never trusts cached listings: each get reads the object itself. It has create, and so protocol strict,
+    only on a local directory: fsspec has no create-if-absent that all its filesystems honour.
     """
 
     def __init__(self, filesystem: Any, root: str = "") -> None:
@@ -389,7 +389,7 @@ class Fsspec:
     @classmethod
     def of_url(cls, url: str, **options: Any) -> Fsspec:
         """The store at an fsspec URL, such as ``gcs://bucket/locks`` or ``sftp://host/dir``."""
-        import fsspec  # noqa: PLC0415 - only those who ask for it need it
+        import fsspec  # noqa: PLC0415 - only this method needs it
 
         filesystem, root = fsspec.core.url_to_fs(url, **options)
         return cls(filesystem, root)
@@ -404,7 +404,7 @@ class Fsspec:
         return body
 
     def open(self, key: str) -> BinaryIO | None:
-        """A stream of the object, by pieces where the filesystem has them."""
+        """A stream of the object, in pieces if the filesystem supports that."""
         self.filesystem.invalidate_cache(self._parent(key))
         try:
             stream: BinaryIO = self.filesystem.open(self._path(key), "rb")
@@ -413,7 +413,7 @@ class Fsspec:
         return stream
 
     def put(self, key: str, body: bytes) -> None:
-        """Puts it; on a local directory by a temporary file and a rename, which fsspec's own put is not."""
+        """Puts it. On a local directory it renames a temporary file, which fsspec's own put does not do."""
         path = self._path(key)
         if self._local():
             write_file(path, body)

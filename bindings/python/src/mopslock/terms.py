@@ -9,7 +9,7 @@ from ._duration import Duration, nanoseconds, optional
 from .errors import BadArgument
 
 NONE = -1
-"""As a TTL, until it is released or broken; as fleet_expire, nobody."""
+"""As a TTL: until it is released or broken. As fleet_expire: there is no mops on the name."""
 
 DEFAULT_TTL = {"lastwriter": 88 * 1_000_000_000, "strict": 60 * 1_000_000_000}
 
@@ -24,29 +24,29 @@ class Terms:
 
     ``ttl``
         How long the lease lives without a renewal: 60 s under strict, 88 s under lastwriter; from 50 ms (5 s on stores
-        with stamps of whole seconds) to 30 days. Everybody on one name should use one: under lastwriter mops judges
-        all by its own, and a holder renews for the shortest that it has seen on the name. 0, under strict only, is a
-        lease without one: it is held until it is released or broken, however long its holder is dead.
+        with stamps of whole seconds) to 30 days. All processes on one name should use the same TTL: under lastwriter
+        mops judges every holder by its own, and a holder renews for the shortest that it has seen on the name. 0, under
+        strict only, is a lease without a TTL: it is held until it is released or broken, even if its holder is dead.
     ``margin``
-        How much earlier than the TTL a holder gives up: a tenth of it; below half.
+        How much earlier than the TTL a holder gives up: a tenth of the TTL; it must be below half.
     ``acquire_margin``
-        Of lastwriter: the least time between a claim and its verification, up to half the TTL; None, and 0, are twice
-        what read and put took, and 50 ms at least for one who has waited or lost a race.
+        Of lastwriter: the least time between a claim and its verification, up to half the TTL. None and 0 mean twice
+        what read and put took, and at least 50 ms after a wait or a lost race.
     ``fleet_expire``
-        Of lastwriter: by which TTL others on the name judge us whatever our record says: 88 s, as mops does, so that
-        a longer TTL is renewed, and relied on, as one of 88 s; "none" where there is no mops.
+        Of lastwriter: the TTL by which others on the name judge us, whatever our record says. It is 88 s, as in mops.
+        So a longer TTL is renewed, and relied on, as one of 88 s. Say "none" if there is no mops on the name.
     ``renewal``
         Of lastwriter: ``checked`` reads before each write; ``blind`` does not, as mops.
     ``expiry``
-        What frees another's lease: ``wall``, whatever clock can be relied on (under lastwriter the wall clock and our
-        own, under strict the boot's, the store's, and our own); ``observed``, only what we saw on our own.
+        What frees another's lease. ``wall``: any clock that can be relied on (under lastwriter the wall clock and our
+        own; under strict the boot's, the store's and our own). ``observed``: only what we saw on our own clock.
     ``protocol``
         ``strict``: at most one holder, and a fencing token; it needs a store that honours create-if-absent.
-        ``lastwriter``: what mops speaks, on any store; for names that mops shares, from the start. ``auto``:
-        lastwriter where the name has a lock.json; else strict where the store can; else lastwriter. Both times that
-        it is lastwriter a warning is logged.
+        ``lastwriter``: the protocol of mops, on any store. Use it from the start for names that mops shares. ``auto``:
+        lastwriter if the name has a lock.json; otherwise strict if the store supports it; otherwise lastwriter. If it
+        picks lastwriter, it logs a warning.
     ``session``
-        Of strict: keep the lease by this process's session, one heartbeat for all leases of one TTL and margin.
+        Of strict: this process's session keeps the lease alive, one heartbeat for all leases of one TTL and margin.
         Such a lease does not notice that its versions were removed from the store.
     ``label``
         Of strict: shown to people, at most 128 printable bytes.
@@ -63,7 +63,7 @@ class Terms:
     label: str = ""
 
     def config(self, protocol: str = "") -> dict[str, Any]:
-        """The terms as the core's Config has them under a protocol; what is left out is its default."""
+        """The terms as fields of the core's Config under a protocol. A field that is left out has its default."""
         self._check()
         protocol = protocol or self._likely()
         fields: dict[str, Any] = {
@@ -102,7 +102,7 @@ class Terms:
         self.ttl_ns("lastwriter")
 
     def _likely(self) -> str:
-        """By which protocol the terms are checked before anybody knows which it will be."""
+        """The protocol to check the terms by before the real one is known."""
         only_strict = self.session or self.label or self.ttl_ns("strict") == NONE
         if self.protocol == "auto":
             return "strict" if only_strict else "lastwriter"
@@ -113,7 +113,7 @@ class Terms:
         return 0 if self.acquire_margin is None else nanoseconds("acquire_margin", self.acquire_margin)
 
     def fleet_expire_ns(self) -> int:
-        """0 is the core's default, -1 that there is no mops here."""
+        """0 is the core's default; -1 means that there is no mops here."""
         if self.fleet_expire == "none":
             return NONE
         return optional("fleet_expire", self.fleet_expire)
