@@ -57,6 +57,24 @@ type Invocation struct {
 	told     bool    // somebody in this process said that there is a result
 }
 
+// Work is one attempt at a piece of work: what is to be launched now, and the
+// lease that is held for it. Its methods may be called from any goroutine.
+type Work struct {
+	invocation *Invocation
+	view       *member // the lease or the companion; nil without a lease
+
+	// ctx is a remote's, whose work outlives most ends of its lease; who holds a
+	// lease has the lease's own.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Under the invocation's mu.
+	result  Source
+	failure Source
+	err     error
+	over    bool
+}
+
 func (h *Host) newInvocation(ctx context.Context, name string, faults error) (*Invocation, error) {
 	switch {
 	case faults != nil:

@@ -173,7 +173,7 @@ func (i *Invocation) workEnded(w *Work) {
 		return
 	}
 	event := core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes}
-	lost := w.Lease() != nil && w.view.isOver()
+	lost := !i.remote && w.view != nil && w.view.isOver()
 	i.mu.Lock()
 	source := w.result
 	switch {

@@ -96,62 +96,6 @@ func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wa
 	return m, want.Protocol, m.await(ctx)
 }
 
-// wanted is a lease that is to be acquired, when it is known how the name is kept.
-type wanted struct {
-	core.Config
-	wait   time.Duration // what is left of it
-	looked int64         // as of a member
-}
-
-func (h *Host) claim(ctx context.Context, kind core.MachineKind, name string, t *Terms, wait time.Duration) (w wanted, err error) {
-	if err := h.checkTerms(kind, name, t); err != nil {
-		return w, err
-	}
-	found := resolved{protocol: core.ProtocolStrict}
-	begun := h.clock.Now().Mono
-	last := h.memory.last(name)
-	w.looked = last.looked
-	if last.looked == 0 || begun-last.looked >= int64(core.BasisWindow) || t.Protocol == core.ProtocolLastWriter {
-		if found, err = h.resolve(ctx, name, t.Protocol, wait); err != nil {
-			return w, err
-		}
-		if w.looked = 0; !found.beside {
-			w.looked = max(1, begun) // a clock that tests bring begins at 0
-		}
-	}
-	if w.wait = wait; wait > 0 {
-		w.wait = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
-	}
-	if w.Config, err = h.config(kind, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
-		w.Beside, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
-		w.SeenPrint, w.SeenSince = h.memory.observed(name)
-	}
-	return w, err
-}
-
-// leaseKey is the key of a lease, or of what accompanies one, in the contexts of what is
-// done under it.
-type leaseKey struct {
-	host *Host
-	name string
-}
-
-// within is ctx for what is done under the lease: who waits there for the same name waits
-// for itself.
-func (m *member) within(ctx context.Context) context.Context {
-	if m == nil || m.claim != nil { // of a semaphore one may hold two permits
-		return ctx
-	}
-	return context.WithValue(ctx, leaseKey{m.keeper.host, m.name}, m)
-}
-
-// waitsForItself reports whether its caller's ctx is of a lease on the same name that is
-// held.
-func (m *member) waitsForItself() bool {
-	own, _ := m.ctx.Value(leaseKey{m.keeper.host, m.name}).(*member)
-	return own != nil && own.context().Err() == nil
-}
-
 // Name is what is leased.
 func (l *Lease) Name() string { return l.member.name }
 
@@ -208,6 +152,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.Settle(ctx)
 	return l.member.finish(ctx, core.Event{Kind: core.EventRelease})
 }
+
+// Settle returns when the removal of the name's superseded versions, which the
+// claim may have begun, has ended, or when ctx has, but after half a second in
+// any case. It is for a process that is about to end and leaves the lease held;
+// Release and the Host's Close wait by themselves.
+func (l *Lease) Settle(ctx context.Context) { l.member.keeper.settle(ctx, l.member) }
 
 // TTL is how long the lease lives without a renewal, as its record says;
 // core.None if until it is released or broken.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
@@ -187,6 +188,29 @@ func (m *member) nowSeen(s *core.Sighting) {
 	if m.onWaiting != nil {
 		m.onWaiting(seen)
 	}
+}
+
+// leaseKey is the key of a lease, or of what accompanies one, in the contexts of what is
+// done under it.
+type leaseKey struct {
+	host *Host
+	name string
+}
+
+// within is ctx for what is done under the lease: who waits there for the same name waits
+// for itself.
+func (m *member) within(ctx context.Context) context.Context {
+	if m == nil || m.claim != nil { // of a semaphore one may hold two permits
+		return ctx
+	}
+	return context.WithValue(ctx, leaseKey{m.keeper.host, m.name}, m)
+}
+
+// waitsForItself reports whether its caller's ctx is of a lease on the same name that is
+// held.
+func (m *member) waitsForItself() bool {
+	own, _ := m.ctx.Value(leaseKey{m.keeper.host, m.name}).(*member)
+	return own != nil && own.context().Err() == nil
 }
 
 // keyToWatch is what changes when the name is released: its record, or the

@@ -90,6 +90,39 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 	return resolved{protocol: core.ProtocolLastWriter}, nil
 }
 
+// wanted is a lease that is to be acquired, when it is known how the name is kept.
+type wanted struct {
+	core.Config
+	wait   time.Duration // what is left of it
+	looked int64         // as of a member
+}
+
+func (h *Host) claim(ctx context.Context, kind core.MachineKind, name string, t *Terms, wait time.Duration) (w wanted, err error) {
+	if err := h.checkTerms(kind, name, t); err != nil {
+		return w, err
+	}
+	found := resolved{protocol: core.ProtocolStrict}
+	begun := h.clock.Now().Mono
+	last := h.memory.last(name)
+	w.looked = last.looked
+	if last.looked == 0 || begun-last.looked >= int64(core.BasisWindow) || t.Protocol == core.ProtocolLastWriter {
+		if found, err = h.resolve(ctx, name, t.Protocol, wait); err != nil {
+			return w, err
+		}
+		if w.looked = 0; !found.beside {
+			w.looked = max(1, begun) // a clock that tests bring begins at 0
+		}
+	}
+	if w.wait = wait; wait > 0 {
+		w.wait = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
+	}
+	if w.Config, err = h.config(kind, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
+		w.Beside, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
+		w.SeenPrint, w.SeenSince = h.memory.observed(name)
+	}
+	return w, err
+}
+
 // unfit is the error of what needs create-if-absent, once it is known to be
 // ignored: with what was seen, if anybody saw it.
 func (h *Host) unfit(name string) *Error {

@@ -13,12 +13,6 @@ import (
 // used in no other way would grow for ever. What is left is for the next one.
 const tidyPatience = 500 * time.Millisecond
 
-// Settle returns when the removal of the name's superseded versions, which the
-// claim may have begun, has ended, or when ctx has, but after half a second in
-// any case. It is for a process that is about to end and leaves the lease held;
-// Release and the Host's Close wait by themselves.
-func (l *Lease) Settle(ctx context.Context) { l.member.keeper.settle(ctx, l.member) }
-
 // isTidying reports whether the request under way is of such a removal: nothing
 // else lists, reads or deletes while a lease is held, but for a look at the chain
 // now and then, which is short; and nothing else is asked while a semaphore has no

@@ -1,71 +1,9 @@
 package host
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"os"
 	"time"
 )
-
-// Work is one attempt at a piece of work: what is to be launched now, and the
-// lease that is held for it. Its methods may be called from any goroutine.
-type Work struct {
-	invocation *Invocation
-	view       *member // the lease or the companion; nil without a lease
-
-	// ctx is a remote's, whose work outlives most ends of its lease; who holds a
-	// lease has the lease's own.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	// Under the invocation's mu.
-	result  Source
-	failure Source
-	err     error
-	over    bool
-}
-
-// Source is where the bytes of a result are read from. Open may be called several
-// times, one after the other, since a transfer that failed is made again from the
-// beginning; size is -1 if it is not known. An error of Open or Read is the
-// source's own fault: it ends the invocation, and is not tried again. Close may
-// be called while a Read blocks, and should end it.
-type Source interface {
-	Open() (body io.ReadCloser, size int64, err error)
-}
-
-// Bytes is a Source of bytes in memory, which must not change any more.
-func Bytes(b []byte) Source { return bytesSource(b) }
-
-type bytesSource []byte
-
-// Open implements Source.
-func (b bytesSource) Open() (io.ReadCloser, int64, error) {
-	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
-}
-
-// File is a Source of a file, which must stay as it is until the invocation is over.
-func File(path string) Source { return fileSource(path) }
-
-type fileSource string
-
-// Open implements Source.
-func (f fileSource) Open() (io.ReadCloser, int64, error) {
-	file, err := os.Open(string(f))
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		_ = file.Close()
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return file, -1, nil
-	}
-	return file, info.Size(), nil
-}
 
 // Name is what the work is leased by.
 func (w *Work) Name() string { return w.invocation.name }
