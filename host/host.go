@@ -156,7 +156,7 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
 	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
-	h.memory = newMemory(h, opts.Memory)
+	h.memory = newMemory(opts.Memory, url)
 	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
 		h.clock, h.nap = clock.System{}, clock.PreciseSleep()
 		h.bootsBy(s)
@@ -184,6 +184,7 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 		inFlight = defaultInFlight
 	}
 	h.keeper = newKeeper(h, inFlight)
+	h.memory.log, h.memory.now, h.memory.write = h.log, h.clock.Now, h.keeper.io.Go
 	return h, nil
 }
 

@@ -26,7 +26,7 @@ func (i *Invocation) hear(a *core.Action) {
 	case core.ActionAbsent:
 		i.settle(nil, i.absent(a))
 	case core.ActionRefused:
-		k.host.memory.saw(i.member, a.Sight)
+		k.host.memory.saw(i.name, i.member.protocol, a.Sight)
 		i.settle(nil, i.refused(a))
 	default:
 		i.tenure(a)

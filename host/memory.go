@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,9 +18,12 @@ import (
 // it released, in this process; of those that others hold, for the next process.
 // Losing any of it costs requests or time, never safety.
 type memory struct {
-	host *Host
-	dir  string // "" is none
-	boot string // whose clock Mono is; "" where that is of no use, or has no name
+	dir   string // "" is none
+	boot  string // whose clock Mono is; "" where that is of no use, or has no name
+	url   string // of the store
+	log   *slog.Logger
+	now   func() core.Instant
+	write func(func()) // runs what changes files, beside the keeper
 
 	mu     sync.Mutex
 	names  map[string]last
@@ -42,8 +46,8 @@ const maxNames = 16_384
 // memoryLife is the age at which a file of an observation is removed: no TTL is longer.
 const memoryLife = core.MaxTTL
 
-func newMemory(h *Host, dir string) *memory {
-	m := &memory{host: h, names: map[string]last{}, kept: map[string]uint64{}}
+func newMemory(dir, url string) *memory {
+	m := &memory{url: url, names: map[string]last{}, kept: map[string]uint64{}}
 	switch dir {
 	case "-":
 	case "":
@@ -56,9 +60,10 @@ func newMemory(h *Host, dir string) *memory {
 	return m
 }
 
-// released remembers a release that frees the name at once.
-func (m *memory) released(of *member, a *core.Action) {
-	if a.At == 0 || a.Epoch == 0 || of.looked == 0 {
+// released remembers a release that frees the name at once. looked is when no old client
+// had a record, or 0.
+func (m *memory) released(name string, looked int64, a *core.Action) {
+	if a.At == 0 || a.Epoch == 0 || looked == 0 {
 		return
 	}
 	m.mu.Lock()
@@ -69,7 +74,7 @@ func (m *memory) released(of *member, a *core.Action) {
 			break
 		}
 	}
-	m.names[of.name] = last{a.Epoch, a.At, of.looked}
+	m.names[name] = last{a.Epoch, a.At, looked}
 }
 
 // last takes what is remembered of a name: its release, which the core may claim
@@ -96,10 +101,10 @@ type observation struct {
 
 // remembers reports whether observations can be of use to another process: they
 // are by the clock of a boot, and of a store that has a name.
-func (m *memory) remembers() bool { return m.dir != "" && m.boot != "" && m.host.url != "" }
+func (m *memory) remembers() bool { return m.dir != "" && m.boot != "" && m.url != "" }
 
 func (m *memory) file(name string) string {
-	sum := sha256.Sum256([]byte(m.host.url + "\x00" + name))
+	sum := sha256.Sum256([]byte(m.url + "\x00" + name))
 	return filepath.Join(m.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
@@ -116,10 +121,10 @@ func (m *memory) observed(name string) (print uint64, since int64) {
 	}
 	var o observation
 	if err := json.Unmarshal(body, &o); err != nil {
-		m.host.log.Debug("an observation cannot be read", "name", name, "error", err)
+		m.log.Debug("an observation cannot be read", "name", name, "error", err)
 		return 0, 0
 	}
-	since, ok := m.host.clock.Now().Emitted(o.Since, o.Wall)
+	since, ok := m.now().Emitted(o.Since, o.Wall)
 	if !ok || o.Boot != m.boot || o.Name != name {
 		return 0, 0
 	}
@@ -129,16 +134,15 @@ func (m *memory) observed(name string) (print uint64, since int64) {
 	return o.Print, since
 }
 
-// saw keeps what a waiter or a refused claim saw, if it is news. The file is no
-// work for the keeper.
-func (m *memory) saw(of *member, s *core.Sighting) {
-	if s == nil || s.Print == 0 || of.protocol != core.ProtocolStrict || !m.remembers() {
+// saw keeps what a waiter or a refused claim saw, if it is news.
+func (m *memory) saw(name string, protocol core.Protocol, s *core.Sighting) {
+	if s == nil || s.Print == 0 || protocol != core.ProtocolStrict || !m.remembers() {
 		return
 	}
 	m.mu.Lock()
-	known := m.kept[of.name] == s.Print
+	known := m.kept[name] == s.Print
 	if !known && len(m.kept) < maxNames {
-		m.kept[of.name] = s.Print
+		m.kept[name] = s.Print
 	}
 	tidy := !m.tidied
 	m.tidied = true
@@ -146,13 +150,13 @@ func (m *memory) saw(of *member, s *core.Sighting) {
 	if known {
 		return
 	}
-	now := m.host.clock.Now()
-	o := observation{store.Redact(m.host.url), of.name, uint64(s.Epoch), s.Print, s.Since, s.Since + now.Wall - now.Mono, m.boot}
-	of.keeper.io.Go(func() {
+	now := m.now()
+	o := observation{store.Redact(m.url), name, uint64(s.Epoch), s.Print, s.Since, s.Since + now.Wall - now.Mono, m.boot}
+	m.write(func() {
 		m.saving.Lock()
 		defer m.saving.Unlock()
 		if err := m.save(&o, tidy); err != nil {
-			m.host.log.Debug("an observation was not kept", "name", o.Name, "error", err)
+			m.log.Debug("an observation was not kept", "name", o.Name, "error", err)
 		}
 	})
 }
@@ -200,16 +204,16 @@ func (m *memory) tidy() {
 }
 
 // forget removes what was seen of a name that is now held by us.
-func (m *memory) forget(of *member) {
+func (m *memory) forget(name string) {
 	m.mu.Lock()
-	_, kept := m.kept[of.name]
-	delete(m.kept, of.name)
+	_, kept := m.kept[name]
+	delete(m.kept, name)
 	m.mu.Unlock()
 	if kept {
-		of.keeper.io.Go(func() {
+		m.write(func() {
 			m.saving.Lock()
 			defer m.saving.Unlock()
-			_ = os.Remove(m.file(of.name))
+			_ = os.Remove(m.file(name))
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 func (w *world) remembering(dir, boot string) *party {
 	p := w.hostWith(func(o *Options) { o.Memory, o.Boot = dir, boot })
 	p.url, p.calibrates = "s3://user:hunter2@bucket/locks", false
+	p.memory.url = p.url
 	p.boot = "" // only what is remembered is by this clock, as where many machines write
 	return p
 }

@@ -36,7 +36,7 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 		k.noteHeld(m, a)
 		m.nowHeld(a)
 		m.watchAbove(k)
-		k.host.memory.forget(m)
+		k.host.memory.forget(m.name)
 	case core.ActionAdopted:
 		m.nowAdopted(a.Epoch)
 		m.watchAbove(k)
@@ -50,7 +50,7 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 		m.silent = true
 		m.setContact(false)
 	case core.ActionReleased:
-		k.host.memory.released(m, a)
+		k.host.memory.released(m.name, m.looked, a)
 		k.noteReleased(m)
 		m.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
 		k.nudge(m.name, k.host.clock.Now().Mono)
@@ -58,7 +58,7 @@ func (k *keeper) tenure(m *member, a *core.Action) {
 		k.noteReleased(m)
 		m.end(&Error{Kind: Ended, Name: m.name})
 	case core.ActionRefused:
-		k.host.memory.saw(m, a.Sight)
+		k.host.memory.saw(m.name, m.protocol, a.Sight)
 		m.end(k.failure(m, Refused, a))
 		if m.nudged {
 			k.nudge(m.name, m.lookout.Freed())
@@ -171,7 +171,7 @@ func (m *member) nowWaiting(k *keeper, a *core.Action) {
 
 // nowSeen takes whom the caller waits for, first and at every change.
 func (m *member) nowSeen(s *core.Sighting) {
-	m.keeper.host.memory.saw(m, s)
+	m.keeper.host.memory.saw(m.name, m.protocol, s)
 	m.noteWaiting(s)
 	if s == nil {
 		return

@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -18,11 +17,21 @@ const probePatience = 5 * time.Second
 // second of.
 const betweenWrites = 1200 * time.Millisecond
 
+// errandLimit bounds what is done for tidiness only.
+const errandLimit = 2 * time.Second
+
 // mostTells is how often more a refusal is written on a card that a crowd is at.
 const mostTells = 3
 
 // racers is how many creates race where the store has no card.
 const racers = 4
+
+// What a prober finds out of create-if-absent.
+const (
+	createUnknown int32 = iota
+	createHonoured
+	createIgnored
+)
 
 // prober is a machine of the host's own: it asks one thing after the other. Of a
 // name, whether N/lock.json exists; of the store, whether it honours create-if-absent:
@@ -371,24 +380,6 @@ type rival struct {
 	request core.Action
 	ended   func(*core.Event)
 	done    bool
-}
-
-// rival begins one create for a prober that is the machine of m.
-func (h *Host) rival(m *member, p *prober, nonce string, limit time.Duration) error {
-	r := &rival{request: core.Action{
-		Kind: core.ActionCreate, Request: 1, Key: cardKey, Type: card.Type, Body: card.Card{Nonce: nonce}.Body(), Limit: limit,
-	}}
-	own := h.newTask(context.Background(), r, "")
-	r.ended = func(ev *core.Event) {
-		failed := own.troubles().failed
-		if failed != nil {
-			m.trouble().failed = failed
-		}
-		if p.raced(nonce, ev, failed); p.racing == 0 {
-			h.keeper.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
-		}
-	}
-	return h.keeper.add(own, core.Event{Kind: core.EventBegin})
 }
 
 // Step implements core.Stepper.

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store/card"
 	"github.com/mopslock/mopslock/host/store/local" // and file://
 )
 
 // abilities is what this Host has found out about its store.
 type abilities struct {
-	creates atomic.Int32 // one of the answers below
+	creates atomic.Int32 // createUnknown, createHonoured or createIgnored
 	seen    string       // of createIgnored: what was seen; set before it
 	told    atomic.Bool  // that auto falls back on lastwriter
 
@@ -23,12 +24,6 @@ type abilities struct {
 	asking *member // finds it out, for all who wait for it
 	own    string  // key of the object that is tried where the card is throttled, or ""
 }
-
-const (
-	createUnknown int32 = iota
-	createHonoured
-	createIgnored
-)
 
 // Resolve says which protocol a lease on name is kept by. core.ProtocolLastWriter
 // is itself, without a request. Auto, which is 0, is lastwriter where the name
@@ -226,6 +221,24 @@ func (h *Host) askStore() (*member, error) {
 	}
 	a.asking = m
 	return m, nil
+}
+
+// rival begins one create for a prober that is the machine of m.
+func (h *Host) rival(m *member, p *prober, nonce string, limit time.Duration) error {
+	r := &rival{request: core.Action{
+		Kind: core.ActionCreate, Request: 1, Key: cardKey, Type: card.Type, Body: card.Card{Nonce: nonce}.Body(), Limit: limit,
+	}}
+	own := h.newTask(context.Background(), r, "")
+	r.ended = func(ev *core.Event) {
+		failed := own.troubles().failed
+		if failed != nil {
+			m.trouble().failed = failed
+		}
+		if p.raced(nonce, ev, failed); p.racing == 0 {
+			h.keeper.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
+		}
+	}
+	return h.keeper.add(own, core.Event{Kind: core.EventBegin})
 }
 
 // tries keeps in mind which object is tried instead of the card: the next prober, if

@@ -123,6 +123,37 @@ func (k *keeper) startReady(q *queue) {
 	}
 }
 
+// startDue is startReady while the store wants to be left alone.
+func (k *keeper) startDue(q *queue, now time.Time) {
+	next := k.respite.until
+	q.ready = slices.DeleteFunc(q.ready, func(r *request) bool {
+		deadline, _ := r.ctx.Deadline()
+		begins := k.respite.begins(deadline, r.action.Limit)
+		switch {
+		case r.ctx.Err() != nil:
+			return true // let go, or answered at its limit
+		case begins.After(now):
+			if begins.Before(next) {
+				next = begins
+			}
+			return false
+		case q.slots == 0:
+			return false // whoever gives one back comes by here
+		}
+		k.start(q, r)
+		return true
+	})
+	if len(q.ready) == 0 {
+		return
+	}
+	if q.waking != nil {
+		q.waking.Stop()
+	}
+	q.waking = time.AfterFunc(next.Sub(now), func() {
+		k.post(message{do: func() { k.startReady(q) }})
+	})
+}
+
 func (k *keeper) start(q *queue, r *request) {
 	q.slots--
 	r.sent = k.instantOf(r.from)

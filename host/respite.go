@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mopslock/mopslock/host/store"
@@ -34,42 +33,10 @@ func (p *respite) heed(err error) {
 	}
 }
 
-// begins is when a request may be sent.
-func (p *respite) begins(r *request) time.Time {
-	if deadline, ok := r.ctx.Deadline(); ok {
-		if half := deadline.Add(-r.action.Limit / 2); half.Before(p.until) {
-			return half
-		}
+// begins is when a request may be sent that has a limit, and a deadline from it.
+func (p *respite) begins(deadline time.Time, limit time.Duration) time.Time {
+	if half := deadline.Add(-limit / 2); half.Before(p.until) {
+		return half
 	}
 	return p.until
-}
-
-// startDue is startReady while the store wants to be left alone.
-func (k *keeper) startDue(q *queue, now time.Time) {
-	next := k.respite.until
-	q.ready = slices.DeleteFunc(q.ready, func(r *request) bool {
-		begins := k.respite.begins(r)
-		switch {
-		case r.ctx.Err() != nil:
-			return true // let go, or answered at its limit
-		case begins.After(now):
-			if begins.Before(next) {
-				next = begins
-			}
-			return false
-		case q.slots == 0:
-			return false // whoever gives one back comes by here
-		}
-		k.start(q, r)
-		return true
-	})
-	if len(q.ready) == 0 {
-		return
-	}
-	if q.waking != nil {
-		q.waking.Stop()
-	}
-	q.waking = time.AfterFunc(next.Sub(now), func() {
-		k.post(message{do: func() { k.startReady(q) }})
-	})
 }

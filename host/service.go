@@ -39,9 +39,6 @@ func (k *keeper) farewellToServices() {
 	}
 }
 
-// errandLimit bounds what is done for tidiness only.
-const errandLimit = 2 * time.Second
-
 // errand sends one request whose outcome does not matter, after a while or when the
 // Host closes.
 func (k *keeper) errand(a core.Action, after time.Duration) {
