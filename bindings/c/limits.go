@@ -29,7 +29,7 @@ type cLimiter struct {
 // its end looks for nothing: the table has all handles of the process. Its lock is
 // taken before the table's.
 type limitHolder struct {
-	*limiter.Holder
+	*limiter.PermitOwner
 	of     *cLimiter
 	handle uint64
 
@@ -53,7 +53,7 @@ type limitSlot struct {
 var (
 	errNoRoom    = &limiter.Full{Name: "the slot's name"}
 	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), limiter.ErrTooHeavy)
-	errSlotEnded = limiter.ErrHolderEnded
+	errSlotEnded = limiter.ErrOwnerEnded
 )
 
 // putLimiter makes a limiter, with a queue of events.
@@ -84,7 +84,7 @@ func (l *cLimiter) holder() uint64 {
 	if l.holders == nil {
 		return 0
 	}
-	o := &limitHolder{Holder: l.Holder(context.Background()), of: l, made: map[uint64]struct{}{}}
+	o := &limitHolder{PermitOwner: l.Owner(context.Background()), of: l, made: map[uint64]struct{}{}}
 	o.handle = put(o, limitHolderKind, 0)
 	l.holders[o.handle] = o
 	return o.handle
@@ -152,7 +152,7 @@ func (o *limitHolder) give(ctx context.Context, name string, view limiter.View, 
 		return 0, held, err
 	}
 	if handle = o.keep(&limitPermit{p, o}, limitPermitKind); handle == 0 {
-		return 0, 0, limiter.ErrHolderEnded
+		return 0, 0, limiter.ErrOwnerEnded
 	}
 	return handle, uint64(p.Total()), nil
 }

@@ -97,7 +97,7 @@ func TestHandlesOfLimits(t *testing.T) {
 		runtime.Gosched()
 	}
 	l.free()
-	if err := <-waits; !errors.Is(err, limiter.ErrHolderEnded) {
+	if err := <-waits; !errors.Is(err, limiter.ErrOwnerEnded) {
 		t.Error(err)
 	}
 	if _, ok := lookup[*limitPermit](handle); ok || l.holder() != 0 {

@@ -135,7 +135,7 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_EHANDLE
 	case errors.Is(err, errShort):
 		return C.MOPSLOCK_ESHORT
-	case errors.Is(err, errSaid), errors.Is(err, limiter.ErrHolderEnded):
+	case errors.Is(err, errSaid), errors.Is(err, limiter.ErrOwnerEnded):
 		return C.MOPSLOCK_EENDED
 	case errors.Is(err, host.ErrTooHeavy), errors.Is(err, limiter.ErrTooHeavy): // before that it is a *core.Error
 		return C.MOPSLOCK_ETOO_HEAVY

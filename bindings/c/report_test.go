@@ -77,7 +77,7 @@ func TestCodes(t *testing.T) {
 		{&host.Error{Kind: host.Refused, Reason: core.ReasonCrowded}, -51, core.ReasonCrowded, 0},
 		{&host.Error{Kind: host.Unfit, Reason: core.ReasonKind}, -44, core.ReasonKind, 0},
 		{limiter.ErrOutOfBuckets, -52, core.ReasonOutOfBuckets, 0},
-		{limiter.ErrHolderEnded, -37, 0, 0},
+		{limiter.ErrOwnerEnded, -37, 0, 0},
 		{errLimiterFreed, -35, 0, 0},
 		{errChanged, -32, core.ReasonRaced, 0},
 		{timeoutGuard, -33, 0, 0},

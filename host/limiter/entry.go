@@ -8,8 +8,8 @@ import (
 	"github.com/mopslock/mopslock/core/buckets"
 )
 
-// entry is one name of a Limiter. There are many: its size is counted in a test.
-// What every call touches comes first, to be in one line of the processor's cache.
+// entry is one name of a Limiter. There are many, so a test counts its size. What every
+// call touches comes first, to be in one line of the processor's cache.
 type entry struct {
 	mu      sync.Mutex
 	line    *line // nil while nobody waits
@@ -19,12 +19,12 @@ type entry struct {
 	next    *entry // of the same chain; guarded by the shard's lock
 }
 
-// line is those that wait for a name, in order of arrival.
+// line is the waiters for a name, in order of arrival.
 type line struct {
 	first, last *waiter
 	length      int
-	// most bounds from above the slack of each of them: while more is held,
-	// there is room for nobody, and nobody needs to be looked at.
+	// most bounds the slack of each of them from above: while more is held, there
+	// is room for nobody, and nobody needs to be examined.
 	most uint64
 }
 
@@ -32,7 +32,7 @@ type line struct {
 // are guarded by the entry's lock until done is closed.
 type waiter struct {
 	demand
-	holding    *holding
+	owner      *ownerState
 	entry      *entry
 	prev, next *waiter
 	queued     bool
@@ -41,17 +41,17 @@ type waiter struct {
 	err        error
 }
 
-// lock is mu.Lock by one who never sleeps: what is done under the lock takes less time
-// than to be put to sleep and woken, and a mutex that has sleepers hands itself from one
-// to the next, at a wake each. Who tries in vain lets others run, the owner among them.
+// lock is mu.Lock without sleep. What is done under the lock takes less time than to be
+// put to sleep and woken, and a mutex that has sleepers hands itself from one to the next,
+// at a wake each. A call that tries in vain lets others run, which frees the lock.
 func (e *entry) lock() {
 	if !e.mu.TryLock() {
 		e.insist()
 	}
 }
 
-// insist tries again after pauses that double, until it lets others run: to read the
-// lock takes its line of the cache away from the owner.
+// insist tries again after pauses that double, and then lets others run: each look at the
+// lock takes its line of the cache away from the call that has it.
 func (e *entry) insist() {
 	for pause := shortestPause; !e.mu.TryLock(); pause *= 2 {
 		if pause > longestPause {
@@ -71,7 +71,7 @@ const (
 
 func (e *entry) isIdle() bool { return e.buckets.Held() == 0 && e.line == nil }
 
-// goes takes its leave if it is idle. One that is locked is in use.
+// goes marks the entry as gone if it is idle. An entry that is locked is in use.
 func (e *entry) goes() bool {
 	if !e.mu.TryLock() {
 		return false
@@ -89,18 +89,18 @@ func (e *entry) waiting() int {
 }
 
 // acquire grants a demand that is not too heavy, or says ReasonFull.
-func (e *entry) acquire(o *holding, d demand) (total uint64, reason core.Reason) {
-	if e.line != nil && o.limiter.fifo {
+func (e *entry) acquire(s *ownerState, d demand) (total uint64, reason core.Reason) {
+	if e.line != nil && s.limiter.fifo {
 		return e.buckets.Held(), core.ReasonFull
 	}
-	return e.buckets.Acquire(d.capacity, d.width, d.weight, o.id)
+	return e.buckets.Acquire(d.capacity, d.width, d.weight, s.id)
 }
 
-// release takes permits back, and hands them to who waits for them.
-func (e *entry) release(o *holding, weight uint32) bool {
-	ok := e.buckets.Release(o.id, weight)
+// release takes permits back, and hands them to the waiters.
+func (e *entry) release(s *ownerState, weight uint32) bool {
+	ok := e.buckets.Release(s.id, weight)
 	if ok && e.line != nil {
-		e.serve(o.limiter.fifo)
+		e.serve(s.limiter.fifo)
 	}
 	return ok
 }
@@ -121,7 +121,7 @@ func (e *entry) push(w *waiter) {
 	q.most = max(q.most, w.slack())
 }
 
-// settle takes a waiter out of the queue and wakes him with what he came to.
+// settle takes a waiter out of the queue and wakes it with its outcome.
 func (e *entry) settle(w *waiter, total uint64, err error) {
 	q := e.line
 	if w.prev == nil {
@@ -142,15 +142,15 @@ func (e *entry) settle(w *waiter, total uint64, err error) {
 	close(w.done)
 }
 
-// serve grants whom there is room for, in order of arrival. Those that do not fit
-// are passed over, unless nobody may overtake. Called whenever less is held, or
-// somebody has left the queue: so nobody ever waits whose turn it is.
+// serve grants the waiters that there is room for, in order of arrival. Those that do
+// not fit are passed over, unless the limiter is FIFO. It is called whenever less is held,
+// or a waiter has left the queue, so that no waiter waits whose turn it is.
 func (e *entry) serve(fifo bool) {
 	q := e.line
 	if q == nil {
 		return
 	}
-	most := uint64(0) // of those that were passed over
+	most := uint64(0) // slack of those that were passed over
 	w := q.first
 	for w != nil && e.buckets.Held() <= q.most {
 		next := w.next
@@ -169,17 +169,17 @@ func (e *entry) serve(fifo bool) {
 	}
 }
 
-// grant gives a waiter what there is room for, if his holder still lives.
+// grant gives a waiter what there is room for, if its owner has not ended.
 func (e *entry) grant(w *waiter) {
-	if !w.holding.joins(e) {
-		e.settle(w, 0, ErrHolderEnded)
+	if !w.owner.joins(e) {
+		e.settle(w, 0, ErrOwnerEnded)
 		return
 	}
-	total, _ := e.buckets.Acquire(w.capacity, w.width, w.weight, w.holding.id)
+	total, _ := e.buckets.Acquire(w.capacity, w.width, w.weight, w.owner.id)
 	e.settle(w, total, nil)
 }
 
-// withdraw takes a waiter out whose call is over, and gives back what he was
+// withdraw takes a waiter out whose call is over, and gives back what it was
 // granted in the same instant:
 //
 //	release:   lock ─ grant w ─ unlock
@@ -190,8 +190,8 @@ func (e *entry) withdraw(w *waiter, err error) {
 	switch {
 	case w.queued:
 		e.settle(w, 0, err)
-		e.serve(w.holding.limiter.fifo) // he may have stood in the others' way
+		e.serve(w.owner.limiter.fifo) // it may have stood in the others' way
 	case w.err == nil:
-		e.release(w.holding, w.weight) // nothing, if his holder was closed meanwhile
+		e.release(w.owner, w.weight) // nothing, if its owner was closed meanwhile
 	}
 }

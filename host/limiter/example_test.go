@@ -17,7 +17,7 @@ func ExampleLimiter() {
 	// What serves one request: all that it holds is given back when ctx ends.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	request := calls.Holder(ctx)
+	request := calls.Owner(ctx)
 	for range 4 {
 		permit, err := request.TryAcquire("backend", one, 1)
 		if errors.Is(err, limiter.ErrFull) {
@@ -70,7 +70,7 @@ func ExampleLimiter_Acquire() {
 // A hot path resolves its names once.
 func ExampleSlot() {
 	calls := limiter.New(nil)
-	process := calls.Holder(context.Background())
+	process := calls.Owner(context.Background())
 	defer process.Close()
 	disk := process.On("disk")
 	if total, ok := disk.TryAcquire(100, 10, 1); ok {

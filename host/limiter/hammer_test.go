@@ -15,7 +15,7 @@ const (
 	maxWeight             = 3
 )
 
-// Many goroutines use few names, each with views of its own at every call, while holders
+// Many goroutines use few names, each with views of its own at every call, while owners
 // come to their ends, waiting calls are cancelled and names are forgotten: nobody is
 // granted more than there is, and nothing is left.
 func TestHammer(t *testing.T) {
@@ -23,7 +23,7 @@ func TestHammer(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("fifo=%v", fifo), func(t *testing.T) {
 			l := New(&Options{FIFO: fifo})
-			h := &hammer{T: t, limiter: l, shared: l.Holder(background), cancels: make([]atomic.Pointer[context.CancelFunc], hammerers)}
+			h := &hammer{T: t, limiter: l, shared: l.Owner(background), cancels: make([]atomic.Pointer[context.CancelFunc], hammerers)}
 			var all sync.WaitGroup
 			for g := range hammerers {
 				one := &hammerer{hammer: h, number: g, rand: rand.New(rand.NewPCG(uint64(g), 7))}
@@ -43,7 +43,7 @@ func TestHammer(t *testing.T) {
 				}
 				same(t, "waiting at the end", l.Waiting(fmt.Sprint(n)), 0)
 			}
-			same(t, "held by the shared holder", h.shared.Close(), 0)
+			same(t, "held by the shared owner", h.shared.Close(), 0)
 			same(t, "names", l.Names(), nil)
 		})
 	}
@@ -52,7 +52,7 @@ func TestHammer(t *testing.T) {
 type hammer struct {
 	*testing.T
 	limiter *Limiter
-	shared  *Holder // of all
+	shared  *PermitOwner // of all
 	cancels []atomic.Pointer[context.CancelFunc]
 	names   [3]struct{ inside, most atomic.Int64 }
 }
@@ -72,8 +72,8 @@ type hammerer struct {
 	*hammer
 	number int
 	rand   *rand.Rand
-	holder *Holder
-	end    context.CancelFunc // of the holder
+	owner  *PermitOwner
+	end    context.CancelFunc // of the owner
 	held   []heldPermit
 }
 
@@ -84,7 +84,7 @@ type heldPermit struct {
 
 func (h *hammerer) begin() {
 	ctx, cancel := context.WithCancel(background)
-	h.holder, h.end = h.limiter.Holder(ctx), cancel
+	h.owner, h.end = h.limiter.Owner(ctx), cancel
 }
 
 func (h *hammerer) swing() {
@@ -93,7 +93,7 @@ func (h *hammerer) swing() {
 		h.acquire(len(h.held) == 0 && dice < 20)
 	case dice < 80:
 		h.release()
-	case dice < 90: // on a slot of the holder that everybody has
+	case dice < 90: // on a slot of the owner that everybody has
 		slot := h.shared.On(fmt.Sprint(h.rand.IntN(len(h.names))))
 		if total, ok := slot.TryAcquire(3, 1, 1); ok && (total > 3 || !slot.Release(1)) {
 			h.Errorf("granted %d of 3", total)
@@ -105,8 +105,8 @@ func (h *hammerer) swing() {
 			s.forget(h.limiter)
 			s.mu.Unlock()
 		}
-		h.shared.o.crowded.Store(true)
-		h.shared.o.tidy()
+		h.shared.state.crowded.Store(true)
+		h.shared.state.tidy()
 	case dice < 98: // somebody who waits
 		if cancel := h.cancels[h.rand.IntN(len(h.cancels))].Load(); cancel != nil {
 			(*cancel)()
@@ -126,10 +126,10 @@ func (h *hammerer) acquire(wait bool) {
 	var err error
 	if wait {
 		h.cancels[h.number].Store(&cancel)
-		p, err = h.holder.Acquire(ctx, fmt.Sprint(n), view, weight)
+		p, err = h.owner.Acquire(ctx, fmt.Sprint(n), view, weight)
 		h.cancels[h.number].Store(nil)
 	} else {
-		p, err = h.holder.TryAcquire(fmt.Sprint(n), view, weight)
+		p, err = h.owner.TryAcquire(fmt.Sprint(n), view, weight)
 	}
 	switch {
 	case err == nil && p.Total() > view.Limit():
@@ -148,13 +148,13 @@ func (h *hammerer) release() {
 	h.held = h.held[:last]
 	h.leave(held.n, held.weight)
 	if h.rand.IntN(2) == 0 {
-		same(h, "released on a slot", h.holder.On(fmt.Sprint(held.n)).Release(held.weight), true)
+		same(h, "released on a slot", h.owner.On(fmt.Sprint(held.n)).Release(held.weight), true)
 	} else {
 		same(h, "released", held.permit.Release(), nil)
 	}
 }
 
-// finish ends the holder by Close, or by its context and then Close, which waits
+// finish ends the owner by Close, or by its context and then Close, which waits
 // for that.
 func (h *hammerer) finish() {
 	weight := 0
@@ -166,7 +166,7 @@ func (h *hammerer) finish() {
 	if byContext {
 		h.end()
 	}
-	if freed := h.holder.Close(); freed != weight && !byContext {
+	if freed := h.owner.Close(); freed != weight && !byContext {
 		h.Errorf("%d freed, not %d", freed, weight)
 	}
 	h.end()

@@ -25,58 +25,56 @@ import (
 
 // Options are for New. The zero value, and nil, are good.
 type Options struct {
-	// FIFO lets nobody overtake: whoever comes while others wait for the name
-	// queues behind them, and TryAcquire is refused. With it the head of the line
-	// blocks: one that waits for much, or whose view is small, keeps waiting all
-	// that came after him, also those whose own views have room.
+	// FIFO lets no call overtake another: while calls wait for a name, a later one
+	// queues behind them, and TryAcquire is refused. The head of the line then blocks
+	// it: a call that wants many permits, or has a small view, keeps all later ones
+	// waiting, even those whose own views have room.
 	//
-	// Without it each waiter is granted when his own view has room, in the order
-	// of arrival among those that fit; newcomers may barge in, and one that waits
-	// for much may wait for ever beside many that want little.
+	// Without FIFO each waiter is granted when its own view has room, in the order
+	// of arrival among those that fit. New calls may barge in, so a call that wants
+	// many permits may wait forever beside many that want few.
 	FIFO bool
-	// Logger hears of holders that vanished with permits. nil: nobody does. Its
-	// handler is called where the runtime calls cleanups, so one that blocks
-	// delays those of the whole process.
+	// Logger gets a line when an owner vanishes with permits; nil is no log. Its
+	// handler runs where the runtime runs cleanups, so a handler that blocks delays
+	// the cleanups of the whole process.
 	Logger *slog.Logger
 }
 
-// Limiter limits what this process does at once: names, each with permits that
-// holders hold. It keeps no number for a name: each call brings its own View of
-// how many permits there may be, and is granted if with it no more are held. So
-// no limit is ever exceeded by a call that knew it, views may change and differ
-// at any time, and shrinking one evicts nobody.
+// Limiter limits what this process does at once. It has names, and each name has
+// permits, which owners hold. It keeps no limit for a name: each call brings its own
+// View of how many permits there may be, and is granted if no more than that are held
+// with it. So a call never exceeds the limit that it knows, views may change and differ
+// at any time, and a smaller view evicts nobody.
 //
-// Permits belong to a Holder, and are given back when they are released, when the
-// Holder is closed, when its context ends, or when it is unreachable: whatever
-// comes first, and once. Nothing here has a goroutine of its own, and nothing
-// touches a store: for a limit that processes share, see a shared semaphore.
+// Permits belong to a PermitOwner. They are given back once: when they are released,
+// when the owner is closed, when its context ends, or when it is unreachable.
 //
-// The idea and the counters are Fred Hebert's canal_lock; see buckets.Buckets. Names
-// may be any text; one with nothing held and nobody waiting is forgotten some
-// time, with its counters. The methods of a Limiter, and of all that it makes,
+// The idea and the counters are Fred Hebert's canal_lock; see buckets.Buckets. A name
+// may be any text. The Limiter forgets a name, with its counters, some time after
+// nothing is held and nobody waits. The methods of a Limiter, and of all that it makes,
 // may be called from any goroutine. There is nothing to close.
 type Limiter struct {
 	fifo   bool
 	log    *slog.Logger
 	seed   maphash.Seed
-	lastID atomic.Uint64 // of a holder
+	lastID atomic.Uint64 // of an owner
 	shards [shardCount]shard
 }
 
 const (
 	shardCount = 64
-	// leastSweep is how many names a shard, or a holder, has before anybody looks
-	// which of them can be forgotten.
+	// leastSweep is how many names a shard, or an owner, has before it looks which
+	// of them can be forgotten.
 	leastSweep = 16
 )
 
-// shard is the entries of some of the names: a table of chains, since Go's
-// map would take half as much again as a name has besides. Locks are taken in this
-// order, and of each kind one at a time: shard, entry, holding.
+// shard has the entries of some of the names, in a table of chains: Go's map would take
+// half as much memory again as all else that a name has. Locks are taken in this order,
+// one of each kind at a time: shard, entry, owner.
 type shard struct {
 	mu    sync.Mutex
 	heads []*entry // a power of two of them
-	count int      // of entries; as many as heads call for a sweep
+	count int      // of entries; a sweep is due when there are as many as heads
 	_     [24]byte // two shards do not share a line of the processor's cache
 }
 
@@ -87,25 +85,25 @@ type View struct{ Capacity, Width int }
 // Limit is how many permits may be held in this view.
 func (v View) Limit() int { return v.Capacity * v.Width }
 
-// Values for errors.Is, of the calls of a Limiter and its Holders.
+// Values for errors.Is, of the calls of a Limiter and its owners.
 var (
 	// ErrFull: there is no room by the caller's view. The error is a *Full.
 	ErrFull = errors.New("mopslock: full")
 	// ErrTooHeavy: the weight is more than all permits of the view.
 	ErrTooHeavy = errors.New("mopslock: a permit that its view has no room for")
-	// ErrOutOfBuckets: what was to be released is not held.
+	// ErrOutOfBuckets: the owner does not hold what it should release.
 	ErrOutOfBuckets = errors.New("mopslock: out of buckets: the holder does not hold so many permits")
-	// ErrHolderEnded: the Holder was closed, or its context has ended.
-	ErrHolderEnded = errors.New("mopslock: the holder has ended")
+	// ErrOwnerEnded: the PermitOwner was closed, or its context has ended.
+	ErrOwnerEnded = errors.New("mopslock: the holder has ended")
 )
 
-// Full is how permits were not had: errors.Is(err, ErrFull).
+// Full is why no permits were granted: errors.Is(err, ErrFull).
 type Full struct {
 	Name   string
-	Held   int // permits that were held, by everybody
+	Held   int // permits that all owners held
 	Limit  int // of the caller's view
 	Weight int // permits that were wanted
-	// Waiting is how many were first; 0 where the limiter is not FIFO.
+	// Waiting is how many calls were first; 0 where the limiter is not FIFO.
 	Waiting int
 }
 
@@ -139,15 +137,15 @@ func New(opts *Options) *Limiter {
 	return l
 }
 
-// TryAcquire takes weight permits (0 is one) for the caller alone: they are given
-// back when they are released, when ctx ends, or when nobody can reach the Permit
-// any more. Errors are those of Holder.TryAcquire, and ctx's cause if it has ended.
+// TryAcquire takes weight permits (0 is one) for the caller alone. They are given
+// back when they are released, when ctx ends, or when the Permit is unreachable.
+// Errors are those of PermitOwner.TryAcquire, and ctx's cause if it has ended.
 func (l *Limiter) TryAcquire(ctx context.Context, name string, view View, weight int) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	h := l.Holder(ctx)
-	return h.alone(h.TryAcquire(name, view, weight))
+	owner := l.Owner(ctx)
+	return owner.alone(owner.TryAcquire(name, view, weight))
 }
 
 // Acquire is TryAcquire that waits while it is full, until ctx ends.
@@ -155,11 +153,11 @@ func (l *Limiter) Acquire(ctx context.Context, name string, view View, weight in
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	h := l.Holder(ctx)
-	return h.alone(h.Acquire(ctx, name, view, weight))
+	owner := l.Owner(ctx)
+	return owner.alone(owner.Acquire(ctx, name, view, weight))
 }
 
-// Held is how many permits of a name are held, by everybody.
+// Held is how many permits of a name all owners hold.
 func (l *Limiter) Held(name string) int {
 	held := uint64(0)
 	l.look(name, func(e *entry) { held = e.buckets.Held() })
@@ -173,8 +171,8 @@ func (l *Limiter) Waiting(name string) (waiting int) {
 }
 
 // Counters are canal_lock's counters of a name: what is held in each bucket that
-// was ever reached, and one more than the capacity of the latest grant where
-// somebody walked past a full one since. At most core.MaxCounters are told; nil
+// was ever reached, and one more than the capacity of the latest grant where a call
+// walked past a full bucket since. At most core.MaxCounters are returned, and nil
 // for a name that is not known or was forgotten.
 func (l *Limiter) Counters(name string) (counters []int) {
 	l.look(name, func(e *entry) {
@@ -185,8 +183,8 @@ func (l *Limiter) Counters(name string) (counters []int) {
 	return counters
 }
 
-// Names are those of which something is held or that somebody waits for, sorted.
-// Each shard is looked at by itself, so it is no picture of one instant.
+// Names are those of which something is held or that a call waits for, sorted.
+// Shards are read one after the other, so they are not of one instant.
 func (l *Limiter) Names() (names []string) {
 	for i := range l.shards {
 		l.shards[i].each(func(e *entry) {
@@ -207,7 +205,7 @@ func (l *Limiter) look(name string, see func(*entry)) {
 	s.mu.Lock()
 	e := s.find(name, hash)
 	s.mu.Unlock()
-	if e != nil { // one that is gone meanwhile has nothing held, which is the truth
+	if e != nil { // an entry that is gone meanwhile has nothing held, which is the truth
 		e.lock()
 		defer e.mu.Unlock()
 		see(e)
@@ -237,7 +235,7 @@ func (l *Limiter) lock(name string) *entry {
 		if !e.gone {
 			return e
 		}
-		e.mu.Unlock() // swept since we found it: the shard has not got it any more
+		e.mu.Unlock() // swept since we found it: the shard no longer has it
 	}
 }
 
@@ -268,9 +266,9 @@ func (s *shard) each(see func(*entry)) {
 	}
 }
 
-// forget sweeps out the names that nobody holds or waits for. The next time is
+// forget sweeps out the names that nobody holds or waits for. The next sweep is due
 // when there are twice as many as stay, so that a name costs the same on average,
-// however many there are. Whoever has an entry in hand sees that it is gone.
+// however many there are. A call that has an entry in hand sees that it is gone.
 func (s *shard) forget(l *Limiter) {
 	var kept []*entry
 	for _, e := range s.heads {
@@ -293,13 +291,13 @@ func (s *shard) forget(l *Limiter) {
 	}
 }
 
-// demand is what a caller asks for: of how many, and how many.
+// demand is what a caller asks for: its view, and how many permits.
 type demand struct{ capacity, width, weight uint32 }
 
-// slack is how much may be held before the demand has no room any more.
+// slack is how much may be held while the demand still has room.
 func (d demand) slack() uint64 { return uint64(d.capacity)*uint64(d.width) - uint64(d.weight) }
 
-// demandOf checks the words of a caller.
+// demandOf checks what a caller asks for.
 func demandOf(name string, view View, weight int) (d demand, err error) {
 	d = demand{narrow(view.Capacity), narrow(view.Width), narrow(max(weight, 1))}
 	if err := core.CheckView(d.capacity, d.width); err != nil {
@@ -314,7 +312,7 @@ func demandOf(name string, view View, weight int) (d demand, err error) {
 	return d, nil
 }
 
-// narrow is n, or 0 where it is no uint32: no view, and no weight, is allowed that.
+// narrow is n, or 0 where it is no uint32: 0 is no valid view and no valid weight.
 func narrow(n int) uint32 {
 	if n < 0 || uint64(n) > math.MaxUint32 {
 		return 0

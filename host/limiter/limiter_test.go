@@ -19,8 +19,8 @@ import (
 )
 
 // asked is TryAcquire, as what it came to.
-func asked(h *Holder, name string, capacity, width, weight int) (string, Permit) {
-	p, err := h.TryAcquire(name, View{capacity, width}, weight)
+func asked(owner *PermitOwner, name string, capacity, width, weight int) (string, Permit) {
+	p, err := owner.TryAcquire(name, View{capacity, width}, weight)
 	if err != nil {
 		return strings.TrimPrefix(err.Error(), "mopslock: "), p
 	}
@@ -42,19 +42,19 @@ func same[V any](t interface {
 
 func TestErrors(t *testing.T) {
 	l := New(nil)
-	h := l.Holder(background)
-	asked(h, "n", 3, 2, 4)
-	_, err := h.TryAcquire("n", View{2, 2}, 2)
+	owner := l.Owner(background)
+	asked(owner, "n", 3, 2, 4)
+	_, err := owner.TryAcquire("n", View{2, 2}, 2)
 	var full *Full
 	same(t, "full", errors.As(err, &full) && errors.Is(err, ErrFull), true)
 	same(t, "full", *full, Full{Name: "n", Held: 4, Limit: 4, Weight: 2})
 	same(t, "text", err.Error(), `mopslock: "n" is full: 4/4 held, 2 wanted`)
 
-	_, err = h.TryAcquire("n", View{3, 2}, 7)
+	_, err = owner.TryAcquire("n", View{3, 2}, 7)
 	same(t, "text", err.Error(), `mopslock: "n": a weight of 7 is more than all 6 permits`)
 	for _, acquire := range []func(View, int) error{
-		func(v View, weight int) error { _, err := h.TryAcquire("n", v, weight); return err },
-		func(v View, weight int) error { _, err := h.Acquire(t.Context(), "n", v, weight); return err },
+		func(v View, weight int) error { _, err := owner.TryAcquire("n", v, weight); return err },
+		func(v View, weight int) error { _, err := owner.Acquire(t.Context(), "n", v, weight); return err },
 		func(v View, weight int) error { _, err := l.TryAcquire(t.Context(), "n", v, weight); return err },
 		func(v View, weight int) error { _, err := l.Acquire(t.Context(), "n", v, weight); return err },
 	} {
@@ -65,11 +65,11 @@ func TestErrors(t *testing.T) {
 		}
 		for _, v := range []View{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {core.MaxCapacity + 1, 1}, {1, core.MaxWidth + 1}, {1 + 1<<32, 1}, {1, math.MaxInt}} {
 			same(t, "bad view", errors.Is(acquire(v, 1), &core.Error{Code: core.ErrorEvent}), true)
-			_, ok := h.On("n").TryAcquire(v.Capacity, v.Width, 1)
+			_, ok := owner.On("n").TryAcquire(v.Capacity, v.Width, 1)
 			same(t, "bad view of a slot", ok, false)
 		}
 	}
-	s := h.On("n")
+	s := owner.On("n")
 	for _, weight := range []int{-1, 7, 1 + 1<<32} {
 		total, ok := s.TryAcquire(3, 2, weight)
 		same(t, "bad weight of a slot", ok || total != 4, false)
@@ -78,16 +78,16 @@ func TestErrors(t *testing.T) {
 	same(t, "held", l.Held("n"), 4)
 	same(t, "counters", l.Counters("n"), []int{4, 1})
 	same(t, "no permit", errors.Is(Permit{}.Release(), ErrOutOfBuckets), true)
-	same(t, "close", h.Close(), 4)
+	same(t, "close", owner.Close(), 4)
 	same(t, "names", l.Names(), nil)
-	for _, slot := range []*Slot{s, h.On("late")} { // of one that has ended
+	for _, slot := range []*Slot{s, owner.On("late")} { // of one that has ended
 		_, ok := slot.TryAcquire(3, 2, 1)
 		same(t, "ended", ok || slot.Release(1), false)
 	}
 	ctx, cancel := context.WithCancel(background)
-	waits := l.Holder(background)
+	waits := l.Owner(background)
 	cancel()
-	got, _ := asked(l.Holder(ctx), "n", 1, 1, 1)
+	got, _ := asked(l.Owner(ctx), "n", 1, 1, 1)
 	same(t, "after the end", got, "the holder has ended")
 	_, err = waits.Acquire(ctx, "n", View{1, 1}, 1)
 	same(t, "cause", err, context.Canceled)
@@ -95,16 +95,16 @@ func TestErrors(t *testing.T) {
 
 func TestAllocatesNothing(t *testing.T) {
 	l := New(nil)
-	h := l.Holder(background)
-	s := h.On("slot")
+	owner := l.Owner(background)
+	s := owner.On("slot")
 	same(t, "slot", testing.AllocsPerRun(100, func() {
 		if _, ok := s.TryAcquire(3, 1, 1); !ok || !s.Release(1) {
 			t.Error("refused")
 		}
 	}), 0)
-	asked(h, "n", 3, 1, 1)
+	asked(owner, "n", 3, 1, 1)
 	same(t, "by name", testing.AllocsPerRun(100, func() {
-		p, err := h.TryAcquire("n", View{3, 1}, 1)
+		p, err := owner.TryAcquire("n", View{3, 1}, 1)
 		if err != nil || p.Release() != nil {
 			t.Error("refused")
 		}
@@ -124,11 +124,11 @@ func TestConvenience(t *testing.T) {
 	same(t, "full", errors.Is(err, ErrFull), true)
 	same(t, "release", a.Release(), nil)
 	same(t, "again", errors.Is(a.Release(), ErrOutOfBuckets), true)
-	same(t, "its holder has ended with it", a.holder.o.dead.Load(), true)
+	same(t, "its owner has ended with it", a.owner.state.dead.Load(), true)
 	same(t, "held", l.Held("n"), 1)
 	why := errors.New("why")
 	cancel(why)
-	b.holder.o.end() // waits for the end that the context has begun
+	b.owner.state.end() // waits for the end that the context has begun
 	same(t, "held", l.Held("n"), 0)
 	_, err = l.TryAcquire(ctx, "n", View{2, 1}, 1)
 	same(t, "cause", err, why)
@@ -166,7 +166,7 @@ func collected(ok func() bool) bool {
 	return false
 }
 
-// A holder that nobody can reach is missed, and its permits are free again; one
+// A owner that nobody can reach is missed, and its permits are free again; one
 // that can be reached by a permit or a slot alone is not.
 func TestVanished(t *testing.T) {
 	var log lockedBuffer
@@ -174,16 +174,16 @@ func TestVanished(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	lose := func() {
-		h := l.Holder(ctx)
-		asked(h, "b", 9, 1, 2)
-		asked(h, "a", 9, 1, 1)
+		owner := l.Owner(ctx)
+		asked(owner, "b", 9, 1, 2)
+		asked(owner, "a", 9, 1, 1)
 	}
-	_, kept := asked(l.Holder(ctx), "a", 9, 1, 1)
-	slot := l.Holder(ctx).On("b")
+	_, kept := asked(l.Owner(ctx), "a", 9, 1, 1)
+	slot := l.Owner(ctx).On("b")
 	slot.TryAcquire(9, 1, 1)
 	lose()
 	if !collected(func() bool { return strings.Contains(log.String(), "\n") }) {
-		t.Fatal("nobody has missed the holder")
+		t.Fatal("nobody has missed the owner")
 	}
 	same(t, "a", l.Held("a"), 1)
 	same(t, "b", l.Held("b"), 1)
@@ -196,9 +196,9 @@ func TestVanished(t *testing.T) {
 // Names that nobody holds are forgotten, but not under a Slot's or a permit's feet.
 func TestForgets(t *testing.T) {
 	l := New(nil)
-	h := l.Holder(background)
-	slot := h.On("slot")
-	_, permit := asked(h, "held", 1, 1, 1)
+	owner := l.Owner(background)
+	slot := owner.On("slot")
+	_, permit := asked(owner, "held", 1, 1, 1)
 	before := slot.entry.Load()
 	entries := func() (n int) {
 		for i := range l.shards {
@@ -208,65 +208,65 @@ func TestForgets(t *testing.T) {
 	}
 	const names = 100 * shardCount
 	for i := range names {
-		_, p := asked(h, "name"+strconv.Itoa(i), 1, 1, 1)
+		_, p := asked(owner, "name"+strconv.Itoa(i), 1, 1, 1)
 		same(t, "release", p.Release(), nil)
 	}
 	if n := entries(); n > shardCount*leastSweep {
 		t.Errorf("%d entries of %d names", n, names)
 	}
-	if n := len(h.o.names); n > leastSweep {
-		t.Errorf("the holder remembers %d names", n)
+	if n := len(owner.state.names); n > leastSweep {
+		t.Errorf("the owner remembers %d names", n)
 	}
 	same(t, "the slot's entry", before.gone, true)
 	total, ok := slot.TryAcquire(2, 1, 1)
 	same(t, "slot", ok && total == 1, true)
 	same(t, "the slot's name", l.Held("slot"), 1)
-	same(t, "entries of slots", len(h.o.slots), 1)
+	same(t, "entries of slots", len(owner.state.slots), 1)
 	for i := range names { // and what is held in great numbers stays
-		asked(h, "kept"+strconv.Itoa(i), 1, 1, 1)
+		asked(owner, "kept"+strconv.Itoa(i), 1, 1, 1)
 	}
 	all := l.Names()
 	same(t, "names", len(all), names+2)
 	same(t, "sorted", slices.IsSorted(all), true)
 	same(t, "permit", permit.Release(), nil)
-	same(t, "close", h.Close(), names+1)
+	same(t, "close", owner.Close(), names+1)
 	same(t, "names", l.Names(), nil)
 }
 
-// A holder that asks for a Slot now and then does not remember them all.
+// A owner that asks for a Slot now and then does not remember them all.
 func TestForgetsSlots(t *testing.T) {
 	l := New(nil)
-	h := l.Holder(background)
-	kept := h.On("kept")
+	owner := l.Owner(background)
+	kept := owner.On("kept")
 	same(t, "acquire", fmt.Sprint(kept.TryAcquire(1, 1, 1)), "1 true")
 	const names = 100 * shardCount
 	for i := range names {
-		h.On("name" + strconv.Itoa(i))
+		owner.On("name" + strconv.Itoa(i))
 	}
-	if n := len(h.o.slots); n > 2*shardCount*leastSweep {
+	if n := len(owner.state.slots); n > 2*shardCount*leastSweep {
 		t.Errorf("%d entries of %d slots", n, names)
 	}
 	same(t, "release", kept.Release(1), true)
-	h.o.crowded.Store(true)
-	h.o.tidy() // which leaves the Slot what is not gone
+	owner.state.crowded.Store(true)
+	owner.state.tidy() // which leaves the Slot what is not gone
 	same(t, "acquire again", fmt.Sprint(kept.TryAcquire(1, 1, 1)), "1 true")
-	same(t, "close", h.Close(), 1)
+	same(t, "close", owner.Close(), 1)
 }
 
 // The name that was used last is tidied away as any other, and noted again.
 func TestTidiesLast(t *testing.T) {
-	h := New(nil).Holder(background)
-	_, p := asked(h, "n", 1, 1, 1)
+	owner := New(nil).Owner(background)
+	_, p := asked(owner, "n", 1, 1, 1)
 	same(t, "release", p.Release(), nil)
-	h.o.crowded.Store(true)
-	h.o.tidy()
-	same(t, "names", len(h.o.names), 0)
-	asked(h, "n", 1, 1, 1)
-	same(t, "close", h.Close(), 1)
+	owner.state.crowded.Store(true)
+	owner.state.tidy()
+	same(t, "names", len(owner.state.names), 0)
+	asked(owner, "n", 1, 1, 1)
+	same(t, "close", owner.Close(), 1)
 }
 
 // The limit of a name's memory is kept by what can be counted: its entry, one or
-// two of the table's pointers, the holder's set (a slot of 16 bytes and a byte, at
+// two of the table's pointers, the owner's set (a slot of 16 bytes and a byte, at
 // worst at 7/16), and the name. The benchmark weighs it.
 func TestEntrySize(t *testing.T) {
 	same(t, "entry", unsafe.Sizeof(entry{}), 96)

@@ -17,12 +17,12 @@ import (
 // oracle is what a limiter is, if nobody is in a hurry.
 type oracle struct {
 	fifo    bool
-	held    map[string]map[int]int // by name and holder
+	held    map[string]map[int]int // by name and owner
 	waiting map[string][]wish
 	heard   map[int]string // what waiting calls came to
 }
 
-type wish struct{ call, holder, limit, weight int }
+type wish struct{ call, owner, limit, weight int }
 
 func (o *oracle) total(name string) (n int) {
 	for _, weight := range o.held[name] {
@@ -38,7 +38,7 @@ func (o *oracle) try(name string, w wish) string {
 	case o.fifo && len(o.waiting[name]) > 0, o.total(name)+w.weight > w.limit:
 		return "full " + strconv.Itoa(o.total(name))
 	}
-	o.held[name][w.holder] += w.weight
+	o.held[name][w.owner] += w.weight
 	return strconv.Itoa(o.total(name))
 }
 
@@ -47,7 +47,7 @@ func (o *oracle) serve(name string) {
 	o.waiting[name] = nil
 	for i, w := range line {
 		if o.total(name)+w.weight <= w.limit {
-			o.held[name][w.holder] += w.weight
+			o.held[name][w.owner] += w.weight
 			o.heard[w.call] = strconv.Itoa(o.total(name))
 		} else if o.waiting[name] = append(o.waiting[name], w); o.fifo {
 			o.waiting[name] = append(o.waiting[name], line[i+1:]...)
@@ -56,11 +56,11 @@ func (o *oracle) serve(name string) {
 	}
 }
 
-func (o *oracle) release(name string, holder, weight int) bool {
-	if o.held[name][holder] < weight {
+func (o *oracle) release(name string, owner, weight int) bool {
+	if o.held[name][owner] < weight {
 		return false
 	}
-	o.held[name][holder] -= weight
+	o.held[name][owner] -= weight
 	o.serve(name)
 	return true
 }
@@ -78,11 +78,11 @@ func (o *oracle) leave(why string, who func(wish) bool) {
 	}
 }
 
-func (o *oracle) close(holder int) (freed int) {
-	o.leave("ended", func(w wish) bool { return w.holder == holder })
+func (o *oracle) close(owner int) (freed int) {
+	o.leave("ended", func(w wish) bool { return w.owner == owner })
 	for name := range o.held {
-		freed += o.held[name][holder]
-		delete(o.held[name], holder)
+		freed += o.held[name][owner]
+		delete(o.held[name], owner)
 		o.serve(name)
 	}
 	return freed
@@ -92,7 +92,7 @@ func (o *oracle) close(holder int) (freed int) {
 type limiterWorld struct {
 	limiter *Limiter
 	oracle  *oracle
-	holders []*Holder // all that ever were; the last ones live
+	owners  []*PermitOwner // all that ever were; the last ones live
 	calls   int
 	cancels map[int]context.CancelFunc
 
@@ -100,7 +100,7 @@ type limiterWorld struct {
 	heard map[int]string
 }
 
-const livingHolders = 3
+const livingOwners = 3
 
 var limiterNames = []string{"a", "b"}
 
@@ -125,8 +125,8 @@ func limiterProperty(t *rapid.T, fifo bool) {
 	for _, name := range limiterNames {
 		w.oracle.held[name] = map[int]int{}
 	}
-	for range livingHolders {
-		w.holders = append(w.holders, w.limiter.Holder(background))
+	for range livingOwners {
+		w.owners = append(w.owners, w.limiter.Owner(background))
 	}
 	defer func() {
 		for _, cancel := range w.cancels {
@@ -144,7 +144,7 @@ func (w *limiterWorld) draw(t *rapid.T) (name string, view View, want wish) {
 	view = View{rapid.IntRange(1, 3).Draw(t, "capacity"), rapid.IntRange(1, 2).Draw(t, "width")}
 	w.calls++
 	return rapid.SampledFrom(limiterNames).Draw(t, "name"), view, wish{
-		w.calls, len(w.holders) - 1 - rapid.IntRange(0, livingHolders-1).Draw(t, "holder"), view.Limit(), rapid.IntRange(1, 3).Draw(t, "weight"),
+		w.calls, len(w.owners) - 1 - rapid.IntRange(0, livingOwners-1).Draw(t, "owner"), view.Limit(), rapid.IntRange(1, 3).Draw(t, "weight"),
 	}
 }
 
@@ -157,7 +157,7 @@ func resultOf(p Permit, err error) string {
 		return "full " + strconv.Itoa(full.Held)
 	case errors.Is(err, ErrTooHeavy):
 		return "heavy"
-	case errors.Is(err, ErrHolderEnded):
+	case errors.Is(err, ErrOwnerEnded):
 		return "ended"
 	}
 	return err.Error()
@@ -166,9 +166,9 @@ func resultOf(p Permit, err error) string {
 func (w *limiterWorld) try(t *rapid.T) {
 	name, view, want := w.draw(t)
 	expected := w.oracle.try(name, want)
-	h := w.holders[want.holder]
+	owner := w.owners[want.owner]
 	if want.weight <= want.limit && rapid.Bool().Draw(t, "slot") {
-		total, ok := h.On(name).TryAcquire(view.Capacity, view.Width, want.weight)
+		total, ok := owner.On(name).TryAcquire(view.Capacity, view.Width, want.weight)
 		got := strconv.Itoa(total)
 		if !ok {
 			got = "full " + got
@@ -176,7 +176,7 @@ func (w *limiterWorld) try(t *rapid.T) {
 		same(t, "try on a slot", got, expected)
 		return
 	}
-	same(t, "try", resultOf(h.TryAcquire(name, view, want.weight)), expected)
+	same(t, "try", resultOf(owner.TryAcquire(name, view, want.weight)), expected)
 }
 
 func (w *limiterWorld) wait(t *rapid.T) {
@@ -190,7 +190,7 @@ func (w *limiterWorld) wait(t *rapid.T) {
 	ctx, cancel := context.WithCancel(background)
 	w.cancels[want.call] = cancel
 	go func() {
-		result := resultOf(w.holders[want.holder].Acquire(ctx, name, view, want.weight))
+		result := resultOf(w.owners[want.owner].Acquire(ctx, name, view, want.weight))
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.heard[want.call] = result
@@ -200,16 +200,16 @@ func (w *limiterWorld) wait(t *rapid.T) {
 
 func (w *limiterWorld) release(t *rapid.T) {
 	name, _, want := w.draw(t)
-	got := w.holders[want.holder].On(name).Release(want.weight)
-	same(t, "release", got, w.oracle.release(name, want.holder, want.weight))
+	got := w.owners[want.owner].On(name).Release(want.weight)
+	same(t, "release", got, w.oracle.release(name, want.owner, want.weight))
 }
 
-// close lets a new holder come for the oldest.
+// close lets a new owner come for the oldest.
 func (w *limiterWorld) close(t *rapid.T) {
-	oldest := len(w.holders) - livingHolders
-	same(t, "close", w.holders[oldest].Close(), w.oracle.close(oldest))
-	same(t, "try after close", resultOf(w.holders[oldest].TryAcquire("a", View{9, 9}, 1)), "ended")
-	w.holders = append(w.holders, w.limiter.Holder(background))
+	oldest := len(w.owners) - livingOwners
+	same(t, "close", w.owners[oldest].Close(), w.oracle.close(oldest))
+	same(t, "try after close", resultOf(w.owners[oldest].TryAcquire("a", View{9, 9}, 1)), "ended")
+	w.owners = append(w.owners, w.limiter.Owner(background))
 }
 
 func (w *limiterWorld) cancel(t *rapid.T) {

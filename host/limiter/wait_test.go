@@ -13,15 +13,15 @@ import (
 // The give-back by itself: withdraw after the grant.
 func TestGiveBack(t *testing.T) {
 	l := New(nil)
-	h, w := l.Holder(background), l.Holder(background)
-	h.On("n").TryAcquire(1, 1, 1)
+	owner, w := l.Owner(background), l.Owner(background)
+	owner.On("n").TryAcquire(1, 1, 1)
 	e := l.lock("n")
-	granted := &waiter{demand: demand{1, 1, 1}, holding: w.o, entry: e, done: make(chan struct{})}
-	behind := &waiter{demand: demand{1, 1, 1}, holding: h.o, entry: e, done: make(chan struct{})}
-	w.o.wait(granted)
-	h.o.wait(behind)
+	granted := &waiter{demand: demand{1, 1, 1}, owner: w.state, entry: e, done: make(chan struct{})}
+	behind := &waiter{demand: demand{1, 1, 1}, owner: owner.state, entry: e, done: make(chan struct{})}
+	w.state.wait(granted)
+	owner.state.wait(behind)
 	e.mu.Unlock()
-	h.On("n").Release(1)
+	owner.On("n").Release(1)
 	<-granted.done
 	ctx, cancel := context.WithCancel(background)
 	cancel()
@@ -29,10 +29,10 @@ func TestGiveBack(t *testing.T) {
 	same(t, "error", err, context.Canceled)
 	<-behind.done // it was handed on
 	same(t, "held by the cancelled", w.Close(), 0)
-	same(t, "held", h.Close(), 1)
+	same(t, "held", owner.Close(), 1)
 }
 
-// No goroutine for holders, permits or waiters: each waits in its caller's own. In a FIFO
+// No goroutine for owners, permits or waiters: each waits in its caller's own. In a FIFO
 // queue nobody overtakes, and a caller hears why its context ended.
 func TestWaiters(t *testing.T) {
 	const many = 500
@@ -41,29 +41,29 @@ func TestWaiters(t *testing.T) {
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(background)
 		before := goroutines()
-		holders := make([]*Holder, many)
-		for i := range holders {
-			holders[i] = l.Holder(background)
-			asked(holders[i], "n", many, 1, 1)
+		owners := make([]*PermitOwner, many)
+		for i := range owners {
+			owners[i] = l.Owner(background)
+			asked(owners[i], "n", many, 1, 1)
 		}
-		same(t, "goroutines of holders", goroutines(), before)
+		same(t, "goroutines of owners", goroutines(), before)
 		var all sync.WaitGroup
-		for _, h := range holders {
+		for _, owner := range owners {
 			all.Go(func() {
-				_, err := h.Acquire(ctx, "n", View{many, 1}, 1)
+				_, err := owner.Acquire(ctx, "n", View{many, 1}, 1)
 				same(t, "waits", err, why)
 			})
 		}
 		synctest.Wait()
 		same(t, "goroutines of waiters", goroutines(), before+many)
 		same(t, "waiting", l.Waiting("n"), many)
-		got, _ := asked(holders[0], "n", many+1, 1, 1)
+		got, _ := asked(owners[0], "n", many+1, 1, 1)
 		same(t, "overtakes", got, `"n" is full: 500/501 held, 500 waiting`)
 		cancel(why)
 		all.Wait()
 		same(t, "held", l.Held("n"), many)
-		for _, h := range holders {
-			same(t, "close", h.Close(), 1)
+		for _, owner := range owners {
+			same(t, "close", owner.Close(), 1)
 		}
 		same(t, "names", len(l.Names()), 0)
 		same(t, "goroutines left", goroutines(), before)

@@ -38,7 +38,7 @@ func spread(b *testing.B, goroutines int, worker func() (pair func() bool)) {
 func limiterPairs(b *testing.B, goroutines int) {
 	l := limiter.New(nil)
 	spread(b, goroutines, func() func() bool {
-		h := l.Holder(context.Background())
+		h := l.Owner(context.Background())
 		return func() bool {
 			p, err := h.TryAcquire("bench", canalLockView, 1)
 			return err == nil && p.Release() == nil
@@ -49,7 +49,7 @@ func limiterPairs(b *testing.B, goroutines int) {
 func slotPairs(b *testing.B, goroutines int) {
 	l := limiter.New(nil)
 	spread(b, goroutines, func() func() bool {
-		s := l.Holder(context.Background()).On("bench")
+		s := l.Owner(context.Background()).On("bench")
 		return func() bool {
 			_, ok := s.TryAcquire(canalLockView.Capacity, canalLockView.Width, 1)
 			return ok && s.Release(1)
@@ -86,7 +86,7 @@ func BenchmarkLimiterMemory(b *testing.B) {
 	for b.Loop() {
 		before := liveBytes()
 		l := limiter.New(nil)
-		h := l.Holder(context.Background())
+		h := l.Owner(context.Background())
 		for i := range names {
 			if _, err := h.TryAcquire("name-"+strconv.Itoa(i), limiter.View{Capacity: 1, Width: 1}, 1); err != nil {
 				b.Fatal(err)
