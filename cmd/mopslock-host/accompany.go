@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -43,7 +44,7 @@ with the store never stops CMD; that the lease is another's or was broken does (
 			if err != nil {
 				return err
 			}
-			if err := usage(f.checkFor(&handle)...); err != nil {
+			if err := exit.Usage(f.checkFor(&handle)...); err != nil {
 				return err
 			}
 			return a.accompany(ctx, handle, argv, &f)
@@ -70,7 +71,7 @@ func (f *accompanyFlags) checkFor(handle *host.Handle) []error {
 	bad := append(f.checkTerms(handle.Name, terms), err)
 	bad = append(bad, f.lossFlags.check(handle.TTL)...)
 	if f.lostStatus < 0 || f.lostStatus > maxStatus {
-		bad = append(bad, usagef("--lost-status %d: from 0 to %d", f.lostStatus, maxStatus))
+		bad = append(bad, exit.Usagef("--lost-status %d: from 0 to %d", f.lostStatus, maxStatus))
 	}
 	return bad
 }
@@ -83,7 +84,7 @@ func (a *app) accompanied(ctx context.Context, lease string) (host.Handle, error
 	if text := a.getenv("MOPSLOCK_LEASE"); text != "" {
 		return parseHandle(text)
 	}
-	return host.Handle{}, usagef("which lease? set MOPSLOCK_LEASE or --lease")
+	return host.Handle{}, exit.Usagef("which lease? set MOPSLOCK_LEASE or --lease")
 }
 
 // accompany ends in an *exit, also where all went well.
@@ -102,9 +103,9 @@ func (a *app) accompany(ctx context.Context, handle host.Handle, argv []string, 
 	case errors.Is(err, host.ErrLost):
 		var lost *host.Error
 		errors.As(err, &lost)
-		return &exit{Status: f.lostStatus, Reason: lost.Reason.String()}
+		return &exit.Error{Status: f.lostStatus, Reason: lost.Reason.String()}
 	case errors.Is(err, host.ErrCannotMaintain) && f.withoutLease:
-		a.ui.printf("%v; the command runs without a lease (--without-lease)", oneLine(err))
+		a.ui.printf("%v; the command runs without a lease (--without-lease)", exit.Text(err))
 		return a.unaccompanied(argv, f, handle.Name)
 	}
 	return err

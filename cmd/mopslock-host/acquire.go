@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -28,13 +29,13 @@ until it is released or broken.`,
 			}
 			bad := claim.check(name)
 			if !cmd.Flags().Changed("ttl") {
-				bad = append(bad, usagef("acquire needs --ttl: nobody renews the lease, so say how long it is to live"))
+				bad = append(bad, exit.Usagef("acquire needs --ttl: nobody renews the lease, so say how long it is to live"))
 			}
 			if goesNowhere(a.stdout) {
-				bad = append(bad, usagef("stdout is closed or %s, so nobody would have the lease that acquire prints: keep it, as in lease=$(mopslock-host acquire %s --ttl 10m)",
+				bad = append(bad, exit.Usagef("stdout is closed or %s, so nobody would have the lease that acquire prints: keep it, as in lease=$(mopslock-host acquire %s --ttl 10m)",
 					os.DevNull, host.Printable(name)))
 			}
-			if err := usage(bad...); err != nil {
+			if err := exit.Usage(bad...); err != nil {
 				return err
 			}
 			return a.acquire(cmd, name, &claim)
@@ -80,5 +81,5 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 		return err
 	}
 	lease.Settle(ctx)
-	return &exit{Status: 0, Reason: core.ReasonHeld.String()}
+	return &exit.Error{Status: 0, Reason: core.ReasonHeld.String()}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -47,9 +48,9 @@ usd_per_1000_leases and failed; left_behind.`,
   mopslock-host bench --store mem:// --for 5s --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("bench takes no argument; see mopslock-host bench --help")
+				return exit.Usagef("bench takes no argument; see mopslock-host bench --help")
 			}
-			if err := usage(f.check()...); err != nil {
+			if err := exit.Usage(f.check()...); err != nil {
 				return err
 			}
 			raw, err := a.location(cmd)
@@ -71,13 +72,13 @@ usd_per_1000_leases and failed; left_behind.`,
 
 func (f *benchFlags) check() (bad []error) {
 	if f.parallel < 1 || f.parallel > maxParallel {
-		bad = append(bad, usagef("--parallel %d: from 1 to %d", f.parallel, maxParallel))
+		bad = append(bad, exit.Usagef("--parallel %d: from 1 to %d", f.parallel, maxParallel))
 	}
 	if f.length < time.Second || f.length > time.Hour {
-		bad = append(bad, usagef("--for %v: from 1s to 1h", f.length))
+		bad = append(bad, exit.Usagef("--for %v: from 1s to 1h", f.length))
 	}
 	if len(f.protocols()) == 0 {
-		bad = append(bad, usagef("--protocol %s: strict, lastwriter or both", host.Printable(f.protocol)))
+		bad = append(bad, exit.Usagef("--protocol %s: strict, lastwriter or both", host.Printable(f.protocol)))
 	}
 	return bad
 }
@@ -123,7 +124,7 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 			all.Protocols = append(all.Protocols, result)
 		}
 		if errors.Is(err, host.ErrUnfit) && len(protocols) > 1 {
-			a.ui.printf("strict is left out: %s", oneLine(err))
+			a.ui.printf("strict is left out: %s", exit.Text(err))
 			err = nil
 		}
 		if err != nil || ctx.Err() != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -53,7 +54,7 @@ nothing to break.`,
 			if err != nil {
 				return err
 			}
-			if err := usage(append(f.check(name), f.checkWhy(), f.checkHolder(cmd.Flags().Changed("holder")))...); err != nil {
+			if err := exit.Usage(append(f.check(name), f.checkWhy(), f.checkHolder(cmd.Flags().Changed("holder")))...); err != nil {
 				return err
 			}
 			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.breakLease(ctx, h, name, &f) })
@@ -71,9 +72,9 @@ func (f *breakFlags) checkWhy() error {
 	printable := utf8.ValidString(f.why) && strings.IndexFunc(f.why, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 	switch {
 	case f.why == "":
-		return usagef("break needs --why: what whoever held it is to read")
+		return exit.Usagef("break needs --why: what whoever held it is to read")
 	case len(f.why) > core.MaxWhy || !printable:
-		return usagef("--why: at most %d bytes of printable text", core.MaxWhy)
+		return exit.Usagef("--why: at most %d bytes of printable text", core.MaxWhy)
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (f *breakFlags) checkWhy() error {
 func (f *breakFlags) checkHolder(given bool) error {
 	other := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '/' }
 	if given && (f.holder == "" || len(f.holder) > core.MaxHolder || strings.ContainsFunc(f.holder, other)) {
-		return usagef("--holder %q: must be the id of a holder, as status shows it", f.holder)
+		return exit.Usagef("--holder %q: must be the id of a holder, as status shows it", f.holder)
 	}
 	return nil
 }
@@ -94,8 +95,8 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 		return err
 	}
 	if seen.IsSemaphore() {
-		return &exit{
-			Status: statusUnfit, Reason: core.ReasonKind.String(),
+		return &exit.Error{
+			Status: exit.StatusUnfit, Reason: core.ReasonKind.String(),
 			Text: host.Printable(name) + " is a semaphore, and a permit of it ends with its holder: there is nothing to break; those of dead processes free themselves a TTL after their last sign of life",
 		}
 	}
@@ -165,17 +166,17 @@ func breakFailure(name string, seen *host.Status, err error) error {
 		if seen.State == core.ObservedBroken {
 			text = "lease " + host.Printable(name) + " is broken already" + reasonText(seen)
 		}
-		return &exit{Status: statusNothing, Reason: core.ReasonVacant.String(), Text: text}
+		return &exit.Error{Status: exit.StatusNothing, Reason: core.ReasonVacant.String(), Text: text}
 	case errors.Is(err, &host.Error{Kind: host.Refused, Reason: core.ReasonHeld}):
-		return &exit{Status: statusNotAcquired, Reason: core.ReasonHeld.String(), Text: oneLine(err)}
+		return &exit.Error{Status: exit.StatusNotAcquired, Reason: core.ReasonHeld.String(), Text: exit.Text(err)}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &exit{
-			Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
+		return &exit.Error{
+			Status: exit.StatusUnavailable, Reason: core.ReasonUnreachable.String(),
 			Text: "lease " + host.Printable(name) + ": the store did not answer, so it is unknown whether it was broken; status shows it",
 		}
 	case errors.As(err, &failed) && (failed.Reason == core.ReasonUnreadable || seen.State == core.ObservedCorrupt):
-		text := strings.Replace(oneLine(err), " not acquired: ", " not broken: ", 1)
-		return &exit{Status: statusUnfit, Reason: core.ReasonUnreadable.String(), Text: text}
+		text := strings.Replace(exit.Text(err), " not acquired: ", " not broken: ", 1)
+		return &exit.Error{Status: exit.StatusUnfit, Reason: core.ReasonUnreadable.String(), Text: text}
 	}
 	return err
 }
@@ -185,7 +186,7 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 	stdin, ok := a.stdin.(*os.File)
 	asks := !f.yes && ok && term.IsTerminal(int(stdin.Fd()))
 	if asks && a.ui.file == nil {
-		return usagef("stderr is no terminal, so nobody would see the question whether to break it; say --yes")
+		return exit.Usagef("stderr is no terminal, so nobody would see the question whether to break it; say --yes")
 	}
 	if asks {
 		a.ui.plainf("%s", strings.TrimSuffix(report.StatusText(seen), "\n"))
@@ -206,7 +207,7 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 	}
 	yes, err := a.ask(ctx, "Break it? [y/N] ")
 	if err == nil && !yes {
-		return &exit{Status: statusNothing, Reason: "declined", Text: "not broken"}
+		return &exit.Error{Status: exit.StatusNothing, Reason: "declined", Text: "not broken"}
 	}
 	return err
 }

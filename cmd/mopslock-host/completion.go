@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -23,20 +24,20 @@ func (a *app) completionCommand() *cobra.Command {
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("completion takes one shell: bash, zsh, fish or powershell")
+				return exit.Usagef("completion takes one shell: bash, zsh, fish or powershell")
 			}
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
-				return written(root.GenBashCompletionV2(a.stdout, true))
+				return exit.Written(root.GenBashCompletionV2(a.stdout, true))
 			case "zsh":
-				return written(root.GenZshCompletion(a.stdout))
+				return exit.Written(root.GenZshCompletion(a.stdout))
 			case "fish":
-				return written(root.GenFishCompletion(a.stdout, true))
+				return exit.Written(root.GenFishCompletion(a.stdout, true))
 			case "powershell":
-				return written(root.GenPowerShellCompletionWithDesc(a.stdout))
+				return exit.Written(root.GenPowerShellCompletionWithDesc(a.stdout))
 			}
-			return usagef("completion for %s: there is bash, zsh, fish and powershell", host.Printable(args[0]))
+			return exit.Usagef("completion for %s: there is bash, zsh, fish and powershell", host.Printable(args[0]))
 		},
 	}
 }

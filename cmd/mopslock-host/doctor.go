@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/doctor"
@@ -49,9 +50,9 @@ thousand_leases_usd_per_hour, waiter_get_per_hour, waiter_usd_per_hour; left_beh
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
-				return usagef("doctor takes no argument; see mopslock-host doctor --help")
+				return exit.Usagef("doctor takes no argument; see mopslock-host doctor --help")
 			case rounds < 0 || rounds > doctor.MaxRounds || cmd.Flags().Changed("rounds") && rounds == 0:
-				return usagef("--rounds %d: from 1 to %d", rounds, doctor.MaxRounds)
+				return exit.Usagef("--rounds %d: from 1 to %d", rounds, doctor.MaxRounds)
 			}
 			raw, err := a.location(cmd)
 			if err != nil {
@@ -120,15 +121,15 @@ func verdict(r *doctor.Report) error {
 		switch {
 		case !found.Bad:
 		case found.Kind == "read_only":
-			return &exit{Status: statusUnavailable, Reason: core.ClassReadOnly.String(), Text: found.Text}
+			return &exit.Error{Status: exit.StatusUnavailable, Reason: core.ClassReadOnly.String(), Text: found.Text}
 		case found.Kind == "no_list_right", found.Kind == "no_exists_right", found.Kind == "no_create_right":
-			return &exit{Status: statusUnavailable, Reason: core.ClassUnauthorized.String(), Text: found.Text}
+			return &exit.Error{Status: exit.StatusUnavailable, Reason: core.ClassUnauthorized.String(), Text: found.Text}
 		}
 	}
 	if r.Strict() {
 		return nil
 	}
-	return &exit{Status: statusUnfit, Reason: core.ReasonUnusable.String(), Text: "strict cannot be relied on here: " + worst}
+	return &exit.Error{Status: exit.StatusUnfit, Reason: core.ReasonUnusable.String(), Text: "strict cannot be relied on here: " + worst}
 }
 
 func (a *app) reportDoctor(raw string, r *doctor.Report) error {

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/wasm"
@@ -112,7 +113,7 @@ func (a *app) endEngine() {
 			}
 		}
 		if err != nil {
-			a.ui.printf("--trace: %s", oneLine(err))
+			a.ui.printf("--trace: %s", exit.Text(err))
 		}
 	}
 	if a.engine.users == 0 { // else somebody who was left behind may still step a machine

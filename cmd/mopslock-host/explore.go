@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/tests/explore"
@@ -47,11 +48,11 @@ PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1 || len(args) > 0 && cmd.Flags().Changed("protocol"):
-				return usagef("explore takes one PROTOCOL; see mopslock-host explore --help")
+				return exit.Usagef("explore takes one PROTOCOL; see mopslock-host explore --help")
 			case len(args) > 0:
 				f.protocol = args[0]
 			}
-			if err := usage(f.check()...); err != nil {
+			if err := exit.Usage(f.check()...); err != nil {
 				return err
 			}
 			if f.span > 0 && !cmd.Flags().Changed("states") {
@@ -75,16 +76,16 @@ PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
 
 func (f *exploreFlags) check() (bad []error) {
 	if all := explore.Protocols(); !slices.Contains(all, f.protocol) {
-		bad = append(bad, usagef("--protocol %s: one of %s", host.Printable(f.protocol), strings.Join(all, ", ")))
+		bad = append(bad, exit.Usagef("--protocol %s: one of %s", host.Printable(f.protocol), strings.Join(all, ", ")))
 	}
 	if f.states < 1 {
-		bad = append(bad, usagef("--states %d: at least 1", f.states))
+		bad = append(bad, exit.Usagef("--states %d: at least 1", f.states))
 	}
 	if f.depth < 0 {
-		bad = append(bad, usagef("--depth %d: at least 1, or 0 for no bound", f.depth))
+		bad = append(bad, exit.Usagef("--depth %d: at least 1, or 0 for no bound", f.depth))
 	}
 	if f.span < 0 {
-		bad = append(bad, usagef("--for %s: more than nothing, or 0 for no bound", f.span))
+		bad = append(bad, exit.Usagef("--for %s: more than nothing, or 0 for no bound", f.span))
 	}
 	return bad
 }
@@ -120,7 +121,7 @@ func (a *app) explore(ctx context.Context, f *exploreFlags) error {
 		return err
 	}
 	if result.Counterexample != nil {
-		return &exit{Status: statusNothing, Reason: "violation"}
+		return &exit.Error{Status: exit.StatusNothing, Reason: "violation"}
 	}
 	return nil
 }

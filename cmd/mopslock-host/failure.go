@@ -13,6 +13,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -87,7 +88,7 @@ func (a *app) worthKeeping(status child.Status) bool {
 // which it has started: then it says nothing of the work, and another time may do.
 func ownStatus(status int) bool {
 	switch status {
-	case statusUsage, statusUnavailable, statusNoResult, statusNotAcquired, statusLost, statusCannotKeep, statusUnfit:
+	case exit.StatusUsage, exit.StatusUnavailable, exit.StatusNoResult, exit.StatusNotAcquired, exit.StatusLost, exit.StatusCannotKeep, exit.StatusUnfit:
 		return true
 	}
 	return false
@@ -116,7 +117,7 @@ func failureBody(ctx context.Context, result *host.Result) ([]byte, error) {
 
 // failed ends with what others kept of their failure, or we of ours. seen is the
 // last that our command has said on stderr: nobody needs to read that twice.
-func (a *app) failed(ctx context.Context, name string, result *host.Result, seen []byte) *exit {
+func (a *app) failed(ctx context.Context, name string, result *host.Result, seen []byte) *exit.Error {
 	body, err := failureBody(ctx, result)
 	if err != nil && !errors.Is(err, errLargeFailure) {
 		return unreadable(name, err)
@@ -127,11 +128,11 @@ func (a *app) failed(ctx context.Context, name string, result *host.Result, seen
 	}
 	switch {
 	case errors.Is(err, errNewerFailure):
-		return &exit{Status: statusUnfit, Reason: core.ReasonNewer.String(), Text: "the failure that was kept of " + name + ": " + err.Error()}
+		return &exit.Error{Status: exit.StatusUnfit, Reason: core.ReasonNewer.String(), Text: "the failure that was kept of " + name + ": " + err.Error()}
 	case err != nil:
-		return &exit{Status: statusNoResult, Reason: core.ReasonFailed.String(), Text: "a failure was kept of " + name + ", and " + err.Error()}
+		return &exit.Error{Status: exit.StatusNoResult, Reason: core.ReasonFailed.String(), Text: "a failure was kept of " + name + ", and " + err.Error()}
 	}
-	out := &exit{Status: f.Status, Reason: core.ReasonFailed.String(), ByCommand: true}
+	out := &exit.Error{Status: f.Status, Reason: core.ReasonFailed.String(), ByCommand: true}
 	if result.Own { // its stderr has been seen
 		out.Text = name + " failed, and that is kept (--memo-failures)"
 	} else {
@@ -141,7 +142,7 @@ func (a *app) failed(ctx context.Context, name string, result *host.Result, seen
 		out.Text = f.text(name)
 	}
 	if f.Status == 0 {
-		out.Status, out.ByCommand = statusNoResult, false
+		out.Status, out.ByCommand = exit.StatusNoResult, false
 	}
 	return out
 }

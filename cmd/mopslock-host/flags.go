@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host"
@@ -54,23 +55,23 @@ func (f *termFlags) check(name string) []error { return f.checkTerms(name, f.ter
 
 func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
 	if f.protocol != auto && f.wanted() == 0 {
-		bad = append(bad, usagef("--protocol %s: auto, strict or lastwriter", host.Printable(f.protocol)))
+		bad = append(bad, exit.Usagef("--protocol %s: auto, strict or lastwriter", host.Printable(f.protocol)))
 	}
 	if f.ttl < 0 {
-		bad = append(bad, usagef("--ttl %v: above 0, or 0 for a lease until it is released or broken", f.ttl))
+		bad = append(bad, exit.Usagef("--ttl %v: above 0, or 0 for a lease until it is released or broken", f.ttl))
 	}
 	if f.given("margin") && f.margin <= 0 {
-		bad = append(bad, usagef("--margin %v: above 0, and less than half of --ttl", f.margin))
+		bad = append(bad, exit.Usagef("--margin %v: above 0, and less than half of --ttl", f.margin))
 	}
 	if terms.Protocol == core.ProtocolLastWriter {
 		if terms.TTL == core.None {
-			bad = append(bad, usagef("--ttl 0: lastwriter has no lease without an expiry; strict has"))
+			bad = append(bad, exit.Usagef("--ttl 0: lastwriter has no lease without an expiry; strict has"))
 		}
 		if terms.Session {
-			bad = append(bad, usagef("--session: lastwriter has no sessions; strict has"))
+			bad = append(bad, exit.Usagef("--session: lastwriter has no sessions; strict has"))
 		}
 	} else if terms.TTL == core.None && terms.Session {
-		bad = append(bad, usagef("--ttl 0: a lease on a session has the session's ttl; leave out one of them"))
+		bad = append(bad, exit.Usagef("--ttl 0: a lease on a session has the session's ttl; leave out one of them"))
 	}
 	return append(bad, judged(name, terms))
 }
@@ -128,7 +129,7 @@ func addMemoFailures(cmd *cobra.Command, memo *bool) {
 // checkResultName is what else a name must be that has a result.
 func checkResultName(name string) error {
 	if name == "lock" || strings.HasSuffix(name, "/lock") {
-		return usagef("name %s: its last segment must not be lock: the result would lie in a mops memo; choose another", host.Printable(name))
+		return exit.Usagef("name %s: its last segment must not be lock: the result would lie in a mops memo; choose another", host.Printable(name))
 	}
 	return nil
 }
@@ -165,12 +166,12 @@ func (f *acquireFlags) check(name string) []error { return f.checkClaim(name, f.
 func (f *acquireFlags) checkClaim(name string, terms host.Terms) []error {
 	bad := f.checkTerms(name, terms)
 	if f.given("wait") && f.wait < 0 {
-		bad = append(bad, usagef("--wait %v: 0 or more; leave it out to wait until the lease is held", f.wait))
+		bad = append(bad, exit.Usagef("--wait %v: 0 or more; leave it out to wait until the lease is held", f.wait))
 	}
 	f.wait = min(f.wait, core.MaxWait) // a century is as good as for ever
 	printable := utf8.ValidString(f.label) && strings.IndexFunc(f.label, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 	if len(f.label) > core.MaxLabel || !printable {
-		bad = append(bad, usagef("--label: at most %d bytes of printable text", core.MaxLabel))
+		bad = append(bad, exit.Usagef("--label: at most %d bytes of printable text", core.MaxLabel))
 	}
 	_, err := f.fleet()
 	return append(bad, err)
@@ -182,7 +183,7 @@ func (f *acquireFlags) fleet() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(f.fleetExpire)
 	if err != nil || d <= 0 {
-		return 0, usagef("--fleet-expire %s: a duration above 0 such as 88s, or none", host.Printable(f.fleetExpire))
+		return 0, exit.Usagef("--fleet-expire %s: a duration above 0 such as 88s, or none", host.Printable(f.fleetExpire))
 	}
 	return d, nil
 }
@@ -219,10 +220,10 @@ func (f *lossFlags) mayContinue(lease heldLease) bool {
 // is none.
 func (f *lossFlags) check(ttl time.Duration) (bad []error) {
 	if f.onLoss != "terminate" && f.onLoss != "continue" {
-		bad = append(bad, usagef("--on-loss %s: terminate or continue", host.Printable(f.onLoss)))
+		bad = append(bad, exit.Usagef("--on-loss %s: terminate or continue", host.Printable(f.onLoss)))
 	}
 	if f.grace < 0 {
-		bad = append(bad, usagef("--grace %v: from 0 to a third of the TTL", f.grace))
+		bad = append(bad, exit.Usagef("--grace %v: from 0 to a third of the TTL", f.grace))
 	} else if err := f.settle(ttl); err != nil {
 		bad = append(bad, err)
 	}
@@ -236,7 +237,7 @@ func (f *lossFlags) settle(ttl time.Duration) error {
 	case !f.given("grace"):
 		f.grace = min(defaultGrace, ttl/3)
 	case f.grace > ttl/3:
-		return usagef("--grace %v: from 0 to a third of the TTL of %v", f.grace, ttl)
+		return exit.Usagef("--grace %v: from 0 to a third of the TTL of %v", f.grace, ttl)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -19,7 +20,7 @@ func (a *app) leaseCommand(use, short, long, example string, do func(context.Con
 		Use: use + " LEASE [flags]", Short: short, Long: long, Example: example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%s takes one LEASE: a file, - for stdin, or the JSON text itself", use)
+				return exit.Usagef("%s takes one LEASE: a file, - for stdin, or the JSON text itself", use)
 			}
 			ctx, cancel := a.signals.WaitContext(context.Background())
 			defer cancel()
@@ -29,7 +30,7 @@ func (a *app) leaseCommand(use, short, long, example string, do func(context.Con
 			}
 			terms := f.terms()
 			terms.TTL, terms.Protocol = handle.TTL, handle.Protocol // the lease wins
-			if err := usage(f.checkTerms(handle.Name, terms)...); err != nil {
+			if err := exit.Usage(f.checkTerms(handle.Name, terms)...); err != nil {
 				return err
 			}
 			h, err := a.openURL(ctx, handle.Store)
@@ -80,7 +81,7 @@ func (a *app) readHandle(ctx context.Context, arg string) (host.Handle, error) {
 		return host.Handle{}, context.Cause(ctx)
 	case a := <-read:
 		if a.err != nil {
-			return host.Handle{}, usagef("LEASE: %v", a.err)
+			return host.Handle{}, exit.Usagef("LEASE: %v", a.err)
 		}
 		return parseHandle(string(a.text))
 	}
@@ -102,7 +103,7 @@ func (a *app) readSource(arg string) ([]byte, error) {
 func parseHandle(text string) (host.Handle, error) {
 	handle, err := host.ParseHandle(text)
 	if err != nil {
-		return handle, usage(err)
+		return handle, exit.Usage(err)
 	}
 	return handle, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -72,7 +73,7 @@ func (a *app) releaseAfter(lease heldLease) {
 		a.closeNow()
 		var lost *host.Error
 		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
-			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(lease), oneLine(err))
+			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(lease), exit.Text(err))
 			return
 		}
 		if lease.TTL() <= 0 {
@@ -103,9 +104,9 @@ func (a *app) heldHere(name, store string) bool {
 }
 
 // heldAbove: who waits for a lease of his own ancestors waits for ever.
-func heldAbove(name string) *exit {
-	return &exit{
-		Status: statusNotAcquired, Reason: core.ReasonHeld.String(),
+func heldAbove(name string) *exit.Error {
+	return &exit.Error{
+		Status: exit.StatusNotAcquired, Reason: core.ReasonHeld.String(),
 		Text: "lease " + name + " is held by a run that this one is part of; it cannot wait for itself",
 	}
 }

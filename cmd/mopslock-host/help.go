@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -13,7 +14,7 @@ func unknownCommand(root *cobra.Command, word string) error {
 	if like := root.SuggestionsFor(word); len(like) > 0 {
 		text += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
-	return usagef("%s; see mopslock-host --help", text)
+	return exit.Usagef("%s; see mopslock-host --help", text)
 }
 
 // helpCommand takes the place of cobra's, whose status is 0 for what is unknown.

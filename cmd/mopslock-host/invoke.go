@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -56,7 +57,7 @@ in TMPDIR, which is passed on to ours: it is no terminal, and what opens it anew
 			if err != nil {
 				return err
 			}
-			if err := usage(f.check(names[0])...); err != nil {
+			if err := exit.Usage(f.check(names[0])...); err != nil {
 				return err
 			}
 			return a.invoke(cmd, &invocation{app: a, name: names[0], argv: argv, flags: &f})
@@ -75,7 +76,7 @@ func (f *invokeFlags) add(cmd *cobra.Command) {
 func (f *invokeFlags) check(name string) []error {
 	bad := append(f.acquireFlags.check(name), f.lossFlags.check(f.longestTTL())...)
 	if f.endless() && f.wanted() != core.ProtocolLastWriter {
-		bad = append(bad, usagef("--ttl 0: work is done under a lease that expires; give it a ttl, or leave it out"))
+		bad = append(bad, exit.Usagef("--ttl 0: work is done under a lease that expires; give it a ttl, or leave it out"))
 	}
 	return append(bad, checkResultName(name))
 }
@@ -87,10 +88,10 @@ type invocation struct {
 	name  string
 	argv  []string
 	flags *invokeFlags
-	echo  *echo   // of the launcher's outputs, with --memo-failures
-	once  bool    // the launcher is the work itself,
-	made  product // and what it prints is the result
-	lost  *exit   // the end of a once whose CMD went on without the lease (--on-loss continue), or nil
+	echo  *echo       // of the launcher's outputs, with --memo-failures
+	once  bool        // the launcher is the work itself,
+	made  product     // and what it prints is the result
+	lost  *exit.Error // the end of a once whose CMD went on without the lease (--on-loss continue), or nil
 
 	begun   *host.Invocation
 	lease   *host.Lease   // of the latest launch, or nil
@@ -171,7 +172,7 @@ func (c *invocation) giveBack() {
 	switch {
 	case err == nil || c.lease == nil: // nothing was held
 	case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}):
-		c.ui.printf("lease %s was no longer ours when it was to be released: %s", c.name, oneLine(err))
+		c.ui.printf("lease %s was no longer ours when it was to be released: %s", c.name, exit.Text(err))
 	case ctx.Err() != nil && errors.Is(c.lease.Err(), host.ErrLost): // before, as was said
 	default: // a write that we gave up may have landed as late as now
 		c.ui.printf("lease %s could not be released; it will expire by itself, at the latest at %s",
@@ -261,8 +262,8 @@ func (c *invocation) without(err error) error {
 		return err
 	}
 	status := c.ended.ExitStatus()
-	out := &exit{
-		Status: statusNoResult, Reason: none.Reason.String(), Launcher: &status,
+	out := &exit.Error{
+		Status: exit.StatusNoResult, Reason: none.Reason.String(), Launcher: &status,
 		Text: fmt.Sprintf("the launcher of %s ended (%v), and there is no result", c.name, c.ended),
 	}
 	switch none.Reason {
@@ -273,7 +274,7 @@ func (c *invocation) without(err error) error {
 		if c.offered {
 			out.Text += "; its failure could not be kept"
 		}
-		out.Text += ": " + storeText(none)
+		out.Text += ": " + exit.StoreText(none)
 	}
 	return out
 }
@@ -281,7 +282,7 @@ func (c *invocation) without(err error) error {
 // answer prints the result, or what a failure came to.
 func (c *invocation) answer(ctx context.Context) error {
 	result := c.begun.Result()
-	out := &exit{Status: 0, Reason: reasonFound}
+	out := &exit.Error{Status: 0, Reason: reasonFound}
 	switch {
 	case c.once:
 		out = c.made.answer(ctx, result)
@@ -315,7 +316,7 @@ func (c *invocation) print(ctx context.Context, result *host.Result) error {
 	n, err := io.Copy(to, body)
 	switch {
 	case to.err != nil:
-		return written(to.err)
+		return exit.Written(to.err)
 	case err == nil && size >= 0 && n != size:
 		err = fmt.Errorf("it has %d bytes, and was said to have %d", n, size)
 	}
@@ -333,10 +334,10 @@ func (c *invocation) unread(ctx context.Context, err error) error {
 }
 
 // unreadable is a result that is there and cannot be had.
-func unreadable(name string, err error) *exit {
-	return &exit{
-		Status: statusUnavailable, Reason: core.ReasonUnreadable.String(),
-		Text: fmt.Sprintf("the result of %s is there, but could not be read: %s; try again", name, oneLine(err)),
+func unreadable(name string, err error) *exit.Error {
+	return &exit.Error{
+		Status: exit.StatusUnavailable, Reason: core.ReasonUnreadable.String(),
+		Text: fmt.Sprintf("the result of %s is there, but could not be read: %s; try again", name, exit.Text(err)),
 	}
 }
 

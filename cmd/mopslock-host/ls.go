@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 )
@@ -25,7 +26,7 @@ Listing all also removes what processes that are long gone have left in the stor
   mopslock-host ls --stale --json team-a/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("ls takes at most one PREFIX")
+				return exit.Usagef("ls takes at most one PREFIX")
 			}
 			prefix := ""
 			if len(args) == 1 {
@@ -61,22 +62,22 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 			fmt.Fprintln(table, report.Header)
 		}
 		if err != nil {
-			fmt.Fprintln(table, report.UnreadRow(s.Name, oneLine(err)))
+			fmt.Fprintln(table, report.UnreadRow(s.Name, exit.Text(err)))
 		} else {
 			fmt.Fprintln(table, report.Row(&s))
 		}
 	}
-	if err := written(table.Flush()); err != nil {
+	if err := exit.Written(table.Flush()); err != nil {
 		return err
 	}
 	switch {
 	case end != nil:
 		return end
 	case trouble != nil:
-		out := exitOf(trouble)
-		return &exit{Status: out.Status, Reason: out.Reason} // its row says why
+		out := exit.Of(trouble)
+		return &exit.Error{Status: out.Status, Reason: out.Reason} // its row says why
 	case found == 0:
-		return &exit{Status: statusNothing, Reason: "none"}
+		return &exit.Error{Status: exit.StatusNothing, Reason: "none"}
 	}
 	return nil
 }
@@ -86,5 +87,5 @@ func (a *app) reportListed(s *host.Status, err error) error {
 	if err == nil {
 		return a.report(report.StatusJSON(s))
 	}
-	return a.report(report.NewUnread(s.Name, exitOf(err).Reason, oneLine(err)))
+	return a.report(report.NewUnread(s.Name, exit.Of(err).Reason, exit.Text(err)))
 }

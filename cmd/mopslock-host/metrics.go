@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -78,7 +79,7 @@ func (a *app) openMetrics(cmd *cobra.Command) error {
 	select {
 	case err := <-m.began:
 		if err != nil {
-			return usagef("--metrics-file: %v", err)
+			return exit.Usagef("--metrics-file: %v", err)
 		}
 	case <-timer.C: // a dead mount: no reason to keep a lease waiting
 		close(m.late)
@@ -91,26 +92,26 @@ func (a *app) openMetrics(cmd *cobra.Command) error {
 // place. What is no file has no place to take, and our own others must not be lost.
 func (a *app) metricsPath(named string) (string, error) {
 	if named == "" || named == "-" {
-		return "", usagef("--metrics-file %q: the name of a file", named)
+		return "", exit.Usagef("--metrics-file %q: the name of a file", named)
 	}
 	info, err := os.Stat(named)
 	if err != nil { // it is to be made; what is in the way, the first write says
 		return named, nil
 	}
 	if !info.Mode().IsRegular() {
-		return "", usagef("--metrics-file %s: that is no regular file, so another cannot take its place", host.Printable(named))
+		return "", exit.Usagef("--metrics-file %s: that is no regular file, so another cannot take its place", host.Printable(named))
 	}
 	if a.status != nil {
 		if status, err := a.status.file.Stat(); err == nil && os.SameFile(status, info) {
-			return "", usagef("--metrics-file %s: that is the --status-file", host.Printable(named))
+			return "", exit.Usagef("--metrics-file %s: that is the --status-file", host.Printable(named))
 		}
 	}
 	if a.trace != nil && sameFile(named, a.tracePath) {
-		return "", usagef("--metrics-file %s: that is the --trace file", host.Printable(named))
+		return "", exit.Usagef("--metrics-file %s: that is the --trace file", host.Printable(named))
 	}
 	path, err := filepath.EvalSymlinks(named)
 	if err != nil {
-		return "", usagef("--metrics-file: %v", err)
+		return "", exit.Usagef("--metrics-file: %v", err)
 	}
 	return path, nil
 }

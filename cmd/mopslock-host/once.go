@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -35,7 +36,7 @@ the status is 69, and the file is kept.`,
 			if err != nil {
 				return err
 			}
-			if err := usage(f.check(names[0])...); err != nil {
+			if err := exit.Usage(f.check(names[0])...); err != nil {
 				return err
 			}
 			return a.invoke(cmd, &invocation{

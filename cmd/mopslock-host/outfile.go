@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 // outFile is a file that a flag names, or nil.
@@ -28,7 +30,7 @@ func createFile(flag, path string) (*outFile, error) {
 	fresh := errors.Is(err, fs.ErrNotExist)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
-		return nil, usagef("--%s: %v", flag, err)
+		return nil, exit.Usagef("--%s: %v", flag, err)
 	}
 	_ = file.Close()
 	if fresh {
@@ -48,7 +50,7 @@ func (o *outFile) fill(write func(io.Writer) error) error {
 		err = os.WriteFile(o.path, text.Bytes(), 0o666)
 	}
 	if err != nil {
-		return usagef("--%s: %v", o.flag, err)
+		return exit.Usagef("--%s: %v", o.flag, err)
 	}
 	return nil
 }

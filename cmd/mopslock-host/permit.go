@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -44,7 +45,7 @@ with it on Linux, but not what CMD has started; the permit is free a TTL later.`
 			if err != nil {
 				return err
 			}
-			if err := usage(append(claim.check(names[0]), loss.check(claim.sessionTTL())...)...); err != nil {
+			if err := exit.Usage(append(claim.check(names[0]), loss.check(claim.sessionTTL())...)...); err != nil {
 				return err
 			}
 			return a.permit(cmd, names[0], argv, &claim, &loss)
@@ -149,12 +150,12 @@ func (a *app) setLimit(ctx context.Context, h *host.Host, name string, claim *pe
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	out := &exit{
-		Status: statusNotAcquired, Reason: core.ReasonLimit.String(),
+	out := &exit.Error{
+		Status: exit.StatusNotAcquired, Reason: core.ReasonLimit.String(),
 		Text: "limit of " + host.Printable(name) + ": the wait was over, and it is unknown whether the store has taken it; status shows it",
 	}
 	if !h.Reached() {
-		out.Status, out.Reason = statusUnavailable, core.ReasonUnreachable.String()
+		out.Status, out.Reason = exit.StatusUnavailable, core.ReasonUnreachable.String()
 		out.Text = "limit of " + host.Printable(name) + " not set: the store has not answered once; check its URL and the network"
 	}
 	return out
@@ -223,27 +224,27 @@ func (f *permitFlags) sessionTTL() time.Duration {
 func (f *permitFlags) check(name string) []error {
 	bad := f.checkClaim(name, f.terms())
 	if f.wanted() == core.ProtocolLastWriter {
-		bad = append(bad, usagef("--protocol lastwriter: a semaphore needs create-if-absent, which only strict relies on; leave it out"))
+		bad = append(bad, exit.Usagef("--protocol lastwriter: a semaphore needs create-if-absent, which only strict relies on; leave it out"))
 	}
 	if f.endless() {
-		bad = append(bad, usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
+		bad = append(bad, exit.Usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
 	}
 	if f.given("capacity") {
 		bad = append(bad, checkSide("capacity", f.capacity, core.MaxCapacity))
 	} else {
-		bad = append(bad, usagef("permit needs --capacity: capacity x width is how much may be held"))
+		bad = append(bad, exit.Usagef("permit needs --capacity: capacity x width is how much may be held"))
 	}
 	bad = append(bad, checkSide("width", f.width, core.MaxWidth))
 	if f.weight < 1 || uint64(f.weight) > math.MaxUint32 {
-		bad = append(bad, usagef("--weight %d: from 1 to %d", f.weight, uint32(math.MaxUint32)))
+		bad = append(bad, exit.Usagef("--weight %d: from 1 to %d", f.weight, uint32(math.MaxUint32)))
 	}
 	if f.spare < 0 || uint64(f.spare) > math.MaxUint32 {
-		bad = append(bad, usagef("--spare %d: from 0 to %d", f.spare, uint32(math.MaxUint32)))
+		bad = append(bad, exit.Usagef("--spare %d: from 0 to %d", f.spare, uint32(math.MaxUint32)))
 	}
 	if f.storeLimit < 0 || f.storeLimit > maxLimit {
-		bad = append(bad, usagef("--store-limit %d: from 1 to %d, or 0 to remove it", f.storeLimit, int64(maxLimit)))
+		bad = append(bad, exit.Usagef("--store-limit %d: from 1 to %d, or 0 to remove it", f.storeLimit, int64(maxLimit)))
 	}
-	if usage(bad...) != nil {
+	if exit.Usage(bad...) != nil {
 		return bad
 	}
 	return append(bad, f.checkWeight())
@@ -252,7 +253,7 @@ func (f *permitFlags) check(name string) []error {
 // checkSide is of one side of the view.
 func checkSide(flag string, n, most int) error {
 	if n < 1 || n > most {
-		return usagef("--%s %d: from 1 to %d", flag, n, most)
+		return exit.Usagef("--%s %d: from 1 to %d", flag, n, most)
 	}
 	return nil
 }
@@ -268,9 +269,9 @@ func (f *permitFlags) checkWeight() error {
 	}
 	switch most := uint64(f.capacity) * uint64(f.width); {
 	case asked > most:
-		return usagef("%s: more than capacity x width, which is %d", said, most)
+		return exit.Usagef("%s: more than capacity x width, which is %d", said, most)
 	case f.storeLimit > 0 && asked > uint64(f.storeLimit):
-		return usagef("%s: more than --store-limit %d lets anybody have", said, f.storeLimit)
+		return exit.Usagef("%s: more than --store-limit %d lets anybody have", said, f.storeLimit)
 	}
 	return nil
 }
@@ -283,8 +284,8 @@ func withoutPermit(full *report.Occupancy, name string, err error) error {
 		return err
 	}
 	s := refused.Seen
-	return &exit{
-		Status: statusNotAcquired, Reason: core.ReasonFull.String(),
+	return &exit.Error{
+		Status: exit.StatusNotAcquired, Reason: core.ReasonFull.String(),
 		Text: host.Printable(name) + " " + full.WhyFull(s) + ": " + full.Text(s, false) + "; wait for room, or try again later",
 	}
 }

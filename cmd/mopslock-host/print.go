@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 )
 
@@ -16,5 +17,5 @@ func (a *app) report(v any) error {
 // print writes a text to stdout.
 func (a *app) print(text string) error {
 	_, err := a.stdout.Write([]byte(text))
-	return written(err)
+	return exit.Written(err)
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 // The kernel's tier: real processes on a directory, for what only a kernel shows. They wait for events.
@@ -322,7 +324,7 @@ func TestPausedHolder(t *testing.T) {
 				t.Error("the first command was to run on, unwatched")
 			}
 			first.signal(syscall.SIGCONT)
-			first.mustExit(statusLost)
+			first.mustExit(exit.StatusLost)
 			if text := s.read("s.json"); text != `{"by":"mopslock","status":76,"reason":"expired"}`+"\n" {
 				t.Error(text)
 			}

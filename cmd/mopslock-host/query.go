@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -20,7 +21,7 @@ func (a *app) nameCommand(use, short, long, example string, do func(context.Cont
 			if err != nil {
 				return err
 			}
-			if err := usage(f.check(name)...); err != nil {
+			if err := exit.Usage(f.check(name)...); err != nil {
 				return err
 			}
 			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return do(ctx, h, &query{name, f.wanted()}) })

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -32,16 +33,16 @@ holder released it before or its record is gone, and 76 if it was broken or is a
 			}
 			err := h.ReleaseHandle(ctx, handle, &terms)
 			switch {
-			case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errNoAnswer):
-				return &exit{
-					Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
+			case errors.Is(err, context.DeadlineExceeded), errors.Is(err, exit.ErrNoAnswer):
+				return &exit.Error{
+					Status: exit.StatusUnavailable, Reason: core.ReasonUnreachable.String(),
 					Text: "lease " + handle.Name + " could not be released; " + expiry,
 				}
 			case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}),
 				errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonBroken}):
 				return err
 			case errors.Is(err, host.ErrLost): // the store was silent or unreadable
-				return &exit{Status: statusUnavailable, Reason: core.ReasonUnreachable.String(), Text: oneLine(err)}
+				return &exit.Error{Status: exit.StatusUnavailable, Reason: core.ReasonUnreachable.String(), Text: exit.Text(err)}
 			}
 			return err
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -72,15 +73,15 @@ func (a *app) joined(ctx context.Context, name string, f *remoteFlags) (handle h
 	wrong := checkResultName(name)
 	if f.lease == "" && a.getenv("MOPSLOCK_LEASE") == "" && f.withoutLease {
 		none := host.Handle{Name: name, TTL: f.longestTTL(), Protocol: cmp.Or(f.wanted(), core.ProtocolLastWriter)}
-		return handle, usage(append(f.checkFor(&none), wrong)...)
+		return handle, exit.Usage(append(f.checkFor(&none), wrong)...)
 	}
 	if handle, err = a.accompanied(ctx, f.lease); err != nil {
 		return handle, err
 	}
 	if handle.Name != name {
-		wrong = errors.Join(wrong, usagef("the lease is of %s, and not of %s", host.Printable(handle.Name), host.Printable(name)))
+		wrong = errors.Join(wrong, exit.Usagef("the lease is of %s, and not of %s", host.Printable(handle.Name), host.Printable(name)))
 	}
-	return handle, usage(append(f.checkFor(&handle), wrong)...)
+	return handle, exit.Usage(append(f.checkFor(&handle), wrong)...)
 }
 
 // remoteCall is one run of remote.
@@ -103,7 +104,7 @@ type product struct {
 	spool        *spool
 	stderr       *relay // with --memo-failures
 
-	ended     *exit // how CMD ended, or nil
+	ended     *exit.Error // how CMD ended, or nil
 	status    child.Status
 	unwritten error // why what it printed is not whole in the spool
 	offered   bool  // what it failed with is to be kept
@@ -209,10 +210,10 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 
 // commandEnded notes how the command has ended. One that ended with 0 and was not told to end has made the result, though
 // the lease was lost meanwhile: then the end is its own, and that of the lease is returned. A SIGKILL of ours leaves no 0.
-func (c *product) commandEnded(s *supervisor, end *exit) (lost *exit) {
+func (c *product) commandEnded(s *supervisor, end *exit.Error) (lost *exit.Error) {
 	c.ended, c.status = end, s.child.Status()
 	if !end.ByCommand && !s.toldToEnd && c.status.ExitStatus() == 0 {
-		lost, c.ended = end, &exit{Status: 0, Reason: "exited", ByCommand: true}
+		lost, c.ended = end, &exit.Error{Status: 0, Reason: "exited", ByCommand: true}
 	}
 	return lost
 }
@@ -307,7 +308,7 @@ func (c *product) outcome(work *host.Work) error {
 }
 
 // answer is the end where there is a result by now.
-func (c *product) answer(ctx context.Context, result *host.Result) *exit {
+func (c *product) answer(ctx context.Context, result *host.Result) *exit.Error {
 	switch {
 	case c.ended != nil && c.ended.Status != 0: // whatever is there, CMD's status stands
 		return c.ended
@@ -318,7 +319,7 @@ func (c *product) answer(ctx context.Context, result *host.Result) *exit {
 	case c.ended != nil:
 		return c.ended
 	}
-	return &exit{Status: 0, Reason: reasonFound}
+	return &exit.Error{Status: 0, Reason: reasonFound}
 }
 
 // without is the end where there is none.
@@ -327,7 +328,7 @@ func (c *remoteCall) without(err error) error {
 	errors.As(err, &none)
 	switch {
 	case c.ended == nil && none != nil && none.Kind == host.Lost: // we came late
-		return &exit{Status: c.flags.lostStatus, Reason: none.Reason.String()}
+		return &exit.Error{Status: c.flags.lostStatus, Reason: none.Reason.String()}
 	case c.ended == nil:
 		return err
 	}
@@ -344,18 +345,18 @@ func (c *product) unstored(err error) error {
 		return c.ended
 	case c.ended.Status != 0:
 		if c.offered && (none == nil || none.Kind != host.NoResult || none.Reason != core.ReasonFailed) {
-			c.ui.printf("what %s came to could not be kept: %s", c.name, storeText(err))
+			c.ui.printf("what %s came to could not be kept: %s", c.name, exit.StoreText(err))
 		}
 		return c.ended
 	case lost && c.unwritten != nil:
-		return &exit{Status: statusLost, Reason: none.Reason.String(), Text: oneLine(err)}
+		return &exit.Error{Status: exit.StatusLost, Reason: none.Reason.String(), Text: exit.Text(err)}
 	case c.unwritten != nil:
-		return &exit{
-			Status: statusUnavailable, Reason: "output",
+		return &exit.Error{
+			Status: exit.StatusUnavailable, Reason: "output",
 			Text: fmt.Sprintf("the result of %s was not stored: its file could not be written: %v; set TMPDIR to a directory with room for it", c.name, c.unwritten),
 		}
 	}
-	out := exitOf(err)
+	out := exit.Of(err)
 	path, errKeep := c.spool.keep()
 	text := fmt.Sprintf("the result of %s was not stored, and is kept in %s", c.name, path)
 	if errKeep != nil {
@@ -366,9 +367,9 @@ func (c *product) unstored(err error) error {
 	}
 	switch {
 	case lost:
-		out = &exit{Status: statusLost, Reason: out.Reason}
-	case out.Status < statusSignal: // else a signal ended us
-		out = &exit{Status: statusUnavailable, Reason: cmp.Or(out.Reason, core.ReasonUnusable.String())}
+		out = &exit.Error{Status: exit.StatusLost, Reason: out.Reason}
+	case out.Status < exit.StatusSignal: // else a signal ended us
+		out = &exit.Error{Status: exit.StatusUnavailable, Reason: cmp.Or(out.Reason, core.ReasonUnusable.String())}
 	}
-	return &exit{Status: out.Status, Reason: out.Reason, Text: text}
+	return &exit.Error{Status: out.Status, Reason: out.Reason, Text: text}
 }

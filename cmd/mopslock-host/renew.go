@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -26,14 +27,14 @@ under strict with its new epoch. One that has expired but is still ours is reviv
 			case err == nil:
 				return a.reportHandle(asStored(ctx, h, renewed))
 			case errors.Is(err, context.DeadlineExceeded):
-				return &exit{
-					Status: statusUnavailable, Reason: core.ReasonUnreachable.String(),
+				return &exit.Error{
+					Status: exit.StatusUnavailable, Reason: core.ReasonUnreachable.String(),
 					Text: "lease " + handle.Name + " could not be renewed in time; check that the store answers and takes writes, then try again",
 				}
 			case errors.As(err, &failed) && failed.Kind == host.CannotMaintain && failed.Reason != core.ReasonUnreadable:
-				return &exit{Status: statusLost, Reason: failed.Reason.String(), Text: oneLine(failed)}
+				return &exit.Error{Status: exit.StatusLost, Reason: failed.Reason.String(), Text: exit.Text(failed)}
 			case errors.As(err, &failed) && failed.Reason == core.ReasonUnreadable:
-				return &exit{Status: statusUnavailable, Reason: failed.Reason.String(), Text: oneLine(failed)}
+				return &exit.Error{Status: exit.StatusUnavailable, Reason: failed.Reason.String(), Text: exit.Text(failed)}
 			}
 			return err
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core/wire"
 	"github.com/mopslock/mopslock/host"
@@ -29,7 +30,7 @@ FILE is - for stdin. No store is opened.`,
   mopslock-host replay --engine wasm --json run.trace`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("replay takes one FILE that --trace made, or - for stdin")
+				return exit.Usagef("replay takes one FILE that --trace made, or - for stdin")
 			}
 			ctx, cancel := a.signals.WaitContext(context.Background())
 			defer cancel()
@@ -43,7 +44,7 @@ func (a *app) replay(path string) error {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return usagef("the recording cannot be read: %v", err)
+			return exit.Usagef("the recording cannot be read: %v", err)
 		}
 		defer file.Close()
 		source = file
@@ -55,9 +56,9 @@ func (a *app) replay(path string) error {
 	case errors.As(err, &failed):
 		return err
 	case errors.As(err, &format):
-		return usagef("%s: %s", host.Printable(path), oneLine(err))
+		return exit.Usagef("%s: %s", host.Printable(path), exit.Text(err))
 	case err != nil:
-		return usagef("the recording cannot be read: %v", err)
+		return exit.Usagef("the recording cannot be read: %v", err)
 	}
 	return a.showReplay(&report)
 }
@@ -109,7 +110,7 @@ func (a *app) showReplay(r *trace.Report) (err error) {
 		a.ui.printf("the engine of the recording lost %d machines; what came after that cannot be compared", r.Failed)
 	}
 	if r.Difference != nil {
-		return &exit{Status: statusNothing, Reason: "differs"}
+		return &exit.Error{Status: exit.StatusNothing, Reason: "differs"}
 	}
 	return nil
 }

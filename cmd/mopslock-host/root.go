@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -29,7 +30,7 @@ func (a *app) execute(args []string) int {
 	if err == nil {
 		return 0
 	}
-	out := exitOf(err)
+	out := exit.Of(err)
 	if out.Text != "" {
 		a.ui.printf("%s", out.Text)
 	}
@@ -63,7 +64,7 @@ machines share; there is no server.`,
 		}
 		root.SetOut(helpWriter{a.ui.out.to})
 		_ = root.Help()
-		return &exit{Status: statusUsage, Reason: "usage"}
+		return &exit.Error{Status: exit.StatusUsage, Reason: "usage"}
 	}
 	root.PersistentFlags().StringVar(&a.storeURL, "store", "", "where the leases are kept: file:///dir, s3://bucket/prefix, gs://…, azblob://… (default $MOPSLOCK_STORE, else a directory of this user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "report as JSON, one object a line, on stdout")
@@ -71,7 +72,7 @@ machines share; there is no server.`,
 	root.PersistentPreRunE = a.prepare
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		_ = a.openStatusFile(cmd) // if it is named before the bad one
-		return usagef("%s; see %s --help", flagText(err), cmd.CommandPath())
+		return exit.Usagef("%s; see %s --help", flagText(err), cmd.CommandPath())
 	})
 	root.AddCommand(a.runCommand(), a.permitCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.accompanyCommand(),
 		a.invokeCommand(), a.remoteCommand(), a.onceCommand(), a.statusCommand(), a.lsCommand(), a.watchCommand(), a.breakCommand(), a.doctorCommand(), a.benchCommand(), a.exploreCommand(), a.simulateCommand(), a.stepCommand(), a.replayCommand(), a.versionCommand(), a.completionCommand())
@@ -82,7 +83,7 @@ machines share; there is no server.`,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand())
-	root.SetHelpTemplate(root.HelpTemplate() + statusHelp)
+	root.SetHelpTemplate(root.HelpTemplate() + exit.Help)
 	return root
 }
 
@@ -93,7 +94,7 @@ func (a *app) prepare(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if a.engine.name != engineNative && a.engine.name != engineWASM {
-		return usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
+		return exit.Usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
 	}
 	if cmd.Flags().Changed("trace") {
 		if err := a.openTrace(cmd, args); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -34,7 +36,7 @@ When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is
 			if err != nil {
 				return err
 			}
-			if err := usage(append(claim.check(names[0]), loss.check(claim.longestTTL())...)...); err != nil {
+			if err := exit.Usage(append(claim.check(names[0]), loss.check(claim.longestTTL())...)...); err != nil {
 				return err
 			}
 			return a.run(cmd, names[0], argv, &claim, &loss)

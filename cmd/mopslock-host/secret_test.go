@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 // planted stands in every secret: whatever shows it shows a secret.
@@ -45,10 +47,10 @@ func TestFailuresShowNoSecret(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	const region, refused = "&region=us-east-1&use_path_style=true", statusUsage
+	const region, refused = "&region=us-east-1&use_path_style=true", exit.StatusUsage
 	for url, want := range map[string]int{
-		"s3://bucket?endpoint=http://" + address + region: statusUnavailable,
-		"azblob://bucket":                  statusUnavailable,
+		"s3://bucket?endpoint=http://" + address + region: exit.StatusUnavailable,
+		"azblob://bucket":                  exit.StatusUnavailable,
 		"s3://user:" + planted + "@bucket": refused,
 		"s3://bucket#" + planted:           refused,
 		"s3://bucket?endpoint=http://user:" + planted + "@127.0.0.1:1" + region: refused,
@@ -64,7 +66,7 @@ func TestFailuresShowNoSecret(t *testing.T) {
 			var out, errs bytes.Buffer
 			a := newApp(strings.NewReader(""), &out, &errs)
 			status := a.execute(slices.Insert(words, 1, "--trace", "trace"))
-			if status != want && (want == refused || status != statusCannotKeep) || exists("ran") {
+			if status != want && (want == refused || status != exit.StatusCannotKeep) || exists("ran") {
 				t.Errorf("%s %s: exit status %d: %s", words[0], url, status, &errs)
 			}
 			shown := out.String() + errs.String()

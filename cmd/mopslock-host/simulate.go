@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/tests/simulate"
 )
@@ -48,10 +49,10 @@ PROTOCOL is one of ` + strings.Join(simulate.Protocols(), ", ") + `.`,
   mopslock-host simulate --actors 1000 --names 1 --weather fair --json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("simulate takes no argument; see mopslock-host simulate --help")
+				return exit.Usagef("simulate takes no argument; see mopslock-host simulate --help")
 			}
 			opts, bad := f.options()
-			if err := usage(bad...); err != nil {
+			if err := exit.Usage(bad...); err != nil {
 				return err
 			}
 			ctx, cancel := a.signals.WaitContext(context.Background())
@@ -88,13 +89,13 @@ const maxDuration = 10 * 365 * 24 * time.Hour
 func (f *simulateFlags) options() (opts simulate.Options, bad []error) {
 	opts, err := simulate.ByName(f.protocol)
 	if err != nil {
-		bad = append(bad, usagef("--protocol %s: one of %s", host.Printable(f.protocol), strings.Join(simulate.Protocols(), ", ")))
+		bad = append(bad, exit.Usagef("--protocol %s: one of %s", host.Printable(f.protocol), strings.Join(simulate.Protocols(), ", ")))
 	}
 	opts.Seed, opts.Actors, opts.Names, opts.Companions = f.seed, f.actors, f.names, f.companions
 	opts.TTL, opts.Duration, opts.Weather = f.ttl, f.duration, simulate.Weather(f.weather)
 	within := func(flag string, value, least, most int) {
 		if value < least || value > most {
-			bad = append(bad, usagef("--%s %d: from %d to %d", flag, value, least, most))
+			bad = append(bad, exit.Usagef("--%s %d: from %d to %d", flag, value, least, most))
 		}
 	}
 	within("seeds", f.seeds, 1, 1<<30)
@@ -104,12 +105,12 @@ func (f *simulateFlags) options() (opts simulate.Options, bad []error) {
 	within("companions", f.companions, -maxActors, maxActors)
 	switch weathers := []simulate.Weather{"", simulate.Stormy, simulate.Orderly, simulate.Fair}; {
 	case !slices.Contains(weathers, opts.Weather):
-		bad = append(bad, usagef("--weather %s: stormy, orderly or fair", host.Printable(f.weather)))
+		bad = append(bad, exit.Usagef("--weather %s: stormy, orderly or fair", host.Printable(f.weather)))
 	case f.duration < 0, f.duration > maxDuration:
-		bad = append(bad, usagef("--duration %v: above 0, at most %v", f.duration, maxDuration))
+		bad = append(bad, exit.Usagef("--duration %v: above 0, at most %v", f.duration, maxDuration))
 	}
 	if f.protocol != "strict" && f.ttl < 0 {
-		bad = append(bad, usagef("--ttl %v: only strict has leases without an expiry", f.ttl))
+		bad = append(bad, exit.Usagef("--ttl %v: only strict has leases without an expiry", f.ttl))
 	} else if f.ttl > 0 {
 		bad = append(bad, judgedUnder(opts.Protocol, "simulated", host.Terms{TTL: f.ttl}))
 	}
@@ -187,5 +188,5 @@ func played(r *simulate.Result) error {
 	if r == nil || r.Violation == nil {
 		return nil
 	}
-	return &exit{Status: statusNothing, Reason: "violation"}
+	return &exit.Error{Status: exit.StatusNothing, Reason: "violation"}
 }

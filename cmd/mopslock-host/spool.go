@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 // spool is a file for what a command prints, until it is stored. It has no name, so that nothing is left of it when we
@@ -59,7 +60,7 @@ func dropName(file *os.File, names string) string {
 
 // spoolExit: a command without a place for its output cannot be executed.
 func spoolExit(err error) error {
-	return &exit{
+	return &exit.Error{
 		Status: child.StatusCannotExecute, Reason: "not_started",
 		Text: fmt.Sprintf("no file for the command's output: %v; set TMPDIR to a directory with room for it", err),
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -37,7 +38,7 @@ func (a *app) showStatus(ctx context.Context, h *host.Host, q *query) error {
 		return err
 	}
 	if s.State == core.ObservedVacant || s.State == core.ObservedReleased {
-		return &exit{Status: statusNothing, Reason: s.State.String()}
+		return &exit.Error{Status: exit.StatusNothing, Reason: s.State.String()}
 	}
 	return nil
 }

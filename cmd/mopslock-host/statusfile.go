@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 // statusFile is where --status-file says who decided the exit status.
@@ -25,14 +27,14 @@ func (a *app) openStatusFile(cmd *cobra.Command) error {
 	}
 	file, err := os.Create(flag.Value.String())
 	if err != nil {
-		return usagef("--status-file: %v", err)
+		return exit.Usagef("--status-file: %v", err)
 	}
 	a.status = &statusFile{file}
 	return nil
 }
 
 // write is fine on nil.
-func (s *statusFile) write(u *ui, out *exit) {
+func (s *statusFile) write(u *ui, out *exit.Error) {
 	if s == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -29,7 +30,7 @@ of the caller, are in bindings/README.md of the source.`,
   mopslock-host step --format msgpack --engine wasm`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("step takes no argument: the Config is read from stdin")
+				return exit.Usagef("step takes no argument: the Config is read from stdin")
 			}
 			s := stepper{app: a}
 			switch in := bufio.NewReaderSize(a.stdin, 64<<10); format {
@@ -38,7 +39,7 @@ of the caller, are in bindings/README.md of the source.`,
 			case "msgpack":
 				s.form = msgpackForm{in}
 			default:
-				return usagef("--format %s: json or msgpack", host.Printable(format))
+				return exit.Usagef("--format %s: json or msgpack", host.Printable(format))
 			}
 			ctx, cancel := a.signals.WaitContext(context.Background())
 			defer cancel()
@@ -104,7 +105,7 @@ func (s *stepper) make() error {
 	var cfg core.Config
 	err := readConfig(s.form, &cfg)
 	if errors.Is(err, io.EOF) {
-		return usagef("standard input ended before a Config; see mopslock-host step --help")
+		return exit.Usagef("standard input ended before a Config; see mopslock-host step --help")
 	}
 	if err == nil {
 		s.machine, err = s.app.core().New(cfg)
@@ -112,7 +113,7 @@ func (s *stepper) make() error {
 	if sayErr := s.say(nil, err); sayErr != nil || err == nil {
 		return sayErr
 	}
-	return usagef("the Config is refused: %s", oneLine(err))
+	return exit.Usagef("the Config is refused: %s", exit.Text(err))
 }
 
 // say answers in one write. What it returns ends the command.
@@ -128,20 +129,20 @@ func (s *stepper) say(actions []core.Action, err error) error {
 	case errors.As(err, &refused):
 		canonical = core.AppendError(nil, &core.Error{Code: core.ErrorMessage, Text: "message: " + refused.text})
 	case errors.Is(err, errStdin):
-		return usage(err)
+		return exit.Usage(err)
 	default: // the engine's own: there is no machine any more
-		canonical = core.AppendError(nil, &core.Error{Code: core.ErrorHandle, Text: "the engine failed and its machine is gone: " + oneLine(err)})
+		canonical = core.AppendError(nil, &core.Error{Code: core.ErrorHandle, Text: "the engine failed and its machine is gone: " + exit.Text(err)})
 	}
 	out, formErr := s.form.answer(canonical)
 	if formErr != nil {
 		return &host.EngineError{Err: formErr}
 	}
 	if _, writeErr := s.app.stdout.Write(out); writeErr != nil {
-		return written(writeErr)
+		return exit.Written(writeErr)
 	}
 	switch {
 	case refused != nil && refused.fatal:
-		return usagef("standard input: %s", refused.text)
+		return exit.Usagef("standard input: %s", refused.text)
 	case err == nil || breach != nil || refused != nil:
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -32,7 +33,7 @@ func (a *app) location(cmd *cobra.Command) (string, error) {
 	raw := a.storeURL
 	if raw == "" {
 		if cmd.Flags().Changed("store") { // --store "$UNSET" must not exclude on this machine only
-			return "", usagef("--store is empty; is the variable that it was to come from unset?")
+			return "", exit.Usagef("--store is empty; is the variable that it was to come from unset?")
 		}
 		raw = a.getenv("MOPSLOCK_STORE")
 	}
@@ -66,7 +67,7 @@ func isMemory(raw string) bool {
 
 // errMemory is for all commands but those that only want to see what a store does.
 func errMemory() error {
-	return usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
+	return exit.Usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
 }
 
 // defaultStore makes the directory of this user's leases.
@@ -76,7 +77,7 @@ func (a *app) defaultStore() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", &exit{Status: statusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store", err)}
+		return "", &exit.Error{Status: exit.StatusUnavailable, Reason: "no_such_store", Text: fmt.Sprintf("default store: %v; set --store", err)}
 	}
 	return dir, nil
 }
@@ -87,7 +88,7 @@ func (a *app) defaultDir() (string, error) {
 	if !filepath.IsAbs(state) { // the specification says to ignore a relative one
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", usagef("no default store: %v; set --store", err)
+			return "", exit.Usagef("no default store: %v; set --store", err)
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
@@ -147,7 +148,7 @@ func untilAnswered(ctx context.Context, h *host.Host) (context.Context, context.
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(core.FirstAnswerLimit, func() {
 		if !h.Reached() {
-			cancel(errNoAnswer)
+			cancel(exit.ErrNoAnswer)
 		}
 	})
 	return ctx, func() {
@@ -172,10 +173,10 @@ func silent(err error) bool {
 
 // noAnswer adds what was heard instead of an answer.
 func noAnswer(cause, silence error) error {
-	if silence == nil || !errors.Is(cause, errNoAnswer) {
+	if silence == nil || !errors.Is(cause, exit.ErrNoAnswer) {
 		return cause
 	}
-	out := exitOf(silence)
+	out := exit.Of(silence)
 	out.Text = "the store has not answered once within 5 s: " + out.Text
 	return out
 }

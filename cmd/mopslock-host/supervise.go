@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -30,7 +31,7 @@ type supervisor struct {
 }
 
 // holder supervises the command of a holder to its end.
-func (s *supervisor) holder(lease heldLease, margin time.Duration) *exit {
+func (s *supervisor) holder(lease heldLease, margin time.Duration) *exit.Error {
 	_, s.isPermit = lease.(permit)
 	s.grace = s.graceWithin(lease.Left(), lease.TTL(), margin)
 	fence := time.NewTimer(s.untilFence(lease))
@@ -160,7 +161,7 @@ func (s *supervisor) lostHolder(err error) {
 // noteLost says that the lease is lost, after the command has been told so.
 func (s *supervisor) noteLost(err error, terminate bool) {
 	s.lost = err
-	text := oneLine(err)
+	text := exit.Text(err)
 	switch {
 	case s.loss.onLoss == "continue":
 		text += "; the command goes on without the " + s.what() + " (--on-loss continue)"
@@ -179,7 +180,7 @@ func (s *supervisor) what() string {
 }
 
 // companion supervises the command of a companion: only taken or broken ends it.
-func (s *supervisor) companion(c *host.Companion) *exit {
+func (s *supervisor) companion(c *host.Companion) *exit.Error {
 	lost := c.Done()
 	for {
 		select {
@@ -230,14 +231,14 @@ const restCheck = 100 * time.Millisecond
 
 // end is the status once the command has ended. After a loss nobody of its
 // group may go on either: another may hold the lease already.
-func (s *supervisor) end() *exit {
+func (s *supervisor) end() *exit.Error {
 	if s.lost == nil && !(s.terminated && s.loss.onLoss == "terminate") {
 		status := s.child.Status()
 		reason := "exited"
 		if status.Signal != 0 {
 			reason = "signalled"
 		}
-		return &exit{Status: status.ExitStatus(), Reason: reason, ByCommand: true}
+		return &exit.Error{Status: status.ExitStatus(), Reason: reason, ByCommand: true}
 	}
 	if s.loss.onLoss == "terminate" {
 		_ = s.child.Kill()
@@ -249,5 +250,5 @@ func (s *supervisor) end() *exit {
 	} else {
 		s.app.ui.printf("%s %s lost (%s): the command ended before it was renewed", s.what(), s.name, reason)
 	}
-	return &exit{Status: statusLost, Reason: reason.String()}
+	return &exit.Error{Status: exit.StatusLost, Reason: reason.String()}
 }

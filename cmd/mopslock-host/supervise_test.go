@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -43,7 +44,7 @@ func TestNobodyReadsStderr(t *testing.T) {
 		p := w.launch([]string{"MOPSLOCK_STORE=shelf://one"}, nil, io.Discard, reader, strings.Fields("run --ttl 9s --protocol strict n -- sleep 300"))
 		time.Sleep(5 * time.Second)
 		w.shelf("one").setFault(func(string, string) (core.Class, bool) { return core.ClassUnreachable, true })
-		if <-p.ended; p.status != statusLost {
+		if <-p.ended; p.status != exit.StatusLost {
 			t.Errorf("exit status %d", p.status)
 		}
 	})

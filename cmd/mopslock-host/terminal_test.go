@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
 const ctrlC, ctrlZ = "\x03", "\x1a"
@@ -14,7 +16,7 @@ const ctrlC, ctrlZ = "\x03", "\x1a"
 // While CMD runs the terminal is its group's: it reads, and Ctrl-C is for it alone. So it is for invoke's launcher, whose
 // stdout is our stderr.
 func TestTerminalIsTheCommands(t *testing.T) {
-	for verb, end := range map[string]int{"run": 6, "invoke": statusNoResult} {
+	for verb, end := range map[string]int{"run": 6, "invoke": exit.StatusNoResult} {
 		t.Run(verb, func(t *testing.T) {
 			s := newScene(t)
 			p := s.onTerminal(80, "mopslock-host", verb, "n", "--", "sh", "-c",
@@ -89,11 +91,11 @@ func TestBreakAsks(t *testing.T) {
 		state, warns string
 	}{
 		"now":     {"yes\n", "--now", 0, "broken", "--now frees the name at once"},
-		"enter":   {"\n", "", statusNothing, "held", ""},
+		"enter":   {"\n", "", exit.StatusNothing, "held", ""},
 		"ctrlC":   {ctrlC, "", 128 + int(syscall.SIGINT), "held", ""},
 		"--yes":   {"", "--yes --now", 0, "broken", "--now frees the name at once"},
-		"another": {"y\n", "--now", statusNotAcquired, "held", "--now frees the name at once"},
-		"beside":  {"\n", "--protocol lastwriter --holder ", statusNothing, "held", "under lastwriter the name is free at once"},
+		"another": {"y\n", "--now", exit.StatusNotAcquired, "held", "--now frees the name at once"},
+		"beside":  {"\n", "--protocol lastwriter --holder ", exit.StatusNothing, "held", "under lastwriter the name is free at once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

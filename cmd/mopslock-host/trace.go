@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/trace"
 )
@@ -34,9 +35,9 @@ func (a *app) openTrace(cmd *cobra.Command, args []string) error {
 	path := a.tracePath
 	switch {
 	case path == "" || path == "-":
-		return usagef("--trace %q: the name of a file", path)
+		return exit.Usagef("--trace %q: the name of a file", path)
 	case cmd.Name() == "replay" && len(args) == 1 && sameFile(args[0], path):
-		return usagef("--trace %s: that is the recording to replay, and would be emptied", host.Printable(path))
+		return exit.Usagef("--trace %s: that is the recording to replay, and would be emptied", host.Printable(path))
 	}
 	file := &traceFile{opened: make(chan struct{})}
 	var apart os.FileInfo
@@ -49,7 +50,7 @@ func (a *app) openTrace(cmd *cobra.Command, args []string) error {
 	select {
 	case <-file.opened:
 		if file.err != nil {
-			return usagef("--trace: %v", file.err)
+			return exit.Usagef("--trace: %v", file.err)
 		}
 	case <-timer.C: // a FIFO without a reader, a dead mount: no reason to keep a lease waiting
 	}

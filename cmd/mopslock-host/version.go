@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/wasm"
 )
@@ -19,7 +20,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: `  mopslock-host version --json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("version takes no argument")
+				return exit.Usagef("version takes no argument")
 			}
 			return a.version()
 		},

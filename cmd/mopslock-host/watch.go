@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -28,7 +29,7 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
 			if errors.As(err, &verb) && verb.Class.Permanent() {
 				return err
 			}
-			if out := exitOf(err); trouble != out.Reason { // once, not once a second
+			if out := exit.Of(err); trouble != out.Reason { // once, not once a second
 				trouble = out.Reason
 				a.ui.printf("%s", out.Text)
 			}

@@ -1,0 +1,169 @@
+// Package exit holds the exit statuses of mopslock-host and the errors that carry one. It says which
+// status an error of the host, of the store or of a command means.
+//
+// It prints nothing and ends no process.
+package exit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
+)
+
+// The exit statuses, on which scripts act.
+const (
+	StatusNothing     = 1  // vacant, none found, not the same; explore and simulate: a violation is found
+	StatusUsage       = 64 // bad flag, name, URL or lease text
+	StatusUnavailable = 69 // the store is unauthorized, missing or unreachable; or the engine does not run
+	StatusNoResult    = 70 // the launcher ended and there is no result
+	StatusNotAcquired = 75 // not within --wait
+	StatusLost        = 76
+	StatusCannotKeep  = 77
+	StatusUnfit       = 78  // the store or a record cannot serve the request
+	StatusSignal      = 128 // + the number of the signal
+)
+
+// Help ends the help of every command.
+const Help = `
+Exit status:
+  CMD's own  CMD ran to its end: 128+N if signal N ended it, 126 if it could not be executed, 127 not found
+  0, 1       fine; 1: status found it vacant or released, break nothing to break, ls none, replay a difference,
+             explore or simulate a counter-example
+  64         usage: bad flag, name, URL or lease text
+  69         the store is unauthorized, missing, or unreachable (silent for 5 s); --engine does not run; or stdout,
+             or the file of remote's result, cannot be written
+  70         invoke: the launcher ended, and there is no result
+  75         not acquired within --wait
+             break: another holds it than --holder, or than the one who was shown
+  76         the lease, or the permit, was lost: taken, broken, released, or not renewed in time
+  77         the lease cannot be maintained (accompany, remote)
+  78         the store or a record cannot serve what was asked: create-if-absent is not honoured, the record was
+             written by a newer mopslock, a lease was asked of a semaphore or a permit of a lease, or a semaphore's
+             record has no room for another holder
+  128+N      signal N ended mopslock-host while it was waiting
+`
+
+// Error is an error that knows its exit status. A command that ends well may return one
+// with status 0.
+type Error struct {
+	Status    int
+	Reason    string // for --status-file
+	Text      string // for stderr, if not empty
+	ByCommand bool   // CMD itself ended with this status
+	Launcher  *int   // the status of invoke's launcher, if it ended without a result
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Usagef returns an error in the command line.
+func Usagef(format string, args ...any) error {
+	return &Error{Status: StatusUsage, Reason: "usage", Text: fmt.Sprintf(format, args...)}
+}
+
+// Usage joins the errors in the command line to one, or nil. An err may be nil.
+func Usage(errs ...error) error {
+	var texts []string
+	for _, err := range errs {
+		if err != nil {
+			texts = append(texts, Text(err))
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return Usagef("%s", strings.Join(texts, "; "))
+}
+
+// Text returns an error's text without the prefix mopslock, on one line.
+func Text(err error) string {
+	text := strings.TrimPrefix(err.Error(), "mopslock: ")
+	return strings.ReplaceAll(text, "\nmopslock: ", "; ") // of errors.Join
+}
+
+// StoreText returns the text of the store's error within err, or err's own if there is none.
+func StoreText(err error) string {
+	if verb, ok := errors.AsType[*store.Error](err); ok {
+		return Text(verb)
+	}
+	return Text(err)
+}
+
+// ErrNoAnswer is the cause of a context that ended because the store did not answer.
+var ErrNoAnswer = errors.New("the store has not answered once within 5 s; check its URL and the network")
+
+// Of returns the exit that an error means.
+func Of(err error) *Error {
+	var known *Error
+	var interrupted *child.Interrupted
+	var start *child.StartError
+	var lease *host.Error
+	var engine *host.EngineError
+	var config *core.Error
+	var verb *store.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &interrupted):
+		return &Error{Status: interrupted.ExitStatus(), Reason: "interrupted"}
+	case errors.As(err, &start):
+		return &Error{Status: start.ExitStatus(), Reason: "not_started", Text: host.Printable(start.Name) + ": " + start.Err.Error()}
+	case errors.As(err, &lease):
+		return leaseExit(lease)
+	case errors.As(err, &engine):
+		return &Error{Status: StatusUnavailable, Reason: "engine", Text: Text(err)}
+	case errors.As(err, &config), errors.Is(err, store.ErrURL), errors.Is(err, store.ErrKey):
+		return &Error{Status: StatusUsage, Reason: "usage", Text: Text(err)}
+	case errors.As(err, &verb):
+		return &Error{Status: StatusUnavailable, Reason: verb.Class.String(), Text: Text(err)}
+	case errors.Is(err, ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
+		return &Error{Status: StatusUnavailable, Reason: core.ClassUnreachable.String(), Text: Text(err)}
+	}
+	return &Error{Status: StatusUsage, Reason: "usage", Text: Text(err)}
+}
+
+func leaseExit(e *host.Error) *Error {
+	out := &Error{Reason: e.Reason.String(), Text: Text(e)}
+	switch {
+	case e.Kind == host.Unfit:
+		out.Status = StatusUnfit
+		out.Reason = cmp.Or(e.Reason, core.ReasonUnusable).String()
+	case e.Kind == host.Refused && e.Reason == core.ReasonCrowded:
+		out.Status = StatusUnfit
+	case e.Kind == host.Lost:
+		out.Status = StatusLost
+	case e.Kind == host.NoResult:
+		out.Status = StatusNoResult
+	case e.Class.Permanent(),
+		e.Kind == host.Refused && (e.Reason == core.ReasonUnreachable || e.Reason == core.ReasonUnusable):
+		out.Status = StatusUnavailable
+	case e.Kind == host.CannotMaintain:
+		out.Status = StatusCannotKeep
+	default:
+		out.Status = StatusNotAcquired
+		if e.Reason == core.ReasonLimit && e.Seen != nil { // other errors name the holder themselves
+			out.Text += "; last seen " + report.Waiting(e.Seen)
+		}
+	}
+	return out
+}
+
+// Written returns the exit for an error of writing to stdout. A reader that has closed the pipe
+// (`… | head -1`) ends us as SIGPIPE would.
+func Written(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EPIPE):
+		return &Error{Status: StatusSignal + int(syscall.SIGPIPE), Reason: "interrupted"}
+	}
+	return &Error{Status: StatusUnavailable, Reason: "output", Text: fmt.Sprintf("standard output cannot be written: %v", err)}
+}
