@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/host"
 )
@@ -34,13 +35,13 @@ type app struct {
 	clock    host.Clock // nil: the machine's
 	signals  signals
 	openHost func(context.Context, string, *host.Options) (*host.Host, error)
-	newTap   func(take func([]byte)) (tap, error)
+	newPipe  func(take func([]byte)) (pipe, error)
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	return &app{
 		stdin: stdin, stdout: stdout, stderr: stderr, ui: newUI(stderr), closing: closeLimit,
-		env: os.Environ(), signals: processSignals{child.NewSignals()}, openHost: host.Open, newTap: newIntake,
+		env: os.Environ(), signals: processSignals{child.NewSignals()}, openHost: host.Open, newPipe: newPipe,
 	}
 }
 
@@ -63,12 +64,28 @@ type command interface {
 	Close()
 }
 
+// pipe takes what a command prints: a *capture.Pipe.
+type pipe interface {
+	Writer() *os.File
+	Started()
+	Finish(patience <-chan time.Time)
+	Drop()
+}
+
+func newPipe(take func([]byte)) (pipe, error) {
+	p, err := capture.NewPipe(take)
+	if err != nil {
+		return nil, err // not a pipe that is a nil *capture.Pipe
+	}
+	return p, nil
+}
+
 type processSignals struct{ *child.Signals }
 
 func (s processSignals) Start(options child.Options) (command, error) {
 	c, err := s.Signals.Start(options)
 	if err != nil {
-		return nil, err // and no command that is a nil *child.Child
+		return nil, err // not a command that is a nil *child.Child
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
@@ -84,14 +85,14 @@ func (f *invokeFlags) check(name string) []error {
 // invocation is one run of invoke, or of once.
 type invocation struct {
 	*app
-	host  *host.Host
-	name  string
-	argv  []string
-	flags *invokeFlags
-	echo  *echo       // of the launcher's outputs, with --memo-failures
-	once  bool        // the launcher is the work itself,
-	made  product     // and what it prints is the result
-	lost  *exit.Error // the end of a once whose CMD went on without the lease (--on-loss continue), or nil
+	host     *host.Host
+	name     string
+	argv     []string
+	flags    *invokeFlags
+	follower *capture.Follower // of the launcher's outputs, with --memo-failures
+	once     bool              // the launcher is the work itself,
+	made     product           // and what it prints is the result
+	lost     *exit.Error       // the end of a once whose CMD went on without the lease (--on-loss continue), or nil
 
 	begun   *host.Invocation
 	lease   *host.Lease   // of the latest launch, or nil
@@ -114,10 +115,10 @@ func (a *app) invoke(cmd *cobra.Command, call *invocation) error {
 	}
 	call.host = h
 	if call.flags.memoFailures && !call.once {
-		if call.echo, err = newEcho(a.stderr); err != nil {
-			return err
+		if call.follower, err = capture.NewFollower(a.stderr); err != nil {
+			return noOutputFile(err)
 		}
-		defer call.echo.end()
+		defer call.follower.Close()
 	}
 	defer a.ui.waited()
 	defer call.made.end()
@@ -195,8 +196,8 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 		Argv: c.argv, Env: c.childEnv(lease.Handle(), c.host.URL()), Stdout: os.Stderr, ThenWait: true,
 		OnStop: func() { c.stoppedHolding(lease) }, OnContinue: func() bool { return c.flags.mayContinue(lease) },
 	}
-	if c.echo != nil {
-		options.Stdout, options.Stderr = c.echo.file, c.echo.file
+	if c.follower != nil {
+		options.Stdout, options.Stderr = c.follower.File(), c.follower.File()
 	}
 	if c.once {
 		return c.work(lease, work, &options)
@@ -238,8 +239,8 @@ func (c *invocation) failure(work *host.Work, status child.Status) error {
 	if status.ExitStatus() == 0 {
 		return nil
 	}
-	if c.echo != nil && c.worthKeeping(status) && !ownStatus(status.Code) && work.Err() == nil {
-		if kept, err := newFailure("invoke", status, c.echo.tail(maxStderr), time.Now()).bytes(); err == nil {
+	if c.follower != nil && c.worthKeeping(status) && !ownStatus(status.Code) && work.Err() == nil {
+		if kept, err := newFailure("invoke", status, c.follower.Tail(maxStderr), time.Now()).bytes(); err == nil {
 			work.Fail(host.Bytes(kept))
 			c.offered = true
 		}
@@ -287,7 +288,7 @@ func (c *invocation) answer(ctx context.Context) error {
 	case c.once:
 		out = c.made.answer(ctx, result)
 	case result.Failed:
-		out = c.failed(ctx, c.name, result, c.echo.tail(2*maxStderr))
+		out = c.failed(ctx, c.name, result, c.follower.Tail(lastStderr))
 	}
 	if out.Status != 0 {
 		return out

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -94,23 +91,6 @@ type remoteCall struct {
 	begun  *host.Invocation
 }
 
-// product is what a command prints, kept until it is stored as the result of a
-// name.
-type product struct {
-	*app
-	by           string // remote or once
-	name         string
-	memoFailures bool
-	spool        *spool
-	stderr       *relay // with --memo-failures
-
-	ended     *exit.Error // how CMD ended, or nil
-	status    child.Status
-	unwritten error // why what it printed is not whole in the spool
-	offered   bool  // what it failed with is to be kept
-	tell      *time.Timer
-}
-
 // remote ends in an *exit, also where all went well.
 func (a *app) remote(ctx context.Context, cmd *cobra.Command, name string, handle host.Handle, argv []string, f *remoteFlags) error {
 	h, err := a.openFor(ctx, cmd, handle)
@@ -166,20 +146,6 @@ func (c *remoteCall) leave() {
 	}
 }
 
-// end takes the file away.
-func (c *product) end() {
-	if c.spool != nil {
-		c.spool.end()
-	}
-}
-
-// quiet ends the line that says that it is stored, if it was not said.
-func (c *product) quiet() {
-	if c.tell != nil {
-		c.tell.Stop()
-	}
-}
-
 // work runs the command and hands over what it printed. An error says that it was
 // not started.
 func (c *remoteCall) work(work *host.Work) (err error) {
@@ -208,120 +174,6 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 	return nil
 }
 
-// commandEnded notes how the command has ended. One that ended with 0 and was not told to end has made the result, though
-// the lease was lost meanwhile: then the end is its own, and that of the lease is returned. A SIGKILL of ours leaves no 0.
-func (c *product) commandEnded(s *supervisor, end *exit.Error) (lost *exit.Error) {
-	c.ended, c.status = end, s.child.Status()
-	if !end.ByCommand && !s.toldToEnd && c.status.ExitStatus() == 0 {
-		lost, c.ended = end, &exit.Error{Status: 0, Reason: "exited", ByCommand: true}
-	}
-	return lost
-}
-
-// outputs are the intakes of a command.
-type outputs struct {
-	stdout tap
-	stderr tap // nil: it is ours, untouched
-}
-
-// start runs the command with what is to be kept of its outputs taken.
-func (c *product) start(options *child.Options) (command, outputs, error) {
-	o, err := c.takeOutputs(options)
-	if err != nil {
-		return nil, o, err
-	}
-	started, err := c.app.signals.Start(*options)
-	if err != nil {
-		o.drop()
-		return nil, o, err
-	}
-	o.started()
-	return started, o, nil
-}
-
-// takeOutputs puts pipes in the place of what is to be kept.
-func (c *product) takeOutputs(options *child.Options) (o outputs, err error) {
-	if c.spool, err = newSpool(); err != nil {
-		return o, err
-	}
-	if o.stdout, err = c.newTap(c.spool.take); err != nil {
-		return o, err
-	}
-	options.Stdout = o.stdout.end()
-	if !c.memoFailures {
-		return o, nil
-	}
-	c.stderr = &relay{to: c.app.stderr}
-	if o.stderr, err = c.newTap(c.stderr.take); err != nil {
-		o.drop()
-		return o, err
-	}
-	options.Stderr = o.stderr.end()
-	return o, nil
-}
-
-func (o outputs) started() {
-	o.stdout.started()
-	if o.stderr != nil {
-		o.stderr.started()
-	}
-}
-
-func (o outputs) drop() {
-	o.stdout.drop()
-	if o.stderr != nil {
-		o.stderr.drop()
-	}
-}
-
-// finish waits for the file as long as it takes, for a part of a result is none, and
-// for a slow reader of our stderr as long as is bearable.
-func (o outputs) finish() {
-	o.stdout.finish(nil)
-	if o.stderr != nil {
-		o.stderr.finish(time.After(echoPatience))
-	}
-}
-
-// outcome offers what is to be stored, and is why the work failed, or nil.
-func (c *product) outcome(work *host.Work) error {
-	switch {
-	case !c.ended.ByCommand: // the lease is another's
-		return c.ended
-	case c.ended.Status == 0:
-		if err := c.spool.seal(); err != nil {
-			c.unwritten = err
-			return err
-		}
-		work.Return(c.spool)
-		c.tell = time.AfterFunc(tellAfter, func() {
-			c.ui.printf("storing the result of %s, %d bytes", c.name, c.spool.size)
-		})
-		return nil
-	case c.stderr != nil && c.worthKeeping(c.status):
-		if kept, err := newFailure(c.by, c.status, c.stderr.tail(maxStderr), time.Now()).bytes(); err == nil {
-			work.Fail(host.Bytes(kept))
-			c.offered = true
-		}
-	}
-	return &launcherError{c.status}
-}
-
-// answer is the end where there is a result by now.
-func (c *product) answer(ctx context.Context, result *host.Result) *exit.Error {
-	switch {
-	case c.ended != nil && c.ended.Status != 0: // whatever is there, CMD's status stands
-		return c.ended
-	case result.Failed:
-		return c.failed(ctx, c.name, result, c.stderr.tail(relayed))
-	case c.ended != nil && !result.Own:
-		c.ui.printf("%s had a result already; this one is dropped", c.name)
-	case c.ended != nil:
-		return c.ended
-	}
-	return &exit.Error{Status: 0, Reason: reasonFound}
-}
-
 // without is the end where there is none.
 func (c *remoteCall) without(err error) error {
 	var none *host.Error
@@ -333,43 +185,4 @@ func (c *remoteCall) without(err error) error {
 		return err
 	}
 	return c.unstored(err)
-}
-
-// unstored is the end where CMD has ended, and there is no result.
-func (c *product) unstored(err error) error {
-	var none *host.Error
-	errors.As(err, &none)
-	lost := none != nil && (none.Reason == core.ReasonTaken || none.Reason == core.ReasonBroken)
-	switch {
-	case !c.ended.ByCommand:
-		return c.ended
-	case c.ended.Status != 0:
-		if c.offered && (none == nil || none.Kind != host.NoResult || none.Reason != core.ReasonFailed) {
-			c.ui.printf("what %s came to could not be kept: %s", c.name, exit.StoreText(err))
-		}
-		return c.ended
-	case lost && c.unwritten != nil:
-		return &exit.Error{Status: exit.StatusLost, Reason: none.Reason.String(), Text: exit.Text(err)}
-	case c.unwritten != nil:
-		return &exit.Error{
-			Status: exit.StatusUnavailable, Reason: "output",
-			Text: fmt.Sprintf("the result of %s was not stored: its file could not be written: %v; set TMPDIR to a directory with room for it", c.name, c.unwritten),
-		}
-	}
-	out := exit.Of(err)
-	path, errKeep := c.spool.keep()
-	text := fmt.Sprintf("the result of %s was not stored, and is kept in %s", c.name, path)
-	if errKeep != nil {
-		text = fmt.Sprintf("the result of %s was not stored, and could not be kept in TMPDIR (%v)", c.name, errKeep)
-	}
-	if out.Text != "" {
-		text += ": " + out.Text
-	}
-	switch {
-	case lost:
-		out = &exit.Error{Status: exit.StatusLost, Reason: out.Reason}
-	case out.Status < exit.StatusSignal: // else a signal ended us
-		out = &exit.Error{Status: exit.StatusUnavailable, Reason: cmp.Or(out.Reason, core.ReasonUnusable.String())}
-	}
-	return &exit.Error{Status: out.Status, Reason: out.Reason, Text: text}
 }

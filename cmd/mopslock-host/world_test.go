@@ -206,7 +206,7 @@ type program struct {
 
 	mu       sync.Mutex
 	hosts    []*host.Host
-	taps     map[*os.File]*memoryTap
+	pipes    map[*os.File]*memoryPipe
 	stopped  bool
 	command  *job // while it runs
 	waits    bool // signals end the wait
@@ -219,12 +219,12 @@ type program struct {
 
 // launch begins a command line. Its stdout is collected, and goes to another writer too.
 func (w *world) launch(env []string, stdin io.Reader, stdout, stderr io.Writer, words []string) *program {
-	p := &program{world: w, out: new(transcript), err: new(transcript), ended: make(chan struct{}), taps: map[*os.File]*memoryTap{}, waits: true}
+	p := &program{world: w, out: new(transcript), err: new(transcript), ended: make(chan struct{}), pipes: map[*os.File]*memoryPipe{}, waits: true}
 	p.wait, p.waitOver = context.WithCancelCause(context.Background())
 	p.hurry, p.hurryNow = context.WithCancelCause(context.Background())
 	p.app = &app{
 		stdin: stdin, stdout: io.MultiWriter(p.out, stdout), stderr: io.MultiWriter(p.err, stderr), closing: closeLimit,
-		env: env, clock: bubbleClock{}, signals: p, openHost: p.openHost, newTap: p.newTap,
+		env: env, clock: bubbleClock{}, signals: p, openHost: p.openHost, newPipe: p.newPipe,
 	}
 	p.app.ui = newUI(p.app.stderr)
 	if p.app.getenv(terminalVariable) != "" {
@@ -382,9 +382,9 @@ func startable(name string) error {
 func (p *program) outlet(file *os.File, ours io.Writer) io.Writer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch tap := p.taps[file]; {
-	case tap != nil:
-		return tap
+	switch pipe := p.pipes[file]; {
+	case pipe != nil:
+		return pipe
 	case file == nil:
 		return ours
 	case file == os.Stderr:
@@ -393,26 +393,26 @@ func (p *program) outlet(file *os.File, ours io.Writer) io.Writer {
 	return file
 }
 
-// memoryTap is an intake without a pipe, for which a bubble would wait.
-type memoryTap struct {
+// memoryPipe is a pipe in memory: a bubble would wait for a real one.
+type memoryPipe struct {
 	file *os.File // known by it, and nothing else
 	mu   sync.Mutex
 	take func([]byte)
 }
 
-func (p *program) newTap(take func([]byte)) (tap, error) {
+func (p *program) newPipe(take func([]byte)) (pipe, error) {
 	file, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
 	}
-	t := &memoryTap{file: file, take: take}
+	t := &memoryPipe{file: file, take: take}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taps[file] = t
+	p.pipes[file] = t
 	return t, nil
 }
 
-func (t *memoryTap) Write(text []byte) (int, error) {
+func (t *memoryPipe) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.take != nil {
@@ -421,10 +421,10 @@ func (t *memoryTap) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (t *memoryTap) end() *os.File { return t.file }
-func (t *memoryTap) started()      {}
-func (t *memoryTap) drop()         { t.finish(nil) }
-func (t *memoryTap) finish(<-chan time.Time) {
+func (t *memoryPipe) Writer() *os.File { return t.file }
+func (t *memoryPipe) Started()         {}
+func (t *memoryPipe) Drop()            { t.Finish(nil) }
+func (t *memoryPipe) Finish(<-chan time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.take = nil

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package capture
 
 import (
 	"os"
@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// While it is written a spool is in no directory. Kept, it is there whole, be it itself or a copy.
-func TestSpoolHasNoNameUnlessKept(t *testing.T) {
-	for kind, open := range map[string]func() (*spool, error){
-		"nameless": newSpool,
-		"removed": func() (*spool, error) {
-			file, err := os.CreateTemp("", spoolNames)
+// While it is written the file is in no directory. Once kept it is there, complete, itself or as a copy.
+func TestFileHasNoNameUnlessKept(t *testing.T) {
+	for kind, open := range map[string]func() (*File, error){
+		"nameless": NewFile,
+		"removed": func() (*File, error) {
+			file, err := os.CreateTemp("", fileNames)
 			if err != nil {
 				return nil, err
 			}
-			return &spool{file: file, name: dropName(file, spoolNames)}, nil
+			return &File{file: file, name: dropName(file, fileNames)}, nil
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -31,19 +31,19 @@ func TestSpoolHasNoNameUnlessKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.take([]byte("half "))
+			s.Take([]byte("half "))
 			if found := names(); len(found) > 0 {
 				t.Errorf("before it is kept: %q", found)
 			}
-			s.take([]byte("and half"))
-			if err := s.seal(); err != nil {
+			s.Take([]byte("and half"))
+			if err := s.Seal(); err != nil {
 				t.Fatal(err)
 			}
-			kept, err := s.keep()
+			kept, err := s.Keep()
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.end()
+			s.Close()
 			text, err := os.ReadFile(kept)
 			if found := names(); err != nil || string(text) != "half and half" || len(found) != 1 || found[0] != kept {
 				t.Errorf("kept in %s: %q, %v; in the directory: %q", kept, text, err, found)

@@ -1,4 +1,4 @@
-package main
+package capture
 
 import (
 	"os"
@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNameless opens a file in a directory that never had a name. Not every filesystem can do that.
+// openNameless makes a file without a name in a directory. Some filesystems cannot.
 func openNameless(dir string) (*os.File, error) {
 	return os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
 }
 
-// nameFile gives such a file a name, without a copy. A file that has lost its name cannot get another.
+// nameFile gives such a file a name, without a copy. A file that has lost its name cannot get one.
 func nameFile(file *os.File, name string) error {
 	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(file.Fd())), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
 }
