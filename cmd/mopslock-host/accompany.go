@@ -105,7 +105,7 @@ func (a *app) accompany(ctx context.Context, handle host.Handle, argv []string, 
 		errors.As(err, &lost)
 		return &exit.Error{Status: f.lostStatus, Reason: lost.Reason.String()}
 	case errors.Is(err, host.ErrCannotMaintain) && f.withoutLease:
-		a.ui.printf("%v; the command runs without a lease (--without-lease)", exit.Text(err))
+		a.console.Printf("%v; the command runs without a lease (--without-lease)", exit.Text(err))
 		return a.unaccompanied(argv, f, handle.Name)
 	}
 	return err
@@ -113,10 +113,10 @@ func (a *app) accompany(ctx context.Context, handle host.Handle, argv []string, 
 
 func (a *app) contact(name string, contact bool) {
 	if contact {
-		a.ui.printf("lease %s: joined again", name)
+		a.console.Printf("lease %s: joined again", name)
 		return
 	}
-	a.ui.printf("lease %s: contact with the store is lost, the lease may be another's; the command goes on, trying to join again", name)
+	a.console.Printf("lease %s: contact with the store is lost, the lease may be another's; the command goes on, trying to join again", name)
 }
 
 func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle, argv []string, f *accompanyFlags) error {
@@ -147,7 +147,7 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 func (a *app) accompaniedOptions(h *host.Host, c *host.Companion, handle host.Handle, argv []string) child.Options {
 	handle.Epoch, handle.Token = max(handle.Epoch, c.Epoch()), cmp.Or(c.FencingToken(), handle.Token)
 	options := childOptions(argv, a.childEnv(handle, h.URL()))
-	options.OnStop = func() { a.ui.printf("stopped; the lease is not kept alive from here meanwhile") }
+	options.OnStop = func() { a.console.Printf("stopped; the lease is not kept alive from here meanwhile") }
 	return options
 }
 

@@ -71,7 +71,7 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 		return err
 	}
 	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && lease.Protocol() == core.ProtocolLastWriter {
-		a.ui.printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
+		a.console.Printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
 	}
 	// The lease is to outlive this process, so the Host is left as it is: closing
 	// it would release. The process ends right after.

@@ -10,15 +10,16 @@ import (
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
 	"github.com/mopslock/mopslock/host"
 )
 
 // app is one run of the programme.
 type app struct {
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-	ui     *ui
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	console *console.Console
 
 	storeURL  string
 	json      bool
@@ -40,7 +41,7 @@ type app struct {
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	return &app{
-		stdin: stdin, stdout: stdout, stderr: stderr, ui: newUI(stderr), closing: closeLimit,
+		stdin: stdin, stdout: stdout, stderr: stderr, console: console.New(stderr, console.Terminal(stderr)), closing: closeLimit,
 		env: os.Environ(), signals: processSignals{child.NewSignals()}, openHost: host.Open, newPipe: newPipe,
 	}
 }

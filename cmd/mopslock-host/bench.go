@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -92,9 +91,6 @@ func (f *benchFlags) protocols() (wanted []core.Protocol) {
 	return wanted
 }
 
-// logger is where hosts warn people.
-func (a *app) logger() *slog.Logger { return slog.New(&logHandler{ui: a.ui}) }
-
 // benchReport is what --json prints.
 type benchReport struct {
 	Store     string         `json:"store"`
@@ -124,7 +120,7 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 			all.Protocols = append(all.Protocols, result)
 		}
 		if errors.Is(err, host.ErrUnfit) && len(protocols) > 1 {
-			a.ui.printf("strict is left out: %s", exit.Text(err))
+			a.console.Printf("strict is left out: %s", exit.Text(err))
 			err = nil
 		}
 		if err != nil || ctx.Err() != nil {
@@ -135,7 +131,7 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	all.Left = b.sweep()
 	stop()
 	if all.Left != 0 {
-		a.ui.printf("not everything below %s could be deleted; it is of no use to anybody, and may be deleted by hand", b.prefix)
+		a.console.Printf("not everything below %s could be deleted; it is of no use to anybody, and may be deleted by hand", b.prefix)
 	}
 	if len(all.Protocols) > 0 {
 		if err := a.reportBench(all); err != nil {
@@ -157,7 +153,7 @@ const (
 // tell shows how far it is until the function that it returns is called.
 func (b *bench) tell(begun time.Time) (stop func()) {
 	each := tellEach
-	if b.app.ui.file != nil {
+	if b.app.console.OnTerminal() {
 		each = drawnEach
 	}
 	ticker := time.NewTicker(each)
@@ -171,17 +167,17 @@ func (b *bench) tell(begun time.Time) (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			if text := b.line(time.Since(begun)); b.app.ui.file != nil {
-				b.app.ui.progress("%s", text)
+			if text := b.line(time.Since(begun)); b.app.console.OnTerminal() {
+				b.app.console.Progress("%s", text)
 			} else {
-				b.app.ui.printf("%s", text)
+				b.app.console.Printf("%s", text)
 			}
 		}
 	}()
 	return func() {
 		close(over)
 		<-done
-		b.app.ui.waited()
+		b.app.console.StopWaiting()
 	}
 }
 

@@ -91,7 +91,7 @@ func newBench(a *app, s store.Store, parallel int, length time.Duration) *bench 
 
 // host is one that shares the store with others.
 func (b *bench) host() (*host.Host, error) {
-	h, err := host.New(b.seen, &host.Options{Logger: b.app.logger(), Engine: b.app.core(), Memory: "-", InFlight: max(64, b.parallel), Clock: b.app.clock})
+	h, err := host.New(b.seen, &host.Options{Logger: b.app.console.Logger(), Engine: b.app.core(), Memory: "-", InFlight: max(64, b.parallel), Clock: b.app.clock})
 	if err == nil {
 		b.app.engine.users++
 	}

@@ -185,22 +185,22 @@ func breakFailure(name string, seen *host.Status, err error) error {
 func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Protocol, f *breakFlags) error {
 	stdin, ok := a.stdin.(*os.File)
 	asks := !f.yes && ok && term.IsTerminal(int(stdin.Fd()))
-	if asks && a.ui.file == nil {
+	if asks && !a.console.OnTerminal() {
 		return exit.Usagef("stderr is no terminal, so nobody would see the question whether to break it; say --yes")
 	}
 	if asks {
-		a.ui.plainf("%s", strings.TrimSuffix(report.StatusText(seen), "\n"))
+		a.console.Plainf("%s", strings.TrimSuffix(report.StatusText(seen), "\n"))
 	}
 	if protocol != seen.Protocol {
-		a.ui.printf("warning: what %s keeps of the name stays; to be broken is what %s keeps of it for %s", seen.Protocol, protocol, host.Printable(f.holder))
+		a.console.Printf("warning: what %s keeps of the name stays; to be broken is what %s keeps of it for %s", seen.Protocol, protocol, host.Printable(f.holder))
 	}
 	switch {
 	case protocol == core.ProtocolLastWriter:
-		a.ui.printf("warning: under lastwriter the name is free at once, and its holder hears of it only when it next renews")
+		a.console.Printf("warning: under lastwriter the name is free at once, and its holder hears of it only when it next renews")
 	case f.now:
-		a.ui.printf("warning: --now frees the name at once: another can hold it while its holder still believes that it does")
+		a.console.Printf("warning: --now frees the name at once: another can hold it while its holder still believes that it does")
 	case report.Endless(seen):
-		a.ui.printf("warning: the lease has no ttl: a holder that is out of contact does not hear that it is broken, and goes on")
+		a.console.Printf("warning: the lease has no ttl: a holder that is out of contact does not hear that it is broken, and goes on")
 	}
 	if !asks {
 		return nil
@@ -214,7 +214,7 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 
 // ask puts a question on the terminal. A signal ends it too.
 func (a *app) ask(ctx context.Context, question string) (bool, error) {
-	fmt.Fprint(a.ui.out, question)
+	a.console.Prompt(question)
 	answer := make(chan string, 1)
 	go func() { // it may never come; the process ends, and this with it
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n')

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
@@ -53,7 +54,7 @@ func (a *app) completeName(cmd *cobra.Command, args []string, word string) (name
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
-	a.ui = newUI(io.Discard)
+	a.console = console.New(io.Discard, nil)
 	if a.storeURL == "" && a.getenv("MOPSLOCK_STORE") == "" { // the default store: to complete a word must not make it
 		dir, err := a.defaultDir()
 		if _, errStat := os.Stat(dir); err != nil || errStat != nil {

@@ -78,9 +78,9 @@ func (a *app) doctor(ctx context.Context, raw string, rounds int) error {
 	}
 	defer func() { _ = s.Close() }()
 	report, failed := doctor.Examine(ctx, s, &doctor.Options{Rounds: rounds, Progress: func(step string, done, total int) {
-		a.ui.progress("examining the store: %s, %d of %d", step, done, total)
+		a.console.Progress("examining the store: %s, %d of %d", step, done, total)
 	}})
-	a.ui.waited()
+	a.console.StopWaiting()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -113,7 +113,7 @@ func (a *app) endEngine() {
 			}
 		}
 		if err != nil {
-			a.ui.printf("--trace: %s", exit.Text(err))
+			a.console.Printf("--trace: %s", exit.Text(err))
 		}
 	}
 	if a.engine.users == 0 { // else somebody who was left behind may still step a machine

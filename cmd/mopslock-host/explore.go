@@ -97,9 +97,9 @@ func (a *app) explore(ctx context.Context, f *exploreFlags) error {
 	}
 	result, err := explore.Run(ctx, explore.Options{
 		Protocol: f.protocol, Seed: f.seed, MaxStates: f.states, Depth: f.depth, For: f.span,
-		Progress: func(states int) { a.ui.progress("explored %d states of %s", states, f.protocol) },
+		Progress: func(states int) { a.console.Progress("explored %d states of %s", states, f.protocol) },
 	})
-	a.ui.waited()
+	a.console.StopWaiting()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -137,7 +137,7 @@ func (a *app) failed(ctx context.Context, name string, result *host.Result, seen
 		out.Text = name + " failed, and that is kept (--memo-failures)"
 	} else {
 		if text := strings.TrimSuffix(report.PrintableLines(string(f.Stderr)), "\n"); text != "" && !bytes.Contains(seen, f.Stderr) {
-			a.ui.plainf("%s", text)
+			a.console.Plainf("%s", text)
 		}
 		out.Text = f.text(name)
 	}

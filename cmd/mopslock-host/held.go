@@ -52,11 +52,11 @@ func (a *app) under(lease heldLease, argv, env []string, loss *lossFlags, margin
 // stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.
 func (a *app) stoppedHolding(lease heldLease) {
 	if lease.TTL() <= 0 {
-		a.ui.printf("stopped; the lease stays held meanwhile")
+		a.console.Printf("stopped; the lease stays held meanwhile")
 		return
 	}
 	what, _, _ := strings.Cut(subject(lease), " ")
-	a.ui.printf("stopped; the %s is not renewed meanwhile and will be lost after its TTL", what)
+	a.console.Printf("stopped; the %s is not renewed meanwhile and will be lost after its TTL", what)
 }
 
 // releaseAfter releases what CMD no longer needs. CMD's status stands whatever
@@ -73,15 +73,15 @@ func (a *app) releaseAfter(lease heldLease) {
 		a.closeNow()
 		var lost *host.Error
 		if errors.As(err, &lost) && lost.Reason == core.ReasonTaken {
-			a.ui.printf("%s was no longer ours when it was to be released: %s", subject(lease), exit.Text(err))
+			a.console.Printf("%s was no longer ours when it was to be released: %s", subject(lease), exit.Text(err))
 			return
 		}
 		if lease.TTL() <= 0 {
-			a.ui.printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(lease))
+			a.console.Printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(lease))
 			return
 		}
 		// A write that we gave up may have landed as late as now.
-		a.ui.printf("%s could not be released; it will expire by itself, at the latest at %s",
+		a.console.Printf("%s could not be released; it will expire by itself, at the latest at %s",
 			subject(lease), time.Now().Add(lease.TTL()).Local().Format(time.DateTime))
 	}
 }
@@ -158,20 +158,20 @@ func (a *app) warnOfStrict(ctx context.Context, h *host.Host, name string) {
 	switch {
 	case err != nil || seen.Protocol != core.ProtocolStrict || seen.State != core.ObservedHeld:
 	case seen.IsSemaphore():
-		a.ui.printf("warning: %s is a semaphore's name, too, of which %d are held, and lastwriter does not see it; use two names",
+		a.console.Printf("warning: %s is a semaphore's name, too, of which %d are held, and lastwriter does not see it; use two names",
 			host.Printable(name), seen.Held)
 	default:
-		a.ui.printf("warning: a strict lease is held on %s, too, by %s, and lastwriter does not see it; use one protocol for a name",
+		a.console.Printf("warning: a strict lease is held on %s, too, by %s, and lastwriter does not see it; use one protocol for a name",
 			host.Printable(name), seen.Who())
 	}
 }
 
 // acquireLease waits, and shows whom for.
 func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim *acquireFlags) (*host.Lease, error) {
-	defer a.ui.waited()
+	defer a.console.StopWaiting()
 	opts := &host.AcquireOptions{
 		Terms:     claim.terms(),
-		OnWaiting: func(s host.Status) { a.ui.waitingFor(name, s) },
+		OnWaiting: func(s host.Status) { a.console.WaitingFor(name, s) },
 	}
 	acquire := h.Acquire
 	switch {

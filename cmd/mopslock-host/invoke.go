@@ -120,7 +120,7 @@ func (a *app) invoke(cmd *cobra.Command, call *invocation) error {
 		}
 		defer call.follower.Close()
 	}
-	defer a.ui.waited()
+	defer a.console.StopWaiting()
 	defer call.made.end()
 	return call.run(ctx)
 }
@@ -128,7 +128,7 @@ func (a *app) invoke(cmd *cobra.Command, call *invocation) error {
 func (c *invocation) run(ctx context.Context) (err error) {
 	opts := &host.InvokeOptions{
 		Terms: c.flags.terms(), MemoFailures: c.flags.memoFailures, Try: c.flags.wait == 0,
-		OnWaiting: c.ui.computing(c.name, func() ([]time.Duration, error) { return c.host.Took(ctx, c.name) }),
+		OnWaiting: c.console.Computing(c.name, func() ([]time.Duration, error) { return c.host.Took(ctx, c.name) }),
 	}
 	if c.flags.wait > 0 {
 		opts.Wait = c.flags.wait
@@ -139,7 +139,7 @@ func (c *invocation) run(ctx context.Context) (err error) {
 	defer c.giveBack()
 	for {
 		work, err := c.begun.Next(ctx)
-		c.ui.waited()
+		c.console.StopWaiting()
 		c.quiet()
 		c.made.quiet()
 		switch {
@@ -173,10 +173,10 @@ func (c *invocation) giveBack() {
 	switch {
 	case err == nil || c.lease == nil: // nothing was held
 	case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}):
-		c.ui.printf("lease %s was no longer ours when it was to be released: %s", c.name, exit.Text(err))
+		c.console.Printf("lease %s was no longer ours when it was to be released: %s", c.name, exit.Text(err))
 	case ctx.Err() != nil && errors.Is(c.lease.Err(), host.ErrLost): // before, as was said
 	default: // a write that we gave up may have landed as late as now
-		c.ui.printf("lease %s could not be released; it will expire by itself, at the latest at %s",
+		c.console.Printf("lease %s could not be released; it will expire by itself, at the latest at %s",
 			c.name, time.Now().Add(c.lease.TTL()).Local().Format(time.DateTime))
 	}
 }
@@ -210,7 +210,7 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 	s := supervisor{app: c.app, child: launcher, loss: &c.flags.lossFlags, name: c.name}
 	if out := s.holder(lease, c.flags.margin); !out.ByCommand {
 		// That it failed says nothing: it was ended, or another does the work by now.
-		c.ui.printf("the launcher of %s has ended without the lease; waiting for the result, or for the lease", c.name)
+		c.console.Printf("the launcher of %s has ended without the lease; waiting for the result, or for the lease", c.name)
 		work.End(nil)
 		return nil
 	}
@@ -218,7 +218,7 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 	c.ended = &status
 	work.End(c.failure(work, status))
 	c.tell = time.AfterFunc(tellAfter, func() {
-		c.ui.printf("the launcher of %s has ended; waiting for the result", c.name)
+		c.console.Printf("the launcher of %s has ended; waiting for the result", c.name)
 	})
 	return nil
 }

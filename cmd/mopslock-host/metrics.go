@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
@@ -27,7 +28,7 @@ import (
 // A goroutine of its own writes it. Neither a full disk nor a mount that hangs delays
 // or ends anything else.
 type metricsFile struct {
-	ui       *ui
+	console  *console.Console
 	path     string
 	provider *sdk.MeterProvider
 	registry *prometheus.Registry
@@ -65,7 +66,7 @@ func (a *app) openMetrics(cmd *cobra.Command) error {
 		return err
 	}
 	m := &metricsFile{
-		ui: a.ui, path: path, registry: prometheus.NewRegistry(),
+		console: a.console, path: path, registry: prometheus.NewRegistry(),
 		began: make(chan error), late: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutTargetInfo(), otelprometheus.WithoutScopeInfo())
@@ -136,7 +137,7 @@ func (m *metricsFile) end() {
 	select {
 	case <-m.ended:
 	case <-timer.C:
-		m.ui.printf("--metrics-file %s: its last state could not be written in time", host.Printable(m.path))
+		m.console.Printf("--metrics-file %s: its last state could not be written in time", host.Printable(m.path))
 	}
 }
 
@@ -168,7 +169,7 @@ func (m *metricsFile) run() {
 func (m *metricsFile) tell(err error) {
 	if err != nil && !m.failed {
 		m.failed = true
-		m.ui.printf("warning: --metrics-file: %v", err)
+		m.console.Printf("warning: --metrics-file: %v", err)
 	}
 }
 

@@ -76,7 +76,7 @@ func (c *invocation) makeUnder(lease *host.Lease, options *child.Options) error 
 	defer command.Close()
 	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
 	if lost := c.made.commandEnded(&s, s.holder(lease, c.flags.margin)); lost != nil {
-		c.ui.printf("lease %s was lost (%s), and the command has ended well: what it printed is stored if there is no result", c.name, lost.Reason)
+		c.console.Printf("lease %s was lost (%s), and the command has ended well: what it printed is stored if there is no result", c.name, lost.Reason)
 		if s.loss.onLoss == "continue" {
 			c.lost = lost
 		}

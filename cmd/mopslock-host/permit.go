@@ -83,7 +83,7 @@ func (p permit) TTL() time.Duration { return p.ttl }
 
 // acquirePermit waits, and shows whom for.
 func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, claim *permitFlags) (*host.Permit, error) {
-	defer a.ui.waited()
+	defer a.console.StopWaiting()
 	wait := claim.wait
 	if claim.given("store-limit") {
 		begun := time.Now()
@@ -99,11 +99,11 @@ func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, clai
 	defer stop()
 	opts := &host.PermitOptions{Terms: claim.terms(), Weight: claim.weight, Spare: claim.spare}
 	opts.OnWaiting = func(s host.Status) {
-		a.ui.waitingForPermit(name, &full, s)
+		a.console.WaitingForPermit(name, &full, s)
 		if a.heldHere(name, h.URL()) {
-			a.ui.printf("%s: a command that this one is part of holds permits of it, too: if it waits for this one, both wait for ever; --wait bounds it", host.Printable(name))
+			a.console.Printf("%s: a command that this one is part of holds permits of it, too: if it waits for this one, both wait for ever; --wait bounds it", host.Printable(name))
 		}
-		if a.ui.file != nil {
+		if a.console.OnTerminal() {
 			go a.followOccupancy(ctx, h, name) // ends with ctx
 		}
 	}
@@ -129,7 +129,7 @@ func (a *app) followOccupancy(ctx context.Context, h *host.Host, name string) {
 		case <-ticker.C:
 		}
 		if seen, err := h.Inspect(ctx, name); err == nil && seen.IsSemaphore() {
-			a.ui.stillWaiting(seen)
+			a.console.StillWaiting(seen)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (c *product) outcome(work *host.Work) error {
 		}
 		work.Return(c.output)
 		c.tell = time.AfterFunc(tellAfter, func() {
-			c.ui.printf("storing the result of %s, %d bytes", c.name, c.output.Size())
+			c.console.Printf("storing the result of %s, %d bytes", c.name, c.output.Size())
 		})
 		return nil
 	case c.stderr != nil && c.worthKeeping(c.status):
@@ -166,7 +166,7 @@ func (c *product) answer(ctx context.Context, result *host.Result) *exit.Error {
 	case result.Failed:
 		return c.failed(ctx, c.name, result, c.stderr.Tail(lastStderr))
 	case c.ended != nil && !result.Own:
-		c.ui.printf("%s had a result already; this one is dropped", c.name)
+		c.console.Printf("%s had a result already; this one is dropped", c.name)
 	case c.ended != nil:
 		return c.ended
 	}
@@ -183,7 +183,7 @@ func (c *product) unstored(err error) error {
 		return c.ended
 	case c.ended.Status != 0:
 		if c.offered && (none == nil || none.Kind != host.NoResult || none.Reason != core.ReasonFailed) {
-			c.ui.printf("what %s came to could not be kept: %s", c.name, exit.StoreText(err))
+			c.console.Printf("what %s came to could not be kept: %s", c.name, exit.StoreText(err))
 		}
 		return c.ended
 	case lost && c.unwritten != nil:

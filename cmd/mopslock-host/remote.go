@@ -154,7 +154,7 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 	if companion != nil {
 		options = c.accompaniedOptions(c.host, companion, c.handle, c.argv)
 	} else {
-		c.ui.printf("%s: the command runs without a lease (--without-lease)", c.name)
+		c.console.Printf("%s: the command runs without a lease (--without-lease)", c.name)
 	}
 	options.ThenWait = true
 	command, outputs, err := c.start(&options)

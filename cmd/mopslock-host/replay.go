@@ -104,10 +104,10 @@ func (a *app) showReplay(r *trace.Report) (err error) {
 		return err
 	}
 	if r.EndsEarly {
-		a.ui.printf("the recording ends early: its process was killed, or its file could not be written; what is there was compared")
+		a.console.Printf("the recording ends early: its process was killed, or its file could not be written; what is there was compared")
 	}
 	if r.Failed > 0 {
-		a.ui.printf("the engine of the recording lost %d machines; what came after that cannot be compared", r.Failed)
+		a.console.Printf("the engine of the recording lost %d machines; what came after that cannot be compared", r.Failed)
 	}
 	if r.Difference != nil {
 		return &exit.Error{Status: exit.StatusNothing, Reason: "differs"}

@@ -18,13 +18,13 @@ import (
 // execute runs one command line and returns its exit status.
 func (a *app) execute(args []string) int {
 	defer a.signals.Stop()
-	defer a.ui.out.flush(flushPatience)
+	defer a.console.Flush()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(helpWriter{a.stdout})
-	root.SetErr(a.ui.out.to)
+	root.SetErr(a.stderr)
 	err := root.Execute()
-	a.ui.waited()
+	a.console.StopWaiting()
 	a.metrics.end()
 	a.endEngine()
 	if err == nil {
@@ -32,9 +32,9 @@ func (a *app) execute(args []string) int {
 	}
 	out := exit.Of(err)
 	if out.Text != "" {
-		a.ui.printf("%s", out.Text)
+		a.console.Printf("%s", out.Text)
 	}
-	a.status.write(a.ui, out)
+	a.status.write(a.console, out)
 	return out.Status
 }
 
@@ -62,7 +62,7 @@ machines share; there is no server.`,
 		case *version:
 			return a.version()
 		}
-		root.SetOut(helpWriter{a.ui.out.to})
+		root.SetOut(helpWriter{a.stderr})
 		_ = root.Help()
 		return &exit.Error{Status: exit.StatusUsage, Reason: "usage"}
 	}

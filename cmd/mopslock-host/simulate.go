@@ -151,9 +151,9 @@ func (a *app) swarm(ctx context.Context, opts simulate.Options, f *simulateFlags
 			return err
 		}
 		add(&total, &some)
-		a.ui.progress("played %d of %d seeds", total.Ran, f.seeds)
+		a.console.Progress("played %d of %d seeds", total.Ran, f.seeds)
 	}
-	a.ui.waited()
+	a.console.StopWaiting()
 	if err := svg.fill(total.WriteSVG); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
@@ -17,9 +18,8 @@ func addStatusFile(cmd *cobra.Command) {
 	cmd.Flags().String("status-file", "", "write who decided the exit status, and why, as one line of JSON")
 }
 
-// openStatusFile makes the file before anything else, so that a bad path is a
-// usage error and not a surprise after the work, and so that whatever ends us,
-// the last run's line is not taken for this one's.
+// openStatusFile makes the file before anything else. A bad path is then a usage error, and no
+// surprise after the work. If we are killed, the line of an earlier run is not taken for ours.
 func (a *app) openStatusFile(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("status-file")
 	if flag == nil || flag.Value.String() == "" {
@@ -33,8 +33,8 @@ func (a *app) openStatusFile(cmd *cobra.Command) error {
 	return nil
 }
 
-// write is fine on nil.
-func (s *statusFile) write(u *ui, out *exit.Error) {
+// write writes the line of an exit. On nil it does nothing.
+func (s *statusFile) write(c *console.Console, out *exit.Error) {
 	if s == nil {
 		return
 	}
@@ -55,6 +55,6 @@ func (s *statusFile) write(u *ui, out *exit.Error) {
 		err = closeErr
 	}
 	if err != nil {
-		u.printf("--status-file: %v", err)
+		c.Printf("--status-file: %v", err)
 	}
 }

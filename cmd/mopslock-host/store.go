@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -43,7 +42,7 @@ func (a *app) location(cmd *cobra.Command) (string, error) {
 			return "", err
 		}
 		raw = (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()
-		a.ui.plainf("store: %s (this machine only; set --store to share)", raw)
+		a.console.Plainf("store: %s (this machine only; set --store to share)", raw)
 	}
 	return raw, nil
 }
@@ -52,7 +51,7 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 	if isMemory(raw) {
 		return nil, errMemory()
 	}
-	h, err := a.openHost(ctx, raw, &host.Options{Logger: slog.New(&logHandler{ui: a.ui}), Engine: a.core(), Meter: a.metrics.meter(), Clock: a.clock})
+	h, err := a.openHost(ctx, raw, &host.Options{Logger: a.console.Logger(), Engine: a.core(), Meter: a.metrics.meter(), Clock: a.clock})
 	if err == nil {
 		a.engine.users++
 		a.engine.begin()
@@ -103,7 +102,7 @@ func (a *app) close(h *host.Host) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.closing)
 	defer cancel()
 	if err := h.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		a.ui.printf("closing the store: %v", err)
+		a.console.Printf("closing the store: %v", err)
 	}
 	a.engine.users--
 }

@@ -126,14 +126,14 @@ func (s *supervisor) fence(lease heldLease) {
 		}
 		s.terminated = true
 		if s.loss.onLoss == "continue" {
-			s.app.ui.printf("%s: renewals fail, and its deadline is near; the command goes on (--on-loss continue)", subject(lease))
+			s.app.console.Printf("%s: renewals fail, and its deadline is near; the command goes on (--on-loss continue)", subject(lease))
 			return
 		}
 		s.terminate() // before the line: its reader may have stopped reading
-		s.app.ui.printf("%s: renewals fail, and its deadline is in %v: SIGTERM to the command", subject(lease), left.Round(time.Millisecond))
+		s.app.console.Printf("%s: renewals fail, and its deadline is in %v: SIGTERM to the command", subject(lease), left.Round(time.Millisecond))
 	case !near && s.terminated:
 		s.terminated = false
-		s.app.ui.printf("%s: renewed after all", subject(lease))
+		s.app.console.Printf("%s: renewed after all", subject(lease))
 	}
 }
 
@@ -169,7 +169,7 @@ func (s *supervisor) noteLost(err error, terminate bool) {
 		s.terminate()
 		s.kill = time.After(s.loss.grace)
 	}
-	s.app.ui.printf("%s", text)
+	s.app.console.Printf("%s", text)
 }
 
 func (s *supervisor) what() string {
@@ -200,7 +200,7 @@ func (s *supervisor) companion(c *host.Companion) *exit.Error {
 func (s *supervisor) lostCompanion(err error) {
 	var lost *host.Error
 	if errors.As(err, &lost) && lost.Reason == core.ReasonReleased {
-		s.app.ui.printf("lease %s was released by its holder; the command goes on", s.name)
+		s.app.console.Printf("lease %s was released by its holder; the command goes on", s.name)
 		return
 	}
 	s.noteLost(err, true)
@@ -248,7 +248,7 @@ func (s *supervisor) end() *exit.Error {
 	if errors.As(s.lost, &lost) {
 		reason = lost.Reason
 	} else {
-		s.app.ui.printf("%s %s lost (%s): the command ended before it was renewed", s.what(), s.name, reason)
+		s.app.console.Printf("%s %s lost (%s): the command ended before it was renewed", s.what(), s.name, reason)
 	}
 	return &exit.Error{Status: exit.StatusLost, Reason: reason.String()}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -97,7 +98,7 @@ func TestFenceAfterAPause(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		lease := new(held)
-		s := supervisor{app: &app{ui: newUI(&said)}, loss: &lossFlags{onLoss: "continue"}, name: "n", grace: 10 * time.Second}
+		s := supervisor{app: &app{console: console.New(&said, nil)}, loss: &lossFlags{onLoss: "continue"}, name: "n", grace: 10 * time.Second}
 		for _, lease.left = range c.left {
 			s.fence(lease)
 		}
@@ -124,9 +125,9 @@ func TestFenceOfALostLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	s := supervisor{app: &app{ui: newUI(&said)}, loss: &lossFlags{onLoss: "continue"}, name: "n", grace: time.Second}
+	s := supervisor{app: &app{console: console.New(&said, nil)}, loss: &lossFlags{onLoss: "continue"}, name: "n", grace: time.Second}
 	s.fence(lease)
-	s.app.ui.out.flush(time.Minute)
+	s.app.console.Flush()
 	if s.terminated || said.Len() > 0 {
 		t.Errorf("terminated %v, said %q", s.terminated, said.String())
 	}

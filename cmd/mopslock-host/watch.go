@@ -31,7 +31,7 @@ func (a *app) watch(ctx context.Context, h *host.Host, q *query) error {
 			}
 			if out := exit.Of(err); trouble != out.Reason { // once, not once a second
 				trouble = out.Reason
-				a.ui.printf("%s", out.Text)
+				a.console.Printf("%s", out.Text)
 			}
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
@@ -226,10 +227,11 @@ func (w *world) launch(env []string, stdin io.Reader, stdout, stderr io.Writer, 
 		stdin: stdin, stdout: io.MultiWriter(p.out, stdout), stderr: io.MultiWriter(p.err, stderr), closing: closeLimit,
 		env: env, clock: bubbleClock{}, signals: p, openHost: p.openHost, newPipe: p.newPipe,
 	}
-	p.app.ui = newUI(p.app.stderr)
+	var terminal *os.File
 	if p.app.getenv(terminalVariable) != "" {
-		p.app.ui.file, _ = os.Open(os.DevNull)
+		terminal, _ = os.Open(os.DevNull)
 	}
+	p.app.console = console.New(p.app.stderr, terminal)
 	if text := p.app.getenv(moduleVariable); text != "" {
 		p.app.engine.module = []byte(text)
 	}

@@ -96,6 +96,7 @@ var arrows = []arrow{
 	}},
 	{dir: "cmd/mopslock-host/internal/capture", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/child", outside: []string{"golang.org/x/sys/"}},
+	{dir: "cmd/mopslock-host/internal/console", ours: []string{"host", "cmd/mopslock-host/internal/report"}, outside: []string{"golang.org/x/term"}},
 	{dir: "cmd/mopslock-host/internal/exit", ours: []string{"core", "host", "host/store", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/report"}},
 	{dir: "cmd/mopslock-host/internal/report", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "tests", ours: []string{"core", "core/machines", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
