@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/messages"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core/wire"
 	"github.com/mopslock/mopslock/host"
@@ -121,7 +122,7 @@ func differenceText(d *trace.Difference, engine string) string {
 		place, told, as = "its making", "config", new(wire.Config)
 	}
 	within := ""
-	if key := keyAt(d.RecordedAnswer, d.Offset); key != "" {
+	if key := messages.KeyAt(d.RecordedAnswer, d.Offset); key != "" {
 		within = " (in " + key + ")"
 	}
 	var text strings.Builder
@@ -140,20 +141,9 @@ func byteText(b int) string {
 	return fmt.Sprintf("0x%02x", b)
 }
 
-// keyAt is the key of a message in whose value a byte stands, or "".
-func keyAt(message []byte, offset int) (found string) {
-	_ = trace.Fields(message, func(key string, begin, end int) error {
-		if begin <= offset && offset < end {
-			found = key
-		}
-		return nil
-	})
-	return found
-}
-
 // messageText is a message as step prints it; what is none, as hex.
 func messageText(message []byte, as any) string {
-	line, err := messageJSON(message, as)
+	line, err := messages.Line(message, as)
 	if err != nil {
 		return "0x" + hex.EncodeToString(message)
 	}

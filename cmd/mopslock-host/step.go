@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/messages"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -35,9 +35,9 @@ of the caller, are in bindings/README.md of the source.`,
 			s := stepper{app: a}
 			switch in := bufio.NewReaderSize(a.stdin, 64<<10); format {
 			case "json":
-				s.form = jsonForm{in}
+				s.form = messages.JSON(in)
 			case "msgpack":
-				s.form = msgpackForm{in}
+				s.form = messages.Msgpack(in)
 			default:
 				return exit.Usagef("--format %s: json or msgpack", host.Printable(format))
 			}
@@ -50,31 +50,10 @@ of the caller, are in bindings/README.md of the source.`,
 	return cmd
 }
 
-// form is one way to write the messages down.
-type form interface {
-	// read reads the next value into a struct of package wire. A *refusal says
-	// what is wrong with it, io.EOF that there is none; anything else is stdin's.
-	read(to any) error
-	// answer is a canonical answer in this form.
-	answer(canonical []byte) ([]byte, error)
-}
-
-// refusal is why a value is not taken.
-type refusal struct {
-	text  string
-	fatal bool // the beginning of the next value cannot be found
-}
-
-func (r *refusal) Error() string { return r.text }
-
-func refusef(format string, args ...any) error {
-	return &refusal{text: fmt.Sprintf(format, args...)}
-}
-
 // stepper is one machine between stdin and stdout.
 type stepper struct {
 	app     *app
-	form    form
+	form    messages.Form
 	machine core.Stepper
 }
 
@@ -86,7 +65,7 @@ func (s *stepper) run() error {
 	for {
 		var now core.Instant
 		var ev core.Event
-		err := readInput(s.form, &now, &ev)
+		err := messages.ReadInput(s.form, &now, &ev)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -103,7 +82,7 @@ func (s *stepper) run() error {
 // make makes the machine of the first value.
 func (s *stepper) make() error {
 	var cfg core.Config
-	err := readConfig(s.form, &cfg)
+	err := messages.ReadConfig(s.form, &cfg)
 	if errors.Is(err, io.EOF) {
 		return exit.Usagef("standard input ended before a Config; see mopslock-host step --help")
 	}
@@ -118,7 +97,7 @@ func (s *stepper) make() error {
 
 // say answers in one write. What it returns ends the command.
 func (s *stepper) say(actions []core.Action, err error) error {
-	var refused *refusal
+	var refused *messages.Refusal
 	var breach *core.Error
 	var canonical []byte
 	switch {
@@ -127,13 +106,13 @@ func (s *stepper) say(actions []core.Action, err error) error {
 	case errors.As(err, &breach):
 		canonical = core.AppendError(nil, breach)
 	case errors.As(err, &refused):
-		canonical = core.AppendError(nil, &core.Error{Code: core.ErrorMessage, Text: "message: " + refused.text})
-	case errors.Is(err, errStdin):
+		canonical = core.AppendError(nil, &core.Error{Code: core.ErrorMessage, Text: "message: " + refused.Text})
+	case errors.Is(err, messages.ErrStdin):
 		return exit.Usage(err)
-	default: // the engine's own: there is no machine any more
+	default: // the engine's own error: its machine is gone
 		canonical = core.AppendError(nil, &core.Error{Code: core.ErrorHandle, Text: "the engine failed and its machine is gone: " + exit.Text(err)})
 	}
-	out, formErr := s.form.answer(canonical)
+	out, formErr := s.form.Answer(canonical)
 	if formErr != nil {
 		return &host.EngineError{Err: formErr}
 	}
@@ -141,13 +120,10 @@ func (s *stepper) say(actions []core.Action, err error) error {
 		return exit.Written(writeErr)
 	}
 	switch {
-	case refused != nil && refused.fatal:
-		return exit.Usagef("standard input: %s", refused.text)
+	case refused != nil && refused.Fatal:
+		return exit.Usagef("standard input: %s", refused.Text)
 	case err == nil || breach != nil || refused != nil:
 		return nil
 	}
 	return &host.EngineError{Err: err}
 }
-
-// errStdin is behind what went wrong with reading, beside the content.
-var errStdin = errors.New("standard input")

@@ -98,6 +98,9 @@ var arrows = []arrow{
 	{dir: "cmd/mopslock-host/internal/child", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/console", ours: []string{"host", "cmd/mopslock-host/internal/report"}, outside: []string{"golang.org/x/term"}},
 	{dir: "cmd/mopslock-host/internal/exit", ours: []string{"core", "host", "host/store", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/report"}},
+	{dir: "cmd/mopslock-host/internal/messages", ours: []string{"core", "core/wire", "host/trace"}, outside: []string{
+		"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
+	}},
 	{dir: "cmd/mopslock-host/internal/report", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "tests", ours: []string{"core", "core/machines", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
