@@ -35,7 +35,7 @@ ENVIRONMENT = "MOPSLOCK_LEASE"
 
 @dataclass(frozen=True)
 class LeaseRequest:
-    """All that a caller says about a lease, checked before any I/O."""
+    """Everything that a caller asks of a lease, checked before any I/O."""
 
     store: AnyStore
     name: str
@@ -64,7 +64,7 @@ def lease_request(
     renewal: Renewal, expiry: Expiry, protocol: Protocol, session: bool, label: str, on_waiting: OnWaiting | None,
     on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
 ) -> LeaseRequest:  # fmt: skip
-    """The arguments that lease, acquire and their asyncio twins have."""
+    """The arguments of lease, acquire and their asyncio twins."""
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
     return LeaseRequest(store, name, terms, waiting(wait), on_waiting, on_lost, raise_if_lost, release_timeout)
 
@@ -98,28 +98,29 @@ def lease(
         @mopslock.lease(pathlib.Path("/var/lib/leases"), "nightly")
         def nightly(): ...
 
-    Entering acquires: ``wait`` seconds at most (None: until it is held; 0: tries once and raises Held). Leaving
-    releases, whatever ended the block, waiting ``release_timeout`` seconds at most; if the lease was lost meanwhile
-    it raises LeaseLost, unless the block raised itself or ``raise_if_lost`` is false.
+    Entering acquires: it waits at most ``wait`` seconds (None: until it is held; 0: it tries once and raises Held).
+    Leaving releases, whatever ended the block, and waits at most ``release_timeout`` seconds. If the lease was lost
+    meanwhile, leaving raises LeaseLost, unless the block itself raised or ``raise_if_lost`` is false.
 
-    It can be entered again and again, not nested: what was entered must be left first. HeldByOneself: this thread is in
-    another block that holds the lease, and would wait for itself.
+    The object can be entered again and again, but not nested: leave it before you enter it again. HeldByOneself: this
+    thread is in another block that holds the lease, and would wait for itself.
 
-    ``protocol`` is how it is kept: "strict" has at most one holder and a ``fencing_token``, on stores that honour
-    create-if-absent; "lastwriter" is what mops speaks, on any; "auto" is strict where the store can, unless an old
-    client uses the name. ``session`` (strict) keeps it by one heartbeat for all such leases of this process,
-    ``ttl=0`` (strict) until it is released or broken, ``label`` (strict) is shown to people.
+    ``protocol`` is how the lease is kept. "strict" has at most one holder and a ``fencing_token``, on stores that
+    honour create-if-absent. "lastwriter" is the protocol of mops, on any store. "auto" is strict if the store supports
+    it and no old client uses the name. Three options are for strict: with ``session`` one heartbeat keeps all such
+    leases of this process, with ``ttl=0`` the lease is held until it is released or broken, and ``label`` is shown to
+    people.
 
-    Under lastwriter, where several may ask at the same moment, give an ``acquire_margin`` longer than two requests
-    take, such as 0.2: without it a host that is much slower than the others can be let in beside one of them, and
-    both think they hold it until the slower one looks again.
+    Under lastwriter, if several may ask at the same moment, give an ``acquire_margin`` longer than two requests take,
+    such as 0.2. Without it a host that is much slower than the others can be let in beside one of them. Both then think
+    that they hold the lease until the slower one looks again.
 
-    ``store`` is a gocloud URL, a directory's path, or an object with get, put and exists (mopslock.stores).
-    Durations are seconds or timedelta; ``ttl`` is 60 s under strict and 88 s, as mops has it, under lastwriter, and
-    all on one name should use one. See Terms for the others.
-    ``on_waiting(status)`` is told whom we wait for, ``on_lost(error)`` of a loss; both on a thread of ours.
+    ``store`` is a gocloud URL, a directory's path, or an object with get, put and exists (mopslock.stores). Durations
+    are seconds or timedelta. ``ttl`` is 60 s under strict and 88 s under lastwriter, as in mops; all on one name should
+    use the same. See Terms for the others. A thread of ours calls ``on_waiting(status)``, whose status says for whom we
+    wait, and ``on_lost(error)`` after a loss.
 
-    BadArgument: an argument cannot be so; names and durations are said when entering, before any I/O.
+    BadArgument: an argument is invalid. Entering checks names and durations, before any I/O.
     """
     return Leasing(
         lease_request(
@@ -131,7 +132,7 @@ def lease(
 
 
 class TryOptions(TypedDict, total=False):
-    """What acquire and try_acquire take, as lease does."""
+    """The options that acquire and try_acquire share with lease."""
 
     ttl: Duration | None
     margin: Duration | None
@@ -156,14 +157,16 @@ class AcquireOptions(TryOptions, total=False):
 
 @brief
 def acquire(store: AnyStore, name: str, **options: Unpack[AcquireOptions]) -> Lease:
-    """Acquires at once, with lease's options, and returns the Lease, which is released by its ``release()`` or as a
-    context manager. Held, WaitOver or StoreError: nothing is held."""
+    """Acquires at once, with lease's options, and returns the Lease. Call its ``release()``, or use it in ``with``.
+
+    Held, WaitOver or StoreError: nothing is held.
+    """
     return lease(store, name, **options).acquire()
 
 
 @brief
 def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Lease | None:
-    """Tries once, and returns None if another holds the lease. lease's options, but for ``wait``."""
+    """Tries once, and returns None if another holds the lease. It takes lease's options except ``wait``."""
     try:
         return lease(store, name, wait=0, **options).acquire()
     except Held:
@@ -176,7 +179,7 @@ class Leasing:
     def __init__(self, request: LeaseRequest) -> None:
         self._request = request
         self._entered: Lease | None = None
-        self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
+        self._free = threading.Lock()  # taken from entering to leaving, so that no thread leaves what another entered
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
 
     @brief
@@ -214,7 +217,7 @@ class Leasing:
             entered._leave_with(error)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Each call of the function acquires, and releases. Calls in several threads wait for each other."""
+        """Each call of the function acquires and releases. Calls in several threads wait for each other."""
         if inspection.iscoroutinefunction(function) or inspection.isasyncgenfunction(function):
             raise TypeError("mopslock: lease() would release before the coroutine runs; use mopslock.aio.lease()")
         if inspection.isgeneratorfunction(function):
@@ -259,16 +262,16 @@ def accompany(
     raise_if_lost: bool = True,
     release_timeout: Duration = RELEASE,
 ) -> Companion:
-    """Joins somebody else's lease and keeps it alive, until ``leave()`` or as a context manager::
+    """Joins another process's lease and keeps it alive, until ``leave()`` or the end of a ``with`` block::
 
         with mopslock.accompany() as companion:      # the lease of MOPSLOCK_LEASE
             work()
 
-    ``text`` is Lease.text, None what the environment has. ``store`` is needed where the text's own store is no URL:
-    the same object that the holder uses. The text's TTL is the companion's.
+    ``text`` is Lease.text; None is the text in the environment. Give ``store`` if the text's own store is no URL: the
+    same object that the holder uses. The companion has the text's TTL.
 
-    LeaseLost: the lease is another's, or was released. NothingToJoin: there is nothing to keep alive, or the store
-    could not be read for a TTL.
+    LeaseLost: the lease belongs to another tenure, or was released. NothingToJoin: there is nothing to keep alive, or
+    the store could not be read for a TTL.
     """
     handle, request = accompanying(
         text, store, margin=margin, on_lost=on_lost, raise_if_lost=raise_if_lost, release_timeout=release_timeout
@@ -289,7 +292,7 @@ def accompanying(
     text: str | None, store: AnyStore | None, *, margin: Duration | None, on_lost: OnLost | None,
     raise_if_lost: bool, release_timeout: Duration,
 ) -> tuple[Handle, LeaseRequest]:  # fmt: skip
-    """What accompany and its twin begin with."""
+    """The beginning of accompany and its twin: the lease, and the request."""
     if text is None:
         text = os.environ.get(ENVIRONMENT)
         if not text:
@@ -303,13 +306,15 @@ def accompanying(
 
 
 def inspect(store: AnyStore, name: str, *, timeout: Duration = 30.0) -> Status:
-    """Reads who holds a name, and takes no part in it. A name that nobody uses is ``vacant``. StoreError if the store
-    cannot be read within ``timeout`` seconds."""
+    """Reads which process holds a name, and takes no part in it. An unused name is ``vacant``.
+
+    StoreError: the store could not be read within ``timeout`` seconds.
+    """
     return host_of(store).inspect(name, nanoseconds("timeout", timeout))
 
 
 def ls(store: AnyStore, prefix: str = "", *, timeout: Duration = 30.0) -> Iterator[Status]:
-    """Every lease whose name begins with ``prefix``, in the order of their names; ``timeout`` seconds for all."""
+    """Every lease whose name begins with ``prefix``, in the order of the names; ``timeout`` seconds for all of them."""
     return host_of(store).list(prefix, nanoseconds("timeout", timeout))
 
 
@@ -323,27 +328,27 @@ def break_lease(
     protocol: Protocol = "auto",
     timeout: Duration = 30.0,
 ) -> Status:
-    """Ends somebody's lease, on the record, and returns what the name is then.
+    """Ends another process's lease, on the record, and returns the status of the name after that.
 
-    Its holder loses it when it renews the next time, as LeaseBroken (under lastwriter LeaseReleased); strict on a
-    ``file://`` URL tells it at once. Others can take
-    the name when its last sign of life is a TTL old; with ``now`` at once, also while its holder may still believe:
-    that is the one way to two holders of a strict lease. ``why`` is kept with the break, for people; lastwriter has
-    no room for it. ``protocol`` says whose lease; "auto" is whoever's is there.
+    The holder loses the lease at its next renewal, with LeaseBroken (under lastwriter LeaseReleased). On a ``file://``
+    URL a strict holder loses it at once. Others can take the name when its last beat is a TTL old. With ``now`` they
+    can take it at once, even while its holder may still believe that it holds the lease: that is the one way to two
+    holders of a strict lease. ``why`` is stored with the break, for people; lastwriter has no room for it. ``protocol``
+    says which lease; "auto" is the one that is there.
 
-    ``holder`` is the one whose lease is broken, by ``Status.holder``, and no other: pass the one that you have seen.
+    ``holder`` is the holder whose lease is broken, by ``Status.holder``, and no other: pass the one that you have seen.
     "" breaks the holder of the moment. Lastwriter reads the record just before it writes it: a process that acquires
     between the two loses the lease all the same.
 
-    Vacant: nobody holds it. Held: another than ``holder`` does, and nothing was done; ``seen`` says who. StoreError:
-    the store could not be used, and unless it is an Unreachable nothing was done.
+    Vacant: the lease has no holder. Held: another than ``holder`` holds it, and nothing was done; ``seen`` says which.
+    StoreError: the store could not be used. Nothing was done, unless the error is an Unreachable.
     """
     request = breaking(why, now=now, holder=holder, protocol=protocol)
     return host_of(store).break_lease(name, request, nanoseconds("timeout", timeout))
 
 
 def breaking(why: str, *, now: bool, holder: str, protocol: Protocol) -> Break:
-    """What break_lease and its twin begin with."""
+    """The beginning of break_lease and its twin: the request."""
     if protocol not in ("auto", "strict", "lastwriter"):
         raise BadArgument(f"mopslock: protocol {protocol!r}: must be auto or strict or lastwriter")
     if not isinstance(why, str):

@@ -25,28 +25,27 @@ from .terms import Expiry, Protocol, Renewal, Terms
 W = TypeVar("W", bound="Work")
 
 WorkOutput = bytes | bytearray | memoryview | os.PathLike[str] | None
-"""What work comes to: bytes, the path of the file that has them, or None: somebody else stores it."""
+"""The output of work: bytes, the path of the file that has them, or None: another process stores it."""
 
 KEEPING = 60.0
-"""Seconds that a failure waits for being kept before it is raised."""
+"""Seconds to wait until a failure is stored, before it is raised."""
 
 
 class Work(AcquiredLease):
-    """A piece of work that is to be done now, and the lease under which it is: kept alive until launch returns.
+    """A piece of work to do now, and its lease, which is kept alive until launch returns.
 
-    The lease cannot stop code that does not ask: look at ``lost`` or call ``check()`` before what must not be done
-    twice. A remote's lease that was released is lost as well, but its work may go on: the first result wins. Whoever
-    hands the work to another process gives it ``text``, as MOPSLOCK_LEASE. A remote that works without a lease has
-    none to lose: ``holder``, ``protocol`` and ``text`` are "", ``fencing_token`` is 0.
-    """
+    The lease cannot stop code that never checks: look at ``lost`` or call ``check()`` before anything that must not be
+    done twice. A remote's lease is also lost once it was released, but its work may go on: the first result wins. To
+    hand the work to another process, give that process ``text``, as MOPSLOCK_LEASE. A remote that works without a lease
+    has none to lose: ``holder``, ``protocol`` and ``text`` are "", ``fencing_token`` is 0."""
 
     def __init__(self, held: HeldThing) -> None:
         super().__init__(held, raise_if_lost=True, on_lost=None, release_timeout=RELEASE)
 
     @property
     def text(self) -> str:
-        """All that another process needs to do this work under the same lease, as one line of JSON: put it into its
-        environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
+        """What another process needs to do this work under the same lease, as one line of JSON: put it into that
+        process's environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
         return "" if isinstance(self._held, NoLease) else self._held.handle().text()
 
     def __repr__(self) -> str:
@@ -54,14 +53,14 @@ class Work(AcquiredLease):
 
 
 class Outcome:
-    """What a Result is, whoever waits for it."""
+    """What Result and its asyncio twin have in common."""
 
     def __init__(self, call: Call, found: Found) -> None:
         self._call, self._found, self._pid = call, found, os.getpid()
 
     @property
     def name(self) -> str:
-        """The work's."""
+        """The name of the work."""
         return self._call.name
 
     @property
@@ -71,12 +70,12 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """It is what failing work came to (``memo_failures``)."""
+        """It is the stored failure of the work (``memo_failures``)."""
         return self._found.failed
 
     @property
     def own(self) -> bool:
-        """This call has stored it. False also where nobody can tell whether it was this or another."""
+        """This call has stored it. It is also False if that is unknown."""
         return self._found.own
 
     def _open(self) -> BinaryIO:
@@ -99,8 +98,9 @@ class Result(Outcome):
     """A result that is in the store, and stays there. Making this object has read nothing of it."""
 
     def open(self) -> BinaryIO:
-        """A stream of it, from its beginning, as often as wanted; close it. By URL nothing but a piece of it is ever in
-        memory. Errors, also of its read(): StoreError, Vacant (somebody has removed it), Closed."""
+        """A stream of it, from its beginning; call it as often as you like, and close the stream. On the store of a URL
+        only a piece of it is in memory at a time. Errors, also of the stream's read(): StoreError, Vacant (another
+        process has removed it), Closed."""
         return self._open()
 
     def read(self) -> bytes:
@@ -108,8 +108,8 @@ class Result(Outcome):
         return self._read()
 
     def failure(self) -> RememberedFailure | None:
-        """If it failed: what was kept of that, to be raised or looked at; else None. Errors are those of open, and
-        Incompatible: a newer mopslock has kept it."""
+        """The stored failure, to raise or to look at; None if the work succeeded. Errors are those of open, and
+        Incompatible: a newer mopslock has stored it."""
         return self._failure()
 
 
@@ -132,24 +132,26 @@ def invoke(
     memo_failures: bool = False,
     on_waiting: OnWaiting | None = None,
 ) -> Result:
-    """The result of a piece of work, which is done only if nobody has done it yet, and nobody is at it::
+    """The result of a piece of work. The work is done only if there is no result yet and no other process is doing it::
 
         result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report().encode())
         print(result.read())
 
-    The result is there: it is returned, nothing is done. Somebody else is at it: we wait for his result, or for his
-    lease. Else the lease on ``name`` is taken, the result looked for once more, and ``launch(work)`` is called. What it
-    returns is stored as ``name/result`` unless there is one by then: the first result wins, and is returned. It may
-    return None where somebody else stores the result, such as a process that it has given ``work.text`` and that
-    calls ``remote``; then that one is waited for as long as it keeps the lease alive.
+    If the result is there, it is returned, and nothing is done. If another process is doing the work, we wait for its
+    result or for its lease. Otherwise we take the lease on ``name``, look for the result once more, and call
+    ``launch(work)``. What launch returns is stored as ``name/result``, unless there is a result by then: the first
+    result wins, and is returned. launch may return None if another process stores the result, such as one that was
+    given ``work.text`` and calls ``remote``. Then we wait for that process as long as it keeps the lease alive.
 
-    Whatever launch raises is raised, and the lease is released; so it is at KeyboardInterrupt. With ``memo_failures``
-    an Exception (not one of mopslock's) is kept besides, and is the result of all who ask with it: ``result.failed``.
-    If the lease is lost meanwhile, launch goes on unless it asks (``work.check()``); what it returns is stored only
-    where it cannot harm, and we are a waiter again: launch can be called a second time.
+    If launch raises, the lease is released, and the exception is raised; also a KeyboardInterrupt. With
+    ``memo_failures`` an Exception that is not mopslock's is also stored. It is then the result for all callers with
+    ``memo_failures``: ``result.failed``. If the lease is lost meanwhile, launch goes on unless it checks
+    (``work.check()``). What it returns is stored only where that does no harm, and we wait again: launch can be called
+    a second time.
 
-    ``wait`` is seconds at most to wait for another (None: until there is a result; 0: try once). The others are those
-    of ``lease``, but a TTL of 0 cannot be. ``on_waiting(status)`` is told for whom we wait, on a thread of ours.
+    ``wait`` is the longest to wait for another process, in seconds (None: until there is a result; 0: try once). The
+    other options are those of ``lease``, but ``ttl=0`` is invalid. A thread of ours calls ``on_waiting(status)``, whose
+    status says for whom we wait.
 
     Held, WaitOver, StoreError: nothing was done. NoResult: the work has ended, and there is none. BadArgument: before
     any I/O.
@@ -162,7 +164,7 @@ def invoke(
 def asking(
     name: str, terms: Terms, wait: Duration | None, waits: OnWaiting | None, *, memo_failures: bool = False
 ) -> WorkRequest:
-    """What invoke and its twin begin with."""
+    """The beginning of invoke and its twin: the request."""
     terms.config()
     if waits is not None and not callable(waits):
         raise BadArgument(f"mopslock: on_waiting {waits!r}: must be callable")
@@ -173,7 +175,7 @@ Keep = Callable[[BaseException], bytes]
 
 
 def invoked(store: AnyStore, request: WorkRequest, launch: Callable[[Work], WorkOutput], keep: Keep) -> Result:
-    """Does what invoke does, for those who keep failures in a way of their own."""
+    """As invoke, for callers that store failures in their own way."""
     return Result(*_Loop(store, Run(request, keep), launch).until_found())
 
 
@@ -188,20 +190,22 @@ def remote(
     name: str | None = None,
     margin: Duration | None = None,
 ) -> Result | None:
-    """What a launcher starts: does the work under the launcher's lease, and stores what it comes to::
+    """For the process that a launcher has started: does the work under the launcher's lease, and stores the result::
 
         mopslock.remote(None, None, lambda work: compute())     # the lease of MOPSLOCK_LEASE
 
-    The result is there: it is returned, nothing is done. Else the lease of ``lease_text`` (None: MOPSLOCK_LEASE) is
-    joined and kept alive, also when the launcher dies, and ``launch(work)`` called; what it returns is stored if there
-    is no result by then. Whoever comes late, when the lease is another's or was released, gets None: nothing was done,
-    and it is somebody else's now. Losing contact with the store does not end the work.
+    If the result is there, it is returned, and nothing is done. Otherwise we join the lease of ``lease_text`` (None:
+    MOPSLOCK_LEASE), keep it alive even after the launcher dies, and call ``launch(work)``. What launch returns is
+    stored if there is no result by then. A remote that comes late, when the lease was released or belongs to another
+    tenure, gets None: it has done nothing, and the work belongs to another process now. Losing contact with the store
+    does not end the work.
 
-    ``store`` is needed where the text's own is no URL. ``without_lease`` works also if the lease cannot be kept alive,
-    or there is none: then give ``store`` and ``name``. What launch raises is raised, and the lease lives on: it is the
-    launcher's.
+    Give ``store`` if the text's own store is no URL. With ``without_lease`` the work is done even if the lease cannot
+    be kept alive, or if there is none: then give ``store`` and ``name``. An exception of launch is raised, and the
+    lease lives on: it is the launcher's.
 
-    NothingToJoin: there is nothing to keep alive; nothing was done. NoResult, StoreError, BadArgument: as invoke's.
+    NothingToJoin: there is nothing to keep alive, and nothing was done. NoResult, StoreError, BadArgument: as in
+    invoke.
     """
     where, request = remoting(
         store, lease_text, without_lease=without_lease, memo_failures=memo_failures, name=name, margin=margin
@@ -219,7 +223,7 @@ def remoting(
     store: AnyStore | None, text: str | None, *, without_lease: bool, memo_failures: bool, name: str | None,
     margin: Duration | None,
 ) -> tuple[AnyStore, WorkRequest]:  # fmt: skip
-    """What remote and its twin begin with."""
+    """The beginning of remote and its twin: the store and the request."""
     if text is None:
         text = os.environ.get(ENVIRONMENT) or None
     handle = Handle.parse(text) if text is not None else None
@@ -249,12 +253,12 @@ class Run:
     request: WorkRequest
     keep: Keep
     raised: BaseException | None = field(default=None)
-    """What launch raised, if that is what its caller is to hear."""
+    """The exception of launch, if the caller is to get it."""
 
     def failed(self, held: HeldThing, error: Exception) -> tuple[bool, bytes | None]:
-        """Launch has raised: whether the work has ended well all the same, and what is kept of it."""
+        """launch has raised. Returns whether the work counts as successful all the same, and what to store."""
         if isinstance(error, LeaseLost) and isinstance(held.failure(), LeaseLost):
-            self.raised = error if self.request.remote else None  # else somebody else may have the result soon
+            self.raised = error if self.request.remote else None  # otherwise another process may have the result soon
             return True, None
         self.raised = error
         if not self.request.memo_failures or isinstance(error, MopslockError):
@@ -263,7 +267,7 @@ class Run:
 
     @property
     def patience(self) -> float | None:
-        """Seconds that what launch raised waits for the next step."""
+        """Seconds that an exception of launch waits for the next step."""
         if self.raised is None:
             return None
         return KEEPING if self.request.memo_failures else RELEASE
@@ -277,12 +281,12 @@ class Run:
         return next_step
 
     def late(self, error: MopslockError) -> bool:
-        """A remote came late: it has done nothing, and need not."""
+        """A remote came late: it has done nothing, and has nothing to do."""
         return isinstance(error, LeaseLost) and self.raised is None
 
 
 def content(value: object) -> bytes | Path | None:
-    """What launch returned. TypeError, or OSError of a file that cannot be read."""
+    """What launch returned. TypeError, or OSError for a file that cannot be read."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, (bytearray, memoryview)):
@@ -295,7 +299,7 @@ def content(value: object) -> bytes | Path | None:
 
 
 def beginning(host: Host, request: WorkRequest, *, awaits: bool) -> WorkRequest:
-    """What a call wants that begins now, which may wait, but not for itself. A remote waits for nobody."""
+    """The request of a call that begins now. It may wait, but not for itself. A remote waits for no other holder."""
     if request.remote or not request.wait_ns:
         return request
     _inside.refuse(host, request.name, request.terms.protocol, awaits=awaits)
@@ -304,8 +308,8 @@ def beginning(host: Host, request: WorkRequest, *, awaits: bool) -> WorkRequest:
 
 @contextlib.contextmanager
 def under(work: W, request: WorkRequest) -> Iterator[W]:
-    """A block of the lease under which work is done. A remote's may be released by its launcher at any time, and so may
-    be waited for."""
+    """A block of the lease under which work is done. A remote's lease does not count: its launcher may release it at
+    any time, so the work may wait for it."""
     if request.remote:
         yield work
         return
@@ -335,7 +339,7 @@ class _Loop:
                     return call, step
                 next_step = AwaitedStep()
                 self._work(call, step.held, next_step.future)
-        except BaseException:  # also an interrupt before anybody had the call in hand
+        except BaseException:  # also an interrupt before call was set
             give_up(first.future)
             if call is not None:
                 _give_back(call)
@@ -363,7 +367,7 @@ class _Loop:
 
 
 def _give_back(call: Call) -> None:
-    """What is held is released before anybody hears of the error; not for ever, though."""
+    """Releases what is held before the error is raised, but waits only so long."""
     over = call.cancel()
     with contextlib.suppress(queue.Empty):
         noticed(over).get(timeout=RELEASE)

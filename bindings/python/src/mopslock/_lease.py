@@ -1,4 +1,4 @@
-"""What users hold: a lease, or a companion of somebody else's."""
+"""What users hold: a lease, or a companion of another process's lease."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .errors import LeaseLost, MopslockError, NotReleased
 from .status import instant
 
 RELEASE = 10.0
-"""Seconds that a release is waited for, unless told otherwise."""
+"""Seconds to wait for a release, by default."""
 
 ENDLESS = 1 << 61
-"""Nanoseconds, beyond which a deadline is none."""
+"""Nanoseconds. A deadline that far away is none."""
 
 OnLost = Callable[[LeaseLost], object]
 
 
 class Lost:
-    """An event that is set as soon as the lease must not be relied on any more: lost, released, or past its deadline.
+    """An event that is set as soon as the lease can no longer be relied on: lost, released, or past its deadline.
 
-    ``is_set`` looks at the clock itself, so it is right also in a process that was paused.
+    ``is_set`` looks at the clock itself, so it is also right in a process that was paused.
     """
 
     def __init__(self, held: HeldThing) -> None:
@@ -40,12 +40,12 @@ class Lost:
         self._lock = threading.RLock()
 
     def is_set(self) -> bool:
-        """Whether the lease must not be relied on."""
+        """Whether the lease can no longer be relied on."""
         return self._held.failure() is not None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Blocks until it is set, ``timeout`` seconds at most, and returns whether it is."""
-        if self.is_set():  # in a forked child it is, and our lock may be held there by nobody
+        """Blocks until it is set, at most ``timeout`` seconds, and returns whether it is."""
+        if self.is_set():  # in a forked child it is, and there a thread that no longer exists may hold our lock
             return True
         with self._lock:
             if self._event is None:
@@ -63,7 +63,7 @@ class Lost:
 
 
 class HeldLease:
-    """What a lease and a companion have in common."""
+    """What a lease, a companion and a permit have in common."""
 
     _home = "mopslock"  # where users find the class
 
@@ -75,7 +75,7 @@ class HeldLease:
         self._raise = raise_if_lost
         self._timeout = nanoseconds("release_timeout", release_timeout) / SECOND
         self.lost = Lost(held)
-        """Event-like: set as soon as the lease must not be relied on any more."""
+        """Event-like: set as soon as the lease can no longer be relied on."""
         if on_lost is not None:
             self.on_lost(on_lost)
 
@@ -96,43 +96,43 @@ class HeldLease:
 
     @property
     def fencing_token(self) -> int:
-        """Greater from each tenure of the name to the next, and the same for all who keep one alive: whatever the lease
-        guards refuses a smaller one (see Guarded). 0 under lastwriter, which has none."""
+        """Greater for each tenure of the name than for the one before, and the same for all that keep one tenure alive.
+        Let whatever the lease guards refuse a smaller one (see Guarded). 0 under lastwriter, which has none."""
         return self._held.token
 
     @property
     def epoch(self) -> int:
-        """The newest version of the tenure that is known. It grows when a companion joins or leaves. 0 under
-        lastwriter."""
+        """The newest known version of the tenure. It grows when a companion joins or leaves. 0 under lastwriter."""
         return self._held.version()
 
     @property
     def session(self) -> str:
-        """The id of the session that the lease stands on, or ""."""
+        """The id of the session that keeps the lease alive, or ""."""
         return self._held.session
 
     @property
     def ttl(self) -> float:
-        """Seconds that the lease lives without a renewal, as its record says; 0 is until it is released or broken."""
+        """Seconds that the lease lives without a renewal, as its record says; 0 means until it is released or
+        broken."""
         return max(0, self._held.ttl_ns) / SECOND
 
     @property
     def left(self) -> float:
-        """Seconds that it may be relied on without another renewal; 0 or less once it is lost or ended, infinite
+        """Seconds that the lease can be relied on without another renewal: 0 or less once it is lost or ended, infinite
         without a TTL."""
         left = self._held.left_ns()
         return left / SECOND if left < ENDLESS else math.inf
 
     @property
     def deadline(self) -> datetime:
-        """When the lease must be considered lost unless it is renewed before. Renewals move it."""
+        """When the lease counts as lost unless it is renewed before. Renewals extend it."""
         left = self.left
         if math.isinf(left):
             return datetime.max.replace(tzinfo=timezone.utc)
         return datetime.now(timezone.utc) + timedelta(seconds=left)
 
     def on_lost(self, call: OnLost) -> None:
-        """Has ``call(error)`` called once, on a thread of ours, when the lease is lost. Not when it is released.
+        """Calls ``call(error)`` once, on a thread of ours, when the lease is lost, but not when it is released.
 
         All callbacks of a process run on one thread, one after the other: let none of them take long.
         """
@@ -166,11 +166,11 @@ class HeldLease:
         over.result(0)
 
     def _is_parents(self) -> bool:
-        """A forked child leaves the block too, and the lease is the parent's."""
+        """A forked child also leaves the block, but the lease is the parent's."""
         return self._pid != os.getpid()
 
     def _leave_with(self, error: BaseException | None) -> None:
-        """The end of a with block. What its body raised is not hidden by what we have to say."""
+        """The end of a with block. An exception of ours never hides one of the block."""
         if self._is_parents():
             return
         try:
@@ -179,12 +179,12 @@ class HeldLease:
             log.warning("%s", not_released(self.name, self._held.what))
         except MopslockError as ended:
             self._judge(ended, error)
-        except BaseException:  # an interrupt, perhaps before anything was begun
+        except BaseException:  # an interrupt, perhaps before the release began
             self._held.finish()
             raise
 
     def _judge(self, ended: BaseException, error: BaseException | None) -> None:
-        """Whether the end of a lease is an error of the block that it guarded."""
+        """Decides whether the end of the lease is an error of the block that it guarded."""
         if not isinstance(ended, LeaseLost):
             log.warning("%s", ended)
         elif error is None and self._raise:
@@ -217,7 +217,7 @@ class AcquiredLease(HeldLease):
 
     @property
     def text(self) -> str:
-        """All that another process needs to accompany this lease, as one line of JSON: put it into its
+        """What another process needs to accompany this lease, as one line of JSON: put it into that process's
         environment as MOPSLOCK_LEASE. It names the store, so it is as secret as the store's URL."""
         return self._held.handle().text()
 
@@ -225,15 +225,16 @@ class AcquiredLease(HeldLease):
 class Lease(AcquiredLease):
     """An exclusive claim on a name, kept alive until release, mopslock.close(), the end of the process, or its loss.
 
-    It cannot stop code that does not ask: look at ``lost`` or call ``check()`` before what must not be done twice.
-    One that is dropped without a release is held on.
+    It cannot stop code that never checks: look at ``lost`` or call ``check()`` before anything that must not be done
+    twice. A lease object that is dropped without a release stays held.
     """
 
     def release(self, timeout: Duration | None = RELEASE) -> None:
-        """Ends the lease. It is not to be relied on from the call on.
+        """Ends the lease. Do not rely on it from the call on.
 
-        Returns when the store has said so; a second time at once. LeaseLost: it had been lost before. NotReleased:
-        not within ``timeout`` seconds (None: no limit); it is tried on until the deadline, after which it expires.
+        It returns when the store has confirmed; a second call returns at once. LeaseLost: the lease had been lost
+        before. NotReleased: the store has not confirmed within ``timeout`` seconds (None: no limit). We go on trying
+        until the deadline, after which the lease expires.
         """
         self._finish(timeout)
 
@@ -246,14 +247,14 @@ class Lease(AcquiredLease):
 
 
 class Companion(HeldLease):
-    """A second keeper of somebody else's lease: it keeps it alive, also when its holder dies, and never releases it.
+    """Keeps another process's lease alive beside its holder, even after the holder dies. It never releases the lease.
 
-    Losing contact with the store does not end it; it goes on trying, and ``left`` is negative meanwhile. ``lost`` is
-    set only when the lease was seen to be another's, or released.
+    Losing contact with the store does not end it: it goes on trying, and ``left`` is negative meanwhile. ``lost`` is
+    set only when the lease was seen to be released, or to belong to another tenure.
     """
 
     def leave(self, timeout: Duration | None = RELEASE) -> None:
-        """Stops keeping the lease alive, which lives on. Errors are those of Lease.release."""
+        """Stops keeping the lease alive. The lease lives on. Errors are those of Lease.release."""
         self._finish(timeout)
 
     def __enter__(self) -> Companion:
@@ -264,14 +265,14 @@ class Companion(HeldLease):
 
 
 def not_released(name: str, what: str = _texts.LEASE) -> NotReleased:
-    """What to say of a release that takes too long."""
+    """The error for a release that takes too long."""
     return NotReleased(
         f"mopslock: {what} {_texts.quoted(name)} was not released in time; it is tried on, else it expires"
     )
 
 
 def _again(error: MopslockError) -> MopslockError:
-    """The same error for another caller: a traceback belongs to one."""
+    """The same error for another caller: a traceback belongs to one caller."""
     copy = error.__class__.__new__(error.__class__)
     copy.__dict__.update(error.__dict__)
     copy.args = error.args

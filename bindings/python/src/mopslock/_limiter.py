@@ -1,4 +1,4 @@
-"""A limiter of what this process does at once: names with permits, of which everybody brings a view of his own."""
+"""Limits what this process does at once. Each name has permits, and each caller brings its own view of the name."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from .errors import OutOfBuckets
 
 class LimiterPermit(Grant):
     """Some permits of a name, held until ``release()``, the end of its ``with`` block, or the end of its holder: the
-    one that was given, or its thread's (its task's, under asyncio).
+    given one, or its thread's (under asyncio its task's).
 
-    One that is forgotten by a thread or task gives its permits back as well, and a warning says so; a holder's are
-    the holder's.
+    If a thread or task forgets it, it gives its permits back, and logs a warning. Permits of a given holder stay with
+    that holder.
     """
 
     __slots__ = ()
 
     @property
     def weight(self) -> int:
-        """How many permits it is."""
+        """How many permits it takes."""
         return self.request.weight
 
     @property
     def total(self) -> int:
-        """How many permits of the name were held with this one, by everybody."""
+        """How many permits of the name all callers held, counting this one."""
         return self.held
 
     def release(self) -> None:
-        """Gives it back. OutOfBuckets: it was before, or its holder has ended; then nothing changes."""
+        """Gives it back. OutOfBuckets: it was given back before, or its holder has ended; nothing has changed."""
         self._engine.check()
         if not self.give_back():
             raise OutOfBuckets(f"mopslock: {_texts.quoted(self.name)}: the permit is not held any more")
@@ -55,25 +55,26 @@ class LimiterPermit(Grant):
 
 
 class Limiter:
-    """Limits what this process does at once. It keeps no size for a name: each call brings its own view, ``capacity``
-    permits in each of ``width`` buckets, and is let in if with it no more than capacity x width are held by all::
+    """Limits what this process does at once. A name has no size: each call brings its own view, ``capacity`` permits in
+    each of ``width`` buckets. It is let in if all permits held, plus its own, are no more than capacity x width::
 
         limiter = mopslock.Limiter()
 
         with limiter.permit("db", capacity=50, width=3, wait=1.0):
             query()
 
-    So no limit is ever exceeded by a caller who knew it, views may differ and change at any time, and a smaller one
-    evicts nobody. Nothing here touches a store; for a limit that processes share see ``mopslock.permit``.
+    So no caller exceeds a limit that it knows. Views may differ and change at any time, and a smaller view evicts no
+    holder. Nothing here touches a store; for a limit that processes share see ``mopslock.permit``.
 
-    With ``fifo`` nobody overtakes who waits for the name already, and one that waits for much keeps all that came
-    after. Without it each waiter is let in when his own view has room, in the order of arrival among those that fit.
+    With ``fifo`` no call overtakes one that already waits for the name: one that waits for many permits holds up all
+    that came after it. Without ``fifo`` each waiter is let in when its own view has room, in the order of arrival among
+    those that fit.
 
-    Permits belong to the thread that takes them, and are given back when it ends, unless a ``holder()`` takes them.
-    All methods may be called from any thread. Names may be any text without NUL. A limiter that was used before a
-    fork is the parent's: in the child it raises Forked.
+    Permits belong to the thread that takes them, and are given back when it ends, unless a ``holder()`` takes them. Any
+    thread may call any method. A name is any text without NUL. A limiter that was used before a fork is the parent's:
+    in the child it raises Forked.
 
-    The idea and the counters are Fred Hebert's canal_lock.
+    The idea and the counters come from Fred Hebert's canal_lock.
     """
 
     def __init__(self, fifo: bool = False) -> None:
@@ -90,7 +91,7 @@ class Limiter:
         return made
 
     def _own(self) -> PermitOwner:
-        """This thread's holder. Nothing but the thread has it, so it ends with that."""
+        """This thread's holder. Only the thread refers to it, so it ends with the thread."""
         owner: PermitOwner | None = getattr(self._threads, "owner", None)
         if owner is None or not owner.handle:
             owner = self._threads.owner = PermitOwner(self._engine())
@@ -99,10 +100,10 @@ class Limiter:
     def permit(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = 0
     ) -> LimiterPermitting:
-        """``weight`` permits of a name, all or none, for ``with``. Making it takes nothing; each block that it is used
-        for, in any thread, takes its own.
+        """``weight`` permits of a name, all or none, for ``with``. Making the object takes no permits. Each block that
+        uses it takes its own, in any thread.
 
-        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None is until there is some. Entering
+        ``wait`` is the longest to wait for room, in seconds: 0 tries once, None waits until there is room. Entering
         raises Full, with ``held`` and ``limit``. This call raises BadArgument, and WeightExceedsLimit if weight is more
         than capacity x width.
         """
@@ -111,12 +112,12 @@ class Limiter:
     def acquire(
         self, name: str, *, capacity: int, width: int = 1, weight: int = 1, wait: Duration | None = None
     ) -> LimiterPermit:
-        """Takes permits at once, and waits until there is room unless told otherwise. Full: the wait is over, and
-        nothing is held."""
+        """Takes permits at once. By default it waits until there is room. Full: the wait is over, and nothing is
+        held."""
         return self._take(self._own(), None, name, PermitRequest(capacity, width, weight), waiting(wait))
 
     def try_acquire(self, name: str, *, capacity: int, width: int = 1, weight: int = 1) -> LimiterPermit | None:
-        """Takes permits if there is room, and returns None if not."""
+        """Takes permits if there is room. Otherwise it returns None."""
         return self._try(self._own(), None, name, PermitRequest(capacity, width, weight))
 
     def release(self, permit: LimiterPermit) -> None:
@@ -124,17 +125,17 @@ class Limiter:
         permit.release()
 
     def down(self) -> int:
-        """Gives back all that this thread holds, as its end does, and returns how many permits that were. Other
-        threads' waits for them go on."""
+        """Gives back everything that this thread holds, as its end does, and returns how many permits that were. Waits
+        of other threads go on."""
         owner: PermitOwner | None = getattr(self._threads, "owner", None)
         return owner.down() if owner is not None and self._engine().mine() else 0
 
     def holder(self) -> LimiterHolder:
-        """An owner of permits that ends when it is told to, whatever becomes of threads."""
+        """An owner of permits that does not depend on threads: it ends when you end it."""
         return LimiterHolder(self)
 
     def held(self, name: str) -> int:
-        """How many permits of a name are held, by everybody."""
+        """How many permits of a name all callers hold."""
         return self._engine().look(name)[0]
 
     def waiting(self, name: str) -> int:
@@ -143,8 +144,8 @@ class Limiter:
 
     def counters(self, name: str) -> list[int]:
         """canal_lock's counters of a name: what is held in each bucket that was ever reached, and one more than the
-        capacity of the latest grant where somebody walked past a full one since. At most 4096; none of a name that is
-        not known, or was forgotten."""
+        capacity of the latest grant where a caller has walked past a full bucket since. At most 4096, and none for a
+        name that is unknown or was forgotten."""
         return self._engine().counters(name)
 
     def _try(self, owner: PermitOwner, keeps: object, name: str, request: PermitRequest) -> LimiterPermit | None:
@@ -167,7 +168,7 @@ class Limiter:
                 done.get()
                 if into.result(0):
                     return grant
-            except BaseException:  # interrupted: what may be granted all the same is given back
+            except BaseException:  # interrupted: the call may still be granted, and that is given back
                 into.cancel()
                 raise
         raise full(grant)
@@ -177,8 +178,8 @@ class Limiter:
 
 
 class LimiterHolder:
-    """An owner of permits: for ``with``, or until ``down()``. All that it holds is given back then, and what waits on
-    it is Cancelled. One that is forgotten with permits gives them back as well, and a warning says so."""
+    """An owner of permits: for ``with``, or until ``down()``. Then everything that it holds is given back, and its
+    waits raise Cancelled. If it is forgotten with permits it gives them back, and logs a warning."""
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -201,7 +202,7 @@ class LimiterHolder:
         return self._limiter._try(self._owner, self, name, PermitRequest(capacity, width, weight))
 
     def down(self) -> int:
-        """Gives back all that it holds, for ever, and returns how many permits that were; 0 the second time."""
+        """Ends it, gives back everything that it holds, and returns how many permits that were; 0 the second time."""
         self._limiter._engine().check()
         return self._owner.down()
 
@@ -222,7 +223,7 @@ class LimiterHolder:
 
 
 class LimiterPermitting:
-    """What Limiter.permit returns: enter it, as often as you like, also within itself and in many threads."""
+    """What Limiter.permit returns. Enter it as often as you like, even within itself and in many threads."""
 
     def __init__(
         self, limiter: Limiter, holder: LimiterHolder | None, name: str, request: PermitRequest, wait: Duration | None
@@ -242,5 +243,5 @@ class LimiterPermitting:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         entered: list[LimiterPermit] = self._inside.__dict__.get("entered", [])
-        if entered:  # else it was entered by the parent's thread
+        if entered:  # otherwise a thread of the parent process entered it
             entered.pop().__exit__(kind, error, at)

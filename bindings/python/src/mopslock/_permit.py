@@ -1,4 +1,4 @@
-"""Shared semaphores as users have them: permits for ``with``, and the limit in the store."""
+"""Shared semaphores for users: permits for ``with``, and the limit in the store."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Shared(HeldLease):
-    """What a permit of either kind says."""
+    """What Permit and its asyncio twin have in common."""
 
     request: PermitRequest
 
     @property
     def weight(self) -> int:
-        """How many permits it is."""
+        """How many permits it takes."""
         return self.request.weight
 
     @property
     def total(self) -> int:
-        """How many permits were held on the name when it was let in, with it and with those let in together."""
+        """How many permits were held on the name when it was let in, counting it and those let in together with it."""
         total: int = getattr(self._held, "total")  # noqa: B009 - only permits have it
         return total
 
@@ -44,15 +44,15 @@ class Shared(HeldLease):
 class Permit(Shared):
     """A share of a semaphore's capacity, held until release, mopslock.close(), the end of the process, or its loss.
 
-    It hangs on this process's session, one heartbeat for all that stands on it, and is lost with that: LeaseLost, as
-    of a lease. It cannot stop code that does not ask: look at ``lost`` or call ``check()``. ``holder`` is its id,
-    fresh for each, and ``fencing_token`` grows from one to the next, but is the same for those let in together. One
-    that is dropped without a release is held on.
-    """
+    It depends on this process's session, one heartbeat for everything on it, and is lost with the session: LeaseLost,
+    as for a lease. It cannot stop code that never checks: look at ``lost`` or call ``check()``. ``holder`` is its id,
+    fresh for each permit. ``fencing_token`` grows from one to the next, but is the same for those let in together. A
+    permit object that is dropped without a release stays held."""
 
     def release(self, timeout: Duration | None = RELEASE) -> None:
-        """Gives it back. Returns when the store has said so; a second time at once. LeaseLost: it had been lost before.
-        NotReleased: not within ``timeout`` seconds (None: no limit); it is tried on until the session's deadline."""
+        """Gives it back. It returns when the store has confirmed; a second call returns at once. LeaseLost: the permit
+        had been lost before. NotReleased: the store has not confirmed within ``timeout`` seconds (None: no limit). We
+        go on trying until the session's deadline."""
         self._finish(timeout)
 
     def __enter__(self) -> Permit:
@@ -67,7 +67,7 @@ class Permit(Shared):
 
 @dataclass(frozen=True)
 class SharedPermitRequest:
-    """All that a caller says about a permit, checked before any I/O."""
+    """Everything that a caller asks of a permit, checked before any I/O."""
 
     store: AnyStore
     name: str
@@ -98,7 +98,7 @@ def shared_permit_request(
     ttl: Duration | None, margin: Duration | None, expiry: Expiry, label: str, on_waiting: OnWaiting | None,
     on_lost: OnLost | None, raise_if_lost: bool, release_timeout: Duration,
 ) -> SharedPermitRequest:  # fmt: skip
-    """The arguments that permit and its asyncio twin have."""
+    """The arguments of permit and its asyncio twin."""
     terms = Terms(ttl, margin, expiry=expiry, protocol="strict", label=label)
     request = PermitRequest(capacity, width, weight, spare)
     return SharedPermitRequest(
@@ -125,30 +125,29 @@ def permit(
     release_timeout: Duration = RELEASE,
 ) -> Permitting:
     """A permit of the semaphore on a name, for ``with``: at most so many at once, of all processes that share a store.
-    Making it does no I/O::
+    Making the object does no I/O::
 
         with mopslock.permit("s3://bucket/locks", "gpu", capacity=4, wait=60) as permit:
             for part in parts:
                 permit.check()         # raises LeaseLost
                 work(part)
 
-    A name has no size. Each caller brings a view, ``capacity`` permits in each of ``width`` buckets, and is let in if
-    with its ``weight`` permits no more than capacity x width are held, by everybody: so no limit is ever exceeded by a
-    caller who knew it, views may differ and change at any time, and a smaller one evicts nobody. Who leaves ``spare``
-    permits to others is let in only where as many are left over. ``set_limit`` keeps a limit in the store that caps
-    every view.
+    A name has no size. Each caller brings a view: ``capacity`` permits in each of ``width`` buckets. It is let in if
+    all permits held, plus its own ``weight``, are no more than capacity x width. So no caller exceeds a limit that it
+    knows. Views may differ and change at any time, and a smaller view evicts no holder. A caller that spares ``spare``
+    permits is let in only if that many more would still fit. ``set_limit`` stores a limit that caps every view.
 
-    Entering acquires: ``wait`` seconds at most (None: until there is room; 0: tries once), then Full, with ``held``,
-    ``limit`` and ``seen``. Leaving gives back, waiting ``release_timeout`` seconds at most; if the permit was lost
-    meanwhile it raises LeaseLost, unless the block raised itself or ``raise_if_lost`` is false. It can be entered again
-    and again, not nested.
+    Entering acquires: it waits at most ``wait`` seconds (None: until there is room; 0: it tries once), and then raises
+    Full, with ``held``, ``limit`` and ``seen``. Leaving gives the permit back, and waits at most ``release_timeout``
+    seconds. If the permit was lost meanwhile, leaving raises LeaseLost, unless the block itself raised or
+    ``raise_if_lost`` is false. The object can be entered again and again, but not nested.
 
-    ``store`` is as of ``lease``; it must honour create-if-absent, and own stores have ``create``, ``list`` and
-    ``delete`` (Incompatible otherwise, or if the name is a lease's). ``ttl`` (60 s) and ``margin`` are those of this
-    process's session, which all permits and leases with the same two share. ``label`` is shown to people. A thread of
-    ours calls ``on_waiting(status)``, whose status says who holds the permits, and ``on_lost(error)`` after a loss.
+    ``store`` is as in ``lease``. It must honour create-if-absent, and a store of your own needs ``create``, ``list``
+    and ``delete`` (Incompatible otherwise, or if the name is a lease's). ``ttl`` (60 s) and ``margin`` are those of
+    this process's session, which all permits and leases with the same two share. ``label`` is shown to people. A thread
+    of ours calls ``on_waiting(status)``, whose status says who holds the permits, and ``on_lost(error)`` after a loss.
 
-    BadArgument: an argument cannot be so; WeightExceedsLimit: weight and spare are more than capacity x width.
+    BadArgument: an argument is invalid. WeightExceedsLimit: weight and spare are more than capacity x width.
     """
     return Permitting(
         shared_permit_request(
@@ -160,7 +159,7 @@ def permit(
 
 
 class TryPermitOptions(TypedDict, total=False):
-    """What acquire_permit and try_acquire_permit take, as permit does."""
+    """The options that acquire_permit and try_acquire_permit share with permit."""
 
     width: int
     weight: int
@@ -183,8 +182,10 @@ class PermitOptions(TryPermitOptions, total=False):
 
 @brief
 def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpack[PermitOptions]) -> Permit:
-    """Acquires at once, with permit's options, and returns the Permit, which is given back by its ``release()`` or as a
-    context manager. Full, RecordFull, WaitOver or StoreError: nothing is held."""
+    """Acquires at once, with permit's options, and returns the Permit. Call its ``release()``, or use it in ``with``.
+
+    Full, RecordFull, WaitOver or StoreError: nothing is held.
+    """
     return permit(store, name, capacity=capacity, **options).acquire()
 
 
@@ -192,7 +193,7 @@ def acquire_permit(store: AnyStore, name: str, *, capacity: int, **options: Unpa
 def try_acquire_permit(
     store: AnyStore, name: str, *, capacity: int, **options: Unpack[TryPermitOptions]
 ) -> Permit | None:
-    """Tries once, and returns None if there is no room. permit's options, but for ``wait``."""
+    """Tries once, and returns None if there is no room. It takes permit's options except ``wait``."""
     try:
         return permit(store, name, capacity=capacity, wait=0, **options).acquire()
     except Full:
@@ -200,7 +201,7 @@ def try_acquire_permit(
 
 
 def set_limit(store: AnyStore, name: str, limit: int | None, *, timeout: Duration = 30.0) -> None:
-    """Keeps a limit in the store: no view of the semaphore counts for more. None removes it. It evicts nobody.
+    """Stores a limit: no view of the semaphore counts for more. None removes it. It evicts no holder.
 
     Unreachable: the store has not confirmed within ``timeout`` seconds, and may have the limit or not.
     Incompatible: the store does not honour create-if-absent, or the name is a lease's.
@@ -214,7 +215,7 @@ class Permitting:
     def __init__(self, request: SharedPermitRequest) -> None:
         self._request = request
         self._entered: Permit | None = None
-        self._free = threading.Lock()  # taken from entering to leaving, so that nobody leaves what another entered
+        self._free = threading.Lock()  # taken from entering to leaving, so that no thread leaves what another entered
 
     @brief
     def acquire(self) -> Permit:

@@ -1,4 +1,4 @@
-"""What a caller asks of a semaphore: how many permits, and by which view of how many there may be."""
+"""What a caller asks of a semaphore: how many permits it wants, and its view of how many there may be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_LIMIT = MOST_CAPACITY * MOST_WIDTH
 class PermitRequest:
     """A caller's view, capacity permits in each of width buckets, and how many of them it wants.
 
-    BadArgument lists all that cannot be so; WeightExceedsLimit is what there is never room for.
+    BadArgument lists every invalid field. WeightExceedsLimit: there would never be room.
     """
 
     capacity: int
@@ -45,7 +45,7 @@ class PermitRequest:
 
     @property
     def limit(self) -> int:
-        """How many permits may be held by this view."""
+        """How many permits this view allows."""
         return self.capacity * self.width
 
 
@@ -54,7 +54,7 @@ def _is(value: Any, least: int, most: int | None) -> bool:
 
 
 def limit_of(limit: int | None) -> int:
-    """A limit as the store keeps it; 0 is none."""
+    """A limit as it is stored; 0 is none."""
     if limit is None:
         return 0
     if not _is(limit, 1, MOST_LIMIT):

@@ -1,4 +1,4 @@
-"""Objects that only the newest tenure of a lease can write, on the store of a URL.
+"""Objects on the store of a URL that only the newest tenure of a lease can write.
 
 A lease cannot stop a process that was paused while it wrote. Here the store refuses its write, by the fencing token::
 
@@ -11,10 +11,10 @@ A lease cannot stop a process that was paused while it wrote. Here the store ref
     with mopslock.lease("s3://bucket/locks", "counting", protocol="strict") as lease:
         counter.update(lease, lambda old: str(int(old or b"0") + 1).encode())
 
-An object is guarded by the lease on one name: tokens of two names mean nothing to each other. Nothing else may write
-or expire what lies below its key. What the token does not do: it cannot know of a tenure that has not touched the
-object. Whoever takes a lease over and reads before it writes begins with ``raise_token``. And nobody looks here whether
-the lease is held: ``lease.check()`` does.
+The lease on one name guards an object: tokens of two names mean nothing to each other. No other program may write below
+the object's key, and nothing may expire there. The token has one limit: it cannot know of a tenure that has not touched
+the object. A process that takes a lease over and reads before it writes begins with ``raise_token``. Nothing here
+checks whether the lease is held: ``lease.check()`` does.
 
 The asyncio twins are ``asyncio.to_thread(counter.write, lease, body)`` and so on.
 """
@@ -35,18 +35,18 @@ from ._hosts import host_of
 from ._lease import HeldLease
 
 TIMEOUT = 30.0
-"""Seconds that a call may take, unless told otherwise."""
+"""Seconds that a call may take, by default."""
 
 Tenure = HeldLease | tuple[int, str]
-"""Under which claim something is written: a lease or companion of protocol strict, or (fencing_token, holder)."""
+"""What a write is made under: a lease or companion of protocol strict, or (fencing_token, holder)."""
 
 
 @dataclass(frozen=True)
 class Slot:
     """One state of a guarded object, as its writer left it.
 
-    ``number`` counts the writes from 1; 0 is an object that nobody has written. ``body`` is None if there is none.
-    ``token`` and ``holder`` are the tenure that wrote it. ``written`` is the slot that first had this body.
+    ``number`` counts the writes from 1; 0 is an object that was never written. ``body`` is None if there is none.
+    ``token`` and ``holder`` are those of the tenure that wrote it. ``written`` is the slot that first had this body.
     ``nonce`` is fresh for each write.
     """
 
@@ -61,7 +61,7 @@ class Slot:
 class Guarded:
     """One object that only the newest tenure can write, at a key of a store: a URL, or a directory's path.
 
-    Its methods may be called by many threads and many processes at once. Making it does no I/O.
+    Many threads and many processes may call its methods at once. Making the object does no I/O.
     """
 
     def __init__(self, store: str | os.PathLike[str], key: str, *, timeout: Duration = TIMEOUT) -> None:
@@ -77,16 +77,17 @@ class Guarded:
         return self._read(lambda api, host, *out: api.guarded_read(host, self._key, self._timeout, *out))
 
     def raise_token(self, tenure: Tenure) -> Slot:
-        """Lets nobody of an older tenure write any more, and returns what they left. For who takes a lease over."""
+        """Shuts out all older tenures, and returns what they left. Use it after taking a lease over."""
         token, holder = _of(tenure)
         return self._read(
             lambda api, host, *out: api.guarded_raise(host, self._key, token, holder, self._timeout, *out)
         )
 
     def write(self, tenure: Tenure, body: bytes) -> Slot:
-        """Makes body the object's, whatever was there. It costs a list, a get and a create.
+        """Makes body the object's body, whatever was there. It costs a list, a get and a create.
 
-        Stale: a newer tenure has written. Unsettled: nobody knows. After all other errors nothing was written.
+        Stale: a newer tenure has written. Unsettled: it is unknown whether it was written. After all other errors
+        nothing was written.
         """
         token, holder = _of(tenure)
         body = bytes(body)
@@ -98,10 +99,10 @@ class Guarded:
         )
 
     def update(self, tenure: Tenure, change: Callable[[bytes | None], bytes]) -> Slot:
-        """Writes what ``change`` makes of the newest body, which is None if nobody has written.
+        """Writes what ``change`` makes of the newest body. That is None if the object was never written.
 
-        If another of the same tenure was faster, it is called again with what that one wrote. So an update counts
-        once or, after any error but Unsettled, not at all. What change raises is raised.
+        If another writer of the same tenure was faster, ``change`` is called again with what that one wrote. So an
+        update is applied once or, after any error but Unsettled, not at all. An exception of ``change`` is raised.
         """
         while True:
             old = self.read().body
@@ -149,7 +150,7 @@ def create_once(
 ) -> tuple[Slot, bool]:
     """Makes an object that is never written again: a result. The first one wins, whatever its token is.
 
-    Returns the winner's slot, and whether it is this call's.
+    It returns the winner's slot, and whether this call has won.
     """
     guarded, won = Guarded(store, key, timeout=timeout), ctypes.c_int()
     token, holder = _of(tenure)
@@ -166,7 +167,7 @@ def create_once(
 
 
 def read_once(store: str | os.PathLike[str], key: str, *, timeout: Duration = TIMEOUT) -> Slot:
-    """What create_once made. Vacant: nobody has."""
+    """What create_once made. Vacant: there is none."""
     guarded = Guarded(store, key, timeout=timeout)
     return guarded._read(lambda api, host, *out: api.read_once(host, guarded._key, guarded._timeout, *out))
 
@@ -199,7 +200,7 @@ def _slot(raw: _abi.RawSlot, body: bytes | None) -> Slot:
 
 
 def _error(api: Any, code: int, key: str, raw: _abi.RawSlot) -> errors.MopslockError:
-    """The error for a code of the guard's."""
+    """The error for a code of the guard."""
     error: errors.MopslockError = api.error(code, key)
     text = str(error)
     if code == Code.ESTALE:

@@ -51,7 +51,7 @@ class PermitHolder:
 
 @dataclass(frozen=True)
 class Status:
-    """Which process holds a lease, as its record says. Other processes wrote the texts: escape them before showing them.
+    """Which process holds a lease, as its record says. Others wrote the texts: escape them before you show them.
 
     ``name``, ``state``
         The state is ``vacant``, ``held``, ``stale`` (not renewed in time), ``released``, ``broken`` or ``corrupt``
