@@ -8,27 +8,27 @@
         ...                     # only one of us, on all machines that share the bucket
         lease.check()           # raises LeaseLost once it is lost
 
-What decides is a pure core in a shared library, the same for every language. Who talks to the store is your choice:
-a URL (file, s3, gs, azblob) leaves it to the library; an object with get, put and exists does it itself.
+A pure core in a shared library decides, the same for every language. You choose what talks to the store: for a URL
+(file, s3, gs, azblob) the library does it; an object with get, put and exists does it itself.
 
 At most so many at once, of all processes or in this one::
 
     with mopslock.permit("s3://bucket/locks", "gpu", capacity=4): ...
     with mopslock.Limiter().permit("db", capacity=50, width=3): ...
 
-A piece of work that is to be done once, and whose result stays::
+A piece of work that is done once, and whose result stays::
 
     result = mopslock.invoke("s3://bucket/runs", "report/2026-11", lambda work: make_report())
 
     @mopslock.memoize("s3://bucket/memo")
     def digits(n): ...
 
-What is promised is the protocol's: ``lease(…, protocol="strict")`` has at most one holder and a fencing token,
-``"lastwriter"`` is what mops speaks, and ``"auto"``, the default, takes the first where it can. ``Guarded`` writes
-objects that only the newest tenure can write.
+The protocol makes the promises. ``lease(…, protocol="strict")`` has at most one holder and a fencing token;
+``"lastwriter"`` is the protocol of mops; ``"auto"``, the default, is strict where the store supports it. ``Guarded``
+writes objects that only the newest tenure can write.
 
-Logging goes to the logger ``mopslock``: losses as warnings, and at INFO for whom a wait begins. ``mopslock.aio`` has
-the twins for asyncio, ``mopslock.mops`` what mops calls its lease package, ``mopslock.stores`` the adapters,
+The logger is ``mopslock``: losses are warnings, and at INFO it says for whom a wait begins. ``mopslock.aio`` has the
+twins for asyncio, ``mopslock.mops`` the names of mops' lease package, ``mopslock.stores`` the adapters, and
 ``mopslock.errors`` the tree of exceptions.
 """
 

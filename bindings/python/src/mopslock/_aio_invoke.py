@@ -1,4 +1,4 @@
-"""Work that is done once, for asyncio: nothing here blocks the event loop, and a call that waits costs no thread."""
+"""Work that is done once, for asyncio. Nothing here blocks the event loop, and a call that waits costs no thread."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Work(_invoke.Work):
 
 
 class Result(Outcome):
-    """mopslock.Result, with what waits to be awaited."""
+    """mopslock.Result, whose waits can be awaited."""
 
     async def open(self) -> BinaryIO:
-        """As mopslock.Result.open. What is read of the stream waits for the store: read it by asyncio.to_thread."""
+        """As mopslock.Result.open. Reads of the stream wait for the store: read it by asyncio.to_thread."""
         return await asyncio.to_thread(self._open)
 
     async def read(self) -> bytes:
@@ -81,9 +81,9 @@ async def invoke(
 ) -> Result:
     """As mopslock.invoke; launch is a coroutine function.
 
-    A call that waits is a machine on the one thread that keeps all leases, and no thread of its own: thousands can be
-    awaited at once. One that is cancelled, or whose loop is closed, waits no more, and holds nothing: while launch runs
-    it is cancelled in launch, and the lease is released after that.
+    One thread keeps all leases and serves all calls that wait. So thousands can be awaited at once. A call that is
+    cancelled, or whose loop is closed, waits no more and holds nothing. If it is cancelled while launch runs, launch is
+    cancelled first, and then the lease is released.
     """
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
     request = asking(name, terms, wait, on_waiting, memo_failures=memo_failures)
@@ -91,7 +91,7 @@ async def invoke(
 
 
 async def invoked(store: AnyStore, request: WorkRequest, launch: Launch, keep: Keep) -> Result:
-    """Does what invoke does, for those who keep failures in a way of their own."""
+    """As invoke, for callers that store failures in their own way."""
     return Result(*await _Loop(store, Run(request, keep), launch).until_found())
 
 
@@ -120,7 +120,7 @@ async def remote(
 
 
 async def _host(store: AnyStore) -> Host:
-    """The first time it loads the library, and opens the store."""
+    """The host of a store. The first call loads the library and opens the store."""
     host = known_host(store)
     return host if host is not None else await asyncio.to_thread(host_of, store)
 
@@ -144,12 +144,12 @@ class _Loop:
                     return call, step
                 next_step = StepFuture()
                 await self._work(call, step.held, next_step)
-        except GeneratorExit:  # of a loop that is closed there is nothing to wait with
+        except GeneratorExit:  # the loop is closed, so nothing can wait
             call.cancel()
             raise
         except BaseException:
             over = call.cancel()
-            if self._begun:  # what was held is released before anybody hears of the error; not for ever, though
+            if self._begun:  # release what was held before the error is raised, but wait only so long
                 with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
                     await asyncio.wait_for(wrapped(over), RELEASE)
             raise
@@ -180,12 +180,12 @@ class _Loop:
 
 
 class Memoized(Protocol[P, R_co]):
-    """A coroutine function whose results stay; called as ever."""
+    """A coroutine function whose results stay. Call it as before."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]: ...
 
     def __get__(self, instance: Any, owner: Any = None, /) -> Callable[..., Coroutine[Any, Any, R_co]]:
-        """A method, where it is one of a class's."""
+        """A method, if the function belongs to a class."""
 
     def key(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """As mopslock.Memoized.key."""
@@ -215,7 +215,7 @@ def memoize(
     label: str = "",
     on_waiting: OnWaiting | None = None,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Memoized[P, R]]:
-    """As mopslock.memoize, for coroutine functions; both find each other's results."""
+    """As mopslock.memoize, for coroutine functions. Both find each other's results."""
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
     request = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
 
@@ -246,7 +246,7 @@ def memoize(
 
 
 async def _is_there(store: AnyStore, request: WorkRequest) -> bool:
-    """As that of the package."""
+    """As is_there of the package."""
     host = await _host(store)
     next_step = StepFuture()
     call = host.begin_invocation(looking(request), next_step)

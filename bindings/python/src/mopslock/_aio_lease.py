@@ -16,7 +16,7 @@ from .errors import MopslockError
 
 
 class Async(_lease.HeldLease):
-    """What is held, with what waits to be awaited."""
+    """A lease, companion or permit whose waits can be awaited."""
 
     _home = "mopslock.aio"
     lost: Lost

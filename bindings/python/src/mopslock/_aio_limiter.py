@@ -1,4 +1,4 @@
-"""The limiter's asyncio twin: permits belong to tasks, and what waits is an entry in a table, not a thread."""
+"""The limiter's asyncio twin: permits belong to tasks, and a call that waits is an entry in a table, not a thread."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Limiter:
 
     Permits belong to the task that takes them, and are given back when it ends, unless a ``holder()`` takes them. A
     task that is cancelled while it waits leaves nothing held. ``of`` is a mopslock.Limiter to share permits with, for
-    programs that have threads as well; ``fifo`` is its own then.
+    programs that also have threads; then that limiter's ``fifo`` counts.
 
-    What waits never blocks the loop. The first permit of a process loads the library, on another thread.
+    A wait never blocks the loop. The first permit of a process loads the library, on another thread.
     """
 
     def __init__(self, fifo: bool = False, *, of: _limiter.Limiter | None = None) -> None:
@@ -39,7 +39,7 @@ class Limiter:
         return made if made is not None else await asyncio.to_thread(self._of._engine)
 
     async def _own(self) -> PermitOwner:
-        """This task's holder. Nothing but the table of tasks has it, so it ends with the task at the latest."""
+        """This task's holder. Only the table of tasks refers to it, so it ends with the task at the latest."""
         engine, task = await self._engine(), asyncio.current_task()
         assert task is not None
         owner = self._tasks.get(task)
@@ -72,17 +72,17 @@ class Limiter:
         return self._of._try(await self._own(), None, name, request)
 
     def release(self, permit: LimiterPermit) -> None:
-        """As permit.release(), which never waits."""
+        """As permit.release(). It never waits."""
         permit.release()
 
     def down(self) -> int:
-        """Gives back all that this task holds, as its end does, and returns how many permits that were."""
+        """Gives back everything that this task holds, as its end does, and returns how many permits that were."""
         task = asyncio.current_task()
         owner = self._tasks.get(task) if task is not None else None
         return owner.down() if owner is not None and self._of._engine().mine() else 0
 
     def holder(self) -> LimiterHolder:
-        """As mopslock.Limiter.holder: an owner of permits that ends when it is told to, for ``async with``."""
+        """As mopslock.Limiter.holder: an owner of permits that ends when you end it, for ``async with``."""
         return LimiterHolder(self)
 
     def held(self, name: str) -> int:
@@ -120,13 +120,13 @@ class Limiter:
 
 
 def _abandon(into: Granted, grant: LimiterPermit) -> None:
-    """Nobody takes it: it is cancelled, or given back."""
+    """No task takes the permit: cancels the wait, or gives the permit back."""
     if not into.cancel():
         grant.give_back()
 
 
 class LimiterHolder:
-    """mopslock.LimiterHolder, with what waits to be awaited."""
+    """mopslock.LimiterHolder, whose waits can be awaited."""
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -179,7 +179,7 @@ class LimiterHolder:
 
 
 class LimiterPermitting:
-    """What Limiter.permit returns: enter it, as often as you like, also within itself and in many tasks."""
+    """What Limiter.permit returns. Enter it as often as you like, even within itself and in many tasks."""
 
     def __init__(
         self, limiter: Limiter, holder: LimiterHolder | None, name: str, request: PermitRequest, wait: Duration | None

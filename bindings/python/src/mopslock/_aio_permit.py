@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Permit(Async, _permit.Shared):
-    """mopslock.Permit, with what waits to be awaited."""
+    """mopslock.Permit, whose waits can be awaited."""
 
     async def release(self, timeout: Duration | None = RELEASE) -> None:
         """As mopslock.Permit.release."""

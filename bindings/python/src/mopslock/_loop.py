@@ -1,4 +1,4 @@
-"""What asyncio's twins wait with: futures of other threads, that strand nobody when the loop is closed."""
+"""What the asyncio twins wait with: futures of other threads. No task waits forever if the loop is closed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Lost(_lease.Lost):
-    """The event of the package, to be awaited."""
+    """mopslock.Lost, to be awaited."""
 
     def __init__(self, held: HeldThing) -> None:
         super().__init__(held)
@@ -24,7 +24,7 @@ class Lost(_lease.Lost):
         self._registered = False
 
     async def wait(self, timeout: float | None = None) -> bool:  # type: ignore[override]
-        """Waits until it is set, ``timeout`` seconds at most, and returns whether it is."""
+        """Waits until it is set, at most ``timeout`` seconds, and returns whether it is."""
         if self.is_set():
             return True
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -52,7 +52,7 @@ class Lost(_lease.Lost):
 
 
 async def outcome(future: Future[T], abandon: Callable[[], object]) -> T:
-    """What became of it. If the loop is closed meanwhile nobody takes it, and it is abandoned."""
+    """The result of a future. If the loop is closed meanwhile, no task takes the result, and abandon is called."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -73,7 +73,7 @@ def _set(ended: asyncio.Future[None]) -> None:
 
 
 def wrapped(over: Future[None]) -> asyncio.Future[None]:
-    """For asyncio, which would cancel what it wraps: a release goes on whoever stops waiting."""
+    """A future for asyncio. asyncio would cancel what it wraps; a release goes on when a task stops waiting."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Functions whose results stay: the name of a call, what is kept of it, and the decorator."""
+"""Functions whose results stay: the name of a call, what is stored of it, and the decorator."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ LOOK = 30.0
 
 
 class Serializer(Protocol):
-    """How results become bytes and back. Any object with these two will do."""
+    """How results become bytes and back. Any object with these two methods will do."""
 
     def dumps(self, value: Any, /) -> bytes:
-        """What is stored."""
+        """The bytes to store."""
 
     def loads(self, body: bytes, /) -> Any:
-        """What is returned, to whoever computed it too."""
+        """The value to return, also in the process that computed it."""
 
 
 class Json:
-    """Results as JSON, which whoever reads the bucket can read, in every language. What JSON has no word for comes back
-    as what it has one for: a tuple as a list, the keys of a dict as text."""
+    """Results as JSON, which every language can read. A value comes back as JSON has it: a tuple as a list, the keys of
+    a dict as text."""
 
     def dumps(self, value: Any, /) -> bytes:
-        """TypeError where there is no JSON for it."""
+        """TypeError: JSON cannot express it."""
         return json.dumps(value, separators=(",", ":")).encode()
 
     def loads(self, body: bytes, /) -> Any:
-        """Of JSON in UTF-8."""
+        """From JSON in UTF-8."""
         return json.loads(body)
 
     def __repr__(self) -> str:
@@ -62,11 +62,11 @@ class Json:
 
 
 class Pickle:
-    """Results as pickles. DANGER: whoever can write to the store runs code of his in every process that reads a result.
-    Choose it only where all who can write to the bucket may do whatever these processes may."""
+    """Results as pickles. DANGER: anyone who can write to the store can run code in every process that reads a result.
+    Choose it only if everyone with write access to the bucket may do whatever these processes may do."""
 
     def dumps(self, value: Any, /) -> bytes:
-        """By the highest protocol that every Python of ours reads."""
+        """By the highest protocol that every supported Python reads."""
         return pickle.dumps(value, protocol=5)
 
     def loads(self, body: bytes, /) -> Any:
@@ -82,19 +82,19 @@ PICKLE = Pickle()
 
 
 class Memoized(Protocol[P, R_co]):
-    """A function whose results stay; called as ever."""
+    """A function whose results stay. Call it as before."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
     def __get__(self, instance: Any, owner: Any = None, /) -> Callable[..., R_co]:
-        """A method, where it is one of a class's."""
+        """A method, if the function belongs to a class."""
 
     def key(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """The name of this call's work: its result lies at ``<key>/result``. It asks nothing of the store."""
+        """The name of this call's work: its result lies at ``<key>/result``. It makes no request to the store."""
 
     def cached(self, *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Whether this call would find its result, or a failure that it heeds. It asks twice at most, and takes no
-        part."""
+        """Whether this call would find its result, or a stored failure that it counts as one. It makes at most two
+        requests, and takes no part."""
 
 
 def memoize(
@@ -118,24 +118,25 @@ def memoize(
     label: str = "",
     on_waiting: OnWaiting | None = None,
 ) -> Callable[[Callable[P, R]], Memoized[P, R]]:
-    """Computes each call of a function once, on all machines that share the store, and keeps what it came to::
+    """Computes each call of a function once, on all machines that share the store, and stores the result::
 
         @mopslock.memoize("s3://bucket/memo")
         def digits(n: int) -> str: ...
 
-    A call is known by function, version and arguments: its name is ``prefix/module.qualname/version/`` and the SHA-256
-    of its bound arguments as canonical JSON, so that neither order, nor whether they were given by name or by default,
-    makes a difference. Arguments that JSON has no word for, tuples too, are a TypeError that names them: give
-    ``key(*args, **kwargs)``, which returns something that it has one for. Change ``version`` when the function would
-    say something else. ``name`` is in the place of module.qualname, which is the file's name for a script.
+    Function, version and arguments identify a call. Its name is ``prefix/module.qualname/version/`` and the SHA-256 of
+    its bound arguments as canonical JSON. So the order of the arguments makes no difference, and neither does whether
+    they were given by name or by default. Arguments that JSON cannot express, such as tuples, are a TypeError that
+    names them: give ``key(*args, **kwargs)``, which returns something that JSON can express. Change ``version`` when
+    the function would return something else. ``name`` replaces module.qualname; for a script the module is the file's
+    name.
 
-    What a call returns is what the store has, read back by ``serializer``: ``mopslock.JSON``, ``mopslock.PICKLE`` (read
-    its warning) or an object with dumps and loads. What the function raises is raised, and nothing kept, unless
-    ``memo_failures``: then others get RememberedFailure, which has type and text of the exception; with PICKLE the
-    exception itself is its ``__cause__``.
+    A call returns what the store has, read back by ``serializer``: ``mopslock.JSON``, ``mopslock.PICKLE`` (read its
+    warning) or an object with dumps and loads. If the function raises, the exception is raised, and nothing is stored.
+    With ``memo_failures`` it is stored: then other callers get RememberedFailure, which has type and text of the
+    exception; with PICKLE the exception itself is its ``__cause__``.
 
-    A function that calls itself with the same arguments is a RuntimeError: it would wait for itself. All else is as
-    with ``invoke``, which does the work.
+    A function that calls itself with the same arguments is a RuntimeError: it would wait for itself. All else is as in
+    ``invoke``, which does the work.
     """
     terms = Terms(ttl, margin, acquire_margin, fleet_expire, renewal, expiry, protocol, session, label)
     request = asking("memo", terms, wait, on_waiting, memo_failures=memo_failures)
@@ -165,7 +166,7 @@ def memoize(
 
 
 def offered(memoized: Any, memo: Memo, cached: Callable[..., Any]) -> Any:
-    """With what a memoized function offers besides. It stays a function, and so a method where it is one."""
+    """Adds key and cached to a memoized function. It stays a function, so it can be a method."""
 
     def name(*args: Any, **kwargs: Any) -> str:
         return memo.key_policy.name(args, kwargs)
@@ -184,7 +185,7 @@ class KeyPolicy:
     def of(
         cls, function: Callable[..., Any], prefix: str, name: str | None, version: str, key: Callable[..., Any] | None
     ) -> KeyPolicy:
-        """BadArgument: a part cannot be so. What names may have besides is said at the first call, before any I/O."""
+        """BadArgument: a part is invalid. The first call checks the rest of the name, before any I/O."""
         what = f"{_module(function)}.{function.__qualname__}"
         for part, value in (("prefix", prefix), ("name", what if name is None else name), ("version", version)):
             if not isinstance(value, str) or not value or (part == "version" and "/" in value):
@@ -196,7 +197,7 @@ class KeyPolicy:
         return cls(f"{prefix}/{what if name is None else name}/{version}", inspection.signature(function), what, key)
 
     def name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """TypeError: not what the function takes, or nothing that JSON has a word for."""
+        """TypeError: the function does not take these arguments, or JSON cannot express them."""
         bound = self._signature.bind(*args, **kwargs)
         if self._key is not None:
             known = self._key(*args, **kwargs)
@@ -215,12 +216,12 @@ class KeyPolicy:
 
 
 def canonical(value: Any) -> bytes:
-    """JSON of which there is one for each value."""
+    """JSON with exactly one text for each value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _check(value: Any, what: str, function: str) -> None:
-    """Two that are not the same must not have the same JSON, so only what it has a word of its own for will do."""
+    """Two different values must not have the same JSON. So only types that JSON has itself will do."""
     kind = type(value)
     if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return
@@ -242,7 +243,7 @@ def _check(value: Any, what: str, function: str) -> None:
 
 
 def _module(function: Callable[..., Any]) -> str:
-    """A script is known by its file's name, whether it is run or imported."""
+    """The module's name. A script's is its file's name, whether it is run or imported."""
     module = function.__module__
     if module != "__main__":
         return module
@@ -254,7 +255,7 @@ def _module(function: Callable[..., Any]) -> str:
 
 
 class Memo:
-    """What one memoized function keeps, and how."""
+    """What one memoized function stores, and how."""
 
     def __init__(
         self, function: Callable[..., Any], request: WorkRequest, serializer: Serializer, key_policy: KeyPolicy
@@ -263,7 +264,7 @@ class Memo:
         self._function, self._request = function, request
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WorkRequest:
-        """What a call asks for."""
+        """The request of one call."""
         w = self._request
         return WorkRequest(self.key_policy.name(args, kwargs), w.terms, w.wait_ns, w.waits, w.memo_failures)
 
@@ -293,12 +294,12 @@ class Memo:
         return body
 
     def keep(self, error: BaseException) -> bytes:
-        """A failure as it is stored; the exception itself only where its caller trusts the store with pickles."""
+        """A failure as it is stored. The exception itself is only in it if the caller trusts the store with pickles."""
         pickled = b""
         if self.serializer is PICKLE:
             try:
                 pickled = PICKLE.dumps(error)
-            except Exception:  # it is said in words all the same
+            except Exception:  # the words are stored all the same
                 pickled = b""
         return _failure.dump(error, pickled)
 
@@ -314,7 +315,7 @@ class Memo:
             return None
         try:
             error = PICKLE.loads(pickled)
-        except Exception:  # of a class that is not here any more
+        except Exception:  # its class is no longer here
             return None
         return error if isinstance(error, BaseException) else None
 
@@ -323,8 +324,8 @@ _inside: ContextVar[frozenset[str]] = ContextVar("mopslock-memoized", default=fr
 
 
 def looking(request: WorkRequest) -> WorkRequest:
-    """Who only looks is a remote without a lease, whose work ends before it has begun: it looks for what others have
-    stored, and takes no part."""
+    """The request of a call that only looks: a remote without a lease, whose work ends before it has begun. It looks
+    for what others have stored, and takes no part."""
     return WorkRequest(
         request.name, Terms(protocol="lastwriter"), memo_failures=request.memo_failures, remote=True, without_lease=True
     )
@@ -337,7 +338,7 @@ def is_there(store: AnyStore, request: WorkRequest) -> bool:
     try:
         if isinstance(next_step.get(LOOK), Found):
             return True
-        # It was not there, or nobody said: that is told apart by what the work, which is none, has come to.
+        # There is none, or the store did not answer. The output of the work, which is none, tells which.
         next_step = AwaitedStep()
         call.complete(next_step.future, well=True, body=None)
         return isinstance(next_step.get(LOOK), Found)
@@ -350,5 +351,5 @@ def is_there(store: AnyStore, request: WorkRequest) -> bool:
 
 
 def unread(name: str) -> Unreachable:
-    """What to say of a store that does not answer somebody who only looks."""
+    """The error for a look at a store that does not answer."""
     return Unreachable(f"mopslock: the store did not say in {LOOK:g} s whether {name!r} has a result; try again later")

@@ -1,4 +1,4 @@
-"""The same for asyncio: nothing here blocks the event loop, and nothing of the event loop delays a renewal.
+"""The asyncio twins: nothing here blocks the event loop, and nothing in the event loop delays a renewal.
 
 ::
 
@@ -7,7 +7,7 @@
         lease.check()
 
 Names, arguments and errors are those of the package itself. A task that is cancelled while it waits leaves nothing
-held; one that is cancelled in the block releases.
+held. A task that is cancelled in the block releases.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ R = TypeVar("R")
 
 
 class Lease(Async, _lease.AcquiredLease):
-    """mopslock.Lease, with what waits to be awaited."""
+    """mopslock.Lease, whose waits can be awaited."""
 
     async def release(self, timeout: Duration | None = RELEASE) -> None:
         """As mopslock.Lease.release."""
@@ -94,7 +94,7 @@ class Lease(Async, _lease.AcquiredLease):
 
 
 class Companion(Async):
-    """mopslock.Companion, with what waits to be awaited."""
+    """mopslock.Companion, whose waits can be awaited."""
 
     async def leave(self, timeout: Duration | None = RELEASE) -> None:
         """As mopslock.Companion.leave."""
@@ -144,7 +144,7 @@ class Leasing:
     def __init__(self, request: _api.LeaseRequest) -> None:
         self._request = request
         self._entered: Lease | None = None
-        self._free = threading.Lock()  # as that of the package's own; nothing ever waits for it
+        self._free = threading.Lock()  # as in mopslock.Leasing; nothing ever waits for it
         self._inside: ContextVar[bool] = ContextVar("mopslock-inside", default=False)
 
     @brief

@@ -1,4 +1,4 @@
-"""What mops calls its lease package, with leases of mopslock underneath.
+"""The names of mops' lease package, with leases of mopslock underneath.
 
 ::
 
@@ -6,26 +6,26 @@
 
     mopslock.mops.install()     # mops' runner, and its remotes, use our leases from now on
 
-The names, signatures and results are those of ``thds.mops.pure.core.lease``; the records are mops' own, byte for byte
-in form, so both may be used on one lease at the same time. What is different is what happens on bad days: a renewal
-reads before it writes and never overwrites another's lease, or brings a released one back; a failing one is tried
-again until the lease expires; a release overwrites nobody's.
+The names, signatures and results are those of ``thds.mops.pure.core.lease``. The records have mops' own form to the
+byte, so both packages may be used on one lease at the same time. They differ on bad days. A renewal reads before it
+writes, so it never overwrites another's lease and never brings a released one back. A renewal that fails is tried again
+until the lease expires. A release overwrites no other holder's record.
 
-Stores are found by mops' ``lookup_blob_store``, without its cache. mops' own file store is read and written by quicker
-verbs of ours, on the same files.
+mops' ``lookup_blob_store`` finds stores, without its cache. We read and write mops' own file store by faster verbs of
+ours, on the same files.
 
-Both sides are best installed: an orchestrator, and the entry point of a remote, before mops runs anything. Where a
-remote does not call ``install()``, mops' own maintenance keeps our lease alive: it writes blindly, as ever, so it may
-bring a lease back that was released under it. Where only the remote does, it keeps mops' lease alive.
+Call ``install()`` on both sides: in an orchestrator, and at the entry point of a remote before mops runs anything. If a
+remote does not call it, mops' own maintenance keeps our lease alive. It writes blindly, as always, so it may bring back
+a lease that was released under it. If only the remote calls it, it keeps mops' lease alive.
 
-Exceptions are those of mops where it has some: CannotMaintainLease and LeaseLostError are subclasses of mops' own, and
-travel between processes as these. A store that fails is tried for ten seconds, a third of ``expire`` at most, then its
-StoreError is raised, with the store's own exception as its cause. mops' runner hands either to whoever waits for the
-result; a None would tell it that somebody is at work.
+Exceptions are those of mops where mops has some: CannotMaintainLease and LeaseLostError are subclasses of mops' own,
+and travel between processes as these. A store that fails is tried for ten seconds, at most a third of ``expire``. Then
+its StoreError is raised, with the store's own exception as its cause. mops' runner hands either to the caller that
+waits for the result; a None would tell it that another process is doing the work.
 
-Leases are not released when the process ends, since a remote may go on with the work: they expire. A forked child
-keeps none of its parent's leases alive, and the releasers that it inherits do nothing there. The leases themselves are
-plain data: the child may maintain, add or release its copy, as any other process may.
+Leases are not released when the process ends, since a remote may go on with the work: they expire. A forked child keeps
+none of its parent's leases alive, and the releasers that it inherits do nothing there. The leases themselves are plain
+data: the child may maintain, add or release its copy, as any other process may.
 """
 
 from __future__ import annotations
@@ -81,15 +81,14 @@ def acquire(
     debug: bool = True,
     block: timedelta | None = timedelta(seconds=0),
 ) -> LeaseAcquired | None:
-    """Takes a lease; None if another holds it, or was faster, and has not let go of it within block.
+    """Takes a lease. None: another holds it, or was faster, and has not released it within block.
 
-    ``block`` zero tries once, None waits until it is held. ``expire`` must be the same for everybody on the lease;
-    ``acquire_margin`` is the least time between the claim and its verification, zero is twice what the store took.
-    ``debug`` is for mops, whose traces nobody reads: none are written. Everything runs on the calling thread.
+    ``block`` zero tries once, None waits until it is held. ``expire`` must be the same for all on the lease.
+    ``acquire_margin`` is the least time between the claim and its verification; zero is twice what the store took.
+    ``debug`` is for mops' traces; we write none. Everything runs on the calling thread.
 
-    What is returned is not renewed by itself: maintain it, or add it to the maintenance. ValueError: an argument
-    cannot be so; nothing was done. StoreError: the store failed, nothing is held, and what was written is released
-    or expires.
+    The lease is not renewed by itself: maintain it, or add it to the maintenance. ValueError: an argument is invalid;
+    nothing was done. StoreError: the store failed, nothing is held, and what was written is released or expires.
     """
     for what, duration in (("expire", expire), ("acquire_margin", acquire_margin), ("block", block)):
         if not isinstance(duration, timedelta) and not (what == "block" and duration is None):
@@ -133,11 +132,11 @@ def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, w
 
 
 def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -> LeaseAcquired:
-    """Joins a lease that another process has acquired, to keep it alive; its release does nothing.
+    """Joins a lease that another process has acquired, to keep it alive. Its release does nothing.
 
-    It writes once, as ``remote``, and is to be added to the maintenance. An expired lease that nobody has taken is
-    revived. LeaseLostError: another has it, or it was released. CannotMaintainLease: there is none, it has no expiry,
-    it was never acquired, or it could not be read for a TTL. A claim of another that is in progress is waited for.
+    It writes once, as ``remote``; add it to the maintenance. It revives an expired lease that no other holder has
+    taken. LeaseLostError: another holder has it, or it was released. CannotMaintainLease: there is none, it has no
+    expiry, it was never acquired, or it could not be read for a TTL. It waits for another's claim that is in progress.
     """
     on = engine()
     on.sweep()
@@ -157,7 +156,7 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
 
 
 def _particulars(on: Engine, lease_dir_uri: str, writer_id: str) -> tuple[str, float]:
-    """Whom to join, and with which TTL: what the machine is made of that then reads, and judges, by itself."""
+    """Which holder to join, and with which TTL. The machine made from these reads and judges by itself."""
     try:
         place = on.place(lease_dir_uri)
     except BadArgument as error:
@@ -189,7 +188,7 @@ def _cannot(uri: str, reason: str, why: str) -> CannotMaintainLease:
 
 
 def maintain_to_release(acquired_lease: LeaseAcquired) -> Callable[[], None]:
-    """Keeps a lease alive, unless mops is configured not to, and returns what releases it."""
+    """Keeps a lease alive, unless mops is configured not to, and returns the function that releases it."""
     try:
         from thds.mops.pure.core.lease.maintain import MAINTAIN_LEASES  # noqa: PLC0415 - mops may be missing
     except ImportError:
@@ -206,7 +205,7 @@ def lease_uri_for(memo_uri: str) -> str:
 
 
 def read_lease(memo_uri: str) -> dict[str, Any] | None:
-    """The record of an invocation's lease, as it is; None if there is none that can be read. It never raises."""
+    """The record of an invocation's lease, as it is. None: there is none, or it cannot be read. It never raises."""
     try:
         blobs = lookup(memo_uri)
         return _read(engine().place(blobs.join(memo_uri, LEASE_DIRNAME)))
@@ -216,7 +215,7 @@ def read_lease(memo_uri: str) -> dict[str, Any] | None:
 
 
 def _read(place: Place) -> dict[str, Any] | None:
-    """A record; None is that there is none. An empty one is read again, since somebody may be writing it."""
+    """A record; None if there is none. An empty one is read again, since another process may be writing it."""
     for _ in range(EMPTY_READS):
         found = place.store.get(RECORD)
         if found is None:
@@ -245,10 +244,10 @@ _replaced: list[tuple[ModuleType, str, Any]] = []
 
 
 def install() -> None:
-    """Puts these functions in the place of mops' own, in its lease package and wherever mops has imported them from it.
+    """Replaces mops' own functions by these, in its lease package and wherever mops has imported them from it.
 
-    For this process, at any time, any number of times. Leases that mops maintains already are left to it. The
-    exceptions stay mops' own, which catch ours. ModuleNotFoundError: mops is not installed.
+    It is for this process, at any time, any number of times. mops goes on with the leases that it maintains already.
+    The exceptions stay mops' own, which catch ours. ModuleNotFoundError: mops is not installed.
     """
     from thds.mops.pure.core import lease as theirs  # noqa: PLC0415 - mops may be missing
 
@@ -266,7 +265,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Takes it back, for tests. Leases that are maintained here stay so."""
+    """Undoes install, for tests. Leases that are maintained here stay so."""
     while _replaced:
         module, attribute, value = _replaced.pop()
         setattr(module, attribute, value)

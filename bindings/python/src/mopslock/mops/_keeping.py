@@ -29,20 +29,20 @@ log = logging.getLogger("mopslock")
 
 
 def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Callable[[], None]:
-    """Keeps a lease alive from now on, and returns what ends that and releases it.
+    """Keeps a lease alive from now on, and returns the function that ends that and releases it.
 
-    Any object will do that has writer_id, expire_s, maintain and release. Of one that is not ours maintain is called
-    every third of expire_s, on a thread for such. No failing renewal ends it, only the loss of the lease; that is
-    logged as an error. A second call for the same writer_id returns the same releaser, until it is called. From any
-    thread; it does no I/O.
+    Any object with writer_id, expire_s, maintain and release will do. If it is not ours, a thread for such objects
+    calls maintain every third of expire_s. A renewal that fails does not end the maintenance; only the loss of the
+    lease does, and that is logged as an error. A second call for the same writer_id returns the same releaser, until
+    that is called. It can be called from any thread, and does no I/O.
 
-    The releaser of a remote's lease only stops; the lease is its owner's. A releaser called again does nothing. In a
-    forked child it does nothing either: the lease is kept by the parent, and the child may add its copy of the lease.
+    The releaser of a remote's lease only stops: the lease is its owner's. A releaser called again does nothing. In a
+    forked child it does nothing either: the parent keeps the lease, and the child may add its copy of the lease.
     """
     on = engine()
     remote = isinstance(lease_acq, RemoteLease)
     fresh = OwnReleaser(on, lease_acq) if isinstance(lease_acq, Lease) else ForeignReleaser(on, lease_acq)
-    with fresh.lock:  # whoever finds it has to wait until it has begun
+    with fresh.lock:  # another caller that finds it waits until it has begun
         kept = on.kept.setdefault((lease_acq.writer_id, remote), fresh)
         if kept is fresh:
             try:

@@ -1,7 +1,7 @@
 """What acquire and make_remote_lease_writer return: plain data that pickles, with a lazy handle to this engine.
 
 Nothing renews such an object by itself. Each of its verbs is one short machine of the core, stepped on the caller's
-thread, and works as well on a copy in another process: both may maintain, either may release.
+thread. It also works on a copy in another process: both may maintain, either may release.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PLAIN = (
     "lease_dir_uri", "writer_id", "expire_s", "acquire_margin_s", "first_written_at", "first_acquired_at",
     "write_count",
 )  # fmt: skip
-"""What of a lease goes to another process."""
+"""The fields of a lease that go to another process."""
 
 
 class LeaseAcquired(Protocol):
@@ -91,9 +91,9 @@ class Lease:
     def maintain(self) -> None:
         """Renews it now, once: reads that it is still ours, then writes.
 
-        An expired lease that nobody has taken is revived. LeaseLostError: it is another's, or was released;
-        nothing is written. CannotMaintainLease: there is no record, or none that can be kept alive. A StoreError,
-        chained from the store's own: the store failed for PATIENCE; the renewal may have come to pass or not.
+        It revives an expired lease that no other holder has taken. LeaseLostError: another holder has it, or it was
+        released; nothing is written. CannotMaintainLease: there is no record, or none that can be kept alive. A
+        StoreError, chained from the store's own: the store failed for PATIENCE; the renewal may have been applied.
         """
         on = engine()
         runner = self.companion(on)
@@ -116,10 +116,10 @@ class Lease:
         raise gave_up(driver, self.lease_dir_uri) from runner.cause
 
     def release(self) -> None:
-        """Releases it if it is still ours; of another's nothing is overwritten, and a warning logged.
+        """Releases it if it is still ours. Otherwise it overwrites nothing, and logs a warning.
 
-        What is released already, or gone, is fine. Whatever maintains it in this process stops first. NotReleased:
-        the store has not answered within RELEASE_WAIT; it is tried on until the lease expires.
+        A lease that is released already, or gone, is fine. Its maintenance in this process stops first. NotReleased:
+        the store has not answered within RELEASE_WAIT; we go on trying until the lease expires.
         """
         on = engine()
         kept = on.kept.get((self.writer_id, False))
@@ -228,7 +228,7 @@ def gave_up(driver: InlineDriver, uri: str) -> MopslockError:
 
 
 def awaited(over: Future[None], lease: Lease) -> None:
-    """Waits for a release. Another's record is left alone, which is fine with whoever releases."""
+    """Waits for a release. Another's record is left alone, which is no error for the caller."""
     try:
         outcome(over, RELEASE_WAIT)
     except LeaseTaken as taken:
