@@ -62,7 +62,7 @@ StepFuture = Future[Step]
 
 
 class Call(ABC):
-    """A call that is under way. Its methods may be called from any thread; none waits for I/O."""
+    """A call that is under way. Any thread may call its methods; none waits for I/O."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class Call(ABC):
 
     @abstractmethod
     def cancel(self) -> Future[None]:
-        """Gives up. What is held is released; the future ends when that is over, and never with an error."""
+        """Gives the call up, and releases what it holds. The future ends when that is over, and never with an error."""
 
     @abstractmethod
     def open(self) -> BinaryIO:
@@ -82,7 +82,7 @@ class Call(ABC):
 
 
 def give_up(next_step: StepFuture) -> None:
-    """Nobody will do what it asks for: the call is given up."""
+    """No thread will do what it asks for: gives the call up."""
     if not next_step.cancel():
         next_step.add_done_callback(_give_back)
 
@@ -100,13 +100,13 @@ class AwaitedStep:
         self._done = noticed(self.future)
 
     def get(self, timeout: float | None = None) -> Step:
-        """What comes. queue.Empty: not in so many seconds."""
+        """The step. queue.Empty: there was none in so many seconds."""
         self._done.get(timeout=timeout)
         return self.future.result(0)
 
 
 class NoLease(HeldThing):
-    """In the place of what is held, where the work is done without a lease."""
+    """Replaces what is held if the work is done without a lease."""
 
     __slots__ = ("_call", "acquired_ns", "holder", "name", "protocol", "session", "store", "token", "ttl_ns")
 
@@ -125,7 +125,7 @@ class NoLease(HeldThing):
         return LONGEST
 
     def failure(self) -> MopslockError | None:
-        """There is nothing that could be lost."""
+        """Nothing can be lost."""
         return None
 
     def when_ended(self, tell: Ended) -> None:

@@ -28,7 +28,7 @@ OnWaiting = Callable[[Status], None]
 
 @dataclass(frozen=True)
 class Handle:
-    """A lease as it is handed to another process: all that a companion needs."""
+    """A lease as it is handed to another process: everything that a companion needs."""
 
     name: str
     store: str
@@ -52,7 +52,7 @@ class Handle:
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """Reads what text wrote, or mopslock-host and libmopslock. Fields that it does not know are left alone."""
+        """Reads what text, mopslock-host or libmopslock wrote. It ignores unknown fields."""
         try:
             fields: Any = json.loads(text)
             if not isinstance(fields, dict):
@@ -86,7 +86,7 @@ def _seconds(ttl: object) -> float | None:
 def _time(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
-    text = re.sub(r"\.(\d{1,6})\d*", lambda found: "." + found[1].ljust(6, "0"), text)  # all that Python 3.10 reads
+    text = re.sub(r"\.(\d{1,6})\d*", lambda found: "." + found[1].ljust(6, "0"), text)  # Python 3.10 reads six
     try:
         moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     except ValueError:
@@ -95,12 +95,13 @@ def _time(text: object) -> datetime | None:
 
 
 class HeldThing(ABC):
-    """A claim that is held, or a companion. Its methods may be called from any thread; none waits for I/O."""
+    """A lease, permit, work or companion that this process holds. Any thread may call its methods; none waits for
+    I/O."""
 
     __slots__ = ()
 
     what = "lease"
-    """What people call it."""
+    """What texts for people call it."""
 
     name: str
     store: str
@@ -113,23 +114,23 @@ class HeldThing(ABC):
 
     @abstractmethod
     def version(self) -> int:
-        """The newest epoch of the tenure that is known; 0 under lastwriter."""
+        """The newest known epoch of the tenure; 0 under lastwriter."""
 
     @abstractmethod
     def left_ns(self) -> int:
-        """How long it may be relied on without another renewal; 0 or less once failure is not None."""
+        """How long it can be relied on without another renewal; 0 or less once failure is not None."""
 
     @abstractmethod
     def failure(self) -> MopslockError | None:
-        """Why it may not be relied on, or None. Of a lease past its deadline it is never None."""
+        """Why it can no longer be relied on, or None. It is never None for a lease past its deadline."""
 
     @abstractmethod
     def when_ended(self, tell: Ended) -> None:
-        """Has tell called once with the failure, as soon as there is one: on any thread, so it must be quick."""
+        """Calls tell once with the failure, as soon as there is one: on any thread, so tell must be quick."""
 
     @abstractmethod
     def finish(self) -> Future[None]:
-        """Releases a lease, leaves a companion. The future ends when the store has said so, or with the loss."""
+        """Releases a lease, leaves a companion. The future ends when the store has confirmed, or with the loss."""
 
     def handle(self) -> Handle:
         """What another process needs to keep it alive."""
@@ -141,7 +142,7 @@ class HeldThing(ABC):
 
 
 class _Settling:
-    """A lock for all, since it is held so shortly; a forked child has its own."""
+    """One lock for all futures, since it is held so briefly. A forked child has its own."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -155,20 +156,20 @@ if hasattr(os, "register_at_fork"):
 
 
 SETTLED: Future[Any] = Future()
-"""In the place of what whoever asked has got. All claims share it, so its lock is never to be taken: a signal that
-raises while it is held would leave it taken for good, and everybody's leases would expire."""
+"""Replaces a future that has been delivered to its caller. All leases share it, so never take its lock: a signal that
+raises while the lock is held would leave it taken for good, and all leases would expire."""
 SETTLED.set_result(None)
 
 
 def settle(future: Future[Any], outcome: Any) -> bool:
-    """Gives a future its result or exception, and reports whether anybody still waits for it."""
+    """Gives a future its result or exception. False: the future was settled before, or given up."""
     if future is SETTLED:
         return False
-    with _settling.lock:  # two may want to, and the first one's word counts
+    with _settling.lock:  # two threads may settle it, and the first one counts
         if id(future) in _settling.futures:
             return False
         _settling.futures.add(id(future))
-    try:  # not under that lock: whoever is interrupted as he waits can leave a future's own lock taken for ever
+    try:  # not under that lock: a waiter that is interrupted can leave a future's own lock taken forever
         if future.done() or not future.set_running_or_notify_cancel():
             return False
         if isinstance(outcome, BaseException):
@@ -181,10 +182,11 @@ def settle(future: Future[Any], outcome: Any) -> bool:
 
 
 def noticed(future: Future[Any]) -> queue.SimpleQueue[Any]:
-    """What to wait on for a future that others settle.
+    """A queue to wait on for a future that another thread settles.
 
-    Its own result() takes a lock in Python, between two lines of which an interrupt can come; then it is never let
-    go of, and who settles the future, a thread on which all leases depend, would wait for it. A SimpleQueue is C.
+    The future's own result() takes a lock in Python. An interrupt can come between two of its lines, and then the lock
+    is never released. The thread that settles the future would wait for that lock, and all leases depend on that
+    thread. A SimpleQueue is written in C.
     """
     done: queue.SimpleQueue[Any] = queue.SimpleQueue()
     future.add_done_callback(done.put)
@@ -192,7 +194,7 @@ def noticed(future: Future[Any]) -> queue.SimpleQueue[Any]:
 
 
 def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
-    """The callback of somebody who may wait, which logs the first that it hears."""
+    """The callback of a caller that may wait. It also logs the first status that it gets."""
     if not log.isEnabledFor(logging.INFO):
         return waits
     begun = False
@@ -209,7 +211,7 @@ def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
 
 
 def give_up(future: Future[HeldThing]) -> None:
-    """Nobody will take what is acquired: it is cancelled, or released."""
+    """The caller no longer wants what is acquired: cancels the call, or releases."""
     if not future.cancel():
         future.add_done_callback(_give_back)
 

@@ -33,17 +33,17 @@ class Host(ABC):
     def acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> HeldThing:
-        """Takes the lease, blocking. Whoever is interrupted gives the future up, and then nothing is held."""
+        """Takes the lease, blocking. A caller that is interrupted gives the future up, and then nothing is held."""
 
     @abstractmethod
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
-        """Takes the lease; the future may be given up at any time, and then nothing is held."""
+        """Takes the lease. The caller may give the future up at any time, and then nothing is held."""
 
     @abstractmethod
     def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
-        """Joins a lease as its companion; given up as begin_acquire is."""
+        """Joins a lease as its companion. The future can be given up as that of begin_acquire."""
 
     @abstractmethod
     def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
@@ -54,11 +54,12 @@ class Host(ABC):
         self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
         into: Future[HeldThing] | None = None,
     ) -> Future[HeldThing]:  # fmt: skip
-        """Takes a permit of a semaphore; given up as begin_acquire is. Of the terms it takes the session's."""
+        """Takes a permit of a semaphore. The future can be given up as that of begin_acquire. Of the terms it uses the
+        session's."""
 
     @abstractmethod
     def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
-        """Keeps a limit in the store; 0 removes it."""
+        """Stores a limit; 0 removes it."""
 
     @abstractmethod
     def inspect(self, name: str, timeout_ns: int) -> Status:
@@ -66,11 +67,11 @@ class Host(ABC):
 
     @abstractmethod
     def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
-        """Ends somebody's lease, on the record."""
+        """Ends another process's lease, on the record."""
 
     @abstractmethod
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
-        """Every lease whose name begins with prefix, in the order of their names."""
+        """Every lease whose name begins with prefix, in the order of the names."""
 
     @abstractmethod
     def close(self, timeout_ns: int) -> None:

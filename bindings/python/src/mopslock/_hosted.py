@@ -47,7 +47,7 @@ class HostedHost(HostedCalls, Host):
     def acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> HeldThing:
-        """The wait is Python's, so that a signal's handler runs in it."""
+        """Python waits, not the library, so that signal handlers run meanwhile."""
         into = Future() if into is None else into
         done = noticed(into)
         self.begin_acquire(name, terms, wait_ns, waits, into)
@@ -57,7 +57,7 @@ class HostedHost(HostedCalls, Host):
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:
-        """wait_ns is Python's: 0 tries once, FOREVER is until it is held. The library counts the other way round."""
+        """Here wait_ns 0 tries once, and FOREVER waits until it is held. The library has it the other way round."""
         options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
 
@@ -75,7 +75,7 @@ class HostedHost(HostedCalls, Host):
         self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
         into: Future[HeldThing] | None = None,
     ) -> Future[HeldThing]:  # fmt: skip
-        """As begin_acquire; the library knows of no text for a permit."""
+        """As begin_acquire. The library has no text for a permit."""
         options, encoded = self.api.options(terms), _texts.encode("name", name)
         options.wait_ns = {0: _abi.TRY, FOREVER: 0}.get(wait_ns, wait_ns)
         options.capacity, options.width = request.capacity, request.width
@@ -100,7 +100,7 @@ class HostedHost(HostedCalls, Host):
         )  # fmt: skip
 
     def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
-        """The text's TTL wins over the terms'."""
+        """The text's TTL overrides the terms'."""
         options, text = self.api.options(terms), _texts.encode("lease text", handle.text())
         return self._begin(
             lambda call: self.api.begin_accompany(self.handle, text, ctypes.byref(options), call),
@@ -123,12 +123,12 @@ class HostedHost(HostedCalls, Host):
             try:
                 held = made(event)
                 self.keep(held, event.member)
-            except Exception as error:  # mostly since the host was closed meanwhile, which has released it
+            except Exception as error:  # mostly the host was closed meanwhile, which has released it
                 settle(future, error)
                 self.begin_finish(event.member, lambda _: None, None, guarded=lease is None)
                 return
             if not settle(future, held):
-                held.finish()  # nobody waits for it any more
+                held.finish()  # its caller has given up
 
         future.add_done_callback(lambda done: self.done(done, cancel))
         code = self.call(begin, ended, future, (name, waits) if waits is not None else None)
@@ -153,7 +153,7 @@ class HostedHost(HostedCalls, Host):
     # Invocations.
 
     def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
-        """The library does all of it; what it wants done here it says by an event."""
+        """The library does all of it. An event says what it wants done here."""
         self.sweep()
         api, handle = self.api, ctypes.c_uint64()
         name = _texts.encode("name", request.name)
@@ -229,7 +229,7 @@ class HostedHost(HostedCalls, Host):
         return self.aside(end)
 
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
-        """Read ahead by a thread of ours, a few pages at most."""
+        """A thread of ours reads ahead, a few pages at most."""
         encoded = _texts.encode("prefix", prefix)
         found: queue.Queue[Status | BaseException | None] = queue.Queue(256)
         over = threading.Event()
@@ -247,7 +247,7 @@ class HostedHost(HostedCalls, Host):
             text = name.decode()
             if code == Code.OK:
                 one = self.api.status_of(text, status.contents)
-                if one.permits:  # whose holders are told to one who asks for them
+                if one.permits:  # a list has no holders; a look has
                     with contextlib.suppress(MopslockError):
                         one = self._look(text, name, timeout_ns)
                 return 0 if put(one) else 1
@@ -268,6 +268,6 @@ class HostedHost(HostedCalls, Host):
             over.set()
 
     def _unread(self, code: int, name: str) -> MopslockError:
-        """Why nothing was read. Nobody waited for a lease here."""
+        """Why nothing was read. A WaitOver is about a lease, so it becomes Unreachable."""
         error = self.api.error(code, name)
         return Unreachable(str(error)) if isinstance(error, WaitOver) else error

@@ -29,16 +29,16 @@ OPEN_TIMEOUT = 60 * SECOND
 
 
 class Listener(Protocol):
-    """What is held by a handle, and is told of its end."""
+    """What a handle of the library stands for. It hears of its end."""
 
     name: str
     guarded: bool
 
     def heard(self, failure: MopslockError) -> None:
-        """The library has said that it can no longer be relied on."""
+        """The library says that it can no longer be relied on."""
 
     def closed(self, *, in_time: bool) -> None:
-        """The host was closed, which has ended this too."""
+        """The host was closed, which has also ended this."""
 
 
 class HostedCalls:
@@ -53,7 +53,8 @@ class HostedCalls:
         self._listeners: dict[int, Listener] = {}
         self._open: set[Future[Any]] = set()
         self.litter: deque[int] = deque()
-        """Handles of invocations that finalizers have left: those may take no lock, and call nothing."""
+        """Handles of invocations that finalizers have left here. A finalizer may take no lock, so it gives nothing
+        back."""
         self.handle = self.aside(lambda: api.open_store(url, OPEN_TIMEOUT))
         threading.Thread(target=self._listen, name="mopslock-events", daemon=True).start()
 
@@ -67,7 +68,7 @@ class HostedCalls:
         self, begin: Callable[[Any], int], ended: Callable[[_abi.Event], None], future: Future[Any] | None = None,
         waits: tuple[str, OnWaiting] | None = None,
     ) -> int:  # fmt: skip
-        """Begins a call, whose event is told to ended; its code. A future is waited for when the host is closed."""
+        """Begins a call, and returns its code. ended gets its event. A close of the host waits for the future."""
         call = ctypes.c_uint64()
         with self._lock:  # the event must not come before its call is known
             code = begin(ctypes.byref(call))
@@ -80,14 +81,14 @@ class HostedCalls:
         return code
 
     def done(self, future: Future[Any], cancel: int = 0) -> None:
-        """Nobody has to wait for the future when the host is closed. If it was given up, its call is cancelled."""
+        """A close of the host no longer waits for the future. If it was given up, its call is cancelled."""
         with self._lock:
             self._open.discard(future)
         if future.cancelled():
             self.api.cancel(cancel)
 
     def aside(self, do: Callable[[], T]) -> T:
-        """Runs what blocks in the library on a worker, and waits as Python does."""
+        """Runs what blocks in the library on a worker, and waits in Python, so that the caller can be interrupted."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -100,11 +101,11 @@ class HostedCalls:
         return future.result()
 
     def guard(self, ask: Callable[[_abi.Api, int], T]) -> T:
-        """A call of the guard, on a thread of ours: ask(api, handle)."""
+        """Runs ask(api, handle) on a worker."""
         return self.aside(lambda: ask(self.api, self.handle))
 
     def sweep(self) -> None:
-        """Gives back the handles in the litter."""
+        """Gives back the handles in litter."""
         while self.litter:
             handle = self.litter.popleft()
             self.call(lambda call: self.api.begin_invocation_close(handle, FOREVER, call), lambda _: None)  # noqa: B023
@@ -112,12 +113,12 @@ class HostedCalls:
     # What is held.
 
     def keep(self, held: Listener, handle: int) -> None:
-        """Has it told of its end."""
+        """From now on it hears of its end."""
         with self._lock:
             self._listeners[handle] = held
 
     def forget(self, handle: int) -> bool:
-        """It needs to hear no more. False: that was so before."""
+        """It hears nothing more. False: that was so before."""
         with self._lock:
             return self._listeners.pop(handle, None) is not None
 
@@ -149,7 +150,7 @@ class HostedCalls:
     # Events.
 
     def _listen(self) -> None:
-        """Takes the events of all calls and of all that is held, until the host is closed and has no more."""
+        """Takes the events of all calls and of everything held, until the host is closed and has no more."""
         event, seen = self.api.event()
         while True:
             code = self.api.next(self.handle, FOREVER, ctypes.byref(event))

@@ -1,4 +1,4 @@
-"""One call of a piece of work that the library sees to, and the stream of what it came to."""
+"""One call for a piece of work that the library runs, and the stream of its result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .errors import MopslockError, Unreachable, Vacant, WaitOver
 
 PIECE = 1 << 20
 STILL = 60 * SECOND
-"""How long a store may leave us without a byte of a result."""
+"""How long a store may send no byte of a result."""
 
 
 class HostedWork(HostedLease):
-    """The tenure under which work is done. It goes with its call."""
+    """The tenure under which work is done. It ends with its call."""
 
     __slots__ = ("_call",)
 
@@ -43,7 +43,7 @@ class HostedWork(HostedLease):
         self.host.forget(self._handle)
 
     def closed(self, *, in_time: bool) -> None:
-        """The host was closed, which has ended this too."""
+        """The host was closed, which has also ended this."""
         self.end(_texts.ended(self.name) if in_time else _texts.closed())
 
 
@@ -60,7 +60,7 @@ class HostedInvocation(Call):
         self._next(next_step)
 
     def _next(self, next_step: StepFuture) -> None:
-        """Asks for work or the end."""
+        """Asks for work, or for the end."""
         host, waits = self._host, self._request.waits
         next_step.add_done_callback(host.done)
         try:
@@ -68,7 +68,7 @@ class HostedInvocation(Call):
                 lambda call: host.api.begin_work(self._handle, call), lambda event: self._told(event, next_step),
                 next_step, (self.name, waits) if waits is not None else None,
             )  # fmt: skip
-        except BaseException:  # interrupted, perhaps before anybody knew what its event belongs to
+        except BaseException:  # interrupted, perhaps before its event had a receiver
             self.cancel()
             raise
         if code != Code.OK:
@@ -81,12 +81,12 @@ class HostedInvocation(Call):
             return
         try:
             step = self._begin(event.member) if event.member else self._found()
-        except Exception as error:  # mostly since the host was closed meanwhile
+        except Exception as error:  # mostly the host was closed meanwhile
             settle(next_step, error)
             self.cancel()
             return
         if not settle(next_step, step) and isinstance(step, Begin):
-            self.cancel()  # nobody is there to do it
+            self.cancel()  # its caller has given up
 
     def _begin(self, work: int) -> Begin:
         api, self._work = self._host.api, work
@@ -108,7 +108,7 @@ class HostedInvocation(Call):
         return Found(raw.key.decode(), bool(raw.failed), bool(raw.own))
 
     def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
-        """A file is read by the library, piece by piece."""
+        """The library reads a file, piece by piece."""
         if self._pid != os.getpid():
             raise _texts.forked(self.name)
         api = self._host.api
@@ -120,7 +120,7 @@ class HostedInvocation(Call):
         self._next(next_step)
 
     def cancel(self) -> Future[None]:
-        """And its handle is given back."""
+        """Also gives its handle back."""
         over: Future[None] = Future()
         if self._pid != os.getpid():  # the parent's goes on
             over.set_result(None)
@@ -139,7 +139,7 @@ class HostedInvocation(Call):
         return over
 
     def open(self) -> BinaryIO:
-        """The stream takes pieces from the library, on a worker, so that its reader can be interrupted."""
+        """A worker takes pieces from the library, so that the reader of the stream can be interrupted."""
         host, reader, length = self._host, ctypes.c_uint64(), ctypes.c_int64()
 
         def ask(api: _abi.Api, _: int) -> None:
@@ -172,7 +172,7 @@ class Stream(io.RawIOBase):
         return len(piece)
 
     def readall(self) -> bytes:
-        """In pieces that are worth a change of threads."""
+        """Reads pieces that are large enough for a change of threads."""
         return b"".join(iter(lambda: self._piece(PIECE), b""))
 
     def _piece(self, most: int) -> bytes:
@@ -200,7 +200,7 @@ class Stream(io.RawIOBase):
 
 
 def _unread(error: MopslockError, name: str) -> MopslockError:
-    """Nobody waited for a lease here."""
+    """The error of a reader: a WaitOver is about a lease, so it becomes Unreachable."""
     if isinstance(error, WaitOver):
         return Unreachable(str(error))
     if isinstance(error, Vacant):

@@ -1,4 +1,4 @@
-"""A lease or a companion that the library keeps."""
+"""A lease, a companion or a permit that the library keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORD_PATIENCE = 1.0  # seconds
 
 
 def say_fallback(terms: Terms, name: str, protocol: str) -> None:
-    """The library has no log: it says only what the lease is kept by."""
+    """The library has no log: it only says which protocol keeps the lease."""
     if terms.protocol == "auto" and protocol != "strict":
         why = "the name has a lock.json, or the store does not honour create-if-absent"
         log.warning("%s", _texts.fell_back(name, why))
@@ -47,7 +47,7 @@ class HostedLease(HeldThing):
         self.over: Future[None] | None = None
 
     def version(self) -> int:
-        """Asks the library, as long as it knows."""
+        """Asks the library, as long as the lease is held."""
         if self.protocol == "strict" and self._failure is None and self._pid == os.getpid():
             self._epoch = self.host.api.number_of(self.host.api.epoch, self._handle) or self._epoch
         return self._epoch
@@ -64,7 +64,7 @@ class HostedLease(HeldThing):
             return _texts.forked(self.name, self.what)
         if self._failure is not None:
             return self._failure
-        if self.guarded and self.left_ns() > 0:  # the quick half of the question, which keeps the GIL
+        if self.guarded and self.left_ns() > 0:  # a quick call, which keeps the GIL
             return self._failure
         code = self.host.api.check(self._handle)
         if code == Code.OK:
@@ -75,14 +75,14 @@ class HostedLease(HeldThing):
         return self.end(_texts.ended(self.name, self.what) if isinstance(error, LeaseEnded) else error)
 
     def _await_record(self) -> None:
-        """Waits a moment for the event of this loss, which alone has the record that decided it. The caller that asked
-        does nothing meanwhile."""
+        """Waits a moment for the event of this loss: only the event has the record that decided it. The caller does
+        nothing meanwhile."""
         end = time.monotonic() + RECORD_PATIENCE
         while self._failure is None and time.monotonic() < end:
             time.sleep(0.001)
 
     def end(self, failure: MopslockError) -> MopslockError:
-        """It may not be relied on any more. The first reason stands."""
+        """It can no longer be relied on. The first reason counts."""
         with self._lock:
             if self._failure is not None:
                 return self._failure
@@ -119,17 +119,17 @@ class HostedLease(HeldThing):
             else:
                 self.end(_texts.ended(self.name, self.what))
                 self.host.finish(self, self._handle, over)
-            self.over = over  # last: who was interrupted in here may begin again
+            self.over = over  # last: a call that was interrupted in here may begin again
         return over
 
     def heard(self, failure: MopslockError) -> None:
-        """If it was lost its handle is given back."""
+        """A lost lease gives its handle back."""
         self.end(failure)
         if isinstance(failure, LeaseLost):
             self.host.drop(self, self._handle)
 
     def closed(self, *, in_time: bool) -> None:
-        """The host was closed, which has ended this too."""
+        """The host was closed, which has also ended this."""
         failure = self.end(_texts.ended(self.name, self.what) if in_time else _texts.closed())
         with self._lock:
             over = self.over = self.over or Future()

@@ -1,8 +1,8 @@
-"""The library's limiter as Python drives it: what is tried is one call, what waits is begun, and one thread hears
-of all of it.
+"""The library's limiter as Python drives it. A try is one call, a wait is a begun call, and one thread hears of all
+waits.
 
-Nobody waits inside the library with a thread of Python's: so a blocked caller can be interrupted, and thousands of
-tasks that wait cost no thread each.
+No thread of Python waits inside the library. So a blocked caller can be interrupted, and thousands of tasks that wait
+cost no thread each.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from .errors import Cancelled, Forked, Full
 Granted = Future[bool]
 
 ENDED = (Code.EENDED, Code.EHANDLE)
-"""What the library says of a holder that is no more."""
+"""What the library says of a holder that has ended."""
 
 
 class Grant:
-    """Some permits of a name, once they are granted. One that vanishes gives them back, unless an explicit holder has
-    them."""
+    """Some permits of a name, once they are granted. If the object is forgotten it gives them back, unless an explicit
+    holder has them."""
 
     __slots__ = ("__weakref__", "_engine", "_handle", "_keeps", "held", "name", "request")
 
     def __init__(self, engine: Engine, name: str, request: PermitRequest, keeps: object) -> None:
-        """keeps is the explicit holder, which must not vanish before; or None."""
+        """keeps is the explicit holder, so that it lives at least as long; or None."""
         self._engine, self.name, self.request, self._keeps = engine, name, request, keeps
-        self._handle = ctypes.c_uint64()  # written by the library: whoever is interrupted then holds it by this object
+        self._handle = ctypes.c_uint64()  # the library writes it, so an interrupted caller still has it by this object
         self.held = 0
 
     def give_back(self) -> bool:
-        """Whether there was anything; anybody may ask, and once it is so."""
+        """Whether there was anything to give back. Any thread may call it; one call succeeds."""
         handle, self._handle = self._handle, ctypes.c_uint64()
         return bool(handle.value) and self._engine.release(handle.value)
 
@@ -53,11 +53,11 @@ class Grant:
             and self.give_back()
         ):
             name, weight = self.name, self.request.weight
-            notifier.call(lambda: vanished("permit", weight, name))  # a finalizer runs within anything: no locks
+            notifier.call(lambda: vanished("permit", weight, name))  # a finalizer may run inside of anything: no locks
 
 
 class PermitOwner:
-    """A limiter's holder in the library: what permits belong to. Its end gives back all that it holds."""
+    """A limiter's holder in the library: what permits belong to. Its end gives back everything that it holds."""
 
     __slots__ = ("_engine", "handle")
 
@@ -66,12 +66,12 @@ class PermitOwner:
         self.handle = engine.new_holder()
 
     def down(self) -> int:
-        """How many permits that were; 0 the second time."""
+        """Ends it, and returns how many permits it held; 0 the second time."""
         handle, self.handle = self.handle, 0
         return self._engine.free_holder(handle) if handle else 0
 
     def vanish(self, *, aloud: bool = True) -> None:
-        """It was forgotten, which is said aloud if it held anything. A finalizer runs within anything: no locks."""
+        """It was forgotten. Logs a warning if it held anything. A finalizer may run inside of anything: no locks."""
         if self.handle and self._engine.mine() and not sys.is_finalizing() and (freed := self.down()) and aloud:
             notifier.call(lambda: vanished("holder", freed, ""))
 
@@ -81,8 +81,8 @@ class PermitOwner:
 
 
 class PendingAcquires:
-    """Calls under way of one limiter, and the thread that hears how they end. It knows nothing of who has the limiter,
-    which ends when that vanishes."""
+    """The calls under way of one limiter, and the thread that hears how they end. It does not refer to the limiter's
+    user, so the limiter ends when its user is forgotten."""
 
     def __init__(self, api: _abi.Api, limiter: int) -> None:
         self._api, self._limiter = api, limiter
@@ -91,7 +91,7 @@ class PendingAcquires:
         self._thread: threading.Thread | None = None
 
     def begin(self, owner: PermitOwner, grant: Grant, wait_ns: int, into: Granted) -> None:
-        """Settles into with whether the grant was granted. Given up, it leaves nothing held."""
+        """Settles into: whether the grant was granted. If into is given up, nothing stays held."""
         api, call, request = self._api, ctypes.c_uint64(), grant.request
         cancel = api.new_cancel()
         into.add_done_callback(lambda done: self._done(done, cancel))
@@ -122,16 +122,16 @@ class PendingAcquires:
                 grant, into = self._calls.pop(event.call, (None, None))
             if grant is not None and into is not None:
                 self._heard(event, grant, into)
-            elif event.member:  # its caller was interrupted before he knew of it
+            elif event.member:  # its caller was interrupted before it knew of the call
                 self._api.limiter_release(event.member)
-            del grant, into  # and what they hold, while this thread waits
+            del grant, into  # and what they refer to, while this thread waits
 
     def _heard(self, event: _abi.Event, grant: Grant, into: Granted) -> None:
         grant.held = event.held
         if event.code == Code.OK:
             grant._handle.value = event.member
             if not settle(into, True):
-                grant.give_back()  # nobody waits for it any more
+                grant.give_back()  # its caller has given up
         elif event.code == Code.EFULL:
             settle(into, False)
         else:
@@ -139,7 +139,7 @@ class PendingAcquires:
 
 
 class Engine:
-    """A limiter of the library's, and all that Python asks it."""
+    """A limiter of the library, and everything that Python asks it."""
 
     def __init__(self, *, fifo: bool) -> None:
         self._pid = os.getpid()
@@ -153,11 +153,11 @@ class Engine:
         notifier.call(int)  # begun here, since a finalizer may not begin a thread
 
     def mine(self) -> bool:
-        """It was not made by the process that we were forked from."""
+        """This process made it, and not the process that we were forked from."""
         return self._pid == os.getpid()
 
     def check(self) -> None:
-        """Forked, where it was."""
+        """Raises Forked in a forked child."""
         if not self.mine():
             raise Forked(
                 "mopslock: the limiter was used by the parent process before it forked, and stays its own; "
@@ -165,7 +165,7 @@ class Engine:
             )
 
     def new_holder(self) -> int:
-        """Its handle."""
+        """Makes a holder, and returns its handle."""
         self.check()
         made = ctypes.c_uint64()
         code = self.api.limiter_holder(self._handle, ctypes.byref(made))
@@ -174,17 +174,17 @@ class Engine:
         return made.value
 
     def free_holder(self, holder: int) -> int:
-        """How many permits it had."""
+        """Frees a holder, and returns how many permits it had."""
         freed = ctypes.c_uint64()
         self.api.limiter_holder_free(holder, ctypes.byref(freed))
         return freed.value
 
     def release(self, permit: int) -> bool:
-        """Whether it was held."""
+        """Releases a permit, and returns whether it was held."""
         return bool(self.api.limiter_release(permit) == Code.OK)
 
     def attempt(self, owner: PermitOwner, grant: Grant) -> bool:
-        """Tries once, and tells the grant how much is held. Cancelled: the holder has ended."""
+        """Tries once, and sets how much is held in the grant. Cancelled: the holder has ended."""
         self.check()
         held, request = ctypes.c_uint64(), grant.request
         code: int = self.api.limiter_acquire(
@@ -208,7 +208,7 @@ class Engine:
         return held.value, waiting.value
 
     def counters(self, name: str) -> list[int]:
-        """canal_lock's."""
+        """canal_lock's counters of a name."""
         self.check()
         size = 64
         while True:
@@ -228,14 +228,14 @@ class Engine:
 
 
 def ended() -> Cancelled:
-    """The holder that was to have the permit is no more."""
+    """The error for a permit whose holder has ended."""
     return Cancelled(
         "mopslock: permit not acquired: its holder has ended, and so has all that it held", reason="cancelled"
     )
 
 
 def full(grant: Grant) -> Full:
-    """Why there was no permit."""
+    """The error for a permit that found no room."""
     request = grant.request
     wanted = f", {request.weight} wanted" if request.weight > 1 else ""
     return Full(
@@ -245,7 +245,7 @@ def full(grant: Grant) -> Full:
 
 
 def vanished(what: str, permits: int, name: str) -> None:
-    """Says aloud that somebody has forgotten to release. The fields of the record are for programs."""
+    """Logs that a release was forgotten. The fields of the record are for programs."""
     of = f" of {_texts.quoted(name)}" if name else ""
     log.warning(
         "mopslock: a %s%s has vanished without a release; permits that are free again: %d", what, of, permits,
