@@ -59,7 +59,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	}
 	cfg.Name, cfg.Why, cfg.Now, cfg.Holder = name, opts.Why, opts.Now, core.HolderID(opts.Holder)
 	h.judge(&cfg)
-	if err := h.task(ctx, &cfg, func(*core.Action) {}); err != nil {
+	if err := h.runOnce(ctx, &cfg, func(*core.Action) {}); err != nil {
 		return Status{}, ofBreaking(err)
 	}
 	h.keeper.post(message{do: func() { h.keeper.nudge(name, 0) }})

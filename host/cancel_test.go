@@ -300,7 +300,7 @@ func TestPostAfterStop(t *testing.T) {
 func TestErrBesideRenewal(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, l := w.holding()
-		m, gate := l.member, make(chan struct{})
+		m, gate := l.task, make(chan struct{})
 		renewed := m.deadline
 		m.mu.Lock()
 		m.deadline = p.clock.Now().Mono

@@ -22,7 +22,7 @@ type AccompanyOptions struct {
 
 // Companion keeps a lease alive that another process acquired. It never
 // releases it. Losing contact with the store does not end it.
-type Companion struct{ member *member }
+type Companion struct{ task *task }
 
 // Accompany joins the lease of a handle. It returns when it has joined, with
 // an *Error of Kind Lost when the lease is another's or released, of Kind
@@ -33,15 +33,15 @@ func (h *Host) Accompany(ctx context.Context, handle Handle, opts *AccompanyOpti
 		opts = &AccompanyOptions{}
 	}
 	question := h.telemetry.Ask(telemetry.Companion)
-	m, err := h.join(ctx, handle, &opts.Terms, core.RoleRemote, opts.OnContact)
+	t, err := h.join(ctx, handle, &opts.Terms, core.RoleRemote, opts.OnContact)
 	answered(ctx, question, handle.protocol(), err)
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{m}, nil
+	return &Companion{t}, nil
 }
 
-func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.Role, onContact func(bool)) (*member, error) {
+func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.Role, onContact func(bool)) (*task, error) {
 	cfg, err := h.config(core.MachineCompanion, handle.Name, handle.protocol(), handle.terms(terms))
 	if err != nil {
 		return nil, err
@@ -53,59 +53,59 @@ func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	m, err := h.newMember(ctx, &cfg, core.EventLeave, nil)
+	t, err := h.newTask(ctx, &cfg, core.EventLeave, nil)
 	if err != nil {
 		return nil, err
 	}
-	m.onContact = onContact
-	if err := h.keeper.add(m, core.Event{Kind: core.EventAccompany}); err != nil {
+	t.onContact = onContact
+	if err := h.keeper.add(t, core.Event{Kind: core.EventAccompany}); err != nil {
 		return nil, err
 	}
-	return m, m.await(ctx)
+	return t, t.await(ctx)
 }
 
 // Name is what is leased.
-func (c *Companion) Name() string { return c.member.name }
+func (c *Companion) Name() string { return c.task.name }
 
 // Holder is the id of the tenure that is kept alive.
-func (c *Companion) Holder() string { return string(c.member.holder) }
+func (c *Companion) Holder() string { return string(c.task.holder) }
 
 // Protocol is how the lease is kept.
-func (c *Companion) Protocol() core.Protocol { return c.member.protocol }
+func (c *Companion) Protocol() core.Protocol { return c.task.protocol }
 
 // Epoch is the newest version of the tenure that is known; 0 under lastwriter.
-func (c *Companion) Epoch() uint64 { return c.member.version() }
+func (c *Companion) Epoch() uint64 { return c.task.version() }
 
 // FencingToken is the tenure's, the same for all who keep it alive; 0 under
 // lastwriter, which has none.
-func (c *Companion) FencingToken() uint64 { return uint64(c.member.token) }
+func (c *Companion) FencingToken() uint64 { return uint64(c.task.token) }
 
 // Session is the id of the session that the holder's lease stands on, or "".
-func (c *Companion) Session() string { return c.member.standsOn() }
+func (c *Companion) Session() string { return c.task.standsOn() }
 
 // Left is how long the lease lives on without another renewal of ours;
 // negative while contact is lost.
-func (c *Companion) Left() time.Duration { return c.member.left() }
+func (c *Companion) Left() time.Duration { return c.task.left() }
 
 // Done is closed when the lease was seen to be another's or released, or after Leave.
-func (c *Companion) Done() <-chan struct{} { return c.member.context().Done() }
+func (c *Companion) Done() <-chan struct{} { return c.task.context().Done() }
 
 // Err is nil until Done is closed; then an *Error of Kind Lost, Reason taken or
 // released, or of Kind Ended after Leave.
 func (c *Companion) Err() error {
-	c.member.mu.Lock()
-	defer c.member.mu.Unlock()
-	return c.member.err
+	c.task.mu.Lock()
+	defer c.task.mu.Unlock()
+	return c.task.err
 }
 
 // Context is cancelled when Done is closed, with Err as its cause.
-func (c *Companion) Context() context.Context { return c.member.context() }
+func (c *Companion) Context() context.Context { return c.task.context() }
 
 // Leave stops keeping the lease alive. It waits for a write that is under way,
 // which could otherwise land after the holder's release. A companion that had
 // lost the lease returns that *Error.
 func (c *Companion) Leave(ctx context.Context) error {
-	return c.member.finish(ctx, core.Event{Kind: core.EventLeave})
+	return c.task.finish(ctx, core.Event{Kind: core.EventLeave})
 }
 
 // Renew renews the lease of a handle once, as its owner or, without Owner, as a
@@ -130,7 +130,7 @@ func (h *Host) RenewHandle(ctx context.Context, handle Handle, terms *Terms) (Ha
 		role = core.RoleOwner
 	}
 	silent := make(chan struct{}, 1)
-	m, err := h.join(ctx, handle, terms, role, func(bool) {
+	t, err := h.join(ctx, handle, terms, role, func(bool) {
 		select {
 		case silent <- struct{}{}:
 		default:
@@ -139,32 +139,32 @@ func (h *Host) RenewHandle(ctx context.Context, handle Handle, terms *Terms) (Ha
 	if err != nil {
 		return handle, time.Time{}, err
 	}
-	if m.protocol == core.ProtocolLastWriter { // under strict joining was a write, and is the renewal
-		if err := m.awaitRenewal(ctx, silent); err != nil {
+	if t.protocol == core.ProtocolLastWriter { // under strict joining was a write, and is the renewal
+		if err := t.awaitRenewal(ctx, silent); err != nil {
 			return handle, time.Time{}, err
 		}
 	}
-	until := time.Now().Add(m.left())
-	handle.Epoch = max(handle.Epoch, m.version())
+	until := time.Now().Add(t.left())
+	handle.Epoch = max(handle.Epoch, t.version())
 	if handle.protocol() == core.ProtocolStrict {
-		handle.Token = uint64(m.token) // the store's, whatever the text said
+		handle.Token = uint64(t.token) // the store's, whatever the text said
 	}
-	_ = m.finish(ctx, core.Event{Kind: core.EventLeave}) // the renewal stands, whatever becomes of this
+	_ = t.finish(ctx, core.Event{Kind: core.EventLeave}) // the renewal stands, whatever becomes of this
 	return handle, until, nil
 }
 
 // awaitRenewal waits for the first renewal, the loss of contact, or an end.
-func (m *member) awaitRenewal(ctx context.Context, silent <-chan struct{}) error {
+func (t *task) awaitRenewal(ctx context.Context, silent <-chan struct{}) error {
 	select {
-	case <-m.signal(&m.written, &m.renewed):
+	case <-t.signal(&t.written, &t.renewed):
 		return nil
-	case <-m.signal(&m.ended, &m.over):
-		return cmp.Or(m.failure(), error(ErrClosed))
+	case <-t.signal(&t.ended, &t.over):
+		return cmp.Or(t.failure(), error(ErrClosed))
 	case <-silent: // a companion would go on trying
-		_ = m.abandon(ctx)
-		return &Error{Kind: Lost, Name: m.name, Reason: core.ReasonUnreachable}
+		_ = t.abandon(ctx)
+		return &Error{Kind: Lost, Name: t.name, Reason: core.ReasonUnreachable}
 	case <-ctx.Done():
-		return m.abandon(ctx)
+		return t.abandon(ctx)
 	}
 }
 
@@ -201,12 +201,12 @@ func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) e
 	if handle.Holder == "" { // to a lease machine that is one who acquires
 		noHolder = &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it ends"}
 	}
-	m, err := h.newMember(ctx, &cfg, core.EventRelease, noHolder)
+	t, err := h.newTask(ctx, &cfg, core.EventRelease, noHolder)
 	if err != nil {
 		return err
 	}
-	if err := h.keeper.add(m, core.Event{Kind: core.EventRelease, Brief: true}); err != nil {
+	if err := h.keeper.add(t, core.Event{Kind: core.EventRelease, Brief: true}); err != nil {
 		return err
 	}
-	return m.outcome(ctx)
+	return t.outcome(ctx)
 }

@@ -197,7 +197,7 @@ func TestEngineFailsReleased(t *testing.T) {
 		w.until(10*time.Millisecond, func() bool { return len(p.store.puts()) > before }) // a renewal of unknown fate
 		synctest.Wait()
 		p.release(l)
-		w.same("members that look again", p.members(), 1)
+		w.same("tasks that look again", p.tasks(), 1)
 		engine.broken.Store(true)
 		w.sleep(terms.TTL)
 		if log := p.log.String(); strings.Contains(log, "lease lost") {

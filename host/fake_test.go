@@ -269,12 +269,12 @@ func (w *world) until(step time.Duration, true func() bool) {
 // idle fails the test unless the keeper keeps nothing.
 func (p *party) idle() {
 	p.world.Helper()
-	if n := p.members(); n != 0 {
-		p.world.Fatalf("the keeper still keeps %d members", n)
+	if n := p.tasks(); n != 0 {
+		p.world.Fatalf("the keeper still keeps %d tasks", n)
 	}
 }
 
-func (p *party) members() int {
+func (p *party) tasks() int {
 	count := make(chan int)
 	p.keeper.post(message{do: func() { count <- p.keeper.count }})
 	select {

@@ -41,7 +41,7 @@ func (h *Host) observe(ctx context.Context, name string) (Status, error) {
 	cfg.Name = name
 	h.judge(&cfg)
 	var seen Status
-	err = h.task(ctx, &cfg, func(a *core.Action) {
+	err = h.runOnce(ctx, &cfg, func(a *core.Action) {
 		if a.Kind == core.ActionSeen && a.Sight != nil {
 			seen = newStatus(name, core.ProtocolStrict, a.Sight, h.clock.Now())
 		}

@@ -34,7 +34,7 @@ type Invocation struct {
 	turn chan struct{}
 
 	mu         sync.Mutex
-	member     *member // nil before it has begun
+	task       *task // nil before it has begun
 	stopPlan   context.CancelFunc
 	news       chan struct{} // closed at news; nil until somebody waits for some
 	work       *Work         // the latest
@@ -48,20 +48,20 @@ type Invocation struct {
 	question   telemetry.Question
 
 	// The keeper's own.
-	view     *member // of the tenure at hand: a lease's or a companion's
-	ending   error   // of a remote's lease, before any work
-	leaseKey string  // what changes when the lease that is waited for does
-	source   Source  // what is delivered
-	broken   error   // the source's own fault
-	own      bool    // the store took it
-	told     bool    // somebody in this process said that there is a result
+	view     *task  // of the tenure at hand: a lease's or a companion's
+	ending   error  // of a remote's lease, before any work
+	leaseKey string // what changes when the lease that is waited for does
+	source   Source // what is delivered
+	broken   error  // the source's own fault
+	own      bool   // the store took it
+	told     bool   // somebody in this process said that there is a result
 }
 
 // Work is one attempt at a piece of work: what is to be launched now, and the
 // lease that is held for it. Its methods may be called from any goroutine.
 type Work struct {
 	invocation *Invocation
-	view       *member // the lease or the companion; nil without a lease
+	view       *task // the lease or the companion; nil without a lease
 
 	// ctx is a remote's, whose work outlives most ends of its lease; who holds a
 	// lease has the lease's own.
@@ -141,13 +141,13 @@ func (i *Invocation) Next(ctx context.Context) (*Work, error) {
 // waited is what the caller of Next hears whose ctx has ended.
 func (i *Invocation) waited(cause error) error {
 	i.mu.Lock()
-	m := i.member
+	t := i.task
 	i.mu.Unlock()
 	e := &Error{Name: i.name}
-	if m != nil {
-		m.mu.Lock()
-		e.Seen = m.seen
-		m.mu.Unlock()
+	if t != nil {
+		t.mu.Lock()
+		e.Seen = t.seen
+		t.mu.Unlock()
 	}
 	return &waitError{e, cause}
 }
@@ -165,7 +165,7 @@ func (i *Invocation) Result() *Result {
 func (i *Invocation) Cancel() {
 	i.mu.Lock()
 	i.cancelled = true
-	begun, stop := i.member != nil, i.stopPlan
+	begun, stop := i.task != nil, i.stopPlan
 	if !begun && !i.decided {
 		i.decide(nil, i.wasCancelled())
 		i.over = true
@@ -174,7 +174,7 @@ func (i *Invocation) Cancel() {
 	switch {
 	case begun:
 		i.letGo()
-		i.host.keeper.post(message{to: i.member, event: core.Event{Kind: core.EventCancel}})
+		i.host.keeper.post(message{to: i.task, event: core.Event{Kind: core.EventCancel}})
 	case stop != nil:
 		stop()
 	}
@@ -236,8 +236,8 @@ func (i *Invocation) decide(result *Result, err error) {
 // answered counts one who is told before anything was launched. The caller holds mu.
 func (i *Invocation) answered(result *Result, err error) {
 	var protocol core.Protocol
-	if i.member != nil {
-		protocol = i.member.protocol
+	if i.task != nil {
+		protocol = i.task.protocol
 	}
 	if result != nil {
 		i.question.Answer(protocol, "found")
@@ -276,7 +276,7 @@ func (i *Invocation) begin(ctx context.Context) error {
 		return i.waited(context.Cause(ctx))
 	}
 	i.mu.Lock()
-	if i.member != nil || i.decided {
+	if i.task != nil || i.decided {
 		i.mu.Unlock()
 		return nil
 	}
@@ -292,9 +292,9 @@ func (i *Invocation) begin(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil && !i.isDecided() {
 		return i.waited(context.Cause(ctx))
 	}
-	var m *member
+	var t *task
 	if err == nil {
-		m, err = i.host.newMember(i.ctx, &want.Config, core.EventRelease, nil)
+		t, err = i.host.newTask(i.ctx, &want.Config, core.EventRelease, nil)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -305,19 +305,19 @@ func (i *Invocation) begin(ctx context.Context) error {
 		i.over = true
 		return nil
 	case i.decided:
-		i.host.keeper.drop(m)
+		i.host.keeper.drop(t)
 		return nil
 	}
-	m.invocation, m.hears, m.looked, m.onWaiting = i, i.hear, want.looked, i.onWaiting
+	t.invocation, t.hears, t.looked, t.onWaiting = i, i.hear, want.looked, i.onWaiting
 	if want.OnSession {
-		m.session = i.host.keeper.sessionFor(&want.Config)
+		t.session = i.host.keeper.sessionFor(&want.Config)
 	}
-	i.member, i.plan = m, nil
+	i.task, i.plan = t, nil
 	// Under mu: a Cancel must come after the first event.
-	if err := i.host.keeper.add(m, core.Event{Kind: core.EventBegin, Wait: want.wait}); err != nil {
+	if err := i.host.keeper.add(t, core.Event{Kind: core.EventBegin, Wait: want.wait}); err != nil {
 		i.decide(nil, err)
 		i.over = true
-		i.member = nil // it has not begun: nothing can be cancelled
+		i.task = nil // it has not begun: nothing can be cancelled
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (i *Invocation) hear(a *core.Action) {
 	case core.ActionAbsent:
 		i.settle(nil, i.absent(a))
 	case core.ActionRefused:
-		k.host.memory.saw(i.name, i.member.protocol, a.Sight)
+		k.host.memory.saw(i.name, i.task.protocol, a.Sight)
 		i.settle(nil, i.refused(a))
 	default:
 		i.tenure(a)
@@ -34,56 +34,56 @@ func (i *Invocation) hear(a *core.Action) {
 }
 
 func (i *Invocation) waits(a *core.Action) {
-	m := i.member
+	t := i.task
 	i.leaseKey = ""
-	if m.protocol != core.ProtocolStrict || a.Sight != nil {
-		i.leaseKey = m.keyToWatch(a.Sight)
+	if t.protocol != core.ProtocolStrict || a.Sight != nil {
+		i.leaseKey = t.keyToWatch(a.Sight)
 	}
-	m.nowSeen(a.Sight)
+	t.nowSeen(a.Sight)
 }
 
 // stepped follows the machine's state after each step: what is waited for is
 // watched, and asked of the session.
 func (i *Invocation) stepped() {
-	m, k := i.member, i.host.keeper
-	state := m.machine.String()
+	t, k := i.task, i.host.keeper
+	state := t.machine.String()
 	if state != core.InvocationDelivering.String() {
 		i.source = nil
 	}
-	if r := m.inFlight[ownLane]; r != nil && isTransfer(r.action.Kind) && (i.source == nil || m.leaving) {
+	if r := t.inFlight[ownLane]; r != nil && isTransfer(r.action.Kind) && (i.source == nil || t.leaving) {
 		k.stopTransfer(r) // nobody wants it any more
 	}
 	switch state {
 	case core.InvocationWaiting.String():
-		m.waiting = true
-		m.watch(k, i.keysToWatch(i.leaseKey)...)
+		t.waiting = true
+		t.watch(k, i.keysToWatch(i.leaseKey)...)
 	case core.InvocationChecking.String(): // of one who waits it is a look
 	case core.InvocationAcquiring.String():
-		if m.session != nil {
-			k.open(m.session)
+		if t.session != nil {
+			k.open(t.session)
 		}
 	case core.InvocationAwaiting.String():
-		m.waiting = false
-		m.watch(k, i.keysToWatch("")...)
+		t.waiting = false
+		t.watch(k, i.keysToWatch("")...)
 	case core.InvocationSettling.String(): // of one who awaits it is a look
-		m.waiting = false
+		t.waiting = false
 	case core.InvocationLaunched.String():
-		m.waiting, m.missed = false, false
-		if i.view == nil || i.view.isOver() || m.protocol != core.ProtocolStrict || m.session != nil {
-			m.stopWatching()
+		t.waiting, t.missed = false, false
+		if i.view == nil || i.view.isOver() || t.protocol != core.ProtocolStrict || t.session != nil {
+			t.stopWatching()
 			return
 		}
-		m.watch(k, versionKey(i.name, i.view.epoch+1)) // which a break makes
+		t.watch(k, versionKey(i.name, i.view.epoch+1)) // which a break makes
 	default:
-		m.waiting = false
-		m.stopWatching()
+		t.waiting = false
+		t.stopWatching()
 	}
 }
 
 // keysToWatch is what changes when somebody stores a result, or gives back the
 // lease.
 func (i *Invocation) keysToWatch(lease string) []string {
-	if _, watches := i.member.watcher(); !watches {
+	if _, watches := i.task.watcher(); !watches {
 		return nil
 	}
 	keys := []string{resultKey(i.name)}
@@ -99,12 +99,12 @@ func (i *Invocation) keysToWatch(lease string) []string {
 // tenure hands a notice of the lease or the companion to its view, which lives
 // from held to the tenure's end.
 func (i *Invocation) tenure(a *core.Action) {
-	m, k := i.member, i.host.keeper
+	t, k := i.task, i.host.keeper
 	if a.Kind == core.ActionHeld {
-		m.nudged = false
-		m.mu.Lock()
-		m.seen = nil // nobody is waited for any more
-		m.mu.Unlock()
+		t.nudged = false
+		t.mu.Lock()
+		t.seen = nil // nobody is waited for any more
+		t.mu.Unlock()
 		if i.view == nil || i.view.isOver() {
 			i.view = i.newView()
 		}
@@ -116,10 +116,10 @@ func (i *Invocation) tenure(a *core.Action) {
 		k.tenure(view, a)
 		ended = view.failure()
 	case a.Kind == core.ActionLost:
-		ended = k.failure(m, Lost, a)
-		k.noteLost(m, a.Reason, ended)
+		ended = k.failure(t, Lost, a)
+		k.noteLost(t, a.Reason, ended)
 	case a.Kind == core.ActionCannotMaintain:
-		ended = k.failure(m, CannotMaintain, a)
+		ended = k.failure(t, CannotMaintain, a)
 	}
 	if a.Kind != core.ActionLost && a.Kind != core.ActionCannotMaintain {
 		return
@@ -131,18 +131,18 @@ func (i *Invocation) tenure(a *core.Action) {
 		i.ending = ended // unless it works without
 	case i.work != nil && i.remote && (a.Reason == core.ReasonTaken || a.Reason == core.ReasonBroken):
 		i.work.cancel(ended)
-	case !i.remote && (i.decided || m.leaving): // it was being given back
+	case !i.remote && (i.decided || t.leaving): // it was being given back
 		i.unreleased = ended
 	}
 }
 
-// newView is a member without a machine: what callers see of the tenure that the
+// newView is a task without a machine: what callers see of the tenure that the
 // invocation's machine keeps within.
-func (i *Invocation) newView() *member {
-	m := i.member
-	return &member{
-		keeper: m.keeper, via: m, name: m.name, protocol: m.protocol, ttl: m.ttl, index: -1,
-		guarded: !i.remote, onContact: i.onContact, session: m.session, looked: m.looked,
+func (i *Invocation) newView() *task {
+	t := i.task
+	return &task{
+		keeper: t.keeper, via: t, name: t.name, protocol: t.protocol, ttl: t.ttl, index: -1,
+		guarded: !i.remote, onContact: i.onContact, session: t.session, looked: t.looked,
 		settled: make(chan struct{}), ctx: i.ctx,
 	}
 }
@@ -159,7 +159,7 @@ func (i *Invocation) launch() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.work == nil && !i.decided {
-		i.question.Answer(i.member.protocol, "held")
+		i.question.Answer(i.task.protocol, "held")
 	}
 	i.work, i.fresh, i.ending = w, true, nil
 	i.ring()
@@ -167,9 +167,9 @@ func (i *Invocation) launch() {
 
 // workEnded tells the machine, if it still waits for that: who has given up does not.
 func (i *Invocation) workEnded(w *Work) {
-	m := i.member
-	state := m.machine.String()
-	if m.gone || state != core.InvocationLaunched.String() && state != strandedState {
+	t := i.task
+	state := t.machine.String()
+	if t.gone || state != core.InvocationLaunched.String() && state != strandedState {
 		return
 	}
 	event := core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes}
@@ -184,12 +184,12 @@ func (i *Invocation) workEnded(w *Work) {
 	}
 	i.mu.Unlock()
 	i.source, event.Result = source, source != nil
-	i.host.keeper.step(m, event)
+	i.host.keeper.step(t, event)
 }
 
 // transferred takes what became of a transfer, before the machine hears of it.
 func (i *Invocation) transferred(r *request, outcome core.Outcome, err error) {
-	if i.member.inFlight[ownLane] != r {
+	if i.task.inFlight[ownLane] != r {
 		return
 	}
 	if outcome == core.OutcomeYes {
@@ -207,7 +207,7 @@ func (i *Invocation) found(a *core.Action) *Result {
 
 // absent is why there is no result.
 func (i *Invocation) absent(a *core.Action) error {
-	err := i.host.keeper.failure(i.member, NoResult, a)
+	err := i.host.keeper.failure(i.task, NoResult, a)
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
@@ -229,7 +229,7 @@ func (i *Invocation) absent(a *core.Action) error {
 
 // refused is why nothing was launched, or that it was given up.
 func (i *Invocation) refused(a *core.Action) error {
-	err := i.host.keeper.failure(i.member, Refused, a)
+	err := i.host.keeper.failure(i.task, Refused, a)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonCancelled}) {
@@ -245,9 +245,9 @@ func (i *Invocation) settle(result *Result, err error) {
 	i.mu.Lock()
 	i.decide(result, err)
 	i.mu.Unlock()
-	if m := i.member; m.nudged {
-		m.nudged = false
-		i.host.keeper.nudge(i.name, m.lookout.Freed())
+	if t := i.task; t.nudged {
+		t.nudged = false
+		i.host.keeper.nudge(i.name, t.lookout.Freed())
 	}
 }
 
@@ -258,10 +258,10 @@ func (k *keeper) resultIsThere(from *Invocation) {
 	if from.told {
 		return
 	}
-	for _, m := range k.members[from.name] {
-		if i := m.invocation; i != nil && i != from && !i.told {
+	for _, t := range k.tasks[from.name] {
+		if i := t.invocation; i != nil && i != from && !i.told {
 			i.told = true
-			k.post(message{do: func() { k.changed(m) }})
+			k.post(message{do: func() { k.changed(t) }})
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (i *Invocation) strand() core.Stepper {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	twin.decided, twin.worked = i.decided, i.work != nil
-	twin.launched = twin.worked && !i.work.over && !i.member.leaving
+	twin.launched = twin.worked && !i.work.over && !i.task.leaving
 	return twin
 }
 
@@ -299,7 +299,7 @@ func (i *Invocation) letGo() {
 
 // finished: the machine is gone, or was dropped by a Close that was forced.
 func (i *Invocation) finished(err error) {
-	if errors.Is(err, errTaskDone) {
+	if errors.Is(err, errDone) {
 		err = ErrClosed
 	}
 	i.source = nil
@@ -316,13 +316,13 @@ func (i *Invocation) finished(err error) {
 	i.ring()
 }
 
-// wantsSession reports whether a member waits for its session: it claims.
-func (m *member) wantsSession() bool {
-	if m.invocation != nil {
-		return m.machine.String() == core.InvocationAcquiring.String()
+// wantsSession reports whether a task waits for its session, in order to claim.
+func (t *task) wantsSession() bool {
+	if t.invocation != nil {
+		return t.machine.String() == core.InvocationAcquiring.String()
 	}
-	if m.shared != nil {
-		return m.shared.wantsSession()
+	if t.shared != nil {
+		return t.shared.wantsSession()
 	}
-	return m.isWaiting()
+	return t.isWaiting()
 }

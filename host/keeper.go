@@ -21,7 +21,7 @@ type keeper struct {
 
 	mu     sync.Mutex
 	queue  []message
-	closed bool // no new members
+	closed bool // no new tasks
 	// sessions grows only; what is in one is the goroutine's own.
 	sessions map[sessionTerms]*session
 	dead     bool          // nobody takes messages any more
@@ -38,25 +38,25 @@ type keeper struct {
 	stop    context.CancelFunc
 
 	// The goroutine's own.
-	members map[string][]*member // by name, in the order in which they came; see enroll
-	count   int
-	wakes   wakeHeap
-	// services are members of the host's own, which are not counted.
-	services map[*member]struct{}
+	tasks map[string][]*task // by name, in the order in which they came; see enroll
+	count int
+	wakes wakeHeap
+	// services are tasks of the host's own, which are not counted.
+	services map[*task]struct{}
 	served   bool // the services were asked to end
 	clock    storeClock
 	small    queue
 	large    queue // of transfers
 	respite  respite
 	outage   telemetry.Outage
-	closing  bool // no member is added any more
+	closing  bool // no task is added any more
 	leftIO   bool // requests that nothing could end were left behind
 	over     bool // no request is started any more
 }
 
 // message is an event for a machine, or something for the keeper itself.
 type message struct {
-	to    *member
+	to    *task
 	event core.Event
 	do    func()
 }
@@ -68,16 +68,16 @@ const idleCheck = time.Second
 func newKeeper(h *Host, slots int) *keeper {
 	k := &keeper{
 		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
-		members: make(map[string][]*member), small: queue{slots: slots}, large: queue{slots: transfers},
-		sessions: make(map[sessionTerms]*session), services: make(map[*member]struct{}),
+		tasks: make(map[string][]*task), small: queue{slots: slots}, large: queue{slots: transfers},
+		sessions: make(map[sessionTerms]*session), services: make(map[*task]struct{}),
 	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	go k.run()
 	return k
 }
 
-// post hands a message to the keeper. After the keeper has stopped it is lost,
-// and nobody is left whom it could concern: every member has ended.
+// post hands a message to the keeper. After the keeper has stopped the message is
+// lost. It concerns nothing then, since every task has ended.
 func (k *keeper) post(msg message) {
 	k.mu.Lock()
 	if !k.dead {
@@ -94,20 +94,20 @@ func (k *keeper) ring() {
 	}
 }
 
-// add makes a member and starts its machine with its first event. What is let
-// in here is in the queue before windDown is, so windDown ends it.
-func (k *keeper) add(m *member, first core.Event) error {
+// add adds a task and starts its machine with its first event. What is let in here
+// is in the queue before windDown is, so windDown ends it.
+func (k *keeper) add(t *task, first core.Event) error {
 	err := k.let(func() {
-		k.enroll(m)
-		if m.session != nil && m.invocation == nil { // which asks for it when it needs it
-			k.open(m.session)
+		k.enroll(t)
+		if t.session != nil && t.invocation == nil { // which asks for it when it needs it
+			k.open(t.session)
 		}
-		if !m.gone { // its session cannot be had
-			k.step(m, first)
+		if !t.gone { // its session cannot be had
+			k.step(t, first)
 		}
 	})
 	if err != nil {
-		k.drop(m) // may wait for the engine, so not under the lock
+		k.drop(t) // may wait for the engine, so not under the lock
 	}
 	return err
 }
@@ -127,8 +127,8 @@ func (k *keeper) let(begin func()) error {
 	return nil
 }
 
-func (k *keeper) enroll(m *member) {
-	k.members[m.name] = append(k.members[m.name], m)
+func (k *keeper) enroll(t *task) {
+	k.tasks[t.name] = append(k.tasks[t.name], t)
 	k.count++
 }
 
@@ -138,8 +138,8 @@ func (k *keeper) isClosed() bool {
 	return k.closed
 }
 
-// close ends every member and the keeper. It is forced when ctx ends; the error
-// is why, unless everything had ended by then.
+// close ends every task and the keeper. It is forced when ctx ends; the error
+// says why, unless everything had ended by then.
 func (k *keeper) close(ctx context.Context) error {
 	k.mu.Lock()
 	k.closed = true
@@ -177,10 +177,10 @@ func (k *keeper) windDown() {
 		return
 	}
 	k.closing = true
-	for _, named := range k.members {
-		for _, m := range slices.Clone(named) {
-			m.letGo()
-			k.bidFarewell(m)
+	for _, named := range k.tasks {
+		for _, t := range slices.Clone(named) {
+			t.letGo()
+			k.bidFarewell(t)
 		}
 	}
 }
@@ -217,16 +217,16 @@ func (k *keeper) run() {
 // unless it was forced. What they have in the store expires by itself.
 func (k *keeper) finish() {
 	k.over = true
-	for m := range k.everybody() {
-		m.cancelRequests()
+	for t := range k.everybody() {
+		t.cancelRequests()
 	}
 	k.stop()
 	k.awaitIO()
 	k.drain()
-	for m := range k.everybody() {
-		k.noteLeft(m)
-		m.end(ErrClosed)
-		k.drop(m)
+	for t := range k.everybody() {
+		k.noteLeft(t)
+		t.end(ErrClosed)
+		k.drop(t)
 	}
 	k.awaitIO() // for watches that were just ended
 	k.mu.Lock()
@@ -260,17 +260,17 @@ func (k *keeper) awaitIO() {
 	}
 }
 
-func (k *keeper) everybody() iter.Seq[*member] {
-	return func(yield func(*member) bool) {
-		for _, named := range k.members {
-			for _, m := range named {
-				if !yield(m) {
+func (k *keeper) everybody() iter.Seq[*task] {
+	return func(yield func(*task) bool) {
+		for _, named := range k.tasks {
+			for _, t := range named {
+				if !yield(t) {
 					return
 				}
 			}
 		}
-		for m := range k.services {
-			if !yield(m) {
+		for t := range k.services {
+			if !yield(t) {
 				return
 			}
 		}
@@ -315,84 +315,84 @@ func (k *keeper) pause() (time.Duration, bool) {
 }
 
 // step tells a machine what happened and carries out what it answers.
-func (k *keeper) step(m *member, event core.Event) {
-	m.leaving = m.leaving || isFarewell(event.Kind)
-	now := k.inform(m, k.host.clock.Now(), &event)
-	if m.gone {
+func (k *keeper) step(t *task, event core.Event) {
+	t.leaving = t.leaving || isFarewell(event.Kind)
+	now := k.inform(t, k.host.clock.Now(), &event)
+	if t.gone {
 		return
 	}
-	actions, err := m.machine.Step(now, event)
+	actions, err := t.machine.Step(now, event)
 	if err != nil {
 		if _, breach := errors.AsType[*core.Error](err); breach {
 			panic("mopslock: host: " + err.Error()) // the host broke the contract
 		}
-		k.strand(m, err)
-		actions, _ = m.machine.Step(now, event)
+		k.strand(t, err)
+		actions, _ = t.machine.Step(now, event)
 	}
 	wake := int64(0)
 	woken := false
 	for i := range actions {
 		switch a := &actions[i]; {
 		case a.Kind.IsRequest():
-			k.request(m, *a)
+			k.request(t, *a)
 		case a.Kind == core.ActionWake:
 			wake, woken = a.At, true
 		default:
-			k.notice(m, a)
+			k.notice(t, a)
 		}
 	}
-	k.setWake(m, wake, woken)
-	m.thaw(wake, woken)
-	m.tellTidied()
+	k.setWake(t, wake, woken)
+	t.thaw(wake, woken)
+	t.tellTidied()
 	switch {
-	case m.invocation != nil:
-		m.invocation.stepped()
-	case m.shared != nil:
-		m.shared.stepped()
+	case t.invocation != nil:
+		t.invocation.stepped()
+	case t.shared != nil:
+		t.shared.stepped()
 	}
 	switch {
-	case m.gone: // its session cannot be had
-	case m.machine.Idle() && !m.isAsked():
-		k.remove(m)
-	case m.missed && m.canLook():
-		m.missed = false
-		k.step(m, core.Event{Kind: core.EventChanged})
+	case t.gone: // its session cannot be had
+	case t.machine.Idle() && !t.isAsked():
+		k.remove(t)
+	case t.missed && t.canLook():
+		t.missed = false
+		k.step(t, core.Event{Kind: core.EventChanged})
 	}
 }
 
 // strand puts a stand-in where the engine has lost a machine. A request that is
 // under way runs to its end; nobody asked for it to be undone.
-func (k *keeper) strand(m *member, err error) {
-	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", m.name, "error", err)
-	k.drop(m)
-	m.trouble().stranded = err
-	if m.invocation != nil {
-		m.machine = m.invocation.strand()
+func (k *keeper) strand(t *task, err error) {
+	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
+	k.drop(t)
+	t.trouble().stranded = err
+	if t.invocation != nil {
+		t.machine = t.invocation.strand()
 		return
 	}
-	if m.shared != nil {
-		m.machine = m.shared.strand()
+	if t.shared != nil {
+		t.machine = t.shared.strand()
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	twin := &stranded{
-		companion: m.farewell == core.EventLeave, claims: m.guarded && !m.held || m.farewell == 0, held: m.held,
-		deadline: m.relyUntil(), leaving: m.leaving, silent: m.silent, idle: m.over,
+		companion: t.farewell == core.EventLeave, claims: t.guarded && !t.held || t.farewell == 0, held: t.held,
+		deadline: t.relyUntil(), leaving: t.leaving, silent: t.silent, idle: t.over,
 	}
-	if m.beats != nil {
+	if t.beats != nil {
 		twin.session, twin.companion = true, false
-		if life := m.beats.life; life != nil {
+		if life := t.beats.life; life != nil {
 			twin.held, twin.deadline = true, life.until.Load()
 		}
 	}
-	m.machine = twin
+	t.machine = twin
 }
 
 // drop gives a machine back to its engine.
-func (k *keeper) drop(m *member) {
-	if m.troubles().stranded == nil && !m.foreign {
-		k.host.engine.Drop(m.machine)
+func (k *keeper) drop(t *task) {
+	if t.troubles().stranded == nil && !t.foreign {
+		k.host.engine.Drop(t.machine)
 	}
 }
 
@@ -402,26 +402,26 @@ func (k *keeper) drop(m *member) {
 //
 //	waiter   get(held) . . . . . . . . answered: wait, up to 5 s
 //	holder        put(released) . answered: changed        <- would be lost
-func (k *keeper) changed(m *member) {
+func (k *keeper) changed(t *task) {
 	switch {
-	case m.gone:
-	case m.canLook():
-		k.step(m, core.Event{Kind: core.EventChanged})
+	case t.gone:
+	case t.canLook():
+		k.step(t, core.Event{Kind: core.EventChanged})
 	default:
-		m.missed = true
+		t.missed = true
 	}
 }
 
-// look has the keeper look at the clock on behalf of a member, and returns when
+// look has the keeper look at the clock on behalf of a task, and returns when
 // it has, or has stopped.
-func (k *keeper) look(m *member) {
-	if m.via != nil {
-		m = m.via
+func (k *keeper) look(t *task) {
+	if t.via != nil {
+		t = t.via
 	}
 	looked := make(chan struct{})
 	k.post(message{do: func() {
-		if !m.gone {
-			k.step(m, core.Event{Kind: core.EventWoke})
+		if !t.gone {
+			k.step(t, core.Event{Kind: core.EventWoke})
 		}
 		close(looked)
 	}})
@@ -431,45 +431,45 @@ func (k *keeper) look(m *member) {
 	}
 }
 
-func (k *keeper) setWake(m *member, at int64, set bool) {
-	m.wakeAt = at
+func (k *keeper) setWake(t *task, at int64, set bool) {
+	t.wakeAt = at
 	switch {
-	case set && m.index < 0:
-		heap.Push(&k.wakes, m)
+	case set && t.index < 0:
+		heap.Push(&k.wakes, t)
 	case set:
-		heap.Fix(&k.wakes, m.index)
-	case m.index >= 0:
-		heap.Remove(&k.wakes, m.index)
+		heap.Fix(&k.wakes, t.index)
+	case t.index >= 0:
+		heap.Remove(&k.wakes, t.index)
 	}
 }
 
-// remove forgets a member whose machine waits for nothing any more.
-func (k *keeper) remove(m *member) {
-	m.gone = true
-	m.end(errTaskDone) // unless it said how
-	k.drop(m)
-	m.cancelRequests()
-	m.tellTidied()
-	m.stopWatching()
-	k.setWake(m, 0, false)
-	if m.service {
-		delete(k.services, m)
+// remove forgets a task whose machine waits for nothing any more.
+func (k *keeper) remove(t *task) {
+	t.gone = true
+	t.end(errDone) // unless it said how
+	k.drop(t)
+	t.cancelRequests()
+	t.tellTidied()
+	t.stopWatching()
+	k.setWake(t, 0, false)
+	if t.service {
+		delete(k.services, t)
 		return
 	}
-	named := k.members[m.name]
-	if i := slices.Index(named, m); i >= 0 {
+	named := k.tasks[t.name]
+	if i := slices.Index(named, t); i >= 0 {
 		named = slices.Delete(named, i, i+1)
 		k.count--
 	}
 	if len(named) == 0 {
-		delete(k.members, m.name)
+		delete(k.tasks, t.name)
 	} else {
-		k.members[m.name] = named
+		k.tasks[t.name] = named
 	}
 }
 
-// wakeHeap orders members by when their machines want to be woken.
-type wakeHeap []*member
+// wakeHeap orders tasks by when their machines want to be woken.
+type wakeHeap []*task
 
 func (w wakeHeap) Len() int           { return len(w) }
 func (w wakeHeap) Less(i, j int) bool { return w[i].wakeAt < w[j].wakeAt }
@@ -480,17 +480,17 @@ func (w wakeHeap) Swap(i, j int) {
 
 // Push is for container/heap.
 func (w *wakeHeap) Push(x any) {
-	m := x.(*member)
-	m.index = len(*w)
-	*w = append(*w, m)
+	t := x.(*task)
+	t.index = len(*w)
+	*w = append(*w, t)
 }
 
 // Pop is for container/heap.
 func (w *wakeHeap) Pop() any {
 	old := *w
-	m := old[len(old)-1]
+	t := old[len(old)-1]
 	old[len(old)-1] = nil
 	*w = old[:len(old)-1]
-	m.index = -1
-	return m
+	t.index = -1
+	return t
 }

@@ -26,7 +26,7 @@ type AcquireOptions struct {
 
 // Lease is an exclusive claim on a name that is kept alive until Release, the
 // Host's Close, or its loss. Its methods may be called from any goroutine.
-type Lease struct{ member *member }
+type Lease struct{ task *task }
 
 // Acquire takes the lease on a name, waiting while another holds it. It
 // returns when the lease is held, when opts.Wait is over, when the store
@@ -61,16 +61,16 @@ func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions
 
 func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*Lease, error) {
 	question := h.telemetry.Ask(telemetry.Lease)
-	m, protocol, err := h.obtain(ctx, name, opts, wait)
+	t, protocol, err := h.obtain(ctx, name, opts, wait)
 	answered(ctx, question, protocol, err)
 	if err != nil {
 		return nil, err
 	}
-	return &Lease{m}, nil
+	return &Lease{t}, nil
 }
 
 // obtain is acquire, and tells how the name is kept as soon as that is known.
-func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*member, core.Protocol, error) {
+func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*task, core.Protocol, error) {
 	var waitErr error
 	if wait < core.Forever {
 		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
@@ -82,91 +82,91 @@ func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wa
 	if err := ctx.Err(); err != nil {
 		return nil, want.Protocol, context.Cause(ctx)
 	}
-	m, err := h.newMember(ctx, &want.Config, core.EventRelease, waitErr)
+	t, err := h.newTask(ctx, &want.Config, core.EventRelease, waitErr)
 	if err != nil {
 		return nil, want.Protocol, err
 	}
-	m.guarded, m.onWaiting, m.looked = true, opts.OnWaiting, want.looked
+	t.guarded, t.onWaiting, t.looked = true, opts.OnWaiting, want.looked
 	if want.OnSession {
-		m.session = h.keeper.sessionFor(&want.Config)
+		t.session = h.keeper.sessionFor(&want.Config)
 	}
-	if err := h.keeper.add(m, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
+	if err := h.keeper.add(t, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
 		return nil, want.Protocol, err
 	}
-	return m, want.Protocol, m.await(ctx)
+	return t, want.Protocol, t.await(ctx)
 }
 
 // Name is what is leased.
-func (l *Lease) Name() string { return l.member.name }
+func (l *Lease) Name() string { return l.task.name }
 
 // Holder is the id of this tenure, fresh for each claim.
-func (l *Lease) Holder() string { return string(l.member.holder) }
+func (l *Lease) Holder() string { return string(l.task.holder) }
 
 // Protocol is how the lease is kept.
-func (l *Lease) Protocol() core.Protocol { return l.member.protocol }
+func (l *Lease) Protocol() core.Protocol { return l.task.protocol }
 
 // Epoch is the newest version of the tenure that is known. It grows when a
 // companion joins. 0 under lastwriter, which has none.
-func (l *Lease) Epoch() uint64 { return l.member.version() }
+func (l *Lease) Epoch() uint64 { return l.task.version() }
 
 // FencingToken grows from each tenure to the next, and is the same for the whole
 // of one: 0 under lastwriter, which has none.
-func (l *Lease) FencingToken() uint64 { return uint64(l.member.token) }
+func (l *Lease) FencingToken() uint64 { return uint64(l.task.token) }
 
 // Session is the id of the session that the lease stands on, or "".
-func (l *Lease) Session() string { return l.member.standsOn() }
+func (l *Lease) Session() string { return l.task.standsOn() }
 
 // Acquired is when the claim was verified, by this machine's wall clock.
-func (l *Lease) Acquired() time.Time { return wallTime(l.member.acquired) }
+func (l *Lease) Acquired() time.Time { return wallTime(l.task.acquired) }
 
 // Deadline is when the lease must be considered lost unless it is renewed
 // before. Renewals move it. Once Err is not nil it is not after now.
 // Centuries away without a TTL.
-func (l *Lease) Deadline() time.Time { return time.Now().Add(l.member.left()) }
+func (l *Lease) Deadline() time.Time { return time.Now().Add(l.task.left()) }
 
 // Left is how long it is to the Deadline, counting the time that the machine
 // sleeps; negative past it, and 0 or less once Err is not nil.
-func (l *Lease) Left() time.Duration { return l.member.left() }
+func (l *Lease) Left() time.Duration { return l.task.left() }
 
 // Done is closed when the lease is lost, or when Release or the Host's Close
 // begins: once others may be let in, nobody here may rely on it.
-func (l *Lease) Done() <-chan struct{} { return l.member.context().Done() }
+func (l *Lease) Done() <-chan struct{} { return l.task.context().Done() }
 
 // Err is nil while the lease may be relied on. Afterwards it is an *Error: of
 // Kind Lost with the reason, or Ended from Release or Close on, with the reason
 // released once the store has said so; or ErrClosed if the Host was closed
 // before the lease could be released. It looks at the clock itself: past the
 // deadline it is never nil.
-func (l *Lease) Err() error { return l.member.current() }
+func (l *Lease) Err() error { return l.task.current() }
 
 // Context is cancelled when Done is closed, with what Err says then as its
 // cause. It has the values of Acquire's ctx.
-func (l *Lease) Context() context.Context { return l.member.context() }
+func (l *Lease) Context() context.Context { return l.task.context() }
 
 // Release ends the lease and returns nil when the store has said so, or when
 // it was ended before by Release. It waits for Settle first. A lease that was lost
 // first returns that *Error. If ctx ends first its cause is returned; the Host goes
 // on trying until the deadline, after which the lease expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	l.member.letGo()
+	l.task.letGo()
 	l.Settle(ctx)
-	return l.member.finish(ctx, core.Event{Kind: core.EventRelease})
+	return l.task.finish(ctx, core.Event{Kind: core.EventRelease})
 }
 
 // Settle returns when the removal of the name's superseded versions, which the
 // claim may have begun, has ended, or when ctx has, but after half a second in
 // any case. It is for a process that is about to end and leaves the lease held;
 // Release and the Host's Close wait by themselves.
-func (l *Lease) Settle(ctx context.Context) { l.member.keeper.settle(ctx, l.member) }
+func (l *Lease) Settle(ctx context.Context) { l.task.keeper.settle(ctx, l.task) }
 
 // TTL is how long the lease lives without a renewal, as its record says;
 // core.None if until it is released or broken.
-func (l *Lease) TTL() time.Duration { return l.member.ttl }
+func (l *Lease) TTL() time.Duration { return l.task.ttl }
 
 // Handle is what a companion needs to accompany this lease.
 func (l *Lease) Handle() Handle {
 	return Handle{
-		Name: l.Name(), Store: l.member.keeper.host.url, Holder: l.Holder(),
+		Name: l.Name(), Store: l.task.keeper.host.url, Holder: l.Holder(),
 		Protocol: l.Protocol(), Epoch: l.Epoch(), Token: l.FencingToken(), TTL: l.TTL(), Acquired: l.Acquired(),
 	}
 }

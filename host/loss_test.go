@@ -212,7 +212,7 @@ func TestDeadlineMoves(t *testing.T) {
 		soon := p.clock.Now().Mono + int64(time.Second)
 		told := make(chan struct{})
 		p.keeper.post(message{do: func() {
-			p.keeper.notice(l.member, &core.Action{Kind: core.ActionDeadline, At: soon})
+			p.keeper.notice(l.task, &core.Action{Kind: core.ActionDeadline, At: soon})
 			close(told)
 		}})
 		<-told

@@ -210,8 +210,8 @@ func TestMetricsOfASession(t *testing.T) {
 		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		g.is("renewal.left", "kind=session protocol=strict 1")
-		p.keeper.noteRenewed(l.member, 0) // what a call that came to nothing says of a lease
-		w.same("renewals of the lease", l.member.renews(&request{from: l.member}) == nil, true)
+		p.keeper.noteRenewed(l.task, 0) // what a call that came to nothing says of a lease
+		w.same("renewals of the lease", l.task.renews(&request{from: l.task}) == nil, true)
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		p.store.always(fault{class: core.ClassUnreachable})
 		<-l.Done()
@@ -436,7 +436,7 @@ func TestMetricsCost(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		w.same("the store itself", p.verbs, store.Store(p.store))
-		m := &member{keeper: p.keeper, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
+		m := &task{keeper: p.keeper, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
 		request := func(r *telemetry.Recorder) func() {
 			return func() { r.Ended(background, core.ActionPut, r.Sent(), false, nil) }
 		}
@@ -452,7 +452,7 @@ func TestMetricsCost(t *testing.T) {
 	})
 }
 
-func requestOf(m *member) *request { return &request{from: m} }
+func requestOf(m *task) *request { return &request{from: m} }
 
 // A Meter that cannot make an instrument is told at once.
 func TestBadMeter(t *testing.T) {

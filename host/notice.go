@@ -10,77 +10,77 @@ import (
 )
 
 // notice carries a machine's notice to whoever waits for it.
-func (k *keeper) notice(m *member, a *core.Action) {
+func (k *keeper) notice(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionCalibrate:
-		k.calibrate(m)
+		k.calibrate(t)
 		return
 	case core.ActionWarned:
-		k.warn(m, a)
+		k.warn(t, a)
 		return
 	}
-	if m.hears != nil {
-		m.hears(a)
+	if t.hears != nil {
+		t.hears(a)
 		return
 	}
-	k.tenure(m, a)
+	k.tenure(t, a)
 }
 
 // tenure takes a notice of a lease's or a companion's machine.
-func (k *keeper) tenure(m *member, a *core.Action) {
+func (k *keeper) tenure(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionWaiting:
-		m.nowWaiting(k, a)
+		t.nowWaiting(k, a)
 	case core.ActionHeld:
-		m.waiting, m.silent, m.missed = false, false, false
-		k.noteHeld(m, a)
-		m.nowHeld(a)
-		m.watchAbove(k)
-		k.host.memory.forget(m.name)
+		t.waiting, t.silent, t.missed = false, false, false
+		k.noteHeld(t, a)
+		t.nowHeld(a)
+		t.watchAbove(k)
+		k.host.memory.forget(t.name)
 	case core.ActionAdopted:
-		m.nowAdopted(a.Epoch)
-		m.watchAbove(k)
+		t.nowAdopted(a.Epoch)
+		t.watchAbove(k)
 	case core.ActionDeadline:
-		m.setDeadline(a.At)
+		t.setDeadline(a.At)
 	case core.ActionRenewed:
-		k.noteRenewed(m, m.deadline)
-		m.nowRenewed(a.At)
+		k.noteRenewed(t, t.deadline)
+		t.nowRenewed(a.At)
 	case core.ActionContactLost:
-		k.host.telemetry.ContactLost(m.name)
-		m.silent = true
-		m.setContact(false)
+		k.host.telemetry.ContactLost(t.name)
+		t.silent = true
+		t.setContact(false)
 	case core.ActionReleased:
-		k.host.memory.released(m.name, m.looked, a)
-		k.noteReleased(m)
-		m.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
-		k.nudge(m.name, k.host.clock.Now().Mono)
+		k.host.memory.released(t.name, t.looked, a)
+		k.noteReleased(t)
+		t.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
+		k.nudge(t.name, k.host.clock.Now().Mono)
 	case core.ActionLeft:
-		k.noteReleased(m)
-		m.end(&Error{Kind: Ended, Name: m.name})
+		k.noteReleased(t)
+		t.end(&Error{Kind: Ended, Name: t.name})
 	case core.ActionRefused:
-		k.host.memory.saw(m.name, m.protocol, a.Sight)
-		m.end(k.failure(m, Refused, a))
-		if m.nudged {
-			k.nudge(m.name, m.lookout.Freed())
+		k.host.memory.saw(t.name, t.protocol, a.Sight)
+		t.end(k.failure(t, Refused, a))
+		if t.nudged {
+			k.nudge(t.name, t.lookout.Freed())
 		}
 	case core.ActionLost:
-		err := k.failure(m, Lost, a)
-		k.noteLost(m, a.Reason, err)
-		m.end(err)
+		err := k.failure(t, Lost, a)
+		k.noteLost(t, a.Reason, err)
+		t.end(err)
 	case core.ActionCannotMaintain:
-		m.end(k.failure(m, CannotMaintain, a))
+		t.end(k.failure(t, CannotMaintain, a))
 	}
 }
 
-func (k *keeper) failure(m *member, kind Kind, a *core.Action) error {
-	ill := m.troubles()
+func (k *keeper) failure(t *task, kind Kind, a *core.Action) error {
+	ill := t.troubles()
 	if ill.cause != nil && a.Reason == core.ReasonCancelled {
 		return ill.cause
 	}
 	if kind != Lost && (a.Reason == core.ReasonNewer || a.Reason == core.ReasonKind) {
 		kind = Unfit
 	}
-	err := &Error{Kind: kind, Name: m.name, Reason: a.Reason, Class: a.Class}
+	err := &Error{Kind: kind, Name: t.name, Reason: a.Reason, Class: a.Class}
 	if kind == Refused && a.Reason == core.ReasonUnreachable {
 		err.Class = cmp.Or(a.Class, core.ClassUnreachable) // it was silent, too
 	}
@@ -91,25 +91,25 @@ func (k *keeper) failure(m *member, kind Kind, a *core.Action) error {
 		err.Err = &EngineError{ill.stranded}
 	}
 	if a.Sight != nil {
-		seen := newStatus(m.name, m.protocol, a.Sight, k.host.clock.Now())
+		seen := newStatus(t.name, t.protocol, a.Sight, k.host.clock.Now())
 		err.Seen = &seen
 	}
 	return err
 }
 
-func (k *keeper) warn(m *member, a *core.Action) {
+func (k *keeper) warn(t *task, a *core.Action) {
 	switch a.Reason {
 	case core.ReasonTTLDiffers:
 		k.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
-			"name", m.name, "their_ttl", a.Sight.TTL)
+			"name", t.name, "their_ttl", a.Sight.TTL)
 	case core.ReasonCorruptTaken:
-		k.host.log.Warn("an unreadable record has stood too long and is taken over", "name", m.name, "key", a.Key)
+		k.host.log.Warn("an unreadable record has stood too long and is taken over", "name", t.name, "key", a.Key)
 	case core.ReasonEmptied:
 		k.host.log.Warn("the versions of a held name were removed from the store; keep lifecycle rules off _mopslock",
-			"name", m.name)
+			"name", t.name)
 	case core.ReasonMixed:
 		k.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
-			"name", m.name, "their_holder", holderOf(a.Sight))
+			"name", t.name, "their_holder", holderOf(a.Sight))
 	}
 }
 
@@ -124,11 +124,11 @@ func holderOf(s *core.Sighting) string {
 // One is enough, and a crowd would only lose races; if that one gives up, the
 // next one is told. released is when that was, a Mono, or 0.
 func (k *keeper) nudge(name string, released int64) {
-	for _, m := range k.members[name] {
-		if m.waiting {
-			m.nudged = true
-			m.lookout.FreedHere(released)
-			k.post(message{do: func() { k.changed(m) }})
+	for _, t := range k.tasks[name] {
+		if t.waiting {
+			t.nudged = true
+			t.lookout.FreedHere(released)
+			k.post(message{do: func() { k.changed(t) }})
 			return
 		}
 	}
@@ -136,57 +136,57 @@ func (k *keeper) nudge(name string, released int64) {
 
 // canLook reports whether the machine would heed changed at this moment. What
 // m.waiting says is that a lease is wanted, also while it is being looked at.
-func (m *member) canLook() bool {
-	state := m.machine.String()
-	return state == core.LeaseWaiting.String() || state == core.InvocationAwaiting.String() || m.isHolding()
+func (t *task) canLook() bool {
+	state := t.machine.String()
+	return state == core.LeaseWaiting.String() || state == core.InvocationAwaiting.String() || t.isHolding()
 }
 
 // isHolding reports whether the machine holds, so that changed may tell it of a break.
-func (m *member) isHolding() bool {
-	switch m.machine.String() {
+func (t *task) isHolding() bool {
+	switch t.machine.String() {
 	case core.LeaseHeld.String(), core.CompanionJoined.String(), core.InvocationLaunched.String(), core.SessionInForce.String():
-		return m.shared == nil // a semaphore that waits for nobody has nothing to look for
+		return t.shared == nil // a semaphore that waits for nobody has nothing to look for
 	}
 	return false
 }
 
 // watchAbove watches what a break of a strict lease that is held makes. Of one on a
 // session the session is called, and its call is watched. An invocation does so itself.
-func (m *member) watchAbove(k *keeper) {
-	if m.via != nil {
+func (t *task) watchAbove(k *keeper) {
+	if t.via != nil {
 		return
 	}
-	if m.protocol != core.ProtocolStrict || m.session != nil {
-		m.stopWatching()
+	if t.protocol != core.ProtocolStrict || t.session != nil {
+		t.stopWatching()
 		return
 	}
-	m.watch(k, versionKey(m.name, m.epoch+1))
+	t.watch(k, versionKey(t.name, t.epoch+1))
 }
 
-func (m *member) nowWaiting(k *keeper, a *core.Action) {
-	m.waiting = true
-	m.watch(k, m.keyToWatch(a.Sight))
-	m.nowSeen(a.Sight)
+func (t *task) nowWaiting(k *keeper, a *core.Action) {
+	t.waiting = true
+	t.watch(k, t.keyToWatch(a.Sight))
+	t.nowSeen(a.Sight)
 }
 
 // nowSeen takes whom the caller waits for, first and at every change.
-func (m *member) nowSeen(s *core.Sighting) {
-	m.keeper.host.memory.saw(m.name, m.protocol, s)
-	m.noteWaiting(s)
+func (t *task) nowSeen(s *core.Sighting) {
+	t.keeper.host.memory.saw(t.name, t.protocol, s)
+	t.noteWaiting(s)
 	if s == nil {
 		return
 	}
-	seen := newStatus(m.name, m.protocol, s, m.keeper.host.clock.Now())
-	m.mu.Lock()
-	m.seen = &seen
-	m.mu.Unlock()
-	if m.waitsForItself() {
-		m.trouble().cause = &Error{Kind: Refused, Name: m.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
-		m.keeper.post(message{to: m, event: core.Event{Kind: core.EventCancel}})
+	seen := newStatus(t.name, t.protocol, s, t.keeper.host.clock.Now())
+	t.mu.Lock()
+	t.seen = &seen
+	t.mu.Unlock()
+	if t.waitsForItself() {
+		t.trouble().cause = &Error{Kind: Refused, Name: t.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
+		t.keeper.post(message{to: t, event: core.Event{Kind: core.EventCancel}})
 		return
 	}
-	if m.onWaiting != nil {
-		m.onWaiting(seen)
+	if t.onWaiting != nil {
+		t.onWaiting(seen)
 	}
 }
 
@@ -199,27 +199,27 @@ type leaseKey struct {
 
 // within is ctx for what is done under the lease: who waits there for the same name waits
 // for itself.
-func (m *member) within(ctx context.Context) context.Context {
-	if m == nil || m.claim != nil { // of a semaphore one may hold two permits
+func (t *task) within(ctx context.Context) context.Context {
+	if t == nil || t.claim != nil { // of a semaphore one may hold two permits
 		return ctx
 	}
-	return context.WithValue(ctx, leaseKey{m.keeper.host, m.name}, m)
+	return context.WithValue(ctx, leaseKey{t.keeper.host, t.name}, t)
 }
 
 // waitsForItself reports whether its caller's ctx is of a lease on the same name that is
 // held.
-func (m *member) waitsForItself() bool {
-	own, _ := m.ctx.Value(leaseKey{m.keeper.host, m.name}).(*member)
+func (t *task) waitsForItself() bool {
+	own, _ := t.ctx.Value(leaseKey{t.keeper.host, t.name}).(*task)
 	return own != nil && own.context().Err() == nil
 }
 
 // keyToWatch is what changes when the name is released: its record, or the
 // version after the one that was seen.
-func (m *member) keyToWatch(s *core.Sighting) string {
-	if m.protocol != core.ProtocolStrict {
-		return recordKey(m.name)
+func (t *task) keyToWatch(s *core.Sighting) string {
+	if t.protocol != core.ProtocolStrict {
+		return recordKey(t.name)
 	}
-	return versionKey(m.name, s.Epoch+1)
+	return versionKey(t.name, s.Epoch+1)
 }
 
 // watching is one key that a local directory tells of.
@@ -239,40 +239,40 @@ func (w *watching) end(k *keeper) {
 	}
 }
 
-func (m *member) watcher() (store.Watcher, bool) {
-	w, ok := m.keeper.host.store.(store.Watcher)
+func (t *task) watcher() (store.Watcher, bool) {
+	w, ok := t.keeper.host.store.(store.Watcher)
 	return w, ok
 }
 
 // watch asks a local directory to tell of changes of these keys and no others. Who
 // waits looks once more when it has begun: what changed before it is not told.
-func (m *member) watch(k *keeper, keys ...string) {
-	watcher, ok := m.watcher()
+func (t *task) watch(k *keeper, keys ...string) {
+	watcher, ok := t.watcher()
 	if !ok {
 		return
 	}
-	m.watches = slices.DeleteFunc(m.watches, func(w *watching) bool {
+	t.watches = slices.DeleteFunc(t.watches, func(w *watching) bool {
 		if !slices.Contains(keys, w.key) {
 			w.end(k)
 		}
 		return w.over
 	})
 	for _, key := range keys {
-		if slices.ContainsFunc(m.watches, func(w *watching) bool { return w.key == key }) {
+		if slices.ContainsFunc(t.watches, func(w *watching) bool { return w.key == key }) {
 			continue
 		}
 		w := &watching{key: key}
-		m.watches = append(m.watches, w)
-		k.io.Go(func() { m.beginWatch(watcher, w) })
+		t.watches = append(t.watches, w)
+		k.io.Go(func() { t.beginWatch(watcher, w) })
 	}
 }
 
-func (m *member) beginWatch(watcher store.Watcher, w *watching) {
-	k := m.keeper
-	changed := message{do: func() { k.changed(m) }}
+func (t *task) beginWatch(watcher store.Watcher, w *watching) {
+	k := t.keeper
+	changed := message{do: func() { k.changed(t) }}
 	stop, err := watcher.Watch(w.key, func() { k.post(changed) })
 	if err != nil {
-		k.host.log.Debug("no file events; polling alone", "name", m.name, "error", err)
+		k.host.log.Debug("no file events; polling alone", "name", t.name, "error", err)
 		return
 	}
 	k.post(message{do: func() {
@@ -281,15 +281,15 @@ func (m *member) beginWatch(watcher store.Watcher, w *watching) {
 			return
 		}
 		w.stop = stop
-		if !m.isHolding() { // whose next renewal looks
-			k.changed(m)
+		if !t.isHolding() { // whose next renewal looks
+			k.changed(t)
 		}
 	}})
 }
 
-func (m *member) stopWatching() {
-	for _, w := range m.watches {
-		w.end(m.keeper)
+func (t *task) stopWatching() {
+	for _, w := range t.watches {
+		w.end(t.keeper)
 	}
-	m.watches = nil
+	t.watches = nil
 }

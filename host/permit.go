@@ -47,7 +47,7 @@ type PermitOptions struct {
 // Host's Close, or its loss with the Host's session. Its methods may be called
 // from any goroutine.
 type Permit struct {
-	member *member // what callers see of it: its machine is the name's
+	task   *task // what callers see of it: its machine is the name's
 	weight int
 }
 
@@ -100,7 +100,7 @@ func (h *Host) SetLimit(ctx context.Context, name string, limit uint64) error {
 		return err
 	}
 	_, err = h.ask(ctx, &cfg, core.Event{Kind: core.EventLimit, StoreLimit: limit}, nil)
-	if errors.Is(err, errTaskDone) {
+	if errors.Is(err, errDone) {
 		return nil
 	}
 	return err
@@ -110,47 +110,47 @@ func (h *Host) SetLimit(ctx context.Context, name string, limit uint64) error {
 const maxLimit = core.MaxCapacity * core.MaxWidth
 
 // Name is the semaphore's.
-func (p *Permit) Name() string { return p.member.name }
+func (p *Permit) Name() string { return p.task.name }
 
 // Holder is the id of this permit among the holders, fresh for each.
-func (p *Permit) Holder() string { return string(p.member.holder) }
+func (p *Permit) Holder() string { return string(p.task.holder) }
 
 // FencingToken is the version of the semaphore that has let the permit in. It grows
 // from one to the next, but is the same for those that were let in together.
-func (p *Permit) FencingToken() uint64 { return uint64(p.member.token) }
+func (p *Permit) FencingToken() uint64 { return uint64(p.task.token) }
 
 // Session is the id of the session that the permit stands on.
-func (p *Permit) Session() string { return p.member.standsOn() }
+func (p *Permit) Session() string { return p.task.standsOn() }
 
 // Weight is how many permits it takes.
 func (p *Permit) Weight() int { return p.weight }
 
 // Total is how many permits were held on the name when it was let in, with it and
 // with those that were let in together.
-func (p *Permit) Total() uint64 { return p.member.claim.total }
+func (p *Permit) Total() uint64 { return p.task.claim.total }
 
 // Left is how long it may be relied on unless the session is renewed before,
 // counting the time that the machine sleeps; 0 or less once Err is not nil.
-func (p *Permit) Left() time.Duration { return p.member.left() }
+func (p *Permit) Left() time.Duration { return p.task.left() }
 
 // Deadline is when the permit must be considered lost unless the session is renewed
 // before. Once Err is not nil it is not after now.
-func (p *Permit) Deadline() time.Time { return time.Now().Add(p.member.left()) }
+func (p *Permit) Deadline() time.Time { return time.Now().Add(p.task.left()) }
 
 // Done is closed when the permit is lost, at the session's deadline at the latest,
 // or when Release or the Host's Close begins: once others may be let in, nobody
 // here may rely on it.
-func (p *Permit) Done() <-chan struct{} { return p.member.context().Done() }
+func (p *Permit) Done() <-chan struct{} { return p.task.context().Done() }
 
 // Err is nil while the permit may be relied on. Afterwards it is an *Error: of Kind
 // Lost with the reason (unreachable or expired, as the session; taken, if somebody
 // has taken it out of the record), or Ended from Release or Close on; or ErrClosed.
 // It looks at the clock itself: past the deadline it is never nil.
-func (p *Permit) Err() error { return p.member.current() }
+func (p *Permit) Err() error { return p.task.current() }
 
 // Context is cancelled when Done is closed, with what Err says then as its cause.
 // It has the values of AcquirePermit's ctx.
-func (p *Permit) Context() context.Context { return p.member.context() }
+func (p *Permit) Context() context.Context { return p.task.context() }
 
 // Release gives the permit back and returns nil when the store has said so, or when
 // it was given back before. A permit that was lost first returns that *Error. If ctx
@@ -158,7 +158,7 @@ func (p *Permit) Context() context.Context { return p.member.context() }
 // renewed, and the permit ends with that by itself. On a store that takes the session's
 // beat and nothing else that may be long: give ctx an end.
 func (p *Permit) Release(ctx context.Context) error {
-	return p.member.finish(ctx, core.Event{})
+	return p.task.finish(ctx, core.Event{})
 }
 
 func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *PermitOptions, wait time.Duration) (*Permit, error) {
@@ -167,7 +167,7 @@ func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *
 		return nil, err
 	}
 	question := h.telemetry.Ask(telemetry.Permit)
-	m, err := h.ask(ctx, &cfg, core.Event{
+	t, err := h.ask(ctx, &cfg, core.Event{
 		Kind: core.EventAcquire, Wait: wait, Label: []byte(opts.Label),
 		Capacity: uint32(view.Capacity), Width: uint32(view.Width), Weight: uint32(opts.Weight), Spare: uint32(opts.Spare),
 	}, opts.OnWaiting)
@@ -175,7 +175,7 @@ func (h *Host) acquirePermit(ctx context.Context, name string, view View, opts *
 	if err != nil {
 		return nil, err
 	}
-	return &Permit{member: m, weight: max(1, opts.Weight)}, nil
+	return &Permit{task: t, weight: max(1, opts.Weight)}, nil
 }
 
 // semaphoreConfig is the Config of a name's machine, and what is wrong with it.
@@ -236,17 +236,17 @@ func (e *tooHeavyError) Error() string { return e.config.Error() }
 func (e *tooHeavyError) Unwrap() []error { return []error{&e.config, ErrTooHeavy} }
 
 // ask asks a semaphore's machine for a permit or a limit, and waits for it.
-func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWaiting func(Status)) (*member, error) {
+func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWaiting func(Status)) (*task, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	m := &member{
+	t := &task{
 		keeper: h.keeper, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
 		guarded: true, settled: make(chan struct{}), ctx: ctx,
 	}
-	m.claim = &claim{view: m, first: first, onWaiting: onWaiting}
+	t.claim = &claim{view: t, first: first, onWaiting: onWaiting}
 	begun, patience := h.clock.Now().Mono, first.Wait
-	if m.claim.isLimit() {
+	if t.claim.isLimit() {
 		patience = core.Forever
 	}
 	honoured, err := h.createIsHonoured(ctx, cfg.Name, patience)
@@ -254,13 +254,13 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 		err = h.unfit(cfg.Name)
 	}
 	if err != nil {
-		return nil, m.inItsName(err)
+		return nil, t.inItsName(err)
 	}
-	if wait := &m.claim.first.Wait; *wait > 0 {
+	if wait := &t.claim.first.Wait; *wait > 0 {
 		*wait = max(0, *wait-time.Duration(h.clock.Now().Mono-begun))
 	}
-	if err := h.keeper.let(func() { h.keeper.claim(cfg, m.claim) }); err != nil {
+	if err := h.keeper.let(func() { h.keeper.claim(cfg, t.claim) }); err != nil {
 		return nil, err
 	}
-	return m, m.await(ctx)
+	return t, t.await(ctx)
 }

@@ -21,8 +21,8 @@ type abilities struct {
 	told    atomic.Bool  // that auto falls back on lastwriter
 
 	mu     sync.Mutex
-	asking *member // finds it out, for all who wait for it
-	own    string  // key of the object that is tried where the card is throttled, or ""
+	asking *task  // finds it out, for all who wait for it
+	own    string // key of the object that is tried where the card is throttled, or ""
 }
 
 // Resolve says which protocol a lease on name is kept by. core.ProtocolLastWriter
@@ -89,7 +89,7 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 type wanted struct {
 	core.Config
 	wait   time.Duration // what is left of it
-	looked int64         // as of a member
+	looked int64         // as of a task
 }
 
 func (h *Host) claim(ctx context.Context, kind core.MachineKind, name string, t *Terms, wait time.Duration) (w wanted, err error) {
@@ -136,12 +136,12 @@ func (h *Host) hasRecord(ctx context.Context, name string, wait time.Duration) (
 // exists asks whether a name has an object with this key.
 func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration) (bool, error) {
 	p := &prober{step: probeRecord, record: key, wait: wait, answered: h.Reached()}
-	m := h.newTask(ctx, p, name)
-	p.failure = func() error { return m.troubles().failed }
-	if err := h.keeper.add(m, core.Event{Kind: core.EventBegin}); err != nil {
+	t := h.newOwnTask(ctx, p, name)
+	p.failure = func() error { return t.troubles().failed }
+	if err := h.keeper.add(t, core.Event{Kind: core.EventBegin}); err != nil {
 		return false, err
 	}
-	if err := m.await(ctx); !errors.Is(err, errTaskDone) {
+	if err := t.await(ctx); !errors.Is(err, errDone) {
 		return false, err
 	}
 	return p.beside, nil
@@ -187,7 +187,7 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 		}
 		err = asking.failure()
 		switch {
-		case errors.Is(err, errTaskDone):
+		case errors.Is(err, errDone):
 			return a.creates.Load() == createHonoured, nil
 		case wait != 0 && errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonLimit}):
 			continue // it has answered before, so a waiter carries on
@@ -197,45 +197,45 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 }
 
 // askStore begins to ask, or joins who asks already.
-func (h *Host) askStore() (*member, error) {
+func (h *Host) askStore() (*task, error) {
 	a := &h.abilities
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// Who found it unknown may come here when it is known: nobody asks again, for what
 	// was seen is read without a lock from then on.
-	if m := a.asking; m != nil && (m.failure() == nil || a.creates.Load() != createUnknown) {
-		return m, nil
+	if t := a.asking; t != nil && (t.failure() == nil || a.creates.Load() != createUnknown) {
+		return t, nil
 	}
 	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached(), own: a.own, tries: a.tries}
-	m := h.newTask(context.Background(), p, "")
-	p.failure = func() error { return m.troubles().failed }
-	p.rival = func(nonce string, limit time.Duration) error { return h.rival(m, p, nonce, limit) }
+	t := h.newOwnTask(context.Background(), p, "")
+	p.failure = func() error { return t.troubles().failed }
+	p.rival = func(nonce string, limit time.Duration) error { return h.rival(t, p, nonce, limit) }
 	p.found = func(creates int32, seen string) {
 		h.log.Info("tried whether the store honours create-if-absent", "honoured", creates == createHonoured, "seen", seen)
 		a.seen = seen
 		a.creates.Store(creates)
 		h.keeper.sweepTried(betweenWrites)
 	}
-	if err := h.keeper.add(m, core.Event{Kind: core.EventBegin}); err != nil {
+	if err := h.keeper.add(t, core.Event{Kind: core.EventBegin}); err != nil {
 		return nil, err // nobody may wait for a task that has not begun
 	}
-	a.asking = m
-	return m, nil
+	a.asking = t
+	return t, nil
 }
 
 // rival begins one create for a prober that is the machine of m.
-func (h *Host) rival(m *member, p *prober, nonce string, limit time.Duration) error {
+func (h *Host) rival(t *task, p *prober, nonce string, limit time.Duration) error {
 	r := &rival{request: core.Action{
 		Kind: core.ActionCreate, Request: 1, Key: cardKey, Type: card.Type, Body: card.Card{Nonce: nonce}.Body(), Limit: limit,
 	}}
-	own := h.newTask(context.Background(), r, "")
+	own := h.newOwnTask(context.Background(), r, "")
 	r.ended = func(ev *core.Event) {
 		failed := own.troubles().failed
 		if failed != nil {
-			m.trouble().failed = failed
+			t.trouble().failed = failed
 		}
 		if p.raced(nonce, ev, failed); p.racing == 0 {
-			h.keeper.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
+			h.keeper.post(message{to: t, event: core.Event{Kind: core.EventWoke}})
 		}
 	}
 	return h.keeper.add(own, core.Event{Kind: core.EventBegin})

@@ -13,7 +13,7 @@ import (
 
 // request is a store request that a machine asked for.
 type request struct {
-	from   *member
+	from   *task
 	ctx    context.Context
 	cancel context.CancelFunc
 	action core.Action
@@ -38,14 +38,14 @@ func (k *keeper) queueOf(r *request) *queue {
 
 // request starts a store request, or lets it wait for a slot. Its limit counts
 // from now either way. The machine has let go of any earlier one.
-func (k *keeper) request(m *member, a core.Action) {
-	lane := m.lane(a.Request)
-	m.cancelRequest(lane)
-	r := &request{from: m, action: a}
+func (k *keeper) request(t *task, a core.Action) {
+	lane := t.lane(a.Request)
+	t.cancelRequest(lane)
+	r := &request{from: t, action: a}
 	r.action.Body = bytes.Clone(a.Body) // the machine writes the next one over it
 	r.action.Sight = nil
-	if m.invocation != nil {
-		r.source = m.invocation.source
+	if t.invocation != nil {
+		r.source = t.invocation.source
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, a.Limit)
 	// At its limit it is answered, whether or not it had a slot and whether or
@@ -55,14 +55,14 @@ func (k *keeper) request(m *member, a core.Action) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			k.post(message{do: func() {
 				if r.isAwaited() {
-					m.trouble().failed = errSilent // and not what was said of an earlier one
+					t.trouble().failed = errSilent // and not what was said of an earlier one
 				}
 				k.answer(r, unanswered(a.Request))
 			}})
 		}
 	})
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
-	m.inFlight[lane] = r
+	t.inFlight[lane] = r
 	q := k.queueOf(r)
 	if len(q.ready) > 2*lanes*(k.count+len(k.services)) { // while all slots hang, those let go would pile up
 		q.ready = slices.DeleteFunc(q.ready, func(old *request) bool { return old.ctx.Err() != nil })
@@ -86,21 +86,21 @@ func unanswered(id core.RequestID) core.Event {
 
 // answer gives a machine the answer to its request.
 func (k *keeper) answer(r *request, event core.Event) {
-	m := r.from
+	t := r.from
 	if r.isAwaited() {
-		m.inFlight[m.lane(r.action.Request)] = nil // its body is not kept until the next one
+		t.inFlight[t.lane(r.action.Request)] = nil // its body is not kept until the next one
 		k.noteAnswer(r, &event)
 	}
-	if m.gone {
+	if t.gone {
 		return
 	}
-	if m.shared != nil {
-		m.shared.answered(&r.action, &event)
+	if t.shared != nil {
+		t.shared.answered(&r.action, &event)
 	}
-	k.step(m, event)
-	m.noteLook(r, &event)
-	if m.beats != nil && event.Outcome == core.OutcomeUnknown {
-		k.cannotBeat(m.beats, event.Class)
+	k.step(t, event)
+	t.noteLook(r, &event)
+	if t.beats != nil && event.Outcome == core.OutcomeUnknown {
+		k.cannotBeat(t.beats, event.Class)
 	}
 }
 

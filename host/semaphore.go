@@ -9,11 +9,11 @@ import (
 )
 
 // semaphore is the machine of all that this Host does with the shared semaphore on
-// one name: what waits together is written together. Like the member that it is the
+// one name: what waits together is written together. Like the task that it is the
 // machine of, it is the keeper's own. It is made for the first claim, and forgotten
 // when nothing is held and nobody waits.
 type semaphore struct {
-	member *member
+	task   *task
 	terms  semaphoreTerms
 	claims map[uint64]*claim // not over, by number
 	last   uint64            // number that the machine has heard of
@@ -34,7 +34,7 @@ type semaphoreTerms struct {
 
 // claim is one thing that a semaphore's machine is asked for: a permit, or a limit.
 type claim struct {
-	view      *member // what its caller sees
+	view      *task // what its caller sees
 	first     core.Event
 	number    uint64 // in the machine
 	total     uint64
@@ -48,18 +48,18 @@ func (c *claim) isLimit() bool { return c.first.Kind == core.EventLimit }
 // of the name there is.
 func (k *keeper) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
 	terms := semaphoreTerms{cfg.Name, sessionTerms{cfg.TTL, cfg.Margin}}
-	for _, m := range k.members[cfg.Name] {
-		if s := m.shared; s != nil && (limit || s.terms == terms) {
+	for _, t := range k.tasks[cfg.Name] {
+		if s := t.shared; s != nil && (limit || s.terms == terms) {
 			return s, nil
 		}
 	}
-	m, err := k.host.newMember(k.ctx, cfg, core.EventLeave, nil)
+	t, err := k.host.newTask(k.ctx, cfg, core.EventLeave, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &semaphore{member: m, terms: terms, claims: map[uint64]*claim{}}
-	m.shared, m.hears, m.session = s, s.hear, k.sessionFor(cfg)
-	k.enroll(m)
+	s := &semaphore{task: t, terms: terms, claims: map[uint64]*claim{}}
+	t.shared, t.hears, t.session = s, s.hear, k.sessionFor(cfg)
+	k.enroll(t)
 	return s, nil
 }
 
@@ -70,27 +70,27 @@ func (k *keeper) claim(cfg *core.Config, c *claim) {
 		c.end(refusedOf(cfg.Name, err))
 		return
 	}
-	m := s.member
+	t := s.task
 	c.number = s.last + 1
 	s.claims[c.number] = c
-	c.view.via, c.view.session = m, m.session
+	c.view.via, c.view.session = t, t.session
 	c.first.Permit = c.number
-	k.step(m, c.first)
+	k.step(t, c.first)
 	s.last = c.number
 	if s.wantsSession() {
-		k.open(m.session)
+		k.open(t.session)
 	}
 }
 
 // isAsked reports whether somebody waits for an answer of a semaphore's machine. One
 // that is idle may be about to be asked, by a step that finds its session past the
 // deadline and has it hear of that first.
-func (m *member) isAsked() bool { return m.shared != nil && len(m.shared.claims) > 0 }
+func (t *task) isAsked() bool { return t.shared != nil && len(t.shared.claims) > 0 }
 
 // giveBack ends a claim, whatever has become of it by now.
 func (k *keeper) giveBack(c *claim) {
-	if m := c.view.via; m != nil && m.shared.claims[c.number] == c {
-		k.step(m, core.Event{Kind: core.EventRelease, Permit: c.number})
+	if t := c.view.via; t != nil && t.shared.claims[c.number] == c {
+		k.step(t, core.Event{Kind: core.EventRelease, Permit: c.number})
 	}
 }
 
@@ -105,14 +105,14 @@ func (s *semaphore) inOrder() []*claim {
 
 // hear takes the machine's notices.
 func (s *semaphore) hear(a *core.Action) {
-	m := s.member
-	k := m.keeper
+	t := s.task
+	k := t.keeper
 	if a.Kind == core.ActionLeft {
-		m.end(&Error{Kind: Ended, Name: m.name})
+		t.end(&Error{Kind: Ended, Name: t.name})
 		return
 	}
 	if a.Sight != nil {
-		seen := newStatus(m.name, m.protocol, a.Sight, k.host.clock.Now())
+		seen := newStatus(t.name, t.protocol, a.Sight, k.host.clock.Now())
 		s.seen = &seen
 	}
 	c := s.claims[a.Permit]
@@ -135,10 +135,10 @@ func (s *semaphore) hear(a *core.Action) {
 	switch a.Kind {
 	case core.ActionReleased:
 		k.noteReleased(c.view)
-		c.end(&Error{Kind: Ended, Name: m.name, Reason: core.ReasonReleased})
+		c.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
 		s.nudgeOthers()
 	case core.ActionLimited:
-		c.end(errTaskDone)
+		c.end(errDone)
 		s.nudgeOthers()
 	case core.ActionRefused:
 		if c.cause != nil && a.Reason == core.ReasonCancelled {
@@ -155,7 +155,7 @@ func (s *semaphore) hear(a *core.Action) {
 
 // refusal is why a claim was refused, with who is in its way.
 func (s *semaphore) refusal(c *claim, a *core.Action) error {
-	err := s.member.keeper.failure(c.view, Refused, a)
+	err := s.task.keeper.failure(c.view, Refused, a)
 	if e, ok := errors.AsType[*Error](err); ok && (a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded) {
 		e.Seen = s.seen
 	}
@@ -168,22 +168,22 @@ func (c *claim) end(err error) {
 }
 
 // inItsName is an error of what its caller has: a permit's is not called a lease.
-func (m *member) inItsName(err error) error {
+func (t *task) inItsName(err error) error {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || m.claim == nil {
+	if !ok || t.claim == nil {
 		return err
 	}
 	named := *e
-	named.of = m.subject()
+	named.of = t.subject()
 	return &named
 }
 
 // subject is what its caller has asked for.
-func (m *member) subject() subject {
+func (t *task) subject() subject {
 	switch {
-	case m.claim == nil:
+	case t.claim == nil:
 		return ofLease
-	case m.claim.isLimit():
+	case t.claim.isLimit():
 		return ofLimit
 	}
 	return ofPermit
@@ -206,10 +206,10 @@ func (s *semaphore) letGo() {
 
 // nudgeOthers tells the machines of other terms on the name: our own knows.
 func (s *semaphore) nudgeOthers() {
-	k := s.member.keeper
-	for _, m := range k.members[s.member.name] {
-		if m.shared != nil && m != s.member {
-			k.post(message{do: func() { k.changed(m) }})
+	k := s.task.keeper
+	for _, t := range k.tasks[s.task.name] {
+		if t.shared != nil && t != s.task {
+			k.post(message{do: func() { k.changed(t) }})
 		}
 	}
 }
@@ -227,25 +227,25 @@ func (s *semaphore) wantsSession() bool {
 // cannotStand ends the claims that wait for a session that cannot be had. One that
 // the machine has yet to hear of asks for the session once more.
 func (s *semaphore) cannotStand(err error) {
-	k := s.member.keeper
+	k := s.task.keeper
 	for _, c := range s.inOrder() {
 		if s.claims[c.number] == c && c.number <= s.last && !c.isLimit() && c.view.isWaiting() {
 			c.cause = err
-			k.step(s.member, core.Event{Kind: core.EventCancel, Permit: c.number})
+			k.step(s.task, core.Event{Kind: core.EventCancel, Permit: c.number})
 		}
 	}
 }
 
 // stepped follows the machine's state after each step: what is waited for is watched.
 func (s *semaphore) stepped() {
-	m := s.member
-	switch m.machine.String() {
+	t := s.task
+	switch t.machine.String() {
 	case core.SemaphoreWaiting.String():
-		if _, watches := m.watcher(); watches {
-			m.watch(m.keeper, versionKey(m.name, s.newest+1))
+		if _, watches := t.watcher(); watches {
+			t.watch(t.keeper, versionKey(t.name, s.newest+1))
 		}
 	case core.SemaphoreIdle.String(), core.SemaphoreClosed.String():
-		m.stopWatching()
+		t.stopWatching()
 	}
 }
 
@@ -256,10 +256,10 @@ func (s *semaphore) answered(a *core.Action, ev *core.Event) {
 	case ev.Outcome == core.OutcomeUnknown:
 	case a.Kind == core.ActionList:
 		for i := range ev.Entries {
-			s.newest = max(s.newest, epochOf(s.member.name, string(ev.Entries[i].Key)))
+			s.newest = max(s.newest, epochOf(s.task.name, string(ev.Entries[i].Key)))
 		}
 	case ev.Outcome == core.OutcomeYes, a.Kind == core.ActionCreate: // which fails where one is
-		s.newest = max(s.newest, epochOf(s.member.name, a.Key))
+		s.newest = max(s.newest, epochOf(s.task.name, a.Key))
 	}
 }
 

@@ -84,7 +84,7 @@ func TestSemaphoreOfTwoSessions(t *testing.T) {
 		a := p.permit("n", six, PermitOptions{Weight: 3})
 		b := p.permit("n", six, PermitOptions{Weight: 3, Terms: Terms{TTL: 2 * minute}})
 		w.same("sessions", a.Session() != b.Session(), true)
-		w.same("machines", p.members(), 2)
+		w.same("machines", p.tasks(), 2)
 		w.is(errOf(p.tryPermit("n", six)), ErrFull)
 		waiting, _ := p.queues("n", six, 1)
 		w.sleep(20 * time.Second)

@@ -7,20 +7,20 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// serve makes a member of the host's own, which no caller waits for: a session,
+// serve makes a task of the host's own, which no caller waits for: a session,
 // a calibration, an errand. It must be stepped with its first event.
-func (k *keeper) serve(cfg *core.Config, farewell core.EventKind, hears func(*core.Action)) (*member, error) {
-	m, err := k.host.newMember(context.Background(), cfg, farewell, nil)
+func (k *keeper) serve(cfg *core.Config, farewell core.EventKind, hears func(*core.Action)) (*task, error) {
+	t, err := k.host.newTask(context.Background(), cfg, farewell, nil)
 	if err != nil {
 		return nil, err
 	}
-	k.enlist(m, hears)
-	return m, nil
+	k.enlist(t, hears)
+	return t, nil
 }
 
-func (k *keeper) enlist(m *member, hears func(*core.Action)) {
-	m.service, m.hears = true, hears
-	k.services[m] = struct{}{}
+func (k *keeper) enlist(t *task, hears func(*core.Action)) {
+	t.service, t.hears = true, hears
+	k.services[t] = struct{}{}
 }
 
 // farewellToServices ends them, when no lease is left that needs them: a session
@@ -30,8 +30,8 @@ func (k *keeper) farewellToServices() {
 		return
 	}
 	k.served = true
-	for m := range k.services {
-		k.bidFarewell(m)
+	for t := range k.services {
+		k.bidFarewell(t)
 	}
 	k.sweepTried(0)
 	if k.clock.key != "" {
@@ -42,12 +42,12 @@ func (k *keeper) farewellToServices() {
 // errand sends one request whose outcome does not matter, after a while or when the
 // Host closes.
 func (k *keeper) errand(a core.Action, after time.Duration) {
-	m := &member{
+	t := &task{
 		keeper: k, machine: &errand{action: a, at: k.host.clock.Now().Mono + int64(after)},
 		index: -1, foreign: true, ctx: context.Background(), farewell: core.EventCancel,
 	}
-	k.enlist(m, func(*core.Action) {})
-	k.step(m, core.Event{Kind: core.EventBegin})
+	k.enlist(t, func(*core.Action) {})
+	k.step(t, core.Event{Kind: core.EventBegin})
 }
 
 // errand is a machine of the host's own: one request, and it ends.
@@ -90,15 +90,15 @@ type storeClock struct {
 	key   string
 
 	begun   int64 // when the latest calibration was begun, if there was one
-	running *member
-	askers  []*member // told as soon as it is there
+	running *task
+	askers  []*task // told as soon as it is there
 }
 
 // calibrate takes a sample of the store's clock for a machine that would judge
 // sooner by it: one at a time, and no more than one in core.CalibrateEach. Where
 // there is none to be had the machine hears of it at once: one that tries only
 // once has nothing else to wait for.
-func (k *keeper) calibrate(asker *member) {
+func (k *keeper) calibrate(asker *task) {
 	c := &k.clock
 	if c.running != nil {
 		c.askers = append(c.askers, asker)
@@ -134,9 +134,9 @@ func (k *keeper) startCalibration() bool {
 }
 
 // wake steps a machine as soon as the one that is being stepped has been.
-func (k *keeper) wake(m *member) {
-	if !m.gone {
-		k.post(message{to: m, event: core.Event{Kind: core.EventWoke}})
+func (k *keeper) wake(t *task) {
+	if !t.gone {
+		k.post(message{to: t, event: core.Event{Kind: core.EventWoke}})
 	}
 }
 
@@ -149,7 +149,7 @@ func (k *keeper) calibrationSaid(a *core.Action) {
 	}
 	askers := c.askers
 	c.askers, c.running = nil, nil
-	for _, m := range askers { // also when it failed
-		k.wake(m)
+	for _, t := range askers { // also when it failed
+		k.wake(t)
 	}
 }

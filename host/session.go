@@ -13,11 +13,11 @@ import (
 // one. Its machine is made for the first claim, and anew for the next claim
 // after it was lost: a session id that was lost is never used again.
 type session struct {
-	terms  sessionTerms
-	member *member     // its machine, or nil
-	life   *life       // the id in force, or nil
-	calls  int         // of that id, so far
-	end    core.Reason // why the one before it ended
+	terms sessionTerms
+	task  *task       // its machine, or nil
+	life  *life       // the id in force, or nil
+	calls int         // of that id, so far
+	end   core.Reason // why the one before it ended
 }
 
 // sessionTerms is what leases must have in common to share a session.
@@ -54,46 +54,46 @@ func (s *session) lifeOf(id string) *life {
 
 // open makes the session's machine, if it has none.
 func (k *keeper) open(s *session) {
-	if s.member != nil || k.closing {
+	if s.task != nil || k.closing {
 		return
 	}
 	cfg, err := k.host.machineConfig(core.MachineSession, core.ProtocolStrict)
 	if err == nil {
 		cfg.TTL, cfg.Margin, cfg.Boot = s.terms.ttl, s.terms.margin, k.host.boot
-		s.member, err = k.serve(&cfg, core.EventLeave, func(a *core.Action) { k.sessionSaid(s, a) })
+		s.task, err = k.serve(&cfg, core.EventLeave, func(a *core.Action) { k.sessionSaid(s, a) })
 	}
 	if err != nil {
 		k.giveUp(s, err)
 		return
 	}
-	s.member.beats, s.calls = s, 0
-	k.step(s.member, core.Event{Kind: core.EventBegin})
+	s.task.beats, s.calls = s, 0
+	k.step(s.task, core.Event{Kind: core.EventBegin})
 }
 
 // sessionSaid carries a session's notices to the leases on it.
 func (k *keeper) sessionSaid(s *session, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
-		k.noteHeld(s.member, a)
+		k.noteHeld(s.task, a)
 		s.life = &life{id: []byte(a.Holder)}
 		s.life.until.Store(a.At)
 		k.watchCall(s)
-		k.tell(s, (*member).isWaiting)
+		k.tell(s, (*task).isWaiting)
 	case core.ActionRenewed:
-		k.noteRenewed(s.member, s.life.until.Load())
+		k.noteRenewed(s.task, s.life.until.Load())
 		s.life.until.Store(a.At)
 	case core.ActionCalled:
 		s.calls++
 		k.watchCall(s)
 		k.call(s, a.Key, a.Epoch)
 	case core.ActionLost:
-		k.noteLost(s.member, a.Reason, nil)
+		k.noteLost(s.task, a.Reason, nil)
 		s.lost(a.Reason)
-		k.tell(s, func(*member) bool { return true })
+		k.tell(s, func(*task) bool { return true })
 		k.reopen(s)
 	case core.ActionRefused: // its engine failed
-		err := k.failure(s.member, Refused, a)
-		s.member = nil
+		err := k.failure(s.task, Refused, a)
+		s.task = nil
 		k.giveUp(s, err)
 	}
 }
@@ -104,28 +104,28 @@ func (k *keeper) watchCall(s *session) {
 	if s.life == nil {
 		return
 	}
-	s.member.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.life.id, s.calls))
+	s.task.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.life.id, s.calls))
 }
 
 func (s *session) lost(why core.Reason) {
-	s.end, s.life, s.member = why, nil, nil
+	s.end, s.life, s.task = why, nil, nil
 }
 
 // tell steps the leases on a session: it has come in force, or was lost.
-func (k *keeper) tell(s *session, whom func(*member) bool) {
-	for _, m := range k.on(s) {
-		if !m.gone && whom(m) {
-			k.step(m, core.Event{Kind: core.EventWoke})
+func (k *keeper) tell(s *session, whom func(*task) bool) {
+	for _, t := range k.on(s) {
+		if !t.gone && whom(t) {
+			k.step(t, core.Event{Kind: core.EventWoke})
 		}
 	}
 }
 
 // on is who stands on a session, or wants to. It is a list of its own, since
 // whoever is stepped may leave.
-func (k *keeper) on(s *session) (found []*member) {
-	for m := range k.everybody() {
-		if m.session == s {
-			found = append(found, m)
+func (k *keeper) on(s *session) (found []*task) {
+	for t := range k.everybody() {
+		if t.session == s {
+			found = append(found, t)
 		}
 	}
 	return found
@@ -133,8 +133,8 @@ func (k *keeper) on(s *session) (found []*member) {
 
 // reopen makes the next session if a claim waits for one.
 func (k *keeper) reopen(s *session) {
-	for _, m := range k.on(s) {
-		if m.wantsSession() {
+	for _, t := range k.on(s) {
+		if t.wantsSession() {
 			k.open(s)
 			return
 		}
@@ -144,13 +144,13 @@ func (k *keeper) reopen(s *session) {
 // cannotBeat ends a session that has never been in force, on a store that will
 // not take its beat: the claims that wait for it would wait for ever.
 func (k *keeper) cannotBeat(s *session, class core.Class) {
-	m := s.member
-	if m == nil || s.life != nil || !class.Permanent() {
+	t := s.task
+	if t == nil || s.life != nil || !class.Permanent() {
 		return
 	}
-	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: m.troubles().failed}
-	s.member = nil
-	k.dismiss(m)
+	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.troubles().failed}
+	s.task = nil
+	k.dismiss(t)
 	k.giveUp(s, err)
 }
 
@@ -158,17 +158,17 @@ func (k *keeper) cannotBeat(s *session, class core.Class) {
 // stood in its way. The next claim tries again.
 func (k *keeper) giveUp(s *session, err error) {
 	k.host.log.Info("no session can be had", "error", err)
-	for _, m := range k.on(s) {
-		switch refused := refusedOf(m.name, err); {
-		case m.gone || !m.wantsSession():
-		case m.shared != nil:
-			m.shared.cannotStand(refused)
-		case m.machine.String() == core.LeaseIdle.String(): // it has not begun, so it cannot be cancelled
-			m.end(refused)
-			k.remove(m)
+	for _, t := range k.on(s) {
+		switch refused := refusedOf(t.name, err); {
+		case t.gone || !t.wantsSession():
+		case t.shared != nil:
+			t.shared.cannotStand(refused)
+		case t.machine.String() == core.LeaseIdle.String(): // it has not begun, so it cannot be cancelled
+			t.end(refused)
+			k.remove(t)
 		default:
-			m.trouble().cause = refused
-			k.step(m, core.Event{Kind: core.EventCancel})
+			t.trouble().cause = refused
+			k.step(t, core.Event{Kind: core.EventCancel})
 		}
 	}
 }
@@ -188,10 +188,10 @@ func refusedOf(name string, err error) error {
 
 // call tells the leases of a name that somebody has broken it.
 func (k *keeper) call(s *session, name string, epoch core.Epoch) {
-	for _, m := range k.on(s) {
-		if !m.gone && m.name == name {
-			m.freeze()
-			k.step(m, core.Event{Kind: core.EventCalled, Epoch: epoch})
+	for _, t := range k.on(s) {
+		if !t.gone && t.name == name {
+			t.freeze()
+			k.step(t, core.Event{Kind: core.EventCalled, Epoch: epoch})
 		}
 	}
 }
@@ -202,17 +202,17 @@ func (k *keeper) call(s *session, name string, epoch core.Epoch) {
 //
 // That steps whatever stands on it, this machine too: a later time is returned then,
 // since no machine may be told that its clock went back.
-func (k *keeper) inform(m *member, now core.Instant, event *core.Event) core.Instant {
-	if m.protocol != core.ProtocolStrict {
+func (k *keeper) inform(t *task, now core.Instant, event *core.Event) core.Instant {
+	if t.protocol != core.ProtocolStrict {
 		return now
 	}
 	event.StoreStamp, event.StoreAt = k.clock.stamp, k.clock.at
-	s := m.session
+	s := t.session
 	if s == nil {
 		return now
 	}
 	if s.life != nil && now.Mono >= s.life.until.Load() {
-		k.step(s.member, core.Event{Kind: core.EventWoke})
+		k.step(s.task, core.Event{Kind: core.EventWoke})
 		now = k.host.clock.Now()
 	}
 	event.SessionEnd = s.end

@@ -8,31 +8,31 @@ import (
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
-// What the keeper tells the log and the meter of what its members come to: all of it
+// What the keeper tells the log and the meter of what becomes of its tasks: all of it
 // on the keeper's goroutine.
 
-// holding is a member as telemetry has it.
-func (m *member) holding() telemetry.Holding {
+// holding is a task as telemetry has it.
+func (t *task) holding() telemetry.Holding {
 	h := telemetry.Holding{
-		Kind: m.kind(), Name: m.name, Protocol: m.protocol, TTL: m.ttl, Token: m.token, OnSession: m.life != nil,
+		Kind: t.kind(), Name: t.name, Protocol: t.protocol, TTL: t.ttl, Token: t.token, OnSession: t.life != nil,
 	}
 	switch h.Kind {
 	case telemetry.Session:
-		h.TTL = m.beats.terms.ttl
+		h.TTL = t.beats.terms.ttl
 	case telemetry.Permit:
-		h.Weight = int64(max(1, m.claim.first.Weight))
+		h.Weight = int64(max(1, t.claim.first.Weight))
 	}
 	return h
 }
 
-// kind is what a member is counted as.
-func (m *member) kind() telemetry.Kind {
+// kind is what a task is counted as.
+func (t *task) kind() telemetry.Kind {
 	switch {
-	case m.beats != nil:
+	case t.beats != nil:
 		return telemetry.Session
-	case m.claim != nil:
+	case t.claim != nil:
 		return telemetry.Permit
-	case m.guarded:
+	case t.guarded:
 		return telemetry.Lease
 	}
 	return telemetry.Companion
@@ -65,53 +65,53 @@ func outcomeOf(ctx context.Context, err error) string {
 	return "refused"
 }
 
-// instantOf is when a member's request is sent; 0 if nobody wants to know.
-func (k *keeper) instantOf(m *member) int64 {
-	if m.service || m.held || !k.host.telemetry.Wants() {
+// instantOf is when a task's request is sent; 0 if nobody wants to know.
+func (k *keeper) instantOf(t *task) int64 {
+	if t.service || t.held || !k.host.telemetry.Wants() {
 		return 0
 	}
 	return k.host.clock.Now().Mono
 }
 
 // noteWaiting begins to look out, and begins anew when the holder is another.
-func (m *member) noteWaiting(s *core.Sighting) {
-	if s != nil && m.keeper.host.telemetry.Wants() {
-		m.lookout = telemetry.NewHandover(s.Epoch, s.State)
+func (t *task) noteWaiting(s *core.Sighting) {
+	if s != nil && t.keeper.host.telemetry.Wants() {
+		t.lookout = telemetry.NewHandover(s.Epoch, s.State)
 	}
 }
 
 // noteLook takes a look of a waiter, after the machine has judged what it showed.
-func (m *member) noteLook(r *request, ev *core.Event) {
-	if m.lookout == nil || ev.Outcome == core.OutcomeUnknown {
+func (t *task) noteLook(r *request, ev *core.Event) {
+	if t.lookout == nil || ev.Outcome == core.OutcomeUnknown {
 		return
 	}
 	switch kind := r.action.Kind; {
 	case kind == core.ActionPut:
-		m.lookout.Put()
-	case kind == core.ActionGet && m.protocol == core.ProtocolLastWriter:
-		m.lookout.Read(m.keeper.host.clock.Now(), ev)
+		t.lookout.Put()
+	case kind == core.ActionGet && t.protocol == core.ProtocolLastWriter:
+		t.lookout.Read(t.keeper.host.clock.Now(), ev)
 	}
-	if !m.gone && m.machine.String() == core.LeaseWaiting.String() {
-		m.lookout.NotFree(r.sent)
+	if !t.gone && t.machine.String() == core.LeaseWaiting.String() {
+		t.lookout.NotFree(r.sent)
 	}
 }
 
 // noteHeld counts what is held from now on, and says so. One that was held before is
 // a companion that has joined again, past its deadline.
-func (k *keeper) noteHeld(m *member, a *core.Action) {
-	if m.held {
-		k.noteRenewed(m, m.deadline)
+func (k *keeper) noteHeld(t *task, a *core.Action) {
+	if t.held {
+		k.noteRenewed(t, t.deadline)
 		return
 	}
-	m.counted = true
+	t.counted = true
 	if !k.host.telemetry.Wants() {
 		return
 	}
-	waiter := m
-	if m.via != nil {
-		waiter = m.via
+	waiter := t
+	if t.via != nil {
+		waiter = t.via
 	}
-	h := m.holding()
+	h := t.holding()
 	h.Holder, h.Token = Printable(string(a.Holder)), a.Token
 	k.host.telemetry.Held(h, waiter.lookout)
 	if h.Kind == telemetry.Lease {
@@ -119,55 +119,55 @@ func (k *keeper) noteHeld(m *member, a *core.Action) {
 	}
 }
 
-// uncount takes a member out of what is held, once.
-func (m *member) uncount() {
-	if m.counted {
-		m.counted = false
-		m.keeper.host.telemetry.Gone(m.holding())
+// uncount takes a task out of what is held, once.
+func (t *task) uncount() {
+	if t.counted {
+		t.counted = false
+		t.keeper.host.telemetry.Gone(t.holding())
 	}
 }
 
 // noteReleased says that what was held was given back.
-func (k *keeper) noteReleased(m *member) {
+func (k *keeper) noteReleased(t *task) {
 	if !k.host.telemetry.Wants() {
 		return
 	}
-	h := m.holding()
-	h.Holder = Printable(string(m.holder))
-	k.host.telemetry.Released(h, m.farewell == core.EventRelease)
+	h := t.holding()
+	h.Holder = Printable(string(t.holder))
+	k.host.telemetry.Released(h, t.farewell == core.EventRelease)
 }
 
 // noteLeft says that a Close did not have the time to release a lease.
-func (k *keeper) noteLeft(m *member) {
-	if m.invocation != nil {
-		m = m.invocation.view
+func (k *keeper) noteLeft(t *task) {
+	if t.invocation != nil {
+		t = t.invocation.view
 	}
-	if m != nil && m.counted && m.kind() == telemetry.Lease {
-		k.host.telemetry.LeftToExpire(m.holding())
+	if t != nil && t.counted && t.kind() == telemetry.Lease {
+		k.host.telemetry.LeftToExpire(t.holding())
 	}
 }
 
 // noteRenewed counts a good renewal, before which the deadline was another.
-func (k *keeper) noteRenewed(m *member, deadline int64) {
-	k.host.telemetry.Renewed(m.holding(), deadline)
+func (k *keeper) noteRenewed(t *task, deadline int64) {
+	k.host.telemetry.Renewed(t.holding(), deadline)
 }
 
 // noteLost counts a loss, and says so.
-func (k *keeper) noteLost(m *member, why core.Reason, err error) {
-	if m.counted {
-		k.host.telemetry.Lost(m.holding(), why, err)
+func (k *keeper) noteLost(t *task, why core.Reason, err error) {
+	if t.counted {
+		k.host.telemetry.Lost(t.holding(), why, err)
 	} else {
-		k.host.telemetry.NotOurs(m.name, why, err)
+		k.host.telemetry.NotOurs(t.name, why, err)
 	}
 }
 
-// renews is whose renewal a request of a member is; nil if it is none.
-func (m *member) renews(r *request) *member {
-	of := m
-	if m.invocation != nil && m.lane(r.action.Request) != ownLane {
-		of = m.invocation.view
+// renews is the task that a request of a task renews; nil if it renews none.
+func (t *task) renews(r *request) *task {
+	of := t
+	if t.invocation != nil && t.lane(r.action.Request) != ownLane {
+		of = t.invocation.view
 	}
-	if of == nil || !of.counted || of.life != nil || m.leaving {
+	if of == nil || !of.counted || of.life != nil || t.leaving {
 		return nil
 	}
 	return of

@@ -17,29 +17,29 @@ const tidyPatience = 500 * time.Millisecond
 // else lists, reads or deletes while a lease is held, but for a look at the chain
 // now and then, which is short; and nothing else is asked while a semaphore has no
 // work.
-func (m *member) isTidying() bool {
-	if m.shared != nil {
-		return m.inFlight[0] != nil && m.machine.String() == core.SemaphoreIdle.String()
+func (t *task) isTidying() bool {
+	if t.shared != nil {
+		return t.inFlight[0] != nil && t.machine.String() == core.SemaphoreIdle.String()
 	}
-	if m.inFlight[0] == nil || m.gone || !m.guarded || m.protocol != core.ProtocolStrict || m.isWaiting() {
+	if t.inFlight[0] == nil || t.gone || !t.guarded || t.protocol != core.ProtocolStrict || t.isWaiting() {
 		return false
 	}
-	verb := m.inFlight[0].action.Kind
+	verb := t.inFlight[0].action.Kind
 	return verb == core.ActionList || verb == core.ActionGet || verb == core.ActionDelete
 }
 
-// settle waits until a member, or with nil any member, has nothing to tidy.
-func (k *keeper) settle(ctx context.Context, only *member) {
+// settle waits until a task, or with nil each task, has nothing to tidy.
+func (k *keeper) settle(ctx context.Context, only *task) {
 	var busy []<-chan struct{}
 	asked := make(chan struct{})
 	k.post(message{do: func() {
 		defer close(asked)
-		for m := range k.everybody() {
-			if (only == nil || m == only) && m.isTidying() {
-				if m.tidied == nil {
-					m.tidied = make(chan struct{})
+		for t := range k.everybody() {
+			if (only == nil || t == only) && t.isTidying() {
+				if t.tidied == nil {
+					t.tidied = make(chan struct{})
 				}
-				busy = append(busy, m.tidied)
+				busy = append(busy, t.tidied)
 			}
 		}
 	}})
@@ -66,9 +66,9 @@ func (k *keeper) settle(ctx context.Context, only *member) {
 }
 
 // tellTidied tells who waits for it, after a step.
-func (m *member) tellTidied() {
-	if m.tidied != nil && !m.isTidying() {
-		close(m.tidied)
-		m.tidied = nil
+func (t *task) tellTidied() {
+	if t.tidied != nil && !t.isTidying() {
+		close(t.tidied)
+		t.tidied = nil
 	}
 }
