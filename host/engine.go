@@ -42,7 +42,7 @@ func (e *EngineError) Unwrap() error { return e.Err }
 type stranded struct {
 	companion bool
 	session   bool
-	claims    bool  // it is an acquire that is not held yet, or does one thing and ends
+	acquiring bool  // it is an acquire that is not held yet, or does one thing and ends
 	held      bool  // or joined, or in force
 	deadline  int64 // Mono, of what is held
 	leaving   bool  // it was told to end
@@ -71,9 +71,9 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	case s.companion && late:
 		s.silent = true
 		return s.say(core.Action{Kind: core.ActionContactLost})
-	case s.claims && s.leaving:
+	case s.acquiring && s.leaving:
 		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonCancelled})
-	case s.claims:
+	case s.acquiring:
 		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
 	case !s.companion && (late || s.leaving): // unreleased, it expires
 		return s.end(core.Action{Kind: core.ActionLost, Reason: core.ReasonUnreachable})

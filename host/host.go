@@ -259,7 +259,7 @@ func (h *Host) URL() string { return h.url }
 // nothing, such as a system call on a dead mount, is left behind a second after
 // ctx has ended. A second Close waits for the first.
 func (h *Host) Close(ctx context.Context) error {
-	h.keeper.settle(ctx, nil)
+	h.keeper.awaitTidied(ctx, nil)
 	err := h.keeper.close(ctx)
 	h.closeStore.Do(func() {
 		if h.keeper.leftIO { // the store may hang just so

@@ -22,12 +22,12 @@ func (i *Invocation) hear(a *core.Action) {
 		i.launch()
 	case core.ActionFound:
 		k.resultIsThere(i)
-		i.settle(i.found(a), nil)
+		i.conclude(i.found(a), nil)
 	case core.ActionAbsent:
-		i.settle(nil, i.absent(a))
+		i.conclude(nil, i.absent(a))
 	case core.ActionRefused:
 		k.host.memory.saw(i.name, i.task.protocol, a.Sight)
-		i.settle(nil, i.refused(a))
+		i.conclude(nil, i.refused(a))
 	default:
 		i.tenure(a)
 	}
@@ -238,9 +238,9 @@ func (i *Invocation) refused(a *core.Action) error {
 	return err
 }
 
-// settle decides, and passes on what it alone in this process was told. What is
-// held is about to be given back.
-func (i *Invocation) settle(result *Result, err error) {
+// conclude decides, and hands on the notice of a release that only this invocation got.
+// What is held is about to be given back.
+func (i *Invocation) conclude(result *Result, err error) {
 	i.letGo()
 	i.mu.Lock()
 	i.decide(result, err)
@@ -316,7 +316,7 @@ func (i *Invocation) finished(err error) {
 	i.ring()
 }
 
-// wantsSession reports whether a task waits for its session, in order to claim.
+// wantsSession reports whether a task waits for its session, in order to acquire.
 func (t *task) wantsSession() bool {
 	if t.invocation != nil {
 		return t.machine.String() == core.InvocationAcquiring.String()

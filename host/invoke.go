@@ -123,10 +123,10 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 		if wait > 0 {
 			left = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
 		}
-		w, err := h.claim(ctx, core.MachineInvocation, name, &terms, left)
+		w, err := h.settle(ctx, core.MachineInvocation, name, &terms, left)
 		if notWritable(err) && h.hasResult(ctx, name, i.memoFailures, left) {
-			// What the store honours cannot be tried, but this result needs no claim. Without one
-			// err stands: no protocol may be chosen unseen.
+			// What the store honours cannot be tried, but this result needs no lease. Without a
+			// result err stands: no protocol may be chosen unseen.
 			w.wait = left
 			w.Config, err = h.config(core.MachineInvocation, name, core.ProtocolStrict, &terms)
 		} else if err == nil {
@@ -138,7 +138,7 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 	return i, nil
 }
 
-// hasResult reports whether there is something to be read without any claim.
+// hasResult reports whether there is a result, which can be read without a lease.
 func (h *Host) hasResult(ctx context.Context, name string, failures bool, wait time.Duration) bool {
 	there, err := h.exists(ctx, name, resultKey(name), wait)
 	if err == nil && !there && failures {

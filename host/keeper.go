@@ -377,7 +377,7 @@ func (k *keeper) strand(t *task, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	twin := &stranded{
-		companion: t.farewell == core.EventLeave, claims: t.guarded && !t.held || t.farewell == 0, held: t.held,
+		companion: t.farewell == core.EventLeave, acquiring: t.guarded && !t.held || t.farewell == 0, held: t.held,
 		deadline: t.relyUntil(), leaving: t.leaving, silent: t.silent, idle: t.over,
 	}
 	if t.beats != nil {

@@ -24,7 +24,7 @@ type AcquireOptions struct {
 	OnWaiting func(Status)
 }
 
-// Lease is an exclusive claim on a name that is kept alive until Release, the
+// Lease is the exclusive right to a name. The Host keeps it alive until Release, the
 // Host's Close, or its loss. Its methods may be called from any goroutine.
 type Lease struct{ task *task }
 
@@ -33,8 +33,8 @@ type Lease struct{ task *task }
 // cannot be used (at once) or has not answered once within 5 s, or when ctx
 // ends; the error is an *Error of Kind Refused, ErrClosed, or one that wraps
 // ctx's cause and says who held the lease; or of Kind Lost if the lease was lost
-// before it could be returned. After an error nothing is held, and what a claim
-// may have left in the store is released or expires. The lease lives on when ctx
+// before it could be returned. After an error nothing is held, and what the
+// attempt may have left in the store is released or expires. The lease lives on when ctx
 // ends later.
 //
 // A ctx that comes from the Context of a lease of this Host on the same name, still
@@ -75,7 +75,7 @@ func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wa
 	if wait < core.Forever {
 		waitErr = fmt.Errorf("mopslock: host: wait %v: not negative; 0 is until it is held", wait)
 	}
-	want, err := h.claim(ctx, core.MachineLease, name, &opts.Terms, wait)
+	want, err := h.settle(ctx, core.MachineLease, name, &opts.Terms, wait)
 	if err != nil {
 		return nil, 0, errors.Join(err, waitErr)
 	}
@@ -99,7 +99,7 @@ func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wa
 // Name is what is leased.
 func (l *Lease) Name() string { return l.task.name }
 
-// Holder is the id of this tenure, fresh for each claim.
+// Holder is the id of this tenure, fresh for each acquire.
 func (l *Lease) Holder() string { return string(l.task.holder) }
 
 // Protocol is how the lease is kept.
@@ -116,7 +116,7 @@ func (l *Lease) FencingToken() uint64 { return uint64(l.task.token) }
 // Session is the id of the session that the lease stands on, or "".
 func (l *Lease) Session() string { return l.task.standsOn() }
 
-// Acquired is when the claim was verified, by this machine's wall clock.
+// Acquired is when the lease was verified, by this machine's wall clock.
 func (l *Lease) Acquired() time.Time { return wallTime(l.task.acquired) }
 
 // Deadline is when the lease must be considered lost unless it is renewed
@@ -153,11 +153,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.task.finish(ctx, core.Event{Kind: core.EventRelease})
 }
 
-// Settle returns when the removal of the name's superseded versions, which the
-// claim may have begun, has ended, or when ctx has, but after half a second in
-// any case. It is for a process that is about to end and leaves the lease held;
-// Release and the Host's Close wait by themselves.
-func (l *Lease) Settle(ctx context.Context) { l.task.keeper.settle(ctx, l.task) }
+// Settle waits for the removal of the name's superseded versions, which the acquire may
+// have begun: until ctx ends, and half a second at most. It is for a process that is
+// about to end and leaves the lease held; Release and the Host's Close wait by themselves.
+func (l *Lease) Settle(ctx context.Context) { l.task.keeper.awaitTidied(ctx, l.task) }
 
 // TTL is how long the lease lives without a renewal, as its record says;
 // core.None if until it is released or broken.

@@ -77,9 +77,9 @@ func (m *memory) released(name string, looked int64, a *core.Action) {
 	m.names[name] = last{a.Epoch, a.At, looked}
 }
 
-// last takes what is remembered of a name: its release, which the core may claim
-// upon while it is young, and the latest look for an old client's record, which
-// is repeated now and then, however often the name is acquired again.
+// last takes what is remembered of a name: its release, which spares the core a look
+// while it is young, and the latest look for an old client's record, which is repeated
+// now and then, however often the name is acquired again.
 func (m *memory) last(name string) last {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +134,7 @@ func (m *memory) observed(name string) (print uint64, since int64) {
 	return o.Print, since
 }
 
-// saw keeps what a waiter or a refused claim saw, if it is news.
+// saw keeps what a waiter or a refused attempt saw, if it is news.
 func (m *memory) saw(name string, protocol core.Protocol, s *core.Sighting) {
 	if s == nil || s.Print == 0 || protocol != core.ProtocolStrict || !m.remembers() {
 		return

@@ -31,7 +31,7 @@
 // and the time counts from there, so it is too long by a poll at most.
 //
 //	holder   . . . . . . . . . . put(released)
-//	waiter   look(held) . . . . . . . . . . . . look(released) claim ── held
+//	waiter   look(held) . . . . . . . . . . . . look(released) put ──── held
 //	         |------------------ elsewhere -------------------------------|
 //
 // What stands on a session is held and lost for itself; what is renewed is the session,

@@ -3,7 +3,7 @@ package host
 import "time"
 
 // longestNap is the longest pause of which a timer's millisecond is worth a nap: the
-// wait of a lastwriter claim, which is twice what a request or two take.
+// wait of lastwriter between a put and its verification, which is twice what a request or two take.
 const longestNap = 10 * time.Millisecond
 
 // nap rings at the end of a short pause, before the timer does. One at a time: what

@@ -200,7 +200,7 @@ type leaseKey struct {
 // within is ctx for what is done under the lease: who waits there for the same name waits
 // for itself.
 func (t *task) within(ctx context.Context) context.Context {
-	if t == nil || t.claim != nil { // of a semaphore one may hold two permits
+	if t == nil || t.permit != nil { // of a semaphore one may hold two permits
 		return ctx
 	}
 	return context.WithValue(ctx, leaseKey{t.keeper.host, t.name}, t)

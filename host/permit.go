@@ -127,7 +127,7 @@ func (p *Permit) Weight() int { return p.weight }
 
 // Total is how many permits were held on the name when it was let in, with it and
 // with those that were let in together.
-func (p *Permit) Total() uint64 { return p.task.claim.total }
+func (p *Permit) Total() uint64 { return p.task.permit.total }
 
 // Left is how long it may be relied on unless the session is renewed before,
 // counting the time that the machine sleeps; 0 or less once Err is not nil.
@@ -244,9 +244,9 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 		keeper: h.keeper, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
 		guarded: true, settled: make(chan struct{}), ctx: ctx,
 	}
-	t.claim = &claim{view: t, first: first, onWaiting: onWaiting}
+	t.permit = &permitRequest{view: t, first: first, onWaiting: onWaiting}
 	begun, patience := h.clock.Now().Mono, first.Wait
-	if t.claim.isLimit() {
+	if t.permit.isLimit() {
 		patience = core.Forever
 	}
 	honoured, err := h.createIsHonoured(ctx, cfg.Name, patience)
@@ -256,10 +256,10 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 	if err != nil {
 		return nil, t.inItsName(err)
 	}
-	if wait := &t.claim.first.Wait; *wait > 0 {
+	if wait := &t.permit.first.Wait; *wait > 0 {
 		*wait = max(0, *wait-time.Duration(h.clock.Now().Mono-begun))
 	}
-	if err := h.keeper.let(func() { h.keeper.claim(cfg, t.claim) }); err != nil {
+	if err := h.keeper.let(func() { h.keeper.requestPermit(cfg, t.permit) }); err != nil {
 		return nil, err
 	}
 	return t, t.await(ctx)

@@ -27,8 +27,8 @@ type abilities struct {
 
 // Resolve says which protocol a lease on name is kept by. core.ProtocolLastWriter
 // is itself, without a request. Auto, which is 0, is lastwriter where the name
-// has a lock.json, for an old client would not see another's claim; else strict
-// where the store honours create-if-absent; else lastwriter. Both times that it is
+// has a lock.json, since an old client would not see a strict lease; otherwise strict
+// where the store honours create-if-absent; otherwise lastwriter. Both times that it is
 // lastwriter the Host logs a warning. core.ProtocolStrict on a store that does not honour it
 // is an *Error of Kind Unfit; other errors are Acquire's.
 //
@@ -92,7 +92,8 @@ type wanted struct {
 	looked int64         // as of a task
 }
 
-func (h *Host) claim(ctx context.Context, kind core.MachineKind, name string, t *Terms, wait time.Duration) (w wanted, err error) {
+// settle finds out how a name is kept and makes the Config of its machine.
+func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t *Terms, wait time.Duration) (w wanted, err error) {
 	if err := h.checkTerms(kind, name, t); err != nil {
 		return w, err
 	}

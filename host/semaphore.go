@@ -10,13 +10,13 @@ import (
 
 // semaphore is the machine of all that this Host does with the shared semaphore on
 // one name: what waits together is written together. Like the task that it is the
-// machine of, it is the keeper's own. It is made for the first claim, and forgotten
-// when nothing is held and nobody waits.
+// machine of, it is the keeper's own. It is made for the first request, and
+// forgotten when nothing is held and nobody waits.
 type semaphore struct {
-	task   *task
-	terms  semaphoreTerms
-	claims map[uint64]*claim // not over, by number
-	last   uint64            // number that the machine has heard of
+	task     *task
+	terms    semaphoreTerms
+	requests map[uint64]*permitRequest // not over, by number
+	last     uint64                    // number that the machine has heard of
 	// newest is the newest version that any request has shown; only file events
 	// need it.
 	newest core.Epoch
@@ -25,15 +25,15 @@ type semaphore struct {
 	seen *Status
 }
 
-// semaphoreTerms is what claims must have in common to share a machine: two machines
+// semaphoreTerms is what requests must have in common to share a machine: two machines
 // of one name on one session would take each other's permits for leftovers.
 type semaphoreTerms struct {
 	name string
 	sessionTerms
 }
 
-// claim is one thing that a semaphore's machine is asked for: a permit, or a limit.
-type claim struct {
+// permitRequest is one thing that a semaphore's machine is asked for: a permit, or a limit.
+type permitRequest struct {
 	view      *task // what its caller sees
 	first     core.Event
 	number    uint64 // in the machine
@@ -42,10 +42,10 @@ type claim struct {
 	onWaiting func(Status)
 }
 
-func (c *claim) isLimit() bool { return c.first.Kind == core.EventLimit }
+func (p *permitRequest) isLimit() bool { return p.first.Kind == core.EventLimit }
 
-// semaphoreOf is whose machine a claim is for. A limit is set by whichever machine
-// of the name there is.
+// semaphoreOf is the semaphore that a request is for, made if need be. A limit is set by
+// any machine of the name.
 func (k *keeper) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
 	terms := semaphoreTerms{cfg.Name, sessionTerms{cfg.TTL, cfg.Margin}}
 	for _, t := range k.tasks[cfg.Name] {
@@ -57,26 +57,26 @@ func (k *keeper) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &semaphore{task: t, terms: terms, claims: map[uint64]*claim{}}
+	s := &semaphore{task: t, terms: terms, requests: map[uint64]*permitRequest{}}
 	t.shared, t.hears, t.session = s, s.hear, k.sessionFor(cfg)
 	k.enroll(t)
 	return s, nil
 }
 
-// claim asks for a permit or a limit.
-func (k *keeper) claim(cfg *core.Config, c *claim) {
-	s, err := k.semaphoreOf(cfg, c.isLimit())
+// requestPermit asks for a permit or a limit.
+func (k *keeper) requestPermit(cfg *core.Config, p *permitRequest) {
+	s, err := k.semaphoreOf(cfg, p.isLimit())
 	if err != nil {
-		c.end(refusedOf(cfg.Name, err))
+		p.end(refusedOf(cfg.Name, err))
 		return
 	}
 	t := s.task
-	c.number = s.last + 1
-	s.claims[c.number] = c
-	c.view.via, c.view.session = t, t.session
-	c.first.Permit = c.number
-	k.step(t, c.first)
-	s.last = c.number
+	p.number = s.last + 1
+	s.requests[p.number] = p
+	p.view.via, p.view.session = t, t.session
+	p.first.Permit = p.number
+	k.step(t, p.first)
+	s.last = p.number
 	if s.wantsSession() {
 		k.open(t.session)
 	}
@@ -85,20 +85,20 @@ func (k *keeper) claim(cfg *core.Config, c *claim) {
 // isAsked reports whether somebody waits for an answer of a semaphore's machine. One
 // that is idle may be about to be asked, by a step that finds its session past the
 // deadline and has it hear of that first.
-func (t *task) isAsked() bool { return t.shared != nil && len(t.shared.claims) > 0 }
+func (t *task) isAsked() bool { return t.shared != nil && len(t.shared.requests) > 0 }
 
-// giveBack ends a claim, whatever has become of it by now.
-func (k *keeper) giveBack(c *claim) {
-	if t := c.view.via; t != nil && t.shared.claims[c.number] == c {
-		k.step(t, core.Event{Kind: core.EventRelease, Permit: c.number})
+// giveBack ends a request, whatever has become of it by now.
+func (k *keeper) giveBack(p *permitRequest) {
+	if t := p.view.via; t != nil && t.shared.requests[p.number] == p {
+		k.step(t, core.Event{Kind: core.EventRelease, Permit: p.number})
 	}
 }
 
-// inOrder is the claims in the order in which they came.
-func (s *semaphore) inOrder() []*claim {
-	all := make([]*claim, 0, len(s.claims))
-	for _, number := range slices.Sorted(maps.Keys(s.claims)) {
-		all = append(all, s.claims[number])
+// inOrder is the requests in the order in which they came.
+func (s *semaphore) inOrder() []*permitRequest {
+	all := make([]*permitRequest, 0, len(s.requests))
+	for _, number := range slices.Sorted(maps.Keys(s.requests)) {
+		all = append(all, s.requests[number])
 	}
 	return all
 }
@@ -115,62 +115,62 @@ func (s *semaphore) hear(a *core.Action) {
 		seen := newStatus(t.name, t.protocol, a.Sight, k.host.clock.Now())
 		s.seen = &seen
 	}
-	c := s.claims[a.Permit]
+	p := s.requests[a.Permit]
 	switch a.Kind {
 	case core.ActionWaiting:
-		c.view.mu.Lock()
-		c.view.seen = s.seen
-		c.view.mu.Unlock()
-		if c.onWaiting != nil {
-			c.onWaiting(*s.seen)
+		p.view.mu.Lock()
+		p.view.seen = s.seen
+		p.view.mu.Unlock()
+		if p.onWaiting != nil {
+			p.onWaiting(*s.seen)
 		}
 		return
 	case core.ActionHeld:
-		c.total = a.Total
-		k.noteHeld(c.view, a)
-		c.view.nowHeld(a)
+		p.total = a.Total
+		k.noteHeld(p.view, a)
+		p.view.nowHeld(a)
 		return
 	}
-	delete(s.claims, a.Permit)
+	delete(s.requests, a.Permit)
 	switch a.Kind {
 	case core.ActionReleased:
-		k.noteReleased(c.view)
-		c.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
+		k.noteReleased(p.view)
+		p.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
 		s.nudgeOthers()
 	case core.ActionLimited:
-		c.end(errDone)
+		p.end(errDone)
 		s.nudgeOthers()
 	case core.ActionRefused:
-		if c.cause != nil && a.Reason == core.ReasonCancelled {
-			c.end(c.cause)
+		if p.cause != nil && a.Reason == core.ReasonCancelled {
+			p.end(p.cause)
 			return
 		}
-		c.end(s.refusal(c, a))
+		p.end(s.refusal(p, a))
 	case core.ActionLost:
-		err := k.failure(c.view, Lost, a)
-		k.noteLost(c.view, a.Reason, err)
-		c.end(err)
+		err := k.failure(p.view, Lost, a)
+		k.noteLost(p.view, a.Reason, err)
+		p.end(err)
 	}
 }
 
-// refusal is why a claim was refused, with who is in its way.
-func (s *semaphore) refusal(c *claim, a *core.Action) error {
-	err := s.task.keeper.failure(c.view, Refused, a)
+// refusal is why a request was refused, with the holders that are in its way.
+func (s *semaphore) refusal(p *permitRequest, a *core.Action) error {
+	err := s.task.keeper.failure(p.view, Refused, a)
 	if e, ok := errors.AsType[*Error](err); ok && (a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded) {
 		e.Seen = s.seen
 	}
 	return err
 }
 
-// end says how a claim ended, as its caller is to hear it.
-func (c *claim) end(err error) {
-	c.view.end(c.view.inItsName(err))
+// end says how a request ended, in the words for its caller.
+func (p *permitRequest) end(err error) {
+	p.view.end(p.view.inItsName(err))
 }
 
 // inItsName is an error of what its caller has: a permit's is not called a lease.
 func (t *task) inItsName(err error) error {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || t.claim == nil {
+	if !ok || t.permit == nil {
 		return err
 	}
 	named := *e
@@ -181,26 +181,26 @@ func (t *task) inItsName(err error) error {
 // subject is what its caller has asked for.
 func (t *task) subject() subject {
 	switch {
-	case t.claim == nil:
+	case t.permit == nil:
 		return ofLease
-	case t.claim.isLimit():
+	case t.permit.isLimit():
 		return ofLimit
 	}
 	return ofPermit
 }
 
-// endAll ends the claims that are left when the machine is forgotten.
+// endAll ends the requests that are left when the machine is forgotten.
 func (s *semaphore) endAll() {
-	for _, c := range s.inOrder() {
-		delete(s.claims, c.number)
-		c.end(ErrClosed)
+	for _, p := range s.inOrder() {
+		delete(s.requests, p.number)
+		p.end(ErrClosed)
 	}
 }
 
 // letGo ends belief in all permits, before they are given back.
 func (s *semaphore) letGo() {
-	for _, c := range s.inOrder() {
-		c.view.letGo()
+	for _, p := range s.inOrder() {
+		p.view.letGo()
 	}
 }
 
@@ -216,22 +216,22 @@ func (s *semaphore) nudgeOthers() {
 
 // wantsSession reports whether a permit is waited for: it needs a session to stand on.
 func (s *semaphore) wantsSession() bool {
-	for _, c := range s.claims {
-		if !c.isLimit() && c.view.isWaiting() {
+	for _, p := range s.requests {
+		if !p.isLimit() && p.view.isWaiting() {
 			return true
 		}
 	}
 	return false
 }
 
-// cannotStand ends the claims that wait for a session that cannot be had. One that
-// the machine has yet to hear of asks for the session once more.
+// cannotStand ends the requests that wait for a session, since there can be none. A
+// request that the machine does not know yet asks for the session once more.
 func (s *semaphore) cannotStand(err error) {
 	k := s.task.keeper
-	for _, c := range s.inOrder() {
-		if s.claims[c.number] == c && c.number <= s.last && !c.isLimit() && c.view.isWaiting() {
-			c.cause = err
-			k.step(s.task, core.Event{Kind: core.EventCancel, Permit: c.number})
+	for _, p := range s.inOrder() {
+		if s.requests[p.number] == p && p.number <= s.last && !p.isLimit() && p.view.isWaiting() {
+			p.cause = err
+			k.step(s.task, core.Event{Kind: core.EventCancel, Permit: p.number})
 		}
 	}
 }
@@ -274,9 +274,9 @@ type strandedSemaphore struct {
 
 func (s *semaphore) strand() core.Stepper {
 	twin := &strandedSemaphore{of: s, deadline: core.Never}
-	for _, c := range s.claims {
-		if !c.view.isWaiting() {
-			twin.deadline = min(twin.deadline, c.view.reliedUntil())
+	for _, p := range s.requests {
+		if !p.view.isWaiting() {
+			twin.deadline = min(twin.deadline, p.view.reliedUntil())
 		}
 	}
 	return twin
@@ -286,12 +286,12 @@ func (s *semaphore) strand() core.Stepper {
 func (s *strandedSemaphore) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	s.out = s.out[:0]
 	held := false
-	for _, c := range s.of.inOrder() {
-		leaves := ev.Kind == core.EventLeave || isFarewell(ev.Kind) && ev.Permit == c.number
-		a := core.Action{Kind: core.ActionLost, Permit: c.number, Reason: core.ReasonUnreachable}
+	for _, p := range s.of.inOrder() {
+		leaves := ev.Kind == core.EventLeave || isFarewell(ev.Kind) && ev.Permit == p.number
+		a := core.Action{Kind: core.ActionLost, Permit: p.number, Reason: core.ReasonUnreachable}
 		switch {
-		case !c.view.isWaiting() && (leaves || now.Mono >= s.deadline):
-		case !c.view.isWaiting():
+		case !p.view.isWaiting() && (leaves || now.Mono >= s.deadline):
+		case !p.view.isWaiting():
 			held = true
 			continue
 		case leaves:
@@ -311,7 +311,7 @@ func (s *strandedSemaphore) Step(now core.Instant, ev core.Event) ([]core.Action
 }
 
 // Idle implements core.Stepper.
-func (s *strandedSemaphore) Idle() bool { return len(s.of.claims) == 0 }
+func (s *strandedSemaphore) Idle() bool { return len(s.of.requests) == 0 }
 
 // String implements core.Stepper.
 func (s *strandedSemaphore) String() string { return strandedState }

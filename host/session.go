@@ -10,8 +10,8 @@ import (
 )
 
 // session is the heartbeat of all leases of one TTL and margin that asked for
-// one. Its machine is made for the first claim, and anew for the next claim
-// after it was lost: a session id that was lost is never used again.
+// one. Its machine is made for the first task that needs it, and anew for the next
+// one after it was lost: a session id that was lost is never used again.
 type session struct {
 	terms sessionTerms
 	task  *task       // its machine, or nil
@@ -30,8 +30,8 @@ type life struct {
 	until atomic.Int64
 }
 
-// sessionFor is the session that a claim wants to stand on. It is the keeper's
-// from then on; nothing is asked of the store before the claim is added.
+// sessionFor is the session that a new task wants to stand on. It is the keeper's
+// from then on; nothing is asked of the store before the task is added.
 func (k *keeper) sessionFor(cfg *core.Config) *session {
 	terms := sessionTerms{cfg.TTL, cfg.Margin}
 	k.mu.Lock()
@@ -131,7 +131,7 @@ func (k *keeper) on(s *session) (found []*task) {
 	return found
 }
 
-// reopen makes the next session if a claim waits for one.
+// reopen makes the next session if a task waits for one.
 func (k *keeper) reopen(s *session) {
 	for _, t := range k.on(s) {
 		if t.wantsSession() {
@@ -142,7 +142,7 @@ func (k *keeper) reopen(s *session) {
 }
 
 // cannotBeat ends a session that has never been in force, on a store that will
-// not take its beat: the claims that wait for it would wait for ever.
+// not take its beat: the tasks that wait for it would wait forever.
 func (k *keeper) cannotBeat(s *session, class core.Class) {
 	t := s.task
 	if t == nil || s.life != nil || !class.Permanent() {
@@ -154,8 +154,8 @@ func (k *keeper) cannotBeat(s *session, class core.Class) {
 	k.giveUp(s, err)
 }
 
-// giveUp ends the claims that wait for a session that cannot be had, with what
-// stood in its way. The next claim tries again.
+// giveUp ends the tasks that wait for a session, since there can be none, with what
+// stood in its way. The next task tries again.
 func (k *keeper) giveUp(s *session, err error) {
 	k.host.log.Info("no session can be had", "error", err)
 	for _, t := range k.on(s) {

@@ -38,10 +38,10 @@ type task struct {
 	// what callers see of the tenure within.
 	invocation *Invocation
 	via        *task
-	// shared is the semaphore whose machine it is. claim is what was asked of one,
-	// where this is what its caller sees.
+	// shared is the semaphore whose machine it is. permit is what was asked of one,
+	// where this task is what its caller sees.
 	shared *semaphore
-	claim  *claim
+	permit *permitRequest
 
 	// The keeper's own.
 	wakeAt   int64
@@ -377,12 +377,12 @@ func (t *task) await(ctx context.Context) error {
 // abandon gives the acquire up. If it is held this very moment it is released.
 func (t *task) abandon(ctx context.Context) error {
 	t.mu.Lock()
-	t.orphan = t.claim == nil // a claim is given back below
+	t.orphan = t.permit == nil // a permit is given back below
 	held, seen := t.held, t.seen
 	t.mu.Unlock()
 	over := &waitError{&Error{Name: t.name, Seen: seen, of: t.subject()}, context.Cause(ctx)}
-	if t.claim != nil {
-		t.keeper.post(message{do: func() { t.keeper.giveBack(t.claim) }})
+	if t.permit != nil {
+		t.keeper.post(message{do: func() { t.keeper.giveBack(t.permit) }})
 		return over
 	}
 	event := core.Event{Kind: core.EventCancel}
@@ -401,8 +401,8 @@ func (t *task) abandon(ctx context.Context) error {
 func (t *task) finish(ctx context.Context, event core.Event) error {
 	t.letGo()
 	switch {
-	case t.claim != nil:
-		t.keeper.post(message{do: func() { t.keeper.giveBack(t.claim) }})
+	case t.permit != nil:
+		t.keeper.post(message{do: func() { t.keeper.giveBack(t.permit) }})
 	case t.via != nil: // its lease is not its own to end
 		t.via.invocation.Cancel()
 	default:

@@ -20,7 +20,7 @@ func (t *task) holding() telemetry.Holding {
 	case telemetry.Session:
 		h.TTL = t.beats.terms.ttl
 	case telemetry.Permit:
-		h.Weight = int64(max(1, t.claim.first.Weight))
+		h.Weight = int64(max(1, t.permit.first.Weight))
 	}
 	return h
 }
@@ -30,7 +30,7 @@ func (t *task) kind() telemetry.Kind {
 	switch {
 	case t.beats != nil:
 		return telemetry.Session
-	case t.claim != nil:
+	case t.permit != nil:
 		return telemetry.Permit
 	case t.guarded:
 		return telemetry.Lease

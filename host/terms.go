@@ -36,7 +36,7 @@ type Terms struct {
 	// may disagree; 0 is 1 s, core.None a store with one clock.
 	StampSpread time.Duration
 
-	// AcquireMargin, under lastwriter, is the least time between a claim and its
+	// AcquireMargin, under lastwriter, is the least time between a put and its
 	// verification; 0 is twice what the read and the write took, and
 	// core.ContendedMargin at least after waiting for another. At most TTL/2.
 	AcquireMargin time.Duration

@@ -8,9 +8,9 @@ import (
 )
 
 // tidyPatience is how long the end of a lease, or of the process, waits for the
-// removal of superseded versions that its claim began. A lease that is held for
-// a moment, as scripts do it, would else never come to it, and a name that is
-// used in no other way would grow for ever. What is left is for the next one.
+// removal of superseded versions that its acquire began. Without the wait a lease that is
+// held for a moment, as in scripts, would remove none, and a name that is used in no
+// other way would grow forever. What is left is for the next holder.
 const tidyPatience = 500 * time.Millisecond
 
 // isTidying reports whether the request under way is of such a removal: nothing
@@ -28,8 +28,8 @@ func (t *task) isTidying() bool {
 	return verb == core.ActionList || verb == core.ActionGet || verb == core.ActionDelete
 }
 
-// settle waits until a task, or with nil each task, has nothing to tidy.
-func (k *keeper) settle(ctx context.Context, only *task) {
+// awaitTidied waits until a task, or with nil each task, has nothing to tidy.
+func (k *keeper) awaitTidied(ctx context.Context, only *task) {
 	var busy []<-chan struct{}
 	asked := make(chan struct{})
 	k.post(message{do: func() {

@@ -15,7 +15,7 @@ type Handover struct {
 	// Under lastwriter: what the latest look showed, and whether a put came after it,
 	// after which reads are of our own.
 	record core.Observation
-	claims bool
+	wrote  bool
 }
 
 // NewHandover begins with what the waiter sees first of a holder.
@@ -39,17 +39,17 @@ func (h *Handover) Freed() int64 {
 }
 
 // Put takes a put of the waiter's own, after which it reads itself.
-func (h *Handover) Put() { h.claims = true }
+func (h *Handover) Put() { h.wrote = true }
 
 // Read takes what a get of the record showed under lastwriter.
 func (h *Handover) Read(now core.Instant, ev *core.Event) {
-	if !h.claims {
+	if !h.wrote {
 		h.record = machines.Inspect(now, ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp).State
 	}
 }
 
 // NotFree takes a look, sent at a Mono, after which the waiter still waits.
-func (h *Handover) NotFree(sent int64) { h.looked, h.claims = sent, false }
+func (h *Handover) NotFree(sent int64) { h.looked, h.wrote = sent, false }
 
 // fromDead reports whether nobody had given the lease back that was taken.
 func (h *Handover) fromDead(protocol core.Protocol, token core.Epoch) bool {
