@@ -15,7 +15,7 @@ import (
 )
 
 // Whatever callers do, in whatever order and at whatever moment, no machine is
-// told what has no meaning to it (the keeper would panic), nobody hangs, and
+// told what has no meaning to it (the loop would panic), nobody hangs, and
 // nothing is left.
 func TestAnyOrder(t *testing.T) {
 	const seeds = 50
@@ -93,7 +93,7 @@ func (c *chaos) run(call func(*chaos, *party)) {
 	}
 	callers.Wait()
 	for _, p := range hosts {
-		c.same("forgotten", len(p.keeper.queue), 0)
+		c.same("forgotten", len(p.loop.queue), 0)
 	}
 	c.sleep(minute) // late puts
 	if after := goroutines(); after > before {

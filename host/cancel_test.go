@@ -20,7 +20,7 @@ func phases(each func(at time.Duration)) {
 	}
 }
 
-// Whenever the caller gives up, nothing stays held, by record or by keeper.
+// Whenever the caller gives up, nothing stays held, by record or by loop.
 func TestAcquireCancelled(t *testing.T) {
 	phases(func(at time.Duration) {
 		for _, f := range []fault{fine, {before: latency / 2, after: latency / 2, lost: true}} {
@@ -278,7 +278,7 @@ func TestCloseContextOver(t *testing.T) {
 	})
 }
 
-// Messages to a keeper that has stopped leave nothing behind.
+// Messages to a loop that has stopped leave nothing behind.
 func TestPostAfterStop(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
@@ -288,14 +288,14 @@ func TestPostAfterStop(t *testing.T) {
 			w.ok(l.Release(background))
 			w.is(l.Err(), ErrReleased)
 		}
-		w.same("queue", len(p.keeper.queue), 0)
+		w.same("queue", len(p.loop.queue), 0)
 	})
 }
 
-// The keeper may be about to tell of a renewal when Err finds the old deadline
+// The loop may be about to tell of a renewal when Err finds the old deadline
 // passed. Err then says nil; it does not wait for the lease to end.
 //
-//	keeper   Step: renewed . . . . . . . . . . new deadline
+//	loop     Step: renewed . . . . . . . . . . new deadline
 //	Err              past the old deadline: ask  . . . . .  nil
 func TestErrBesideRenewal(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -305,7 +305,7 @@ func TestErrBesideRenewal(t *testing.T) {
 		m.mu.Lock()
 		m.deadline = p.clock.Now().Mono
 		m.mu.Unlock()
-		p.keeper.post(message{do: func() { <-gate; m.nowRenewed(renewed) }})
+		p.loop.post(message{do: func() { <-gate; m.nowRenewed(renewed) }})
 		asked := beside(func() error { return l.Err() })
 		synctest.Wait()
 		close(gate)

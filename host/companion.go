@@ -14,7 +14,7 @@ import (
 type AccompanyOptions struct {
 	Terms
 	// OnContact is told false when the deadline passed without a renewal, and
-	// true when the companion has joined again. It is called by the keeper, on
+	// true when the companion has joined again. It is called by the loop, on
 	// which all leases of the Host depend, and must neither block nor call
 	// methods of the Host or of its leases.
 	OnContact func(bool)
@@ -58,7 +58,7 @@ func (h *Host) join(ctx context.Context, handle Handle, terms *Terms, role core.
 		return nil, err
 	}
 	t.onContact = onContact
-	if err := h.keeper.add(t, core.Event{Kind: core.EventAccompany}); err != nil {
+	if err := h.loop.add(t, core.Event{Kind: core.EventAccompany}); err != nil {
 		return nil, err
 	}
 	return t, t.await(ctx)
@@ -205,7 +205,7 @@ func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) e
 	if err != nil {
 		return err
 	}
-	if err := h.keeper.add(t, core.Event{Kind: core.EventRelease, Brief: true}); err != nil {
+	if err := h.loop.add(t, core.Event{Kind: core.EventRelease, Brief: true}); err != nil {
 		return err
 	}
 	return t.outcome(ctx)

@@ -87,7 +87,7 @@ func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options))
 	p.Host = h
 	w.Cleanup(func() { // still in the bubble
 		p.store.heal()
-		if err := h.Close(background); err != nil && !h.keeper.isForced() {
+		if err := h.Close(background); err != nil && !h.loop.isForced() {
 			w.Errorf("close: %v", err)
 		}
 	})
@@ -266,22 +266,22 @@ func (w *world) until(step time.Duration, true func() bool) {
 	w.Fatal("that never came")
 }
 
-// idle fails the test unless the keeper keeps nothing.
+// idle fails the test unless the loop has no task.
 func (p *party) idle() {
 	p.world.Helper()
 	if n := p.tasks(); n != 0 {
-		p.world.Fatalf("the keeper still keeps %d tasks", n)
+		p.world.Fatalf("the loop still has %d tasks", n)
 	}
 }
 
 func (p *party) tasks() int {
 	count := make(chan int)
-	p.keeper.post(message{do: func() { count <- p.keeper.count }})
+	p.loop.post(message{do: func() { count <- p.loop.count }})
 	select {
 	case n := <-count:
 		return n
-	case <-p.keeper.stopped:
-		return p.keeper.count
+	case <-p.loop.stopped:
+		return p.loop.count
 	}
 }
 

@@ -1,29 +1,28 @@
-// Package host keeps leases and semaphores in a blob store: it brings clocks,
-// randomness and I/O to the machines of package core, and hands callers a Lease or
+// Package host keeps leases and semaphores in a blob store. It brings clocks,
+// randomness and I/O to the machines of package core, and gives callers a Lease or
 // a Permit.
 //
-// A Host owns one store and one keeper, a goroutine that steps every machine;
-// a lease costs memory and requests, no goroutine. Requests run on a bounded
-// number of goroutines, each within the time limit that the core gave it.
+// A Host owns one store and one loop, a goroutine that steps every machine. A lease
+// costs memory and requests, but no goroutine. Requests run on a bounded number of
+// goroutines, each within the time limit that the core gave it.
 //
-// Under strict a Host may keep all its leases alive by one session, an object
-// that it beats for all of them: their machines wait for nothing, and whoever
-// asks one of them looks at the session's deadline. What strict machines want to
-// know of the world besides, the keeper tells them with every event: how their
-// session stands, and the newest sample of the store's clock.
+// Under strict a Host may keep all its leases alive by one session, an object that
+// beats for all of them. The machines of these leases then wait for nothing, and a
+// lease is relied on until the session's deadline. With every event the loop also tells
+// strict machines how their session stands, and the newest sample of the store's clock.
 //
-// A shared semaphore has one machine in a Host, made for its first permit: what is
+// A shared semaphore has one machine in a Host, made for its first permit. What is
 // asked of it at the same time is written at once. Its permits, which callers hold
-// one by one, cost no machine and no request of their own while they are held, and
-// stand on the session.
+// one by one, stand on the session: while they are held they cost no machine and no
+// request of their own.
 //
-// Invoke has a piece of work done once, whoever asks for it, and its result kept
-// in the same store; Remote is the side of what a launcher starts elsewhere. An
-// Invocation is one machine that has a lease, or a companion, within.
+// Invoke has a piece of work done once for all that ask, and keeps its result in the
+// same store. Remote is for what a launcher starts elsewhere. An Invocation is one
+// machine that has a lease, or a companion, within.
 //
 // What it does not do: it decides nothing that the core can decide, it retries
-// nothing on its own, and it cannot stop code that does not ask. A caller that
-// touches what the lease guards looks at Lease.Err, Done or Context first.
+// nothing on its own, and it cannot stop code that never checks. Check Lease.Err, Done
+// or Context before you touch what the lease guards.
 package host
 
 import (
@@ -52,12 +51,12 @@ import (
 
 // Options are for Open. The zero value, and nil, are good.
 type Options struct {
-	// Logger hears of losses, warnings and failing requests. nil: nobody does.
-	// Its handler is called by the keeper too, so one that blocks delays renewals.
-	// Its messages and keys are those of the package comment.
+	// Logger gets losses, warnings and failing requests; nil is no log. The loop calls
+	// its handler, so a handler that blocks delays renewals. The package comment lists
+	// messages and keys.
 	Logger *slog.Logger
-	// Meter gets the metrics of the package comment. nil: nobody does, at no cost; the
-	// global one of OpenTelemetry is not taken unless it is given. Hosts that share
+	// Meter gets the metrics of the package comment; nil counts nothing, at no cost.
+	// OpenTelemetry's global provider is not used unless it is given. Hosts that share
 	// one are added up.
 	Meter metric.MeterProvider
 	// InFlight bounds the requests under way at once; 0 is 64.
@@ -101,7 +100,7 @@ type Host struct {
 	log       *slog.Logger
 	telemetry *telemetry.Recorder
 	engine    Engine
-	keeper    *keeper
+	loop      *loop
 	origin    origin
 	boot      string
 	// calibrates: the store's stamps are of a clock that one may calibrate by.
@@ -183,8 +182,8 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	if inFlight == 0 {
 		inFlight = defaultInFlight
 	}
-	h.keeper = newKeeper(h, inFlight)
-	h.memory.log, h.memory.now, h.memory.write = h.log, h.clock.Now, h.keeper.io.Go
+	h.loop = newLoop(h, inFlight)
+	h.memory.log, h.memory.now, h.memory.write = h.log, h.clock.Now, h.loop.io.Go
 	return h, nil
 }
 
@@ -259,12 +258,12 @@ func (h *Host) URL() string { return h.url }
 // nothing, such as a system call on a dead mount, is left behind a second after
 // ctx has ended. A second Close waits for the first.
 func (h *Host) Close(ctx context.Context) error {
-	h.keeper.awaitTidied(ctx, nil)
-	err := h.keeper.close(ctx)
+	h.loop.awaitTidied(ctx, nil)
+	err := h.loop.close(ctx)
 	h.closeStore.Do(func() {
-		if h.keeper.leftIO { // the store may hang just so
+		if h.loop.leftIO { // the store may hang just so
 			go func() {
-				h.keeper.io.Wait()
+				h.loop.io.Wait()
 				_ = h.store.Close()
 			}()
 			return

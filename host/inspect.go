@@ -54,7 +54,7 @@ func (h *Host) observe(ctx context.Context, name string) (Status, error) {
 
 // inspectRecord reads what lastwriter keeps of a name.
 func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
-	if h.keeper.isClosed() {
+	if h.loop.isClosed() {
 		return Status{}, ErrClosed
 	}
 	object, err := h.direct().get(ctx, recordKey(name))
@@ -78,7 +78,7 @@ const listAhead = 16
 // Listing all also removes what dead processes have left, beside their leases.
 func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		if h.keeper.isClosed() {
+		if h.loop.isClosed() {
 			yield(Status{}, ErrClosed)
 			return
 		}

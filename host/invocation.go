@@ -47,7 +47,7 @@ type Invocation struct {
 	cancelled  bool
 	question   telemetry.Question
 
-	// The keeper's own.
+	// The loop's own.
 	view     *task  // of the tenure at hand: a lease's or a companion's
 	ending   error  // of a remote's lease, before any work
 	leaseKey string // what changes when the lease that is waited for does
@@ -81,7 +81,7 @@ func (h *Host) newInvocation(ctx context.Context, name string, faults error) (*I
 		return nil, faults
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case h.keeper.isClosed():
+	case h.loop.isClosed():
 		return nil, ErrClosed
 	}
 	if err := h.checkResultKeys(name); err != nil {
@@ -174,7 +174,7 @@ func (i *Invocation) Cancel() {
 	switch {
 	case begun:
 		i.letGo()
-		i.host.keeper.post(message{to: i.task, event: core.Event{Kind: core.EventCancel}})
+		i.host.loop.post(message{to: i.task, event: core.Event{Kind: core.EventCancel}})
 	case stop != nil:
 		stop()
 	}
@@ -305,16 +305,16 @@ func (i *Invocation) begin(ctx context.Context) error {
 		i.over = true
 		return nil
 	case i.decided:
-		i.host.keeper.drop(t)
+		i.host.loop.drop(t)
 		return nil
 	}
 	t.invocation, t.hears, t.looked, t.onWaiting = i, i.hear, want.looked, i.onWaiting
 	if want.OnSession {
-		t.session = i.host.keeper.sessionFor(&want.Config)
+		t.session = i.host.loop.sessionFor(&want.Config)
 	}
 	i.task, i.plan = t, nil
 	// Under mu: a Cancel must come after the first event.
-	if err := i.host.keeper.add(t, core.Event{Kind: core.EventBegin, Wait: want.wait}); err != nil {
+	if err := i.host.loop.add(t, core.Event{Kind: core.EventBegin, Wait: want.wait}); err != nil {
 		i.decide(nil, err)
 		i.over = true
 		i.task = nil // it has not begun: nothing can be cancelled

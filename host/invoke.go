@@ -27,7 +27,7 @@ type InvokeOptions struct {
 	// has kept for an answer: a Result with Failed true.
 	MemoFailures bool
 	// OnWaiting is told whom the caller waits for, first and at every change.
-	// It is called by the keeper, on which all leases of the Host depend, and
+	// It is called by the loop, on which all leases of the Host depend, and
 	// must neither block nor call methods of the Host or of its leases.
 	OnWaiting func(Status)
 }

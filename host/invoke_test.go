@@ -359,9 +359,9 @@ func TestInvokeAsItCloses(t *testing.T) {
 		plan := i.plan
 		i.plan = func(ctx context.Context) (wanted, error) {
 			found, err := plan(ctx)
-			p.keeper.mu.Lock()
-			p.keeper.closed = true // as far as Close has come
-			p.keeper.mu.Unlock()
+			p.loop.mu.Lock()
+			p.loop.closed = true // as far as Close has come
+			p.loop.mu.Unlock()
 			return found, err
 		}
 		w.is(errOf(i.Next(background)), ErrClosed)

@@ -19,7 +19,7 @@ type AcquireOptions struct {
 	// is held. Never negative. TryAcquire does not wait.
 	Wait time.Duration
 	// OnWaiting is told whom the caller waits for, first and at every change.
-	// It is called by the keeper, on which all leases of the Host depend, and
+	// It is called by the loop, on which all leases of the Host depend, and
 	// must neither block nor call methods of the Host or of its leases.
 	OnWaiting func(Status)
 }
@@ -88,9 +88,9 @@ func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wa
 	}
 	t.guarded, t.onWaiting, t.looked = true, opts.OnWaiting, want.looked
 	if want.OnSession {
-		t.session = h.keeper.sessionFor(&want.Config)
+		t.session = h.loop.sessionFor(&want.Config)
 	}
-	if err := h.keeper.add(t, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
+	if err := h.loop.add(t, core.Event{Kind: core.EventAcquire, Wait: want.wait}); err != nil {
 		return nil, want.Protocol, err
 	}
 	return t, want.Protocol, t.await(ctx)
@@ -156,7 +156,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // Settle waits for the removal of the name's superseded versions, which the acquire may
 // have begun: until ctx ends, and half a second at most. It is for a process that is
 // about to end and leaves the lease held; Release and the Host's Close wait by themselves.
-func (l *Lease) Settle(ctx context.Context) { l.task.keeper.awaitTidied(ctx, l.task) }
+func (l *Lease) Settle(ctx context.Context) { l.task.loop.awaitTidied(ctx, l.task) }
 
 // TTL is how long the lease lives without a renewal, as its record says;
 // core.None if until it is released or broken.
@@ -165,7 +165,7 @@ func (l *Lease) TTL() time.Duration { return l.task.ttl }
 // Handle is what a companion needs to accompany this lease.
 func (l *Lease) Handle() Handle {
 	return Handle{
-		Name: l.Name(), Store: l.task.keeper.host.url, Holder: l.Holder(),
+		Name: l.Name(), Store: l.task.loop.host.url, Holder: l.Holder(),
 		Protocol: l.Protocol(), Epoch: l.Epoch(), Token: l.FencingToken(), TTL: l.TTL(), Acquired: l.Acquired(),
 	}
 }

@@ -69,7 +69,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // A process that was paused past its deadline hears of it from whatever it asks
-// first, before its keeper has run, and nothing of ours is written.
+// first, before its loop has run, and nothing of ours is written.
 func TestPaused(t *testing.T) {
 	ask := map[string]func(*world, *Lease){
 		"Err":     func(w *world, l *Lease) { w.is(l.Err(), ErrLost) },
@@ -211,8 +211,8 @@ func TestDeadlineMoves(t *testing.T) {
 		p, l := w.holding()
 		soon := p.clock.Now().Mono + int64(time.Second)
 		told := make(chan struct{})
-		p.keeper.post(message{do: func() {
-			p.keeper.notice(l.task, &core.Action{Kind: core.ActionDeadline, At: soon})
+		p.loop.post(message{do: func() {
+			p.loop.notice(l.task, &core.Action{Kind: core.ActionDeadline, At: soon})
 			close(told)
 		}})
 		<-told

@@ -23,7 +23,7 @@ type memory struct {
 	url   string // of the store
 	log   *slog.Logger
 	now   func() core.Instant
-	write func(func()) // runs what changes files, beside the keeper
+	write func(func()) // runs what changes files, beside the loop
 
 	mu     sync.Mutex
 	names  map[string]last

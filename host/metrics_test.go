@@ -210,7 +210,7 @@ func TestMetricsOfASession(t *testing.T) {
 		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		g.is("renewal.left", "kind=session protocol=strict 1")
-		p.keeper.noteRenewed(l.task, 0) // what a call that came to nothing says of a lease
+		p.loop.noteRenewed(l.task, 0) // what a call that came to nothing says of a lease
 		w.same("renewals of the lease", l.task.renews(&request{from: l.task}) == nil, true)
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		p.store.always(fault{class: core.ClassUnreachable})
@@ -436,19 +436,19 @@ func TestMetricsCost(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		w.same("the store itself", p.verbs, store.Store(p.store))
-		m := &task{keeper: p.keeper, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
+		m := &task{loop: p.loop, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
 		request := func(r *telemetry.Recorder) func() {
 			return func() { r.Ended(background, core.ActionPut, r.Sent(), false, nil) }
 		}
 		w.same("a request uncounted", testing.AllocsPerRun(100, request(p.telemetry)), 0.)
-		w.same("a renewal uncounted", testing.AllocsPerRun(100, func() { p.keeper.noteRenewed(m, 1) }), 0.)
+		w.same("a renewal uncounted", testing.AllocsPerRun(100, func() { p.loop.noteRenewed(m, 1) }), 0.)
 		r := requestOf(m)
-		w.same("an answer uncounted", testing.AllocsPerRun(100, func() { p.keeper.noteAnswer(r, &core.Event{}) }), 0.)
+		w.same("an answer uncounted", testing.AllocsPerRun(100, func() { p.loop.noteAnswer(r, &core.Event{}) }), 0.)
 
 		quiet := w.hostWith(func(o *Options) { o.Logger, o.Meter = nil, noop.NewMeterProvider() })
-		m.keeper = quiet.keeper
+		m.loop = quiet.loop
 		w.same("a request", testing.AllocsPerRun(100, request(quiet.telemetry)), 0.)
-		w.same("a renewal", testing.AllocsPerRun(100, func() { quiet.keeper.noteRenewed(m, 1) }), 0.)
+		w.same("a renewal", testing.AllocsPerRun(100, func() { quiet.loop.noteRenewed(m, 1) }), 0.)
 	})
 }
 

@@ -8,7 +8,7 @@ const longestNap = 10 * time.Millisecond
 
 // nap rings at the end of a short pause, before the timer does. One at a time: what
 // is due before it ends has the timer.
-func (k *keeper) nap(pause time.Duration) {
+func (k *loop) nap(pause time.Duration) {
 	if pause <= 0 || pause > longestNap || k.host.nap == nil || !k.napping.CompareAndSwap(false, true) {
 		return
 	}

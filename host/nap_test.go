@@ -23,7 +23,7 @@ func (f *frozen) Now() core.Instant {
 }
 
 // TestNap: the wait of a claim is napped, once and exactly, and its end wakes the
-// keeper; nothing longer is, and nothing under a clock that is not the machine's.
+// loop; nothing longer is, and nothing under a clock that is not the machine's.
 func TestNap(t *testing.T) {
 	const margin = 5 * time.Millisecond
 	machine := &frozen{}

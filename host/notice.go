@@ -10,7 +10,7 @@ import (
 )
 
 // notice carries a machine's notice to whoever waits for it.
-func (k *keeper) notice(t *task, a *core.Action) {
+func (k *loop) notice(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionCalibrate:
 		k.calibrate(t)
@@ -27,7 +27,7 @@ func (k *keeper) notice(t *task, a *core.Action) {
 }
 
 // tenure takes a notice of a lease's or a companion's machine.
-func (k *keeper) tenure(t *task, a *core.Action) {
+func (k *loop) tenure(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionWaiting:
 		t.nowWaiting(k, a)
@@ -72,7 +72,7 @@ func (k *keeper) tenure(t *task, a *core.Action) {
 	}
 }
 
-func (k *keeper) failure(t *task, kind Kind, a *core.Action) error {
+func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
 	ill := t.troubles()
 	if ill.cause != nil && a.Reason == core.ReasonCancelled {
 		return ill.cause
@@ -97,7 +97,7 @@ func (k *keeper) failure(t *task, kind Kind, a *core.Action) error {
 	return err
 }
 
-func (k *keeper) warn(t *task, a *core.Action) {
+func (k *loop) warn(t *task, a *core.Action) {
 	switch a.Reason {
 	case core.ReasonTTLDiffers:
 		k.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
@@ -123,7 +123,7 @@ func holderOf(s *core.Sighting) string {
 // nudge tells the longest waiter in this process that a lease was released.
 // One is enough, and a crowd would only lose races; if that one gives up, the
 // next one is told. released is when that was, a Mono, or 0.
-func (k *keeper) nudge(name string, released int64) {
+func (k *loop) nudge(name string, released int64) {
 	for _, t := range k.tasks[name] {
 		if t.waiting {
 			t.nudged = true
@@ -152,7 +152,7 @@ func (t *task) isHolding() bool {
 
 // watchAbove watches what a break of a strict lease that is held makes. Of one on a
 // session the session is called, and its call is watched. An invocation does so itself.
-func (t *task) watchAbove(k *keeper) {
+func (t *task) watchAbove(k *loop) {
 	if t.via != nil {
 		return
 	}
@@ -163,7 +163,7 @@ func (t *task) watchAbove(k *keeper) {
 	t.watch(k, versionKey(t.name, t.epoch+1))
 }
 
-func (t *task) nowWaiting(k *keeper, a *core.Action) {
+func (t *task) nowWaiting(k *loop, a *core.Action) {
 	t.waiting = true
 	t.watch(k, t.keyToWatch(a.Sight))
 	t.nowSeen(a.Sight)
@@ -171,18 +171,18 @@ func (t *task) nowWaiting(k *keeper, a *core.Action) {
 
 // nowSeen takes whom the caller waits for, first and at every change.
 func (t *task) nowSeen(s *core.Sighting) {
-	t.keeper.host.memory.saw(t.name, t.protocol, s)
+	t.loop.host.memory.saw(t.name, t.protocol, s)
 	t.noteWaiting(s)
 	if s == nil {
 		return
 	}
-	seen := newStatus(t.name, t.protocol, s, t.keeper.host.clock.Now())
+	seen := newStatus(t.name, t.protocol, s, t.loop.host.clock.Now())
 	t.mu.Lock()
 	t.seen = &seen
 	t.mu.Unlock()
 	if t.waitsForItself() {
 		t.trouble().cause = &Error{Kind: Refused, Name: t.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
-		t.keeper.post(message{to: t, event: core.Event{Kind: core.EventCancel}})
+		t.loop.post(message{to: t, event: core.Event{Kind: core.EventCancel}})
 		return
 	}
 	if t.onWaiting != nil {
@@ -203,13 +203,13 @@ func (t *task) within(ctx context.Context) context.Context {
 	if t == nil || t.permit != nil { // of a semaphore one may hold two permits
 		return ctx
 	}
-	return context.WithValue(ctx, leaseKey{t.keeper.host, t.name}, t)
+	return context.WithValue(ctx, leaseKey{t.loop.host, t.name}, t)
 }
 
 // waitsForItself reports whether its caller's ctx is of a lease on the same name that is
 // held.
 func (t *task) waitsForItself() bool {
-	own, _ := t.ctx.Value(leaseKey{t.keeper.host, t.name}).(*task)
+	own, _ := t.ctx.Value(leaseKey{t.loop.host, t.name}).(*task)
 	return own != nil && own.context().Err() == nil
 }
 
@@ -229,9 +229,9 @@ type watching struct {
 	stop func() // nil while the watch is being made
 }
 
-// end is no work for the keeper, since it can wait for a Watch that hangs on a
-// dead mount. One that is just being made is ended when it arrives.
-func (w *watching) end(k *keeper) {
+// end does not run on the loop, since it can wait for a Watch that hangs on a dead
+// mount. A watch that is just being made is ended when it arrives.
+func (w *watching) end(k *loop) {
 	w.over = true
 	if w.stop != nil {
 		k.io.Go(w.stop)
@@ -240,13 +240,13 @@ func (w *watching) end(k *keeper) {
 }
 
 func (t *task) watcher() (store.Watcher, bool) {
-	w, ok := t.keeper.host.store.(store.Watcher)
+	w, ok := t.loop.host.store.(store.Watcher)
 	return w, ok
 }
 
 // watch asks a local directory to tell of changes of these keys and no others. Who
 // waits looks once more when it has begun: what changed before it is not told.
-func (t *task) watch(k *keeper, keys ...string) {
+func (t *task) watch(k *loop, keys ...string) {
 	watcher, ok := t.watcher()
 	if !ok {
 		return
@@ -268,7 +268,7 @@ func (t *task) watch(k *keeper, keys ...string) {
 }
 
 func (t *task) beginWatch(watcher store.Watcher, w *watching) {
-	k := t.keeper
+	k := t.loop
 	changed := message{do: func() { k.changed(t) }}
 	stop, err := watcher.Watch(w.key, func() { k.post(changed) })
 	if err != nil {
@@ -289,7 +289,7 @@ func (t *task) beginWatch(watcher store.Watcher, w *watching) {
 
 func (t *task) stopWatching() {
 	for _, w := range t.watches {
-		w.end(t.keeper)
+		w.end(t.loop)
 	}
 	t.watches = nil
 }

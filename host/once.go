@@ -14,12 +14,12 @@ var errDone = errors.New("mopslock: host: done")
 // caller awaits it.
 func (h *Host) newOwnTask(ctx context.Context, machine core.Stepper, name string) *task {
 	t := &task{
-		keeper: h.keeper, machine: machine, name: name, index: -1, foreign: true,
+		loop: h.loop, machine: machine, name: name, index: -1, foreign: true,
 		settled: make(chan struct{}), ctx: ctx,
 	}
 	t.hears = func(a *core.Action) {
 		if a.Kind == core.ActionRefused {
-			t.end(h.keeper.failure(t, Refused, a))
+			t.end(h.loop.failure(t, Refused, a))
 		}
 	}
 	return t
@@ -31,7 +31,7 @@ func (h *Host) runOnce(ctx context.Context, cfg *core.Config, said func(*core.Ac
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	if h.keeper.isClosed() {
+	if h.loop.isClosed() {
 		return ErrClosed
 	}
 	t, err := h.newTask(ctx, cfg, 0, nil)
@@ -40,13 +40,13 @@ func (h *Host) runOnce(ctx context.Context, cfg *core.Config, said func(*core.Ac
 	}
 	t.hears = func(a *core.Action) {
 		if a.Kind == core.ActionRefused {
-			t.end(h.keeper.failure(t, Refused, a))
+			t.end(h.loop.failure(t, Refused, a))
 			return
 		}
 		said(a) // before await returns, which waits for end
 		t.end(errDone)
 	}
-	if err := h.keeper.add(t, core.Event{Kind: core.EventBegin}); err != nil {
+	if err := h.loop.add(t, core.Event{Kind: core.EventBegin}); err != nil {
 		return err
 	}
 	if err := t.await(ctx); !errors.Is(err, errDone) {
@@ -56,7 +56,7 @@ func (h *Host) runOnce(ctx context.Context, cfg *core.Config, said func(*core.Ac
 }
 
 // dismiss ends a task whose machine knows no farewell.
-func (k *keeper) dismiss(t *task) {
+func (k *loop) dismiss(t *task) {
 	if !t.gone {
 		t.end(ErrClosed)
 		k.remove(t)
@@ -64,7 +64,7 @@ func (k *keeper) dismiss(t *task) {
 }
 
 // bidFarewell asks a task to end.
-func (k *keeper) bidFarewell(t *task) {
+func (k *loop) bidFarewell(t *task) {
 	if t.farewell == 0 {
 		k.dismiss(t)
 		return

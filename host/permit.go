@@ -37,7 +37,7 @@ type PermitOptions struct {
 	// negative. TryAcquirePermit does not wait.
 	Wait time.Duration
 	// OnWaiting is told once, when there is no room, who holds the permits, as far
-	// as 2 KiB have room for them. It is called by the keeper, on which all leases
+	// as 2 KiB have room for them. It is called by the loop, on which all leases
 	// of the Host depend, and must neither block nor call methods of the Host, of
 	// its leases or of its permits.
 	OnWaiting func(Status)
@@ -241,7 +241,7 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 		return nil, context.Cause(ctx)
 	}
 	t := &task{
-		keeper: h.keeper, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
+		loop: h.loop, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
 		guarded: true, settled: make(chan struct{}), ctx: ctx,
 	}
 	t.permit = &permitRequest{view: t, first: first, onWaiting: onWaiting}
@@ -259,7 +259,7 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 	if wait := &t.permit.first.Wait; *wait > 0 {
 		*wait = max(0, *wait-time.Duration(h.clock.Now().Mono-begun))
 	}
-	if err := h.keeper.let(func() { h.keeper.requestPermit(cfg, t.permit) }); err != nil {
+	if err := h.loop.let(func() { h.loop.requestPermit(cfg, t.permit) }); err != nil {
 		return nil, err
 	}
 	return t, t.await(ctx)

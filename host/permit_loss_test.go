@@ -52,7 +52,7 @@ func TestPermitLost(t *testing.T) {
 }
 
 // Whoever asks a permit past its deadline hears at once that it is lost, whatever
-// the keeper has had time for.
+// the loop has had time for.
 func TestPermitPastItsDeadline(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()

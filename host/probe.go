@@ -375,7 +375,7 @@ func (p *prober) Idle() bool { return p.done }
 func (p *prober) String() string { return "probing" }
 
 // rival is one create of a race: a machine with one request. It is stepped, and
-// tells the prober, on the keeper's goroutine.
+// tells the prober, on the loop's goroutine.
 type rival struct {
 	request core.Action
 	ended   func(*core.Event)

@@ -139,7 +139,7 @@ func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration)
 	p := &prober{step: probeRecord, record: key, wait: wait, answered: h.Reached()}
 	t := h.newOwnTask(ctx, p, name)
 	p.failure = func() error { return t.troubles().failed }
-	if err := h.keeper.add(t, core.Event{Kind: core.EventBegin}); err != nil {
+	if err := h.loop.add(t, core.Event{Kind: core.EventBegin}); err != nil {
 		return false, err
 	}
 	if err := t.await(ctx); !errors.Is(err, errDone) {
@@ -215,9 +215,9 @@ func (h *Host) askStore() (*task, error) {
 		h.log.Info("tried whether the store honours create-if-absent", "honoured", creates == createHonoured, "seen", seen)
 		a.seen = seen
 		a.creates.Store(creates)
-		h.keeper.sweepTried(betweenWrites)
+		h.loop.sweepTried(betweenWrites)
 	}
-	if err := h.keeper.add(t, core.Event{Kind: core.EventBegin}); err != nil {
+	if err := h.loop.add(t, core.Event{Kind: core.EventBegin}); err != nil {
 		return nil, err // nobody may wait for a task that has not begun
 	}
 	a.asking = t
@@ -236,10 +236,10 @@ func (h *Host) rival(t *task, p *prober, nonce string, limit time.Duration) erro
 			t.trouble().failed = failed
 		}
 		if p.raced(nonce, ev, failed); p.racing == 0 {
-			h.keeper.post(message{to: t, event: core.Event{Kind: core.EventWoke}})
+			h.loop.post(message{to: t, event: core.Event{Kind: core.EventWoke}})
 		}
 	}
-	return h.keeper.add(own, core.Event{Kind: core.EventBegin})
+	return h.loop.add(own, core.Event{Kind: core.EventBegin})
 }
 
 // tries keeps in mind which object is tried instead of the card: the next prober, if
@@ -251,7 +251,7 @@ func (a *abilities) tries(key string) {
 }
 
 // sweepTried removes that object, if there may be one.
-func (k *keeper) sweepTried(after time.Duration) {
+func (k *loop) sweepTried(after time.Duration) {
 	a := &k.host.abilities
 	a.mu.Lock()
 	key := a.own

@@ -29,7 +29,7 @@ type queue struct {
 }
 
 // queueOf is where a request waits.
-func (k *keeper) queueOf(r *request) *queue {
+func (k *loop) queueOf(r *request) *queue {
 	if isTransfer(r.action.Kind) {
 		return &k.large
 	}
@@ -38,7 +38,7 @@ func (k *keeper) queueOf(r *request) *queue {
 
 // request starts a store request, or lets it wait for a slot. Its limit counts
 // from now either way. The machine has let go of any earlier one.
-func (k *keeper) request(t *task, a core.Action) {
+func (k *loop) request(t *task, a core.Action) {
 	lane := t.lane(a.Request)
 	t.cancelRequest(lane)
 	r := &request{from: t, action: a}
@@ -85,7 +85,7 @@ func unanswered(id core.RequestID) core.Event {
 }
 
 // answer gives a machine the answer to its request.
-func (k *keeper) answer(r *request, event core.Event) {
+func (k *loop) answer(r *request, event core.Event) {
 	t := r.from
 	if r.isAwaited() {
 		t.inFlight[t.lane(r.action.Request)] = nil // its body is not kept until the next one
@@ -104,7 +104,7 @@ func (k *keeper) answer(r *request, event core.Event) {
 	}
 }
 
-func (k *keeper) startReady(q *queue) {
+func (k *loop) startReady(q *queue) {
 	if k.over {
 		return
 	}
@@ -124,7 +124,7 @@ func (k *keeper) startReady(q *queue) {
 }
 
 // startDue is startReady while the store wants to be left alone.
-func (k *keeper) startDue(q *queue, now time.Time) {
+func (k *loop) startDue(q *queue, now time.Time) {
 	next := k.respite.until
 	q.ready = slices.DeleteFunc(q.ready, func(r *request) bool {
 		deadline, _ := r.ctx.Deadline()
@@ -154,7 +154,7 @@ func (k *keeper) startDue(q *queue, now time.Time) {
 	})
 }
 
-func (k *keeper) start(q *queue, r *request) {
+func (k *loop) start(q *queue, r *request) {
 	q.slots--
 	r.sent = k.instantOf(r.from)
 	k.io.Add(1)
@@ -162,7 +162,7 @@ func (k *keeper) start(q *queue, r *request) {
 }
 
 // perform does one request and posts its answer.
-func (k *keeper) perform(r *request) {
+func (k *loop) perform(r *request) {
 	defer k.io.Done()
 	event, err := k.ask(r)
 	r.cancel()
@@ -182,7 +182,7 @@ func (k *keeper) perform(r *request) {
 }
 
 // ask turns the store's answer into the core's three outcomes.
-func (k *keeper) ask(r *request) (core.Event, error) {
+func (k *loop) ask(r *request) (core.Event, error) {
 	a := &r.action
 	event := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
 	err := k.send(r, &event)
@@ -218,7 +218,7 @@ func isUnkeepable(verb core.ActionKind, err error) bool {
 }
 
 // send has the store do what is asked, and puts what it found into the event.
-func (k *keeper) send(r *request, event *core.Event) error {
+func (k *loop) send(r *request, event *core.Event) error {
 	a, s := &r.action, k.host.verbs
 	switch a.Kind {
 	case core.ActionGet:

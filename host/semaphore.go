@@ -9,8 +9,8 @@ import (
 )
 
 // semaphore is the machine of all that this Host does with the shared semaphore on
-// one name: what waits together is written together. Like the task that it is the
-// machine of, it is the keeper's own. It is made for the first request, and
+// one name: what waits together is written together. Like its task it is the loop's
+// own. It is made for the first request, and
 // forgotten when nothing is held and nobody waits.
 type semaphore struct {
 	task     *task
@@ -46,7 +46,7 @@ func (p *permitRequest) isLimit() bool { return p.first.Kind == core.EventLimit 
 
 // semaphoreOf is the semaphore that a request is for, made if need be. A limit is set by
 // any machine of the name.
-func (k *keeper) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
+func (k *loop) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
 	terms := semaphoreTerms{cfg.Name, sessionTerms{cfg.TTL, cfg.Margin}}
 	for _, t := range k.tasks[cfg.Name] {
 		if s := t.shared; s != nil && (limit || s.terms == terms) {
@@ -64,7 +64,7 @@ func (k *keeper) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
 }
 
 // requestPermit asks for a permit or a limit.
-func (k *keeper) requestPermit(cfg *core.Config, p *permitRequest) {
+func (k *loop) requestPermit(cfg *core.Config, p *permitRequest) {
 	s, err := k.semaphoreOf(cfg, p.isLimit())
 	if err != nil {
 		p.end(refusedOf(cfg.Name, err))
@@ -88,7 +88,7 @@ func (k *keeper) requestPermit(cfg *core.Config, p *permitRequest) {
 func (t *task) isAsked() bool { return t.shared != nil && len(t.shared.requests) > 0 }
 
 // giveBack ends a request, whatever has become of it by now.
-func (k *keeper) giveBack(p *permitRequest) {
+func (k *loop) giveBack(p *permitRequest) {
 	if t := p.view.via; t != nil && t.shared.requests[p.number] == p {
 		k.step(t, core.Event{Kind: core.EventRelease, Permit: p.number})
 	}
@@ -106,7 +106,7 @@ func (s *semaphore) inOrder() []*permitRequest {
 // hear takes the machine's notices.
 func (s *semaphore) hear(a *core.Action) {
 	t := s.task
-	k := t.keeper
+	k := t.loop
 	if a.Kind == core.ActionLeft {
 		t.end(&Error{Kind: Ended, Name: t.name})
 		return
@@ -155,7 +155,7 @@ func (s *semaphore) hear(a *core.Action) {
 
 // refusal is why a request was refused, with the holders that are in its way.
 func (s *semaphore) refusal(p *permitRequest, a *core.Action) error {
-	err := s.task.keeper.failure(p.view, Refused, a)
+	err := s.task.loop.failure(p.view, Refused, a)
 	if e, ok := errors.AsType[*Error](err); ok && (a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded) {
 		e.Seen = s.seen
 	}
@@ -206,7 +206,7 @@ func (s *semaphore) letGo() {
 
 // nudgeOthers tells the machines of other terms on the name: our own knows.
 func (s *semaphore) nudgeOthers() {
-	k := s.task.keeper
+	k := s.task.loop
 	for _, t := range k.tasks[s.task.name] {
 		if t.shared != nil && t != s.task {
 			k.post(message{do: func() { k.changed(t) }})
@@ -227,7 +227,7 @@ func (s *semaphore) wantsSession() bool {
 // cannotStand ends the requests that wait for a session, since there can be none. A
 // request that the machine does not know yet asks for the session once more.
 func (s *semaphore) cannotStand(err error) {
-	k := s.task.keeper
+	k := s.task.loop
 	for _, p := range s.inOrder() {
 		if s.requests[p.number] == p && p.number <= s.last && !p.isLimit() && p.view.isWaiting() {
 			p.cause = err
@@ -242,7 +242,7 @@ func (s *semaphore) stepped() {
 	switch t.machine.String() {
 	case core.SemaphoreWaiting.String():
 		if _, watches := t.watcher(); watches {
-			t.watch(t.keeper, versionKey(t.name, s.newest+1))
+			t.watch(t.loop, versionKey(t.name, s.newest+1))
 		}
 	case core.SemaphoreIdle.String(), core.SemaphoreClosed.String():
 		t.stopWatching()

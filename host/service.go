@@ -9,7 +9,7 @@ import (
 
 // serve makes a task of the host's own, which no caller waits for: a session,
 // a calibration, an errand. It must be stepped with its first event.
-func (k *keeper) serve(cfg *core.Config, farewell core.EventKind, hears func(*core.Action)) (*task, error) {
+func (k *loop) serve(cfg *core.Config, farewell core.EventKind, hears func(*core.Action)) (*task, error) {
 	t, err := k.host.newTask(context.Background(), cfg, farewell, nil)
 	if err != nil {
 		return nil, err
@@ -18,14 +18,14 @@ func (k *keeper) serve(cfg *core.Config, farewell core.EventKind, hears func(*co
 	return t, nil
 }
 
-func (k *keeper) enlist(t *task, hears func(*core.Action)) {
+func (k *loop) enlist(t *task, hears func(*core.Action)) {
 	t.service, t.hears = true, hears
 	k.services[t] = struct{}{}
 }
 
 // farewellToServices ends them, when no lease is left that needs them: a session
 // must outlive every release on it.
-func (k *keeper) farewellToServices() {
+func (k *loop) farewellToServices() {
 	if k.served {
 		return
 	}
@@ -41,9 +41,9 @@ func (k *keeper) farewellToServices() {
 
 // errand sends one request whose outcome does not matter, after a while or when the
 // Host closes.
-func (k *keeper) errand(a core.Action, after time.Duration) {
+func (k *loop) errand(a core.Action, after time.Duration) {
 	t := &task{
-		keeper: k, machine: &errand{action: a, at: k.host.clock.Now().Mono + int64(after)},
+		loop: k, machine: &errand{action: a, at: k.host.clock.Now().Mono + int64(after)},
 		index: -1, foreign: true, ctx: context.Background(), farewell: core.EventCancel,
 	}
 	k.enlist(t, func(*core.Action) {})
@@ -98,7 +98,7 @@ type storeClock struct {
 // sooner by it: one at a time, and no more than one in core.CalibrateEach. Where
 // there is none to be had the machine hears of it at once: one that tries only
 // once has nothing else to wait for.
-func (k *keeper) calibrate(asker *task) {
+func (k *loop) calibrate(asker *task) {
 	c := &k.clock
 	if c.running != nil {
 		c.askers = append(c.askers, asker)
@@ -112,7 +112,7 @@ func (k *keeper) calibrate(asker *task) {
 	k.step(c.running, core.Event{Kind: core.EventBegin})
 }
 
-func (k *keeper) startCalibration() bool {
+func (k *loop) startCalibration() bool {
 	c := &k.clock
 	now := k.host.clock.Now().Mono
 	if !k.host.calibrates || k.closing || c.begun != 0 && now-c.begun < int64(core.CalibrateEach) {
@@ -134,7 +134,7 @@ func (k *keeper) startCalibration() bool {
 }
 
 // wake steps a machine as soon as the one that is being stepped has been.
-func (k *keeper) wake(t *task) {
+func (k *loop) wake(t *task) {
 	if !t.gone {
 		k.post(message{to: t, event: core.Event{Kind: core.EventWoke}})
 	}
@@ -142,7 +142,7 @@ func (k *keeper) wake(t *task) {
 
 // calibrationSaid keeps the sample, and hands it on. The newest is the best: its
 // lower bound of the store's clock has lost least to the difference of rates.
-func (k *keeper) calibrationSaid(a *core.Action) {
+func (k *loop) calibrationSaid(a *core.Action) {
 	c := &k.clock
 	if a.Kind == core.ActionCalibrated && a.At > c.at {
 		c.stamp, c.at = knownStamp(a.Wall), a.At

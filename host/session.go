@@ -23,16 +23,16 @@ type session struct {
 // sessionTerms is what leases must have in common to share a session.
 type sessionTerms struct{ ttl, margin time.Duration }
 
-// life is one session id, from its first good beat to its end. until is written
-// by the keeper and read by whoever asks a lease that stands on it.
+// life is one session id, from its first good beat to its end. The loop writes until;
+// callers that ask about a lease on the session read it.
 type life struct {
 	id    []byte
 	until atomic.Int64
 }
 
-// sessionFor is the session that a new task wants to stand on. It is the keeper's
+// sessionFor is the session that a new task wants to stand on. It is the loop's own
 // from then on; nothing is asked of the store before the task is added.
-func (k *keeper) sessionFor(cfg *core.Config) *session {
+func (k *loop) sessionFor(cfg *core.Config) *session {
 	terms := sessionTerms{cfg.TTL, cfg.Margin}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *session) lifeOf(id string) *life {
 }
 
 // open makes the session's machine, if it has none.
-func (k *keeper) open(s *session) {
+func (k *loop) open(s *session) {
 	if s.task != nil || k.closing {
 		return
 	}
@@ -71,7 +71,7 @@ func (k *keeper) open(s *session) {
 }
 
 // sessionSaid carries a session's notices to the leases on it.
-func (k *keeper) sessionSaid(s *session, a *core.Action) {
+func (k *loop) sessionSaid(s *session, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
 		k.noteHeld(s.task, a)
@@ -100,7 +100,7 @@ func (k *keeper) sessionSaid(s *session, a *core.Action) {
 
 // watchCall has a directory tell of the next call, which whoever breaks a lease on the
 // session makes. Before the id is in force nobody stands on it.
-func (k *keeper) watchCall(s *session) {
+func (k *loop) watchCall(s *session) {
 	if s.life == nil {
 		return
 	}
@@ -112,7 +112,7 @@ func (s *session) lost(why core.Reason) {
 }
 
 // tell steps the leases on a session: it has come in force, or was lost.
-func (k *keeper) tell(s *session, whom func(*task) bool) {
+func (k *loop) tell(s *session, whom func(*task) bool) {
 	for _, t := range k.on(s) {
 		if !t.gone && whom(t) {
 			k.step(t, core.Event{Kind: core.EventWoke})
@@ -122,7 +122,7 @@ func (k *keeper) tell(s *session, whom func(*task) bool) {
 
 // on is who stands on a session, or wants to. It is a list of its own, since
 // whoever is stepped may leave.
-func (k *keeper) on(s *session) (found []*task) {
+func (k *loop) on(s *session) (found []*task) {
 	for t := range k.everybody() {
 		if t.session == s {
 			found = append(found, t)
@@ -132,7 +132,7 @@ func (k *keeper) on(s *session) (found []*task) {
 }
 
 // reopen makes the next session if a task waits for one.
-func (k *keeper) reopen(s *session) {
+func (k *loop) reopen(s *session) {
 	for _, t := range k.on(s) {
 		if t.wantsSession() {
 			k.open(s)
@@ -143,7 +143,7 @@ func (k *keeper) reopen(s *session) {
 
 // cannotBeat ends a session that has never been in force, on a store that will
 // not take its beat: the tasks that wait for it would wait forever.
-func (k *keeper) cannotBeat(s *session, class core.Class) {
+func (k *loop) cannotBeat(s *session, class core.Class) {
 	t := s.task
 	if t == nil || s.life != nil || !class.Permanent() {
 		return
@@ -156,7 +156,7 @@ func (k *keeper) cannotBeat(s *session, class core.Class) {
 
 // giveUp ends the tasks that wait for a session, since there can be none, with what
 // stood in its way. The next task tries again.
-func (k *keeper) giveUp(s *session, err error) {
+func (k *loop) giveUp(s *session, err error) {
 	k.host.log.Info("no session can be had", "error", err)
 	for _, t := range k.on(s) {
 		switch refused := refusedOf(t.name, err); {
@@ -187,7 +187,7 @@ func refusedOf(name string, err error) error {
 }
 
 // call tells the leases of a name that somebody has broken it.
-func (k *keeper) call(s *session, name string, epoch core.Epoch) {
+func (k *loop) call(s *session, name string, epoch core.Epoch) {
 	for _, t := range k.on(s) {
 		if !t.gone && t.name == name {
 			t.freeze()
@@ -202,7 +202,7 @@ func (k *keeper) call(s *session, name string, epoch core.Epoch) {
 //
 // That steps whatever stands on it, this machine too: a later time is returned then,
 // since no machine may be told that its clock went back.
-func (k *keeper) inform(t *task, now core.Instant, event *core.Event) core.Instant {
+func (k *loop) inform(t *task, now core.Instant, event *core.Event) core.Instant {
 	if t.protocol != core.ProtocolStrict {
 		return now
 	}

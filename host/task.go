@@ -10,10 +10,10 @@ import (
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
-// task is one machine that the keeper steps, and what callers may see of it. There may
+// task is one machine that the loop steps, and what callers may see of it. There may
 // be ten thousand tasks, so what only some need is made on demand.
 type task struct {
-	keeper   *keeper
+	loop     *loop
 	machine  core.Stepper // nil: see via
 	name     string
 	protocol core.Protocol
@@ -43,7 +43,7 @@ type task struct {
 	shared *semaphore
 	permit *permitRequest
 
-	// The keeper's own.
+	// The loop's own.
 	wakeAt   int64
 	index    int // in the heap, -1 outside
 	inFlight [lanes]*request
@@ -122,7 +122,7 @@ func (h *Host) newTask(ctx context.Context, cfg *core.Config, farewell core.Even
 		return nil, err
 	}
 	return &task{
-		keeper: h.keeper, machine: machine, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
+		loop: h.loop, machine: machine, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
 		farewell: farewell, settled: make(chan struct{}), ctx: ctx,
 	}, nil
 }
@@ -211,7 +211,7 @@ func (t *task) nowHeld(a *core.Action) {
 	case again:
 		t.setContact(true)
 	case orphan:
-		t.keeper.post(message{to: t, event: t.goodbye()})
+		t.loop.post(message{to: t, event: t.goodbye()})
 	}
 }
 
@@ -251,7 +251,7 @@ func (t *task) setContact(contact bool) {
 //	other                              get(released) put … held
 //
 // Whoever works under the lease's Context must have heard of it by then. Past
-// the deadline it is not released but lost, and the keeper says so.
+// the deadline the lease is not released but lost, and the loop says so.
 func (t *task) letGo() {
 	if t.invocation != nil {
 		t.invocation.letGo()
@@ -263,7 +263,7 @@ func (t *task) letGo() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.guarded && t.held && t.err == nil && t.keeper.host.clock.Now().Mono < t.relyUntil() {
+	if t.guarded && t.held && t.err == nil && t.loop.host.clock.Now().Mono < t.relyUntil() {
 		t.err = t.inItsName(&Error{Kind: Ended, Name: t.name})
 		t.stop()
 	}
@@ -382,7 +382,7 @@ func (t *task) abandon(ctx context.Context) error {
 	t.mu.Unlock()
 	over := &waitError{&Error{Name: t.name, Seen: seen, of: t.subject()}, context.Cause(ctx)}
 	if t.permit != nil {
-		t.keeper.post(message{do: func() { t.keeper.giveBack(t.permit) }})
+		t.loop.post(message{do: func() { t.loop.giveBack(t.permit) }})
 		return over
 	}
 	event := core.Event{Kind: core.EventCancel}
@@ -390,10 +390,10 @@ func (t *task) abandon(ctx context.Context) error {
 		event = t.goodbye()
 	}
 	if t.farewell == 0 {
-		t.keeper.post(message{do: func() { t.keeper.dismiss(t) }})
+		t.loop.post(message{do: func() { t.loop.dismiss(t) }})
 		return over
 	}
-	t.keeper.post(message{to: t, event: event})
+	t.loop.post(message{to: t, event: event})
 	return over
 }
 
@@ -402,11 +402,11 @@ func (t *task) finish(ctx context.Context, event core.Event) error {
 	t.letGo()
 	switch {
 	case t.permit != nil:
-		t.keeper.post(message{do: func() { t.keeper.giveBack(t.permit) }})
+		t.loop.post(message{do: func() { t.loop.giveBack(t.permit) }})
 	case t.via != nil: // its lease is not its own to end
 		t.via.invocation.Cancel()
 	default:
-		t.keeper.post(message{to: t, event: event})
+		t.loop.post(message{to: t, event: event})
 	}
 	return t.outcome(ctx)
 }
@@ -436,20 +436,20 @@ func (t *task) failure() error {
 	return t.err
 }
 
-// current is why it is over, or nil. Past the deadline the answer is never nil,
-// whether or not the keeper has had time to notice.
+// current is why the task is over, or nil. Past the deadline the answer is never nil,
+// whether or not the loop has had time to notice.
 //
-// It asks again rather than wait for the end: the keeper may be about to tell
-// of a renewal that was answered in time.
+// It asks again and does not wait for the end, since the loop may be about to tell of a
+// renewal that was answered in time.
 func (t *task) current() error {
 	for {
 		t.mu.Lock()
-		err, late := t.err, t.guarded && t.keeper.host.clock.Now().Mono >= t.relyUntil()
+		err, late := t.err, t.guarded && t.loop.host.clock.Now().Mono >= t.relyUntil()
 		t.mu.Unlock()
 		if err != nil || !late {
 			return err
 		}
-		t.keeper.look(t)
+		t.loop.look(t)
 	}
 }
 
@@ -461,7 +461,7 @@ func (t *task) left() time.Duration {
 	until := t.relyUntil()
 	left := time.Duration(core.Never)
 	if until != core.Never {
-		left = time.Duration(until - t.keeper.host.clock.Now().Mono)
+		left = time.Duration(until - t.loop.host.clock.Now().Mono)
 	}
 	if t.err != nil {
 		return min(left, 0)

@@ -8,8 +8,8 @@ import (
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
-// What the keeper tells the log and the meter of what becomes of its tasks: all of it
-// on the keeper's goroutine.
+// What the loop tells the log and the meter of what becomes of its tasks: all of it on
+// the loop's goroutine.
 
 // holding is a task as telemetry has it.
 func (t *task) holding() telemetry.Holding {
@@ -66,7 +66,7 @@ func outcomeOf(ctx context.Context, err error) string {
 }
 
 // instantOf is when a task's request is sent; 0 if nobody wants to know.
-func (k *keeper) instantOf(t *task) int64 {
+func (k *loop) instantOf(t *task) int64 {
 	if t.service || t.held || !k.host.telemetry.Wants() {
 		return 0
 	}
@@ -75,7 +75,7 @@ func (k *keeper) instantOf(t *task) int64 {
 
 // noteWaiting begins to look out, and begins anew when the holder is another.
 func (t *task) noteWaiting(s *core.Sighting) {
-	if s != nil && t.keeper.host.telemetry.Wants() {
+	if s != nil && t.loop.host.telemetry.Wants() {
 		t.lookout = telemetry.NewHandover(s.Epoch, s.State)
 	}
 }
@@ -89,7 +89,7 @@ func (t *task) noteLook(r *request, ev *core.Event) {
 	case kind == core.ActionPut:
 		t.lookout.Put()
 	case kind == core.ActionGet && t.protocol == core.ProtocolLastWriter:
-		t.lookout.Read(t.keeper.host.clock.Now(), ev)
+		t.lookout.Read(t.loop.host.clock.Now(), ev)
 	}
 	if !t.gone && t.machine.String() == core.LeaseWaiting.String() {
 		t.lookout.NotFree(r.sent)
@@ -98,7 +98,7 @@ func (t *task) noteLook(r *request, ev *core.Event) {
 
 // noteHeld counts what is held from now on, and says so. One that was held before is
 // a companion that has joined again, past its deadline.
-func (k *keeper) noteHeld(t *task, a *core.Action) {
+func (k *loop) noteHeld(t *task, a *core.Action) {
 	if t.held {
 		k.noteRenewed(t, t.deadline)
 		return
@@ -123,12 +123,12 @@ func (k *keeper) noteHeld(t *task, a *core.Action) {
 func (t *task) uncount() {
 	if t.counted {
 		t.counted = false
-		t.keeper.host.telemetry.Gone(t.holding())
+		t.loop.host.telemetry.Gone(t.holding())
 	}
 }
 
 // noteReleased says that what was held was given back.
-func (k *keeper) noteReleased(t *task) {
+func (k *loop) noteReleased(t *task) {
 	if !k.host.telemetry.Wants() {
 		return
 	}
@@ -138,7 +138,7 @@ func (k *keeper) noteReleased(t *task) {
 }
 
 // noteLeft says that a Close did not have the time to release a lease.
-func (k *keeper) noteLeft(t *task) {
+func (k *loop) noteLeft(t *task) {
 	if t.invocation != nil {
 		t = t.invocation.view
 	}
@@ -148,12 +148,12 @@ func (k *keeper) noteLeft(t *task) {
 }
 
 // noteRenewed counts a good renewal, before which the deadline was another.
-func (k *keeper) noteRenewed(t *task, deadline int64) {
+func (k *loop) noteRenewed(t *task, deadline int64) {
 	k.host.telemetry.Renewed(t.holding(), deadline)
 }
 
 // noteLost counts a loss, and says so.
-func (k *keeper) noteLost(t *task, why core.Reason, err error) {
+func (k *loop) noteLost(t *task, why core.Reason, err error) {
 	if t.counted {
 		k.host.telemetry.Lost(t.holding(), why, err)
 	} else {
@@ -174,7 +174,7 @@ func (t *task) renews(r *request) *task {
 }
 
 // noteAnswer takes the answer to a request that was still waited for.
-func (k *keeper) noteAnswer(r *request, ev *core.Event) {
+func (k *loop) noteAnswer(r *request, ev *core.Event) {
 	if ev.Outcome != core.OutcomeUnknown {
 		k.outage.Answered(k.host.telemetry)
 		return

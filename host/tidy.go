@@ -29,7 +29,7 @@ func (t *task) isTidying() bool {
 }
 
 // awaitTidied waits until a task, or with nil each task, has nothing to tidy.
-func (k *keeper) awaitTidied(ctx context.Context, only *task) {
+func (k *loop) awaitTidied(ctx context.Context, only *task) {
 	var busy []<-chan struct{}
 	asked := make(chan struct{})
 	k.post(message{do: func() {

@@ -19,7 +19,7 @@ func (h *Host) Took(ctx context.Context, name string) ([]time.Duration, error) {
 	if err := core.CheckName(name); err != nil {
 		return nil, err
 	}
-	if h.keeper.isClosed() {
+	if h.loop.isClosed() {
 		return nil, ErrClosed
 	}
 	parent := name[:strings.LastIndexByte(name, '/')+1]

@@ -45,7 +45,7 @@ func isBroken(err error) bool {
 }
 
 // transfer stores a result, from its source.
-func (k *keeper) transfer(r *request) error {
+func (k *loop) transfer(r *request) error {
 	a := &r.action
 	body, size, err := r.source.Open()
 	if err != nil {
@@ -84,7 +84,7 @@ func (k *keeper) transfer(r *request) error {
 }
 
 // transferSmall is transfer to a store that takes small bodies only.
-func (k *keeper) transferSmall(r *request, body io.Reader, size int64) error {
+func (k *loop) transferSmall(r *request, body io.Reader, size int64) error {
 	a := &r.action
 	read, err := io.ReadAll(io.LimitReader(body, core.MaxRecord+1))
 	switch {
@@ -102,7 +102,7 @@ func (k *keeper) transferSmall(r *request, body io.Reader, size int64) error {
 	return k.host.verbs.Create(r.ctx, a.Key, read, a.Type)
 }
 
-func (k *keeper) tooLarge(a *core.Action, size, most int64) error {
+func (k *loop) tooLarge(a *core.Action, size, most int64) error {
 	return store.Fail(a.Kind.String(), a.Key, core.ClassOther,
 		fmt.Errorf("%w: it has at least %d bytes, %d are allowed", store.ErrTooLarge, size, most))
 }
@@ -110,7 +110,7 @@ func (k *keeper) tooLarge(a *core.Action, size, most int64) error {
 // stopTransfer ends a transfer that was given up. The machine may wait for its
 // end, before others are let in: so it is answered when the store has let go of
 // it, or a little later if the store heeds nothing.
-func (k *keeper) stopTransfer(r *request) {
+func (k *loop) stopTransfer(r *request) {
 	if r.ctx.Err() != nil {
 		return
 	}

@@ -132,5 +132,5 @@ func (w *Work) End(err error) {
 		return
 	}
 	w.over, w.err = true, err
-	i.host.keeper.post(message{do: func() { i.workEnded(w) }})
+	i.host.loop.post(message{do: func() { i.workEnded(w) }})
 }

@@ -31,7 +31,7 @@ func errUnsayable(machine uint64, what string, err error) error {
 // Recorder is an Engine that writes down what another Engine's machines are
 // told and answer. Its writer is a goroutine of its own:
 //
-//	keeper     Step ── appends to the queue ──► goes on at once
+//	loop       Step ── appends to the queue ──► goes on at once
 //	writer             ═══ writes ═══ (a FIFO that nobody reads, a dead mount) ═══►
 //
 // so whoever steps a machine never waits for the file. A file that fails, or

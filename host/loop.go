@@ -14,9 +14,9 @@ import (
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
-// keeper steps every machine of a Host, on one goroutine. Everybody else posts
-// messages; nobody who posts ever waits for I/O or for a machine.
-type keeper struct {
+// loop steps every machine of a Host, on one goroutine. All others post messages, and
+// never wait for I/O or for a machine when they do.
+type loop struct {
 	host *Host
 
 	mu     sync.Mutex
@@ -54,19 +54,19 @@ type keeper struct {
 	over     bool // no request is started any more
 }
 
-// message is an event for a machine, or something for the keeper itself.
+// message is an event for a machine, or a function for the loop to call.
 type message struct {
 	to    *task
 	event core.Event
 	do    func()
 }
 
-// idleCheck bounds how long the keeper sleeps while it keeps anything. Go's
-// timers do not count the time that the machine slept, and the deadlines do.
+// idleCheck bounds how long the loop sleeps while it has any task. Go's timers do not
+// count the time that the machine slept, and the deadlines do.
 const idleCheck = time.Second
 
-func newKeeper(h *Host, slots int) *keeper {
-	k := &keeper{
+func newLoop(h *Host, slots int) *loop {
+	k := &loop{
 		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
 		tasks: make(map[string][]*task), small: queue{slots: slots}, large: queue{slots: transfers},
 		sessions: make(map[sessionTerms]*session), services: make(map[*task]struct{}),
@@ -76,9 +76,9 @@ func newKeeper(h *Host, slots int) *keeper {
 	return k
 }
 
-// post hands a message to the keeper. After the keeper has stopped the message is
-// lost. It concerns nothing then, since every task has ended.
-func (k *keeper) post(msg message) {
+// post hands a message to the loop. After the loop has stopped the message is lost. It
+// concerns nothing then, since every task has ended.
+func (k *loop) post(msg message) {
 	k.mu.Lock()
 	if !k.dead {
 		k.queue = append(k.queue, msg)
@@ -87,7 +87,7 @@ func (k *keeper) post(msg message) {
 	k.ring()
 }
 
-func (k *keeper) ring() {
+func (k *loop) ring() {
 	select {
 	case k.bell <- struct{}{}:
 	default:
@@ -96,7 +96,7 @@ func (k *keeper) ring() {
 
 // add adds a task and starts its machine with its first event. What is let in here
 // is in the queue before windDown is, so windDown ends it.
-func (k *keeper) add(t *task, first core.Event) error {
+func (k *loop) add(t *task, first core.Event) error {
 	err := k.let(func() {
 		k.enroll(t)
 		if t.session != nil && t.invocation == nil { // which asks for it when it needs it
@@ -113,7 +113,7 @@ func (k *keeper) add(t *task, first core.Event) error {
 }
 
 // let posts what begins something, unless the Host is closed.
-func (k *keeper) let(begin func()) error {
+func (k *loop) let(begin func()) error {
 	k.mu.Lock()
 	closed := k.closed
 	if !closed {
@@ -127,20 +127,20 @@ func (k *keeper) let(begin func()) error {
 	return nil
 }
 
-func (k *keeper) enroll(t *task) {
+func (k *loop) enroll(t *task) {
 	k.tasks[t.name] = append(k.tasks[t.name], t)
 	k.count++
 }
 
-func (k *keeper) isClosed() bool {
+func (k *loop) isClosed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.closed
 }
 
-// close ends every task and the keeper. It is forced when ctx ends; the error
+// close ends every task and the loop. It is forced when ctx ends; the error
 // says why, unless everything had ended by then.
-func (k *keeper) close(ctx context.Context) error {
+func (k *loop) close(ctx context.Context) error {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
@@ -161,7 +161,7 @@ func (k *keeper) close(ctx context.Context) error {
 	return nil
 }
 
-func (k *keeper) isForced() bool {
+func (k *loop) isForced() bool {
 	select {
 	case <-k.force:
 		return true
@@ -172,7 +172,7 @@ func (k *keeper) isForced() bool {
 
 // windDown asks every machine to end: what is held is released, what waits is
 // cancelled, companions leave.
-func (k *keeper) windDown() {
+func (k *loop) windDown() {
 	if k.closing {
 		return
 	}
@@ -185,8 +185,8 @@ func (k *keeper) windDown() {
 	}
 }
 
-// run is the keeper's goroutine.
-func (k *keeper) run() {
+// run is the loop's goroutine.
+func (k *loop) run() {
 	defer close(k.stopped)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -215,7 +215,7 @@ func (k *keeper) run() {
 
 // finish stops all I/O, takes its last answers and ends who is left: nobody,
 // unless it was forced. What they have in the store expires by itself.
-func (k *keeper) finish() {
+func (k *loop) finish() {
 	k.over = true
 	for t := range k.everybody() {
 		t.cancelRequests()
@@ -240,7 +240,7 @@ const stopGrace = time.Second
 // awaitIO waits for all requests to end; but when the close is forced only as
 // long as a cancelled request may take. A system call on a dead mount heeds no
 // context, and nobody is to hang on it with us.
-func (k *keeper) awaitIO() {
+func (k *loop) awaitIO() {
 	ended := make(chan struct{})
 	go func() {
 		k.io.Wait()
@@ -260,7 +260,7 @@ func (k *keeper) awaitIO() {
 	}
 }
 
-func (k *keeper) everybody() iter.Seq[*task] {
+func (k *loop) everybody() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
 		for _, named := range k.tasks {
 			for _, t := range named {
@@ -278,7 +278,7 @@ func (k *keeper) everybody() iter.Seq[*task] {
 }
 
 // drain takes everything that was posted.
-func (k *keeper) drain() {
+func (k *loop) drain() {
 	k.mu.Lock()
 	queue := k.queue
 	k.queue = nil
@@ -293,14 +293,14 @@ func (k *keeper) drain() {
 	}
 }
 
-func (k *keeper) wakeDue() {
+func (k *loop) wakeDue() {
 	for len(k.wakes) > 0 && k.wakes[0].wakeAt <= k.host.clock.Now().Mono {
 		k.step(k.wakes[0], core.Event{Kind: core.EventWoke})
 	}
 }
 
 // pause is how long to sleep; not ok is until the bell.
-func (k *keeper) pause() (time.Duration, bool) {
+func (k *loop) pause() (time.Duration, bool) {
 	k.mu.Lock()
 	waiting := len(k.queue) > 0
 	k.mu.Unlock()
@@ -315,7 +315,7 @@ func (k *keeper) pause() (time.Duration, bool) {
 }
 
 // step tells a machine what happened and carries out what it answers.
-func (k *keeper) step(t *task, event core.Event) {
+func (k *loop) step(t *task, event core.Event) {
 	t.leaving = t.leaving || isFarewell(event.Kind)
 	now := k.inform(t, k.host.clock.Now(), &event)
 	if t.gone {
@@ -362,7 +362,7 @@ func (k *keeper) step(t *task, event core.Event) {
 
 // strand puts a stand-in where the engine has lost a machine. A request that is
 // under way runs to its end; nobody asked for it to be undone.
-func (k *keeper) strand(t *task, err error) {
+func (k *loop) strand(t *task, err error) {
 	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
 	k.drop(t)
 	t.trouble().stranded = err
@@ -390,7 +390,7 @@ func (k *keeper) strand(t *task, err error) {
 }
 
 // drop gives a machine back to its engine.
-func (k *keeper) drop(t *task) {
+func (k *loop) drop(t *task) {
 	if t.troubles().stranded == nil && !t.foreign {
 		k.host.engine.Drop(t.machine)
 	}
@@ -402,7 +402,7 @@ func (k *keeper) drop(t *task) {
 //
 //	waiter   get(held) . . . . . . . . answered: wait, up to 5 s
 //	holder        put(released) . answered: changed        <- would be lost
-func (k *keeper) changed(t *task) {
+func (k *loop) changed(t *task) {
 	switch {
 	case t.gone:
 	case t.canLook():
@@ -412,9 +412,9 @@ func (k *keeper) changed(t *task) {
 	}
 }
 
-// look has the keeper look at the clock on behalf of a task, and returns when
-// it has, or has stopped.
-func (k *keeper) look(t *task) {
+// look has the loop check the clock on behalf of a task, and returns when it has, or
+// when it has stopped.
+func (k *loop) look(t *task) {
 	if t.via != nil {
 		t = t.via
 	}
@@ -431,7 +431,7 @@ func (k *keeper) look(t *task) {
 	}
 }
 
-func (k *keeper) setWake(t *task, at int64, set bool) {
+func (k *loop) setWake(t *task, at int64, set bool) {
 	t.wakeAt = at
 	switch {
 	case set && t.index < 0:
@@ -444,7 +444,7 @@ func (k *keeper) setWake(t *task, at int64, set bool) {
 }
 
 // remove forgets a task whose machine waits for nothing any more.
-func (k *keeper) remove(t *task) {
+func (k *loop) remove(t *task) {
 	t.gone = true
 	t.end(errDone) // unless it said how
 	k.drop(t)

@@ -101,7 +101,7 @@ func TestCancelledTakesNoSlot(t *testing.T) {
 	})
 }
 
-// Callbacks run on the keeper, but no lock is held: they may use other locks
+// Callbacks run on the loop, but no lock is held: they may use other locks
 // and other goroutines' calls.
 func TestCallbackHoldsNoLock(t *testing.T) {
 	bubble(t, func(w *world) {

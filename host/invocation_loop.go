@@ -9,12 +9,12 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// What the keeper does for invocations: all of it on the keeper's goroutine.
+// What the loop does for invocations: all of it on the loop's goroutine.
 
 // hear takes the notices of the invocation's machine: its own, and those of the
 // lease or the companion within.
 func (i *Invocation) hear(a *core.Action) {
-	k := i.host.keeper
+	k := i.host.loop
 	switch a.Kind {
 	case core.ActionWaiting:
 		i.waits(a)
@@ -45,7 +45,7 @@ func (i *Invocation) waits(a *core.Action) {
 // stepped follows the machine's state after each step: what is waited for is
 // watched, and asked of the session.
 func (i *Invocation) stepped() {
-	t, k := i.task, i.host.keeper
+	t, k := i.task, i.host.loop
 	state := t.machine.String()
 	if state != core.InvocationDelivering.String() {
 		i.source = nil
@@ -99,7 +99,7 @@ func (i *Invocation) keysToWatch(lease string) []string {
 // tenure hands a notice of the lease or the companion to its view, which lives
 // from held to the tenure's end.
 func (i *Invocation) tenure(a *core.Action) {
-	t, k := i.task, i.host.keeper
+	t, k := i.task, i.host.loop
 	if a.Kind == core.ActionHeld {
 		t.nudged = false
 		t.mu.Lock()
@@ -141,7 +141,7 @@ func (i *Invocation) tenure(a *core.Action) {
 func (i *Invocation) newView() *task {
 	t := i.task
 	return &task{
-		keeper: t.keeper, via: t, name: t.name, protocol: t.protocol, ttl: t.ttl, index: -1,
+		loop: t.loop, via: t, name: t.name, protocol: t.protocol, ttl: t.ttl, index: -1,
 		guarded: !i.remote, onContact: i.onContact, session: t.session, looked: t.looked,
 		settled: make(chan struct{}), ctx: i.ctx,
 	}
@@ -184,7 +184,7 @@ func (i *Invocation) workEnded(w *Work) {
 	}
 	i.mu.Unlock()
 	i.source, event.Result = source, source != nil
-	i.host.keeper.step(t, event)
+	i.host.loop.step(t, event)
 }
 
 // transferred takes what became of a transfer, before the machine hears of it.
@@ -207,7 +207,7 @@ func (i *Invocation) found(a *core.Action) *Result {
 
 // absent is why there is no result.
 func (i *Invocation) absent(a *core.Action) error {
-	err := i.host.keeper.failure(i.task, NoResult, a)
+	err := i.host.loop.failure(i.task, NoResult, a)
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
@@ -229,7 +229,7 @@ func (i *Invocation) absent(a *core.Action) error {
 
 // refused is why nothing was launched, or that it was given up.
 func (i *Invocation) refused(a *core.Action) error {
-	err := i.host.keeper.failure(i.task, Refused, a)
+	err := i.host.loop.failure(i.task, Refused, a)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonCancelled}) {
@@ -247,14 +247,14 @@ func (i *Invocation) conclude(result *Result, err error) {
 	i.mu.Unlock()
 	if t := i.task; t.nudged {
 		t.nudged = false
-		i.host.keeper.nudge(i.name, t.lookout.Freed())
+		i.host.loop.nudge(i.name, t.lookout.Freed())
 	}
 }
 
 // resultIsThere tells everybody in this process who wants the same. They only
 // read, so it is not one after the other as with a lease; and whoever was told
 // tells nobody.
-func (k *keeper) resultIsThere(from *Invocation) {
+func (k *loop) resultIsThere(from *Invocation) {
 	if from.told {
 		return
 	}
