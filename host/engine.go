@@ -45,7 +45,7 @@ type stranded struct {
 	acquiring bool  // it is an acquire that is not held yet, or does one thing and ends
 	held      bool  // or joined, or in force
 	deadline  int64 // Mono, of what is held
-	leaving   bool  // it was told to end
+	stopping  bool  // it was told to stop
 	silent    bool  // the companion's loss of contact was told
 	idle      bool  // nothing more is to be said
 	out       [1]core.Action
@@ -53,16 +53,16 @@ type stranded struct {
 
 // Step implements core.Stepper.
 func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	s.leaving = s.leaving || isFarewell(ev.Kind)
+	s.stopping = s.stopping || isStop(ev.Kind)
 	late := now.Mono >= s.deadline
 	switch {
 	case s.idle:
 		return nil, nil
-	case s.session && s.leaving:
+	case s.session && s.stopping:
 		return s.end(core.Action{Kind: core.ActionLeft})
 	case s.session && !s.held:
 		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
-	case s.companion && s.leaving:
+	case s.companion && s.stopping:
 		return s.end(core.Action{Kind: core.ActionLeft})
 	case s.companion && !s.held:
 		return s.end(core.Action{Kind: core.ActionCannotMaintain, Reason: core.ReasonUnreadable})
@@ -71,11 +71,11 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	case s.companion && late:
 		s.silent = true
 		return s.say(core.Action{Kind: core.ActionContactLost})
-	case s.acquiring && s.leaving:
+	case s.acquiring && s.stopping:
 		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonCancelled})
 	case s.acquiring:
 		return s.end(core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnusable})
-	case !s.companion && (late || s.leaving): // unreleased, it expires
+	case !s.companion && (late || s.stopping): // unreleased, it expires
 		return s.end(core.Action{Kind: core.ActionLost, Reason: core.ReasonUnreachable})
 	}
 	return s.say(core.Action{Kind: core.ActionWake, At: s.deadline})
@@ -85,7 +85,7 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 const strandedState = "stranded"
 
 // isFarewell reports whether an event asks a machine to end.
-func isFarewell(kind core.EventKind) bool {
+func isStop(kind core.EventKind) bool {
 	return kind == core.EventRelease || kind == core.EventCancel || kind == core.EventLeave
 }
 
@@ -125,7 +125,7 @@ func (s *strandedInvocation) Step(now core.Instant, ev core.Event) ([]core.Actio
 	if s.idle {
 		return out, nil
 	}
-	goesOn := s.launched && ev.Kind != core.EventEnded && !isFarewell(ev.Kind)
+	goesOn := s.launched && ev.Kind != core.EventEnded && !isStop(ev.Kind)
 	if s.held && (!goesOn || now.Mono >= s.deadline) {
 		s.held = false
 		a := core.Action{Kind: core.ActionLost, Reason: core.ReasonUnreachable}
@@ -146,7 +146,7 @@ func (s *strandedInvocation) Step(now core.Instant, ev core.Event) ([]core.Actio
 	s.idle = true
 	switch {
 	case s.decided:
-	case isFarewell(ev.Kind):
+	case isStop(ev.Kind):
 		out = append(out, core.Action{Kind: core.ActionRefused, Reason: core.ReasonCancelled})
 	case s.worked:
 		out = append(out, core.Action{Kind: core.ActionAbsent, Reason: core.ReasonUnusable})

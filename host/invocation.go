@@ -173,7 +173,7 @@ func (i *Invocation) Cancel() {
 	i.mu.Unlock()
 	switch {
 	case begun:
-		i.letGo()
+		i.invalidate()
 		i.host.loop.post(message{to: i.task, event: core.Event{Kind: core.EventCancel}})
 	case stop != nil:
 		stop()
@@ -305,7 +305,7 @@ func (i *Invocation) begin(ctx context.Context) error {
 		i.over = true
 		return nil
 	case i.decided:
-		i.host.loop.drop(t)
+		i.host.loop.dropMachine(t)
 		return nil
 	}
 	t.invocation, t.hears, t.looked, t.onWaiting = i, i.hear, want.looked, i.onWaiting

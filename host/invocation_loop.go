@@ -50,7 +50,7 @@ func (i *Invocation) stepped() {
 	if state != core.InvocationDelivering.String() {
 		i.source = nil
 	}
-	if r := t.inFlight[ownLane]; r != nil && isTransfer(r.action.Kind) && (i.source == nil || t.leaving) {
+	if r := t.inFlight[ownLane]; r != nil && isTransfer(r.action.Kind) && (i.source == nil || t.stopping) {
 		k.stopTransfer(r) // nobody wants it any more
 	}
 	switch state {
@@ -131,7 +131,7 @@ func (i *Invocation) tenure(a *core.Action) {
 		i.ending = ended // unless it works without
 	case i.work != nil && i.remote && (a.Reason == core.ReasonTaken || a.Reason == core.ReasonBroken):
 		i.work.cancel(ended)
-	case !i.remote && (i.decided || t.leaving): // it was being given back
+	case !i.remote && (i.decided || t.stopping): // it was being given back
 		i.unreleased = ended
 	}
 }
@@ -241,7 +241,7 @@ func (i *Invocation) refused(a *core.Action) error {
 // conclude decides, and hands on the notice of a release that only this invocation got.
 // What is held is about to be given back.
 func (i *Invocation) conclude(result *Result, err error) {
-	i.letGo()
+	i.invalidate()
 	i.mu.Lock()
 	i.decide(result, err)
 	i.mu.Unlock()
@@ -277,12 +277,12 @@ func (i *Invocation) strand() core.Stepper {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	twin.decided, twin.worked = i.decided, i.work != nil
-	twin.launched = twin.worked && !i.work.over && !i.task.leaving
+	twin.launched = twin.worked && !i.work.over && !i.task.stopping
 	return twin
 }
 
-// letGo ends belief in the lease, and a remote's work: it is given up.
-func (i *Invocation) letGo() {
+// invalidate ends what relies on the lease, and a remote's work: it is given up.
+func (i *Invocation) invalidate() {
 	i.mu.Lock()
 	w := i.work
 	i.mu.Unlock()
@@ -290,7 +290,7 @@ func (i *Invocation) letGo() {
 		return
 	}
 	if w.view != nil {
-		w.view.letGo()
+		w.view.invalidate()
 	}
 	if w.cancel != nil {
 		w.cancel(&Error{Kind: Ended, Name: i.name})

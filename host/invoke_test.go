@@ -351,7 +351,7 @@ func TestInvokeRefuses(t *testing.T) {
 // it in; to cancel what never began is nothing.
 //
 //	Next:   plan ───────────── let in? no: ErrClosed ── Cancel: nobody to tell
-//	Close:        closed ═══════════════════════════════════════ windDown
+//	Close:        closed ═══════════════════════════════════════ shutdown
 func TestInvokeAsItCloses(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p := w.host()

@@ -148,7 +148,7 @@ func (l *Lease) Context() context.Context { return l.task.context() }
 // first returns that *Error. If ctx ends first its cause is returned; the Host goes
 // on trying until the deadline, after which the lease expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	l.task.letGo()
+	l.task.invalidate()
 	l.Settle(ctx)
 	return l.task.finish(ctx, core.Event{Kind: core.EventRelease})
 }

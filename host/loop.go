@@ -95,7 +95,7 @@ func (k *loop) ring() {
 }
 
 // add adds a task and starts its machine with its first event. What is let in here
-// is in the queue before windDown is, so windDown ends it.
+// is in the queue before shutdown is, so shutdown ends it.
 func (k *loop) add(t *task, first core.Event) error {
 	err := k.let(func() {
 		k.enroll(t)
@@ -107,7 +107,7 @@ func (k *loop) add(t *task, first core.Event) error {
 		}
 	})
 	if err != nil {
-		k.drop(t) // may wait for the engine, so not under the lock
+		k.dropMachine(t) // may wait for the engine, so not under the lock
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (k *loop) close(ctx context.Context) error {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
-	k.post(message{do: k.windDown})
+	k.post(message{do: k.shutdown})
 	select {
 	case <-k.stopped:
 	case <-ctx.Done():
@@ -170,17 +170,17 @@ func (k *loop) isForced() bool {
 	}
 }
 
-// windDown asks every machine to end: what is held is released, what waits is
+// shutdown asks every machine to end: what is held is released, what waits is
 // cancelled, companions leave.
-func (k *loop) windDown() {
+func (k *loop) shutdown() {
 	if k.closing {
 		return
 	}
 	k.closing = true
 	for _, named := range k.tasks {
 		for _, t := range slices.Clone(named) {
-			t.letGo()
-			k.bidFarewell(t)
+			t.invalidate()
+			k.stopTask(t)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (k *loop) run() {
 		k.drain()
 		k.wakeDue()
 		if k.closing && k.count == 0 {
-			k.farewellToServices()
+			k.stopServices()
 		}
 		if k.isForced() || k.closing && k.count == 0 && len(k.services) == 0 {
 			break
@@ -226,7 +226,7 @@ func (k *loop) finish() {
 	for t := range k.everybody() {
 		k.noteLeft(t)
 		t.end(ErrClosed)
-		k.drop(t)
+		k.dropMachine(t)
 	}
 	k.awaitIO() // for watches that were just ended
 	k.mu.Lock()
@@ -316,7 +316,7 @@ func (k *loop) pause() (time.Duration, bool) {
 
 // step tells a machine what happened and carries out what it answers.
 func (k *loop) step(t *task, event core.Event) {
-	t.leaving = t.leaving || isFarewell(event.Kind)
+	t.stopping = t.stopping || isStop(event.Kind)
 	now := k.inform(t, k.host.clock.Now(), &event)
 	if t.gone {
 		return
@@ -364,7 +364,7 @@ func (k *loop) step(t *task, event core.Event) {
 // under way runs to its end; nobody asked for it to be undone.
 func (k *loop) strand(t *task, err error) {
 	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
-	k.drop(t)
+	k.dropMachine(t)
 	t.trouble().stranded = err
 	if t.invocation != nil {
 		t.machine = t.invocation.strand()
@@ -377,8 +377,8 @@ func (k *loop) strand(t *task, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	twin := &stranded{
-		companion: t.farewell == core.EventLeave, acquiring: t.guarded && !t.held || t.farewell == 0, held: t.held,
-		deadline: t.relyUntil(), leaving: t.leaving, silent: t.silent, idle: t.over,
+		companion: t.stopKind == core.EventLeave, acquiring: t.guarded && !t.held || t.stopKind == 0, held: t.held,
+		deadline: t.relyUntil(), stopping: t.stopping, silent: t.silent, idle: t.over,
 	}
 	if t.beats != nil {
 		twin.session, twin.companion = true, false
@@ -390,7 +390,7 @@ func (k *loop) strand(t *task, err error) {
 }
 
 // drop gives a machine back to its engine.
-func (k *loop) drop(t *task) {
+func (k *loop) dropMachine(t *task) {
 	if t.troubles().stranded == nil && !t.foreign {
 		k.host.engine.Drop(t.machine)
 	}
@@ -447,7 +447,7 @@ func (k *loop) setWake(t *task, at int64, set bool) {
 func (k *loop) remove(t *task) {
 	t.gone = true
 	t.end(errDone) // unless it said how
-	k.drop(t)
+	k.dropMachine(t)
 	t.cancelRequests()
 	t.tellTidied()
 	t.stopWatching()

@@ -55,20 +55,20 @@ func (h *Host) runOnce(ctx context.Context, cfg *core.Config, said func(*core.Ac
 	return nil
 }
 
-// dismiss ends a task whose machine knows no farewell.
-func (k *loop) dismiss(t *task) {
+// drop ends a task whose machine has no stop event.
+func (k *loop) drop(t *task) {
 	if !t.gone {
 		t.end(ErrClosed)
 		k.remove(t)
 	}
 }
 
-// bidFarewell asks a task to end.
-func (k *loop) bidFarewell(t *task) {
-	if t.farewell == 0 {
-		k.dismiss(t)
+// stopTask asks a task to end.
+func (k *loop) stopTask(t *task) {
+	if t.stopKind == 0 {
+		k.drop(t)
 		return
 	}
-	t.letGo()
-	k.step(t, t.goodbye())
+	t.invalidate()
+	k.step(t, t.stopEvent())
 }

@@ -37,7 +37,7 @@ func (k *loop) queueOf(r *request) *queue {
 }
 
 // request starts a store request, or lets it wait for a slot. Its limit counts
-// from now either way. The machine has let go of any earlier one.
+// from now either way. The machine has given up any earlier one.
 func (k *loop) request(t *task, a core.Action) {
 	lane := t.lane(a.Request)
 	t.cancelRequest(lane)
@@ -64,7 +64,7 @@ func (k *loop) request(t *task, a core.Action) {
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
 	t.inFlight[lane] = r
 	q := k.queueOf(r)
-	if len(q.ready) > 2*lanes*(k.count+len(k.services)) { // while all slots hang, those let go would pile up
+	if len(q.ready) > 2*lanes*(k.count+len(k.services)) { // while all slots hang, given-up requests would pile up
 		q.ready = slices.DeleteFunc(q.ready, func(old *request) bool { return old.ctx.Err() != nil })
 	}
 	q.ready = append(q.ready, r)
@@ -117,7 +117,7 @@ func (k *loop) startReady(q *queue) {
 		q.ready[0] = nil
 		q.ready = q.ready[1:]
 		if r.ctx.Err() != nil {
-			continue // let go, or answered at its limit
+			continue // given up, or answered at its limit
 		}
 		k.start(q, r)
 	}
@@ -131,7 +131,7 @@ func (k *loop) startDue(q *queue, now time.Time) {
 		begins := k.respite.begins(deadline, r.action.Limit)
 		switch {
 		case r.ctx.Err() != nil:
-			return true // let go, or answered at its limit
+			return true // given up, or answered at its limit
 		case begins.After(now):
 			if begins.Before(next) {
 				next = begins

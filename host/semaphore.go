@@ -197,10 +197,10 @@ func (s *semaphore) endAll() {
 	}
 }
 
-// letGo ends belief in all permits, before they are given back.
-func (s *semaphore) letGo() {
+// invalidate ends what relies on the permits, before they are given back.
+func (s *semaphore) invalidate() {
 	for _, p := range s.inOrder() {
-		p.view.letGo()
+		p.view.invalidate()
 	}
 }
 
@@ -287,7 +287,7 @@ func (s *strandedSemaphore) Step(now core.Instant, ev core.Event) ([]core.Action
 	s.out = s.out[:0]
 	held := false
 	for _, p := range s.of.inOrder() {
-		leaves := ev.Kind == core.EventLeave || isFarewell(ev.Kind) && ev.Permit == p.number
+		leaves := ev.Kind == core.EventLeave || isStop(ev.Kind) && ev.Permit == p.number
 		a := core.Action{Kind: core.ActionLost, Permit: p.number, Reason: core.ReasonUnreachable}
 		switch {
 		case !p.view.isWaiting() && (leaves || now.Mono >= s.deadline):

@@ -9,8 +9,8 @@ import (
 
 // serve makes a task of the host's own, which no caller waits for: a session,
 // a calibration, an errand. It must be stepped with its first event.
-func (k *loop) serve(cfg *core.Config, farewell core.EventKind, hears func(*core.Action)) (*task, error) {
-	t, err := k.host.newTask(context.Background(), cfg, farewell, nil)
+func (k *loop) serve(cfg *core.Config, stopKind core.EventKind, hears func(*core.Action)) (*task, error) {
+	t, err := k.host.newTask(context.Background(), cfg, stopKind, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -23,15 +23,15 @@ func (k *loop) enlist(t *task, hears func(*core.Action)) {
 	k.services[t] = struct{}{}
 }
 
-// farewellToServices ends them, when no lease is left that needs them: a session
-// must outlive every release on it.
-func (k *loop) farewellToServices() {
+// stopServices ends them, when no lease is left that needs them: a session must outlive
+// every release on it.
+func (k *loop) stopServices() {
 	if k.served {
 		return
 	}
 	k.served = true
 	for t := range k.services {
-		k.bidFarewell(t)
+		k.stopTask(t)
 	}
 	k.sweepTried(0)
 	if k.clock.key != "" {
@@ -44,7 +44,7 @@ func (k *loop) farewellToServices() {
 func (k *loop) errand(a core.Action, after time.Duration) {
 	t := &task{
 		loop: k, machine: &errand{action: a, at: k.host.clock.Now().Mono + int64(after)},
-		index: -1, foreign: true, ctx: context.Background(), farewell: core.EventCancel,
+		index: -1, foreign: true, ctx: context.Background(), stopKind: core.EventCancel,
 	}
 	k.enlist(t, func(*core.Action) {})
 	k.step(t, core.Event{Kind: core.EventBegin})

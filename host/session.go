@@ -150,7 +150,7 @@ func (k *loop) cannotBeat(s *session, class core.Class) {
 	}
 	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.troubles().failed}
 	s.task = nil
-	k.dismiss(t)
+	k.drop(t)
 	k.giveUp(s, err)
 }
 

@@ -18,9 +18,9 @@ type task struct {
 	name     string
 	protocol core.Protocol
 	ttl      time.Duration
-	// farewell is the command that ends the machine when the Host closes; 0: it
-	// is dropped.
-	farewell core.EventKind
+	// stopKind is the event that ends the machine when the Host closes; 0: it is
+	// dropped.
+	stopKind core.EventKind
 	// guarded: past the deadline nothing is believed, whoever asks first.
 	guarded   bool
 	onWaiting func(Status)
@@ -50,7 +50,7 @@ type task struct {
 	ill      *illness // nil: all went well
 	service  bool     // the host's own: nobody waits for its end
 	foreign  bool     // its machine is not the engine's
-	leaving  bool     // it was told to end
+	stopping bool     // it was told to stop
 	silent   bool     // a companion's loss of contact was told
 	gone     bool
 	waiting  bool
@@ -110,7 +110,7 @@ func (t *task) trouble() *illness {
 
 // newTask makes a machine and its task. also is what else is wrong with
 // what was asked, or nil.
-func (h *Host) newTask(ctx context.Context, cfg *core.Config, farewell core.EventKind, also error) (*task, error) {
+func (h *Host) newTask(ctx context.Context, cfg *core.Config, stopKind core.EventKind, also error) (*task, error) {
 	machine, err := h.engine.New(*cfg)
 	if _, breach := errors.AsType[*core.Error](err); err != nil && !breach {
 		return nil, &EngineError{err}
@@ -123,13 +123,13 @@ func (h *Host) newTask(ctx context.Context, cfg *core.Config, farewell core.Even
 	}
 	return &task{
 		loop: h.loop, machine: machine, name: cfg.Name, protocol: cfg.Protocol, ttl: cfg.TTL, index: -1,
-		farewell: farewell, settled: make(chan struct{}), ctx: ctx,
+		stopKind: stopKind, settled: make(chan struct{}), ctx: ctx,
 	}, nil
 }
 
-// goodbye is the event that ends the machine.
-func (t *task) goodbye() core.Event {
-	return core.Event{Kind: t.farewell, Brief: t.farewell == core.EventRelease}
+// stopEvent is the event that ends the machine.
+func (t *task) stopEvent() core.Event {
+	return core.Event{Kind: t.stopKind, Brief: t.stopKind == core.EventRelease}
 }
 
 // context is of the lease. The lease outlives the call that acquired it; its
@@ -148,7 +148,7 @@ func (t *task) context() context.Context {
 
 // stop ends the lease's context, if anybody has it. The caller holds mu and has
 // set err, so that a context made later is over from the beginning.
-func (t *task) stop() {
+func (t *task) cancelContext() {
 	if t.cancel != nil {
 		t.cancel(t.err)
 	}
@@ -211,7 +211,7 @@ func (t *task) nowHeld(a *core.Action) {
 	case again:
 		t.setContact(true)
 	case orphan:
-		t.loop.post(message{to: t, event: t.goodbye()})
+		t.loop.post(message{to: t, event: t.stopEvent()})
 	}
 }
 
@@ -244,28 +244,28 @@ func (t *task) setContact(contact bool) {
 	}
 }
 
-// letGo ends belief, before anything is written that lets others in:
+// invalidate ends what relies on the lease, before anything is written that lets others in:
 //
 //	us      Release: put(released) . . . . . . . . . answered
 //	store                          released
 //	other                              get(released) put … held
 //
-// Whoever works under the lease's Context must have heard of it by then. Past
-// the deadline the lease is not released but lost, and the loop says so.
-func (t *task) letGo() {
+// What works under the lease's Context must have been told by then. Past the deadline
+// the lease is not released but lost, and the loop says so.
+func (t *task) invalidate() {
 	if t.invocation != nil {
-		t.invocation.letGo()
+		t.invocation.invalidate()
 		return
 	}
 	if t.shared != nil {
-		t.shared.letGo()
+		t.shared.invalidate()
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.guarded && t.held && t.err == nil && t.loop.host.clock.Now().Mono < t.relyUntil() {
 		t.err = t.inItsName(&Error{Kind: Ended, Name: t.name})
-		t.stop()
+		t.cancelContext()
 	}
 }
 
@@ -347,7 +347,7 @@ func (t *task) end(err error) {
 		t.settled = nil
 	}
 	if believed {
-		t.stop()
+		t.cancelContext()
 	}
 	if t.ended != nil {
 		close(t.ended)
@@ -386,11 +386,11 @@ func (t *task) abandon(ctx context.Context) error {
 		return over
 	}
 	event := core.Event{Kind: core.EventCancel}
-	if held || t.farewell == core.EventLeave {
-		event = t.goodbye()
+	if held || t.stopKind == core.EventLeave {
+		event = t.stopEvent()
 	}
-	if t.farewell == 0 {
-		t.loop.post(message{do: func() { t.loop.dismiss(t) }})
+	if t.stopKind == 0 {
+		t.loop.post(message{do: func() { t.loop.drop(t) }})
 		return over
 	}
 	t.loop.post(message{to: t, event: event})
@@ -399,7 +399,7 @@ func (t *task) abandon(ctx context.Context) error {
 
 // finish posts the command that ends it and waits for the end.
 func (t *task) finish(ctx context.Context, event core.Event) error {
-	t.letGo()
+	t.invalidate()
 	switch {
 	case t.permit != nil:
 		t.loop.post(message{do: func() { t.loop.giveBack(t.permit) }})

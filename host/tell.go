@@ -134,7 +134,7 @@ func (k *loop) noteReleased(t *task) {
 	}
 	h := t.holding()
 	h.Holder = Printable(string(t.holder))
-	k.host.telemetry.Released(h, t.farewell == core.EventRelease)
+	k.host.telemetry.Released(h, t.stopKind == core.EventRelease)
 }
 
 // noteLeft says that a Close did not have the time to release a lease.
@@ -167,7 +167,7 @@ func (t *task) renews(r *request) *task {
 	if t.invocation != nil && t.lane(r.action.Request) != ownLane {
 		of = t.invocation.view
 	}
-	if of == nil || !of.counted || of.life != nil || t.leaving {
+	if of == nil || !of.counted || of.life != nil || t.stopping {
 		return nil
 	}
 	return of
