@@ -136,8 +136,7 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 		return err
 	}
 	defer command.Close()
-	s := supervisor{app: a, child: command, loss: &f.lossFlags, name: handle.Name}
-	out := s.companion(c)
+	out := a.supervisor(command, handle.Name, &f.lossFlags).Companion(c)
 	leave()
 	return out
 }
@@ -159,6 +158,5 @@ func (a *app) unaccompanied(argv []string, f *accompanyFlags, name string) error
 	}
 	defer command.Close()
 	<-command.Done()
-	s := supervisor{app: a, child: command, loss: &f.lossFlags, name: name}
-	return s.end()
+	return a.supervisor(command, name, &f.lossFlags).End()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/supervise"
 	"github.com/mopslock/mopslock/host"
 )
 
@@ -57,11 +58,7 @@ type signals interface {
 
 // command is one that was started: a *child.Child.
 type command interface {
-	Done() <-chan struct{}
-	Status() child.Status
-	Terminate() error
-	Kill() error
-	Others() bool
+	supervise.Command
 	Close()
 }
 

@@ -213,8 +213,11 @@ func (f *lossFlags) add(cmd *cobra.Command) {
 
 // mayContinue reports whether Ctrl-Z and fg leave CMD running: not after a loss that is to end it.
 func (f *lossFlags) mayContinue(lease heldLease) bool {
-	return lease.Err() == nil || f.onLoss == "continue"
+	return lease.Err() == nil || f.continues()
 }
+
+// continues reports whether a loss does not end CMD.
+func (f *lossFlags) continues() bool { return f.onLoss == "continue" }
 
 // check lists what is wrong for a lease of a TTL, or of a shorter one; 0 or less
 // is none.

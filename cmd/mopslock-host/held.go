@@ -9,6 +9,7 @@ import (
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/supervise"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -23,7 +24,7 @@ type heldLease interface {
 	Release(context.Context) error
 }
 
-// subject is what lines on stderr call it.
+// subject is how lines on stderr begin.
 func subject(of heldLease) string {
 	if _, ok := of.(permit); ok {
 		return "permit of " + of.Name()
@@ -31,8 +32,13 @@ func subject(of heldLease) string {
 	return "lease " + of.Name()
 }
 
-// under runs a command under what is held, to its end, and releases it. It ends in
-// an *exit, also where all went well.
+// supervisor returns what watches a command under a lease.
+func (a *app) supervisor(c command, name string, loss *lossFlags) *supervise.Supervisor {
+	return &supervise.Supervisor{Command: c, Name: name, Continue: loss.continues(), Grace: loss.grace, Say: a.console.Printf}
+}
+
+// under runs a command under a lease or a permit to its end, and releases that. It returns an
+// *exit.Error, also if all went well.
 func (a *app) under(lease heldLease, argv, env []string, loss *lossFlags, margin time.Duration) error {
 	options := childOptions(argv, env)
 	options.OnStop = func() { a.stoppedHolding(lease) }
@@ -43,8 +49,9 @@ func (a *app) under(lease heldLease, argv, env []string, loss *lossFlags, margin
 		return err
 	}
 	defer c.Close()
-	s := supervisor{app: a, child: c, loss: loss, name: lease.Name()}
-	out := s.holder(lease, margin)
+	s := a.supervisor(c, lease.Name(), loss)
+	_, s.Permit = lease.(permit)
+	out := s.Holder(lease, margin)
 	a.releaseAfter(lease)
 	return out
 }

@@ -207,8 +207,7 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 		return err
 	}
 	defer launcher.Close()
-	s := supervisor{app: c.app, child: launcher, loss: &c.flags.lossFlags, name: c.name}
-	if out := s.holder(lease, c.flags.margin); !out.ByCommand {
+	if out := c.supervisor(launcher, c.name, &c.flags.lossFlags).Holder(lease, c.flags.margin); !out.ByCommand {
 		// That it failed says nothing: it was ended, or another does the work by now.
 		c.console.Printf("the launcher of %s has ended without the lease; waiting for the result, or for the lease", c.name)
 		work.End(nil)

@@ -74,10 +74,10 @@ func (c *invocation) makeUnder(lease *host.Lease, options *child.Options) error 
 		return err
 	}
 	defer command.Close()
-	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
-	if lost := c.made.commandEnded(&s, s.holder(lease, c.flags.margin)); lost != nil {
+	s := c.supervisor(command, c.name, &c.flags.lossFlags)
+	if lost := c.made.commandEnded(s, s.Holder(lease, c.flags.margin)); lost != nil {
 		c.console.Printf("lease %s was lost (%s), and the command has ended well: what it printed is stored if there is no result", c.name, lost.Reason)
-		if s.loss.onLoss == "continue" {
+		if s.Continue {
 			c.lost = lost
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/supervise"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -48,9 +49,9 @@ func (c *product) quiet() {
 // commandEnded records how the command has ended. A command that ended with 0, and was not told to
 // end, has made the result even if the lease was lost meanwhile. Its own end then counts, and the
 // end of the lease is returned. A command that we killed does not end with 0.
-func (c *product) commandEnded(s *supervisor, end *exit.Error) (lost *exit.Error) {
-	c.ended, c.status = end, s.child.Status()
-	if !end.ByCommand && !s.toldToEnd && c.status.ExitStatus() == 0 {
+func (c *product) commandEnded(s *supervise.Supervisor, end *exit.Error) (lost *exit.Error) {
+	c.ended, c.status = end, s.Command.Status()
+	if !end.ByCommand && !s.ToldToEnd() && c.status.ExitStatus() == 0 {
 		lost, c.ended = end, &exit.Error{Status: 0, Reason: "exited", ByCommand: true}
 	}
 	return lost

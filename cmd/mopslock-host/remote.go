@@ -162,12 +162,12 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 		return err
 	}
 	defer command.Close()
-	s := supervisor{app: c.app, child: command, loss: &c.flags.lossFlags, name: c.name}
+	s := c.supervisor(command, c.name, &c.flags.lossFlags)
 	if companion != nil {
-		_ = c.commandEnded(&s, s.companion(companion))
+		_ = c.commandEnded(s, s.Companion(companion))
 	} else {
 		<-command.Done()
-		_ = c.commandEnded(&s, s.end())
+		_ = c.commandEnded(s, s.End())
 	}
 	outputs.finish()
 	work.End(c.outcome(work))

@@ -102,6 +102,7 @@ var arrows = []arrow{
 		"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 	}},
 	{dir: "cmd/mopslock-host/internal/report", ours: []string{"core", "host", "host/doctor", "host/store"}},
+	{dir: "cmd/mopslock-host/internal/supervise", ours: []string{"core", "host", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/exit"}},
 	{dir: "tests", ours: []string{"core", "core/machines", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
 		"golang.org/x/sys/", "golang.org/x/sync/semaphore",
 	}},
