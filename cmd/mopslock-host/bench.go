@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/bench"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/report"
 	"github.com/mopslock/mopslock/core"
@@ -23,7 +21,7 @@ type benchFlags struct {
 	protocol string
 }
 
-// both is what --protocol is for bench unless it is said.
+// both is the default of bench's --protocol.
 const both = "both"
 
 func (a *app) benchCommand() *cobra.Command {
@@ -70,8 +68,8 @@ usd_per_1000_leases and failed; left_behind.`,
 }
 
 func (f *benchFlags) check() (bad []error) {
-	if f.parallel < 1 || f.parallel > maxParallel {
-		bad = append(bad, exit.Usagef("--parallel %d: from 1 to %d", f.parallel, maxParallel))
+	if f.parallel < 1 || f.parallel > bench.MaxParallel {
+		bad = append(bad, exit.Usagef("--parallel %d: from 1 to %d", f.parallel, bench.MaxParallel))
 	}
 	if f.length < time.Second || f.length > time.Hour {
 		bad = append(bad, exit.Usagef("--for %v: from 1s to 1h", f.length))
@@ -91,17 +89,7 @@ func (f *benchFlags) protocols() (wanted []core.Protocol) {
 	return wanted
 }
 
-// benchReport is what --json prints.
-type benchReport struct {
-	Store     string         `json:"store"`
-	Parallel  int            `json:"parallel"`
-	Elapsed   float64        `json:"elapsed_s"`
-	Protocols []*benchResult `json:"protocols"`
-	// Left is how many objects could not be deleted; -1: at least one.
-	Left int `json:"left_behind"`
-}
-
-// bench measures the store at a URL, and prints what there is however it ends.
+// bench measures the store at a URL. However it ends, it prints what it has measured.
 func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	s, err := store.Open(ctx, raw)
 	if err != nil {
@@ -109,13 +97,15 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	}
 	defer func() { _ = s.Close() }()
 	protocols := f.protocols()
-	b := newBench(a, s, f.parallel, f.length/time.Duration(len(protocols)))
-	all := &benchReport{Store: store.Redact(raw), Parallel: f.parallel, Protocols: []*benchResult{}}
+	b := bench.New(s, bench.Options{
+		Parallel: f.parallel, Length: f.length / time.Duration(len(protocols)), NewHost: a.benchHost(f), CloseHost: a.close, AtEnd: a.signals.ReleaseContext,
+	})
+	all := &bench.Report{Store: store.Redact(raw), Parallel: f.parallel, Protocols: []*bench.Result{}}
 	begun := time.Now()
-	stop := b.tell(begun)
+	stop := a.tell(b, begun)
 	for _, protocol := range protocols {
-		var result *benchResult
-		result, err = b.run(ctx, protocol)
+		var result *bench.Result
+		result, err = b.Run(ctx, protocol)
 		if result != nil && (result.Leases > 0 || err == nil) {
 			all.Protocols = append(all.Protocols, result)
 		}
@@ -128,10 +118,10 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 		}
 	}
 	all.Elapsed = report.Seconds(time.Since(begun))
-	all.Left = b.sweep()
+	all.Left = b.Sweep()
 	stop()
 	if all.Left != 0 {
-		a.console.Printf("not everything below %s could be deleted; it is of no use to anybody, and may be deleted by hand", b.prefix)
+		a.console.Printf("not everything below %s could be deleted; it is of no use to anybody, and may be deleted by hand", b.Prefix())
 	}
 	if len(all.Protocols) > 0 {
 		if err := a.reportBench(all); err != nil {
@@ -144,16 +134,33 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	return err
 }
 
-// Of the progress line.
+func (a *app) reportBench(r *bench.Report) error {
+	if a.json {
+		return a.report(r)
+	}
+	return a.print(r.Text(isPaid(r.Store)))
+}
+
+// benchHost returns how a bench makes a Host, which keeps no memory of the store.
+func (a *app) benchHost(f *benchFlags) func(store.Store) (*host.Host, error) {
+	return func(s store.Store) (*host.Host, error) {
+		h, err := host.New(s, &host.Options{Logger: a.console.Logger(), Engine: a.core(), Memory: "-", InFlight: max(64, f.parallel), Clock: a.clock})
+		if err == nil {
+			a.engine.users++
+		}
+		return h, err
+	}
+}
+
 const (
-	tellEach  = 3 * time.Second        // a line, where there is no terminal
-	drawnEach = 200 * time.Millisecond // the line, on one
+	tellEach  = 3 * time.Second        // a line of progress, without a terminal
+	drawnEach = 200 * time.Millisecond // the live line, on a terminal
 )
 
-// tell shows how far it is until the function that it returns is called.
-func (b *bench) tell(begun time.Time) (stop func()) {
+// tell shows how far the bench is, until the function that it returns is called.
+func (a *app) tell(b *bench.Bench, begun time.Time) (stop func()) {
 	each := tellEach
-	if b.app.console.OnTerminal() {
+	if a.console.OnTerminal() {
 		each = drawnEach
 	}
 	ticker := time.NewTicker(each)
@@ -167,68 +174,16 @@ func (b *bench) tell(begun time.Time) (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			if text := b.line(time.Since(begun)); b.app.console.OnTerminal() {
-				b.app.console.Progress("%s", text)
+			if text := b.Progress(time.Since(begun)); a.console.OnTerminal() {
+				a.console.Progress("%s", text)
 			} else {
-				b.app.console.Printf("%s", text)
+				a.console.Printf("%s", text)
 			}
 		}
 	}()
 	return func() {
 		close(over)
 		<-done
-		b.app.console.StopWaiting()
+		a.console.StopWaiting()
 	}
-}
-
-func (b *bench) line(since time.Duration) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	text := fmt.Sprintf("%v: ", since.Round(100*time.Millisecond))
-	if b.now != nil {
-		text += fmt.Sprintf("%s: %d leases, ", b.now.Protocol, b.now.Leases)
-	}
-	return text + b.state
-}
-
-func (a *app) reportBench(r *benchReport) error {
-	if a.json {
-		return a.report(r)
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "store %s, %d workers, %v\n", host.Printable(r.Store), r.Parallel, time.Duration(r.Elapsed*1e9).Round(100*time.Millisecond))
-	for _, p := range r.Protocols {
-		fmt.Fprintf(&text, "\n%-12s%10s %10s %10s %8s\n", p.Protocol, "p50 ms", "p90 ms", "p99 ms", "of")
-		for _, row := range []struct {
-			what string
-			timing
-		}{{"acquire", p.Acquire}, {"renew", p.Renew}, {"release", p.Release}, {"hand-over", p.Handover}} {
-			fmt.Fprintf(&text, "  %-10s%10.2f %10.2f %10.2f %8d\n", row.what, row.P50, row.P90, row.P99, row.Count)
-		}
-		fmt.Fprintf(&text, "  %.1f leases a second; %s\n", p.PerS, requestsText(p, isPaid(r.Store)))
-		if p.Failed > 0 {
-			fmt.Fprintf(&text, "  %d could not be acquired or released\n", p.Failed)
-		}
-	}
-	return a.print(text.String())
-}
-
-// requestsText is what a lease asks of the store, and where that costs money how much.
-func requestsText(p *benchResult, paid bool) string {
-	if p.Leases == 0 {
-		return "no time for one; give it more, by --for"
-	}
-	var parts []string
-	for verb, n := range p.Requests {
-		if each := float64(n) / float64(p.Leases); each >= 0.05 {
-			parts = append(parts, fmt.Sprintf("%.1f %s", each, verb))
-		}
-	}
-	slices.Sort(parts)
-	slices.Reverse(parts) // the most frequent first
-	text := "of each " + strings.Join(parts, ", ")
-	if paid {
-		text += fmt.Sprintf("; 1,000 of them US$ %.4f at S3's list prices (an estimate)", p.USD)
-	}
-	return text
 }

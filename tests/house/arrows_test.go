@@ -94,6 +94,7 @@ var arrows = []arrow{
 		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/exporters/prometheus",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt",
 	}},
+	{dir: "cmd/mopslock-host/internal/bench", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "cmd/mopslock-host/internal/capture", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/child", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/console", ours: []string{"host", "cmd/mopslock-host/internal/report"}, outside: []string{"golang.org/x/term"}},

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// countedStore counts what is asked of a store, and times renewals: of two requests
-// on one name, which only the store sees. Hosts may close it; it stays open.
+// countedStore counts the requests to a store, and times renewals. A renewal is two requests of one name,
+// which only the store sees. A Host may close it; the store stays open.
 type countedStore struct {
 	store.Store
 
@@ -22,7 +22,7 @@ type countedStore struct {
 	failed  int
 }
 
-// countedDirectory is one with what only a directory has.
+// countedDirectory is a countedStore with what only a directory has.
 type countedDirectory struct {
 	*countedStore
 	store.Watcher
@@ -32,7 +32,7 @@ type countedDirectory struct {
 // SteppingClock implements store.SteppingClock.
 func (countedDirectory) SteppingClock() {}
 
-// counted wraps a store. What hosts are given is the second: all that the store is.
+// counted wraps a store. The second result is for hosts: it can do all that the store can.
 func counted(s store.Store) (*countedStore, store.Store) {
 	c := &countedStore{Store: s}
 	c.forget()
@@ -44,15 +44,15 @@ func counted(s store.Store) (*countedStore, store.Store) {
 	return c, c
 }
 
-// forget begins to count anew.
+// forget sets all counts to 0.
 func (c *countedStore) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked, c.begun, c.renewed, c.failed = map[string]int{}, map[string]time.Time{}, nil, 0
 }
 
-// leaseOf is the name that a key is of, and whether a renewal begins with it: with the
-// beat under strict, with the read of the record under lastwriter.
+// leaseOf returns the name that a key belongs to, and whether the request begins or ends a renewal. A
+// renewal begins with the beat under strict, and with the read of the record under lastwriter.
 func leaseOf(verb, key string) (name string, begins, ends bool) {
 	if name, rest, ok := strings.Cut(key, "/_mopslock/"); ok {
 		return name, verb == "put" && strings.Contains(rest, "/b."), verb == "exists"
@@ -63,7 +63,7 @@ func leaseOf(verb, key string) (name string, begins, ends bool) {
 	return "", false, false
 }
 
-// count is before a request; what it returns is for its outcome.
+// count counts a request that begins. It returns the function to call with its outcome.
 func (c *countedStore) count(verb, key string) func(error) {
 	name, begins, ends := leaseOf(verb, key)
 	c.mu.Lock()
