@@ -70,8 +70,8 @@ func (f *accompanyFlags) checkFor(handle *host.Handle) []error {
 	_, err := f.fleet()
 	bad := append(f.checkTerms(handle.Name, terms), err)
 	bad = append(bad, f.lossFlags.check(handle.TTL)...)
-	if f.lostStatus < 0 || f.lostStatus > maxStatus {
-		bad = append(bad, exit.Usagef("--lost-status %d: from 0 to %d", f.lostStatus, maxStatus))
+	if f.lostStatus < 0 || f.lostStatus > exit.StatusMax {
+		bad = append(bad, exit.Usagef("--lost-status %d: from 0 to %d", f.lostStatus, exit.StatusMax))
 	}
 	return bad
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/memo"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 )
@@ -239,7 +240,7 @@ func (c *invocation) failure(work *host.Work, status child.Status) error {
 		return nil
 	}
 	if c.follower != nil && c.worthKeeping(status) && !ownStatus(status.Code) && work.Err() == nil {
-		if kept, err := newFailure("invoke", status, c.follower.Tail(maxStderr), time.Now()).bytes(); err == nil {
+		if kept, err := memo.New("invoke", status, c.follower.Tail(memo.MaxStderr), time.Now()).Bytes(); err == nil {
 			work.Fail(host.Bytes(kept))
 			c.offered = true
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/memo"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/supervise"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
@@ -64,8 +65,8 @@ type outputs struct {
 }
 
 const (
-	lastStderr     = 2 * maxStderr    // bytes of stderr that are kept, to see whether a kept failure was printed
-	stderrPatience = 10 * time.Second // for a slow reader of our stderr, once the command has ended
+	lastStderr     = 2 * memo.MaxStderr // bytes of stderr that are kept, to see whether a kept failure was printed
+	stderrPatience = 10 * time.Second   // for a slow reader of our stderr, once the command has ended
 )
 
 // start starts the command, with pipes for the outputs that are to be kept.
@@ -151,7 +152,7 @@ func (c *product) outcome(work *host.Work) error {
 		})
 		return nil
 	case c.stderr != nil && c.worthKeeping(c.status):
-		if kept, err := newFailure(c.by, c.status, c.stderr.Tail(maxStderr), time.Now()).bytes(); err == nil {
+		if kept, err := memo.New(c.by, c.status, c.stderr.Tail(memo.MaxStderr), time.Now()).Bytes(); err == nil {
 			work.Fail(host.Bytes(kept))
 			c.offered = true
 		}

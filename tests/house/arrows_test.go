@@ -99,6 +99,7 @@ var arrows = []arrow{
 	{dir: "cmd/mopslock-host/internal/child", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/console", ours: []string{"host", "cmd/mopslock-host/internal/report"}, outside: []string{"golang.org/x/term"}},
 	{dir: "cmd/mopslock-host/internal/exit", ours: []string{"core", "host", "host/store", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/report"}},
+	{dir: "cmd/mopslock-host/internal/memo", ours: []string{"host", "host/store", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/exit"}, outside: []string{"github.com/vmihailenco/msgpack/v5"}},
 	{dir: "cmd/mopslock-host/internal/messages", ours: []string{"core", "core/wire", "host/trace"}, outside: []string{
 		"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 	}},

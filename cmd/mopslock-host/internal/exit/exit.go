@@ -30,6 +30,7 @@ const (
 	StatusCannotKeep  = 77
 	StatusUnfit       = 78  // the store or a record cannot serve the request
 	StatusSignal      = 128 // + the number of the signal
+	StatusMax         = 255 // the greatest that a process can end with
 )
 
 // Help ends the help of every command.

@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package memo
 
 import (
 	"bytes"
@@ -17,7 +15,7 @@ import (
 // What is kept is a map with these very keys, and is read back as it was.
 func TestFailureIsKept(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 30, 0, 0, time.FixedZone("", 3600))
-	kept, err := newFailure("remote", child.Status{Code: 5}, []byte("last line\xff\n"), at).bytes()
+	kept, err := New("remote", child.Status{Code: 5}, []byte("last line\xff\n"), at).Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +23,7 @@ func TestFailureIsKept(t *testing.T) {
 	if err := msgpack.Unmarshal(kept, &fields); err != nil || len(fields) != 6 || fields["by"] != "mopslock-host remote" || fields["at"] != "2026-11-21T05:30:00Z" {
 		t.Errorf("%v, %v", fields, err)
 	}
-	f, err := readFailure(kept)
+	f, err := Read(kept)
 	if err != nil || f.Status != 5 || string(f.Stderr) != "last line\xff\n" || f.Host != fields["host"] {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -46,21 +44,21 @@ func TestFailureOfOthers(t *testing.T) {
 		}
 		return body
 	}
-	f, err := readFailure(with("v", 1))
-	if err != nil || string(f.Stderr) != "text" || f.text("n") != `n has failed on h: "ValueError: no\x1b[2J", and that is kept (--memo-failures)` {
+	f, err := Read(with("v", 1))
+	if err != nil || string(f.Stderr) != "text" || f.Describe("n") != `n has failed on h: "ValueError: no\x1b[2J", and that is kept (--memo-failures)` {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if f, err := readFailure(with("stderr", strings.Repeat("x", maxStderr)+"end")); err != nil || len(f.Stderr) != maxStderr || !bytes.HasSuffix(f.Stderr, []byte("end")) {
+	if f, err := Read(with("stderr", strings.Repeat("x", MaxStderr)+"end")); err != nil || len(f.Stderr) != MaxStderr || !bytes.HasSuffix(f.Stderr, []byte("end")) {
 		t.Errorf("%d bytes, %v", len(f.Stderr), err)
 	}
-	if _, err := readFailure(with("v", 2)); !errors.Is(err, errNewerFailure) {
+	if _, err := Read(with("v", 2)); !errors.Is(err, ErrNewer) {
 		t.Error(err)
 	}
 	for what, body := range map[string][]byte{
 		"empty": nil, "no map": {0x93, 1, 2, 3}, "cut": with("v", 1)[:20], "v": with("v", 0), "status": with("status", 256),
 		"negative": with("status", -1), "no number": with("status", "five"), "huge": {0x81, 0xa1, 'v', 0xc6, 0xff, 0xff, 0xff, 0xff},
 	} {
-		if f, err := readFailure(body); err == nil || errors.Is(err, errNewerFailure) {
+		if f, err := Read(body); err == nil || errors.Is(err, ErrNewer) {
 			t.Errorf("%s: %+v, %v", what, f, err)
 		}
 	}
