@@ -21,23 +21,23 @@ func ignoreTerm() { signal.Ignore(syscall.SIGTERM) }
 const (
 	invokeJobs    = 6
 	orchestrators = 2
-	workFailed    = 70 // the status of invoke then
+	workFailed    = 70 // invoke's status when its work has failed
 )
 
 // invokeTTLs are long enough for lastwriter's margin to cover two requests.
 var invokeTTLs = map[string]time.Duration{"strict": 2 * time.Second, "lastwriter": 3 * time.Second}
 
-// TestOrchestratorRestarted: two orchestrators want the results of the same jobs. They
-// are killed at random, with their `invoke`s, and started again; launchers and remotes
-// live on. Some launchers are slow to start their remotes, so that these come late, for leases
-// that have expired or are another's; and some kill their remotes.
+// TestOrchestratorRestarted: two orchestrators want the results of the same jobs. The test
+// kills them at random, with their `invoke`s, and starts them again; launchers and remotes
+// live on. Some launchers start their remotes late, when the lease has expired or is
+// another's. Some launchers kill their remotes.
 //
 //	orchestrator   ─ SIGKILL  ──── SIGKILL  ─ SIGKILL  ──────────────── all results
 //	quick remote     join ─ job ─────── stores
 //	slow remote                          · · · · · · join: in time, or late and nothing runs
 //
-// All get the same result of a job, from a process that has run it. Under strict no job runs
-// again unless the remote that ran it before was killed, or has lost its lease.
+// Both orchestrators get the same result of a job, from a process that has run it. Under
+// strict no job runs again unless the remote that ran it before was killed or lost its lease.
 func TestOrchestratorRestarted(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol string) {
 		log, url, d := newLedger(t), store(t), duration(t)
@@ -102,7 +102,7 @@ func judgeJobs(t *testing.T, log ledger, protocol string) (again int) {
 			t.Errorf("%s: %d results for %d orchestrators that have ended well", name, answers, ended)
 		}
 		if again += len(ran) - 1; protocol == "strict" && len(ran) > 1+unlucky {
-			t.Errorf("%s has run %d times, and %d remotes came to grief", name, len(ran), unlucky)
+			t.Errorf("%s has run %d times, and %d remotes failed", name, len(ran), unlucky)
 		}
 	}
 	return again
@@ -112,8 +112,8 @@ func jobName(n int) string { return fmt.Sprintf("restart/%02d", n) }
 
 func result(pid int) string { return fmt.Sprintf("process %d", pid) }
 
-// orchestrate URL PROTOCOL LEDGER BINARY is one life of an orchestrator: all jobs at
-// once. A job whose result is there is asked for again all the same.
+// orchestrate URL PROTOCOL LEDGER BINARY is one run of an orchestrator. It asks for all
+// jobs at once, also for those whose results are there already.
 func orchestrate(args []string) error {
 	url, protocol, log, binary := args[0], args[1], ledger(args[2]), args[3]
 	var calls sync.WaitGroup
@@ -121,7 +121,7 @@ func orchestrate(args []string) error {
 	for n := range invokeJobs {
 		calls.Go(func() {
 			name, ttl := jobName(n), invokeTTLs[protocol]
-			// The launcher's own end is waited for, also where a busy machine loses the lease.
+			// With --on-loss continue, invoke waits for its launcher's end even if a busy machine loses the lease.
 			words := []string{"invoke", "--store", url, "--protocol", protocol, "--ttl", ttl.String(), "--on-loss", "continue"}
 			if protocol == "lastwriter" {
 				words = append(words, "--acquire-margin", (ttl / 2).String())
@@ -132,7 +132,7 @@ func orchestrate(args []string) error {
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
 				if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == workFailed {
-					continue // since its remote was killed
+					continue // because its remote was killed
 				}
 				if failures[n] = err; err == nil {
 					log.note("got", name, strings.TrimSpace(string(out)))
@@ -145,8 +145,8 @@ func orchestrate(args []string) error {
 	return errors.Join(failures...)
 }
 
-// launch LEDGER NAME TTL BINARY is a launcher. It starts its remote at once, or
-// takes up to two TTLs for it; and it kills one in eight.
+// launch LEDGER NAME TTL BINARY is a launcher. It starts its remote at once or after
+// up to two TTLs, and kills one remote in eight.
 func launch(args []string) error {
 	log, name, binary := ledger(args[0]), args[1], args[3]
 	ttl, err := time.ParseDuration(args[2])

@@ -29,7 +29,7 @@ type slot struct {
 	body                 string // "VALUE ID"
 }
 
-// audit is all slots that there ever were: they are read before they are collected.
+// audit has every slot that was ever written: it reads slots before they are collected.
 type audit struct {
 	store hoststore.Store
 	slots map[uint64]slot
@@ -44,8 +44,8 @@ func (s *storm) audit(t *testing.T) *audit {
 	return &audit{opened, map[uint64]slot{}}
 }
 
-// look reads every slot that was not read before: they never change. A server that is
-// away is asked again.
+// look reads every slot that it has not read before: slots never change. If the server is
+// away, it asks again.
 func (a *audit) look(t *testing.T) {
 	prefix := stormCounter + "/_fence/"
 	for after, more := "", true; more; {
@@ -82,7 +82,7 @@ func (s *storm) judge(t *testing.T, slots map[uint64]slot) {
 	written := judgeSlots(t, slots)
 	ops := s.history(t, written)
 	for id := range written {
-		t.Errorf("nobody has written %q, and it is in a slot", id)
+		t.Errorf("a slot has %q, which no process has written", id)
 	}
 	began := time.Now()
 	result, info := porcupine.CheckOperationsVerbose(counter, ops, bound)
@@ -93,9 +93,10 @@ func (s *storm) judge(t *testing.T, slots map[uint64]slot) {
 	figures(t, "%d slots, %d operations; porcupine in %v: %v", len(slots), len(ops), time.Since(began).Round(time.Millisecond), result)
 }
 
-// judgeBeliefs: no more than the limit believe at once, and each lease under a greater token than
-// whoever was before. A tenure believes from the first point of the ledger at which it was sure
-// until the last. Two that were sure at one point are not known to have been so at once.
+// judgeBeliefs: no more tenures than the limit believe at once that they hold, and each tenure of
+// a lease has a greater token than the one before. A tenure believes from the first point of the
+// ledger at which it was sure until the last. Two tenures that share only one point need not have
+// believed at the same time.
 func (s *storm) judgeBeliefs(t *testing.T) {
 	type tenure struct {
 		token, first, last int64
@@ -125,7 +126,7 @@ func (s *storm) judgeBeliefs(t *testing.T) {
 		}
 	}
 	if limit == 1 && s.succeeded > 0 && int64(s.succeeded) <= all[len(all)-1].token { //nolint:gosec // they are few
-		t.Errorf("token %d came after the storm, and %d in it", s.succeeded, all[len(all)-1].token)
+		t.Errorf("the token after the storm is %d, and one in it was %d", s.succeeded, all[len(all)-1].token)
 	}
 	figures(t, "%d tenures of %d processes, %d lost; at most %d at once of %d", len(all), len(pids), len(s.climate.Ledger.read(t, "lost")), most, limit)
 }
@@ -141,7 +142,7 @@ func number(t *testing.T, text string) int64 {
 
 // judgeSlots looks at what is in the store: each slot follows the one before,
 // no token goes back, each increment counts one and is there once. It returns
-// the slots by the id of who wrote them; a raise's is its token.
+// the slots by the id of the call that wrote them; a raise's id is its token.
 func judgeSlots(t *testing.T, slots map[uint64]slot) map[string]slot {
 	written := map[string]slot{}
 	var last slot
@@ -171,7 +172,7 @@ func judgeSlots(t *testing.T, slots map[uint64]slot) map[string]slot {
 	return written
 }
 
-// input is a call, and output what came back.
+// input is a call, and output its answer.
 type input struct {
 	what  string // increment, read, raise
 	token int64
@@ -182,9 +183,9 @@ type output struct {
 	value int64
 }
 
-// history makes porcupine's operations of the ledger, and takes the slots of those that
-// have written. A call of unknown outcome, or whose process was killed in it, counts
-// to the end of time if a slot shows that it was applied, and not at all otherwise.
+// history makes porcupine's operations from the ledger, and deletes from written the slots of
+// the calls that it finds there. A call whose outcome is unknown, or whose process was killed
+// during it, lasts to the end of time if a slot shows that it was applied; otherwise it is left out.
 func (s *storm) history(t *testing.T, written map[string]slot) (ops []porcupine.Operation) {
 	backs, outcomes := map[string]entry{}, map[string]int{}
 	for _, e := range s.climate.Ledger.read(t, "back") {
@@ -231,7 +232,7 @@ func (s *storm) history(t *testing.T, written map[string]slot) (ops []porcupine.
 
 type state struct{ token, value int64 }
 
-// counter is one that only the newest token may change.
+// counter is a counter that only the newest token may change.
 var counter = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(before, called, back any) (bool, any) {

@@ -21,8 +21,8 @@ import (
 // binary is the built mopslock-host and self this test binary; TestMain sets them once.
 var binary, self string
 
-// bound ends a test that hangs, and whatever a failed test leaves behind. It judges
-// nobody's speed.
+// bound ends a test that hangs, and all that a failed test leaves behind. It does not
+// judge speed.
 const bound = 2 * time.Minute
 
 // The test binary, started with helperMark and one of these words, is a process of a story.
@@ -96,8 +96,8 @@ type process struct {
 // helper is the argv of one of our helpers.
 func helper(words ...string) []string { return append([]string{self, helperMark}, words...) }
 
-// start starts a command at the head of a process group of its own, without any of our
-// variables in its environment but with env. It is killed when the test ends.
+// start starts a command at the head of a process group of its own. Its environment is
+// ours without MOPSLOCK_ variables, and env. It is killed when the test ends.
 func start(t *testing.T, env []string, argv ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
@@ -124,8 +124,7 @@ func start(t *testing.T, env []string, argv ...string) *process {
 	return p
 }
 
-// ended waits for the end of a process, and for the status it is to end with: 128+N
-// after signal N.
+// ended waits until a process has ended, and checks its status: 128+N after signal N.
 func (p *process) ended(t *testing.T, want int) {
 	t.Helper()
 	select {
@@ -154,14 +153,14 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // ledger is a file to which all processes of a story append lines. A line is one write:
-// lines never mix, a SIGKILL leaves no half of one, and they stand in the order in which
-// they were written. So the length of the file is a clock on which nobody can be late: what was
-// asked after the length was read came after every line before it.
+// lines never mix, a SIGKILL leaves no half line, and lines stand in the order in which
+// they were written. So the length of the file is a clock that no pause can falsify: a question
+// that is asked after the length was read comes after every line within that length.
 type ledger string
 
 func newLedger(t *testing.T) ledger { return ledger(filepath.Join(t.TempDir(), "ledger")) }
 
-// note appends a line: our process id, and words without blanks but in the last.
+// note appends a line: our process id, and words. Only the last word may have blanks.
 func (l ledger) note(words ...any) {
 	line := strings.ReplaceAll(strings.TrimSuffix(fmt.Sprintln(append([]any{os.Getpid()}, words...)...), "\n"), "\n", " ")
 	f, err := os.OpenFile(string(l), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -177,12 +176,12 @@ func (l ledger) note(words ...any) {
 func (l ledger) length() int64 {
 	info, err := os.Stat(string(l))
 	if err != nil {
-		return 0 // nobody has written yet
+		return 0 // no process has written yet
 	}
 	return info.Size()
 }
 
-// entry is a line, and where it ends: by then it is written.
+// entry is a line. It was written by the time that the ledger was at long.
 type entry struct {
 	at    int64
 	pid   int
@@ -190,7 +189,7 @@ type entry struct {
 	words []string
 }
 
-// read returns what there is of these kinds of lines.
+// read returns all lines of these kinds.
 func (l ledger) read(t *testing.T, kinds ...string) (all []entry) {
 	t.Helper()
 	text, err := os.ReadFile(string(l))

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// runTTL outlasts a busy machine's pauses, and is waited for once in each story.
+// runTTL outlasts a busy machine's pauses. Each story waits for it once.
 const runTTL = 4 * time.Second
 
-// hold LEDGER WHO: the command under a lease. It pays no heed to SIGTERM, and runs until
+// hold LEDGER WHO is the command under a lease. It ignores SIGTERM, and runs until
 // the file LEDGER.WHO is there.
 func hold(args []string) error {
 	log, who := ledger(args[0]), args[1]
@@ -28,10 +28,10 @@ func hold(args []string) error {
 			return nil
 		}
 	}
-	return errors.New("nobody lets it end")
+	return errors.New("the test has not let it end")
 }
 
-// letGo has a hold come to its end.
+// letGo lets a hold end.
 func (l ledger) letGo(t *testing.T, who string) {
 	t.Helper()
 	if err := os.WriteFile(string(l)+"."+who, nil, 0o600); err != nil {
@@ -39,7 +39,7 @@ func (l ledger) letGo(t *testing.T, who string) {
 	}
 }
 
-// parent LEDGER SETSID CMD...: starts CMD, in a session of its own if SETSID is yes, and
+// parent LEDGER SETSID CMD... starts CMD, in a session of its own if SETSID is yes, and
 // waits for its end.
 func parent(args []string) error {
 	ignoreTerm()
@@ -87,8 +87,8 @@ func observe(t *testing.T, url string) (seen observed) {
 	return seen
 }
 
-// gone reports whether nobody is left of a process group. A killed orphan that
-// its new parent has not reaped yet counts as somebody.
+// gone reports whether a process group is empty. A killed orphan that its new parent
+// has not reaped yet still counts.
 func gone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }
 
 // TestHolderStopped: a holder is stopped beyond its deadline, another takes the
@@ -110,20 +110,20 @@ func TestHolderStopped(t *testing.T) {
 		log.await(t, "begin-b")
 		second := observe(t, url)
 		if second.PID != b.Process.Pid {
-			t.Errorf("the lease is pid %d's, the second is %d", second.PID, b.Process.Pid)
+			t.Errorf("pid %d holds the lease, and the second is %d", second.PID, b.Process.Pid)
 		}
 		if err := a.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 		a.ended(t, 76)
-		eventually(t, "nobody of the first one's group is left", func() bool { return gone(group) })
+		eventually(t, "the first one's process group is empty", func() bool { return gone(group) })
 		if now := observe(t, url); now != second {
 			t.Errorf("the second one's lease was touched: %+v, and was %+v", now, second)
 		}
 		log.letGo(t, "b")
 		b.ended(t, 0)
 		if n := len(log.read(t, "end-a")); n > 0 {
-			t.Error("the first one's command came to its end")
+			t.Error("the first one's command ran to its end")
 		}
 	})
 }

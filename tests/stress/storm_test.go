@@ -30,23 +30,23 @@ type storm struct {
 	outage  func() error    // the first gust, if there is one
 
 	env    []string // what a process needs for the place
-	direct string   // the test's own way there, around what may be before the store
+	direct string   // the test's own way there, around any proxy
 
 	running   []*process
 	killed    int
 	stopped   int
-	succeeded uint64 // the token of the one who came after the storm
+	succeeded uint64 // the token of the tenure after the storm
 }
 
 var (
 	strictly    = host.Terms{Protocol: core.ProtocolStrict, TTL: time.Second}
 	lastWriters = host.Terms{Protocol: core.ProtocolLastWriter, TTL: 3 * time.Second, AcquireMargin: 3 * time.Second / 2, FleetExpire: core.None}
-	onServers   = host.Terms{Protocol: core.ProtocolStrict, TTL: 5 * time.Second} // the least where stamps are of whole seconds
+	onServers   = host.Terms{Protocol: core.ProtocolStrict, TTL: 5 * time.Second} // the shortest where stamps are whole seconds
 	aView       = host.View{Capacity: 3, Width: 2}
 )
 
 // TestStorm: processes take one lease and increment one guarded counter under its token,
-// while they are stopped, continued and killed. A stopped one often goes on in
+// while they are stopped, continued and killed. A stopped process often goes on in
 // the middle of a write that it began under a lease that another holds by then:
 //
 //	A, token 5:  read 7 ── SIGSTOP ═════════════════════ SIGCONT ── create 8: exists ── stale
@@ -54,10 +54,10 @@ var (
 //
 // No two of them believe at once that they hold it, no update is lost or counted twice,
 // tokens never go back along the slots, what all of them saw together is linearizable, and
-// somebody has it after them. The same for the permits of a semaphore; for processes that take
-// each other for other machines, whose clocks are an hour off; and under lastwriter,
-// which has no tokens, where an acquire margin covers two requests and nobody is stopped
-// between them.
+// the lease can be acquired after them. The same holds for the permits of a semaphore; for
+// processes that take each other for other machines, whose clocks are an hour off; and under
+// lastwriter, which has no tokens, if an acquire margin covers two requests and no process is
+// stopped between them.
 func TestStorm(t *testing.T) {
 	for _, s := range []*storm{
 		{name: "strict", workers: 8, calm: 800 * time.Millisecond, kills: 12, climate: climate{Terms: strictly, Pace: time.Second / 100}},
@@ -74,7 +74,7 @@ func TestStorm(t *testing.T) {
 }
 
 // TestServers is TestStorm on a real server of each kind, behind a network that hits one
-// request in fifteen. The server goes away for longer than a TTL, too: connections are
+// request in fifteen. The server also goes away for longer than a TTL: connections are
 // refused, or requests get no answer.
 func TestServers(t *testing.T) {
 	duration(t)
@@ -158,7 +158,7 @@ func (s *storm) play(t *testing.T) {
 	s.judge(t, a.slots)
 }
 
-// start starts the worker in a place of the row of them.
+// start starts worker i.
 func (s *storm) start(t *testing.T, i int) *process {
 	told := s.climate
 	if s.clocks != nil {
@@ -168,8 +168,8 @@ func (s *storm) start(t *testing.T, i int) *process {
 	return start(t, s.env, helper("storm", string(text))...)
 }
 
-// hasShown reports whether there was enough of it: gusts, tenures of more than one process,
-// and one that was lost where somebody is stopped.
+// hasShown reports whether the storm has shown enough: gusts, tenures of more than one process,
+// and a lost tenure if the storm stops processes.
 func (s *storm) hasShown(t *testing.T) bool {
 	held, pids := map[string]bool{}, map[int]bool{}
 	for _, e := range s.climate.Ledger.read(t, "sure") {
@@ -180,7 +180,7 @@ func (s *storm) hasShown(t *testing.T) bool {
 }
 
 // blow kills a process and starts another in its place, or stops one for about a TTL,
-// again and again: every other time the one that holds.
+// again and again. Every other time it hits the holder.
 func (s *storm) blow(t *testing.T, over <-chan struct{}) {
 	s.climate.Ledger.await(t, "sure")
 	for {
@@ -224,7 +224,7 @@ func (s *storm) blow(t *testing.T, over <-chan struct{}) {
 	}
 }
 
-// succeed takes all that the storm has left: what the dead held comes back.
+// succeed takes the lease, or all permits, after the storm: what dead processes held is free again.
 func (s *storm) succeed(t *testing.T) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
@@ -236,10 +236,10 @@ func (s *storm) succeed(t *testing.T) {
 	defer h.Close(context.Background())
 	held, err := s.climate.acquire(ctx, h, max(1, s.climate.View.Limit()))
 	if err != nil {
-		t.Fatalf("nobody has it after the storm: %v", err)
+		t.Fatalf("it cannot be acquired after the storm: %v", err)
 	}
 	s.succeeded = held.FencingToken()
-	figures(t, "%d workers, %d kills, %d stops; all was to be had %v after them", s.workers, s.killed, s.stopped, time.Since(began).Round(time.Millisecond))
+	figures(t, "%d workers, %d kills, %d stops; all was free again %v after them", s.workers, s.killed, s.stopped, time.Since(began).Round(time.Millisecond))
 	if err := held.Release(ctx); err != nil {
 		t.Error(err)
 	}

@@ -46,7 +46,7 @@ type belief interface {
 	Release(ctx context.Context) error
 }
 
-// acquire takes the storm's lease, or so many of its permits.
+// acquire takes the storm's lease, or a permit of this weight.
 func (c *climate) acquire(ctx context.Context, h *host.Host, weight int) (belief, error) {
 	if c.View == (host.View{}) {
 		return h.Acquire(ctx, stormLease, &host.AcquireOptions{Terms: c.Terms})
@@ -54,7 +54,7 @@ func (c *climate) acquire(ctx context.Context, h *host.Host, weight int) (belief
 	return h.AcquirePermit(ctx, stormLease, c.View, &host.PermitOptions{Terms: c.Terms, Weight: weight})
 }
 
-// clock is of a machine that was booted at another time, and whose wall clock is off.
+// clock is the clock of a machine that was booted at another time, and whose wall clock is off.
 type clock struct {
 	began time.Time
 	off   time.Duration
@@ -65,9 +65,9 @@ func (c clock) Now() core.Instant {
 	return core.Instant{Mono: mono.Nanoseconds(), Wall: time.Now().Add(c.off).UnixNano()}
 }
 
-// worker is one process of a storm: it takes the lease again and again, and
-// increments the guarded counter under its token while it holds it, and once
-// more after it was lost, as code does that asks nobody.
+// worker is one process of a storm. It takes the lease again and again, and
+// increments the guarded counter under its token while it holds the lease. After
+// a loss it increments once more, as code does that never checks.
 type worker struct {
 	climate
 	object *fence.Object // nil where there are no tokens to guard it by
@@ -115,7 +115,7 @@ func stormer(args []string) error {
 		}
 		w.tenure(ctx, fmt.Sprint(os.Getpid(), ".", n), held)
 	}
-	// What is held is released, or else expires: either is a good end here.
+	// Close releases what is held; otherwise it expires. Either is a good end here.
 	closing, cancelClosing := context.WithTimeout(context.Background(), time.Second)
 	defer cancelClosing()
 	_ = h.Close(closing)
@@ -174,7 +174,7 @@ func (w *worker) increment(ctx context.Context, t fence.Tenure) {
 	})
 }
 
-// call notes what is called, and then what came back.
+// call notes the call, and then its answer.
 func (w *worker) call(what string, t fence.Tenure, do func() (fence.Slot, error)) {
 	if w.object == nil {
 		return
@@ -195,7 +195,7 @@ func (w *worker) call(what string, t fence.Tenure, do func() (fence.Slot, error)
 	}
 }
 
-// counted reads "VALUE ID", which increment has written; nothing is 0.
+// counted reads "VALUE ID", which increment has written; an empty body is 0.
 func counted(body []byte) int {
 	text, _, _ := strings.Cut(string(body), " ")
 	value, err := strconv.Atoi(text)
