@@ -25,9 +25,9 @@ type plan struct {
 
 const (
 	crowd    = 4  // waiters on each name that is waited for
-	callers  = 64 // who acquire at once, to begin with
+	callers  = 64 // that acquire at once, in the beginning
 	turn     = 500 * time.Millisecond
-	pauseFor = time.Second // from a release, for which others wait, to asking again
+	pauseFor = time.Second // from giving a name that has waiters to asking for it again
 	lateTick = 100 * time.Millisecond
 
 	closeLimit = 2 * time.Minute
@@ -36,11 +36,11 @@ const (
 // fleet is one process full of leases. One Host keeps them, another waits for some of
 // them: it hears of a release as another process does, by the directory's events.
 //
-//	keeper    0 ... waited for ... | ... on the session, nobody waits ... | ... alone
-//	waiting   four of them a name; who has had a turn moves on to the next name
+//	keeper    0 ... with waiters ... | ... on the session, without waiters ... | ... alone
+//	waiting   four waiters a name; after its turn a waiter moves on to the next name
 //
-// Those that stand alone, and the last on the session, are never given back: what is
-// left of them tells how late their renewals are.
+// The leases that stand alone, and the last one on the session, are never given back:
+// the time that they have left tells how late their renewals are.
 type fleet struct {
 	plan
 	keeper, waiting *host.Host
@@ -79,7 +79,7 @@ func newFleet(ctx context.Context, url string, p plan) (*fleet, error) {
 	return f, nil
 }
 
-// close releases what is held. Whoever works on it has been told to end.
+// close releases what is held. Its caller has told all goroutines to end.
 func (f *fleet) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
@@ -114,7 +114,7 @@ func (f *fleet) fill(ctx context.Context) error {
 	}
 }
 
-// fail ends the soak; the first to do so says why.
+// fail ends the soak; the first error says why.
 func (f *fleet) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -161,7 +161,7 @@ func (f *fleet) count(ctx context.Context, err error) {
 	f.fail(ctx, err)
 }
 
-// begin starts waiters, churn, and who looks how late renewals are.
+// begin starts the waiters, the churn and the measuring of late renewals.
 func (f *fleet) begin(ctx context.Context) {
 	for w := range f.waiters {
 		if f.crowded > 0 {
@@ -172,7 +172,7 @@ func (f *fleet) begin(ctx context.Context) {
 	f.all.Go(func() { f.watchLateness(ctx) })
 }
 
-// wait has turn after turn, each on the name after the last.
+// wait takes turn after turn, each on the next name.
 func (f *fleet) wait(ctx context.Context, i int) {
 	for ; ctx.Err() == nil; i = (i + 1) % f.crowded {
 		lease, err := f.waiting.Acquire(ctx, f.name(i), f.terms(i))
@@ -188,8 +188,8 @@ func (f *fleet) wait(ctx context.Context, i int) {
 	}
 }
 
-// turnOver gives leases back, one of those that are waited for and one of the others
-// by turns, and takes them again. There is at most one caller a lease.
+// turnOver gives leases back and takes them again: in turns one that has waiters and one
+// that has none. There is at most one caller a lease.
 func (f *fleet) turnOver(ctx context.Context) {
 	tick := time.NewTicker(time.Duration(float64(time.Second) / f.churn))
 	defer tick.Stop()
@@ -220,7 +220,7 @@ func (f *fleet) turnOver(ctx context.Context) {
 	}
 }
 
-// rest is a while in which nothing is done.
+// rest waits for a while.
 func rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -230,8 +230,9 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// watchLateness looks ten times a second how much is left. A renewal is due a third
-// of the TTL after the one before was sent: what is missing besides is how late it is.
+// watchLateness looks ten times a second how much time each lease has left. A renewal is
+// due a third of the TTL after the one before was sent: the time that is missing beyond
+// that third is how late it is.
 //
 //	sent             due            deadline
 //	|----- TTL/3 -----|-- late --|     |        left = deadline - now
@@ -255,7 +256,7 @@ func (f *fleet) watchLateness(ctx context.Context) {
 	}
 }
 
-// sample is the state of things, and what was done since the last one.
+// sample is the state now, and what was done since the last sample.
 func (f *fleet) sample(at float64) sample {
 	values := map[string]float64{
 		qLateSession: float64(f.lateSession.Swap(0)) / 1e6, qLateAlone: float64(f.lateAlone.Swap(0)) / 1e6,
@@ -287,7 +288,7 @@ func (f *fleet) sample(at float64) sample {
 	return sample{at, values}
 }
 
-// requests are all that were made so far, by verb.
+// requests counts all requests so far, by verb.
 func (f *fleet) requests() map[string]float64 {
 	by := map[string]float64{}
 	var all metricdata.ResourceMetrics

@@ -1,10 +1,10 @@
 // Command soak keeps two processes full of leases and waiters for as long as it is
-// told, one in Go and one in Python, and says of each whether what it takes stays
-// flat: memory, goroutines or threads, files, watches, requests, and how late renewals
-// are. `make soak` runs it.
+// told, one in Go and one in Python, and says of each whether its figures stay flat:
+// memory, goroutines or threads, files, watches, requests, and how late renewals are.
+// `make soak` runs it.
 //
-// It exits 1 if anything grows, if a lease is lost, or if anything fails. Interrupted,
-// it prints what it has, and judges that.
+// It exits 1 if anything grows, if a lease is lost, or if anything fails. When it is
+// interrupted, it prints and judges the samples that it has.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(ctx context.Context, length time.Duration, leases, waiters int, python 
 	fmt.Printf("Go: %d leases, %d of them alone and the others on one session, and %d waiters; TTL %v, %g a second given back and taken again\n",
 		p.leases, p.alone, p.waiters, p.ttl, p.churn)
 	if length < 5*time.Minute {
-		fmt.Println("(so short a soak shows that it works, and little of what grows)")
+		fmt.Println("(a soak this short shows that it works, and little about growth)")
 	}
 	dir, err := os.MkdirTemp("", "mopslock-soak-")
 	if err != nil {
@@ -92,7 +92,7 @@ func soakFleet(ctx context.Context, url string, p plan, t *table) error {
 
 var errInterrupted = errors.New("interrupted")
 
-// sampleAll returns when the time is over, or nothing else can come of it.
+// sampleAll samples until the time is over, the fleet fails or ctx ends.
 func (f *fleet) sampleAll(ctx context.Context, t *table) error {
 	begun := time.Now()
 	tick := time.NewTicker(f.every)

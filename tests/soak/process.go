@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// process adds to a sample what the system and the runtime say of this process. What a
-// system has no /proc for is left out.
+// process adds to a sample what the system and the runtime say of this process. On a
+// system without /proc, what only that tells is left out.
 func process(values map[string]float64) {
-	// What a collection marks is what lives, and what was made while it went on, which is
-	// much where other work leaves it little of the processor: the least of some counts.
+	// A collection marks what lives, and also what was made while it ran. That is much if
+	// other work leaves the collector little of the processor, so the least of three counts.
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	values[qHeap] = math.Inf(1)
 	for range 3 {

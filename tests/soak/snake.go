@@ -25,12 +25,12 @@ const (
 )
 
 // snake is the Python process. It writes its samples as lines of JSON, and ends
-// when its time is over or its stdin is closed: also when we are killed.
+// when its time is over or its stdin is closed, which also happens when we are killed.
 type snake struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{} // closed when it has ended
-	err   error         // how, from then on
+	err   error         // of its end, once ended is closed
 	limit time.Duration
 }
 
@@ -48,12 +48,12 @@ func startSnake(python, dir string, p plan, t *table) (*snake, error) {
 		return nil, err
 	}
 	fmt.Printf("Python: %d leases on one session, and %d waiters, which are tasks of asyncio; %d a second\n", pythonLeases, pythonWaiters, pythonChurn)
-	if err := exec.Command(python, "-c", "import mopslock").Run(); err != nil { // now, and not after half an hour
+	if err := exec.Command(python, "-c", "import mopslock").Run(); err != nil { // fail now, and not after half an hour
 		return nil, fmt.Errorf("%s has no package mopslock: %w", python, err)
 	}
 	s := &snake{cmd: exec.Command(python, "-c", program, string(text)), ended: make(chan struct{}), limit: p.length + pythonFill}
 	s.cmd.Stderr = os.Stderr
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the terminal's interrupt is told by us
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the terminal's interrupt comes to us alone, and we end it
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func startSnake(python, dir string, p plan, t *table) (*snake, error) {
 	return s, nil
 }
 
-// await waits for its end, which is asked for at once if the soak is over.
+// await waits until it ends. If the soak is over, await asks it to end at once.
 func (s *snake) await(ctx context.Context, over bool) error {
 	limit, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()

@@ -1,4 +1,4 @@
-"""Keeps a process full of leases and waiters, and prints a line of JSON of what it takes every so often.
+"""Keeps a process full of leases and waiters, and regularly prints a line of JSON with what it uses.
 
 usage: soak.py ORDERS, which is JSON; see startSnake
 
@@ -56,7 +56,7 @@ class Fleet:
         await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
     async def wait(self, i: int) -> None:
-        """Has turn after turn, each on the name after the last."""
+        """Takes turn after turn, each on the next name."""
         while not self.over.is_set():
             await self.have_turn(i)
             i = (i + 1) % self.crowded
@@ -68,7 +68,7 @@ class Fleet:
         await self.end(lease)
 
     async def turn_over(self) -> None:
-        """Gives leases back and takes them again: one that is waited for, one that is not."""
+        """Gives leases back and takes them again: in turns one that has waiters and one that has none."""
         n, steady = 0, len(self.held) - 1 - self.crowded
         while not self.over.is_set():
             await asyncio.sleep(1 / self.o["churn"])
@@ -84,8 +84,8 @@ class Fleet:
             await self.take(i)
 
     async def watch_lateness(self) -> None:
-        """A renewal is due a third of the TTL after the one before was sent; what is missing besides is how late it is.
-        The last lease is never given back."""
+        """A renewal is due a third of the TTL after the one before was sent: the time that is missing beyond that third
+        is how late it is. The last lease is never given back."""
         ttl = self.o["ttl"]
         while not self.over.is_set():
             if self.held[-1] is not None:
@@ -124,7 +124,7 @@ class Fleet:
 
     async def soak(self) -> None:
         self.over, self.failure = asyncio.Event(), None
-        # That there is something to read means that it was closed: nobody writes to it.
+        # Nothing is ever written to stdin, so it is readable only once it was closed.
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self.over.set)
         await self.fill()
         for w in range(self.o["waiters"]):
@@ -148,7 +148,7 @@ class Fleet:
 
 
 def system() -> dict:
-    """What the system says of this process, where there is a /proc."""
+    """Returns what the system says of this process, if there is a /proc."""
     values: dict = {}
     try:
         with open("/proc/self/status") as status:

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// table has the samples of each process, and prints every so often a row of each.
+// table has the samples of each process, and prints a row for each at intervals.
 type table struct {
 	each time.Duration
 
@@ -60,7 +60,7 @@ func row(process, after string, cell func(*quantity) string) string {
 	return b.String() + "\n"
 }
 
-// verdict prints what each process comes to; an error says what is not as it should be.
+// verdict prints the verdict on each process; its error lists what grows, sinks or was lost.
 func (t *table) verdict() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sample is what one process showed at one moment. What it cannot tell is not in it.
+// sample is what one process showed at one moment, without what it cannot tell.
 type sample struct {
 	At     float64            `json:"at"` // seconds since all was held
 	Values map[string]float64 `json:"values"`
@@ -16,11 +16,11 @@ type sample struct {
 // over the whole of a soak.
 type quantity struct {
 	name, unit string
-	scale      float64 // what is shown is the value by this; 0 is 1
-	share      float64 // of its level that it may grow by
-	least      float64 // and besides, in its own unit
+	scale      float64 // the value is divided by this when it is shown; 0 is 1
+	share      float64 // it may grow by this share of its level
+	least      float64 // and by this much more, in its own unit
 	unjudged   bool    // it is shown, and no part of the verdict
-	work       bool    // it is what is done, and may not fall to less than half
+	work       bool    // it is work done, and may not fall to less than half
 }
 
 // Names of what is sampled.
@@ -31,15 +31,15 @@ const (
 	qTurns, qLost, qProcessor          = "turns", "lost", "core"
 )
 
-// verbs are sampled as requests a second. Lists and deletes are shown alone: what is
-// superseded is collected after ten minutes, and not before.
+// verbs are sampled as requests a second. Lists and deletes are only shown: superseded
+// versions are collected after ten minutes, and not before.
 var verbs = []string{"put", "get", "create", "exists", "list", "delete"}
 
 const mib = 1 << 20
 
-// quantities are judged in this order. What is counted is per second, and steady: a
-// leak of work shows as more of it. A limit says what of growth is still chance: a leak
-// of 100 bytes for each of 20 turns a second is 3.4 MiB in half an hour.
+// quantities are judged in this order. Counts are per second, and steady: work that piles
+// up shows as a higher count. A limit is the growth that can still be chance: a leak of
+// 100 bytes for each of 20 turns a second is 3.4 MiB in half an hour.
 var quantities = []quantity{
 	{name: qHeap, unit: "MiB", scale: mib, share: .03, least: mib / 2},
 	{name: qRSS, unit: "MiB", scale: mib, share: .10, least: 4 * mib},
@@ -62,8 +62,8 @@ var quantities = []quantity{
 	{name: qLost, unjudged: true},
 }
 
-// warmUp is the share of the time after which it is judged: heaps, caches and pools
-// find their size in it, and of half an hour it is what versions are kept for.
+// warmUp is the share of the time before judging begins: heaps, caches and pools find
+// their size in it, and in half an hour it is as long as superseded versions are kept.
 const warmUp = 1. / 3
 
 // finding is what the verdict says of one quantity.
@@ -75,9 +75,9 @@ type finding struct {
 	flat        bool
 }
 
-// judge says for each quantity whether it is flat. It has grown only if both say so,
-// the medians of the quarters and the slope: a load beside it that comes and goes in
-// one quarter moves the medians, and not the slope of all; nobody's leak escapes either.
+// judge says for each quantity whether it is flat. It has grown only if both the medians
+// of the quarters and the slope say so. Other load on the machine that comes and goes in
+// one quarter moves the medians, and not the slope over all; a leak moves both.
 func judge(samples []sample) []finding {
 	samples = samples[int(float64(len(samples))*warmUp):]
 	var found []finding
@@ -91,7 +91,7 @@ func judge(samples []sample) []finding {
 		f.slope = slope(at, values) * (at[len(at)-1] - at[0])
 		f.limit = q.share*f.first + q.least
 		f.flat = f.last-f.first <= f.limit || f.slope <= f.limit
-		if q.work { // somebody may never get his turn, and ask for nothing more
+		if q.work { // a waiter may never get its turn, and ask for nothing more
 			f.flat = f.last >= f.first/2
 		}
 		found = append(found, f)

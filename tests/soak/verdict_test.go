@@ -20,8 +20,8 @@ func course(name string, value func(i int, noise float64) float64) []sample {
 	return samples
 }
 
-// What grows is found, and what only moves is not; and work that is not done any more is
-// no flat line.
+// TestVerdict: it finds what grows, and not what only moves; and work that is not done any
+// more is no flat line.
 func TestVerdict(t *testing.T) {
 	const heap = 30 * mib
 	for what, c := range map[string]struct {
@@ -49,7 +49,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// What a process does not tell is not judged, and neither are too few samples.
+// TestVerdictOfNothing: a quantity that a process does not tell is not judged, and neither
+// are too few samples.
 func TestVerdictOfNothing(t *testing.T) {
 	leak := func(i int, _ float64) float64 { return float64(i) * mib }
 	for _, samples := range [][]sample{nil, course(qLost, leak), course(qHeap, leak)[:8]} {
