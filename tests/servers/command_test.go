@@ -15,17 +15,17 @@ import (
 	"github.com/mopslock/mopslock/tests/servers/proxy"
 )
 
-// secrets are the keys that servers are entered by, and a wrong one, which is base64, as
-// Azure's must be.
+// secrets are the servers' keys, and where the environment has them.
 var secrets = map[string]struct{ variable, right string }{
 	S3:    {"AWS_SECRET_ACCESS_KEY", s3Secret},
 	Azure: {"AZURE_STORAGE_KEY", azureKey},
 }
 
+// wrong is a wrong key. It is base64, as Azure's must be.
 const wrong = "d3JvbmctaHVudGVyMi1rZXk="
 
-// TestCommand: the built command takes each kind of claim on each server. Nothing that it
-// prints, records, keeps or leaves in the store has anything of the key, right or wrong.
+// TestCommand: the built command takes each kind of claim on each server. The key, right or
+// wrong, is in nothing that it prints, records, keeps or leaves in the store.
 func TestCommand(t *testing.T) {
 	command := filepath.Join(t.TempDir(), "mopslock-host")
 	build := exec.Command("go", "build", "-tags", "disable_grpc_modules", "-ldflags", "-s -w", "-o", command, "github.com/mopslock/mopslock/cmd/mopslock-host") // as make build does
@@ -37,7 +37,7 @@ func TestCommand(t *testing.T) {
 		secret, entered := secrets[s.Kind]
 		c.stories()
 		if !entered {
-			return // this server takes anybody
+			return // this server asks for no key
 		}
 		c.shows(secret.right)
 		left := open(t, c.url)
@@ -66,7 +66,7 @@ type commands struct {
 	number            int
 }
 
-// stories are one of each claim, and their ends.
+// stories takes one claim of each kind, and ends it.
 func (c *commands) stories() {
 	lease := c.run(0, "acquire", "a", "--ttl", "2m", "--wait", "0")
 	c.says("joined", c.run(0, "accompany", "--lease", lease, "--", "echo", "joined"))
@@ -78,7 +78,7 @@ func (c *commands) stories() {
 	c.says("let in", c.run(0, "permit", "p", "--capacity", "1", "--width", "1", "--", "echo", "let in"))
 	launch := c.command + " remote i -- echo done"
 	c.says("done", c.run(0, "invoke", "i", "--", "sh", "-c", launch))
-	c.says("done", c.run(0, "invoke", "i", "--", "false")) // it is there
+	c.says("done", c.run(0, "invoke", "i", "--", "false")) // the result is there
 	for _, name := range []string{`"a"`, `"strict"`, `"lastwriter"`, `"p"`, `"i"`} {
 		c.says(name, c.run(0, "ls", "--json"))
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/mopslock/mopslock/tests/servers/proxy"
 )
 
-// No name, key, or text of a lease leads out of the prefix: whatever is asked with
-// it is refused before a byte is sent, or changes objects below the prefix alone.
+// No name, key, or text of a lease leads out of the prefix: a call with one is refused
+// before a byte is sent, or changes objects below the prefix alone.
 
 const hostilePrefix = "a/locks"
 
@@ -68,21 +68,21 @@ var hostileNames = map[string]string{
 	".hidden/x":                      "",
 	"..x/y":                          "",
 	".mopslock-tmp-x":                "",
-	"2":                              "", // locks and 2, if somebody forgot the slash between
+	"2":                              "", // locks and 2, if the slash between them were forgotten
 	"-other/n":                       "",
 	"s3://other/x":                   "",
 	"file:":                          "",
 	strings.Repeat("n/", 255) + "nn": "",
 }
 
-// neighbours is what is in the store besides, and must stay as it is.
+// neighbours are the other objects in the store, which must stay as they are.
 var neighbours = []string{
 	"x", "n/lock.json", "a/x", "a/n/lock.json", "a/b", "b", "a/locks2/n/lock.json", "a/locks-other/n/lock.json", "a/locks2/_mopslock/store.json",
 	"_mopslock/store.json", "_mopslock/s/x/beat", "a/_mopslock/store.json", "a/lock.json", "etc/cron.d/x", "a/Locks/n/lock.json",
 }
 
-// attempts are what is done with a hostile text, and what stands before the text: what is
-// at one name cannot be both a lease's and a semaphore's.
+// attempts are the calls that are tried with a hostile text. below stands before the text,
+// since one name cannot be both a lease's and a semaphore's.
 var attempts = []struct {
 	name, below string
 	// ofNames: it takes a name, whose rules are narrower than those of keys.
@@ -166,7 +166,7 @@ type place struct {
 	under, root store.Store
 	host        *host.Host
 	first       map[string]string // what was outside when it was made
-	// asked is what a proxy has seen; nil where there is none.
+	// asked counts the requests that a proxy has seen; nil where there is none.
 	asked func() int
 }
 
@@ -189,7 +189,7 @@ func newPlace(t *testing.T, under, root store.Store, asked func() int) *place {
 	return p
 }
 
-// filePlace has the store some directories deep; what is above it stays empty.
+// filePlace has the store some directories deep, and checks that all above it stays empty.
 func filePlace(t *testing.T) *place {
 	dir := t.TempDir()
 	t.Cleanup(func() {
@@ -204,7 +204,7 @@ func filePlace(t *testing.T) *place {
 // serverPlace has a proxy that sees each key that is asked for.
 func serverPlace(t *testing.T, s *Server) *place {
 	prefix := fresh("hostile")
-	t.Setenv("STORAGE_EMULATOR_HOST", s.Address) // of GCS, where the environment has it
+	t.Setenv("STORAGE_EMULATOR_HOST", s.Address) // the environment has GCS' address
 	root := open(t, s.Under(s.Address, prefix))
 	p := behind(t, s)
 	var mu sync.Mutex
@@ -219,7 +219,7 @@ func serverPlace(t *testing.T, s *Server) *place {
 	return newPlace(t, open(t, s.Under(p.Address(), prefix+"/"+hostilePrefix)), root, func() int { return p.Counts().Total() })
 }
 
-// outside is all that is not below the prefix, by key, with what tells any write to it.
+// outside is all that is not below the prefix, by key, with a text that any write changes.
 func (p *place) outside(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -263,7 +263,7 @@ func (p *place) try(t *testing.T, i int, name, rule string) (refused bool) {
 }
 
 // TestHostileNames: on every kind of store, through the whole stack, no name leads out of
-// the prefix; what is refused is so before any request.
+// the prefix; a name that is refused is refused before any request.
 func TestHostileNames(t *testing.T) {
 	try := func(t *testing.T, p *place) {
 		used := 0

@@ -77,7 +77,7 @@ var programs = map[string]program{
 	},
 }
 
-// What the servers take for credentials. Azure's are those of Microsoft's emulators.
+// The servers' credentials. Azure's are those of Microsoft's emulators.
 const (
 	s3Key, s3Secret = "mopslock", "not-a-secret"
 	azureAccount    = "devstoreaccount1"

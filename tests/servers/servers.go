@@ -50,9 +50,9 @@ type Server struct {
 	ended chan struct{}
 }
 
-// Need starts a server for a test, and puts what Env says into the environment, of
-// this process and so of what it starts. The test is skipped where the server is not
-// installed, and fails there if MOPSLOCK_SERVERS is set to required.
+// Need starts a server for a test, and puts Env into the environment of this process,
+// and so of those that it starts. If the server is not installed, the test is skipped,
+// or fails if MOPSLOCK_SERVERS is set to required.
 func Need(t *testing.T, kind string) *Server {
 	t.Helper()
 	s, err := Start(kind)
@@ -98,7 +98,7 @@ func Start(kind string) (*Server, error) {
 	}
 	s := &Server{Kind: kind, Address: address, dir: dir, ended: make(chan struct{})}
 	if s.cmd, err = p.command(program, address, dir); err == nil {
-		s.cmd.Dir = dir // for whatever it leaves where it is started
+		s.cmd.Dir = dir // for the files that it leaves where it is started
 		err = s.run()
 	}
 	if err == nil {
@@ -110,8 +110,8 @@ func Start(kind string) (*Server, error) {
 	return s, nil
 }
 
-// URL is the bucket's store URL for whoever reaches the server by an address: its
-// own, or that of a proxy before it.
+// URL is the bucket's store URL at an address: the server's own, or that of a proxy
+// before it.
 func (s *Server) URL(address string) string { return programs[s.Kind].url(address) }
 
 // Under is URL with a prefix.
@@ -129,9 +129,9 @@ func (s *Server) Under(address, prefix string) string {
 // Azure's are read once a process.
 func (s *Server) Env(address string) []string { return programs[s.Kind].env(address) }
 
-// Silence stops the server, which keeps its connections and answers nothing, until
-// Resume. A thread goes on until the one that takes the signal has run, which can be
-// long on a busy machine; it is waited for where the kernel tells.
+// Silence stops the server until Resume: it keeps its connections and answers nothing.
+// Its other threads go on until the one that takes the signal has run, which can be
+// long on a busy machine. Silence waits for them where the kernel tells.
 func (s *Server) Silence() error {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *Server) Silence() error {
 	return fmt.Errorf("it is not stopped after %v", stopLimit)
 }
 
-// isRunning tells by a thread's stat whether it is not stopped.
+// isRunning reports whether a thread is not stopped, by its stat.
 func isRunning(stat string) bool {
 	text, err := os.ReadFile(stat)
 	return err == nil && !bytes.Contains(text, []byte(") T "))
@@ -156,13 +156,13 @@ func isRunning(stat string) bool {
 // Resume lets a silenced server go on.
 func (s *Server) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Close ends the server: it is asked to, and then made to.
+// Close ends the server, by SIGTERM and if need be by SIGKILL.
 func (s *Server) Close() error {
 	defer os.RemoveAll(s.dir)
 	if s.cmd == nil || s.cmd.Process == nil {
 		return nil
 	}
-	_ = s.Resume() // or it would not hear
+	_ = s.Resume() // a stopped server does not obey SIGTERM
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -182,8 +182,8 @@ func installed() string {
 	return filepath.Join(filepath.Dir(here), "..", "..", "bin", "servers")
 }
 
-// freeAddress is a loopback address that nobody listens on. Somebody may until the
-// server does; it then ends, and Start says so.
+// freeAddress is a loopback address on which no process listens. If one does before
+// the server does, the server ends, and Start says so.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/mopslock/mopslock/tests/servers/proxy"
 )
 
-// patience ends a test that hangs; it judges no machine.
+// patience ends a test that hangs; it does not judge speed.
 const patience = 2 * time.Minute
 
 // running are the servers of all tests, one of each kind, started by the first test that
@@ -52,8 +52,8 @@ func on(t *testing.T, test func(*testing.T, *Server, *proxy.Proxy)) {
 	}
 }
 
-// use is the server of a kind; without one the test is skipped, or fails where it may
-// not be.
+// use is the server of a kind. If that is not installed, the test is skipped, or fails
+// where servers are required.
 func use(t *testing.T, kind string) *Server {
 	t.Helper()
 	if s := running[kind]; s != nil {
@@ -100,8 +100,8 @@ func open(t *testing.T, url string) store.Store {
 	return opened
 }
 
-// TestConformance: what every store promises, each cloud's protocol keeps. It goes straight
-// to the server: a proxy holds bodies whole.
+// TestConformance: each cloud's protocol keeps what every store promises. The test goes
+// straight to the server: a proxy holds bodies whole.
 func TestConformance(t *testing.T) {
 	on(t, func(t *testing.T, s *Server, _ *proxy.Proxy) {
 		for _, line := range s.Env(s.Address) {
@@ -112,8 +112,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestDoctor: create-if-absent holds on each server, so strict is advised; nothing speaks
-// against it, and nothing but the card is left.
+// TestDoctor: create-if-absent holds on each server, so the doctor advises strict. It finds
+// nothing bad, and leaves nothing but the card.
 func TestDoctor(t *testing.T) {
 	on(t, func(t *testing.T, s *Server, p *proxy.Proxy) {
 		opened := open(t, s.Under(p.Address(), fresh("doctor")))

@@ -17,12 +17,12 @@ import (
 	"github.com/mopslock/mopslock/tests/servers/proxy"
 )
 
-// storyTTL is so long that a machine with too much to do neither loses a lease nor gives
-// a request up: a story's renewal comes by a third of it.
+// storyTTL is so long that a busy machine neither loses a lease nor gives up a request. A
+// story's renewal comes after a third of it.
 const storyTTL = 20 * time.Second
 
-// story is one claim from its beginning to its end, told by a host behind a proxy of its
-// own, with another host that goes straight to the server.
+// story is one claim from its beginning to its end, made by a host behind a proxy of its
+// own. The other host goes straight to the server.
 type story struct {
 	claim claim
 	title string
@@ -36,8 +36,8 @@ type story struct {
 	asked []proxy.Request
 }
 
-// claim is what a story is about, and what it asks of a store when nothing befalls it:
-// no verb but these is needed. A renewal may come more often than once.
+// claim is what a story is about, and what it asks of a store without faults: it needs no
+// other verb. A renewal may come more often than once.
 type claim struct {
 	name string
 	live func(*story) error
@@ -58,8 +58,8 @@ var (
 	}
 )
 
-// TestStories tells of each claim on each server, all of them at once, and holds what
-// they ask to what is budgeted, request by request.
+// TestStories plays the story of each claim on each server, all at once, and compares
+// their requests with the budgets, one by one.
 func TestStories(t *testing.T) {
 	on(t, func(t *testing.T, server *Server, _ *proxy.Proxy) {
 		prefix := fresh("stories")
@@ -84,11 +84,11 @@ var (
 	rewrites = regexp.MustCompile(`((?:get put ?){4})(get put ?)*`)
 )
 
-// budgeted is what was asked, in order, of the name, of its result and of the session. It
-// leaves out what budgets do: probes of the store, samples of its clock, the look for an
-// old client's record, how many renewals there were, lastwriter's later look, which comes
-// between any two others, S3's look before a delete, and the first name of a session, whose
-// claim depends on how far the session is.
+// budgeted lists the requests, in order, for the name, for its result and for the session.
+// It leaves out what budgets leave out: probes of the store, samples of its clock, the check
+// for an old client's record, the number of renewals, lastwriter's later read, which comes
+// between any two requests, S3's check before a delete, and the first name of a session,
+// whose claim depends on how far the session is.
 func (s *story) budgeted() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,10 +115,9 @@ func (s *story) budgeted() string {
 	return strings.Join(out, "; ")
 }
 
-// TestWalks tells each story on one server with one of its requests befallen by a fault,
-// for each request: once its answer is lost, and once whatever fault has its turn. The
-// story always comes to its good end. What a fault is on the other servers,
-// TestFaultsOnVerbs shows.
+// TestWalks plays each story on one server twice for each of its requests: once that
+// request's answer is lost, and once the request has the fault whose turn it is. Every
+// story ends well. TestFaultsOnVerbs shows what a fault is on the other servers.
 func TestWalks(t *testing.T) {
 	server := use(t, S3)
 	prefix := fresh("walks")
@@ -166,8 +165,8 @@ func openHost(t *testing.T, server *Server, address, prefix string) *host.Host {
 	return h
 }
 
-// begin makes a story whose requests are chosen a fault for. It is not called at the same
-// time as itself: GCS' address is in the environment.
+// begin makes a story; choose chooses the fault of each of its requests. Only one call may
+// run at a time: GCS' address is in the environment.
 func begin(t *testing.T, server *Server, prefix string, c claim, other *host.Host, choose func(*proxy.Request) proxy.Fault) *story {
 	t.Helper()
 	p := behind(t, server)
@@ -194,7 +193,7 @@ func (s *story) tell() error {
 	return err
 }
 
-// renewed waits until a deadline has moved, as it does by a renewal that was good.
+// renewed waits until a deadline has moved, as a good renewal moves it.
 func (s *story) renewed(deadline func() time.Time, lost func() error) error {
 	const step = 20 * time.Millisecond
 	for first := deadline(); s.ctx.Err() == nil; time.Sleep(step) {
@@ -208,7 +207,7 @@ func (s *story) renewed(deadline func() time.Time, lost func() error) error {
 	return errors.New("it is not renewed")
 }
 
-// onLease acquires a lease, renews it and releases it; then the other does.
+// onLease acquires a lease, renews it and releases it; then the other host acquires it.
 func onLease(terms host.Terms) func(*story) error {
 	return func(s *story) error {
 		lease, err := s.host.Acquire(s.ctx, s.name, &host.AcquireOptions{Terms: terms})
@@ -282,7 +281,7 @@ func onSession(s *story) error {
 	return nil
 }
 
-// onCompanion accompanies a lease of the other's, which is released in the end.
+// onCompanion accompanies a lease of the other host, which releases it in the end.
 func onCompanion(s *story) error {
 	lease, err := s.other.Acquire(s.ctx, s.name, &host.AcquireOptions{Terms: strictly})
 	if err != nil {
@@ -332,7 +331,7 @@ func onPermit(s *story) error {
 	return next.Release(s.ctx)
 }
 
-// onInvocation has a work done once, and everybody has its result.
+// onInvocation has work done once, and both hosts get its result.
 func onInvocation(s *story) error {
 	launched := 0
 	result, err := s.host.Invoke(s.ctx, s.name, func(_ context.Context, work *host.Work) error {
@@ -353,7 +352,7 @@ func onInvocation(s *story) error {
 	return s.comesTo(result, "done")
 }
 
-// comesTo reads a result. A reader hears of a failing request, and reads again.
+// comesTo checks a result. A reader is told of a failing request, and reads again.
 func (s *story) comesTo(result *host.Result, want string) error {
 	got, err := result.Bytes(s.ctx, 1<<10)
 	if err != nil {
@@ -365,8 +364,8 @@ func (s *story) comesTo(result *host.Result, want string) error {
 	return err
 }
 
-// TestTakeOver: a holder that the network has left dies by the server's own stamps, and
-// the lease goes to the one that waits, by itself; the holder knows that it lost it.
+// TestTakeOver: a holder without a network is dead by the server's own stamps, and the
+// waiter gets the lease without help; the holder knows that it has lost it.
 func TestTakeOver(t *testing.T) {
 	on(t, func(t *testing.T, server *Server, p *proxy.Proxy) {
 		prefix := fresh("takeover")

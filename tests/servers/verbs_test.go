@@ -42,12 +42,12 @@ var verbs = []struct {
 	}},
 }
 
-// told is what our stores make of a request that a fault befalls, by verb in the order
-// of verbs: ok, absent, exists or a class; applied is whether the server did what a write asked.
+// told is what our stores say of a request that a fault hits, by verb in the order of
+// verbs: ok, absent, exists or a class; applied is whether the server did what a write asked.
 //
-// The rule is: whoever may have been heard says unknown. The one "exists" that is not
-// somebody else's is OwnSuccess's (and Duplicated's), on the store's word: that is why
-// the core reads back.
+// The rule: where the server may have got the request, the outcome is unknown. OwnSuccess
+// and Duplicated give the only "exists" that is of our own object, and the store itself says
+// it: that is why the core reads back.
 var told = []struct {
 	fault   proxy.Fault
 	by      string // get put create exists list delete; one word is for all
@@ -61,7 +61,7 @@ var told = []struct {
 	{fault: proxy.CutAfter, by: "unreachable", applied: true},
 	{
 		fault: proxy.CutAnswer, by: "unreachable", applied: true,
-		but: map[string]string{GCS: "unreachable unreachable unreachable unreachable unreachable ok"}, // it had said 200
+		but: map[string]string{GCS: "unreachable unreachable unreachable unreachable unreachable ok"}, // the server had said 200
 	},
 	{fault: proxy.Conflict, by: "other"},
 	{fault: proxy.OwnSuccess, by: "ok other exists ok ok ok", applied: true},
@@ -69,20 +69,20 @@ var told = []struct {
 	{fault: proxy.Broken, by: "other"},
 	{fault: proxy.Busy, by: "throttled"},
 	{
-		// Each cloud sends a sum of what it has.
+		// Each cloud sends a checksum of what it has.
 		fault: proxy.Truncated, by: "other ok ok ok other ok", applied: true,
 		but: map[string]string{GCS: "other other other other other ok", Azure: "unreachable ok ok ok other ok"},
 	},
 	{fault: proxy.Duplicated, by: "ok ok exists ok ok ok", applied: true},
 }
 
-// TestFaultsOnVerbs: a verb is one request, of its own kind and about its own key, on S3
-// a delete is two; whatever befalls it, the store says what is known of it, and nobody
-// sends anything again.
+// TestFaultsOnVerbs: a verb is one request, of its own kind and about its own key; on S3 a
+// delete is two. Under every fault the store says what is known of the request, and nothing
+// is sent again.
 func TestFaultsOnVerbs(t *testing.T) {
 	on(t, func(t *testing.T, server *Server, p *proxy.Proxy) {
 		prefix := fresh("faults")
-		direct := open(t, server.Under(p.Address(), prefix)) // while nothing is chosen
+		direct := open(t, server.Under(p.Address(), prefix)) // used only while no fault is chosen
 		for _, row := range told {
 			words := strings.Fields(row.by)
 			if other := row.but[server.Kind]; other != "" {
@@ -160,9 +160,9 @@ func isApplied(t *testing.T, s store.Store, op proxy.Op, key string) bool {
 	return bytes.Contains(object.Body, []byte(op))
 }
 
-// TestStaleConnection: where a connection that served before breaks without a word,
-// Go's own HTTP client sends a read again, once on a new one. A write it never does: that
-// may have been applied.
+// TestStaleConnection: if a connection that served before breaks without an answer, Go's
+// own HTTP client sends a read again, once, on a new one. It never sends a write again: the
+// server may have applied it.
 func TestStaleConnection(t *testing.T) {
 	on(t, func(t *testing.T, server *Server, p *proxy.Proxy) {
 		prefix := fresh("stale")
@@ -192,8 +192,8 @@ func TestStaleConnection(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreReused: whatever a verb comes to, its answer is read to the end, and
-// the connection serves the next one.
+// TestConnectionsAreReused: a verb reads its answer to the end, good or bad, so that the
+// connection serves the next verb.
 func TestConnectionsAreReused(t *testing.T) {
 	on(t, func(t *testing.T, server *Server, p *proxy.Proxy) {
 		s := open(t, server.Under(p.Address(), fresh("reuse")))
@@ -211,18 +211,18 @@ func TestConnectionsAreReused(t *testing.T) {
 	})
 }
 
-// troubles are what can be wrong with a store, and the class that every verb gives it,
-// whichever store it is.
+// troubles are what can be wrong with a store, and the class that every verb of every
+// store gives it.
 var troubles = []struct {
 	name  string
 	class string
-	// begin makes the trouble and returns the store's URL; what is to be undone is the test's.
+	// begin makes the trouble and returns the store's URL; the trouble is undone when the test ends.
 	begin func(t *testing.T, s *Server, p *proxy.Proxy) string
 	but   map[string]string // by kind and verb, where a service cannot tell
 }{
 	{"wrong_key", "unauthorized", func(t *testing.T, s *Server, p *proxy.Proxy) string {
 		if s.Kind == GCS {
-			t.Skip("this server takes anybody; see package gs for what GCS says")
+			t.Skip("this server asks for no key; see package gs for what GCS says")
 		}
 		t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
 		t.Setenv("AZURE_STORAGE_KEY", "YW5vdGhlcg==")
@@ -236,11 +236,11 @@ var troubles = []struct {
 		u.Host = "nobodys"
 		return u.String()
 	}, map[string]string{
-		// A HEAD's answer has no word that tells a bucket from an object, and gocloud's
-		// delete begins with one. The write that follows does tell.
+		// The answer to a HEAD has no text that tells a missing bucket from a missing object,
+		// and gocloud's delete begins with a HEAD. The write that follows does tell.
 		"s3 exists": "ok", "s3 delete": "ok",
-		// GCS' SDK drops the words of a get, and this server has them of a write only;
-		// for GCS' own words see package gs.
+		// GCS' SDK drops the error's text of a get, and this server sends it for a write only;
+		// for GCS' own texts see package gs.
 		"gs get": "absent", "gs exists": "ok", "gs delete": "ok",
 	}},
 	{"nobody_listens", "unreachable", func(t *testing.T, s *Server, p *proxy.Proxy) string {
@@ -266,7 +266,7 @@ func undo(t *testing.T, f func() error) {
 }
 
 // TestClassesAreAlike: the same trouble has the same class on every cloud, in every
-// verb, and nothing secret in its text. What a server's refusals come to is told.
+// verb, and nothing secret in its text. The table told has the classes of refusals.
 func TestClassesAreAlike(t *testing.T) {
 	on(t, func(t *testing.T, server *Server, p *proxy.Proxy) {
 		for _, trouble := range troubles {
@@ -274,7 +274,7 @@ func TestClassesAreAlike(t *testing.T) {
 				s := open(t, trouble.begin(t, server, p))
 				for _, v := range verbs {
 					limit := patience
-					if trouble.name == "silent" { // all that ends it
+					if trouble.name == "silent" { // only this ends it
 						limit = 100 * time.Millisecond
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -15,7 +15,7 @@ import (
 // maxBody bounds, in bytes, what is held of a request or an answer.
 const maxBody = 64 << 20
 
-// request is one that is here.
+// request is one that the proxy has.
 type request struct {
 	*http.Request
 
@@ -31,7 +31,7 @@ type answer struct {
 	content []byte
 }
 
-// handle carries one request and what befalls it.
+// handle carries one request, with its fault.
 func (p *Proxy) handle(w http.ResponseWriter, from *http.Request) {
 	if !p.begin() {
 		cut(w, nil)
@@ -39,7 +39,7 @@ func (p *Proxy) handle(w http.ResponseWriter, from *http.Request) {
 	}
 	defer p.serving.Done()
 	content, err := io.ReadAll(http.MaxBytesReader(w, from.Body, maxBody))
-	if err != nil { // it went away, or brings too much
+	if err != nil { // the client went away, or sends too much
 		cut(w, nil)
 		return
 	}
@@ -47,7 +47,7 @@ func (p *Proxy) handle(w http.ResponseWriter, from *http.Request) {
 	fault, delay := p.enter(op, key)
 	r := &request{Request: from, op: op, content: content, gone: sync.OnceFunc(p.leave)}
 	defer r.gone()
-	defer context.AfterFunc(from.Context(), r.gone)() // who sent it has given up
+	defer context.AfterFunc(from.Context(), r.gone)() // the client has given up
 	switch fault {
 	case CutBefore:
 		r.cut(w, nil)
@@ -66,14 +66,14 @@ func (p *Proxy) handle(w http.ResponseWriter, from *http.Request) {
 	}
 }
 
-// sendNow sends a request on, and does to its answer what befalls that.
+// sendNow sends a request on at once, and applies the fault to its answer.
 func (p *Proxy) sendNow(w http.ResponseWriter, r *request, fault Fault) {
 	a, err := p.send(r.Context(), r)
 	if err == nil && fault == Duplicated {
 		a, err = p.send(r.Context(), r)
 	}
 	switch {
-	case err != nil, fault == CutAfter: // of a server that is not there nothing is heard
+	case err != nil, fault == CutAfter: // a server that is not there answers nothing
 		r.cut(w, nil)
 	case fault == CutAnswer:
 		r.cut(w, half(a))
@@ -87,7 +87,7 @@ func (p *Proxy) sendNow(w http.ResponseWriter, r *request, fault Fault) {
 	}
 }
 
-// sendLate keeps a request, whose sender may have gone when it is sent on.
+// sendLate keeps a request for a while. Its client may have gone when it is sent on.
 func (p *Proxy) sendLate(w http.ResponseWriter, r *request, delay time.Duration) {
 	life := r.Context().Value(lifeKey{}).(context.Context)
 	select {
@@ -102,7 +102,7 @@ func (p *Proxy) sendLate(w http.ResponseWriter, r *request, delay time.Duration)
 	r.answer(w, a)
 }
 
-// onwards is the request as the server is to have it.
+// onwards is the request as the server gets it.
 func (p *Proxy) onwards(ctx context.Context, r *request) *http.Request {
 	out := r.Clone(ctx)
 	out.RequestURI = ""
@@ -133,14 +133,14 @@ func (p *Proxy) send(ctx context.Context, r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where GCS wants the next part of an upload sent: here.
+	// GCS says here where to send the next part of an upload: it must come by the proxy.
 	if to := response.Header.Get("Location"); to != "" {
 		response.Header.Set("Location", strings.ReplaceAll(to, "//"+p.target+"/", "//"+p.address+"/"))
 	}
 	return &answer{response, content}, nil
 }
 
-// sendHalf sends half of a request. Not through the transport, which may send
+// sendHalf sends half of a request. It does not use the transport, which may send
 // nothing at all of a body that fails.
 func (p *Proxy) sendHalf(r *request) {
 	conn, err := new(net.Dialer).DialContext(r.Context(), "tcp", p.target)
@@ -187,13 +187,13 @@ func (r *request) answer(w http.ResponseWriter, a *answer) {
 	if _, said := header["Content-Type"]; !said {
 		header["Content-Type"] = nil // or one is guessed
 	}
-	if r.Method != http.MethodHead { // of a HEAD it is the object's
+	if r.Method != http.MethodHead { // an answer to HEAD keeps the object's
 		header.Set("Content-Length", strconv.Itoa(len(a.content)))
 	}
 	if a.StatusCode == http.StatusNoContent || a.StatusCode == http.StatusNotModified {
 		header.Del("Content-Length")
 	}
-	r.gone() // before its sender can know
+	r.gone() // before the client can know
 	w.WriteHeader(a.StatusCode)
 	_, _ = w.Write(a.content)
 }
@@ -217,7 +217,7 @@ func (r *request) cut(w http.ResponseWriter, last []byte) {
 func cut(w http.ResponseWriter, last []byte) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // the same, by the server's hand
+		panic(http.ErrAbortHandler) // the HTTP server then closes the connection
 	}
 	_, _ = conn.Write(last)
 	_ = conn.Close()

@@ -2,10 +2,10 @@
 // protocol on loopback, counts what passes, and makes some of it fail in the ways in
 // which real networks and front doors do.
 //
-// What befalls a request is chosen by the test (see Proxy.Choose, and Weather for
-// chance with a seed), and carried out here, so that every fault is the same on S3,
-// GCS and Azure. It knows of a protocol only which verb a request is, and how that
-// protocol says no.
+// The test chooses each request's fault (see Proxy.Choose, and Weather for chance with
+// a seed), and the proxy carries it out, so that every fault is the same on S3, GCS and
+// Azure. Of a protocol the proxy knows only the verb of a request, and how the protocol
+// refuses.
 //
 // It holds each request and each answer whole, so it is not for large bodies.
 package proxy
@@ -23,45 +23,45 @@ import (
 	"time"
 )
 
-// Fault is what befalls one request.
+// Fault is what goes wrong with one request.
 type Fault uint8
 
 // The faults.
 const (
 	None Fault = iota
-	// Delay keeps the request for Proxy.SetDelay's time before it goes on: also
-	// when who sent it has gone, as a network does.
+	// Delay keeps the request for Proxy.SetDelay's time before it goes on, also
+	// when its client has gone, as a network does.
 	Delay
 	// CutBefore closes the connection before anything was sent on.
 	CutBefore
 	// CutRequest sends half of the body on, or of the head where there is no body,
 	// and closes both connections: the server must not have applied it.
 	CutRequest
-	// CutAfter sends the request on, and closes the connection in the place of the
-	// answer: it was applied, and nobody is told.
+	// CutAfter sends the request on, and closes the connection instead of answering:
+	// the server has applied the request, and the client is not told.
 	CutAfter
 	// CutAnswer closes the connection in the middle of the answer's body, or of its
 	// head where there is no body.
 	CutAnswer
 	// Conflict answers 409 as the cloud says it of a race, and sends nothing on.
 	Conflict
-	// OwnSuccess sends the request on and answers a write that succeeded with 412,
-	// as who sends again after a lost answer is told of his own success. Other
-	// requests pass.
+	// OwnSuccess sends the request on and answers a write that succeeded with 412:
+	// what a client gets that sends a write again because it lost the first answer.
+	// Other requests pass.
 	OwnSuccess
 	// Throttled answers 429, Broken 500, and Busy 503 with RetryAfter; nothing is
 	// sent on.
 	Throttled
 	Broken
 	Busy
-	// Truncated answers with half of the body, whole for whoever believes its length.
+	// Truncated answers with half of the body, and with the length of that half.
 	Truncated
 	// Duplicated sends the request twice, one after the other, and answers with the
 	// second answer, as a retrying front door does.
 	Duplicated
 )
 
-// RetryAfter is what Busy tells: Retry-After: 1.
+// RetryAfter is what Busy sends: Retry-After: 1.
 const RetryAfter = time.Second
 
 // Faults are all of them but None.
@@ -87,7 +87,7 @@ type Request struct {
 
 // Counts is what a proxy has seen since it was made or Reset.
 type Counts struct {
-	Ops         map[Op]int    // requests that came, whatever befell them
+	Ops         map[Op]int    // requests that came, with a fault or without
 	Faults      map[Fault]int // as they were chosen
 	Connections int           // that clients made
 	Peak        int           // requests under way at once: neither answered nor given up
@@ -135,7 +135,7 @@ func New(kind, target string) (*Proxy, error) {
 		onward: &http.Transport{
 			DisableCompression:  true, // what was signed is sent on as it is
 			MaxIdleConnsPerHost: 256,
-			// Sooner than any server closes them: that would be a fault of our own.
+			// Sooner than any server closes them: that would be a fault that no test chose.
 			IdleConnTimeout: time.Second,
 		},
 	}
@@ -153,8 +153,8 @@ func New(kind, target string) (*Proxy, error) {
 // Address is where it listens, host:port: the same as long as it lives.
 func (p *Proxy) Address() string { return p.address }
 
-// Choose sets what chooses each request's fault, from the next one on; nil is None
-// for all. It is called by many goroutines at once.
+// Choose sets the function that chooses each request's fault, from the next request on;
+// nil is None for all. Many goroutines call the function at once.
 func (p *Proxy) Choose(choose func(*Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,20 +185,20 @@ func (p *Proxy) Reset() {
 	p.counts = Counts{Ops: map[Op]int{}, Faults: map[Fault]int{}, Peak: p.underWay}
 }
 
-// Down takes the network away: what comes is refused, and every connection that
-// there is breaks, with its request wherever that is.
+// Down takes the network away: new connections are refused, and every open one breaks,
+// wherever its request is.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	server := p.server
 	p.server = nil
 	p.mu.Unlock()
 	if server != nil {
-		_ = server.Close() // of the listener: it does not listen any more
+		_ = server.Close() // the error is of the listener, which does not listen any more
 	}
 }
 
-// Up brings it back, at the same address. It fails if somebody has taken that, and
-// after Close.
+// Up brings the network back, at the same address. It fails if another process has
+// taken the address, and after Close.
 func (p *Proxy) Up() error {
 	p.mu.Lock()
 	down := p.server == nil
@@ -216,7 +216,7 @@ func (p *Proxy) Up() error {
 	return err
 }
 
-// Close takes it down for ever, and waits for what it was doing.
+// Close takes the proxy down forever, and waits for the requests that it was carrying.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.end()
@@ -229,7 +229,7 @@ func (p *Proxy) Close() error {
 
 // serve takes connections until Down.
 func (p *Proxy) serve(listener net.Listener) {
-	// Of its own, so that Down ends the requests that wait here.
+	// A context of its own, so that Down ends the requests that wait here.
 	life, end := context.WithCancel(p.life)
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
@@ -251,17 +251,16 @@ func (p *Proxy) serve(listener net.Listener) {
 		defer p.serving.Done()
 		defer end()
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			panic("proxy: " + err.Error()) // a listener of ours that nobody else closes
+			panic("proxy: " + err.Error()) // only we close our listener
 		}
 	}()
 }
 
-// lifeKey finds the time from an Up to the next Down in a request's context.
+// lifeKey is where a request's context has the context that Down ends.
 type lifeKey struct{}
 
-// Weather is chance: it hits one request in oneIn (none of 0) with a fault, each of
-// all with the same chance. What befalls a request depends on seed and on its N
-// alone.
+// Weather is chance: it hits one request in oneIn (none if that is 0) with a fault, and
+// all faults are equally likely. A request's fault depends on seed and on its N alone.
 func Weather(seed uint64, oneIn int) func(*Request) Fault {
 	return func(r *Request) Fault {
 		chance := rand.New(rand.NewPCG(seed, uint64(r.N)))
@@ -272,7 +271,7 @@ func Weather(seed uint64, oneIn int) func(*Request) Fault {
 	}
 }
 
-// begin has Close wait for a request, or refuses that after Close.
+// begin makes Close wait for a request. After Close it returns false.
 func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -81,8 +81,8 @@ func (w *world) times(method string) int {
 	return n
 }
 
-// TestWhat: the verb and the key, where the conformance of servers does not show them: of
-// parts, and of what is no verb.
+// TestWhat: the verb and the key of requests that the conformance of servers does not show:
+// parts, and requests that are no verb.
 func TestWhat(t *testing.T) {
 	for _, c := range []struct {
 		kind, method, target string
@@ -106,7 +106,7 @@ func TestWhat(t *testing.T) {
 	}
 }
 
-// TestDown: nobody is answered, those who wait neither, and afterwards it is as before.
+// TestDown: no request is answered, not even one that waits, and afterwards all is as before.
 func TestDown(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.SetDelay(time.Hour)
@@ -149,13 +149,14 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestDelayOutlivesItsSender: a network delivers late what nobody waits for any more.
+// TestDelayOutlivesItsSender: a network delivers a late request even when its client waits
+// no more.
 func TestDelayOutlivesItsSender(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.SetDelay(50 * time.Millisecond)
 	ctx, leave := context.WithCancel(t.Context())
 	gone := make(chan bool)
-	w.proxy.Choose(func(*Request) Fault { // whose delay begins when nobody waits any more
+	w.proxy.Choose(func(*Request) Fault { // the delay begins when the client waits no more
 		leave()
 		<-gone
 		return Delay
@@ -175,7 +176,7 @@ func TestDelayOutlivesItsSender(t *testing.T) {
 	}
 }
 
-// TestCounts: by verb; connections, and not requests; the peak, and not the sum.
+// TestCounts: requests count by verb; connections are not requests; the peak is not the sum.
 func TestCounts(t *testing.T) {
 	w := newWorld(t)
 	transport := &http.Transport{}
@@ -202,8 +203,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestWeather: the same seed is the same weather, whoever asks first; another seed is
-// another; every fault comes, and most requests pass.
+// TestWeather: the same seed gives the same weather in any order of requests; another seed
+// gives another; every fault comes, and most requests pass.
 func TestWeather(t *testing.T) {
 	const requests = 4000
 	differ, times := 0, map[Fault]int{}

@@ -15,7 +15,7 @@ import (
 // Op is the verb that a request is for, as a store has it.
 type Op string
 
-// The verbs, and what is none. On S3 a store's delete is an Exists and a Delete.
+// The verbs, and Other for all that is none. On S3 a store's delete is an Exists and a Delete.
 const (
 	Get    Op = "get"
 	Put    Op = "put"
@@ -27,14 +27,14 @@ const (
 	Other  Op = "other"
 )
 
-// writes is of what OwnSuccess can befall.
+// writes reports whether OwnSuccess changes the answer to this verb.
 func (op Op) writes() bool { return op == Put || op == Create }
 
 // speech is how one protocol speaks.
 type speech struct {
 	// what tells a request's verb and its object's key.
 	what func(r *http.Request, body []byte) (Op, string)
-	// refusal is the code and the body of an answer with a status, and sets headers.
+	// refusal returns the body of an answer with this status, and sets its headers.
 	refusal func(status int, header http.Header) string
 	// ownHost: the server wants to be called by its own address.
 	ownHost bool
@@ -178,8 +178,8 @@ func refusalGCS(status int, header http.Header) string {
 		`"errors":[{"domain":"global","reason":%q,"message":"said by the proxy"}]}}`, status, reason)
 }
 
-// refusalAzure: of a race between writers Azure itself says BlobAlreadyExists, which
-// is definite. This 409 is of another kind, and leaves open what there is.
+// refusalAzure: in a race between writers Azure itself says BlobAlreadyExists, which
+// is definite. This 409 is of another kind, and leaves open what is there.
 func refusalAzure(status int, header http.Header) string {
 	code := map[int]string{
 		conflict: "PendingCopyOperation", ownMatch: "ConditionNotMet",
