@@ -1,11 +1,11 @@
 // Package wasm runs package core as a WebAssembly module, under wazero: one file
-// whose SHA-256 is published beside it decides, whatever Go the host was built
-// with. Engine is for host.Options; Guest speaks in messages alone.
+// makes all decisions, whichever Go built the host. Its SHA-256 is published beside
+// it. Engine is for host.Options; Guest speaks in messages alone.
 //
-// The module is given nothing: no files, no environment, no arguments, a clock
-// that tells nothing and randomness that is none. What it gets are configs and
-// inputs, what it gives are answers. It does not do I/O, and it starts no
-// goroutine on the host's side either.
+// The module gets nothing from the system: no files, no environment, no arguments,
+// a clock that does not tell the time and randomness that is not random. It gets
+// configs and inputs, and gives answers. It does no I/O, and starts no goroutine on
+// the host's side.
 package wasm
 
 import (
@@ -40,9 +40,9 @@ type Options struct {
 	// Module is the module to run; nil is the one that comes with this package.
 	Module []byte
 	// CacheDir is where compiled modules are kept, which saves most of a second
-	// at every start: a directory "wasm" below this one. It must be nobody
-	// else's: what is found there is run. "" is mopslock in this user's cache, or
-	// none at all where that cannot be made.
+	// at every start: a directory "wasm" below this one. No other user may write
+	// there, since code that is found there is run. "" is mopslock in this user's
+	// cache, or no cache where that cannot be made.
 	CacheDir string
 }
 
@@ -83,8 +83,9 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 			return e, nil
 		}
 	}
-	// The module, or a cache that was cut off or spoilt? If it works without, the
-	// cache was to blame, and what wazero keeps there is made anew the next time.
+	// Is the module bad, or is the cache cut off or damaged? If the module works
+	// without the cache, the cache is bad: delete wazero's files in it, which the
+	// next Open writes again.
 	e, err := open(ctx, code, nil)
 	if err == nil {
 		entries, _ := os.ReadDir(dir)
@@ -123,7 +124,7 @@ func (e *Engine) start(ctx context.Context, code []byte) error {
 	return err
 }
 
-// cacheDir makes a directory of ours below the one that was asked for, or else
+// cacheDir makes a directory of ours below the one that was asked for, otherwise
 // below this user's own; "" is none.
 func cacheDir(asked string) (string, error) {
 	dir := asked
@@ -143,8 +144,8 @@ func cacheDir(asked string) (string, error) {
 	return dir, nil
 }
 
-// New makes a machine. A *core.Error is the config's fault; after any other the
-// next New tries with a fresh guest.
+// New makes a machine. A *core.Error says what is wrong with the config; after any
+// other error the next New tries with a fresh guest.
 func (e *Engine) New(cfg core.Config) (core.Stepper, error) {
 	guest, err := e.live()
 	if err != nil {
@@ -152,8 +153,8 @@ func (e *Engine) New(cfg core.Config) (core.Stepper, error) {
 	}
 	message := core.AppendConfig(nil, &cfg)
 	if err := core.DecodeConfig(message, new(core.Config)); err != nil {
-		// No message can say it, and no machine is made of it: of an enum without
-		// a name, or text that is not UTF-8. Then all that is wrong is said.
+		// No message can carry this config, which has an enum without a name, or text
+		// that is not UTF-8. machines.New refuses it and says all that is wrong.
 		_, whole := machines.New(cfg)
 		return nil, cmp.Or(whole, err)
 	}
@@ -167,8 +168,8 @@ func (e *Engine) New(cfg core.Config) (core.Stepper, error) {
 	return m, nil
 }
 
-// live is the guest that serves new machines. The one before, if it failed, has
-// taken its machines with it.
+// live is the guest that serves new machines. It replaces a guest that has failed,
+// whose machines are lost.
 func (e *Engine) live() (*Guest, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,7 +183,7 @@ func (e *Engine) live() (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = e.guest.Close(context.Background()) // its memory is of no use to anybody
+	_ = e.guest.Close(context.Background()) // its memory is of no more use
 	e.guest = guest
 	return guest, nil
 }

@@ -93,8 +93,8 @@ func openModule(t *testing.T, module []byte) (*Engine, error) {
 }
 
 // TestTrap: a guest that traps is an error, the same for all its machines, and
-// the next New gets a fresh guest. Of a machine it had the state stands as it was
-// last known, for a host to act on.
+// the next New gets a fresh guest. A machine of the failed guest keeps its last
+// known state, for a host to act on.
 func TestTrap(t *testing.T) {
 	for name, answer := range map[string]string{
 		"new traps":                   opUnreachable,
@@ -110,7 +110,7 @@ func TestTrap(t *testing.T) {
 			}
 			if g, err := e.NewGuest(context.Background()); err != nil {
 				t.Fatal(err)
-			} else if _, _, err := g.New(nil, nil); err == nil && name != "says what is no answer" { // it does not read them
+			} else if _, _, err := g.New(nil, nil); err == nil && name != "says what is no answer" { // a guest does not read answers
 				t.Error("a guest alone takes it")
 			}
 			first := e.guest
@@ -174,8 +174,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestCache: a compiled module that was cut off is made anew, and is good for the next
-// one. What a bad module is refused for is not the cache's fault.
+// TestCache: a compiled module that was cut off is made again, for the next Open. A bad
+// module is not the cache's fault.
 func TestCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[1]*") // no pattern
 	good := fakeModule(2, "\x01", opUnreachable, opUnreachable)
@@ -214,7 +214,7 @@ func TestCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open(good, true) // does without, and throws it away
+	open(good, true) // opens without the cache, and deletes what is in it
 	if left := files(); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -224,9 +224,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestHostSurvivesTrap: the lease that a guest held is given up with an error that
-// says why; the next one is had from a fresh guest, on the same Host, and the failed
-// one is not kept.
+// TestHostSurvivesTrap: the Host gives up the failed guest's lease with an error that says
+// why. The next lease is a fresh guest's, on the same Host, and the failed guest is closed.
 func TestHostSurvivesTrap(t *testing.T) {
 	ctx := context.Background()
 	e := testEngine(t)

@@ -15,22 +15,22 @@ import (
 	"github.com/mopslock/mopslock/core/machines"
 )
 
-// abiVersion is of the exports that this file calls; guest/main.go has them.
+// abiVersion is the version of the exports that this file calls; guest/main.go has them.
 const abiVersion = 1
 
-// room is for a message in the guest's buffer, and for a byte too many: the core
-// refuses what is so long.
+// room is for a message in the guest's buffer, and for one byte more: the core
+// refuses a message of that length.
 const room = core.MaxMessage + 1
 
 // A guest does not collect garbage by itself: it has neither time nor a second
-// thread. What makes garbage there is configs, machines that are dropped, and
-// errors; how much is estimated here, in bytes. A collection takes time by what
-// lives, so one is made when there may be as much garbage as there is life.
+// thread. Configs, dropped machines and errors make garbage there. These constants
+// estimate how much, in bytes. The time of a collection grows with what is live, so
+// the host asks for one when there may be as much garbage as live memory.
 const (
 	gcLeast     = 1 << 20
-	perMachine  = 4 << 10 // more than one has
-	perStep     = 1 << 7  // most have none; an error is that of a few
-	perConfig   = 2       // times its length: its texts, and what is said of them
+	perMachine  = 4 << 10 // more than a machine has
+	perStep     = 1 << 7  // most steps make none; an error makes as much as a few of these
+	perConfig   = 2       // times its length: its texts, and the errors about them
 	wasmPage    = 1 << 16
 	stderrBytes = 1 << 10
 )
@@ -38,13 +38,13 @@ const (
 // Guest is one running copy of the module: a machines.Registry, by messages. Its
 // methods may be called from any goroutine, and answer one after the other.
 //
-// A guest that traps, or that says what is no answer, has failed: from then on
-// every call returns the same error, and its machines are gone. Only what a
-// module other than ours does can make it so, or a bug.
+// A guest that traps, or whose bytes are no answer, has failed: from then on every
+// call returns the same error, and its machines are gone. Only a bug, or a module
+// other than ours, can cause that.
 type Guest struct {
 	mu     sync.Mutex
 	module api.Module
-	buffer uint32 // where: 8 bytes of a handle, then a message
+	buffer uint32 // its address: 8 bytes of a handle, then a message
 
 	new, step, drop, gc api.Function
 
@@ -65,12 +65,12 @@ func (e *Engine) NewGuest(ctx context.Context) (*Guest, error) {
 		return nil, fmt.Errorf("mopslock: wasm: the module cannot be started: %w", err)
 	}
 	if err := g.bind(); err != nil {
-		return nil, errors.Join(fmt.Errorf("mopslock: wasm: this is no module of mopslock: %w", err), g.module.Close(ctx))
+		return nil, errors.Join(fmt.Errorf("mopslock: wasm: this is not a module of mopslock: %w", err), g.module.Close(ctx))
 	}
 	return g, nil
 }
 
-// signature is what an export takes and gives.
+// signature is what an export takes and returns.
 type signature struct {
 	name            string
 	params, results []api.ValueType
@@ -94,7 +94,7 @@ func (g *Guest) bind() error {
 		f := g.module.ExportedFunction(export.name)
 		if f == nil || string(f.Definition().ParamTypes()) != string(export.params) ||
 			string(f.Definition().ResultTypes()) != string(export.results) {
-			return fmt.Errorf("it does not export %s, or another one", export.name)
+			return fmt.Errorf("it does not export %s, or with other types", export.name)
 		}
 		*export.to = f
 	}
@@ -174,8 +174,8 @@ func (g *Guest) stepEvent(dst []byte, h machines.Handle, now core.Instant, ev *c
 	if err != nil {
 		return nil, err
 	}
-	// What grows out of the room is longer than a message, and refused for that
-	// alone, whatever the room holds then.
+	// An input that grows out of the room is longer than a message. The core refuses
+	// it for its length alone, so what the room holds then does not matter.
 	input := core.AppendInput(space[8:8], now, ev)
 	return g.stepped(dst, h, min(len(input), room))
 }
@@ -213,7 +213,7 @@ func (g *Guest) Drop(h machines.Handle) error {
 	return err
 }
 
-// GC collects the guest's garbage. It is also done now and then by itself.
+// GC collects the guest's garbage. New and Step also do so now and then.
 func (g *Guest) GC() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -223,7 +223,7 @@ func (g *Guest) GC() error {
 	return g.collect()
 }
 
-// litter notes garbage to come, and has it collected when there is enough.
+// litter notes garbage to come, and collects when there is enough.
 func (g *Guest) litter(bytes int) error {
 	if g.garbage += bytes; g.garbage < max(gcLeast, g.live*perMachine) {
 		return nil
@@ -237,11 +237,11 @@ func (g *Guest) collect() error {
 	return err
 }
 
-// Memory is how many bytes of memory the guest has. It never has fewer.
+// Memory is how many bytes of memory the guest has. They never become fewer.
 func (g *Guest) Memory() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	pages, _ := g.module.Memory().Grow(0) // Size overflows where there is all that there can be
+	pages, _ := g.module.Memory().Grow(0) // Size overflows when the memory is as large as it can be
 	return uint64(pages) * wasmPage
 }
 
@@ -255,8 +255,8 @@ func (g *Guest) Close(ctx context.Context) error {
 	return g.module.Close(ctx)
 }
 
-// answered calls what answers with a message's place, and copies the message
-// out: the next call of anybody's writes another one there.
+// answered calls an export that answers with a message's place, and copies the
+// message out: the next call writes another one there.
 func (g *Guest) answered(f api.Function, dst []byte) ([]byte, error) {
 	where, err := g.run(f)
 	if err != nil {
@@ -271,14 +271,14 @@ func (g *Guest) answered(f api.Function, dst []byte) ([]byte, error) {
 
 // run calls f with what is on the stack.
 func (g *Guest) run(f api.Function) (uint64, error) {
-	// Nobody's ctx: one that can end costs 14 µs a call, and a step takes two.
+	// Not a caller's ctx: one that can end costs 14 µs a call, and a step takes two.
 	if err := f.CallWithStack(context.Background(), g.stack[:]); err != nil {
 		return 0, g.failing(err)
 	}
 	return g.stack[0], nil
 }
 
-// call is run for what takes nothing.
+// call runs an export that takes nothing.
 func (g *Guest) call(f api.Function) (uint64, error) {
 	g.stack = [2]uint64{}
 	return g.run(f)
@@ -304,7 +304,7 @@ func (g *Guest) failing(err error) error {
 	return g.failed
 }
 
-// tail keeps the beginning of what the guest said when it died: Go's panic.
+// tail keeps the beginning of what the guest wrote when it died: Go's panic.
 type tail struct{ b []byte }
 
 // Write implements io.Writer.

@@ -22,13 +22,13 @@ func (m *machine) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	}
 	before := m.answer
 	if err := m.read(); err != nil {
-		m.answer = before // of an error of the contract: nothing has changed
+		m.answer = before // a step that is refused changes nothing
 		return nil, err
 	}
 	return m.answer.Actions, nil
 }
 
-// read takes the latest answer apart.
+// read decodes the latest answer.
 func (m *machine) read() error {
 	if err := core.DecodeAnswer(m.message, &m.buf, &m.answer); err != nil {
 		return m.guest.fail(err)

@@ -90,8 +90,8 @@ func (v *vector) bytes(text string) []byte {
 	return b
 }
 
-// corpora are the bytes that were ever worth keeping: what the core's fuzz
-// targets found, and messages that are good but for one byte.
+// corpora are all inputs that were kept: what the core's fuzz targets found, and good
+// messages, also with one bit changed or cut off.
 func corpora(tb testing.TB) (all [][]byte) {
 	files, err := filepath.Glob("../core/testdata/fuzz/*/*")
 	if err != nil {

@@ -62,7 +62,7 @@ func leaseConfig(seed byte) core.Config {
 	}
 }
 
-// renewal is a lease and a host that does nothing but what a renewal asks.
+// renewal is a lease and a host that does only what a renewal asks.
 type renewal struct {
 	machine core.Stepper
 	now     core.Instant
@@ -140,9 +140,9 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestMemoryFlat: what a guest does over and over leaves it as large as it was. Steps
-// of renewals and looks at long records leave no garbage at all: nothing is collected
-// meanwhile. That little would be seen is shown by steps that err, a tenth as many.
+// TestMemoryFlat: a guest does not grow by doing the same work over and over. Renewals and
+// reads of long records leave no garbage at all: nothing is collected meanwhile. A tenth as
+// many steps that fail do make it grow, which shows that the test would see little garbage.
 func TestMemoryFlat(t *testing.T) {
 	const never = -1 << 60
 	e := testEngine(t)
@@ -164,7 +164,7 @@ func TestMemoryFlat(t *testing.T) {
 	before := e.guest.Memory()
 	err := func(m core.Stepper) {
 		if _, err := m.Step(core.Instant{}, core.Event{Kind: core.EventLeave}); err == nil {
-			t.Fatal("a lease is left")
+			t.Fatal("a lease accepts leave")
 		}
 	}
 	fresh := made(t, e, 3)
@@ -172,7 +172,7 @@ func TestMemoryFlat(t *testing.T) {
 		err(fresh)
 	}
 	if e.guest.Memory() == before {
-		t.Error("garbage is not seen")
+		t.Error("the test does not see garbage")
 	}
 	e.guest.garbage = 0
 	churn := func() {
@@ -186,7 +186,8 @@ func TestMemoryFlat(t *testing.T) {
 	flat("machines that come and go and err", 3000, churn)
 }
 
-// TestRefusedConfigsAreCollected: however long they are, and however many live.
+// TestRefusedConfigsAreCollected: a guest collects what refused configs leave, however long
+// they are and however many machines live.
 func TestRefusedConfigsAreCollected(t *testing.T) {
 	e := testEngine(t)
 	for range 500 {
@@ -195,7 +196,7 @@ func TestRefusedConfigsAreCollected(t *testing.T) {
 	long := leaseConfig(1)
 	long.Name = strings.Repeat("x", 90_000)
 	before := e.guest.Memory()
-	for range 500 { // 90 MB, with what is said of them
+	for range 500 { // 90 MB, with the errors about them
 		if _, err := e.New(long); err == nil {
 			t.Fatal("made")
 		}
@@ -214,7 +215,7 @@ func made(t *testing.T, e *Engine, seed byte) core.Stepper {
 	return m
 }
 
-// newLook is a waiter that looks again and again at the long record of somebody else.
+// newLook is a waiter that reads the long record of another holder again and again.
 func newLook(t *testing.T, e *Engine) *renewal {
 	r := &renewal{
 		machine: made(t, e, 1), now: core.Instant{Mono: 1, Wall: 1767323045_000_000_000},
@@ -228,10 +229,10 @@ func newLook(t *testing.T, e *Engine) *renewal {
 }
 
 // budgetGuest is what the core may add to a reactor that holds Go's runtime alone.
-// It was 350 KiB for lastwriter; strict and its six machines are as much again, and an
-// invocation, which drives all of them, is 81. 96 are zeros that an engine starts the
-// faster for, and that nobody stores: compressed, the guest is 7 % smaller with them.
-// The last 40 are room for mended rules; the client that is planned has a budget of its own.
+// lastwriter takes 350 KiB, strict and its six machines as much again, and an invocation,
+// which drives all of them, 81. 96 are zeros that make an engine start faster and cost no
+// storage: compressed, the guest is 7 % smaller with them. The rest is for calls between
+// packages, which are inlined less, and room for what comes.
 const budgetGuest = 1600 << 10
 
 func TestGuestSize(t *testing.T) {
@@ -271,15 +272,15 @@ func gen(t *testing.T, args ...string) {
 	}
 }
 
-// TestNoCapabilities: what the module asks of its host is what Go's runtime
-// cannot start without, and nothing of ours.
+// TestNoCapabilities: the module imports what Go's runtime cannot start without, and
+// nothing of ours.
 func TestNoCapabilities(t *testing.T) {
 	for _, f := range testEngine(t).compiled.ImportedFunctions() {
 		from, name, _ := f.Import()
 		switch name {
 		case "args_get", "args_sizes_get", "environ_get", "environ_sizes_get", // empty
 			"clock_time_get", "random_get", // always the same
-			"sched_yield", "poll_oneoff", "proc_exit", "fd_write", // of a panic's text
+			"sched_yield", "poll_oneoff", "proc_exit", "fd_write", // for a panic's text
 			"fd_fdstat_get", "fd_fdstat_set_flags", "fd_prestat_get", "fd_prestat_dir_name": // nothing is open
 		default:
 			t.Errorf("the module imports %s of %s", name, from)
@@ -287,8 +288,8 @@ func TestNoCapabilities(t *testing.T) {
 	}
 }
 
-// TestHostileBytes: whatever comes in, the guest answers what the core answers
-// natively, and goes on.
+// TestHostileBytes: to any bytes the guest answers what the core answers natively,
+// and goes on.
 func TestHostileBytes(t *testing.T) {
 	guest := testGuest(t)
 	var native machines.Registry
@@ -300,7 +301,7 @@ func TestHostileBytes(t *testing.T) {
 	}
 }
 
-// FuzzGuest is the same for bytes that nobody has thought of.
+// FuzzGuest is the same for bytes that a fuzzer makes.
 func FuzzGuest(f *testing.F) {
 	for _, b := range corpora(f)[:100] {
 		f.Add(b, b)
@@ -338,8 +339,8 @@ func compare(t *testing.T, guest *Guest, native *machines.Registry, config, inpu
 	}
 }
 
-// TestLongestInput: around the longest message an event is the same to the guest
-// as to the core, also where it grows out of its room.
+// TestLongestInput: to an event that is about as long as the longest message, the guest
+// answers as the core does, also where the event grows out of its room.
 func TestLongestInput(t *testing.T) {
 	machine, err := testEngine(t).New(leaseConfig(1))
 	if err != nil {
@@ -362,8 +363,8 @@ func TestLongestInput(t *testing.T) {
 	}
 }
 
-// TestRefused: a config or a step that is refused, with the core's words; what was
-// never made or was dropped is not counted.
+// TestRefused: a config or a step is refused with the core's own error, and machines that
+// were never made or were dropped are not counted.
 func TestRefused(t *testing.T) {
 	e := testEngine(t)
 	unsayable := leaseConfig(1)

@@ -1,11 +1,11 @@
 //go:build wasip1
 
 // Command guest is package core as a WebAssembly module: a reactor that exports
-// what is below and nothing else, and imports no more than Go's runtime does of
-// wasi_snapshot_preview1, none of which it is given anything by.
+// only the functions below, and imports only what Go's runtime needs of
+// wasi_snapshot_preview1, through which the host gives it nothing.
 //
-// Nothing crosses the border but numbers and the bytes of messages in two static
-// buffers, so there is no malloc and no free to get wrong. It is not for two
+// Only numbers and the bytes of messages in two static buffers cross the border,
+// so there is no malloc and no free to get wrong. It is not for two
 // threads at once.
 package main
 
@@ -18,16 +18,16 @@ import (
 )
 
 // version of the exports: their names, arguments, results and the layout of the
-// buffer. Another is another contract.
+// buffer. Another version is another contract.
 const version = 1
 
-// What a caller writes, and reads after a new: 8 bytes for a handle in little
-// endian, then the message. The byte more than a message may have is there for
-// what is too long, so that the core can say so.
+// A caller writes the buffer, and reads it after new: 8 bytes for a handle in little
+// endian, then the message. It has one byte more than a message may have, for a
+// message that is too long, so that the core can say so.
 var buffer [8 + core.MaxMessage + 1]byte
 
-// answer is what a caller reads. An answer is shorter than a message may be;
-// were it not, append would make room elsewhere, and said would tell where.
+// answer is what a caller reads. An answer is shorter than a message may be; if
+// one were longer, append would make room elsewhere, and said would tell where.
 var answer = make([]byte, 0, core.MaxMessage)
 
 var registry machines.Registry
@@ -73,8 +73,8 @@ func exportedDrop(handle uint64) uint32 {
 	return 0
 }
 
-// exportedGC collects garbage. A caller calls it now and then: there is no
-// clock and no other thread here that would.
+// exportedGC collects garbage. A caller calls it now and then: the guest has no
+// clock and no other thread that would.
 //
 //go:wasmexport gc
 func exportedGC() { runtime.GC() }

@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// toolchain makes the committed guest. Another makes other bytes, so the go
-// command fetches this one where it is not the one at hand.
+// toolchain makes the committed guest. Another toolchain makes other bytes, so the
+// go command fetches this one where another is installed.
 const toolchain = "go1.26.8"
 
 const (
@@ -88,7 +88,7 @@ func main() {}
 func nothing() {}
 `
 
-// buildBare builds what any guest has before it does anything.
+// buildBare builds a guest that does nothing: it is as large as Go's runtime.
 func buildBare(out string) error {
 	dir, err := os.MkdirTemp("", "bare-")
 	if err != nil {
@@ -107,7 +107,7 @@ func buildBare(out string) error {
 	return os.WriteFile(out, module, 0o644)
 }
 
-// build runs the pinned toolchain in an environment that has no say in what it
+// build runs the pinned toolchain in an environment that does not change what it
 // makes.
 func build(dir, pkg string) ([]byte, error) {
 	out, err := os.CreateTemp("", "guest-*.wasm")

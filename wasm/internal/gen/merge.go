@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Go's linker leaves out every 17 zeros of a module's data, which makes it 32,565
-// segments. An engine decodes and copies them one by one at each start: a quarter of
-// what that takes when nothing need be compiled. With the zeros of small gaps written
-// out they are 23.
+// Go's linker leaves out every 17 zeros of a module's data, which splits the data into
+// 32,565 segments. An engine decodes and copies them one by one at each start, which is
+// a quarter of a start that compiles nothing. With the zeros of small gaps written out
+// there are 23 segments.
 const (
 	smallGap    = 64
 	dataSection = 11
@@ -40,7 +40,7 @@ func mergeData(module []byte) ([]byte, error) {
 		}
 		switch id {
 		case countOfData:
-			return nil, errors.New("a section that counts segments of data: merge it, too")
+			return nil, errors.New("a section that counts segments of data, which this does not merge")
 		case dataSection:
 			segments, err := readSegments(body)
 			if err != nil {
@@ -58,7 +58,7 @@ func mergeData(module []byte) ([]byte, error) {
 	return out, nil
 }
 
-// merge joins what is no further than smallGap from what comes before it.
+// merge joins each segment that is at most smallGap after the one before it.
 func merge(segments []segment) ([]segment, error) {
 	slices.SortStableFunc(segments, func(a, b segment) int { return cmp.Compare(a.at, b.at) })
 	var merged []segment
@@ -80,7 +80,7 @@ func merge(segments []segment) ([]segment, error) {
 	return merged, nil
 }
 
-// What stands around a segment's offset: active, in memory 0, at a constant.
+// The bytes around a segment's offset: active, in memory 0, at a constant.
 const (
 	active   = 0x00
 	i32Const = 0x41
@@ -123,7 +123,7 @@ func appendSigned(b []byte, v int64) []byte {
 	return append(b, byte(v)&0x7f)
 }
 
-// reader reads WebAssembly's numbers; after an error, zeros.
+// reader reads WebAssembly's numbers; after an error it reads zeros.
 type reader struct {
 	left []byte
 	err  error

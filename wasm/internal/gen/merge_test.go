@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// moduleOf is a module of these segments between two sections of something else.
+// moduleOf is a module of these segments between two other sections.
 func moduleOf(segments []segment) []byte {
 	module := []byte("\x00asm\x01\x00\x00\x00\x0a\x02\x01\x7f")
 	body := appendSegments(nil, segments)
@@ -22,7 +22,7 @@ func moduleOf(segments []segment) []byte {
 func image(t interface{ Fatalf(string, ...any) }, module []byte, size int) []byte {
 	_, rest, ok := bytes.Cut(module, []byte("\x00asm\x01\x00\x00\x00\x0a\x02\x01\x7f"))
 	if !ok || !bytes.HasSuffix(rest, []byte("\x00\x03\x01kk")) {
-		t.Fatalf("what stood around the data is no more")
+		t.Fatalf("the sections around the data are gone")
 	}
 	r := &reader{left: rest[1:]}
 	segments, err := readSegments(r.bytes(r.unsigned()))
@@ -36,9 +36,8 @@ func image(t interface{ Fatalf(string, ...any) }, module []byte, size int) []byt
 	return memory
 }
 
-// TestMergeKeepsMemory: whatever the segments and their order, a merged module begins
-// with the memory of the one before, in fewer segments, and merging again changes
-// nothing.
+// TestMergeKeepsMemory: for any segments in any order, a merged module begins with the
+// same memory as the module before, in fewer segments, and merging again changes nothing.
 func TestMergeKeepsMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var segments []segment
@@ -59,7 +58,7 @@ func TestMergeKeepsMemory(t *testing.T) {
 		}
 		again, err := mergeData(merged)
 		if err != nil || !bytes.Equal(again, merged) {
-			t.Fatalf("merged again it is another: %v", err)
+			t.Fatalf("merging again changes it: %v", err)
 		}
 		if n, err := merge(segments); err != nil || apart(n) != len(n)-1 && len(n) > 0 {
 			t.Fatalf("%d segments, of which %d are far from the one before (%v)", len(n), apart(n), err)
@@ -77,7 +76,7 @@ func apart(segments []segment) (n int) {
 	return n
 }
 
-// TestMergeRefuses: what it does not know it does not touch.
+// TestMergeRefuses: it refuses a module that it does not understand.
 func TestMergeRefuses(t *testing.T) {
 	whole := moduleOf([]segment{{0, []byte("ab")}, {-1 << 20, []byte("c")}})
 	if _, err := mergeData(whole); err != nil {
