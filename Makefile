@@ -1,4 +1,4 @@
-# mopslock. `make` alone shows what there is.
+# mopslock. `make` alone lists the targets.
 
 GO ?= go
 BIN := bin
@@ -12,16 +12,16 @@ VERSITYGW := $(SERVERS)/versitygw-v1.8.0
 FAKE_GCS := $(SERVERS)/fake-gcs-server-v1.56.1
 AZURITE := $(SERVERS)/azurite-3.37.0/node_modules/azurite/package.json
 
-# What make bench runs beside ours: servers from Debian's packages, which are unpacked
-# and not installed, so that no daemon is started and nobody has to be root.
+# The servers that make bench compares ours with. They are Debian's packages, unpacked and
+# not installed, so that no daemon starts and nothing needs root.
 PEERS := $(BIN)/peers
 PEER_PACKAGES := etcd-server redis-server redis-tools libjemalloc2 liblzf1 libatomic1
 APT_GET := apt-get -qq -o APT::Sandbox::User=root
 
 # Tests called Hammer show what goroutines and locks can break. They run under the race
-# detector, as the suites of the stores that are ours do.
+# detector, as the suites of our own stores do.
 HAMMERED := ./host ./host/limiter ./host/fence ./host/trace ./host/store/local ./host/store/mem
-# What has goroutines of its own and no cloud's SDK, which would cost minutes there.
+# Packages with goroutines of their own and without a cloud's SDK, which would cost minutes.
 RACY := $(HAMMERED) ./host/doctor ./host/store ./cmd/mopslock-host/internal/...
 STRESS ?= 30s
 EXPLORE ?= 1h
@@ -42,9 +42,9 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check -q
 PYLIB := $(BIN)/python-lib
 PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/python -m pytest -p no:cacheprovider
 
-# Everything but the C library, which needs cgo, must build for these without it. What
-# stands on the clouds' SDKs has no file for one system alone, and is left out: to compile
-# the SDKs for each takes minutes.
+# Everything but the C library, which needs cgo, must build for these without it. Packages
+# on the clouds' SDKs have no file for one system alone, and are left out: to compile the
+# SDKs for each system takes minutes.
 # No file of ours is for one processor alone, so linux/arm64 has nothing that these lack.
 CROSS := darwin/arm64 windows/amd64
 CROSSED := ./core/... ./host ./host/limiter ./host/store ./host/store/local ./host/fence ./host/trace ./host/doctor ./wasm/... ./cmd/...
@@ -76,29 +76,29 @@ install: ## install header, libraries and pkg-config files (PREFIX=/usr/local)
 run: build ## show leases at work in a fresh directory: who held what and when
 	$(GO) run ./tests/examples/demo $(BIN)/mopslock-host
 
-# Nothing here needs a server, or waits for time to pass. With MOPSLOCK_TOOLS=required what is
-# not installed is a failure, and no skip. make -k test goes on after a red part.
+# No test here needs a server, or waits for time to pass. With MOPSLOCK_TOOLS=required a tool that
+# is not installed is a failure, and no skip. make -k test goes on after a part that fails.
 test: test-go test-hammer test-bugs test-python ## run the tests: all behaviour, in minutes
 
-test-go: ## the part of test that is Go
+test-go: ## run the part of test that is Go
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -e /tests/servers$$ -e /tests/stress$$)
 
-test-hammer: ## what goroutines and locks can break, under the race detector
+test-hammer: ## run what goroutines and locks can break, under the race detector
 	$(GO) test -timeout 15m -race -run Hammer $(HAMMERED)
 
-test-bugs: ## that explorer and simulator catch each deliberate bug by its name
+test-bugs: ## check that explorer and simulator catch each deliberate bug by its name
 	$(GO) test -timeout 15m -tags mopslock_bugs ./tests/explore ./tests/simulate -run Bugs
 
-test-python: $(VENV)/installed ## the part of test that is Python
+test-python: $(VENV)/installed ## run the part of test that is Python
 	$(PYTEST) -q $(PACKAGE)/tests --ignore=$(PACKAGE)/tests/stress
 
-race: ## run whatever has goroutines under the race detector
+race: ## run all packages with goroutines under the race detector
 	$(GO) test -timeout 15m -race $(RACY)
 
 test-servers: servers ## run what only a server can tell, on S3, GCS and Azure servers
 	$(GO) test -timeout 15m -count 1 ./tests/servers/...
 
-check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module files, generated files, other systems
+check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, module files, generated files, other systems
 	@echo "== gofumpt"
 	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet"
@@ -126,9 +126,9 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## lint, formatting, module
 	@echo "== govulncheck"
 	@$(MAKE) -s vulns
 
-# Known vulnerabilities that our code calls fail it (govulncheck ends with 3). That
-# the tool or its database cannot be had is said, and is no fault of the code.
-# Another VULNDB than vuln.go.dev can be given.
+# This fails on known vulnerabilities that our code calls (govulncheck ends with 3). If the
+# tool or its database cannot be reached, it says so and does not fail. VULNDB names another
+# database than vuln.go.dev.
 vulns: ## look for known vulnerabilities that our code calls (VULNDB=URL)
 	@out=$$($(MAKE) -s $(GOVULNCHECK) 2>&1) || { echo "NOT CHECKED, govulncheck cannot be installed: $$(echo "$$out" | tail -n 1)"; exit 0; }; \
 	out=$$($(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./... 2>&1) && { echo "none known"; exit 0; } || status=$$?; \
@@ -137,7 +137,7 @@ vulns: ## look for known vulnerabilities that our code calls (VULNDB=URL)
 	*) echo "$$out"; exit 1 ;; esac
 
 # All fuzzers of the module, one after the other, for the same share of FUZZ each.
-# What one finds is left in its package's testdata, to be committed with the cure. Where the
+# A fuzzer leaves what it finds in its package's testdata, to be committed with the cure. If the
 # time is up in the middle of an input, go test may call the end of its own deadline a failure.
 fuzz: ## fuzz records and messages, FUZZ=10m shared by all fuzzers
 	@all=$$(grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' core host wasm cmd tests bindings | sed 's#\(.*\)/[^/]*:func #./\1 #' | sort); \
@@ -155,7 +155,7 @@ fuzz: ## fuzz records and messages, FUZZ=10m shared by all fuzzers
 mutants: ## break lines of core and host one at a time, MUTANTS=200, and list what no test notices
 	$(GO) run ./tests/mutants -n $(MUTANTS)
 
-flaky: $(VENV)/installed ## run the tests N=20 times, shuffled and under load, and print what was not green each time
+flaky: $(VENV)/installed ## run the tests N=20 times, shuffled and under load, and print which of them fail each time
 	tests/flaky $(N) '$(MAKE) -k -j3 -O test'
 
 generate: ## write the generated files again
@@ -180,8 +180,8 @@ soak: $(VENV)/installed ## hold 10,000 leases in Go and 5,000 in Python for SOAK
 
 servers: $(VERSITYGW) $(FAKE_GCS) $(AZURITE) ## install the servers that tests of real stores need
 
-peers: ## get what make bench runs beside ours: the locks of etcd and of Redis
-	@$(MAKE) -s $(PEERS)/debian || echo "NOT UNPACKED: $(PEER_PACKAGES); those on PATH are taken"
+peers: ## get the locks that make bench compares ours with: those of etcd and of Redis
+	@$(MAKE) -s $(PEERS)/debian || echo "NOT UNPACKED: $(PEER_PACKAGES); the bench takes those on PATH"
 	@$(GO) -C tests/bench/peers build -o $(CURDIR)/$(PEERS)/peers .
 
 $(PEERS)/debian:
@@ -192,15 +192,15 @@ $(PEERS)/debian:
 	@mv $(BIN)/tmp/peers/debian $@
 	@rm -rf $(BIN)/tmp/peers
 
-# The libraries are always asked for, and copied only when they differ: what
-# depends on them is made again when they have changed.
+# The libraries are always built, and copied only when they differ: targets that
+# depend on them are made again when they have changed.
 $(PYLIB)/stamp: FORCE
 	@$(MAKE) -s -C bindings/c shared GO=$(GO)
 	@mkdir -p $(PYLIB)
 	@set -e; for name in libmopslock.so libmopslock-core.so; do \
 		cmp -s $(BIN)/lib/$$name $(PYLIB)/$$name || { cp $(BIN)/lib/$$name $(PYLIB)/$$name; touch $@; }; done
 
-# A changed pyproject.toml makes a new environment, and changed sources only
+# A changed pyproject.toml makes a new environment. Changed sources only
 # install the package again.
 $(VENV)/installed: $(PYLIB)/stamp $(PACKAGE)/pyproject.toml $(PACKAGE)/setup.py $(shell find $(PACKAGE)/src/mopslock -name '*.py' -o -type d ! -name __pycache__ ! -name _lib)
 	@set -e; export MOPSLOCK_LIB_DIR=$(CURDIR)/$(PYLIB); \
@@ -243,7 +243,7 @@ $(FAKE_GCS):
 	@GOBIN=$(CURDIR)/$(BIN)/tmp $(GO) install github.com/fsouza/fake-gcs-server@v1.56.1
 	@mv $(BIN)/tmp/fake-gcs-server $@
 
-# Made beside and moved, so that what was broken off is not taken for whole.
+# Installed elsewhere and then moved, so that half an installation is not taken for a whole one.
 $(AZURITE):
 	@rm -rf $(BIN)/tmp/azurite $(SERVERS)/azurite-3.37.0
 	@mkdir -p $(BIN)/tmp/azurite $(SERVERS)
