@@ -82,7 +82,7 @@ func environment(more ...string) (env []string) {
 	return append(env, append(more, "PATH="+binaries+string(os.PathListSeparator)+os.Getenv("PATH"))...)
 }
 
-// process is one that was started, with what it printed.
+// process is a process that was started, with what it printed.
 type process struct {
 	*exec.Cmd
 	out, said bytes.Buffer
@@ -115,7 +115,7 @@ func (s *stage) start(words ...string) *process {
 	return p
 }
 
-// exits waits for the end of a process, with this status.
+// exits waits until a process has ended, and checks its status.
 func (s *stage) exits(p *process, want int) {
 	s.Helper()
 	s.eventually("its end", func() bool {
@@ -145,11 +145,11 @@ func (s *stage) read(name string) string {
 	return string(text)
 }
 
-// write puts a whole file into its place, which may be executed.
+// write puts a whole file, which can be executed, into its place at once.
 func (s *stage) write(name, text string) {
 	s.Helper()
 	path := filepath.Join(s.dir, name)
-	err := os.WriteFile(path+".new", []byte(text), 0o700) //nolint:gosec // it is to be executed
+	err := os.WriteFile(path+".new", []byte(text), 0o700) //nolint:gosec // tests execute it
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
@@ -158,7 +158,7 @@ func (s *stage) write(name, text string) {
 	}
 }
 
-// fenced is what a page shows in a language, a block after the other.
+// fenced joins the blocks of one language on a page.
 func fenced(t *testing.T, page, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, page))
@@ -172,7 +172,7 @@ func fenced(t *testing.T, page, language string) string {
 	return strings.Join(blocks, "\n")
 }
 
-// pages are all of them, by their path from the root.
+// pages are the paths of all pages, from the root.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "*.md")
@@ -185,7 +185,7 @@ func pages(t *testing.T) []string {
 }
 
 // TestGoRuns: the Go examples of the pages run, each page's as one program, and the
-// fence's refuses a stale writer.
+// fence example refuses a stale writer.
 func TestGoRuns(t *testing.T) {
 	for program, says := range map[string][]string{
 		"README.md":      {"only one of us runs this"},
@@ -219,9 +219,9 @@ func TestGoRuns(t *testing.T) {
 }
 
 // TestShellRuns runs the shell examples of every page as they stand, each page's one
-// after the other, in a home of its own. A script that one of them calls says what it
-// was called for; one whose name begins with never is not there. Pages whose examples
-// another test runs name that test.
+// after the other, in a home of its own. A script that an example calls prints its own name,
+// arguments and lease; a script whose name begins with never does not exist. Pages whose
+// examples another test runs name that test.
 func TestShellRuns(t *testing.T) {
 	tests := map[string]struct {
 		by   string
@@ -268,7 +268,7 @@ func TestShellRuns(t *testing.T) {
 	}
 }
 
-// TestPagesNameCommands: each command and each flag that a page names is there, and the
+// TestPagesNameCommands: each command and each flag that a page names exists, and the
 // page of the command line has all commands.
 func TestPagesNameCommands(t *testing.T) {
 	help := func(command ...string) string {

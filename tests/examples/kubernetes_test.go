@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// inCluster is a stage with what the image of the Job would have. work is the text of
-// ./work.sh.
+// inCluster is a stage with the files that the Job's image would have. work is the text
+// of ./work.sh.
 func inCluster(t *testing.T, work string) *stage {
 	s := newStage(t)
 	s.write("fetch.sh", "#!/bin/sh\nmkdir -p \"$1\" && echo 42 >\"$1/number\"\n")
@@ -44,7 +44,7 @@ func (s *stage) invoke(name string) *process {
 	return s.start(words...)
 }
 
-// mustHave holds the manifests to so many.
+// mustHave checks how many manifests there are.
 func (s *stage) mustHave(want int, pattern string) {
 	s.Helper()
 	if jobs, err := filepath.Glob(filepath.Join(s.dir, pattern)); err != nil || len(jobs) != want {
@@ -52,7 +52,7 @@ func (s *stage) mustHave(want int, pattern string) {
 	}
 }
 
-// TestLauncherAndJob: the Job gets name and lease as they are, whatever is in the
+// TestLauncherAndJob: the Job gets name and lease unchanged, with any characters in the
 // name, and its result comes back; a second call makes no other Job.
 func TestLauncherAndJob(t *testing.T) {
 	s := inCluster(t, `echo "the answer is $(cat "$1/number")"`)
@@ -66,8 +66,8 @@ func TestLauncherAndJob(t *testing.T) {
 	s.mustHave(1, "remote-*.yaml")
 }
 
-// TestJobFails: the launcher sees it, invoke ends with 70, and the next call makes
-// another Job.
+// TestJobFails: the launcher sees that the Job has failed, invoke ends with 70, and the
+// next call makes another Job.
 func TestJobFails(t *testing.T) {
 	s := inCluster(t, "exit 3")
 	for made := 1; made <= 2; made++ {
@@ -80,7 +80,7 @@ func TestJobFails(t *testing.T) {
 	}
 }
 
-// TestCancelled: SIGTERM for invoke ends the Job before the lease is released.
+// TestCancelled: SIGTERM to invoke ends the Job before the lease is released.
 func TestCancelled(t *testing.T) {
 	s := inCluster(t, "touch working; while ! test -e enough; do sleep 0.02; done")
 	p := s.invoke("reports/cancelled")
@@ -178,7 +178,7 @@ func runPod(job string) error {
 	}
 	for _, command := range regexp.MustCompile(`(?m)^ +command: (\[.*\])$`).FindAllStringSubmatch(string(text), -1) {
 		var argv []string
-		if err := json.Unmarshal([]byte(command[1]), &argv); err != nil { // YAML that is JSON, too
+		if err := json.Unmarshal([]byte(command[1]), &argv); err != nil { // YAML that is also JSON
 			return err
 		}
 		for i := range argv {

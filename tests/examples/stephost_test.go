@@ -27,7 +27,7 @@ func (s *stage) python(ttl string, words ...string) *process {
 	return s.start(append([]string{"python3", script, ttl, filepath.Join(s.dir, "store"), "n"}, words...)...)
 }
 
-// Beyond the pauses of a machine; and for who is to lose the lease.
+// The long TTL outlasts a machine's pauses; the short one is for a host that loses the lease.
 const long, short = "20", "3"
 
 // record is n's lock.json; the zero one if there is none.
@@ -53,7 +53,7 @@ func (s *stage) begins() (pid int) {
 
 const untilEnough = `echo $$ >pid; while ! test -e enough; do sleep 0.02; done; `
 
-// host.py stays what it is called: a host in sixty lines.
+// TestSixtyLines: host.py stays what its docstring calls it, a host in sixty lines.
 func TestSixtyLines(t *testing.T) {
 	text, err := os.ReadFile("stephost/host.py")
 	if lines := bytes.Count(text, []byte("\n")); err != nil || lines > 60 {
@@ -61,9 +61,9 @@ func TestSixtyLines(t *testing.T) {
 	}
 }
 
-// host.py holds a lease that everybody else heeds, exits with the command's status, and
-// leaves the record released. It passes SIGTERM on to its command; one that waits ends with
-// 75, and leaves the record alone.
+// TestHolds: host.py holds a lease that other programs obey, exits with the command's status,
+// and leaves the record released. It passes SIGTERM on to its command. A host.py that waits
+// ends with 75 at SIGTERM, and leaves the record alone.
 func TestHolds(t *testing.T) {
 	s := newStage(t)
 	p := s.python(long, "sh", "-c", `trap "exit 7" TERM; `+untilEnough)
@@ -73,7 +73,7 @@ func TestHolds(t *testing.T) {
 	s.exits(s.start("mopslock-host", "run", "--protocol", "lastwriter", "--wait", "0", "--ttl", "2s", "n", "--", "touch", "ran"), 75)
 	waiter := s.python(long, "touch", "ran")
 	s.eventually("the waiter's step", func() bool { return waiter.child() > 0 })
-	s.eventually("the end of its wait", func() bool { // the first may come before it listens
+	s.eventually("the end of its wait", func() bool { // the first signal may come before it listens
 		_ = waiter.Process.Signal(syscall.SIGTERM)
 		return ended(waiter.Process.Pid)
 	})
@@ -87,15 +87,16 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// host.py ends its command, which pays no heed to SIGTERM, with 76, and releases nothing:
-// when another writer's record is there; when a step hangs, which keeps nobody's lease
-// alive, at the deadline; and when the step is gone. None of them is left behind.
+// TestLoses: host.py kills its command, which ignores SIGTERM, ends with 76 and releases
+// nothing, in three cases: another writer's record is there; the step hangs, so that nothing
+// keeps the lease alive, until the deadline; the step is gone. Neither command nor step is
+// left behind.
 func TestLoses(t *testing.T) {
 	for how, lose := range map[string]func(s *stage, p *process, step int){
 		"taken": func(s *stage, p *process, _ int) {
 			holder, mine := s.record().Holder, s.read("store/n/lock.json")
 			s.eventually("its end", func() bool {
-				if s.record().Holder == holder { // also once more: it may have been between its look and its write
+				if s.record().Holder == holder { // perhaps again: host.py may have been between its read and its write
 					s.write("store/n/lock.json", strings.Replace(mine, holder, "somebody-else", 1))
 				}
 				return ended(p.Process.Pid)
@@ -132,13 +133,14 @@ func (p *process) child() int {
 	return pid
 }
 
-// ended is also what a zombie has.
+// ended reports whether a process has ended, as a zombie has.
 func ended(pid int) bool {
 	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	return err != nil || strings.HasPrefix(string(state), "Z")
 }
 
-// A command that there is not is 127, told in one line, and the lease is free again.
+// TestNoSuchCommand: a command that does not exist is status 127 and one line of text, and
+// the lease is free again.
 func TestNoSuchCommand(t *testing.T) {
 	s := newStage(t)
 	p := s.python(long, "no-such-command")
@@ -148,7 +150,7 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
-// A put that fails leaves nothing behind.
+// TestFailedPut: a put that fails leaves nothing behind.
 func TestFailedPut(t *testing.T) {
 	s := newStage(t)
 	script, err := filepath.Abs("stephost/host.py")

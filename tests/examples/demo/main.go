@@ -59,7 +59,7 @@ func demonstrate(binary string) error {
 	return nil
 }
 
-// takeTurns: two want one lease, the second waits, a third does not want to.
+// takeTurns: two processes want one lease and the second waits; a third does not want to wait.
 func takeTurns(s *stage) error {
 	fmt.Println("\n-- two machines want to run nightly-report, and it must run on one at a time")
 	anna, err := s.start("anna", "run", "nightly-report", "--", s.self, "work", "anna", "nightly-report", "1200ms")
@@ -86,8 +86,8 @@ func takeTurns(s *stage) error {
 	return s.status("nightly-report")
 }
 
-// outliveOrchestrator: the one who acquired is killed; the remote part keeps
-// the lease alive, and the next one waits for it.
+// outliveOrchestrator: the holder is killed; its remote part keeps the lease
+// alive, and a waiter waits for it.
 func outliveOrchestrator(s *stage) error {
 	fmt.Println("\n-- an orchestrator dies while its remote part goes on")
 	orchestrator, err := s.start("otto", "run", "--ttl", "1500ms", "training", "--", s.self, "orchestrate", s.binary, "2s")
@@ -142,7 +142,7 @@ func orchestrate(binary, length string) error {
 	return remote.Wait()
 }
 
-// status is what `mopslock-host status` says, on one line.
+// status prints what `mopslock-host status` says, on one line.
 func (s *stage) status(name string) error {
 	out, err := s.command("status", name).Output()
 	var vacant *exec.ExitError

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a worker prints, before the lease's name and its own.
+// A worker prints one of these before the lease's name and its own.
 const (
 	began = "began"
 	ended = "ended"

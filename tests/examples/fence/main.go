@@ -1,12 +1,12 @@
-// Command fence shows what a fencing token is for: a report is written by
-// whoever holds the strict lease, and a writer who lost the lease without
-// noticing is refused by the store itself.
+// Command fence shows what a fencing token is for: the holder of a strict lease
+// writes a report, and the store itself refuses a writer that lost the lease
+// without noticing.
 //
 //	go run ./tests/examples/fence                          # in a fresh directory
 //	go run ./tests/examples/fence file:///var/tmp/reports  # or any store with create-if-absent
 //
 // Both parties are in this one process, each with a Host of its own. It shows
-// no expiry: the lease is broken by hand, so that nobody has to wait.
+// no expiry: it breaks the lease, so that it does not have to wait.
 package main
 
 import (
@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	name   = "nightly-report"         // what is leased
-	report = "nightly-report/report"  // what its holder writes, again and again
-	result = "nightly-report/summary" // what is written once
+	name   = "nightly-report"         // the lease's
+	report = "nightly-report/report"  // its holder writes this again and again
+	result = "nightly-report/summary" // and this once
 )
 
 func main() {
@@ -72,7 +72,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	fmt.Fprintf(out, "A has written slot %d: %s\n", slot.Number, slot.Body)
 
-	// A stalls, with its next write all but sent. Somebody breaks its lease.
+	// A stalls just before its next write. An operator breaks its lease.
 	if _, err := a.host.Break(ctx, name, &host.BreakOptions{Why: "A is stuck", Now: true}); err != nil {
 		return err
 	}
@@ -95,14 +95,14 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	fmt.Fprintf(out, "B has written slot %d: %s\n", slot.Number, slot.Body)
 
-	// A goes on where it stopped, and asks nobody.
+	// A goes on where it stopped, without checking its lease.
 	_, err = guarded.Write(ctx, a.tenure, []byte("by A: 300 rows"))
 	if !errors.Is(err, fence.ErrStale) {
 		return fmt.Errorf("a stale writer was not refused: %w", err)
 	}
 	fmt.Fprintln(out, "A is refused:", err)
 
-	// A result is another matter: there the first one wins, and all read it.
+	// A result is another matter: the first writer wins, and all read what it wrote.
 	for _, party := range []*party{b, a} {
 		summary, won, err := fence.CreateOnce(ctx, objects, result, party.tenure, fmt.Appendf(nil, "300 rows, said with token %d", party.tenure.Token))
 		if err != nil {

@@ -21,9 +21,10 @@ import (
 //	 1  is unlucky: its launcher runs, and has not started its remote
 //	12  were not begun
 //
-// The unlucky one's lease has nobody left who keeps it alive. So when it has been
-// done after all, a TTL has passed since the kill, and whatever else is not taken
-// by then is kept alive by its remote. No clock is asked for that.
+// After the kill no process keeps the unlucky job's lease alive. So when that job
+// has been done after all, a TTL has passed since the kill, and every other lease
+// that is not taken by then is kept alive by its remote. The driver needs no clock
+// to know that.
 type driver struct {
 	settings
 	place
@@ -93,11 +94,11 @@ func (d *driver) prepare() (err error) {
 	return err
 }
 
-// orchestrator starts one, at the head of a process group of its own.
+// orchestrator starts an orchestrator, at the head of a process group of its own.
 func (d *driver) orchestrator(atOnce int) (*exec.Cmd, error) {
 	cmd := exec.Command(d.self, "orchestrate", string(d.place), d.binary, d.protocol, d.ttl.String(), strconv.Itoa(d.jobs), strconv.Itoa(atOnce))
 	for _, line := range os.Environ() {
-		if !strings.HasPrefix(line, "MOPSLOCK_") { // as if nobody had a lease here
+		if !strings.HasPrefix(line, "MOPSLOCK_") { // as if this process had no lease
 			cmd.Env = append(cmd.Env, line)
 		}
 	}
@@ -107,7 +108,7 @@ func (d *driver) orchestrator(atOnce int) (*exec.Cmd, error) {
 	return cmd, cmd.Start()
 }
 
-// firstLife runs the first orchestrator up to the moment of its death. Those who
+// firstLife runs the first orchestrator up to the moment of its death. The jobs that
 // stand still take all its slots, so that the last jobs are not begun.
 func (d *driver) firstLife() (err error) {
 	d.say("an orchestrator begins: %d jobs, at most %d at once", d.jobs, len(d.running)+1)
@@ -120,9 +121,9 @@ func (d *driver) firstLife() (err error) {
 	})
 }
 
-// kill takes everything away that would be lost with the orchestrator's machine:
-// itself and its `invoke`s, which are one process group, and the launchers, which
-// have one each. Only the remotes are elsewhere.
+// kill ends every process that would be lost with the orchestrator's machine: the
+// orchestrator and its `invoke`s, which are one process group, and the launchers,
+// which have one each. Only the remotes run elsewhere.
 func (d *driver) kill() error {
 	if err := syscall.Kill(-d.first.Process.Pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("killing the orchestrator: %w", err)
@@ -133,7 +134,7 @@ func (d *driver) kill() error {
 		return err
 	}
 	for _, n := range append([]int{d.unlucky}, d.running...) {
-		// These wait for a remote that stands still, or stand still: they are there.
+		// These launchers wait for a remote that stands still, or stand still, so they still run.
 		if err := syscall.Kill(-all[n].launched[0], syscall.SIGKILL); err != nil {
 			return fmt.Errorf("killing the launcher of %s: %w", jobName(n), err)
 		}
@@ -145,7 +146,7 @@ func (d *driver) kill() error {
 	return d.letGo("launcher", jobName(d.unlucky))
 }
 
-// secondLife runs the orchestrator again, and lets those who stand still go on
+// secondLife runs the orchestrator again, and lets the jobs that stand still go on
 // once all the others are done.
 func (d *driver) secondLife() (err error) {
 	d.say("the orchestrator begins again: %d jobs, all at once", d.jobs)
@@ -157,7 +158,7 @@ func (d *driver) secondLife() (err error) {
 		return func(n int) bool { return slices.Contains(all[n].got, ours) }
 	}
 	rest := slices.Concat(d.ended, []int{d.unlucky}, d.later)
-	if err := d.await("all but those who stand still are done", func(all []history) bool { return each(rest, got(all)) }); err != nil {
+	if err := d.await("all jobs but those that stand still are done", func(all []history) bool { return each(rest, got(all)) }); err != nil {
 		return err
 	}
 	d.say("it has %d results, and a TTL of %v is over; %d jobs still run, and it waits for them", len(rest), d.ttl, len(d.running))
@@ -178,7 +179,7 @@ func (d *driver) secondLife() (err error) {
 }
 
 // clear ends what a failed show has left behind: the orchestrators by a signal,
-// everybody else because nothing holds them any more.
+// and all others by removing the holds that they wait for.
 func (d *driver) clear() error {
 	for _, cmd := range []*exec.Cmd{d.first, d.second} {
 		if cmd != nil && cmd.Process != nil && cmd.ProcessState == nil {

@@ -6,8 +6,8 @@
 //	go build -o bin/mopslock-host ./cmd/mopslock-host
 //	go run ./tests/examples/invoke bin/mopslock-host
 //
-// One program plays all parts, each in a process of its own; parts.go is what a
-// user of mopslock would write, the rest is the stage that it stands on:
+// One program plays all parts, each in a process of its own. A user of mopslock
+// would write parts.go; the rest is the stage that it stands on:
 //
 //	driver ─ starts and kills ─► orchestrator ─► mopslock-host invoke jobs/07 -- launcher
 //	                                                                                │ in a session of its own
@@ -31,8 +31,8 @@ import (
 
 func main() { os.Exit(execute(os.Stdout, os.Args[1:])) }
 
-// execute plays the part that the first word names, and else drives the show.
-// It returns the exit status.
+// execute plays the part that the first word names, and otherwise drives the
+// show. It returns the exit status.
 func execute(out io.Writer, args []string) int {
 	var err error
 	switch {

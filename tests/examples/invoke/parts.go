@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// orchestrate wants the results of all jobs, and has at most so many done at
-// once. It keeps no state between two of its lives: what is done, what runs and
-// what was never begun, `invoke` finds out. Its words are those of command.
+// orchestrate gets the results of all jobs, with a limit on the jobs at once. It
+// keeps no state between two of its lives: `invoke` finds out which jobs are
+// done, which run and which were never begun. Its words come from the driver.
 //
 // With a store that the machines share, two orchestrators could do this at the
 // same time, and would get the same results.
@@ -39,7 +39,7 @@ func orchestrate(words []string) error {
 		slots <- struct{}{}
 		calls.Go(func() {
 			defer func() { <-slots }()
-			// What comes on stdout is the job's result, whoever has worked it out.
+			// stdout is the job's result, whichever process has worked it out.
 			call := exec.Command(binary, "invoke", "--protocol", protocol, "--ttl", ttl, name, "--", self, "launch", string(dir), binary, name)
 			call.Stderr = os.Stderr
 			result, err := call.Output()
@@ -75,8 +75,8 @@ func launch(dir place, binary, name string) error {
 	return remote.Run()
 }
 
-// job is the work itself, with a side effect: it counts itself. What it prints
-// is the result.
+// job is the work itself, with a side effect: it counts itself. Its output is
+// the result.
 func job(out io.Writer, dir place, name string) error {
 	if err := dir.note("began", name); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (p place) path(words ...string) string {
 }
 
 // note is one write to a file opened for appending, so that the lines of many
-// processes do not mix, and a kill leaves no half of one.
+// processes do not mix, and a kill leaves no half line.
 func (p place) note(what, name string) error {
 	journal, err := os.OpenFile(p.path("journal"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p place) hold(who, name string) error {
 
 func (p place) letGo(who, name string) error { return os.Remove(p.holdFile(who, name)) }
 
-// passHold returns once nothing holds us; a show that is over holds nobody.
+// passHold returns once nothing holds us; a show that is over has no holds.
 func (p place) passHold(who, name string) error {
 	return poll("the hold on "+who+" "+name+" is lifted", func() (bool, error) {
 		_, err := os.Lstat(p.holdFile(who, name))
@@ -117,7 +117,7 @@ func (p place) histories(jobs int) ([]history, error) {
 
 func tell(all []history, words []string) error {
 	if len(words) != 3 {
-		return errors.New("it has not three words")
+		return errors.New("it does not have three words")
 	}
 	n, errName := jobNumber(words[1])
 	pid, errPID := strconv.Atoi(words[2])

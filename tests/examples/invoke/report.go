@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// fate is what had become of a job when the orchestrator was killed.
+// fate is how far a job was when the orchestrator was killed.
 type fate int
 
 const (

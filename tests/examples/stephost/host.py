@@ -1,9 +1,9 @@
 """python3 host.py TTL DIR NAME CMD...: run CMD under the lease NAME, kept in DIR, for TTL seconds from each renewal.
 A host in 60 lines, a model for other languages: mopslock-host step decides, this does the I/O and reads the clocks, as
-bindings/README.md says. The status is CMD's (127: there is none), 75 if the lease was not had, 76 if it was lost."""
+bindings/README.md says. The status is CMD's (127: no such command), 75 if the lease was not acquired, 76 if it was lost."""
 import base64, json, os, pathlib, queue, secrets, select, signal, socket, subprocess, sys, threading, time
-def mono(): return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # counts sleep, too
-def perform(root, action, limit, inbox):  # what is not the store's word is unknown
+def mono(): return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))  # also counts sleep
+def perform(root, action, limit, inbox):  # an outcome that the store has not told is unknown
     answer, path = {"kind": "answer", "request": action["request"], "outcome": "yes"}, pathlib.Path(root, action["key"])
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
@@ -23,7 +23,7 @@ def perform(root, action, limit, inbox):  # what is not the store's word is unkn
 def main(ttl, root, name, *argv):
     inbox, command, wake, deadline, limits, answer = queue.SimpleQueue(), None, sys.maxsize, sys.maxsize, {}, {}
     step = subprocess.Popen(["mopslock-host", "step"], stdin=-1, stdout=-1, text=True, start_new_session=True)
-    def tell(message):  # no longer than to the deadline: a step that does not answer, or is gone, is the end
+    def tell(message):  # waits until the deadline at most: a step that does not answer, or is gone, is the end
         print(json.dumps(message), file=step.stdin, flush=True)
         while not (ready := select.select([step.stdout], [], [], 0.1)[0]) and mono() < deadline: pass  # counts sleep
         answer = json.loads(ready and step.stdout.readline() or '{"idle": true}')
