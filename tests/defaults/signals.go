@@ -1,4 +1,4 @@
-// Package defaults makes tests independent of who started them. It changes nothing in what is tested.
+// Package defaults makes tests independent of the process that starts them. It changes nothing in the code under test.
 package defaults
 
 import (
@@ -13,7 +13,7 @@ import (
 // its parent ignores, so under nohup, or in the background of a shell, a test would wait forever for the end of a
 // process that it has sent SIGHUP or SIGINT. TestMain calls it, before anything else is started.
 //
-// The signals stay without effect on the test itself: they are caught and dropped, and exec turns what is caught into
+// The signals stay without effect on the test itself, which catches and drops them. exec turns a caught signal into
 // the default.
 func Signals() {
 	dropped, mask := make(chan os.Signal, 1), ignored()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The test binary started with a word is the process that a test would be.
+// TestMain: started with the word child, the test binary plays the process of a test.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != "child" {
 		os.Exit(m.Run())
@@ -22,11 +22,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Whatever a test was started with, what it starts ignores no signal.
+// TestChildrenIgnoreNothing: the children of a test ignore no signal, even if the test was started to ignore some.
 func TestChildrenIgnoreNothing(t *testing.T) {
 	for _, ignored := range []string{"", "HUP", "INT QUIT", "HUP INT QUIT PIPE ALRM TERM USR1 USR2 CHLD CONT TSTP TTIN TTOU WINCH"} {
 		out, err := exec.Command("sh", "-c", `test -z "$1" || trap "" $1; exec "$0" child`, os.Args[0], ignored).CombinedOutput()
-		const real = 1<<31 - 1 // the C library has the first of those behind for itself, and it may be ignored
+		const real = 1<<31 - 1 // the C library keeps the first signal after these for itself, and it may be ignored
 		var mask uint64
 		if n, _ := fmt.Sscanf(string(out), "SigIgn:%x", &mask); err != nil || n != 1 || mask&real != 0 {
 			t.Errorf("%q: %v, %q", ignored, err, out)

@@ -2,8 +2,8 @@
 //
 // A line is broken by one small edit: an operator is swapped, a boolean turned round, a statement left out.
 // The tests see it through an overlay of the go command; the tree itself is not touched. First the
-// tests of the line's own package run, then those of the packages that stand on it. An edit that does
-// not compile is passed over. Tests that hang for ten minutes have noticed.
+// tests of the line's own package run, then those of the packages that use it. An edit that does
+// not compile is passed over. Tests that hang for ten minutes count as noticing it.
 package main
 
 import (
@@ -25,13 +25,13 @@ import (
 
 const (
 	module  = "github.com/mopslock/mopslock/"
-	workers = 2 // so many changes are tried at once
+	workers = 2 // changes that are tried at once
 )
 
 // The stores of the clouds need servers, and are not broken here; nor is the suite for stores, which is a test.
 var spared = []string{"host/store/s3", "host/store/gs", "host/store/azblob", "host/store/cloud", "host/store/storetest"}
 
-// What runs where a line's own package has noticed nothing.
+// above lists the packages whose tests run if a line's own package has noticed nothing.
 var above = map[string][]string{
 	"core": {"./core/...", "./tests/explore", "./tests/simulate", "./host"},
 	"host": {"./host", "./host/limiter", "./host/fence", "./host/trace", "./host/doctor", "./host/store/local", "./host/store/mem"},
@@ -75,8 +75,8 @@ func main() {
 }
 
 // changes lists at most one change for each line below a directory, in an order that
-// depends on the seed and on the text of the lines, not on their numbers: what is edited
-// elsewhere leaves the drawing as it is.
+// depends on the seed and on the text of the lines, not on their numbers: an edit elsewhere
+// does not change the drawing.
 func changes(seed, root string) (all []change, err error) {
 	listed, err := exec.Command("go", "list", "-f", `{{range .GoFiles}}{{$.ImportPath}}/{{.}} {{end}}`, "./"+root+"/...").Output()
 	for path := range strings.FieldsSeq(string(listed)) {
@@ -142,7 +142,7 @@ func changesOf(seed, path string) (all []change, err error) {
 	return all, nil
 }
 
-// scatter makes hashes of like texts unlike; it is the finalizer of MurmurHash3.
+// scatter makes the hashes of similar texts differ; it is the finalizer of MurmurHash3.
 func scatter(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
