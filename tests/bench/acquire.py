@@ -1,4 +1,4 @@
-"""Prints the median of the nanoseconds of an acquire in a directory in which nobody ever held a lease.
+"""Prints the median of the nanoseconds of an acquire in a directory in which no lease was ever held.
 
 usage: acquire.py WHAT
 

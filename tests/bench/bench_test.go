@@ -69,7 +69,7 @@ func newPlayer(e engine) *player {
 	return &player{trace: record(), engine: e, machines: make([]machines.Handle, handles), out: make([]byte, 0, core.MaxMessage)}
 }
 
-// rewind makes the machines anew, and has them acquire. It returns where they are.
+// rewind makes the machines anew, and has them acquire. It returns the index of their next step.
 func (p *player) rewind() int {
 	for i, config := range p.configs {
 		if p.machines[i] != 0 {
@@ -98,9 +98,9 @@ func must(err error) {
 }
 
 // BenchmarkStepBeside is a native step, and what no core can do without, in turns so
-// short that the machine is as busy for one as for the other: the medians of both.
+// short that the machine is equally busy for both: the medians of both.
 func BenchmarkStepBeside(b *testing.B) {
-	const turn = 16 * handles // of which a trace has so many, and no part
+	const turn = 16 * handles // a trace is a whole number of turns
 	p := newPlayer(native())
 	bare := newCopier(p.trace)
 	var took [2][]float64
@@ -155,7 +155,7 @@ func BenchmarkOpenWASM(b *testing.B) {
 	}
 }
 
-// BenchmarkCompileWASM is an engine without one.
+// BenchmarkCompileWASM is an engine without a cache.
 func BenchmarkCompileWASM(b *testing.B) {
 	for b.Loop() {
 		e, err := wasm.Open(context.Background(), &wasm.Options{CacheDir: b.TempDir()})
@@ -236,7 +236,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// spin waits and is in time: Go's timers may come a millisecond later.
+// spin waits without a timer: Go's timers may come a millisecond late.
 func spin(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}

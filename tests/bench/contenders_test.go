@@ -8,9 +8,10 @@ import (
 	"github.com/mopslock/mopslock/tests/simulate"
 )
 
-// BenchmarkContenders are a thousand who want one lease once, on a simulated store that
-// takes 50 ms a request: how many requests a waiter sends in a poll interval, how many
-// are never served, and how long a hand-over takes at most, but for one in a hundred.
+// BenchmarkContenders has a thousand contenders that want one lease once, on a simulated
+// store that takes 50 ms a request: how many requests a waiter sends in a poll interval, how
+// many contenders are never served, and how long a hand-over takes at most, but for one in a
+// hundred.
 func BenchmarkContenders(b *testing.B) {
 	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 		b.Run(protocol.String(), func(b *testing.B) {

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// figure is what was measured: a value, and where it is a median of many, these.
+// figure is what was measured: a value, and the samples if it is their median.
 type figure struct {
 	Value  float64 `json:"value"`
 	Unit   unit    `json:"unit"`
 	Allocs float64 `json:"allocs,omitempty"`
-	// Quoted is where a figure is from that no run here has measured.
+	// Quoted is the source of a figure that no run here has measured.
 	Quoted string `json:"quoted,omitempty"`
-	// Curve is the name under which the samples are drawn; "" is not.
+	// Curve is the name under which the samples are drawn; "" draws none.
 	Curve   string    `json:"curve,omitempty"`
 	Samples []float64 `json:"samples,omitempty"`
 }
@@ -35,8 +35,8 @@ func (f *figure) String() string {
 	return text
 }
 
-// text is a value with three digits that say something, but for bytes, of which
-// each counts.
+// text is a value with three significant digits, but for bytes, of which each
+// counts.
 func (u unit) text(v float64) string {
 	switch {
 	case u == inBytes && v >= 1<<20:

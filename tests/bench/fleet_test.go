@@ -29,10 +29,10 @@ const (
 	fleetCallers  = 64
 )
 
-var fleetWindow = flag.Duration("window", 2*fleetInterval, "how long BenchmarkFleet looks at what leases cost that are only held")
+var fleetWindow = flag.Duration("window", 2*fleetInterval, "how long BenchmarkFleet measures the cost of leases that are only held")
 
-// BenchmarkFleet holds 10,000 leases on a local directory: what each takes of memory and
-// of goroutines, and what all of them cost in requests and of a processor over renewals.
+// BenchmarkFleet holds 10,000 leases on a local directory. It reports the memory and the
+// goroutines of each, and the requests and the processor's share of all over renewals.
 func BenchmarkFleet(b *testing.B) {
 	counts := sdk.NewManualReader()
 	h, err := host.Open(context.Background(), "file://"+b.TempDir(), &host.Options{
@@ -41,7 +41,7 @@ func BenchmarkFleet(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { // nobody waits for so many to be released
+	defer func() { // without waiting until so many are released
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = h.Close(gone)
@@ -106,7 +106,7 @@ func BenchmarkFleetPuts(b *testing.B) {
 	b.ReportMetric(fleetSize, "requests/interval")
 }
 
-// each does it for every lease of a fleet, many at once.
+// each calls do for every lease of a fleet, many at once.
 func each(do func(i int)) {
 	var all sync.WaitGroup
 	var next atomic.Int64
@@ -120,7 +120,7 @@ func each(do func(i int)) {
 	all.Wait()
 }
 
-// settled is what lives, when those who were busy have ended.
+// settled is what is live once all busy goroutines have ended.
 func settled() (bytes int64, goroutines int) {
 	<-time.After(time.Second)
 	runtime.GC()
@@ -139,7 +139,7 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// requestsOf counts all that were made so far.
+// requestsOf counts all requests so far.
 func requestsOf(b *testing.B, counts *sdk.ManualReader) (n int64) {
 	var all metricdata.ResourceMetrics
 	if err := counts.Collect(context.Background(), &all); err != nil {

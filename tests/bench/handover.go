@@ -8,7 +8,7 @@ import (
 
 const notHere = 3 // the exit status of a program whose server is not installed
 
-// samples runs a program that prints nanoseconds. They are kept if they are a curve.
+// samples runs a program that prints nanoseconds. It keeps the samples if they are a curve.
 func (w *workshop) samples(curve, needs, program string, args ...string) (figure, error) {
 	cmd, cancel := w.command(program, args...)
 	defer cancel()
@@ -55,8 +55,8 @@ func (m mopsHandOver) measure(w *workshop) (figure, error) {
 	return w.samples(m.curve, needs, projectPython(), append([]string{"tests/bench/handover_mops.py"}, m.args...)...)
 }
 
-// once is a source that is measured the first time it is asked, for all its rows: it
-// takes long, and is a median of many as it is.
+// once is a source that is measured once, for all its rows: it takes long, and is a
+// median of many already.
 type once struct {
 	source
 
@@ -73,7 +73,7 @@ func (o *once) measure(w *workshop) (figure, error) {
 	return o.figure, o.err
 }
 
-// percentile is one of the samples of another source, which that draws.
+// percentile is one of the samples of another source, which draws them.
 type percentile struct {
 	of      source
 	percent int

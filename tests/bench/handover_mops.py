@@ -26,11 +26,11 @@ EXPIRE = timedelta(seconds=88)  # as the runner has it
 
 
 def hold(root: str, names: int, least: float, most: float) -> None:
-    """The other process: says how many it holds, and of each when it began to release it."""
+    """The other process: prints how many leases it holds, and for each when it began to release it."""
     held = [lease.acquire(f"file://{root}/{name}/lock", expire=EXPIRE) for name in range(names)]
     releases = [lease.maintain_to_release(one) for one in held if one]
     print(len(releases), flush=True)
-    sys.stdin.readline()  # they are waited for
+    sys.stdin.readline()  # now the other process waits for them
     begin = time.monotonic()
     for due, name in sorted((random.uniform(least, most), name) for name in range(names)):
         time.sleep(max(0.0, begin + due - time.monotonic()))
@@ -40,7 +40,7 @@ def hold(root: str, names: int, least: float, most: float) -> None:
 
 
 def wait(root: str, names: int, go) -> dict[int, int]:
-    """When each was acquired, by mops' own waiter. It waits for all by the time that it calls go."""
+    """Returns when mops' own waiter acquired each. It calls go once it waits for all."""
     got: dict[int, int] = {}
     all_there = threading.Event()
 
@@ -71,7 +71,7 @@ def wait(root: str, names: int, go) -> dict[int, int]:
 
 
 def main(names: int, least: str, most: str) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of all that is to be ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exception, so that all is cleaned up
     with tempfile.TemporaryDirectory() as root:
         command = [sys.executable, os.path.abspath(__file__), "hold", root, str(names), least, most]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:

@@ -19,8 +19,8 @@ func (c *askedOf) measure(*workshop) (figure, error) {
 	return c.figure, nil
 }
 
-// TestOnce: rows that show the same long run, or what it has left in a file, have it run
-// once, and its samples are drawn by the one that shows them.
+// TestOnce: rows that show the same long run, or the file that it leaves, run it once, and
+// only the row that shows its samples draws them.
 func TestOnce(t *testing.T) {
 	of := &askedOf{figure: figure{Value: 3, Curve: "c", Samples: []float64{1, 2, 3, 4, 9}}}
 	run := &once{source: of}
@@ -50,7 +50,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestSamples: what a program says, that it has no server, and that it fails.
+// TestSamples: a program prints samples, has no server, or fails.
 func TestSamples(t *testing.T) {
 	w := &workshop{dir: t.TempDir(), ctx: t.Context()}
 	for curve, drawn := range map[string]int{"c": 3, "": 0} {

@@ -15,8 +15,8 @@ import (
 // The shape of canal_lock's own benchmark.
 var canalLockView = limiter.View{Capacity: 100, Width: 10}
 
-// spread runs b.N pairs of an acquire and a release on so many goroutines, each
-// with what worker makes for it.
+// spread runs b.N pairs of an acquire and a release on some goroutines, each with
+// the pair that worker makes for it.
 func spread(b *testing.B, goroutines int, worker func() (pair func() bool)) {
 	b.ReportAllocs()
 	var all sync.WaitGroup
@@ -70,8 +70,8 @@ func semaphorePairs(b *testing.B, goroutines int) {
 	})
 }
 
-// One name, with name and holder; on a resolved handle; and beside them what counts
-// without names or holders. Each on 1 goroutine and on 100.
+// One name: by name and holder; on a resolved handle; and beside them a semaphore that has
+// no names and no holders. Each on 1 goroutine and on 100.
 func BenchmarkLimiter(b *testing.B)         { limiterPairs(b, 1) }
 func BenchmarkLimiterMany(b *testing.B)     { limiterPairs(b, 100) }
 func BenchmarkLimiterSlot(b *testing.B)     { slotPairs(b, 1) }
@@ -79,8 +79,8 @@ func BenchmarkLimiterSlotMany(b *testing.B) { slotPairs(b, 100) }
 func BenchmarkSemaphore(b *testing.B)       { semaphorePairs(b, 1) }
 func BenchmarkSemaphoreMany(b *testing.B)   { semaphorePairs(b, 100) }
 
-// BenchmarkLimiterMemory is what a name costs of which one permit is held, all in
-// all: the name's own bytes, the limiter's and the holder's.
+// BenchmarkLimiterMemory is the memory of a name of which one permit is held: the
+// name's own bytes, the limiter's and the holder's.
 func BenchmarkLimiterMemory(b *testing.B) {
 	const names = 1_000_000
 	for b.Loop() {

@@ -24,7 +24,7 @@ func main() {
 	again := flag.Bool("write", false, "measure nothing: write the pages and the pictures from the last results")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "bench: %q: there are flags alone; -rows %[1]q measures some rows\n", flag.Arg(0))
+		fmt.Fprintf(os.Stderr, "bench: %q: only flags are known; -rows %[1]q measures some rows\n", flag.Arg(0))
 		os.Exit(64)
 	}
 	if err := run(*some, *merge, *again); err != nil {
@@ -74,7 +74,7 @@ func run(some string, merge, again bool) error {
 		}
 	}
 	if merge || some == "" {
-		stop() // who interrupts the rest ends it at once
+		stop() // from here on an interrupt ends the command at once
 		err = r.publish()
 	}
 	return errors.Join(err, r.missed())

@@ -41,7 +41,7 @@ var stepCffi = python{
 	args:   []string{"bindings/c", libraryDir, vectorPath},
 }
 
-// missingError is of what the machine lacks and the bench does without.
+// missingError names something that the machine lacks and the bench does without.
 type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what + " is not installed" }
@@ -75,8 +75,8 @@ func (p python) measure(w *workshop) (figure, error) {
 	return w.number(cmd)
 }
 
-// projectPython is the one in which `make test` has installed what the tests
-// need, if it has, else the system's.
+// projectPython is the Python in which `make test` has installed what the tests
+// need, if it has, and otherwise the system's.
 func projectPython() string {
 	const ours = "bin/python-venv/bin/python"
 	if _, err := os.Stat(ours); err == nil {

@@ -2,8 +2,8 @@
 
 usage: renew.py WHAT
 
-WHAT is theirs (mops' maintain, once after the other), theirs-cpu (what that takes of a processor), ours (on a store
-of one's own, stepped one after the other by a clock that jumps from timer to timer), own-cpu and url-cpu: the time on
+WHAT is theirs (mops' maintain, one after the other), theirs-cpu (its time on processors), ours (on a store of one's
+own, stepped one after the other by a clock that jumps from timer to timer), own-cpu and url-cpu: the time on
 processors, of all threads, while many leases are kept as they always are.
 """
 

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 )
 
-// Where a whole run leaves what it has found, from the root of the module.
+// A whole run leaves its results here, from the root of the module.
 const (
 	results = "tests/bench/results"
 	figures = results + "/bench.json"
@@ -55,7 +55,7 @@ func readReport() (*report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// merge puts what was measured now into the place that it has in the last results: the
+// merge puts the rows that were measured now into their places in the last results: the
 // two sides of each row were measured in turns, whenever that was.
 func (r *report) merge(last *report, all []group) error {
 	if last.Go != r.Go || last.System != r.System || last.Cores != r.Cores {
@@ -75,7 +75,7 @@ func (r *report) merge(last *report, all []group) error {
 		for _, row := range g.rows {
 			o, ok := measured[row.what]
 			if !ok {
-				return fmt.Errorf("%q was never measured: take it into -rows", row.what)
+				return fmt.Errorf("%q was never measured: have -rows find it", row.what)
 			}
 			p.Rows = append(p.Rows, o)
 		}
@@ -114,7 +114,7 @@ func (r *report) publish() error {
 	return nil
 }
 
-// pages are what show the figures, and how.
+// pages are the pages that show the figures, and how.
 func (r *report) pages() map[string]func(io.Writer) {
 	return map[string]func(io.Writer){whole: r.markdown, front: r.headlines}
 }
@@ -175,7 +175,7 @@ func (r *report) headlines(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// markdown is the table for people who read and do not run.
+// markdown is the table of all rows.
 func (r *report) markdown(w io.Writer) {
 	fmt.Fprintf(w, "%s, %s, %d cores, everything in turns, medians. A dash in the last column: shown, and not promised.\n\n",
 		strings.Replace(r.Go, "go", "Go ", 1), r.System, r.Cores)
@@ -225,7 +225,7 @@ func (o *outcome) cells() []string {
 	return []string{o.What, o.Ours.String(), beside, ratio, o.Budget, cmp.Or(o.OK, "–")}
 }
 
-// print is a part on the terminal, as soon as it is there.
+// print shows a part on the terminal, as soon as it is there.
 func (p *part) print() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "%s\tours\tbeside\tratio\tbudget\tok\n", p.Name)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// at is a source that says always the same.
+// at is a source that always says the same.
 func at(value float64) quoted { return set(value, inTime) }
 
 func TestBudgets(t *testing.T) {
@@ -39,7 +39,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestMissing: what is not installed leaves a hole in the table, and is no failure.
+// TestMissing: a program that is not installed leaves a hole in the table, and is no failure.
 func TestMissing(t *testing.T) {
 	o, err := (&row{what: "lock", ours: at(1), beside: absent{}, budget: times(1)}).take(nil)
 	if err != nil || o.OK != "" || !strings.Contains(strings.Join(o.cells(), "|"), "etcd is not installed") {
@@ -47,7 +47,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestPagesAreFresh: they show the last results.
+// TestPagesAreFresh: the pages show the last results.
 func TestPagesAreFresh(t *testing.T) {
 	t.Chdir("../..")
 	r, err := readReport()
@@ -84,7 +84,7 @@ type absent struct{}
 
 func (absent) measure(*workshop) (figure, error) { return figure{}, &missingError{"etcd"} }
 
-// TestMedianKeepsAllSamples: a picture is drawn of every round.
+// TestMedianKeepsAllSamples: a picture shows every round.
 func TestMedianKeepsAllSamples(t *testing.T) {
 	f := median([]figure{{Value: 3, Samples: []float64{3, 1}}, {Value: 1}, {Value: 2, Samples: []float64{2}}})
 	if f.Value != 2 || len(f.Samples) != 3 || f.Samples[0] != 1 || f.Samples[2] != 3 {
@@ -92,8 +92,8 @@ func TestMedianKeepsAllSamples(t *testing.T) {
 	}
 }
 
-// TestMerge: rows measured again replace the last ones, and the report has those rows
-// that there are now.
+// TestMerge: rows measured again replace the last ones, and the report has only rows
+// that still exist.
 func TestMerge(t *testing.T) {
 	last := newReport()
 	last.Parts = []part{{Name: "A", Rows: []outcome{{What: "gone"}, {What: "kept", OK: "yes"}, {What: "again", OK: "NO"}}}}
@@ -130,7 +130,7 @@ func TestSection(t *testing.T) {
 			}
 		}
 		if strings.Contains(text, "old") {
-			t.Error("what was there is still there")
+			t.Error("the old section is still there")
 		}
 	}
 	if _, err := into([]byte("no section"), r.markdown); err == nil {

@@ -35,10 +35,10 @@ type counting struct {
 	*objects
 
 	log  []asked
-	dead bool // its process is: nothing arrives any more
+	dead bool // its process is dead: no request arrives any more
 }
 
-// do is a request, whose effect is in the middle of its time, which is the bubble's.
+// do makes a request, which takes effect in the middle of its time. That is the bubble's time.
 func (c *counting) do(ctx context.Context, verb, key string, apply func(at int, there bool) error) error {
 	c.mu.Lock()
 	dead := c.dead
@@ -137,8 +137,8 @@ func (c *counting) set(log []asked, dead bool) {
 	c.log, c.dead = log, dead
 }
 
-// counted are the verbs of requests that have that in their key, without what budgets
-// leave out: probes of the store, samples of its clock, and the look for an old client's record.
+// counted lists the verbs of requests that have part in their key, without what budgets
+// leave out: probes of the store, samples of its clock, and the check for an old client's record.
 func (c *counting) counted(part string) (verbs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +151,7 @@ func (c *counting) counted(part string) (verbs []string) {
 	return verbs
 }
 
-// number is how many of them have that verb.
+// number is how many of the counted requests have that verb.
 func (c *counting) number(verb, part string) int {
 	return len(slices.DeleteFunc(c.counted(part), func(v string) bool { return v != verb }))
 }
@@ -171,7 +171,7 @@ type party struct {
 	store *counting
 }
 
-// sameRand is the same in every run.
+// sameRand gives the same bytes in every run.
 type sameRand struct {
 	mu     sync.Mutex
 	source *rand.ChaCha8
@@ -219,7 +219,7 @@ func (w *town) acquire(p *party, name string, terms host.Terms) *host.Lease {
 	return l
 }
 
-// passes lets so much time pass, and everything happen that is then due.
+// passes lets that much time pass, and everything happen that is then due.
 func (w *town) passes(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -228,7 +228,7 @@ func (w *town) passes(d time.Duration) {
 // told is a figure for `make bench`.
 func (w *town) told(what string, n int) { w.Attr(strings.ReplaceAll(what, " ", "-"), strconv.Itoa(n)) }
 
-// cost says how many requests something took, and holds it to the very ones.
+// cost reports how many requests something took, and checks that they are the wanted ones.
 func (w *town) cost(what string, p *party, want string) {
 	w.Helper()
 	verbs := p.store.counted("")
@@ -272,8 +272,8 @@ func acquiresCost(w *town) {
 	w.takeOver("strict, take-over", strictMinute, "list get create")
 }
 
-// permitsCost: a hundred take a permit each at the same time, and give it back; each for
-// itself would take two hundred commits.
+// permitsCost: a hundred callers take a permit each at the same time, and give it back. With
+// commits of their own they would take two hundred.
 func permitsCost(w *town) {
 	const callers = 100
 	p := w.host()
@@ -297,12 +297,12 @@ func permitsCost(w *town) {
 	}
 	commits := p.store.number("create", "n/_mopslock/")
 	if w.told("commits of a hundred", commits); commits != 3 {
-		w.Errorf("%d commits, want one for all asks, one for who gives back first and one for the others", commits)
+		w.Errorf("%d commits, want one for all acquires, one for the first release and one for the others", commits)
 	}
 }
 
-// takeOver has a host hold a name and die, and another that has looked before, and so
-// knows the store's clock, come when the lease is dead.
+// takeOver has a host hold a name and die. Another host, which has looked before and so
+// knows the store's clock, comes when the lease is dead.
 func (w *town) takeOver(what string, terms host.Terms, want string) {
 	p, knows := w.host(), w.host()
 	w.acquire(p, "dead", terms)
@@ -330,7 +330,7 @@ func sessionCosts(w *town) {
 	w.takeOver("strict, take-over from a session", onSession, "list get get create")
 }
 
-// renewal is what is asked from one beat to the next: what comes before is of the last one.
+// renewal checks the requests from one beat to the next: earlier ones are of the last renewal.
 func (w *town) renewal(what string, p *party, want string) {
 	w.Helper()
 	p.store.set(nil, false)
@@ -338,7 +338,7 @@ func (w *town) renewal(what string, p *party, want string) {
 		w.passes(latency)
 	}
 	isPut := func(a asked) bool { return a.verb == "put" }
-	p.store.set(p.store.log[slices.IndexFunc(p.store.log, isPut):], false) // nobody asks between two steps of latency
+	p.store.set(p.store.log[slices.IndexFunc(p.store.log, isPut):], false) // no request comes between two steps of latency
 	w.passes(10 * time.Second)
 	w.cost(what, p, want)
 }
@@ -363,7 +363,7 @@ func lastWriterCosts(w *town) {
 	p := w.host()
 	l := w.acquire(p, "n", lastMinute)
 	w.passes(2 * time.Second)
-	w.cost("lastwriter, acquire", p, "get put get put get") // the later look with them
+	w.cost("lastwriter, acquire", p, "get put get put get") // with the later look
 	for range 3 {
 		for p.store.number("put", "") == 0 {
 			w.passes(latency)
@@ -375,7 +375,7 @@ func lastWriterCosts(w *town) {
 	w.cost("lastwriter, release", p, "get put")
 }
 
-// An interval is TTL/3 times 5/6 at least; the first renewal of each G/4 asks besides
+// An interval is TTL/3 times 5/6 at least; the first renewal of each G/4 also asks
 // whether its own version is still there.
 const (
 	mostRenewals = 216
@@ -384,8 +384,8 @@ const (
 )
 
 // TestRequestsPerHour: what a held lease costs an hour, at a TTL of a minute, by
-// itself and on a session of so many. Nothing is asked for a lease on a session: it costs what the
-// session does.
+// itself and on a session of many. A lease on a session makes no requests of its own: it costs
+// what the session does.
 func TestRequestsPerHour(t *testing.T) {
 	for _, many := range []int{1, 100} {
 		t.Run(fmt.Sprint(many, " alone"), func(t *testing.T) {
@@ -418,7 +418,7 @@ func TestRequestsPerHour(t *testing.T) {
 	}
 }
 
-// hour holds so many leases for one, and tells what each has cost.
+// hour holds that many leases for an hour, and reports what each has cost.
 func (w *town) hour(how string, many int, terms host.Terms) *party {
 	p, last := w.host(), (*host.Lease)(nil)
 	for i := range many {

@@ -29,7 +29,7 @@ type row struct {
 	ours, beside source
 	budget       budget
 	noAllocs     bool // and ours allocates nothing
-	rounds       int  // 0 is rounds: fewer for what takes long and is itself a median of many
+	rounds       int  // 0 is rounds: fewer for a source that takes long and is itself a median of many
 	held         int  // leases, where the figures are requests per lease and hour: a point of a picture
 }
 
@@ -38,8 +38,8 @@ type source interface {
 	measure(w *workshop) (figure, error)
 }
 
-// budget is the most that ours may be: so many times beside, so much more than it, or
-// so much. None is for what is shown and not promised.
+// budget is the most that ours may be: a multiple of beside, an amount more than it, or
+// an amount. None is for rows that are shown and not promised.
 type budget struct {
 	most float64
 	as   kind
@@ -124,7 +124,7 @@ func (r *row) take(w *workshop) (outcome, error) {
 		o.Missing = missing.Error()
 		return o, nil
 	}
-	if err != nil { // the others are still worth their time
+	if err != nil { // the other rows are still worth their time
 		o.Missing, o.OK = "failed", "NO"
 		return o, fmt.Errorf("%s: %w", r.what, err)
 	}

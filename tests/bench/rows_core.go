@@ -11,7 +11,7 @@ var (
 		{what: "wazero step / native step", ours: goBench{"tests/bench", "StepWASM"}, beside: nativeStep, budget: times(18), noAllocs: true},
 		{what: "Python step, cffi in API mode / native step", ours: stepCffi, beside: nativeStep, budget: times(4)},
 		{what: "Python step, ctypes that keeps the GIL, buffers used again / native step", ours: stepCtypes("PyDLL"), beside: nativeStep, budget: times(8)},
-		{what: "Python step, ctypes that lets go of it, buffers used again / native step", ours: stepCtypes("CDLL"), beside: nativeStep, budget: times(10)},
+		{what: "Python step, ctypes that releases the GIL, buffers used again / native step", ours: stepCtypes("CDLL"), beside: nativeStep, budget: times(10)},
 		{what: "Python step as the package makes it, dict in, dict out / native step", ours: packaged("step_package.py", vectorPath), beside: nativeStep},
 		{what: "guest / a bare Go reactor", ours: guestSize{}, beside: bareSize{}, budget: moreBytes(guestBudget)},
 		{what: "engine opened from the cache / compiled", ours: goBench{"tests/bench", "OpenWASM"}, beside: goBench{"tests/bench", "CompileWASM"}, budget: times(0.2)},

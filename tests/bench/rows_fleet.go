@@ -1,6 +1,6 @@
 package main
 
-// What 10,000 leases of one process cost while they are only held, on a session of TTL
+// The cost of 10,000 leases of one process while they are only held, on a session of TTL
 // 60 s. It runs for a window of two renewals, once: each figure is of many.
 var (
 	fleet     = trialOf(goBench{"tests/bench", "Fleet"})

@@ -7,8 +7,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Flags of tests/bench/handover. A lease is held briefly where who waits is told of the
-// release, and long where he polls, until all poll as seldom as they will.
+// Flags of tests/bench/handover. A lease is held briefly where the waiter is told of the
+// release, and long where waiters poll, until all poll as seldom as they ever do.
 var (
 	brief      = []string{"-samples", "60", "-least", "10ms", "-most", "30ms"}
 	long       = []string{"-samples", "100", "-least", "5s", "-most", "40s"}
@@ -23,7 +23,7 @@ func handingOver(curve, verb string, flags ...[]string) handOver {
 
 const askedOnS3 = "asked" // the file for how many requests a waiter makes in a poll interval
 
-// What several rows show, and what is drawn.
+// These sources are drawn, or shown by several rows.
 var (
 	polled          = &once{source: handOver{args: slices.Concat(long, onS3, []string{"many"}), curve: "mopslock, S3 server, polls", asked: askedOnS3}}
 	polledDirectory = &once{source: handingOver("mopslock, directory, polls alone", "many", long)}

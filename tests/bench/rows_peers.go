@@ -20,14 +20,14 @@ func (p peer) measure(w *workshop) (figure, error) {
 	return w.samples(p.curve, needs, program, append([]string{filepath.Join("bin", "peers", "debian")}, p.args...)...)
 }
 
-// Flags of tests/bench/handover for what the peers do.
+// Flags with which tests/bench/handover does what the peers do.
 var (
 	many    = []string{"-samples", "300"}
 	asPeers = []string{"-samples", "40", "-least", "120ms", "-most", "160ms"}
 )
 
-// Peers have a server beside, on the same machine as all else. That of Redis keeps its
-// locks in memory; etcd's and ours are synced to disk.
+// A peer has a server, on the same machine as all else. Redis keeps its locks in memory;
+// etcd's and ours are synced to disk.
 var peerRows = []row{
 	{
 		what: "acquire + release, strict, directory / etcd's lock",

@@ -9,8 +9,8 @@ var (
 	writersCrowd = trialOf(goBench{"tests/bench", "Contenders/lastwriter"})
 )
 
-// costing is a row of what one thing costs in requests, which are counted, and of
-// what it cannot do without.
+// costing is a row of the requests that one thing makes, which are counted, beside
+// those that it cannot do without.
 func costing(what, verbs string) row {
 	n := float64(len(strings.Split(verbs, " + ")))
 	return row{
@@ -20,7 +20,7 @@ func costing(what, verbs string) row {
 }
 
 // requestRows are counted in virtual time, by hosts on a store that writes down what
-// it is asked. Probes of a store, samples of its clock and the look for an old
+// it is asked. Probes of a store, samples of its clock and the check for an old
 // client's record are not counted.
 var requestRows = []row{
 	costing("strict, never used", "list + create"),
@@ -47,7 +47,7 @@ var requestRows = []row{
 	{what: "1,000 contenders, lastwriter: hand-over, all but one of a hundred / a poll interval", ours: writersCrowd.figure("ns-hand-over-p99", inTime), beside: set(5e9, inTime), budget: times(0.5), rounds: 1},
 }
 
-// Requests of a held lease in an hour: everybody's defaults, and his own renewals.
+// Requests of a held lease in an hour: each project with its own defaults and renewals.
 const (
 	hourly     = "requests of a held lease in an hour, "
 	hourlyOurs = hourly + "on a session of "
@@ -55,7 +55,7 @@ const (
 	aloneCurve, sessionCurve, mopsCurve = "mopslock, each alone", "mopslock, on a session", "mops"
 )
 
-// mopsPuts is what mops' own constants make of an hour.
+// mopsPuts is mops' puts in an hour, by its own constants.
 var mopsPuts = plainly{python{script: "interval.py", needs: []string{"thds.mops"}}, mopsCurve}
 
 // plainly is a script's figure that is no time.
@@ -81,8 +81,8 @@ func hourOnSession(leases, figure string, held int) row {
 	return row{what: hourlyOurs + leases, ours: hourlyOf(figure).on(sessionCurve), held: held, rounds: 1}
 }
 
-// hourBeside is a session of 1,000 beside what others cost, who have no session and
-// renew as often as their defaults say.
+// hourBeside is a session of 1,000 beside another project, which has no session and
+// renews as often as its defaults say.
 func hourBeside(whose, curve, by string, perHour float64) row {
 	beside := quote(perHour, inNumber, whose+", one held lease in an hour: "+by)
 	beside.Curve = curve
@@ -92,8 +92,8 @@ func hourBeside(whose, curve, by string, perHour float64) row {
 	}
 }
 
-// hourRows are at a TTL of a minute. Those with held are the points of a picture: what
-// is beside them is another's line.
+// hourRows are at a TTL of a minute. Those with held are the points of a picture: the
+// figure beside them is another project's line.
 var hourRows = []row{
 	{what: hourly + "alone, puts", ours: hourlyOf("alone-puts"), budget: atMost(216), rounds: 1},
 	{what: hourly + "alone, exists of the next version", ours: hourlyOf("alone-exists"), budget: atMost(216), rounds: 1},
@@ -109,9 +109,9 @@ var hourRows = []row{
 		ours: hourlyOf("session-10000").on(sessionCurve), beside: hourlyOf("alone-puts"),
 	},
 	{what: hourlyOurs + "1,000 / mops' own puts, expire 88 s", ours: hourlyOf("session-1000"), beside: mopsPuts, held: 1000, rounds: 1},
-	hourBeside("client-go's leader election", "client-go", "RetryPeriod is 2 s in its LeaderElectionConfig's usual values", 1800),
+	hourBeside("client-go's leader election", "client-go", "RetryPeriod is 2 s by the usual values of its LeaderElectionConfig", 1800),
 	hourBeside("dynamolock", "dynamolock", "its heartbeat period is 5 s", 720),
-	hourBeside("certmagic", "certmagic", "a lock's file is written anew each 5 s", 720),
+	hourBeside("certmagic", "certmagic", "it writes a lock's file every 5 s", 720),
 	hourBeside("Redisson", "Redisson", "a third of lockWatchdogTimeout, which is 30 s", 360),
-	hourBeside("FooBarWidget's lock on GCS", "FooBarWidget GCS", "it refreshes about each 33 s", 108),
+	hourBeside("FooBarWidget's lock on GCS", "FooBarWidget GCS", "it refreshes about every 33 s", 108),
 }

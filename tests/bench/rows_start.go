@@ -1,8 +1,8 @@
 package main
 
-// What a process costs that does nothing but hold a lease around true: beside the same
-// requests and fsyncs of a program without a lease, and beside what linking the clouds'
-// SDKs costs any program. The processor's time, which others disturb less.
+// The cost of a process that only holds a lease around true: beside a program without a
+// lease that makes the same requests and fsyncs, and beside what linking the clouds' SDKs
+// costs any program. Rows show the processor's time, which other work disturbs less.
 var startRows = []row{
 	{what: "mopslock-host run -- true, wall / true alone", ours: startRun, beside: startTrue, rounds: 3},
 	{what: "the same, the processor's time / true alone", ours: startRun.inCPU(), beside: startTrue.inCPU(), rounds: 3},

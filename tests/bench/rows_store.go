@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// uncontended are the rows of an acquire and a release under strict: nobody else is
-// there, and beside it are the very requests that it sends, bare, on the same store.
+// uncontended are the rows of an acquire and a release under strict without contention.
+// Beside them are exactly the requests that they send, bare, on the same store.
 func uncontended() (rows []row) {
 	for _, form := range []struct{ bench, what string }{
 		{"StrictAgain", "acquire + release, strict, again, %s / create + create, bare"},
@@ -23,16 +23,16 @@ func uncontended() (rows []row) {
 	return rows
 }
 
-// A waiter's poll, at the most, of a TTL of 2 s and of 10 s; and what stamps of a
-// second and front-ends may differ by.
+// The longest poll interval of a waiter at a TTL of 2 s and of 10 s; and by how much
+// stamps of whole seconds and front-ends may differ.
 const (
 	pollOf2s  = 500 * time.Millisecond
 	pollOf10s = 1250 * time.Millisecond
 	slop      = 2 * time.Second
 )
 
-// takeOvers are of 20 names whose holder was killed, the slowest of them: from his
-// last sign of life until somebody of another process holds them.
+// takeOvers are of 20 names whose holder was killed, the slowest of them: from the
+// holder's last beat until another process holds them.
 func takeOvers() []row {
 	of := func(bench string) source {
 		return trialOf(goBench{"tests/bench", "TakeOver/" + bench}).figure("ns-slowest", inTime)
@@ -40,7 +40,7 @@ func takeOvers() []row {
 	return []row{
 		{what: "take-over from a dead holder, same boot, directory / TTL", ours: of("boot"), beside: set(2e9, inTime), budget: moreTime(pollOf2s), rounds: 2},
 		{what: "take-over from a dead holder, calibrated, S3 / TTL", ours: of("calibrated"), beside: set(10e9, inTime), budget: moreTime(slop + pollOf10s), rounds: 1},
-		{what: "take-over from a dead holder, observed, by who comes a TTL late / TTL", ours: of("observed"), beside: set(2e9, inTime), budget: moreTime(2*time.Second + pollOf2s), rounds: 2},
+		{what: "take-over from a dead holder, observed, by a waiter that comes a TTL late / TTL", ours: of("observed"), beside: set(2e9, inTime), budget: moreTime(2*time.Second + pollOf2s), rounds: 2},
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// workshop is where everything is built, once, and from where everything is started.
+// workshop builds everything, once, and starts everything.
 type workshop struct {
 	dir   string
-	temp  string          // where what is started keeps its files
+	temp  string          // where programs keep their files
 	ctx   context.Context //nolint:containedctx // of the whole command, which has but one
 	built map[string]error
 }
@@ -38,7 +38,7 @@ func (w *workshop) path(name string) string { return filepath.Join(w.dir, name) 
 
 func (w *workshop) close() { os.RemoveAll(w.dir) }
 
-// What hangs is no figure; the slowest takes two minutes, where all else is slow as well.
+// A program that hangs is no figure; the slowest takes two minutes, where all others are slow as well.
 const (
 	programLimit = 10 * time.Minute
 	programGrace = 15 * time.Second
@@ -54,8 +54,8 @@ func (w *workshop) command(program string, args ...string) (cmd *exec.Cmd, cance
 	return cmd, cancel
 }
 
-// ending is a program that is told to end with the context, and all that it has
-// started with it: a test that is told leaves its servers.
+// ending is a program that is told to end with the context, and with it all that it
+// has started: a test that is told alone leaves its servers behind.
 func ending(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -68,7 +68,7 @@ func ending(ctx context.Context, program string, args ...string) *exec.Cmd {
 func (w *workshop) build(name string, args ...string) error {
 	err, done := w.built[name]
 	if !done {
-		_, err = w.output(ending(w.ctx, args[0], args[1:]...)) // for which there is no limit on a slow machine
+		_, err = w.output(ending(w.ctx, args[0], args[1:]...)) // without a limit: a machine may be slow
 		w.built[name] = err
 	}
 	return err
@@ -82,7 +82,7 @@ func (w *workshop) output(cmd *exec.Cmd) ([]byte, error) {
 	return out, err
 }
 
-// said runs a command, and returns what it prints on stdout: others may say more on stderr.
+// said runs a command, and returns what it prints on stdout: its parts may say more on stderr.
 func (w *workshop) said(cmd *exec.Cmd) (string, error) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -93,7 +93,7 @@ func (w *workshop) said(cmd *exec.Cmd) (string, error) {
 	return string(out), err
 }
 
-// number runs a command that prints one.
+// number runs a command that prints one number.
 func (w *workshop) number(cmd *exec.Cmd) (figure, error) {
 	out, err := w.said(cmd)
 	if err != nil {
@@ -172,12 +172,12 @@ func (g goBench) find(what *regexp.Regexp, out []byte) (float64, error) {
 	return strconv.ParseFloat(string(match[1]), 64)
 }
 
-// onTmpfs is a source whose files are on a file system in memory. On a disk it is the
-// disk that is measured: it writes out a file that is renamed over another one, and
-// takes from 0.2 to 5 ms for it, as it likes.
+// onTmpfs is a source whose files are on a file system in memory. Otherwise the disk is
+// measured: it writes out a file that is renamed over another one, which takes anything
+// from 0.2 to 5 ms.
 type onTmpfs struct{ source }
 
-// memoryDir is one on Linux. There is no figure where there is none.
+// memoryDir is such a file system on Linux. There is no figure where there is none.
 const memoryDir = "/dev/shm"
 
 func (t onTmpfs) measure(w *workshop) (f figure, err error) {
@@ -195,12 +195,12 @@ type quoted figure
 
 func (q quoted) measure(*workshop) (figure, error) { return figure(q), nil }
 
-// quote is a figure of somebody else's and where it is from.
+// quote is a figure from elsewhere, and its source.
 func quote(value float64, u unit, from string) quoted {
 	return quoted{Value: value, Unit: u, Quoted: from}
 }
 
-// set is a figure that nobody has to measure.
+// set is a figure that need not be measured.
 func set(value float64, u unit) quoted { return quoted{Value: value, Unit: u} }
 
 // library builds libmopslock-core, which has the core and nothing else.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// floorProgram runs a command, and by its tags more.
+// floorProgram runs a command, and does more with its build tags.
 const floorProgram = module + "tests/bench/testdata/floor"
 
 // starts is how many processes of a kind there are in one round; the figure is of
@@ -44,7 +44,7 @@ var (
 	startWASM   = startUp{program: builtHost, args: []string{"run", "--engine", "wasm", "wasm", "--", "true"}}
 )
 
-// inCPU is the same, measured by the processor's time, which others disturb less.
+// inCPU is the same, measured by the processor's time, which other work disturbs less.
 func (s startUp) inCPU() startUp {
 	s.cpu = true
 	return s
@@ -110,7 +110,7 @@ func (w *workshop) program(name string) (string, error) {
 	return exec.LookPath(name)
 }
 
-// buildGo builds a program without what debuggers want.
+// buildGo builds a program without the tables of debuggers.
 func (w *workshop) buildGo(path, source, tags string) error {
 	return w.build(path, "go", "build", "-ldflags=-s -w", "-tags="+tags, "-o", path, source)
 }

@@ -2,7 +2,7 @@
 
 usage: step_ctypes.py LOADER LIBRARY VECTOR
 
-LOADER is PyDLL, whose calls keep the GIL, or CDLL, whose calls let go of it.
+LOADER is PyDLL, whose calls keep the GIL, or CDLL, whose calls release it.
 """
 
 import ctypes

@@ -61,7 +61,7 @@ func openContest(b *testing.B, kind string) *contest {
 		}
 	})
 	c := &contest{B: b, host: h, bare: s}
-	c.claim("first") // what is found out about the store once
+	c.claim("first") // the host examines the store, once
 	o, err := s.Get(b.Context(), versionKey("first", 1))
 	c.ok(err)
 	c.body = bytes.Clone(o.Body)
@@ -89,8 +89,8 @@ func (c *contest) create(name string, n uint64) {
 	c.ok(c.bare.Create(ctx, versionKey(name, n), c.body, ""))
 }
 
-// turns times ours and the bare requests, one after the other, and which of them is
-// first in turns too: their medians.
+// turns times ours and the bare requests, one after the other, and lets each be first in
+// turns. It reports their medians.
 func (c *contest) turns(ours, bare func(i int)) {
 	var took [2][]time.Duration
 	for i := 0; c.Loop(); i++ {
@@ -110,8 +110,8 @@ func (c *contest) turns(ours, bare func(i int)) {
 
 var kinds = append([]string{"file"}, servers.Kinds...)
 
-// BenchmarkStrictAgain is an acquire and a release, under strict, by who released the
-// name last: two creates. Names are taken in turns, as by a worker of several queues.
+// BenchmarkStrictAgain is an acquire and a release, under strict, by the host that released
+// the name last: two creates. Names are taken in turns, as by a worker of several queues.
 func BenchmarkStrictAgain(b *testing.B) {
 	const names = 8
 	for _, kind := range kinds {
@@ -133,8 +133,8 @@ func BenchmarkStrictAgain(b *testing.B) {
 	}
 }
 
-// BenchmarkStrictFresh is the same on names that nobody has ever used: a list and two
-// creates, and before them a look whether an old client has a record there.
+// BenchmarkStrictFresh is the same on names that were never used: a list and two creates,
+// and before them a check for an old client's record.
 func BenchmarkStrictFresh(b *testing.B) {
 	for _, kind := range kinds {
 		b.Run(kind, func(b *testing.B) {
@@ -156,8 +156,8 @@ func BenchmarkStrictFresh(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquireLastWriter is an acquire in a directory in which nobody ever held
-// the lease, as acquire.py has it.
+// BenchmarkAcquireLastWriter is an acquire in a directory in which the lease was never
+// held, as acquire.py has it.
 func BenchmarkAcquireLastWriter(b *testing.B) {
 	h, err := host.Open(b.Context(), "file://"+b.TempDir(), nil)
 	if err != nil {

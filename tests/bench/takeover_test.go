@@ -27,21 +27,20 @@ type death struct {
 	ttl    time.Duration
 	lives  time.Duration // from held to SIGKILL
 	late   bool          // its waiters come when the TTL is almost over
-	alone  bool          // who waits has a clock that is not the boot's
+	alone  bool          // its waiters have a clock that is not the boot's
 	expiry core.Expiry
 }
 
 const heldNames = 20
 
-// BenchmarkTakeOver is how long a name stays with a dead holder: from when he sent his
-// last sign of life, as he says right before the end, until somebody in another
-// process holds it. It is the longest of 20 names whose holder, one process, was
-// killed by SIGKILL.
+// BenchmarkTakeOver is how long a name stays with a dead holder: from when the holder
+// sent its last beat, as it says right before its end, until another process holds the
+// name. It is the longest of 20 names whose holder, one process, was killed by SIGKILL.
 func BenchmarkTakeOver(b *testing.B) {
 	for name, d := range map[string]death{
 		"boot": {kind: "file", ttl: 2 * time.Second, lives: 1500 * time.Millisecond},
-		// A TTL whose poll is longer than a stamp is coarse: by so much the one sample of the
-		// store's clock that a waiter takes may be behind.
+		// The TTL's poll interval is longer than a stamp's unit: a waiter takes one sample of
+		// the store's clock, which may be behind by that unit.
 		"calibrated": {kind: servers.S3, ttl: 10 * time.Second, lives: 2 * time.Second},
 		"observed":   {kind: "file", ttl: 2 * time.Second, lives: time.Second, late: true, alone: true, expiry: core.ExpiryObserved},
 	} {
@@ -102,7 +101,7 @@ func (d *death) takeOver(b *testing.B) time.Duration {
 	return slowest
 }
 
-// ownClock is nobody's but this process's: whoever has it judges by what he sees.
+// ownClock is a clock of this process alone: a host that has it judges by what it sees.
 type ownClock struct{ start time.Time }
 
 func (c ownClock) Now() core.Instant {
@@ -121,7 +120,7 @@ func heldName(i int) string { return fmt.Sprint("held/", i) }
 
 const holdEnv = "MOPSLOCK_BENCH_HOLD"
 
-// holding is what a process is told that holds the names.
+// holding is what the process that holds the names is told.
 type holding struct {
 	URL   string
 	Terms host.Terms
@@ -134,7 +133,7 @@ type held struct {
 	stdout *bufio.Reader
 }
 
-// holder starts one, and returns when it holds them.
+// holder starts such a process, and returns when it holds the names.
 func holder(b *testing.B, at string, terms host.Terms) *held {
 	told, err := json.Marshal(holding{at, terms})
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolder$")
@@ -159,9 +158,9 @@ func holder(b *testing.B, at string, terms host.Terms) *held {
 	return p
 }
 
-// lastSigns is when it sent, of each name, the last good sign of life, by the boot's
-// clock. It is killed right after: should one more have been sent in between, the
-// names are only held for longer than they are told to be.
+// lastSigns is when the process sent the last good beat of each name, by the boot's
+// clock. It is killed right after: if it sends another beat in between, the names are
+// only held for longer than it says.
 func (p *held) lastSigns(b *testing.B) (signs [heldNames]int64) {
 	if _, err := fmt.Fprintln(p.stdin, "when"); err != nil {
 		b.Fatal(err)
@@ -174,7 +173,7 @@ func (p *held) lastSigns(b *testing.B) (signs [heldNames]int64) {
 	return signs
 }
 
-// TestHolder is what holder starts; by itself it is nothing.
+// TestHolder is what holder starts; by itself it does nothing.
 func TestHolder(t *testing.T) {
 	told := os.Getenv(holdEnv)
 	if told == "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // A trace of renewals: what 64 leases in rotation are told while they are
-// acquired and then renewed, as the messages that every engine is given alike.
+// acquired and then renewed, as messages that every engine gets.
 const (
 	handles = 64          // none stays in the processor's nearest cache by itself
 	prelude = 8 * handles // steps until all are held and have looked again; not timed
@@ -48,7 +48,7 @@ func record() *trace {
 	return t
 }
 
-// renewing is a lease and a host that does nothing but what it asks:
+// renewing is a lease and a host that does only what the lease asks:
 // woke → get → its answer → put → its answer.
 type renewing struct {
 	config []byte
@@ -106,7 +106,7 @@ func (t *trace) vector() []byte {
 	}
 	for i, input := range t.inputs {
 		if i == prelude {
-			out.WriteString("# time\n") // replay --bench does from here on
+			out.WriteString("# time\n") // replay --bench times the steps from here on
 		}
 		fmt.Fprintf(&out, "step %d %x\nanswer %x\n", t.handle(i)+1, input, t.answers[i])
 	}

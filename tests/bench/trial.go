@@ -23,9 +23,9 @@ func trialOf(g goBench) *trial {
 	return &trial{run: g.run, form: `\s([0-9.e+-]+) %s\s`}
 }
 
-// countsOf is a Go test that says its figures by Attr. It needs no figure of time,
-// plays hours in an instant, and fails by itself where a count is not what it has
-// to be; the figures are told all the same.
+// countsOf is a Go test that reports its figures by Attr. It measures no time, plays
+// hours in an instant, and fails by itself if a count is wrong. It reports its
+// figures even then.
 func countsOf(pkg, test string) *trial {
 	run := func(w *workshop) ([]byte, error) {
 		binary, err := goBench{pkg, test}.binary(w)
@@ -44,7 +44,7 @@ func countsOf(pkg, test string) *trial {
 	return &trial{run: run, same: true, form: `(?m)^=== ATTR  .* %s ([0-9.e+-]+)$`}
 }
 
-// figure is one of a trial's.
+// figure is one figure of a trial.
 func (t *trial) figure(name string, u unit) reading { return reading{trial: t, name: name, unit: u} }
 
 type reading struct {

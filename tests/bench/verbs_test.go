@@ -49,8 +49,8 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// TestRowsHaveTheirBenchmarks: what a row runs is there. Otherwise it is make bench that
-// says so, after half an hour.
+// TestRowsHaveTheirBenchmarks: the benchmark that a row runs exists. Otherwise make bench
+// would say so, after half an hour.
 func TestRowsHaveTheirBenchmarks(t *testing.T) {
 	text := func(pattern string) (all string) {
 		files, _ := filepath.Glob(pattern)

@@ -11,9 +11,9 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// bare has the requests of a hand-over alone: under strict the release's create, and
-// the next one's list, get and create; under lastwriter the release's get and put,
-// and the next one's get and put, their wait of who has waited, get and put.
+// bare makes only the requests of a hand-over: under strict the release's create, and
+// the next holder's list, get and create; under lastwriter the release's get and put,
+// and the next holder's get and put, the wait of a claim by a waiter, get and put.
 func bare(ctx context.Context, j *job) (samples []time.Duration, err error) {
 	s, err := store.Open(ctx, j.url)
 	if err != nil {

@@ -1,15 +1,15 @@
-// Command handover measures how long it takes from before one's release of a lease to
-// after the other's acquire, who waits for it, in the shapes that `make bench` has
-// rows for. It prints nanoseconds, one sample a line.
+// Command handover measures how long it takes from before a holder's release of a lease
+// to after a waiter's acquire, in the shapes that `make bench` has rows for. It prints
+// nanoseconds, one sample a line.
 //
 //	handover same    both in one process, which is told of the release
 //	handover bare    the requests of that, one after the other, and nothing else
 //	handover two     in two processes, one after the other
 //	handover many    in two Hosts that hear nothing of each other: many names at once, held for long
-//	handover alone   no hand-over: an acquire and release that nobody contends for
+//	handover alone   no hand-over: an acquire and release without contention
 //
-// The store is a temporary directory, the tests' S3 server on loopback, which both end
-// with the command, or what a URL names. Exit status 3: there is no such server here.
+// The store is a temporary directory or the tests' S3 server on loopback, which both end
+// with the command, or the store of a URL. Exit status 3: the S3 server is not installed.
 package main
 
 import (
@@ -71,7 +71,7 @@ func status() int {
 func run(ctx context.Context) (err error) {
 	var j job
 	protocol := flag.String("protocol", "strict", "or lastwriter")
-	place := flag.String("store", "file", "or s3; or the URL of what is there already, such as mem://")
+	place := flag.String("store", "file", "or s3; or the URL of a store that is there already, such as mem://")
 	flag.IntVar(&j.samples, "samples", 100, "how many")
 	flag.DurationVar(&j.least, "least", 20*time.Millisecond, "shortest hold")
 	flag.DurationVar(&j.most, "most", 60*time.Millisecond, "longest hold")
@@ -106,7 +106,7 @@ func run(ctx context.Context) (err error) {
 	return err
 }
 
-// open makes the place for what is measured, which closed removes again.
+// open makes the store, which closed removes again.
 func (j *job) open(place string) (closed func() error, err error) {
 	switch place {
 	case "file":
@@ -131,12 +131,12 @@ func (j *job) open(place string) (closed func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// host opens one that remembers nothing, so that each run is as the first.
+// host opens a Host that remembers nothing, so that each run is as the first.
 func (j *job) host(ctx context.Context) (*host.Host, error) {
 	return host.Open(ctx, j.url, &host.Options{Memory: "-"})
 }
 
-// closing ends a Host, whatever became of ctx.
+// closing ends a Host, also after the end of ctx.
 func closing(h *host.Host) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -179,7 +179,7 @@ func (j *job) hold(ctx context.Context) error {
 	}
 }
 
-// sampled measures again and again, without the first ones, which find everything cold.
+// sampled measures again and again. It leaves out the first samples, which find everything cold.
 func (j *job) sampled(one func(i int) (time.Duration, error)) (samples []time.Duration, err error) {
 	for i := range warmUps + j.samples {
 		took, err := one(i)
@@ -191,8 +191,8 @@ func (j *job) sampled(one func(i int) (time.Duration, error)) (samples []time.Du
 	return samples[warmUps:], nil
 }
 
-// handOver releases a lease that another waits for, and tells how long it was until he
-// had it.
+// handOver releases a lease that another waits for, and returns how long it took until
+// the waiter held it.
 func handOver(ctx context.Context, l *host.Lease, got <-chan held) (next *host.Lease, took time.Duration, err error) {
 	begun := time.Now()
 	if err := l.Release(ctx); err != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// interval is how often a waiter of the default TTL polls in the end, and settled how
+// interval is how often a waiter of the default TTL polls in the end, and settled is how
 // long it takes until it does.
 const (
 	interval = core.PollCap
 	settled  = 3 * interval
 )
 
-// many has one Host hold as many names, and another wait for them, on a store that
-// tells of no changes: its waiters poll.
+// many has one Host hold a name for each sample, and another wait for them, on a store
+// that tells of no changes: its waiters poll.
 func many(ctx context.Context, j *job) (samples []time.Duration, err error) {
 	holder, err := j.host(ctx)
 	if err != nil {
@@ -83,8 +83,8 @@ func (j *job) handOverOne(ctx context.Context, holder, waiter *host.Host, name s
 	return took, next.Release(ctx)
 }
 
-// ledger counts what waiters ask between the instant from which they poll as seldom
-// as they will, and their leases' release.
+// ledger counts the waiters' requests between the instant from which they poll as seldom
+// as they ever do, and the release of their leases.
 type ledger struct {
 	from time.Time
 
@@ -116,7 +116,7 @@ func (l *ledger) perInterval() float64 {
 	return float64(l.asked) * float64(interval) / float64(l.waited)
 }
 
-// quiet is a store that tells of nothing, and whose requests are counted.
+// quiet is a store that tells of no changes, and whose requests are counted.
 type quiet struct {
 	store.Store
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLedger: counted is what waiters ask from when they poll as seldom as they will
-// to their leases' release, and what they ask for no name of theirs.
+// TestLedger: it counts the waiters' requests from when they poll as seldom as they ever
+// do to the release of their leases, and requests that are for none of their names.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, testLedger) // where no time passes by itself
 }

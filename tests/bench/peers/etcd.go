@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcdServer is one member alone, as it comes: each write is synced before it is
-// answered.
+// etcdServer is one member alone, with its defaults: each write is synced before it
+// is answered.
 var etcdServer = server{
 	program: "etcd",
 	args: func(dir, clients, others string) []string {

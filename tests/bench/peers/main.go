@@ -1,18 +1,18 @@
 // Command peers measures what a user would pick instead of mopslock, for `make
 // bench`: etcd's lock and that of Redis by redsync, each with a server of its own on
-// loopback. It is a module of its own, so that nobody who uses mopslock gets what
-// these clients need.
+// loopback. It is a module of its own, so that users of mopslock do not get the
+// modules that these clients need.
 //
-//	peers DIR etcd lock       a Lock and Unlock that nobody contends for
+//	peers DIR etcd lock       a Lock and Unlock without contention
 //	peers DIR etcd handover   from before one's Unlock to after the other's Lock
 //	peers DIR redis lock
 //	peers DIR redis handover
 //
 // It prints nanoseconds, one sample a line. DIR is where `make peers` has unpacked the
-// servers; what is not there is looked for on PATH. The server keeps its data in a
-// temporary directory, which is removed, and is stopped by its pid; nothing goes on
-// after the command, which takes two minutes at most. Exit status 3: there is no such
-// server here.
+// servers; a server that is not there is looked for on PATH. The server keeps its data
+// in a temporary directory, which is removed, and is stopped by its pid; nothing goes on
+// after the command, which takes two minutes at most. Exit status 3: the server is not
+// installed.
 package main
 
 import (
@@ -29,14 +29,14 @@ import (
 const (
 	longest   = 2 * time.Minute // of one command
 	notHere   = 3               // exit status: no such server
-	anybody   = "bench"         // the name of the lock, where there is one
+	anybody   = "bench"         // the name of the lock, where there is only one
 	warmUps   = 10
 	locks     = 300
 	handOvers = 40  // one after the other
 	crowd     = 100 // at once
 
-	// A hold. In a server of etcd a watch of the newest revision, as its lock's is, can
-	// take 100 ms to come in force; that is not to be in what a hand-over takes.
+	// How long a lock is held. In a server of etcd a watch of the newest revision, as its
+	// lock's is, can take 100 ms to take effect; a hand-over must not include that.
 	briefLeast = 120 * time.Millisecond
 	briefMost  = 160 * time.Millisecond
 	longLeast  = 500 * time.Millisecond
@@ -53,8 +53,8 @@ type locker interface {
 type peer struct {
 	server  server
 	clients func(ctx context.Context, address string) (a, b locker, closed func(), err error)
-	// polls: who waits asks again and again, so what a hand-over takes depends on when
-	// it comes, and many are measured at once, each held for long.
+	// polls: a waiter asks again and again, so the time of a hand-over depends on when
+	// the release comes, and many are measured at once, each held for long.
 	polls bool
 }
 
@@ -130,7 +130,7 @@ func alone(ctx context.Context, a locker) (samples []time.Duration, err error) {
 	})
 }
 
-// sampled measures again and again, without the first ones, which find everything cold.
+// sampled measures again and again. It leaves out the first samples, which find everything cold.
 func sampled(n int, one func() (time.Duration, error)) (samples []time.Duration, err error) {
 	for range warmUps + n {
 		took, err := one()
@@ -142,8 +142,8 @@ func sampled(n int, one func() (time.Duration, error)) (samples []time.Duration,
 	return samples[warmUps:], nil
 }
 
-// handOver has a hold a lock for a while, in which b asks for it, and tells how long
-// it is from before a's unlock to after b's lock. b unlocks it.
+// handOver has a hold a lock for a while, in which b asks for it. It returns the time
+// from before a's unlock to after b's lock. b unlocks it.
 func handOver(ctx context.Context, a, b locker, name string, hold time.Duration) (took time.Duration, err error) {
 	if err := a.lock(ctx, name); err != nil {
 		return 0, err

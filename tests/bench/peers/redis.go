@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisServer is one server as it comes: it keeps all in memory, and writes it to
-// disk once a minute at most.
+// redisServer is one server with its defaults: it keeps all in memory, and writes it
+// to disk once a minute at most.
 var redisServer = server{
 	program: "redis-server",
 	args: func(dir, clients, _ string) []string {

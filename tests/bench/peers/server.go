@@ -68,7 +68,7 @@ func (s *server) start(ctx context.Context, installed string) (*running, error) 
 		return nil, err
 	}
 	go func() {
-		_ = r.cmd.Wait() // it is told to end, or awaitReady says what it said
+		_ = r.cmd.Wait() // it is told to end, or awaitReady returns what it printed
 		close(r.ended)
 	}()
 	if err := r.awaitReady(ctx); err != nil {
@@ -94,7 +94,7 @@ func (r *running) awaitReady(ctx context.Context) error {
 	}
 }
 
-// close ends the server: it is asked to, and then made to.
+// close ends the server, by SIGTERM and if need be by SIGKILL.
 func (r *running) close() error {
 	defer os.RemoveAll(r.dir)
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -141,8 +141,8 @@ func libraries(installed string) string {
 	return strings.Join(dirs, string(os.PathListSeparator))
 }
 
-// freeAddress is a loopback address that nobody listens on. Somebody may until the
-// server does; it then ends, and start says so.
+// freeAddress is a loopback address on which no process listens. If one does before
+// the server does, the server ends, and start says so.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

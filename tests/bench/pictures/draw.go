@@ -128,7 +128,7 @@ func requests(r *report) (*picture, error) {
 	return p, nil
 }
 
-// powers marks those of ten.
+// powers marks the powers of ten.
 func powers(least, most float64) (all []plot.Tick) {
 	for at := 1.; at <= most; at *= 10 {
 		if at >= least {
@@ -176,7 +176,7 @@ func newPicture(title string, curves []curve) (*picture, error) {
 	return p, nil
 }
 
-// write names fonts that others have, too.
+// write also names fonts that other systems have.
 func (p *picture) write(path string) error {
 	const width, height, names, above = 26 * vg.Centimeter, 11 * vg.Centimeter, 9.5 * vg.Centimeter, 1 * vg.Centimeter
 	canvas := vgsvg.New(width, height)

@@ -1,6 +1,6 @@
 // Command pictures draws what `make bench` has found: how long a hand-over takes, and
-// how many requests an hour what is held costs. It is a module of its own, so that who
-// uses mopslock gets no drawing library.
+// how many requests an hour held leases cost. It is a module of its own, so that users
+// of mopslock get no drawing library.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/font"
 )
 
-// report is what is read of bench.json.
+// report is the part of bench.json that is drawn.
 type report struct {
 	Parts []struct {
 		Rows []struct {

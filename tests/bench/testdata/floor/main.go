@@ -1,5 +1,5 @@
-// Command floor runs a command and nothing else: below what that takes no program in
-// Go can be. With the tag floor_linked the clouds' drivers are in it, unused; with
+// Command floor runs a command and nothing else: no Go program that runs a command can
+// cost less. With the tag floor_linked the clouds' drivers are in it, unused; with
 // floor_verbs it makes a run's requests to a directory around the command.
 package main
 
