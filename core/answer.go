@@ -2,20 +2,20 @@ package core
 
 import "github.com/mopslock/mopslock/core/internal/octets"
 
-// Answer is what an engine says to a config or an input: where the machine
-// stands and what is to be done, or which part of the contract was broken.
+// Answer is an engine's answer to a config or an input: the machine's state and
+// what the host must do, or which part of the contract the host broke.
 type Answer struct {
 	// State is the machine's state, by its wire name.
 	State string
 	// Idle: the machine waits for nothing; see Machine.
 	Idle bool
-	// Actions are what Step returned. They stand until the buffer is used again.
+	// Actions are what Step returned. They are valid until the buffer is used again.
 	Actions []Action
-	// Err is nil, or an *Error; then nothing else is set.
+	// Err is nil, or an *Error. With an error nothing else is set.
 	Err error
 }
 
-// AppendAnswer appends the message of what a machine said in its latest Step.
+// AppendAnswer appends the message of a machine's answer to its latest Step.
 func AppendAnswer(dst []byte, s Stepper, actions []Action) []byte {
 	m := openMap(dst)
 	m.str(keyState, s.String())
@@ -28,7 +28,7 @@ func AppendAnswer(dst []byte, s Stepper, actions []Action) []byte {
 }
 
 // AppendError appends the answer of a New or a Step that returned an error of
-// this package. Text beyond MaxErrorText is cut.
+// this package. It cuts the text at MaxErrorText.
 func AppendError(dst []byte, err error) []byte {
 	const prefix = "mopslock: " // package strings would bring unicode's tables and sync
 	code, text := ErrorMessage, err.Error()
@@ -56,9 +56,9 @@ const (
 // answerKeys is never written.
 var answerKeys = [...]string{keyState, keyIdle, keyActions, keyError, keyText}
 
-// DecodeAnswer reads an answer. Its actions stand in buf until that is used
-// again, and what they refer to in b. The error is a *MessageError and means
-// that b is no answer; what an answer says went wrong is in to.Err.
+// DecodeAnswer reads an answer. Its actions are in buf until buf is used again, and
+// their bytes are those of b. DecodeAnswer returns a *MessageError if b is no
+// answer. The error that an answer reports is in to.Err.
 func DecodeAnswer(b []byte, buf *AnswerBuffer, to *Answer) error {
 	d := newReader(b)
 	*to = Answer{}
@@ -95,7 +95,7 @@ func DecodeAnswer(b []byte, buf *AnswerBuffer, to *Answer) error {
 	return nil
 }
 
-// state reads the name of a state, of whichever machine.
+// state reads the name of a state of any machine.
 func (d *reader) state() string {
 	at := d.i
 	text := d.text()

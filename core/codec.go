@@ -9,14 +9,14 @@ import (
 //go:generate go run ./internal/gen -dir .
 //go:generate go test ./machines -run ^TestVectors$ -update
 
-// Messages carry configs, events and actions over the border of the core where
-// it is not called as Go: WASM, C, a trace. They are msgpack
+// Messages carry configs, events and actions over the border of the core where the
+// caller is not Go: WASM, C, a trace. They are msgpack
 // (https://github.com/msgpack/msgpack/blob/master/spec.md), and canonical: one
 // value has one message, so that engines can be compared byte for byte.
 //
-// A message, a config, an input or an answer, is a map with string keys. Keys stand in the order below; a field at its zero value is left out (mono
-// and wall never are). Durations and instants are integers of nanoseconds,
-// enums their wire names, Body and Seed bin, all other text str.
+// A message is a config, an input or an answer: a map with string keys, in the order below.
+// A field of value zero is left out, but never mono and wall. Durations and instants are
+// integers of nanoseconds, enums their wire names, Body and Seed bin, all other text str.
 //
 //	config   machine protocol name ttl_ns margin_ns acquire_margin_ns
 //	         fleet_expire_ns renewal expiry stamp_unit_ns holder role
@@ -35,12 +35,12 @@ import (
 //	         permits dead
 //	answer   state idle actions, or error text
 //
-// entries is an array of arrays of two: an object's key and its stamp, which is
-// there at 0 too. Long keys of a list may not all fit a message; see FitEntries.
+// entries is an array of arrays of two: an object's key and its stamp, which is not
+// left out at 0. Long keys of a list may not all fit a message; see FitEntries.
 //
-// Reading (codec_read.go) is strict: what is read and written again is the same
-// bytes. The rules, one for each way in which a message can be refused, are the
-// constants below, and their text is MessageError.Rule.
+// The reader (codec_read.go) is strict: a message that it accepts, written again, is
+// the same bytes. The constants below are the rules, one for each way in which it can
+// refuse a message. Their text is MessageError.Rule.
 const (
 	ruleLong      = "longer than 98304 bytes"
 	ruleTruncated = "ends too early"
@@ -77,19 +77,19 @@ type MessageError struct {
 	Offset int // of the offending item's first byte
 }
 
-// Error is the rule behind the package's name.
+// Error returns the rule behind the package's name.
 func (e *MessageError) Error() string {
 	return "mopslock: message: " + e.Rule + " (at byte " + octets.IntText(int64(e.Offset)) + ")"
 }
 
-// Is makes errors.Is(err, &Error{Code: ErrorMessage}) true of it, so that a host
-// asks for all that it did wrong in one way.
+// Is makes errors.Is(err, &Error{Code: ErrorMessage}) true, so that a host finds all
+// of its own mistakes in one way.
 func (e *MessageError) Is(target error) bool {
 	other, ok := target.(*Error)
 	return ok && other.Code == ErrorMessage && other.Text == ""
 }
 
-// Keys as they stand in a message: a fixstr header of the length, then the text.
+// Keys as a message has them: a fixstr header of the length, then the text.
 const (
 	keyMono    = "\xa4mono"
 	keyWall    = "\xa4wall"
@@ -161,8 +161,8 @@ const (
 )
 
 // AppendInput appends the message of one Step's arguments: an instant and an
-// event. It writes whatever is not zero; an event that its kind's comment does
-// not allow makes a message that DecodeInput refuses.
+// event. It writes each field that is not zero. If an event has a field that its
+// kind may not have, DecodeInput refuses the message.
 func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	m := openMap(dst)
 	m.dst = appendInt(append(m.dst, keyMono...), now.Mono)
@@ -212,15 +212,15 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	return m.close()
 }
 
-// Asks reports whether any of what is asked of a semaphore or of buckets is set.
-// Most inputs are answers and wakes: one look at all of it is cheaper than eight.
+// Asks reports whether any field is set that only a semaphore or buckets use. Most
+// inputs are answers and wakes: one test of all eight fields is cheaper than eight.
 func (ev *Event) Asks() bool {
 	return ev.Permit|ev.StoreLimit|uint64(ev.Capacity|ev.Width|ev.Weight|ev.Spare)|uint64(len(ev.Label)|len(ev.Holder)) != 0
 }
 
 // FitEntries returns how many of a list's first entries, MaxEntries at the most,
-// fit the message of its answer. A host gives no more than these, and says More
-// if that leaves any out.
+// fit the message of its answer. A host gives no more than these, and sets More
+// if it leaves any out.
 func FitEntries(entries []Entry) int {
 	const (
 		others = 4 << 10         // all other fields, with room to spare
@@ -235,8 +235,8 @@ func FitEntries(entries []Entry) int {
 	return len(entries)
 }
 
-// appendActions appends what one Step returned. Like AppendInput it writes
-// whatever is not zero.
+// appendActions appends what one Step returned. Like AppendInput it writes each
+// field that is not zero.
 func appendActions(dst []byte, actions []Action) []byte {
 	dst = appendArrayHeader(dst, len(actions))
 	for i := range actions {
@@ -249,7 +249,7 @@ func appendAction(dst []byte, a *Action) []byte {
 	m := openMap(dst)
 	m.str(keyKind, a.Kind.String())
 	m.uint(keyRequest, uint64(a.Request))
-	if uint64(len(a.Key)|len(a.After))|a.Count != 0 { // one look for the many without, and so below
+	if uint64(len(a.Key)|len(a.After))|a.Count != 0 { // one test, since most actions have none; the same below
 		m.str(keyKey, a.Key)
 		m.str(keyAfter, a.After)
 		m.uint(keyCount, a.Count)
@@ -318,12 +318,12 @@ func appendSighting(dst []byte, s *Sighting) []byte {
 	return m.close()
 }
 
-// mapWriter writes one map and counts its entries. Its methods leave out what
-// is zero. They are not inlined: at their many calls that would cost the WASM
+// mapWriter writes one map and counts its entries. Its methods leave out a value
+// of zero. They are not inlined: at their many calls that would cost the WASM
 // guest kilobytes.
 type mapWriter struct {
 	dst  []byte
-	head int // where the map's header stands
+	head int // where the map's header is
 	n    int
 }
 
@@ -331,7 +331,7 @@ func openMap(dst []byte) mapWriter {
 	return mapWriter{dst: append(dst, 0x80), head: len(dst)}
 }
 
-// close writes the header: the count is known only now.
+// close writes the header, since the count is known only now.
 //
 //go:noinline
 func (m *mapWriter) close() []byte {
@@ -374,7 +374,7 @@ func (m *mapWriter) str(key, s string) {
 	m.text(key, []byte(s)) // no copy is made: text only reads
 }
 
-// text is str for what was read from a record.
+// text is str for bytes that were read from a record.
 func (m *mapWriter) text(key string, s []byte) {
 	if len(s) > 0 {
 		m.n++
@@ -432,11 +432,11 @@ func appendUint(dst []byte, v uint64) []byte {
 }
 
 // appendSized appends as many low bytes of v as size has, rounded up to 1, 2, 4
-// or 8, behind a first byte that says how many: first, or the next, and so on.
+// or 8. A byte before them tells that width: first, first+1, first+2 or first+3.
 func appendSized(dst []byte, first byte, v, size uint64) []byte {
 	form := bits.Len64(uint64(bits.Len64(size)-1) / 8)
 	width := 1 << form
-	// Eight bytes at once, and those too many taken back, need no loop.
+	// It appends eight bytes and cuts off the surplus, which needs no loop.
 	v <<= 64 - 8*width
 	dst = append(dst, first+byte(form), byte(v>>56), byte(v>>48), byte(v>>40), byte(v>>32),
 		byte(v>>24), byte(v>>16), byte(v>>8), byte(v))

@@ -31,7 +31,7 @@ const (
 	keySeed          = "\xa4seed"
 )
 
-// AppendConfig appends the message of a Config as it is, defaults not filled in.
+// AppendConfig appends the message of a Config as it is, without filling in defaults.
 func AppendConfig(dst []byte, c *Config) []byte {
 	m := openMap(dst)
 	if c.Machine != 0 {
@@ -126,9 +126,9 @@ var configKeys = [...]string{
 	keyMemoFailures, keyWithoutLease, keyCreates, keyHost, keyPID, keyTID, keySeed,
 }
 
-// DecodeConfig reads the message of a Config; whether its values make a machine
-// is for New to say. Its strings are copies. After an error, a *MessageError,
-// c is zero.
+// DecodeConfig reads the message of a Config. It does not check whether the values
+// make a machine; New does. The strings of c are copies. After an error, a
+// *MessageError, c is zero.
 func DecodeConfig(b []byte, c *Config) error {
 	d := newReader(b)
 	var cfg Config

@@ -16,14 +16,14 @@ import (
 
 // The oracle of the codec is vmihailenco/msgpack/v5 with the structs of package wire.
 
-// inputSaid is what an input says. What the other sorts of messages say has a type of its
-// own: []Action, Answer and Config.
+// inputSaid is the content of an input. The content of the other sorts of messages has a
+// type of its own: []Action, Answer and Config.
 type inputSaid struct {
 	Instant
 	Event
 }
 
-// encode writes the message of what is said, and decode reads one of a sort.
+// encode writes the message of a content, and decode reads a message of a sort.
 func encode(say any) []byte {
 	switch say := say.(type) {
 	case inputSaid:
@@ -66,14 +66,14 @@ func decodeActions(b []byte, buf *AnswerBuffer) ([]Action, error) {
 	return actions, d.end()
 }
 
-// said is a Stepper that has said an answer.
+// said is a Stepper that has given an answer.
 type said struct{ *Answer }
 
 func (s said) String() string                        { return s.State }
 func (s said) Idle() bool                            { return s.Answer.Idle }
 func (s said) Step(Instant, Event) ([]Action, error) { return s.Actions, nil }
 
-// toWire is what is said in the structs of package wire.
+// toWire returns a content as the structs of package wire.
 func toWire(say any) any {
 	switch say := say.(type) {
 	case inputSaid:
@@ -99,7 +99,7 @@ func mirrored[W, F any](from F) (to W) {
 	return to
 }
 
-// mirror sets each field to what the field of the same name has.
+// mirror sets each field of to from the field of the same name.
 func mirror(from, to reflect.Value) {
 	for i := range to.NumField() {
 		f, t := from.FieldByName(to.Type().Field(i).Name), to.Field(i)
@@ -123,7 +123,7 @@ func mirror(from, to reflect.Value) {
 	}
 }
 
-// oracleEncode is what msgpack/v5 makes of a wire struct.
+// oracleEncode returns the message that msgpack/v5 makes of a wire struct.
 func oracleEncode(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -166,8 +166,8 @@ func oracleDecode(b []byte, v any) error {
 	return nil
 }
 
-// oracleArray takes the array apart itself: msgpack/v5 5.4.1 makes room for as
-// many elements as a header claims, 565 GB for nine bytes.
+// oracleArray reads the elements of an array itself: msgpack/v5 5.4.1 makes room for
+// as many elements as a header claims, 565 GB for nine bytes.
 func oracleArray[E any](d *msgpack.Decoder, r *bytes.Reader, to *[]E) error {
 	n, err := d.DecodeArrayLen()
 	if err != nil {
@@ -185,8 +185,8 @@ func oracleArray[E any](d *msgpack.Decoder, r *bytes.Reader, to *[]E) error {
 	return nil
 }
 
-// oracleMap does the same with the arrays inside a map. A map that is longer
-// than its keys is refused; so is one with a key twice, for it is not canonical.
+// oracleMap does the same with the arrays inside a map. It refuses a map with more
+// entries than keys. It also refuses a map that has a key twice: that is not canonical.
 func oracleMap(d *msgpack.Decoder, to any, arrays map[string]func() error) error {
 	v := reflect.ValueOf(to).Elem()
 	fields := map[string]any{}
@@ -216,14 +216,14 @@ func oracleMap(d *msgpack.Decoder, to any, arrays map[string]func() error) error
 	return nil
 }
 
-// tagOf is the key that a field of a wire struct has.
+// tagOf returns the key of a field of a wire struct.
 func tagOf(as reflect.Type, field int) string {
 	key, _, _ := strings.Cut(as.Field(field).Tag.Get("json"), ",")
 	return key
 }
 
-// fill draws what a struct of the core says: each field that its kind must have, and
-// some of those that it may have.
+// fill draws the fields of a struct of the core: each field that its kind must have,
+// and some of those that it may have.
 func fill(t *rapid.T, to any, as any, keys []string, rules fieldRules) {
 	v, wired := reflect.ValueOf(to).Elem(), reflect.TypeOf(as)
 	for i := range wired.NumField() {
@@ -235,7 +235,7 @@ func fill(t *rapid.T, to any, as any, keys []string, rules fieldRules) {
 	}
 }
 
-// anyValue is a value of a type that is not zero.
+// anyValue returns a value of a type; it is not zero.
 func anyValue(t *rapid.T, key string, typ reflect.Type) reflect.Value {
 	v := reflect.New(typ).Elem()
 	switch some := rapid.StringN(1, 80, 300); {
@@ -273,7 +273,7 @@ func anyValue(t *rapid.T, key string, typ reflect.Type) reflect.Value {
 	return v
 }
 
-// anything is what a message of a sort can say.
+// anything draws the content of a message of a sort.
 func anything(t *rapid.T, sort string) any {
 	switch sort {
 	case "input":
@@ -310,8 +310,8 @@ func anything(t *rapid.T, sort string) any {
 	return a
 }
 
-// TestMessagesAreMsgpack: whatever there is to say, msgpack/v5 writes the same bytes,
-// and they are read as that.
+// TestMessagesAreMsgpack: for any content msgpack/v5 writes the same bytes, and they
+// are read as that content.
 func TestMessagesAreMsgpack(t *testing.T) {
 	for _, sort := range []string{"input", "actions", "answer", "config"} {
 		t.Run(sort, rapid.MakeCheck(func(t *rapid.T) {
@@ -327,15 +327,15 @@ func TestMessagesAreMsgpack(t *testing.T) {
 	}
 }
 
-// semantic is the rules that msgpack/v5 knows nothing of: a message that it
-// reads and writes again as the same bytes can break no other.
+// semantic has the rules that msgpack/v5 does not know. A message that it reads, and
+// writes again as the same bytes, can break no other rule.
 var semantic = map[string]bool{
 	ruleLong: true, ruleCount: true, ruleMissing: true, ruleNotOfKind: true, ruleUTF8: true, ruleSeed: true, ruleName: true,
 	ruleZero:  true, // a zero name, and a zero seed
 	ruleRange: true, // integers of 32 bits
 }
 
-// fuzzMessages holds what is read of any bytes to what msgpack/v5 reads.
+// fuzzMessages compares what we read from any bytes with what msgpack/v5 reads.
 func fuzzMessages(f *testing.F, sort string) {
 	for _, m := range goldenMessages(f) {
 		if strings.HasPrefix(m.name, sort) {

@@ -1,13 +1,13 @@
 package core
 
 // The reading half of codec.go; codec_reader.go has the items, codec_sight.go the
-// sightings. A reader is told which key may come next, one after the other in their
-// order; what is left over when all were offered is a key that should not be there.
+// sightings. A reader is offered each key that a map may have, in their order. A key
+// that is left over after all were offered should not be there.
 
 // fieldSet is a set of keys of one message, by their place in its order.
 type fieldSet uint32
 
-// fieldRules is which keys a kind must and may have.
+// fieldRules says which keys a kind must and may have.
 type fieldRules struct{ must, may fieldSet }
 
 // The places of an input's keys.
@@ -52,7 +52,7 @@ var inputKeys = [...]string{
 func inputRules(kind EventKind) fieldRules {
 	const (
 		always = 1<<inMono | 1<<inWall | 1<<inKind
-		known  = 1<<inFields - 1<<inSession // what the host knows, of any event
+		known  = 1<<inFields - 1<<inSession // what the host knows, in any event
 	)
 	rules := fieldRules{always, always | known}
 	switch kind {
@@ -85,9 +85,9 @@ func inputRules(kind EventKind) fieldRules {
 }
 
 // DecodeInput reads the message of one Step's arguments into now and ev. Body,
-// Session and the entries' keys refer to b; Entries itself is made in the room
-// that ev.Entries has. After an error, a *MessageError, both are zero, but for
-// that room.
+// Session and the entries' keys refer to b. Entries itself uses the capacity that
+// ev.Entries has. After an error, a *MessageError, both are zero, but ev.Entries
+// keeps its capacity.
 func DecodeInput(b []byte, now *Instant, ev *Event) error {
 	d := newReader(b)
 	room := ev.Entries[:0]
@@ -100,7 +100,7 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		now.Wall = d.int()
 	}
 	if d.key(inKind, keyKind) {
-		// Nearly every input is a wake, or the answer yes: these are not looked up.
+		// Nearly every input is a wake, or the answer yes: for these there is no lookup.
 		switch {
 		case d.steps("\xa4woke"):
 			ev.Kind = EventWoke
@@ -146,9 +146,9 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 		ev.Epoch = Epoch(d.nonzeroUint())
 	}
 	if d.left > 0 {
-		d.known(ev) // in which most inputs end
+		d.known(ev) // most inputs end here
 	}
-	if d.left > 0 && d.seen < 1<<inSession { // nothing of it: first there is something else
+	if d.left > 0 && d.seen < 1<<inSession { // known read nothing: other keys come first
 		d.asked(ev)
 		d.known(ev)
 	}
@@ -160,7 +160,7 @@ func DecodeInput(b []byte, now *Instant, ev *Event) error {
 	return nil
 }
 
-// asked reads what is asked of a semaphore or of buckets.
+// asked reads the fields that only a semaphore or buckets use; see Event.Asks.
 func (d *reader) asked(ev *Event) {
 	for field := fieldSet(inPermit); field < inSession; field++ {
 		if !d.key(field, inputKeys[field]) {
@@ -187,7 +187,7 @@ func (d *reader) asked(ev *Event) {
 	}
 }
 
-// known reads what the host knows, which stands last in an input of any kind.
+// known reads what the host knows, which is last in an input of any kind.
 func (d *reader) known(ev *Event) {
 	for field := fieldSet(inSession); field < inFields; field++ {
 		if !d.key(field, inputKeys[field]) {
@@ -208,7 +208,7 @@ func (d *reader) known(ev *Event) {
 	}
 }
 
-// entries reads what a list found into the room that to has.
+// entries reads what a list found into the capacity that to has.
 func (d *reader) entries(to []Entry) []Entry {
 	at := d.i
 	n := d.openArray()
@@ -221,7 +221,7 @@ func (d *reader) entries(to []Entry) []Entry {
 	for ; n > 0 && d.rule == ""; n-- {
 		at = d.i
 		if d.openArray() != 2 {
-			d.fail(rulePair, at) // the same
+			d.fail(rulePair, at) // unless something failed before
 		}
 		to = append(to, Entry{Key: d.text(), Stamp: d.int()})
 	}
@@ -259,8 +259,8 @@ var actionKeys = [...]string{
 	keyPermit, keyTotal,
 }
 
-// actionRules follows the comments of Action. An instant may always be left
-// out: 0 is one too.
+// actionRules follows the comments of Action. An instant may always be left out,
+// since 0 is also an instant.
 func actionRules(kind ActionKind) fieldRules {
 	const (
 		always = 1 << actKind
@@ -325,18 +325,18 @@ func actionRules(kind ActionKind) fieldRules {
 	return fieldRules{always, always}
 }
 
-// AnswerBuffer is room for the actions of one answer. Its zero value is ready;
-// used again for the next answer of the same machine it saves allocations,
-// because a machine's keys, holder and the like hardly change.
+// AnswerBuffer is room for the actions of one answer. Its zero value is ready. Use
+// it again for the next answer of the same machine: that saves allocations, because
+// a machine's keys, its holder and other texts hardly change.
 type AnswerBuffer struct {
 	actions [MaxActions]Action
 	sights  [MaxActions]Sighting
 
-	texts [8]string // read last, and next is the place of the one to come
+	texts [8]string // the latest; next is the place of the next one
 	next  uint8
 }
 
-// text is what was read as a string: one of those read last, if it was there.
+// text returns read as a string: one of the latest texts, if it is among them.
 func (buf *AnswerBuffer) text(read []byte) string {
 	for _, text := range buf.texts {
 		if text == string(read) {
@@ -349,7 +349,7 @@ func (buf *AnswerBuffer) text(read []byte) string {
 	return text
 }
 
-// actions reads what one Step returned; it stands in buf until that is used again.
+// actions reads what one Step returned. The actions are in buf until that is used again.
 func (d *reader) actions(buf *AnswerBuffer) []Action {
 	at := d.i
 	n := d.openArray()

@@ -7,20 +7,20 @@ import (
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
-// reader reads one message. The first fail takes the rest of the message away,
-// so that nothing after it needs to ask whether it happened.
+// reader reads one message. The first fail takes the rest of the message away, so
+// that no later step has to check for a failure.
 type reader struct {
 	b []byte
 	i int
 	openedMap
-	rule string // the first that was broken, or ""
-	at   int    // where
+	rule string // the first rule that was broken, or ""
+	at   int    // where it was broken
 }
 
-// openedMap is the map at hand.
+// openedMap is the map that is being read.
 type openedMap struct {
 	start int      // where it began
-	keys  []string // that it may have, in their order
+	keys  []string // the keys that it may have, in their order
 	seen  fieldSet
 	left  int // entries that were not read yet
 }
@@ -53,7 +53,7 @@ func (d *reader) end() error {
 	return nil
 }
 
-// key steps over key, which is that of field, if it comes next.
+// key steps over key, the key of field, if it comes next.
 func (d *reader) key(field fieldSet, key string) bool {
 	end := d.i + len(key)
 	if d.left == 0 || end > len(d.b) || string(d.b[d.i:end]) != key {
@@ -77,7 +77,7 @@ func (d *reader) steps(item string) bool {
 	return true
 }
 
-// closeMap is called when every key was offered.
+// closeMap checks the map after every key was offered.
 func (d *reader) closeMap(rules fieldRules) {
 	switch {
 	case d.left > 0:
@@ -101,7 +101,7 @@ func (d *reader) failKey() {
 		return
 	}
 	var key []byte
-	if c != 0xa0 { // "" is a key like any other unknown one
+	if c != 0xa0 { // "" is an unknown key like any other
 		key = d.text()
 	}
 	for i, known := range d.keys {
@@ -115,7 +115,7 @@ func (d *reader) failKey() {
 	d.fail(ruleUnknown, at)
 }
 
-// peek returns the next byte.
+// peek returns the next byte without stepping over it.
 func (d *reader) peek() (byte, bool) {
 	if d.i >= len(d.b) {
 		d.fail(ruleTruncated, d.i)
@@ -149,8 +149,8 @@ func (d *reader) open(short, wide byte, rule string) int {
 	return 0
 }
 
-// count makes an int of the size of what began at. It cannot be more than there
-// are bytes, and so fits the int of a 32-bit machine.
+// count returns n, the size of the item that began at, as an int. It fails if fewer
+// bytes are left, so that the size fits the int of a 32-bit machine.
 func (d *reader) count(at int, n uint64) int {
 	if n > uint64(len(d.b)-d.i) {
 		d.fail(ruleTruncated, at)
@@ -159,9 +159,9 @@ func (d *reader) count(at int, n uint64) int {
 	return int(n)
 }
 
-// sized reads the number behind the first byte of an item, whose narrowest form
-// is of width bytes and for no number below least. Each next form is twice as
-// wide, and for none that the one before it has room for.
+// sized reads the number behind the first byte of an item. The narrowest form has
+// width bytes, and no number below least. Each next form is twice as wide, and has
+// no number for which the form before has room.
 func (d *reader) sized(at int, form byte, width int, least uint64) uint64 {
 	if width <<= form; form > 0 {
 		least = 1 << (4 * width)
@@ -169,8 +169,8 @@ func (d *reader) sized(at int, form byte, width int, least uint64) uint64 {
 	return d.number(at, width, least)
 }
 
-// number reads the width bytes behind the first byte of an item. Anything below
-// least would have had a shorter form.
+// number reads the width bytes behind the first byte of an item. A number below
+// least has a shorter form, and is refused.
 func (d *reader) number(at, width int, least uint64) (u uint64) {
 	b := d.b[at+1:]
 	if len(b) < width {
@@ -188,7 +188,7 @@ func (d *reader) number(at, width int, least uint64) (u uint64) {
 	return u
 }
 
-// integer reads any integer: its 64 bits, and whether they are below 0.
+// integer reads any integer: its 64 bits, and whether it is below 0.
 func (d *reader) integer() (u uint64, negative bool) {
 	at := d.i
 	c, ok := d.peek()
@@ -210,8 +210,8 @@ func (d *reader) integer() (u uint64, negative bool) {
 	return 0, false
 }
 
-// signed reads an integer of so many bits and a sign. It has a shorter form
-// unless it is below all that half as many hold.
+// signed reads a signed integer of so many bits. If half as many bits can hold the
+// number, it has a shorter form, and is refused.
 func (d *reader) signed(at, bits int) (u uint64, negative bool) {
 	raw := d.number(at, bits/8, 0)
 	v := int64(raw<<(64-bits)) >> (64 - bits)
@@ -228,7 +228,7 @@ func (d *reader) signed(at, bits int) (u uint64, negative bool) {
 
 func (d *reader) int() int64 {
 	at := d.i
-	// Nearly every integer is an instant: eight bytes, and no more calls.
+	// Nearly every integer is an instant of eight bytes: it is read without a call.
 	if len(d.b)-at > 8 && d.b[at] == 0xcf {
 		if u := octets.BE64(d.b[at+1:]); u >= 1<<32 && u <= math.MaxInt64 {
 			d.i += 9
@@ -274,7 +274,7 @@ func (d *reader) nonzeroUint() uint64 {
 	return u
 }
 
-// isTrue reads a boolean, which is true: false is left out.
+// isTrue reads a boolean, which must be true: false is left out.
 func (d *reader) isTrue() bool {
 	at := d.i
 	switch c, ok := d.peek(); {
@@ -316,7 +316,7 @@ func (d *reader) bin() []byte {
 	return nil
 }
 
-// str reads a string that is not empty, and does not look at its bytes.
+// str reads a string that is not empty, and does not check its bytes.
 func (d *reader) str() []byte {
 	at := d.i
 	c, ok := d.peek()
@@ -348,7 +348,7 @@ func (d *reader) text() []byte {
 	return s
 }
 
-// bytes takes so many bytes of the item that began at.
+// bytes reads so many bytes of the item that began at.
 func (d *reader) bytes(at int, size uint64) []byte {
 	n := d.count(at, size)
 	if n == 0 {

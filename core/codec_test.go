@@ -19,7 +19,7 @@ type goldenMessage struct {
 }
 
 // goldenMessages has a message of every kind, for every language that speaks to the
-// core. They are for ever: what is added stands below them.
+// core. They never change: new ones are added below them.
 func goldenMessages(t testing.TB) (all []goldenMessage) {
 	t.Helper()
 	for _, line := range linesOf(t, "testdata/messages.txt") {
@@ -33,7 +33,7 @@ func goldenMessages(t testing.TB) (all []goldenMessage) {
 	return all
 }
 
-// TestGoldenMessages: they are read, and written again as the same bytes.
+// TestGoldenMessages: each is read, and written again as the same bytes.
 func TestGoldenMessages(t *testing.T) {
 	names := "\n"
 	for _, m := range goldenMessages(t) {
@@ -52,7 +52,7 @@ func TestGoldenMessages(t *testing.T) {
 	}
 }
 
-// TestMessageError: an error has its words and its code, and leaves nothing behind.
+// TestMessageError: an error has its text and its code, and leaves the result zero.
 func TestMessageError(t *testing.T) {
 	var c Config
 	c.TID = 7
@@ -75,7 +75,7 @@ func TestMessageError(t *testing.T) {
 	}
 }
 
-// TestKeysHaveTheirLength: a key constant is its header and its text.
+// TestKeysHaveTheirLength: a key constant is a header and a text of that length.
 func TestKeysHaveTheirLength(t *testing.T) {
 	for _, keys := range [][]string{inputKeys[:], actionKeys[:], sightKeys[:], configKeys[:]} {
 		for _, key := range keys {
@@ -89,7 +89,7 @@ func TestKeysHaveTheirLength(t *testing.T) {
 	}
 }
 
-// TestIntegerForms: the edges of every form, to and from msgpack/v5.
+// TestIntegerForms: the first and last numbers of every form, to and from msgpack/v5.
 func TestIntegerForms(t *testing.T) {
 	for shift := range 64 {
 		for _, delta := range []int64{-33, -32, -1, 0, 1} {
@@ -108,8 +108,8 @@ func TestIntegerForms(t *testing.T) {
 	}
 }
 
-// TestEntriesFit: as many entries as FitEntries says make a message that can be
-// read, with all that an answer can have beside them, and few more would fit.
+// TestEntriesFit: as many entries as FitEntries says, with all other fields that an
+// answer can have, make a message that can be read. Hardly any more would fit.
 func TestEntriesFit(t *testing.T) {
 	for _, length := range []int{1, 31, 32, 100, 255, 256, 800, 1100, MaxMessage} {
 		entries := testEntries(MaxEntries+1, length)
@@ -137,8 +137,8 @@ func TestEntriesFit(t *testing.T) {
 	}
 }
 
-// TestDecodeInputKeepsRoom: entries are made where the last ones were, and what
-// was there before is gone, after an error too.
+// TestDecodeInputKeepsRoom: entries are made where the last ones were, and nothing
+// of what was there before is left, not even after an error.
 func TestDecodeInputKeepsRoom(t *testing.T) {
 	list := AppendInput(nil, Instant{}, &Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: testEntries(3, 4)})
 	ev := Event{Kind: EventCalled, Epoch: 7, Entries: make([]Entry, 1, 3)}
@@ -214,9 +214,9 @@ func TestCodecAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestAskedOfTheWrongKind: AppendInput passes over what is asked of a semaphore
-// only where none of it is set, whatever the kind is; so an event that has any of
-// it and may not makes a message that is refused, and not one without it.
+// TestAskedOfTheWrongKind: AppendInput writes each field that only a semaphore uses,
+// whatever the event's kind is. So if an event has such a field and may not have it,
+// its message is refused; AppendInput does not leave the field out.
 func TestAskedOfTheWrongKind(t *testing.T) {
 	for name, set := range map[string]func(*Event){
 		"permit": func(ev *Event) { ev.Permit = 1 }, "capacity": func(ev *Event) { ev.Capacity = 1 },

@@ -11,81 +11,81 @@ type Config struct {
 	// Name is what is leased; see CheckName for its rules.
 	Name string
 	// TTL is how long a lease lives without a renewal. It is published in the
-	// record. 0 is DefaultTTL, or under strict DefaultStrictTTL; None, under strict,
-	// is until it is released or broken.
+	// record. 0 means DefaultTTL, or under strict DefaultStrictTTL. None, which only
+	// strict allows, keeps the lease until it is released or broken.
 	TTL Duration
-	// Margin is what the holder gives up early. 0 is TTL / MarginShare.
+	// Margin is what the holder gives up early. 0 means TTL / MarginShare.
 	Margin Duration
-	// AcquireMargin is the least time between a claim and its verification;
-	// 0 leaves it to twice what the read and the write took. At most TTL/2.
+	// AcquireMargin is the least time between a claim and its verification, at most
+	// TTL/2. 0 means only twice what the read and the write took.
 	AcquireMargin Duration
-	// FleetExpire is the TTL by which other clients on this name judge us
-	// whatever our record says, as mops does. 0 is DefaultFleetExpire, None is
-	// for names that no such client uses.
+	// FleetExpire is the TTL by which other clients on this name, such as mops,
+	// judge us whatever our record says. 0 means DefaultFleetExpire. None is for
+	// names that no such client uses.
 	FleetExpire Duration
 	Renewal     Renewal // 0 is RenewalChecked
-	Expiry      Expiry  // 0 is ExpiryWall
-	// StampUnit is the resolution of the store's modification times; from
-	// CoarseStamp on the TTL's floor is MinTTLCoarse.
+	Expiry      Expiry  // 0 is ExpiryWall, or under strict ExpiryCalibrated
+	// StampUnit is the resolution of the store's modification times. From
+	// CoarseStamp on, the least TTL is MinTTLCoarse.
 	StampUnit Duration
 
-	// Holder is the tenure that a companion joins, that a lease machine is made to
-	// release without having acquired it (a printed lease), or the only one that a
-	// breaker breaks; "" lets a breaker break any holder. Otherwise "".
+	// Holder is the tenure that a companion joins, the tenure that a lease machine
+	// releases without having acquired it (a printed lease), or the only tenure that
+	// a breaker may break. A breaker with "" breaks any. In all other cases it is "".
 	Holder HolderID
-	// Role says as whom a companion writes. 0 is RoleRemote.
+	// Role is the role in which a companion writes. 0 means RoleRemote.
 	Role Role
 
-	// What follows up to Host is for strict.
+	// The fields from here to Label are for strict.
 
-	// StampSpread is how far the clocks of the store's front-ends may disagree
-	// (K). 0 is DefaultSpread, None is a store with one clock.
+	// StampSpread is how far the clocks of the store's front ends may disagree
+	// (K). 0 means DefaultSpread, None a store with one clock.
 	StampSpread Duration
-	// Boot names this boot of this machine, and its time namespace; Mono must then
-	// be its boot clock, and Wall this machine's wall clock. "" where there is no such
-	// clock, where stamps are not of this machine's wall clock, and on every store where
-	// a put that was given up can land later: a late beat on top of a newer one would
+	// Boot names this boot of this machine, and its time namespace. Mono must then be
+	// the boot clock, and Wall this machine's wall clock. It is "" if there is no such
+	// clock, if the store's stamps are not of this machine's wall clock, or if a put that
+	// was given up can land later in this store: a late beat on top of a newer one would
 	// show an older time.
 	Boot string
-	// OnSession keeps the lease by the process's session, which each event tells
-	// of; TTL and Margin are then the session's.
+	// OnSession leaves the lease to the process's session, of which each event
+	// tells. TTL and Margin are then the session's.
 	OnSession bool
-	// Epoch is the newest version of the tenure that is known: of a companion, and
-	// of a printed lease.
+	// Epoch, of a companion and of a printed lease, is the newest version of the
+	// tenure that is known.
 	Epoch Epoch
-	// Owner is the owner as which a machine speaks: of a printed lease the one that
-	// acquired it, of a calibration the process. "" is a fresh one; who acquires is
-	// the owner with the tenure's own id.
+	// Owner is the id of the owner for which a machine acts: of a printed lease the
+	// one that acquired it, of a calibration the process. "" means a fresh id. A lease
+	// that acquires has the tenure's own id.
 	Owner string
 	// LastEpoch is the version by which this process released the name, alone, and
-	// LastAt the Mono at which it was sent: as long as that is young, nobody needs
-	// to look first. 0 is none.
+	// LastAt is the Mono at which that was sent. While that is recent, the machine
+	// claims without an observation. 0 means none.
 	LastEpoch Epoch
 	LastAt    int64
-	// SeenPrint and SeenSince go on with an earlier machine's observation, by the
-	// same clock: Print and Since of its Sighting. 0 is none. A host keeps what Wall was
-	// then, too, and gives only what Instant.Emitted takes for this clock's.
+	// SeenPrint and SeenSince continue an earlier machine's observation by the same
+	// clock: they are Print and Since of its Sighting. 0 means none. A host also keeps
+	// the Wall of that time, and gives only what Instant.Emitted finds to be of this clock.
 	SeenPrint uint64
 	SeenSince int64
-	// Beside says that there is a lock.json under the name: it is read before a
-	// claim and at each renewal, and a fresh foreign writer in it is yielded to.
+	// Beside says that there is a lock.json under the name. The machine reads it before
+	// a claim and at each renewal, and yields to a fresh foreign writer in it.
 	Beside bool
-	// Why, of a breaker, is kept with the break. Now frees the name at once, the
-	// one declared exception to NoOverlap.
+	// Why, of a breaker, is stored with the break. Now frees the name at once; it is
+	// a declared exception to exclusion (PROTOCOL S11.2).
 	Why string
 	Now bool
 	// Label is shown to people: at most MaxLabel printable bytes.
 	Label string
 
-	// What follows up to Host is for an invocation.
+	// The fields from here to Creates are for an invocation.
 
-	// MemoFailures keeps and heeds what failed work came to, where there is no result.
+	// MemoFailures stores what failed work left, and takes it as found if there is no result.
 	MemoFailures bool
-	// WithoutLease, of a remote, does the work even if its lease cannot be maintained,
-	// or there is no Holder at all.
+	// WithoutLease lets a remote do the work even if its lease cannot be maintained,
+	// or if it was given no Holder.
 	WithoutLease bool
-	// Creates says that the store honours create-if-absent: the first result wins.
-	// Strict needs it anyway.
+	// Creates says that the store supports create-if-absent: the first result wins.
+	// Strict needs that anyway.
 	Creates bool
 
 	// Host, PID and TID are written into the record for people.
@@ -93,12 +93,12 @@ type Config struct {
 	PID  string
 	TID  uint64
 
-	// Seed is fresh random for every machine, and not zero: the holder id and all jitter
-	// come from it, and two machines with one seed would be one holder.
+	// Seed is fresh random bytes for every machine, and not zero. The holder id and all
+	// jitter come from it: two machines with one seed would be one holder.
 	Seed [16]byte
 }
 
-// CheckView says whether a capacity and a width can be a caller's view.
+// CheckView returns an error if no caller can have this capacity and width as its view.
 func CheckView(capacity, width uint32) error {
 	if !IsView(capacity, width) {
 		return &Error{ErrorEvent, "capacity must be from 1 to " + octets.UintText(MaxCapacity) +
@@ -109,5 +109,5 @@ func CheckView(capacity, width uint32) error {
 
 // IsView is CheckView without an error, short enough to be inlined.
 func IsView(capacity, width uint32) bool {
-	return capacity-1 < MaxCapacity && width-1 < MaxWidth // 0 less 1 is the most there is
+	return capacity-1 < MaxCapacity && width-1 < MaxWidth // 0 - 1 is the greatest uint32
 }

@@ -1,8 +1,8 @@
-// Package core has the words of mopslock's state machines: what a machine is told and
-// answers, its messages as bytes, its configuration and limits. Package machines makes
-// the machines. An event goes in, actions come out; there is no I/O, no clock, no
-// randomness and no goroutine. PROTOCOL.md beside this file has the rules, with their
-// terms, their reasons and what is promised. This page has the loop and the edges.
+// Package core defines the vocabulary of mopslock's state machines: events and actions,
+// their messages as bytes, configuration and limits. Package machines makes the machines.
+// An event goes in, actions come out; there is no I/O, no clock, no randomness and no
+// goroutine. PROTOCOL.md beside this file has the rules, with their terms, their reasons
+// and what they promise. This page has the loop and the edges.
 //
 // # The loop
 //
@@ -41,19 +41,19 @@
 //
 //   - read the clocks for each Step, after the event that it tells of;
 //   - answer every request once, within its Limit: yes, no, or unknown (PROTOCOL T4);
-//   - begin no write after its Limit, as far as it can help that;
+//   - begin no write after its Limit, as far as it can prevent that;
 //   - copy Key, Body and Sight if they outlive the Step that returned them;
 //   - take a Step without a wake as "no timer is set";
-//   - under strict, tell with every event what it knows: the newest sample of the store's
-//     clock, and for what stands on a session that session's id and deadline. The session
-//     is stepped first. What it says (called, lost) its leases are told at once.
+//   - under strict, put into every event what it knows: the newest sample of the store's
+//     clock and, for a machine on a session, that session's id and deadline. It steps the
+//     session first, and tells the session's leases at once what that says (called, lost).
 //
 // It MAY send changed whenever a record may have changed, woke too early, and answers in
 // any order. An answer to a request that the machine has abandoned changes nothing.
 //
-// acquire, accompany and begin have a meaning in idle. release, cancel and leave have one
+// A machine takes acquire, accompany and begin in idle. It takes release, cancel and leave
 // everywhere else; there release and cancel both end an attempt, and a terminal state
-// ignores them. release in idle is for a machine made with Config.Holder. answer,
-// changed, woke, and under strict called, are taken everywhere. Everything else is an
-// error, and an error leaves the machine as it was.
+// ignores them. It takes release in idle if it was made with Config.Holder. It takes answer,
+// changed, woke and, under strict, called everywhere. Everything else is an error, and an
+// error leaves the machine as it was.
 package core

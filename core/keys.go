@@ -2,20 +2,20 @@ package core
 
 import "github.com/mopslock/mopslock/core/internal/jsontext"
 
-// RecordVersion is the v of our own records. What has a higher one is neither
-// free nor ours to judge.
+// RecordVersion is the v of our own records. We neither judge a record with a
+// higher v nor take its name as free.
 const RecordVersion = 1
 
-// Strict's part of the key space, below a name and at the store's root.
+// The part of the key space that strict uses, below a name and at the store's root.
 const (
 	RegisterDir   = "_mopslock"
 	RegisterType  = "application/json"
 	SessionPrefix = RegisterDir + "/s/"
 )
 
-// ResultFile is the object, below the name, that the work came to; what failed
-// work came to has that of the name below FailurePrefix. Both are the host's
-// bytes, of which the core sees none.
+// ResultFile is the object below the name that has the result of the work. What
+// failed work left has the same key below FailurePrefix. The host writes the bytes
+// of both, and the core sees none of them.
 const (
 	ResultFile    = "result"
 	FailurePrefix = RegisterDir + "/f/"
@@ -30,17 +30,17 @@ const (
 	RemoteWriter = "remote"
 )
 
-// CalibrationPrefix is where processes keep the objects that they calibrate by.
+// CalibrationPrefix is where processes keep the objects by which they sample the store's clock.
 const CalibrationPrefix = RegisterDir + "/c/"
 
 // ResultKey is where the result of a name's work is.
 func ResultKey(name string) string { return name + "/" + ResultFile }
 
-// FailureKey is where what failed work came to is. It is under no name, so that what
-// lists a name's objects does not see it.
+// FailureKey is where a host stores what failed work left. The key is under no name, so
+// that a list of a name's objects does not show it.
 func FailureKey(name string) string { return FailurePrefix + name + "/" + ResultFile }
 
-// FormatStamp returns wall, nanoseconds since 1970, as lock.json has it:
+// FormatStamp returns wall, nanoseconds since 1970, in the form of lock.json:
 // microseconds, rounded down, always in UTC.
 func FormatStamp(wall int64) string {
 	return string(jsontext.AppendStamp(make([]byte, 0, jsontext.StampLen), wall))

@@ -6,7 +6,7 @@ import "github.com/mopslock/mopslock/core/internal/jsontext"
 const (
 	// Forever is a wait without limit.
 	Forever Duration = -1
-	// None switches FleetExpire off. As a TTL under strict it is "until released
+	// None switches FleetExpire off. As a TTL under strict it means "until released
 	// or broken", as a StampSpread "the store has one clock".
 	None Duration = -1
 	// Never is the deadline of a lease without a TTL.
@@ -33,7 +33,7 @@ const (
 	DefaultFleetExpire = 88 * Second
 	MarginShare        = 10 // default margin: TTL / 10
 
-	RequestLimit     = 10 * Second       // of one request, and a third of what is left
+	RequestLimit     = 10 * Second       // of one request, which also has at most a third of what is left
 	RequestFloor     = 5 * millisecond   // no request is given less
 	FirstAnswerLimit = 5 * Second        // a store silent for so long is unreachable
 	PollFirst        = 200 * millisecond // a waiter's first poll; then x 1.5, +- 20 %
@@ -42,16 +42,16 @@ const (
 	ThrottledFirst   = 1 * Second
 	RetryFloor       = 10 * millisecond
 	LaterLookMin     = 1 * Second
-	LaterLookWaits   = 10 // later look: this many times the wait
+	LaterLookWaits   = 10 // the later read comes after this many times the wait
 	RecheckFirst     = 1 * Second
 	CorruptMin       = 60 * Second
-	JoinAgainMin     = 1 * Second // companion: a claim in progress is read again after it
+	JoinAgainMin     = 1 * Second // a companion reads a claim in progress again after it
 	EmptyReads       = 5
-	LostPuts         = 5                 // claims in a row that an ailing store did not take: given up
-	SlowLooks        = 3                 // looks too slow to claim from: then claim all the same
-	RewriteRounds    = 3                 // own claim found expired so often: given up
+	LostPuts         = 5                 // a machine gives up after so many claims in a row that the store did not take
+	SlowLooks        = 3                 // after so many observations too slow to claim from, a machine claims all the same
+	RewriteRounds    = 3                 // a machine gives up after it found its own claim expired so often
 	ContendedMargin  = 50 * millisecond  // least time from a contended claim to its verification: longer than a busy machine holds a process up
-	TTLTolerance     = 100 * Microsecond // expire_s that differs by more is warned of
+	TTLTolerance     = 100 * Microsecond // an expire_s that differs by more gives a warning
 
 	// Strict.
 	MaxLabel      = 128              // bytes of a label
@@ -60,23 +60,23 @@ const (
 	MaxEntries    = 256              // entries of one list's answer
 	DefaultSpread = 1 * Second       // K: how far a store's front-ends may disagree
 	KeepVersions  = 3                // versions that are never collected
-	LeastKeep     = 10 * 60 * Second // of a version that another has superseded (G)
+	LeastKeep     = 10 * 60 * Second // how long a superseded version is kept at least (G)
 	BasisWindow   = LeastKeep / 2    // how long a proof that a version is the newest holds
-	EndlessPoll   = 20 * Second      // how often a holder without a TTL looks
-	HintEach      = 1 * Second       // a holder heeds no more hints than one in so long
-	EndlessGrace  = 60 * Second      // stands for ttl 0 where a rule adds a ttl
-	DoubtLimit    = 60 * Second      // a claim of unknown fate is given up after it
-	SampleLimit   = 2 * Second       // who tries once waits no longer for a sample
-	CalibrateEach = 60 * Second      // a process takes no more samples than one in so long
+	EndlessPoll   = 20 * Second      // how often a holder without a TTL asks for a newer version
+	HintEach      = 1 * Second       // a holder follows at most one hint in this time
+	EndlessGrace  = 60 * Second      // replaces a ttl of 0 where a rule adds a ttl
+	DoubtLimit    = 60 * Second      // a machine gives up a claim of unknown fate after it
+	SampleLimit   = 2 * Second       // a caller that tries once waits no longer for a sample
+	CalibrateEach = 60 * Second      // a process takes at most one sample in this time
 	BootTolerance = 2 * Second       // within which a sign's boottime and its stamp must agree
 	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
 
 	// An invocation.
 	InvokeFirst  = 1 * Second       // from one attempt to the next; then x 2, +- 20 %
 	InvokeCap    = 22 * Second      // mops' own, of lastwriter; PollCap under strict
-	LaunchGrace  = 5 * Second       // a launcher that ended is followed by a companion within it
-	ResultLimit  = 24 * hour        // of one transfer; the host ends one that stands still
-	DeliverLimit = 10 * 60 * Second // a result that the store does not take is given up after it, and a TTL
+	LaunchGrace  = 5 * Second       // a companion must follow a launcher that ended within it
+	ResultLimit  = 24 * hour        // of one transfer; the host ends one that makes no progress
+	DeliverLimit = 10 * 60 * Second // a result that the store does not take is given up after it, or after a longer TTL
 
 	// A semaphore, and buckets.
 	MaxCapacity  = 1 << 20 // permits of a bucket
@@ -84,21 +84,21 @@ const (
 	MaxCounters  = 4096    // counters that are shown
 	MaxPermits   = 1500    // in a record; its 64 KiB may hold fewer
 	MaxAsked     = 1024    // permits and limits of one machine, asked for and held
-	BeatsPerLook = 16      // sessions that one look asks about
+	BeatsPerLook = 16      // sessions about which one observation asks
 	MaxShown     = 2 << 10 // bytes of the holders that a participant shows
 
 	// Clock rates may differ by 1 part in RateInverse (rho).
 	RateInverse = 100
 )
 
-// sightBytes bounds the texts of a Sighting, of which one Step shows two at most.
+// sightBytes bounds the texts of a Sighting. One Step shows two Sightings at most.
 const sightBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy + MaxShown
 
-// Relations between the limits; a broken one does not compile. As uint64, since
-// an array of so many elements would not compile on 32 bits either.
+// Relations between the limits: a broken one does not compile. They are uint64
+// because arrays of so many elements would not compile on 32 bits either.
 const (
 	_ = uint64(MaxMessage - MaxRecord - 24<<10)        // a record fits an input with room to spare
-	_ = uint64(24<<10 - 2*sightBytes - MaxActions<<10) // so does what a step answers
+	_ = uint64(24<<10 - 2*sightBytes - MaxActions<<10) // so does the answer to a step
 	_ = uint64(LeastKeep/2 - BasisWindow)
 	_ = uint64(KeepVersions - 2)
 	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// malformed is a message that breaks a rule, and where.
+// malformed is a message that breaks a rule, and the place where it does.
 type malformed struct {
 	sort    string
 	offset  int
@@ -39,7 +39,7 @@ func malformedMessages(t *testing.T) (all []malformed) {
 	return all
 }
 
-// TestMalformedMessages: each is refused by its rule, which says where.
+// TestMalformedMessages: each is refused by its rule, and the error says where.
 func TestMalformedMessages(t *testing.T) {
 	covered := map[string]bool{}
 	for _, m := range malformedMessages(t) {
@@ -77,7 +77,7 @@ func messageRules(t *testing.T) (rules []string) {
 	return rules
 }
 
-// linesOf is a file of testdata without its comments.
+// linesOf returns the lines of a file of testdata without its comments.
 func linesOf(t testing.TB, path string) []string {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -87,7 +87,7 @@ func linesOf(t testing.TB, path string) []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(file)), "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// testEntries are so many, with keys of so many bytes.
+// testEntries returns n entries with keys of so many bytes.
 func testEntries(n, length int) (all []Entry) {
 	for i := range n {
 		key := strings.Repeat("k", length-1) + string(rune('!'+i%90))

@@ -2,10 +2,10 @@ package core
 
 import "github.com/mopslock/mopslock/core/internal/octets"
 
-// The names of schema_gen.go are tables, one for each type, by number: one
-// table is read in both directions, where a switch each way is a function each.
+// The names of schema_gen.go are tables by number, one for each type. One table is
+// read in both directions; with switches, each direction would need a function.
 
-// nameAt returns the name of n, or kind(n) if it has none.
+// nameAt returns the name of n, or kind(n) if n has none.
 func nameAt(names []string, n uint8, kind string) string {
 	if int(n) < len(names) && names[n] != "" {
 		return names[n]
@@ -15,10 +15,10 @@ func nameAt(names []string, n uint8, kind string) string {
 
 func numbered(kind string, n uint8) string { return kind + "(" + octets.UintText(uint64(n)) + ")" }
 
-// numberOf returns the number that has the name. It looks from the end, where
-// the events and outcomes stand that come most.
+// numberOf returns the number that has the name. It searches from the end, where
+// the most frequent events and outcomes are.
 func numberOf(names []string, name []byte) (n uint8, ok bool) {
-	if len(name) == 0 { // as the gaps between numbers are
+	if len(name) == 0 { // the gaps between numbers have this name
 		return 0, false
 	}
 	for i := len(names) - 1; i >= 0; i-- {

@@ -2,17 +2,17 @@ package core
 
 // This file is the schema: every event, action, answer, reason and limit that
 // crosses the border of the core, in the order and with the names that they have
-// on the wire; schema_states.go has the names of the states. The comment behind a
-// constant is its wire name; internal/gen reads it and writes schema_gen.go. Names
-// are for ever and numbers are never reused.
+// on the wire. schema_states.go has the names of the states. The comment behind a
+// constant is its wire name; internal/gen reads it and writes schema_gen.go. A name
+// never changes, and a number is never reused.
 
 // Instant is one reading of the host's two clocks, in nanoseconds.
 type Instant struct {
 	// Mono never goes back and counts time that the machine spent suspended.
 	// Its zero is the host's choice, and it means nothing to other processes.
 	Mono int64
-	// Wall is nanoseconds since 1970 in UTC. It stamps and reads lock.json,
-	// and may step in either direction.
+	// Wall is nanoseconds since 1970 in UTC. Machines stamp records with it, and
+	// compare it with stamps. It may step in either direction.
 	Wall int64
 }
 
@@ -32,18 +32,18 @@ const (
 	MachineCompanion MachineKind = 2 // companion
 	// MachineSession is one heartbeat for all that a process holds.
 	MachineSession MachineKind = 3 // session
-	// MachineBreaker ends somebody's strict lease, once.
+	// MachineBreaker ends another holder's strict lease, once.
 	MachineBreaker MachineKind = 4 // breaker
-	// MachineObserver looks at a strict lease, once, and takes no part.
+	// MachineObserver reads a strict lease, once, and takes no part.
 	MachineObserver MachineKind = 5 // observer
 	// MachineCalibration takes one sample of the store's clock.
 	MachineCalibration MachineKind = 6 // calibration
 	// MachineInvocation is one call of a piece of work: its result, or a lease and
 	// the work itself.
 	MachineInvocation MachineKind = 7 // invocation
-	// MachineSemaphore is all that one process does with a shared semaphore.
+	// MachineSemaphore does all that one process wants of a shared semaphore.
 	MachineSemaphore MachineKind = 8 // semaphore
-	// MachineBuckets is Buckets behind messages: it asks no store.
+	// MachineBuckets is Buckets behind messages. It asks no store.
 	MachineBuckets MachineKind = 9 // buckets
 )
 
@@ -65,7 +65,7 @@ const (
 	RenewalBlind   Renewal = 2 // blind
 )
 
-// Expiry says what frees another's lease.
+// Expiry says by what rule another holder's lease becomes free.
 type Expiry uint8
 
 // The expiry rules.
@@ -73,21 +73,21 @@ const (
 	// ExpiryWall: our wall clock has passed written_at + expire_s, or the record
 	// stood unchanged for expire_s on our monotonic clock.
 	ExpiryWall Expiry = 1 // wall
-	// ExpiryObserved: only the second of these.
+	// ExpiryObserved: only the second part of ExpiryWall.
 	ExpiryObserved Expiry = 2 // observed
 	// ExpiryCalibrated, of strict: the store's clock, of which answers give a
-	// lower bound, has passed the newest sign of life + ttl; or it was observed.
+	// lower bound, has passed the newest sign (PROTOCOL S5) + ttl; or as ExpiryObserved.
 	ExpiryCalibrated Expiry = 3 // calibrated
 )
 
-// Role says as whom a Companion writes, and which side of an Invocation it is.
+// Role is the role in which a Companion writes, or the side of an Invocation.
 type Role uint8
 
 // The roles.
 const (
-	// RoleRemote, of an invocation: what a launcher started, with a companion.
+	// RoleRemote, of an invocation: a launcher started it, and it has a companion.
 	RoleRemote Role = 1 // remote
-	// RoleOwner, of an invocation: who wants the result, with a lease.
+	// RoleOwner, of an invocation: it wants the result, and has a lease.
 	RoleOwner Role = 2 // owner
 )
 
@@ -106,18 +106,18 @@ const (
 	EventWoke      EventKind = 8 // woke
 	// EventBegin starts a session, a breaker, an observer, a calibration or an invocation.
 	EventBegin EventKind = 9 // begin
-	// EventCalled tells a lease on a session what its session read: somebody has
-	// broken the name at Epoch.
+	// EventCalled tells a lease on a session what its session read: another process
+	// has broken the name at Epoch.
 	EventCalled EventKind = 10 // called
-	// EventEnded tells an invocation that the work that it had launched has ended.
+	// EventEnded tells an invocation that the work that it launched has ended.
 	EventEnded EventKind = 11 // ended
 	// EventLimit sets the limit that a semaphore keeps in the store.
 	EventLimit EventKind = 12 // limit
-	// EventDown tells buckets that a holder is gone, with all that it held.
+	// EventDown tells buckets that a holder is gone: all that it held is free.
 	EventDown EventKind = 13 // down
 )
 
-// Outcome is what the store said to a request. There is no fourth.
+// Outcome is the store's answer to a request. There are only these three.
 type Outcome uint8
 
 // The outcomes.
@@ -142,7 +142,7 @@ const (
 	ClassFull         Class = 7 // full
 )
 
-// Permanent reports whether waiting cannot mend it: somebody must change
+// Permanent reports whether waiting cannot help: a person must change the
 // credentials, the store's name or its disk.
 func (c Class) Permanent() bool { return c >= ClassUnauthorized }
 
@@ -150,27 +150,27 @@ func (c Class) Permanent() bool { return c >= ClassUnauthorized }
 // the kind below names them.
 type Event struct {
 	Kind EventKind
-	// Wait, of acquire: how long to wait for the lease; 0 tries once, Forever
+	// Wait, of acquire: how long to wait for the lease. 0 tries once, Forever
 	// waits until it is held or cancelled. Of begin, to an invocation: the same for
-	// the result of another or the lease.
+	// the lease, or for the result of another.
 	Wait Duration
-	// Brief, of release: the process is about to end, so a renewal of unknown
-	// outcome is looked after once, a second later, and no longer.
+	// Brief, of release: the process is about to end, so the machine checks a renewal
+	// of unknown outcome only once, a second later.
 	Brief bool
 	// Request, of answer: the id of the request that is answered.
 	Request RequestID
 	// Outcome, of answer. To a get: yes with Body, no when absent. To a put: yes.
 	// Of ended: yes, or no if the work failed.
 	Outcome Outcome
-	// Result, of ended: the host has what the work came to, to be stored.
+	// Result, of ended: the host has a result of the work to be stored.
 	Result bool
 	// Class, of answer: why Outcome is unknown.
 	Class Class
 	// Stamp, of answer: the store's modification time of the object in
-	// nanoseconds since 1970, or 0 where the store told none.
+	// nanoseconds since 1970, or 0 if the store gave none.
 	Stamp int64
-	// Entries, of answer to a list: the objects, in byte order of their keys, and
-	// More: there may be others behind them.
+	// Entries, of answer to a list: the objects, in byte order of their keys.
+	// More: others may follow them.
 	Entries []Entry
 	More    bool
 	// Body, of answer: the object, or its first MaxRecord+1 bytes.
@@ -180,16 +180,16 @@ type Event struct {
 
 	// Permit, of acquire, release, cancel and limit, to a semaphore: the host's number
 	// for this permit or limit, from 1 and not used before. Release and cancel without
-	// one are of all permits.
+	// a number mean all permits.
 	Permit uint64
 	// Capacity and Width, of acquire: the caller's view, Capacity permits in each of
-	// Width buckets. Weight is how many permits this takes, 0 is one; also of
-	// release, to buckets.
+	// Width buckets. Weight is how many permits an acquire takes, or a release to
+	// buckets gives back; 0 means one.
 	Capacity, Width, Weight uint32
-	// Spare, of acquire, to a semaphore: so many permits are left to those who spare
-	// fewer.
+	// Spare, of acquire, to a semaphore: so many permits must stay free for callers
+	// that spare fewer.
 	Spare uint32
-	// StoreLimit, of limit: nobody's view counts for more. 0 removes it.
+	// StoreLimit, of limit: no view counts for more than this. 0 removes the limit.
 	StoreLimit uint64
 	// Label, of acquire, to a semaphore, is shown to people: at most MaxLabel printable
 	// bytes.
@@ -197,18 +197,18 @@ type Event struct {
 	// Holder, of acquire, release and down, to buckets: whose permits they are.
 	Holder []byte
 
-	// What the host knows by now, of any event to a strict machine.
+	// Any event to a strict machine has what the host knows by now:
 
 	// Session is the id of the process's session and SessionUntil the Mono until
-	// which it is in force, for machines with Config.OnSession: "" while there is
-	// none. Another id than before says that the one before is dead, and then
-	// SessionEnd is why: unreachable or expired.
+	// which it is in force, for machines with Config.OnSession. It is "" while there
+	// is none. A new id says that the session before it is dead; SessionEnd then
+	// says why: unreachable or expired.
 	Session      []byte
 	SessionUntil int64
 	SessionEnd   Reason
 	// StoreStamp and StoreAt are the newest sample of the store's clock: at the
-	// Mono StoreAt, and not before it was asked, that clock showed StoreStamp or
-	// later. 0 and 0 is none.
+	// Mono StoreAt, after the sample was asked for, that clock showed StoreStamp or
+	// later. 0 and 0 mean none.
 	StoreStamp int64
 	StoreAt    int64
 }
@@ -219,25 +219,25 @@ type Epoch uint64
 
 // Entry is one object of a list.
 type Entry struct {
-	Key   []byte // whole, as in a request
+	Key   []byte // the whole key, as in a request
 	Stamp int64  // the store's modification time, ns since 1970
 }
 
-// ActionKind says what the host must do, or what it is told.
+// ActionKind says what the host must do, or what the machine tells it.
 type ActionKind uint8
 
 // The actions: requests, then notices, then the wake.
 const (
 	ActionGet ActionKind = 1 // get
 	ActionPut ActionKind = 2 // put
-	// ActionCreate is put if there is none: yes, or no if there is one.
+	// ActionCreate puts the object if there is none: yes, or no if there is one.
 	ActionCreate ActionKind = 3 // create
 	ActionExists ActionKind = 4 // exists
 	// ActionList asks for the objects whose keys begin with Key and come after After.
 	ActionList   ActionKind = 5 // list
 	ActionDelete ActionKind = 6 // delete
-	// ActionCreateResult and ActionPutResult are a create and a put of the result
-	// that the host has of the work: its bytes never pass through the core.
+	// ActionCreateResult and ActionPutResult are a create and a put of the work's
+	// result, which the host has: its bytes never pass through the core.
 	ActionCreateResult ActionKind = 7 // create_result
 	ActionPutResult    ActionKind = 8 // put_result
 
@@ -255,8 +255,8 @@ const (
 	// ActionAdopted: another owner of the tenure made a version; its Epoch is the
 	// lease's from now on.
 	ActionAdopted ActionKind = 27 // adopted
-	// ActionCalled, of a session: somebody broke the name Key at Epoch. The lease
-	// of that name on this session must be told at once.
+	// ActionCalled, of a session: another process broke the name Key at Epoch. The
+	// host must tell the lease of that name on this session at once.
 	ActionCalled ActionKind = 28 // called
 	// ActionCalibrate: a fresh sample of the store's clock would shorten a wait.
 	ActionCalibrate ActionKind = 29 // calibrate
@@ -267,10 +267,10 @@ const (
 
 	ActionWake ActionKind = 32 // wake
 
-	// ActionSeen, of an observer: what there is.
+	// ActionSeen, of an observer: what it read.
 	ActionSeen ActionKind = 33 // seen
 
-	// ActionLaunch, of an invocation: begin the work now, and tell when it has ended.
+	// ActionLaunch, of an invocation: begin the work now, and send ended when it has ended.
 	ActionLaunch ActionKind = 34 // launch
 	// ActionFound, of an invocation: the result is at Key, and stays there.
 	ActionFound ActionKind = 35 // found
@@ -279,20 +279,20 @@ const (
 
 	// ActionLimited, of a semaphore: the limit is in the store.
 	ActionLimited ActionKind = 37 // limited
-	// ActionGranted, of buckets: the permits are the holder's.
+	// ActionGranted, of buckets: the holder has the permits.
 	ActionGranted ActionKind = 38 // granted
-	// ActionCounted, of buckets, ends each step: the counters after it.
+	// ActionCounted, of buckets, ends each step: the counters after that step.
 	ActionCounted ActionKind = 39 // counted
 )
 
-// IsRequest reports whether the host must ask the store, and answer.
+// IsRequest reports whether the host must ask the store and send an answer.
 func (x ActionKind) IsRequest() bool { return x >= ActionGet && x <= ActionPutResult }
 
 // Reason says why a notice was given.
 type Reason uint8
 
-// The reasons. The first five are why a lease was lost, and are spelt so
-// everywhere.
+// The reasons. The first five say why a lease was lost; every binding, the command
+// line and the host spell them so.
 const (
 	ReasonNone        Reason = 0 // none
 	ReasonTaken       Reason = 1 // taken
@@ -301,8 +301,8 @@ const (
 	ReasonUnreachable Reason = 4 // unreachable
 	ReasonExpired     Reason = 5 // expired
 
-	// Why an acquire was refused (unreachable is one of them too).
-	// ReasonHeld: somebody else holds it; of a breaker, than the one it was to break.
+	// Why an acquire was refused (unreachable is also such a reason).
+	// ReasonHeld: another holds it; to a breaker, another than the one to be broken.
 	ReasonHeld      Reason = 16 // held
 	ReasonRaced     Reason = 17 // raced
 	ReasonCancelled Reason = 18 // cancelled
@@ -314,69 +314,69 @@ const (
 	ReasonKind Reason = 22 // kind
 	// ReasonVacant: there is nothing to break.
 	ReasonVacant Reason = 23 // vacant
-	// ReasonFull: all permits of the caller's view are held.
+	// ReasonFull: the caller's view has no room for the weight.
 	ReasonFull Reason = 24 // full
 	// ReasonTooHeavy: the weight is more than capacity x width.
 	ReasonTooHeavy Reason = 25 // too_heavy
 	// ReasonCrowded: the record has no room for another holder.
 	ReasonCrowded Reason = 26 // crowded
-	// ReasonOutOfBuckets: a release of what the holder does not hold.
+	// ReasonOutOfBuckets: a release of more than the holder holds.
 	ReasonOutOfBuckets Reason = 27 // out_of_buckets
 
-	// Why a companion cannot maintain.
+	// Why a companion cannot keep the lease alive.
 	ReasonAbsent        Reason = 32 // absent
 	ReasonNoExpiry      Reason = 33 // no_expiry
 	ReasonNeverAcquired Reason = 34 // never_acquired
 	ReasonUnreadable    Reason = 35 // unreadable
 
-	// ReasonFailed, of absent: the work failed. The others are none (it ended well,
-	// and nobody goes on with it), lost reasons, and unreachable or unusable: the
-	// store did not take its result.
+	// ReasonFailed, of absent: the work failed. The other reasons of absent are none
+	// (the launcher ended well, and no companion goes on with the work), the reasons of
+	// a loss, and unreachable or unusable: the store did not take the result.
 	ReasonFailed Reason = 40 // failed
 
 	// What a warning is about.
 	ReasonTTLDiffers   Reason = 48 // ttl_differs
 	ReasonCorruptTaken Reason = 49 // corrupt_taken
-	// ReasonEmptied: the versions of a held name were removed from the store.
+	// ReasonEmptied: somebody removed the versions of a held name from the store.
 	ReasonEmptied Reason = 50 // emptied
 	// ReasonMixed: an old client holds lock.json beside a strict lease.
 	ReasonMixed Reason = 51 // mixed
 )
 
-// Action is one thing that the host is asked to do or is told. Fields beyond
-// Kind are zero unless the kind below names them. Key, Body and Sight belong
-// to the machine and stand until its next Step.
+// Action is one thing that the host must do or is told. Fields beyond Kind are
+// zero unless the kind below names them. Key, Body and Sight belong to the
+// machine, and are valid until its next Step.
 type Action struct {
 	Kind ActionKind
-	// Request, of every request: to be given back with the answer.
+	// Request, of every request: its id, which the answer must repeat.
 	Request RequestID
 	// Key, of every request (of list, the prefix), of warned{corrupt_taken}, of
 	// found, and of called, where it is the name.
 	Key string
-	// After, of list: only keys behind it; "" is all.
+	// After, of list: only keys behind it are wanted; "" means all.
 	After string
 	// Count, of list: the most entries that are wanted.
 	Count uint64
 	// Limit, of every request: after so long the host gives the request up and
-	// answers unknown; a write that has not begun to apply by then must not apply.
+	// answers unknown. A write that has not begun to apply by then must not apply.
 	Limit Duration
-	// Type, of put and create, of a result too: the content type.
+	// Type, of put and create, also of a result: the content type.
 	Type string
 	// Body, of put and create.
 	Body []byte
 	// Reason, of refused, lost, cannot_maintain, absent and warned.
 	Reason Reason
 	// Class, of refused{unreachable, unusable, limit}, cannot_maintain{unreadable} and
-	// absent{unreachable, unusable}: what the store said last.
+	// absent{unreachable, unusable}: the class of the store's last answer.
 	Class Class
-	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a
-	// shorter TTL was seen on the name), the deadline after which the lease must
-	// not be relied on, Never for a lease without a TTL; of released, when the version of Epoch
-	// was sent, if whoever comes next may take the name at once, or 0; of
-	// calibrated, when the sample was taken.
+	// At, Mono: of wake, when to send woke; of held, renewed and deadline (a shorter
+	// TTL was seen on the name), the deadline after which no caller may rely on the
+	// lease, or Never for a lease without a TTL; of released, when the version of Epoch
+	// was sent if the next holder may take the name at once, otherwise 0; of calibrated,
+	// when the sample was taken.
 	At int64
-	// Wall, of held: the tenure's first_acquired_at, nanoseconds since 1970; of
-	// calibrated: what the store's clock showed.
+	// Wall, nanoseconds since 1970: of held, the tenure's first_acquired_at; of
+	// calibrated, the time that the store's clock showed.
 	Wall int64
 	// Epoch, of held, adopted, released, called and broken.
 	Epoch Epoch
@@ -384,21 +384,21 @@ type Action struct {
 	Token Epoch
 	// Holder, of held: the tenure, or the session's id.
 	Holder HolderID
-	// Session, of held: the lease stands on this session, and may be relied on as
-	// long as it is in force, whatever At says. "" is none.
+	// Session, of held: the lease is on this session, and a caller may rely on it
+	// while the session is in force, whatever At says. "" means none.
 	Session string
 	// Sight, of waiting, refused, lost, warned and seen: what was last read, or nil.
 	Sight *Sighting
 	// Permit, of waiting, held, refused, lost, released and limited, of a semaphore:
-	// the host's number for what this is about.
+	// the host's number for the permit or the limit that the action is about.
 	Permit uint64
-	// Total, of held and of granted: the permits held on the name, with this; of
-	// counted: those held. Body, of counted, has the first MaxCounters counters as
-	// text, [4,1], and Count says how many there are.
+	// Total, of held and of granted: the permits held on the name, these included; of
+	// counted: the permits held. Body, of counted, has the first MaxCounters counters
+	// as text, such as [4,1], and Count says how many counters there are.
 	Total uint64
 }
 
-// Observation is what somebody who does not take part sees of a lease.
+// Observation is the state of a lease as an observer that takes no part sees it.
 type Observation uint8
 
 // The observations.
@@ -411,50 +411,50 @@ const (
 	ObservedCorrupt  Observation = 6 // corrupt
 )
 
-// Sighting is a lease as one read of its record shows it. Instants are wall
-// clock, in nanoseconds since 1970, by the clock of whoever wrote the record;
-// 0 is "not said". Holder, Host and PID are somebody else's text, cut to
-// MaxHolder and MaxText bytes: escape them before they are shown.
+// Sighting is a lease as one read of its record shows it. Instants are
+// nanoseconds since 1970 by the wall clock of the process that wrote the record;
+// 0 means "not said". Holder, Host and PID are other processes' text, cut to
+// MaxHolder and MaxText bytes: escape them before you show them.
 type Sighting struct {
 	State      Observation
 	Holder     []byte
-	Host       []byte // of whoever of the tenure wrote last; of a broken one empty where that was not read
+	Host       []byte // of the owner that wrote last; of a broken tenure empty if that was not read
 	PID        []byte
 	Remote     bool // the last write was a companion's
 	TTL        Duration
 	WrittenAt  int64
 	AcquiredAt int64
 	ReleasedAt int64
-	// LookAt is the earliest Mono at which what was seen can be dead, or 0.
+	// LookAt is the earliest Mono at which the tenure that was seen can be dead, or 0.
 	LookAt int64
 
-	// Under strict; Epoch is 0 otherwise, or where there is no version.
+	// For strict only; Epoch is 0 under lastwriter, or if there is no version.
 	Epoch Epoch
 	Token Epoch
-	// Companions are the ids of the tenure's owners but the first, with commas.
+	// Companions are the ids of the tenure's owners without the first, with commas.
 	Companions []byte
 	Label      []byte
 	Session    []byte
-	Why        []byte // it was broken
-	By         []byte // who broke it: pid@host
-	// Left is what is left of the TTL by the store's clock or the boot's, 0 where
-	// neither tells; StoreClock says that it was the store's.
+	Why        []byte // the reason that the breaker gave
+	By         []byte // the process that broke it: pid@host
+	// Left is what is left of the TTL by the store's clock or the boot's, or 0 if
+	// neither can tell. StoreClock says that it was the store's.
 	Left       Duration
 	StoreClock bool
-	// Print is a fingerprint of all signs of life that were read, and Since the
-	// Mono since when they stood unchanged: what Config.SeenPrint and SeenSince of
-	// a later machine of the same boot go on from.
+	// Print is a fingerprint of all signs (PROTOCOL S5) that were read, and Since is
+	// the Mono since when they stood unchanged. As Config.SeenPrint and SeenSince, they
+	// let a later machine of the same boot continue this observation.
 	Print uint64
 	Since int64
 
-	// Of a semaphore; Capacity is 0 otherwise. Capacity and Width are those of the
-	// last commit, Held is what all permits weigh together, Limit is that kept in the
-	// store or 0.
+	// For a semaphore only; Capacity is 0 otherwise. Capacity and Width are those of
+	// the last commit, Held is the weight of all permits together, Limit is the limit
+	// in the store or 0.
 	Capacity, Width uint32
 	Held, Limit     uint64
-	// Permits are the holders as they stand in the record, between the brackets; see
-	// EachPermit. Dead are the sessions among theirs that are known to be dead, with
-	// commas.
+	// Permits are the holders as the record has them, between the brackets; see
+	// machines.EachPermit. Dead are those of their sessions that are known to be
+	// dead, with commas.
 	Permits []byte
 	Dead    []byte
 }

@@ -1,9 +1,9 @@
 package core
 
-// The second half of the schema: where each machine can stand, by the names that
-// answers have.
+// The second half of the schema: the states of each machine, by the names that
+// answers use.
 
-// LeaseState is where a Lease machine stands.
+// LeaseState is the state of a Lease machine.
 type LeaseState uint8
 
 // The states of a Lease.
@@ -21,7 +21,7 @@ const (
 	LeaseLost      LeaseState = 11 // lost
 )
 
-// CompanionState is where a Companion machine stands.
+// CompanionState is the state of a Companion machine.
 type CompanionState uint8
 
 // The states of a Companion.
@@ -38,7 +38,7 @@ const (
 	CompanionLost      CompanionState = 10 // lost
 )
 
-// InvocationState is where an Invocation machine stands.
+// InvocationState is the state of an Invocation machine.
 type InvocationState uint8
 
 // The states of an Invocation.
@@ -58,7 +58,7 @@ const (
 	InvocationRefused    InvocationState = 13 // refused
 )
 
-// SemaphoreState is where a Semaphore machine stands.
+// SemaphoreState is the state of a Semaphore machine.
 type SemaphoreState uint8
 
 // The states of a Semaphore.
@@ -71,7 +71,7 @@ const (
 	SemaphoreClosed     SemaphoreState = 6 // closed
 )
 
-// BucketsState is where a Buckets machine stands: it has one place.
+// BucketsState is the state of a Buckets machine: it has only one.
 type BucketsState uint8
 
 // The state of a Buckets machine.
@@ -79,7 +79,7 @@ const (
 	BucketsReady BucketsState = 1 // ready
 )
 
-// SessionState is where a Session machine stands.
+// SessionState is the state of a Session machine.
 type SessionState uint8
 
 // The states of a Session.
@@ -92,7 +92,7 @@ const (
 	SessionLost    SessionState = 6 // lost
 )
 
-// TaskState is where a machine stands that does one thing and ends: a Breaker,
+// TaskState is the state of a machine that does one thing and ends: a Breaker,
 // an Observer or a Calibration.
 type TaskState uint8
 
@@ -104,7 +104,7 @@ const (
 	TaskRefused TaskState = 4 // refused
 )
 
-// VersionState says what a version of a register is.
+// VersionState is the state that a version of a register records.
 type VersionState uint8
 
 // The states of a version.

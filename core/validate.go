@@ -6,8 +6,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
-// WithDefaults is the Config with its defaults where a field was left zero. It comes before
-// Validate, so that a default obeys the same rules as what the caller wrote.
+// WithDefaults returns the Config with its defaults where a field was left zero. Call it
+// before Validate, so that a default obeys the same rules as a caller's value.
 func (c Config) WithDefaults() Config {
 	strict := c.Protocol == ProtocolStrict
 	switch {
@@ -41,11 +41,11 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// faults is what is wrong with a Config, one rule after the other.
+// faults is the list of what is wrong with a Config, one rule after the other.
 type faults string
 
-// require keeps the text only of what is wrong: a Config is validated per lease.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+// require adds the text only if the rule is broken: a Config is validated for each lease.
+// It is not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
 func (f *faults) require(ok bool, text string) {
@@ -63,7 +63,7 @@ const (
 	noSuchMachine          = "machine: no such machine"
 )
 
-// bound is require with what a duration is, and what it is held against.
+// bound is require with a duration in its text, and the limit of that duration.
 func (f *faults) bound(ok bool, field string, value Duration, rule string, limit Duration, rest string) {
 	if ok {
 		return
@@ -98,7 +98,7 @@ func (c *Config) Validate() error {
 	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
 	f.require(!invocation || c.Role == RoleRemote || c.Holder == "", "holder: who invokes makes its own")
 	f.require(!invocation || c.TTL != None, "ttl: work whose lease has no expiry would strand everybody if it died")
-	// Two machines of one seed are one holder, and exclude nobody.
+	// Two machines of one seed are one holder, and do not exclude each other.
 	f.require(c.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	if f != "" {
 		return fault(ErrorConfig, string(f))
@@ -106,7 +106,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// validateProtocol holds each field against the protocol that it is for.
+// validateProtocol checks the fields whose rules depend on the protocol.
 func (c *Config) validateProtocol(f *faults) {
 	if c.Protocol != ProtocolStrict {
 		f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: must be wall or observed")
@@ -126,8 +126,8 @@ func (c *Config) validateProtocol(f *faults) {
 	f.bound(c.StampSpread >= None, "stamp spread", c.StampSpread, "not negative", noLimit, "")
 }
 
-// IsID reports whether s can stand in a record and in a key as it is: as the id of a
-// holder, an owner, a session or a boot.
+// IsID reports whether s can be written into a record and a key without a change: as the
+// id of a holder, an owner, a session or a boot.
 func IsID(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '/' {
@@ -140,12 +140,12 @@ func IsID(s string) bool {
 func (c *Config) validateDurations(f *faults) {
 	ttl, acquire := c.TTL, c.AcquireMargin
 	if ttl == None && c.Protocol == ProtocolStrict && c.Machine != MachineSession {
-		return // until it is released or broken
+		return // it has no TTL
 	}
 	floor, least := c.LeastTTL(), leastMargin(ttl)
 	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")
 	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", noLimit, "")
-	if ttl > 0 { // else there is no more to say of what is measured by it
+	if ttl > 0 { // otherwise the rules that compare with the TTL say nothing
 		f.bound(c.Margin < ttl/2, "margin", c.Margin, "less than half the ttl of ", ttl, "")
 		f.bound(c.Margin >= least, "margin", c.Margin, "at least ", least,
 			", by which clocks whose rates differ by 1 % can drift apart within the ttl")
@@ -166,15 +166,15 @@ func (c *Config) LeastTTL() Duration {
 	return MinTTL
 }
 
-// leastMargin is what two clocks whose rates differ by rho each way can drift
-// apart within a TTL: TTL * 2 rho / (1 + rho).
+// leastMargin returns how far two clocks, whose rates differ by rho each way, can
+// drift apart within a TTL: TTL * 2 rho / (1 + rho).
 func leastMargin(ttl Duration) Duration {
 	return ttl / (RateInverse + 1) * 2
 }
 
-// CheckName says whether a lease can have this name, and if not which rule it
-// breaks. A name becomes part of a key in every kind of store, and a directory
-// in some, so the rules are the narrowest of theirs.
+// CheckName returns an error if a lease cannot have this name; the error says which
+// rule the name breaks. A name becomes part of a key in every kind of store, and a
+// directory in some, so each rule is that of the strictest store.
 func CheckName(name string) error {
 	rule := nameRule(name)
 	if rule == "" {
@@ -234,8 +234,8 @@ func segmentRule(segment string) string {
 	return ""
 }
 
-// quoteName shows a refused name in an error without repeating what was wrong
-// with it: control characters and broken UTF-8 are escaped, length is cut.
+// quoteName returns a refused name in a form that is safe to show: it escapes control
+// characters and broken UTF-8, and cuts the length.
 func quoteName(name string) string {
 	const shown = 64
 	out := `"`
