@@ -1,61 +1,61 @@
-// Package buckets counts, in one process, how many permits of a name are held, and by
-// whom: canal_lock's bucketed counters, whose capacity and width each caller brings
-// along. Machine is the same behind messages. It asks no store and knows no time.
+// Package buckets counts, in one process, how many permits of a name each holder has:
+// canal_lock's bucketed counters, for which each caller gives its own capacity and
+// width. Machine is the same behind messages. It asks no store and knows no time.
 package buckets
 
 import "github.com/mopslock/mopslock/core"
 
-// Buckets counts what is held on one name: canal_lock's counters, kept as the one
-// number that they all come from. Capacity and width are each caller's own view,
-// and may be others at every call. It is pure data: no clock, no lock. The zero
+// Buckets counts the permits held on one name: canal_lock's counters, kept as the one
+// number from which they all follow. Capacity and width are each caller's own view,
+// and may differ from call to call. It is pure data: no clock, no lock. The zero
 // value is ready, with nothing held.
 //
-// The idea and the counters are Fred Hebert's canal_lock. Its counters are what is
-// held, one a bucket, so that callers of different capacities disagree about them
-// and more is granted than anybody's limit. Here the number held decides, and the
-// counters are a view of it: buckets are filled from left to right, and a bucket
-// shows capacity + 1 once somebody walked past it while it was full, until it drops.
+// The idea and the counters are Fred Hebert's canal_lock. There the counters, one for
+// each bucket, are all there is: callers of different capacities disagree about them,
+// and it grants more than anybody's limit. Here the number held decides, and the
+// counters are a view of it. Buckets are filled from left to right. A bucket shows
+// capacity + 1 once a caller walked past it while it was full, until it drops.
 type Buckets[H comparable] struct {
 	held     uint64
 	capacity uint32 // of the latest acquire that was granted; the counters' scale
 	highest  uint32 // how many buckets were ever reached
-	// Buckets left of the last full one were all walked past: somebody had to, to
-	// fill that. Passed says the same of the last full one.
+	// Callers walked past all buckets left of the last full one: otherwise that one
+	// would not be full. passed says whether a caller walked past the last full one.
 	passed bool
-	first  share[H]     // the first holder stands here, and most names have but one
+	first  share[H]     // the first holder; most names have only one
 	others map[H]uint64 // nil until a second one comes
 }
 
-// share is what one holder holds; weight 0 is nobody.
+// share is what one holder holds; with weight 0 there is no holder.
 type share[H comparable] struct {
 	holder H
 	weight uint64
 }
 
-// Acquire grants holder weight permits (0 is one), all or none, if with them no more
-// than capacity x width are held. total is how many are held then. Where reason is
-// not ReasonNone nothing was granted: ReasonFull, or ReasonTooHeavy where the weight
+// Acquire grants holder weight permits (0 means one), all or none, if with them no more
+// than capacity x width are held. total is how many are held then. If reason is not
+// ReasonNone, Acquire granted nothing: ReasonFull, or ReasonTooHeavy if the weight
 // alone is more than the view. The view must be one that CheckView allows.
 func (b *Buckets[H]) Acquire(capacity, width, weight uint32, holder H) (total uint64, reason core.Reason) {
 	more := uint64(max(weight, 1))
 	if reason = b.judge(capacity, width, weight); reason != core.ReasonNone {
-		// Who finds it full has walked past all of his buckets.
+		// A caller that finds it full has walked past all buckets of its view.
 		b.passed = b.passed || reason == core.ReasonFull && uint64(width) >= b.full()
 		return b.held, reason
 	}
 	b.held += more
 	b.capacity = capacity
 	b.give(holder, more)
-	// Divisions take longer than all the rest: none is made without need.
+	// Divisions take longer than all the rest, so there is none without need.
 	if b.held > uint64(b.highest)*uint64(capacity) {
 		b.highest = uint32((b.held-1)/uint64(capacity)) + 1
 	}
-	// The last permit landed in the last full bucket, or walked past it.
+	// The last permit filled the last full bucket, or walked past it.
 	b.passed = b.held < uint64(capacity) || b.held%uint64(capacity) != 0
 	return b.held, core.ReasonNone
 }
 
-// judge is why Acquire would grant nothing, or ReasonNone.
+// judge returns why Acquire would grant nothing, or ReasonNone.
 func (b *Buckets[H]) judge(capacity, width, weight uint32) core.Reason {
 	most, more := uint64(capacity)*uint64(width), uint64(max(weight, 1))
 	switch {
@@ -67,8 +67,8 @@ func (b *Buckets[H]) judge(capacity, width, weight uint32) core.Reason {
 	return core.ReasonNone
 }
 
-// Release takes weight permits (0 is one) back from holder. It takes none, and
-// reports false, where he does not hold so many: out_of_buckets.
+// Release takes weight permits (0 means one) back from holder. If holder does not
+// hold so many, Release takes none and returns false: out_of_buckets.
 func (b *Buckets[H]) Release(holder H, weight uint32) bool {
 	less := uint64(max(weight, 1))
 	if b.HeldBy(holder) < less {
@@ -86,10 +86,10 @@ func (b *Buckets[H]) Down(holder H) (freed uint64) {
 	return freed
 }
 
-// Held is how many permits are held.
+// Held returns how many permits are held.
 func (b *Buckets[H]) Held() uint64 { return b.held }
 
-// HeldBy is how many of them are the holder's.
+// HeldBy returns how many permits the holder holds.
 func (b *Buckets[H]) HeldBy(holder H) uint64 {
 	if b.first.weight > 0 && b.first.holder == holder {
 		return b.first.weight
@@ -97,7 +97,7 @@ func (b *Buckets[H]) HeldBy(holder H) uint64 {
 	return b.others[holder]
 }
 
-// Holders is how many hold anything.
+// Holders returns how many holders hold anything.
 func (b *Buckets[H]) Holders() int {
 	if b.first.weight > 0 {
 		return len(b.others) + 1
@@ -105,7 +105,7 @@ func (b *Buckets[H]) Holders() int {
 	return len(b.others)
 }
 
-// clone is an independent copy.
+// clone returns an independent copy.
 func (b *Buckets[H]) clone() Buckets[H] {
 	twin := *b
 	twin.others = nil
@@ -118,7 +118,7 @@ func (b *Buckets[H]) clone() Buckets[H] {
 	return twin
 }
 
-// Highest is how many buckets were ever reached: how many counters there are.
+// Highest returns how many buckets were ever reached: how many counters there are.
 func (b *Buckets[H]) Highest() uint32 { return b.highest }
 
 // AppendCounters appends the counters of the first most buckets.
@@ -142,7 +142,7 @@ func (b *Buckets[H]) AppendCounters(dst []uint32, most int) []uint32 {
 	return dst
 }
 
-// full is how many buckets are full.
+// full returns how many buckets are full.
 func (b *Buckets[H]) full() uint64 {
 	if b.held == 0 {
 		return 0
@@ -168,7 +168,7 @@ func (b *Buckets[H]) give(holder H, more uint64) {
 func (b *Buckets[H]) take(holder H, less uint64) {
 	before := b.held
 	b.held -= less
-	// Whichever is the last full bucket now was left of the one that dropped.
+	// If fewer buckets are full now, the last full one was left of the one that dropped.
 	if !b.passed {
 		b.passed = b.full() < before/uint64(b.capacity)
 	}

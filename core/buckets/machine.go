@@ -6,18 +6,18 @@ import (
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
-// Machine is Buckets behind messages, for languages that have none of their
-// own: one name, whose holders are texts. It asks no store and sets no timer, and
-// has one state. Each step ends in counted, which says how things stand after it.
+// Machine is Buckets behind messages, for languages that have no Buckets of their
+// own. It is for one name, and its holders are texts. It asks no store, sets no timer
+// and has one state. Each step ends in counted, which has the counters after the step.
 type Machine struct {
 	base.Machine
 	Buckets  Buckets[string]
-	counters []uint32 // room for what counted shows
-	body     []byte   // and for its text
+	counters []uint32 // room for the counters of counted
+	body     []byte   // room for their text
 }
 
-// New makes a machine of buckets with nothing held. Of the Config it
-// needs the seed alone, which every machine has: there is no name, and no TTL.
+// New makes a machine of buckets with nothing held. It needs only the seed of the
+// Config, as every machine does: there is no name, and no TTL.
 func New(cfg core.Config) (*Machine, error) {
 	cfg.Machine, cfg.Protocol = core.MachineBuckets, core.ProtocolStrict
 	m, err := base.New(cfg)
@@ -30,7 +30,7 @@ func New(cfg core.Config) (*Machine, error) {
 // String implements Machine.
 func (b *Machine) String() string { return core.BucketsReady.String() }
 
-// State is where the machine stands.
+// State returns the machine's state.
 func (b *Machine) State() core.BucketsState { return core.BucketsReady }
 
 // Step implements Machine.
@@ -59,7 +59,7 @@ func (b *Machine) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	return b.Finish(), nil
 }
 
-// check refuses what breaks the contract, before anything is changed.
+// check refuses an event that breaks the contract, before anything is changed.
 func (b *Machine) check(ev *core.Event) error {
 	switch ev.Kind {
 	case core.EventAcquire, core.EventRelease, core.EventDown, core.EventChanged, core.EventWoke:
@@ -86,8 +86,8 @@ func (b *Machine) check(ev *core.Event) error {
 	return nil
 }
 
-// bucketsKnow reports whether nothing is set but what this event to buckets has: who
-// asks to wait, or for a permit by its number, must not be answered as if he had not.
+// bucketsKnow reports whether the event has only fields that buckets know. A caller that
+// asks to wait, or for a permit by its number, must not get an answer that ignores this.
 func bucketsKnow(ev core.Event) bool {
 	switch ev.Kind {
 	case core.EventAcquire:
@@ -100,8 +100,8 @@ func bucketsKnow(ev core.Event) bool {
 	return ev.Wait == 0 && !ev.Brief && !ev.Asks()
 }
 
-// crowded reports whether this acquire would make one holder too many. Who is
-// refused for another reason makes none.
+// crowded reports whether this acquire would make one holder too many. An acquire that
+// is refused for another reason makes none.
 func (b *Machine) crowded(ev *core.Event) bool {
 	return b.Buckets.Holders() >= core.MaxAsked && b.Buckets.HeldBy(string(ev.Holder)) == 0 &&
 		b.Buckets.judge(ev.Capacity, ev.Width, ev.Weight) == core.ReasonNone
@@ -116,7 +116,7 @@ func (b *Machine) acquire(ev *core.Event) {
 	b.Emit(core.ActionGranted).Total = total
 }
 
-// count tells the counters as text, like [4,1].
+// count emits the counters as text, such as [4,1].
 func (b *Machine) count() {
 	b.counters = b.Buckets.AppendCounters(b.counters[:0], core.MaxCounters)
 	b.body = append(b.body[:0], '[')
@@ -144,7 +144,7 @@ func (b *Machine) AppendState(dst []byte) []byte {
 	}
 	s.Uint(b.Buckets.held)
 	s.Uint(uint64(b.Buckets.highest))
-	// With nothing held the scale has no meaning.
+	// With nothing held the counters' scale has no meaning.
 	capacity := b.Buckets.capacity
 	if b.Buckets.held == 0 {
 		capacity = 0
@@ -154,7 +154,7 @@ func (b *Machine) AppendState(dst []byte) []byte {
 	return s
 }
 
-// shares is who holds what, in the order of the holders' bytes: a map has none.
+// shares returns what each holder holds, sorted by the holders' bytes: a map has no order.
 func (b *Machine) shares() []share[string] {
 	all := make([]share[string], 0, b.Buckets.Holders())
 	if b.Buckets.first.weight > 0 {

@@ -1,11 +1,11 @@
 // Package wire has the messages of package core as plain structs, for
-// encoding/json and for msgpack/v5 with the struct tag "json": fields stand in
-// the order of the keys, and what is zero is left out, so that msgpack/v5 with
-// compact integers writes the very bytes that the core does. In JSON, bytes are
-// base64 and everything else is as it is; integers need all 64 bits.
+// encoding/json and for msgpack/v5 with the struct tag "json". Fields are in the
+// order of the keys, and zero values are left out, so that msgpack/v5 with compact
+// integers writes the same bytes as the core. In JSON, bytes are base64, and a
+// reader needs all 64 bits of an integer.
 //
-// It decides nothing and checks nothing. Package core reads what was made of it,
-// and core/schema.go says what each field means.
+// It decides nothing and checks nothing. Package core reads the messages, and
+// core/schema.go says what each field means.
 package wire
 
 import "strconv"
@@ -80,7 +80,7 @@ type Input struct {
 	StoreAt      int64  `json:"store_at_ns,omitempty"`
 }
 
-// Entry is one object of a list, core.Entry: an array of two, in JSON too.
+// Entry is one object of a list, core.Entry: an array of two, also in JSON.
 type Entry struct {
 	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack/v5
 
@@ -88,7 +88,7 @@ type Entry struct {
 	Stamp int64
 }
 
-// MarshalJSON implements json.Marshaler, without the import.
+// MarshalJSON implements json.Marshaler without importing it.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	out := []byte(`["`)
 	for _, c := range []byte(e.Key) {
@@ -105,8 +105,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return append(strconv.AppendInt(append(out, `",`...), e.Stamp, 10), ']'), nil
 }
 
-// Answer is what came of a Config or an Input; it is core.Answer. Either State
-// is set or Error is.
+// Answer is the answer to a Config or an Input; it is core.Answer. Either State
+// or Error is set.
 type Answer struct {
 	State   string   `json:"state,omitempty"`
 	Idle    bool     `json:"idle,omitempty"`
@@ -115,7 +115,7 @@ type Answer struct {
 	Text    string   `json:"text,omitempty"`
 }
 
-// Action is one thing that the host is asked to do or is told; it is core.Action.
+// Action is one thing that the host must do or is told; it is core.Action.
 type Action struct {
 	Kind    string `json:"kind"`
 	Request uint64 `json:"request,omitempty"`

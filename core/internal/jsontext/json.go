@@ -1,6 +1,6 @@
-// Package jsontext reads and writes the JSON that records in the store are made of: a
-// strict scanner that copies nothing, and texts, stamps and seconds as they stand there.
-// It does not know what a field means.
+// Package jsontext reads and writes the JSON of the store's records: a strict scanner
+// that copies nothing, and the forms that texts, stamps and seconds have there. It does
+// not know what a field means.
 package jsontext
 
 import (
@@ -14,7 +14,7 @@ import (
 // the NaN, Infinity and -Infinity that Python writes and reads. It copies
 // nothing and decodes nothing until asked: a value is a piece of the body.
 
-// MaxDepth is how deep an array or an object is read.
+// MaxDepth is the depth down to which arrays and objects are read.
 const MaxDepth = 32
 
 // Kind says what a JSON value is.
@@ -22,7 +22,7 @@ type Kind uint8
 
 const (
 	TokenAbsent    Kind = iota // no such field
-	TokenString                // raw is the inside, without its quotes
+	TokenString                // Raw is the inside, without its quotes
 	TokenNumber                // RFC 8259's grammar
 	tokenNotFinite             // NaN, Infinity, -Infinity
 	TokenTrue
@@ -31,22 +31,22 @@ const (
 	TokenNested // an array or object
 )
 
-// Token is one JSON value as it stands in the body.
+// Token is one JSON value as the body has it.
 type Token struct {
 	Kind Kind
 	Raw  []byte
 }
 
-// Text is the inside of a JSON string as it stands in the body, escapes and
-// all. The body was valid UTF-8 and the string well formed.
+// Text is the inside of a JSON string as the body has it, with its escapes. The
+// body was valid UTF-8 and the string well formed.
 type Text []byte
 
-// Plain reports that nothing in t needs decoding.
+// Plain reports whether nothing in t needs decoding.
 func (t Text) Plain() bool { return SkipOrdinary(t, 0) == len(t) }
 
-// Equal reports whether t, decoded, is s. Half of a surrogate pair is no text
-// that a Go string can hold, so it equals nothing, U+FFFD included: two holders
-// must never be one because of what cannot be told apart.
+// Equal reports whether t, decoded, is s. A Go string cannot hold half of a
+// surrogate pair, so such a half equals nothing, not even U+FFFD: otherwise two
+// holders whose ids differ only there would be one.
 func (t Text) Equal(s string) bool {
 	for {
 		plain := SkipOrdinary(t, 0)
@@ -69,8 +69,8 @@ func (t Text) Equal(s string) bool {
 // AppendTo appends t decoded: valid UTF-8, half surrogate pairs as U+FFFD.
 func (t Text) AppendTo(dst []byte) []byte { return t.AppendCut(dst, len(t)) }
 
-// AppendCut is appendTo of no more than so many bytes, in whole characters. What
-// is beyond them is not decoded: somebody else's text can be 64 KiB.
+// AppendCut appends t decoded, but at most most bytes, in whole characters. It does
+// not decode what is beyond them: another process's text can be 64 KiB.
 func (t Text) AppendCut(dst []byte, most int) []byte {
 	end := len(dst) + most
 	for {
@@ -96,10 +96,10 @@ func (t Text) AppendCut(dst []byte, most int) []byte {
 	}
 }
 
-// escapes are the letters behind a backslash, each with what it stands for.
+// escapes are the letters behind a backslash, each with the character that it means.
 const escapes = "b\bf\fn\nr\rt\t\"\"\\\\//"
 
-// escaped returns what a backslash and c stand for, or 0.
+// escaped returns the character that a backslash and c mean, or 0.
 func escaped(c byte) byte {
 	for i := 0; i < len(escapes); i += 2 {
 		if escapes[i] == c {
@@ -148,14 +148,14 @@ func hex4(b []byte) (r rune) {
 	return r
 }
 
-// Scanner walks over a body. A method that answers false leaves i where the
-// body stopped being JSON.
+// Scanner reads a body. A method that returns false leaves I where the body stopped
+// being JSON.
 type Scanner struct {
 	B []byte
 	I int
 }
 
-// At returns the byte at i, or 0, which is no part of any JSON text.
+// At returns the byte at I, or at the end 0, which is no part of any JSON text.
 func (s *Scanner) At() byte {
 	if s.I < len(s.B) {
 		return s.B[s.I]
@@ -228,9 +228,9 @@ func (s *Scanner) escape() bool {
 }
 
 // SkipOrdinary returns the index, from i on, of the first quote, backslash or
-// control character. Eight bytes at a time: the lowest marked byte of a word is
-// exact, because a borrow only spoils bytes above it (Mycroft's test for a zero
-// byte, and its sibling for "less than n").
+// control character. It tests eight bytes at a time. The lowest marked byte of a word
+// is exact, because a borrow only spoils bytes above it (Mycroft's test for a zero
+// byte, and its variant for "less than n").
 func SkipOrdinary(b []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
@@ -247,8 +247,8 @@ func SkipOrdinary(b []byte, i int) int {
 	return i
 }
 
-// Value reads one value of any kind. depth is how deep it stands; a value
-// nested deeper than MaxDepth is not read.
+// Value reads one value of any kind at a depth. It does not read a value that is
+// nested deeper than MaxDepth.
 func (s *Scanner) Value(depth int) (t Token, ok bool) {
 	start := s.I
 	switch c := s.At(); {
@@ -278,8 +278,8 @@ func (s *Scanner) Value(depth int) (t Token, ok bool) {
 	return t, true
 }
 
-// nested steps over an array or an object, by calling value as deep as MaxDepth
-// allows and no deeper.
+// nested steps over an array or an object. It calls Value down to MaxDepth and no
+// deeper.
 func (s *Scanner) nested(depth int) bool {
 	if depth >= MaxDepth {
 		return false
@@ -293,16 +293,16 @@ func (s *Scanner) nested(depth int) bool {
 }
 
 // Open steps over the bracket that begins an array or an object, and reports
-// whether an element follows; an empty one it steps over whole.
+// whether an element follows. If none does, it also steps over the closing bracket.
 func (s *Scanner) Open() (more bool) {
-	end := s.At() + 2 // ] and } stand two behind their openers
+	end := s.At() + 2 // in ASCII, ] and } are two behind [ and {
 	s.I++
 	s.SkipSpace()
 	return !s.Take(end)
 }
 
-// Element reads the next element of an array or an object at a depth, and what
-// follows it: more is that it was a comma.
+// Element reads the next element of an array or an object at a depth, and the comma
+// or bracket behind it. more reports whether that was a comma.
 func (s *Scanner) Element(object bool, depth int) (key Text, value Token, more, ok bool) {
 	end := byte(']')
 	if object {
@@ -323,7 +323,7 @@ func (s *Scanner) Element(object bool, depth int) (key Text, value Token, more, 
 	return key, value, ok, ok
 }
 
-// Key reads a key, its colon and the space around that.
+// Key reads a key, its colon and the space around the colon.
 func (s *Scanner) Key() (Text, bool) {
 	k, ok := s.str()
 	if !ok {
@@ -357,7 +357,7 @@ func (s *Scanner) number() (Kind, bool) {
 	return TokenNumber, true
 }
 
-// digits steps over one digit or more.
+// digits steps over digits, and reports whether there was at least one.
 func (s *Scanner) digits() bool {
 	start := s.I
 	for s.I < len(s.B) && s.B[s.I]-'0' <= 9 {

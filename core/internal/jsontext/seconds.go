@@ -2,9 +2,9 @@ package jsontext
 
 import "github.com/mopslock/mopslock/core/internal/octets"
 
-// ParseSeconds reads a JSON number of seconds exactly and rounds it to the
-// nearest nanosecond, but nothing above 0 to 0. Not ok: negative, or more than most,
-// both in nanoseconds.
+// ParseSeconds reads a JSON number of seconds exactly and rounds it to the nearest
+// nanosecond, but a number above 0 to 1 at least. ok is false if the number is
+// negative or more than most, which is in nanoseconds.
 func ParseSeconds(b []byte, most int64) (nanos int64, ok bool) {
 	negative := b[0] == '-'
 	if negative {
@@ -20,7 +20,7 @@ func ParseSeconds(b []byte, most int64) (nanos int64, ok bool) {
 			integer = i
 		}
 	}
-	// power is the decimal place, in nanoseconds, of the digit at hand.
+	// power is the decimal place, in nanoseconds, of the current digit.
 	power := integer - 1 + exponent + 9
 	ns, something := int64(0), false
 	for _, c := range mantissa {
@@ -55,8 +55,8 @@ func ParseSeconds(b []byte, most int64) (nanos int64, ok bool) {
 	return ns, true
 }
 
-// parseExponent reads what follows the e of a JSON number. What is beyond all
-// use stays so: no mantissa of MaxRecord digits makes up for it.
+// parseExponent reads what follows the e of a JSON number. It cuts an exponent that
+// is beyond all use: even a mantissa of MaxRecord digits does not make up for the rest.
 func parseExponent(b []byte) int {
 	const beyond = 1 << 24
 	negative := b[0] == '-'
@@ -73,8 +73,8 @@ func parseExponent(b []byte) int {
 	return n
 }
 
-// AppendSeconds writes the shortest decimal that is exactly so many nanoseconds, which are
-// not negative, in seconds: no exponent, and .0 if it is whole, as Python shows a float.
+// AppendSeconds appends nanos, which is not negative, in seconds: the shortest decimal
+// that is exact, without an exponent, and with .0 if it is whole, as Python shows a float.
 func AppendSeconds(dst []byte, nanos int64) []byte {
 	dst = octets.AppendDecimal(dst, uint64(nanos/nanosPerSecond))
 	if nanos%nanosPerSecond == 0 {

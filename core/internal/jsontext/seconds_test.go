@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSeconds: what is read and what is written of a TTL, at its edges, and that the one is the other.
+// TestSeconds: TTLs are read and written right at their edges, and what is written is read back.
 func TestSeconds(t *testing.T) {
 	const most = 30 * 24 * time.Hour
 	for s, want := range map[string]time.Duration{
@@ -49,7 +49,7 @@ func TestSeconds(t *testing.T) {
 	})
 }
 
-// TestTextEqual: U+FFFD for what cannot be decoded must never make two holders one.
+// TestTextEqual: U+FFFD stands for what cannot be decoded, and must never make two holders one.
 func TestTextEqual(t *testing.T) {
 	for _, test := range []struct {
 		raw, s string

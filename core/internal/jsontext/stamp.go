@@ -4,15 +4,15 @@ import (
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
-// Stamps are how instants stand in lock.json: Python's isoformat in UTC.
+// A stamp is an instant as lock.json has it: Python's isoformat in UTC.
 //
-// Written: YYYY-MM-DDTHH:MM:SS.ffffff+00:00, always six digits and never Z,
+// We write YYYY-MM-DDTHH:MM:SS.ffffff+00:00, always six digits and never Z,
 // because datetime.fromisoformat raises on anything else under Python 3.10,
-// and an acquirer of mops would die of it.
+// and that would stop a mops acquirer.
 //
-// Read: T or a space, no fraction or one to nine digits, then Z, ±HH, ±HHMM,
+// We read T or a space, no fraction or one to nine digits, then Z, ±HH, ±HHMM,
 // ±HH:MM or ±HH:MM:SS. A stamp without an offset is refused: mops always
-// writes one, and to guess a zone would move a lease by hours.
+// writes one, and a guessed zone would move a lease by hours.
 
 const (
 	StampLen = len("2006-01-02T15:04:05.000000+00:00")
@@ -22,11 +22,11 @@ const (
 	secondsPerDay  = 86_400
 	// MaxInstant bounds a stamp, in nanoseconds before and after 1970.
 	MaxInstant = 1 << 62
-	// MaxInstant in seconds, one more than fits so that rounding cannot matter.
+	// MaxInstant in seconds, and one more, so that rounding does not matter.
 	maxClockSeconds = MaxInstant/nanosPerSecond + 1
 )
 
-// AppendStamp appends wall as FormatStamp returns it.
+// AppendStamp appends wall in the form that core.FormatStamp returns.
 func AppendStamp(dst []byte, wall int64) []byte {
 	seconds, nanos := wall/nanosPerSecond, wall%nanosPerSecond
 	if nanos < 0 {
@@ -96,8 +96,8 @@ func daysFromCivil(year, month, day int64) int64 {
 	return era*146_097 + doe - daysFromMarch
 }
 
-// parseStamp reads a stamp. It answers not ok for one that is outside of
-// MaxInstant, like for one that is malformed.
+// parseStamp reads a stamp. ok is false if the stamp is malformed, or beyond
+// MaxInstant.
 func parseStamp(b []byte) (wall int64, ok bool) {
 	const dateTime = len("2006-01-02T15:04:05")
 	if len(b) < dateTime+1 || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' {
@@ -202,7 +202,7 @@ func parseOffset(b []byte) (seconds int64, ok bool) {
 	return seconds, true
 }
 
-// Stamp reads one of the stamps; 0 is an empty one, null and absent included.
+// Stamp reads one of the stamps. If that is empty, null or absent, to stays as it is.
 func (t *Token) Stamp(to *int64) bool {
 	if t.Kind != TokenString || len(t.Raw) == 0 {
 		return t.Kind <= TokenString || t.Kind == TokenNull

@@ -17,7 +17,7 @@ func TestStampIsWrittenAsPythonDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wall := rapid.Int64Range(-2*MaxInstant+1000, 2*MaxInstant-1).Draw(t, "wall")
 		got := formatStamp(wall)
-		// Format of Go cuts the fraction off, which is down only after 1970.
+		// Go's Format cuts the fraction off, which rounds down only after 1970.
 		micros := time.UnixMicro(floorDiv(wall, 1000)).UTC()
 		if want := micros.Format("2006-01-02T15:04:05.000000-07:00"); got != want {
 			t.Fatalf("%d: %s, want %s", wall, got, want)
@@ -102,7 +102,7 @@ func TestParseStampForms(t *testing.T) {
 	}
 }
 
-// TestParseStampAgainstTime draws dates that exist and dates that do not.
+// TestParseStampAgainstTime: dates that exist and dates that do not are read as time.Parse reads them.
 func TestParseStampAgainstTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }

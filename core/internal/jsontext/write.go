@@ -2,7 +2,7 @@ package jsontext
 
 import "github.com/mopslock/mopslock/core/internal/octets"
 
-// Writer appends the fields of a record: what stands before a value, and
+// Writer appends the fields of a record: the text before a value, and
 // the value.
 type Writer []byte
 
@@ -28,7 +28,7 @@ func (w *Writer) Stamp(before string, wall int64) {
 	}
 }
 
-// Raw writes what stands between values.
+// Raw writes the text between values.
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
@@ -41,7 +41,7 @@ func (w *Writer) Seconds(before string, nanos int64) {
 	*w = AppendSeconds(append(*w, before...), nanos)
 }
 
-// Maybe writes a text that is left out when it is empty.
+// Maybe writes a text, or nothing if it is empty.
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
@@ -53,7 +53,7 @@ func (w *Writer) Maybe(before, s string) {
 }
 
 // AppendText writes the inside of a JSON string in ASCII, escaped as Python
-// does. What is not UTF-8 becomes U+FFFD.
+// does. Bytes that are not UTF-8 become U+FFFD.
 func AppendText(dst []byte, s string) []byte {
 	if ordinaryASCII(s) {
 		return append(dst, s...)
@@ -87,8 +87,8 @@ func appendHex4(dst []byte, c rune) []byte {
 	return append(dst, '\\', 'u', hex[c>>12&15], hex[c>>8&15], hex[c>>4&15], hex[c&15])
 }
 
-// ordinaryASCII reports that s needs no escape. Eight bytes at a time; see
-// skipOrdinary. Here a borrow or carry out of one byte can only add to a mark.
+// ordinaryASCII reports whether s needs no escape. It tests eight bytes at a time; see
+// SkipOrdinary. Here a borrow or carry out of a byte can only add marks.
 func ordinaryASCII(s string) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; len(s) >= 8; s = s[8:] {

@@ -1,6 +1,6 @@
 // Package lockfile reads and writes lock.json, the record that mops and the protocol
-// lastwriter keep under a name. It says what a record is; whether the name is free is
-// for the machines to judge.
+// lastwriter keep under a name. It says what a record is; the machines judge whether
+// the name is free.
 package lockfile
 
 import (
@@ -11,30 +11,30 @@ import (
 	"github.com/mopslock/mopslock/core/internal/jsontext"
 )
 
-// lock.json belongs to mops: what it writes, and what anybody else wrote there
-// before us, must be read. So reading is lenient about fields (any order, any
-// unknown one, the last of two with one name) and strict about JSON. Writing is
-// in record_write.go.
+// lock.json belongs to mops: we must read what mops writes, and what any other
+// process wrote there before us. So the reader is lenient about fields (any order,
+// any unknown one, the last of two with one name) and strict about JSON. The writer
+// is in write.go.
 
-// recordState is what a body is, before anybody asks whose it is and how old.
+// recordState is the state of a record, before its writer and its age are judged.
 type recordState uint8
 
 const (
-	Absent   recordState = iota // there is no body; parseRecord never says so
-	Empty                       // no bytes: somebody's write is under way
-	Corrupt                     // not for us to judge: PROTOCOL L3
+	Absent   recordState = iota // there is no body; Parse never says so
+	Empty                       // no bytes: another process's write may be under way
+	Corrupt                     // PROTOCOL L3
 	Released                    // free, whatever else is wrong in it
-	Live                        // writer, writtenAt and expire are good
+	Live                        // Writer, WrittenAt and Expire are good
 )
 
-// Record is a lock.json as it was read. It refers to the body, which must stand
-// as long as it does. An instant of 0 is empty; what was really written at 0 is
-// read as 1 ns later, which no stamp can show. In a corrupt or released record
-// the fields hold what could be read.
+// Record is a lock.json as it was read. It refers to the body, which must not change
+// while the Record is in use. An instant of 0 is empty. An instant that was written
+// as 0 is read as 1 ns, which no stamp can show. In a corrupt or released record the
+// fields hold what could be read.
 type Record struct {
 	State recordState
-	// NoExpiry: nothing is wrong but that expire_s is absent, null or 0. Such a
-	// record is corrupt (or released) to an acquirer; a companion says why.
+	// NoExpiry: the only fault is that expire_s is absent, null or 0. To an acquirer
+	// such a record is corrupt (or released); a companion says that there is no expiry.
 	NoExpiry bool
 	Remote   bool // the last write was a companion's
 	Writer   jsontext.Text
@@ -45,14 +45,14 @@ type Record struct {
 	FirstWrittenAt int64
 	AcquiredAt     int64
 	ReleasedAt     int64
-	Expire         core.Duration // expire_s; 0 where that is no good one
-	Count          int64         // of write_count; 0 where that is odd
+	Expire         core.Duration // expire_s, or 0 if that is not valid
+	Count          int64         // write_count, or 0 if that is not valid
 
-	// nonce is writer_id, written_at and write_count as they stand.
+	// nonce is writer_id, written_at and write_count as the body has them.
 	nonce [3]jsontext.Token
 }
 
-// The fields that are looked at, in the order in which mops writes them.
+// The fields that we read, in the order in which mops writes them.
 const (
 	fieldWriter = iota
 	fieldWrittenAt
@@ -67,7 +67,7 @@ const (
 	recordFields
 )
 
-// Parse reads body into r. It never fails: r.state says what was wrong.
+// Parse reads body into r. It never fails: r.State says what was wrong.
 func Parse(body []byte, r *Record) {
 	*r = Record{State: Corrupt}
 	if len(body) == 0 {
@@ -105,8 +105,8 @@ func Parse(body []byte, r *Record) {
 	}
 }
 
-// scanFields finds the fields of the object that body is. It answers false if
-// body is not one JSON object.
+// scanFields finds the fields in body. It returns false if body is not one JSON
+// object.
 func scanFields(body []byte, fields *[recordFields]jsontext.Token) bool {
 	s := jsontext.Scanner{B: body}
 	s.SkipSpace()
@@ -127,7 +127,7 @@ func scanFields(body []byte, fields *[recordFields]jsontext.Token) bool {
 	return s.I == len(body)
 }
 
-// recordField returns which field a key names, or -1.
+// recordField returns the field that a key names, or -1.
 func recordField(key jsontext.Text) int {
 	if field := fieldNamed(key); field >= 0 {
 		return field
@@ -166,7 +166,7 @@ func fieldNamed(key []byte) int {
 	return -1
 }
 
-// opaqueText is a field that is only shown: a string, or a number as it stands.
+// opaqueText returns a field that is only shown: a string, or a number as the body has it.
 func opaqueText(t jsontext.Token) jsontext.Text {
 	if t.Kind == jsontext.TokenString || t.Kind == jsontext.TokenNumber {
 		return t.Raw
@@ -174,9 +174,9 @@ func opaqueText(t jsontext.Token) jsontext.Text {
 	return nil
 }
 
-// countOf reads a write_count; whatever is odd about it, it is 0 and no fault.
+// countOf reads a write_count. One that is not valid is 0, and does not make the record corrupt.
 func countOf(t *jsontext.Token) (n int64) {
-	const digits = 18 // fit an int64
+	const digits = 18 // so many fit an int64
 	if t.Kind != jsontext.TokenNumber || len(t.Raw) > digits {
 		return 0
 	}
@@ -189,8 +189,8 @@ func countOf(t *jsontext.Token) (n int64) {
 	return n
 }
 
-// expireOf reads expire_s. 0 and ok: absent, null or 0. Not ok: no number, not
-// finite, negative, or above MaxTTL.
+// expireOf reads expire_s. It returns 0 and true if that is absent, null or 0. ok is
+// false if it is no number, not finite, negative, or above MaxTTL.
 func expireOf(t *jsontext.Token) (d core.Duration, ok bool) {
 	switch t.Kind {
 	case jsontext.TokenAbsent, jsontext.TokenNull:
@@ -202,22 +202,22 @@ func expireOf(t *jsontext.Token) (d core.Duration, ok bool) {
 	return 0, false
 }
 
-// Print is a fingerprint of writer_id, written_at and write_count as they
-// stand. Two prints that differ are two writes; a record whose print stays the
-// same stands unchanged.
+// Print returns a fingerprint of writer_id, written_at and write_count as the body
+// has them. Two fingerprints that differ are of two writes. While the fingerprint
+// stays the same, the record counts as unchanged.
 func (r *Record) Print() uint64 {
 	h := uint64(base.FnvOffset)
 	for i := range r.nonce {
 		h = base.FNV1a(h, r.nonce[i].Raw)
-		// Between fields, and after a kind: "1" is not 1.
+		// The kind parts one field from the next, and "1" from 1.
 		h = (h ^ uint64(0x80|r.nonce[i].Kind)) * base.FnvPrime
 	}
 	return h
 }
 
-// Show copies a record into a sighting, whose buffers are used again. A record
-// has 64 KiB, and one Step can show its sighting twice: texts are cut, so that
-// whatever somebody wrote there fits an answer.
+// Show copies a record into a sighting, whose buffers it uses again. A record may
+// have 64 KiB, and one Step can show its sighting twice. So Show cuts the texts:
+// whatever another process wrote there fits an answer.
 func (r *Record) Show(s *core.Sighting, state core.Observation) {
 	s.State, s.Remote, s.TTL = state, r.Remote, r.Expire
 	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.LookAt = r.WrittenAt, r.AcquiredAt, r.ReleasedAt, 0

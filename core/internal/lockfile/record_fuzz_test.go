@@ -16,8 +16,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/jsontext"
 )
 
-// FuzzRecord: nothing panics; what is taken for a JSON object is one to
-// encoding/json too, and the other way round.
+// FuzzRecord: Parse never panics. It takes a body for a JSON object if and only if
+// encoding/json does.
 func FuzzRecord(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("../../testdata", "records", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -47,8 +47,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// checkRecordAsJSON compares with encoding/json, except for what Python writes
-// and RFC 8259 does not know.
+// checkRecordAsJSON compares with encoding/json, except for the numbers that Python
+// writes and RFC 8259 does not know.
 func checkRecordAsJSON(t *testing.T, body []byte, r *Record) {
 	t.Helper()
 	var fields [recordFields]jsontext.Token
@@ -83,7 +83,7 @@ func checkRecordAsJSON(t *testing.T, body []byte, r *Record) {
 	}
 }
 
-// depth is how deep v is nested; a scalar is 0.
+// depth returns how deep v is nested; a scalar is 0.
 func depth(v any) (deepest int) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -102,11 +102,11 @@ func depth(v any) (deepest int) {
 
 var hugeExponent = regexp.MustCompile(`[eE][+-]?0*[0-9]{4}`)
 
-// checkExpire does parseSeconds' sum with exact fractions.
+// checkExpire does the sum of jsontext.ParseSeconds with exact fractions.
 func checkExpire(t *testing.T, number string, r *Record) {
 	t.Helper()
 	if len(number) > 1000 || hugeExponent.MatchString(number) {
-		return // big.Rat would be at it for hours
+		return // big.Rat would take hours
 	}
 	exact, ok := new(big.Rat).SetString(number)
 	if !ok {

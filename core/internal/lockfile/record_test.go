@@ -50,7 +50,7 @@ func TestMopsRecords(t *testing.T) {
 				r.Count != want.count || r.Expire != want.expire || r.NoExpiry {
 				t.Errorf("read as %+v", r)
 			}
-			var all struct{ TID uint64 } // which we do not keep
+			var all struct{ TID uint64 } // a Record does not keep it
 			if err := json.Unmarshal(body, &all); err != nil {
 				t.Fatal(err)
 			}
@@ -65,10 +65,10 @@ func TestMopsRecords(t *testing.T) {
 	}
 }
 
-// gone, as a value for edited, takes the field out.
+// gone, as a value for edited, removes the field.
 const gone = "gone"
 
-// edited is a good live record with some fields replaced by JSON values.
+// edited returns a good live record with some fields replaced by JSON values.
 func edited(edits ...string) string {
 	const stamp = `"2025-08-24T01:46:40.000001+00:00"`
 	fields := [][2]string{
@@ -99,8 +99,8 @@ func edited(edits ...string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestRecordStates: each way to be live, released, empty or corrupt, and whether a
-// record says that it has no expiry: testdata/record_states.txt.
+// TestRecordStates: each way in which a record is live, released, empty or corrupt, and
+// whether it has no expiry: testdata/record_states.txt.
 func TestRecordStates(t *testing.T) {
 	names := map[recordState]string{Empty: "empty", Live: "live", Released: "released", Corrupt: "corrupt"}
 	inner := strings.Trim(edited(), "{}")
@@ -137,7 +137,7 @@ func TestRecordStates(t *testing.T) {
 
 // TestRecordLimits: how deep and how long a record may be.
 func TestRecordLimits(t *testing.T) {
-	nested := func(depth int) string { // the record itself is one
+	nested := func(depth int) string { // the record itself is the first level
 		return edited("x", strings.Repeat(`{"a":`, depth-1)+"1"+strings.Repeat("}", depth-1))
 	}
 	long := func(size int) string { return edited("x", `"`+strings.Repeat("x", size-len(edited("x", `""`)))+`"`) }
@@ -189,13 +189,13 @@ func TestRecordPrint(t *testing.T) {
 	} {
 		r := readRecord([]byte(body))
 		if other, ok := seen[r.Print()]; ok {
-			t.Errorf("one print: %s and %s", body, other)
+			t.Errorf("one fingerprint: %s and %s", body, other)
 		}
 		seen[r.Print()] = body
 	}
 	a, b := readRecord([]byte(edited())), readRecord([]byte(edited("hostname", "7", "released_at", "null", "z", "1")))
 	if a.Print() != b.Print() {
-		t.Error("the print is of more than writer_id, written_at and write_count")
+		t.Error("the fingerprint is of more than writer_id, written_at and write_count")
 	}
 	if got := base.Fingerprint([]byte("foobar")); got != 0x85944171f73967e8 { // FNV's own test vector
 		t.Errorf("fingerprint %x", got)
@@ -227,7 +227,7 @@ func TestRecordAllocatesNothing(t *testing.T) {
 	}
 }
 
-// testOwn is a record as a holder writes it while it renews.
+// testOwn returns a record as a holder writes it at a renewal.
 func testOwn() Own {
 	return Own{
 		Holder: "0190b6a2-7e0c-4f5e-8a36-5a8d0c7f1e2b", TTL: 88 * time.Second, Count: 17,
@@ -330,7 +330,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestPythonReadsOurs(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("no python3: what Python makes of our records is not tested")
+		t.Skip("no python3: how Python reads our records is not tested")
 	}
 	const script = `
 import json, sys
@@ -374,6 +374,6 @@ for line in sys.stdin:
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	if got := strings.TrimSuffix(string(out), "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("Python escapes otherwise:\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		t.Errorf("Python escapes texts in another way:\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/jsontext"
 )
 
-// Own is a lock.json of ours. An instant of 0 is written as "".
+// Own is a lock.json that we write. An instant of 0 is written as "".
 type Own struct {
 	Holder         core.HolderID
 	WrittenAt      int64
@@ -20,8 +20,8 @@ type Own struct {
 	Remote         bool // a companion writes
 }
 
-// Append appends r: byte for byte what json.dumps(record, indent=2) makes
-// of the same values in Python, as mops would write it.
+// Append appends r, byte for byte as json.dumps(record, indent=2) writes the
+// same values in Python. mops writes its records so.
 func Append(dst []byte, r *Own) []byte {
 	w := jsontext.Writer(dst)
 	w.Text("{\n  \"writer_id\": \"", string(r.Holder))

@@ -1,7 +1,7 @@
 package octets
 
-// Numbers in decimal. strconv does the same, and brings errors and a part of
-// reflection along into the guest.
+// Numbers in decimal. strconv does the same, but brings errors and a part of
+// reflection into the guest.
 
 // TwoDigits are the numbers below 100.
 const TwoDigits = "" +
@@ -12,7 +12,7 @@ const TwoDigits = "" +
 	"80818283848586878889" + "90919293949596979899"
 
 // AppendDecimal appends n.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+// It is not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
 func AppendDecimal(dst []byte, n uint64) []byte {
@@ -39,8 +39,8 @@ func IntText(n int64) string {
 	return UintText(uint64(n))
 }
 
-// DurationText is what time.Duration's String says, on every engine: below a
-// second in the largest unit that it fills.
+// DurationText returns the text of time.Duration's String, on every engine. Below a
+// second it uses the largest unit of which the duration has at least one.
 func DurationText(nanos int64) string {
 	const second, millisecond, microsecond = 1e9, 1e6, 1e3
 	text, u := "", uint64(nanos)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDurationText: the guest has no package time, and says the same.
+// TestDurationText: DurationText, which needs no package time, returns the same text.
 func TestDurationText(t *testing.T) {
 	for _, d := range []time.Duration{
 		0, 1, -1, 999, 1000, 1100, -999_999, 1e6, 1.5e6, 999_999_999, time.Second, -time.Second, 90 * time.Second,

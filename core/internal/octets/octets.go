@@ -1,12 +1,12 @@
-// Package octets has numbers and texts as bytes: what encoding/binary, strconv and
-// strings do as well. Those packages bring reflection and Unicode tables along, over a
-// megabyte in the WASM guest; this one brings nothing. It knows neither JSON nor
+// Package octets turns numbers and texts into bytes and back. encoding/binary, strconv
+// and strings do the same, but bring reflection and Unicode tables along, over a
+// megabyte in the WASM guest; this package brings nothing. It knows neither JSON nor
 // messages.
 package octets
 
-// Integers as octets. encoding/binary does the same, and brings reflect with it
-// (over a megabyte in a WASM guest); the compiler turns each of these into one
-// load or store.
+// Integers as octets. encoding/binary does the same, but brings reflect with it
+// (over a megabyte in a WASM guest). The compiler turns each of these functions into
+// one load or store.
 
 func BE64(b []byte) uint64 {
 	_ = b[7] // one bounds check

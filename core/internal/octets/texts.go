@@ -2,7 +2,7 @@ package octets
 
 import "unicode/utf8"
 
-// Cut is how much of a text is within a number of bytes, in whole characters.
+// Cut returns the length of the longest start of text with whole characters and at most most bytes.
 func Cut(text string, most int) int {
 	if len(text) <= most {
 		return len(text)
@@ -16,8 +16,8 @@ func Cut(text string, most int) int {
 // IsText reports whether s is UTF-8 of at most so many bytes.
 func IsText(s string, most int) bool { return len(s) <= most && utf8.Valid([]byte(s)) }
 
-// HasByte is strings.Contains. That package would bring unicode, sync and more
-// along, which are a tenth of what the core is in the guest.
+// HasByte is strings.Contains for one byte. That package would bring unicode, sync and
+// more along: a tenth of the size that the core has in the guest.
 func HasByte(s string, c byte) bool {
 	for i := range len(s) {
 		if s[i] == c {
