@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// What errors.Is finds.
+// The errors of this package, for errors.Is.
 var (
-	// ErrStale: a newer tenure has written the object. It is a *StaleError.
+	// ErrStale: a newer tenure has written the object. The error is a *StaleError.
 	ErrStale = errors.New("a newer tenure has written")
 	// ErrForeign: a tenure of another name has written the object.
 	ErrForeign = errors.New("written under another name's lease")
 	// ErrRaced: others of the same tenure wrote again and again; nothing of ours is there.
 	ErrRaced = errors.New("faster")
-	// ErrUnknown: it may have been written or not. It is an *UnknownError.
+	// ErrUnknown: the slot may or may not have been written. The error is an *UnknownError.
 	ErrUnknown = errors.New("the outcome is unknown")
-	// ErrCorrupt: what is there is not what package fence writes.
+	// ErrCorrupt: the object is not one that package fence writes.
 	ErrCorrupt = errors.New("not a slot")
-	// ErrNewer: what is there was written by a newer mopslock.
+	// ErrNewer: a newer mopslock wrote the object.
 	ErrNewer = errors.New("written by a newer mopslock")
 )
 
-// StaleError says that the object belongs to a newer tenure. Nothing was
-// written, and nothing will be under this token.
+// StaleError says that the object belongs to a newer tenure. Nothing was written
+// under this token, and nothing will be.
 type StaleError struct {
 	Key string
 	// Token is the caller's.
@@ -31,7 +31,7 @@ type StaleError struct {
 	Newest Slot
 }
 
-// Error says what happened, to what, and what to do.
+// Error says what happened, to which object, and what to do.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("mopslock: fence: %q not written: token %d is stale, %.80q has written slot %d with token %d; stop what the lease guarded",
 		e.Key, e.Token, e.Newest.Holder, e.Newest.Number, e.Newest.Token)
@@ -40,19 +40,19 @@ func (e *StaleError) Error() string {
 // Is reports whether target is ErrStale.
 func (*StaleError) Is(target error) bool { return target == ErrStale }
 
-// UnknownError says that a write may have been applied, may be applied later,
-// or never. To settle it, read: it was applied if the newest slot, or the After
-// of the slot that follows Number, has this Nonce. As long as the newest Number
-// is smaller it can still land; any other write or Raise puts an end to that.
+// UnknownError says that a write may have been applied, may be applied later, or
+// never. To settle it, read: the write was applied if the newest slot, or the After
+// of the slot that follows Number, has this Nonce. While the newest Number is
+// smaller, the write can still land. Any other write or Raise ends that.
 type UnknownError struct {
 	Key    string
 	Number uint64
 	Nonce  string
-	// Err is what the store said, or why no more was asked.
+	// Err is the store's answer, or the reason why the store was not asked again.
 	Err error
 }
 
-// Error says what happened, to what, and what to do.
+// Error says what happened, to which object, and what to do.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("mopslock: fence: %q: slot %d may or may not have been written: %v; read it and compare the nonce before trying again",
 		e.Key, e.Number, e.Err)

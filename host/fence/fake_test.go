@@ -14,17 +14,17 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// fault is what becomes of one create.
+// fault is what happens to one create.
 type fault struct {
-	lost    bool          // applied, and unknown
-	refused core.Class    // not applied, and unknown
-	late    time.Duration // unknown now, applied so much later
+	lost    bool          // applied, and the answer is unknown
+	refused core.Class    // not applied, and the answer is unknown
+	late    time.Duration // the answer is unknown, and the create is applied so much later
 	slow    time.Duration // applied so much later, and answered then, whatever ctx says
 	answer  time.Duration // applied now, and answered so much later
-	told    error         // then, if it is not nil
+	told    error         // the answer that comes so much later, if it is not nil
 }
 
-// fakeStore is a store whose creates fail as told.
+// fakeStore is a store whose creates fail by a plan.
 type fakeStore struct {
 	*storetest.Fake
 
@@ -130,7 +130,7 @@ func same(t *testing.T, what string, got, want any) {
 	}
 }
 
-// slots is how many there are.
+// slots returns how many slots there are.
 func (o *Object) slots(t *testing.T) int {
 	t.Helper()
 	n, after := 0, ""

@@ -36,7 +36,7 @@ func counted(t *testing.T, o *Object, want string) {
 	same(t, "counter", string(read.Body), want)
 }
 
-// However the answer of a create is lost, the update counts once.
+// The update counts once, in whatever way the answer of a create is lost.
 func TestLostAnswers(t *testing.T) {
 	for name, f := range map[string]fault{
 		"applied":            {lost: true},
@@ -58,8 +58,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A store that says "exists" of its own success, as one does that sends a
-// request again by itself.
+// A store answers "exists" to its own success, because a proxy or an SDK sends each
+// request twice.
 func TestExistsOfOneself(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		s.On = func(ctx context.Context, c *storetest.Call, apply func(context.Context) error) error {
@@ -79,7 +79,7 @@ func TestExistsOfOneself(t *testing.T) {
 	})
 }
 
-// A write whose fate stays unknown says so, and says how to settle it.
+// If the fate of a write stays unknown, its error says so, and how to settle it.
 func TestUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		s.on(func(string) fault { return fault{late: time.Minute} })
@@ -100,7 +100,7 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-// After Raise nothing that is still under way can land.
+// After Raise, no write that is still under way can land.
 func TestRaiseStopsWhatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		ok(t, count(t, o, 5))
@@ -148,13 +148,13 @@ func TestCallerGivesUp(t *testing.T) {
 		_, _, errCreate := CreateOnce(t.Context(), s, "result", tenure(1), nil)
 		for _, err := range []error{errWrite, errCreate} {
 			if is(t, err, store.ErrClosed); errors.Is(err, ErrUnknown) {
-				t.Error("nothing was sent, and it is called unknown")
+				t.Error("nothing was sent, but the error says that the outcome is unknown")
 			}
 		}
 	})
 }
 
-// fill writes so many slots, one a second.
+// fill writes n slots, one a second.
 func fill(t *testing.T, o *Object, n int, token uint64) {
 	t.Helper()
 	for range n {
@@ -176,7 +176,7 @@ func TestOldSlotsAreCollected(t *testing.T) {
 	})
 }
 
-// The newest stay, however old they are.
+// The newest slots stay, however old they are.
 func TestNewestSlotsStay(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		fill(t, o, 2*collectEach-1, 1)
@@ -191,15 +191,15 @@ func TestNewestSlotsStay(t *testing.T) {
 	})
 }
 
-// A create that lands on a number that was collected since wins nothing. With
-// a slot a second, 34 and what is below is collected when 97 is written:
+// A create wins nothing if it lands on a number that was collected meanwhile. With a
+// slot a second, 34 and all slots below it are collected when 97 is written:
 //
 //	us:     newest is 33 ── create 34 ═══════════════════════════════ won! ── confirm: no ── again
 //	other:       34 … 103, and 34 is collected                      ┘
 func TestLateCreateOfACollectedSlot(t *testing.T) {
 	for name, test := range map[string]struct {
-		other uint64 // token
-		slots int    // that the other writes meanwhile
+		other uint64 // the other's token
+		slots int    // slots that the other writes meanwhile
 		want  error
 		count string
 	}{
@@ -220,15 +220,15 @@ func TestLateCreateOfACollectedSlot(t *testing.T) {
 				}
 				counted(t, o, test.count)
 				if _, err := o.get(t.Context(), o.slotKey(34), 34); test.want != ErrUnknown && !errors.Is(err, store.ErrAbsent) {
-					t.Errorf("what came late lies about: %v", err)
+					t.Errorf("the late slot was left behind: %v", err)
 				}
 			})
 		})
 	}
 }
 
-// An answer that comes late, of a create that was applied in time, counts: as
-// the newest slot, as one that the next names, and otherwise is unknown.
+// A create that was applied in time counts although its answer comes late, if its slot
+// is the newest or if the next slot names it. Otherwise its outcome is unknown.
 func TestLateAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		after int
@@ -257,8 +257,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// Ours was applied, and the answer lost; it was collected, and another's late
-// create came to lie there. That one must not be taken for our failure.
+// Our create was applied, and its answer lost. The slot was collected, and another's
+// late create landed there. We must not take that one for our failure.
 func TestLateCreateOfAnotherInOurPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fakeStore, o *Object) {
 		fill(t, o, 33, 1)
@@ -283,7 +283,7 @@ func TestSuspended(t *testing.T) {
 	same(t, "since", o.since(then), time.Hour)
 }
 
-// Nobody else's list either is believed for ever.
+// A reader gives up on a list that keeps naming slots that are not there.
 func TestListOfWhatIsNotThere(t *testing.T) {
 	s := newStore(t)
 	s.On = func(_ context.Context, c *storetest.Call, apply func(context.Context) error) error {

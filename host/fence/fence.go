@@ -1,33 +1,33 @@
 // Package fence keeps objects that only the newest tenure of a lease can
-// write. No lease can stop a process that was paused while it wrote; here the
-// store refuses its write by the fencing token, which grows from each tenure of
+// write. No lease can stop a process that was paused while it wrote. Here the
+// store refuses that write by the fencing token, which grows from each tenure of
 // a name to the next:
 //
 //	A, token 5:  held ── read ── SIGSTOP ═════════════════════ SIGCONT ── write: *StaleError
 //	B, token 6:                      TTL … held ── write ── write …
 //
-// An object is a chain of slots, each made with the store's create and never
-// written again, so that a slot has exactly one winner. Who writes reads the
-// newest slot, sees no greater token than its own, and creates the next one:
+// An object is a chain of slots. Each slot is made with the store's create and
+// never written again, so that it has exactly one winner. A writer reads the newest
+// slot, sees no greater token than its own, and creates the next slot:
 //
 //	A, token 5:  newest is 7 (token 5) ────────────────────── create 8: exists ── newest is 8 (token 6): stale
 //	B, token 6:      newest is 7 (token 5) ── create 8: won
 //
-// Between a look at slot n and the create of slot n+1 nobody has written, or
-// the create fails. So tokens never go back along the chain, and no update is
-// lost between two that both succeeded.
+// If another writes between our read of slot n and our create of slot n+1, the
+// create fails. So tokens never go back along the chain, and no update is lost
+// between two that both succeeded.
 //
-// What the token does not do: it cannot know of a tenure that has not touched
-// the object. A zombie may write until its successor has written, or has called
-// Raise. Who takes a lease over and reads before it writes begins with Raise:
+// The token cannot know of a tenure that has not touched the object. A zombie may
+// write until its successor has written, or has called Raise. So a holder that takes
+// a lease over, and reads before it writes, begins with Raise:
 //
 //	A, token 5:  ──────────────────── write: done ─────────────────── write: *StaleError
-//	B, token 6:   held ── Read: old                ── Raise ── Read: A's, and from here on nobody's but B's
+//	B, token 6:   held ── Read: old                ── Raise ── Read: A's, and from here on only B's
 //
-// Package fence does not look whether a lease is held: ask Lease.Err first, or
-// work under Lease.Context. It guards nothing but its own objects. One object is
-// guarded by the lease on one name; tokens of two names mean nothing to each
-// other. Nothing else may write or expire what lies below the object's key.
+// Package fence does not check whether a lease is held: ask Lease.Err first, or
+// work under Lease.Context. It guards nothing but its own objects. The lease on one
+// name guards one object; tokens of two names cannot be compared. Nothing else may
+// write or expire objects below the object's key.
 package fence
 
 import (
@@ -41,26 +41,26 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Bounds, and how they hang together.
+// Bounds, and their relations.
 const (
-	// MaxBody is how many bytes of a caller's an object holds. With the head they
-	// are within the 64 KiB that a store returns; keep more in an object of its
-	// own, made with a fresh name, and write that name here.
+	// MaxBody is how many bytes a caller can keep in an object. With the head they
+	// are within the 64 KiB that a store returns. Keep more in an object of its own,
+	// made with a fresh name, and write that name here.
 	MaxBody = 63 << 10
 
 	maxHead = 1 << 10
 
-	// requestLimit is for one request; one that has not begun by then does not.
+	// requestLimit is the time limit of one request. A write that has not begun by then never does.
 	requestLimit = 10 * time.Second
-	// patience is for how long a look proves that a slot is free, and a create
-	// that it cannot have been collected: what is found out later is confirmed.
+	// patience is how long a read proves that a slot is free, and how long a create
+	// proves that its slot cannot have been collected. A later result is confirmed.
 	patience = 15 * time.Second
-	// keepFor is how old, by the store's own stamps, the successor of a slot is
-	// that is collected, and keepSlots how many of the newest never are.
+	// A slot is collected only if its successor is older than keepFor, by the store's
+	// own stamps. The newest keepSlots slots are never collected.
 	keepFor   = time.Minute
 	keepSlots = 16
-	// collectEach is how many slots there are from one collection to the next;
-	// one removes up to collectMost, so that it catches up.
+	// collectEach is the number of slots from one collection to the next. A collection
+	// removes up to collectMost slots, so that it catches up.
 	collectEach = 16
 	collectMost = 64
 
@@ -70,7 +70,7 @@ const (
 	slotsAPage  = 16
 )
 
-// Tenure says under which claim an object is written.
+// Tenure is the tenure under which an object is written.
 type Tenure struct {
 	// Token is the fencing token. It is never 0.
 	Token uint64
@@ -78,14 +78,14 @@ type Tenure struct {
 	Holder string
 }
 
-// Claim is what has a tenure: a *host.Lease or a *host.Companion.
+// Claim is anything that has a tenure: a *host.Lease or a *host.Companion.
 type Claim interface {
 	FencingToken() uint64
 	Holder() string
 }
 
-// Of returns the tenure of a lease. Take it once, when the lease is held: both
-// stay what they are for as long as the tenure lasts.
+// Of returns the tenure of a lease. Call it once, when the lease is held: token and
+// holder do not change while the tenure lasts.
 func Of(c Claim) Tenure { return Tenure{Token: c.FencingToken(), Holder: c.Holder()} }
 
 func (t Tenure) check() error {
@@ -101,30 +101,31 @@ func (t Tenure) check() error {
 
 // Slot is one state of an object, as its writer left it.
 type Slot struct {
-	// Number counts the writes of the object from 1; 0 is an object that nobody
-	// has written.
+	// Number counts the writes of the object from 1. 0 means that the object was
+	// never written.
 	Number uint64
 	// Token and Holder are the tenure that wrote the slot.
 	Token  uint64
 	Holder string
 	// Nonce is fresh for each write.
 	Nonce string
-	// After is the nonce of the slot before, which its writer had read: "" in the
-	// first.
+	// After is the nonce of the slot before, which the writer had read. It is "" in
+	// the first slot.
 	After string
 	// Written is the slot that first had this body: Number itself, or an earlier
 	// one if a Raise copied it, or 0 if there was nothing to copy.
 	Written uint64
-	// Body is what the caller wrote: nil if nobody has written yet, empty but not
-	// nil if it was empty. In what Write and Update return it is what they were given.
+	// Body is what the caller wrote. It is nil if nothing was written yet, and empty
+	// but not nil if the caller wrote an empty body. Write and Update return the body
+	// that they were given.
 	Body []byte
 	// Stamp is the store's modification time, ns since 1970, in a slot that was
 	// read; see store.Store.StampUnit.
 	Stamp int64
 }
 
-// Object is one guarded object. Its methods may be called by many goroutines
-// and by many processes at once.
+// Object is one guarded object. Many goroutines and many processes may call its
+// methods at once.
 type Object struct {
 	store  store.Store
 	key    string
@@ -152,16 +153,16 @@ func checkKey(s store.Store, key string) error {
 	return nil
 }
 
-// Read returns the newest slot: the zero one, and no error, if there is none.
-// It costs a list and a get.
+// Read returns the newest slot. If there is none, it returns the zero Slot and no
+// error. It costs a list and a get.
 func (o *Object) Read(ctx context.Context) (Slot, error) { return o.newest(ctx) }
 
-// Write makes body the object's, whatever was there, and returns the slot that
-// has it. It costs a list, a get and a create; each 16th write of an object also
-// collects old slots, a delete each.
+// Write makes body the body of the object, whatever was there, and returns the slot
+// that has it. It costs a list, a get and a create. Each 16th write of an object also
+// collects old slots, with a delete each.
 //
-// After an error nothing of it is in the object, but for *UnknownError. A
-// *StaleError says that a newer tenure has written: ours is over.
+// After any error but *UnknownError, nothing of body is in the object. A *StaleError
+// says that a newer tenure has written: ours is over.
 func (o *Object) Write(ctx context.Context, t Tenure, body []byte) (Slot, error) {
 	if err := errors.Join(t.check(), checkBody(body)); err != nil {
 		return Slot{}, err
@@ -171,12 +172,12 @@ func (o *Object) Write(ctx context.Context, t Tenure, body []byte) (Slot, error)
 	})
 }
 
-// Update writes what change makes of the newest body, which is nil if nobody
-// has written yet. If another of the same tenure was faster, change is called
-// again with what that one wrote; what it returned before is in no slot. So an
+// Update writes what change makes of the newest body, which is nil if nothing was
+// written yet. If another process of the same tenure was faster, Update calls change
+// again with what that one wrote; no slot has what change returned before. So an
 // update counts once or, after any error but *UnknownError, not at all.
 //
-// change must not keep or alter what it is given. Its error is returned as it is.
+// change must not keep or alter its argument. Update returns change's error as it is.
 func (o *Object) Update(ctx context.Context, t Tenure, change func(old []byte) ([]byte, error)) (Slot, error) {
 	if err := t.check(); err != nil {
 		return Slot{}, err
@@ -190,9 +191,9 @@ func (o *Object) Update(ctx context.Context, t Tenure, change func(old []byte) (
 	})
 }
 
-// Raise lets nobody of an older tenure write any more, and returns the newest
-// slot: its body is what they left. It writes nothing if this tenure has
-// written already. It is for who takes a lease over and reads before it writes.
+// Raise ends all writes of older tenures, and returns the newest slot: its body is
+// what they left. It writes nothing if this tenure has written already. It is for a
+// holder that takes a lease over and reads before it writes.
 func (o *Object) Raise(ctx context.Context, t Tenure) (Slot, error) {
 	if err := t.check(); err != nil {
 		return Slot{}, err

@@ -11,7 +11,7 @@ import (
 	"github.com/mopslock/mopslock/host/store/local"
 )
 
-// untouchable is a store of which nothing may be asked.
+// untouchable is a store that must get no request.
 type untouchable struct{ store.Store }
 
 func TestBadInputIsRefusedBeforeAnyRequest(t *testing.T) {
@@ -63,7 +63,7 @@ func TestChangeThatFails(t *testing.T) {
 
 func TestBodiesComeBackAsTheyWere(t *testing.T) {
 	ctx := t.Context()
-	s, err := local.Open(t.TempDir()) // where bytes could be taken for text
+	s, err := local.Open(t.TempDir()) // a store that could take bytes for text
 	ok(t, err)
 	defer s.Close()
 	o := open(t, s)
@@ -85,7 +85,7 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// A person can read the head, and what follows is raw.
+// A person can read the head, and the body follows unchanged.
 func TestWhatIsInTheStore(t *testing.T) {
 	s := newStore(t)
 	wrote, err := open(t, s).Write(t.Context(), Tenure{7, `h"<`}, []byte("twelve\nbytes"))
@@ -127,7 +127,7 @@ func TestStaleTokenIsRefused(t *testing.T) {
 	same(t, "slots", o.slots(t), 1)
 }
 
-// A tenure that has not touched the object stops nobody; Raise does.
+// A tenure that has not touched the object does not stop an older one; Raise does.
 func TestRaise(t *testing.T) {
 	ctx, s := t.Context(), newStore(t)
 	o := open(t, s)
@@ -138,7 +138,7 @@ func TestRaise(t *testing.T) {
 	}
 	_, err = o.Update(ctx, tenure(5), func(old []byte) ([]byte, error) {
 		if old != nil {
-			t.Errorf("nobody has written, and old is %q", old)
+			t.Errorf("nothing was written yet, and old is %q", old)
 		}
 		return []byte("five"), nil
 	})
@@ -207,7 +207,7 @@ func TestForeignBytesAreNeverWrittenOver(t *testing.T) {
 	}
 }
 
-// Keys that are no slots are passed by, even a page of them.
+// A reader skips keys that are no slots, even a page of them.
 func TestOtherKeysBesideTheSlots(t *testing.T) {
 	ctx, s := t.Context(), newStore(t)
 	o := open(t, s)
@@ -256,7 +256,7 @@ func increment(old []byte) ([]byte, error) {
 	return strconv.AppendInt(nil, int64(n+1), 10), nil
 }
 
-// lease is what Of is for.
+// lease is a Claim, as Of takes it.
 type lease struct{}
 
 func (lease) FencingToken() uint64 { return 7 }
@@ -264,7 +264,7 @@ func (lease) Holder() string       { return "h" }
 
 func TestOf(t *testing.T) { same(t, "tenure", Of(lease{}), Tenure{7, "h"}) }
 
-// The first result stays, whoever comes later and with whatever token.
+// The first result stays, whatever process comes later and with whatever token.
 func TestCreateOnce(t *testing.T) {
 	ctx, s := t.Context(), newStore(t)
 	_, err := ReadOnce(ctx, s, "result")

@@ -8,14 +8,14 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// CreateOnce makes an object that is never written again: a result. The first
-// one wins, whatever its token is; won says whether it was this call, and the
-// slot is the winner's. Where the newest tenure must win, use an Object.
+// CreateOnce makes an object that is never written again: a result. The first one
+// wins, whatever its token is. won says whether that was this call, and the slot is
+// the winner's. If the newest tenure must win, use an Object.
 //
-// The object is at key itself, with a head as every slot has. It costs a
-// create, and a get unless we won at once. An *UnknownError says that it may
-// still land; a Read by ReadOnce, or calling again with the same body, settles
-// what the result is, though not whose.
+// The object is at key itself, with the head of a slot. CreateOnce costs a create,
+// and a get unless it won at once. An *UnknownError says that the object may still
+// land. ReadOnce, or another call with the same body, then settles what the result
+// is, but not whose it is.
 func CreateOnce(ctx context.Context, s store.Store, key string, t Tenure, body []byte) (result Slot, won bool, err error) {
 	if err := errors.Join(t.check(), checkBody(body)); err != nil {
 		return Slot{}, false, err
@@ -36,8 +36,8 @@ func CreateOnce(ctx context.Context, s store.Store, key string, t Tenure, body [
 	return result, false, err
 }
 
-// ReadOnce reads what CreateOnce made; errors.Is(err, store.ErrAbsent) if
-// nobody has.
+// ReadOnce reads what CreateOnce made. If there is nothing, errors.Is finds
+// store.ErrAbsent in its error.
 func ReadOnce(ctx context.Context, s store.Store, key string) (Slot, error) {
 	if err := checkKey(s, key); err != nil {
 		return Slot{}, fmt.Errorf("mopslock: fence: result %q: %w", key, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// An operation of a history: an increment or a raise under a token, or a read (token 0).
+// operation is one of a history: an increment or a raise under a token, or a read (token 0).
 type operation struct {
 	token uint64
 	raise bool
@@ -31,7 +31,7 @@ type counter struct {
 	value int
 }
 
-// counterModel is a counter that only the newest token may increment, or raise.
+// counterModel is a counter that only the newest token may increment or raise.
 var counterModel = porcupine.Model{
 	Init: func() any { return counter{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -51,9 +51,9 @@ var counterModel = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 }
 
-// TestHammerHistory: goroutines of several tenures, some of them over long ago, increment,
-// raise and read while answers are lost; what they saw is linearizable, and along the
-// chain tokens never go back and each slot names the one before.
+// TestHammerHistory: goroutines of several tenures, some of which ended long ago, increment,
+// raise and read while answers are lost. What they saw is linearizable. Along the chain
+// tokens never go back, and each slot names the one before it.
 func TestHammerHistory(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -99,7 +99,7 @@ func history(t *testing.T, seed uint64) []porcupine.Operation {
 				op.Input, op.Output, known = step(t, o, chance, uint64(1+i/10))
 				op.Return = int64(time.Since(began))
 				if !known {
-					t.Error("unknown: give it more tries")
+					t.Error("an outcome stayed unknown: raise settleTries")
 				}
 				mu.Lock()
 				ops = append(ops, op)
@@ -114,7 +114,7 @@ func history(t *testing.T, seed uint64) []porcupine.Operation {
 	return ops
 }
 
-// chained reads all slots back, as far as they are not collected.
+// chained reads all slots back, down to those that were collected.
 func chained(t *testing.T, o *Object) {
 	newest, err := o.Read(t.Context())
 	ok(t, err)
@@ -130,8 +130,8 @@ func chained(t *testing.T, o *Object) {
 	}
 }
 
-// step is one operation of one client, whose tenure is as new as the client's
-// progress: the slow are the stale.
+// step does one operation of one client. A client's tenure is as new as its progress, so
+// a slow client is stale.
 func step(t *testing.T, o *Object, chance *rand.Rand, token uint64) (in operation, out outcome, known bool) {
 	var slot Slot
 	var err error

@@ -11,16 +11,15 @@ import (
 	"strings"
 )
 
-// contentType of every object: the head is for people, the body is anything.
+// contentType of every object: the head is for people, the body can be anything.
 const contentType = "application/octet-stream"
 
-// head is the first line of a slot's object; the caller's bytes follow it as
-// they are:
+// head is the first line of a slot's object. The caller's bytes follow it unchanged:
 //
 //	{"v":1,"slot":7,"token":3,"holder":"0198…","nonce":"f3…","after":"9a…","written":7,"size":12}
 //	twelve bytes
 //
-// There is one way to write a head, and only that is read.
+// There is one way to write a head, and decode refuses any other.
 type head struct {
 	V       uint64 `json:"v"`
 	Slot    uint64 `json:"slot"`
@@ -40,7 +39,7 @@ func (h *head) line() []byte {
 	return append(text, '\n')
 }
 
-// encode is the object of a slot.
+// encode returns the object of a slot.
 func (s *Slot) encode() []byte {
 	h := head{1, s.Number, s.Token, s.Holder, s.Nonce, s.After, s.Written, len(s.Body)}
 	return append(h.line(), s.Body...)
@@ -81,12 +80,12 @@ func freshNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// slotKey is where a slot is: the keys of newer ones come first.
+// slotKey returns the key of a slot. The keys of newer slots come first.
 func (o *Object) slotKey(number uint64) string {
 	return fmt.Sprintf("%s%016x", o.prefix, math.MaxUint64-number)
 }
 
-// slotNumber is the number of the slot at a key, if it is one.
+// slotNumber returns the number of the slot at a key. ok is false if there is no slot.
 func (o *Object) slotNumber(key string) (uint64, bool) {
 	name, ok := strings.CutPrefix(key, o.prefix)
 	if !ok || len(name) != 16 || strings.ToLower(name) != name {

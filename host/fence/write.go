@@ -11,15 +11,15 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// write creates what next makes of the newest slot as the one after it, again
-// and again until nobody else is faster. If next returns the newest slot itself
-// there is nothing to write.
+// write creates the slot that next makes of the newest one. If another process was
+// faster, it begins again. If next returns the newest slot itself, there is nothing
+// to write.
 func (o *Object) write(ctx context.Context, t Tenure, next func(newest Slot) (Slot, error)) (Slot, error) {
 	for range maxRaces {
 		if err := ctx.Err(); err != nil {
 			return Slot{}, context.Cause(ctx)
 		}
-		basis := o.now() // before the look is sent
+		basis := o.now() // before the list is sent
 		newest, err := o.newest(ctx)
 		if err != nil {
 			return Slot{}, err
@@ -57,8 +57,8 @@ func (o *Object) write(ctx context.Context, t Tenure, next func(newest Slot) (Sl
 
 // newest finds the newest slot.
 //
-// Between list and get it can be collected, but only once there are many newer
-// ones: then the list is simply made again.
+// The slot can be collected between list and get, but only if there are many newer
+// ones by then. In that case newest lists again.
 func (o *Object) newest(ctx context.Context) (Slot, error) {
 	for range maxRaces {
 		number, err := o.newestNumber(ctx)
@@ -109,10 +109,10 @@ func (o *Object) get(ctx context.Context, key string, number uint64) (Slot, erro
 
 // create makes the object of a slot, and reports whether it is ours.
 //
-// Whatever the store says of the create, the object's nonce decides: "exists"
-// may be our own whose answer was lost, and after no answer it may be there, or
-// land later. Each further create is of the same bytes at the same key, so that
-// however many of them are applied, the slot is written once:
+// Whatever the store answers, the object's nonce decides: "exists" may be our own
+// create whose answer was lost, and a create without an answer may be there, or land
+// later. Each further create has the same bytes and the same key. So the slot is
+// written once, however many of them are applied:
 //
 //	us:     create 8 ── no answer ── get 8: absent ── create 8: exists ── get 8: our nonce
 //	store:                                      └ the first one lands
@@ -134,7 +134,7 @@ func (o *Object) create(ctx context.Context, key string, mine *Slot) (bool, erro
 		case readErr == nil && there.Nonce == mine.Nonce:
 			return true, nil
 		case readErr == nil, errors.Is(readErr, ErrCorrupt), errors.Is(readErr, ErrNewer):
-			return false, nil // another's; if ours still lands, it lands where nobody looks
+			return false, nil // another's: ours can land no more, or only once this slot is collected
 		case errors.Is(readErr, store.ErrAbsent):
 		default:
 			err = readErr
@@ -156,12 +156,12 @@ func (o *Object) createOnce(ctx context.Context, key string, object []byte) erro
 	return o.store.Create(ctx, key, object, contentType)
 }
 
-// certain reports whether an error of a create says that nothing was sent.
+// certain reports whether an error of a create says for certain that nothing was sent.
 func certain(err error) bool {
 	return errors.Is(err, store.ErrKey) || errors.Is(err, store.ErrClosed) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// hopeless reports whether the store will say the same again.
+// hopeless reports whether the store will give the same answer again.
 func hopeless(err error) bool {
 	if failed, ok := errors.AsType[*store.Error](err); ok {
 		switch failed.Class {
