@@ -2,5 +2,5 @@
 
 package clock
 
-// Boot is "": these systems name no boot that could be compared.
+// Boot returns "": these systems do not name a boot.
 func Boot() string { return "" }

@@ -1,5 +1,5 @@
-// Package clock asks this machine for the time, for the boot that its clock counts from,
-// and for a sleep that ends when it should.
+// Package clock asks this machine for the time, for the boot from which its clock counts,
+// and for a sleep that ends on time.
 package clock
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// System is the machine's own pair of clocks; see suspendedTime for the first of them.
+// System is the machine's own two clocks; suspendedTime reads the first.
 type System struct{}
 
 // Now reads both clocks.

@@ -2,7 +2,7 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// suspendedTime is CLOCK_MONOTONIC, which on this system goes on while asleep.
+// suspendedTime reads CLOCK_MONOTONIC, which on this system counts the time asleep.
 func suspendedTime() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

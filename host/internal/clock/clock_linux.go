@@ -2,9 +2,9 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// suspendedTime is CLOCK_BOOTTIME: monotonic, and a laptop's sleep or a paused
-// virtual machine's counts. Go's own monotonic clock leaves sleep out, so a
-// lease would outlive its TTL in a process that slept.
+// suspendedTime reads CLOCK_BOOTTIME. It is monotonic, and counts the sleep of a
+// laptop or a paused virtual machine. Go's own monotonic clock leaves sleep out, so
+// a lease would outlive its TTL in a process that slept.
 func suspendedTime() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -4,8 +4,8 @@ package clock
 
 import "time"
 
-// suspendedTime falls back on Go's monotonic clock, which on these systems may
-// or may not count the time that the machine was asleep.
+// suspendedTime reads Go's monotonic clock, which on these systems may or may not
+// count the time that the machine was asleep.
 func suspendedTime() int64 { return int64(time.Since(processStart)) }
 
 var processStart = time.Now() // never written again

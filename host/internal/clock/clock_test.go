@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The clock of this machine is sane: it moves, and both of its times do.
+// Mono does not go back, and Wall is near the time of package time.
 func TestSystem(t *testing.T) {
 	a := System{}.Now()
 	b := System{}.Now()

@@ -2,5 +2,5 @@ package clock
 
 import "golang.org/x/sys/windows"
 
-// suspendedTime is the time since boot, sleep included.
+// suspendedTime returns the time since boot, including sleep.
 func suspendedTime() int64 { return int64(windows.DurationSinceBoot()) }

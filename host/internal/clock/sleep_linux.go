@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PreciseSleep is a sleep as exact as the kernel's, to some 50 µs. Go's timers use epoll,
-// which counts whole milliseconds: a timer of 1.1 ms fires after 2 ms. A signal ends the
-// sleep early, so the caller must have a timer as well.
+// PreciseSleep returns a sleep as exact as the kernel's, to some 50 µs. Go's timers use
+// epoll, which counts whole milliseconds: a timer of 1.1 ms fires after 2 ms. A signal
+// ends the sleep early, so the caller must also have a timer.
 func PreciseSleep() func(time.Duration) {
 	return func(d time.Duration) {
 		ts := unix.NsecToTimespec(d.Nanoseconds())

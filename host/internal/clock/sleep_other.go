@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// PreciseSleep is nil: on these systems timers are exact enough, or nothing is.
+// PreciseSleep returns nil: on these systems timers are exact enough, or no sleep is.
 func PreciseSleep() func(time.Duration) { return nil }

@@ -8,14 +8,14 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// meteredStore counts every request that the Host makes of its store, whoever asks.
-// What else the store can do (store.Watcher and the like) is asked of the store itself.
+// meteredStore counts every request to the store, from any part of the Host. It has only
+// the methods of store.Store: for others, such as store.Watcher's, ask the store itself.
 type meteredStore struct {
 	store.Store
 	to *Recorder
 }
 
-// Store is the store, and its requests are counted if anybody counts.
+// Store returns the store, whose requests are counted if there is a meter.
 func (r *Recorder) Store(s store.Store) store.Store {
 	if r.meter == nil {
 		return s
@@ -23,7 +23,7 @@ func (r *Recorder) Store(s store.Store) store.Store {
 	return meteredStore{s, r}
 }
 
-// Sent begins to count a request, and returns when that was.
+// Sent counts a request as in flight, and returns the Mono at which it was sent.
 func (r *Recorder) Sent() int64 {
 	m := r.meter
 	if m == nil {
@@ -33,7 +33,7 @@ func (r *Recorder) Sent() int64 {
 	return r.now()
 }
 
-// Ended counts a request that was sent. no is an answer that is not in err.
+// Ended counts a request that was sent. no says that the store answered no without an error.
 func (r *Recorder) Ended(ctx context.Context, verb core.ActionKind, sent int64, no bool, err error) {
 	m := r.meter
 	if m == nil {
@@ -44,14 +44,14 @@ func (r *Recorder) Ended(ctx context.Context, verb core.ActionKind, sent int64, 
 	m.seconds(m.took, r.now()-sent, labels{verb: verb.String()})
 }
 
-// answerOf is what the store said, in a word.
+// answerOf returns the store's answer as one word.
 func answerOf(ctx context.Context, no bool, err error) string {
 	switch {
 	case no, errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
 		return core.OutcomeNo.String()
 	case err == nil:
 		return core.OutcomeYes.String()
-	case errors.Is(ctx.Err(), context.Canceled): // nobody wanted it any more
+	case errors.Is(ctx.Err(), context.Canceled): // no caller wanted it any more
 		return "cancelled"
 	}
 	return store.ClassIn(err).String()

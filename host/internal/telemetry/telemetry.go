@@ -16,11 +16,11 @@ import (
 // Recorder logs and counts. Its methods may be called from any goroutine.
 type Recorder struct {
 	log   *slog.Logger
-	meter *meter // nil: nobody counts
+	meter *meter // nil if nothing is counted
 	clock Clock
 }
 
-// Clock is the Host's.
+// Clock is the clock of the Host.
 type Clock interface{ Now() core.Instant }
 
 // New makes a Recorder. Without a provider it counts nothing, at no cost.
@@ -29,7 +29,7 @@ func New(log *slog.Logger, provider metric.MeterProvider, clock Clock) (*Recorde
 	return &Recorder{log, meter, clock}, err
 }
 
-// Kind is what something is counted as.
+// Kind is the sort of thing that is counted.
 type Kind string
 
 // The kinds.
@@ -41,7 +41,7 @@ const (
 	Invocation Kind = "invocation"
 )
 
-// Holding is what is held, renewed or lost. Texts of others must be printable.
+// Holding is what is held, renewed or lost. Texts from other processes must be printable.
 type Holding struct {
 	Kind      Kind
 	Name      string
@@ -50,14 +50,14 @@ type Holding struct {
 	Holder    string
 	Token     core.Epoch
 	Weight    int64 // of a permit
-	OnSession bool  // it has no renewals of its own, and is lost with its session
+	OnSession bool  // its session renews it, and it is lost with the session
 }
 
 func (h *Holding) labels() labels {
 	return labels{kind: string(h.Kind), protocol: protocolText(h.Protocol)}
 }
 
-// Messages of what the caller is told as well.
+// Messages whose events the caller also learns.
 const (
 	MessageContactLost  = "contact with the store lost; trying on"
 	MessageLeaseLost    = "lease lost"
@@ -68,13 +68,13 @@ const (
 
 func (r *Recorder) now() int64 { return r.clock.Now().Mono }
 
-// Wants reports whether anybody wants to know what is held and from whom it came.
+// Wants reports whether the log or the meter takes what is held, and from where it came.
 func (r *Recorder) Wants() bool {
 	return r.meter != nil || r.log.Enabled(context.Background(), slog.LevelInfo)
 }
 
-// Question is what a caller asks for, from when it is asked to its answer. The zero
-// Question is not counted.
+// Question is a caller's request, from the time of asking to the answer. The zero Question
+// is not counted.
 type Question struct {
 	of    *Recorder
 	kind  Kind
@@ -90,7 +90,8 @@ func (r *Recorder) Ask(kind Kind) Question {
 	return Question{r, kind, r.now()}
 }
 
-// Answer ends a question. With outcome "" no store was asked, and only the waiting is over.
+// Answer ends a question. An outcome of "" says that no store was asked: then Answer only
+// ends the waiting.
 func (q Question) Answer(protocol core.Protocol, outcome string) {
 	if q.of == nil {
 		return
@@ -102,8 +103,8 @@ func (q Question) Answer(protocol core.Protocol, outcome string) {
 	}
 }
 
-// Held says that something is held from now on, and counts it until Gone. handover is
-// what was seen while it was waited for, or nil.
+// Held logs that something is held from now on, and counts it until Gone. handover is
+// what the waiter saw while it waited, or nil.
 func (r *Recorder) Held(h Holding, handover *Handover) {
 	r.hold(&h, 1)
 	log := r.log
@@ -121,7 +122,7 @@ func (r *Recorder) Held(h Holding, handover *Handover) {
 	}
 }
 
-// Gone takes what was held out of the count.
+// Gone takes a holding out of the count.
 func (r *Recorder) Gone(h Holding) { r.hold(&h, -1) }
 
 // hold adds a holding to the count, or takes it out of it.
@@ -140,7 +141,7 @@ func (r *Recorder) hold(h *Holding, sign int64) {
 	}
 }
 
-// Released says that a holding was given back. byHandle: a companion released the lease itself.
+// Released logs that a holding was given back. byHandle: a companion released the lease itself.
 func (r *Recorder) Released(h Holding, byHandle bool) {
 	log := r.log
 	switch {
@@ -153,16 +154,16 @@ func (r *Recorder) Released(h Holding, byHandle bool) {
 	}
 }
 
-// LeftToExpire says that a Close did not have the time to release a lease.
+// LeftToExpire logs that a Close had no time to release a lease.
 func (r *Recorder) LeftToExpire(h Holding) {
 	r.log.Warn(MessageLeftToExpire, "name", h.Name, "token", uint64(h.Token))
 }
 
-// ContactLost says that a companion's deadline has passed without a renewal.
+// ContactLost logs that a companion's deadline has passed without a renewal.
 func (r *Recorder) ContactLost(name string) { r.log.Warn(MessageContactLost, "name", name) }
 
-// Renewed counts a good renewal, and how much was left to the deadline, a Mono, when its
-// answer came.
+// Renewed counts a good renewal, and records how much of the TTL was left to the deadline,
+// a Mono, when its answer came.
 func (r *Recorder) Renewed(h Holding, deadline int64) {
 	m := r.meter
 	if m == nil || h.OnSession {
@@ -186,7 +187,7 @@ func (r *Recorder) RenewalFailed(h Holding) {
 	}
 }
 
-// Lost says that a holding is lost, and counts the loss. A lease that is lost with its session
+// Lost logs that a holding is lost, and counts the loss. A lease that is lost with its session
 // is one of many: the session's own line is the warning.
 func (r *Recorder) Lost(h Holding, why core.Reason, err error) {
 	log, level := r.log, slog.LevelWarn
@@ -208,7 +209,7 @@ func (r *Recorder) Lost(h Holding, why core.Reason, err error) {
 	}
 }
 
-// NotOurs says that a companion came too late to join. It has lost nothing.
+// NotOurs logs that a companion came too late to join. It has lost nothing.
 func (r *Recorder) NotOurs(name string, why core.Reason, err error) {
 	log := r.log
 	log.Info("the lease is not ours any more", "name", name, "reason", why.String(), "error", err)
