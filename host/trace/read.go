@@ -16,7 +16,7 @@ type FormatError struct {
 	Text   string
 }
 
-// Error is the text behind the package's name.
+// Error returns the text behind the package's name.
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("mopslock: trace: not a recording of this programme: %s (at byte %d)", e.Text, e.Offset)
 }
@@ -28,11 +28,11 @@ type reader struct {
 	next   int64
 }
 
-// closing is the last event, as it is written. A recording that was cut off does
-// not end with it.
+// closing is the last event, as bytes. A recording that was cut off does not end
+// with it.
 const closing = "\x81\xa5" + keyEvent + "\xa6" + eventClosed
 
-// event is one event as it stands in the file.
+// event is one event as the file has it.
 type event struct {
 	kind    string
 	machine uint64
@@ -46,8 +46,8 @@ func (r *reader) bad(format string, args ...any) error {
 	return &FormatError{r.offset, fmt.Sprintf(format, args...)}
 }
 
-// value reads one value of at most limit bytes. An error of the file itself is
-// returned as it is, io.EOF and io.ErrUnexpectedEOF too.
+// value reads one value of at most limit bytes. It returns an error of the file
+// itself as it is, also io.EOF and io.ErrUnexpectedEOF.
 func (r *reader) value(limit int) ([]byte, error) {
 	r.offset = r.next
 	s := scanner{r: r.r, limit: limit}
@@ -66,7 +66,7 @@ func (r *reader) value(limit int) ([]byte, error) {
 	return b, err
 }
 
-// maxHeader is bytes of a header; it leaves room for versions to come.
+// maxHeader bounds the bytes of a header. It leaves room for later versions.
 const maxHeader = 1 << 10
 
 func (r *reader) header() error {
@@ -95,7 +95,7 @@ func (r *reader) header() error {
 	return nil
 }
 
-// event reads the next event, and whether it was read whole is in the error.
+// event reads the next event. The error says whether the event was cut off.
 func (r *reader) event() (event, error) {
 	var e event
 	b, err := r.value(MaxValue)
@@ -119,7 +119,8 @@ func (r *reader) event() (event, error) {
 	return e, nil
 }
 
-// keysOf are those that an event has, beside its kind; nil is for no event.
+// keysOf returns the keys that an event has beside its kind, or nil if there is no
+// such event.
 func keysOf(kind string) []string {
 	switch kind {
 	case eventMade:
@@ -165,7 +166,7 @@ func (e *event) fill(seen map[string][]byte) (err error) {
 	return nil
 }
 
-// number reads an integer that is not negative; any width will do.
+// number reads an integer of any width that is not negative.
 func number(value []byte) (uint64, error) {
 	n, err := msgpack.NewDecoder(bytes.NewReader(value)).DecodeInt64()
 	if err != nil || n < 0 {

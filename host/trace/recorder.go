@@ -13,14 +13,14 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// How a recording ends, beside its file's own errors.
+// Why a recording ends early, apart from its file's own errors.
 var (
 	errOverflow = errors.New("mopslock: trace: the file takes its bytes too slowly; the recording stops here")
 	errTooLong  = fmt.Errorf("mopslock: trace: an event of more than %d bytes; the recording stops here", MaxValue)
 )
 
-// errUnsayable is how it ends when an engine takes what no message can say: to
-// run that again is impossible, and what comes after it would differ.
+// errUnsayable is why a recording ends if an engine takes what no message can
+// express: that cannot be replayed, and all that follows would differ.
 func errUnsayable(machine uint64, what string, err error) error {
 	if bad, ok := errors.AsType[*core.MessageError](err); ok {
 		what += ": " + bad.Rule
@@ -28,17 +28,17 @@ func errUnsayable(machine uint64, what string, err error) error {
 	return fmt.Errorf("mopslock: trace: machine %d took what no message can say (%s); the recording stops here", machine, what)
 }
 
-// Recorder is an Engine that writes down what another Engine's machines are
-// told and answer. Its writer is a goroutine of its own:
+// Recorder is an Engine that records the events and the answers of another
+// Engine's machines. Its writer is a goroutine of its own, so a host that steps a
+// machine never waits for the file:
 //
-//	loop       Step ── appends to the queue ──► goes on at once
-//	writer             ═══ writes ═══ (a FIFO that nobody reads, a dead mount) ═══►
+//	caller     Step ── appends to the queue ──► goes on at once
+//	writer             ═══ writes ═══ (a FIFO without a reader, a dead mount) ═══►
 //
-// so whoever steps a machine never waits for the file. A file that fails, or
-// lags by more than 8 MiB, ends the recording; Close tells.
+// A file that fails, or lags by more than 8 MiB, ends the recording; Close says so.
 //
-// What no message can say, and is refused for that or anything else, made or
-// changed no machine: there is nothing to run again, and it is not recorded.
+// A Config or an event that no message can express, and that the engine refuses,
+// made or changed no machine. There is nothing to replay, so it is not recorded.
 type Recorder struct {
 	engine host.Engine
 
@@ -46,16 +46,16 @@ type Recorder struct {
 	queue    queue // not written yet
 	encoder  *msgpack.Encoder
 	scratch  []byte
-	read     core.Event // a message read again, for the room of its entries
+	read     core.Event // a message that was read again; kept for the room of its entries
 	machines uint64     // numbers given
 	closed   bool
 	err      error // why nothing is recorded any more
 
-	bell chan struct{} // rung when the writer has something to do
+	bell chan struct{} // gets a value when the writer has something to do
 	done chan struct{} // closed when the writer has ended
 }
 
-// queue is where the encoder writes.
+// queue holds what the encoder writes.
 type queue struct{ b []byte }
 
 // Write implements io.Writer.
@@ -70,8 +70,8 @@ func (q *queue) WriteByte(c byte) error {
 	return nil
 }
 
-// NewRecorder begins a recording of what engine does. Close ends it, and with it
-// the goroutine that writes to w, which is not closed.
+// NewRecorder begins a recording of engine's machines. Close ends it, and ends the
+// goroutine that writes to w. It does not close w.
 func NewRecorder(engine host.Engine, w io.Writer) *Recorder {
 	r := &Recorder{engine: engine, bell: make(chan struct{}, 1), done: make(chan struct{})}
 	r.encoder = msgpack.NewEncoder(&r.queue)
@@ -93,7 +93,7 @@ func (r *Recorder) New(cfg core.Config) (core.Stepper, error) {
 		return nil, err // the engine's own failure: no machine, and nothing to compare
 	}
 	number := uint64(0)
-	r.write(func() error { // numbered and written in one, so that the numbers stand in order
+	r.write(func() error { // numbers the machine and writes it in one go, so that the numbers are in order
 		message := core.AppendConfig(r.scratch[:0], &cfg)
 		unsayable := core.DecodeConfig(message, new(core.Config))
 		if unsayable != nil && err != nil {
@@ -128,9 +128,9 @@ func (r *Recorder) Drop(machine core.Stepper) {
 	r.engine.Drop(m.Stepper)
 }
 
-// Close ends the recording and waits until it is written, or ctx has ended. It
-// returns why the recording is not complete, or nil. Machines that live on are
-// stepped as before, unrecorded.
+// Close ends the recording and waits until it is written, or until ctx has ended.
+// It returns why the recording is not complete, or nil. Machines that live on can
+// still be stepped, but are not recorded.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.write(func() error {
 		r.open(1)
@@ -146,7 +146,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	case <-r.done:
 	case <-ctx.Done():
 		select {
-		case <-r.done: // before ctx, perhaps
+		case <-r.done: // perhaps both have ended
 		default:
 			return fmt.Errorf("mopslock: trace: the end of the recording was not written in time: %w", context.Cause(ctx))
 		}
@@ -156,7 +156,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return r.err
 }
 
-// recorded is a machine under a Recorder's eyes.
+// recorded is a machine whose steps a Recorder records.
 type recorded struct {
 	core.Stepper
 	recorder *Recorder
@@ -188,8 +188,8 @@ func (m *recorded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	return actions, err
 }
 
-// write queues one value whole, or none, or ends the recording: with the
-// value's error, or because nobody could read it or takes it.
+// write queues one whole value, or ends the recording: with the value's error,
+// because the value is too long to be read, or because the queue is full.
 func (r *Recorder) write(value func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +211,7 @@ func (r *Recorder) write(value func() error) {
 	r.ring()
 }
 
-// The encoder writes to memory, and so its errors are nil.
+// The encoder writes to memory, so its errors are nil.
 
 func (r *Recorder) open(entries int) { _ = r.encoder.EncodeMapLen(entries) }
 
@@ -238,7 +238,7 @@ func (r *Recorder) answer(machine core.Stepper, actions []core.Action, err error
 	r.message(keyAnswer, appendAnswer(r.scratch[:0], machine, actions, err))
 }
 
-// appendAnswer is what a New or a Step said, as a message.
+// appendAnswer appends the message of the answer of a New or a Step.
 func appendAnswer(dst []byte, machine core.Stepper, actions []core.Action, err error) []byte {
 	if err != nil {
 		return core.AppendError(dst, asError(err))
@@ -246,7 +246,7 @@ func appendAnswer(dst []byte, machine core.Stepper, actions []core.Action, err e
 	return core.AppendAnswer(dst, machine, actions)
 }
 
-// asError is the core's error in err, so that its code is kept.
+// asError returns the core's error in err, so that its code is kept.
 func asError(err error) error {
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		return e
@@ -261,8 +261,8 @@ func (r *Recorder) ring() {
 	}
 }
 
-// drain writes the queue to w until Close, or until w fails. One that is stuck
-// in w ends when w does.
+// drain writes the queue to w until Close, or until w fails. If a write is stuck,
+// drain ends when that write does.
 func (r *Recorder) drain(w io.Writer) {
 	defer close(r.done)
 	var batch []byte

@@ -17,7 +17,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// Whatever machines are told, allowed or not, replays the same.
+// Any sequence of events, allowed or not, replays the same.
 func TestAnythingReplays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var out bytes.Buffer
@@ -66,7 +66,7 @@ func anyEvent(t *rapid.T) core.Event {
 		ev.Capacity, ev.Width = rapid.Uint32Range(0, 2).Draw(t, "capacity"), rapid.Uint32Range(0, 2).Draw(t, "width")
 	case core.EventRelease, core.EventCancel:
 		ev.Permit = rapid.Uint64Range(0, 3).Draw(t, "permit")
-	case core.EventLimit: // which needs one, or no message can say it
+	case core.EventLimit: // it needs a permit, or no message can express it
 		ev.Permit = rapid.Uint64Range(1, 3).Draw(t, "permit")
 	case core.EventEnded:
 		ev.Outcome = core.Outcome(rapid.IntRange(1, 2).Draw(t, "outcome"))
@@ -83,7 +83,7 @@ func anyEvent(t *rapid.T) core.Event {
 	return ev
 }
 
-// Goroutines that step their own machines make one recording between them.
+// Goroutines that step machines of their own make one recording together.
 func TestHammerRecorder(t *testing.T) {
 	const machines = 16
 	recording := recordingOf(t, func(e host.Engine) {
@@ -106,8 +106,8 @@ func TestHammerRecorder(t *testing.T) {
 	}
 }
 
-// The file is what the package comment says, to any msgpack reader; the messages
-// in it are the core's own bytes.
+// The file has the form that the package comment gives, for any msgpack reader. The
+// messages in it are the core's own bytes.
 func TestFormat(t *testing.T) {
 	cfg := config("n", 1)
 	now, ev := core.Instant{Mono: 1, Wall: 2}, core.Event{Kind: core.EventAcquire}
@@ -142,7 +142,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// A file that takes nothing delays nobody, and Close waits no longer than it is told to.
+// A file that takes nothing delays no machine, and Close waits no longer than its ctx.
 func TestStuckFile(t *testing.T) {
 	file := stuck{make(chan struct{})}
 	r := NewRecorder(host.Native{}, file)
@@ -159,12 +159,12 @@ func TestStuckFile(t *testing.T) {
 	r.Drop(m)
 	close(file.free)
 	if err := r.Close(t.Context()); err != nil {
-		t.Errorf("once it is read: %v", err)
+		t.Errorf("once the file takes bytes: %v", err)
 	}
 }
 
-// The queue to the file is bounded: beyond that the recording ends, in whole values
-// that replay, and the machine goes on.
+// The queue to the file is bounded. Beyond the bound the recording ends, in whole
+// values that replay, and the machine goes on.
 func TestOverflow(t *testing.T) {
 	file := stuck{make(chan struct{})}
 	var out bytes.Buffer
@@ -209,7 +209,7 @@ func TestFailingFile(t *testing.T) {
 	}
 }
 
-// An engine that fails is recorded as such; its own errors pass through.
+// A failure of the engine is recorded as such, and its own errors reach the caller.
 func TestFailingEngine(t *testing.T) {
 	trap := errors.New("trap")
 	var out bytes.Buffer
@@ -234,8 +234,8 @@ func TestFailingEngine(t *testing.T) {
 	}
 }
 
-// A Config, and an input, that no message can say and that are refused have changed
-// nothing, and are not in the recording: what follows can be read, and replays the same.
+// A Config or an input that no message can express, and that the engine refuses, changes
+// nothing, and is not in the recording. What follows can be read, and replays the same.
 func TestUnsayableRefused(t *testing.T) {
 	for name, change := range map[string]func(*core.Config){
 		"not UTF-8":        func(c *core.Config) { c.Name = "\xff" },
@@ -263,8 +263,8 @@ func TestUnsayableRefused(t *testing.T) {
 	}
 }
 
-// One that a machine takes all the same ends the recording before it, and Close says
-// why; the machine goes on.
+// If a machine takes such an input, the recording ends before it, and Close says why.
+// The machine goes on.
 func TestUnsayableTaken(t *testing.T) {
 	answer := core.Event{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes}
 	with := func(change func(*core.Event)) core.Event {
@@ -300,8 +300,8 @@ func TestUnsayableTaken(t *testing.T) {
 	}
 }
 
-// Nothing is written that nobody could read, whatever an engine takes and says: the
-// recording stops before it.
+// A Recorder writes nothing that cannot be read, whatever an engine takes and answers.
+// The recording stops before it.
 func TestNothingUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -325,7 +325,7 @@ func TestNothingUnreadable(t *testing.T) {
 	}
 }
 
-// lax is an engine that takes everything, and says nothing, or more than a message holds.
+// lax is an engine that takes everything, and answers nothing, or more than a message holds.
 type lax struct {
 	host.Native
 	wordy bool

@@ -11,36 +11,36 @@ import (
 
 // Report is what Replay found.
 type Report struct {
-	Machines int // made, refused ones too
+	Machines int // made, including those refused
 	Steps    int
-	// Failed counts machines that the recording's own engine had lost; what
-	// came to them then cannot be compared.
+	// Failed counts machines that the recording's own engine had lost. Their last
+	// step cannot be compared.
 	Failed int
-	// EndsEarly: the recording stops before its end was written, because the
-	// process was killed or its file failed. What is there was compared.
+	// EndsEarly: the recording stops before its end was written, because the process
+	// was killed or its file failed. The part that is there was compared.
 	EndsEarly bool
-	// Difference is the first one, or nil. Nothing after it was looked at.
+	// Difference is the first difference, or nil. Nothing after it was compared.
 	Difference *Difference
 }
 
-// Difference is where an engine answers otherwise than the recording says.
+// Difference is where an engine's answer differs from the recording.
 type Difference struct {
 	Machine uint64 // its number
 	Name    string // of its lease, if its Config could be read
-	// Step is which of the machine's steps, from 1; 0 is its making.
+	// Step is the number of the machine's step, from 1. 0 is its making.
 	Step int
-	// Offset is of the first byte that differs, in the answer. Recorded and
-	// Replayed are that byte, or -1 where that answer has ended.
+	// Offset is the place of the first byte of the answer that differs. Recorded and
+	// Replayed are that byte, or -1 if that answer has ended there.
 	Offset             int
 	Recorded, Replayed int
-	// Message is the config or input, RecordedAnswer and ReplayedAnswer what
-	// was said to it: all as messages of package core.
+	// Message is the config or the input, RecordedAnswer and ReplayedAnswer are the
+	// answers to it. All are messages of package core.
 	Message, RecordedAnswer, ReplayedAnswer []byte
 }
 
 // Replay runs a recording again on an engine and compares the answers, up to the
-// first that differs. An *FormatError means that r is no recording, and a
-// *host.EngineError that the engine failed; other errors are r's own.
+// first that differs. A *FormatError means that r is no recording, and a
+// *host.EngineError that the engine failed. Other errors are r's own.
 func Replay(r io.Reader, engine host.Engine) (Report, error) {
 	p := replay{reader: newReader(r), engine: engine, live: map[uint64]*replayed{}}
 	defer p.dropAll()
@@ -79,7 +79,7 @@ type replayed struct {
 	steps   int
 }
 
-// atEnd: after its end a recording has nothing.
+// atEnd checks that nothing follows the recording's end.
 func (p *replay) atEnd() error {
 	if _, err := p.reader.value(MaxValue); !errors.Is(err, io.EOF) {
 		return p.reader.bad("it goes on after its end")
@@ -140,8 +140,8 @@ func (p *replay) make(e *event) error {
 	return nil
 }
 
-// step gives a machine its input. One that cannot be read is answered as the
-// core's Registry answers it, and so shows as a difference.
+// step gives a machine its input. An input that cannot be read gets the answer of
+// the core's Registry, and so shows as a difference.
 func (p *replay) step(m *replayed, e *event) error {
 	m.steps++
 	var now core.Instant
@@ -159,7 +159,7 @@ func (p *replay) step(m *replayed, e *event) error {
 	return nil
 }
 
-// engineFailure is an error of the engine's own, with its place, or nil.
+// engineFailure returns an error of the engine itself, with its place, or nil.
 func (p *replay) engineFailure(e *event, m *replayed, err error) error {
 	_, refused := errors.AsType[*core.Error](err)
 	_, unread := errors.AsType[*core.MessageError](err)
@@ -182,7 +182,7 @@ func (p *replay) compare(e *event, m *replayed, actions []core.Action, err error
 	}
 }
 
-// firstDifference is where two differ first, or -1.
+// firstDifference returns where two texts first differ, or -1.
 func firstDifference(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

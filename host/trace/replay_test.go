@@ -10,8 +10,9 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// A whole life replays the same, and is counted whole. An engine that answers otherwise is
-// found out at the very byte; of two lengths, where the shorter has ended.
+// A lease's whole life replays the same, and each step is counted. If an engine answers
+// something else, Replay finds the byte. If one answer is the start of the other, that is
+// the byte at which the shorter ends.
 func TestDifference(t *testing.T) {
 	recording, steps := story(t)
 	if got, want := replayed1(t, recording), (Report{Machines: 2, Steps: steps}); got != want || steps < 8 {
@@ -49,7 +50,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// A refused Config that the engine takes by now is a difference in its making.
+// If the engine now takes a Config that was refused, Replay reports a difference at step 0.
 func TestDifferentMaking(t *testing.T) {
 	recording, _ := story(t)
 	changed := bytes.Replace(recording, []byte("\xa4name\xa2//"), []byte("\xa4name\xa2ab"), 1)
@@ -59,7 +60,7 @@ func TestDifferentMaking(t *testing.T) {
 	}
 }
 
-// Any byte of any answer that is changed is noticed; none anywhere is a crash.
+// Replay notices a change of any byte of any answer. No changed byte anywhere crashes it.
 func TestEveryByteCounts(t *testing.T) {
 	recording, _ := story(t)
 	answers := map[int]bool{}
@@ -89,12 +90,12 @@ func TestEveryByteCounts(t *testing.T) {
 			t.Fatalf("byte %d: %v", i, err)
 		}
 		if answers[i] && err == nil && got.Difference == nil && !got.EndsEarly {
-			t.Errorf("byte %d of an answer changed, and nobody saw it", i)
+			t.Errorf("byte %d of an answer changed, and Replay did not notice", i)
 		}
 	}
 }
 
-// A recording that ends anywhere replays as far as it goes, and says so.
+// A recording that is cut off anywhere replays as far as it goes, and the report says so.
 func TestEndsEarly(t *testing.T) {
 	recording, _ := story(t)
 	header := len("\x81\xaemopslock_trace\x01")
@@ -112,7 +113,7 @@ func TestEndsEarly(t *testing.T) {
 	}
 }
 
-// An engine that fails is not a difference: the error says where.
+// A failure of the engine is not a difference; the error says where it failed.
 func TestReplayEngineFails(t *testing.T) {
 	recording, _ := story(t)
 	trap := errors.New("trap")
@@ -125,7 +126,7 @@ func TestReplayEngineFails(t *testing.T) {
 	}
 }
 
-// Machines that a recording leaves alive are given back to the engine.
+// Replay drops the machines that a recording leaves alive.
 func TestReplayDropsAll(t *testing.T) {
 	recording := recordingOf(t, func(e host.Engine) {
 		for i := range byte(3) {
@@ -145,7 +146,7 @@ type counting struct {
 
 func (c *counting) Drop(core.Stepper) { c.dropped++ }
 
-// A file that is no recording is told from one that differs, with the place.
+// A file that is no recording gives an error with the place, and not a difference.
 func TestNoRecording(t *testing.T) {
 	recording, _ := story(t)
 	const header = "\x81\xaemopslock_trace\x01"
@@ -187,8 +188,8 @@ func TestNoRecording(t *testing.T) {
 	}
 }
 
-// TestSwallowedEnd: a length that was spoilt, so that its value swallows the
-// rest, is damage and not a recording that ends early.
+// TestSwallowedEnd: if a damaged length makes a value reach over the rest, Replay
+// reports the damage, and not a recording that ends early.
 func TestSwallowedEnd(t *testing.T) {
 	recording := recordingOf(t, func(e host.Engine) { _, _ = e.New(core.Config{}) })
 	if !bytes.HasSuffix(recording, []byte(closing)) {

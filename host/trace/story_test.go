@@ -9,7 +9,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// config is a good one; seed makes machines differ.
+// config returns a good Config; seed makes machines differ.
 func config(name string, seed byte) core.Config {
 	return core.Config{Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: name, Host: "h", PID: "1", Seed: [16]byte{seed, 1}}
 }
@@ -65,7 +65,7 @@ func newMachine(t testing.TB, e host.Engine, cfg core.Config) core.Stepper {
 	return m
 }
 
-// recordingOf is what a Recorder makes of work.
+// recordingOf returns what a Recorder writes while work runs.
 func recordingOf(t testing.TB, work func(host.Engine)) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -99,7 +99,7 @@ func replayed1(t testing.TB, recording []byte) Report {
 	return report
 }
 
-// odd is an engine that answers otherwise from its nth step on, or fails there.
+// odd is an engine that gives another answer at its nth step, or fails there.
 type odd struct {
 	host.Native
 	at   int

@@ -11,23 +11,23 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// What ReadValue finds wrong, and why one cannot read on after it.
+// Why ReadValue refuses a value. A caller cannot read on after such an error.
 var (
 	ErrTooLong    = errors.New("mopslock: trace: a value is longer than allowed")
 	ErrTooDeep    = errors.New("mopslock: trace: a value is nested too deeply")
 	ErrNotMsgpack = errors.New("mopslock: trace: not msgpack")
 )
 
-// ReadValue reads one msgpack value of at most limit bytes and returns its
-// bytes, which are the caller's. io.EOF means that there is none, and
-// io.ErrUnexpectedEOF that it ends too early. What a header claims is believed
-// only once it has come: no more than limit bytes are ever held.
+// ReadValue reads one msgpack value of at most limit bytes and returns its bytes,
+// which the caller may keep. io.EOF means that there is none, and
+// io.ErrUnexpectedEOF that it ends too early. ReadValue makes no room for what a
+// header only claims: it never holds more than limit bytes.
 func ReadValue(r *bufio.Reader, limit int) ([]byte, error) {
 	s := scanner{r: r, limit: limit}
 	return s.whole()
 }
 
-// whole takes one value. What was taken of one that is not whole is in s.b.
+// whole reads one value. If that is cut off, s.b has the part that was read.
 func (s *scanner) whole() ([]byte, error) {
 	err := s.value()
 	if errors.Is(err, io.EOF) && len(s.b) > 0 {
@@ -39,17 +39,17 @@ func (s *scanner) whole() ([]byte, error) {
 	return s.b, nil
 }
 
-// scanner takes a value from r to b.
+// scanner reads a value from r into b.
 type scanner struct {
 	r     *bufio.Reader
 	b     []byte
 	limit int
 }
 
-// value goes from item to item without calling itself, so nesting costs a
-// number each, and MaxDepth of them at most.
+// value goes from item to item without calling itself, so each level of nesting
+// costs one number, and there are at most MaxDepth of them.
 func (s *scanner) value() error {
-	var open [MaxDepth]uint64 // items that the containers around us still lack
+	var open [MaxDepth]uint64 // items that the containers around this item still lack
 	for depth := 0; ; {
 		items, err := s.item()
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *scanner) value() error {
 	}
 }
 
-// item takes one item and returns how many more belong to it.
+// item reads one item and returns how many more belong to it.
 func (s *scanner) item() (items uint64, err error) {
 	c, err := s.number(1)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *scanner) item() (items uint64, err error) {
 	return 0, ErrNotMsgpack
 }
 
-// counted takes what begins with its own length, and more bytes besides.
+// counted reads a length, and then so many bytes and more.
 func (s *scanner) counted(width int, more uint64) error {
 	n, err := s.number(width)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *scanner) counted(width int, more uint64) error {
 	return s.take(n + more)
 }
 
-// number takes a big-endian number of so many bytes.
+// number reads a big-endian number of so many bytes.
 func (s *scanner) number(width int) (n uint64, err error) {
 	if err := s.take(uint64(width)); err != nil {
 		return 0, err
@@ -134,7 +134,7 @@ func (s *scanner) number(width int) (n uint64, err error) {
 	return n, nil
 }
 
-// take takes n bytes, in pieces as they come.
+// take reads n bytes, in pieces as they come.
 func (s *scanner) take(n uint64) error {
 	if n > uint64(s.limit-len(s.b)) {
 		return ErrTooLong
@@ -153,8 +153,8 @@ func (s *scanner) take(n uint64) error {
 	return nil
 }
 
-// Fields calls visit for each entry of a map, with its key and where in b its
-// value stands. b must have come from ReadValue, or have been written by us.
+// Fields calls visit for each entry of a map, with its key and the place of its value
+// in b. b must come from ReadValue or from our own writer.
 func Fields(b []byte, visit func(key string, begin, end int) error) error {
 	if len(b) == 0 || !isMap(b[0]) {
 		return errors.New("not a map")
@@ -188,5 +188,5 @@ func isMap(c byte) bool {
 	return msgpcode.IsFixedMap(c) || c == msgpcode.Map16 || c == msgpcode.Map32
 }
 
-// isText is what msgpack/v5 takes for a string, but for nil.
+// isText reports whether msgpack/v5 reads c as the start of a string. It leaves out nil.
 func isText(c byte) bool { return msgpcode.IsString(c) || msgpcode.IsBin(c) }

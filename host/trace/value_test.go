@@ -15,7 +15,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// anyValue is what msgpack/v5 can write, not deeper than is allowed.
+// anyValue draws a value that msgpack/v5 can write, nested no deeper than depth.
 func anyValue(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kinds := 9
@@ -44,8 +44,8 @@ func anyValue(depth int) *rapid.Generator[any] {
 	})
 }
 
-// Values that msgpack/v5 wrote back to back are taken apart where they end,
-// however slowly they come.
+// ReadValue finds the end of each of several values that msgpack/v5 wrote one after the
+// other, however slowly they come.
 func TestReadValueOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all bytes.Buffer
@@ -78,7 +78,7 @@ func TestReadValueOracle(t *testing.T) {
 	})
 }
 
-// Every first byte there is: its value is as long as msgpack/v5 says.
+// For every first byte, the value is as long as msgpack/v5 says.
 func TestReadValueEveryCode(t *testing.T) {
 	for c := range 256 {
 		b := append([]byte{byte(c)}, bytes.Repeat([]byte{0}, 200)...)
@@ -92,7 +92,7 @@ func TestReadValueEveryCode(t *testing.T) {
 			continue
 		}
 		if c >= 0xd4 && c <= 0xd8 || c >= 0xc7 && c <= 0xc9 {
-			continue // ext, of which msgpack/v5 asks for registered types; TestReadValueBounds has them
+			continue // ext, for which msgpack/v5 needs registered types; see TestReadValueBounds
 		}
 		if err != nil || skipErr != nil || len(got) != len(b)-r.Len() {
 			t.Errorf("%#x: %d bytes, msgpack/v5 %d; %v %v", c, len(got), len(b)-r.Len(), err, skipErr)
@@ -100,7 +100,7 @@ func TestReadValueEveryCode(t *testing.T) {
 	}
 }
 
-// Claims are not believed: what would take gigabytes or follow nesting for ever is refused at once.
+// ReadValue does not believe a header: it refuses at once what would take gigabytes or endless nesting.
 func TestReadValueBounds(t *testing.T) {
 	for b, want := range map[string]error{
 		"\xc6\xff\xff\xff\xff":          ErrTooLong,
@@ -138,7 +138,7 @@ func TestReadValueBounds(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a file holds, it is a recording or it is not, and nothing else happens.
+// FuzzRead: Replay takes any file for a recording, or returns a FormatError.
 func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, recording []byte) {
 		report, err := Replay(bytes.NewReader(recording), host.Native{})
