@@ -1,4 +1,4 @@
-"""mopslock.h in ctypes: structs, codes, and the functions of the host. Numbers are the header's, held by a test."""
+"""mopslock.h in ctypes: structs, codes, and the functions of the host. A test compares the numbers with the header."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ VISIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(RawStatus), c_int)
 
 
 class Api:
-    """The host's functions of one loaded library. Those that can wait let go of the GIL; the others keep it."""
+    """The host's functions of one loaded library. Those that can wait release the GIL; the others keep it."""
 
     def __init__(self, library: Library) -> None:
         waits, quick = library.lets_go, library.keeps_gil
@@ -274,7 +274,7 @@ class Api:
         )
 
     def new_cancel(self) -> int:
-        """A handle by which calls under way are ended."""
+        """A handle that ends calls under way."""
         handle = c_uint64()
         code = self.cancel_new(ctypes.byref(handle))
         if code != Code.OK:
@@ -304,11 +304,11 @@ class Api:
             size = length.value
 
     def raw_status(self) -> RawStatus:
-        """Room for a status."""
+        """Memory for a status."""
         return RawStatus(size=ctypes.sizeof(RawStatus))
 
     def event(self) -> tuple[Event, RawStatus]:
-        """Room for an event, and for what it has seen."""
+        """Memory for an event, and for its status."""
         seen = self.raw_status()
         return Event(size=ctypes.sizeof(Event), seen=ctypes.pointer(seen)), seen
 
@@ -358,7 +358,7 @@ class Api:
         return make_error(code, self.last_reason(), buffer.value.decode(), name, None, store_class=self.last_class())
 
     def error_of(self, event: Event, name: str) -> errors.MopslockError:
-        """The error that an event tells of."""
+        """The error of an event."""
         seen = None
         if event.seen and event.seen.contents.state:
             seen = self.status_of(name, event.seen.contents)

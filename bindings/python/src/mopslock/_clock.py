@@ -1,4 +1,4 @@
-"""The two clocks that the core is told of."""
+"""The two clocks that the core gets."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from ._units import SECOND
 
 BOOT_ID, NAMESPACE = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/time"
 
-_SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; elsewhere the monotonic clock is what there is
+_SUSPENDED: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; other systems have only the monotonic clock
 
 OVERSLEPT = 100_000
-"""Nanoseconds by which the system may wake us too late; the last of them are spent looking at the clock."""
+"""Nanoseconds by which the system may wake us too late. For so long a sleep looks at the clock instead."""
 
 
 class Clock(Protocol):
     """Where the time comes from."""
 
     def mono(self) -> int:
-        """Nanoseconds that only grow, and count the time that the machine sleeps."""
+        """Nanoseconds that never go back, and count the time that the machine sleeps."""
 
     def wall(self) -> int:
         """Nanoseconds since 1970."""
 
     def sleep(self, ns: int) -> None:
-        """Blocks this thread for so long."""
+        """Blocks this thread for ns nanoseconds."""
 
 
 def this_boot() -> str:
-    """Names what CLOCK_BOOTTIME counts from: this boot of this kernel, and our time namespace, as the Go host does
-    (host/internal/clock), so that strict leases of both are judged by one clock. "" where the kernel does not tell."""
+    """Names the start of CLOCK_BOOTTIME: this boot of this kernel, and our time namespace. The Go host uses the same
+    name (host/boot_linux.go), so both judge strict leases by one clock. "" if the kernel does not say."""
     if _SUSPENDED is None:
         return ""
     try:
@@ -71,7 +71,7 @@ class System:
         return time.time_ns()
 
     def sleep(self, ns: int) -> None:
-        """Exact to some microseconds: what a claim waits is on a directory a fraction of a millisecond."""
+        """Exact to some microseconds: on a directory a claim waits only a fraction of a millisecond."""
         until = self.mono() + ns
         if ns > OVERSLEPT:
             time.sleep((ns - OVERSLEPT) / SECOND)

@@ -1,8 +1,8 @@
-"""What is kept of work that failed, with ``memo_failures``: one map of msgpack, the same in every language.
+"""What is stored of work that failed, with ``memo_failures``: one map of msgpack, the same in every language.
 
-``v`` is 1, ``status`` a command's exit status or 0, ``by`` what kept it, ``at`` when (RFC 3339), ``host`` where,
-``stderr`` the last of what was said there; of an exception also ``type`` and ``text``, and where its caller trusts the
-store with that, ``pickle``.
+``v`` is 1. ``status`` is a command's exit status or 0. ``by`` is the program that stored it, ``at`` when (RFC 3339),
+and ``host`` where. ``stderr`` is the end of its stderr. An exception also has ``type`` and ``text``, and ``pickle`` if
+its caller trusts the store with that.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MOST_STDERR = 4096
 MOST_TEXT = 4096
 MOST_PICKLE = 32 << 10
 MOST = 64 << 10
-"""Bytes of one that is read."""
+"""The most bytes that are read."""
 
 
 def dump(error: BaseException, pickled: bytes = b"") -> bytes:
-    """What to keep of an exception. A pickle that is too long is left out."""
+    """What to store of an exception. A pickle that is too long is left out."""
     said = "".join(traceback.format_exception(type(error), error, error.__traceback__)).encode("utf-8", "replace")
     kept: dict[str, Any] = {
         "v": VERSION,
@@ -63,7 +63,7 @@ def load(name: str, body: bytes) -> tuple[RememberedFailure, bytes]:
             raise ValueError("not as it should be")
     except Incompatible:
         raise
-    except Exception as error:  # whatever lies there
+    except Exception as error:  # anything may lie there
         return RememberedFailure(f"{work} has failed, and what was kept of that cannot be read: {error}"), b""
     fields = {key: _text(kept.get(key)) for key in ("type", "text", "at", "host", "stderr")}
     status: int = kept["status"]

@@ -1,4 +1,4 @@
-"""Errors as users see them: their traceback has one frame of ours."""
+"""Errors as users see them: only one frame of ours in the traceback."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ LIBRARY = os.path.dirname(os.__file__)
 OURS = tuple(
     folder + os.sep for folder in (os.path.dirname(__file__), f"{LIBRARY}/concurrent/futures", f"{LIBRARY}/asyncio")
 )
-"""Where errors come through before they are the caller's."""
+"""The folders whose frames an error passes before it reaches the caller."""
 
 
 def brief(function: Callable[P, R]) -> Callable[P, R]:
-    """What the function raises begins with this frame. Frames of users' code below it stay, such as those of launch."""
+    """Shortens the traceback of the function's errors: it begins with this frame. Frames of users' code below it stay,
+    such as those of launch."""
     if inspection.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -45,7 +46,7 @@ def brief(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _rest(error: Exception) -> TracebackType | None:
-    """The traceback without its first frames that are ours, unless it is all that tells of an error in mopslock."""
+    """The traceback without our own first frames. It stays whole if the error is one in mopslock itself."""
     rest = error.__traceback__
     while rest is not None and rest.tb_frame.f_code.co_filename.startswith(OURS):
         rest = rest.tb_next

@@ -1,4 +1,4 @@
-"""Which host keeps what is held on which store: one for each URL and each store object, as long as it is needed."""
+"""One host for each URL and each store object, as long as it is needed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ AT_EXIT = 10.0
 """Seconds that the end of the process waits for releases."""
 
 DIRECTORY = re.compile(r"^(file:///[^?#]*[^?#/:])/+\Z")
-"""A directory's URL that ends with a slash. A drive's, file:///C:/, needs its slash."""
+"""A directory's URL that ends with a slash. A drive's URL, file:///C:/, needs its slash."""
 
 
 class _Hosts:
-    """This process's."""
+    """The hosts of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -46,7 +46,7 @@ _hosts = _Hosts()
 
 
 def _one_url(store: AnyStore) -> str | Store:
-    """One URL for a directory, which may be given as a path, or as a URL with or without a slash at its end."""
+    """The one URL of a directory, which users give as a path, or as a URL with or without a slash at its end."""
     if isinstance(store, os.PathLike):
         return Path(store).absolute().as_uri()
     return DIRECTORY.sub(r"\1", store) if isinstance(store, str) else store
@@ -76,7 +76,7 @@ def host_of(store: AnyStore) -> Host:
 
 
 def known_host(store: AnyStore) -> Host | None:
-    """The host of a store if it is there already: for those who must not wait, as making one can."""
+    """The host of a store, if it exists already. Making one can wait; this never does."""
     store = _one_url(store)
     with _hosts.lock:
         if not isinstance(store, str):
@@ -95,12 +95,12 @@ def _of_url(url: str) -> HostedHost:
     mine: Future[HostedHost] = Future()
     while True:
         try:
-            with _hosts.lock:  # but not while it is opened, which some clouds take their time for
+            with _hosts.lock:  # but not while it is opened: some clouds take their time
                 opening = _hosts.urls.setdefault(url, mine)
             if opening is mine:
                 mine.set_result(HostedHost(url))
             return opening.result()
-        except CancelledError:  # who was opening it was interrupted: our turn
+        except CancelledError:  # the thread that was opening it was interrupted, so we open it
             continue
         except BaseException as error:
             failed = not mine.done()
@@ -114,10 +114,10 @@ def _of_url(url: str) -> HostedHost:
 
 
 def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None:
-    """Releases what this process holds on a store, or on all of them, and ends what waits there.
+    """Releases what this process holds on a store, or on all stores, and ends what waits there.
 
-    A store can be used again afterwards. NotReleased: something was not released in ``timeout`` seconds; it expires,
-    a TTL after its last renewal. It happens by itself when the interpreter ends.
+    A store can be used again afterwards. NotReleased: something was not released within ``timeout`` seconds; it expires
+    a TTL after its last renewal. The end of the interpreter calls it.
     """
     deadline = time.monotonic() + nanoseconds("timeout", timeout) / SECOND
     with _hosts.lock:
@@ -133,7 +133,7 @@ def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None
 
 
 class _Closing:
-    """Hosts are closed together, each on a thread of its own, since each may take the whole time."""
+    """The close of one host, on a thread of its own: hosts are closed together, since each may take the whole time."""
 
     def __init__(self, host: Host, deadline: float) -> None:
         self.error: MopslockError | None = None
@@ -141,7 +141,7 @@ class _Closing:
         self._thread = threading.Thread(target=self._run, name="mopslock-close", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # so late in the interpreter's end that there are no threads any more
+        except RuntimeError:  # so late in the interpreter's end that no thread can begin
             self._run()
 
     def _run(self) -> None:
@@ -172,7 +172,7 @@ def _taken(store: AnyStore | None) -> list[Host]:
 
 
 def _opened(*openings: Future[HostedHost]) -> list[HostedHost]:
-    """Those that are open; who is just opening one finds out by himself that nothing is held there."""
+    """Those that are open. A thread that is just opening one holds nothing there."""
     return [opening.result() for opening in openings if opening.done() and opening.exception() is None]
 
 

@@ -1,11 +1,10 @@
-"""The blocks that this very thread, or task, is in: if it waits for a lease of one of them, it waits for itself.
+"""The blocks that this thread, or task, is in. If it waits for the lease of one of them, it waits for itself.
 
-What counts is that a block was entered here and that its lease has not ended. A lease that was only acquired does not
-count: another thread may be about to release it.
+A block counts if it was entered here and its lease has not ended. A lease that was only acquired does not count:
+another thread may be about to release it.
 
-Not everybody who waits for itself is seen. asyncio.to_thread calls on another thread, and asyncio.wait_for makes
-another task in Python 3.11. A block that one thread enters and another leaves counts as the first one's until its lease
-ends.
+This does not see everything. asyncio.to_thread runs on another thread, and asyncio.wait_for makes another task in
+Python 3.11. If one thread enters a block and another leaves it, it counts as the first one's until its lease ends.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("mopslock-blocks", default=
 
 
 def enter(lease: _Entered) -> _Block:
-    """This thread, or task, is in a block of this lease until the lease ends."""
+    """From now on this thread, or task, is in a block of this lease, until the lease ends."""
     task = _task()
     block = _Block(weakref.ref(lease), threading.get_ident(), weakref.ref(task) if task is not None else None)
     _blocks.set((*(one for one in _blocks.get() if _live(one) is not None), block))
@@ -47,12 +46,12 @@ def enter(lease: _Entered) -> _Block:
 
 
 def leave(entered: _Block) -> None:
-    """The block is left, and the lease may live on. A coroutine of a closed loop leaves it in another context."""
+    """Leaves the block; the lease may live on. A coroutine of a closed loop leaves it in another context."""
     _blocks.set(tuple(one for one in _blocks.get() if one is not entered))
 
 
 def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
-    """HeldByOneself: the caller is about to block this thread, or to await in this task, in a block of that lease."""
+    """Raises HeldByOneself if the caller is about to wait for a lease in a block of that lease."""
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
         held = _live(block)
@@ -69,7 +68,7 @@ def _live(block: _Block) -> HeldThing | None:
 
 
 def _task() -> Any:
-    """The task that this is called from, if any. Programs without asyncio are spared its import."""
+    """The current task, if any. A program without asyncio does not pay for its import."""
     if "asyncio" not in sys.modules:
         return None
     from asyncio import current_task  # noqa: PLC0415

@@ -1,15 +1,15 @@
-"""The shared libraries, as ctypes sees them: which one is loaded when, and what becomes of them in a fork.
+"""The shared libraries under ctypes: which one is loaded when, and what happens to them in a fork.
 
-Two libraries come with the package. libmopslock-core only decides (2 MB); libmopslock talks to stores as well
-(59 MB). Each is loaded when it is first needed, the small one never after the big one, which has all of it.
+Two libraries come with the package. libmopslock-core only decides (2 MB); libmopslock also talks to stores (59 MB).
+Each is loaded when it is first needed. The small one is never loaded after the big one, which contains it.
 
-ctypes, and no compiled extension: so one wheel serves every Python, and the steps can keep the GIL. A step takes
-less than a microsecond and waits for nobody. Would it let go of the GIL, as cffi always does, then each step would
-wait up to the switch interval (5 ms) for it beside a thread that computes, and renewals would starve.
-Measured: make bench.
+The package uses ctypes, and no compiled extension. So one wheel serves every Python, and the steps can keep the GIL. A
+step takes less than a microsecond and waits for nothing. If it released the GIL, as cffi always does, each step beside
+a thread that computes would wait up to the switch interval (5 ms) to get it back, and renewals would starve. make bench
+measures that.
 
-A Go runtime does not survive fork(): the child has one thread of all those that it needs. A library that was loaded
-before a fork is never called in the child again; the child loads a private copy of the file when it needs one.
+A Go runtime does not survive fork(): the child has only one of the threads that it needs. The child never calls a
+library that was loaded before the fork. It loads a private copy of the file when it needs one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Library:
     def __init__(self, path: Path, *, full: bool) -> None:
         self.path, self.full = path, full
         try:
-            keeps_gil = ctypes.PyDLL(str(path))  # for what is quick and waits for nobody
+            keeps_gil = ctypes.PyDLL(str(path))  # for calls that are quick and wait for nothing
             lets_go = ctypes.CDLL(str(path))
         except OSError as error:
             raise EngineFailed(
@@ -65,7 +65,7 @@ class Library:
 
 
 def declare(function: Any, *arguments: Any) -> Any:
-    """Gives a C function its arguments' types; all return an int."""
+    """Gives a C function the types of its arguments. All of them return an int."""
     function.argtypes = arguments
     function.restype = ctypes.c_int
     return function
@@ -78,14 +78,14 @@ class _Loaded:
         self.lock = threading.Lock()
         self.core: Library | None = None
         self.full: Library | None = None
-        self.dead: set[Path] = set()  # loaded before a fork, and of no use in this child
+        self.dead: set[Path] = set()  # loaded before a fork, and unusable in this child
 
 
 _loaded = _Loaded()
 
 
 def core() -> Library:
-    """A library with the core in it: the big one if it is there anyway, else the small one."""
+    """A library with the core in it: the big one if it is loaded, otherwise the small one."""
     library = _loaded.full or _loaded.core
     if library is not None:
         return library
@@ -115,7 +115,7 @@ def _load(name: str, *, full: bool) -> Library:
         )
     if path not in _loaded.dead:
         return Library(path, full=full)
-    # The dynamic linker knows a file by its inode, and would give back the dead one.
+    # The dynamic linker identifies a file by its inode, and would return the dead one.
     with tempfile.TemporaryDirectory(prefix="mopslock-") as folder:
         copy = Path(folder) / path.name
         shutil.copyfile(path, copy)

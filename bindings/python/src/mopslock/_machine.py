@@ -14,11 +14,11 @@ from . import _library
 from .errors import BadArgument, EngineFailed, Forked
 
 Answer = dict[str, Any]
-"""What a machine says: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
+"""A machine's answer: ``state``, ``idle``, and ``actions``, as bindings/README.md describes them."""
 
 
 class _AnswerBuffer:
-    """Where answers are written to: a buffer that is used again for the next."""
+    """The memory that answers are written to. It is reused for the next one."""
 
     def __init__(self) -> None:
         buffer = ctypes.create_string_buffer(_library.MAX_MESSAGE)
@@ -31,7 +31,7 @@ class _AnswerBuffer:
         self.keep = buffer
 
     def answer(self, code: int) -> Answer:
-        """What was written, if anything was."""
+        """What was written, if there was anything."""
         if code not in (_library.OK, _library.ECONTRACT):
             return {}
         answer: Answer = msgpack.unpackb(self.view[: self.numbers[1]])
@@ -39,7 +39,7 @@ class _AnswerBuffer:
 
 
 class _AnswerBuffers(threading.local):
-    """Each thread's rooms that are free: it needs a second one when a signal's handler steps something in between."""
+    """Each thread's free buffers. A thread needs a second one when a signal's handler makes a step in between."""
 
     def __init__(self) -> None:
         self.free: list[_AnswerBuffer] = []
@@ -52,12 +52,12 @@ _buffers = _AnswerBuffers()
 
 
 class Machine:
-    """A machine; only one thread at a time may step it. Drop it when it is idle and done with."""
+    """A machine. Only one thread at a time may step it. Drop it when it is idle and no longer needed."""
 
     __slots__ = ("_handle", "_library", "_pid", "idle", "state")
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Makes a machine of a Config. BadArgument lists every bad field."""
+        """Makes a machine from a Config. BadArgument lists every bad field."""
         library, buffer, message = _library.core(), _buffers.take(), pack(config)
         try:
             code = library.new(
@@ -89,7 +89,7 @@ class Machine:
         return actions
 
     def drop(self) -> None:
-        """Forgets the machine; a second time, and in a forked child, it does nothing."""
+        """Forgets the machine. A second call, and a call in a forked child, does nothing."""
         handle, self._handle = self._handle, 0
         if handle and self._pid == os.getpid():
             self._library.drop(handle)

@@ -1,4 +1,4 @@
-"""The thread on which users' callbacks run, so that none of them can hold up a renewal."""
+"""The thread that runs users' callbacks, so that no callback can delay a renewal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ log = logging.getLogger("mopslock")
 
 
 def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.Thread | None], None]) -> None:
-    """Begins a daemon, and has it noted before it runs; None is noted where the system has no more threads.
+    """Begins a daemon thread, and calls note with it before it runs, or with None if the system has no more threads.
 
-    An interrupt (KeyboardInterrupt is raised in start, too) must not leave a thread that nobody knows of, nor a note
-    of one that never runs.
+    An interrupt (KeyboardInterrupt is also raised in start) must leave neither an unknown thread nor a note of a thread
+    that never runs.
     """
     thread = threading.Thread(target=run, name=name, daemon=True)
     note(thread)
@@ -28,7 +28,7 @@ def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.T
     except RuntimeError:  # also when the interpreter is ending
         note(None)
     except BaseException:
-        for _ in range(100):  # it says who it is as soon as it runs
+        for _ in range(100):  # it has an ident as soon as it runs
             if thread.ident is not None:
                 raise
             time.sleep(0.001)
@@ -37,7 +37,7 @@ def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.T
 
 
 def quietly(tell: Callable[[T], object], what: T) -> None:
-    """Tells one of several; what it raises must not keep the others from hearing."""
+    """Calls one of several callbacks. An exception of it must not keep the others from being called."""
     try:
         tell(what)
     except BaseException:
@@ -45,7 +45,7 @@ def quietly(tell: Callable[[T], object], what: T) -> None:
 
 
 class Notifier:
-    """One thread, begun with the first call, that runs one callback after the other."""
+    """One thread that runs one callback after the other. The first call begins it."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -53,7 +53,7 @@ class Notifier:
         self._thread: threading.Thread | None = None
 
     def call(self, do: Callable[[], object]) -> None:
-        """Has do run soon. What it raises is logged."""
+        """Runs do soon, and logs what it raises."""
         self._calls.put(do)
         with self._lock:
             if self._thread is None:
@@ -67,7 +67,7 @@ class Notifier:
             do = self._calls.get()
             try:
                 do()
-            except BaseException:  # sys.exit in a callback ends nothing but that callback
+            except BaseException:  # sys.exit in a callback ends only that callback
                 log.exception("mopslock: a callback failed")
 
 

@@ -1,4 +1,4 @@
-"""Errors from what the core says: the class, and the text for people."""
+"""Errors for what the core reports: the class, and the text for people."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def refused(
 
 
 def _held(seen: Status | None) -> str:
-    """Who holds it, or how it ended, where it is not free yet."""
+    """Which process holds it, or how it ended if it is not free yet."""
     if seen is None or seen.state not in ("broken", "released"):
         return f"held by {seen.who() if seen else 'another'}"
     text = seen.state
@@ -88,13 +88,13 @@ def _held(seen: Status | None) -> str:
 
 
 def waiting(what: str, name: str, seen: Status) -> str:
-    """For whom somebody waits."""
+    """The log line of a caller that waits: for whom."""
     whom = _full(seen) if seen.is_semaphore else _held(seen)
     return f"mopslock: waiting for {what} {quoted(name)}: {whom}"
 
 
 def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
-    """What to say to a thread, or a task, that would wait for itself."""
+    """The error for a thread, or a task, that would wait for itself."""
     return errors.HeldByOneself(
         f"mopslock: {LEASE} {quoted(name)} not acquired: this {who} is in a block that holds it, and would wait for "
         "itself; leave that block first, or use the lease that it has",
@@ -103,14 +103,14 @@ def held_by_oneself(name: str, who: str) -> errors.HeldByOneself:
 
 
 def not_broken(name: str, seen: Status | None) -> errors.Held:
-    """Another holds the lease than the one that was to be broken."""
+    """The error of a break whose holder is no longer the holder."""
     who = seen.who() if seen else "another"
     text = f"held by {who}; that is not the holder that was to be broken, so look again"
     return errors.Held(f"mopslock: lease {quoted(name)} not broken: {text}", reason="held", seen=seen)
 
 
 def lost(name: str, reason: str, seen: Status | None, what: str = LEASE) -> errors.LeaseLost:
-    """Why a lease or permit is not ours any more."""
+    """Why a lease or permit is no longer ours."""
     text = f"mopslock: {what} {quoted(name)} lost ({reason}): "
     stop = STOP if what == LEASE else STOP_PERMIT
     taken = f"the record is now that of {seen.who() if seen else 'another'}"
@@ -131,7 +131,7 @@ def _broken(seen: Status | None) -> str:
 
 
 def _full(seen: Status | None) -> str:
-    """How much is held, of what, and by whom."""
+    """How much is held, of what, and by which holders."""
     if seen is None:
         return "full"
     limit = f" and a limit of {seen.limit} in the store" if seen.limit else ""
@@ -139,14 +139,14 @@ def _full(seen: Status | None) -> str:
 
 
 def _holders(seen: Status | None) -> str:
-    """The first of a semaphore's."""
+    """The first holders of a semaphore."""
     if seen is None or not seen.holders:
         return "others"
     return ", ".join(holder.who() for holder in seen.holders[:3]) + (" and others" if len(seen.holders) > 3 else "")
 
 
 def warned(name: str, action: Mapping[str, Any], seen: Status | None, what: str = LEASE) -> str:
-    """What the core has to say of a lease that is none the worse for it."""
+    """The text of a warning by the core. The lease is still held."""
     reason = action["reason"]
     text = {
         "emptied": "its versions were removed from the store; keep lifecycle rules off _mopslock",
@@ -157,7 +157,7 @@ def warned(name: str, action: Mapping[str, Any], seen: Status | None, what: str 
 
 
 def no_result(name: str, reason: str, class_: str, seen: Status | None, cause: BaseException | None) -> errors.NoResult:
-    """Why there is none although the work has ended."""
+    """Why there is no result although the work has ended."""
     reason = reason or "none"
     why = {
         "none": "it ended well, and nobody stored one; store it, or give it back",
@@ -186,12 +186,12 @@ def nothing_to_join(name: str, reason: str, class_: str, cause: BaseException | 
 
 
 def ended(name: str, what: str = LEASE) -> errors.LeaseEnded:
-    """What a lease or permit says of itself once we let it go."""
+    """The error of a lease or permit that this process has ended."""
     return errors.LeaseEnded(f"mopslock: {what} {quoted(name)}: this process has released it, or has left it")
 
 
 def forked(name: str, what: str = LEASE) -> errors.Forked:
-    """What a lease or permit of the parent says in a child."""
+    """The error of the parent's lease or permit in a forked child."""
     more = ", or accompany this one by its text" if what == LEASE else ""
     return errors.Forked(
         f"mopslock: {what} {quoted(name)} is held by the parent process, and stays its own after a fork; "
@@ -200,7 +200,7 @@ def forked(name: str, what: str = LEASE) -> errors.Forked:
 
 
 def fell_back(name: str, why: str) -> str:
-    """That auto has come to lastwriter."""
+    """The warning that auto has picked lastwriter."""
     return (
         f"mopslock: lease {quoted(name)} is kept by lastwriter, without a fencing token, since {why}; "
         'if mops shares the name say protocol="lastwriter", else "strict"'
@@ -208,18 +208,18 @@ def fell_back(name: str, why: str) -> str:
 
 
 def closed() -> errors.Closed:
-    """What everything says after close."""
+    """The error of every call after close."""
     return errors.Closed("mopslock: the store was closed, by mopslock.close() or because the process is ending")
 
 
 def said(class_: str, cause: BaseException | None) -> str:
-    """What the store said last."""
+    """How the store failed last, in brackets, and its exception."""
     text = f" ({class_})" if class_ and class_ != "other" else ""
     return f"{text}: {type(cause).__name__}: {cause}" if cause is not None else text
 
 
 def advice(class_: str) -> str:
-    """What to do about a store."""
+    """What a user can do about a store that fails."""
     return ADVICE.get(class_, "check the store, its URL and the network")
 
 

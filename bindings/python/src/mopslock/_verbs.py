@@ -1,4 +1,5 @@
-"""A store's verbs as the core asks for them: a request in, an answer out. What is not the store's word is unknown."""
+"""A store's verbs as the core asks for them: a request in, an answer out. If the store does not answer, it is
+unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ REQUESTS = (*VERBS, *RESULTS, "race")
 
 MOST_ENTRIES = 256
 ROOM, ENTRY = 98304 - 4096, 13
-"""Bytes of a message that a list's entries may fill, and what each takes beside its key: core.FitEntries."""
+"""Bytes of a message that a list's entries may fill, and what each takes in addition to its key: core.FitEntries."""
 
 
 def perform(store: Any, action: Action) -> Event:
@@ -67,7 +68,7 @@ def _create(store: Any, action: Action, answer: Event) -> Event:
 
 
 def _race(store: Any, action: Action, answer: Event) -> Event:
-    """Told is what each was told. It is unknown where all of them are."""
+    """told has what each create was answered. The race is unknown if all of them are."""
     bodies = action["bodies"]
     answers: list[Event] = [unknown(action, "other")] * len(bodies)
     start = threading.Event()
@@ -82,7 +83,7 @@ def _race(store: Any, action: Action, answer: Event) -> Event:
     try:
         for rival in rivals:
             rival.start()
-    finally:  # where no thread can be had, nobody is to wait for ever
+    finally:  # without another thread, no create may wait forever
         start.set()
     create(0)
     for rival in rivals:
@@ -97,7 +98,7 @@ def _exists(store: Any, action: Action, answer: Event) -> Event:
 
 
 def _said(word: object, verb: str, answer: Event) -> Event:
-    """True or False, and nothing that only looks like it: a verb that forgets to return anything has said nothing."""
+    """True or False, and nothing that only looks like it: a verb without a return value has not answered."""
     if word is not True and word is not False:
         raise TypeError(f"{verb} returned {word!r}, which is neither True nor False")
     return answer if word else {**answer, "outcome": "no"}
@@ -113,7 +114,7 @@ def _list(store: Any, action: Action, answer: Event) -> Event:
 
 
 def listed(found: Iterable[Any], prefix: str, after: str, count: int) -> tuple[list[list[Any]], bool]:
-    """The first entries behind a key, as many as a message takes, and whether there are others behind them."""
+    """The first entries after a key, as many as a message takes, and whether more follow."""
     pairs = []
     for item in found:
         key, stamp = (item, 0) if isinstance(item, str) else item
@@ -153,25 +154,25 @@ _DO: dict[str, Callable[[Any, Action, Event], Event]] = {
 
 
 def can(store: object) -> bool:
-    """Whether a store has all that strict needs. Whether it honours create-if-absent has to be tried."""
+    """Whether a store has all verbs that strict needs. Only a trial shows whether it honours create-if-absent."""
     return all(callable(getattr(store, verb, None)) for verb in VERBS)
 
 
 def attempt(store: Any, action: Action, clock: Clock, limit: int) -> Event:
-    """A request on a worker, which ends with an answer whatever the store raises.
+    """A request on a worker. It ends with an answer whatever the store raises.
 
-    One that has waited too long is not begun: the name may be another's by now.
+    It does not begin a request that has waited too long: another may hold the name by now.
     """
     if clock.mono() >= limit:
         return unknown(action, "unreachable")
     try:
         return perform(store, action)
-    except BaseException as error:  # asyncio's CancelledError is none of Exception
+    except BaseException as error:  # asyncio's CancelledError is no Exception
         return unknown(action, "other", error)
 
 
 def unknown(action: Action, class_: str, error: BaseException | None = None) -> Event:
-    """The answer to a request whose fate nobody knows."""
+    """The answer to a request whose fate is unknown."""
     answer = {"kind": "answer", "request": action["request"], "outcome": "unknown", "class": class_}
     if error is not None:
         answer["error"] = error
