@@ -39,7 +39,7 @@ func (h *Handover) Freed() int64 {
 }
 
 // Put records a put of the waiter, after which it reads its own record.
-func (h *Handover) Put() { h.claims = true }
+func (h *Handover) Put() { h.wrote = true }
 
 // Read records what a get of the record showed under lastwriter.
 func (h *Handover) Read(now core.Instant, ev *core.Event) {
@@ -49,7 +49,7 @@ func (h *Handover) Read(now core.Instant, ev *core.Event) {
 }
 
 // NotFree records an observation, sent at a Mono, after which the waiter still waits.
-func (h *Handover) NotFree(sent int64) { h.looked, h.claims = sent, false }
+func (h *Handover) NotFree(sent int64) { h.looked, h.wrote = sent, false }
 
 // fromDead reports whether the lease was taken without a release.
 func (h *Handover) fromDead(protocol core.Protocol, token core.Epoch) bool {

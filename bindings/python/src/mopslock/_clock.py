@@ -31,7 +31,7 @@ class Clock(Protocol):
 
 def this_boot() -> str:
     """Names the start of CLOCK_BOOTTIME: this boot of this kernel, and our time namespace. The Go host uses the same
-    name (host/boot_linux.go), so both judge strict leases by one clock. "" if the kernel does not say."""
+    name (host/internal/clock), so both judge strict leases by one clock. "" if the kernel does not say."""
     if _SUSPENDED is None:
         return ""
     try:
