@@ -275,9 +275,9 @@ func appendAction(dst []byte, a *Action) []byte {
 		m.str(keyHolder, string(a.Holder))
 		m.str(keySession, a.Session)
 	}
-	if a.Sight != nil {
+	if a.Observed != nil {
 		m.key(keySight)
-		m.dst = appendSighting(m.dst, a.Sight)
+		m.dst = appendObserved(m.dst, a.Observed)
 	}
 	if a.Permit|a.Total != 0 {
 		m.uint(keyPermit, a.Permit)
@@ -286,7 +286,7 @@ func appendAction(dst []byte, a *Action) []byte {
 	return m.close()
 }
 
-func appendSighting(dst []byte, s *Sighting) []byte {
+func appendObserved(dst []byte, s *Observed) []byte {
 	m := openMap(dst)
 	m.str(keyState, s.State.String())
 	m.text(keyHolder, s.Holder)

@@ -244,8 +244,8 @@ func anyValue(t *rapid.T, key string, typ reflect.Type) reflect.Value {
 			rapid.SliceOfN(rapid.Byte(), 1, 300),
 			rapid.Map(rapid.SampledFrom([]int{31, 32, 255, 256, 65_535, 65_536, MaxRecord + 1}), func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }),
 		).Draw(t, key))
-	case typ == reflect.TypeFor[*Sighting]():
-		s := new(Sighting)
+	case typ == reflect.TypeFor[*Observed]():
+		s := new(Observed)
 		fill(t, s, wire.Sight{}, sightKeys[:], fieldRules{must: 1, may: 1<<sightFields - 1})
 		v.Set(reflect.ValueOf(s))
 	case typ == reflect.TypeFor[[]Entry]():

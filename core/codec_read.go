@@ -329,8 +329,8 @@ func actionRules(kind ActionKind) fieldRules {
 // it again for the next answer of the same machine: that saves allocations, because
 // a machine's keys, its holder and other texts hardly change.
 type AnswerBuffer struct {
-	actions [MaxActions]Action
-	sights  [MaxActions]Sighting
+	actions  [MaxActions]Action
+	observed [MaxActions]Observed
 
 	texts [8]string // the latest; next is the place of the next one
 	next  uint8
@@ -359,12 +359,12 @@ func (d *reader) actions(buf *AnswerBuffer) []Action {
 	}
 	for i := range n {
 		buf.actions[i] = Action{}
-		d.action(&buf.actions[i], &buf.sights[i], buf)
+		d.action(&buf.actions[i], &buf.observed[i], buf)
 	}
 	return buf.actions[:n]
 }
 
-func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
+func (d *reader) action(a *Action, observed *Observed, buf *AnswerBuffer) {
 	d.openMap(actionKeys[:])
 	if d.key(actKind, keyKind) {
 		a.Kind = ActionKind(d.named(actionKindNames[:]))
@@ -416,8 +416,8 @@ func (d *reader) action(a *Action, sight *Sighting, buf *AnswerBuffer) {
 	}
 	if d.key(actSight, keySight) {
 		outer := d.openedMap
-		a.Sight = sight
-		d.sighting(sight)
+		a.Observed = observed
+		d.observed(observed)
 		d.openedMap = outer
 	}
 	if d.key(actPermit, keyPermit) {

@@ -1,6 +1,6 @@
 package core
 
-// The places of a sight's keys.
+// The places of the keys of the map sight, which is an Observed.
 const (
 	sightState = iota
 	sightHolder
@@ -40,8 +40,8 @@ var sightKeys = [...]string{
 	keyCapacity, keyWidth, keyHeld, keyMost, keyPermits, keyDead,
 }
 
-func (d *reader) sighting(s *Sighting) {
-	*s = Sighting{}
+func (d *reader) observed(s *Observed) {
+	*s = Observed{}
 	d.openMap(sightKeys[:])
 	if d.key(sightState, keyState) {
 		s.State = Observation(d.named(observationNames[:]))
@@ -74,12 +74,12 @@ func (d *reader) sighting(s *Sighting) {
 		s.LookAt = d.nonzeroInt()
 	}
 	if d.left > 0 {
-		d.strictSighting(s)
+		d.observedStrict(s)
 	}
 	d.closeMap(fieldRules{1 << sightState, 1<<sightFields - 1})
 }
 
-func (d *reader) strictSighting(s *Sighting) {
+func (d *reader) observedStrict(s *Observed) {
 	if d.key(sightEpoch, keyEpoch) {
 		s.Epoch = Epoch(d.nonzeroUint())
 	}

@@ -175,7 +175,7 @@ func benchActions() []Action {
 
 func TestCodecAllocatesNothing(t *testing.T) {
 	input, actions := benchInput(), benchActions()
-	refused := []Action{{Kind: ActionRefused, Reason: ReasonHeld, Sight: &Sighting{State: ObservedHeld, Host: []byte("h")}}}
+	refused := []Action{{Kind: ActionRefused, Reason: ReasonHeld, Observed: &Observed{State: ObservedHeld, Host: []byte("h")}}}
 	list := Event{Kind: EventAnswer, Request: 1, Outcome: OutcomeYes, Entries: testEntries(16, 70), Session: []byte("s")}
 	listInput := AppendInput(nil, Instant{}, &list)
 	listed := Event{Entries: make([]Entry, 0, MaxEntries)}

@@ -63,7 +63,7 @@ type Config struct {
 	LastEpoch Epoch
 	LastAt    int64
 	// SeenPrint and SeenSince continue an earlier machine's observation by the same
-	// clock: they are Print and Since of its Sighting. 0 means none. A host also keeps
+	// clock: they are Print and Since of its Observed. 0 means none. A host also keeps
 	// the Wall of that time, and gives only what Instant.Emitted finds to be of this clock.
 	SeenPrint uint64
 	SeenSince int64

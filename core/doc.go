@@ -42,7 +42,7 @@
 //   - read the clocks for each Step, after the event that it tells of;
 //   - answer every request once, within its Limit: yes, no, or unknown (PROTOCOL T4);
 //   - begin no write after its Limit, as far as it can prevent that;
-//   - copy Key, Body and Sight if they outlive the Step that returned them;
+//   - copy Key, Body and Observed if they outlive the Step that returned them;
 //   - take a Step without a wake as "no timer is set";
 //   - under strict, put into every event what it knows: the newest sample of the store's
 //     clock and, for a machine on a session, that session's id and deadline. It steps the

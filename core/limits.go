@@ -16,8 +16,8 @@ const (
 	MaxMessage    = 96 << 10          // bytes of one message, either direction
 	MaxName       = 512               // bytes of a name
 	MaxSegment    = 200               // bytes of one segment of a name
-	MaxText       = 256               // bytes of Host and PID in a Config and in a Sighting
-	MaxHolder     = 512               // bytes of Holder in a Config and in a Sighting
+	MaxText       = 256               // bytes of Host and PID, in a Config and in an Observed
+	MaxHolder     = 512               // bytes of Holder, in a Config and in an Observed
 	MaxJSONDepth  = jsontext.MaxDepth // nesting read in a record
 	MaxActions    = 8                 // actions of one Step
 	MaxErrorText  = 4 << 10           // bytes of an error's text in an answer
@@ -91,14 +91,14 @@ const (
 	RateInverse = 100
 )
 
-// sightBytes bounds the texts of a Sighting. One Step shows two Sightings at most.
-const sightBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy + MaxShown
+// observedBytes bounds the texts of an Observed. One Step shows two Observeds at most.
+const observedBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy + MaxShown
 
 // Relations between the limits: a broken one does not compile. They are uint64
 // because arrays of so many elements would not compile on 32 bits either.
 const (
-	_ = uint64(MaxMessage - MaxRecord - 24<<10)        // a record fits an input with room to spare
-	_ = uint64(24<<10 - 2*sightBytes - MaxActions<<10) // so does the answer to a step
+	_ = uint64(MaxMessage - MaxRecord - 24<<10)           // a record fits an input with room to spare
+	_ = uint64(24<<10 - 2*observedBytes - MaxActions<<10) // so does the answer to a step
 	_ = uint64(LeastKeep/2 - BasisWindow)
 	_ = uint64(KeepVersions - 2)
 	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound

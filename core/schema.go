@@ -344,7 +344,7 @@ const (
 )
 
 // Action is one thing that the host must do or is told. Fields beyond Kind are
-// zero unless the kind below names them. Key, Body and Sight belong to the
+// zero unless the kind below names them. Key, Body and Observed belong to the
 // machine, and are valid until its next Step.
 type Action struct {
 	Kind ActionKind
@@ -387,8 +387,8 @@ type Action struct {
 	// Session, of held: the lease is on this session, and a caller may rely on it
 	// while the session is in force, whatever At says. "" means none.
 	Session string
-	// Sight, of waiting, refused, lost, warned and seen: what was last read, or nil.
-	Sight *Sighting
+	// Observed, of waiting, refused, lost, warned and seen: what was last read, or nil.
+	Observed *Observed
 	// Permit, of waiting, held, refused, lost, released and limited, of a semaphore:
 	// the host's number for the permit or the limit that the action is about.
 	Permit uint64
@@ -411,11 +411,11 @@ const (
 	ObservedCorrupt  Observation = 6 // corrupt
 )
 
-// Sighting is a lease as one read of its record shows it. Instants are
+// Observed is a lease as one read of its record shows it. Instants are
 // nanoseconds since 1970 by the wall clock of the process that wrote the record;
 // 0 means "not said". Holder, Host and PID are other processes' text, cut to
 // MaxHolder and MaxText bytes: escape them before you show them.
-type Sighting struct {
+type Observed struct {
 	State      Observation
 	Holder     []byte
 	Host       []byte // of the owner that wrote last; of a broken tenure empty if that was not read

@@ -42,8 +42,8 @@ func (h *Host) observe(ctx context.Context, name string) (Status, error) {
 	h.judge(&cfg)
 	var seen Status
 	err = h.runOnce(ctx, &cfg, func(a *core.Action) {
-		if a.Kind == core.ActionSeen && a.Sight != nil {
-			seen = newStatus(name, core.ProtocolStrict, a.Sight, h.clock.Now())
+		if a.Kind == core.ActionSeen && a.Observed != nil {
+			seen = newStatus(name, core.ProtocolStrict, a.Observed, h.clock.Now())
 		}
 	})
 	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Kind == Refused {

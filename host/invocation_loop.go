@@ -26,7 +26,7 @@ func (i *Invocation) hear(a *core.Action) {
 	case core.ActionAbsent:
 		i.conclude(nil, i.absent(a))
 	case core.ActionRefused:
-		k.host.memory.saw(i.name, i.task.protocol, a.Sight)
+		k.host.memory.saw(i.name, i.task.protocol, a.Observed)
 		i.conclude(nil, i.refused(a))
 	default:
 		i.tenure(a)
@@ -36,10 +36,10 @@ func (i *Invocation) hear(a *core.Action) {
 func (i *Invocation) waits(a *core.Action) {
 	t := i.task
 	i.leaseKey = ""
-	if t.protocol != core.ProtocolStrict || a.Sight != nil {
-		i.leaseKey = t.keyToWatch(a.Sight)
+	if t.protocol != core.ProtocolStrict || a.Observed != nil {
+		i.leaseKey = t.keyToWatch(a.Observed)
 	}
-	t.nowSeen(a.Sight)
+	t.nowSeen(a.Observed)
 }
 
 // stepped follows the machine's state after each step: what is waited for is

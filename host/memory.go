@@ -135,7 +135,7 @@ func (m *memory) observed(name string) (print uint64, since int64) {
 }
 
 // saw keeps what a waiter or a refused attempt saw, if it is news.
-func (m *memory) saw(name string, protocol core.Protocol, s *core.Sighting) {
+func (m *memory) saw(name string, protocol core.Protocol, s *core.Observed) {
 	if s == nil || s.Print == 0 || protocol != core.ProtocolStrict || !m.remembers() {
 		return
 	}

@@ -58,7 +58,7 @@ func (k *loop) tenure(t *task, a *core.Action) {
 		k.noteReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name})
 	case core.ActionRefused:
-		k.host.memory.saw(t.name, t.protocol, a.Sight)
+		k.host.memory.saw(t.name, t.protocol, a.Observed)
 		t.end(k.failure(t, Refused, a))
 		if t.nudged {
 			k.nudge(t.name, t.lookout.Freed())
@@ -90,8 +90,8 @@ func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
 	if ill.stranded != nil {
 		err.Err = &EngineError{ill.stranded}
 	}
-	if a.Sight != nil {
-		seen := newStatus(t.name, t.protocol, a.Sight, k.host.clock.Now())
+	if a.Observed != nil {
+		seen := newStatus(t.name, t.protocol, a.Observed, k.host.clock.Now())
 		err.Seen = &seen
 	}
 	return err
@@ -101,7 +101,7 @@ func (k *loop) warn(t *task, a *core.Action) {
 	switch a.Reason {
 	case core.ReasonTTLDiffers:
 		k.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
-			"name", t.name, "their_ttl", a.Sight.TTL)
+			"name", t.name, "their_ttl", a.Observed.TTL)
 	case core.ReasonCorruptTaken:
 		k.host.log.Warn("an unreadable record has stood too long and is taken over", "name", t.name, "key", a.Key)
 	case core.ReasonEmptied:
@@ -109,11 +109,11 @@ func (k *loop) warn(t *task, a *core.Action) {
 			"name", t.name)
 	case core.ReasonMixed:
 		k.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
-			"name", t.name, "their_holder", holderOf(a.Sight))
+			"name", t.name, "their_holder", holderOf(a.Observed))
 	}
 }
 
-func holderOf(s *core.Sighting) string {
+func holderOf(s *core.Observed) string {
 	if s == nil {
 		return ""
 	}
@@ -165,12 +165,12 @@ func (t *task) watchAbove(k *loop) {
 
 func (t *task) nowWaiting(k *loop, a *core.Action) {
 	t.waiting = true
-	t.watch(k, t.keyToWatch(a.Sight))
-	t.nowSeen(a.Sight)
+	t.watch(k, t.keyToWatch(a.Observed))
+	t.nowSeen(a.Observed)
 }
 
 // nowSeen takes whom the caller waits for, first and at every change.
-func (t *task) nowSeen(s *core.Sighting) {
+func (t *task) nowSeen(s *core.Observed) {
 	t.loop.host.memory.saw(t.name, t.protocol, s)
 	t.noteWaiting(s)
 	if s == nil {
@@ -215,7 +215,7 @@ func (t *task) waitsForItself() bool {
 
 // keyToWatch is what changes when the name is released: its record, or the
 // version after the one that was seen.
-func (t *task) keyToWatch(s *core.Sighting) string {
+func (t *task) keyToWatch(s *core.Observed) string {
 	if t.protocol != core.ProtocolStrict {
 		return recordKey(t.name)
 	}

@@ -43,7 +43,7 @@ func (k *loop) request(t *task, a core.Action) {
 	t.cancelRequest(lane)
 	r := &request{from: t, action: a}
 	r.action.Body = bytes.Clone(a.Body) // the machine writes the next one over it
-	r.action.Sight = nil
+	r.action.Observed = nil
 	if t.invocation != nil {
 		r.source = t.invocation.source
 	}

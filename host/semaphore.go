@@ -111,8 +111,8 @@ func (s *semaphore) hear(a *core.Action) {
 		t.end(&Error{Kind: Ended, Name: t.name})
 		return
 	}
-	if a.Sight != nil {
-		seen := newStatus(t.name, t.protocol, a.Sight, k.host.clock.Now())
+	if a.Observed != nil {
+		seen := newStatus(t.name, t.protocol, a.Observed, k.host.clock.Now())
 		s.seen = &seen
 	}
 	p := s.requests[a.Permit]

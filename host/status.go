@@ -89,11 +89,11 @@ func (s *Status) Most() uint64 {
 
 // inspected is what a lock.json is to somebody who takes no part.
 func inspected(name string, now core.Instant, body []byte, absent bool, stamp int64) Status {
-	sight := machines.Inspect(now, body, absent, stamp)
-	return newStatus(name, core.ProtocolLastWriter, &sight, now)
+	seen := machines.Inspect(now, body, absent, stamp)
+	return newStatus(name, core.ProtocolLastWriter, &seen, now)
 }
 
-func newStatus(name string, protocol core.Protocol, s *core.Sighting, now core.Instant) Status {
+func newStatus(name string, protocol core.Protocol, s *core.Observed, now core.Instant) Status {
 	if s.Epoch == 0 && protocol == core.ProtocolStrict && s.State != core.ObservedVacant && s.Capacity == 0 {
 		protocol = core.ProtocolLastWriter // an old client's record, beside
 	}
@@ -118,7 +118,7 @@ func newStatus(name string, protocol core.Protocol, s *core.Sighting, now core.I
 
 // addStrict adds what only strict has. What is left of the TTL is by a clock
 // that holder and looker have in common, or not said.
-func (status *Status) addStrict(s *core.Sighting) {
+func (status *Status) addStrict(s *core.Observed) {
 	status.Epoch, status.Token, status.Left = uint64(s.Epoch), uint64(s.Token), s.Left
 	status.Label, status.Session = string(s.Label), string(s.Session)
 	status.Why, status.By = string(s.Why), string(s.By)
@@ -135,7 +135,7 @@ func (status *Status) addStrict(s *core.Sighting) {
 
 // addSemaphore adds what only a semaphore has. It has no TTL: each holder hangs on a
 // session of its own.
-func (status *Status) addSemaphore(s *core.Sighting) {
+func (status *Status) addSemaphore(s *core.Observed) {
 	status.Capacity, status.Width, status.Held, status.Limit = int(s.Capacity), int(s.Width), s.Held, s.Limit
 	dead := strings.Split(string(s.Dead), ",")
 	machines.EachPermit(s.Permits, func(p machines.Permit) {

@@ -218,8 +218,8 @@ func TestWatch(t *testing.T) {
 
 // What is dated in the future is seen to die a TTL after it was seen, not later.
 func TestStatusOfTheFuture(t *testing.T) {
-	sight := core.Sighting{State: core.ObservedHeld, TTL: time.Minute, WrittenAt: int64(time.Hour)}
-	if s := newStatus("n", core.ProtocolLastWriter, &sight, core.Instant{}); s.Left != time.Minute || s.Age != -time.Hour {
+	seen := core.Observed{State: core.ObservedHeld, TTL: time.Minute, WrittenAt: int64(time.Hour)}
+	if s := newStatus("n", core.ProtocolLastWriter, &seen, core.Instant{}); s.Left != time.Minute || s.Age != -time.Hour {
 		t.Errorf("left %v, age %v", s.Left, s.Age)
 	}
 }

@@ -74,7 +74,7 @@ func (k *loop) instantOf(t *task) int64 {
 }
 
 // noteWaiting begins to look out, and begins anew when the holder is another.
-func (t *task) noteWaiting(s *core.Sighting) {
+func (t *task) noteWaiting(s *core.Observed) {
 	if s != nil && t.loop.host.telemetry.Wants() {
 		t.lookout = telemetry.NewHandover(s.Epoch, s.State)
 	}

@@ -135,9 +135,9 @@ func TestNoAllocations(t *testing.T) {
 	foreign := foreignBody(core.HolderID(strings.Repeat("so\u00efebody-", 100)), worldStart, strings.Repeat("caf\u00e9\n", 5000))
 	waiter.step(core.Event{Kind: core.EventAcquire, Wait: core.Forever})
 	waiter.yes(foreign)
-	sight := &tenureOf(waiter.m).Sight
-	if len(sight.Holder) < core.MaxHolder-3 || cap(sight.Holder) > 2*core.MaxHolder || cap(sight.Host) > 2*core.MaxText {
-		t.Errorf("of somebody's record %d bytes are shown, %d and %d kept", len(sight.Holder), cap(sight.Holder), cap(sight.Host))
+	seen := &tenureOf(waiter.m).Observed
+	if len(seen.Holder) < core.MaxHolder-3 || cap(seen.Holder) > 2*core.MaxHolder || cap(seen.Host) > 2*core.MaxText {
+		t.Errorf("of somebody's record %d bytes are shown, %d and %d kept", len(seen.Holder), cap(seen.Holder), cap(seen.Host))
 	}
 
 	busy := busyMachines(t)
@@ -176,7 +176,7 @@ func TestNoAllocations(t *testing.T) {
 		{"a session's renewal", func() { session.woke(); session.yes(nil); session.no() }},
 		{"a strict waiter's poll", func() {
 			l := asking.m.(*strict.Lease)
-			l.Cur.Boottime, l.Sight.LookAt = asking.now.Mono, 0 // the lease stays alive
+			l.Cur.Boottime, l.Observed.LookAt = asking.now.Mono, 0 // the lease stays alive
 			asking.woke()
 			if asking.kind != core.ActionExists {
 				t.Fatal(asking.kind)

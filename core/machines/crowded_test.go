@@ -36,7 +36,7 @@ func TestCrowdedRecord(t *testing.T) {
 	k.step(core.Event{Kind: core.EventAcquire, Permit: 1, Capacity: 2000, Width: 1, Wait: core.Forever})
 	k.yes(k.page(7))
 	last := k.yes(core.Event{Body: testValue(k.m, 7, v)})
-	if last[0].Kind != core.ActionRefused || last[0].Reason != core.ReasonCrowded || len(last[0].Sight.Permits) > core.MaxShown {
+	if last[0].Kind != core.ActionRefused || last[0].Reason != core.ReasonCrowded || len(last[0].Observed.Permits) > core.MaxShown {
 		t.Errorf("%s: %+v", k.m, last[0])
 	}
 }

@@ -132,12 +132,12 @@ func (w *world) formatAction(a core.Action) string {
 		l.field("class", a.Class.String())
 		l.field("key", w.formatKey(a.Key))
 		l.number("epoch", uint64(a.Epoch))
-		l.field("sight", w.formatSight(a.Sight))
+		l.field("sight", w.formatObserved(a.Observed))
 	}
 	return l.String()
 }
 
-func (w *world) formatSight(s *core.Sighting) string {
+func (w *world) formatObserved(s *core.Observed) string {
 	if s == nil {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 // that the store has none; stamp is the store's modification time of the object in
 // nanoseconds since 1970, or 0. Nothing is remembered, so only wall clocks can tell held
 // from stale. The result's bytes are fresh.
-func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Sighting {
+func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Observed {
 	return lastwriter.Inspect(now, body, absent, stamp)
 }
 
@@ -18,5 +18,5 @@ func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Sight
 // else's: escape them before they are shown.
 type Permit = register.Permit
 
-// EachPermit calls each with every permit of Sighting.Permits, in the record's order.
+// EachPermit calls each with every permit of Observed.Permits, in the record's order.
 func EachPermit(raw []byte, each func(Permit)) { register.EachPermit(raw, each) }

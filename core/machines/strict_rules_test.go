@@ -73,7 +73,7 @@ func TestEndedForged(t *testing.T) {
 	r := registerOf(w.strictly("x", nil).machine)
 	for _, tenure := range []core.HolderID{a.Cur.Tenure, "another"} {
 		r.Cur = register.Current{N: 2, Origin: 1, State: core.VersionBroken, Tenure: tenure, TTL: time.Minute}
-		r.Sight = new(core.Sighting)
+		r.Observed = new(core.Observed)
 		r.EndedRead(&core.Event{Outcome: core.OutcomeYes, Body: body, Stamp: 1})
 		if r.Ended.Absent != (tenure == "another") {
 			w.fail("of %s: absent %t", tenure, r.Ended.Absent)

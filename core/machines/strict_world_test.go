@@ -201,7 +201,7 @@ func (w *world) relay(a *actor, actions []core.Action) {
 		case core.ActionReleased:
 			a.strict.lastEpoch, a.strict.lastAt = action.Epoch, action.At
 		case core.ActionWaiting, core.ActionRefused, core.ActionSeen:
-			if s := action.Sight; s != nil {
+			if s := action.Observed; s != nil {
 				a.strict.seenPrint, a.strict.seenSince = s.Print, s.Since
 			}
 		}

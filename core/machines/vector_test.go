@@ -158,7 +158,7 @@ func malformedLines(t *testing.T, each func(sort string, message []byte, rule st
 }
 
 // longTexts has records as large as a record may be, and a TTL that is warned
-// of: the sighting stands in two actions.
+// of: what was observed stands in two actions.
 func longTexts() []byte {
 	v := newVector("What somebody wrote into a record fits an answer, however long it is, and is cut between characters.", "vector_test.go")
 	companion := core.AppendConfig(nil, &core.Config{

@@ -117,28 +117,28 @@ type Answer struct {
 
 // Action is one thing that the host must do or is told; it is core.Action.
 type Action struct {
-	Kind    string `json:"kind"`
-	Request uint64 `json:"request,omitempty"`
-	Key     string `json:"key,omitempty"`
-	After   string `json:"after,omitempty"`
-	Count   uint64 `json:"count,omitempty"`
-	Limit   int64  `json:"limit_ns,omitempty"`
-	Type    string `json:"type,omitempty"`
-	Body    []byte `json:"body,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Class   string `json:"class,omitempty"`
-	At      int64  `json:"at_ns,omitempty"`
-	Wall    int64  `json:"wall_ns,omitempty"`
-	Epoch   uint64 `json:"epoch,omitempty"`
-	Token   uint64 `json:"token,omitempty"`
-	Holder  string `json:"holder,omitempty"`
-	Session string `json:"session,omitempty"`
-	Sight   *Sight `json:"sight,omitempty"`
-	Permit  uint64 `json:"permit,omitempty"`
-	Total   uint64 `json:"total,omitempty"`
+	Kind     string `json:"kind"`
+	Request  uint64 `json:"request,omitempty"`
+	Key      string `json:"key,omitempty"`
+	After    string `json:"after,omitempty"`
+	Count    uint64 `json:"count,omitempty"`
+	Limit    int64  `json:"limit_ns,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Body     []byte `json:"body,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Class    string `json:"class,omitempty"`
+	At       int64  `json:"at_ns,omitempty"`
+	Wall     int64  `json:"wall_ns,omitempty"`
+	Epoch    uint64 `json:"epoch,omitempty"`
+	Token    uint64 `json:"token,omitempty"`
+	Holder   string `json:"holder,omitempty"`
+	Session  string `json:"session,omitempty"`
+	Observed *Sight `json:"sight,omitempty"`
+	Permit   uint64 `json:"permit,omitempty"`
+	Total    uint64 `json:"total,omitempty"`
 }
 
-// Sight is a lease as one read of its record shows it; it is core.Sighting.
+// Sight is a lease as one read of its record shows it; it is core.Observed.
 type Sight struct {
 	State      string `json:"state"`
 	Holder     string `json:"holder,omitempty"`

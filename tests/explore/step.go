@@ -169,7 +169,7 @@ func (e *engine) internAction(a *core.Action) uint32 {
 	e.buf = b
 	return e.actions.id(hash(b), func() core.Action {
 		kept := *a
-		kept.Request, kept.Limit, kept.Body, kept.Sight = 0, 0, slices.Clone(a.Body), nil
+		kept.Request, kept.Limit, kept.Body, kept.Observed = 0, 0, slices.Clone(a.Body), nil
 		return kept
 	})
 }
@@ -255,7 +255,7 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 			done.requests = append(done.requests, r)
 		default:
 			notice := *a
-			notice.Body, notice.Sight = nil, nil
+			notice.Body, notice.Observed = nil, nil
 			done.notices = append(done.notices, notice)
 		}
 	}

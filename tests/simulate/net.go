@@ -24,7 +24,7 @@ type fate struct {
 func (w *world) send(u *unit, a *core.Action) {
 	r := &request{unit: u, action: *a}
 	r.action.Body = bytes.Clone(a.Body)
-	r.action.Sight = nil
+	r.action.Observed = nil
 	if w.faults.InOrder && a.Kind == core.ActionPut {
 		w.newest[a.Key] = r
 	}

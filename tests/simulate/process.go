@@ -213,8 +213,8 @@ func (w *world) afterwards(u *unit, ev core.Event) { w.pending = append(w.pendin
 // heed does what one action asks for.
 func (w *world) heed(u *unit, a *core.Action) {
 	p := u.process
-	if a.Sight != nil && a.Sight.Print != 0 && p.computer.boot != "" {
-		w.seen[p.computer][u.name] = sighting{a.Sight.Print, a.Sight.Since}
+	if a.Observed != nil && a.Observed.Print != 0 && p.computer.boot != "" {
+		w.seen[p.computer][u.name] = sighting{a.Observed.Print, a.Observed.Since}
 	}
 	switch a.Kind {
 	case core.ActionGet, core.ActionPut, core.ActionCreate, core.ActionExists, core.ActionList, core.ActionDelete:

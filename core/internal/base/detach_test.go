@@ -7,9 +7,9 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// TestSightingDetaches: no text of a copy is the original's.
-func TestSightingDetaches(t *testing.T) {
-	var s core.Sighting
+// TestObservedDetaches: no text of a copy is the original's.
+func TestObservedDetaches(t *testing.T) {
+	var s core.Observed
 	v := reflect.ValueOf(&s).Elem()
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Slice {
@@ -17,7 +17,7 @@ func TestSightingDetaches(t *testing.T) {
 		}
 	}
 	twin := s
-	DetachSighting(&twin)
+	DetachObserved(&twin)
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Slice && v.Field(i).Pointer() == reflect.ValueOf(twin).Field(i).Pointer() {
 			t.Errorf("%s is shared", v.Type().Field(i).Name)

@@ -37,8 +37,8 @@ func (m *Machine) Snapshot(s *Snapshot) {
 	}
 }
 
-// Sighting writes a Sighting.
-func (s *Snapshot) Sighting(g *core.Sighting) {
+// Observed writes an Observed.
+func (s *Snapshot) Observed(g *core.Observed) {
 	s.Octet(uint8(g.State))
 	s.Bytes(g.Holder)
 	s.Bytes(g.Host)
@@ -68,8 +68,8 @@ func (s *Snapshot) Sighting(g *core.Sighting) {
 	s.Bytes(g.Dead)
 }
 
-// DetachSighting gives a copied sighting buffers of its own.
-func DetachSighting(g *core.Sighting) {
+// DetachObserved gives a copied Observed buffers of its own.
+func DetachObserved(g *core.Observed) {
 	for _, b := range []*[]byte{&g.Holder, &g.Host, &g.PID, &g.Companions, &g.Label, &g.Session, &g.Why, &g.By, &g.Permits, &g.Dead} {
 		*b = append([]byte(nil), *b...)
 	}

@@ -28,7 +28,7 @@ func (v *Invocation) refuse(reason core.Reason) {
 		a.Class = v.class
 	}
 	if reason != core.ReasonCancelled {
-		v.showSight(a)
+		v.showObserved(a)
 	}
 }
 

@@ -32,17 +32,17 @@ type Invocation struct {
 	event     core.Event // of this Step, as the inner machine is told of it: its session goes with everything that we make of it
 
 	// On the way to the lease.
-	doing   errand
-	stale   bool // told of a change while an attempt was under way
-	lastTry bool // patience is over, or was none
-	polls   int
-	retries int
-	class   core.Class // of the last unknown answer
-	told    uint64
-	warned  bool           // that TTLs differ
-	watch   base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
-	ended   base.Unchanged
-	sight   core.Sighting
+	doing    errand
+	stale    bool // told of a change while an attempt was under way
+	lastTry  bool // patience is over, or was none
+	polls    int
+	retries  int
+	class    core.Class // of the last unknown answer
+	told     uint64
+	warned   bool           // that TTLs differ
+	watch    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
+	ended    base.Unchanged
+	observed core.Observed
 
 	// From the launch on.
 	Holder  core.HolderID
@@ -233,7 +233,7 @@ func (v *Invocation) tell(kind core.EventKind, brief bool) error {
 			v.said.adopted = true
 		case core.ActionRefused:
 			v.said.ended, v.said.why, v.said.class = a.Kind, a.Reason, a.Class
-			v.see(a.Sight)
+			v.see(a.Observed)
 			continue
 		case core.ActionLost, core.ActionReleased, core.ActionLeft, core.ActionCannotMaintain:
 			v.said.ended, v.said.why, v.said.class = a.Kind, a.Reason, a.Class
@@ -353,10 +353,10 @@ func (v *Invocation) innerIsOver() bool {
 
 // see keeps what a refused attempt saw, and since when it stood unchanged: the
 // next one goes on from there.
-func (v *Invocation) see(s *core.Sighting) {
+func (v *Invocation) see(s *core.Observed) {
 	if s != nil {
-		v.sight = *s
-		base.DetachSighting(&v.sight)
+		v.observed = *s
+		base.DetachObserved(&v.observed)
 	}
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:

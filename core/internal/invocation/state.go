@@ -23,7 +23,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.Int(v.watch.Since)
 	s.Uint(v.ended.Print)
 	s.Int(v.ended.Since)
-	s.Sighting(&v.sight)
+	s.Observed(&v.observed)
 	s.Text(string(v.Holder))
 	s.Octet(uint8(v.lost))
 	s.Octet(uint8(v.after))
@@ -47,7 +47,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 func (v *Invocation) Clone() core.Machine {
 	twin := *v
 	twin.Out, twin.bodies, twin.event = nil, nil, core.Event{}
-	base.DetachSighting(&twin.sight)
+	base.DetachObserved(&twin.observed)
 	twin.signs.left = append([]byte(nil), v.signs.left...)
 	if v.Inner != nil {
 		twin.Inner = v.Inner.Clone().(part)

@@ -188,15 +188,15 @@ func (v *Invocation) turnedAway(why core.Reason, class core.Class) {
 		return
 	}
 	v.become(core.InvocationWaiting)
-	if told := base.Mix(uint64(v.sight.Epoch), base.Fingerprint(v.sight.Holder)); told != v.told {
+	if told := base.Mix(uint64(v.observed.Epoch), base.Fingerprint(v.observed.Holder)); told != v.told {
 		v.told = told
-		v.showSight(v.Emit(core.ActionWaiting))
+		v.showObserved(v.Emit(core.ActionWaiting))
 	}
 	v.Timers[base.TimerNext] = v.In(v.pause())
 	if v.stale { // told while it looked, perhaps too early to see it
 		v.Timers[base.TimerNext] = v.Now.Mono
 	}
-	if at := v.sight.LookAt; at > v.Now.Mono { // it can be dead then
+	if at := v.observed.LookAt; at > v.Now.Mono { // it can be dead then
 		v.Timers[base.TimerNext] = min(v.Timers[base.TimerNext], max(at, v.In(core.PollFirst)))
 	}
 }
@@ -217,9 +217,9 @@ func (v *Invocation) pause() core.Duration {
 	return min(longest, v.RNG.Between(step-step/5, step+step/5))
 }
 
-func (v *Invocation) showSight(a *core.Action) {
-	if v.sight.State != 0 {
-		a.Sight = &v.sight
+func (v *Invocation) showObserved(a *core.Action) {
+	if v.observed.State != 0 {
+		a.Observed = &v.observed
 	}
 }
 
@@ -321,7 +321,7 @@ func (v *Invocation) woke() {
 
 func (v *Invocation) outOfPatience() {
 	switch {
-	case v.class == core.ClassNone && v.sight.State != 0:
+	case v.class == core.ClassNone && v.observed.State != 0:
 		v.refuse(core.ReasonHeld)
 	default:
 		v.refuse(core.ReasonLimit)

@@ -30,7 +30,7 @@ func (l *Lease) claimBy() int64 { return l.claimSent + int64(l.span()) }
 
 // claimed takes the answer to either put.
 func (l *Lease) claimed(ev *core.Event) {
-	l.Sight.State = 0 // whoever wins a race now, it is not who was seen before
+	l.Observed.State = 0 // whoever wins a race now, it is not who was seen before
 	switch {
 	case ev.Outcome == core.OutcomeYes && !l.Confirming:
 		l.startVerifying()
@@ -142,7 +142,7 @@ func (l *Lease) readBack(ev *core.Event) {
 		} else {
 			l.giveUp(base.EndRaced)
 		}
-	case found == foundOther && l.Sight.State == core.ObservedHeld:
+	case found == foundOther && l.Observed.State == core.ObservedHeld:
 		l.lostRace()
 	default:
 		l.nobodyWon()

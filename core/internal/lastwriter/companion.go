@@ -349,8 +349,8 @@ func (c *Companion) lose(reason core.Reason) {
 	c.become(core.CompanionLost)
 	a := c.Emit(core.ActionLost)
 	a.Reason = reason
-	if c.Sight.State != 0 {
-		a.Sight = &c.Sight
+	if c.Observed.State != 0 {
+		a.Observed = &c.Observed
 	}
 }
 

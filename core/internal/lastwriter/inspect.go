@@ -9,8 +9,8 @@ import (
 // the store has none; stamp is the store's modification time of the object in
 // nanoseconds since 1970, or 0. Nothing is remembered, so only wall clocks can
 // tell held from stale. The result's bytes are fresh.
-func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Sighting {
-	var s core.Sighting
+func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Observed {
+	var s core.Observed
 	if absent {
 		s.State = core.ObservedVacant
 		return s

@@ -245,8 +245,8 @@ func (l *Lease) refuse(reason core.Reason) {
 	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
 		a.Class = l.class
 	}
-	if reason != core.ReasonCancelled && l.Sight.State != 0 {
-		a.Sight = &l.Sight
+	if reason != core.ReasonCancelled && l.Observed.State != 0 {
+		a.Observed = &l.Observed
 	}
 }
 
@@ -270,7 +270,7 @@ func (l *Lease) lose(reason core.Reason) {
 	a := l.Emit(core.ActionLost)
 	a.Reason = reason
 	if reason == core.ReasonTaken || reason == core.ReasonReleased {
-		a.Sight = &l.Sight
+		a.Observed = &l.Observed
 	}
 }
 

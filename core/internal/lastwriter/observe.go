@@ -106,7 +106,7 @@ func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) judgement {
 	}
 	l.note(core.ObservedCorrupt)
 	a := l.Emit(core.ActionWarned)
-	a.Reason, a.Key, a.Sight = core.ReasonCorruptTaken, l.Key, &l.Sight
+	a.Reason, a.Key, a.Observed = core.ReasonCorruptTaken, l.Key, &l.Observed
 	return judgedFree
 }
 
@@ -121,10 +121,10 @@ func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, e
 		return judgedFree
 	}
 	l.note(l.observe())
-	l.Sight.LookAt = l.Watch.Since + int64(ttl)
+	l.Observed.LookAt = l.Watch.Since + int64(ttl)
 	if l.Cfg.Expiry == core.ExpiryWall && expires-int64(core.MaxTTL) <= l.Now.Wall { // else unchanged comes first
 		// One microsecond past it: the test is inclusive.
-		l.Sight.LookAt = min(l.Sight.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
+		l.Observed.LookAt = min(l.Observed.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
 	}
 	return judgedHeld
 }
@@ -132,8 +132,8 @@ func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, e
 // heldByAnother refuses, or waits for the next poll or for the earliest
 // instant at which what was seen can be dead, whichever comes first.
 func (l *Lease) heldByAnother() {
-	if l.Sight.State == core.ObservedStale {
-		l.Sight.State = core.ObservedHeld // only observed may free it, and has not yet
+	if l.Observed.State == core.ObservedStale {
+		l.Observed.State = core.ObservedHeld // only observed may free it, and has not yet
 	}
 	news := l.Told != l.Watch.Print
 	l.Told = l.Watch.Print
@@ -143,8 +143,8 @@ func (l *Lease) heldByAnother() {
 	}
 	l.become(core.LeaseWaiting)
 	if news {
-		l.Emit(core.ActionWaiting).Sight = &l.Sight
+		l.Emit(core.ActionWaiting).Observed = &l.Observed
 	}
-	l.Timers[base.TimerNext] = min(l.In(l.Backoff(core.PollFirst, l.polls)), max(l.Sight.LookAt, l.Now.Mono))
+	l.Timers[base.TimerNext] = min(l.In(l.Backoff(core.PollFirst, l.polls)), max(l.Observed.LookAt, l.Now.Mono))
 	l.polls++
 }

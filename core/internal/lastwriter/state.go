@@ -23,7 +23,7 @@ func (k *Tenure) snapshot(s *base.Snapshot) {
 	s.Octet(uint8(k.class))
 	s.Octet(uint8(k.putSaid))
 	s.Bools(k.closing, k.Warned, k.Failing)
-	s.Sighting(&k.Sight)
+	s.Observed(&k.Observed)
 }
 
 // AppendState implements Machine.
@@ -71,7 +71,7 @@ func (k *Tenure) detach() {
 	k.Out = nil
 	k.Body = append([]byte(nil), k.Body...)
 	k.seen = lockfile.Record{}
-	base.DetachSighting(&k.Sight)
+	base.DetachObserved(&k.Observed)
 }
 
 // Clone implements Machine.

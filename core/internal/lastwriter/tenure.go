@@ -39,8 +39,8 @@ type Tenure struct {
 	// top of ours, or unset.
 	CompanionAt int64
 
-	seen  lockfile.Record // decode scratch: refers to the body of the event in progress
-	Sight core.Sighting
+	seen     lockfile.Record // decode scratch: refers to the body of the event in progress
+	Observed core.Observed
 }
 
 func newTenure(cfg core.Config) (Tenure, error) {
@@ -152,7 +152,7 @@ func (k *Tenure) find(ev *core.Event) finding {
 	case ev.Outcome == core.OutcomeUnknown:
 		return foundUnknown
 	case ev.Outcome == core.OutcomeNo:
-		k.Sight.State = 0 // there is nothing to show
+		k.Observed.State = 0 // there is nothing to show
 		return foundNothing
 	case len(k.Body) > 0 && string(ev.Body) == string(k.Body):
 		if k.closing {
@@ -197,7 +197,7 @@ func (k *Tenure) seeExpire(expire core.Duration) {
 		k.Warned = true
 		k.note(k.observe())
 		a := k.Emit(core.ActionWarned)
-		a.Reason, a.Key, a.Sight = core.ReasonTTLDiffers, k.Key, &k.Sight
+		a.Reason, a.Key, a.Observed = core.ReasonTTLDiffers, k.Key, &k.Observed
 	}
 	k.Shortest = min(k.Shortest, max(expire, k.Cfg.LeastTTL()))
 }
@@ -228,7 +228,7 @@ func (k *Tenure) observe() core.Observation {
 }
 
 // note copies what was seen, since seen itself ends with the event.
-func (k *Tenure) note(state core.Observation) { k.seen.Show(&k.Sight, state) }
+func (k *Tenure) note(state core.Observation) { k.seen.Show(&k.Observed, state) }
 
 // later spaces the next attempt at whatever the state is about.
 func (k *Tenure) later(deadline int64) {

@@ -218,7 +218,7 @@ func (r *Record) Print() uint64 {
 // Show copies a record into a sighting, whose buffers it uses again. A record may
 // have 64 KiB, and one Step can show its sighting twice. So Show cuts the texts:
 // whatever another process wrote there fits an answer.
-func (r *Record) Show(s *core.Sighting, state core.Observation) {
+func (r *Record) Show(s *core.Observed, state core.Observation) {
 	s.State, s.Remote, s.TTL = state, r.Remote, r.Expire
 	s.WrittenAt, s.AcquiredAt, s.ReleasedAt, s.LookAt = r.WrittenAt, r.AcquiredAt, r.ReleasedAt, 0
 	s.Holder = r.Writer.AppendCut(s.Holder[:0], core.MaxHolder)

@@ -106,7 +106,7 @@ func (r *Register) EndedRead(ev *core.Event) {
 		return result
 	})
 	r.Ended.Absent = !good
-	if s := r.Sight; good && c.State == core.VersionBroken {
+	if s := r.Observed; good && c.State == core.VersionBroken {
 		s.Host, s.PID = v.host.AppendCut(s.Host, core.MaxText), v.pid.AppendCut(s.PID, core.MaxText)
 		s.Remote = string(v.owner) != string(v.Tenure)
 	}
@@ -344,7 +344,7 @@ func (r *Register) DeadAt() int64 {
 }
 
 // showLeft tells people what is left of the TTL, by whose clock.
-func (r *Register) showLeft(s *core.Sighting) {
+func (r *Register) showLeft(s *core.Observed) {
 	if c := &r.Cur; c.Result != ReadGood || c.State == core.VersionHeld && c.TTL == 0 || c.alone {
 		return // not ours to tell; until it is released or broken; free
 	}

@@ -229,7 +229,7 @@ func (r *Register) advance(limit core.Duration) Outlook {
 	case !k.Listed:
 		r.AskList(limit)
 		return Looking
-	case k.N != 0 && (c.N != k.N || r.Sight == nil || r.Sight.Epoch != c.N):
+	case k.N != 0 && (c.N != k.N || r.Observed == nil || r.Observed.Epoch != c.N):
 		// A version that we only made, or remember, was not read.
 		r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
 		return Looking
@@ -278,7 +278,7 @@ func (r *Register) advance(limit core.Duration) Outlook {
 
 // decide ends the look.
 func (r *Register) decide(v Outlook) Outlook {
-	if s := r.Sight; s != nil && r.Cur.N != 0 && !r.Look.LockHeld {
+	if s := r.Observed; s != nil && r.Cur.N != 0 && !r.Look.LockHeld {
 		w := r.standing()
 		if w.Print == 0 { // not all was read: what an earlier look saw may still stand
 			w = r.Watch
@@ -308,12 +308,12 @@ func (r *Register) LockSeen(ev *core.Event) {
 		return
 	}
 	r.Look.LockHeld = true
-	if r.Sight == nil {
-		r.Sight = new(core.Sighting)
+	if r.Observed == nil {
+		r.Observed = new(core.Observed)
 	}
-	*r.Sight = core.Sighting{}
-	rec.Show(r.Sight, core.ObservedHeld)
-	r.Sight.LookAt = r.In(core.Duration(rec.WrittenAt + int64(rec.Expire) - r.Now.Wall))
+	*r.Observed = core.Observed{}
+	rec.Show(r.Observed, core.ObservedHeld)
+	r.Observed.LookAt = r.In(core.Duration(rec.WrittenAt + int64(rec.Expire) - r.Now.Wall))
 }
 
 // AskNewest lists to find the newest version, from behind a key on.

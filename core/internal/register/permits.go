@@ -252,7 +252,7 @@ type Permit struct {
 	Host, PID, Label string
 }
 
-// EachPermit calls each with every permit of Sighting.Permits, in the record's order.
+// EachPermit calls each with every permit of Observed.Permits, in the record's order.
 func EachPermit(raw []byte, each func(Permit)) {
 	for r := readPermits(raw); r.next(); {
 		p := &r.last

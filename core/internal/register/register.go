@@ -38,11 +38,11 @@ type Register struct {
 	Above    string   // key of the version above aboveOf, which is asked for again and again
 	AboveOf  core.Epoch
 
-	Body    []byte
-	Sight   *core.Sighting // nil until something was seen
-	Retries int
-	Class   core.Class // of the last unknown answer
-	Failing bool       // a renewal has failed since the last good one
+	Body     []byte
+	Observed *core.Observed // nil until something was seen
+	Retries  int
+	Class    core.Class // of the last unknown answer
+	Failing  bool       // a renewal has failed since the last good one
 }
 
 // Current is a version as it was read, or made; n 0 is that there is none.
@@ -227,7 +227,7 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	r.Cur, r.Ended = c, SeenBeat{}
 	r.see(&v)
 	if r.Passive && c.State == core.VersionValue {
-		r.Sight.Permits = append(r.Sight.Permits, v.permits...)
+		r.Observed.Permits = append(r.Observed.Permits, v.permits...)
 	}
 }
 
@@ -244,11 +244,11 @@ func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok boo
 
 // see copies what a version says to people.
 func (r *Register) see(v *Version) {
-	if r.Sight == nil {
-		r.Sight = new(core.Sighting)
+	if r.Observed == nil {
+		r.Observed = new(core.Observed)
 	}
-	s, c := r.Sight, &r.Cur
-	*s = core.Sighting{
+	s, c := r.Observed, &r.Cur
+	*s = core.Observed{
 		State: core.ObservedCorrupt, Epoch: c.N, Token: c.Origin, TTL: c.TTL, WrittenAt: v.wall,
 		Holder: append(s.Holder[:0], v.Tenure...), Host: v.host.AppendCut(s.Host[:0], core.MaxText),
 		PID: v.pid.AppendCut(s.PID[:0], core.MaxText), Label: v.label.AppendCut(s.Label[:0], core.MaxLabel),

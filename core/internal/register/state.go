@@ -77,7 +77,7 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 	s.Octet(uint8(r.Session.End))
 	s.Octet(uint8(r.Doing))
 	s.Bytes(r.Body)
-	s.Bools(r.Sight != nil, r.Failing, r.Passive, r.Garbage != nil, r.Value != nil)
+	s.Bools(r.Observed != nil, r.Failing, r.Passive, r.Garbage != nil, r.Value != nil)
 	if r.Value != nil {
 		r.Value.Snapshot(s)
 	}
@@ -91,8 +91,8 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 		s.Uint(uint64(g.skip))
 		s.Int(int64(g.Left))
 	}
-	if r.Sight != nil {
-		s.Sighting(r.Sight)
+	if r.Observed != nil {
+		s.Observed(r.Observed)
 	}
 	s.Int(int64(r.Retries))
 	s.Octet(uint8(r.Class))
@@ -104,10 +104,10 @@ func (r *Register) Detach() {
 	r.Body = append([]byte(nil), r.Body...)
 	r.Look.beats = append([]SeenBeat(nil), r.Look.beats...)
 	r.Look.calls = append([]string(nil), r.Look.calls...)
-	if r.Sight != nil {
-		twin := *r.Sight
-		base.DetachSighting(&twin)
-		r.Sight = &twin
+	if r.Observed != nil {
+		twin := *r.Observed
+		base.DetachObserved(&twin)
+		r.Observed = &twin
 	}
 	if r.Value != nil {
 		twin := CopyOf(r.Value)

@@ -438,24 +438,24 @@ func (s *Semaphore) tidyEnded(g *register.Garbage) {
 // show gives a notice what people want to see, once a Step.
 func (s *Semaphore) show(n *core.Action) {
 	for i := range s.Out {
-		if s.Out[i].Sight != nil {
+		if s.Out[i].Observed != nil {
 			return
 		}
 	}
-	if s.Sight == nil {
-		s.Sight = new(core.Sighting)
+	if s.Observed == nil {
+		s.Observed = new(core.Observed)
 	}
-	w := jsontext.Writer(s.Sight.Permits[:0])
+	w := jsontext.Writer(s.Observed.Permits[:0])
 	register.WritePermits(&w, s.Value.Permits)
-	*s.Sight = core.Sighting{
+	*s.Observed = core.Observed{
 		State: core.ObservedVacant, Epoch: s.Cur.N, Capacity: max(s.Value.Capacity, 1), Width: max(s.Value.Width, 1),
 		Held: s.Value.Held(), Limit: s.Value.Limit, Permits: register.ShownPermits(w, core.MaxShown),
 	}
 	switch {
 	case s.Cur.Result == register.ReadCorrupt && !s.known: // and what was read before is not what holds
-		s.Sight.State, s.Sight.Held, s.Sight.Permits = core.ObservedCorrupt, 0, s.Sight.Permits[:0]
-	case s.Sight.Held > 0:
-		s.Sight.State = core.ObservedHeld
+		s.Observed.State, s.Observed.Held, s.Observed.Permits = core.ObservedCorrupt, 0, s.Observed.Permits[:0]
+	case s.Observed.Held > 0:
+		s.Observed.State = core.ObservedHeld
 	}
-	n.Sight = s.Sight
+	n.Observed = s.Observed
 }

@@ -84,7 +84,7 @@ func (b *Breaker) refuse(reason core.Reason) {
 	}
 	b.become(core.TaskRefused)
 	a := b.Emit(core.ActionRefused)
-	a.Reason, a.Class, a.Sight = reason, b.Class, b.Sight
+	a.Reason, a.Class, a.Observed = reason, b.Class, b.Observed
 	if reason != core.ReasonUnreachable && reason != core.ReasonUnusable {
 		a.Class = core.ClassNone
 	}

@@ -232,8 +232,8 @@ func (l *Lease) lostRace() {
 	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.Basis != base.Unset {
 		l.Look = register.Look{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
-		if l.Sight.LookAt == 0 && c.TTL != 0 { // nothing but watching can free it: begin
-			l.Sight.LookAt = l.Now.Mono
+		if l.Observed.LookAt == 0 && c.TTL != 0 { // nothing but watching can free it: begin
+			l.Observed.LookAt = l.Now.Mono
 		}
 	} else {
 		l.Basis = base.Unset

@@ -361,8 +361,8 @@ func (c *Companion) lose(reason core.Reason) {
 	c.become(core.CompanionLost)
 	a := c.Emit(core.ActionLost)
 	a.Reason = reason
-	if c.Sight != nil && c.Sight.State != 0 {
-		a.Sight = c.Sight
+	if c.Observed != nil && c.Observed.State != 0 {
+		a.Observed = c.Observed
 	}
 }
 

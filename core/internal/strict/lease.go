@@ -316,11 +316,11 @@ func (l *Lease) heldByAnother() {
 		return
 	}
 	l.become(core.LeaseWaiting)
-	s := l.Sight
+	s := l.Observed
 	told := base.Mix(uint64(s.Epoch), base.Fingerprint(s.Holder))
 	if told != l.told {
 		l.told = told // and the polls go on as they are: a crowd would else poll as at first
-		l.Emit(core.ActionWaiting).Sight = s
+		l.Emit(core.ActionWaiting).Observed = s
 	}
 	l.moved = l.waitedAt != 0 && l.waitedAt != l.Cur.N
 	l.waitedAt = l.Cur.N
@@ -336,9 +336,9 @@ func (l *Lease) schedulePoll() {
 	// What was learned of the store's clock since serves the next look.
 	l.Sample, l.Fresh = register.Better(l.Sample, l.Fresh), register.ClockSample{}
 	if !l.Look.LockHeld {
-		l.Sight.LookAt = 0
+		l.Observed.LookAt = 0
 		if dead := l.DeadAt(); dead != base.Unset {
-			l.Sight.LookAt = dead
+			l.Observed.LookAt = dead
 			at = min(at, dead)
 		}
 	}
@@ -383,7 +383,7 @@ func (l *Lease) poll() {
 
 // canBeDead reports whether the instant has come that the last look gave.
 func (l *Lease) canBeDead() bool {
-	return l.Sight != nil && l.Sight.LookAt != 0 && l.Now.Mono >= l.Sight.LookAt
+	return l.Observed != nil && l.Observed.LookAt != 0 && l.Now.Mono >= l.Observed.LookAt
 }
 
 // polled takes the answer to a poll.
@@ -473,7 +473,7 @@ func (l *Lease) refuse(reason core.Reason) {
 		a.Class = l.Class
 	}
 	if reason != core.ReasonCancelled {
-		a.Sight = l.Sight
+		a.Observed = l.Observed
 	}
 }
 
@@ -482,7 +482,7 @@ func (l *Lease) lose(reason core.Reason) {
 	l.become(core.LeaseLost)
 	a := l.Emit(core.ActionLost)
 	a.Reason = reason
-	if reason < core.ReasonUnreachable && l.Sight != nil && l.Sight.State != 0 {
-		a.Sight = l.Sight
+	if reason < core.ReasonUnreachable && l.Observed != nil && l.Observed.State != 0 {
+		a.Observed = l.Observed
 	}
 }

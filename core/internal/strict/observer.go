@@ -104,15 +104,15 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 		o.nextSession()
 		return
 	}
-	if o.Sight == nil {
-		o.Sight = &core.Sighting{State: core.ObservedVacant}
+	if o.Observed == nil {
+		o.Observed = &core.Observed{State: core.ObservedVacant}
 	}
-	s := o.Sight
+	s := o.Observed
 	if s.State == core.ObservedHeld && s.Left < 0 { // good enough for people
 		s.State = core.ObservedStale
 	}
 	o.become(core.TaskDone)
-	o.Emit(core.ActionSeen).Sight = s
+	o.Emit(core.ActionSeen).Observed = s
 }
 
 // observedSessions is how many of a semaphore's holders' sessions are looked at.
@@ -126,7 +126,7 @@ func (o *Observer) nextSession() {
 		o.Ask(register.ForSession, core.ActionGet, register.SessionKey(due.ID), core.RequestLimit)
 		return
 	}
-	s, v := o.Sight, o.Value
+	s, v := o.Observed, o.Value
 	s.State, s.TTL = core.ObservedVacant, 0
 	if len(v.Permits) > 0 {
 		s.State = core.ObservedHeld
@@ -134,7 +134,7 @@ func (o *Observer) nextSession() {
 	s.Capacity, s.Width, s.Held, s.Limit = v.Capacity, v.Width, v.Held(), v.Limit
 	s.Dead = o.roster.AppendDead(s.Dead[:0])
 	o.become(core.TaskDone)
-	o.Emit(core.ActionSeen).Sight = s
+	o.Emit(core.ActionSeen).Observed = s
 }
 
 // sessionAnswer takes in a beat. One that cannot be read now is not known to be dead.

@@ -51,7 +51,7 @@ func (o *owner) stand() {
 func (o *owner) believe(sent int64) {
 	o.Failing, o.Retries, o.Class = false, 0, core.ClassNone
 	o.selfAt = o.Now.Mono
-	o.Sight = nil // what was seen on the way is over, and a lease held costs little
+	o.Observed = nil // what was seen on the way is over, and a lease held costs little
 	o.Look = register.Look{}
 	if o.Bug(base.BugDeadlineFromAnswer) {
 		sent = o.Now.Mono
@@ -258,7 +258,7 @@ func (o *owner) above(ev *core.Event) (course, core.Reason) {
 	case o.Cur.Session != session: // no join does that
 		o.Cur.Session = was.Session
 	}
-	o.Sight = nil
+	o.Observed = nil
 	o.Emit(core.ActionAdopted).Epoch = n
 	if o.standOn == "" {
 		o.stand() // the beat just put was under a superseded epoch, and never counts
@@ -285,10 +285,10 @@ func (o *owner) lockRead(ev *core.Event) (course, core.Reason) {
 	o.Look = register.Look{}
 	if o.LockSeen(ev); o.Look.LockHeld {
 		a := o.Emit(core.ActionWarned)
-		a.Reason, a.Sight = core.ReasonMixed, o.Sight
+		a.Reason, a.Observed = core.ReasonMixed, o.Observed
 		return lost, core.ReasonTaken
 	}
-	o.Sight = nil
+	o.Observed = nil
 	return o.checkSelf()
 }
 

@@ -47,7 +47,7 @@ type Resting struct {
 
 // forget gives back what a lease at rest has no use for any more.
 func (l *Lease) forget() {
-	l.Out, l.Body, l.Sight, l.Garbage = nil, nil, nil, nil
+	l.Out, l.Body, l.Observed, l.Garbage = nil, nil, nil, nil
 	l.Key, l.Register.Above, l.AboveOf, l.After, l.Paged = "", "", 0, "", 0
 	l.Doing, l.Class = register.ForNothing, core.ClassNone
 	l.Ending, l.Closing = base.EndReleased, 0
