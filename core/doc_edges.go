@@ -61,10 +61,10 @@
 //	observing -> claiming   free: create
 //	observing -> waiting    held by another, or there is no session yet; and the caller waits
 //	observing -> refused    held and tried once; cancelled; limit; store unreachable or unusable; not for us to judge
-//	waiting   -> observing  a newer version, changed, or it can be dead: look
+//	waiting   -> observing  a newer version, changed, or it can be dead: observe
 //	waiting   -> refused    limit; cancelled; store unusable
 //	claiming  -> held       created in time
-//	claiming  -> verifying  created long after it was looked at: list
+//	claiming  -> verifying  created long after the observation: list
 //	claiming  -> doubtful   exists or unknown: read it back; created too late: claim above it
 //	claiming  -> releasing  created too late for the last time; cancelled
 //	claiming  -> refused    the store has not answered once
@@ -74,7 +74,7 @@
 //	verifying -> releasing  too late for the last time; cancelled
 //	verifying -> refused    it is not the newest, and tried once
 //	doubtful  -> held       a create of ours is there, in time
-//	doubtful  -> verifying  a create of ours is there, long after the look: list
+//	doubtful  -> verifying  a create of ours is there, long after the observation: list
 //	doubtful  -> claiming   nothing is there: create with a new nonce; ours, too late: create above it
 //	doubtful  -> waiting    another's is there, and the caller waits
 //	doubtful  -> observing  another's is there, and what we claimed by was only remembered: list
@@ -163,7 +163,7 @@
 //	observing -> closed     leave, and nothing of ours is left
 //	committing -> idle       made, and nothing is left to do
 //	committing -> waiting    made, and somebody waits for room
-//	committing -> observing  exists, or made long after the look: list
+//	committing -> observing  exists, or made long after the observation: list
 //	committing -> doubtful   unknown: it may land
 //	committing -> closed     leave, and nothing of ours is left
 //	doubtful  -> observing  back-off: list

@@ -41,14 +41,14 @@ const (
 	PollCapFloor     = 500 * millisecond
 	ThrottledFirst   = 1 * Second
 	RetryFloor       = 10 * millisecond
-	LaterLookMin     = 1 * Second
-	LaterLookWaits   = 10 // the later read comes after this many times the wait
+	LaterReadMin     = 1 * Second
+	LaterReadWaits   = 10 // the later read comes after this many times the wait
 	RecheckFirst     = 1 * Second
 	CorruptMin       = 60 * Second
 	JoinAgainMin     = 1 * Second // a companion reads a claim in progress again after it
 	EmptyReads       = 5
 	LostPuts         = 5                 // a machine gives up after so many claims in a row that the store did not take
-	SlowLooks        = 3                 // after so many observations too slow to claim from, a machine claims all the same
+	SlowReads        = 3                 // after so many observations too slow to claim from, a machine claims all the same
 	RewriteRounds    = 3                 // a machine gives up after it found its own claim expired so often
 	ContendedMargin  = 50 * millisecond  // least time from a contended claim to its verification: longer than a busy machine holds a process up
 	TTLTolerance     = 100 * Microsecond // an expire_s that differs by more gives a warning

@@ -93,7 +93,7 @@ func newCycle(tb testing.TB, cfg core.Config) *cycle {
 	return &cycle{m: m, now: core.Instant{Mono: 0, Wall: worldStart}, body: make([]byte, 0, 1024)}
 }
 
-// heldCycle is a lease that is held and has had its later look.
+// heldCycle is a lease that is held and has had its later read.
 func heldCycle(tb testing.TB, seed byte) *cycle {
 	c := newCycle(tb, core.Config{Machine: core.MachineLease, Seed: [16]byte{seed, 1}})
 	c.step(core.Event{Kind: core.EventAcquire})
@@ -183,7 +183,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 			asking.no()
 		}},
-		{"a look of a lease without a ttl", func() {
+		{"a renewal of a lease without a ttl", func() {
 			endless.woke()
 			endless.no()
 			if endless.m.(*strict.Lease).Flight.ID != 0 {

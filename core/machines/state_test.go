@@ -247,7 +247,7 @@ func TestClockRange(t *testing.T) {
 }
 
 // TestCorruptStampRange: once, a stamp near the end of the range made a corrupt
-// record free, and a wall clock near the beginning made its look overflow.
+// record free, and a wall clock near the beginning made the time of its next read overflow.
 func TestCorruptStampRange(t *testing.T) {
 	for _, c := range []struct{ wall, stamp int64 }{
 		{worldStart, core.MaxClockRange}, {-core.MaxClockRange, core.MaxClockRange}, {core.MaxClockRange - 1, core.MaxClockRange},

@@ -342,7 +342,7 @@ func labelLease(out *line, m *lastwriter.Lease) {
 	out.flag("answered", m.Answered && m.State() == core.LeaseObserving)
 	out.flag("confirming", m.Confirming && (m.State() == core.LeaseClaiming || m.State() == core.LeaseDoubtful))
 	out.flag("expired-twice", m.Rounds == core.RewriteRounds-1)
-	out.flag("looking", m.Looking)
+	out.flag("looking", m.Rereading)
 	out.flag("settling", m.Settling)
 	out.flag("doubts", m.Doubts > 0 && m.State() == core.LeaseReleasing && m.Ending == base.EndReleased)
 	out.flag("raced", m.Ending == base.EndRaced && m.State() == core.LeaseReleasing)

@@ -9,22 +9,22 @@ import "github.com/mopslock/mopslock/core"
 
 // Hint notes one. From quiet on another may be heeded.
 func (m *Machine) Hint(quiet int64) {
-	if m.Timers[TimerLook] == Unset {
-		m.Timers[TimerLook] = max(m.Now.Mono, quiet)
+	if m.Timers[TimerExtra] == Unset {
+		m.Timers[TimerExtra] = max(m.Now.Mono, quiet)
 	}
 }
 
 // HeedsHint reports whether it is time to ask. A request in flight is waited for, since
 // another would abandon it.
 func (m *Machine) HeedsHint(quiet *int64) bool {
-	if !m.Due(TimerLook) {
+	if !m.Due(TimerExtra) {
 		return false
 	}
 	*quiet = m.In(core.HintEach)
 	if m.Flight.ID != 0 {
-		m.Timers[TimerLook] = *quiet
+		m.Timers[TimerExtra] = *quiet
 		return false
 	}
-	m.Timers[TimerLook] = Unset
+	m.Timers[TimerExtra] = Unset
 	return true
 }

@@ -9,7 +9,7 @@ const (
 	TimerDeadline timer = iota // self-fencing: past it the lease is lost, or contact is
 	TimerReach                 // a store that has not answered once by now is unreachable
 	TimerLimit                 // the caller's patience
-	TimerLook                  // the later look; under strict, a hint is heeded
+	TimerExtra                 // beside what the state does: the later read; under strict, a hint; of a semaphore, more to tell
 	TimerNext                  // what the state does next: poll, retry, verify, renew, check again
 	timerCount
 )

@@ -14,7 +14,7 @@ import (
 // after the last companion left.
 type signs struct {
 	until int64      // Mono
-	asked int64      // Mono at which the round's look for the result was sent
+	asked int64      // Mono at which the round's question for the result was sent
 	at    int64      // Mono of the round of reads that is under way
 	n     core.Epoch // the version that it reads
 	left  []byte
@@ -33,7 +33,7 @@ func (v *Invocation) readSigns() {
 		v.ask(forTenure, core.ActionGet, v.Cfg.Name+"/"+core.LockFile, core.RequestLimit)
 		return
 	}
-	v.ask(forTenure, core.ActionList, register.RegisterPrefix(v.Cfg.Name), core.RequestLimit).Count = register.LookEntries
+	v.ask(forTenure, core.ActionList, register.RegisterPrefix(v.Cfg.Name), core.RequestLimit).Count = register.ObservationEntries
 }
 
 // signRead takes a round of reads onwards.
@@ -146,7 +146,7 @@ func (v *Invocation) roundOver() {
 		s.until = min(s.until, v.In(core.LaunchGrace))
 	}
 	s.seen = s.now
-	if s.asked >= s.until { // the look for the result came after the last who could have stored it
+	if s.asked >= s.until { // the result was looked for after the last that could have stored it
 		v.absent(core.ReasonNone)
 		return
 	}

@@ -194,10 +194,10 @@ func (l *Lease) hold() {
 	a := l.Emit(core.ActionHeld)
 	a.At, a.Wall, a.Holder = l.Timers[base.TimerDeadline], l.acquired, l.HolderID
 	// Each claimant waits by its own latency, so one with a fast store among
-	// slow ones waits too little. A later look catches the slow one's put.
-	delay := max(core.LaterLookMin, core.LaterLookWaits*l.claimWait)
+	// slow ones waits too little. A later read catches the slow one's put.
+	delay := max(core.LaterReadMin, core.LaterReadWaits*l.claimWait)
 	if l.Cfg.Renewal == core.RenewalChecked && l.Cfg.TTL >= delay {
-		l.Timers[base.TimerLook] = l.In(delay)
+		l.Timers[base.TimerExtra] = l.In(delay)
 	}
 }
 

@@ -5,35 +5,35 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// renewHeld begins a renewal; its read serves as the later look if that is due.
+// renewHeld begins a renewal; its read serves as the later one if that is due.
 func (l *Lease) renewHeld() {
-	if l.Looking { // the look in flight is let go: this read sees what it would
-		l.Looking = false
+	if l.Rereading { // the read in flight is abandoned: this one sees what it would
+		l.Rereading = false
 		l.Abandon()
 	}
 	l.renew()
 }
 
-// laterLook is one get besides the renewals. A renewal that is due or under way
+// laterRead is one get beside the renewals. A renewal that is due or under way
 // does as well, if its read comes later than this; otherwise it is put off.
-func (l *Lease) laterLook() {
+func (l *Lease) laterRead() {
 	switch {
 	case l.Due(base.TimerNext):
-		l.Timers[base.TimerLook] = base.Unset
+		l.Timers[base.TimerExtra] = base.Unset
 	case l.Flight.ID != 0:
-		l.Timers[base.TimerLook] = l.In(core.LaterLookMin)
+		l.Timers[base.TimerExtra] = l.In(core.LaterReadMin)
 	default:
-		l.Timers[base.TimerLook] = base.Unset
-		l.Looking = true
+		l.Timers[base.TimerExtra] = base.Unset
+		l.Rereading = true
 		l.read(l.RequestLimit(l.Timers[base.TimerDeadline]))
 	}
 }
 
-// heldAnswer takes the answer to a renewal or to the later look.
+// heldAnswer takes the answer to a renewal or to the later read.
 func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
-	if l.Looking {
-		l.Looking = false
-		l.lookAnswer(ev)
+	if l.Rereading {
+		l.Rereading = false
+		l.laterReadAnswer(ev)
 		return
 	}
 	switch l.renewal(ev, f) {
@@ -46,7 +46,7 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 	}
 }
 
-func (l *Lease) lookAnswer(ev *core.Event) {
+func (l *Lease) laterReadAnswer(ev *core.Event) {
 	switch l.find(ev) {
 	case foundOther:
 		l.lose(core.ReasonTaken)

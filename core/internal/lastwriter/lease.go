@@ -24,7 +24,7 @@ type Lease struct {
 	Races     int
 	empties   int            // reads that found an empty object
 	lostPuts  int            // claims in a row that the store did not take
-	slowLooks int            // looks that found it free but took longer than the acquire margin
+	slowReads int            // that found it free but took longer than the acquire margin
 	Watch     base.Unchanged // of another's record, by the observed rule
 	Told      uint64
 
@@ -37,7 +37,7 @@ type Lease struct {
 	claimWait  core.Duration
 
 	// Held.
-	Looking bool // the get in flight is the later look
+	Rereading bool // the get in flight is the later read (PROTOCOL L6)
 
 	// Releasing and after.
 	Ending     base.Ending
@@ -94,7 +94,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		}
 	case core.EventChanged:
 		if l.state == core.LeaseWaiting {
-			l.look()
+			l.reconsider()
 		}
 	case core.EventWoke:
 		l.woke()
@@ -160,8 +160,8 @@ func (l *Lease) woke() {
 	if l.Due(base.TimerLimit) {
 		l.outOfPatience()
 	}
-	if l.Due(base.TimerLook) {
-		l.laterLook()
+	if l.Due(base.TimerExtra) {
+		l.laterRead()
 	}
 	if l.Due(base.TimerNext) {
 		l.Timers[base.TimerNext] = base.Unset
@@ -175,7 +175,7 @@ func (l *Lease) next() {
 	case core.LeaseObserving:
 		l.read(l.observeLimit())
 	case core.LeaseWaiting:
-		l.look()
+		l.reconsider()
 	case core.LeaseVerifying, core.LeaseDoubtful:
 		l.read(l.RequestLimit(l.claimBy()))
 	case core.LeaseHeld:
@@ -209,8 +209,8 @@ func (l *Lease) observeLimit() core.Duration {
 	return core.RequestLimit
 }
 
-// look goes from Waiting back to the store.
-func (l *Lease) look() {
+// reconsider goes from Waiting back to a read.
+func (l *Lease) reconsider() {
 	l.become(core.LeaseObserving)
 	l.read(l.observeLimit())
 }
@@ -276,7 +276,7 @@ func (l *Lease) lose(reason core.Reason) {
 
 // pastDeadline: the lease may be another's from now on.
 func (l *Lease) pastDeadline() {
-	if l.Failing || l.Flight.ID != 0 && !l.Looking {
+	if l.Failing || l.Flight.ID != 0 && !l.Rereading {
 		l.lose(core.ReasonUnreachable)
 		return
 	}

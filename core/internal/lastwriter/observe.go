@@ -6,7 +6,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-// judgement is what a first look makes of a record.
+// judgement is what a first read makes of a record.
 type judgement uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	judgedEmpty // an empty object that may yet be filled: read again
 )
 
-// observed takes the answer to a look that may end in a claim.
+// observed takes the answer to a read that may end in a claim.
 func (l *Lease) observed(ev *core.Event, f base.Flight) {
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
@@ -40,21 +40,21 @@ func (l *Lease) observed(ev *core.Event, f base.Flight) {
 	}
 }
 
-// claimFree claims what a look found free, unless the look took so long that a
+// claimFree claims what a read found free, unless the read took so long that a
 // put could no longer land within the acquire margin: then it is worth nothing
 // (we were paused, say), and the next may be better.
 func (l *Lease) claimFree(f base.Flight) {
 	margin := l.Cfg.AcquireMargin
-	if margin > core.RequestFloor && l.Now.Mono-f.Sent >= int64(margin-core.RequestFloor) && l.slowLooks < core.SlowLooks {
-		l.slowLooks++
+	if margin > core.RequestFloor && l.Now.Mono-f.Sent >= int64(margin-core.RequestFloor) && l.slowReads < core.SlowReads {
+		l.slowReads++
 		l.read(l.observeLimit())
 		return
 	}
-	l.slowLooks = 0
+	l.slowReads = 0
 	l.claim(f.Sent)
 }
 
-// unanswered: a look failed. A waiter carries on; one who tries once does not.
+// unanswered: a read failed. A waiter carries on; one that tries once does not.
 func (l *Lease) unanswered(class core.Class) {
 	l.class, l.Failing = class, true
 	switch {
@@ -111,7 +111,7 @@ func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) judgement {
 }
 
 // judgeUnchanged applies the observed rule: free once the same record was seen
-// from the answer to the first look to the sending of this one for its whole
+// from the answer to the first read to the sending of this one for its whole
 // TTL, on our own clock. It also says when it can be dead at the earliest;
 // expires is when the wall clock says so, or unset.
 func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, expires int64) judgement {

@@ -44,12 +44,12 @@ func (l *Lease) giveUp(end base.Ending) {
 func (l *Lease) startReleasing(end base.Ending) {
 	l.become(core.LeaseReleasing)
 	l.Ending, l.retries = end, 0
-	l.Timers[base.TimerLook] = base.Unset
+	l.Timers[base.TimerExtra] = base.Unset
 	if l.Flight.Verb == core.ActionPut && l.Flight.ID != 0 {
 		l.Settling = true
 		return
 	}
-	l.Looking = false
+	l.Rereading = false
 	l.Abandon()
 	l.releaseRead()
 }
@@ -154,7 +154,7 @@ func (l *Lease) endRelease() {
 	}
 }
 
-// scheduleRecheck plans the next look for a renewal of ours that landed on top
+// scheduleRecheck plans the next read for a renewal of ours that landed on top
 // of the release: after 1 s, after TTL/3, and once before the TTL is over, when
 // anything later would be taken for stale anyway.
 func (l *Lease) scheduleRecheck() {

@@ -10,10 +10,10 @@ import (
 // clock, and any of them frees: the store's by its lower bound, this boot's, and
 // ours since we saw nothing change.
 
-// isDead applies them to what the look has read so far. In the end, when all
-// that can be read was, the observation is noted too.
+// isDead applies them to what the observation has read so far. In the end, when all
+// that can be read was, it is noted what stands unchanged.
 func (r *Register) isDead(end bool) bool {
-	k := &r.Look
+	k := &r.Observation
 	start := k.Start
 	if r.Bug(base.BugJudgeAtAnswer) {
 		start = r.Now.Mono
@@ -34,7 +34,7 @@ func (r *Register) isDead(end bool) bool {
 // isYoung reports that the version itself is no ttl old, so that nothing else has
 // to be read to know that its tenure is not dead.
 func (r *Register) isYoung() bool {
-	k, c := &r.Look, &r.Cur
+	k, c := &r.Observation, &r.Cur
 	ttl := int64(c.TTL)
 	return c.State == core.VersionHeld && (c.SameBoot && k.Start < c.Boottime+ttl ||
 		k.Stamp != 0 && r.Calibrated() && r.LowerBound(r.Sample, k.Start) < k.Stamp+ttl+r.Slop())
@@ -47,9 +47,9 @@ func (r *Register) ttl() core.Duration {
 	case c.Result == ReadCorrupt:
 		return max(r.Cfg.TTL, core.CorruptMin)
 	case c.State == core.VersionHeld:
-		return max(c.TTL, r.Look.sign.ttl) // they differ only where somebody broke the rules
+		return max(c.TTL, r.Observation.sign.ttl) // they differ only where somebody broke the rules
 	}
-	return max(c.untilDead(), r.Look.sign.ttl)
+	return max(c.untilDead(), r.Observation.sign.ttl)
 }
 
 // Calibrated reports whether there is a bound of the store's clock to judge by.
@@ -84,7 +84,7 @@ func (c *Current) isEnded() bool {
 }
 
 // hasSession reports that a session may keep the lease alive.
-func (r *Register) hasSession() bool { return r.Cur.Session != "" && !r.Look.absent }
+func (r *Register) hasSession() bool { return r.Cur.Session != "" && !r.Observation.absent }
 
 // needsEnded reports whether the version that was ended is still to be read: to be
 // judged, or to tell people where the holder of a broken lease is.
@@ -116,7 +116,7 @@ func (r *Register) EndedRead(ev *core.Event) {
 // Without them the end alone is judged, as it is where there is no ttl: its holder
 // asks now and then. A page that ends above that version may not show all.
 func (r *Register) hasEnded() bool {
-	c, k, e := &r.Cur, &r.Look, &r.Ended
+	c, k, e := &r.Cur, &r.Observation, &r.Ended
 	cut := !k.poll && k.More && k.Lowest >= r.signsOf()
 	return c.isEnded() && c.TTL != 0 && e.read && e.epoch == c.N-1 && !e.Absent && !cut
 }
@@ -133,7 +133,7 @@ func (r *Register) newestStamp() (newest int64, ok bool) {
 
 // endStamp is the stamp of a release or a break, or of the call that tells a session.
 func (r *Register) endStamp() (stamp int64, ok bool) {
-	stamp = r.Look.Stamp
+	stamp = r.Observation.Stamp
 	if r.hasSession() && !r.Bug(base.BugSessionWithoutCalls) {
 		if stamp = 0; r.Call.N == r.Cur.N {
 			stamp = r.Call.stamp
@@ -144,7 +144,7 @@ func (r *Register) endStamp() (stamp int64, ok bool) {
 
 // newestSign is the stamp of the newest sign of life.
 func (r *Register) newestSign() (newest int64, ok bool) {
-	k := &r.Look
+	k := &r.Observation
 	newest = k.Stamp
 	if r.Cur.isEnded() {
 		if newest = 0; r.hasEnded() {
@@ -177,7 +177,7 @@ func (r *Register) newestSign() (newest int64, ok bool) {
 // For the same reason nothing counts from the boottime of a release or a break: it
 // is no sign of life, and its emission is no bound of those that landed before it.
 func (r *Register) newestBoottime() (newest int64, ok bool) {
-	k, c := &r.Look, &r.Cur
+	k, c := &r.Observation, &r.Cur
 	newest, ok = r.boottime()
 	if c.isEnded() && r.Bug(base.BugSameBootFreed) {
 		return c.Boottime, c.SameBoot
@@ -215,7 +215,7 @@ func (r *Register) boottime() (at int64, ok bool) {
 
 // nextUnread is the next beat whose body the verdict needs, or nil.
 func (r *Register) nextUnread() *SeenBeat {
-	k, c := &r.Look, &r.Cur
+	k, c := &r.Observation, &r.Cur
 	of := r.signsOf()
 	lowest := of
 	ttl := int64(r.ttl())
@@ -237,9 +237,9 @@ func (r *Register) nextUnread() *SeenBeat {
 }
 
 // isUnchanged is the rule of last resort: all signs stood unchanged for a ttl of
-// our own clock, from the end of the first look that showed them to the start of
-// this one. So has a release or a break, with the call to its session, that stood
-// for a ttl. It notes what this look shows.
+// our own clock, from the end of the first observation that showed them to the start
+// of this one. So has a release or a break, with the call to its session, that stood
+// for a ttl. It notes what this observation shows.
 func (r *Register) isUnchanged(start int64) bool {
 	signs, complete := r.print()
 	end, told := r.endPrint()
@@ -247,7 +247,7 @@ func (r *Register) isUnchanged(start int64) bool {
 	return told && r.stood(&r.EndWatch, end, start) || stood
 }
 
-// stood reports whether what a look shows was there for a ttl before it.
+// stood reports whether what an observation shows was there for a ttl before it.
 func (r *Register) stood(w *base.Unchanged, print uint64, start int64) bool {
 	if print != w.Print {
 		*w = base.Unchanged{Print: print, Since: r.Now.Mono}
@@ -256,13 +256,13 @@ func (r *Register) stood(w *base.Unchanged, print uint64, start int64) bool {
 	return start-w.Since >= int64(r.ttl())
 }
 
-// standing is what stands unchanged for the longest, of what this look shows. An end
-// stands for good; signs that are new in this look may be of a session that goes on.
+// standing is what stands unchanged for the longest, of what this observation shows.
+// An end stands for good; signs that are new in it may be of a session that goes on.
 func (r *Register) standing() (longest base.Unchanged) {
 	if print, complete := r.print(); complete && print == r.Watch.Print {
 		longest = r.Watch
 	}
-	renewed := longest.Print == 0 || r.hasSession() && longest.Since >= r.Look.Start
+	renewed := longest.Print == 0 || r.hasSession() && longest.Since >= r.Observation.Start
 	if print, told := r.endPrint(); told && print == r.EndWatch.Print && (renewed || r.EndWatch.Since < longest.Since) {
 		longest = r.EndWatch
 	}
@@ -284,7 +284,7 @@ func (r *Register) endPrint() (print uint64, told bool) {
 
 // print is a fingerprint of all signs of life by their nonces.
 func (r *Register) print() (print uint64, complete bool) {
-	k, c := &r.Look, &r.Cur
+	k, c := &r.Observation, &r.Cur
 	byStamp := r.Bug(base.BugStampsAsNonces)
 	of := r.signsOf()
 	print = base.Mix(uint64(of), c.Print)
@@ -319,7 +319,7 @@ func (r *Register) DeadAt() int64 {
 		return at
 	}
 	soonest := func(instant int64) {
-		if instant > r.Look.Start { // up to then the look itself has judged
+		if instant > r.Observation.Start { // up to then the observation itself has judged
 			at = min(at, instant)
 		}
 	}
@@ -328,7 +328,7 @@ func (r *Register) DeadAt() int64 {
 	if newest, all := r.newestStamp(); newest != 0 && r.Calibrated() {
 		reaches := r.Sample.reaches(newest + ttl + r.Slop())
 		if all { // a sample that has come since was not judged by yet
-			reaches = max(reaches, r.Look.Start+1)
+			reaches = max(reaches, r.Observation.Start+1)
 		}
 		soonest(reaches)
 	}
@@ -368,7 +368,7 @@ func (r *Register) showLeft(s *core.Observed) {
 	sample := Better(r.Sample, r.Fresh)
 	if newest, ok := r.newestStamp(); ok && sample.At != 0 && r.Cfg.Expiry == core.ExpiryCalibrated {
 		s.Left, s.StoreClock = core.Duration(min(most, newest+ttl-r.LowerBound(sample, r.Now.Mono))), true
-		// To somebody who only looks, and has no sample but the sign's own stamp, our
+		// To a machine that takes no part, and has no sample but the sign's own stamp, our
 		// wall clock tells more. It decides nothing.
 		if byWall := core.Duration(newest + ttl - r.Now.Wall); r.Passive && byWall < s.Left {
 			s.Left, s.StoreClock = byWall, false
@@ -382,12 +382,12 @@ func (r *Register) needsCall() bool {
 	if r.Passive || !r.Cur.isEnded() || !r.hasSession() || r.Bug(base.BugSessionWithoutCalls) {
 		return false
 	}
-	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Look.called && r.Cfg.Expiry == core.ExpiryCalibrated
+	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Observation.called && r.Cfg.Expiry == core.ExpiryCalibrated
 }
 
 // SeekCall looks for the call that names this break, and makes it if there is none.
 func (r *Register) SeekCall(limit core.Duration) {
-	k := &r.Look
+	k := &r.Observation
 	switch {
 	case !k.called || k.after != "":
 		if r.Call.readOf != r.Cur.N {
@@ -397,7 +397,7 @@ func (r *Register) SeekCall(limit core.Duration) {
 			k.after = CallKey(r.Cur.Session, r.Call.next-1)
 		}
 		a := r.Ask(ForCalls, core.ActionList, CallPrefix(r.Cur.Session), limit)
-		a.After, a.Count = k.after, LookEntries
+		a.After, a.Count = k.after, ObservationEntries
 	case len(k.calls) > 0:
 		r.Ask(ForCall, core.ActionGet, k.calls[0], limit)
 	default:
@@ -407,7 +407,7 @@ func (r *Register) SeekCall(limit core.Duration) {
 }
 
 func (r *Register) CallsListed(ev *core.Event) {
-	k := &r.Look
+	k := &r.Observation
 	k.called, k.after = true, ""
 	for i := range ev.Entries {
 		key := ev.Entries[i].Key
@@ -422,7 +422,7 @@ func (r *Register) CallsListed(ev *core.Event) {
 }
 
 func (r *Register) CallRead(ev *core.Event) {
-	k := &r.Look
+	k := &r.Observation
 	read, _ := parseCallKey(r.Cur.Session, []byte(r.Key))
 	k.calls = k.calls[1:]
 	var call Beat
@@ -436,10 +436,10 @@ func (r *Register) CallRead(ev *core.Event) {
 
 func (r *Register) CallMade(ev *core.Event) {
 	if ev.Outcome == core.OutcomeNo { // somebody else's call; the next one is as good
-		r.Look.callNext++
+		r.Observation.callNext++
 		return
 	}
-	r.Call = CallSeen{N: r.Cur.N, readOf: r.Cur.N, next: r.Look.callNext}
-	r.Look.called = r.Cfg.Expiry != core.ExpiryCalibrated // its stamp is still to be read
-	r.Look.callNext = 0
+	r.Call = CallSeen{N: r.Cur.N, readOf: r.Cur.N, next: r.Observation.callNext}
+	r.Observation.called = r.Cfg.Expiry != core.ExpiryCalibrated // its stamp is still to be read
+	r.Observation.callNext = 0
 }

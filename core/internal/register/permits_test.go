@@ -122,7 +122,7 @@ func TestPermitStrictness(t *testing.T) {
 
 // TestKindsDoNotMix: a lease's machine takes a semaphore for another kind and the
 // other way round, corrupt or not; what has no kind is corrupt to both, and whoever
-// only looks takes what there is.
+// takes no part takes what there is.
 func TestKindsDoNotMix(t *testing.T) {
 	lease := goodVersion()
 	semaphore := string(valueRecord(t, &Value{Capacity: 1, Width: 1}))

@@ -1,6 +1,6 @@
 // Package register is one name under strict: the chain of its versions and their beats,
-// the keys and records that these are kept in, the look that finds the newest version,
-// and the rule by which a tenure or a session is dead. It claims nothing and holds
+// the keys and records that these are kept in, the observation that finds the newest
+// version, and the rule by which a tenure or a session is dead. It claims nothing and holds
 // nothing: the machines of packages strict and semaphore stand on it.
 package register
 
@@ -20,14 +20,14 @@ type Register struct {
 	Cur   Current
 	Basis int64 // Mono: sent of the latest request that proved cur.n the newest, or unset
 
-	Look  Look
-	Ended SeenBeat       // the version below cur, which cur has ended, as a sign of life
-	Watch base.Unchanged // of unchanged signs, by the observed rule
+	Observation Observation
+	Ended       SeenBeat       // the version below cur, which cur has ended, as a sign of life
+	Watch       base.Unchanged // of unchanged signs, by the observed rule
 	// EndWatch is of a release or a break that stands unchanged.
 	EndWatch base.Unchanged
 	Call     CallSeen    // the call for cur, once it was found
-	Sample   ClockSample // of the store's clock, for the look at hand
-	Fresh    ClockSample // what this look's own answers add, for later ones
+	Sample   ClockSample // of the store's clock, for the observation at hand
+	Fresh    ClockSample // what this observation's own answers add, for later ones
 	ToldAt   int64       // Mono of the newest sample that the host has told, 0 for none
 	Session  SessionView
 	Doing    Purpose  // of the request in flight
@@ -102,8 +102,8 @@ type SessionView struct {
 type CallSeen struct {
 	N     core.Epoch
 	stamp int64 // 0: not known yet
-	// Those before K next were read by earlier looks at version readOf, and are of
-	// others.
+	// Those before K next were read by earlier observations of version readOf, and are
+	// of others.
 	readOf core.Epoch
 	next   uint64
 }
@@ -209,7 +209,7 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	c.Result = ParseVersion(body, n, &v)
 	switch {
 	case r.Passive && v.semaphore && c.Result == ReadGood:
-		r.Value = &Value{} // whoever only looks takes what there is
+		r.Value = &Value{} // who takes no part takes what there is
 	case !r.Passive && (v.semaphore && r.Value == nil || v.Lease && r.Value != nil):
 		c.Result = ReadOther
 	}

@@ -16,7 +16,7 @@ type seenSession struct {
 	Sign  SeenBeat
 	watch base.Unchanged // since when its nonce stood unchanged
 	read  bool           // at least once
-	Asked bool           // in this look
+	Asked bool           // in this observation
 	Dead  bool
 }
 
@@ -56,15 +56,15 @@ func (t Roster) Cover(v *Value, ours string) Roster {
 	return all
 }
 
-// NewLook forgets what the look before asked.
-func (t Roster) NewLook() {
+// NewObservation forgets what the observation before asked.
+func (t Roster) NewObservation() {
 	for i := range t {
 		t[i].Asked = false
 	}
 }
 
-// due is a session that this look should ask about: it can be dead by now. The one
-// that is longest overdue comes first; nil where none is, or enough were asked.
+// DueSession is a session that this observation should ask about: it can be dead by now.
+// The one that is longest overdue comes first; nil where none is, or enough were asked.
 func (r *Register) DueSession(t Roster, most int) (due *seenSession) {
 	asked, earliest := 0, r.Now.Mono
 	for i := range t {
@@ -105,8 +105,8 @@ func (r *Register) SessionTTL(s *seenSession) int64 {
 	return int64(s.Sign.ttl)
 }
 
-// sessionDeadAt is the earliest Mono at which a look can find the session dead: unset
-// when it was found so, or what is over at once when it was never read.
+// sessionDeadAt is the earliest Mono at which an observation can find the session dead:
+// unset when it was found so, or what is over at once when it was never read.
 func (r *Register) sessionDeadAt(s *seenSession) int64 {
 	switch {
 	case s.Dead:
@@ -125,7 +125,7 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 	return at
 }
 
-// SessionRead judges a session by its beat, as of the start of the look.
+// SessionRead judges a session by its beat, as of the start of the observation.
 //
 // There is no beat: whoever names a session has put its first beat before, so it was
 // closed, or is so long dead that it was collected.
@@ -133,7 +133,7 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 //	holder   put beat (good) ── create v(n), names it
 //	taker                             list ── get v(n) ── get beat: no: closed since
 func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
-	k := &r.Look
+	k := &r.Observation
 	known := s.read
 	s.read = true
 	s.Sign.Stamp = 0 // of the beat before

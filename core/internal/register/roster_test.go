@@ -19,7 +19,7 @@ func registerFor(t *testing.T, cfg core.Config) *Register {
 }
 
 // TestSessionJudged: by each of the three rules a session is dead at an instant and not
-// a nanosecond before, and the next look is not due before that instant.
+// a nanosecond before, and the next observation is not due before that instant.
 func TestSessionJudged(t *testing.T) {
 	const ttl, begin = int64(20 * core.Second), int64(100 * core.Second)
 	beat := func(m *base.Machine, at int64, boot string) []byte {
@@ -47,46 +47,46 @@ func TestSessionJudged(t *testing.T) {
 		r := registerFor(t, core.Config{Machine: core.MachineObserver, TTL: core.Duration(ttl), Expiry: c.expiry})
 		body := beat(&r.Machine, begin-5, c.boot)
 		r.Sample = ClockSample{recordedAt, begin}
-		look := func(s *seenSession, at int64) {
-			r.Look.Start, r.Now = at, core.Instant{Mono: at, Wall: recordedAt - begin + at}
+		observe := func(s *seenSession, at int64) {
+			r.Observation.Start, r.Now = at, core.Instant{Mono: at, Wall: recordedAt - begin + at}
 			r.SessionRead(s, &core.Event{Kind: core.EventAnswer, Outcome: core.OutcomeYes, Body: body, Stamp: c.stamp})
 		}
 		s := &seenSession{ID: "s"}
 		if r.sessionDeadAt(s) > -1<<61 {
 			t.Errorf("%s: who was never asked is not asked at once", c.name)
 		}
-		if look(s, begin); s.Dead {
+		if observe(s, begin); s.Dead {
 			t.Errorf("%s: dead at first sight", c.name)
 		}
 		at := r.sessionDeadAt(s)
 		if diff := at - c.deadAt; diff < -1 || diff > 2 {
 			t.Errorf("%s: it can be dead at %d, want %d", c.name, at, c.deadAt)
 		}
-		if look(s, at-4); s.Dead {
+		if observe(s, at-4); s.Dead {
 			t.Errorf("%s: dead before", c.name)
 		}
-		if look(s, at); !s.Dead || r.sessionDeadAt(s) != base.Unset {
+		if observe(s, at); !s.Dead || r.sessionDeadAt(s) != base.Unset {
 			t.Errorf("%s: not dead at %d", c.name, at)
 		}
 	}
 }
 
-// TestSessionJudgedByStart: a beat that came between the start of the look and its
+// TestSessionJudgedByStart: a beat that came between the start of the observation and its
 // answer keeps nobody alive who was not, and kills nobody who beat before.
 func TestSessionJudgedByStart(t *testing.T) {
 	r := registerFor(t, core.Config{Machine: core.MachineObserver, TTL: 20 * core.Second, Expiry: core.ExpiryObserved})
 	s := &seenSession{ID: "s"}
-	r.Look.Start, r.Now.Mono = 0, int64(5*core.Second)
+	r.Observation.Start, r.Now.Mono = 0, int64(5*core.Second)
 	r.SessionRead(s, &core.Event{Outcome: core.OutcomeYes, Body: []byte("unreadable")})
 	if s.watch.Since != int64(5*core.Second) || s.Dead {
 		t.Errorf("%+v", s)
 	}
 	// What cannot be read counts as long as a corrupt record.
-	r.Look.Start, r.Now.Mono = int64(5*core.Second)+int64(core.CorruptMin)-1, int64(5*core.Second)+2*int64(core.CorruptMin)
+	r.Observation.Start, r.Now.Mono = int64(5*core.Second)+int64(core.CorruptMin)-1, int64(5*core.Second)+2*int64(core.CorruptMin)
 	if r.SessionRead(s, &core.Event{Outcome: core.OutcomeYes, Body: []byte("unreadable")}); s.Dead {
 		t.Error("judged as of the answer")
 	}
-	r.Look.Start++
+	r.Observation.Start++
 	if r.SessionRead(s, &core.Event{Outcome: core.OutcomeYes, Body: []byte("unreadable")}); !s.Dead {
 		t.Error("not dead")
 	}
@@ -96,9 +96,9 @@ func TestSessionJudgedByStart(t *testing.T) {
 	}
 }
 
-// TestSessionsPerLook: who is longest overdue is asked first, nobody twice, and no
+// TestSessionsPerObservation: who is longest overdue is asked first, nobody twice, and no
 // more than so many.
-func TestSessionsPerLook(t *testing.T) {
+func TestSessionsPerObservation(t *testing.T) {
 	r := registerFor(t, core.Config{Machine: core.MachineObserver, TTL: 20 * core.Second})
 	r.Now.Mono = int64(100 * core.Second)
 	all := Roster{
@@ -116,8 +116,8 @@ func TestSessionsPerLook(t *testing.T) {
 			t.Errorf("asks %q, want %q", got, want)
 		}
 	}
-	all.NewLook()
+	all.NewObservation()
 	if r.DueSession(all, 0) != nil || r.DueSession(all, 1) == nil {
-		t.Error("so many a look")
+		t.Error("so many in one observation")
 	}
 }

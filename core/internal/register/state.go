@@ -29,7 +29,7 @@ func (b *SeenBeat) snapshot(s *base.Snapshot) {
 	s.Uint(b.print)
 }
 
-func (k *Look) snapshot(s *base.Snapshot) {
+func (k *Observation) snapshot(s *base.Snapshot) {
 	s.Bools(k.poll, k.Listed, k.More, k.session, k.lock, k.absent, k.called)
 	s.Bools(k.LockHeld)
 	s.Int(k.Start)
@@ -53,7 +53,7 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 	s.Text(r.Owner)
 	s.Text(r.Key)
 	s.Int(r.Basis)
-	r.Look.snapshot(s)
+	r.Observation.snapshot(s)
 	s.Uint(r.Watch.Print)
 	s.Int(r.Watch.Since)
 	s.Uint(r.EndWatch.Print)
@@ -102,8 +102,8 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 func (r *Register) Detach() {
 	r.Out = nil
 	r.Body = append([]byte(nil), r.Body...)
-	r.Look.beats = append([]SeenBeat(nil), r.Look.beats...)
-	r.Look.calls = append([]string(nil), r.Look.calls...)
+	r.Observation.beats = append([]SeenBeat(nil), r.Observation.beats...)
+	r.Observation.calls = append([]string(nil), r.Observation.calls...)
 	if r.Observed != nil {
 		twin := *r.Observed
 		base.DetachObserved(&twin)

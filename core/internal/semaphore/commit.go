@@ -249,7 +249,7 @@ func (s *Semaphore) hasWork() bool {
 	return s.Open != 0
 }
 
-// isNew reports whether there is work that no look has weighed.
+// isNew reports whether there is work that no observation has weighed.
 func (s *Semaphore) isNew() bool {
 	for i := range s.Asks {
 		a := &s.Asks[i]
@@ -324,7 +324,7 @@ func (s *Semaphore) rest() {
 		return
 	}
 	s.Become(core.SemaphoreWaiting)
-	// What was learned of the store's clock since serves the next look.
+	// What was learned of the store's clock since serves the next observation.
 	s.Sample, s.Fresh = register.Better(s.Sample, s.Fresh), register.ClockSample{}
 	if s.wantsRoom() {
 		if s.isPatient() {
@@ -359,9 +359,10 @@ func (s *Semaphore) isPatient() bool {
 	return false
 }
 
-// giveUpTrying ends those who try once and found no room. Who has no later look may
-// ask for the store's clock, and look once more. Who came while a look was under way
-// was not shown what was given back before he came: he is owed a look of his own.
+// giveUpTrying ends those that try once and found no room. One that has no later
+// observation may ask for the store's clock, and observe once more. One that came while
+// an observation was under way was not shown what was given back before it came: it is
+// owed an observation of its own.
 func (s *Semaphore) giveUpTrying() (owed bool) {
 	for i := range s.Asks {
 		a := &s.Asks[i]
@@ -372,7 +373,7 @@ func (s *Semaphore) giveUpTrying() (owed bool) {
 			if s.Now.Mono-a.since >= int64(core.FirstAnswerLimit) { // there is no session to stand on
 				s.refuse(a, core.ReasonUnreachable)
 			}
-		case a.since > s.Look.Start:
+		case a.since > s.Observation.Start:
 			owed = true
 		case s.wantsSample() && (!a.sampled || s.Now.Mono < s.sampleBy):
 			if !a.sampled {

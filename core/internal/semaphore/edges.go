@@ -17,7 +17,7 @@ var SemaphoreEdges = [...]base.Edge[core.SemaphoreState]{
 	{From: core.SemaphoreObserving, To: core.SemaphoreClosed, Why: "leave, and nothing of ours is left"},
 	{From: core.SemaphoreCommitting, To: core.SemaphoreIdle, Why: "made, and nothing is left to do"},
 	{From: core.SemaphoreCommitting, To: core.SemaphoreWaiting, Why: "made, and somebody waits for room"},
-	{From: core.SemaphoreCommitting, To: core.SemaphoreObserving, Why: "exists, or made long after the look: list"},
+	{From: core.SemaphoreCommitting, To: core.SemaphoreObserving, Why: "exists, or made long after the observation: list"},
 	{From: core.SemaphoreCommitting, To: core.SemaphoreDoubtful, Why: "unknown: it may land"},
 	{From: core.SemaphoreCommitting, To: core.SemaphoreClosed, Why: "leave, and nothing of ours is left"},
 	{From: core.SemaphoreDoubtful, To: core.SemaphoreObserving, Why: "back-off: list"},

@@ -22,7 +22,7 @@ type Semaphore struct {
 	known bool  // cur was the newest version at basis, and value is its
 	mine  bool  // we made it
 
-	// Looking.
+	// Observing.
 	roster   register.Roster
 	reading  string     // the session whose beat is read
 	below    core.Epoch // the version that is read for its value
@@ -65,7 +65,7 @@ type ask struct {
 	until   int64  // Mono: the caller's patience, or unset
 	sent    int64  // Mono: when the first create that carries it was sent
 	lastTry bool   // a failed attempt is the end
-	weighed bool   // a look has held it against a value
+	weighed bool   // an observation has held it against a value
 	Blocked bool   // and there was no room for it
 	enters  bool   // the value that is planned has it
 	told    bool   // that it waits
@@ -375,8 +375,8 @@ func (s *Semaphore) woke() {
 	if s.Due(base.TimerLimit) {
 		s.outOfPatience()
 	}
-	if s.Due(base.TimerLook) { // there is more to tell
-		s.Timers[base.TimerLook] = base.Unset
+	if s.Due(base.TimerExtra) { // there is more to tell
+		s.Timers[base.TimerExtra] = base.Unset
 	}
 	if s.Due(base.TimerNext) && !s.busy() {
 		s.Timers[base.TimerNext] = base.Unset
@@ -428,8 +428,8 @@ func (s *Semaphore) flush() {
 		s.tell(a)
 	}
 	s.setPatience()
-	if s.Timers[base.TimerLook] = base.Unset; left {
-		s.Timers[base.TimerLook] = s.Now.Mono
+	if s.Timers[base.TimerExtra] = base.Unset; left {
+		s.Timers[base.TimerExtra] = s.Now.Mono
 	}
 	kept := s.Asks[:0]
 	for i := range s.Asks {

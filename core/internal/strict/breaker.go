@@ -12,7 +12,7 @@ type Breaker struct {
 	register.Register
 	state core.TaskState
 	whose core.HolderID // the tenure that is to be broken, and no other; "" until it is known
-	dead  bool          // the look that gave the version to be broken shows that nobody keeps it alive
+	dead  bool          // the observation that gave the version to be broken shows that nobody keeps it alive
 	Claim Claim
 }
 
@@ -42,14 +42,14 @@ func (b *Breaker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	}
 	b.Begin(now)
 	b.Hear(&ev)
-	if b.Due(base.TimerLimit) { // what is answered later rests on a look that is too old
+	if b.Due(base.TimerLimit) { // what is answered later rests on an observation that is too old
 		b.giveUp()
 	}
 	switch ev.Kind {
 	case core.EventBegin:
 		b.become(core.TaskWorking)
 		b.Timers[base.TimerLimit] = b.In(core.FirstAnswerLimit * 6)
-		b.StartLook(core.RequestLimit)
+		b.StartObservation(core.RequestLimit)
 	case core.EventCancel:
 		b.refuse(core.ReasonCancelled)
 	case core.EventAnswer:
@@ -130,7 +130,7 @@ func (b *Breaker) answer(ev *core.Event, f base.Flight) {
 		b.CallMade(ev)
 		b.call()
 	default:
-		b.found(b.LookAnswer(ev, f, core.RequestLimit))
+		b.found(b.ObservationAnswer(ev, f, core.RequestLimit))
 	}
 }
 
@@ -142,21 +142,21 @@ func (b *Breaker) goOn() {
 	case b.Claim.N > 0:
 		b.askBack()
 	default:
-		b.StartLook(core.RequestLimit)
+		b.StartObservation(core.RequestLimit)
 	}
 }
 
-// found goes on when a look has come to something: what is held is broken. It was
-// perhaps somebody else whom the caller saw, and chose to break:
+// found goes on when an observation has come to something: what is held is broken. It
+// was perhaps somebody else whom the caller saw, and chose to break:
 //
 //	caller  sees A, asks "break it?" . . . . . . . . . . . . "yes"
 //	A, B                     A releases, B acquires           B goes on
 //
-// A tenure that the look shows to be dead is over, and the break says so: alone, it
-// frees the name at once. That holds for the version of this look and no other. A
-// companion that comes first makes the next one, and the look begins anew:
+// A tenure that the observation shows to be dead is over, and the break says so: alone,
+// it frees the name at once. That holds for the version of this observation and no
+// other. A companion that comes first makes the next one, and all begins anew:
 //
-//	breaker    look: v(n) dead ── create v(n+1) broken, alone: exists ── look: v(n+1) lives
+//	breaker    observe: v(n) dead ── create v(n+1) broken, alone: exists ── observe: v(n+1) lives
 //	companion                create v(n+1) held
 func (b *Breaker) found(v register.Outlook) {
 	c := &b.Cur
@@ -213,14 +213,14 @@ func (b *Breaker) readBack(ev *core.Event) {
 		}
 	}
 	b.Claim.N = 0
-	b.StartLook(core.RequestLimit) // somebody else made it: what is there now?
+	b.StartObservation(core.RequestLimit) // somebody else made it: what is there now?
 }
 
 // broke: the version that says so is there. Its session is still to be called.
 func (b *Breaker) broke() {
 	v := b.Claim.V
 	b.Made(&v, b.Claim.Tried[b.Claim.N-1].sent)
-	b.Look = register.Look{Listed: true, N: v.N}
+	b.Observation = register.Observation{Listed: true, N: v.N}
 	b.call()
 }
 

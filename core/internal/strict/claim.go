@@ -230,7 +230,7 @@ func (l *Lease) lostRace() {
 	}
 	l.become(core.LeaseWaiting)
 	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.Basis != base.Unset {
-		l.Look = register.Look{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
+		l.Observation = register.Observation{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
 		if l.Observed.LookAt == 0 && c.TTL != 0 { // nothing but watching can free it: begin
 			l.Observed.LookAt = l.Now.Mono

@@ -101,7 +101,7 @@ func (c *Companion) accepts(kind core.EventKind) bool {
 func (c *Companion) become(to core.CompanionState) {
 	base.CheckMove(CompanionEdges[:], c.state, to)
 	c.state = to
-	c.Timers[base.TimerNext], c.Timers[base.TimerLook] = base.Unset, base.Unset
+	c.Timers[base.TimerNext], c.Timers[base.TimerExtra] = base.Unset, base.Unset
 	switch {
 	case to >= core.CompanionLeft:
 		c.Timers = base.NewTimers()
@@ -147,7 +147,7 @@ func (c *Companion) joinLimit() core.Duration { return min(core.RequestLimit, c.
 // alive is involved in joining: the create is, which only one can win.
 //
 //	zombie     put b (late) ................... landed: the tenure looks alive
-//	taker      look: dead   create v(n+1) . . . . . . . . . . . . won
+//	taker      observe: dead   create v(n+1) . . . . . . . . . . . won
 //	companion                                   believes the beat: two tenures
 func (c *Companion) seek() {
 	c.AskNewest("", c.joinLimit())

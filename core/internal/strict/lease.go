@@ -110,7 +110,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	case core.EventWoke:
 		l.woke()
 	}
-	if l.state == core.LeaseWaiting && (l.Wants && l.InForce() || l.sampling && l.LastTry && l.ToldAt > l.Look.Start) {
+	if l.state == core.LeaseWaiting && (l.Wants && l.InForce() || l.sampling && l.LastTry && l.ToldAt > l.Observation.Start) {
 		l.reconsider()
 	}
 	if l.state == core.LeaseHeld {
@@ -146,7 +146,7 @@ func (l *Lease) accepts(kind core.EventKind) bool {
 func (l *Lease) become(to core.LeaseState) {
 	base.CheckMove(LeaseEdges[:], l.state, to)
 	l.state, l.Wants = to, false
-	l.Timers[base.TimerNext], l.Timers[base.TimerLook] = base.Unset, base.Unset
+	l.Timers[base.TimerNext], l.Timers[base.TimerExtra] = base.Unset, base.Unset
 	if to >= core.LeaseReleased {
 		l.Timers = base.NewTimers()
 		l.Abandon()
@@ -168,7 +168,7 @@ func (l *Lease) answer(ev *core.Event, f base.Flight) {
 	}
 	switch l.state {
 	case core.LeaseObserving:
-		l.observed(l.LookAnswer(ev, f, l.observeLimit()))
+		l.observed(l.ObservationAnswer(ev, f, l.observeLimit()))
 	case core.LeaseWaiting:
 		l.polled(ev, f)
 	case core.LeaseClaiming:
@@ -202,7 +202,7 @@ func (l *Lease) woke() {
 func (l *Lease) next() {
 	switch l.state {
 	case core.LeaseObserving:
-		l.StartLook(l.observeLimit())
+		l.StartObservation(l.observeLimit())
 	case core.LeaseWaiting:
 		l.poll()
 	case core.LeaseVerifying:
@@ -241,7 +241,7 @@ func (l *Lease) acquire(wait core.Duration) {
 		l.Claim.guess, l.Claim.below = true, max(l.Cfg.LastEpoch, 2)-1
 		return
 	}
-	l.StartLook(l.observeLimit())
+	l.StartObservation(l.observeLimit())
 }
 
 // observeLimit bounds a read that no lease depends on; see Lease.observeLimit.
@@ -252,7 +252,7 @@ func (l *Lease) observeLimit() core.Duration {
 	return core.RequestLimit
 }
 
-// observed goes on when a look has come to something.
+// observed goes on when an observation has come to something.
 func (l *Lease) observed(v register.Outlook) {
 	switch v {
 	case register.Looking:
@@ -304,8 +304,8 @@ func (l *Lease) heldByAnother() {
 			l.askForSample()
 		}
 		if !l.Again && l.wantsSample() && !l.sampling && l.Timers[base.TimerLimit] == base.Unset {
-			// Who tries once has no later look, for which this one's answers would serve.
-			// He may ask for the store's clock, and look once more.
+			// A caller that tries once has no later observation, for which this one's answers
+			// would serve. It may ask for the store's clock, and observe once more.
 			l.become(core.LeaseWaiting)
 			l.sampling = true
 			l.Timers[base.TimerNext] = l.In(core.SampleLimit)
@@ -333,9 +333,9 @@ func (l *Lease) heldByAnother() {
 func (l *Lease) schedulePoll() {
 	at := l.In(l.Backoff(core.PollFirst, l.polls))
 	l.polls++
-	// What was learned of the store's clock since serves the next look.
+	// What was learned of the store's clock since serves the next observation.
 	l.Sample, l.Fresh = register.Better(l.Sample, l.Fresh), register.ClockSample{}
-	if !l.Look.LockHeld {
+	if !l.Observation.LockHeld {
 		l.Observed.LookAt = 0
 		if dead := l.DeadAt(); dead != base.Unset {
 			l.Observed.LookAt = dead
@@ -358,15 +358,15 @@ func (l *Lease) askForSample() {
 func (l *Lease) wantsSample() bool {
 	recent := l.ToldAt != 0 && l.Now.Mono-l.ToldAt < int64(core.CalibrateEach)
 	endless := l.Cur.State == core.VersionHeld && l.Cur.TTL == 0
-	return l.Cfg.Expiry == core.ExpiryCalibrated && !recent && !endless && !l.Cur.SameBoot && !l.Look.LockHeld
+	return l.Cfg.Expiry == core.ExpiryCalibrated && !recent && !endless && !l.Cur.SameBoot && !l.Observation.LockHeld
 }
 
 // poll asks what is cheapest: while what is there cannot be dead, only whether
-// anything newer is there. When it can be, it looks. Where the name changes hands
+// anything newer is there. When it can be, it observes. Where the name changes hands
 // between any two polls, exists would only be one request more.
 func (l *Lease) poll() {
 	switch {
-	case l.moved || l.Wants || l.LastTry || l.Look.LockHeld || l.Cur.N == 0 || l.Basis == base.Unset ||
+	case l.moved || l.Wants || l.LastTry || l.Observation.LockHeld || l.Cur.N == 0 || l.Basis == base.Unset ||
 		l.Now.Mono-l.Basis > int64(core.BasisWindow) && !l.Bug(base.BugPollAsBasis):
 		l.reconsider()
 	case l.canBeDead():
@@ -381,7 +381,7 @@ func (l *Lease) poll() {
 	}
 }
 
-// canBeDead reports whether the instant has come that the last look gave.
+// canBeDead reports whether the instant has come that the last observation gave.
 func (l *Lease) canBeDead() bool {
 	return l.Observed != nil && l.Observed.LookAt != 0 && l.Now.Mono >= l.Observed.LookAt
 }
@@ -407,13 +407,13 @@ func (l *Lease) polled(ev *core.Event, f base.Flight) {
 	}
 }
 
-// reconsider goes from Waiting back to a whole look.
+// reconsider goes from Waiting back to a whole observation.
 func (l *Lease) reconsider() {
 	l.become(core.LeaseObserving)
-	l.StartLook(l.observeLimit())
+	l.StartObservation(l.observeLimit())
 }
 
-// unanswered: a look failed. A waiter carries on; one who tries once does not.
+// unanswered: an observation failed. A waiter carries on; one that tries once does not.
 func (l *Lease) unanswered() {
 	l.Failing = true
 	switch {

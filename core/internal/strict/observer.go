@@ -6,8 +6,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// Observer is the machine of one look by somebody who takes no part: it reads,
-// and says what there is, a lease or a semaphore.
+// Observer is the machine of one observation that takes no part: it reads, and says
+// what there is, a lease or a semaphore.
 type Observer struct {
 	register.Register
 	state   core.TaskState
@@ -45,7 +45,7 @@ func (o *Observer) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	switch ev.Kind {
 	case core.EventBegin:
 		o.become(core.TaskWorking)
-		o.StartLook(core.RequestLimit)
+		o.StartObservation(core.RequestLimit)
 	case core.EventCancel:
 		o.end(core.ReasonCancelled)
 	case core.EventAnswer:
@@ -81,7 +81,7 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 		o.sessionAnswer(ev)
 		return
 	}
-	switch o.LookAnswer(ev, f, core.RequestLimit) {
+	switch o.ObservationAnswer(ev, f, core.RequestLimit) {
 	case register.Looking:
 		return
 	case register.LookFailed:
@@ -115,11 +115,10 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 	o.Emit(core.ActionSeen).Observed = s
 }
 
-// observedSessions is how many of a semaphore's holders' sessions are looked at.
-const observedSessions = 4 * core.BeatsPerLook
+// observedSessions is how many of a semaphore's holders' sessions are read.
+const observedSessions = 4 * core.BeatsPerObservation
 
-// nextSession looks at the sessions of a semaphore's holders, and then says what
-// there is.
+// nextSession reads the sessions of a semaphore's holders, and then says what there is.
 func (o *Observer) nextSession() {
 	if due := o.DueSession(o.roster, observedSessions); due != nil {
 		due.Asked, o.reading = true, due.ID
@@ -143,7 +142,7 @@ func (o *Observer) sessionAnswer(ev *core.Event) {
 	o.reading = ""
 	if ev.Outcome != core.OutcomeUnknown {
 		o.SessionRead(seen, ev)
-		// To somebody who only looks our wall clock may tell. It decides nothing.
+		// To a machine that takes no part our wall clock may tell. It decides nothing.
 		sign := &seen.Sign
 		seen.Dead = seen.Dead || !sign.SameBoot && sign.Stamp != 0 &&
 			o.Now.Wall > sign.Stamp+o.SessionTTL(seen)+o.Slop()

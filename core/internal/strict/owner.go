@@ -52,7 +52,7 @@ func (o *owner) believe(sent int64) {
 	o.Failing, o.Retries, o.Class = false, 0, core.ClassNone
 	o.selfAt = o.Now.Mono
 	o.Observed = nil // what was seen on the way is over, and a lease held costs little
-	o.Look = register.Look{}
+	o.Observation = register.Observation{}
 	if o.Bug(base.BugDeadlineFromAnswer) {
 		sent = o.Now.Mono
 	}
@@ -282,8 +282,8 @@ func (o *owner) noneNewer(sent int64) (course, core.Reason) {
 }
 
 func (o *owner) lockRead(ev *core.Event) (course, core.Reason) {
-	o.Look = register.Look{}
-	if o.LockSeen(ev); o.Look.LockHeld {
+	o.Observation = register.Observation{}
+	if o.LockSeen(ev); o.Observation.LockHeld {
 		a := o.Emit(core.ActionWarned)
 		a.Reason, a.Observed = core.ReasonMixed, o.Observed
 		return lost, core.ReasonTaken

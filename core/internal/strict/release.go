@@ -111,7 +111,7 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 		case n == 0: // there is nothing that could be held
 			l.endRelease(0)
 			return
-		case n == l.Cur.N && l.Cur.State == core.VersionReleased: // ours, made long after we had looked
+		case n == l.Cur.N && l.Cur.State == core.VersionReleased: // ours, made long after we had observed
 			l.endRelease(0)
 			return
 		case n == l.Cur.N && l.Cur.State == core.VersionHeld:

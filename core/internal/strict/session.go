@@ -98,7 +98,7 @@ func (s *Session) accepts(kind core.EventKind) bool {
 func (s *Session) become(to core.SessionState) {
 	base.CheckMove(SessionEdges[:], s.state, to)
 	s.state = to
-	s.Timers[base.TimerNext], s.Timers[base.TimerLook] = base.Unset, base.Unset
+	s.Timers[base.TimerNext], s.Timers[base.TimerExtra] = base.Unset, base.Unset
 	switch to {
 	case core.SessionClosing:
 		s.Timers[base.TimerDeadline] = base.Unset
@@ -216,7 +216,7 @@ func (s *Session) close() {
 	case core.SessionOpening, core.SessionInForce:
 		s.Abandon()
 		s.become(core.SessionClosing)
-		s.ask(register.ForCalls, core.ActionList, register.CallPrefix(s.SID)).Count = register.LookEntries
+		s.ask(register.ForCalls, core.ActionList, register.CallPrefix(s.SID)).Count = register.ObservationEntries
 	}
 }
 

@@ -6,30 +6,30 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// A look finds the newest version and its value; and, where there is no room, whether
-// sessions whose permits stand in it are dead.
+// An observation finds the newest version and its value; and, where there is no room,
+// whether sessions whose permits stand in it are dead.
 //
 //	taker   list ── get v(n) ── get beat of A: dead ── create v(n+1) without A's
-//	            (or exists v(n+1): no)    ▲ judged as of the start of the look
+//	            (or exists v(n+1): no)    ▲ judged as of the start of the observation
 
-// observe begins a look, by what is cheapest: while the newest version is known, only
-// whether there is a newer one. Where the value changes between any two polls, or a
+// observe begins an observation, by what is cheapest: while the newest version is known,
+// only whether there is a newer one. Where the value changes between any two polls, or a
 // create of ours may still land, a list.
 func (s *Semaphore) observe() {
 	s.Become(core.SemaphoreObserving)
 	s.Garbage, s.forced = nil, false
-	s.roster.NewLook()
+	s.roster.NewObservation()
 	recent := s.Basis != base.Unset && s.Now.Mono-s.Basis <= int64(core.BasisWindow)
 	if s.known && recent && !s.moved && s.Open == 0 && s.Cur.N != 0 {
-		s.StartPoll(s.lookLimit())
+		s.StartPoll(s.observeLimit())
 		return
 	}
 	s.known = false
-	s.StartLook(s.lookLimit())
+	s.StartObservation(s.observeLimit())
 }
 
-// lookLimit bounds a read; see Lease.observeLimit.
-func (s *Semaphore) lookLimit() core.Duration {
+// observeLimit bounds a read; see Lease.observeLimit.
+func (s *Semaphore) observeLimit() core.Duration {
 	if reach := s.Timers[base.TimerReach]; reach != base.Unset {
 		return max(core.RequestFloor, s.Until(reach))
 	}
@@ -52,16 +52,16 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 	case !s.hasWork(): // nobody wants to know any more
 	case ev.Outcome == core.OutcomeUnknown:
 		s.Class = ev.Class
-		s.lookFailed()
+		s.observationFailed()
 	default:
 		s.Learn(ev)
-		s.Look.Latest = f.Sent
-		s.looked(ev, f)
+		s.Observation.Latest = f.Sent
+		s.observed(ev, f)
 	}
 }
 
-// lookFailed: who tries once gives up; who waits, or gives back, goes on.
-func (s *Semaphore) lookFailed() {
+// observationFailed: who tries once gives up; who waits, or gives back, goes on.
+func (s *Semaphore) observationFailed() {
 	s.Failing, s.known = true, false
 	reason := core.ReasonLimit
 	if !s.answered {
@@ -81,8 +81,8 @@ func (s *Semaphore) sessionUntil() int64 {
 	return base.Unset
 }
 
-// looked takes an answer to a look's read, and goes on with the look.
-func (s *Semaphore) looked(ev *core.Event, f base.Flight) {
+// observed takes an answer to a read, and goes on with the observation.
+func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 	switch s.Doing {
 	case register.ForList:
 		s.sawList(ev)
@@ -90,11 +90,11 @@ func (s *Semaphore) looked(ev *core.Event, f base.Flight) {
 		switch {
 		case !s.Proven(f.Sent):
 			s.known = false
-			s.StartLook(s.lookLimit())
+			s.StartObservation(s.observeLimit())
 		case ev.Outcome == core.OutcomeYes:
 			s.known, s.moved = false, true // the next poll is a list: there may be more
-			s.Follow(f.Sent, s.lookLimit())
-			s.below = s.Look.N
+			s.Follow(f.Sent, s.observeLimit())
+			s.below = s.Observation.N
 		default:
 			s.Basis, s.moved = f.Sent, false
 			s.decide()
@@ -111,12 +111,12 @@ func (s *Semaphore) looked(ev *core.Event, f base.Flight) {
 }
 
 func (s *Semaphore) sawList(ev *core.Event) {
-	k := &s.Look
+	k := &s.Observation
 	s.Listed(ev)
 	s.moved = false
 	switch {
 	case !k.Listed:
-		s.AskList(s.lookLimit())
+		s.AskList(s.observeLimit())
 	case k.N == 0:
 		s.Cur, *s.Value, s.mine = register.Current{}, register.Value{}, false
 		s.valueKnown()
@@ -135,9 +135,9 @@ func (s *Semaphore) readFrom(n core.Epoch) {
 
 // sawVersion takes in the newest version, or one below it that is read for its value.
 func (s *Semaphore) sawVersion(ev *core.Event) {
-	k := &s.Look
+	k := &s.Observation
 	if ev.Outcome == core.OutcomeNo && s.below == k.N { // collected since, or the prefix is being emptied
-		s.StartLook(s.lookLimit())
+		s.StartObservation(s.observeLimit())
 		return
 	}
 	s.mine = false
@@ -216,8 +216,8 @@ func (s *Semaphore) isOldEnough() bool {
 	if s.Watch.Print != uint64(s.Cur.N) {
 		s.Watch = base.Unchanged{Print: uint64(s.Cur.N), Since: s.Now.Mono}
 	}
-	return s.Look.Start-s.Watch.Since >= hold ||
-		s.Calibrated() && s.Cur.Stamp != 0 && s.LowerBound(s.Sample, s.Look.Start) >= s.Cur.Stamp+hold+s.Slop()
+	return s.Observation.Start-s.Watch.Since >= hold ||
+		s.Calibrated() && s.Cur.Stamp != 0 && s.LowerBound(s.Sample, s.Observation.Start) >= s.Cur.Stamp+hold+s.Slop()
 }
 
 // unreadable: the newest version is no record, so there is no telling who holds.
@@ -239,11 +239,11 @@ func (s *Semaphore) valueKnown() {
 	s.decide()
 }
 
-// decide goes on when a look knows the newest value: what became of ours, then a
-// commit if one is worth it; if there is no room, the look goes on to who is dead.
+// decide goes on when an observation knows the newest value: what became of ours, then a
+// commit if one is worth it; if there is no room, it goes on to ask who is dead.
 //
-// The session may be another than that of the look before: what stands on the one
-// that we had then is to be judged, too.
+// The session may be another than that of the observation before: what stands on the one
+// that we had then is to be judged as well.
 func (s *Semaphore) decide() {
 	s.roster = s.roster.Cover(s.Value, s.Session.ID)
 	s.settle()
@@ -253,10 +253,10 @@ func (s *Semaphore) decide() {
 }
 
 // judgeNext asks about the next session that can be dead, while somebody waits for
-// room; then the look is over.
+// room; then the observation is over.
 func (s *Semaphore) judgeNext() {
 	if s.wantsRoom() {
-		if due := s.DueSession(s.roster, core.BeatsPerLook); due != nil {
+		if due := s.DueSession(s.roster, core.BeatsPerObservation); due != nil {
 			due.Asked, s.reading = true, due.ID
 			s.ask1(register.ForSession, core.ActionGet, register.SessionKey(due.ID))
 			return
@@ -268,7 +268,7 @@ func (s *Semaphore) judgeNext() {
 }
 
 func (s *Semaphore) ask1(why register.Purpose, verb core.ActionKind, key string) {
-	s.Register.Ask(why, verb, key, s.lookLimit())
+	s.Register.Ask(why, verb, key, s.observeLimit())
 }
 
 // wantsRoom reports whether somebody waits for others to give back.

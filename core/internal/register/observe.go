@@ -6,20 +6,20 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-// A look is how somebody judges a name: reads that belong together and count as
-// made when the first of them was sent (PROTOCOL S4.1).
+// An observation is how a machine judges a name: reads that belong together and count
+// as made when the first of them was sent (PROTOCOL S4.1).
 //
 //	taker    list ─────────── get v ── get beat                 create v(n+1)
 //	holder         put beat . . . . . . . . answered, exists: no
-//	               ▲ after the list: the look does not show it, and judging by a
-//	                 later clock than the list's would call its owner dead
+//	               ▲ after the list: the observation does not show it, and judging
+//	                 by a later clock than the list's would call its owner dead
 
-// LookEntries is how many entries a look's list asks for: the newest version and
-// its beats stand first.
-const LookEntries = 64
+// ObservationEntries is how many entries an observation's list asks for: the newest
+// version and its beats stand first.
+const ObservationEntries = 64
 
-// Look is the look in progress.
-type Look struct {
+// Observation is the one in progress.
+type Observation struct {
 	poll     bool  // it began with exists v(n+1), not with a list
 	Listed   bool  // the newest version is known
 	More     bool  // there are entries behind the page
@@ -53,7 +53,7 @@ type SeenBeat struct {
 	print    uint64
 }
 
-// Outlook is what a look comes to.
+// Outlook is what an observation comes to.
 type Outlook uint8
 
 const (
@@ -64,17 +64,17 @@ const (
 	FoundUnfit // a newer mopslock's, or of another kind
 )
 
-// StartLook begins a look that finds the newest version.
-func (r *Register) StartLook(limit core.Duration) {
-	r.beginLook()
+// StartObservation begins an observation that finds the newest version.
+func (r *Register) StartObservation(limit core.Duration) {
+	r.beginObservation()
 	r.AskList(limit)
 }
 
-// StartPoll begins a look at the version that is known: a waiter's, of
+// StartPoll begins an observation of the version that is known: a waiter's, of
 // GET-class requests alone.
 func (r *Register) StartPoll(limit core.Duration) {
-	r.beginLook()
-	r.Look.poll = true
+	r.beginObservation()
+	r.Observation.poll = true
 	r.Ask(ForNext, core.ActionExists, r.KeyAbove(), limit)
 }
 
@@ -82,31 +82,31 @@ func (r *Register) StartPoll(limit core.Duration) {
 // may be superseded in its turn, which a create above it shows; what was proven to
 // be the newest lies below both, so the proof is as good for them.
 func (r *Register) Follow(sent int64, limit core.Duration) {
-	r.beginLook()
-	k := &r.Look
+	r.beginObservation()
+	k := &r.Observation
 	k.poll, k.Listed, k.More, k.Start, k.N, k.Lowest = true, true, true, sent, r.Cur.N+1, r.Cur.N+1
 	r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
 }
 
-func (r *Register) beginLook() {
-	r.Look = Look{Start: r.Now.Mono, Latest: r.Now.Mono, beats: r.Look.beats[:0], calls: r.Look.calls[:0]}
-	r.Sample = Better(r.Sample, r.Fresh) // from before this look began
+func (r *Register) beginObservation() {
+	r.Observation = Observation{Start: r.Now.Mono, Latest: r.Now.Mono, beats: r.Observation.beats[:0], calls: r.Observation.calls[:0]}
+	r.Sample = Better(r.Sample, r.Fresh) // from before this observation began
 	r.Fresh = ClockSample{}
 }
 
 func (r *Register) AskList(limit core.Duration) {
 	a := r.Ask(ForList, core.ActionList, r.Prefix, limit)
-	a.After, a.Count = r.Look.after, LookEntries
+	a.After, a.Count = r.Observation.after, ObservationEntries
 }
 
-// LookAnswer takes the answer to a look's read and goes on with the look.
-func (r *Register) LookAnswer(ev *core.Event, f base.Flight, limit core.Duration) Outlook {
+// ObservationAnswer takes the answer to a read and goes on with the observation.
+func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.Duration) Outlook {
 	if ev.Outcome == core.OutcomeUnknown && !r.Bug(base.BugUnknownIsNo) || ev.Outcome == core.OutcomeUnknown && f.Verb != core.ActionExists {
 		r.Class = ev.Class
 		return LookFailed
 	}
 	r.Learn(ev)
-	k := &r.Look
+	k := &r.Observation
 	k.Latest = f.Sent
 	switch r.Doing {
 	case ForList:
@@ -114,7 +114,7 @@ func (r *Register) LookAnswer(ev *core.Event, f base.Flight, limit core.Duration
 	case ForNext:
 		switch {
 		case !r.Proven(f.Sent):
-			r.StartLook(limit)
+			r.StartObservation(limit)
 			return Looking
 		case ev.Outcome == core.OutcomeYes:
 			r.Follow(f.Sent, limit)
@@ -126,7 +126,7 @@ func (r *Register) LookAnswer(ev *core.Event, f base.Flight, limit core.Duration
 		switch {
 		case ev.Outcome == core.OutcomeYes:
 		case k.poll: // collected since, or more has come: only a list can tell
-			r.StartLook(limit)
+			r.StartObservation(limit)
 			return Looking
 		default: // listed, and not there: somebody empties the prefix this moment
 			r.Class = core.ClassOther
@@ -137,7 +137,7 @@ func (r *Register) LookAnswer(ev *core.Event, f base.Flight, limit core.Duration
 		switch {
 		case !k.poll:
 		case HasMoreOwners(r.Cur.Owners): // only a list shows the beats of all
-			r.StartLook(limit)
+			r.StartObservation(limit)
 			return Looking
 		default:
 			r.polled()
@@ -163,7 +163,7 @@ func (r *Register) LookAnswer(ev *core.Event, f base.Flight, limit core.Duration
 
 // Listed takes a page: versions newest first, each with its beats before it.
 func (r *Register) Listed(ev *core.Event) {
-	k := &r.Look
+	k := &r.Observation
 	k.after, k.More = "", ev.More
 	for i := range ev.Entries {
 		e := &ev.Entries[i]
@@ -195,7 +195,7 @@ func (r *Register) Listed(ev *core.Event) {
 
 // polled lists the beats that there can be: each owner's own.
 func (r *Register) polled() {
-	k := &r.Look
+	k := &r.Observation
 	// Beats under the tenure's earlier versions are found by a list alone.
 	of := r.signsOf()
 	k.Listed, k.More, k.Lowest, k.N, k.Stamp = true, of != r.Cur.Origin, of, r.Cur.N, r.Cur.Stamp
@@ -224,7 +224,7 @@ func (b *SeenBeat) take(r *Register, ev *core.Event, parse func([]byte, *Beat) R
 
 // advance asks for the next thing that the outlook needs, or answers it.
 func (r *Register) advance(limit core.Duration) Outlook {
-	k, c := &r.Look, &r.Cur
+	k, c := &r.Observation, &r.Cur
 	switch {
 	case !k.Listed:
 		r.AskList(limit)
@@ -276,11 +276,11 @@ func (r *Register) advance(limit core.Duration) Outlook {
 	return r.decide(FoundHeld)
 }
 
-// decide ends the look.
+// decide ends the observation.
 func (r *Register) decide(v Outlook) Outlook {
-	if s := r.Observed; s != nil && r.Cur.N != 0 && !r.Look.LockHeld {
+	if s := r.Observed; s != nil && r.Cur.N != 0 && !r.Observation.LockHeld {
 		w := r.standing()
-		if w.Print == 0 { // not all was read: what an earlier look saw may still stand
+		if w.Print == 0 { // not all was read: what an earlier observation saw may still stand
 			w = r.Watch
 		}
 		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, w.Print, w.Since, 0, false
@@ -298,7 +298,7 @@ func (r *Register) decide(v Outlook) Outlook {
 // LockSeen judges the lock.json of an old client, which never looks at versions:
 // while it holds the name by its own rules we do not claim it.
 func (r *Register) LockSeen(ev *core.Event) {
-	r.Look.lock = true
+	r.Observation.lock = true
 	if ev.Outcome != core.OutcomeYes {
 		return
 	}
@@ -307,7 +307,7 @@ func (r *Register) LockSeen(ev *core.Event) {
 	if rec.State != lockfile.Live || rec.WrittenAt+int64(rec.Expire) < r.Now.Wall {
 		return
 	}
-	r.Look.LockHeld = true
+	r.Observation.LockHeld = true
 	if r.Observed == nil {
 		r.Observed = new(core.Observed)
 	}
@@ -322,7 +322,7 @@ func (r *Register) AskNewest(after string, limit core.Duration) {
 		r.Paged = r.Now.Mono
 	}
 	a := r.Ask(ForConfirm, core.ActionList, r.Prefix, limit)
-	a.After, a.Count = after, LookEntries
+	a.After, a.Count = after, ObservationEntries
 }
 
 // Newest is the newest version of a page, 0 if there is none at all. Not found: it
