@@ -53,15 +53,15 @@ type SeenBeat struct {
 	print    uint64
 }
 
-// Outlook is what an observation comes to.
-type Outlook uint8
+// Verdict is what an observation comes to.
+type Verdict uint8
 
 const (
-	Looking Outlook = iota // a read is under way
-	LookFailed
-	FoundFree
-	FoundHeld
-	FoundUnfit // a newer mopslock's, or of another kind
+	Undecided Verdict = iota // a read is under way
+	Unanswered
+	Free
+	Held
+	Unfit // a newer mopslock's, or of another kind
 )
 
 // StartObservation begins an observation that finds the newest version.
@@ -100,10 +100,10 @@ func (r *Register) AskList(limit core.Duration) {
 }
 
 // ObservationAnswer takes the answer to a read and goes on with the observation.
-func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.Duration) Outlook {
+func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.Duration) Verdict {
 	if ev.Outcome == core.OutcomeUnknown && !r.Bug(base.BugUnknownIsNo) || ev.Outcome == core.OutcomeUnknown && f.Verb != core.ActionExists {
 		r.Class = ev.Class
-		return LookFailed
+		return Unanswered
 	}
 	r.Learn(ev)
 	k := &r.Observation
@@ -115,10 +115,10 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		switch {
 		case !r.Proven(f.Sent):
 			r.StartObservation(limit)
-			return Looking
+			return Undecided
 		case ev.Outcome == core.OutcomeYes:
 			r.Follow(f.Sent, limit)
-			return Looking
+			return Undecided
 		}
 		r.Basis = f.Sent
 		r.polled()
@@ -127,10 +127,10 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		case ev.Outcome == core.OutcomeYes:
 		case k.poll: // collected since, or more has come: only a list can tell
 			r.StartObservation(limit)
-			return Looking
+			return Undecided
 		default: // listed, and not there: somebody empties the prefix this moment
 			r.Class = core.ClassOther
-			return LookFailed
+			return Unanswered
 		}
 		r.ReadVersion(ev.Body, k.N, max(k.Stamp, ev.Stamp))
 		k.Stamp = r.Cur.Stamp
@@ -138,7 +138,7 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		case !k.poll:
 		case HasMoreOwners(r.Cur.Owners): // only a list shows the beats of all
 			r.StartObservation(limit)
-			return Looking
+			return Undecided
 		default:
 			r.polled()
 		}
@@ -222,73 +222,73 @@ func (b *SeenBeat) take(r *Register, ev *core.Event, parse func([]byte, *Beat) R
 	}
 }
 
-// advance asks for the next thing that the outlook needs, or answers it.
-func (r *Register) advance(limit core.Duration) Outlook {
+// advance asks for the next thing that the verdict needs, or gives it.
+func (r *Register) advance(limit core.Duration) Verdict {
 	k, c := &r.Observation, &r.Cur
 	switch {
 	case !k.Listed:
 		r.AskList(limit)
-		return Looking
+		return Undecided
 	case k.N != 0 && (c.N != k.N || r.Observed == nil || r.Observed.Epoch != c.N):
 		// A version that we only made, or remember, was not read.
 		r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
-		return Looking
+		return Undecided
 	case r.Cfg.Beside && !k.lock:
 		r.Ask(ForLock, core.ActionGet, r.Cfg.Name+"/"+core.LockFile, limit)
-		return Looking
+		return Undecided
 	case k.LockHeld:
-		return r.decide(FoundHeld)
+		return r.decide(Held)
 	case k.N == 0:
 		r.Cur = Current{}
-		return r.decide(FoundFree)
+		return r.decide(Free)
 	case c.Result == ReadNewer || c.Result == ReadOther:
-		return r.decide(FoundUnfit)
+		return r.decide(Unfit)
 	case r.Cfg.Machine == core.MachineBreaker && (c.State != core.VersionHeld || r.Cfg.Now): // nothing is to be judged
-		return FoundHeld
+		return Held
 	case c.State == core.VersionValue: // its holders are judged one by one
-		return FoundHeld
+		return Held
 	case r.needsEnded():
 		r.Ask(ForEnded, core.ActionGet, VersionKey(r.Prefix, c.N-1), limit)
-		return Looking
+		return Undecided
 	case c.alone && (c.State == core.VersionReleased || c.State == core.VersionBroken),
 		c.State == core.VersionBroken && r.Bug(base.BugBrokenFreesNow), c.State == core.VersionReleased && r.Bug(base.BugReleasedFreesNow):
-		return r.decide(FoundFree)
+		return r.decide(Free)
 	case c.State == core.VersionHeld && c.TTL == 0, !r.Passive && r.isYoung():
-		return r.decide(FoundHeld)
+		return r.decide(Held)
 	case c.Session != "" && !k.session:
 		r.Ask(ForSession, core.ActionGet, SessionKey(c.Session), limit)
-		return Looking
+		return Undecided
 	}
 	if r.isDead(false) {
-		return r.decide(FoundFree)
+		return r.decide(Free)
 	}
 	if next := r.nextUnread(); next != nil {
 		r.Ask(ForBeat, core.ActionGet, next.key, limit)
-		return Looking
+		return Undecided
 	}
 	if r.isDead(true) {
-		return r.decide(FoundFree)
+		return r.decide(Free)
 	}
 	if r.needsCall() {
 		r.SeekCall(limit)
-		return Looking
+		return Undecided
 	}
-	return r.decide(FoundHeld)
+	return r.decide(Held)
 }
 
 // decide ends the observation.
-func (r *Register) decide(v Outlook) Outlook {
+func (r *Register) decide(v Verdict) Verdict {
 	if s := r.Observed; s != nil && r.Cur.N != 0 && !r.Observation.LockHeld {
 		w := r.standing()
 		if w.Print == 0 { // not all was read: what an earlier observation saw may still stand
 			w = r.Watch
 		}
 		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, w.Print, w.Since, 0, false
-		if at := r.DeadAt(); v == FoundHeld && at != base.Unset {
+		if at := r.DeadAt(); v == Held && at != base.Unset {
 			s.LookAt = at
 		}
 		r.showLeft(s)
-		if v == FoundFree && s.State == core.ObservedHeld {
+		if v == Free && s.State == core.ObservedHeld {
 			s.State = core.ObservedStale
 		}
 	}

@@ -158,11 +158,11 @@ func (b *Breaker) goOn() {
 //
 //	breaker    observe: v(n) dead ── create v(n+1) broken, alone: exists ── observe: v(n+1) lives
 //	companion                create v(n+1) held
-func (b *Breaker) found(v register.Outlook) {
+func (b *Breaker) found(v register.Verdict) {
 	c := &b.Cur
 	switch {
-	case v == register.Looking:
-	case v == register.LookFailed:
+	case v == register.Undecided:
+	case v == register.Unanswered:
 		b.Later(base.Unset)
 	case c.Result == register.ReadNewer:
 		b.refuse(core.ReasonNewer)
@@ -176,7 +176,7 @@ func (b *Breaker) found(v register.Outlook) {
 		b.refuse(core.ReasonHeld)
 	default:
 		b.whose, b.Claim.N = c.Tenure, 0
-		b.dead = v == register.FoundFree || b.dead && b.Bug(base.BugBreakVerdictKept)
+		b.dead = v == register.Free || b.dead && b.Bug(base.BugBreakVerdictKept)
 		b.sendBreak()
 	}
 }

@@ -253,21 +253,21 @@ func (l *Lease) observeLimit() core.Duration {
 }
 
 // observed goes on when an observation has come to something.
-func (l *Lease) observed(v register.Outlook) {
+func (l *Lease) observed(v register.Verdict) {
 	switch v {
-	case register.Looking:
+	case register.Undecided:
 		return
-	case register.LookFailed:
+	case register.Unanswered:
 		l.unanswered()
 		return
-	case register.FoundUnfit:
+	case register.Unfit:
 		reason := core.ReasonNewer
 		if l.Cur.Result == register.ReadOther {
 			reason = core.ReasonKind
 		}
 		l.refuse(reason)
 		return
-	case register.FoundFree:
+	case register.Free:
 		l.Failing, l.Retries = false, 0
 		if l.Cur.Result == register.ReadCorrupt {
 			a := l.Emit(core.ActionWarned)
@@ -278,7 +278,7 @@ func (l *Lease) observed(v register.Outlook) {
 			return
 		}
 		l.startClaim()
-	case register.FoundHeld:
+	case register.Held:
 		l.Failing, l.Retries = false, 0
 		l.heldByAnother()
 	}

@@ -82,16 +82,16 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 		return
 	}
 	switch o.ObservationAnswer(ev, f, core.RequestLimit) {
-	case register.Looking:
+	case register.Undecided:
 		return
-	case register.LookFailed:
+	case register.Unanswered:
 		reason := core.ReasonUnreachable
 		if o.Class.Permanent() {
 			reason = core.ReasonUnusable
 		}
 		o.end(reason)
 		return
-	case register.FoundUnfit:
+	case register.Unfit:
 		reason := core.ReasonNewer
 		if o.Cur.Result == register.ReadOther {
 			reason = core.ReasonKind
