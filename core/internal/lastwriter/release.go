@@ -83,7 +83,7 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 	}
 }
 
-func (l *Lease) releaseFound(found finding) {
+func (l *Lease) releaseFound(found lockFileVerdict) {
 	switch found {
 	case foundReleased, foundNothing:
 		l.endRelease()

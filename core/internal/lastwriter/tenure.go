@@ -131,22 +131,22 @@ func (k *Tenure) settle() {
 	}
 }
 
-// finding is what a read shows to a machine that has written.
-type finding uint8
+// lockFileVerdict is what a read shows to a machine that has written.
+type lockFileVerdict uint8
 
 const (
-	foundUnknown    finding = iota // no answer
-	foundUnreadable                // corrupt or empty
-	foundNothing                   // absent
-	foundPut                       // exactly the record last written
-	foundOurs                      // our tenure's, by an owner's other write
-	foundReleased                  // our tenure's, released
-	foundOther                     // another writer's, in any state
+	foundUnknown    lockFileVerdict = iota // no answer
+	foundUnreadable                        // corrupt or empty
+	foundNothing                           // absent
+	foundPut                               // exactly the record last written
+	foundOurs                              // our tenure's, by an owner's other write
+	foundReleased                          // our tenure's, released
+	foundOther                             // another writer's, in any state
 )
 
 // find reads the answer to a get. Comparing bytes first makes the usual
 // renewal free of parsing; a store that rewrites JSON only costs the parse.
-func (k *Tenure) find(ev *core.Event) finding {
+func (k *Tenure) find(ev *core.Event) lockFileVerdict {
 	k.class = ev.Class
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
@@ -164,7 +164,7 @@ func (k *Tenure) find(ev *core.Event) finding {
 	return k.findParsed()
 }
 
-func (k *Tenure) findParsed() finding {
+func (k *Tenure) findParsed() lockFileVerdict {
 	r := &k.seen
 	ours := r.Writer.Equal(string(k.HolderID))
 	switch {
