@@ -270,21 +270,21 @@ func (k *Tenure) renew() {
 	k.read(limit)
 }
 
-// verdict is what an answer means for somebody who believes.
-type verdict uint8
+// renewalResult is what the answer to a renewal's request means.
+type renewalResult uint8
 
 const (
-	believe verdict = iota
+	goOn renewalResult = iota
 	lostTaken
 	lostReleased
 	overdue // a shorter TTL was seen on the name, and the deadline is behind us
 )
 
 // renewal takes the answer to a renewal's get or put onwards.
-func (k *Tenure) renewal(ev *core.Event, f base.Flight) verdict {
+func (k *Tenure) renewal(ev *core.Event, f base.Flight) renewalResult {
 	if f.Verb == core.ActionPut {
 		k.renewalWritten(ev)
-		return believe
+		return goOn
 	}
 	before := k.Doubts
 	switch k.find(ev) {
@@ -294,21 +294,21 @@ func (k *Tenure) renewal(ev *core.Event, f base.Flight) verdict {
 		return lostReleased
 	case foundUnknown, foundUnreadable:
 		k.renewalFailed()
-		return believe
+		return goOn
 	case foundPut:
 		// Read back, an unknown put turns out good. It counts from its own stamp,
 		// and another so soon would come early.
 		if before > 0 && k.good != k.sent {
 			k.settle()
 			k.renewed()
-			return believe
+			return goOn
 		}
 	}
 	if k.refit() {
 		return overdue
 	}
 	k.write(k.RequestLimit(k.Timers[base.TimerDeadline]))
-	return believe
+	return goOn
 }
 
 // refit moves the deadline to what the shortest TTL seen by now allows, and

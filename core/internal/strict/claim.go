@@ -268,7 +268,7 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 		l.callAnswer(ev)
 		return
 	}
-	if course, reason := l.renewalAnswer(ev, f); course == lost {
+	if result, reason := l.renewalAnswer(ev, f); result == lost {
 		l.lose(reason)
 	}
 }
@@ -309,7 +309,7 @@ func (l *Lease) callAnswer(ev *core.Event) {
 	case ev.Outcome == core.OutcomeNo: // the chain is not what the call says: ours no longer
 		l.lose(core.ReasonTaken)
 	default:
-		if course, reason := l.above(ev); course == lost {
+		if result, reason := l.above(ev); result == lost {
 			l.lose(reason)
 			return
 		}

@@ -314,7 +314,7 @@ func (c *Companion) hold(sent int64) {
 }
 
 func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
-	if course, reason := c.renewalAnswer(ev, f); course == lost {
+	if result, reason := c.renewalAnswer(ev, f); result == lost {
 		c.lose(reason)
 	}
 }

@@ -152,19 +152,19 @@ func (o *owner) askAbove() {
 	o.Ask(register.ForVersion, core.ActionGet, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
 }
 
-// course is what an answer means for an owner who believes.
-type course uint8
+// renewalResult is what the answer to a renewal's request means.
+type renewalResult uint8
 
 const (
-	goOn    course = iota
-	renewed        // the renewal is good
-	adopted        // another owner made the version above ours, and it is ours now
-	lost           // see why
+	goOn    renewalResult = iota
+	renewed               // the renewal is good
+	adopted               // another owner made the version above ours, and it is ours now
+	lost                  // for the reason that comes with it
 )
 
 // renewalAnswer takes the answer to a renewal's request onwards. The Reason is
 // of lost.
-func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (course, core.Reason) {
+func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (renewalResult, core.Reason) {
 	o.Learn(ev)
 	if o.Doing == register.ForHint {
 		switch {
@@ -223,7 +223,7 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (course, core.Reaso
 }
 
 // confirmed takes a list that was asked because exists proves nothing any more.
-func (o *owner) confirmed(ev *core.Event) (course, core.Reason) {
+func (o *owner) confirmed(ev *core.Event) (renewalResult, core.Reason) {
 	switch n, found := o.Newest(ev); {
 	case !found:
 		o.AskNewest(o.After, o.RequestLimit(o.Timers[base.TimerDeadline]))
@@ -242,7 +242,7 @@ func (o *owner) confirmed(ev *core.Event) (course, core.Reason) {
 }
 
 // above takes the body of the newest version above ours.
-func (o *owner) above(ev *core.Event) (course, core.Reason) {
+func (o *owner) above(ev *core.Event) (renewalResult, core.Reason) {
 	if ev.Outcome == core.OutcomeNo { // collected since: only a list can tell what is there
 		o.Basis = base.Unset
 		o.renew()
@@ -268,7 +268,7 @@ func (o *owner) above(ev *core.Event) (course, core.Reason) {
 }
 
 // noneNewer: the beat is there and nothing is above us. Sent is of the question.
-func (o *owner) noneNewer(sent int64) (course, core.Reason) {
+func (o *owner) noneNewer(sent int64) (renewalResult, core.Reason) {
 	o.asked = sent
 	if o.Bug(base.BugExistsBesidePut) {
 		o.renew()
@@ -281,7 +281,7 @@ func (o *owner) noneNewer(sent int64) (course, core.Reason) {
 	return o.checkSelf()
 }
 
-func (o *owner) lockRead(ev *core.Event) (course, core.Reason) {
+func (o *owner) lockRead(ev *core.Event) (renewalResult, core.Reason) {
 	o.Observation = register.Observation{}
 	if o.LockSeen(ev); o.Observation.LockHeld {
 		a := o.Emit(core.ActionWarned)
@@ -294,7 +294,7 @@ func (o *owner) lockRead(ev *core.Event) (course, core.Reason) {
 
 // checkSelf asks now and then whether our own version is still there: where
 // somebody has emptied the prefix, nothing newer would be seen for ever.
-func (o *owner) checkSelf() (course, core.Reason) {
+func (o *owner) checkSelf() (renewalResult, core.Reason) {
 	age := o.Now.Mono - o.selfAt // 0: a list has just shown it
 	if o.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {
 		o.Ask(register.ForSelf, core.ActionExists, o.selfKey, o.RequestLimit(o.Timers[base.TimerDeadline]))
@@ -304,7 +304,7 @@ func (o *owner) checkSelf() (course, core.Reason) {
 }
 
 // good: the renewal counts from its beat.
-func (o *owner) good() (course, core.Reason) {
+func (o *owner) good() (renewalResult, core.Reason) {
 	sent := min(o.putSent, o.asked)
 	if o.Bug(base.BugExistsBesidePut) {
 		sent = o.putSent
