@@ -6,13 +6,13 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-// judgement is what a first read makes of a record.
-type judgement uint8
+// verdict is what a first read makes of a record.
+type verdict uint8
 
 const (
-	judgedFree judgement = iota
-	judgedHeld
-	judgedEmpty // an empty object that may yet be filled: read again
+	verdictFree verdict = iota
+	verdictHeld
+	verdictEmpty // an empty object that may yet be filled: read again
 )
 
 // observed takes the answer to a read that may end in a claim.
@@ -31,11 +31,11 @@ func (l *Lease) observed(ev *core.Event, f base.Flight) {
 		l.retries = 0
 	}
 	switch l.judge(ev, f) {
-	case judgedFree:
+	case verdictFree:
 		l.claimFree(f)
-	case judgedEmpty:
+	case verdictEmpty:
 		l.later(base.Unset)
-	case judgedHeld:
+	case verdictHeld:
 		l.heldByAnother()
 	}
 }
@@ -69,24 +69,24 @@ func (l *Lease) unanswered(class core.Class) {
 
 // judge decides whether the record is free. The order is mops': released, not
 // fresh, ours, another's.
-func (l *Lease) judge(ev *core.Event, f base.Flight) judgement {
+func (l *Lease) judge(ev *core.Event, f base.Flight) verdict {
 	r := &l.seen
 	switch r.State {
 	case lockfile.Released:
-		return judgedFree
+		return verdictFree
 	case lockfile.Live:
 		l.empties = 0
 		l.seeExpire(r.Expire)
 		if l.Cfg.Expiry == core.ExpiryWall && !l.fresh() {
-			return judgedFree
+			return verdictFree
 		}
 		if r.Writer.Equal(string(l.HolderID)) {
-			return judgedFree // a put of ours from an earlier attempt, landed late
+			return verdictFree // a put of ours from an earlier attempt, landed late
 		}
 		return l.judgeUnchanged(r.Print(), f, r.Expire, r.WrittenAt+int64(r.Expire))
 	case lockfile.Empty:
 		if l.empties++; l.empties < core.EmptyReads {
-			return judgedEmpty
+			return verdictEmpty
 		}
 	}
 	return l.judgeCorrupt(ev, f)
@@ -94,31 +94,31 @@ func (l *Lease) judge(ev *core.Event, f base.Flight) judgement {
 
 // judgeCorrupt: held by unknown until old, by the store's own stamp against our
 // wall clock, or unchanged for as long. Then it is taken, and said aloud.
-func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) judgement {
+func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) verdict {
 	hold := max(l.Cfg.TTL, core.CorruptMin)
 	expires := base.Unset
 	if ev.Stamp != 0 {
 		expires = ev.Stamp + int64(hold)
 	}
 	old := l.Cfg.Expiry == core.ExpiryWall && l.Now.Wall > expires
-	if !old && l.judgeUnchanged(base.Fingerprint(ev.Body), f, hold, expires) == judgedHeld {
-		return judgedHeld
+	if !old && l.judgeUnchanged(base.Fingerprint(ev.Body), f, hold, expires) == verdictHeld {
+		return verdictHeld
 	}
 	l.note(core.ObservedCorrupt)
 	a := l.Emit(core.ActionWarned)
 	a.Reason, a.Key, a.Observed = core.ReasonCorruptTaken, l.Key, &l.Observed
-	return judgedFree
+	return verdictFree
 }
 
 // judgeUnchanged applies the observed rule: free once the same record was seen
 // from the answer to the first read to the sending of this one for its whole
 // TTL, on our own clock. It also says when it can be dead at the earliest;
 // expires is when the wall clock says so, or unset.
-func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, expires int64) judgement {
+func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, expires int64) verdict {
 	if l.Watch.Print != print || l.Told == 0 {
 		l.Watch = base.Unchanged{Print: print, Since: l.Now.Mono}
 	} else if f.Sent-l.Watch.Since >= int64(ttl) {
-		return judgedFree
+		return verdictFree
 	}
 	l.note(l.observe())
 	l.Observed.LookAt = l.Watch.Since + int64(ttl)
@@ -126,7 +126,7 @@ func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, e
 		// One microsecond past it: the test is inclusive.
 		l.Observed.LookAt = min(l.Observed.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
 	}
-	return judgedHeld
+	return verdictHeld
 }
 
 // heldByAnother refuses, or waits for the next poll or for the earliest
