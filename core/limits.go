@@ -79,13 +79,13 @@ const (
 	DeliverLimit = 10 * 60 * Second // a result that the store does not take is given up after it, or after a longer TTL
 
 	// A semaphore, and buckets.
-	MaxCapacity  = 1 << 20 // permits of a bucket
-	MaxWidth     = 1 << 16 // buckets
-	MaxCounters  = 4096    // counters that are shown
-	MaxPermits   = 1500    // in a record; its 64 KiB may hold fewer
-	MaxAsked     = 1024    // permits and limits of one machine, asked for and held
-	BeatsPerLook = 16      // sessions about which one observation asks
-	MaxShown     = 2 << 10 // bytes of the holders that a participant shows
+	MaxCapacity         = 1 << 20 // permits of a bucket
+	MaxWidth            = 1 << 16 // buckets
+	MaxCounters         = 4096    // counters that are shown
+	MaxPermits          = 1500    // in a record; its 64 KiB may hold fewer
+	MaxAsked            = 1024    // permits and limits of one machine, asked for and held
+	BeatsPerObservation = 16      // sessions about which one observation asks
+	MaxShown            = 2 << 10 // bytes of the holders that a participant shows
 
 	// Clock rates may differ by 1 part in RateInverse (rho).
 	RateInverse = 100
