@@ -9,11 +9,11 @@ import (
 )
 
 // NobodyWorks is the liveness verdict on a lock that only has to be taken once:
-// all have moved on, and nobody holds or ever held it.
+// all workers have moved on, and none holds or ever held it.
 const NobodyWorks = "NobodyWorks"
 
-// worker is one of Riak's drafts: read, write, read again, work, remove. What
-// the draft does not do it leaves out.
+// worker is one of Riak's drafts: read, write, read again, work, remove. It
+// leaves out the steps that its draft does not have.
 type worker struct {
 	claimant
 	asking
@@ -81,7 +81,7 @@ func (r *worker) answered(now core.Instant, ev *core.Event) []core.Action {
 	return r.end(workerWorking, core.Action{Kind: core.ActionHeld, At: noWake})
 }
 
-// mine is the second read's judgement: the siblings stand with a space between.
+// mine is the verdict of the second read. A space stands between siblings.
 func (r *worker) mine(body string) bool {
 	siblings := strings.Fields(body)
 	switch {
@@ -138,8 +138,8 @@ func (r *worker) AppendState(dst []byte) []byte {
 // Copy implements Program.
 func (r *worker) Copy() Program { twin := *r; return &twin }
 
-// riakScenario is a draft with two workers, as the guide tells it: nothing goes
-// wrong but the order of things.
+// riakScenario is a draft with two workers, as the guide tells it: only the order
+// of things goes wrong.
 func riakScenario(draft int, byID bool) *Scenario {
 	sc := &Scenario{
 		Name: "riak-" + strconv.Itoa(draft), About: "two workers, a store without fault; only the order differs",
@@ -155,7 +155,7 @@ func riakScenario(draft int, byID bool) *Scenario {
 		sc.Actors = append(sc.Actors, Actor{
 			Name:  name,
 			Start: func() (Program, error) { return newWorker(draft, name, id, byID), nil },
-			// The first one's clock is behind: it asks later and is the earlier.
+			// The first worker's clock is behind: it asks later, with the earlier timestamp.
 			WallOffset: int64(i) * second,
 			Tell:       []Command{{Event: core.Event{Kind: core.EventAcquire}, Must: true}},
 		})
@@ -173,11 +173,11 @@ func someoneWorks(ledger *check.Ledger, states []string) *check.Violation {
 			return nil
 		}
 	}
-	return &check.Violation{Checker: NobodyWorks, Text: "both move on to another data set, and nobody processes this one"}
+	return &check.Violation{Checker: NobodyWorks, Text: "both move on to another data set, and neither processes this one"}
 }
 
 // riakDeletion is draft 1 with a worker that removes its lock while a server is
-// away: when that comes back, so does the lock.
+// away: when the server comes back, so does the lock.
 func riakDeletion() *Scenario {
 	sc := riakScenario(1, false)
 	sc.Name, sc.About = "riak-deletion", "a deletion misses a server; the lock comes back and nobody may work"

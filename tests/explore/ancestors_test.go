@@ -54,7 +54,7 @@ func TestRiakGuide(t *testing.T) {
 	}
 }
 
-// riakSteps puts a trace into the guide's words. Whoever reads first is worker 1.
+// riakSteps puts a trace into the guide's words. Worker 1 is the one that reads first.
 func riakSteps(trace []Step) []string {
 	names := map[string]string{}
 	var steps []string
@@ -102,12 +102,12 @@ func TestRiakDeletion(t *testing.T) {
 	}
 }
 
-// TestMutex: two who both hear of success are told apart by the owner check, and
-// only by it; and whoever continues without the mutex after so many tries is let
-// down by either.
+// TestMutex: only the owner check tells apart two drivers that both hear of success.
+// A driver that continues without the mutex after some tries overlaps another, with
+// the check or without it.
 func TestMutex(t *testing.T) {
 	if f := searched(t, mutexScenario(true, 0), 0); f.Violation != nil || !f.Exhausted {
-		t.Errorf("checked, tried for ever: %v, exhausted %t\n%s", f.Violation, f.Exhausted, tale(f))
+		t.Errorf("checked, tried without end: %v, exhausted %t\n%s", f.Violation, f.Exhausted, tale(f))
 	}
 	f := searched(t, mutexScenario(false, 0), 0)
 	if f.Violation == nil || !strings.Contains(tale(f), "at the same time") {
@@ -119,8 +119,8 @@ func TestMutex(t *testing.T) {
 	}
 }
 
-// TestMutexExit: leaving the with block removes whatever service there is, also
-// one that belongs to another by now.
+// TestMutexExit: leaving the with block removes the service that is there, even
+// if it belongs to another driver by now.
 func TestMutexExit(t *testing.T) {
 	sc := mutexScenario(true, mutexTries)
 	sc.Bare = true // that two hold is known; now see what comes of it

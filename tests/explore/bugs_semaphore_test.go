@@ -28,7 +28,7 @@ func (k *sharedMaker) doubt() *Scenario {
 }
 
 // early: a permit is asked for on a session whose first beat is still on its way. With
-// the mistake the host tells of it too early, too.
+// the mistake the host also tells of the session too early.
 func (k *sharedMaker) early() *Scenario {
 	a := k.caller("A", 99, true, oneView, nil)
 	begin := a.Start
@@ -45,13 +45,13 @@ func (k *sharedMaker) early() *Scenario {
 	return k.narrow("early", 2, 0, 0, a, flawless(k.caller("B", 101, false, oneView, nil)))
 }
 
-// paused: who looks is paused between its question and the answer.
+// paused: the process that looks is paused between its question and the answer.
 func (k *sharedMaker) paused() *Scenario {
 	sc := k.narrow("paused", 2, 0, 0, flawless(k.caller("A", 99, true, oneView, nil)), k.caller("B", 101, false, oneView, nil))
 	return ready(sc)
 }
 
-// stopped: who holds is paused, to just before its deadline and beyond.
+// stopped: the holder is paused, to just before its deadline and beyond.
 func (k *sharedMaker) stopped() *Scenario {
 	sc := k.narrow("stopped", 2, 0, 0, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil)))
 	return ready(sc)
@@ -71,7 +71,7 @@ func (k *sharedMaker) withdrawn() *Scenario {
 	return ready(sc)
 }
 
-// overtaken: a create is of unknown fate, and another's is the next version by the time.
+// overtaken: a create is of unknown fate, and by that time another's is the next version.
 func (k *sharedMaker) overtaken() *Scenario {
 	sc := k.narrow("overtaken", 1, 1, 0, k.caller("A", 99, true, twoView, nil), k.caller("B", 101, false, twoView, nil))
 	sc.Patience, sc.Horizon = 60*second, 2

@@ -13,7 +13,7 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// flawless is an actor that nothing happens to: what goes wrong goes wrong elsewhere.
+// flawless is an actor to which no fault happens.
 func flawless(a Actor) Actor { a.Flawless = true; return a }
 
 // late tells an actor its first command no earlier than at a tick.
@@ -112,7 +112,7 @@ func TestBugs(t *testing.T) {
 				if f.Violation == nil || f.Violation.Checker != shown.checker {
 					t.Fatalf("%v, want %s, in %d states, exhausted %t\n%s", f.Violation, shown.checker, f.States, f.Exhausted, tale(f))
 				}
-				if f.States < few { // what takes more is normalised as these are
+				if f.States < few { // larger worlds are normalised as these are
 					verbatim := shown.world()
 					verbatim.Verbatim = true
 					if g := searched(t, verbatim, states); g.Violation == nil || g.Violation.Checker != shown.checker {
@@ -131,7 +131,7 @@ func TestBugs(t *testing.T) {
 	}
 }
 
-// narrow is a world with few faults, and some ticks; 0 is as many as there usually are.
+// narrow is a world with few faults, and some ticks; 0 is the usual number of them.
 func (k *buggedMaker) narrow(name string, pauses, lost, lateWrites, horizon int, actors ...Actor) *Scenario {
 	sc := k.world(name, "made for one mistake")
 	sc.Pauses, sc.Lost, sc.Late, sc.Crashes, sc.Patience = pauses, lost, lateWrites, 0, 0
@@ -143,7 +143,7 @@ func (k *buggedMaker) pausedTaker() *Scenario {
 	return k.narrow("paused-taker", 1, 0, 0, 0, flawless(k.acquirer("A", 99, true, nil)), k.acquirer("B", 101, false, nil))
 }
 
-// besideSession: a lease with signs of two kinds. The holder's own beat is read
+// besideSession: a lease with beats of two kinds. The holder's own beat is read
 // old, then its session's.
 func (k *buggedMaker) besideSession() *Scenario {
 	return k.narrow("beside-session", 2, 0, 0, 0, flawless(k.onSession("A", 99, true)), k.acquirer("B", 101, false, nil))
@@ -155,7 +155,7 @@ func (k *buggedMaker) brokenUnseen() *Scenario {
 	)
 }
 
-// joinedMeanwhile: somebody finds a lease dead and breaks it, and a companion that
+// joinedMeanwhile: a breaker finds a lease dead and breaks it, and a companion that
 // joins it comes first.
 func (k *buggedMaker) joinedMeanwhile() *Scenario {
 	return k.narrow("joined-meanwhile", 1, 0, 0, 4,
@@ -210,14 +210,14 @@ func (k *buggedMaker) pausedSession() *Scenario {
 }
 
 // earlySession: a lease is asked for on a session whose first beat is still on
-// its way. With the mistake the host tells of it too early, too.
+// its way. With the mistake the host also tells of the session too early.
 func (k *buggedMaker) earlySession() *Scenario {
 	a := k.onSession("A", 99, true)
 	begin := a.Start
 	a.Start = func() (Program, error) {
 		p, err := begin()
 		if err == nil && k.bug == "session-not-in-force" {
-			p.(*process).sid = k.tenure("A's session") // an id is made of its seed, whatever it names
+			p.(*process).sid = k.tenure("A's session") // an id is made of its seed alone
 		}
 		return p, err
 	}
@@ -231,8 +231,8 @@ func (k *buggedMaker) changedInTime() *Scenario {
 	return k.narrow("changed-in-time", 2, 0, 0, 0, a, flawless(late(k.acquirer("B", 101, false, nil), 2)))
 }
 
-// twoWaiters: under lastwriter a holder is dead, and two who wait for that find it in the
-// same moment. The requests of both take 20 ms at most; one's take nothing now and then.
+// twoWaiters: under lastwriter a holder is dead, and two waiters find that in the same
+// moment. The requests of both take 20 ms at most; one's take nothing now and then.
 func (k *buggedMaker) twoWaiters() *Scenario {
 	const tick = 20 * millisecond
 	sc := k.narrow("two-waiters", 2, 0, 0, 0)
@@ -278,8 +278,8 @@ func (k *buggedMaker) oneGranule() *Scenario {
 	return sc
 }
 
-// leap: a store whose clock is set, as a file system's may be, must not be
-// calibrated by. That is the host's rule; the mistake is the scenario's.
+// leap: no machine must calibrate by a store whose clock is set, as a file
+// system's may be. That is the host's rule; the mistake is the scenario's.
 func (k *buggedMaker) leap() *Scenario {
 	change := func(c *core.Config) { c.Expiry = core.ExpiryObserved }
 	if k.bug == "stepping-store-clock" {
@@ -329,8 +329,8 @@ func past(store Store, m core.Machine, events ...core.Event) Store {
 	return store
 }
 
-// aged is a store with so many tenures of the name, and another. That one has had a
-// companion: its release does not free the name at once, but long ago it was.
+// aged is a store with that many tenures of the name, and another. That one has had a
+// companion: its release does not free the name at once, but it was long ago.
 func (k *buggedMaker) aged(tenures int) Store {
 	machine := func(cfg core.Config) core.Machine {
 		m, err := machines.New(cfg)
@@ -436,7 +436,7 @@ func (k *invocationMaker) storedMeanwhile() *Scenario {
 	return sc
 }
 
-// brokenLoser: somebody breaks the lease while the work is done.
+// brokenLoser: a breaker breaks the lease while the work is done.
 func (k *invocationMaker) brokenLoser() *Scenario {
 	sc := k.narrow("broken-loser", 0)
 	d := k.breaker()

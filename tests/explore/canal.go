@@ -9,23 +9,23 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// canal_lock in a few pages: counters in a table whose every operation is atomic, who
-// acquires and releases by several of them, and a manager who is told of it by message
-// and releases for who has died.
+// canal_lock in a few pages: counters in a table whose every operation is atomic, callers
+// that acquire and release by several of them, and a manager that is told of it by message
+// and releases for callers that have died.
 
 // canalTries is how often a counter that stands at its limit is decremented by one,
-// before it is by two (MAX_DECR_TRIES).
+// before it is decremented by two (MAX_DECR_TRIES).
 const canalTries = 15
 
 // canalName is the key of the lock.
 const canalName = "lock"
 
-// table is the manager's two tables: counters, one a bucket, and `highest`; and whom
-// it monitors.
+// tables are the manager's two tables: counters, one a bucket, and `highest`; and the
+// callers that it monitors.
 type tables struct {
 	limit     int
 	counters  []int
-	highest   int // 0 is that there is no such entry
+	highest   int // 0 if there is no such entry
 	monitored string
 }
 
@@ -67,7 +67,7 @@ func (c *tables) Apply(_ int64, a *core.Action, _ int) (Store, core.Event) {
 	return next, reply
 }
 
-// count does an operation on one counter, and answers with what it is then.
+// count does an operation on one counter, and answers with the counter's new value.
 func (c *tables) count(bucket int, a *core.Action, reply *core.Event) {
 	there := bucket <= len(c.counters)
 	if a.Kind == core.ActionCreate {
@@ -121,7 +121,7 @@ type canal struct {
 	isHeld   bool
 	notified bool // the manager has heard of it
 	manager  bool
-	again    int // tries that are left to who finds no room; it asks again at once
+	again    int // tries that are left; if it finds no room, it asks again at once
 }
 
 const (
@@ -182,7 +182,7 @@ func (c *canal) answered(ev *core.Event) []core.Action {
 		}
 		return c.end(workerMoved, core.Action{Kind: core.ActionRefused, Reason: core.ReasonFull})
 	case canalCreating:
-		if !yes { // somebody else has created it: from scratch on that bucket
+		if !yes { // another has created it: begin again on that bucket
 			return c.up()
 		}
 		return c.ask(canalMarking, core.ActionPut, canalHighest, strconv.Itoa(c.bucket))
@@ -195,7 +195,7 @@ func (c *canal) answered(ev *core.Event) []core.Action {
 	return c.dropped(yes, v)
 }
 
-// acquired: it is held, and the manager is sent a message.
+// acquired: the caller holds a permit, and sends the manager a message.
 func (c *canal) acquired() []core.Action {
 	c.isHeld = true
 	return append([]core.Action{{Kind: core.ActionHeld, Permit: c.number}}, c.ask(canalTelling, core.ActionPut, canalManager, c.actor)...)
@@ -237,7 +237,7 @@ func (c *canal) dropped(yes bool, v int) []core.Action {
 	return nil
 }
 
-// report: the manager is told who has released.
+// report tells the manager that the caller has released.
 func (c *canal) report() []core.Action {
 	if c.manager {
 		return c.end(workerDone, core.Action{Kind: core.ActionReleased})
@@ -287,7 +287,7 @@ func (c *canal) AppendState(dst []byte) []byte {
 // Copy implements Program.
 func (c *canal) Copy() Program { twin := *c; return &twin }
 
-// canalWorld is callers of one lock; who holds may release, if gives says so.
+// canalWorld is callers of one lock; a holder may release, if gives says so.
 type canalWorld struct {
 	limit, width int
 	sc           *Scenario
@@ -300,7 +300,8 @@ func newCanalWorld(name, about string, limit, width int) *canalWorld {
 	}}
 }
 
-// caller acquires once and tries again so often, and may release what it holds.
+// caller adds a caller that acquires once and tries again that often, and may release
+// what it holds.
 func (k *canalWorld) caller(again int, gives bool) *canalWorld {
 	name := "caller " + string(rune('A'+len(k.sc.Actors)))
 	a := Actor{
@@ -317,7 +318,7 @@ func (k *canalWorld) caller(again int, gives bool) *canalWorld {
 	return k
 }
 
-// watched adds the manager: it is sent a message when somebody dies whom it monitors.
+// watched adds the manager, which gets a message when a caller dies that it monitors.
 func (k *canalWorld) watched() *canalWorld {
 	a := Actor{
 		Name: "the manager", Flawless: true,
@@ -336,7 +337,7 @@ func (k *canalWorld) watched() *canalWorld {
 	return k
 }
 
-// counted is NothingLeaks: what nobody holds any more is not counted.
+// counted is NothingLeaks: a permit that no caller holds any more is not counted.
 func counted(s Store, held int) *check.Violation {
 	c := s.(*tables)
 	sum := 0
@@ -348,7 +349,7 @@ func counted(s Store, held int) *check.Violation {
 	}
 	return &check.Violation{
 		Checker: check.NothingLeaks,
-		Text:    strconv.Itoa(sum) + " are counted and " + strconv.Itoa(held) + " are held, and nobody is at work: they are lost for ever",
+		Text:    strconv.Itoa(sum) + " are counted and " + strconv.Itoa(held) + " are held, and no caller is at work: they are lost forever",
 	}
 }
 
@@ -365,7 +366,7 @@ func canalHighestLate() *Scenario {
 	return sc
 }
 
-// canalHighestBack: two write it, and the one who created the bucket before comes later.
+// canalHighestBack: two callers write it, and the one that created the bucket before comes later.
 func canalHighestBack() *Scenario {
 	sc := newCanalWorld("highest-back", "2 callers, 2 buckets of 1, nobody dies: `highest` is written after another's greater one", 1, 2).
 		caller(0, true).caller(0, true).sc
@@ -373,13 +374,13 @@ func canalHighestBack() *Scenario {
 	return sc
 }
 
-// canalDecrement: after so many tries a full counter is decremented by two at once.
+// canalDecrement: after some tries a full counter is decremented by two at once.
 func canalDecrement() *Scenario {
 	return newCanalWorld("decrement", "3 callers, 1 bucket of 1, nobody dies: one releases while another asks again and again", 1, 1).
 		caller(0, true).caller(canalTries+2, false).caller(0, false).sc
 }
 
-// canalNotice: who has acquired tells the manager afterwards, and may die before.
+// canalNotice: a caller that has acquired tells the manager afterwards, and may die before.
 func canalNotice() *Scenario {
 	sc := newCanalWorld("notification", "2 callers, 1 bucket of 1; one may die at any point, before the manager has heard of it", 1, 1).
 		caller(0, true).caller(0, true).watched().sc
@@ -387,7 +388,7 @@ func canalNotice() *Scenario {
 	return sc
 }
 
-// canalUnlock: who has released tells the manager afterwards, too.
+// canalUnlock: a caller that has released also tells the manager afterwards.
 func canalUnlock() *Scenario {
 	sc := newCanalWorld("unlock", "3 callers, 1 bucket of 1; one may die when it has released and the manager has not heard of that", 1, 1).
 		caller(0, true).caller(0, false).caller(0, false).watched().sc

@@ -11,27 +11,27 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Two histories that differ in nothing that anybody can ever tell should be one
-// state. A machine of strict says more of itself than that, so its bytes are
-// normalised before they are hashed:
+// Two histories whose difference no machine can ever see should be one state. The
+// bytes of a machine of strict say more than that, so they are normalised before
+// they are hashed:
 //
 //   - now: every Step begins by overwriting it, and time never goes back here.
 //   - ids of requests: an answer carries the id that this very copy of the machine
-//     gave its latest request (actorState.asked), so that copies which count
-//     otherwise are told apart by nobody.
+//     gave its latest request (actorState.asked), so that nothing tells apart
+//     copies that count differently.
 //   - the timer of what comes next, with its jitter: it is compared with instants of
 //     ticks alone, so only the tick counts from which it is due.
-//   - nonces: they are compared for being equal and nothing else. The host numbers
+//   - nonces: they are only compared for being equal. The host numbers
 //     those of its machine, the store sees the number, and an answer brings the
 //     machine's own nonce back. A number is given once in a history.
 //   - the generator: nonces have numbers, and of the jitter only the tick is left.
-//     Copies of one state may draw otherwise; each draw is one that can happen, and a
+//     Copies of one state may draw differently; each draw is one that can happen, and a
 //     violation that is found is one of an execution of the real machines.
 //   - the buffer of the record written last: it is written anew before it is sent.
 //   - counters of back-off that have reached its ceiling, and all of a waiter that
-//     holds: who holds never waits again.
+//     holds: a holder never waits again.
 
-// Where things stand in the bytes of a machine of strict; TestCanon holds them.
+// Where things stand in the bytes of a machine of strict; TestCanon checks them.
 const (
 	atState  = 1
 	atRNG    = 2
@@ -53,8 +53,8 @@ type numbered struct {
 	number [16]byte // the host's
 }
 
-// dueAt says of a Mono at which tick a timer is due, and nil of nothing: then a
-// state is not normalised.
+// dueAt returns the tick at which a timer for a Mono is due. If it is nil, a state
+// is not normalised.
 type dueAt func(mono int64) int64
 
 // normal is a Program that can be normalised.
@@ -90,7 +90,7 @@ func nonceIn(body []byte) []byte {
 	return body[i+len(nonceField):][:nonceDigits]
 }
 
-// newCanon normalises machines of strict alone: the bytes of others are laid out otherwise.
+// newCanon normalises machines of strict alone: the bytes of others are laid out differently.
 func newCanon(cfg core.Config) canon {
 	return canon{on: cfg.Protocol == core.ProtocolStrict, origin: hash(cfg.Seed[:])[0]}
 }
@@ -196,7 +196,7 @@ func (c *canon) appendState(dst []byte, m core.Machine, due dueAt) []byte {
 	return binary.AppendUvarint(dst, c.count)
 }
 
-// normalise does it in place, to the bytes of the machine that m points to.
+// normalise normalises the bytes of the machine that m points to, in place.
 func (c *canon) normalise(b []byte, m reflect.Value, due dueAt) []byte {
 	normaliseHead(b, due)
 	if m.Type().String() == "*strict.Lease" {

@@ -11,8 +11,8 @@ import (
 	"github.com/mopslock/mopslock/core/machines"
 )
 
-// TestCanon holds where things stand in the bytes of each machine against the
-// machine: what happened at another instant and to no effect is not told apart.
+// TestCanon checks where things stand in the bytes of each machine: two Steps without
+// effect, at different instants, have the same normalised bytes.
 func TestCanon(t *testing.T) {
 	k := &strictMaker{seed: 1, make: machines.New}
 	for _, kind := range []core.MachineKind{
@@ -46,7 +46,7 @@ func TestCanon(t *testing.T) {
 	}
 }
 
-// TestCanonWaiter: what a waiter counts, and when it is due.
+// TestCanonWaiter checks the same for what a waiter counts, and when it is due.
 func TestCanonWaiter(t *testing.T) {
 	k := &strictMaker{seed: 1, make: machines.New}
 	e := newEngine(k.plain())
@@ -81,7 +81,7 @@ func TestCanonWaiter(t *testing.T) {
 	}
 }
 
-// stands holds where fields stand in the bytes of a machine against the machine.
+// stands checks that fields stand in the bytes of a machine where they are said to.
 func stands(t *testing.T, what string, m core.Machine, fields map[string]int) {
 	t.Helper()
 	b := m.AppendState(nil)

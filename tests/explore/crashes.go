@@ -8,7 +8,7 @@ import (
 // of one session or one process with more to do.
 
 // restart: a holder crashes, with what it had sent still able to land, and its
-// next process asks beside another who wants it.
+// next process asks beside another that wants it.
 func (k *strictMaker) restart() *Scenario {
 	sc := k.world("restart", "2 acquirers; the first crashes, and its next process asks again")
 	sc.Actors = []Actor{k.restarts(k.acquirer("A", 99, true, nil)), k.acquirer("B", 101, false, nil)}
@@ -33,7 +33,7 @@ const otherLease = "other"
 
 // twoLeases: one of two leases on a session is broken, and the other goes on.
 func (k *strictMaker) twoLeases() *Scenario {
-	sc := k.world("two-leases", "a session with 2 leases, one of which is broken; one who waits for that")
+	sc := k.world("two-leases", "a session with 2 leases, one of which is broken; one that waits for that")
 	sc.Actors = []Actor{
 		k.onSession("A", 99, true, leaseName, otherLease), k.acquirer("B", 101, false, nil), k.breaker(nil),
 	}
@@ -41,7 +41,7 @@ func (k *strictMaker) twoLeases() *Scenario {
 	return sc
 }
 
-// otherLasts is twoLeases in a world without a fault: what was not broken is not lost.
+// otherLasts is twoLeases in a world without a fault: the lease that was not broken is not lost.
 func (k *strictMaker) otherLasts() *Scenario {
 	sc := k.twoLeases()
 	sc.Name = "strict-other-lasts"
@@ -57,8 +57,8 @@ func (k *strictMaker) otherLasts() *Scenario {
 	return sc
 }
 
-// calledDoubtful: a lease is broken whose holder does not know yet that it has it,
-// and its session, which is told of that once, must not keep it alive.
+// calledDoubtful: a lease is broken before its holder knows that it has it. Its
+// session is told of that once, and must not keep it alive.
 func (k *strictMaker) calledDoubtful() *Scenario {
 	sc := k.world("called-doubtful", "a claim on a session is broken before its maker knows that it won")
 	b, d := k.acquirer("B", 101, false, nil), k.breaker(nil)
@@ -69,8 +69,8 @@ func (k *strictMaker) calledDoubtful() *Scenario {
 	return sc
 }
 
-// calibrates: who finds the name held asks for the store's clock, and is told it,
-// as a host does it: by a put and a get of an object of its own.
+// calibrates: an acquirer that finds the name held asks for the store's clock, and is
+// told it, as a host does it: by a put and a get of an object of its own.
 func (k *strictMaker) calibrates() *Scenario {
 	sc := k.world("calibrates", "2 acquirers; the second samples the store's clock when it has to wait")
 	a, b := k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil)

@@ -3,10 +3,10 @@
 // and so a protocol is explored as it is built, not as a model of it. Programs
 // that imitate the protocols that came before run in the same world.
 //
-// What it does not do: it reads no clock but to tell how long it took, opens no
-// store and starts no machine that a scenario does not name. It proves nothing
-// beyond its bounds: a few actors, whole ticks, so many faults, so many states;
-// the summary says which bound was met.
+// It reads no clock but to tell how long it took, opens no store and starts no
+// machine that a scenario does not name. It proves nothing beyond its bounds: a few
+// actors, whole ticks, some faults, some states; the summary says which bound was
+// met.
 //
 // # The world
 //
@@ -17,7 +17,7 @@
 // scheduled while time passes. Each actor's clocks have a rate and an offset of
 // their own, exact in integers; the store stamps with a clock of its own, floored.
 //
-// The work of an invocation is nothing but its end, which the world tells it at any
+// The work of an invocation is only its end, which the world tells it at any
 // time: well, with bytes to be stored or without, or badly. A remote is started by
 // a launch, with the lease that was held then, at once or later or never.
 //
@@ -27,8 +27,8 @@
 // are interned, so that what many worlds share is kept once, and a Step of a
 // machine that was made before, from the same state at the same instant with the
 // same event, is remembered instead of made again. Two worlds are one if 128 bits
-// of a hash of them agree. What nobody can ever tell apart is normalised before it
-// is hashed; canon.go says what, and why that is sound.
+// of a hash of them agree. States that no machine can tell apart are normalised to
+// one before they are hashed; canon.go says how, and why that is sound.
 //
 // All worlds without a fault come first, then all with one, and so on: a fault is
 // a lost reply, a late write, a crash, or a pause. A search that is bounded ends at

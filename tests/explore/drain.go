@@ -17,8 +17,8 @@ type drainKey struct {
 }
 
 // drain is EventuallyHeld: but for those that stay, all others stop for good, and
-// what waits must get the lease, unless one that stays has it. What is on its way
-// is taken as lost.
+// the waiter must get the lease, unless one that stays has it. Requests on their
+// way are taken as lost.
 func (e *engine) drain(w *world) *check.Violation {
 	for i := range e.sc.Actors {
 		s := e.actors.items[w.actors[i]]

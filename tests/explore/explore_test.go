@@ -40,7 +40,7 @@ func TestNoPanic(t *testing.T) {
 
 // TestSameVerdict: with and without the reduction, and with and without the
 // normalisation of states, the verdict is the same, and the latter leaves fewer states.
-// Each world has so few faults that it is explored to its end without them, too.
+// Each world has so few faults that it is also explored to its end without them.
 func TestSameVerdict(t *testing.T) {
 	k, s := &strictMaker{seed: 1, make: machines.New}, shared()
 	small := func(make func() *Scenario, horizon, crashes int) func() *Scenario {
@@ -83,7 +83,7 @@ func TestSameVerdict(t *testing.T) {
 	}
 }
 
-// alike holds the verdicts of a world and of the same one without something together.
+// alike compares the verdicts of a world and of the same world without something.
 func alike(t *testing.T, make func() *Scenario, what string, leave func(*Scenario)) (with, without *Found) {
 	sc := make()
 	leave(sc)
@@ -96,8 +96,8 @@ func alike(t *testing.T, make func() *Scenario, what string, leave func(*Scenari
 	return with, without
 }
 
-// TestLastwriter: what it promises holds as far as was looked, and what it does
-// not promise is shown.
+// TestLastwriter: the promises of lastwriter hold in all states that are seen, and
+// counter-examples show what it does not promise.
 func TestLastwriter(t *testing.T) {
 	if f := searched(t, lastwriterPromised(1), 300_000); f.Violation != nil {
 		t.Errorf("promised: %v\n%s", f.Violation, tale(f))
@@ -163,7 +163,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// wellFormed holds a picture against XML, and against the actors that it shows.
+// wellFormed checks that a picture is XML, and that it shows the actors.
 func wellFormed(t *testing.T, svg []byte, r *Result) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(svg))

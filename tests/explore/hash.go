@@ -18,7 +18,7 @@ const (
 )
 
 // hash is two runs of a multiply-and-fold hash side by side, as wyhash does it.
-// It has no secret: nobody chooses what is hashed here.
+// It has no secret: no attacker chooses what is hashed here.
 func hash(b []byte) digest {
 	x, y := uint64(len(b))^mix0, uint64(len(b))^mix2
 	for len(b) >= 16 {

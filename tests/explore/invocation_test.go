@@ -11,8 +11,8 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// TestInvocations: as far as is looked, in every world of invocations, nothing
-// happens that must not.
+// TestInvocations: in all states that are seen of every world of invocations,
+// nothing happens that must not.
 func TestInvocations(t *testing.T) {
 	const wanted = 1_000_000
 	r, err := Run(context.Background(), Options{Protocol: "invocation", Seed: 1, MaxStates: wanted})
@@ -25,7 +25,7 @@ func TestInvocations(t *testing.T) {
 	t.Log(r.Summary())
 }
 
-// works leaves of somebody's ends the one with a result, no earlier than at a tick.
+// works leaves of an actor's ends only the one with a result, no earlier than at a tick.
 func works(a Actor, from int) Actor {
 	end := ends(a.Name)[1]
 	end.From, end.Must = from, true
@@ -43,9 +43,9 @@ func (k *invocationMaker) twoResults() *Scenario {
 	return sc
 }
 
-// TestNoCreate: where a store is not asked to keep the first result, it is looked
-// for right before each put. Between the two another may store one: that is not
-// promised, and shown.
+// TestNoCreate: where a store is not asked to keep the first result, a machine looks
+// for it right before each put. Between the two another may store one: no promise
+// excludes that, and the test shows it.
 func TestNoCreate(t *testing.T) {
 	for name, m := range makers() {
 		sc := m.twoResults()
@@ -77,8 +77,8 @@ func TestPausedRemote(t *testing.T) {
 	}
 }
 
-// TestLoserRetries: whose lease is broken while its result is not taken by the store
-// tries no more.
+// TestLoserRetries: a process whose lease is broken while the store does not take its
+// result tries no more.
 func TestLoserRetries(t *testing.T) {
 	m := makers()["strict"]
 	sc := m.twoResults()
@@ -91,10 +91,10 @@ func TestLoserRetries(t *testing.T) {
 	}
 }
 
-// TestKillAtEveryStep: who wants a result and who works on it are killed, either of
-// them or both, at each of their steps and in every order. The next caller, to whom
-// nothing happens, comes to hold the lease or finds the result; nobody launches work
-// without a lease, beside another, or for a result that is there.
+// TestKillAtEveryStep: the caller that wants a result and the remote that works on it are
+// killed, either of them or both, at each of their steps and in every order. The next
+// caller, to which nothing happens, holds the lease in the end or finds the result; no
+// process launches work without a lease, beside another, or for a result that is there.
 func TestKillAtEveryStep(t *testing.T) {
 	for name, m := range makers() {
 		sc := m.crash()
@@ -111,8 +111,8 @@ func TestKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestCanonInvocation holds where things stand in the bytes of an invocation against
-// the machine: of one that launches and its work never ends, and of one that waits.
+// TestCanonInvocation checks where things stand in the bytes of an invocation: of one
+// that launches work that never ends, and of one that waits.
 func TestCanonInvocation(t *testing.T) {
 	for name, m := range makers() {
 		e := newEngine(m.crash())

@@ -122,10 +122,10 @@ func (k *invocationMaker) alone() *Scenario {
 	return sc
 }
 
-// remote: the first has somebody else do it, who begins at once, and its launcher
+// remote: the first has a remote do it, which begins at once, and its launcher
 // ends well after a tick. So one instant has fewer orders than it could have, and
 // more instants are seen. Under lastwriter less is promised anyway: a release frees
-// the name at once, whoever else keeps it.
+// the name at once, even if another process keeps it.
 func (k *invocationMaker) remote() *Scenario {
 	sc := k.world("remote", "2 orchestrators, and a remote of the first, whose launcher ends")
 	a, b, r := k.orchestrator("A", 99, true), k.orchestrator("B", 101, false), k.remoteOf("R", "A", 100)
@@ -138,7 +138,7 @@ func (k *invocationMaker) remote() *Scenario {
 	return sc
 }
 
-// crash: the launcher waits, and whoever dies is outlived by its lease.
+// crash: the launcher waits, and a lease outlives a process that dies.
 func (k *invocationMaker) crash() *Scenario {
 	sc := k.remote()
 	sc.Name += "-crash"
@@ -149,7 +149,7 @@ func (k *invocationMaker) crash() *Scenario {
 	return sc
 }
 
-// remotes: both have one.
+// remotes: both orchestrators have one.
 func (k *invocationMaker) remotes() *Scenario {
 	sc := k.crash()
 	sc.Name += "es"
@@ -160,9 +160,9 @@ func (k *invocationMaker) remotes() *Scenario {
 	return sc
 }
 
-// breaks: somebody breaks the lease while the work is done.
+// breaks: a breaker breaks the lease while the work is done.
 func (k *invocationMaker) breaks() *Scenario {
-	sc := k.world("break", "2 orchestrators, and somebody who breaks the lease of the first")
+	sc := k.world("break", "2 orchestrators, and a breaker of the lease of the first")
 	a, b, d := k.orchestrator("A", 99, true), k.orchestrator("B", 101, false), k.breaker()
 	for i := range a.Tell[1:] {
 		a.Tell[1+i].From = 2

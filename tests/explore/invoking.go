@@ -172,7 +172,7 @@ func (e *engine) worked(next *world, actor uint8, notices []core.Action) *check.
 		case core.ActionLaunch:
 			believed := slices.Clone(e.believed(next))
 			v = e.note(next, func(l *check.Ledger) *check.Violation { return l.Launched(name, believed) })
-			if e.needs { // who follows may begin at once
+			if e.needs { // an actor that follows may begin at once
 				next.turn, next.sweep = 0, true
 			}
 		case core.ActionFound:

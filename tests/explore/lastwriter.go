@@ -38,7 +38,7 @@ func lastwriterScenario(seed uint64, change func(*core.Config)) *Scenario {
 		sc.Actors = append(sc.Actors, Actor{
 			Name:  name,
 			Start: func() (Program, error) { return host(name, cfg) },
-			// Clocks that run as unlike as they may, and read alike.
+			// The clocks' rates differ as much as they may, and the clocks read alike at first.
 			RatePercent: 99 + 2*int64(i),
 			Tell: []Command{
 				{Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " asks for the lease", Must: i == 0},

@@ -11,15 +11,15 @@ import (
 )
 
 // The situations of canal.go in one process with buckets.Buckets: each operation is made
-// under a lock, and so at one instant. Who owns a permit is registered before it asks,
-// and whoever is not, because it has ended, gets none.
+// under a lock, and so at one instant. A caller is registered before it asks, and one that
+// is not registered, because it has ended, gets no permit.
 
-// limiter is Buckets and who is registered. What was done is kept, and Buckets is made
-// of it again: it is data that changes, and a store never does.
+// limiter is Buckets and the callers that are registered. It keeps the operations that were
+// done, and makes Buckets of them again: Buckets is data that changes, and a store never does.
 type limiter struct {
 	done       []bucketDeed
 	registered string
-	loose      bool // the mistake: whoever asks is given, registered or not
+	loose      bool // the mistake: every caller is given what it asks, registered or not
 }
 
 // bucketDeed is an operation that changed something.
@@ -36,7 +36,7 @@ const (
 	deedDown     = "is down"
 )
 
-// buckets is what all that was done comes to.
+// buckets is the result of all operations that were done.
 func (l *limiter) buckets() *buckets.Buckets[string] {
 	var b buckets.Buckets[string]
 	for i := range l.done {
@@ -101,8 +101,8 @@ func (l *limiter) Brings(a *core.Action, reply *core.Event) (limit uint64, all [
 	return 0, all
 }
 
-// AppendState implements Store: what Buckets shows, of which the counters are all that
-// depends on the order in which things were done.
+// AppendState implements Store: what Buckets shows, of which only the counters depend on
+// the order in which things were done.
 func (l *limiter) AppendState(dst []byte) []byte {
 	b := l.buckets()
 	dst = append(append(dst, l.registered...), 0, byte(b.Highest()))
@@ -115,8 +115,8 @@ func (l *limiter) AppendState(dst []byte) []byte {
 	return dst
 }
 
-// limited is a caller: it registers, asks, and may give back; or the one who hears of
-// deaths.
+// limited is a caller: it registers, asks, and may give back; or it is the host, which
+// hears of deaths.
 type limited struct {
 	asking
 	view
@@ -195,7 +195,7 @@ func (l *limited) AppendState(dst []byte) []byte {
 func (l *limited) Copy() Program { twin := *l; return &twin }
 
 // limiterScenario is three callers with views of their own, any of which may die at any
-// point: what it had begun may be done all the same, or not.
+// point: what it had begun may still be done, or not.
 func limiterScenario(name, about string, views ...view) *Scenario {
 	sc := &Scenario{
 		Name: "buckets-" + name, About: about, Store: &limiter{}, Tick: second, OutOfOrder: true, Shared: true, Crashes: len(views),

@@ -7,7 +7,7 @@ import (
 )
 
 // driver is the reservation mutex: add a service of a known name, check who its
-// owner is, work, and remove the service, whoever's it is by then.
+// owner is, work, and remove the service, even if another owns it by then.
 type driver struct {
 	claimant
 	asking
@@ -90,8 +90,8 @@ func (d *driver) AppendState(dst []byte) []byte {
 func (d *driver) Copy() Program { twin := *d; return &twin }
 
 // reservation is the store of the mutex: adding fails where a service of the
-// name exists, but for the bug against which the owner check is meant, that two
-// who add at the same time both hear of success. The later one's name is kept.
+// name exists, but for the bug against which the owner check is meant: two drivers
+// that add at the same time both hear of success. The later one's name is kept.
 type reservation struct{ blobs }
 
 // Choices implements Store.
@@ -103,7 +103,7 @@ func (r *reservation) Choices(a *core.Action, crowded bool) int {
 }
 
 // Odd says what a choice is.
-func (r *reservation) Odd(int) string { return "two who add at the same time both hear of it" }
+func (r *reservation) Odd(int) string { return "two that add at the same time both hear of success" }
 
 // Apply implements Store.
 func (r *reservation) Apply(now int64, a *core.Action, choice int) (Store, core.Event) {
@@ -125,7 +125,7 @@ func (r *reservation) AppendState(dst []byte) []byte {
 }
 
 // mutexScenario is two drivers and one reservation. With tries above 0 they
-// continue without the mutex after so many, as the sample does after 100.
+// continue without the mutex after that many, as the sample does after 100.
 func mutexScenario(checked bool, tries int) *Scenario {
 	sc := &Scenario{
 		Name: "mutex", About: "two drivers; adding twice at the same time may succeed twice",

@@ -31,7 +31,7 @@ func (e *engine) relied(w *world) []check.Permit {
 	return kept
 }
 
-// wanted are all permits of whoever lives and whose session is in force.
+// wanted are all permits of processes that live and whose session is in force.
 func (e *engine) wanted(w *world) []check.Permit {
 	all := e.permits[:0]
 	for i := range e.sc.Actors {
@@ -114,7 +114,7 @@ func (e *engine) committed(next *world, action, reply uint32) *check.Violation {
 	return nil
 }
 
-// permitOf is the permit of somebody who lives that stands in a record, or nil.
+// permitOf is the permit of a process that lives, as it stands in a record, or nil.
 func (e *engine) permitOf(w *world, b *broughtPermit) *check.Permit {
 	for _, p := range e.wanted(w) {
 		if p.Session == b.Session && b.Label == string((&sharer{actor: p.Actor}).label(p.Number)) {
@@ -149,11 +149,11 @@ func broughtBy(body []byte) (limit uint64, all []broughtPermit) {
 	return record.Limit, all
 }
 
-// leaks is NothingLeaks: whoever lives stops for good, or gives everything back and
-// goes on, and a newcomer must get all.
+// leaks is NothingLeaks: all that live stop for good, or give everything back and go
+// on, and a newcomer must get all.
 //
-// Where no reply can be lost it is asked only while none is awaited: what is on its way
-// is taken as lost here.
+// Where no reply can be lost it is asked only while none is awaited: requests on their
+// way are taken as lost here.
 func (e *engine) leaks(w *world) *check.Violation {
 	awaited := slices.ContainsFunc(w.flying[:w.count], func(f flight) bool { return f.phase != flightStray })
 	for i := range e.sc.Actors {
@@ -183,7 +183,7 @@ func (e *engine) leaks(w *world) *check.Violation {
 	return nil
 }
 
-// newcomer runs those that are left, who give everything back, and one who wants all.
+// newcomer runs those that are left, which give everything back, and one that wants all.
 func (e *engine) newcomer(w *world, k *drainKey) *check.Violation {
 	var left []*survivor
 	for i, id := range k.actors {

@@ -22,7 +22,7 @@ func newProcess(next func(n int) (core.Machine, core.Config, error), leases ...*
 	return p, p.renew()
 }
 
-// Step implements Program. acquire begins the session, too; release is of all leases.
+// Step implements Program. acquire also begins the session; release is of all leases.
 func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	out, err := p.turn(now, ev, p.one, p.all)
 	p.claim()

@@ -9,7 +9,7 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// Program is whatever takes part as an actor: a machine of the core, a process
+// Program is what takes part as an actor: a machine of the core, a process
 // of several, or an ancestor. It speaks as a machine does. The error of a Step
 // may be a *check.Violation.
 type Program interface {
@@ -35,8 +35,8 @@ type claimant struct {
 
 func (c *claimant) Claims() []check.Claim { return c.claims }
 
-// follow takes the actions of one Step. The claims that were there stay as they
-// are, for whoever keeps them.
+// follow takes the actions of one Step. It does not change the claims that were
+// there: callers may keep them.
 func (c *claimant) follow(actions []core.Action) {
 	for i := range actions {
 		a := &actions[i]
@@ -86,8 +86,8 @@ func (c *claimant) appendState(dst []byte) []byte {
 	return dst
 }
 
-// asking is what the programs have in common that are no machines of the core: a state
-// with a name, and requests of which an answer to the latest counts.
+// asking is what programs that are no machines of the core have in common: a state with
+// a name, and requests of which an answer to the latest counts.
 type asking struct {
 	state  string
 	issued core.RequestID
@@ -118,8 +118,8 @@ type hosted struct {
 	lasting bool
 }
 
-// host makes a machine's program. The Config is the scenario's, so that an
-// error in it is the scenario's too.
+// host makes a machine's program. The Config is the scenario's, and so is an
+// error in it.
 func host(actor string, cfg core.Config) (*hosted, error) {
 	m, err := machines.New(cfg)
 	if err != nil {

@@ -73,7 +73,7 @@ func scenarios(protocol string, seed uint64) []*Scenario {
 // mutexTries stands for the sample's hundred.
 const mutexTries = 3
 
-// Result is what Run came to.
+// Result is what Run has found.
 type Result struct {
 	Protocol       string
 	States         int

@@ -5,8 +5,8 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// Scenario is one small world: who takes part, what they may be told to do, and
-// what may go wrong.
+// Scenario is one small world: its actors, what they may be told to do, and what
+// may go wrong.
 type Scenario struct {
 	Name  string // for people, and for tests
 	About string // one line: what is assumed
@@ -32,7 +32,7 @@ type Scenario struct {
 	// Pauses is how many times time may pass although an actor has something to do:
 	// a request to be applied, an answer or a wake to be given. How long each lasts
 	// is free: it is over when something of the actor happens. So a slow request is
-	// a pause, too. Without this bound nearly every state would differ from all
+	// also a pause. Without this bound nearly every state would differ from all
 	// others only in when harmless things happened.
 	Pauses int
 	Odd    int // times that the store may do what its Choices allow beyond the first
@@ -40,28 +40,28 @@ type Scenario struct {
 	Within int
 	// Punctual: a wake that is due is delivered before time passes.
 	Punctual bool
-	// Prompt: what a crashed one had sent, and the store not taken, is gone.
+	// Prompt: what a crashed actor had sent, and the store had not taken, is gone.
 	Prompt bool
 	// OutOfOrder switches the reduction off; see turn in world.go.
 	OutOfOrder bool
 	// Verbatim switches the normalisation of states off; see canon.go.
 	Verbatim bool
-	// Bare: there is nothing to hold against NoOverlap: the scenario has one of
-	// the declared exceptions to it.
+	// Bare: NoOverlap is not checked: the scenario has one of the declared
+	// exceptions to it.
 	Bare bool
 	// Shared: what is at stake are permits, of which several may be held, within capacity.
 	Shared bool
 	// Patience, if not 0: at the horizon all stop but those that wait or stay, and
-	// within so long who waits must have got the lease.
+	// within that time a waiter must have got the lease.
 	Patience int64
-	// Result is the key of what the work of its invocations comes to; "" is a world
-	// without any. Overwrites: the store is not asked to keep the first one.
+	// Result is the key of the result of its invocations; "" is a world without
+	// any. Overwrites: the store is not asked to keep the first one.
 	Result     string
 	Overwrites bool
-	// End, if set, judges a world in which nobody has anything left to do.
+	// End, if set, judges a world in which no actor has anything left to do.
 	End func(*check.Ledger, []string) *check.Violation
-	// Left, if set, judges what is in the store when nobody can do anything any more,
-	// and so many permits are held.
+	// Left, if set, judges what is in the store when no actor can do anything any more,
+	// and this number of permits is held.
 	Left func(s Store, held int) *check.Violation
 }
 
@@ -85,7 +85,7 @@ type Actor struct {
 	// Newcomer: it comes when all is over, and all others have stopped for good or given
 	// everything back; for NothingLeaks. Before, it is not told anything.
 	Newcomer bool
-	// Flawless actors are not crashed nor paused, and nothing of theirs is lost.
+	// Flawless actors neither crash nor pause, and nothing of theirs is lost.
 	Flawless bool
 	// SampleAge is how long before tick 0 the sample was taken; or SampleTick is at
 	// which tick, and before that there is none.

@@ -20,7 +20,7 @@ type Limits struct {
 	Progress func(states, depth int)
 }
 
-// Found is what a search of one scenario came to.
+// Found is what a search of one scenario has found.
 type Found struct {
 	Scenario    *Scenario
 	States      int // distinct
@@ -129,8 +129,8 @@ func (s *search) measure() {
 	}
 }
 
-// bytes is what the search has allocated: what grows by doubling is there twice
-// while it does.
+// bytes is what the search has allocated: a slice that grows by doubling is there
+// twice while it does.
 func (s *search) bytes() int64 {
 	const perNode, perKey = 8, 16
 	return 2*s.queued + 2*perNode*int64(cap(s.nodes)) + 2*perKey*int64(len(s.seen.keys)) + s.engine.bytes()
@@ -139,7 +139,7 @@ func (s *search) bytes() int64 {
 // lookUpEvery is how many worlds are expanded between two looks at the clock.
 const lookUpEvery = 256
 
-// level expands all worlds of one depth, of those with so many faults.
+// level expands all worlds of one depth that have this round's faults.
 func (s *search) level(ctx context.Context) error {
 	if s.limits.Depth != 0 && s.depth >= s.limits.Depth {
 		s.bound = BoundDepth
@@ -230,7 +230,7 @@ func (s *search) queue(w *world, id uint32) {
 	s.queued += int64(cap(to.packed) - before)
 }
 
-// judge holds a world against what can be seen in it alone.
+// judge checks what can be seen in one world alone.
 func (e *engine) judge(w *world) *check.Violation {
 	if !e.sc.Bare && !e.sc.Shared {
 		if v := check.Overlap(e.believed(w)); v != nil {

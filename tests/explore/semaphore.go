@@ -98,7 +98,7 @@ func (k *semaphoreMaker) one() *Scenario {
 	return sc
 }
 
-// resize: who sees more buckets gets a permit beside one who holds all that he sees.
+// resize: a process that sees more buckets gets a permit beside one that holds all that it sees.
 func (k *semaphoreMaker) resize() *Scenario {
 	sc := k.world("resize", "3 processes, of which one sees 2 buckets of 1 and two see 1")
 	small, large := view{1, 1, 1, 0}, view{1, 2, 1, 0}
@@ -121,7 +121,7 @@ func (k *semaphoreMaker) weights() *Scenario {
 	return ready(sc)
 }
 
-// limits: a limit that the store keeps counts for more than anybody's view, and is
+// limits: a limit that the store keeps counts for more than any process's view, and is
 // removed again.
 func (k *semaphoreMaker) limits() *Scenario {
 	sc := k.world("limits", "2 processes with a view of 2, and a limit of 1 that the first sets")
@@ -133,7 +133,7 @@ func (k *semaphoreMaker) limits() *Scenario {
 			Words: []string{"A sets a limit of 1", "A removes the limit"}[i],
 		})
 	}
-	one := view{1, 1, 1, 0} // the limit may stand for ever
+	one := view{1, 1, 1, 0} // the limit may stand forever
 	sc.Actors = []Actor{a, k.caller("B", 101, false, two, nil), k.newcomer(one)}
 	sc.Late, sc.Pauses = 0, 1
 	return ready(sc)
@@ -250,7 +250,7 @@ func ready(sc *Scenario) *Scenario {
 
 // The situations in which canal_lock goes wrong, see canal.go, each to its end.
 
-// widths: whoever is first in the second bucket, while the first one empties.
+// widths: any process may be first in the second bucket, while the first one empties.
 func (k *semaphoreMaker) widths() *Scenario {
 	sc := k.world("widths", "canal-highest here: 3 processes, 2 buckets of 1 to be opened, and given back in any order")
 	two := view{1, 2, 1, 0}

@@ -48,7 +48,7 @@ func situation(t *testing.T, theirs *Scenario, checker string, ours ...*Scenario
 func shared() *semaphoreMaker { return &semaphoreMaker{&strictMaker{seed: 1, make: machines.New}} }
 
 // TestAncestorHighestAfterBucket: `highest` is written after the bucket that it counts,
-// and who releases between finds no bucket: his permit is lost for ever.
+// and a caller that releases in between finds no bucket: its permit is lost forever.
 func TestAncestorHighestAfterBucket(t *testing.T) {
 	situation(t, canalHighestLate(), check.NothingLeaks, limiterScenarios()[0], shared().widths())
 	situation(t, canalHighestBack(), check.NothingLeaks)
@@ -60,15 +60,15 @@ func TestAncestorDoubleDecrement(t *testing.T) {
 	situation(t, canalDecrement(), check.PermitsWithinCapacity, limiterScenarios()[1], shared().drops())
 }
 
-// TestAncestorLateNotification: who dies before the manager has heard that it acquired
-// holds for ever; and for who dies before it has heard that it released, it releases
-// another's.
+// TestAncestorLateNotification: a caller that dies before the manager has heard that it
+// acquired holds forever. For a caller that dies before the manager has heard that it
+// released, the manager releases another's permit.
 func TestAncestorLateNotification(t *testing.T) {
 	situation(t, canalNotice(), check.NothingLeaks, limiterScenarios()[2], shared().deaths())
 	situation(t, canalUnlock(), check.PermitsWithinCapacity)
 }
 
-// TestUnregistered: what the host's rule is for, that who is not registered gets none.
+// TestUnregistered shows what the host's rule is for: a caller that is not registered gets no permit.
 func TestUnregistered(t *testing.T) {
 	sc := limiterScenarios()[1]
 	sc.Store = &limiter{loose: true}

@@ -170,7 +170,7 @@ func (p *sharer) Claims() []check.Claim {
 func (p *sharer) Idle() bool { return p.semaphore.Idle() && (!p.opened || p.session.Idle()) }
 
 // String says held if something is held and nothing wanted, waiting if something is
-// wanted, and else what was said last.
+// wanted, and otherwise what was said last.
 func (p *sharer) String() string {
 	switch {
 	case slices.ContainsFunc(p.asks, func(a asked) bool { return !a.told }):

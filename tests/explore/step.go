@@ -38,11 +38,11 @@ type stepKey struct {
 	now   uint16
 	kind  uint8
 	group uint8 // whose request it answers
-	// ledger is what a command goes by that follows another actor's launch.
+	// ledger is where a command that follows another actor's launch finds it.
 	ledger uint32
 }
 
-// stepped is what a Step came to.
+// stepped is the result of a Step.
 type stepped struct {
 	actor     uint32
 	requests  []issued
@@ -219,7 +219,7 @@ func (e *engine) event(index uint8, k *stepKey) core.Event {
 	return ev
 }
 
-// step gives a program an event, or remembers what that came to.
+// step gives a program an event, or remembers the result.
 func (e *engine) step(index uint8, k stepKey) stepped {
 	if done, ok := e.steps[k]; ok {
 		return done
@@ -284,7 +284,7 @@ func (e *engine) program(index uint8, before *actorState, k *stepKey, now core.I
 	return before.program.Copy(), nil
 }
 
-// stepSafely takes a machine's panic for what it is: something that must not happen.
+// stepSafely makes a Violation of a machine's panic.
 func stepSafely(p Program, now core.Instant, ev core.Event) (actions []core.Action, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -294,8 +294,8 @@ func stepSafely(p Program, now core.Instant, ev core.Event) (actions []core.Acti
 	return p.Step(now, ev)
 }
 
-// bytes is what the tables take: by what a machine, a listing and a remembered
-// Step come to, with the maps that lead to them.
+// bytes is what the tables take, by the usual size of a machine, a listing and a
+// remembered Step, with the maps that lead to them.
 func (e *engine) bytes() int64 {
 	const perActor, perStore, perOther, perStep = 4 << 10, 1 << 10, 512, 768
 	return perActor*int64(len(e.actors.items)) + perStore*int64(len(e.stores.items)) +

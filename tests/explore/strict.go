@@ -106,7 +106,7 @@ func (k *strictMaker) start(name string, cfg core.Config) (Program, error) {
 }
 
 // own is what a machine may put or delete: it puts its own beat and nothing else,
-// and who collects deletes below the name only.
+// and a lease that collects deletes below the name only.
 func own(cfg core.Config) func(core.ActionKind, string) bool {
 	id := idOf(cfg)
 	return func(verb core.ActionKind, key string) bool {
@@ -178,22 +178,22 @@ func (k *strictMaker) breaker(change func(*core.Config)) Actor {
 }
 
 func (k *strictMaker) breaks() *Scenario {
-	sc := k.world("break", "2 acquirers, and somebody who breaks the lease of the first")
+	sc := k.world("break", "2 acquirers, and a breaker of the lease of the first")
 	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.breaker(nil)}
 	return sc
 }
 
-// breakJoined: while somebody breaks a lease whose holder may be dead, a companion
+// breakJoined: while a breaker breaks a lease whose holder may be dead, a companion
 // may join it.
 func (k *strictMaker) breakJoined() *Scenario {
-	sc := k.world("break-joined", "2 acquirers, a companion of the first, and somebody who breaks its lease")
+	sc := k.world("break-joined", "2 acquirers, a companion of the first, and a breaker of its lease")
 	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.companionOf(99, nil), k.breaker(nil)}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }
 
 func (k *strictMaker) breakObserved() *Scenario {
-	sc := k.world("break-observed", "2 acquirers that judge by unchanged signs alone, and a breaker")
+	sc := k.world("break-observed", "2 acquirers that judge by unchanged beats alone, and a breaker")
 	sc.Actors = []Actor{k.acquirer("A", 99, true, judgesByLooking), k.acquirer("B", 101, false, judgesByLooking), k.breaker(judgesByLooking)}
 	sc.Horizon = 9
 	return sc
@@ -215,8 +215,8 @@ func (k *strictMaker) breakSameBoot() *Scenario {
 	return sc
 }
 
-// changes: the holder and its companion are told that something has changed, whatever
-// it is, and ask what is above them between any two of their own requests.
+// changes: the holder and its companion are told that something has changed, but not
+// what, and ask what is above them between any two of their own requests.
 func (k *strictMaker) changes() *Scenario {
 	sc := k.world("changes", "2 acquirers, a companion of the first, a breaker, and holders that are told of changes")
 	told := func(a Actor, state string) Actor {
@@ -233,7 +233,7 @@ func (k *strictMaker) changes() *Scenario {
 }
 
 func (k *strictMaker) observed() *Scenario {
-	sc := k.world("observed", "2 acquirers that judge by unchanged signs alone")
+	sc := k.world("observed", "2 acquirers that judge by unchanged beats alone")
 	sc.Actors = []Actor{k.acquirer("A", 99, true, judgesByLooking), k.acquirer("B", 101, false, judgesByLooking)}
 	sc.Horizon = 9
 	return sc
@@ -312,12 +312,12 @@ func (k *strictMaker) sessionBreak() *Scenario {
 	return sc
 }
 
-// endless: a lease without a TTL is given away by its holder alone.
+// endless: only its holder gives away a lease without a TTL.
 func (k *strictMaker) endless() *Scenario {
 	endless := func(c *core.Config) { c.TTL, c.Margin = core.None, 0 }
-	sc := k.world("endless", "2 acquirers of a lease without a TTL, who release")
+	sc := k.world("endless", "2 acquirers of a lease without a TTL, that release")
 	sc.Actors = []Actor{releases(k.acquirer("A", 99, true, endless)), releases(k.acquirer("B", 101, false, endless))}
-	sc.Tick, sc.Horizon, sc.Patience = 20*second, 8, 0 // who stops with the lease has it for ever
+	sc.Tick, sc.Horizon, sc.Patience = 20*second, 8, 0 // a holder that stops has it forever
 	return sc
 }
 

@@ -20,9 +20,9 @@ type move struct {
 // yield is given each successor, in one order.
 type yield func(next *world, m *move, v *check.Violation)
 
-// successors makes all worlds that can come next. Who acted last goes first:
-// among shortest counter-examples the one is found in which an actor goes on
-// with what it is doing, which is the one that a person would tell.
+// successors makes all worlds that can come next. The actor that acted last goes
+// first: so the search finds, among shortest counter-examples, the one in which an
+// actor goes on with what it is doing, which is the one that a person would tell.
 func (e *engine) successors(w *world, out yield) {
 	n := uint8(len(e.sc.Actors))
 	for i := range n {
@@ -65,7 +65,7 @@ func (e *engine) local(w *world, actor uint8, out yield) {
 }
 
 // answers makes what an actor can learn of one request. A read that is lost is
-// given up: whether it was applied, nobody can tell.
+// given up: no machine can tell whether it was applied.
 func (e *engine) answers(w *world, i int, first *move, out yield) {
 	f := w.flying[i]
 	m := move{actor: f.actor, action: f.action, reply: f.reply, first: first}
@@ -155,14 +155,14 @@ func (e *engine) sendAll(w *world, actor uint8, done *stepped) {
 			return
 		}
 		f := flight{actor: actor, group: r.group, action: r.action}
-		if e.sc.Within > 0 { // else nobody asks for it
+		if e.sc.Within > 0 { // otherwise sent is not used
 			f.sent = w.now
 		}
 		w.insert(f)
 	}
 }
 
-// abandon lets requests go that nobody waits for: a write that was not applied
+// abandon gives up requests for which no machine waits: a write that was not applied
 // can still land, and the rest is gone. group nil is all of the actor's.
 func (e *engine) abandon(w *world, actor uint8, group *uint8) {
 	for i := int(w.count) - 1; i >= 0; i-- {
@@ -216,7 +216,7 @@ func (e *engine) crash(w *world, actor uint8, out yield) {
 	next.actors[actor] = e.internActor(actor, gone)
 	next.spent[faultCrash]++
 	if e.sc.Shared {
-		_ = e.grants(&next, actor) // the dead rely on nothing: that is forgotten
+		_ = e.grants(&next, actor) // a dead actor relies on nothing: its permits are forgotten
 	}
 	e.abandon(&next, actor, nil)
 	for i := int(next.count) - 1; e.sc.Prompt && i >= 0; i-- {
@@ -349,8 +349,8 @@ func (e *engine) owed(w *world, actor uint8) bool {
 	return n < len(tell) && tell[n].Must && e.mayTell(w, actor, n)
 }
 
-// settle names whose turn it is in one way only: nobody's, if those whose turn
-// it would be can do nothing.
+// settle names whose turn it is in one way only: it is nobody's if the actors whose
+// turn it would be can do nothing.
 func (e *engine) settle(w *world) {
 	if e.sc.OutOfOrder {
 		w.turn, w.sweep = nobody, false
@@ -391,7 +391,7 @@ func (e *engine) canAct(w *world) bool {
 	return e.spare(w, faultCrash, e.sc.Crashes) && !s.crashed && !flawless && s.told > 0
 }
 
-// quiet reports whether nobody has anything left to do.
+// quiet reports whether no actor has anything left to do.
 func (e *engine) quiet(w *world) bool {
 	if w.count != 0 || w.turn != nobody {
 		return false

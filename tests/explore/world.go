@@ -24,8 +24,8 @@ const (
 // passed, one actor after the other, and at once after its own request was
 // applied. That is what turn and sweep keep to: with sweep, actors from turn on
 // may still act; without, only turn may. An answer is given, or lost, in the same
-// transition in which its request is applied, or else when time has passed. Who
-// does not act is simply passed over, and may act when time has passed, as one
+// transition in which its request is applied, or otherwise when time has passed. An
+// actor that does not act is passed over, and may act when time has passed, as one
 // that is paused. What depends on another actor in the same instant, a Command
 // that Needs a tenure, begins a new sweep.
 type world struct {
@@ -40,7 +40,7 @@ type world struct {
 	count  uint8
 	flying [maxFlights]flight // in one order, see before
 
-	last uint8 // who acted last: it goes first. Part of the path, not of the state
+	last uint8 // the actor that acted last: it goes first. Part of the path, not of the state
 }
 
 // The faults that a scenario bounds.
@@ -68,7 +68,7 @@ type phase uint8
 const (
 	flightSent    phase = iota
 	flightApplied       // the store has done it; the answer is on its way
-	flightStray         // nobody waits for it any more, and it can still land
+	flightStray         // no machine waits for it any more, and it can still land
 )
 
 // remove takes a flight out.
@@ -112,8 +112,8 @@ func (f *flight) before(g *flight) bool {
 	return f.action < g.action
 }
 
-// stray lets a flight go that nobody waits for any more: it can still land. Which
-// of an actor's machines had sent it, and when, is forgotten: nobody asks.
+// stray gives up a flight for which no machine waits any more: it can still land. It
+// forgets which of an actor's machines had sent the flight, and when: neither is used.
 func (w *world) stray(i int) {
 	f := w.flying[i]
 	w.remove(i)
@@ -236,7 +236,7 @@ func (e *engine) died(w *world, name string) bool {
 	return e.actors.items[w.actors[i]].crashed
 }
 
-// stuck reports whether nothing can happen any more but that somebody dies.
+// stuck reports whether nothing can happen any more but that an actor dies.
 func (e *engine) stuck(w *world) bool {
 	if w.count != 0 {
 		return false

@@ -34,7 +34,7 @@ func found(checker, format string, args ...any) *Violation {
 
 // Claim is a lease as one owner relies on it.
 type Claim struct {
-	Actor  string // who relies, for people
+	Actor  string // the owner's name, for people
 	Name   string // what is leased
 	Tenure string
 	Epoch  core.Epoch // 0 where the protocol has none
@@ -59,13 +59,13 @@ func Overlap(claims []Claim) *Violation {
 	return nil
 }
 
-// Waiter is EventuallyHeld, asked of one who waited until all others had
+// Waiter is EventuallyHeld, asked of an actor that waited until all others had
 // stopped and everything had expired.
 func Waiter(actor, state string, held bool) *Violation {
 	if held {
 		return nil
 	}
-	return found(EventuallyHeld, "%s waits for ever: all others have stopped, and it is %s", actor, state)
+	return found(EventuallyHeld, "%s waits forever: all others have stopped, and it is %s", actor, state)
 }
 
 // Ledger remembers what happened to the names of one store. Its zero value is ready.
@@ -73,7 +73,7 @@ type Ledger struct {
 	began    []began
 	versions []version
 	works    []work
-	permits  []Permit // that were given and are relied on: who, which and on what session
+	permits  []Permit // that were given and are relied on: whose, which and on what session
 }
 
 // began is a tenure that was relied on.
@@ -149,7 +149,7 @@ func (l *Ledger) tokenGrows(c *Claim) *Violation {
 // Version is told of each version of a name that was made: its number, the newest
 // that the store has by then, and the tenure that holds it, or "" for one that is
 // released or broken. One below the newest is a late create that won what was
-// collected long ago: it is nobody's value, and whoever made it must see so.
+// collected long ago: it is not the value, and its maker must see so.
 func (l *Ledger) Version(name string, epoch, newest core.Epoch, tenure string) *Violation {
 	i := slices.IndexFunc(l.versions, func(v version) bool { return v.name == name })
 	if i < 0 {
@@ -163,7 +163,7 @@ func (l *Ledger) Version(name string, epoch, newest core.Epoch, tenure string) *
 	case epoch < newest:
 		return nil
 	}
-	// One that nobody ever relied on was an attempt, and its maker may try again.
+	// A tenure that was never relied on was an attempt, and its maker may try again.
 	if _, held := l.Held(v.tenure); held && v.tenure != tenure {
 		v.ended = append(slices.Clone(v.ended), v.tenure)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// wants holds a checker's answer against its name; "" is none.
+// wants compares a checker's answer with its name; "" is none.
 func wants(t *testing.T, what string, v *check.Violation, checker string) {
 	t.Helper()
 	switch {
@@ -88,7 +88,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestLateVersion: what is made below the newest is nobody's value.
+// TestLateVersion: a version that is made below the newest is not the value.
 func TestLateVersion(t *testing.T) {
 	var l check.Ledger
 	wants(t, "the newest", l.Version("n", 9, 9, "t1"), "")
@@ -97,7 +97,7 @@ func TestLateVersion(t *testing.T) {
 	wants(t, "one when the newest is gone", l.Version("n", 4, 4, "t2"), check.EpochOnlyGrows)
 }
 
-// TestClone: what a copy is told, the ledger does not hear.
+// TestClone: the ledger does not hear what a copy is told.
 func TestClone(t *testing.T) {
 	var l check.Ledger
 	l.Began(&check.Claim{Name: "n", Tenure: "t1", Epoch: 1, Token: 1})

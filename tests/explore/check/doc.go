@@ -2,8 +2,8 @@
 // explorer and the simulator share: each looks at what machines said and what
 // the store took, and answers with a Violation or with nothing.
 //
-// What it does not do: it runs no machine, keeps no time and knows no store. It
-// is told of things in the order in which they happened, and believes them.
+// It runs no machine, keeps no time and knows no store. It is told of things in
+// the order in which they happened, and believes them.
 //
 // The checkers, by the names that a Violation carries:
 //
@@ -11,29 +11,29 @@
 //     that begins has a greater token than every one that began before it.
 //   - OneHolderPerEpoch: no two tenures have said that one epoch is theirs.
 //   - NoOverlap: no two tenures of a name are relied on at one true instant; the
-//     owners of one tenure, companions too, count as one.
+//     owners of one tenure, also companions, count as one.
 //   - NoResurrection: a tenure that a version has ended (released, broken or
-//     another's) is not the value again, and who said that it ended does not
-//     hold again.
-//   - NoClobber: whoever said lost, refused or left sends nothing any more that
-//     changes the store, and nobody puts over what is not its own.
-//   - EventuallyHeld: when all others have stopped, who waits gets the lease.
+//     another's) is not the value again, and a machine that said that it ended
+//     does not hold again.
+//   - NoClobber: a machine that said lost, refused or left sends nothing any more
+//     that changes the store, and no machine puts over what is not its own.
+//   - EventuallyHeld: when all others have stopped, the waiter gets the lease.
 //   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing.
 //
 // And of invocations:
 //
 //   - FirstResultWins: what is stored as the result is never another's later, where
 //     the store creates.
-//   - LoserWritesNothing: whose lease is taken or broken sends no result.
-//   - NoIdleDouble: work is launched under a lease that is relied on and while nobody
-//     relies on another, and not if its result was there when that lease was won.
-//   - ResultHeeded: who was answered that the result is there launches nothing and
-//     sends none.
-//   - FoundIsThere: what is said to be found is in the store.
+//   - LoserWritesNothing: an invocation whose lease is taken or broken sends no result.
+//   - NoIdleDouble: work is launched under a lease that is relied on and while no other
+//     is relied on, and not if its result was there when that lease was won.
+//   - ResultHeeded: an invocation that was told that the result is there launches
+//     nothing and sends none.
+//   - FoundIsThere: a result that is said to be found is in the store.
 //
 // And of permits:
 //
 //   - PermitsWithinCapacity: when a permit is given, no more is relied on with it than
-//     capacity x width of who asked, nor than the limit that it was committed on.
+//     capacity x width of its asker, nor than the limit that it was committed on.
 //   - NothingLeaks: when all have died or given everything back, a newcomer gets all.
 package check

@@ -10,7 +10,7 @@ import (
 // zero value is ready, and a copy is independent.
 type Guard struct {
 	// Own, if set, says whether a key is the machine's own to put or delete;
-	// without it no key is looked at.
+	// without it no key is checked.
 	Own func(verb core.ActionKind, key string) bool
 	end core.ActionKind // lost, refused, left or released, once said
 }

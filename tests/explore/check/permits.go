@@ -39,8 +39,8 @@ func (l *Ledger) Granted(p *Permit) bool {
 
 // Grant is PermitsWithinCapacity, told of a permit that may be relied on from now
 // on, because it was committed or its process was told so, with all others that are
-// relied on. What others' views are does not matter: with this one no more may be
-// held than its own process said.
+// relied on. Others' views do not matter: with this one no more may be held than its
+// own process said.
 func (l *Ledger) Grant(p *Permit, believed []Permit) *Violation {
 	held := p.Weight
 	for i := range believed {
@@ -68,27 +68,27 @@ func beside(a, b Permit) int {
 	return int(a.Number) - int(b.Number)
 }
 
-// Keep forgets what was given and is not relied on any more.
+// Keep forgets permits that were given and are not relied on any more.
 func (l *Ledger) Keep(believed []Permit) {
 	l.permits = slices.DeleteFunc(slices.Clone(l.permits), func(g Permit) bool {
 		return !slices.ContainsFunc(believed, func(p Permit) bool { return p.same(&g) })
 	})
 }
 
-// Newcomer is NothingLeaks, asked of one who came when all others had died or given
-// everything back, and time had passed.
+// Newcomer is NothingLeaks, asked of an actor that came when all others had died or
+// given everything back, and time had passed.
 func Newcomer(actor, state string, held bool) *Violation {
 	if held {
 		return nil
 	}
-	return found(NothingLeaks, "%s wants all, and nobody holds anything: it is %s for ever", actor, state)
+	return found(NothingLeaks, "%s wants all, and no other holds anything: it is %s forever", actor, state)
 }
 
 // Desk watches one semaphore: what it says of each permit, and what it sends. Its
 // zero value is ready, and Copy is independent.
 type Desk struct {
-	open []uint64 // numbers of what was asked for and has not ended
-	held []uint64 // of them, what is held
+	open []uint64 // numbers of permits that were asked for and have not ended
+	held []uint64 // those of them that are held
 }
 
 // Copy is an independent copy.

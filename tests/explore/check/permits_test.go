@@ -7,7 +7,7 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// TestGrant: what may be given beside what is relied on.
+// TestGrant: which permits may be given beside those that are relied on.
 func TestGrant(t *testing.T) {
 	at := func(actor string, weight, most uint64) check.Permit {
 		return check.Permit{Actor: actor, Name: "n", Number: 1, Session: "s" + actor, Weight: weight, Most: most}

@@ -89,14 +89,14 @@ func (c *Caller) action(a *core.Action) *Violation {
 	return nil
 }
 
-// Launch is work that was begun, and the lease under which it was.
+// Launch is work that was begun, and the lease under which it began.
 type Launch struct {
 	Actor  string
 	Tenure string
 	Epoch  core.Epoch
 }
 
-// work is what the ledger knows of one who may launch.
+// work is what the ledger knows of an actor that may launch.
 type work struct {
 	Launch
 	idle bool // the result was there when its lease was won
@@ -151,7 +151,7 @@ func Stored(key string, before, after []byte) *Violation {
 	return found(FirstResultWins, "%s was %q, and is now %q", key, before, after)
 }
 
-// Finds is FoundIsThere, told of who says found, and whether it is there.
+// Finds is FoundIsThere, told which actor says found, and whether the result is there.
 func Finds(actor, key string, there bool) *Violation {
 	if there {
 		return nil
