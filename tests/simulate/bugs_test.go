@@ -11,7 +11,7 @@ import (
 )
 
 // TestBugsAreCaught: the simulator is checked with rules left out of the real
-// machines. What needs a rarer meeting than seeds give by chance is the explorer's.
+// machines. The explorer catches those that need a rarer meeting than seeds give by chance.
 func TestBugsAreCaught(t *testing.T) {
 	const whatever = "" // comes first
 	lease, shared := Options{}, Options{Shared: true, Actors: 6}
@@ -29,7 +29,7 @@ func TestBugsAreCaught(t *testing.T) {
 		{"unknown-is-yes", lease, check.OneHolderPerEpoch},
 		{"release-left-to-expire", lease, check.EventuallyHeld},
 		{"forget-unknown-create", lease, check.EventuallyHeld},
-		{"late-renewal", lease, whatever}, // of two that hold at once the token tells first, or the deadline
+		{"late-renewal", lease, whatever}, // when two hold at once, the token tells first, or the deadline
 		{"epoch-reset", lease, whatever},
 		{"overallocate", shared, check.PermitsWithinCapacity},
 		{"permit-freed-early", shared, check.PermitsWithinCapacity},

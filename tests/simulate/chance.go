@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 )
 
-// chance is where everything that is drawn comes from. It takes only the
-// generator from the library, whose sequence is fixed, and no floating point,
-// which differs between processors.
+// chance is the source of all draws. It takes only the generator from the
+// library, whose sequence is fixed, and no floating point, which differs between
+// processors.
 type chance struct{ source *rand.PCG }
 
 func newChance(seed uint64) chance {
@@ -38,10 +38,10 @@ func (c chance) within(n int64) int64 { return c.upTo(2*n) - n }
 // oneIn says yes once in n times.
 func (c chance) oneIn(n uint64) bool { return c.below(n) == 0 }
 
-// perMille says yes so many times in a thousand.
+// perMille says yes n times in a thousand.
 func (c chance) perMille(n int) bool { return n > 0 && c.below(1000) < uint64(n) }
 
-// sometimes draws from low to high once in n times, and else it is 0.
+// sometimes draws from low to high once in n times, and is 0 otherwise.
 func (c chance) sometimes(n uint64, low, high int64) int64 {
 	if !c.oneIn(n) {
 		return 0
@@ -97,5 +97,5 @@ func (c chance) logNormal(mean int64) int64 {
 	return scale(mean, low) + scale(mean, high-low)*rest>>16
 }
 
-// scale is so many thousandths of x.
+// scale is this many thousandths of x.
 func scale(x, thousandths int64) int64 { return x / 1000 * thousandths }

@@ -38,15 +38,15 @@ const (
 	// FactVersion: a version of a name was created in the store; Claim has its
 	// name, epoch and tenure, and State says held, released or broken.
 	FactVersion
-	// FactOverwritten: Claim's actor has put over version Epoch, or over what
-	// belongs to somebody else.
+	// FactOverwritten: Claim's actor has put over version Epoch, or over another's
+	// object.
 	FactOverwritten
 	// FactDeleted: Claim's actor has deleted version Epoch.
 	FactDeleted
 	// FactPermit: Permit is wanted or held, and may be relied on from At until Until if
 	// it was told or is granted.
 	FactPermit
-	// FactPermitEnds: it may not, any more.
+	// FactPermitEnds: it may not be relied on any more.
 	FactPermitEnds
 	// FactBrings: Permit, of which Session and Label are known, stands in a version that
 	// was made in the store under the limit Limit.
@@ -54,7 +54,7 @@ const (
 )
 
 // Fact is one thing that is observed. At and Until are true time, in nanoseconds,
-// and the Until of the Claim is not looked at: it is somebody's own clock.
+// and the Until of the Claim is not used: it is by the actor's own clock.
 type Fact struct {
 	Kind  FactKind
 	At    int64
@@ -70,7 +70,7 @@ type Fact struct {
 // Rules say what is promised.
 type Rules struct {
 	Overlaps bool       // they may happen, and are only counted
-	Keep     core.Epoch // so many of the newest versions are never deleted
+	Keep     core.Epoch // this number of the newest versions is never deleted
 }
 
 // belief is one machine that relies on a name.
@@ -88,14 +88,14 @@ type register struct {
 	permits  []permitBelief
 }
 
-// permitBelief is a permit of which a process relies on, or will if it is granted.
+// permitBelief is a permit that a process relies on, or will if it is granted.
 type permitBelief struct {
 	check.Permit
 	until int64 // true time
 }
 
-// Checker holds what it observes against the invariants, in true time and for
-// many names. It is a pure function of its facts.
+// Checker checks what it observes by the invariants, in true time and for many
+// names. It is a pure function of its facts.
 type Checker struct {
 	rules    Rules
 	names    map[string]*register
@@ -163,7 +163,7 @@ func (c *Checker) Observe(f Fact) {
 }
 
 // version takes one that was made in the store. One below the newest fills the
-// gap that a collected one left; nobody may count it, and believes sees to that.
+// gap that a collected one left; no machine may count it, which believes checks.
 func (c *Checker) version(f *Fact, r *register) {
 	epoch, tenure := f.Claim.Epoch, f.Claim.Tenure
 	if epoch <= r.newest {
@@ -228,7 +228,7 @@ func (c *Checker) overlap(f *Fact, r *register, b *belief) {
 // is reports whether it is a process's permit of that number.
 func (b *permitBelief) is(p *check.Permit) bool { return b.Actor == p.Actor && b.Number == p.Number }
 
-// relied are the permits that are relied on at an instant. What is not is forgotten.
+// relied are the permits that are relied on at an instant. It forgets the others.
 func (r *register) relied(at int64) (believed []check.Permit) {
 	for i := range r.permits {
 		if b := &r.permits[i]; b.until > at && (b.Told || r.ledger.Granted(&b.Permit)) {
@@ -239,8 +239,8 @@ func (r *register) relied(at int64) (believed []check.Permit) {
 	return believed
 }
 
-// permit takes what a process knows of one; whoever is told of one that did not stand
-// in the store is given it now.
+// permit takes what a process knows of a permit. A process that is told of one that did
+// not stand in the store is given it now.
 func (c *Checker) permit(f *Fact, r *register) {
 	i := slices.IndexFunc(r.permits, func(b permitBelief) bool { return b.is(&f.Permit) })
 	if i < 0 {

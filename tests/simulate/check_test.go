@@ -90,7 +90,7 @@ func TestLiarsAreCaught(t *testing.T) {
 		s := Swarm(1, 20, 1, opts)
 		switch {
 		case s.Failed == nil:
-			t.Errorf("%s: nobody noticed in %d seeds", invariant, s.Ran)
+			t.Errorf("%s: not noticed in %d seeds", invariant, s.Ran)
 		case s.Failed.Violation.Invariant != invariant:
 			t.Errorf("want %s, got %v", invariant, s.Failed)
 		case len(s.Failed.Last) == 0 || len(s.Failed.Last) > traced:

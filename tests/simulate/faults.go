@@ -19,20 +19,20 @@ const (
 )
 
 // Faults is the weather of one run. A kind that is zero is switched off whole:
-// what is rare would never be seen alone otherwise. Shares are in thousandths of
+// otherwise a rare kind would never be seen alone. Shares are in thousandths of
 // all requests.
 type Faults struct {
 	Latency Shape         // of a request, there and back; "" is Constant
 	Mean    time.Duration // of it
 
 	LostRequests int           // share that never reaches the store
-	LostAnswers  int           // share that is applied, and nobody hears of it
+	LostAnswers  int           // share that is applied, and its answer is lost
 	Duplicates   int           // share that is applied twice, and answered unknown
-	LateWrites   int           // share of the writes given up that land all the same
+	LateWrites   int           // share of the writes given up that still land
 	LateBy       time.Duration // at most
 
 	Throttle    int           // requests a second and prefix; more are turned away
-	OutageEvery time.Duration // on average: nobody reaches the store
+	OutageEvery time.Duration // on average: no process reaches the store
 	OutageFor   time.Duration // on average
 
 	PauseEvery   time.Duration // on average, of one process
@@ -45,10 +45,10 @@ type Faults struct {
 	WallSteps bool          // and they are set again and again
 	StampUnit time.Duration // resolution of the store's stamps; 0 is exact
 	Spread    time.Duration // how far the clocks of the store's front-ends disagree
-	Stale     time.Duration // reads show what was there so long ago, at most
-	// InOrder is a local directory: a process sees to it that no put of its own to
-	// a key overtakes a newer one, its stamps are of the wall clock of whoever writes, and
-	// all on one computer have its boot clock.
+	Stale     time.Duration // reads show what was there this long ago, at most
+	// InOrder is a local directory: a process lets no put of its own to a key overtake
+	// a newer one, its stamps are of the writer's wall clock, and all on one computer
+	// have its boot clock.
 	InOrder bool
 }
 
@@ -125,7 +125,7 @@ func (f *Faults) drawCrashes(c chance, t int64) {
 
 // drawOrderly draws a swarm under which lastwriter promises that nothing
 // overlaps: requests are bounded and within the acquire margin, no write is
-// late, nobody pauses, and wall clocks agree but for a little.
+// late, no process pauses, and wall clocks agree but for a little.
 func drawOrderly(c chance, ttl time.Duration) Faults {
 	t := int64(ttl)
 	f := Faults{

@@ -20,7 +20,7 @@ type Hold struct {
 	Name      string
 	Tenure    string
 	Span
-	// Overlaps are when another tenure of the name was relied on, too.
+	// Overlaps are when another tenure of the name was also relied on.
 	Overlaps []Span
 
 	rank int // of the actor among all
@@ -35,7 +35,7 @@ type holds struct {
 func newHolds() *holds { return &holds{open: map[*unit]int{}} }
 
 // believes: u relies on its name from at until then. A deadline that has passed
-// ends a hold, whether or not anybody noticed, and what comes after is another.
+// ends a hold, noticed or not, and what comes after is another hold.
 func (h *holds) believes(u *unit, at, until int64) {
 	if h == nil {
 		return
@@ -70,7 +70,7 @@ func (h *holds) stops(u *unit, at int64) {
 	}
 }
 
-// actorOf names who keeps a machine: a process, and which of its actors if it
+// actorOf names the keeper of a machine: a process, and which of its actors if it
 // has several.
 func actorOf(u *unit) (actor string, rank int) {
 	const most = 1 << 20 // actors of a process
@@ -83,7 +83,7 @@ func actorOf(u *unit) (actor string, rank int) {
 	return actor, rank
 }
 
-// told is all that was held, by when it began. Whoever relied on a name when the
+// told is all that was held, by when it began. An actor that relied on a name when the
 // run was stopped would have gone on until its deadline, or end if that is sooner.
 func (h *holds) told(end time.Duration) []Hold {
 	if h == nil {

@@ -124,7 +124,7 @@ func (w *world) apply(r *request) {
 	}
 	reply := w.store.apply(a, w.now, ahead, lag)
 	w.noteApply(r, &reply)
-	if !r.applied { // the second time nobody listens
+	if !r.applied { // only the first answer counts
 		r.applied, r.reply = true, reply
 	}
 }
@@ -145,7 +145,7 @@ func (w *world) answer(r *request) {
 	w.tell(r.unit, r.reply)
 }
 
-// versionKey takes the key of a version or of one of its beats apart.
+// versionKey parses the key of a version or of one of its beats.
 func versionKey(key string) (name string, epoch core.Epoch, rest string, ok bool) {
 	name, rest, ok = strings.Cut(key, "/_mopslock/")
 	if !ok || len(rest) < 18 || rest[16] != '/' {

@@ -23,7 +23,7 @@ const (
 	Fair Weather = "fair"
 )
 
-// Options describe a run. What is zero is drawn from the seed.
+// Options describe a run. Fields that are zero are drawn from the seed.
 type Options struct {
 	Protocol core.Protocol // 0 is strict
 	Blind    bool          // lastwriter renews without reading first
@@ -36,11 +36,11 @@ type Options struct {
 	Duration   time.Duration // of the faults, virtual; what is open then is played to its end
 	Hold       time.Duration // on average
 	Think      time.Duration // on average, between release and acquire
-	Once       bool          // each actor wants one turn, with all patience; nobody breaks anything
+	Once       bool          // each actor wants one turn, and waits without limit; no lease is broken
 	Sessions   bool          // every lease stands on its process's session
 	NoSessions bool          // none does
-	// Shared: what is wanted are permits of shared semaphores, of Capacity and Width,
-	// asked for by so many Processes.
+	// Shared: actors want permits of shared semaphores, of Capacity and Width. They are
+	// spread over this number of Processes.
 	Shared    bool
 	Capacity  int
 	Width     int

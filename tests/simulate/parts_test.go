@@ -11,8 +11,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// TestChanceIsFixed: a seed draws the same on every machine and for ever, or a
-// seed in a report would replay nothing.
+// TestChanceIsFixed: a seed draws the same on every machine and forever. Otherwise
+// a seed in a report would replay nothing.
 func TestChanceIsFixed(t *testing.T) {
 	c := newChance(7)
 	got := []int64{

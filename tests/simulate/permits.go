@@ -32,7 +32,7 @@ func (w *world) pool(p *process, name string) *unit {
 	return w.newUnit(p, core.Config{Machine: core.MachineSemaphore, Name: name})
 }
 
-// request draws what an actor asks for. Views differ: one may have seen a back-end
+// drawAsk draws what an actor asks for. Views differ: one may have seen a back-end
 // more than another.
 func (w *world) drawAsk() core.Event {
 	c, o := w.chance, &w.opts
@@ -176,7 +176,7 @@ func (w *world) stopPermit(u *unit, how string) {
 	}
 }
 
-// allOver reports whether no actor starts anything any more, and nobody asks or holds.
+// allOver reports whether no actor starts anything any more, and none asks or holds.
 func (w *world) allOver() bool {
 	if !w.calm || w.stats.waiting > 0 {
 		return false
@@ -196,8 +196,8 @@ func (w *world) allOver() bool {
 	return true
 }
 
-// leave lets pools go that nobody asks anything of, once newcomers have got all: until
-// then whoever lives stays, with a session in force, and what he may have forgotten.
+// leave lets pools go that no actor uses, once newcomers have got all: until then every
+// process that lives stays, with a session in force, and what it may have forgotten.
 func (w *world) leave(p *process) {
 	for _, u := range p.units {
 		if w.newcome && w.stats.waiting == 0 && u.kind == core.MachineSemaphore && len(u.permits) == 0 && !u.leaving {

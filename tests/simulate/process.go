@@ -84,7 +84,7 @@ type request struct {
 	unit    *unit
 	action  core.Action
 	applied bool
-	unknown bool // whatever the store says, nobody hears it
+	unknown bool // its process does not hear what the store says
 	class   core.Class
 	reply   core.Event
 }
@@ -230,7 +230,7 @@ func (w *world) heed(u *unit, a *core.Action) {
 		w.ended(u)
 	case core.ActionCalled:
 		for _, other := range p.units {
-			if other.name == a.Key && other.onSession { // one that only claims, too
+			if other.name == a.Key && other.onSession { // also one that only claims
 				w.afterwards(other, core.Event{Kind: core.EventCalled, Epoch: a.Epoch})
 			}
 		}

@@ -22,7 +22,7 @@ type Result struct {
 	Faults     []string      `json:"faults"`
 	Virtual    time.Duration `json:"virtual_ns"` // how long it lasted
 	Events     uint64        `json:"events"`
-	// Cut is when the bound of events ended the faults, before Options.Duration; else 0.
+	// Cut is when the bound of events ended the faults, before Options.Duration; otherwise 0.
 	Cut time.Duration `json:"cut_ns,omitempty"`
 
 	Holds              int               `json:"holds"`

@@ -20,7 +20,7 @@ func Run(opts Options) Result {
 	return w.result()
 }
 
-// Summary is what a swarm of seeds came to.
+// Summary is the result of a swarm of seeds.
 type Summary struct {
 	Protocol string        `json:"protocol"`
 	First    uint64        `json:"first_seed"`
@@ -38,8 +38,8 @@ type Summary struct {
 	Failed *Result `json:"failed,omitempty"`
 }
 
-// Swarm plays count seeds from first on, so many at a time (0 is one), and stops at the
-// first violation. Of the Options it sets Seed.
+// Swarm plays count seeds from first on, as many at a time as there are workers (0 is
+// one), and stops at the first violation. It sets the Options' Seed.
 func Swarm(first uint64, count, workers int, opts Options) Summary {
 	results := make([]*Result, count)
 	var next atomic.Int64
@@ -101,7 +101,7 @@ func (s *Summary) String() string {
 	fmt.Fprintf(&b, "%s: %d of %d seeds from %d on, %v of virtual time, %d events, %d requests, held %d times, lost %d times\n",
 		s.Protocol, s.Ran, s.Asked, s.First, s.Virtual.Round(time.Second), s.Events, s.Requests, s.Holds, s.Losses)
 	if s.Overlap > 0 {
-		fmt.Fprintf(&b, "%d seeds had overlaps, %d pairs of tenures, in weather in which none are promised away\n", s.Overlap, s.Overlaps)
+		fmt.Fprintf(&b, "%d seeds had overlaps, %d pairs of tenures, in weather in which no promise excludes them\n", s.Overlap, s.Overlaps)
 	}
 	if s.Cut > 0 {
 		fmt.Fprintf(&b, "of %d seeds the bound of events ended the faults, before the duration that was asked for\n", s.Cut)

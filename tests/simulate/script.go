@@ -231,7 +231,7 @@ func (w *world) over(s *slot) {
 	}
 }
 
-// settle ends the faults: nobody starts anything, companions and breakers go,
+// settle ends the faults: no actor starts anything, companions and breakers go,
 // and what is held is released before long.
 func (w *world) settle() {
 	w.calm, w.calmAfter, w.progress = true, w.events, w.now
@@ -250,7 +250,7 @@ func (w *world) settle() {
 	}
 }
 
-// starving looks for one who waits without limit while nobody gets anything.
+// starving looks for an actor that waits without limit while none gets anything.
 func (w *world) starving() {
 	for _, p := range w.processes {
 		for _, u := range p.units {

@@ -7,9 +7,9 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// TestSemaphore: whatever happens to 20 actors, no more is held than who is given a
-// permit knows of, who waits is served when the storm is over, and then a newcomer gets
-// all that there is.
+// TestSemaphore: under any faults of 20 actors, no more is held than the view of the process
+// that is given a permit allows. Every waiter is served when the storm is over, and then a
+// newcomer gets all that there is.
 func TestSemaphore(t *testing.T) {
 	s := swarm(t, seeds(100, 5000), Options{Protocol: core.ProtocolStrict, Shared: true})
 	if s.Holds == 0 || s.Losses == 0 {
@@ -17,7 +17,7 @@ func TestSemaphore(t *testing.T) {
 	}
 }
 
-// TestSemaphoreEverybody: each of 20 who have all patience gets one, in any storm.
+// TestSemaphoreEverybody: each of 20 actors that wait without limit gets one, in any storm.
 func TestSemaphoreEverybody(t *testing.T) {
 	for seed := range seeds(50, 2000) {
 		r := Run(Options{Protocol: core.ProtocolStrict, Shared: true, Seed: uint64(seed), Once: true})
@@ -27,8 +27,8 @@ func TestSemaphoreEverybody(t *testing.T) {
 	}
 }
 
-// TestSemaphoreDoes: a fair world does what a semaphore is for: as many hold at once as
-// may, and no more.
+// TestSemaphoreDoes: in fair weather a semaphore does what it is for: as many hold at once
+// as may, and no more.
 func TestSemaphoreDoes(t *testing.T) {
 	r := Run(Options{
 		Protocol: core.ProtocolStrict, Shared: true, Seed: 1, Actors: 12, Names: 1, Capacity: 2, Width: 2, Once: true,
@@ -44,14 +44,14 @@ func TestSemaphoreDoes(t *testing.T) {
 		}
 		most = max(most, together)
 	}
-	// The newcomer, who holds all four at the end, is a hold of its own.
+	// The newcomer, which holds all four at the end, is a hold of its own.
 	if r.Violation != nil || most != 4 || r.Holds != 12+1 || r.Overlaps != 0 {
 		t.Errorf("%d at once\n%v", most, &r)
 	}
 }
 
-// patient is one process with so many who want a permit at once, of requests that take
-// 50 ms, and one more process that holds all if kept says so.
+// commitsToServe counts the commits that serve one process with that many waiters at once.
+// Requests take 50 ms, and one more process holds all at first if kept says so.
 func commitsToServe(t *testing.T, waiters int, kept bool) (commits int) {
 	t.Helper()
 	w := newWorld(Options{
@@ -94,8 +94,8 @@ func commitsToServe(t *testing.T, waiters int, kept bool) (commits int) {
 	return w.stats.commits - before
 }
 
-// TestHundredWaiters: what waits together in one process is committed together: a
-// hundred are served by one commit, where each for itself takes a hundred.
+// TestHundredWaiters: waiters of one process are committed together: one commit serves a
+// hundred of them, which would take a hundred commits one by one.
 func TestHundredWaiters(t *testing.T) {
 	const waiters, budget = 100, 100 / 20
 	for _, kept := range []bool{false, true} {

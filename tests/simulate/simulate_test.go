@@ -12,8 +12,8 @@ import (
 // workers is how many seeds are played at once.
 const workers = 2
 
-// seeds is how many of them a test plays: more under make stress, in proportion to its
-// time, of which half a minute is the usual.
+// seeds is how many seeds a test plays: more under make stress, in proportion to its
+// time, which is usually half a minute.
 func seeds(usual, stress int) int {
 	span, _ := time.ParseDuration(os.Getenv("MOPSLOCK_STRESS"))
 	return max(usual, int(float64(stress)*span.Seconds()/30))
@@ -63,7 +63,7 @@ func TestBoundOfEvents(t *testing.T) {
 	}
 }
 
-// TestNoTTL: whatever is below 0 is none.
+// TestNoTTL: every TTL below 0 is none.
 func TestNoTTL(t *testing.T) {
 	one, other := Run(Options{Seed: 3, TTL: core.None}), Run(Options{Seed: 3, TTL: -time.Second})
 	if one.Hash != other.Hash || one.Holds == 0 {
@@ -81,8 +81,8 @@ func swarm(t *testing.T, count int, opts Options) Summary {
 	return s
 }
 
-// TestStrict: whatever happens, no two tenures are relied on at once, no epoch
-// goes back, and who waits is served when the storm is over.
+// TestStrict: under any faults no two tenures are relied on at once, no epoch goes
+// back, and every waiter is served when the storm is over.
 func TestStrict(t *testing.T) {
 	swarm(t, seeds(2000, 20_000), Options{Protocol: core.ProtocolStrict})
 }
@@ -94,7 +94,7 @@ func TestStrictSessions(t *testing.T) {
 
 // TestBootClockOutOfOrder: hosts give machines a boot clock only where no put overtakes
 // another. A beat that was given up and lands late lies on top of a newer one, with an
-// older boottime. Where somebody gives one all the same, the beat's stamp tells.
+// older boottime. Where a host gives one all the same, the beat's stamp tells.
 func TestBootClockOutOfOrder(t *testing.T) {
 	swarm(t, 1000, Options{Protocol: core.ProtocolStrict, BootAnywhere: true, TTL: 10 * time.Second, Faults: &Faults{
 		Latency: Uniform, Mean: 50 * time.Millisecond, LostRequests: 250, LateWrites: 1000, LateBy: 30 * time.Second,
@@ -112,9 +112,9 @@ func TestLastWriterOrderly(t *testing.T) {
 	swarm(t, 300, Options{Protocol: core.ProtocolLastWriter, Weather: Orderly})
 }
 
-// TestLastWriterStormy: whatever happens, the rest is kept: nothing is written
-// after the end, whoever waits is served when the storm is over, and who has
-// ended is quiet.
+// TestLastWriterStormy: under any faults the other promises hold: a machine writes
+// nothing after its end and is quiet then, and every waiter is served when the storm
+// is over.
 func TestLastWriterStormy(t *testing.T) {
 	s := swarm(t, 100, Options{Protocol: core.ProtocolLastWriter, Weather: Stormy})
 	if s.Overlaps == 0 {
@@ -129,7 +129,7 @@ func TestLastWriterBlind(t *testing.T) {
 	}
 }
 
-// crowd is many who want one lease once.
+// crowd is many actors that want one lease once.
 func crowd(protocol core.Protocol, seed uint64, actors int) Options {
 	return Options{
 		Protocol: protocol, Seed: seed, Actors: actors, Names: 1, Companions: -1, Once: true, Think: time.Second,
@@ -155,8 +155,8 @@ func checkCrowd(t *testing.T, r *Result, budget float64) {
 	}
 }
 
-// crowds plays a crowd of each protocol in so many seeds, both at once, and holds the
-// mean of the requests that a waiter sends in a poll interval to the budget.
+// crowds plays a crowd of each protocol in that many seeds, both at once, and compares the
+// mean of the requests that a waiter sends in a poll interval with the budget.
 func crowds(t *testing.T, actors, seeds int, each float64) {
 	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 		t.Run(protocol.String(), func(t *testing.T) {

@@ -13,11 +13,11 @@ type stats struct {
 	actors   int
 	requests map[string]uint64
 	total    uint64
-	polls    uint64 // requests of those who wait
+	polls    uint64 // requests of waiters
 	waiting  int
 	cap      int64 // of a poll interval
 
-	// intervals is how many poll intervals all who waited have waited.
+	// intervals is how many poll intervals all waiters have waited.
 	intervals uint64
 
 	longest int64
@@ -32,7 +32,7 @@ type stats struct {
 	refusals  map[string]int
 }
 
-// vacancy is how long nobody has relied on a name for which somebody waited.
+// vacancy is how long no actor has relied on a name while another waited for it.
 type vacancy struct {
 	believers int
 	waiters   int
@@ -121,7 +121,7 @@ func (s *stats) held(w *world, u *unit) {
 	s.waitOver(w, u)
 }
 
-// stopped: it does not any more. Whether it means to is in how.
+// stopped: it does not rely on the name any more. how says whether it meant to stop.
 func (s *stats) stopped(w *world, u *unit, how string) {
 	v := s.vacancy(u.name)
 	if v.believers--; v.believers == 0 {

@@ -105,7 +105,7 @@ func (s *store) remove(key string, now int64) {
 }
 
 // slot is the object under a key, about to change; what it was is remembered
-// for as long as somebody can be shown it.
+// for as long as a read can show it.
 func (s *store) slot(key string, now int64) *object {
 	o := s.objects[key]
 	if o == nil {

@@ -58,7 +58,7 @@ func (r *Result) WriteSVG(w io.Writer) error {
 	return out.Flush()
 }
 
-// WriteSVG draws the seed that failed; if none has, what was played is said.
+// WriteSVG draws the seed that failed; if none has, it writes what was played.
 func (s *Summary) WriteSVG(w io.Writer) error {
 	if s.Failed != nil {
 		return s.Failed.WriteSVG(w)

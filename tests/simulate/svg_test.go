@@ -73,8 +73,8 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
-// TestDrawingOfViolation: what went wrong is named, drawn and in red, also at the
-// very end of the run.
+// TestDrawingOfViolation: a violation is named, drawn and in red, also at the very
+// end of the run.
 func TestDrawingOfViolation(t *testing.T) {
 	s := Swarm(1, 3000, workers, Options{Protocol: core.ProtocolStrict, TTL: 10 * time.Second, Faults: &Faults{
 		Latency: Uniform, Mean: 50 * time.Millisecond, LostRequests: 250, LateWrites: 1000, LateBy: 30 * time.Second,

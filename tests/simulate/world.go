@@ -10,7 +10,7 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// world is one run: true time, one store, and all who are at work in it.
+// world is one run: true time, one store, and all processes at work in it.
 type world struct {
 	opts    Options
 	faults  *Faults
@@ -29,7 +29,7 @@ type world struct {
 	companions []*slot
 	names      []string
 	seen       map[*computer]map[string]sighting // what computers remember between machines
-	beats      map[string]int                    // who put it first, + 1
+	beats      map[string]int                    // the process that put it first, + 1
 	newest     map[string]*request               // the last put to a key
 	meters     map[string]*meter
 	pending    []told
@@ -41,7 +41,7 @@ type world struct {
 	newcome     bool          // newcomers have come
 	calmAfter   uint64        // events
 	cut         time.Duration // when the faults were ended by the bound of events, or 0
-	progress    int64         // when somebody was last served
+	progress    int64         // when an actor was last served
 	events      uint64
 	played      int64       // when the last of them was
 	hash        hash.Hash64 // of all events
@@ -51,8 +51,8 @@ type world struct {
 }
 
 // mostEvents bounds a run for each actor, first with faults and then without: a
-// long one ends there and says so, and a live-lock ends, too. What is usual is a
-// few hundred.
+// long one ends there and says so, and a live-lock also ends. A few hundred are
+// usual.
 const mostEvents = 100_000
 
 func newWorld(opts Options) *world {
@@ -136,7 +136,7 @@ func (w *world) populate() {
 	w.stats.turns = make([]int, o.Actors)
 }
 
-// sharers are the processes of a semaphore: so many, or as chance has it.
+// sharers are the processes of a semaphore: as many as the options say, or as chance has it.
 func (w *world) sharers(add func(role, *process) *process) {
 	var all []*process
 	for left := w.opts.Actors; left > 0; left-- {
@@ -198,7 +198,7 @@ func (w *world) full() bool {
 	return w.events-w.calmAfter > w.opts.mostEvents*uint64(10+w.opts.Actors)
 }
 
-// leftovers: nothing is to come any more, so nobody may be in the middle of something.
+// leftovers: nothing is to come any more, so no machine may be in the middle of something.
 func (w *world) leftovers() {
 	for _, p := range w.processes {
 		for _, u := range p.units {
@@ -262,7 +262,7 @@ func (w *world) happen(it *item) {
 }
 
 // poke disturbs a machine that has ended: it must not move. One that still has
-// something to look after is given time, but not for ever.
+// something to look after is given time, but not forever.
 func (w *world) poke(u *unit) {
 	if u.crashed {
 		return
@@ -313,7 +313,7 @@ func (w *world) misfortune(it *item) {
 	switch {
 	case it.kind == occasionPause && p == nil:
 		w.outageUntil = w.now + c.exponential(int64(f.OutageFor))
-		w.say("nobody reaches the store until %v", time.Duration(w.outageUntil))
+		w.say("no process reaches the store until %v", time.Duration(w.outageUntil))
 		w.outage()
 	case it.kind == occasionPause:
 		p.pausedUntil = w.now + c.upTo(int64(f.PauseFor))
