@@ -22,7 +22,7 @@ func (c chance) below(n uint64) uint64 {
 // between draws from low to high; low <= high.
 func (c chance) between(low, high int64) int64 { return low + int64(c.below(uint64(high-low)+1)) }
 
-// perMille says yes so many times in a thousand.
+// perMille says yes n times in a thousand.
 func (c chance) perMille(n int) bool { return n > 0 && c.below(1000) < uint64(n) }
 
 // seed16 is the seed of a machine.

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// cloud is a store of a kind: what it takes a second, and how long it takes.
+// cloud is a store of a kind: how many requests a second it takes, and how long it takes for each.
 type cloud struct {
 	name string
 	// Limits of a partition, requests a second; 0 is none. All is of all together.
@@ -49,8 +49,8 @@ func (c cloud) scaled(part, of int64) cloud {
 	return c
 }
 
-// valve lets so many a second through, evenly but for a burst. It is the time at
-// which the last that was let through would have been, had they come evenly.
+// valve lets a number of requests a second through, evenly but for a burst. It is the
+// time at which the last that was let through would have come, had they come evenly.
 type valve int64
 
 // burst is how much of a second may come at once.

@@ -137,7 +137,7 @@ func (w *world) wakeAll(h *host, whom func(*unit) bool) {
 }
 
 // calibrate takes a sample of the store's clock, one at a time and at most one in a
-// minute; else whoever asks hears at once that there is none.
+// minute; otherwise the asker hears at once that there is none.
 func (w *world) calibrate(h *host, asker *unit) {
 	if h.calibrating != nil {
 		h.askers = append(h.askers, asker)
@@ -156,7 +156,7 @@ func (w *world) calibrate(h *host, asker *unit) {
 	w.tell(h.calibrating, core.Event{Kind: core.EventBegin})
 }
 
-// heedCalibration keeps a sample, and tells who asked for it.
+// heedCalibration keeps a sample, and tells those that asked for it.
 func (w *world) heedCalibration(u *unit, a *core.Action) {
 	h := u.host
 	if a.Kind == core.ActionCalibrated && a.At > h.stampAt {
@@ -276,7 +276,7 @@ func (p *probe) String() string { return "probing" }
 // triedPrefix is for what is tried instead of the card.
 const triedPrefix = core.RegisterDir + "/d/"
 
-// probed goes on with who waited for a probe that has ended.
+// probed goes on with those that waited for a probe that has ended.
 func (w *world) probed(u *unit) {
 	p := u.machine.(*probe)
 	h := u.host

@@ -30,7 +30,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of all chance")
 	flag.StringVar(&o.only, "only", "", "keys of the scenarios to play, with commas between them (\"\": all)")
 	flag.BoolVar(&o.shrunk, "shrunk", false, "limits in proportion to the fleet, so that a small one shows what a whole one would")
-	flag.BoolVar(&o.whole, "whole", false, "play at full size also what takes hours and many gigabytes, not on a tenth of the fleet")
+	flag.BoolVar(&o.whole, "whole", false, "also play scenarios at full size that take hours and many gigabytes, not on a tenth of the fleet")
 	flag.StringVar(&file, "o", "", "file to write the report to (\"\": stdout)")
 	flag.Parse()
 	if err := run(&o, file); err != nil {
@@ -44,14 +44,14 @@ func run(o *options, file string) error {
 		return fmt.Errorf("%d leases of %d orchestrators: at least one of each, and a lease for each orchestrator", o.leases, o.orchestrators)
 	}
 	if flag.NArg() > 0 || o.window < 0 {
-		return fmt.Errorf("%q and -for %v: there are flags alone, and no time below 0", flag.Args(), o.window)
+		return fmt.Errorf("%q and -for %v: only flags are known, and no time below 0", flag.Args(), o.window)
 	}
 	for key := range strings.SplitSeq(o.only, ",") {
 		if o.only != "" && !slices.ContainsFunc(plans(o), func(p *plan) bool { return p.key == key }) {
 			return fmt.Errorf("no scenario is %q; tests/scale/README.md has their keys", key)
 		}
 	}
-	if file != "" { // told now, not after the hour that it takes
+	if file != "" { // fail now, not after the hour that it takes
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o644) //nolint:gosec // a document for everybody
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func run(o *options, file string) error {
 	return os.WriteFile(file, report(o, outcomes), 0o644) //nolint:gosec // a document for everybody
 }
 
-// outcome is what a scenario came to.
+// outcome is the result of a scenario.
 type outcome struct {
 	plan  *plan
 	stats stats

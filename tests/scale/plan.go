@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// What is looked at before and after a start and an outage.
+// Times that are measured around a start and an outage.
 const (
 	startMinutes  = 3 // after the last has begun
 	outageAfter   = time.Minute
@@ -10,7 +10,7 @@ const (
 	outageMinutes = 4 // after that
 )
 
-// fullSize is the fleet that limits stand as they are for.
+// fullSize is the fleet for which limits are the clouds' own.
 const fullSize = 100_000
 
 // plan is a scenario, for a fleet of a size.
@@ -27,10 +27,10 @@ type plan struct {
 	prefixes int           // store prefixes over which orchestrators are spread
 	byName   bool          // it is the names that are spread: a process is on many
 	splits   int           // partitions into which the store has split a prefix
-	waiters  int           // leases of a thousand for which somebody waits
-	life     time.Duration // of a tenure on average: from half of it to one and a half. 0: for ever
+	waiters  int           // leases of a thousand for which another process waits
+	life     time.Duration // of a tenure on average: from half of it to one and a half. 0: forever
 	deaths   int           // orchestrators of a thousand that die in the window
-	cold     bool          // limits stand from the beginning, and so does what is measured
+	cold     bool          // limits apply from the beginning, and all is measured from there
 
 	within  time.Duration // orchestrators begin
 	lenient time.Duration // until when there are no limits, and nothing is measured
@@ -96,7 +96,7 @@ func plans(o *options) []*plan {
 	return all
 }
 
-// complete fills in what a scenario has not said.
+// complete fills in what a scenario does not say.
 func (p *plan) complete(o *options) {
 	p.orchestrators, p.leases, p.shrunk = o.orchestrators, o.leases, o.shrunk
 	switch {
@@ -144,7 +144,7 @@ func (p *plan) name() string {
 	return p.what + " `" + p.key + "`"
 }
 
-// tenthMark is in the name of what was played on a tenth of the fleet.
+// tenthMark is in the name of a scenario that was played on a tenth of the fleet.
 const tenthMark = "⅒"
 
 // from and end are of the window.

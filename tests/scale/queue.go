@@ -34,7 +34,7 @@ func lastFirst(a, b item) int {
 	return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.sequence, a.sequence))
 }
 
-// The queue's calendar: an era has so many pages, and a page so many nanoseconds.
+// The queue's calendar: an era is a number of pages, and a page a number of nanoseconds.
 const (
 	pageBits = 20 // about a millisecond
 	eraBits  = 35 // about 34 s

@@ -48,8 +48,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// In fair weather a renewal is one put and one exists, each TTL/3 × [5/6, 1], and
-// there is nothing else: no lease asks for itself.
+// TestHoldingCostsTwoRequestsARenewal: in fair weather a renewal is one put and one
+// exists, each TTL/3 × [5/6, 1], and there is nothing more: no lease asks for itself.
 func TestHoldingCostsTwoRequestsARenewal(t *testing.T) {
 	w := play(t, "s3-16", 200, func(p *plan) { p.cloud = s3 })
 	s := &w.stats
@@ -72,8 +72,8 @@ func TestHoldingCostsTwoRequestsARenewal(t *testing.T) {
 	}
 }
 
-// What changes hands does so within the bounds that doctor tells, and a dead holder's
-// name is free after its TTL.
+// TestHandOver: names change hands within the bounds that doctor tells, and a dead
+// holder's name is free after its TTL.
 func TestHandOver(t *testing.T) {
 	w := play(t, "s3-16-hour", 60, func(p *plan) { p.cloud, p.window, p.deaths = s3, 20*time.Minute, 500 })
 	s := &w.stats
@@ -88,7 +88,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// Nobody ever holds what another does, however much is throttled, lost or away.
+// TestOneHolder: no process ever holds what another does, however much is throttled, lost
+// or away.
 func TestOneHolder(t *testing.T) {
 	for _, key := range []string{"s3-1", "s3-4-by-name", "azure-1-waiters", "s3-1-herd", "s3-2-outage", "gcs-8-ramp"} {
 		w := play(t, key, 100, func(p *plan) { p.window = min(p.window, 3*time.Minute) })
@@ -98,7 +99,7 @@ func TestOneHolder(t *testing.T) {
 	}
 }
 
-// Two holders would be noticed.
+// TestOverlapIsCounted: the simulation notices two holders.
 func TestOverlapIsCounted(t *testing.T) {
 	w := play(t, "s3-16", 2, nil)
 	first, second := w.processes[0].slots[0], w.processes[1].slots[0]
@@ -108,7 +109,7 @@ func TestOverlapIsCounted(t *testing.T) {
 	}
 }
 
-// A session that is throttled asks again and again, and never more often than so.
+// TestThrottledIsPaced: a session that is throttled asks again and again, but not too often.
 func TestThrottledIsPaced(t *testing.T) {
 	const most = 20 // in a second, the last one before its deadline
 	w := play(t, "s3-1", 100, nil)
@@ -121,8 +122,8 @@ func TestThrottledIsPaced(t *testing.T) {
 	}
 }
 
-// Nobody loses a lease in an outage that is shorter than what is left to the first
-// deadline.
+// TestOutage: no lease is lost in an outage that is shorter than the time left to the
+// first deadline.
 func TestOutage(t *testing.T) {
 	w := play(t, "s3-16-outage", 200, func(p *plan) { p.cloud = s3 })
 	s := &w.stats
@@ -134,8 +135,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// What takes hours is played on a tenth of the fleet against a tenth of the limits, and
-// says so, unless all is asked for.
+// TestHeavyIsATenth: a scenario that takes hours is played on a tenth of the fleet against
+// a tenth of the limits, and says so, unless full size is asked for.
 func TestHeavyIsATenth(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		tenths := 0
@@ -191,7 +192,7 @@ func TestPartitionKeepsItsLimit(t *testing.T) {
 	var p partition
 	var o object
 	if !p.admit(&gcs, &o, true, 0) || p.admit(&gcs, &o, true, int64(999*time.Millisecond)) || !p.admit(&gcs, &o, false, 0) || !p.admit(&gcs, &o, true, int64(time.Second)) {
-		t.Error("GCS takes one write a second to an object, and reads besides")
+		t.Error("GCS takes one write a second to an object, and also reads")
 	}
 }
 
@@ -239,7 +240,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// The page has every scenario, as the command writes them.
+// TestPageIsWhole: the page has every scenario, as the command writes them.
 func TestPageIsWhole(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {

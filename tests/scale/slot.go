@@ -57,7 +57,7 @@ func (w *world) begin(s *slot) {
 		} else {
 			s.register = w.fresh(s.host)
 		}
-		if s.register == nil { // nobody's is held yet that nobody waits for
+		if s.register == nil { // no name is held yet for which none waits
 			w.later(s, w.chance.between(int64(time.Second), int64(2*time.Second)))
 			return
 		}
@@ -161,7 +161,7 @@ func (w *world) lost(s *slot) {
 	w.later(s, int64(time.Second))
 }
 
-// leave has a slot want its name no more. Where others do, it is to wait next.
+// leave makes a slot want its name no more. Where others want it, the slot waits next.
 func (w *world) leave(s *slot) {
 	r := s.register
 	s.phase, s.unit, s.register = phaseIdle, nil, nil
@@ -185,7 +185,7 @@ func (w *world) leave(s *slot) {
 	r.versions = nil
 }
 
-// fresh is a name that nobody has had.
+// fresh is a new name.
 func (w *world) fresh(h *host) *register {
 	w.named++
 	r := &register{
@@ -196,7 +196,7 @@ func (w *world) fresh(h *host) *register {
 	return r
 }
 
-// somebodys is a name that another process holds, and nobody waits for.
+// somebodys is a name that another process holds, and for which none waits.
 func (w *world) somebodys(s *slot) *register {
 	names := w.names[s.host.shard]
 	for range 16 {
@@ -213,7 +213,7 @@ func (w *world) somebodys(s *slot) *register {
 }
 
 // die ends a process without a word, and another begins in its place a moment
-// later. What it held is free a TTL after its last sign of life, to those who wait.
+// later. What it held is free a TTL after its last beat, for those that wait.
 func (w *world) die(p *process) {
 	for _, h := range p.hosts {
 		for len(h.units) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/mopslock/mopslock/host/doctor"
 )
 
-// samples keeps durations, and of many each so many-th.
+// samples keeps durations: all of few, and of many only every each-th.
 type samples struct {
 	kept       []time.Duration
 	each, seen uint64
@@ -48,13 +48,13 @@ func (s *samples) quantile(percent int) time.Duration {
 	return doctor.Quantile(s.kept, percent)
 }
 
-// second is what the store was asked in one.
+// second counts the requests to the store in one second.
 type second struct{ writes, reads, throttled int32 }
 
-// shares of the leases of which it is told when they were held, in hundredths.
+// shares of the leases, in hundredths: the report tells when each was held.
 var shares = [...]int{50, 90, 99, 100}
 
-// stats are what a run comes to. All but the series, what is held and when it first was
+// stats are the results of a run. All but the series, what is held and when it first was
 // is counted in the window that the plan says.
 type stats struct {
 	from  int64
@@ -79,7 +79,7 @@ type stats struct {
 	peak      [2]int64 // of any partition in a second
 
 	holding int
-	mostly  [len(shares)]time.Duration // when so many were held, or 0
+	mostly  [len(shares)]time.Duration // when these shares were held, or 0
 	wanted  int
 }
 

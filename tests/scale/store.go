@@ -18,16 +18,16 @@ type object struct {
 	all    valve
 }
 
-// version is one of a name's.
+// version is one version of a name.
 type version struct {
 	body  []byte
 	stamp int64
 	there bool
 }
 
-// register is a name with its versions, and what is known of who wants it. One
-// that nobody wants or holds any more is forgotten, with its versions: nobody
-// would ask for them again.
+// register is a name with its versions, and the slots that want it. A name that no
+// slot wants or holds any more is forgotten, with its versions: no slot would ask
+// for them again.
 type register struct {
 	name     string
 	shard    int
@@ -36,7 +36,7 @@ type register struct {
 	at       int       // in the world's list of names, or -1
 
 	wanted int   // slots that hold it or ask for it
-	holder *slot // who believes to hold it
+	holder *slot // that believes to hold it
 	waiter *slot
 	freed  int64 // when it was given back, or its holder died
 	dead   bool  // it was the latter
@@ -162,8 +162,8 @@ func (s *store) applyObject(r *request, now int64) {
 	}
 }
 
-// aim finds what a request is about, and in which partition that lies. Calls to a
-// session are never made here, since nobody breaks anything: to ask for one says no.
+// aim finds what a request is about, and in which partition that lies. There are no
+// calls to a session here, since no lease is broken: the answer to a question for one is no.
 func (w *world) aim(r *request) {
 	shard := r.unit.host.shard
 	splits := w.plan.splits
@@ -189,7 +189,7 @@ func (w *world) aim(r *request) {
 	r.partition = &w.partitions[shard*splits+int(bucket)%splits]
 }
 
-// digit is the value of an id's first one.
+// digit is the value of a hexadecimal digit.
 func digit(c byte) uint64 {
 	if c >= 'a' {
 		return uint64(c-'a') + 10

@@ -22,7 +22,7 @@ func (p *page) with(keys string, line func(r []*outcome) string) {
 	p.say("%s", line(found))
 }
 
-// lost is how many leases were, of how many.
+// lost says how many leases were lost, of how many.
 func (r *outcome) lost() string {
 	if r.stats.losses == 0 {
 		return "no lease was lost"
@@ -38,12 +38,12 @@ func (r *outcome) size() string {
 	return ""
 }
 
-// puts is how many a whole fleet sends in a second.
+// puts is how many puts a whole fleet sends in a second.
 func (r *outcome) puts() int64 {
 	return int64(r.whole(float64(r.perSecond(r.stats.verbs[core.ActionPut]))))
 }
 
-// latest is what became of the renewal that was the latest.
+// latest says how the latest renewal ended.
 func (r *outcome) latest() string {
 	if r.stats.losses > 0 {
 		return "came too late: " + r.lost()
@@ -84,7 +84,7 @@ func (p *page) verdict() {
 	})
 }
 
-// after is when, or that it never came.
+// after is a time, or says that it never came.
 func after(d time.Duration) string {
 	if d == 0 {
 		return "never"
@@ -92,9 +92,9 @@ func after(d time.Duration) string {
 	return brief(d)
 }
 
-// Of the advice.
+// Numbers of the advice.
 const (
-	room    = 2                // of each limit so many parts, one of which is used
+	room    = 2                // the parts of each limit, one of which is used
 	perBeat = 36 * time.Second // renewals a second are processes x perBeat / (11 x TTL)
 )
 
@@ -124,7 +124,7 @@ func (p *page) advice() {
 	}
 }
 
-// partitions is how many of S3's are used by half.
+// partitions is how many partitions of S3 are used by half.
 func partitions(processes, waiters int, ttl time.Duration) int {
 	beats := renewals(processes, ttl)
 	samples := float64(waiters) / core.CalibrateEach.Seconds()

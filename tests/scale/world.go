@@ -7,7 +7,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// world is one run of a scenario: true time, one store, and all who are at work.
+// world is one run of a scenario: true time, one store, and all processes at work.
 type world struct {
 	plan   *plan
 	cloud  cloud
@@ -21,7 +21,7 @@ type world struct {
 	partitions []partition
 	cards      []*object // of each prefix
 	processes  []*process
-	names      [][]*register // of each prefix, that somebody wants
+	names      [][]*register // of each prefix, that a slot wants
 	named      int
 
 	pending []told
@@ -46,7 +46,7 @@ type request struct {
 	limitAt   int64  // unknown from then on
 	down      int64  // what its answer takes
 	partition *partition
-	register  *register // it is about a version of it, or else
+	register  *register // it is about a version of this name, or otherwise
 	object    *object
 
 	outcome core.Outcome
@@ -230,8 +230,8 @@ func (w *world) step(u *unit, ev core.Event) {
 	w.setWake(u)
 }
 
-// send puts a request on its way. Who is heard neither by the store nor by us in
-// time is given up at its limit.
+// send puts a request on its way. If the store does not get the request in time, or we do
+// not get its answer, it is given up at its limit.
 func (w *world) send(u *unit, a *core.Action) {
 	r := w.newRequest()
 	r.unit, r.verb, r.id, r.key, r.after, r.count = u, a.Kind, a.Request, a.Key, a.After, a.Count
@@ -249,7 +249,7 @@ func (w *world) send(u *unit, a *core.Action) {
 	if out := w.plan.isOut(w.now + up); out || w.now+up > r.limitAt {
 		r.outcome, r.class = core.OutcomeUnknown, core.ClassUnreachable
 		at := r.limitAt
-		if out && w.chance.below(2) == 0 { // the connection breaks; else nothing comes back
+		if out && w.chance.below(2) == 0 { // the connection breaks; otherwise nothing comes back
 			at = min(at, w.now+took)
 		}
 		w.queue.push(item{at: at, kind: occasionAnswer, request: r})
