@@ -25,8 +25,8 @@ var noIO = []string{
 	"fmt", "reflect", "encoding/json", "encoding/gob", "encoding/xml", "text/", "html/", "go/",
 }
 
-// cloudModules are reached through one small package each, so that a Go user
-// pays for what he imports.
+// arrows are all of them. Each cloud's modules are reached through one small
+// package, so that a Go program links only the clouds that it imports.
 var arrows = []arrow{
 	{dir: "core", ours: []string{"core/internal/octets", "core/internal/jsontext"}, banned: noIO},
 	{dir: "core/internal/octets", banned: noIO},
@@ -114,7 +114,7 @@ var arrows = []arrow{
 		"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/client/v3/concurrency", "go.uber.org/zap",
 	}},
 	{dir: "tests/servers", ours: []string{"core", "host", "host/", "tests/servers"}, outside: []string{"github.com/Azure/"}},
-	{dir: "tests/servers/proxy"}, // it knows protocols, and nobody of ours
+	{dir: "tests/servers/proxy"}, // it knows protocols, and no package of ours
 	{dir: "tests/explore", ours: []string{"core", "core/buckets", "core/machines", "tests/explore/check"}}, // as pure as what it explores
 	{dir: "tests/explore/check", ours: []string{"core"}},
 	{dir: "tests/soak", ours: []string{"core", "host"}, outside: []string{
@@ -195,10 +195,10 @@ func matches(imported string, patterns []string) bool {
 	})
 }
 
-// TestLinked asks the go command what comes along in the end. The core stands on the
-// standard library, and of that these come only if somebody uses them: they would let the world in,
-// or are over a megabyte each in a WASM guest. Package host links these modules and no
-// others: every store but a directory is an import of its own.
+// TestLinked asks the go command what is linked in the end. The core uses the standard library
+// alone, and never the packages of this list: they would let the world in, or are over a megabyte
+// each in a WASM guest. Package host links these modules and no others: every store but a
+// directory is an import of its own.
 func TestLinked(t *testing.T) {
 	linked := func(of, form string) []string {
 		list := exec.Command("go", "list", "-deps", "-f", form, module+"/"+of)

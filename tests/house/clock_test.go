@@ -14,8 +14,8 @@ var inRealTime = []string{
 	"tests/stress", "tests/servers", "tests/soak", "tests/bench", "bindings/python/tests/stress",
 }
 
-// simulated are files whose waits are others': of bubbles of testing/synctest that call them, of
-// an example's reader, and of programs that a test writes down and starts.
+// simulated are files whose waits are not the tests' own: bubbles of testing/synctest call them, an
+// example shows them, or a test writes them down as a program and starts it.
 var simulated = []string{
 	"core/machines/example_test.go", "host/anyorder_test.go", "host/fake_test.go", "host/fakestore_test.go", "host/fence/fake_test.go", "host/invoke_test.go", "host/transfer_test.go",
 	"cmd/mopslock-host/internal/child/helper_test.go", "bindings/python/tests/test_api_exit.py", "bindings/python/tests/test_invoke.py",
@@ -23,8 +23,8 @@ var simulated = []string{
 
 // TestNoRealTime: elsewhere a test waits by the clock in one function alone, which polls
 // for an event: eventually in Go, until in Python. A minute ends a test that hangs. All other time is simulated
-// (testing/synctest, the machines' own clock, Python's fake clock), or the test is slow where the
-// machine is fast, and red where it is slow.
+// (testing/synctest, the machines' own clock, Python's fake clock). Otherwise a test would be slow where the
+// machine is fast, and fail where it is slow.
 func TestNoRealTime(t *testing.T) {
 	function := regexp.MustCompile(`^(?:func (?:\([^)]*\) )?|\s*(?:async )?def )(\w+)\(`)
 	waits := regexp.MustCompile(`\btime\.(Sleep|After|sleep)\(`)

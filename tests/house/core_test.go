@@ -13,9 +13,9 @@ var readsClock = []string{
 	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "LoadLocation", "Local",
 }
 
-// constants are package variables of the core that nobody writes: tables and
+// constants are package variables of the core that no code writes: tables and
 // error values. A new one is added here by hand, and TestCoreStateIsConstant
-// looks that it is never written.
+// checks that it is never written.
 var constants = []string{
 	"LeaseEdges", "CompanionEdges", "SemaphoreEdges", "SessionEdges", "InvocationEdges", "TaskEdges",
 	"inputKeys", "actionKeys", "sightKeys", "configKeys", "answerKeys",

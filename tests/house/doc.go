@@ -1,5 +1,5 @@
-// Package house holds the rules of the house over its own source: who may
-// import whom, what the core may not touch, what lies where, how long things
-// may be, and that what the documents show works. There is no code here but
-// tests; each rule names what breaks it and where.
+// Package house holds the rules of the house over its own source: which package
+// may import which, what the core may not touch, where files lie, how long they
+// may be, which words they do not use, and that the documents name what exists.
+// The package has only tests; each failure names what breaks a rule, and where.
 package house

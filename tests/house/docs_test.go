@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadmeShowsTheCommands: the first screen has both, and they exist.
+// TestReadmeShowsTheCommands: the first screen of README.md has two commands and two examples.
 func TestReadmeShowsTheCommands(t *testing.T) {
 	first := strings.Join(strings.SplitAfterN(read(t, "README.md"), "\n", 61)[:60], "")
 	for _, must := range []string{"    make run ", "    make test ", "```go\n", "```sh\n"} {
@@ -19,16 +19,16 @@ func TestReadmeShowsTheCommands(t *testing.T) {
 	}
 }
 
-// TestFacesAreShort: a newcomer reads both within ten minutes.
+// TestFacesAreShort: a newcomer reads both pages within ten minutes.
 func TestFacesAreShort(t *testing.T) {
 	for document, most := range map[string]int{"README.md": 200, "ARCHITECTURE.md": 250} {
 		if lines := strings.Count(read(t, document), "\n"); lines > most {
-			t.Errorf("%s has %d lines, and may have %d: what one folder is about goes into its README.md", document, lines, most)
+			t.Errorf("%s has %d lines, and may have %d: text about one folder goes into its README.md", document, lines, most)
 		}
 	}
 }
 
-// documents are all pages but the changelog, which tells of what was.
+// documents are all pages but the changelog, which tells of the past.
 func documents(t *testing.T) (all []string) {
 	for _, name := range tracked(t) {
 		if path.Ext(name) == ".md" && name != "CHANGELOG.md" {
@@ -123,8 +123,8 @@ func TestMakefileHelp(t *testing.T) {
 }
 
 // TestArchitectureNamesEveryFolder: each folder with files of its own has its
-// line in ARCHITECTURE.md, and each line its folder. What is in testdata is
-// told in the line of the folder that it lies in.
+// line in ARCHITECTURE.md, and each line its folder. The line of a folder is also
+// about its testdata.
 func TestArchitectureNamesEveryFolder(t *testing.T) {
 	exists := map[string]bool{}
 	for _, name := range tracked(t) {
@@ -147,8 +147,8 @@ func TestArchitectureNamesEveryFolder(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameWhatExists: what the documents put into backquotes and looks
-// like a path of ours is there, and so are the tests that they name.
+// TestDocumentsNameWhatExists: each path of ours that a document puts into
+// backquotes exists, and so does each test.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	tests, aName := map[string]bool{}, regexp.MustCompile(`(?m)^(?:func | *(?:async )?def )((?:Test|Fuzz|Benchmark|Example|test_)\w+)\(`)
 	for _, name := range tracked(t) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Python's sources are read by lines: formatted as ruff leaves them, which
-// `make check` demands, indentation says where a block ends.
+// The tests read Python's sources by lines. These are formatted as ruff leaves them,
+// which `make check` demands, so indentation says where a block ends.
 
 var pythonDef = regexp.MustCompile(`^( *)(?:async )?def (\w+)\(`)
 

@@ -106,7 +106,7 @@ func skipped(name string) bool {
 func within(dir, top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }
 
 // tracked lists the files that git knows or would add, from the root with
-// slashes. What is no checkout cannot be judged.
+// slashes. Outside a checkout it skips the test.
 func tracked(t *testing.T) (files []string) {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")

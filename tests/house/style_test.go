@@ -42,8 +42,8 @@ func TestLengths(t *testing.T) {
 // error value, a table, or a mark for the compiler.
 const registry = "host/store/open.go registry"
 
-// TestNoMutableState: nothing that lives as long as the process is set from
-// afar. Tables and error values may be variables because Go has no other way.
+// TestNoMutableState: no package variable is set by other code. Tables and error
+// values may be variables because Go has no other way.
 func TestNoMutableState(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || !within(s.dir(), "host") && !within(s.dir(), "cmd") {
@@ -58,7 +58,7 @@ func TestNoMutableState(t *testing.T) {
 				value := spec.(*ast.ValueSpec)
 				for _, name := range value.Names {
 					if name.Name != "_" && s.path+" "+name.Name != registry && len(value.Values) == 0 {
-						t.Errorf("%s: package variable %s has no value of its own, so somebody sets it", s.at(name), name.Name)
+						t.Errorf("%s: package variable %s has no value of its own, so other code sets it", s.at(name), name.Name)
 					}
 					if name.IsExported() && !strings.HasPrefix(name.Name, "Err") {
 						t.Errorf("%s: exported package variable %s", s.at(name), name.Name)
