@@ -161,7 +161,7 @@ func (s *shares) back(states int) {
 }
 
 // searchAll explores scenarios side by side; each has all of its state to itself.
-// What one does not need of its share goes to those that are still to come.
+// A share that one does not need goes to those that are still to come.
 func searchAll(ctx context.Context, all []*Scenario, o *Options) ([]*Found, error) {
 	var (
 		found  = make([]*Found, len(all))

@@ -26,7 +26,7 @@ const (
 // may still act; without, only turn may. An answer is given, or lost, in the same
 // transition in which its request is applied, or otherwise when time has passed. An
 // actor that does not act is passed over, and may act when time has passed, as one
-// that is paused. What depends on another actor in the same instant, a Command
+// that is paused. A move that depends on another actor in the same instant, a Command
 // that Needs a tenure, begins a new sweep.
 type world struct {
 	now    uint16 // ticks

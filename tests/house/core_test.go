@@ -124,8 +124,8 @@ func TestCoreStateIsConstant(t *testing.T) {
 	}
 }
 
-// targets are the expressions that a node may write through. What is defined there has a
-// scope of its own.
+// targets are the expressions that a node may write through. A name that the node defines
+// has a scope of its own.
 func targets(node ast.Node) []ast.Expr {
 	switch n := node.(type) {
 	case *ast.AssignStmt:

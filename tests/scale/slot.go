@@ -213,7 +213,7 @@ func (w *world) somebodys(s *slot) *register {
 }
 
 // die ends a process without a word, and another begins in its place a moment
-// later. What it held is free a TTL after its last beat, for those that wait.
+// later. The names that it held are free a TTL after its last beat, for those that wait.
 func (w *world) die(p *process) {
 	for _, h := range p.hosts {
 		for len(h.units) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// Of the shared semaphore: each process has a session and one semaphore machine for
+// For the shared semaphore each process has a session and one semaphore machine for
 // each name, its pool; what an actor asks of it is a permit, which has a unit of its
 // own, without a machine.
 

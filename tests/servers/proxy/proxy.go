@@ -4,8 +4,8 @@
 //
 // The test chooses each request's fault (see Proxy.Choose, and Weather for chance with
 // a seed), and the proxy carries it out, so that every fault is the same on S3, GCS and
-// Azure. Of a protocol the proxy knows only the verb of a request, and how the protocol
-// refuses.
+// Azure. All that the proxy knows of a protocol is the verb of a request, and how the
+// protocol refuses.
 //
 // It holds each request and each answer whole, so it is not for large bodies.
 package proxy
