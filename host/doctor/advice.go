@@ -11,7 +11,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// conclude says what was found, and what to do. err is why nothing can be kept here.
+// conclude writes the findings and the advice. err is why no lease can be kept here, or nil.
 func (x *examiner) conclude(err error) {
 	x.summarize()
 	x.judgeStamps()
@@ -48,19 +48,19 @@ func (x *examiner) findCreate() {
 	switch {
 	case x.denied("create") != nil: // see findRights
 	case c.Unsupported:
-		x.find(true, "create_unsupported", c.text()+": strict cannot be had here, nor semaphores")
+		x.find(true, "create_unsupported", c.text()+": strict and semaphores cannot work here")
 	case !c.honoured():
-		x.find(true, "two_winners", c.text()+": create-if-absent is not honoured, so strict would exclude nobody; whoever asks for strict is refused here from now on")
+		x.find(true, "two_winners", c.text()+": create-if-absent is not honoured, so strict would not exclude; from now on mopslock refuses strict on this store")
 		if !card.Refused {
-			x.find(true, "card_unwritten", "the store's card could not be written, so others are not told of it")
+			x.find(true, "card_unwritten", "the store's card could not be written, so other processes do not learn of this")
 		}
 	case card.Refused:
-		x.find(true, "card_unwritten", "the store's card refuses it ("+card.Seen+"), and could not be replaced")
+		x.find(true, "card_unwritten", "the store's card refuses strict ("+card.Seen+"), and could not be replaced")
 	case card.Mended:
-		x.find(false, "mended", "the store was refused before, and is no more; processes that run already go on as they were")
+		x.find(false, "mended", "the store was refused before, and is refused no more; processes that already run go on as they did")
 	}
 	if c.Lost > 0 {
-		x.find(false, "lost_answers", fmt.Sprintf("in %d of %d rounds nobody was told that he had won, though one had: something on the way loses answers, or sends requests twice; mopslock reads back, so it does no harm", c.Lost, c.Rounds))
+		x.find(false, "lost_answers", fmt.Sprintf("in %d of %d rounds no writer was told that it had won, though one had: something between here and the store loses answers, or sends requests twice; mopslock reads back, so this does no harm", c.Lost, c.Rounds))
 	}
 }
 
@@ -71,28 +71,28 @@ func (x *examiner) findStale() {
 		kind, what string
 	}{
 		{f.AfterWrite, "stale_list", "lists after a write did not show it"},
-		{f.AfterDelete, "stale_list", "lists after a delete showed it still"},
+		{f.AfterDelete, "stale_list", "lists after a delete still showed it"},
 		{f.AfterOverwrite, "stale_read", "reads after an overwrite showed the old object"},
-		{f.Exists, "stale_read", "looks whether an object is there were wrong right after a write or a delete"},
+		{f.Exists, "stale_read", "questions whether an object exists were answered wrongly right after a write or a delete"},
 	} {
 		if seen.Stale > 0 {
-			x.find(true, seen.kind, fmt.Sprintf("%d of %d %s: strict needs a store that shows what it has said yes to; auto does not know of it, so ask for lastwriter", seen.Stale, seen.Tries, seen.what))
+			x.find(true, seen.kind, fmt.Sprintf("%d of %d %s: strict needs a store that at once shows each write to which it has said yes; auto does not notice this, so ask for lastwriter", seen.Stale, seen.Tries, seen.what))
 		}
 	}
 }
 
-// findRights names each right that is missing as what it breaks.
+// findRights names each right that is missing, and what does not work without it.
 func (x *examiner) findRights() {
 	for _, right := range []struct {
 		verb, breaks string
 		bad          bool
 	}{
 		{"put", "no lease can be kept: holders must write", true},
-		{"get", "no lease can be kept: everybody must read", true},
-		{"create", "strict cannot be had: claims must be created", true},
-		{"exists", "strict cannot be had: holders look whether somebody else has claimed", true},
-		{"list", "strict cannot be had, and ls and semaphores neither: the newest claim is found by a list; grant it, or ask for lastwriter", true},
-		{"delete", "old versions and dead sessions stay in the store for ever; leases are safe", false},
+		{"get", "no lease can be kept: holders and waiters must read", true},
+		{"create", "strict cannot be had: a claim is a create", true},
+		{"exists", "strict cannot be had: a holder asks whether another has claimed", true},
+		{"list", "strict cannot be had, nor ls, nor semaphores: mopslock finds the newest claim by a list; grant the right, or ask for lastwriter", true},
+		{"delete", "old versions and dead sessions stay in the store forever; leases are safe", false},
 	} {
 		denied := x.denied(right.verb)
 		if denied == nil {
@@ -106,21 +106,21 @@ func (x *examiner) findRights() {
 	}
 }
 
-// smallOffset is how wrong a clock may be before it is worth a word.
+// smallOffset is how wrong a clock may be before it is a finding.
 const smallOffset = 2 * time.Second
 
 func (x *examiner) findClocks() {
 	s, c := &x.report.Stamps, &x.report.Clock
 	_, steps := x.store.(store.SteppingClock)
 	if s.Samples == 0 {
-		x.find(false, "no_stamps", "the store tells no modification times: a dead holder's lease is found dead by watching it for its TTL")
+		x.find(false, "no_stamps", "the store gives no modification times: a waiter must watch a dead holder's lease for its TTL to find it dead")
 	}
 	if coarser := s.coarser(); coarser > 0 {
-		x.find(!steps, "coarse_stamps", fmt.Sprintf("stamps come in units of %v, and the driver counts on %v: use TTLs of %v and more, and the margin that is advised",
+		x.find(!steps, "coarse_stamps", fmt.Sprintf("stamps have a unit of %v, and the driver expects %v: use TTLs of %v and more, and the advised margin",
 			time.Duration(max(s.Get, s.List)), time.Duration(s.Unit), core.MinTTLCoarse))
 	}
 	if spread := time.Duration(s.Spread); spread > core.DefaultSpread && !steps {
-		x.find(true, "clocks_disagree", fmt.Sprintf("the clocks of the store's front doors disagree by %v at least, and %v is allowed for: use the margin that is advised, or more",
+		x.find(true, "clocks_disagree", fmt.Sprintf("the clocks of the store's front ends disagree by %v at least, and strict allows %v: use the advised margin, or more",
 			spread.Round(time.Millisecond), core.DefaultSpread))
 	}
 	if off := time.Duration(c.Offset); c.Known && off.Abs()-time.Duration(c.Bound) > smallOffset {
@@ -128,7 +128,7 @@ func (x *examiner) findClocks() {
 		if off > 0 {
 			which = "ahead of"
 		}
-		x.find(false, "clock_offset", fmt.Sprintf("the store's clock is %v %s this machine's, give or take %v: strict compares no clocks, but under lastwriter others judge by theirs, so set this one right",
+		x.find(false, "clock_offset", fmt.Sprintf("the store's clock is %v %s this machine's, give or take %v: strict compares no clocks, but under lastwriter other machines judge by their own, so set this one right",
 			off.Abs().Round(time.Millisecond), which, time.Duration(c.Bound).Round(time.Millisecond)))
 	}
 }
@@ -139,10 +139,10 @@ func (x *examiner) findRest() {
 		throttled, unknown, total = throttled+v.Throttled, unknown+v.Unknown, total+v.Throttled+v.Unknown+v.Answered
 	}
 	if throttled > 0 {
-		x.find(false, "throttled", fmt.Sprintf("%d of %d requests were throttled: it is a store that wants to be asked less often, so use sessions and long TTLs", throttled, total))
+		x.find(false, "throttled", fmt.Sprintf("%d of %d requests were throttled: this store takes fewer requests, so use sessions and long TTLs", throttled, total))
 	}
 	if unknown > 0 {
-		x.find(false, "unknown", fmt.Sprintf("%d of %d requests had no answer, or none that says yes or no", unknown, total))
+		x.find(false, "unknown", fmt.Sprintf("%d of %d requests had no answer, or an answer that says neither yes nor no", unknown, total))
 	}
 	x.findLeft()
 }
@@ -153,24 +153,24 @@ func (x *examiner) findLeft() {
 	}
 }
 
-// Of the advice.
+// Constants of the advice.
 const (
 	slowShare   = 100 // the TTL is at least so many times a slow renewal
-	floorShare  = 10  // and its floor so many times
+	floorShare  = 10  // the TTL's floor is so many times a slow renewal
 	perHour     = 3600
 	putUSD      = 0.005 / 1000
 	getUSD      = 0.0004 / 1000
 	thousand    = 1000
-	pollGets    = 2       // exists and get of one poll
+	pollGets    = 2       // the exists and the get of one poll
 	earliest    = 6.0 / 5 // renewals come up to so much more often than each third of the TTL
 	pollJitter  = 12      // tenths: a poll comes up to 20 % later
-	marginRoom  = 5       // quarters: of what the front doors disagree by
+	marginRoom  = 5       // quarters of the time by which the front ends disagree
 	leastWait   = 100 * time.Millisecond
 	ttlRounding = 10 * time.Second
 )
 
-// advise chooses terms. What slop does not allow for, the margin has to: a holder
-// believes until ttl - margin, and is judged dead after ttl + slop.
+// advise chooses terms. A holder believes until ttl - margin, and is judged dead after
+// ttl + slop. So the margin must cover what the slop does not.
 func (x *examiner) advise() {
 	r := x.report
 	strict := r.Strict()
@@ -209,7 +209,7 @@ func (x *examiner) advise() {
 	r.Advice = a
 }
 
-// adviseWaits says how long others wait.
+// adviseWaits estimates how long waiters wait.
 func (x *examiner) adviseWaits(a *Advice, ttl time.Duration, steps bool) {
 	r := x.report
 	poll := min(core.PollCap, max(core.PollCapFloor, ttl/8))
@@ -234,7 +234,7 @@ func (x *examiner) adviseWaits(a *Advice, ttl time.Duration, steps bool) {
 	a.Cost.Polls, a.Cost.PollsUSD = math.Round(polls), usd(0, polls)
 }
 
-// cost is that of renewals as often as they can come.
+// cost returns the cost of renewals if they come as often as they can.
 func cost(ttl time.Duration, strict bool) Cost {
 	renewals := perHour / ttl.Seconds() * 3 * earliest
 	c := Cost{Puts: math.Round(renewals), Gets: math.Round(renewals), USD: usd(renewals, renewals)}
@@ -244,8 +244,8 @@ func cost(ttl time.Duration, strict bool) Cost {
 	return c
 }
 
-// USD is what requests cost at S3's list prices: puts, creates and lists, and gets and
-// looks whether an object exists.
+// USD returns what requests cost at S3's list prices. puts counts puts, creates and lists;
+// gets counts gets and exists.
 func USD(puts, gets float64) float64 { return puts*putUSD + gets*getUSD }
 
 func usd(puts, gets float64) float64 { return math.Round(USD(puts, gets)*1e6) / 1e6 }
@@ -259,7 +259,7 @@ func (a *Advice) command(protocol string) string {
 	return b.String() + " NAME -- CMD"
 }
 
-// Brief is a duration as one types it: 90s, and not 1m30s.
+// Brief returns a duration as a person types it: 90s, and not 1m30s.
 func Brief(d time.Duration) string {
 	if d >= time.Second && d < time.Hour && d%time.Millisecond == 0 {
 		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", d.Seconds()), "0"), ".") + "s"

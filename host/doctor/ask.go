@@ -12,18 +12,18 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// answer is what a request came to.
+// answer is the result of a request.
 type answer[T any] struct {
 	value T
 	err   error
 	took  time.Duration
 }
 
-// stopGrace is what a request that was cancelled may take to end.
+// stopGrace is how long a cancelled request may take to end.
 const stopGrace = time.Second
 
-// ask does one request, times it, and counts what became of it. One that heeds no
-// cancel, such as a system call on a dead mount, is left behind; it ends when that does.
+// ask makes one request, times it, and counts its outcome. If the request does not end
+// when it is cancelled, such as a system call on a dead mount, ask leaves it behind.
 func ask[T any](ctx context.Context, x *examiner, verb, key string, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -56,17 +56,17 @@ func (x *examiner) count(verb string, took time.Duration, err error) {
 	e, _ := errors.AsType[*store.Error](err)
 	if !errors.Is(err, context.Canceled) && (e == nil || e.Class != core.ClassUnreachable) {
 		x.heard = time.Now()
-	} else if time.Since(x.heard) > silenceLimit { // dead on the way: not every step is to find out
+	} else if time.Since(x.heard) > silenceLimit { // the store fell silent: later steps need not find out again
 		x.stop(err)
 	}
 	switch {
 	case err == nil, errors.Is(err, store.ErrAbsent), errors.Is(err, store.ErrExists):
 		t.answered++
-		if t.denied != nil { // for a moment only
+		if t.denied != nil { // it was denied for a moment only
 			t.denied, t.unknown = nil, t.unknown+t.denials
 		}
 		t.denials = 0
-		if !x.crowded && !errors.Is(err, store.ErrExists) { // which costs some stores a look only
+		if !x.crowded && !errors.Is(err, store.ErrExists) { // for this answer some stores only look
 			t.took = append(t.took, took)
 		}
 	case e != nil && e.Class == core.ClassThrottled:
@@ -78,7 +78,7 @@ func (x *examiner) count(verb string, took time.Duration, err error) {
 	}
 }
 
-// tallyOf is there to be counted in. The caller holds mu.
+// tallyOf returns the tally of a verb, and makes it first if need be. The caller holds mu.
 func (x *examiner) tallyOf(verb string) *tally {
 	t := x.verbs[verb]
 	if t == nil {
@@ -88,8 +88,8 @@ func (x *examiner) tallyOf(verb string) *tally {
 	return t
 }
 
-// crowd says that from now on requests are many at once, so that what they take tells
-// nothing of one; or that they are not.
+// crowd says whether from now on many requests are in flight at once. If so, their times
+// do not tell how long a single one takes.
 func (x *examiner) crowd(crowded bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -103,21 +103,22 @@ func (x *examiner) answered(verb string) bool {
 	return x.tallyOf(verb).answered > 0
 }
 
-// denied is why a verb may not be used, or nil.
+// denied returns why a verb may not be used, or nil.
 func (x *examiner) denied(verb string) *store.Error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.tallyOf(verb).denied
 }
 
-// insist asks again while the store does not answer. What is asked may be applied
+// insist asks again while the store does not answer. The store may apply the request
 // more than once.
 func insist[T any](ctx context.Context, x *examiner, verb, key string, do func(context.Context) (T, error)) (T, error) {
 	return repeat(ctx, x, verb, key, passing, do)
 }
 
-// repeat asks again after errors that again says yes to, and after the denial of a verb
-// that has been answered before: it may be for a moment, as when a token is renewed.
+// repeat asks again after an error for which again is true. It also asks again after the
+// denial of a verb that was answered before: it may be denied only for a moment, such as
+// while a token is renewed.
 func repeat[T any](ctx context.Context, x *examiner, verb, key string, again func(error) bool, do func(context.Context) (T, error)) (T, error) {
 	for pause := backOff; ; pause *= 2 {
 		value, err := ask(ctx, x, verb, key, do)
@@ -128,7 +129,7 @@ func repeat[T any](ctx context.Context, x *examiner, verb, key string, again fun
 	}
 }
 
-// request is how a request is made: by ask, or by insist.
+// request is a way to make a request: ask or insist.
 type request func(context.Context, *examiner, string, string, func(context.Context) (struct{}, error)) (struct{}, error)
 
 func (x *examiner) put(key string, body []byte) error { return x.putBy(insist, key, body) }
@@ -139,13 +140,13 @@ func (x *examiner) putBy(by request, key string, body []byte) error {
 		return struct{}{}, x.store.Put(ctx, key, body, bodyType)
 	})
 	if isNew && err != nil && !passing(err) {
-		x.gone(key) // it never was
+		x.gone(key) // it was never there
 	}
 	return err
 }
 
-// create is asked once: a second request would be told of the first, unless that was
-// denied.
+// create asks only once, unless the first request was denied: a second one would be told
+// that the first one's object exists.
 func (x *examiner) create(key string, body []byte) error {
 	x.mark(key)
 	never := func(error) bool { return false }
@@ -163,7 +164,7 @@ func (x *examiner) exists(key string) (bool, error) {
 	return insist(x.ctx, x, "exists", key, func(ctx context.Context) (bool, error) { return x.store.Exists(ctx, key) })
 }
 
-// list returns the stamps of all keys with a prefix: one request a thousand.
+// list returns the stamps of all keys with a prefix, with one request for each thousand.
 func (x *examiner) list(prefix string) (map[string]int64, error) {
 	found := map[string]int64{}
 	after := ""
@@ -203,7 +204,7 @@ func (x *examiner) removeIn(ctx context.Context, key string) error {
 	return err
 }
 
-// mark remembers a key to be deleted, and reports whether it is a new one.
+// mark remembers a key that must be deleted, and reports whether it is a new one.
 func (x *examiner) mark(key string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -220,18 +221,18 @@ func (x *examiner) gone(key string) {
 
 const bodyType = "application/json"
 
-// paper is what all objects of a doctor's are.
+// paper is the content of each object that a doctor writes, apart from the card.
 type paper struct {
 	V     int    `json:"v"`
 	Nonce string `json:"nonce"`
 	About string `json:"about"`
 }
 
-// fresh is a body with a nonce of its own.
+// fresh returns a body with a nonce of its own.
 func fresh() []byte {
 	body, err := json.Marshal(paper{1, uuid.NewString(), "written by mopslock's doctor to examine this store; it may be deleted"})
 	if err != nil {
-		panic("mopslock: doctor: " + err.Error()) // of strings and a number
+		panic("mopslock: doctor: " + err.Error()) // strings and a number always marshal
 	}
 	return body
 }

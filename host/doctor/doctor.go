@@ -1,15 +1,15 @@
-// Package doctor examines a store: whether its create-if-absent has one winner, its
-// lists and reads are fresh, its stamps tell what their driver counts on; and says
-// which protocol leases can be kept by there, with which TTL and margins.
+// Package doctor examines a store: does create-if-absent have one winner, are lists and
+// reads fresh, are the stamps what the driver expects? It then says which protocol can
+// keep leases there, with which TTL and margins.
 //
-// It writes below Prefix, under an id of its own, and deletes that again; what a
-// doctor that was killed has left is harmless, is no lease and no session, and may be
-// deleted by hand. Besides it leaves the store's card (package card): what it has
-// seen of create-if-absent stands there, and a store that it has refused is strict
-// for nobody until a doctor finds it mended.
+// It writes below Prefix, under an id of its own, and deletes that again. If a doctor is
+// killed, the objects that it leaves are harmless: they are no lease and no session, and
+// a person may delete them. It also leaves the store's card (package card), which says
+// what it saw of create-if-absent. If the card refuses the store, no process uses strict
+// there until a doctor finds the store mended.
 //
-// It holds no lease, so it disturbs none; and it does not prove: a store that has had
-// one winner in every round may have two in the next.
+// It holds no lease, so it disturbs none. It proves nothing: a store with one winner in
+// every round may have two in the next.
 package doctor
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Prefix begins the keys of everything that doctors write, but for the card.
+// Prefix begins the keys of everything that doctors write, except the card.
 const Prefix = "_mopslock/d/"
 
 // Writers is how many creates of one key are sent at once in each round.
@@ -39,12 +39,12 @@ const (
 	MaxRounds     = 100_000
 	MaxTries      = 1000
 
-	leastRounds  = 10              // of the default, however slow the store
-	leastTries   = 8               // of each verb, however slow the store
-	phaseLimit   = 2 * time.Second // no more tries are begun after it
-	raceLimit    = 6 * time.Second // no more rounds of the default
+	leastRounds  = 10              // rounds of the default, however slow the store is
+	leastTries   = 8               // tries of each verb, however slow the store is
+	phaseLimit   = 2 * time.Second // no more tries begin after it
+	raceLimit    = 6 * time.Second // no more rounds of the default begin after it
 	requestLimit = core.FirstAnswerLimit
-	silenceLimit = 15 * time.Second // without any answer: given up
+	silenceLimit = 15 * time.Second // after so long without any answer the examination ends
 	tidyLimit    = 10 * time.Second
 	attempts     = 4 // of one request whose outcome is unknown
 	backOff      = 250 * time.Millisecond
@@ -52,24 +52,24 @@ const (
 
 // Options are for Examine. The zero value, and nil, are good.
 type Options struct {
-	// Rounds is how many times Writers race; 0 is up to DefaultRounds, within
-	// some seconds. At most MaxRounds.
+	// Rounds is how many times Writers race, at most MaxRounds. 0 means up to
+	// DefaultRounds, within some seconds.
 	Rounds int
-	// Tries is how often each verb is tried at most; 0 is DefaultTries. A slow
-	// store is asked less often. At most MaxTries.
+	// Tries is how often each verb is tried at most, up to MaxTries. 0 means
+	// DefaultTries. A slow store gets fewer tries.
 	Tries int
-	// Progress is told how far it is: done of total of a step. It must not block.
+	// Progress is called with the progress of a step: done of total. It must not block.
 	Progress func(step string, done, total int)
 }
 
-// Examine examines a store. It takes some seconds, asks no more than Writers things at
-// once, and tries no request for longer than 5 s.
+// Examine examines a store. It takes some seconds, has at most Writers requests in flight,
+// and tries no request for longer than 5 s.
 //
-// The error is ctx's cause, of Options that cannot be, or a *store.Error: the store
-// was not reached within 5 s, or falls silent for 15 s, or is missing, or the credentials do not allow what any
-// lease needs, to write and to read, or its card cannot be read. What was found out before is in the Report all
-// the same, which is never nil but for bad Options. What was written is deleted, as
-// far as it can be.
+// The error is ctx's cause, or one for bad Options, or a *store.Error: the store was not
+// reached within 5 s, or fell silent for 15 s, or is missing, or the credentials do not
+// allow it to write and to read, which any lease needs, or its card cannot be read. What
+// was found until then is in the Report, which is nil only for bad Options. Examine
+// deletes what it wrote, as far as it can.
 func Examine(ctx context.Context, s store.Store, opts *Options) (*Report, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -103,24 +103,25 @@ type examiner struct {
 
 	mu      sync.Mutex
 	heard   time.Time // the latest answer
-	crowded bool      // many are asked at once
+	crowded bool      // many requests are in flight at once
 	verbs   map[string]*tally
 	left    map[string]bool // keys that may be there
 	stamps  []sample
 	report  *Report
 }
 
-// tally is what became of the requests of one verb.
+// tally counts the outcomes of the requests of one verb.
 type tally struct {
-	took      []time.Duration // of those that were answered, one after the other
+	took      []time.Duration // of those that were answered and were in flight alone
 	answered  int
 	unknown   int
 	throttled int
-	denied    *store.Error // the latest, unless it has been answered since
+	denied    *store.Error // the latest denial, unless an answer came since
 	denials   int          // since the latest answer
 }
 
-// examine asks one thing after the other. Only what makes the rest idle is an error.
+// examine runs one step after the other. A step returns an error only if the rest would be
+// useless.
 func (x *examiner) examine() error {
 	for _, step := range []func() error{x.reach, x.live, x.race, x.burst, x.fileCard} {
 		if err := step(); err != nil {
@@ -139,9 +140,9 @@ func (x *examiner) progress(step string, done, total int) {
 	}
 }
 
-// reach writes an object and reads it, as long as it takes to hear anything, up to
-// 5 s. Writing comes first: some stores do not tell that an object is absent to
-// whoever may not list.
+// reach writes an object and reads it. It tries until the store answers, up to 5 s. It
+// writes first: some stores do not tell a caller that may not list whether an object is
+// absent.
 func (x *examiner) reach() error {
 	x.progress("reach", 0, 1)
 	key := x.prefix + "reach"
@@ -164,7 +165,7 @@ func (x *examiner) reach() error {
 	return err
 }
 
-// passing reports whether the same request may go better the next time.
+// passing reports whether the same request may succeed the next time.
 func passing(err error) bool {
 	switch classOf(err) {
 	case core.ClassUnreachable, core.ClassThrottled, core.ClassOther:
@@ -173,13 +174,13 @@ func passing(err error) bool {
 	return false
 }
 
-// denial reports whether whoever asks may not do that.
+// denial reports whether the caller may not do that.
 func denial(err error) bool {
 	class := classOf(err)
 	return class == core.ClassUnauthorized || class == core.ClassReadOnly
 }
 
-// classOf is the class of an unknown outcome, core.ClassNone of an answer.
+// classOf returns the class of an unknown outcome, or core.ClassNone for an answer.
 func classOf(err error) core.Class {
 	if e, ok := errors.AsType[*store.Error](err); ok {
 		return e.Class
@@ -187,8 +188,7 @@ func classOf(err error) core.Class {
 	return store.ClassOf(err)
 }
 
-// tidy deletes what may be there. ctx may be over, and the store must not be left as
-// it is for that.
+// tidy deletes the objects that may be there. It does so even if ctx has ended.
 func (x *examiner) tidy() {
 	if x.report.Reached == 0 {
 		return
@@ -226,7 +226,7 @@ func (x *examiner) remains() []string {
 	return keys
 }
 
-// sleep waits, or until ctx ends.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

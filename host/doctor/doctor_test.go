@@ -19,8 +19,8 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// A store with nothing wrong is strict's; every count is exact, and nothing is left
-// but a card that says so.
+// On a store without a fault the doctor advises strict. Every count is exact, and only a
+// card that does not refuse the store is left.
 func TestGoodStore(t *testing.T) {
 	steps := map[string]int{}
 	opts := &doctor.Options{Tries: 20, Progress: func(step string, _, _ int) { steps[step]++ }}
@@ -41,7 +41,7 @@ func TestGoodStore(t *testing.T) {
 				e.Errorf("%+v of %d", v, times)
 			}
 		}
-		if v := e.Verbs[2]; v.Verb != "create" || v.Timed != 21 { // once each, and the card
+		if v := e.Verbs[2]; v.Verb != "create" || v.Timed != 21 { // 20 tries, and the card
 			e.Errorf("%+v", v)
 		}
 		if len(e.Verbs) != 6 || len(e.keys()) != 0 || e.card() != (card.Card{Nonce: e.card().Nonce}) || e.card().Nonce == "" {
@@ -63,13 +63,13 @@ func TestGoodStore(t *testing.T) {
 	})
 }
 
-// ignore is a create that is a put, as of rclone's S3 server.
+// ignore makes each create a put, as rclone's S3 server does.
 func ignore(p *patient) {
 	p.create = func(key string, body []byte) error { return p.Store.Put(context.Background(), key, body, "") }
 }
 
-// A store that takes every create for a put has 16 winners of 16, and is refused for
-// all who come after; until a doctor finds it mended.
+// A store that takes every create for a put has 16 winners of 16. The card refuses it for
+// all later processes, until a doctor finds it mended.
 func TestTwoWinners(t *testing.T) {
 	examine(t, &doctor.Options{Rounds: 10}, ignore, func(e *examined) {
 		e.says("lastwriter", "two_winners")
@@ -92,11 +92,11 @@ func TestTwoWinners(t *testing.T) {
 	})
 }
 
-// A race of creates tells what the store is. One that looks and then writes is honest to
-// one create after the other, and has two winners of many at once. One of two winners may
-// be told that he has lost, or nothing: the object tells. A front door that sends every
-// create twice tells nobody that he has won; that, and lost answers, is no fault of the
-// store. A writer who is answered alone has raced with nobody.
+// A race of creates shows the store's faults. A store that looks and then writes answers
+// single creates correctly, but has two winners if many come at once. One of two winners
+// may be told that it has lost, or nothing: the object then shows that it won. If a proxy
+// sends every create twice, no writer is told that it has won; that, and lost answers, are
+// no fault of the store. A round in which only one writer is answered is no race.
 func TestRaces(t *testing.T) {
 	exists := store.Fail("create", "k", core.ClassNone, store.ErrExists)
 	lost := store.Fail("create", "k", core.ClassUnreachable, errors.New("reset"))
@@ -173,7 +173,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// Lists, reads and looks that lag are counted, and strict is not advised.
+// Lists, reads and exists that lag are counted, and the doctor does not advise strict.
 func TestStaleStores(t *testing.T) {
 	var before []store.Info
 	old := map[string]store.Object{}
@@ -210,15 +210,15 @@ func TestStaleStores(t *testing.T) {
 					}
 				}
 				if e.card().Refused {
-					e.Error("it has said nothing of create-if-absent")
+					e.Error("the card refuses a store whose create-if-absent has no fault")
 				}
 			})
 		})
 	}
 }
 
-// A card that cannot be written is told of: others do not hear of a refusal, or
-// are refused still.
+// A card that cannot be written is a finding: other processes do not learn of a refusal, or
+// are still refused.
 func TestCardUnwritten(t *testing.T) {
 	locked := denies("put", card.Key, core.ClassOther)
 	examine(t, nil, func(p *patient) { ignore(p); locked(p) }, func(e *examined) {
@@ -234,7 +234,7 @@ func TestCardUnwritten(t *testing.T) {
 	})
 }
 
-// The report says how fine and how steady stamps are, and the margin makes up for it.
+// The report gives the unit and the spread of the stamps, and the margin makes up for them.
 func TestStamps(t *testing.T) {
 	for name, test := range map[string]struct {
 		stamp         func(key string, stamp int64) int64
@@ -267,7 +267,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-// doors are two front doors whose clocks are apart, each with half of the keys.
+// doors returns the stamps of two front ends whose clocks differ. Each has half of the keys.
 func doors(apart time.Duration) func(string, int64) int64 {
 	return func(key string, stamp int64) int64 {
 		if key[len(key)-1]%2 == 0 {
@@ -277,9 +277,8 @@ func doors(apart time.Duration) func(string, int64) int64 {
 	}
 }
 
-// Each right that is missing is named as what it breaks. Without those to write and to
-// read there is nothing to be had, and the error is the store's own; also where objects
-// may be made, and not overwritten.
+// Each missing right is a finding. Without the rights to write and to read no lease can be
+// kept, and the error is the store's own. The same holds without the right to overwrite.
 func TestRights(t *testing.T) {
 	readOnly := func(p *patient) {
 		p.deny = func(asked, key string) error {
@@ -319,8 +318,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A verb that is denied in the midst of answers, as when a token is renewed, is asked
-// again; so is a create that all who race are denied.
+// The doctor asks again if a verb is denied between answers, such as while a token is
+// renewed, and if all creates of a race are denied.
 func TestDeniedForAMoment(t *testing.T) {
 	for _, test := range []struct {
 		verb     string
@@ -357,8 +356,8 @@ func classOf(err error) core.Class {
 	return e.Class
 }
 
-// A store that cannot be used is told at once, one that does not answer within 5 s,
-// even where no cancel is heeded.
+// The doctor reports at once that a store cannot be used, and within 5 s that it does not
+// answer, even if its requests do not end when they are cancelled.
 func TestUnreachable(t *testing.T) {
 	for name, test := range map[string]struct {
 		class core.Class
@@ -387,7 +386,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A store that throttles a fifth of all requests is examined all the same.
+// The doctor also examines a store that throttles a fifth of all requests.
 func TestThrottled(t *testing.T) {
 	var mu sync.Mutex
 	n := 0
@@ -408,7 +407,7 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
-// A card that cannot be read may refuse the store: that is not known to be strict's.
+// A card that cannot be read may refuse the store, so the doctor does not advise strict.
 func TestCardUnread(t *testing.T) {
 	for _, class := range []core.Class{core.ClassUnauthorized, core.ClassUnreachable, core.ClassThrottled} {
 		examine(t, nil, func(p *patient) {
@@ -422,7 +421,7 @@ func TestCardUnread(t *testing.T) {
 	}
 }
 
-// A store that falls silent in the middle is given up, not asked to the end.
+// The doctor gives up a store that falls silent in the middle.
 func TestFallsSilent(t *testing.T) {
 	examine(t, nil, func(p *patient) { p.silentFrom = time.Now().Add(time.Second) }, func(e *examined) {
 		if e.says("none", "left_behind"); classOf(e.err) != core.ClassUnreachable || e.took > 35*time.Second {
@@ -431,7 +430,7 @@ func TestFallsSilent(t *testing.T) {
 	})
 }
 
-// A caller who cancels gets his cause at once, and nothing is left behind.
+// A caller that cancels gets its cause at once, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	cause := errors.New("enough")
 	for _, step := range []string{"create and list", "create over an object", "overwrite and read", "delete and list", "race", "stamps", "card"} {
@@ -476,7 +475,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// JSON has its units in its keys.
+// The JSON of a report has the units in its keys.
 func TestJSON(t *testing.T) {
 	body, err := json.Marshal(&doctor.Report{
 		Reached: doctor.Milliseconds(1500 * time.Microsecond), Stamps: doctor.Stamps{Unit: doctor.Seconds(time.Second), Spread: doctor.Seconds(1234567)},

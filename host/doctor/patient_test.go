@@ -19,23 +19,24 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// latency is what every request of a patient takes, half of it before it is applied.
+// latency is how long every request to a patient takes. Half of it passes before the
+// request is applied.
 const latency = 10 * time.Millisecond
 
-// patient is a store in memory with something wrong. It lives in a bubble, where
-// sleeping costs nothing and time is exact.
+// patient is a store in memory with a fault. It is in a bubble, where sleeping costs
+// nothing and time is exact.
 type patient struct {
 	*storetest.Fake
-	// deny says why a verb of a key is not done, before it is.
+	// deny returns an error if a request must fail before it is applied.
 	deny func(verb, key string) error
-	// create takes the place of the store's.
+	// create replaces the store's create.
 	create func(key string, body []byte) error
-	// stamp changes what is told of a key; tell anything else.
+	// stamp changes the stamp of a key; tell changes any other part of an answer.
 	stamp func(key string, stamp int64) int64
 	tell  func(*storetest.Call, error)
-	// deaf: nothing is ever answered, whatever ctx says.
+	// deaf: while it is open, no request is answered, not even when ctx ends.
 	deaf chan struct{}
-	// silentFrom: nothing is answered any more.
+	// silentFrom: from then on no request is answered until ctx ends.
 	silentFrom time.Time
 
 	mu     sync.Mutex
@@ -86,7 +87,7 @@ func (p *patient) do(ctx context.Context, c *storetest.Call, apply func(context.
 		}
 	}
 	if p.tell != nil {
-		p.mu.Lock() // the answers of a race come side by side
+		p.mu.Lock() // the answers of a race come at once
 		p.tell(c, err)
 		p.mu.Unlock()
 	}
@@ -101,7 +102,7 @@ func (p *patient) plant(c card.Card) {
 	}
 }
 
-// denies has a patient deny one verb, below keys that contain part.
+// denies makes a patient deny one verb for keys that contain part.
 func denies(verb, part string, class core.Class) func(*patient) {
 	return func(p *patient) {
 		p.deny = func(asked, key string) error {
@@ -113,7 +114,7 @@ func denies(verb, part string, class core.Class) func(*patient) {
 	}
 }
 
-// examined is what a doctor says of a patient.
+// examined is what a doctor reports of a patient.
 type examined struct {
 	*testing.T
 	*doctor.Report
@@ -122,7 +123,7 @@ type examined struct {
 	took time.Duration
 }
 
-// examine has a store examined, in a bubble.
+// examine lets the doctor examine a store, in a bubble.
 func examine(t *testing.T, opts *doctor.Options, change func(*patient), check func(*examined)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +148,7 @@ func examine(t *testing.T, opts *doctor.Options, change func(*patient), check fu
 	})
 }
 
-// says fails the test unless the findings are of these kinds, in this order.
+// says fails the test unless the doctor found this protocol and these kinds, in this order.
 func (e *examined) says(protocol string, kinds ...string) {
 	e.Helper()
 	var got []string
@@ -159,7 +160,7 @@ func (e *examined) says(protocol string, kinds ...string) {
 	}
 }
 
-// keys is what is left in the store, but for the card.
+// keys returns the keys that are left in the store, except the card's.
 func (e *examined) keys() (keys []string) {
 	page, _, err := e.p.Store.List(context.Background(), "", "", 0)
 	if err != nil {
@@ -179,8 +180,8 @@ func (e *examined) card() card.Card {
 	return c
 }
 
-// A doctor at work disturbs no lease of either protocol, with or without a session, is
-// in no list, and nothing that others collect is his.
+// A doctor at work disturbs no lease of either protocol, with or without a session. Its
+// objects are in no list of leases, and other processes do not collect them.
 func TestLiveFleet(t *testing.T) {
 	s := mem.Open()
 	h, err := host.New(s, &host.Options{Memory: "-"})

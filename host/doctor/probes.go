@@ -15,15 +15,15 @@ import (
 	"github.com/mopslock/mopslock/host/store/card"
 )
 
-// live has objects made, overwritten and deleted, one after the other, and looks each
-// time whether the store shows what it has just said yes to:
+// live creates, overwrites and deletes objects, one after the other. Each time it checks
+// whether the store shows the write to which it has just said yes:
 //
 //	create k ── list: k there?          create k again ── "it exists"?
 //	put k ───── get: the new one?       exists: yes?
 //	delete k ── list: k gone?           exists: no?
 //
-// A round of all keys goes by between two writes of one, for some stores take one
-// write a second of an object.
+// There is a round of all keys between two writes of one key, since some stores take
+// only one write a second of an object.
 func (x *examiner) live() error {
 	keys, err := x.birth()
 	if err != nil {
@@ -49,7 +49,7 @@ func (x *examiner) live() error {
 	return nil
 }
 
-// birth creates as many keys as there is time for, and lists after each.
+// birth creates as many keys as it has time for, and lists after each.
 func (x *examiner) birth() (keys []string, err error) {
 	begun := time.Now()
 	for i := range x.opts.Tries {
@@ -62,8 +62,8 @@ func (x *examiner) birth() (keys []string, err error) {
 		case errors.Is(err, errors.ErrUnsupported):
 			x.report.Create.Unsupported = true
 			fallthrough
-		case err != nil && !errors.Is(err, store.ErrExists): // which is our own, sent twice by a front door
-			if err := x.put(key, fresh()); err != nil && !passing(err) { // a key is needed all the same
+		case err != nil && !errors.Is(err, store.ErrExists): // ErrExists: it is our own object, since a proxy sent the request twice
+			if err := x.put(key, fresh()); err != nil && !passing(err) { // later steps need the key
 				return keys, err
 			} else if err != nil {
 				continue
@@ -75,7 +75,7 @@ func (x *examiner) birth() (keys []string, err error) {
 	return keys, nil
 }
 
-// mustList counts whether a list shows the key, or shows it no more.
+// mustList lists, and counts whether the key is shown if it is there, and not shown if not.
 func (x *examiner) mustList(key string, there bool, seen *Checked) {
 	if x.denied("list") != nil {
 		return
@@ -89,8 +89,8 @@ func (x *examiner) mustList(key string, there bool, seen *Checked) {
 // creates reports whether a create is worth a request.
 func (x *examiner) creates() bool { return !x.report.Create.Unsupported && x.denied("create") == nil }
 
-// renewal overwrites every key and reads it back. Some services have a right of its
-// own for that, without which no lease can be renewed: that is an error.
+// renewal overwrites every key and reads it back. Some services have a separate right to
+// overwrite. Without it no lease can be renewed, so renewal returns an error.
 func (x *examiner) renewal(keys []string) error {
 	begun := time.Now()
 	for i, key := range keys {
@@ -123,7 +123,7 @@ func (x *examiner) renewal(keys []string) error {
 	return nil
 }
 
-// death deletes every key, and looks whether it is gone.
+// death deletes every key, and checks whether it is gone.
 func (x *examiner) death(keys []string) {
 	begun := time.Now()
 	x.listStamps("l/")
@@ -142,13 +142,13 @@ func (x *examiner) death(keys []string) {
 	}
 }
 
-// race has Writers create one key at once, many times, and counts who was told that
-// he had made it. Who was told nothing is no winner; but if the one told yes is not
-// what lies there, somebody else was let in as well.
+// race lets Writers create one key at once, many times, and counts the writers that were
+// told yes. A writer without an answer is no winner. But if the object is not that of the
+// only writer that was told yes, another writer has also won.
 //
 //	A   create ── looks: none ─────────── writes ── yes
 //	B         create ── looks: none ── writes ── yes          <- two winners
-//	C   create ── writes ── (answer lost, sent again) ── exists; and C's lies there <- one
+//	C   create ── writes ── (answer lost, sent again) ── exists; and C's is there <- one
 func (x *examiner) race() error {
 	c := &x.report.Create
 	c.Writers = Writers
@@ -174,7 +174,7 @@ func (x *examiner) race() error {
 	return nil
 }
 
-// round is one race.
+// round runs one race.
 func (x *examiner) round(key string) {
 	bodies := make([][]byte, Writers)
 	errs := make([]error, Writers)
@@ -205,14 +205,14 @@ func (x *examiner) round(key string) {
 	object, err := x.get(key)
 	switch {
 	case err == nil && winners == 1 && !bytes.Equal(object.Body, bodies[winner]):
-		winners++ // whose answer was lost, or who was told that it exists
+		winners++ // its answer was lost, or it was told that the object exists
 	case err == nil && winners == 0 && exists > 1:
 		c.Lost++
 	}
-	if winners+exists > 1 { // one alone has raced with nobody
+	if winners+exists > 1 { // a writer that alone was answered had no race
 		c.Rounds++
 	} else {
-		sleep(x.ctx, backOff) // throttled, or out of reach
+		sleep(x.ctx, backOff) // the store is throttling, or out of reach
 	}
 	if c.MostWinners = max(c.MostWinners, winners); winners > 1 {
 		c.Doubled++
@@ -222,11 +222,11 @@ func (x *examiner) round(key string) {
 	}
 }
 
-// burstPause is before each burst.
+// burstPause is the pause before each burst.
 const burstPause = 300 * time.Millisecond
 
-// burst puts Writers objects at once, twice, so that they come by as many front doors
-// as there are.
+// burst puts Writers objects at once, twice, so that they go through as many front ends
+// as possible.
 func (x *examiner) burst() error {
 	x.crowd(true)
 	defer x.crowd(false)
@@ -234,7 +234,7 @@ func (x *examiner) burst() error {
 	const bursts = 2
 	for burst := range bursts {
 		x.progress("stamps", burst, bursts)
-		sleep(x.ctx, burstPause) // or whole seconds could not be told from chance
+		sleep(x.ctx, burstPause) // otherwise stamps could be whole seconds by chance
 		for i := range Writers {
 			all.Go(func() {
 				taken := sample{key: fmt.Sprintf("%sb/%02d", x.prefix, burst*Writers+i), sent: x.now()}
@@ -253,7 +253,7 @@ func (x *examiner) burst() error {
 	return nil
 }
 
-// listStamps adds what a list tells to the samples below a prefix.
+// listStamps lists a prefix, and adds the stamps to the samples below it.
 func (x *examiner) listStamps(below string) {
 	if x.denied("list") != nil {
 		return
@@ -269,17 +269,18 @@ func (x *examiner) listStamps(below string) {
 	}
 }
 
-// now is this machine's wall clock, in nanoseconds since 1970, without what was set
-// of it since the examination began.
+// now returns this machine's wall clock, in nanoseconds since 1970. It ignores any setting
+// of that clock since the examination began.
 func (x *examiner) now() int64 { return x.begun.UnixNano() + int64(time.Since(x.begun)) }
 
-// fileCard writes what was seen on the store's card. A refusal is always written; a
-// card that refuses a store which is mended is replaced. One that cannot be read may
-// refuse it, and hosts that cannot read it keep no strict lease: that is an error.
+// fileCard writes what was seen onto the store's card. It always writes a refusal. It
+// replaces a card that refuses the store if the store is mended. If the card cannot be
+// read, that is an error: the card may refuse the store, and a host that cannot read it
+// keeps no strict lease.
 func (x *examiner) fileCard() error {
 	x.progress("card", 0, 1)
 	c := &x.report.Create
-	if !x.creates() { // as everybody is told who asks
+	if !x.creates() { // each process learns this by itself when it creates
 		return nil
 	}
 	object, err := x.get(card.Key)
@@ -292,13 +293,13 @@ func (x *examiner) fileCard() error {
 		_, err = insist(x.ctx, x, "put", card.Key, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, x.store.Put(ctx, card.Key, ours.Body(), card.Type)
 		})
-	case errors.Is(err, store.ErrAbsent): // whoever else creates it says the same, or more
+	case errors.Is(err, store.ErrAbsent): // a card that another process creates first says the same, or more
 		_, _ = ask(x.ctx, x, "create", card.Key, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, x.store.Create(ctx, card.Key, ours.Body(), card.Type)
 		})
 		return nil
 	case err != nil && x.ctx.Err() == nil:
-		return err // what it says nobody knows
+		return err // the card may refuse the store
 	default:
 		return nil
 	}
@@ -306,5 +307,5 @@ func (x *examiner) fileCard() error {
 		x.report.Card.Mended = there.Refused && !ours.Refused
 		x.report.Card.Refused, x.report.Card.Seen = ours.Refused, ours.Seen()
 	}
-	return nil // what became of it is in the report
+	return nil // the report says whether the card was written
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Milliseconds is a duration that JSON has as milliseconds, with microseconds as
-// its fraction.
+// Milliseconds is a duration. In JSON it is a number of milliseconds, with microseconds
+// as its fraction.
 type Milliseconds time.Duration
 
-// Seconds is a duration that JSON has as seconds.
+// Seconds is a duration. In JSON it is a number of seconds.
 type Seconds time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -27,10 +27,10 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(s).Seconds())
 }
 
-// Report is what an examination has found. Its JSON is for programmes: keys stay as
-// they are, and have their unit in their name (_ms, _s, _usd).
+// Report is the result of an examination. Its JSON is for programs: keys do not change,
+// and have their unit in their name (_ms, _s, _usd).
 type Report struct {
-	// Reached is how long the first answer took; 0: there was none.
+	// Reached is how long the first answer took. 0 means that there was none.
 	Reached Milliseconds `json:"reached_ms"`
 	// Verbs are get, put, create, exists, list and delete.
 	Verbs  []Verb `json:"verbs"`
@@ -39,59 +39,61 @@ type Report struct {
 	Stamps Stamps `json:"stamps"`
 	Clock  Clock  `json:"clock"`
 	Card   Card   `json:"card"`
-	// Findings are what is not as it should be, or worth to know, the worst first.
+	// Findings are the faults, and facts that are worth knowing, the worst first.
 	Findings []Finding `json:"findings"`
-	// Protocol is by which leases can be kept: "strict", "lastwriter", which does not
-	// exclude for certain, or "none".
+	// Protocol is the protocol that can keep leases here: "strict", "lastwriter", which
+	// does not exclude for certain, or "none".
 	Protocol string  `json:"protocol"`
 	Advice   *Advice `json:"advice,omitempty"` // nil if Protocol is none
-	// Left is how many objects could not be deleted; they lie below Prefix.
+	// Left is how many objects below Prefix could not be deleted.
 	Left int `json:"left_behind"`
 }
 
-// Verb is how one verb was answered.
+// Verb is how the store answered one verb.
 type Verb struct {
 	Verb string `json:"verb"`
-	// Answered is how many requests were. Timed is of how many P50 and P99 are: those
-	// that were asked one after the other, and of creates those told yes.
+	// Answered is how many requests were answered. P50 and P99 are of Timed requests:
+	// those that were in flight alone, and of creates those that were told yes.
 	Answered int          `json:"answered"`
 	Timed    int          `json:"timed"`
 	P50      Milliseconds `json:"p50_ms"`
 	P99      Milliseconds `json:"p99_ms"`
-	// Unknown is how many had no answer, Throttled how many were told to come later.
+	// Unknown is how many had no answer, Throttled how many were throttled.
 	Unknown   int `json:"unknown"`
 	Throttled int `json:"throttled"`
-	// Denied: the credentials do not allow it.
+	// Denied: the credentials do not allow this verb.
 	Denied bool `json:"denied"`
 }
 
 // Create is what was seen of create-if-absent.
 type Create struct {
-	// Unsupported: the store says that it does not know it.
+	// Unsupported: the store says that it does not support create-if-absent.
 	Unsupported bool `json:"unsupported"`
-	// Rounds of the race in which at least one was answered, each of Writers.
+	// Rounds counts the races in which at least two writers were answered. Each race
+	// has Writers.
 	Rounds  int `json:"rounds"`
 	Writers int `json:"writers"`
-	// Doubled is in how many of them more than one has won, MostWinners how many at most.
+	// Doubled counts the rounds that more than one writer won. MostWinners is the
+	// greatest number of winners in a round.
 	Doubled     int `json:"rounds_with_two_winners"`
 	MostWinners int `json:"most_winners"`
-	// Lost is in how many of them nobody was told yes, and an object was made all
-	// the same: the answer was lost, or was one to a request that was sent twice.
+	// Lost counts the rounds in which no writer was told yes although an object was
+	// made: the answer was lost, or the request was sent twice.
 	Lost int `json:"rounds_with_lost_answer"`
-	// Unknown is how many writers were told nothing.
+	// Unknown counts the writers that had no answer.
 	Unknown int `json:"unknown"`
-	// Over is how often an object was created where one was, Overwrote how often that
-	// was answered with yes.
+	// Over counts the creates over an object, and Overwrote those of them that were
+	// told yes.
 	Over      int `json:"over_object"`
 	Overwrote int `json:"over_object_told_yes"`
 }
 
-// honoured reports whether nothing speaks against it.
+// honoured reports whether the store passed every test of create-if-absent.
 func (c *Create) honoured() bool {
 	return !c.Unsupported && c.Doubled == 0 && c.Overwrote == 0 && c.Rounds > 0
 }
 
-// text is what speaks against create-if-absent, for the card and for people.
+// text says which test of create-if-absent the store failed, for the card and for people.
 func (c *Create) text() string {
 	n := strconv.Itoa
 	switch {
@@ -105,7 +107,7 @@ func (c *Create) text() string {
 	return ""
 }
 
-// Fresh is whether the store shows what it has said yes to.
+// Fresh says whether the store shows the writes to which it has said yes.
 type Fresh struct {
 	AfterWrite     Checked `json:"list_after_write"`
 	AfterDelete    Checked `json:"list_after_delete"`
@@ -113,12 +115,12 @@ type Fresh struct {
 	Exists         Checked `json:"exists_after_write_or_delete"`
 }
 
-// stale is how often it did not.
+// stale returns how often the store did not show them.
 func (f *Fresh) stale() int {
 	return f.AfterWrite.Stale + f.AfterDelete.Stale + f.AfterOverwrite.Stale + f.Exists.Stale
 }
 
-// Checked is how often it was looked, and how often what was seen was stale.
+// Checked counts how often the doctor looked, and how often the answer was stale.
 type Checked struct {
 	Tries int `json:"tries"`
 	Stale int `json:"stale"`
@@ -133,52 +135,53 @@ func (c *Checked) add(fresh bool) {
 
 // Stamps is what was seen of the store's modification times.
 type Stamps struct {
-	// Samples is how many stamps were looked at; 0: the store tells none.
+	// Samples is how many stamps were seen. 0 means that the store gives none.
 	Samples int `json:"samples"`
-	// Unit is in which resolution the driver counts on them, and shows them.
+	// Unit is the resolution that the driver expects, and in which it gives stamps.
 	Unit Seconds `json:"unit_s"`
-	// Get and List are the coarsest unit of which all of them were multiples.
+	// Get and List are the coarsest unit of which all stamps were multiples.
 	Get  Seconds `json:"get_unit_s"`
 	List Seconds `json:"list_unit_s"`
-	// Spread is how far the clocks behind them disagree at least; 0: they can be one.
+	// Spread is how far the clocks behind the stamps disagree at least. 0 means that
+	// they can be one clock.
 	Spread Seconds `json:"spread_s"`
 }
 
-// coarseFrom is what would be noticed beside what is allowed for anyway.
+// coarseFrom is the least difference that matters: the slop anyway covers less.
 const coarseFrom = core.DefaultSpread / 10
 
-// coarser is how much coarser the stamps are than their driver counts on.
+// coarser returns how much coarser the stamps are than the driver expects.
 func (s *Stamps) coarser() time.Duration {
 	coarser := time.Duration(max(s.Get, s.List) - s.Unit)
-	if s.Samples < leastTries || coarser < coarseFrom { // so few may look so by chance
+	if s.Samples < leastTries || coarser < coarseFrom { // so few samples may look coarse by chance
 		return 0
 	}
 	return coarser
 }
 
-// Clock is how far the store's clock is before this machine's wall clock, give or
-// take Bound; behind it, if negative.
+// Clock says how far the store's clock is ahead of this machine's wall clock, give or
+// take Bound. A negative Offset means behind.
 type Clock struct {
 	Known  bool    `json:"known"`
 	Offset Seconds `json:"offset_s"`
 	Bound  Seconds `json:"bound_s"`
 }
 
-// Card is what stands on the store's card in the end.
+// Card is what the store's card says after the examination.
 type Card struct {
-	// Refused: the store is strict for nobody until a doctor finds it mended.
+	// Refused: no process uses strict here until a doctor finds the store mended.
 	Refused bool `json:"refused"`
-	// Seen is why, and when that was.
+	// Seen is why, and when that was seen.
 	Seen string `json:"seen"`
-	// Mended: it was refused, and this examination has taken that back.
+	// Mended: the card refused the store, and this examination replaced it.
 	Mended bool `json:"mended"`
 }
 
-// Finding is one thing that is not as it should be, or worth to know.
+// Finding is one fault, or one fact that is worth knowing.
 type Finding struct {
-	// Kind is a word that stays the same.
+	// Kind is a word that does not change.
 	Kind string `json:"kind"`
-	// Bad: leases cannot be kept as they ought to because of it.
+	// Bad: because of it leases cannot be kept as they should be.
 	Bad  bool   `json:"bad"`
 	Text string `json:"text"`
 }
@@ -187,43 +190,43 @@ func (x *examiner) find(bad bool, kind, text string) {
 	x.report.Findings = append(x.report.Findings, Finding{kind, bad, text})
 }
 
-// Advice is which terms fit, and what they cost. Each command takes them as flags.
+// Advice is the terms that fit, and what they cost. Each command takes them as flags.
 type Advice struct {
-	// TTLFloor is the shortest TTL that is of use here; TTL is the one to begin with.
+	// TTLFloor is the shortest TTL that is useful here. TTL is the one to begin with.
 	TTLFloor Seconds `json:"ttl_floor_s"`
 	TTL      Seconds `json:"ttl_s"`
 	Margin   Seconds `json:"margin_s"`
-	// AcquireMargin is lastwriter's; 0 under strict.
+	// AcquireMargin is for lastwriter; it is 0 under strict.
 	AcquireMargin Seconds `json:"acquire_margin_s"`
-	// Command is them as a command line, without --store.
+	// Command is a command line with these terms, without --store.
 	Command string `json:"command"`
 	Cost    Cost   `json:"cost"`
-	// Handover is how long whoever waits elsewhere hears of a release at most, when he
-	// has waited for long; TakeOver after how long at most a dead holder's lease is
-	// another's.
+	// Handover is the longest time from a release until a waiter elsewhere that has
+	// waited for long learns of it. TakeOver is the longest time from a holder's death
+	// until another holds the lease.
 	Handover Seconds `json:"handover_s"`
 	TakeOver Seconds `json:"take_over_s"`
-	// Watched: file events tell of a release at once, on one machine.
+	// Watched: on one machine, file events tell of a release at once.
 	Watched bool `json:"file_events"`
 }
 
-// Cost is an estimate of what leases ask of the store, at most, in requests an hour,
-// and what that costs in US$ at S3's list prices (PUT and LIST 0.005, GET and HEAD
-// 0.0004 per 1,000); other stores have others.
+// Cost estimates how many requests leases make at most in an hour, and what those cost
+// in US$ at S3's list prices (PUT and LIST 0.005, GET and HEAD 0.0004 per 1,000). Other
+// stores have other prices.
 type Cost struct {
-	// Puts and Gets are of one held lease; GET-class requests: get and exists.
+	// Puts, Gets and USD are of one held lease. Gets counts get and exists.
 	Puts float64 `json:"lease_put_per_hour"`
 	Gets float64 `json:"lease_get_per_hour"`
 	USD  float64 `json:"lease_usd_per_hour"`
-	// Thousand is of 1,000 leases in one process: under strict all of them on one
-	// session, under lastwriter each by itself.
+	// Thousand is of 1,000 leases in one process: under strict all of them are on one
+	// session, under lastwriter each is by itself.
 	Thousand float64 `json:"thousand_leases_usd_per_hour"`
-	// Polls is how many GET-class requests a waiter makes an hour.
+	// Polls is how many gets and exists a waiter makes in an hour.
 	Polls    float64 `json:"waiter_get_per_hour"`
 	PollsUSD float64 `json:"waiter_usd_per_hour"`
 }
 
-// summarize fills in the verbs.
+// summarize fills in the report's verbs.
 func (x *examiner) summarize() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -237,8 +240,8 @@ func (x *examiner) summarize() {
 	}
 }
 
-// Quantile is the smallest of sorted durations that so many of a hundred are not above,
-// and 0 of none.
+// Quantile returns the smallest of sorted durations that percent of them do not exceed. It
+// returns 0 for none.
 func Quantile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -246,7 +249,7 @@ func Quantile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
-// verb is one of the report's verbs.
+// verb returns one of the report's verbs.
 func (r *Report) verb(name string) Verb {
 	i := slices.IndexFunc(r.Verbs, func(v Verb) bool { return v.Verb == name })
 	if i < 0 {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// sample is one write, the window in which it was applied by this machine's clock,
-// and the stamps that it was given.
+// sample is one write, the window by this machine's clock in which it was applied, and
+// the stamps that the store gave it.
 type sample struct {
 	key        string
 	sent, done int64
-	get, list  int64 // 0: not told
+	get, list  int64 // 0 if not given
 }
 
-// units are the resolutions that stamps come in, the coarsest first.
+// units returns the resolutions that stamps can have, the coarsest first.
 func units() []time.Duration {
 	return []time.Duration{
 		time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond,
@@ -21,9 +21,9 @@ func units() []time.Duration {
 	}
 }
 
-// unitOf is the coarsest unit of which all stamps are multiples, of those that can be
-// told apart in the time in which they were given: at the next finer one there would
-// have been five. 0 of none.
+// unitOf returns the coarsest unit of which all stamps are multiples, or 0 without stamps.
+// It tries a unit only if the stamps were given within half that unit or longer: with the
+// next finer unit there would then have been five values, so it is not by chance.
 func unitOf(stamps []int64, within time.Duration) time.Duration {
 	if len(stamps) == 0 {
 		return 0
@@ -40,16 +40,16 @@ func unitOf(stamps []int64, within time.Duration) time.Duration {
 	return time.Nanosecond
 }
 
-// judgeStamps says in which unit stamps come, how far the clocks behind them
-// disagree, and how far they are from ours. A write that was applied between sent
-// and done by our clock, and at or up to a unit after its stamp by the store's, says
-// that the store's is between these before ours:
+// judgeStamps finds the unit of the stamps, how far the clocks behind them disagree, and
+// how far they are from ours. A write was applied between sent and done by our clock. By
+// the store's clock it was applied at its stamp, or less than a unit later. So the store's
+// clock is ahead of ours by an offset within this window:
 //
 //	stamp - done   <   offset   <   stamp + unit - sent
 //
-// With one clock the windows of all writes have something in common; how far they
-// are apart is how far two clocks disagree at least. What they have in common is
-// never wider than half a round trip and half a unit on either side.
+// If there is one clock, the windows of all writes overlap. If they do not, the gap is how
+// far two clocks disagree at least. The overlap is never wider than half a round trip and
+// half a unit on either side.
 func (x *examiner) judgeStamps() {
 	s := &x.report.Stamps
 	s.Unit = Seconds(x.store.StampUnit())

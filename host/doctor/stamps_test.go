@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A unit is one of which all stamps are multiples, and not by chance: what was
-// stamped within a millisecond tells nothing of seconds.
+// All stamps are multiples of the unit, and not by chance: stamps given within a
+// millisecond do not tell whether the unit is a second.
 func TestUnitOf(t *testing.T) {
 	for _, test := range []struct {
 		stamps []int64
