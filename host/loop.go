@@ -365,7 +365,7 @@ func (k *loop) step(t *task, event core.Event) {
 func (k *loop) strand(t *task, err error) {
 	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
 	k.dropMachine(t)
-	t.trouble().stranded = err
+	t.makeFailures().stranded = err
 	if t.invocation != nil {
 		t.machine = t.invocation.strand()
 		return
@@ -391,7 +391,7 @@ func (k *loop) strand(t *task, err error) {
 
 // drop gives a machine back to its engine.
 func (k *loop) dropMachine(t *task) {
-	if t.troubles().stranded == nil && !t.foreign {
+	if t.readFailures().stranded == nil && !t.foreign {
 		k.host.engine.Drop(t.machine)
 	}
 }

@@ -73,9 +73,9 @@ func (k *loop) tenure(t *task, a *core.Action) {
 }
 
 func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
-	ill := t.troubles()
-	if ill.cause != nil && a.Reason == core.ReasonCancelled {
-		return ill.cause
+	failed := t.readFailures()
+	if failed.cause != nil && a.Reason == core.ReasonCancelled {
+		return failed.cause
 	}
 	if kind != Lost && (a.Reason == core.ReasonNewer || a.Reason == core.ReasonKind) {
 		kind = Unfit
@@ -85,10 +85,10 @@ func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
 		err.Class = cmp.Or(a.Class, core.ClassUnreachable) // it was silent, too
 	}
 	if err.Class != core.ClassNone {
-		err.Err = ill.failed
+		err.Err = failed.lastError
 	}
-	if ill.stranded != nil {
-		err.Err = &EngineError{ill.stranded}
+	if failed.stranded != nil {
+		err.Err = &EngineError{failed.stranded}
 	}
 	if a.Observed != nil {
 		seen := newStatus(t.name, t.protocol, a.Observed, k.host.clock.Now())
@@ -181,7 +181,7 @@ func (t *task) nowSeen(s *core.Observed) {
 	t.seen = &seen
 	t.mu.Unlock()
 	if t.waitsForItself() {
-		t.trouble().cause = &Error{Kind: Refused, Name: t.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
+		t.makeFailures().cause = &Error{Kind: Refused, Name: t.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
 		t.loop.post(message{to: t, event: core.Event{Kind: core.EventCancel}})
 		return
 	}

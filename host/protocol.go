@@ -138,7 +138,7 @@ func (h *Host) hasRecord(ctx context.Context, name string, wait time.Duration) (
 func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration) (bool, error) {
 	p := &prober{step: probeRecord, record: key, wait: wait, answered: h.Reached()}
 	t := h.newOwnTask(ctx, p, name)
-	p.failure = func() error { return t.troubles().failed }
+	p.failure = func() error { return t.readFailures().lastError }
 	if err := h.loop.add(t, core.Event{Kind: core.EventBegin}); err != nil {
 		return false, err
 	}
@@ -209,7 +209,7 @@ func (h *Host) askStore() (*task, error) {
 	}
 	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached(), own: a.own, tries: a.tries}
 	t := h.newOwnTask(context.Background(), p, "")
-	p.failure = func() error { return t.troubles().failed }
+	p.failure = func() error { return t.readFailures().lastError }
 	p.rival = func(nonce string, limit time.Duration) error { return h.rival(t, p, nonce, limit) }
 	p.found = func(creates int32, seen string) {
 		h.log.Info("tried whether the store honours create-if-absent", "honoured", creates == createHonoured, "seen", seen)
@@ -231,9 +231,9 @@ func (h *Host) rival(t *task, p *prober, nonce string, limit time.Duration) erro
 	}}
 	own := h.newOwnTask(context.Background(), r, "")
 	r.ended = func(ev *core.Event) {
-		failed := own.troubles().failed
+		failed := own.readFailures().lastError
 		if failed != nil {
-			t.trouble().failed = failed
+			t.makeFailures().lastError = failed
 		}
 		if p.raced(nonce, ev, failed); p.racing == 0 {
 			h.loop.post(message{to: t, event: core.Event{Kind: core.EventWoke}})

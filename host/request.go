@@ -55,7 +55,7 @@ func (k *loop) request(t *task, a core.Action) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			k.post(message{do: func() {
 				if r.isAwaited() {
-					t.trouble().failed = errSilent // and not what was said of an earlier one
+					t.makeFailures().lastError = errSilent // and not what was said of an earlier one
 				}
 				k.answer(r, unanswered(a.Request))
 			}})
@@ -172,7 +172,7 @@ func (k *loop) perform(r *request) {
 		q.slots++
 		k.startReady(q)
 		if event.Outcome == core.OutcomeUnknown && r.isAwaited() {
-			r.from.trouble().failed = err
+			r.from.makeFailures().lastError = err
 		}
 		if isTransfer(r.action.Kind) {
 			r.from.invocation.transferred(r, event.Outcome, err)

@@ -148,7 +148,7 @@ func (k *loop) cannotBeat(s *session, class core.Class) {
 	if t == nil || s.life != nil || !class.Permanent() {
 		return
 	}
-	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.troubles().failed}
+	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.readFailures().lastError}
 	s.task = nil
 	k.drop(t)
 	k.giveUp(s, err)
@@ -167,7 +167,7 @@ func (k *loop) giveUp(s *session, err error) {
 			t.end(refused)
 			k.remove(t)
 		default:
-			t.trouble().cause = refused
+			t.makeFailures().cause = refused
 			k.step(t, core.Event{Kind: core.EventCancel})
 		}
 	}

@@ -47,11 +47,11 @@ type task struct {
 	wakeAt   int64
 	index    int // in the heap, -1 outside
 	inFlight [lanes]*request
-	ill      *illness // nil: all went well
-	service  bool     // the host's own: nobody waits for its end
-	foreign  bool     // its machine is not the engine's
-	stopping bool     // it was told to stop
-	silent   bool     // a companion's loss of contact was told
+	failures *failures // nil: none
+	service  bool      // the host's own: nobody waits for its end
+	foreign  bool      // its machine is not the engine's
+	stopping bool      // it was told to stop
+	silent   bool      // a companion's loss of contact was told
 	gone     bool
 	waiting  bool
 	missed   bool // a change was told while a look was under way
@@ -82,30 +82,30 @@ type task struct {
 	cancel   context.CancelCauseFunc // of ctx, from then on
 }
 
-// illness is what has gone wrong for a task.
-type illness struct {
-	failed   error // of the latest request whose outcome is unknown
-	stranded error // of the engine that lost the machine
-	cause    error // why it was cancelled, if not by its caller
+// failures are what has gone wrong for a task.
+type failures struct {
+	lastError error // of the latest request whose outcome is unknown
+	stranded  error // of the engine that lost the machine
+	cause     error // why it was cancelled, if not by its caller
 }
 
-// troubles is a copy to read.
-func (t *task) troubles() illness {
+// readFailures returns a copy of the failures.
+func (t *task) readFailures() failures {
 	if t.via != nil {
-		return t.via.troubles()
+		return t.via.readFailures()
 	}
-	if t.ill == nil {
-		return illness{}
+	if t.failures == nil {
+		return failures{}
 	}
-	return *t.ill
+	return *t.failures
 }
 
-// trouble is there to be written.
-func (t *task) trouble() *illness {
-	if t.ill == nil {
-		t.ill = &illness{}
+// makeFailures returns the failures to be written to. It makes them on demand.
+func (t *task) makeFailures() *failures {
+	if t.failures == nil {
+		t.failures = &failures{}
 	}
-	return t.ill
+	return t.failures
 }
 
 // newTask makes a machine and its task. also is what else is wrong with

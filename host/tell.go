@@ -182,7 +182,7 @@ func (k *loop) noteAnswer(r *request, ev *core.Event) {
 	if of := r.from.renews(r); of != nil {
 		k.host.telemetry.RenewalFailed(of.holding())
 	}
-	failed := r.from.troubles().failed
+	failed := r.from.readFailures().lastError
 	if isTransfer(r.action.Kind) || errors.Is(failed, errors.ErrUnsupported) {
 		return // it may be what is transferred that failed; and to have no such request is no outage
 	}
