@@ -342,7 +342,7 @@ func (k *loop) step(t *task, event core.Event) {
 		}
 	}
 	k.setWake(t, wake, woken)
-	t.thaw(wake, woken)
+	t.releaseDeadline(wake, woken)
 	t.tellTidied()
 	switch {
 	case t.invocation != nil:

@@ -190,7 +190,7 @@ func refusedOf(name string, err error) error {
 func (k *loop) call(s *session, name string, epoch core.Epoch) {
 	for _, t := range k.on(s) {
 		if !t.gone && t.name == name {
-			t.freeze()
+			t.holdDeadline()
 			k.step(t, core.Event{Kind: core.EventCalled, Epoch: epoch})
 		}
 	}

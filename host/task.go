@@ -21,7 +21,7 @@ type task struct {
 	// stopKind is the event that ends the machine when the Host closes; 0: it is
 	// dropped.
 	stopKind core.EventKind
-	// guarded: past the deadline nothing is believed, whoever asks first.
+	// guarded: past the deadline the lease is not relied on, whoever asks first.
 	guarded   bool
 	onWaiting func(Status)
 	onContact func(bool)
@@ -61,25 +61,25 @@ type task struct {
 	lookout  *telemetry.Handover // nil: it has not waited, or nobody wants to know
 	tidied   chan struct{}       // closed when it has tidied; nil until somebody waits for that
 
-	mu       sync.Mutex
-	settled  chan struct{} // closed when it is held, or will never be; nil from then on
-	ended    chan struct{} // closed when it is known how it ended; nil until asked for
-	written  chan struct{} // closed by the first renewal; nil until asked for
-	holder   core.HolderID
-	epoch    core.Epoch
-	token    core.Epoch
-	acquired int64   // wall
-	deadline int64   // Mono
-	life     *life   // of the session that it stands on: it is believed that long, too
-	frozen   int64   // Mono: while it may have been broken it is believed no longer; 0 is not
-	seen     *Status // of whom it waits for; nil: nobody was seen, or it is held
-	held     bool
-	orphan   bool // nobody waits for the answer to its acquire any more
-	renewed  bool
-	over     bool                    // err is the last word
-	err      error                   // not nil: it may not be relied on any more
-	ctx      context.Context         // of the lease: over from then on; its caller's until asked for
-	cancel   context.CancelCauseFunc // of ctx, from then on
+	mu           sync.Mutex
+	settled      chan struct{} // closed when it is held, or will never be; nil from then on
+	ended        chan struct{} // closed when it is known how it ended; nil until asked for
+	written      chan struct{} // closed by the first renewal; nil until asked for
+	holder       core.HolderID
+	epoch        core.Epoch
+	token        core.Epoch
+	acquired     int64   // wall
+	deadline     int64   // Mono
+	life         *life   // of the session that it stands on: it is believed that long, too
+	heldDeadline int64   // Mono: while the lease may have been broken it is relied on no longer; 0 is not held
+	seen         *Status // of whom it waits for; nil: nobody was seen, or it is held
+	held         bool
+	orphan       bool // nobody waits for the answer to its acquire any more
+	renewed      bool
+	over         bool                    // err is the last word
+	err          error                   // not nil: it may not be relied on any more
+	ctx          context.Context         // of the lease: over from then on; its caller's until asked for
+	cancel       context.CancelCauseFunc // of ctx, from then on
 }
 
 // failures are what has gone wrong for a task.
@@ -277,8 +277,8 @@ func (t *task) relyUntil() int64 {
 	switch {
 	case t.life == nil:
 		return t.deadline
-	case t.frozen != 0:
-		return t.frozen
+	case t.heldDeadline != 0:
+		return t.heldDeadline
 	}
 	return max(t.deadline, t.life.until.Load())
 }
@@ -290,38 +290,37 @@ func (t *task) reliedUntil() int64 {
 	return t.relyUntil()
 }
 
-// freeze keeps a lease from being believed any longer than it is at this moment:
-// its session was told that it was broken, and later renewals of the session say
-// nothing of that.
-func (t *task) freeze() {
+// holdDeadline keeps the deadline of a lease where it is at this moment: the session was
+// told that the lease was broken, and later renewals of the session say nothing of that.
+func (t *task) holdDeadline() {
 	if t.invocation != nil {
 		if view := t.invocation.view; view != nil {
-			view.freeze()
+			view.holdDeadline()
 		}
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held && t.life != nil && t.frozen == 0 {
-		t.frozen = t.relyUntil()
+	if t.held && t.life != nil && t.heldDeadline == 0 {
+		t.heldDeadline = t.relyUntil()
 	}
 }
 
-// thaw ends that when the machine has found out: until then it wants to be woken
-// at that deadline, or before.
-func (t *task) thaw(wake int64, woken bool) {
+// releaseDeadline ends that when the machine has found out whether it is so. Until then
+// the machine wants to be woken at the held deadline, or before.
+func (t *task) releaseDeadline(wake int64, woken bool) {
 	if t.invocation != nil {
 		if view := t.invocation.view; view != nil {
-			view.thaw(wake, woken)
+			view.releaseDeadline(wake, woken)
 		}
 		return
 	}
-	if t.session == nil || woken && wake <= t.frozen {
+	if t.session == nil || woken && wake <= t.heldDeadline {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.frozen = 0
+	t.heldDeadline = 0
 }
 
 // end says, once, how it ended.
