@@ -28,7 +28,7 @@ type BreakOptions struct {
 // Break ends somebody's lease, on the record, and returns what the name is then.
 // Its holder ends Lost: broken when it next renews, on a directory at once, or under lastwriter, where
 // the record is released in its name, released. Others can take the name when
-// the holder's last sign of life is a TTL old. A lease without a TTL whose
+// the holder's last beat is a TTL old. A lease without a TTL whose
 // holder is out of contact is not noticed to be broken by it.
 //
 // The error is an *Error of Kind Refused, Reason vacant where there is nothing

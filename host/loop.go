@@ -382,8 +382,8 @@ func (k *loop) strand(t *task, err error) {
 	}
 	if t.beats != nil {
 		twin.session, twin.companion = true, false
-		if life := t.beats.life; life != nil {
-			twin.held, twin.deadline = true, life.until.Load()
+		if instance := t.beats.instance; instance != nil {
+			twin.held, twin.deadline = true, instance.until.Load()
 		}
 	}
 	t.machine = twin

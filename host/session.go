@@ -13,19 +13,19 @@ import (
 // one. Its machine is made for the first task that needs it, and anew for the next
 // one after it was lost: a session id that was lost is never used again.
 type session struct {
-	terms sessionTerms
-	task  *task       // its machine, or nil
-	life  *life       // the id in force, or nil
-	calls int         // of that id, so far
-	end   core.Reason // why the one before it ended
+	terms    sessionTerms
+	task     *task            // its machine, or nil
+	instance *sessionInstance // the id in force, or nil
+	calls    int              // of that id, so far
+	end      core.Reason      // why the one before it ended
 }
 
 // sessionTerms is what leases must have in common to share a session.
 type sessionTerms struct{ ttl, margin time.Duration }
 
-// life is one session id, from its first good beat to its end. The loop writes until;
+// sessionInstance is one session id, from its first good beat to its end. The loop writes until;
 // callers that ask about a lease on the session read it.
-type life struct {
+type sessionInstance struct {
 	id    []byte
 	until atomic.Int64
 }
@@ -44,12 +44,12 @@ func (k *loop) sessionFor(cfg *core.Config) *session {
 	return s
 }
 
-// lifeOf is the life of the id that a lease says it stands on; nil for none.
-func (s *session) lifeOf(id string) *life {
-	if s == nil || s.life == nil || string(s.life.id) != id {
+// instanceOf is the instance of the id that a lease says it stands on; nil for none.
+func (s *session) instanceOf(id string) *sessionInstance {
+	if s == nil || s.instance == nil || string(s.instance.id) != id {
 		return nil
 	}
-	return s.life
+	return s.instance
 }
 
 // open makes the session's machine, if it has none.
@@ -75,13 +75,13 @@ func (k *loop) sessionSaid(s *session, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
 		k.noteHeld(s.task, a)
-		s.life = &life{id: []byte(a.Holder)}
-		s.life.until.Store(a.At)
+		s.instance = &sessionInstance{id: []byte(a.Holder)}
+		s.instance.until.Store(a.At)
 		k.watchCall(s)
 		k.tell(s, (*task).isWaiting)
 	case core.ActionRenewed:
-		k.noteRenewed(s.task, s.life.until.Load())
-		s.life.until.Store(a.At)
+		k.noteRenewed(s.task, s.instance.until.Load())
+		s.instance.until.Store(a.At)
 	case core.ActionCalled:
 		s.calls++
 		k.watchCall(s)
@@ -101,14 +101,14 @@ func (k *loop) sessionSaid(s *session, a *core.Action) {
 // watchCall has a directory tell of the next call, which whoever breaks a lease on the
 // session makes. Before the id is in force nobody stands on it.
 func (k *loop) watchCall(s *session) {
-	if s.life == nil {
+	if s.instance == nil {
 		return
 	}
-	s.task.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.life.id, s.calls))
+	s.task.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.instance.id, s.calls))
 }
 
 func (s *session) lost(why core.Reason) {
-	s.end, s.life, s.task = why, nil, nil
+	s.end, s.instance, s.task = why, nil, nil
 }
 
 // tell steps the leases on a session: it has come in force, or was lost.
@@ -145,7 +145,7 @@ func (k *loop) reopen(s *session) {
 // not take its beat: the tasks that wait for it would wait forever.
 func (k *loop) cannotBeat(s *session, class core.Class) {
 	t := s.task
-	if t == nil || s.life != nil || !class.Permanent() {
+	if t == nil || s.instance != nil || !class.Permanent() {
 		return
 	}
 	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.readFailures().lastError}
@@ -211,13 +211,13 @@ func (k *loop) inform(t *task, now core.Instant, event *core.Event) core.Instant
 	if s == nil {
 		return now
 	}
-	if s.life != nil && now.Mono >= s.life.until.Load() {
+	if s.instance != nil && now.Mono >= s.instance.until.Load() {
 		k.step(s.task, core.Event{Kind: core.EventWoke})
 		now = k.host.clock.Now()
 	}
 	event.SessionEnd = s.end
-	if s.life != nil {
-		event.Session, event.SessionUntil = s.life.id, s.life.until.Load()
+	if s.instance != nil {
+		event.Session, event.SessionUntil = s.instance.id, s.instance.until.Load()
 	}
 	return now
 }

@@ -13,7 +13,7 @@ import (
 // sweeper removes what dead processes have left beside the names: sessions, and
 // samples of the store's clock. Whoever lists the whole store does it.
 //
-// A session object that is gone is no sign of life, so one that lives must never
+// A session object that is gone shows no beat, so one that is in use must never
 // be removed. The store's own clock decides, of which the newest stamp in the
 // listing is a lower bound, or the clock of the boot that wrote it; where neither
 // can be had the object stays.
@@ -63,7 +63,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// isOld reports whether a sign of life with this TTL was the last, and nothing
+// isOld reports whether a beat with this TTL was the last, and nothing
 // can depend on it any more.
 func (s *sweeper) isOld(stamp int64, ttl time.Duration) bool {
 	slop := core.DefaultSpread + s.host.store.StampUnit()

@@ -68,11 +68,11 @@ type task struct {
 	holder       core.HolderID
 	epoch        core.Epoch
 	token        core.Epoch
-	acquired     int64   // wall
-	deadline     int64   // Mono
-	life         *life   // of the session that it stands on: it is believed that long, too
-	heldDeadline int64   // Mono: while the lease may have been broken it is relied on no longer; 0 is not held
-	seen         *Status // of whom it waits for; nil: nobody was seen, or it is held
+	acquired     int64            // wall
+	deadline     int64            // Mono
+	instance     *sessionInstance // of the session that it stands on, until whose deadline it is relied on too
+	heldDeadline int64            // Mono: while the lease may have been broken it is relied on no longer; 0 is not held
+	seen         *Status          // of whom it waits for; nil: nobody was seen, or it is held
 	held         bool
 	orphan       bool // nobody waits for the answer to its acquire any more
 	renewed      bool
@@ -199,7 +199,7 @@ func (t *task) nowHeld(a *core.Action) {
 	t.mu.Lock()
 	again := t.held
 	t.held, t.deadline, t.epoch, t.seen = true, a.At, a.Epoch, nil
-	t.life = t.session.lifeOf(a.Session)
+	t.instance = t.session.instanceOf(a.Session)
 	if !again { // read without the lock by those who saw it settled
 		t.holder, t.token, t.acquired = a.Holder, a.Token, a.Wall
 		close(t.settled)
@@ -275,12 +275,12 @@ func (t *task) invalidate() {
 // thousand leases nothing.
 func (t *task) relyUntil() int64 {
 	switch {
-	case t.life == nil:
+	case t.instance == nil:
 		return t.deadline
 	case t.heldDeadline != 0:
 		return t.heldDeadline
 	}
-	return max(t.deadline, t.life.until.Load())
+	return max(t.deadline, t.instance.until.Load())
 }
 
 // reliedUntil is relyUntil for who does not hold mu.
@@ -301,7 +301,7 @@ func (t *task) holdDeadline() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held && t.life != nil && t.heldDeadline == 0 {
+	if t.held && t.instance != nil && t.heldDeadline == 0 {
 		t.heldDeadline = t.relyUntil()
 	}
 }
@@ -493,8 +493,8 @@ func (t *task) version() uint64 {
 func (t *task) standsOn() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.life == nil {
+	if t.instance == nil {
 		return ""
 	}
-	return string(t.life.id)
+	return string(t.instance.id)
 }

@@ -14,7 +14,7 @@ import (
 // holding is a task as telemetry has it.
 func (t *task) holding() telemetry.Holding {
 	h := telemetry.Holding{
-		Kind: t.kind(), Name: t.name, Protocol: t.protocol, TTL: t.ttl, Token: t.token, OnSession: t.life != nil,
+		Kind: t.kind(), Name: t.name, Protocol: t.protocol, TTL: t.ttl, Token: t.token, OnSession: t.instance != nil,
 	}
 	switch h.Kind {
 	case telemetry.Session:
@@ -167,7 +167,7 @@ func (t *task) renews(r *request) *task {
 	if t.invocation != nil && t.lane(r.action.Request) != ownLane {
 		of = t.invocation.view
 	}
-	if of == nil || !of.counted || of.life != nil || t.stopping {
+	if of == nil || !of.counted || of.instance != nil || t.stopping {
 		return nil
 	}
 	return of
