@@ -117,7 +117,7 @@ func (i *Invocation) tenure(a *core.Action) {
 		ended = view.failure()
 	case a.Kind == core.ActionLost:
 		ended = k.failure(t, Lost, a)
-		k.noteLost(t, a.Reason, ended)
+		k.recordLost(t, a.Reason, ended)
 	case a.Kind == core.ActionCannotMaintain:
 		ended = k.failure(t, CannotMaintain, a)
 	}
@@ -247,7 +247,7 @@ func (i *Invocation) conclude(result *Result, err error) {
 	i.mu.Unlock()
 	if t := i.task; t.nudged {
 		t.nudged = false
-		i.host.loop.nudge(i.name, t.lookout.Freed())
+		i.host.loop.nudge(i.name, t.handover.Freed())
 	}
 }
 

@@ -224,7 +224,7 @@ func (k *loop) finish() {
 	k.awaitIO()
 	k.drain()
 	for t := range k.everybody() {
-		k.noteLeft(t)
+		k.recordLeft(t)
 		t.end(ErrClosed)
 		k.dropMachine(t)
 	}

@@ -210,7 +210,7 @@ func TestMetricsOfASession(t *testing.T) {
 		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		g.is("renewal.left", "kind=session protocol=strict 1")
-		p.loop.noteRenewed(l.task, 0) // what a call that came to nothing says of a lease
+		p.loop.recordRenewed(l.task, 0) // what a call that came to nothing says of a lease
 		w.same("renewals of the lease", l.task.renews(&request{from: l.task}) == nil, true)
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		p.store.always(fault{class: core.ClassUnreachable})
@@ -410,7 +410,7 @@ func TestMetricsTable(t *testing.T) {
 		story(w, p)
 		lease := telemetry.Holding{Kind: telemetry.Lease, Protocol: core.ProtocolStrict, Token: 2} // what the story lacks
 		p.telemetry.Lost(lease, core.ReasonTaken, nil)
-		dead, freed := telemetry.NewHandover(1, core.ObservedHeld), telemetry.NewHandover(1, core.ObservedReleased)
+		dead, freed := telemetry.TrackHandover(1, core.ObservedHeld), telemetry.TrackHandover(1, core.ObservedReleased)
 		p.telemetry.Held(lease, dead)
 		p.telemetry.Held(lease, freed)
 		found := map[string]row{}
@@ -441,14 +441,14 @@ func TestMetricsCost(t *testing.T) {
 			return func() { r.Ended(background, core.ActionPut, r.Sent(), false, nil) }
 		}
 		w.same("a request uncounted", testing.AllocsPerRun(100, request(p.telemetry)), 0.)
-		w.same("a renewal uncounted", testing.AllocsPerRun(100, func() { p.loop.noteRenewed(m, 1) }), 0.)
+		w.same("a renewal uncounted", testing.AllocsPerRun(100, func() { p.loop.recordRenewed(m, 1) }), 0.)
 		r := requestOf(m)
-		w.same("an answer uncounted", testing.AllocsPerRun(100, func() { p.loop.noteAnswer(r, &core.Event{}) }), 0.)
+		w.same("an answer uncounted", testing.AllocsPerRun(100, func() { p.loop.recordAnswer(r, &core.Event{}) }), 0.)
 
 		quiet := w.hostWith(func(o *Options) { o.Logger, o.Meter = nil, noop.NewMeterProvider() })
 		m.loop = quiet.loop
 		w.same("a request", testing.AllocsPerRun(100, request(quiet.telemetry)), 0.)
-		w.same("a renewal", testing.AllocsPerRun(100, func() { quiet.loop.noteRenewed(m, 1) }), 0.)
+		w.same("a renewal", testing.AllocsPerRun(100, func() { quiet.loop.recordRenewed(m, 1) }), 0.)
 	})
 }
 

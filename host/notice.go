@@ -33,7 +33,7 @@ func (k *loop) tenure(t *task, a *core.Action) {
 		t.nowWaiting(k, a)
 	case core.ActionHeld:
 		t.waiting, t.silent, t.missed = false, false, false
-		k.noteHeld(t, a)
+		k.recordHeld(t, a)
 		t.nowHeld(a)
 		t.watchAbove(k)
 		k.host.memory.forget(t.name)
@@ -43,7 +43,7 @@ func (k *loop) tenure(t *task, a *core.Action) {
 	case core.ActionDeadline:
 		t.setDeadline(a.At)
 	case core.ActionRenewed:
-		k.noteRenewed(t, t.deadline)
+		k.recordRenewed(t, t.deadline)
 		t.nowRenewed(a.At)
 	case core.ActionContactLost:
 		k.host.telemetry.ContactLost(t.name)
@@ -51,21 +51,21 @@ func (k *loop) tenure(t *task, a *core.Action) {
 		t.setContact(false)
 	case core.ActionReleased:
 		k.host.memory.released(t.name, t.looked, a)
-		k.noteReleased(t)
+		k.recordReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
 		k.nudge(t.name, k.host.clock.Now().Mono)
 	case core.ActionLeft:
-		k.noteReleased(t)
+		k.recordReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name})
 	case core.ActionRefused:
 		k.host.memory.saw(t.name, t.protocol, a.Observed)
 		t.end(k.failure(t, Refused, a))
 		if t.nudged {
-			k.nudge(t.name, t.lookout.Freed())
+			k.nudge(t.name, t.handover.Freed())
 		}
 	case core.ActionLost:
 		err := k.failure(t, Lost, a)
-		k.noteLost(t, a.Reason, err)
+		k.recordLost(t, a.Reason, err)
 		t.end(err)
 	case core.ActionCannotMaintain:
 		t.end(k.failure(t, CannotMaintain, a))
@@ -127,7 +127,7 @@ func (k *loop) nudge(name string, released int64) {
 	for _, t := range k.tasks[name] {
 		if t.waiting {
 			t.nudged = true
-			t.lookout.FreedHere(released)
+			t.handover.FreedHere(released)
 			k.post(message{do: func() { k.changed(t) }})
 			return
 		}
@@ -172,7 +172,7 @@ func (t *task) nowWaiting(k *loop, a *core.Action) {
 // nowSeen takes whom the caller waits for, first and at every change.
 func (t *task) nowSeen(s *core.Observed) {
 	t.loop.host.memory.saw(t.name, t.protocol, s)
-	t.noteWaiting(s)
+	t.recordWaiting(s)
 	if s == nil {
 		return
 	}

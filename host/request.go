@@ -89,7 +89,7 @@ func (k *loop) answer(r *request, event core.Event) {
 	t := r.from
 	if r.isAwaited() {
 		t.inFlight[t.lane(r.action.Request)] = nil // its body is not kept until the next one
-		k.noteAnswer(r, &event)
+		k.recordAnswer(r, &event)
 	}
 	if t.gone {
 		return
@@ -98,7 +98,7 @@ func (k *loop) answer(r *request, event core.Event) {
 		t.shared.answered(&r.action, &event)
 	}
 	k.step(t, event)
-	t.noteLook(r, &event)
+	t.recordRead(r, &event)
 	if t.beats != nil && event.Outcome == core.OutcomeUnknown {
 		k.cannotBeat(t.beats, event.Class)
 	}

@@ -127,14 +127,14 @@ func (s *semaphore) hear(a *core.Action) {
 		return
 	case core.ActionHeld:
 		p.total = a.Total
-		k.noteHeld(p.view, a)
+		k.recordHeld(p.view, a)
 		p.view.nowHeld(a)
 		return
 	}
 	delete(s.requests, a.Permit)
 	switch a.Kind {
 	case core.ActionReleased:
-		k.noteReleased(p.view)
+		k.recordReleased(p.view)
 		p.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
 		s.nudgeOthers()
 	case core.ActionLimited:
@@ -148,7 +148,7 @@ func (s *semaphore) hear(a *core.Action) {
 		p.end(s.refusal(p, a))
 	case core.ActionLost:
 		err := k.failure(p.view, Lost, a)
-		k.noteLost(p.view, a.Reason, err)
+		k.recordLost(p.view, a.Reason, err)
 		p.end(err)
 	}
 }

@@ -74,20 +74,20 @@ func (k *loop) open(s *session) {
 func (k *loop) sessionSaid(s *session, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
-		k.noteHeld(s.task, a)
+		k.recordHeld(s.task, a)
 		s.instance = &sessionInstance{id: []byte(a.Holder)}
 		s.instance.until.Store(a.At)
 		k.watchCall(s)
 		k.tell(s, (*task).isWaiting)
 	case core.ActionRenewed:
-		k.noteRenewed(s.task, s.instance.until.Load())
+		k.recordRenewed(s.task, s.instance.until.Load())
 		s.instance.until.Store(a.At)
 	case core.ActionCalled:
 		s.calls++
 		k.watchCall(s)
 		k.call(s, a.Key, a.Epoch)
 	case core.ActionLost:
-		k.noteLost(s.task, a.Reason, nil)
+		k.recordLost(s.task, a.Reason, nil)
 		s.lost(a.Reason)
 		k.tell(s, func(*task) bool { return true })
 		k.reopen(s)

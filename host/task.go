@@ -57,9 +57,9 @@ type task struct {
 	missed   bool // a change was told while a look was under way
 	nudged   bool // it was the one to be told of a release
 	watches  []*watching
-	counted  bool                // telemetry has it among what is held
-	lookout  *telemetry.Handover // nil: it has not waited, or nobody wants to know
-	tidied   chan struct{}       // closed when it has tidied; nil until somebody waits for that
+	counted  bool                       // telemetry has it among what is held
+	handover *telemetry.HandoverTracker // nil: it has not waited, or nobody wants to know
+	tidied   chan struct{}              // closed when it has tidied; nil until somebody waits for that
 
 	mu           sync.Mutex
 	settled      chan struct{} // closed when it is held, or will never be; nil from then on

@@ -5,9 +5,9 @@ import (
 	"github.com/mopslock/mopslock/core/machines"
 )
 
-// Handover is what a waiter has seen of the holder for which it waits. It tells a handover
-// from a takeover once the waiter holds the lease. A nil Handover has seen nothing.
-type Handover struct {
+// HandoverTracker keeps what a waiter has seen of the holder that it waits for. It tells a
+// hand-over from a take-over once the waiter holds the lease. nil has seen nothing.
+type HandoverTracker struct {
 	epoch  core.Epoch // the newest that was seen, under strict
 	given  bool       // the newest was released or broken
 	looked int64      // Mono: when the last observation was sent that showed it not free
@@ -18,49 +18,49 @@ type Handover struct {
 	wrote  bool
 }
 
-// NewHandover begins with what the waiter first sees of a holder.
-func NewHandover(epoch core.Epoch, state core.Observation) *Handover {
-	return &Handover{epoch: epoch, given: state == core.ObservedReleased || state == core.ObservedBroken}
+// TrackHandover begins with what the waiter sees first of a holder.
+func TrackHandover(epoch core.Epoch, state core.Observation) *HandoverTracker {
+	return &HandoverTracker{epoch: epoch, given: state == core.ObservedReleased || state == core.ObservedBroken}
 }
 
-// FreedHere records when this Host released the lease: at a Mono, or 0.
-func (h *Handover) FreedHere(at int64) {
+// FreedHere notes when this Host released what is waited for: at a Mono, or 0.
+func (h *HandoverTracker) FreedHere(at int64) {
 	if h != nil {
 		h.freed = at
 	}
 }
 
-// Freed returns when this Host released the lease, or 0.
-func (h *Handover) Freed() int64 {
+// Freed is when this Host released what is waited for, or 0.
+func (h *HandoverTracker) Freed() int64 {
 	if h == nil {
 		return 0
 	}
 	return h.freed
 }
 
-// Put records a put of the waiter, after which it reads its own record.
-func (h *Handover) Put() { h.wrote = true }
+// Put takes a put of the waiter's own, after which it reads itself.
+func (h *HandoverTracker) Put() { h.wrote = true }
 
-// Read records what a get of the record showed under lastwriter.
-func (h *Handover) Read(now core.Instant, ev *core.Event) {
+// Read takes what a get of the record showed under lastwriter.
+func (h *HandoverTracker) Read(now core.Instant, ev *core.Event) {
 	if !h.wrote {
 		h.record = machines.Inspect(now, ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp).State
 	}
 }
 
-// NotFree records an observation, sent at a Mono, after which the waiter still waits.
-func (h *Handover) NotFree(sent int64) { h.looked, h.wrote = sent, false }
+// NotFree takes a look, sent at a Mono, after which the waiter still waits.
+func (h *HandoverTracker) NotFree(sent int64) { h.looked, h.wrote = sent, false }
 
-// fromDead reports whether the lease was taken without a release.
-func (h *Handover) fromDead(protocol core.Protocol, token core.Epoch) bool {
-	if protocol == core.ProtocolStrict { // a release is a version of its own, but an old client makes none
+// fromDead reports whether nobody had given the lease back that was taken.
+func (h *HandoverTracker) fromDead(protocol core.Protocol, token core.Epoch) bool {
+	if protocol == core.ProtocolStrict { // a release is a version of its own, but not that of an old client
 		return !h.given && h.epoch != 0 && token == h.epoch+1
 	}
 	return h.record == core.ObservedHeld || h.record == core.ObservedStale || h.record == core.ObservedCorrupt
 }
 
-// handedOver says from where a lease has come, and records how long that took.
-func (r *Recorder) handedOver(to *Holding, h *Handover) (from string) {
+// handedOver says from whom a lease has come, and counts how long that took.
+func (r *Recorder) handedOver(to *Holding, h *HandoverTracker) (from string) {
 	m, protocol := r.meter, to.Protocol.String()
 	switch {
 	case h == nil:

@@ -103,9 +103,9 @@ func (q Question) Answer(protocol core.Protocol, outcome string) {
 	}
 }
 
-// Held logs that something is held from now on, and counts it until Gone. handover is
-// what the waiter saw while it waited, or nil.
-func (r *Recorder) Held(h Holding, handover *Handover) {
+// Held says that something is held from now on, and counts it until Gone. handover is
+// what was seen while it was waited for, or nil.
+func (r *Recorder) Held(h Holding, handover *HandoverTracker) {
 	r.hold(&h, 1)
 	log := r.log
 	switch h.Kind {

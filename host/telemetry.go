@@ -73,34 +73,34 @@ func (k *loop) instantOf(t *task) int64 {
 	return k.host.clock.Now().Mono
 }
 
-// noteWaiting begins to look out, and begins anew when the holder is another.
-func (t *task) noteWaiting(s *core.Observed) {
+// recordWaiting begins to track the hand-over, and begins again when the holder is another.
+func (t *task) recordWaiting(s *core.Sighting) {
 	if s != nil && t.loop.host.telemetry.Wants() {
-		t.lookout = telemetry.NewHandover(s.Epoch, s.State)
+		t.handover = telemetry.TrackHandover(s.Epoch, s.State)
 	}
 }
 
-// noteLook takes a look of a waiter, after the machine has judged what it showed.
-func (t *task) noteLook(r *request, ev *core.Event) {
-	if t.lookout == nil || ev.Outcome == core.OutcomeUnknown {
+// recordRead takes an answer to a waiter's request, after the machine has judged it.
+func (t *task) recordRead(r *request, ev *core.Event) {
+	if t.handover == nil || ev.Outcome == core.OutcomeUnknown {
 		return
 	}
 	switch kind := r.action.Kind; {
 	case kind == core.ActionPut:
-		t.lookout.Put()
+		t.handover.Put()
 	case kind == core.ActionGet && t.protocol == core.ProtocolLastWriter:
-		t.lookout.Read(t.loop.host.clock.Now(), ev)
+		t.handover.Read(t.loop.host.clock.Now(), ev)
 	}
 	if !t.gone && t.machine.String() == core.LeaseWaiting.String() {
-		t.lookout.NotFree(r.sent)
+		t.handover.NotFree(r.sent)
 	}
 }
 
-// noteHeld counts what is held from now on, and says so. One that was held before is
+// recordHeld counts what is held from now on, and logs it. A task that was held before is
 // a companion that has joined again, past its deadline.
-func (k *loop) noteHeld(t *task, a *core.Action) {
+func (k *loop) recordHeld(t *task, a *core.Action) {
 	if t.held {
-		k.noteRenewed(t, t.deadline)
+		k.recordRenewed(t, t.deadline)
 		return
 	}
 	t.counted = true
@@ -113,9 +113,9 @@ func (k *loop) noteHeld(t *task, a *core.Action) {
 	}
 	h := t.holding()
 	h.Holder, h.Token = Printable(string(a.Holder)), a.Token
-	k.host.telemetry.Held(h, waiter.lookout)
+	k.host.telemetry.Held(h, waiter.handover)
 	if h.Kind == telemetry.Lease {
-		waiter.lookout = nil
+		waiter.handover = nil
 	}
 }
 
@@ -127,8 +127,8 @@ func (t *task) uncount() {
 	}
 }
 
-// noteReleased says that what was held was given back.
-func (k *loop) noteReleased(t *task) {
+// recordReleased logs that what was held was given back.
+func (k *loop) recordReleased(t *task) {
 	if !k.host.telemetry.Wants() {
 		return
 	}
@@ -137,8 +137,8 @@ func (k *loop) noteReleased(t *task) {
 	k.host.telemetry.Released(h, t.stopKind == core.EventRelease)
 }
 
-// noteLeft says that a Close did not have the time to release a lease.
-func (k *loop) noteLeft(t *task) {
+// recordLeft logs that a Close did not have the time to release a lease.
+func (k *loop) recordLeft(t *task) {
 	if t.invocation != nil {
 		t = t.invocation.view
 	}
@@ -147,13 +147,13 @@ func (k *loop) noteLeft(t *task) {
 	}
 }
 
-// noteRenewed counts a good renewal, before which the deadline was another.
-func (k *loop) noteRenewed(t *task, deadline int64) {
+// recordRenewed counts a good renewal, before which the deadline was another.
+func (k *loop) recordRenewed(t *task, deadline int64) {
 	k.host.telemetry.Renewed(t.holding(), deadline)
 }
 
-// noteLost counts a loss, and says so.
-func (k *loop) noteLost(t *task, why core.Reason, err error) {
+// recordLost counts a loss, and logs it.
+func (k *loop) recordLost(t *task, why core.Reason, err error) {
 	if t.counted {
 		k.host.telemetry.Lost(t.holding(), why, err)
 	} else {
@@ -173,8 +173,8 @@ func (t *task) renews(r *request) *task {
 	return of
 }
 
-// noteAnswer takes the answer to a request that was still waited for.
-func (k *loop) noteAnswer(r *request, ev *core.Event) {
+// recordAnswer takes an answer that was still waited for.
+func (k *loop) recordAnswer(r *request, ev *core.Event) {
 	if ev.Outcome != core.OutcomeUnknown {
 		k.outage.Answered(k.host.telemetry)
 		return
