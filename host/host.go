@@ -252,11 +252,11 @@ func hostName(name string) string {
 // messages (store.Redact is).
 func (h *Host) URL() string { return h.url }
 
-// Close releases what is held, ends what waits, and returns after everything
-// has stopped. What could not be released before ctx ends expires by itself;
-// that ctx's error is returned then. Requests are cancelled; one that heeds
-// nothing, such as a system call on a dead mount, is left behind a second after
-// ctx has ended. A second Close waits for the first.
+// Close releases what is held, ends what waits, and returns after everything has stopped.
+// What could not be released before ctx ends expires by itself, and ctx's error is
+// returned. Requests are cancelled then. A request that obeys no cancel, such as a system
+// call on a dead mount, is left behind a second after ctx has ended. A second Close waits
+// for the first.
 func (h *Host) Close(ctx context.Context) error {
 	h.loop.awaitTidied(ctx, nil)
 	err := h.loop.close(ctx)

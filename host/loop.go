@@ -42,16 +42,16 @@ type loop struct {
 	count int
 	wakes wakeHeap
 	// services are tasks of the host's own, which are not counted.
-	services map[*task]struct{}
-	served   bool // the services were asked to end
-	clock    storeClock
-	small    queue
-	large    queue // of transfers
-	respite  respite
-	outage   telemetry.Outage
-	closing  bool // no task is added any more
-	leftIO   bool // requests that nothing could end were left behind
-	over     bool // no request is started any more
+	services   map[*task]struct{}
+	served     bool // the services were asked to end
+	clock      storeClock
+	small      queue
+	large      queue // of transfers
+	retryAfter retryAfter
+	outage     telemetry.Outage
+	closing    bool // no task is added any more
+	leftIO     bool // requests that nothing could end were left behind
+	over       bool // no request is started any more
 }
 
 // message is an event for a machine, or a function for the loop to call.
@@ -237,9 +237,9 @@ func (k *loop) finish() {
 // stopGrace is what a forced close gives to requests that were just cancelled.
 const stopGrace = time.Second
 
-// awaitIO waits for all requests to end; but when the close is forced only as
-// long as a cancelled request may take. A system call on a dead mount heeds no
-// context, and nobody is to hang on it with us.
+// awaitIO waits for all requests to end; when the close is forced only as long as a
+// cancelled request may take. A system call on a dead mount obeys no context, and Close
+// must not hang on it.
 func (k *loop) awaitIO() {
 	ended := make(chan struct{})
 	go func() {

@@ -134,8 +134,8 @@ func (k *loop) nudge(name string, released int64) {
 	}
 }
 
-// canLook reports whether the machine would heed changed at this moment. What
-// m.waiting says is that a lease is wanted, also while it is being looked at.
+// canLook reports whether the machine would use EventChanged at this moment. What
+// t.waiting says is that a lease is wanted, also while the name is being read.
 func (t *task) canLook() bool {
 	state := t.machine.String()
 	return state == core.LeaseWaiting.String() || state == core.InvocationAwaiting.String() || t.isHolding()

@@ -24,7 +24,7 @@ func (v View) Limit() int { return v.Capacity * v.Width }
 type PermitOptions struct {
 	// Terms are of the Host's session, on which permits always stand: one of this
 	// TTL and Margin, shared with the leases of the same. Session may be left out,
-	// Protocol must be strict or 0, and what is of lastwriter is not heeded. Expiry
+	// Protocol must be strict or 0, and what is of lastwriter is ignored. Expiry
 	// and StampSpread are those of the first of a name while this Host has permits
 	// of it, or waits for some. Label is the permit's own.
 	Terms

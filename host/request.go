@@ -49,7 +49,7 @@ func (k *loop) request(t *task, a core.Action) {
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, a.Limit)
 	// At its limit it is answered, whether or not it had a slot and whether or
-	// not the store heeds ctx: a caller must not hang on a dead mount. A second
+	// not the store obeys ctx: a caller must not hang on a dead mount. A second
 	// answer, from the store after all, changes nothing.
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -108,7 +108,7 @@ func (k *loop) startReady(q *queue) {
 	if k.over {
 		return
 	}
-	if now := time.Now(); now.Before(k.respite.until) {
+	if now := time.Now(); now.Before(k.retryAfter.until) {
 		k.startDue(q, now)
 		return
 	}
@@ -125,10 +125,10 @@ func (k *loop) startReady(q *queue) {
 
 // startDue is startReady while the store wants to be left alone.
 func (k *loop) startDue(q *queue, now time.Time) {
-	next := k.respite.until
+	next := k.retryAfter.until
 	q.ready = slices.DeleteFunc(q.ready, func(r *request) bool {
 		deadline, _ := r.ctx.Deadline()
-		begins := k.respite.begins(deadline, r.action.Limit)
+		begins := k.retryAfter.begins(deadline, r.action.Limit)
 		switch {
 		case r.ctx.Err() != nil:
 			return true // given up, or answered at its limit
@@ -167,7 +167,7 @@ func (k *loop) perform(r *request) {
 	event, err := k.ask(r)
 	r.cancel()
 	k.post(message{do: func() {
-		k.respite.heed(err)
+		k.retryAfter.observe(err)
 		q := k.queueOf(r)
 		q.slots++
 		k.startReady(q)

@@ -154,7 +154,7 @@ func (t *task) cancelContext() {
 	}
 }
 
-// signal returns a channel of m that is made when it is first asked for, or, if
+// signal returns a channel of t that is made when it is first asked for, or, if
 // what it tells has come already, one that is closed.
 func (t *task) signal(which *chan struct{}, come *bool) <-chan struct{} {
 	t.mu.Lock()

@@ -66,7 +66,7 @@ func (k *loop) transfer(r *request) error {
 	flow := &flow{body: body}
 	flow.stall = time.AfterFunc(stallLimit, func() {
 		cancel(errStalled)
-		// Whether or not the store heeds ctx, as at the limit.
+		// Whether or not the store obeys ctx, as at the limit.
 		k.post(message{do: func() { k.answer(r, unanswered(a.Request)) }})
 	})
 	defer flow.stall.Stop()
@@ -109,7 +109,7 @@ func (k *loop) tooLarge(a *core.Action, size, most int64) error {
 
 // stopTransfer ends a transfer that was given up. The machine may wait for its
 // end, before others are let in: so it is answered when the store has let go of
-// it, or a little later if the store heeds nothing.
+// it, or a little later if the store obeys no cancel.
 func (k *loop) stopTransfer(r *request) {
 	if r.ctx.Err() != nil {
 		return

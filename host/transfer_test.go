@@ -220,7 +220,7 @@ func TestResultTooLargeToRead(t *testing.T) {
 type stuck struct {
 	streamer
 	left   atomic.Int32
-	deaf   chan struct{} // or nil: it heeds ctx
+	deaf   chan struct{} // or nil: it obeys ctx
 	flying atomic.Int32
 	most   atomic.Int32
 }
@@ -259,7 +259,7 @@ func (s *stuck) PutFrom(ctx context.Context, key string, body io.Reader, size in
 // A transfer that stands still is ended after a minute and made again; it takes
 // no slot from renewals, and there are not many at once.
 func TestTransferStalls(t *testing.T) {
-	each(t, map[string]bool{"heeds ctx": false, "deaf": true}, func(w *world, _ string, deaf bool) {
+	each(t, map[string]bool{"obeys ctx": false, "deaf": true}, func(w *world, _ string, deaf bool) {
 		h, _ := w.stuck(1, deaf)
 		source := &noise{size: 100_000}
 		begun := time.Now()
@@ -284,7 +284,7 @@ func TestTransferStalls(t *testing.T) {
 }
 
 // A caller that gives up while its result is on its way ends the transfer, too; a put, which
-// could land on another's result, before the lease is given back. A store that heeds
+// could land on another's result, before the lease is given back. A store that obeys
 // nothing does not keep it.
 func TestTransferCancelled(t *testing.T) {
 	for _, deaf := range []bool{false, true} {

@@ -22,8 +22,8 @@ type answer[T any] struct {
 // stopGrace is how long a cancelled request may take to end.
 const stopGrace = time.Second
 
-// ask makes one request, times it, and counts its outcome. If the request does not end
-// when it is cancelled, such as a system call on a dead mount, ask leaves it behind.
+// ask does one request, times it, and counts what became of it. One that obeys no
+// cancel, such as a system call on a dead mount, is left behind; it ends when that does.
 func ask[T any](ctx context.Context, x *examiner, verb, key string, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()

@@ -356,8 +356,8 @@ func classOf(err error) core.Class {
 	return e.Class
 }
 
-// The doctor reports at once that a store cannot be used, and within 5 s that it does not
-// answer, even if its requests do not end when they are cancelled.
+// A store that cannot be used is told at once, one that does not answer within 5 s,
+// even where no cancel is obeyed.
 func TestUnreachable(t *testing.T) {
 	for name, test := range map[string]struct {
 		class core.Class
