@@ -104,11 +104,11 @@ type Host struct {
 	origin    origin
 	boot      string
 	// calibrates: the store's stamps are of a clock that one may calibrate by.
-	calibrates bool
-	abilities  abilities
-	memory     *memory
-	nap        func(time.Duration)    // nil: timers alone
-	process    atomic.Pointer[string] // its id, once it is needed
+	calibrates   bool
+	abilities    abilities
+	memory       *memory
+	preciseSleep func(time.Duration)    // nil: timers alone
+	process      atomic.Pointer[string] // its id, once it is needed
 
 	reached    atomic.Bool
 	closeStore sync.Once
@@ -157,7 +157,7 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
 	h.memory = newMemory(opts.Memory, url)
 	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
-		h.clock, h.nap = clock.System{}, clock.PreciseSleep()
+		h.clock, h.preciseSleep = clock.System{}, clock.PreciseSleep()
 		h.bootsBy(s)
 	}
 	h.calibrates = calibrates(s)

@@ -31,11 +31,11 @@ type loop struct {
 	forceOnce sync.Once
 	forcedBy  error // why; set before force is closed
 
-	stopped chan struct{} // closed when the goroutine and all I/O have ended
-	io      sync.WaitGroup
-	napping atomic.Bool
-	ctx     context.Context // of all I/O
-	stop    context.CancelFunc
+	stopped  chan struct{} // closed when the goroutine and all I/O have ended
+	io       sync.WaitGroup
+	sleeping atomic.Bool     // a preciseSleep is under way
+	ctx      context.Context // of all I/O
+	stop     context.CancelFunc
 
 	// The goroutine's own.
 	tasks map[string][]*task // by name, in the order in which they came; see enroll
@@ -201,7 +201,7 @@ func (k *loop) run() {
 		}
 		if pause, ok := k.pause(); ok {
 			timer.Reset(pause)
-			k.nap(pause)
+			k.preciseSleep(pause)
 		} else {
 			timer.Stop()
 		}

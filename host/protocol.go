@@ -224,7 +224,7 @@ func (h *Host) askStore() (*task, error) {
 	return t, nil
 }
 
-// rival begins one create for a prober that is the machine of m.
+// rival begins one create for a prober that is the machine of t.
 func (h *Host) rival(t *task, p *prober, nonce string, limit time.Duration) error {
 	r := &rival{request: core.Action{
 		Kind: core.ActionCreate, Request: 1, Key: cardKey, Type: card.Type, Body: card.Card{Nonce: nonce}.Body(), Limit: limit,

@@ -9,36 +9,36 @@ import (
 	"github.com/mopslock/mopslock/host/internal/clock"
 )
 
-// frozen is a clock that stands still once it is told to.
-type frozen struct {
+// stopped is a clock that stands still once it is told to.
+type stopped struct {
 	clock clock.System
 	at    atomic.Pointer[core.Instant]
 }
 
-func (f *frozen) Now() core.Instant {
+func (f *stopped) Now() core.Instant {
 	if at := f.at.Load(); at != nil {
 		return *at
 	}
 	return f.clock.Now()
 }
 
-// TestNap: the wait of a claim is napped, once and exactly, and its end wakes the
+// The wait before a verification is slept precisely, once, and its end wakes the
 // loop; nothing longer is, and nothing under a clock that is not the machine's.
-func TestNap(t *testing.T) {
+func TestPreciseSleep(t *testing.T) {
 	const margin = 5 * time.Millisecond
-	machine := &frozen{}
+	machine := &stopped{}
 	now := machine.Now()
 	machine.at.Store(&now)
 	h, err := Open(background, "mem://", &Options{Clock: machine, Memory: "-"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.nap != nil {
-		t.Error("it naps by another clock")
+	if h.preciseSleep != nil {
+		t.Error("it sleeps by another clock")
 	}
-	naps, wake := make(chan time.Duration, 10), make(chan struct{})
-	h.nap = func(d time.Duration) {
-		naps <- d
+	sleeps, wake := make(chan time.Duration, 10), make(chan struct{})
+	h.preciseSleep = func(d time.Duration) {
+		sleeps <- d
 		<-wake
 	}
 	done := make(chan error, 1)
@@ -51,8 +51,8 @@ func TestNap(t *testing.T) {
 		}
 		done <- err
 	}()
-	if d := <-naps; d != margin {
-		t.Errorf("a nap of %v", d)
+	if d := <-sleeps; d != margin {
+		t.Errorf("a sleep of %v", d)
 	}
 	later := now
 	later.Mono += int64(margin)
@@ -65,10 +65,10 @@ func TestNap(t *testing.T) {
 	if err := h.Close(background); err != nil {
 		t.Error(err)
 	}
-	if n := len(naps); n != 0 {
-		t.Errorf("%d more naps", n)
+	if n := len(sleeps); n != 0 {
+		t.Errorf("%d more sleeps", n)
 	}
-	if mine, err := Open(background, "mem://", &Options{Memory: "-"}); err != nil || (mine.nap == nil) != (clock.PreciseSleep() == nil) || mine.Close(background) != nil {
+	if mine, err := Open(background, "mem://", &Options{Memory: "-"}); err != nil || (mine.preciseSleep == nil) != (clock.PreciseSleep() == nil) || mine.Close(background) != nil {
 		t.Errorf("by the machine's clock: %v", err)
 	}
 }
