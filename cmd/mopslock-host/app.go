@@ -11,6 +11,9 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/capture"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/child"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/console"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/engine"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/metrics"
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/recording"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/supervise"
 	"github.com/mopslock/mopslock/host"
 )
@@ -24,10 +27,11 @@ type app struct {
 
 	storeURL  string
 	json      bool
-	engine    engine
-	trace     *recording
+	engine    engine.Engine
+	steppers  int // Hosts and others that may still step a machine of the engine
+	trace     *recording.Recording
 	tracePath string
-	metrics   *metricsFile // nil: nobody asked for it
+	metrics   *metrics.File // nil: nobody asked for it
 
 	status  *statusFile
 	closing time.Duration // how long closing the store may take

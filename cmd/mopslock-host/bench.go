@@ -146,7 +146,7 @@ func (a *app) benchHost(f *benchFlags) func(store.Store) (*host.Host, error) {
 	return func(s store.Store) (*host.Host, error) {
 		h, err := host.New(s, &host.Options{Logger: a.console.Logger(), Engine: a.core(), Memory: "-", InFlight: max(64, f.parallel), Clock: a.clock})
 		if err == nil {
-			a.engine.users++
+			a.steppers++
 		}
 		return h, err
 	}

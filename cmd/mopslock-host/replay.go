@@ -99,7 +99,7 @@ func (a *app) showReplay(r *trace.Report) (err error) {
 	case d == nil:
 		err = a.print(fmt.Sprintf("%d machines, %d steps: the same to the byte\n", r.Machines, r.Steps))
 	default:
-		err = a.print(differenceText(d, a.engine.name))
+		err = a.print(differenceText(d, a.engine.Name))
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/engine"
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 	"github.com/mopslock/mopslock/host"
 )
@@ -25,7 +26,7 @@ func (a *app) execute(args []string) int {
 	root.SetErr(a.stderr)
 	err := root.Execute()
 	a.console.StopWaiting()
-	a.metrics.end()
+	a.metrics.End()
 	a.endEngine()
 	if err == nil {
 		return 0
@@ -93,8 +94,8 @@ func (a *app) prepare(cmd *cobra.Command, args []string) error {
 	if err := a.openStatusFile(cmd); err != nil { // first, since it tells of what follows
 		return err
 	}
-	if a.engine.name != engineNative && a.engine.name != engineWASM {
-		return exit.Usagef("--engine %s: native or wasm", host.Printable(a.engine.name))
+	if a.engine.Name != engine.Native && a.engine.Name != engine.WASM {
+		return exit.Usagef("--engine %s: native or wasm", host.Printable(a.engine.Name))
 	}
 	if cmd.Flags().Changed("trace") {
 		if err := a.openTrace(cmd, args); err != nil {

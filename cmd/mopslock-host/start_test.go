@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/mopslock/mopslock/core"
 )
 
 // TestNothingBeforeMain: what is used by some commands only is made when they use it.
@@ -54,37 +52,6 @@ func TestTags(t *testing.T) {
 				t.Errorf("-tags %q: %s is in it: %v", tag, prefix, in)
 			}
 		}
-	}
-}
-
-// TestEngineBegins: what is opened beside the first request is what the first machine
-// runs on, once, and garbage is collected as before. Native has nothing to open.
-func TestEngineBegins(t *testing.T) {
-	percent := debug.SetGCPercent(50)
-	defer debug.SetGCPercent(percent)
-	e := &engine{name: engineWASM}
-	e.begin()
-	cfg := core.Config{Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "n", Seed: [16]byte{1}}
-	machine, err := e.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := e.inner
-	e.begin()
-	e.Drop(machine)
-	e.close(t.Context())
-	if _, err := e.New(cfg); err == nil || e.inner != first {
-		t.Errorf("opened again: %v", err)
-	}
-	if now := debug.SetGCPercent(50); now != 50 {
-		t.Errorf("garbage is collected at %d %% of what lives, not at 50", now)
-	}
-
-	native := &engine{name: engineNative}
-	native.begin()
-	native.close(t.Context())
-	if native.inner != nil {
-		t.Error("native was opened, for nobody")
 	}
 }
 

@@ -51,10 +51,10 @@ func (a *app) openURL(ctx context.Context, raw string) (*host.Host, error) {
 	if isMemory(raw) {
 		return nil, errMemory()
 	}
-	h, err := a.openHost(ctx, raw, &host.Options{Logger: a.console.Logger(), Engine: a.core(), Meter: a.metrics.meter(), Clock: a.clock})
+	h, err := a.openHost(ctx, raw, &host.Options{Logger: a.console.Logger(), Engine: a.core(), Meter: a.metrics.Meter(), Clock: a.clock})
 	if err == nil {
-		a.engine.users++
-		a.engine.begin()
+		a.steppers++
+		a.engine.Begin()
 	}
 	return h, err
 }
@@ -104,7 +104,7 @@ func (a *app) close(h *host.Host) {
 	if err := h.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		a.console.Printf("closing the store: %v", err)
 	}
-	a.engine.users--
+	a.steppers--
 }
 
 // closeNow is for after a failure that has had its time: close tries no more.

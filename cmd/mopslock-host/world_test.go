@@ -233,7 +233,7 @@ func (w *world) launch(env []string, stdin io.Reader, stdout, stderr io.Writer, 
 	}
 	p.app.console = console.New(p.app.stderr, terminal)
 	if text := p.app.getenv(moduleVariable); text != "" {
-		p.app.engine.module = []byte(text)
+		p.app.engine.Module = []byte(text)
 	}
 	w.mu.Lock()
 	w.programs = append(w.programs, p)

@@ -89,20 +89,23 @@ var arrows = []arrow{
 	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
 	{dir: "bindings/c", ours: []string{"core", "core/machines", "host", "host/", "wasm"}},
 	{dir: "cmd/mopslock-host", ours: []string{"core", "core/machines", "core/wire", "host", "host/", "wasm", "cmd/mopslock-host/", "tests/explore", "tests/simulate"}, outside: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
-		"golang.org/x/sys/", "golang.org/x/term",
-		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/exporters/prometheus",
-		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
 	}},
 	{dir: "cmd/mopslock-host/internal/bench", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "cmd/mopslock-host/internal/capture", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/child", outside: []string{"golang.org/x/sys/"}},
 	{dir: "cmd/mopslock-host/internal/console", ours: []string{"host", "cmd/mopslock-host/internal/report"}, outside: []string{"golang.org/x/term"}},
+	{dir: "cmd/mopslock-host/internal/engine", ours: []string{"core", "host", "wasm"}},
 	{dir: "cmd/mopslock-host/internal/exit", ours: []string{"core", "host", "host/store", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/report"}},
 	{dir: "cmd/mopslock-host/internal/memo", ours: []string{"host", "host/store", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/exit"}, outside: []string{"github.com/vmihailenco/msgpack/v5"}},
 	{dir: "cmd/mopslock-host/internal/messages", ours: []string{"core", "core/wire", "host/trace"}, outside: []string{
 		"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode",
 	}},
+	{dir: "cmd/mopslock-host/internal/metrics", ours: []string{"host"}, outside: []string{
+		"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/exporters/prometheus",
+		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt",
+	}},
+	{dir: "cmd/mopslock-host/internal/recording", ours: []string{"host", "host/trace"}},
 	{dir: "cmd/mopslock-host/internal/report", ours: []string{"core", "host", "host/doctor", "host/store"}},
 	{dir: "cmd/mopslock-host/internal/supervise", ours: []string{"core", "host", "cmd/mopslock-host/internal/child", "cmd/mopslock-host/internal/exit"}},
 	{dir: "tests", ours: []string{"core", "core/machines", "host", "host/", "wasm", "tests/servers", "tests/servers/"}, outside: []string{
