@@ -1,5 +1,5 @@
-/* What the host's functions do with their arguments before Go is asked: forks,
- * NULLs, structs of any age. */
+/* How the host's functions check their arguments before they call Go: forks, NULLs,
+ * structs of any version. */
 #ifndef MOPSLOCK_ARGUMENTS_H
 #define MOPSLOCK_ARGUMENTS_H
 
@@ -7,8 +7,8 @@
 
 #include "shim.h"
 
-/* ENTER is the beginning of every function. In a forked child nothing else is
- * said, whatever the arguments. */
+/* ENTER begins every function. In a forked child the code is EFORKED, whatever the
+ * arguments. */
 #define ENTER(good, what)                                    \
 	do {                                                 \
 		if (is_forked())                             \
@@ -21,12 +21,12 @@
 #define NO_TIMEOUT "mopslock: a timeout is negative and not MOPSLOCK_FOREVER"
 #define NO_STRUCT "mopslock: a struct's size is not set, or it sets fields that this library does not know"
 
-/* No struct of ours will ever be longer: a size above it was never set. */
+/* No struct of ours will ever be longer: a larger size was never set. */
 enum { STRUCT_MAX = 1 << 16 };
 
-/* take copies a caller's struct into ours, which may be longer or shorter. What
- * his lacks is zero; what his has more must be, or it asked for something that
- * we cannot do. It answers whether that is so. */
+/* take copies a caller's struct into ours, which may be longer or shorter. Fields that
+ * the caller's lacks become zero. Fields that only the caller's has must be zero:
+ * otherwise it asks for something that we cannot do. It returns whether they are. */
 static inline int take(void *ours, size_t known, const void *theirs)
 {
 	size_t size;

@@ -130,8 +130,8 @@ func goNext(handle C.uint64_t, timeout C.int64_t, to *C.mopslock_event, f *C.str
 	return C.MOPSLOCK_OK
 }
 
-// tellEvent says in C what a call would have returned and what mopslock_last_error
-// would say after it.
+// tellEvent writes an event to C: what the call would have returned, and what
+// mopslock_last_error would have after it.
 func tellEvent(to *C.mopslock_event, e *event) {
 	to.kind, to.member, to.held = C.int32_t(e.kind), C.uint64_t(e.handle), C.uint64_t(e.held)
 	if e.of != nil {

@@ -10,24 +10,23 @@
 #include "shim.h"
 #include "_cgo_export.h"
 
-static int forked; /* written while a child has one thread, before it returns from fork */
+static int forked; /* set in a child while it has one thread, before fork returns */
 
 static void in_child(void) { forked = 1; }
 
-/* A thread's latest error hangs on a key and is not thread-local by itself: Go's
- * objects ask for static TLS, of which a process that loads libraries at run time
- * has 1,664 bytes (glibc) for all of them. One such struct would fit in there, and
- * a second library, or a copy of this one that a forked child loads, could not be
- * loaded. */
+/* A thread's latest error is stored under a key, not in a thread-local variable. Go's
+ * objects ask for static TLS, and a process that loads libraries at run time has
+ * only 1,664 bytes of it (glibc) for all of them. One such struct would fit, but then
+ * a second library, or the copy that a forked child loads, could not be loaded. */
 static pthread_key_t latest;
 
 __attribute__((constructor)) static void prepare(void)
 {
 	if (pthread_atfork(NULL, NULL, in_child) != 0 || pthread_key_create(&latest, free) != 0)
-		abort(); /* no memory or no key at load; going on could hang a child for ever */
+		abort(); /* no memory or no key at load; going on could hang a child forever */
 }
 
-/* spare is for a thread that there is no memory for. */
+/* spare is for a thread that gets no memory. */
 static struct fault spare;
 
 struct fault *this_fault(void)
@@ -81,7 +80,7 @@ int mopslock_last_reason(void) { return this_fault()->reason; }
 
 int mopslock_last_class(void) { return this_fault()->class; }
 
-/* said notes what the core's code means; the answer itself says more. */
+/* said stores what the core's code means. The answer itself says more. */
 static int said(int code)
 {
 	switch (code) {
@@ -100,13 +99,13 @@ static int bad(const void *in, size_t in_len, const void *answer, const size_t *
 	return (in == NULL && in_len > 0) || answer == NULL || answer_len == NULL;
 }
 
-/* clip: of a message that is too long the core need not see more than one
- * byte too many to refuse it. */
+/* clip cuts a message that is too long: one byte too many is enough for the core to
+ * refuse it. */
 static size_t clip(size_t len) { return len <= MOPSLOCK_MAX_MESSAGE ? len : MOPSLOCK_MAX_MESSAGE + 1; }
 
-/* room is what the caller gave, however long answers may be, as far as Go takes
- * it: a slice that is longer than half of the address space, or reaches beyond
- * its end, as one of (size_t)-1 bytes does, is a panic there. */
+/* room is the size of the caller's buffer, as far as Go takes it. A slice that is
+ * longer than half of the address space, or reaches beyond its end, as one of
+ * (size_t)-1 bytes does, is a panic in Go. */
 static size_t room(const void *answer, size_t cap)
 {
 	size_t most = UINTPTR_MAX - (uintptr_t)answer;

@@ -16,26 +16,26 @@ import (
 	"github.com/mopslock/mopslock/core/machines"
 )
 
-// shards is how many machines can be stepped at once: more than there are
-// processors in most machines that run leases, and a power of two.
+// shards is how many machines can be stepped at once: more than most computers that
+// run leases have processors, and a power of two.
 const (
 	shardBits = 4
 	shards    = 1 << shardBits
 )
 
-// shard is a registry behind a lock. A machine's handle is its handle in the
-// registry, then the shard's number in shardBits bits.
+// shard is a registry behind a lock. A machine's handle is its handle in the registry,
+// followed by the shard's number in shardBits bits.
 type shard struct {
 	mu       sync.Mutex
-	registry machines.Registry
-	// input is where an input stands while it is stepped, and after: a machine
-	// goes on pointing at the body of its latest event, without reading it, and
-	// the caller's memory may be unmapped by then.
+	registry core.Registry
+	// input has the latest input, also after its step: a machine keeps a pointer to the
+	// body of its latest event, without reading it, and the caller may have unmapped its
+	// memory by then.
 	input []byte
 }
 
-// cores lives as long as the library is loaded, like every handle that was given
-// out; a C caller has no other object to keep it in.
+// cores has all machines. It lives as long as the library is loaded, since a C caller has
+// no object to keep it in.
 var cores struct {
 	shards [shards]shard
 	made   atomic.Uint64
@@ -93,14 +93,14 @@ func goCoreDrop(handle C.uint64_t) C.int {
 	return C.MOPSLOCK_OK
 }
 
-// room is the caller's buffer, to be appended to. What does not fit moves into
-// memory of ours, and is longer than the buffer then.
+// room is the caller's buffer, to append to. An answer that does not fit moves into
+// memory of ours, and is then longer than the buffer.
 func room(answer unsafe.Pointer, answerCap C.size_t) []byte {
 	return unsafe.Slice((*byte)(answer), answerCap)[:0]
 }
 
-// handOf is hand for an answer about a handle. That there is none is said again
-// about the handle as the caller knows it.
+// handOf is hand for an answer about a handle. If there is none, it makes the error again
+// for the handle as the caller knows it.
 func handOf(handle C.uint64_t, message []byte, answer unsafe.Pointer, answerCap C.size_t, answerLen *C.size_t) C.int {
 	if outcome(message) == C.MOPSLOCK_EHANDLE {
 		message = new(machines.Registry).Again(room(answer, answerCap), machines.Handle(handle))
@@ -108,9 +108,9 @@ func handOf(handle C.uint64_t, message []byte, answer unsafe.Pointer, answerCap 
 	return hand(message, answer, answerCap, answerLen)
 }
 
-// hand says how long an answer is, and what it is if the caller has room for it.
-// The core may have written it elsewhere although there was: it makes room for
-// some bytes more than it needs in the end.
+// hand writes the length of an answer, and the answer if the caller has room for it. The
+// core may have written a fitting answer elsewhere: it asks for some bytes more than it
+// needs in the end.
 func hand(message []byte, answer unsafe.Pointer, answerCap C.size_t, answerLen *C.size_t) C.int {
 	*answerLen = C.size_t(len(message))
 	if *answerLen > answerCap {

@@ -15,18 +15,18 @@ import (
 // environmentLock is for one open at a time.
 var environmentLock sync.Mutex
 
-// adoptEnvironment gives Go the process's environment as it is now. By itself Go has that
-// which the process was started with, whatever C has set since.
+// adoptEnvironment gives Go the process's environment as it is now. By itself Go has the
+// environment from the start of the process, whatever C has set since.
 //
-// What Go sets is set in C as well. So all of C's is read before, and only what
-// differs is touched: C is told what it has, and its array stays as it is.
+// A variable that Go sets is also set in C. So this reads all of C's variables first, and
+// sets only those that differ: C's array stays as it is.
 func adoptEnvironment() {
 	environmentLock.Lock()
 	defer environmentLock.Unlock()
 	now := variables()
 	for name, value := range now {
 		if had, set := os.LookupEnv(name); !set || had != value {
-			_ = os.Setenv(name, value) // fails for names only that are not in there
+			_ = os.Setenv(name, value) // fails only for names that C cannot have
 		}
 	}
 	for _, entry := range os.Environ() {
@@ -37,7 +37,7 @@ func adoptEnvironment() {
 	}
 }
 
-// variables are C's. Of those that are there twice the first counts, as for getenv.
+// variables are C's. If one is there twice the first counts, as for getenv.
 func variables() map[string]string {
 	found := map[string]string{}
 	if C.environ == nil { // after clearenv

@@ -1,6 +1,6 @@
 //go:build cgo && !mopslock_core
 
-/* What begins a call, and what tells of its end, as C sees them. */
+/* The C side of the functions that begin a call, and of mopslock_next. */
 
 #include "arguments.h"
 #include "_cgo_export.h"

@@ -19,7 +19,7 @@ const (
 	eventWaiting eventKind = 3
 )
 
-// event is what mopslock_next tells once.
+// event is what mopslock_next returns once.
 type event struct {
 	kind   eventKind
 	of     *pendingCall // of a call or a wait
@@ -30,12 +30,11 @@ type event struct {
 	held   uint64       // of a permit's call
 }
 
-// events is the queue of one host. Nobody who pushes waits for anybody, and a
-// begun call has at most three events in it: whom it waits for, its own end, and
-// the end of what it gave.
+// events is the queue of one host. A push never waits. A begun call has at most
+// three events in it: whom it waits for, its own end, and the end of what it gave.
 //
-// The host's end is in two steps. From close on nothing begins. It is over when
-// every event that was still to come has come.
+// The queue ends in two steps. From close on nothing begins. It is over when every
+// event that was still to come has come.
 type events struct {
 	mu      sync.Mutex
 	queue   []*event
@@ -59,7 +58,7 @@ func newEvents() *events {
 	return &events{ended: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
 
-// begin makes a call, which is to be ended.
+// begin makes a call. The caller must end it.
 func (q *events) begin(number uint64) (*pendingCall, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,7 +85,7 @@ func (p *pendingCall) waits(seen *host.Status) {
 	}
 }
 
-// end tells how the call ended.
+// end queues the event of the call's end.
 func (p *pendingCall) end(e event) {
 	e.kind, e.of = eventCall, p
 	q := p.queue
@@ -97,9 +96,9 @@ func (p *pendingCall) end(e event) {
 	q.coming.Done()
 }
 
-// endWith is end for a call that gave something to hold. The end of that is told
-// after it, once: by itself when its context ends, which costs no goroutine before, or
-// when onEnd's function is called by somebody who is about to tell more.
+// endWith is end for a call that gave something to hold. The end of that has an event of
+// its own, once: when its context ends, which needs no goroutine until then, or when
+// onEnd's function is called before a later event.
 func (p *pendingCall) endWith(h heldThing, handle uint64) {
 	q := p.queue
 	tell := sync.OnceFunc(func() {
@@ -115,7 +114,7 @@ func (p *pendingCall) endWith(h heldThing, handle uint64) {
 	context.AfterFunc(h.Context(), tell)
 }
 
-// push is called with the lock.
+// push needs the lock.
 func (q *events) push(e *event) {
 	q.queue = append(q.queue, e)
 	q.notify()
@@ -150,7 +149,8 @@ func (q *events) next(ctx context.Context) (*event, error) {
 	}
 }
 
-// take returns the first event or nil, and whether others would see something.
+// take returns the first event or nil, and whether another waiter would find
+// something.
 func (q *events) take() (first *event, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,14 +164,14 @@ func (q *events) take() (first *event, more bool) {
 	return first, len(q.queue) > 0 || q.over
 }
 
-// closeGrace is what a close whose time is over gives to calls that are about to
-// end; the host gives as much to its requests.
+// closeGrace is how long a close whose time is over still waits for calls that are
+// about to end. The host gives its requests as long.
 const closeGrace = time.Second
 
-// close lets nothing begin any more and waits until what was begun has ended,
-// which it has or is about to once the host is closed. A call that hangs in the
-// system, on a dead mount, is left behind when ctx has ended: it is told late. It
-// reports whether there will be nothing to take.
+// close lets nothing begin any more, and waits until every begun call has ended.
+// Once the host is closed that is soon. If a call hangs in the system, on a dead
+// mount, close does not wait for it beyond ctx; its event comes late. close reports
+// whether there is nothing left to take.
 func (q *events) close(ctx context.Context) bool {
 	q.mu.Lock()
 	first := !q.closed

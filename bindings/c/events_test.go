@@ -53,8 +53,8 @@ func shut(t *testing.T, h *host.Host, handle uint64) {
 	closeQueue(t.Context(), handle)
 }
 
-// TestWaitingCoalesces: who asks late is told the latest once, and nothing of a
-// wait whose call has ended.
+// TestWaitingCoalesces: a caller that asks late gets the latest status once, and none of
+// a wait whose call has ended.
 func TestWaitingCoalesces(t *testing.T) {
 	h, handle := open(t)
 	one, two := start(t, handle), start(t, handle)
@@ -158,7 +158,7 @@ func TestEndIsToldFirst(t *testing.T) {
 	shut(t, h, handle)
 }
 
-// TestHeldCostNoGoroutine: each end is told, and until then nobody waits for it.
+// TestHeldCostNoGoroutine: each end has its event, and no goroutine waits for it.
 func TestHeldCostNoGoroutine(t *testing.T) {
 	const leases, requests = 1000, 64 // under way at once
 	h, handle := open(t)

@@ -1,13 +1,13 @@
 //go:build cgo && !mopslock_core
 
-/* The guard's functions as C sees them. */
+/* The C side of the guard's functions. */
 
 #include "arguments.h"
 #include "_cgo_export.h"
 
 #define NO_SLOT "mopslock: slot: its size is not set"
 
-/* SLOTTED is what all of them end with: a slot out, if anybody wants it. */
+/* SLOTTED ends all of them: it writes the slot, if the caller wants it. */
 #define SLOTTED(call)                                            \
 	do {                                                     \
 		mopslock_slot s;                                 \

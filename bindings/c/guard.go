@@ -22,7 +22,7 @@ import (
 // errChanged is why an update was not written.
 var errChanged = &host.Error{Kind: host.Refused, Reason: core.ReasonRaced}
 
-// errBodyNull is an argument that C cannot check alone.
+// errBodyNull is for arguments that the C side does not check.
 var errBodyNull = badOption("body: is NULL and its length is not 0")
 
 // guardCall is what every call of the guard needs: where, what and under which tenure.
@@ -35,7 +35,7 @@ type guardCall struct {
 	done   func()
 }
 
-// guard opens what a key names. Nothing is asked of the store.
+// guard opens the object of a key. It makes no request to the store.
 func guard(handle C.uint64_t, key *C.char, w *C.struct_writer, timeout C.int64_t) (*guardCall, error) {
 	h, err := find[*host.Host](handle)
 	if err != nil {
@@ -91,7 +91,7 @@ func (g *guardCall) finishRead(r *C.struct_reader, slot *C.mopslock_slot, s *fen
 	return C.MOPSLOCK_OK
 }
 
-// bytesOf copies what C has; nil is nil.
+// bytesOf copies C's bytes; nil stays nil.
 func bytesOf(at unsafe.Pointer, size C.size_t) ([]byte, error) {
 	switch {
 	case size > C.MOPSLOCK_GUARDED_MAX:

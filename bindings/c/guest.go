@@ -13,9 +13,8 @@ import (
 // guest is never closed, since the next host would have to compile it again.
 var guest = engine{open: func() (host.Engine, error) { return wasm.Open(context.Background(), nil) }}
 
-// engine is opened when it is first asked for. Nothing ends that once it has
-// begun, neither the end of the first caller's time nor of anybody's: it takes
-// longer than some are ready to wait, and who comes later wants it as well.
+// engine is opened by the first caller that asks for it. No caller's timeout ends
+// that: it takes longer than some callers wait, and later callers also want it.
 type engine struct {
 	open func() (host.Engine, error)
 
@@ -25,7 +24,7 @@ type engine struct {
 
 // attempt opens the engine once.
 type attempt struct {
-	ended  chan struct{} // closed when the rest is known
+	ended  chan struct{} // closed when the other fields are set
 	engine host.Engine
 	err    error
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// TestEngine: nobody waits for the engine longer than he wants to, it is opened
-// once for all, and again only after a failure.
+// TestEngine: no caller waits for the engine longer than its timeout. It is opened once
+// for all, and again only after a failure.
 func TestEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened atomic.Int32

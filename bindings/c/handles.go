@@ -36,14 +36,13 @@ type canceller struct {
 	cancel context.CancelCauseFunc
 }
 
-// A handle is a number, then its kind in kindBits bits. Each kind counts its own
-// from 1 and gives none twice: so a host that was closed is told from one that
-// never was.
+// A handle is a number, followed by its kind in kindBits bits. Each kind counts from
+// 1 and gives no number twice. So a closed host differs from one that never was.
 const (
 	kindBits = 4
 	kindMask = 1<<kindBits - 1
 
-	callKind        = 0 // begun; nothing takes it
+	callKind        = 0 // of a begun call; no function takes it
 	hostKind        = 1
 	heldKind        = 2
 	cancelKind      = 3
@@ -55,14 +54,14 @@ const (
 	limitSlotKind   = 9
 )
 
-// table lives as long as the library is loaded, as cores does.
+// table has the live handles. Like cores, it lives as long as the library is loaded.
 var table struct {
 	mu   sync.RWMutex
 	last [kindMask + 1]uint64 // of each kind
 	live map[uint64]entry
-	// queues are of hosts and limiters, and of closed ones until they are drained.
+	// queues are those of hosts and limiters. A closed one stays until it is empty.
 	queues map[uint64]*events
-	// stores are those of the guard, of hosts that have asked for one.
+	// stores are the guard's, for hosts that have used it.
 	stores map[uint64]store.Store
 }
 
@@ -71,11 +70,11 @@ type entry struct {
 	// *work, *reader, *cLimiter, *limitHolder, *limitPermit or *limitSlot.
 	value      any
 	hostHandle uint64 // of the host that it was made on, or 0
-	ended      func() // tells the end of what a begun call gave, or nil
+	ended      func() // queues the event of the end of what a begun call gave, or nil
 }
 
-// put gives a new handle to a value. It gives none, 0, to what a host owns that
-// has been closed meanwhile.
+// put gives a new handle to a value. It returns 0 if the host that the value was
+// made on has been closed meanwhile.
 func put(value any, kind, hostHandle uint64) uint64 {
 	table.mu.Lock()
 	defer table.mu.Unlock()
@@ -90,7 +89,7 @@ func put(value any, kind, hostHandle uint64) uint64 {
 	return handle
 }
 
-// number is a new handle's. It is called with the lock.
+// number makes a new handle. It needs the lock.
 func number(kind uint64) uint64 {
 	table.last[kind]++
 	return table.last[kind]<<kindBits | kind
@@ -129,7 +128,7 @@ func storeOf(ctx context.Context, handle uint64, url string) (store.Store, error
 	defer table.mu.Unlock()
 	first := table.stores[handle]
 	switch {
-	case first != nil: // somebody was faster
+	case first != nil: // another call was faster
 		return first, s.Close()
 	case table.live[handle].value == nil:
 		return nil, errors.Join(host.ErrClosed, s.Close())
@@ -141,7 +140,7 @@ func storeOf(ctx context.Context, handle uint64, url string) (store.Store, error
 	return s, nil
 }
 
-// closeStore ends what storeOf opened. A call under way fails.
+// closeStore closes what storeOf opened. A call under way fails.
 func closeStore(handle uint64) {
 	table.mu.Lock()
 	s := table.stores[handle]
@@ -158,7 +157,7 @@ func newCall() uint64 {
 	return number(callKind)
 }
 
-// queueOf is a host's queue. What is closed and drained has none.
+// queueOf is the queue of a host or limiter. A closed one with no events left has none.
 func queueOf(host uint64) (*events, error) {
 	table.mu.RLock()
 	defer table.mu.RUnlock()
@@ -168,8 +167,8 @@ func queueOf(host uint64) (*events, error) {
 	return nil, noHost(host)
 }
 
-// nextEvent takes an event of a host, or waits for one until ctx ends. Whoever
-// finds that there will be none any more drops the queue.
+// nextEvent takes an event of a host, or waits for one until ctx ends. If there will
+// never be another one, it drops the queue.
 func nextEvent(ctx context.Context, handle uint64) (*event, error) {
 	q, err := queueOf(handle)
 	if err != nil {
@@ -182,7 +181,7 @@ func nextEvent(ctx context.Context, handle uint64) (*event, error) {
 	return e, err
 }
 
-// closeQueue ends a closed host's queue, which stays if anything is in it.
+// closeQueue ends a closed host's queue. It stays if it has events.
 func closeQueue(ctx context.Context, host uint64) {
 	if q, err := queueOf(host); err == nil && q.close(ctx) {
 		dropQueue(host)
@@ -195,7 +194,7 @@ func dropQueue(host uint64) {
 	delete(table.queues, host)
 }
 
-// onEnd notes how the end of what is held is told.
+// onEnd stores the function that queues the end of what is held.
 func onEnd(handle uint64, tell func()) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
@@ -205,7 +204,7 @@ func onEnd(handle uint64, tell func()) {
 	}
 }
 
-// tellEnd tells the end of what a begun call gave, if that is not known yet.
+// tellEnd queues the end of what a begun call gave, unless it is queued already.
 func tellEnd(handle uint64) {
 	table.mu.RLock()
 	e := table.live[handle]
@@ -227,7 +226,7 @@ func madeOn[T any](host uint64) (found []T) {
 	return found
 }
 
-// take forgets a handle, and with a host those of all that it held.
+// take forgets a handle, and with a host the handles of everything made on it.
 func take(handle uint64) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
@@ -242,7 +241,7 @@ func take(handle uint64) {
 	}
 }
 
-// takeAll forgets handles that own nothing.
+// takeAll forgets handles on which nothing was made.
 func takeAll(handles map[uint64]struct{}) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
@@ -272,8 +271,8 @@ func findEntry[T any](handle C.uint64_t) (T, entry, error) {
 	return value, e, errHandle
 }
 
-// noHost is what is wrong with a handle that is not live: a host that was closed, or
-// a limiter that was freed, is told from what never was one. It is called with the lock.
+// noHost is the error for a handle that is not live. A closed host and a freed limiter
+// have errors of their own. It needs the lock.
 func noHost(handle uint64) error {
 	number, kind := handle>>kindBits, handle&kindMask
 	switch {

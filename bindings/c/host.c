@@ -1,7 +1,6 @@
 //go:build cgo && !mopslock_core
 
-/* The host's functions as C sees them; what is begun and the events of it are in
- * events.c. */
+/* The C side of the host's functions. Begun calls and events are in events.c. */
 
 #include "arguments.h"
 #include "_cgo_export.h"
@@ -40,7 +39,7 @@ int mopslock_cancel_free(uint64_t cancel)
 	return goCancelFree(cancel, this_fault());
 }
 
-/* SEEING is what acquire and the calls on a lease's text share: options in, who was seen out. */
+/* SEEING ends acquire and the calls on a lease's text: it writes options->seen. */
 #define SEEING(call)                                                     \
 	do {                                                             \
 		mopslock_status seen;                                    \
@@ -187,7 +186,7 @@ int mopslock_inspect(uint64_t host, const char *name, int64_t timeout_ns, mopslo
 	return code;
 }
 
-/* called_for is how Go calls a C function: by another. */
+/* called_for calls the caller's function for Go, which can only call C functions by name. */
 int called_for(const struct visitor *v, const char *name, const mopslock_status *status, int code)
 {
 	return v->visit(v->arg, name, status, code);

@@ -39,7 +39,7 @@ func goOpen(url *C.char, o *C.mopslock_open_options, handle *C.uint64_t, f *C.st
 	return C.MOPSLOCK_OK
 }
 
-// engineOf is the engine of a name; nil is the native one.
+// engineOf is the engine with a name; nil is the native one.
 func engineOf(ctx context.Context, name *C.char) (host.Engine, error) {
 	if name == nil || C.GoString(name) == "native" {
 		return nil, nil
@@ -61,7 +61,7 @@ func goClose(handle C.uint64_t, timeout C.int64_t, f *C.struct_fault) C.int {
 		return report(f, err)
 	}
 	defer done()
-	endReaders(uint64(handle)) // which the store's end would only disturb
+	endReaders(uint64(handle)) // before the store's end disturbs them
 	err = h.Close(ctx)
 	endReaders(uint64(handle))
 	for _, v := range madeOn[*invocation](uint64(handle)) {
@@ -296,7 +296,7 @@ func goLeaseText(handle C.uint64_t, text *C.char, room C.size_t, n *C.size_t, f 
 		return report(f, err)
 	}
 	lease := l.Handle()
-	if lease.Holder == "" { // of a work that has none
+	if lease.Holder == "" { // a work without a lease
 		return report(f, errHandle)
 	}
 	return write(text, room, n, lease.String(), f)
@@ -323,13 +323,13 @@ func look(handle C.uint64_t, name *C.char, timeout C.int64_t) (*host.Status, err
 	defer done()
 	s, err := h.Inspect(ctx, C.GoString(name))
 	if ended := context.Cause(ctx); err != nil && ended != nil {
-		err = ended // the store's error is only how it noticed
+		err = ended // the store's error only shows that it noticed
 	}
 	return &s, err
 }
 
-// keep gives a handle to what was acquired or joined. If the host was closed in
-// that moment it has ended it, and there is nothing to keep.
+// keep gives a handle to what was acquired or joined. If the host was closed in that
+// moment, the close has ended it, and there is nothing to keep.
 func keep(h heldThing, hostHandle C.uint64_t, handle *C.uint64_t, f *C.struct_fault) C.int {
 	*handle = C.uint64_t(put(h, heldKind, uint64(hostHandle)))
 	if *handle == 0 {
@@ -338,7 +338,8 @@ func keep(h heldThing, hostHandle C.uint64_t, handle *C.uint64_t, f *C.struct_fa
 	return C.MOPSLOCK_OK
 }
 
-// call is what acquire and the calls on a lease's text begin with. done is to be called.
+// call is the beginning of acquire and of the calls on a lease's text. The caller must
+// call done.
 type call struct {
 	host  *host.Host
 	terms host.Terms
@@ -378,7 +379,7 @@ func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, kind tim
 	return c, err
 }
 
-// protocolOf is an option's protocol; 0 is auto.
+// protocolOf is the protocol of an option; 0 is auto.
 func protocolOf(number C.int32_t) (core.Protocol, error) {
 	switch number {
 	case C.MOPSLOCK_PROTOCOL_AUTO, C.MOPSLOCK_PROTOCOL_LASTWRITER, C.MOPSLOCK_PROTOCOL_STRICT:
@@ -400,7 +401,7 @@ func beginWith(text *C.char, handle C.uint64_t, o *C.mopslock_options, kind time
 	return c, lease, err
 }
 
-// unlimited is an option's timeout as an argument's: 0 is no limit.
+// unlimited turns an option's timeout, where 0 is no limit, into an argument's.
 func unlimited(timeout C.int64_t) C.int64_t {
 	if timeout == 0 {
 		return C.MOPSLOCK_FOREVER
@@ -428,7 +429,7 @@ func withTimeout(cancel C.uint64_t, timeout C.int64_t, kind timeoutKind) (contex
 	return ctx, done, nil
 }
 
-// write puts a text and its NUL into the caller's buffer, whole or not at all.
+// write puts a text and its NUL into the caller's buffer, completely or not at all.
 func write(text *C.char, room C.size_t, n *C.size_t, s string, f *C.struct_fault) C.int {
 	if room <= C.size_t(len(s)) {
 		*n = C.size_t(len(s) + 1)

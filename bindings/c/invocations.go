@@ -14,18 +14,18 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// invocation is one that C has a handle of. A goroutine goes through its steps, so
-// that no step ends with the patience of the one who asks for it.
+// invocation is one that C has a handle of. A goroutine goes through its steps, so that
+// no step ends when a caller stops waiting for it.
 type invocation struct {
 	*host.Invocation
 	hostHandle uint64
-	ready      chan *host.Work // to be begun; there is never a second one before the first has ended
-	over       chan struct{}   // closed when err is there
+	ready      chan *host.Work // a work to begin; there is never a second one before the first has ended
+	over       chan struct{}   // closed when err is set
 	err        error           // why there is no result, or nil
-	forget     func() bool     // lets go of the cancel handle
+	forget     func() bool     // detaches it from the cancel handle
 
 	mu        sync.Mutex
-	listeners map[*pendingCall]bool // calls that are told of waiting
+	listeners map[*pendingCall]bool // calls that hear whom it waits for
 	latest    *host.Status          // for whom it waits, or nil
 	works     []uint64              // handles of them
 	closed    bool                  // it gives none any more
@@ -37,7 +37,7 @@ func newInvocation(hostHandle uint64) *invocation {
 	}
 }
 
-// start goes through the steps of one that was begun. ctx is of its cancel handle.
+// start goes through the steps of a started invocation. ctx is that of its cancel handle.
 func (v *invocation) start(ctx context.Context, started *host.Invocation) {
 	v.Invocation = started
 	v.forget = context.AfterFunc(ctx, v.Cancel)
@@ -69,7 +69,7 @@ func (v *invocation) next(ctx context.Context, pending *pendingCall) (*host.Work
 	patience := ctx.Done()
 	for {
 		select {
-		case <-v.over: // before a work that nobody has begun
+		case <-v.over: // before a work that no caller has begun
 			return nil, v.err
 		default:
 		}
@@ -123,7 +123,7 @@ func (v *invocation) waitsFor() *host.Status {
 	return v.latest
 }
 
-// give makes a handle of a work, unless the invocation is closed.
+// give makes a handle for a work, unless the invocation is closed.
 func (v *invocation) give(w *host.Work) (*work, uint64, error) {
 	given := &work{Work: w}
 	v.mu.Lock()
@@ -148,7 +148,7 @@ func (v *invocation) result() (*host.Result, error) {
 }
 
 // close gives it up, and waits until everything is given back. Unless time was too
-// short its works end with it, which is told before that is known to anybody.
+// short its works end with it. Their events are queued before close returns.
 func (v *invocation) close(ctx context.Context) error {
 	v.Cancel()
 	err := v.Wait(ctx)
@@ -173,7 +173,7 @@ type work struct {
 	said atomic.Bool // that it has ended
 }
 
-// end says that it has ended, once.
+// end ends the work, once.
 func (w *work) end(well bool, source host.Source) error {
 	if !w.said.CompareAndSwap(false, true) {
 		return errSaid
@@ -192,7 +192,8 @@ func (w *work) end(well bool, source host.Source) error {
 	return nil
 }
 
-// Err is why it may not go on. A remote's may until its lease is another's.
+// Err is why the work must stop. A remote's may go on until its lease belongs to another
+// tenure.
 func (w *work) Err() error {
 	if w.Lease() == nil {
 		return context.Cause(w.Context())
@@ -200,10 +201,10 @@ func (w *work) Err() error {
 	return w.Work.Err()
 }
 
-// Done is closed when Err is not nil any more, but for the clock.
+// Done is closed when Err is no longer nil. It does not look at the clock.
 func (w *work) Done() <-chan struct{} { return w.Context().Done() }
 
-// Protocol is how its lease is kept, or 0.
+// Protocol is the protocol of its lease, or 0.
 func (w *work) Protocol() core.Protocol {
 	if l := w.Lease(); l != nil {
 		return l.Protocol()
@@ -214,7 +215,7 @@ func (w *work) Protocol() core.Protocol {
 	return 0
 }
 
-// Session is that of its lease, or "".
+// Session is the session of its lease, or "".
 func (w *work) Session() string {
 	if l := w.Lease(); l != nil {
 		return l.Session()

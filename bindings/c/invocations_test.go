@@ -38,8 +38,8 @@ func given(t *testing.T, v *invocation) (*work, uint64) {
 	return of, handle
 }
 
-// TestPatienceEndsNoStep: a step goes on when nobody asks for it any more, and what it
-// gave is for the next one who does. What is there comes before the end of his time.
+// TestPatienceEndsNoStep: a step goes on when no call asks for it any more, and the next
+// call gets what it gave. A work that is ready comes before the end of the call's time.
 func TestPatienceEndsNoStep(t *testing.T) {
 	h, hostHandle := open(t)
 	none, over := context.WithCancelCause(t.Context())
@@ -65,7 +65,7 @@ func TestPatienceEndsNoStep(t *testing.T) {
 	shut(t, h, hostHandle)
 }
 
-// TestWaitingIsToldToAll who ask, also of what was known before.
+// TestWaitingIsToldToAll calls that listen, from the latest status on.
 func TestWaitingIsToldToAll(t *testing.T) {
 	h, hostHandle := open(t)
 	v, _ := invoked(t, t.Context(), h, hostHandle, "n")
@@ -84,15 +84,15 @@ func TestWaitingIsToldToAll(t *testing.T) {
 	one.end(event{})
 	two.end(event{})
 	shut(t, h, hostHandle)
-	for { // what is told of it goes with the queue
+	for { // its events go with the queue
 		if _, err := poll(t, hostHandle); err != nil {
 			break
 		}
 	}
 }
 
-// TestCloseEndsWorks: their handles are void, their end is told before, and none is
-// given afterwards, not even a work that came in that moment.
+// TestCloseEndsWorks: their handles are void, the events of their end come before, and no
+// work is given afterwards, not even one that came in that moment.
 func TestCloseEndsWorks(t *testing.T) {
 	h, hostHandle := open(t)
 	v, handle := invoked(t, t.Context(), h, hostHandle, "n")

@@ -1,6 +1,6 @@
 //go:build cgo && !mopslock_core
 
-/* Invocations, their works and results, as C sees them. */
+/* The C side of invocations, their works and results. */
 
 #include "arguments.h"
 #include "_cgo_export.h"

@@ -144,7 +144,7 @@ func goEnded(handle C.uint64_t, well C.int, body unsafe.Pointer, size C.size_t, 
 	case body != nil:
 		source = host.Bytes(append([]byte{}, unsafe.Slice((*byte)(body), int(size))...))
 	case path != nil:
-		file, err := filepath.Abs(C.GoString(path)) // the directory may be another by the time it is read
+		file, err := filepath.Abs(C.GoString(path)) // the working directory may change before it is read
 		if err != nil {
 			return report(f, err)
 		}

@@ -1,6 +1,6 @@
 //go:build cgo && !mopslock_core
 
-/* The limiter's functions as C sees them. */
+/* The C side of the limiter's functions. */
 
 #include "arguments.h"
 #include "_cgo_export.h"

@@ -25,9 +25,9 @@ type cLimiter struct {
 	holders map[uint64]*limitHolder // nil once it is freed
 }
 
-// limitHolder is one that C has a handle of. What it has made is noted here, so that
-// its end looks for nothing: the table has all handles of the process. Its lock is
-// taken before the table's.
+// limitHolder is one that C has a handle of. It lists what it has made, so that its end
+// need not search the table, which has all handles of the process. Its lock is taken
+// before the table's.
 type limitHolder struct {
 	*limiter.PermitOwner
 	of     *cLimiter
@@ -49,7 +49,7 @@ type limitSlot struct {
 	of *limitHolder
 }
 
-// Errors of what allocates nothing: their texts know no name.
+// Errors of calls that allocate nothing: their texts have no name.
 var (
 	errNoRoom    = &limiter.Full{Name: "the slot's name"}
 	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), limiter.ErrTooHeavy)
@@ -64,8 +64,9 @@ func putLimiter(fifo bool) uint64 {
 	return l.handle
 }
 
-// free frees it once, with all its holders, and waits until what waits has been told.
-func (l *cLimiter) free() {
+// free frees it once, with all its holders, and waits until every call that waits has
+// its event.
+func (l *limiter) free() {
 	l.mu.Lock()
 	holders := l.holders
 	l.holders = nil
@@ -77,8 +78,8 @@ func (l *cLimiter) free() {
 	closeQueue(context.Background(), l.handle)
 }
 
-// holder makes a holder; 0 if the limiter is just being freed.
-func (l *cLimiter) holder() uint64 {
+// holder makes a holder. It returns 0 if the limiter is just being freed.
+func (l *limiter) holder() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holders == nil {
@@ -90,7 +91,7 @@ func (l *cLimiter) holder() uint64 {
 	return o.handle
 }
 
-// free gives back what it holds, once; whoever comes second finds nothing.
+// free gives back what it holds, once. A second call finds nothing.
 func (o *limitHolder) free() (freed int) {
 	o.mu.Lock()
 	made := o.made
@@ -105,8 +106,8 @@ func (o *limitHolder) free() (freed int) {
 	return freed
 }
 
-// keep gives a handle to what it has made; 0 if it has been freed meanwhile, which has
-// given that back.
+// keep gives a handle to what it has made. It returns 0 if it has been freed meanwhile:
+// that has given everything back.
 func (o *limitHolder) keep(made any, kind uint64) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,8 +143,8 @@ func (o *limitHolder) acquire(ctx context.Context, name string, view limiter.Vie
 	return p, err
 }
 
-// give is acquire for C: the permit's handle, and how much is held.
-func (o *limitHolder) give(ctx context.Context, name string, view limiter.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
+// give is acquire for C. It returns the permit's handle, and how much is held.
+func (o *limitHolder) give(ctx context.Context, name string, view host.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
 	p, err := o.acquire(ctx, name, view, weight, wait)
 	if err != nil {
 		if full, ok := errors.AsType[*limiter.Full](err); ok {
@@ -157,7 +158,7 @@ func (o *limitHolder) give(ctx context.Context, name string, view limiter.View, 
 	return handle, uint64(p.Total()), nil
 }
 
-// release gives a permit back for whoever is first.
+// release gives a permit back. Of several calls one succeeds.
 func (p *limitPermit) release(handle uint64) error {
 	p.of.mu.Lock()
 	_, there := p.of.made[handle]

@@ -46,8 +46,8 @@ func holderOf(t *testing.T, l *cLimiter, handle uint64) *limitHolder {
 	return o
 }
 
-// TestHandlesOfLimits: whoever frees a holder, releases its permits or takes more of
-// them, in whatever order, in the end no handle is left, and nothing is held.
+// TestHandlesOfLimits: goroutines free a holder, release its permits and take more of
+// them, in any order. In the end no handle is left, and nothing is held.
 func TestHandlesOfLimits(t *testing.T) {
 	l := limiterOf(t, putLimiter(false))
 	view := limiter.View{Capacity: 3, Width: 2}

@@ -62,7 +62,7 @@ func goList(handle C.uint64_t, prefix *C.char, timeout C.int64_t, v *C.struct_vi
 	for s, err := range h.List(ctx, C.GoString(prefix)) {
 		if err != nil && (s.Name == "" || errors.Is(err, host.ErrClosed) || ctx.Err() != nil) {
 			if ended := context.Cause(ctx); ended != nil {
-				err = ended // the store's error is only how it noticed
+				err = ended // the store's error only shows that it noticed
 			}
 			return report(f, err)
 		}
@@ -73,7 +73,8 @@ func goList(handle C.uint64_t, prefix *C.char, timeout C.int64_t, v *C.struct_vi
 	return report(f, context.Cause(ctx))
 }
 
-// visit tells the caller of one lease, and reports whether he has seen enough.
+// visit calls the caller's function for one lease, and reports whether that ends the
+// list.
 func visit(v *C.struct_visitor, s *host.Status, err error, f *C.struct_fault) bool {
 	var status C.mopslock_status
 	status.size = C.sizeof_mopslock_status

@@ -1,6 +1,6 @@
 //go:build cgo && !mopslock_core
 
-/* Shared semaphores as C sees them. */
+/* The C side of shared semaphores. */
 
 #include "arguments.h"
 #include "_cgo_export.h"
@@ -46,7 +46,7 @@ int mopslock_set_limit(uint64_t host, const char *name, uint64_t limit, int64_t 
 	return goSetLimit(host, (char *)name, limit, timeout_ns, this_fault());
 }
 
-/* told_of and called_for_holder are how Go gives the caller what he is to have, and calls him. */
+/* told_of writes the caller's status for Go, and called_for_holder calls its function. */
 void told_of(const struct holder_visitor *v, const mopslock_status *status) { give(v->status, status, sizeof *status); }
 
 int called_for_holder(const struct holder_visitor *v, const mopslock_permit_holder *holder)

@@ -20,7 +20,7 @@ type permit struct{ *host.Permit }
 
 func (permit) Protocol() core.Protocol { return core.ProtocolStrict }
 
-// Epoch never changes: nobody joins a permit.
+// Epoch never changes: a permit has no companions.
 func (p permit) Epoch() uint64 { return p.FencingToken() }
 
 // totalOf is how much was held with a permit; 0 of other things.
@@ -134,7 +134,8 @@ func goInspectHolders(
 	return C.MOPSLOCK_OK
 }
 
-// visitHolder tells the caller of one permit, and reports whether he has seen enough.
+// visitHolder calls the caller's function for one permit, and reports whether that ends
+// the visits.
 func visitHolder(v *C.struct_holder_visitor, p *host.PermitHolder) bool {
 	var holder C.mopslock_permit_holder
 	holder.size = C.sizeof_mopslock_permit_holder

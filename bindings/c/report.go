@@ -24,18 +24,18 @@ import (
 )
 
 var (
-	errHandle = errors.New("mopslock: the handle is of nothing that is there, or of something else")
+	errHandle = errors.New("mopslock: the handle names nothing, or something of another kind")
 	errShort  = errors.New("mopslock: the buffer is too short for the text and its NUL")
 	errFailed = errors.New("mopslock_ended said so")
 	errReader = fmt.Errorf("mopslock: the reader was closed while it read (%w)", context.Canceled)
-	errBodies = badOption("body and path: are both given; a work comes to one of them")
+	errBodies = badOption("body and path: are both given; a work has one output")
 	errAbsent = errors.New("mopslock: there is no result, or none yet; mopslock_work waits for it")
-	errSaid   = errors.New("mopslock: mopslock_ended was said of this work before")
+	errSaid   = errors.New("mopslock: mopslock_ended was called for this work before")
 
 	errLimiterFreed = errors.New("mopslock: the limiter was freed")
 )
 
-// cancelled is why a context ended that mopslock_cancel ended.
+// cancelled is the cause of a context that mopslock_cancel ended.
 type cancelled struct{}
 
 func (cancelled) Error() string { return "mopslock: mopslock_cancel was called" }
@@ -72,7 +72,8 @@ func (l timeoutKind) Error() string { return "mopslock: timeout_ns was over befo
 
 func (timeoutKind) Unwrap() error { return context.DeadlineExceeded }
 
-// noticed is why ctx ended, if err is how a driver noticed that, and else err.
+// noticed is the cause of ctx's end if err is only how a driver noticed that, otherwise
+// err.
 func noticed(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
 		return context.Cause(ctx)
@@ -80,10 +81,10 @@ func noticed(ctx context.Context, err error) error {
 	return err
 }
 
-// badOption is an option that cannot be so.
+// badOption is the error for an invalid option.
 func badOption(what string) error { return errors.New("mopslock: options: " + what) }
 
-// report notes an error for mopslock_last_error and returns its code.
+// report stores an error for mopslock_last_error and returns its code.
 func report(f *C.struct_fault, err error) C.int {
 	if err == nil {
 		return C.MOPSLOCK_OK
@@ -94,7 +95,7 @@ func report(f *C.struct_fault, err error) C.int {
 	return code
 }
 
-// codeOf says what a caller should act on, and the core's reason if it gave one.
+// codeOf is the code that a caller acts on, and the core's reason if there is one.
 func codeOf(err error) (C.int, core.Reason) {
 	if e, ok := errors.AsType[*host.Error](err); ok {
 		return codeOfLease(e), e.Reason
@@ -103,7 +104,7 @@ func codeOf(err error) (C.int, core.Reason) {
 	return code, reasonOf[code]
 }
 
-// reasonOf has the codes of calls that say a reason, too.
+// reasonOf has the codes of calls that also have a reason.
 var reasonOf = map[C.int]core.Reason{
 	C.MOPSLOCK_ECANCELLED:      core.ReasonCancelled,
 	C.MOPSLOCK_EFULL:           core.ReasonFull,
@@ -111,8 +112,8 @@ var reasonOf = map[C.int]core.Reason{
 	C.MOPSLOCK_EOUT_OF_BUCKETS: core.ReasonOutOfBuckets,
 }
 
-// classOf says how the store failed. An error whose code is not the store's has
-// one inside only where nothing was asked of it, as ErrURL.
+// classOf is how the store failed. An error whose code is not the store's may wrap a
+// store's error, such as ErrURL. Then the store was not asked, and there is no class.
 func classOf(err error) core.Class {
 	if e, ok := errors.AsType[*host.Error](err); ok {
 		return e.Class
@@ -124,7 +125,8 @@ func classOf(err error) core.Class {
 	return failed.Class
 }
 
-// codeOfCall: what is none of the world's errors is one about arguments.
+// codeOfCall is the code of a call's error. Every error that is not listed is about the
+// arguments.
 func codeOfCall(err error) C.int {
 	_, engine := errors.AsType[*host.EngineError](err)
 	failed, ofStore := errors.AsType[*store.Error](err)
@@ -213,7 +215,7 @@ func codeOfStore(class core.Class) C.int {
 	return C.MOPSLOCK_ESTORE
 }
 
-// tellSeen tells who holds the lease, or took it, if the error knows.
+// tellSeen writes which process holds the lease, or took it, if the error says so.
 func tellSeen(to *C.mopslock_status, err error) {
 	if e, ok := errors.AsType[*host.Error](err); ok && e.Seen != nil {
 		tell(to, e.Seen)
@@ -243,7 +245,7 @@ func tell(to *C.mopslock_status, s *host.Status) {
 	to.held, to.limit, to.holders = C.uint64_t(s.Held), C.uint64_t(s.Limit), C.uint64_t(len(s.Holders))
 }
 
-// heldOf is how much is held of what was full.
+// heldOf is how many permits are held on a full semaphore.
 func heldOf(err error) uint64 {
 	if e, ok := errors.AsType[*host.Error](err); ok && e.Reason == core.ReasonFull && e.Seen != nil {
 		return e.Seen.Held

@@ -95,7 +95,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestClasses: each class is told, whatever the code, by all that asked the store.
+// TestClasses: every call that asked the store reports each class, whatever the code.
 func TestClasses(t *testing.T) {
 	for class, code := range map[core.Class]int{
 		core.ClassOther: -42, core.ClassUnreachable: -41, core.ClassThrottled: -42, core.ClassUnauthorized: -39,

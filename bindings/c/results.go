@@ -15,14 +15,14 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// reader reads a result from its beginning to its end. The store is asked with ctx
-// until then, so whoever ends ctx ends the reader.
+// reader reads a result from its beginning to its end. Requests to the store use ctx,
+// so the end of ctx ends the reader.
 type reader struct {
 	body io.ReadCloser
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	turn chan struct{} // of the one who reads
-	err  error         // what ended it; of the one whose turn it is
+	turn chan struct{} // has a value while a call reads
+	err  error         // what ended it; for the call that reads
 	once sync.Once     // of close
 }
 
@@ -43,7 +43,7 @@ func openResult(result *host.Result, timeout C.int64_t) (*reader, int64, error) 
 	return r, size, nil
 }
 
-// read reads at least one byte, or tells that there are no more.
+// read reads at least one byte; 0 is the end.
 func (r *reader) read(to []byte, timeout C.int64_t) (int, error) {
 	defer r.within(timeout, timeoutRead)()
 	select {
@@ -64,7 +64,8 @@ func (r *reader) read(to []byte, timeout C.int64_t) (int, error) {
 	return 0, r.why(r.err)
 }
 
-// within ends the reader after timeout, unless what it returns is called before.
+// within ends the reader after timeout, unless the function that it returns is called
+// before.
 func (r *reader) within(timeout C.int64_t, kind timeoutKind) func() {
 	if timeout == C.MOPSLOCK_FOREVER {
 		return func() {}
@@ -73,7 +74,7 @@ func (r *reader) within(timeout C.int64_t, kind timeoutKind) func() {
 	return func() { timer.Stop() }
 }
 
-// why is what ended the reader, if err is only how the store noticed.
+// why is the cause of the reader's end, if err is only how the store noticed it.
 func (r *reader) why(err error) error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
@@ -81,18 +82,18 @@ func (r *reader) why(err error) error {
 	return err
 }
 
-// close ends it, and a read under way, after which the body is closed.
+// close ends the reader and a read under way. Then it closes the body.
 func (r *reader) close(why error) {
 	r.stop(why)
 	r.once.Do(func() {
 		go func() {
-			r.turn <- struct{}{} // for ever
+			r.turn <- struct{}{} // and never gives it back
 			_ = r.body.Close()
 		}()
 	})
 }
 
-// endReaders ends all of a host.
+// endReaders ends all readers of a host.
 func endReaders(hostHandle uint64) {
 	for _, r := range madeOn[*reader](hostHandle) {
 		r.close(host.ErrClosed)

@@ -1,22 +1,22 @@
-/* What the C side and the Go side of the library share, and no caller sees. */
+/* What the C side and the Go side of the library share, and callers do not see. */
 #ifndef MOPSLOCK_SHIM_H
 #define MOPSLOCK_SHIM_H
 
 #include "mopslock.h"
 
-/* A thread's latest error. The Go side writes into it what it returns a code for. */
+/* A thread's latest error. The Go side fills it whenever it returns a code. */
 struct fault {
 	int32_t reason, class;
 	char text[1024];
 };
 
-/* Whom mopslock_list calls. Go does not look into it: arg may be no address. */
+/* What mopslock_list calls. Go does not look into it: arg may be no address. */
 struct visitor {
 	mopslock_visit visit;
 	void *arg;
 };
 
-/* Who writes a guarded object, and what; where what is read of one goes. */
+/* The tenure that writes a guarded object, and the bodies; below, where to read one to. */
 struct writer {
 	uint64_t token;
 	char *holder;
@@ -32,7 +32,7 @@ struct reader {
 	size_t *len;
 };
 
-/* Whom mopslock_inspect_holders calls, and where its status goes before. */
+/* What mopslock_inspect_holders calls, and where it writes the status before. */
 struct holder_visitor {
 	mopslock_visit_holder visit;
 	void *arg;
@@ -51,7 +51,7 @@ struct permit_request {
 
 HIDDEN struct fault *this_fault(void);
 
-/* fail notes an error and returns its code. */
+/* fail stores an error and returns its code. */
 HIDDEN int fail(int code, const char *text);
 
 /* is_forked: this is a forked child, where the Go runtime must not be entered. */

@@ -93,7 +93,7 @@ type program struct {
 
 // TestPrograms: a program for each group of functions, each of which says at its top
 // what it shows; nothing leaks in any, and together they produce every code of the
-// header but two: nobody has made the guest fail yet, which is EENGINE, and ECROWDED
+// header but two: no test makes the guest fail, which is EENGINE, and ECROWDED
 // takes a thousand holders; the library's own test has their mapping.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
