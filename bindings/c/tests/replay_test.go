@@ -45,7 +45,7 @@ func renewals(count, rounds int) string {
 	step := func(i int, in []byte) {
 		answer := r.Step(nil, handles[i], in)
 		fmt.Fprintf(&text, "step %d %x\nanswer %x\n", i+1, in, answer)
-		hosts[i].heed(answer)
+		hosts[i].observe(answer)
 	}
 	for i := range handles {
 		step(i, input(1, core.Event{Kind: core.EventAcquire}))
@@ -66,7 +66,7 @@ type renewer struct {
 	written []byte
 }
 
-func (r *renewer) heed(answer []byte) {
+func (r *renewer) observe(answer []byte) {
 	var a core.Answer
 	if err := core.DecodeAnswer(answer, new(core.AnswerBuffer), &a); err != nil || a.Err != nil {
 		panic(fmt.Sprint("mopslock: ", err, a.Err))

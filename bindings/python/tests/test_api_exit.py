@@ -174,7 +174,7 @@ except KeyboardInterrupt: print("interrupted")
 
 
 def test_ctrl_c_ends_a_read_that_hangs(place: Place) -> None:
-    """A named pipe blocks whoever opens it, as a dead mount does."""
+    """A named pipe blocks the process that opens it, as a dead mount does."""
     (place.root / "n").mkdir()
     os.mkfifo(place.root / "n" / "lock.json")
     code = f"""{ONCE_IT_WAITS}

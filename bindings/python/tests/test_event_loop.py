@@ -111,7 +111,7 @@ def test_its_thread_does_what_is_posted_and_ends_when_it_has_nothing_to_do(
     until(lambda: told == ["a", "b", "c", "mopslock-keeper", "last"])
 
 
-def test_its_thread_is_one_whoever_posts(clock: FakeClock) -> None:
+def test_its_thread_is_one_for_all_that_post(clock: FakeClock) -> None:
     loop, told, start = EventLoop(clock), list[int](), threading.Barrier(8)
 
     def post(_: int) -> None:

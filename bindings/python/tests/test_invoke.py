@@ -23,7 +23,7 @@ TTL = 30
 def invoke(
     place: Place, name: str, launch: Callable[[mopslock.Work], WorkOutput], *, wait: float | None = SOON, **options: Any
 ) -> mopslock.Result:
-    """With the place's protocol, and not for ever."""
+    """With the place's protocol, and with a bound."""
     return mopslock.invoke(place.store, name, launch, wait=wait, ttl=TTL, protocol=place.protocol, **options)
 
 
@@ -36,10 +36,10 @@ def never(_: mopslock.Work) -> bytes:
 
 
 def test_what_launch_returns_is_stored_and_returned(place: Place) -> None:
-    result = invoke(place, "a/b", lambda work: b"what it came to")
+    result = invoke(place, "a/b", lambda work: b"the result")
     assert (result.name, result.key, result.own, result.failed) == ("a/b", "a/b/result", True, False)
-    assert result.read() == result.read() == b"what it came to"
-    assert (place.root / "a" / "b" / "result").read_bytes() == b"what it came to"
+    assert result.read() == result.read() == b"the result"
+    assert (place.root / "a" / "b" / "result").read_bytes() == b"the result"
     assert result.failure() is None
     until(lambda: place.freed("a/b"))
 

@@ -33,7 +33,7 @@ VALUES = st.recursive(
 
 
 def exactly(value: Any) -> Any:
-    """Equal only if it is the same to whoever looks closely: 1, 1.0 and True are three, as are 0.0 and -0.0."""
+    """Equal only if type and value are the same: 1, 1.0 and True are three values, as are 0.0 and -0.0."""
     if type(value) is dict:
         return "dict", tuple(sorted((name, exactly(item)) for name, item in value.items()))
     if type(value) is list:

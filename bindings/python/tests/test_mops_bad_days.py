@@ -107,7 +107,7 @@ def test_daemon_goes_on_with_the_claim_that_acquired_and_asks_nothing_more(fleet
     fleet.world.run(0.9)
     assert fleet.world.store.asked() == []
     fleet.world.run(1)
-    assert fleet.world.store.asked() == ["get"], "the later look of whoever may have waited too little"
+    assert fleet.world.store.asked() == ["get"], "the later look of a release that may have waited too little"
     fleet.world.run(300)
     assert age(fleet) <= THIRD + 1
     away, copy = fleet.process(), _leases.Lease(URI, lease.writer_id, lease.expire_s)

@@ -42,7 +42,7 @@ def auto(place: Place) -> Iterator[Place]:
 # Tokens, and who is let in.
 
 
-def test_tokens_grow_from_tenure_to_tenure_whoever_claims(place: Place) -> None:
+def test_tokens_grow_from_tenure_to_tenure_of_any_host(place: Place) -> None:
     tokens = []
     for store in (place.store, place.other().store, place.store, place.store, place.other().store):
         with mopslock.lease(store, "n", ttl=LIVES) as lease:
@@ -273,7 +273,9 @@ def _refused(store: PlainStore, why: str) -> None:
         (b'{"v":2,"create":"refused","why":"16 of 16\\u001b writers","at":"today"}', "lastwriter"),
     ],
 )  # fmt: skip
-def test_a_card_that_refuses_stands_whoever_left_it(card: bytes, kept: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_card_that_refuses_counts_whichever_program_wrote_it(
+    card: bytes, kept: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """One that does not proves nothing, since a bucket can have been copied."""
     store, careless = FakeStore(), FakeStore(careless=True)
     store.objects[CARD] = careless.objects[CARD] = card

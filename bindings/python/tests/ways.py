@@ -172,7 +172,7 @@ def opened(way: str, root: Path, protocol: str = "lastwriter") -> Iterator[Place
 
 @contextlib.contextmanager
 def kept_by(protocol: str) -> Iterator[None]:
-    """Whoever leaves the protocol open gets this one, in programs too."""
+    """A caller that leaves the protocol open gets this one, also in programs."""
     made: Any = Terms
 
     def terms(*given: Any, **named: Any) -> Any:

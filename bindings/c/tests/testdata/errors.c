@@ -234,7 +234,7 @@ static void *waits(void *code)
 	return NULL;
 }
 
-/* Whoever waits is woken by a cancel and by a close, whichever comes first. */
+/* A cancel or a close ends each wait, whichever comes first. */
 static void waiting(void)
 {
 	uint64_t lease = 0;
@@ -348,7 +348,7 @@ static void stores(const char *server)
 	CHECK(mopslock_close(h, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
 }
 
-/* A host whose directory becomes a file, which is no store whoever asks. */
+/* A host whose directory becomes a file, which is no store for any call. */
 static void replaced(const char *url)
 {
 	char below[4096];

@@ -292,7 +292,7 @@ static void companions(void)
 	CHECK(e.call == call);
 	GIVES(MOPSLOCK_EHANDLE, mopslock_check(companion));
 
-	/* Whoever has the text can release it. */
+	/* Every process that has the text can release it. */
 	GIVES(MOPSLOCK_EINVAL, mopslock_release_text(b, NULL, NULL));
 	GIVES(MOPSLOCK_EINVAL, mopslock_release_text(b, "{}", NULL));
 	GIVES(MOPSLOCK_EHANDLE, mopslock_release_text(lease, text, NULL));

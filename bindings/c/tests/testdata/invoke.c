@@ -107,13 +107,13 @@ static void first(void)
 	says("the invocation goes on");
 	CHECK(other == 0 && mopslock_last_reason() == MOPSLOCK_REASON_NONE && seen.state == MOPSLOCK_STATE_NONE);
 	GIVES(MOPSLOCK_EINVAL, mopslock_ended(work, 1, "x", 1, "x"));
-	char body[] = "what it came to";
+	char body[] = "the result here";
 	GIVES(MOPSLOCK_OK, mopslock_ended(work, 1, body, strlen(body), NULL));
 	memset(body, 'x', strlen(body)); /* it was copied */
 	GIVES(MOPSLOCK_EENDED, mopslock_ended(work, 0, NULL, 0, NULL));
 	over(v);
 	over(v);
-	is(v, "what it came to", 15, 4, 0, 1);
+	is(v, "the result here", 15, 4, 0, 1);
 	GIVES(MOPSLOCK_OK, mopslock_invocation_result(v, &r));
 	CHECK(strcmp(r.key, "first/result") == 0);
 	GIVES(MOPSLOCK_OK, mopslock_invocation_result(v, (mopslock_result *)&older));
@@ -133,7 +133,7 @@ static void first(void)
 
 	v = invoke(b, "first", &trying);
 	over(v);
-	is(v, "what it came to", 15, 100, 0, 0);
+	is(v, "the result here", 15, 100, 0, 0);
 	close_one(v);
 
 	/* Who asks for lastwriter has no token, and who asks for a session stands on one. */
@@ -163,7 +163,7 @@ static void first(void)
 	close_one(v);
 }
 
-/* Work that fails leaves nothing but a free lease, or what it came to. */
+/* Work that fails leaves only a free lease, or its output. */
 static void failing(void)
 {
 	uint64_t none = 7, v = invoke(a, "fails", NULL);
@@ -196,7 +196,7 @@ static void failing(void)
 	close_one(v);
 }
 
-/* Whoever is late waits, for as long as he likes. */
+/* A caller that is late waits, for as long as it likes. */
 static void waiting(void)
 {
 	uint64_t v = invoke(a, "wanted", NULL), work = gives_work(v), other, cancel = 0, none = 7;

@@ -48,7 +48,7 @@ static void remotes(void)
 	close_one(r);
 	close_one(v);
 
-	/* What failed on the other side is told to whoever keeps failures. */
+	/* A caller with memo_failures gets the failure of the other side. */
 	v = invoke(a, "bad job", &keeping);
 	text_of(gives_work(v), text);
 	r = remote(b, text, NULL);
@@ -128,7 +128,7 @@ static void lost(void)
 	GIVES(MOPSLOCK_OK, mopslock_ended(work, 1, "of one who lost it", 18, NULL)); /* is not stored */
 	again = gives_work(v);
 	CHECK(again != work && mopslock_fencing_token(again, &token) == MOPSLOCK_OK && token > was);
-	GIVES(MOPSLOCK_ELOST, mopslock_check(work)); /* for ever */
+	GIVES(MOPSLOCK_ELOST, mopslock_check(work)); /* forever */
 	GIVES(MOPSLOCK_EENDED, mopslock_ended(work, 1, NULL, 0, NULL));
 	GIVES(MOPSLOCK_OK, mopslock_ended(again, 1, "new", 3, NULL));
 	over(v);

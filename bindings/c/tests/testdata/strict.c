@@ -138,13 +138,13 @@ static void breaks(void)
 	whose.holder = holder;
 	GIVES(MOPSLOCK_OK, mopslock_break(b, "h", &whose));
 	CHECK(s.state == MOPSLOCK_STATE_BROKEN && strcmp(s.holder, holder) == 0);
-	/* A caller of version 5 knows of no holder, and breaks whoever holds the name. */
+	/* A caller of version 5 gives no holder, and breaks the present one. */
 	whose.size = offsetof(mopslock_break_options, holder);
 	whose.holder = "another";
 	held(a, "older", (mopslock_options){.ttl_ns = 60 * S});
 	GIVES(MOPSLOCK_OK, mopslock_break(b, "older", &whose));
 
-	lease = held(a, "for ever", (mopslock_options){.ttl_ns = MOPSLOCK_ENDLESS});
+	lease = held(a, "endless", (mopslock_options){.ttl_ns = MOPSLOCK_ENDLESS});
 	CHECK(mopslock_left(lease, &left) == MOPSLOCK_OK && left == INT64_MAX);
 	CHECK(mopslock_release(lease, MOPSLOCK_FOREVER) == MOPSLOCK_OK);
 }

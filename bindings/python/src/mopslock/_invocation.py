@@ -95,7 +95,7 @@ class Invocation(Runner, Call):
         self._launched = self._working = False  # the work was begun, ever; it is under way
         self._late: MopslockError | None = None  # why it ends without work, unless that is launched all the same
         self._final: Step | MopslockError | None = None
-        self._body = b""  # what the work came to
+        self._body = b""  # the output of the work
         self._delivery = 0  # the request that stores it
         self._stored = False
         self._pid = os.getpid()
@@ -219,7 +219,7 @@ class Invocation(Runner, Call):
             self.tenure.end(_texts.ended(self.title))
         settle(self.over, None)
         self.host.forget(self)
-        if not isinstance(self._final, Found):  # whoever waits for it has to do it himself
+        if not isinstance(self._final, Found):  # another that waits for it has to do it itself
             self.host.wake_next(self)
 
     def _work_ended(self, next_step: StepFuture, *, well: bool, body: bytes | None) -> None:

@@ -112,7 +112,7 @@ class LeaseRunner(Runner, Validity):
         """As any; and what froze it is over when its machine has found out, or wants to be woken before."""
         requests = super().step(event)
         if isinstance(self._machine, Resolver) and self._machine.made is not None:
-            self._machine = self._machine.made  # how it came to that is over
+            self._machine = self._machine.made  # it is resolved
         self.thaw(self._wake)
         return requests
 

@@ -3,7 +3,7 @@
 A Resolver stands in the place of a claim's machine, asks one thing after the other, and then makes the machine::
 
     exists NAME/lock.json       yes, and nobody asked for strict: lastwriter, said aloud
-    get the store's card        it refuses the store: that stands, whoever left it
+    get the store's card        it refuses the store: that counts, whichever program wrote it
       there: create it          it exists: create-if-absent is honoured, as this very request shows
              create it again    after a yes: another one is of a store that takes every create for a put
       absent: four creates      at once, for some stores look and then write; and a look whose card lies there
@@ -95,7 +95,7 @@ class Resolver:
         return self.made.state if self.made is not None else "resolving"
 
     def drop(self) -> None:
-        """As the machine's; whoever waits for our trial makes his own."""
+        """As the machine's. Another resolver that waits for our trial makes its own."""
         self._end_trial()
         self.idle = True
         if self.made is not None:

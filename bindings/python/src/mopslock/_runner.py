@@ -222,7 +222,7 @@ class Task(Runner):
         self.over: Future[None] = Future()
 
     def tell(self, action: Action) -> None:
-        """To whoever made it."""
+        """To what made it."""
         self._hears(action)
 
     def _answered(self, number: int, answer: Event) -> None:

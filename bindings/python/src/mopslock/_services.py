@@ -135,7 +135,7 @@ class Session:
             task.feed({"kind": "woke"})
 
     def failing(self, class_: str, cause: BaseException | None) -> None:
-        """It has never been in force, on a store that takes no beat: the claims would wait for ever."""
+        """It has never been in force, on a store that takes no beat: the claims would wait forever."""
         task = self.task
         if task is None or self.session_instance is not None or class_ not in _texts.ADVICE:
             return

@@ -251,7 +251,7 @@ class SteppedHost(Semaphores, Inspector, Host):
         return last if last is not None and self.clock.mono() - last[1] < BASIS else None
 
     def remember(self, runner: LeaseRunner | Invocation, action: Action) -> None:
-        """How this process released a name: whoever comes next knows the newest version without a look."""
+        """How this process released a name: its next claim knows the newest version without a look."""
         if action.get("at_ns") and action.get("epoch") and runner.store_object is self.store:
             if len(self._last) >= MOST_NAMES:
                 self._last.pop(next(iter(self._last)), None)
@@ -370,7 +370,7 @@ class SteppedHost(Semaphores, Inspector, Host):
         return stream
 
     def wake_found(self, call: Invocation, result: str) -> None:
-        """There is a result: whoever waits for it in this process looks now, and need not tell the others again."""
+        """There is a result: all calls here that wait for it look now, and need not tell the others again."""
         place = (call.key(), result)
         with self._lock:
             told = place in self._found
