@@ -74,7 +74,7 @@ func (k *loop) instantOf(t *task) int64 {
 }
 
 // recordWaiting begins to track the hand-over, and begins again when the holder is another.
-func (t *task) recordWaiting(s *core.Sighting) {
+func (t *task) recordWaiting(s *core.Observed) {
 	if s != nil && t.loop.host.telemetry.Wants() {
 		t.handover = telemetry.TrackHandover(s.Epoch, s.State)
 	}

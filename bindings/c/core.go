@@ -27,7 +27,7 @@ const (
 // followed by the shard's number in shardBits bits.
 type shard struct {
 	mu       sync.Mutex
-	registry core.Registry
+	registry machines.Registry
 	// input has the latest input, also after its step: a machine keeps a pointer to the
 	// body of its latest event, without reading it, and the caller may have unmapped its
 	// memory by then.

@@ -66,7 +66,7 @@ func putLimiter(fifo bool) uint64 {
 
 // free frees it once, with all its holders, and waits until every call that waits has
 // its event.
-func (l *limiter) free() {
+func (l *cLimiter) free() {
 	l.mu.Lock()
 	holders := l.holders
 	l.holders = nil
