@@ -79,7 +79,7 @@ func (l *cLimiter) free() {
 }
 
 // holder makes a holder. It returns 0 if the limiter is just being freed.
-func (l *limiter) holder() uint64 {
+func (l *cLimiter) holder() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holders == nil {
