@@ -17,8 +17,8 @@ const probePatience = 5 * time.Second
 // second of.
 const betweenWrites = 1200 * time.Millisecond
 
-// errandLimit bounds what is done for tidiness only.
-const errandLimit = 2 * time.Second
+// tidyLimit bounds what is done for tidiness only.
+const tidyLimit = 2 * time.Second
 
 // mostTells is how often more a refusal is written on a card that a crowd is at.
 const mostTells = 3
@@ -319,7 +319,7 @@ func (p *prober) ask(now core.Instant) {
 	case probeTry, probeAgain:
 		a.Kind, a.Key = core.ActionCreate, cmp.Or(p.own, cardKey)
 	case probeTell:
-		a.Kind, a.Limit = core.ActionPut, errandLimit
+		a.Kind, a.Limit = core.ActionPut, tidyLimit
 	case probeRace:
 		p.race(a.Limit)
 		return

@@ -258,6 +258,6 @@ func (k *loop) sweepTried(after time.Duration) {
 	a.own = ""
 	a.mu.Unlock()
 	if key != "" {
-		k.errand(core.Action{Kind: core.ActionDelete, Key: key, Limit: errandLimit}, after)
+		k.sendOnce(core.Action{Kind: core.ActionDelete, Key: key, Limit: tidyLimit}, after)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// serve makes a task of the host's own, which no caller waits for: a session,
-// a calibration, an errand. It must be stepped with its first event.
+// serve makes a task of the host's own, which no caller waits for: a session or a
+// calibration. It must be stepped with its first event.
 func (k *loop) serve(cfg *core.Config, stopKind core.EventKind, hears func(*core.Action)) (*task, error) {
 	t, err := k.host.newTask(context.Background(), cfg, stopKind, nil)
 	if err != nil {
@@ -35,23 +35,23 @@ func (k *loop) stopServices() {
 	}
 	k.sweepTried(0)
 	if k.clock.key != "" {
-		k.errand(core.Action{Kind: core.ActionDelete, Key: k.clock.key, Limit: errandLimit}, 0)
+		k.sendOnce(core.Action{Kind: core.ActionDelete, Key: k.clock.key, Limit: tidyLimit}, 0)
 	}
 }
 
-// errand sends one request whose outcome does not matter, after a while or when the
+// sendOnce sends one request whose outcome does not matter, after a while or when the
 // Host closes.
-func (k *loop) errand(a core.Action, after time.Duration) {
+func (k *loop) sendOnce(a core.Action, after time.Duration) {
 	t := &task{
-		loop: k, machine: &errand{action: a, at: k.host.clock.Now().Mono + int64(after)},
+		loop: k, machine: &oneShot{action: a, at: k.host.clock.Now().Mono + int64(after)},
 		index: -1, foreign: true, ctx: context.Background(), stopKind: core.EventCancel,
 	}
 	k.enlist(t, func(*core.Action) {})
 	k.step(t, core.Event{Kind: core.EventBegin})
 }
 
-// errand is a machine of the host's own: one request, and it ends.
-type errand struct {
+// oneShot is a machine of the host's own that sends one request and ends.
+type oneShot struct {
 	action core.Action
 	at     int64 // Mono
 	out    [1]core.Action
@@ -60,28 +60,28 @@ type errand struct {
 }
 
 // Step implements core.Stepper.
-func (e *errand) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (o *oneShot) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	switch {
 	case ev.Kind == core.EventAnswer:
-		e.done = true
+		o.done = true
 		return nil, nil
-	case e.sent:
+	case o.sent:
 		return nil, nil
-	case now.Mono < e.at && ev.Kind != core.EventCancel:
-		e.out[0] = core.Action{Kind: core.ActionWake, At: e.at}
+	case now.Mono < o.at && ev.Kind != core.EventCancel:
+		o.out[0] = core.Action{Kind: core.ActionWake, At: o.at}
 	default:
-		e.sent = true
-		e.out[0] = e.action
-		e.out[0].Request = 1
+		o.sent = true
+		o.out[0] = o.action
+		o.out[0].Request = 1
 	}
-	return e.out[:], nil
+	return o.out[:], nil
 }
 
 // Idle implements core.Stepper.
-func (e *errand) Idle() bool { return e.done }
+func (o *oneShot) Idle() bool { return o.done }
 
 // String implements core.Stepper.
-func (e *errand) String() string { return "errand" }
+func (o *oneShot) String() string { return "one-shot" }
 
 // storeClock is the newest sample of the store's clock, and where it was taken.
 type storeClock struct {
