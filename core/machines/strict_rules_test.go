@@ -63,7 +63,7 @@ func TestBusyGarbage(t *testing.T) {
 	}
 }
 
-// TestEndedForged: a version below a break that is another tenure's is no sign of life.
+// TestEndedForged: a version below a break that is another tenure's is no beat.
 func TestEndedForged(t *testing.T) {
 	w := newWorld(t)
 	a := registerOf(w.holding("a", nil).machine)

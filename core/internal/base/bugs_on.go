@@ -35,7 +35,7 @@ var bugNames = [...]string{
 	BugUnknownIsNo:        "unknown-is-no",
 	BugUnknownIsYes:       "unknown-is-yes",
 	BugLateRenewal:        "late-renewal",
-	BugSameBootNewest:     "same-boot-newest", // 1.12 as it was argued: the newest version's signs alone
+	BugSameBootNewest:     "same-boot-newest", // 1.12 as it was argued: the newest version's beats alone
 	BugSameBootFreed:      "same-boot-freed",  // 1.12 as it was argued: a release or break by its own boottime
 	BugEndedBeatsMissed:   "ended-beats-missed",
 	BugBreakVerdictKept:   "break-verdict-kept",

@@ -9,7 +9,7 @@ import (
 func (v *Invocation) workEnded(ev *core.Event) {
 	v.failed = ev.Outcome == core.OutcomeNo
 	v.polls = 0
-	v.signs = signs{until: v.In(min(core.LaunchGrace, v.Cfg.TTL))}
+	v.beats = beats{until: v.In(min(core.LaunchGrace, v.Cfg.TTL))}
 	v.tryBy = v.In(max(core.DeliverLimit, v.Cfg.TTL))
 	genuine := v.IsRemote() || v.lost == core.ReasonNone // the loss of its lease ends a launcher
 	wanted := ev.Result && (!v.failed || v.Cfg.MemoFailures && genuine)
@@ -104,6 +104,6 @@ func (v *Invocation) settled() {
 	case v.lost != core.ReasonNone: // which may be why it failed
 		v.check()
 	default: // a failure, too: what the launcher was told before us may be why
-		v.readSigns()
+		v.readBeats()
 	}
 }

@@ -52,7 +52,7 @@ type Invocation struct {
 	refusal core.Reason          // of what is refused once the lease is given back
 	after   core.InvocationState // where giving the lease back leads
 	tryBy   int64                // Mono: a result that the store does not take is given up then
-	signs   signs
+	beats   beats
 }
 
 // errand says what the invocation's own request in flight is for.

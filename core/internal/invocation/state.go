@@ -30,13 +30,13 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.Octet(uint8(v.refusal))
 	s.Uint(uint64(v.Cfg.LastEpoch)) // 0 from the first attempt on
 	s.Int(v.tryBy)
-	s.Int(v.signs.until)
-	s.Int(v.signs.asked)
-	s.Int(v.signs.at)
-	s.Uint(uint64(v.signs.n))
-	s.Bytes(v.signs.left)
-	s.Uint(v.signs.now)
-	s.Uint(v.signs.seen)
+	s.Int(v.beats.until)
+	s.Int(v.beats.asked)
+	s.Int(v.beats.at)
+	s.Uint(uint64(v.beats.n))
+	s.Bytes(v.beats.left)
+	s.Uint(v.beats.now)
+	s.Uint(v.beats.seen)
 	if v.Inner != nil {
 		return v.Inner.AppendState(s)
 	}
@@ -48,7 +48,7 @@ func (v *Invocation) Clone() core.Machine {
 	twin := *v
 	twin.Out, twin.bodies, twin.event = nil, nil, core.Event{}
 	base.DetachObserved(&twin.observed)
-	twin.signs.left = append([]byte(nil), v.signs.left...)
+	twin.beats.left = append([]byte(nil), v.beats.left...)
 	if v.Inner != nil {
 		twin.Inner = v.Inner.Clone().(part)
 	}

@@ -52,7 +52,7 @@ func (v *Invocation) check() {
 }
 
 func (v *Invocation) askResult() {
-	v.signs.asked = v.Now.Mono
+	v.beats.asked = v.Now.Mono
 	v.ask(forResult, core.ActionExists, core.ResultKey(v.Cfg.Name), v.askLimit())
 }
 
@@ -87,7 +87,7 @@ func (v *Invocation) answer(ev *core.Event, f base.Flight) {
 	case forDelivery:
 		v.found(v.deliveryKey()) // ours, or one that was there before: the first one stays
 	default:
-		v.signRead(ev, f)
+		v.beatsRead(ev, f)
 	}
 }
 

@@ -236,7 +236,7 @@ func (c *Companion) join(good int64) {
 	c.Timers[base.TimerNext] = base.Unset // the renewal that it would begin is under way
 }
 
-// believe enters Joined with a sign of life of the given Mono.
+// believe enters Joined with a beat of the given Mono.
 func (c *Companion) believe(good int64) {
 	c.become(core.CompanionJoined)
 	c.Rejoin, c.RivalSince = true, base.Unset

@@ -8,7 +8,7 @@ import (
 
 // Three rules say that a tenure is dead (PROTOCOL S5), each on one
 // clock, and any of them frees: the store's by its lower bound, this boot's, and
-// ours since we saw nothing change.
+// ours since we saw nothing change. A version counts as a beat of the owner that made it.
 
 // isDead applies them to what the observation has read so far. In the end, when all
 // that can be read was, it is noted what stands unchanged.
@@ -40,16 +40,16 @@ func (r *Register) isYoung() bool {
 		k.Stamp != 0 && r.Calibrated() && r.LowerBound(r.Sample, k.Start) < k.Stamp+ttl+r.Slop())
 }
 
-// ttl is how long the newest sign of life counts.
+// ttl is how long the newest beat counts.
 func (r *Register) ttl() core.Duration {
 	c := &r.Cur
 	switch {
 	case c.Result == ReadCorrupt:
 		return max(r.Cfg.TTL, core.CorruptMin)
 	case c.State == core.VersionHeld:
-		return max(c.TTL, r.Observation.sign.ttl) // they differ only where somebody broke the rules
+		return max(c.TTL, r.Observation.sessionBeat.ttl) // they differ only where somebody broke the rules
 	}
-	return max(c.untilDead(), r.Observation.sign.ttl)
+	return max(c.untilDead(), r.Observation.sessionBeat.ttl)
 }
 
 // Calibrated reports whether there is a bound of the store's clock to judge by.
@@ -58,20 +58,20 @@ func (r *Register) Calibrated() bool {
 }
 
 // A release or a break ends the version below it: from then on nobody joins that
-// or renews it. What its owners may still believe rests on its own signs of life,
+// or renews it. What its owners may still believe rests on its own beats,
 // and those are judged as if it were held. An owner's renewal that was good asked
 // for the version above after its beat was answered, so that beat was there before
 // the end was:
 //
 //	holder   put b (under n) ── exists v(n+1): no, believes for a ttl from the put
 //	breaker                                          create v(n+1) broken
-//	taker                                            signs under n, a ttl old: free
+//	taker                                            beats under n, a ttl old: free
 //
 // For the same reason the end's own stamp is a bound: a beat that lands after it
 // renews nothing. Where a session may still keep the lease the stamp of its call is.
 
-// signsOf is the version whose signs of life count.
-func (r *Register) signsOf() core.Epoch {
+// beatsOf is the version whose beats count.
+func (r *Register) beatsOf() core.Epoch {
 	if r.Cur.isEnded() {
 		return r.Cur.N - 1
 	}
@@ -94,12 +94,12 @@ func (r *Register) needsEnded() bool {
 	return wanted && c.N > 1 && !(r.Ended.read && r.Ended.epoch == c.N-1)
 }
 
-// EndedRead takes in the version that was ended, as one more sign of life.
+// EndedRead takes in the version that was ended, as one more beat.
 func (r *Register) EndedRead(ev *core.Event) {
 	var v Version
 	c, good := &r.Cur, false
-	r.Ended = SeenBeat{epoch: c.N - 1}
-	r.Ended.take(r, ev, func(body []byte, b *Beat) ReadResult {
+	r.Ended = Beat{epoch: c.N - 1}
+	r.Ended.take(r, ev, func(body []byte, b *BeatRecord) ReadResult {
 		result := ParseVersion(body, c.N-1, &v)
 		good = result == ReadGood && v.State == core.VersionHeld && core.HolderID(v.Tenure) == c.Tenure
 		b.nonce, b.boot, b.boottime = v.Nonce, v.boot, v.boottime
@@ -117,14 +117,14 @@ func (r *Register) EndedRead(ev *core.Event) {
 // asks now and then. A page that ends above that version may not show all.
 func (r *Register) hasEnded() bool {
 	c, k, e := &r.Cur, &r.Observation, &r.Ended
-	cut := !k.poll && k.More && k.Lowest >= r.signsOf()
+	cut := !k.poll && k.More && k.Lowest >= r.beatsOf()
 	return c.isEnded() && c.TTL != 0 && e.read && e.epoch == c.N-1 && !e.Absent && !cut
 }
 
-// newestStamp is the store's stamp from which a ttl counts: that of the newest sign
-// of life, or of the end if that is earlier; not ok where one of them has none.
+// newestStamp is the store's stamp from which a ttl counts: that of the newest beat,
+// or of the end if that is earlier; not ok where one of them has none.
 func (r *Register) newestStamp() (newest int64, ok bool) {
-	newest, ok = r.newestSign()
+	newest, ok = r.newestBeat()
 	if end, told := r.endStamp(); told && (!ok || end < newest) {
 		return end, true
 	}
@@ -142,8 +142,8 @@ func (r *Register) endStamp() (stamp int64, ok bool) {
 	return stamp, r.Cur.isEnded() && stamp != 0
 }
 
-// newestSign is the stamp of the newest sign of life.
-func (r *Register) newestSign() (newest int64, ok bool) {
+// newestBeat is the stamp of the newest beat.
+func (r *Register) newestBeat() (newest int64, ok bool) {
 	k := &r.Observation
 	newest = k.Stamp
 	if r.Cur.isEnded() {
@@ -153,21 +153,21 @@ func (r *Register) newestSign() (newest int64, ok bool) {
 	}
 	ok = newest != 0
 	for i := range k.beats {
-		if b := &k.beats[i]; b.epoch == r.signsOf() && !b.Absent && !(r.Cur.isEnded() && r.Bug(base.BugEndedBeatsMissed)) {
+		if b := &k.beats[i]; b.epoch == r.beatsOf() && !b.Absent && !(r.Cur.isEnded() && r.Bug(base.BugEndedBeatsMissed)) {
 			newest, ok = max(newest, b.Stamp), ok && b.Stamp != 0
 		}
 	}
 	if k.session && !k.absent {
-		newest, ok = max(newest, k.sign.Stamp), ok && k.sign.Stamp != 0
+		newest, ok = max(newest, k.sessionBeat.Stamp), ok && k.sessionBeat.Stamp != 0
 	}
 	return newest, ok
 }
 
-// newestBoottime is the newest sign of life by the clock of this boot; not ok if
+// newestBoottime is the newest beat by the clock of this boot; not ok if
 // any was made elsewhere or was not read.
 //
 // A record carries the time at which it was emitted, and may land much later.
-// Whoever renewed in between renewed under the version below. So the signs are
+// An owner that renewed in between renewed under the version below. So the beats are
 // those of all versions of the tenure, not of the newest alone:
 //
 //	holder     put b (under n) ── exists v(n+1): no, believes for a ttl
@@ -175,7 +175,7 @@ func (r *Register) newestSign() (newest int64, ok bool) {
 //	taker                                                    v(n+1) is a ttl old
 //
 // For the same reason nothing counts from the boottime of a release or a break: it
-// is no sign of life, and its emission is no bound of those that landed before it.
+// is no beat, and its emission is no bound of those that landed before it.
 func (r *Register) newestBoottime() (newest int64, ok bool) {
 	k, c := &r.Observation, &r.Cur
 	newest, ok = r.boottime()
@@ -185,7 +185,7 @@ func (r *Register) newestBoottime() (newest int64, ok bool) {
 	if !ok || k.More && k.Lowest >= c.Origin && !r.Bug(base.BugSameBootNewest) {
 		return 0, false
 	}
-	of := r.signsOf()
+	of := r.beatsOf()
 	for i := range k.beats {
 		b := &k.beats[i]
 		if b.epoch > of || b.epoch < c.Origin || b.epoch != of && r.Bug(base.BugSameBootNewest) {
@@ -197,15 +197,15 @@ func (r *Register) newestBoottime() (newest int64, ok bool) {
 		newest = max(newest, b.boottime)
 	}
 	if k.session && !k.absent {
-		if !k.sign.SameBoot {
+		if !k.sessionBeat.SameBoot {
 			return 0, false
 		}
-		newest = max(newest, k.sign.boottime)
+		newest = max(newest, k.sessionBeat.boottime)
 	}
 	return newest, true
 }
 
-// boottime is when the version whose signs count was emitted, on this boot's clock.
+// boottime is when the version whose beats count was emitted, on this boot's clock.
 func (r *Register) boottime() (at int64, ok bool) {
 	if r.Cur.isEnded() {
 		return r.Ended.boottime, r.hasEnded() && r.Ended.SameBoot
@@ -214,14 +214,14 @@ func (r *Register) boottime() (at int64, ok bool) {
 }
 
 // nextUnread is the next beat whose body the verdict needs, or nil.
-func (r *Register) nextUnread() *SeenBeat {
+func (r *Register) nextUnread() *Beat {
 	k, c := &r.Observation, &r.Cur
-	of := r.signsOf()
+	of := r.beatsOf()
 	lowest := of
 	ttl := int64(r.ttl())
 	made, sameBoot := r.boottime()
 	bySameBoot := sameBoot && k.Start >= made+ttl &&
-		(!k.session || k.absent || k.sign.SameBoot && k.Start >= k.sign.boottime+ttl)
+		(!k.session || k.absent || k.sessionBeat.SameBoot && k.Start >= k.sessionBeat.boottime+ttl)
 	if bySameBoot || r.Passive && sameBoot {
 		lowest = c.Origin
 	}
@@ -236,14 +236,14 @@ func (r *Register) nextUnread() *SeenBeat {
 	return nil
 }
 
-// isUnchanged is the rule of last resort: all signs stood unchanged for a ttl of
+// isUnchanged is the rule of last resort: all beats stood unchanged for a ttl of
 // our own clock, from the end of the first observation that showed them to the start
 // of this one. So has a release or a break, with the call to its session, that stood
 // for a ttl. It notes what this observation shows.
 func (r *Register) isUnchanged(start int64) bool {
-	signs, complete := r.print()
+	beats, complete := r.print()
 	end, told := r.endPrint()
-	stood := complete && r.stood(&r.Watch, signs, start)
+	stood := complete && r.stood(&r.Watch, beats, start)
 	return told && r.stood(&r.EndWatch, end, start) || stood
 }
 
@@ -257,7 +257,7 @@ func (r *Register) stood(w *base.Unchanged, print uint64, start int64) bool {
 }
 
 // standing is what stands unchanged for the longest, of what this observation shows.
-// An end stands for good; signs that are new in it may be of a session that goes on.
+// An end stands for good; beats that are new in it may be of a session that goes on.
 func (r *Register) standing() (longest base.Unchanged) {
 	if print, complete := r.print(); complete && print == r.Watch.Print {
 		longest = r.Watch
@@ -282,11 +282,11 @@ func (r *Register) endPrint() (print uint64, told bool) {
 	return max(print, 1), c.isEnded()
 }
 
-// print is a fingerprint of all signs of life by their nonces.
+// print is a fingerprint of all beats by their nonces.
 func (r *Register) print() (print uint64, complete bool) {
 	k, c := &r.Observation, &r.Cur
 	byStamp := r.Bug(base.BugStampsAsNonces)
-	of := r.signsOf()
+	of := r.beatsOf()
 	print = base.Mix(uint64(of), c.Print)
 	if c.isEnded() {
 		if !r.hasEnded() {
@@ -307,7 +307,7 @@ func (r *Register) print() (print uint64, complete bool) {
 		}
 	}
 	if k.session && !k.absent {
-		print += base.Mix(2, k.sign.print)
+		print += base.Mix(2, k.sessionBeat.print)
 	}
 	return max(print, 1), true // 0 is none
 }
@@ -324,7 +324,7 @@ func (r *Register) DeadAt() int64 {
 		}
 	}
 	ttl := int64(r.ttl())
-	// Of signs that were not read, any can only be newer.
+	// Of beats that were not read, any can only be newer.
 	if newest, all := r.newestStamp(); newest != 0 && r.Calibrated() {
 		reaches := r.Sample.reaches(newest + ttl + r.Slop())
 		if all { // a sample that has come since was not judged by yet
@@ -368,7 +368,7 @@ func (r *Register) showLeft(s *core.Observed) {
 	sample := Better(r.Sample, r.Fresh)
 	if newest, ok := r.newestStamp(); ok && sample.At != 0 && r.Cfg.Expiry == core.ExpiryCalibrated {
 		s.Left, s.StoreClock = core.Duration(min(most, newest+ttl-r.LowerBound(sample, r.Now.Mono))), true
-		// To a machine that takes no part, and has no sample but the sign's own stamp, our
+		// To a machine that takes no part, and has no sample but the beat's own stamp, our
 		// wall clock tells more. It decides nothing.
 		if byWall := core.Duration(newest + ttl - r.Now.Wall); r.Passive && byWall < s.Left {
 			s.Left, s.StoreClock = byWall, false
@@ -425,7 +425,7 @@ func (r *Register) CallRead(ev *core.Event) {
 	k := &r.Observation
 	read, _ := parseCallKey(r.Cur.Session, []byte(r.Key))
 	k.calls = k.calls[1:]
-	var call Beat
+	var call BeatRecord
 	r.Call.next = read + 1
 	if ev.Outcome == core.OutcomeYes && ParseCall(ev.Body, &call) == ReadGood &&
 		call.Epoch == r.Cur.N && jsontext.Text(call.Name).Equal(r.Cfg.Name) {

@@ -20,28 +20,28 @@ const ObservationEntries = 64
 
 // Observation is the one in progress.
 type Observation struct {
-	poll     bool  // it began with exists v(n+1), not with a list
-	Listed   bool  // the newest version is known
-	More     bool  // there are entries behind the page
-	session  bool  // the session's beat was read
-	lock     bool  // lock.json was read
-	Start    int64 // Mono: sent of its first read
-	Latest   int64 // Mono: sent of its latest read
-	N        core.Epoch
-	Lowest   core.Epoch // of the page
-	Stamp    int64
-	after    string // the page's last key, while there are more
-	beats    []SeenBeat
-	sign     SeenBeat // the session's beat
-	absent   bool     // there is no session any more
-	called   bool     // the calls were listed
-	callNext uint64   // the first K that is not taken
-	calls    []string // keys that are still to be read
-	LockHeld bool
+	poll        bool  // it began with exists v(n+1), not with a list
+	Listed      bool  // the newest version is known
+	More        bool  // there are entries behind the page
+	session     bool  // the session's beat was read
+	lock        bool  // lock.json was read
+	Start       int64 // Mono: sent of its first read
+	Latest      int64 // Mono: sent of its latest read
+	N           core.Epoch
+	Lowest      core.Epoch // of the page
+	Stamp       int64
+	after       string // the page's last key, while there are more
+	beats       []Beat
+	sessionBeat Beat
+	absent      bool     // there is no session any more
+	called      bool     // the calls were listed
+	callNext    uint64   // the first K that is not taken
+	calls       []string // keys that are still to be read
+	LockHeld    bool
 }
 
-// SeenBeat is one sign of life.
-type SeenBeat struct {
+// Beat is what an observation knows of one beat.
+type Beat struct {
 	key      string
 	epoch    core.Epoch
 	Stamp    int64
@@ -146,7 +146,7 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		r.EndedRead(ev)
 	case ForSession:
 		k.session, k.absent = true, ev.Outcome == core.OutcomeNo
-		k.sign.take(r, ev, parseSessionBeat)
+		k.sessionBeat.take(r, ev, parseSessionBeat)
 	case ForBeat:
 		r.nextUnread().take(r, ev, parseBeat)
 	case ForLock:
@@ -171,7 +171,7 @@ func (r *Register) Listed(ev *core.Event) {
 		switch {
 		case !ok:
 		case owner != nil:
-			k.beats = append(k.beats, SeenBeat{key: string(e.Key), epoch: n, Stamp: e.Stamp})
+			k.beats = append(k.beats, Beat{key: string(e.Key), epoch: n, Stamp: e.Stamp})
 		case !k.Listed:
 			k.Listed, k.N, k.Stamp = true, n, e.Stamp
 		}
@@ -197,22 +197,22 @@ func (r *Register) Listed(ev *core.Event) {
 func (r *Register) polled() {
 	k := &r.Observation
 	// Beats under the tenure's earlier versions are found by a list alone.
-	of := r.signsOf()
+	of := r.beatsOf()
 	k.Listed, k.More, k.Lowest, k.N, k.Stamp = true, of != r.Cur.Origin, of, r.Cur.N, r.Cur.Stamp
 	if r.Cur.State != core.VersionValue && r.Cur.TTL != 0 {
 		eachOwner(r.Cur.Owners, func(id string) {
-			k.beats = append(k.beats, SeenBeat{key: BeatKey(r.Prefix, of, id), epoch: of})
+			k.beats = append(k.beats, Beat{key: BeatKey(r.Prefix, of, id), epoch: of})
 		})
 	}
 }
 
-// take reads a sign's body into it.
-func (b *SeenBeat) take(r *Register, ev *core.Event, parse func([]byte, *Beat) ReadResult) {
+// take reads a beat's body into it.
+func (b *Beat) take(r *Register, ev *core.Event, parse func([]byte, *BeatRecord) ReadResult) {
 	b.read = true
 	if b.Absent = ev.Outcome == core.OutcomeNo; b.Absent {
 		return
 	}
-	var body Beat
+	var body BeatRecord
 	b.Stamp = max(b.Stamp, ev.Stamp)
 	b.print = base.Fingerprint(ev.Body)
 	if parse(ev.Body, &body) == ReadGood {

@@ -21,8 +21,8 @@ type Register struct {
 	Basis int64 // Mono: sent of the latest request that proved cur.n the newest, or unset
 
 	Observation Observation
-	Ended       SeenBeat       // the version below cur, which cur has ended, as a sign of life
-	Watch       base.Unchanged // of unchanged signs, by the observed rule
+	Ended       Beat           // the version below cur, which cur has ended, as a beat
+	Watch       base.Unchanged // of unchanged beats, by the observed rule
 	// EndWatch is of a release or a break that stands unchanged.
 	EndWatch base.Unchanged
 	Call     CallSeen    // the call for cur, once it was found
@@ -224,14 +224,14 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 			r.Value.Take(&v)
 		}
 	}
-	r.Cur, r.Ended = c, SeenBeat{}
+	r.Cur, r.Ended = c, Beat{}
 	r.see(&v)
 	if r.Passive && c.State == core.VersionValue {
 		r.Observed.Permits = append(r.Observed.Permits, v.permits...)
 	}
 }
 
-// emitted is Instant.Emitted of a sign; not ok if that names another boot.
+// emitted is Instant.Emitted of a beat; not ok if that names another boot.
 func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok bool) {
 	switch {
 	case r.Cfg.Boot == "" || string(boot) != r.Cfg.Boot:

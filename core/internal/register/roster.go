@@ -6,14 +6,14 @@ import (
 )
 
 // A permit hangs on the session of its process: it is dead when that is, and not
-// before. A session has one sign of life, its beat, so it is judged by that alone,
-// by the same three rules as a lease, and once dead it is dead for ever
-// (PROTOCOL N5): what was judged is remembered.
+// before. A session has one beat, so it is judged by that alone, by the same three
+// rules as a lease, and once dead it is dead forever (PROTOCOL N5): what was judged is
+// remembered.
 
 // seenSession is a session of others as we know it.
 type seenSession struct {
 	ID    string
-	Sign  SeenBeat
+	Beat  Beat
 	watch base.Unchanged // since when its nonce stood unchanged
 	read  bool           // at least once
 	Asked bool           // in this observation
@@ -96,13 +96,13 @@ func (r *Register) NextDeath(t Roster) int64 {
 // SessionTTL is how long a beat counts. A beat that cannot be read counts for as long
 // as a corrupt record.
 func (r *Register) SessionTTL(s *seenSession) int64 {
-	if s.Sign.ttl == 0 {
+	if s.Beat.ttl == 0 {
 		return int64(max(r.Cfg.TTL, core.CorruptMin))
 	}
 	if r.Bug(base.BugPermitFreedEarly) {
-		return int64(s.Sign.ttl) / 2
+		return int64(s.Beat.ttl) / 2
 	}
-	return int64(s.Sign.ttl)
+	return int64(s.Beat.ttl)
 }
 
 // sessionDeadAt is the earliest Mono at which an observation can find the session dead:
@@ -116,11 +116,11 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 	}
 	ttl := r.SessionTTL(s)
 	at := s.watch.Since + ttl
-	if s.Sign.SameBoot {
-		at = min(at, s.Sign.boottime+ttl)
+	if s.Beat.SameBoot {
+		at = min(at, s.Beat.boottime+ttl)
 	}
-	if r.Calibrated() && s.Sign.Stamp != 0 {
-		at = min(at, r.Sample.reaches(s.Sign.Stamp+ttl+r.Slop()))
+	if r.Calibrated() && s.Beat.Stamp != 0 {
+		at = min(at, r.Sample.reaches(s.Beat.Stamp+ttl+r.Slop()))
 	}
 	return at
 }
@@ -136,20 +136,20 @@ func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
 	k := &r.Observation
 	known := s.read
 	s.read = true
-	s.Sign.Stamp = 0 // of the beat before
-	s.Sign.SameBoot, s.Sign.ttl = false, 0
-	s.Sign.take(r, ev, parseSessionBeat)
+	s.Beat.Stamp = 0 // of the beat before
+	s.Beat.SameBoot, s.Beat.ttl = false, 0
+	s.Beat.take(r, ev, parseSessionBeat)
 	start := k.Start
 	if r.Bug(base.BugJudgeAtAnswer) {
 		start = r.Now.Mono
 	}
-	if !known || s.watch.Print != s.Sign.print {
-		s.watch = base.Unchanged{Print: s.Sign.print, Since: r.Now.Mono}
+	if !known || s.watch.Print != s.Beat.print {
+		s.watch = base.Unchanged{Print: s.Beat.print, Since: r.Now.Mono}
 	}
 	ttl := r.SessionTTL(s)
-	s.Dead = s.Sign.Absent ||
-		s.Sign.SameBoot && start >= s.Sign.boottime+ttl ||
-		r.Calibrated() && s.Sign.Stamp != 0 && r.LowerBound(r.Sample, start) >= s.Sign.Stamp+ttl+r.Slop() ||
+	s.Dead = s.Beat.Absent ||
+		s.Beat.SameBoot && start >= s.Beat.boottime+ttl ||
+		r.Calibrated() && s.Beat.Stamp != 0 && r.LowerBound(r.Sample, start) >= s.Beat.Stamp+ttl+r.Slop() ||
 		start-s.watch.Since >= ttl
 }
 

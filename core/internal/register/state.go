@@ -19,7 +19,7 @@ func (c *Current) snapshot(s *base.Snapshot) {
 	s.Int(c.Stamp)
 }
 
-func (b *SeenBeat) snapshot(s *base.Snapshot) {
+func (b *Beat) snapshot(s *base.Snapshot) {
 	s.Text(b.key)
 	s.Uint(uint64(b.epoch))
 	s.Int(b.Stamp)
@@ -42,7 +42,7 @@ func (k *Observation) snapshot(s *base.Snapshot) {
 	for i := range k.beats {
 		k.beats[i].snapshot(s)
 	}
-	k.sign.snapshot(s)
+	k.sessionBeat.snapshot(s)
 	s.Uint(k.callNext)
 	s.Texts(k.calls)
 }
@@ -102,7 +102,7 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 func (r *Register) Detach() {
 	r.Out = nil
 	r.Body = append([]byte(nil), r.Body...)
-	r.Observation.beats = append([]SeenBeat(nil), r.Observation.beats...)
+	r.Observation.beats = append([]Beat(nil), r.Observation.beats...)
 	r.Observation.calls = append([]string(nil), r.Observation.calls...)
 	if r.Observed != nil {
 		twin := *r.Observed
@@ -141,7 +141,7 @@ func (t Roster) Snapshot(s *base.Snapshot) {
 	for i := range t {
 		seen := &t[i]
 		s.Text(seen.ID)
-		seen.Sign.snapshot(s)
+		seen.Beat.snapshot(s)
 		s.Uint(seen.watch.Print)
 		s.Int(seen.watch.Since)
 		s.Bools(seen.read, seen.Asked, seen.Dead)

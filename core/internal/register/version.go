@@ -140,8 +140,8 @@ type Version struct {
 	permits         []byte // what stands between the brackets
 }
 
-// Beat is a decoded beat, of an owner or of a session, or a call.
-type Beat struct {
+// BeatRecord is a decoded beat, of an owner or of a session, or a call.
+type BeatRecord struct {
 	nonce       []byte
 	owner, Name []byte
 	Epoch       core.Epoch
@@ -420,8 +420,8 @@ func WithoutOwner(list, owner string) string {
 func IsAlone(list, owner string) bool { return list == `"`+owner+`"` }
 
 // parseBeat reads the beat of an owner.
-func parseBeat(body []byte, b *Beat) ReadResult {
-	*b = Beat{}
+func parseBeat(body []byte, b *BeatRecord) ReadResult {
+	*b = BeatRecord{}
 	f, result := openFields(body)
 	if result != ReadGood {
 		return result
@@ -432,8 +432,8 @@ func parseBeat(body []byte, b *Beat) ReadResult {
 }
 
 // parseSessionBeat reads the beat of a session.
-func parseSessionBeat(body []byte, b *Beat) ReadResult {
-	*b = Beat{}
+func parseSessionBeat(body []byte, b *BeatRecord) ReadResult {
+	*b = BeatRecord{}
 	f, result := openFields(body)
 	if result != ReadGood {
 		return result
@@ -445,8 +445,8 @@ func parseSessionBeat(body []byte, b *Beat) ReadResult {
 }
 
 // ParseCall reads a call to a session.
-func ParseCall(body []byte, b *Beat) ReadResult {
-	*b = Beat{}
+func ParseCall(body []byte, b *BeatRecord) ReadResult {
+	*b = BeatRecord{}
 	f, result := openFields(body)
 	if result != ReadGood {
 		return result
@@ -458,7 +458,7 @@ func ParseCall(body []byte, b *Beat) ReadResult {
 }
 
 // end reads what all of them end in.
-func (b *Beat) end(f *fields) ReadResult {
+func (b *BeatRecord) end(f *fields) ReadResult {
 	b.boot = f.maybe("boot")
 	b.boottime = int64(f.number("boottime_ns"))
 	if result := f.close(); result != ReadGood || b.boottime < 0 || b.boottime > core.MaxClockRange {

@@ -66,7 +66,7 @@ func TestVersionRoundTrip(t *testing.T) {
 // TestBeatRoundTrips: a beat, a session's beat and a call.
 func TestBeatRoundTrips(t *testing.T) {
 	m := Recorder(t, nil)
-	var b Beat
+	var b BeatRecord
 	if r := parseBeat(AppendBeat(nil, m, "o-1", 9), &b); r != ReadGood || string(b.owner) != "o-1" || b.boottime != 12_345_678_901 || string(b.boot) != "b1" {
 		t.Errorf("beat: %d %+v", r, b)
 	}
@@ -278,13 +278,13 @@ func FuzzVersion(f *testing.F) {
 	f.Add([]byte(`{"v": 2}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var v Version
-		var b Beat
+		var b BeatRecord
 		if ParseVersion(body, 7, &v) == ReadGood {
 			if v.n != 7 || v.origin > v.n || v.ttl < 0 || v.margin < 0 || !isOwners([]byte("["+string(v.Owners)+"]")) {
 				t.Errorf("%+v", v)
 			}
 		}
-		for _, parse := range []func([]byte, *Beat) ReadResult{parseBeat, parseSessionBeat, ParseCall} {
+		for _, parse := range []func([]byte, *BeatRecord) ReadResult{parseBeat, parseSessionBeat, ParseCall} {
 			if parse(body, &b) == ReadGood && (b.boottime < 0 || b.ttl < 0) {
 				t.Errorf("%+v", b)
 			}

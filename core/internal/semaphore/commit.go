@@ -393,7 +393,7 @@ func (s *Semaphore) wantsSample() bool {
 		return false
 	}
 	for i := range s.roster {
-		if seen := &s.roster[i]; !seen.Dead && !seen.Sign.SameBoot {
+		if seen := &s.roster[i]; !seen.Dead && !seen.Beat.SameBoot {
 			return true
 		}
 	}

@@ -143,9 +143,9 @@ func (o *Observer) sessionAnswer(ev *core.Event) {
 	if ev.Outcome != core.OutcomeUnknown {
 		o.SessionRead(seen, ev)
 		// To a machine that takes no part our wall clock may tell. It decides nothing.
-		sign := &seen.Sign
-		seen.Dead = seen.Dead || !sign.SameBoot && sign.Stamp != 0 &&
-			o.Now.Wall > sign.Stamp+o.SessionTTL(seen)+o.Slop()
+		beat := &seen.Beat
+		seen.Dead = seen.Dead || !beat.SameBoot && beat.Stamp != 0 &&
+			o.Now.Wall > beat.Stamp+o.SessionTTL(seen)+o.Slop()
 	}
 	o.nextSession()
 }

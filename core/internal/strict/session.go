@@ -168,7 +168,7 @@ func (s *Session) isHinted() bool { return s.putSent == base.Unset && s.Doing !=
 // called tells the host of a call. Our renewal is not good before all calls that
 // are there were told: whoever called waits a ttl from then, and no longer.
 func (s *Session) called(ev *core.Event) {
-	var call register.Beat
+	var call register.BeatRecord
 	if ev.Outcome == core.OutcomeYes && register.ParseCall(ev.Body, &call) == register.ReadGood {
 		a := s.Emit(core.ActionCalled)
 		a.Key, a.Epoch = string(jsontext.Text(call.Name).AppendTo(nil)), call.Epoch

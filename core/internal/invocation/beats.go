@@ -9,10 +9,10 @@ import (
 )
 
 // A launcher may end while what it started goes on and keeps the lease alive by a
-// companion. signs is how long one is believed to be at work: until is a TTL after
-// its last sign of life that was seen, or a moment after the launcher's end, or
-// after the last companion left.
-type signs struct {
+// companion. beats says how long one is believed to be at work: until is a TTL after
+// its last beat that was seen, or a moment after the launcher's end, or after the last
+// companion left. Under lastwriter a companion's write is its beat.
+type beats struct {
 	until int64      // Mono
 	asked int64      // Mono at which the round's question for the result was sent
 	at    int64      // Mono of the round of reads that is under way
@@ -22,13 +22,13 @@ type signs struct {
 	seen  uint64 // that of the last round; 0 is none
 }
 
-// readSigns looks for a companion, by one round of reads. We hold the lease and
+// readBeats looks for a companion, by one round of reads. We hold the lease and
 // renew it meanwhile; only the others' writes count.
-func (v *Invocation) readSigns() {
-	v.signs.at, v.signs.now = v.Now.Mono, 0
+func (v *Invocation) readBeats() {
+	v.beats.at, v.beats.now = v.Now.Mono, 0
 	if l, ok := v.Inner.(*lastwriter.Lease); ok {
 		if at := l.CompanionAt; at != base.Unset { // seen by a renewal, which wrote over it
-			v.signOfLife(at)
+			v.beatSeen(at)
 		}
 		v.ask(forTenure, core.ActionGet, v.Cfg.Name+"/"+core.LockFile, core.RequestLimit)
 		return
@@ -36,8 +36,8 @@ func (v *Invocation) readSigns() {
 	v.ask(forTenure, core.ActionList, register.RegisterPrefix(v.Cfg.Name), core.RequestLimit).Count = register.ObservationEntries
 }
 
-// signRead takes a round of reads onwards.
-func (v *Invocation) signRead(ev *core.Event, f base.Flight) {
+// beatsRead takes a round of reads onwards.
+func (v *Invocation) beatsRead(ev *core.Event, f base.Flight) {
 	switch {
 	case v.doing == forTenure && f.Verb == core.ActionGet:
 		v.lockSeen(ev)
@@ -46,7 +46,7 @@ func (v *Invocation) signRead(ev *core.Event, f base.Flight) {
 	case v.doing == forOwners:
 		v.ownersSeen(ev)
 	default:
-		v.signs.now = base.Mix(v.signs.now, base.Fingerprint(ev.Body))
+		v.beats.now = base.Mix(v.beats.now, base.Fingerprint(ev.Body))
 		v.nextCompanion()
 	}
 }
@@ -64,7 +64,7 @@ func (v *Invocation) lockSeen(ev *core.Event) {
 		v.isGone(core.ReasonTaken)
 		return
 	case ev.Outcome == core.OutcomeYes && r.State == lockfile.Live && r.Remote:
-		v.signs.now = max(1, base.Mix(base.Fingerprint(ev.Body), uint64(r.Count)))
+		v.beats.now = max(1, base.Mix(base.Fingerprint(ev.Body), uint64(r.Count)))
 	}
 	v.roundOver()
 }
@@ -84,7 +84,7 @@ func (v *Invocation) isGone(why core.Reason) {
 func (v *Invocation) newestSeen(ev *core.Event) {
 	for i := range ev.Entries {
 		if n, _, ok := register.ParseRegisterKey(register.RegisterPrefix(v.Cfg.Name), ev.Entries[i].Key); ok {
-			v.signs.n = n
+			v.beats.n = n
 			v.ask(forOwners, core.ActionGet, register.VersionKey(register.RegisterPrefix(v.Cfg.Name), n), core.RequestLimit)
 			return
 		}
@@ -96,7 +96,7 @@ func (v *Invocation) newestSeen(ev *core.Event) {
 func (v *Invocation) ownersSeen(ev *core.Event) {
 	var found register.Version
 	switch {
-	case ev.Outcome != core.OutcomeYes || register.ParseVersion(ev.Body, v.signs.n, &found) != register.ReadGood:
+	case ev.Outcome != core.OutcomeYes || register.ParseVersion(ev.Body, v.beats.n, &found) != register.ReadGood:
 		v.roundOver() // the lease will say what that is
 		return
 	case found.State == core.VersionBroken && string(found.Tenure) == string(v.Holder):
@@ -109,18 +109,18 @@ func (v *Invocation) ownersSeen(ev *core.Event) {
 		v.isGone(core.ReasonTaken)
 		return
 	}
-	v.signs.left = append(v.signs.left[:0], found.Owners...)
+	v.beats.left = append(v.beats.left[:0], found.Owners...)
 	v.nextCompanion()
 }
 
 func (v *Invocation) nextCompanion() {
-	for len(v.signs.left) > 0 {
-		id, rest, _ := register.NextOwner(v.signs.left) // a good list, as parseVersion saw
+	for len(v.beats.left) > 0 {
+		id, rest, _ := register.NextOwner(v.beats.left) // a good list, as parseVersion saw
 		owner := string(id)
-		v.signs.left = append(v.signs.left[:0], rest...)
+		v.beats.left = append(v.beats.left[:0], rest...)
 		if owner != string(v.Holder) {
-			v.signs.now = max(1, base.Mix(v.signs.now, uint64(v.signs.n)))
-			v.ask(forCompanion, core.ActionGet, register.BeatKey(register.RegisterPrefix(v.Cfg.Name), v.signs.n, owner), core.RequestLimit)
+			v.beats.now = max(1, base.Mix(v.beats.now, uint64(v.beats.n)))
+			v.ask(forCompanion, core.ActionGet, register.BeatKey(register.RegisterPrefix(v.Cfg.Name), v.beats.n, owner), core.RequestLimit)
 			return
 		}
 	}
@@ -129,7 +129,7 @@ func (v *Invocation) nextCompanion() {
 
 // roundOver waits on while a companion is at work, and else ends without a result.
 func (v *Invocation) roundOver() {
-	s := &v.signs
+	s := &v.beats
 	strict := v.Cfg.Protocol == core.ProtocolStrict
 	if v.lost != core.ReasonNone {
 		v.check()
@@ -141,7 +141,7 @@ func (v *Invocation) roundOver() {
 	}
 	switch {
 	case s.now != 0 && s.now != s.seen:
-		v.signOfLife(s.at)
+		v.beatSeen(s.at)
 	case s.now == 0 && s.seen != 0 && strict: // it has said that it leaves
 		s.until = min(s.until, v.In(core.LaunchGrace))
 	}
@@ -154,6 +154,6 @@ func (v *Invocation) roundOver() {
 	v.Timers[base.TimerNext] = min(v.In(min(v.pause(), v.Cfg.TTL/3)), max(s.until, v.Now.Mono))
 }
 
-func (v *Invocation) signOfLife(at int64) {
-	v.signs.until = max(v.signs.until, at+int64(v.Cfg.TTL))
+func (v *Invocation) beatSeen(at int64) {
+	v.beats.until = max(v.beats.until, at+int64(v.Cfg.TTL))
 }
