@@ -307,7 +307,7 @@ func appendObserved(dst []byte, s *Observed) []byte {
 	m.text(keyBy, s.By)
 	m.int(keyLeft, int64(s.Left))
 	m.bool(keyStoreClock, s.StoreClock)
-	m.uint(keyPrint, s.Print)
+	m.uint(keyPrint, s.Fingerprint)
 	m.int(keySince, s.Since)
 	m.uint(keyCapacity, uint64(s.Capacity))
 	m.uint(keyWidth, uint64(s.Width))

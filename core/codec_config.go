@@ -63,7 +63,7 @@ func AppendConfig(dst []byte, c *Config) []byte {
 	m.int(keyStampSpread, int64(c.StampSpread))
 	m.uint(keyLastEpoch, uint64(c.LastEpoch))
 	m.int(keyLastAt, c.LastAt)
-	m.uint(keySeenPrint, c.SeenPrint)
+	m.uint(keySeenPrint, c.SeenFingerprint)
 	m.int(keySeenSince, c.SeenSince)
 	m.bool(keyBeside, c.Beside)
 	m.str(keyWhy, c.Why)
@@ -102,7 +102,7 @@ const (
 	cfgStampSpread
 	cfgLastEpoch
 	cfgLastAt
-	cfgSeenPrint
+	cfgSeenFingerprint
 	cfgSeenSince
 	cfgBeside
 	cfgWhy
@@ -187,8 +187,8 @@ func (d *reader) configField(field int, c *Config) {
 		c.LastEpoch = Epoch(d.nonzeroUint())
 	case cfgLastAt:
 		c.LastAt = d.nonzeroInt()
-	case cfgSeenPrint:
-		c.SeenPrint = d.nonzeroUint()
+	case cfgSeenFingerprint:
+		c.SeenFingerprint = d.nonzeroUint()
 	case cfgSeenSince:
 		c.SeenSince = d.nonzeroInt()
 	case cfgBeside:

@@ -108,7 +108,7 @@ func (d *reader) observedStrict(s *Observed) {
 		s.StoreClock = d.isTrue()
 	}
 	if d.key(sightPrint, keyPrint) {
-		s.Print = d.nonzeroUint()
+		s.Fingerprint = d.nonzeroUint()
 	}
 	if d.key(sightSince, keySince) {
 		s.Since = d.nonzeroInt()

@@ -175,7 +175,7 @@ func (w *world) formatObserved(s *core.Observed) string {
 		})
 		l.field("dead", w.aliases(string(s.Dead), ","))
 	}
-	if s.Print != 0 { // the number itself says nothing to people
+	if s.Fingerprint != 0 { // the number itself says nothing to people
 		l.field("unchanged_since", seconds(s.Since))
 	}
 	return "{" + l.String() + "}"

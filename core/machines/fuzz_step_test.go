@@ -68,7 +68,7 @@ func (s *source) config() core.Config {
 		cfg.LastEpoch, cfg.LastAt = 5, int64(time.Minute)
 	}
 	if b&32 != 0 && strict {
-		cfg.SeenPrint, cfg.SeenSince = 7, int64(s.octet())
+		cfg.SeenFingerprint, cfg.SeenSince = 7, int64(s.octet())
 	}
 	if b&64 != 0 && !strict {
 		cfg.FleetExpire = core.None

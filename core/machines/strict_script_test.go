@@ -39,7 +39,7 @@ func (s *script) strictConfig(t *testing.T, cfg *core.Config) {
 	}
 	if name := s.text("seen", ""); name != "" {
 		from := &s.actor(name).strict
-		cfg.SeenPrint, cfg.SeenSince = from.seenPrint, from.seenSince
+		cfg.SeenFingerprint, cfg.SeenSince = from.seenFingerprint, from.seenSince
 	}
 }
 

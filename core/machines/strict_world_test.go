@@ -31,10 +31,10 @@ type strictActor struct {
 	end   core.Reason
 
 	// Of a lease: what may be told to the next one.
-	lastEpoch core.Epoch
-	lastAt    int64
-	seenPrint uint64
-	seenSince int64
+	lastEpoch       core.Epoch
+	lastAt          int64
+	seenFingerprint uint64
+	seenSince       int64
 }
 
 // relayed is a step that a session's host has made because of the session.
@@ -202,7 +202,7 @@ func (w *world) relay(a *actor, actions []core.Action) {
 			a.strict.lastEpoch, a.strict.lastAt = action.Epoch, action.At
 		case core.ActionWaiting, core.ActionRefused, core.ActionSeen:
 			if s := action.Observed; s != nil {
-				a.strict.seenPrint, a.strict.seenSince = s.Print, s.Since
+				a.strict.seenFingerprint, a.strict.seenSince = s.Fingerprint, s.Since
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func (w *world) configure(p *process, cfg *core.Config) {
 			delete(p.last, cfg.Name)
 		}
 		if seen, ok := w.seen[p.computer][cfg.Name]; ok && cfg.Boot != "" {
-			cfg.SeenPrint, cfg.SeenSince = seen.print, seen.since
+			cfg.SeenFingerprint, cfg.SeenSince = seen.print, seen.since
 		}
 	case core.MachineSemaphore:
 		cfg.OnSession = true
@@ -213,8 +213,8 @@ func (w *world) afterwards(u *unit, ev core.Event) { w.pending = append(w.pendin
 // heed does what one action asks for.
 func (w *world) heed(u *unit, a *core.Action) {
 	p := u.process
-	if a.Observed != nil && a.Observed.Print != 0 && p.computer.boot != "" {
-		w.seen[p.computer][u.name] = sighting{a.Observed.Print, a.Observed.Since}
+	if a.Observed != nil && a.Observed.Fingerprint != 0 && p.computer.boot != "" {
+		w.seen[p.computer][u.name] = sighting{a.Observed.Fingerprint, a.Observed.Since}
 	}
 	switch a.Kind {
 	case core.ActionGet, core.ActionPut, core.ActionCreate, core.ActionExists, core.ActionList, core.ActionDelete:

@@ -1,6 +1,6 @@
 package base
 
-// Fingerprint is of a whole body, where print has nothing to hold on to.
+// Fingerprint tells bodies, or parts of them, apart.
 func Fingerprint(body []byte) uint64 { return FNV1a(FnvOffset, body) }
 
 // FNV-1a, 64 bits, of Fowler, Noll and Vo.

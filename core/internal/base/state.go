@@ -58,7 +58,7 @@ func (s *Snapshot) Observed(g *core.Observed) {
 	s.Bytes(g.By)
 	s.Bools(g.StoreClock)
 	s.Int(int64(g.Left))
-	s.Uint(g.Print)
+	s.Uint(g.Fingerprint)
 	s.Int(g.Since)
 	s.Uint(uint64(g.Capacity))
 	s.Uint(uint64(g.Width))

@@ -2,8 +2,8 @@ package base
 
 // Unchanged remembers what an unchanged record looked like and since when.
 type Unchanged struct {
-	Print uint64
-	Since int64 // Mono of the first answer that showed it
+	Fingerprint uint64
+	Since       int64 // Mono of the first answer that showed it
 }
 
 // Ending says what Releasing ends in.

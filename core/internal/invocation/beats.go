@@ -18,7 +18,7 @@ type beats struct {
 	at    int64      // Mono of the round of reads that is under way
 	n     core.Epoch // the version that it reads
 	left  []byte
-	now   uint64 // the print that it has come to
+	now   uint64 // the fingerprint that it has come to
 	seen  uint64 // that of the last round; 0 is none
 }
 

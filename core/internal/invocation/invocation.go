@@ -84,7 +84,7 @@ func New(cfg core.Config) (*Invocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := base.Unchanged{Print: cfg.SeenPrint, Since: cfg.SeenSince}
+	seen := base.Unchanged{Fingerprint: cfg.SeenFingerprint, Since: cfg.SeenSince}
 	return &Invocation{Machine: m, state: core.InvocationIdle, InnerWake: base.Unset, tryBy: base.Unset, watch: seen, ended: seen}, nil
 }
 
@@ -282,7 +282,7 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	v.Inner.Base().Deliberate = v.Deliberate
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
-		l.Watch, l.Told, l.Warned = v.watch, v.watch.Print, v.warned
+		l.Watch, l.Told, l.Warned = v.watch, v.watch.Fingerprint, v.warned
 		l.Races = v.polls // it has waited, so its claim is contended
 	case *strict.Lease:
 		l.Watch, l.EndWatch, l.Again = v.watch, v.ended, !v.lastTry

@@ -83,7 +83,7 @@ func (l *Lease) judge(ev *core.Event, f base.Flight) verdict {
 		if r.Writer.Equal(string(l.HolderID)) {
 			return verdictFree // a put of ours from an earlier attempt, landed late
 		}
-		return l.judgeUnchanged(r.Print(), f, r.Expire, r.WrittenAt+int64(r.Expire))
+		return l.judgeUnchanged(r.Fingerprint(), f, r.Expire, r.WrittenAt+int64(r.Expire))
 	case lockfile.Empty:
 		if l.empties++; l.empties < core.EmptyReads {
 			return verdictEmpty
@@ -114,9 +114,9 @@ func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) verdict {
 // from the answer to the first read to the sending of this one for its whole
 // TTL, on our own clock. It also says when it can be dead at the earliest;
 // expires is when the wall clock says so, or unset.
-func (l *Lease) judgeUnchanged(print uint64, f base.Flight, ttl core.Duration, expires int64) verdict {
-	if l.Watch.Print != print || l.Told == 0 {
-		l.Watch = base.Unchanged{Print: print, Since: l.Now.Mono}
+func (l *Lease) judgeUnchanged(fingerprint uint64, f base.Flight, ttl core.Duration, expires int64) verdict {
+	if l.Watch.Fingerprint != fingerprint || l.Told == 0 {
+		l.Watch = base.Unchanged{Fingerprint: fingerprint, Since: l.Now.Mono}
 	} else if f.Sent-l.Watch.Since >= int64(ttl) {
 		return verdictFree
 	}
@@ -135,8 +135,8 @@ func (l *Lease) heldByAnother() {
 	if l.Observed.State == core.ObservedStale {
 		l.Observed.State = core.ObservedHeld // only observed may free it, and has not yet
 	}
-	news := l.Told != l.Watch.Print
-	l.Told = l.Watch.Print
+	news := l.Told != l.Watch.Fingerprint
+	l.Told = l.Watch.Fingerprint
 	if l.LastTry {
 		l.refuse(core.ReasonHeld)
 		return

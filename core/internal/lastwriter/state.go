@@ -40,7 +40,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	s.Int(int64(l.empties))
 	s.Int(int64(l.lostPuts))
 	s.Int(int64(l.slowReads))
-	s.Uint(l.Watch.Print)
+	s.Uint(l.Watch.Fingerprint)
 	s.Int(l.Watch.Since)
 	s.Uint(l.Told)
 	s.Int(int64(l.Rounds))

@@ -180,7 +180,7 @@ func TestRecordFields(t *testing.T) {
 	}
 }
 
-func TestRecordPrint(t *testing.T) {
+func TestRecordFingerprint(t *testing.T) {
 	seen := map[uint64]string{}
 	for _, body := range []string{
 		edited(), edited("writer_id", `"w.2"`), edited("write_count", "4"), edited("write_count", `"3"`),
@@ -191,7 +191,7 @@ func TestRecordPrint(t *testing.T) {
 		if other, ok := seen[r.Print()]; ok {
 			t.Errorf("one fingerprint: %s and %s", body, other)
 		}
-		seen[r.Print()] = body
+		seen[r.Fingerprint()] = body
 	}
 	a, b := readRecord([]byte(edited())), readRecord([]byte(edited("hostname", "7", "released_at", "null", "z", "1")))
 	if a.Print() != b.Print() {
@@ -215,7 +215,7 @@ func TestRecordAllocatesNothing(t *testing.T) {
 			Parse(odd, &r)
 			r.Writer.Equal("aé")
 			dst = r.Writer.AppendTo(dst[:0])
-			r.Print()
+			r.Fingerprint()
 		},
 	} {
 		if n := testing.AllocsPerRun(100, do); n != 0 {

@@ -241,16 +241,16 @@ func (r *Register) nextUnread() *Beat {
 // of this one. So has a release or a break, with the call to its session, that stood
 // for a ttl. It notes what this observation shows.
 func (r *Register) isUnchanged(start int64) bool {
-	beats, complete := r.print()
-	end, told := r.endPrint()
+	beats, complete := r.fingerprint()
+	end, told := r.endFingerprint()
 	stood := complete && r.stood(&r.Watch, beats, start)
 	return told && r.stood(&r.EndWatch, end, start) || stood
 }
 
 // stood reports whether what an observation shows was there for a ttl before it.
-func (r *Register) stood(w *base.Unchanged, print uint64, start int64) bool {
-	if print != w.Print {
-		*w = base.Unchanged{Print: print, Since: r.Now.Mono}
+func (r *Register) stood(w *base.Unchanged, fingerprint uint64, start int64) bool {
+	if fingerprint != w.Fingerprint {
+		*w = base.Unchanged{Fingerprint: fingerprint, Since: r.Now.Mono}
 		return false
 	}
 	return start-w.Since >= int64(r.ttl())
@@ -259,57 +259,57 @@ func (r *Register) stood(w *base.Unchanged, print uint64, start int64) bool {
 // standing is what stands unchanged for the longest, of what this observation shows.
 // An end stands for good; beats that are new in it may be of a session that goes on.
 func (r *Register) standing() (longest base.Unchanged) {
-	if print, complete := r.print(); complete && print == r.Watch.Print {
+	if fingerprint, complete := r.fingerprint(); complete && fingerprint == r.Watch.Fingerprint {
 		longest = r.Watch
 	}
-	renewed := longest.Print == 0 || r.hasSession() && longest.Since >= r.Observation.Start
-	if print, told := r.endPrint(); told && print == r.EndWatch.Print && (renewed || r.EndWatch.Since < longest.Since) {
+	renewed := longest.Fingerprint == 0 || r.hasSession() && longest.Since >= r.Observation.Start
+	if fingerprint, told := r.endFingerprint(); told && fingerprint == r.EndWatch.Fingerprint && (renewed || r.EndWatch.Since < longest.Since) {
 		longest = r.EndWatch
 	}
 	return longest
 }
 
-// endPrint is a fingerprint of a release or a break; not told while its session is
+// endFingerprint is of a release or a break; not told while its session is
 // still to be called.
-func (r *Register) endPrint() (print uint64, told bool) {
+func (r *Register) endFingerprint() (fingerprint uint64, told bool) {
 	c := &r.Cur
-	print = base.Mix(uint64(c.N), c.Print)
+	fingerprint = base.Mix(uint64(c.N), c.Fingerprint)
 	if r.Call.N == c.N {
-		print += base.Mix(3, 1)
+		fingerprint += base.Mix(3, 1)
 	} else if r.hasSession() {
 		return 0, false
 	}
-	return max(print, 1), c.isEnded()
+	return max(fingerprint, 1), c.isEnded()
 }
 
-// print is a fingerprint of all beats by their nonces.
-func (r *Register) print() (print uint64, complete bool) {
+// fingerprint is of all beats, by their nonces.
+func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
 	k, c := &r.Observation, &r.Cur
 	byStamp := r.Bug(base.BugStampsAsNonces)
 	of := r.beatsOf()
-	print = base.Mix(uint64(of), c.Print)
+	fingerprint = base.Mix(uint64(of), c.Fingerprint)
 	if c.isEnded() {
 		if !r.hasEnded() {
 			return 0, false
 		}
-		print = base.Mix(uint64(of), r.Ended.print)
+		fingerprint = base.Mix(uint64(of), r.Ended.fingerprint)
 	}
 	for i := range k.beats {
 		b := &k.beats[i]
 		switch {
 		case b.epoch != of || b.Absent:
 		case byStamp:
-			print += base.Mix(1, uint64(b.Stamp)) // any order: a list has another than a poll
+			fingerprint += base.Mix(1, uint64(b.Stamp)) // any order: a list has another than a poll
 		case !b.read:
 			return 0, false
 		default:
-			print += base.Mix(1, b.print)
+			fingerprint += base.Mix(1, b.fingerprint)
 		}
 	}
 	if k.session && !k.absent {
-		print += base.Mix(2, k.sessionBeat.print)
+		fingerprint += base.Mix(2, k.sessionBeat.fingerprint)
 	}
-	return max(print, 1), true // 0 is none
+	return max(fingerprint, 1), true // 0 is none
 }
 
 // DeadAt is the earliest Mono at which what was seen can be dead, or unset.
@@ -337,7 +337,7 @@ func (r *Register) DeadAt() int64 {
 	} else if made, ok := r.boottime(); ok {
 		soonest(made + ttl)
 	}
-	if w := r.standing(); w.Print != 0 {
+	if w := r.standing(); w.Fingerprint != 0 {
 		soonest(w.Since + ttl)
 	}
 	return at

@@ -42,15 +42,15 @@ type Observation struct {
 
 // Beat is what an observation knows of one beat.
 type Beat struct {
-	key      string
-	epoch    core.Epoch
-	Stamp    int64
-	read     bool
-	Absent   bool
-	SameBoot bool
-	boottime int64
-	ttl      core.Duration
-	print    uint64
+	key         string
+	epoch       core.Epoch
+	Stamp       int64
+	read        bool
+	Absent      bool
+	SameBoot    bool
+	boottime    int64
+	ttl         core.Duration
+	fingerprint uint64
 }
 
 // Verdict is what an observation comes to.
@@ -214,9 +214,9 @@ func (b *Beat) take(r *Register, ev *core.Event, parse func([]byte, *BeatRecord)
 	}
 	var body BeatRecord
 	b.Stamp = max(b.Stamp, ev.Stamp)
-	b.print = base.Fingerprint(ev.Body)
+	b.fingerprint = base.Fingerprint(ev.Body)
 	if parse(ev.Body, &body) == ReadGood {
-		b.print = base.Fingerprint(body.nonce)
+		b.fingerprint = base.Fingerprint(body.nonce)
 		b.boottime, b.SameBoot = r.emitted(body.boot, body.boottime, b.Stamp)
 		b.ttl = body.ttl
 	}
@@ -280,10 +280,10 @@ func (r *Register) advance(limit core.Duration) Verdict {
 func (r *Register) decide(v Verdict) Verdict {
 	if s := r.Observed; s != nil && r.Cur.N != 0 && !r.Observation.LockHeld {
 		w := r.standing()
-		if w.Print == 0 { // not all was read: what an earlier observation saw may still stand
+		if w.Fingerprint == 0 { // not all was read: what an earlier observation saw may still stand
 			w = r.Watch
 		}
-		s.LookAt, s.Print, s.Since, s.Left, s.StoreClock = 0, w.Print, w.Since, 0, false
+		s.LookAt, s.Fingerprint, s.Since, s.Left, s.StoreClock = 0, w.Fingerprint, w.Since, 0, false
 		if at := r.DeadAt(); v == Held && at != base.Unset {
 			s.LookAt = at
 		}

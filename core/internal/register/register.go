@@ -58,7 +58,7 @@ type Current struct {
 	alone       bool
 	SameBoot    bool   // it was emitted by our clock,
 	Boottime    int64  // at this Mono
-	Print       uint64 // of its nonce, or of what cannot be read
+	Fingerprint uint64 // of its nonce, or of what cannot be read
 	Stamp       int64  // the store's; 0 is not known
 }
 
@@ -119,8 +119,8 @@ func New(cfg core.Config) (Register, error) {
 	if r.Owner == "" {
 		r.Owner = string(base.SeedUUID(cfg.Seed))
 	}
-	r.Watch = base.Unchanged{Print: m.Cfg.SeenPrint, Since: m.Cfg.SeenSince}
-	r.EndWatch = r.Watch // the print says of which it is
+	r.Watch = base.Unchanged{Fingerprint: m.Cfg.SeenFingerprint, Since: m.Cfg.SeenSince}
+	r.EndWatch = r.Watch // the fingerprint says of which it is
 	return r, nil
 }
 
@@ -197,7 +197,7 @@ func (r *Register) Made(v *OwnVersion, sent int64) {
 	r.Cur = Current{
 		N: v.N, Origin: v.Origin, State: v.State, Tenure: v.Tenure, Owners: v.Owners, Session: v.Session, Label: v.Label,
 		TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,
-		Print: v.Nonce.A,
+		Fingerprint: v.Nonce.A,
 	}
 	r.Basis = sent
 }
@@ -213,12 +213,12 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	case !r.Passive && (v.semaphore && r.Value == nil || v.Lease && r.Value != nil):
 		c.Result = ReadOther
 	}
-	c.Print = base.Fingerprint(body)
+	c.Fingerprint = base.Fingerprint(body)
 	if c.Result == ReadGood {
 		c.Origin, c.State, c.Tenure = v.origin, v.State, core.HolderID(v.Tenure)
 		c.Owners, c.Session, c.alone = string(v.Owners), string(v.session), v.alone
 		c.Label = string(v.label.AppendCut(nil, core.MaxLabel))
-		c.TTL, c.Margin, c.Print = v.ttl, v.margin, base.Fingerprint(v.Nonce)
+		c.TTL, c.Margin, c.Fingerprint = v.ttl, v.margin, base.Fingerprint(v.Nonce)
 		c.Boottime, c.SameBoot = r.emitted(v.boot, v.boottime, stamp)
 		if v.semaphore {
 			r.Value.Take(&v)

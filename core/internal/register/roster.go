@@ -143,8 +143,8 @@ func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
 	if r.Bug(base.BugJudgeAtAnswer) {
 		start = r.Now.Mono
 	}
-	if !known || s.watch.Print != s.Beat.print {
-		s.watch = base.Unchanged{Print: s.Beat.print, Since: r.Now.Mono}
+	if !known || s.watch.Fingerprint != s.Beat.fingerprint {
+		s.watch = base.Unchanged{Fingerprint: s.Beat.fingerprint, Since: r.Now.Mono}
 	}
 	ttl := r.SessionTTL(s)
 	s.Dead = s.Beat.Absent ||

@@ -102,9 +102,9 @@ func TestSessionsPerObservation(t *testing.T) {
 	r := registerFor(t, core.Config{Machine: core.MachineObserver, TTL: 20 * core.Second})
 	r.Now.Mono = int64(100 * core.Second)
 	all := Roster{
-		{ID: "young", read: true, watch: base.Unchanged{Print: 1, Since: r.Now.Mono - 1}, Beat: Beat{ttl: 20 * core.Second}},
+		{ID: "young", read: true, watch: base.Unchanged{Fingerprint: 1, Since: r.Now.Mono - 1}, Beat: Beat{ttl: 20 * core.Second}},
 		{ID: "dead", read: true, Dead: true},
-		{ID: "due", read: true, watch: base.Unchanged{Print: 1, Since: 1}, Beat: Beat{ttl: 20 * core.Second}},
+		{ID: "due", read: true, watch: base.Unchanged{Fingerprint: 1, Since: 1}, Beat: Beat{ttl: 20 * core.Second}},
 		{ID: "never"},
 	}
 	for _, want := range []string{"never", "due", ""} {

@@ -15,7 +15,7 @@ func (c *Current) snapshot(s *base.Snapshot) {
 	s.Int(int64(c.Margin))
 	s.Bools(c.alone, c.SameBoot)
 	s.Int(c.Boottime)
-	s.Uint(c.Print)
+	s.Uint(c.Fingerprint)
 	s.Int(c.Stamp)
 }
 
@@ -26,7 +26,7 @@ func (b *Beat) snapshot(s *base.Snapshot) {
 	s.Bools(b.read, b.Absent, b.SameBoot)
 	s.Int(b.boottime)
 	s.Int(int64(b.ttl))
-	s.Uint(b.print)
+	s.Uint(b.fingerprint)
 }
 
 func (k *Observation) snapshot(s *base.Snapshot) {
@@ -54,9 +54,9 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 	s.Text(r.Key)
 	s.Int(r.Basis)
 	r.Observation.snapshot(s)
-	s.Uint(r.Watch.Print)
+	s.Uint(r.Watch.Fingerprint)
 	s.Int(r.Watch.Since)
-	s.Uint(r.EndWatch.Print)
+	s.Uint(r.EndWatch.Fingerprint)
 	s.Int(r.EndWatch.Since)
 	r.Ended.snapshot(s)
 	s.Uint(uint64(r.Call.N))
@@ -142,7 +142,7 @@ func (t Roster) Snapshot(s *base.Snapshot) {
 		seen := &t[i]
 		s.Text(seen.ID)
 		seen.Beat.snapshot(s)
-		s.Uint(seen.watch.Print)
+		s.Uint(seen.watch.Fingerprint)
 		s.Int(seen.watch.Since)
 		s.Bools(seen.read, seen.Asked, seen.Dead)
 	}
