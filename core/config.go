@@ -62,11 +62,11 @@ type Config struct {
 	// claims without an observation. 0 means none.
 	LastEpoch Epoch
 	LastAt    int64
-	// SeenPrint and SeenSince continue an earlier machine's observation by the same
+	// SeenFingerprint and SeenSince continue an earlier machine's observation by the same
 	// clock: they are Print and Since of its Observed. 0 means none. A host also keeps
 	// the Wall of that time, and gives only what Instant.Emitted finds to be of this clock.
-	SeenPrint uint64
-	SeenSince int64
+	SeenFingerprint uint64
+	SeenSince       int64
 	// Beside says that there is a lock.json under the name. The machine reads it before
 	// a claim and at each renewal, and yields to a fresh foreign writer in it.
 	Beside bool

@@ -441,11 +441,11 @@ type Observed struct {
 	// neither can tell. StoreClock says that it was the store's.
 	Left       Duration
 	StoreClock bool
-	// Print is a fingerprint of all signs (PROTOCOL S5) that were read, and Since is
-	// the Mono since when they stood unchanged. As Config.SeenPrint and SeenSince, they
+	// Fingerprint is of all signs (PROTOCOL S5) that were read, and Since is the
+	// Mono since when they stood unchanged. As Config.SeenFingerprint and SeenSince, they
 	// let a later machine of the same boot continue this observation.
-	Print uint64
-	Since int64
+	Fingerprint uint64
+	Since       int64
 
 	// For a semaphore only; Capacity is 0 otherwise. Capacity and Width are those of
 	// the last commit, Held is the weight of all permits together, Limit is the limit

@@ -136,13 +136,13 @@ func (m *memory) observed(name string) (print uint64, since int64) {
 
 // saw keeps what a waiter or a refused attempt saw, if it is news.
 func (m *memory) saw(name string, protocol core.Protocol, s *core.Observed) {
-	if s == nil || s.Print == 0 || protocol != core.ProtocolStrict || !m.remembers() {
+	if s == nil || s.Fingerprint == 0 || protocol != core.ProtocolStrict || !m.remembers() {
 		return
 	}
 	m.mu.Lock()
-	known := m.kept[name] == s.Print
+	known := m.kept[name] == s.Fingerprint
 	if !known && len(m.kept) < maxNames {
-		m.kept[name] = s.Print
+		m.kept[name] = s.Fingerprint
 	}
 	tidy := !m.tidied
 	m.tidied = true
@@ -151,7 +151,7 @@ func (m *memory) saw(name string, protocol core.Protocol, s *core.Observed) {
 		return
 	}
 	now := m.now()
-	o := observation{store.Redact(m.url), name, uint64(s.Epoch), s.Print, s.Since, s.Since + now.Wall - now.Mono, m.boot}
+	o := observation{store.Redact(m.url), name, uint64(s.Epoch), s.Fingerprint, s.Since, s.Since + now.Wall - now.Mono, m.boot}
 	m.write(func() {
 		m.saving.Lock()
 		defer m.saving.Unlock()

@@ -114,7 +114,7 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 	}
 	if w.Config, err = h.config(kind, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
 		w.Beside, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
-		w.SeenPrint, w.SeenSince = h.memory.observed(name)
+		w.SeenFingerprint, w.SeenSince = h.memory.observed(name)
 	}
 	return w, err
 }

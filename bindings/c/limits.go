@@ -144,7 +144,7 @@ func (o *limitHolder) acquire(ctx context.Context, name string, view limiter.Vie
 }
 
 // give is acquire for C. It returns the permit's handle, and how much is held.
-func (o *limitHolder) give(ctx context.Context, name string, view host.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
+func (o *limitHolder) give(ctx context.Context, name string, view limiter.View, weight int, wait C.int64_t) (handle, held uint64, err error) {
 	p, err := o.acquire(ctx, name, view, weight, wait)
 	if err != nil {
 		if full, ok := errors.AsType[*limiter.Full](err); ok {

@@ -202,10 +202,10 @@ func expireOf(t *jsontext.Token) (d core.Duration, ok bool) {
 	return 0, false
 }
 
-// Print returns a fingerprint of writer_id, written_at and write_count as the body
+// Fingerprint returns a fingerprint of writer_id, written_at and write_count as the body
 // has them. Two fingerprints that differ are of two writes. While the fingerprint
 // stays the same, the record counts as unchanged.
-func (r *Record) Print() uint64 {
+func (r *Record) Fingerprint() uint64 {
 	h := uint64(base.FnvOffset)
 	for i := range r.nonce {
 		h = base.FNV1a(h, r.nonce[i].Raw)

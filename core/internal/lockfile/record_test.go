@@ -188,13 +188,13 @@ func TestRecordFingerprint(t *testing.T) {
 		edited("writer_id", `"w.12025"`, "written_at", `""`), edited("written_at", "null", "write_count", "null"),
 	} {
 		r := readRecord([]byte(body))
-		if other, ok := seen[r.Print()]; ok {
+		if other, ok := seen[r.Fingerprint()]; ok {
 			t.Errorf("one fingerprint: %s and %s", body, other)
 		}
 		seen[r.Fingerprint()] = body
 	}
 	a, b := readRecord([]byte(edited())), readRecord([]byte(edited("hostname", "7", "released_at", "null", "z", "1")))
-	if a.Print() != b.Print() {
+	if a.Fingerprint() != b.Fingerprint() {
 		t.Error("the fingerprint is of more than writer_id, written_at and write_count")
 	}
 	if got := base.Fingerprint([]byte("foobar")); got != 0x85944171f73967e8 { // FNV's own test vector
