@@ -10,7 +10,7 @@ static int failed(const char *what)
 	return 1;
 }
 
-/* work hands the token to whatever it changes, which refuses a smaller one. */
+/* work hands the token to what it changes, and that refuses a smaller one. */
 static int work(uint64_t token, int step)
 {
 	if (step == 1)
@@ -37,10 +37,10 @@ int main(int argc, char **argv)
 	if (code == MOPSLOCK_OK)
 		code = mopslock_fencing_token(lease, &token);
 	for (int step = 1; code == MOPSLOCK_OK && work(token, step); step++)
-		code = mopslock_check(lease); /* before what must not be done twice */
+		code = mopslock_check(lease); /* before anything that must not be done twice */
 
 	if (lease != 0 && (code = mopslock_release(lease, MOPSLOCK_FOREVER)) != MOPSLOCK_OK)
-		failed("release"); /* it had been lost, say: somebody else may have begun */
+		failed("release"); /* the lease was lost, for example: another process may have begun */
 	if (mopslock_close(host, 10 * INT64_C(1000000000)) != MOPSLOCK_OK)
 		failed("close"); /* what is still held expires by itself */
 	return code == MOPSLOCK_OK ? 0 : 1;

@@ -223,7 +223,7 @@ static void compare(const struct vector *v, const struct line *want, size_t len)
 static size_t exact(const struct vector *v, const struct line *asked, size_t len)
 {
 	if (v->machines[asked->machine] == 0)
-		return len; /* a new that was refused: nobody to ask */
+		return len; /* a new that was refused: there is no machine to ask */
 	memset(answer, 0, len);
 	mopslock_again(v->machines[asked->machine], answer, len, &len);
 	return len;

@@ -37,7 +37,8 @@ class Work(AcquiredLease):
     The lease cannot stop code that never checks: look at ``lost`` or call ``check()`` before anything that must not be
     done twice. A remote's lease is also lost once it was released, but its work may go on: the first result wins. To
     hand the work to another process, give that process ``text``, as MOPSLOCK_LEASE. A remote that works without a lease
-    has none to lose: ``holder``, ``protocol`` and ``text`` are "", ``fencing_token`` is 0."""
+    has none to lose: ``holder``, ``protocol`` and ``text`` are "", ``fencing_token`` is 0.
+    """
 
     def __init__(self, held: HeldThing) -> None:
         super().__init__(held, raise_if_lost=True, on_lost=None, release_timeout=RELEASE)

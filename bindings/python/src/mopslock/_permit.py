@@ -47,7 +47,8 @@ class Permit(Shared):
     It depends on this process's session, one heartbeat for everything on it, and is lost with the session: LeaseLost,
     as for a lease. It cannot stop code that never checks: look at ``lost`` or call ``check()``. ``holder`` is its id,
     fresh for each permit. ``fencing_token`` grows from one to the next, but is the same for those let in together. A
-    permit object that is dropped without a release stays held."""
+    permit object that is dropped without a release stays held.
+    """
 
     def release(self, timeout: Duration | None = RELEASE) -> None:
         """Gives it back. It returns when the store has confirmed; a second call returns at once. LeaseLost: the permit
