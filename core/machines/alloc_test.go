@@ -169,7 +169,7 @@ func TestNoAllocations(t *testing.T) {
 			foreign[len(foreign)-3]++
 			waiter.woke()
 			waiter.yes(foreign)
-			waiter.m.(*lastwriter.Lease).Watch.Since = waiter.now.Mono
+			waiter.m.(*lastwriter.Lease).Unchanged.Since = waiter.now.Mono
 		}},
 		{"a strict lease's renewal", held.renewStrictly},
 		{"a strict companion's renewal", joined.renewStrictly},

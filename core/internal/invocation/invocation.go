@@ -32,17 +32,17 @@ type Invocation struct {
 	event     core.Event // of this Step, as the inner machine is told of it: its session goes with everything that we make of it
 
 	// On the way to the lease.
-	doing    errand
-	stale    bool // told of a change while an attempt was under way
-	lastTry  bool // patience is over, or was none
-	polls    int
-	retries  int
-	class    core.Class // of the last unknown answer
-	told     uint64
-	warned   bool           // that TTLs differ
-	watch    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
-	ended    base.Unchanged
-	observed core.Observed
+	doing        errand
+	stale        bool // told of a change while an attempt was under way
+	lastTry      bool // patience is over, or was none
+	polls        int
+	retries      int
+	class        core.Class // of the last unknown answer
+	told         uint64
+	warned       bool           // that TTLs differ
+	unchanged    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
+	endUnchanged base.Unchanged
+	observed     core.Observed
 
 	// From the launch on.
 	Holder  core.HolderID
@@ -85,7 +85,7 @@ func New(cfg core.Config) (*Invocation, error) {
 		return nil, err
 	}
 	seen := base.Unchanged{Fingerprint: cfg.SeenFingerprint, Since: cfg.SeenSince}
-	return &Invocation{Machine: m, state: core.InvocationIdle, InnerWake: base.Unset, tryBy: base.Unset, watch: seen, ended: seen}, nil
+	return &Invocation{Machine: m, state: core.InvocationIdle, InnerWake: base.Unset, tryBy: base.Unset, unchanged: seen, endUnchanged: seen}, nil
 }
 
 // String implements Machine.
@@ -282,10 +282,10 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	v.Inner.Base().Deliberate = v.Deliberate
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
-		l.Watch, l.Told, l.Warned = v.watch, v.watch.Fingerprint, v.warned
+		l.Unchanged, l.Told, l.Warned = v.unchanged, v.unchanged.Fingerprint, v.warned
 		l.Races = v.polls // it has waited, so its claim is contended
 	case *strict.Lease:
-		l.Watch, l.EndWatch, l.Again = v.watch, v.ended, !v.lastTry
+		l.Unchanged, l.EndUnchanged, l.Again = v.unchanged, v.endUnchanged, !v.lastTry
 	}
 	v.Cfg.LastEpoch = 0 // true once
 	v.order(first, false)
@@ -360,9 +360,9 @@ func (v *Invocation) see(s *core.Observed) {
 	}
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
-		v.watch, v.warned = l.Watch, l.Warned
+		v.unchanged, v.warned = l.Unchanged, l.Warned
 	case *strict.Lease:
-		v.watch, v.ended = l.Watch, l.EndWatch
+		v.unchanged, v.endUnchanged = l.Unchanged, l.EndUnchanged
 	}
 }
 

@@ -25,7 +25,7 @@ type Lease struct {
 	empties   int            // reads that found an empty object
 	lostPuts  int            // claims in a row that the store did not take
 	slowReads int            // that found it free but took longer than the acquire margin
-	Watch     base.Unchanged // of another's record, by the observed rule
+	Unchanged base.Unchanged // of another's record, by the observed rule
 	Told      uint64
 
 	// Claiming.

@@ -115,13 +115,13 @@ func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) verdict {
 // TTL, on our own clock. It also says when it can be dead at the earliest;
 // expires is when the wall clock says so, or unset.
 func (l *Lease) judgeUnchanged(fingerprint uint64, f base.Flight, ttl core.Duration, expires int64) verdict {
-	if l.Watch.Fingerprint != fingerprint || l.Told == 0 {
-		l.Watch = base.Unchanged{Fingerprint: fingerprint, Since: l.Now.Mono}
-	} else if f.Sent-l.Watch.Since >= int64(ttl) {
+	if l.Unchanged.Fingerprint != fingerprint || l.Told == 0 {
+		l.Unchanged = base.Unchanged{Fingerprint: fingerprint, Since: l.Now.Mono}
+	} else if f.Sent-l.Unchanged.Since >= int64(ttl) {
 		return verdictFree
 	}
 	l.note(l.observe())
-	l.Observed.LookAt = l.Watch.Since + int64(ttl)
+	l.Observed.LookAt = l.Unchanged.Since + int64(ttl)
 	if l.Cfg.Expiry == core.ExpiryWall && expires-int64(core.MaxTTL) <= l.Now.Wall { // else unchanged comes first
 		// One microsecond past it: the test is inclusive.
 		l.Observed.LookAt = min(l.Observed.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
@@ -135,8 +135,8 @@ func (l *Lease) heldByAnother() {
 	if l.Observed.State == core.ObservedStale {
 		l.Observed.State = core.ObservedHeld // only observed may free it, and has not yet
 	}
-	news := l.Told != l.Watch.Fingerprint
-	l.Told = l.Watch.Fingerprint
+	news := l.Told != l.Unchanged.Fingerprint
+	l.Told = l.Unchanged.Fingerprint
 	if l.LastTry {
 		l.refuse(core.ReasonHeld)
 		return

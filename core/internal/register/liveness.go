@@ -243,8 +243,8 @@ func (r *Register) nextUnread() *Beat {
 func (r *Register) isUnchanged(start int64) bool {
 	beats, complete := r.fingerprint()
 	end, told := r.endFingerprint()
-	stood := complete && r.stood(&r.Watch, beats, start)
-	return told && r.stood(&r.EndWatch, end, start) || stood
+	stood := complete && r.stood(&r.Unchanged, beats, start)
+	return told && r.stood(&r.EndUnchanged, end, start) || stood
 }
 
 // stood reports whether what an observation shows was there for a ttl before it.
@@ -259,12 +259,12 @@ func (r *Register) stood(w *base.Unchanged, fingerprint uint64, start int64) boo
 // standing is what stands unchanged for the longest, of what this observation shows.
 // An end stands for good; beats that are new in it may be of a session that goes on.
 func (r *Register) standing() (longest base.Unchanged) {
-	if fingerprint, complete := r.fingerprint(); complete && fingerprint == r.Watch.Fingerprint {
-		longest = r.Watch
+	if fingerprint, complete := r.fingerprint(); complete && fingerprint == r.Unchanged.Fingerprint {
+		longest = r.Unchanged
 	}
 	renewed := longest.Fingerprint == 0 || r.hasSession() && longest.Since >= r.Observation.Start
-	if fingerprint, told := r.endFingerprint(); told && fingerprint == r.EndWatch.Fingerprint && (renewed || r.EndWatch.Since < longest.Since) {
-		longest = r.EndWatch
+	if fingerprint, told := r.endFingerprint(); told && fingerprint == r.EndUnchanged.Fingerprint && (renewed || r.EndUnchanged.Since < longest.Since) {
+		longest = r.EndUnchanged
 	}
 	return longest
 }

@@ -281,7 +281,7 @@ func (r *Register) decide(v Verdict) Verdict {
 	if s := r.Observed; s != nil && r.Cur.N != 0 && !r.Observation.LockHeld {
 		w := r.standing()
 		if w.Fingerprint == 0 { // not all was read: what an earlier observation saw may still stand
-			w = r.Watch
+			w = r.Unchanged
 		}
 		s.LookAt, s.Fingerprint, s.Since, s.Left, s.StoreClock = 0, w.Fingerprint, w.Since, 0, false
 		if at := r.DeadAt(); v == Held && at != base.Unset {

@@ -22,21 +22,21 @@ type Register struct {
 
 	Observation Observation
 	Ended       Beat           // the version below cur, which cur has ended, as a beat
-	Watch       base.Unchanged // of unchanged beats, by the observed rule
-	// EndWatch is of a release or a break that stands unchanged.
-	EndWatch base.Unchanged
-	Call     CallSeen    // the call for cur, once it was found
-	Sample   ClockSample // of the store's clock, for the observation at hand
-	Fresh    ClockSample // what this observation's own answers add, for later ones
-	ToldAt   int64       // Mono of the newest sample that the host has told, 0 for none
-	Session  SessionView
-	Doing    Purpose  // of the request in flight
-	After    string   // the last key of a list that is read on
-	Paged    int64    // Mono: sent of that list's first page
-	Value    *Value   // of a semaphore: what cur says
-	Garbage  *Garbage // superseded versions that are being collected, or nil
-	Above    string   // key of the version above aboveOf, which is asked for again and again
-	AboveOf  core.Epoch
+	Unchanged   base.Unchanged // which beats stand unchanged, by the observed rule
+	// EndUnchanged is the same of a release or a break.
+	EndUnchanged base.Unchanged
+	Call         CallSeen    // the call for cur, once it was found
+	Sample       ClockSample // of the store's clock, for the observation at hand
+	Fresh        ClockSample // what this observation's own answers add, for later ones
+	ToldAt       int64       // Mono of the newest sample that the host has told, 0 for none
+	Session      SessionView
+	Doing        Purpose  // of the request in flight
+	After        string   // the last key of a list that is read on
+	Paged        int64    // Mono: sent of that list's first page
+	Value        *Value   // of a semaphore: what cur says
+	Garbage      *Garbage // superseded versions that are being collected, or nil
+	Above        string   // key of the version above aboveOf, which is asked for again and again
+	AboveOf      core.Epoch
 
 	Body     []byte
 	Observed *core.Observed // nil until something was seen
@@ -119,8 +119,8 @@ func New(cfg core.Config) (Register, error) {
 	if r.Owner == "" {
 		r.Owner = string(base.SeedUUID(cfg.Seed))
 	}
-	r.Watch = base.Unchanged{Fingerprint: m.Cfg.SeenFingerprint, Since: m.Cfg.SeenSince}
-	r.EndWatch = r.Watch // the fingerprint says of which it is
+	r.Unchanged = base.Unchanged{Fingerprint: m.Cfg.SeenFingerprint, Since: m.Cfg.SeenSince}
+	r.EndUnchanged = r.Unchanged // the fingerprint says of which it is
 	return r, nil
 }
 

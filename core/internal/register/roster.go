@@ -12,12 +12,12 @@ import (
 
 // seenSession is a session of others as we know it.
 type seenSession struct {
-	ID    string
-	Beat  Beat
-	watch base.Unchanged // since when its nonce stood unchanged
-	read  bool           // at least once
-	Asked bool           // in this observation
-	Dead  bool
+	ID        string
+	Beat      Beat
+	unchanged base.Unchanged // since when its nonce stood unchanged
+	read      bool           // at least once
+	Asked     bool           // in this observation
+	Dead      bool
 }
 
 // Roster is what is known of the sessions whose permits stand in a value.
@@ -115,7 +115,7 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 		return -core.MaxClockRange
 	}
 	ttl := r.SessionTTL(s)
-	at := s.watch.Since + ttl
+	at := s.unchanged.Since + ttl
 	if s.Beat.SameBoot {
 		at = min(at, s.Beat.boottime+ttl)
 	}
@@ -143,14 +143,14 @@ func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
 	if r.Bug(base.BugJudgeAtAnswer) {
 		start = r.Now.Mono
 	}
-	if !known || s.watch.Fingerprint != s.Beat.fingerprint {
-		s.watch = base.Unchanged{Fingerprint: s.Beat.fingerprint, Since: r.Now.Mono}
+	if !known || s.unchanged.Fingerprint != s.Beat.fingerprint {
+		s.unchanged = base.Unchanged{Fingerprint: s.Beat.fingerprint, Since: r.Now.Mono}
 	}
 	ttl := r.SessionTTL(s)
 	s.Dead = s.Beat.Absent ||
 		s.Beat.SameBoot && start >= s.Beat.boottime+ttl ||
 		r.Calibrated() && s.Beat.Stamp != 0 && r.LowerBound(r.Sample, start) >= s.Beat.Stamp+ttl+r.Slop() ||
-		start-s.watch.Since >= ttl
+		start-s.unchanged.Since >= ttl
 }
 
 // AppendDead appends the ids of the dead, with commas.

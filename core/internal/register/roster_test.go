@@ -78,7 +78,7 @@ func TestSessionJudgedByStart(t *testing.T) {
 	s := &seenSession{ID: "s"}
 	r.Observation.Start, r.Now.Mono = 0, int64(5*core.Second)
 	r.SessionRead(s, &core.Event{Outcome: core.OutcomeYes, Body: []byte("unreadable")})
-	if s.watch.Since != int64(5*core.Second) || s.Dead {
+	if s.unchanged.Since != int64(5*core.Second) || s.Dead {
 		t.Errorf("%+v", s)
 	}
 	// What cannot be read counts as long as a corrupt record.
@@ -102,9 +102,9 @@ func TestSessionsPerObservation(t *testing.T) {
 	r := registerFor(t, core.Config{Machine: core.MachineObserver, TTL: 20 * core.Second})
 	r.Now.Mono = int64(100 * core.Second)
 	all := Roster{
-		{ID: "young", read: true, watch: base.Unchanged{Fingerprint: 1, Since: r.Now.Mono - 1}, Beat: Beat{ttl: 20 * core.Second}},
+		{ID: "young", read: true, unchanged: base.Unchanged{Fingerprint: 1, Since: r.Now.Mono - 1}, Beat: Beat{ttl: 20 * core.Second}},
 		{ID: "dead", read: true, Dead: true},
-		{ID: "due", read: true, watch: base.Unchanged{Fingerprint: 1, Since: 1}, Beat: Beat{ttl: 20 * core.Second}},
+		{ID: "due", read: true, unchanged: base.Unchanged{Fingerprint: 1, Since: 1}, Beat: Beat{ttl: 20 * core.Second}},
 		{ID: "never"},
 	}
 	for _, want := range []string{"never", "due", ""} {

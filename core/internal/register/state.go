@@ -54,10 +54,10 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 	s.Text(r.Key)
 	s.Int(r.Basis)
 	r.Observation.snapshot(s)
-	s.Uint(r.Watch.Fingerprint)
-	s.Int(r.Watch.Since)
-	s.Uint(r.EndWatch.Fingerprint)
-	s.Int(r.EndWatch.Since)
+	s.Uint(r.Unchanged.Fingerprint)
+	s.Int(r.Unchanged.Since)
+	s.Uint(r.EndUnchanged.Fingerprint)
+	s.Int(r.EndUnchanged.Since)
 	r.Ended.snapshot(s)
 	s.Uint(uint64(r.Call.N))
 	s.Int(r.Call.stamp)
@@ -142,8 +142,8 @@ func (t Roster) Snapshot(s *base.Snapshot) {
 		seen := &t[i]
 		s.Text(seen.ID)
 		seen.Beat.snapshot(s)
-		s.Uint(seen.watch.Fingerprint)
-		s.Int(seen.watch.Since)
+		s.Uint(seen.unchanged.Fingerprint)
+		s.Int(seen.unchanged.Since)
 		s.Bools(seen.read, seen.Asked, seen.Dead)
 	}
 }

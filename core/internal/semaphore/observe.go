@@ -213,10 +213,10 @@ func (s *Semaphore) unfit(result register.ReadResult) {
 // any, nobody holds.
 func (s *Semaphore) isOldEnough() bool {
 	hold := int64(max(s.Cfg.TTL, core.CorruptMin))
-	if s.Watch.Fingerprint != uint64(s.Cur.N) {
-		s.Watch = base.Unchanged{Fingerprint: uint64(s.Cur.N), Since: s.Now.Mono}
+	if s.Unchanged.Fingerprint != uint64(s.Cur.N) {
+		s.Unchanged = base.Unchanged{Fingerprint: uint64(s.Cur.N), Since: s.Now.Mono}
 	}
-	return s.Observation.Start-s.Watch.Since >= hold ||
+	return s.Observation.Start-s.Unchanged.Since >= hold ||
 		s.Calibrated() && s.Cur.Stamp != 0 && s.LowerBound(s.Sample, s.Observation.Start) >= s.Cur.Stamp+hold+s.Slop()
 }
 

@@ -232,7 +232,7 @@ func (l *Lease) lostRace() {
 	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.Basis != base.Unset {
 		l.Observation = register.Observation{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
-		if l.Observed.LookAt == 0 && c.TTL != 0 { // nothing but watching can free it: begin
+		if l.Observed.LookAt == 0 && c.TTL != 0 { // only if it stands unchanged can it be free: begin
 			l.Observed.LookAt = l.Now.Mono
 		}
 	} else {

@@ -346,7 +346,7 @@ func (l *Lease) schedulePoll() {
 }
 
 // askForSample asks the host for the store's clock where that would free the
-// name sooner than watching it.
+// name sooner than seeing it unchanged for a ttl.
 func (l *Lease) askForSample() {
 	if l.wantsSample() {
 		l.Emit(core.ActionCalibrate)

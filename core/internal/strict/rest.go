@@ -51,7 +51,7 @@ func (l *Lease) forget() {
 	l.Key, l.Register.Above, l.AboveOf, l.After, l.Paged = "", "", 0, "", 0
 	l.Doing, l.Class = register.ForNothing, core.ClassNone
 	l.Ending, l.Closing = base.EndReleased, 0
-	l.Watch, l.EndWatch, l.Ended = base.Unchanged{}, base.Unchanged{}, register.Beat{}
+	l.Unchanged, l.EndUnchanged, l.Ended = base.Unchanged{}, base.Unchanged{}, register.Beat{}
 	l.Call, l.Sample, l.Fresh = register.CallSeen{}, register.ClockSample{}, register.ClockSample{}
 	l.polls, l.races, l.lateWins, l.told, l.waitedAt = 0, 0, 0, 0, 0
 	l.moved, l.sampling, l.Again = false, false, false
