@@ -193,7 +193,7 @@ func TestOverdueGarbage(t *testing.T) {
 		}
 		k.m.Cur.N, k.m.ValueOf, k.m.TidiedAt = 200, 200, 1
 		if from == "poll" {
-			k.now.Mono += int64(core.BasisWindow) + 1
+			k.now.Mono += int64(core.NewestWindow) + 1
 		}
 		k.acquire(2, 0)
 		if from == "poll" {

@@ -79,8 +79,8 @@ func (r *Register) StartPoll(limit core.Duration) {
 }
 
 // Follow goes on with a poll that found a newer version: the one above is read. It
-// may be superseded in its turn, which a create above it shows; what was proven to
-// be the newest lies below both, so the proof is as good for them.
+// may be superseded in its turn, which a create above it shows. The version that
+// was confirmed as the newest lies below both, so the confirmation holds for them as well.
 func (r *Register) Follow(sent int64, limit core.Duration) {
 	r.beginObservation()
 	k := &r.Observation
@@ -113,14 +113,14 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		r.Listed(ev)
 	case ForNext:
 		switch {
-		case !r.Proven(f.Sent):
+		case !r.IsNewestConfirmed(f.Sent):
 			r.StartObservation(limit)
 			return Undecided
 		case ev.Outcome == core.OutcomeYes:
 			r.Follow(f.Sent, limit)
 			return Undecided
 		}
-		r.Basis = f.Sent
+		r.NewestConfirmedAt = f.Sent
 		r.polled()
 	case ForVersion:
 		switch {
@@ -181,7 +181,7 @@ func (r *Register) Listed(ev *core.Event) {
 	}
 	switch {
 	case k.Listed:
-		r.Basis = k.Start
+		r.NewestConfirmedAt = k.Start
 		if r.Cur.N == k.N {
 			r.Cur.Stamp = k.Stamp
 		}
@@ -189,7 +189,7 @@ func (r *Register) Listed(ev *core.Event) {
 		k.after = string(ev.Entries[len(ev.Entries)-1].Key)
 	default:
 		k.Listed, k.beats = true, k.beats[:0] // there is no version
-		r.Basis = k.Start
+		r.NewestConfirmedAt = k.Start
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 )
 
 // Register is one name under strict as a machine knows it: the newest version
-// that it has read, the proof that it is the newest, and what judging takes.
+// that it has read, when that was confirmed as the newest, and what judging takes.
 type Register struct {
 	base.Machine
 	Prefix  string // of every key below the name
 	Owner   string // as whom we write
 	Passive bool   // it takes no part: nothing is written
 
-	Cur   Current
-	Basis int64 // Mono: sent of the latest request that proved cur.n the newest, or unset
+	Cur               Current
+	NewestConfirmedAt int64 // Mono: sent of the latest request that confirmed cur.n as the newest, or unset
 
 	Observation Observation
 	Ended       Beat           // the version below cur, which cur has ended, as a beat
@@ -114,7 +114,7 @@ func New(cfg core.Config) (Register, error) {
 	if err != nil {
 		return Register{}, err
 	}
-	r := Register{Machine: m, Prefix: RegisterPrefix(cfg.Name), Basis: base.Unset}
+	r := Register{Machine: m, Prefix: RegisterPrefix(cfg.Name), NewestConfirmedAt: base.Unset}
 	r.Owner = m.Cfg.Owner
 	if r.Owner == "" {
 		r.Owner = string(base.SeedUUID(cfg.Seed))
@@ -199,7 +199,7 @@ func (r *Register) Made(v *OwnVersion, sent int64) {
 		TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,
 		Fingerprint: v.Nonce.A,
 	}
-	r.Basis = sent
+	r.NewestConfirmedAt = sent
 }
 
 // read takes in the body of version n.
@@ -277,17 +277,17 @@ func (r *Register) see(v *Version) {
 	}
 }
 
-// Proven reports whether a request that was sent at the Mono sent and answered
-// now, and said that there is nothing above cur, may be believed: within the
+// IsNewestConfirmed reports whether a request that was sent at the Mono sent and
+// answered now, and said that there is nothing above cur, may be believed: within the
 // window nobody can have collected what was made above it meanwhile.
 //
 //	us       exists v(n+1) . . . . . . . . . . . . . . . . . . . . . no
 //	others        v(n+1) v(n+2) v(n+3) v(n+4)   ten minutes   v(n+1) collected
-func (r *Register) Proven(sent int64) bool {
+func (r *Register) IsNewestConfirmed(sent int64) bool {
 	if r.Bug(base.BugPollAsBasis) {
 		return true
 	}
-	return r.Basis != base.Unset && r.Now.Mono-r.Basis <= int64(core.BasisWindow) && sent >= r.Basis
+	return r.NewestConfirmedAt != base.Unset && r.Now.Mono-r.NewestConfirmedAt <= int64(core.NewestWindow) && sent >= r.NewestConfirmedAt
 }
 
 // Slop is how far a stamp and the store's clock, read elsewhere, may be apart.

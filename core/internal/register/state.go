@@ -52,7 +52,7 @@ func (r *Register) Snapshot(s *base.Snapshot) {
 	r.Cur.snapshot(s)
 	s.Text(r.Owner)
 	s.Text(r.Key)
-	s.Int(r.Basis)
+	s.Int(r.NewestConfirmedAt)
 	r.Observation.snapshot(s)
 	s.Uint(r.Unchanged.Fingerprint)
 	s.Int(r.Unchanged.Since)

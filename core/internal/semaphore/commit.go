@@ -145,7 +145,7 @@ func (s *Semaphore) commit() bool {
 	if !worth && s.Open == 0 {
 		return false
 	}
-	if s.Now.Mono-s.Basis > int64(core.BasisWindow) {
+	if s.Now.Mono-s.NewestConfirmedAt > int64(core.NewestWindow) {
 		s.known = false
 		s.observe()
 		return true
@@ -158,7 +158,7 @@ func (s *Semaphore) commit() bool {
 	}
 	s.Garbage = nil // what it had begun to collect is for the next round
 	s.Become(core.SemaphoreCommitting)
-	s.next, s.rested = &next, s.Basis
+	s.next, s.confirmedAt = &next, s.NewestConfirmedAt
 	if s.Cur.N+1 != s.Open || !s.Bug(base.BugSameNonceRetry) {
 		s.nonce = register.NewNonce(&s.RNG)
 	}
@@ -189,7 +189,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 	next := s.next
 	s.next = nil
 	switch {
-	case ev.Outcome == core.OutcomeYes && s.Now.Mono-s.rested <= int64(core.BasisWindow),
+	case ev.Outcome == core.OutcomeYes && s.Now.Mono-s.confirmedAt <= int64(core.NewestWindow),
 		ev.Outcome == core.OutcomeYes && s.Bug(base.BugGCWithoutBasis), ev.Outcome == core.OutcomeUnknown && s.Bug(base.BugUnknownIsYes):
 		s.Made(&register.OwnVersion{
 			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Nonce: s.nonce,
@@ -217,7 +217,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		// "Exists" is said of one's own success, too, where somebody on the way sent the
 		// request twice; and what was won long after it was the next one may lie below
 		// the newest. The newest value tells.
-		s.known, s.mine, s.Basis = false, false, base.Unset
+		s.known, s.mine, s.NewestConfirmedAt = false, false, base.Unset
 		if s.races++; s.races == 1 {
 			s.observe()
 			return
@@ -286,9 +286,9 @@ func (s *Semaphore) proceed() {
 func (s *Semaphore) canGuess() bool {
 	likely := int64(core.PollCap)
 	if s.mine {
-		likely = int64(core.BasisWindow)
+		likely = int64(core.NewestWindow)
 	}
-	return s.known && s.Open == 0 && s.Basis != base.Unset && s.Now.Mono-s.Basis <= likely
+	return s.known && s.Open == 0 && s.NewestConfirmedAt != base.Unset && s.Now.Mono-s.NewestConfirmedAt <= likely
 }
 
 // rest: all that can be done now is done.

@@ -19,7 +19,7 @@ func (s *Semaphore) observe() {
 	s.Become(core.SemaphoreObserving)
 	s.Garbage, s.forced = nil, false
 	s.roster.NewObservation()
-	recent := s.Basis != base.Unset && s.Now.Mono-s.Basis <= int64(core.BasisWindow)
+	recent := s.NewestConfirmedAt != base.Unset && s.Now.Mono-s.NewestConfirmedAt <= int64(core.NewestWindow)
 	if s.known && recent && !s.moved && s.Open == 0 && s.Cur.N != 0 {
 		s.StartPoll(s.observeLimit())
 		return
@@ -88,7 +88,7 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 		s.sawList(ev)
 	case register.ForNext:
 		switch {
-		case !s.Proven(f.Sent):
+		case !s.IsNewestConfirmed(f.Sent):
 			s.known = false
 			s.StartObservation(s.observeLimit())
 		case ev.Outcome == core.OutcomeYes:
@@ -96,7 +96,7 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 			s.Follow(f.Sent, s.observeLimit())
 			s.below = s.Observation.N
 		default:
-			s.Basis, s.moved = f.Sent, false
+			s.NewestConfirmedAt, s.moved = f.Sent, false
 			s.decide()
 		}
 	case register.ForVersion:

@@ -19,7 +19,7 @@ type Semaphore struct {
 	register.Register
 	state core.SemaphoreState
 	Asks  []ask // in order of arrival
-	known bool  // cur was the newest version at basis, and value is its
+	known bool  // cur was the newest version at newestConfirmedAt, and value is its
 	mine  bool  // we made it
 
 	// Observing.
@@ -35,13 +35,13 @@ type Semaphore struct {
 	sampleBy int64
 
 	// Committing.
-	next    *register.Value // what the create in flight carries, or the last one that was sent
-	nonce   register.Nonce
-	rested  int64      // Mono: the basis that it rests on
-	races   int        // that were lost in a row
-	Open    core.Epoch // a create of ours can still land here; 0 is nowhere
-	openOn  string     // the session that it names
-	refused bool       // the only create that was sent was refused for good
+	next        *register.Value // what the create in flight carries, or the last one that was sent
+	nonce       register.Nonce
+	confirmedAt int64      // Mono: newestConfirmedAt when it was sent
+	races       int        // that were lost in a row
+	Open        core.Epoch // a create of ours can still land here; 0 is nowhere
+	openOn      string     // the session that it names
+	refused     bool       // the only create that was sent was refused for good
 
 	Closing  bool
 	forced   bool       // what is being tidied up goes before what is asked for

@@ -27,7 +27,7 @@ func (s *Semaphore) AppendState(dst []byte) []byte {
 	}
 	w.Uint(s.nonce.A)
 	w.Uint(s.nonce.B)
-	w.Int(s.rested)
+	w.Int(s.confirmedAt)
 	w.Int(int64(s.races))
 	w.Int(s.sampleBy)
 	w.Uint(uint64(s.ValueOf))

@@ -20,7 +20,7 @@ func (l *Lease) startClaim() {
 	if l.Cfg.OnSession {
 		session = l.Session.ID
 	}
-	l.Claim = &Claim{since: l.Now.Mono, doubt: l.Now.Mono, basis: l.Basis, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
+	l.Claim = &Claim{since: l.Now.Mono, doubt: l.Now.Mono, newestConfirmedAt: l.NewestConfirmedAt, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
 		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holder, Owner: l.owner.Owner,
 		Owners: register.WithOwner("", l.owner.Owner), TTL: ttl, Margin: margin, Session: session, Label: l.Cfg.Label,
 	}}
@@ -143,7 +143,7 @@ func (l *Lease) won(a *attempt) {
 	l.Made(&c.V, a.sent)
 	switch {
 	case l.isSpoilt(a.sent):
-	case l.Now.Mono-l.Claim.basis > int64(core.BasisWindow) && !l.Bug(base.BugGCWithoutBasis):
+	case l.Now.Mono-l.Claim.newestConfirmedAt > int64(core.NewestWindow) && !l.Bug(base.BugGCWithoutBasis):
 		l.become(core.LeaseVerifying)
 		c.doubt = l.Now.Mono
 		l.confirmWin()
@@ -161,7 +161,7 @@ func (l *Lease) isSpoilt(sent int64) bool {
 	switch {
 	case l.calledAt > c.N && c.Session != "":
 		l.becomeDoubtful()
-		l.Basis = base.Unset
+		l.NewestConfirmedAt = base.Unset
 		l.lostRace()
 	case late && !l.Bug(base.BugLateRenewal) || onDead && !l.Bug(base.BugSessionNotInForce):
 		l.wonLate()
@@ -211,14 +211,14 @@ func (l *Lease) verified(ev *core.Event) {
 		l.lostRace()
 	case l.isSpoilt(sent):
 	default:
-		l.Basis = l.Paged
+		l.NewestConfirmedAt = l.Paged
 		l.hold(sent)
 	}
 }
 
-// lostRace ends an attempt that somebody else won. What was read back is his
-// version, so there is nothing to look for: the basis holds for it, too, since it
-// was made after that.
+// lostRace ends an attempt that somebody else won. What was read back is the winner's
+// version, so there is nothing to look for: the confirmation holds for it as well,
+// since it was made after that.
 func (l *Lease) lostRace() {
 	if l.Claim != nil && l.Claim.guess && l.state == core.LeaseDoubtful {
 		l.reconsider()
@@ -229,14 +229,14 @@ func (l *Lease) lostRace() {
 		return
 	}
 	l.become(core.LeaseWaiting)
-	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.Basis != base.Unset {
+	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.NewestConfirmedAt != base.Unset {
 		l.Observation = register.Observation{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
 		if l.Observed.LookAt == 0 && c.TTL != 0 { // only if it stands unchanged can it be free: begin
 			l.Observed.LookAt = l.Now.Mono
 		}
 	} else {
-		l.Basis = base.Unset
+		l.NewestConfirmedAt = base.Unset
 	}
 	l.Claim, l.Body = nil, nil // it may wait for long, and thousands beside it
 	l.moved = true             // in a crowd there are more above it by the next poll
@@ -320,14 +320,14 @@ func (l *Lease) callAnswer(ev *core.Event) {
 
 // Claim is one version that we try to make, by one create or several.
 type Claim struct {
-	V     register.OwnVersion
-	Tried [core.MaxAttempts]attempt
-	N     int        // how many of them were sent
-	since int64      // Mono: sent of the first
-	doubt int64      // Mono since when its fate is in doubt
-	basis int64      // Mono of the proof that it rests on
-	guess bool       // that is only remembered
-	below core.Epoch // origin of the tenure before, or as good a guess
+	V                 register.OwnVersion
+	Tried             [core.MaxAttempts]attempt
+	N                 int        // how many of them were sent
+	since             int64      // Mono: sent of the first
+	doubt             int64      // Mono since when its fate is in doubt
+	newestConfirmedAt int64      // of the version below it
+	guess             bool       // that is only remembered
+	below             core.Epoch // origin of the tenure before, or as good a guess
 }
 
 // attempt is one create: its nonce, and when it was sent.

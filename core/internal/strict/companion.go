@@ -169,7 +169,7 @@ func (c *Companion) joining(ev *core.Event) {
 			c.cannotMaintain(core.ReasonAbsent)
 			return
 		}
-		c.Basis = c.Paged
+		c.NewestConfirmedAt = c.Paged
 		c.Ask(register.ForVersion, core.ActionGet, register.VersionKey(c.Prefix, n), c.joinLimit())
 	case ev.Outcome == core.OutcomeNo: // collected since
 		c.Class = core.ClassNone
@@ -290,7 +290,7 @@ func (c *Companion) again() {
 // below: only a list shows whether it is the newest.
 func (c *Companion) won(a *attempt) {
 	c.Class, c.Retries = core.ClassNone, 0
-	stale := c.Now.Mono-c.Basis > int64(core.BasisWindow) && !c.Bug(base.BugGCWithoutBasis)
+	stale := c.Now.Mono-c.NewestConfirmedAt > int64(core.NewestWindow) && !c.Bug(base.BugGCWithoutBasis)
 	c.Made(&c.Claim.V, a.sent)
 	if stale || c.Cur.TTL != 0 && c.Now.Mono >= c.deadlineFrom(a.sent) {
 		c.become(core.CompanionJoining)

@@ -233,10 +233,10 @@ func (l *Lease) acquire(wait core.Duration) {
 	l.become(core.LeaseObserving)
 	last := l.Cfg.LastAt
 	if l.Cfg.LastEpoch != 0 && !l.Cfg.Beside && (!l.Cfg.OnSession || l.InForce()) &&
-		last <= l.Now.Mono && l.Now.Mono-last < int64(core.BasisWindow) {
+		last <= l.Now.Mono && l.Now.Mono-last < int64(core.NewestWindow) {
 		// Our process released it itself, alone, and a moment ago: whoever comes
 		// between makes the create fail.
-		l.Cur, l.Basis = register.Current{N: l.Cfg.LastEpoch}, last
+		l.Cur, l.NewestConfirmedAt = register.Current{N: l.Cfg.LastEpoch}, last
 		l.startClaim()
 		l.Claim.guess, l.Claim.below = true, max(l.Cfg.LastEpoch, 2)-1
 		return
@@ -366,8 +366,8 @@ func (l *Lease) wantsSample() bool {
 // between any two polls, exists would only be one request more.
 func (l *Lease) poll() {
 	switch {
-	case l.moved || l.Wants || l.LastTry || l.Observation.LockHeld || l.Cur.N == 0 || l.Basis == base.Unset ||
-		l.Now.Mono-l.Basis > int64(core.BasisWindow) && !l.Bug(base.BugPollAsBasis):
+	case l.moved || l.Wants || l.LastTry || l.Observation.LockHeld || l.Cur.N == 0 || l.NewestConfirmedAt == base.Unset ||
+		l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow) && !l.Bug(base.BugPollAsBasis):
 		l.reconsider()
 	case l.canBeDead():
 		if l.Cur.SameBoot && l.Cur.N != l.Cur.Origin || l.Cur.State != core.VersionHeld || register.HasMoreOwners(l.Cur.Owners) {
@@ -396,13 +396,13 @@ func (l *Lease) polled(ev *core.Event, f base.Flight) {
 			return
 		}
 		l.Later(base.Unset)
-	case !l.Proven(f.Sent):
+	case !l.IsNewestConfirmed(f.Sent):
 		l.reconsider()
 	case ev.Outcome == core.OutcomeYes:
 		l.become(core.LeaseObserving)
 		l.Follow(f.Sent, l.observeLimit())
 	default:
-		l.Basis, l.Failing, l.Retries = f.Sent, false, 0
+		l.NewestConfirmedAt, l.Failing, l.Retries = f.Sent, false, 0
 		l.schedulePoll()
 	}
 }

@@ -131,9 +131,9 @@ func (o *owner) askLock(limit core.Duration) {
 }
 
 // askNewer asks whether there is a version above ours: by exists, or where the
-// last proof is too old for that, by a list.
+// last confirmation is too old for that, by a list.
 func (o *owner) askNewer(limit core.Duration) {
-	if o.Basis == base.Unset || o.Now.Mono-o.Basis > int64(core.BasisWindow) && !o.Bug(base.BugPollAsBasis) {
+	if o.NewestConfirmedAt == base.Unset || o.Now.Mono-o.NewestConfirmedAt > int64(core.NewestWindow) && !o.Bug(base.BugPollAsBasis) {
 		o.AskNewest("", limit)
 		return
 	}
@@ -197,11 +197,11 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (renewalResult, cor
 		switch {
 		case ev.Outcome == core.OutcomeYes:
 			o.askAbove()
-		case !o.Proven(f.Sent):
-			o.Basis = base.Unset
+		case !o.IsNewestConfirmed(f.Sent):
+			o.NewestConfirmedAt = base.Unset
 			o.renew()
 		default:
-			o.Basis = f.Sent
+			o.NewestConfirmedAt = f.Sent
 			return o.noneNewer(f.Sent)
 		}
 	case register.ForConfirm:
@@ -229,10 +229,10 @@ func (o *owner) confirmed(ev *core.Event) (renewalResult, core.Reason) {
 		o.AskNewest(o.After, o.RequestLimit(o.Timers[base.TimerDeadline]))
 		return goOn, core.ReasonNone
 	case n == o.Cur.N:
-		o.Basis, o.selfAt = o.Paged, o.Now.Mono
+		o.NewestConfirmedAt, o.selfAt = o.Paged, o.Now.Mono
 		return o.noneNewer(o.Paged)
 	case n > o.Cur.N:
-		o.Basis = o.Paged
+		o.NewestConfirmedAt = o.Paged
 		o.Ask(register.ForVersion, core.ActionGet, register.VersionKey(o.Prefix, n), o.RequestLimit(o.Timers[base.TimerDeadline]))
 		return goOn, core.ReasonNone
 	}
@@ -244,7 +244,7 @@ func (o *owner) confirmed(ev *core.Event) (renewalResult, core.Reason) {
 // above takes the body of the newest version above ours.
 func (o *owner) above(ev *core.Event) (renewalResult, core.Reason) {
 	if ev.Outcome == core.OutcomeNo { // collected since: only a list can tell what is there
-		o.Basis = base.Unset
+		o.NewestConfirmedAt = base.Unset
 		o.renew()
 		return goOn, core.ReasonNone
 	}

@@ -63,10 +63,10 @@ func (l *Lease) startReleasing(end base.Ending, closing core.Epoch) {
 
 // goOnReleasing makes the next version, released.
 //
-// Where the proof that ours is the newest is too old, it is looked for first: a
+// Where ours was confirmed as the newest too long ago, the newest is looked for first: a
 // create far below would win what was collected there, and release nothing.
 func (l *Lease) goOnReleasing() {
-	if l.Closing == 0 && (l.Cur.State == 0 || l.Basis == base.Unset || l.Now.Mono-l.Basis > int64(core.BasisWindow)) {
+	if l.Closing == 0 && (l.Cur.State == 0 || l.NewestConfirmedAt == base.Unset || l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow)) {
 		l.AskNewest("", core.RequestLimit)
 		return
 	}
@@ -106,7 +106,7 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 			l.AskNewest(l.After, core.RequestLimit)
 			return
 		}
-		l.Basis = l.Paged
+		l.NewestConfirmedAt = l.Paged
 		switch {
 		case n == 0: // there is nothing that could be held
 			l.endRelease(0)
@@ -141,11 +141,11 @@ func (l *Lease) releaseMade(sent int64) {
 		v = l.Claim.V
 		v.State, v.Alone = core.VersionReleased, true
 	}
-	late := l.Closing == 0 && l.Now.Mono-l.Basis > int64(core.BasisWindow)
+	late := l.Closing == 0 && l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow)
 	l.Made(&v, sent)
 	switch {
 	case late: // what was won may lie far below the newest
-		l.Basis = base.Unset
+		l.NewestConfirmedAt = base.Unset
 		l.AskNewest("", core.RequestLimit)
 	case v.Alone:
 		l.endRelease(sent)

@@ -28,16 +28,16 @@ type Resting struct {
 	now    core.Instant
 	issued core.RequestID
 
-	n           core.Epoch // of the version that we made, when, and the fingerprint of its nonce
-	sent        int64
-	fingerprint uint64
-	adopted     *register.Current // the version in its place that another owner made, or nil
-	basis       int64
-	selfAt      int64
-	own         int64
-	until       int64
-	toldAt      int64
-	calledAt    core.Epoch
+	n                 core.Epoch // of the version that we made, when, and the fingerprint of its nonce
+	sent              int64
+	fingerprint       uint64
+	adopted           *register.Current // the version in its place that another owner made, or nil
+	newestConfirmedAt int64
+	selfAt            int64
+	own               int64
+	until             int64
+	toldAt            int64
+	calledAt          core.Epoch
 
 	expiry   core.Expiry
 	end      core.Reason
@@ -72,7 +72,7 @@ func (l *Lease) Rest() *Resting {
 		name: c.Name, label: c.Label, boot: c.Boot, host: c.Host, pid: c.PID, tid: c.TID,
 		ttl: c.TTL, margin: c.Margin, unit: c.StampUnit, spread: c.StampSpread,
 		rng: l.RNG, now: l.Now, issued: l.Issued,
-		n: s.N, sent: s.Boottime, fingerprint: s.Fingerprint, basis: l.Basis, selfAt: l.selfAt, own: l.own,
+		n: s.N, sent: s.Boottime, fingerprint: s.Fingerprint, newestConfirmedAt: l.NewestConfirmedAt, selfAt: l.selfAt, own: l.own,
 		until: l.Session.Until, toldAt: l.ToldAt, calledAt: l.calledAt,
 		expiry: c.Expiry, end: l.Session.End, lastTry: l.LastTry, answered: l.Answered,
 	}
@@ -104,7 +104,7 @@ func (r *Resting) Wake() *Lease {
 		}.WithDefaults(),
 	}
 	l.Prefix, l.owner.Owner = register.RegisterPrefix(r.name), string(r.holder)
-	l.Basis, l.ToldAt = r.basis, r.toldAt
+	l.NewestConfirmedAt, l.ToldAt = r.newestConfirmedAt, r.toldAt
 	l.Register.Session = register.SessionView{ID: r.session, Until: r.until, End: r.end}
 	l.putSent, l.quiet = base.Unset, -core.MaxClockRange
 	l.selfAt, l.own, l.standOn = r.selfAt, r.own, r.session

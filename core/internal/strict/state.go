@@ -47,7 +47,7 @@ func (c *Claim) snapshot(s *base.Snapshot) {
 	}
 	s.Int(c.since)
 	s.Int(c.doubt)
-	s.Int(c.basis)
+	s.Int(c.newestConfirmedAt)
 }
 
 // AppendState implements Machine.
