@@ -61,7 +61,7 @@ const (
 	DefaultSpread = 1 * Second       // K: how far a store's front-ends may disagree
 	KeepVersions  = 3                // versions that are never collected
 	LeastKeep     = 10 * 60 * Second // how long a superseded version is kept at least (G)
-	BasisWindow   = LeastKeep / 2    // how long a proof that a version is the newest holds
+	NewestWindow  = LeastKeep / 2    // how long a proof that a version is the newest holds
 	EndlessPoll   = 20 * Second      // how often a holder without a TTL asks for a newer version
 	HintEach      = 1 * Second       // a holder follows at most one hint in this time
 	EndlessGrace  = 60 * Second      // replaces a ttl of 0 where a rule adds a ttl
@@ -99,7 +99,7 @@ const observedBytes = 3*MaxHolder + 3*MaxText + MaxLabel + MaxWhy + MaxShown
 const (
 	_ = uint64(MaxMessage - MaxRecord - 24<<10)           // a record fits an input with room to spare
 	_ = uint64(24<<10 - 2*observedBytes - MaxActions<<10) // so does the answer to a step
-	_ = uint64(LeastKeep/2 - BasisWindow)
+	_ = uint64(LeastKeep/2 - NewestWindow)
 	_ = uint64(KeepVersions - 2)
 	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound
 	_ = uint64(MinTTLCoarse - MinTTL)

@@ -101,7 +101,7 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 	begun := h.clock.Now().Mono
 	last := h.memory.last(name)
 	w.looked = last.looked
-	if last.looked == 0 || begun-last.looked >= int64(core.BasisWindow) || t.Protocol == core.ProtocolLastWriter {
+	if last.looked == 0 || begun-last.looked >= int64(core.NewestWindow) || t.Protocol == core.ProtocolLastWriter {
 		if found, err = h.resolve(ctx, name, t.Protocol, wait); err != nil {
 			return w, err
 		}
