@@ -13,8 +13,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// ClassIn is the class that a store gave its error, since only the store knows what its
-// server's words mean; or ClassOf, where the store gave none.
+// ClassIn returns the class that a store gave its error, since only the store knows what
+// its server's words mean. If the store gave none, it returns ClassOf.
 func ClassIn(err error) core.Class {
 	if e, ok := errors.AsType[*Error](err); ok && e.Class != core.ClassNone && e.Class <= core.ClassFull {
 		return e.Class
@@ -22,15 +22,15 @@ func ClassIn(err error) core.Class {
 	return ClassOf(err)
 }
 
-// ClassOf classes what the operating system and the network say. What servers
-// say is classed by package cloud. An error that it does not know, and a
+// ClassOf classes errors of the operating system and the network. Package cloud
+// classes the answers of servers. An error that ClassOf does not know, and a
 // caller's cancel, are core.ClassOther; nil is core.ClassNone.
 func ClassOf(err error) core.Class {
 	switch {
 	case err == nil:
 		return core.ClassNone
 	case errors.Is(err, ErrBody), errors.Is(err, ErrTooLarge):
-		return core.ClassOther // not the store's, whatever the reason
+		return core.ClassOther // not the store's fault, whatever the reason
 	case errors.Is(err, context.DeadlineExceeded):
 		return core.ClassUnreachable
 	case errors.Is(err, context.Canceled):
@@ -57,7 +57,7 @@ func unreachable(err error) bool {
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
-	// An HTTP client that had an answer gives no *url.Error: this one had none.
+	// An HTTP client that got an answer returns no *url.Error: this one got none.
 	var (
 		timeout net.Error
 		lookup  *net.DNSError

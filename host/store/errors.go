@@ -11,13 +11,13 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// What errors.Is finds in an *Error.
+// The causes of an *Error, for errors.Is.
 var (
 	// ErrAbsent: there is no object at the key. A definite no.
 	ErrAbsent = errors.New("no such object")
 	// ErrExists: Create found an object. A definite no, on the store's word.
 	ErrExists = errors.New("an object is already there")
-	// ErrKey: the key cannot be one of this store; nothing was asked of it.
+	// ErrKey: this store cannot keep the key. It was not asked.
 	ErrKey = errors.New("this key cannot be used")
 	// ErrURL: the store URL cannot be used; nothing was opened.
 	ErrURL = errors.New("this store URL cannot be used")
@@ -30,22 +30,22 @@ var (
 type Error struct {
 	// Op is the verb: get, put, create, exists, list, delete, watch, open.
 	Op string
-	// Key is the object's, a List's prefix, or an Open's URL without secrets.
+	// Key is the object's key, a List's prefix, or an Open's URL without secrets.
 	Key string
 	// Class says why the outcome is unknown. It is core.ClassNone for the
 	// definite answers ErrAbsent and ErrExists, and core.ClassOther for ErrBody
 	// and ErrTooLarge, which are no fault of the store.
 	Class core.Class
-	// RetryAfter is how long the store asked to be left alone, of ClassThrottled;
-	// 0 where it did not say. It is at most MaxRetryAfter.
+	// RetryAfter is how long a store that throttles asks the caller to wait, at most
+	// MaxRetryAfter. It is 0 if the store did not say.
 	RetryAfter time.Duration
-	// Err is the cause as it came. Its own text may hold a signed URL: show
-	// the Error's.
+	// Err is the cause, unchanged. Its own text may have a signed URL in it: show
+	// the Error's text instead.
 	Err error
 }
 
-// MaxRetryAfter bounds what an Error tells of a store's wish: a longer one is a server
-// that is away, which its callers are to find out by their own deadlines.
+// MaxRetryAfter bounds RetryAfter. A server that asks for more is out of reach, and
+// callers find that out by their own deadlines.
 const MaxRetryAfter = time.Minute
 
 // Fail makes the Error of an operation.
@@ -53,8 +53,8 @@ func Fail(op, key string, class core.Class, err error) *Error {
 	return &Error{Op: op, Key: key, Class: class, Err: err}
 }
 
-// Error says what happened, to what, and what to do about it, on one line and
-// without the secrets of a URL.
+// Error says what happened, to which object, and what to do, on one line and without
+// the secrets of a URL.
 func (e *Error) Error() string {
 	text := "mopslock: store: " + e.Op + " " + strconv.Quote(e.Key) + ": " + scrub(e.Err.Error())
 	if advice := e.advice(); advice != "" {
@@ -114,8 +114,8 @@ func (e *Error) writes() bool {
 // maxText bounds, in bytes, how much of a cause's text is shown.
 const maxText = 400
 
-// scrub makes somebody else's error text fit to be shown: one line, bounded,
-// and every URL in it without userinfo and query, where SDKs put signatures.
+// scrub returns another program's error text in a form that is safe to show: one line,
+// bounded, and every URL in it without userinfo and query, where SDKs put signatures.
 func scrub(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
@@ -145,7 +145,7 @@ func scrub(text string) string {
 	return out
 }
 
-// scrubAuthority takes what follows "://" in a URL.
+// scrubAuthority scrubs the part of a URL behind "://".
 func scrubAuthority(rest string) string {
 	rest, _, hadQuery := strings.Cut(rest, "?")
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {

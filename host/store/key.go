@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// CheckKey refuses, with an error that is ErrKey and names the rule, what
-// cannot be the key of an object: an empty key; more than MaxKey bytes; not
-// UTF-8; a control character or a backslash; an empty, "." or ".." segment.
-// Names are checked above us already: this is the second fence, before any I/O.
+// CheckKey returns an ErrKey that names the broken rule if key cannot be the key of
+// an object: it is empty, has more than MaxKey bytes, is not UTF-8, or has a control
+// character, a backslash, or an empty, "." or ".." segment. Callers have already
+// checked names; this is the second check, before any I/O.
 func CheckKey(key string) error {
 	if err := checkText(key); err != nil {
 		return err
@@ -22,8 +22,8 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckPrefix refuses what no key can begin with. Its last segment, behind the
-// last slash, may be empty or a part of one.
+// CheckPrefix returns an ErrKey if no key can begin with prefix. The part behind its
+// last slash may be empty, or a part of a segment.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil

@@ -57,10 +57,10 @@ func Schemes() []string {
 	return slices.Sorted(maps.Keys(registry.openers))
 }
 
-// Open opens the store at a URL; ParseURL says which there are. It asks nothing
-// of the store (a driver may look for credentials): a store that is missing or
-// out of reach is told by the first verb. The error is ErrURL if the URL is at
-// fault, and never shows a secret of it.
+// Open opens the store at a URL; ParseURL lists the kinds of URLs. It asks nothing of
+// the store (a driver may look for credentials), so the first verb finds out if the
+// store is missing or out of reach. The error is ErrURL if the URL is at fault, and
+// never shows a secret of the URL.
 func Open(ctx context.Context, rawURL string) (Store, error) {
 	at, err := ParseURL(rawURL)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestURLsRefused(t *testing.T) {
 		"s3://" + secret + "@b":           "environment",
 		"s3://user:" + secret + "/x@b":    "not a URL",
 		"s3://b/%zz" + secret:             "not a URL",
-		"s3://b?sig=" + secret + "&x=%zz": "after the ?", // of what cannot be read, nothing is shown
+		"s3://b?sig=" + secret + "&x=%zz": "after the ?", // nothing of an unreadable query is shown
 		"s3://b?endpoint=http://u:" + secret + "@h": "environment",
 		"s3://b#" + secret:                          "fragment",
 		"postgres://u/" + "x":                       "",
@@ -234,7 +234,7 @@ func TestOverdue(t *testing.T) {
 		{now.Add(time.Hour - 1), false},
 		{now.Add(time.Hour), true},
 		{now.Add(2 * time.Hour), true},
-		{now.Round(0).Add(2 * time.Hour), true}, // the wall clock alone: suspended
+		{now.Round(0).Add(2 * time.Hour), true}, // only the wall clock went on: suspended
 		{now.Round(0).Add(-2 * time.Hour), false},
 	} {
 		if err := store.Overdue(ctx, c.now); (err != nil) != c.late {

@@ -9,57 +9,57 @@ import (
 	"time"
 )
 
-// What errors.Is finds in the *Error of a CreateFrom or PutFrom besides.
+// More causes of the *Error of a CreateFrom or PutFrom, for errors.Is.
 var (
-	// ErrBody: the body could not be read to its end, or was not as long as it
-	// was said to be. A definite no: nothing was written.
+	// ErrBody: the body could not be read to its end, or did not have the announced
+	// size. A definite no: nothing was written.
 	ErrBody = errors.New("the body could not be read")
 	// ErrTooLarge: the object has more bytes than MaxSize. A definite no:
 	// nothing was written.
 	ErrTooLarge = errors.New("the object is too large for this store")
 )
 
-// MaxBuffer is how many bytes of a body a Streamer holds in memory at most,
-// for each transfer under way.
+// MaxBuffer is how many bytes of a body a Streamer holds in memory at most, for each
+// transfer under way.
 const MaxBuffer = 16 << 20
 
-// Streamer is implemented by stores that move bodies of any size without
-// holding them in memory: ask with a type assertion. A key is as good for it as
-// for the other verbs, and what it wrote is read, listed and deleted by them.
+// Streamer is implemented by stores that move bodies of any size without holding them
+// in memory: ask with a type assertion. It takes the same keys as the other verbs, and
+// those read, list and delete what it wrote.
 //
-// Outcomes and errors are those of Store. A body is read once, in order and by
-// one goroutine at a time, and not after the verb has returned; so a write that
-// failed cannot be tried again with the same reader. ctx is looked at before
-// each Read of the body and before what applies the write, but it does not
-// interrupt a Read that blocks: end that one where the body comes from.
+// Outcomes and errors are those of Store. A Streamer reads a body once, in order, by one
+// goroutine at a time, and not after the verb has returned. So a write that failed
+// cannot be tried again with the same reader. The Streamer checks ctx before each Read
+// of the body and before the request that applies the write. ctx does not interrupt a
+// Read that blocks: end that Read at the source of the body.
 type Streamer interface {
 	// Open reads the object from its beginning. ErrAbsent: there is none.
-	// info.Size is -1 if the store does not tell it. The errors of the body's
-	// Read are *Error, but for io.EOF, which only a whole object ends in. ctx
-	// must live until the body is closed, and the store too. What is read is
-	// one object, also when another has taken its place since.
+	// info.Size is -1 if the store does not tell it. The errors of the body's Read
+	// are *Error, except io.EOF, which comes only at the end of a whole object. ctx
+	// and the store must live until the body is closed. The bytes are those of one
+	// object, even if another has replaced it since.
 	Open(ctx context.Context, key string) (body io.ReadCloser, info Info, err error)
 
-	// CreateFrom is Create with a body of exactly size bytes, which may be -1:
-	// not known. There is one winner. The body of one that is late is not read
-	// as a rule; a cloud tells those who write at once after the transfer.
-	// After ErrBody and ErrTooLarge nothing was written.
+	// CreateFrom is Create with a body of exactly size bytes; -1 means that the size
+	// is not known. There is one winner. If the object is already there, CreateFrom
+	// usually does not read the body. If several callers write at once, a cloud tells
+	// them only after the transfer. After ErrBody and ErrTooLarge nothing was written.
 	CreateFrom(ctx context.Context, key string, body io.Reader, size int64, contentType string) error
 
-	// PutFrom is Put with a body as CreateFrom takes it. Readers see the object
-	// that was there until the last byte of the new one is in the store.
+	// PutFrom is Put with a body and a size as for CreateFrom. Readers see the old
+	// object until the last byte of the new one is in the store.
 	PutFrom(ctx context.Context, key string, body io.Reader, size int64, contentType string) error
 
-	// MaxSize is the largest object in bytes that the store takes this way. One
+	// MaxSize is the largest object in bytes that the store takes this way. An object
 	// of unknown size may have to be smaller (S3).
 	MaxSize() int64
 }
 
-// Source is what the implementation of a Streamer reads a body through. It
-// ends in io.EOF only if the body is complete, as long as was said, and still
-// in time (Overdue): whatever sees io.EOF may apply the write.
+// Source is the reader through which an implementation of Streamer reads a body. It ends
+// in io.EOF only if the body is complete, has the announced size, and is still in time
+// (Overdue): after io.EOF a driver may apply the write.
 //
-// Methods may be called by many goroutines at once.
+// Many goroutines may call its methods at once.
 type Source struct {
 	ctx  context.Context
 	now  func() time.Time
@@ -70,14 +70,14 @@ type Source struct {
 	mu   sync.Mutex // held while body is read
 	body io.Reader
 	read int64
-	done bool  // io.EOF was told
-	err  error // why it failed; like done it stays
+	done bool  // Read has returned io.EOF
+	err  error // why reading failed; like done it does not change again
 }
 
-// NewSource checks size against max (both in bytes), which is ErrTooLarge, or
-// ErrBody for what is no size. The clock is now, time.Now if nil. fail, if not
-// nil, is called once before a Read returns an error other than io.EOF: there a
-// write can be aborted that would take any end for a good one.
+// NewSource makes a Source. It returns ErrTooLarge if size is above limit (both in
+// bytes), and ErrBody if size is not valid. now is the clock; nil means time.Now. A Read
+// calls fail, if not nil, once before it returns an error other than io.EOF: fail can
+// abort a write that would take any end of the body for its good end.
 func NewSource(ctx context.Context, body io.Reader, size, limit int64, now func() time.Time, fail func()) (*Source, error) {
 	switch {
 	case size < -1 || body == nil:
@@ -123,7 +123,7 @@ func (s *Source) Read(p []byte) (int, error) {
 	case err == nil:
 		return n, nil
 	case s.ctx.Err() != nil && err != io.EOF:
-		return 0, s.end(s.ctx.Err()) // the body's own error is most likely of the same ctx
+		return 0, s.end(s.ctx.Err()) // most likely the same ctx ended the body
 	case err != io.EOF:
 		return 0, s.end(bodyError{err})
 	case s.size >= 0 && s.read < s.size:
@@ -142,8 +142,8 @@ func (s *Source) end(err error) error {
 	return err
 }
 
-// Complete reports whether io.EOF was reached, and nil or why not: the error
-// that reading ended with, ErrBody if something stopped before the end.
+// Complete returns nil if reading reached io.EOF. Otherwise it returns the error with
+// which reading ended, or ErrBody if the reader stopped before the end.
 func (s *Source) Complete() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,16 +155,16 @@ func (s *Source) Complete() error {
 
 var errUnread error = bodyError{errors.New("it was not read to its end")}
 
-// Err returns the error that reading ended with, or nil if it went well so far.
-// A write that failed while Err is not nil failed for it.
+// Err returns the error with which reading ended, or nil if there was none so far. If a
+// write failed and Err is not nil, Err is the reason.
 func (s *Source) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Detach waits for a Read under way and lets no other touch the body: after a
-// cancel an HTTP client may read on for a moment, and the body is the caller's.
+// Detach waits for a Read under way, and stops all later ones from touching the body.
+// After a cancel an HTTP client may read on for a moment, but the body is the caller's.
 func (s *Source) Detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,9 +173,9 @@ func (s *Source) Detach() {
 	}
 }
 
-// bodyError is ErrBody for a reason. The reason may be another store's
-// ErrAbsent or ErrExists, which say nothing of this one, or hold an io.EOF, which
-// an SDK would take for a good end: errors.Is must not find them.
+// bodyError is ErrBody with a reason. errors.Is must not find some reasons: another
+// store's ErrAbsent or ErrExists, which say nothing of this store, and io.EOF, which an
+// SDK would take for a good end.
 type bodyError struct{ reason error }
 
 func (e bodyError) Error() string { return ErrBody.Error() + ": " + e.reason.Error() }

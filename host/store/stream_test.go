@@ -22,7 +22,7 @@ func TestSource(t *testing.T) {
 	for name, c := range map[string]struct {
 		body        io.Reader
 		size, limit int64
-		want        error // nil: whole
+		want        error // nil: the body is read whole
 	}{
 		"known":         {strings.NewReader(text), 11, 11, nil},
 		"unknown":       {strings.NewReader(text), -1, 11, nil},
@@ -71,8 +71,7 @@ func TestSourceRefuses(t *testing.T) {
 	}
 }
 
-// TestSourceInTime: the end of a body is told only while the write may still be
-// applied.
+// TestSourceInTime: Read returns io.EOF only while the write may still be applied.
 func TestSourceInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -101,8 +100,8 @@ func TestSourceDetached(t *testing.T) {
 	}
 }
 
-// TestBodysReasonIsNotTheStores: what another store said of its object is no
-// verdict on ours.
+// TestBodysReasonIsNotTheStores: another store's answer about its object says nothing of
+// ours.
 func TestBodysReasonIsNotTheStores(t *testing.T) {
 	theirs := store.Fail("get", "theirs", core.ClassThrottled, fmt.Errorf("x: %w", store.ErrAbsent))
 	s, err := store.NewSource(t.Context(), iotest.ErrReader(theirs), -1, 1, nil, nil)

@@ -11,21 +11,21 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Location is a store URL, taken apart.
+// Location is a parsed store URL.
 type Location struct {
 	Scheme string
 	// Bucket is the bucket or container; "" for file and mem.
 	Bucket string
-	// Dir is the directory of a file URL, absolute, clean and in the system's
-	// own spelling, with the prefix in it; "" for all others.
+	// Dir is the directory of a file URL, including the prefix: absolute, clean and
+	// in the system's own spelling. It is "" for all other schemes.
 	Dir string
-	// Prefix is put before every key: "" or a path that ends in "/".
+	// Prefix comes before every key: "" or a path that ends in "/".
 	Prefix string
-	// Query is the rest: the driver's own parameters.
+	// Query has the driver's own parameters.
 	Query url.Values
 }
 
-// ParseURL takes a store URL apart:
+// ParseURL parses a store URL:
 //
 //	file:///dir                 a local directory, made on the first write
 //	mem://                      a store of this process, for tests; each Open makes a new one
@@ -33,11 +33,11 @@ type Location struct {
 //	gs://bucket/locks           likewise
 //	azblob://container/locks    likewise
 //
-// ?prefix=locks says the same as a path, on any scheme; both together are
-// refused. So are: userinfo (credentials belong in the environment), a
-// fragment, a relative or remote file URL, parameters on file and mem, and
-// gocloud's key=, which would put all objects at one key. The error is ErrURL
-// and repeats nothing of the URL that may be secret.
+// ?prefix=locks means the same as a path, on any scheme. ParseURL refuses both
+// together. It also refuses userinfo (credentials belong in the environment), a
+// fragment, a relative or remote file URL, parameters on file and mem, and gocloud's
+// key=, which would put all objects at one key. The error is ErrURL, and shows nothing
+// of the URL that may be secret.
 func ParseURL(rawURL string) (*Location, error) {
 	at, err := parse(rawURL)
 	if err != nil {
@@ -46,9 +46,9 @@ func ParseURL(rawURL string) (*Location, error) {
 	return at, nil
 }
 
-// Absolute returns the canonical spelling of a store URL, which means the same
-// from any working directory: what is handed to a child process or compared.
-// It may hold whatever the query held.
+// Absolute returns the canonical spelling of a store URL, which means the same from any
+// working directory. It is for handing to a child process and for comparing. It shows
+// what the query has in it, also secrets.
 func Absolute(rawURL string) (string, error) {
 	at, err := ParseURL(rawURL)
 	if err != nil {
@@ -57,7 +57,7 @@ func Absolute(rawURL string) (string, error) {
 	return at.String(), nil
 }
 
-// String is the canonical URL: the prefix is in the path, parameters are sorted.
+// String returns the canonical URL: the prefix is in the path, parameters are sorted.
 func (l *Location) String() string {
 	u := url.URL{Scheme: l.Scheme, Host: l.Bucket, RawQuery: l.Query.Encode()}
 	switch {
@@ -80,7 +80,7 @@ func parse(rawURL string) (*Location, error) {
 	if rawURL == "" {
 		return nil, fmt.Errorf("%w: it is empty, as where MOPSLOCK_STORE is unset; give one such as s3://bucket/prefix", ErrURL)
 	}
-	// url.Parse quotes the URL in its errors, and with it a password.
+	// The errors of url.Parse quote the URL, and so any password in it.
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is not a URL such as s3://bucket/prefix; percent-encode unusual characters", ErrURL)
@@ -126,7 +126,7 @@ func checkShape(u *url.URL, query url.Values) error {
 	return nil
 }
 
-// takePrefix removes prefix= from query. What it returns is "" or ends in "/".
+// takePrefix removes prefix= from query, and returns "" or a prefix that ends in "/".
 func takePrefix(query url.Values) (string, error) {
 	values := query["prefix"]
 	query.Del("prefix")
@@ -204,9 +204,9 @@ func noParameters(query url.Values, scheme string) error {
 	return nil
 }
 
-// Redact returns rawURL as it may be shown: without userinfo and fragment, and
-// with the values of only those parameters that are known to be harmless. Of
-// what is not a URL it shows the scheme at most.
+// Redact returns rawURL in a form that is safe to show: without userinfo and fragment,
+// and with the values of only those parameters that are known to be harmless. If rawURL
+// is not a URL, Redact shows its scheme at most.
 func Redact(rawURL string) string {
 	if rawURL == "" {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A URL's prefix cannot lead out of the bucket, or above the directory, that it
-// names; and one prefix is no other's beginning.
+// A URL's prefix cannot lead out of the bucket, or above the directory, that the URL names.
+// No prefix is the beginning of another.
 func TestHostilePrefix(t *testing.T) {
 	for _, bad := range []string{
 		"s3://b/../x", "s3://b/a/../x", "s3://b/%2e%2e/x", "s3://b/a%2f%2e%2e%2fx", "s3://b//x", "s3://b/a//b", "s3://b/a/./b", "s3://b/a%5cb", "s3://b/a%00",
@@ -31,8 +31,8 @@ func TestHostilePrefix(t *testing.T) {
 	}
 }
 
-// TestAnyPrefix: of whatever it is put together, in either way to write it. Nor does a key
-// lead anywhere that is not refused.
+// TestAnyPrefix: no prefix leads out, whatever its parts are and in whichever way it is
+// written. No key that CheckKey takes leads out either.
 func TestAnyPrefix(t *testing.T) {
 	tokens := []string{"..", ".", "/", `\`, "\x00", "%2e", "%2f", "%252e", "a", "locks", "?", "#", "&prefix=", "．", "\xff", "~", ":", "@"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,7 +59,7 @@ func TestAnyPrefix(t *testing.T) {
 	})
 }
 
-// Whichever of our schemes a program was built without, it is told what to import.
+// If a program was built without one of our schemes, the error says what to import.
 func TestUnknownSchemeNamesItsImport(t *testing.T) {
 	for scheme, path := range drivers() {
 		if text := unknownScheme(scheme).Error(); !strings.Contains(text, `import _ "`+path+`"`) {

@@ -3,15 +3,15 @@
 //
 //	import _ "github.com/mopslock/mopslock/host/store/azblob"
 //
-// The account and its credentials come from AZURE_STORAGE_ACCOUNT and its like; the
-// URL's parameters are those of
-// gocloud.dev/blob/azureblob (storage_account, domain, protocol, localemu, cdn).
-// Keys with " # % ? are refused: gocloud would keep them elsewhere.
+// The account and its credentials come from AZURE_STORAGE_ACCOUNT and similar
+// variables. The URL's parameters are those of gocloud.dev/blob/azureblob
+// (storage_account, domain, protocol, localemu, cdn). Keys with " # % ? are refused:
+// gocloud would keep the objects at other keys.
 //
 // Streamed bodies may have 781 GiB: 50,000 blocks of 16 MiB. Azure itself takes
-// 190 TiB, in blocks of up to 4,000 MiB, of which the SDK would hold each in
-// memory. The blocks of an upload that failed make no object and are dropped by
-// Azure after a week.
+// 190 TiB, in blocks of up to 4,000 MiB, but the SDK would hold a whole block in
+// memory. The blocks of a failed upload make no object, and Azure drops them after a
+// week.
 package azblob
 
 import (
@@ -52,13 +52,13 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 
 const (
 	maxBlocks  = 50_000  // of one blob
-	leastBlock = 1 << 20 // the SDK's; what is shorter goes in a single request
+	leastBlock = 1 << 20 // the SDK's least; a shorter body goes in a single request
 	smallBlock = 4 << 20
 	largeBlock = store.MaxBuffer
 )
 
-// parts: four small blocks at once where they reach, otherwise one large one. What is
-// shorter than the least needs no more.
+// parts returns four small blocks at once if these are enough for the body, otherwise one
+// large block. A body shorter than the least block needs only one of that size.
 func parts(size int64) (part, workers int) {
 	if size >= 0 && size < leastBlock {
 		return leastBlock, 1
@@ -69,8 +69,9 @@ func parts(size int64) (part, workers int) {
 	return largeBlock, 1
 }
 
-// answer finds what Azure said, or the server of tokens: the text of that error is
-// all that it answered, and a proxy in its place may repeat what it was told.
+// answer finds the answer of Azure or of the token server. For the token server it keeps
+// only the status: the error's text is the whole answer, in which a proxy may repeat the
+// secrets of the request.
 func answer(err error) (cloud.Answer, bool) {
 	var token *azidentity.AuthenticationFailedError
 	if errors.As(err, &token) && token.RawResponse != nil {
@@ -87,8 +88,8 @@ func answer(err error) (cloud.Answer, bool) {
 	return a, true
 }
 
-// class knows credentials that were not found or are not good. Their errors may
-// hold the answer of a token server, which says nothing of the store.
+// class knows the errors of credentials that were not found or are not valid. Such an error
+// may have a token server's answer in it, which says nothing of the store.
 func class(err error) core.Class {
 	var e *azidentity.AuthenticationFailedError
 	if errors.As(err, &e) || strings.Contains(err.Error(), "DefaultAzureCredential: ") {

@@ -11,8 +11,8 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// TestMain sets the credentials of Microsoft's emulators, which are public:
-// gocloud reads them once a process.
+// TestMain sets the credentials of Microsoft's emulators, which are public. gocloud reads
+// them once in a process.
 func TestMain(m *testing.M) {
 	setDefault("AZURE_STORAGE_ACCOUNT", "devstoreaccount1")
 	setDefault("AZURE_STORAGE_KEY", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")

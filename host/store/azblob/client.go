@@ -17,8 +17,8 @@ import (
 	"github.com/mopslock/mopslock/host/store/cloud"
 )
 
-// newClient does what gocloud's does with the environment, and says what that cannot
-// be told: which connections, and that the SDK is not to try again.
+// newClient reads the environment as gocloud's client does. It also sets what gocloud's
+// cannot be given: our own connections, and no retries by the SDK.
 func newClient(service azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
 	opts := &container.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: &http.Client{Transport: whole{cloud.Transport()}},
@@ -52,8 +52,8 @@ func newClient(service azureblob.ServiceURL, name azureblob.ContainerName) (*con
 	return container.NewClient(at, credential, opts)
 }
 
-// staysHome refuses a service URL that has the environment's token in it, where the
-// parameters of a store URL have led it to another server than the environment's.
+// staysHome returns an error if the service URL has the environment's token in it, but the
+// parameters of the store URL lead it to another server than the environment's.
 func staysHome(service azureblob.ServiceURL) error {
 	if os.Getenv("AZURE_STORAGE_SAS_TOKEN") == "" {
 		return nil

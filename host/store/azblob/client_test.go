@@ -9,8 +9,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// TestEnvironment: each way of credentials is used as the environment has it when the
-// store is opened, and a token goes to no other server than the environment's.
+// TestEnvironment: each kind of credentials is used as the environment has it when the
+// store is opened. A token goes to no other server than the environment's.
 func TestEnvironment(t *testing.T) {
 	var asked *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,7 @@ import (
 	"github.com/mopslock/mopslock/host/store/cloud"
 )
 
-// What a server of tokens has answered is not repeated: it may be what it was told.
+// An error does not repeat a token server's answer, which may repeat the secrets of the request.
 func TestTokenServerIsNotRepeated(t *testing.T) {
 	const secret = "hunter2"
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://login/token", http.NoBody)

@@ -11,9 +11,9 @@ import (
 )
 
 // whole checks bodies against the sum that Azure keeps of a blob that was put in one
-// request, as all records are. What a middlebox cut short, and gave a length to match,
-// would else be taken for the blob; the SDKs of S3 and GCS look themselves. A blob of
-// several blocks has no sum, and its length alone speaks for it.
+// request, as all records are. Otherwise a body that a middlebox cut short, with a length
+// to match, would be taken for the blob. The SDKs of S3 and GCS check this themselves. A
+// blob of several blocks has no sum; for it only the length is checked.
 type whole struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -28,7 +28,7 @@ func (w whole) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// summed ends with io.ErrUnexpectedEOF if what came is not what was kept.
+// summed ends with io.ErrUnexpectedEOF if the body does not have the sum.
 type summed struct {
 	io.ReadCloser
 	sum  hash.Hash

@@ -1,10 +1,10 @@
-// Package card is the one object in which those who use a store tell each other
+// Package card is the one object in which the processes that use a store tell each other
 // whether create-if-absent can be relied on there.
 //
-// It reads and writes the object's text, and asks no store. What a card says is
-// believed in one direction only: a refusal stands, whoever finds it; that
-// create-if-absent was honoured, by whatever endpoint and in whatever bucket this
-// one was copied from, everybody has to see for himself.
+// It reads and writes the object's text, and asks no store. Every process believes a
+// card that refuses the store. No process believes a card that says that create-if-absent
+// was honoured: that may have been at another endpoint, or in another bucket from which
+// this one was copied. Each process must see it for itself.
 package card
 
 import (
@@ -24,7 +24,7 @@ const (
 // maxWhy bounds, in bytes, how much of a reason is read and written.
 const maxWhy = 512
 
-// What a card says of create-if-absent.
+// The values of a card's field create.
 const (
 	honoured = "honoured"
 	refused  = "refused"
@@ -32,17 +32,17 @@ const (
 
 // Card is what the object says.
 type Card struct {
-	// Nonce is of the request that wrote it: fresh for each.
+	// Nonce is fresh for each request that writes a card.
 	Nonce string
-	// Refused: somebody has seen that create-if-absent is not honoured.
+	// Refused: a process has seen that create-if-absent is not honoured.
 	Refused bool
-	// Why is what he saw, one line for people; "" unless Refused.
+	// Why is what that process saw, one line for people; "" unless Refused.
 	Why string
-	// At is when, by his clock; zero unless Refused.
+	// At is when it saw that, by its own clock; zero unless Refused.
 	At time.Time
 }
 
-// text is a card as it is kept.
+// text is the JSON of a card.
 type text struct {
 	V      int    `json:"v"`
 	Nonce  string `json:"nonce"`
@@ -51,8 +51,8 @@ type text struct {
 	At     string `json:"at,omitempty"`
 }
 
-// Parse reads a card. It is not ok if the body is none. A refusal counts in
-// whichever version of the format it is written, whatever that has put beside it.
+// Parse reads a card. ok is false if the body is no card. A refusal counts in any version
+// of the format, whatever other fields that version has.
 func Parse(body []byte) (c Card, ok bool) {
 	var verdict struct {
 		V      float64 `json:"v"`
@@ -62,7 +62,7 @@ func Parse(body []byte) (c Card, ok bool) {
 		return Card{}, false
 	}
 	var t text
-	err := json.Unmarshal(body, &t) // what is of another type is left out, and the rest is there
+	err := json.Unmarshal(body, &t) // leaves out fields of another type, and reads the rest
 	c = Card{Nonce: t.Nonce, Refused: verdict.Create == refused}
 	switch {
 	case !c.Refused && err != nil:
@@ -74,7 +74,7 @@ func Parse(body []byte) (c Card, ok bool) {
 	return c, true
 }
 
-// Body is the card as it is kept.
+// Body returns the card's JSON.
 func (c Card) Body() []byte {
 	t := text{V: 1, Nonce: c.Nonce, Create: honoured}
 	if c.Refused {
@@ -85,12 +85,12 @@ func (c Card) Body() []byte {
 	}
 	body, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
-		panic("mopslock: store: card: " + err.Error()) // of strings and a number
+		panic("mopslock: store: card: " + err.Error()) // strings and a number always marshal
 	}
 	return body
 }
 
-// Seen is what was seen and when, in a line, or "".
+// Seen returns what was seen and when, in one line, or "".
 func (c Card) Seen() string {
 	switch {
 	case !c.Refused:
@@ -103,7 +103,8 @@ func (c Card) Seen() string {
 	return c.Why + ", " + c.At.UTC().Format(time.RFC3339)
 }
 
-// oneLine is somebody else's text without what a terminal could obey, and bounded.
+// oneLine returns another process's text without characters that control a terminal, and
+// at most maxWhy bytes of it.
 func oneLine(s string) string {
 	if len(s) > maxWhy {
 		s = s[:maxWhy]

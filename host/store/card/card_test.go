@@ -8,7 +8,7 @@ import (
 	"github.com/mopslock/mopslock/host/store/card"
 )
 
-// A card is read as it was written, in bytes that are for ever.
+// A card is read as it was written, and its bytes never change.
 func TestBody(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
@@ -33,8 +33,8 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// What is no card says nothing; a refusal counts whatever else stands there, and
-// cannot make a terminal do anything.
+// A body that is no card says nothing. A refusal counts whatever other fields there are, and
+// its text has nothing that controls a terminal.
 func TestParse(t *testing.T) {
 	for _, body := range []string{"", "x", "null", "[]", "{}", `{"create":"refused"}`, `{"v":1,"create":"ref`} {
 		if c, ok := card.Parse([]byte(body)); ok || c.Refused {

@@ -1,24 +1,24 @@
-// Package cloud makes a store of a gocloud.dev bucket. It knows no cloud: the
-// driver packages s3, gs and azblob, and mem, bring a bucket and Options.
+// Package cloud makes a store of a gocloud.dev bucket. It knows no cloud: the driver
+// packages s3, gs and azblob, and mem, bring a bucket and Options.
 //
-// What gocloud does that a lease cannot live with is undone here:
+// It corrects what gocloud does and a lease cannot bear:
 //
-//   - Its "not found" is also said of a name that does not resolve (Azure), of
-//     permission denied (GCS) and of a bucket in another region (S3). Believed,
-//     it would make a lease free. Absent is only what the server called absent
-//     (see verdict).
-//   - Its Bucket.Exists builds on that, so it is not used.
-//   - WriteAll and NewWriter panic on Azure when an upload fails; Upload does not.
-//   - It escapes characters that a service takes ill, so that an object is not
-//     at its key and lists are out of order. Such keys are refused.
-//   - Where reading a body fails, some drivers keep what they have as the whole
-//     object (mem, GCS). The request's context is cancelled before they hear of it.
+//   - gocloud also says "not found" of a name that does not resolve (Azure), of
+//     permission denied (GCS) and of a bucket in another region (S3). If we believed
+//     that, a lease would look free. For us an object is absent only if the server
+//     called it absent (see verdict).
+//   - Bucket.Exists builds on that, so we do not use it.
+//   - WriteAll and NewWriter panic on Azure when an upload fails. Upload does not.
+//   - gocloud escapes characters that a service does not take, so that an object is
+//     not at its key and lists are out of order. We refuse such keys.
+//   - If reading a body fails, some drivers keep what they have as the whole object
+//     (mem, GCS). We cancel the request's context before they get the error.
 //
-// It does not retry, and the driver packages keep the SDKs from it: one verb is
-// one request (two where said; a streamed body is as many as it has parts). An SDK that tries again hides that the store
-// throttles until the deadline is over, sends a write that its caller has given
-// up, and is told "exists" of its own success. The core tries again, and knows
-// when it may.
+// It does not retry, and the driver packages stop the SDKs from retrying: one verb is
+// one request (or two where its comment says so; a streamed body is one for each part).
+// An SDK that retries hides until the deadline that the store throttles, sends a write
+// that its caller has given up, and is told "exists" of its own success. The core
+// retries, and knows when it may.
 package cloud
 
 import (
@@ -39,35 +39,36 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Options is what a driver package knows about its service. The zero value is
-// right for a store that takes any key literally and stamps in nanoseconds.
+// Options is what a driver package knows about its service. The zero value is right for
+// a store that takes any key literally and stamps in nanoseconds.
 type Options struct {
-	// Prefix is put before every key: "" or a path that ends in "/".
+	// Prefix comes before every key: "" or a path that ends in "/".
 	Prefix string
-	// StampUnit is the coarsest resolution in which any verb tells stamps; all
-	// are cut to it, so that Get and List agree. 0 is a nanosecond.
+	// StampUnit is the coarsest resolution of any verb's stamps. All stamps are cut to
+	// it, so that Get and List agree. 0 means a nanosecond.
 	StampUnit time.Duration
 	// Refused are the characters that the driver escapes.
 	Refused string
-	// Answer finds in an error what the server answered, if it did. Nil, or
-	// false, leaves it to errors that have HTTPStatusCode and ErrorCode methods.
+	// Answer finds the server's answer in an error, if there is one. If it is nil or
+	// returns false, errors with HTTPStatusCode and ErrorCode methods tell.
 	Answer func(error) (Answer, bool)
-	// Class classes errors that only the driver can know, such as credentials
-	// that were not found; core.ClassNone leaves it to the rest.
+	// Class classes errors that only the driver knows, such as credentials that were
+	// not found. For all other errors it returns core.ClassNone.
 	Class func(error) core.Class
-	// Context prepares the context of each request. Nil: as it is.
+	// Context prepares the context of each request. Nil leaves the context as it is.
 	Context func(context.Context) context.Context
-	// StartAfter sets, on the driver's list request behind as, that keys up to
-	// after need not be sent. Nil: a page costs reading the list from its start.
+	// StartAfter sets on the driver's list request, which as finds, that the service
+	// need not send keys up to after. If it is nil, each page reads the list from its
+	// start.
 	StartAfter func(as func(any) bool, after string)
-	// MaxSize is the largest object in bytes that a streamed write may make.
-	// 0 is math.MaxInt64.
+	// MaxSize is the largest object in bytes that a streamed write may make. 0 means
+	// math.MaxInt64.
 	MaxSize int64
-	// Parts says in how large parts (bytes) a body of size bytes (-1: unknown)
-	// is to be sent, and how many at once. The product must not be above
-	// store.MaxBuffer. Nil: what gocloud's driver does.
+	// Parts returns the size of the parts (bytes) in which to send a body of size bytes
+	// (-1: unknown), and how many to send at once. The product must not be above
+	// store.MaxBuffer. Nil leaves it to gocloud's driver.
 	Parts func(size int64) (part, workers int)
-	// Upload takes the place of gocloud's for streamed bodies. Nil: gocloud's.
+	// Upload replaces gocloud's upload of streamed bodies. Nil uses gocloud's.
 	Upload func(ctx context.Context, up *Upload) error
 }
 
@@ -79,8 +80,8 @@ type Store struct {
 	now    func() time.Time // for tests
 }
 
-// New returns the store on bucket, which it closes in the end. Nil options are
-// the zero value.
+// New returns the store on bucket. The store's Close closes the bucket. Nil options
+// mean the zero value.
 func New(bucket *blob.Bucket, opts *Options) *Store {
 	s := &Store{bucket: bucket, now: time.Now}
 	if opts != nil {
@@ -103,7 +104,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 	if err := s.enter(ctx, key); err != nil {
 		return store.Object{}, s.fail("get", key, err)
 	}
-	// Not a ranged read: S3 refuses one of an empty object.
+	// Not a ranged read, which S3 refuses for an empty object.
 	r, err := s.bucket.NewReader(s.opts.Context(ctx), s.opts.Prefix+key, nil)
 	if err != nil {
 		return store.Object{}, s.fail("get", key, err)
@@ -131,23 +132,23 @@ func (s *Store) upload(ctx context.Context, op, key string, body []byte, content
 		return s.fail(op, key, err)
 	}
 	opts := s.writerOptions(ctx, op, contentType)
-	if s.opts.Parts != nil { // or a driver makes buffers of 16 MiB for a record of a few hundred bytes
+	if s.opts.Parts != nil { // otherwise a driver makes buffers of 16 MiB for a record of a few hundred bytes
 		opts.BufferSize, opts.MaxConcurrency = s.opts.Parts(int64(len(body)))
 	}
 	// A copy: after a cancel an HTTP client may read on for a moment, and by
-	// then the caller has his buffer back.
+	// then the caller has its buffer back.
 	err := s.bucket.Upload(s.opts.Context(ctx), s.opts.Prefix+key, bytes.NewReader(bytes.Clone(body)), opts)
 	return s.fail(op, key, err)
 }
 
-// octets is the content type of what has none.
+// octets is the content type of an object that was given none.
 const octets = "application/octet-stream"
 
 func (s *Store) writerOptions(ctx context.Context, op, contentType string) *blob.WriterOptions {
 	return &blob.WriterOptions{
 		ContentType: cmp.Or(contentType, octets),
 		IfNotExist:  op == "create",
-		// The last moment that is ours; what is sent may be applied.
+		// The last moment at which we can stop the write.
 		BeforeWrite: func(func(any) bool) error { return store.Overdue(ctx, s.now()) },
 	}
 }
@@ -201,8 +202,8 @@ func (s *Store) enter(ctx context.Context, key string) error {
 	return ctx.Err()
 }
 
-// escaped begins what gocloud's drivers put for a character that they escape,
-// and take for one when it is met in a list.
+// escaped begins the text that gocloud's drivers put in place of a character that they
+// escape. In a list they take it for an escape.
 const escaped = "__0x"
 
 // CheckKey implements store.KeyChecker.
@@ -229,8 +230,8 @@ func (s *Store) checkEscapes(key string) error {
 	return nil
 }
 
-// stamp cuts t to the store's unit. S3's front doors tell milliseconds in a
-// list and seconds in a get; GCS microseconds and seconds.
+// stamp cuts t to the store's unit. S3 gives milliseconds in a list and seconds in a
+// get; GCS gives microseconds and seconds.
 func (s *Store) stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

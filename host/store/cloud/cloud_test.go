@@ -78,7 +78,7 @@ func TestVerdictOfAnswers(t *testing.T) {
 	}
 }
 
-// A server that says that it has no If-None-Match will not have it the next time.
+// If a server says that it does not know If-None-Match, that is for good.
 func TestUnsupportedCreate(t *testing.T) {
 	for _, c := range []struct {
 		awsLike
@@ -115,7 +115,7 @@ func TestRetryAfter(t *testing.T) {
 		{"Sun, 06 Nov 1994 08:49:41 GMT", date, 4 * time.Second},
 		{"Sun, 06 Nov 1994 08:49:01 GMT", date, 0},
 		{"Sun, 06 Nov 2044 08:49:37 GMT", date, store.MaxRetryAfter},
-		{"Sun, 06 Nov 1994 08:49:41 GMT", "", 0}, // long ago, by our own clock
+		{"Sun, 06 Nov 1994 08:49:41 GMT", "", 0}, // long past by our own clock
 	} {
 		header := http.Header{"Retry-After": {c.said}, "Date": {c.date}}
 		if got := RetryAfter(header); got != c.want {
@@ -124,7 +124,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// fake is a driver that fails as told, or lists what it is told.
+// fake is a driver that returns a given error, or lists given keys.
 type fake struct {
 	driver.Bucket
 	err  error
@@ -157,8 +157,8 @@ func (f *fake) ListPaged(_ context.Context, opts *driver.ListOptions) (*driver.L
 	return page, f.err
 }
 
-// TestNotFoundIsNotBelieved: gocloud's code says NotFound of all of these, and
-// a lease must not look free for it.
+// TestNotFoundIsNotBelieved: gocloud's code is NotFound for all of these errors, and none
+// may make a lease look free.
 func TestNotFoundIsNotBelieved(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -213,7 +213,7 @@ func TestDriverClassComesFirst(t *testing.T) {
 	}
 }
 
-// TestDisorderIsRefused: from a list out of order a page would lose keys.
+// TestDisorderIsRefused: a list out of order is an error, since its pages would lose keys.
 func TestDisorderIsRefused(t *testing.T) {
 	s := New(blob.NewBucket(&fake{keys: []string{"a", "c", "b"}}), nil)
 	_, _, err := s.List(t.Context(), "", "", 0)
@@ -222,7 +222,7 @@ func TestDisorderIsRefused(t *testing.T) {
 	}
 }
 
-// TestForeignObjects: what no verb can read does not show in a list.
+// TestForeignObjects: a list does not show objects that no verb can read.
 func TestForeignObjects(t *testing.T) {
 	s := New(blob.NewBucket(&fake{keys: []string{"p/", "p/a#b", "p/b", "p/c//d", "p/d/"}}), &Options{Prefix: "p/", Refused: "#"})
 	page, more, err := s.List(t.Context(), "", "", 0)
@@ -240,8 +240,8 @@ func TestKeysThatWouldMove(t *testing.T) {
 	}
 }
 
-// TestLateUploadIsNotSent: as for directories, the clock decides and not the
-// context's timer.
+// TestLateUploadIsNotSent: the clock decides, and not the context's timer, as it is for
+// directories.
 func TestLateUploadIsNotSent(t *testing.T) {
 	s := New(memblob.OpenBucket(nil), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -255,7 +255,7 @@ func TestLateUploadIsNotSent(t *testing.T) {
 	}
 }
 
-// overdue holds that an upload was too late, and was not applied.
+// overdue checks that an upload was too late, and was not applied.
 func overdue(t *testing.T, s *Store, err error) {
 	t.Helper()
 	var e *store.Error
@@ -277,7 +277,7 @@ func TestStampsAreCut(t *testing.T) {
 	}
 }
 
-// TestOverdueDuringTransfer: begun in time, and not applied for that.
+// TestOverdueDuringTransfer: an upload that began in time, but ended too late, is not applied.
 func TestOverdueDuringTransfer(t *testing.T) {
 	s := New(memblob.OpenBucket(nil), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -292,7 +292,8 @@ func TestOverdueDuringTransfer(t *testing.T) {
 	overdue(t, s, s.PutFrom(ctx, "k", strings.NewReader("x"), 1, ""))
 }
 
-// TestDriverThatReadsLess: a yes without the whole body is not passed on.
+// TestDriverThatReadsLess: if a driver says yes before it has read the whole body, that is
+// an error.
 func TestDriverThatReadsLess(t *testing.T) {
 	s := New(memblob.OpenBucket(nil), &Options{Upload: func(context.Context, *Upload) error { return nil }})
 	var e *store.Error
@@ -301,7 +302,7 @@ func TestDriverThatReadsLess(t *testing.T) {
 	}
 }
 
-// broken is a driver whose objects break off, with an error or without.
+// broken is a driver whose objects break off, with or without an error.
 type broken struct {
 	fake
 	err error
@@ -347,13 +348,13 @@ func TestOpenThatBreaksOff(t *testing.T) {
 	}
 }
 
-// TestTransport: a connection under HTTP/2 is watched, a proxy of the user's is used,
-// and nothing bounds how many may be in use.
+// TestTransport: connections under HTTP/2 are pinged, the user's proxy is used, and there
+// is no bound on connections in use.
 func TestTransport(t *testing.T) {
 	for name, tuned := range map[string]*http.Transport{"own": Transport(), "tuned": {}} {
 		Tune(tuned)
 		if tuned.HTTP2 == nil || tuned.HTTP2.SendPingTimeout <= 0 || tuned.HTTP2.PingTimeout <= 0 {
-			t.Errorf("%s: nobody pings", name)
+			t.Errorf("%s: no pings", name)
 		}
 		if tuned.MaxConnsPerHost != 0 || tuned.MaxIdleConns != 0 || tuned.MaxIdleConnsPerHost < 64 || tuned.IdleConnTimeout == 0 {
 			t.Errorf("%s: %+v", name, tuned)
@@ -364,7 +365,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// TestTransportSpeaksHTTP2, with a server that does.
+// TestTransportSpeaksHTTP2: it does with a server that speaks it.
 func TestTransportSpeaksHTTP2(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Proto)

@@ -11,14 +11,13 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// List implements store.Store. Where the service can start behind a key (S3,
-// GCS), a page is one request. Elsewhere (Azure, mem) it is read from the
-// start of prefix, 1,000 keys a request, and what is not beyond after is
-// skipped: the pages of a list of N keys cost N²/2,000,000 requests together.
+// List implements store.Store. If the service can start behind a key (S3, GCS), a page
+// is one request. Otherwise (Azure, mem) List reads from the start of prefix, 1,000 keys
+// a request, and skips the keys up to after: all pages of a list of N keys together cost
+// N²/2,000,000 requests.
 //
-// more is exact but for a limit of MaxPage, where it may be followed by an
-// empty page. A service that lists out of byte order (S3 Express) is refused
-// with an error as soon as it shows.
+// more is exact, except with a limit of MaxPage, where an empty page may follow. As soon
+// as a service lists out of byte order (S3 Express), List returns an error.
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
 	limit = store.PageSize(limit)
 	page, more, err := s.list(ctx, prefix, after, limit)
@@ -56,7 +55,7 @@ func (s *Store) list(ctx context.Context, prefix, after string, limit int) (page
 			last = object.Key
 			key := strings.TrimPrefix(object.Key, s.opts.Prefix)
 			if key <= after || s.checkKey(key) != nil {
-				continue // a key that no verb takes is not ours
+				continue // a key that no verb takes, so not ours
 			}
 			if len(page) == limit {
 				return page, true, nil
@@ -73,9 +72,8 @@ func (s *Store) list(ctx context.Context, prefix, after string, limit int) (page
 
 var errOrder = fmt.Errorf("it does not list in byte order: %w", errors.ErrUnsupported)
 
-// listOptions also returns how many keys to ask for at once: one more than
-// needed, which tells whether there are more, or all that one request brings
-// if there is something to skip.
+// listOptions also returns how many keys to ask for in one request: one more than needed,
+// to see whether there are more, or as many as possible if List has to skip some.
 func (s *Store) listOptions(prefix, after string, limit int) (*blob.ListOptions, int) {
 	opts := &blob.ListOptions{Prefix: s.opts.Prefix + prefix}
 	size := min(limit+1, store.MaxPage)

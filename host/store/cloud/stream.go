@@ -9,26 +9,26 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Upload is a streamed write for a driver that has its own way of doing it.
+// Upload is a streamed write for a driver that uploads in its own way.
 type Upload struct {
-	// Key is the whole one, with the store's prefix.
+	// Key is the whole key, with the store's prefix.
 	Key, ContentType string
-	// IfNotExist: of a create.
+	// IfNotExist is true for a create.
 	IfNotExist bool
-	// Size in bytes; -1: not known. It is not above Options.MaxSize.
+	// Size is in bytes, or -1 if it is not known. It is not above Options.MaxSize.
 	Size int64
-	// Body is to be read to io.EOF before anything makes the object visible.
+	// Body must be read to io.EOF before any request makes the object visible.
 	Body *store.Source
-	// Commit is to be called right before the request that makes the object
-	// visible, which its error forbids.
+	// Commit must be called right before the request that makes the object visible.
+	// After an error of Commit the driver must not send that request.
 	Commit func() error
 }
 
 // MaxSize implements store.Streamer.
 func (s *Store) MaxSize() int64 { return s.opts.MaxSize }
 
-// Open implements store.Streamer with one request, which is under way until
-// the body is closed.
+// Open implements store.Streamer with one request. It is under way until the body is
+// closed.
 func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info, error) {
 	if err := s.enter(ctx, key); err != nil {
 		return nil, store.Info{}, s.fail("get", key, err)
@@ -41,18 +41,17 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info
 	return &reader{store: s, ctx: ctx, key: key, body: r, left: info.Size}, info, nil
 }
 
-// reader makes the errors of a body those of a verb, and an early end one of
-// them.
+// reader turns the errors of a body, and an early end, into errors of a verb.
 type reader struct {
 	store *Store
 	ctx   context.Context
 	key   string
 	body  io.ReadCloser
-	left  int64 // bytes; negative if the size is not known, or was less than came
+	left  int64 // bytes; negative if the size is not known, or more bytes came
 }
 
 func (r *reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil { // mem looks at none
+	if err := r.ctx.Err(); err != nil { // mem does not check it
 		return 0, r.store.fail("get", r.key, err)
 	}
 	n, err := r.body.Read(p)
@@ -73,8 +72,8 @@ func (r *reader) Close() error {
 	return nil
 }
 
-// unreadable is the error of an object that was there when it was opened: what
-// is said of it later cannot be that it is absent.
+// unreadable makes the error of an object that was there when it was opened, so that the
+// error can no longer say that it is absent.
 func (s *Store) unreadable(key string, err error) error {
 	if failed := s.fail("get", key, err); !errors.Is(failed, store.ErrAbsent) {
 		return failed
@@ -89,12 +88,12 @@ func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size in
 	return s.fail("put", key, s.stream(ctx, "put", key, body, size, contentType))
 }
 
-// lookAbove is the size in bytes from which a create first asks whether there is
-// an object: a request more, and a transfer less for one who is late.
+// lookAbove is the size in bytes from which a create first asks whether there is an
+// object. That costs one more request, and saves a late create its transfer.
 const lookAbove = 1 << 20
 
-// CreateFrom implements store.Streamer. Who wins of those who write at once is
-// told by the server at the end of the transfer.
+// CreateFrom implements store.Streamer. If several callers write at once, the server
+// tells who has won at the end of the transfer.
 func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size int64, contentType string) error {
 	return s.fail("create", key, s.stream(ctx, "create", key, body, size, contentType))
 }
@@ -104,13 +103,13 @@ func (s *Store) stream(ctx context.Context, op, key string, body io.Reader, size
 		return err
 	}
 	if op == "create" && (size < 0 || size > lookAbove) {
-		// Only a yes is believed: whatever else it says, the write will tell.
+		// We believe only a yes. After any other answer the write decides.
 		if _, err := s.bucket.Attributes(s.opts.Context(ctx), s.opts.Prefix+key); err == nil {
 			return store.ErrExists
 		}
 	}
-	// A driver that reads an error and then closes its writer must find the
-	// request's context cancelled, or the half that it has becomes the object.
+	// If a driver reads an error and then closes its writer, the request's context must
+	// be cancelled by then. Otherwise the half that it has becomes the object.
 	writing, cancel := context.WithCancel(ctx)
 	defer cancel()
 	source, err := store.NewSource(ctx, body, size, s.opts.MaxSize, s.now, cancel)
@@ -134,7 +133,7 @@ func (s *Store) stream(ctx context.Context, op, key string, body io.Reader, size
 	case err == nil && source.Complete() != nil:
 		return errEarly
 	case err != nil && bad != nil:
-		return bad // the cause; what the driver says is that it was cancelled
+		return bad // the cause; the driver only says that it was cancelled
 	}
 	return err
 }

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// What a store's connections are like.
+// Settings of a store's connections.
 const (
-	// idleConns is how many stay open to one server while nothing is asked of it: more
-	// than a host asks at once, or the rest would be made anew for each crowd of
-	// requests. There is no bound on those in use: a caller who reads bodies slowly
-	// must not keep renewals waiting.
+	// idleConns is how many idle connections to one server stay open. That is more than
+	// a host uses at once; otherwise each burst of requests would make new ones. There
+	// is no bound on connections in use: a caller that reads bodies slowly must not keep
+	// renewals waiting.
 	idleConns   = 256
 	idleTimeout = 90 * time.Second
 	// dialTimeout and tlsTimeout are no longer than any request may take.
 	dialTimeout = 10 * time.Second
 	tlsTimeout  = 10 * time.Second
 	keepAlive   = 15 * time.Second
-	// Under HTTP/2 all requests share a connection, and giving one up does not close
-	// it. Without pings one whose packets are dropped on the way would take every
-	// renewal with it, for the quarter of an hour until TCP gives up.
+	// Under HTTP/2 all requests share a connection, and giving up a request does not
+	// close it. If a network drops the connection's packets, every renewal fails until
+	// TCP gives up after a quarter of an hour. Pings find that out sooner.
 	pingAfter = 10 * time.Second
 	pingLimit = 5 * time.Second
 )
 
-// Transport is the HTTP transport of a store: one each, since closing one's idle
-// connections must not close another's.
+// Transport returns a new HTTP transport. Each store has one of its own, so that closing
+// its idle connections does not close another's.
 func Transport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	t := &http.Transport{
@@ -40,7 +40,7 @@ func Transport() *http.Transport {
 	return t
 }
 
-// Tune has an SDK's own transport keep connections as Transport does.
+// Tune makes an SDK's own transport keep connections as Transport does.
 func Tune(t *http.Transport) {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, idleConns, 0
 	t.IdleConnTimeout = idleTimeout

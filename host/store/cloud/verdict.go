@@ -14,16 +14,16 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Answer is what a server said no with.
+// Answer is a server's answer that was not a success.
 type Answer struct {
 	Status int    // of HTTP
 	Code   string // the service's own word, or ""
-	// RetryAfter is what RetryAfter makes of its headers.
+	// RetryAfter is the result of RetryAfter for its headers.
 	RetryAfter time.Duration
 }
 
-// RetryAfter is how long an answer asks to be left alone, by its Retry-After in
-// seconds or as a date; 0 where it does not.
+// RetryAfter returns how long an answer asks the client to wait, by its Retry-After in
+// seconds or as a date, or 0 if it has none.
 func RetryAfter(header http.Header) time.Duration {
 	said := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(said, 10, 32); err == nil {
@@ -33,7 +33,7 @@ func RetryAfter(header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// By the clock that the date is of, if the answer shows it.
+	// Subtract the server's own time, if the answer has it.
 	now, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
 		now = time.Now()
@@ -41,7 +41,7 @@ func RetryAfter(header http.Header) time.Duration {
 	return max(0, min(at.Sub(now), store.MaxRetryAfter))
 }
 
-// said puts the answer before an SDK's many lines.
+// said replaces an SDK's text of many lines by the answer.
 type said struct {
 	Answer
 	err error
@@ -57,14 +57,14 @@ func (s said) Error() string {
 
 func (s said) Unwrap() error { return s.err }
 
-// fail makes the error of a verb, nil of nil.
+// fail makes the error of a verb, or returns nil for nil.
 func (s *Store) fail(op, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrKey), errors.Is(err, store.ErrBody), errors.Is(err, store.ErrTooLarge):
 		return store.Fail(op, key, core.ClassOther, err)
-	case errors.Is(err, store.ErrExists): // we have looked
+	case errors.Is(err, store.ErrExists): // our own look found the object
 		return store.Fail(op, key, core.ClassNone, err)
 	case s.closed.Load(): // gocloud calls a closed bucket a failed precondition
 		return store.Fail(op, key, core.ClassOther, store.ErrClosed)
@@ -87,9 +87,9 @@ func (s *Store) fail(op, key string, err error) error {
 	return failed
 }
 
-// verdict says whether err is a definite no, and if not, its class. First the
-// driver's own knowledge, then what the server said, then the network, and
-// only for what is none of these gocloud's code: see the package comment.
+// verdict says whether err is a definite no, and if not, its class. It asks the driver
+// first, then the server's answer, then the network. It uses gocloud's code only if none
+// of these tells: see the package comment.
 func (s *Store) verdict(op string, err error) (no error, class core.Class) {
 	if s.opts.Class != nil {
 		if class := s.opts.Class(err); class != core.ClassNone {
@@ -119,8 +119,8 @@ func (s *Store) verdict(op string, err error) (no error, class core.Class) {
 	return nil, core.ClassOther
 }
 
-// missing is what "not found" means to a verb. To one that needs no object, it
-// is the bucket that was not found.
+// missing returns what "not found" means for a verb. For a verb that needs no object, the
+// bucket was not found.
 func missing(op string) (no error, class core.Class) {
 	switch op {
 	case "get", "exists", "delete":
@@ -129,7 +129,7 @@ func missing(op string) (no error, class core.Class) {
 	return nil, core.ClassNoSuchStore
 }
 
-// answer finds what the server said.
+// answer finds the server's answer in an error.
 func (s *Store) answer(err error) (Answer, bool) {
 	if s.opts.Answer != nil {
 		if a, ok := s.opts.Answer(err); ok {
@@ -149,11 +149,11 @@ func (s *Store) answer(err error) (Answer, bool) {
 	if errors.As(err, &code) {
 		a.Code = code.ErrorCode()
 	}
-	return a, a.Status >= 300 // less is an answer that broke off
+	return a, a.Status >= 300 // a status below means that the answer broke off
 }
 
-// isUnsupported: a server that does not know If-None-Match may say so, which is
-// better than to ignore it. It will not know it the next time either.
+// isUnsupported reports whether a server says that it does not know If-None-Match. That
+// is better than ignoring it, and does not change with the next request.
 func (a Answer) isUnsupported() bool {
 	return a.Status == http.StatusNotImplemented || a.Code == "NotImplemented"
 }
@@ -162,18 +162,18 @@ func (a Answer) verdict(op string) (no error, class core.Class) {
 	if class := codeClass(a.Code); class != core.ClassNone {
 		return nil, class
 	}
-	if a.Code == "NoSuchUpload" { // S3: somebody ended our multipart upload; the bucket is there
+	if a.Code == "NoSuchUpload" { // S3: another program ended our multipart upload; the bucket is there
 		return nil, core.ClassOther
 	}
 	switch a.Status {
 	case http.StatusPreconditionFailed:
-		// A lease of Azure's own on a blob is a 412 too, and says nothing of ours.
+		// An Azure lease on a blob is also a 412, but says nothing of our object.
 		if op == "create" && !strings.HasPrefix(a.Code, "Lease") {
 			return store.ErrExists, core.ClassNone
 		}
 	case http.StatusConflict:
-		// Azure's word. S3's 409, ConditionalRequestConflict, is of a race that
-		// is still going on: unknown.
+		// This is Azure's code. S3's 409, ConditionalRequestConflict, means that a
+		// race is still going on: unknown.
 		if op == "create" && a.Code == "BlobAlreadyExists" {
 			return store.ErrExists, core.ClassNone
 		}
@@ -199,8 +199,7 @@ func statusClass(status int) core.Class {
 	return core.ClassOther
 }
 
-// codeClass knows the words that say more than their status, of S3, Azure and
-// GCS.
+// codeClass knows the codes of S3, Azure and GCS that say more than their status.
 func codeClass(code string) core.Class {
 	switch code {
 	case "SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
@@ -212,7 +211,7 @@ func codeClass(code string) core.Class {
 		return core.ClassUnauthorized
 	case "NoSuchBucket", "InvalidBucketName", "PermanentRedirect", "ContainerNotFound", "ContainerBeingDeleted",
 		"ContainerDisabled", "AccountBeingCreated", "InvalidResourceName",
-		"ResourceNotFound": // Azure, also to somebody who may not know that it is there
+		"ResourceNotFound": // Azure, also to a caller that may not know that it is there
 		return core.ClassNoSuchStore
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "storageQuotaExceeded":
 		return core.ClassFull

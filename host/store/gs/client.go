@@ -21,12 +21,12 @@ import (
 	"github.com/mopslock/mopslock/host/store/cloud"
 )
 
-// openBucket opens it as gocloud does for a URL, but with connections of its own, and
-// without gocloud's looking for credentials where there are none: that would print a
-// warning on stdout, where results go.
+// openBucket opens the bucket as gocloud does for a URL, but with connections of its own.
+// It also keeps gocloud from searching for credentials if there are none: gocloud would
+// print a warning on stdout, where results go.
 func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket, error) {
-	// Not ctx: the credentials keep it, and renew their tokens with it as long as the
-	// process lives.
+	// The credentials keep the context, and renew their tokens with it as long as the
+	// process lives. So ctx's end must not reach them.
 	ctx = context.WithoutCancel(ctx)
 	var creds *google.Credentials
 	if !isNobody(query) {
@@ -36,15 +36,15 @@ func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket
 			return nil, store.Fail("open", u.Scheme+"://"+u.Host, core.ClassUnauthorized, err)
 		}
 	}
-	if isTrue(query, "grpc") || isTrue(query, "zonal") { // not by HTTP
+	if isTrue(query, "grpc") || isTrue(query, "zonal") { // these do not use HTTP
 		return blob.DefaultURLMux().OpenBucketURL(ctx, u)
 	}
 	client, opts, err := newClient(creds)
 	if err != nil {
 		return nil, err
 	}
-	// Also as an option, since gocloud takes Go's default client for an emulator and
-	// for nobody in particular.
+	// Also as an option, since gocloud uses Go's default client for an emulator and for
+	// requests without credentials.
 	opts = append(opts, option.WithHTTPClient(&client.Client))
 	opener := &gcsblob.URLOpener{Client: client, Options: gcsblob.Options{ClientOptions: opts}}
 	return opener.OpenBucketURL(ctx, u)
@@ -61,7 +61,7 @@ func isTrue(query url.Values, name string) bool {
 	return yes
 }
 
-// newClient is a client with credentials, or of nobody for nil.
+// newClient returns a client with credentials, or without any for nil.
 func newClient(creds *google.Credentials) (*gcp.HTTPClient, []option.ClientOption, error) {
 	base := &thrifty{cloud.Transport()}
 	if creds == nil {
@@ -75,19 +75,19 @@ func newClient(creds *google.Credentials) (*gcp.HTTPClient, []option.ClientOptio
 	return client, opts, err
 }
 
-// onceKey finds whether a verb has read already.
+// onceKey is the context key of a flag: has the verb already read?
 type onceKey struct{}
 
-// once marks the context of a verb, which reads once.
+// once gives a verb's context that flag, so that the verb reads only once.
 func once(ctx context.Context) context.Context {
 	return context.WithValue(ctx, onceKey{}, new(atomic.Bool))
 }
 
-// thrifty makes one request of one read, and keeps its connection.
+// thrifty makes one request for one read, and keeps its connection.
 //
-// The SDK asks again where a body breaks off, whatever its retry policy, and without
-// end where each answer does. And it closes some answers unread that it makes nothing
-// of, such as those of a get that found no object, and their connections with them.
+// If a body breaks off, the SDK asks again, whatever its retry policy is, and without end
+// if each answer breaks off. It also closes some answers unread for which it has no use,
+// such as those of a get that found no object, and so their connections are closed.
 type thrifty struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -96,14 +96,14 @@ func (t *thrifty) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, cmp.Or(r.Context().Err(), io.ErrUnexpectedEOF)
 	}
 	answer, err := t.Transport.RoundTrip(r)
-	// Not an object's body: who closes that early does not want the rest.
+	// Not for an object's body: a caller that closes it early does not want the rest.
 	if err == nil && (r.Method != http.MethodGet || answer.StatusCode >= 300) {
 		answer.Body = &readOut{answer.Body}
 	}
 	return answer, err
 }
 
-// readOut is a body that is read to its end, if that is near, when it is closed.
+// readOut is a body whose Close reads it to its end, if that is near.
 type readOut struct{ io.ReadCloser }
 
 // Close implements io.Closer.

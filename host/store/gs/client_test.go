@@ -15,7 +15,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// TestCredentials: each request carries the token, by connections of our own.
+// TestCredentials: each request carries the token, over connections of our own.
 func TestCredentials(t *testing.T) {
 	var token string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -48,8 +48,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestThrifty: an answer that is not read costs no connection, unless it is an
-// object's: of that no more is read than was wanted.
+// TestThrifty: an unread answer costs no connection, unless it is an object's body, of
+// which no more is read than was wanted.
 func TestThrifty(t *testing.T) {
 	made := map[string]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,8 +84,8 @@ func TestThrifty(t *testing.T) {
 	}
 }
 
-// TestBrokenBody: an answer that breaks off is an error, and not asked for again; also
-// where it does so before the first byte.
+// TestBrokenBody: an answer that breaks off, even before the first byte, is an error, and
+// there is no second request.
 func TestBrokenBody(t *testing.T) {
 	for _, sent := range []string{"", "half"} {
 		var requests atomic.Int64

@@ -3,16 +3,16 @@
 //
 //	import _ "github.com/mopslock/mopslock/host/store/gs"
 //
-// Credentials are Google's application default ones, or none with
-// ?anonymous=true or STORAGE_EMULATOR_HOST; the URL's parameters are those of
+// Credentials are Google's application default credentials, or none with
+// ?anonymous=true or STORAGE_EMULATOR_HOST. The URL's parameters are those of
 // gocloud.dev/blob/gcsblob. GCS takes one write a second to each object.
 //
-// Streamed bodies may have 5 TiB. They go in chunks of 8 MiB, in a resumable
-// upload within which the SDK may send a chunk again; an upload that was not
-// finished makes no object and is forgotten after a week.
+// Streamed bodies may have 5 TiB. They go in chunks of 8 MiB, in a resumable upload in
+// which the SDK may send a chunk again. An unfinished upload makes no object, and GCS
+// forgets it after a week.
 //
-// With the SDK's build tag disable_grpc_modules a program is 19 MB smaller and starts
-// in a quarter less time; only ?grpc=true then has no direct path to Google's servers.
+// With the SDK's build tag disable_grpc_modules a program is 19 MB smaller and starts in
+// a quarter less time. Then only ?grpc=true has no direct path to Google's servers.
 package gs
 
 import (
@@ -48,7 +48,7 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	client.SetRetry(storage.WithPolicy(storage.RetryNever))
 	return cloud.New(bucket, &cloud.Options{
 		Prefix: at.Prefix,
-		// A list tells microseconds, but a get the seconds of an HTTP header.
+		// A list gives microseconds, but a get only the seconds of an HTTP header.
 		StampUnit:  time.Second,
 		Answer:     answer,
 		Class:      class,
@@ -59,8 +59,8 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	}), nil
 }
 
-// parts says how large the one buffer of an upload is. GCS wants multiples of
-// 256 KiB; what is shorter than the buffer goes in a single request.
+// parts returns the size of an upload's one buffer. GCS wants multiples of 256 KiB. A body
+// that is shorter than the buffer goes in a single request.
 func parts(size int64) (part, workers int) {
 	const unit, most = 256 << 10, 8 << 20
 	if size < 0 || size >= most {
@@ -69,8 +69,9 @@ func parts(size int64) (part, workers int) {
 	return int(size/unit+1) * unit, 1
 }
 
-// answer finds what GCS said, or the server of tokens: the text of that error is
-// all that it answered, and a proxy in its place may repeat what it was told.
+// answer finds the answer of GCS or of the token server. For the token server it keeps only
+// status and code: the error's text is the whole answer, in which a proxy may repeat the
+// secrets of the request.
 func answer(err error) (cloud.Answer, bool) {
 	var token *oauth2.RetrieveError
 	if errors.As(err, &token) && token.Response != nil {
@@ -87,10 +88,10 @@ func answer(err error) (cloud.Answer, bool) {
 	return a, true
 }
 
-// class knows credentials that the token server refused, and a bucket that is
-// missing: its 404 differs from an object's in the text only. Of a get the SDK
-// drops the text, so there a missing bucket is an absent object; the write that
-// follows tells.
+// class knows the errors of credentials that the token server refused, and of a missing
+// bucket, whose 404 differs from an object's only in the text. For a get the SDK drops the
+// text, so a missing bucket looks like an absent object there, until the write that
+// follows.
 func class(err error) core.Class {
 	var (
 		token  *oauth2.RetrieveError
@@ -110,8 +111,8 @@ func class(err error) core.Class {
 	return core.ClassNone
 }
 
-// startAfter sets GCS's offset, which is the first key to send, not the last
-// to leave out.
+// startAfter sets GCS's offset. That is the first key to send, not the last one to leave
+// out.
 func startAfter(as func(any) bool, after string) {
 	var query *storage.Query
 	if as(&query) {

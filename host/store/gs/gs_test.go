@@ -44,7 +44,7 @@ func TestReplies(t *testing.T) {
 	})
 }
 
-// TestNoCredentials: told by Open, and not on stdout.
+// TestNoCredentials: Open returns an error, and nothing is printed on stdout.
 func TestNoCredentials(t *testing.T) {
 	t.Setenv("STORAGE_EMULATOR_HOST", "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nope/hunter2.json")

@@ -2,5 +2,5 @@
 
 package local
 
-// isOurs is false: nothing tells here, and no boot has a name that could be compared.
+// isOurs returns false: this system does not tell, and its boots have no names to compare.
 func isOurs(string) (bool, error) { return false, nil }

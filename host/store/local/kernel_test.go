@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A directory that is not there yet is on the file system of the nearest one above it;
-// where nobody can tell, it is not one of ours.
+// A directory that is not there yet is on the file system of the nearest one above it. If
+// the system does not tell, the file system is not one of ours.
 func TestOrderly(t *testing.T) {
 	for name, c := range map[string]struct {
 		there string // of /a/b/c
@@ -44,7 +44,7 @@ func TestOrderly(t *testing.T) {
 	}
 }
 
-// The kernel tells its own file systems from others.
+// isOurs tells this kernel's own file systems from others.
 func TestIsOurs(t *testing.T) {
 	for path, want := range map[string]bool{"/dev/shm": true, "/proc": false} {
 		if _, err := os.Stat(path); runtime.GOOS != "linux" || err != nil {

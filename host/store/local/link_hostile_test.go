@@ -13,9 +13,9 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Links are the doing of who may write to the directory, who is trusted: they are
-// followed to read and to list, and on the way to an object, as host/store/README.md says. What
-// we do ourselves takes none for what it leads to.
+// A user that can make links in the directory is trusted. So we follow links to read and to
+// list, and on the way to an object, as host/store/README.md says. But our own puts and
+// deletes are of the link itself, not of its target.
 func TestLinks(t *testing.T) {
 	outside := t.TempDir()
 	s := open(t, t.TempDir())
@@ -36,19 +36,19 @@ func TestLinks(t *testing.T) {
 			t.Errorf("create %s: %v", key, err)
 		}
 	}
-	// A put, and a delete, are of the link.
+	// A put replaces the link, and a delete removes it.
 	must(t, s.Put(t.Context(), "link", []byte("ours"), ""), s.Put(t.Context(), "dangling", []byte("ours"), ""))
 	must(t, s.Delete(t.Context(), "link"), s.Delete(t.Context(), "dangling"))
 	if body, err := os.ReadFile(theirs); err != nil || string(body) != "theirs" {
-		t.Errorf("what the link led to is %q, %v", body, err)
+		t.Errorf("the link's target is %q, %v", body, err)
 	}
 	if _, err := os.Lstat(filepath.Join(outside, "nowhere")); err == nil {
-		t.Error("made where a link led to")
+		t.Error("the target of a dangling link was made")
 	}
 }
 
-// A directory that was linked is not unlinked when it has become empty: another one,
-// of this machine alone, would take its place.
+// A link to a directory is not removed when the directory becomes empty: otherwise a
+// directory of this machine alone would replace it.
 func TestLinkedDirectoryStays(t *testing.T) {
 	outside := t.TempDir()
 	s := open(t, t.TempDir())
@@ -64,7 +64,7 @@ func TestLinkedDirectoryStays(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoFile: a pipe is no object, does not hang a read, and is not absent either.
+// TestWhatIsNoFile: a pipe is no object, does not block a read, and is not absent either.
 func TestWhatIsNoFile(t *testing.T) {
 	s := open(t, t.TempDir())
 	pipe := filepath.Join(s.Dir(), "pipe")

@@ -13,12 +13,12 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// List implements store.Store. It reads the directories that can hold keys
-// beyond after, whole, and no others; so a page costs as much as its
-// directories are wide. Temp files do not show; those of writers that crashed
-// more than a day ago are removed. Symbolic links to files show, those to
-// directories are followed only where prefix leads through them. Files whose
-// names cannot be keys do not show.
+// List implements store.Store. It reads whole directories, but only those that can
+// hold keys beyond after. So the cost of a page grows with the number of files in its
+// directories. List does not show temp files, and removes those of writers that crashed
+// more than a day ago. It shows symbolic links to files, and follows links to
+// directories only if prefix leads through them. It does not show files whose names
+// cannot be keys.
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
 	err := store.CheckPrefix(prefix)
 	if err == nil && s.closed.Load() {
@@ -64,8 +64,8 @@ func (w *walk) dir(rel string) error {
 	return nil
 }
 
-// inKeyOrder sorts as keys sort: below a directory d all begin with "d/", and
-// so "d-x" and "d.x" come before them.
+// inKeyOrder sorts entries in the order of their keys. All keys below a directory d
+// begin with "d/", so "d-x" and "d.x" come before them.
 func inKeyOrder(entries []fs.DirEntry) []fs.DirEntry {
 	name := func(e fs.DirEntry) string {
 		if e.IsDir() {
@@ -96,7 +96,7 @@ func (w *walk) entry(rel string, e fs.DirEntry) error {
 		err = regular(info)
 	}
 	if err = absentIfMissing(err); errors.Is(err, store.ErrAbsent) || errors.Is(err, errNotRegular) {
-		return nil // removed since, a dangling link, a directory behind a link, a pipe
+		return nil // removed meanwhile, a dangling link, a link to a directory, a pipe
 	}
 	if err != nil {
 		return fmt.Errorf("%w (the list would lack it)", err)
@@ -117,13 +117,13 @@ func (w *walk) mayHold(sub string) bool {
 	return sub > w.after || strings.HasPrefix(w.after, sub)
 }
 
-// sweep removes a temp file that has not been written for a day. Its writer
-// has crashed; should it be stopped instead, its rename finds nothing to
-// rename, and its deadline is past anyway (mayMove).
+// sweep removes a temp file that was not written for a day. Its writer has crashed. If
+// the writer was only stopped, its rename finds no file, and its deadline has passed
+// anyway (mayMove).
 func (s *Store) sweep(key string, e fs.DirEntry) {
 	info, err := e.Info()
 	if err != nil || !info.Mode().IsRegular() || s.now().Sub(info.ModTime()) < tempLife {
 		return
 	}
-	os.Remove(filepath.Join(s.root, filepath.FromSlash(key))) // if not, the next List tries again
+	os.Remove(filepath.Join(s.root, filepath.FromSlash(key))) // if this fails, the next List tries again
 }

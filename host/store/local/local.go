@@ -1,21 +1,20 @@
-// Package local keeps objects as files below one directory of this machine, or
-// of one that is mounted. Importing it registers file:// with store.Open.
+// Package local keeps objects as files below one directory, on this machine or on a
+// mount. Importing it registers file:// with store.Open.
 //
-// The object KEY is the file DIR/KEY, byte for byte: nothing is escaped, there
-// are no sidecar files, and other programs (mops) may read and write the same
-// files. The content type of a Put is not kept. Directories are made when the
-// first object below them is written (mode 0777 less umask), DIR too, and
-// removed again when a Delete leaves them empty, DIR excepted. So a directory
-// that is not mounted looks like an empty store.
+// The object KEY is the file DIR/KEY, byte for byte: nothing is escaped, there are no
+// sidecar files, and other programs (mops) may read and write the same files. A Put does
+// not keep the content type. The first write below a directory makes it (mode 0777 less
+// umask), also DIR. A Delete that leaves a directory empty removes it, except DIR. So a
+// directory that is not mounted looks like an empty store.
 //
-// A key and another below it (a, a/b) cannot both be objects. On filesystems
-// that fold case, keys that differ in case only are one. Create needs hard
-// links; without them its error is errors.ErrUnsupported. A system call that
-// hangs (a dead NFS server) is not interrupted by ctx.
+// A key and another below it (a, a/b) cannot both be objects. On filesystems that fold
+// case, keys that differ only in case are one. Create needs hard links; without them its
+// error is errors.ErrUnsupported. ctx does not interrupt a system call that hangs (a dead
+// NFS server).
 //
-// It does not lock files, and does not sync what Put writes: a crash of the
-// machine may bring an older body back, but it ends every holder on that
-// machine too. Create syncs the file and its directory before it says yes.
+// It does not lock files, and does not sync what Put writes: a crash of the machine may
+// bring an older body back, but it also ends every holder on that machine. Create syncs
+// the file and its directory before it says yes.
 package local
 
 import (
@@ -43,13 +42,13 @@ func init() {
 }
 
 const (
-	// tempPrefix begins the name of every file that is being written. No key
-	// may have a segment that begins so.
+	// tempPrefix begins the name of every file that is being written. No segment of a
+	// key may begin so.
 	tempPrefix = ".mopslock-tmp-"
-	// tempLife is the age at which a List removes a temp file: whoever wrote it
-	// has crashed.
+	// tempLife is the age at which a List removes a temp file: its writer has
+	// crashed.
 	tempLife = 24 * time.Hour
-	// maxTries bounds how often a write makes its directory anew when a Delete
+	// maxTries bounds how often a write makes its directory again when a Delete
 	// elsewhere keeps removing it.
 	maxTries = 16
 	// tick is the coarsest step of the clock that kernels stamp files with
@@ -64,8 +63,8 @@ type Store struct {
 	closed atomic.Bool
 	watch  watcher
 
-	// For tests: the clock, what happens between a finished temp file and the
-	// clock check, changeFraction, and isOurs.
+	// For tests: the clock, a call between a finished temp file and the clock
+	// check, changeFraction, and isOurs.
 	now        func() time.Time
 	beforeMove func(op string)
 	changed    func(fs.FileInfo) int64
@@ -83,13 +82,13 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// SteppingClock implements store.SteppingClock: files are stamped by a wall
-// clock, which NTP may step.
+// SteppingClock implements store.SteppingClock: a wall clock stamps the files, and NTP may
+// step it.
 func (s *Store) SteppingClock() {}
 
-// Orderly implements store.Orderly: on a file system of this kernel's own. The clock is
-// read right before the one system call that applies a write. A directory that is not
-// there yet is judged by the one above it.
+// Orderly implements store.Orderly: it is true on a file system that only this kernel
+// writes. There the clock is read right before the one system call that applies a write.
+// If the directory is not there yet, the one above it decides.
 func (s *Store) Orderly() bool {
 	for dir := s.root; ; dir = filepath.Dir(dir) {
 		is, err := s.isOurs(dir)
@@ -102,8 +101,8 @@ func (s *Store) Orderly() bool {
 // Dir returns the absolute path of the directory.
 func (s *Store) Dir() string { return s.root }
 
-// Get implements store.Store. The stamp is that of the file that was opened,
-// also when another has taken its place since.
+// Get implements store.Store. The stamp is that of the file that was opened, even if
+// another has replaced it since.
 func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 	path, err := s.enter(ctx, key)
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *Store) read(path string) (store.Object, error) {
 
 // openObject opens a regular file, and nothing else.
 func openObject(path string) (*os.File, fs.FileInfo, error) {
-	// Non-blocking, so that a named pipe in the directory cannot hang us.
+	// Non-blocking, so that a named pipe in the directory cannot block us.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -167,8 +166,9 @@ func readAll(f *os.File, size int64) ([]byte, error) {
 	}
 }
 
-// Put implements store.Store: a temp file in the same directory, renamed. Not
-// synced. After an error the object is the old one or the new one, whole.
+// Put implements store.Store: it writes a temp file in the same directory and renames
+// it. It does not sync. After an error the object is the whole old one or the whole new
+// one.
 func (s *Store) Put(ctx context.Context, key string, body []byte, _ string) error {
 	path, err := s.enter(ctx, key)
 	if err != nil {
@@ -192,15 +192,15 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, _ string) erro
 	return s.fail("put", key, err)
 }
 
-// Create implements store.Store: a synced temp file, link(2), which fails if
-// the name is taken, and a sync of the directory. After an error that is not
-// ErrExists the object may be there, whole.
+// Create implements store.Store: it writes and syncs a temp file, calls link(2), which
+// fails if the name is taken, and syncs the directory. After an error that is not
+// ErrExists the whole object may be there.
 func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) error {
 	path, err := s.enter(ctx, key)
 	if err != nil {
 		return s.fail("create", key, err)
 	}
-	// Losing costs a stat, not a sync. Only a yes needs the link.
+	// A create that loses costs a stat, and no sync.
 	if info, err := os.Lstat(path); err == nil {
 		return s.fail("create", key, taken(info))
 	}
@@ -238,8 +238,8 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	return err == nil, s.fail("exists", key, err)
 }
 
-// Delete implements store.Store. It also removes the directories that it
-// leaves empty, so that the versions of a register leave no skeleton behind.
+// Delete implements store.Store. It also removes the directories that it leaves empty,
+// so that no empty directories of a register's versions stay behind.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	path, err := s.enter(ctx, key)
 	if err != nil {
@@ -258,11 +258,11 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return s.fail("delete", key, err)
 	}
-	// rmdir refuses a directory that is not empty, so this removes nobody's
-	// object; a writer whose directory goes between its mkdir and its open
-	// makes it again (retry).
+	// rmdir refuses a directory that is not empty, so this removes no object. A
+	// writer whose directory is removed between its mkdir and its open makes it
+	// again (retry).
 	for dir := filepath.Dir(path); len(dir) > len(s.root); dir = filepath.Dir(dir) {
-		// os.Remove would unlink a link to a directory that somebody shares with others.
+		// os.Remove would also unlink a symbolic link to a shared directory.
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || os.Remove(dir) != nil {
 			break
 		}
@@ -270,10 +270,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// StampUnit implements store.Store: a tick of the kernel's clock, or one second
-// as long as neither the directory nor an object that was read has shown a
-// stamp with a fraction (old ext3, HFS+). On FAT, which has no links anyway,
-// it would be two.
+// StampUnit implements store.Store. It is a tick of the kernel's clock, or one second
+// while neither the directory nor an object that was read has shown a stamp with a
+// fraction (old ext3, HFS+). On FAT, which has no links anyway, it would be two seconds.
 func (s *Store) StampUnit() time.Duration {
 	for dir := s.root; !s.fine.Load(); {
 		if info, err := os.Stat(dir); err == nil {
@@ -299,7 +298,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// enter is what every verb does first. It returns the path of the object.
+// enter does the checks with which every verb begins, and returns the object's path.
 func (s *Store) enter(ctx context.Context, key string) (path string, err error) {
 	if s.closed.Load() {
 		return "", store.ErrClosed
@@ -329,7 +328,7 @@ func checkKey(key string) error {
 			return fmt.Errorf("%w: a segment begins with %s, which marks files being written", store.ErrKey, tempPrefix)
 		}
 	}
-	// A no-op but on Windows: drive letters, device names, streams.
+	// For Windows alone: drive letters, device names, streams.
 	if !filepath.IsLocal(filepath.FromSlash(key)) || runtime.GOOS == "windows" && strings.ContainsAny(key, `:*?"<>|`) {
 		return fmt.Errorf("%w: it is no file name here", store.ErrKey)
 	}
@@ -338,14 +337,14 @@ func checkKey(key string) error {
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// mayMove is the last look at the clock before the one system call that
-// applies a write. Nothing may be put between its return and that call: what
-// is left is the time of a few instructions, and the fencing token.
+// mayMove reads the clock a last time before the one system call that applies a write.
+// No code may stand between its return and that call. Only a pause within these few
+// instructions is left, and for that there is the fencing token.
 //
 //	us:    temp file written ── SIGSTOP ═══════ SIGCONT ── mayMove: too late ── temp removed
 //	other:                         takes the lease, writes N
 //
-// Without it the rename would bring our old body back over theirs.
+// Without mayMove, the rename would replace the other's body by our old one.
 func (s *Store) mayMove(ctx context.Context, op string) error {
 	s.beforeMove(op)
 	return store.Overdue(ctx, s.now())
@@ -356,7 +355,7 @@ var (
 	errNotRegular = errors.New("something that is neither a file nor a directory has this name")
 )
 
-// regular refuses what is no object. A directory is an absent one.
+// regular returns an error for what is no regular file. A directory is an absent object.
 func regular(info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
@@ -367,8 +366,8 @@ func regular(info fs.FileInfo) error {
 	return errNotRegular
 }
 
-// absentIfMissing tells "no such file" from other errors. Below a file (a/b
-// where a is one) there is none either.
+// absentIfMissing turns "no such file" into ErrAbsent. Below a file (a/b if a is one)
+// there is no file either.
 func absentIfMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return store.ErrAbsent
@@ -376,9 +375,9 @@ func absentIfMissing(err error) error {
 	return err
 }
 
-// absentOrNoStore is absentIfMissing for a reader, to whom it matters whether
-// there is a directory at all: a file in its place has no objects either, but
-// no lease will ever be in it.
+// absentOrNoStore is absentIfMissing for a reader, which must know whether the store has
+// a directory at all. A file in its place has no objects either, but no lease can ever be
+// in it.
 func (s *Store) absentOrNoStore(err error) error {
 	if errors.Is(err, syscall.ENOTDIR) && s.missing() {
 		return err
@@ -386,11 +385,11 @@ func (s *Store) absentOrNoStore(err error) error {
 	return absentIfMissing(err)
 }
 
-// stamp takes the modification time of a file, and remembers whether this
-// filesystem has fractions of a second.
+// stamp returns the modification time of a file, and remembers whether this filesystem
+// has fractions of a second.
 func (s *Store) stamp(info fs.FileInfo) int64 {
 	if year := info.ModTime().Year(); year < 1700 || year > 2200 {
-		return 0 // beyond what nanoseconds can count; it tells nothing
+		return 0 // nanoseconds cannot count so far
 	}
 	ns := info.ModTime().UnixNano()
 	if !s.fine.Load() && (ns%int64(time.Second) != 0 || s.changed(info) != 0) {
@@ -399,7 +398,7 @@ func (s *Store) stamp(info fs.FileInfo) int64 {
 	return ns
 }
 
-// fail makes the error of a verb, nil of nil.
+// fail makes the error of a verb, or returns nil for nil.
 func (s *Store) fail(op, key string, err error) error {
 	class := store.ClassOf(err)
 	switch {
@@ -415,7 +414,7 @@ func (s *Store) fail(op, key string, err error) error {
 	case errors.Is(err, errBelow):
 		class = core.ClassNoSuchStore
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
-		// It stays so until somebody moves what is in the way.
+		// It stays so until a person moves the file that is in the way.
 		class, err = core.ClassNoSuchStore, fmt.Errorf("%w (%w)", errBelow, err)
 	}
 	return store.Fail(op, key, class, err)

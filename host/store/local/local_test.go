@@ -62,7 +62,7 @@ func noTemps(t *testing.T, dir string) {
 	})
 }
 
-// TestHammerConformance is also run with the race detector.
+// TestHammerConformance also runs with the race detector.
 func TestHammerConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		at := store.Location{Scheme: "file", Dir: filepath.Join(t.TempDir(), "with space %", "#dir")}
@@ -78,8 +78,8 @@ func TestHammerConformance(t *testing.T) {
 	})
 }
 
-// TestObjectsAreAtTheirKeys: mops reads and writes the same path, and so must
-// be able to (mode), and there is nothing else in the directory.
+// TestObjectsAreAtTheirKeys: mops reads and writes the same path, so the file's mode must
+// allow that, and there is nothing else in the directory.
 func TestObjectsAreAtTheirKeys(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -103,8 +103,8 @@ func TestObjectsAreAtTheirKeys(t *testing.T) {
 	}
 }
 
-// TestOpenAndReadsMakeNothing: whoever only looks at a store leaves no directory behind;
-// the first write makes it, and those who watched before are told.
+// TestOpenAndReadsMakeNothing: opening and reading a store makes no directory. The first
+// write makes it, and notifies those that watched before.
 func TestOpenAndReadsMakeNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nope", "deeper")
 	s := open(t, dir)
@@ -127,8 +127,9 @@ func TestOpenAndReadsMakeNothing(t *testing.T) {
 	await(t, told)
 }
 
-// TestLateWriteIsNotApplied: the process was stopped between its temp file and its rename,
-// of a stream after its whole body. Its context does not know yet that the deadline is past.
+// TestLateWriteIsNotApplied: the process was stopped between its temp file and its rename
+// (with a stream, after the whole body). Its context does not know yet that the deadline
+// has passed.
 func TestLateWriteIsNotApplied(t *testing.T) {
 	for name, wake := range map[string]func(now time.Time) time.Time{
 		"stopped": func(now time.Time) time.Time { return now.Add(2 * time.Hour) },
@@ -171,8 +172,8 @@ func TestLateWriteIsNotApplied(t *testing.T) {
 	}
 }
 
-// TestDirectoryVanishes: a Delete elsewhere removes the directory that a write has just
-// made, again and again; of a stream, before the temp file is in it, never after.
+// TestDirectoryVanishes: again and again, a Delete elsewhere removes the directory that a
+// write has just made. With a stream it can do so only before the temp file is there.
 func TestDirectoryVanishes(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -186,12 +187,12 @@ func TestDirectoryVanishes(t *testing.T) {
 	times = 0
 	must(t, s.Create(t.Context(), "n/m/c", []byte("created"), ""))
 	times = -1000
-	err := s.Put(t.Context(), "n/m/k", []byte("put"), "") // it ends
+	err := s.Put(t.Context(), "n/m/k", []byte("put"), "") // it gives up in the end
 	wantClass(t, err, core.ClassOther)
 
 	s.beforeMove = func(string) {}
 	must(t, s.CreateFrom(t.Context(), "n/m/s", &storetest.Body{Size: 1000, After: func(read int64) error {
-		if read == 0 { // pruning goes up from an absent object
+		if read == 0 { // a Delete of an absent object also removes empty directories
 			return s.Delete(t.Context(), "n/m/other")
 		}
 		return nil
@@ -199,13 +200,13 @@ func TestDirectoryVanishes(t *testing.T) {
 	err = s.PutFrom(t.Context(), "n/m/s", &storetest.Body{Size: 1000, After: func(int64) error {
 		return os.RemoveAll(filepath.Join(dir, "n"))
 	}}, 1000, "")
-	wantClass(t, err, core.ClassOther) // by force: unknown, and not read again
+	wantClass(t, err, core.ClassOther) // the directory was removed by force: unknown, and the body is not read again
 	if errors.Is(err, store.ErrBody) || errors.Is(err, store.ErrAbsent) {
 		t.Fatal(err)
 	}
 }
 
-// TestHammerDeletes: writers make what deleters prune.
+// TestHammerDeletes: writers make directories while deleters remove them.
 func TestHammerDeletes(t *testing.T) {
 	s := open(t, t.TempDir())
 	var all sync.WaitGroup
@@ -230,8 +231,8 @@ func TestHammerDeletes(t *testing.T) {
 	}
 }
 
-// TestTempFilesAreHiddenAndSwept: what a killed writer left is no object, cannot be reached
-// by a key, and goes when a list finds it a day old.
+// TestTempFilesAreHiddenAndSwept: the temp file of a killed writer is no object, has no key,
+// and a list that finds it a day old removes it.
 func TestTempFilesAreHiddenAndSwept(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -257,8 +258,8 @@ func TestTempFilesAreHiddenAndSwept(t *testing.T) {
 	}
 }
 
-// TestKeyBelowAKey: an object and others below it cannot both be files; the write that
-// would need it fails with a reason, and reads find nothing.
+// TestKeyBelowAKey: an object and others below its key cannot both be files. A write that
+// would need that fails with a reason, and reads find nothing.
 func TestKeyBelowAKey(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "a", []byte("a"), ""), s.Put(t.Context(), "d/x", []byte("x"), ""))
@@ -301,7 +302,7 @@ func TestStoreThatCannotBeMade(t *testing.T) {
 	wantClass(t, err, core.ClassNoSuchStore)
 }
 
-// TestInjected: what a kernel may say that a test cannot make it say.
+// TestInjected: errors that a kernel may return, but that a test cannot bring about.
 func TestInjected(t *testing.T) {
 	s := open(t, t.TempDir())
 	for errno, class := range map[syscall.Errno]core.Class{
@@ -320,8 +321,8 @@ func TestInjected(t *testing.T) {
 	wantClass(t, gone.fail("put", "k", syscall.EROFS), core.ClassReadOnly)
 }
 
-// TestStampUnit: a file system whose stamps have fractions is told from one with whole
-// seconds, also by a directory as an archive leaves it.
+// TestStampUnit: StampUnit tells a file system whose stamps have fractions from one with
+// whole seconds, even if an archive has set the directory's time to a whole second.
 func TestStampUnit(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, filepath.Join(dir, "not", "made"))
@@ -341,11 +342,11 @@ func TestStampUnit(t *testing.T) {
 	}
 }
 
-// TestStreamHoldsLittle: of 64 MiB, less than one is ever allocated, all told.
+// TestStreamHoldsLittle: to stream 64 MiB, less than 1 MiB is allocated in total.
 func TestStreamHoldsLittle(t *testing.T) {
 	const size, most = 64 << 20, 1 << 20
 	s := open(t, t.TempDir())
-	_, _ = io.Copy(io.Discard, &storetest.Body{Size: 1}) // which has its pattern from here on
+	_, _ = io.Copy(io.Discard, &storetest.Body{Size: 1}) // makes the pattern of all bodies
 	allocated := func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -4,5 +4,5 @@ package local
 
 import "io/fs"
 
-// changeFraction is known on Linux only.
+// changeFraction returns 0: only Linux tells it.
 func changeFraction(fs.FileInfo) int64 { return 0 }

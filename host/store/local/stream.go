@@ -14,8 +14,8 @@ import (
 // copyBuffer is how many bytes of a body are in memory at once.
 const copyBuffer = 256 << 10
 
-// MaxSize implements store.Streamer: the filesystem's limit is told by the
-// write that meets it.
+// MaxSize implements store.Streamer. The filesystem's own limit shows only in the write
+// that reaches it.
 func (s *Store) MaxSize() int64 { return math.MaxInt64 }
 
 // Open implements store.Streamer.
@@ -32,7 +32,7 @@ func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info
 	return body, store.Info{Key: key, Size: info.Size(), Stamp: s.stamp(info)}, nil
 }
 
-// reader makes the errors of an object's file those of a verb.
+// reader turns the errors of an object's file into those of a verb.
 type reader struct {
 	store *Store
 	ctx   context.Context
@@ -53,9 +53,9 @@ func (r *reader) Read(p []byte) (int, error) {
 
 func (r *reader) Close() error { return r.store.fail("get", r.key, r.file.Close()) }
 
-// PutFrom implements store.Streamer, as Put does it. The temp file is as large
-// as the object and beside the old one: both need room. A List elsewhere sweeps
-// it away if the body pauses for a day.
+// PutFrom implements store.Streamer in the way of Put. The temp file is as large as the
+// object and beside the old one: both need room. If the body pauses for a day, a List
+// elsewhere removes the temp file.
 func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size int64, _ string) error {
 	path, err := s.enter(ctx, key)
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *Store) PutFrom(ctx context.Context, key string, body io.Reader, size in
 	return s.fail("put", key, err)
 }
 
-// CreateFrom implements store.Streamer, as Create does it. A body whose key is
-// taken already is not read.
+// CreateFrom implements store.Streamer in the way of Create. If the key is already taken,
+// it does not read the body.
 func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size int64, _ string) error {
 	path, err := s.enter(ctx, key)
 	if err != nil {
@@ -99,9 +99,8 @@ func (s *Store) CreateFrom(ctx context.Context, key string, body io.Reader, size
 	return s.fail("create", key, err)
 }
 
-// streamTemp is writeTemp for a body that is read once: only the making of the
-// file is tried again. From then on the file keeps its directory from being
-// pruned.
+// streamTemp is writeTemp for a body that can be read only once: it retries only the
+// making of the file. Once the file is there, its directory is not removed.
 func (s *Store) streamTemp(ctx context.Context, path string, body io.Reader, size int64, unsynced *[]string) (temp string, err error) {
 	source, err := store.NewSource(ctx, body, size, s.MaxSize(), s.now, nil)
 	if err != nil {
@@ -116,7 +115,7 @@ func (s *Store) streamTemp(ctx context.Context, path string, body io.Reader, siz
 		return "", err
 	}
 	return f.Name(), fillTemp(f, unsynced, func() error {
-		// Not io.Copy: hidden from it, neither side can choose a buffer.
+		// The structs hide WriterTo and ReaderFrom, with which a side could choose its own buffer.
 		_, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{source}, make([]byte, copyBuffer))
 		return err
 	})

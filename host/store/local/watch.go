@@ -14,13 +14,12 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Watch implements store.Watcher with one fsnotify watcher for the whole
-// store, made by the first Watch. It watches the object's directory, or, as
-// long as that is missing, the nearest one above it, also above a store whose own
-// directory is not there yet, and
-// moves down as directories are made and up as they are removed; that there is one
-// more on the way to the object is not told. An error says that the system has no
-// watches left.
+// Watch implements store.Watcher with one fsnotify watcher for the whole store, which the
+// first Watch makes. It watches the object's directory. While that is missing, it watches
+// the nearest directory above it, even above the store's own. It moves down as
+// directories are made and up as they are removed, and gives no notice of a directory
+// that is made on the way to the object. An error says that the system has no watches
+// left.
 func (s *Store) Watch(key string, notify func()) (stop func(), err error) {
 	err = checkKey(key)
 	if err == nil {
@@ -32,19 +31,18 @@ func (s *Store) Watch(key string, notify func()) (stop func(), err error) {
 	return stop, nil
 }
 
-// maxQueue bounds the events that wait; beyond it they are one overflow.
+// maxQueue bounds the events that wait. Events beyond it become one overflow.
 const maxQueue = 4096
 
 // watcher shares one fsnotify.Watcher among all subscriptions of a store.
 //
-// Two goroutines: pump takes events off fsnotify and never waits for anything
-// else; serve acts on them. They are two because serve adds and removes
-// watches, and on some systems fsnotify answers that only while its events are
-// being taken.
+// It has two goroutines: pump takes events from fsnotify and never waits for anything
+// else; serve acts on them. serve adds and removes watches, and on some systems fsnotify
+// answers that only while another goroutine takes its events.
 type watcher struct {
-	mu     sync.Mutex // over what follows, and calls into fsnotify
+	mu     sync.Mutex // guards the next fields, and calls into fsnotify
 	fs     *fsnotify.Watcher
-	dirs   map[string]map[*subscription]struct{} // watched directory → who is there
+	dirs   map[string]map[*subscription]struct{} // watched directory → its subscriptions
 	closed bool
 	ended  sync.WaitGroup
 
@@ -58,7 +56,7 @@ type watcher struct {
 type subscription struct {
 	path   string // of the object
 	notify func()
-	dir    string // where it waits; "" nowhere
+	dir    string // the directory that it watches, or ""
 	next   string // the name in dir that leads to path
 }
 
@@ -126,7 +124,7 @@ func (w *watcher) pump() {
 			if !ok {
 				return
 			}
-			w.push(fsnotify.Event{}, true) // an overflow, or worse: tell everybody
+			w.push(fsnotify.Event{}, true) // an overflow, or worse: notify all subscriptions
 		}
 	}
 }
@@ -157,12 +155,12 @@ func (w *watcher) serve() {
 	}
 }
 
-// settle moves the subscriptions that events touch to where they now have to
-// wait, and returns those to notify, each once. For a directory that was made on the
-// way to an object nobody is to look, unless the object was there before the watch:
+// settle moves the subscriptions that events touch to the directories that they must now
+// watch, and returns those to notify, each once. A directory that was made on the way to
+// an object gives no notice, unless the object was there before the watch:
 //
-//	us:                 told of N ── watch N ── is N/v there?
-//	other:    mkdir N ─────────────────────────────────────────── N/v (is told)
+//	us:                 event: N ── watch N ── is N/v there?
+//	other:    mkdir N ────────────────────────────────────────── N/v (gives a notice)
 func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +182,7 @@ func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription
 	for sub, concerned := range touched {
 		if sub.dir != filepath.Dir(sub.path) || overflow {
 			w.leave(sub)
-			_ = w.place(sub) // if nowhere, polling remains
+			_ = w.place(sub) // if this fails, the caller still polls
 		}
 		if concerned || isThere(sub.path) {
 			notify = append(notify, sub)
@@ -193,8 +191,8 @@ func (w *watcher) settle(events []fsnotify.Event, overflow bool) []*subscription
 	return notify
 }
 
-// touch collects whom an event touches, and whether it can be about the object
-// itself.
+// touch collects the subscriptions that an event touches, and whether the event can be
+// about the object itself.
 func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]bool) {
 	dir, name := filepath.Split(event.Name)
 	for sub := range w.dirs[filepath.Clean(dir)] {
@@ -202,8 +200,8 @@ func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]bool) {
 			touched[sub] = touched[sub] || sub.dir == filepath.Dir(sub.path)
 		}
 	}
-	// The watched directory itself went away, and its watch with it. If one of
-	// that name is there again, it is another, and needs a watch of its own.
+	// The watched directory itself was removed, and its watch with it. If there is a
+	// directory of that name again, it is another one, and needs a watch of its own.
 	if !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename) {
 		return
 	}
@@ -222,13 +220,13 @@ func (w *watcher) touch(event fsnotify.Event, touched map[*subscription]bool) {
 // maxMoves bounds how often place follows directories that come and go.
 const maxMoves = 100
 
-// place finds the directory where sub has to wait now, and watches it.
+// place finds the directory that sub must watch now, and watches it.
 //
 //	us:    N is missing ── watch root ───────────── N is there? watch N
-//	other:                             mkdir N, N/v          (N/v is told by notify)
+//	other:                             mkdir N, N/v          (settle notifies of N/v)
 //
-// Between seeing that a directory is missing and watching the one above it, it
-// may have been made, and no event tells. So place looks again afterwards.
+// A directory may be made after place saw that it is missing, and before place watches
+// the one above it. No event tells of that, so place looks again afterwards.
 func (w *watcher) place(sub *subscription) error {
 	for range maxMoves {
 		dir := nearest(filepath.Dir(sub.path))
@@ -254,7 +252,7 @@ func nearest(dir string) string {
 	return dir
 }
 
-// isThere is also said of what cannot be seen.
+// isThere reports whether there is a file. It is also true if the system does not tell.
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -265,7 +263,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// enter makes sub wait in dir.
+// enter makes sub watch dir.
 func (w *watcher) enter(sub *subscription, dir string) error {
 	if w.dirs[dir] == nil {
 		if err := w.fs.Add(dir); err != nil {
@@ -280,7 +278,7 @@ func (w *watcher) enter(sub *subscription, dir string) error {
 	return nil
 }
 
-// leave undoes enter. The last one out ends the watch.
+// leave undoes enter. The last subscription that leaves a directory ends its watch.
 func (w *watcher) leave(sub *subscription) {
 	subs := w.dirs[sub.dir]
 	if _, in := subs[sub]; !in {

@@ -11,7 +11,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// watched has the notices of a key.
+// watched returns the notices of a key.
 func watched(t *testing.T, s *Store, key string) <-chan struct{} {
 	t.Helper()
 	told := make(chan struct{}, 10)
@@ -20,7 +20,7 @@ func watched(t *testing.T, s *Store, key string) <-chan struct{} {
 	return told
 }
 
-// await ends a test that hangs.
+// await waits for a notice, and ends a test that hangs.
 func await(t *testing.T, told <-chan struct{}) {
 	t.Helper()
 	select {
@@ -30,7 +30,7 @@ func await(t *testing.T, told <-chan struct{}) {
 	}
 }
 
-// TestWatchOverflowTellsEverybody: where the kernel has lost events, each must look.
+// TestWatchOverflowTellsEverybody: if the kernel has lost events, every subscription is notified.
 func TestWatchOverflowTellsEverybody(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "n/k", nil, ""))
@@ -44,15 +44,15 @@ func TestWatchOverflowTellsEverybody(t *testing.T) {
 	}
 }
 
-// TestWatchOnTheWay: a directory that is made on the way to an object is no change of
-// the object. It would have a waiter of strict look while the version that it waits
-// for is being written, and not look when that is there.
+// TestWatchOnTheWay: a directory that is made on the way to an object gives no notice.
+// With a notice, a waiter under strict would look while the version for which it waits is
+// being written, and would not look when it is there.
 func TestWatchOnTheWay(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "n/k", nil, ""))
 	told, passed := watched(t, s, "n/d/e/v"), watched(t, s, "n/k")
 	must(t, os.MkdirAll(s.path("n/d/e"), 0o777))
-	for range 2 { // when the second is told, all is that came with the first
+	for range 2 { // after the second notice, all notices of the first delete have come
 		must(t, s.Delete(t.Context(), "n/k"))
 		await(t, passed)
 		must(t, s.Put(t.Context(), "n/k", nil, ""))
@@ -65,19 +65,19 @@ func TestWatchOnTheWay(t *testing.T) {
 	await(t, told)
 }
 
-// TestWatchTooLate: an object whose directory was not watched yet when it was made.
+// TestWatchTooLate: an object that was made before its directory was watched gives a notice.
 func TestWatchTooLate(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "n/k", nil, ""))
 	told := watched(t, s, "n/d/e/v")
-	s.watch.mu.Lock() // no event is acted on meanwhile
+	s.watch.mu.Lock() // the watcher handles no event meanwhile
 	err := s.Create(t.Context(), "n/d/e/v", nil, "")
 	s.watch.mu.Unlock()
 	must(t, err)
 	await(t, told)
 }
 
-// TestWatchLeavesNothing: the last to stop ends the watch, and Close the rest.
+// TestWatchLeavesNothing: the last stop ends a directory's watch, and Close ends all others.
 func TestWatchLeavesNothing(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, s.Put(t.Context(), "n/k", nil, ""))

@@ -15,11 +15,10 @@ import (
 )
 
 // The steps of a write, in their order: retry, writeTemp (openTemp, makeDirs,
-// fillTemp), and for a Create link and syncDir. mayMove stands between the file and its name.
+// fillTemp), mayMove, and then rename, or for a Create link and syncDir.
 
-// retry does a write again, from its temp file on, when its directory (or, by
-// the hand of a sweeper whose clock is a day ahead, its temp file) vanished
-// underneath it.
+// retry repeats a write, from its temp file on, if its directory was removed meanwhile.
+// It also does so if its temp file was, by a List on a machine whose clock is a day ahead.
 //
 //	us:    mkdir N ──────────── open N/temp: ENOENT ── mkdir N ── …
 //	other:           rmdir N
@@ -32,7 +31,7 @@ func (s *Store) retry(write func() error) error {
 	}
 }
 
-// writeTemp makes the body's file beside path, complete: openTemp and fillTemp.
+// writeTemp makes the complete file of a body beside path: openTemp and fillTemp.
 func (s *Store) writeTemp(path string, body []byte, unsynced *[]string) (temp string, err error) {
 	f, err := openTemp(path, unsynced)
 	if err != nil {
@@ -57,9 +56,9 @@ func openTemp(path string, unsynced *[]string) (*os.File, error) {
 	return f, err
 }
 
-// fillTemp lets write fill the file, and closes it; after an error it is
-// removed. If unsynced is not nil, the file is synced, and then the directories
-// that new ones were made in, which unsynced keeps from one try to the next.
+// fillTemp lets write fill the file, and closes it. After an error it removes the file.
+// If unsynced is not nil, it syncs the file and then the directories in which new ones
+// were made; unsynced keeps these from one try to the next.
 func fillTemp(f *os.File, unsynced *[]string, write func() error) error {
 	err := write()
 	if err == nil && unsynced != nil {
@@ -89,9 +88,9 @@ func createTemp(dir string) (*os.File, error) {
 	}
 }
 
-// makeDirs makes dir and what is missing above it, and appends to unsynced,
-// unless nil, the directory that each was made in. One that somebody else has
-// made a moment ago is theirs to sync.
+// makeDirs makes dir and the missing directories above it. It appends to unsynced, unless
+// nil, the directory in which each was made. If another process made a directory a moment
+// ago, that process syncs it.
 func makeDirs(dir string, unsynced *[]string) error {
 	up := filepath.Dir(dir)
 	err := os.Mkdir(dir, 0o777)
@@ -120,7 +119,7 @@ func syncDirs(dirs []string) error {
 	return nil
 }
 
-// syncDir makes the names in dir survive a crash of the machine.
+// syncDir syncs dir, so that the names in it survive a crash of the machine.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there
@@ -132,12 +131,12 @@ func syncDir(dir string) error {
 	defer f.Close()
 	err = f.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // the filesystem has no such thing
+		return nil // the filesystem has no such sync
 	}
 	return err
 }
 
-// link gives temp the name path, or says who has it.
+// link gives temp the name path, or says what has the name.
 func link(temp, path string) error {
 	err := os.Link(temp, path)
 	switch {
@@ -154,14 +153,14 @@ func link(temp, path string) error {
 		}
 		return taken(theirs)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EMLINK):
-		// We have just made a file in that directory: it is links that it
-		// does not want (FAT, some FUSE and SMB mounts).
+		// We have just made a file in that directory, so it is the link that the
+		// filesystem refuses (FAT, some FUSE and SMB mounts).
 		return fmt.Errorf("%w: this filesystem has no hard links: %w", errors.ErrUnsupported, err)
 	}
 	return err
 }
 
-// taken is why a Create cannot have the name of what info describes.
+// taken returns why a Create cannot use a name, by the info of what has it.
 func taken(info fs.FileInfo) error {
 	if info.IsDir() {
 		return errBelow

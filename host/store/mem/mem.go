@@ -3,10 +3,10 @@
 //
 //	import _ "github.com/mopslock/mopslock/host/store/mem"
 //
-// Every Open makes a store of its own, which excludes nobody else: for tests,
+// Every Open makes a store of its own, which no other process shares. It is for tests,
 // simulation and bench.
 //
-// It works inside testing/synctest: nothing in it waits for the world.
+// It works inside testing/synctest: nothing in it waits for anything outside.
 package mem
 
 import (
@@ -24,10 +24,10 @@ func init() {
 	})
 }
 
-// maxSize of a streamed body in bytes: here all of it is in memory.
+// maxSize bounds a streamed body in bytes, since all of it is in memory.
 const maxSize = 1 << 30
 
-// Open returns an empty store. It is a store.Streamer too, for objects of up to
+// Open returns an empty store. The store is also a store.Streamer, for objects of up to
 // 1 GiB.
 func Open() store.Store { return open("") }
 

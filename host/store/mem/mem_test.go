@@ -8,7 +8,7 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// TestHammerConformance is also run with the race detector: the store and the suite's
+// TestHammerConformance also runs with the race detector, since the store and the suite's
 // goroutines are all ours.
 func TestHammerConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {

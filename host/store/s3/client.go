@@ -10,14 +10,14 @@ import (
 	"github.com/mopslock/mopslock/host/store/cloud"
 )
 
-// once keeps the SDK from trying again, and from a line on stderr for each read
-// from a server that sends no checksums.
+// once keeps the SDK from retrying, and from printing a line on stderr for each read from
+// a server that sends no checksums.
 func once(o *sdk.Options) {
 	o.RetryMaxAttempts = 1
 	o.DisableLogOutputChecksumValidationSkipped = true
 }
 
-// connections has the SDK's own client, which may know a CA of the user's, keep its
+// connections makes the SDK's own client, which may know the user's CA, keep its
 // connections.
 func connections(o *sdk.Options) {
 	if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
@@ -25,10 +25,10 @@ func connections(o *sdk.Options) {
 	}
 }
 
-// plainBodies sends requests whose bodies can be read and nothing else. The SDK's
-// WriteTo answers with an error once the body is closed, which it is as soon as there
-// is an answer; where that is sooner than the end of the write was noted, the
-// connection would be thrown away.
+// plainBodies sends requests whose bodies have no methods but Read and Close. The SDK's
+// bodies also have WriteTo, which returns an error once the body is closed. The body is
+// closed as soon as there is an answer. If that is before the client has noted the end of
+// its write, the client would throw the connection away.
 type plainBodies struct{ sdk.HTTPClient }
 
 // Do implements sdk.HTTPClient.

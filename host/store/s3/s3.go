@@ -1,19 +1,19 @@
-// Package s3 registers s3:// with store.Open: Amazon S3 and what speaks its
-// protocol. Import it for that alone:
+// Package s3 registers s3:// with store.Open: Amazon S3 and servers of its protocol.
+// Import it for that alone:
 //
 //	import _ "github.com/mopslock/mopslock/host/store/s3"
 //
-// Credentials and region come from the environment, as with every AWS tool;
-// the URL's parameters are those of gocloud.dev/blob/s3blob (region, endpoint,
-// profile, use_path_style, …). Without permission to list the bucket S3 says
-// 403, not 404, of a missing object: grant s3:ListBucket.
+// Credentials and region come from the environment, as with every AWS tool. The URL's
+// parameters are those of gocloud.dev/blob/s3blob (region, endpoint, profile,
+// use_path_style, …). Without permission to list the bucket, S3 answers 403, not 404,
+// for a missing object: grant s3:ListBucket.
 //
-// Streamed bodies go in at most 10,000 parts: of 8 MiB, or 16 MiB if the size is
-// not known or above 78 GiB. So a body of unknown size may have 156 GiB. One of a
-// known size may have 5 TiB: beyond 156 GiB its parts are larger and are sent as
-// they are read, which takes https. The parts of an upload that failed are removed;
-// if that fails too, they stay, are charged for, and never become an object: have a
-// lifecycle rule that aborts incomplete multipart uploads.
+// Streamed bodies go in at most 10,000 parts of 8 MiB, or of 16 MiB if the size is not
+// known or above 78 GiB. So a body of unknown size may have 156 GiB. A body of known size
+// may have 5 TiB: beyond 156 GiB its parts are larger, and are sent as they are read,
+// which needs https. After a failed upload the store removes the parts. If that also
+// fails, they stay and are charged for, but never become an object. So have a lifecycle
+// rule that aborts incomplete multipart uploads.
 package s3
 
 import (
@@ -41,13 +41,13 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The same client again, but for what a URL cannot say.
+	// The same client again, with settings that a URL cannot give.
 	var client *sdk.Client
 	if !bucket.As(&client) {
 		panic("mopslock: store: s3: gocloud's bucket has no S3 client")
 	}
 	opts := client.Options()
-	opts.Logger = nil // it writes to stderr what errors say as well
+	opts.Logger = nil // it writes to stderr what errors also say
 	client = sdk.New(opts, once, connections)
 	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func said(err error) (cloud.Answer, bool) {
 		e    *awshttp.ResponseError
 		code interface{ ErrorCode() string }
 	)
-	if !errors.As(err, &e) || e.Response == nil || e.Response.StatusCode < 300 { // less is an answer that broke off
+	if !errors.As(err, &e) || e.Response == nil || e.Response.StatusCode < 300 { // a status below means that the answer broke off
 		return cloud.Answer{}, false
 	}
 	a := cloud.Answer{Status: e.Response.StatusCode, RetryAfter: cloud.RetryAfter(e.Response.Header)}
@@ -79,9 +79,9 @@ func said(err error) (cloud.Answer, bool) {
 	return a, true
 }
 
-// class knows credentials that were not found. The SDK says so in words only,
-// after looking in all places, one of which is an address that answers on EC2
-// alone: so "no route" is not the network's fault here, but a deadline is.
+// class knows the error of credentials that were not found. The SDK says so only in its
+// text, after a search in all places. One of these is an address that answers only on EC2,
+// so "no route" is not the network's fault here, but a deadline is.
 func class(err error) core.Class {
 	if strings.Contains(err.Error(), "get identity: ") && !errors.Is(err, context.DeadlineExceeded) {
 		return core.ClassUnauthorized

@@ -65,6 +65,6 @@ func TestNoCredentials(t *testing.T) {
 	}
 	_, err = store.Open(t.Context(), "s3://bucket?secret=hunter2")
 	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "secret") {
-		t.Errorf("of a parameter that nobody knows: %v", err)
+		t.Errorf("with an unknown parameter: %v", err)
 	}
 }

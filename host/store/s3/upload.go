@@ -17,11 +17,11 @@ import (
 	"github.com/mopslock/mopslock/host/store/cloud"
 )
 
-// Why not gocloud's upload, which is that of the SDK's transfer manager (v0.4.3):
-// it sends If-None-Match with both ways of writing, as it must, but it holds the
-// first 16 MiB and then two parts at least, which for 5 TiB are a gigabyte; it
-// aborts a cancelled upload with the cancelled context, so the parts stay and are
-// charged for; and it prints a line on stderr for each create that has lost.
+// We do not use gocloud's upload, which is the SDK's transfer manager (v0.4.3). It sends
+// If-None-Match with both ways of writing, as it must. But it holds the first 16 MiB and
+// then at least two parts, which for 5 TiB are a gigabyte. It aborts a cancelled upload
+// with the cancelled context, so the parts stay and are charged for. And it prints a line
+// on stderr for each create that has lost.
 
 const (
 	maxParts   = 10_000 // of one upload
@@ -29,30 +29,30 @@ const (
 	largePart  = store.MaxBuffer
 	maxObject  = 5 << 40
 	partUnit   = 1 << 20
-	abortAfter = 5 * time.Second // how long an upload that failed is cleaned up at most
+	abortAfter = 5 * time.Second // the time limit for cleaning up after a failed upload
 )
 
-// uploader writes streamed bodies: what fits in one buffer by one PutObject,
-// the rest by a multipart upload, one part after the other. Either way the last
-// request is the one with If-None-Match, and makes the object visible.
+// uploader writes streamed bodies: a body that fits in one buffer by one PutObject, any
+// other by a multipart upload, one part after the other. Either way the last request is
+// the one with If-None-Match, and makes the object visible.
 type uploader struct {
 	client *sdk.Client
 	bucket string
 	plain  bool // without TLS
 	sse    types.ServerSideEncryption
 	kms    *string
-	// checksums of the parts, which the upload must announce: the SDK's own
-	// default, or "" where the URL says request_checksum_calculation=when_required.
+	// checksums of the parts, which the upload must announce: the SDK's own default,
+	// or "" if the URL says request_checksum_calculation=when_required.
 	checksums types.ChecksumAlgorithm
 
-	// For tests: partSize, how many parts there may be, and the largest part that is held in memory.
+	// For tests: partSize, the most parts, and the largest part that is held in memory.
 	partSize func(size int64) int64
 	most     int
 	hold     int64
 }
 
-// newUploader takes the endpoint of the store's URL, or "", and else what the
-// environment made of the client.
+// newUploader makes an uploader. endpoint is that of the store's URL, or "" if the
+// environment gave the client its endpoint.
 func newUploader(client *sdk.Client, bucket, endpoint string, opts *s3blob.Options) *uploader {
 	u := &uploader{client: client, bucket: bucket, sse: opts.EncryptionType, partSize: partSize, most: maxParts, hold: largePart}
 	set := client.Options()
@@ -69,8 +69,8 @@ func newUploader(client *sdk.Client, bucket, endpoint string, opts *s3blob.Optio
 	return u
 }
 
-// maxSize: without TLS the SDK wants to read each part twice, so it must be in
-// memory.
+// maxSize returns the largest body. Without TLS the SDK reads each part twice, so a part
+// must fit in memory.
 func (u *uploader) maxSize() int64 {
 	if u.plain {
 		return largePart * maxParts
@@ -78,8 +78,8 @@ func (u *uploader) maxSize() int64 {
 	return maxObject
 }
 
-// partSize returns how many bytes each part but the last has. Above largePart it
-// is too much to hold in memory.
+// partSize returns how many bytes each part but the last has. A part above largePart is
+// too large to hold in memory.
 func partSize(size int64) int64 {
 	switch {
 	case size >= 0 && size <= smallPart*maxParts:
@@ -91,11 +91,11 @@ func partSize(size int64) int64 {
 	return (part + partUnit - 1) / partUnit * partUnit
 }
 
-// part is a piece of a body, which ends with it or not.
+// part is a piece of a body.
 type part struct {
 	body io.Reader
 	size int64
-	last bool
+	last bool // the body ends with it
 }
 
 func (u *uploader) upload(ctx context.Context, up *cloud.Upload) error {
@@ -114,8 +114,8 @@ func (u *uploader) upload(ctx context.Context, up *cloud.Upload) error {
 	return u.multipart(ctx, up, first, next)
 }
 
-// buffered returns what reads part after part into one buffer. A part is to be
-// sent before the next is read.
+// buffered returns a function that reads part after part into one buffer. A part must be
+// sent before the next one is read.
 func buffered(up *cloud.Upload, length int64) func() (part, error) {
 	if up.Size >= 0 && up.Size < length {
 		length = up.Size + 1 // room to see the end
@@ -124,14 +124,14 @@ func buffered(up *cloud.Upload, length int64) func() (part, error) {
 	return func() (part, error) {
 		n, err := io.ReadFull(up.Body, buffer)
 		p := part{body: bytes.NewReader(buffer[:n]), size: int64(n)}
-		if err == io.EOF || err == io.ErrUnexpectedEOF { // bare only from ReadFull: a Source wraps its body's
+		if err == io.EOF || err == io.ErrUnexpectedEOF { // ReadFull's own: a Source wraps the errors of its body
 			p.last, err = true, nil
 		}
 		return p, err
 	}
 }
 
-// streamed returns what cuts a body of known size in parts that are sent as
+// streamed returns a function that cuts a body of known size into parts that are sent as
 // they are read.
 func streamed(up *cloud.Upload, length int64) func() (part, error) {
 	left := up.Size
@@ -163,7 +163,7 @@ func ifNoneMatch(up *cloud.Upload) *string {
 	return &anything
 }
 
-// multipart sends first, unless it is the zero part, and what next returns.
+// multipart sends first, unless it is the zero part, and then the parts that next returns.
 func (u *uploader) multipart(ctx context.Context, up *cloud.Upload, first part, next func() (part, error)) (err error) {
 	begun, err := u.client.CreateMultipartUpload(ctx, &sdk.CreateMultipartUploadInput{
 		Bucket: &u.bucket, Key: &up.Key, ContentType: &up.ContentType, ChecksumAlgorithm: u.checksums,
@@ -173,8 +173,8 @@ func (u *uploader) multipart(ctx context.Context, up *cloud.Upload, first part, 
 		return err
 	}
 	defer func() {
-		// Also after a completion of unknown outcome: if it was applied, there
-		// is no upload any more; if not, it cannot be applied later.
+		// Also after a completion of unknown outcome. If the completion was applied,
+		// there is no upload any more; if not, it cannot be applied after the abort.
 		if err != nil {
 			u.abort(ctx, up.Key, begun.UploadId)
 		}
@@ -215,9 +215,9 @@ func (u *uploader) send(ctx context.Context, up *cloud.Upload, id *string, numbe
 	}, nil
 }
 
-// complete makes the object, if the body ended where it should and in time.
+// complete makes the object, if the body has the right size and ended in time.
 func (u *uploader) complete(ctx context.Context, up *cloud.Upload, id *string, done []types.CompletedPart) error {
-	// Streamed parts end at the size, and nobody has looked beyond it yet.
+	// Streamed parts end at the announced size. This reads whether the body does too.
 	if _, err := io.Copy(io.Discard, up.Body); err != nil {
 		return err
 	}
@@ -234,8 +234,8 @@ func (u *uploader) complete(ctx context.Context, up *cloud.Upload, id *string, d
 	return err
 }
 
-// abort removes the parts. Not with ctx, which may be why it failed. Its own
-// failure leaves parts that never become an object.
+// abort removes the parts. It does not use ctx, whose end may be why the upload failed. If
+// abort fails, parts stay that never become an object.
 func (u *uploader) abort(ctx context.Context, key string, id *string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
 	defer cancel()

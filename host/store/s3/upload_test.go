@@ -20,7 +20,7 @@ import (
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
-// step is what a request of an upload does: put, begin, part, complete, abort.
+// step names what a request of an upload does: put, begin, part, complete, abort.
 func step(r *http.Request) string {
 	query := r.URL.Query()
 	switch {
@@ -61,7 +61,7 @@ func TestTransfers(t *testing.T) {
 	})
 }
 
-// recorder is a server that writes down the steps, and the bytes of all parts.
+// recorder is a server that records the steps, and the bytes of all parts.
 type recorder struct {
 	mu       sync.Mutex
 	steps    []string
@@ -122,8 +122,8 @@ func openAt(t *testing.T, url string) store.Streamer {
 	return s.(store.Streamer)
 }
 
-// TestConditionIsOfTheLastRequest: in a multipart upload, it is the completion
-// that makes the object, so that is where If-None-Match must be.
+// TestConditionIsOfTheLastRequest: in a multipart upload the completion makes the object,
+// so it must have If-None-Match.
 func TestConditionIsOfTheLastRequest(t *testing.T) {
 	environment(t)
 	rec := &recorder{}
@@ -139,8 +139,8 @@ func TestConditionIsOfTheLastRequest(t *testing.T) {
 	rec.want(t, "put if-none-match *", "put", "begin", "part", "part", "complete if-none-match *", "begin", "part", "part", "complete")
 }
 
-// TestLostAtTheEnd: the parts of one who has lost are removed. (That they are
-// when his context is over shows TestTransfers.)
+// TestLostAtTheEnd: the parts of an upload that has lost are removed. (TestTransfers shows
+// that they also are when its context has ended.)
 func TestLostAtTheEnd(t *testing.T) {
 	environment(t)
 	for code, status := range map[string]int{"PreconditionFailed": 412, "ConditionalRequestConflict": 409, "NoSuchUpload": 404} {
@@ -164,8 +164,8 @@ func TestLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestAnnouncedChecksums: parts with a checksum are refused in an upload that
-// did not announce any (versitygw, AWS), and the other way round.
+// TestAnnouncedChecksums: an upload announces the checksum of its parts. Servers (versitygw,
+// AWS) refuse parts with a checksum if none was announced, and the other way round.
 func TestAnnouncedChecksums(t *testing.T) {
 	environment(t)
 	rec := &recorder{}
@@ -181,7 +181,7 @@ func TestAnnouncedChecksums(t *testing.T) {
 	}
 }
 
-// TestPartsThatAreNotHeld: parts above the bound go from the body to the wire.
+// TestPartsThatAreNotHeld: parts above the bound go straight from the body to the wire.
 func TestPartsThatAreNotHeld(t *testing.T) {
 	environment(t)
 	const size = 3<<20 + 5
@@ -209,7 +209,7 @@ func TestPartsThatAreNotHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			rec.want(t, "begin", "part", "part", "part", "part", "complete if-none-match *")
-			// In chunks, with a checksum behind each part: all bytes, and in order.
+			// The body comes in chunks, with a checksum behind each part.
 			if got := rec.body.Len(); got < size || got > size+4096 {
 				t.Errorf("%d bytes", got)
 			}
@@ -230,7 +230,7 @@ func client(server *httptest.Server) *sdk.Client {
 	}, once)
 }
 
-// streamed1MiB is a store whose uploader holds no part in memory.
+// streamed1MiB returns a store whose uploader holds no part in memory.
 func streamed1MiB(server *httptest.Server) *cloud.Store {
 	up := newUploader(client(server), "bucket", "", &s3blob.Options{})
 	up.hold, up.partSize = 0, func(int64) int64 { return 1 << 20 }
@@ -259,7 +259,7 @@ func TestPartSizes(t *testing.T) {
 	}
 }
 
-// TestTooManyParts: of a body whose size was not said.
+// TestTooManyParts: a body of unknown size that needs too many parts is refused.
 func TestTooManyParts(t *testing.T) {
 	rec := &recorder{}
 	server := rec.serve(t, false, answer)

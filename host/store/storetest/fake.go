@@ -8,7 +8,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Call is one request of a Fake, and what it is answered, which On may change.
+// Call is one request of a Fake, and its answer, which On may change.
 type Call struct {
 	Verb, Key string
 	Body      []byte       // of a put or a create
@@ -17,19 +17,19 @@ type Call struct {
 	Page      []store.Info // of a list
 }
 
-// Fake is a store that a test stands before: it fails, delays, repeats or changes requests,
-// and counts them.
+// Fake is a store through which a test fails, delays, repeats or changes requests. It also
+// records them.
 type Fake struct {
 	store.Store
-	// On does a request, by apply, as often and as late as it likes; its error is what the
-	// request comes to. It is called by many goroutines at once.
+	// On makes a request by calling apply, as often and as late as it likes. The request
+	// returns On's error. Many goroutines call On at once.
 	On func(ctx context.Context, c *Call, apply func(context.Context) error) error
 
 	mu    sync.Mutex
 	asked []string
 }
 
-// Requests tells, and forgets, what was asked: "list get create".
+// Requests returns the verbs of all requests since its last call: "list get create".
 func (f *Fake) Requests() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +45,7 @@ func (f *Fake) do(ctx context.Context, c *Call, apply func(context.Context) erro
 	return f.On(ctx, c, apply)
 }
 
-// Get implements store.Store, and so do the others.
+// Get is counted as get.
 func (f *Fake) Get(ctx context.Context, key string) (store.Object, error) {
 	c := &Call{Verb: "get", Key: key}
 	err := f.do(ctx, c, func(ctx context.Context) (err error) {

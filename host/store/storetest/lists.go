@@ -21,7 +21,7 @@ func listOrderPages(t *testing.T, s store.Store) {
 	for _, limit := range []int{1, 2, 3, len(all) - 1, len(all), len(all) + 1, 0, store.MaxPage, -1, store.MaxPage + 1} {
 		wantKeys(t, listAll(t, s, "", limit), all)
 	}
-	for i := range all { // after need not be a key that is there
+	for i := range all { // after need not be the key of an object
 		for _, after := range []string{all[i], all[i] + "!"} {
 			page, _, err := s.List(t.Context(), "", after, 0)
 			if err != nil {

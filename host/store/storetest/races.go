@@ -87,7 +87,7 @@ func tornReads(t *testing.T, s store.Store) {
 	reading.Wait()
 }
 
-// soon waits for a notice. The bound is for a test that fails.
+// soon waits for a notice. The bound is only reached if the test fails.
 func soon(t *testing.T, notices <-chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -119,7 +119,7 @@ func watch(t *testing.T, s store.Store) {
 	}
 	one, stopOne := subscribe("w/lock.json")
 	two, _ := subscribe("w/lock.json")
-	deep, _ := subscribe("w/_mopslock/ff/v") // two directories of it are missing
+	deep, _ := subscribe("w/_mopslock/ff/v") // two of its directories are missing
 	drain := func() {
 		for _, c := range []<-chan struct{}{one, two, deep} {
 			select {
@@ -132,7 +132,7 @@ func watch(t *testing.T, s store.Store) {
 	soon(t, one, "an overwrite")
 	soon(t, two, "an overwrite")
 
-	// Each until it has been seen whole: notices are hints, and may come early.
+	// Until the object can be seen: notices are hints, and may come early.
 	if err := s.Create(t.Context(), "w/_mopslock/ff/v", []byte("v"), kind); err != nil {
 		t.Fatal(err)
 	}

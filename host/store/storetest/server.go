@@ -14,7 +14,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Reply is what a server of one answer says to every request, and what a verb
+// Reply is the one answer that a server gives to every request, and the error that a verb
 // must make of it.
 type Reply struct {
 	Name   string
@@ -24,12 +24,12 @@ type Reply struct {
 	Body   string
 	Is     error // nil: neither ErrAbsent nor ErrExists
 	Class  core.Class
-	// RetryAfter is what the error is to tell.
+	// RetryAfter is the error's RetryAfter.
 	RetryAfter time.Duration
 }
 
-// RunReplies checks that a driver takes each reply for what it is, and does not
-// ask again. url makes the store URL for a server's host:port.
+// RunReplies checks that a driver makes the right error of each reply, and does not ask
+// again. url makes the store URL for a server's host:port.
 func RunReplies(t *testing.T, url func(hostPort string) string, replies []Reply) {
 	for _, r := range replies {
 		t.Run(r.Op+"_"+r.Name, func(t *testing.T) {

@@ -1,10 +1,10 @@
-// Package storetest is the conformance suite that every store passes: the
-// memory, the local directory, and each server that the tests start.
+// Package storetest is the conformance suite that every store passes: the memory, the
+// local directory, and each server that the tests start.
 //
-// It checks what callers rely on, not what one store happens to do: an object
-// is at its key or the key is refused; a Create has one winner; a reader never
-// sees a part of a body; lists are complete, in byte order and fresh; a write
-// whose ctx is over is not applied; a stream arrives whole or not at all. It measures nothing.
+// It checks what callers rely on, not what one store happens to do: an object is at its
+// key or the key is refused; a Create has one winner; a reader never sees a part of a
+// body; lists are complete, in byte order and fresh; a write whose ctx has ended is not
+// applied; a stream arrives whole or not at all. It measures nothing.
 package storetest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Run runs the suite. open returns an empty store, or the same one under a
-// prefix not used before; it closes it by t.Cleanup.
+// Run runs the suite. open returns an empty store, or the same store under a prefix that
+// was not used before. open closes the store by t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, test := range []struct {
 		name string
@@ -89,7 +89,7 @@ func wantAbsent(t *testing.T, s store.Store, key string) {
 	wantError(t, err, store.ErrAbsent, core.ClassNone)
 }
 
-// wantError also checks that err is the one error type.
+// wantError also checks that err is a *store.Error.
 func wantError(t *testing.T, err, target error, class core.Class) {
 	t.Helper()
 	var e *store.Error
@@ -201,7 +201,7 @@ func sizes(t *testing.T, s store.Store) {
 	wantBody(t, s, "empty", "")
 }
 
-// oddKeys can all be names. A store keeps each literally or refuses it.
+// oddKeys can all be names. A store keeps each one literally or refuses it.
 var oddKeys = []string{
 	"a b/c d", "100%/x", "a%2Fb/x", "a+b/x", "a&b=c/x", "q?x/y", "hash#x/y", "quote\"/x", "it's/x", "a;b/x", "a:b/x",
 	"ünï/cödé", "日本/語", "emoji/🔒", "~tilde/x", "-dash/--x", ".hidden/.x", "a.b.c/d", "[x]/{y}", "a*b/x", "a|b/x",
@@ -297,8 +297,8 @@ func stamps(t *testing.T, s store.Store) {
 	if unit < 1 || unit > 2*time.Second {
 		t.Fatalf("StampUnit %v", unit)
 	}
-	// A day, since a server may have a clock of its own. Who needs it nearer
-	// than that probes it.
+	// A day, since a server may have a clock of its own. The doctor measures the
+	// difference.
 	const near = int64(24 * time.Hour)
 	last := int64(0)
 	for i := range 5 {

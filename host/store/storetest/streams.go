@@ -18,17 +18,17 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Body is a made-up body, which nobody holds in memory: Size bytes that depend
-// on Seed, which is the first. Its Read gives at most 100,000 bytes at a time.
+// Body is a made-up body that is never in memory as a whole: Size bytes that depend on
+// Seed, which is the first byte. Its Read gives at most 100,000 bytes at a time.
 type Body struct {
 	Seed byte
 	Size int64
-	// After, if not nil, is called before each Read with the bytes read so far;
-	// its error is the Read's.
+	// After, if not nil, is called before each Read with the number of bytes read so
+	// far. Read returns its error.
 	After func(read int64) error
 
 	read    int64
-	largest int // buffer that Read was given
+	largest int // the largest buffer that Read was given
 }
 
 func (b *Body) Read(p []byte) (int, error) {
@@ -51,7 +51,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// pattern is what bodies are cut from: no part of a transfer is a multiple of its length.
+// pattern has the bytes of all bodies. No part of a transfer is a multiple of its length.
 var pattern = sync.OnceValue(func() []byte {
 	all := make([]byte, 1<<20+7)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(all) // never fails
@@ -69,7 +69,7 @@ func sum(t *testing.T, r io.Reader) (string, int64) {
 	return fmt.Sprintf("%x", hash.Sum(nil)), n
 }
 
-// streamer is the store as one that moves streams, which each of ours is.
+// streamer returns the store as a Streamer, which each of ours is.
 func streamer(t *testing.T, s store.Store) store.Streamer {
 	t.Helper()
 	streams, ok := s.(store.Streamer)
@@ -79,7 +79,7 @@ func streamer(t *testing.T, s store.Store) store.Streamer {
 	return streams
 }
 
-// writers are both ways to write a stream.
+// writers returns both ways to write a stream.
 func writers(s store.Streamer) map[string]func(context.Context, string, io.Reader, int64, string) error {
 	return map[string]func(context.Context, string, io.Reader, int64, string) error{"put": s.PutFrom, "create": s.CreateFrom}
 }
@@ -100,7 +100,7 @@ func wantStream(t *testing.T, s store.Streamer, key string, want *Body) {
 	}
 }
 
-// seedOf is the Seed of the Body at a key: its first byte.
+// seedOf returns the Seed of the Body at a key: its first byte.
 func seedOf(t *testing.T, s store.Streamer, key string) byte {
 	t.Helper()
 	body, _, err := s.Open(t.Context(), key)
@@ -190,8 +190,7 @@ func streamWrongSize(t *testing.T, s store.Store) {
 	wantKeys(t, listAll(t, s, "", 0), []string{"there"})
 }
 
-// streamBodyFails: also with a reason that would mean something if it were the
-// store's.
+// streamBodyFails: some reasons would mean something if they were the store's own.
 func streamBodyFails(t *testing.T, s store.Store) {
 	streams := streamer(t, s)
 	put(t, s, "there", "old")
@@ -199,7 +198,7 @@ func streamBodyFails(t *testing.T, s store.Store) {
 	for _, reason := range []error{boom, store.ErrAbsent, store.ErrExists, io.EOF, io.ErrUnexpectedEOF, context.Canceled} {
 		for _, at := range []int64{0, 1, large / 2, large} {
 			if reason != boom && at > 1 {
-				break // where it fails, one reason shows
+				break // one reason is enough for the other places
 			}
 			for op, write := range writers(streams) {
 				key := map[string]string{"put": "there", "create": "fresh"}[op]
@@ -307,7 +306,7 @@ func streamCreateRace(t *testing.T, s store.Store) {
 					return nil
 				}}
 				err := streams.CreateFrom(t.Context(), key, body, size, kind)
-				met.Do(ready.Done) // whoever failed before holds up nobody
+				met.Do(ready.Done) // a racer that failed before must not hold up the others
 				mu.Lock()
 				defer mu.Unlock()
 				var failed *store.Error
@@ -323,10 +322,10 @@ func streamCreateRace(t *testing.T, s store.Store) {
 			})
 		}
 		all.Wait()
-		if len(winners) == 0 && len(unsure) > 0 { // one of them has won without a word
+		if len(winners) == 0 && len(unsure) > 0 { // one of them has won without an answer
 			winners = []byte{seedOf(t, streams, key)}
 			if !slices.Contains(unsure, winners[0]) {
-				t.Fatalf("round %d: the body of %d, who was refused", round, winners[0])
+				t.Fatalf("round %d: the body is that of racer %d, which was refused", round, winners[0])
 			}
 		}
 		if len(winners) != 1 {
@@ -336,8 +335,8 @@ func streamCreateRace(t *testing.T, s store.Store) {
 	}
 }
 
-// streamWholeOrNone: a reader that has begun ends in the same object, and who
-// opens it while another is being written gets the old one.
+// streamWholeOrNone: a reader that has begun ends in the same object. A reader that opens
+// the key while another object is being written gets the old one.
 func streamWholeOrNone(t *testing.T, s store.Store) {
 	streams := streamer(t, s)
 	before, after := &Body{Size: large, Seed: 1}, &Body{Size: 9 << 20, Seed: 2}
@@ -369,6 +368,6 @@ func streamWholeOrNone(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	if want, _ := sum(t, &Body{Size: large, Seed: 1}); fmt.Sprintf("%x", hash.Sum(nil)) != want {
-		t.Fatal("the reader that had begun has seen a mixture")
+		t.Fatal("the reader that had begun got a mixture of both objects")
 	}
 }

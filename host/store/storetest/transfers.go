@@ -17,19 +17,18 @@ import (
 type Transfers struct {
 	// URL makes the store URL for a server's host:port.
 	URL func(hostPort string) string
-	// Answer answers a request whose body has been read: that had size bytes.
-	// HEAD and GET requests have been answered with 404.
+	// Answer answers a request, whose body of size bytes has been read. It gets no HEAD
+	// and GET requests: those are answered with 404.
 	Answer func(w http.ResponseWriter, r *http.Request, size int64)
 	// Makes reports whether r makes an object visible.
 	Makes func(r *http.Request) bool
-	// Cleans reports whether r removes what a failed upload has left. Nil: the
-	// service does that itself.
+	// Cleans reports whether r removes what a failed upload has left. Nil means that
+	// the service does that itself.
 	Cleans func(r *http.Request) bool
 }
 
-// RunTransfers checks how a driver sends streamed bodies: what it holds of them
-// is bounded, and an upload that failed never sends the request that would make
-// the object visible.
+// RunTransfers checks how a driver sends streamed bodies: it holds a bounded part of them,
+// and an upload that failed never sends the request that would make the object visible.
 func RunTransfers(t *testing.T, x Transfers) {
 	const size = 40<<20 + 99
 	for name, said := range map[string]int64{"known": size, "unknown": -1} {
@@ -116,7 +115,7 @@ func (x Transfers) serve(t *testing.T) (*sink, store.Streamer) {
 		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
-			return // broken off: the client does not wait for an answer
+			return // the client broke off, and does not wait for an answer
 		}
 		k.mu.Lock()
 		k.bytes += n
