@@ -204,31 +204,3 @@ func TestNoAllocations(t *testing.T) {
 		t.Error("the put's body is not the record last written")
 	}
 }
-
-// heldOnSession is a lease that stands on a session and costs nothing.
-func heldOnSession(tb testing.TB, n int) core.Machine {
-	cfg := core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: "jobs/nightly-report", OnSession: true,
-		Host: "worker-7f9c4d", PID: "12345", Boot: "1b4e28ba-2fa1-11d2-883f-0016d3cca427",
-		Seed: [16]byte{byte(n), byte(n >> 8), 1},
-	}
-	m, err := New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	events := []core.Event{
-		{Kind: core.EventAcquire},
-		{Kind: core.EventAnswer, Request: 1, Outcome: core.OutcomeYes},
-		{Kind: core.EventAnswer, Request: 2, Outcome: core.OutcomeYes},
-	}
-	for _, ev := range events {
-		ev.Session, ev.SessionUntil = []byte("6f1c2f4e-7f3d-4c55-9b57-1c2f4e7f3d4c"), int64(core.Second)*60
-		if _, err := m.Step(core.Instant{Mono: 1, Wall: worldStart}, ev); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if m.String() != "held" {
-		tb.Fatal(m)
-	}
-	return m
-}
