@@ -239,13 +239,13 @@ def thread(run: Callable[[], object]) -> Iterator[threading.Thread]:
 
 @contextlib.contextmanager
 def program(code: str, *, stop: float = 2 * SOON, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A program of Python's with pipes, which does not outlive the block."""
+    """A program of Python's with pipes, which does not outlive the block. If it hangs, its threads say where."""
     process = subprocess.Popen(
         [sys.executable, "-c", IMPORTS + code],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **environment},
     )  # fmt: skip
-    timer = threading.Timer(stop, process.kill)
+    timer = threading.Timer(stop, process.send_signal, [signal.SIGABRT])
     timer.start()
     try:
         yield process
