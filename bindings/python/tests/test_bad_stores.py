@@ -147,7 +147,8 @@ def threads(do: Callable[[], Any]) -> list[Any]:
 def test_all_threads_on_one_name_are_served(make: Callable[[Path], Any], tmp_path: Path) -> None:
     def hold(name: str, protocol: Any) -> int:
         # Under lastwriter a thread that is held up may lose the lease to the next one. It was served all the same.
-        with contextlib.suppress(mopslock.LeaseTaken), mopslock.lease(store, name, ttl=LIVES, protocol=protocol) as lease:
+        held = mopslock.lease(store, name, ttl=LIVES, protocol=protocol)
+        with contextlib.suppress(mopslock.LeaseTaken), held as lease:
             token = lease.fencing_token
         return token
 
