@@ -11,6 +11,7 @@ import (
 	"github.com/mopslock/mopslock/host/doctor"
 )
 
+// Report is what bench prints.
 type Report struct {
 	Store     string    `json:"store"`
 	Parallel  int       `json:"parallel"`
@@ -19,6 +20,7 @@ type Report struct {
 	Left      int       `json:"left_behind"` // objects that could not be deleted; -1: unknown how many
 }
 
+// Text is the report for people. Requests of the store cost money if it is paid.
 func (r *Report) Text(paid bool) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "store %s, %d workers, %v\n", host.Printable(r.Store), r.Parallel, time.Duration(r.Elapsed*1e9).Round(100*time.Millisecond))
@@ -38,6 +40,7 @@ func (r *Report) Text(paid bool) string {
 	return text.String()
 }
 
+// requestsText says what a lease asks of the store, and what that costs.
 func requestsText(p *Result, paid bool) string {
 	if p.Leases == 0 {
 		return "no time for one; give it more, by --for"
@@ -57,6 +60,7 @@ func requestsText(p *Result, paid bool) string {
 	return text
 }
 
+// Result is what was measured of one protocol.
 type Result struct {
 	latest time.Time // when the last lease was counted
 
@@ -74,10 +78,13 @@ type Result struct {
 	Failed int     `json:"failed"`
 }
 
+// rate is how many leases a second there were since begun, to one decimal. The time after the last
+// lease does not count: the store may have been silent.
 func (r *Result) rate(begun time.Time) float64 {
 	return math.Round(float64(r.Leases)/r.latest.Sub(begun).Seconds()*10) / 10
 }
 
+// timing says how long some took, and how many they were.
 type timing struct {
 	took []time.Duration
 
@@ -95,6 +102,7 @@ func (t *timing) settle() {
 	t.Count, t.P50, t.P90, t.P99 = len(t.took), of(50), of(90), of(99)
 }
 
+// usdOf returns what requests cost at S3's list prices.
 func usdOf(requests map[string]int) float64 {
 	return doctor.USD(float64(requests["put"]+requests["create"]+requests["list"]), float64(requests["get"]+requests["exists"]))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
+// logHandler prints the warnings of a host.
 type logHandler struct {
 	console *Console
 	attrs   []slog.Attr
@@ -37,6 +38,7 @@ func (l *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// WithAttrs leaves out the store: a command has only one.
 func (l *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := append([]slog.Attr(nil), l.attrs...)
 	for _, attr := range attrs {

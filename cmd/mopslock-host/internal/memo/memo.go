@@ -1,5 +1,5 @@
-// Package memo reads and writes what --memo-failures keeps of failed work: a map of msgpack, at the
-// failure's key of a name.
+// Package memo reads and writes what --memo-failures keeps of failed work: a map of msgpack, which other
+// languages read and write too.
 //
 // It does not decide which failure is kept.
 package memo

@@ -17,8 +17,10 @@ import (
 	"github.com/mopslock/mopslock/core/wire"
 )
 
+// jsonForm is one object a line. After a refused line it reads the next one.
 type jsonForm struct{ in *bufio.Reader }
 
+// JSON reads JSON from in.
 func JSON(in *bufio.Reader) Form { return jsonForm{in} }
 
 func (f jsonForm) Answer(canonical []byte) ([]byte, error) {
@@ -65,6 +67,7 @@ func (f jsonForm) read(to any) error {
 	return nil
 }
 
+// line reads one line. It keeps nothing of a line that is too long.
 func (f jsonForm) line() ([]byte, error) {
 	var line []byte
 	long := false
@@ -89,6 +92,7 @@ func (f jsonForm) line() ([]byte, error) {
 	}
 }
 
+// setJSON sets a field. null sets its zero value.
 func setJSON(field any, value json.RawMessage) error {
 	if string(value) == "null" {
 		return nil
@@ -146,8 +150,11 @@ func setEntriesJSON(to *[]wire.Entry, value json.RawMessage) error {
 	return nil
 }
 
+// escapes matches each escape in a JSON string. Its group matches half of a surrogate pair.
 var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
 
+// halfPair reports whether a JSON string escapes half of a surrogate pair.
+// encoding/json reads it as U+FFFD, and two names would become one lease.
 func halfPair(text []byte) bool {
 	for _, escape := range escapes.FindAllSubmatch(text, -1) {
 		if escape[1] != nil {
@@ -157,6 +164,7 @@ func halfPair(text []byte) bool {
 	return false
 }
 
+// Line returns a message as one line of JSON. It decodes into the struct as.
 func Line(message []byte, as any) ([]byte, error) {
 	d := msgpack.NewDecoder(bytes.NewReader(message))
 	d.DisallowUnknownFields(true)

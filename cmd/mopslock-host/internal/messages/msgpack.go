@@ -14,8 +14,11 @@ import (
 	"github.com/mopslock/mopslock/host/trace"
 )
 
+// msgpackForm is values back to back. After bytes that are no msgpack the next value cannot be found,
+// so they are the end. After a value that is only refused it reads the next one.
 type msgpackForm struct{ in *bufio.Reader }
 
+// Msgpack reads msgpack from in.
 func Msgpack(in *bufio.Reader) Form { return msgpackForm{in} }
 
 func (f msgpackForm) Answer(canonical []byte) ([]byte, error) { return canonical, nil }
@@ -54,6 +57,8 @@ func (f msgpackForm) read(to any) error {
 	return err
 }
 
+// setMsgpack sets a field. nil sets its zero value. msgpack/v5 alone would change an integer that
+// does not fit to one that does.
 func setMsgpack(field any, value []byte) (err error) {
 	d := msgpack.NewDecoder(bytes.NewReader(value))
 	code := value[0]
@@ -89,6 +94,8 @@ func setMsgpack(field any, value []byte) (err error) {
 	return err
 }
 
+// setEntriesMsgpack reads a value that ReadValue has found complete, so no array is longer than its
+// elements.
 func setEntriesMsgpack(to *[]wire.Entry, d *msgpack.Decoder) error {
 	n, err := d.DecodeArrayLen()
 	if err != nil {
@@ -117,6 +124,7 @@ func isInteger(code byte) bool {
 	return msgpcode.IsFixedNum(code) || code >= msgpcode.Uint8 && code <= msgpcode.Int64
 }
 
+// isSigned reports whether the integer can be below 0.
 func isSigned(code byte) bool {
 	return code >= msgpcode.NegFixedNumLow || code >= msgpcode.Int8 && code <= msgpcode.Int64
 }
