@@ -72,7 +72,7 @@ func (f *breakFlags) checkWhy() error {
 	printable := utf8.ValidString(f.why) && strings.IndexFunc(f.why, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 	switch {
 	case f.why == "":
-		return exit.Usagef("break needs --why: what whoever held it is to read")
+		return exit.Usagef("break needs --why: a text for the holder to read")
 	case len(f.why) > core.MaxWhy || !printable:
 		return exit.Usagef("--why: at most %d bytes of printable text", core.MaxWhy)
 	}

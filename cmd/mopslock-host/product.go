@@ -185,7 +185,7 @@ func (c *product) unstored(err error) error {
 		return c.ended
 	case c.ended.Status != 0:
 		if c.offered && (none == nil || none.Kind != host.NoResult || none.Reason != core.ReasonFailed) {
-			c.console.Printf("what %s came to could not be kept: %s", c.name, exit.StoreText(err))
+			c.console.Printf("the failure of %s could not be kept: %s", c.name, exit.StoreText(err))
 		}
 		return c.ended
 	case lost && c.unwritten != nil:

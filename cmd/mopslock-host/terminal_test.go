@@ -167,10 +167,9 @@ func (s *scene) shell() *process {
 	return s.onTerminal(80, bash, "--norc", "--noprofile", "-i")
 }
 
-// Ctrl-Z stops the renewals with the command. Once another holds the lease fg brings the end: 76, and the command does
-// not run another instruction; with --on-loss continue it goes on to its own end. The command starts none of its own: a
-// shell that is waiting for its vfork while that is stopped is not stopped itself, and whoever waits for it to stop, an
-// interactive shell too, waits for ever.
+// Ctrl-Z stops the renewals with the command. Once another holds the lease, fg ends the command: 76, and it does not run
+// another instruction; with --on-loss continue it goes on to its own end. The command starts no process: a shell that
+// waits for a stopped vfork is not stopped itself, and an interactive shell, or we, would wait for its stop forever.
 func TestCtrlZBeyondTheDeadline(t *testing.T) {
 	for _, onLoss := range []string{"terminate", "continue"} {
 		t.Run(onLoss, func(t *testing.T) {

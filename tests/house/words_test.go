@@ -26,9 +26,9 @@ var wornByContract = map[string]string{
 // only fall, and its line goes when it is 0.
 var wornToday = map[string]int{
 	"bindings":       110,
-	"cmd":            31,
+	"cmd":            16,
 	"core":           65,
-	"host":           149,
+	"host":           90,
 	"tests/simulate": 3, // a method of its own hosts, which are to be replaced
 }
 

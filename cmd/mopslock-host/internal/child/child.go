@@ -1,12 +1,12 @@
-// Package child starts one command in a process group of its own, watches it, and ends it on request. It is what
-// `mopslock-host run`, `permit`, `accompany`, `remote`, `invoke` and `once` have in common.
+// Package child starts one command in a process group of its own, watches it, and ends it on request.
+// `mopslock-host run`, `permit`, `accompany`, `remote`, `invoke` and `once` use it.
 //
-// What it does: the very same stdin, stdout and stderr, or files in their place; the terminal handed over and taken back; Ctrl-Z and fg;
-// signals forwarded; a parent-death signal (Linux); SIGKILL for the group that can never hit a stranger; exit
-// statuses as a shell gives them.
+// It gives the command our stdin, stdout and stderr, or files in their place. It hands the terminal over and takes it
+// back, handles Ctrl-Z and fg, forwards signals, sets a parent-death signal (Linux), and kills the group without ever
+// hitting another process. Its exit statuses are a shell's.
 //
-// What it does not: it knows nothing of leases, has no timers (SIGTERM, grace, SIGKILL is the caller's sequence),
-// copies no byte, and prints nothing.
+// It knows nothing about leases, copies no bytes, and prints nothing. It has no timers: the sequence of SIGTERM, grace
+// and SIGKILL is the caller's.
 //
 // # The life of a command
 //
@@ -15,17 +15,17 @@
 //	             │ Signal, Terminate, Kill       │ Kill still reaches     │ os.ErrProcessDone
 //	             │                               │ the rest of the group  │
 //
-// Between Done and Close the command is a zombie, on purpose: a zombie keeps its process id, and with it the id of
-// its group, from being given to anybody else. So until Close, Kill reaches whoever is left in the group and nobody
-// besides. The caller MUST call Close, after the last Kill it may want to send.
+// Between Done and Close the command is a zombie, on purpose: the kernel gives the id of a zombie, and of its group,
+// to no other process. So until Close, Kill reaches what is left of the group and nothing else. The caller MUST call
+// Close, after the last Kill.
 //
 // # What is not reached
 //
-//   - A process that left the group (setsid, or a job of an interactive shell). It is not ours to find.
-//   - A background grandchild that outlives a command that ended by itself: nobody kills it unless the caller does.
-//   - The parent-death signal is the kernel's business with the command alone: its own children do not get it, and
-//     executing a set-uid program (sudo) clears it.
-//   - `stty tostop`: a line that we print while the command has the terminal stops us, as it would anybody.
+//   - A process that left the group (setsid, or a job of an interactive shell). We do not search for it.
+//   - A background grandchild that outlives a command that ended by itself: only the caller kills it, by Kill.
+//   - The kernel sends the parent-death signal to the command only, not to the command's children. Executing a set-uid
+//     program (sudo) clears it.
+//   - `stty tostop`: a line that we print while the command has the terminal stops us, as it would any program.
 //
 // macOS has no parent-death signal and no way to look at a zombie without reaping it: there the group is watched
 // less closely, see child_darwin.go. Windows and the rest get a plain start and wait (child_other.go).
@@ -50,23 +50,23 @@ type Options struct {
 	Argv []string // the command and its arguments, never a shell string
 	Env  []string // nil: our own environment
 
-	// Stdout and Stderr take the place of ours. nil: ours, untouched. The caller closes them, after Start if it likes.
+	// Stdout and Stderr replace ours. nil: ours, untouched. The caller closes them, any time after Start.
 	Stdout, Stderr *os.File
 
-	// ThenWait says that the waiting goes on when the command has ended: signals end WaitContext again, and another
-	// command may be started. Only for Signals.Start.
+	// ThenWait makes the wait go on when the command has ended: signals end WaitContext again, and another command
+	// may be started. Only for Signals.Start.
 	ThenWait bool
 
 	// ParentDeath asks the kernel to SIGKILL the command when we die. Linux only; without effect elsewhere.
 	ParentDeath bool
 
-	// OnStop is called when the command was stopped from the terminal (Ctrl-Z) and before we stop ourselves: the
-	// place to print a line. The terminal is ours at that moment.
+	// OnStop is called when the command was stopped from the terminal (Ctrl-Z), before we stop ourselves. The
+	// terminal is ours then, so it may print a line.
 	OnStop func()
 
-	// OnContinue is called when we were continued, before the command is. We may have been stopped for hours: the
-	// caller looks at its lease here. False leaves the command stopped, for the caller to Kill, which works on a
-	// stopped process; it will not run another instruction. nil means true.
+	// OnContinue is called when we were continued, before the command is. We may have been stopped for hours, so the
+	// caller checks its lease here. False leaves the command stopped: it will not run another instruction, and the
+	// caller kills it, which works on a stopped process. nil means true.
 	//
 	// Both are called from the goroutine that watches the command: Done cannot close before they return.
 	OnContinue func() bool

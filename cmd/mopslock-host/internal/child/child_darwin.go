@@ -9,18 +9,18 @@ import (
 
 // macOS differs from Linux in this:
 //
-//   - No parent-death signal. A command outlives a mopslock-host that was killed with SIGKILL; the fencing token is
-//     the only guard then.
-//   - waitid cannot be trusted with WNOWAIT, so the command is reaped as soon as it has ended. If others of its group
-//     are alive at that moment, the id of the group stays theirs while they live, and Kill may use it; should the
-//     last of them end and the whole pid space wrap around before that Kill, it would hit a stranger. If none is
-//     alive the id is never used again.
-//   - A thread cannot be stopped synchronously, so it is SIGSTOP, sent after a look at whether anybody can continue us.
+//   - No parent-death signal. A command outlives a mopslock-host that was killed with SIGKILL; the fencing token is the
+//     only protection then.
+//   - waitid is not reliable with WNOWAIT, so the command is reaped as soon as it has ended. If other processes of its
+//     group live at that moment, the id of the group stays theirs while they live, and Kill may use it. If the last of
+//     them ended, and the whole pid space wrapped around before that Kill, it would hit another process. If none lives
+//     we never use the id again.
+//   - A thread cannot be stopped synchronously, so we use SIGSTOP, after a look whether a shell can continue us.
 
 // onlyZombiesGiveEPERM: kill(2) on macOS, for a group of which only zombies are left.
 const onlyZombiesGiveEPERM = true
 
-// others reports whether anybody else of a group lives: the command itself is reaped by then.
+// others reports whether other processes of a group live. The command itself is reaped by then.
 func others(group int) bool { return syscall.Kill(-group, 0) == nil }
 
 func setParentDeath(*syscall.SysProcAttr, bool) {}
@@ -64,17 +64,16 @@ func (c *Child) look() (seen event, found bool, err error) {
 	return event{ended: true, status: Status{Code: status.ExitStatus()}}, true, nil
 }
 
-// withoutTTOU runs f with SIGTTOU ignored: then tcsetpgrp from a background group succeeds instead of stopping us.
-// It stays ignored: once a signal was ignored, signal.Reset does not bring back its default (Go 1.26), and there is
-// no mask of a thread to be had. It means that our own lines never stop us under `stty tostop`; a command that is
-// started after that inherits it.
+// withoutTTOU runs f with SIGTTOU ignored. Then tcsetpgrp from a background group succeeds, and does not stop us.
+// SIGTTOU stays ignored: signal.Reset does not restore the default of a signal that was ignored (Go 1.26), and a thread
+// has no mask here. So our own lines never stop us under `stty tostop`, and a command that starts later inherits that.
 func withoutTTOU(f func() error) error {
 	signal.Ignore(syscall.SIGTTOU)
 	return f()
 }
 
-// stopOurGroup stops the others of our group with SIGTSTP, which we catch, and then ourselves. It returns when we
-// have been continued. If our parent is not of our session nobody could do that, and it returns at once.
+// stopOurGroup stops the other processes of our group with SIGTSTP, which we catch, and then ourselves. It returns when
+// we have been continued. If our parent is not of our session no process could do that, and it returns at once.
 func stopOurGroup() error {
 	session, err := syscall.Getsid(0)
 	if err != nil {

@@ -44,8 +44,8 @@ type childInfo struct {
 
 var _ [unsafe.Sizeof(unix.Siginfo{}) - unsafe.Sizeof(childInfo{})]byte // it fits
 
-// nextEvent blocks until the command ended or stopped. WNOWAIT leaves the zombie alone; a stop is taken away, lest
-// it be reported for ever.
+// nextEvent blocks until the command ended or stopped. WNOWAIT leaves the zombie. A stop is removed; otherwise it
+// would be reported again, forever.
 func (c *Child) nextEvent() (event, error) {
 	for {
 		info, err := c.waitid(unix.WEXITED | unix.WSTOPPED | unix.WNOWAIT)
@@ -70,8 +70,8 @@ func (c *Child) nextEvent() (event, error) {
 	}
 }
 
-// takeStop takes a stop away that nextEvent has seen. Without WEXITED it reaps nothing. It reports false if the stop is
-// gone, and the next look tells why:
+// takeStop removes a stop that nextEvent has seen. Without WEXITED it reaps nothing. It reports false if the stop is
+// gone, and the next look says why:
 //
 //	continued since    waitid finds nothing (WNOHANG)
 //	ended since        waitid says ECHILD, because it leaves a zombie out without WEXITED. The status is still there
@@ -93,8 +93,8 @@ func (c *Child) waitid(options int) (unix.Siginfo, error) {
 	}
 }
 
-// others reports whether anybody else of a group lives, as far as /proc tells: one who is hidden there, or of whom only
-// threads are left, is not seen. (kill with signal 0 would tell nothing, since it finds the zombie.)
+// others reports whether other processes of a group live. It looks in /proc, and does not see a process that is hidden
+// there, or of which only threads are left. (kill with signal 0 would always find the zombie.)
 func others(group int) bool {
 	return slices.ContainsFunc(processes(), func(p process) bool {
 		return p.group == group && p.state != "Z" && p.state != "X"
@@ -106,7 +106,7 @@ type process struct {
 	state              string
 }
 
-// processes is all that /proc shows.
+// processes are the processes in /proc.
 func processes() (all []process) {
 	found, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range found {
@@ -124,8 +124,8 @@ func processes() (all []process) {
 	return all
 }
 
-// adopted is told when a child of ours has ended, if we adopt orphans: as the first process of a container, which gets
-// all whose parent has ended, or as what prctl(2) calls a subreaper. Nobody else would reap them.
+// adopted returns a channel that says that a child of ours has ended, if we adopt orphans. The first process of a
+// container does, and what prctl(2) calls a subreaper. No other process would reap the orphans.
 func adopted() <-chan os.Signal {
 	var subreaper int32
 	_ = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&subreaper)), 0, 0, 0)
@@ -137,8 +137,8 @@ func adopted() <-chan os.Signal {
 	return ended
 }
 
-// reapAdopted takes the zombies of orphans away. Two kinds of our children are no orphans: the command, which is a zombie
-// on purpose until Close, and those of our own group, which os/exec has started (a cloud's SDK asks a program for
+// reapAdopted reaps the zombies of orphans. Two kinds of our children are no orphans: the command, which is a zombie on
+// purpose until Close, and processes of our own group, which os/exec has started (a cloud's SDK asks a program for
 // credentials) and waits for.
 func reapAdopted(command *Child) {
 	for _, p := range processes() {
@@ -155,9 +155,8 @@ func (c *Child) isClosed() bool {
 	return c.closed
 }
 
-// withoutTTOU runs f on this thread with SIGTTOU blocked: then tcsetpgrp from a background group succeeds instead of
-// stopping the whole group. The mask belongs to the thread; the caller is on the locked thread of supervise, or
-// locks one.
+// withoutTTOU runs f on this thread with SIGTTOU blocked. Then tcsetpgrp from a background group succeeds, and does not
+// stop the whole group. The mask belongs to the thread: the caller is on the locked thread of supervise, or locks one.
 func withoutTTOU(f func() error) error {
 	var block, before unix.Sigset_t
 	wordBits := uint(unsafe.Sizeof(block.Val[0]) * 8)
@@ -170,8 +169,8 @@ func withoutTTOU(f func() error) error {
 	return f()
 }
 
-// sigaction is the kernel's, not the C library's. (On mips it has another shape: the calls fail with EINVAL there,
-// and Ctrl-Z is undone as if nobody could continue us.)
+// sigaction is the kernel's, not the C library's. (On mips it has another shape: the calls fail with EINVAL there, and
+// Ctrl-Z does nothing, as if no shell could continue us.)
 type sigaction struct {
 	handler  uintptr
 	flags    uintptr
@@ -184,9 +183,9 @@ const (
 	handlerIgnore  = 1
 )
 
-// stopOurGroup stops our process group as Ctrl-Z would have, had the terminal been ours, and returns when we have
-// been continued; or at once if nobody could continue us, because the group is orphaned: the kernel drops SIGTSTP
-// then, which is why it is not SIGSTOP. See stopped for the order.
+// stopOurGroup stops our process group, as Ctrl-Z does to a group that has the terminal, and returns when we have been
+// continued. If the group is orphaned no process could continue us. The kernel drops SIGTSTP then, but not SIGSTOP,
+// and stopOurGroup returns at once. See stopped for the order.
 //
 // signal.Reset does not bring back the default for SIGTSTP once it was caught (Go 1.26: the runtime keeps its own
 // handler installed), so the disposition is changed under the runtime, and put back.
@@ -202,8 +201,8 @@ func stopOurGroup() error {
 	if _, err := swapAction(syscall.SIGTSTP, &sigaction{handler: handlerDefault}); err != nil {
 		return err
 	}
-	// To this thread: the stop takes effect before the call returns. Sent to the process, another thread could take
-	// it while this one is already giving the terminal away.
+	// To this thread, so that the stop takes effect before the call returns. If it went to the process, another thread
+	// could take it while this one already gives the terminal away.
 	return unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
 }
 
@@ -217,7 +216,7 @@ func swapAction(sig syscall.Signal, action *sigaction) (*sigaction, error) {
 	return before, nil
 }
 
-// kernelIgnores is the set of signals that this process ignores now, by number, as far as /proc tells.
+// kernelIgnores returns the signals that this process ignores now, by number, if /proc says so.
 func kernelIgnores() map[syscall.Signal]bool {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

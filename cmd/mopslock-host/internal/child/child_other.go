@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Where there are no process groups to speak of (Windows), or nobody has tried yet (the BSDs), a command is started
-// and waited for, and that is all: Signal and Terminate end it like Kill, its own children are not reached, the
-// terminal is shared, and it outlives us if we are killed. The fencing token is the only guard.
+// On Windows, which has no such process groups, and on the BSDs, which are not tried yet, a command is only started and
+// waited for. Signal and Terminate end it as Kill does, its own children are not reached, the terminal is shared, and
+// it outlives us if we are killed. The fencing token is the only protection.
 
 // Child is a command that was started.
 type Child struct {

@@ -22,8 +22,8 @@ type Child struct {
 	unfinished sync.WaitGroup
 
 	mu        sync.Mutex
-	gone      bool // the pid may belong to somebody else: never signal it again
-	reaped    bool // there is no zombie to take away
+	gone      bool // the pid may belong to another process: never signal it again
+	reaped    bool // there is no zombie to reap
 	closed    bool
 	suspended bool // between a stop from the terminal and our own continuation
 	continued bool // a SIGCONT came while suspended
@@ -51,11 +51,11 @@ func Start(options Options) (*Child, error) {
 	return c, nil
 }
 
-// supervise is the life of the command, on one OS thread.
+// supervise runs the command to its end, on one OS thread.
 //
-// The parent-death signal is sent when the *thread* that forked ends, not the process. Go ends a thread when a
-// goroutine that locked it returns without unlocking. While this goroutine has its thread locked, no other can run
-// on it, so nobody else can end it; and this one waits until the command has ended.
+// The kernel sends the parent-death signal when the *thread* that forked ends, not the process. Go ends a thread when a
+// goroutine that locked it returns without unlocking. While this goroutine has its thread locked, no other goroutine
+// runs on it and can end it, and this one waits until the command has ended.
 func (c *Child) supervise(path string, started chan<- error) {
 	defer c.unfinished.Done()
 	runtime.LockOSThread()
@@ -72,13 +72,13 @@ func (c *Child) supervise(path string, started chan<- error) {
 	close(c.done)
 }
 
-// forkExec starts the command in its own group. In this order the runtime does in the child, with all signals
-// blocked up to the third: setpgid; tcsetpgrp (if foreground), so that the command never runs without the terminal
-// it is to have, and no SIGTTOU can stop it; caught signals to default (ignored ones stay ignored), the signal mask
-// as we found it; prctl(PR_SET_PDEATHSIG); exec.
+// forkExec starts the command in its own group. The runtime does this in the child, in this order, with all signals
+// blocked up to the third step: setpgid; tcsetpgrp (if foreground), so that the command never runs without its
+// terminal and no SIGTTOU can stop it; caught signals to default (ignored ones stay ignored), and the signal mask as we
+// found it; prctl(PR_SET_PDEATHSIG); exec.
 //
-// The race of the parent-death signal is closed by the runtime (syscall.forkAndExecInChild1): the child compares
-// getppid with the pid its parent noted before the fork, after the prctl:
+// The runtime also closes the race of the parent-death signal (syscall.forkAndExecInChild1). After the prctl the child
+// compares getppid with the pid that its parent noted before the fork:
 //
 //	us                          child
 //	getpid → 7
@@ -107,7 +107,7 @@ func (c *Child) forkExec(path string) error {
 	pid, err := syscall.ForkExec(path, c.options.Argv, &syscall.ProcAttr{Env: env, Files: files, Sys: attributes})
 	runtime.KeepAlive(c.options)
 	if err != nil {
-		if foreground { // the child took the terminal before its exec failed; nobody is left in that group
+		if foreground { // the child took the terminal before its exec failed, and its group is empty now
 			c.terminal.give(c.terminal.ourGroup)
 		}
 		return err
@@ -122,7 +122,7 @@ func (c *Child) watch() {
 	for {
 		event, err := c.nextEvent()
 		if err != nil {
-			// ECHILD: somebody else in this process waited for it. The truth about its status is gone.
+			// ECHILD: other code in this process waited for it, and its status is lost.
 			c.log.Debug("command lost from sight", "pid", c.pid, "error", err)
 			c.mu.Lock()
 			c.reaped, c.gone = true, true
@@ -168,7 +168,7 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return c.signalLocked(sig)
 }
 
-// signalLocked needs mu: Close reaps under it, so the pid is the command's for as long as we have it.
+// signalLocked needs mu. Close reaps under mu, so the pid stays the command's while we have mu.
 //
 //	Signal                          Close
 //	mu.Lock, gone is false
@@ -187,7 +187,7 @@ func (c *Child) signalLocked(sig syscall.Signal) error {
 	return err
 }
 
-// Terminate sends SIGTERM to the group, then SIGCONT: a stopped command cannot end politely.
+// Terminate sends SIGTERM to the group, then SIGCONT, since a stopped command cannot handle SIGTERM.
 func (c *Child) Terminate() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +198,8 @@ func (c *Child) Terminate() error {
 	return err
 }
 
-// Kill sends SIGKILL to every living member of the group, whether or not the command itself has ended: up to Close
-// the id of the group cannot belong to anybody else. It is no error if nobody was left.
+// Kill sends SIGKILL to every living process of the group, also when the command itself has ended: until Close the id of
+// the group belongs to no other. It is no error if none is left.
 func (c *Child) Kill() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,8 +217,8 @@ func (c *Child) Kill() error {
 	return err
 }
 
-// Others reports whether others of the group are known to live, when the command has ended. It takes a look at every
-// process there is. After Close: false.
+// Others reports whether other processes of the group are known to live, when the command has ended. It looks at every
+// process of the system. After Close: false.
 func (c *Child) Others() bool {
 	<-c.done
 	c.mu.Lock()
@@ -226,7 +226,7 @@ func (c *Child) Others() bool {
 	return !c.gone && others(c.pid)
 }
 
-// Close waits for Done and reaps the command. From then on nothing can be signalled. Closing twice is fine.
+// Close waits for Done and reaps the command. After that no signal reaches anything. Closing twice is allowed.
 func (c *Child) Close() {
 	<-c.done
 	c.unfinished.Wait()
@@ -242,7 +242,7 @@ func (c *Child) Close() {
 	}
 }
 
-// reap takes the zombie away. It has ended, so this does not block.
+// reap reaps the zombie, which does not block.
 func (c *Child) reap() {
 	for {
 		_, err := syscall.Wait4(c.pid, nil, 0, nil)

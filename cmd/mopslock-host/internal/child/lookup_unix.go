@@ -15,8 +15,8 @@ import (
 const defaultPath = "/bin:/usr/bin"
 
 // lookup finds the file to execute as execvp does: a name with a slash is a path, an empty element of PATH is the
-// current directory, and a file that may not be executed is passed over for a later one that may. Unlike execvp, a
-// file of an unknown format is not handed to a shell: what follows `--` is never a shell's business.
+// current directory, and a file that may not be executed is skipped for a later one that may. Unlike execvp, it gives no
+// file of an unknown format to a shell: what follows `--` is never a shell's.
 func lookup(name string) (string, *StartError) {
 	if strings.Contains(name, "/") {
 		return name, unusable(name, name)
@@ -49,7 +49,7 @@ func lookup(name string) (string, *StartError) {
 	return "", notFound
 }
 
-// unusable says why path cannot be executed, or nil. The kernel has the last word when it is tried.
+// unusable says why path cannot be executed, or nil. The kernel decides when it is tried.
 func unusable(name, path string) *StartError {
 	info, err := os.Stat(path)
 	switch {
@@ -66,8 +66,8 @@ func unusable(name, path string) *StartError {
 	return nil
 }
 
-// execFailure names what the kernel said to a file that lookup had found. ENOENT then means something else: the
-// interpreter in its first line, or the dynamic loader, is missing.
+// execFailure names the kernel's error for a file that lookup has found. ENOENT then means that the interpreter in its
+// first line, or the dynamic loader, is missing.
 func execFailure(name string, err error) *StartError {
 	switch {
 	case errors.Is(err, syscall.ENOENT):

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Signals owns the signals of the process, from before the first wait to the exit, on one channel: there is no
-// moment at which a signal would find nobody listening, or find the wrong one.
+// Signals owns the signals of the process, from before the first wait to the exit, on one channel. There is no moment at
+// which nothing listens for a signal, or the wrong part does.
 //
 //	NewSignals ──► waiting ──Start──► forwarding ──(command ended)──► releasing ──Stop──►
 //
@@ -28,18 +28,18 @@ import (
 // A signal ignored when we started is not caught, so that it stays ignored, and the command inherits that (nohup).
 // Whatever we catch, the command gets with its default action.
 //
-// Releasing: systemd and the like send SIGTERM to all processes of a service at once. The command may be gone before
-// we have looked at ours, and that must not make us give up the release:
+// Releasing: systemd and others send SIGTERM to all processes of a service at once. The command may be gone before we
+// have read ours, which must not make us give up the release:
 //
 //	systemd: TERM ──► command: ends, Done is closed
 //	         TERM ──► us: read a moment later. Forwarded? Too late. "Give up the release"? Not meant
 //
 // So a signal counts if it comes a second or more after the end of the command, or is the second one since.
 //
-// After a command that was started with ThenWait it is waiting again, for a result that the command has left behind or
-// for a lease: WaitContext ends for HUP and QUIT, too, and an INT or TERM after that ends ReleaseContext. Another
-// command may be started then. What the rule leaves out is only put off here, since the wait may be long: it ends the
-// wait when the second is over, and no other command is started meanwhile:
+// After a command that was started with ThenWait we wait again, for a result that the command has left or for a lease.
+// HUP and QUIT also end WaitContext then, and an INT or TERM after that ends ReleaseContext. Another command may be
+// started. Here a signal that does not count yet is only put off, since the wait may be long: it ends the wait when the
+// second is over, and no other command is started meanwhile:
 //
 //	command: ends     TERM: put off                  a second is over: WaitContext ends
 //	   |----------------|---------------------------------|
@@ -51,9 +51,9 @@ type Signals struct {
 	stopped  chan struct{}
 
 	mu          sync.Mutex
-	started     bool // Start was called: waiting is over, whatever became of it
-	thenWait    bool // it begins again with the command's end
-	forwarded   bool // the command was sent a signal that ends
+	started     bool // Start was called, so the wait is over, also if Start failed
+	thenWait    bool // the wait begins again at the command's end
+	forwarded   bool // the command was sent a signal that ends it
 	child       *Child
 	latest      *Child         // the same, until the next one is started
 	endedAt     time.Time      // of the command; zero while it runs
@@ -61,12 +61,12 @@ type Signals struct {
 	hurriedBy   syscall.Signal // the one that ended the release, or 0
 	lateSignals int            // that may mean us, since the end of the command
 	putOff      syscall.Signal // the first of them that ends a wait, or 0
-	putOffUntil *time.Timer    // calls heedPutOff; nil without one
+	putOffUntil *time.Timer    // calls obeyPutOff; nil without one
 	waitOver    chan struct{}  // closed with interrupted
 	hurry       chan struct{}  // closed with hurriedBy
 }
 
-// signalBuffer: os/signal drops what does not fit. Start holds the reader up for the length of a fork.
+// signalBuffer bounds the signals that wait while Start forks. os/signal drops what does not fit.
 const signalBuffer = 128
 
 // simultaneous is how long after the end of the command a signal may still have been sent along with the one that
@@ -93,7 +93,7 @@ func NewSignals() *Signals {
 	return s
 }
 
-// Stop ends the listening. The signals are as for any Go program then: INT and TERM end it.
+// Stop stops listening. Signals then work as in any Go program: INT and TERM end it.
 func (s *Signals) Stop() {
 	signal.Stop(s.incoming)
 	close(s.stop)
@@ -130,11 +130,11 @@ func (s *Signals) until(parent context.Context, over <-chan struct{}, by *syscal
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Start ends the waiting and starts the command; from then on signals go to it. If a signal has ended the wait
-// already the command is not started, and the error is an *Interrupted; else it is that of Start. The lock makes it
-// seamless: a signal is either seen before, and the command is not started, or forwarded after.
+// Start ends the wait and starts the command; from then on signals go to the command. If a signal has already ended the
+// wait the command is not started, and the error is an *Interrupted; otherwise it is that of Start. Because of the lock
+// a signal is either seen before, and the command is not started, or forwarded after.
 //
-//	signal arrives     what becomes of it
+//	signal arrives     what happens
 //	before the lock    interrupted is set: not started
 //	during the fork    stays in the channel; listen waits for the lock, then forwards it
 //	after              forwarded
@@ -145,7 +145,7 @@ func (s *Signals) Start(options Options) (*Child, error) {
 	if !s.started {
 		s.drainLocked()
 	}
-	if s.putOff != 0 { // a command that nobody would tell of it
+	if s.putOff != 0 { // it would not reach the new command
 		s.interruptLocked(s.putOff)
 	}
 	if s.interrupted != 0 {
@@ -163,7 +163,7 @@ func (s *Signals) Start(options Options) (*Child, error) {
 	return child, nil
 }
 
-// drainLocked takes what came before Start and was not read yet.
+// drainLocked handles the signals that came before Start and were not read yet.
 func (s *Signals) drainLocked() {
 	for {
 		select {
@@ -175,7 +175,7 @@ func (s *Signals) drainLocked() {
 	}
 }
 
-// noteEnd ends with the command.
+// noteEnd notes the end of the command when it comes.
 func (s *Signals) noteEnd(child *Child) {
 	<-child.Done()
 	s.mu.Lock()
@@ -183,8 +183,8 @@ func (s *Signals) noteEnd(child *Child) {
 	s.noteEndLocked()
 }
 
-// noteEndLocked is called before each signal too: what comes after Done must not be sent to the dead because noteEnd
-// was not scheduled yet.
+// noteEndLocked is also called before each signal: a signal that comes after Done must not go to the ended command
+// because noteEnd was not scheduled yet.
 func (s *Signals) noteEndLocked() {
 	if s.child == nil {
 		return
@@ -197,14 +197,14 @@ func (s *Signals) noteEndLocked() {
 	}
 }
 
-// Forwarded reports whether the latest command was sent INT, TERM, HUP or QUIT: its end is not its own then.
+// Forwarded reports whether the latest command was sent INT, TERM, HUP or QUIT. Its end is then not its own.
 func (s *Signals) Forwarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.forwarded
 }
 
-// listen is ended by Stop.
+// listen handles signals until Stop.
 func (s *Signals) listen() {
 	defer close(s.stopped)
 	for {
@@ -214,7 +214,7 @@ func (s *Signals) listen() {
 			s.handleLocked(sig)
 			s.mu.Unlock()
 		case <-s.orphans:
-			s.mu.Lock() // Start holds it: no command ends before it is known as one
+			s.mu.Lock() // Start has the lock, so no command ends before it is known
 			reapAdopted(s.latest)
 			s.mu.Unlock()
 		case <-s.stop:
@@ -255,16 +255,16 @@ func (s *Signals) interruptLocked(sig syscall.Signal) {
 	close(s.waitOver)
 }
 
-// putOffLocked keeps a signal until it cannot have been sent along any more with the one that ended the command.
+// putOffLocked keeps a signal until it can no longer have been sent with the one that ended the command.
 func (s *Signals) putOffLocked(sig syscall.Signal) {
 	s.putOff = sig
-	s.putOffUntil = time.AfterFunc(simultaneous-time.Since(s.endedAt), s.heedPutOff)
+	s.putOffUntil = time.AfterFunc(simultaneous-time.Since(s.endedAt), s.obeyPutOff)
 }
 
-func (s *Signals) heedPutOff() {
+func (s *Signals) obeyPutOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.putOff != 0 && !s.started && s.interrupted == 0 { // else another was faster
+	if s.putOff != 0 && !s.started && s.interrupted == 0 { // otherwise another was faster
 		s.interruptLocked(s.putOff)
 	}
 }
@@ -280,11 +280,11 @@ func (s *Signals) forgetPutOffLocked() {
 // meantLocked reports whether a signal that comes now is for us.
 func (s *Signals) meantLocked() bool {
 	if s.endedAt.IsZero() {
-		return true // no command was there that it could have been meant for
+		return true // there was no command that it could be meant for
 	}
 	s.lateSignals++
 	return s.lateSignals > 1 || time.Since(s.endedAt) >= simultaneous
 }
 
-// ending says whether sig ends a wait.
+// ending reports whether sig ends a wait.
 func ending(sig syscall.Signal) bool { return slices.Contains(endingSignals, sig) }

@@ -16,16 +16,16 @@ var forwardedSignals = []syscall.Signal{
 	syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGTSTP,
 }
 
-// caughtSignals are all that Signals listens for. SIGPIPE is dropped: a reader of our stderr that has gone must not
-// kill us while we hold a lease.
+// caughtSignals are the signals that Signals listens for. It drops SIGPIPE: a reader of our stderr that has gone must
+// not kill us while we hold a lease.
 var caughtSignals = append([]syscall.Signal{syscall.SIGPIPE}, forwardedSignals...)
 
-// ignoredAtStart is what our parent wanted ignored, as far as a Go program can know.
+// ignoredAtStart returns the signals that our parent wanted ignored, as far as a Go program can know.
 //
 // The runtime honours an inherited SIG_IGN for HUP and INT alone, and leaves TSTP, CONT, TTIN and TTOU as they are.
-// Over all others (QUIT, TERM, USR1, USR2, WINCH, PIPE) it has installed its handler before any code of ours runs,
-// without a way to learn what was there. So `trap "" TERM; mopslock-host …` is lost on us, and on the command. For
-// QUIT there is a clue: a shell without job control ignores INT and QUIT together for what it starts with &.
+// For all others (QUIT, TERM, USR1, USR2, WINCH, PIPE) it has installed its handler before our code runs, and does not
+// say what was there. So `trap "" TERM; mopslock-host …` has no effect on us, nor on the command. For QUIT there is a
+// clue: a shell without job control ignores INT and QUIT together for what it starts with &.
 func ignoredAtStart() map[syscall.Signal]bool {
 	ignored := kernelIgnores()
 	if ignored == nil {

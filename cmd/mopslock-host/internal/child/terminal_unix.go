@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Job control. The shell gave our group a job; the command's group is another one, so whatever the shell and the
-// terminal do to the one must be passed on to the other.
+// Job control. The shell made our group a job. The command's group is another one, so what the shell and the terminal do
+// to the one must be passed on to the other.
 //
 // Ctrl-Z, and fg:
 //
@@ -22,8 +22,8 @@ import (
 //	us          suspended = true: from here on the SIGCONT that wakes us is not forwarded
 //	us          OnStop
 //	us          ignore SIGTSTP, send it to our group (pid 0): the rest of the pipeline, or the script that we are
-//	            part of, stops as it would have if the terminal had been ours; without this the shell would wait
-//	            for ever for the job to stop
+//	            part of, stops as it would if the terminal were ours; without this the shell would wait forever
+//	            for the job to stop
 //	us          SIGTSTP to default, raised on this thread: we stop here. Ignoring it first keeps the one sent to the
 //	            group from stopping us too, perhaps a moment too late, after the SIGCONT
 //	shell       sees the job stopped, takes the terminal, prompts; the user types fg; the shell makes our group the
@@ -32,22 +32,22 @@ import (
 //	us          if the terminal is our group's: to the command's group. After bg it is the shell's: left alone
 //	us          suspended = false, SIGCONT to the command's group
 //
-// No lease is renewed while we are stopped: whoever stops a job with a lease gives it up after the TTL.
+// No lease is renewed while we are stopped: a stopped job loses its lease after the TTL.
 //
 // The forwarder may get to our SIGCONT only after suspended is false again. It then passes on a second SIGCONT, which
 // does nothing to a running command.
 //
-// If our group is orphaned (the first process of a container or of `ssh -t`), nobody could continue us. The kernel
-// drops SIGTSTP then, so we are not stopped, and the command is continued at once: Ctrl-Z does nothing, as it does
-// for any program there.
+// If our group is orphaned (the first process of a container or of `ssh -t`), no shell could continue us. The kernel
+// drops SIGTSTP then, so we are not stopped, and the command is continued at once. Ctrl-Z does nothing there, as for any
+// program.
 //
 // A command that is in the middle of a vfork when Ctrl-Z comes (dash starts everything that way) is not stopped: its
-// child is, and it waits for that. Nobody sees a stop then, with us or with an ordinary shell; Ctrl-C still works.
+// child is, and the command waits for it. We see no stop then, nor does an ordinary shell; Ctrl-C still works.
 //
 // kill -TSTP to us, without a terminal or in the background: forwarded, the command stops, we run on and keep the
 // lease. kill -CONT continues it.
 
-// terminal is our controlling terminal. A nil *terminal is none, and its methods do nothing.
+// terminal is our controlling terminal. nil is no terminal, and its methods do nothing.
 type terminal struct {
 	fd       int
 	opened   bool // by us: /dev/tty, since stdin is something else
@@ -105,7 +105,7 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &info) == nil && info.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// give makes group the foreground group, whoever has the terminal now.
+// give makes group the foreground group, also if another group has the terminal now.
 func (t *terminal) give(group int) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -115,7 +115,7 @@ func (t *terminal) give(group int) {
 	}
 }
 
-// takeBack takes the terminal from the command's group, and from nobody else.
+// takeBack takes the terminal from the command's group, and from no other.
 func (t *terminal) takeBack(commands int) {
 	if t == nil {
 		return
@@ -125,12 +125,12 @@ func (t *terminal) takeBack(commands int) {
 	}
 }
 
-// place says where the job stands.
+// place says which group has the terminal.
 type place int
 
 const (
 	apart      place = iota // no terminal
-	background              // the terminal is somebody else's
+	background              // another group has the terminal
 	foreOurs                // our group is in the foreground
 	foreTheirs              // the command's group is
 )
@@ -163,12 +163,12 @@ func (c *Child) stopped(sig syscall.Signal) {
 		c.stopAlong()
 		c.resumeUnlessRefused(where == foreTheirs)
 	case where == background && wantsTerminal:
-		// A reader in the background: the shell says so, and waits for fg. If nobody can say fg, continuing it
-		// would only stop it again, for ever: so here the SIGCONT must have been heard.
+		// A command in the background wants to read: the shell says so, and waits for fg. Without a shell, a
+		// continued command would only stop again, forever. So it is continued only after a SIGCONT.
 		c.stopAlong()
 		c.resumeIfContinued()
 	}
-	// Else somebody stopped it on purpose, with kill: it stays stopped, and we keep the lease.
+	// Otherwise it was stopped on purpose, with kill: it stays stopped, and we keep the lease.
 }
 
 // stopAlong is the sequence at the top of this file, up to OnContinue.
@@ -190,7 +190,7 @@ func (c *Child) stopAlong() {
 	}
 }
 
-// resumeUnlessRefused continues the command's group. Once refused, suspended stays: no SIGCONT may wake it.
+// resumeUnlessRefused continues the command's group. If OnContinue refused, suspended stays set: no SIGCONT wakes it.
 func (c *Child) resumeUnlessRefused(withTerminal bool) {
 	c.mu.Lock()
 	refused := c.refused
@@ -201,7 +201,7 @@ func (c *Child) resumeUnlessRefused(withTerminal bool) {
 	}
 }
 
-// resumeIfContinued continues the command's group if the forwarder has held a SIGCONT back; else it leaves that to
+// resumeIfContinued continues the command's group if the forwarder has held back a SIGCONT. Otherwise it leaves that to
 // the forwarder:
 //
 //	SIGCONT is read while suspended      continued = true, and it is done here
@@ -227,7 +227,7 @@ func (c *Child) resume(withTerminal bool) {
 	}
 }
 
-// forward passes on a signal that we got. SIGCONT follows one that is to end the command: a stopped command cannot end.
+// forward passes on a signal that we got. SIGCONT follows a signal that ends, since a stopped command cannot end.
 func (c *Child) forward(sig syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

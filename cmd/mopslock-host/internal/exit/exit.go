@@ -40,16 +40,16 @@ Exit status:
   0, 1       fine; 1: status found it vacant or released, break nothing to break, ls none, replay a difference,
              explore or simulate a counter-example
   64         usage: bad flag, name, URL or lease text
-  69         the store is unauthorized, missing, or unreachable (silent for 5 s); --engine does not run; or stdout,
-             or the file of remote's result, cannot be written
+  69         the store is unauthorized, missing, or unreachable (silent for 5 s); --engine does not run; stdout, or
+             the file of remote's result, cannot be written
   70         invoke: the launcher ended, and there is no result
   75         not acquired within --wait
-             break: another holds it than --holder, or than the one who was shown
+             break: another process holds it than --holder names, or than was shown
   76         the lease, or the permit, was lost: taken, broken, released, or not renewed in time
   77         the lease cannot be maintained (accompany, remote)
-  78         the store or a record cannot serve what was asked: create-if-absent is not honoured, the record was
-             written by a newer mopslock, a lease was asked of a semaphore or a permit of a lease, or a semaphore's
-             record has no room for another holder
+  78         the store or a record cannot serve the request: create-if-absent is not honoured, a newer mopslock wrote
+             the record, the name is a semaphore's and not a lease's or the reverse, or a semaphore's record has no
+             room for another holder
   128+N      signal N ended mopslock-host while it was waiting
 `
 
