@@ -53,7 +53,7 @@ CROSSED := ./core/... ./host ./host/limiter ./host/store ./host/store/local ./ho
 MODULES := tests/bench/pictures tests/bench/peers
 
 .DEFAULT_GOAL := help
-.PHONY: help run build lib python install test test-go test-hammer test-bugs test-python race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
+.PHONY: help run build lib python install test test-go test-hammer test-mutations test-python race test-servers check vulns fuzz mutants flaky generate bench scale soak explore stress servers peers FORCE
 
 help: ## show what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,7 +78,7 @@ run: build ## show leases at work in a fresh directory: who held what and when
 
 # No test here needs a server, or waits for time to pass. With MOPSLOCK_TOOLS=required a tool that
 # is not installed is a failure, and no skip. make -k test goes on after a part that fails.
-test: test-go test-hammer test-bugs test-python ## run the tests: all behaviour, in minutes
+test: test-go test-hammer test-mutations test-python ## run the tests: all behaviour, in minutes
 
 test-go: ## run the part of test that is Go
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -e /tests/servers$$ -e /tests/stress$$)
@@ -86,8 +86,9 @@ test-go: ## run the part of test that is Go
 test-hammer: ## run what goroutines and locks can break, under the race detector
 	$(GO) test -timeout 15m -race -run Hammer $(HAMMERED)
 
-test-bugs: ## check that explorer and simulator catch each deliberate bug by its name
-	$(GO) test -timeout 15m -tags mopslock_bugs ./tests/explore ./tests/simulate -run Bugs
+test-mutations: ## check that explorer and simulator catch each mutation by its name
+	$(GO) test -timeout 15m -tags mopslock_mutations ./tests/explore ./tests/simulate -run Mutations
+	$(GO) test -timeout 15m -tags mopslock_mutations ./core/machines
 
 test-python: $(VENV)/installed ## run the part of test that is Python
 	$(PYTEST) -q $(PACKAGE)/tests --ignore=$(PACKAGE)/tests/stress
@@ -104,7 +105,7 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, 
 	@echo "== vet, where golangci-lint does not look"
 	@$(GO) vet -tags mopslock_core ./bindings/c
 	@$(GO) vet -tags mopslock_nocloud ./cmd/mopslock-host
-	@$(GO) vet -tags mopslock_bugs ./core/... ./tests/...
+	@$(GO) vet -tags mopslock_mutations ./core/... ./tests/...
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== ruff"

@@ -37,7 +37,7 @@ func TestEdges(t *testing.T) {
 // checkEdges: a Step may go along two edges, through a state that it does not
 // stay in; so what was seen must be one edge or two, and each edge must be seen,
 // by itself or as half of a move that nothing else explains. An edge that only a
-// deliberate bug takes is never seen.
+// mutation takes is never seen.
 func checkEdges[S interface {
 	~uint8
 	String() string

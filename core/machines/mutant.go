@@ -1,8 +1,10 @@
-//go:build mopslock_bugs
+//go:build mopslock_mutations
 
 package machines
 
 import (
+	"slices"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 )
@@ -13,19 +15,17 @@ func NewMutant(cfg core.Config, mutation string) (core.Machine, error) {
 	if err != nil || mutation == "" {
 		return m, err
 	}
-	for _, bug := range base.Bugs() {
-		if bug.String() == mutation {
-			m.(interface{ Base() *base.Machine }).Base().On = bug
-			return m, nil
-		}
+	if !slices.Contains(Mutations(), mutation) {
+		panic("mopslock: core: no such mutation: " + mutation)
 	}
-	panic("mopslock: core: no such mutation: " + mutation)
+	m.(interface{ Base() *base.Machine }).Base().Mutation = base.Mutation(mutation)
+	return m, nil
 }
 
 // Mutations are the names of all.
 func Mutations() (names []string) {
-	for _, bug := range base.Bugs() {
-		names = append(names, bug.String())
+	for _, mutation := range base.Mutations() {
+		names = append(names, string(mutation))
 	}
 	return names
 }

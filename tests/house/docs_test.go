@@ -174,22 +174,22 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestProtocolNamesTheBugs: each rule that the explorer can leave out has that name in the
+// TestProtocolNamesTheMutations: each rule that the explorer can leave out has that name in the
 // protocol's text, and no other name is there.
-func TestProtocolNamesTheBugs(t *testing.T) {
-	named, bugs := map[string]bool{}, map[string]bool{}
+func TestProtocolNamesTheMutations(t *testing.T) {
+	named, mutations := map[string]bool{}, map[string]bool{}
 	for _, match := range regexp.MustCompile(`\*([a-z]+(?:-[a-z]+)*)\*`).FindAllStringSubmatch(read(t, "core/PROTOCOL.md"), -1) {
 		named[match[1]] = strings.Contains(match[1], "-") || match[1] == "overallocate"
 	}
-	for _, match := range regexp.MustCompile(`Bug\w+: +"([a-z-]+)"`).FindAllStringSubmatch(read(t, "core/internal/base/bugs_on.go"), -1) {
-		bugs[match[1]] = true
+	for _, match := range regexp.MustCompile(`Mutation = "([a-z-]+)"`).FindAllStringSubmatch(read(t, "core/internal/base/mutations.go"), -1) {
+		mutations[match[1]] = true
 		if !named[match[1]] {
-			t.Errorf("core/PROTOCOL.md has no rule for the bug %s", match[1])
+			t.Errorf("core/PROTOCOL.md has no rule for the mutation %s", match[1])
 		}
 	}
-	for name, isBug := range named {
-		if isBug && !bugs[name] {
-			t.Errorf("core/PROTOCOL.md names %s, and core has no such bug", name)
+	for name, isMutation := range named {
+		if isMutation && !mutations[name] {
+			t.Errorf("core/PROTOCOL.md names %s, and core has no such mutation", name)
 		}
 	}
 }

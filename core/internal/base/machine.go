@@ -18,15 +18,15 @@ type Flight struct {
 // Machine is what all machines are built on: the clock, the requests, the
 // timers and the actions of the Step in progress.
 type Machine struct {
-	Deliberate
-	Cfg    core.Config
-	Key    string // of the name's lock.json
-	RNG    RNG
-	Now    core.Instant // of the latest Step
-	Issued core.RequestID
-	Flight Flight
-	Timers timers
-	Out    []core.Action
+	Deliberate // nothing in a product
+	Cfg        core.Config
+	Key        string // of the name's lock.json
+	RNG        RNG
+	Now        core.Instant // of the latest Step
+	Issued     core.RequestID
+	Flight     Flight
+	Timers     timers
+	Out        []core.Action
 }
 
 // ErrEvent is the error of an event that has no meaning where the machine stands.
@@ -140,9 +140,7 @@ func (m *Machine) Land(ev *core.Event) (Flight, bool) {
 		return Flight{}, false
 	}
 	m.Flight = Flight{}
-	if f.Verb == core.ActionList && ev.More && len(ev.Entries) == 0 { // that there is nothing is not what it says
-		ev.Outcome, ev.Class = core.OutcomeUnknown, core.ClassOther
-	}
+	m.interpret(ev, f.Verb)
 	return f, true
 }
 

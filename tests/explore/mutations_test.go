@@ -1,4 +1,4 @@
-//go:build mopslock_bugs
+//go:build mopslock_mutations
 
 package explore
 
@@ -22,26 +22,26 @@ func late(a Actor, tick int) Actor { a.Tell[0].From = tick; return a }
 // at tells an actor its first command at one tick only.
 func at(a Actor, tick int) Actor { a.Tell[0].From, a.Tell[0].Until = tick, tick; return a }
 
-// buggedMaker makes worlds with a mistake in them; where that is the host's and
+// mutantMaker makes worlds of mutants; where the mistake is the host's and
 // not a machine's, the world itself makes it.
-type buggedMaker struct {
+type mutantMaker struct {
 	*strictMaker
-	bug string
+	mutation string
 }
 
-// shownBug is a world that shows what some rules are for, and the invariant that breaks
+// shownMutation is a world that shows what some rules are for, and the invariant that breaks
 // without each: few actors, and only those faults that it takes.
-type shownBug struct {
-	world   func() *Scenario
-	checker string
-	bugs    string
+type shownMutation struct {
+	world     func() *Scenario
+	checker   string
+	mutations string
 }
 
-func (k *buggedMaker) bugWorlds() []shownBug {
-	i, s := k.invocations(), &sharedMaker{semaphoreMaker{k.strictMaker}, k.bug}
+func (k *mutantMaker) mutantWorlds() []shownMutation {
+	i, s := k.invocations(), &sharedMaker{semaphoreMaker{k.strictMaker}, k.mutation}
 	overlap, held, grows := check.NoOverlap, check.EventuallyHeld, check.EpochOnlyGrows
 	within, leak := check.PermitsWithinCapacity, check.NothingLeaks
-	return []shownBug{
+	return []shownMutation{
 		{k.pausedTaker, overlap, "judge-at-answer"},
 		{s.paused, within, "judge-at-answer"},
 		{k.plain, overlap, "slop-short late-renewal deadline-from-answer"},
@@ -86,27 +86,27 @@ func (k *buggedMaker) bugWorlds() []shownBug {
 }
 
 // worldsWith are the worlds with one rule left out, or none.
-func worldsWith(bug string) []shownBug {
-	if bug == "" {
-		return (&buggedMaker{&strictMaker{seed: 1, make: machines.New}, ""}).bugWorlds()
+func worldsWith(mutation string) []shownMutation {
+	if mutation == "" {
+		return (&mutantMaker{&strictMaker{seed: 1, make: machines.New}, ""}).mutantWorlds()
 	}
-	make := func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, bug) }
-	return (&buggedMaker{&strictMaker{seed: 1, make: make}, bug}).bugWorlds()
+	make := func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, mutation) }
+	return (&mutantMaker{&strictMaker{seed: 1, make: make}, mutation}).mutantWorlds()
 }
 
-// TestBugs: each rule that is left out gives a counter-example by the name of the
+// TestMutations: each rule that is left out gives a counter-example by the name of the
 // invariant that it is for, and the same world gives none with the rule in.
-func TestBugs(t *testing.T) {
+func TestMutations(t *testing.T) {
 	const states, few = 3_000_000, 100_000
 	sound := worldsWith("")
-	for _, bug := range machines.Mutations() {
+	for _, mutation := range machines.Mutations() {
 		found := false
-		for i, shown := range worldsWith(bug) {
-			if !slices.Contains(strings.Fields(shown.bugs), bug) {
+		for i, shown := range worldsWith(mutation) {
+			if !slices.Contains(strings.Fields(shown.mutations), mutation) {
 				continue
 			}
 			found = true
-			t.Run(bug+"/"+shown.world().Name, func(t *testing.T) {
+			t.Run(mutation+"/"+shown.world().Name, func(t *testing.T) {
 				t.Parallel()
 				f := searched(t, shown.world(), states)
 				if f.Violation == nil || f.Violation.Checker != shown.checker {
@@ -121,35 +121,35 @@ func TestBugs(t *testing.T) {
 				}
 				t.Logf("%d states, %d faults, %v\n%s", f.States, f.Faults, f.Violation, tale(f))
 				if g := searched(t, sound[i].world(), f.States); g.Violation != nil {
-					t.Errorf("without the bug: %v\n%s", g.Violation, tale(g))
+					t.Errorf("without the mutation: %v\n%s", g.Violation, tale(g))
 				}
 			})
 		}
 		if !found {
-			t.Errorf("%s: no world shows it", bug)
+			t.Errorf("%s: no world shows it", mutation)
 		}
 	}
 }
 
 // narrow is a world with few faults, and some ticks; 0 is the usual number of them.
-func (k *buggedMaker) narrow(name string, pauses, lost, lateWrites, horizon int, actors ...Actor) *Scenario {
-	sc := k.world(name, "made for one mistake")
+func (k *mutantMaker) narrow(name string, pauses, lost, lateWrites, horizon int, actors ...Actor) *Scenario {
+	sc := k.world(name, "made for one mutation")
 	sc.Pauses, sc.Lost, sc.Late, sc.Crashes, sc.Patience = pauses, lost, lateWrites, 0, 0
 	sc.Horizon, sc.Actors = cmp.Or(horizon, sc.Horizon), actors
 	return sc
 }
 
-func (k *buggedMaker) pausedTaker() *Scenario {
+func (k *mutantMaker) pausedTaker() *Scenario {
 	return k.narrow("paused-taker", 1, 0, 0, 0, flawless(k.acquirer("A", 99, true, nil)), k.acquirer("B", 101, false, nil))
 }
 
 // besideSession: a lease with beats of two kinds. The holder's own beat is read
 // old, then its session's.
-func (k *buggedMaker) besideSession() *Scenario {
+func (k *mutantMaker) besideSession() *Scenario {
 	return k.narrow("beside-session", 2, 0, 0, 0, flawless(k.onSession("A", 99, true)), k.acquirer("B", 101, false, nil))
 }
 
-func (k *buggedMaker) brokenUnseen() *Scenario {
+func (k *mutantMaker) brokenUnseen() *Scenario {
 	return k.narrow("broken-unseen", 2, 2, 0, 5,
 		k.acquirer("A", 99, true, nil), flawless(late(k.acquirer("B", 101, false, nil), 3)), flawless(at(k.breaker(nil), 1)),
 	)
@@ -157,7 +157,7 @@ func (k *buggedMaker) brokenUnseen() *Scenario {
 
 // joinedMeanwhile: a breaker finds a lease dead and breaks it, and a companion that
 // joins it comes first.
-func (k *buggedMaker) joinedMeanwhile() *Scenario {
+func (k *mutantMaker) joinedMeanwhile() *Scenario {
 	return k.narrow("joined-meanwhile", 1, 0, 0, 4,
 		k.acquirer("A", 99, true, nil), flawless(at(k.acquirer("B", 101, false, nil), 3)),
 		flawless(at(k.companionOf(99, nil), 3)), flawless(at(k.breaker(nil), 3)),
@@ -166,20 +166,20 @@ func (k *buggedMaker) joinedMeanwhile() *Scenario {
 
 // brokenBetween: a holder asks whether there is anything above it, is broken, and only
 // then puts the beat from which its renewal counts.
-func (k *buggedMaker) brokenBetween() *Scenario {
+func (k *mutantMaker) brokenBetween() *Scenario {
 	return k.narrow("broken-between", 2, 0, 0, 5,
 		k.acquirer("A", 99, true, nil), flawless(at(k.acquirer("B", 101, false, nil), 4)), flawless(at(k.breaker(nil), 1)),
 	)
 }
 
 // brokenRenewed: a lease that was renewed is broken, and its first version is old.
-func (k *buggedMaker) brokenRenewed() *Scenario {
+func (k *mutantMaker) brokenRenewed() *Scenario {
 	return k.narrow("broken-renewed", 1, 0, 0, 4,
 		k.acquirer("A", 99, true, nil), flawless(at(k.acquirer("B", 101, false, nil), 3)), flawless(at(k.breaker(nil), 2)),
 	)
 }
 
-func (k *buggedMaker) joinerDies() *Scenario {
+func (k *mutantMaker) joinerDies() *Scenario {
 	c := k.companionOf(99, nil)
 	c.Tell[0].Until = 1
 	sc := k.narrow("joiner-dies", 0, 0, 0, 0, flawless(k.onSession("A", 99, true)), flawless(late(k.acquirer("B", 101, false, nil), 3)), c)
@@ -189,7 +189,7 @@ func (k *buggedMaker) joinerDies() *Scenario {
 
 // orphan: a claim is given up while its create is under way, or a release fails,
 // and the session lives on.
-func (k *buggedMaker) orphan() *Scenario {
+func (k *mutantMaker) orphan() *Scenario {
 	a := releases(k.onSession("A", 99, true))
 	a.Stays, a.Waits = true, false
 	a.Tell = append(a.Tell, Command{
@@ -201,7 +201,7 @@ func (k *buggedMaker) orphan() *Scenario {
 }
 
 // pausedSession: a process is paused until its session is dead, and goes on.
-func (k *buggedMaker) pausedSession() *Scenario {
+func (k *mutantMaker) pausedSession() *Scenario {
 	a := k.onSession("A", 99, true)
 	a.Stays, a.Waits = true, false
 	sc := k.narrow("paused-session", 1, 0, 0, 0, a, flawless(at(k.acquirer("B", 101, false, nil), 2)))
@@ -211,12 +211,12 @@ func (k *buggedMaker) pausedSession() *Scenario {
 
 // earlySession: a lease is asked for on a session whose first beat is still on
 // its way. With the mistake the host also tells of the session too early.
-func (k *buggedMaker) earlySession() *Scenario {
+func (k *mutantMaker) earlySession() *Scenario {
 	a := k.onSession("A", 99, true)
 	begin := a.Start
 	a.Start = func() (Program, error) {
 		p, err := begin()
-		if err == nil && k.bug == "session-not-in-force" {
+		if err == nil && k.mutation == "session-not-in-force" {
 			p.(*process).sid = k.tenure("A's session") // an id is made of its seed alone
 		}
 		return p, err
@@ -225,7 +225,7 @@ func (k *buggedMaker) earlySession() *Scenario {
 }
 
 // changedInTime: a holder whose beat is late is told of a change, and there is nothing above.
-func (k *buggedMaker) changedInTime() *Scenario {
+func (k *mutantMaker) changedInTime() *Scenario {
 	a := k.acquirer("A", 99, true, nil)
 	a.Tell = append(a.Tell, Command{Event: core.Event{Kind: core.EventChanged}, Words: "A is told of a change", In: core.LeaseHeld.String(), From: 1})
 	return k.narrow("changed-in-time", 2, 0, 0, 0, a, flawless(late(k.acquirer("B", 101, false, nil), 2)))
@@ -233,7 +233,7 @@ func (k *buggedMaker) changedInTime() *Scenario {
 
 // twoWaiters: under lastwriter a holder is dead, and two waiters find that in the same
 // moment. The requests of both take 20 ms at most; one's take nothing now and then.
-func (k *buggedMaker) twoWaiters() *Scenario {
+func (k *mutantMaker) twoWaiters() *Scenario {
 	const tick = 20 * millisecond
 	sc := k.narrow("two-waiters", 2, 0, 0, 0)
 	sc.Tick, sc.Horizon, sc.Within, sc.Punctual, sc.StoreWall = tick, 10, 1, true, start
@@ -261,17 +261,17 @@ func (k *buggedMaker) twoWaiters() *Scenario {
 	return sc
 }
 
-func (k *buggedMaker) retried() *Scenario {
+func (k *mutantMaker) retried() *Scenario {
 	return k.narrow("retried", 2, 0, 1, 4, k.acquirer("A", 99, true, nil), flawless(late(k.acquirer("B", 101, false, nil), 2)))
 }
 
-func (k *buggedMaker) oldSample() *Scenario {
+func (k *mutantMaker) oldSample() *Scenario {
 	sc := k.narrow("old-sample", 1, 0, 0, 4, k.acquirer("A", 99, true, nil), flawless(k.acquirer("B", 101, false, nil)))
 	sc.Actors[1].SampleAge = 1000 * second
 	return sc
 }
 
-func (k *buggedMaker) oneGranule() *Scenario {
+func (k *mutantMaker) oneGranule() *Scenario {
 	observed := func(c *core.Config) { c.Expiry = core.ExpiryObserved; c.StampUnit = core.Duration(20 * second) }
 	sc := k.narrow("one-granule", 1, 0, 0, 0, flawless(k.acquirer("A", 99, true, observed)), flawless(k.acquirer("B", 101, false, observed)))
 	sc.Store, sc.StoreWall = newBlobs(20*second), start/(20*second)*(20*second)
@@ -280,9 +280,9 @@ func (k *buggedMaker) oneGranule() *Scenario {
 
 // leap: no machine must calibrate by a store whose clock is set, as a file
 // system's may be. That is the host's rule; the mistake is the scenario's.
-func (k *buggedMaker) leap() *Scenario {
+func (k *mutantMaker) leap() *Scenario {
 	change := func(c *core.Config) { c.Expiry = core.ExpiryObserved }
-	if k.bug == "stepping-store-clock" {
+	if k.mutation == "stepping-store-clock" {
 		change = func(*core.Config) {}
 	}
 	sc := k.narrow("leap", 1, 0, 0, 0, k.acquirer("A", 99, true, change), flawless(at(k.acquirer("B", 101, false, change), 1)))
@@ -293,10 +293,10 @@ func (k *buggedMaker) leap() *Scenario {
 
 // nextRun: a program that acquires a second time takes a fresh tenure; with the
 // mistake it takes the one that it had.
-func (k *buggedMaker) nextRun() *Scenario {
+func (k *mutantMaker) nextRun() *Scenario {
 	a := releases(k.acquirer("A", 99, true, nil))
 	name := "A again"
-	if k.bug == "tenure-reused" {
+	if k.mutation == "tenure-reused" {
 		name = "A"
 	}
 	cfg := k.config(name)
@@ -331,7 +331,7 @@ func past(store Store, m core.Machine, events ...core.Event) Store {
 
 // aged is a store with that many tenures of the name, and another. That one has had a
 // companion: its release does not free the name at once, but it was long ago.
-func (k *buggedMaker) aged(tenures int) Store {
+func (k *mutantMaker) aged(tenures int) Store {
 	machine := func(cfg core.Config) core.Machine {
 		m, err := machines.New(cfg)
 		if err != nil {
@@ -354,7 +354,7 @@ func (k *buggedMaker) aged(tenures int) Store {
 
 // cycles is an actor that acquires and releases at once, and once more after a
 // tick: the winner of each sixteenth version collects.
-func (k *buggedMaker) cycles(name string, times int, change func(*core.Config)) Actor {
+func (k *mutantMaker) cycles(name string, times int, change func(*core.Config)) Actor {
 	a := flawless(k.acquirer(name, 101, false, change))
 	a.Waits = false
 	for i := range times {
@@ -376,7 +376,7 @@ func (k *buggedMaker) cycles(name string, times int, change func(*core.Config)) 
 
 // collected: a create for a version that was made, superseded and collected
 // lands, and is won.
-func (k *buggedMaker) collected() *Scenario {
+func (k *mutantMaker) collected() *Scenario {
 	endless := func(c *core.Config) { c.TTL, c.Margin = core.None, 0 }
 	// The oldest are deleted first, so the one that A wants is among those.
 	sc := k.narrow("collected", 1, 0, 0, 0, k.acquirer("A", 99, true, endless), k.cycles("B", 6, endless))
@@ -386,7 +386,7 @@ func (k *buggedMaker) collected() *Scenario {
 
 // collectedAbove: a waiter asks whether there is a version above the one that it
 // knows. There was, and it was collected.
-func (k *buggedMaker) collectedAbove() *Scenario {
+func (k *mutantMaker) collectedAbove() *Scenario {
 	sc := k.narrow("collected-above", 0, 0, 0, 0, at(k.acquirer("A", 99, false, nil), 0), k.cycles("B", 8, func(*core.Config) {}))
 	sc.Store, sc.Tick, sc.Horizon = k.aged(6), 1000*second, 1
 	sc.Actors[1].Tell[0].Must = true
@@ -395,14 +395,14 @@ func (k *buggedMaker) collectedAbove() *Scenario {
 
 // lateJoin: the version of a companion lands a tick after it was emitted, which its stamp
 // cut to a whole second does not tell, and the holder has renewed under the one below.
-func (k *buggedMaker) lateJoin() *Scenario {
+func (k *mutantMaker) lateJoin() *Scenario {
 	sc := k.narrow("late-join", 3, 0, 0, 0, k.acquirer("A", 100, true, onOneBoot), flawless(at(k.acquirer("B", 100, false, onOneBoot), 4)), at(k.companionOf(100, onOneBoot), 1))
 	sc.Horizon, sc.Within = 4, 1
 	return sc
 }
 
 // lateRelease: the same of a release.
-func (k *buggedMaker) lateRelease() *Scenario {
+func (k *mutantMaker) lateRelease() *Scenario {
 	sc := k.lateJoin()
 	sc.Name = "strict-late-release"
 	sc.Actors[0] = releases(sc.Actors[0])
@@ -411,18 +411,18 @@ func (k *buggedMaker) lateRelease() *Scenario {
 }
 
 // clones: B's machine is a clone of A's, and its boot clock is ahead.
-func (k *buggedMaker) clones() *Scenario {
+func (k *mutantMaker) clones() *Scenario {
 	return k.narrow("clones", 0, 0, 0, 3, flawless(k.acquirer("A", 100, true, onOneBoot)), flawless(ahead(k.acquirer("B", 100, false, onOneBoot), 60*second)))
 }
 
-// invocations makes the worlds of invocations with the same mistake.
-func (k *buggedMaker) invocations() *invocationMaker {
+// invocations makes the worlds of invocations with the same mutation.
+func (k *mutantMaker) invocations() *invocationMaker {
 	return &invocationMaker{seed: k.seed, make: k.make, protocol: core.ProtocolStrict}
 }
 
 // narrow is a world with few faults.
 func (k *invocationMaker) narrow(name string, pauses int) *Scenario {
-	sc := k.world(name, "made for one mistake")
+	sc := k.world(name, "made for one mutation")
 	sc.Pauses, sc.Lost, sc.Late, sc.Crashes, sc.Patience = pauses, 0, 0, 0, 0
 	return sc
 }

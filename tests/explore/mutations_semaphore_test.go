@@ -1,16 +1,16 @@
-//go:build mopslock_bugs
+//go:build mopslock_mutations
 
 package explore
 
-// sharedMaker makes worlds for one mistake.
+// sharedMaker makes worlds for one mutation.
 type sharedMaker struct {
 	semaphoreMaker
-	bug string
+	mutation string
 }
 
 // narrow is a world with few faults, in which only what it is about is asked.
 func (k *sharedMaker) narrow(name string, pauses, lost, lateWrites int, actors ...Actor) *Scenario {
-	sc := k.world(name, "made for one mistake")
+	sc := k.world(name, "made for one mutation")
 	sc.Pauses, sc.Lost, sc.Late, sc.Crashes, sc.Patience = pauses, lost, lateWrites, 0, 0
 	sc.Actors = actors
 	return sc
@@ -28,13 +28,13 @@ func (k *sharedMaker) doubt() *Scenario {
 }
 
 // early: a permit is asked for on a session whose first beat is still on its way. With
-// the mistake the host also tells of the session too early.
+// the mutation the host also tells of the session too early.
 func (k *sharedMaker) early() *Scenario {
 	a := k.caller("A", 99, true, oneView, nil)
 	begin := a.Start
 	a.Start = func() (Program, error) {
 		p, err := begin()
-		if err == nil && k.bug == "session-not-in-force" {
+		if err == nil && k.mutation == "session-not-in-force" {
 			s := p.(*sharer)
 			if _, cfg, err := s.next(0); err == nil {
 				s.sid = idOf(cfg)

@@ -1,4 +1,4 @@
-//go:build mopslock_bugs
+//go:build mopslock_mutations
 
 package simulate
 
@@ -10,15 +10,15 @@ import (
 	"github.com/mopslock/mopslock/tests/explore/check"
 )
 
-// TestBugsAreCaught: the simulator is checked with rules left out of the real
+// TestMutationsAreCaught: the simulator is checked with rules left out of the real
 // machines. The explorer catches those that need a rarer meeting than seeds give by chance.
-func TestBugsAreCaught(t *testing.T) {
+func TestMutationsAreCaught(t *testing.T) {
 	const whatever = "" // comes first
 	lease, shared := Options{}, Options{Shared: true, Actors: 6}
 	for _, c := range []struct {
-		bug  string
-		opts Options
-		want string
+		mutation string
+		opts     Options
+		want     string
 	}{
 		{"join-by-beat", lease, check.NoOverlap},
 		{"broken-frees-now", lease, check.NoOverlap},
@@ -36,15 +36,15 @@ func TestBugsAreCaught(t *testing.T) {
 		{"unknown-is-yes", shared, check.PermitsWithinCapacity},
 		{"settle-at-version", shared, whatever},
 	} {
-		c.opts.New = func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, c.bug) }
+		c.opts.New = func(cfg core.Config) (core.Machine, error) { return machines.NewMutant(cfg, c.mutation) }
 		s := Swarm(1, 2000, workers, c.opts)
 		switch {
 		case s.Failed == nil:
-			t.Errorf("%v: not caught in %d seeds", c.bug, s.Ran)
+			t.Errorf("%v: not caught in %d seeds", c.mutation, s.Ran)
 		case c.want != whatever && s.Failed.Violation.Invariant != c.want:
-			t.Errorf("%v: want %s, got %v", c.bug, c.want, s.Failed.Violation)
+			t.Errorf("%v: want %s, got %v", c.mutation, c.want, s.Failed.Violation)
 		default:
-			t.Logf("%v: seed %d, %v", c.bug, s.Failed.Seed, s.Failed.Violation)
+			t.Logf("%v: seed %d, %v", c.mutation, s.Failed.Seed, s.Failed.Violation)
 		}
 	}
 }

@@ -1,0 +1,83 @@
+//go:build mopslock_mutations
+
+package base
+
+// Mutation names a deliberate mistake: a rule left out. Each shows what the rule is for,
+// and that the explorer finds it (tests/explore). core/PROTOCOL.md names it beside its
+// rule. Only builds with the tag mopslock_mutations have any: there rules_mutated.go of a
+// room stands for its rules.go.
+type Mutation string
+
+// The mutations of the protocol's table, and ours behind them. SteppingStoreClock and
+// TenureReused are mistakes of a host: the explorer's worlds make them.
+const (
+	JoinByBeat          Mutation = "join-by-beat"
+	JudgeAtAnswer       Mutation = "judge-at-answer"
+	SignsReadApart      Mutation = "signs-read-apart"
+	PutAloneRenews      Mutation = "put-alone-renews"
+	BrokenFreesNow      Mutation = "broken-frees-now"
+	ReleasedFreesNow    Mutation = "released-frees-now"
+	SessionWithoutCalls Mutation = "session-without-calls"
+	JoinDropsSession    Mutation = "join-drops-session"
+	SessionLivesOn      Mutation = "session-lives-on"
+	ForgetUnknownCreate Mutation = "forget-unknown-create"
+	ReleaseLeftToExpire Mutation = "release-left-to-expire"
+	SameNonceRetry      Mutation = "same-nonce-retry"
+	OldCalibration      Mutation = "old-calibration"
+	SlopShort           Mutation = "slop-short"
+	StampsAsNonces      Mutation = "stamps-as-nonces"
+	SteppingStoreClock  Mutation = "stepping-store-clock"
+	GCWithoutBasis      Mutation = "gc-without-basis"
+	PollAsBasis         Mutation = "poll-as-basis"
+	TenureReused        Mutation = "tenure-reused"
+	SessionNotInForce   Mutation = "session-not-in-force"
+
+	DeadlineFromAnswer Mutation = "deadline-from-answer"
+	EpochReset         Mutation = "epoch-reset"
+	UnknownIsNo        Mutation = "unknown-is-no"
+	UnknownIsYes       Mutation = "unknown-is-yes"
+	LateRenewal        Mutation = "late-renewal"
+	SameBootNewest     Mutation = "same-boot-newest" // the boot's clock, by the newest version's beats alone
+	SameBootFreed      Mutation = "same-boot-freed"  // the boot's clock, by a release or a break
+	EndedBeatsMissed   Mutation = "ended-beats-missed"
+	BreakVerdictKept   Mutation = "break-verdict-kept"
+	ExistsBesidePut    Mutation = "exists-beside-put"
+	BootClockUnchecked Mutation = "boot-clock-unchecked"
+
+	NoSecondLook     Mutation = "no-second-look"
+	ResultOverwrites Mutation = "result-overwrites"
+	LoserDelivers    Mutation = "loser-delivers"
+
+	Overallocate          Mutation = "overallocate"
+	PermitFreedEarly      Mutation = "permit-freed-early"
+	SettleAtVersion       Mutation = "settle-at-version"
+	IDReused              Mutation = "id-reused"
+	ReleaseLeft           Mutation = "release-left"
+	PermitOutlivesSession Mutation = "permit-outlives-session"
+
+	HurriedClaim Mutation = "hurried-claim" // lastwriter: a waiter waits no longer than another before it verifies
+	HintRenews   Mutation = "hint-renews"   // nothing above us, asked beside a renewal, counts as one
+)
+
+// Mutations are all of them.
+func Mutations() []Mutation {
+	return []Mutation{
+		JoinByBeat, JudgeAtAnswer, SignsReadApart, PutAloneRenews, BrokenFreesNow, ReleasedFreesNow, SessionWithoutCalls,
+		JoinDropsSession, SessionLivesOn, ForgetUnknownCreate, ReleaseLeftToExpire, SameNonceRetry, OldCalibration, SlopShort,
+		StampsAsNonces, SteppingStoreClock, GCWithoutBasis, PollAsBasis, TenureReused, SessionNotInForce,
+		DeadlineFromAnswer, EpochReset, UnknownIsNo, UnknownIsYes, LateRenewal, SameBootNewest, SameBootFreed,
+		EndedBeatsMissed, BreakVerdictKept, ExistsBesidePut, BootClockUnchecked,
+		NoSecondLook, ResultOverwrites, LoserDelivers,
+		Overallocate, PermitFreedEarly, SettleAtVersion, IDReused, ReleaseLeft, PermitOutlivesSession,
+		HurriedClaim, HintRenews,
+	}
+}
+
+// Mutant is the one mutation of a machine, or none.
+type Mutant struct{ Mutation Mutation }
+
+// Has reports whether the machine has this mutation.
+func (m Mutant) Has(which Mutation) bool { return m.Mutation == which }
+
+// Bug is Has as rooms without rules.go still ask.
+func (m Mutant) Bug(b Bug) bool { return m.Mutation == Mutation(b) }
