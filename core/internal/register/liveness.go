@@ -13,14 +13,7 @@ import (
 // isDead applies them to what the observation has read so far. In the end, when all
 // that can be read was, it is noted what stands unchanged.
 func (r *Register) isDead(end bool) bool {
-	k := &r.Observation
-	start := k.Start
-	if r.Bug(base.BugJudgeAtAnswer) {
-		start = r.Now.Mono
-	}
-	if r.Bug(base.BugSignsReadApart) {
-		start = k.Latest
-	}
+	start := r.judgedAt()
 	if newest, ok := r.newestStamp(); ok && r.Calibrated() &&
 		r.LowerBound(r.Sample, start) >= newest+int64(r.ttl())+r.Slop() {
 		return true
@@ -134,7 +127,7 @@ func (r *Register) newestStamp() (newest int64, ok bool) {
 // endStamp is the stamp of a release or a break, or of the call that tells a session.
 func (r *Register) endStamp() (stamp int64, ok bool) {
 	stamp = r.Observation.Stamp
-	if r.hasSession() && !r.Bug(base.BugSessionWithoutCalls) {
+	if r.countsFromCall() {
 		if stamp = 0; r.Call.N == r.Cur.N {
 			stamp = r.Call.stamp
 		}
@@ -153,7 +146,7 @@ func (r *Register) newestBeat() (newest int64, ok bool) {
 	}
 	ok = newest != 0
 	for i := range k.beats {
-		if b := &k.beats[i]; b.epoch == r.beatsOf() && !b.Absent && !(r.Cur.isEnded() && r.Bug(base.BugEndedBeatsMissed)) {
+		if b := &k.beats[i]; r.counts(b) {
 			newest, ok = max(newest, b.Stamp), ok && b.Stamp != 0
 		}
 	}
@@ -167,28 +160,21 @@ func (r *Register) newestBeat() (newest int64, ok bool) {
 // any was made elsewhere or was not read.
 //
 // A record carries the time at which it was emitted, and may land much later.
-// An owner that renewed in between renewed under the version below. So the beats are
-// those of all versions of the tenure, not of the newest alone:
+// An owner that renewed in between renewed under the version below:
 //
 //	holder     put b (under n) ── exists v(n+1): no, believes for a ttl
 //	companion  create v(n+1) . . . . . . . . . . . . landed  (emitted before b)
 //	taker                                                    v(n+1) is a ttl old
-//
-// For the same reason nothing counts from the boottime of a release or a break: it
-// is no beat, and its emission is no bound of those that landed before it.
 func (r *Register) newestBoottime() (newest int64, ok bool) {
-	k, c := &r.Observation, &r.Cur
+	k := &r.Observation
 	newest, ok = r.boottime()
-	if c.isEnded() && r.Bug(base.BugSameBootFreed) {
-		return c.Boottime, c.SameBoot
-	}
-	if !ok || k.More && k.Lowest >= c.Origin && !r.Bug(base.BugSameBootNewest) {
+	first, last := r.epochsByBoot()
+	if !ok || k.More && k.Lowest >= first {
 		return 0, false
 	}
-	of := r.beatsOf()
 	for i := range k.beats {
 		b := &k.beats[i]
-		if b.epoch > of || b.epoch < c.Origin || b.epoch != of && r.Bug(base.BugSameBootNewest) {
+		if b.epoch < first || b.epoch > last {
 			continue
 		}
 		if !b.read || !b.Absent && !b.SameBoot {
@@ -203,14 +189,6 @@ func (r *Register) newestBoottime() (newest int64, ok bool) {
 		newest = max(newest, k.sessionBeat.boottime)
 	}
 	return newest, true
-}
-
-// boottime is when the version whose beats count was emitted, on this boot's clock.
-func (r *Register) boottime() (at int64, ok bool) {
-	if r.Cur.isEnded() {
-		return r.Ended.boottime, r.hasEnded() && r.Ended.SameBoot
-	}
-	return r.Cur.Boottime, r.Cur.SameBoot
 }
 
 // nextUnread is the next beat whose body the verdict needs, or nil.
@@ -276,16 +254,15 @@ func (r *Register) endFingerprint() (fingerprint uint64, told bool) {
 	fingerprint = base.Mix(uint64(c.N), c.Fingerprint)
 	if r.Call.N == c.N {
 		fingerprint += base.Mix(3, 1)
-	} else if r.hasSession() {
+	} else if r.countsFromCall() {
 		return 0, false
 	}
 	return max(fingerprint, 1), c.isEnded()
 }
 
-// fingerprint is of all beats, by their nonces.
+// fingerprint is of all beats.
 func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
 	k, c := &r.Observation, &r.Cur
-	byStamp := r.Bug(base.BugStampsAsNonces)
 	of := r.beatsOf()
 	fingerprint = base.Mix(uint64(of), c.Fingerprint)
 	if c.isEnded() {
@@ -296,15 +273,14 @@ func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
 	}
 	for i := range k.beats {
 		b := &k.beats[i]
-		switch {
-		case b.epoch != of || b.Absent:
-		case byStamp:
-			fingerprint += base.Mix(1, uint64(b.Stamp)) // any order: a list has another than a poll
-		case !b.read:
-			return 0, false
-		default:
-			fingerprint += base.Mix(1, b.fingerprint)
+		if !r.counts(b) {
+			continue
 		}
+		mark, read := r.markOf(b)
+		if !read {
+			return 0, false
+		}
+		fingerprint += base.Mix(1, mark) // any order: a list has another than a poll
 	}
 	if k.session && !k.absent {
 		fingerprint += base.Mix(2, k.sessionBeat.fingerprint)
@@ -379,7 +355,7 @@ func (r *Register) showLeft(s *core.Observed) {
 // needsCall reports whether a session may still keep alive what was released or
 // broken: nobody can tell when it heard, unless it is called by its own chain.
 func (r *Register) needsCall() bool {
-	if r.Passive || !r.Cur.isEnded() || !r.hasSession() || r.Bug(base.BugSessionWithoutCalls) {
+	if r.Passive || !r.Cur.isEnded() || !r.countsFromCall() {
 		return false
 	}
 	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Observation.called && r.Cfg.Expiry == core.ExpiryCalibrated

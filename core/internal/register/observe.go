@@ -101,7 +101,7 @@ func (r *Register) AskList(limit core.Duration) {
 
 // ObservationAnswer takes the answer to a read and goes on with the observation.
 func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.Duration) Verdict {
-	if ev.Outcome == core.OutcomeUnknown && !r.Bug(base.BugUnknownIsNo) || ev.Outcome == core.OutcomeUnknown && f.Verb != core.ActionExists {
+	if ev.Outcome == core.OutcomeUnknown {
 		r.Class = ev.Class
 		return Unanswered
 	}
@@ -250,8 +250,7 @@ func (r *Register) advance(limit core.Duration) Verdict {
 	case r.needsEnded():
 		r.Ask(ForEnded, core.ActionGet, VersionKey(r.Prefix, c.N-1), limit)
 		return Undecided
-	case c.alone && (c.State == core.VersionReleased || c.State == core.VersionBroken),
-		c.State == core.VersionBroken && r.Bug(base.BugBrokenFreesNow), c.State == core.VersionReleased && r.Bug(base.BugReleasedFreesNow):
+	case r.freesAtOnce():
 		return r.decide(Free)
 	case c.State == core.VersionHeld && c.TTL == 0, !r.Passive && r.isYoung():
 		return r.decide(Held)

@@ -138,11 +138,6 @@ func (r *Register) Hear(ev *core.Event) {
 	}
 }
 
-// InForce reports whether the process's session may be relied on now.
-func (r *Register) InForce() bool {
-	return r.Session.ID != "" && (r.Now.Mono < r.Session.Until || r.Bug(base.BugSessionNotInForce))
-}
-
 // Ask sends a request for a purpose.
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
@@ -231,15 +226,13 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	}
 }
 
-// emitted is Instant.Emitted of a beat; not ok if that names another boot.
+// emitted is when a beat was emitted, on this boot's clock; not ok if that names another
+// boot, or cannot be.
 func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok bool) {
-	switch {
-	case r.Cfg.Boot == "" || string(boot) != r.Cfg.Boot:
+	if r.Cfg.Boot == "" || string(boot) != r.Cfg.Boot {
 		return boottime, false
-	case r.Bug(base.BugBootClockUnchecked):
-		return boottime, true
 	}
-	return r.Now.Emitted(boottime, stamp)
+	return r.checkedBoottime(boottime, stamp)
 }
 
 // see copies what a version says to people.
@@ -284,27 +277,7 @@ func (r *Register) see(v *Version) {
 //	us       exists v(n+1) . . . . . . . . . . . . . . . . . . . . . no
 //	others        v(n+1) v(n+2) v(n+3) v(n+4)   ten minutes   v(n+1) collected
 func (r *Register) IsNewestConfirmed(sent int64) bool {
-	if r.Bug(base.BugPollAsBasis) {
-		return true
-	}
-	return r.NewestConfirmedAt != base.Unset && r.Now.Mono-r.NewestConfirmedAt <= int64(core.NewestWindow) && sent >= r.NewestConfirmedAt
-}
-
-// Slop is how far a stamp and the store's clock, read elsewhere, may be apart.
-func (r *Register) Slop() int64 {
-	if r.Bug(base.BugSlopShort) {
-		return 0
-	}
-	return int64(r.Cfg.StampUnit) + int64(max(0, r.Cfg.StampSpread))
-}
-
-// LowerBound is what the store's clock showed at the Mono t at least.
-func (r *Register) LowerBound(s ClockSample, t int64) int64 {
-	if r.Bug(base.BugOldCalibration) {
-		return s.Stamp + (t - s.At)
-	}
-	gone := t - s.At
-	return s.Stamp + gone - gone/core.RateInverse - 1
+	return r.IsConfirmedLately() && sent >= r.NewestConfirmedAt
 }
 
 // reaches is the earliest Mono at which lowerBound is at least stamp.

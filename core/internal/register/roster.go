@@ -93,18 +93,6 @@ func (r *Register) NextDeath(t Roster) int64 {
 	return at
 }
 
-// SessionTTL is how long a beat counts. A beat that cannot be read counts for as long
-// as a corrupt record.
-func (r *Register) SessionTTL(s *seenSession) int64 {
-	if s.Beat.ttl == 0 {
-		return int64(max(r.Cfg.TTL, core.CorruptMin))
-	}
-	if r.Bug(base.BugPermitFreedEarly) {
-		return int64(s.Beat.ttl) / 2
-	}
-	return int64(s.Beat.ttl)
-}
-
 // sessionDeadAt is the earliest Mono at which an observation can find the session dead:
 // unset when it was found so, or what is over at once when it was never read.
 func (r *Register) sessionDeadAt(s *seenSession) int64 {
@@ -133,16 +121,12 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 //	holder   put beat (good) ── create v(n), names it
 //	taker                             list ── get v(n) ── get beat: no: closed since
 func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
-	k := &r.Observation
 	known := s.read
 	s.read = true
 	s.Beat.Stamp = 0 // of the beat before
 	s.Beat.SameBoot, s.Beat.ttl = false, 0
 	s.Beat.take(r, ev, parseSessionBeat)
-	start := k.Start
-	if r.Bug(base.BugJudgeAtAnswer) {
-		start = r.Now.Mono
-	}
+	start := r.judgedAt()
 	if !known || s.unchanged.Fingerprint != s.Beat.fingerprint {
 		s.unchanged = base.Unchanged{Fingerprint: s.Beat.fingerprint, Since: r.Now.Mono}
 	}
