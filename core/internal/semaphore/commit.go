@@ -14,14 +14,10 @@ import (
 //	us       create v(n+1) with A . . . . . . . . (unknown)   list: n+4, A is in it
 //	others              v(n+2) v(n+3) v(n+4)   what is at n+1 may be collected by now
 func (s *Semaphore) settle() {
-	elsewhere := s.Bug(base.BugSettleAtVersion) && s.Open != 0 && s.Cur.N != s.Open
-	if s.Cur.N >= s.Open || s.Bug(base.BugForgetUnknownCreate) { // it has landed, or somebody else's stands in its place
-		s.Open, s.openOn = 0, ""
-	}
-	closed := s.Open == 0
+	closed := s.landsNoMore()
 	for i := range s.Asks {
 		a := &s.Asks[i]
-		in := !a.isLimit && s.Value.Find(a.ID) >= 0 && !elsewhere
+		in := s.isIn(a)
 		switch {
 		case a.Phase == askDone:
 		case a.isLimit:
@@ -40,6 +36,9 @@ func (s *Semaphore) settle() {
 		case a.Phase == AskLeaving && !in && closed:
 			a.end(core.ActionReleased, core.ReasonNone)
 		}
+	}
+	if closed {
+		s.Open, s.openOn = 0, ""
 	}
 }
 
@@ -72,7 +71,7 @@ func (s *Semaphore) plan() (next register.Value, worth bool) {
 		case next.Find(a.ID) >= 0: // it is in already, and will be settled
 		default:
 			most := a.most(next.Limit)
-			a.Blocked = starved || held+a.weight > most && !s.Bug(base.BugOverallocate)
+			a.Blocked = starved || !s.fits(a, held, most)
 			a.weighed = true
 			if a.Blocked {
 				starved = starved || a.weight <= most && held+1 <= most && s.Now.Mono-a.since >= int64(s.Cfg.TTL)
@@ -159,9 +158,7 @@ func (s *Semaphore) commit() bool {
 	s.Garbage = nil // what it had begun to collect is for the next round
 	s.Become(core.SemaphoreCommitting)
 	s.next, s.confirmedAt = &next, s.NewestConfirmedAt
-	if s.Cur.N+1 != s.Open || !s.Bug(base.BugSameNonceRetry) {
-		s.nonce = register.NewNonce(&s.RNG)
-	}
+	s.nonce = register.NewNonce(&s.RNG)
 	session := ""
 	if s.InForce() {
 		session = s.Session.ID
@@ -189,8 +186,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 	next := s.next
 	s.next = nil
 	switch {
-	case ev.Outcome == core.OutcomeYes && s.Now.Mono-s.confirmedAt <= int64(core.NewestWindow),
-		ev.Outcome == core.OutcomeYes && s.Bug(base.BugGCWithoutBasis), ev.Outcome == core.OutcomeUnknown && s.Bug(base.BugUnknownIsYes):
+	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(s.confirmedAt):
 		s.Made(&register.OwnVersion{
 			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Nonce: s.nonce,
 			TTL: s.Cfg.TTL, Margin: s.Cfg.Margin,
@@ -205,7 +201,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		s.roster = s.roster.Cover(s.Value, s.Session.ID)
 		s.settle()
 		s.rest()
-	case ev.Outcome == core.OutcomeUnknown && !s.Bug(base.BugUnknownIsNo):
+	case ev.Outcome == core.OutcomeUnknown:
 		s.Class, s.Failing = ev.Class, true
 		s.refused = ev.Class.Permanent() && s.Open == 0
 		s.doubted(ev.Class.Permanent() && s.Open != 0)

@@ -19,8 +19,7 @@ func (s *Semaphore) observe() {
 	s.Become(core.SemaphoreObserving)
 	s.Garbage, s.forced = nil, false
 	s.roster.NewObservation()
-	recent := s.NewestConfirmedAt != base.Unset && s.Now.Mono-s.NewestConfirmedAt <= int64(core.NewestWindow)
-	if s.known && recent && !s.moved && s.Open == 0 && s.Cur.N != 0 {
+	if s.known && s.IsConfirmedLately() && !s.moved && s.Open == 0 && s.Cur.N != 0 {
 		s.StartPoll(s.observeLimit())
 		return
 	}

@@ -297,7 +297,7 @@ func (s *Semaphore) refuse(a *ask, reason core.Reason) {
 	if a.Phase != AskWanted {
 		return
 	}
-	if !a.isSent() || s.Bug(base.BugReleaseLeft) {
+	if !s.mayBeIn(a) {
 		a.end(core.ActionRefused, reason)
 		return
 	}
@@ -334,15 +334,13 @@ func (s *Semaphore) heedSession() {
 	}
 	for i := range s.Asks {
 		a := &s.Asks[i]
-		if a.session == "" || a.Phase == askDone || a.session == s.Session.ID && s.InForce() || s.Bug(base.BugPermitOutlivesSession) {
+		if a.session == "" || a.Phase == askDone || s.isKept(a) {
 			continue
 		}
 		a.session = ""
 		if a.Phase == AskWanted || a.news == core.ActionHeld { // nobody was told of it
 			a.Phase, a.news = AskWanted, 0
-			if !s.Bug(base.BugIDReused) {
-				a.ID, a.weighed = s.freshID(), false
-			}
+			s.askAnew(a)
 			continue
 		}
 		a.end(core.ActionLost, reason)
