@@ -1,7 +1,7 @@
 package base
 
-// Bug is a Mutation as rooms without rules.go still name it: a condition among
-// the product's. It goes when all have rules.go.
+// Bug is a Mutation as the rooms strict and lastwriter still name it: a condition among
+// the product's. It goes when they have rules.go.
 type Bug string
 
 const (
@@ -23,9 +23,6 @@ const (
 	BugLateRenewal         Bug = "late-renewal"
 	BugBreakVerdictKept    Bug = "break-verdict-kept"
 	BugExistsBesidePut     Bug = "exists-beside-put"
-	BugNoSecondLook        Bug = "no-second-look"
-	BugResultOverwrites    Bug = "result-overwrites"
-	BugLoserDelivers       Bug = "loser-delivers"
 	BugHurriedClaim        Bug = "hurried-claim"
 	BugHintRenews          Bug = "hint-renews"
 )

@@ -47,11 +47,7 @@ func (v *Invocation) deliver() {
 		v.absentOr(v.lost)
 		return
 	}
-	verb := core.ActionCreateResult
-	if !v.creates() || v.Bug(base.BugResultOverwrites) {
-		verb = core.ActionPutResult
-	}
-	a := v.ask(forDelivery, verb, v.deliveryKey(), core.ResultLimit)
+	a := v.ask(forDelivery, v.deliveryVerb(), v.deliveryKey(), core.ResultLimit)
 	a.Type = core.ResultType
 	if v.failed {
 		a.Type = core.FailureType

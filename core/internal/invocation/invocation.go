@@ -279,7 +279,7 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 		cfg.Role = core.RoleOwner
 	}
 	v.Inner, v.InnerWake = newPart(cfg), base.Unset
-	v.Inner.Base().Deliberate = v.Deliberate
+	v.Inner.Base().Deliberate = v.Deliberate // nothing in a product
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
 		l.Unchanged, l.Told, l.Warned = v.unchanged, v.unchanged.Fingerprint, v.warned

@@ -23,12 +23,6 @@ func (v *Invocation) start(ev *core.Event) {
 
 func (v *Invocation) IsRemote() bool { return v.Cfg.Role == core.RoleRemote }
 
-// isAnothers reports that somebody else does the work by now, or was told that
-// he may: nothing more of ours is written at the shared address.
-func (v *Invocation) isAnothers() bool {
-	return (v.lost == core.ReasonTaken || v.lost == core.ReasonBroken) && !v.Bug(base.BugLoserDelivers)
-}
-
 // mayStore: past a deadline, or after a release, there may be another: only a store
 // that takes the first result and no second can be given ours. A remote whose
 // orchestrator has released goes on, as mops' do, and may store.
@@ -238,16 +232,6 @@ func (v *Invocation) notJoined(ended core.ActionKind) {
 
 // isAlone: it works without a lease.
 func (v *Invocation) isAlone() bool { return v.IsRemote() && v.innerIsOver() }
-
-// confirm looks once more: whoever held it before may have stored a result.
-func (v *Invocation) confirm() {
-	v.become(core.InvocationConfirming)
-	if v.Bug(base.BugNoSecondLook) {
-		v.launch()
-		return
-	}
-	v.askResult()
-}
 
 // leaseLost: what was begun goes on; whether it still counts is asked at its end.
 func (v *Invocation) leaseLost(why core.Reason) {
