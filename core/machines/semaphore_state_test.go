@@ -61,7 +61,7 @@ func (k *asking) page(n core.Epoch) core.Event { return core.Event{Entries: test
 // known, collecting.
 func TestSemaphoreStateIsComplete(t *testing.T) {
 	// Constant after New, and the actions of the latest Step.
-	outside := map[string]bool{"cfg": true, "prefix": true, "out": true, "deliberate": true}
+	outside := map[string]bool{"cfg": true, "prefix": true, "out": true, "deliberate": true, "edges": true}
 	full := register.Value{Capacity: 1, Width: 1, Limit: 9, Permits: []register.PermitEntry{{ID: "p", Session: "other", Weight: 100, Host: "h", PID: "1", Label: "l"}}}
 	waiting := newAsking(t, nil)
 	waiting.acquire(1, core.Forever)

@@ -85,7 +85,7 @@ func isStrict(m core.Machine) bool { return baseOf(m).Cfg.Protocol == core.Proto
 func standsOnSession(m core.Machine) bool {
 	switch m := m.(type) {
 	case *strict.Lease:
-		return m.State() == core.LeaseHeld
+		return m.State == core.LeaseHeld
 	case *semaphore.Semaphore:
 		return len(m.Asks) > 0
 	}

@@ -71,7 +71,7 @@ func TestCanonWaiter(t *testing.T) {
 	stands(t, "a waiter", lease, map[string]int{
 		"polls": len(b) - fromEndPolls, "races": len(b) - fromEndRaces, "told": len(b) - fromEndTold, "waitedAt": len(b) - fromEndWaitedAt,
 	})
-	for _, field := range []string{"told", "waitedAt"} {
+	for _, field := range []string{"Told", "waitedAt"} {
 		if reflect.ValueOf(lease).Elem().FieldByName(field).IsZero() {
 			t.Errorf("%s is nothing", field)
 		}

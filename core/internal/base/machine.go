@@ -27,6 +27,10 @@ type Machine struct {
 	Flight     Flight
 	Timers     timers
 	Out        []core.Action
+
+	Failing bool       // a renewal has failed since the last good one, or a read of an acquire
+	Retries int        // of what is tried now
+	Class   core.Class // of the last unknown answer
 }
 
 // ErrEvent is the error of an event that has no meaning where the machine stands.
@@ -206,6 +210,22 @@ func (m *Machine) RetryDelay(n int, class core.Class, deadline int64) core.Durat
 		return delay // no deadline, or one that hurrying does not bring back
 	}
 	return max(core.RetryFloor, min(delay, m.Until(deadline)/4))
+}
+
+// Later spaces the next attempt at whatever the state is about.
+// Not inlined: at its many calls that would cost the WASM guest kilobytes.
+//
+//go:noinline
+func (m *Machine) Later(deadline int64) {
+	m.Timers[TimerNext] = m.In(m.RetryDelay(m.Retries, m.Class, deadline))
+	m.Retries++
+}
+
+// AfterBackoff is when a waiter polls next. It counts the poll.
+func (m *Machine) AfterBackoff(polls *int) int64 {
+	at := m.In(m.Backoff(core.PollFirst, *polls))
+	*polls++
+	return at
 }
 
 // Base is what machines share.

@@ -40,8 +40,8 @@ func (v *Invocation) deliver() {
 	switch {
 	case v.mayStore():
 	case v.mayYet():
-		v.Timers[base.TimerNext] = v.In(v.RetryDelay(v.retries, core.ClassNone, v.tryBy))
-		v.retries++
+		v.Timers[base.TimerNext] = v.In(v.RetryDelay(v.Retries, core.ClassNone, v.tryBy))
+		v.Retries++
 		return
 	default:
 		v.absentOr(v.lost)
@@ -66,13 +66,12 @@ func (v *Invocation) undelivered() {
 	switch {
 	case v.isAnothers():
 		v.absentOr(v.lost)
-	case v.class.Permanent():
+	case v.Class.Permanent():
 		v.absent(core.ReasonUnusable)
 	case v.Now.Mono >= v.tryBy:
 		v.absent(core.ReasonUnreachable)
 	default:
-		v.Timers[base.TimerNext] = v.In(v.RetryDelay(v.retries, v.class, v.tryBy))
-		v.retries++
+		v.Later(v.tryBy)
 	}
 }
 

@@ -13,7 +13,7 @@ func (v *Invocation) absent(reason core.Reason) {
 	a := v.Emit(core.ActionAbsent)
 	a.Reason = reason
 	if reason == core.ReasonUnreachable || reason == core.ReasonUnusable {
-		a.Class = v.class
+		a.Class = v.Class
 	}
 	v.wrapUp()
 }
@@ -25,7 +25,7 @@ func (v *Invocation) refuse(reason core.Reason) {
 	a.Reason = reason
 	switch reason {
 	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
-		a.Class = v.class
+		a.Class = v.Class
 	}
 	if reason != core.ReasonCancelled {
 		v.showObserved(a)

@@ -36,8 +36,6 @@ type Invocation struct {
 	stale        bool // told of a change while an attempt was under way
 	lastTry      bool // patience is over, or was none
 	polls        int
-	retries      int
-	class        core.Class // of the last unknown answer
 	told         uint64
 	warned       bool           // that TTLs differ
 	unchanged    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
@@ -340,13 +338,13 @@ func (v *Invocation) innerIsOver() bool {
 	case nil:
 		return true
 	case *lastwriter.Lease:
-		return m.State() >= core.LeaseReleased
+		return m.State >= core.LeaseReleased
 	case *strict.Lease:
-		return m.State() >= core.LeaseReleased
+		return m.State >= core.LeaseReleased
 	case *lastwriter.Companion:
-		return m.State() >= core.CompanionLeft
+		return m.State >= core.CompanionLeft
 	case *strict.Companion:
-		return m.State() >= core.CompanionLeft
+		return m.State >= core.CompanionLeft
 	}
 	return false
 }

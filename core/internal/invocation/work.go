@@ -66,11 +66,11 @@ func (v *Invocation) answer(ev *core.Event, f base.Flight) {
 		return
 	}
 	if ev.Outcome == core.OutcomeUnknown {
-		v.class = ev.Class
+		v.Class = ev.Class
 		v.unanswered()
 		return
 	}
-	v.retries, v.class = 0, core.ClassNone
+	v.Retries, v.Class = 0, core.ClassNone
 	v.Timers[base.TimerReach] = base.Unset
 	there := ev.Outcome == core.OutcomeYes
 	switch v.doing {
@@ -91,21 +91,20 @@ func (v *Invocation) unanswered() {
 	case v.state == core.InvocationDelivering || v.state == core.InvocationSettling:
 		v.undelivered()
 		return
-	case v.state == core.InvocationChecking && v.class.Permanent():
+	case v.state == core.InvocationChecking && v.Class.Permanent():
 		v.unusable(core.ReasonUnusable)
 		return
 	case v.state == core.InvocationConfirming && v.isAlone():
 		v.launch() // nothing is known, and it is to work all the same
 		return
-	case v.state == core.InvocationConfirming && v.class.Permanent():
+	case v.state == core.InvocationConfirming && v.Class.Permanent():
 		v.giveUp(core.ReasonUnusable)
 		return
 	case v.state == core.InvocationChecking && v.lastTry && !v.IsRemote() && v.Timers[base.TimerReach] == base.Unset:
 		v.refuse(core.ReasonLimit)
 		return
 	}
-	v.Timers[base.TimerNext] = v.In(v.RetryDelay(v.retries, v.class, base.Unset))
-	v.retries++
+	v.Later(base.Unset)
 }
 
 // unusable ends before anything was begun. To a remote it means that there is no
@@ -116,7 +115,7 @@ func (v *Invocation) unusable(reason core.Reason) {
 		return
 	}
 	a := v.Emit(core.ActionCannotMaintain)
-	a.Reason, a.Class = core.ReasonUnreadable, v.class
+	a.Reason, a.Class = core.ReasonUnreadable, v.Class
 	v.notJoined(core.ActionCannotMaintain)
 }
 
@@ -175,7 +174,7 @@ func (v *Invocation) heard() {
 
 // turnedAway waits for another's result or for his lease, or gives up.
 func (v *Invocation) turnedAway(why core.Reason, class core.Class) {
-	v.class = class
+	v.Class = class
 	hopeless := why == core.ReasonNewer || why == core.ReasonKind || why == core.ReasonUnusable && class.Permanent()
 	if v.lastTry || hopeless {
 		v.refuse(why)
@@ -275,7 +274,7 @@ func (v *Invocation) changed() {
 func (v *Invocation) woke() {
 	waits := v.state == core.InvocationChecking || v.state == core.InvocationWaiting
 	if v.Due(base.TimerReach) && v.state == core.InvocationChecking {
-		v.class = max(v.class, core.ClassOther)
+		v.Class = max(v.Class, core.ClassOther)
 		v.unusable(core.ReasonUnreachable)
 		return
 	}
@@ -305,7 +304,7 @@ func (v *Invocation) woke() {
 
 func (v *Invocation) outOfPatience() {
 	switch {
-	case v.class == core.ClassNone && v.observed.State != 0:
+	case v.Class == core.ClassNone && v.observed.State != 0:
 		v.refuse(core.ReasonHeld)
 	default:
 		v.refuse(core.ReasonLimit)

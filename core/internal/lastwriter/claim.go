@@ -19,7 +19,7 @@ import (
 // free was sent.
 func (l *Lease) claim(readStart int64) {
 	l.become(core.LeaseClaiming)
-	l.Confirming, l.readStart, l.acquired, l.retries = false, readStart, 0, 0
+	l.Confirming, l.readStart, l.acquired, l.Retries = false, readStart, 0, 0
 	l.claimSent, l.claimWall = l.Now.Mono, l.Now.Wall
 	l.write(l.claimLimit(l.RequestLimit(l.claimBy()), readStart))
 	l.claimCount = l.count
@@ -39,7 +39,7 @@ func (l *Lease) claimed(ev *core.Event) {
 	case ev.Outcome == core.OutcomeYes:
 		l.giveUp(base.EndRaced)
 	case ev.Class.Permanent():
-		l.class = ev.Class
+		l.Class = ev.Class
 		l.refuse(core.ReasonUnusable)
 	default:
 		l.claimUnknown(ev.Class)
@@ -49,15 +49,15 @@ func (l *Lease) claimed(ev *core.Event) {
 // claimUnknown reads a put back: at once the first time, then at intervals, and
 // not at once after a store that asked for patience: another put follows.
 func (l *Lease) claimUnknown(class core.Class) {
-	l.class, l.putSaid = class, class
+	l.Class, l.putSaid = class, class
 	l.doubt()
 	l.become(core.LeaseDoubtful)
-	if l.retries == 0 && class != core.ClassThrottled {
-		l.retries++
+	if l.Retries == 0 && class != core.ClassThrottled {
+		l.Retries++
 		l.read(l.RequestLimit(l.claimBy()))
 		return
 	}
-	l.later(l.claimBy())
+	l.Later(l.claimBy())
 }
 
 // startVerifying waits for everybody who may have read what we read. A slow
@@ -71,7 +71,7 @@ func (l *Lease) claimUnknown(class core.Class) {
 //	B     get(free) . . . . . . . . . . . . . . . . . put . wait . get(B's) held
 func (l *Lease) startVerifying() {
 	l.become(core.LeaseVerifying)
-	l.retries, l.lostPuts = 0, 0
+	l.Retries, l.lostPuts = 0, 0
 	l.claimWait = max(l.Cfg.AcquireMargin, 2*l.sinceRead())
 	if l.isContended() && !l.Bug(base.BugHurriedClaim) {
 		l.claimWait = max(l.claimWait, min(core.ContendedMargin, l.span()/2))
@@ -103,12 +103,12 @@ func (l *Lease) verified(ev *core.Event, f base.Flight) {
 // unread: the record could not be read while a claim is open.
 func (l *Lease) unread() {
 	switch {
-	case l.class.Permanent():
+	case l.Class.Permanent():
 		l.refuse(core.ReasonUnusable)
 	case l.Now.Mono >= l.claimBy():
 		l.giveUp(base.EndRaced)
 	default:
-		l.later(l.claimBy())
+		l.Later(l.claimBy())
 	}
 }
 
@@ -153,17 +153,17 @@ func (l *Lease) readBack(ev *core.Event) {
 // no better than it answered; that is not a race, and trying again as fast as
 // after one would only add to what ails it.
 func (l *Lease) nobodyWon() {
-	l.class, l.Failing = l.putSaid, true
+	l.Class, l.Failing = l.putSaid, true
 	l.lostPuts++
-	hopeless := l.class == core.ClassOther && l.lostPuts >= core.LostPuts
+	hopeless := l.Class == core.ClassOther && l.lostPuts >= core.LostPuts
 	switch {
-	case hopeless || l.LastTry && l.class == core.ClassOther:
+	case hopeless || l.LastTry && l.Class == core.ClassOther:
 		l.refuse(core.ReasonUnusable)
 	case l.LastTry:
 		l.refuse(core.ReasonLimit)
 	default:
 		l.become(core.LeaseWaiting)
-		l.Timers[base.TimerNext] = l.In(l.RetryDelay(l.lostPuts-1, l.class, base.Unset))
+		l.Timers[base.TimerNext] = l.In(l.RetryDelay(l.lostPuts-1, l.Class, base.Unset))
 	}
 }
 
@@ -180,8 +180,7 @@ func (l *Lease) lostRace() {
 		return
 	}
 	l.become(core.LeaseWaiting)
-	l.Timers[base.TimerNext] = l.In(l.Backoff(core.PollFirst, l.Races))
-	l.Races++
+	l.Timers[base.TimerNext] = l.AfterBackoff(&l.Races)
 }
 
 // hold begins the tenure as a caller sees it.
@@ -189,7 +188,7 @@ func (l *Lease) hold() {
 	l.become(core.LeaseHeld)
 	l.Timers[base.TimerLimit] = base.Unset
 	l.Timers[base.TimerReach] = base.Unset
-	l.good, l.Failing, l.retries = l.sent, false, 0
+	l.good, l.Failing, l.Retries = l.sent, false, 0
 	l.scheduleRenewal()
 	a := l.Emit(core.ActionHeld)
 	a.At, a.Wall, a.Holder = l.Timers[base.TimerDeadline], l.acquired, l.HolderID

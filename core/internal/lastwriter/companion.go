@@ -11,10 +11,8 @@ import (
 // stop it; only what it reads can (doc.go has its states and edges).
 type Companion struct {
 	Tenure
-	state core.CompanionState
+	base.Companion
 
-	Rejoin     bool  // it was joined before: nothing but Lost or leave ends it now
-	joinBy     int64 // Mono: unreadable so long, it cannot maintain
 	RivalSince int64 // Mono since when another's claim has been in progress, or unset
 	readStart  int64 // of the read that found the tenure expired
 }
@@ -26,32 +24,22 @@ func NewCompanion(cfg core.Config) (*Companion, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{Tenure: k, state: core.CompanionIdle, RivalSince: base.Unset}, nil
+	return &Companion{Tenure: k, Companion: base.NewCompanion(CompanionEdges[:]), RivalSince: base.Unset}, nil
 }
-
-// String implements Machine.
-func (c *Companion) String() string { return c.state.String() }
-
-// State is where the machine stands.
-func (c *Companion) State() core.CompanionState { return c.state }
 
 // Step implements Machine.
 func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := c.Admit(now, &ev); err != nil {
+	if err := c.Start(c, now, &ev); err != nil {
 		return nil, err
 	}
-	if !c.accepts(ev.Kind) {
-		return nil, base.ErrEvent(c.state.String(), ev.Kind)
-	}
-	c.Begin(now)
 	if ev.Kind != core.EventLeave && c.Due(base.TimerDeadline) {
 		c.pastDeadline()
 	}
 	switch ev.Kind {
 	case core.EventAccompany:
-		c.joinBy = c.In(c.Cfg.TTL)
+		c.Accompany(&c.Machine)
 		c.become(core.CompanionJoining)
-		c.read(c.joinLimit())
+		c.read(c.JoinLimit())
 	case core.EventLeave:
 		c.leave()
 	case core.EventAnswer:
@@ -67,35 +55,11 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 	return c.Finish(), nil
 }
 
-// accepts is the contract's table for commands.
-func (c *Companion) accepts(kind core.EventKind) bool {
-	switch kind {
-	case core.EventAnswer, core.EventChanged, core.EventWoke:
-		return true
-	case core.EventAccompany:
-		return c.state == core.CompanionIdle
-	case core.EventLeave:
-		return c.state != core.CompanionIdle
-	}
-	return false
-}
-
 // become moves along an edge of the table.
-func (c *Companion) become(to core.CompanionState) {
-	base.CheckMove(CompanionEdges[:], c.state, to)
-	c.state = to
-	c.Timers[base.TimerNext] = base.Unset
-	switch {
-	case to >= core.CompanionLeft:
-		c.Timers = base.NewTimers()
-		c.Abandon()
-	case to == core.CompanionLeaving:
-		c.Timers[base.TimerDeadline] = base.Unset
-	}
-}
+func (c *Companion) become(to core.CompanionState) { c.Become(&c.Machine, to) }
 
 func (c *Companion) answer(ev *core.Event, f base.Flight) {
-	switch c.state {
+	switch c.State {
 	case core.CompanionJoining:
 		c.joining(ev, f)
 	case core.CompanionReviving:
@@ -107,33 +71,28 @@ func (c *Companion) answer(ev *core.Event, f base.Flight) {
 	case core.CompanionJoined:
 		c.joinedAnswer(ev, f)
 	case core.CompanionLeaving:
-		c.left()
+		c.Left(&c.Machine)
 	}
 }
 
 // next does what the state was waiting to do.
 func (c *Companion) next() {
-	if c.state == core.CompanionJoined {
+	if c.State == core.CompanionJoined {
 		c.renew()
 		return
 	}
-	c.read(c.joinLimit())
-}
-
-// joinLimit bounds a read by the TTL that joining may take.
-func (c *Companion) joinLimit() core.Duration {
-	return min(core.RequestLimit, c.Cfg.TTL/3)
+	c.read(c.JoinLimit())
 }
 
 // joining applies the rules of joining, in their order.
 func (c *Companion) joining(ev *core.Event, f base.Flight) {
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
-		c.class = ev.Class
+		c.Class = ev.Class
 		c.unreadable()
 		return
 	case core.OutcomeNo:
-		c.cannotMaintain(core.ReasonAbsent)
+		c.CannotMaintain(&c.Machine, core.ReasonAbsent)
 		return
 	}
 	lockfile.Parse(ev.Body, &c.seen)
@@ -148,16 +107,16 @@ func (c *Companion) classify(f base.Flight) {
 	}
 	switch {
 	case r.NoExpiry:
-		c.cannotMaintain(core.ReasonNoExpiry)
+		c.CannotMaintain(&c.Machine, core.ReasonNoExpiry)
 	case r.State == lockfile.Released:
 		c.lose(core.ReasonReleased)
 	case r.State != lockfile.Live:
-		c.class = core.ClassNone
+		c.Class = core.ClassNone
 		c.unreadable()
 	case !r.Writer.Equal(string(c.HolderID)):
 		c.another()
 	case r.AcquiredAt == 0:
-		c.cannotMaintain(core.ReasonNeverAcquired)
+		c.CannotMaintain(&c.Machine, core.ReasonNeverAcquired)
 	default:
 		c.ours(f)
 	}
@@ -178,37 +137,14 @@ func (c *Companion) ours(f base.Flight) {
 
 // unreadable is retried for a TTL, and for ever by one that was joined before.
 func (c *Companion) unreadable() {
-	if c.state != core.CompanionJoining {
+	if c.State != core.CompanionJoining {
 		c.become(core.CompanionJoining)
 	}
-	if !c.Rejoin && (c.Now.Mono >= c.joinBy || c.class.Permanent()) {
-		c.cannotMaintain(core.ReasonUnreadable)
+	if c.IsTooLate(&c.Machine) {
+		c.CannotMaintain(&c.Machine, core.ReasonUnreadable)
 		return
 	}
-	c.later(c.rejoinBy())
-}
-
-// rejoinBy is until when joining is tried.
-func (c *Companion) rejoinBy() int64 {
-	if c.Rejoin {
-		return base.Unset
-	}
-	return c.joinBy
-}
-
-// cannotMaintain ends a first joining. Later it is only bad news: the tenure
-// may yet be written by its other owner.
-func (c *Companion) cannotMaintain(reason core.Reason) {
-	if c.Rejoin {
-		c.later(base.Unset)
-		return
-	}
-	c.become(core.CompanionRefused)
-	a := c.Emit(core.ActionCannotMaintain)
-	a.Reason = reason
-	if reason == core.ReasonUnreadable {
-		a.Class = c.class
-	}
+	c.Later(c.JoinBy())
 }
 
 // another: somebody else's record. A claim in progress may still be lost by its
@@ -240,7 +176,7 @@ func (c *Companion) join(good int64) {
 func (c *Companion) believe(good int64) {
 	c.become(core.CompanionJoined)
 	c.Rejoin, c.RivalSince = true, base.Unset
-	c.good, c.Failing, c.retries = good, false, 0
+	c.good, c.Failing, c.Retries = good, false, 0
 	c.scheduleRenewal()
 	a := c.Emit(core.ActionHeld)
 	a.At, a.Wall, a.Holder = c.Timers[base.TimerDeadline], c.acquired, c.HolderID
@@ -260,7 +196,7 @@ func (c *Companion) adopt() {
 func (c *Companion) revive(f base.Flight) {
 	c.readStart = f.Sent
 	c.become(core.CompanionReviving)
-	c.write(c.claimLimit(c.joinLimit(), c.readStart))
+	c.write(c.claimLimit(c.JoinLimit(), c.readStart))
 }
 
 func (c *Companion) revived(ev *core.Event) {
@@ -268,10 +204,10 @@ func (c *Companion) revived(ev *core.Event) {
 		c.startVerifying()
 		return
 	}
-	c.class, c.putSaid = ev.Class, ev.Class
+	c.Class, c.putSaid = ev.Class, ev.Class
 	c.doubt()
 	c.become(core.CompanionDoubtful)
-	c.read(c.joinLimit())
+	c.read(c.JoinLimit())
 }
 
 func (c *Companion) startVerifying() {
@@ -290,7 +226,7 @@ func (c *Companion) readBack(ev *core.Event) {
 		c.startVerifying()
 	case found == foundUnknown || found == foundUnreadable:
 		if c.Now.Mono < c.sent+int64(c.span()) {
-			c.later(c.sent + int64(c.span()))
+			c.Later(c.sent + int64(c.span()))
 			return
 		}
 		c.unreadable()
@@ -299,7 +235,7 @@ func (c *Companion) readBack(ev *core.Event) {
 	case found == foundReleased:
 		c.lose(core.ReasonReleased)
 	default: // the store did not take our put: judged anew, but not for ever
-		c.class = c.putSaid
+		c.Class = c.putSaid
 		c.unreadable()
 	}
 }
@@ -336,37 +272,24 @@ func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
 
 // pastDeadline stops believing, says so once, and joins again.
 func (c *Companion) pastDeadline() {
-	c.Timers[base.TimerDeadline] = base.Unset
-	c.Abandon()
-	c.become(core.CompanionJoining)
-	c.retries = 0
-	c.Emit(core.ActionContactLost)
-	c.read(c.joinLimit())
+	c.LoseContact(&c.Machine)
+	c.read(c.JoinLimit())
 }
 
 // lose ends it. Nothing of ours is written after it.
 func (c *Companion) lose(reason core.Reason) {
 	c.become(core.CompanionLost)
-	a := c.Emit(core.ActionLost)
-	a.Reason = reason
-	if c.Observed.State != 0 {
-		a.Observed = &c.Observed
-	}
+	c.Lost(reason, &c.Observed)
 }
 
 // leave ends it at its own wish; it writes nothing. A put in flight is waited
 // for, since it could otherwise land after the holder's release.
 func (c *Companion) leave() {
 	switch {
-	case c.state >= core.CompanionLeaving:
+	case c.State >= core.CompanionLeaving:
 	case c.Flight.ID != 0 && c.Flight.Verb == core.ActionPut:
 		c.become(core.CompanionLeaving)
 	default:
-		c.left()
+		c.Left(&c.Machine)
 	}
-}
-
-func (c *Companion) left() {
-	c.become(core.CompanionLeft)
-	c.Emit(core.ActionLeft)
 }

@@ -14,19 +14,14 @@ import (
 // one. doc.go has its states and edges.
 type Lease struct {
 	Tenure
-	state core.LeaseState
+	base.Lease
 
 	// Acquiring.
-	LastTry   bool // a failed attempt is the end: try once, or patience is over
-	Answered  bool // the store has said yes or no to something
 	readStart int64
-	polls     int
-	Races     int
 	empties   int            // reads that found an empty object
 	lostPuts  int            // claims in a row that the store did not take
 	slowReads int            // that found it free but took longer than the acquire margin
 	Unchanged base.Unchanged // of another's record, by the observed rule
-	Told      uint64
 
 	// Claiming.
 	Confirming bool // the put that carries first_acquired_at is out
@@ -40,7 +35,6 @@ type Lease struct {
 	Rereading bool // the get in flight is the later read (PROTOCOL L6)
 
 	// Releasing and after.
-	Ending     base.Ending
 	brief      bool
 	Settling   bool // the put in flight is not the release but what came before
 	releasedAt int64
@@ -55,27 +49,17 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lease{Tenure: k, state: core.LeaseIdle}, nil
+	return &Lease{Tenure: k, Lease: base.NewLease(&cfg, LeaseEdges[:])}, nil
 }
-
-// String implements Machine.
-func (l *Lease) String() string { return l.state.String() }
-
-// State is where the machine stands.
-func (l *Lease) State() core.LeaseState { return l.state }
 
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.HolderID }
 
 // Step implements Machine.
 func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := l.Admit(now, &ev); err != nil {
+	if err := l.Start(l, now, &ev); err != nil {
 		return nil, err
 	}
-	if !l.accepts(ev.Kind) {
-		return nil, base.ErrEvent(l.state.String(), ev.Kind)
-	}
-	l.Begin(now)
 	if l.Due(base.TimerDeadline) {
 		// Before anything else, and without waiting for I/O: an answer that comes
 		// with this Step is too late to be believed.
@@ -93,7 +77,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			l.answer(&ev, f)
 		}
 	case core.EventChanged:
-		if l.state == core.LeaseWaiting {
+		if l.State == core.LeaseWaiting {
 			l.reconsider()
 		}
 	case core.EventWoke:
@@ -102,39 +86,12 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	return l.Finish(), nil
 }
 
-// accepts is the contract's table: which commands have a meaning where. Answers,
-// changed and woke always do, if only to be ignored.
-func (l *Lease) accepts(kind core.EventKind) bool {
-	switch kind {
-	case core.EventAnswer, core.EventChanged, core.EventWoke:
-		return true
-	case core.EventAcquire:
-		return l.state == core.LeaseIdle && l.Cfg.Holder == ""
-	case core.EventRelease:
-		return l.state != core.LeaseIdle || l.Cfg.Holder != ""
-	case core.EventCancel:
-		return l.state != core.LeaseIdle
-	}
-	return false
-}
-
 // become moves along an edge of the table.
-func (l *Lease) become(to core.LeaseState) {
-	base.CheckMove(LeaseEdges[:], l.state, to)
-	l.state = to
-	l.Timers[base.TimerNext] = base.Unset
-	if to >= core.LeaseReleased {
-		l.Timers = base.NewTimers()
-		l.Abandon()
-	}
-}
+func (l *Lease) become(to core.LeaseState) { l.Move(&l.Machine, to) }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
-	if ev.Outcome != core.OutcomeUnknown {
-		l.Answered = true
-		l.Timers[base.TimerReach] = base.Unset
-	}
-	switch l.state {
+	l.Reached(&l.Machine, ev)
+	switch l.State {
 	case core.LeaseObserving:
 		l.observed(ev, f)
 	case core.LeaseClaiming:
@@ -157,8 +114,8 @@ func (l *Lease) woke() {
 	if l.Due(base.TimerReach) {
 		l.refuse(core.ReasonUnreachable)
 	}
-	if l.Due(base.TimerLimit) {
-		l.outOfPatience()
+	if l.Due(base.TimerLimit) && l.OutOfPatience(&l.Machine) {
+		l.refuse(l.WaitEnded(&l.Machine))
 	}
 	if l.Due(base.TimerExtra) {
 		l.laterRead()
@@ -171,9 +128,9 @@ func (l *Lease) woke() {
 
 // next does what the state was waiting to do.
 func (l *Lease) next() {
-	switch l.state {
+	switch l.State {
 	case core.LeaseObserving:
-		l.read(l.observeLimit())
+		l.read(l.ReadLimit())
 	case core.LeaseWaiting:
 		l.reconsider()
 	case core.LeaseVerifying, core.LeaseDoubtful:
@@ -189,70 +146,26 @@ func (l *Lease) next() {
 
 // acquire begins the one acquire of this machine.
 func (l *Lease) acquire(wait core.Duration) {
-	l.LastTry = wait == 0
-	reach := core.FirstAnswerLimit
-	if wait > 0 {
-		l.Timers[base.TimerLimit] = l.In(wait)
-		reach = min(reach, wait)
-	}
-	l.Timers[base.TimerReach] = l.In(reach)
+	l.Await(&l.Machine, wait)
 	l.become(core.LeaseObserving)
-	l.read(l.observeLimit())
-}
-
-// observeLimit bounds a read that no lease depends on. Until the store has
-// answered once the whole silence is bounded, so one read must not outlast it.
-func (l *Lease) observeLimit() core.Duration {
-	if reach := l.Timers[base.TimerReach]; reach != base.Unset {
-		return max(core.RequestFloor, l.Until(reach))
-	}
-	return core.RequestLimit
+	l.read(l.ReadLimit())
 }
 
 // reconsider goes from Waiting back to a read.
 func (l *Lease) reconsider() {
 	l.become(core.LeaseObserving)
-	l.read(l.observeLimit())
-}
-
-// outOfPatience ends a wait. An attempt that is under way runs to its end,
-// which is bounded; it is then the last.
-func (l *Lease) outOfPatience() {
-	l.Timers[base.TimerLimit] = base.Unset
-	l.LastTry = true
-	if l.state == core.LeaseObserving || l.state == core.LeaseWaiting {
-		l.refuseWaiting()
-	}
-}
-
-func (l *Lease) refuseWaiting() {
-	switch {
-	case !l.Answered:
-		l.refuse(core.ReasonUnreachable)
-	case l.Told != 0 && !l.Failing:
-		l.refuse(core.ReasonHeld)
-	default:
-		l.refuse(core.ReasonLimit)
-	}
+	l.read(l.ReadLimit())
 }
 
 // refuse ends the acquire. Nothing of ours is in the store, or it will expire.
 func (l *Lease) refuse(reason core.Reason) {
 	l.become(core.LeaseRefused)
-	a := l.Emit(core.ActionRefused)
-	a.Reason = reason
-	switch reason {
-	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
-		a.Class = l.class
-	}
-	if reason != core.ReasonCancelled && l.Observed.State != 0 {
-		a.Observed = &l.Observed
-	}
+	l.Refused(reason, &l.Observed)
 }
 
 // cancel gives up whatever has been asked and not yet been given.
 func (l *Lease) cancel() {
-	switch l.state {
+	switch l.State {
 	case core.LeaseObserving, core.LeaseWaiting:
 		l.refuse(core.ReasonCancelled)
 	case core.LeaseClaiming, core.LeaseVerifying, core.LeaseDoubtful:
@@ -267,11 +180,7 @@ func (l *Lease) cancel() {
 // lose ends belief. Nothing of ours is written after it.
 func (l *Lease) lose(reason core.Reason) {
 	l.become(core.LeaseLost)
-	a := l.Emit(core.ActionLost)
-	a.Reason = reason
-	if reason == core.ReasonTaken || reason == core.ReasonReleased {
-		a.Observed = &l.Observed
-	}
+	l.Lost(reason, &l.Observed)
 }
 
 // pastDeadline: the lease may be another's from now on.

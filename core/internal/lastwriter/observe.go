@@ -28,13 +28,13 @@ func (l *Lease) observed(ev *core.Event, f base.Flight) {
 	l.Failing = false
 	lockfile.Parse(ev.Body, &l.seen)
 	if l.seen.State != lockfile.Empty { // those are read again with a back-off of their own
-		l.retries = 0
+		l.Retries = 0
 	}
 	switch l.judge(ev, f) {
 	case verdictFree:
 		l.claimFree(f)
 	case verdictEmpty:
-		l.later(base.Unset)
+		l.Later(base.Unset)
 	case verdictHeld:
 		l.heldByAnother()
 	}
@@ -47,7 +47,7 @@ func (l *Lease) claimFree(f base.Flight) {
 	margin := l.Cfg.AcquireMargin
 	if margin > core.RequestFloor && l.Now.Mono-f.Sent >= int64(margin-core.RequestFloor) && l.slowReads < core.SlowReads {
 		l.slowReads++
-		l.read(l.observeLimit())
+		l.read(l.ReadLimit())
 		return
 	}
 	l.slowReads = 0
@@ -56,14 +56,9 @@ func (l *Lease) claimFree(f base.Flight) {
 
 // unanswered: a read failed. A waiter carries on; one that tries once does not.
 func (l *Lease) unanswered(class core.Class) {
-	l.class, l.Failing = class, true
-	switch {
-	case class.Permanent():
-		l.refuse(core.ReasonUnusable)
-	case l.LastTry:
-		l.refuseWaiting()
-	default:
-		l.later(base.Unset)
+	l.Class = class
+	if reason := l.Unanswered(&l.Machine); reason != core.ReasonNone {
+		l.refuse(reason)
 	}
 }
 
@@ -145,6 +140,5 @@ func (l *Lease) heldByAnother() {
 	if news {
 		l.Emit(core.ActionWaiting).Observed = &l.Observed
 	}
-	l.Timers[base.TimerNext] = min(l.In(l.Backoff(core.PollFirst, l.polls)), max(l.Observed.LookAt, l.Now.Mono))
-	l.polls++
+	l.Timers[base.TimerNext] = min(l.AfterBackoff(&l.Polls), max(l.Observed.LookAt, l.Now.Mono))
 }

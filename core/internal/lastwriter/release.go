@@ -7,7 +7,7 @@ import (
 
 // release is the caller's wish to end. In an attempt it is a cancel.
 func (l *Lease) release(brief bool) {
-	switch l.state {
+	switch l.State {
 	case core.LeaseIdle: // a printed lease: nothing is known of it but its holder
 		l.brief = brief
 		l.Timers[base.TimerDeadline] = l.In(l.span())
@@ -43,8 +43,7 @@ func (l *Lease) giveUp(end base.Ending) {
 //	store                            released  renewal  <- held for a TTL by nobody
 func (l *Lease) startReleasing(end base.Ending) {
 	l.become(core.LeaseReleasing)
-	l.Ending, l.retries = end, 0
-	l.Timers[base.TimerExtra] = base.Unset
+	l.Ending, l.Retries = end, 0
 	if l.Flight.Verb == core.ActionPut && l.Flight.ID != 0 {
 		l.Settling = true
 		return
@@ -76,7 +75,7 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 	case f.Verb == core.ActionPut && ev.Outcome == core.OutcomeYes:
 		l.endRelease()
 	case f.Verb == core.ActionPut:
-		l.class = ev.Class
+		l.Class = ev.Class
 		l.releaseFailed()
 	default:
 		l.releaseFound(l.find(ev))
@@ -132,7 +131,7 @@ func (l *Lease) releaseFailed() {
 		return
 	}
 	l.Failing = true
-	l.later(l.Timers[base.TimerDeadline])
+	l.Later(l.Timers[base.TimerDeadline])
 }
 
 // endRelease leaves Releasing for where it was going.

@@ -30,9 +30,6 @@ type Tenure struct {
 	Doubts  int
 	doubtAt int64
 
-	Failing bool // a renewal has failed since the last good one
-	retries int
-	class   core.Class // of the last unknown answer
 	putSaid core.Class // of the last unknown answer to a put, which a read does not mend
 
 	// CompanionAt is the Mono of the last read that showed a companion's write on
@@ -147,7 +144,7 @@ const (
 // find reads the answer to a get. Comparing bytes first makes the usual
 // renewal free of parsing; a store that rewrites JSON only costs the parse.
 func (k *Tenure) find(ev *core.Event) lockFileVerdict {
-	k.class = ev.Class
+	k.Class = ev.Class
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
 		return foundUnknown
@@ -230,12 +227,6 @@ func (k *Tenure) observe() core.Observation {
 // note copies what was seen, since seen itself ends with the event.
 func (k *Tenure) note(state core.Observation) { k.seen.Show(&k.Observed, state) }
 
-// later spaces the next attempt at whatever the state is about.
-func (k *Tenure) later(deadline int64) {
-	k.Timers[base.TimerNext] = k.In(k.RetryDelay(k.retries, k.class, deadline))
-	k.retries++
-}
-
 // microseconds is an instant as a record can hold it.
 func microseconds(wall int64) int64 {
 	const micro = int64(core.Microsecond)
@@ -255,7 +246,7 @@ func (k *Tenure) scheduleRenewal() {
 
 // renewed notes that the put stamped at k.sent is known to have landed in time.
 func (k *Tenure) renewed() {
-	k.good, k.Failing, k.retries, k.class = k.sent, false, 0, core.ClassNone
+	k.good, k.Failing, k.Retries, k.Class = k.sent, false, 0, core.ClassNone
 	k.scheduleRenewal()
 	k.Emit(core.ActionRenewed).At = k.Timers[base.TimerDeadline]
 }
@@ -327,7 +318,7 @@ func (k *Tenure) renewalWritten(ev *core.Event) {
 		k.renewed()
 		return
 	}
-	k.class = ev.Class
+	k.Class = ev.Class
 	k.doubt()
 	k.renewalFailed()
 }
@@ -335,5 +326,5 @@ func (k *Tenure) renewalWritten(ev *core.Event) {
 // renewalFailed: one error never drops a lease; only the deadline does.
 func (k *Tenure) renewalFailed() {
 	k.Failing = true
-	k.later(k.Timers[base.TimerDeadline])
+	k.Later(k.Timers[base.TimerDeadline])
 }

@@ -40,9 +40,6 @@ type Register struct {
 
 	Body     []byte
 	Observed *core.Observed // nil until something was seen
-	Retries  int
-	Class    core.Class // of the last unknown answer
-	Failing  bool       // a renewal has failed since the last good one
 }
 
 // Current is a version as it was read, or made; n 0 is that there is none.
@@ -312,15 +309,6 @@ func (r *Register) Learn(ev *core.Event) {
 	if newest != 0 && r.Now.Mono != 0 {
 		r.Fresh = Better(r.Fresh, ClockSample{newest, r.Now.Mono})
 	}
-}
-
-// Later spaces the next attempt at whatever the state is about.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
-func (r *Register) Later(deadline int64) {
-	r.Timers[base.TimerNext] = r.In(r.RetryDelay(r.Retries, r.Class, deadline))
-	r.Retries++
 }
 
 // untilDead is the ttl of cur wherever a rule adds one.

@@ -10,7 +10,7 @@ import (
 // record, and calls its session, if there is one, so that it hears.
 type Breaker struct {
 	register.Register
-	state core.TaskState
+	task
 	whose core.HolderID // the tenure that is to be broken, and no other; "" until it is known
 	dead  bool          // the observation that gave the version to be broken shows that nobody keeps it alive
 	Claim Claim
@@ -23,37 +23,27 @@ func NewBreaker(cfg core.Config) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Breaker{Register: r, state: core.TaskIdle, whose: cfg.Holder}, nil
+	return &Breaker{Register: r, task: newTask(), whose: cfg.Holder}, nil
 }
-
-// String implements Machine.
-func (b *Breaker) String() string { return b.state.String() }
-
-// State is where the machine stands.
-func (b *Breaker) State() core.TaskState { return b.state }
 
 // Step implements Machine.
 func (b *Breaker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := b.Admit(now, &ev); err != nil {
+	if err := b.Start(b, now, &ev); err != nil {
 		return nil, err
 	}
-	if !taskAccepts(b.state, ev.Kind) {
-		return nil, base.ErrEvent(b.state.String(), ev.Kind)
-	}
-	b.Begin(now)
 	b.Hear(&ev)
 	if b.Due(base.TimerLimit) { // what is answered later rests on an observation that is too old
 		b.giveUp()
 	}
 	switch ev.Kind {
 	case core.EventBegin:
-		b.become(core.TaskWorking)
+		b.Move(&b.Machine, core.TaskWorking)
 		b.Timers[base.TimerLimit] = b.In(core.FirstAnswerLimit * 6)
 		b.StartObservation(core.RequestLimit)
 	case core.EventCancel:
 		b.refuse(core.ReasonCancelled)
 	case core.EventAnswer:
-		if f, ok := b.Land(&ev); ok && b.state == core.TaskWorking {
+		if f, ok := b.Land(&ev); ok && b.State == core.TaskWorking {
 			b.answer(&ev, f)
 		}
 	case core.EventWoke:
@@ -65,24 +55,11 @@ func (b *Breaker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	return b.Finish(), nil
 }
 
-// become moves along an edge of the table.
-func (b *Breaker) become(to core.TaskState) {
-	if b.state >= core.TaskDone && to == core.TaskRefused {
-		return // it has ended, and a cancel comes too late
-	}
-	base.CheckMove(TaskEdges[:], b.state, to)
-	b.state = to
-	if to >= core.TaskDone {
-		b.Timers = base.NewTimers()
-		b.Abandon()
-	}
-}
-
 func (b *Breaker) refuse(reason core.Reason) {
-	if b.state >= core.TaskDone {
+	if b.hasEnded() {
 		return
 	}
-	b.become(core.TaskRefused)
+	b.Move(&b.Machine, core.TaskRefused)
 	a := b.Emit(core.ActionRefused)
 	a.Reason, a.Class, a.Observed = reason, b.Class, b.Observed
 	if reason != core.ReasonUnreachable && reason != core.ReasonUnusable {
@@ -93,8 +70,8 @@ func (b *Breaker) refuse(reason core.Reason) {
 // giveUp ends it in time. What was broken is, called or not: whoever wants the name
 // makes the call.
 func (b *Breaker) giveUp() {
-	if b.state == core.TaskWorking && b.Cur.State == core.VersionBroken {
-		b.become(core.TaskDone)
+	if b.State == core.TaskWorking && b.Cur.State == core.VersionBroken {
+		b.Move(&b.Machine, core.TaskDone)
 		b.Emit(core.ActionBroken).Epoch = b.Cur.N
 		return
 	}
@@ -227,9 +204,9 @@ func (b *Breaker) broke() {
 // call makes the call, unless it is there or nobody has to be called.
 func (b *Breaker) call() {
 	switch {
-	case b.Flight.ID != 0 || b.state != core.TaskWorking:
+	case b.Flight.ID != 0 || b.State != core.TaskWorking:
 	case b.Cur.Session == "" || b.dead || b.isCalled(): // with now, too: its holder is to hear of it
-		b.become(core.TaskDone)
+		b.Move(&b.Machine, core.TaskDone)
 		b.Emit(core.ActionBroken).Epoch = b.Cur.N
 	default:
 		b.SeekCall(core.RequestLimit)
@@ -243,7 +220,7 @@ func (b *Breaker) isCalled() bool { return b.Register.Call.N == b.Cur.N }
 func (b *Breaker) AppendState(dst []byte) []byte {
 	s := base.Snapshot(dst)
 	s.Octet(uint8(core.MachineBreaker))
-	s.Octet(uint8(b.state))
+	s.Octet(uint8(b.State))
 	s.Text(string(b.whose))
 	s.Bools(b.dead)
 	b.Register.Snapshot(&s)

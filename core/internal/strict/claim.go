@@ -185,7 +185,7 @@ func (l *Lease) wonLate() {
 }
 
 func (l *Lease) becomeDoubtful() {
-	if l.state != core.LeaseDoubtful {
+	if l.State != core.LeaseDoubtful {
 		l.become(core.LeaseDoubtful)
 	}
 }
@@ -220,7 +220,7 @@ func (l *Lease) verified(ev *core.Event) {
 // version, so there is nothing to look for: the confirmation holds for it as well,
 // since it was made after that.
 func (l *Lease) lostRace() {
-	if l.Claim != nil && l.Claim.guess && l.state == core.LeaseDoubtful {
+	if l.Claim != nil && l.Claim.guess && l.State == core.LeaseDoubtful {
 		l.reconsider()
 		return
 	}
@@ -240,8 +240,7 @@ func (l *Lease) lostRace() {
 	}
 	l.Claim, l.Body = nil, nil // it may wait for long, and thousands beside it
 	l.moved = true             // in a crowd there are more above it by the next poll
-	l.Timers[base.TimerNext] = l.In(l.Backoff(core.PollFirst, l.races))
-	l.races++
+	l.Timers[base.TimerNext] = l.AfterBackoff(&l.Races)
 }
 
 // hold begins the tenure as a caller sees it.
@@ -285,7 +284,7 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 //	session                                   called    <- believed no more
 func (l *Lease) called(epoch core.Epoch) {
 	l.calledAt = max(l.calledAt, epoch)
-	if l.state != core.LeaseHeld || l.standOn == "" || epoch <= l.Cur.N {
+	if l.State != core.LeaseHeld || l.standOn == "" || epoch <= l.Cur.N {
 		return
 	}
 	l.Timers[base.TimerDeadline] = max(l.Session.Until, l.own)

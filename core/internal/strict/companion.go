@@ -11,11 +11,8 @@ import (
 // never releases it. Losing contact does not stop it; only what it reads can.
 type Companion struct {
 	owner
-	state  core.CompanionState
+	base.Companion
 	Tenure core.HolderID
-
-	Rejoin bool  // it was joined before: nothing but Lost or leave ends it now
-	joinBy int64 // Mono: unreadable so long, it cannot maintain
 	Claim  Claim
 	leaves int // attempts to say that it left
 }
@@ -28,31 +25,21 @@ func NewCompanion(cfg core.Config) (*Companion, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{owner: o, state: core.CompanionIdle, Tenure: cfg.Holder}, nil
+	return &Companion{owner: o, Companion: base.NewCompanion(CompanionEdges[:]), Tenure: cfg.Holder}, nil
 }
-
-// String implements Machine.
-func (c *Companion) String() string { return c.state.String() }
-
-// State is where the machine stands.
-func (c *Companion) State() core.CompanionState { return c.state }
 
 // Step implements Machine.
 func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := c.Admit(now, &ev); err != nil {
+	if err := c.Start(c, now, &ev); err != nil {
 		return nil, err
 	}
-	if !c.accepts(ev.Kind) {
-		return nil, base.ErrEvent(c.state.String(), ev.Kind)
-	}
-	c.Begin(now)
 	c.Hear(&ev)
-	if ev.Kind != core.EventLeave && c.state == core.CompanionJoined && c.isPast() {
+	if ev.Kind != core.EventLeave && c.State == core.CompanionJoined && c.isPast() {
 		c.pastDeadline()
 	}
 	switch ev.Kind {
 	case core.EventAccompany:
-		c.joinBy = c.In(c.patience())
+		c.Accompany(&c.Machine)
 		c.become(core.CompanionJoining)
 		c.seek()
 	case core.EventLeave:
@@ -62,7 +49,7 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 			c.answer(&ev, f)
 		}
 	case core.EventChanged:
-		if c.state == core.CompanionJoined {
+		if c.State == core.CompanionJoined {
 			c.Hint(c.quiet)
 		}
 	case core.EventWoke:
@@ -71,48 +58,22 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 			c.next()
 		}
 	}
-	if c.state == core.CompanionJoined {
+	if c.State == core.CompanionJoined {
 		c.heedHint()
 	}
 	return c.Finish(), nil
 }
 
-// patience is how long a first joining may take.
-func (c *Companion) patience() core.Duration {
-	if c.Cfg.TTL == core.None {
-		return core.DefaultStrictTTL
-	}
-	return c.Cfg.TTL
-}
-
-func (c *Companion) accepts(kind core.EventKind) bool {
-	switch kind {
-	case core.EventAnswer, core.EventChanged, core.EventWoke, core.EventCalled:
-		return true
-	case core.EventAccompany:
-		return c.state == core.CompanionIdle
-	case core.EventLeave:
-		return c.state != core.CompanionIdle
-	}
-	return false
+// Accepts is the contract's table for commands. A call always has a meaning.
+func (c *Companion) Accepts(kind core.EventKind) bool {
+	return kind == core.EventCalled || c.Companion.Accepts(kind)
 }
 
 // become moves along an edge of the table.
-func (c *Companion) become(to core.CompanionState) {
-	base.CheckMove(CompanionEdges[:], c.state, to)
-	c.state = to
-	c.Timers[base.TimerNext], c.Timers[base.TimerExtra] = base.Unset, base.Unset
-	switch {
-	case to >= core.CompanionLeft:
-		c.Timers = base.NewTimers()
-		c.Abandon()
-	case to == core.CompanionLeaving:
-		c.Timers[base.TimerDeadline] = base.Unset
-	}
-}
+func (c *Companion) become(to core.CompanionState) { c.Become(&c.Machine, to) }
 
 func (c *Companion) answer(ev *core.Event, f base.Flight) {
-	switch c.state {
+	switch c.State {
 	case core.CompanionJoining:
 		c.joining(ev)
 	case core.CompanionReviving:
@@ -128,7 +89,7 @@ func (c *Companion) answer(ev *core.Event, f base.Flight) {
 
 // next does what the state was waiting to do.
 func (c *Companion) next() {
-	switch c.state {
+	switch c.State {
 	case core.CompanionJoining:
 		c.seek()
 	case core.CompanionDoubtful:
@@ -140,9 +101,6 @@ func (c *Companion) next() {
 	}
 }
 
-// joinLimit bounds a request of joining.
-func (c *Companion) joinLimit() core.Duration { return min(core.RequestLimit, c.patience()/3) }
-
 // seek lists to find the newest version. No clock and no judgement of who is
 // alive is involved in joining: the create is, which only one can win.
 //
@@ -150,7 +108,7 @@ func (c *Companion) joinLimit() core.Duration { return min(core.RequestLimit, c.
 //	taker      observe: dead   create v(n+1) . . . . . . . . . . . won
 //	companion                                   believes the beat: two tenures
 func (c *Companion) seek() {
-	c.AskNewest("", c.joinLimit())
+	c.AskNewest("", c.JoinLimit())
 }
 
 func (c *Companion) joining(ev *core.Event) {
@@ -162,15 +120,15 @@ func (c *Companion) joining(ev *core.Event) {
 		c.Learn(ev)
 		n, found := c.Newest(ev)
 		if !found {
-			c.AskNewest(c.After, c.joinLimit())
+			c.AskNewest(c.After, c.JoinLimit())
 			return
 		}
 		if n == 0 {
-			c.cannotMaintain(core.ReasonAbsent)
+			c.CannotMaintain(&c.Machine, core.ReasonAbsent)
 			return
 		}
 		c.NewestConfirmedAt = c.Paged
-		c.Ask(register.ForVersion, core.ActionGet, register.VersionKey(c.Prefix, n), c.joinLimit())
+		c.Ask(register.ForVersion, core.ActionGet, register.VersionKey(c.Prefix, n), c.JoinLimit())
 	case ev.Outcome == core.OutcomeNo: // collected since
 		c.Class = core.ClassNone
 		c.unreadable()
@@ -186,9 +144,9 @@ func (c *Companion) found(ev *core.Event) {
 	c.ReadVersion(ev.Body, n, ev.Stamp)
 	switch reason := c.LossBy(c.Tenure); {
 	case c.Cur.Result == register.ReadNewer:
-		c.cannotMaintain(core.ReasonNewer)
+		c.CannotMaintain(&c.Machine, core.ReasonNewer)
 	case c.Cur.Result == register.ReadOther:
-		c.cannotMaintain(core.ReasonKind)
+		c.CannotMaintain(&c.Machine, core.ReasonKind)
 	case c.Cur.Result == register.ReadCorrupt:
 		c.Class = core.ClassNone
 		c.unreadable()
@@ -220,7 +178,7 @@ func (c *Companion) sendJoin() {
 	}
 	k.Tried[k.N] = attempt{k.V.Nonce, c.Now.Mono}
 	k.N++
-	c.Create(&k.V, c.joinLimit())
+	c.Create(&k.V, c.JoinLimit())
 }
 
 func (c *Companion) created(ev *core.Event) {
@@ -236,7 +194,7 @@ func (c *Companion) created(ev *core.Event) {
 }
 
 func (c *Companion) askBack() {
-	c.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(c.Prefix, c.Claim.V.N), c.joinLimit())
+	c.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(c.Prefix, c.Claim.V.N), c.JoinLimit())
 }
 
 // readBack tells whether the version there is ours, and by which request.
@@ -245,7 +203,7 @@ func (c *Companion) readBack(ev *core.Event) {
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
 		c.Class = ev.Class
-		c.rejoinOr(func() { c.Later(c.rejoinBy()) })
+		c.rejoinOr(func() { c.Later(c.JoinBy()) })
 	case core.OutcomeNo:
 		c.rejoinOr(func() {
 			if k.N == core.MaxAttempts {
@@ -272,8 +230,8 @@ func (c *Companion) readBack(ev *core.Event) {
 
 // rejoinOr goes on, unless a first joining has taken too long.
 func (c *Companion) rejoinOr(goOn func()) {
-	if !c.Rejoin && (c.Now.Mono >= c.joinBy || c.Class.Permanent()) {
-		c.cannotMaintain(core.ReasonUnreadable)
+	if c.IsTooLate(&c.Machine) {
+		c.CannotMaintain(&c.Machine, core.ReasonUnreadable)
 		return
 	}
 	goOn()
@@ -294,7 +252,7 @@ func (c *Companion) won(a *attempt) {
 	c.Made(&c.Claim.V, a.sent)
 	if stale || c.Cur.TTL != 0 && c.Now.Mono >= c.deadlineFrom(a.sent) {
 		c.become(core.CompanionJoining)
-		c.rejoinOr(func() { c.Later(c.rejoinBy()) })
+		c.rejoinOr(func() { c.Later(c.JoinBy()) })
 		return
 	}
 	c.hold(a.sent)
@@ -321,58 +279,28 @@ func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
 
 // pastDeadline stops believing, says so once, and joins again.
 func (c *Companion) pastDeadline() {
-	c.Timers[base.TimerDeadline] = base.Unset
-	c.Abandon()
-	c.Retries = 0
-	c.become(core.CompanionJoining)
-	c.Emit(core.ActionContactLost)
+	c.LoseContact(&c.Machine)
 	c.seek()
 }
 
 // unreadable is retried for a TTL, and for ever by one that was joined before.
 func (c *Companion) unreadable() {
-	c.rejoinOr(func() { c.Later(c.rejoinBy()) })
-}
-
-// rejoinBy is until when joining is tried.
-func (c *Companion) rejoinBy() int64 {
-	if c.Rejoin {
-		return base.Unset
-	}
-	return c.joinBy
-}
-
-// cannotMaintain ends a first joining. Later it is only bad news.
-func (c *Companion) cannotMaintain(reason core.Reason) {
-	if c.Rejoin {
-		c.Later(base.Unset)
-		return
-	}
-	c.become(core.CompanionRefused)
-	a := c.Emit(core.ActionCannotMaintain)
-	a.Reason = reason
-	if reason == core.ReasonUnreadable {
-		a.Class = c.Class
-	}
+	c.rejoinOr(func() { c.Later(c.JoinBy()) })
 }
 
 // lose ends it. Nothing of ours is written after it.
 func (c *Companion) lose(reason core.Reason) {
 	c.become(core.CompanionLost)
-	a := c.Emit(core.ActionLost)
-	a.Reason = reason
-	if c.Observed != nil && c.Observed.State != 0 {
-		a.Observed = c.Observed
-	}
+	c.Lost(reason, c.Observed)
 }
 
 // leave ends it at its own wish. The others are told, so that their release frees
 // the name at once; an owner who comes back (RoleOwner) has not left.
 func (c *Companion) leave() {
 	switch {
-	case c.state >= core.CompanionLeaving:
-	case c.state != core.CompanionJoined || c.Cfg.Role == core.RoleOwner || register.WithoutOwner(c.Cur.Owners, c.owner.Owner) == "":
-		c.left()
+	case c.State >= core.CompanionLeaving:
+	case c.State != core.CompanionJoined || c.Cfg.Role == core.RoleOwner || register.WithoutOwner(c.Cur.Owners, c.owner.Owner) == "":
+		c.Left(&c.Machine)
 	default:
 		c.Abandon()
 		c.become(core.CompanionLeaving)
@@ -385,12 +313,12 @@ func (c *Companion) leave() {
 func (c *Companion) sayLeft() {
 	const courtesy = 3
 	if c.leaves >= courtesy {
-		c.left()
+		c.Left(&c.Machine)
 		return
 	}
 	v := c.Successor(core.VersionHeld)
 	v.Owners = register.WithoutOwner(c.Cur.Owners, c.owner.Owner)
-	c.Create(&v, c.joinLimit())
+	c.Create(&v, c.JoinLimit())
 }
 
 func (c *Companion) leaving(ev *core.Event) {
@@ -400,7 +328,7 @@ func (c *Companion) leaving(ev *core.Event) {
 		c.leaves++
 		c.Later(base.Unset)
 	case c.Doing == register.ForCreate && ev.Outcome == core.OutcomeNo: // somebody was faster, or ours has landed
-		c.Ask(register.ForReadBack, core.ActionGet, c.Key, c.joinLimit())
+		c.Ask(register.ForReadBack, core.ActionGet, c.Key, c.JoinLimit())
 	case c.Doing == register.ForReadBack && ev.Outcome == core.OutcomeYes:
 		n, _, _ := register.ParseRegisterKey(c.Prefix, []byte(c.Key))
 		c.ReadVersion(ev.Body, n, ev.Stamp)
@@ -409,13 +337,8 @@ func (c *Companion) leaving(ev *core.Event) {
 			c.sayLeft()
 			return
 		}
-		c.left()
+		c.Left(&c.Machine)
 	default:
-		c.left()
+		c.Left(&c.Machine)
 	}
-}
-
-func (c *Companion) left() {
-	c.become(core.CompanionLeft)
-	c.Emit(core.ActionLeft)
 }

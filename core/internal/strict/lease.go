@@ -15,19 +15,14 @@ import (
 // Like a Lease it is made for one tenure and ends in Released, Refused or Lost.
 type Lease struct {
 	owner
-	state core.LeaseState
+	base.Lease
 
 	// Acquiring.
 	holder   core.HolderID
-	LastTry  bool // a failed attempt is the end: try once, or patience is over
-	Answered bool // the store has said yes or no to something
-	Wants    bool // the name is free, and the session is waited for
-	sampling bool // who tries once waits for a sample of the store's clock
-	Again    bool // who asks for us tries again later, and has time for one until then
-	polls    int
-	races    int
-	lateWins int // versions of ours that were won too late
-	told     uint64
+	Wants    bool       // the name is free, and the session is waited for
+	sampling bool       // who tries once waits for a sample of the store's clock
+	Again    bool       // who asks for us tries again later, and has time for one until then
+	lateWins int        // versions of ours that were won too late
 	waitedAt core.Epoch // the version that was waited for last
 	moved    bool       // it was another one than the time before
 	Claim    *Claim
@@ -37,7 +32,6 @@ type Lease struct {
 	Checking bool // a call says that the name was broken, and the chain is read
 
 	// Releasing.
-	Ending  base.Ending
 	Closing core.Epoch // the version at which a create of unknown fate is shut out, or 0
 }
 
@@ -52,7 +46,7 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{owner: o, state: core.LeaseIdle, holder: o.Cfg.Holder}
+	l := &Lease{owner: o, Lease: base.NewLease(&cfg, LeaseEdges[:]), holder: o.Cfg.Holder}
 	if l.holder == "" {
 		l.holder = base.SeedUUID(cfg.Seed)
 		l.owner.Owner = string(l.holder)
@@ -60,27 +54,17 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	return l, nil
 }
 
-// String implements Machine.
-func (l *Lease) String() string { return l.state.String() }
-
 // Idle implements Machine. What stands on a session waits for that.
-func (l *Lease) Idle() bool { return l.owner.Idle() && l.state != core.LeaseHeld }
-
-// State is where the machine stands.
-func (l *Lease) State() core.LeaseState { return l.state }
+func (l *Lease) Idle() bool { return l.owner.Idle() && l.State != core.LeaseHeld }
 
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.holder }
 
 // Step implements Machine.
 func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := l.Admit(now, &ev); err != nil {
+	if err := l.Start(l, now, &ev); err != nil {
 		return nil, err
 	}
-	if !l.accepts(ev.Kind) {
-		return nil, base.ErrEvent(l.state.String(), ev.Kind)
-	}
-	l.Begin(now)
 	l.Hear(&ev)
 	if l.believes() && l.isPast() && !(ev.Kind == core.EventAnswer && l.Bug(base.BugLateRenewal)) {
 		// Before anything else, and without waiting for I/O: an answer that comes
@@ -100,9 +84,9 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		}
 	case core.EventChanged:
 		switch {
-		case l.state == core.LeaseWaiting:
+		case l.State == core.LeaseWaiting:
 			l.reconsider()
-		case l.state == core.LeaseHeld && l.standOn == "": // else its session is told, and calls it
+		case l.State == core.LeaseHeld && l.standOn == "": // else its session is told, and calls it
 			l.Hint(l.quiet)
 		}
 	case core.EventCalled:
@@ -110,10 +94,10 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	case core.EventWoke:
 		l.woke()
 	}
-	if l.state == core.LeaseWaiting && (l.Wants && l.InForce() || l.sampling && l.LastTry && l.ToldAt > l.Observation.Start) {
+	if l.State == core.LeaseWaiting && (l.Wants && l.InForce() || l.sampling && l.LastTry && l.ToldAt > l.Observation.Start) {
 		l.reconsider()
 	}
-	if l.state == core.LeaseHeld {
+	if l.State == core.LeaseHeld {
 		l.heedHint()
 	}
 	actions := l.Finish()
@@ -125,50 +109,33 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 
 // believes reports whether the clock can take something away.
 func (l *Lease) believes() bool {
-	return l.state == core.LeaseHeld || l.state == core.LeaseReleasing && l.Ending == base.EndReleased && l.Cfg.Holder == ""
+	return l.State == core.LeaseHeld || l.State == core.LeaseReleasing && l.Ending == base.EndReleased && l.Cfg.Holder == ""
 }
 
-func (l *Lease) accepts(kind core.EventKind) bool {
-	switch kind {
-	case core.EventAnswer, core.EventChanged, core.EventWoke, core.EventCalled:
-		return true
-	case core.EventAcquire:
-		return l.state == core.LeaseIdle && l.Cfg.Holder == ""
-	case core.EventRelease:
-		return l.state != core.LeaseIdle || l.Cfg.Holder != ""
-	case core.EventCancel:
-		return l.state != core.LeaseIdle
-	}
-	return false
+// Accepts is the contract's table for commands. A call always has a meaning.
+func (l *Lease) Accepts(kind core.EventKind) bool {
+	return kind == core.EventCalled || l.Lease.Accepts(kind)
 }
 
 // become moves along an edge of the table.
 func (l *Lease) become(to core.LeaseState) {
-	base.CheckMove(LeaseEdges[:], l.state, to)
-	l.state, l.Wants = to, false
-	l.Timers[base.TimerNext], l.Timers[base.TimerExtra] = base.Unset, base.Unset
-	if to >= core.LeaseReleased {
-		l.Timers = base.NewTimers()
-		l.Abandon()
-	}
+	l.Move(&l.Machine, to)
+	l.Wants = false
 }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
-	if ev.Outcome != core.OutcomeUnknown {
-		l.Answered = true
-		l.Timers[base.TimerReach] = base.Unset
-	}
+	l.Reached(&l.Machine, ev)
 	if l.Tidying() {
-		if l.Bug(base.BugEpochReset) && l.state == core.LeaseReleasing && ev.Outcome != core.OutcomeUnknown {
+		if l.Bug(base.BugEpochReset) && l.State == core.LeaseReleasing && ev.Outcome != core.OutcomeUnknown {
 			l.endRelease(0)
 			return
 		}
 		l.Tidied(ev)
 		return
 	}
-	switch l.state {
+	switch l.State {
 	case core.LeaseObserving:
-		l.observed(l.ObservationAnswer(ev, f, l.observeLimit()))
+		l.observed(l.ObservationAnswer(ev, f, l.ReadLimit()))
 	case core.LeaseWaiting:
 		l.polled(ev, f)
 	case core.LeaseClaiming:
@@ -189,10 +156,10 @@ func (l *Lease) woke() {
 	if l.Due(base.TimerReach) {
 		l.unreached()
 	}
-	if l.Due(base.TimerLimit) {
-		l.outOfPatience()
+	if l.Due(base.TimerLimit) && l.OutOfPatience(&l.Machine) {
+		l.refuse(l.WaitEnded(&l.Machine))
 	}
-	if l.Due(base.TimerNext) || l.sampling && l.LastTry && l.state == core.LeaseWaiting { // there is none to be had
+	if l.Due(base.TimerNext) || l.sampling && l.LastTry && l.State == core.LeaseWaiting { // there is none to be had
 		l.Timers[base.TimerNext] = base.Unset
 		l.next()
 	}
@@ -200,9 +167,9 @@ func (l *Lease) woke() {
 
 // next does what the state was waiting to do.
 func (l *Lease) next() {
-	switch l.state {
+	switch l.State {
 	case core.LeaseObserving:
-		l.StartObservation(l.observeLimit())
+		l.StartObservation(l.ReadLimit())
 	case core.LeaseWaiting:
 		l.poll()
 	case core.LeaseVerifying:
@@ -223,13 +190,7 @@ func (l *Lease) next() {
 
 // acquire begins the one acquire of this machine.
 func (l *Lease) acquire(wait core.Duration) {
-	l.LastTry = wait == 0
-	reach := core.FirstAnswerLimit
-	if wait > 0 {
-		l.Timers[base.TimerLimit] = l.In(wait)
-		reach = min(reach, wait)
-	}
-	l.Timers[base.TimerReach] = l.In(reach)
+	l.Await(&l.Machine, wait)
 	l.become(core.LeaseObserving)
 	last := l.Cfg.LastAt
 	if l.Cfg.LastEpoch != 0 && !l.Cfg.Beside && (!l.Cfg.OnSession || l.InForce()) &&
@@ -241,15 +202,7 @@ func (l *Lease) acquire(wait core.Duration) {
 		l.Claim.guess, l.Claim.below = true, max(l.Cfg.LastEpoch, 2)-1
 		return
 	}
-	l.StartObservation(l.observeLimit())
-}
-
-// observeLimit bounds a read that no lease depends on; see Lease.observeLimit.
-func (l *Lease) observeLimit() core.Duration {
-	if reach := l.Timers[base.TimerReach]; reach != base.Unset {
-		return max(core.RequestFloor, l.Until(reach))
-	}
-	return core.RequestLimit
+	l.StartObservation(l.ReadLimit())
 }
 
 // observed goes on when an observation has come to something.
@@ -258,7 +211,9 @@ func (l *Lease) observed(v register.Verdict) {
 	case register.Undecided:
 		return
 	case register.Unanswered:
-		l.unanswered()
+		if reason := l.Unanswered(&l.Machine); reason != core.ReasonNone {
+			l.refuse(reason)
+		}
 		return
 	case register.Unfit:
 		reason := core.ReasonNewer
@@ -287,14 +242,13 @@ func (l *Lease) observed(v register.Verdict) {
 // awaitSession: the name is free, and there is nothing to stand on yet. A lease
 // on a session may be asked for only while that is in force.
 func (l *Lease) awaitSession() {
-	if l.LastTry && l.Timers[base.TimerLimit] == base.Unset && l.polls > 3 {
+	if l.LastTry && l.Timers[base.TimerLimit] == base.Unset && l.Polls > 3 {
 		l.refuse(core.ReasonUnreachable)
 		return
 	}
 	l.become(core.LeaseWaiting)
 	l.Wants = true
-	l.Timers[base.TimerNext] = l.In(l.Backoff(core.PollFirst, l.polls))
-	l.polls++
+	l.Timers[base.TimerNext] = l.AfterBackoff(&l.Polls)
 }
 
 // heldByAnother waits, or gives up.
@@ -318,8 +272,8 @@ func (l *Lease) heldByAnother() {
 	l.become(core.LeaseWaiting)
 	s := l.Observed
 	told := base.Mix(uint64(s.Epoch), base.Fingerprint(s.Holder))
-	if told != l.told {
-		l.told = told // and the polls go on as they are: a crowd would else poll as at first
+	if told != l.Told {
+		l.Told = told // and the polls go on as they are: a crowd would else poll as at first
 		l.Emit(core.ActionWaiting).Observed = s
 	}
 	l.moved = l.waitedAt != 0 && l.waitedAt != l.Cur.N
@@ -331,8 +285,7 @@ func (l *Lease) heldByAnother() {
 // schedulePoll sets the next poll, or wakes earlier: at the first instant at
 // which what was seen can be dead.
 func (l *Lease) schedulePoll() {
-	at := l.In(l.Backoff(core.PollFirst, l.polls))
-	l.polls++
+	at := l.AfterBackoff(&l.Polls)
 	// What was learned of the store's clock since serves the next observation.
 	l.Sample, l.Fresh = register.Better(l.Sample, l.Fresh), register.ClockSample{}
 	if !l.Observation.LockHeld {
@@ -375,9 +328,9 @@ func (l *Lease) poll() {
 			return
 		}
 		l.become(core.LeaseObserving)
-		l.StartPoll(l.observeLimit())
+		l.StartPoll(l.ReadLimit())
 	default:
-		l.Ask(register.ForNext, core.ActionExists, l.KeyAbove(), l.observeLimit())
+		l.Ask(register.ForNext, core.ActionExists, l.KeyAbove(), l.ReadLimit())
 	}
 }
 
@@ -400,7 +353,7 @@ func (l *Lease) polled(ev *core.Event, f base.Flight) {
 		l.reconsider()
 	case ev.Outcome == core.OutcomeYes:
 		l.become(core.LeaseObserving)
-		l.Follow(f.Sent, l.observeLimit())
+		l.Follow(f.Sent, l.ReadLimit())
 	default:
 		l.NewestConfirmedAt, l.Failing, l.Retries = f.Sent, false, 0
 		l.schedulePoll()
@@ -410,27 +363,14 @@ func (l *Lease) polled(ev *core.Event, f base.Flight) {
 // reconsider goes from Waiting back to a whole observation.
 func (l *Lease) reconsider() {
 	l.become(core.LeaseObserving)
-	l.StartObservation(l.observeLimit())
-}
-
-// unanswered: an observation failed. A waiter carries on; one that tries once does not.
-func (l *Lease) unanswered() {
-	l.Failing = true
-	switch {
-	case l.Class.Permanent():
-		l.refuse(core.ReasonUnusable)
-	case l.LastTry:
-		l.refuseWaiting()
-	default:
-		l.Later(base.Unset)
-	}
+	l.StartObservation(l.ReadLimit())
 }
 
 // unreached: the store has not answered once. A claim that rests on memory may
 // have landed all the same, and is shut out like any other.
 func (l *Lease) unreached() {
 	l.Timers[base.TimerReach] = base.Unset
-	switch l.state {
+	switch l.State {
 	case core.LeaseObserving, core.LeaseWaiting:
 		l.refuse(core.ReasonUnreachable)
 	case core.LeaseClaiming, core.LeaseDoubtful:
@@ -442,47 +382,14 @@ func (l *Lease) unreached() {
 	}
 }
 
-// outOfPatience ends a wait. An attempt that is under way runs to its end,
-// which is bounded; it is then the last.
-func (l *Lease) outOfPatience() {
-	l.Timers[base.TimerLimit] = base.Unset
-	l.LastTry = true
-	if l.state == core.LeaseObserving || l.state == core.LeaseWaiting {
-		l.refuseWaiting()
-	}
-}
-
-func (l *Lease) refuseWaiting() {
-	switch {
-	case !l.Answered:
-		l.refuse(core.ReasonUnreachable)
-	case l.told != 0 && !l.Failing:
-		l.refuse(core.ReasonHeld)
-	default:
-		l.refuse(core.ReasonLimit)
-	}
-}
-
 // refuse ends the acquire. Nothing of ours is in the store, or it will expire.
 func (l *Lease) refuse(reason core.Reason) {
 	l.become(core.LeaseRefused)
-	a := l.Emit(core.ActionRefused)
-	a.Reason = reason
-	switch reason {
-	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
-		a.Class = l.Class
-	}
-	if reason != core.ReasonCancelled {
-		a.Observed = l.Observed
-	}
+	l.Refused(reason, l.Observed)
 }
 
 // lose ends belief. Nothing of ours is written after it.
 func (l *Lease) lose(reason core.Reason) {
 	l.become(core.LeaseLost)
-	a := l.Emit(core.ActionLost)
-	a.Reason = reason
-	if reason < core.ReasonUnreachable && l.Observed != nil && l.Observed.State != 0 {
-		a.Observed = l.Observed
-	}
+	l.Lost(reason, l.Observed)
 }

@@ -10,7 +10,7 @@ import (
 // what there is, a lease or a semaphore.
 type Observer struct {
 	register.Register
-	state   core.TaskState
+	task
 	roster  register.Roster // of a semaphore's holders
 	reading string          // the session whose beat is read
 }
@@ -23,57 +23,36 @@ func NewObserver(cfg core.Config) (*Observer, error) {
 		return nil, err
 	}
 	r.Passive = true
-	return &Observer{Register: r, state: core.TaskIdle}, nil
+	return &Observer{Register: r, task: newTask()}, nil
 }
-
-// String implements Machine.
-func (o *Observer) String() string { return o.state.String() }
-
-// State is where the machine stands.
-func (o *Observer) State() core.TaskState { return o.state }
 
 // Step implements Machine.
 func (o *Observer) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := o.Admit(now, &ev); err != nil {
+	if err := o.Start(o, now, &ev); err != nil {
 		return nil, err
 	}
-	if !taskAccepts(o.state, ev.Kind) {
-		return nil, base.ErrEvent(o.state.String(), ev.Kind)
-	}
-	o.Begin(now)
 	o.Hear(&ev)
 	switch ev.Kind {
 	case core.EventBegin:
-		o.become(core.TaskWorking)
+		o.Move(&o.Machine, core.TaskWorking)
 		o.StartObservation(core.RequestLimit)
 	case core.EventCancel:
 		o.end(core.ReasonCancelled)
 	case core.EventAnswer:
-		if f, ok := o.Land(&ev); ok && o.state == core.TaskWorking {
+		if f, ok := o.Land(&ev); ok && o.State == core.TaskWorking {
 			o.answer(&ev, f)
 		}
 	}
 	return o.Finish(), nil
 }
 
-// become moves along an edge of the table.
-func (o *Observer) become(to core.TaskState) {
-	base.CheckMove(TaskEdges[:], o.state, to)
-	o.state = to
-}
-
 // end refuses, unless it has ended.
 func (o *Observer) end(reason core.Reason) {
-	if o.state >= core.TaskDone {
+	if o.hasEnded() {
 		return
 	}
-	o.Abandon()
-	o.become(core.TaskRefused)
-	a := o.Emit(core.ActionRefused)
-	a.Reason = reason
-	if reason == core.ReasonUnreachable || reason == core.ReasonUnusable {
-		a.Class = o.Class
-	}
+	o.Move(&o.Machine, core.TaskRefused)
+	o.Refused(reason, nil)
 }
 
 func (o *Observer) answer(ev *core.Event, f base.Flight) {
@@ -111,7 +90,7 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 	if s.State == core.ObservedHeld && s.Left < 0 { // good enough for people
 		s.State = core.ObservedStale
 	}
-	o.become(core.TaskDone)
+	o.Move(&o.Machine, core.TaskDone)
 	o.Emit(core.ActionSeen).Observed = s
 }
 
@@ -132,7 +111,7 @@ func (o *Observer) nextSession() {
 	}
 	s.Capacity, s.Width, s.Held, s.Limit = v.Capacity, v.Width, v.Held(), v.Limit
 	s.Dead = o.roster.AppendDead(s.Dead[:0])
-	o.become(core.TaskDone)
+	o.Move(&o.Machine, core.TaskDone)
 	o.Emit(core.ActionSeen).Observed = s
 }
 
@@ -154,7 +133,7 @@ func (o *Observer) sessionAnswer(ev *core.Event) {
 func (o *Observer) AppendState(dst []byte) []byte {
 	s := base.Snapshot(dst)
 	s.Octet(uint8(core.MachineObserver))
-	s.Octet(uint8(o.state))
+	s.Octet(uint8(o.State))
 	o.Register.Snapshot(&s)
 	o.roster.Snapshot(&s)
 	s.Text(o.reading)

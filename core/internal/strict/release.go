@@ -8,7 +8,7 @@ import (
 
 // cancel gives up whatever has been asked and not yet been given.
 func (l *Lease) cancel() {
-	switch l.state {
+	switch l.State {
 	case core.LeaseObserving, core.LeaseWaiting:
 		l.refuse(core.ReasonCancelled)
 	case core.LeaseClaiming, core.LeaseDoubtful:
@@ -24,7 +24,7 @@ func (l *Lease) cancel() {
 
 // release is the caller's wish to end. In an attempt it is a cancel.
 func (l *Lease) release() {
-	switch l.state {
+	switch l.State {
 	case core.LeaseIdle: // a printed lease: its tenure is known, and an epoch that it had
 		l.Cur = register.Current{N: l.Cfg.Epoch, Tenure: l.holder}
 		l.Claim = &Claim{since: l.Now.Mono}
@@ -185,21 +185,13 @@ func (l *Lease) releaseFailed() {
 		l.Ending != base.EndReleased && session != "" && session == l.Session.ID && l.InForce():
 		l.Failing = true
 		l.Later(l.Timers[base.TimerDeadline])
-	case l.Ending == base.EndReleased && l.Now.Mono < l.Claim.since+int64(l.patience()), l.Ending != base.EndReleased && l.Retries < courtesy:
+	case l.Ending == base.EndReleased && l.Now.Mono < l.Claim.since+int64(l.Patience()), l.Ending != base.EndReleased && l.Retries < courtesy:
 		l.Later(base.Unset)
 	case l.Ending == base.EndReleased: // a printed lease: it expires by itself
 		l.lose(core.ReasonUnreachable)
 	default:
 		l.endRelease(0)
 	}
-}
-
-// patience is how long a printed lease is tried to be released.
-func (l *Lease) patience() core.Duration {
-	if l.Cfg.TTL == core.None {
-		return core.DefaultStrictTTL
-	}
-	return l.Cfg.TTL
 }
 
 // endRelease leaves Releasing for where it was going. Sent is of the version that

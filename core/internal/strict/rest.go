@@ -53,12 +53,12 @@ func (l *Lease) forget() {
 	l.Ending, l.Closing = base.EndReleased, 0
 	l.Unchanged, l.EndUnchanged, l.Ended = base.Unchanged{}, base.Unchanged{}, register.Beat{}
 	l.Call, l.Sample, l.Fresh = register.CallSeen{}, register.ClockSample{}, register.ClockSample{}
-	l.polls, l.races, l.lateWins, l.told, l.waitedAt = 0, 0, 0, 0, 0
+	l.Polls, l.Races, l.lateWins, l.Told, l.waitedAt = 0, 0, 0, 0, 0
 	l.moved, l.sampling, l.Again = false, false, false
 }
 
 // isAtRest reports whether it is held and waits for nothing, which is so on a session alone.
-func (l *Lease) isAtRest() bool { return l.state == core.LeaseHeld && l.owner.Idle() }
+func (l *Lease) isAtRest() bool { return l.State == core.LeaseHeld && l.owner.Idle() }
 
 // Rest is the machine at rest, or nil if it is not. What its latest Step returned
 // stands all the same.
@@ -94,7 +94,9 @@ func (r *Resting) made() register.Current {
 // Wake is the machine that Rest was asked of, as it was. Of its Config it has what a
 // lease that is held asks for.
 func (r *Resting) Wake() *Lease {
-	l := &Lease{state: core.LeaseHeld, holder: r.holder, LastTry: r.lastTry, Answered: r.answered, calledAt: r.calledAt}
+	l := &Lease{holder: r.holder, calledAt: r.calledAt}
+	l.Lease = base.NewLease(&core.Config{}, LeaseEdges[:])
+	l.State, l.LastTry, l.Answered = core.LeaseHeld, r.lastTry, r.answered
 	l.Machine = base.Machine{
 		Deliberate: r.Deliberate, RNG: r.rng, Now: r.now, Issued: r.issued, Timers: base.NewTimers(),
 		Cfg: core.Config{

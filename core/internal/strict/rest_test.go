@@ -28,7 +28,7 @@ func heldLease(t *testing.T, session string) *Lease {
 			t.Fatal(err)
 		}
 	}
-	if l.state != core.LeaseHeld {
+	if l.State != core.LeaseHeld {
 		t.Fatal(l)
 	}
 	return l

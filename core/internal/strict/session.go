@@ -12,7 +12,7 @@ import (
 // so. Past its deadline its id is dead for ever.
 type Session struct {
 	base.Machine
-	state   core.SessionState
+	base.Standing[core.SessionState]
 	SID     string
 	body    []byte
 	beatKey string
@@ -20,9 +20,6 @@ type Session struct {
 	call    uint64 // the next call that is not there yet
 	putSent int64  // Mono: sent of this renewal's beat, once answered; unset before
 	Doing   register.Purpose
-	retries int
-	class   core.Class
-	Failing bool
 	quiet   int64    // Mono before which no hint is heeded
 	Calls   []string // to be deleted on closing
 }
@@ -35,24 +32,14 @@ func NewSession(cfg core.Config) (*Session, error) {
 		return nil, err
 	}
 	sid := string(base.SeedUUID(cfg.Seed))
-	return &Session{Machine: m, state: core.SessionIdle, SID: sid, beatKey: register.SessionKey(sid), callKey: register.CallKey(sid, 0), putSent: base.Unset, quiet: -core.MaxClockRange}, nil
+	return &Session{Machine: m, Standing: base.At(core.SessionIdle, SessionEdges[:]), SID: sid, beatKey: register.SessionKey(sid), callKey: register.CallKey(sid, 0), putSent: base.Unset, quiet: -core.MaxClockRange}, nil
 }
-
-// String implements Machine.
-func (s *Session) String() string { return s.state.String() }
-
-// State is where the machine stands.
-func (s *Session) State() core.SessionState { return s.state }
 
 // Step implements Machine.
 func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	if err := s.Admit(now, &ev); err != nil {
+	if err := s.Start(s, now, &ev); err != nil {
 		return nil, err
 	}
-	if !s.accepts(ev.Kind) {
-		return nil, base.ErrEvent(s.state.String(), ev.Kind)
-	}
-	s.Begin(now)
 	if s.Due(base.TimerDeadline) && !s.Bug(base.BugSessionLivesOn) {
 		s.lose()
 	}
@@ -67,7 +54,7 @@ func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			s.answer(&ev, f)
 		}
 	case core.EventChanged:
-		if s.state == core.SessionInForce {
+		if s.State == core.SessionInForce {
 			s.Hint(s.quiet)
 		}
 	case core.EventWoke:
@@ -76,35 +63,28 @@ func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			s.next()
 		}
 	}
-	if s.state == core.SessionInForce && s.HeedsHint(&s.quiet) {
+	if s.State == core.SessionInForce && s.HeedsHint(&s.quiet) {
 		s.askCall()
 	}
 	return s.Finish(), nil
 }
 
-func (s *Session) accepts(kind core.EventKind) bool {
+// Accepts is the contract's table for commands.
+func (s *Session) Accepts(kind core.EventKind) bool {
 	switch kind {
-	case core.EventAnswer, core.EventChanged, core.EventWoke:
-		return true
 	case core.EventBegin:
-		return s.state == core.SessionIdle
+		return s.State == core.SessionIdle
 	case core.EventLeave:
-		return s.state != core.SessionIdle
+		return s.State != core.SessionIdle
 	}
-	return false
+	return base.IsNews(kind)
 }
 
 // become moves along an edge of the table.
 func (s *Session) become(to core.SessionState) {
-	base.CheckMove(SessionEdges[:], s.state, to)
-	s.state = to
-	s.Timers[base.TimerNext], s.Timers[base.TimerExtra] = base.Unset, base.Unset
-	switch to {
-	case core.SessionClosing:
+	s.Move(&s.Machine, to)
+	if to == core.SessionClosing {
 		s.Timers[base.TimerDeadline] = base.Unset
-	case core.SessionClosed, core.SessionLost:
-		s.Timers = base.NewTimers()
-		s.Abandon()
 	}
 }
 
@@ -122,7 +102,7 @@ func (s *Session) putBeat() {
 // next goes on with the renewal at hand: the beat, then is there a call.
 func (s *Session) next() {
 	switch {
-	case s.state == core.SessionClosing:
+	case s.State == core.SessionClosing:
 		s.left()
 	case s.putSent == base.Unset:
 		s.putBeat()
@@ -134,7 +114,7 @@ func (s *Session) next() {
 func (s *Session) askCall() { s.ask(register.ForNext, core.ActionExists, s.callKey) }
 
 func (s *Session) answer(ev *core.Event, f base.Flight) {
-	if s.state == core.SessionClosing {
+	if s.State == core.SessionClosing {
 		s.closingAnswer(ev)
 		return
 	}
@@ -142,9 +122,8 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 		return // there is no call, or the next renewal finds it
 	}
 	if ev.Outcome == core.OutcomeUnknown {
-		s.class, s.Failing = ev.Class, true
-		s.Timers[base.TimerNext] = s.In(s.RetryDelay(s.retries, s.class, s.Timers[base.TimerDeadline]))
-		s.retries++
+		s.Class, s.Failing = ev.Class, true
+		s.Later(s.Timers[base.TimerDeadline])
 		return
 	}
 	switch s.Doing {
@@ -183,8 +162,8 @@ func (s *Session) good() {
 	s.Timers[base.TimerDeadline] = s.putSent + int64(s.Cfg.TTL-s.Cfg.Margin)
 	third := s.Cfg.TTL / 3
 	next := s.putSent + int64(s.RNG.Between(third/6*5, third))
-	s.putSent, s.Failing, s.retries = base.Unset, false, 0
-	first := s.state == core.SessionOpening
+	s.putSent, s.Failing, s.Retries = base.Unset, false, 0
+	first := s.State == core.SessionOpening
 	if first {
 		if s.Due(base.TimerDeadline) { // the first one took too long: nobody was told of it yet
 			s.Timers[base.TimerDeadline] = base.Unset
@@ -212,7 +191,7 @@ func (s *Session) lose() {
 
 // close ends the session. Everything on it must have ended before.
 func (s *Session) close() {
-	switch s.state {
+	switch s.State {
 	case core.SessionOpening, core.SessionInForce:
 		s.Abandon()
 		s.become(core.SessionClosing)
