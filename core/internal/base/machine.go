@@ -169,6 +169,15 @@ func (m *Machine) In(d core.Duration) int64 { return m.Now.Mono + int64(d) }
 // Due reports whether a timer has run out.
 func (m *Machine) Due(which timer) bool { return m.Timers[which] <= m.Now.Mono }
 
+// RanOut reports whether a timer has run out, which is off then.
+func (m *Machine) RanOut(which timer) bool {
+	if !m.Due(which) {
+		return false
+	}
+	m.Timers[which] = Unset
+	return true
+}
+
 // Until is how long it is to a Mono; negative when it has passed.
 func (m *Machine) Until(at int64) core.Duration { return core.Duration(at - m.Now.Mono) }
 

@@ -41,6 +41,11 @@ func (s *Standing[S]) isEnd() bool {
 	return true
 }
 
+// Head begins a machine's canonical bytes.
+func (s *Standing[S]) Head(dst []byte, kind core.MachineKind) Snapshot {
+	return append(dst, uint8(kind), uint8(s.State))
+}
+
 // commanded is a machine whose state says which commands have a meaning.
 type commanded interface {
 	Accepts(kind core.EventKind) bool

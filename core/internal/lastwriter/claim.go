@@ -188,10 +188,7 @@ func (l *Lease) hold() {
 	l.become(core.LeaseHeld)
 	l.Timers[base.TimerLimit] = base.Unset
 	l.Timers[base.TimerReach] = base.Unset
-	l.good, l.Failing, l.Retries = l.sent, false, 0
-	l.scheduleRenewal()
-	a := l.Emit(core.ActionHeld)
-	a.At, a.Wall, a.Holder = l.Timers[base.TimerDeadline], l.acquired, l.HolderID
+	l.Tenure.hold(l.sent)
 	// Each claimant waits by its own latency, so one with a fast store among
 	// slow ones waits too little. A later read catches the slow one's put.
 	delay := max(core.LaterReadMin, core.LaterReadWaits*l.claimWait)

@@ -47,8 +47,7 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 			c.answer(&ev, f)
 		}
 	case core.EventWoke:
-		if c.Due(base.TimerNext) {
-			c.Timers[base.TimerNext] = base.Unset
+		if c.RanOut(base.TimerNext) {
 			c.next()
 		}
 	}
@@ -176,10 +175,7 @@ func (c *Companion) join(good int64) {
 func (c *Companion) believe(good int64) {
 	c.become(core.CompanionJoined)
 	c.Rejoin, c.RivalSince = true, base.Unset
-	c.good, c.Failing, c.Retries = good, false, 0
-	c.scheduleRenewal()
-	a := c.Emit(core.ActionHeld)
-	a.At, a.Wall, a.Holder = c.Timers[base.TimerDeadline], c.acquired, c.HolderID
+	c.hold(good)
 }
 
 // adopt copies what the tenure's other owner wrote. A companion counts its own
@@ -260,13 +256,12 @@ func (c *Companion) verified(ev *core.Event) {
 }
 
 func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
-	switch c.renewal(ev, f) {
-	case lostTaken:
-		c.lose(core.ReasonTaken)
-	case lostReleased:
-		c.lose(core.ReasonReleased)
-	case overdue:
+	switch reason := c.renewal(ev, f); reason {
+	case core.ReasonNone:
+	case core.ReasonExpired:
 		c.pastDeadline()
+	default:
+		c.lose(reason)
 	}
 }
 

@@ -36,13 +36,12 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 		l.laterReadAnswer(ev)
 		return
 	}
-	switch l.renewal(ev, f) {
-	case lostTaken:
-		l.lose(core.ReasonTaken)
-	case lostReleased:
-		l.lose(core.ReasonReleased)
-	case overdue:
+	switch reason := l.renewal(ev, f); reason {
+	case core.ReasonNone:
+	case core.ReasonExpired:
 		l.pastDeadline()
+	default:
+		l.lose(reason)
 	}
 }
 

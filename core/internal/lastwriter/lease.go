@@ -120,8 +120,7 @@ func (l *Lease) woke() {
 	if l.Due(base.TimerExtra) {
 		l.laterRead()
 	}
-	if l.Due(base.TimerNext) {
-		l.Timers[base.TimerNext] = base.Unset
+	if l.RanOut(base.TimerNext) {
 		l.next()
 	}
 }

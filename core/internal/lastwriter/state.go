@@ -28,9 +28,7 @@ func (k *Tenure) snapshot(s *base.Snapshot) {
 
 // AppendState implements Machine.
 func (l *Lease) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineLease))
-	s.Octet(uint8(l.State))
+	s := l.Head(dst, core.MachineLease)
 	l.Tenure.snapshot(&s)
 	s.Bools(l.LastTry, l.Answered, l.Confirming, l.Rereading, l.brief, l.Settling)
 	s.Octet(uint8(l.Ending))
@@ -55,9 +53,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 
 // AppendState implements Machine.
 func (c *Companion) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineCompanion))
-	s.Octet(uint8(c.State))
+	s := c.Head(dst, core.MachineCompanion)
 	c.Tenure.snapshot(&s)
 	c.Companion.Snapshot(&s)
 	s.Int(c.RivalSince)

@@ -244,6 +244,14 @@ func (k *Tenure) scheduleRenewal() {
 	k.Timers[base.TimerNext] = k.good + int64(k.interval())
 }
 
+// hold tells the caller that it holds the tenure by a write that was stamped at a Mono.
+func (k *Tenure) hold(good int64) {
+	k.good, k.Failing, k.Retries = good, false, 0
+	k.scheduleRenewal()
+	a := k.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = k.Timers[base.TimerDeadline], k.acquired, k.HolderID
+}
+
 // renewed notes that the put stamped at k.sent is known to have landed in time.
 func (k *Tenure) renewed() {
 	k.good, k.Failing, k.Retries, k.Class = k.sent, false, 0, core.ClassNone
@@ -261,45 +269,37 @@ func (k *Tenure) renew() {
 	k.read(limit)
 }
 
-// renewalResult is what the answer to a renewal's request means.
-type renewalResult uint8
-
-const (
-	goOn renewalResult = iota
-	lostTaken
-	lostReleased
-	overdue // a shorter TTL was seen on the name, and the deadline is behind us
-)
-
-// renewal takes the answer to a renewal's get or put onwards.
-func (k *Tenure) renewal(ev *core.Event, f base.Flight) renewalResult {
+// renewal takes the answer to a renewal's get or put onwards. It returns why the lease
+// is lost, or none. It has expired if a shorter TTL was seen on the name, and the deadline
+// is behind us.
+func (k *Tenure) renewal(ev *core.Event, f base.Flight) core.Reason {
 	if f.Verb == core.ActionPut {
 		k.renewalWritten(ev)
-		return goOn
+		return core.ReasonNone
 	}
 	before := k.Doubts
 	switch k.find(ev) {
 	case foundOther:
-		return lostTaken
+		return core.ReasonTaken
 	case foundReleased:
-		return lostReleased
+		return core.ReasonReleased
 	case foundUnknown, foundUnreadable:
 		k.renewalFailed()
-		return goOn
+		return core.ReasonNone
 	case foundPut:
 		// Read back, an unknown put turns out good. It counts from its own stamp,
 		// and another so soon would come early.
 		if before > 0 && k.good != k.sent {
 			k.settle()
 			k.renewed()
-			return goOn
+			return core.ReasonNone
 		}
 	}
 	if k.refit() {
-		return overdue
+		return core.ReasonExpired
 	}
 	k.write(k.RequestLimit(k.Timers[base.TimerDeadline]))
-	return goOn
+	return core.ReasonNone
 }
 
 // refit moves the deadline to what the shortest TTL seen by now allows, and

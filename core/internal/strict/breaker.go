@@ -47,8 +47,7 @@ func (b *Breaker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			b.answer(&ev, f)
 		}
 	case core.EventWoke:
-		if b.Due(base.TimerNext) {
-			b.Timers[base.TimerNext] = base.Unset
+		if b.RanOut(base.TimerNext) {
 			b.goOn()
 		}
 	}
@@ -94,7 +93,7 @@ func (b *Breaker) answer(ev *core.Event, f base.Flight) {
 			b.broke()
 			return
 		}
-		b.askBack()
+		b.Claim.askBack(&b.Register, core.RequestLimit)
 	case register.ForReadBack:
 		b.readBack(ev)
 	case register.ForCalls:
@@ -117,7 +116,7 @@ func (b *Breaker) goOn() {
 	case b.Claim.N > 0 && b.Cur.N == b.Claim.V.N:
 		b.call()
 	case b.Claim.N > 0:
-		b.askBack()
+		b.Claim.askBack(&b.Register, core.RequestLimit)
 	default:
 		b.StartObservation(core.RequestLimit)
 	}
@@ -162,13 +161,7 @@ func (b *Breaker) sendBreak() {
 	v := b.Successor(core.VersionBroken)
 	v.Alone, v.Why, v.By = b.Cfg.Now || b.dead, b.Cfg.Why, b.Cfg.PID+"@"+b.Cfg.Host
 	b.Claim.V = v
-	b.Claim.Tried[b.Claim.N] = attempt{v.Nonce, b.Now.Mono}
-	b.Claim.N++
-	b.Create(&v, core.RequestLimit)
-}
-
-func (b *Breaker) askBack() {
-	b.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(b.Prefix, b.Claim.V.N), core.RequestLimit)
+	b.Claim.sendAs(&b.Register, core.RequestLimit)
 }
 
 func (b *Breaker) readBack(ev *core.Event) {
@@ -180,14 +173,9 @@ func (b *Breaker) readBack(ev *core.Event) {
 		b.sendBreak()
 		return
 	}
-	var v register.Version
-	if register.ParseVersion(ev.Body, b.Claim.V.N, &v) == register.ReadGood {
-		for i := range b.Claim.N {
-			if b.Claim.Tried[i].Nonce.Is(v.Nonce) {
-				b.broke()
-				return
-			}
-		}
+	if b.Claim.landed(ev.Body) != nil {
+		b.broke()
+		return
 	}
 	b.Claim.N = 0
 	b.StartObservation(core.RequestLimit) // somebody else made it: what is there now?
@@ -196,7 +184,7 @@ func (b *Breaker) readBack(ev *core.Event) {
 // broke: the version that says so is there. Its session is still to be called.
 func (b *Breaker) broke() {
 	v := b.Claim.V
-	b.Made(&v, b.Claim.Tried[b.Claim.N-1].sent)
+	b.Made(&v, b.Claim.latest().sent)
 	b.Observation = register.Observation{Listed: true, N: v.N}
 	b.call()
 }
@@ -218,9 +206,7 @@ func (b *Breaker) isCalled() bool { return b.Register.Call.N == b.Cur.N }
 
 // AppendState implements Machine.
 func (b *Breaker) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineBreaker))
-	s.Octet(uint8(b.State))
+	s := b.Head(dst, core.MachineBreaker)
 	s.Text(string(b.whose))
 	s.Bools(b.dead)
 	b.Register.Snapshot(&s)

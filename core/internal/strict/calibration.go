@@ -76,9 +76,7 @@ func (c *Calibration) answer(ev *core.Event, f base.Flight) {
 
 // AppendState implements Machine.
 func (c *Calibration) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineCalibration))
-	s.Octet(uint8(c.State))
+	s := c.Head(dst, core.MachineCalibration)
 	c.Machine.Snapshot(&s)
 	s.Bytes(c.body)
 	return s

@@ -28,19 +28,9 @@ func (l *Lease) startClaim() {
 	l.sendClaim()
 }
 
-// sendClaim sends the claim with a nonce of its own: the deadline counts from
-// the very request that landed, so they must be told apart.
-//
-//	us     create(n) nonce 1 . . . . . . . . . . . . . . . . . landed, stamped
-//	             (unknown)     create(n) nonce 2 . . exists: read back: nonce 1
+// sendClaim sends the claim once more.
 func (l *Lease) sendClaim() {
-	c := l.Claim
-	if c.N == 0 || !l.Bug(base.BugSameNonceRetry) {
-		c.V.Nonce = register.NewNonce(&l.RNG)
-	}
-	c.Tried[c.N] = attempt{c.V.Nonce, l.Now.Mono}
-	c.N++
-	l.Create(&c.V, l.RequestLimit(l.claimBy()))
+	l.Claim.send(&l.Register, l.RequestLimit(l.claimBy()))
 }
 
 // claimBy is when a claim that was sent now would be worth nothing any more.
@@ -65,12 +55,12 @@ func (l *Lease) giveUpAt() int64 {
 func (l *Lease) claimed(ev *core.Event) {
 	switch ev.Outcome {
 	case core.OutcomeYes:
-		l.won(&l.Claim.Tried[l.Claim.N-1])
+		l.won(l.Claim.latest())
 		return
 	case core.OutcomeUnknown:
 		l.Class = ev.Class
 		if l.Bug(base.BugUnknownIsYes) {
-			l.won(&l.Claim.Tried[l.Claim.N-1])
+			l.won(l.Claim.latest())
 			return
 		}
 		if l.Bug(base.BugUnknownIsNo) {
@@ -87,7 +77,7 @@ func (l *Lease) claimed(ev *core.Event) {
 
 // askBack reads the version that a create of ours may have made.
 func (l *Lease) askBack() {
-	l.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(l.Prefix, l.Claim.V.N), l.RequestLimit(l.claimBy()))
+	l.Claim.askBack(&l.Register, l.RequestLimit(l.claimBy()))
 }
 
 // readBack tells whether the version there is ours, and by which request.
@@ -107,14 +97,9 @@ func (l *Lease) readBack(ev *core.Event) {
 		l.Learn(ev)
 		l.Failing, l.Retries = false, 0
 		l.ReadVersion(ev.Body, c.V.N, ev.Stamp)
-		var v register.Version
-		if register.ParseVersion(ev.Body, c.V.N, &v) == register.ReadGood {
-			for i := c.N - 1; i >= 0; i-- { // the latest of those with one nonce: a mistake, see the explorer
-				if c.Tried[i].Nonce.Is(v.Nonce) {
-					l.won(&c.Tried[i])
-					return
-				}
-			}
+		if a := c.landed(ev.Body); a != nil {
+			l.won(a)
+			return
 		}
 		l.lostRace()
 	}
@@ -247,15 +232,9 @@ func (l *Lease) lostRace() {
 func (l *Lease) hold(sent int64) {
 	l.become(core.LeaseHeld)
 	l.Timers = base.NewTimers()
-	l.believe(sent)
 	tidies := l.Cur.N/register.CollectEach != l.Claim.below/register.CollectEach // the first tenure of each so many versions
 	l.Claim = nil                                                                // a lease held costs little
-	a := l.Emit(core.ActionHeld)
-	a.At, a.Wall, a.Holder = l.deadlineFrom(sent), l.Now.Wall, l.holder
-	a.Epoch, a.Token, a.Session = l.Cur.N, l.Cur.Origin, l.standOn
-	if l.Bug(base.BugDeadlineFromAnswer) {
-		a.At = l.deadlineFrom(l.Now.Mono)
-	}
+	l.owner.hold(l.holder, sent).Session = l.standOn
 	if tidies {
 		l.StartTidying()
 	}
@@ -267,7 +246,7 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 		l.callAnswer(ev)
 		return
 	}
-	if result, reason := l.renewalAnswer(ev, f); result == lost {
+	if reason := l.renewalAnswer(ev, f); reason != core.ReasonNone {
 		l.lose(reason)
 	}
 }
@@ -308,7 +287,7 @@ func (l *Lease) callAnswer(ev *core.Event) {
 	case ev.Outcome == core.OutcomeNo: // the chain is not what the call says: ours no longer
 		l.lose(core.ReasonTaken)
 	default:
-		if result, reason := l.above(ev); result == lost {
+		if reason := l.above(ev); reason != core.ReasonNone {
 			l.lose(reason)
 			return
 		}
@@ -333,4 +312,44 @@ type Claim struct {
 type attempt struct {
 	Nonce register.Nonce
 	sent  int64
+}
+
+// send sends the claim once more, with a nonce of its own: the deadline counts from
+// the very request that landed, so they must be told apart.
+//
+//	us     create(n) nonce 1 . . . . . . . . . . . . . . . . . landed, stamped
+//	             (unknown)     create(n) nonce 2 . . exists: read back: nonce 1
+func (c *Claim) send(r *register.Register, limit core.Duration) {
+	if c.N == 0 || !r.Bug(base.BugSameNonceRetry) {
+		c.V.Nonce = register.NewNonce(&r.RNG)
+	}
+	c.sendAs(r, limit)
+}
+
+// sendAs sends the claim with the nonce that it has.
+func (c *Claim) sendAs(r *register.Register, limit core.Duration) {
+	c.Tried[c.N] = attempt{c.V.Nonce, r.Now.Mono}
+	c.N++
+	r.Create(&c.V, limit)
+}
+
+// latest is the create that was sent last.
+func (c *Claim) latest() *attempt { return &c.Tried[c.N-1] }
+
+// askBack reads the version that a create of ours may have made.
+func (c *Claim) askBack(r *register.Register, limit core.Duration) {
+	r.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(r.Prefix, c.V.N), limit)
+}
+
+// landed is the create that made the version with this body, or nil: it is another's.
+func (c *Claim) landed(body []byte) *attempt {
+	var v register.Version
+	if register.ParseVersion(body, c.V.N, &v) == register.ReadGood {
+		for i := c.N - 1; i >= 0; i-- { // the latest of those with one nonce: a mistake, see the explorer
+			if c.Tried[i].Nonce.Is(v.Nonce) {
+				return &c.Tried[i]
+			}
+		}
+	}
+	return nil
 }

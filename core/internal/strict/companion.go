@@ -53,8 +53,7 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 			c.Hint(c.quiet)
 		}
 	case core.EventWoke:
-		if c.Due(base.TimerNext) {
-			c.Timers[base.TimerNext] = base.Unset
+		if c.RanOut(base.TimerNext) {
 			c.next()
 		}
 	}
@@ -171,19 +170,11 @@ func (c *Companion) join() {
 	c.sendJoin()
 }
 
-func (c *Companion) sendJoin() {
-	k := &c.Claim
-	if k.N == 0 || !c.Bug(base.BugSameNonceRetry) {
-		k.V.Nonce = register.NewNonce(&c.RNG)
-	}
-	k.Tried[k.N] = attempt{k.V.Nonce, c.Now.Mono}
-	k.N++
-	c.Create(&k.V, c.JoinLimit())
-}
+func (c *Companion) sendJoin() { c.Claim.send(&c.Register, c.JoinLimit()) }
 
 func (c *Companion) created(ev *core.Event) {
 	if ev.Outcome == core.OutcomeYes || ev.Outcome == core.OutcomeUnknown && c.Bug(base.BugUnknownIsYes) {
-		c.won(&c.Claim.Tried[c.Claim.N-1])
+		c.won(c.Claim.latest())
 		return
 	}
 	if ev.Outcome == core.OutcomeUnknown {
@@ -193,20 +184,17 @@ func (c *Companion) created(ev *core.Event) {
 	c.askBack()
 }
 
-func (c *Companion) askBack() {
-	c.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(c.Prefix, c.Claim.V.N), c.JoinLimit())
-}
+func (c *Companion) askBack() { c.Claim.askBack(&c.Register, c.JoinLimit()) }
 
 // readBack tells whether the version there is ours, and by which request.
 func (c *Companion) readBack(ev *core.Event) {
-	k := &c.Claim
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
 		c.Class = ev.Class
 		c.rejoinOr(func() { c.Later(c.JoinBy()) })
 	case core.OutcomeNo:
 		c.rejoinOr(func() {
-			if k.N == core.MaxAttempts {
+			if c.Claim.N == core.MaxAttempts {
 				c.again()
 				return
 			}
@@ -215,14 +203,9 @@ func (c *Companion) readBack(ev *core.Event) {
 		})
 	default:
 		c.Learn(ev)
-		var v register.Version
-		if register.ParseVersion(ev.Body, k.V.N, &v) == register.ReadGood {
-			for i := k.N - 1; i >= 0; i-- {
-				if k.Tried[i].Nonce.Is(v.Nonce) {
-					c.won(&k.Tried[i])
-					return
-				}
-			}
+		if a := c.Claim.landed(ev.Body); a != nil {
+			c.won(a)
+			return
 		}
 		c.again() // somebody else made it: an owner of ours, or who has taken or ended it
 	}
@@ -262,17 +245,11 @@ func (c *Companion) won(a *attempt) {
 func (c *Companion) hold(sent int64) {
 	c.become(core.CompanionJoined)
 	c.Rejoin = true
-	c.believe(sent)
-	a := c.Emit(core.ActionHeld)
-	a.At, a.Wall, a.Holder = c.deadlineFrom(sent), c.Now.Wall, c.Tenure
-	a.Epoch, a.Token = c.Cur.N, c.Cur.Origin
-	if c.Bug(base.BugDeadlineFromAnswer) {
-		a.At = c.deadlineFrom(c.Now.Mono)
-	}
+	c.owner.hold(c.Tenure, sent)
 }
 
 func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
-	if result, reason := c.renewalAnswer(ev, f); result == lost {
+	if reason := c.renewalAnswer(ev, f); reason != core.ReasonNone {
 		c.lose(reason)
 	}
 }

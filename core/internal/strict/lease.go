@@ -216,11 +216,7 @@ func (l *Lease) observed(v register.Verdict) {
 		}
 		return
 	case register.Unfit:
-		reason := core.ReasonNewer
-		if l.Cur.Result == register.ReadOther {
-			reason = core.ReasonKind
-		}
-		l.refuse(reason)
+		l.refuse(unfit(&l.Cur))
 		return
 	case register.Free:
 		l.Failing, l.Retries = false, 0

@@ -71,11 +71,7 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 		o.end(reason)
 		return
 	case register.Unfit:
-		reason := core.ReasonNewer
-		if o.Cur.Result == register.ReadOther {
-			reason = core.ReasonKind
-		}
-		o.end(reason)
+		o.end(unfit(&o.Cur))
 		return
 	}
 	if o.Cur.State == core.VersionValue {
@@ -131,9 +127,7 @@ func (o *Observer) sessionAnswer(ev *core.Event) {
 
 // AppendState implements Machine.
 func (o *Observer) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineObserver))
-	s.Octet(uint8(o.State))
+	s := o.Head(dst, core.MachineObserver)
 	o.Register.Snapshot(&s)
 	o.roster.Snapshot(&s)
 	s.Text(o.reading)

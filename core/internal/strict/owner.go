@@ -47,7 +47,19 @@ func (o *owner) stand() {
 	o.putSent = base.Unset
 }
 
-// believe begins to rely on a version of ours that was sent at a Mono.
+// hold tells the caller that it holds the tenure, and begins to rely on a version of ours
+// that was sent at a Mono.
+func (o *owner) hold(holder core.HolderID, sent int64) *core.Action {
+	o.believe(sent)
+	a := o.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = o.deadlineFrom(sent), o.Now.Wall, holder
+	a.Epoch, a.Token = o.Cur.N, o.Cur.Origin
+	if o.Bug(base.BugDeadlineFromAnswer) {
+		a.At = o.deadlineFrom(o.Now.Mono)
+	}
+	return a
+}
+
 func (o *owner) believe(sent int64) {
 	o.Failing, o.Retries, o.Class = false, 0, core.ClassNone
 	o.selfAt = o.Now.Mono
@@ -152,19 +164,9 @@ func (o *owner) askAbove() {
 	o.Ask(register.ForVersion, core.ActionGet, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
 }
 
-// renewalResult is what the answer to a renewal's request means.
-type renewalResult uint8
-
-const (
-	goOn    renewalResult = iota
-	renewed               // the renewal is good
-	adopted               // another owner made the version above ours, and it is ours now
-	lost                  // for the reason that comes with it
-)
-
-// renewalAnswer takes the answer to a renewal's request onwards. The Reason is
-// of lost.
-func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (renewalResult, core.Reason) {
+// renewalAnswer takes the answer to a renewal's request onwards. Like all that it
+// calls it returns why the tenure is lost, or none.
+func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 	o.Learn(ev)
 	if o.Doing == register.ForHint {
 		switch {
@@ -174,12 +176,12 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (renewalResult, cor
 			o.schedule(f.Sent)
 			o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
 		}
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	if ev.Outcome == core.OutcomeUnknown && !(o.Doing == register.ForNext && o.Bug(base.BugUnknownIsNo)) {
 		o.Class, o.Failing = ev.Class, true
 		o.Later(o.Timers[base.TimerDeadline])
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	switch o.Doing {
 	case register.ForBeating:
@@ -214,39 +216,39 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) (renewalResult, cor
 		if ev.Outcome == core.OutcomeNo {
 			a := o.Emit(core.ActionWarned)
 			a.Reason, a.Key = core.ReasonEmptied, o.Key
-			return lost, core.ReasonTaken
+			return core.ReasonTaken
 		}
 		o.selfAt = o.Now.Mono
 		return o.good()
 	}
-	return goOn, core.ReasonNone
+	return core.ReasonNone
 }
 
 // confirmed takes a list that was asked because exists proves nothing any more.
-func (o *owner) confirmed(ev *core.Event) (renewalResult, core.Reason) {
+func (o *owner) confirmed(ev *core.Event) core.Reason {
 	switch n, found := o.Newest(ev); {
 	case !found:
 		o.AskNewest(o.After, o.RequestLimit(o.Timers[base.TimerDeadline]))
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	case n == o.Cur.N:
 		o.NewestConfirmedAt, o.selfAt = o.Paged, o.Now.Mono
 		return o.noneNewer(o.Paged)
 	case n > o.Cur.N:
 		o.NewestConfirmedAt = o.Paged
 		o.Ask(register.ForVersion, core.ActionGet, register.VersionKey(o.Prefix, n), o.RequestLimit(o.Timers[base.TimerDeadline]))
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	a := o.Emit(core.ActionWarned)
 	a.Reason, a.Key = core.ReasonEmptied, register.VersionKey(o.Prefix, o.Cur.N)
-	return lost, core.ReasonTaken
+	return core.ReasonTaken
 }
 
 // above takes the body of the newest version above ours.
-func (o *owner) above(ev *core.Event) (renewalResult, core.Reason) {
+func (o *owner) above(ev *core.Event) core.Reason {
 	if ev.Outcome == core.OutcomeNo { // collected since: only a list can tell what is there
 		o.NewestConfirmedAt = base.Unset
 		o.renew()
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	tenure, session := o.Cur.Tenure, o.Cur.Session
 	n, _, _ := register.ParseRegisterKey(o.Prefix, []byte(o.Key))
@@ -254,7 +256,7 @@ func (o *owner) above(ev *core.Event) (renewalResult, core.Reason) {
 	o.ReadVersion(ev.Body, n, ev.Stamp)
 	switch reason := o.LossBy(tenure); {
 	case reason != core.ReasonNone:
-		return lost, reason
+		return reason
 	case o.Cur.Session != session: // no join does that
 		o.Cur.Session = was.Session
 	}
@@ -264,29 +266,29 @@ func (o *owner) above(ev *core.Event) (renewalResult, core.Reason) {
 		o.stand() // the beat just put was under a superseded epoch, and never counts
 		o.renew()
 	}
-	return adopted, core.ReasonNone
+	return core.ReasonNone
 }
 
 // noneNewer: the beat is there and nothing is above us. Sent is of the question.
-func (o *owner) noneNewer(sent int64) (renewalResult, core.Reason) {
+func (o *owner) noneNewer(sent int64) core.Reason {
 	o.asked = sent
 	if o.Bug(base.BugExistsBesidePut) {
 		o.renew()
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	if o.Cfg.Beside {
 		o.askLock(o.RequestLimit(o.Timers[base.TimerDeadline]))
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	return o.checkSelf()
 }
 
-func (o *owner) lockRead(ev *core.Event) (renewalResult, core.Reason) {
+func (o *owner) lockRead(ev *core.Event) core.Reason {
 	o.Observation = register.Observation{}
 	if o.LockSeen(ev); o.Observation.LockHeld {
 		a := o.Emit(core.ActionWarned)
 		a.Reason, a.Observed = core.ReasonMixed, o.Observed
-		return lost, core.ReasonTaken
+		return core.ReasonTaken
 	}
 	o.Observed = nil
 	return o.checkSelf()
@@ -294,17 +296,17 @@ func (o *owner) lockRead(ev *core.Event) (renewalResult, core.Reason) {
 
 // checkSelf asks now and then whether our own version is still there: where
 // somebody has emptied the prefix, nothing newer would be seen for ever.
-func (o *owner) checkSelf() (renewalResult, core.Reason) {
+func (o *owner) checkSelf() core.Reason {
 	age := o.Now.Mono - o.selfAt // 0: a list has just shown it
 	if o.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {
 		o.Ask(register.ForSelf, core.ActionExists, o.selfKey, o.RequestLimit(o.Timers[base.TimerDeadline]))
-		return goOn, core.ReasonNone
+		return core.ReasonNone
 	}
 	return o.good()
 }
 
 // good: the renewal counts from its beat.
-func (o *owner) good() (renewalResult, core.Reason) {
+func (o *owner) good() core.Reason {
 	sent := min(o.putSent, o.asked)
 	if o.Bug(base.BugExistsBesidePut) {
 		sent = o.putSent
@@ -318,5 +320,13 @@ func (o *owner) good() (renewalResult, core.Reason) {
 	if o.Cur.TTL != 0 {
 		o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
 	}
-	return renewed, core.ReasonNone
+	return core.ReasonNone
+}
+
+// unfit is why a version is not for us to judge.
+func unfit(c *register.Current) core.Reason {
+	if c.Result == register.ReadOther {
+		return core.ReasonKind
+	}
+	return core.ReasonNewer
 }

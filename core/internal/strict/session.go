@@ -58,8 +58,7 @@ func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			s.Hint(s.quiet)
 		}
 	case core.EventWoke:
-		if s.Due(base.TimerNext) {
-			s.Timers[base.TimerNext] = base.Unset
+		if s.RanOut(base.TimerNext) {
 			s.next()
 		}
 	}

@@ -52,9 +52,7 @@ func (c *Claim) snapshot(s *base.Snapshot) {
 
 // AppendState implements Machine.
 func (l *Lease) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineLease))
-	s.Octet(uint8(l.State))
+	s := l.Head(dst, core.MachineLease)
 	l.owner.snapshot(&s)
 	s.Text(string(l.holder))
 	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Claim != nil)
@@ -75,9 +73,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 
 // AppendState implements Machine.
 func (c *Companion) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	s.Octet(uint8(core.MachineCompanion))
-	s.Octet(uint8(c.State))
+	s := c.Head(dst, core.MachineCompanion)
 	c.owner.snapshot(&s)
 	s.Text(string(c.Tenure))
 	c.Companion.Snapshot(&s)
@@ -88,9 +84,7 @@ func (c *Companion) AppendState(dst []byte) []byte {
 
 // AppendState implements Machine.
 func (s *Session) AppendState(dst []byte) []byte {
-	w := base.Snapshot(dst)
-	w.Octet(uint8(core.MachineSession))
-	w.Octet(uint8(s.State))
+	w := s.Head(dst, core.MachineSession)
 	s.Machine.Snapshot(&w)
 	w.Text(s.Key)
 	w.Bytes(s.body)
