@@ -238,7 +238,7 @@ func TestCloseForced(t *testing.T) {
 	bubble(t, func(w *world) {
 		before := goroutines()
 		p := w.host()
-		l := p.acquire("held")
+		l, work := p.acquire("held"), w.next(p.begins("work", terms))
 		p.store.always(fault{hang: true})
 		claiming := make(chan error, 1)
 		go func() { _, err := p.Acquire(background, "claiming", lastWriter); claiming <- err }()
@@ -256,6 +256,8 @@ func TestCloseForced(t *testing.T) {
 		w.is(<-releasing, ErrClosed)
 		w.is(l.Err(), ErrClosed)
 		w.is(l.Release(background), ErrClosed)
+		w.is(work.Err(), ErrClosed)
+		w.is(context.Cause(work.Context()), ErrClosed)
 		w.same("goroutines", goroutines(), before)
 		w.state("held", core.ObservedHeld) // it expires by itself
 	})

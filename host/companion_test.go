@@ -98,6 +98,7 @@ func TestRenew(t *testing.T) {
 		w.is(errOf(b.Renew(w.limited(10*time.Second), handle, nil)), context.DeadlineExceeded)
 		w.is(errOf(b.Renew(background, handle, nil)), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.within("after", time.Since(begun), 0, span)
+		b.idle()
 		b.store.heal()
 		w.place("n", theirs())
 		w.is(errOf(b.Renew(background, handle, nil)), &Error{Kind: Lost, Reason: core.ReasonTaken})

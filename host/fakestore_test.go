@@ -111,6 +111,7 @@ type fault struct {
 	class  core.Class    // not applied, and unknown
 	wish   time.Duration // with class: to be left alone for so long
 	none   bool          // not applied: the store has no such request
+	shut   bool          // not applied: the store is closed
 	lost   bool          // applied, and unknown
 	late   time.Duration // unknown now, applied so much later
 	hang   bool          // neither applied nor answered until ctx ends
@@ -270,6 +271,8 @@ func (s *fakeStore) do(ctx context.Context, verb, key string, body []byte, apply
 		return unknown(store.ClassOf(err), err)
 	case f.none:
 		return unknown(core.ClassOther, errors.ErrUnsupported)
+	case f.shut:
+		return unknown(core.ClassOther, store.ErrClosed)
 	case f.class != core.ClassNone:
 		err := store.Fail(verb, key, f.class, errFake)
 		err.RetryAfter = f.wish

@@ -109,10 +109,13 @@ func TestTryAcquire(t *testing.T) {
 		b.idle()
 		a.release(held)
 		b.free("n", terms)
+		b.store.when("put", "", fault{class: core.ClassOther})
+		w.is(errOf(b.try("n")), &Error{Kind: Refused, Reason: core.ReasonUnusable}, errFake) // the put's, not that of the read behind it
 	})
 }
 
-// In one process the release itself wakes the waiter, not its next poll, by handle too.
+// In one process the release itself wakes the waiter, not its next poll, by handle too,
+// and also work that waits for the lease.
 func TestHandOverInProcess(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p := w.host()
@@ -128,6 +131,12 @@ func TestHandOverInProcess(t *testing.T) {
 			held = <-got
 			w.within("hand-over", time.Since(begun), 0, 5*latency+core.ContendedMargin)
 		}
+		waits := p.begun("n", returns("x", 0), terms)
+		w.sleep(8 * minute)
+		p.release(held)
+		begun := time.Now()
+		waits.comesTo("x")
+		w.within("to work", waits.at.Sub(begun), 0, 10*latency+core.ContendedMargin)
 	})
 }
 

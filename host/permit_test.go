@@ -218,6 +218,7 @@ func TestPermitArguments(t *testing.T) {
 		} {
 			w.is(errOf(p.TryAcquirePermit(background, "n", six, opts)), ErrTooHeavy, &core.Error{Code: core.ErrorConfig})
 		}
+		w.ok(checkPermit(View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32, Spare: math.MaxUint32}))
 		_, err := p.AcquirePermit(background, "n", View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32 + 1})
 		w.is(err, &core.Error{Code: core.ErrorConfig})
 		if errors.Is(err, ErrTooHeavy) || !strings.HasSuffix(err.Error(), "at most 4294967295") {

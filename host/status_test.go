@@ -216,6 +216,27 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// Where the store tells of changes Watch looks at once, and not in a second.
+func TestWatchIsTold(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		a, b := w.host(), w.watching(nil)
+		l := a.hold("n", terms)
+		told := beside(func() (at time.Time) {
+			for s := range b.Watch(w.limited(minute), "n") {
+				if at = time.Now(); s.State == core.ObservedReleased {
+					break
+				}
+			}
+			return at
+		})
+		w.sleep(300 * time.Millisecond)
+		a.release(l)
+		released := time.Now()
+		w.within("told after", (<-told).Sub(released), 0, 5*latency)
+		w.unwatched("")
+	})
+}
+
 // What is dated in the future is seen to die a TTL after it was seen, not later.
 func TestStatusOfTheFuture(t *testing.T) {
 	seen := core.Observed{State: core.ObservedHeld, TTL: time.Minute, WrittenAt: int64(time.Hour)}

@@ -388,6 +388,9 @@ func TestTook(t *testing.T) {
 		}
 		_, err = p.Took(background, "")
 		w.same("no name", err != nil, true)
+		p.store.always(fault{shut: true}) // as a Close beside this does
+		w.is(errOf(p.Took(background, "jobs/a")), ErrClosed)
+		p.store.heal()
 		w.ok(p.Close(background))
 		w.is(errOf(p.Took(background, "jobs/a")), ErrClosed)
 	})
