@@ -177,6 +177,15 @@ func TestRaces(t *testing.T) {
 func TestStaleStores(t *testing.T) {
 	var before []store.Info
 	old := map[string]store.Object{}
+	stale := func(c *storetest.Call, err error) {
+		first, ok := old[c.Key]
+		switch {
+		case c.Verb == "create" && err == nil:
+			old[c.Key] = store.Object{Body: c.Body}
+		case c.Verb == "get" && ok:
+			c.Object = first
+		}
+	}
 	for name, test := range map[string]struct {
 		tell  func(*storetest.Call, error)
 		kinds []string
@@ -187,15 +196,10 @@ func TestStaleStores(t *testing.T) {
 				before, c.Page = slices.Clone(c.Page), before
 			}
 		}, []string{"stale_list", "stale_list"}, doctor.Fresh{AfterWrite: doctor.Checked{Tries: 40, Stale: 40}}},
-		"read": {func(c *storetest.Call, err error) {
-			first, ok := old[c.Key]
-			switch {
-			case c.Verb == "create" && err == nil:
-				old[c.Key] = store.Object{Body: c.Body}
-			case c.Verb == "get" && ok:
-				c.Object = first
-			}
-		}, []string{"stale_read"}, doctor.Fresh{AfterOverwrite: doctor.Checked{Tries: 40, Stale: 40}}},
+		"read": {stale, []string{"stale_read"}, doctor.Fresh{AfterOverwrite: doctor.Checked{Tries: 40, Stale: 40}}},
+		"read, and there": {func(c *storetest.Call, err error) { stale(c, err); c.There = true }, []string{"stale_read", "stale_read"}, doctor.Fresh{
+			AfterOverwrite: doctor.Checked{Tries: 40, Stale: 40}, Exists: doctor.Checked{Tries: 80, Stale: 40},
+		}},
 		"there":     {func(c *storetest.Call, _ error) { c.There = true }, []string{"stale_read"}, doctor.Fresh{Exists: doctor.Checked{Tries: 80, Stale: 40}}},
 		"not there": {func(c *storetest.Call, _ error) { c.There = false }, []string{"stale_read"}, doctor.Fresh{Exists: doctor.Checked{Tries: 80, Stale: 40}}},
 	} {
@@ -215,6 +219,16 @@ func TestStaleStores(t *testing.T) {
 			})
 		})
 	}
+}
+
+// However slow the store is, each verb is tried eight times.
+func TestSlowStore(t *testing.T) {
+	slow := func(p *patient) { p.deny = func(string, string) error { time.Sleep(time.Second); return nil } }
+	examine(t, nil, slow, func(e *examined) {
+		if f := e.Fresh; f.AfterWrite.Tries != 8 || f.AfterOverwrite.Tries != 8 || f.AfterDelete.Tries != 8 || len(e.keys()) != 0 {
+			e.Errorf("%+v, left %q", f, e.keys())
+		}
+	})
 }
 
 // A card that cannot be written is a finding: other processes do not learn of a refusal, or
