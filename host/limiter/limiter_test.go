@@ -220,6 +220,7 @@ func TestForgets(t *testing.T) {
 	same(t, "the slot's entry", before.gone, true)
 	total, ok := slot.TryAcquire(2, 1, 1)
 	same(t, "slot", ok && total == 1, true)
+	same(t, "the entry that is gone is unlocked", before.mu.TryLock(), true)
 	same(t, "the slot's name", l.Held("slot"), 1)
 	same(t, "entries of slots", len(owner.state.slots), 1)
 	for i := range names { // and what is held in great numbers stays
