@@ -122,6 +122,7 @@ func TestVersionStrictness(t *testing.T) {
 		{"owners null", `["t-1", "o-2"]`, `null`, ReadCorrupt},
 		{"owners empty", `["t-1", "o-2"]`, `[]`, ReadGood},
 		{"owners tight", `["t-1", "o-2"]`, `["t-1","o-2"]`, ReadCorrupt},
+		{"owners with a tab between", `["t-1", "o-2"]`, "[\"t-1\",\t\"o-2\"]", ReadCorrupt},
 		{"owners with numbers", `["t-1", "o-2"]`, `["t-1", 2]`, ReadCorrupt},
 		{"owners nested", `["t-1", "o-2"]`, `[["t-1"]]`, ReadCorrupt},
 		{"owners with an empty one", `["t-1", "o-2"]`, `["t-1", ""]`, ReadCorrupt},
