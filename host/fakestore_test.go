@@ -19,6 +19,7 @@ import (
 type shelf struct {
 	mu       sync.Mutex
 	objects  map[string]store.Object
+	keys     []string // in byte order
 	watchers map[string][]*func()
 }
 
@@ -41,21 +42,18 @@ func (s *shelf) exists(key string) bool {
 	return there
 }
 
-func (s *shelf) put(key string, body []byte) {
-	s.mu.Lock()
-	s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
-	told := slices.Clone(s.watchers[key])
-	s.mu.Unlock()
-	for _, notify := range told {
-		(*notify)()
-	}
-}
+func (s *shelf) put(key string, body []byte) { s.write(key, body, true) }
 
 // create puts the object unless there is one.
-func (s *shelf) create(key string, body []byte) bool {
+func (s *shelf) create(key string, body []byte) bool { return s.write(key, body, false) }
+
+func (s *shelf) write(key string, body []byte, over bool) (fresh bool) {
 	s.mu.Lock()
-	_, there := s.objects[key]
+	at, there := slices.BinarySearch(s.keys, key)
 	if !there {
+		s.keys = slices.Insert(s.keys, at, key)
+	}
+	if over || !there {
 		s.objects[key] = store.Object{Body: bytes.Clone(body), Stamp: time.Now().UnixNano()}
 	}
 	told := slices.Clone(s.watchers[key])
@@ -69,21 +67,24 @@ func (s *shelf) create(key string, body []byte) bool {
 func (s *shelf) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.objects, key)
+	if at, there := slices.BinarySearch(s.keys, key); there {
+		s.keys = slices.Delete(s.keys, at, at+1)
+		delete(s.objects, key)
+	}
 }
 
 // list is a page of the keys, in byte order.
 func (s *shelf) list(prefix, after string, limit int) (page []store.Info, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, object := range s.objects {
-		if strings.HasPrefix(key, prefix) && key > after {
-			page = append(page, store.Info{Key: key, Stamp: object.Stamp})
+	first, _ := slices.BinarySearch(s.keys, max(prefix, after))
+	for _, key := range s.keys[first:] {
+		if more = strings.HasPrefix(key, prefix) && len(page) == limit; more || !strings.HasPrefix(key, prefix) {
+			break
 		}
-	}
-	slices.SortFunc(page, func(a, b store.Info) int { return strings.Compare(a.Key, b.Key) })
-	if more = len(page) > limit; more {
-		page = page[:limit]
+		if key > after {
+			page = append(page, store.Info{Key: key, Stamp: s.objects[key].Stamp})
+		}
 	}
 	return page, more
 }

@@ -10,61 +10,6 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// An acquire costs get, put, get, put and one later look; a renewal get and
-// put; a release get and put. Nothing else is asked in half an hour.
-func TestLeaseRequests(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.host()
-		begun := time.Now()
-		l := p.acquire("n")
-		// 10 + 10 ms, a wait of twice that, 10 + 10 ms.
-		w.same("acquire took", time.Since(begun), 8*latency)
-		w.same("requests of an acquire", p.store.verbs(), "get put get put")
-		w.sleep(time.Second)
-		w.same("with the later look", p.store.verbs(), "get put get put get")
-		w.same("who is there", w.status("n").Holder, l.Holder())
-
-		p.store.forget()
-		w.sleep(30 * minute)
-		w.ok(l.Err())
-		checkRenewals(w, p, 20*time.Second)
-
-		p.store.forget()
-		p.release(l)
-		w.same("requests of a release", p.store.verbs(), "get put")
-		w.state("n", core.ObservedReleased)
-		w.sleep(10 * minute)
-		w.same("requests after it", p.store.verbs(), "get put")
-		p.idle()
-	})
-}
-
-// checkRenewals: get and put in turn, never early, never late, and not in step.
-func checkRenewals(w *world, p *party, interval time.Duration) {
-	w.Helper()
-	calls := p.store.log()
-	if len(calls) < 2*90 || len(calls) > 2*108+1 {
-		w.Fatalf("%d requests in 30 minutes", len(calls))
-	}
-	gaps := map[time.Duration]bool{}
-	for i := range calls {
-		if want := []string{"get", "put"}[i%2]; calls[i].verb != want {
-			w.Fatalf("request %d is a %s", i, calls[i].verb)
-		}
-		if i < 2 {
-			continue
-		}
-		gap := calls[i].at.Sub(calls[i-2].at)
-		if gap < interval/6*5 || gap > interval+latency {
-			w.Fatalf("request %d comes %v after the last of its kind", i, gap)
-		}
-		gaps[gap] = true
-	}
-	if len(gaps) < 80 {
-		w.Fatalf("renewals are not jittered: %d different gaps", len(gaps))
-	}
-}
-
 func TestLeaseTells(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()

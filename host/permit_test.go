@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -249,51 +248,6 @@ func TestPermitKind(t *testing.T) {
 		p.release(l)
 		p.giveBack(permit)
 		p.idle()
-	})
-}
-
-// A hundred who wait in one process are let in by one write, and what they give
-// back at the same time goes by two: the first is not made to wait for the others.
-func TestPermitGroupCommit(t *testing.T) {
-	bubble(t, func(w *world) {
-		const waiters = 100
-		p := w.host()
-		all := make([]*Permit, waiters)
-		p.giveBack(p.permit("other", six))
-		before := goroutines()
-		p.store.forget()
-		together := func(do func(i int)) {
-			var group sync.WaitGroup
-			for i := range waiters {
-				group.Go(func() { do(i) })
-			}
-			group.Wait()
-		}
-		together(func(i int) { all[i] = p.permit("n", View{waiters, 1}) })
-		w.same("creates to let them in", p.store.count("create", versionFile), 1)
-		w.same("looks", p.store.count("list", "n/"), 1)
-		for _, permit := range all {
-			w.same("total", permit.Total(), uint64(waiters))
-		}
-		w.same("goroutines", goroutines(), before)
-		p.store.forget()
-		together(func(i int) { p.giveBack(all[i]) })
-		w.same("creates to give back", p.store.count("create", versionFile), 2)
-		w.held("n", 0)
-		p.idle()
-
-		// And where they queue for one place after the other's.
-		p.store.forget()
-		holder := w.host().permit("n", View{waiters, 1}, PermitOptions{Weight: waiters})
-		queue := make([]<-chan *Permit, waiters)
-		for i := range queue {
-			queue[i], _ = p.queues("n", View{waiters, 1}, 1)
-		}
-		w.ok(holder.Release(background))
-		for _, got := range queue {
-			<-got
-		}
-		w.same("creates", p.store.count("create", versionFile), 1)
 	})
 }
 

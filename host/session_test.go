@@ -47,27 +47,6 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// A thousand leases on one session cost one put and one exists an interval, and no goroutine.
-func TestSessionOfAThousand(t *testing.T) {
-	const leases = 1000
-	bubble(t, func(w *world) {
-		p := w.hostWith(func(o *Options) { o.InFlight = leases })
-		p.sessional("first")
-		before := goroutines()
-		held := p.holdMany(leases, onSession)
-		w.sleep(time.Second)
-		w.same("goroutines", goroutines(), before)
-		p.store.forget()
-		w.sleep(20 * minute)
-		if n := len(p.store.log()); n > 2*73 || n != 2*p.store.count("put", sessionPrefix) {
-			w.Errorf("%d requests in 20 minutes", n)
-		}
-		for _, l := range held {
-			w.ok(l.Err())
-		}
-	})
-}
-
 // Whoever breaks a lease on a session calls the session, whose other leases go on.
 func TestSessionCalled(t *testing.T) {
 	each(t, map[string]bool{"lease": false, "invocation": true}, func(w *world, _ string, invoked bool) {

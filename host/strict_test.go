@@ -32,42 +32,6 @@ func (s *fakeStore) count(verb, part string) (n int) {
 	return n
 }
 
-// TestStrictRequests: what is asked of the store, exactly.
-func TestStrictRequests(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b := w.host(), w.host()
-		l := a.strictly("n")
-		w.same("a name never used", a.store.work(), "list create")
-		w.same("token", l.FencingToken(), uint64(1))
-		w.same("epoch", l.Epoch(), uint64(1))
-		w.same("protocol", l.Protocol(), core.ProtocolStrict)
-
-		a.store.forget()
-		a.release(l)
-		w.same("a release", a.store.work(), "create")
-		a.store.forget()
-		l = a.strictly("n")
-		w.same("again", a.store.verbs(), "create")
-		w.same("token", l.FencingToken(), uint64(3))
-		a.release(l)
-
-		b.store.forget()
-		l = b.strictly("n")
-		w.same("after another's release", b.store.work(), "list get create")
-		w.same("token", l.FencingToken(), uint64(5))
-
-		b.store.always(fault{hang: true}) // b is dead
-		w.sleep(5 * minute)
-		w.is(l.Err(), ErrLost)
-		a.store.forget()
-		l, err := a.tryStrictly("n") // by a sample of the store's clock
-		w.ok(err)
-		w.same("token", l.FencingToken(), uint64(6))
-		a.release(l)
-		a.idle()
-	})
-}
-
 // What is held for a moment collects what is superseded, too: its release waits
 // for that, and so does a process that ends with the lease held.
 func TestStrictCollects(t *testing.T) {

@@ -3,8 +3,8 @@ package main
 import "strings"
 
 var (
-	requestCosts = countsOf("tests/bench", "Requests")
-	hourlyCosts  = countsOf("tests/bench", "RequestsPerHour")
+	requestCosts = countsOf("host", "Requests")
+	hourlyCosts  = countsOf("host", "RequestsPerHour")
 	strictCrowd  = trialOf(goBench{"tests/bench", "Contenders/strict"})
 	writersCrowd = trialOf(goBench{"tests/bench", "Contenders/lastwriter"})
 )

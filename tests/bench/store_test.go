@@ -82,6 +82,11 @@ func (c *contest) claim(name string) {
 	c.ok(l.Release(c.Context()))
 }
 
+// versionKey is where strict keeps a version of a name.
+func versionKey(name string, n uint64) string {
+	return fmt.Sprintf("%s/_mopslock/%016x/v", name, ^uint64(0)-n)
+}
+
 // create makes a version bare.
 func (c *contest) create(name string, n uint64) {
 	ctx, cancel := context.WithTimeout(c.Context(), core.RequestLimit) // as each request of a host has
