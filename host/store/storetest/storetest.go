@@ -207,6 +207,8 @@ var oddKeys = []string{
 	"ünï/cödé", "日本/語", "emoji/🔒", "~tilde/x", "-dash/--x", ".hidden/.x", "a.b.c/d", "[x]/{y}", "a*b/x", "a|b/x",
 	"<a>/x", "a@b/x", "$a/x", "!a/x", "a,b/x", "(a)/x", "UPPER/x", "a..b/x", "...a/x", "_mopslock/store.json",
 	"space end/ x", strings.Repeat("s", 200) + "/x", strings.Repeat("deep/", 40) + "x",
+	// Somewhere these are read as ways out of the prefix.
+	"..%2fx", "%2e%2e/x", "..%5cx", "\u2024\u2024/x", "..\uff0fx", "__0x2e____0x2e__/x", "x?prefix=..", "-other/n",
 }
 
 func keys(t *testing.T, s store.Store) {
@@ -224,7 +226,7 @@ func keys(t *testing.T, s store.Store) {
 		}
 		kept = append(kept, key)
 	}
-	if len(kept) < len(oddKeys)-6 {
+	if len(kept) < len(oddKeys)-11 {
 		t.Fatalf("only %d of %d keys kept", len(kept), len(oddKeys))
 	}
 	slices.Sort(kept)
