@@ -3,34 +3,140 @@ package register
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
-	"github.com/mopslock/mopslock/core/internal/jsontext"
 )
 
-// Three rules say that a tenure is dead (PROTOCOL S5), each on one
-// clock, and any of them frees: the store's by its lower bound, this boot's, and
-// ours since we saw nothing change. A version counts as a beat of the owner that made it.
+// This file has the takeover rule: when the tenure of a name, or a session, is dead. Three
+// clocks can tell (PROTOCOL S5), and any of them frees: the store's by its lower bound,
+// this boot's, and ours since we saw nothing change. The parts that a mutation leaves out
+// are in rules.go; how what is judged here is read stands in observe.go.
 
-// isDead applies them to what the observation has read so far. In the end, when all
-// that can be read was, it is noted what stands unchanged.
-func (r *Register) isDead(end bool) bool {
-	start := r.judgedAt()
-	if newest, ok := r.newestStamp(); ok && r.Calibrated() &&
-		r.LowerBound(r.Sample, start) >= newest+int64(r.ttl())+r.Slop() {
-		return true
+// life is when a tenure or a session is dead, by each clock: a ttl after the newest beat
+// that keeps it alive. base.Unset is that the clock cannot tell.
+type life struct {
+	store   int64 // of the store's clock; the slop comes on top
+	boot    int64 // Mono, by what this boot's clock stamped
+	own     int64 // Mono, since everything stood unchanged
+	atLeast bool  // there may be newer beats than those that were read
+}
+
+// untold is a life of which no clock can tell.
+func untold() life { return life{store: base.Unset, boot: base.Unset, own: base.Unset} }
+
+// lifeOf is the life that one beat gives, as far as its own stamps tell.
+func lifeOf(b *Beat, ttl int64) life {
+	l := untold()
+	if b.Stamp != 0 {
+		l.store = b.Stamp + ttl
 	}
-	if newest, ok := r.newestBoottime(); ok && start >= newest+int64(r.ttl()) {
-		return true
+	if b.SameBoot {
+		l.boot = b.boottime + ttl
 	}
-	return end && r.isUnchanged(start)
+	return l
+}
+
+// isDead is the rule, as of the start of the observation.
+func (r *Register) isDead(l life) bool {
+	at := r.judgedAt()
+	past, _ := r.isPastByStore(l)
+	return past || at >= l.boot || at >= l.own
+}
+
+// isAlive reports that the store's clock or this boot's shows a life that is not over.
+func (r *Register) isAlive(l life) bool {
+	past, told := r.isPastByStore(l)
+	return told && !past || l.boot != base.Unset && r.judgedAt() < l.boot
+}
+
+// isPastByStore reports whether a life is over by the store's clock, if that can tell.
+func (r *Register) isPastByStore(l life) (past, told bool) {
+	told = l.store != base.Unset && r.Calibrated()
+	return told && r.LowerBound(r.Sample, r.judgedAt()) >= l.store+r.Slop(), told
+}
+
+// canBeDeadAt is the earliest Mono, after one as of which it was judged, at which isDead
+// can find a life over; base.Unset is never.
+func (r *Register) canBeDeadAt(l life, judged int64) int64 {
+	byStore := base.Unset
+	if l.store != base.Unset && r.Calibrated() {
+		byStore = r.Sample.reaches(l.store + r.Slop())
+		if !l.atLeast { // a sample that has come since was not judged by yet
+			byStore = max(byStore, judged+1)
+		}
+	}
+	earliest := base.Unset
+	for _, at := range [...]int64{byStore, l.boot, l.own} {
+		if at > judged {
+			earliest = min(earliest, at)
+		}
+	}
+	return earliest
+}
+
+// Calibrated reports whether there is a bound of the store's clock to judge by.
+func (r *Register) Calibrated() bool {
+	return r.Cfg.Expiry == core.ExpiryCalibrated && r.Sample.At != 0
+}
+
+// tenureLife is that of the tenure by what the observation has read so far. A version
+// counts as a beat of the owner that made it.
+func (r *Register) tenureLife() life {
+	l, ttl := untold(), int64(r.ttl())
+	if newest, ok := r.newestStamp(); ok {
+		l.store = newest + ttl
+	}
+	if newest, ok := r.newestBoottime(); ok {
+		l.boot = newest + ttl
+	}
+	return l
+}
+
+// wholeTenureLife is the same once all was read that can be: then what stands unchanged tells.
+func (r *Register) wholeTenureLife() life {
+	l := r.tenureLife()
+	if w := r.standing(); w.Fingerprint != 0 {
+		l.own = w.Since + int64(r.ttl())
+	}
+	return l
+}
+
+// DeadAt is the earliest Mono at which what was seen can be dead, or base.Unset.
+func (r *Register) DeadAt() int64 {
+	if r.Cur.State == core.VersionHeld && r.Cur.TTL == 0 {
+		return base.Unset
+	}
+	l, ttl := r.wholeTenureLife(), int64(r.ttl())
+	// Of beats that were not read, any can only be newer.
+	if newest, _ := r.newestStamp(); newest != 0 && l.store == base.Unset {
+		l.store, l.atLeast = newest+ttl, true
+	}
+	if made, ok := r.boottime(); ok && l.boot == base.Unset {
+		l.boot = made + ttl
+	}
+	return r.canBeDeadAt(l, r.Observation.Start)
 }
 
 // isYoung reports that the version itself is no ttl old, so that nothing else has
 // to be read to know that its tenure is not dead.
 func (r *Register) isYoung() bool {
-	k, c := &r.Observation, &r.Cur
-	ttl := int64(c.TTL)
-	return c.State == core.VersionHeld && (c.SameBoot && k.Start < c.Boottime+ttl ||
-		k.Stamp != 0 && r.Calibrated() && r.LowerBound(r.Sample, k.Start) < k.Stamp+ttl+r.Slop())
+	c := &r.Cur
+	made := Beat{Stamp: r.Observation.Stamp, SameBoot: c.SameBoot, boottime: c.Boottime}
+	return c.State == core.VersionHeld && r.isAlive(lifeOf(&made, int64(c.TTL)))
+}
+
+// sessionLife is that of a session, which has one beat.
+func (r *Register) sessionLife(s *seenSession) life {
+	ttl := r.SessionTTL(s)
+	l := lifeOf(&s.Beat, ttl)
+	l.own = s.unchanged.Since + ttl
+	return l
+}
+
+// HasStood reports whether the newest version, which is no record, has stood for so long,
+// by the store's clock or since it was first seen (PROTOCOL P7).
+func (r *Register) HasStood(hold int64) bool {
+	l := lifeOf(&Beat{Stamp: r.Cur.Stamp}, hold)
+	l.own = r.Unchanged.Since + hold
+	return r.isDead(l)
 }
 
 // ttl is how long the newest beat counts.
@@ -43,11 +149,6 @@ func (r *Register) ttl() core.Duration {
 		return max(c.TTL, r.Observation.sessionBeat.ttl) // they differ only where somebody broke the rules
 	}
 	return max(c.untilDead(), r.Observation.sessionBeat.ttl)
-}
-
-// Calibrated reports whether there is a bound of the store's clock to judge by.
-func (r *Register) Calibrated() bool {
-	return r.Cfg.Expiry == core.ExpiryCalibrated && r.Sample.At != 0
 }
 
 // A release or a break ends the version below it: from then on nobody joins that
@@ -78,32 +179,6 @@ func (c *Current) isEnded() bool {
 
 // hasSession reports that a session may keep the lease alive.
 func (r *Register) hasSession() bool { return r.Cur.Session != "" && !r.Observation.absent }
-
-// needsEnded reports whether the version that was ended is still to be read: to be
-// judged, or to tell people where the holder of a broken lease is.
-func (r *Register) needsEnded() bool {
-	c := &r.Cur
-	wanted := c.isEnded() && c.TTL != 0 && !c.alone || c.State == core.VersionBroken && r.Passive
-	return wanted && c.N > 1 && !(r.Ended.read && r.Ended.epoch == c.N-1)
-}
-
-// EndedRead takes in the version that was ended, as one more beat.
-func (r *Register) EndedRead(ev *core.Event) {
-	var v Version
-	c, good := &r.Cur, false
-	r.Ended = Beat{epoch: c.N - 1}
-	r.Ended.take(r, ev, func(body []byte, b *BeatRecord) ReadResult {
-		result := ParseVersion(body, c.N-1, &v)
-		good = result == ReadGood && v.State == core.VersionHeld && core.HolderID(v.Tenure) == c.Tenure
-		b.nonce, b.boot, b.boottime = v.Nonce, v.boot, v.boottime
-		return result
-	})
-	r.Ended.Absent = !good
-	if s := r.Observed; good && c.State == core.VersionBroken {
-		s.Host, s.PID = v.host.AppendCut(s.Host, core.MaxText), v.pid.AppendCut(s.PID, core.MaxText)
-		s.Remote = string(v.owner) != string(v.Tenure)
-	}
-}
 
 // hasEnded reports that the version that was ended is known, and all beats under it.
 // Without them the end alone is judged, as it is where there is no ttl: its holder
@@ -191,47 +266,23 @@ func (r *Register) newestBoottime() (newest int64, ok bool) {
 	return newest, true
 }
 
-// nextUnread is the next beat whose body the verdict needs, or nil.
-func (r *Register) nextUnread() *Beat {
-	k, c := &r.Observation, &r.Cur
-	of := r.beatsOf()
-	lowest := of
-	ttl := int64(r.ttl())
-	made, sameBoot := r.boottime()
-	bySameBoot := sameBoot && k.Start >= made+ttl &&
-		(!k.session || k.absent || k.sessionBeat.SameBoot && k.Start >= k.sessionBeat.boottime+ttl)
-	if bySameBoot || r.Passive && sameBoot {
-		lowest = c.Origin
+// noteUnchanged notes what this observation shows, for the rule of last resort: all beats
+// stood unchanged for a ttl of our own clock, from the end of the first observation that
+// showed them to the start of this one. So has a release or a break, with the call to its
+// session, that stood for a ttl.
+func (r *Register) noteUnchanged() {
+	if fingerprint, complete := r.fingerprint(); complete {
+		r.note(&r.Unchanged, fingerprint)
 	}
-	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.Calibrated() {
-		return nil // the stamps of the list are enough
+	if fingerprint, told := r.endFingerprint(); told {
+		r.note(&r.EndUnchanged, fingerprint)
 	}
-	for i := range k.beats {
-		if b := &k.beats[i]; !b.read && b.epoch <= of && b.epoch >= lowest {
-			return b
-		}
-	}
-	return nil
 }
 
-// isUnchanged is the rule of last resort: all beats stood unchanged for a ttl of
-// our own clock, from the end of the first observation that showed them to the start
-// of this one. So has a release or a break, with the call to its session, that stood
-// for a ttl. It notes what this observation shows.
-func (r *Register) isUnchanged(start int64) bool {
-	beats, complete := r.fingerprint()
-	end, told := r.endFingerprint()
-	stood := complete && r.stood(&r.Unchanged, beats, start)
-	return told && r.stood(&r.EndUnchanged, end, start) || stood
-}
-
-// stood reports whether what an observation shows was there for a ttl before it.
-func (r *Register) stood(w *base.Unchanged, fingerprint uint64, start int64) bool {
+func (r *Register) note(w *base.Unchanged, fingerprint uint64) {
 	if fingerprint != w.Fingerprint {
 		*w = base.Unchanged{Fingerprint: fingerprint, Since: r.Now.Mono}
-		return false
 	}
-	return start-w.Since >= int64(r.ttl())
 }
 
 // standing is what stands unchanged for the longest, of what this observation shows.
@@ -286,136 +337,4 @@ func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
 		fingerprint += base.Mix(2, k.sessionBeat.fingerprint)
 	}
 	return max(fingerprint, 1), true // 0 is none
-}
-
-// DeadAt is the earliest Mono at which what was seen can be dead, or unset.
-func (r *Register) DeadAt() int64 {
-	at := base.Unset
-	if r.Cur.State == core.VersionHeld && r.Cur.TTL == 0 {
-		return at
-	}
-	soonest := func(instant int64) {
-		if instant > r.Observation.Start { // up to then the observation itself has judged
-			at = min(at, instant)
-		}
-	}
-	ttl := int64(r.ttl())
-	// Of beats that were not read, any can only be newer.
-	if newest, all := r.newestStamp(); newest != 0 && r.Calibrated() {
-		reaches := r.Sample.reaches(newest + ttl + r.Slop())
-		if all { // a sample that has come since was not judged by yet
-			reaches = max(reaches, r.Observation.Start+1)
-		}
-		soonest(reaches)
-	}
-	if newest, ok := r.newestBoottime(); ok {
-		soonest(newest + ttl)
-	} else if made, ok := r.boottime(); ok {
-		soonest(made + ttl)
-	}
-	if w := r.standing(); w.Fingerprint != 0 {
-		soonest(w.Since + ttl)
-	}
-	return at
-}
-
-// showLeft tells people what is left of the TTL, by whose clock.
-func (r *Register) showLeft(s *core.Observed) {
-	if c := &r.Cur; c.Result != ReadGood || c.State == core.VersionHeld && c.TTL == 0 || c.alone {
-		return // not ours to tell; until it is released or broken; free
-	}
-	ttl := int64(r.ttl())
-	most := ttl
-	if r.Cur.isEnded() {
-		// It is free a ttl after the end, or after the call to its session, which was made
-		// right after that and which an observer does not read. It decides nothing.
-		if s.Left = core.Duration(min(ttl, s.ReleasedAt+ttl-r.Now.Wall)); r.hasSession() && r.Call.N != r.Cur.N {
-			most = int64(s.Left)
-		}
-	}
-	if newest, ok := r.newestBoottime(); ok {
-		s.Left = core.Duration(min(most, newest+ttl-r.Now.Mono))
-		return
-	}
-	if r.Cur.SameBoot && r.isYoung() { // at least
-		s.Left = core.Duration(r.Cur.Boottime + ttl - r.Now.Mono)
-		return
-	}
-	sample := Better(r.Sample, r.Fresh)
-	if newest, ok := r.newestStamp(); ok && sample.At != 0 && r.Cfg.Expiry == core.ExpiryCalibrated {
-		s.Left, s.StoreClock = core.Duration(min(most, newest+ttl-r.LowerBound(sample, r.Now.Mono))), true
-		// To a machine that takes no part, and has no sample but the beat's own stamp, our
-		// wall clock tells more. It decides nothing.
-		if byWall := core.Duration(newest + ttl - r.Now.Wall); r.Passive && byWall < s.Left {
-			s.Left, s.StoreClock = byWall, false
-		}
-	}
-}
-
-// needsCall reports whether a session may still keep alive what was released or
-// broken: nobody can tell when it heard, unless it is called by its own chain.
-func (r *Register) needsCall() bool {
-	if r.Passive || !r.Cur.isEnded() || !r.countsFromCall() {
-		return false
-	}
-	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Observation.called && r.Cfg.Expiry == core.ExpiryCalibrated
-}
-
-// SeekCall looks for the call that names this break, and makes it if there is none.
-func (r *Register) SeekCall(limit core.Duration) {
-	k := &r.Observation
-	switch {
-	case !k.called || k.after != "":
-		if r.Call.readOf != r.Cur.N {
-			r.Call.readOf, r.Call.next = r.Cur.N, 0
-		}
-		if k.callNext = max(k.callNext, r.Call.next); k.after == "" && r.Call.next > 0 {
-			k.after = CallKey(r.Cur.Session, r.Call.next-1)
-		}
-		a := r.Ask(ForCalls, core.ActionList, CallPrefix(r.Cur.Session), limit)
-		a.After, a.Count = k.after, ObservationEntries
-	case len(k.calls) > 0:
-		r.Ask(ForCall, core.ActionGet, k.calls[0], limit)
-	default:
-		r.Body = AppendCall(r.Body[:0], &r.Machine, r.Cfg.Name, r.Cur.N)
-		r.Write(ForNewCall, core.ActionCreate, CallKey(r.Cur.Session, k.callNext), limit)
-	}
-}
-
-func (r *Register) CallsListed(ev *core.Event) {
-	k := &r.Observation
-	k.called, k.after = true, ""
-	for i := range ev.Entries {
-		key := ev.Entries[i].Key
-		if n, ok := parseCallKey(r.Cur.Session, key); ok {
-			k.calls = append(k.calls, string(key))
-			k.callNext = max(k.callNext, n+1)
-		}
-	}
-	if n := len(ev.Entries); ev.More && n > 0 {
-		k.after = string(ev.Entries[n-1].Key)
-	}
-}
-
-func (r *Register) CallRead(ev *core.Event) {
-	k := &r.Observation
-	read, _ := parseCallKey(r.Cur.Session, []byte(r.Key))
-	k.calls = k.calls[1:]
-	var call BeatRecord
-	r.Call.next = read + 1
-	if ev.Outcome == core.OutcomeYes && ParseCall(ev.Body, &call) == ReadGood &&
-		call.Epoch == r.Cur.N && jsontext.Text(call.Name).Equal(r.Cfg.Name) {
-		r.Call = CallSeen{N: r.Cur.N, stamp: ev.Stamp}
-		k.calls = k.calls[:0]
-	}
-}
-
-func (r *Register) CallMade(ev *core.Event) {
-	if ev.Outcome == core.OutcomeNo { // somebody else's call; the next one is as good
-		r.Observation.callNext++
-		return
-	}
-	r.Call = CallSeen{N: r.Cur.N, readOf: r.Cur.N, next: r.Observation.callNext}
-	r.Observation.called = r.Cfg.Expiry != core.ExpiryCalibrated // its stamp is still to be read
-	r.Observation.callNext = 0
 }

@@ -258,14 +258,15 @@ func (r *Register) advance(limit core.Duration) Verdict {
 		r.Ask(ForSession, core.ActionGet, SessionKey(c.Session), limit)
 		return Undecided
 	}
-	if r.isDead(false) {
+	if r.isDead(r.tenureLife()) {
 		return r.decide(Free)
 	}
 	if next := r.nextUnread(); next != nil {
 		r.Ask(ForBeat, core.ActionGet, next.key, limit)
 		return Undecided
 	}
-	if r.isDead(true) {
+	r.noteUnchanged()
+	if r.isDead(r.wholeTenureLife()) {
 		return r.decide(Free)
 	}
 	if r.needsCall() {
@@ -273,6 +274,55 @@ func (r *Register) advance(limit core.Duration) Verdict {
 		return Undecided
 	}
 	return r.decide(Held)
+}
+
+// needsEnded reports whether the version that was ended is still to be read: to be
+// judged, or to tell people where the holder of a broken lease is.
+func (r *Register) needsEnded() bool {
+	c := &r.Cur
+	wanted := c.isEnded() && c.TTL != 0 && !c.alone || c.State == core.VersionBroken && r.Passive
+	return wanted && c.N > 1 && !(r.Ended.read && r.Ended.epoch == c.N-1)
+}
+
+// EndedRead takes in the version that was ended, as one more beat.
+func (r *Register) EndedRead(ev *core.Event) {
+	var v Version
+	c, good := &r.Cur, false
+	r.Ended = Beat{epoch: c.N - 1}
+	r.Ended.take(r, ev, func(body []byte, b *BeatRecord) ReadResult {
+		result := ParseVersion(body, c.N-1, &v)
+		good = result == ReadGood && v.State == core.VersionHeld && core.HolderID(v.Tenure) == c.Tenure
+		b.nonce, b.boot, b.boottime = v.Nonce, v.boot, v.boottime
+		return result
+	})
+	r.Ended.Absent = !good
+	if s := r.Observed; good && c.State == core.VersionBroken {
+		s.Host, s.PID = v.host.AppendCut(s.Host, core.MaxText), v.pid.AppendCut(s.PID, core.MaxText)
+		s.Remote = string(v.owner) != string(v.Tenure)
+	}
+}
+
+// nextUnread is the next beat whose body the verdict needs, or nil.
+func (r *Register) nextUnread() *Beat {
+	k, c := &r.Observation, &r.Cur
+	of := r.beatsOf()
+	lowest := of
+	ttl := int64(r.ttl())
+	made, sameBoot := r.boottime()
+	bySameBoot := sameBoot && k.Start >= made+ttl &&
+		(!k.session || k.absent || k.sessionBeat.SameBoot && k.Start >= k.sessionBeat.boottime+ttl)
+	if bySameBoot || r.Passive && sameBoot {
+		lowest = c.Origin
+	}
+	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.Calibrated() {
+		return nil // the stamps of the list are enough
+	}
+	for i := range k.beats {
+		if b := &k.beats[i]; !b.read && b.epoch <= of && b.epoch >= lowest {
+			return b
+		}
+	}
+	return nil
 }
 
 // decide ends the observation.

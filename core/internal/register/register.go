@@ -232,41 +232,6 @@ func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok boo
 	return r.checkedBoottime(boottime, stamp)
 }
 
-// see copies what a version says to people.
-func (r *Register) see(v *Version) {
-	if r.Observed == nil {
-		r.Observed = new(core.Observed)
-	}
-	s, c := r.Observed, &r.Cur
-	*s = core.Observed{
-		State: core.ObservedCorrupt, Epoch: c.N, Token: c.Origin, TTL: c.TTL, WrittenAt: v.wall,
-		Holder: append(s.Holder[:0], v.Tenure...), Host: v.host.AppendCut(s.Host[:0], core.MaxText),
-		PID: v.pid.AppendCut(s.PID[:0], core.MaxText), Label: v.label.AppendCut(s.Label[:0], core.MaxLabel),
-		Session: append(s.Session[:0], v.session...), Why: v.why.AppendCut(s.Why[:0], core.MaxWhy),
-		By: v.by.AppendCut(s.By[:0], core.MaxText), Companions: s.Companions[:0], Permits: s.Permits[:0],
-	}
-	eachOwner(c.Owners, func(id string) {
-		if id != string(c.Tenure) && len(s.Companions)+len(id) < core.MaxHolder {
-			if len(s.Companions) > 0 {
-				s.Companions = append(s.Companions, ',')
-			}
-			s.Companions = append(s.Companions, id...)
-		}
-	})
-	switch {
-	case c.State == core.VersionReleased:
-		s.State, s.ReleasedAt = core.ObservedReleased, v.wall
-	case c.State == core.VersionBroken:
-		s.State, s.ReleasedAt = core.ObservedBroken, v.wall
-		s.Host, s.PID = s.Host[:0], s.PID[:0] // of the process that broke it, which By names
-	case c.State == core.VersionHeld:
-		s.State, s.Remote = core.ObservedHeld, string(v.owner) != string(v.Tenure)
-		if c.N == c.Origin {
-			s.AcquiredAt = v.wall
-		}
-	}
-}
-
 // IsNewestConfirmed reports whether a request that was sent at the Mono sent and
 // answered now, and said that there is nothing above cur, may be believed: within the
 // window nobody can have collected what was made above it meanwhile.

@@ -102,15 +102,7 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 	case !s.read:
 		return -core.MaxClockRange
 	}
-	ttl := r.SessionTTL(s)
-	at := s.unchanged.Since + ttl
-	if s.Beat.SameBoot {
-		at = min(at, s.Beat.boottime+ttl)
-	}
-	if r.Calibrated() && s.Beat.Stamp != 0 {
-		at = min(at, r.Sample.reaches(s.Beat.Stamp+ttl+r.Slop()))
-	}
-	return at
+	return r.canBeDeadAt(r.sessionLife(s), -core.MaxClockRange)
 }
 
 // SessionRead judges a session by its beat, as of the start of the observation.
@@ -126,15 +118,10 @@ func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
 	s.Beat.Stamp = 0 // of the beat before
 	s.Beat.SameBoot, s.Beat.ttl = false, 0
 	s.Beat.take(r, ev, parseSessionBeat)
-	start := r.judgedAt()
 	if !known || s.unchanged.Fingerprint != s.Beat.fingerprint {
 		s.unchanged = base.Unchanged{Fingerprint: s.Beat.fingerprint, Since: r.Now.Mono}
 	}
-	ttl := r.SessionTTL(s)
-	s.Dead = s.Beat.Absent ||
-		s.Beat.SameBoot && start >= s.Beat.boottime+ttl ||
-		r.Calibrated() && s.Beat.Stamp != 0 && r.LowerBound(r.Sample, start) >= s.Beat.Stamp+ttl+r.Slop() ||
-		start-s.unchanged.Since >= ttl
+	s.Dead = s.Beat.Absent || r.isDead(r.sessionLife(s))
 }
 
 // AppendDead appends the ids of the dead, with commas.

@@ -215,8 +215,7 @@ func (s *Semaphore) isOldEnough() bool {
 	if s.Unchanged.Fingerprint != uint64(s.Cur.N) {
 		s.Unchanged = base.Unchanged{Fingerprint: uint64(s.Cur.N), Since: s.Now.Mono}
 	}
-	return s.Observation.Start-s.Unchanged.Since >= hold ||
-		s.Calibrated() && s.Cur.Stamp != 0 && s.LowerBound(s.Sample, s.Observation.Start) >= s.Cur.Stamp+hold+s.Slop()
+	return s.HasStood(hold)
 }
 
 // unreadable: the newest version is no record, so there is no telling who holds.

@@ -1,0 +1,74 @@
+package register
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/jsontext"
+)
+
+// needsCall reports whether a session may still keep alive what was released or
+// broken: nobody can tell when it heard, unless it is called by its own chain.
+func (r *Register) needsCall() bool {
+	if r.Passive || !r.Cur.isEnded() || !r.countsFromCall() {
+		return false
+	}
+	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Observation.called && r.Cfg.Expiry == core.ExpiryCalibrated
+}
+
+// SeekCall looks for the call that names this break, and makes it if there is none.
+func (r *Register) SeekCall(limit core.Duration) {
+	k := &r.Observation
+	switch {
+	case !k.called || k.after != "":
+		if r.Call.readOf != r.Cur.N {
+			r.Call.readOf, r.Call.next = r.Cur.N, 0
+		}
+		if k.callNext = max(k.callNext, r.Call.next); k.after == "" && r.Call.next > 0 {
+			k.after = CallKey(r.Cur.Session, r.Call.next-1)
+		}
+		a := r.Ask(ForCalls, core.ActionList, CallPrefix(r.Cur.Session), limit)
+		a.After, a.Count = k.after, ObservationEntries
+	case len(k.calls) > 0:
+		r.Ask(ForCall, core.ActionGet, k.calls[0], limit)
+	default:
+		r.Body = AppendCall(r.Body[:0], &r.Machine, r.Cfg.Name, r.Cur.N)
+		r.Write(ForNewCall, core.ActionCreate, CallKey(r.Cur.Session, k.callNext), limit)
+	}
+}
+
+func (r *Register) CallsListed(ev *core.Event) {
+	k := &r.Observation
+	k.called, k.after = true, ""
+	for i := range ev.Entries {
+		key := ev.Entries[i].Key
+		if n, ok := parseCallKey(r.Cur.Session, key); ok {
+			k.calls = append(k.calls, string(key))
+			k.callNext = max(k.callNext, n+1)
+		}
+	}
+	if n := len(ev.Entries); ev.More && n > 0 {
+		k.after = string(ev.Entries[n-1].Key)
+	}
+}
+
+func (r *Register) CallRead(ev *core.Event) {
+	k := &r.Observation
+	read, _ := parseCallKey(r.Cur.Session, []byte(r.Key))
+	k.calls = k.calls[1:]
+	var call BeatRecord
+	r.Call.next = read + 1
+	if ev.Outcome == core.OutcomeYes && ParseCall(ev.Body, &call) == ReadGood &&
+		call.Epoch == r.Cur.N && jsontext.Text(call.Name).Equal(r.Cfg.Name) {
+		r.Call = CallSeen{N: r.Cur.N, stamp: ev.Stamp}
+		k.calls = k.calls[:0]
+	}
+}
+
+func (r *Register) CallMade(ev *core.Event) {
+	if ev.Outcome == core.OutcomeNo { // somebody else's call; the next one is as good
+		r.Observation.callNext++
+		return
+	}
+	r.Call = CallSeen{N: r.Cur.N, readOf: r.Cur.N, next: r.Observation.callNext}
+	r.Observation.called = r.Cfg.Expiry != core.ExpiryCalibrated // its stamp is still to be read
+	r.Observation.callNext = 0
+}
