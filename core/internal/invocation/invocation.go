@@ -273,9 +273,6 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	cfg := v.Cfg
 	cfg.Machine = kind
 	cfg.Seed = v.freshSeed()
-	if kind == core.MachineLease {
-		cfg.Role = core.RoleOwner
-	}
 	v.Inner, v.InnerWake = newPart(cfg), base.Unset
 	v.Inner.Base().Deliberate = v.Deliberate // nothing in a product
 	switch l := v.Inner.(type) {

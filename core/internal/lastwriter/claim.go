@@ -187,7 +187,6 @@ func (l *Lease) lostRace() {
 func (l *Lease) hold() {
 	l.become(core.LeaseHeld)
 	l.Timers[base.TimerLimit] = base.Unset
-	l.Timers[base.TimerReach] = base.Unset
 	l.Tenure.hold(l.sent)
 	// Each claimant waits by its own latency, so one with a fast store among
 	// slow ones waits too little. A later read catches the slow one's put.

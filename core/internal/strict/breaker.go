@@ -191,14 +191,12 @@ func (b *Breaker) broke() {
 
 // call makes the call, unless it is there or nobody has to be called.
 func (b *Breaker) call() {
-	switch {
-	case b.Flight.ID != 0 || b.State != core.TaskWorking:
-	case b.Cur.Session == "" || b.dead || b.isCalled(): // with now, too: its holder is to hear of it
+	if b.Cur.Session == "" || b.dead || b.isCalled() { // with now, too: its holder is to hear of it
 		b.Move(&b.Machine, core.TaskDone)
 		b.Emit(core.ActionBroken).Epoch = b.Cur.N
-	default:
-		b.SeekCall(core.RequestLimit)
+		return
 	}
+	b.SeekCall(core.RequestLimit)
 }
 
 // isCalled reports whether the call for this break is known to be there.
