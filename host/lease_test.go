@@ -37,6 +37,8 @@ func TestLeaseTells(t *testing.T) {
 		w.ok(err)
 		handle := l.Handle()
 		w.same("handle", handle, Handle{Name: "a/b", Protocol: core.ProtocolLastWriter, Holder: l.Holder(), TTL: minute, Acquired: l.Acquired()})
+		p.clock.jump(l.Left())
+		w.is(l.Err(), ErrLost) // at its deadline, and before the loop has seen that
 	})
 }
 

@@ -148,6 +148,7 @@ func TestSessionCannotBeMade(t *testing.T) {
 			}
 			random.left.Store(1 << 30)
 			w.sleep(time.Second)
+			p.idle()
 		}
 		p.release(p.sessional("m"))
 		p.comes("k", returns("x", 0), onSession, "x")
