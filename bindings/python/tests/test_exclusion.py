@@ -37,7 +37,7 @@ class Exclusion(RuleBasedStateMachine):
     def held(self) -> list[tuple[str, _lease_runner.LeaseRunner]]:
         """All that is held, as its holders see it."""
         done = [
-            (n, runner(f.result(0))) for n, f in self.futures if f.done() and not f.cancelled() and not f.exception()
+            (n, runner(f.result())) for n, f in self.futures if f.done() and not f.cancelled() and not f.exception()
         ]
         return [(name, held) for name, held in done if held.failure() is None]
 

@@ -44,7 +44,7 @@ LAYERS = [
     ["_units"],
     ["status"],
     ["errors"],
-    ["_duration", "_clock", "_permit_request", "_library", "_notify", "_frames"],
+    ["_duration", "_clock", "_permit_request", "_library", "_notify", "_frames", "_future"],
     ["terms", "stores", "_texts", "_machine", "_event_loop", "_failure"],
     ["_verbs", "_held", "_abi"],
     ["_call", "_hosted_calls", "_limits", "_runner", "_validity"],

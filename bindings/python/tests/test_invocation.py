@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from mopslock import errors
 from mopslock._call import Begin, Found, Step, WorkRequest, give_up
+from mopslock._future import Future
 from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
 from mopslock._units import FOREVER

@@ -237,7 +237,7 @@ def test_an_interrupt_leaves_nothing_held_and_nobody_waiting(limiter: Limiter) -
                 begin(waits, *given)
                 if granted:
                     first.release()
-                    given[-1].result(SOON)
+                    assert given[-1].wait(SOON)
                 else:
                     until(lambda: limiter.waiting("n") == 1)
                 raise KeyboardInterrupt

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
+import queue
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from mopslock import _lease_runner, mops
+from mopslock._future import Future
 from mopslock._units import SECOND
 from mopslock.errors import NotReleased, StoreError, Unauthorized, Unreachable
 from mopslock.mops import _engine, _keeping, _leases
@@ -25,17 +25,24 @@ THIRD = 88 / 3
 Step = Callable[[], Any]
 
 
-class Notified(threading.Event):
-    """By which others reach a claim on its caller's thread, who waits in fake time."""
+class Notified(list[None]):
+    """The queue by which others reach a claim on its caller's thread, who waits in fake time."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
-        self.world = world
+        self.world, self.put = world, self.append
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """For so many seconds."""
-        self.world.run(timeout or 0.0, self.is_set)
-        return self.is_set()
+    def empty(self) -> bool:
+        return not self
+
+    def get(self, timeout: float) -> None:
+        self.world.run(timeout, lambda: bool(self))
+        self.get_nowait()
+
+    def get_nowait(self) -> None:
+        if not self:
+            raise queue.Empty
+        self.pop()
 
 
 class Fleet:
@@ -65,19 +72,19 @@ class Fleet:
 def fleet(world: World, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     fleet = Fleet(world)
 
-    def outcome(future: Future[None], seconds: float) -> None:
-        world.run(seconds, future.done)
-        future.result(0)
+    def wait(over: Future[None], seconds: float) -> bool:
+        world.run(seconds, over.done)
+        return over.done()
 
     monkeypatch.setattr(_engine._current, "engine", fleet.here)
     monkeypatch.setattr(_engine, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(mops, "lookup", lambda uri: Blobs(world.store))
     monkeypatch.setattr(_engine, "_store", lambda uri: _engine._Blob(Blobs(world.store), uri))
-    monkeypatch.setattr(_lease_runner, "threading", SimpleNamespace(Event=lambda: Notified(world)))
+    monkeypatch.setattr(_lease_runner, "queue", SimpleNamespace(SimpleQueue=lambda: Notified(world)))
     monkeypatch.setattr(world.clock, "sleep", lambda ns: world.run(ns / SECOND))
     monkeypatch.setattr(mops, "time", SimpleNamespace(sleep=world.run))
-    monkeypatch.setattr(_leases, "outcome", outcome)
-    monkeypatch.setattr(_keeping, "outcome", outcome)
+    monkeypatch.setattr(_leases, "wait", wait)
+    monkeypatch.setattr(_keeping, "wait", wait)
     monkeypatch.setattr(_lease_runner, "notifier", SimpleNamespace(call=lambda do: do()))
     return fleet
 

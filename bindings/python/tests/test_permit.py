@@ -9,7 +9,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 import mopslock
 from mopslock import aio
+from mopslock._future import Future
 from mopslock._held import HeldThing
 from mopslock._permit_request import PermitRequest
 from mopslock._semaphore import Share
@@ -428,7 +429,7 @@ def test_other_terms_are_another_machine_and_share_the_name(shared: Shared) -> N
     shared.run(60)
     shared.give_back(first)
     shared.run(0.1, other.done)  # it is told, and need not poll
-    held = other.result(0)
+    held = other.result()
     assert held.session != first.session
     shared.give_back(held)  # type: ignore[arg-type]
     assert shared.close(host, 30) is None

@@ -188,7 +188,7 @@ def test_who_cancels_holds_nothing(world: World, after: int) -> None:
     assert world.store.holder("n") is None
     assert world.hosts[0]._runners == set()
     with pytest.raises(CancelledError):
-        future.result(0)
+        future.result()
 
 
 # Companions.
@@ -247,8 +247,8 @@ def test_close_releases_everything_at_once(world: World) -> None:
     assert world.close(host, 5) is None
     assert [world.store.holder(name) for name in (*(f"n{i}" for i in range(5)), "fresh")] == [None] * 6
     assert all(isinstance(lease.failure(), errors.LeaseEnded) for lease in leases)
-    assert isinstance(waiter.exception(0), errors.Closed)
-    assert isinstance(fresh.exception(0), errors.MopslockError), "what had not begun"
+    assert isinstance(waiter.exception(), errors.Closed)
+    assert isinstance(fresh.exception(), errors.MopslockError), "what had not begun"
     assert world.store.log.count("put") == 5
     assert seconds(world.clock.now - begun) < 5
     with pytest.raises(errors.Closed):
@@ -381,7 +381,7 @@ def test_a_request_that_is_never_answered_is_unknown_at_its_limit(world: World) 
     assert world.held is not None
     future = host.begin_acquire("m", Terms(), FOREVER, None)
     world.run(5.1)
-    assert type(future.exception(0)) is errors.Unreachable
+    assert type(future.exception()) is errors.Unreachable
     asked = len(world.held)
     world.run(30, lambda: len(world.held or ()) > asked)
     begun = world.clock.now

@@ -6,17 +6,20 @@ import collections
 import os
 import sys
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 import mopslock
 from mopslock import _event_loop
-from mopslock._held import SETTLED
+from mopslock._clock import System
+from mopslock._event_loop import EventLoop
 from mopslock.stores import Directory
-from ways import KEPT, LIVES, SOON, Failing, Place, later, until
+from ways import LIVES, SOON, Failing, Place, later, until
 
 
 def test_threads_on_one_name_exclude_each_other_whatever_way_they_go(tmp_path: Path) -> None:
@@ -125,18 +128,34 @@ def test_acquire_release_and_close_under_each_other_never_hang_or_leave_anything
     until(lambda: all(place.released(f"n{i}") for i in range(6) if place.path(f"n{i}").exists()))
 
 
-@pytest.mark.parametrize("protocol", KEPT)
-def test_nobody_takes_the_lock_that_all_claims_share(tmp_path: Path, protocol: Any) -> None:
-    """A signal that raised while it was held would leave it taken for good."""
-    kept: list[mopslock.Lease] = []
+# Ctrl-C.
 
-    def keep() -> None:
-        lease = mopslock.acquire(Directory(tmp_path), "n", ttl=LIVES, protocol=protocol)
+
+def test_the_callers_thread_takes_no_lock_that_is_written_in_python(place: Place) -> None:
+    """A KeyboardInterrupt between two lines of such a lock leaves it locked forever. If the thread that keeps all
+    leases needs it, all leases expire."""
+    taken: list[str] = []
+
+    def watch(frame: FrameType, event: str, arg: object) -> None:
+        if frame.f_code is threading.Condition.__enter__.__code__:
+            taken.append("".join(traceback.format_stack(frame)))
+
+    mopslock.inspect(place.store, "n")  # opens the store: what an interrupt leaves behind then is known to nobody
+    limiter = mopslock.Limiter()
+    sys.settrace(watch)
+    try:
+        EventLoop(System()).post(int)  # which begins its thread
+        lease = mopslock.acquire(place.store, "n", ttl=LIVES)
+        lease.lost.wait(0)
+        with pytest.raises(mopslock.NotAcquired), mopslock.accompany(lease.text, store=place.store):
+            mopslock.acquire(place.store, "n", wait=0.01)
         lease.release()
-        kept.append(lease)
-
-    thread = threading.Thread(target=keep, daemon=True)
-    with SETTLED._condition:
-        thread.start()
-        thread.join(SOON)
-    assert kept
+        with mopslock.permit(place.store, "p", capacity=1, ttl=LIVES):
+            pass
+        with pytest.raises(mopslock.Full), limiter.permit("l", capacity=1), limiter.permit("l", capacity=1, wait=0.01):
+            pass
+        mopslock.set_limit(place.store, "p", 2)
+        assert mopslock.invoke(place.store, "i", lambda work: work.name.encode()).read() == b"i"
+    finally:
+        sys.settrace(None)
+    assert not taken, taken[0]

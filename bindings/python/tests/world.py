@@ -18,13 +18,13 @@ import itertools
 import json
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import datetime, timedelta, timezone
 from typing import IO, Any, TypeVar
 from unittest import mock
 
 from mopslock import _stepped
 from mopslock._event_loop import Do, EventLoop
+from mopslock._future import Future
 from mopslock._held import HeldThing
 from mopslock._invocation import Invocation
 from mopslock._lease_runner import LeaseRunner
@@ -347,12 +347,13 @@ class World:
     def result(self, future: Future[T], within: float = 1000) -> T:
         """Lets time pass until a future is done."""
         self.run(within, future.done)
-        return future.result(0)
+        assert future.done()
+        return future.result()
 
     def error(self, future: Future[Any], within: float = 1000) -> BaseException:
         """As result, of one that fails."""
         self.run(within, future.done)
-        error = future.exception(0)
+        error = future.exception()
         assert error is not None
         return error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from . import _permit
 from ._aio_lease import Async
 from ._duration import Duration
 from ._frames import brief
+from ._future import Future
 from ._held import HeldThing, OnWaiting, give_up, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost

@@ -7,7 +7,6 @@ import inspect as inspection
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 from . import _inside
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
-from ._held import Handle, HeldThing, OnWaiting, give_up, logged, noticed
+from ._future import Future
+from ._held import Handle, HeldThing, OnWaiting, give_up, logged
 from ._host_interface import Break
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, Companion, Lease, OnLost
@@ -278,10 +278,8 @@ def accompany(
     )
     future: Future[HeldThing] = Future()
     try:
-        done = noticed(future)
         host_of(request.store).begin_accompany(handle, request.terms, future)
-        done.get()
-        made: Companion = request.lease(future.result(0), Companion)
+        made: Companion = request.lease(future.result(), Companion)
     except BaseException:
         give_up(future)
         raise

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from ._held import Ended, Handle, HeldThing, OnWaiting, noticed
+from ._future import Future
+from ._held import Ended, Handle, HeldThing, OnWaiting
 from ._units import LONGEST
 from .errors import BadArgument, MopslockError
 from .terms import Terms
@@ -90,19 +90,6 @@ def give_up(next_step: StepFuture) -> None:
 def _give_back(next_step: StepFuture) -> None:
     if not next_step.cancelled() and next_step.exception() is None and isinstance(step := next_step.result(), Begin):
         step.held.finish()
-
-
-class AwaitedStep:
-    """A step that a thread blocks for. The queue exists before anything can settle the future: see noticed."""
-
-    def __init__(self) -> None:
-        self.future = StepFuture()
-        self._done = noticed(self.future)
-
-    def get(self, timeout: float | None = None) -> Step:
-        """The step. queue.Empty: there was none in so many seconds."""
-        self._done.get(timeout=timeout)
-        return self.future.result(0)
 
 
 class NoLease(HeldThing):

@@ -15,9 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LIBRARY = os.path.dirname(os.__file__)
-OURS = tuple(
-    folder + os.sep for folder in (os.path.dirname(__file__), f"{LIBRARY}/concurrent/futures", f"{LIBRARY}/asyncio")
-)
+OURS = tuple(folder + os.sep for folder in (os.path.dirname(__file__), f"{LIBRARY}/asyncio"))
 """The folders whose frames an error passes before it reaches the caller."""
 
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import queue
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from . import _texts
+from ._future import Future
 from ._notify import log
 from ._units import SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
 from .terms import NONE
 
-Ended = Callable[[MopslockError], None]
+Ended = Callable[[MopslockError], object]
 OnWaiting = Callable[[Status], None]
 
 
@@ -139,58 +136,6 @@ class HeldThing(ABC):
         return Handle(
             self.name, self.store, self.holder, self.ttl_ns, acquired, self.version(), self.token, self.protocol
         )
-
-
-class _Settling:
-    """One lock for all futures, since it is held so briefly. A forked child has its own."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.futures: set[int] = set()  # that are being settled
-
-
-_settling = _Settling()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_settling.__init__)  # type: ignore[misc]
-
-
-SETTLED: Future[Any] = Future()
-"""Replaces a future that has been delivered to its caller. All leases share it, so never take its lock: a signal that
-raises while the lock is held would leave it taken for good, and all leases would expire."""
-SETTLED.set_result(None)
-
-
-def settle(future: Future[Any], outcome: Any) -> bool:
-    """Gives a future its result or exception. False: the future was settled before, or given up."""
-    if future is SETTLED:
-        return False
-    with _settling.lock:  # two threads may settle it, and the first one counts
-        if id(future) in _settling.futures:
-            return False
-        _settling.futures.add(id(future))
-    try:  # not under that lock: a waiter that is interrupted can leave a future's own lock taken forever
-        if future.done() or not future.set_running_or_notify_cancel():
-            return False
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-        return True
-    finally:
-        _settling.futures.discard(id(future))
-
-
-def noticed(future: Future[Any]) -> queue.SimpleQueue[Any]:
-    """A queue to wait on for a future that another thread settles.
-
-    The future's own result() takes a lock in Python. An interrupt can come between two of its lines, and then the lock
-    is never released. The thread that settles the future would wait for that lock, and all leases depend on that
-    thread. A SimpleQueue is written in C.
-    """
-    done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    future.add_done_callback(done.put)
-    return done
 
 
 def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ._call import Call, StepFuture, WorkRequest
+from ._future import Future
 from ._held import Handle, HeldThing, OnWaiting
 from ._permit_request import PermitRequest
 from .status import Status

@@ -10,14 +10,14 @@ import ctypes
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from . import _abi, _library, _texts
 from ._abi import Code
 from ._call import Call, StepFuture, WorkRequest
-from ._held import Handle, HeldThing, OnWaiting, noticed, settle
+from ._future import Future
+from ._held import Handle, HeldThing, OnWaiting
 from ._host_interface import Break, Host
 from ._hosted_calls import HostedCalls
 from ._hosted_invocation import HostedInvocation
@@ -48,11 +48,7 @@ class HostedHost(HostedCalls, Host):
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> HeldThing:
         """Python waits, not the library, so that signal handlers run meanwhile."""
-        into = Future() if into is None else into
-        done = noticed(into)
-        self.begin_acquire(name, terms, wait_ns, waits, into)
-        done.get()
-        return into.result(0)
+        return self.begin_acquire(name, terms, wait_ns, waits, into).result()
 
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
@@ -118,16 +114,16 @@ class HostedHost(HostedCalls, Host):
         def ended(event: _abi.Event) -> None:
             self.api.cancel_free(cancel)
             if event.code != Code.OK:
-                settle(future, failed(self.api.error_of(event, name)))
+                future.settle(failed(self.api.error_of(event, name)))
                 return
             try:
                 held = made(event)
                 self.keep(held, event.member)
             except Exception as error:  # mostly the host was closed meanwhile, which has released it
-                settle(future, error)
+                future.settle(error)
                 self.begin_finish(event.member, lambda _: None, None, guarded=lease is None)
                 return
-            if not settle(future, held):
+            if not future.settle(held):
                 held.finish()  # its caller has given up
 
         future.add_done_callback(lambda done: self.done(done, cancel))
@@ -231,17 +227,18 @@ class HostedHost(HostedCalls, Host):
     def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
         """A thread of ours reads ahead, a few pages at most."""
         encoded = _texts.encode("prefix", prefix)
-        found: queue.Queue[Status | BaseException | None] = queue.Queue(256)
-        over = threading.Event()
+        found: queue.SimpleQueue[Status | BaseException | None] = queue.SimpleQueue()
+        room: queue.SimpleQueue[None] = queue.SimpleQueue()  # for each item that may still be read ahead
+        over = False
+        for _ in range(256):
+            room.put(None)
 
         def put(item: Status | BaseException | None) -> bool:
-            while not over.is_set():
-                try:
-                    found.put(item, timeout=0.1)
-                    return True
-                except queue.Full:
-                    continue
-            return False
+            if not over:
+                room.get()
+            if not over:
+                found.put(item)
+            return not over
 
         def visit(_: Any, name: bytes, status: Any, code: int) -> int:
             text = name.decode()
@@ -261,11 +258,13 @@ class HostedHost(HostedCalls, Host):
         threading.Thread(target=walk, name="mopslock-list", daemon=True).start()
         try:
             while (item := found.get()) is not None:
+                room.put(None)
                 if isinstance(item, BaseException):
                     raise item
                 yield item
         finally:
-            over.set()
+            over = True
+            room.put(None)
 
     def _unread(self, code: int, name: str) -> MopslockError:
         """Why nothing was read. A WaitOver is about a lease, so it becomes Unreachable."""

@@ -10,14 +10,13 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from typing import Any, Protocol, TypeVar
 
 from . import _abi, _texts
 from ._abi import Code, EventKind
 from ._event_loop import Workers
-from ._held import OnWaiting, settle
+from ._future import Future, wait
+from ._held import OnWaiting
 from ._notify import log, notifier
 from ._units import FOREVER, SECOND
 from .errors import MopslockError, NotReleased
@@ -48,7 +47,7 @@ class HostedCalls:
         self.url, self.api = url, api
         self._lock = threading.RLock()
         self._workers = Workers()
-        self._calls: dict[int, Callable[[_abi.Event], None]] = {}
+        self._calls: dict[int, Callable[[_abi.Event], object]] = {}
         self._waits: dict[int, tuple[str, OnWaiting]] = {}
         self._listeners: dict[int, Listener] = {}
         self._open: set[Future[Any]] = set()
@@ -65,7 +64,7 @@ class HostedCalls:
     # Calls.
 
     def call(
-        self, begin: Callable[[Any], int], ended: Callable[[_abi.Event], None], future: Future[Any] | None = None,
+        self, begin: Callable[[Any], int], ended: Callable[[_abi.Event], object], future: Future[Any] | None = None,
         waits: tuple[str, OnWaiting] | None = None,
     ) -> int:  # fmt: skip
         """Begins a call, and returns its code. ended gets its event. A close of the host waits for the future."""
@@ -93,9 +92,9 @@ class HostedCalls:
 
         def run() -> None:
             try:
-                settle(future, do())
+                future.settle(do())
             except BaseException as error:
-                settle(future, error)
+                future.settle(error)
 
         self._workers.submit(run)
         return future.result()
@@ -128,11 +127,11 @@ class HostedCalls:
         def ended(event: _abi.Event) -> None:
             self.forget(handle)
             good = event.code in (Code.OK, Code.EENDED)
-            settle(over, None if good else self.api.error_of(event, held.name))
+            over.settle(None if good else self.api.error_of(event, held.name))
 
         code = self.begin_finish(handle, ended, over, guarded=held.guarded)
         if code != Code.OK:
-            settle(over, _texts.closed() if code == Code.EHANDLE else self.api.error(code, held.name))
+            over.settle(_texts.closed() if code == Code.EHANDLE else self.api.error(code, held.name))
         over.add_done_callback(self.done)
 
     def drop(self, held: Listener, handle: int) -> None:
@@ -141,7 +140,7 @@ class HostedCalls:
             self.begin_finish(handle, lambda event: None, None, guarded=held.guarded)
 
     def begin_finish(
-        self, handle: int, ended: Callable[[_abi.Event], None], over: Future[None] | None, *, guarded: bool
+        self, handle: int, ended: Callable[[_abi.Event], object], over: Future[None] | None, *, guarded: bool
     ) -> int:
         """As finish; the code."""
         begin = self.api.begin_release if guarded else self.api.begin_leave
@@ -191,6 +190,6 @@ class HostedCalls:
             listeners, calls = list(self._listeners.values()), list(self._open)
         for held in listeners:
             held.closed(in_time=code == Code.OK)
-        wait_for(calls, 1.0)  # their events are on the way
+        wait(calls, 1.0)  # their events are on the way
         if code == Code.ETIMEOUT:
             raise NotReleased("mopslock: something was not released in time, and expires by itself")

@@ -6,14 +6,14 @@ import ctypes
 import io
 import os
 import threading
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from . import _abi, _texts
 from ._abi import Code
 from ._call import Begin, Call, Found, NoLease, StepFuture, WorkRequest
-from ._held import Handle, settle
+from ._future import Future
+from ._held import Handle
 from ._hosted_calls import HostedCalls
 from ._hosted_lease import HostedLease, say_fallback
 from ._units import FOREVER, SECOND
@@ -72,20 +72,20 @@ class HostedInvocation(Call):
             self.cancel()
             raise
         if code != Code.OK:
-            settle(next_step, host.api.error(code, self.name))
+            next_step.settle(host.api.error(code, self.name))
 
     def _told(self, event: _abi.Event, next_step: StepFuture) -> None:
         api = self._host.api
         if event.code != Code.OK:
-            settle(next_step, api.error_of(event, self.name))
+            next_step.settle(api.error_of(event, self.name))
             return
         try:
             step = self._begin(event.member) if event.member else self._found()
         except Exception as error:  # mostly the host was closed meanwhile
-            settle(next_step, error)
+            next_step.settle(error)
             self.cancel()
             return
-        if not settle(next_step, step) and isinstance(step, Begin):
+        if not next_step.settle(step) and isinstance(step, Begin):
             self.cancel()  # its caller has given up
 
     def _begin(self, work: int) -> Begin:
@@ -123,7 +123,7 @@ class HostedInvocation(Call):
         """Also gives its handle back."""
         over: Future[None] = Future()
         if self._pid != os.getpid():  # the parent's goes on
-            over.set_result(None)
+            over.settle(None)
             return over
         with self._lock:
             if self._over is not None:
@@ -132,10 +132,10 @@ class HostedInvocation(Call):
         over.add_done_callback(self._host.done)
         code = self._host.call(
             lambda call: self._host.api.begin_invocation_close(self._handle, FOREVER, call),
-            lambda _: cast(None, settle(over, None)), over,
+            lambda _: over.settle(None), over,
         )  # fmt: skip
         if code != Code.OK:
-            settle(over, None)
+            over.settle(None)
         return over
 
     def open(self) -> BinaryIO:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from concurrent.futures import Future
 
 from . import _texts
 from ._abi import Code
-from ._held import Ended, Handle, HeldThing, settle
+from ._future import Future
+from ._held import Ended, Handle, HeldThing
 from ._hosted_calls import HostedCalls
 from ._notify import log, quietly
 from .errors import LeaseBroken, LeaseEnded, LeaseLost, LeaseReleased, LeaseTaken, MopslockError
@@ -114,7 +114,7 @@ class HostedLease(HeldThing):
                 return self.over
             over: Future[None] = Future()
             if lost is not None and not isinstance(lost, LeaseEnded):
-                settle(over, lost)
+                over.settle(lost)
                 self.host.drop(self, self._handle)
             else:
                 self.end(_texts.ended(self.name, self.what))
@@ -133,7 +133,7 @@ class HostedLease(HeldThing):
         failure = self.end(_texts.ended(self.name, self.what) if in_time else _texts.closed())
         with self._lock:
             over = self.over = self.over or Future()
-        settle(over, None if isinstance(failure, LeaseEnded) else failure)
+        over.settle(None if isinstance(failure, LeaseEnded) else failure)
 
 
 class HostedPermit(HostedLease):

@@ -9,11 +9,12 @@ import re
 import threading
 import time
 import weakref
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 from ._duration import Duration, nanoseconds
+from ._future import Future
 from ._host_interface import Host
 from ._hosted import HostedHost
 from ._stepped import SteppedHost
@@ -98,14 +99,14 @@ def _of_url(url: str) -> HostedHost:
             with _hosts.lock:  # but not while it is opened: some clouds take their time
                 opening = _hosts.urls.setdefault(url, mine)
             if opening is mine:
-                mine.set_result(HostedHost(url))
+                mine.settle(HostedHost(url))
             return opening.result()
         except CancelledError:  # the thread that was opening it was interrupted, so we open it
             continue
         except BaseException as error:
             failed = not mine.done()
             if failed and isinstance(error, Exception):
-                mine.set_exception(error)
+                mine.settle(error)
             mine.cancel()
             with _hosts.lock:
                 if failed and _hosts.urls.get(url) is mine:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ._held import SETTLED
+import queue
+
+from ._future import SETTLED
 from ._lease_runner import LeaseRunner
 from ._units import SECOND
 from ._verbs import NEVER, Action, Event
@@ -61,9 +63,13 @@ class InlineDriver:
         clock, notified = self.runner.host.clock, self.runner.notified
         left = min(at - clock.mono(), int(LONGEST * SECOND))
         if self.runner.waiting and notified is not None:
-            if notified.wait(max(0, left) / SECOND):
-                notified.clear()
-                return {"kind": "changed"}
-        elif left > 0:
+            try:
+                notified.get(timeout=max(0, left) / SECOND)
+            except queue.Empty:
+                return {"kind": "woke"}
+            while not notified.empty():  # only this thread takes from it
+                notified.get_nowait()
+            return {"kind": "changed"}
+        if left > 0:
             clock.sleep(left)
         return {"kind": "woke"}

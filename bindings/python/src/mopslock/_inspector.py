@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._held import settle
+from ._future import Future
 from ._host_interface import Break
 from ._machine import Machine
 from ._notify import log
@@ -179,8 +177,8 @@ class Inspector:
             raise _texts.not_broken(name, seen)
         over = self.begin_release(name, seen.holder, {"ttl_ns": round(seen.ttl * SECOND)})
         try:
-            with contextlib.suppress(TimeoutError):
-                over.result(max(0, until - self.clock.mono()) / SECOND)
+            if over.wait((until - self.clock.mono()) / SECOND):
+                over.result()
         except LeaseTaken as error:  # since we looked: the release reads before it writes
             raise _texts.not_broken(name, error.seen) from None
         return self._inspect_record(name, until)
@@ -218,23 +216,22 @@ class Inspector:
 
         def walk() -> None:
             try:
-                settle(listed, sorted(item if isinstance(item, str) else item[0] for item in store.list(prefix)))
+                listed.settle(sorted(item if isinstance(item, str) else item[0] for item in store.list(prefix)))
             except BaseException as error:
-                settle(listed, error)
+                listed.settle(error)
 
         if self._prompt(store):
             walk()
         else:
             self._submit(walk)
-        try:
-            return listed.result(timeout_ns / SECOND)
-        except Exception as error:
-            late = not listed.done()
-            class_ = "unreachable" if late else class_of(error)
-            raise error_class(class_)(
-                f"mopslock: the store cannot be listed{_texts.said(class_, None if late else error)}; "
-                f"{_texts.advice(class_)}"
-            ) from error
+        in_time = listed.wait(timeout_ns / SECOND)
+        error = listed.exception()
+        if in_time and error is None:
+            return listed.result()
+        class_ = "unreachable" if error is None else class_of(error)
+        raise error_class(class_)(
+            f"mopslock: the store cannot be listed{_texts.said(class_, error)}; {_texts.advice(class_)}"
+        ) from error
 
 
 def _unread(name: str, class_: str, cause: BaseException | None) -> StoreError:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from . import _texts
 from ._call import Begin, Call, Found, NoLease, Step, StepFuture, WorkRequest
-from ._held import OnWaiting, settle
+from ._future import Future
+from ._held import OnWaiting
 from ._lease_runner import Pending, resolving
 from ._machine import Machine
 from ._notify import notifier
@@ -113,7 +113,7 @@ class Invocation(Runner, Call):
         """Its validity ends before anything is written that lets others in."""
         if self._pid != os.getpid():  # the parent's goes on
             nothing: Future[None] = Future()
-            nothing.set_result(None)
+            nothing.settle(None)
             return nothing
         tenure = self.tenure
         if tenure is not None:
@@ -217,7 +217,7 @@ class Invocation(Runner, Call):
         self._conclude(self._late or self.refusal or _texts.closed())
         if self.tenure is not None:
             self.tenure.end(_texts.ended(self.title))
-        settle(self.over, None)
+        self.over.settle(None)
         self.host.forget(self)
         if not isinstance(self._final, Found):  # another that waits for it has to do it itself
             self.host.wake_next(self)
@@ -225,7 +225,7 @@ class Invocation(Runner, Call):
     def _work_ended(self, next_step: StepFuture, *, well: bool, body: bytes | None) -> None:
         self.next_step = next_step
         if self._final is not None:  # it was over before
-            settle(next_step, self._final)
+            next_step.settle(self._final)
             return
         self._working = False
         if self.refusal is not None or self._machine.state != "launched":  # it is given up, and hears of it in the end
@@ -246,7 +246,7 @@ class Invocation(Runner, Call):
         if isinstance(outcome, MopslockError):
             outcome.__cause__ = self.cause
         self._body = b""
-        settle(self.next_step, outcome)
+        self.next_step.settle(outcome)
 
     # Requests.
 
@@ -285,7 +285,7 @@ class Invocation(Runner, Call):
     def _launch(self, _: Action) -> None:
         self._late, self._launched, self._working = None, True, True
         begin = Begin(self.tenure or NoLease(self, self.host.url))
-        if not settle(self.next_step, begin):  # nobody is there to do it
+        if not self.next_step.settle(begin):  # nobody is there to do it
             self.cancel()
 
     def _found(self, action: Action) -> None:

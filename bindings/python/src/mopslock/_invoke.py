@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import BinaryIO, Literal, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
-from ._call import AwaitedStep, Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
+from ._call import Call, Found, NoLease, Step, StepFuture, WorkRequest, give_up
 from ._duration import Duration, waiting
 from ._frames import brief
-from ._held import Handle, HeldThing, OnWaiting, logged, noticed
+from ._held import Handle, HeldThing, OnWaiting, logged
 from ._host_interface import Host
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, AcquiredLease
@@ -328,29 +327,30 @@ class _Loop:
         self._store, self._run, self._launch = store, run, launch
 
     def until_found(self) -> tuple[Call, Found]:
-        next_step = first = AwaitedStep()
+        next_step = first = StepFuture()
         call: Call | None = None
         try:
             host = host_of(self._store)
             request = beginning(host, self._run.request, awaits=False)
-            call = host.begin_invocation(request, first.future)
+            call = host.begin_invocation(request, first)
             while True:
                 step = self._next(next_step)
                 if isinstance(step, Found):
                     return call, step
-                next_step = AwaitedStep()
-                self._work(call, step.held, next_step.future)
+                next_step = StepFuture()
+                self._work(call, step.held, next_step)
         except BaseException:  # also an interrupt before call was set
-            give_up(first.future)
+            give_up(first)
             if call is not None:
                 _give_back(call)
             raise
 
-    def _next(self, next_step: AwaitedStep) -> Step:
-        came: Step | BaseException
+    def _next(self, next_step: StepFuture) -> Step:
+        came: Step | BaseException = TimeoutError()
         try:
-            came = next_step.get(self._run.patience)
-        except (queue.Empty, MopslockError) as error:
+            if next_step.wait(self._run.patience):
+                came = next_step.result()
+        except MopslockError as error:
             came = error
         return self._run.judge(came)
 
@@ -369,6 +369,4 @@ class _Loop:
 
 def _give_back(call: Call) -> None:
     """Releases what is held before the error is raised, but waits only so long."""
-    over = call.cancel()
-    with contextlib.suppress(queue.Empty):
-        noticed(over).get(timeout=RELEASE)
+    call.cancel().wait(RELEASE)

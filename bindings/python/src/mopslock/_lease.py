@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import queue
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -13,7 +12,8 @@ from typing import Any
 
 from . import _inside, _texts
 from ._duration import Duration, nanoseconds
-from ._held import HeldThing, noticed
+from ._future import Future
+from ._held import HeldThing
 from ._notify import log, notifier
 from ._units import SECOND
 from .errors import LeaseLost, MopslockError, NotReleased
@@ -36,7 +36,7 @@ class Lost:
 
     def __init__(self, held: HeldThing) -> None:
         self._held = held
-        self._event: threading.Event | None = None
+        self._ended: Future[None] | None = None
         self._lock = threading.RLock()
 
     def is_set(self) -> bool:
@@ -48,15 +48,12 @@ class Lost:
         if self.is_set():  # in a forked child it is, and there a thread that no longer exists may hold our lock
             return True
         with self._lock:
-            if self._event is None:
-                self._event = threading.Event()
-                self._held.when_ended(self._tell(self._event))
-        self._event.wait(timeout)
+            if self._ended is None:
+                ended: Future[None] = Future()
+                self._held.when_ended(lambda _: ended.settle(None))
+                self._ended = ended  # last: an interrupted call may begin again
+        self._ended.wait(timeout)
         return self.is_set()
-
-    @staticmethod
-    def _tell(event: threading.Event) -> Callable[[MopslockError], None]:
-        return lambda _: event.set()
 
     def __bool__(self) -> bool:
         return self.is_set()
@@ -154,16 +151,12 @@ class HeldLease:
             raise _texts.forked(self.name, self._held.what)
         seconds = None if timeout is None else nanoseconds("timeout", timeout) / SECOND
         try:
-            self._outcome(seconds)
-        except queue.Empty as error:
-            raise not_released(self.name, self._held.what) from error
+            over = self._held.finish()
+            if over.wait(seconds):
+                return over.result()
         except MopslockError as error:
             raise _again(error) from None
-
-    def _outcome(self, seconds: float | None) -> None:
-        over = self._held.finish()
-        noticed(over).get(timeout=seconds)
-        over.result(0)
+        raise not_released(self.name, self._held.what)
 
     def _is_parents(self) -> bool:
         """A forked child also leaves the block, but the lease is the parent's."""
@@ -174,9 +167,11 @@ class HeldLease:
         if self._is_parents():
             return
         try:
-            self._outcome(self._timeout)
-        except queue.Empty:
-            log.warning("%s", not_released(self.name, self._held.what))
+            over = self._held.finish()
+            if over.wait(self._timeout):
+                over.result()
+            else:
+                log.warning("%s", not_released(self.name, self._held.what))
         except MopslockError as ended:
             self._judge(ended, error)
         except BaseException:  # an interrupt, perhaps before the release began

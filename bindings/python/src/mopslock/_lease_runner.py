@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
+import queue
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._held import SETTLED, HeldThing, OnWaiting, settle
+from ._future import SETTLED, Future
+from ._held import HeldThing, OnWaiting
 from ._machine import Machine
 from ._notify import notifier
 from ._resolve import Abilities, Resolution, Resolver
@@ -76,7 +76,7 @@ class LeaseRunner(Runner, Validity):
         self.fresh = True  # not held or joined before
         self.waiting = False
         self._waits = waits
-        self.notified: threading.Event | None = None  # set to wake the thread that drives it: see InlineDriver
+        self.notified: queue.SimpleQueue[None] | None = None  # wakes the thread that drives it: see InlineDriver
         self.hurried = False  # the host is closing
         self.refusal: MopslockError | None = None  # why it was cancelled, if not by its caller
 
@@ -138,14 +138,14 @@ class LeaseRunner(Runner, Validity):
         return self._machine.idle and self.over.done()
 
     def will_be_driven(self) -> None:
-        """By the thread that made it. Others reach it meanwhile by an event."""
-        self.notified = self.notified or threading.Event()
+        """By the thread that made it. Others reach it meanwhile by a queue."""
+        self.notified = self.notified or queue.SimpleQueue()
 
     def change(self) -> None:
         """Somebody in this process released the name. From any thread."""
         notified = self.notified
         if notified is not None:
-            notified.set()
+            notified.put(None)
         else:
             self.host.loop.post(lambda: self.feed({"kind": "changed"}))
 
@@ -153,7 +153,7 @@ class LeaseRunner(Runner, Validity):
         """It may look at once. From any thread."""
         notified = self.notified
         if notified is not None:
-            notified.set()
+            notified.put(None)
         else:
             self.host.loop.post(lambda: self.feed({"kind": "woke"}))
 
@@ -172,7 +172,7 @@ class LeaseRunner(Runner, Validity):
         self.end(_texts.ended(self.title))
         self._machine.drop()
         self._machine.idle = True
-        settle(self.over, None)
+        self.over.settle(None)
 
     def hurry(self) -> None:
         """The process is about to end, or the store is closed."""
@@ -180,7 +180,7 @@ class LeaseRunner(Runner, Validity):
         self.invalidate()
         notified = self.notified
         if notified is not None:
-            notified.set()
+            notified.put(None)
         else:
             self.host.loop.post(lambda: self.stop(brief=True))
 
@@ -191,7 +191,7 @@ class LeaseRunner(Runner, Validity):
     def _adopted(self) -> None:
         self.notified = None
         self._schedule([])
-        if self.hurried:  # nothing waited for the event
+        if self.hurried:  # nothing waited for the queue
             self.stop(brief=True)
 
     def stop(self, *, brief: bool) -> None:
@@ -226,7 +226,7 @@ class LeaseRunner(Runner, Validity):
         if self.fresh:
             self.fresh = False
             settled, self.settled = self.settled, SETTLED  # with all that waited for it
-            if not settle(settled, self):  # nobody waits for it any more
+            if not settled.settle(self):  # nobody waits for it any more
                 self.host.loop.post(lambda: self.stop(brief=False))
 
     def _adopt(self, action: Action) -> None:
@@ -261,14 +261,14 @@ class LeaseRunner(Runner, Validity):
         error.__cause__ = self.cause
         self.waiting = False
         self.end(error)
-        settle(self.settled, error)
-        settle(self.over, error)
+        self.settled.settle(error)
+        self.over.settle(error)
 
     def _released(self, action: Action) -> None:
         self.host.remember(self, action)
         self.end(_texts.ended(self.title))
-        settle(self.settled, _texts.closed())
-        settle(self.over, None)
+        self.settled.settle(_texts.closed())
+        self.over.settle(None)
         self.host.wake_waiters(self)
 
     def _contact_lost(self, _: Action) -> None:

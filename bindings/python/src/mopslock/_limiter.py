@@ -8,7 +8,6 @@ from typing import Any
 
 from . import _texts
 from ._duration import Duration, waiting
-from ._held import noticed
 from ._limits import Engine, Grant, Granted, PermitOwner, full
 from ._permit_request import PermitRequest
 from .errors import OutOfBuckets
@@ -163,10 +162,8 @@ class Limiter:
         if wait_ns:
             into = Granted()
             try:
-                done = noticed(into)
                 engine.waits.begin(owner, grant, wait_ns, into)
-                done.get()
-                if into.result(0):
+                if into.result():
                     return grant
             except BaseException:  # interrupted: the call may still be granted, and that is given back
                 into.cancel()

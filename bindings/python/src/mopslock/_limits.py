@@ -11,11 +11,10 @@ import ctypes
 import os
 import sys
 import threading
-from concurrent.futures import Future
 
 from . import _abi, _library, _texts
 from ._abi import Code
-from ._held import settle
+from ._future import Future
 from ._notify import begin_thread, log, notifier
 from ._permit_request import PermitRequest
 from ._units import FOREVER
@@ -105,7 +104,7 @@ class PendingAcquires:
             if code == Code.OK:
                 self._calls[call.value] = grant, into
         if code != Code.OK:
-            settle(into, ended() if code in ENDED else api.error(code, grant.name))
+            into.settle(ended() if code in ENDED else api.error(code, grant.name))
 
     def _done(self, into: Granted, cancel: int) -> None:
         if into.cancelled():
@@ -130,12 +129,12 @@ class PendingAcquires:
         grant.held = event.held
         if event.code == Code.OK:
             grant._handle.value = event.member
-            if not settle(into, True):
+            if not into.settle(True):
                 grant.give_back()  # its caller has given up
         elif event.code == Code.EFULL:
-            settle(into, False)
+            into.settle(False)
         else:
-            settle(into, ended() if event.code in ENDED else self._api.error_of(event, grant.name))
+            into.settle(ended() if event.code in ENDED else self._api.error_of(event, grant.name))
 
 
 class Engine:

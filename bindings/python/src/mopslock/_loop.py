@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 from . import _lease
+from ._future import Future
 from ._held import HeldThing
 from .errors import MopslockError
 
@@ -64,7 +65,7 @@ async def outcome(future: Future[T], abandon: Callable[[], object]) -> T:
 
     future.add_done_callback(tell)
     await done
-    return future.result(0)
+    return future.result()
 
 
 def _set(ended: asyncio.Future[None]) -> None:
@@ -85,7 +86,7 @@ def wrapped(over: Future[None]) -> asyncio.Future[None]:
         if ended.done():
             return
         try:
-            over.result(0)
+            over.result()
         except CancelledError:
             ended.set_result(None)
         except BaseException as error:

@@ -8,7 +8,6 @@ import inspect as inspection
 import json
 import math
 import pickle
-import queue
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
-from ._call import AwaitedStep, Found, WorkRequest
+from ._call import Found, StepFuture, WorkRequest
 from ._duration import Duration
 from ._frames import brief
 from ._held import OnWaiting
@@ -333,19 +332,18 @@ def looking(request: WorkRequest) -> WorkRequest:
 
 def is_there(store: AnyStore, request: WorkRequest) -> bool:
     """Whether there is a result."""
-    next_step = AwaitedStep()
-    call = host_of(store).begin_invocation(looking(request), next_step.future)
+    next_step = StepFuture()
+    call = host_of(store).begin_invocation(looking(request), next_step)
     try:
-        if isinstance(next_step.get(LOOK), Found):
-            return True
-        # There is none, or the store did not answer. The output of the work, which is none, tells which.
-        next_step = AwaitedStep()
-        call.complete(next_step.future, well=True, body=None)
-        return isinstance(next_step.get(LOOK), Found)
+        if next_step.wait(LOOK) and not isinstance(next_step.result(), Found):
+            # There is none, or the store did not answer. The output of the work, which is none, tells which.
+            next_step = StepFuture()
+            call.complete(next_step, well=True, body=None)
+        if not next_step.wait(LOOK):
+            raise unread(request.name)
+        return isinstance(next_step.result(), Found)
     except NoResult:
         return False
-    except queue.Empty as error:
-        raise unread(request.name) from error
     finally:
         call.cancel()
 

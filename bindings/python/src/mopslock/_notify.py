@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,22 +18,27 @@ log = logging.getLogger("mopslock")
 def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.Thread | None], None]) -> None:
     """Begins a daemon thread, and calls note with it before it runs, or with None if the system has no more threads.
 
-    An interrupt (KeyboardInterrupt is also raised in start) must leave neither an unknown thread nor a note of a thread
-    that never runs.
+    Another thread starts it, for only the main thread can be interrupted. Thread.start waits for an Event that the new
+    thread sets. An interrupt can leave that Event locked (see Future), and then the new thread would never run.
     """
     thread = threading.Thread(target=run, name=name, daemon=True)
-    note(thread)
+    begun: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def start() -> None:
+        note(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # also when the interpreter is ending
+            note(None)
+        finally:
+            begun.put(None)
+
     try:
-        thread.start()
-    except RuntimeError:  # also when the interpreter is ending
+        _thread.start_new_thread(start, ())
+    except RuntimeError:
         note(None)
-    except BaseException:
-        for _ in range(100):  # it has an ident as soon as it runs
-            if thread.ident is not None:
-                raise
-            time.sleep(0.001)
-        note(None)
-        raise
+    else:
+        begun.get()
 
 
 def quietly(tell: Callable[[T], object], what: T) -> None:

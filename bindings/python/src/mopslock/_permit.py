@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ._duration import Duration, nanoseconds, waiting
 from ._frames import brief
-from ._held import HeldThing, OnWaiting, give_up, logged, noticed
+from ._future import Future
+from ._held import HeldThing, OnWaiting, give_up, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, HeldLease, OnLost
 from ._permit_request import PermitRequest, limit_of
@@ -224,12 +224,10 @@ class Permitting:
         w = self._request
         future: Future[HeldThing] = Future()
         try:
-            done = noticed(future)
             host_of(w.store).begin_permit(
                 w.name, w.terms, w.request, w.wait_ns, logged("permit of", w.name, w.waits), into=future
             )
-            done.get()
-            made: Permit = w.permit(future.result(0))
+            made: Permit = w.permit(future.result())
         except BaseException:
             give_up(future)
             raise

@@ -6,11 +6,10 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ._event_loop import Timer
-from ._held import settle
+from ._future import Future
 from ._machine import Machine
 from ._verbs import NEVER, REQUESTS, Action, Event, attempt, unknown
 
@@ -232,7 +231,7 @@ class Task(Runner):
 
     def ended(self) -> None:
         """It has done what it was for, or never will."""
-        settle(self.over, None)
+        self.over.settle(None)
 
     def failed(self, error: Exception) -> bool:
         """It is none of a caller's."""
@@ -248,7 +247,7 @@ class Task(Runner):
         for flight in self._flights:
             loop.take_back(flight.limit)
         self._machine = _Gone()
-        settle(self.over, None)
+        self.over.settle(None)
 
 
 class OneShot:

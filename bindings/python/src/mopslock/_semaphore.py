@@ -8,14 +8,13 @@ the event loop's thread.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import _texts
-from ._held import HeldThing, OnWaiting, noticed, settle
+from ._future import Future
+from ._held import HeldThing, OnWaiting
 from ._inspector import plain
 from ._notify import notifier
 from ._permit_request import PermitRequest
@@ -142,19 +141,19 @@ class Share(Validity):
         """It is over, and was not to be had, or was lost."""
         self.end(error)
         self.host.forget(self)
-        settle(self.settled, error)
-        settle(self.over, error)
+        self.settled.settle(error)
+        self.over.settle(error)
 
     def given_back(self) -> None:
         """The store has said so."""
         self.end(_texts.ended(self.title, self.what))
         self.host.forget(self)
-        settle(self.settled, _texts.closed())
-        settle(self.over, None)
+        self.settled.settle(_texts.closed())
+        self.over.settle(None)
 
     def limited(self) -> None:
         """The store has the limit."""
-        settle(self.settled, self)
+        self.settled.settle(self)
         self.given_back()
 
     def held(self, action: Action, standing: Session | None) -> None:
@@ -164,7 +163,7 @@ class Share(Validity):
         self.acquired_ns = self.host.clock.wall()
         self.stands_on(action.get("session", ""), standing)
         self.renewed(action["at_ns"])
-        settle(self.settled, self)  # one that was given up is given back, as its host was told
+        self.settled.settle(self)  # one that was given up is given back, as its host was told
 
     def waits(self, seen: Status) -> None:
         """There is no room."""
@@ -240,7 +239,7 @@ class Semaphore(Runner):
     def ended(self) -> None:
         """Nothing is held, and nobody waits."""
         self.host.semaphore_ended(self)
-        settle(self.over, None)
+        self.over.settle(None)
 
     def failed(self, error: Exception) -> bool:
         """An error of ours."""
@@ -393,14 +392,12 @@ class Semaphores:
         """Whichever machine of the name there is sets it."""
         first: Event = {"kind": "limit", "store_limit": limit} if limit else {"kind": "limit"}
         share = self._begin_share(name, Terms(protocol="strict"), first, None)
-        done = noticed(share.settled)
         try:
-            done.get(timeout=timeout_ns / SECOND)
-        except queue.Empty:
-            raise _texts.refused(name, "unset", "unreachable", None, None, what="limit of") from None
+            if not share.settled.wait(timeout_ns / SECOND):
+                raise _texts.refused(name, "unset", "unreachable", None, None, what="limit of")
         finally:
             share.settled.cancel()
-        share.settled.result(0)
+        share.settled.result()
 
     def _begin_share(
         self, name: str, terms: Terms, first: Event, request: PermitRequest | None, *,

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
 from . import _texts
 from ._event_loop import Timer
+from ._future import Future
 from ._runner import OneShot, Task, config, fresh
 from ._units import SECOND
 from ._verbs import NEVER, Action, Event
-from .errors import MopslockError
 
 if TYPE_CHECKING:
     from ._invocation import Invocation
@@ -239,13 +238,10 @@ class Services:
                 one_shot = Task(self.host, OneShot({"kind": "delete", "key": key, "limit_ns": ONE_SHOT_LIMIT}), _ignore)
                 one_shot.feed({"kind": "begin"})
                 tasks.append(one_shot)
-            done.set_result([task.over for task in tasks if task is not None])
+            done.settle([task.over for task in tasks if task is not None])
 
         self.host.loop.post(leave)
-        try:
-            return done.result(1.0)
-        except (TimeoutError, MopslockError):  # nobody turns the event loop
-            return []
+        return done.result() if done.wait(1.0) else []  # otherwise nobody turns the event loop
 
 
 def _ignore(_: Action) -> None:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
 from typing import Any, BinaryIO
 
 from . import _texts
@@ -17,7 +16,8 @@ from ._asks import Asks
 from ._call import Call, StepFuture, WorkRequest
 from ._clock import Clock, System
 from ._event_loop import Do, EventLoop, Lane, Workers
-from ._held import Handle, HeldThing, OnWaiting, noticed
+from ._future import Future, wait
+from ._held import Handle, HeldThing, OnWaiting
 from ._host_interface import Host
 from ._inline_driver import InlineDriver
 from ._inspector import Inspector, plain
@@ -150,10 +150,7 @@ class SteppedHost(Semaphores, Inspector, Host):
         """On the caller's own thread until it is held, which saves ten changes of thread; then on the event loop's."""
         into = Future() if into is None else into
         if terms.session:  # what it stands on is the event loop's
-            done = noticed(into)
-            self.begin_acquire(name, terms, wait_ns, waits, into)
-            done.get()
-            return into.result(0)
+            return self.begin_acquire(name, terms, wait_ns, waits, into).result()
         runner = None
         try:
             runner = self._requested_runner(name, terms, waits, into, driven=True)
@@ -426,11 +423,11 @@ class SteppedHost(Semaphores, Inspector, Host):
 
     def look(self, runner: LeaseRunner | Invocation | Share) -> bool:
         """Has the event loop look at the clock for a claim; False if it did not come to it."""
-        looked = threading.Event()
+        looked: Future[None] = Future()
 
         def look() -> None:
             runner.feed({"kind": "woke"})
-            looked.set()
+            looked.settle(None)
 
         self.loop.post(look)
         return looked.wait(LOOK)
@@ -455,7 +452,7 @@ class SteppedHost(Semaphores, Inspector, Host):
 
     def _wait_for(self, left: set[Future[None]], end: float) -> set[Future[None]]:
         while left:
-            _, left = wait(left, max(0.0, min(end - time.monotonic(), TURN)))
+            left = wait(left, min(end - time.monotonic(), TURN))
             if time.monotonic() >= end:
                 break
             if self.loop.barred:

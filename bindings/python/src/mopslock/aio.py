@@ -17,7 +17,6 @@ import functools
 import inspect as inspection
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import Future
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
@@ -30,6 +29,7 @@ from ._aio_permit import Permit, Permitting, acquire_permit, permit, set_limit, 
 from ._api import _Once, accompanying, lease_request
 from ._duration import Duration
 from ._frames import brief
+from ._future import Future
 from ._held import HeldThing, OnWaiting, give_up, logged
 from ._hosts import AnyStore, host_of
 from ._lease import RELEASE, OnLost

@@ -6,10 +6,9 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
+from .._future import Future
 from .._lease_runner import LeaseRunner
 from .._units import SECOND
 from ..errors import (
@@ -23,7 +22,7 @@ from ..errors import (
 )
 from ._engine import Engine, engine
 from ._errors import FINAL
-from ._leases import RELEASE_WAIT, Lease, LeaseAcquired, RemoteLease, awaited, outcome
+from ._leases import RELEASE_WAIT, Lease, LeaseAcquired, RemoteLease, awaited, wait
 
 log = logging.getLogger("mopslock")
 
@@ -160,19 +159,17 @@ class OwnReleaser(Releaser):
         ended: Future[None] = Future()
         runner.finish().add_done_callback(lambda over: self._after(runner, over, ended))
         if isinstance(self.lease, RemoteLease):
-            try:
-                outcome(ended, RELEASE_WAIT)
-            except FutureTimeout:
+            if not wait(ended, RELEASE_WAIT):
                 log.warning("mopslock: lease %s: its last renewal has not been answered yet", self.lease.lease_dir_uri)
             return
         awaited(ended, self.lease)
 
     def _after(self, runner: LeaseRunner, over: Future[None], ended: Future[None]) -> None:
         """It has released, or left, or was lost before."""
-        failure = None if over.cancelled() else over.exception()
+        failure = over.exception()
         released = runner.guarded and failure is None
         if released or isinstance(self.lease, RemoteLease) or isinstance(failure, (LeaseTaken, LeaseReleased)):
-            ended.set_result(None)
+            ended.settle(None)
         else:
             self._release(ended)
             if runner.cause is not None:
@@ -180,19 +177,9 @@ class OwnReleaser(Releaser):
 
     def _release(self, ended: Future[None]) -> None:
         """What may still be ours there is released by another machine."""
-
-        def done(over: Future[None]) -> None:
-            failure = over.exception()
-            if failure is None:
-                ended.set_result(None)
-            else:
-                ended.set_exception(failure)
-
         place = self.lease.place(self.on)
-        host = self.on.host
-        host.begin_release(place.name, self.lease.writer_id, self.lease.terms(), store=place.store).add_done_callback(
-            done
-        )
+        released = self.on.host.begin_release(place.name, self.lease.writer_id, self.lease.terms(), store=place.store)
+        released.add_done_callback(lambda over: ended.settle(over.exception()))
 
 
 class ForeignReleaser(Releaser):

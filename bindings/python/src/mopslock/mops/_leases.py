@@ -10,10 +10,9 @@ import json
 import logging
 import os
 import threading
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
+from .._future import Future
 from .._inline_driver import InlineDriver
 from .._lease_runner import LeaseRunner
 from .._units import SECOND
@@ -230,22 +229,23 @@ def gave_up(driver: InlineDriver, uri: str) -> MopslockError:
 def awaited(over: Future[None], lease: Lease) -> None:
     """Waits for a release. Another's record is left alone, which is no error for the caller."""
     try:
-        outcome(over, RELEASE_WAIT)
+        if not wait(over, RELEASE_WAIT):
+            raise NotReleased(
+                f"mopslock: lease {lease.lease_dir_uri} was not released within {RELEASE_WAIT:g}s; "
+                "tried on, or it expires"
+            )
+        over.result()
     except LeaseTaken as taken:
         log.warning(
             "mopslock: lease %s was not released, since it is not ours any more: %s", lease.lease_dir_uri, taken
         )
     except LeaseLost as lost:
         raise Unreachable(f"mopslock: lease {lease.lease_dir_uri} was not released, and expires: {lost}") from lost
-    except FutureTimeout:
-        raise NotReleased(
-            f"mopslock: lease {lease.lease_dir_uri} was not released within {RELEASE_WAIT:g}s; tried on, or it expires"
-        ) from None
 
 
-def outcome(future: Future[None], seconds: float) -> None:
-    """Blocks until a future is done; FutureTimeout after so many seconds."""
-    future.result(seconds)
+def wait(over: Future[None], seconds: float) -> bool:
+    """Waits until it is done, at most so many seconds, and returns whether it is."""
+    return over.wait(seconds)
 
 
 def patience_ns(expire_s: float) -> int:

@@ -1,0 +1,111 @@
+"""A result that one thread gives and others wait for. No interrupt can leave it locked."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+log = logging.getLogger("mopslock")
+
+
+class Future(Generic[T]):
+    """As concurrent.futures.Future, but without a lock. Any thread may call its methods.
+
+    A Condition, which that class takes, is written in Python: a KeyboardInterrupt can come between two of its lines,
+    and then it is never released. The thread that settles the future would wait for it forever, and all leases depend
+    on that thread. Here each step is one call of a list or of a SimpleQueue, which are written in C.
+    """
+
+    __slots__ = ("_calls", "_outcomes")
+
+    def __init__(self) -> None:
+        self._outcomes: list[list[Any]] = []  # two threads may settle it, and the first one counts
+        self._calls: list[Callable[[Future[T]], object]] = []
+
+    def settle(self, outcome: T | BaseException) -> bool:
+        """Gives it its result or exception. False: it was settled before, or cancelled."""
+        if self._outcomes:
+            return False
+        ours = [outcome]
+        self._outcomes.append(ours)
+        self._tell()
+        return self._outcomes[0] is ours
+
+    def cancel(self) -> bool:
+        """Gives it up. False: it was settled before."""
+        return self.settle(CancelledError()) or self.cancelled()
+
+    def done(self) -> bool:
+        """Whether it was settled or cancelled."""
+        return bool(self._outcomes)
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return isinstance(self.exception(), CancelledError)
+
+    def exception(self) -> BaseException | None:
+        """Its exception, or None, also if it is not done."""
+        outcome = self._outcomes[0][0] if self._outcomes else None
+        return outcome if isinstance(outcome, BaseException) else None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is done, at most ``timeout`` seconds, and returns whether it is."""
+        if not self._outcomes:
+            done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
+            tell = done.put
+            self.add_done_callback(tell)
+            try:
+                done.get(timeout=None if timeout is None else max(0.0, timeout))
+            except queue.Empty:
+                self._take_back(tell)
+        return self.done()
+
+    def result(self) -> T:
+        """Waits until it is done, and returns its result or raises its exception."""
+        self.wait()
+        outcome: T | BaseException = self._outcomes[0][0]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def add_done_callback(self, call: Callable[[Future[T]], object]) -> None:
+        """Calls ``call(self)`` once it is done: on the thread that settles it, or on this one if it is done."""
+        self._calls.append(call)
+        if self._outcomes and self._take_back(call):
+            call(self)
+
+    def _take_back(self, call: Callable[[Future[T]], object]) -> bool:
+        """False: the thread that settles it makes the call, or has made it."""
+        try:
+            self._calls.remove(call)
+        except ValueError:
+            return False
+        return True
+
+    def _tell(self) -> None:
+        while True:
+            try:
+                call = self._calls.pop(0)
+            except IndexError:
+                return
+            try:
+                call(self)
+            except Exception:
+                log.exception("mopslock: a callback failed; this is an error in mopslock")
+
+
+def wait(futures: Iterable[Future[Any]], seconds: float) -> set[Future[Any]]:
+    """Waits for all of them, at most so many seconds, and returns those that are not done."""
+    end = time.monotonic() + seconds
+    return {future for future in futures if not future.wait(end - time.monotonic())}
+
+
+SETTLED: Future[Any] = Future()
+"""Replaces a future that has been delivered to its caller: a lease that is held needs none."""
+SETTLED.settle(None)
