@@ -25,12 +25,13 @@ func (a *app) accompanyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accompany [--lease LEASE] [flags] -- CMD [ARG...]",
 		Short: "keep another process's lease alive while CMD runs",
-		Long: `Join the lease in MOPSLOCK_LEASE or --lease, run CMD, and keep the lease alive while CMD runs, also when
-its holder is gone. Nothing is released at the end: that is the holder's.
+		Long: `Join the lease in MOPSLOCK_LEASE or --lease, run CMD, and keep the lease alive while CMD runs, even after its
+holder has died. accompany does not release the lease at the end: only the holder does.
 
-If the lease is lost already (taken, broken or released) CMD is not run and the status is 0 (--lost-status).
-If there is nothing to keep alive CMD is not run and the status is 77, unless --without-lease. Losing contact
-with the store never stops CMD; that the lease is another's or was broken does (76).`,
+If the lease is already lost (taken, broken or released), CMD is not run and the status is 0 (--lost-status).
+If there is no lease to keep alive, CMD is not run and the status is 77, unless --without-lease is given. Losing
+contact with the store never ends CMD. If another process has taken the lease, or it was broken, accompany ends
+CMD (76).`,
 		Example: `  mopslock-host accompany -- ./remote-part.sh
   mopslock-host accompany --lease "$LEASE_FROM_MY_ARGUMENTS" -- python train.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,11 +60,11 @@ func (f *accompanyFlags) add(cmd *cobra.Command) {
 	f.addClaim(cmd)
 	f.lossFlags.add(cmd)
 	cmd.Flags().StringVar(&f.lease, "lease", "", "the lease: a file, - for stdin, or the JSON text itself (default $MOPSLOCK_LEASE)")
-	cmd.Flags().IntVar(&f.lostStatus, "lost-status", 0, "the exit status if the lease is lost already")
-	cmd.Flags().BoolVar(&f.withoutLease, "without-lease", false, "run CMD even if the lease cannot be maintained")
+	cmd.Flags().IntVar(&f.lostStatus, "lost-status", 0, "the exit status if the lease is already lost")
+	cmd.Flags().BoolVar(&f.withoutLease, "without-lease", false, "run CMD even if the lease cannot be kept alive")
 }
 
-// checkFor is check for a lease that exists: what it says of itself wins.
+// checkFor is check for a lease that exists: its own terms win over the flags.
 func (f *accompanyFlags) checkFor(handle *host.Handle) []error {
 	terms := f.terms()
 	terms.TTL, terms.Protocol = handle.TTL, handle.Protocol
@@ -87,7 +88,7 @@ func (a *app) accompanied(ctx context.Context, lease string) (host.Handle, error
 	return host.Handle{}, exit.Usagef("which lease? set MOPSLOCK_LEASE or --lease")
 }
 
-// accompany ends in an *exit, also where all went well.
+// accompany returns an *exit.Error, also if all went well.
 func (a *app) accompany(ctx context.Context, handle host.Handle, argv []string, f *accompanyFlags) error {
 	h, err := a.openURL(ctx, handle.Store)
 	if err != nil {
@@ -141,8 +142,8 @@ func (a *app) runAccompanied(h *host.Host, c *host.Companion, handle host.Handle
 	return out
 }
 
-// accompaniedOptions are those of a companion's command. There is no OnContinue:
-// a pause does not stop it.
+// accompaniedOptions are those of a companion's command. Without OnContinue a pause of ours does not
+// stop the command.
 func (a *app) accompaniedOptions(h *host.Host, c *host.Companion, handle host.Handle, argv []string) child.Options {
 	handle.Epoch, handle.Token = max(handle.Epoch, c.Epoch()), cmp.Or(c.FencingToken(), handle.Token)
 	options := childOptions(argv, a.childEnv(handle, h.URL()))

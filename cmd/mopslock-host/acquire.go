@@ -17,9 +17,9 @@ func (a *app) acquireCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acquire NAME --ttl DURATION [flags]",
 		Short: "acquire the lease NAME and print it, for scripts",
-		Long: `Acquire NAME and print the lease as one line of JSON. Nobody renews it: it expires after --ttl unless
-renew or release is given what was printed, so stdout must not be the null device. With --ttl 0 (strict) it is held
-until it is released or broken.`,
+		Long: `Acquire NAME and print the lease as one line of JSON. No process renews it: it expires after --ttl unless the
+printed text is given to renew or release. So stdout must not be the null device. With --ttl 0 (strict) the lease is
+held until it is released or broken.`,
 		Example: `  lease=$(mopslock-host acquire deploy --ttl 10m) || exit
   mopslock-host release "$lease"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,8 +46,7 @@ until it is released or broken.`,
 	return cmd
 }
 
-// goesNowhere reports whether what is written is lost: the null device, which the runtime also opens in the place of a
-// closed descriptor.
+// goesNowhere reports whether out is the null device. The runtime also opens that in the place of a closed descriptor.
 func goesNowhere(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -73,10 +72,10 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && lease.Protocol() == core.ProtocolLastWriter {
 		a.console.Printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
 	}
-	// The lease is to outlive this process, so the Host is left as it is: closing
-	// it would release. The process ends right after.
+	// The lease outlives this process, so the Host stays open: closing it would release the lease. The
+	// process ends right after.
 	if err := a.reportHandle(lease.OwnerHandle()); err != nil {
-		a.releaseAfter(lease) // nobody has it
+		a.releaseAfter(lease) // the caller did not get it
 		a.close(h)
 		return err
 	}

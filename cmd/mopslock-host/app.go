@@ -18,7 +18,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// app is one run of the programme.
+// app is one run of the program.
 type app struct {
 	stdin   io.Reader
 	stdout  io.Writer
@@ -28,15 +28,15 @@ type app struct {
 	storeURL  string
 	json      bool
 	engine    engine.Engine
-	steppers  int // Hosts and others that may still step a machine of the engine
+	steppers  int // Hosts and functions that may still step a machine of the engine
 	trace     *recording.Recording
 	tracePath string
-	metrics   *metrics.File // nil: nobody asked for it
+	metrics   *metrics.File // nil: without --metrics-file
 
 	status  *statusFile
 	closing time.Duration // how long closing the store may take
 
-	// The rest of the world. Tests give their own, and need no process.
+	// The world outside. Tests give their own, and need no process.
 	env      []string
 	clock    host.Clock // nil: the machine's
 	signals  signals
@@ -66,7 +66,7 @@ type command interface {
 	Close()
 }
 
-// pipe takes what a command prints: a *capture.Pipe.
+// pipe takes the output of a command: a *capture.Pipe.
 type pipe interface {
 	Writer() *os.File
 	Started()
@@ -92,7 +92,7 @@ func (s processSignals) Start(options child.Options) (command, error) {
 	return c, nil
 }
 
-// getenv is the last of its values, as that of a process started with them.
+// getenv returns the last value of a variable, as a process with this environment would see it.
 func (a *app) getenv(name string) string {
 	for _, line := range slices.Backward(a.env) {
 		if value, found := strings.CutPrefix(line, name+"="); found {

@@ -6,15 +6,15 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
 )
 
-// nameArg is the one NAME of a command.
+// nameArg returns the one NAME of a command.
 func nameArg(cmd *cobra.Command, args []string) (string, error) {
-	if len(args) != 1 || cmd.ArgsLenAtDash() > 0 { // `-- -name` is one too
+	if len(args) != 1 || cmd.ArgsLenAtDash() > 0 { // `-- -name` is a NAME
 		return "", exit.Usagef("%s takes one NAME; see %s --help", cmd.Name(), cmd.CommandPath())
 	}
 	return args[0], nil
 }
 
-// commandArgs splits `… -- CMD ARG…`; before is how many words come first.
+// commandArgs splits `… -- CMD ARG…`; before is how many words come before the --.
 func commandArgs(cmd *cobra.Command, args []string, before int) ([]string, []string, error) {
 	dash := cmd.ArgsLenAtDash()
 	if dash != before || len(args) <= dash {

@@ -29,13 +29,13 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench [flags]",
 		Short: "measure leases on the store: how long they take, how many a second, what they cost",
-		Long: `Measure leases on your own store: how long it takes to acquire, renew and release one, how many a second so many
-workers acquire and release, and how long a waiter elsewhere takes to have a lease after its release begins; under both
-protocols. Requests are counted by verb, with what they would cost at S3's list prices.
+		Long: `Measure leases on your own store, under both protocols: how long it takes to acquire, renew and release one, how many
+a second the workers acquire and release, and how soon after the beginning of a release a waiter on another Host has the
+lease. It counts requests by verb, and says what they would cost at S3's list prices.
 
-Its leases are named mopslock-bench/ID/…, and deleted in the end with everything that is kept of them; where that does not
-succeed it says so, and everything below that prefix may be deleted by hand. It writes as fast as the store takes it, and
-requests cost money. A signal ends it, and what there is by then is printed. mem:// is the memory of this process.
+Its leases are named mopslock-bench/ID/…. At the end it deletes them and all that the store keeps of them. If it cannot,
+it says so, and everything below that prefix may be deleted by hand. It writes as fast as the store takes it, and
+requests cost money. A signal ends it; it prints what it has measured by then. mem:// is the memory of this process.
 
 --json prints one object: store, parallel, elapsed_s; protocols, each with protocol, leases, leases_per_s, acquire, renew,
 release and hand_over (count, p50_ms, p90_ms, p99_ms), requests (of acquiring and releasing, by verb),
@@ -61,7 +61,7 @@ usd_per_1000_leases and failed; left_behind.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.parallel, "parallel", 8, "how many workers acquire and release")
-	flags.DurationVar(&f.length, "for", 10*time.Second, "how long it takes, with both protocols")
+	flags.DurationVar(&f.length, "for", 10*time.Second, "how long to measure, for all protocols together")
 	flags.StringVar(&f.protocol, "protocol", both, "strict, lastwriter or both")
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{both, "strict", "lastwriter"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
@@ -89,7 +89,7 @@ func (f *benchFlags) protocols() (wanted []core.Protocol) {
 	return wanted
 }
 
-// bench measures the store at a URL. However it ends, it prints what it has measured.
+// bench measures the store at a URL. It prints what it has measured, however it ends.
 func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 	s, err := store.Open(ctx, raw)
 	if err != nil {
@@ -141,7 +141,7 @@ func (a *app) reportBench(r *bench.Report) error {
 	return a.print(r.Text(isPaid(r.Store)))
 }
 
-// benchHost returns how a bench makes a Host, which keeps no memory of the store.
+// benchHost returns the function by which a bench makes a Host that keeps no memory of the store.
 func (a *app) benchHost(f *benchFlags) func(store.Store) (*host.Host, error) {
 	return func(s store.Store) (*host.Host, error) {
 		h, err := host.New(s, &host.Options{Logger: a.console.Logger(), Engine: a.core(), Memory: "-", InFlight: max(64, f.parallel), Clock: a.clock})

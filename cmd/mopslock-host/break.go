@@ -34,17 +34,18 @@ func (a *app) breakCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --why TEXT [flags]",
 		Short: "end somebody's lease NAME, on the record",
-		Long: `End the lease NAME, and keep on the record who did so and why. Its holder ends Lost (broken)
-when it next renews, on a directory at once; others can take NAME when the holder's last sign of life is a TTL old. Under lastwriter the
-record is released in its holder's name, and NAME is free at once. Permits of a semaphore cannot be broken (78).
+		Long: `End the lease NAME, and keep on the record who did so and why. The holder loses the lease (broken) when it next
+renews, on a directory at once. Others can take NAME when the holder's last beat is a TTL old. Under lastwriter break
+writes a release in the holder's name, and NAME is free at once. Permits of a semaphore cannot be broken (78).
 
-It breaks the holder of --holder, or else the one that holds NAME when it begins, which the question shows. If another
-process holds NAME by then, nothing is written and the status is 75. Lastwriter has no such guard in the store: the
-record is read just before it is written, and a holder that acquires between the two loses the lease.
+break ends the tenure of --holder; without that flag, the tenure that it finds at the beginning and shows in its
+question. If another process holds NAME by then, break writes nothing and the status is 75. Under lastwriter the store
+does not guard this: break reads the record just before it writes, and a holder that acquires between the two loses
+the lease.
 
-On a terminal it shows whom it concerns and asks, unless --yes. Two things it says first, since they are the ways
-in which two can hold one name: with --now NAME is free at once, also while its holder believes that it holds it;
-and the holder of a lease without a TTL does not hear of it while it is out of contact. The status is 1 if there is
+On a terminal it shows the lease and asks, unless --yes is given. It first warns of the two ways in which two processes
+can then hold one name. With --now NAME is free at once, even while its holder believes that it holds the lease. And the
+holder of a lease without a TTL does not learn of the break while it is out of contact. The status is 1 if there is
 nothing to break.`,
 		Example: `  mopslock-host break nightly-report --why "worker-7 is gone for good"
   mopslock-host break nightly-report --why "worker-7 was switched off" --now --yes
@@ -79,7 +80,7 @@ func (f *breakFlags) checkWhy() error {
 	return nil
 }
 
-// checkHolder refuses an empty id: a script that found no holder must not break the one of the moment.
+// checkHolder refuses an empty id: a script that found no holder must not break the present one.
 func (f *breakFlags) checkHolder(given bool) error {
 	other := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '/' }
 	if given && (f.holder == "" || len(f.holder) > core.MaxHolder || strings.ContainsFunc(f.holder, other)) {
@@ -88,7 +89,8 @@ func (f *breakFlags) checkHolder(given bool) error {
 	return nil
 }
 
-// breakLease is told to a store that has answered: it is never done twice.
+// breakLease never breaks twice: withStore repeats it only as long as the store has not answered, and its first
+// request only reads.
 func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *breakFlags) error {
 	seen, err := h.Inspect(ctx, name)
 	if err != nil {
@@ -100,7 +102,8 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 			Text: host.Printable(name) + " is a semaphore, and a permit of it ends with its holder: there is nothing to break; those of dead processes free themselves a TTL after their last sign of life",
 		}
 	}
-	// The lease wins over --protocol, unless that comes with the holder of what stands beside it.
+	// The protocol of the lease that is seen wins over --protocol, unless --holder names another holder: that of a
+	// lease beside it under the other protocol.
 	protocol, left := seen.Protocol, isLeft(&seen)
 	if f.holder != "" && f.holder != seen.Holder {
 		protocol = cmp.Or(f.wanted(), protocol)
@@ -109,7 +112,7 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 	if reason := unbreakable(&seen); reason != core.ReasonNone && (!beside || isFree(&seen)) {
 		return breakFailure(name, &seen, &host.Error{Kind: host.Refused, Name: name, Reason: reason})
 	}
-	if beside || f.holder == "" || f.holder == seen.Holder { // else it will be refused
+	if beside || f.holder == "" || f.holder == seen.Holder { // otherwise Break will refuse
 		if err := a.confirm(ctx, &seen, protocol, f); err != nil {
 			return err
 		}
@@ -135,7 +138,8 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 	return a.reportBreak(&seen, &after, f)
 }
 
-// unbreakable is why there is nobody to break, or none. A holder that comes later was not seen.
+// unbreakable returns why there is no holder to break, or ReasonNone. A holder that acquires later was not shown, so
+// it is not broken.
 func unbreakable(s *host.Status) core.Reason {
 	switch {
 	case s.State == core.ObservedCorrupt:
@@ -149,7 +153,7 @@ func unbreakable(s *host.Status) core.Reason {
 // isLeft reports whether there is something to break.
 func isLeft(s *host.Status) bool { return !isFree(s) && s.State != core.ObservedBroken }
 
-// isFree reports whether nobody holds the name under either protocol: what is held beside is shown before this.
+// isFree reports whether the name is held under neither protocol: of two records Inspect shows one that is held.
 func isFree(s *host.Status) bool {
 	return s.State == core.ObservedVacant || s.State == core.ObservedReleased
 }
@@ -181,7 +185,7 @@ func breakFailure(name string, seen *host.Status, err error) error {
 	return err
 }
 
-// confirm says what is to be ended and what may come of it, and on a terminal it asks.
+// confirm warns of what a break may cause. On a terminal it also shows the lease and asks.
 func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Protocol, f *breakFlags) error {
 	stdin, ok := a.stdin.(*os.File)
 	asks := !f.yes && ok && term.IsTerminal(int(stdin.Fd()))
@@ -212,11 +216,11 @@ func (a *app) confirm(ctx context.Context, seen *host.Status, protocol core.Prot
 	return err
 }
 
-// ask puts a question on the terminal. A signal ends it too.
+// ask asks on the terminal. A signal ends the wait for the answer.
 func (a *app) ask(ctx context.Context, question string) (bool, error) {
 	a.console.Prompt(question)
 	answer := make(chan string, 1)
-	go func() { // it may never come; the process ends, and this with it
+	go func() { // the answer may never come; this ends with the process
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
 		answer <- line
 	}()
@@ -229,14 +233,14 @@ func (a *app) ask(ctx context.Context, question string) (bool, error) {
 	}
 }
 
-// breakReport is what --json prints: the name as it is now, and why.
+// breakReport is what --json prints: the lease after the break, and why.
 type breakReport struct {
 	report.Lease
 	Why string `json:"why"`
 	By  string `json:"by"`
 }
 
-// reportBreak names whom it broke, also where somebody else has the name again.
+// reportBreak names the holder that was broken, also if another process holds the name by now.
 func (a *app) reportBreak(whom, after *host.Status, f *breakFlags) error {
 	broken := *after
 	if after.Holder != whom.Holder {

@@ -2,10 +2,10 @@
 
 package main
 
-// A driver's SDK is initialised by each process that it is linked into: a few
-// milliseconds, and tens of megabytes. More than half of that is for ?grpc=true of gs://
-// to have a direct path, and goes with the SDK's own tag disable_grpc_modules. mem:// is
-// here since it stands on the same library. Who leases in directories alone leaves out all:
+// Each process that a driver's SDK is linked into initialises it: a few
+// milliseconds, and tens of megabytes. More than half of that gives ?grpc=true of gs://
+// its direct path; the SDK's own tag disable_grpc_modules leaves it out. mem:// is
+// here since it uses the same library. A build for directories alone leaves out all:
 //
 //	go install -tags mopslock_nocloud github.com/mopslock/mopslock/cmd/mopslock-host@latest
 import (

@@ -46,8 +46,8 @@ func (a *app) completionCommand() *cobra.Command {
 // completionLimit is how long a shell waits for names.
 const completionLimit = 2 * time.Second
 
-// completeName completes NAME from the store. It says nothing of what fails: its
-// reader is in the middle of a line.
+// completeName completes NAME from the store. It prints no error: the user is in
+// the middle of a line.
 func (a *app) completeName(cmd *cobra.Command, args []string, word string) (names []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -55,7 +55,7 @@ func (a *app) completeName(cmd *cobra.Command, args []string, word string) (name
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
 	a.console = console.New(io.Discard, nil)
-	if a.storeURL == "" && a.getenv("MOPSLOCK_STORE") == "" { // the default store: to complete a word must not make it
+	if a.storeURL == "" && a.getenv("MOPSLOCK_STORE") == "" { // completing a word must not make the default store
 		dir, err := a.defaultDir()
 		if _, errStat := os.Stat(dir); err != nil || errStat != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -23,18 +23,18 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "examine the store: can it be relied on, and with which flags?",
-		Long: `Examine the store: whether it is reached and allows what leases need, how long each verb takes, whether
-create-if-absent has one winner when 16 writers race, whether lists and reads are fresh, in which unit stamps come, how
+		Long: `Examine the store: whether it can be reached and allows what leases need, how long each verb takes, whether
+create-if-absent has one winner when 16 writers race, whether lists and reads are fresh, which unit its stamps have, how
 far the clocks behind them disagree, and how far they are from this machine's. Then say which protocol, TTL and
 margins fit, the flags to use, and what a held lease costs an hour. It takes some seconds.
 
-It holds no lease and disturbs none: what it writes lies below _mopslock/d/, and is deleted again. (What a doctor that was
-killed has left there does no harm.) It also leaves _mopslock/store.json. A store in which two writers were told that they
-had won is refused there: from then on --protocol strict is 78 for everybody, and auto is lastwriter, until a doctor finds
-the store mended. Processes that run already go on as they are.
+doctor holds no lease and disturbs none. It writes below _mopslock/d/, and deletes that again. (A doctor that was killed
+leaves objects there, which do no harm.) It also leaves _mopslock/store.json. If two writers were told that they had won,
+store.json refuses the store: from then on --protocol strict ends with 78 for every caller, and auto uses lastwriter,
+until a doctor finds the store mended. Processes that already run go on as before.
 
 The status is 0 if strict can be relied on, and 78 if not; 69 if the store is missing, silent for 5 s, or denies what
-leases need (with 'list' denied, only lastwriter can be had).
+leases need (if it denies 'list', only lastwriter works).
 
 --json prints one object; its keys stay as they are, with their units in their names. store; reached_ms; verbs: verb,
 answered, timed, p50_ms, p99_ms, unknown, throttled, denied; create: unsupported, rounds, writers, rounds_with_two_winners,
@@ -98,8 +98,8 @@ func (a *app) doctor(ctx context.Context, raw string, rounds int) error {
 	return verdict(report)
 }
 
-// inStore names in a command line the store that --store named: as it stands it would
-// take leases in another. One with secrets in it is not repeated.
+// inStore adds the --store of this run to a command line that would otherwise use another
+// store. It does not repeat a URL with secrets.
 func (a *app) inStore(command string) string {
 	shown := store.Redact(a.storeURL)
 	named, err := url.Parse(a.storeURL)
@@ -111,7 +111,7 @@ func (a *app) inStore(command string) string {
 	return strings.Replace(command, "mopslock-host run ", "mopslock-host run --store "+quoted+" ", 1)
 }
 
-// verdict is the status of a report.
+// verdict returns the exit of a report, or nil if strict can be relied on.
 func verdict(r *doctor.Report) error {
 	worst := ""
 	for _, found := range r.Findings {

@@ -28,15 +28,14 @@ func (a *app) exploreCommand() *cobra.Command {
 	var f exploreFlags
 	cmd := &cobra.Command{
 		Use:   "explore [PROTOCOL] [flags]",
-		Short: "search all that can happen under a protocol for something that must not",
+		Short: "search a protocol for what must not happen",
 		Long: `Run a few holders and a companion of a protocol against a store in memory, in every order in which requests are
-sent, applied and answered, with lost answers, late writes, crashes, pauses and clocks that drift, and look for a
-moment that must not be, such as two holders, or more permits than there are. The machines of strict, lastwriter,
-invocation, semaphore and buckets are those that run everything else here; the others imitate the protocols that
-came before.
+sent, applied and answered, with lost answers, late writes, crashes, pauses and clocks that drift. Look for a state
+that must not occur, such as two holders, or more permits than there are. Under strict, lastwriter, invocation,
+semaphore and buckets it runs the machines that all other commands run; the other protocols imitate older ones.
 
-If there is such a moment, the shortest way to it is printed as numbered steps, and the status is 1; else it says
-how much was searched. No store is opened.
+If explore finds such a state, it prints the shortest way to it as numbered steps, and the status is 1. Otherwise it
+says how much it has searched. It opens no store.
 
 PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
 		Example: `  mopslock-host explore
@@ -65,8 +64,8 @@ PROTOCOL is one of ` + strings.Join(explore.Protocols(), ", ") + `.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.protocol, "protocol", "strict", "which `PROTOCOL` to explore")
-	flags.Uint64Var(&f.seed, "seed", 1, "of the ids and the jitter of the machines")
-	flags.IntVar(&f.states, "states", explore.DefaultStates, "the most distinct states to see; with --for no bound but what is given")
+	flags.Uint64Var(&f.seed, "seed", 1, "the seed of the machines' ids and jitter")
+	flags.IntVar(&f.states, "states", explore.DefaultStates, "the most distinct states to see; with --for there is no bound unless one is given")
 	flags.IntVar(&f.depth, "depth", 0, "the most steps from the beginning (default no bound)")
 	flags.DurationVar(&f.span, "for", 0, "stop after this `DURATION`, and report how far it went (default no bound)")
 	flags.StringVar(&f.svg, "svg", "", "draw who held when into this `FILE`")

@@ -27,15 +27,15 @@ func (f *termFlags) add(cmd *cobra.Command) {
 	f.given = flags.Changed
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the lease lives without a renewal (default 60s; 88s under lastwriter); under strict, 0 is until it is released or broken")
 	flags.DurationVar(&f.margin, "margin", 0, "what the holder gives up early (default TTL/10, less than TTL/2)")
-	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict or lastwriter; auto is strict where the store has create-if-absent, but lastwriter, with a warning, where NAME/lock.json exists; give lastwriter from the start to a name that mops shares")
+	flags.StringVar(&f.protocol, "protocol", auto, "auto, strict or lastwriter; auto uses strict if the store supports create-if-absent; otherwise, or if NAME/lock.json exists, it uses lastwriter and warns; say lastwriter from the start if mops shares the NAME")
 	names := []string{auto, core.ProtocolStrict.String(), core.ProtocolLastWriter.String()}
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
-// auto is the protocol that the store and the name decide.
+// auto leaves the protocol to the store and the name.
 const auto = "auto"
 
-// wanted is the protocol that was asked for; 0 is auto, and whatever check refuses.
+// wanted is the protocol of --protocol. 0 is auto, or a word that check refuses.
 func (f *termFlags) wanted() core.Protocol {
 	switch f.protocol {
 	case core.ProtocolStrict.String():
@@ -49,8 +49,8 @@ func (f *termFlags) wanted() core.Protocol {
 // endless reports whether a lease until its release or break was asked for.
 func (f *termFlags) endless() bool { return f.ttl == 0 && f.given("ttl") }
 
-// check lists what is wrong with name and flags, before any I/O. The core
-// judges; checked here is only what it would take for "not said".
+// check lists what is wrong with the name and the flags, before any I/O. The
+// core judges them; only values that it would take for unset are judged here.
 func (f *termFlags) check(name string) []error { return f.checkTerms(name, f.terms()) }
 
 func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
@@ -76,8 +76,8 @@ func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
 	return append(bad, judged(name, terms))
 }
 
-// judged is what the core has against terms. Under auto that counts which no
-// protocol takes; which one it is, the store will say.
+// judged returns why the core refuses terms, or nil. Under auto both protocols
+// must refuse them: the store has not decided between the two yet.
 func judged(name string, terms host.Terms) error {
 	if terms.Protocol != 0 {
 		return judgedUnder(terms.Protocol, name, terms)
@@ -123,10 +123,10 @@ func (f *termFlags) longestTTL() time.Duration {
 
 // addMemoFailures adds --memo-failures to invoke, remote and once.
 func addMemoFailures(cmd *cobra.Command, memo *bool) {
-	cmd.Flags().BoolVar(memo, "memo-failures", false, "keep what failed: its status and the last 4 KiB of its stderr are everybody's answer from then on")
+	cmd.Flags().BoolVar(memo, "memo-failures", false, "keep a failure: from then on its status and the last 4 KiB of its stderr are the answer to every caller")
 }
 
-// checkResultName is what else a name must be that has a result.
+// checkResultName refuses a name that cannot have a result.
 func checkResultName(name string) error {
 	if name == "lock" || strings.HasSuffix(name, "/lock") {
 		return exit.Usagef("name %s: its last segment must not be lock: the result would lie in a mops memo; choose another", host.Printable(name))
@@ -160,7 +160,7 @@ func (f *acquireFlags) addClaim(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.fleetExpire, "fleet-expire", core.DefaultFleetExpire.String(), "under lastwriter, by which TTL mops clients on this name judge us, or none")
 }
 
-// check lists what is wrong with name and flags, before any I/O.
+// check lists what is wrong with the name and the flags, before any I/O.
 func (f *acquireFlags) check(name string) []error { return f.checkClaim(name, f.terms()) }
 
 func (f *acquireFlags) checkClaim(name string, terms host.Terms) []error {
@@ -168,7 +168,7 @@ func (f *acquireFlags) checkClaim(name string, terms host.Terms) []error {
 	if f.given("wait") && f.wait < 0 {
 		bad = append(bad, exit.Usagef("--wait %v: 0 or more; leave it out to wait until the lease is held", f.wait))
 	}
-	f.wait = min(f.wait, core.MaxWait) // a century is as good as for ever
+	f.wait = min(f.wait, core.MaxWait) // a century is as good as forever
 	printable := utf8.ValidString(f.label) && strings.IndexFunc(f.label, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 	if len(f.label) > core.MaxLabel || !printable {
 		bad = append(bad, exit.Usagef("--label: at most %d bytes of printable text", core.MaxLabel))
@@ -191,7 +191,7 @@ func (f *acquireFlags) fleet() (time.Duration, error) {
 func (f *acquireFlags) terms() host.Terms {
 	terms := f.termFlags.terms()
 	terms.AcquireMargin, terms.Label, terms.Session = f.acquireMargin, f.label, f.session
-	terms.FleetExpire, _ = f.fleet() // what is no duration, check says; 0 stands for the default
+	terms.FleetExpire, _ = f.fleet() // check reports a bad one; 0 stands for the default
 	return terms
 }
 
@@ -211,7 +211,7 @@ func (f *lossFlags) add(cmd *cobra.Command) {
 	addStatusFile(cmd)
 }
 
-// mayContinue reports whether Ctrl-Z and fg leave CMD running: not after a loss that is to end it.
+// mayContinue reports whether CMD may run on after Ctrl-Z and fg: not after a loss that ends it.
 func (f *lossFlags) mayContinue(lease heldLease) bool {
 	return lease.Err() == nil || f.continues()
 }
@@ -219,8 +219,8 @@ func (f *lossFlags) mayContinue(lease heldLease) bool {
 // continues reports whether a loss does not end CMD.
 func (f *lossFlags) continues() bool { return f.onLoss == "continue" }
 
-// check lists what is wrong for a lease of a TTL, or of a shorter one; 0 or less
-// is none.
+// check lists what is wrong with the flags for a lease of this TTL or a shorter
+// one; 0 or less is no TTL.
 func (f *lossFlags) check(ttl time.Duration) (bad []error) {
 	if f.onLoss != "terminate" && f.onLoss != "continue" {
 		bad = append(bad, exit.Usagef("--on-loss %s: terminate or continue", host.Printable(f.onLoss)))
@@ -233,7 +233,8 @@ func (f *lossFlags) check(ttl time.Duration) (bad []error) {
 	return bad
 }
 
-// settle fits the grace to the TTL that the lease has: a default one shrinks.
+// settle fits the grace to the TTL of the lease. The default shrinks; a longer one
+// that was given is refused.
 func (f *lossFlags) settle(ttl time.Duration) error {
 	switch {
 	case ttl <= 0:

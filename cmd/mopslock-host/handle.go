@@ -55,14 +55,14 @@ func (a *app) reportHandle(handle host.Handle) error {
 	return a.print(handle.String() + "\n")
 }
 
-// lookLimit bounds a look that only tells more.
+// lookLimit bounds an inspection without which the command also goes on.
 const lookLimit = 2 * time.Second
 
 // maxHandle bounds the text of a lease, in bytes.
 const maxHandle = 64 << 10
 
-// readHandle takes a lease as the command line gives it: `{…}` is the text
-// itself, - is stdin, anything else a file.
+// readHandle reads the lease that an argument names: `{…}` is the text itself, -
+// is stdin, and any other word is a file.
 func (a *app) readHandle(ctx context.Context, arg string) (host.Handle, error) {
 	if strings.HasPrefix(strings.TrimSpace(arg), "{") {
 		return parseHandle(arg)
@@ -72,7 +72,7 @@ func (a *app) readHandle(ctx context.Context, arg string) (host.Handle, error) {
 		err  error
 	}
 	read := make(chan answer, 1)
-	go func() { // a terminal or a FIFO may never end; the process does, and this with it
+	go func() { // a terminal or a FIFO may never end; this ends with the process
 		text, err := a.readSource(arg)
 		read <- answer{text, err}
 	}()

@@ -32,7 +32,7 @@ func subject(of heldLease) string {
 	return "lease " + of.Name()
 }
 
-// supervisor returns what watches a command under a lease.
+// supervisor returns the Supervisor of a command.
 func (a *app) supervisor(c command, name string, loss *lossFlags) *supervise.Supervisor {
 	return &supervise.Supervisor{Command: c, Name: name, Continue: loss.continues(), Grace: loss.grace, Say: a.console.Printf}
 }
@@ -66,8 +66,8 @@ func (a *app) stoppedHolding(lease heldLease) {
 	a.console.Printf("stopped; the %s is not renewed meanwhile and will be lost after its TTL", what)
 }
 
-// releaseAfter releases what CMD no longer needs. CMD's status stands whatever
-// becomes of it.
+// releaseAfter releases the lease when CMD has ended. CMD's status stands, also
+// if the release fails.
 func (a *app) releaseAfter(lease heldLease) {
 	if lease.Err() != nil {
 		return
@@ -110,7 +110,8 @@ func (a *app) heldHere(name, store string) bool {
 	return false
 }
 
-// heldAbove: who waits for a lease of his own ancestors waits for ever.
+// heldAbove returns the exit for a name that an ancestor of this process holds: a
+// wait for it would never end.
 func heldAbove(name string) *exit.Error {
 	return &exit.Error{
 		Status: exit.StatusNotAcquired, Reason: core.ReasonHeld.String(),
@@ -131,7 +132,7 @@ func (a *app) childEnv(handle host.Handle, store string) []string {
 	})
 }
 
-// heldWith is what is held by us and our ancestors, and one more name.
+// heldWith returns heldVariable's value with one more name.
 func (a *app) heldWith(name, store string) string {
 	held := name + "@" + store
 	if ours := a.getenv(heldVariable); ours != "" {
@@ -140,7 +141,8 @@ func (a *app) heldWith(name, store string) string {
 	return held
 }
 
-// environment is ours, with CMD's own in the place of what has the same name.
+// environment returns our environment, with CMD's own variables in the place of
+// ours.
 func (a *app) environment(own map[string]string) []string {
 	env := make([]string, 0, len(own))
 	for _, line := range a.env {
@@ -155,9 +157,10 @@ func (a *app) environment(own map[string]string) []string {
 	return env
 }
 
-// warnOfStrict says that somebody holds the name, or permits of it, by strict, which looks for a
-// lock.json only where there was one when it acquired, as lastwriter does not
-// look for versions at all. A look that fails says nothing: the lease is held.
+// warnOfStrict warns if another process holds the name, or permits of it, under strict. The two
+// protocols do not see each other then: strict looks for a lock.json only if there was one when
+// it acquired, and lastwriter never looks for versions. If the inspection fails there is no
+// warning: the lease is held.
 func (a *app) warnOfStrict(ctx context.Context, h *host.Host, name string) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -173,7 +176,7 @@ func (a *app) warnOfStrict(ctx context.Context, h *host.Host, name string) {
 	}
 }
 
-// acquireLease waits, and shows whom for.
+// acquireLease acquires, and shows which holder it waits for.
 func (a *app) acquireLease(ctx context.Context, h *host.Host, name string, claim *acquireFlags) (*host.Lease, error) {
 	defer a.console.StopWaiting()
 	opts := &host.AcquireOptions{

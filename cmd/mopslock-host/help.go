@@ -17,7 +17,7 @@ func unknownCommand(root *cobra.Command, word string) error {
 	return exit.Usagef("%s; see mopslock-host --help", text)
 }
 
-// helpCommand takes the place of cobra's, whose status is 0 for what is unknown.
+// helpCommand takes the place of cobra's, whose status is 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",

@@ -28,30 +28,31 @@ func (a *app) invokeCommand() *cobra.Command {
 	var f invokeFlags
 	cmd := &cobra.Command{
 		Use:   "invoke NAME [flags] -- LAUNCHER [ARG...]",
-		Short: "print the result of NAME; launch what computes it, if nobody has",
+		Short: "print the result of NAME; if there is none, launch what computes it",
 		Long: `Print the result NAME/result. If there is none, acquire the lease NAME, look again, run LAUNCHER, wait until
-the result is there, print it and release. If another holds the lease, wait for the result or for the lease. So the
-work of NAME is done once, however many ask for it, and whoever of them dies.
+the result is there, print it and release. If another process holds the lease, wait for the result or for the lease. So
+the work of NAME is done once, however many processes ask for it, and even if some of them die.
 
-LAUNCHER brings it about that mopslock-host remote NAME -- CMD runs somewhere: here, or where MOPSLOCK_LEASE of its
-environment (which is that of run's CMD) is handed to. Start one remote for a lease: two would both do the work. It
-may end before CMD does, if the remote has joined the lease by then or within 5 s: while a remote keeps the lease
-alive invoke waits on. What LAUNCHER prints goes to stderr; stdout gets the result alone, to the byte, streamed from
-the store. LAUNCHER is not killed with a mopslock-host that is: it is to outlive its orchestrator.
+LAUNCHER must make mopslock-host remote NAME -- CMD run somewhere: here, or elsewhere if it hands MOPSLOCK_LEASE of its
+environment (which is that of run's CMD) to another machine. Start one remote for a lease: two would both do the work.
+LAUNCHER may end before CMD does, if the remote has joined the lease by then or joins it within 5 s: while a remote
+keeps the lease alive, invoke waits. LAUNCHER's output goes to stderr. stdout gets only the result, to the byte,
+streamed from the store. If mopslock-host is killed, LAUNCHER lives on: it may outlive its orchestrator.
 
-If LAUNCHER fails and there is no result the lease is released and the status is 70, LAUNCHER's own being told on
-stderr and in --status-file. 70 too if it ended well and nobody goes on with the work. If the lease is lost LAUNCHER
-is ended (--on-loss, --grace), and invoke waits for the other's result, or launches again.
+If LAUNCHER fails and there is no result, the lease is released and the status is 70; LAUNCHER's own status is on stderr
+and in --status-file. The status is also 70 if LAUNCHER ended well and no process goes on with the work. If the lease is
+lost, LAUNCHER is ended (--on-loss, --grace), and invoke waits for the other process's result, or launches again.
 
-A LAUNCHER that fails or is killed gives the lease back even if what it has started goes on elsewhere, and the next
-invoke starts the same work beside it. So let it end what it has started when it is told to end (trap TERM), and run
-it with --on-loss continue where a lost lease is no reason to end that.
+If LAUNCHER fails or is killed, the lease is given back, even if what LAUNCHER has started goes on elsewhere, and the
+next invoke starts the same work beside it. So LAUNCHER should end what it has started when it is told to end (trap
+TERM). Use --on-loss continue if that work should go on when the lease is lost.
 
 With --memo-failures failed work is not done again: its status and the last 4 KiB of its stderr are kept, and are
-the answer of every invoke and remote that has the flag, until somebody removes _mopslock/f/NAME/result. Of LAUNCHER's
-own statuses those are kept that speak of the work: not what a signal or a lost lease ended, not 126 and above, which
-a shell gives for that, and not 64, 69, 70 and 75 to 78, which may be a remote's. With it LAUNCHER's stderr is a file
-in TMPDIR, which is passed on to ours: it is no terminal, and what opens it anew to write (>/dev/stderr) truncates it.`,
+the answer to every invoke and remote with this flag, until somebody removes _mopslock/f/NAME/result. A failure of
+LAUNCHER is kept only if its status tells about the work. Not kept: the end by a signal or after a lost lease; 126 and
+above, which a shell gives for that; and 64, 69, 70 and 75 to 78, which may be a remote's. With the flag LAUNCHER's stderr
+is a file in TMPDIR, which is passed on to ours: it is no terminal, and opening it again to write (>/dev/stderr)
+truncates it.`,
 		Example: `  mopslock-host invoke report/2026-11 -- mopslock-host remote report/2026-11 -- ./report.sh
   mopslock-host invoke --wait 2h --memo-failures train/7 -- ./start-job-and-wait-for-it.sh >model.bin`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,19 +91,19 @@ type invocation struct {
 	name     string
 	argv     []string
 	flags    *invokeFlags
-	follower *capture.Follower // of the launcher's outputs, with --memo-failures
+	follower *capture.Follower // of the launcher's output, with --memo-failures
 	once     bool              // the launcher is the work itself,
-	made     product           // and what it prints is the result
-	lost     *exit.Error       // the end of a once whose CMD went on without the lease (--on-loss continue), or nil
+	made     product           // and its output is the result
+	lost     *exit.Error       // the exit of a once whose CMD went on without the lease (--on-loss continue), or nil
 
 	begun   *host.Invocation
 	lease   *host.Lease   // of the latest launch, or nil
 	ended   *child.Status // of the latest launcher that ended by itself, or nil
-	offered bool          // what it failed with is to be kept
-	tell    *time.Timer   // says that its result is still waited for
+	offered bool          // its failure is to be kept
+	tell    *time.Timer   // says that invoke still waits for the result
 }
 
-// invoke ends in an *exit, also where all went well.
+// invoke returns an *exit.Error, also if all went well.
 func (a *app) invoke(cmd *cobra.Command, call *invocation) error {
 	ctx, cancel := a.signals.WaitContext(context.Background())
 	defer cancel()
@@ -155,8 +156,8 @@ func (c *invocation) run(ctx context.Context) (err error) {
 	}
 }
 
-// giveBack waits until what is held is released, within bounds; what has ended
-// otherwise than by its own is ended before.
+// giveBack ends an invocation that has not ended by itself, and waits within
+// bounds until its lease is released.
 func (c *invocation) giveBack() {
 	c.begun.Cancel()
 	limit := closeLimit
@@ -175,7 +176,7 @@ func (c *invocation) giveBack() {
 	case err == nil || c.lease == nil: // nothing was held
 	case errors.Is(err, &host.Error{Kind: host.Lost, Reason: core.ReasonTaken}):
 		c.console.Printf("lease %s was no longer ours when it was to be released: %s", c.name, exit.Text(err))
-	case ctx.Err() != nil && errors.Is(c.lease.Err(), host.ErrLost): // before, as was said
+	case ctx.Err() != nil && errors.Is(c.lease.Err(), host.ErrLost): // it was lost before, and a line has said so
 	default: // a write that we gave up may have landed as late as now
 		c.console.Printf("lease %s could not be released; it will expire by itself, at the latest at %s",
 			c.name, time.Now().Add(c.lease.TTL()).Local().Format(time.DateTime))
@@ -209,7 +210,7 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 	}
 	defer launcher.Close()
 	if out := c.supervisor(launcher, c.name, &c.flags.lossFlags).Holder(lease, c.flags.margin); !out.ByCommand {
-		// That it failed says nothing: it was ended, or another does the work by now.
+		// Its status tells nothing about the work: we ended it, or another process does the work by now.
 		c.console.Printf("the launcher of %s has ended without the lease; waiting for the result, or for the lease", c.name)
 		work.End(nil)
 		return nil
@@ -223,18 +224,18 @@ func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 	return nil
 }
 
-// tellAfter is when a wait that is still on is told of.
+// tellAfter is how long a wait lasts before a line tells of it.
 const tellAfter = time.Second
 
-// quiet ends the launcher's line, if it was not said.
+// quiet calls off the line that says that the launcher has ended.
 func (c *invocation) quiet() {
 	if c.tell != nil {
 		c.tell.Stop()
 	}
 }
 
-// failure is the error that a launcher's status stands for, and offers what is to
-// be kept of it.
+// failure returns the error that a launcher's status means, or nil, and offers the
+// failure to be kept.
 func (c *invocation) failure(work *host.Work, status child.Status) error {
 	if status.ExitStatus() == 0 {
 		return nil
@@ -253,7 +254,7 @@ type launcherError struct{ status child.Status }
 
 func (e *launcherError) Error() string { return e.status.String() }
 
-// without ends an invocation that came to no result.
+// without returns the exit of an invocation without a result.
 func (c *invocation) without(err error) error {
 	var none *host.Error
 	if c.made.ended != nil {
@@ -280,7 +281,7 @@ func (c *invocation) without(err error) error {
 	return out
 }
 
-// answer prints the result, or what a failure came to.
+// answer prints the result, or returns the exit of a failure that was kept.
 func (c *invocation) answer(ctx context.Context) error {
 	result := c.begun.Result()
 	out := &exit.Error{Status: 0, Reason: reasonFound}
@@ -303,10 +304,10 @@ func (c *invocation) answer(ctx context.Context) error {
 	return out
 }
 
-// reasonFound is of a status that says: the result is there.
+// reasonFound says in the status file that the result was there.
 const reasonFound = "found"
 
-// print streams the result to stdout. Of one that breaks off a part has been printed.
+// print streams the result to stdout. If the stream breaks off, a part has been printed.
 func (c *invocation) print(ctx context.Context, result *host.Result) error {
 	body, size, err := result.Open(ctx)
 	if err != nil {
@@ -334,7 +335,7 @@ func (c *invocation) unread(ctx context.Context, err error) error {
 	return unreadable(c.name, err)
 }
 
-// unreadable is a result that is there and cannot be had.
+// unreadable returns the exit for a result that is there but cannot be read.
 func unreadable(name string, err error) *exit.Error {
 	return &exit.Error{
 		Status: exit.StatusUnavailable, Reason: core.ReasonUnreadable.String(),
@@ -342,7 +343,7 @@ func unreadable(name string, err error) *exit.Error {
 	}
 }
 
-// checked remembers whose fault a failed copy is.
+// checked remembers its own error, which tells a failed write from a failed read.
 type checked struct {
 	to  io.Writer
 	err error

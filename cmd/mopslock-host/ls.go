@@ -18,10 +18,10 @@ func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX] [flags]",
 		Short: "list the leases and semaphores whose names begin with PREFIX",
-		Long: `List every lease, of both protocols, and every semaphore: a table, or JSON lines with --json. In the place of its
-holder a semaphore has how much is held of how much. The status is 1 if there is none. A record that cannot be read,
-or that a newer mopslock wrote, is listed as unreadable, with the reason; the status is then 69, or 78.
-Listing all also removes what processes that are long gone have left in the store beside their leases.`,
+		Long: `List every lease, of both protocols, and every semaphore: a table, or JSON lines with --json. In the place of a
+holder, a semaphore shows how many permits are held of how many. The status is 1 if the list is empty. A record that
+cannot be read, or that a newer mopslock wrote, is listed as unreadable, with the reason; the status is then 69, or 78.
+Without PREFIX, ls also removes what processes that died long ago left in the store beside their leases.`,
 		Example: `  mopslock-host ls
   mopslock-host ls --stale --json team-a/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,7 +35,7 @@ Listing all also removes what processes that are long gone have left in the stor
 			return a.withStore(cmd, func(ctx context.Context, h *host.Host) error { return a.list(ctx, h, prefix, stale) })
 		},
 	}
-	cmd.Flags().BoolVar(&stale, "stale", false, "only those that have expired, and semaphores of which a permit has")
+	cmd.Flags().BoolVar(&stale, "stale", false, "only leases that have expired, and semaphores with a permit that has")
 	return cmd
 }
 
@@ -82,7 +82,7 @@ func (a *app) list(ctx context.Context, h *host.Host, prefix string, stale bool)
 	return nil
 }
 
-// reportListed prints what was found of a name, or why nothing was.
+// reportListed prints the status of a name, or why its record could not be read.
 func (a *app) reportListed(s *host.Status, err error) error {
 	if err == nil {
 		return a.report(report.StatusJSON(s))

@@ -1,8 +1,8 @@
 // Command mopslock-host puts a lease that is kept in a blob store around a
-// command, and shows and mends the leases in a store.
+// command, and shows and ends the leases in a store.
 //
-// It parses, prints and supervises; what a lease is and when it is lost is
-// decided by package core and brought about by package host.
+// It parses, prints and supervises. Package core decides what a lease is and
+// when it is lost; package host does the I/O.
 package main
 
 import "os"

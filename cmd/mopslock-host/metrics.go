@@ -16,8 +16,8 @@ func addMetricsFile(cmd *cobra.Command) {
 	cmd.Flags().String("metrics-file", "", "keep metrics in this file as Prometheus reads them: at the start, every 5 s and at the end")
 }
 
-// openMetrics writes the file for the first time before any I/O at the store, so that a bad path is a
-// usage error and no surprise after the work.
+// openMetrics writes the file for the first time before any I/O with the store, so that a bad path is a
+// usage error and not a surprise after the work.
 func (a *app) openMetrics(cmd *cobra.Command) error {
 	if flag := cmd.Flags().Lookup("metrics-file"); flag == nil || !flag.Changed {
 		return nil
@@ -40,7 +40,7 @@ func (a *app) metricsPath(named string) (string, error) {
 		return "", exit.Usagef("--metrics-file %q: the name of a file", named)
 	}
 	info, err := os.Stat(named)
-	if err != nil { // it is to be made; the first write says what prevents that
+	if err != nil { // there is no file yet; the first write makes it, or says why it cannot
 		return named, nil
 	}
 	if !info.Mode().IsRegular() {

@@ -12,23 +12,23 @@ func (a *app) onceCommand() *cobra.Command {
 	var f invokeFlags
 	cmd := &cobra.Command{
 		Use:   "once NAME [flags] -- CMD [ARG...]",
-		Short: "run CMD once for NAME, and print what it printed to everybody who asks",
+		Short: "run CMD once for NAME, and print its output to every caller",
 		Long: `Print the result NAME/result. If there is none, acquire the lease NAME, look again, run CMD, store what it prints on
-stdout as the result, print that, and release. If another holds the lease, wait for the result or for the lease. So
-CMD runs once for a NAME, however many ask, now or later: a NAME with the date in it is new work each day. To do the
-work of a NAME again, remove NAME/result from the store.
+stdout as the result, print that, and release. If another process holds the lease, wait for the result or for the lease.
+So CMD runs once for a NAME, however many processes ask, now or later. A NAME with the date in it is new work each day.
+To do the work of a NAME again, remove NAME/result from the store.
 
-A CMD that fails stores nothing, its status is ours, and the next one who asks runs it again. Nothing of its stdout
-is printed. With --memo-failures its status and the last 4 KiB of its stderr are everybody's answer instead.
+A CMD that fails stores nothing, its status is ours, and the next caller runs it again. Nothing of its stdout is
+printed. With --memo-failures its status and the last 4 KiB of its stderr are the answer to every caller instead.
 
-CMD runs here, as with run: with the same environment, and it is killed with a mopslock-host that is killed (Linux).
-When the lease is lost CMD's group gets SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace). A CMD that
-ends with 0 before that, or with --on-loss continue, has made the result: it is stored if there is none by then, after
-acquiring again if another could hold the lease, and the result is printed. With --on-loss continue the status is then
-76 all the same. For work that must go on when mopslock-host dies, use invoke and remote.
+CMD runs here, with the same environment as under run. If mopslock-host is killed, CMD is killed with it (Linux).
+When the lease is lost, CMD's group gets SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace). A CMD that
+ends with 0 before that, or with --on-loss continue, has made the result. It is stored if there is none by then, after
+acquiring again if another process could hold the lease, and the result is printed. With --on-loss continue the status
+is then still 76. For work that must go on when mopslock-host dies, use invoke and remote.
 
-CMD's stdout is a pipe, and what it prints is kept in a file in TMPDIR until it is stored. If it cannot be stored
-the status is 69, and the file is kept.`,
+CMD's stdout is a pipe, and its output lies in a file in TMPDIR until it is stored. If it cannot be stored, the status
+is 69, and the file is kept.`,
 		Example: `  mopslock-host once "nightly/$(date +%F)" -- ./report.sh
   mopslock-host once --wait 1h build/3f2a91c -- sh -c 'make >&2 && cat out/app' >app`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,9 +49,9 @@ the status is 69, and the file is kept.`,
 	return cmd
 }
 
-// work runs the command, and hands over what it printed. An error says that
-// nothing is to be stored: then the lease is given back at once. A command that
-// has ended is not run again: its lease was lost before its result was stored.
+// work runs the command, and hands over its output. An error says that there is
+// nothing to store: the lease is then given back at once. A command that has ended
+// is not run again: its lease was lost before its result was stored.
 func (c *invocation) work(lease *host.Lease, work *host.Work, options *child.Options) error {
 	if c.made.ended == nil {
 		if err := c.makeUnder(lease, options); err != nil {

@@ -17,14 +17,14 @@ type outFile struct {
 }
 
 // createFile tries the path before the work, so that a bad one is a usage error
-// and not a surprise after minutes. What is there stays as it is until there is
-// something to write: a search that is interrupted has nothing to show for it.
+// and not a surprise after minutes. A file that exists stays as it is until there
+// is something to write: a search that is interrupted writes nothing.
 func createFile(flag, path string) (*outFile, error) {
 	if path == "" {
 		return nil, nil
 	}
 	if there, err := os.Stat(path); err == nil && !there.Mode().IsRegular() && !there.IsDir() {
-		return &outFile{flag, path}, nil // a pipe, perhaps, which may be opened once
+		return &outFile{flag, path}, nil // it may be a pipe, which can be opened only once
 	}
 	_, err := os.Lstat(path)
 	fresh := errors.Is(err, fs.ErrNotExist)
@@ -39,7 +39,7 @@ func createFile(flag, path string) (*outFile, error) {
 	return &outFile{flag, path}, nil
 }
 
-// fill writes and closes it; it is fine on nil.
+// fill writes the file. On nil it does nothing.
 func (o *outFile) fill(write func(io.Writer) error) error {
 	if o == nil {
 		return nil

@@ -21,19 +21,20 @@ func (a *app) permitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "permit NAME --capacity C [--width W] [flags] -- CMD [ARG...]",
 		Short: "run CMD under a permit of the semaphore NAME",
-		Long: `Acquire a permit of NAME, a semaphore that all share who use the store, run CMD, release the permit, and exit with
-CMD's status. The permit is had when no more than capacity x width are held with it, by your own numbers: others may
-have theirs. Smaller numbers take nothing from who holds already. Processes do not queue: whoever fits is let in, so
-light permits may pass a heavy one over for as long as they come; --spare of theirs leaves it room. Strict only.
+		Long: `Acquire a permit of NAME, a semaphore that all users of the store share, run CMD, release the permit, and exit with
+CMD's status. A permit is granted when the permits held, plus this one, fit within capacity x width as given on this
+command line. Other callers may give other values, and smaller ones take nothing from a holder. Processes do not queue:
+any permit that fits is granted, so light permits may pass a heavy one for as long as they come. Callers of light permits
+leave it room by --spare. Strict only.
 
 CMD gets MOPSLOCK_NAME, MOPSLOCK_STORE, MOPSLOCK_HOLDER (the permit's id), MOPSLOCK_TOKEN (the fencing token; those
 that were let in together have the same) and MOPSLOCK_HELD in its environment, and a process group of its own.
-Nobody can accompany a permit: MOPSLOCK_LEASE is not set, and that of a run around this one stays what it was.
+Nobody can accompany a permit: MOPSLOCK_LEASE is not set, and that of a run around this one stays as it was.
 
-A permit within a permit of the same NAME is another one, which may have to wait for the one that it is part of: it
-says so on stderr, and --wait bounds it.
+A permit within a permit of the same NAME is another one, and may have to wait for the one around it. permit then
+warns on stderr, and --wait bounds the wait.
 
-The permit stands on a session of this process, which is renewed while CMD runs. When it is lost CMD's group gets
+The permit depends on a session of this process, which is renewed while CMD runs. When it is lost, CMD's group gets
 SIGTERM, then SIGKILL, and the status is 76 (--on-loss, --grace). If mopslock-host is killed (SIGKILL), CMD is killed
 with it on Linux, but not what CMD has started; the permit is free a TTL later.`,
 		Example: `  mopslock-host permit api --capacity 50 --width 3 -- ./crawl.sh
@@ -57,7 +58,7 @@ with it on Linux, but not what CMD has started; the permit is free a TTL later.`
 	return cmd
 }
 
-// permit ends in an *exit, also where all went well.
+// permit returns an *exit.Error, also if all went well.
 func (a *app) permit(cmd *cobra.Command, name string, argv []string, claim *permitFlags, loss *lossFlags) error {
 	ctx, cancel := a.signals.WaitContext(context.Background())
 	defer cancel()
@@ -73,7 +74,7 @@ func (a *app) permit(cmd *cobra.Command, name string, argv []string, claim *perm
 	return a.under(permit{p, claim.sessionTTL()}, argv, a.permitEnv(p, h.URL()), loss, claim.margin)
 }
 
-// permit is one with the TTL of the session that it stands on.
+// permit is a host.Permit with the TTL of its session.
 type permit struct {
 	*host.Permit
 	ttl time.Duration
@@ -81,7 +82,7 @@ type permit struct {
 
 func (p permit) TTL() time.Duration { return p.ttl }
 
-// acquirePermit waits, and shows whom for.
+// acquirePermit acquires, and shows which holders it waits for.
 func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, claim *permitFlags) (*host.Permit, error) {
 	defer a.console.StopWaiting()
 	wait := claim.wait
@@ -118,7 +119,7 @@ func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, clai
 	return p, withoutPermit(&full, name, err)
 }
 
-// followOccupancy keeps the live line true: a Host tells once that there is no room.
+// followOccupancy keeps the live line up to date: a Host reports only once that there is no room.
 func (a *app) followOccupancy(ctx context.Context, h *host.Host, name string) {
 	ticker := time.NewTicker(core.PollCap)
 	defer ticker.Stop()
@@ -134,12 +135,12 @@ func (a *app) followOccupancy(ctx context.Context, h *host.Host, name string) {
 	}
 }
 
-// setLimit comes before the permit, so that it counts for that one, too. It stays
-// whatever becomes of the permit.
+// setLimit runs before the acquire, so that the limit also caps this permit. The limit
+// stays, also if the permit is not acquired.
 func (a *app) setLimit(ctx context.Context, h *host.Host, name string, claim *permitFlags) error {
 	patience := claim.wait
 	if patience == 0 {
-		patience = closeLimit // to try once is to make a few requests
+		patience = closeLimit // trying once takes a few requests
 	}
 	if patience > 0 {
 		within, cancel := context.WithTimeout(ctx, patience)
@@ -172,7 +173,7 @@ func (a *app) permitEnv(p *host.Permit, store string) []string {
 	})
 }
 
-// permitFlags are those of the acquiring commands, and what a permit takes besides.
+// permitFlags are those of the acquiring commands, and those of a permit.
 type permitFlags struct {
 	acquireFlags
 	capacity, width int
@@ -186,14 +187,14 @@ func (f *permitFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.capacity, "capacity", 0, "how many permits each bucket has; required")
 	flags.IntVar(&f.width, "width", 1, "how many buckets there are")
 	flags.IntVar(&f.weight, "weight", 1, "how many permits this one takes, all or none")
-	flags.IntVar(&f.spare, "spare", 0, "leave so many permits to those who spare fewer")
+	flags.IntVar(&f.spare, "spare", 0, "leave so many permits to callers that spare fewer")
 	flags.Int64Var(&f.storeLimit, "store-limit", 0, "first keep a limit in the store that caps every caller's capacity x width; it stays when CMD has ended, and 0 removes it")
 	flags.Lookup("ttl").Usage = "how long the permit lives without a renewal of its session (default 60s)"
 	flags.Lookup("protocol").Usage = "auto or strict, which are one here: lastwriter has no permits"
-	flags.Lookup("session").Usage = "changes nothing here: a permit always stands on a session of this process"
-	flags.Lookup("wait").Usage = "the longest to wait for room; 0 tries once (default: until there is some)"
+	flags.Lookup("session").Usage = "changes nothing here: a permit always depends on a session of this process"
+	flags.Lookup("wait").Usage = "the longest to wait for room; 0 tries once (default: until there is room)"
 	flags.Lookup("label").Usage = "a word for people, shown by status: at most 128 bytes"
-	_ = flags.MarkHidden("acquire-margin") // they are lastwriter's, and the flags are there
+	_ = flags.MarkHidden("acquire-margin") // these two are lastwriter's; the errors would say that there is no such flag
 	_ = flags.MarkHidden("fleet-expire")
 }
 
@@ -220,7 +221,7 @@ func (f *permitFlags) sessionTTL() time.Duration {
 	return core.DefaultStrictTTL
 }
 
-// check lists what is wrong with name and flags, before any I/O.
+// check lists what is wrong with the name and the flags, before any I/O.
 func (f *permitFlags) check(name string) []error {
 	bad := f.checkClaim(name, f.terms())
 	if f.wanted() == core.ProtocolLastWriter {
@@ -250,7 +251,7 @@ func (f *permitFlags) check(name string) []error {
 	return append(bad, f.checkWeight())
 }
 
-// checkSide is of one side of the view.
+// checkSide checks one side of the view.
 func checkSide(flag string, n, most int) error {
 	if n < 1 || n > most {
 		return exit.Usagef("--%s %d: from 1 to %d", flag, n, most)
@@ -260,7 +261,7 @@ func checkSide(flag string, n, most int) error {
 
 const maxLimit = core.MaxCapacity * core.MaxWidth // what the largest view has room for
 
-// checkWeight refuses what would wait for ever.
+// checkWeight refuses a permit that would wait forever.
 func (f *permitFlags) checkWeight() error {
 	asked := uint64(f.weight) + uint64(f.spare)
 	said := "--weight " + strconv.Itoa(f.weight)
@@ -276,8 +277,8 @@ func (f *permitFlags) checkWeight() error {
 	return nil
 }
 
-// withoutPermit returns an error of acquiring. If there was no room, it says how full the
-// semaphore is for this caller.
+// withoutPermit returns the exit for an error of acquiring. If there was no room, its text says how
+// full the semaphore is for this caller.
 func withoutPermit(full *report.Occupancy, name string, err error) error {
 	refused, ok := errors.AsType[*host.Error](err)
 	if !ok || !errors.Is(err, host.ErrFull) || refused.Seen == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// product is what the command of remote or once prints, kept until it is stored as the result of
-// a name.
+// product is the output of the command of remote or once, kept until it is stored as the result of a
+// name.
 type product struct {
 	*app
 	by           string // remote or once
@@ -28,7 +28,7 @@ type product struct {
 
 	ended     *exit.Error // how CMD ended, or nil
 	status    child.Status
-	unwritten error // why the file does not have all that it printed
+	unwritten error // why the file does not have all of its output
 	offered   bool  // its failure is to be kept
 	tell      *time.Timer
 }

@@ -14,8 +14,8 @@ import (
 
 func (a *app) releaseCommand() *cobra.Command {
 	return a.leaseCommand("release", "release a printed lease",
-		`Release a printed lease, as its owner or, where the text names none, as a companion. The status is 0 also if its
-holder released it before or its record is gone, and 76 if it was broken or is another's by now.`,
+		`Release a printed lease: as its owner, or as a companion if the text names no owner. The status is also 0 if its
+holder has released it or its record is gone. It is 76 if the lease was broken or another process has taken it.`,
 		`  mopslock-host release "$lease"
   mopslock-host release lease.json`,
 		func(ctx context.Context, h *host.Host, handle host.Handle, terms host.Terms) error {
@@ -25,8 +25,8 @@ holder released it before or its record is gone, and 76 if it was broken or is a
 			}
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			// A release is tried again whatever the store says. Whether it can be
-			// used at all is asked first, so that a wrong key is told at once.
+			// ReleaseHandle tries again whatever the store says. This request comes
+			// first, so that a wrong key is reported at once.
 			var verb *store.Error
 			if _, err := h.Inspect(ctx, handle.Name); errors.As(err, &verb) && verb.Class.Permanent() {
 				return err

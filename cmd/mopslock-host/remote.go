@@ -22,27 +22,27 @@ func (a *app) remoteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remote NAME [--lease LEASE] [flags] -- CMD [ARG...]",
 		Short: "what a launcher starts: run CMD, and store what it prints as the result of NAME",
-		Long: `If the result of NAME is there, end with 0. Else join the lease in MOPSLOCK_LEASE or --lease, as accompany does,
-run CMD, keep the lease alive meanwhile, and store what CMD prints on stdout as NAME/result, if there is none by then:
-the first result wins. A CMD that fails stores nothing and releases nothing, and its status is ours.
+		Long: `If the result of NAME is there, end with 0. Otherwise join the lease in MOPSLOCK_LEASE or --lease, as accompany
+does, run CMD, keep the lease alive meanwhile, and store what CMD prints on stdout as NAME/result, if there is none by
+then: the first result wins. A CMD that fails stores nothing and releases nothing, and its status is ours.
 
-Who comes late, for a lease that is lost already (taken, broken or released), runs nothing and ends with 0
-(--lost-status). If there is no lease to keep alive the status is 77, unless --without-lease, which needs no lease at
-all. Losing contact with the store, or the lease's release, never stops CMD; that the lease is another's or was
-broken does (76), and nothing is stored. If CMD ends with 0 before that,
-or with --on-loss continue, its file is kept and named on stderr.
+A remote that comes too late, when its lease is already lost (taken, broken or released), runs nothing and ends with 0
+(--lost-status). If there is no lease to keep alive, the status is 77, unless --without-lease is given, which needs no
+lease at all. Neither lost contact with the store nor the release of the lease ends CMD. If another process has taken
+the lease, or it was broken, remote ends CMD (76) and stores nothing. If CMD ends with 0 before that, or under --on-loss
+continue, the file with its output is kept, and named on stderr.
 
-CMD's stdout is a pipe, and what comes through it until CMD's end is kept in a file in TMPDIR until it is stored;
-stdin and stderr are ours, untouched. A result has at most as many bytes as TMPDIR has room for and the store takes in
-one object: S3 5 TiB, Google Cloud Storage 5 TiB, Azure about 190 TiB, a directory what its filesystem takes. A store
-that fails to take it is tried for 10 min, and for a TTL at the least. If it cannot be stored the status is 69, and
-the file is kept, unless that could not be written. The file has no name before: nothing is left if we are killed.
+CMD's stdout is a pipe. What comes through it until CMD's end lies in a file in TMPDIR until it is stored; stdin and
+stderr are ours, untouched. A result has at most as many bytes as TMPDIR has room for and the store takes in one object:
+S3 5 TiB, Google Cloud Storage 5 TiB, Azure about 190 TiB, a directory what its filesystem takes. If the store fails to
+take it, remote tries again for 10 min, and for at least a TTL. If it cannot be stored, the status is 69, and the file
+is kept, unless the file could not be written. Until then it has no name, so nothing is left if we are killed.
 
-Two remotes with one lease would both do the work, and one result is dropped: start one for a lease.
+Start one remote for a lease: two would both do the work, and one result would be dropped.
 
-With --memo-failures the status of a CMD that fails and the last 4 KiB of its stderr are kept as the answer to
-whoever asks with that flag, if CMD's status is 1 to 125 and no signal ended it; stderr then reaches ours through a
-pipe, and is no terminal.`,
+With --memo-failures, if CMD fails with a status from 1 to 125 and no signal ended it, its status and the last 4 KiB of
+its stderr are kept as the answer to every caller with that flag. CMD's stderr then reaches ours through a pipe, and is
+no terminal.`,
 		Example: `  mopslock-host remote report/2026-11 -- ./report.sh
   mopslock-host remote train/7 --lease "$LEASE_FROM_MY_ARGUMENTS" --memo-failures -- python train.py --out /dev/stdout`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,8 +64,8 @@ pipe, and is no terminal.`,
 	return cmd
 }
 
-// joined is the lease to join, all flags being checked against it. It is zero
-// where none is asked for.
+// joined returns the lease to join, and checks all flags against it. It returns the
+// zero Handle if there is none to join.
 func (a *app) joined(ctx context.Context, name string, f *remoteFlags) (handle host.Handle, err error) {
 	wrong := checkResultName(name)
 	if f.lease == "" && a.getenv("MOPSLOCK_LEASE") == "" && f.withoutLease {
@@ -91,7 +91,7 @@ type remoteCall struct {
 	begun  *host.Invocation
 }
 
-// remote ends in an *exit, also where all went well.
+// remote returns an *exit.Error, also if all went well.
 func (a *app) remote(ctx context.Context, cmd *cobra.Command, name string, handle host.Handle, argv []string, f *remoteFlags) error {
 	h, err := a.openFor(ctx, cmd, handle)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *app) remote(ctx context.Context, cmd *cobra.Command, name string, handl
 	}
 }
 
-// openFor opens the store of a lease, or, where there is none, the one that flags
+// openFor opens the store of a lease. Without a lease it opens the one that flags
 // and environment name.
 func (a *app) openFor(ctx context.Context, cmd *cobra.Command, handle host.Handle) (*host.Host, error) {
 	if handle.Store != "" {
@@ -133,8 +133,8 @@ func (a *app) openFor(ctx context.Context, cmd *cobra.Command, handle host.Handl
 	return a.open(ctx, cmd)
 }
 
-// leave waits for our last word on the lease. Nothing is owed: the holder
-// releases it, or it expires.
+// leave ends the invocation, and waits within bounds for its last request. That
+// may fail: the holder releases the lease, or it expires.
 func (c *remoteCall) leave() {
 	c.begun.Cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
@@ -146,8 +146,8 @@ func (c *remoteCall) leave() {
 	}
 }
 
-// work runs the command and hands over what it printed. An error says that it was
-// not started.
+// work runs the command and hands over its output. An error says that the command
+// was not started.
 func (c *remoteCall) work(work *host.Work) (err error) {
 	companion := work.Companion()
 	options := childOptions(c.argv, c.env)
@@ -174,7 +174,7 @@ func (c *remoteCall) work(work *host.Work) (err error) {
 	return nil
 }
 
-// without is the end where there is none.
+// without returns the exit if there is no result.
 func (c *remoteCall) without(err error) error {
 	var none *host.Error
 	errors.As(err, &none)

@@ -14,8 +14,8 @@ import (
 
 func (a *app) renewCommand() *cobra.Command {
 	return a.leaseCommand("renew", "renew a printed lease once",
-		`Renew a printed lease once, as its owner or, where the text names none, as a companion, and print it again,
-under strict with its new epoch. One that has expired but is still ours is revived; otherwise the status is 76.`,
+		`Renew a printed lease once: as its owner, or as a companion if the text names no owner. Print it again, under strict
+with its new epoch. A lease that has expired is revived if it is still ours. If it is not ours, the status is 76.`,
 		`  mopslock-host renew "$lease"
   mopslock-host renew - < lease.json`,
 		func(ctx context.Context, h *host.Host, handle host.Handle, terms host.Terms) error {
@@ -40,11 +40,11 @@ under strict with its new epoch. One that has expired but is still ours is reviv
 		})
 }
 
-// asStored is a renewed lease with the TTL by which the store has it: the text
-// that was given may have been made by hand, and a join copies the version.
+// asStored returns a renewed lease with the TTL of its record: the text that was
+// given may be handmade, and joining copies the TTL of the record, not of the text.
 func asStored(ctx context.Context, h *host.Host, lease host.Handle) host.Handle {
 	if lease.Protocol != core.ProtocolStrict {
-		return lease // whose renewal wrote the text's
+		return lease // its renewal wrote the TTL of the text
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -59,6 +59,6 @@ func asStored(ctx context.Context, h *host.Host, lease host.Handle) host.Handle 
 	return lease
 }
 
-// renewLimit bounds the one renewal: a store that can be read and not written
-// would keep it trying for ever.
+// renewLimit bounds the one renewal: on a store that can be read but not written it
+// would be tried forever.
 const renewLimit = 30 * time.Second

@@ -22,10 +22,10 @@ func (a *app) replayCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay FILE [flags]",
 		Short: "run a recording of --trace again and compare",
-		Long: `Run a recording that --trace FILE made again, on --engine, and compare every answer with the recorded one.
-The same to the byte: 0. Otherwise 1, with the first byte that differs: which machine, which of its steps, and
-both answers. A recording that ends early, because its process was killed, is compared as far as it goes.
-FILE is - for stdin. No store is opened.`,
+		Long: `Run a recording of --trace FILE again, on --engine, and compare every answer with the recorded one. The status is 0
+if all answers are the same to the byte. Otherwise it is 1, and replay shows the first byte that differs: of which
+machine, at which of its steps, and both answers. If the recording ends early because its process was killed, replay
+compares as far as it goes. FILE is - for stdin. replay opens no store.`,
 		Example: `  mopslock-host run --trace run.trace nightly-report -- ./report.sh
   mopslock-host replay run.trace
   mopslock-host replay --engine wasm --json run.trace`,
@@ -141,7 +141,7 @@ func byteText(b int) string {
 	return fmt.Sprintf("0x%02x", b)
 }
 
-// messageText is a message as step prints it; what is none, as hex.
+// messageText returns a message as step prints it, or as hex if it is no message.
 func messageText(message []byte, as any) string {
 	line, err := messages.Line(message, as)
 	if err != nil {

@@ -67,7 +67,7 @@ machines share; there is no server.`,
 		_ = root.Help()
 		return &exit.Error{Status: exit.StatusUsage, Reason: "usage"}
 	}
-	root.PersistentFlags().StringVar(&a.storeURL, "store", "", "where the leases are kept: file:///dir, s3://bucket/prefix, gs://…, azblob://… (default $MOPSLOCK_STORE, else a directory of this user)")
+	root.PersistentFlags().StringVar(&a.storeURL, "store", "", "where the leases are kept: file:///dir, s3://bucket/prefix, gs://…, azblob://… (default $MOPSLOCK_STORE, or without it a directory of this user)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "report as JSON, one object a line, on stdout")
 	a.addEngineFlags(root)
 	root.PersistentPreRunE = a.prepare
@@ -88,10 +88,10 @@ machines share; there is no server.`,
 	return root
 }
 
-// prepare is what every command begins with: what is wrong with a flag that is
-// not its own shows before it does anything.
+// prepare runs at the beginning of every command, and reports a bad flag of those
+// that all commands share before anything else is done.
 func (a *app) prepare(cmd *cobra.Command, args []string) error {
-	if err := a.openStatusFile(cmd); err != nil { // first, since it tells of what follows
+	if err := a.openStatusFile(cmd); err != nil { // first, since it reports what follows
 		return err
 	}
 	if a.engine.Name != engine.Native && a.engine.Name != engine.WASM {
@@ -117,7 +117,7 @@ func flagText(err error) string {
 	return err.Error()
 }
 
-// helpWriter ignores that the reader of a help has closed the pipe (`… | head`).
+// helpWriter ignores that the reader of a help text has closed the pipe (`… | head`).
 type helpWriter struct{ to io.Writer }
 
 func (w helpWriter) Write(text []byte) (int, error) {

@@ -35,11 +35,12 @@ func (a *app) simulateCommand() *cobra.Command {
 		Short: "play a protocol with many processes and many faults, in virtual time",
 		Long: `Play processes that acquire, hold and release leases, or permits of a semaphore, against a store in memory, in
 virtual time, with faults drawn from a seed: lost requests and answers, slow networks, throttling, pauses, crashes,
-clocks that are wrong and drift. It prints how long a hand-over takes, what one costs in requests, and how fair it is. One seed plays the same
-again, to the last event; what is not said is drawn from it. No store is opened.
+clocks that are wrong and drift. simulate prints how long a hand-over takes, how many requests one costs, and how fair
+it is. The same seed plays the same again, to the last event; a value that no flag sets is drawn from the seed.
+simulate opens no store.
 
-Something that must not be, such as two holders where the protocol promises one, is told with the last events, and
-the status is 1. Who held what when can be drawn (--svg); of many seeds it is that of the one that failed.
+If something happens that must not, such as two holders where the protocol promises one, simulate prints it with the
+last events, and the status is 1. --svg draws who held what when; of many seeds it draws the one that failed.
 
 PROTOCOL is one of ` + strings.Join(simulate.Protocols(), ", ") + `.`,
 		Example: `  mopslock-host simulate --seed 7
@@ -67,11 +68,11 @@ PROTOCOL is one of ` + strings.Join(simulate.Protocols(), ", ") + `.`,
 func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.protocol, "protocol", "strict", "which `PROTOCOL` to play")
-	flags.Uint64Var(&f.seed, "seed", 1, "of all chance; the first one with --seeds")
+	flags.Uint64Var(&f.seed, "seed", 1, "the seed of all chance; the first one with --seeds")
 	flags.IntVar(&f.seeds, "seeds", 1, "how many seeds to play, up to the first violation")
-	flags.IntVar(&f.actors, "actors", 0, "how many processes acquire, hold and release (default drawn, from 3 to 9; of semaphore 20)")
+	flags.IntVar(&f.actors, "actors", 0, "how many processes acquire, hold and release (default drawn, from 3 to 9; for semaphore 20)")
 	flags.IntVar(&f.names, "names", 0, "how many names they want (default drawn, from 1 to 3)")
-	flags.IntVar(&f.companions, "companions", 0, "how many processes accompany; below 0 is none; of semaphore none (default drawn, up to 3)")
+	flags.IntVar(&f.companions, "companions", 0, "how many processes accompany; below 0 is none; semaphore has none (default drawn, up to 3)")
 	flags.DurationVar(&f.ttl, "ttl", 0, "the TTL of every lease; below 0 is until it is released or broken, of strict (default drawn)")
 	flags.DurationVar(&f.duration, "duration", 0, "how long the faults last, in virtual time (default 10 TTL)")
 	flags.StringVar(&f.weather, "weather", "", "stormy, orderly or fair: which faults (default stormy; lastwriter also orderly)")
@@ -83,7 +84,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 // maxActors bounds what one run keeps in memory.
 const maxActors = 100_000
 
-// maxDuration is far beyond what the bound of events lets any run come to.
+// maxDuration is far longer than the bound of events lets any run last.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
 func (f *simulateFlags) options() (opts simulate.Options, bad []error) {
@@ -139,7 +140,7 @@ func (a *app) simulate(ctx context.Context, opts simulate.Options, f *simulateFl
 	return played(&result)
 }
 
-// swarm plays many seeds, some at a time, so that it can be told how far it is.
+// swarm plays many seeds, some at a time, so that the live line can say how far it is.
 func (a *app) swarm(ctx context.Context, opts simulate.Options, f *simulateFlags, svg *outFile) error {
 	total := simulate.Summary{Protocol: f.protocol, First: f.seed, Asked: f.seeds}
 	batch := 8 * f.workers
@@ -183,7 +184,7 @@ func (a *app) reportPlayed(result any, text string) error {
 	return a.print(text)
 }
 
-// played is the status of a run; nil is one without a violation.
+// played returns the exit of a run, or nil if it has no violation.
 func played(r *simulate.Result) error {
 	if r == nil || r.Violation == nil {
 		return nil

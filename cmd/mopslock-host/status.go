@@ -13,13 +13,13 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	return a.nameCommand("status", "show who holds the lease, or permits of the semaphore, NAME",
-		`Show the state of NAME: vacant, held, stale, released, broken or corrupt, under whichever protocol it is kept.
-Nothing is written. What is left of the TTL is by the clock that is named: the store's, or this machine's. Under
-lastwriter it is this machine's clock against the writer's. The status is 1 if NAME is vacant or released.
+		`Show the state of NAME: vacant, held, stale, released, broken or corrupt, under the protocol of its record. status
+writes nothing. The rest of the TTL is measured by the clock that is named: the store's, or this machine's. Under
+lastwriter it compares this machine's clock with the writer's. The status is 1 if NAME is vacant or released.
 
-Of a semaphore: how much is held of how much, by the capacity and width of whoever was let in last and the limit that
-is kept in the store, and the holders. More is held where others had larger ones before. A holder that is stale is
-dead, and makes room for whoever needs it. The status is 1 if nothing is held.`,
+For a semaphore, show the holders, and how many permits are held of how many: by the capacity and width of the latest
+holder, and the limit in the store. More are held if earlier holders had larger values. A stale holder is dead, and its
+permits go to the next process that needs the room. The status is 1 if nothing is held.`,
 		`  mopslock-host status nightly-report
   mopslock-host status --json nightly-report | jq .token`, a.showStatus)
 }

@@ -18,7 +18,7 @@ func addStatusFile(cmd *cobra.Command) {
 	cmd.Flags().String("status-file", "", "write who decided the exit status, and why, as one line of JSON")
 }
 
-// openStatusFile makes the file before anything else. A bad path is then a usage error, and no
+// openStatusFile makes the file before all other work. A bad path is then a usage error, and not a
 // surprise after the work. If we are killed, the line of an earlier run is not taken for ours.
 func (a *app) openStatusFile(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("status-file")

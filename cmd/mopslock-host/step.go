@@ -19,10 +19,10 @@ func (a *app) stepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "step [flags]",
 		Short: "the core on stdin and stdout, for hosts in other languages",
-		Long: `Read a Config, then one input after the other, and answer each at once: what was asked of a lease, or what the
-store said, goes in; what is to be done comes out. The caller does the I/O and reads the clocks; this decides.
-It ends with 0 at the end of stdin. What it refuses is answered with an error and changes nothing; after a
-refused Config, or after bytes that are no msgpack, it ends with 64. No store is opened.
+		Long: `Read a Config, then one input after the other, and answer each at once: a request for a lease, or an answer of the
+store, goes in; the actions to carry out come out. The caller does the I/O and reads the clocks; step decides.
+It ends with 0 at the end of stdin. It answers a refused input with an error, and nothing changes. After a refused
+Config, or after bytes that are no msgpack, it ends with 64. step opens no store.
 
 --format json: one object a line, bytes as base64. msgpack: values back to back. The messages, and the duties
 of the caller, are in bindings/README.md of the source.`,
@@ -95,7 +95,7 @@ func (s *stepper) make() error {
 	return exit.Usagef("the Config is refused: %s", exit.Text(err))
 }
 
-// say answers in one write. What it returns ends the command.
+// say answers in one write. An error that it returns ends the command.
 func (s *stepper) say(actions []core.Action, err error) error {
 	var refused *messages.Refusal
 	var breach *core.Error

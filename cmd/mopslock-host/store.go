@@ -18,7 +18,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// open opens the store that flags, environment or default name.
+// open opens the store that --store or the environment names, or the default one.
 func (a *app) open(ctx context.Context, cmd *cobra.Command) (*host.Host, error) {
 	raw, err := a.location(cmd)
 	if err != nil {
@@ -27,11 +27,11 @@ func (a *app) open(ctx context.Context, cmd *cobra.Command) (*host.Host, error) 
 	return a.openURL(ctx, raw)
 }
 
-// location is the URL of the store that flags, environment or default name.
+// location returns the URL of that store.
 func (a *app) location(cmd *cobra.Command) (string, error) {
 	raw := a.storeURL
 	if raw == "" {
-		if cmd.Flags().Changed("store") { // --store "$UNSET" must not exclude on this machine only
+		if cmd.Flags().Changed("store") { // --store "$UNSET" must not mean the default store, which excludes on this machine only
 			return "", exit.Usagef("--store is empty; is the variable that it was to come from unset?")
 		}
 		raw = a.getenv("MOPSLOCK_STORE")
@@ -64,7 +64,7 @@ func isMemory(raw string) bool {
 	return strings.EqualFold(scheme, "mem")
 }
 
-// errMemory is for all commands but those that only want to see what a store does.
+// errMemory is for all commands but those that only examine what a store does.
 func errMemory() error {
 	return exit.Usagef("a mem:// store is this process's own and excludes nobody; choose another --store")
 }
@@ -81,7 +81,7 @@ func (a *app) defaultStore() (string, error) {
 	return dir, nil
 }
 
-// defaultDir is where that is.
+// defaultDir returns the path of that directory.
 func (a *app) defaultDir() (string, error) {
 	state := a.getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // the specification says to ignore a relative one
@@ -94,7 +94,7 @@ func (a *app) defaultDir() (string, error) {
 	return filepath.Join(state, "mopslock"), nil
 }
 
-// closeLimit bounds what comes after the work: a release, the end of a claim.
+// closeLimit bounds what comes after the work: a release, the end of an invocation.
 const closeLimit = 10 * time.Second
 
 // close ends a host within a.closing. What it could not release expires.
@@ -107,11 +107,11 @@ func (a *app) close(h *host.Host) {
 	a.steppers--
 }
 
-// closeNow is for after a failure that has had its time: close tries no more.
+// closeNow lets close try nothing more, after a failure that has used up its time.
 func (a *app) closeNow() { a.closing = 0 }
 
-// withStore opens the store for a command that asks, and closes it. A store
-// that is silent is asked again until it has had its 5 s.
+// withStore opens the store for a command that asks it something, and closes it. For
+// 5 s it asks a silent store again.
 func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *host.Host) error) error {
 	ctx, cancel := a.signals.WaitContext(context.Background())
 	defer cancel()
@@ -128,7 +128,7 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *host.Host)
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil: // interrupted, or no answer: the error is only its echo
+		case ctx.Err() != nil: // interrupted, or no answer: err only repeats that
 			return noAnswer(context.Cause(ctx), silence)
 		case h.Reached() || !silent(err):
 			return err
@@ -141,8 +141,8 @@ func (a *app) withStore(cmd *cobra.Command, do func(context.Context, *host.Host)
 	}
 }
 
-// untilAnswered is ctx for commands that ask once: it ends with errNoAnswer
-// when the store has not answered anything within 5 s.
+// untilAnswered returns ctx for commands that ask once: it ends with exit.ErrNoAnswer
+// if the store has not answered anything within 5 s.
 func untilAnswered(ctx context.Context, h *host.Host) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(core.FirstAnswerLimit, func() {
@@ -156,7 +156,7 @@ func untilAnswered(ctx context.Context, h *host.Host) (context.Context, context.
 	}
 }
 
-// silent reports whether the store may yet answer.
+// silent reports whether the store has not answered, and may yet.
 func silent(err error) bool {
 	var verb *store.Error
 	var lease *host.Error
@@ -170,7 +170,7 @@ func silent(err error) bool {
 	return class == core.ClassUnreachable || class == core.ClassThrottled
 }
 
-// noAnswer adds what was heard instead of an answer.
+// noAnswer adds the error that came in the place of an answer.
 func noAnswer(cause, silence error) error {
 	if silence == nil || !errors.Is(cause, exit.ErrNoAnswer) {
 		return cause

@@ -21,7 +21,7 @@ func (a *app) addEngineFlags(root *cobra.Command) {
 // tracePatience is for the last bytes of the recording.
 const tracePatience = 2 * time.Second
 
-// openTrace makes the file before any I/O at the store, so that a bad path is a usage error and no
+// openTrace makes the file before any I/O with the store, so that a bad path is a usage error and not a
 // surprise after the work.
 func (a *app) openTrace(cmd *cobra.Command, args []string) error {
 	path := a.tracePath

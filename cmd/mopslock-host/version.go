@@ -27,7 +27,7 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// version prints what this programme was made of.
+// version prints from which sources this program was built.
 func (a *app) version() error {
 	info, _ := debug.ReadBuildInfo()
 	version, commit := builtFrom(info)
@@ -48,7 +48,7 @@ func (a *app) version() error {
 	return a.print(fmt.Sprintf("mopslock-host %s (%s%s, guest %s, protocols %s and %s)\n", version, commit, runtime.Version(), guest, strict, lastwriter))
 }
 
-// builtFrom is the version and the commit in a build's information, which may be nil.
+// builtFrom returns the version and the commit of a build's information, which may be nil.
 func builtFrom(info *debug.BuildInfo) (version, commit string) {
 	version = "devel"
 	if info == nil {

@@ -15,8 +15,8 @@ import (
 
 func (a *app) watchCommand() *cobra.Command {
 	return a.nameCommand("watch", "print a line at each change of NAME until interrupted",
-		`Print the state of NAME, and a line more at each change of state, holder or version, until interrupted. Each permit
-of a semaphore that is acquired or released is a version.`,
+		`Print the state of NAME, and one more line at each change of state, holder or version, until interrupted. A
+semaphore has a new version whenever a permit is acquired or released.`,
 		`  mopslock-host watch nightly-report
   mopslock-host watch --json nightly-report`, a.watch)
 }
