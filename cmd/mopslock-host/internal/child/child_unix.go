@@ -145,7 +145,7 @@ type event struct {
 	stop   syscall.Signal
 }
 
-// Pid is the command's process id, which is the id of its group too.
+// Pid is the command's process id, which is also the id of its group.
 func (c *Child) Pid() int { return c.pid }
 
 // Done is closed when the command has ended. Others of its group may be alive.

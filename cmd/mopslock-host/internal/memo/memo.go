@@ -1,5 +1,5 @@
-// Package memo reads and writes what --memo-failures keeps of failed work: a map of msgpack, which other
-// languages read and write too.
+// Package memo reads and writes what --memo-failures keeps of failed work: a map of msgpack, which hosts
+// in other languages also read and write.
 //
 // It does not decide which failure is kept.
 package memo
@@ -22,8 +22,8 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Failure is what is kept of failed work, as the answer to everybody who asks for its result. Hosts in
-// other languages write and read the same; Type and Text are what they keep of an exception.
+// Failure is what is kept of failed work, as the answer to every caller that asks for its result. Type and
+// Text are what hosts in other languages keep of an exception.
 type Failure struct {
 	V      int    `msgpack:"v"`
 	Status int    `msgpack:"status"` // 0: there was no exit status
@@ -101,7 +101,7 @@ func Body(ctx context.Context, result *host.Result) ([]byte, error) {
 	return text, err
 }
 
-// Describe says of another's failure who failed when, and how.
+// Describe says how another process's work failed, where and when.
 func (f *Failure) Describe(name string) string {
 	text := name + " has failed"
 	if f.Status != 0 {

@@ -121,7 +121,7 @@ type Form interface {
 	// read reads the next value into a struct of package wire. Its error is a *Refusal of the
 	// value, io.EOF at the end, or an error of stdin: ErrStdin.
 	read(to any) error
-	// answer writes a canonical answer in this form.
+	// Answer writes a canonical answer in this form.
 	Answer(canonical []byte) ([]byte, error)
 }
 

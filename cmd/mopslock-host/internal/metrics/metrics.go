@@ -1,6 +1,6 @@
 // Package metrics keeps a file of the host's metrics, as Prometheus reads them.
 //
-// It measures nothing: the host does, by the Meter.
+// It measures nothing: the host measures, and calls the Meter.
 package metrics
 
 import (
@@ -146,7 +146,7 @@ func (m *File) write() error {
 	}
 	// In the same directory, so on the same mount, and by a name that no collector of *.prom reads.
 	beside := filepath.Join(filepath.Dir(m.path), "."+filepath.Base(m.path)+"."+strconv.Itoa(os.Getpid()))
-	err = os.WriteFile(beside, text.Bytes(), mode) //nolint:gosec // see metricsMode
+	err = os.WriteFile(beside, text.Bytes(), mode) //nolint:gosec // see mode
 	if err == nil {
 		err = os.Rename(beside, m.path)
 	}

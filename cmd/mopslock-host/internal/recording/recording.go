@@ -1,5 +1,7 @@
 // Package recording keeps the file of --trace: what the core was told and answered. The file may take
 // its time to open; the recording goes on meanwhile.
+//
+// It reads no recording: package trace replays one.
 package recording
 
 import (

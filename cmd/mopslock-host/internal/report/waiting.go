@@ -66,7 +66,7 @@ func WaitingLine(name string, s *host.Status, ago time.Duration, width int) stri
 	return Clip(line+"held by "+holderText(s, shortHolder)+expiry+sinceText(", since ", s, time.TimeOnly), width)
 }
 
-// ComputingLine is waitingLine for a process that waits for a result. It also says how long others
+// ComputingLine is WaitingLine for a process that waits for a result. It also says how long others
 // took.
 func ComputingLine(name string, s *host.Status, past []time.Duration, ago time.Duration, width int) string {
 	line := "waiting for the result of " + host.Printable(name) + ": "

@@ -237,8 +237,8 @@ func (s *Supervisor) lostCompanion(err error) {
 	s.noteLost(err, true)
 }
 
-// awaitRest gives the rest of the command's group, which had SIGTERM too, what is left of its grace:
-// until s.kill, or until the lease ends. It returns at once if there is no rest.
+// awaitRest gives the rest of the command's group what is left of the grace: SIGTERM has also reached
+// it. It waits until s.kill, or until the lease ends, and returns at once if there is no rest.
 func (s *Supervisor) awaitRest(lost <-chan struct{}) {
 	if s.kill == nil || s.Continue {
 		return
@@ -256,7 +256,7 @@ func (s *Supervisor) awaitRest(lost <-chan struct{}) {
 	}
 }
 
-// restEach is how often awaitRest looks at the group, which means a look at every process.
+// restEach is how often awaitRest looks at the group: each time it reads the list of all processes.
 const restEach = 100 * time.Millisecond
 
 // End returns the exit of a command that has ended. After a loss it kills the rest of the group, since
@@ -273,7 +273,7 @@ func (s *Supervisor) End() *exit.Error {
 	if !s.Continue {
 		_ = s.Command.Kill()
 	}
-	reason := core.ReasonUnreachable // SIGTERM was sent for that, and the lease is as good as lost
+	reason := core.ReasonUnreachable // SIGTERM was sent for that: renewals fail, and the deadline is near
 	var lost *host.Error
 	if errors.As(s.lost, &lost) {
 		reason = lost.Reason
