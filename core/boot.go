@@ -1,6 +1,6 @@
 package core
 
-// Emitted returns when, on the clock that Mono is, a sign (PROTOCOL S5) was emitted that is
+// Emitted returns when, on the clock that Mono is, a beat (PROTOCOL S5) was emitted that is
 // read now and names our boot: the later of its boottime and its stamp. ok is true if the
 // boottime is not in the future, and if the stamp of the write, moved from our wall clock
 // to Mono, lies within BootTolerance of the boottime.
@@ -12,7 +12,7 @@ package core
 //	holder  put beat, boottime 1000 s . . . . . . believes until 1054 s of its clock
 //	clone   its clock is an hour ahead: the beat lives, and looks an hour old
 //
-// An honest sign also fails after a slow write, or if the wall clock was set since then.
+// An honest beat also fails after a slow write, or if the wall clock was set since then.
 // That only takes one rule away: the other two judge, and a takeover waits for a TTL.
 // On a directory, collection has no other rule: what fails stays until the next boot.
 func (now Instant) Emitted(boottime, stamp int64) (at int64, ok bool) {

@@ -63,7 +63,7 @@ type Config struct {
 	LastEpoch Epoch
 	LastAt    int64
 	// SeenFingerprint and SeenSince continue an earlier machine's observation by the same
-	// clock: they are Print and Since of its Observed. 0 means none. A host also keeps
+	// clock: they are Fingerprint and Since of its Observed. 0 means none. A host also keeps
 	// the Wall of that time, and gives only what Instant.Emitted finds to be of this clock.
 	SeenFingerprint uint64
 	SeenSince       int64

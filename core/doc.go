@@ -7,7 +7,7 @@
 // # The loop
 //
 // A host makes a machine with machines.New and a fresh random seed. Then it runs this
-// loop, which example_test.go compiles and runs:
+// loop, which machines/example_test.go compiles and runs:
 //
 //	func loop(machine core.Machine, inbox chan core.Event, ask func(core.Action) core.Event, tell func(core.Action)) error {
 //		var wake <-chan time.Time // none: no timer is set

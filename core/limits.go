@@ -68,7 +68,7 @@ const (
 	DoubtLimit    = 60 * Second      // a machine gives up a claim of unknown fate after it
 	SampleLimit   = 2 * Second       // a caller that tries once waits no longer for a sample
 	CalibrateEach = 60 * Second      // a process takes at most one sample in this time
-	BootTolerance = 2 * Second       // within which a sign's boottime and its stamp must agree
+	BootTolerance = 2 * Second       // within which a beat's boottime and its stamp must agree
 	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
 
 	// An invocation.

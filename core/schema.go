@@ -76,7 +76,7 @@ const (
 	// ExpiryObserved: only the second part of ExpiryWall.
 	ExpiryObserved Expiry = 2 // observed
 	// ExpiryCalibrated, of strict: the store's clock, of which answers give a
-	// lower bound, has passed the newest sign (PROTOCOL S5) + ttl; or as ExpiryObserved.
+	// lower bound, has passed the newest beat (PROTOCOL S5) + ttl; or as ExpiryObserved.
 	ExpiryCalibrated Expiry = 3 // calibrated
 )
 
@@ -441,7 +441,7 @@ type Observed struct {
 	// neither can tell. StoreClock says that it was the store's.
 	Left       Duration
 	StoreClock bool
-	// Fingerprint is of all signs (PROTOCOL S5) that were read, and Since is the
+	// Fingerprint is of all beats (PROTOCOL S5) that were read, and Since is the
 	// Mono since when they stood unchanged. As Config.SeenFingerprint and SeenSince, they
 	// let a later machine of the same boot continue this observation.
 	Fingerprint uint64

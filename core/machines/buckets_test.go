@@ -134,7 +134,7 @@ func (l *canalLock) release() bool {
 	return false
 }
 
-// do is an operation that came to a result: what canal_lock says to it.
+// do returns what canal_lock answers to an operation whose result is known.
 func (l *canalLock) do(ev *core.Event, result string) string {
 	switch ev.Kind {
 	case core.EventAcquire:

@@ -10,8 +10,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// TestCrowdedRecord: when a record is full its texts for people go first, and then
-// whoever comes is told that it is crowded; who gives back makes room.
+// TestCrowdedRecord: a full record first loses its texts for people. Then a process that
+// asks is told that the record is crowded, until another gives back a permit.
 func TestCrowdedRecord(t *testing.T) {
 	v := permitsOf(250, true)
 	if _, ok := v.Fits(nil); !ok {

@@ -15,7 +15,7 @@ import (
 // of what once went wrong or could; they go in large steps, and no vectors are
 // written of them. To write anew what came of them, and then read the difference:
 //
-//	go test ./core -run TestScripts -rewrite
+//	go test ./core/machines -run TestScripts -rewrite
 func TestScripts(t *testing.T) {
 	for _, path := range stories(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {

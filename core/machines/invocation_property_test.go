@@ -116,10 +116,10 @@ func (s *invocationSim) tell(a *actor, ev core.Event) {
 	if err != nil {
 		s.fail("%s: %v", a.name, err)
 	}
-	s.heed(a, actions)
+	s.observe(a, actions)
 }
 
-func (s *invocationSim) heed(a *actor, actions []core.Action) {
+func (s *invocationSim) observe(a *actor, actions []core.Action) {
 	gone := has(actions, core.ActionLost)
 	if has(actions, core.ActionLaunch) && (gone || has(actions, core.ActionContactLost)) {
 		s.fail("LaunchInContact: %s launches in the Step of its loss", a.name)
@@ -244,7 +244,7 @@ func (s *invocationSim) stepSession(step func() ([]core.Action, error)) {
 	relays := s.relays
 	s.relays = nil
 	for _, r := range relays {
-		s.heed(r.actor, r.actions)
+		s.observe(r.actor, r.actions)
 	}
 }
 
@@ -307,7 +307,7 @@ func (s *invocationSim) settle() {
 	end := s.now + int64(3*s.ttl) + int64(2*time.Minute)
 	for s.now <= end && !found {
 		s.drive(int64(10*time.Millisecond), end, func(a *actor, actions []core.Action) bool {
-			s.heed(a, actions)
+			s.observe(a, actions)
 			for _, action := range actions {
 				found = found || action.Kind == core.ActionFound
 			}

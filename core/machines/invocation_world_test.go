@@ -54,7 +54,7 @@ func (s *script) endedCommand(t *testing.T) string {
 	return s.stepped(s.subject(), core.Event{Kind: core.EventEnded, Outcome: outcome, Result: s.data.HasArg("result")})
 }
 
-// isResult reports that a request carries what the work came to.
+// isResult reports whether a request stores the result of the work.
 func isResult(verb core.ActionKind) bool {
 	return verb == core.ActionCreateResult || verb == core.ActionPutResult
 }

@@ -1,7 +1,7 @@
 // Package machines makes the machines that package core describes: New for a Go program,
-// and Registry for whoever speaks to them in messages, the WASM guest and the C library.
-// Which rules a machine follows stands in the rooms below core/internal; there is nothing
-// of that here.
+// and Registry for callers that speak in messages, which are the WASM guest and the C
+// library. The packages below core/internal have the rules that a machine follows; this
+// one has none.
 package machines
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
-// New makes the machine that the Config describes. The Config is validated
-// whole; the error lists every bad field.
+// New makes the machine that the Config describes. It validates the whole
+// Config; the error lists every bad field.
 func New(cfg core.Config) (m core.Machine, err error) {
 	isStrict := cfg.Protocol == core.ProtocolStrict
 	switch {
@@ -41,7 +41,7 @@ func New(cfg core.Config) (m core.Machine, err error) {
 		m, err = semaphore.New(cfg)
 	case cfg.Machine == core.MachineBuckets && isStrict:
 		m, err = buckets.New(cfg)
-	default: // no such machine; whatever else is wrong is said too
+	default: // no such machine; the error also lists all other bad fields
 		_, err = base.New(cfg)
 	}
 	if err != nil {
@@ -50,7 +50,8 @@ func New(cfg core.Config) (m core.Machine, err error) {
 	return m, nil
 }
 
-// NewStepper is New for who only steps a machine: what may rest does so by itself.
+// NewStepper is New for a caller that only steps the machine: a machine that can rest does
+// so by itself.
 func NewStepper(cfg core.Config) (core.Stepper, error) {
 	m, err := New(cfg)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *sleeper) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	return actions, err
 }
 
-// Idle implements Stepper. What rests waits for its session.
+// Idle implements Stepper. A lease that rests waits for its session.
 func (s *sleeper) Idle() bool { return s.lease != nil && s.lease.Idle() }
 
 // String implements Stepper.

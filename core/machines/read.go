@@ -6,16 +6,16 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// Inspect says what a record of lastwriter is to somebody who takes no part. absent is
-// that the store has none; stamp is the store's modification time of the object in
-// nanoseconds since 1970, or 0. Nothing is remembered, so only wall clocks can tell held
-// from stale. The result's bytes are fresh.
+// Inspect says what a record of lastwriter shows to a process that takes no part. absent
+// says that the store has no record; stamp is the store's modification time of the object
+// in nanoseconds since 1970, or 0. Inspect remembers nothing, so only wall clocks can tell
+// held from stale. The result's bytes are fresh.
 func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Observed {
 	return lastwriter.Inspect(now, body, absent, stamp)
 }
 
-// Permit is a holder of a semaphore as its record shows it. Its texts are somebody
-// else's: escape them before they are shown.
+// Permit is a holder of a semaphore as its record shows it. Its texts are other
+// processes': escape them before you show them.
 type Permit = register.Permit
 
 // EachPermit calls each with every permit of Observed.Permits, in the record's order.

@@ -5,20 +5,20 @@ import (
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
-// Handle names a machine in a Registry; 0 is none, and none is given twice.
+// Handle names a machine in a Registry. 0 names none. A Registry gives no handle twice.
 type Handle uint64
 
-// Registry keeps machines under handles and speaks in messages alone. It is the
-// one door to the core for whoever does not call it as Go: the WASM guest, the
-// C library, a replay. Its zero value is ready. It must not be used by two
-// goroutines at once; its machines need not be in one registry.
+// Registry keeps machines under handles and speaks only in messages. It is the
+// one door to the core for callers that do not call it as Go: the WASM guest, the
+// C library, a replay. Its zero value is ready. Two goroutines must not use one
+// Registry at once; a host may have several.
 type Registry struct {
 	kept map[Handle]*kept
 	last Handle
 	room []core.Entry // for the entries of an input
 }
 
-// kept is a machine and what it said last.
+// kept is a machine and its latest answer.
 type kept struct {
 	machine core.Stepper
 	actions []core.Action
@@ -46,8 +46,8 @@ func (r *Registry) New(dst, config []byte) (Handle, []byte) {
 }
 
 // Step gives an input to a machine and appends its answer to dst. After an
-// error the machine is as it was before. It allocates nothing, but for errors,
-// where dst has no room, and where a lease comes to rest or wakes (NewStepper).
+// error the machine is as it was before. Step allocates only for an error, if dst
+// has no room, and when a lease begins to rest or wakes (NewStepper).
 func (r *Registry) Step(dst []byte, h Handle, input []byte) []byte {
 	k := r.kept[h]
 	if k == nil {

@@ -179,8 +179,8 @@ func TestLimitCanBeRead(t *testing.T) {
 	}
 }
 
-// TestOverdueGarbage: whoever never rests collects all the same, and goes on with what
-// was asked for when that is done: from a poll as from rest.
+// TestOverdueGarbage: a machine that never rests also collects. Then it goes on with what
+// it was asked for, after a poll as after a rest.
 func TestOverdueGarbage(t *testing.T) {
 	for _, from := range []string{"rest", "poll", "waiting"} {
 		k := newAsking(t, nil)

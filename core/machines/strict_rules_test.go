@@ -9,7 +9,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// TestEmitted: what a boottime is worth, by the clocks of whoever reads it.
+// TestEmitted: what a boottime is worth, by the clocks of the process that reads it.
 func TestEmitted(t *testing.T) {
 	const apart = worldStart - 100 // what the wall clock shows is so much more than Mono
 	for _, c := range []struct {

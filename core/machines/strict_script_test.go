@@ -236,7 +236,7 @@ func (s *script) promptCommand(*testing.T) string {
 			out.WriteString(s.show(a, actions))
 		}
 	}
-	return a.name + " asks for ever"
+	return a.name + " asks forever"
 }
 
 // darken NAME: each of its requests is lost on the way, until it gives up.

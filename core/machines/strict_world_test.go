@@ -445,7 +445,7 @@ func (w *world) promptly(a *actor, ev core.Event) {
 			w.t.Fatalf("%s: %v", a.name, err)
 		}
 	}
-	w.fail("%s asks for ever", a.name)
+	w.fail("%s asks forever", a.name)
 }
 
 // until lets everything happen as it should until a machine is in a state.
