@@ -78,10 +78,10 @@ func (r *Register) StartPoll(limit core.Duration) {
 	r.Ask(ForNext, core.ActionExists, r.KeyAbove(), limit)
 }
 
-// Follow goes on with a poll that found a newer version: the one above is read. It
+// ObserveAbove goes on with a poll that found a newer version: the one above is read. It
 // may be superseded in its turn, which a create above it shows. The version that
 // was confirmed as the newest lies below both, so the confirmation holds for them as well.
-func (r *Register) Follow(sent int64, limit core.Duration) {
+func (r *Register) ObserveAbove(sent int64, limit core.Duration) {
 	r.beginObservation()
 	k := &r.Observation
 	k.poll, k.Listed, k.More, k.Start, k.N, k.Lowest = true, true, true, sent, r.Cur.N+1, r.Cur.N+1
@@ -117,11 +117,11 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 			r.StartObservation(limit)
 			return Undecided
 		case ev.Outcome == core.OutcomeYes:
-			r.Follow(f.Sent, limit)
+			r.ObserveAbove(f.Sent, limit)
 			return Undecided
 		}
 		r.NewestConfirmedAt = f.Sent
-		r.polled()
+		r.scheduleBeatReads()
 	case ForVersion:
 		switch {
 		case ev.Outcome == core.OutcomeYes:
@@ -140,7 +140,7 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 			r.StartObservation(limit)
 			return Undecided
 		default:
-			r.polled()
+			r.scheduleBeatReads()
 		}
 	case ForEnded:
 		r.EndedRead(ev)
@@ -193,8 +193,8 @@ func (r *Register) Listed(ev *core.Event) {
 	}
 }
 
-// polled lists the beats that there can be: each owner's own.
-func (r *Register) polled() {
+// scheduleBeatReads lists the beats that there can be: each owner's own.
+func (r *Register) scheduleBeatReads() {
 	k := &r.Observation
 	// Beats under the tenure's earlier versions are found by a list alone.
 	of := r.beatsOf()

@@ -121,8 +121,8 @@ func New(cfg core.Config) (Register, error) {
 	return r, nil
 }
 
-// Hear takes in what every event to a strict machine may carry.
-func (r *Register) Hear(ev *core.Event) {
+// ApplyHostState takes in what every event to a strict machine may carry.
+func (r *Register) ApplyHostState(ev *core.Event) {
 	if r.Cfg.OnSession {
 		if string(ev.Session) != r.Session.ID {
 			r.Session.ID = string(ev.Session)
@@ -184,8 +184,8 @@ func (r *Register) Successor(state core.VersionState) OwnVersion {
 	}
 }
 
-// Made notes that a version of ours is in the store.
-func (r *Register) Made(v *OwnVersion, sent int64) {
+// SetCurrent notes that a version of ours is in the store.
+func (r *Register) SetCurrent(v *OwnVersion, sent int64) {
 	r.Cur = Current{
 		N: v.N, Origin: v.Origin, State: v.State, Tenure: v.Tenure, Owners: v.Owners, Session: v.Session, Label: v.Label,
 		TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,

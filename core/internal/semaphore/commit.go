@@ -187,7 +187,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 	s.next = nil
 	switch {
 	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(s.confirmedAt):
-		s.Made(&register.OwnVersion{
+		s.SetCurrent(&register.OwnVersion{
 			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Nonce: s.nonce,
 			TTL: s.Cfg.TTL, Margin: s.Cfg.Margin,
 		}, f.Sent)

@@ -92,7 +92,7 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 			s.StartObservation(s.observeLimit())
 		case ev.Outcome == core.OutcomeYes:
 			s.known, s.moved = false, true // the next poll is a list: there may be more
-			s.Follow(f.Sent, s.observeLimit())
+			s.ObserveAbove(f.Sent, s.observeLimit())
 			s.below = s.Observation.N
 		default:
 			s.NewestConfirmedAt, s.moved = f.Sent, false

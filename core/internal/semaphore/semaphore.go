@@ -116,7 +116,7 @@ func (s *Semaphore) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 		return nil, err
 	}
 	s.Begin(now)
-	s.Hear(&ev)
+	s.ApplyHostState(&ev)
 	s.heedSession()
 	switch ev.Kind {
 	case core.EventAcquire, core.EventLimit:

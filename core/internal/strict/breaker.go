@@ -31,7 +31,7 @@ func (b *Breaker) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := b.Start(b, now, &ev); err != nil {
 		return nil, err
 	}
-	b.Hear(&ev)
+	b.ApplyHostState(&ev)
 	if b.Due(base.TimerLimit) { // what is answered later rests on an observation that is too old
 		b.giveUp()
 	}
@@ -184,7 +184,7 @@ func (b *Breaker) readBack(ev *core.Event) {
 // broke: the version that says so is there. Its session is still to be called.
 func (b *Breaker) broke() {
 	v := b.Claim.V
-	b.Made(&v, b.Claim.latest().sent)
+	b.SetCurrent(&v, b.Claim.latest().sent)
 	b.Observation = register.Observation{Listed: true, N: v.N}
 	b.call()
 }

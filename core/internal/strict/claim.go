@@ -125,7 +125,7 @@ func (l *Lease) notThere() {
 // not, it is nobody's, and the next claim stands on it.
 func (l *Lease) won(a *attempt) {
 	c := l.Claim
-	l.Made(&c.V, a.sent)
+	l.SetCurrent(&c.V, a.sent)
 	switch {
 	case l.isSpoilt(a.sent):
 	case l.Now.Mono-l.Claim.newestConfirmedAt > int64(core.NewestWindow) && !l.Bug(base.BugGCWithoutBasis):
@@ -287,7 +287,7 @@ func (l *Lease) callAnswer(ev *core.Event) {
 	case ev.Outcome == core.OutcomeNo: // the chain is not what the call says: ours no longer
 		l.lose(core.ReasonTaken)
 	default:
-		if reason := l.above(ev); reason != core.ReasonNone {
+		if reason := l.readAbove(ev); reason != core.ReasonNone {
 			l.lose(reason)
 			return
 		}

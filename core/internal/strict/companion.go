@@ -33,7 +33,7 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 	if err := c.Start(c, now, &ev); err != nil {
 		return nil, err
 	}
-	c.Hear(&ev)
+	c.ApplyHostState(&ev)
 	if ev.Kind != core.EventLeave && c.State == core.CompanionJoined && c.isPast() {
 		c.pastDeadline()
 	}
@@ -232,7 +232,7 @@ func (c *Companion) again() {
 func (c *Companion) won(a *attempt) {
 	c.Class, c.Retries = core.ClassNone, 0
 	stale := c.Now.Mono-c.NewestConfirmedAt > int64(core.NewestWindow) && !c.Bug(base.BugGCWithoutBasis)
-	c.Made(&c.Claim.V, a.sent)
+	c.SetCurrent(&c.Claim.V, a.sent)
 	if stale || c.Cur.TTL != 0 && c.Now.Mono >= c.deadlineFrom(a.sent) {
 		c.become(core.CompanionJoining)
 		c.rejoinOr(func() { c.Later(c.JoinBy()) })

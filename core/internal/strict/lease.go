@@ -65,7 +65,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := l.Start(l, now, &ev); err != nil {
 		return nil, err
 	}
-	l.Hear(&ev)
+	l.ApplyHostState(&ev)
 	if l.believes() && l.isPast() && !(ev.Kind == core.EventAnswer && l.Bug(base.BugLateRenewal)) {
 		// Before anything else, and without waiting for I/O: an answer that comes
 		// with this Step is too late to be believed.
@@ -137,7 +137,7 @@ func (l *Lease) answer(ev *core.Event, f base.Flight) {
 	case core.LeaseObserving:
 		l.observed(l.ObservationAnswer(ev, f, l.ReadLimit()))
 	case core.LeaseWaiting:
-		l.polled(ev, f)
+		l.pollAnswer(ev, f)
 	case core.LeaseClaiming:
 		l.claimed(ev)
 	case core.LeaseVerifying:
@@ -335,8 +335,8 @@ func (l *Lease) canBeDead() bool {
 	return l.Observed != nil && l.Observed.LookAt != 0 && l.Now.Mono >= l.Observed.LookAt
 }
 
-// polled takes the answer to a poll.
-func (l *Lease) polled(ev *core.Event, f base.Flight) {
+// pollAnswer takes the answer to a poll.
+func (l *Lease) pollAnswer(ev *core.Event, f base.Flight) {
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
 		l.Class, l.Failing = ev.Class, true
@@ -349,7 +349,7 @@ func (l *Lease) polled(ev *core.Event, f base.Flight) {
 		l.reconsider()
 	case ev.Outcome == core.OutcomeYes:
 		l.become(core.LeaseObserving)
-		l.Follow(f.Sent, l.ReadLimit())
+		l.ObserveAbove(f.Sent, l.ReadLimit())
 	default:
 		l.NewestConfirmedAt, l.Failing, l.Retries = f.Sent, false, 0
 		l.schedulePoll()

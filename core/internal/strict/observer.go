@@ -31,7 +31,7 @@ func (o *Observer) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	if err := o.Start(o, now, &ev); err != nil {
 		return nil, err
 	}
-	o.Hear(&ev)
+	o.ApplyHostState(&ev)
 	switch ev.Kind {
 	case core.EventBegin:
 		o.Move(&o.Machine, core.TaskWorking)

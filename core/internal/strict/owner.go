@@ -40,8 +40,8 @@ func (o *owner) deadlineFrom(sent int64) int64 {
 	return sent + o.span()
 }
 
-// stand moves to the epoch of cur.
-func (o *owner) stand() {
+// moveToCurrent moves to the epoch of cur.
+func (o *owner) moveToCurrent() {
 	o.beatKey = register.BeatKey(o.Prefix, o.Cur.N, o.Owner)
 	o.selfKey = register.VersionKey(o.Prefix, o.Cur.N)
 	o.putSent = base.Unset
@@ -77,7 +77,7 @@ func (o *owner) believe(sent int64) {
 		o.restOnSession()
 		return
 	}
-	o.stand()
+	o.moveToCurrent()
 	o.schedule(sent)
 }
 
@@ -192,7 +192,7 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 		}
 		if o.Bug(base.BugExistsBesidePut) {
 			o.asked = 0
-			return o.good()
+			return o.renewalSucceeded()
 		}
 		o.renew()
 	case register.ForNext:
@@ -209,7 +209,7 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 	case register.ForConfirm:
 		return o.confirmed(ev)
 	case register.ForVersion:
-		return o.above(ev)
+		return o.readAbove(ev)
 	case register.ForLock:
 		return o.lockRead(ev)
 	case register.ForSelf:
@@ -219,7 +219,7 @@ func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 			return core.ReasonTaken
 		}
 		o.selfAt = o.Now.Mono
-		return o.good()
+		return o.renewalSucceeded()
 	}
 	return core.ReasonNone
 }
@@ -243,8 +243,8 @@ func (o *owner) confirmed(ev *core.Event) core.Reason {
 	return core.ReasonTaken
 }
 
-// above takes the body of the newest version above ours.
-func (o *owner) above(ev *core.Event) core.Reason {
+// readAbove takes the body of the newest version above ours.
+func (o *owner) readAbove(ev *core.Event) core.Reason {
 	if ev.Outcome == core.OutcomeNo { // collected since: only a list can tell what is there
 		o.NewestConfirmedAt = base.Unset
 		o.renew()
@@ -263,7 +263,7 @@ func (o *owner) above(ev *core.Event) core.Reason {
 	o.Observed = nil
 	o.Emit(core.ActionAdopted).Epoch = n
 	if o.standOn == "" {
-		o.stand() // the beat just put was under a superseded epoch, and never counts
+		o.moveToCurrent() // the beat just put was under a superseded epoch, and never counts
 		o.renew()
 	}
 	return core.ReasonNone
@@ -302,11 +302,11 @@ func (o *owner) checkSelf() core.Reason {
 		o.Ask(register.ForSelf, core.ActionExists, o.selfKey, o.RequestLimit(o.Timers[base.TimerDeadline]))
 		return core.ReasonNone
 	}
-	return o.good()
+	return o.renewalSucceeded()
 }
 
-// good: the renewal counts from its beat.
-func (o *owner) good() core.Reason {
+// renewalSucceeded: the renewal counts from its beat.
+func (o *owner) renewalSucceeded() core.Reason {
 	sent := min(o.putSent, o.asked)
 	if o.Bug(base.BugExistsBesidePut) {
 		sent = o.putSent

@@ -142,7 +142,7 @@ func (l *Lease) releaseMade(sent int64) {
 		v.State, v.Alone = core.VersionReleased, true
 	}
 	late := l.Closing == 0 && l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow)
-	l.Made(&v, sent)
+	l.SetCurrent(&v, sent)
 	switch {
 	case late: // what was won may lie far below the newest
 		l.NewestConfirmedAt = base.Unset

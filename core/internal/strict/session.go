@@ -134,7 +134,7 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 			s.ask(register.ForCall, core.ActionGet, s.Key)
 			return
 		}
-		s.good()
+		s.renewalSucceeded()
 	case register.ForCall:
 		s.called(ev)
 	}
@@ -156,8 +156,8 @@ func (s *Session) called(ev *core.Event) {
 	s.askCall()
 }
 
-// good: the beat is there, and every call was told.
-func (s *Session) good() {
+// renewalSucceeded: the beat is there, and every call was told.
+func (s *Session) renewalSucceeded() {
 	s.Timers[base.TimerDeadline] = s.putSent + int64(s.Cfg.TTL-s.Cfg.Margin)
 	third := s.Cfg.TTL / 3
 	next := s.putSent + int64(s.RNG.Between(third/6*5, third))
