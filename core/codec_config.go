@@ -65,7 +65,7 @@ func AppendConfig(dst []byte, c *Config) []byte {
 	m.int(keyLastAt, c.LastAt)
 	m.uint(keySeenPrint, c.SeenFingerprint)
 	m.int(keySeenSince, c.SeenSince)
-	m.bool(keyBeside, c.Beside)
+	m.bool(keyBeside, c.LockFilePresent)
 	m.str(keyWhy, c.Why)
 	m.bool(keyNow, c.Now)
 	m.str(keyLabel, c.Label)
@@ -192,7 +192,7 @@ func (d *reader) configField(field int, c *Config) {
 	case cfgSeenSince:
 		c.SeenSince = d.nonzeroInt()
 	case cfgBeside:
-		c.Beside = d.isTrue()
+		c.LockFilePresent = d.isTrue()
 	case cfgWhy:
 		c.Why = string(d.text())
 	case cfgNow:

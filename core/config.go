@@ -67,9 +67,9 @@ type Config struct {
 	// the Wall of that time, and gives only what Instant.Emitted finds to be of this clock.
 	SeenFingerprint uint64
 	SeenSince       int64
-	// Beside says that there is a lock.json under the name. The machine reads it before
-	// a claim and at each renewal, and yields to a fresh foreign writer in it.
-	Beside bool
+	// LockFilePresent says that there is a lock.json under the name. The machine reads it
+	// before a claim and at each renewal, and yields to a fresh foreign writer in it.
+	LockFilePresent bool
 	// Why, of a breaker, is stored with the break. Now frees the name at once; it is
 	// a declared exception to exclusion (PROTOCOL S11.2).
 	Why string

@@ -110,7 +110,7 @@ func (c *Config) Validate() error {
 func (c *Config) validateProtocol(f *faults) {
 	if c.Protocol != ProtocolStrict {
 		f.require(c.Expiry == ExpiryWall || c.Expiry == ExpiryObserved, "expiry: must be wall or observed")
-		f.require(!c.OnSession && !c.Beside, "session: only strict has sessions")
+		f.require(!c.OnSession && !c.LockFilePresent, "session: only strict has sessions")
 		return
 	}
 	f.require(c.Expiry == ExpiryCalibrated || c.Expiry == ExpiryObserved, "expiry: must be calibrated or observed")

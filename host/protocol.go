@@ -113,7 +113,7 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 		w.wait = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
 	}
 	if w.Config, err = h.config(kind, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
-		w.Beside, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
+		w.LockFilePresent, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
 		w.SeenFingerprint, w.SeenSince = h.memory.observed(name)
 	}
 	return w, err

@@ -63,7 +63,7 @@ func (s *source) config() core.Config {
 	if b&4 != 0 && cfg.TTL != core.None {
 		cfg.TTL = [...]time.Duration{core.MinTTL, core.MaxTTL}[b>>6&1]
 	}
-	cfg.Beside = b&8 != 0 && strict
+	cfg.LockFilePresent = b&8 != 0 && strict
 	if b&16 != 0 && strict && cfg.Machine == core.MachineLease && cfg.Holder == "" {
 		cfg.LastEpoch, cfg.LastAt = 5, int64(time.Minute)
 	}

@@ -68,7 +68,7 @@ func (s *invocationSim) config() core.Config {
 	if s.strict {
 		cfg.Protocol = core.ProtocolStrict
 		cfg.OnSession = s.session != nil && s.dice(2, "on session") == 0
-		cfg.Beside = s.dice(5, "beside") == 0
+		cfg.LockFilePresent = s.dice(5, "beside") == 0
 		return cfg
 	}
 	if s.dice(3, "blind") == 0 {

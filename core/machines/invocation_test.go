@@ -78,7 +78,7 @@ func TestInvocationConfigSuits(t *testing.T) {
 			StampUnit: of(0, time.Second), StampSpread: of(0, core.None, time.Second),
 			Holder: []core.HolderID{"", "x", "y z"}[dice.IntN(3)], Owner: []string{"", "o"}[dice.IntN(2)],
 			Epoch: core.Epoch(dice.IntN(2)), LastEpoch: core.Epoch(dice.IntN(3)),
-			OnSession: dice.IntN(4) == 0, Beside: dice.IntN(4) == 0, WithoutLease: dice.IntN(2) == 0, MemoFailures: dice.IntN(2) == 0,
+			OnSession: dice.IntN(4) == 0, LockFilePresent: dice.IntN(4) == 0, WithoutLease: dice.IntN(2) == 0, MemoFailures: dice.IntN(2) == 0,
 		}
 		m, err := New(cfg)
 		if err != nil {

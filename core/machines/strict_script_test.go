@@ -27,7 +27,7 @@ func (s *script) strictConfig(t *testing.T, cfg *core.Config) {
 	cfg.StampUnit = s.duration(t, "unit", time.Duration(s.unit))
 	cfg.StampSpread = s.duration(t, "spread", 0)
 	cfg.Boot, cfg.Label, cfg.Why = s.text("boot", ""), s.text("label", ""), s.text("why", "")
-	cfg.OnSession, cfg.Beside, cfg.Now = s.data.HasArg("on"), s.data.HasArg("beside"), s.data.HasArg("now")
+	cfg.OnSession, cfg.LockFilePresent, cfg.Now = s.data.HasArg("on"), s.data.HasArg("beside"), s.data.HasArg("now")
 	epoch, _ := parseUint(s.text("epoch", "0"))
 	cfg.Epoch = core.Epoch(epoch)
 	if cfg.Owner = s.text("owner", ""); cfg.Owner != "" {

@@ -33,7 +33,7 @@ type Config struct {
 	LastAt          int64  `json:"last_at_ns,omitempty"`
 	SeenFingerprint uint64 `json:"seen_print,omitempty"`
 	SeenSince       int64  `json:"seen_since_ns,omitempty"`
-	Beside          bool   `json:"beside,omitempty"`
+	LockFilePresent bool   `json:"beside,omitempty"`
 	Why             string `json:"why,omitempty"`
 	Now             bool   `json:"now,omitempty"`
 	Label           string `json:"label,omitempty"`

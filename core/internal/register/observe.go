@@ -233,7 +233,7 @@ func (r *Register) advance(limit core.Duration) Verdict {
 		// A version that we only made, or remember, was not read.
 		r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
 		return Undecided
-	case r.Cfg.Beside && !k.lock:
+	case r.Cfg.LockFilePresent && !k.lock:
 		r.Ask(ForLock, core.ActionGet, r.Cfg.Name+"/"+core.LockFile, limit)
 		return Undecided
 	case k.LockHeld:

@@ -41,7 +41,7 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	cfg.Machine, cfg.Protocol = core.MachineLease, core.ProtocolStrict
 	// Beside an old client's lock.json the lease may have to be yielded without a
 	// word, and nothing of ours may stay behind a session that lives on.
-	cfg.OnSession = cfg.OnSession && !cfg.Beside
+	cfg.OnSession = cfg.OnSession && !cfg.LockFilePresent
 	o, err := newOwner(cfg)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (l *Lease) acquire(wait core.Duration) {
 	l.Await(&l.Machine, wait)
 	l.become(core.LeaseObserving)
 	last := l.Cfg.LastAt
-	if l.Cfg.LastEpoch != 0 && !l.Cfg.Beside && (!l.Cfg.OnSession || l.InForce()) &&
+	if l.Cfg.LastEpoch != 0 && !l.Cfg.LockFilePresent && (!l.Cfg.OnSession || l.InForce()) &&
 		last <= l.Now.Mono && l.Now.Mono-last < int64(core.NewestWindow) {
 		// Our process released it itself, alone, and a moment ago: whoever comes
 		// between makes the create fail.

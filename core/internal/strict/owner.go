@@ -276,7 +276,7 @@ func (o *owner) noneNewer(sent int64) core.Reason {
 		o.renew()
 		return core.ReasonNone
 	}
-	if o.Cfg.Beside {
+	if o.Cfg.LockFilePresent {
 		o.askLock(o.RequestLimit(o.Timers[base.TimerDeadline]))
 		return core.ReasonNone
 	}
