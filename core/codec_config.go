@@ -156,13 +156,13 @@ func (d *reader) configField(field int, c *Config) {
 	case cfgName:
 		c.Name = string(d.text())
 	case cfgTTL:
-		c.TTL = Duration(d.nonzeroInt())
+		c.TTL = TTL(d.nonzeroInt())
 	case cfgMargin:
 		c.Margin = Duration(d.nonzeroInt())
 	case cfgAcquireMargin:
 		c.AcquireMargin = Duration(d.nonzeroInt())
 	case cfgFleetExpire:
-		c.FleetExpire = Duration(d.nonzeroInt())
+		c.FleetExpire = TTL(d.nonzeroInt())
 	case cfgRenewal:
 		c.Renewal = Renewal(d.named(renewalNames[:]))
 	case cfgExpiry:

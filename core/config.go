@@ -10,19 +10,17 @@ type Config struct {
 
 	// Name is what is leased; see CheckName for its rules.
 	Name string
-	// TTL is how long a lease lives without a renewal. It is published in the
-	// record. 0 means DefaultTTL, or under strict DefaultStrictTTL. None, which only
-	// strict allows, keeps the lease until it is released or broken.
-	TTL Duration
+	// TTL is how long a lease lives without a renewal. It is published in the record.
+	TTL TTL
 	// Margin is what the holder gives up early. 0 means TTL / MarginShare.
 	Margin Duration
 	// AcquireMargin is the least time between a claim and its verification, at most
 	// TTL/2. 0 means only twice what the read and the write took.
 	AcquireMargin Duration
 	// FleetExpire is the TTL by which other clients on this name, such as mops,
-	// judge us whatever our record says. 0 means DefaultFleetExpire. None is for
+	// judge us whatever our record says. 0 means DefaultFleetExpire. TTLEndless is for
 	// names that no such client uses.
-	FleetExpire Duration
+	FleetExpire TTL
 	Renewal     Renewal // 0 is RenewalChecked
 	Expiry      Expiry  // 0 is ExpiryWall, or under strict ExpiryCalibrated
 	// StampUnit is the resolution of the store's modification times. From
@@ -39,7 +37,7 @@ type Config struct {
 	// The fields from here to Label are for strict.
 
 	// StampSpread is how far the clocks of the store's front ends may disagree
-	// (K). 0 means DefaultSpread, None a store with one clock.
+	// (K). 0 means DefaultSpread; or OneClock.
 	StampSpread Duration
 	// Boot names this boot of this machine, and its time namespace. Mono must then be
 	// the boot clock, and Wall this machine's wall clock. It is "" if there is no such

@@ -6,9 +6,8 @@ import "github.com/mopslock/mopslock/core/internal/jsontext"
 const (
 	// Forever is a wait without limit.
 	Forever Duration = -1
-	// None switches FleetExpire off. As a TTL under strict it means "until released
-	// or broken", as a StampSpread "the store has one clock".
-	None Duration = -1
+	// OneClock is the StampSpread of a store with one clock.
+	OneClock Duration = -1
 	// Never is the deadline of a lease without a TTL.
 	Never int64 = 1<<63 - 1
 
@@ -28,8 +27,8 @@ const (
 	MaxWait       = 100 * 365 * 24 * hour
 	MaxClockRange = jsontext.MaxInstant // |Mono| and |Wall|, ns: leaves room to add MaxTTL
 
-	DefaultTTL         = 88 * Second // mops' runner's expire
-	DefaultStrictTTL   = 60 * Second
+	LastWriterTTL      = 88 * Second // mops' runner's expire
+	StrictTTL          = 60 * Second
 	DefaultFleetExpire = 88 * Second
 	MarginShare        = 10 // default margin: TTL / 10
 
@@ -104,5 +103,5 @@ const (
 	_ = uint64(MinTTL/MarginShare - 2*MinTTL/RateInverse) // the default margin covers the rate bound
 	_ = uint64(MinTTLCoarse - MinTTL)
 	_ = uint64(PollCap - PollCapFloor)
-	_ = uint64(MaxTTL - DefaultTTL)
+	_ = uint64(MaxTTL - LastWriterTTL)
 )

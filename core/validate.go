@@ -10,20 +10,15 @@ import (
 // before Validate, so that a default obeys the same rules as a caller's value.
 func (c Config) WithDefaults() Config {
 	strict := c.Protocol == ProtocolStrict
-	switch {
-	case c.TTL == 0 && strict:
-		c.TTL = DefaultStrictTTL
-	case c.TTL == 0:
-		c.TTL = DefaultTTL
-	}
+	c.TTL = c.TTL.Under(c.Protocol)
 	if c.Margin == 0 && c.TTL > 0 {
-		c.Margin = c.TTL / MarginShare
+		c.Margin = c.TTL.Duration() / MarginShare
 	}
 	if c.StampSpread == 0 && strict {
 		c.StampSpread = DefaultSpread
 	}
-	if c.FleetExpire == 0 {
-		c.FleetExpire = DefaultFleetExpire
+	if c.FleetExpire == TTLDefault {
+		c.FleetExpire = TTL(DefaultFleetExpire)
 	}
 	if c.Renewal == 0 {
 		c.Renewal = RenewalChecked
@@ -97,7 +92,6 @@ func (c *Config) Validate() error {
 	joins := c.Machine == MachineCompanion || invocation && c.Role == RoleRemote && !c.WithoutLease
 	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
 	f.require(!invocation || c.Role == RoleRemote || c.Holder == "", "holder: who invokes makes its own")
-	f.require(!invocation || c.TTL != None, "ttl: work whose lease has no expiry would strand everybody if it died")
 	// Two machines of one seed are one holder, and do not exclude each other.
 	f.require(c.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	if f != "" {
@@ -117,13 +111,12 @@ func (c *Config) validateProtocol(f *faults) {
 	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
 	onSession := c.Machine == MachineLease || c.Machine == MachineSemaphore || c.Machine == MachineInvocation && c.Role == RoleOwner
 	f.require(!c.OnSession || onSession, "session: only a lease and permits stand on one")
-	f.require(!c.OnSession || c.TTL != None, "ttl: a lease on a session has the session's, so it cannot be without one")
 	f.require(len(c.Label) <= MaxLabel && octets.IsPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && octets.IsPrintable(c.Why), "why: at most 512 printable bytes")
 	f.require(c.Machine != MachineBreaker || c.Why != "", "why: a break needs a reason")
 	f.require(IsID(c.Owner) && IsID(c.Boot) && IsID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
 	f.require(c.Holder == "" || c.Epoch > 0 || c.Machine == MachineBreaker, "epoch: whoever comes back to a tenure needs one that it had")
-	f.bound(c.StampSpread >= None, "stamp spread", c.StampSpread, "not negative", noLimit, "")
+	f.bound(c.StampSpread >= OneClock, "stamp spread", c.StampSpread, "not negative", noLimit, "")
 }
 
 // IsID reports whether s can be written into a record and a key without a change: as the
@@ -138,32 +131,22 @@ func IsID(s string) bool {
 }
 
 func (c *Config) validateDurations(f *faults) {
-	ttl, acquire := c.TTL, c.AcquireMargin
-	if ttl == None && c.Protocol == ProtocolStrict && c.Machine != MachineSession {
-		return // it has no TTL
+	if !c.validateTTL(f) {
+		return
 	}
-	floor, least := c.LeastTTL(), leastMargin(ttl)
-	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")
-	f.bound(ttl <= MaxTTL, "ttl", ttl, "at most 720h (30 days)", noLimit, "")
+	ttl, acquire, fleet := Duration(c.TTL), c.AcquireMargin, Duration(c.FleetExpire)
 	if ttl > 0 { // otherwise the rules that compare with the TTL say nothing
+		least := leastMargin(ttl)
 		f.bound(c.Margin < ttl/2, "margin", c.Margin, "less than half the ttl of ", ttl, "")
 		f.bound(c.Margin >= least, "margin", c.Margin, "at least ", least,
 			", by which clocks whose rates differ by 1 % can drift apart within the ttl")
 		f.bound(acquire >= 0 && acquire <= ttl/2, "acquire margin", acquire, "from 0 to half the ttl of ", ttl, "")
-		f.bound(c.FleetExpire <= 0 || acquire <= c.FleetExpire/2, "acquire margin", acquire,
-			"at most half the fleet expire of ", c.FleetExpire, ", by which others may take the claim over before it is held")
+		f.bound(fleet <= 0 || acquire <= fleet/2, "acquire margin", acquire,
+			"at most half the fleet expire of ", fleet, ", by which others may take the claim over before it is held")
 	}
-	f.bound(c.FleetExpire == None || c.FleetExpire >= MinTTL && c.FleetExpire <= MaxTTL, "fleet expire", c.FleetExpire,
+	f.bound(c.FleetExpire == TTLEndless || fleet >= MinTTL && fleet <= MaxTTL, "fleet expire", fleet,
 		"none, or from 50ms to 720h", noLimit, "")
 	f.bound(c.StampUnit >= 0, "stamp unit", c.StampUnit, "not negative", noLimit, "")
-}
-
-// LeastTTL is the shortest TTL that the store's stamps allow.
-func (c *Config) LeastTTL() Duration {
-	if c.StampUnit >= CoarseStamp {
-		return MinTTLCoarse
-	}
-	return MinTTL
 }
 
 // leastMargin returns how far two clocks, whose rates differ by rho each way, can

@@ -105,7 +105,7 @@ func (c *chaos) run(call func(*chaos, *party)) {
 func (c *chaos) record(p *party) {
 	ctx := c.limited(c.ms(8000))
 	name := "n" + strconv.Itoa(c.draw(2))
-	short := Terms{Protocol: core.ProtocolLastWriter, TTL: time.Duration(c.draw(3)*1000+500) * time.Millisecond}
+	short := Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(time.Duration(c.draw(3)*1000+500) * time.Millisecond)}
 	handle := Handle{Name: name, Holder: c.status(name).Holder, TTL: short.TTL}
 	if c.draw(2) == 0 {
 		handle.Owner = "us"
@@ -152,7 +152,7 @@ func (c *chaos) strict(p *party) {
 		c.accompany(p, handle)
 	default:
 		c.acquire(p, name, Terms{
-			Protocol: core.ProtocolStrict, TTL: time.Duration(c.draw(3)*1000+500) * time.Millisecond, Session: c.draw(2) == 0,
+			Protocol: core.ProtocolStrict, TTL: core.TTL(time.Duration(c.draw(3)*1000+500) * time.Millisecond), Session: c.draw(2) == 0,
 		})
 	}
 }
@@ -197,7 +197,7 @@ func (c *chaos) end(p *party, end func(context.Context) error, err func() error)
 // not, until it is over.
 func (c *chaos) invocation(p *party) {
 	terms := []Terms{strict, onSession, ways["lastwriter"]}[c.draw(3)]
-	terms.TTL = 10 * time.Second
+	terms.TTL = core.TTL(10 * time.Second)
 	name := strconv.Itoa(c.draw(2))
 	var i *Invocation
 	var err error

@@ -93,7 +93,7 @@ func (h *Host) breakRecord(ctx context.Context, name, holder string) (Status, er
 		refused.Reason, refused.Seen = core.ReasonHeld, &seen
 		return seen, refused
 	}
-	handle := Handle{Name: name, Holder: seen.Holder, TTL: seen.TTL, Owner: seen.Holder}
+	handle := Handle{Name: name, Holder: seen.Holder, TTL: core.TTL(seen.TTL), Owner: seen.Holder}
 	err = h.ReleaseHandle(ctx, handle, nil)
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == Lost && e.Reason == core.ReasonTaken { // since we looked
 		refused.Reason, refused.Seen = core.ReasonHeld, e.Seen

@@ -92,7 +92,7 @@ func TestWaitingEndedSays(t *testing.T) {
 		}, `mopslock: permit of "s": waiting ended while full, with 1 held, by PERMIT`},
 		"companion": {func(ctx context.Context, p *party) error {
 			p.store.on(func(call) fault { return fault{before: time.Hour, lost: true} })
-			_, err := p.Accompany(ctx, Handle{Name: "n", Holder: "h", Epoch: 1, Protocol: core.ProtocolStrict, TTL: minute}, nil)
+			_, err := p.Accompany(ctx, Handle{Name: "n", Holder: "h", Epoch: 1, Protocol: core.ProtocolStrict, TTL: core.TTL(minute)}, nil)
 			return err
 		}, `mopslock: lease "n": waiting ended: enough of that`},
 		"silent store": {func(ctx context.Context, p *party) error {
@@ -172,7 +172,7 @@ func (w *world) closed(p *party) {
 	w.Helper()
 	p.store.forget()
 	ctx := background
-	handle := Handle{Name: "n", Holder: "h", TTL: minute}
+	handle := Handle{Name: "n", Holder: "h", TTL: core.TTL(minute)}
 	w.is(errOf(p.Acquire(ctx, "n", lastWriter)), ErrClosed)
 	w.is(errOf(p.try("n")), ErrClosed)
 	w.is(errOf(p.Accompany(ctx, handle, nil)), ErrClosed)

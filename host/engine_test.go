@@ -81,7 +81,7 @@ func TestEngineFailsHeld(t *testing.T) {
 		engine.broken.Store(true)
 		p.store.forget()
 		deadline := l.Deadline()
-		w.sleep(terms.TTL / 2) // past the renewal that was due
+		w.sleep(terms.TTL.Duration() / 2) // past the renewal that was due
 		w.ok(l.Err())
 		w.has(p.log.String(), "level=ERROR", errTrap.Error())
 		<-l.Done()
@@ -199,7 +199,7 @@ func TestEngineFailsReleased(t *testing.T) {
 		p.release(l)
 		w.same("tasks that look again", p.tasks(), 1)
 		engine.broken.Store(true)
-		w.sleep(terms.TTL)
+		w.sleep(terms.TTL.Duration())
 		if log := p.log.String(); strings.Contains(log, "lease lost") {
 			w.Errorf("log:\n%s", log)
 		}

@@ -292,9 +292,9 @@ var background = context.Background()
 // terms, strict and onSession are what the tests hold leases by: deadline 54 s, renewals
 // each 16.7 to 20 s. lastWriter is for those that want nothing but lastwriter.
 var (
-	terms      = Terms{Protocol: core.ProtocolLastWriter, TTL: minute}
-	strict     = Terms{Protocol: core.ProtocolStrict, TTL: minute}
-	onSession  = Terms{Protocol: core.ProtocolStrict, TTL: minute, Session: true}
+	terms      = Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(minute)}
+	strict     = Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(minute)}
+	onSession  = Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(minute), Session: true}
 	lastWriter = &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}}
 )
 

@@ -86,9 +86,9 @@ func TestHammerLeases(t *testing.T) {
 	const hosts, each, names, rounds = 4, 3, 3, 3
 	// A margin, since a loaded machine has no steady latencies.
 	for _, terms := range []Terms{
-		{Protocol: core.ProtocolLastWriter, TTL: 5 * minute, AcquireMargin: 20 * time.Millisecond},
-		{Protocol: core.ProtocolStrict, TTL: 5 * minute},
-		{Protocol: core.ProtocolStrict, TTL: 5 * minute, Session: true},
+		{Protocol: core.ProtocolLastWriter, TTL: core.TTL(5 * minute), AcquireMargin: 20 * time.Millisecond},
+		{Protocol: core.ProtocolStrict, TTL: core.TTL(5 * minute)},
+		{Protocol: core.ProtocolStrict, TTL: core.TTL(5 * minute), Session: true},
 	} {
 		t.Run(fmt.Sprint(terms.Protocol, terms.Session), func(t *testing.T) {
 			a := newAnvil(t, names)
@@ -125,7 +125,7 @@ func TestHammerPermits(t *testing.T) {
 	opened := a.hosts(hosts)
 	strike(hosts*each, rounds, func(g, round int) {
 		weight := 1 + (g+round)%3
-		permit, err := opened[g%hosts].AcquirePermit(background, "n", six, &PermitOptions{Terms: Terms{TTL: 5 * minute}, Weight: weight})
+		permit, err := opened[g%hosts].AcquirePermit(background, "n", six, &PermitOptions{Terms: Terms{TTL: core.TTL(5 * minute)}, Weight: weight})
 		if err != nil {
 			a.Error(err)
 			return
@@ -151,7 +151,7 @@ func TestHammerInvocations(t *testing.T) {
 	for name, terms := range ways {
 		t.Run(name, func(t *testing.T) {
 			a := newAnvil(t, names)
-			terms.TTL, terms.AcquireMargin = 5*minute, 20*time.Millisecond
+			terms.TTL, terms.AcquireMargin = core.TTL(5*minute), 20*time.Millisecond
 			if terms.Protocol == core.ProtocolStrict {
 				terms.AcquireMargin = 0
 			}
@@ -235,7 +235,7 @@ func TestHammerMembers(t *testing.T) {
 	a := newAnvil(t, 1)
 	h, other := a.open(), a.open()
 	for range 20 {
-		l, err := h.Acquire(background, "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolStrict, TTL: 5 * minute}})
+		l, err := h.Acquire(background, "n", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(5 * minute)}})
 		a.ok(err)
 		c, err := other.Accompany(background, l.Handle(), nil)
 		a.ok(err)
@@ -264,7 +264,7 @@ func TestHammerMembers(t *testing.T) {
 func TestHammerGivingUp(t *testing.T) {
 	a := newAnvil(t, 1)
 	h := a.open()
-	terms := Terms{Protocol: core.ProtocolStrict, TTL: 5 * minute}
+	terms := Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(5 * minute)}
 	for range 30 {
 		held, err := h.Acquire(background, "n", &AcquireOptions{Terms: terms})
 		a.ok(err)

@@ -18,11 +18,9 @@ type Handle struct {
 	Store    string        // URL
 	Protocol core.Protocol // 0 is lastwriter
 	Holder   string
-	Epoch    uint64 // the newest that was known; 0 under lastwriter
-	Token    uint64 // the fencing token; 0 under lastwriter
-	// TTL is core.None for a lease that lives until it is released or broken,
-	// which is written as 0.
-	TTL      time.Duration
+	Epoch    uint64   // the newest that was known; 0 under lastwriter
+	Token    uint64   // the fencing token; 0 under lastwriter
+	TTL      core.TTL // TTLEndless is written as 0
 	Acquired time.Time
 	// Owner marks the handle of the owner itself. It is never given to a
 	// companion, which is another owner.
@@ -46,7 +44,7 @@ type handleJSON struct {
 type seconds time.Duration
 
 func (s seconds) MarshalJSON() ([]byte, error) {
-	return json.Marshal(max(0, time.Duration(s)).Seconds()) // none is 0
+	return json.Marshal(time.Duration(s).Seconds())
 }
 
 func (s *seconds) UnmarshalJSON(b []byte) error {
@@ -68,7 +66,7 @@ func (s *seconds) UnmarshalJSON(b []byte) error {
 func (h Handle) String() string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
-	ttl := seconds(h.TTL)
+	ttl := seconds(h.TTL.Duration())
 	encoder.SetEscapeHTML(false) // a store's URL may have & in it, and people read this
 	err := encoder.Encode(handleJSON{
 		Name: h.Name, Store: h.Store, Protocol: h.protocol().String(), Holder: h.Holder,
@@ -116,13 +114,10 @@ func ParseHandle(text string) (Handle, error) {
 	}
 	handle := Handle{
 		Name: j.Name, Store: j.Store, Protocol: core.ProtocolLastWriter, Holder: j.Holder, Epoch: j.Epoch, Token: j.Token,
-		TTL: time.Duration(*j.TTL), Acquired: acquired, Owner: j.Owner,
+		TTL: core.TTLOf(time.Duration(*j.TTL)), Acquired: acquired, Owner: j.Owner,
 	}
 	if strict {
 		handle.Protocol = core.ProtocolStrict
-	}
-	if handle.TTL == 0 {
-		handle.TTL = core.None
 	}
 	return handle, nil
 }

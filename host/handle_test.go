@@ -12,7 +12,7 @@ import (
 
 var sample = Handle{
 	Name: "reports/nightly", Store: "s3://bucket/locks?region=eu-west-1&use_path_style=true", Protocol: core.ProtocolLastWriter, Holder: "01234567-89ab-4def-8123-456789abcdef",
-	TTL: 88 * time.Second, Acquired: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
+	TTL: core.TTL(88 * time.Second), Acquired: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
 }
 
 // The text is for ever: environment variables of running commands carry it. People and
@@ -78,7 +78,7 @@ func TestHandleRoundTrip(t *testing.T) {
 			Store:    rapid.StringN(1, 50, -1).Draw(t, "store"),
 			Holder:   rapid.StringN(1, 50, -1).Draw(t, "holder"),
 			Epoch:    rapid.Uint64Min(1).Draw(t, "epoch"), Token: rapid.Uint64().Draw(t, "token"),
-			TTL:      time.Duration(rapid.Int64Range(1, int64(core.MaxTTL)).Draw(t, "ttl")),
+			TTL:      core.TTL(time.Duration(rapid.Int64Range(1, int64(core.MaxTTL)).Draw(t, "ttl"))),
 			Acquired: time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "acquired")).UTC(),
 			Owner:    rapid.StringN(0, 50, -1).Draw(t, "owner"),
 		}
@@ -103,7 +103,7 @@ func FuzzParseHandle(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if core.CheckName(h.Name) != nil || h.Holder == "" || h.Store == "" || h.TTL <= 0 && !(h.TTL == core.None && h.Protocol == core.ProtocolStrict) || h.TTL > core.MaxTTL {
+		if core.CheckName(h.Name) != nil || h.Holder == "" || h.Store == "" || h.TTL <= 0 && !(h.TTL == core.TTLEndless && h.Protocol == core.ProtocolStrict) || h.TTL.Duration() > core.MaxTTL {
 			t.Fatalf("took %+v", h)
 		}
 		h.Acquired = h.Acquired.Truncate(time.Microsecond).UTC()
@@ -118,7 +118,7 @@ func FuzzParseHandle(f *testing.F) {
 // A lease without a TTL is handed on, too.
 func TestHandleOfStrict(t *testing.T) {
 	strict := sample
-	strict.Protocol, strict.Epoch, strict.Token, strict.TTL = core.ProtocolStrict, 12, 9, core.None
+	strict.Protocol, strict.Epoch, strict.Token, strict.TTL = core.ProtocolStrict, 12, 9, core.TTLEndless
 	text := strict.String()
 	for _, part := range []string{`"protocol":"strict"`, `"epoch":12,"token":9`, `"ttl_s":0`} {
 		if !strings.Contains(text, part) {

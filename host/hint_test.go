@@ -25,7 +25,7 @@ func TestBreakIsHeardAtOnce(t *testing.T) {
 	each(t, map[string]func(*world, *party) kept{
 		"lease":   acquired(strict),
 		"session": acquired(onSession),
-		"endless": acquired(Terms{Protocol: core.ProtocolStrict, TTL: core.None}),
+		"endless": acquired(Terms{Protocol: core.ProtocolStrict, TTL: core.TTLEndless}),
 		"companion": func(w *world, p *party) kept {
 			c := p.joins(w.host().strictly("n").Handle())
 			return kept{c.Err, c.Done(), nil}

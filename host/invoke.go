@@ -15,7 +15,7 @@ import (
 // InvokeOptions are for Invoke and BeginInvoke. The zero value, and nil, are good.
 type InvokeOptions struct {
 	// Terms are of the lease that is held while the work runs. A TTL is always
-	// needed: core.None is refused.
+	// needed: core.TTLEndless is refused.
 	Terms
 	// Wait is the longest to wait for another's result or lease; 0 is until there is
 	// one of them. Never negative. It does not bound the work itself.
@@ -183,7 +183,7 @@ func (h *Host) BeginRemote(ctx context.Context, name string, handle Handle, opts
 	i.handle.Owner = ""
 	i.plan = func(ctx context.Context) (w wanted, err error) {
 		w.Config = cfg
-		w.Creates, err = i.remoteFirstWins(ctx, protocol, cfg.TTL)
+		w.Creates, err = i.remoteFirstWins(ctx, protocol, cfg.TTL.Duration())
 		return w, err
 	}
 	return i, nil

@@ -59,7 +59,7 @@ func TestRemote(t *testing.T) {
 func TestRemoteWithoutLease(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		far := w.host()
-		handle := Handle{Name: "n", Protocol: terms.Protocol, Holder: "nobody", Epoch: 1, TTL: minute}
+		handle := Handle{Name: "n", Protocol: terms.Protocol, Holder: "nobody", Epoch: 1, TTL: core.TTL(minute)}
 		if terms.Protocol == core.ProtocolLastWriter {
 			handle.Epoch = 0
 		}
@@ -91,7 +91,7 @@ func TestRemoteWithoutLease(t *testing.T) {
 func TestRemoteRefuses(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		good := Handle{Name: "n", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: minute}
+		good := Handle{Name: "n", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: core.TTL(minute)}
 		for _, test := range []struct {
 			name   string
 			handle Handle
@@ -99,10 +99,10 @@ func TestRemoteRefuses(t *testing.T) {
 		}{
 			{"m", good, nil},
 			{"", good, nil},
-			{"a/lock", Handle{Name: "a/lock", Holder: "h", TTL: minute}, nil},
+			{"a/lock", Handle{Name: "a/lock", Holder: "h", TTL: core.TTL(minute)}, nil},
 			{"n", Handle{}, nil},
-			{"n", Handle{Name: "n", Protocol: core.ProtocolStrict, Holder: "h", TTL: minute}, nil},
-			{"n", Handle{Name: "n", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: core.None}, nil},
+			{"n", Handle{Name: "n", Protocol: core.ProtocolStrict, Holder: "h", TTL: core.TTL(minute)}, nil},
+			{"n", Handle{Name: "n", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: core.TTLEndless}, nil},
 			{"n", good, &RemoteOptions{Terms: Terms{Margin: time.Hour}}},
 		} {
 			if _, err := p.BeginRemote(background, test.name, test.handle, test.opts); err == nil {

@@ -12,19 +12,19 @@ import (
 func TestInvokeReadOnly(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
-		w.is(errOf(a.invoke("n", returns("it", time.Second), Terms{TTL: minute})), nil)
+		w.is(errOf(a.invoke("n", returns("it", time.Second), Terms{TTL: core.TTL(minute)})), nil)
 		b.store.on(func(c call) fault {
 			if c.verb == "put" || c.verb == "create" {
 				return fault{class: core.ClassUnauthorized}
 			}
 			return fine
 		})
-		result, err := b.invoke("n", w.never, Terms{TTL: minute})
+		result, err := b.invoke("n", w.never, Terms{TTL: core.TTL(minute)})
 		w.is(err, nil)
 		body, err := result.Bytes(background, 10)
 		w.is(err, nil)
 		w.same("result", string(body), "it")
-		w.is(errOf(b.invoke("m", w.never, Terms{TTL: minute})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(b.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
 	})
 }
 
@@ -34,7 +34,7 @@ func TestInvokeProtocolUnseen(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.when("create", cardKey, fault{class: core.ClassUnauthorized})
-		w.is(errOf(p.invoke("m", w.never, Terms{TTL: minute})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(p.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
 		w.same("records", p.store.count("put", recordKey("m")), 0)
 	})
 }
@@ -44,6 +44,6 @@ func TestInvokeMemo(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		w.is(errOf(p.Acquire(background, "memo/lock", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}})), nil)
-		w.is(errOf(p.invoke("memo", w.never, Terms{TTL: minute})), &Error{Kind: Unfit, Reason: core.ReasonKind})
+		w.is(errOf(p.invoke("memo", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Unfit, Reason: core.ReasonKind})
 	})
 }

@@ -12,8 +12,8 @@ import (
 
 // ways are the protocols that works are leased by.
 var ways = map[string]Terms{
-	"strict":     {Protocol: core.ProtocolStrict, TTL: minute},
-	"lastwriter": {Protocol: core.ProtocolLastWriter, TTL: minute},
+	"strict":     {Protocol: core.ProtocolStrict, TTL: core.TTL(minute)},
+	"lastwriter": {Protocol: core.ProtocolLastWriter, TTL: core.TTL(minute)},
 }
 
 // eachWay runs a test under both protocols.
@@ -331,7 +331,7 @@ func TestInvokeRefuses(t *testing.T) {
 			"a/result":                      nil,
 			"negative":                      {Wait: -1},
 			"both":                          {Wait: 1, Try: true},
-			"endless":                       {Terms: Terms{Protocol: core.ProtocolStrict, TTL: core.None}},
+			"endless":                       {Terms: Terms{Protocol: core.ProtocolStrict, TTL: core.TTLEndless}},
 			"margin":                        {Terms: Terms{Margin: time.Hour}},
 			strings.Repeat("n/", 300) + "n": nil,
 		} {

@@ -159,8 +159,8 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) Settle(ctx context.Context) { l.task.loop.awaitTidied(ctx, l.task) }
 
 // TTL is how long the lease lives without a renewal, as its record says;
-// core.None if until it is released or broken.
-func (l *Lease) TTL() time.Duration { return l.task.ttl }
+// core.TTLEndless if until it is released or broken.
+func (l *Lease) TTL() core.TTL { return l.task.ttl }
 
 // Handle is what a companion needs to accompany this lease.
 func (l *Lease) Handle() Handle {

@@ -21,7 +21,7 @@ func TestLeaseTells(t *testing.T) {
 		cancel() // the lease lives on
 		w.same("reached", p.Reached(), true)
 		w.same("name", l.Name(), "a/b")
-		w.same("TTL", l.TTL(), minute)
+		w.same("TTL", l.TTL(), core.TTL(minute))
 		w.same("token", l.FencingToken()+l.Epoch(), uint64(0))
 		w.same("holder", l.Holder(), w.status("a/b").Holder)
 		w.same("value", l.Context().Value(key{}), any("value"))
@@ -31,12 +31,12 @@ func TestLeaseTells(t *testing.T) {
 		if got := w.status("a/b").Acquired.Sub(l.Acquired()); got > 0 || got < -time.Microsecond {
 			w.Fatalf("acquired differs by %v", got)
 		}
-		endless := p.hold("m", Terms{Protocol: core.ProtocolStrict, TTL: core.None})
+		endless := p.hold("m", Terms{Protocol: core.ProtocolStrict, TTL: core.TTLEndless})
 		w.same("left of an endless one", endless.Left(), time.Duration(core.Never))
 		_, err = w.host().Renew(background, endless.OwnerHandle(), nil)
 		w.ok(err)
 		handle := l.Handle()
-		w.same("handle", handle, Handle{Name: "a/b", Protocol: core.ProtocolLastWriter, Holder: l.Holder(), TTL: minute, Acquired: l.Acquired()})
+		w.same("handle", handle, Handle{Name: "a/b", Protocol: core.ProtocolLastWriter, Holder: l.Holder(), TTL: core.TTL(minute), Acquired: l.Acquired()})
 		p.clock.jump(l.Left())
 		w.is(l.Err(), ErrLost) // at its deadline, and before the loop has seen that
 	})

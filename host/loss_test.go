@@ -193,7 +193,7 @@ func TestReleaseThroughOutage(t *testing.T) {
 func TestBlind(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		blind := Terms{Protocol: core.ProtocolLastWriter, TTL: minute, Renewal: core.RenewalBlind}
+		blind := Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(minute), Renewal: core.RenewalBlind}
 		l := p.hold("n", blind)
 		p.store.forget()
 		w.sleep(minute)

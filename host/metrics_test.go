@@ -436,7 +436,7 @@ func TestMetricsCost(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		w.same("the store itself", p.verbs, store.Store(p.store))
-		m := &task{loop: p.loop, protocol: core.ProtocolStrict, ttl: minute, guarded: true}
+		m := &task{loop: p.loop, protocol: core.ProtocolStrict, ttl: core.TTL(minute), guarded: true}
 		request := func(r *telemetry.Recorder) func() {
 			return func() { r.Ended(background, core.ActionPut, r.Sent(), false, nil) }
 		}

@@ -17,8 +17,8 @@ func TestBadOptions(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		opts := &AcquireOptions{Wait: -time.Second, Terms: Terms{
-			Protocol: core.ProtocolLastWriter, TTL: 31 * 24 * time.Hour, Margin: 20 * 24 * time.Hour, AcquireMargin: -1,
-			FleetExpire: time.Millisecond, Renewal: 9, Expiry: 9,
+			Protocol: core.ProtocolLastWriter, TTL: core.TTL(31 * 24 * time.Hour), Margin: 20 * 24 * time.Hour, AcquireMargin: -1,
+			FleetExpire: core.TTL(time.Millisecond), Renewal: 9, Expiry: 9,
 		}}
 		_, err := p.Acquire(background, "a\x1bb", opts)
 		w.says(err, &core.Error{Code: core.ErrorConfig}, "wait -1s", "ttl 744h", "margin 480h", "acquire margin -1ns",
@@ -26,10 +26,10 @@ func TestBadOptions(t *testing.T) {
 		noSecrets(t, err.Error())
 		_, err = p.tried("n", Terms{Protocol: core.ProtocolLastWriter, Session: true})
 		w.has(err.Error(), "only strict has sessions")
-		_, err = p.tried("n", Terms{Protocol: core.ProtocolStrict, TTL: core.None, Session: true})
-		w.has(err.Error(), "ttl none")
+		_, err = p.tried("n", Terms{Protocol: core.ProtocolStrict, TTL: core.TTLEndless, Session: true})
+		w.has(err.Error(), "ttl: a lease on a session has the session's")
 		for _, ttl := range []time.Duration{-1, 1, 49 * time.Millisecond} {
-			_, err := p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: ttl})
+			_, err := p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(ttl)})
 			w.is(err, &core.Error{Code: core.ErrorConfig})
 		}
 		w.sleep(time.Second)
@@ -73,9 +73,9 @@ func TestTTLFloor(t *testing.T) {
 		bubble(t, func(w *world) {
 			p := w.host()
 			p.store.unit = unit
-			w.is(errOf(p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: floor - 1})), &core.Error{Code: core.ErrorConfig})
+			w.is(errOf(p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(floor - 1)})), &core.Error{Code: core.ErrorConfig})
 			p.store.always(fault{})
-			l, err := p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: floor})
+			l, err := p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(floor)})
 			w.ok(err)
 			w.sleep(time.Duration(60) * time.Second)
 			w.ok(l.Err())
@@ -88,7 +88,7 @@ func TestDefaults(t *testing.T) {
 		p := w.host()
 		l, err := p.Acquire(background, "n", lastWriter)
 		w.ok(err)
-		w.same("TTL", l.TTL(), 88*time.Second)
+		w.same("TTL", l.TTL(), core.TTL(88*time.Second))
 		w.same("left", l.Left().Round(time.Second), 79*time.Second)
 		p.release(l)
 		l, err = p.TryAcquire(background, "n", lastWriter)

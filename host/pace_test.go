@@ -19,7 +19,7 @@ func TestNoObjectTwiceASecond(t *testing.T) {
 		for _, p := range hosts {
 			p.store.unit = time.Second
 		}
-		short := Terms{Protocol: core.ProtocolStrict, TTL: core.MinTTLCoarse}
+		short := Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(core.MinTTLCoarse)}
 		onSession := short
 		onSession.Session = true
 		acquire := func(p *party, name string, terms Terms) *Lease {
@@ -34,7 +34,7 @@ func TestNoObjectTwiceASecond(t *testing.T) {
 		for range 40 {
 			p.release(acquire(p, "again", short))
 			other.release(acquire(other, "again", onSession))
-			p.giveBack(p.permit("permits", six, PermitOptions{Terms: Terms{TTL: core.MinTTLCoarse}}))
+			p.giveBack(p.permit("permits", six, PermitOptions{Terms: Terms{TTL: core.TTL(core.MinTTLCoarse)}}))
 			w.sleep(7 * time.Second)
 		}
 		w.ok(alone.Err())

@@ -14,7 +14,7 @@ import (
 var six = View{Capacity: 3, Width: 2}
 
 // permitTerms is what the tests hold permits by: the session's deadline is 54 s.
-var permitTerms = Terms{TTL: minute}
+var permitTerms = Terms{TTL: core.TTL(minute)}
 
 func (p *party) permit(name string, v View, opts ...PermitOptions) *Permit {
 	p.world.Helper()
@@ -203,7 +203,7 @@ func TestPermitArguments(t *testing.T) {
 				PermitOptions{Terms: Terms{Protocol: core.ProtocolLastWriter, TTL: 1, Label: "\x1b"}, Weight: -1, Spare: -1, Wait: -1},
 				[]string{"name", "capacity 0", "width 65537", "protocol", "ttl 1ns", "label", "weight -1", "spare -1", "wait -1ns"},
 			},
-			{"n", View{core.MaxCapacity + 1, 0}, PermitOptions{Terms: Terms{TTL: core.None}}, []string{"capacity 1048577", "width 0", "ttl"}},
+			{"n", View{core.MaxCapacity + 1, 0}, PermitOptions{Terms: Terms{TTL: core.TTLEndless}}, []string{"capacity 1048577", "width 0", "ttl"}},
 			{"n", View{math.MinInt, math.MaxInt}, PermitOptions{}, []string{"capacity -", "width 9"}},
 		} {
 			_, err := p.AcquirePermit(background, test.name, test.view, &test.opts)
@@ -241,7 +241,7 @@ func TestPermitKind(t *testing.T) {
 		}
 		w.is(p.SetLimit(background, "lease", 1), &Error{Kind: Unfit, Reason: core.ReasonKind})
 		w.is(errOf(p.Break(background, "semaphore", &BreakOptions{Why: "stuck"})), &Error{Kind: Unfit, Reason: core.ReasonKind})
-		_, err := p.Accompany(background, Handle{Name: "semaphore", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: minute}, nil)
+		_, err := p.Accompany(background, Handle{Name: "semaphore", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: core.TTL(minute)}, nil)
 		w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
 		w.ok(l.Err())
 		w.ok(permit.Err())

@@ -41,7 +41,7 @@ func TestResolveWithoutCreate(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.overwrites = true
-		l := p.hold("n", Terms{TTL: minute})
+		l := p.hold("n", Terms{TTL: core.TTL(minute)})
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), "does not honour create-if-absent"), 1)
 		w.is(errOf(p.tried("m", strict)), ErrUnfit)

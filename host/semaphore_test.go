@@ -82,7 +82,7 @@ func TestSemaphoreOfTwoSessions(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		a := p.permit("n", six, PermitOptions{Weight: 3})
-		b := p.permit("n", six, PermitOptions{Weight: 3, Terms: Terms{TTL: 2 * minute}})
+		b := p.permit("n", six, PermitOptions{Weight: 3, Terms: Terms{TTL: core.TTL(2 * minute)}})
 		w.same("sessions", a.Session() != b.Session(), true)
 		w.same("machines", p.tasks(), 2)
 		w.is(errOf(p.tryPermit("n", six)), ErrFull)

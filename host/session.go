@@ -21,7 +21,10 @@ type session struct {
 }
 
 // sessionTerms is what leases must have in common to share a session.
-type sessionTerms struct{ ttl, margin time.Duration }
+type sessionTerms struct {
+	ttl    core.TTL
+	margin time.Duration
+}
 
 // sessionInstance is one session id, from its first good beat to its end. The loop writes until;
 // callers that ask about a lease on the session read it.

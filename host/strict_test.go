@@ -91,7 +91,7 @@ func TestStrictTakeOver(t *testing.T) {
 func TestStrictPrintedLease(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b, c := w.host(), w.host(), w.host()
-		l := a.hold("n", Terms{Protocol: core.ProtocolStrict, TTL: 10 * minute, Label: "nightly"})
+		l := a.hold("n", Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(10 * minute), Label: "nightly"})
 		handle := l.OwnerHandle()
 		handle.Store = "mem://"
 		handle, err := ParseHandle(handle.String())

@@ -17,7 +17,7 @@ type task struct {
 	machine  core.Stepper // nil: see via
 	name     string
 	protocol core.Protocol
-	ttl      time.Duration
+	ttl      core.TTL
 	// stopKind is the event that ends the machine when the Host closes; 0: it is
 	// dropped.
 	stopKind core.EventKind

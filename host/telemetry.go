@@ -14,11 +14,11 @@ import (
 // holding is a task as telemetry has it.
 func (t *task) holding() telemetry.Holding {
 	h := telemetry.Holding{
-		Kind: t.kind(), Name: t.name, Protocol: t.protocol, TTL: t.ttl, Token: t.token, OnSession: t.instance != nil,
+		Kind: t.kind(), Name: t.name, Protocol: t.protocol, TTL: t.ttl.Duration(), Token: t.token, OnSession: t.instance != nil,
 	}
 	switch h.Kind {
 	case telemetry.Session:
-		h.TTL = t.beats.terms.ttl
+		h.TTL = t.beats.terms.ttl.Duration()
 	case telemetry.Permit:
 		h.Weight = int64(max(1, t.permit.first.Weight))
 	}

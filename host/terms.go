@@ -19,9 +19,9 @@ type Terms struct {
 	Protocol core.Protocol
 	// TTL is how long the lease lives without a renewal; 0 is 60 s under strict
 	// and 88 s under lastwriter. Between 50 ms (5 s on stores whose stamps have
-	// whole seconds) and 30 days. core.None, under strict only and not on a
+	// whole seconds) and 30 days. core.TTLEndless, under strict only and not on a
 	// session, is until it is released or broken.
-	TTL time.Duration
+	TTL core.TTL
 	// Margin is how much earlier than the TTL the holder gives up; 0 is TTL/10.
 	// Below TTL/2.
 	Margin time.Duration
@@ -33,7 +33,7 @@ type Terms struct {
 	// Label is shown to people, under strict: at most 128 printable bytes.
 	Label string
 	// StampSpread, under strict, is how far the clocks of the store's front-ends
-	// may disagree; 0 is 1 s, core.None a store with one clock.
+	// may disagree; 0 is 1 s, core.OneClock a store with one clock.
 	StampSpread time.Duration
 
 	// AcquireMargin, under lastwriter, is the least time between a put and its
@@ -41,9 +41,9 @@ type Terms struct {
 	// core.ContendedMargin at least after waiting for another. At most TTL/2.
 	AcquireMargin time.Duration
 	// FleetExpire, under lastwriter, is by which TTL others on this name judge us
-	// whatever our record says, as mops does; 0 is 88 s, core.None for names
-	// without mops.
-	FleetExpire time.Duration
+	// whatever our record says, as mops does; 0 is 88 s, core.TTLEndless for
+	// names without mops.
+	FleetExpire core.TTL
 	// Renewal, under lastwriter, is core.RenewalChecked (0 too) or core.RenewalBlind.
 	Renewal core.Renewal
 	// Expiry says which clocks may call another's lease dead. 0 is
@@ -63,34 +63,25 @@ func (h *Host) config(kind core.MachineKind, name string, protocol core.Protocol
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Name, cfg.TTL, cfg.Margin, cfg.Expiry = name, t.TTL, t.Margin, t.Expiry
+	cfg.Name, cfg.TTL, cfg.Margin, cfg.Expiry = name, t.TTL.Under(protocol), t.Margin, t.Expiry
 	if kind == core.MachineInvocation {
 		cfg.Role = core.RoleOwner // a remote says so itself
 	}
 	if protocol == core.ProtocolStrict {
-		return cfg, h.configStrict(&cfg, t)
+		h.configStrict(&cfg, t)
+		return cfg, nil
 	}
 	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = t.AcquireMargin, t.FleetExpire, t.Renewal
-	if t.TTL == 0 {
-		cfg.TTL = core.DefaultTTL
-	}
 	if t.Session {
 		return cfg, badTerms("session: only strict has sessions; ask for strict")
 	}
 	return cfg, nil
 }
 
-func (h *Host) configStrict(cfg *core.Config, t *Terms) error {
-	if t.TTL == core.None && t.Session {
-		return badTerms("ttl none: a lease on a session has the session's ttl; leave one of them out")
-	}
-	if t.TTL == 0 {
-		cfg.TTL = core.DefaultStrictTTL
-	}
+func (h *Host) configStrict(cfg *core.Config, t *Terms) {
 	cfg.StampSpread, cfg.Label = t.StampSpread, t.Label
 	cfg.OnSession = t.Session && cfg.Machine != core.MachineCompanion
 	h.judge(cfg)
-	return nil
 }
 
 // checkTerms refuses what no protocol that is asked for accepts, before any

@@ -57,7 +57,7 @@ func testGuest(tb testing.TB) *Guest {
 
 func leaseConfig(seed byte) core.Config {
 	return core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "nightly/report", TTL: time.Minute,
+		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "nightly/report", TTL: core.TTL(time.Minute),
 		Seed: [16]byte{seed, 1}, Host: "host.example.org", PID: "4711", TID: 4711,
 	}
 }

@@ -353,8 +353,8 @@ func begin(handle C.uint64_t, o *C.mopslock_options, timeout C.int64_t, kind tim
 		return nil, err
 	}
 	c := &call{host: h, terms: host.Terms{
-		TTL: time.Duration(o.ttl_ns), Margin: time.Duration(o.margin_ns),
-		AcquireMargin: time.Duration(o.acquire_margin_ns), FleetExpire: time.Duration(o.fleet_expire_ns),
+		TTL: core.TTL(o.ttl_ns), Margin: time.Duration(o.margin_ns),
+		AcquireMargin: time.Duration(o.acquire_margin_ns), FleetExpire: core.TTL(o.fleet_expire_ns),
 	}}
 	if o.blind|o.observed|1 != 1 {
 		return nil, badOption("blind and observed: are 0 or 1")

@@ -70,7 +70,7 @@ func (f *accompanyFlags) checkFor(handle *host.Handle) []error {
 	terms.TTL, terms.Protocol = handle.TTL, handle.Protocol
 	_, err := f.fleet()
 	bad := append(f.checkTerms(handle.Name, terms), err)
-	bad = append(bad, f.lossFlags.check(handle.TTL)...)
+	bad = append(bad, f.lossFlags.check(handle.TTL.Duration())...)
 	if f.lostStatus < 0 || f.lostStatus > exit.StatusMax {
 		bad = append(bad, exit.Usagef("--lost-status %d: from 0 to %d", f.lostStatus, exit.StatusMax))
 	}

@@ -69,8 +69,8 @@ func (a *app) acquire(cmd *cobra.Command, name string, claim *acquireFlags) erro
 		a.close(h)
 		return err
 	}
-	if fleet, _ := claim.fleet(); fleet > 0 && claim.ttl > fleet && lease.Protocol() == core.ProtocolLastWriter {
-		a.console.Printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet)
+	if fleet, _ := claim.fleet(); fleet > 0 && lease.TTL() > fleet && lease.Protocol() == core.ProtocolLastWriter {
+		a.console.Printf("warning: mops takes %s over after %v whatever its ttl, and nobody renews it; --fleet-expire none says that there is no mops", name, fleet.Duration())
 	}
 	// The lease outlives this process, so the Host stays open: closing it would release the lease. The
 	// process ends right after.

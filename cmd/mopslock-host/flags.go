@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +17,7 @@ import (
 
 // termFlags are what every command that takes a NAME or a LEASE accepts.
 type termFlags struct {
+	kind     core.MachineKind // 0 is a lease
 	ttl      time.Duration
 	margin   time.Duration
 	protocol string
@@ -46,9 +48,6 @@ func (f *termFlags) wanted() core.Protocol {
 	return 0
 }
 
-// endless reports whether a lease until its release or break was asked for.
-func (f *termFlags) endless() bool { return f.ttl == 0 && f.given("ttl") }
-
 // check lists what is wrong with the name and the flags, before any I/O. The
 // core judges them; only values that it would take for unset are judged here.
 func (f *termFlags) check(name string) []error { return f.checkTerms(name, f.terms()) }
@@ -63,17 +62,31 @@ func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
 	if f.given("margin") && f.margin <= 0 {
 		bad = append(bad, exit.Usagef("--margin %v: above 0, and less than half of --ttl", f.margin))
 	}
-	if terms.Protocol == core.ProtocolLastWriter {
-		if terms.TTL == core.None {
-			bad = append(bad, exit.Usagef("--ttl 0: lastwriter has no lease without an expiry; strict has"))
+	if terms.TTL == core.TTLEndless {
+		if rule := f.endlessRule(terms); rule != "" {
+			bad = append(bad, exit.Usagef("--ttl 0: %s", rule))
 		}
-		if terms.Session {
-			bad = append(bad, exit.Usagef("--session: lastwriter has no sessions; strict has"))
-		}
-	} else if terms.TTL == core.None && terms.Session {
-		bad = append(bad, exit.Usagef("--ttl 0: a lease on a session has the session's ttl; leave out one of them"))
+	}
+	if terms.Session && terms.Protocol == core.ProtocolLastWriter {
+		bad = append(bad, exit.Usagef("--session: lastwriter has no sessions; strict has"))
 	}
 	return append(bad, judged(name, terms))
+}
+
+// endlessRule says in the flags' words what the core has against a lease without an end.
+func (f *termFlags) endlessRule(terms host.Terms) string {
+	switch core.MayBeEndless(f.kind, cmp.Or(terms.Protocol, core.ProtocolStrict), terms.Session) {
+	case core.EndlessNever:
+		return "lastwriter has no lease without an expiry; strict has"
+	case core.EndlessWork:
+		return "work is done under a lease that expires; give it a ttl, or leave it out"
+	case core.EndlessOnSession:
+		if f.kind == core.MachineSemaphore {
+			return "a permit stands on a session, which has a ttl; leave it out"
+		}
+		return "a lease on a session has the session's ttl; leave out one of them"
+	}
+	return ""
 }
 
 // judged returns why the core refuses terms, or nil. Under auto both protocols
@@ -91,8 +104,8 @@ func judged(name string, terms host.Terms) error {
 
 func judgedUnder(protocol core.Protocol, name string, terms host.Terms) error {
 	ttl := terms.TTL
-	if ttl < 0 && (ttl != core.None || protocol == core.ProtocolLastWriter) {
-		ttl = 0 // said already
+	if ttl == core.TTLEndless && core.MayBeEndless(core.MachineLease, protocol, false) != core.EndlessAllowed {
+		ttl = core.TTLDefault // said already
 	}
 	_, err := machines.New(core.Config{
 		Machine: core.MachineLease, Protocol: protocol, Name: name,
@@ -103,22 +116,16 @@ func judgedUnder(protocol core.Protocol, name string, terms host.Terms) error {
 }
 
 func (f *termFlags) terms() host.Terms {
-	terms := host.Terms{Protocol: f.wanted(), TTL: f.ttl, Margin: f.margin}
-	if f.endless() {
-		terms.TTL = core.None
+	terms := host.Terms{Protocol: f.wanted(), Margin: f.margin}
+	if f.given("ttl") && f.ttl >= 0 { // check says what is wrong with one below 0
+		terms.TTL = core.TTLOf(f.ttl)
 	}
 	return terms
 }
 
-// longestTTL is the longest TTL that the lease may turn out to have.
+// longestTTL is the longest TTL that the lease may turn out to have, or 0 for one without an end.
 func (f *termFlags) longestTTL() time.Duration {
-	switch {
-	case f.given("ttl"):
-		return f.ttl
-	case f.wanted() == core.ProtocolStrict:
-		return core.DefaultStrictTTL
-	}
-	return core.DefaultTTL
+	return f.terms().TTL.Under(cmp.Or(f.wanted(), core.ProtocolLastWriter)).Duration()
 }
 
 // addMemoFailures adds --memo-failures to invoke, remote and once.
@@ -177,15 +184,15 @@ func (f *acquireFlags) checkClaim(name string, terms host.Terms) []error {
 	return append(bad, err)
 }
 
-func (f *acquireFlags) fleet() (time.Duration, error) {
+func (f *acquireFlags) fleet() (core.TTL, error) {
 	if f.fleetExpire == "none" {
-		return core.None, nil
+		return core.TTLEndless, nil
 	}
 	d, err := time.ParseDuration(f.fleetExpire)
 	if err != nil || d <= 0 {
 		return 0, exit.Usagef("--fleet-expire %s: a duration above 0 such as 88s, or none", host.Printable(f.fleetExpire))
 	}
-	return d, nil
+	return core.TTL(d), nil
 }
 
 func (f *acquireFlags) terms() host.Terms {

@@ -17,7 +17,7 @@ import (
 // heldLease is what a command runs under: a *host.Lease, or a permit of a semaphore.
 type heldLease interface {
 	Name() string
-	TTL() time.Duration
+	TTL() core.TTL
 	Left() time.Duration
 	Done() <-chan struct{}
 	Err() error
@@ -58,7 +58,7 @@ func (a *app) under(lease heldLease, argv, env []string, loss *lossFlags, margin
 
 // stoppedHolding says what becomes of the lease while Ctrl-Z has stopped us.
 func (a *app) stoppedHolding(lease heldLease) {
-	if lease.TTL() <= 0 {
+	if lease.TTL() == core.TTLEndless {
 		a.console.Printf("stopped; the lease stays held meanwhile")
 		return
 	}
@@ -83,13 +83,13 @@ func (a *app) releaseAfter(lease heldLease) {
 			a.console.Printf("%s was no longer ours when it was to be released: %s", subject(lease), exit.Text(err))
 			return
 		}
-		if lease.TTL() <= 0 {
+		if lease.TTL() == core.TTLEndless {
 			a.console.Printf("%s could not be released; having no ttl, it stays held until mopslock-host break ends it", subject(lease))
 			return
 		}
 		// A write that we gave up may have landed as late as now.
 		a.console.Printf("%s could not be released; it will expire by itself, at the latest at %s",
-			subject(lease), time.Now().Add(lease.TTL()).Local().Format(time.DateTime))
+			subject(lease), time.Now().Add(lease.TTL().Duration()).Local().Format(time.DateTime))
 	}
 }
 

@@ -71,6 +71,7 @@ truncates it.`,
 }
 
 func (f *invokeFlags) add(cmd *cobra.Command) {
+	f.kind = core.MachineInvocation
 	f.acquireFlags.add(cmd)
 	f.lossFlags.add(cmd)
 	addMemoFailures(cmd, &f.memoFailures)
@@ -78,9 +79,6 @@ func (f *invokeFlags) add(cmd *cobra.Command) {
 
 func (f *invokeFlags) check(name string) []error {
 	bad := append(f.acquireFlags.check(name), f.lossFlags.check(f.longestTTL())...)
-	if f.endless() && f.wanted() != core.ProtocolLastWriter {
-		bad = append(bad, exit.Usagef("--ttl 0: work is done under a lease that expires; give it a ttl, or leave it out"))
-	}
 	return append(bad, checkResultName(name))
 }
 
@@ -179,7 +177,7 @@ func (c *invocation) giveBack() {
 	case ctx.Err() != nil && errors.Is(c.lease.Err(), host.ErrLost): // it was lost before, and a line has said so
 	default: // a write that we gave up may have landed as late as now
 		c.console.Printf("lease %s could not be released; it will expire by itself, at the latest at %s",
-			c.name, time.Now().Add(c.lease.TTL()).Local().Format(time.DateTime))
+			c.name, time.Now().Add(c.lease.TTL().Duration()).Local().Format(time.DateTime))
 	}
 }
 
@@ -188,7 +186,7 @@ func (c *invocation) giveBack() {
 func (c *invocation) launch(ctx context.Context, work *host.Work) error {
 	lease := work.Lease()
 	c.lease, c.ended, c.offered = lease, nil, false
-	if err := c.flags.settle(lease.TTL()); err != nil {
+	if err := c.flags.settle(lease.TTL().Duration()); err != nil {
 		return err
 	}
 	if lease.Protocol() == core.ProtocolLastWriter {

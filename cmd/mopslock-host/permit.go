@@ -46,7 +46,7 @@ with it on Linux, but not what CMD has started; the permit is free a TTL later.`
 			if err != nil {
 				return err
 			}
-			if err := exit.Usage(append(claim.check(names[0]), loss.check(claim.sessionTTL())...)...); err != nil {
+			if err := exit.Usage(append(claim.check(names[0]), loss.check(claim.sessionTTL().Duration())...)...); err != nil {
 				return err
 			}
 			return a.permit(cmd, names[0], argv, &claim, &loss)
@@ -77,10 +77,10 @@ func (a *app) permit(cmd *cobra.Command, name string, argv []string, claim *perm
 // permit is a host.Permit with the TTL of its session.
 type permit struct {
 	*host.Permit
-	ttl time.Duration
+	ttl core.TTL
 }
 
-func (p permit) TTL() time.Duration { return p.ttl }
+func (p permit) TTL() core.TTL { return p.ttl }
 
 // acquirePermit acquires, and shows which holders it waits for.
 func (a *app) acquirePermit(ctx context.Context, h *host.Host, name string, claim *permitFlags) (*host.Permit, error) {
@@ -182,6 +182,7 @@ type permitFlags struct {
 }
 
 func (f *permitFlags) add(cmd *cobra.Command) {
+	f.kind = core.MachineSemaphore
 	f.acquireFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.capacity, "capacity", 0, "how many permits each bucket has; required")
@@ -208,27 +209,16 @@ func (f *permitFlags) occupancy() report.Occupancy {
 func (f *permitFlags) terms() host.Terms {
 	terms := f.acquireFlags.terms()
 	terms.Protocol, terms.Session = core.ProtocolStrict, true
-	if f.endless() {
-		terms.TTL = 0 // check says what is wrong
-	}
 	return terms
 }
 
-func (f *permitFlags) sessionTTL() time.Duration {
-	if f.ttl > 0 {
-		return f.ttl
-	}
-	return core.DefaultStrictTTL
-}
+func (f *permitFlags) sessionTTL() core.TTL { return f.terms().TTL.Under(core.ProtocolStrict) }
 
 // check lists what is wrong with the name and the flags, before any I/O.
 func (f *permitFlags) check(name string) []error {
 	bad := f.checkClaim(name, f.terms())
 	if f.wanted() == core.ProtocolLastWriter {
 		bad = append(bad, exit.Usagef("--protocol lastwriter: a semaphore needs create-if-absent, which only strict relies on; leave it out"))
-	}
-	if f.endless() {
-		bad = append(bad, exit.Usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
 	}
 	if f.given("capacity") {
 		bad = append(bad, checkSide("capacity", f.capacity, core.MaxCapacity))

@@ -21,7 +21,7 @@ holder has released it or its record is gone. It is 76 if the lease was broken o
 		func(ctx context.Context, h *host.Host, handle host.Handle, terms host.Terms) error {
 			limit, expiry := closeLimit, "it stays held until it is released or broken"
 			if handle.TTL > 0 {
-				limit, expiry = min(limit, handle.TTL), "it will expire within "+handle.TTL.String()+" of its last renewal"
+				limit, expiry = min(limit, handle.TTL.Duration()), "it will expire within "+handle.TTL.Duration().String()+" of its last renewal"
 			}
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()

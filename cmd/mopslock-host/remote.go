@@ -69,7 +69,7 @@ no terminal.`,
 func (a *app) joined(ctx context.Context, name string, f *remoteFlags) (handle host.Handle, err error) {
 	wrong := checkResultName(name)
 	if f.lease == "" && a.getenv("MOPSLOCK_LEASE") == "" && f.withoutLease {
-		none := host.Handle{Name: name, TTL: f.longestTTL(), Protocol: cmp.Or(f.wanted(), core.ProtocolLastWriter)}
+		none := host.Handle{Name: name, TTL: core.TTL(f.longestTTL()), Protocol: cmp.Or(f.wanted(), core.ProtocolLastWriter)}
 		return handle, exit.Usage(append(f.checkFor(&none), wrong)...)
 	}
 	if handle, err = a.accompanied(ctx, f.lease); err != nil {

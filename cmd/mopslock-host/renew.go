@@ -52,10 +52,7 @@ func asStored(ctx context.Context, h *host.Host, lease host.Handle) host.Handle 
 	if err != nil || seen.Holder != lease.Holder || seen.Protocol != lease.Protocol {
 		return lease // it stands renewed, and nothing better is known
 	}
-	lease.TTL = seen.TTL
-	if seen.TTL <= 0 {
-		lease.TTL = core.None
-	}
+	lease.TTL = core.TTLOf(seen.TTL)
 	return lease
 }
 

@@ -63,7 +63,7 @@ func (a *app) run(cmd *cobra.Command, name string, argv []string, claim *acquire
 	if err != nil {
 		return err
 	}
-	if err := loss.settle(lease.TTL()); err != nil {
+	if err := loss.settle(lease.TTL().Duration()); err != nil {
 		a.releaseAfter(lease)
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/exit"
+	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/tests/simulate"
 )
@@ -113,7 +114,7 @@ func (f *simulateFlags) options() (opts simulate.Options, bad []error) {
 	if f.protocol != "strict" && f.ttl < 0 {
 		bad = append(bad, exit.Usagef("--ttl %v: only strict has leases without an expiry", f.ttl))
 	} else if f.ttl > 0 {
-		bad = append(bad, judgedUnder(opts.Protocol, "simulated", host.Terms{TTL: f.ttl}))
+		bad = append(bad, judgedUnder(opts.Protocol, "simulated", host.Terms{TTL: core.TTL(f.ttl)}))
 	}
 	return opts, bad
 }

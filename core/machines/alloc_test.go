@@ -123,7 +123,7 @@ func joinedCycle(tb testing.TB) *cycle {
 
 // foreignBody is a record with fields that we do not know and text that is escaped.
 func foreignBody(holder core.HolderID, written int64, host string) []byte {
-	own := lockfile.Own{Holder: holder, Host: host, WrittenAt: written, AcquiredAt: worldStart, TTL: core.DefaultTTL, Count: 3}
+	own := lockfile.Own{Holder: holder, Host: host, WrittenAt: written, AcquiredAt: worldStart, TTL: core.LastWriterTTL, Count: 3}
 	body := lockfile.Append(nil, &own)
 	return append(body[:len(body)-2], ",\n  \"\\u0063olour\": [1, {\"a\": null}]\n}"...)
 }
@@ -144,7 +144,7 @@ func TestNoAllocations(t *testing.T) {
 	held, joined, session, asking := heldStrictly(t, 1), busy["strict_companion"], busy["session"], busy["strict_waiter"]
 	session.yes(nil)
 	session.no()
-	endless := strictCycle(t, core.Config{Machine: core.MachineLease, TTL: core.None})
+	endless := strictCycle(t, core.Config{Machine: core.MachineLease, TTL: core.TTLEndless})
 	endless.step(core.Event{Kind: core.EventAcquire})
 	endless.yes(nil)
 	endless.yes(nil)

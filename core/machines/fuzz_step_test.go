@@ -60,8 +60,8 @@ func (s *source) config() core.Config {
 	if b&2 != 0 {
 		cfg.Expiry = core.ExpiryObserved
 	}
-	if b&4 != 0 && cfg.TTL != core.None {
-		cfg.TTL = [...]time.Duration{core.MinTTL, core.MaxTTL}[b>>6&1]
+	if b&4 != 0 && cfg.TTL != core.TTLEndless {
+		cfg.TTL = core.TTL([...]time.Duration{core.MinTTL, core.MaxTTL}[b>>6&1])
 	}
 	cfg.LockFilePresent = b&8 != 0 && strict
 	if b&16 != 0 && strict && cfg.Machine == core.MachineLease && cfg.Holder == "" {
@@ -71,7 +71,7 @@ func (s *source) config() core.Config {
 		cfg.SeenFingerprint, cfg.SeenSince = 7, int64(s.octet())
 	}
 	if b&64 != 0 && !strict {
-		cfg.FleetExpire = core.None
+		cfg.FleetExpire = core.TTLEndless
 	}
 	return cfg
 }

@@ -44,7 +44,7 @@ func TestInvocationsStormy(t *testing.T) {
 		s.creates = s.strict || rapid.Bool().Draw(rt, "creates")
 		s.stamps = rapid.Bool().Draw(rt, "stamps")
 		if s.strict && rapid.Bool().Draw(rt, "session") {
-			s.session = s.strictly("s", func(c *core.Config) { c.Machine, c.TTL = core.MachineSession, s.ttl })
+			s.session = s.strictly("s", func(c *core.Config) { c.Machine, c.TTL = core.MachineSession, core.TTL(s.ttl) })
 			s.promptly(s.session, core.Event{Kind: core.EventBegin})
 		}
 		for range rapid.IntRange(10, 250).Draw(rt, "steps") {
@@ -59,7 +59,7 @@ func (s *invocationSim) dice(n int, what string) int { return rapid.IntRange(0, 
 
 func (s *invocationSim) config() core.Config {
 	cfg := core.Config{
-		Machine: core.MachineInvocation, Role: core.RoleOwner, Name: "n", TTL: s.ttl, Creates: s.creates, Protocol: core.ProtocolLastWriter,
+		Machine: core.MachineInvocation, Role: core.RoleOwner, Name: "n", TTL: core.TTL(s.ttl), Creates: s.creates, Protocol: core.ProtocolLastWriter,
 		MemoFailures: s.dice(4, "memo") == 0,
 	}
 	if s.dice(3, "observed") == 0 {
@@ -262,7 +262,7 @@ func (s *invocationSim) theft() {
 	s.born++
 	breaker := s.strictly(fmt.Sprintf("breaker%d", s.born), func(c *core.Config) { c.Machine, c.Why, c.Now = core.MachineBreaker, "stuck", true })
 	s.promptly(breaker, core.Event{Kind: core.EventBegin})
-	thief := s.strictly(fmt.Sprintf("thief%d", s.born), func(c *core.Config) { c.TTL = s.ttl })
+	thief := s.strictly(fmt.Sprintf("thief%d", s.born), func(c *core.Config) { c.TTL = core.TTL(s.ttl) })
 	s.promptly(thief, core.Event{Kind: core.EventAcquire})
 	s.gone(breaker, thief)
 }

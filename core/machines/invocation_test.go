@@ -73,9 +73,9 @@ func TestInvocationConfigSuits(t *testing.T) {
 		cfg := core.Config{
 			Machine: core.MachineInvocation, Name: "n", Seed: [16]byte{1},
 			Protocol: core.Protocol(1 + dice.IntN(2)), Role: core.Role(dice.IntN(3)), Renewal: core.Renewal(dice.IntN(3)), Expiry: core.Expiry(dice.IntN(4)),
-			TTL: of(0, core.None, time.Second, 10*time.Second, 88*time.Second, core.MaxTTL), Margin: of(0, time.Second, 20*time.Second),
-			AcquireMargin: of(0, time.Second, 5*time.Second), FleetExpire: of(0, core.None, time.Minute),
-			StampUnit: of(0, time.Second), StampSpread: of(0, core.None, time.Second),
+			TTL: core.TTL(of(0, core.Duration(core.TTLEndless), time.Second, 10*time.Second, 88*time.Second, core.MaxTTL)), Margin: of(0, time.Second, 20*time.Second),
+			AcquireMargin: of(0, time.Second, 5*time.Second), FleetExpire: core.TTL(of(0, core.Duration(core.TTLEndless), time.Minute)),
+			StampUnit: of(0, time.Second), StampSpread: of(0, core.OneClock, time.Second),
 			Holder: []core.HolderID{"", "x", "y z"}[dice.IntN(3)], Owner: []string{"", "o"}[dice.IntN(2)],
 			Epoch: core.Epoch(dice.IntN(2)), LastEpoch: core.Epoch(dice.IntN(3)),
 			OnSession: dice.IntN(4) == 0, LockFilePresent: dice.IntN(4) == 0, WithoutLease: dice.IntN(2) == 0, MemoFailures: dice.IntN(2) == 0,

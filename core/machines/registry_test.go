@@ -22,7 +22,7 @@ func answered(t *testing.T, message []byte) core.Answer {
 
 func leaseConfig() []byte {
 	return core.AppendConfig(nil, &core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", TTL: time.Minute, Seed: [16]byte{1},
+		Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: "n", TTL: core.TTL(time.Minute), Seed: [16]byte{1},
 	})
 }
 

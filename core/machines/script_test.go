@@ -64,8 +64,8 @@ var handlers = map[string]func(*script, *testing.T) string{
 func (s *script) machineCommand(t *testing.T) string {
 	cfg := core.Config{
 		Machine: core.MachineLease, Name: s.text("name", "n"), Host: s.text("host", ""), PID: s.text("pid", ""),
-		TTL: s.duration(t, "ttl", 0), Margin: s.duration(t, "margin", 0),
-		AcquireMargin: s.duration(t, "acquire-margin", 0), FleetExpire: s.duration(t, "fleet", 0),
+		TTL: core.TTL(s.duration(t, "ttl", 0)), Margin: s.duration(t, "margin", 0),
+		AcquireMargin: s.duration(t, "acquire-margin", 0), FleetExpire: core.TTL(s.duration(t, "fleet", 0)),
 	}
 	if s.data.HasArg("companion") {
 		cfg.Machine = core.MachineCompanion

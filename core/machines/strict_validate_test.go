@@ -27,11 +27,11 @@ func strictRules() []strictRule {
 	const ids = "holder, owner and boot: printable ASCII without quotes, slashes and backslashes"
 	return []strictRule{
 		{"zero", nil, ""},
-		{"ttl none", func(c *core.Config) { c.TTL = core.None }, ""},
-		{"ttl none on a session", func(c *core.Config) { c.TTL, c.OnSession = core.None, true }, "ttl: a lease on a session has the session's, so it cannot be without one"},
+		{"ttl none", func(c *core.Config) { c.TTL = core.TTLEndless }, ""},
+		{"ttl none on a session", func(c *core.Config) { c.TTL, c.OnSession = core.TTLEndless, true }, "ttl: a lease on a session has the session's, so it cannot be without one"},
 		{"ttl below none", func(c *core.Config) { c.TTL, c.Margin = -2, 1 }, "ttl -2ns: at least 50ms on this store, and never 0 under lastwriter"},
-		{"ttl coarse", func(c *core.Config) { c.TTL, c.StampUnit = 5*time.Second-1, time.Second }, "ttl 4.999999999s: at least 5s on this store, and never 0 under lastwriter"},
-		{"margin", func(c *core.Config) { c.TTL, c.Margin = 101*time.Second, 2*time.Second-1 }, "margin 1.999999999s: at least 2s, by which clocks whose rates differ by 1 % can drift apart within the ttl"},
+		{"ttl coarse", func(c *core.Config) { c.TTL, c.StampUnit = core.TTL(5*time.Second-1), time.Second }, "ttl 4.999999999s: at least 5s on this store, and never 0 under lastwriter"},
+		{"margin", func(c *core.Config) { c.TTL, c.Margin = core.TTL(101*time.Second), 2*time.Second-1 }, "margin 1.999999999s: at least 2s, by which clocks whose rates differ by 1 % can drift apart within the ttl"},
 		{"expiry observed", func(c *core.Config) { c.Expiry = core.ExpiryObserved }, ""},
 		{"expiry wall", func(c *core.Config) { c.Expiry = core.ExpiryWall }, "expiry: must be calibrated or observed"},
 		{"blind", func(c *core.Config) { c.Renewal = core.RenewalBlind }, "renewal: must be checked under strict"},
@@ -54,7 +54,7 @@ func strictRules() []strictRule {
 		{"holder long", func(c *core.Config) { c.Holder, c.Epoch = core.HolderID(strings.Repeat("h", 201)), 1 }, ids},
 		{"owner", func(c *core.Config) { c.Owner = "a\\b" }, ids},
 		{"boot", func(c *core.Config) { c.Boot = "a/b" }, ids},
-		{"spread none", func(c *core.Config) { c.StampSpread = core.None }, ""},
+		{"spread none", func(c *core.Config) { c.StampSpread = core.OneClock }, ""},
 		{"spread", func(c *core.Config) { c.StampSpread = -2 }, "stamp spread -2ns: not negative"},
 		{"session", func(c *core.Config) { c.Machine, c.Name = core.MachineSession, "" }, ""},
 		{"calibration", func(c *core.Config) { c.Machine, c.Name = core.MachineCalibration, "" }, ""},
@@ -64,7 +64,9 @@ func strictRules() []strictRule {
 			c.Machine, c.Role, c.Holder, c.Epoch = core.MachineInvocation, core.RoleOwner, "h", 1
 		}, "holder: who invokes makes its own"},
 		{
-			"invocation without expiry", func(c *core.Config) { c.Machine, c.Role, c.TTL = core.MachineInvocation, core.RoleOwner, core.None },
+			"invocation without expiry", func(c *core.Config) {
+				c.Machine, c.Role, c.TTL = core.MachineInvocation, core.RoleOwner, core.TTLEndless
+			},
 			"ttl: work whose lease has no expiry would strand everybody if it died",
 		},
 		{"remote of nobody", func(c *core.Config) { c.Machine, c.Role = core.MachineInvocation, core.RoleRemote }, "holder: a companion needs the tenure that it joins"},
@@ -89,6 +91,6 @@ func TestOnlyStrictHasIt(t *testing.T) {
 	}
 	checkRule(t, goodConfig(func(c *core.Config) { c.OnSession = true }), "session: only strict has sessions")
 	checkRule(t, goodConfig(func(c *core.Config) { c.Expiry = core.ExpiryCalibrated }), "expiry: must be wall or observed")
-	checkRule(t, goodConfig(func(c *core.Config) { c.TTL = core.None }), "ttl -1ns: at least 50ms on this store, and never 0 under lastwriter")
-	checkRule(t, strictConfig(func(c *core.Config) { c.Machine, c.Name, c.TTL = core.MachineSession, "", core.None }), "ttl -1ns: at least 50ms on this store, and never 0 under lastwriter")
+	checkRule(t, goodConfig(func(c *core.Config) { c.TTL = core.TTLEndless }), "ttl -1ns: at least 50ms on this store, and never 0 under lastwriter")
+	checkRule(t, strictConfig(func(c *core.Config) { c.Machine, c.Name, c.TTL = core.MachineSession, "", core.TTLEndless }), "ttl -1ns: at least 50ms on this store, and never 0 under lastwriter")
 }

@@ -139,7 +139,7 @@ type tableStart struct {
 const tableTTL = 20 * time.Second
 
 func tableStarts() []tableStart {
-	cfg := core.Config{Protocol: core.ProtocolLastWriter, Name: "n", TTL: tableTTL, Seed: [16]byte{1}, Machine: core.MachineLease}
+	cfg := core.Config{Protocol: core.ProtocolLastWriter, Name: "n", TTL: core.TTL(tableTTL), Seed: [16]byte{1}, Machine: core.MachineLease}
 	with := func(machine, variant string, change func(*core.Config)) tableStart {
 		c := cfg
 		change(&c)
@@ -154,7 +154,7 @@ func tableStarts() []tableStart {
 }
 
 func strictStarts() []tableStart {
-	cfg := core.Config{Protocol: core.ProtocolStrict, Name: "n", TTL: tableTTL, Seed: [16]byte{1}, Machine: core.MachineLease, Boot: "b1"}
+	cfg := core.Config{Protocol: core.ProtocolStrict, Name: "n", TTL: core.TTL(tableTTL), Seed: [16]byte{1}, Machine: core.MachineLease, Boot: "b1"}
 	with := func(machine, variant string, change func(*core.Config)) tableStart {
 		c := cfg
 		change(&c)
@@ -164,7 +164,7 @@ func strictStarts() []tableStart {
 		with("strict_lease", "plain", func(*core.Config) {}),
 		with("strict_lease", "printed", func(c *core.Config) { c.Holder, c.Epoch = "h", 1 }),
 		with("strict_lease", "on a session", func(c *core.Config) { c.OnSession = true }),
-		with("strict_lease", "without ttl", func(c *core.Config) { c.TTL = core.None }),
+		with("strict_lease", "without ttl", func(c *core.Config) { c.TTL = core.TTLEndless }),
 		with("strict_companion", "plain", func(c *core.Config) { c.Machine, c.Holder, c.Epoch = core.MachineCompanion, "h", 1 }),
 		with("session", "plain", func(c *core.Config) { c.Machine = core.MachineSession }),
 		with("breaker", "plain", func(c *core.Config) { c.Machine, c.Why = core.MachineBreaker, "stuck" }),

@@ -32,32 +32,32 @@ func TestConfigRules(t *testing.T) {
 		{"renewal", func(c *core.Config) { c.Renewal = 3 }, "renewal: must be checked or blind"},
 		{"expiry", func(c *core.Config) { c.Expiry = 3 }, "expiry: must be wall or observed"},
 		{"role", func(c *core.Config) { c.Role = 3 }, "role: must be remote or owner"},
-		{"ttl least", func(c *core.Config) { c.TTL = 50 * time.Millisecond }, ""},
+		{"ttl least", func(c *core.Config) { c.TTL = core.TTL(50 * time.Millisecond) }, ""},
 		{
-			"ttl below", func(c *core.Config) { c.TTL = 49 * time.Millisecond },
+			"ttl below", func(c *core.Config) { c.TTL = core.TTL(49 * time.Millisecond) },
 			"ttl 49ms: at least 50ms on this store, and never 0 under lastwriter",
 		},
 		{
-			"ttl none", func(c *core.Config) { c.TTL, c.Margin = -s, -s },
+			"ttl none", func(c *core.Config) { c.TTL, c.Margin = core.TTL(-s), -s },
 			"ttl -1s: at least 50ms on this store, and never 0 under lastwriter",
 		},
-		{"ttl coarse least", func(c *core.Config) { c.TTL, c.StampUnit = 5*s, s }, ""},
+		{"ttl coarse least", func(c *core.Config) { c.TTL, c.StampUnit = core.TTL(5*s), s }, ""},
 		{
-			"ttl coarse below", func(c *core.Config) { c.TTL, c.StampUnit = 5*s-1, s },
+			"ttl coarse below", func(c *core.Config) { c.TTL, c.StampUnit = core.TTL(5*s-1), s },
 			"ttl 4.999999999s: at least 5s on this store, and never 0 under lastwriter",
 		},
-		{"ttl most", func(c *core.Config) { c.TTL = 30 * day }, ""},
-		{"ttl above", func(c *core.Config) { c.TTL = 30*day + 1 }, "ttl 720h0m0.000000001s: at most 720h (30 days)"},
-		{"margin most", func(c *core.Config) { c.TTL, c.Margin = 10*s, 5*s-1 }, ""},
-		{"margin half", func(c *core.Config) { c.TTL, c.Margin = 10*s, 5*s }, "margin 5s: less than half the ttl of 10s"},
-		{"margin least", func(c *core.Config) { c.TTL, c.Margin = 101*s, 2*s }, ""},
+		{"ttl most", func(c *core.Config) { c.TTL = core.TTL(30 * day) }, ""},
+		{"ttl above", func(c *core.Config) { c.TTL = core.TTL(30*day + 1) }, "ttl 720h0m0.000000001s: at most 720h (30 days)"},
+		{"margin most", func(c *core.Config) { c.TTL, c.Margin = core.TTL(10*s), 5*s-1 }, ""},
+		{"margin half", func(c *core.Config) { c.TTL, c.Margin = core.TTL(10*s), 5*s }, "margin 5s: less than half the ttl of 10s"},
+		{"margin least", func(c *core.Config) { c.TTL, c.Margin = core.TTL(101*s), 2*s }, ""},
 		{
-			"margin small", func(c *core.Config) { c.TTL, c.Margin = 101*s, 2*s-1 },
+			"margin small", func(c *core.Config) { c.TTL, c.Margin = core.TTL(101*s), 2*s-1 },
 			"margin 1.999999999s: at least 2s, by which clocks whose rates differ by 1 % can drift apart within the ttl",
 		},
-		{"acquire margin half", func(c *core.Config) { c.TTL, c.AcquireMargin = 10*s, 5*s }, ""},
+		{"acquire margin half", func(c *core.Config) { c.TTL, c.AcquireMargin = core.TTL(10*s), 5*s }, ""},
 		{
-			"acquire margin above", func(c *core.Config) { c.TTL, c.AcquireMargin = 10*s, 5*s+1 },
+			"acquire margin above", func(c *core.Config) { c.TTL, c.AcquireMargin = core.TTL(10*s), 5*s+1 },
 			"acquire margin 5.000000001s: from 0 to half the ttl of 10s",
 		},
 		{
@@ -65,22 +65,24 @@ func TestConfigRules(t *testing.T) {
 			"acquire margin -1ns: from 0 to half the ttl of 1m28s",
 		},
 		{
-			"acquire margin and fleet", func(c *core.Config) { c.TTL, c.AcquireMargin = 10*time.Minute, 44*s },
+			"acquire margin and fleet", func(c *core.Config) { c.TTL, c.AcquireMargin = core.TTL(10*time.Minute), 44*s },
 			"",
 		},
 		{
-			"acquire margin above fleet", func(c *core.Config) { c.TTL, c.AcquireMargin = 10*time.Minute, 44*s+1 },
+			"acquire margin above fleet", func(c *core.Config) { c.TTL, c.AcquireMargin = core.TTL(10*time.Minute), 44*s+1 },
 			"acquire margin 44.000000001s: at most half the fleet expire of 1m28s, by which others may take the claim over before it is held",
 		},
 		{
 			"acquire margin without fleet",
-			func(c *core.Config) { c.TTL, c.AcquireMargin, c.FleetExpire = 10*time.Minute, 5*time.Minute, core.None }, "",
+			func(c *core.Config) {
+				c.TTL, c.AcquireMargin, c.FleetExpire = core.TTL(10*time.Minute), 5*time.Minute, core.TTLEndless
+			}, "",
 		},
-		{"fleet none", func(c *core.Config) { c.FleetExpire = core.None }, ""},
-		{"fleet least", func(c *core.Config) { c.FleetExpire = core.MinTTL }, ""},
-		{"fleet below", func(c *core.Config) { c.FleetExpire = core.MinTTL - 1 }, "fleet expire 49.999999ms: none, or from 50ms to 720h"},
+		{"fleet none", func(c *core.Config) { c.FleetExpire = core.TTLEndless }, ""},
+		{"fleet least", func(c *core.Config) { c.FleetExpire = core.TTL(core.MinTTL) }, ""},
+		{"fleet below", func(c *core.Config) { c.FleetExpire = core.TTL(core.MinTTL - 1) }, "fleet expire 49.999999ms: none, or from 50ms to 720h"},
 		{
-			"fleet above", func(c *core.Config) { c.FleetExpire = core.MaxTTL + 1 },
+			"fleet above", func(c *core.Config) { c.FleetExpire = core.TTL(core.MaxTTL + 1) },
 			"fleet expire 720h0m0.000000001s: none, or from 50ms to 720h",
 		},
 		{"stamp unit", func(c *core.Config) { c.StampUnit = -1 }, "stamp unit -1ns: not negative"},
@@ -99,7 +101,7 @@ func TestConfigRules(t *testing.T) {
 		{"companion", func(c *core.Config) { c.Machine = core.MachineCompanion }, "holder: a companion needs the tenure that it joins"},
 		{"name", func(c *core.Config) { c.Name = "" }, `name "": must not be empty`},
 		{
-			"all at once", func(c *core.Config) { *c = core.Config{TTL: time.Millisecond, Host: "\xff"} },
+			"all at once", func(c *core.Config) { *c = core.Config{TTL: core.TTL(time.Millisecond), Host: "\xff"} },
 			"machine: no such machine; protocol: must be lastwriter or strict; " + `name "": must not be empty; ` +
 				"ttl 1ms: at least 50ms on this store, and never 0 under lastwriter; host: at most 256 bytes of UTF-8; seed: must be 16 fresh random bytes for each machine",
 		},
@@ -147,7 +149,7 @@ func TestDefaults(t *testing.T) {
 	}
 	got := tenureOf(m).Cfg
 	want := goodConfig(func(c *core.Config) {
-		c.TTL, c.Margin, c.FleetExpire = 88*time.Second, 8800*time.Millisecond, 88*time.Second
+		c.TTL, c.Margin, c.FleetExpire = core.TTL(88*time.Second), 8800*time.Millisecond, core.TTL(88*time.Second)
 		c.Renewal, c.Expiry, c.Role = core.RenewalChecked, core.ExpiryWall, core.RoleRemote
 	})
 	if got != want {

@@ -246,10 +246,12 @@ func refusedConfigs() []byte {
 		func(c *core.Config) { c.Seed = [16]byte{} },
 		func(c *core.Config) { c.TTL, c.Margin = 1, -5 },
 		func(c *core.Config) { c.TTL, c.Margin, c.AcquireMargin, c.FleetExpire = -1, -2, -3, -4 },
-		func(c *core.Config) { c.TTL, c.StampUnit = core.Second, core.CoarseStamp },
-		func(c *core.Config) { c.TTL, c.FleetExpire = core.MaxTTL+1, core.MaxTTL+1 },
-		func(c *core.Config) { c.TTL, c.Margin, c.AcquireMargin = core.Minute, 30*core.Second, 30*core.Second+1 },
-		func(c *core.Config) { c.TTL, c.Margin = core.Minute, 1500*core.Microsecond },
+		func(c *core.Config) { c.TTL, c.StampUnit = core.TTL(core.Second), core.CoarseStamp },
+		func(c *core.Config) { c.TTL, c.FleetExpire = core.TTL(core.MaxTTL+1), core.TTL(core.MaxTTL+1) },
+		func(c *core.Config) {
+			c.TTL, c.Margin, c.AcquireMargin = core.TTL(core.Minute), 30*core.Second, 30*core.Second+1
+		},
+		func(c *core.Config) { c.TTL, c.Margin = core.TTL(core.Minute), 1500*core.Microsecond },
 		func(c *core.Config) { c.Name = "a//b" },
 		func(c *core.Config) { c.Name = "a/../b" },
 		func(c *core.Config) { c.Name = "_mopslock" },

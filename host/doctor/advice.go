@@ -175,9 +175,9 @@ func (x *examiner) advise() {
 	r := x.report
 	strict := r.Strict()
 	slow := time.Duration(r.verb("put").P99 + r.verb("exists").P99)
-	def := core.DefaultStrictTTL
+	def := core.StrictTTL
 	if !strict {
-		slow, def = time.Duration(r.verb("put").P99+r.verb("get").P99), core.DefaultTTL
+		slow, def = time.Duration(r.verb("put").P99+r.verb("get").P99), core.LastWriterTTL
 	}
 	floor := core.MinTTL
 	if max(r.Stamps.Unit, r.Stamps.Get, r.Stamps.List) >= Seconds(core.CoarseStamp) {

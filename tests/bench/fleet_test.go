@@ -52,7 +52,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 	held := make([]*host.Lease, fleetSize)
 	take := func(i int, name string) {
-		terms := host.Terms{Protocol: core.ProtocolStrict, TTL: fleetTTL, Session: true}
+		terms := host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(fleetTTL), Session: true}
 		lease, err := h.Acquire(context.Background(), name, &host.AcquireOptions{Terms: terms})
 		if err != nil {
 			b.Error(err)

@@ -55,7 +55,7 @@ func BenchmarkTakeOver(b *testing.B) {
 }
 
 func (d *death) terms() host.Terms {
-	return host.Terms{Protocol: core.ProtocolStrict, TTL: d.ttl, Expiry: d.expiry}
+	return host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(d.ttl), Expiry: d.expiry}
 }
 
 func (d *death) takeOver(b *testing.B) time.Duration {
@@ -187,7 +187,7 @@ func TestHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Terms.Margin = h.Terms.TTL / 10
+	h.Terms.Margin = h.Terms.TTL.Duration() / 10
 	var leases [heldNames]*host.Lease
 	for i := range leases {
 		if leases[i], err = opened.Acquire(t.Context(), heldName(i), &host.AcquireOptions{Terms: h.Terms}); err != nil {
@@ -198,7 +198,7 @@ func TestHolder(t *testing.T) {
 	asked := bufio.NewScanner(os.Stdin)
 	for asked.Scan() { // until it is killed, or its parent is
 		for _, l := range leases {
-			fmt.Println(bootTime() + int64(l.Left()+h.Terms.Margin-h.Terms.TTL))
+			fmt.Println(bootTime() + int64(l.Left()+h.Terms.Margin-h.Terms.TTL.Duration()))
 		}
 	}
 	_ = opened.Close(t.Context())

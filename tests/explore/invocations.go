@@ -38,8 +38,8 @@ func (k *invocationMaker) config(name string) core.Config {
 	}
 	return core.Config{
 		Machine: core.MachineInvocation, Role: core.RoleOwner, Protocol: k.protocol, Name: leaseName,
-		TTL: core.Duration(40 * second), AcquireMargin: core.Duration(8*second + 200*millisecond), Margin: core.Duration(4 * second),
-		FleetExpire: core.None, Creates: k.creates, Seed: seedOf(name, k.seed),
+		TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8*second + 200*millisecond), Margin: core.Duration(4 * second),
+		FleetExpire: core.TTLEndless, Creates: k.creates, Seed: seedOf(name, k.seed),
 	}
 }
 

@@ -29,8 +29,8 @@ func lastwriterScenario(seed uint64, change func(*core.Config)) *Scenario {
 	for i, name := range []string{"A", "B"} {
 		cfg := core.Config{
 			Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: leaseName,
-			TTL: core.Duration(40 * second), AcquireMargin: core.Duration(8 * second), Margin: core.Duration(4 * second),
-			FleetExpire: core.None, Seed: seedOf(name, seed),
+			TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8 * second), Margin: core.Duration(4 * second),
+			FleetExpire: core.TTLEndless, Seed: seedOf(name, seed),
 		}
 		if change != nil {
 			change(&cfg)

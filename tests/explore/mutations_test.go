@@ -243,7 +243,7 @@ func (k *mutantMaker) twoWaiters() *Scenario {
 	for i, name := range []string{"A", "B"} {
 		cfg := core.Config{
 			Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: leaseName,
-			TTL: core.Duration(88 * second), FleetExpire: core.None, Seed: seedOf(name, k.seed),
+			TTL: core.TTL(88 * second), FleetExpire: core.TTLEndless, Seed: seedOf(name, k.seed),
 		}
 		a := Actor{
 			Name: name, RatePercent: 99 + 2*int64(i),
@@ -377,7 +377,7 @@ func (k *mutantMaker) cycles(name string, times int, change func(*core.Config)) 
 // collected: a create for a version that was made, superseded and collected
 // lands, and is won.
 func (k *mutantMaker) collected() *Scenario {
-	endless := func(c *core.Config) { c.TTL, c.Margin = core.None, 0 }
+	endless := func(c *core.Config) { c.TTL, c.Margin = core.TTLEndless, 0 }
 	// The oldest are deleted first, so the one that A wants is among those.
 	sc := k.narrow("collected", 1, 0, 0, 0, k.acquirer("A", 99, true, endless), k.cycles("B", 6, endless))
 	sc.Store, sc.Tick, sc.Horizon = k.aged(0), 1000*second, 1

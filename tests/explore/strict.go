@@ -43,8 +43,8 @@ func (k *strictMaker) all() []*Scenario {
 func (k *strictMaker) config(name string) core.Config {
 	return core.Config{
 		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: leaseName,
-		TTL: core.Duration(strictTTL), Margin: core.Duration(strictMargin), Expiry: core.ExpiryCalibrated,
-		StampUnit: core.Duration(strictUnit), StampSpread: core.None, Seed: seedOf(name, k.seed),
+		TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin), Expiry: core.ExpiryCalibrated,
+		StampUnit: core.Duration(strictUnit), StampSpread: core.OneClock, Seed: seedOf(name, k.seed),
 	}
 }
 
@@ -57,7 +57,7 @@ func (k *strictMaker) tenure(name string) string {
 // a session.
 func idOf(cfg core.Config) string {
 	m, err := machines.New(core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: leaseName, TTL: core.Duration(strictTTL), Seed: cfg.Seed,
+		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: leaseName, TTL: core.TTL(strictTTL), Seed: cfg.Seed,
 	})
 	if err != nil {
 		return ""
@@ -314,7 +314,7 @@ func (k *strictMaker) sessionBreak() *Scenario {
 
 // endless: only its holder gives away a lease without a TTL.
 func (k *strictMaker) endless() *Scenario {
-	endless := func(c *core.Config) { c.TTL, c.Margin = core.None, 0 }
+	endless := func(c *core.Config) { c.TTL, c.Margin = core.TTLEndless, 0 }
 	sc := k.world("endless", "2 acquirers of a lease without a TTL, that release")
 	sc.Actors = []Actor{releases(k.acquirer("A", 99, true, endless)), releases(k.acquirer("B", 101, false, endless))}
 	sc.Tick, sc.Horizon, sc.Patience = 20*second, 8, 0 // a holder that stops has it forever

@@ -64,7 +64,7 @@ const never = core.Never
 
 // newUnit makes a machine for a host.
 func (w *world) newUnit(h *host, cfg *core.Config, s *slot) *unit {
-	cfg.Protocol, cfg.Seed, cfg.TTL, cfg.StampUnit = core.ProtocolStrict, w.chance.seed16(), w.plan.ttl, stampUnit
+	cfg.Protocol, cfg.Seed, cfg.TTL, cfg.StampUnit = core.ProtocolStrict, w.chance.seed16(), core.TTL(w.plan.ttl), stampUnit
 	cfg.Expiry, cfg.Host, cfg.PID = core.ExpiryCalibrated, "orchestrator", "1"
 	m, err := machines.New(*cfg)
 	if err != nil {

@@ -45,8 +45,8 @@ type claim struct {
 }
 
 var (
-	strictly = host.Terms{Protocol: core.ProtocolStrict, TTL: storyTTL}
-	byLast   = host.Terms{Protocol: core.ProtocolLastWriter, TTL: storyTTL}
+	strictly = host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(storyTTL)}
+	byLast   = host.Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(storyTTL)}
 
 	claims = []claim{
 		{"strict", onLease(strictly), "name: list create put exists create"},
@@ -240,7 +240,7 @@ func (s *story) isHeld(lease *host.Lease) error {
 	if seen.State != core.ObservedHeld || seen.Holder != lease.Holder() || seen.Token != lease.FencingToken() || seen.TTL != storyTTL {
 		return fmt.Errorf("seen from outside: %+v, want held by %s with token %d", seen, lease.Holder(), lease.FencingToken())
 	}
-	if _, err = s.other.TryAcquire(s.ctx, lease.Name(), &host.AcquireOptions{Terms: host.Terms{Protocol: lease.Protocol(), TTL: storyTTL}}); !errors.Is(err, host.ErrRefused) {
+	if _, err = s.other.TryAcquire(s.ctx, lease.Name(), &host.AcquireOptions{Terms: host.Terms{Protocol: lease.Protocol(), TTL: core.TTL(storyTTL)}}); !errors.Is(err, host.ErrRefused) {
 		return fmt.Errorf("the other tries: %w", err)
 	}
 	return nil
@@ -374,7 +374,7 @@ func TestTakeOver(t *testing.T) {
 		defer cancel()
 		var held []*host.Lease
 		for _, terms := range []host.Terms{strictly, byLast} {
-			terms.TTL = core.MinTTLCoarse
+			terms.TTL = core.TTL(core.MinTTLCoarse)
 			lease, err := holder.Acquire(ctx, terms.Protocol.String(), &host.AcquireOptions{Terms: terms})
 			if err != nil {
 				t.Fatal(err)
@@ -383,7 +383,7 @@ func TestTakeOver(t *testing.T) {
 		}
 		p.Down()
 		for _, lease := range held {
-			next, err := waiter.Acquire(ctx, lease.Name(), &host.AcquireOptions{Terms: host.Terms{Protocol: lease.Protocol(), TTL: storyTTL}})
+			next, err := waiter.Acquire(ctx, lease.Name(), &host.AcquireOptions{Terms: host.Terms{Protocol: lease.Protocol(), TTL: core.TTL(storyTTL)}})
 			if err != nil {
 				t.Fatal(err)
 			}

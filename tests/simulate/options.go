@@ -101,7 +101,7 @@ func (o Options) settle(c chance) Options {
 		o.TTL = pick(c, 5*time.Second, 10*time.Second, 20*time.Second)
 	}
 	if o.TTL < 0 {
-		o.TTL = core.None
+		o.TTL = time.Duration(core.TTLEndless)
 	}
 	if o.Shared {
 		o = o.settleShared(c)

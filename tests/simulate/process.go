@@ -118,10 +118,10 @@ func (w *world) newUnit(p *process, cfg core.Config) *unit {
 
 // configure fills in what all machines of a run or of a process have in common.
 func (w *world) configure(p *process, cfg *core.Config) {
-	cfg.TTL, cfg.StampUnit = w.opts.TTL, max(1, w.faults.StampUnit)
+	cfg.TTL, cfg.StampUnit = core.TTL(w.opts.TTL), max(1, w.faults.StampUnit)
 	cfg.Expiry = w.expiry
 	if w.opts.Protocol == core.ProtocolLastWriter {
-		cfg.FleetExpire, cfg.Renewal = core.None, core.RenewalChecked
+		cfg.FleetExpire, cfg.Renewal = core.TTLEndless, core.RenewalChecked
 		if w.opts.Blind {
 			cfg.Renewal = core.RenewalBlind
 		}
@@ -132,7 +132,7 @@ func (w *world) configure(p *process, cfg *core.Config) {
 	}
 	cfg.Boot = p.computer.boot
 	if w.faults.Spread == 0 {
-		cfg.StampSpread = core.None
+		cfg.StampSpread = core.OneClock
 	}
 	switch cfg.Machine {
 	case core.MachineLease:

@@ -65,7 +65,7 @@ func TestBoundOfEvents(t *testing.T) {
 
 // TestNoTTL: every TTL below 0 is none.
 func TestNoTTL(t *testing.T) {
-	one, other := Run(Options{Seed: 3, TTL: core.None}), Run(Options{Seed: 3, TTL: -time.Second})
+	one, other := Run(Options{Seed: 3, TTL: time.Duration(core.TTLEndless)}), Run(Options{Seed: 3, TTL: -time.Second})
 	if one.Hash != other.Hash || one.Holds == 0 {
 		t.Errorf("%s and %s", one.String(), other.String())
 	}
@@ -104,7 +104,7 @@ func TestBootClockOutOfOrder(t *testing.T) {
 
 // TestStrictEndless: leases without a TTL, which only a break takes from the dead.
 func TestStrictEndless(t *testing.T) {
-	swarm(t, seeds(100, 2000), Options{Protocol: core.ProtocolStrict, TTL: core.None})
+	swarm(t, seeds(100, 2000), Options{Protocol: core.ProtocolStrict, TTL: time.Duration(core.TTLEndless)})
 }
 
 // TestLastWriterOrderly: where the conditions of PROTOCOL L12 hold, nothing overlaps.

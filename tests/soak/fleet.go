@@ -92,7 +92,7 @@ func (f *fleet) name(i int) string { return fmt.Sprintf("soak/%05d", i) }
 func (f *fleet) isAlone(i int) bool { return i >= f.leases-f.alone }
 
 func (f *fleet) terms(i int) *host.AcquireOptions {
-	return &host.AcquireOptions{Terms: host.Terms{Protocol: core.ProtocolStrict, TTL: f.ttl, Session: !f.isAlone(i)}}
+	return &host.AcquireOptions{Terms: host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(f.ttl), Session: !f.isAlone(i)}}
 }
 
 // fill acquires everything.

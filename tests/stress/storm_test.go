@@ -39,9 +39,9 @@ type storm struct {
 }
 
 var (
-	strictly    = host.Terms{Protocol: core.ProtocolStrict, TTL: time.Second}
-	lastWriters = host.Terms{Protocol: core.ProtocolLastWriter, TTL: 3 * time.Second, AcquireMargin: 3 * time.Second / 2, FleetExpire: core.None}
-	onServers   = host.Terms{Protocol: core.ProtocolStrict, TTL: 5 * time.Second} // the shortest where stamps are whole seconds
+	strictly    = host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(time.Second)}
+	lastWriters = host.Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(3 * time.Second), AcquireMargin: 3 * time.Second / 2, FleetExpire: core.TTLEndless}
+	onServers   = host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(5 * time.Second)} // the shortest where stamps are whole seconds
 	aView       = host.View{Capacity: 3, Width: 2}
 )
 
@@ -97,7 +97,7 @@ func TestServers(t *testing.T) {
 			climate: climate{URL: server.Under(address, "storm"), Terms: onServers, Pace: time.Second / 5},
 			outage: func() error {
 				before.Down()
-				time.Sleep(onServers.TTL + 3*time.Second)
+				time.Sleep(onServers.TTL.Duration() + 3*time.Second)
 				return before.Up()
 			},
 		}
@@ -106,7 +106,7 @@ func TestServers(t *testing.T) {
 				if err := server.Silence(); err != nil {
 					return err
 				}
-				time.Sleep(onServers.TTL + 3*time.Second)
+				time.Sleep(onServers.TTL.Duration() + 3*time.Second)
 				return server.Resume()
 			}
 		}
@@ -216,7 +216,7 @@ func (s *storm) blow(t *testing.T, over <-chan struct{}) {
 			s.stopped++
 			p.stopped.Store(true)
 			_ = p.Process.Signal(syscall.SIGSTOP)
-			time.AfterFunc(s.climate.Terms.TTL/4+rand.N(2*s.climate.Terms.TTL), func() {
+			time.AfterFunc(s.climate.Terms.TTL.Duration()/4+rand.N(2*s.climate.Terms.TTL.Duration()), func() {
 				_ = p.Process.Signal(syscall.SIGCONT)
 				p.stopped.Store(false)
 			})

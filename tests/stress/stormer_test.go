@@ -150,7 +150,7 @@ func (w *worker) tenure(ctx context.Context, id string, held belief) {
 		pause(ctx, rand.N(w.Pace))
 		if rand.IntN(40) == 0 { // it is held for some renewals
 			for n := rand.IntN(100); n > 0 && ctx.Err() == nil && w.sure(id, held); n-- {
-				pause(ctx, w.Terms.TTL/50)
+				pause(ctx, w.Terms.TTL.Duration()/50)
 			}
 		}
 	}

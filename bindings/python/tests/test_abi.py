@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mopslock import _abi, _invocation, _lease_runner, _library, _semaphore, _verbs, errors
+from mopslock._units import ENDLESS
 from mopslock.status import of_sight
-from mopslock.terms import NONE
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_constants(header: str) -> None:
     assert constant(header, "MAX_MESSAGE") == _library.MAX_MESSAGE
     assert constant(header, "TRY") == _abi.TRY
     assert constant(header, "GUARDED_MAX") == _abi.MOST_GUARDED
-    assert constant(header, "ENDLESS") == NONE
+    assert constant(header, "ENDLESS") == ENDLESS
     assert constant(header, "HOLDER_SIZE") == _abi.RawStatus.holder.size
     for name in ("OK", "ESHORT", "EFORKED", "ECONTRACT"):
         assert getattr(_library, name) == _abi.Code[name]

@@ -39,10 +39,10 @@ func (c *Companion) Accompany(m *Machine) { c.joinBy = m.In(m.Patience()) }
 
 // Patience is how long a machine tries what only the other owners' TTL bounds.
 func (m *Machine) Patience() core.Duration {
-	if m.Cfg.TTL == core.None {
-		return core.DefaultStrictTTL
+	if m.Cfg.TTL == core.TTLEndless {
+		return core.StrictTTL
 	}
-	return m.Cfg.TTL
+	return m.Cfg.TTL.Duration()
 }
 
 // JoinLimit bounds a request of joining.

@@ -196,8 +196,8 @@ func (m *Machine) RequestLimit(deadline int64) core.Duration {
 // capped by the TTL, so that a short lease is not waited for in long steps.
 func (m *Machine) Backoff(first core.Duration, n int) core.Duration {
 	ceiling := core.PollCap
-	if m.Cfg.TTL != core.None {
-		ceiling = min(core.PollCap, max(core.PollCapFloor, m.Cfg.TTL/8))
+	if m.Cfg.TTL != core.TTLEndless {
+		ceiling = min(core.PollCap, max(core.PollCapFloor, m.Cfg.TTL.Duration()/8))
 	}
 	step := first
 	for i := 0; i < n && step < ceiling; i++ {

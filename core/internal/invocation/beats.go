@@ -151,7 +151,7 @@ func (v *Invocation) roundOver() {
 		return
 	}
 	v.become(core.InvocationAwaiting)
-	v.Timers[base.TimerNext] = min(v.In(min(v.pause(), v.Cfg.TTL/3)), max(s.until, v.Now.Mono))
+	v.Timers[base.TimerNext] = min(v.In(min(v.pause(), v.Cfg.TTL.Duration()/3)), max(s.until, v.Now.Mono))
 }
 
 func (v *Invocation) beatSeen(at int64) {

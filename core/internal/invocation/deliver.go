@@ -9,8 +9,8 @@ import (
 func (v *Invocation) workEnded(ev *core.Event) {
 	v.failed = ev.Outcome == core.OutcomeNo
 	v.polls = 0
-	v.beats = beats{until: v.In(min(core.LaunchGrace, v.Cfg.TTL))}
-	v.tryBy = v.In(max(core.DeliverLimit, v.Cfg.TTL))
+	v.beats = beats{until: v.In(min(core.LaunchGrace, v.Cfg.TTL.Duration()))}
+	v.tryBy = v.In(max(core.DeliverLimit, v.Cfg.TTL.Duration()))
 	genuine := v.IsRemote() || v.lost == core.ReasonNone // the loss of its lease ends a launcher
 	wanted := ev.Result && (!v.failed || v.Cfg.MemoFailures && genuine)
 	switch {
@@ -87,7 +87,7 @@ func (v *Invocation) absentOr(lost core.Reason) {
 // settle looks for the result once the launcher has ended.
 func (v *Invocation) settle() {
 	v.become(core.InvocationSettling)
-	v.tryBy = v.In(max(core.DeliverLimit, v.Cfg.TTL))
+	v.tryBy = v.In(max(core.DeliverLimit, v.Cfg.TTL.Duration()))
 	v.askResult()
 }
 

@@ -14,7 +14,7 @@ func (v *Invocation) start(ev *core.Event) {
 		reach = min(reach, ev.Wait)
 	}
 	if v.IsRemote() {
-		reach = v.Cfg.TTL // as long as a companion tries to join
+		reach = v.Cfg.TTL.Duration() // as long as a companion tries to join
 		v.Timers[base.TimerLimit] = base.Unset
 	}
 	v.Timers[base.TimerReach] = v.In(reach)
@@ -156,7 +156,7 @@ func (v *Invocation) heard() {
 		v.told = 0
 		v.confirm()
 	case said.outOf && v.state == core.InvocationConfirming: // somebody may have come meanwhile: join anew
-		v.Timers[base.TimerReach] = v.In(v.Cfg.TTL)
+		v.Timers[base.TimerReach] = v.In(v.Cfg.TTL.Duration())
 		v.check()
 	case said.adopted && v.state == core.InvocationAwaiting:
 		v.settle() // a companion has come or gone

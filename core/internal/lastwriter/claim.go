@@ -191,7 +191,7 @@ func (l *Lease) hold() {
 	// Each claimant waits by its own latency, so one with a fast store among
 	// slow ones waits too little. A later read catches the slow one's put.
 	delay := max(core.LaterReadMin, core.LaterReadWaits*l.claimWait)
-	if l.Cfg.Renewal == core.RenewalChecked && l.Cfg.TTL >= delay {
+	if l.Cfg.Renewal == core.RenewalChecked && l.Cfg.TTL.Duration() >= delay {
 		l.Timers[base.TimerExtra] = l.In(delay)
 	}
 }

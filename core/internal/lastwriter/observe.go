@@ -90,7 +90,7 @@ func (l *Lease) judge(ev *core.Event, f base.Flight) verdict {
 // judgeCorrupt: held by unknown until old, by the store's own stamp against our
 // wall clock, or unchanged for as long. Then it is taken, and said aloud.
 func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) verdict {
-	hold := max(l.Cfg.TTL, core.CorruptMin)
+	hold := max(l.Cfg.TTL.Duration(), core.CorruptMin)
 	expires := base.Unset
 	if ev.Stamp != 0 {
 		expires = ev.Stamp + int64(hold)

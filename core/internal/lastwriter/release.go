@@ -157,7 +157,7 @@ func (l *Lease) endRelease() {
 // of the release: after 1 s, after TTL/3, and once before the TTL is over, when
 // anything later would be taken for stale anyway.
 func (l *Lease) scheduleRecheck() {
-	ttl := l.Cfg.TTL
+	ttl := l.Cfg.TTL.Duration()
 	for l.rechecks < 3 {
 		after := [3]core.Duration{core.RecheckFirst, ttl / 3, ttl - l.Cfg.Margin}[l.rechecks]
 		at := l.releasedAt + int64(after)

@@ -45,14 +45,14 @@ func newTenure(cfg core.Config) (Tenure, error) {
 	if err != nil {
 		return Tenure{}, err
 	}
-	k := Tenure{Machine: m, HolderID: m.Cfg.Holder, Shortest: m.Cfg.TTL, CompanionAt: base.Unset}
+	k := Tenure{Machine: m, HolderID: m.Cfg.Holder, Shortest: m.Cfg.TTL.Duration(), CompanionAt: base.Unset}
 	if k.HolderID == "" {
 		k.HolderID = base.SeedUUID(cfg.Seed)
 	} else {
 		k.remote = m.Cfg.Role == core.RoleRemote
 	}
-	if f := m.Cfg.FleetExpire; f != core.None {
-		k.Shortest = min(k.Shortest, f)
+	if f := m.Cfg.FleetExpire; f != core.TTLEndless {
+		k.Shortest = min(k.Shortest, f.Duration())
 	}
 	return k, nil
 }
@@ -64,7 +64,7 @@ func newTenure(cfg core.Config) (Tenure, error) {
 //
 //go:noinline
 func (k *Tenure) span() core.Duration {
-	return min(k.Cfg.TTL-k.Cfg.Margin, k.Shortest/10*9)
+	return min(k.Cfg.TTL.Duration()-k.Cfg.Margin, k.Shortest/10*9)
 }
 
 // interval is the time from one write's stamp to the next renewal, spread
@@ -104,7 +104,7 @@ func (k *Tenure) put(limit core.Duration, closing bool) {
 	}
 	own := lockfile.Own{
 		Holder: k.HolderID, WrittenAt: k.Now.Wall, FirstWrittenAt: k.firstWritten, AcquiredAt: k.acquired,
-		TTL: k.Cfg.TTL, Count: k.count, Host: k.Cfg.Host, PID: k.Cfg.PID, TID: k.Cfg.TID, Remote: k.remote,
+		TTL: k.Cfg.TTL.Duration(), Count: k.count, Host: k.Cfg.Host, PID: k.Cfg.PID, TID: k.Cfg.TID, Remote: k.remote,
 	}
 	if closing {
 		own.WrittenAt, own.ReleasedAt = 0, k.Now.Wall
@@ -190,7 +190,7 @@ func (k *Tenure) findParsed() lockFileVerdict {
 // seeExpire notes a TTL that is in use on this name. Nothing may shrink ours
 // below what any store can keep up with.
 func (k *Tenure) seeExpire(expire core.Duration) {
-	if diff := expire - k.Cfg.TTL; (diff > core.TTLTolerance || diff < -core.TTLTolerance) && !k.Warned {
+	if diff := expire - k.Cfg.TTL.Duration(); (diff > core.TTLTolerance || diff < -core.TTLTolerance) && !k.Warned {
 		k.Warned = true
 		k.note(k.observe())
 		a := k.Emit(core.ActionWarned)

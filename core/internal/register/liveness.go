@@ -144,7 +144,7 @@ func (r *Register) ttl() core.Duration {
 	c := &r.Cur
 	switch {
 	case c.Result == ReadCorrupt:
-		return max(r.Cfg.TTL, core.CorruptMin)
+		return max(r.Cfg.TTL.Duration(), core.CorruptMin)
 	case c.State == core.VersionHeld:
 		return max(c.TTL, r.Observation.sessionBeat.ttl) // they differ only where somebody broke the rules
 	}

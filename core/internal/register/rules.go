@@ -81,7 +81,7 @@ func (r *Register) countsFromCall() bool { return r.hasSession() }
 // counts for as long as a corrupt record.
 func (r *Register) SessionTTL(s *seenSession) int64 {
 	if s.Beat.ttl == 0 {
-		return int64(max(r.Cfg.TTL, core.CorruptMin))
+		return int64(max(r.Cfg.TTL.Duration(), core.CorruptMin))
 	}
 	return int64(s.Beat.ttl)
 }

@@ -91,7 +91,7 @@ func (r *Register) countsFromCall() bool { return !r.Has(base.SessionWithoutCall
 func (r *Register) SessionTTL(s *seenSession) int64 {
 	switch {
 	case s.Beat.ttl == 0:
-		return int64(max(r.Cfg.TTL, core.CorruptMin))
+		return int64(max(r.Cfg.TTL.Duration(), core.CorruptMin))
 	case r.Has(base.PermitFreedEarly):
 		return int64(s.Beat.ttl) / 2
 	}

@@ -110,7 +110,7 @@ func (r *Register) sortOut(ev *core.Event) {
 // keep is how long a superseded version stays.
 func (r *Register) keep() int64 {
 	const ttls = 8
-	return max(int64(core.LeastKeep), ttls*int64(max(r.Cfg.TTL, r.Cur.TTL))+int64(10*core.Second))
+	return max(int64(core.LeastKeep), ttls*int64(max(r.Cfg.TTL.Duration(), r.Cur.TTL))+int64(10*core.Second))
 }
 
 // isAged reports whether a version of this stamp superseded another long ago.

@@ -174,7 +174,7 @@ func (s *Semaphore) commit() bool {
 	n := s.Cur.N + 1
 	v := register.OwnVersion{
 		N: n, Origin: n, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Owner: s.Owner, Nonce: s.nonce,
-		TTL: s.Cfg.TTL, Margin: s.Cfg.Margin, Session: session,
+		TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin, Session: session,
 	}
 	s.Body = register.AppendValue(s.Body[:0], &s.Machine, &v, s.next)
 	s.CreateBody(&v, s.RequestLimit(s.sessionUntil()))
@@ -189,7 +189,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(s.confirmedAt):
 		s.SetCurrent(&register.OwnVersion{
 			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Nonce: s.nonce,
-			TTL: s.Cfg.TTL, Margin: s.Cfg.Margin,
+			TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin,
 		}, f.Sent)
 		*s.Value = *next
 		s.known, s.mine, s.ValueOf, s.moved = true, true, s.Cur.N, false

@@ -211,7 +211,7 @@ func (s *Semaphore) unfit(result register.ReadResult) {
 // lease. Then the value is that of the newest version below that can be read; without
 // any, nobody holds.
 func (s *Semaphore) isOldEnough() bool {
-	hold := int64(max(s.Cfg.TTL, core.CorruptMin))
+	hold := int64(max(s.Cfg.TTL.Duration(), core.CorruptMin))
 	if s.Unchanged.Fingerprint != uint64(s.Cur.N) {
 		s.Unchanged = base.Unchanged{Fingerprint: uint64(s.Cur.N), Since: s.Now.Mono}
 	}

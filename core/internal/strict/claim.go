@@ -12,9 +12,9 @@ func (l *Lease) startClaim() {
 	if l.Bug(base.BugEpochReset) && l.Cur.State == core.VersionReleased {
 		n = 1
 	}
-	ttl, margin := l.Cfg.TTL, l.Cfg.Margin
-	if ttl == core.None {
-		ttl, margin = 0, 0
+	ttl, margin := l.Cfg.TTL.Duration(), l.Cfg.Margin
+	if l.Cfg.TTL == core.TTLEndless {
+		margin = 0
 	}
 	session := ""
 	if l.Cfg.OnSession {

@@ -21,7 +21,8 @@ type Resting struct {
 	host, pid   string
 	tid         uint64
 
-	ttl, margin  core.Duration
+	ttl          core.TTL
+	margin       core.Duration
 	unit, spread core.Duration
 
 	rng    base.RNG
@@ -87,7 +88,7 @@ func (l *Lease) Rest() *Resting {
 func (r *Resting) made() register.Current {
 	return register.Current{
 		N: r.n, Origin: r.n, State: core.VersionHeld, Tenure: r.holder, Owners: register.WithOwner("", string(r.holder)),
-		Session: r.session, Label: r.label, TTL: r.ttl, Margin: r.margin, Boottime: r.sent, Fingerprint: r.fingerprint,
+		Session: r.session, Label: r.label, TTL: r.ttl.Duration(), Margin: r.margin, Boottime: r.sent, Fingerprint: r.fingerprint,
 	}
 }
 

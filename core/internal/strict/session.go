@@ -93,7 +93,7 @@ func (s *Session) ask(why register.Purpose, verb core.ActionKind, key string) *c
 }
 
 func (s *Session) putBeat() {
-	s.body = register.AppendSessionBeat(s.body[:0], &s.Machine, s.Cfg.TTL, s.Cfg.Margin)
+	s.body = register.AppendSessionBeat(s.body[:0], &s.Machine, s.Cfg.TTL.Duration(), s.Cfg.Margin)
 	a := s.ask(register.ForBeating, core.ActionPut, s.beatKey)
 	a.Type, a.Body = core.RegisterType, s.body
 }
@@ -158,8 +158,8 @@ func (s *Session) called(ev *core.Event) {
 
 // renewalSucceeded: the beat is there, and every call was told.
 func (s *Session) renewalSucceeded() {
-	s.Timers[base.TimerDeadline] = s.putSent + int64(s.Cfg.TTL-s.Cfg.Margin)
-	third := s.Cfg.TTL / 3
+	s.Timers[base.TimerDeadline] = s.putSent + int64(s.Cfg.TTL.Duration()-s.Cfg.Margin)
+	third := s.Cfg.TTL.Duration() / 3
 	next := s.putSent + int64(s.RNG.Between(third/6*5, third))
 	s.putSent, s.Failing, s.Retries = base.Unset, false, 0
 	first := s.State == core.SessionOpening

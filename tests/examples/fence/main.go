@@ -126,7 +126,7 @@ func take(ctx context.Context, url string) (*party, error) {
 	}
 	p := &party{host: h}
 	lease, err := h.Acquire(ctx, name, &host.AcquireOptions{
-		Terms: host.Terms{Protocol: core.ProtocolStrict, TTL: 10 * time.Second},
+		Terms: host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(10 * time.Second)},
 		Wait:  time.Minute,
 	})
 	if err != nil {

@@ -14,10 +14,9 @@ from typing import Any
 from . import _texts
 from ._future import Future
 from ._notify import log
-from ._units import SECOND
+from ._units import ENDLESS, SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
-from .terms import NONE
 
 Ended = Callable[[MopslockError], object]
 OnWaiting = Callable[[Status], None]
@@ -69,7 +68,7 @@ class Handle:
         except (TypeError, ValueError, RecursionError) as error:
             raise BadArgument(f"mopslock: lease text: {error}") from error
         return cls(
-            fields["name"], fields["store"], fields["holder"], round(ttl * SECOND) or NONE, acquired, epoch, token,
+            fields["name"], fields["store"], fields["holder"], round(ttl * SECOND) or ENDLESS, acquired, epoch, token,
             fields["protocol"],
         )  # fmt: skip
 

@@ -5,5 +5,10 @@ SECOND = 1_000_000_000
 FOREVER = -1
 """As wait_ns: until it is held."""
 
+ENDLESS = -1
+"""As a TTL: until it is released or broken. As fleet_expire: there is no mops on the name."""
+
+DEFAULT_TTL = {"lastwriter": 88 * SECOND, "strict": 60 * SECOND}
+
 LONGEST = 1 << 61
 """Longer than any duration that a user means, and short enough for 64 bits."""

@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ._duration import Duration, nanoseconds, optional
+from ._units import DEFAULT_TTL, ENDLESS
 from .errors import BadArgument
-
-NONE = -1
-"""As a TTL: until it is released or broken. As fleet_expire: there is no mops on the name."""
-
-DEFAULT_TTL = {"lastwriter": 88 * 1_000_000_000, "strict": 60 * 1_000_000_000}
 
 Protocol = Literal["auto", "strict", "lastwriter"]
 Renewal = Literal["checked", "blind"]
@@ -103,7 +99,7 @@ class Terms:
 
     def _likely(self) -> str:
         """The protocol to check the terms by before the real one is known."""
-        only_strict = self.session or self.label or self.ttl_ns("strict") == NONE
+        only_strict = self.session or self.label or self.ttl_ns("strict") == ENDLESS
         if self.protocol == "auto":
             return "strict" if only_strict else "lastwriter"
         return self.protocol
@@ -115,13 +111,12 @@ class Terms:
     def fleet_expire_ns(self) -> int:
         """0 is the core's default; -1 means that there is no mops here."""
         if self.fleet_expire == "none":
-            return NONE
+            return ENDLESS
         return optional("fleet_expire", self.fleet_expire)
 
     def ttl_ns(self, protocol: str) -> int:
-        """The TTL in nanoseconds, with its default; -1 is none."""
-        if self.ttl is not None and protocol == "strict" and nanoseconds("ttl", self.ttl) == 0:
-            return NONE
-        if self.ttl is not None and protocol != "strict" and nanoseconds("ttl", self.ttl) == 0:
+        """The TTL in nanoseconds: for None the protocol's own, and for 0, which only strict has, ENDLESS."""
+        ns = DEFAULT_TTL[protocol] if self.ttl is None else nanoseconds("ttl", self.ttl)
+        if ns == 0 and protocol != "strict":
             raise BadArgument("mopslock: ttl 0: only strict has leases without a TTL; leave it out for the default")
-        return optional("ttl", self.ttl) or DEFAULT_TTL[protocol]
+        return ns or ENDLESS

@@ -29,9 +29,9 @@ const (
 	maxLeases    = 50_000 // of one protocol: each leaves two objects until the end
 	holdShare    = 4      // a fourth of a protocol's time is for renewals, another for hand-overs
 	sweepLimit   = time.Minute
-	releaseLimit = 5 * time.Second        // for one lease, also when the bench is over
-	heldTTL      = 2 * time.Second        // of held leases, on stores with fine stamps
-	handoverHold = 300 * time.Millisecond // between two hand-overs
+	releaseLimit = 5 * time.Second           // for one lease, also when the bench is over
+	heldTTL      = core.TTL(2 * time.Second) // of held leases, on stores with fine stamps
+	handoverHold = 300 * time.Millisecond    // between two hand-overs
 )
 
 // Options say how to measure. Every field is needed.
@@ -194,7 +194,7 @@ func (b *Bench) hold(ctx context.Context, h *host.Host, terms host.Terms, length
 	b.say("holding")
 	terms.TTL = heldTTL
 	if b.store.StampUnit() >= core.CoarseStamp {
-		terms.TTL = core.MinTTLCoarse
+		terms.TTL = core.TTL(core.MinTTLCoarse)
 	}
 	held := make([]*host.Lease, b.Parallel)
 	errs := make([]error, b.Parallel)
@@ -212,7 +212,7 @@ func (b *Bench) hold(ctx context.Context, h *host.Host, terms host.Terms, length
 	b.counts.forget()
 	select {
 	case <-ctx.Done():
-	case <-time.After(max(length, terms.TTL/2)): // one renewal at least
+	case <-time.After(max(length, terms.TTL.Duration()/2)): // one renewal at least
 	}
 	b.counts.mu.Lock()
 	renewed := slices.Clone(b.counts.renewed)

@@ -25,7 +25,7 @@ type Command interface {
 
 // Held is a lease or a permit that is held.
 type Held interface {
-	TTL() time.Duration
+	TTL() core.TTL
 	Left() time.Duration
 	Done() <-chan struct{}
 	Err() error
@@ -54,7 +54,7 @@ type Supervisor struct {
 
 // Holder supervises the command of a holder to its end. The margin is the holder's; 0 is the default.
 func (s *Supervisor) Holder(lease Held, margin time.Duration) *exit.Error {
-	s.early = s.graceWithin(lease.Left(), lease.TTL(), margin)
+	s.early = s.graceWithin(lease.Left(), lease.TTL().Duration(), margin)
 	check := time.NewTimer(s.untilCheck(lease))
 	defer check.Stop()
 	lost := lease.Done()
