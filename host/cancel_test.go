@@ -263,6 +263,25 @@ func TestCloseForced(t *testing.T) {
 	})
 }
 
+// Close returns when its ctx ends, whatever hangs, and says why. The store is closed by
+// the last request that comes back.
+func TestCloseOnDeadMount(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		back := make(chan struct{})
+		p.store.always(fault{deaf: back})
+		w.is(errOf(p.try("n")), ErrRefused)
+		waiter := beside(func() error { return errOf(p.Acquire(background, "n", lastWriter)) })
+		w.sleep(time.Millisecond)
+		w.is(p.Close(w.limited(time.Second)), context.DeadlineExceeded)
+		w.is(<-waiter, ErrClosed)
+		w.same("closed", p.store.isClosed(), false)
+		close(back)
+		w.sleep(time.Second)
+		w.same("closed", p.store.isClosed(), true)
+	})
+}
+
 // A ctx that is over before Close releases nothing, yet all ends; with nothing
 // to release there is nothing to complain of.
 func TestCloseContextOver(t *testing.T) {

@@ -68,6 +68,36 @@ func TestInvocationCancel(t *testing.T) {
 	})
 }
 
+// Work that was launched again, by the next tenure, has a lease of its own.
+func TestInvokeLaunchesAgain(t *testing.T) {
+	eachWay(t, func(w *world, terms Terms) {
+		p, other := w.host(), w.host()
+		var works []*Work
+		v := w.begin(func() (*Result, error) {
+			return p.invoke("n", func(ctx context.Context, work *Work) error {
+				works = append(works, work)
+				if len(works) == 1 {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
+				work.Return(Bytes([]byte("second")))
+				return nil
+			}, terms)
+		})
+		w.sleep(5 * time.Second)
+		other.breaks("n", &BreakOptions{Why: "test", Now: true})
+		v.comesTo("second")
+		w.same("launches", len(works), 2)
+		w.same("holders", works[0].Holder() != works[1].Holder(), true)
+		w.is(works[0].Err(), ErrLost)
+		w.is(works[1].Err(), ErrReleased)
+		works[0].End(nil) // too late for anything
+		works[1].End(nil)
+		w.sleep(5 * time.Second)
+		p.idle()
+	})
+}
+
 // To release a work's lease is to give the invocation up.
 func TestInvocationLeaseReleased(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {

@@ -129,31 +129,6 @@ func TestHandOverToTheNext(t *testing.T) {
 	})
 }
 
-// Waiters in other processes poll with back-off, jitter and a cap, and write nothing.
-func TestWaiterOnlyPolls(t *testing.T) {
-	bubble(t, func(w *world) {
-		a, b := w.host(), w.host()
-		held := a.acquire("n")
-		got := beside(func() *Lease { return b.acquire("n") })
-		w.sleep(30 * minute)
-		calls := b.store.log()
-		if n := len(calls); n < 30*60/5 || n > 30*60/4+20 {
-			w.Fatalf("%d requests in 30 minutes", n)
-		}
-		for i, c := range calls {
-			w.same("verb", c.verb, "get")
-			if i > 20 && c.at.Sub(calls[i-1].at) > 5*time.Second+latency {
-				w.Fatalf("poll %d after %v", i, c.at.Sub(calls[i-1].at))
-			}
-		}
-		w.within("second poll after", calls[1].at.Sub(calls[0].at), 0, 250*time.Millisecond)
-		a.release(held)
-		begun := time.Now()
-		b.release(<-got)
-		w.within("hand-over took", time.Since(begun), 0, 5*time.Second+10*latency)
-	})
-}
-
 // OnWaiting names the holder first and at every change, not at each poll.
 func TestOnWaiting(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -165,30 +165,6 @@ func TestReleaseContextOver(t *testing.T) {
 	})
 }
 
-// Release is tried through an outage, and after the deadline it is a loss,
-// never a release.
-func TestReleaseThroughOutage(t *testing.T) {
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		p.store.always(fault{class: core.ClassUnreachable})
-		time.AfterFunc(30*time.Second, p.store.heal)
-		begun := time.Now()
-		p.release(l)
-		w.within("released after", time.Since(begun), 30*time.Second, 36*time.Second)
-		w.state("n", core.ObservedReleased)
-	})
-	bubble(t, func(w *world) {
-		p, l := w.holding()
-		deadline := l.Deadline()
-		p.store.always(fault{hang: true})
-		err := l.Release(background)
-		w.is(err, &Error{Kind: Lost, Reason: core.ReasonUnreachable})
-		w.same("given up at", time.Now(), deadline)
-		w.same("Err", l.Err(), err)
-		p.idle()
-	})
-}
-
 // Blind renewals write without reading, by wish only.
 func TestBlind(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -65,6 +65,32 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
+// The longest name fits below a prefix with everything that is ever kept of it, or
+// is refused at once: not when it is held and the first beat is due.
+func TestLongestName(t *testing.T) {
+	segment := strings.Repeat("n", core.MaxSegment)
+	name := (segment + "/" + segment + "/" + segment)[:core.MaxName]
+	room := store.MaxKey - len(longestKey(name))
+	for more, want := range []error{nil, store.ErrKey} {
+		bubble(t, func(w *world) {
+			p, s := w.narrow(strings.Repeat("p", room+more-1) + "/")
+			l, err := p.tryStrictly(name)
+			if !errors.Is(err, want) {
+				w.Fatalf("%d more: %v", more, err)
+			}
+			if err != nil {
+				page, _, err := s.List(background, "", "", 0)
+				w.ok(err)
+				w.same("objects", len(page), 0)
+				return
+			}
+			w.sleep(3 * minute)
+			w.ok(l.Err())
+			w.same("state", l.Left() > 0, true)
+		})
+	}
+}
+
 // On stores whose stamps have whole seconds the TTL is at least 5 s.
 func TestTTLFloor(t *testing.T) {
 	for unit, floor := range map[time.Duration]time.Duration{

@@ -244,3 +244,22 @@ func TestStatusOfTheFuture(t *testing.T) {
 		t.Errorf("left %v, age %v", s.Left, s.Age)
 	}
 }
+
+// An object may be dated anyhow. That is the world's doing, no fault of ours,
+// and must not end the process with all that it holds.
+func TestOddlyDatedObject(t *testing.T) {
+	for _, stamp := range []int64{-1 << 63, -1 << 60, 1, 1 << 62, 1<<63 - 1} {
+		bubble(t, func(w *world) {
+			p := w.host()
+			w.shelf.put(recordKey("n"), []byte("{"))
+			object := w.shelf.objects[recordKey("n")]
+			object.Stamp = stamp
+			w.shelf.objects[recordKey("n")] = object
+			if l, err := p.try("n"); err != nil {
+				w.is(err, ErrRefused)
+			} else { // dated long ago: an unreadable record so old is taken
+				p.release(l)
+			}
+		})
+	}
+}

@@ -91,10 +91,14 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	observer.step(core.Event{Kind: core.EventBegin})
 	calibration := strictCycle(tb, core.Config{Machine: core.MachineCalibration})
 	calibration.step(core.Event{Kind: core.EventBegin})
-	return map[string]*cycle{
+	all := map[string]*cycle{
 		"lease": heldCycle(tb, 1), "companion": joinedCycle(tb), "strict_waiter": waiter, "strict_lease": held,
 		"strict_companion": companion, "session": session, "breaker": breaker, "observer": observer, "calibration": calibration,
 	}
+	for name, m := range busySemaphores(tb) {
+		all[name] = &cycle{m: m}
+	}
+	return all
 }
 
 // TestAppendStateIsComplete: each field that can change the future is in the state's
