@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/core/machines"
 	"github.com/mopslock/mopslock/host/store"
 )
 
@@ -125,8 +125,6 @@ var fine = fault{before: latency / 2, after: latency / 2}
 type call struct {
 	verb, key string
 	at        time.Time
-	body      []byte
-	released  bool // a put of a released record
 }
 
 // fakeStore is a store.Store on a shelf that takes its time, fails as told and
@@ -231,9 +229,8 @@ func (s *fakeStore) isClosed() bool {
 	return s.closed
 }
 
-func (s *fakeStore) begin(verb, key string, body []byte) fault {
-	c := call{verb: verb, key: key, at: time.Now(), body: bytes.Clone(body)}
-	c.released = verb == "put" && machines.Inspect(core.Instant{}, body, false, 0).State == core.ObservedReleased
+func (s *fakeStore) begin(verb, key string) fault {
+	c := call{verb: verb, key: key, at: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, c)
@@ -254,8 +251,8 @@ func (s *fakeStore) end() {
 // errFake has a secret in it, which no text of ours may show.
 var errFake = errors.New(`PUT "https://user:hunter2@store.example/bucket?X-Amz-Signature=c0ffee": no`)
 
-func (s *fakeStore) do(ctx context.Context, verb, key string, body []byte, apply func() error) error {
-	f := s.begin(verb, key, body)
+func (s *fakeStore) do(ctx context.Context, verb, key string, apply func() error) error {
+	f := s.begin(verb, key)
 	defer s.end()
 	unknown := func(class core.Class, err error) error { return store.Fail(verb, key, class, err) }
 	if f.deaf != nil {
@@ -286,19 +283,12 @@ func (s *fakeStore) do(ctx context.Context, verb, key string, body []byte, apply
 	}
 	outcome := apply()
 	if err := pause(ctx, f.after); err != nil || f.lost {
-		return unknown(core.ClassUnreachable, cmpOr(err, errFake))
+		return unknown(core.ClassUnreachable, cmp.Or(err, errFake))
 	}
 	if outcome != nil {
 		return store.Fail(verb, key, core.ClassNone, outcome)
 	}
 	return nil
-}
-
-func cmpOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -314,7 +304,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 func (s *fakeStore) Get(ctx context.Context, key string) (object store.Object, err error) {
-	err = s.do(ctx, "get", key, nil, func() error {
+	err = s.do(ctx, "get", key, func() error {
 		var ok bool
 		if object, ok = s.shelf.get(key); !ok {
 			return store.ErrAbsent
@@ -325,7 +315,7 @@ func (s *fakeStore) Get(ctx context.Context, key string) (object store.Object, e
 }
 
 func (s *fakeStore) Put(ctx context.Context, key string, body []byte, _ string) error {
-	return s.do(ctx, "put", key, body, func() error {
+	return s.do(ctx, "put", key, func() error {
 		s.shelf.put(key, body)
 		return nil
 	})
@@ -333,7 +323,7 @@ func (s *fakeStore) Put(ctx context.Context, key string, body []byte, _ string) 
 
 func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ string) error {
 	_, there := s.shelf.get(key)
-	return s.do(ctx, "create", key, body, func() error {
+	return s.do(ctx, "create", key, func() error {
 		switch {
 		case s.racy && there, s.doubled && s.shelf.create(key, body):
 			return store.ErrExists
@@ -351,7 +341,7 @@ func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ strin
 }
 
 func (s *fakeStore) Exists(ctx context.Context, key string) (there bool, err error) {
-	err = s.do(ctx, "exists", key, nil, func() error {
+	err = s.do(ctx, "exists", key, func() error {
 		there = s.shelf.exists(key)
 		return nil
 	})
@@ -359,7 +349,7 @@ func (s *fakeStore) Exists(ctx context.Context, key string) (there bool, err err
 }
 
 func (s *fakeStore) Delete(ctx context.Context, key string) error {
-	return s.do(ctx, "delete", key, nil, func() error {
+	return s.do(ctx, "delete", key, func() error {
 		s.shelf.remove(key)
 		return nil
 	})
@@ -367,7 +357,7 @@ func (s *fakeStore) Delete(ctx context.Context, key string) error {
 
 // List pages by three unless told otherwise, so that paging is always at work.
 func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page []store.Info, more bool, err error) {
-	err = s.do(ctx, "list", prefix, nil, func() error {
+	err = s.do(ctx, "list", prefix, func() error {
 		page, more = s.shelf.list(prefix, after, s.page)
 		return nil
 	})

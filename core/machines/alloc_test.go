@@ -68,21 +68,6 @@ func (c *cycle) renew() {
 	c.yes(nil)
 }
 
-// wokeEvent, getAnswered and putAnswered are what a renewal is told.
-func wokeEvent(c *cycle) core.Event {
-	d := c.wake - c.now.Mono
-	c.now.Mono, c.now.Wall = c.now.Mono+d, c.now.Wall+d
-	return core.Event{Kind: core.EventWoke}
-}
-
-func getAnswered(c *cycle) core.Event {
-	return core.Event{Kind: core.EventAnswer, Request: c.id, Outcome: core.OutcomeYes, Body: c.body}
-}
-
-func putAnswered(c *cycle) core.Event {
-	return core.Event{Kind: core.EventAnswer, Request: c.id, Outcome: core.OutcomeYes}
-}
-
 func newCycle(tb testing.TB, cfg core.Config) *cycle {
 	cfg.Protocol, cfg.Name, cfg.Seed[15] = core.ProtocolLastWriter, "n", 1
 	cfg.Host, cfg.PID, cfg.TID = "worker-7f9c4d", "12345", 140234567890123

@@ -103,26 +103,27 @@ func TestErrorTextIsCut(t *testing.T) {
 	}
 }
 
+// spoken is a machine that is told and answers by messages.
+type spoken struct {
+	core.Machine
+	registry      Registry
+	input, output []byte
+	buf           core.AnswerBuffer
+	answer        core.Answer
+}
+
+func (s *spoken) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	s.input = core.AppendInput(s.input[:0], now, &ev)
+	s.output = s.registry.Step(s.output[:0], 1, s.input)
+	err := core.DecodeAnswer(s.output, &s.buf, &s.answer)
+	return s.answer.Actions, errors.Join(err, s.answer.Err)
+}
+
 // TestRegistryStepAllocatesNothing, over the steps of renewals.
 func TestRegistryStepAllocatesNothing(t *testing.T) {
 	c := heldCycle(t, 1)
-	r := Registry{kept: map[Handle]*kept{1: {machine: c.m}}}
-	input, output := make([]byte, 0, core.MaxMessage), make([]byte, 0, core.MaxMessage)
-	phases := []func(*cycle) core.Event{wokeEvent, getAnswered, putAnswered}
-	var buf core.AnswerBuffer
-	var a core.Answer
-	n := testing.AllocsPerRun(300, func() {
-		for _, phase := range phases {
-			ev := phase(c)
-			input = core.AppendInput(input[:0], c.now, &ev)
-			output = r.Step(output[:0], 1, input)
-			if err := core.DecodeAnswer(output, &buf, &a); err != nil || a.Err != nil {
-				t.Fatal(err, a.Err)
-			}
-			c.take(a.Actions)
-		}
-	})
-	if n != 0 {
+	c.m = &spoken{registry: Registry{kept: map[Handle]*kept{1: {machine: c.m}}}}
+	if n := testing.AllocsPerRun(300, c.renew); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -339,30 +338,5 @@ func TestStampUnit(t *testing.T) {
 	must(t, os.Chtimes(dir, fraction, fraction))
 	if unit := s.StampUnit(); unit != tick {
 		t.Fatalf("with fractions: %v", unit)
-	}
-}
-
-// TestStreamHoldsLittle: to stream 64 MiB, less than 1 MiB is allocated in total.
-func TestStreamHoldsLittle(t *testing.T) {
-	const size, most = 64 << 20, 1 << 20
-	s := open(t, t.TempDir())
-	_, _ = io.Copy(io.Discard, &storetest.Body{Size: 1}) // makes the pattern of all bodies
-	allocated := func() uint64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.TotalAlloc
-	}
-	before := allocated()
-	must(t, s.PutFrom(t.Context(), "n/k", &storetest.Body{Size: size}, size, ""))
-	body, info, err := s.Open(t.Context(), "n/k")
-	if err != nil || info.Size != size {
-		t.Fatal(info, err)
-	}
-	defer body.Close()
-	if n, err := io.Copy(io.Discard, body); err != nil || n != size {
-		t.Fatal(n, err)
-	}
-	if grown := allocated() - before; grown > most {
-		t.Errorf("%d bytes allocated", grown)
 	}
 }
