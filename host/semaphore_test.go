@@ -9,21 +9,6 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Whoever only looks is told which holders are dead.
-func TestSemaphoreShowsTheDead(t *testing.T) {
-	bubble(t, func(w *world) {
-		dies, lives := w.host(), w.host()
-		dies.permit("n", six)
-		lives.permit("n", six)
-		dies.store.always(fault{hang: true})
-		w.sleep(3 * minute)
-		s := w.semaphore("n")
-		w.same("held", s.Held, uint64(2))
-		w.same("the dead", s.Holders[0].Stale, true)
-		w.same("the living", s.Holders[1].Stale, false)
-	})
-}
-
 // A Host that is closed gives everything back and refuses who waits, and then
 // closes its session.
 func TestSemaphoreClosed(t *testing.T) {
@@ -135,7 +120,7 @@ func TestSemaphoreIsListed(t *testing.T) {
 }
 
 // The session of a host that has died stays in the store long after it is dead:
-// permits that name it are freed by it.
+// permits that name it are shown as dead by it, and freed.
 func TestSweepLeavesThePermitsSession(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, other := w.host(), w.host()
@@ -153,6 +138,7 @@ func TestSweepLeavesThePermitsSession(t *testing.T) {
 			w.same(fmt.Sprint("sessions after ", time.Since(begun)), list(), 2)
 			w.sleep(minute)
 		}
+		w.same("the dead", w.semaphore("n").Holders[0].Stale, true)
 		w.sleep(minute + keepTimes*minute)
 		w.same("in the end", list(), 1)
 		w.same("and the permit is freed", other.permit("n", six, PermitOptions{Weight: 6}).Total(), uint64(6))
