@@ -26,7 +26,7 @@
  *     a limiter's holder   mopslock_limiter_holder_free, with its permits and slots
  *     a limiter's permit   mopslock_limiter_release
  *
- * The loss of a lease gives nothing back: release a lost lease, too.
+ * The loss of a lease gives nothing back: release also a lost lease.
  *
  * Strings. Strings in and out are UTF-8 and end with NUL. A string that comes out is valid UTF-8.
  * If it is cut to fit, it is cut between two characters.
@@ -403,8 +403,8 @@ typedef struct mopslock_options {
 	                    * removed from the store. Not with MOPSLOCK_ENDLESS */
 	const char *label; /* strict: shown to people, at most 128 printable bytes; or NULL */
 	/* Since version 4. Only invoke and remote use them. */
-	int32_t memo_failures; /* 1: the output of failing work is stored, too. It is the result for all
-	                        * callers that also set 1; the others do not see it */
+	int32_t memo_failures; /* 1: the output of failing work is also stored. It is the result for all
+	                        * callers that set 1; the others do not see it */
 	int32_t without_lease; /* remote: 1: work also if the lease cannot be kept alive */
 	/* Since version 5. Only permit and begin_permit use them. */
 	uint32_t capacity; /* the caller's view: so many permits, from 1 to 1048576, */
@@ -595,7 +595,7 @@ int mopslock_list(uint64_t host, const char *prefix, int64_t timeout_ns, mopsloc
  *     begin_work, begin_invocation_close, begin_permit --> host
  *     host --> next: WAITING of an acquire, work or permit, CALL, and ENDED of what the call gave
  *
- * A limiter has events, too: see begin_limiter_acquire.
+ * A limiter also has events: see begin_limiter_acquire.
  *
  * The events of one call come in that order. If a release or leave has ended a lease or companion,
  * its ENDED comes before the CALL of that release or leave. So no event about it follows that CALL,
@@ -645,7 +645,7 @@ typedef struct mopslock_event {
  * a lease from the moment its release is begun.
  *
  * Some errors are returned at once: EINVAL for invalid arguments, an invalid lease text, or an
- * invalid flag, timeout or wait in the options; EHANDLE (of the cancel handle, too); ECLOSED and
+ * invalid flag, timeout or wait in the options; EHANDLE, also of the cancel handle; ECLOSED and
  * EFORKED. All others come as the event's code: EINVAL for an invalid name or invalid terms (TTL,
  * margins), ECANCELLED also if the cancel handle was cancelled before, and ECLOSED for a call begun
  * while the host was being closed.
@@ -847,7 +847,7 @@ int mopslock_begin_invocation_close(uint64_t invocation, int64_t timeout_ns, uin
  * _epoch (the same), _protocol (STRICT) and _session take it, and mopslock_release gives it back. It
  * has no lease text.
  *
- * It takes a store that honours create-if-absent. A name belongs to a lease or to a semaphore.
+ * It needs a store that honours create-if-absent. A name belongs to a lease or to a semaphore.
  * ------------------------------------------------------------------------- */
 
 /* mopslock_permit takes a permit of the semaphore on a name, and waits while there is no room for it.

@@ -60,7 +60,7 @@ class Workers:
                 self._queued += 1
                 self._jobs.put(job)
                 return
-        job()  # there are no threads to be had, which is so when the interpreter is ending
+        job()  # no thread can be begun, as when the interpreter is ending
 
     def _note(self, thread: threading.Thread | None) -> None:
         self._barred = thread is None

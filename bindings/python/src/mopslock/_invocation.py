@@ -161,7 +161,7 @@ class Invocation(Runner, Call):
             self.feed({"kind": kind})
 
     def give_up(self, reason: str, class_: str, cause: BaseException | None) -> None:
-        """What it needs cannot be had. Work that is under way, or done, needs nothing."""
+        """It cannot get what it needs. Work that is under way, or done, needs nothing."""
         if self._machine.state not in ("checking", "acquiring", "waiting", "confirming"):
             return
         self.cause = cause

@@ -158,7 +158,7 @@ class LeaseRunner(Runner, Validity):
             self.host.loop.post(lambda: self.feed({"kind": "woke"}))
 
     def give_up(self, reason: str, class_: str, cause: BaseException | None) -> None:
-        """What it needs cannot be had."""
+        """It cannot get what it needs."""
         self.cause = cause
         self.refusal = _texts.refused(self.title, reason, class_, None, cause)
         self.feed({"kind": "cancel"})

@@ -126,7 +126,7 @@ class Share(Validity):
         return _texts.refused(self.title, "cancelled", "", None, None, what=self.what)
 
     def refuse(self, action: Mapping[str, Any], seen: Status | None, cause: BaseException | None) -> None:
-        """It was not to be had."""
+        """It was not acquired."""
         reason = action["reason"]
         if reason == "cancelled" and (self.refusal is not None or self.hurried):
             self.fail(self.refusal or _texts.closed())
@@ -138,7 +138,7 @@ class Share(Validity):
         self.fail(error)
 
     def fail(self, error: MopslockError) -> None:
-        """It is over, and was not to be had, or was lost."""
+        """It is over: it was not acquired, or was lost."""
         self.end(error)
         self.host.forget(self)
         self.settled.settle(error)
@@ -217,7 +217,7 @@ class Semaphore(Runner):
         self.host.loop.post(lambda: self.feed({"kind": "changed"}))
 
     def give_up(self, reason: str, class_: str, cause: BaseException | None) -> None:
-        """The session cannot be had, which those who wait need."""
+        """There can be no session, which the waiting permits need."""
         for share in list(self.shares.values()):
             if share.wanted and not share.is_limit:
                 share.refusal = _texts.refused(self.name, reason, class_, None, cause, what=share.what)
