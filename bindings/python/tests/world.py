@@ -296,11 +296,6 @@ class World:
         else:
             heapq.heappush(self._jobs, (self.clock.now + self.latency(), next(self._order), job))
 
-    @property
-    def quiet(self) -> bool:
-        """No request is under way."""
-        return not self._jobs
-
     def hold(self) -> None:
         """From now on requests get nowhere."""
         self.held = []

@@ -1,7 +1,7 @@
 """mops' own lease and ours, by URL, through mops' blob store and by mops' names, on one lock file.
 
 lastwriter does not exclude processes that are held up between a read and a write, so how often two were in at once is
-a figure here. That it excludes all others is proved in virtual time (test_exclusion).
+a figure here. That it excludes all others is proved in virtual time (tests/explore, tests/simulate).
 """
 
 from __future__ import annotations
