@@ -1,4 +1,4 @@
-"""mops' two exceptions. Ours are mops' own too where mops is there: code that catches theirs catches ours."""
+"""mops' two exceptions. If mops is installed, ours are subclasses of its own: code that catches theirs catches ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LeaseLostError(errors.LeaseLost, _TheirLost):
 
 
 def _portable(error: Exception, theirs: type[Exception]) -> tuple[Any, ...]:
-    """A remote of mops hands its exception to an orchestrator, who may know only mops'."""
+    """A remote of mops hands its exception to an orchestrator, which may know only mops' own."""
     if theirs is ValueError:
         return (type(error), error.args, error.__dict__)
     return (theirs, error.args)

@@ -123,7 +123,7 @@ class OwnReleaser(Releaser):
         self.on.host.loop.post(lambda: runner.feed({"kind": "accompany"}))
 
     def _ended(self, failure: MopslockError) -> None:
-        """On the notifier's thread. A lease that nobody else has taken or released is not given up."""
+        """On the notifier's thread. A lease is given up only if another has taken or released it."""
         with self.lock:
             if self.stopped:
                 return
@@ -222,7 +222,7 @@ class ForeignReleaser(Releaser):
         self._in(min(5.0, self.lease.expire_s / 12))
 
     def end(self) -> None:
-        """A renewal that is under way is waited for; if that takes too long, the release follows it by itself."""
+        """Waits for a renewal under way. If that takes too long, the release follows the renewal by itself."""
         if self._verbs.acquire(timeout=RELEASE_WAIT):
             try:
                 self.lease.release()
