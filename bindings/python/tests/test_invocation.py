@@ -237,27 +237,6 @@ def test_a_lease_that_was_taken_and_released_again_is_a_new_attempt(world: World
     assert found(world, call.complete(well=True, body=b"second")).own
 
 
-# Remotes.
-
-
-@pytest.mark.parametrize("kept", KEPT)
-def test_an_orchestrator_waits_for_a_remote_that_goes_on(world: World, kept: str) -> None:
-    """Its launcher has ended long ago. Where both are in one process no poll is waited for."""
-    host = world.host()
-    call = ask(host, kept)
-    held = begun(world, call.next_step)
-    remote = ask(host, kept, remote=True, handle=held.handle())
-    theirs = begun(world, remote.next_step)
-    assert (theirs.holder, theirs.token) == (held.holder, held.token)
-    next_step = call.complete(well=True, body=None)
-    world.run(300)
-    assert not next_step.done()
-    now = world.clock.now
-    found(world, remote.complete(well=True, body=b"x"))
-    assert not found(world, next_step).own
-    assert world.clock.now - now < 100_000_000
-
-
 # Sessions.
 
 

@@ -12,7 +12,6 @@ import logging
 import os
 import sys
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -264,36 +263,6 @@ def test_what_is_granted_to_nobody_is_given_back(limiter: Limiter) -> None:
     assert limiter.held("n") == 0
     with pytest.raises(mopslock.OutOfBuckets):
         permit.release()
-
-
-def test_races_of_giving_up_and_being_let_in_lose_nothing(limiter: Limiter) -> None:
-    """Waits as short as what they wait for takes: each comes to one end, and nothing stays held."""
-    over, ends, inside = threading.Event(), Counter[str](), []
-
-    def enter(wait: float | None) -> None:
-        try:
-            with limiter.permit("n", capacity=1, wait=wait):
-                inside.append(wait)
-                assert inside == [wait], "two are in at once"
-                inside.remove(wait)
-        except mopslock.Full:
-            pass
-        ends["waited" if wait is not None else "held"] += 1
-
-    def hold() -> None:
-        while not over.is_set():
-            enter(None)
-
-    def wait() -> None:
-        for n in range(300):
-            enter(n % 7 * 1e-5)
-
-    with thread(hold), thread(hold):
-        with thread(wait):
-            pass
-        over.set()
-    assert ends["waited"] == 300
-    assert (limiter.held("n"), limiter.waiting("n"), inside) == (0, 0, [])
 
 
 async def test_a_task_that_is_cancelled_in_the_instant_of_a_grant_leaves_nothing() -> None:

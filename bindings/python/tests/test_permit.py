@@ -289,9 +289,9 @@ class Shared(World):
         self.store: Register
         super().__init__(Register())
 
-    def begin(self, host: Host, request: PermitRequest, wait: float | None = None) -> Future[HeldThing]:
+    def begin(self, host: Host, request: PermitRequest) -> Future[HeldThing]:
         """Asks for a permit."""
-        return host.begin_permit("n", TERMS, request, FOREVER if wait is None else round(wait * SECOND), None)
+        return host.begin_permit("n", TERMS, request, FOREVER, None)
 
     def permit(self, host: Host, request: PermitRequest) -> Share:
         """One that is held."""
@@ -307,27 +307,6 @@ class Shared(World):
 @pytest.fixture
 def shared() -> Shared:
     return Shared()
-
-
-def test_what_a_permit_costs(shared: Shared) -> None:
-    host = shared.host()
-    first = shared.permit(host, PermitRequest(2))
-    assert sorted(shared.store.asked()) == ["create", "exists", "list", "put"]  # with the session's beat and its look
-    second = shared.permit(host, PermitRequest(2))
-    assert shared.store.asked() == ["create"]
-    assert (first.total, first.token, second.total, second.token) == (1, 1, 2, 2)
-    assert first.session == second.session != ""
-    shared.give_back(first)
-    assert shared.store.asked() == ["create"]
-    assert shared.store.held() == 1
-    shared.give_back(second)
-    shared.run(1)
-    assert host._semaphores == {}
-    assert shared.store.held() == 0
-    asked = [shared.begin(host, PermitRequest(100)) for _ in range(50)]
-    for future in asked:
-        shared.result(future)
-    assert shared.store.asked().count("create") <= 3, "those who wait together are let in by one write"
 
 
 def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
@@ -351,24 +330,6 @@ def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
     assert isinstance(again.failure(), mopslock.LeaseExpired)
     shared.run(1)
     assert host._semaphores == {}
-
-
-def test_what_another_process_gives_back_or_leaves_behind_is_found(shared: Shared) -> None:
-    """By a poll, and once its session is dead; unless patience is over before."""
-    one, other = shared.host(), shared.host()
-    first, began = shared.permit(one, PermitRequest(1)), shared.clock.now
-    assert isinstance(shared.error(shared.begin(other, PermitRequest(1), wait=7)), mopslock.Full)
-    assert 7 * SECOND <= shared.clock.now - began <= 8 * SECOND
-    assert other._runners == set()
-    waits = shared.begin(other, PermitRequest(1))
-    shared.run(5)
-    assert not waits.done()
-    shared.give_back(first)
-    shared.result(waits, 7)
-    other.paused, began = True, shared.clock.now
-    shared.permit(one, PermitRequest(1))
-    assert shared.clock.now - began >= 0.9 * TTL * SECOND
-    assert shared.store.held() == 1
 
 
 def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:

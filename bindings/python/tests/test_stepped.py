@@ -157,21 +157,6 @@ def test_a_waiter_in_the_same_process_needs_no_poll(world: World) -> None:
     assert not sleeper.done()
 
 
-@pytest.mark.parametrize(("wait", "requests"), [(0.0, ["get"]), (7.0, None)])
-def test_a_wait_that_is_over_is_held(world: World, wait: float, requests: list[str] | None) -> None:
-    world.lease()
-    world.run(2)
-    world.store.asked()
-    begun = world.clock.now
-    error = world.error(world.host().begin_acquire("n", Terms(), round(wait * SECOND), None))
-    assert isinstance(error, errors.Held)
-    assert error.reason == "held"
-    assert error.seen
-    assert error.seen.holder == world.store.holder("n")
-    assert seconds(world.clock.now - begun) <= wait + 0.1
-    assert requests in (None, world.store.asked())
-
-
 @pytest.mark.parametrize("after", range(5))
 def test_who_cancels_holds_nothing(world: World, after: int) -> None:
     """Whatever was asked of the store before: the record is not his in the end."""

@@ -274,7 +274,6 @@ class World:
         self.clock = FakeClock()
         self.store = store or PlainStore()
         self.hosts: list[Host] = []
-        self.latency: Callable[[], int] = lambda: LATENCY
         self.held: list[Do] | None = None  # requests that the network keeps, while it does
         self._jobs: list[tuple[int, int, Do]] = []
         self._order, self._seeds = itertools.count(), itertools.count()
@@ -294,7 +293,7 @@ class World:
         if self.held is not None:
             self.held.append(job)
         else:
-            heapq.heappush(self._jobs, (self.clock.now + self.latency(), next(self._order), job))
+            heapq.heappush(self._jobs, (self.clock.now + LATENCY, next(self._order), job))
 
     def hold(self) -> None:
         """From now on requests get nowhere."""
