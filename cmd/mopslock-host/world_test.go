@@ -21,6 +21,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/store"
 	"github.com/mopslock/mopslock/host/store/mem"
+	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
 // A world is what the command lines of one test have in common: stores that outlive each
@@ -56,7 +57,7 @@ const shelfScheme = "shelf"
 func init() {
 	store.Register(shelfScheme, func(ctx context.Context, at *store.Location) (store.Store, error) {
 		p, _ := ctx.Value(asProgram{}).(*program)
-		return &door{shelf: theWorld.shelf(at.Bucket), by: p}, nil
+		return newDoor(theWorld.shelf(at.Bucket), p), nil
 	})
 }
 
@@ -68,7 +69,6 @@ type shelf struct {
 
 	mu    sync.Mutex
 	fault func(verb, key string) (core.Class, bool)
-	asked int
 }
 
 func (w *world) shelf(bucket string) *shelf {
@@ -91,18 +91,33 @@ func (s *shelf) setFault(fault func(verb, key string) (core.Class, bool)) {
 
 // door is the shelf as one program sees it, which sees nothing once it has ended.
 type door struct {
-	*shelf
-	by *program // nil: one that opens the store itself, as doctor does
+	storetest.Fake
+	store.Streamer
+	shelf *shelf
+	by    *program // nil: one that opens the store itself, as doctor does
+}
+
+func newDoor(s *shelf, by *program) *door {
+	d := &door{Fake: storetest.Fake{Store: s.Store}, Streamer: s.Streamer, shelf: s, by: by}
+	d.On = func(ctx context.Context, c *storetest.Call, apply func(context.Context) error) error {
+		err := d.enter(ctx, c.Verb, c.Key)
+		if e, failed := errors.AsType[*store.Error](err); failed && c.Verb == "create" && e.Class == core.ClassOther { // not honoured
+			return s.Put(ctx, c.Key, c.Body, "")
+		} else if failed {
+			return err
+		}
+		return apply(ctx)
+	}
+	return d
 }
 
 // took is how long each request takes.
 const took = 20 * time.Millisecond
 
 func (d *door) enter(ctx context.Context, verb, key string) error {
-	d.mu.Lock()
-	d.asked++
-	fault := d.fault
-	d.mu.Unlock()
+	d.shelf.mu.Lock()
+	fault := d.shelf.fault
+	d.shelf.mu.Unlock()
 	pause := time.NewTimer(took)
 	defer pause.Stop()
 	select {
@@ -123,51 +138,6 @@ func (d *door) enter(ctx context.Context, verb, key string) error {
 		return store.Fail(verb, key, class, errors.New("the test has it so"))
 	}
 	return nil
-}
-
-func (d *door) Get(ctx context.Context, key string) (store.Object, error) {
-	if err := d.enter(ctx, "get", key); err != nil {
-		return store.Object{}, err
-	}
-	return d.Store.Get(ctx, key)
-}
-
-func (d *door) Put(ctx context.Context, key string, body []byte, kind string) error {
-	if err := d.enter(ctx, "put", key); err != nil {
-		return err
-	}
-	return d.Store.Put(ctx, key, body, kind)
-}
-
-func (d *door) Create(ctx context.Context, key string, body []byte, kind string) error {
-	err := d.enter(ctx, "create", key)
-	if e, failed := errors.AsType[*store.Error](err); failed && e.Class == core.ClassOther { // create-if-absent is not honoured
-		return d.Store.Put(ctx, key, body, kind)
-	} else if failed {
-		return err
-	}
-	return d.Store.Create(ctx, key, body, kind)
-}
-
-func (d *door) Exists(ctx context.Context, key string) (bool, error) {
-	if err := d.enter(ctx, "exists", key); err != nil {
-		return false, err
-	}
-	return d.Store.Exists(ctx, key)
-}
-
-func (d *door) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
-	if err := d.enter(ctx, "list", prefix); err != nil {
-		return nil, false, err
-	}
-	return d.Store.List(ctx, prefix, after, limit)
-}
-
-func (d *door) Delete(ctx context.Context, key string) error {
-	if err := d.enter(ctx, "delete", key); err != nil {
-		return err
-	}
-	return d.Store.Delete(ctx, key)
 }
 
 func (d *door) CreateFrom(ctx context.Context, key string, body io.Reader, size int64, kind string) error {
