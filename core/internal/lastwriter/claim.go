@@ -73,14 +73,11 @@ func (l *Lease) startVerifying() {
 	l.become(core.LeaseVerifying)
 	l.Retries, l.lostPuts = 0, 0
 	l.claimWait = max(l.Cfg.AcquireMargin, 2*l.sinceRead())
-	if l.isContended() && !l.Bug(base.BugHurriedClaim) {
+	if l.isContended() {
 		l.claimWait = max(l.claimWait, min(core.ContendedMargin, l.span()/2))
 	}
 	l.Timers[base.TimerNext] = l.In(l.claimWait)
 }
-
-// isContended reports whether we have waited for another or lost a race.
-func (l *Lease) isContended() bool { return l.Told != 0 || l.Races > 0 }
 
 // verified takes the only read that may answer held.
 func (l *Lease) verified(ev *core.Event, f base.Flight) {
