@@ -18,15 +18,15 @@ type Flight struct {
 // Machine is what all machines are built on: the clock, the requests, the
 // timers and the actions of the Step in progress.
 type Machine struct {
-	Deliberate // nothing in a product
-	Cfg        core.Config
-	Key        string // of the name's lock.json
-	RNG        RNG
-	Now        core.Instant // of the latest Step
-	Issued     core.RequestID
-	Flight     Flight
-	Timers     timers
-	Out        []core.Action
+	Mutant // nothing in a product
+	Cfg    core.Config
+	Key    string // of the name's lock.json
+	RNG    RNG
+	Now    core.Instant // of the latest Step
+	Issued core.RequestID
+	Flight Flight
+	Timers timers
+	Out    []core.Action
 
 	Failing bool       // a renewal has failed since the last good one, or a read of an acquire
 	Retries int        // of what is tried now

@@ -5,6 +5,3 @@ package base
 // Mutant is what a build with mutations adds to a machine (mutations.go). A product's has
 // nothing.
 type Mutant struct{}
-
-// Bug is false, always, and what it guards is not compiled.
-func (Mutant) Bug(Bug) bool { return false }

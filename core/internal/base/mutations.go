@@ -78,6 +78,3 @@ type Mutant struct{ Mutation Mutation }
 
 // Has reports whether the machine has this mutation.
 func (m Mutant) Has(which Mutation) bool { return m.Mutation == which }
-
-// Bug is Has as rooms without rules.go still ask.
-func (m Mutant) Bug(b Bug) bool { return m.Mutation == Mutation(b) }

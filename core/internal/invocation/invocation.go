@@ -274,7 +274,7 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	cfg.Machine = kind
 	cfg.Seed = v.freshSeed()
 	v.Inner, v.InnerWake = newPart(cfg), base.Unset
-	v.Inner.Base().Deliberate = v.Deliberate // nothing in a product
+	v.Inner.Base().Mutant = v.Mutant // nothing in a product
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
 		l.Unchanged, l.Told, l.Warned = v.unchanged, v.unchanged.Fingerprint, v.warned

@@ -152,7 +152,7 @@ func (b *Breaker) found(v register.Verdict) {
 		b.refuse(core.ReasonHeld)
 	default:
 		b.whose, b.Claim.N = c.Tenure, 0
-		b.dead = v == register.Free || b.dead && b.Bug(base.BugBreakVerdictKept)
+		b.dead = b.isDead(v)
 		b.sendBreak()
 	}
 }

@@ -9,9 +9,6 @@ import (
 // startClaim makes the version that follows what was found free: a new tenure.
 func (l *Lease) startClaim() {
 	n := l.Cur.N + 1
-	if l.Bug(base.BugEpochReset) && l.Cur.State == core.VersionReleased {
-		n = 1
-	}
 	ttl, margin := l.Cfg.TTL.Duration(), l.Cfg.Margin
 	if l.Cfg.TTL == core.TTLEndless {
 		margin = 0
@@ -59,15 +56,6 @@ func (l *Lease) claimed(ev *core.Event) {
 		return
 	case core.OutcomeUnknown:
 		l.Class = ev.Class
-		if l.Bug(base.BugUnknownIsYes) {
-			l.won(l.Claim.latest())
-			return
-		}
-		if l.Bug(base.BugUnknownIsNo) {
-			l.become(core.LeaseDoubtful)
-			l.lostRace()
-			return
-		}
 	}
 	// "Exists" is said of one's own success, too, where somebody on the way sent
 	// the request twice. What is there is to be read in any case: it is who won.
@@ -128,7 +116,7 @@ func (l *Lease) won(a *attempt) {
 	l.SetCurrent(&c.V, a.sent)
 	switch {
 	case l.isSpoilt(a.sent):
-	case l.Now.Mono-l.Claim.newestConfirmedAt > int64(core.NewestWindow) && !l.Bug(base.BugGCWithoutBasis):
+	case !l.IsWinNewest(l.Claim.newestConfirmedAt):
 		l.become(core.LeaseVerifying)
 		c.doubt = l.Now.Mono
 		l.confirmWin()
@@ -141,14 +129,13 @@ func (l *Lease) won(a *attempt) {
 // off, it is too old, or its session has died.
 func (l *Lease) isSpoilt(sent int64) bool {
 	c := &l.Cur
-	late := c.TTL != 0 && l.Now.Mono >= l.deadlineFrom(sent)
 	onDead := c.Session != "" && (c.Session != l.Session.ID || !l.InForce())
 	switch {
 	case l.calledAt > c.N && c.Session != "":
 		l.becomeDoubtful()
 		l.NewestConfirmedAt = base.Unset
 		l.lostRace()
-	case late && !l.Bug(base.BugLateRenewal) || onDead && !l.Bug(base.BugSessionNotInForce):
+	case l.isLate(sent) || onDead:
 		l.wonLate()
 	default:
 		return false
@@ -320,9 +307,7 @@ type attempt struct {
 //	us     create(n) nonce 1 . . . . . . . . . . . . . . . . . landed, stamped
 //	             (unknown)     create(n) nonce 2 . . exists: read back: nonce 1
 func (c *Claim) send(r *register.Register, limit core.Duration) {
-	if c.N == 0 || !r.Bug(base.BugSameNonceRetry) {
-		c.V.Nonce = register.NewNonce(&r.RNG)
-	}
+	c.renewNonce(r)
 	c.sendAs(r, limit)
 }
 
@@ -345,7 +330,7 @@ func (c *Claim) askBack(r *register.Register, limit core.Duration) {
 func (c *Claim) landed(body []byte) *attempt {
 	var v register.Version
 	if register.ParseVersion(body, c.V.N, &v) == register.ReadGood {
-		for i := c.N - 1; i >= 0; i-- { // the latest of those with one nonce: a mistake, see the explorer
+		for i := c.N - 1; i >= 0; i-- { // the latest of those with one nonce, which a mutation gives them
 			if c.Tried[i].Nonce.Is(v.Nonce) {
 				return &c.Tried[i]
 			}

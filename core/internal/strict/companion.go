@@ -151,20 +151,14 @@ func (c *Companion) found(ev *core.Event) {
 		c.unreadable()
 	case reason != core.ReasonNone:
 		c.lose(reason)
-	case c.Bug(base.BugJoinByBeat):
-		c.hold(c.Now.Mono)
 	default:
-		c.join()
+		c.goOnJoining()
 	}
 }
 
-// join makes the next version, with all that a join copies.
-func (c *Companion) join() {
-	v := c.Successor(core.VersionHeld)
+// join makes the next version.
+func (c *Companion) join(v register.OwnVersion) {
 	v.Owners = register.WithOwner(c.Cur.Owners, c.owner.Owner)
-	if c.Bug(base.BugJoinDropsSession) {
-		v.Session = ""
-	}
 	c.Claim = Claim{V: v, since: c.Now.Mono}
 	c.become(core.CompanionReviving)
 	c.sendJoin()
@@ -173,7 +167,7 @@ func (c *Companion) join() {
 func (c *Companion) sendJoin() { c.Claim.send(&c.Register, c.JoinLimit()) }
 
 func (c *Companion) created(ev *core.Event) {
-	if ev.Outcome == core.OutcomeYes || ev.Outcome == core.OutcomeUnknown && c.Bug(base.BugUnknownIsYes) {
+	if ev.Outcome == core.OutcomeYes {
 		c.won(c.Claim.latest())
 		return
 	}
@@ -231,9 +225,9 @@ func (c *Companion) again() {
 // below: only a list shows whether it is the newest.
 func (c *Companion) won(a *attempt) {
 	c.Class, c.Retries = core.ClassNone, 0
-	stale := c.Now.Mono-c.NewestConfirmedAt > int64(core.NewestWindow) && !c.Bug(base.BugGCWithoutBasis)
+	stale := !c.IsWinNewest(c.NewestConfirmedAt)
 	c.SetCurrent(&c.Claim.V, a.sent)
-	if stale || c.Cur.TTL != 0 && c.Now.Mono >= c.deadlineFrom(a.sent) {
+	if stale || c.isLate(a.sent) {
 		c.become(core.CompanionJoining)
 		c.rejoinOr(func() { c.Later(c.JoinBy()) })
 		return

@@ -66,9 +66,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		return nil, err
 	}
 	l.ApplyHostState(&ev)
-	if l.believes() && l.isPast() && !(ev.Kind == core.EventAnswer && l.Bug(base.BugLateRenewal)) {
-		// Before anything else, and without waiting for I/O: an answer that comes
-		// with this Step is too late to be believed.
+	if l.isOver(ev.Kind) {
 		l.lose(l.whyPast())
 	}
 	switch ev.Kind {
@@ -126,10 +124,6 @@ func (l *Lease) become(to core.LeaseState) {
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
 	l.Reached(&l.Machine, ev)
 	if l.Tidying() {
-		if l.Bug(base.BugEpochReset) && l.State == core.LeaseReleasing && ev.Outcome != core.OutcomeUnknown {
-			l.endRelease(0)
-			return
-		}
 		l.Tidied(ev)
 		return
 	}
@@ -315,8 +309,7 @@ func (l *Lease) wantsSample() bool {
 // between any two polls, exists would only be one request more.
 func (l *Lease) poll() {
 	switch {
-	case l.moved || l.Wants || l.LastTry || l.Observation.LockHeld || l.Cur.N == 0 || l.NewestConfirmedAt == base.Unset ||
-		l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow) && !l.Bug(base.BugPollAsBasis):
+	case l.moved || l.Wants || l.LastTry || l.Observation.LockHeld || l.Cur.N == 0 || !l.IsConfirmedLately():
 		l.reconsider()
 	case l.canBeDead():
 		if l.Cur.SameBoot && l.Cur.N != l.Cur.Origin || l.Cur.State != core.VersionHeld || register.HasMoreOwners(l.Cur.Owners) {

@@ -37,7 +37,7 @@ func (o *owner) deadlineFrom(sent int64) int64 {
 	if o.Cur.TTL == 0 {
 		return core.Never
 	}
-	return sent + o.span()
+	return o.startOf(sent) + o.span()
 }
 
 // moveToCurrent moves to the epoch of cur.
@@ -54,9 +54,6 @@ func (o *owner) hold(holder core.HolderID, sent int64) *core.Action {
 	a := o.Emit(core.ActionHeld)
 	a.At, a.Wall, a.Holder = o.deadlineFrom(sent), o.Now.Wall, holder
 	a.Epoch, a.Token = o.Cur.N, o.Cur.Origin
-	if o.Bug(base.BugDeadlineFromAnswer) {
-		a.At = o.deadlineFrom(o.Now.Mono)
-	}
 	return a
 }
 
@@ -65,9 +62,6 @@ func (o *owner) believe(sent int64) {
 	o.selfAt = o.Now.Mono
 	o.Observed = nil // what was seen on the way is over, and a lease held costs little
 	o.Observation = register.Observation{}
-	if o.Bug(base.BugDeadlineFromAnswer) {
-		sent = o.Now.Mono
-	}
 	o.standOn = ""
 	if o.Cfg.OnSession {
 		o.standOn = o.Cur.Session
@@ -92,8 +86,8 @@ func (o *owner) schedule(sent int64) {
 		o.Timers[base.TimerDeadline], o.Timers[base.TimerNext] = base.Unset, o.In(core.EndlessPoll)
 		return
 	}
-	o.Timers[base.TimerDeadline] = sent + o.span()
-	o.Timers[base.TimerNext] = sent + int64(o.interval())
+	o.Timers[base.TimerDeadline] = o.deadlineFrom(sent)
+	o.Timers[base.TimerNext] = o.startOf(sent) + int64(o.interval())
 }
 
 // interval is the time from one renewal to the next.
@@ -122,20 +116,11 @@ func (o *owner) whyPast() core.Reason {
 	return core.ReasonExpired
 }
 
-// renew goes on with the renewal at hand: the beat first, then is there anything
-// newer. Only both make it good, the second sent after the first was answered.
-func (o *owner) renew() {
-	limit := o.RequestLimit(o.Timers[base.TimerDeadline])
-	switch {
-	case o.Bug(base.BugExistsBesidePut) && o.asked == 0: // so that both can be under way at once
-		o.askNewer(limit)
-	case o.putSent == base.Unset && o.Cur.TTL != 0:
-		o.seq++
-		o.Body = register.AppendBeat(o.Body[:0], &o.Machine, o.Owner, o.seq)
-		o.Write(register.ForBeating, core.ActionPut, o.beatKey, limit)
-	default:
-		o.askNewer(limit)
-	}
+// beat puts our beat under the epoch of cur.
+func (o *owner) beat() {
+	o.seq++
+	o.Body = register.AppendBeat(o.Body[:0], &o.Machine, o.Owner, o.seq)
+	o.Write(register.ForBeating, core.ActionPut, o.beatKey, o.RequestLimit(o.Timers[base.TimerDeadline]))
 }
 
 func (o *owner) askLock(limit core.Duration) {
@@ -144,8 +129,9 @@ func (o *owner) askLock(limit core.Duration) {
 
 // askNewer asks whether there is a version above ours: by exists, or where the
 // last confirmation is too old for that, by a list.
-func (o *owner) askNewer(limit core.Duration) {
-	if o.NewestConfirmedAt == base.Unset || o.Now.Mono-o.NewestConfirmedAt > int64(core.NewestWindow) && !o.Bug(base.BugPollAsBasis) {
+func (o *owner) askNewer() {
+	limit := o.RequestLimit(o.Timers[base.TimerDeadline])
+	if !o.IsConfirmedLately() {
 		o.AskNewest("", limit)
 		return
 	}
@@ -155,7 +141,7 @@ func (o *owner) askNewer(limit core.Duration) {
 // heedHint asks whether there is a version above ours, if a hint is due.
 func (o *owner) heedHint() {
 	if o.standOn == "" && o.HeedsHint(&o.quiet) {
-		o.Ask(register.ForHint, core.ActionExists, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
+		o.askHint()
 	}
 }
 
@@ -169,32 +155,19 @@ func (o *owner) askAbove() {
 func (o *owner) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 	o.Learn(ev)
 	if o.Doing == register.ForHint {
-		switch {
-		case ev.Outcome == core.OutcomeYes:
+		if ev.Outcome == core.OutcomeYes {
 			o.askAbove()
-		case o.Bug(base.BugHintRenews):
-			o.schedule(f.Sent)
-			o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
 		}
 		return core.ReasonNone
 	}
-	if ev.Outcome == core.OutcomeUnknown && !(o.Doing == register.ForNext && o.Bug(base.BugUnknownIsNo)) {
+	if ev.Outcome == core.OutcomeUnknown {
 		o.Class, o.Failing = ev.Class, true
 		o.Later(o.Timers[base.TimerDeadline])
 		return core.ReasonNone
 	}
 	switch o.Doing {
 	case register.ForBeating:
-		o.putSent = f.Sent
-		if o.Bug(base.BugPutAloneRenews) {
-			o.schedule(f.Sent)
-			o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
-		}
-		if o.Bug(base.BugExistsBesidePut) {
-			o.asked = 0
-			return o.renewalSucceeded()
-		}
-		o.renew()
+		return o.beaten(f.Sent)
 	case register.ForNext:
 		switch {
 		case ev.Outcome == core.OutcomeYes:
@@ -269,13 +242,8 @@ func (o *owner) readAbove(ev *core.Event) core.Reason {
 	return core.ReasonNone
 }
 
-// noneNewer: the beat is there and nothing is above us. Sent is of the question.
-func (o *owner) noneNewer(sent int64) core.Reason {
-	o.asked = sent
-	if o.Bug(base.BugExistsBesidePut) {
-		o.renew()
-		return core.ReasonNone
-	}
+// checkLock asks for a lock.json where there may be one.
+func (o *owner) checkLock() core.Reason {
 	if o.Cfg.LockFilePresent {
 		o.askLock(o.RequestLimit(o.Timers[base.TimerDeadline]))
 		return core.ReasonNone
@@ -308,12 +276,6 @@ func (o *owner) checkSelf() core.Reason {
 // renewalSucceeded: the renewal counts from its beat.
 func (o *owner) renewalSucceeded() core.Reason {
 	sent := min(o.putSent, o.asked)
-	if o.Bug(base.BugExistsBesidePut) {
-		sent = o.putSent
-	}
-	if o.Bug(base.BugDeadlineFromAnswer) {
-		sent = o.Now.Mono
-	}
 	o.putSent = base.Unset
 	o.Failing, o.Retries, o.Class = false, 0, core.ClassNone
 	o.schedule(sent)

@@ -38,18 +38,6 @@ func (l *Lease) release() {
 	}
 }
 
-// giveUp shuts out a claim of unknown fate, by a release at its very key: either
-// that is won, and the claim can land no more, or the key shows who won it.
-func (l *Lease) giveUp(end base.Ending) {
-	if l.Bug(base.BugForgetUnknownCreate) {
-		l.become(core.LeaseReleasing)
-		l.Ending = end
-		l.endRelease(0)
-		return
-	}
-	l.startReleasing(end, l.Claim.V.N)
-}
-
 // startReleasing stops believing, and then makes the version that says so.
 func (l *Lease) startReleasing(end base.Ending, closing core.Epoch) {
 	l.become(core.LeaseReleasing)
@@ -66,7 +54,7 @@ func (l *Lease) startReleasing(end base.Ending, closing core.Epoch) {
 // Where ours was confirmed as the newest too long ago, the newest is looked for first: a
 // create far below would win what was collected there, and release nothing.
 func (l *Lease) goOnReleasing() {
-	if l.Closing == 0 && (l.Cur.State == 0 || l.NewestConfirmedAt == base.Unset || l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow)) {
+	if l.Closing == 0 && (l.Cur.State == 0 || !l.IsConfirmedLately()) {
 		l.AskNewest("", core.RequestLimit)
 		return
 	}
@@ -76,12 +64,7 @@ func (l *Lease) goOnReleasing() {
 		l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
 		return
 	}
-	if l.Bug(base.BugEpochReset) {
-		l.Ask(register.ForDelete, core.ActionDelete, register.VersionKey(l.Prefix, l.Cur.N), core.RequestLimit)
-		return
-	}
-	v := l.released()
-	l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
+	l.sendRelease()
 }
 
 // released is the version that ends the tenure. It frees the name at once when
@@ -141,7 +124,7 @@ func (l *Lease) releaseMade(sent int64) {
 		v = l.Claim.V
 		v.State, v.Alone = core.VersionReleased, true
 	}
-	late := l.Closing == 0 && l.Now.Mono-l.NewestConfirmedAt > int64(core.NewestWindow)
+	late := l.Closing == 0 && !l.IsWinNewest(l.NewestConfirmedAt)
 	l.SetCurrent(&v, sent)
 	switch {
 	case late: // what was won may lie far below the newest
@@ -173,25 +156,25 @@ func (l *Lease) releaseFound(ev *core.Event) {
 // not seen to be released is never called released. What a failed attempt left
 // expires by itself, but not while it hangs on a session that lives.
 func (l *Lease) releaseFailed() {
-	const courtesy = 3
-	session := ""
-	if l.Claim != nil {
-		session = l.Claim.V.Session
-	}
 	switch {
-	case l.Bug(base.BugReleaseLeftToExpire):
+	case l.Ending != base.EndReleased && l.isLeftToExpire():
 		l.endRelease(0)
-	case l.Ending == base.EndReleased && l.Cfg.Holder == "",
-		l.Ending != base.EndReleased && session != "" && session == l.Session.ID && l.InForce():
+	case l.Ending != base.EndReleased:
+		l.Failing = l.Failing || l.hangsOnSession()
+		l.Later(base.Unset)
+	case l.Cfg.Holder == "":
 		l.Failing = true
 		l.Later(l.Timers[base.TimerDeadline])
-	case l.Ending == base.EndReleased && l.Now.Mono < l.Claim.since+int64(l.Patience()), l.Ending != base.EndReleased && l.Retries < courtesy:
+	case l.Now.Mono < l.Claim.since+int64(l.Patience()):
 		l.Later(base.Unset)
-	case l.Ending == base.EndReleased: // a printed lease: it expires by itself
+	default: // a printed lease: it expires by itself
 		l.lose(core.ReasonUnreachable)
-	default:
-		l.endRelease(0)
 	}
+}
+
+// hangsOnSession reports whether what a failed attempt left lives as long as our session.
+func (l *Lease) hangsOnSession() bool {
+	return l.Claim != nil && l.Claim.V.Session != "" && l.Claim.V.Session == l.Session.ID && l.InForce()
 }
 
 // endRelease leaves Releasing for where it was going. Sent is of the version that

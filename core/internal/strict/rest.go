@@ -13,7 +13,7 @@ import (
 // Resting is a Lease at rest: all that makes it what it is, a quarter of its
 // size. It cannot be stepped; Wake makes the machine again.
 type Resting struct {
-	base.Deliberate
+	base.Mutant // nothing in a product
 	holder      core.HolderID
 	session     string
 	name, label string
@@ -69,7 +69,7 @@ func (l *Lease) Rest() *Resting {
 	}
 	c, s := &l.Cfg, &l.Cur
 	r := &Resting{
-		Deliberate: l.Deliberate, holder: l.holder, session: l.standOn,
+		Mutant: l.Mutant, holder: l.holder, session: l.standOn,
 		name: c.Name, label: c.Label, boot: c.Boot, host: c.Host, pid: c.PID, tid: c.TID,
 		ttl: c.TTL, margin: c.Margin, unit: c.StampUnit, spread: c.StampSpread,
 		rng: l.RNG, now: l.Now, issued: l.Issued,
@@ -99,7 +99,7 @@ func (r *Resting) Wake() *Lease {
 	l.Lease = base.NewLease(&core.Config{}, LeaseEdges[:])
 	l.State, l.LastTry, l.Answered = core.LeaseHeld, r.lastTry, r.answered
 	l.Machine = base.Machine{
-		Deliberate: r.Deliberate, RNG: r.rng, Now: r.now, Issued: r.issued, Timers: base.NewTimers(),
+		Mutant: r.Mutant, RNG: r.rng, Now: r.now, Issued: r.issued, Timers: base.NewTimers(),
 		Cfg: core.Config{
 			Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: r.name, TTL: r.ttl, Margin: r.margin, OnSession: true,
 			Expiry: r.expiry, StampUnit: r.unit, StampSpread: r.spread, Boot: r.boot, Label: r.label,

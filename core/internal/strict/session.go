@@ -40,7 +40,7 @@ func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := s.Start(s, now, &ev); err != nil {
 		return nil, err
 	}
-	if s.Due(base.TimerDeadline) && !s.Bug(base.BugSessionLivesOn) {
+	if s.isOver() {
 		s.lose()
 	}
 	switch ev.Kind {
@@ -130,7 +130,7 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 		s.putSent = f.Sent
 		s.askCall()
 	case register.ForNext:
-		if ev.Outcome == core.OutcomeYes && !s.Bug(base.BugSessionWithoutCalls) {
+		if s.isCalled(ev) {
 			s.ask(register.ForCall, core.ActionGet, s.Key)
 			return
 		}

@@ -1,0 +1,89 @@
+//go:build !mopslock_mutations
+
+package strict
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
+
+// Each rule here is one that core/PROTOCOL.md names a mutation for: the explorer leaves it
+// out, by rules_mutated.go, and finds what then goes wrong.
+
+// startOf is the Mono from which a request counts: when it was sent, since others may
+// count from then (PROTOCOL T3).
+func (o *owner) startOf(sent int64) int64 { return sent }
+
+// isLate reports that what was sent at a Mono, and answered now, gives nothing to rely on
+// any more (PROTOCOL S7.1 and S8.2).
+func (o *owner) isLate(sent int64) bool { return o.Cur.TTL != 0 && o.Now.Mono >= sent+o.span() }
+
+// renew goes on with the renewal at hand: the beat, and once that is answered the question
+// for a version above ours (PROTOCOL S8.1).
+func (o *owner) renew() {
+	if o.putSent == base.Unset && o.Cur.TTL != 0 {
+		o.beat()
+		return
+	}
+	o.askNewer()
+}
+
+// beaten goes on when the beat is there. It renews nothing by itself (PROTOCOL S8.2).
+func (o *owner) beaten(sent int64) core.Reason {
+	o.putSent = sent
+	o.renew()
+	return core.ReasonNone
+}
+
+// noneNewer goes on when the beat is there, and nothing was above us at the Mono asked.
+func (o *owner) noneNewer(asked int64) core.Reason {
+	o.asked = asked
+	return o.checkLock()
+}
+
+// askHint asks for a version above ours, beside a renewal: that there is none renews
+// nothing (PROTOCOL S8.6).
+func (o *owner) askHint() {
+	o.Ask(register.ForHint, core.ActionExists, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
+}
+
+// isOver reports whether the deadline takes the lease away, before anything else and
+// without waiting for I/O: an answer that comes with this Step is too late to be believed
+// (PROTOCOL S8.4).
+func (l *Lease) isOver(core.EventKind) bool { return l.believes() && l.isPast() }
+
+// giveUp shuts out a claim of unknown fate, by a release at its very key: either that is
+// won, and the claim can land no more, or the key shows who won it (PROTOCOL S7.4).
+func (l *Lease) giveUp(end base.Ending) { l.startReleasing(end, l.Claim.V.N) }
+
+// isLeftToExpire reports whether a claim that was given up, and could not be shut out, is
+// left to expire by itself. On a session that lives it never would (PROTOCOL S7.4).
+func (l *Lease) isLeftToExpire() bool {
+	const courtesy = 3
+	return l.Retries >= courtesy && !l.hangsOnSession()
+}
+
+// sendRelease ends the tenure by a version of its own: epochs only grow (PROTOCOL S1).
+func (l *Lease) sendRelease() {
+	v := l.released()
+	l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
+}
+
+// renewNonce gives each request a nonce of its own, a repeated one also (PROTOCOL S3.4).
+func (c *Claim) renewNonce(r *register.Register) { c.V.Nonce = register.NewNonce(&r.RNG) }
+
+// goOnJoining joins by a version, which only one process can make, and which copies all
+// that keeps the tenure alive (PROTOCOL S9.1 and S3.3).
+func (c *Companion) goOnJoining() { c.join(c.Successor(core.VersionHeld)) }
+
+// isOver reports that the session is dead, forever (PROTOCOL N5).
+func (s *Session) isOver() bool { return s.Due(base.TimerDeadline) }
+
+// isCalled reports whether there is a call, which is told before the renewal counts
+// (PROTOCOL N3 and N4).
+func (s *Session) isCalled(ev *core.Event) bool { return ev.Outcome == core.OutcomeYes }
+
+// isDead reports whether this observation shows that the tenure is dead: what an earlier
+// one showed was of an earlier version (PROTOCOL S11.3).
+func (b *Breaker) isDead(v register.Verdict) bool { return v == register.Free }
