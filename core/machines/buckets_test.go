@@ -488,7 +488,7 @@ func TestBucketsState(t *testing.T) {
 	}
 	// A holder that stands first, two others, a full bucket that was walked past, and one that is not full.
 	checkState(t, after("q a(3,2) 1\np a(3,2) 2\nr a(3,2) 3\np a(3,2) 4"), map[string]bool{
-		"cfg": true, "key": true, "deliberate": true, // constant
+		"cfg": true, "key": true, "mutant": true, // constant
 		"failing": true, "retries": true, "class": true, // it asks no store
 		"out": true, "counters": true, "body": true, // of the latest Step
 	})

@@ -112,7 +112,7 @@ func firstAttempt(m core.Machine) (panicked any) {
 // a lease or a companion in them and without.
 func TestInvocationStateIsComplete(t *testing.T) {
 	outside := map[string]bool{
-		"cfg": true, "key": true, "deliberate": true, // constant, or made anew for each request
+		"cfg": true, "key": true, "mutant": true, // constant, or made anew for each request
 		"out": true, "bodies": true, "said": true, "event": true, // of the latest Step
 		"inner":   true, // has a test of its own
 		"failing": true, // has no meaning here

@@ -107,7 +107,7 @@ func TestAppendStateIsComplete(t *testing.T) {
 	for name, c := range busyMachines(t) {
 		// Constant after New, the actions of the latest Step, and decoding scratch.
 		outside := map[string]bool{"cfg": true, "out": true, "holder": true, "holderid": true}
-		more := []string{"prefix", "deliberate", "sid", "edges", "printed"}
+		more := []string{"prefix", "mutant", "sid", "edges", "printed"}
 		switch name {
 		case "lease", "companion":
 			more = []string{"key", "remote", "seen", "edges", "printed"}
