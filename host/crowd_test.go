@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 )
 
 // A store that takes few writes of one object, as GCS does, is tried on an object of
-// one's own: a fleet that starts together does not queue at the card. What a lost
+// one's own: a fleet that starts together does not queue at the capability record. What a lost
 // answer left is the same object, and everything of it goes.
 func TestResolveBesideACrowd(t *testing.T) {
 	each(t, map[string]fault{"fair": fine, "answers lost": {after: latency, lost: true}}, func(w *world, name string, trouble fault) {
@@ -22,7 +22,7 @@ func TestResolveBesideACrowd(t *testing.T) {
 			switch {
 			case c.verb != "create":
 				return fine
-			case c.key == cardKey:
+			case c.key == capabilityKey:
 				return fault{class: core.ClassThrottled}
 			case lost == 0:
 				lost++
@@ -31,7 +31,7 @@ func TestResolveBesideACrowd(t *testing.T) {
 			return fine
 		})
 		p.resolves("n", core.ProtocolStrict)
-		w.same("tries of the card", p.store.count("create", cardKey), 1)
+		w.same("tries of the card", p.store.count("create", capabilityKey), 1)
 		w.same("tries beside it", p.store.count("create", triedDir), 2)
 		w.sleep(2 * time.Second)
 		w.same("removed", p.store.count("delete", triedDir), 1)
@@ -47,7 +47,7 @@ func TestResolveBesideACrowdCutOff(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.host().resolves("n", core.ProtocolStrict)
 		p := w.host()
-		p.store.when("create", cardKey, fault{class: core.ClassThrottled})
+		p.store.when("create", capabilityKey, fault{class: core.ClassThrottled})
 		go func() { _, _ = p.Resolve(background, "n", 0) }()
 		w.sleep(time.Second)
 		w.same("tries beside the card", p.store.count("create", triedDir), 1)
@@ -66,8 +66,8 @@ func TestResolveBesideACrowdCutOff(t *testing.T) {
 			}
 		}
 		w.same("objects tried, and the card", len(tried), 2)
-		w.same("tries of the card", tried[cardKey], 1)
-		delete(tried, cardKey)
+		w.same("tries of the card", tried[capabilityKey], 1)
+		delete(tried, capabilityKey)
 		for _, n := range tried {
 			w.same("tries of the other in a minute", n, 59)
 		}
@@ -75,15 +75,15 @@ func TestResolveBesideACrowdCutOff(t *testing.T) {
 }
 
 // Nor does the crowd hide a store that takes every create for a put, which is written on
-// the card though the crowd is at it.
+// the capability record though the crowd is at it.
 func TestResolveRefusedBesideACrowd(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.put(cardKey, card.Card{Nonce: "another's"}.Body())
+		w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 		p := w.host()
 		p.store.overwrites = true
 		refusals := 0
 		p.store.on(func(c call) fault {
-			if c.key == cardKey && (c.verb == "create" || c.verb == "put" && refusals < mostTells) {
+			if c.key == capabilityKey && (c.verb == "create" || c.verb == "put" && refusals < mostFindingWrites) {
 				if c.verb == "put" {
 					refusals++
 				}
@@ -92,18 +92,18 @@ func TestResolveRefusedBesideACrowd(t *testing.T) {
 			return fine
 		})
 		w.is(errOf(p.tried("n", strict)), ErrUnfit)
-		object, _ := w.shelf.get(cardKey)
+		object, _ := w.shelf.get(capabilityKey)
 		w.has(string(object.Body), "an object that was there could be created", "refused")
 	})
 }
 
-// Pauses grow between tries, whatever the card that is read before each of them says.
+// Pauses grow between tries, whatever the capability record that is read before each of them says.
 func TestResolvePausesGrow(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.put(cardKey, card.Card{Nonce: "another's"}.Body())
+		w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 		p := w.host()
 		p.store.when("create", "", fault{class: core.ClassUnreachable})
 		w.is(errOf(p.tried("n", strict)), &Error{Kind: Refused, Reason: core.ReasonLimit})
-		w.same("tries", p.store.count("create", cardKey), 5) // after 0, 0.2, 0.6, 1.4, 3 s
+		w.same("tries", p.store.count("create", capabilityKey), 5) // after 0, 0.2, 0.6, 1.4, 3 s
 	})
 }

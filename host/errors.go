@@ -216,7 +216,7 @@ func (e *Error) unfitText() string {
 	}
 }
 
-// evidenceText is what somebody has seen of the store, which its card may keep for
+// evidenceText is what somebody has seen of the store, which its capability record may keep for
 // longer than it is so.
 func (e *Error) evidenceText() string {
 	if e.Err == nil {

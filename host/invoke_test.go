@@ -116,7 +116,7 @@ func (p *party) asked() string {
 	for _, c := range p.store.log() {
 		what := c.verb
 		switch {
-		case c.key == cardKey || c.verb == "exists" && strings.HasSuffix(c.key, core.LockFile):
+		case c.key == capabilityKey || c.verb == "exists" && strings.HasSuffix(c.key, core.LockFile):
 			continue
 		case strings.HasPrefix(c.key, core.FailurePrefix):
 			what += ":failure"
@@ -461,7 +461,7 @@ func TestInvokeReadOnly(t *testing.T) {
 func TestInvokeProtocolUnseen(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		p.store.when("create", cardKey, fault{class: core.ClassUnauthorized})
+		p.store.when("create", capabilityKey, fault{class: core.ClassUnauthorized})
 		w.is(errOf(p.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
 		w.same("records", p.store.count("put", recordKey("m")), 0)
 	})

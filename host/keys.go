@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 )
 
 // recordKey is where lastwriter keeps a name.
@@ -52,8 +52,8 @@ func failureKey(name string) string { return core.FailurePrefix + resultKey(name
 // The keys of the whole store.
 const (
 	storePrefix = registerDir + "/"
-	// cardKey is what create-if-absent is tried on.
-	cardKey = card.Key
+	// capabilityKey is what create-if-absent is tried on.
+	capabilityKey = capability.Key
 	// triedDir is for what is tried instead of it, as doctors do.
 	triedDir = storePrefix + "d/"
 	// Sessions and samples of the store's clock, each below an id.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 )
 
 // probePatience is how long a store may leave a probe without one answer.
@@ -20,11 +20,11 @@ const betweenWrites = 1200 * time.Millisecond
 // tidyLimit bounds what is done for tidiness only.
 const tidyLimit = 2 * time.Second
 
-// mostTells is how often more a refusal is written on a card that a crowd is at.
-const mostTells = 3
+// mostFindingWrites is how often more a finding is written if the store throttles that.
+const mostFindingWrites = 3
 
-// racers is how many creates race where the store has no card.
-const racers = 4
+// competitors is how many creates race if the store has no capability record.
+const competitors = 4
 
 // What a prober finds out of create-if-absent.
 const (
@@ -33,39 +33,41 @@ const (
 	createIgnored
 )
 
-// prober is a machine of the host's own: it asks one thing after the other. Of a
-// name, whether N/lock.json exists; of the store, whether it honours create-if-absent:
+// prober is a machine of the host's own, with one request after the other. Of a name it
+// asks whether N/lock.json exists. Of the store it asks whether create-if-absent is
+// honoured, by the capability record (package capability):
 //
-//	get card       it refuses the store: that is all. Somebody saw two winners here,
-//	               and whoever came by a better door would exclude nobody who
-//	               came by that one
-//	   there       create card: "it exists" is what only a store that honours it
-//	               says, and this endpoint of this bucket has said it. A yes (it
-//	               was just removed, or written over) is asked again: another yes
-//	               is of a store that takes every create for a put
-//	   absent      four creates of it at once, then a get
+//	get it       it refuses the store: that is all. A process saw two winners here.
+//	             One that comes by a better endpoint would not exclude those that
+//	             come by that one
+//	   there     create it: "it exists" is what only a store that honours
+//	             create-if-absent says, and this endpoint of this bucket has said it.
+//	             After a yes (it was just removed, or written over) it is created
+//	             again: the store that says yes again takes every create for a put
+//	   absent    four creates of it at once, then a get
 //
-// Where the create over the card is throttled, it is tried on an object of this
-// probe's own instead, which is removed afterwards: GCS takes one write a second to an
-// object, and counts those that it refuses. A fleet that starts together would queue
-// at the card for as many seconds as it has processes. What is throttled is left
-// alone for betweenWrites, and what is the probe's own between its writes, too.
+// If the store throttles the create over the record, the prober creates an object of
+// its own instead, which is removed afterwards. GCS takes one write a second to an
+// object, and counts those that it refuses: a fleet that starts together would queue at
+// the record for as many seconds as it has processes. What is throttled is left alone
+// for betweenWrites; so is the prober's own object between its writes.
 //
-// One create after the other is not enough where nobody has tried before. Some
-// stores look, and then write:
+// One create after the other is not enough if no process has tried before. Some stores
+// look, and then write:
 //
 //	A   create ── looks: none ─────────── writes ── yes
 //	B         create ── looks: none ── writes ── yes
 //
-// Told yes twice, or told yes of one that is not what lies there: two winners. What
-// was told nothing is no winner, whether or not it was applied; nor is the one that
-// a front door sent twice, which is told that it exists and lies there itself. Each
-// has a nonce of its own, so that this can be told. At least one must have been told
-// that it exists: else, as at any other doubt, it begins again. That the store has no
-// such request counts when it is said twice: once may be a gateway's bad moment.
+// There are two winners if two creates are told yes, or if another object lies there
+// than the one that was told yes. Each create has a nonce of its own, by which this is
+// known. A create without an answer is no winner, whether or not it was applied. Nor is
+// the one that a front end sent twice: it is told that it exists, and lies there itself.
+// At least one create must be told that it exists. Otherwise, as at any other doubt, the
+// prober begins again. That the store has no such request counts when it is said twice:
+// once may be a gateway's bad moment.
 //
-// Two winners are written on the card, which nobody ever deletes: whoever mends the
-// store has the doctor examine it again.
+// Two winners are written into the record, which no process ever deletes. A person who
+// mends the store has the doctor examine it again.
 type prober struct {
 	step    probeStep // where it begins
 	record  string    // key
@@ -73,10 +75,10 @@ type prober struct {
 	nonce   func() (string, error)
 	failure func() error // of the latest request whose outcome is unknown
 	found   func(creates int32, seen string)
-	rival   func(nonce string, limit time.Duration) error // begins one create of a race
+	compete func(nonce string, limit time.Duration) error // begins one create of a race
 
 	beside  bool
-	own     string       // key of the object that is tried instead of the card, or ""
+	own     string       // key of the object that is created instead of the record, or ""
 	tries   func(string) // told of it
 	creates int32
 	seen    string // of createIgnored
@@ -100,14 +102,14 @@ type prober struct {
 type probeStep uint8
 
 const (
-	probeRecord probeStep = iota
-	probeCard             // is there one, and what does it say?
-	probeTry              // create it, though it is there
-	probeAgain            // create it once more
-	probeRace             // create it four times at once
-	probeJudge            // what became of that
-	probeRead             // whose it is
-	probeTell             // put what was seen
+	probeRecord       probeStep = iota
+	probeCapability             // is there one, and what does it say?
+	probeTry                    // create it, though it is there
+	probeAgain                  // create it once more
+	probeRace                   // create it four times at once
+	probeJudge                  // what became of that
+	probeRead                   // whose it is
+	probeWriteFinding           // put what was seen
 	probeEnd
 )
 
@@ -135,17 +137,17 @@ func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 
 // answer takes an answer and goes on, or tries again.
 func (p *prober) answer(now core.Instant, ev *core.Event) {
-	if ev.Outcome == core.OutcomeUnknown && p.step != probeTell {
+	if ev.Outcome == core.OutcomeUnknown && p.step != probeWriteFinding {
 		p.unknown(now, ev.Class)
 		return
 	}
-	if p.step == probeTell && ev.Outcome == core.OutcomeUnknown && ev.Class == core.ClassThrottled && p.retries < mostTells {
+	if p.step == probeWriteFinding && ev.Outcome == core.OutcomeUnknown && ev.Class == core.ClassThrottled && p.retries < mostFindingWrites {
 		p.retries++
 		p.wakeAt = now.Mono + int64(betweenWrites)
 		return
 	}
 	p.answered = true
-	if p.step != probeCard { // which is read again before each try, and tells nothing of it
+	if p.step != probeCapability { // which is read again before each try, and tells nothing of it
 		p.retries = 0
 	}
 	if p.step == probeTry || p.step == probeAgain {
@@ -156,7 +158,7 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 	case probeRecord:
 		p.beside = yes
 		p.step = probeEnd
-	case probeCard, probeRead:
+	case probeCapability, probeRead:
 		p.read(ev.Body, yes)
 	case probeTry:
 		p.step = probeAgain
@@ -170,22 +172,22 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		if p.honoured(); yes {
 			p.ignored("an object that was there could be created")
 		}
-	case probeTell: // whatever became of it
+	case probeWriteFinding: // whatever became of it
 		p.step = probeEnd
 	}
 	p.ask(now)
 }
 
-// read takes what the card says. What cannot be read says nothing.
+// read judges by the capability record. One that cannot be read says nothing.
 func (p *prober) read(body []byte, there bool) {
-	c, ok := card.Parse(body)
+	c, ok := capability.Parse(body)
 	mine := ok && len(p.winners) == 1 && c.Nonce == p.winners[0]
 	switch {
 	case c.Refused:
 		p.creates, p.seen, p.step = createIgnored, c.Seen(), probeEnd
-	case p.step == probeCard && !there:
+	case p.step == probeCapability && !there:
 		p.step = probeRace
-	case p.step == probeCard, !ok:
+	case p.step == probeCapability, !ok:
 		p.step = probeTry
 	case len(p.winners) == 1 && !mine:
 		p.ignored("a create was told yes, and another one lay there")
@@ -199,7 +201,7 @@ func (p *prober) read(body []byte, there bool) {
 func (p *prober) honoured() { p.creates, p.step = createHonoured, probeEnd }
 
 func (p *prober) ignored(seen string) {
-	p.creates, p.seen, p.step = createIgnored, seen, probeTell
+	p.creates, p.seen, p.step = createIgnored, seen, probeWriteFinding
 }
 
 // raced is the end of one create of the race, for which failed is what it failed by; the
@@ -229,7 +231,7 @@ func (p *prober) judge(now core.Instant) {
 	switch {
 	case len(p.winners) > 1:
 		p.answered = true
-		p.ignored(fmt.Sprintf("%d of %d creates at once were told yes", len(p.winners), racers))
+		p.ignored(fmt.Sprintf("%d of %d creates at once were told yes", len(p.winners), competitors))
 	case len(p.winners)+p.exists > 0:
 		p.answered, p.retries, p.denied, p.step = true, 0, 0, probeRead
 	default:
@@ -276,16 +278,16 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 		if end := p.begun + int64(patience); end > now.Mono {
 			p.wakeAt = min(p.wakeAt, end)
 		}
-		if p.own != "" { // the card does not matter any more
+		if p.own != "" { // the record does not matter any more
 			p.step = probeTry
 			return
 		}
-		p.step = min(p.step, probeCard) // from the beginning: nobody knows what is there now
+		p.step = min(p.step, probeCapability) // from the beginning: nobody knows what is there now
 	}
 }
 
-// stepsAside tries an object of the Host's own from now on, where the card is asked for
-// too much. It stays the same one: what is there after a lost answer says as much.
+// stepsAside creates an object of the Host's own from now on, if the store throttles the
+// capability record. It stays the same object: one that a lost answer left says as much.
 func (p *prober) stepsAside(class core.Class) bool {
 	if class != core.ClassThrottled || p.own != "" {
 		return false
@@ -310,15 +312,15 @@ func (p *prober) limit(now core.Instant) time.Duration {
 
 // ask sends the request of the step, or begins the race.
 func (p *prober) ask(now core.Instant) {
-	a := core.Action{Limit: p.limit(now), Key: cardKey}
+	a := core.Action{Limit: p.limit(now), Key: capabilityKey}
 	switch p.step {
 	case probeRecord:
 		a.Kind, a.Key = core.ActionExists, p.record
-	case probeCard, probeRead:
+	case probeCapability, probeRead:
 		a.Kind = core.ActionGet
 	case probeTry, probeAgain:
-		a.Kind, a.Key = core.ActionCreate, cmp.Or(p.own, cardKey)
-	case probeTell:
+		a.Kind, a.Key = core.ActionCreate, cmp.Or(p.own, capabilityKey)
+	case probeWriteFinding:
 		a.Kind, a.Limit = core.ActionPut, tidyLimit
 	case probeRace:
 		p.race(a.Limit)
@@ -339,8 +341,8 @@ func (p *prober) ask(now core.Instant) {
 			p.refuse(core.ReasonUnusable, core.ClassOther)
 			return
 		}
-		a.Type = card.Type
-		a.Body = card.Card{Nonce: nonce, Refused: p.step == probeTell, Why: p.seen, At: time.Unix(0, now.Wall)}.Body()
+		a.Type = capability.Type
+		a.Body = capability.Record{Nonce: nonce, Refused: p.step == probeWriteFinding, Why: p.seen, At: time.Unix(0, now.Wall)}.Body()
 	}
 	p.request++
 	a.Request, p.sent = p.request, true
@@ -350,10 +352,10 @@ func (p *prober) ask(now core.Instant) {
 // race begins the creates. The last to end wakes the prober, which then judges.
 func (p *prober) race(limit time.Duration) {
 	p.step, p.winners, p.exists, p.class = probeJudge, nil, 0, core.ClassOther
-	for range racers {
+	for range competitors {
 		nonce, err := p.nonce()
 		if err == nil {
-			err = p.rival(nonce, limit)
+			err = p.compete(nonce, limit)
 		}
 		if err != nil { // nothing else can be begun either
 			p.refuse(core.ReasonUnusable, core.ClassOther)
@@ -374,16 +376,16 @@ func (p *prober) Idle() bool { return p.done }
 // String implements core.Stepper.
 func (p *prober) String() string { return "probing" }
 
-// rival is one create of a race: a machine with one request. It is stepped, and
+// competitor is one create of a race: a machine with one request. It is stepped, and
 // tells the prober, on the loop's goroutine.
-type rival struct {
+type competitor struct {
 	request core.Action
 	ended   func(*core.Event)
 	done    bool
 }
 
 // Step implements core.Stepper.
-func (r *rival) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
+func (r *competitor) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
 	switch {
 	case r.done:
 	case ev.Kind == core.EventBegin:
@@ -396,7 +398,7 @@ func (r *rival) Step(_ core.Instant, ev core.Event) ([]core.Action, error) {
 }
 
 // Idle implements core.Stepper.
-func (r *rival) Idle() bool { return r.done }
+func (r *competitor) Idle() bool { return r.done }
 
 // String implements core.Stepper.
-func (r *rival) String() string { return "racing" }
+func (r *competitor) String() string { return "racing" }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 	"github.com/mopslock/mopslock/host/store/local" // and file://
 )
 
@@ -22,7 +22,7 @@ type abilities struct {
 
 	mu     sync.Mutex
 	asking *task  // finds it out, for all who wait for it
-	own    string // key of the object that is tried where the card is throttled, or ""
+	own    string // key of the object that is tried where the capability record is throttled, or ""
 }
 
 // Resolve says which protocol a lease on name is kept by. core.ProtocolLastWriter
@@ -34,7 +34,7 @@ type abilities struct {
 //
 // What is found out about the store is remembered by the Host. Each Host tries it
 // for itself, by way of the endpoint that it uses: two requests where the store has
-// a card (package card), six where it has none. A card that refuses the store, left
+// a capability record (package capability), six where it has none. A capability record that refuses the store, left
 // by whoever saw two winners, is believed as it stands.
 func (h *Host) Resolve(ctx context.Context, name string, want core.Protocol) (core.Protocol, error) {
 	if err := core.CheckName(name); err != nil {
@@ -207,10 +207,10 @@ func (h *Host) askStore() (*task, error) {
 	if t := a.asking; t != nil && (t.failure() == nil || a.creates.Load() != createUnknown) {
 		return t, nil
 	}
-	p := &prober{step: probeCard, nonce: h.newID, wait: probePatience, answered: h.Reached(), own: a.own, tries: a.tries}
+	p := &prober{step: probeCapability, nonce: h.newID, wait: probePatience, answered: h.Reached(), own: a.own, tries: a.tries}
 	t := h.newOwnTask(context.Background(), p, "")
 	p.failure = func() error { return t.readFailures().lastError }
-	p.rival = func(nonce string, limit time.Duration) error { return h.rival(t, p, nonce, limit) }
+	p.compete = func(nonce string, limit time.Duration) error { return h.compete(t, p, nonce, limit) }
 	p.found = func(creates int32, seen string) {
 		h.log.Info("tried whether the store honours create-if-absent", "honoured", creates == createHonoured, "seen", seen)
 		a.seen = seen
@@ -224,10 +224,10 @@ func (h *Host) askStore() (*task, error) {
 	return t, nil
 }
 
-// rival begins one create for a prober that is the machine of t.
-func (h *Host) rival(t *task, p *prober, nonce string, limit time.Duration) error {
-	r := &rival{request: core.Action{
-		Kind: core.ActionCreate, Request: 1, Key: cardKey, Type: card.Type, Body: card.Card{Nonce: nonce}.Body(), Limit: limit,
+// compete begins one create for a prober that is the machine of t.
+func (h *Host) compete(t *task, p *prober, nonce string, limit time.Duration) error {
+	r := &competitor{request: core.Action{
+		Kind: core.ActionCreate, Request: 1, Key: capabilityKey, Type: capability.Type, Body: capability.Record{Nonce: nonce}.Body(), Limit: limit,
 	}}
 	own := h.newOwnTask(context.Background(), r, "")
 	r.ended = func(ev *core.Event) {
@@ -242,7 +242,7 @@ func (h *Host) rival(t *task, p *prober, nonce string, limit time.Duration) erro
 	return h.loop.add(own, core.Event{Kind: core.EventBegin})
 }
 
-// tries keeps in mind which object is tried instead of the card: the next prober, if
+// tries keeps in mind which object is tried instead of the capability record: the next prober, if
 // this one is refused, tries the same one.
 func (a *abilities) tries(key string) {
 	a.mu.Lock()

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 )
 
 // Auto is strict where the store honours create-if-absent, which each Host tries
-// once, in two requests where the card is there already; lastwriter where old clients are, or the store
+// once, in two requests where the capability record is there already; lastwriter where old clients are, or the store
 // does not honour it, and that is said aloud.
 func TestResolve(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -54,11 +54,11 @@ func TestResolveWithoutCreate(t *testing.T) {
 	})
 }
 
-// refused fails the test unless the card says that the store was refused, and why.
+// refused fails the test unless the capability record says that the store was refused, and why.
 func (w *world) refused(why string) {
 	w.Helper()
-	object, _ := w.shelf.get(cardKey)
-	c, _ := card.Parse(object.Body)
+	object, _ := w.shelf.get(capabilityKey)
+	c, _ := capability.Parse(object.Body)
 	if !c.Refused || c.Why != why || !c.At.Equal(time.Now().Truncate(time.Second)) {
 		w.Fatalf("the card is %s", object.Body)
 	}
@@ -68,7 +68,7 @@ func (w *world) refused(why string) {
 // and the log say what was seen.
 func TestResolveRefused(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.put(cardKey, []byte(`{"v":2,"create":"refused","why":"16 of 16 writers","at":"2026-11-21T12:00:00Z"}`))
+		w.shelf.put(capabilityKey, []byte(`{"v":2,"create":"refused","why":"16 of 16 writers","at":"2026-11-21T12:00:00Z"}`))
 		p := w.host()
 		_, err := p.tried("n", strict)
 		w.is(err, ErrUnfit)
@@ -80,10 +80,10 @@ func TestResolveRefused(t *testing.T) {
 		w.ok(err)
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), `seen="`+seen), 2) // once more with what was tried
-		w.same("looks at the card", p.store.count("get", cardKey), 1)
+		w.same("looks at the card", p.store.count("get", capabilityKey), 1)
 		w.is(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrUnfit)
 
-		w.shelf.put(cardKey, []byte("what nobody can read"))
+		w.shelf.put(capabilityKey, []byte("what nobody can read"))
 		other := w.host()
 		other.resolves("n2", core.ProtocolStrict)
 		w.same("requests", other.store.verbs(), "exists get create")
@@ -102,7 +102,7 @@ func TestResolveRacyStore(t *testing.T) {
 	})
 }
 
-// Whoever is told yes looks whose card lies there: of two Hosts that come at the
+// Whoever is told yes looks whose capability record lies there: of two Hosts that come at the
 // same moment each may hear of one winner only.
 //
 //	A   create ── yes                  get: B's
@@ -114,7 +114,7 @@ func TestResolveTwoWinnersOfTwoHosts(t *testing.T) {
 		p.store.on(func(c call) fault {
 			if c.verb == "get" {
 				if gets++; gets == 2 {
-					w.shelf.put(cardKey, card.Card{Nonce: "B's"}.Body())
+					w.shelf.put(capabilityKey, capability.Record{Nonce: "B's"}.Body())
 				}
 			}
 			return fine
@@ -135,7 +135,7 @@ func TestResolveBehindADoublingDoor(t *testing.T) {
 	})
 }
 
-// That a store has no create-if-absent is believed when it is said twice, where a card
+// That a store has no create-if-absent is believed when it is said twice, where a capability record
 // lies there, too: it is for as long as the Host is.
 func TestResolveToldOfNone(t *testing.T) {
 	for times, test := range map[int]struct {
@@ -146,7 +146,7 @@ func TestResolveToldOfNone(t *testing.T) {
 		2: {core.ProtocolLastWriter, "exists get create get create"},
 	} {
 		bubble(t, func(w *world) {
-			w.shelf.put(cardKey, card.Card{Nonce: "another's"}.Body())
+			w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 			p := w.host()
 			creates := 0
 			p.store.on(func(c call) fault {
@@ -161,12 +161,12 @@ func TestResolveToldOfNone(t *testing.T) {
 	}
 }
 
-// A card proves nothing by being there: the bucket may have been copied from a
+// A capability record proves nothing by being there: the bucket may have been copied from a
 // store that honours create-if-absent to one that does not, or anybody have put it.
 func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.host().strictly("n")
-		if _, there := w.shelf.get(cardKey); !there {
+		if _, there := w.shelf.get(capabilityKey); !there {
 			w.Fatal("no card")
 		}
 		p := w.host()
@@ -179,7 +179,7 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 }
 
 // Unknown outcomes do not decide: what decides is that two creates were told yes, or
-// that one was told that the card exists. In doubt it begins again, with a get.
+// that one was told that the capability record exists. In doubt it begins again, with a get.
 func TestResolveByUnknowns(t *testing.T) {
 	none, hang := fault{none: true}, fault{hang: true}
 	lost, first, last := fault{lost: true, before: latency}, fault{after: latency}, fault{before: 2 * latency}
@@ -247,7 +247,7 @@ func TestResolveTogether(t *testing.T) {
 			})
 		}
 		all.Wait()
-		w.same("tries", p.store.count("create", cardKey), racers)
+		w.same("tries", p.store.count("create", capabilityKey), competitors)
 		w.within("after", time.Since(begun), 0, 12*time.Second)
 		deaf.store.when("", storePrefix, fault{class: core.ClassUnreachable})
 		for _, wait := range []time.Duration{minute, time.Second} {

@@ -14,7 +14,7 @@ import (
 func (s *fakeStore) work() string {
 	var out []string
 	for _, c := range s.log() {
-		if c.key == cardKey || strings.HasPrefix(c.key, calibrationPrefix) ||
+		if c.key == capabilityKey || strings.HasPrefix(c.key, calibrationPrefix) ||
 			c.verb == "exists" && strings.HasSuffix(c.key, "/"+core.LockFile) {
 			continue
 		}

@@ -37,26 +37,26 @@ func (x *examiner) conclude(err error) {
 		return 1
 	})
 	r.Protocol = core.ProtocolLastWriter.String()
-	if r.Create.honoured() && !r.Card.Refused && r.Fresh.stale() == 0 && !r.verb("list").Denied && !r.verb("exists").Denied {
+	if r.Create.honoured() && !r.Capability.Refused && r.Fresh.stale() == 0 && !r.verb("list").Denied && !r.verb("exists").Denied {
 		r.Protocol = core.ProtocolStrict.String()
 	}
 	x.advise()
 }
 
 func (x *examiner) findCreate() {
-	c, card := &x.report.Create, &x.report.Card
+	c, record := &x.report.Create, &x.report.Capability
 	switch {
 	case x.denied("create") != nil: // see findRights
 	case c.Unsupported:
 		x.find(true, "create_unsupported", c.text()+": strict and semaphores cannot work here")
 	case !c.honoured():
 		x.find(true, "two_winners", c.text()+": create-if-absent is not honoured, so strict would not exclude; from now on mopslock refuses strict on this store")
-		if !card.Refused {
+		if !record.Refused {
 			x.find(true, "card_unwritten", "the store's card could not be written, so other processes do not learn of this")
 		}
-	case card.Refused:
-		x.find(true, "card_unwritten", "the store's card refuses strict ("+card.Seen+"), and could not be replaced")
-	case card.Mended:
+	case record.Refused:
+		x.find(true, "card_unwritten", "the store's card refuses strict ("+record.Seen+"), and could not be replaced")
+	case record.Mended:
 		x.find(false, "mended", "the store was refused before, and is refused no more; processes that already run go on as they did")
 	}
 	if c.Lost > 0 {

@@ -221,7 +221,7 @@ func (x *examiner) gone(key string) {
 
 const bodyType = "application/json"
 
-// paper is the content of each object that a doctor writes, apart from the card.
+// paper is the content of each object that a doctor writes, apart from the capability record.
 type paper struct {
 	V     int    `json:"v"`
 	Nonce string `json:"nonce"`

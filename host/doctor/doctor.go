@@ -4,8 +4,8 @@
 //
 // It writes below Prefix, under an id of its own, and deletes that again. If a doctor is
 // killed, the objects that it leaves are harmless: they are no lease and no session, and
-// a person may delete them. It also leaves the store's card (package card), which says
-// what it saw of create-if-absent. If the card refuses the store, no process uses strict
+// a person may delete them. It also leaves the store's capability record (package capability), which says
+// what it saw of create-if-absent. If that refuses the store, no process uses strict
 // there until a doctor finds the store mended.
 //
 // It holds no lease, so it disturbs none. It proves nothing: a store with one winner in
@@ -26,7 +26,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Prefix begins the keys of everything that doctors write, except the card.
+// Prefix begins the keys of everything that doctors write, except the capability record.
 const Prefix = "_mopslock/d/"
 
 // Writers is how many creates of one key are sent at once in each round.
@@ -67,7 +67,7 @@ type Options struct {
 //
 // The error is ctx's cause, or one for bad Options, or a *store.Error: the store was not
 // reached within 5 s, or fell silent for 15 s, or is missing, or the credentials do not
-// allow it to write and to read, which any lease needs, or its card cannot be read. What
+// allow it to write and to read, which any lease needs, or its capability record cannot be read. What
 // was found until then is in the Report, which is nil only for bad Options. Examine
 // deletes what it wrote, as far as it can.
 func Examine(ctx context.Context, s store.Store, opts *Options) (*Report, error) {
@@ -123,7 +123,7 @@ type tally struct {
 // examine runs one step after the other. A step returns an error only if the rest would be
 // useless.
 func (x *examiner) examine() error {
-	for _, step := range []func() error{x.reach, x.live, x.race, x.burst, x.fileCard} {
+	for _, step := range []func() error{x.reach, x.live, x.race, x.burst, x.writeCapability} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/doctor"
 	"github.com/mopslock/mopslock/host/store"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 	"github.com/mopslock/mopslock/host/store/local"
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
 
 // On a store without a fault the doctor advises strict. Every count is exact, and only a
-// card that does not refuse the store is left.
+// capability record that does not refuse the store is left.
 func TestGoodStore(t *testing.T) {
 	steps := map[string]int{}
 	opts := &doctor.Options{Tries: 20, Progress: func(step string, _, _ int) { steps[step]++ }}
@@ -41,11 +41,11 @@ func TestGoodStore(t *testing.T) {
 				e.Errorf("%+v of %d", v, times)
 			}
 		}
-		if v := e.Verbs[2]; v.Verb != "create" || v.Timed != 21 { // 20 tries, and the card
+		if v := e.Verbs[2]; v.Verb != "create" || v.Timed != 21 { // 20 tries, and the capability record
 			e.Errorf("%+v", v)
 		}
-		if len(e.Verbs) != 6 || len(e.keys()) != 0 || e.card() != (card.Card{Nonce: e.card().Nonce}) || e.card().Nonce == "" {
-			e.Errorf("%v, left %q, card %+v", e.Verbs, e.keys(), e.card())
+		if len(e.Verbs) != 6 || len(e.keys()) != 0 || e.capability() != (capability.Record{Nonce: e.capability().Nonce}) || e.capability().Nonce == "" {
+			e.Errorf("%v, left %q, card %+v", e.Verbs, e.keys(), e.capability())
 		}
 		if time.Duration(e.Clock.Offset).Abs() > latency || e.Clock.Bound > doctor.Seconds(latency) || e.Stamps.Spread != 0 || e.Stamps.Unit != 1 {
 			e.Errorf("%+v %+v", e.Clock, e.Stamps)
@@ -68,7 +68,7 @@ func ignore(p *patient) {
 	p.create = func(key string, body []byte) error { return p.Store.Put(context.Background(), key, body, "") }
 }
 
-// A store that takes every create for a put has 16 winners of 16. The card refuses it for
+// A store that takes every create for a put has 16 winners of 16. The capability record refuses it for
 // all later processes, until a doctor finds it mended.
 func TestTwoWinners(t *testing.T) {
 	examine(t, &doctor.Options{Rounds: 10}, ignore, func(e *examined) {
@@ -77,7 +77,7 @@ func TestTwoWinners(t *testing.T) {
 			e.Errorf("%+v", c)
 		}
 		const why = "16 of 16 writers were told they won, in 10 of 10 rounds"
-		if c := e.card(); !c.Refused || c.Why != why || !e.Card.Refused || !strings.Contains(e.Findings[0].Text, why) {
+		if c := e.capability(); !c.Refused || c.Why != why || !e.Capability.Refused || !strings.Contains(e.Findings[0].Text, why) {
 			e.Errorf("%+v, %+v", c, e.Findings)
 		}
 		if a := e.Advice; a.Command != "mopslock-host run --protocol lastwriter --ttl 88s --margin 8.8s --acquire-margin 100ms NAME -- CMD" {
@@ -85,8 +85,8 @@ func TestTwoWinners(t *testing.T) {
 		}
 		e.p.create = nil
 		mended, err := doctor.Examine(e.Context(), e.p, nil)
-		if e.Report, e.err = mended, err; err != nil || !mended.Card.Mended || mended.Card.Refused || e.card().Refused {
-			e.Errorf("%+v, %v", mended.Card, err)
+		if e.Report, e.err = mended, err; err != nil || !mended.Capability.Mended || mended.Capability.Refused || e.capability().Refused {
+			e.Errorf("%+v, %v", mended.Capability, err)
 		}
 		e.says("strict", "mended")
 	})
@@ -162,11 +162,11 @@ func TestRaces(t *testing.T) {
 				}
 			}, func(e *examined) {
 				e.says(test.protocol, test.kinds...)
-				if refused := slices.Contains(test.kinds, "two_winners"); !test.want(e.Create) || len(e.keys()) != 0 || e.card().Refused != refused {
-					e.Errorf("%+v, left %q, %+v", e.Create, e.keys(), e.card())
+				if refused := slices.Contains(test.kinds, "two_winners"); !test.want(e.Create) || len(e.keys()) != 0 || e.capability().Refused != refused {
+					e.Errorf("%+v, left %q, %+v", e.Create, e.keys(), e.capability())
 				}
-				if unknown := test.protocol == "none"; unknown && (e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.card() != (card.Card{})) {
-					e.Errorf("%v, %+v", e.err, e.card())
+				if unknown := test.protocol == "none"; unknown && (e.err == nil || !strings.Contains(e.err.Error(), "nobody knows") || e.capability() != (capability.Record{})) {
+					e.Errorf("%v, %+v", e.err, e.capability())
 				}
 			})
 		})
@@ -213,7 +213,7 @@ func TestStaleStores(t *testing.T) {
 						e.Errorf("%+v", e.Fresh)
 					}
 				}
-				if e.card().Refused {
+				if e.capability().Refused {
 					e.Error("the card refuses a store whose create-if-absent has no fault")
 				}
 			})
@@ -231,19 +231,19 @@ func TestSlowStore(t *testing.T) {
 	})
 }
 
-// A card that cannot be written is a finding: other processes do not learn of a refusal, or
+// A capability record that cannot be written is a finding: other processes do not learn of a refusal, or
 // are still refused.
 func TestCardUnwritten(t *testing.T) {
-	locked := denies("put", card.Key, core.ClassOther)
+	locked := denies("put", capability.Key, core.ClassOther)
 	examine(t, nil, func(p *patient) { ignore(p); locked(p) }, func(e *examined) {
 		e.says("lastwriter", "two_winners", "card_unwritten", "unknown")
 	})
 	examine(t, nil, func(p *patient) {
-		p.plant(card.Card{Nonce: "n", Refused: true, Why: "seen"})
+		p.plant(capability.Record{Nonce: "n", Refused: true, Why: "seen"})
 		locked(p)
 	}, func(e *examined) {
-		if e.says("lastwriter", "card_unwritten", "unknown"); !e.Card.Refused || e.Card.Mended || e.Card.Seen != "seen" {
-			e.Errorf("%+v", e.Card)
+		if e.says("lastwriter", "card_unwritten", "unknown"); !e.Capability.Refused || e.Capability.Mended || e.Capability.Seen != "seen" {
+			e.Errorf("%+v", e.Capability)
 		}
 	})
 }
@@ -421,15 +421,15 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
-// A card that cannot be read may refuse the store, so the doctor does not advise strict.
+// A capability record that cannot be read may refuse the store, so the doctor does not advise strict.
 func TestCardUnread(t *testing.T) {
 	for _, class := range []core.Class{core.ClassUnauthorized, core.ClassUnreachable, core.ClassThrottled} {
 		examine(t, nil, func(p *patient) {
-			p.plant(card.Card{Nonce: "x", Refused: true, Why: "seen"})
-			denies("get", card.Key, class)(p)
+			p.plant(capability.Record{Nonce: "x", Refused: true, Why: "seen"})
+			denies("get", capability.Key, class)(p)
 		}, func(e *examined) {
-			if e.Protocol != "none" || classOf(e.err) != class || !e.card().Refused || len(e.keys()) != 0 {
-				e.Errorf("%v: %s, %v, %+v, left %q", class, e.Protocol, e.err, e.card(), e.keys())
+			if e.Protocol != "none" || classOf(e.err) != class || !e.capability().Refused || len(e.keys()) != 0 {
+				e.Errorf("%v: %s, %v, %+v, left %q", class, e.Protocol, e.err, e.capability(), e.keys())
 			}
 		})
 	}

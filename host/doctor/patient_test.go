@@ -14,7 +14,7 @@ import (
 	"github.com/mopslock/mopslock/host"
 	"github.com/mopslock/mopslock/host/doctor"
 	"github.com/mopslock/mopslock/host/store"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 	"github.com/mopslock/mopslock/host/store/mem"
 	"github.com/mopslock/mopslock/host/store/storetest"
 )
@@ -95,9 +95,9 @@ func (p *patient) do(ctx context.Context, c *storetest.Call, apply func(context.
 	return err
 }
 
-// plant puts a card into the store.
-func (p *patient) plant(c card.Card) {
-	if err := p.Store.Put(context.Background(), card.Key, c.Body(), card.Type); err != nil {
+// plant puts a capability record into the store.
+func (p *patient) plant(c capability.Record) {
+	if err := p.Store.Put(context.Background(), capability.Key, c.Body(), capability.Type); err != nil {
 		panic(err) // memory
 	}
 }
@@ -160,23 +160,23 @@ func (e *examined) says(protocol string, kinds ...string) {
 	}
 }
 
-// keys returns the keys that are left in the store, except the card's.
+// keys returns the keys that are left in the store, except the capability record's.
 func (e *examined) keys() (keys []string) {
 	page, _, err := e.p.Store.List(context.Background(), "", "", 0)
 	if err != nil {
 		e.Fatal(err)
 	}
 	for _, info := range page {
-		if info.Key != card.Key {
+		if info.Key != capability.Key {
 			keys = append(keys, info.Key)
 		}
 	}
 	return keys
 }
 
-func (e *examined) card() card.Card {
-	object, _ := e.p.Store.Get(context.Background(), card.Key)
-	c, _ := card.Parse(object.Body)
+func (e *examined) capability() capability.Record {
+	object, _ := e.p.Store.Get(context.Background(), capability.Key)
+	c, _ := capability.Parse(object.Body)
 	return c
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/store"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 )
 
 // live creates, overwrites and deletes objects, one after the other. Each time it checks
@@ -273,39 +273,39 @@ func (x *examiner) listStamps(below string) {
 // of that clock since the examination began.
 func (x *examiner) now() int64 { return x.begun.UnixNano() + int64(time.Since(x.begun)) }
 
-// fileCard writes what was seen onto the store's card. It always writes a refusal. It
-// replaces a card that refuses the store if the store is mended. If the card cannot be
-// read, that is an error: the card may refuse the store, and a host that cannot read it
+// writeCapability writes what was seen into the store's capability record. It always writes
+// a refusal. It replaces a record that refuses the store if the store is mended. If the
+// record cannot be read, that is an error: it may refuse the store, and a host that cannot read it
 // keeps no strict lease.
-func (x *examiner) fileCard() error {
+func (x *examiner) writeCapability() error {
 	x.progress("card", 0, 1)
 	c := &x.report.Create
 	if !x.creates() { // each process learns this by itself when it creates
 		return nil
 	}
-	object, err := x.get(card.Key)
-	there, _ := card.Parse(object.Body)
-	x.report.Card.Refused = there.Refused
-	x.report.Card.Seen = there.Seen()
-	ours := card.Card{Nonce: uuid.NewString(), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
+	object, err := x.get(capability.Key)
+	there, _ := capability.Parse(object.Body)
+	x.report.Capability.Refused = there.Refused
+	x.report.Capability.Seen = there.Seen()
+	ours := capability.Record{Nonce: uuid.NewString(), Refused: c.Doubled > 0 || c.Overwrote > 0, Why: c.text(), At: time.Now()}
 	switch {
 	case ours.Refused, err == nil && there.Refused:
-		_, err = insist(x.ctx, x, "put", card.Key, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, x.store.Put(ctx, card.Key, ours.Body(), card.Type)
+		_, err = insist(x.ctx, x, "put", capability.Key, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, x.store.Put(ctx, capability.Key, ours.Body(), capability.Type)
 		})
-	case errors.Is(err, store.ErrAbsent): // a card that another process creates first says the same, or more
-		_, _ = ask(x.ctx, x, "create", card.Key, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, x.store.Create(ctx, card.Key, ours.Body(), card.Type)
+	case errors.Is(err, store.ErrAbsent): // a record that another process creates first says the same, or more
+		_, _ = ask(x.ctx, x, "create", capability.Key, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, x.store.Create(ctx, capability.Key, ours.Body(), capability.Type)
 		})
 		return nil
 	case err != nil && x.ctx.Err() == nil:
-		return err // the card may refuse the store
+		return err // the record may refuse the store
 	default:
 		return nil
 	}
 	if err == nil {
-		x.report.Card.Mended = there.Refused && !ours.Refused
-		x.report.Card.Refused, x.report.Card.Seen = ours.Refused, ours.Seen()
+		x.report.Capability.Mended = there.Refused && !ours.Refused
+		x.report.Capability.Refused, x.report.Capability.Seen = ours.Refused, ours.Seen()
 	}
-	return nil // the report says whether the card was written
+	return nil // the report says whether the capability record was written
 }

@@ -33,12 +33,12 @@ type Report struct {
 	// Reached is how long the first answer took. 0 means that there was none.
 	Reached Milliseconds `json:"reached_ms"`
 	// Verbs are get, put, create, exists, list and delete.
-	Verbs  []Verb `json:"verbs"`
-	Create Create `json:"create"`
-	Fresh  Fresh  `json:"fresh"`
-	Stamps Stamps `json:"stamps"`
-	Clock  Clock  `json:"clock"`
-	Card   Card   `json:"card"`
+	Verbs      []Verb     `json:"verbs"`
+	Create     Create     `json:"create"`
+	Fresh      Fresh      `json:"fresh"`
+	Stamps     Stamps     `json:"stamps"`
+	Clock      Clock      `json:"clock"`
+	Capability Capability `json:"card"`
 	// Findings are the faults, and facts that are worth knowing, the worst first.
 	Findings []Finding `json:"findings"`
 	// Protocol is the protocol that can keep leases here: "strict", "lastwriter", which
@@ -93,7 +93,7 @@ func (c *Create) honoured() bool {
 	return !c.Unsupported && c.Doubled == 0 && c.Overwrote == 0 && c.Rounds > 0
 }
 
-// text says which test of create-if-absent the store failed, for the card and for people.
+// text says which test of create-if-absent the store failed, for the capability record and for people.
 func (c *Create) text() string {
 	n := strconv.Itoa
 	switch {
@@ -167,13 +167,13 @@ type Clock struct {
 	Bound  Seconds `json:"bound_s"`
 }
 
-// Card is what the store's card says after the examination.
-type Card struct {
+// Capability is what the store's capability record says after the examination.
+type Capability struct {
 	// Refused: no process uses strict here until a doctor finds the store mended.
 	Refused bool `json:"refused"`
 	// Seen is why, and when that was seen.
 	Seen string `json:"seen"`
-	// Mended: the card refused the store, and this examination replaced it.
+	// Mended: the capability record refused the store, and this examination replaced it.
 	Mended bool `json:"mended"`
 }
 

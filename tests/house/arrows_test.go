@@ -54,7 +54,7 @@ var arrows = []arrow{
 	}},
 	{dir: "wasm/guest", ours: []string{"core", "core/machines"}, banned: []string{"fmt", "os", "time", "strings", "reflect", "encoding/"}},
 	{dir: "wasm/internal/gen"}, // a tool
-	{dir: "host", ours: []string{"core", "core/machines", "host/internal/", "host/store", "host/store/card", "host/store/local"}, outside: []string{
+	{dir: "host", ours: []string{"core", "core/machines", "host/internal/", "host/store", "host/store/capability", "host/store/local"}, outside: []string{
 		"github.com/google/uuid", "go.opentelemetry.io/otel/metric",
 	}},
 	{dir: "host/internal/clock", ours: []string{"core"}, outside: []string{"golang.org/x/sys/"}},
@@ -63,7 +63,7 @@ var arrows = []arrow{
 	}},
 	{dir: "host/limiter", ours: []string{"core", "core/buckets"}}, // it counts in one process, without a store
 	{dir: "host/store", ours: []string{"core", "host/store"}},
-	{dir: "host/store/card"}, // text, and nothing else
+	{dir: "host/store/capability"}, // text, and nothing else
 	{dir: "host/store/local", ours: []string{"core", "host/store"}, outside: []string{
 		"github.com/fsnotify/fsnotify", "golang.org/x/sys/",
 	}},
@@ -84,7 +84,7 @@ var arrows = []arrow{
 		"gocloud.dev/blob", "gocloud.dev/blob/azureblob", "github.com/Azure/",
 	}},
 	{dir: "host/fence", ours: []string{"core", "host/store"}, outside: []string{"github.com/google/uuid"}},
-	{dir: "host/doctor", ours: []string{"core", "host/store", "host/store/card"}, outside: []string{"github.com/google/uuid"}},
+	{dir: "host/doctor", ours: []string{"core", "host/store", "host/store/capability"}, outside: []string{"github.com/google/uuid"}},
 	{dir: "host/store/storetest", ours: []string{"core", "host/store"}},
 	{dir: "host/trace", ours: []string{"core", "core/wire", "host"}, outside: []string{"github.com/vmihailenco/msgpack/v5", "github.com/vmihailenco/msgpack/v5/msgpcode"}},
 	{dir: "bindings/c", ours: []string{"core", "core/machines", "host", "host/", "wasm"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/mopslock/mopslock/host/doctor"
 	"github.com/mopslock/mopslock/host/store"
 	_ "github.com/mopslock/mopslock/host/store/azblob"
-	"github.com/mopslock/mopslock/host/store/card"
+	"github.com/mopslock/mopslock/host/store/capability"
 	_ "github.com/mopslock/mopslock/host/store/gs"
 	_ "github.com/mopslock/mopslock/host/store/s3"
 	"github.com/mopslock/mopslock/host/store/storetest"
@@ -113,7 +113,7 @@ func TestConformance(t *testing.T) {
 }
 
 // TestDoctor: create-if-absent holds on each server, so the doctor advises strict. It finds
-// nothing bad, and leaves nothing but the card.
+// nothing bad, and leaves nothing but the capability record.
 func TestDoctor(t *testing.T) {
 	on(t, func(t *testing.T, s *Server, p *proxy.Proxy) {
 		opened := open(t, s.Under(p.Address(), fresh("doctor")))
@@ -130,7 +130,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%+v %+v %+v", r.Stamps, r.Clock, r.Advice)
 		}
 		page, _, err := opened.List(t.Context(), "", "", 0)
-		if err != nil || len(page) != 1 || page[0].Key != card.Key {
+		if err != nil || len(page) != 1 || page[0].Key != capability.Key {
 			t.Errorf("%v, left %v", err, page)
 		}
 	})

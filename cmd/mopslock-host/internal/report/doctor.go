@@ -47,8 +47,8 @@ func DoctorText(raw string, paid bool, r *doctor.Report) string {
 	}
 	p.line("fresh", "%s", freshText(&r.Fresh))
 	p.clocks(r)
-	if r.Card.Refused {
-		p.line("card", "refused: %s", r.Card.Seen)
+	if r.Capability.Refused {
+		p.line("card", "refused: %s", r.Capability.Seen)
 	}
 	for _, found := range r.Findings {
 		word := "note"

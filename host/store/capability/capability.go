@@ -1,11 +1,11 @@
-// Package card is the one object in which the processes that use a store tell each other
+// Package capability is the one object in which the processes that use a store tell each other
 // whether create-if-absent can be relied on there.
 //
 // It reads and writes the object's text, and asks no store. Every process believes a
-// card that refuses the store. No process believes a card that says that create-if-absent
+// record that refuses the store. No process believes a record that says that create-if-absent
 // was honoured: that may have been at another endpoint, or in another bucket from which
 // this one was copied. Each process must see it for itself.
-package card
+package capability
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Key is where the card is.
+	// Key is where the record is.
 	Key = "_mopslock/store.json"
 	// Type is its content type.
 	Type = "application/json"
@@ -24,15 +24,15 @@ const (
 // maxWhy bounds, in bytes, how much of a reason is read and written.
 const maxWhy = 512
 
-// The values of a card's field create.
+// The values of a record's field create.
 const (
 	honoured = "honoured"
 	refused  = "refused"
 )
 
-// Card is what the object says.
-type Card struct {
-	// Nonce is fresh for each request that writes a card.
+// Record is what the object says.
+type Record struct {
+	// Nonce is fresh for each request that writes a record.
 	Nonce string
 	// Refused: a process has seen that create-if-absent is not honoured.
 	Refused bool
@@ -42,7 +42,7 @@ type Card struct {
 	At time.Time
 }
 
-// text is the JSON of a card.
+// text is the JSON of a record.
 type text struct {
 	V      int    `json:"v"`
 	Nonce  string `json:"nonce"`
@@ -51,22 +51,22 @@ type text struct {
 	At     string `json:"at,omitempty"`
 }
 
-// Parse reads a card. ok is false if the body is no card. A refusal counts in any version
+// Parse reads a record. ok is false if the body is no record. A refusal counts in any version
 // of the format, whatever other fields that version has.
-func Parse(body []byte) (c Card, ok bool) {
+func Parse(body []byte) (c Record, ok bool) {
 	var verdict struct {
 		V      float64 `json:"v"`
 		Create string  `json:"create"`
 	}
 	if json.Unmarshal(body, &verdict) != nil || verdict.V < 1 {
-		return Card{}, false
+		return Record{}, false
 	}
 	var t text
 	err := json.Unmarshal(body, &t) // leaves out fields of another type, and reads the rest
-	c = Card{Nonce: t.Nonce, Refused: verdict.Create == refused}
+	c = Record{Nonce: t.Nonce, Refused: verdict.Create == refused}
 	switch {
 	case !c.Refused && err != nil:
-		return Card{}, false
+		return Record{}, false
 	case c.Refused:
 		c.Why = oneLine(t.Why)
 		c.At, _ = time.Parse(time.RFC3339, t.At) // zero if it says none
@@ -74,8 +74,8 @@ func Parse(body []byte) (c Card, ok bool) {
 	return c, true
 }
 
-// Body returns the card's JSON.
-func (c Card) Body() []byte {
+// Body returns the record's JSON.
+func (c Record) Body() []byte {
 	t := text{V: 1, Nonce: c.Nonce, Create: honoured}
 	if c.Refused {
 		t.Create, t.Why = refused, oneLine(c.Why)
@@ -85,13 +85,13 @@ func (c Card) Body() []byte {
 	}
 	body, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
-		panic("mopslock: store: card: " + err.Error()) // strings and a number always marshal
+		panic("mopslock: store: capability: " + err.Error()) // strings and a number always marshal
 	}
 	return body
 }
 
 // Seen returns what was seen and when, in one line, or "".
-func (c Card) Seen() string {
+func (c Record) Seen() string {
 	switch {
 	case !c.Refused:
 		return ""
