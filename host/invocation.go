@@ -214,8 +214,8 @@ func (i *Invocation) await(ctx context.Context, true func() bool) error {
 	}
 }
 
-// ring tells those who wait that something is new. The caller holds mu.
-func (i *Invocation) ring() {
+// notify wakes the callers that wait for news. The caller holds mu.
+func (i *Invocation) notify() {
 	if i.news != nil {
 		close(i.news)
 		i.news = nil
@@ -229,7 +229,7 @@ func (i *Invocation) decide(result *Result, err error) {
 			i.answered(result, err)
 		}
 		i.decided, i.result, i.err = true, result, err
-		i.ring()
+		i.notify()
 	}
 }
 

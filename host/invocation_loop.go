@@ -162,7 +162,7 @@ func (i *Invocation) launch() {
 		i.question.Answer(i.task.protocol, "held")
 	}
 	i.work, i.fresh, i.ending = w, true, nil
-	i.ring()
+	i.notify()
 }
 
 // workEnded tells the machine, if it still waits for that: who has given up does not.
@@ -313,7 +313,7 @@ func (i *Invocation) finished(err error) {
 	}
 	i.decide(nil, cmp.Or(i.ending, err))
 	i.over = true
-	i.ring()
+	i.notify()
 }
 
 // wantsSession reports whether a task waits for its session, in order to acquire.

@@ -25,7 +25,7 @@ type loop struct {
 	// sessions grows only; what is in one is the goroutine's own.
 	sessions map[sessionTerms]*session
 	dead     bool          // nobody takes messages any more
-	bell     chan struct{} // rung when the queue has something
+	notified chan struct{} // has a value when the queue has something
 
 	force     chan struct{} // closed when a Close's ctx has ended
 	forceOnce sync.Once
@@ -67,7 +67,7 @@ const idleCheck = time.Second
 
 func newLoop(h *Host, slots int) *loop {
 	k := &loop{
-		host: h, bell: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
+		host: h, notified: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
 		tasks: make(map[string][]*task), small: queue{slots: slots}, large: queue{slots: transfers},
 		sessions: make(map[sessionTerms]*session), services: make(map[*task]struct{}),
 	}
@@ -84,12 +84,13 @@ func (k *loop) post(msg message) {
 		k.queue = append(k.queue, msg)
 	}
 	k.mu.Unlock()
-	k.ring()
+	k.notify()
 }
 
-func (k *loop) ring() {
+// notify wakes the goroutine.
+func (k *loop) notify() {
 	select {
-	case k.bell <- struct{}{}:
+	case k.notified <- struct{}{}:
 	default:
 	}
 }
@@ -123,7 +124,7 @@ func (k *loop) let(begin func()) error {
 	if closed {
 		return ErrClosed
 	}
-	k.ring()
+	k.notify()
 	return nil
 }
 
@@ -152,7 +153,7 @@ func (k *loop) close(ctx context.Context) error {
 			k.forcedBy = context.Cause(ctx)
 			close(k.force)
 		})
-		k.ring()
+		k.notify()
 		<-k.stopped
 	}
 	if k.count > 0 || k.leftIO {
@@ -206,7 +207,7 @@ func (k *loop) run() {
 			timer.Stop()
 		}
 		select {
-		case <-k.bell:
+		case <-k.notified:
 		case <-timer.C:
 		}
 	}
@@ -299,7 +300,7 @@ func (k *loop) wakeDue() {
 	}
 }
 
-// pause is how long to sleep; not ok is until the bell.
+// pause is how long to sleep; not ok is until it is notified.
 func (k *loop) pause() (time.Duration, bool) {
 	k.mu.Lock()
 	waiting := len(k.queue) > 0

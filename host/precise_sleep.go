@@ -16,6 +16,6 @@ func (k *loop) preciseSleep(pause time.Duration) {
 	k.io.Go(func() {
 		k.host.preciseSleep(pause)
 		k.sleeping.Store(false)
-		k.ring()
+		k.notify()
 	})
 }

@@ -23,9 +23,9 @@ func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] 
 			yield(Status{}, err)
 			return
 		}
-		ring := &bell{host: h, name: name, rung: make(chan struct{}, 1)}
-		defer ring.stop()
-		ring.hang("record", recordKey(name))
+		keys := &keyWatch{host: h, name: name, changed: make(chan struct{}, 1)}
+		defer keys.stop()
+		keys.watchKey("record", recordKey(name))
 		ticker := time.NewTicker(watchPoll)
 		defer ticker.Stop()
 		var last Status
@@ -42,56 +42,56 @@ func (h *Host) Watch(ctx context.Context, name string) iter.Seq2[Status, error] 
 			case first || now.State != last.State || now.Holder != last.Holder || now.Companion != last.Companion ||
 				now.Epoch != last.Epoch:
 				first, last = false, now
-				ring.hang("version", versionKey(name, core.Epoch(now.Epoch)+1))
+				keys.watchKey("version", versionKey(name, core.Epoch(now.Epoch)+1))
 				if !yield(now, nil) {
 					return
 				}
 			}
 			select {
 			case <-ctx.Done():
-			case <-ring.rung:
+			case <-keys.changed:
 			case <-ticker.C:
 			}
 		}
 	}
 }
 
-// bell rings when a local directory tells of a change: of the record of a name,
-// or of its next version.
-type bell struct {
-	host *Host
-	name string
-	rung chan struct{}
-	keys map[string]string
-	ends map[string]func()
+// keyWatch has a local directory tell of changes: of the record of a name, and of its
+// next version.
+type keyWatch struct {
+	host    *Host
+	name    string
+	changed chan struct{}
+	keys    map[string]string
+	ends    map[string]func()
 }
 
-// hang watches a key in the place of an earlier one of its kind.
-func (b *bell) hang(kind, key string) {
-	watcher, ok := b.host.store.(store.Watcher)
-	if !ok || b.keys[kind] == key {
+// watchKey watches a key, and no longer the earlier one of its kind.
+func (w *keyWatch) watchKey(kind, key string) {
+	watcher, ok := w.host.store.(store.Watcher)
+	if !ok || w.keys[kind] == key {
 		return
 	}
-	if b.keys == nil {
-		b.keys, b.ends = map[string]string{}, map[string]func(){}
+	if w.keys == nil {
+		w.keys, w.ends = map[string]string{}, map[string]func(){}
 	}
-	if end := b.ends[kind]; end != nil {
+	if end := w.ends[kind]; end != nil {
 		end()
 	}
-	b.keys[kind], b.ends[kind] = key, nil
+	w.keys[kind], w.ends[kind] = key, nil
 	end, err := watcher.Watch(key, func() {
 		select {
-		case b.rung <- struct{}{}:
+		case w.changed <- struct{}{}:
 		default:
 		}
 	})
 	if err == nil {
-		b.ends[kind] = end
+		w.ends[kind] = end
 	}
 }
 
-func (b *bell) stop() {
-	for _, end := range b.ends {
+func (w *keyWatch) stop() {
+	for _, end := range w.ends {
 		if end != nil {
 			end()
 		}

@@ -51,8 +51,8 @@ type Recorder struct {
 	closed   bool
 	err      error // why nothing is recorded any more
 
-	bell chan struct{} // gets a value when the writer has something to do
-	done chan struct{} // closed when the writer has ended
+	notified chan struct{} // gets a value when the writer has something to do
+	done     chan struct{} // closed when the writer has ended
 }
 
 // queue holds what the encoder writes.
@@ -73,7 +73,7 @@ func (q *queue) WriteByte(c byte) error {
 // NewRecorder begins a recording of engine's machines. Close ends it, and ends the
 // goroutine that writes to w. It does not close w.
 func NewRecorder(engine host.Engine, w io.Writer) *Recorder {
-	r := &Recorder{engine: engine, bell: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &Recorder{engine: engine, notified: make(chan struct{}, 1), done: make(chan struct{})}
 	r.encoder = msgpack.NewEncoder(&r.queue)
 	r.encoder.UseCompactInts(true)
 	r.write(func() error {
@@ -141,7 +141,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.ring()
+	r.notify()
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -208,7 +208,7 @@ func (r *Recorder) write(value func() error) {
 	if r.err != nil {
 		r.queue.b = r.queue.b[:before]
 	}
-	r.ring()
+	r.notify()
 }
 
 // The encoder writes to memory, so its errors are nil.
@@ -254,9 +254,9 @@ func asError(err error) error {
 	return err
 }
 
-func (r *Recorder) ring() {
+func (r *Recorder) notify() {
 	select {
-	case r.bell <- struct{}{}:
+	case r.notified <- struct{}{}:
 	default:
 	}
 }
@@ -281,7 +281,7 @@ func (r *Recorder) drain(w io.Writer) {
 		if over {
 			return
 		}
-		<-r.bell
+		<-r.notified
 	}
 }
 
