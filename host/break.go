@@ -62,7 +62,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	if err := h.runOnce(ctx, &cfg, func(*core.Action) {}); err != nil {
 		return Status{}, ofBreaking(err)
 	}
-	h.loop.post(message{do: func() { h.loop.nudge(name, 0) }})
+	h.loop.post(message{do: func() { h.loop.wakeOneWaiter(name, 0) }})
 	return h.observe(ctx, name)
 }
 

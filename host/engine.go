@@ -35,11 +35,10 @@ func (e *EngineError) Error() string { return "mopslock: engine: " + e.Err.Error
 // Unwrap returns the engine's own error.
 func (e *EngineError) Unwrap() error { return e.Err }
 
-// stranded takes the place of a machine that its engine has lost. Nothing is
-// written any more. What is held stays good until its deadline, and is lost
-// then: the holder fences itself, as it would without a store. What was about to
-// end ends at once.
-type stranded struct {
+// engineFailed takes the place of a machine that its engine has lost. It writes
+// nothing. What is held stays good until its deadline, and is lost then: the holder
+// fences itself, as it would without a store. What was about to end ends at once.
+type engineFailed struct {
 	companion bool
 	session   bool
 	acquiring bool  // it is an acquire that is not held yet, or does one thing and ends
@@ -52,7 +51,7 @@ type stranded struct {
 }
 
 // Step implements core.Stepper.
-func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (s *engineFailed) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	s.stopping = s.stopping || isStop(ev.Kind)
 	late := now.Mono >= s.deadline
 	switch {
@@ -67,7 +66,7 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	case s.companion && !s.held:
 		return s.end(core.Action{Kind: core.ActionCannotMaintain, Reason: core.ReasonUnreadable})
 	case s.companion && s.silent:
-		return nil, nil // it would try on for ever, and this one cannot
+		return nil, nil // it would try forever, and this one cannot
 	case s.companion && late:
 		s.silent = true
 		return s.say(core.Action{Kind: core.ActionContactLost})
@@ -81,34 +80,33 @@ func (s *stranded) Step(now core.Instant, ev core.Event) ([]core.Action, error) 
 	return s.say(core.Action{Kind: core.ActionWake, At: s.deadline})
 }
 
-// strandedState is the state of a stand-in.
-const strandedState = "stranded"
+// engineFailedState is the state of a stand-in.
+const engineFailedState = "stranded"
 
-// isFarewell reports whether an event asks a machine to end.
+// isStop reports whether an event asks a machine to end.
 func isStop(kind core.EventKind) bool {
 	return kind == core.EventRelease || kind == core.EventCancel || kind == core.EventLeave
 }
 
-func (s *stranded) end(last core.Action) ([]core.Action, error) {
+func (s *engineFailed) end(last core.Action) ([]core.Action, error) {
 	s.idle = true
 	return s.say(last)
 }
 
-func (s *stranded) say(a core.Action) ([]core.Action, error) {
+func (s *engineFailed) say(a core.Action) ([]core.Action, error) {
 	s.out[0] = a
 	return s.out[:], nil
 }
 
 // Idle implements core.Stepper.
-func (s *stranded) Idle() bool { return s.idle }
+func (s *engineFailed) Idle() bool { return s.idle }
 
 // String implements core.Stepper.
-func (s *stranded) String() string { return strandedState }
+func (s *engineFailed) String() string { return engineFailedState }
 
-// strandedInvocation is stranded for an invocation: it ends with what it has, but
-// work that runs is waited for, since it is only at its end that there is no
-// result of it.
-type strandedInvocation struct {
+// engineFailedInvocation is engineFailed for an invocation. It ends with what it has,
+// but waits for work that runs, which has no result only at its end.
+type engineFailedInvocation struct {
 	remote   bool
 	held     bool // and believed until deadline, a Mono
 	deadline int64
@@ -120,7 +118,7 @@ type strandedInvocation struct {
 }
 
 // Step implements core.Stepper.
-func (s *strandedInvocation) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (s *engineFailedInvocation) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	out := s.out[:0]
 	if s.idle {
 		return out, nil
@@ -159,7 +157,7 @@ func (s *strandedInvocation) Step(now core.Instant, ev core.Event) ([]core.Actio
 }
 
 // Idle implements core.Stepper.
-func (s *strandedInvocation) Idle() bool { return s.idle }
+func (s *engineFailedInvocation) Idle() bool { return s.idle }
 
 // String implements core.Stepper.
-func (s *strandedInvocation) String() string { return strandedState }
+func (s *engineFailedInvocation) String() string { return engineFailedState }

@@ -101,7 +101,7 @@ func (i *Invocation) keysToWatch(lease string) []string {
 func (i *Invocation) tenure(a *core.Action) {
 	t, k := i.task, i.host.loop
 	if a.Kind == core.ActionHeld {
-		t.nudged = false
+		t.toldOfRelease = false
 		t.mu.Lock()
 		t.seen = nil // nobody is waited for any more
 		t.mu.Unlock()
@@ -169,7 +169,7 @@ func (i *Invocation) launch() {
 func (i *Invocation) workEnded(w *Work) {
 	t := i.task
 	state := t.machine.String()
-	if t.gone || state != core.InvocationLaunched.String() && state != strandedState {
+	if t.gone || state != core.InvocationLaunched.String() && state != engineFailedState {
 		return
 	}
 	event := core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes}
@@ -245,9 +245,9 @@ func (i *Invocation) conclude(result *Result, err error) {
 	i.mu.Lock()
 	i.decide(result, err)
 	i.mu.Unlock()
-	if t := i.task; t.nudged {
-		t.nudged = false
-		i.host.loop.nudge(i.name, t.handover.Freed())
+	if t := i.task; t.toldOfRelease {
+		t.toldOfRelease = false
+		i.host.loop.wakeOneWaiter(i.name, t.handover.Freed())
 	}
 }
 
@@ -266,19 +266,19 @@ func (k *loop) resultIsThere(from *Invocation) {
 	}
 }
 
-// strand is what takes the place of its machine, when the engine has lost that.
-func (i *Invocation) strand() core.Stepper {
-	twin := &strandedInvocation{remote: i.remote}
+// standIn takes the place of its machine when the engine has lost that.
+func (i *Invocation) standIn() core.Stepper {
+	standIn := &engineFailedInvocation{remote: i.remote}
 	if view := i.view; view != nil && !view.isOver() {
 		view.mu.Lock()
-		twin.held, twin.deadline = view.held, view.relyUntil()
+		standIn.held, standIn.deadline = view.held, view.relyUntil()
 		view.mu.Unlock()
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	twin.decided, twin.worked = i.decided, i.work != nil
-	twin.launched = twin.worked && !i.work.over && !i.task.stopping
-	return twin
+	standIn.decided, standIn.worked = i.decided, i.work != nil
+	standIn.launched = standIn.worked && !i.work.over && !i.task.stopping
+	return standIn
 }
 
 // invalidate ends what relies on the lease, and a remote's work: it is given up.

@@ -327,7 +327,7 @@ func (k *loop) step(t *task, event core.Event) {
 		if _, breach := errors.AsType[*core.Error](err); breach {
 			panic("mopslock: host: " + err.Error()) // the host broke the contract
 		}
-		k.strand(t, err)
+		k.engineFailed(t, err)
 		actions, _ = t.machine.Step(now, event)
 	}
 	wake := int64(0)
@@ -361,38 +361,38 @@ func (k *loop) step(t *task, event core.Event) {
 	}
 }
 
-// strand puts a stand-in where the engine has lost a machine. A request that is
+// engineFailed puts a stand-in where the engine has lost a machine. A request that is
 // under way runs to its end; nobody asked for it to be undone.
-func (k *loop) strand(t *task, err error) {
+func (k *loop) engineFailed(t *task, err error) {
 	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
 	k.dropMachine(t)
-	t.makeFailures().stranded = err
+	t.makeFailures().engine = err
 	if t.invocation != nil {
-		t.machine = t.invocation.strand()
+		t.machine = t.invocation.standIn()
 		return
 	}
 	if t.shared != nil {
-		t.machine = t.shared.strand()
+		t.machine = t.shared.standIn()
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	twin := &stranded{
+	standIn := &engineFailed{
 		companion: t.stopKind == core.EventLeave, acquiring: t.guarded && !t.held || t.stopKind == 0, held: t.held,
 		deadline: t.relyUntil(), stopping: t.stopping, silent: t.silent, idle: t.over,
 	}
 	if t.beats != nil {
-		twin.session, twin.companion = true, false
+		standIn.session, standIn.companion = true, false
 		if instance := t.beats.instance; instance != nil {
-			twin.held, twin.deadline = true, instance.until.Load()
+			standIn.held, standIn.deadline = true, instance.until.Load()
 		}
 	}
-	t.machine = twin
+	t.machine = standIn
 }
 
-// drop gives a machine back to its engine.
+// dropMachine gives a machine back to its engine.
 func (k *loop) dropMachine(t *task) {
-	if t.readFailures().stranded == nil && !t.foreign {
+	if t.readFailures().engine == nil && !t.foreign {
 		k.host.engine.Drop(t.machine)
 	}
 }

@@ -53,15 +53,15 @@ func (k *loop) tenure(t *task, a *core.Action) {
 		k.host.memory.released(t.name, t.looked, a)
 		k.recordReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
-		k.nudge(t.name, k.host.clock.Now().Mono)
+		k.wakeOneWaiter(t.name, k.host.clock.Now().Mono)
 	case core.ActionLeft:
 		k.recordReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name})
 	case core.ActionRefused:
 		k.host.memory.saw(t.name, t.protocol, a.Observed)
 		t.end(k.failure(t, Refused, a))
-		if t.nudged {
-			k.nudge(t.name, t.handover.Freed())
+		if t.toldOfRelease {
+			k.wakeOneWaiter(t.name, t.handover.Freed())
 		}
 	case core.ActionLost:
 		err := k.failure(t, Lost, a)
@@ -87,8 +87,8 @@ func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
 	if err.Class != core.ClassNone {
 		err.Err = failed.lastError
 	}
-	if failed.stranded != nil {
-		err.Err = &EngineError{failed.stranded}
+	if failed.engine != nil {
+		err.Err = &EngineError{failed.engine}
 	}
 	if a.Observed != nil {
 		seen := newStatus(t.name, t.protocol, a.Observed, k.host.clock.Now())
@@ -120,13 +120,13 @@ func holderOf(s *core.Observed) string {
 	return Printable(string(s.Holder))
 }
 
-// nudge tells the longest waiter in this process that a lease was released.
+// wakeOneWaiter tells the longest waiter in this process that a lease was released.
 // One is enough, and a crowd would only lose races; if that one gives up, the
 // next one is told. released is when that was, a Mono, or 0.
-func (k *loop) nudge(name string, released int64) {
+func (k *loop) wakeOneWaiter(name string, released int64) {
 	for _, t := range k.tasks[name] {
 		if t.waiting {
-			t.nudged = true
+			t.toldOfRelease = true
 			t.handover.FreedHere(released)
 			k.post(message{do: func() { k.changed(t) }})
 			return

@@ -263,27 +263,27 @@ func (s *semaphore) answered(a *core.Action, ev *core.Event) {
 	}
 }
 
-// strandedSemaphore is stranded for a semaphore. What is held stays good until its
+// engineFailedSemaphore is engineFailed for a semaphore. What is held stays good until its
 // session's deadline as it was, and is lost then, or when it is given back: nobody
 // else is let in before the session is dead. Whoever waits, or comes, is refused.
-type strandedSemaphore struct {
+type engineFailedSemaphore struct {
 	of       *semaphore
 	deadline int64 // Mono, of what is held
 	out      []core.Action
 }
 
-func (s *semaphore) strand() core.Stepper {
-	twin := &strandedSemaphore{of: s, deadline: core.Never}
+func (s *semaphore) standIn() core.Stepper {
+	standIn := &engineFailedSemaphore{of: s, deadline: core.Never}
 	for _, p := range s.requests {
 		if !p.view.isWaiting() {
-			twin.deadline = min(twin.deadline, p.view.reliedUntil())
+			standIn.deadline = min(standIn.deadline, p.view.reliedUntil())
 		}
 	}
-	return twin
+	return standIn
 }
 
 // Step implements core.Stepper.
-func (s *strandedSemaphore) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (s *engineFailedSemaphore) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	s.out = s.out[:0]
 	held := false
 	for _, p := range s.of.inOrder() {
@@ -311,7 +311,7 @@ func (s *strandedSemaphore) Step(now core.Instant, ev core.Event) ([]core.Action
 }
 
 // Idle implements core.Stepper.
-func (s *strandedSemaphore) Idle() bool { return len(s.of.requests) == 0 }
+func (s *engineFailedSemaphore) Idle() bool { return len(s.of.requests) == 0 }
 
 // String implements core.Stepper.
-func (s *strandedSemaphore) String() string { return strandedState }
+func (s *engineFailedSemaphore) String() string { return engineFailedState }

@@ -55,7 +55,7 @@ type task struct {
 	gone     bool
 	waiting  bool
 	missed   bool // a change was told while a look was under way
-	nudged   bool // it was the one to be told of a release
+	toldOfRelease   bool // it was the one to be told of a release
 	watches  []*watching
 	counted  bool                       // telemetry has it among what is held
 	handover *telemetry.HandoverTracker // nil: it has not waited, or nobody wants to know
@@ -85,7 +85,7 @@ type task struct {
 // failures are what has gone wrong for a task.
 type failures struct {
 	lastError error // of the latest request whose outcome is unknown
-	stranded  error // of the engine that lost the machine
+	engine  error // of the engine that lost the machine
 	cause     error // why it was cancelled, if not by its caller
 }
 
