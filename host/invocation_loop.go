@@ -14,19 +14,19 @@ import (
 // hear takes the notices of the invocation's machine: its own, and those of the
 // lease or the companion within.
 func (i *Invocation) hear(a *core.Action) {
-	k := i.host.loop
+	l := i.host.loop
 	switch a.Kind {
 	case core.ActionWaiting:
 		i.waits(a)
 	case core.ActionLaunch:
 		i.launch()
 	case core.ActionFound:
-		k.resultIsThere(i)
+		l.resultIsThere(i)
 		i.conclude(i.found(a), nil)
 	case core.ActionAbsent:
 		i.conclude(nil, i.absent(a))
 	case core.ActionRefused:
-		k.host.memory.saw(i.name, i.task.protocol, a.Observed)
+		l.host.memory.saw(i.name, i.task.protocol, a.Observed)
 		i.conclude(nil, i.refused(a))
 	default:
 		i.tenure(a)
@@ -45,26 +45,26 @@ func (i *Invocation) waits(a *core.Action) {
 // stepped follows the machine's state after each step: what is waited for is
 // watched, and asked of the session.
 func (i *Invocation) stepped() {
-	t, k := i.task, i.host.loop
+	t, l := i.task, i.host.loop
 	state := t.machine.String()
 	if state != core.InvocationDelivering.String() {
 		i.source = nil
 	}
 	if r := t.inFlight[ownLane]; r != nil && isTransfer(r.action.Kind) && (i.source == nil || t.stopping) {
-		k.stopTransfer(r) // nobody wants it any more
+		l.stopTransfer(r) // nobody wants it any more
 	}
 	switch state {
 	case core.InvocationWaiting.String():
 		t.waiting = true
-		t.watch(k, i.keysToWatch(i.leaseKey)...)
+		t.watch(l, i.keysToWatch(i.leaseKey)...)
 	case core.InvocationChecking.String(): // of one who waits it is a look
 	case core.InvocationAcquiring.String():
 		if t.session != nil {
-			k.open(t.session)
+			l.open(t.session)
 		}
 	case core.InvocationAwaiting.String():
 		t.waiting = false
-		t.watch(k, i.keysToWatch("")...)
+		t.watch(l, i.keysToWatch("")...)
 	case core.InvocationSettling.String(): // of one who awaits it is a look
 		t.waiting = false
 	case core.InvocationLaunched.String():
@@ -73,7 +73,7 @@ func (i *Invocation) stepped() {
 			t.stopWatching()
 			return
 		}
-		t.watch(k, versionKey(i.name, i.view.epoch+1)) // which a break makes
+		t.watch(l, versionKey(i.name, i.view.epoch+1)) // which a break makes
 	default:
 		t.waiting = false
 		t.stopWatching()
@@ -99,7 +99,7 @@ func (i *Invocation) keysToWatch(lease string) []string {
 // tenure hands a notice of the lease or the companion to its view, which lives
 // from held to the tenure's end.
 func (i *Invocation) tenure(a *core.Action) {
-	t, k := i.task, i.host.loop
+	t, l := i.task, i.host.loop
 	if a.Kind == core.ActionHeld {
 		t.toldOfRelease = false
 		t.mu.Lock()
@@ -113,13 +113,13 @@ func (i *Invocation) tenure(a *core.Action) {
 	view := i.view
 	switch lives := view != nil && !view.isOver(); {
 	case lives:
-		k.tenure(view, a)
+		l.tenure(view, a)
 		ended = view.failure()
 	case a.Kind == core.ActionLost:
-		ended = k.failure(t, Lost, a)
-		k.recordLost(t, a.Reason, ended)
+		ended = l.failure(t, Lost, a)
+		l.recordLost(t, a.Reason, ended)
 	case a.Kind == core.ActionCannotMaintain:
-		ended = k.failure(t, CannotMaintain, a)
+		ended = l.failure(t, CannotMaintain, a)
 	}
 	if a.Kind != core.ActionLost && a.Kind != core.ActionCannotMaintain {
 		return
@@ -254,14 +254,14 @@ func (i *Invocation) conclude(result *Result, err error) {
 // resultIsThere tells everybody in this process who wants the same. They only
 // read, so it is not one after the other as with a lease; and whoever was told
 // tells nobody.
-func (k *loop) resultIsThere(from *Invocation) {
+func (l *loop) resultIsThere(from *Invocation) {
 	if from.told {
 		return
 	}
-	for _, t := range k.tasks[from.name] {
+	for _, t := range l.tasks[from.name] {
 		if i := t.invocation; i != nil && i != from && !i.told {
 			i.told = true
-			k.post(message{do: func() { k.changed(t) }})
+			l.post(message{do: func() { l.changed(t) }})
 		}
 	}
 }

@@ -66,105 +66,105 @@ type message struct {
 const idleCheck = time.Second
 
 func newLoop(h *Host, slots int) *loop {
-	k := &loop{
+	l := &loop{
 		host: h, notified: make(chan struct{}, 1), stopped: make(chan struct{}), force: make(chan struct{}),
 		tasks: make(map[string][]*task), small: queue{slots: slots}, large: queue{slots: transfers},
 		sessions: make(map[sessionTerms]*session), services: make(map[*task]struct{}),
 	}
-	k.ctx, k.stop = context.WithCancel(context.Background())
-	go k.run()
-	return k
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	go l.run()
+	return l
 }
 
 // post hands a message to the loop. After the loop has stopped the message is lost. It
 // concerns nothing then, since every task has ended.
-func (k *loop) post(msg message) {
-	k.mu.Lock()
-	if !k.dead {
-		k.queue = append(k.queue, msg)
+func (l *loop) post(msg message) {
+	l.mu.Lock()
+	if !l.dead {
+		l.queue = append(l.queue, msg)
 	}
-	k.mu.Unlock()
-	k.notify()
+	l.mu.Unlock()
+	l.notify()
 }
 
 // notify wakes the goroutine.
-func (k *loop) notify() {
+func (l *loop) notify() {
 	select {
-	case k.notified <- struct{}{}:
+	case l.notified <- struct{}{}:
 	default:
 	}
 }
 
 // add adds a task and starts its machine with its first event. What is let in here
 // is in the queue before shutdown is, so shutdown ends it.
-func (k *loop) add(t *task, first core.Event) error {
-	err := k.let(func() {
-		k.enroll(t)
+func (l *loop) add(t *task, first core.Event) error {
+	err := l.let(func() {
+		l.enroll(t)
 		if t.session != nil && t.invocation == nil { // which asks for it when it needs it
-			k.open(t.session)
+			l.open(t.session)
 		}
 		if !t.gone { // its session cannot be had
-			k.step(t, first)
+			l.step(t, first)
 		}
 	})
 	if err != nil {
-		k.dropMachine(t) // may wait for the engine, so not under the lock
+		l.dropMachine(t) // may wait for the engine, so not under the lock
 	}
 	return err
 }
 
 // let posts what begins something, unless the Host is closed.
-func (k *loop) let(begin func()) error {
-	k.mu.Lock()
-	closed := k.closed
+func (l *loop) let(begin func()) error {
+	l.mu.Lock()
+	closed := l.closed
 	if !closed {
-		k.queue = append(k.queue, message{do: begin})
+		l.queue = append(l.queue, message{do: begin})
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if closed {
 		return ErrClosed
 	}
-	k.notify()
+	l.notify()
 	return nil
 }
 
-func (k *loop) enroll(t *task) {
-	k.tasks[t.name] = append(k.tasks[t.name], t)
-	k.count++
+func (l *loop) enroll(t *task) {
+	l.tasks[t.name] = append(l.tasks[t.name], t)
+	l.count++
 }
 
-func (k *loop) isClosed() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.closed
+func (l *loop) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
 }
 
 // close ends every task and the loop. It is forced when ctx ends; the error
 // says why, unless everything had ended by then.
-func (k *loop) close(ctx context.Context) error {
-	k.mu.Lock()
-	k.closed = true
-	k.mu.Unlock()
-	k.post(message{do: k.shutdown})
+func (l *loop) close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.post(message{do: l.shutdown})
 	select {
-	case <-k.stopped:
+	case <-l.stopped:
 	case <-ctx.Done():
-		k.forceOnce.Do(func() {
-			k.forcedBy = context.Cause(ctx)
-			close(k.force)
+		l.forceOnce.Do(func() {
+			l.forcedBy = context.Cause(ctx)
+			close(l.force)
 		})
-		k.notify()
-		<-k.stopped
+		l.notify()
+		<-l.stopped
 	}
-	if k.count > 0 || k.leftIO {
-		return k.forcedBy
+	if l.count > 0 || l.leftIO {
+		return l.forcedBy
 	}
 	return nil
 }
 
-func (k *loop) isForced() bool {
+func (l *loop) isForced() bool {
 	select {
-	case <-k.force:
+	case <-l.force:
 		return true
 	default:
 		return false
@@ -173,66 +173,66 @@ func (k *loop) isForced() bool {
 
 // shutdown asks every machine to end: what is held is released, what waits is
 // cancelled, companions leave.
-func (k *loop) shutdown() {
-	if k.closing {
+func (l *loop) shutdown() {
+	if l.closing {
 		return
 	}
-	k.closing = true
-	for _, named := range k.tasks {
+	l.closing = true
+	for _, named := range l.tasks {
 		for _, t := range slices.Clone(named) {
 			t.invalidate()
-			k.stopTask(t)
+			l.stopTask(t)
 		}
 	}
 }
 
 // run is the loop's goroutine.
-func (k *loop) run() {
-	defer close(k.stopped)
+func (l *loop) run() {
+	defer close(l.stopped)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		k.drain()
-		k.wakeDue()
-		if k.closing && k.count == 0 {
-			k.stopServices()
+		l.drain()
+		l.wakeDue()
+		if l.closing && l.count == 0 {
+			l.stopServices()
 		}
-		if k.isForced() || k.closing && k.count == 0 && len(k.services) == 0 {
+		if l.isForced() || l.closing && l.count == 0 && len(l.services) == 0 {
 			break
 		}
-		if pause, ok := k.pause(); ok {
+		if pause, ok := l.pause(); ok {
 			timer.Reset(pause)
-			k.preciseSleep(pause)
+			l.preciseSleep(pause)
 		} else {
 			timer.Stop()
 		}
 		select {
-		case <-k.notified:
+		case <-l.notified:
 		case <-timer.C:
 		}
 	}
-	k.finish()
+	l.finish()
 }
 
 // finish stops all I/O, takes its last answers and ends who is left: nobody,
 // unless it was forced. What they have in the store expires by itself.
-func (k *loop) finish() {
-	k.over = true
-	for t := range k.everybody() {
+func (l *loop) finish() {
+	l.over = true
+	for t := range l.everybody() {
 		t.cancelRequests()
 	}
-	k.stop()
-	k.awaitIO()
-	k.drain()
-	for t := range k.everybody() {
-		k.recordLeft(t)
+	l.stop()
+	l.awaitIO()
+	l.drain()
+	for t := range l.everybody() {
+		l.recordLeft(t)
 		t.end(ErrClosed)
-		k.dropMachine(t)
+		l.dropMachine(t)
 	}
-	k.awaitIO() // for watches that were just ended
-	k.mu.Lock()
-	k.dead, k.queue = true, nil
-	k.mu.Unlock()
+	l.awaitIO() // for watches that were just ended
+	l.mu.Lock()
+	l.dead, l.queue = true, nil
+	l.mu.Unlock()
 }
 
 // stopGrace is what a forced close gives to requests that were just cancelled.
@@ -241,36 +241,36 @@ const stopGrace = time.Second
 // awaitIO waits for all requests to end; when the close is forced only as long as a
 // cancelled request may take. A system call on a dead mount obeys no context, and Close
 // must not hang on it.
-func (k *loop) awaitIO() {
+func (l *loop) awaitIO() {
 	ended := make(chan struct{})
 	go func() {
-		k.io.Wait()
+		l.io.Wait()
 		close(ended)
 	}()
 	select {
 	case <-ended:
 		return
-	case <-k.force:
+	case <-l.force:
 	}
 	timer := time.NewTimer(stopGrace)
 	defer timer.Stop()
 	select {
 	case <-ended:
 	case <-timer.C:
-		k.leftIO = true
+		l.leftIO = true
 	}
 }
 
-func (k *loop) everybody() iter.Seq[*task] {
+func (l *loop) everybody() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
-		for _, named := range k.tasks {
+		for _, named := range l.tasks {
 			for _, t := range named {
 				if !yield(t) {
 					return
 				}
 			}
 		}
-		for t := range k.services {
+		for t := range l.services {
 			if !yield(t) {
 				return
 			}
@@ -279,46 +279,46 @@ func (k *loop) everybody() iter.Seq[*task] {
 }
 
 // drain takes everything that was posted.
-func (k *loop) drain() {
-	k.mu.Lock()
-	queue := k.queue
-	k.queue = nil
-	k.mu.Unlock()
+func (l *loop) drain() {
+	l.mu.Lock()
+	queue := l.queue
+	l.queue = nil
+	l.mu.Unlock()
 	for _, msg := range queue {
 		switch {
 		case msg.do != nil:
 			msg.do()
 		case !msg.to.gone:
-			k.step(msg.to, msg.event)
+			l.step(msg.to, msg.event)
 		}
 	}
 }
 
-func (k *loop) wakeDue() {
-	for len(k.wakes) > 0 && k.wakes[0].wakeAt <= k.host.clock.Now().Mono {
-		k.step(k.wakes[0], core.Event{Kind: core.EventWoke})
+func (l *loop) wakeDue() {
+	for len(l.wakes) > 0 && l.wakes[0].wakeAt <= l.host.clock.Now().Mono {
+		l.step(l.wakes[0], core.Event{Kind: core.EventWoke})
 	}
 }
 
 // pause is how long to sleep; not ok is until it is notified.
-func (k *loop) pause() (time.Duration, bool) {
-	k.mu.Lock()
-	waiting := len(k.queue) > 0
-	k.mu.Unlock()
+func (l *loop) pause() (time.Duration, bool) {
+	l.mu.Lock()
+	waiting := len(l.queue) > 0
+	l.mu.Unlock()
 	switch {
 	case waiting:
 		return 0, true
-	case len(k.wakes) == 0:
+	case len(l.wakes) == 0:
 		return 0, false
 	}
-	left := time.Duration(k.wakes[0].wakeAt - k.host.clock.Now().Mono)
+	left := time.Duration(l.wakes[0].wakeAt - l.host.clock.Now().Mono)
 	return max(0, min(left, idleCheck)), true
 }
 
 // step tells a machine what happened and carries out what it answers.
-func (k *loop) step(t *task, event core.Event) {
+func (l *loop) step(t *task, event core.Event) {
 	t.stopping = t.stopping || isStop(event.Kind)
-	now := k.inform(t, k.host.clock.Now(), &event)
+	now := l.inform(t, l.host.clock.Now(), &event)
 	if t.gone {
 		return
 	}
@@ -327,7 +327,7 @@ func (k *loop) step(t *task, event core.Event) {
 		if _, breach := errors.AsType[*core.Error](err); breach {
 			panic("mopslock: host: " + err.Error()) // the host broke the contract
 		}
-		k.engineFailed(t, err)
+		l.engineFailed(t, err)
 		actions, _ = t.machine.Step(now, event)
 	}
 	wake := int64(0)
@@ -335,14 +335,14 @@ func (k *loop) step(t *task, event core.Event) {
 	for i := range actions {
 		switch a := &actions[i]; {
 		case a.Kind.IsRequest():
-			k.request(t, *a)
+			l.request(t, *a)
 		case a.Kind == core.ActionWake:
 			wake, woken = a.At, true
 		default:
-			k.notice(t, a)
+			l.notice(t, a)
 		}
 	}
-	k.setWake(t, wake, woken)
+	l.setWake(t, wake, woken)
 	t.releaseDeadline(wake, woken)
 	t.tellTidied()
 	switch {
@@ -354,18 +354,18 @@ func (k *loop) step(t *task, event core.Event) {
 	switch {
 	case t.gone: // its session cannot be had
 	case t.machine.Idle() && !t.isAsked():
-		k.remove(t)
+		l.remove(t)
 	case t.missed && t.canLook():
 		t.missed = false
-		k.step(t, core.Event{Kind: core.EventChanged})
+		l.step(t, core.Event{Kind: core.EventChanged})
 	}
 }
 
 // engineFailed puts a stand-in where the engine has lost a machine. A request that is
 // under way runs to its end; nobody asked for it to be undone.
-func (k *loop) engineFailed(t *task, err error) {
-	k.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
-	k.dropMachine(t)
+func (l *loop) engineFailed(t *task, err error) {
+	l.host.log.Error("the engine failed; the lease is no longer renewed", "name", t.name, "error", err)
+	l.dropMachine(t)
 	t.makeFailures().engine = err
 	if t.invocation != nil {
 		t.machine = t.invocation.standIn()
@@ -391,9 +391,9 @@ func (k *loop) engineFailed(t *task, err error) {
 }
 
 // dropMachine gives a machine back to its engine.
-func (k *loop) dropMachine(t *task) {
+func (l *loop) dropMachine(t *task) {
 	if t.readFailures().engine == nil && !t.foreign {
-		k.host.engine.Drop(t.machine)
+		l.host.engine.Drop(t.machine)
 	}
 }
 
@@ -403,11 +403,11 @@ func (k *loop) dropMachine(t *task) {
 //
 //	waiter   get(held) . . . . . . . . answered: wait, up to 5 s
 //	holder        put(released) . answered: changed        <- would be lost
-func (k *loop) changed(t *task) {
+func (l *loop) changed(t *task) {
 	switch {
 	case t.gone:
 	case t.canLook():
-		k.step(t, core.Event{Kind: core.EventChanged})
+		l.step(t, core.Event{Kind: core.EventChanged})
 	default:
 		t.missed = true
 	}
@@ -415,57 +415,57 @@ func (k *loop) changed(t *task) {
 
 // look has the loop check the clock on behalf of a task, and returns when it has, or
 // when it has stopped.
-func (k *loop) look(t *task) {
+func (l *loop) look(t *task) {
 	if t.via != nil {
 		t = t.via
 	}
 	looked := make(chan struct{})
-	k.post(message{do: func() {
+	l.post(message{do: func() {
 		if !t.gone {
-			k.step(t, core.Event{Kind: core.EventWoke})
+			l.step(t, core.Event{Kind: core.EventWoke})
 		}
 		close(looked)
 	}})
 	select {
 	case <-looked:
-	case <-k.stopped:
+	case <-l.stopped:
 	}
 }
 
-func (k *loop) setWake(t *task, at int64, set bool) {
+func (l *loop) setWake(t *task, at int64, set bool) {
 	t.wakeAt = at
 	switch {
 	case set && t.index < 0:
-		heap.Push(&k.wakes, t)
+		heap.Push(&l.wakes, t)
 	case set:
-		heap.Fix(&k.wakes, t.index)
+		heap.Fix(&l.wakes, t.index)
 	case t.index >= 0:
-		heap.Remove(&k.wakes, t.index)
+		heap.Remove(&l.wakes, t.index)
 	}
 }
 
 // remove forgets a task whose machine waits for nothing any more.
-func (k *loop) remove(t *task) {
+func (l *loop) remove(t *task) {
 	t.gone = true
 	t.end(errDone) // unless it said how
-	k.dropMachine(t)
+	l.dropMachine(t)
 	t.cancelRequests()
 	t.tellTidied()
 	t.stopWatching()
-	k.setWake(t, 0, false)
+	l.setWake(t, 0, false)
 	if t.service {
-		delete(k.services, t)
+		delete(l.services, t)
 		return
 	}
-	named := k.tasks[t.name]
+	named := l.tasks[t.name]
 	if i := slices.Index(named, t); i >= 0 {
 		named = slices.Delete(named, i, i+1)
-		k.count--
+		l.count--
 	}
 	if len(named) == 0 {
-		delete(k.tasks, t.name)
+		delete(l.tasks, t.name)
 	} else {
-		k.tasks[t.name] = named
+		l.tasks[t.name] = named
 	}
 }
 

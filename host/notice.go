@@ -10,69 +10,69 @@ import (
 )
 
 // notice carries a machine's notice to whoever waits for it.
-func (k *loop) notice(t *task, a *core.Action) {
+func (l *loop) notice(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionCalibrate:
-		k.calibrate(t)
+		l.calibrate(t)
 		return
 	case core.ActionWarned:
-		k.warn(t, a)
+		l.warn(t, a)
 		return
 	}
 	if t.hears != nil {
 		t.hears(a)
 		return
 	}
-	k.tenure(t, a)
+	l.tenure(t, a)
 }
 
 // tenure takes a notice of a lease's or a companion's machine.
-func (k *loop) tenure(t *task, a *core.Action) {
+func (l *loop) tenure(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionWaiting:
-		t.nowWaiting(k, a)
+		t.nowWaiting(l, a)
 	case core.ActionHeld:
 		t.waiting, t.silent, t.missed = false, false, false
-		k.recordHeld(t, a)
+		l.recordHeld(t, a)
 		t.nowHeld(a)
-		t.watchAbove(k)
-		k.host.memory.forget(t.name)
+		t.watchAbove(l)
+		l.host.memory.forget(t.name)
 	case core.ActionAdopted:
 		t.nowAdopted(a.Epoch)
-		t.watchAbove(k)
+		t.watchAbove(l)
 	case core.ActionDeadline:
 		t.setDeadline(a.At)
 	case core.ActionRenewed:
-		k.recordRenewed(t, t.deadline)
+		l.recordRenewed(t, t.deadline)
 		t.nowRenewed(a.At)
 	case core.ActionContactLost:
-		k.host.telemetry.ContactLost(t.name)
+		l.host.telemetry.ContactLost(t.name)
 		t.silent = true
 		t.setContact(false)
 	case core.ActionReleased:
-		k.host.memory.released(t.name, t.looked, a)
-		k.recordReleased(t)
+		l.host.memory.released(t.name, t.looked, a)
+		l.recordReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
-		k.wakeOneWaiter(t.name, k.host.clock.Now().Mono)
+		l.wakeOneWaiter(t.name, l.host.clock.Now().Mono)
 	case core.ActionLeft:
-		k.recordReleased(t)
+		l.recordReleased(t)
 		t.end(&Error{Kind: Ended, Name: t.name})
 	case core.ActionRefused:
-		k.host.memory.saw(t.name, t.protocol, a.Observed)
-		t.end(k.failure(t, Refused, a))
+		l.host.memory.saw(t.name, t.protocol, a.Observed)
+		t.end(l.failure(t, Refused, a))
 		if t.toldOfRelease {
-			k.wakeOneWaiter(t.name, t.handover.Freed())
+			l.wakeOneWaiter(t.name, t.handover.Freed())
 		}
 	case core.ActionLost:
-		err := k.failure(t, Lost, a)
-		k.recordLost(t, a.Reason, err)
+		err := l.failure(t, Lost, a)
+		l.recordLost(t, a.Reason, err)
 		t.end(err)
 	case core.ActionCannotMaintain:
-		t.end(k.failure(t, CannotMaintain, a))
+		t.end(l.failure(t, CannotMaintain, a))
 	}
 }
 
-func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
+func (l *loop) failure(t *task, kind Kind, a *core.Action) error {
 	failed := t.readFailures()
 	if failed.cause != nil && a.Reason == core.ReasonCancelled {
 		return failed.cause
@@ -91,24 +91,24 @@ func (k *loop) failure(t *task, kind Kind, a *core.Action) error {
 		err.Err = &EngineError{failed.engine}
 	}
 	if a.Observed != nil {
-		seen := newStatus(t.name, t.protocol, a.Observed, k.host.clock.Now())
+		seen := newStatus(t.name, t.protocol, a.Observed, l.host.clock.Now())
 		err.Seen = &seen
 	}
 	return err
 }
 
-func (k *loop) warn(t *task, a *core.Action) {
+func (l *loop) warn(t *task, a *core.Action) {
 	switch a.Reason {
 	case core.ReasonTTLDiffers:
-		k.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
+		l.host.log.Warn("this name is in use with another TTL, which can give it two holders; use one everywhere",
 			"name", t.name, "their_ttl", a.Observed.TTL)
 	case core.ReasonCorruptTaken:
-		k.host.log.Warn("an unreadable record has stood too long and is taken over", "name", t.name, "key", a.Key)
+		l.host.log.Warn("an unreadable record has stood too long and is taken over", "name", t.name, "key", a.Key)
 	case core.ReasonEmptied:
-		k.host.log.Warn("the versions of a held name were removed from the store; keep lifecycle rules off _mopslock",
+		l.host.log.Warn("the versions of a held name were removed from the store; keep lifecycle rules off _mopslock",
 			"name", t.name)
 	case core.ReasonMixed:
-		k.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
+		l.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
 			"name", t.name, "their_holder", holderOf(a.Observed))
 	}
 }
@@ -123,12 +123,12 @@ func holderOf(s *core.Observed) string {
 // wakeOneWaiter tells the longest waiter in this process that a lease was released.
 // One is enough, and a crowd would only lose races; if that one gives up, the
 // next one is told. released is when that was, a Mono, or 0.
-func (k *loop) wakeOneWaiter(name string, released int64) {
-	for _, t := range k.tasks[name] {
+func (l *loop) wakeOneWaiter(name string, released int64) {
+	for _, t := range l.tasks[name] {
 		if t.waiting {
 			t.toldOfRelease = true
 			t.handover.FreedHere(released)
-			k.post(message{do: func() { k.changed(t) }})
+			l.post(message{do: func() { l.changed(t) }})
 			return
 		}
 	}
@@ -152,7 +152,7 @@ func (t *task) isHolding() bool {
 
 // watchAbove watches what a break of a strict lease that is held makes. Of one on a
 // session the session is called, and its call is watched. An invocation does so itself.
-func (t *task) watchAbove(k *loop) {
+func (t *task) watchAbove(l *loop) {
 	if t.via != nil {
 		return
 	}
@@ -160,12 +160,12 @@ func (t *task) watchAbove(k *loop) {
 		t.stopWatching()
 		return
 	}
-	t.watch(k, versionKey(t.name, t.epoch+1))
+	t.watch(l, versionKey(t.name, t.epoch+1))
 }
 
-func (t *task) nowWaiting(k *loop, a *core.Action) {
+func (t *task) nowWaiting(l *loop, a *core.Action) {
 	t.waiting = true
-	t.watch(k, t.keyToWatch(a.Observed))
+	t.watch(l, t.keyToWatch(a.Observed))
 	t.nowSeen(a.Observed)
 }
 
@@ -231,10 +231,10 @@ type watching struct {
 
 // end does not run on the loop, since it can wait for a Watch that hangs on a dead
 // mount. A watch that is just being made is ended when it arrives.
-func (w *watching) end(k *loop) {
+func (w *watching) end(l *loop) {
 	w.over = true
 	if w.stop != nil {
-		k.io.Go(w.stop)
+		l.io.Go(w.stop)
 		w.stop = nil
 	}
 }
@@ -246,14 +246,14 @@ func (t *task) watcher() (store.Watcher, bool) {
 
 // watch asks a local directory to tell of changes of these keys and no others. Who
 // waits looks once more when it has begun: what changed before it is not told.
-func (t *task) watch(k *loop, keys ...string) {
+func (t *task) watch(l *loop, keys ...string) {
 	watcher, ok := t.watcher()
 	if !ok {
 		return
 	}
 	t.watches = slices.DeleteFunc(t.watches, func(w *watching) bool {
 		if !slices.Contains(keys, w.key) {
-			w.end(k)
+			w.end(l)
 		}
 		return w.over
 	})
@@ -263,26 +263,26 @@ func (t *task) watch(k *loop, keys ...string) {
 		}
 		w := &watching{key: key}
 		t.watches = append(t.watches, w)
-		k.io.Go(func() { t.beginWatch(watcher, w) })
+		l.io.Go(func() { t.beginWatch(watcher, w) })
 	}
 }
 
 func (t *task) beginWatch(watcher store.Watcher, w *watching) {
-	k := t.loop
-	changed := message{do: func() { k.changed(t) }}
-	stop, err := watcher.Watch(w.key, func() { k.post(changed) })
+	l := t.loop
+	changed := message{do: func() { l.changed(t) }}
+	stop, err := watcher.Watch(w.key, func() { l.post(changed) })
 	if err != nil {
-		k.host.log.Debug("no file events; polling alone", "name", t.name, "error", err)
+		l.host.log.Debug("no file events; polling alone", "name", t.name, "error", err)
 		return
 	}
-	k.post(message{do: func() {
+	l.post(message{do: func() {
 		if w.over {
-			k.io.Go(stop)
+			l.io.Go(stop)
 			return
 		}
 		w.stop = stop
 		if !t.isHolding() { // whose next renewal looks
-			k.changed(t)
+			l.changed(t)
 		}
 	}})
 }

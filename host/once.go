@@ -56,19 +56,19 @@ func (h *Host) runOnce(ctx context.Context, cfg *core.Config, said func(*core.Ac
 }
 
 // drop ends a task whose machine has no stop event.
-func (k *loop) drop(t *task) {
+func (l *loop) drop(t *task) {
 	if !t.gone {
 		t.end(ErrClosed)
-		k.remove(t)
+		l.remove(t)
 	}
 }
 
 // stopTask asks a task to end.
-func (k *loop) stopTask(t *task) {
+func (l *loop) stopTask(t *task) {
 	if t.stopKind == 0 {
-		k.drop(t)
+		l.drop(t)
 		return
 	}
 	t.invalidate()
-	k.step(t, t.stopEvent())
+	l.step(t, t.stopEvent())
 }

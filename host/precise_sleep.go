@@ -9,13 +9,13 @@ const longestSleep = 10 * time.Millisecond
 
 // preciseSleep notifies the loop at the end of a short pause, before the timer does. There
 // is one at a time: what is due before it ends has the timer.
-func (k *loop) preciseSleep(pause time.Duration) {
-	if pause <= 0 || pause > longestSleep || k.host.preciseSleep == nil || !k.sleeping.CompareAndSwap(false, true) {
+func (l *loop) preciseSleep(pause time.Duration) {
+	if pause <= 0 || pause > longestSleep || l.host.preciseSleep == nil || !l.sleeping.CompareAndSwap(false, true) {
 		return
 	}
-	k.io.Go(func() {
-		k.host.preciseSleep(pause)
-		k.sleeping.Store(false)
-		k.notify()
+	l.io.Go(func() {
+		l.host.preciseSleep(pause)
+		l.sleeping.Store(false)
+		l.notify()
 	})
 }

@@ -251,13 +251,13 @@ func (a *abilities) tries(key string) {
 }
 
 // sweepTried removes that object, if there may be one.
-func (k *loop) sweepTried(after time.Duration) {
-	a := &k.host.abilities
+func (l *loop) sweepTried(after time.Duration) {
+	a := &l.host.abilities
 	a.mu.Lock()
 	key := a.own
 	a.own = ""
 	a.mu.Unlock()
 	if key != "" {
-		k.sendOnce(core.Action{Kind: core.ActionDelete, Key: key, Limit: tidyLimit}, after)
+		l.sendOnce(core.Action{Kind: core.ActionDelete, Key: key, Limit: tidyLimit}, after)
 	}
 }

@@ -29,16 +29,16 @@ type queue struct {
 }
 
 // queueOf is where a request waits.
-func (k *loop) queueOf(r *request) *queue {
+func (l *loop) queueOf(r *request) *queue {
 	if isTransfer(r.action.Kind) {
-		return &k.large
+		return &l.large
 	}
-	return &k.small
+	return &l.small
 }
 
 // request starts a store request, or lets it wait for a slot. Its limit counts
 // from now either way. The machine has given up any earlier one.
-func (k *loop) request(t *task, a core.Action) {
+func (l *loop) request(t *task, a core.Action) {
 	lane := t.lane(a.Request)
 	t.cancelRequest(lane)
 	r := &request{from: t, action: a}
@@ -47,28 +47,28 @@ func (k *loop) request(t *task, a core.Action) {
 	if t.invocation != nil {
 		r.source = t.invocation.source
 	}
-	ctx, cancel := context.WithTimeout(k.ctx, a.Limit)
+	ctx, cancel := context.WithTimeout(l.ctx, a.Limit)
 	// At its limit it is answered, whether or not it had a slot and whether or
 	// not the store obeys ctx: a caller must not hang on a dead mount. A second
 	// answer, from the store after all, changes nothing.
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			k.post(message{do: func() {
+			l.post(message{do: func() {
 				if r.isAwaited() {
 					t.makeFailures().lastError = errSilent // and not what was said of an earlier one
 				}
-				k.answer(r, unanswered(a.Request))
+				l.answer(r, unanswered(a.Request))
 			}})
 		}
 	})
 	r.ctx, r.cancel = ctx, func() { stop(); cancel() }
 	t.inFlight[lane] = r
-	q := k.queueOf(r)
-	if len(q.ready) > 2*lanes*(k.count+len(k.services)) { // while all slots hang, given-up requests would pile up
+	q := l.queueOf(r)
+	if len(q.ready) > 2*lanes*(l.count+len(l.services)) { // while all slots hang, given-up requests would pile up
 		q.ready = slices.DeleteFunc(q.ready, func(old *request) bool { return old.ctx.Err() != nil })
 	}
 	q.ready = append(q.ready, r)
-	k.startReady(q)
+	l.startReady(q)
 }
 
 // isAwaited reports whether the machine has no answer yet, and still wants one.
@@ -85,11 +85,11 @@ func unanswered(id core.RequestID) core.Event {
 }
 
 // answer gives a machine the answer to its request.
-func (k *loop) answer(r *request, event core.Event) {
+func (l *loop) answer(r *request, event core.Event) {
 	t := r.from
 	if r.isAwaited() {
 		t.inFlight[t.lane(r.action.Request)] = nil // its body is not kept until the next one
-		k.recordAnswer(r, &event)
+		l.recordAnswer(r, &event)
 	}
 	if t.gone {
 		return
@@ -97,19 +97,19 @@ func (k *loop) answer(r *request, event core.Event) {
 	if t.shared != nil {
 		t.shared.answered(&r.action, &event)
 	}
-	k.step(t, event)
+	l.step(t, event)
 	t.recordRead(r, &event)
 	if t.beats != nil && event.Outcome == core.OutcomeUnknown {
-		k.cannotBeat(t.beats, event.Class)
+		l.cannotBeat(t.beats, event.Class)
 	}
 }
 
-func (k *loop) startReady(q *queue) {
-	if k.over {
+func (l *loop) startReady(q *queue) {
+	if l.over {
 		return
 	}
-	if now := time.Now(); now.Before(k.retryAfter.until) {
-		k.startDue(q, now)
+	if now := time.Now(); now.Before(l.retryAfter.until) {
+		l.startDue(q, now)
 		return
 	}
 	for q.slots > 0 && len(q.ready) > 0 {
@@ -119,16 +119,16 @@ func (k *loop) startReady(q *queue) {
 		if r.ctx.Err() != nil {
 			continue // given up, or answered at its limit
 		}
-		k.start(q, r)
+		l.start(q, r)
 	}
 }
 
 // startDue is startReady while the store wants to be left alone.
-func (k *loop) startDue(q *queue, now time.Time) {
-	next := k.retryAfter.until
+func (l *loop) startDue(q *queue, now time.Time) {
+	next := l.retryAfter.until
 	q.ready = slices.DeleteFunc(q.ready, func(r *request) bool {
 		deadline, _ := r.ctx.Deadline()
-		begins := k.retryAfter.begins(deadline, r.action.Limit)
+		begins := l.retryAfter.begins(deadline, r.action.Limit)
 		switch {
 		case r.ctx.Err() != nil:
 			return true // given up, or answered at its limit
@@ -140,7 +140,7 @@ func (k *loop) startDue(q *queue, now time.Time) {
 		case q.slots == 0:
 			return false // whoever gives one back comes by here
 		}
-		k.start(q, r)
+		l.start(q, r)
 		return true
 	})
 	if len(q.ready) == 0 {
@@ -150,45 +150,45 @@ func (k *loop) startDue(q *queue, now time.Time) {
 		q.waking.Stop()
 	}
 	q.waking = time.AfterFunc(next.Sub(now), func() {
-		k.post(message{do: func() { k.startReady(q) }})
+		l.post(message{do: func() { l.startReady(q) }})
 	})
 }
 
-func (k *loop) start(q *queue, r *request) {
+func (l *loop) start(q *queue, r *request) {
 	q.slots--
-	r.sent = k.instantOf(r.from)
-	k.io.Add(1)
-	go k.perform(r)
+	r.sent = l.instantOf(r.from)
+	l.io.Add(1)
+	go l.perform(r)
 }
 
 // perform does one request and posts its answer.
-func (k *loop) perform(r *request) {
-	defer k.io.Done()
-	event, err := k.ask(r)
+func (l *loop) perform(r *request) {
+	defer l.io.Done()
+	event, err := l.ask(r)
 	r.cancel()
-	k.post(message{do: func() {
-		k.retryAfter.observe(err)
-		q := k.queueOf(r)
+	l.post(message{do: func() {
+		l.retryAfter.observe(err)
+		q := l.queueOf(r)
 		q.slots++
-		k.startReady(q)
+		l.startReady(q)
 		if event.Outcome == core.OutcomeUnknown && r.isAwaited() {
 			r.from.makeFailures().lastError = err
 		}
 		if isTransfer(r.action.Kind) {
 			r.from.invocation.transferred(r, event.Outcome, err)
 		}
-		k.answer(r, event)
+		l.answer(r, event)
 	}})
 }
 
 // ask turns the store's answer into the core's three outcomes.
-func (k *loop) ask(r *request) (core.Event, error) {
+func (l *loop) ask(r *request) (core.Event, error) {
 	a := &r.action
 	event := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
-	err := k.send(r, &event)
+	err := l.send(r, &event)
 	no := errors.Is(err, store.ErrAbsent) || errors.Is(err, store.ErrExists)
 	if err == nil || no {
-		k.host.reached.Store(true)
+		l.host.reached.Store(true)
 	}
 	creates := a.Kind == core.ActionCreate || a.Kind == core.ActionCreateResult
 	switch {
@@ -202,7 +202,7 @@ func (k *loop) ask(r *request) (core.Event, error) {
 	default:
 		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, store.ClassIn(err), nil
 		if !errors.Is(r.ctx.Err(), context.Canceled) { // nobody wanted it any more
-			k.host.log.Debug("request failed", "name", r.from.name, "verb", a.Kind.String(),
+			l.host.log.Debug("request failed", "name", r.from.name, "verb", a.Kind.String(),
 				"class", event.Class.String(), "error", err)
 		}
 	}
@@ -218,8 +218,8 @@ func isUnkeepable(verb core.ActionKind, err error) bool {
 }
 
 // send has the store do what is asked, and puts what it found into the event.
-func (k *loop) send(r *request, event *core.Event) error {
-	a, s := &r.action, k.host.verbs
+func (l *loop) send(r *request, event *core.Event) error {
+	a, s := &r.action, l.host.verbs
 	switch a.Kind {
 	case core.ActionGet:
 		object, err := s.Get(r.ctx, a.Key)
@@ -230,7 +230,7 @@ func (k *loop) send(r *request, event *core.Event) error {
 	case core.ActionCreate:
 		return s.Create(r.ctx, a.Key, a.Body, a.Type)
 	case core.ActionCreateResult, core.ActionPutResult:
-		return k.transfer(r)
+		return l.transfer(r)
 	case core.ActionExists:
 		there, err := s.Exists(r.ctx, a.Key)
 		if err == nil && !there {

@@ -46,26 +46,26 @@ func (p *permitRequest) isLimit() bool { return p.first.Kind == core.EventLimit 
 
 // semaphoreOf is the semaphore that a request is for, made if need be. A limit is set by
 // any machine of the name.
-func (k *loop) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
+func (l *loop) semaphoreOf(cfg *core.Config, limit bool) (*semaphore, error) {
 	terms := semaphoreTerms{cfg.Name, sessionTerms{cfg.TTL, cfg.Margin}}
-	for _, t := range k.tasks[cfg.Name] {
+	for _, t := range l.tasks[cfg.Name] {
 		if s := t.shared; s != nil && (limit || s.terms == terms) {
 			return s, nil
 		}
 	}
-	t, err := k.host.newTask(k.ctx, cfg, core.EventLeave, nil)
+	t, err := l.host.newTask(l.ctx, cfg, core.EventLeave, nil)
 	if err != nil {
 		return nil, err
 	}
 	s := &semaphore{task: t, terms: terms, requests: map[uint64]*permitRequest{}}
-	t.shared, t.hears, t.session = s, s.hear, k.sessionFor(cfg)
-	k.enroll(t)
+	t.shared, t.hears, t.session = s, s.hear, l.sessionFor(cfg)
+	l.enroll(t)
 	return s, nil
 }
 
 // requestPermit asks for a permit or a limit.
-func (k *loop) requestPermit(cfg *core.Config, p *permitRequest) {
-	s, err := k.semaphoreOf(cfg, p.isLimit())
+func (l *loop) requestPermit(cfg *core.Config, p *permitRequest) {
+	s, err := l.semaphoreOf(cfg, p.isLimit())
 	if err != nil {
 		p.end(refusedOf(cfg.Name, err))
 		return
@@ -75,10 +75,10 @@ func (k *loop) requestPermit(cfg *core.Config, p *permitRequest) {
 	s.requests[p.number] = p
 	p.view.via, p.view.session = t, t.session
 	p.first.Permit = p.number
-	k.step(t, p.first)
+	l.step(t, p.first)
 	s.last = p.number
 	if s.wantsSession() {
-		k.open(t.session)
+		l.open(t.session)
 	}
 }
 
@@ -88,9 +88,9 @@ func (k *loop) requestPermit(cfg *core.Config, p *permitRequest) {
 func (t *task) isAsked() bool { return t.shared != nil && len(t.shared.requests) > 0 }
 
 // giveBack ends a request, whatever has become of it by now.
-func (k *loop) giveBack(p *permitRequest) {
+func (l *loop) giveBack(p *permitRequest) {
 	if t := p.view.via; t != nil && t.shared.requests[p.number] == p {
-		k.step(t, core.Event{Kind: core.EventRelease, Permit: p.number})
+		l.step(t, core.Event{Kind: core.EventRelease, Permit: p.number})
 	}
 }
 
@@ -106,13 +106,13 @@ func (s *semaphore) inOrder() []*permitRequest {
 // hear takes the machine's notices.
 func (s *semaphore) hear(a *core.Action) {
 	t := s.task
-	k := t.loop
+	l := t.loop
 	if a.Kind == core.ActionLeft {
 		t.end(&Error{Kind: Ended, Name: t.name})
 		return
 	}
 	if a.Observed != nil {
-		seen := newStatus(t.name, t.protocol, a.Observed, k.host.clock.Now())
+		seen := newStatus(t.name, t.protocol, a.Observed, l.host.clock.Now())
 		s.seen = &seen
 	}
 	p := s.requests[a.Permit]
@@ -127,14 +127,14 @@ func (s *semaphore) hear(a *core.Action) {
 		return
 	case core.ActionHeld:
 		p.total = a.Total
-		k.recordHeld(p.view, a)
+		l.recordHeld(p.view, a)
 		p.view.nowHeld(a)
 		return
 	}
 	delete(s.requests, a.Permit)
 	switch a.Kind {
 	case core.ActionReleased:
-		k.recordReleased(p.view)
+		l.recordReleased(p.view)
 		p.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
 		s.nudgeOthers()
 	case core.ActionLimited:
@@ -147,8 +147,8 @@ func (s *semaphore) hear(a *core.Action) {
 		}
 		p.end(s.refusal(p, a))
 	case core.ActionLost:
-		err := k.failure(p.view, Lost, a)
-		k.recordLost(p.view, a.Reason, err)
+		err := l.failure(p.view, Lost, a)
+		l.recordLost(p.view, a.Reason, err)
 		p.end(err)
 	}
 }
@@ -206,10 +206,10 @@ func (s *semaphore) invalidate() {
 
 // nudgeOthers tells the machines of other terms on the name: our own knows.
 func (s *semaphore) nudgeOthers() {
-	k := s.task.loop
-	for _, t := range k.tasks[s.task.name] {
+	l := s.task.loop
+	for _, t := range l.tasks[s.task.name] {
 		if t.shared != nil && t != s.task {
-			k.post(message{do: func() { k.changed(t) }})
+			l.post(message{do: func() { l.changed(t) }})
 		}
 	}
 }
@@ -227,11 +227,11 @@ func (s *semaphore) wantsSession() bool {
 // cannotStand ends the requests that wait for a session, since there can be none. A
 // request that the machine does not know yet asks for the session once more.
 func (s *semaphore) cannotStand(err error) {
-	k := s.task.loop
+	l := s.task.loop
 	for _, p := range s.inOrder() {
 		if s.requests[p.number] == p && p.number <= s.last && !p.isLimit() && p.view.isWaiting() {
 			p.cause = err
-			k.step(s.task, core.Event{Kind: core.EventCancel, Permit: p.number})
+			l.step(s.task, core.Event{Kind: core.EventCancel, Permit: p.number})
 		}
 	}
 }

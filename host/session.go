@@ -35,14 +35,14 @@ type sessionInstance struct {
 
 // sessionFor is the session that a new task wants to stand on. It is the loop's own
 // from then on; nothing is asked of the store before the task is added.
-func (k *loop) sessionFor(cfg *core.Config) *session {
+func (l *loop) sessionFor(cfg *core.Config) *session {
 	terms := sessionTerms{cfg.TTL, cfg.Margin}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.sessions[terms]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sessions[terms]
 	if s == nil {
 		s = &session{terms: terms}
-		k.sessions[terms] = s
+		l.sessions[terms] = s
 	}
 	return s
 }
@@ -56,58 +56,58 @@ func (s *session) instanceOf(id string) *sessionInstance {
 }
 
 // open makes the session's machine, if it has none.
-func (k *loop) open(s *session) {
-	if s.task != nil || k.closing {
+func (l *loop) open(s *session) {
+	if s.task != nil || l.closing {
 		return
 	}
-	cfg, err := k.host.machineConfig(core.MachineSession, core.ProtocolStrict)
+	cfg, err := l.host.machineConfig(core.MachineSession, core.ProtocolStrict)
 	if err == nil {
-		cfg.TTL, cfg.Margin, cfg.Boot = s.terms.ttl, s.terms.margin, k.host.boot
-		s.task, err = k.serve(&cfg, core.EventLeave, func(a *core.Action) { k.sessionSaid(s, a) })
+		cfg.TTL, cfg.Margin, cfg.Boot = s.terms.ttl, s.terms.margin, l.host.boot
+		s.task, err = l.serve(&cfg, core.EventLeave, func(a *core.Action) { l.sessionSaid(s, a) })
 	}
 	if err != nil {
-		k.giveUp(s, err)
+		l.giveUp(s, err)
 		return
 	}
 	s.task.beats, s.calls = s, 0
-	k.step(s.task, core.Event{Kind: core.EventBegin})
+	l.step(s.task, core.Event{Kind: core.EventBegin})
 }
 
 // sessionSaid carries a session's notices to the leases on it.
-func (k *loop) sessionSaid(s *session, a *core.Action) {
+func (l *loop) sessionSaid(s *session, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
-		k.recordHeld(s.task, a)
+		l.recordHeld(s.task, a)
 		s.instance = &sessionInstance{id: []byte(a.Holder)}
 		s.instance.until.Store(a.At)
-		k.watchCall(s)
-		k.tell(s, (*task).isWaiting)
+		l.watchCall(s)
+		l.tell(s, (*task).isWaiting)
 	case core.ActionRenewed:
-		k.recordRenewed(s.task, s.instance.until.Load())
+		l.recordRenewed(s.task, s.instance.until.Load())
 		s.instance.until.Store(a.At)
 	case core.ActionCalled:
 		s.calls++
-		k.watchCall(s)
-		k.call(s, a.Key, a.Epoch)
+		l.watchCall(s)
+		l.call(s, a.Key, a.Epoch)
 	case core.ActionLost:
-		k.recordLost(s.task, a.Reason, nil)
+		l.recordLost(s.task, a.Reason, nil)
 		s.lost(a.Reason)
-		k.tell(s, func(*task) bool { return true })
-		k.reopen(s)
+		l.tell(s, func(*task) bool { return true })
+		l.reopen(s)
 	case core.ActionRefused: // its engine failed
-		err := k.failure(s.task, Refused, a)
+		err := l.failure(s.task, Refused, a)
 		s.task = nil
-		k.giveUp(s, err)
+		l.giveUp(s, err)
 	}
 }
 
 // watchCall has a directory tell of the next call, which whoever breaks a lease on the
 // session makes. Before the id is in force nobody stands on it.
-func (k *loop) watchCall(s *session) {
+func (l *loop) watchCall(s *session) {
 	if s.instance == nil {
 		return
 	}
-	s.task.watch(k, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.instance.id, s.calls))
+	s.task.watch(l, fmt.Sprintf("%s%s/call/%010d", core.SessionPrefix, s.instance.id, s.calls))
 }
 
 func (s *session) lost(why core.Reason) {
@@ -115,18 +115,18 @@ func (s *session) lost(why core.Reason) {
 }
 
 // tell steps the leases on a session: it has come in force, or was lost.
-func (k *loop) tell(s *session, whom func(*task) bool) {
-	for _, t := range k.on(s) {
+func (l *loop) tell(s *session, whom func(*task) bool) {
+	for _, t := range l.on(s) {
 		if !t.gone && whom(t) {
-			k.step(t, core.Event{Kind: core.EventWoke})
+			l.step(t, core.Event{Kind: core.EventWoke})
 		}
 	}
 }
 
 // on is who stands on a session, or wants to. It is a list of its own, since
 // whoever is stepped may leave.
-func (k *loop) on(s *session) (found []*task) {
-	for t := range k.everybody() {
+func (l *loop) on(s *session) (found []*task) {
+	for t := range l.everybody() {
 		if t.session == s {
 			found = append(found, t)
 		}
@@ -135,10 +135,10 @@ func (k *loop) on(s *session) (found []*task) {
 }
 
 // reopen makes the next session if a task waits for one.
-func (k *loop) reopen(s *session) {
-	for _, t := range k.on(s) {
+func (l *loop) reopen(s *session) {
+	for _, t := range l.on(s) {
 		if t.wantsSession() {
-			k.open(s)
+			l.open(s)
 			return
 		}
 	}
@@ -146,32 +146,32 @@ func (k *loop) reopen(s *session) {
 
 // cannotBeat ends a session that has never been in force, on a store that will
 // not take its beat: the tasks that wait for it would wait forever.
-func (k *loop) cannotBeat(s *session, class core.Class) {
+func (l *loop) cannotBeat(s *session, class core.Class) {
 	t := s.task
 	if t == nil || s.instance != nil || !class.Permanent() {
 		return
 	}
 	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.readFailures().lastError}
 	s.task = nil
-	k.drop(t)
-	k.giveUp(s, err)
+	l.drop(t)
+	l.giveUp(s, err)
 }
 
 // giveUp ends the tasks that wait for a session, since there can be none, with what
 // stood in its way. The next task tries again.
-func (k *loop) giveUp(s *session, err error) {
-	k.host.log.Info("no session can be had", "error", err)
-	for _, t := range k.on(s) {
+func (l *loop) giveUp(s *session, err error) {
+	l.host.log.Info("no session can be had", "error", err)
+	for _, t := range l.on(s) {
 		switch refused := refusedOf(t.name, err); {
 		case t.gone || !t.wantsSession():
 		case t.shared != nil:
 			t.shared.cannotStand(refused)
 		case t.machine.String() == core.LeaseIdle.String(): // it has not begun, so it cannot be cancelled
 			t.end(refused)
-			k.remove(t)
+			l.remove(t)
 		default:
 			t.makeFailures().cause = refused
-			k.step(t, core.Event{Kind: core.EventCancel})
+			l.step(t, core.Event{Kind: core.EventCancel})
 		}
 	}
 }
@@ -190,11 +190,11 @@ func refusedOf(name string, err error) error {
 }
 
 // call tells the leases of a name that somebody has broken it.
-func (k *loop) call(s *session, name string, epoch core.Epoch) {
-	for _, t := range k.on(s) {
+func (l *loop) call(s *session, name string, epoch core.Epoch) {
+	for _, t := range l.on(s) {
 		if !t.gone && t.name == name {
 			t.holdDeadline()
-			k.step(t, core.Event{Kind: core.EventCalled, Epoch: epoch})
+			l.step(t, core.Event{Kind: core.EventCalled, Epoch: epoch})
 		}
 	}
 }
@@ -205,18 +205,18 @@ func (k *loop) call(s *session, name string, epoch core.Epoch) {
 //
 // That steps whatever stands on it, this machine too: a later time is returned then,
 // since no machine may be told that its clock went back.
-func (k *loop) inform(t *task, now core.Instant, event *core.Event) core.Instant {
+func (l *loop) inform(t *task, now core.Instant, event *core.Event) core.Instant {
 	if t.protocol != core.ProtocolStrict {
 		return now
 	}
-	event.StoreStamp, event.StoreAt = k.clock.stamp, k.clock.at
+	event.StoreStamp, event.StoreAt = l.clock.stamp, l.clock.at
 	s := t.session
 	if s == nil {
 		return now
 	}
 	if s.instance != nil && now.Mono >= s.instance.until.Load() {
-		k.step(s.task, core.Event{Kind: core.EventWoke})
-		now = k.host.clock.Now()
+		l.step(s.task, core.Event{Kind: core.EventWoke})
+		now = l.host.clock.Now()
 	}
 	event.SessionEnd = s.end
 	if s.instance != nil {

@@ -44,22 +44,22 @@ type task struct {
 	permit *permitRequest
 
 	// The loop's own.
-	wakeAt   int64
-	index    int // in the heap, -1 outside
-	inFlight [lanes]*request
-	failures *failures // nil: none
-	service  bool      // the host's own: nobody waits for its end
-	foreign  bool      // its machine is not the engine's
-	stopping bool      // it was told to stop
-	silent   bool      // a companion's loss of contact was told
-	gone     bool
-	waiting  bool
-	missed   bool // a change was told while a look was under way
-	toldOfRelease   bool // it was the one to be told of a release
-	watches  []*watching
-	counted  bool                       // telemetry has it among what is held
-	handover *telemetry.HandoverTracker // nil: it has not waited, or nobody wants to know
-	tidied   chan struct{}              // closed when it has tidied; nil until somebody waits for that
+	wakeAt        int64
+	index         int // in the heap, -1 outside
+	inFlight      [lanes]*request
+	failures      *failures // nil: none
+	service       bool      // the host's own: nobody waits for its end
+	foreign       bool      // its machine is not the engine's
+	stopping      bool      // it was told to stop
+	silent        bool      // a companion's loss of contact was told
+	gone          bool
+	waiting       bool
+	missed        bool // a change was told while a look was under way
+	toldOfRelease bool // it was the one to be told of a release
+	watches       []*watching
+	counted       bool                       // telemetry has it among what is held
+	handover      *telemetry.HandoverTracker // nil: it has not waited, or nobody wants to know
+	tidied        chan struct{}              // closed when it has tidied; nil until somebody waits for that
 
 	mu           sync.Mutex
 	settled      chan struct{} // closed when it is held, or will never be; nil from then on
@@ -85,7 +85,7 @@ type task struct {
 // failures are what has gone wrong for a task.
 type failures struct {
 	lastError error // of the latest request whose outcome is unknown
-	engine  error // of the engine that lost the machine
+	engine    error // of the engine that lost the machine
 	cause     error // why it was cancelled, if not by its caller
 }
 

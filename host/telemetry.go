@@ -66,11 +66,11 @@ func outcomeOf(ctx context.Context, err error) string {
 }
 
 // instantOf is when a task's request is sent; 0 if nobody wants to know.
-func (k *loop) instantOf(t *task) int64 {
-	if t.service || t.held || !k.host.telemetry.Wants() {
+func (l *loop) instantOf(t *task) int64 {
+	if t.service || t.held || !l.host.telemetry.Wants() {
 		return 0
 	}
-	return k.host.clock.Now().Mono
+	return l.host.clock.Now().Mono
 }
 
 // recordWaiting begins to track the hand-over, and begins again when the holder is another.
@@ -98,13 +98,13 @@ func (t *task) recordRead(r *request, ev *core.Event) {
 
 // recordHeld counts what is held from now on, and logs it. A task that was held before is
 // a companion that has joined again, past its deadline.
-func (k *loop) recordHeld(t *task, a *core.Action) {
+func (l *loop) recordHeld(t *task, a *core.Action) {
 	if t.held {
-		k.recordRenewed(t, t.deadline)
+		l.recordRenewed(t, t.deadline)
 		return
 	}
 	t.counted = true
-	if !k.host.telemetry.Wants() {
+	if !l.host.telemetry.Wants() {
 		return
 	}
 	waiter := t
@@ -113,7 +113,7 @@ func (k *loop) recordHeld(t *task, a *core.Action) {
 	}
 	h := t.holding()
 	h.Holder, h.Token = Printable(string(a.Holder)), a.Token
-	k.host.telemetry.Held(h, waiter.handover)
+	l.host.telemetry.Held(h, waiter.handover)
 	if h.Kind == telemetry.Lease {
 		waiter.handover = nil
 	}
@@ -128,36 +128,36 @@ func (t *task) uncount() {
 }
 
 // recordReleased logs that what was held was given back.
-func (k *loop) recordReleased(t *task) {
-	if !k.host.telemetry.Wants() {
+func (l *loop) recordReleased(t *task) {
+	if !l.host.telemetry.Wants() {
 		return
 	}
 	h := t.holding()
 	h.Holder = Printable(string(t.holder))
-	k.host.telemetry.Released(h, t.stopKind == core.EventRelease)
+	l.host.telemetry.Released(h, t.stopKind == core.EventRelease)
 }
 
 // recordLeft logs that a Close did not have the time to release a lease.
-func (k *loop) recordLeft(t *task) {
+func (l *loop) recordLeft(t *task) {
 	if t.invocation != nil {
 		t = t.invocation.view
 	}
 	if t != nil && t.counted && t.kind() == telemetry.Lease {
-		k.host.telemetry.LeftToExpire(t.holding())
+		l.host.telemetry.LeftToExpire(t.holding())
 	}
 }
 
 // recordRenewed counts a good renewal, before which the deadline was another.
-func (k *loop) recordRenewed(t *task, deadline int64) {
-	k.host.telemetry.Renewed(t.holding(), deadline)
+func (l *loop) recordRenewed(t *task, deadline int64) {
+	l.host.telemetry.Renewed(t.holding(), deadline)
 }
 
 // recordLost counts a loss, and logs it.
-func (k *loop) recordLost(t *task, why core.Reason, err error) {
+func (l *loop) recordLost(t *task, why core.Reason, err error) {
 	if t.counted {
-		k.host.telemetry.Lost(t.holding(), why, err)
+		l.host.telemetry.Lost(t.holding(), why, err)
 	} else {
-		k.host.telemetry.NotOurs(t.name, why, err)
+		l.host.telemetry.NotOurs(t.name, why, err)
 	}
 }
 
@@ -174,17 +174,17 @@ func (t *task) renews(r *request) *task {
 }
 
 // recordAnswer takes an answer that was still waited for.
-func (k *loop) recordAnswer(r *request, ev *core.Event) {
+func (l *loop) recordAnswer(r *request, ev *core.Event) {
 	if ev.Outcome != core.OutcomeUnknown {
-		k.outage.Answered(k.host.telemetry)
+		l.outage.Answered(l.host.telemetry)
 		return
 	}
 	if of := r.from.renews(r); of != nil {
-		k.host.telemetry.RenewalFailed(of.holding())
+		l.host.telemetry.RenewalFailed(of.holding())
 	}
 	failed := r.from.readFailures().lastError
 	if isTransfer(r.action.Kind) || errors.Is(failed, errors.ErrUnsupported) {
 		return // it may be what is transferred that failed; and to have no such request is no outage
 	}
-	k.outage.Failed(k.host.telemetry, r.action.Kind, ev.Class, failed)
+	l.outage.Failed(l.host.telemetry, r.action.Kind, ev.Class, failed)
 }

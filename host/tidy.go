@@ -29,12 +29,12 @@ func (t *task) isTidying() bool {
 }
 
 // awaitTidied waits until a task, or with nil each task, has nothing to tidy.
-func (k *loop) awaitTidied(ctx context.Context, only *task) {
+func (l *loop) awaitTidied(ctx context.Context, only *task) {
 	var busy []<-chan struct{}
 	asked := make(chan struct{})
-	k.post(message{do: func() {
+	l.post(message{do: func() {
 		defer close(asked)
-		for t := range k.everybody() {
+		for t := range l.everybody() {
 			if (only == nil || t == only) && t.isTidying() {
 				if t.tidied == nil {
 					t.tidied = make(chan struct{})
@@ -47,7 +47,7 @@ func (k *loop) awaitTidied(ctx context.Context, only *task) {
 	case <-asked:
 	case <-ctx.Done():
 		return
-	case <-k.stopped:
+	case <-l.stopped:
 		return
 	}
 	timer := time.NewTimer(tidyPatience)
@@ -59,7 +59,7 @@ func (k *loop) awaitTidied(ctx context.Context, only *task) {
 			return
 		case <-ctx.Done():
 			return
-		case <-k.stopped:
+		case <-l.stopped:
 			return
 		}
 	}

@@ -45,19 +45,19 @@ func isBroken(err error) bool {
 }
 
 // transfer stores a result, from its source.
-func (k *loop) transfer(r *request) error {
+func (l *loop) transfer(r *request) error {
 	a := &r.action
 	body, size, err := r.source.Open()
 	if err != nil {
 		return sourceError{err}
 	}
 	defer body.Close()
-	streamer, ok := k.host.store.(store.Streamer)
+	streamer, ok := l.host.store.(store.Streamer)
 	if !ok {
-		return k.transferSmall(r, body, size)
+		return l.transferSmall(r, body, size)
 	}
 	if most := streamer.MaxSize(); size > most {
-		return k.tooLarge(a, size, most)
+		return l.tooLarge(a, size, most)
 	}
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	defer cancel(nil)
@@ -67,16 +67,16 @@ func (k *loop) transfer(r *request) error {
 	flow.stall = time.AfterFunc(stallLimit, func() {
 		cancel(errStalled)
 		// Whether or not the store obeys ctx, as at the limit.
-		k.post(message{do: func() { k.answer(r, unanswered(a.Request)) }})
+		l.post(message{do: func() { l.answer(r, unanswered(a.Request)) }})
 	})
 	defer flow.stall.Stop()
-	sent := k.host.telemetry.Sent()
+	sent := l.host.telemetry.Sent()
 	if a.Kind == core.ActionPutResult {
 		err = streamer.PutFrom(ctx, a.Key, flow, size, a.Type)
 	} else {
 		err = streamer.CreateFrom(ctx, a.Key, flow, size, a.Type)
 	}
-	k.host.telemetry.Ended(r.ctx, a.Kind, sent, false, err)
+	l.host.telemetry.Ended(r.ctx, a.Kind, sent, false, err)
 	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
 		return store.Fail(a.Kind.String(), a.Key, core.ClassUnreachable, errStalled)
 	}
@@ -84,12 +84,12 @@ func (k *loop) transfer(r *request) error {
 }
 
 // transferSmall is transfer to a store that takes small bodies only.
-func (k *loop) transferSmall(r *request, body io.Reader, size int64) error {
+func (l *loop) transferSmall(r *request, body io.Reader, size int64) error {
 	a := &r.action
 	read, err := io.ReadAll(io.LimitReader(body, core.MaxRecord+1))
 	switch {
 	case size > core.MaxRecord || len(read) > core.MaxRecord:
-		return k.tooLarge(a, max(size, int64(len(read))), core.MaxRecord)
+		return l.tooLarge(a, max(size, int64(len(read))), core.MaxRecord)
 	case err == nil && size >= 0 && int64(len(read)) != size:
 		err = fmt.Errorf("it has %d bytes, %d were announced", len(read), size)
 	}
@@ -97,12 +97,12 @@ func (k *loop) transferSmall(r *request, body io.Reader, size int64) error {
 		return sourceError{err}
 	}
 	if a.Kind == core.ActionPutResult {
-		return k.host.verbs.Put(r.ctx, a.Key, read, a.Type)
+		return l.host.verbs.Put(r.ctx, a.Key, read, a.Type)
 	}
-	return k.host.verbs.Create(r.ctx, a.Key, read, a.Type)
+	return l.host.verbs.Create(r.ctx, a.Key, read, a.Type)
 }
 
-func (k *loop) tooLarge(a *core.Action, size, most int64) error {
+func (l *loop) tooLarge(a *core.Action, size, most int64) error {
 	return store.Fail(a.Kind.String(), a.Key, core.ClassOther,
 		fmt.Errorf("%w: it has at least %d bytes, %d are allowed", store.ErrTooLarge, size, most))
 }
@@ -110,13 +110,13 @@ func (k *loop) tooLarge(a *core.Action, size, most int64) error {
 // stopTransfer ends a transfer that was given up. The machine may wait for its
 // end, before others are let in: so it is answered when the store has let go of
 // it, or a little later if the store obeys no cancel.
-func (k *loop) stopTransfer(r *request) {
+func (l *loop) stopTransfer(r *request) {
 	if r.ctx.Err() != nil {
 		return
 	}
 	r.cancel()
 	time.AfterFunc(stopGrace, func() {
-		k.post(message{do: func() { k.answer(r, unanswered(r.action.Request)) }})
+		l.post(message{do: func() { l.answer(r, unanswered(r.action.Request)) }})
 	})
 }
 
