@@ -8,7 +8,7 @@ import (
 // needsCall reports whether a session may still keep alive what was released or
 // broken: nobody can tell when it heard, unless it is called by its own chain.
 func (r *Register) needsCall() bool {
-	if r.Passive || !r.Cur.isEnded() || !r.countsFromCall() {
+	if r.ReadOnly || !r.Cur.isEnded() || !r.countsFromCall() {
 		return false
 	}
 	return r.Call.N != r.Cur.N || r.Call.stamp == 0 && !r.Observation.called && r.Cfg.Expiry == core.ExpiryCalibrated

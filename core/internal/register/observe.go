@@ -252,7 +252,7 @@ func (r *Register) advance(limit core.Duration) Verdict {
 		return Undecided
 	case r.freesAtOnce():
 		return r.decide(Free)
-	case c.State == core.VersionHeld && c.TTL == 0, !r.Passive && r.isYoung():
+	case c.State == core.VersionHeld && c.TTL == 0, !r.ReadOnly && r.isYoung():
 		return r.decide(Held)
 	case c.Session != "" && !k.session:
 		r.Ask(ForSession, core.ActionGet, SessionKey(c.Session), limit)
@@ -280,7 +280,7 @@ func (r *Register) advance(limit core.Duration) Verdict {
 // judged, or to tell people where the holder of a broken lease is.
 func (r *Register) needsEnded() bool {
 	c := &r.Cur
-	wanted := c.isEnded() && c.TTL != 0 && !c.alone || c.State == core.VersionBroken && r.Passive
+	wanted := c.isEnded() && c.TTL != 0 && !c.alone || c.State == core.VersionBroken && r.ReadOnly
 	return wanted && c.N > 1 && !(r.Ended.read && r.Ended.epoch == c.N-1)
 }
 
@@ -311,7 +311,7 @@ func (r *Register) nextUnread() *Beat {
 	made, sameBoot := r.boottime()
 	bySameBoot := sameBoot && k.Start >= made+ttl &&
 		(!k.session || k.absent || k.sessionBeat.SameBoot && k.Start >= k.sessionBeat.boottime+ttl)
-	if bySameBoot || r.Passive && sameBoot {
+	if bySameBoot || r.ReadOnly && sameBoot {
 		lowest = c.Origin
 	}
 	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.Calibrated() {

@@ -143,7 +143,7 @@ func TestKindsDoNotMix(t *testing.T) {
 			core.MachineLease: c.forLease, core.MachineSemaphore: c.forSemaphore, core.MachineObserver: c.observer,
 		} {
 			r := registerFor(t, core.Config{Machine: machine})
-			r.Passive = machine == core.MachineObserver
+			r.ReadOnly = machine == core.MachineObserver
 			if machine == core.MachineSemaphore {
 				r.Value = &Value{}
 			}

@@ -13,9 +13,9 @@ import (
 // that it has read, when that was confirmed as the newest, and what judging takes.
 type Register struct {
 	base.Machine
-	Prefix  string // of every key below the name
-	Owner   string // as whom we write
-	Passive bool   // it takes no part: nothing is written
+	Prefix   string // of every key below the name
+	Owner    string // as whom we write
+	ReadOnly bool   // it observes for people: nothing is written
 
 	Cur               Current
 	NewestConfirmedAt int64 // Mono: sent of the latest request that confirmed cur.n as the newest, or unset
@@ -200,9 +200,9 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	c := Current{N: n, Stamp: stamp}
 	c.Result = ParseVersion(body, n, &v)
 	switch {
-	case r.Passive && v.semaphore && c.Result == ReadGood:
+	case r.ReadOnly && v.semaphore && c.Result == ReadGood:
 		r.Value = &Value{} // who takes no part takes what there is
-	case !r.Passive && (v.semaphore && r.Value == nil || v.Lease && r.Value != nil):
+	case !r.ReadOnly && (v.semaphore && r.Value == nil || v.Lease && r.Value != nil):
 		c.Result = ReadOther
 	}
 	c.Fingerprint = base.Fingerprint(body)
@@ -218,7 +218,7 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	}
 	r.Cur, r.Ended = c, Beat{}
 	r.see(&v)
-	if r.Passive && c.State == core.VersionValue {
+	if r.ReadOnly && c.State == core.VersionValue {
 		r.Observed.Permits = append(r.Observed.Permits, v.permits...)
 	}
 }

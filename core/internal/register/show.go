@@ -69,7 +69,7 @@ func (r *Register) showLeft(s *core.Observed) {
 		s.Left, s.StoreClock = core.Duration(min(most, l.store-r.LowerBound(sample, r.Now.Mono))), true
 		// To a machine that takes no part, and has no sample but the beat's own stamp, our
 		// wall clock tells more. It decides nothing.
-		if byWall := core.Duration(l.store - r.Now.Wall); r.Passive && byWall < s.Left {
+		if byWall := core.Duration(l.store - r.Now.Wall); r.ReadOnly && byWall < s.Left {
 			s.Left, s.StoreClock = byWall, false
 		}
 	}

@@ -22,7 +22,7 @@ func NewObserver(cfg core.Config) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Passive = true
+	r.ReadOnly = true
 	return &Observer{Register: r, task: newTask()}, nil
 }
 
