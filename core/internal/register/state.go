@@ -136,7 +136,7 @@ func (v *Value) Snapshot(s *base.Snapshot) {
 	}
 }
 
-func (t Roster) Snapshot(s *base.Snapshot) {
+func (t SessionTable) Snapshot(s *base.Snapshot) {
 	s.Int(int64(len(t)))
 	for i := range t {
 		seen := &t[i]

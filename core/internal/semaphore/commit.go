@@ -53,7 +53,7 @@ func (s *Semaphore) plan() (next register.Value, worth bool) {
 	next = register.CopyOf(s.Value)
 	next.Remove(func(p *register.PermitEntry) bool {
 		if p.Session != s.Session.ID {
-			return s.roster.IsDead(p.Session)
+			return s.sessions.IsDead(p.Session)
 		}
 		a := s.ByID(p.ID)
 		gone := a == nil || a.Phase == AskLeaving
@@ -198,7 +198,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 			s.TidiedAt = max(s.Cur.N, 3) - 2
 			s.triedAt = s.TidiedAt
 		}
-		s.roster = s.roster.Cover(s.Value, s.Session.ID)
+		s.sessions = s.sessions.Cover(s.Value, s.Session.ID)
 		s.settle()
 		s.rest()
 	case ev.Outcome == core.OutcomeUnknown:
@@ -327,7 +327,7 @@ func (s *Semaphore) rest() {
 			at = min(at, s.In(s.Backoff(core.PollFirst, s.polls)))
 			s.polls++
 		}
-		at = min(at, max(s.NextDeath(s.roster), s.In(core.RetryFloor)))
+		at = min(at, max(s.NextDeath(s.sessions), s.In(core.RetryFloor)))
 		if s.wantsSample() {
 			s.Emit(core.ActionCalibrate)
 		}
@@ -388,8 +388,8 @@ func (s *Semaphore) wantsSample() bool {
 	if s.Cfg.Expiry != core.ExpiryCalibrated || s.ToldAt != 0 && s.Now.Mono-s.ToldAt < int64(core.CalibrateEach) {
 		return false
 	}
-	for i := range s.roster {
-		if seen := &s.roster[i]; !seen.Dead && !seen.Beat.SameBoot {
+	for i := range s.sessions {
+		if seen := &s.sessions[i]; !seen.Dead && !seen.Beat.SameBoot {
 			return true
 		}
 	}

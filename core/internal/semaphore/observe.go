@@ -18,7 +18,7 @@ import (
 func (s *Semaphore) observe() {
 	s.Become(core.SemaphoreObserving)
 	s.Garbage, s.forced = nil, false
-	s.roster.NewObservation()
+	s.sessions.NewObservation()
 	if s.known && s.IsConfirmedLately() && !s.moved && s.Open == 0 && s.Cur.N != 0 {
 		s.StartPoll(s.observeLimit())
 		return
@@ -102,7 +102,7 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 		s.sawVersion(ev)
 	case register.ForSession:
 		id := s.reading
-		if seen := s.roster.Find(id); seen != nil {
+		if seen := s.sessions.Find(id); seen != nil {
 			s.SessionRead(seen, ev)
 		}
 		s.judgeNext()
@@ -243,7 +243,7 @@ func (s *Semaphore) valueKnown() {
 // The session may be another than that of the observation before: what stands on the one
 // that we had then is to be judged as well.
 func (s *Semaphore) decide() {
-	s.roster = s.roster.Cover(s.Value, s.Session.ID)
+	s.sessions = s.sessions.Cover(s.Value, s.Session.ID)
 	s.settle()
 	if !s.commit() {
 		s.judgeNext()
@@ -254,7 +254,7 @@ func (s *Semaphore) decide() {
 // room; then the observation is over.
 func (s *Semaphore) judgeNext() {
 	if s.wantsRoom() {
-		if due := s.DueSession(s.roster, core.BeatsPerObservation); due != nil {
+		if due := s.DueSession(s.sessions, core.BeatsPerObservation); due != nil {
 			due.Asked, s.reading = true, due.ID
 			s.ask1(register.ForSession, core.ActionGet, register.SessionKey(due.ID))
 			return

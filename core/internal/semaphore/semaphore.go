@@ -23,7 +23,7 @@ type Semaphore struct {
 	mine  bool  // we made it
 
 	// Observing.
-	roster   register.Roster
+	sessions register.SessionTable
 	reading  string     // the session whose beat is read
 	below    core.Epoch // the version that is read for its value
 	ValueOf  core.Epoch // the version whose value we have

@@ -16,7 +16,7 @@ func (s *Semaphore) AppendState(dst []byte) []byte {
 	for i := range s.Asks {
 		s.Asks[i].snapshot(&w)
 	}
-	s.roster.Snapshot(&w)
+	s.sessions.Snapshot(&w)
 	w.Text(s.reading)
 	w.Uint(uint64(s.below))
 	w.Uint(uint64(s.warnedOf))
@@ -64,7 +64,7 @@ func (s *Semaphore) Clone() core.Machine {
 	twin := *s
 	twin.Detach()
 	twin.Asks = append([]ask(nil), s.Asks...)
-	twin.roster = append(register.Roster(nil), s.roster...)
+	twin.sessions = append(register.SessionTable(nil), s.sessions...)
 	if s.next != nil {
 		next := register.CopyOf(s.next)
 		twin.next = &next

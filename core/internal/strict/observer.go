@@ -11,8 +11,8 @@ import (
 type Observer struct {
 	register.Register
 	task
-	roster  register.Roster // of a semaphore's holders
-	reading string          // the session whose beat is read
+	sessions register.SessionTable // of a semaphore's holders
+	reading  string                // the session whose beat is read
 }
 
 // NewObserver makes an observer in state Idle.
@@ -75,7 +75,7 @@ func (o *Observer) answer(ev *core.Event, f base.Flight) {
 		return
 	}
 	if o.Cur.State == core.VersionValue {
-		o.roster = o.roster.Cover(o.Value, "")
+		o.sessions = o.sessions.Cover(o.Value, "")
 		o.nextSession()
 		return
 	}
@@ -95,7 +95,7 @@ const observedSessions = 4 * core.BeatsPerObservation
 
 // nextSession reads the sessions of a semaphore's holders, and then says what there is.
 func (o *Observer) nextSession() {
-	if due := o.DueSession(o.roster, observedSessions); due != nil {
+	if due := o.DueSession(o.sessions, observedSessions); due != nil {
 		due.Asked, o.reading = true, due.ID
 		o.Ask(register.ForSession, core.ActionGet, register.SessionKey(due.ID), core.RequestLimit)
 		return
@@ -106,14 +106,14 @@ func (o *Observer) nextSession() {
 		s.State = core.ObservedHeld
 	}
 	s.Capacity, s.Width, s.Held, s.Limit = v.Capacity, v.Width, v.Held(), v.Limit
-	s.Dead = o.roster.AppendDead(s.Dead[:0])
+	s.Dead = o.sessions.AppendDead(s.Dead[:0])
 	o.Move(&o.Machine, core.TaskDone)
 	o.Emit(core.ActionSeen).Observed = s
 }
 
 // sessionAnswer takes in a beat. One that cannot be read now is not known to be dead.
 func (o *Observer) sessionAnswer(ev *core.Event) {
-	seen := o.roster.Find(o.reading)
+	seen := o.sessions.Find(o.reading)
 	o.reading = ""
 	if ev.Outcome != core.OutcomeUnknown {
 		o.SessionRead(seen, ev)
@@ -129,7 +129,7 @@ func (o *Observer) sessionAnswer(ev *core.Event) {
 func (o *Observer) AppendState(dst []byte) []byte {
 	s := o.Head(dst, core.MachineObserver)
 	o.Register.Snapshot(&s)
-	o.roster.Snapshot(&s)
+	o.sessions.Snapshot(&s)
 	s.Text(o.reading)
 	return s
 }
@@ -138,6 +138,6 @@ func (o *Observer) AppendState(dst []byte) []byte {
 func (o *Observer) Clone() core.Machine {
 	twin := *o
 	twin.Detach()
-	twin.roster = append(register.Roster(nil), o.roster...)
+	twin.sessions = append(register.SessionTable(nil), o.sessions...)
 	return &twin
 }

@@ -20,11 +20,11 @@ type seenSession struct {
 	Dead      bool
 }
 
-// Roster is what is known of the sessions whose permits stand in a value.
-type Roster []seenSession
+// SessionTable is what is known of the sessions whose permits stand in a value.
+type SessionTable []seenSession
 
 // Find is the session of this id, or nil.
-func (t Roster) Find(id string) *seenSession {
+func (t SessionTable) Find(id string) *seenSession {
 	for i := range t {
 		if t[i].ID == id {
 			return &t[i]
@@ -34,14 +34,14 @@ func (t Roster) Find(id string) *seenSession {
 }
 
 // IsDead reports whether a session is known to be dead.
-func (t Roster) IsDead(id string) bool {
+func (t SessionTable) IsDead(id string) bool {
 	seen := t.Find(id)
 	return seen != nil && seen.Dead
 }
 
-// Cover makes the roster that of the sessions of a value, but for ours.
-func (t Roster) Cover(v *Value, ours string) Roster {
-	var all Roster
+// Cover makes the table that of the sessions of a value, but for ours.
+func (t SessionTable) Cover(v *Value, ours string) SessionTable {
+	var all SessionTable
 	for i := range v.Permits {
 		id := v.Permits[i].Session
 		if id == ours || all.Find(id) != nil {
@@ -57,7 +57,7 @@ func (t Roster) Cover(v *Value, ours string) Roster {
 }
 
 // NewObservation forgets what the observation before asked.
-func (t Roster) NewObservation() {
+func (t SessionTable) NewObservation() {
 	for i := range t {
 		t[i].Asked = false
 	}
@@ -65,7 +65,7 @@ func (t Roster) NewObservation() {
 
 // DueSession is a session that this observation should ask about: it can be dead by now.
 // The one that is longest overdue comes first; nil where none is, or enough were asked.
-func (r *Register) DueSession(t Roster, most int) (due *seenSession) {
+func (r *Register) DueSession(t SessionTable, most int) (due *seenSession) {
 	asked, earliest := 0, r.Now.Mono
 	for i := range t {
 		s := &t[i]
@@ -85,7 +85,7 @@ func (r *Register) DueSession(t Roster, most int) (due *seenSession) {
 
 // NextDeath is the earliest Mono at which a session that is not known to be dead can
 // be, or unset.
-func (r *Register) NextDeath(t Roster) int64 {
+func (r *Register) NextDeath(t SessionTable) int64 {
 	at := base.Unset
 	for i := range t {
 		at = min(at, r.sessionDeadAt(&t[i]))
@@ -125,7 +125,7 @@ func (r *Register) SessionRead(s *seenSession, ev *core.Event) {
 }
 
 // AppendDead appends the ids of the dead, with commas.
-func (t Roster) AppendDead(dst []byte) []byte {
+func (t SessionTable) AppendDead(dst []byte) []byte {
 	for i := range t {
 		if t[i].Dead {
 			if len(dst) > 0 {

@@ -101,7 +101,7 @@ func TestSessionJudgedByStart(t *testing.T) {
 func TestSessionsPerObservation(t *testing.T) {
 	r := registerFor(t, core.Config{Machine: core.MachineObserver, TTL: core.TTL(20 * core.Second)})
 	r.Now.Mono = int64(100 * core.Second)
-	all := Roster{
+	all := SessionTable{
 		{ID: "young", read: true, unchanged: base.Unchanged{Fingerprint: 1, Since: r.Now.Mono - 1}, Beat: Beat{ttl: 20 * core.Second}},
 		{ID: "dead", read: true, Dead: true},
 		{ID: "due", read: true, unchanged: base.Unchanged{Fingerprint: 1, Since: 1}, Beat: Beat{ttl: 20 * core.Second}},
