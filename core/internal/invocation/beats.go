@@ -70,7 +70,7 @@ func (v *Invocation) lockSeen(ev *core.Event) {
 }
 
 // isGone: what we read shows before the lease does that it is not ours any more.
-// Nobody is to take a launcher for failed that was ended by that.
+// A launcher that was ended by that is not to be taken for failed.
 func (v *Invocation) isGone(why core.Reason) {
 	if v.lost == core.ReasonNone {
 		v.lost = why
@@ -80,7 +80,7 @@ func (v *Invocation) isGone(why core.Reason) {
 	v.check()
 }
 
-// newestSeen: the first key of the list is the newest version's, or a beat's beside it.
+// newestSeen: the first key of the list is the newest version's, or a beat's under it.
 func (v *Invocation) newestSeen(ev *core.Event) {
 	for i := range ev.Entries {
 		if n, _, ok := register.ParseRegisterKey(register.RegisterPrefix(v.Cfg.Name), ev.Entries[i].Key); ok {
@@ -127,7 +127,7 @@ func (v *Invocation) nextCompanion() {
 	v.roundOver()
 }
 
-// roundOver waits on while a companion is at work, and else ends without a result.
+// roundOver waits on while a companion is at work, and otherwise ends without a result.
 func (v *Invocation) roundOver() {
 	s := &v.beats
 	strict := v.Cfg.Protocol == core.ProtocolStrict

@@ -5,7 +5,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// workEnded stores what the work came to, or looks for what somebody else stored.
+// workEnded stores what the work came to, or looks for what another process stored.
 func (v *Invocation) workEnded(ev *core.Event) {
 	v.failed = ev.Outcome == core.OutcomeNo
 	v.polls = 0
@@ -75,7 +75,7 @@ func (v *Invocation) undelivered() {
 	}
 }
 
-// absentOr ends a remote; who wants the result waits for the other's.
+// absentOr ends a remote; a caller that wants the result waits for the other's.
 func (v *Invocation) absentOr(lost core.Reason) {
 	if v.IsRemote() {
 		v.absent(lost)
@@ -98,7 +98,7 @@ func (v *Invocation) settled() {
 		v.absent(v.lost)
 	case v.lost != core.ReasonNone: // which may be why it failed
 		v.check()
-	default: // a failure, too: what the launcher was told before us may be why
+	default: // also a failure: what the launcher was told before us may be why
 		v.readBeats()
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Invocation is the machine of one call of a piece of work: never the same work
-// twice. It is made of the lease machines of either protocol: who wants the
-// result drives one Lease after the other, a remote drives a Companion. It looks
+// twice. It is made of the lease machines of either protocol: a caller that wants
+// the result drives one Lease after the other, a remote drives a Companion. It looks
 // for the result before each attempt and again once the lease is its own, has
 // the host launch the work, keeps the lease meanwhile, and ends with the result
 // or without one. doc.go has its states and edges.

@@ -38,7 +38,7 @@ func (v *Invocation) mayYet() bool {
 // creates reports whether the first result wins by the store's own word.
 func (v *Invocation) creates() bool { return v.Cfg.Creates || v.Cfg.Protocol == core.ProtocolStrict }
 
-// check looks for the result before each attempt: who is late finds it.
+// check looks for the result before each attempt: a late caller finds it.
 func (v *Invocation) check() {
 	v.become(core.InvocationChecking)
 	v.stale = false
@@ -155,7 +155,7 @@ func (v *Invocation) heard() {
 	case said.held && (v.state == core.InvocationAcquiring || v.state == core.InvocationJoining):
 		v.told = 0
 		v.confirm()
-	case said.outOf && v.state == core.InvocationConfirming: // somebody may have come meanwhile: join anew
+	case said.outOf && v.state == core.InvocationConfirming: // another process may have come meanwhile: join anew
 		v.Timers[base.TimerReach] = v.In(v.Cfg.TTL.Duration())
 		v.check()
 	case said.adopted && v.state == core.InvocationAwaiting:
@@ -172,7 +172,7 @@ func (v *Invocation) heard() {
 	}
 }
 
-// turnedAway waits for another's result or for his lease, or gives up.
+// turnedAway waits for another's result or for its lease, or gives up.
 func (v *Invocation) turnedAway(why core.Reason, class core.Class) {
 	v.Class = class
 	hopeless := why == core.ReasonNewer || why == core.ReasonKind || why == core.ReasonUnusable && class.Permanent()
@@ -253,7 +253,7 @@ func (v *Invocation) launch() {
 	v.Emit(core.ActionLaunch)
 }
 
-// changed: somebody has released the name, or put a result.
+// changed: the name was released, or a result was put.
 func (v *Invocation) changed() {
 	switch v.state {
 	case core.InvocationWaiting:

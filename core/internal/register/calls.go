@@ -6,7 +6,7 @@ import (
 )
 
 // needsCall reports whether a session may still keep alive what was released or
-// broken: nobody can tell when it heard, unless it is called by its own chain.
+// broken: no process can tell when it heard, unless it is called by its own chain.
 func (r *Register) needsCall() bool {
 	if r.ReadOnly || !r.Cur.isEnded() || !r.countsFromCall() {
 		return false
@@ -64,7 +64,7 @@ func (r *Register) CallRead(ev *core.Event) {
 }
 
 func (r *Register) CallMade(ev *core.Event) {
-	if ev.Outcome == core.OutcomeNo { // somebody else's call; the next one is as good
+	if ev.Outcome == core.OutcomeNo { // another process's call; the next one is as good
 		r.Observation.callNext++
 		return
 	}

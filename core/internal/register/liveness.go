@@ -146,14 +146,14 @@ func (r *Register) ttl() core.Duration {
 	case c.Result == ReadCorrupt:
 		return max(r.Cfg.TTL.Duration(), core.CorruptMin)
 	case c.State == core.VersionHeld:
-		return max(c.TTL, r.Observation.sessionBeat.ttl) // they differ only where somebody broke the rules
+		return max(c.TTL, r.Observation.sessionBeat.ttl) // they differ only where a process broke the rules
 	}
 	return max(c.untilDead(), r.Observation.sessionBeat.ttl)
 }
 
-// A release or a break ends the version below it: from then on nobody joins that
-// or renews it. What its owners may still believe rests on its own beats,
-// and those are judged as if it were held. An owner's renewal that was good asked
+// A release or a break ends the version below it: from then on no process joins that
+// or renews it. Its owners' belief rests on its own beats, and those are judged as if
+// it were held. An owner's renewal that was good asked
 // for the version above after its beat was answered, so that beat was there before
 // the end was:
 //

@@ -128,7 +128,7 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		case k.poll: // collected since, or more has come: only a list can tell
 			r.StartObservation(limit)
 			return Undecided
-		default: // listed, and not there: somebody empties the prefix this moment
+		default: // listed, and not there: the prefix is being emptied this moment
 			r.Class = core.ClassOther
 			return Unanswered
 		}

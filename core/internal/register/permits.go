@@ -243,8 +243,8 @@ func appendPermits(to []PermitEntry, raw []byte) []PermitEntry {
 	return to
 }
 
-// Permit is a holder of a semaphore as its record shows it. Its texts are somebody
-// else's: escape them before they are shown.
+// Permit is a holder of a semaphore as its record shows it. Its texts are
+// another process's: escape them before they are shown.
 type Permit struct {
 	ID               core.HolderID
 	Session          string

@@ -70,7 +70,7 @@ const (
 	ForEnded              // the version that it has ended
 	ForSession            // its session's beat
 	ForBeat               // body of a beat
-	ForLock               // lock.json beside it
+	ForLock               // the name's lock.json
 	ForCalls              // calls to its session
 	ForCall               // one of them
 	ForNewCall            // ours
@@ -201,7 +201,7 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 	c.Result = ParseVersion(body, n, &v)
 	switch {
 	case r.ReadOnly && v.semaphore && c.Result == ReadGood:
-		r.Value = &Value{} // who takes no part takes what there is
+		r.Value = &Value{} // a reader takes what there is
 	case !r.ReadOnly && (v.semaphore && r.Value == nil || v.Lease && r.Value != nil):
 		c.Result = ReadOther
 	}
@@ -234,7 +234,7 @@ func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok boo
 
 // IsNewestConfirmed reports whether a request that was sent at the Mono sent and
 // answered now, and said that there is nothing above cur, may be believed: within the
-// window nobody can have collected what was made above it meanwhile.
+// window no process can have collected what was made above it meanwhile.
 //
 //	us       exists v(n+1) . . . . . . . . . . . . . . . . . . . . . no
 //	others        v(n+1) v(n+2) v(n+3) v(n+4)   ten minutes   v(n+1) collected

@@ -107,7 +107,7 @@ func (r *Register) sessionDeadAt(s *seenSession) int64 {
 
 // SessionRead judges a session by its beat, as of the start of the observation.
 //
-// There is no beat: whoever names a session has put its first beat before, so it was
+// There is no beat: a session is named only after its first beat was put, so it was
 // closed, or is so long dead that it was collected.
 //
 //	holder   put beat (good) ── create v(n), names it

@@ -5,8 +5,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// Superseded versions are collected by whoever wins a version, now and then, and
-// never before they are so old that nobody can still be acting on them
+// The winner of a version collects superseded ones, now and then, and never before
+// they are so old that no process can still be acting on them
 // (PROTOCOL S13). Safety does not rest on a delete: what comes back, or was
 // never removed, is older than the newest version all the same.
 

@@ -97,7 +97,7 @@ func ParseRegisterKey(prefix string, key []byte) (n core.Epoch, owner []byte, ok
 	rest := key[len(prefix)+epochDigits:]
 	n = core.Epoch(^inverse)
 	switch {
-	case n == 0 || n > maxEpoch: // no chain grows so long: somebody made it up
+	case n == 0 || n > maxEpoch: // no chain grows so long: it is made up
 		return 0, nil, false
 	case string(rest) == versionFile:
 		return n, nil, true
@@ -208,7 +208,7 @@ func (f *fields) need(name string, kind jsontext.Kind) []byte {
 	return t.Raw
 }
 
-// id is a text that can stand in a key: nobody's record must lead us elsewhere.
+// id is a text that can stand in a key: no record must lead us elsewhere.
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
@@ -378,7 +378,7 @@ func eachOwner(list string, each func(id string)) {
 }
 
 // moreOwners stands at the end of a list that has no room: there may be others.
-// Nobody is alone beside it, and beats are found by listing.
+// No owner is alone there, and beats are found by listing.
 const moreOwners = "..."
 
 func HasMoreOwners(list string) (more bool) {
@@ -416,7 +416,7 @@ func WithoutOwner(list, owner string) string {
 	return left
 }
 
-// IsAlone reports that nobody but owner is in the list.
+// IsAlone reports that only owner is in the list.
 func IsAlone(list, owner string) bool { return list == `"`+owner+`"` }
 
 // parseBeat reads the beat of an owner.

@@ -31,7 +31,7 @@ func (s *Semaphore) settle() {
 			if a.races++; a.lastTry && a.races >= core.LostPuts {
 				s.refuse(a, core.ReasonRaced)
 			}
-		case a.Phase == AskHeld && !in: // our session lives, so nobody had the right
+		case a.Phase == AskHeld && !in: // our session lives, so no process had the right
 			a.end(core.ActionLost, core.ReasonTaken)
 		case a.Phase == AskLeaving && !in && closed:
 			a.end(core.ActionReleased, core.ReasonNone)
@@ -44,11 +44,10 @@ func (s *Semaphore) settle() {
 
 // plan is the value that should stand next, and whether it is worth a version.
 //
-// What is ours and nobody asks for any more goes, whoever's sessions are dead lose
-// theirs, and whoever fits comes in, in the order in which they came. Who does not
-// fit is passed over: his view, or his weight, is not the others'. But one who has
-// waited for a TTL while there was room for less than his weight is not passed over
-// any more.
+// Permits of ours that no caller asks for any more go, and so do those of dead sessions.
+// Requests that fit come in, in the order in which they came. One that does not fit is
+// passed over: its view, or its weight, is not the others'. But one that has waited for a
+// TTL while there was room for less than its weight is not passed over any more.
 func (s *Semaphore) plan() (next register.Value, worth bool) {
 	next = register.CopyOf(s.Value)
 	next.Remove(func(p *register.PermitEntry) bool {
@@ -194,7 +193,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		*s.Value = *next
 		s.known, s.mine, s.ValueOf, s.moved = true, true, s.Cur.N, false
 		s.Failing, s.races = false, 0
-		if s.TidiedAt == 0 { // who comes now and then collects as seldom as who stays
+		if s.TidiedAt == 0 { // a process that comes now and then collects as seldom as one that stays
 			s.TidiedAt = max(s.Cur.N, 3) - 2
 			s.triedAt = s.TidiedAt
 		}
@@ -210,7 +209,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		s.Become(core.SemaphoreDoubtful)
 		s.Later(s.sessionUntil())
 	default:
-		// "Exists" is said of one's own success, too, where somebody on the way sent the
+		// "Exists" is also said of one's own success, where a proxy on the way sent the
 		// request twice; and what was won long after it was the next one may lie below
 		// the newest. The newest value tells.
 		s.known, s.mine, s.NewestConfirmedAt = false, false, base.Unset
@@ -226,8 +225,8 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 }
 
 // doubted ends asks whose creates are in doubt: all, where the store does not take
-// them any more, else those that have no more time than one request. What may have
-// landed is taken out, or shut out.
+// them any more, otherwise those that have no more time than one request. Creates that
+// may have landed are taken out, or shut out.
 func (s *Semaphore) doubted(all bool) {
 	s.refuseAll(core.ReasonUnusable, func(*ask) bool { return all })
 	s.refuseAll(core.ReasonLimit, func(a *ask) bool {
@@ -278,7 +277,7 @@ func (s *Semaphore) proceed() {
 }
 
 // canGuess reports whether the value that we know is so likely to be the newest that
-// a create costs less than to ask. Whoever has come between makes it fail.
+// a create costs less than to ask. A process that has come between makes it fail.
 func (s *Semaphore) canGuess() bool {
 	likely := int64(core.PollCap)
 	if s.mine {
@@ -303,7 +302,7 @@ func (s *Semaphore) rest() {
 			continue
 		case a.lastTry && a.Blocked: // for a sample
 			at = min(at, s.sampleBy)
-		case a.lastTry: // for a session, as is who has more time, and hears when it comes
+		case a.lastTry: // for a session, as does one with more time, which hears when it comes
 			at = min(at, a.since+int64(core.FirstAnswerLimit))
 		}
 		waits = true
@@ -335,7 +334,7 @@ func (s *Semaphore) rest() {
 	s.Timers[base.TimerNext] = at
 }
 
-// isTrying reports whether somebody who tries once found no room.
+// isTrying reports whether a caller that tries once found no room.
 func (s *Semaphore) isTrying() bool {
 	for i := range s.Asks {
 		if a := &s.Asks[i]; a.Phase == AskWanted && a.Blocked && a.lastTry {
@@ -345,7 +344,7 @@ func (s *Semaphore) isTrying() bool {
 	return false
 }
 
-// isPatient reports whether somebody has time to wait for room.
+// isPatient reports whether a caller has time to wait for room.
 func (s *Semaphore) isPatient() bool {
 	for i := range s.Asks {
 		if a := &s.Asks[i]; a.Phase == AskWanted && a.Blocked && !a.lastTry {
@@ -396,9 +395,9 @@ func (s *Semaphore) wantsSample() bool {
 	return false
 }
 
-// Superseded versions are collected by who made the newest, when there is nothing
-// else to do; and where there always is, once in so many versions all the same: a few
-// at a time then, for callers wait meanwhile.
+// The process that made the newest version collects superseded ones when there is nothing
+// to do; and where there always is, once in so many versions all the same: a few at a
+// time then, for callers wait meanwhile.
 const (
 	TidyOverdue = 8 * register.CollectEach
 	TidyBite    = register.CollectEach + register.CollectEach/2 // more than come in until the next one

@@ -48,7 +48,7 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 		}
 	case s.Doing == register.ForCreate:
 		s.committed(ev, f)
-	case !s.hasWork(): // nobody wants to know any more
+	case !s.hasWork(): // no caller wants to know any more
 	case ev.Outcome == core.OutcomeUnknown:
 		s.Class = ev.Class
 		s.observationFailed()
@@ -59,7 +59,8 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 	}
 }
 
-// observationFailed: who tries once gives up; who waits, or gives back, goes on.
+// observationFailed: a caller that tries once gives up; one that waits, or gives back,
+// goes on.
 func (s *Semaphore) observationFailed() {
 	s.Failing, s.known = true, false
 	reason := core.ReasonLimit
@@ -189,8 +190,8 @@ func (s *Semaphore) warn() {
 	a.Reason, a.Key = core.ReasonCorruptTaken, register.VersionKey(s.Prefix, s.Cur.N)
 }
 
-// unfit: a newer mopslock's, or a lease. Nobody gets a permit here, and what is to be
-// given back cannot be: it ends with the session, and nobody waits for that. What is
+// unfit: a newer mopslock's, or a lease. No caller gets a permit here, and what is to be
+// given back cannot be: it ends with the session, and no caller waits for that. What is
 // held stays held under a newer one, which knows our permits; a lease does not.
 func (s *Semaphore) unfit(result register.ReadResult) {
 	reason := core.ReasonNewer
@@ -207,9 +208,9 @@ func (s *Semaphore) unfit(result register.ReadResult) {
 }
 
 // isOldEnough reports that the newest version, which cannot be read, has stood for so
-// long that who knows only by it that he was let in would be given up, as with a corrupt
+// long that a process that was let in by it alone would be given up, as with a corrupt
 // lease. Then the value is that of the newest version below that can be read; without
-// any, nobody holds.
+// any, no permit is held.
 func (s *Semaphore) isOldEnough() bool {
 	hold := int64(max(s.Cfg.TTL.Duration(), core.CorruptMin))
 	if s.Unchanged.Fingerprint != uint64(s.Cur.N) {
@@ -218,7 +219,7 @@ func (s *Semaphore) isOldEnough() bool {
 	return s.HasStood(hold)
 }
 
-// unreadable: the newest version is no record, so there is no telling who holds.
+// unreadable: the newest version is no record, so there is no telling which permits are held.
 func (s *Semaphore) unreadable() {
 	for i := range s.Asks {
 		if a := &s.Asks[i]; a.Phase == AskWanted && !a.isLimit {
@@ -238,7 +239,7 @@ func (s *Semaphore) valueKnown() {
 }
 
 // decide goes on when an observation knows the newest value: what became of ours, then a
-// commit if one is worth it; if there is no room, it goes on to ask who is dead.
+// commit if one is worth it; if there is no room, it goes on to ask which sessions are dead.
 //
 // The session may be another than that of the observation before: what stands on the one
 // that we had then is to be judged as well.
@@ -250,7 +251,7 @@ func (s *Semaphore) decide() {
 	}
 }
 
-// judgeNext asks about the next session that can be dead, while somebody waits for
+// judgeNext asks about the next session that can be dead, while a caller waits for
 // room; then the observation is over.
 func (s *Semaphore) judgeNext() {
 	if s.wantsRoom() {
@@ -269,7 +270,7 @@ func (s *Semaphore) ask1(why register.Purpose, verb core.ActionKind, key string)
 	s.Register.Ask(why, verb, key, s.observeLimit())
 }
 
-// wantsRoom reports whether somebody waits for others to give back.
+// wantsRoom reports whether a caller waits for others to give back.
 func (s *Semaphore) wantsRoom() bool {
 	for i := range s.Asks {
 		if a := &s.Asks[i]; a.Phase == AskWanted && a.Blocked {

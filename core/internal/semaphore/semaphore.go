@@ -13,7 +13,7 @@ import (
 
 // Semaphore is the machine of all that one process does with one shared semaphore:
 // the permits that it asks for, holds and gives back, and the limit that it sets.
-// What waits at the same time is committed in one version. Its permits hang on the
+// Requests that wait at the same time are committed in one version. Its permits hang on the
 // process's session, and are lost with that.
 type Semaphore struct {
 	register.Register
@@ -31,7 +31,7 @@ type Semaphore struct {
 	moved    bool       // there was a newer version at the last poll
 	polls    int
 	answered bool // the store has said yes or no to something
-	sampling bool // who tries once waits for a sample of the store's clock
+	sampling bool // a caller that tries once waits for a sample of the store's clock
 	sampleBy int64
 
 	// Committing.
@@ -74,7 +74,7 @@ type ask struct {
 
 	news  core.ActionKind // a notice that is due, or 0
 	why   core.Reason
-	quiet bool // nobody is to be told when it is out
+	quiet bool // no caller is to be told when it is out
 }
 
 // AskPhase is where an ask stands.
@@ -117,7 +117,7 @@ func (s *Semaphore) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 	}
 	s.Begin(now)
 	s.ApplyHostState(&ev)
-	s.heedSession()
+	s.applySession()
 	switch ev.Kind {
 	case core.EventAcquire, core.EventLimit:
 		s.take(&ev)
@@ -240,7 +240,7 @@ func (s *Semaphore) take(ev *core.Event) {
 	if !a.isLimit {
 		a.ID = s.freshID()
 	} else {
-		s.eachOf(0, func(b *ask) { // the last one counts, and who set another hears when that stands
+		s.eachOf(0, func(b *ask) { // the last one counts, and a caller that set another hears when that stands
 			if b.isLimit {
 				b.limit = a.limit
 			}
@@ -264,7 +264,7 @@ func (s *Semaphore) take(ev *core.Event) {
 // end is the last that the host hears of an ask.
 func (a *ask) end(news core.ActionKind, why core.Reason) {
 	a.Phase = askDone
-	if !a.quiet { // else it was told why before
+	if !a.quiet { // otherwise it was told why before
 		a.news, a.why = news, why
 	}
 }
@@ -276,7 +276,7 @@ func (a *ask) isSent() bool { return a.session != "" }
 func (s *Semaphore) giveBack(a *ask) {
 	if a.Phase == AskHeld {
 		a.Phase = AskLeaving
-		if a.news == core.ActionHeld { // nobody was told yet that it is held
+		if a.news == core.ActionHeld { // no caller was told yet that it is held
 			a.news = 0
 		}
 		return
@@ -284,10 +284,10 @@ func (s *Semaphore) giveBack(a *ask) {
 	s.cancel(a)
 }
 
-// cancel ends an ask that was not given yet. Who asked is told at once; what may
+// cancel ends an ask that was not given yet. The caller is told at once; what may
 // stand in the store all the same is taken out before the machine is idle.
 func (s *Semaphore) cancel(a *ask) {
-	if a.Phase == AskHeld && a.news == core.ActionHeld { // nobody was told yet
+	if a.Phase == AskHeld && a.news == core.ActionHeld { // the caller was not told yet
 		a.Phase = AskWanted
 	}
 	s.refuse(a, core.ReasonCancelled)
@@ -322,9 +322,9 @@ func (s *Semaphore) leave() {
 	s.eachOf(0, s.giveBack)
 }
 
-// heedSession: a permit may be relied on while its session is in force, and not a
-// moment longer. What was asked for on one that is gone is asked for anew.
-func (s *Semaphore) heedSession() {
+// applySession: a permit may be relied on while its session is in force, and not a
+// moment longer. A request on one that is gone is made anew.
+func (s *Semaphore) applySession() {
 	reason := s.Session.End
 	if reason == core.ReasonNone {
 		reason = core.ReasonExpired
@@ -338,7 +338,7 @@ func (s *Semaphore) heedSession() {
 			continue
 		}
 		a.session = ""
-		if a.Phase == AskWanted || a.news == core.ActionHeld { // nobody was told of it
+		if a.Phase == AskWanted || a.news == core.ActionHeld { // the caller was not told of it
 			a.Phase, a.news = AskWanted, 0
 			s.askAnew(a)
 			continue
@@ -350,7 +350,7 @@ func (s *Semaphore) heedSession() {
 	}
 }
 
-// setPatience wakes us when the first caller's is over. Where nobody asks for
+// setPatience wakes us when the first caller's is over. Where no caller asks for
 // anything the store need not answer either.
 func (s *Semaphore) setPatience() {
 	first, asked := base.Unset, false

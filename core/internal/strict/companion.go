@@ -58,7 +58,7 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 		}
 	}
 	if c.State == core.CompanionJoined {
-		c.heedHint()
+		c.askIfHinted()
 	}
 	return c.Finish(), nil
 }

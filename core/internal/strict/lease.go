@@ -96,7 +96,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		l.reconsider()
 	}
 	if l.State == core.LeaseHeld {
-		l.heedHint()
+		l.askIfHinted()
 	}
 	actions := l.Finish()
 	if l.isAtRest() { // nothing more to do for a long time

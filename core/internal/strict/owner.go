@@ -18,7 +18,7 @@ type owner struct {
 	selfKey string // of its version
 	standOn string // the session that keeps the lease, or ""
 	own     int64  // Mono until which our own version is good beside the session
-	quiet   int64  // Mono before which no hint is heeded
+	quiet   int64  // Mono before which no hint is followed
 }
 
 func newOwner(cfg core.Config) (owner, error) {
@@ -138,9 +138,9 @@ func (o *owner) askNewer() {
 	o.Ask(register.ForNext, core.ActionExists, o.KeyAbove(), limit)
 }
 
-// heedHint asks whether there is a version above ours, if a hint is due.
-func (o *owner) heedHint() {
-	if o.standOn == "" && o.HeedsHint(&o.quiet) {
+// askIfHinted asks whether there is a version above ours, if a hint is due.
+func (o *owner) askIfHinted() {
+	if o.standOn == "" && o.IsHintDue(&o.quiet) {
 		o.askHint()
 	}
 }

@@ -20,7 +20,7 @@ type Session struct {
 	call    uint64 // the next call that is not there yet
 	putSent int64  // Mono: sent of this renewal's beat, once answered; unset before
 	Doing   register.Purpose
-	quiet   int64    // Mono before which no hint is heeded
+	quiet   int64    // Mono before which no hint is followed
 	Calls   []string // to be deleted on closing
 }
 
@@ -62,7 +62,7 @@ func (s *Session) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 			s.next()
 		}
 	}
-	if s.State == core.SessionInForce && s.HeedsHint(&s.quiet) {
+	if s.State == core.SessionInForce && s.IsHintDue(&s.quiet) {
 		s.askCall()
 	}
 	return s.Finish(), nil
