@@ -29,7 +29,7 @@ type Config struct {
 
 	// Holder is the tenure that a companion joins, the tenure that a lease machine
 	// releases without having acquired it (a printed lease), or the only tenure that
-	// a breaker may break. A breaker with "" breaks any. In all other cases it is "".
+	// a revocation may end. A revocation with "" breaks any. In all other cases it is "".
 	Holder HolderID
 	// Role is the role in which a companion writes. 0 means RoleRemote.
 	Role Role
@@ -68,7 +68,7 @@ type Config struct {
 	// LockFilePresent says that there is a lock.json under the name. The machine reads it
 	// before a claim and at each renewal, and yields to a fresh foreign writer in it.
 	LockFilePresent bool
-	// Why, of a breaker, is stored with the break. Now frees the name at once; it is
+	// Why, of a revocation, is stored with the break. Now frees the name at once; it is
 	// a declared exception to exclusion (PROTOCOL S11.2).
 	Why string
 	Now bool

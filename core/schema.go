@@ -32,8 +32,8 @@ const (
 	MachineCompanion MachineKind = 2 // companion
 	// MachineSession is one heartbeat for all that a process holds.
 	MachineSession MachineKind = 3 // session
-	// MachineBreaker ends another holder's strict lease, once.
-	MachineBreaker MachineKind = 4 // breaker
+	// MachineRevocation ends another holder's strict lease, once.
+	MachineRevocation MachineKind = 4 // breaker
 	// MachineObserver reads a strict lease, once, and takes no part.
 	MachineObserver MachineKind = 5 // observer
 	// MachineCalibration takes one sample of the store's clock.
@@ -104,7 +104,7 @@ const (
 	EventAnswer    EventKind = 6 // answer
 	EventChanged   EventKind = 7 // changed
 	EventWoke      EventKind = 8 // woke
-	// EventBegin starts a session, a breaker, an observer, a calibration or an invocation.
+	// EventBegin starts a session, a revocation, an observer, a calibration or an invocation.
 	EventBegin EventKind = 9 // begin
 	// EventCalled tells a lease on a session what its session read: another process
 	// has broken the name at Epoch.
@@ -262,7 +262,7 @@ const (
 	ActionCalibrate ActionKind = 29 // calibrate
 	// ActionCalibrated, of a calibration: a sample of the store's clock.
 	ActionCalibrated ActionKind = 30 // calibrated
-	// ActionBroken, of a breaker: Epoch is the version that says so.
+	// ActionBroken, of a revocation: Epoch is the version that says so.
 	ActionBroken ActionKind = 31 // broken
 
 	ActionWake ActionKind = 32 // wake
@@ -302,7 +302,7 @@ const (
 	ReasonExpired     Reason = 5 // expired
 
 	// Why an acquire was refused (unreachable is also such a reason).
-	// ReasonHeld: another holds it; to a breaker, another than the one to be broken.
+	// ReasonHeld: another holds it; to a revocation, another than the one to be broken.
 	ReasonHeld      Reason = 16 // held
 	ReasonRaced     Reason = 17 // raced
 	ReasonCancelled Reason = 18 // cancelled
@@ -435,7 +435,7 @@ type Observed struct {
 	Companions []byte
 	Label      []byte
 	Session    []byte
-	Why        []byte // the reason that the breaker gave
+	Why        []byte // the reason given for the break
 	By         []byte // the process that broke it: pid@host
 	// Left is what is left of the TTL by the store's clock or the boot's, or 0 if
 	// neither can tell. StoreClock says that it was the store's.

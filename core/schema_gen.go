@@ -7,7 +7,7 @@ var machineKindNames = [...]string{
 	MachineLease:       "lease",
 	MachineCompanion:   "companion",
 	MachineSession:     "session",
-	MachineBreaker:     "breaker",
+	MachineRevocation:  "breaker",
 	MachineObserver:    "observer",
 	MachineCalibration: "calibration",
 	MachineInvocation:  "invocation",

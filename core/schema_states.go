@@ -92,7 +92,7 @@ const (
 	SessionLost    SessionState = 6 // lost
 )
 
-// TaskState is the state of a machine that does one thing and ends: a Breaker,
+// TaskState is the state of a machine that does one thing and ends: a Revocation,
 // an Observer or a Calibration.
 type TaskState uint8
 

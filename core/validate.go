@@ -113,9 +113,9 @@ func (c *Config) validateProtocol(f *faults) {
 	f.require(!c.OnSession || onSession, "session: only a lease and permits stand on one")
 	f.require(len(c.Label) <= MaxLabel && octets.IsPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && octets.IsPrintable(c.Why), "why: at most 512 printable bytes")
-	f.require(c.Machine != MachineBreaker || c.Why != "", "why: a break needs a reason")
+	f.require(c.Machine != MachineRevocation || c.Why != "", "why: a break needs a reason")
 	f.require(IsID(c.Owner) && IsID(c.Boot) && IsID(string(c.Holder)), "holder, owner and boot: printable ASCII without quotes, slashes and backslashes")
-	f.require(c.Holder == "" || c.Epoch > 0 || c.Machine == MachineBreaker, "epoch: whoever comes back to a tenure needs one that it had")
+	f.require(c.Holder == "" || c.Epoch > 0 || c.Machine == MachineRevocation, "epoch: whoever comes back to a tenure needs one that it had")
 	f.bound(c.StampSpread >= OneClock, "stamp spread", c.StampSpread, "not negative", noLimit, "")
 }
 

@@ -53,7 +53,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 	if err := h.checkKeys(name, core.ProtocolStrict); err != nil {
 		return Status{}, err
 	}
-	cfg, err := h.machineConfig(core.MachineBreaker, core.ProtocolStrict)
+	cfg, err := h.machineConfig(core.MachineRevocation, core.ProtocolStrict)
 	if err != nil {
 		return Status{}, err
 	}

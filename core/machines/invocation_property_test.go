@@ -260,7 +260,7 @@ func (s *invocationSim) theft() {
 		return
 	}
 	s.born++
-	breaker := s.strictly(fmt.Sprintf("breaker%d", s.born), func(c *core.Config) { c.Machine, c.Why, c.Now = core.MachineBreaker, "stuck", true })
+	breaker := s.strictly(fmt.Sprintf("breaker%d", s.born), func(c *core.Config) { c.Machine, c.Why, c.Now = core.MachineRevocation, "stuck", true })
 	s.promptly(breaker, core.Event{Kind: core.EventBegin})
 	thief := s.strictly(fmt.Sprintf("thief%d", s.born), func(c *core.Config) { c.TTL = core.TTL(s.ttl) })
 	s.promptly(thief, core.Event{Kind: core.EventAcquire})

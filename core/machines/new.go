@@ -29,8 +29,8 @@ func New(cfg core.Config) (m core.Machine, err error) {
 		m, err = lastwriter.NewCompanion(cfg)
 	case cfg.Machine == core.MachineSession && isStrict:
 		m, err = strict.NewSession(cfg)
-	case cfg.Machine == core.MachineBreaker && isStrict:
-		m, err = strict.NewBreaker(cfg)
+	case cfg.Machine == core.MachineRevocation && isStrict:
+		m, err = strict.NewRevocation(cfg)
 	case cfg.Machine == core.MachineObserver && isStrict:
 		m, err = strict.NewObserver(cfg)
 	case cfg.Machine == core.MachineCalibration && isStrict:

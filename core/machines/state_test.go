@@ -83,7 +83,7 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	companion.yes(nil)
 	session := strictCycle(tb, core.Config{Machine: core.MachineSession})
 	session.step(core.Event{Kind: core.EventBegin})
-	breaker := strictCycle(tb, core.Config{Machine: core.MachineBreaker, Why: "stuck"})
+	breaker := strictCycle(tb, core.Config{Machine: core.MachineRevocation, Why: "stuck"})
 	breaker.step(core.Event{Kind: core.EventBegin})
 	breaker.step(core.Event{Kind: core.EventAnswer, Request: breaker.id, Outcome: core.OutcomeYes, Entries: testPage(1)})
 	breaker.yes(testVersion(breaker.m, otherVersion(1, core.VersionHeld), 0))

@@ -105,7 +105,7 @@ func claimOf(m core.Machine) *strict.Claim {
 		return m.Claim
 	case *strict.Companion:
 		return &m.Claim
-	case *strict.Breaker:
+	case *strict.Revocation:
 		return &m.Claim
 	}
 	return nil

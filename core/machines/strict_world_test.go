@@ -69,7 +69,7 @@ func registerOf(m core.Machine) *register.Register {
 		return &m.Register
 	case *strict.Companion:
 		return &m.Register
-	case *strict.Breaker:
+	case *strict.Revocation:
 		return &m.Register
 	case *strict.Observer:
 		return &m.Register
@@ -101,7 +101,7 @@ func edgeKind(m core.Machine) string {
 		return "strict_companion"
 	case *semaphore.Semaphore:
 		return "semaphore"
-	case *strict.Breaker, *strict.Observer, *strict.Calibration:
+	case *strict.Revocation, *strict.Observer, *strict.Calibration:
 		return "task"
 	}
 	return kindOf(m).String()

@@ -167,7 +167,7 @@ func strictStarts() []tableStart {
 		with("strict_lease", "without ttl", func(c *core.Config) { c.TTL = core.TTLEndless }),
 		with("strict_companion", "plain", func(c *core.Config) { c.Machine, c.Holder, c.Epoch = core.MachineCompanion, "h", 1 }),
 		with("session", "plain", func(c *core.Config) { c.Machine = core.MachineSession }),
-		with("breaker", "plain", func(c *core.Config) { c.Machine, c.Why = core.MachineBreaker, "stuck" }),
+		with("breaker", "plain", func(c *core.Config) { c.Machine, c.Why = core.MachineRevocation, "stuck" }),
 		with("observer", "plain", func(c *core.Config) { c.Machine = core.MachineObserver }),
 		with("calibration", "plain", func(c *core.Config) { c.Machine = core.MachineCalibration }),
 		with("semaphore", "plain", func(c *core.Config) { c.Machine = core.MachineSemaphore }),
@@ -320,7 +320,7 @@ func label(m core.Machine) string {
 	case *strict.Companion:
 		labelRegister(&out, &m.Register)
 		out.flag("rejoin", m.Rejoin && m.State != core.CompanionJoined)
-	case *strict.Breaker:
+	case *strict.Revocation:
 		labelRegister(&out, &m.Register)
 	case *strict.Observer:
 		labelRegister(&out, &m.Register)

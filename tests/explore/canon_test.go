@@ -16,14 +16,14 @@ import (
 func TestCanon(t *testing.T) {
 	k := &strictMaker{seed: 1, make: machines.New}
 	for _, kind := range []core.MachineKind{
-		core.MachineLease, core.MachineCompanion, core.MachineSession, core.MachineBreaker, core.MachineCalibration,
+		core.MachineLease, core.MachineCompanion, core.MachineSession, core.MachineRevocation, core.MachineCalibration,
 		core.MachineSemaphore,
 	} {
 		cfg := k.config("A")
 		switch cfg.Machine = kind; kind {
 		case core.MachineCompanion:
 			cfg.Holder, cfg.Epoch = "somebody", 1
-		case core.MachineBreaker:
+		case core.MachineRevocation:
 			cfg.Why = "it hangs"
 		case core.MachineSession, core.MachineCalibration:
 			cfg.Name = ""

@@ -120,7 +120,7 @@ func own(cfg core.Config) func(core.ActionKind, string) bool {
 		case verb == core.ActionDelete:
 			return cfg.Machine == core.MachineLease
 		}
-		return cfg.Machine != core.MachineBreaker && strings.HasSuffix(key, "/b."+id)
+		return cfg.Machine != core.MachineRevocation && strings.HasSuffix(key, "/b."+id)
 	}
 }
 
@@ -171,7 +171,7 @@ func (k *strictMaker) companion() *Scenario {
 func (k *strictMaker) breaker(change func(*core.Config)) Actor {
 	const name = "D"
 	cfg := k.config(name)
-	cfg.Machine, cfg.Why = core.MachineBreaker, "it hangs"
+	cfg.Machine, cfg.Why = core.MachineRevocation, "it hangs"
 	return k.actor(name, 100, &cfg, change, Command{
 		Event: core.Event{Kind: core.EventBegin}, Words: name + " breaks the lease", Needs: k.tenure("A"), Token: 1,
 	})

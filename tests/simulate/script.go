@@ -201,7 +201,7 @@ func (w *world) beginOther(s *slot) {
 		cfg = core.Config{Machine: core.MachineCompanion, Name: s.name, Holder: core.HolderID(s.tenure), Epoch: s.epoch}
 		ev.Kind = core.EventAccompany
 	case roleBreaker:
-		cfg.Machine, cfg.Why = core.MachineBreaker, "seed "+strconv.FormatUint(w.opts.Seed, 10)
+		cfg.Machine, cfg.Why = core.MachineRevocation, "seed "+strconv.FormatUint(w.opts.Seed, 10)
 	default:
 		cfg.Machine = core.MachineObserver
 	}

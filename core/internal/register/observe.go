@@ -243,7 +243,7 @@ func (r *Register) advance(limit core.Duration) Verdict {
 		return r.decide(Free)
 	case c.Result == ReadNewer || c.Result == ReadOther:
 		return r.decide(Unfit)
-	case r.Cfg.Machine == core.MachineBreaker && (c.State != core.VersionHeld || r.Cfg.Now): // nothing is to be judged
+	case r.Cfg.Machine == core.MachineRevocation && (c.State != core.VersionHeld || r.Cfg.Now): // nothing is to be judged
 		return Held
 	case c.State == core.VersionValue: // its holders are judged one by one
 		return Held

@@ -86,4 +86,4 @@ func (s *Session) isCalled(ev *core.Event) bool { return ev.Outcome == core.Outc
 
 // isDead reports whether this observation shows that the tenure is dead: what an earlier
 // one showed was of an earlier version (PROTOCOL S11.3).
-func (b *Breaker) isDead(v register.Verdict) bool { return v == register.Free }
+func (r *Revocation) isDead(v register.Verdict) bool { return v == register.Free }

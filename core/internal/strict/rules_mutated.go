@@ -113,6 +113,6 @@ func (s *Session) isCalled(ev *core.Event) bool {
 	return !s.Has(base.SessionWithoutCalls) && ev.Outcome == core.OutcomeYes
 }
 
-func (b *Breaker) isDead(v register.Verdict) bool {
-	return b.Has(base.BreakVerdictKept) && b.dead || v == register.Free
+func (r *Revocation) isDead(v register.Verdict) bool {
+	return r.Has(base.BreakVerdictKept) && r.dead || v == register.Free
 }
