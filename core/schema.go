@@ -34,8 +34,8 @@ const (
 	MachineSession MachineKind = 3 // session
 	// MachineRevocation ends another holder's strict lease, once.
 	MachineRevocation MachineKind = 4 // breaker
-	// MachineObserver reads a strict lease, once, and takes no part.
-	MachineObserver MachineKind = 5 // observer
+	// MachineInspection reads a strict lease, once, and takes no part.
+	MachineInspection MachineKind = 5 // observer
 	// MachineCalibration takes one sample of the store's clock.
 	MachineCalibration MachineKind = 6 // calibration
 	// MachineInvocation is one call of a piece of work: its result, or a lease and
@@ -104,7 +104,7 @@ const (
 	EventAnswer    EventKind = 6 // answer
 	EventChanged   EventKind = 7 // changed
 	EventWoke      EventKind = 8 // woke
-	// EventBegin starts a session, a revocation, an observer, a calibration or an invocation.
+	// EventBegin starts a session, a revocation, an inspection, a calibration or an invocation.
 	EventBegin EventKind = 9 // begin
 	// EventCalled tells a lease on a session what its session read: another process
 	// has broken the name at Epoch.
@@ -267,7 +267,7 @@ const (
 
 	ActionWake ActionKind = 32 // wake
 
-	// ActionSeen, of an observer: what it read.
+	// ActionSeen, of an inspection: what it read.
 	ActionSeen ActionKind = 33 // seen
 
 	// ActionLaunch, of an invocation: begin the work now, and send ended when it has ended.

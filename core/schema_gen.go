@@ -8,7 +8,7 @@ var machineKindNames = [...]string{
 	MachineCompanion:   "companion",
 	MachineSession:     "session",
 	MachineRevocation:  "breaker",
-	MachineObserver:    "observer",
+	MachineInspection:  "observer",
 	MachineCalibration: "calibration",
 	MachineInvocation:  "invocation",
 	MachineSemaphore:   "semaphore",

@@ -34,7 +34,7 @@ func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
 
 // observe looks at what strict keeps of a name.
 func (h *Host) observe(ctx context.Context, name string) (Status, error) {
-	cfg, err := h.machineConfig(core.MachineObserver, core.ProtocolStrict)
+	cfg, err := h.machineConfig(core.MachineInspection, core.ProtocolStrict)
 	if err != nil {
 		return Status{}, err
 	}

@@ -31,8 +31,8 @@ func New(cfg core.Config) (m core.Machine, err error) {
 		m, err = strict.NewSession(cfg)
 	case cfg.Machine == core.MachineRevocation && isStrict:
 		m, err = strict.NewRevocation(cfg)
-	case cfg.Machine == core.MachineObserver && isStrict:
-		m, err = strict.NewObserver(cfg)
+	case cfg.Machine == core.MachineInspection && isStrict:
+		m, err = strict.NewInspection(cfg)
 	case cfg.Machine == core.MachineCalibration && isStrict:
 		m, err = strict.NewCalibration(cfg)
 	case cfg.Machine == core.MachineInvocation:

@@ -69,7 +69,7 @@ func busySemaphores(tb testing.TB) map[string]core.Machine {
 	committing.acquire(1, core.Forever)
 	committing.yes(core.Event{})
 	committing.m.Garbage = &register.Garbage{Keys: []string{"k"}}
-	observer := strictCycle(tb, core.Config{Machine: core.MachineObserver})
+	observer := strictCycle(tb, core.Config{Machine: core.MachineInspection})
 	observer.step(core.Event{Kind: core.EventBegin})
 	observer.step(core.Event{Kind: core.EventAnswer, Request: observer.id, Outcome: core.OutcomeYes, Entries: testPage(7)})
 	observer.yes(testValue(observer.m, 7, &full))

@@ -87,7 +87,7 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	breaker.step(core.Event{Kind: core.EventBegin})
 	breaker.step(core.Event{Kind: core.EventAnswer, Request: breaker.id, Outcome: core.OutcomeYes, Entries: testPage(1)})
 	breaker.yes(testVersion(breaker.m, otherVersion(1, core.VersionHeld), 0))
-	observer := strictCycle(tb, core.Config{Machine: core.MachineObserver})
+	observer := strictCycle(tb, core.Config{Machine: core.MachineInspection})
 	observer.step(core.Event{Kind: core.EventBegin})
 	calibration := strictCycle(tb, core.Config{Machine: core.MachineCalibration})
 	calibration.step(core.Event{Kind: core.EventBegin})

@@ -58,7 +58,7 @@ func strictRules() []strictRule {
 		{"spread", func(c *core.Config) { c.StampSpread = -2 }, "stamp spread -2ns: not negative"},
 		{"session", func(c *core.Config) { c.Machine, c.Name = core.MachineSession, "" }, ""},
 		{"calibration", func(c *core.Config) { c.Machine, c.Name = core.MachineCalibration, "" }, ""},
-		{"observer", func(c *core.Config) { c.Machine, c.Name = core.MachineObserver, "" }, `name "": must not be empty`},
+		{"observer", func(c *core.Config) { c.Machine, c.Name = core.MachineInspection, "" }, `name "": must not be empty`},
 		{"invocation", func(c *core.Config) { c.Machine, c.Role, c.OnSession = core.MachineInvocation, core.RoleOwner, true }, ""},
 		{"invocation of a tenure", func(c *core.Config) {
 			c.Machine, c.Role, c.Holder, c.Epoch = core.MachineInvocation, core.RoleOwner, "h", 1

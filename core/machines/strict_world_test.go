@@ -71,7 +71,7 @@ func registerOf(m core.Machine) *register.Register {
 		return &m.Register
 	case *strict.Revocation:
 		return &m.Register
-	case *strict.Observer:
+	case *strict.Inspection:
 		return &m.Register
 	case *semaphore.Semaphore:
 		return &m.Register
@@ -101,7 +101,7 @@ func edgeKind(m core.Machine) string {
 		return "strict_companion"
 	case *semaphore.Semaphore:
 		return "semaphore"
-	case *strict.Revocation, *strict.Observer, *strict.Calibration:
+	case *strict.Revocation, *strict.Inspection, *strict.Calibration:
 		return "task"
 	}
 	return kindOf(m).String()

@@ -168,7 +168,7 @@ func strictStarts() []tableStart {
 		with("strict_companion", "plain", func(c *core.Config) { c.Machine, c.Holder, c.Epoch = core.MachineCompanion, "h", 1 }),
 		with("session", "plain", func(c *core.Config) { c.Machine = core.MachineSession }),
 		with("breaker", "plain", func(c *core.Config) { c.Machine, c.Why = core.MachineRevocation, "stuck" }),
-		with("observer", "plain", func(c *core.Config) { c.Machine = core.MachineObserver }),
+		with("observer", "plain", func(c *core.Config) { c.Machine = core.MachineInspection }),
 		with("calibration", "plain", func(c *core.Config) { c.Machine = core.MachineCalibration }),
 		with("semaphore", "plain", func(c *core.Config) { c.Machine = core.MachineSemaphore }),
 	}
@@ -322,7 +322,7 @@ func label(m core.Machine) string {
 		out.flag("rejoin", m.Rejoin && m.State != core.CompanionJoined)
 	case *strict.Revocation:
 		labelRegister(&out, &m.Register)
-	case *strict.Observer:
+	case *strict.Inspection:
 		labelRegister(&out, &m.Register)
 	case *semaphore.Semaphore:
 		labelSemaphore(&out, m)

@@ -203,7 +203,7 @@ func (w *world) beginOther(s *slot) {
 	case roleBreaker:
 		cfg.Machine, cfg.Why = core.MachineRevocation, "seed "+strconv.FormatUint(w.opts.Seed, 10)
 	default:
-		cfg.Machine = core.MachineObserver
+		cfg.Machine = core.MachineInspection
 	}
 	u := w.newUnit(s.process, cfg)
 	if u == nil {

@@ -140,15 +140,15 @@ func TestKindsDoNotMix(t *testing.T) {
 		{"an earlier record's kind", `{"v": 1, "kind": "barrier"`, ReadCorrupt, ReadCorrupt, ReadCorrupt},
 	} {
 		for machine, want := range map[core.MachineKind]ReadResult{
-			core.MachineLease: c.forLease, core.MachineSemaphore: c.forSemaphore, core.MachineObserver: c.observer,
+			core.MachineLease: c.forLease, core.MachineSemaphore: c.forSemaphore, core.MachineInspection: c.observer,
 		} {
 			r := registerFor(t, core.Config{Machine: machine})
-			r.ReadOnly = machine == core.MachineObserver
+			r.ReadOnly = machine == core.MachineInspection
 			if machine == core.MachineSemaphore {
 				r.Value = &Value{}
 			}
 			r.ReadVersion([]byte(c.body), 7, 0)
-			if machine == core.MachineObserver && want == ReadOther { // a corrupt one is shown as that
+			if machine == core.MachineInspection && want == ReadOther { // a corrupt one is shown as that
 				want = r.Cur.Result
 			}
 			if r.Cur.Result != want {

@@ -1,7 +1,7 @@
 // Package strict has the machines of the strict protocol, which needs a store that
 // creates an object only if it is absent. Lease claims a name, Companion keeps a lease
 // alive that another process holds, and Session is one heartbeat for all that a process
-// holds. Revocation, Observer and Calibration do one thing and end. How a name is read and
+// holds. Revocation, Inspection and Calibration do one thing and end. How a name is read and
 // judged stands in package register. The rules are those of core/PROTOCOL.md with an S.
 package strict
 
