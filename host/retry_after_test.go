@@ -51,6 +51,26 @@ func TestLeftAloneWithinTheDeadline(t *testing.T) {
 	})
 }
 
+// A request that was left waiting is sent once, also while those of others come and go.
+func TestLeftAloneSendsOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		p.holdMany(9, terms)
+		sent := map[string]time.Time{}
+		p.store.on(func(c call) fault {
+			if c.at.Sub(sent[c.verb+c.key]) < time.Second {
+				w.Errorf("%s %s is sent while it is under way", c.verb, c.key)
+			}
+			if sent[c.verb+c.key] = c.at; len(sent) == 1 {
+				return fault{class: core.ClassThrottled, wish: time.Minute}
+			}
+			return fault{before: time.Second}
+		})
+		w.sleep(time.Minute)
+		w.same("renewals", len(sent), 2*9)
+	})
+}
+
 // Who lets go meanwhile is not asked for any more, and Close does not wait for the end
 // of it.
 func TestClosedWhileLeftAlone(t *testing.T) {

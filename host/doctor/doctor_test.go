@@ -51,7 +51,8 @@ func TestGoodStore(t *testing.T) {
 			e.Errorf("%+v %+v", e.Clock, e.Stamps)
 		}
 		a := e.Advice
-		if a.Command != "mopslock-host run --protocol strict --ttl 60s --margin 6s NAME -- CMD" || a.TTLFloor != doctor.Seconds(200*time.Millisecond) {
+		if a.Command != "mopslock-host run --protocol strict --ttl 60s --margin 6s NAME -- CMD" || a.TTLFloor != doctor.Seconds(200*time.Millisecond) ||
+			a.Handover != doctor.Seconds(6030*time.Millisecond) || a.TakeOver != doctor.Seconds(67030*time.Millisecond+1) {
 			e.Errorf("%+v", a)
 		}
 		if want := (doctor.Cost{Puts: 216, Gets: 216, USD: 0.001166, Thousand: 0.001166, Polls: 1440, PollsUSD: 0.000576}); a.Cost != want {
@@ -80,8 +81,8 @@ func TestTwoWinners(t *testing.T) {
 		if c := e.capability(); !c.Refused || c.Why != why || !e.Capability.Refused || !strings.Contains(e.Findings[0].Text, why) {
 			e.Errorf("%+v, %+v", c, e.Findings)
 		}
-		if a := e.Advice; a.Command != "mopslock-host run --protocol lastwriter --ttl 88s --margin 8.8s --acquire-margin 100ms NAME -- CMD" {
-			e.Error(a.Command)
+		if a := e.Advice; a.Command != "mopslock-host run --protocol lastwriter --ttl 88s --margin 8.8s --acquire-margin 100ms NAME -- CMD" || a.Handover != doctor.Seconds(6140*time.Millisecond) {
+			e.Errorf("%+v", a)
 		}
 		e.p.create = nil
 		mended, err := doctor.Examine(e.Context(), e.p, nil)
@@ -266,6 +267,10 @@ func TestStamps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			examine(t, nil, func(p *patient) { p.stamp = test.stamp }, func(e *examined) {
 				e.says("strict", test.kinds...)
+				bad := slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Bad })
+				if bad != (name == "of whole seconds" || name == "doors apart") {
+					t.Errorf("%+v", e.Findings)
+				}
 				near := func(what string, got doctor.Seconds, want time.Duration) {
 					if (time.Duration(got) - want).Abs() > time.Duration(e.Clock.Bound)+2*latency {
 						t.Errorf("%s %v, want %v", what, time.Duration(got), want)
