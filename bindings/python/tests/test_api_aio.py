@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _event_loop, aio
+from mopslock import aio
 from mopslock._hosted import HostedHost
 from mopslock._hosts import host_of
 from mopslock._units import FOREVER
@@ -225,37 +225,6 @@ def test_what_is_held_when_nobody_waits_for_it_any_more_is_released(url: str) ->
         until(lambda: mopslock.inspect(Directory(url.removeprefix("file://")), "n").held)
         asked.cancel()
     until(lambda: mopslock.inspect(url, "n").state == "released")
-
-
-# What it costs.
-
-CROWD = 100
-MOST = _event_loop.MOST_WORKERS + 8 + 2
-"""Workers of a host, asyncio's own, and an event loop or listener and the notifier."""
-
-
-@pytest.mark.parametrize("names", ["many", "one"])
-async def test_waiting_tasks_cost_no_thread_each(place: Place, names: str) -> None:
-    others = [f"n{i}" for i in range(CROWD if names == "many" else 1)]
-    held = await asyncio.gather(*(aio.acquire(place.other().store, other, ttl=LIVES) for other in others))
-    before, first = set(threading.enumerate()), set()
-
-    def noted(i: int, _: object) -> None:
-        first.add(i)
-
-    tasks = [
-        asyncio.create_task(aio.acquire(place.store, others[i % len(others)], ttl=LIVES, on_waiting=partial(noted, i)))
-        for i in range(CROWD)
-    ]
-    await soon(lambda: len(first) == CROWD)
-    begun = sorted(thread.name for thread in threading.enumerate() if thread not in before)
-    assert len(begun) <= MOST, begun
-    for task in tasks:
-        task.cancel()
-    ends = await asyncio.gather(*tasks, return_exceptions=True)
-    assert {type(end) for end in ends} == {asyncio.CancelledError}
-    for lease in held:
-        lease.check()
 
 
 async def test_a_loop_that_is_blocked_for_longer_than_the_ttl_loses_no_lease(tmp_path: Path) -> None:

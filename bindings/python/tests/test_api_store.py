@@ -10,7 +10,7 @@ import pytest
 
 import mopslock
 from mopslock.stores import Directory
-from ways import LIVES, SOON, WAYS, Failing, Place, opened, stamp, thread
+from ways import LIVES, SOON, WAYS, Place, opened, stamp, thread
 
 # Closing.
 
@@ -63,15 +63,6 @@ def test_close_ends_what_waits(place: Place) -> None:
         held.check()
         assert place.holder("n") == held.holder
     assert [type(error) for error in errors] == [mopslock.Closed] * 3
-
-
-def test_a_close_that_takes_too_long_says_so(tmp_path: Path) -> None:
-    store = Failing(tmp_path)
-    mopslock.acquire(store, "n", ttl=LIVES)
-    store.puts.clear()
-    with pytest.raises(mopslock.NotReleased):
-        mopslock.close(store, timeout=0.001)
-    store.puts.set()
 
 
 # What others see.

@@ -18,7 +18,7 @@ import fork_jobs
 import mopslock
 from fork_jobs import JUDGED, TAKEN
 from mopslock import aio
-from ways import LIVES, SOON, Place, ended, fork, forked, heard, later, program, thread, until
+from ways import LIVES, SOON, Place, ended, forked, later, program, thread, until
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
@@ -184,24 +184,6 @@ def test_twenty_forks_under_load_hang_nowhere(place: Place) -> None:
         over.set()
         lease.check()
     assert errors == []
-
-
-def test_children_that_live_beside_each_other_exclude_each_other(tmp_path: Path) -> None:
-    places, ledger = [Place.of("url", tmp_path), Place.of("own", tmp_path)], tmp_path / "ledger"
-
-    def child(place: Place) -> bool:
-        for _ in range(3):
-            with mopslock.lease(place.store, "n", ttl=LIVES, protocol="strict"):
-                for word in "+-":
-                    with ledger.open("a") as file:
-                        file.write(word)
-        return True
-
-    for place in places:
-        mopslock.inspect(place.store, "n")
-    children = [fork(lambda place=place: child(place)) for place in places * 2]  # type: ignore[misc]
-    assert [heard(*begun) for begun in children] == [True] * 4
-    assert ledger.read_text() == "+-" * 12, "two were in at once"
 
 
 # What Python makes of it.

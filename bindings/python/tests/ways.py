@@ -272,29 +272,20 @@ def ended(process: subprocess.Popen[str], seconds: float = SOON) -> tuple[int, s
 
 
 def forked(do: Callable[[], Any]) -> Any:
-    """What do returns in a forked child, which ends without leaving any block of its parent's."""
-    return heard(*fork(do))
-
-
-def fork(do: Callable[[], Any]) -> tuple[int, int]:
-    """Begins a forked child: its pid, and where it reports."""
+    """What do returns in a forked child, which ends without leaving any block of its parent's. One that hangs is
+    killed."""
     report, write = os.pipe()
     pid = os.fork()
-    if pid:
-        os.close(write)
-        return pid, report
-    try:
+    if not pid:
         try:
-            outcome = {"value": do()}
-        except BaseException:
-            outcome = {"error": traceback.format_exc()}
-        os.write(write, json.dumps(outcome).encode())
-    finally:
-        os._exit(0)
-
-
-def heard(pid: int, report: int) -> Any:
-    """What a child reports; one that hangs is killed, and an error."""
+            try:
+                outcome = {"value": do()}
+            except BaseException:
+                outcome = {"error": traceback.format_exc()}
+            os.write(write, json.dumps(outcome).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
     ready = select.select([report], [], [], SOON)[0]
     said = os.read(report, 1 << 16) if ready else b""
     os.close(report)
