@@ -1,4 +1,4 @@
-"""Work that is done once, for asyncio: nobody is stranded, and who waits costs no thread."""
+"""Work that is done once, for asyncio: no caller is stranded, and a waiter costs no thread."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_loop_that_is_closed_strands_nobody(place: Place) -> None:
     assert result.read() == b"next"
 
 
-async def test_cancelling_and_closing_end_who_waits(place: Place) -> None:
+async def test_cancelling_and_closing_end_all_waits(place: Place) -> None:
     """Each that is cancelled alone; closing all others, and the work."""
     begun = asyncio.Event()
 
@@ -182,7 +182,7 @@ async def test_cancelling_and_closing_end_who_waits(place: Place) -> None:
     assert place.freed("n")
 
 
-# Who waits costs no thread.
+# A waiter costs no thread.
 
 WAITERS = """
 import asyncio, collections

@@ -217,7 +217,7 @@ async def test_a_task_that_is_cancelled_at_any_moment_leaves_nothing_held(place:
             await soon(lambda path=path, gone=gone: not path.exists() or gone())  # type: ignore[misc]
 
 
-def test_what_is_held_when_nobody_waits_for_it_any_more_is_released(url: str) -> None:
+def test_a_lease_whose_caller_has_given_up_is_released(url: str) -> None:
     host, terms = host_of(url), Terms(ttl=LIVES, protocol="strict")
     assert isinstance(host, HostedHost)
     with host._lock:  # so that its listener does not hear of it yet

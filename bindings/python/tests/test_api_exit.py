@@ -159,7 +159,7 @@ with mopslock.lease({place.code}, "n", ttl=30):
 
 
 @pytest.mark.parametrize("what", ["lost.wait()", "release(timeout=None)"])
-def test_ctrl_c_ends_what_else_waits(tmp_path: Path, what: str) -> None:
+def test_ctrl_c_ends_other_waits(tmp_path: Path, what: str) -> None:
     code = f"""{HANGING}{ONCE_IT_WAITS}
 store = Hanging({str(tmp_path)!r})
 lease = mopslock.acquire(store, "n", ttl=30)

@@ -52,7 +52,7 @@ def test_a_lease_says_what_its_record_says(place: Place) -> None:
 # Loss.
 
 
-def test_a_loss_is_told_to_all_who_wait_and_once_to_each_callback(place: Place) -> None:
+def test_a_loss_is_told_to_all_waiters_and_once_to_each_callback(place: Place) -> None:
     calls: list[tuple[str, Any]] = []
     late, woken = threading.Event(), []
 
@@ -181,7 +181,7 @@ def test_a_release_that_takes_too_long_says_so_and_goes_on(tmp_path: Path, caplo
 # Waiting for others.
 
 
-def test_trying_says_none_or_who_holds_it(place: Place) -> None:
+def test_trying_says_none_or_names_the_holder(place: Place) -> None:
     with mopslock.acquire(place.other().store, "n", ttl=LIVES) as held:
         assert mopslock.try_acquire(place.store, "n", ttl=LIVES) is None
         with pytest.raises(mopslock.Held) as caught:

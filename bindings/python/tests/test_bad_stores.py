@@ -54,7 +54,7 @@ def test_what_is_not_released_in_time_is_tried_on() -> None:
     until(lambda: store.holder("n") is None)
 
 
-def test_those_who_ask_for_what_is_silent_take_no_worker_from_a_lease() -> None:
+def test_callers_of_a_silent_key_take_no_worker_from_a_lease() -> None:
     store = FakeStore()
     over = store.silence("bad")
     before = [thread.name for thread in threading.enumerate()].count("mopslock-store")
@@ -207,8 +207,8 @@ def test_bursts_on_three_keys_that_hang_leave_workers_for_a_fourth_key() -> None
         assert [one.result(SOON)["outcome"] for one in hanging] == ["no"] * len(bad)
 
 
-def test_all_who_ask_for_one_slow_key_are_served_in_their_order() -> None:
-    """But for one who has left before his request was begun. What is begun comes into jobs, for the test to run."""
+def test_callers_of_one_slow_key_are_served_in_their_order() -> None:
+    """Except a caller that left before its request was begun. What is begun goes into jobs, for the test to run."""
     jobs, count, store = list[Do](), MOST_WORKERS + 8, PlainStore()
     asks, callers = Asks(FakeClock(), jobs.append), list[Future[dict[str, Any]]]()
     with ThreadPoolExecutor(count) as pool:

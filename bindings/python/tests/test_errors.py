@@ -40,7 +40,7 @@ def test_a_holder_that_renews_in_time_is_told_by_when_it_did(left: float, said: 
         ("released", 0.0, "released by 42@desk (stuck), and not free yet"),
     ],
 )
-def test_who_broke_a_lease_is_not_told_as_its_holder(state: str, left: float, said: str) -> None:
+def test_the_breaker_of_a_lease_is_not_shown_as_its_holder(state: str, left: float, said: str) -> None:
     seen = mopslock.Status("n", state, "h", "desk", "42", ttl=60.0, left=left, by="42@desk", why="stuck")
     assert said in str(_texts.refused("n", "held", "", seen, None))
     assert said in _texts.waiting("lease", "n", seen)

@@ -1,4 +1,4 @@
-"""A thread, or a task, that would wait for itself is told so at once; who waits for another is not."""
+"""A thread, or a task, that would wait for itself is told so at once; one that waits for another is not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_work_that_would_wait_for_itself_is_told_at_once(place: Place) -> None:
         ask(place)
 
 
-def test_who_has_entered_what_it_had_acquired_is_told_and_who_tries_is_not(place: Place) -> None:
+def test_a_thread_that_enters_what_it_had_acquired_is_told_and_one_that_tries_is_not(place: Place) -> None:
     with mopslock.acquire(place.store, "n", **asked(place)):
         with pytest.raises(mopslock.HeldByOneself):
             enter(place)
@@ -74,7 +74,7 @@ def test_who_has_entered_what_it_had_acquired_is_told_and_who_tries_is_not(place
         assert mopslock.try_acquire(place.store, "n", **asked(place)) is None
 
 
-def test_other_names_stores_and_protocols_are_somebody_elses(place: Place, tmp_path: Path) -> None:
+def test_other_names_stores_and_protocols_are_other_leases(place: Place, tmp_path: Path) -> None:
     (tmp_path / "another").mkdir()
     foreign = {"strict": "lastwriter", "lastwriter": "strict"}[place.protocol]
     with mopslock.lease(place.store, "n", **asked(place)):

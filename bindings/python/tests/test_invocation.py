@@ -147,7 +147,7 @@ def test_a_store_that_takes_no_result(world: World, kept: str, error: Exception)
 
 
 @pytest.mark.parametrize("kept", KEPT)
-def test_all_who_wait_in_this_process_are_woken_by_the_result(world: World, kept: str) -> None:
+def test_all_waiters_of_this_process_are_woken_by_the_result(world: World, kept: str) -> None:
     """With one look each, and at once; but for one that has given up."""
     host, store = world.host(), world.store
     call = ask(host, kept)
@@ -170,7 +170,7 @@ def test_all_who_wait_in_this_process_are_woken_by_the_result(world: World, kept
     assert quiet(host)
 
 
-def test_one_of_those_who_wait_is_woken_where_there_is_no_result(world: World) -> None:
+def test_one_waiter_is_woken_if_there_is_no_result(world: World) -> None:
     host = world.host()
     call = ask(host)
     begun(world, call.next_step)
@@ -191,8 +191,8 @@ def test_one_of_those_who_wait_is_woken_where_there_is_no_result(world: World) -
 
 
 @pytest.mark.parametrize("how", ["soon", "begun", "cancel"])
-def test_work_that_nobody_will_do_is_given_up(world: World, how: str) -> None:
-    """Its caller was interrupted before he had the call in hand, or knew that he was to begin; or gives it up."""
+def test_work_without_a_caller_is_given_up(world: World, how: str) -> None:
+    """Its caller was interrupted before it had the call in hand, or knew that it was to begin; or gives it up."""
     host = world.host()
     call = ask(host)
     if how != "soon":
@@ -240,7 +240,7 @@ def test_a_lease_that_was_taken_and_released_again_is_a_new_attempt(world: World
 # Sessions.
 
 
-def test_a_session_that_cannot_be_had_ends_who_waits_and_not_who_has_worked(world: World) -> None:
+def test_a_session_that_fails_ends_waiters_and_not_finished_work(world: World) -> None:
     host = world.host()
     call = ask(host, session=True)
     held = begun(world, call.next_step)

@@ -159,7 +159,7 @@ def test_no_result_after_launch_or_held_elsewhere(place: Place) -> None:
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_lost_lease_makes_a_waiter_who_gets_the_winners_result(place: Place, raises: bool) -> None:
+def test_a_lost_lease_makes_a_waiter_that_gets_the_winners_result(place: Place, raises: bool) -> None:
     """What the loser computed is not written anywhere, whether it looks or is told."""
 
     def launch(work: mopslock.Work) -> bytes:
@@ -308,7 +308,7 @@ HANGS = "print(work.text, flush=True); [time.sleep(0.05) for _ in range(1200)]" 
 """One long sleep can miss a signal that comes as it begins."""
 
 
-def test_ctrl_c_of_who_waits_and_of_who_works(place: Place) -> None:
+def test_ctrl_c_of_a_waiter_and_of_a_worker(place: Place) -> None:
     """He waits for no result any more, and the other's work goes on, until that is interrupted, which releases."""
     with program(calls(place, HANGS)) as holder:
         said(holder)
@@ -323,7 +323,7 @@ def test_ctrl_c_of_who_waits_and_of_who_works(place: Place) -> None:
         assert place.freed("n")
 
 
-def test_ctrl_c_at_any_moment_strands_nobody(place: Place) -> None:
+def test_ctrl_c_at_any_moment_strands_no_caller(place: Place) -> None:
     """From before there is a call until after it has ended: the next one gets the lease soon, or the result."""
     code = f"""
 def again(*_):

@@ -1,7 +1,7 @@
-"""The limiter in this process and its asyncio twin: ends of threads and tasks, and what somebody forgets.
+"""The limiter in this process and its asyncio twin: ends of threads and tasks, and forgotten releases.
 
-Its rules are core's (buckets_test.go) and the host's (limiter_property_test.go), held to oracles there; here is what
-Python makes of them. A story that both twins have is told once.
+core (buckets_test.go) and host/limiter hold its rules to oracles. These tests show what Python adds. A story that both
+twins have is told once.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ async def test_a_thousand_tasks_that_wait_cost_no_threads() -> None:
         permit.release()
 
 
-async def test_fifo_lets_nobody_overtake() -> None:
+async def test_fifo_lets_no_call_overtake() -> None:
     limiter = aio.Limiter(fifo=True)
     first = await limiter.acquire("n", capacity=2)
     task = asyncio.create_task(limiter.acquire("n", capacity=2, weight=2))
@@ -153,7 +153,7 @@ async def test_fifo_lets_nobody_overtake() -> None:
 # Whose permits are.
 
 
-def test_what_a_thread_holds_ends_with_it_and_lets_those_in_who_wait(
+def test_what_a_thread_holds_ends_with_it_and_lets_waiters_in(
     limiter: Limiter, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept: list[mopslock.LimiterPermit] = []
@@ -196,7 +196,7 @@ def test_down_gives_back_what_this_thread_or_holder_has_and_no_other(limiter: Li
     assert limiter.held("n") == 0
 
 
-async def test_a_holder_outlives_those_who_use_it_and_ends_what_waits_on_it() -> None:
+async def test_a_holder_outlives_its_users_and_ends_its_waits() -> None:
     limiter = aio.Limiter()
     threads = limiter._of.holder()
     async with limiter.holder() as holder:
@@ -226,7 +226,7 @@ async def test_a_holder_outlives_those_who_use_it_and_ends_what_waits_on_it() ->
 # Giving up.
 
 
-def test_an_interrupt_leaves_nothing_held_and_nobody_waiting(limiter: Limiter) -> None:
+def test_an_interrupt_leaves_nothing_held_and_no_waiter(limiter: Limiter) -> None:
     """As an interrupt does: what the waiter has in hand raises, in the very instant of a grant or before."""
     begin = _limits.PendingAcquires.begin
     for granted in (False, True):
@@ -250,7 +250,7 @@ def test_an_interrupt_leaves_nothing_held_and_nobody_waiting(limiter: Limiter) -
         until(lambda: (limiter.waiting("n"), limiter.held("n")) == (0, 0))
 
 
-def test_what_is_granted_to_nobody_is_given_back(limiter: Limiter) -> None:
+def test_a_grant_without_a_caller_is_given_back(limiter: Limiter) -> None:
     """The event was on its way when the waiter gave up."""
     engine, holder = limiter._engine(), limiter.holder()
     permit = holder.acquire("n", capacity=1)

@@ -258,7 +258,7 @@ def test_a_kept_failure_is_raised_to_others(serializer: Any, error: Exception) -
     assert ("pickle" in msgpack.unpackb(store.get(f"_mopslock/f/{kept.key()}/result").body)) == pickles  # type: ignore[union-attr]
 
 
-def test_a_pickle_of_somebody_elses_is_never_read_unless_chosen() -> None:
+def test_another_programs_pickle_is_never_read_unless_chosen() -> None:
     """Also not where it was kept by one who chose it."""
 
     class Bomb:

@@ -220,7 +220,7 @@ def test_remote_does_not_bring_a_released_lease_back(fleet: Fleet, caplog: pytes
     assert len([entry for entry in caplog.records if entry.levelno >= logging.ERROR]) == 1, "the remote's alone"
 
 
-def test_who_blocks_waits_so_long_and_for_a_release(fleet: Fleet) -> None:
+def test_a_blocking_caller_waits_so_long_and_for_a_release(fleet: Fleet) -> None:
     release = mops.add_lease_to_maintenance_daemon(acquired())
     away, began = fleet.process(), fleet.world.clock.now
     assert fleet.as_of(away, lambda: mops.acquire(URI, expire=TTL, block=timedelta(seconds=30))) is None

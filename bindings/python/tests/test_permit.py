@@ -108,7 +108,7 @@ def test_full_says_how_full(place: Place) -> None:
             assert second.total == 2
 
 
-def test_who_waits_is_told_and_let_in_or_closed(place: Place) -> None:
+def test_a_waiter_is_told_and_let_in_or_closed(place: Place) -> None:
     told: list[mopslock.Status] = []
 
     def wait(capacity: int) -> int:

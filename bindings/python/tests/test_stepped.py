@@ -1,7 +1,7 @@
-"""What a host that Python steps asks of its store, what ends a lease, and who waits; and what it does when it is
+"""What a host that Python steps asks of its store, what ends a lease, and how it waits; and what it does when it is
 closed, when its caller is interrupted, or when its store fails or hangs: on a clock of ours.
 
-Which rules those are is the core's business, and proved there: here, that the host carries them out and says so.
+The rules are the core's, and proved there. These tests prove that the host carries them out and says so.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def test_a_waiter_in_the_same_process_needs_no_poll(world: World) -> None:
 
 
 @pytest.mark.parametrize("after", range(5))
-def test_who_cancels_holds_nothing(world: World, after: int) -> None:
-    """Whatever was asked of the store before: the record is not his in the end."""
+def test_a_caller_that_cancels_holds_nothing(world: World, after: int) -> None:
+    """Whatever it asked of the store before, the record is not its own in the end."""
     future = world.host().begin_acquire("n", Terms(), FOREVER, None)
 
     def cancel(_: str, __: str) -> None:

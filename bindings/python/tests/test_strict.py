@@ -136,7 +136,7 @@ def test_a_break_now_frees_at_once(place: Place) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["strict", "lastwriter"])
-def test_nobody_but_the_holder_that_was_seen_is_broken(place: Place, protocol: Literal["strict", "lastwriter"]) -> None:
+def test_only_the_holder_that_was_seen_is_broken(place: Place, protocol: Literal["strict", "lastwriter"]) -> None:
     with mopslock.lease(place.store, "n", ttl=60, protocol=protocol):
         seen = mopslock.inspect(place.other().store, "n").holder
     with pytest.raises(mopslock.Vacant):
@@ -331,7 +331,7 @@ def test_what_decides_is_what_was_told_and_what_lies_there(told: Any, asked: str
     assert " ".join(words) == asked + " put" * (protocol != "strict")
 
 
-def test_who_stands_behind_anothers_trial_waits_no_longer_than_he_may() -> None:
+def test_a_caller_behind_anothers_trial_waits_no_longer_than_it_may() -> None:
     world, terms = World(FakeStore()), Terms(protocol="strict")
     host = world.host()
 

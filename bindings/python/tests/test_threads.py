@@ -70,7 +70,7 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
     assert all(place.released(f"n{i}") for i in range(MANY))
 
 
-def test_hosts_of_stores_that_nobody_holds_cost_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_of_unused_stores_cost_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_event_loop, "IDLE", 0.05)
     before = set(threading.enumerate())
     for i in range(10):

@@ -1,4 +1,4 @@
-"""Who begins to wait says so in the log, once: for what, and who has it."""
+"""A caller that begins to wait logs it once: for what, and which process has it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def launch(_: aio.Work) -> bytes:
 
 
 @pytest.mark.parametrize("ask", ["lease", "invoke", "permit", "aio.lease", "aio.invoke", "aio.permit"])
-def test_who_begins_to_wait_says_for_whom_once(place: Place, ask: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_waiter_logs_its_holder_once(place: Place, ask: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mopslock")
     strict: Any = {"ttl": LIVES, "protocol": "strict"}
     store, kind = place.store, ask.rpartition(".")[2]

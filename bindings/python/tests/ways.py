@@ -35,9 +35,9 @@ KEPT = ("lastwriter", "strict")
 SOON = 60.0
 """Seconds after which what is waited for hangs."""
 NOTICES = 2.5
-"""The TTL of who is to notice something: within a third of it."""
+"""The TTL of a lease that is to notice something: within a third of it."""
 LIVES = 30.0
-"""The TTL of who has only to hold it."""
+"""The TTL of a lease that is only held."""
 
 
 class Movable(System):

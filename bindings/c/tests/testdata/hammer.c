@@ -1,5 +1,5 @@
 /* hammer: eight threads on one limiter, each with views of its own that change all the
- * time. Nobody who is let in ever sees more than his own limit, and in the end nothing
+ * time. No caller that is let in ever sees more than its own limit, and in the end nothing
  * is held. */
 #include <pthread.h>
 #include <unistd.h>

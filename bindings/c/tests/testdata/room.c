@@ -1,5 +1,5 @@
 /* room: core.c with a Go side of its own, whose answer is longer than any that the
- * core gives. What the caller has room for is his, and no limit of ours cuts it. */
+ * core gives. The caller gets all that it has room for; no limit of ours cuts it. */
 #include "check.h"
 
 int goCoreNew(void *config, size_t config_len, uint64_t *handle, void *answer, size_t cap, size_t *len);

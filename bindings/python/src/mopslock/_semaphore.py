@@ -287,7 +287,7 @@ class Semaphore(Runner):
         log.warning("%s", _texts.warned(self.name, action, self._seen, what="semaphore"))
 
     def _left(self, _: Action) -> None:
-        """Nobody asks it to leave: each gives his own back."""
+        """Its host never asks it to leave: each permit is given back by itself."""
 
 
 class _Tried:

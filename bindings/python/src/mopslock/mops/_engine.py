@@ -55,7 +55,7 @@ class Engine:
         return self._lanes.get(root) or self._lanes.setdefault(root, lane())
 
     def sweep(self) -> None:
-        """Drops the machines of leases that no program refers to any more. Their finalizers may not take a lock; we may."""
+        """Drops the machines of leases that nothing refers to. Their finalizers may not take a lock; we may."""
         with contextlib.suppress(IndexError):  # empty; another thread may also be sweeping
             while True:
                 self.discard(self.litter.popleft())
