@@ -136,7 +136,6 @@ func scriptParams(w *world, root string) testscript.Params {
 			"waitfor":       cmdWaitFor,
 			"eventually":    cmdEventually,
 			"steal":         cmdSteal,
-			"sameas":        cmdSame,
 			"pack":          cmdPack,
 			"unpack":        cmdUnpack,
 			"swap":          cmdSwap,
@@ -304,7 +303,7 @@ func cmdEventually(ts *testscript.TestScript, _ bool, args []string) {
 func (w *world) setStore(args []string) {
 	classes := map[string]core.Class{
 		"unreachable": core.ClassUnreachable, "unauthorized": core.ClassUnauthorized, "missing": core.ClassNoSuchStore,
-		"throttled": core.ClassThrottled, "silent": core.ClassNone, "ignores": core.ClassOther,
+		"throttled": core.ClassThrottled, "silent": core.ClassNone, "ignores": core.ClassOther, "read_only": core.ClassReadOnly,
 	}
 	s := w.shelf("one")
 	if args[0] == "well" {
@@ -347,13 +346,6 @@ func cmdSteal(ts *testscript.TestScript, _ bool, args []string) {
 		cmdWriteRecord(ts, false, append(args[:1:1], args[3:]...))
 	}
 	ts.Fatalf("%q: never noticed", args)
-}
-
-// cmdSame is `sameas FILE FILE`: cmp without a diff of long lines.
-func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
-	if same := ts.ReadFile(args[0]) == ts.ReadFile(args[1]); same == neg {
-		ts.Fatalf("%s and %s: the same is %v", args[0], args[1], same)
-	}
 }
 
 // fieldsOf is another's record but for what is given: field=value.
