@@ -18,7 +18,7 @@ type BreakOptions struct {
 	Now bool
 	// Holder is the one whose lease is broken, by Status.Holder, and no other: pass the one
 	// that you have seen. If another holds the name by now nothing is written, and the error
-	// is Refused, Reason held. "" breaks the holder of the moment. Lastwriter reads the record
+	// is NotAcquired, Reason held. "" breaks the holder of the moment. Lastwriter reads the record
 	// just before it writes it: a process that acquires between the two loses the lease all the same.
 	Holder string
 	// Protocol is whose lease is broken; 0 is whoever's is there.
@@ -31,7 +31,7 @@ type BreakOptions struct {
 // the holder's last beat is a TTL old. A lease without a TTL whose
 // holder is out of contact is not noticed to be broken by it.
 //
-// The error is an *Error of Kind Refused, Reason vacant where there is nothing
+// The error is an *Error of Kind NotAcquired, Reason vacant where there is nothing
 // to break, held where it is not opts.Holder who holds it (Seen says who does), or
 // another Reason where the store could not be used; ErrClosed; or ctx's cause, and
 // then it is unknown whether the lease was broken.
@@ -68,7 +68,7 @@ func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Stat
 
 // ofBreaking is the error of a break, whose text says so.
 func ofBreaking(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Kind == Refused {
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == NotAcquired {
 		named := *e
 		named.of = ofBreak
 		return &named
@@ -79,7 +79,7 @@ func ofBreaking(err error) error {
 // breakRecord releases a lock.json in its holder's name, which is holder unless that is "".
 func (h *Host) breakRecord(ctx context.Context, name, holder string) (Status, error) {
 	seen, err := h.inspectRecord(ctx, name)
-	refused := &Error{Kind: Refused, Name: name, of: ofBreak}
+	refused := &Error{Kind: NotAcquired, Name: name, of: ofBreak}
 	switch {
 	case err != nil:
 		return Status{}, err

@@ -107,7 +107,7 @@ func TestWaitingEndedSays(t *testing.T) {
 		defer cancel()
 		err := c.ask(ctx, p)
 		w.is(err, why)
-		w.same("refused", errors.Is(err, ErrRefused), false)
+		w.same("refused", errors.Is(err, ErrNotAcquired), false)
 		says := strings.NewReplacer("HOLDER", l.Holder(), "PERMIT", permit.Holder()).Replace(c.says)
 		if text := err.Error(); !strings.HasPrefix(text, says) || !strings.HasSuffix(text, ": enough of that") {
 			w.Errorf("%s; want %s…", text, says)
@@ -270,7 +270,7 @@ func TestCloseOnDeadMount(t *testing.T) {
 		p := w.host()
 		back := make(chan struct{})
 		p.store.always(fault{deaf: back})
-		w.is(errOf(p.try("n")), ErrRefused)
+		w.is(errOf(p.try("n")), ErrNotAcquired)
 		waiter := beside(func() error { return errOf(p.Acquire(background, "n", lastWriter)) })
 		w.sleep(time.Millisecond)
 		w.is(p.Close(w.limited(time.Second)), context.DeadlineExceeded)

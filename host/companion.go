@@ -26,7 +26,7 @@ type Companion struct{ task *task }
 
 // Accompany joins the lease of a handle. It returns when it has joined, with
 // an *Error of Kind Lost when the lease is another's or released, of Kind
-// CannotMaintain when there is nothing to keep alive (an unreadable store is
+// NothingToJoin when there is nothing to keep alive (an unreadable store is
 // tried for one TTL), or with ctx's cause. After an error nothing is kept.
 func (h *Host) Accompany(ctx context.Context, handle Handle, opts *AccompanyOptions) (*Companion, error) {
 	if opts == nil {
@@ -113,7 +113,7 @@ func (c *Companion) Leave(ctx context.Context) error {
 // is still the handle's is revived. Under strict the renewal is a new version of
 // the tenure, which RenewHandle tells; the handle's Epoch stays good. The error is an *Error: of Kind Lost (its
 // reason is unreachable if no write was answered before the deadline), or
-// CannotMaintain where there is nothing to renew; or ErrClosed, or ctx's cause.
+// NothingToJoin where there is nothing to renew; or ErrClosed, or ctx's cause.
 func (h *Host) Renew(ctx context.Context, handle Handle, terms *Terms) (time.Time, error) {
 	_, until, err := h.RenewHandle(ctx, handle, terms)
 	return until, err

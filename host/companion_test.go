@@ -34,7 +34,7 @@ func TestAccompany(t *testing.T) {
 		w.sleep(10 * minute)
 		w.is(l.Err(), ErrLost)
 		w.ok(remote.Err())
-		w.is(errOf(c.tried("n", terms)), &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.is(errOf(c.tried("n", terms)), &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 
 		w.ok(remote.Leave(background))
 		w.is(remote.Err(), ErrReleased)
@@ -103,7 +103,7 @@ func TestRenew(t *testing.T) {
 		w.place("n", theirs())
 		w.is(errOf(b.Renew(background, handle, nil)), &Error{Kind: Lost, Reason: core.ReasonTaken})
 		handle.Name = "gone"
-		w.is(errOf(b.Renew(background, handle, nil)), &Error{Kind: CannotMaintain, Reason: core.ReasonAbsent})
+		w.is(errOf(b.Renew(background, handle, nil)), &Error{Kind: NothingToJoin, Reason: core.ReasonAbsent})
 	})
 }
 

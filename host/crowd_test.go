@@ -91,7 +91,7 @@ func TestResolveRefusedBesideACrowd(t *testing.T) {
 			}
 			return fine
 		})
-		w.is(errOf(p.tried("n", strict)), ErrUnfit)
+		w.is(errOf(p.tried("n", strict)), ErrIncompatible)
 		object, _ := w.shelf.get(capabilityKey)
 		w.has(string(object.Body), "an object that was there could be created", "refused")
 	})
@@ -103,7 +103,7 @@ func TestResolvePausesGrow(t *testing.T) {
 		w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 		p := w.host()
 		p.store.when("create", "", fault{class: core.ClassUnreachable})
-		w.is(errOf(p.tried("n", strict)), &Error{Kind: Refused, Reason: core.ReasonLimit})
+		w.is(errOf(p.tried("n", strict)), &Error{Kind: NotAcquired, Reason: core.ReasonLimit})
 		w.same("tries", p.store.count("create", capabilityKey), 5) // after 0, 0.2, 0.6, 1.4, 3 s
 	})
 }

@@ -126,7 +126,7 @@ func TestEngineFailsWaiting(t *testing.T) {
 				w.is(<-ended, ErrClosed)
 				break
 			}
-			w.wantEngine(<-ended, &Error{Kind: Refused})
+			w.wantEngine(<-ended, &Error{Kind: NotAcquired})
 			w.is(errOf(p.try("n")), errTrap)
 			engine.broken.Store(false)
 			holder.release(l)
@@ -165,7 +165,7 @@ func TestEngineFailsCompanion(t *testing.T) {
 		ended := beside(func() error { return errOf(p.Accompany(background, handle, nil)) })
 		w.sleep(time.Second)
 		engine.broken.Store(true)
-		w.wantEngine(<-ended, &Error{Kind: CannotMaintain})
+		w.wantEngine(<-ended, &Error{Kind: NothingToJoin})
 	})
 }
 

@@ -17,16 +17,16 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Refused: the lease was not acquired.
-	Refused Kind = iota + 1
+	// NotAcquired: the lease was not acquired.
+	NotAcquired Kind = iota + 1
 	// Lost: the lease was held, or joined, and is so no more.
 	Lost
-	// CannotMaintain: a companion found nothing that it could keep alive.
-	CannotMaintain
+	// NothingToJoin: a companion found nothing that it could keep alive.
+	NothingToJoin
 	// Ended: the lease was released, or the companion left, by our own wish.
 	Ended
-	// Unfit: the store or a record cannot serve what was asked.
-	Unfit
+	// Incompatible: the store or a record cannot serve what was asked.
+	Incompatible
 	// NoResult: a piece of work has ended, and nobody has stored what it came to.
 	NoResult
 )
@@ -43,7 +43,7 @@ type Error struct {
 	// Seen is the record that decided it, or nil: who holds the lease, who took it.
 	Seen *Status
 	// Err is the store's own error behind Class, or nil where it was silent; or
-	// an *EngineError; of NoResult the work's own error too; of Unfit what was seen.
+	// an *EngineError; of NoResult the work's own error too; of Incompatible what was seen.
 	Err error
 
 	of subject // what was asked for, for the text alone
@@ -66,20 +66,20 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Values for errors.Is: an Error with this Kind, whatever its Reason.
 var (
-	ErrRefused        = &Error{Kind: Refused}
-	ErrLost           = &Error{Kind: Lost}
-	ErrCannotMaintain = &Error{Kind: CannotMaintain}
-	ErrUnfit          = &Error{Kind: Unfit}
-	ErrNoResult       = &Error{Kind: NoResult}
+	ErrNotAcquired   = &Error{Kind: NotAcquired}
+	ErrLost          = &Error{Kind: Lost}
+	ErrNothingToJoin = &Error{Kind: NothingToJoin}
+	ErrIncompatible  = &Error{Kind: Incompatible}
+	ErrNoResult      = &Error{Kind: NoResult}
 	// ErrFull: there is no room for a permit by the caller's view. The Error's Seen
 	// says how much is held, what the store's limit is, and who the holders are.
-	ErrFull = &Error{Kind: Refused, Reason: core.ReasonFull}
-	// ErrCrowded: a semaphore's record has no room for another holder, which it has
+	ErrFull = &Error{Kind: NotAcquired, Reason: core.ReasonFull}
+	// ErrRecordFull: a semaphore's record has no room for another holder, which it has
 	// for about a thousand; or one process has asked for more than that on one name.
-	ErrCrowded = &Error{Kind: Refused, Reason: core.ReasonCrowded}
-	// ErrTooHeavy: weight and spare are more than capacity x width. It comes before
+	ErrRecordFull = &Error{Kind: NotAcquired, Reason: core.ReasonCrowded}
+	// ErrWeightExceedsLimit: weight and spare are more than capacity x width. It comes before
 	// any request, with a *core.Error.
-	ErrTooHeavy = errors.New("mopslock: host: a permit that its view has no room for")
+	ErrWeightExceedsLimit = errors.New("mopslock: host: a permit that its view has no room for")
 	// ErrReleased is what Err says of a lease after its release.
 	ErrReleased = &Error{Kind: Ended}
 	// ErrClosed is returned by calls on a Host that is closed or closing.
@@ -131,13 +131,13 @@ func (e *Error) Error() string {
 		return text + e.engineText(engine)
 	}
 	switch e.Kind {
-	case Refused:
+	case NotAcquired:
 		return text + e.notHadText() + ": " + e.refusedText()
 	case Lost:
 		return text + " lost (" + e.Reason.String() + "): " + e.lostText()
-	case CannotMaintain:
+	case NothingToJoin:
 		return text + " cannot be maintained (" + e.Reason.String() + "): " + e.cannotText()
-	case Unfit:
+	case Incompatible:
 		return text + " cannot be served: " + e.unfitText()
 	case NoResult:
 		return text + " has no result: " + e.absentText()
@@ -189,7 +189,7 @@ func (e *Error) stopText() string {
 
 func (e *Error) engineText(engine *EngineError) string {
 	text := map[Kind]string{
-		Refused: e.notHadText(), Lost: " lost (" + e.Reason.String() + ")", CannotMaintain: " cannot be maintained",
+		NotAcquired: e.notHadText(), Lost: " lost (" + e.Reason.String() + ")", NothingToJoin: " cannot be maintained",
 		NoResult: " has no result",
 	}[e.Kind]
 	text += ": the engine failed (" + engine.Err.Error() + ")"

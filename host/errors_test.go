@@ -23,7 +23,7 @@ const hostile = "\x1b[31mroot\x1b[0m\n\u202e\"'\x00"
 func TestErrorTexts(t *testing.T) {
 	seen := &Status{State: core.ObservedHeld, Holder: "their.id", Host: "thathost", PID: "99", TTL: minute, Left: 12340 * time.Millisecond}
 	var b strings.Builder
-	for _, kind := range []Kind{Refused, Lost, CannotMaintain, Unfit, NoResult, Ended} {
+	for _, kind := range []Kind{NotAcquired, Lost, NothingToJoin, Incompatible, NoResult, Ended} {
 		for _, reason := range reasonsOf(kind) {
 			for _, class := range classesOf(reason) {
 				e := &Error{Kind: kind, Name: "nightly", Reason: reason, Class: class}
@@ -32,7 +32,7 @@ func TestErrorTexts(t *testing.T) {
 					e.Seen = &Status{State: core.ObservedBroken, Why: "stuck since " + hostile, By: "7@thathost"}
 					fmt.Fprintf(&b, "%v\n", e)
 				}
-				if e.of = ofBreak; kind == Refused && (reason == core.ReasonHeld || reason == core.ReasonVacant) {
+				if e.of = ofBreak; kind == NotAcquired && (reason == core.ReasonHeld || reason == core.ReasonVacant) {
 					fmt.Fprintf(&b, "%v\n", e)
 				}
 				e.of = ofLease
@@ -48,19 +48,19 @@ func TestErrorTexts(t *testing.T) {
 	}
 	fmt.Fprintf(&b, "%v\n", ErrClosed)
 	fmt.Fprintf(&b, "%v\n", &Error{
-		Kind: Refused, Name: hostile, Reason: core.ReasonHeld,
+		Kind: NotAcquired, Name: hostile, Reason: core.ReasonHeld,
 		Seen: &Status{Holder: hostile, Host: hostile, PID: hostile},
 	})
-	fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Reason: core.ReasonHeld, Seen: &Status{State: core.ObservedCorrupt}})
+	fmt.Fprintf(&b, "%v\n", &Error{Kind: NotAcquired, Reason: core.ReasonHeld, Seen: &Status{State: core.ObservedCorrupt}})
 	for _, over := range []*Status{
 		{State: core.ObservedBroken, Why: "stuck since " + hostile, By: "7@thathost", Left: 12340 * time.Millisecond},
 		{State: core.ObservedBroken},
 		{State: core.ObservedReleased, Left: minute},
 	} {
-		fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Name: "nightly", Reason: core.ReasonHeld, Seen: over})
+		fmt.Fprintf(&b, "%v\n", &Error{Kind: NotAcquired, Name: "nightly", Reason: core.ReasonHeld, Seen: over})
 	}
 	permitTexts(&b)
-	fmt.Fprintf(&b, "%v\n", &Error{Kind: Refused, Name: "nightly", Reason: core.ReasonHeld, Seen: seen, of: ofOwn})
+	fmt.Fprintf(&b, "%v\n", &Error{Kind: NotAcquired, Name: "nightly", Reason: core.ReasonHeld, Seen: seen, of: ofOwn})
 	for _, e := range []*Error{
 		{Name: "nightly"},
 		{Name: "nightly", Seen: seen},
@@ -83,20 +83,20 @@ func TestErrorTexts(t *testing.T) {
 func permitTexts(b *strings.Builder) {
 	holder := PermitHolder{ID: "their.id", Host: "thathost", PID: "99"}
 	for _, e := range []Error{
-		{Kind: Refused, Reason: core.ReasonFull},
-		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{Held: 3, Holders: []PermitHolder{holder}}},
-		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{Held: 9, Limit: 4, Holders: []PermitHolder{{ID: hostile, Host: hostile, PID: hostile}, holder, holder, holder}}},
-		{Kind: Refused, Reason: core.ReasonFull, Seen: &Status{State: core.ObservedCorrupt}},
-		{Kind: Refused, Reason: core.ReasonCrowded},
-		{Kind: Refused, Reason: core.ReasonUnreachable},
-		{Kind: Refused, Reason: core.ReasonCancelled, Err: &EngineError{errors.New("trap")}},
+		{Kind: NotAcquired, Reason: core.ReasonFull},
+		{Kind: NotAcquired, Reason: core.ReasonFull, Seen: &Status{Held: 3, Holders: []PermitHolder{holder}}},
+		{Kind: NotAcquired, Reason: core.ReasonFull, Seen: &Status{Held: 9, Limit: 4, Holders: []PermitHolder{{ID: hostile, Host: hostile, PID: hostile}, holder, holder, holder}}},
+		{Kind: NotAcquired, Reason: core.ReasonFull, Seen: &Status{State: core.ObservedCorrupt}},
+		{Kind: NotAcquired, Reason: core.ReasonCrowded},
+		{Kind: NotAcquired, Reason: core.ReasonUnreachable},
+		{Kind: NotAcquired, Reason: core.ReasonCancelled, Err: &EngineError{errors.New("trap")}},
 		{Kind: Lost, Reason: core.ReasonTaken},
 		{Kind: Lost, Reason: core.ReasonUnreachable},
 		{Kind: Lost, Reason: core.ReasonExpired},
 		{Kind: Lost, Reason: core.ReasonUnreachable, Err: &EngineError{errors.New("trap")}},
-		{Kind: Unfit},
-		{Kind: Unfit, Reason: core.ReasonNewer},
-		{Kind: Unfit, Reason: core.ReasonKind},
+		{Kind: Incompatible},
+		{Kind: Incompatible, Reason: core.ReasonNewer},
+		{Kind: Incompatible, Reason: core.ReasonKind},
 		{Kind: Ended, Reason: core.ReasonReleased},
 	} {
 		for _, e.of = range []subject{ofPermit, ofLimit} {
@@ -106,14 +106,14 @@ func permitTexts(b *strings.Builder) {
 			}
 		}
 	}
-	fmt.Fprintf(b, "%v\n", &Error{Kind: Unfit, Name: "nightly", Reason: core.ReasonKind, of: ofMemo})
+	fmt.Fprintf(b, "%v\n", &Error{Kind: Incompatible, Name: "nightly", Reason: core.ReasonKind, of: ofMemo})
 }
 
 func reasonsOf(kind Kind) []core.Reason {
 	switch kind {
-	case Refused:
+	case NotAcquired:
 		return []core.Reason{core.ReasonHeld, core.ReasonRaced, core.ReasonCancelled, core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit, core.ReasonVacant, core.ReasonUnreadable}
-	case Unfit:
+	case Incompatible:
 		return []core.Reason{core.ReasonNone, core.ReasonNewer, core.ReasonKind}
 	case Lost:
 		return []core.Reason{core.ReasonTaken, core.ReasonBroken, core.ReasonReleased, core.ReasonUnreachable, core.ReasonExpired}
@@ -122,7 +122,7 @@ func reasonsOf(kind Kind) []core.Reason {
 			core.ReasonNone, core.ReasonFailed, core.ReasonTaken, core.ReasonBroken,
 			core.ReasonExpired, core.ReasonUnreachable, core.ReasonUnusable,
 		}
-	case CannotMaintain:
+	case NothingToJoin:
 		return []core.Reason{core.ReasonAbsent, core.ReasonNoExpiry, core.ReasonNeverAcquired, core.ReasonUnreadable}
 	}
 	return []core.Reason{core.ReasonNone, core.ReasonReleased}
@@ -177,7 +177,7 @@ func TestErrorIs(t *testing.T) {
 	for target, want := range map[error]bool{
 		ErrLost: true, &Error{Kind: Lost, Reason: core.ReasonTaken}: true,
 		&Error{Kind: Lost, Reason: core.ReasonExpired}: false,
-		ErrRefused: false, ErrCannotMaintain: false, ErrNoResult: false, ErrReleased: false, ErrClosed: false,
+		ErrNotAcquired: false, ErrNothingToJoin: false, ErrNoResult: false, ErrReleased: false, ErrClosed: false,
 	} {
 		if errors.Is(e, target) != want {
 			t.Errorf("errors.Is %v: %v", target, !want)

@@ -46,7 +46,7 @@ func (h *Host) observe(ctx context.Context, name string) (Status, error) {
 			seen = newStatus(name, core.ProtocolStrict, a.Observed, h.clock.Now())
 		}
 	})
-	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Kind == Refused {
+	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil && e.Kind == NotAcquired {
 		err = e.Err // as of any read
 	}
 	return seen, err

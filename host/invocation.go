@@ -160,7 +160,7 @@ func (i *Invocation) Result() *Result {
 }
 
 // Cancel gives the invocation up, unless it is decided: Next returns an *Error of
-// Kind Refused, Reason cancelled. The Context of a work ends, and what is held is
+// Kind NotAcquired, Reason cancelled. The Context of a work ends, and what is held is
 // given back; it does not wait for that.
 func (i *Invocation) Cancel() {
 	i.mu.Lock()
@@ -263,7 +263,7 @@ func (i *Invocation) wasCancelled() error {
 	if !i.cancelled {
 		return ErrClosed
 	}
-	return &Error{Kind: Refused, Name: i.name, Reason: core.ReasonCancelled}
+	return &Error{Kind: NotAcquired, Name: i.name, Reason: core.ReasonCancelled}
 }
 
 // begin finds out how the name is kept and starts the machine, unless that was
@@ -329,7 +329,7 @@ func (h *Host) firstWins(ctx context.Context, name string, protocol core.Protoco
 		return true, nil
 	}
 	honoured, err := h.createIsHonoured(ctx, name, wait)
-	if errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonUnusable}) {
+	if errors.Is(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable}) {
 		h.log.Debug("not found out whether the store honours create-if-absent", "name", name, "error", err)
 		return false, nil
 	}
@@ -343,7 +343,7 @@ func (i *Invocation) remoteFirstWins(ctx context.Context, protocol core.Protocol
 	for {
 		wins, err := i.host.firstWins(ctx, i.name, protocol, ttl)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Kind != Refused {
+		if !ok || e.Kind != NotAcquired {
 			return wins, err
 		}
 		left := ttl - time.Duration(i.host.clock.Now().Mono-begun)
@@ -352,7 +352,7 @@ func (i *Invocation) remoteFirstWins(ctx context.Context, protocol core.Protocol
 		case i.withoutLease: // and a put, after a look, if it comes to that
 			return false, nil
 		default:
-			return false, &Error{Kind: CannotMaintain, Name: i.name, Reason: core.ReasonUnreadable, Class: e.Class, Err: e.Err}
+			return false, &Error{Kind: NothingToJoin, Name: i.name, Reason: core.ReasonUnreadable, Class: e.Class, Err: e.Err}
 		}
 		select {
 		case <-ctx.Done():

@@ -119,7 +119,7 @@ func (i *Invocation) tenure(a *core.Action) {
 		ended = l.failure(t, Lost, a)
 		l.recordLost(t, a.Reason, ended)
 	case a.Kind == core.ActionCannotMaintain:
-		ended = l.failure(t, CannotMaintain, a)
+		ended = l.failure(t, NothingToJoin, a)
 	}
 	if a.Kind != core.ActionLost && a.Kind != core.ActionCannotMaintain {
 		return
@@ -229,10 +229,10 @@ func (i *Invocation) absent(a *core.Action) error {
 
 // refused is why nothing was launched, or that it was given up.
 func (i *Invocation) refused(a *core.Action) error {
-	err := i.host.loop.failure(i.task, Refused, a)
+	err := i.host.loop.failure(i.task, NotAcquired, a)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonCancelled}) {
+	if errors.Is(err, &Error{Kind: NotAcquired, Reason: core.ReasonCancelled}) {
 		return i.wasCancelled()
 	}
 	return err

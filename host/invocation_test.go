@@ -46,7 +46,7 @@ func TestInvocationSteps(t *testing.T) {
 
 // Cancel ends it at once wherever it is, and gives back what is held.
 func TestInvocationCancel(t *testing.T) {
-	cancelled := &Error{Kind: Refused, Reason: core.ReasonCancelled}
+	cancelled := &Error{Kind: NotAcquired, Reason: core.ReasonCancelled}
 	eachWay(t, func(w *world, terms Terms) {
 		for at := time.Duration(0); at < 15*latency; at += latency / 2 {
 			p := w.host()
@@ -105,7 +105,7 @@ func TestInvocationLeaseReleased(t *testing.T) {
 		i := p.begins("n", terms)
 		work := w.next(i)
 		p.release(work.Lease())
-		w.is(errOf(i.Next(background)), &Error{Kind: Refused, Reason: core.ReasonCancelled})
+		w.is(errOf(i.Next(background)), &Error{Kind: NotAcquired, Reason: core.ReasonCancelled})
 		w.is(work.Err(), ErrReleased)
 		w.ok(i.Wait(background))
 		p.idle()
@@ -156,7 +156,7 @@ func TestInvocationEngineFails(t *testing.T) {
 		w.sleep(5 * time.Second)
 		engine.broken.Store(true)
 		<-waits.ended
-		w.wantEngine(waits.err, &Error{Kind: Refused})
+		w.wantEngine(waits.err, &Error{Kind: NotAcquired})
 		<-works.ended
 		w.wantEngine(works.err, ErrNoResult)
 		w.is(cause, ErrLost)
@@ -180,7 +180,7 @@ func TestInvocationEngineFailsEarly(t *testing.T) {
 		work := w.next(i)
 		engine.broken.Store(true)
 		i.Cancel()
-		w.is(errOf(i.Next(background)), &Error{Kind: Refused, Reason: core.ReasonCancelled})
+		w.is(errOf(i.Next(background)), &Error{Kind: NotAcquired, Reason: core.ReasonCancelled})
 		<-work.Context().Done()
 		w.same("not released", i.Wait(background) != nil, true)
 		w.is(errOf(p.invoke("m", w.never, terms)), errTrap)
@@ -194,7 +194,7 @@ func TestInvocationSessionDies(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.when("put", "", fault{class: core.ClassUnauthorized})
-		w.is(errOf(p.Invoke(w.limited(minute), "n", w.never, &InvokeOptions{Terms: onSession})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(p.Invoke(w.limited(minute), "n", w.never, &InvokeOptions{Terms: onSession})), &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 		p.store.heal()
 		i := p.begins("n", onSession)
 		work := w.next(i)

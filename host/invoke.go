@@ -21,7 +21,7 @@ type InvokeOptions struct {
 	// one of them. Never negative. It does not bound the work itself.
 	Wait time.Duration
 	// Try looks for a result and tries for the lease once: where another holds it
-	// that is errors.Is(err, ErrRefused) at once. Wait must be 0.
+	// that is errors.Is(err, ErrNotAcquired) at once. Wait must be 0.
 	Try bool
 	// MemoFailures keeps what failed work hands to Work.Fail, and takes what another
 	// has kept for an answer: a Result with Failed true.
@@ -63,7 +63,7 @@ type Launch func(ctx context.Context, work *Work) error
 //
 // A result is returned at once; the lease is given back meanwhile, for which the
 // Host's Close waits. The error is an *Error of Kind NoResult, whose Err is
-// launch's own; of Kind Refused, where nothing was launched; of Kind Unfit;
+// launch's own; of Kind NotAcquired, where nothing was launched; of Kind Incompatible;
 // ErrClosed; or one that wraps ctx's cause. After an error the lease is released, unless the
 // store did not answer for 5 s: then the Host goes on trying, and it expires.
 func (h *Host) Invoke(ctx context.Context, name string, launch Launch, opts *InvokeOptions) (*Result, error) {
@@ -80,7 +80,7 @@ func (h *Host) Invoke(ctx context.Context, name string, launch Launch, opts *Inv
 //
 // Who comes late runs nothing: the error is an *Error of Kind Lost then, Reason
 // taken, broken or released, and is no failure of the remote's. Kind
-// CannotMaintain says that there is no lease to keep alive; with
+// NothingToJoin says that there is no lease to keep alive; with
 // opts.WithoutLease the work is done nevertheless, and a handle of nothing but a
 // Name is enough. Other errors are Invoke's. A remote that loses contact, or whose
 // lease is released, works on; if the lease becomes another's launch's ctx ends,
@@ -117,7 +117,7 @@ func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions
 	begun := h.clock.Now().Mono
 	i.plan = func(ctx context.Context) (wanted, error) {
 		if memo, err := h.hasRecord(ctx, name+"/lock", wait); err != nil || memo {
-			return wanted{}, cmp.Or(err, error(&Error{Kind: Unfit, Name: name, Reason: core.ReasonKind, of: ofMemo}))
+			return wanted{}, cmp.Or(err, error(&Error{Kind: Incompatible, Name: name, Reason: core.ReasonKind, of: ofMemo}))
 		}
 		left := wait
 		if wait > 0 {

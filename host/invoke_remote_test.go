@@ -64,7 +64,7 @@ func TestRemoteWithoutLease(t *testing.T) {
 			handle.Epoch = 0
 		}
 		without := &RemoteOptions{WithoutLease: true}
-		w.is(errOf(far.remote(handle, w.never)), ErrCannotMaintain)
+		w.is(errOf(far.remote(handle, w.never)), ErrNothingToJoin)
 		work := func(ctx context.Context, work *Work) error {
 			w.same("handle", work.Handle(), Handle{})
 			w.same("no lease", work.Companion() == nil && work.Lease() == nil && work.Holder() == "" && work.Left() == 0, true)
@@ -121,7 +121,7 @@ func TestRemoteUnreachable(t *testing.T) {
 		far.store.always(fault{class: core.ClassUnreachable})
 		begun := time.Now()
 		_, err := far.remote(handle, w.never)
-		w.is(err, &Error{Kind: CannotMaintain, Reason: core.ReasonUnreadable})
+		w.is(err, &Error{Kind: NothingToJoin, Reason: core.ReasonUnreadable})
 		w.within("after", time.Since(begun), minute, 75*time.Second)
 		r, err := far.Remote(background, handle, func(ctx context.Context, work *Work) error {
 			far.store.heal()
@@ -133,7 +133,7 @@ func TestRemoteUnreachable(t *testing.T) {
 		far.store.always(fault{class: core.ClassUnreachable}) // where it is known what the store can
 		handle.Name = "k"
 		_, err = far.remote(handle, w.never)
-		w.is(err, &Error{Kind: CannotMaintain, Reason: core.ReasonUnreadable})
+		w.is(err, &Error{Kind: NothingToJoin, Reason: core.ReasonUnreadable})
 	})
 }
 

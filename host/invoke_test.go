@@ -209,12 +209,12 @@ func TestInvokeTry(t *testing.T) {
 		first := p.begun("n", returns("x", minute), terms)
 		w.sleep(time.Second)
 		_, err := other.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, Try: true})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.is(err, &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 		e, _ := errors.AsType[*Error](err)
 		w.same("seen", e.Seen != nil && e.Seen.Holder != "", true)
 		begun := time.Now()
 		_, err = other.Invoke(background, "n", w.never, &InvokeOptions{Terms: terms, Wait: 10 * time.Second})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.is(err, &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 		w.same("after", time.Since(begun), 10*time.Second)
 		first.comesTo("x")
 	})
@@ -452,7 +452,7 @@ func TestInvokeReadOnly(t *testing.T) {
 		body, err := result.Bytes(background, 10)
 		w.is(err, nil)
 		w.same("result", string(body), "it")
-		w.is(errOf(b.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(b.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 	})
 }
 
@@ -462,7 +462,7 @@ func TestInvokeProtocolUnseen(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.when("create", capabilityKey, fault{class: core.ClassUnauthorized})
-		w.is(errOf(p.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.is(errOf(p.invoke("m", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 		w.same("records", p.store.count("put", recordKey("m")), 0)
 	})
 }
@@ -472,6 +472,6 @@ func TestInvokeMemo(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		w.is(errOf(p.Acquire(background, "memo/lock", &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}})), nil)
-		w.is(errOf(p.invoke("memo", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Unfit, Reason: core.ReasonKind})
+		w.is(errOf(p.invoke("memo", w.never, Terms{TTL: core.TTL(minute)})), &Error{Kind: Incompatible, Reason: core.ReasonKind})
 	})
 }

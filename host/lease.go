@@ -31,14 +31,14 @@ type Lease struct{ task *task }
 // Acquire takes the lease on a name, waiting while another holds it. It
 // returns when the lease is held, when opts.Wait is over, when the store
 // cannot be used (at once) or has not answered once within 5 s, or when ctx
-// ends; the error is an *Error of Kind Refused, ErrClosed, or one that wraps
+// ends; the error is an *Error of Kind NotAcquired, ErrClosed, or one that wraps
 // ctx's cause and says who held the lease; or of Kind Lost if the lease was lost
 // before it could be returned. After an error nothing is held, and what the
 // attempt may have left in the store is released or expires. The lease lives on when ctx
 // ends later.
 //
 // A ctx that comes from the Context of a lease of this Host on the same name, still
-// held, would wait for itself: it is Refused, Reason held, as soon as that is seen.
+// held, would wait for itself: it is NotAcquired, Reason held, as soon as that is seen.
 func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
 	if opts == nil {
 		opts = &AcquireOptions{}
@@ -51,7 +51,7 @@ func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (
 }
 
 // TryAcquire is Acquire without waiting for another holder: errors.Is(err,
-// ErrRefused) then, and the Error's Seen says who it is.
+// ErrNotAcquired) then, and the Error's Seen says who it is.
 func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
 	if opts == nil {
 		opts = &AcquireOptions{}

@@ -48,7 +48,7 @@ func TestTryAcquire(t *testing.T) {
 		held := a.acquire("n")
 		begun := time.Now()
 		_, err := b.try("n")
-		w.is(err, ErrRefused, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.is(err, ErrNotAcquired, &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 		w.same("one request", b.store.verbs(), "get")
 		w.same("at once", time.Since(begun), latency)
 		e, _ := errors.AsType[*Error](err)
@@ -57,7 +57,7 @@ func TestTryAcquire(t *testing.T) {
 		a.release(held)
 		b.free("n", terms)
 		b.store.when("put", "", fault{class: core.ClassOther})
-		w.is(errOf(b.try("n")), &Error{Kind: Refused, Reason: core.ReasonUnusable}, errFake) // the put's, not that of the read behind it
+		w.is(errOf(b.try("n")), &Error{Kind: NotAcquired, Reason: core.ReasonUnusable}, errFake) // the put's, not that of the read behind it
 	})
 }
 
@@ -163,7 +163,7 @@ func TestAcquireWaitLimit(t *testing.T) {
 		held := a.acquire("n")
 		begun := time.Now()
 		_, err := b.Acquire(background, "n", &AcquireOptions{Terms: terms, Wait: 10 * time.Second})
-		w.is(err, &Error{Kind: Refused, Reason: core.ReasonHeld})
+		w.is(err, &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 		w.same("waited", time.Since(begun), 10*time.Second)
 		b.idle()
 		_, err = b.Acquire(background, "m", &AcquireOptions{Terms: terms, Wait: 1<<63 - 1})
@@ -192,7 +192,7 @@ func TestAcquireFails(t *testing.T) {
 		p.store.when(test.verb, "", test.fault)
 		begun := time.Now()
 		_, err := p.Acquire(background, "n", &AcquireOptions{Terms: terms})
-		w.is(err, &Error{Kind: Refused, Reason: test.reason})
+		w.is(err, &Error{Kind: NotAcquired, Reason: test.reason})
 		e, _ := errors.AsType[*Error](err)
 		w.same("class", e.Class, test.class)
 		w.same("after", time.Since(begun), test.after)

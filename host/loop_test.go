@@ -70,7 +70,7 @@ func TestLimitWithoutSlot(t *testing.T) {
 		go func() { _, _ = p.try("hung") }()
 		w.sleep(time.Millisecond)
 		begun := time.Now()
-		w.is(errOf(p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(time.Second)})), &Error{Kind: Refused, Reason: core.ReasonUnreachable})
+		w.is(errOf(p.tried("n", Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(time.Second)})), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
 		w.same("after", time.Since(begun), core.FirstAnswerLimit)
 		<-l.Done()
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonUnreachable})

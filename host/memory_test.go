@@ -40,7 +40,7 @@ func TestObservationsAreKept(t *testing.T) {
 				holder.strictly("n")
 				holder.store.always(fault{hang: true})
 				first := w.remembering(dir, "ours")
-				w.is(errOf(first.tryStrictly("n")), &Error{Kind: Refused, Reason: core.ReasonHeld})
+				w.is(errOf(first.tryStrictly("n")), &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 				w.ok(first.Close(background))
 				files, err := filepath.Glob(filepath.Join(dir, "*"))
 				w.ok(err)
@@ -79,12 +79,12 @@ func TestMemoryFails(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.host().strictly("n")
 		p := w.remembering(filepath.Join(file, "below"), "ours")
-		w.is(errOf(p.tryStrictly("n")), ErrRefused)
+		w.is(errOf(p.tryStrictly("n")), ErrNotAcquired)
 		w.sleep(time.Second)
 		w.has(p.log.String(), "was not kept")
 		other := w.remembering(dir, "ours")
 		w.ok(os.WriteFile(other.memory.file("n"), []byte("{"), 0o600))
-		w.is(errOf(other.tryStrictly("n")), ErrRefused)
+		w.is(errOf(other.tryStrictly("n")), ErrNotAcquired)
 	})
 }
 

@@ -242,7 +242,7 @@ func TestMetricsOfWaiters(t *testing.T) {
 		held := holder.strictly("n")
 		p, g := w.metered()
 		p.sessional("warm")
-		w.is(errOf(p.tryStrictly("n")), ErrRefused)
+		w.is(errOf(p.tryStrictly("n")), ErrNotAcquired)
 		for range 6 {
 			p.permit("s", six)
 		}
@@ -260,7 +260,7 @@ func TestMetricsOfWaiters(t *testing.T) {
 		_, err = p.AcquirePermit(background, "s", View{}, nil)
 		w.same("bad view", err != nil, true)
 		p.store.always(fault{class: core.ClassUnauthorized})
-		w.is(errOf(p.tryStrictly("other")), ErrRefused)
+		w.is(errOf(p.tryStrictly("other")), ErrNotAcquired)
 		p.store.heal()
 		g.is("waiters", "")
 		g.is("acquire.duration", "kind=lease outcome=cancelled protocol=strict 1; kind=lease outcome=held protocol=strict 1; "+
@@ -353,7 +353,7 @@ func story(w *world, p *party) {
 	p.sessional("customer 4711/b")
 	old := p.acquire("customer 4711/old")
 	permit := p.permit("customer 4711/s", six)
-	w.is(errOf(p.tryStrictly("customer 4711/held")), ErrRefused)
+	w.is(errOf(p.tryStrictly("customer 4711/held")), ErrNotAcquired)
 	ctx := w.limited(3 * time.Second)
 	w.is(errOf(p.Acquire(ctx, "customer 4711/held", &AcquireOptions{Terms: strict})), context.DeadlineExceeded)
 	result, err := p.invoke("customer 4711/work", returns("42", time.Second), strict)

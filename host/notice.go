@@ -59,7 +59,7 @@ func (l *loop) tenure(t *task, a *core.Action) {
 		t.end(&Error{Kind: Ended, Name: t.name})
 	case core.ActionRefused:
 		l.host.memory.saw(t.name, t.protocol, a.Observed)
-		t.end(l.failure(t, Refused, a))
+		t.end(l.failure(t, NotAcquired, a))
 		if t.toldOfRelease {
 			l.wakeOneWaiter(t.name, t.handover.Freed())
 		}
@@ -68,7 +68,7 @@ func (l *loop) tenure(t *task, a *core.Action) {
 		l.recordLost(t, a.Reason, err)
 		t.end(err)
 	case core.ActionCannotMaintain:
-		t.end(l.failure(t, CannotMaintain, a))
+		t.end(l.failure(t, NothingToJoin, a))
 	}
 }
 
@@ -78,10 +78,10 @@ func (l *loop) failure(t *task, kind Kind, a *core.Action) error {
 		return failed.cause
 	}
 	if kind != Lost && (a.Reason == core.ReasonNewer || a.Reason == core.ReasonKind) {
-		kind = Unfit
+		kind = Incompatible
 	}
 	err := &Error{Kind: kind, Name: t.name, Reason: a.Reason, Class: a.Class}
-	if kind == Refused && a.Reason == core.ReasonUnreachable {
+	if kind == NotAcquired && a.Reason == core.ReasonUnreachable {
 		err.Class = cmp.Or(a.Class, core.ClassUnreachable) // it was silent, too
 	}
 	if err.Class != core.ClassNone {
@@ -181,7 +181,7 @@ func (t *task) nowSeen(s *core.Observed) {
 	t.seen = &seen
 	t.mu.Unlock()
 	if t.waitsForItself() {
-		t.makeFailures().cause = &Error{Kind: Refused, Name: t.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
+		t.makeFailures().cause = &Error{Kind: NotAcquired, Name: t.name, Reason: core.ReasonHeld, Seen: &seen, of: ofOwn}
 		t.loop.post(message{to: t, event: core.Event{Kind: core.EventCancel}})
 		return
 	}

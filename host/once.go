@@ -19,7 +19,7 @@ func (h *Host) newOwnTask(ctx context.Context, machine core.Stepper, name string
 	}
 	t.hears = func(a *core.Action) {
 		if a.Kind == core.ActionRefused {
-			t.end(h.loop.failure(t, Refused, a))
+			t.end(h.loop.failure(t, NotAcquired, a))
 		}
 	}
 	return t
@@ -40,7 +40,7 @@ func (h *Host) runOnce(ctx context.Context, cfg *core.Config, said func(*core.Ac
 	}
 	t.hears = func(a *core.Action) {
 		if a.Kind == core.ActionRefused {
-			t.end(h.loop.failure(t, Refused, a))
+			t.end(h.loop.failure(t, NotAcquired, a))
 			return
 		}
 		said(a) // before await returns, which waits for end

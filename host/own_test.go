@@ -27,7 +27,7 @@ func TestWaitForOneself(t *testing.T) {
 		}
 		refused := func(err error) {
 			w.Helper()
-			w.says(err, &Error{Kind: Refused, Reason: core.ReasonHeld}, `lease "n" not acquired: held by the lease of this very context`)
+			w.says(err, &Error{Kind: NotAcquired, Reason: core.ReasonHeld}, `lease "n" not acquired: held by the lease of this very context`)
 		}
 		outer := p.hold("n", terms)
 		inner, err := p.Acquire(outer.Context(), "another", &AcquireOptions{Terms: terms})
@@ -35,7 +35,7 @@ func TestWaitForOneself(t *testing.T) {
 		refused(acquire(outer.Context(), p))
 		refused(acquire(inner.Context(), p)) // two deep
 		refused(invoke(outer.Context(), w.never))
-		w.is(errOf(p.TryAcquire(outer.Context(), "n", &AcquireOptions{Terms: terms})), ErrRefused)
+		w.is(errOf(p.TryAcquire(outer.Context(), "n", &AcquireOptions{Terms: terms})), ErrNotAcquired)
 		w.is(acquire(outer.Context(), other), context.DeadlineExceeded)
 		c := other.joins(outer.Handle())
 		refused(acquire(c.Context(), other)) // under a companion

@@ -56,10 +56,10 @@ type Permit struct {
 // returns when the permit is held, when opts.Wait is over, when the store cannot be
 // used (at once) or has not answered once within 5 s, or when ctx ends. What is
 // wrong with the arguments is told before any request, all of it at once; a weight
-// and spare that no view has room for is ErrTooHeavy too. Else the error is an
-// *Error of Kind Refused, of Reason full (ErrFull) if the wait was over and there was
-// no room, crowded (ErrCrowded) if the record has no room for another holder; of
-// Kind Unfit if the store does not honour create-if-absent or the name is a lease's;
+// and spare that no view has room for is ErrWeightExceedsLimit too. Else the error is an
+// *Error of Kind NotAcquired, of Reason full (ErrFull) if the wait was over and there was
+// no room, crowded (ErrRecordFull) if the record has no room for another holder; of
+// Kind Incompatible if the store does not honour create-if-absent or the name is a lease's;
 // ErrClosed; of Kind Lost if it was let in and its session was lost before this
 // returned; or one that wraps ctx's cause. After an error nothing is held, and what may have been
 // left in the store is taken out, or ends with the session. The permit lives on
@@ -89,7 +89,7 @@ func (h *Host) TryAcquirePermit(ctx context.Context, name string, view View, opt
 
 // SetLimit keeps a limit in the store: nobody's view of the name counts for more. 0
 // removes it. It evicts nobody. It returns when the store has it; an *Error of Kind
-// Refused or Unfit, ErrClosed, or ctx's cause: then it is unknown whether the store
+// NotAcquired or Incompatible, ErrClosed, or ctx's cause: then it is unknown whether the store
 // has taken it.
 func (h *Host) SetLimit(ctx context.Context, name string, limit uint64) error {
 	cfg, err := h.semaphoreConfig(name, &Terms{})
@@ -216,7 +216,7 @@ func checkPermit(v View, opts *PermitOptions) error {
 	weight = max(1, weight)
 	most, need := uint64(capacity)*uint64(width), uint64(weight)+uint64(spare)
 	if need > most {
-		return &tooHeavyError{core.Error{Code: core.ErrorConfig, Text: fmt.Sprintf(
+		return &weightExceedsLimitError{core.Error{Code: core.ErrorConfig, Text: fmt.Sprintf(
 			"weight %d and spare %d: more than the %d of capacity %d x width %d, so there is never room", weight, spare, most, capacity, width,
 		)}}
 	}
@@ -226,14 +226,14 @@ func checkPermit(v View, opts *PermitOptions) error {
 	return nil
 }
 
-// tooHeavyError is a *core.Error that is ErrTooHeavy.
-type tooHeavyError struct{ config core.Error }
+// weightExceedsLimitError is a *core.Error that is ErrWeightExceedsLimit.
+type weightExceedsLimitError struct{ config core.Error }
 
 // Error says what is too much.
-func (e *tooHeavyError) Error() string { return e.config.Error() }
+func (e *weightExceedsLimitError) Error() string { return e.config.Error() }
 
 // Unwrap returns both that it is.
-func (e *tooHeavyError) Unwrap() []error { return []error{&e.config, ErrTooHeavy} }
+func (e *weightExceedsLimitError) Unwrap() []error { return []error{&e.config, ErrWeightExceedsLimit} }
 
 // ask asks a semaphore's machine for a permit or a limit, and waits for it.
 func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWaiting func(Status)) (*task, error) {
@@ -251,7 +251,7 @@ func (h *Host) ask(ctx context.Context, cfg *core.Config, first core.Event, onWa
 	}
 	honoured, err := h.createIsHonoured(ctx, cfg.Name, patience)
 	if err == nil && !honoured {
-		err = h.unfit(cfg.Name)
+		err = h.incompatible(cfg.Name)
 	}
 	if err != nil {
 		return nil, t.inItsName(err)

@@ -87,7 +87,7 @@ func TestPermitAfterAPause(t *testing.T) {
 		p.clock.jump(10 * minute)
 		engine.none.Store(true)
 		_, err := p.tryPermit("n", six)
-		w.wantEngine(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.wantEngine(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 		engine.none.Store(false)
 		p.giveBack(p.permit("n", six))
 		w.sleep(time.Second)
@@ -177,7 +177,7 @@ func TestPermitOfABadStore(t *testing.T) {
 		if f.hang {
 			reason, after = core.ReasonUnreachable, 5*time.Second
 		}
-		w.says(errOf(p.AcquirePermit(background, "n", six, nil)), &Error{Kind: Refused, Reason: reason}, `permit of "n" not acquired`)
+		w.says(errOf(p.AcquirePermit(background, "n", six, nil)), &Error{Kind: NotAcquired, Reason: reason}, `permit of "n" not acquired`)
 		w.within("after", time.Since(begun), after, after+time.Second)
 		p.store.heal()
 		p.giveBack(p.permit("n", six))
@@ -198,10 +198,10 @@ func TestEngineFailsPermits(t *testing.T) {
 		w.sleep(time.Second)
 		engine.broken.Store(true)
 		deadline := a.Deadline()
-		w.wantEngine(<-refused, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.wantEngine(<-refused, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 		w.ok(a.Err())
 		_, err := p.tryPermit("n", six)
-		w.wantEngine(err, &Error{Kind: Refused, Reason: core.ReasonUnusable})
+		w.wantEngine(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 		w.wantEngine(b.Release(background), &Error{Kind: Lost, Reason: core.ReasonUnreachable})
 		w.ok(a.Err())
 		p.store.forget()

@@ -133,7 +133,7 @@ func TestPermitWaits(t *testing.T) {
 		view := View{Capacity: 2, Width: 1}
 		a, b := p.permit("n", view, PermitOptions{Terms: Terms{Label: "first"}}), other.permit("n", view)
 		_, err := p.tryPermit("n", view)
-		w.is(err, ErrFull, ErrRefused)
+		w.is(err, ErrFull, ErrNotAcquired)
 		e, _ := errors.AsType[*Error](err)
 		w.same("held", e.Seen.Held, uint64(2))
 		w.same("holders", len(e.Seen.Holders), 2)
@@ -183,7 +183,7 @@ func TestPermitLimit(t *testing.T) {
 		w.is(p.SetLimit(ctx, "n", maxLimit+1), &core.Error{Code: core.ErrorConfig})
 		p.store.always(fault{class: core.ClassUnauthorized})
 		err := p.SetLimit(ctx, "n", 1)
-		w.says(err, &Error{Kind: Refused, Reason: core.ReasonUnusable}, `mopslock: limit of "n" not set: `)
+		w.says(err, &Error{Kind: NotAcquired, Reason: core.ReasonUnusable}, `mopslock: limit of "n" not set: `)
 	})
 }
 
@@ -215,12 +215,12 @@ func TestPermitArguments(t *testing.T) {
 		for _, opts := range []*PermitOptions{
 			{Weight: 7}, {Weight: 6, Spare: 1}, {Spare: 6}, {Weight: math.MaxInt}, {Spare: math.MaxInt, Weight: math.MaxInt},
 		} {
-			w.is(errOf(p.TryAcquirePermit(background, "n", six, opts)), ErrTooHeavy, &core.Error{Code: core.ErrorConfig})
+			w.is(errOf(p.TryAcquirePermit(background, "n", six, opts)), ErrWeightExceedsLimit, &core.Error{Code: core.ErrorConfig})
 		}
 		w.ok(checkPermit(View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32, Spare: math.MaxUint32}))
 		_, err := p.AcquirePermit(background, "n", View{core.MaxCapacity, core.MaxWidth}, &PermitOptions{Weight: math.MaxUint32 + 1})
 		w.is(err, &core.Error{Code: core.ErrorConfig})
-		if errors.Is(err, ErrTooHeavy) || !strings.HasSuffix(err.Error(), "at most 4294967295") {
+		if errors.Is(err, ErrWeightExceedsLimit) || !strings.HasSuffix(err.Error(), "at most 4294967295") {
 			w.Error(err)
 		}
 		w.same("requests", p.store.verbs(), "")
@@ -235,14 +235,14 @@ func TestPermitKind(t *testing.T) {
 		l, permit := p.strictly("lease"), p.permit("semaphore", six)
 		for _, wait := range []time.Duration{0, core.Forever} {
 			_, err := p.acquirePermit(background, "lease", six, &PermitOptions{Terms: permitTerms}, wait)
-			w.says(err, &Error{Kind: Unfit, Reason: core.ReasonKind}, "that of a lease")
+			w.says(err, &Error{Kind: Incompatible, Reason: core.ReasonKind}, "that of a lease")
 			_, err = p.Host.acquire(background, "semaphore", &AcquireOptions{Terms: strict}, wait)
-			w.says(err, &Error{Kind: Unfit, Reason: core.ReasonKind}, "that of a semaphore")
+			w.says(err, &Error{Kind: Incompatible, Reason: core.ReasonKind}, "that of a semaphore")
 		}
-		w.is(p.SetLimit(background, "lease", 1), &Error{Kind: Unfit, Reason: core.ReasonKind})
-		w.is(errOf(p.Break(background, "semaphore", &BreakOptions{Why: "stuck"})), &Error{Kind: Unfit, Reason: core.ReasonKind})
+		w.is(p.SetLimit(background, "lease", 1), &Error{Kind: Incompatible, Reason: core.ReasonKind})
+		w.is(errOf(p.Break(background, "semaphore", &BreakOptions{Why: "stuck"})), &Error{Kind: Incompatible, Reason: core.ReasonKind})
 		_, err := p.Accompany(background, Handle{Name: "semaphore", Protocol: core.ProtocolStrict, Holder: "h", Epoch: 1, TTL: core.TTL(minute)}, nil)
-		w.is(err, &Error{Kind: Unfit, Reason: core.ReasonKind})
+		w.is(err, &Error{Kind: Incompatible, Reason: core.ReasonKind})
 		w.ok(l.Err())
 		w.ok(permit.Err())
 		p.release(l)

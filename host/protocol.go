@@ -30,7 +30,7 @@ type abilities struct {
 // has a lock.json, since an old client would not see a strict lease; otherwise strict
 // where the store honours create-if-absent; otherwise lastwriter. Both times that it is
 // lastwriter the Host logs a warning. core.ProtocolStrict on a store that does not honour it
-// is an *Error of Kind Unfit; other errors are Acquire's.
+// is an *Error of Kind Incompatible; other errors are Acquire's.
 //
 // What is found out about the store is remembered by the Host. Each Host tries it
 // for itself, by way of the endpoint that it uses: two requests where the store has
@@ -77,7 +77,7 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 	case honoured:
 		return resolved{core.ProtocolStrict, beside}, nil
 	case want == core.ProtocolStrict:
-		return resolved{}, h.unfit(name)
+		return resolved{}, h.incompatible(name)
 	}
 	if !h.abilities.told.Swap(true) {
 		h.log.Warn("the store does not honour create-if-absent, so leases are kept by lastwriter, without a fencing token", "seen", h.abilities.seen)
@@ -119,10 +119,10 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 	return w, err
 }
 
-// unfit is the error of what needs create-if-absent, once it is known to be
+// incompatible is the error of what needs create-if-absent, once it is known to be
 // ignored: with what was seen, if anybody saw it.
-func (h *Host) unfit(name string) *Error {
-	e := &Error{Kind: Unfit, Name: name}
+func (h *Host) incompatible(name string) *Error {
+	e := &Error{Kind: Incompatible, Name: name}
 	if text := h.abilities.seen; text != "" {
 		e.Err = errors.New(text)
 	}
@@ -182,7 +182,7 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 			if !h.Reached() {
 				reason = core.ReasonUnreachable // not once
 			}
-			return false, &Error{Kind: Refused, Name: name, Reason: reason, Class: core.ClassUnreachable}
+			return false, &Error{Kind: NotAcquired, Name: name, Reason: reason, Class: core.ClassUnreachable}
 		case <-ctx.Done():
 			return false, &waitError{&Error{Name: name}, context.Cause(ctx)}
 		}
@@ -190,7 +190,7 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 		switch {
 		case errors.Is(err, errDone):
 			return a.creates.Load() == createHonoured, nil
-		case wait != 0 && errors.Is(err, &Error{Kind: Refused, Reason: core.ReasonLimit}):
+		case wait != 0 && errors.Is(err, &Error{Kind: NotAcquired, Reason: core.ReasonLimit}):
 			continue // it has answered before, so a waiter carries on
 		}
 		return false, refusedOf(name, err)

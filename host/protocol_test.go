@@ -44,12 +44,12 @@ func TestResolveWithoutCreate(t *testing.T) {
 		l := p.hold("n", Terms{TTL: core.TTL(minute)})
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), "does not honour create-if-absent"), 1)
-		w.is(errOf(p.tried("m", strict)), ErrUnfit)
-		w.is(p.SetLimit(background, "s", 1), ErrUnfit)
-		w.says(errOf(p.tryPermit("s", six)), ErrUnfit, `permit of "s" cannot be served: the store does not honour create-if-absent`)
+		w.is(errOf(p.tried("m", strict)), ErrIncompatible)
+		w.is(p.SetLimit(background, "s", 1), ErrIncompatible)
+		w.says(errOf(p.tryPermit("s", six)), ErrIncompatible, `permit of "s" cannot be served: the store does not honour create-if-absent`)
 		w.refused("4 of 4 creates at once were told yes")
 		next := w.host() // by a better door, which helps nobody
-		w.is(errOf(next.tried("m", strict)), ErrUnfit)
+		w.is(errOf(next.tried("m", strict)), ErrIncompatible)
 		w.same("requests", next.store.verbs(), "exists get")
 	})
 }
@@ -71,7 +71,7 @@ func TestResolveRefused(t *testing.T) {
 		w.shelf.put(capabilityKey, []byte(`{"v":2,"create":"refused","why":"16 of 16 writers","at":"2026-11-21T12:00:00Z"}`))
 		p := w.host()
 		_, err := p.tried("n", strict)
-		w.is(err, ErrUnfit)
+		w.is(err, ErrIncompatible)
 		const seen = "16 of 16 writers, 2026-11-21T12:00:00Z"
 		if text := err.Error(); !strings.HasSuffix(text, "(seen: "+seen+"; once it is mended, have the doctor examine it)") {
 			w.Error(text)
@@ -81,7 +81,7 @@ func TestResolveRefused(t *testing.T) {
 		w.same("protocol", l.Protocol(), core.ProtocolLastWriter)
 		w.same("said", strings.Count(p.log.String(), `seen="`+seen), 2) // once more with what was tried
 		w.same("looks at the card", p.store.count("get", capabilityKey), 1)
-		w.is(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrUnfit)
+		w.is(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrIncompatible)
 
 		w.shelf.put(capabilityKey, []byte("what nobody can read"))
 		other := w.host()
@@ -96,7 +96,7 @@ func TestResolveRacyStore(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
 		p.store.racy = true
-		w.is(errOf(p.tried("n", strict)), ErrUnfit)
+		w.is(errOf(p.tried("n", strict)), ErrIncompatible)
 		w.same("requests", p.store.verbs(), "exists get create create create create put")
 		w.refused("4 of 4 creates at once were told yes")
 	})
@@ -119,7 +119,7 @@ func TestResolveTwoWinnersOfTwoHosts(t *testing.T) {
 			}
 			return fine
 		})
-		w.is(errOf(p.tried("n", strict)), ErrUnfit)
+		w.is(errOf(p.tried("n", strict)), ErrIncompatible)
 		w.refused("a create was told yes, and another one lay there")
 	})
 }
@@ -171,7 +171,7 @@ func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 		}
 		p := w.host()
 		p.store.overwrites = true
-		w.is(errOf(p.tried("m", strict)), ErrUnfit)
+		w.is(errOf(p.tried("m", strict)), ErrIncompatible)
 		p.resolves("m", core.ProtocolLastWriter)
 		w.same("requests", p.store.verbs(), "exists get create create put exists") // the second name's, too
 		w.refused("an object that was there could be created")
@@ -243,7 +243,7 @@ func TestResolveTogether(t *testing.T) {
 		for range 50 {
 			all.Go(func() { p.resolves("n", core.ProtocolStrict) })
 			all.Go(func() {
-				w.is(errOf(deaf.Resolve(background, "n", 0)), &Error{Kind: Refused, Reason: core.ReasonUnreachable})
+				w.is(errOf(deaf.Resolve(background, "n", 0)), &Error{Kind: NotAcquired, Reason: core.ReasonUnreachable})
 			})
 		}
 		all.Wait()
@@ -252,7 +252,7 @@ func TestResolveTogether(t *testing.T) {
 		deaf.store.when("", storePrefix, fault{class: core.ClassUnreachable})
 		for _, wait := range []time.Duration{minute, time.Second} {
 			begun = time.Now()
-			w.is(errOf(deaf.Acquire(background, "n", &AcquireOptions{Terms: strict, Wait: wait})), &Error{Kind: Refused, Reason: core.ReasonLimit})
+			w.is(errOf(deaf.Acquire(background, "n", &AcquireOptions{Terms: strict, Wait: wait})), &Error{Kind: NotAcquired, Reason: core.ReasonLimit})
 			w.within("after", time.Since(begun), wait, wait+time.Second)
 		}
 		deaf.store.heal()
@@ -275,6 +275,6 @@ func TestMixedProtocols(t *testing.T) {
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonTaken})
 		w.within("noticed after", time.Since(begun), 0, 20*time.Second)
 		w.has(p.log.String(), "beside a strict lease")
-		w.is(errOf(p.tryStrictly("n")), ErrRefused)
+		w.is(errOf(p.tryStrictly("n")), ErrNotAcquired)
 	})
 }

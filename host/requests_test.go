@@ -68,7 +68,7 @@ func (w *world) takeOverCosts(what string, by Terms, want string) {
 	p, knows := w.host(), w.host()
 	p.hold("dead", by)
 	w.sleep(time.Second)
-	w.is(errOf(knows.tryStrictly("dead")), ErrRefused)
+	w.is(errOf(knows.tryStrictly("dead")), ErrNotAcquired)
 	p.store.always(fault{hang: true})
 	w.sleep(2 * minute)
 	knows.store.forget()

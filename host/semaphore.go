@@ -155,7 +155,7 @@ func (s *semaphore) hear(a *core.Action) {
 
 // refusal is why a request was refused, with the holders that are in its way.
 func (s *semaphore) refusal(p *permitRequest, a *core.Action) error {
-	err := s.task.loop.failure(p.view, Refused, a)
+	err := s.task.loop.failure(p.view, NotAcquired, a)
 	if e, ok := errors.AsType[*Error](err); ok && (a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded) {
 		e.Seen = s.seen
 	}

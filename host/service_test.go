@@ -46,7 +46,7 @@ func TestCalibrationOfATry(t *testing.T) {
 		b.store.when("", calibrationPrefix, fault{class: core.ClassUnauthorized})
 		for _, samples := range []int{1, 1} { // the second is asked for within the minute
 			begun := time.Now()
-			w.is(errOf(b.tryStrictly("n")), &Error{Kind: Refused, Reason: core.ReasonHeld})
+			w.is(errOf(b.tryStrictly("n")), &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
 			w.same("samples", b.store.count("put", calibrationPrefix), samples)
 			w.within("refused after", time.Since(begun), 0, 20*latency)
 		}

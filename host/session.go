@@ -95,7 +95,7 @@ func (l *loop) sessionSaid(s *session, a *core.Action) {
 		l.tell(s, func(*task) bool { return true })
 		l.reopen(s)
 	case core.ActionRefused: // its engine failed
-		err := l.failure(s.task, Refused, a)
+		err := l.failure(s.task, NotAcquired, a)
 		s.task = nil
 		l.giveUp(s, err)
 	}
@@ -151,7 +151,7 @@ func (l *loop) cannotBeat(s *session, class core.Class) {
 	if t == nil || s.instance != nil || !class.Permanent() {
 		return
 	}
-	err := &Error{Kind: Refused, Reason: core.ReasonUnusable, Class: class, Err: t.readFailures().lastError}
+	err := &Error{Kind: NotAcquired, Reason: core.ReasonUnusable, Class: class, Err: t.readFailures().lastError}
 	s.task = nil
 	l.drop(t)
 	l.giveUp(s, err)
@@ -186,7 +186,7 @@ func refusedOf(name string, err error) error {
 		named.Name = name
 		return &named
 	}
-	return &Error{Kind: Refused, Name: name, Reason: core.ReasonUnusable, Class: core.ClassOther, Err: err}
+	return &Error{Kind: NotAcquired, Name: name, Reason: core.ReasonUnusable, Class: core.ClassOther, Err: err}
 }
 
 // call tells the leases of a name that somebody has broken it.

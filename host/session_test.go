@@ -205,7 +205,7 @@ func TestForgedSession(t *testing.T) {
 						w.ok(permit.Release(background))
 						return
 					}
-					w.is(errOf(p.tryStrictly("n")), ErrRefused)
+					w.is(errOf(p.tryStrictly("n")), ErrNotAcquired)
 					w.sleep(4 * minute)
 					p.free("n", strict)
 				})

@@ -256,7 +256,7 @@ func TestOddlyDatedObject(t *testing.T) {
 			object.Stamp = stamp
 			w.shelf.objects[recordKey("n")] = object
 			if l, err := p.try("n"); err != nil {
-				w.is(err, ErrRefused)
+				w.is(err, ErrNotAcquired)
 			} else { // dated long ago: an unreadable record so old is taken
 				p.release(l)
 			}

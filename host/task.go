@@ -367,7 +367,7 @@ func (t *task) await(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if errors.Is(t.err, ErrReleased) || errors.Is(t.err, &Error{Kind: Refused, Reason: core.ReasonCancelled}) {
+	if errors.Is(t.err, ErrReleased) || errors.Is(t.err, &Error{Kind: NotAcquired, Reason: core.ReasonCancelled}) {
 		return ErrClosed // nobody else could end it so before the caller had it
 	}
 	return t.err

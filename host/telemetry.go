@@ -57,7 +57,7 @@ func outcomeOf(ctx context.Context, err error) string {
 		return ""
 	case !ours, e.Class.Permanent(), e.Reason == core.ReasonUnreachable, e.Reason == core.ReasonUnusable, e.Reason == core.ReasonUnreadable:
 		return "unavailable"
-	case e.Kind == Unfit, e.Reason == core.ReasonCrowded:
+	case e.Kind == Incompatible, e.Reason == core.ReasonCrowded:
 		return "unfit"
 	case e.Kind == Lost:
 		return "lost"

@@ -303,7 +303,7 @@ func TestTransferCancelled(t *testing.T) {
 			w.same("under way", s.flying.Load(), int32(1))
 			begun := time.Now()
 			i.Cancel()
-			w.is(errOf(i.Next(background)), &Error{Kind: Refused, Reason: core.ReasonCancelled})
+			w.is(errOf(i.Next(background)), &Error{Kind: NotAcquired, Reason: core.ReasonCancelled})
 			w.ok(i.Wait(background))
 			w.within("after", time.Since(begun), 0, 2*time.Second)
 			if !deaf {
@@ -352,7 +352,7 @@ func TestResultIsPut(t *testing.T) {
 		if asked := p.asked(); !strings.Contains(asked, "exists:result put:result") {
 			w.Error(asked)
 		}
-		w.is(errOf(p.invoke("strict", w.never, strict)), ErrUnfit)
+		w.is(errOf(p.invoke("strict", w.never, strict)), ErrIncompatible)
 	})
 }
 

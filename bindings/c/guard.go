@@ -20,7 +20,7 @@ import (
 )
 
 // errChanged is why an update was not written.
-var errChanged = &host.Error{Kind: host.Refused, Reason: core.ReasonRaced}
+var errChanged = &host.Error{Kind: host.NotAcquired, Reason: core.ReasonRaced}
 
 // errBodyNull is for arguments that the C side does not check.
 var errBodyNull = badOption("body: is NULL and its length is not 0")

@@ -52,7 +52,7 @@ type limitSlot struct {
 // Errors of calls that allocate nothing: their texts have no name.
 var (
 	errNoRoom    = &limiter.Full{Name: "the slot's name"}
-	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), limiter.ErrTooHeavy)
+	errOverslot  = errors.Join(errors.New("mopslock: the weight is more than all permits of this view"), limiter.ErrWeightExceedsLimit)
 	errSlotEnded = limiter.ErrOwnerEnded
 )
 

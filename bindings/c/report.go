@@ -139,7 +139,7 @@ func codeOfCall(err error) C.int {
 		return C.MOPSLOCK_ESHORT
 	case errors.Is(err, errSaid), errors.Is(err, limiter.ErrOwnerEnded):
 		return C.MOPSLOCK_EENDED
-	case errors.Is(err, host.ErrTooHeavy), errors.Is(err, limiter.ErrTooHeavy): // before that it is a *core.Error
+	case errors.Is(err, host.ErrWeightExceedsLimit), errors.Is(err, limiter.ErrWeightExceedsLimit): // before that it is a *core.Error
 		return C.MOPSLOCK_ETOO_HEAVY
 	case errors.Is(err, host.ErrFull), errors.Is(err, limiter.ErrFull):
 		return C.MOPSLOCK_EFULL
@@ -172,11 +172,11 @@ func codeOfLease(e *host.Error) C.int {
 	switch e.Kind {
 	case host.Lost:
 		return C.MOPSLOCK_ELOST
-	case host.CannotMaintain:
+	case host.NothingToJoin:
 		return C.MOPSLOCK_ECANNOT_MAINTAIN
 	case host.Ended:
 		return C.MOPSLOCK_EENDED
-	case host.Unfit:
+	case host.Incompatible:
 		return C.MOPSLOCK_EUNFIT
 	case host.NoResult:
 		return C.MOPSLOCK_ENORESULT

@@ -105,7 +105,7 @@ func (a *app) accompany(ctx context.Context, handle host.Handle, argv []string, 
 		var lost *host.Error
 		errors.As(err, &lost)
 		return &exit.Error{Status: f.lostStatus, Reason: lost.Reason.String()}
-	case errors.Is(err, host.ErrCannotMaintain) && f.withoutLease:
+	case errors.Is(err, host.ErrNothingToJoin) && f.withoutLease:
 		a.console.Printf("%v; the command runs without a lease (--without-lease)", exit.Text(err))
 		return a.unaccompanied(argv, f, handle.Name)
 	}

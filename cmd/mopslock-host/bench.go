@@ -109,7 +109,7 @@ func (a *app) bench(ctx context.Context, raw string, f *benchFlags) error {
 		if result != nil && (result.Leases > 0 || err == nil) {
 			all.Protocols = append(all.Protocols, result)
 		}
-		if errors.Is(err, host.ErrUnfit) && len(protocols) > 1 {
+		if errors.Is(err, host.ErrIncompatible) && len(protocols) > 1 {
 			a.console.Printf("strict is left out: %s", exit.Text(err))
 			err = nil
 		}

@@ -110,7 +110,7 @@ func (a *app) breakLease(ctx context.Context, h *host.Host, name string, f *brea
 	}
 	beside := protocol != seen.Protocol
 	if reason := unbreakable(&seen); reason != core.ReasonNone && (!beside || isFree(&seen)) {
-		return breakFailure(name, &seen, &host.Error{Kind: host.Refused, Name: name, Reason: reason})
+		return breakFailure(name, &seen, &host.Error{Kind: host.NotAcquired, Name: name, Reason: reason})
 	}
 	if beside || f.holder == "" || f.holder == seen.Holder { // otherwise Break will refuse
 		if err := a.confirm(ctx, &seen, protocol, f); err != nil {
@@ -159,7 +159,7 @@ func isFree(s *host.Status) bool {
 }
 
 func isVacant(err error) bool {
-	return errors.Is(err, &host.Error{Kind: host.Refused, Reason: core.ReasonVacant})
+	return errors.Is(err, &host.Error{Kind: host.NotAcquired, Reason: core.ReasonVacant})
 }
 
 func breakFailure(name string, seen *host.Status, err error) error {
@@ -171,7 +171,7 @@ func breakFailure(name string, seen *host.Status, err error) error {
 			text = "lease " + host.Printable(name) + " is broken already" + reasonText(seen)
 		}
 		return &exit.Error{Status: exit.StatusNothing, Reason: core.ReasonVacant.String(), Text: text}
-	case errors.Is(err, &host.Error{Kind: host.Refused, Reason: core.ReasonHeld}):
+	case errors.Is(err, &host.Error{Kind: host.NotAcquired, Reason: core.ReasonHeld}):
 		return &exit.Error{Status: exit.StatusNotAcquired, Reason: core.ReasonHeld.String(), Text: exit.Text(err)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &exit.Error{

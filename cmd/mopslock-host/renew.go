@@ -31,7 +31,7 @@ with its new epoch. A lease that has expired is revived if it is still ours. If 
 					Status: exit.StatusUnavailable, Reason: core.ReasonUnreachable.String(),
 					Text: "lease " + handle.Name + " could not be renewed in time; check that the store answers and takes writes, then try again",
 				}
-			case errors.As(err, &failed) && failed.Kind == host.CannotMaintain && failed.Reason != core.ReasonUnreadable:
+			case errors.As(err, &failed) && failed.Kind == host.NothingToJoin && failed.Reason != core.ReasonUnreadable:
 				return &exit.Error{Status: exit.StatusLost, Reason: failed.Reason.String(), Text: exit.Text(failed)}
 			case errors.As(err, &failed) && failed.Reason == core.ReasonUnreadable:
 				return &exit.Error{Status: exit.StatusUnavailable, Reason: failed.Reason.String(), Text: exit.Text(failed)}

@@ -137,7 +137,7 @@ func (h *hammerer) acquire(wait bool) {
 	case err == nil:
 		h.enter(n, weight)
 		h.held = append(h.held, heldPermit{p, n, weight})
-	case !errors.Is(err, ErrFull) && !errors.Is(err, ErrTooHeavy) && !errors.Is(err, context.Canceled):
+	case !errors.Is(err, ErrFull) && !errors.Is(err, ErrWeightExceedsLimit) && !errors.Is(err, context.Canceled):
 		h.Error(err)
 	}
 }

@@ -89,8 +89,8 @@ func (v View) Limit() int { return v.Capacity * v.Width }
 var (
 	// ErrFull: there is no room by the caller's view. The error is a *Full.
 	ErrFull = errors.New("mopslock: full")
-	// ErrTooHeavy: the weight is more than all permits of the view.
-	ErrTooHeavy = errors.New("mopslock: a permit that its view has no room for")
+	// ErrWeightExceedsLimit: the weight is more than all permits of the view.
+	ErrWeightExceedsLimit = errors.New("mopslock: host: a permit that its view has no room for")
 	// ErrOutOfBuckets: the owner does not hold what it should release.
 	ErrOutOfBuckets = errors.New("mopslock: out of buckets: the holder does not hold so many permits")
 	// ErrOwnerEnded: the PermitOwner was closed, or its context has ended.
@@ -307,7 +307,7 @@ func demandOf(name string, view View, weight int) (d demand, err error) {
 		return d, errors.New("mopslock: weight must not be negative")
 	}
 	if d.weight == 0 || uint64(d.weight) > uint64(d.capacity)*uint64(d.width) {
-		return d, &tooHeavy{name, weight, view}
+		return d, &weightExceedsLimit{name, weight, view}
 	}
 	return d, nil
 }
@@ -320,15 +320,15 @@ func narrow(n int) uint32 {
 	return uint32(n)
 }
 
-type tooHeavy struct {
+type weightExceedsLimit struct {
 	name   string
 	weight int
 	view   View
 }
 
-func (t *tooHeavy) Is(target error) bool { return target == ErrTooHeavy }
+func (t *weightExceedsLimit) Is(target error) bool { return target == ErrWeightExceedsLimit }
 
-func (t *tooHeavy) Error() string {
+func (t *weightExceedsLimit) Error() string {
 	return "mopslock: " + strconv.Quote(t.name) + ": a weight of " + strconv.Itoa(t.weight) + " is more than all " +
 		strconv.Itoa(t.view.Limit()) + " permits"
 }

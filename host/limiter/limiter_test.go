@@ -58,9 +58,9 @@ func TestErrors(t *testing.T) {
 		func(v View, weight int) error { _, err := l.TryAcquire(t.Context(), "n", v, weight); return err },
 		func(v View, weight int) error { _, err := l.Acquire(t.Context(), "n", v, weight); return err },
 	} {
-		same(t, "too heavy", errors.Is(acquire(View{3, 2}, 7), ErrTooHeavy), true)
-		same(t, "far too heavy", errors.Is(acquire(View{3, 2}, math.MaxInt), ErrTooHeavy), true)
-		if err := acquire(View{1, 1}, -1); err == nil || errors.Is(err, ErrTooHeavy) {
+		same(t, "too heavy", errors.Is(acquire(View{3, 2}, 7), ErrWeightExceedsLimit), true)
+		same(t, "far too heavy", errors.Is(acquire(View{3, 2}, math.MaxInt), ErrWeightExceedsLimit), true)
+		if err := acquire(View{1, 1}, -1); err == nil || errors.Is(err, ErrWeightExceedsLimit) {
 			t.Errorf("a negative weight: %v", err)
 		}
 		for _, v := range []View{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {core.MaxCapacity + 1, 1}, {1, core.MaxWidth + 1}, {1 + 1<<32, 1}, {1, math.MaxInt}} {

@@ -80,7 +80,7 @@ func (o *PermitOwner) Close() int {
 
 // TryAcquire takes weight permits (0 is one) of a name, all or none, if with them
 // all owners hold no more than the view's limit. Otherwise the error is a *Full;
-// ErrTooHeavy where the weight is more than the limit; or ErrOwnerEnded. After an error
+// ErrWeightExceedsLimit where the weight is more than the limit; or ErrOwnerEnded. After an error
 // nothing is held that was not held before. A view or a weight out of range is an error
 // of its own.
 func (o *PermitOwner) TryAcquire(name string, view View, weight int) (Permit, error) {

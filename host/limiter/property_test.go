@@ -155,7 +155,7 @@ func resultOf(p Permit, err error) string {
 		return strconv.Itoa(p.Total())
 	case errors.As(err, &full):
 		return "full " + strconv.Itoa(full.Held)
-	case errors.Is(err, ErrTooHeavy):
+	case errors.Is(err, ErrWeightExceedsLimit):
 		return "heavy"
 	case errors.Is(err, ErrOwnerEnded):
 		return "ended"

@@ -240,7 +240,7 @@ func (s *story) isHeld(lease *host.Lease) error {
 	if seen.State != core.ObservedHeld || seen.Holder != lease.Holder() || seen.Token != lease.FencingToken() || seen.TTL != storyTTL {
 		return fmt.Errorf("seen from outside: %+v, want held by %s with token %d", seen, lease.Holder(), lease.FencingToken())
 	}
-	if _, err = s.other.TryAcquire(s.ctx, lease.Name(), &host.AcquireOptions{Terms: host.Terms{Protocol: lease.Protocol(), TTL: core.TTL(storyTTL)}}); !errors.Is(err, host.ErrRefused) {
+	if _, err = s.other.TryAcquire(s.ctx, lease.Name(), &host.AcquireOptions{Terms: host.Terms{Protocol: lease.Protocol(), TTL: core.TTL(storyTTL)}}); !errors.Is(err, host.ErrNotAcquired) {
 		return fmt.Errorf("the other tries: %w", err)
 	}
 	return nil

@@ -134,19 +134,19 @@ func Of(err error) *Error {
 func leaseExit(e *host.Error) *Error {
 	out := &Error{Reason: e.Reason.String(), Text: Text(e)}
 	switch {
-	case e.Kind == host.Unfit:
+	case e.Kind == host.Incompatible:
 		out.Status = StatusUnfit
 		out.Reason = cmp.Or(e.Reason, core.ReasonUnusable).String()
-	case e.Kind == host.Refused && e.Reason == core.ReasonCrowded:
+	case e.Kind == host.NotAcquired && e.Reason == core.ReasonCrowded:
 		out.Status = StatusUnfit
 	case e.Kind == host.Lost:
 		out.Status = StatusLost
 	case e.Kind == host.NoResult:
 		out.Status = StatusNoResult
 	case e.Class.Permanent(),
-		e.Kind == host.Refused && (e.Reason == core.ReasonUnreachable || e.Reason == core.ReasonUnusable):
+		e.Kind == host.NotAcquired && (e.Reason == core.ReasonUnreachable || e.Reason == core.ReasonUnusable):
 		out.Status = StatusUnavailable
-	case e.Kind == host.CannotMaintain:
+	case e.Kind == host.NothingToJoin:
 		out.Status = StatusCannotKeep
 	default:
 		out.Status = StatusNotAcquired
