@@ -121,15 +121,6 @@ func (p *process) onMaster(do func(fd int) error) {
 	}
 }
 
-func (p *process) foreground() (group int) {
-	p.Helper()
-	p.onMaster(func(fd int) (err error) {
-		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-		return err
-	})
-	return group
-}
-
 func (p *process) types(text string) {
 	p.Helper()
 	if _, err := p.master.WriteString(text); err != nil {

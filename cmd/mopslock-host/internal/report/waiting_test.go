@@ -8,9 +8,11 @@ import (
 	"github.com/mopslock/mopslock/host"
 )
 
-// What was broken or released is not said to be held, and on a narrow terminal
-// when it is free stands before why.
-func TestWaitingLineOfWhatHasEnded(t *testing.T) {
+// A narrow line shortens the id and the date. What was broken or released is not said to be held,
+// and on a narrow terminal when it is free stands before why.
+func TestWaitingLine(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 30, 0, 0, time.Local)
+	held := host.Status{State: core.ObservedHeld, Holder: "3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8", Host: "build-07", Acquired: at, TTL: 90 * time.Second, Left: 89 * time.Second}
 	broken := host.Status{State: core.ObservedBroken, Holder: "h", By: "2989@vm", Why: "test\x1b[2J", Left: 12 * time.Second}
 	released := host.Status{State: core.ObservedReleased, Holder: "h", Host: "vm", PID: "7", Left: 9 * time.Second}
 	for _, test := range []struct {
@@ -19,6 +21,8 @@ func TestWaitingLineOfWhatHasEnded(t *testing.T) {
 		width int
 		want  string
 	}{
+		{held, 0, 200, `waiting for n: held by 3f0c2b1a-5d6e-4f70-8192-a3b4c5d6e7f8 on build-07 since 2026-11-21 06:30:00, renewed 1 s ago`},
+		{held, 0, 80, `waiting for n: held by 3f0c2b1a… on build-07, renewed 1 s ago, since 06:30:00`},
 		{broken, 2 * time.Second, 200, `waiting for n: broken by 2989@vm: "test\x1b[2J"; free in 10s at the latest`},
 		{broken, 2 * time.Second, 55, `waiting for n: broken, free in 10s at the latest; by 2`},
 		{broken, time.Minute, 200, `waiting for n: broken by 2989@vm: "test\x1b[2J"; not free yet`},

@@ -1,21 +1,20 @@
 package supervise
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/host"
-	_ "github.com/mopslock/mopslock/host/store/mem" // mem://
 )
 
 // held is a lease of which so much is left.
 type held struct {
-	*host.Lease
+	Held
 	left time.Duration
+	err  error
 }
 
-func (h *held) Err() error { return nil }
+func (h *held) Err() error { return h.err }
 
 func (h *held) Left() time.Duration { return h.left }
 
@@ -47,22 +46,8 @@ func TestDeadlineAfterAPause(t *testing.T) {
 // A lease that is lost for another reason has nothing left either. That is no failing renewal:
 // nothing is said of one, and no signal is sent for it.
 func TestDeadlineOfALostLease(t *testing.T) {
-	ctx := context.Background()
-	h, err := host.Open(ctx, "mem://", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(ctx)
-	lease, err := h.Acquire(ctx, "n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
 	s := Supervisor{Continue: true, Say: func(format string, _ ...any) { t.Errorf("said %q", format) }, early: time.Second}
-	s.checkDeadline(lease)
-	if s.terminated {
+	if s.checkDeadline(&held{err: host.ErrLost}); s.terminated {
 		t.Error("terminated")
 	}
 }
