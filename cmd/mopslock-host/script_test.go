@@ -83,7 +83,7 @@ func TestScripts(t *testing.T) {
 			file := filepath.Join(here, file)
 			root := t.TempDir()
 			t.Chdir(root)
-			t.Setenv("TMPDIR", filepath.Join(root, "tmp")) // where the spools are
+			t.Setenv("TMPDIR", filepath.Join(root, "tmp")) // where the output files are
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				t.Cleanup(w.end)
