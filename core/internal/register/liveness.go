@@ -10,12 +10,12 @@ import (
 // this boot's, and ours since we saw nothing change. The parts that a mutation leaves out
 // are in rules.go; how what is judged here is read stands in observe.go.
 
-// life is when a tenure or a session is dead, by each clock: a ttl after the newest beat
+// life says when a tenure or a session ends, by each clock: a ttl after the newest beat
 // that keeps it alive. base.Unset is that the clock cannot tell.
 type life struct {
-	store   int64 // of the store's clock; the slop comes on top
-	boot    int64 // Mono, by what this boot's clock stamped
-	own     int64 // Mono, since everything stood unchanged
+	store   int64 // of the store's clock, which has the slop on top (S5.1)
+	boot    int64 // Mono: by what this boot's clock stamped (S5.2)
+	own     int64 // Mono: a ttl since all was first seen as it stands (S5.3)
 	atLeast bool  // there may be newer beats than those that were read
 }
 
@@ -34,7 +34,7 @@ func lifeOf(b *Beat, ttl int64) life {
 	return l
 }
 
-// isDead is the rule, as of the start of the observation.
+// isDead is the rule, as of the start of the observation: one clock is enough.
 func (r *Register) isDead(l life) bool {
 	at := r.judgedAt()
 	past, _ := r.isPastByStore(l)
@@ -49,16 +49,16 @@ func (r *Register) isAlive(l life) bool {
 
 // isPastByStore reports whether a life is over by the store's clock, if that can tell.
 func (r *Register) isPastByStore(l life) (past, told bool) {
-	told = l.store != base.Unset && r.Calibrated()
-	return told && r.LowerBound(r.Sample, r.judgedAt()) >= l.store+r.Slop(), told
+	told = l.store != base.Unset && r.isCalibrated()
+	return told && r.lowerBound(r.Sample, r.judgedAt()) >= l.store+r.slop(), told
 }
 
 // canBeDeadAt is the earliest Mono, after one as of which it was judged, at which isDead
 // can find a life over; base.Unset is never.
 func (r *Register) canBeDeadAt(l life, judged int64) int64 {
 	byStore := base.Unset
-	if l.store != base.Unset && r.Calibrated() {
-		byStore = r.Sample.reaches(l.store + r.Slop())
+	if l.store != base.Unset && r.isCalibrated() {
+		byStore = r.Sample.reaches(l.store + r.slop())
 		if !l.atLeast { // a sample that has come since was not judged by yet
 			byStore = max(byStore, judged+1)
 		}
@@ -72,8 +72,8 @@ func (r *Register) canBeDeadAt(l life, judged int64) int64 {
 	return earliest
 }
 
-// Calibrated reports whether there is a bound of the store's clock to judge by.
-func (r *Register) Calibrated() bool {
+// isCalibrated reports whether there is a bound of the store's clock to judge by.
+func (r *Register) isCalibrated() bool {
 	return r.Cfg.Expiry == core.ExpiryCalibrated && r.Sample.At != 0
 }
 
@@ -125,7 +125,7 @@ func (r *Register) isYoung() bool {
 
 // sessionLife is that of a session, which has one beat.
 func (r *Register) sessionLife(s *seenSession) life {
-	ttl := r.SessionTTL(s)
+	ttl := r.sessionTTL(s)
 	l := lifeOf(&s.Beat, ttl)
 	l.own = s.unchanged.Since + ttl
 	return l

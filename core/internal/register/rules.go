@@ -30,16 +30,16 @@ func (r *Register) IsWinNewest(confirmedAt int64) bool {
 // first one, since a beat may have come before any later one (PROTOCOL S4.1 and S4.2).
 func (r *Register) judgedAt() int64 { return r.Observation.Start }
 
-// LowerBound is what the store's clock showed at least at the Mono t: ours may run faster
+// lowerBound is what the store's clock showed at least at the Mono t: ours may run faster
 // by the rate (PROTOCOL S5.1).
-func (r *Register) LowerBound(s ClockSample, t int64) int64 {
+func (r *Register) lowerBound(s ClockSample, t int64) int64 {
 	gone := t - s.At
 	return s.Stamp + gone - gone/core.RateInverse - 1
 }
 
-// Slop is how far a stamp and the store's clock, read elsewhere, may be apart (PROTOCOL
+// slop is how far a stamp and the store's clock, read elsewhere, may be apart (PROTOCOL
 // S5.1).
-func (r *Register) Slop() int64 { return int64(r.Cfg.StampUnit) + int64(max(0, r.Cfg.StampSpread)) }
+func (r *Register) slop() int64 { return int64(r.Cfg.StampUnit) + int64(max(0, r.Cfg.StampSpread)) }
 
 // checkedBoottime is a time of this boot, if a stamp agrees with it: clones of a machine
 // share the boot's name and not its clock (PROTOCOL S5.2).
@@ -77,9 +77,9 @@ func (r *Register) freesAtOnce() bool { return r.Cur.isEnded() && r.Cur.alone }
 // session, which does not hear of it otherwise (PROTOCOL N4).
 func (r *Register) countsFromCall() bool { return r.hasSession() }
 
-// SessionTTL is how long a session's beat counts (PROTOCOL P5). One that cannot be read
+// sessionTTL is how long a session's beat counts (PROTOCOL P5). One that cannot be read
 // counts for as long as a corrupt record.
-func (r *Register) SessionTTL(s *seenSession) int64 {
+func (r *Register) sessionTTL(s *seenSession) int64 {
 	if s.Beat.ttl == 0 {
 		return int64(max(r.Cfg.TTL.Duration(), core.CorruptMin))
 	}

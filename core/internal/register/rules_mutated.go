@@ -30,7 +30,7 @@ func (r *Register) judgedAt() int64 {
 	return r.Observation.Start
 }
 
-func (r *Register) LowerBound(s ClockSample, t int64) int64 {
+func (r *Register) lowerBound(s ClockSample, t int64) int64 {
 	gone := t - s.At
 	if r.Has(base.OldCalibration) {
 		return s.Stamp + gone
@@ -38,7 +38,7 @@ func (r *Register) LowerBound(s ClockSample, t int64) int64 {
 	return s.Stamp + gone - gone/core.RateInverse - 1
 }
 
-func (r *Register) Slop() int64 {
+func (r *Register) slop() int64 {
 	if r.Has(base.SlopShort) {
 		return 0
 	}
@@ -88,7 +88,7 @@ func (r *Register) freesAtOnce() bool {
 
 func (r *Register) countsFromCall() bool { return !r.Has(base.SessionWithoutCalls) && r.hasSession() }
 
-func (r *Register) SessionTTL(s *seenSession) int64 {
+func (r *Register) sessionTTL(s *seenSession) int64 {
 	switch {
 	case s.Beat.ttl == 0:
 		return int64(max(r.Cfg.TTL.Duration(), core.CorruptMin))

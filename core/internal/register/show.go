@@ -66,11 +66,17 @@ func (r *Register) showLeft(s *core.Observed) {
 	}
 	sample := Better(r.Sample, r.Fresh)
 	if l.store != base.Unset && sample.At != 0 && r.Cfg.Expiry == core.ExpiryCalibrated {
-		s.Left, s.StoreClock = core.Duration(min(most, l.store-r.LowerBound(sample, r.Now.Mono))), true
+		s.Left, s.StoreClock = core.Duration(min(most, l.store-r.lowerBound(sample, r.Now.Mono))), true
 		// To a machine that takes no part, and has no sample but the beat's own stamp, our
 		// wall clock tells more. It decides nothing.
 		if byWall := core.Duration(l.store - r.Now.Wall); r.ReadOnly && byWall < s.Left {
 			s.Left, s.StoreClock = byWall, false
 		}
 	}
+}
+
+// ShowDead shows a session as dead that is so by our wall clock, where no other can tell.
+func (r *Register) ShowDead(s *seenSession) {
+	l := r.sessionLife(s)
+	s.Dead = s.Dead || !s.Beat.SameBoot && l.store != base.Unset && r.Now.Wall > l.store+r.slop()
 }

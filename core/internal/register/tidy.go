@@ -117,7 +117,7 @@ func (r *Register) keep() int64 {
 // Where the store's clock cannot be trusted the stamp is only a hint.
 func (r *Register) isAged(stamp int64) bool {
 	if clock := r.clock(); clock.At != 0 {
-		return r.LowerBound(clock, r.Now.Mono) >= stamp+r.keep()+r.Slop()
+		return r.lowerBound(clock, r.Now.Mono) >= stamp+r.keep()+r.slop()
 	}
 	return r.Cfg.Boot != "" && r.Now.Wall >= stamp+r.keep()
 }

@@ -117,10 +117,7 @@ func (i *Inspection) sessionAnswer(ev *core.Event) {
 	i.reading = ""
 	if ev.Outcome != core.OutcomeUnknown {
 		i.SessionRead(seen, ev)
-		// To a machine that takes no part our wall clock may tell. It decides nothing.
-		beat := &seen.Beat
-		seen.Dead = seen.Dead || !beat.SameBoot && beat.Stamp != 0 &&
-			i.Now.Wall > beat.Stamp+i.SessionTTL(seen)+i.Slop()
+		i.ShowDead(seen)
 	}
 	i.nextSession()
 }
