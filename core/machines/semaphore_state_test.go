@@ -202,7 +202,7 @@ func TestGarbageOfBusyProcess(t *testing.T) {
 	a := w.strictly("a", func(c *core.Config) { c.Machine, c.OnSession = core.MachineSemaphore, true })
 	a.strict.stands = s
 	for n := range uint64(600) {
-		w.sample = register.ClockSample{Stamp: w.stamp(), At: w.now}
+		w.sample = register.StoreClockSample{Stamp: w.stamp(), At: w.now}
 		w.say(a, core.Event{Kind: core.EventAcquire, Permit: n + 1, Capacity: 1, Width: 1})
 		w.until(a, "idle")
 		w.pass(3 * time.Second) // no time to finish collecting: the next one comes at once

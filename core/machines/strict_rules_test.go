@@ -56,7 +56,7 @@ func TestBusyGarbage(t *testing.T) {
 	}
 	v := register.OwnVersion{N: newest, Origin: newest, State: core.VersionReleased, Tenure: "x", Owner: "x", Owners: `"x"`, Nonce: register.Nonce{A: 1, B: 2}, TTL: time.Minute, Margin: 6 * time.Second, Alone: true}
 	w.store[register.VersionKey(register.RegisterPrefix("n"), newest)] = object{register.AppendVersion(nil, &m, &v), w.stamp()}
-	w.sample = register.ClockSample{Stamp: w.stamp(), At: w.now}
+	w.sample = register.StoreClockSample{Stamp: w.stamp(), At: w.now}
 	w.holding("a", nil)
 	if left := len(w.store); left > int(newest)+1-register.CollectMost {
 		t.Errorf("%d objects are left of %d", left, newest+1)

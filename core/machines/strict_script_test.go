@@ -72,7 +72,7 @@ func (s *script) standCommand(*testing.T) string {
 
 // sample: the host has taken a sample of the store's clock just now.
 func (s *script) sampleCommand(*testing.T) string {
-	s.sample = register.ClockSample{Stamp: s.stamp(), At: s.now}
+	s.sample = register.StoreClockSample{Stamp: s.stamp(), At: s.now}
 	return fmt.Sprintf("store=%s at=%s", wallSeconds(s.sample.Stamp), seconds(s.now))
 }
 

@@ -197,7 +197,7 @@ func (w *world) relay(a *actor, actions []core.Action) {
 	for _, action := range actions {
 		switch action.Kind {
 		case core.ActionCalibrated:
-			w.sample = register.ClockSample{Stamp: action.Wall, At: w.trueAt(a, action.At)}
+			w.sample = register.StoreClockSample{Stamp: action.Wall, At: w.trueAt(a, action.At)}
 		case core.ActionReleased:
 			a.strict.lastEpoch, a.strict.lastAt = action.Epoch, action.At
 		case core.ActionWaiting, core.ActionRefused, core.ActionSeen:

@@ -54,10 +54,10 @@ type world struct {
 	t      tester
 	now    int64 // true time
 	store  map[string]object
-	stamps bool                 // the store tells modification times
-	unit   int64                // and has them in whole units of so many ns
-	sample register.ClockSample // of the store's clock, at a true time; given to who speaks strict
-	relays []relayed            // what a session's host has passed on in the latest step
+	stamps bool                      // the store tells modification times
+	unit   int64                     // and has them in whole units of so many ns
+	sample register.StoreClockSample // of the store's clock, at a true time; given to who speaks strict
+	relays []relayed                 // what a session's host has passed on in the latest step
 	actors []*actor
 	edges  map[string]bool // "lease observing -> claiming", as seen
 	events []string        // what happened, for a failing test

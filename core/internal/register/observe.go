@@ -90,8 +90,7 @@ func (r *Register) ObserveAbove(sent int64, limit core.Duration) {
 
 func (r *Register) beginObservation() {
 	r.Observation = Observation{Start: r.Now.Mono, Latest: r.Now.Mono, beats: r.Observation.beats[:0], calls: r.Observation.calls[:0]}
-	r.Sample = Better(r.Sample, r.Fresh) // from before this observation began
-	r.Fresh = ClockSample{}
+	r.TakeSample() // from before this observation began
 }
 
 func (r *Register) AskList(limit core.Duration) {

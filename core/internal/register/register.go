@@ -25,10 +25,10 @@ type Register struct {
 	Unchanged   base.Unchanged // which beats stand unchanged, by the observed rule
 	// EndUnchanged is the same of a release or a break.
 	EndUnchanged base.Unchanged
-	Call         CallSeen    // the call for cur, once it was found
-	Sample       ClockSample // of the store's clock, for the observation at hand
-	Fresh        ClockSample // what this observation's own answers add, for later ones
-	ToldAt       int64       // Mono of the newest sample that the host has told, 0 for none
+	Call         CallSeen         // the call for cur, once it was found
+	Sample       StoreClockSample // of the store's clock, for the observation at hand
+	Fresh        StoreClockSample // what this observation's own answers add, for later ones
+	ToldAt       int64            // Mono of the newest sample that the host has told, 0 for none
 	Session      SessionView
 	Doing        Purpose  // of the request in flight
 	After        string   // the last key of a list that is read on
@@ -85,9 +85,6 @@ const (
 	ForDelete             // one of them
 )
 
-// ClockSample says that at the Mono at the store's clock showed stamp or later.
-type ClockSample struct{ Stamp, At int64 }
-
 // SessionView is the process's session as the latest event told of it.
 type SessionView struct {
 	ID    string
@@ -130,7 +127,7 @@ func (r *Register) ApplyHostState(ev *core.Event) {
 		r.Session.Until, r.Session.End = ev.SessionUntil, ev.SessionEnd
 	}
 	if ev.StoreAt != 0 && ev.StoreAt <= r.Now.Mono {
-		r.Fresh = Better(r.Fresh, ClockSample{ev.StoreStamp, ev.StoreAt})
+		r.Fresh = better(r.Fresh, StoreClockSample{ev.StoreStamp, ev.StoreAt})
 		r.ToldAt = ev.StoreAt
 	}
 }
@@ -240,40 +237,6 @@ func (r *Register) emitted(boot []byte, boottime, stamp int64) (at int64, ok boo
 //	others        v(n+1) v(n+2) v(n+3) v(n+4)   ten minutes   v(n+1) collected
 func (r *Register) IsNewestConfirmed(sent int64) bool {
 	return r.IsConfirmedLately() && sent >= r.NewestConfirmedAt
-}
-
-// reaches is the earliest Mono at which lowerBound is at least stamp.
-func (s ClockSample) reaches(stamp int64) int64 {
-	left := stamp - s.Stamp
-	if left <= 0 {
-		return s.At
-	}
-	return s.At + left + left/(core.RateInverse-1) + 2
-}
-
-// Better is the sample that bounds the store's clock more closely.
-// Not inlined: at its many calls that would cost the WASM guest kilobytes.
-//
-//go:noinline
-func Better(a, b ClockSample) ClockSample {
-	switch {
-	case a.At == 0:
-		return b
-	case b.At == 0 || a.Stamp+(max(a.At, b.At)-a.At) >= b.Stamp+(max(a.At, b.At)-b.At):
-		return a
-	}
-	return b
-}
-
-// Learn notes what an answer tells of the store's clock: it was past this stamp.
-func (r *Register) Learn(ev *core.Event) {
-	newest := ev.Stamp
-	for i := range ev.Entries {
-		newest = max(newest, ev.Entries[i].Stamp)
-	}
-	if newest != 0 && r.Now.Mono != 0 {
-		r.Fresh = Better(r.Fresh, ClockSample{newest, r.Now.Mono})
-	}
 }
 
 // untilDead is the ttl of cur wherever a rule adds one.

@@ -32,7 +32,7 @@ func (r *Register) judgedAt() int64 { return r.Observation.Start }
 
 // lowerBound is what the store's clock showed at least at the Mono t: ours may run faster
 // by the rate (PROTOCOL S5.1).
-func (r *Register) lowerBound(s ClockSample, t int64) int64 {
+func (r *Register) lowerBound(s StoreClockSample, t int64) int64 {
 	gone := t - s.At
 	return s.Stamp + gone - gone/core.RateInverse - 1
 }

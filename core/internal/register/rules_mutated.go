@@ -30,7 +30,7 @@ func (r *Register) judgedAt() int64 {
 	return r.Observation.Start
 }
 
-func (r *Register) lowerBound(s ClockSample, t int64) int64 {
+func (r *Register) lowerBound(s StoreClockSample, t int64) int64 {
 	gone := t - s.At
 	if r.Has(base.OldCalibration) {
 		return s.Stamp + gone

@@ -46,7 +46,7 @@ func TestSessionJudged(t *testing.T) {
 	} {
 		r := registerFor(t, core.Config{Machine: core.MachineInspection, TTL: core.TTL(ttl), Expiry: c.expiry})
 		body := beat(&r.Machine, begin-5, c.boot)
-		r.Sample = ClockSample{recordedAt, begin}
+		r.Sample = StoreClockSample{recordedAt, begin}
 		observe := func(s *seenSession, at int64) {
 			r.Observation.Start, r.Now = at, core.Instant{Mono: at, Wall: recordedAt - begin + at}
 			r.SessionRead(s, &core.Event{Kind: core.EventAnswer, Outcome: core.OutcomeYes, Body: body, Stamp: c.stamp})

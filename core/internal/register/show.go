@@ -64,7 +64,7 @@ func (r *Register) showLeft(s *core.Observed) {
 		s.Left = core.Duration(r.Cur.Boottime + ttl - r.Now.Mono)
 		return
 	}
-	sample := Better(r.Sample, r.Fresh)
+	sample := better(r.Sample, r.Fresh)
 	if l.store != base.Unset && sample.At != 0 && r.Cfg.Expiry == core.ExpiryCalibrated {
 		s.Left, s.StoreClock = core.Duration(min(most, l.store-r.lowerBound(sample, r.Now.Mono))), true
 		// To a machine that takes no part, and has no sample but the beat's own stamp, our

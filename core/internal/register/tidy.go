@@ -92,7 +92,7 @@ func (r *Register) sortOut(ev *core.Event) {
 		}
 	}
 	switch {
-	case len(g.Keys) > 0 && r.clock().At != 0:
+	case len(g.Keys) > 0 && r.storeClock().At != 0:
 		r.removeNext()
 	case len(g.Keys) > 0:
 		r.Ask(ForGarbageAge, core.ActionGet, g.oldest, r.tidyLimit())
@@ -116,18 +116,10 @@ func (r *Register) keep() int64 {
 // isAged reports whether a version of this stamp superseded another long ago.
 // Where the store's clock cannot be trusted the stamp is only a hint.
 func (r *Register) isAged(stamp int64) bool {
-	if clock := r.clock(); clock.At != 0 {
+	if clock := r.storeClock(); clock.At != 0 {
 		return r.lowerBound(clock, r.Now.Mono) >= stamp+r.keep()+r.slop()
 	}
 	return r.Cfg.Boot != "" && r.Now.Wall >= stamp+r.keep()
-}
-
-// clock is what is known of the store's clock, if that can be relied on.
-func (r *Register) clock() ClockSample {
-	if r.Cfg.Expiry != core.ExpiryCalibrated {
-		return ClockSample{}
-	}
-	return Better(r.Sample, r.Fresh)
 }
 
 // isAgedHere is isAged by the clock of this boot.

@@ -319,8 +319,7 @@ func (s *Semaphore) rest() {
 		return
 	}
 	s.Become(core.SemaphoreWaiting)
-	// What was learned of the store's clock since serves the next observation.
-	s.Sample, s.Fresh = register.Better(s.Sample, s.Fresh), register.ClockSample{}
+	s.TakeSample()
 	if s.wantsRoom() {
 		if s.isPatient() {
 			at = min(at, s.In(s.Backoff(core.PollFirst, s.polls)))

@@ -276,8 +276,7 @@ func (l *Lease) heldByAnother() {
 // which what was seen can be dead.
 func (l *Lease) schedulePoll() {
 	at := l.AfterBackoff(&l.Polls)
-	// What was learned of the store's clock since serves the next observation.
-	l.Sample, l.Fresh = register.Better(l.Sample, l.Fresh), register.ClockSample{}
+	l.TakeSample()
 	if !l.Observation.LockHeld {
 		l.Observed.LookAt = 0
 		if dead := l.DeadAt(); dead != base.Unset {

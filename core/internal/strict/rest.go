@@ -53,7 +53,7 @@ func (l *Lease) forget() {
 	l.Doing, l.Class = register.ForNothing, core.ClassNone
 	l.Ending, l.Closing = base.EndReleased, 0
 	l.Unchanged, l.EndUnchanged, l.Ended = base.Unchanged{}, base.Unchanged{}, register.Beat{}
-	l.Call, l.Sample, l.Fresh = register.CallSeen{}, register.ClockSample{}, register.ClockSample{}
+	l.Call, l.Sample, l.Fresh = register.CallSeen{}, register.StoreClockSample{}, register.StoreClockSample{}
 	l.Polls, l.Races, l.lateWins, l.Told, l.waitedAt = 0, 0, 0, 0, 0
 	l.moved, l.sampling, l.Again = false, false, false
 }
