@@ -118,7 +118,7 @@ func ownID(m core.Machine) string {
 	case *lastwriter.Companion:
 		return ""
 	case *strict.Lease:
-		return m.Owner
+		return m.ParticipantID
 	case *strict.Session:
 		return m.SID
 	case *strict.Calibration:
@@ -129,7 +129,7 @@ func ownID(m core.Machine) string {
 		}
 		return string(m.Holder)
 	}
-	return registerOf(m).Owner
+	return registerOf(m).ParticipantID
 }
 
 // holderIn is the tenure that a machine is about.

@@ -13,9 +13,9 @@ import (
 // that it has read, when that was confirmed as the newest, and what judging takes.
 type Register struct {
 	base.Machine
-	Prefix   string // of every key below the name
-	Owner    string // as whom we write
-	ReadOnly bool   // it observes for people: nothing is written
+	Prefix        string // of every key below the name
+	ParticipantID string // as whom we write
+	ReadOnly      bool   // it observes for people: nothing is written
 
 	Cur               Current
 	NewestConfirmedAt int64 // Mono: sent of the latest request that confirmed cur.n as the newest, or unset
@@ -109,9 +109,9 @@ func New(cfg core.Config) (Register, error) {
 		return Register{}, err
 	}
 	r := Register{Machine: m, Prefix: RegisterPrefix(cfg.Name), NewestConfirmedAt: base.Unset}
-	r.Owner = m.Cfg.Owner
-	if r.Owner == "" {
-		r.Owner = string(base.SeedUUID(cfg.Seed))
+	r.ParticipantID = m.Cfg.Owner
+	if r.ParticipantID == "" {
+		r.ParticipantID = string(base.SeedUUID(cfg.Seed))
 	}
 	r.Unchanged = base.Unchanged{Fingerprint: m.Cfg.SeenFingerprint, Since: m.Cfg.SeenSince}
 	r.EndUnchanged = r.Unchanged // the fingerprint says of which it is
@@ -176,7 +176,7 @@ func (r *Register) CreateBody(v *OwnVersion, limit core.Duration) {
 func (r *Register) Successor(state core.VersionState) OwnVersion {
 	c := &r.Cur
 	return OwnVersion{
-		N: c.N + 1, Origin: c.Origin, State: state, Tenure: c.Tenure, Owner: r.Owner, Owners: c.Owners,
+		N: c.N + 1, Origin: c.Origin, State: state, Tenure: c.Tenure, Owner: r.ParticipantID, Owners: c.Owners,
 		Nonce: NewNonce(&r.RNG), TTL: c.TTL, Margin: c.Margin, Session: c.Session, Label: c.Label,
 	}
 }

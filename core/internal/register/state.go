@@ -50,7 +50,7 @@ func (k *Observation) snapshot(s *base.Snapshot) {
 func (r *Register) Snapshot(s *base.Snapshot) {
 	r.Machine.Snapshot(s)
 	r.Cur.snapshot(s)
-	s.Text(r.Owner)
+	s.Text(r.ParticipantID)
 	s.Text(r.Key)
 	s.Int(r.NewestConfirmedAt)
 	r.Observation.snapshot(s)

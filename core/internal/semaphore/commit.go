@@ -172,7 +172,7 @@ func (s *Semaphore) commit() bool {
 	}
 	n := s.Cur.N + 1
 	v := register.OwnVersion{
-		N: n, Origin: n, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Owner: s.Owner, Nonce: s.nonce,
+		N: n, Origin: n, State: core.VersionValue, Tenure: core.HolderID(s.ParticipantID), Owner: s.ParticipantID, Nonce: s.nonce,
 		TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin, Session: session,
 	}
 	s.Body = register.AppendValue(s.Body[:0], &s.Machine, &v, s.next)
@@ -187,7 +187,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 	switch {
 	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(s.confirmedAt):
 		s.SetCurrent(&register.OwnVersion{
-			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.Owner), Nonce: s.nonce,
+			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.ParticipantID), Nonce: s.nonce,
 			TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin,
 		}, f.Sent)
 		*s.Value = *next

@@ -18,8 +18,8 @@ func (l *Lease) startClaim() {
 		session = l.Session.ID
 	}
 	l.Claim = &Claim{since: l.Now.Mono, doubt: l.Now.Mono, newestConfirmedAt: l.NewestConfirmedAt, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
-		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holder, Owner: l.owner.Owner,
-		Owners: register.WithOwner("", l.owner.Owner), TTL: ttl, Margin: margin, Session: session, Label: l.Cfg.Label,
+		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holder, Owner: l.ParticipantID,
+		Owners: register.WithOwner("", l.ParticipantID), TTL: ttl, Margin: margin, Session: session, Label: l.Cfg.Label,
 	}}
 	l.become(core.LeaseClaiming)
 	l.sendClaim()
@@ -221,7 +221,7 @@ func (l *Lease) hold(sent int64) {
 	l.Timers = base.NewTimers()
 	tidies := l.Cur.N/register.CollectEach != l.Claim.below/register.CollectEach // the first tenure of each so many versions
 	l.Claim = nil                                                                // a lease held costs little
-	l.owner.hold(l.holder, sent).Session = l.standOn
+	l.renewer.hold(l.holder, sent).Session = l.standOn
 	if tidies {
 		l.StartTidying()
 	}

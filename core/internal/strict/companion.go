@@ -10,7 +10,7 @@ import (
 // tenure by making its next version, keeps it alive by beats of its own, and
 // never releases it. Losing contact does not stop it; only what it reads can.
 type Companion struct {
-	owner
+	renewer
 	base.Companion
 	Tenure core.HolderID
 	Claim  Claim
@@ -21,11 +21,11 @@ type Companion struct {
 // cfg.Epoch one that it had.
 func NewCompanion(cfg core.Config) (*Companion, error) {
 	cfg.Machine, cfg.Protocol = core.MachineCompanion, core.ProtocolStrict
-	o, err := newOwner(cfg)
+	r, err := newRenewer(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{owner: o, Companion: base.NewCompanion(CompanionEdges[:]), Tenure: cfg.Holder}, nil
+	return &Companion{renewer: r, Companion: base.NewCompanion(CompanionEdges[:]), Tenure: cfg.Holder}, nil
 }
 
 // Step implements Machine.
@@ -158,7 +158,7 @@ func (c *Companion) found(ev *core.Event) {
 
 // join makes the next version.
 func (c *Companion) join(v register.OwnVersion) {
-	v.Owners = register.WithOwner(c.Cur.Owners, c.owner.Owner)
+	v.Owners = register.WithOwner(c.Cur.Owners, c.ParticipantID)
 	c.Claim = Claim{V: v, since: c.Now.Mono}
 	c.become(core.CompanionReviving)
 	c.sendJoin()
@@ -239,7 +239,7 @@ func (c *Companion) won(a *attempt) {
 func (c *Companion) hold(sent int64) {
 	c.become(core.CompanionJoined)
 	c.Rejoin = true
-	c.owner.hold(c.Tenure, sent)
+	c.renewer.hold(c.Tenure, sent)
 }
 
 func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
@@ -270,7 +270,7 @@ func (c *Companion) lose(reason core.Reason) {
 func (c *Companion) leave() {
 	switch {
 	case c.State >= core.CompanionLeaving:
-	case c.State != core.CompanionJoined || c.Cfg.Role == core.RoleOwner || register.WithoutOwner(c.Cur.Owners, c.owner.Owner) == "":
+	case c.State != core.CompanionJoined || c.Cfg.Role == core.RoleOwner || register.WithoutOwner(c.Cur.Owners, c.ParticipantID) == "":
 		c.Left(&c.Machine)
 	default:
 		c.Abandon()
@@ -288,7 +288,7 @@ func (c *Companion) sayLeft() {
 		return
 	}
 	v := c.Successor(core.VersionHeld)
-	v.Owners = register.WithoutOwner(c.Cur.Owners, c.owner.Owner)
+	v.Owners = register.WithoutOwner(c.Cur.Owners, c.ParticipantID)
 	c.Create(&v, c.JoinLimit())
 }
 
@@ -303,7 +303,7 @@ func (c *Companion) leaving(ev *core.Event) {
 	case c.Doing == register.ForReadBack && ev.Outcome == core.OutcomeYes:
 		n, _, _ := register.ParseRegisterKey(c.Prefix, []byte(c.Key))
 		c.ReadVersion(ev.Body, n, ev.Stamp)
-		there := register.WithoutOwner(c.Cur.Owners, c.owner.Owner) != c.Cur.Owners
+		there := register.WithoutOwner(c.Cur.Owners, c.ParticipantID) != c.Cur.Owners
 		if c.LossBy(c.Tenure) == core.ReasonNone && there {
 			c.sayLeft()
 			return

@@ -14,7 +14,7 @@ import (
 // Lease is the machine of one claim under strict: acquire, hold, release.
 // Like a Lease it is made for one tenure and ends in Released, Refused or Lost.
 type Lease struct {
-	owner
+	renewer
 	base.Lease
 
 	// Acquiring.
@@ -42,20 +42,20 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	// Beside an old client's lock.json the lease may have to be yielded without a
 	// word, and nothing of ours may stay behind a session that lives on.
 	cfg.OnSession = cfg.OnSession && !cfg.LockFilePresent
-	o, err := newOwner(cfg)
+	r, err := newRenewer(cfg)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{owner: o, Lease: base.NewLease(&cfg, LeaseEdges[:]), holder: o.Cfg.Holder}
+	l := &Lease{renewer: r, Lease: base.NewLease(&cfg, LeaseEdges[:]), holder: r.Cfg.Holder}
 	if l.holder == "" {
 		l.holder = base.SeedUUID(cfg.Seed)
-		l.owner.Owner = string(l.holder)
+		l.ParticipantID = string(l.holder)
 	}
 	return l, nil
 }
 
 // Idle implements Machine. What stands on a session waits for that.
-func (l *Lease) Idle() bool { return l.owner.Idle() && l.State != core.LeaseHeld }
+func (l *Lease) Idle() bool { return l.renewer.Idle() && l.State != core.LeaseHeld }
 
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.holder }

@@ -73,7 +73,7 @@ func (l *Lease) released() register.OwnVersion {
 	v := l.Successor(core.VersionReleased)
 	// On paper nobody knows whether the session that keeps it lives: it is called.
 	onPaper := l.Cfg.Holder != "" && l.Cur.Session != ""
-	v.Alone = register.IsAlone(l.Cur.Owners, l.owner.Owner) && !onPaper
+	v.Alone = register.IsAlone(l.Cur.Owners, l.ParticipantID) && !onPaper
 	return v
 }
 

@@ -59,7 +59,7 @@ func (l *Lease) forget() {
 }
 
 // isAtRest reports whether it is held and waits for nothing, which is so on a session alone.
-func (l *Lease) isAtRest() bool { return l.State == core.LeaseHeld && l.owner.Idle() }
+func (l *Lease) isAtRest() bool { return l.State == core.LeaseHeld && l.renewer.Idle() }
 
 // Rest is the machine at rest, or nil if it is not. What its latest Step returned
 // stands all the same.
@@ -106,7 +106,7 @@ func (r *Resting) Wake() *Lease {
 			Host: r.host, PID: r.pid, TID: r.tid,
 		}.WithDefaults(),
 	}
-	l.Prefix, l.owner.Owner = register.RegisterPrefix(r.name), string(r.holder)
+	l.Prefix, l.ParticipantID = register.RegisterPrefix(r.name), string(r.holder)
 	l.NewestConfirmedAt, l.ToldAt = r.newestConfirmedAt, r.toldAt
 	l.Register.Session = register.SessionView{ID: r.session, Until: r.until, End: r.end}
 	l.putSent, l.quiet = base.Unset, -core.MaxClockRange

@@ -13,39 +13,39 @@ import (
 
 // startOf is the Mono from which a request counts: when it was sent, since others may
 // count from then (PROTOCOL T3).
-func (o *owner) startOf(sent int64) int64 { return sent }
+func (r *renewer) startOf(sent int64) int64 { return sent }
 
 // isLate reports that what was sent at a Mono, and answered now, gives nothing to rely on
 // any more (PROTOCOL S7.1 and S8.2).
-func (o *owner) isLate(sent int64) bool { return o.Cur.TTL != 0 && o.Now.Mono >= sent+o.span() }
+func (r *renewer) isLate(sent int64) bool { return r.Cur.TTL != 0 && r.Now.Mono >= sent+r.span() }
 
 // renew goes on with the renewal at hand: the beat, and once that is answered the question
 // for a version above ours (PROTOCOL S8.1).
-func (o *owner) renew() {
-	if o.putSent == base.Unset && o.Cur.TTL != 0 {
-		o.beat()
+func (r *renewer) renew() {
+	if r.putSent == base.Unset && r.Cur.TTL != 0 {
+		r.beat()
 		return
 	}
-	o.askNewer()
+	r.askNewer()
 }
 
 // beaten goes on when the beat is there. It renews nothing by itself (PROTOCOL S8.2).
-func (o *owner) beaten(sent int64) core.Reason {
-	o.putSent = sent
-	o.renew()
+func (r *renewer) beaten(sent int64) core.Reason {
+	r.putSent = sent
+	r.renew()
 	return core.ReasonNone
 }
 
 // noneNewer goes on when the beat is there, and nothing was above us at the Mono asked.
-func (o *owner) noneNewer(asked int64) core.Reason {
-	o.asked = asked
-	return o.checkLock()
+func (r *renewer) noneNewer(asked int64) core.Reason {
+	r.asked = asked
+	return r.checkLock()
 }
 
 // askHint asks for a version above ours, beside a renewal: that there is none renews
 // nothing (PROTOCOL S8.6).
-func (o *owner) askHint() {
-	o.Ask(register.ForHint, core.ActionExists, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
+func (r *renewer) askHint() {
+	r.Ask(register.ForHint, core.ActionExists, r.KeyAbove(), r.RequestLimit(r.Timers[base.TimerDeadline]))
 }
 
 // isOver reports whether the deadline takes the lease away, before anything else and

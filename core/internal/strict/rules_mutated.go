@@ -8,57 +8,57 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-func (o *owner) startOf(sent int64) int64 {
-	if o.Has(base.DeadlineFromAnswer) {
-		return o.Now.Mono
+func (r *renewer) startOf(sent int64) int64 {
+	if r.Has(base.DeadlineFromAnswer) {
+		return r.Now.Mono
 	}
 	return sent
 }
 
-func (o *owner) isLate(sent int64) bool {
-	return !o.Has(base.LateRenewal) && o.Cur.TTL != 0 && o.Now.Mono >= sent+o.span()
+func (r *renewer) isLate(sent int64) bool {
+	return !r.Has(base.LateRenewal) && r.Cur.TTL != 0 && r.Now.Mono >= sent+r.span()
 }
 
-func (o *owner) renew() {
-	asksFirst := o.Has(base.ExistsBesidePut)
-	if o.Cur.TTL != 0 && (asksFirst && o.asked != 0 || !asksFirst && o.putSent == base.Unset) {
-		o.beat()
+func (r *renewer) renew() {
+	asksFirst := r.Has(base.ExistsBesidePut)
+	if r.Cur.TTL != 0 && (asksFirst && r.asked != 0 || !asksFirst && r.putSent == base.Unset) {
+		r.beat()
 		return
 	}
-	o.askNewer()
+	r.askNewer()
 }
 
-func (o *owner) beaten(sent int64) core.Reason {
-	o.putSent = sent
+func (r *renewer) beaten(sent int64) core.Reason {
+	r.putSent = sent
 	switch {
-	case o.Has(base.ExistsBesidePut):
-		o.asked = sent
-		reason := o.renewalSucceeded()
-		o.asked = 0
+	case r.Has(base.ExistsBesidePut):
+		r.asked = sent
+		reason := r.renewalSucceeded()
+		r.asked = 0
 		return reason
-	case o.Has(base.PutAloneRenews):
-		o.schedule(sent)
-		o.Emit(core.ActionRenewed).At = o.Timers[base.TimerDeadline]
+	case r.Has(base.PutAloneRenews):
+		r.schedule(sent)
+		r.Emit(core.ActionRenewed).At = r.Timers[base.TimerDeadline]
 	}
-	o.renew()
+	r.renew()
 	return core.ReasonNone
 }
 
-func (o *owner) noneNewer(asked int64) core.Reason {
-	o.asked = asked
-	if o.Has(base.ExistsBesidePut) {
-		o.renew()
+func (r *renewer) noneNewer(asked int64) core.Reason {
+	r.asked = asked
+	if r.Has(base.ExistsBesidePut) {
+		r.renew()
 		return core.ReasonNone
 	}
-	return o.checkLock()
+	return r.checkLock()
 }
 
-func (o *owner) askHint() {
+func (r *renewer) askHint() {
 	why := register.ForHint
-	if o.Has(base.HintRenews) {
+	if r.Has(base.HintRenews) {
 		why = register.ForNext
 	}
-	o.Ask(why, core.ActionExists, o.KeyAbove(), o.RequestLimit(o.Timers[base.TimerDeadline]))
+	r.Ask(why, core.ActionExists, r.KeyAbove(), r.RequestLimit(r.Timers[base.TimerDeadline]))
 }
 
 func (l *Lease) isOver(on core.EventKind) bool {

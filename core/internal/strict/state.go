@@ -8,17 +8,17 @@ import (
 // The canonical bytes of strict's machines, and their copies. Everything that an
 // explorer must tell apart is here, and nothing that changes without a meaning.
 
-func (o *owner) snapshot(s *base.Snapshot) {
-	o.Register.Snapshot(s)
-	s.Uint(o.seq)
-	s.Int(o.putSent)
-	s.Int(o.asked)
-	s.Int(o.selfAt)
-	s.Text(o.beatKey)
-	s.Text(o.selfKey)
-	s.Text(o.standOn)
-	s.Int(o.own)
-	s.Int(o.quiet)
+func (r *renewer) snapshot(s *base.Snapshot) {
+	r.Register.Snapshot(s)
+	s.Uint(r.seq)
+	s.Int(r.putSent)
+	s.Int(r.asked)
+	s.Int(r.selfAt)
+	s.Text(r.beatKey)
+	s.Text(r.selfKey)
+	s.Text(r.standOn)
+	s.Int(r.own)
+	s.Int(r.quiet)
 }
 
 func (c *Claim) snapshot(s *base.Snapshot) {
@@ -53,7 +53,7 @@ func (c *Claim) snapshot(s *base.Snapshot) {
 // AppendState implements Machine.
 func (l *Lease) AppendState(dst []byte) []byte {
 	s := l.Head(dst, core.MachineLease)
-	l.owner.snapshot(&s)
+	l.renewer.snapshot(&s)
 	s.Text(string(l.holder))
 	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Claim != nil)
 	s.Bools(l.sampling, l.Again)
@@ -74,7 +74,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 // AppendState implements Machine.
 func (c *Companion) AppendState(dst []byte) []byte {
 	s := c.Head(dst, core.MachineCompanion)
-	c.owner.snapshot(&s)
+	c.renewer.snapshot(&s)
 	s.Text(string(c.Tenure))
 	c.Companion.Snapshot(&s)
 	c.Claim.snapshot(&s)
