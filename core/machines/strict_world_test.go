@@ -138,7 +138,7 @@ func holderIn(m core.Machine) core.HolderID {
 	case *strict.Lease:
 		return m.Holder()
 	case *strict.Companion:
-		return m.Tenure
+		return m.HolderID
 	case *lastwriter.Lease, *lastwriter.Companion:
 		return tenureOf(m).HolderID
 	case *invocation.Invocation:

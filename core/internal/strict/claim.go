@@ -18,7 +18,7 @@ func (l *Lease) startClaim() {
 		session = l.Session.ID
 	}
 	l.Claim = &Claim{since: l.Now.Mono, doubt: l.Now.Mono, newestConfirmedAt: l.NewestConfirmedAt, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
-		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holder, Owner: l.ParticipantID,
+		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holderID, Owner: l.ParticipantID,
 		Owners: register.WithOwner("", l.ParticipantID), TTL: ttl, Margin: margin, Session: session, Label: l.Cfg.Label,
 	}}
 	l.become(core.LeaseClaiming)
@@ -201,7 +201,7 @@ func (l *Lease) lostRace() {
 		return
 	}
 	l.become(core.LeaseWaiting)
-	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holder && l.NewestConfirmedAt != base.Unset {
+	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holderID && l.NewestConfirmedAt != base.Unset {
 		l.Observation = register.Observation{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
 		if l.Observed.LookAt == 0 && c.TTL != 0 { // only if it stands unchanged can it be free: begin
@@ -221,7 +221,7 @@ func (l *Lease) hold(sent int64) {
 	l.Timers = base.NewTimers()
 	tidies := l.Cur.N/register.CollectEach != l.Claim.below/register.CollectEach // the first tenure of each so many versions
 	l.Claim = nil                                                                // a lease held costs little
-	l.renewer.hold(l.holder, sent).Session = l.standOn
+	l.renewer.hold(l.holderID, sent).Session = l.standOn
 	if tidies {
 		l.StartTidying()
 	}

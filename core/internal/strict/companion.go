@@ -12,9 +12,9 @@ import (
 type Companion struct {
 	renewer
 	base.Companion
-	Tenure core.HolderID
-	Claim  Claim
-	leaves int // attempts to say that it left
+	HolderID core.HolderID
+	Claim    Claim
+	leaves   int // attempts to say that it left
 }
 
 // NewCompanion makes a companion in state Idle; cfg.Holder is the tenure,
@@ -25,7 +25,7 @@ func NewCompanion(cfg core.Config) (*Companion, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{renewer: r, Companion: base.NewCompanion(CompanionEdges[:]), Tenure: cfg.Holder}, nil
+	return &Companion{renewer: r, Companion: base.NewCompanion(CompanionEdges[:]), HolderID: cfg.Holder}, nil
 }
 
 // Step implements Machine.
@@ -141,7 +141,7 @@ func (c *Companion) joining(ev *core.Event) {
 func (c *Companion) found(ev *core.Event) {
 	n, _, _ := register.ParseRegisterKey(c.Prefix, []byte(c.Key))
 	c.ReadVersion(ev.Body, n, ev.Stamp)
-	switch reason := c.LossBy(c.Tenure); {
+	switch reason := c.LossBy(c.HolderID); {
 	case c.Cur.Result == register.ReadNewer:
 		c.CannotMaintain(&c.Machine, core.ReasonNewer)
 	case c.Cur.Result == register.ReadOther:
@@ -239,7 +239,7 @@ func (c *Companion) won(a *attempt) {
 func (c *Companion) hold(sent int64) {
 	c.become(core.CompanionJoined)
 	c.Rejoin = true
-	c.renewer.hold(c.Tenure, sent)
+	c.renewer.hold(c.HolderID, sent)
 }
 
 func (c *Companion) joinedAnswer(ev *core.Event, f base.Flight) {
@@ -304,7 +304,7 @@ func (c *Companion) leaving(ev *core.Event) {
 		n, _, _ := register.ParseRegisterKey(c.Prefix, []byte(c.Key))
 		c.ReadVersion(ev.Body, n, ev.Stamp)
 		there := register.WithoutOwner(c.Cur.Owners, c.ParticipantID) != c.Cur.Owners
-		if c.LossBy(c.Tenure) == core.ReasonNone && there {
+		if c.LossBy(c.HolderID) == core.ReasonNone && there {
 			c.sayLeft()
 			return
 		}

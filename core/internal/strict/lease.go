@@ -18,7 +18,7 @@ type Lease struct {
 	base.Lease
 
 	// Acquiring.
-	holder   core.HolderID
+	holderID core.HolderID
 	Wants    bool       // the name is free, and the session is waited for
 	sampling bool       // who tries once waits for a sample of the store's clock
 	Again    bool       // who asks for us tries again later, and has time for one until then
@@ -46,10 +46,10 @@ func NewLease(cfg core.Config) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{renewer: r, Lease: base.NewLease(&cfg, LeaseEdges[:]), holder: r.Cfg.Holder}
-	if l.holder == "" {
-		l.holder = base.SeedUUID(cfg.Seed)
-		l.ParticipantID = string(l.holder)
+	l := &Lease{renewer: r, Lease: base.NewLease(&cfg, LeaseEdges[:]), holderID: r.Cfg.Holder}
+	if l.holderID == "" {
+		l.holderID = base.SeedUUID(cfg.Seed)
+		l.ParticipantID = string(l.holderID)
 	}
 	return l, nil
 }
@@ -58,7 +58,7 @@ func NewLease(cfg core.Config) (*Lease, error) {
 func (l *Lease) Idle() bool { return l.renewer.Idle() && l.State != core.LeaseHeld }
 
 // Holder is the tenure's id.
-func (l *Lease) Holder() core.HolderID { return l.holder }
+func (l *Lease) Holder() core.HolderID { return l.holderID }
 
 // Step implements Machine.
 func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {

@@ -26,7 +26,7 @@ func (l *Lease) cancel() {
 func (l *Lease) release() {
 	switch l.State {
 	case core.LeaseIdle: // a printed lease: its tenure is known, and an epoch that it had
-		l.Cur = register.Current{N: l.Cfg.Epoch, Tenure: l.holder}
+		l.Cur = register.Current{N: l.Cfg.Epoch, Tenure: l.holderID}
 		l.Claim = &Claim{since: l.Now.Mono}
 		l.become(core.LeaseReleasing)
 		l.Ending = base.EndReleased
@@ -142,7 +142,7 @@ func (l *Lease) releaseFound(ev *core.Event) {
 	n, _, _ := register.ParseRegisterKey(l.Prefix, []byte(l.Key))
 	l.ReadVersion(ev.Body, n, ev.Stamp)
 	l.Closing = 0
-	switch reason := l.LossBy(l.holder); {
+	switch reason := l.LossBy(l.holderID); {
 	case reason == core.ReasonNone: // ours, made by another owner, or landed after all
 		l.goOnReleasing()
 	case reason == core.ReasonReleased || l.Ending != base.EndReleased:

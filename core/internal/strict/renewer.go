@@ -49,10 +49,10 @@ func (r *renewer) moveToCurrent() {
 
 // hold tells the caller that it holds the tenure, and begins to rely on a version of ours
 // that was sent at a Mono.
-func (r *renewer) hold(holder core.HolderID, sent int64) *core.Action {
+func (r *renewer) hold(holderID core.HolderID, sent int64) *core.Action {
 	r.believe(sent)
 	a := r.Emit(core.ActionHeld)
-	a.At, a.Wall, a.Holder = r.deadlineFrom(sent), r.Now.Wall, holder
+	a.At, a.Wall, a.Holder = r.deadlineFrom(sent), r.Now.Wall, holderID
 	a.Epoch, a.Token = r.Cur.N, r.Cur.Origin
 	return a
 }

@@ -14,7 +14,7 @@ import (
 // size. It cannot be stepped; Wake makes the machine again.
 type Resting struct {
 	base.Mutant // nothing in a product
-	holder      core.HolderID
+	holderID    core.HolderID
 	session     string
 	name, label string
 	boot        string
@@ -69,7 +69,7 @@ func (l *Lease) Rest() *Resting {
 	}
 	c, s := &l.Cfg, &l.Cur
 	r := &Resting{
-		Mutant: l.Mutant, holder: l.holder, session: l.standOn,
+		Mutant: l.Mutant, holderID: l.holderID, session: l.standOn,
 		name: c.Name, label: c.Label, boot: c.Boot, host: c.Host, pid: c.PID, tid: c.TID,
 		ttl: c.TTL, margin: c.Margin, unit: c.StampUnit, spread: c.StampSpread,
 		rng: l.RNG, now: l.Now, issued: l.Issued,
@@ -87,7 +87,7 @@ func (l *Lease) Rest() *Resting {
 // made is the version that the lease was acquired by.
 func (r *Resting) made() register.Current {
 	return register.Current{
-		N: r.n, Origin: r.n, State: core.VersionHeld, Tenure: r.holder, Owners: register.WithOwner("", string(r.holder)),
+		N: r.n, Origin: r.n, State: core.VersionHeld, Tenure: r.holderID, Owners: register.WithOwner("", string(r.holderID)),
 		Session: r.session, Label: r.label, TTL: r.ttl.Duration(), Margin: r.margin, Boottime: r.sent, Fingerprint: r.fingerprint,
 	}
 }
@@ -95,7 +95,7 @@ func (r *Resting) made() register.Current {
 // Wake is the machine that Rest was asked of, as it was. Of its Config it has what a
 // lease that is held asks for.
 func (r *Resting) Wake() *Lease {
-	l := &Lease{holder: r.holder, calledAt: r.calledAt}
+	l := &Lease{holderID: r.holderID, calledAt: r.calledAt}
 	l.Lease = base.NewLease(&core.Config{}, LeaseEdges[:])
 	l.State, l.LastTry, l.Answered = core.LeaseHeld, r.lastTry, r.answered
 	l.Machine = base.Machine{
@@ -106,7 +106,7 @@ func (r *Resting) Wake() *Lease {
 			Host: r.host, PID: r.pid, TID: r.tid,
 		}.WithDefaults(),
 	}
-	l.Prefix, l.ParticipantID = register.RegisterPrefix(r.name), string(r.holder)
+	l.Prefix, l.ParticipantID = register.RegisterPrefix(r.name), string(r.holderID)
 	l.NewestConfirmedAt, l.ToldAt = r.newestConfirmedAt, r.toldAt
 	l.Register.Session = register.SessionView{ID: r.session, Until: r.until, End: r.end}
 	l.putSent, l.quiet = base.Unset, -core.MaxClockRange

@@ -62,8 +62,8 @@ func TestRest(t *testing.T) {
 		if woken.Cfg != cfg {
 			t.Errorf("%s: %+v, not %+v", what, woken.Cfg, cfg)
 		}
-		if woken.Prefix != l.Prefix || woken.ParticipantID != l.ParticipantID || woken.holder != l.holder {
-			t.Errorf("%s: %q %q %q", what, woken.Prefix, woken.ParticipantID, woken.holder)
+		if woken.Prefix != l.Prefix || woken.ParticipantID != l.ParticipantID || woken.holderID != l.holderID {
+			t.Errorf("%s: %q %q %q", what, woken.Prefix, woken.ParticipantID, woken.holderID)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 type Revocation struct {
 	register.Register
 	task
-	whose core.HolderID // the tenure that is to be broken, and no other; "" until it is known
-	dead  bool          // the observation that gave the version to be broken shows that nobody keeps it alive
-	Claim Claim
+	target core.HolderID // the tenure that is to be broken, and no other; "" until it is known
+	dead   bool          // the observation that gave the version to be broken shows that nobody keeps it alive
+	Claim  Claim
 }
 
 // NewRevocation makes a revocation in state Idle.
@@ -23,7 +23,7 @@ func NewRevocation(cfg core.Config) (*Revocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Revocation{Register: r, task: newTask(), whose: cfg.Holder}, nil
+	return &Revocation{Register: r, task: newTask(), target: cfg.Holder}, nil
 }
 
 // Step implements Machine.
@@ -148,10 +148,10 @@ func (r *Revocation) found(v register.Verdict) {
 		r.refuse(core.ReasonUnreadable)
 	case c.State != core.VersionHeld:
 		r.refuse(core.ReasonVacant)
-	case r.whose != "" && c.Tenure != r.whose: // somebody else's by now
+	case r.target != "" && c.Tenure != r.target: // somebody else's by now
 		r.refuse(core.ReasonHeld)
 	default:
-		r.whose, r.Claim.N = c.Tenure, 0
+		r.target, r.Claim.N = c.Tenure, 0
 		r.dead = r.isDead(v)
 		r.sendBreak()
 	}
@@ -205,7 +205,7 @@ func (r *Revocation) isCalled() bool { return r.Register.Call.N == r.Cur.N }
 // AppendState implements Machine.
 func (r *Revocation) AppendState(dst []byte) []byte {
 	s := r.Head(dst, core.MachineRevocation)
-	s.Text(string(r.whose))
+	s.Text(string(r.target))
 	s.Bools(r.dead)
 	r.Register.Snapshot(&s)
 	r.Claim.snapshot(&s)

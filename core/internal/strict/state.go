@@ -54,7 +54,7 @@ func (c *Claim) snapshot(s *base.Snapshot) {
 func (l *Lease) AppendState(dst []byte) []byte {
 	s := l.Head(dst, core.MachineLease)
 	l.renewer.snapshot(&s)
-	s.Text(string(l.holder))
+	s.Text(string(l.holderID))
 	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Claim != nil)
 	s.Bools(l.sampling, l.Again)
 	s.Uint(uint64(l.calledAt))
@@ -75,7 +75,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 func (c *Companion) AppendState(dst []byte) []byte {
 	s := c.Head(dst, core.MachineCompanion)
 	c.renewer.snapshot(&s)
-	s.Text(string(c.Tenure))
+	s.Text(string(c.HolderID))
 	c.Companion.Snapshot(&s)
 	c.Claim.snapshot(&s)
 	s.Int(int64(c.leaves))
