@@ -99,35 +99,35 @@ func replies(m core.Machine) []saying {
 	all = append(all, reply("corrupt", core.Event{Outcome: core.OutcomeYes, Body: []byte("{")}))
 	record := func(name string, make func(*lastwriter.Tenure) lockfile.Own) {
 		all = append(all, saying{name: name, event: func(m core.Machine) core.Event {
-			k := tenureOf(m)
-			own := make(k)
+			t := tenureOf(m)
+			own := make(t)
 			own.TTL, own.Count = tableTTL, 1000
-			return core.Event{Kind: core.EventAnswer, Request: k.Flight.ID, Outcome: core.OutcomeYes, Body: lockfile.Append(nil, &own)}
+			return core.Event{Kind: core.EventAnswer, Request: t.Flight.ID, Outcome: core.OutcomeYes, Body: lockfile.Append(nil, &own)}
 		}})
 	}
-	record("ours", func(k *lastwriter.Tenure) lockfile.Own {
-		return lockfile.Own{Holder: k.HolderID, WrittenAt: k.Now.Wall, AcquiredAt: worldStart}
+	record("ours", func(t *lastwriter.Tenure) lockfile.Own {
+		return lockfile.Own{Holder: t.HolderID, WrittenAt: t.Now.Wall, AcquiredAt: worldStart}
 	})
-	record("ours stale", func(k *lastwriter.Tenure) lockfile.Own {
-		return lockfile.Own{Holder: k.HolderID, WrittenAt: k.Now.Wall - 1e12, AcquiredAt: worldStart}
+	record("ours stale", func(t *lastwriter.Tenure) lockfile.Own {
+		return lockfile.Own{Holder: t.HolderID, WrittenAt: t.Now.Wall - 1e12, AcquiredAt: worldStart}
 	})
-	record("ours unconfirmed", func(k *lastwriter.Tenure) lockfile.Own {
-		return lockfile.Own{Holder: k.HolderID, WrittenAt: k.Now.Wall}
+	record("ours unconfirmed", func(t *lastwriter.Tenure) lockfile.Own {
+		return lockfile.Own{Holder: t.HolderID, WrittenAt: t.Now.Wall}
 	})
-	record("ours released", func(k *lastwriter.Tenure) lockfile.Own {
-		return lockfile.Own{Holder: k.HolderID, ReleasedAt: k.Now.Wall, AcquiredAt: worldStart}
+	record("ours released", func(t *lastwriter.Tenure) lockfile.Own {
+		return lockfile.Own{Holder: t.HolderID, ReleasedAt: t.Now.Wall, AcquiredAt: worldStart}
 	})
-	record("other's", func(k *lastwriter.Tenure) lockfile.Own {
-		return lockfile.Own{Holder: "x", WrittenAt: k.Now.Wall, AcquiredAt: worldStart}
+	record("other's", func(t *lastwriter.Tenure) lockfile.Own {
+		return lockfile.Own{Holder: "x", WrittenAt: t.Now.Wall, AcquiredAt: worldStart}
 	})
-	record("other's claim", func(k *lastwriter.Tenure) lockfile.Own { return lockfile.Own{Holder: "x", WrittenAt: k.Now.Wall} })
-	record("other's stale", func(k *lastwriter.Tenure) lockfile.Own {
-		return lockfile.Own{Holder: "x", WrittenAt: k.Now.Wall - 1e12}
+	record("other's claim", func(t *lastwriter.Tenure) lockfile.Own { return lockfile.Own{Holder: "x", WrittenAt: t.Now.Wall} })
+	record("other's stale", func(t *lastwriter.Tenure) lockfile.Own {
+		return lockfile.Own{Holder: "x", WrittenAt: t.Now.Wall - 1e12}
 	})
-	record("other's released", func(k *lastwriter.Tenure) lockfile.Own { return lockfile.Own{Holder: "x", ReleasedAt: k.Now.Wall} })
+	record("other's released", func(t *lastwriter.Tenure) lockfile.Own { return lockfile.Own{Holder: "x", ReleasedAt: t.Now.Wall} })
 	return append(all, saying{name: "last put", event: func(m core.Machine) core.Event {
-		k := tenureOf(m)
-		return core.Event{Kind: core.EventAnswer, Request: k.Flight.ID, Outcome: core.OutcomeYes, Body: k.Body}
+		t := tenureOf(m)
+		return core.Event{Kind: core.EventAnswer, Request: t.Flight.ID, Outcome: core.OutcomeYes, Body: t.Body}
 	}})
 }
 

@@ -20,11 +20,11 @@ type Companion struct {
 // NewCompanion makes a companion in state Idle; cfg.Holder is the tenure.
 func NewCompanion(cfg core.Config) (*Companion, error) {
 	cfg.Machine = core.MachineCompanion
-	k, err := newTenure(cfg)
+	t, err := newTenure(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Companion{Tenure: k, Companion: base.NewCompanion(CompanionEdges[:]), RivalSince: base.Unset}, nil
+	return &Companion{Tenure: t, Companion: base.NewCompanion(CompanionEdges[:]), RivalSince: base.Unset}, nil
 }
 
 // Step implements Machine.

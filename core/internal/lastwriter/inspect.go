@@ -15,10 +15,10 @@ func Inspect(now core.Instant, body []byte, absent bool, stamp int64) core.Obser
 		s.State = core.ObservedVacant
 		return s
 	}
-	var k Tenure
-	k.Now = now
-	lockfile.Parse(body, &k.seen)
-	k.seen.Show(&s, k.observe())
+	var t Tenure
+	t.Now = now
+	lockfile.Parse(body, &t.seen)
+	t.seen.Show(&s, t.observe())
 	if s.State == core.ObservedCorrupt {
 		s.WrittenAt = stamp
 	}

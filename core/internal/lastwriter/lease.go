@@ -45,11 +45,11 @@ type Lease struct {
 // release that tenure.
 func NewLease(cfg core.Config) (*Lease, error) {
 	cfg.Machine = core.MachineLease
-	k, err := newTenure(cfg)
+	t, err := newTenure(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &Lease{Tenure: k, Lease: base.NewLease(&cfg, LeaseEdges[:])}, nil
+	return &Lease{Tenure: t, Lease: base.NewLease(&cfg, LeaseEdges[:])}, nil
 }
 
 // Holder is the tenure's id.

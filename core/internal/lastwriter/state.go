@@ -6,24 +6,24 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-func (k *Tenure) snapshot(s *base.Snapshot) {
-	k.Machine.Snapshot(s)
-	s.Int(k.count)
-	s.Int(k.firstWritten)
-	s.Int(k.acquired)
-	s.Bytes(k.Body)
-	s.Int(k.wroteAt)
-	s.Int(k.sent)
-	s.Int(k.good)
-	s.Int(int64(k.Shortest))
-	s.Int(int64(k.Doubts))
-	s.Int(k.doubtAt)
-	s.Int(k.CompanionAt)
-	s.Int(int64(k.Retries))
-	s.Octet(uint8(k.Class))
-	s.Octet(uint8(k.putSaid))
-	s.Bools(k.closing, k.Warned, k.Failing)
-	s.Observed(&k.Observed)
+func (t *Tenure) snapshot(s *base.Snapshot) {
+	t.Machine.Snapshot(s)
+	s.Int(t.count)
+	s.Int(t.firstWritten)
+	s.Int(t.acquired)
+	s.Bytes(t.Body)
+	s.Int(t.wroteAt)
+	s.Int(t.sent)
+	s.Int(t.good)
+	s.Int(int64(t.Shortest))
+	s.Int(int64(t.Doubts))
+	s.Int(t.doubtAt)
+	s.Int(t.CompanionAt)
+	s.Int(int64(t.Retries))
+	s.Octet(uint8(t.Class))
+	s.Octet(uint8(t.putSaid))
+	s.Bools(t.closing, t.Warned, t.Failing)
+	s.Observed(&t.Observed)
 }
 
 // AppendState implements Machine.
@@ -62,11 +62,11 @@ func (c *Companion) AppendState(dst []byte) []byte {
 }
 
 // detach gives a copied tenure buffers of its own.
-func (k *Tenure) detach() {
-	k.Out = nil
-	k.Body = append([]byte(nil), k.Body...)
-	k.seen = lockfile.Record{}
-	base.DetachObserved(&k.Observed)
+func (t *Tenure) detach() {
+	t.Out = nil
+	t.Body = append([]byte(nil), t.Body...)
+	t.seen = lockfile.Record{}
+	base.DetachObserved(&t.Observed)
 }
 
 // Clone implements Machine.

@@ -45,16 +45,16 @@ func newTenure(cfg core.Config) (Tenure, error) {
 	if err != nil {
 		return Tenure{}, err
 	}
-	k := Tenure{Machine: m, HolderID: m.Cfg.Holder, Shortest: m.Cfg.TTL.Duration(), CompanionAt: base.Unset}
-	if k.HolderID == "" {
-		k.HolderID = base.SeedUUID(cfg.Seed)
+	t := Tenure{Machine: m, HolderID: m.Cfg.Holder, Shortest: m.Cfg.TTL.Duration(), CompanionAt: base.Unset}
+	if t.HolderID == "" {
+		t.HolderID = base.SeedUUID(cfg.Seed)
 	} else {
-		k.remote = m.Cfg.Role == core.RoleRemote
+		t.remote = m.Cfg.Role == core.RoleRemote
 	}
 	if f := m.Cfg.FleetExpire; f != core.TTLEndless {
-		k.Shortest = min(k.Shortest, f.Duration())
+		t.Shortest = min(t.Shortest, f.Duration())
 	}
-	return k, nil
+	return t, nil
 }
 
 // span is how long after its stamp a write may be relied on. TTL - margin is
@@ -63,68 +63,68 @@ func newTenure(cfg core.Config) (Tenure, error) {
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
-func (k *Tenure) span() core.Duration {
-	return min(k.Cfg.TTL.Duration()-k.Cfg.Margin, k.Shortest/10*9)
+func (t *Tenure) span() core.Duration {
+	return min(t.Cfg.TTL.Duration()-t.Cfg.Margin, t.Shortest/10*9)
 }
 
 // interval is the time from one write's stamp to the next renewal, spread
 // downwards only as far as keeps renewals from coming early.
-func (k *Tenure) interval() core.Duration {
-	e := k.Shortest / 3
-	return k.RNG.Between(e/6*5, e)
+func (t *Tenure) interval() core.Duration {
+	e := t.Shortest / 3
+	return t.RNG.Between(e/6*5, e)
 }
 
 // claimLimit shortens the limit of a put that claims what was read free. With
 // an acquire margin everybody else who saw the name free and puts in time
 // verifies after readStart + margin: a put of ours that has landed by then is
 // seen by him. A later one would overwrite a verified lease.
-func (k *Tenure) claimLimit(limit core.Duration, readStart int64) core.Duration {
-	if left := k.Cfg.AcquireMargin + k.Until(readStart); left > core.RequestFloor {
+func (t *Tenure) claimLimit(limit core.Duration, readStart int64) core.Duration {
+	if left := t.Cfg.AcquireMargin + t.Until(readStart); left > core.RequestFloor {
 		return min(limit, left)
 	}
 	return limit
 }
 
 // read asks for the record.
-func (k *Tenure) read(limit core.Duration) {
-	k.Send(core.ActionGet, limit)
+func (t *Tenure) read(limit core.Duration) {
+	t.Send(core.ActionGet, limit)
 }
 
 // write stamps a record with this Step's clocks and puts it. Durations count
 // from here, never from the answer: the store may apply it at once.
-func (k *Tenure) write(limit core.Duration) { k.put(limit, false) }
+func (t *Tenure) write(limit core.Duration) { t.put(limit, false) }
 
 // writeReleased puts the record with released_at.
-func (k *Tenure) writeReleased(limit core.Duration) { k.put(limit, true) }
+func (t *Tenure) writeReleased(limit core.Duration) { t.put(limit, true) }
 
-func (k *Tenure) put(limit core.Duration, closing bool) {
-	k.count++
-	if k.firstWritten == 0 {
-		k.firstWritten = k.Now.Wall
+func (t *Tenure) put(limit core.Duration, closing bool) {
+	t.count++
+	if t.firstWritten == 0 {
+		t.firstWritten = t.Now.Wall
 	}
 	own := lockfile.Own{
-		Holder: k.HolderID, WrittenAt: k.Now.Wall, FirstWrittenAt: k.firstWritten, AcquiredAt: k.acquired,
-		TTL: k.Cfg.TTL.Duration(), Count: k.count, Host: k.Cfg.Host, PID: k.Cfg.PID, TID: k.Cfg.TID, Remote: k.remote,
+		Holder: t.HolderID, WrittenAt: t.Now.Wall, FirstWrittenAt: t.firstWritten, AcquiredAt: t.acquired,
+		TTL: t.Cfg.TTL.Duration(), Count: t.count, Host: t.Cfg.Host, PID: t.Cfg.PID, TID: t.Cfg.TID, Remote: t.remote,
 	}
 	if closing {
-		own.WrittenAt, own.ReleasedAt = 0, k.Now.Wall
+		own.WrittenAt, own.ReleasedAt = 0, t.Now.Wall
 	}
-	k.Body = lockfile.Append(k.Body[:0], &own)
-	k.closing, k.wroteAt, k.sent = closing, k.Now.Wall, k.Now.Mono
-	a := k.Send(core.ActionPut, limit)
-	a.Type, a.Body = core.LockFileType, k.Body
+	t.Body = lockfile.Append(t.Body[:0], &own)
+	t.closing, t.wroteAt, t.sent = closing, t.Now.Wall, t.Now.Mono
+	a := t.Send(core.ActionPut, limit)
+	a.Type, a.Body = core.LockFileType, t.Body
 }
 
 // doubt notes a put that nobody knows the fate of.
-func (k *Tenure) doubt() {
-	k.Doubts++
-	k.doubtAt = k.Now.Mono
+func (t *Tenure) doubt() {
+	t.Doubts++
+	t.doubtAt = t.Now.Mono
 }
 
 // settle notes that the last put, thought unknown, was seen to have landed.
-func (k *Tenure) settle() {
-	if k.Doubts > 0 {
-		k.Doubts--
+func (t *Tenure) settle() {
+	if t.Doubts > 0 {
+		t.Doubts--
 	}
 }
 
@@ -143,89 +143,89 @@ const (
 
 // find reads the answer to a get. Comparing bytes first makes the usual
 // renewal free of parsing; a store that rewrites JSON only costs the parse.
-func (k *Tenure) find(ev *core.Event) lockFileVerdict {
-	k.Class = ev.Class
+func (t *Tenure) find(ev *core.Event) lockFileVerdict {
+	t.Class = ev.Class
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
 		return foundUnknown
 	case ev.Outcome == core.OutcomeNo:
-		k.Observed.State = 0 // there is nothing to show
+		t.Observed.State = 0 // there is nothing to show
 		return foundNothing
-	case len(k.Body) > 0 && string(ev.Body) == string(k.Body):
-		if k.closing {
+	case len(t.Body) > 0 && string(ev.Body) == string(t.Body):
+		if t.closing {
 			return foundReleased
 		}
 		return foundPut
 	}
-	lockfile.Parse(ev.Body, &k.seen)
-	return k.findParsed()
+	lockfile.Parse(ev.Body, &t.seen)
+	return t.findParsed()
 }
 
-func (k *Tenure) findParsed() lockFileVerdict {
-	r := &k.seen
-	ours := r.Writer.Equal(string(k.HolderID))
+func (t *Tenure) findParsed() lockFileVerdict {
+	r := &t.seen
+	ours := r.Writer.Equal(string(t.HolderID))
 	switch {
 	case r.State == lockfile.Empty || r.State == lockfile.Corrupt:
 		return foundUnreadable
 	case !ours:
 		if r.State == lockfile.Live {
-			k.seeExpire(r.Expire)
+			t.seeExpire(r.Expire)
 		}
-		k.note(k.observe())
+		t.note(t.observe())
 		return foundOther
 	case r.State == lockfile.Released:
-		k.note(core.ObservedReleased)
+		t.note(core.ObservedReleased)
 		return foundReleased
 	}
-	k.seeExpire(r.Expire)
-	if r.Count == k.count && r.WrittenAt == microseconds(k.wroteAt) && !k.closing {
+	t.seeExpire(r.Expire)
+	if r.Count == t.count && r.WrittenAt == microseconds(t.wroteAt) && !t.closing {
 		return foundPut
 	}
 	if r.Remote {
-		k.CompanionAt = k.Now.Mono
+		t.CompanionAt = t.Now.Mono
 	}
 	return foundOurs
 }
 
 // seeExpire notes a TTL that is in use on this name. Nothing may shrink ours
 // below what any store can keep up with.
-func (k *Tenure) seeExpire(expire core.Duration) {
-	if diff := expire - k.Cfg.TTL.Duration(); (diff > core.TTLTolerance || diff < -core.TTLTolerance) && !k.Warned {
-		k.Warned = true
-		k.note(k.observe())
-		a := k.Emit(core.ActionWarned)
-		a.Reason, a.Key, a.Observed = core.ReasonTTLDiffers, k.Key, &k.Observed
+func (t *Tenure) seeExpire(expire core.Duration) {
+	if diff := expire - t.Cfg.TTL.Duration(); (diff > core.TTLTolerance || diff < -core.TTLTolerance) && !t.Warned {
+		t.Warned = true
+		t.note(t.observe())
+		a := t.Emit(core.ActionWarned)
+		a.Reason, a.Key, a.Observed = core.ReasonTTLDiffers, t.Key, &t.Observed
 	}
-	k.Shortest = min(k.Shortest, max(expire, k.Cfg.LeastTTL()))
+	t.Shortest = min(t.Shortest, max(expire, t.Cfg.LeastTTL()))
 }
 
 // fresh is mops' test, inclusive, with the record's own TTL.
-func (k *Tenure) fresh() bool {
-	return k.seen.WrittenAt+int64(k.seen.Expire) >= k.Now.Wall
+func (t *Tenure) fresh() bool {
+	return t.seen.WrittenAt+int64(t.seen.Expire) >= t.Now.Wall
 }
 
 // ownFresh reports whether the record last written is young on both clocks:
 // others judge it by wall clocks, which ours may have been stepped away from.
-func (k *Tenure) ownFresh() bool {
-	ttl := int64(k.Cfg.TTL)
-	return k.Now.Wall <= k.wroteAt+ttl && k.Now.Mono <= k.sent+ttl
+func (t *Tenure) ownFresh() bool {
+	ttl := int64(t.Cfg.TTL)
+	return t.Now.Wall <= t.wroteAt+ttl && t.Now.Mono <= t.sent+ttl
 }
 
 // observe is what a bystander would call the record in seen.
-func (k *Tenure) observe() core.Observation {
+func (t *Tenure) observe() core.Observation {
 	switch {
-	case k.seen.State == lockfile.Released:
+	case t.seen.State == lockfile.Released:
 		return core.ObservedReleased
-	case k.seen.State != lockfile.Live:
+	case t.seen.State != lockfile.Live:
 		return core.ObservedCorrupt
-	case k.fresh():
+	case t.fresh():
 		return core.ObservedHeld
 	}
 	return core.ObservedStale
 }
 
 // note copies what was seen, since seen itself ends with the event.
-func (k *Tenure) note(state core.Observation) { k.seen.Show(&k.Observed, state) }
+func (t *Tenure) note(state core.Observation) { t.seen.Show(&t.Observed, state) }
 
 // microseconds is an instant as a record can hold it.
 func microseconds(wall int64) int64 {
@@ -238,93 +238,93 @@ func microseconds(wall int64) int64 {
 }
 
 // scheduleRenewal sets both timers of a lease whose last good write was
-// stamped at k.good.
-func (k *Tenure) scheduleRenewal() {
-	k.Timers[base.TimerDeadline] = k.good + int64(k.span())
-	k.Timers[base.TimerNext] = k.good + int64(k.interval())
+// stamped at t.good.
+func (t *Tenure) scheduleRenewal() {
+	t.Timers[base.TimerDeadline] = t.good + int64(t.span())
+	t.Timers[base.TimerNext] = t.good + int64(t.interval())
 }
 
 // hold tells the caller that it holds the tenure by a write that was stamped at a Mono.
-func (k *Tenure) hold(good int64) {
-	k.good, k.Failing, k.Retries = good, false, 0
-	k.scheduleRenewal()
-	a := k.Emit(core.ActionHeld)
-	a.At, a.Wall, a.Holder = k.Timers[base.TimerDeadline], k.acquired, k.HolderID
+func (t *Tenure) hold(good int64) {
+	t.good, t.Failing, t.Retries = good, false, 0
+	t.scheduleRenewal()
+	a := t.Emit(core.ActionHeld)
+	a.At, a.Wall, a.Holder = t.Timers[base.TimerDeadline], t.acquired, t.HolderID
 }
 
-// renewed notes that the put stamped at k.sent is known to have landed in time.
-func (k *Tenure) renewed() {
-	k.good, k.Failing, k.Retries, k.Class = k.sent, false, 0, core.ClassNone
-	k.scheduleRenewal()
-	k.Emit(core.ActionRenewed).At = k.Timers[base.TimerDeadline]
+// renewed notes that the put stamped at t.sent is known to have landed in time.
+func (t *Tenure) renewed() {
+	t.good, t.Failing, t.Retries, t.Class = t.sent, false, 0, core.ClassNone
+	t.scheduleRenewal()
+	t.Emit(core.ActionRenewed).At = t.Timers[base.TimerDeadline]
 }
 
 // renew begins a renewal: read first, unless told to be blind.
-func (k *Tenure) renew() {
-	limit := k.RequestLimit(k.Timers[base.TimerDeadline])
-	if k.Cfg.Renewal == core.RenewalBlind {
-		k.write(limit)
+func (t *Tenure) renew() {
+	limit := t.RequestLimit(t.Timers[base.TimerDeadline])
+	if t.Cfg.Renewal == core.RenewalBlind {
+		t.write(limit)
 		return
 	}
-	k.read(limit)
+	t.read(limit)
 }
 
 // renewal takes the answer to a renewal's get or put onwards. It returns why the lease
 // is lost, or none. It has expired if a shorter TTL was seen on the name, and the deadline
 // is behind us.
-func (k *Tenure) renewal(ev *core.Event, f base.Flight) core.Reason {
+func (t *Tenure) renewal(ev *core.Event, f base.Flight) core.Reason {
 	if f.Verb == core.ActionPut {
-		k.renewalWritten(ev)
+		t.renewalWritten(ev)
 		return core.ReasonNone
 	}
-	before := k.Doubts
-	switch k.find(ev) {
+	before := t.Doubts
+	switch t.find(ev) {
 	case foundOther:
 		return core.ReasonTaken
 	case foundReleased:
 		return core.ReasonReleased
 	case foundUnknown, foundUnreadable:
-		k.renewalFailed()
+		t.renewalFailed()
 		return core.ReasonNone
 	case foundPut:
 		// Read back, an unknown put turns out good. It counts from its own stamp,
 		// and another so soon would come early.
-		if before > 0 && k.good != k.sent {
-			k.settle()
-			k.renewed()
+		if before > 0 && t.good != t.sent {
+			t.settle()
+			t.renewed()
 			return core.ReasonNone
 		}
 	}
-	if k.refit() {
+	if t.refit() {
 		return core.ReasonExpired
 	}
-	k.write(k.RequestLimit(k.Timers[base.TimerDeadline]))
+	t.write(t.RequestLimit(t.Timers[base.TimerDeadline]))
 	return core.ReasonNone
 }
 
 // refit moves the deadline to what the shortest TTL seen by now allows, and
 // reports whether it is behind us.
-func (k *Tenure) refit() bool {
-	deadline := k.good + int64(k.span())
-	if deadline != k.Timers[base.TimerDeadline] {
-		k.Timers[base.TimerDeadline] = deadline
-		k.Emit(core.ActionDeadline).At = deadline
+func (t *Tenure) refit() bool {
+	deadline := t.good + int64(t.span())
+	if deadline != t.Timers[base.TimerDeadline] {
+		t.Timers[base.TimerDeadline] = deadline
+		t.Emit(core.ActionDeadline).At = deadline
 	}
-	return k.Due(base.TimerDeadline)
+	return t.Due(base.TimerDeadline)
 }
 
-func (k *Tenure) renewalWritten(ev *core.Event) {
+func (t *Tenure) renewalWritten(ev *core.Event) {
 	if ev.Outcome == core.OutcomeYes {
-		k.renewed()
+		t.renewed()
 		return
 	}
-	k.Class = ev.Class
-	k.doubt()
-	k.renewalFailed()
+	t.Class = ev.Class
+	t.doubt()
+	t.renewalFailed()
 }
 
 // renewalFailed: one error never drops a lease; only the deadline does.
-func (k *Tenure) renewalFailed() {
-	k.Failing = true
-	k.Later(k.Timers[base.TimerDeadline])
+func (t *Tenure) renewalFailed() {
+	t.Failing = true
+	t.Later(t.Timers[base.TimerDeadline])
 }
