@@ -107,8 +107,7 @@ func (s *semaphore) inOrder() []*permitRequest {
 func (s *semaphore) hear(a *core.Action) {
 	t := s.task
 	l := t.loop
-	if a.Kind == core.ActionLeft {
-		t.end(&Error{Kind: Ended, Name: t.name})
+	if a.Kind == core.ActionLeft { // it is idle, and removed when this step ends
 		return
 	}
 	if a.Observed != nil {
