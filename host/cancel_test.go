@@ -257,7 +257,6 @@ func TestCloseForced(t *testing.T) {
 		w.is(l.Err(), ErrClosed)
 		w.is(l.Release(background), ErrClosed)
 		w.is(work.Err(), ErrClosed)
-		w.is(context.Cause(work.Context()), ErrClosed)
 		w.same("goroutines", goroutines(), before)
 		w.state("held", core.ObservedHeld) // it expires by itself
 	})

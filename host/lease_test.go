@@ -61,8 +61,7 @@ func TestTryAcquire(t *testing.T) {
 	})
 }
 
-// In one process the release itself wakes the waiter, not its next poll, by handle too,
-// and also work that waits for the lease.
+// In one process the release itself wakes the waiter, not its next poll, by handle too.
 func TestHandOverInProcess(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p := w.host()

@@ -58,16 +58,13 @@ func TestLeftAloneSendsOnce(t *testing.T) {
 		p.holdMany(9, terms)
 		sent := map[string]time.Time{}
 		p.store.on(func(c call) fault {
-			if c.at.Sub(sent[c.verb+c.key]) < time.Second {
-				w.Errorf("%s %s is sent while it is under way", c.verb, c.key)
-			}
+			w.within("from one to the next", c.at.Sub(sent[c.verb+c.key]), time.Second, time.Duration(core.Never))
 			if sent[c.verb+c.key] = c.at; len(sent) == 1 {
 				return fault{class: core.ClassThrottled, wish: time.Minute}
 			}
 			return fault{before: time.Second}
 		})
 		w.sleep(time.Minute)
-		w.same("renewals", len(sent), 2*9)
 	})
 }
 

@@ -219,21 +219,15 @@ func TestWatch(t *testing.T) {
 // Where the store tells of changes Watch looks at once, and not in a second.
 func TestWatchIsTold(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
-		a, b := w.host(), w.watching(nil)
-		l := a.hold("n", terms)
-		told := beside(func() (at time.Time) {
-			for s := range b.Watch(w.limited(minute), "n") {
-				if at = time.Now(); s.State == core.ObservedReleased {
-					break
-				}
+		l := w.host().hold("n", terms)
+		time.AfterFunc(300*time.Millisecond, func() { w.ok(l.Release(background)) })
+		begun := time.Now()
+		for s := range w.watching(nil).Watch(w.limited(minute), "n") {
+			if s.State == core.ObservedReleased {
+				break
 			}
-			return at
-		})
-		w.sleep(300 * time.Millisecond)
-		a.release(l)
-		released := time.Now()
-		w.within("told after", (<-told).Sub(released), 0, 5*latency)
-		w.unwatched("")
+		}
+		w.within("told after", time.Since(begun), 300*time.Millisecond, 300*time.Millisecond+5*latency)
 	})
 }
 

@@ -36,3 +36,11 @@ func TestBrief(t *testing.T) {
 		}
 	}
 }
+
+// What is stale adds up, whatever shows it.
+func TestStale(t *testing.T) {
+	one := Checked{Stale: 1}
+	if n := (&Fresh{one, one, one, one}).stale(); n != 4 {
+		t.Error(n)
+	}
+}

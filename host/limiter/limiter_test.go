@@ -89,6 +89,7 @@ func TestErrors(t *testing.T) {
 	cancel()
 	got, _ := asked(l.Owner(ctx), "n", 1, 1, 1)
 	same(t, "after the end", got, "the holder has ended")
+	same(t, "close after the end", l.Owner(ctx).Close(), 0)
 	_, err = waits.Acquire(ctx, "n", View{1, 1}, 1)
 	same(t, "cause", err, context.Canceled)
 }

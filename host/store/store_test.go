@@ -212,7 +212,6 @@ func TestErrorText(t *testing.T) {
 		`mopslock: store: get "k": no such object`:                                                                                      store.Fail("get", "k", core.ClassNone, store.ErrAbsent),
 		`mopslock: store: get "k": no (check the network and the endpoint)`:                                                             store.Fail("get", "k", core.ClassUnreachable, errors.New("no")),
 		`mopslock: store: create "k": no (it may or may not have been applied: read it back)`:                                           store.Fail("create", "k", core.ClassOther, errors.New("no")),
-		`mopslock: store: delete "k": no (it may or may not have been applied: read it back)`:                                           store.Fail("delete", "k", core.ClassOther, errors.New("no")),
 		`mopslock: store: create "k": an object is already there (read it back: it may be our own, of a request whose answer was lost)`: store.Fail("create", "k", core.ClassNone, store.ErrExists),
 	} {
 		if err.Error() != want {

@@ -126,8 +126,7 @@ func TestReplayEngineFails(t *testing.T) {
 	}
 }
 
-// Replay drops each machine once: where the recording does, and in the end those that it
-// leaves alive.
+// Replay drops each machine once, also those that a recording leaves alive.
 func TestReplayDropsAll(t *testing.T) {
 	recording := recordingOf(t, func(e host.Engine) {
 		for i := range byte(3) {
