@@ -168,11 +168,13 @@ bench: ## measure against budgets, as ratios of one run (ROWS=limiter: some of t
 scale: ## simulate FLEET=100000 processes against the clouds' limits (fewer: in proportion), write tests/scale/README.md
 	$(GO) run ./tests/scale -orchestrators $(FLEET) -leases $(FLEET)0 $(if $(filter-out 100000,$(FLEET)),-shrunk) -o tests/scale/README.md
 
-explore: build ## explore protocol strict as deep as EXPLORE=1h allows, and report it
+explore: build ## explore protocols strict and semaphore for EXPLORE=1h each, simulate for about as long, and report it
 	bin/mopslock-host explore --protocol strict --for $(EXPLORE)
+	MOPSLOCK_EXPLORE=$(EXPLORE) $(GO) test -timeout 0 -count 1 -v -run '^TestSemaphore$$' ./tests/explore
+	MOPSLOCK_EXPLORE=$(EXPLORE) $(GO) test -timeout 0 -count 1 -v ./tests/simulate
 
 stress: $(VENV)/installed ## run the stress tests for long (STRESS=30s each) and print their figures
-	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress ./tests/simulate
+	MOPSLOCK_STRESS=$(STRESS) $(GO) test -timeout 30m -count 1 -v ./tests/stress
 	MOPSLOCK_STRESS=$(STRESS) $(PYTEST) -q -s $(PACKAGE)/tests/stress
 
 soak: $(VENV)/installed ## hold 10,000 leases in Go and 5,000 in Python for SOAK=30m, and judge what grows

@@ -12,11 +12,10 @@ import (
 // workers is how many seeds are played at once.
 const workers = 2
 
-// seeds is how many seeds a test plays: more under make stress, in proportion to its
-// time, which is usually half a minute.
-func seeds(usual, stress int) int {
-	span, _ := time.ParseDuration(os.Getenv("MOPSLOCK_STRESS"))
-	return max(usual, int(float64(stress)*span.Seconds()/30))
+// seeds is how many seeds a test plays: usual, or as many as make explore has time for.
+func seeds(usual, halfMinute int) int {
+	span, _ := time.ParseDuration(os.Getenv("MOPSLOCK_EXPLORE"))
+	return max(usual, int(float64(halfMinute)*span.Seconds()/30))
 }
 
 // TestSameSeedSameEvents: a seed is all there is to a run.
