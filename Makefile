@@ -42,13 +42,6 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check -q
 PYLIB := $(BIN)/python-lib
 PYTEST := HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(BIN)/hypothesis $(VENV)/bin/python -m pytest -p no:cacheprovider
 
-# Everything but the C library, which needs cgo, must build for these without it. Packages
-# on the clouds' SDKs have no file for one system alone, and are left out: to compile the
-# SDKs for each system takes minutes.
-# No file of ours is for one processor alone, so linux/arm64 has nothing that these lack.
-CROSS := darwin/arm64 windows/amd64
-CROSSED := ./core/... ./host ./host/limiter ./host/store ./host/store/local ./host/fence ./host/trace ./host/doctor ./wasm/... ./cmd/...
-
 # Modules of their own, for what only the bench needs.
 MODULES := tests/bench/pictures tests/bench/peers
 
@@ -99,13 +92,13 @@ race: ## run the other tests of packages with goroutines under the race detector
 test-servers: servers ## run what only a server can tell, on S3, GCS and Azure servers
 	$(GO) test -timeout 15m -count 1 ./tests/servers/...
 
-check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, module files, generated files, other systems
+check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, module files, generated files
 	@echo "== gofumpt"
 	@out=$$($(GOFUMPT) -l core host wasm bindings cmd tests); test -z "$$out" || { echo "not formatted, run $(GOFUMPT) -w on:"; echo "$$out"; exit 1; }
 	@echo "== vet, where golangci-lint does not look"
 	@$(GO) vet -tags mopslock_core ./bindings/c
 	@$(GO) vet -tags mopslock_nocloud ./cmd/mopslock-host
-	@$(GO) vet -tags mopslock_mutations ./core/... ./tests/...
+	@$(GO) vet -tags mopslock_mutations ./core/... ./tests/explore/... ./tests/simulate/...
 	@echo "== golangci-lint"
 	@$(GOLANGCI_LINT) run ./...
 	@echo "== ruff"
@@ -121,8 +114,6 @@ check: $(GOLANGCI_LINT) $(GOFUMPT) $(VENV)/installed ## check lint, formatting, 
 	@echo "== generated files"
 	@$(GO) run ./core/internal/gen -check -dir core
 	@$(GO) run ./wasm/internal/gen -check -dir wasm
-	@set -e; for system in $(CROSS); do echo "== $$system"; \
-		CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) vet -tags mopslock_nocloud $(CROSSED); done
 	@echo "== govulncheck"
 	@$(MAKE) -s vulns
 
