@@ -221,7 +221,8 @@ func (l *Lease) hold(sent int64) {
 	l.Timers = base.NewTimers()
 	tidies := l.Cur.N/register.CollectEach != l.Claim.below/register.CollectEach // the first tenure of each so many versions
 	l.Claim = nil                                                                // a lease held costs little
-	l.renewer.hold(l.holderID, sent).Session = l.standOn
+	a := l.renewer.hold(l.holderID, sent)
+	a.Session = l.standOn // as hold has just set it
 	if tidies {
 		l.StartTidying()
 	}
