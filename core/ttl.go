@@ -61,20 +61,19 @@ func MayBeEndless(kind MachineKind, p Protocol, onSession bool) EndlessRule {
 	return EndlessAllowed
 }
 
-// validateTTL lists what is wrong with the TTL, and reports whether the lease has an end.
-// A default is set by now.
+// endlessRule says why the TTL may not be TTLEndless. It is EndlessAllowed for any other.
+func (c *Config) endlessRule() EndlessRule {
+	if c.TTL != TTLEndless {
+		return EndlessAllowed
+	}
+	return MayBeEndless(c.Machine, c.Protocol, c.OnSession)
+}
+
+// validateTTL lists what is wrong with the length of the TTL, and reports whether the
+// lease has an end. A default is set by now.
 func (c *Config) validateTTL(f *faults) bool {
-	if c.TTL == TTLEndless {
-		switch MayBeEndless(c.Machine, c.Protocol, c.OnSession) {
-		case EndlessAllowed:
-			return false
-		case EndlessWork:
-			f.require(false, "ttl: work whose lease has no expiry would strand everybody if it died")
-			return false
-		case EndlessOnSession:
-			f.require(false, "ttl: a lease on a session has the session's, so it cannot be without one")
-			return false
-		}
+	if c.TTL == TTLEndless && c.endlessRule() != EndlessNever {
+		return false
 	}
 	ttl, floor := Duration(c.TTL), c.LeastTTL()
 	f.bound(ttl >= floor, "ttl", ttl, "at least ", floor, " on this store, and never 0 under lastwriter")

@@ -92,6 +92,7 @@ func (c *Config) Validate() error {
 	joins := c.Machine == MachineCompanion || invocation && c.Role == RoleRemote && !c.WithoutLease
 	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
 	f.require(!invocation || c.Role == RoleRemote || c.Holder == "", "holder: who invokes makes its own")
+	f.require(c.endlessRule() != EndlessWork, "ttl: work whose lease has no expiry would strand everybody if it died")
 	// Two machines of one seed are one holder, and do not exclude each other.
 	f.require(c.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	if f != "" {
@@ -111,6 +112,7 @@ func (c *Config) validateProtocol(f *faults) {
 	f.require(c.Renewal != RenewalBlind, "renewal: must be checked under strict")
 	onSession := c.Machine == MachineLease || c.Machine == MachineSemaphore || c.Machine == MachineInvocation && c.Role == RoleOwner
 	f.require(!c.OnSession || onSession, "session: only a lease and permits stand on one")
+	f.require(c.endlessRule() != EndlessOnSession, "ttl: a lease on a session has the session's, so it cannot be without one")
 	f.require(len(c.Label) <= MaxLabel && octets.IsPrintable(c.Label), "label: at most 128 printable bytes")
 	f.require(len(c.Why) <= MaxWhy && octets.IsPrintable(c.Why), "why: at most 512 printable bytes")
 	f.require(c.Machine != MachineRevocation || c.Why != "", "why: a break needs a reason")
