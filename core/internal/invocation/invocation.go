@@ -32,7 +32,7 @@ type Invocation struct {
 	event     core.Event // of this Step, as the inner machine is told of it: its session goes with everything that we make of it
 
 	// On the way to the lease.
-	doing        errand
+	doing        purpose
 	stale        bool // told of a change while an attempt was under way
 	lastTry      bool // patience is over, or was none
 	polls        int
@@ -53,16 +53,16 @@ type Invocation struct {
 	beats   beats
 }
 
-// errand says what the invocation's own request in flight is for.
-type errand uint8
+// purpose says what the invocation's own request in flight is for.
+type purpose uint8
 
 const (
-	forResult    errand = iota // is there a result
-	forFailure                 // is there what a failure came to
-	forDelivery                // the result itself
-	forTenure                  // lock.json, or the newest version's key
-	forOwners                  // that version
-	forCompanion               // a companion's beat
+	forResult    purpose = iota // is there a result
+	forFailure                  // is there what a failure came to
+	forDelivery                 // the result itself
+	forTenure                   // lock.json, or the newest version's key
+	forOwners                   // that version
+	forCompanion                // a companion's beat
 )
 
 // spoken is what the inner machine said in this Step that ends something.
@@ -258,7 +258,7 @@ func (v *Invocation) pass(a *core.Action) {
 }
 
 // ask sends a request of our own.
-func (v *Invocation) ask(why errand, verb core.ActionKind, key string, limit core.Duration) *core.Action {
+func (v *Invocation) ask(why purpose, verb core.ActionKind, key string, limit core.Duration) *core.Action {
 	v.doing, v.Key = why, key
 	a := v.Send(verb, limit)
 	a.Request = 2*a.Request - 1
