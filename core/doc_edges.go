@@ -91,7 +91,7 @@
 //
 //	idle      -> joining    accompany: list
 //	joining   -> reviving   the newest is our tenure's, held: create
-//	joining   -> joined     never (a deliberate bug joins by a beat)
+//	joining   -> joined     never (a mutation joins by a beat)
 //	joining   -> refused    nothing there, unreadable for a TTL, newer or of another kind: cannot maintain
 //	joining   -> lost       the newest is released, broken, or another's
 //	joining   -> left       leave

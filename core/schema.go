@@ -398,7 +398,7 @@ type Action struct {
 	Total uint64
 }
 
-// Observation is the state of a lease as an observer that takes no part sees it.
+// Observation is the state of a lease as an inspection shows it.
 type Observation uint8
 
 // The observations.

@@ -51,7 +51,7 @@ func (r *Register) showLeft(s *core.Observed) {
 	most := ttl
 	if r.Cur.isEnded() {
 		// It is free a ttl after the end, or after the call to its session, which was made
-		// right after that and which an observer does not read. It decides nothing.
+		// right after that and which an inspection does not read. It decides nothing.
 		if s.Left = core.Duration(min(ttl, s.ReleasedAt+ttl-r.Now.Wall)); r.hasSession() && r.Call.N != r.Cur.N {
 			most = int64(s.Left)
 		}

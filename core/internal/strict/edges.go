@@ -43,7 +43,7 @@ var LeaseEdges = [...]base.Edge[core.LeaseState]{
 var CompanionEdges = [...]base.Edge[core.CompanionState]{
 	{From: core.CompanionIdle, To: core.CompanionJoining, Why: "accompany: list"},
 	{From: core.CompanionJoining, To: core.CompanionReviving, Why: "the newest is our tenure's, held: create"},
-	{From: core.CompanionJoining, To: core.CompanionJoined, Why: "never (a deliberate bug joins by a beat)"},
+	{From: core.CompanionJoining, To: core.CompanionJoined, Why: "never (a mutation joins by a beat)"},
 	{From: core.CompanionJoining, To: core.CompanionRefused, Why: "nothing there, unreadable for a TTL, newer or of another kind: cannot maintain"},
 	{From: core.CompanionJoining, To: core.CompanionLost, Why: "the newest is released, broken, or another's"},
 	{From: core.CompanionJoining, To: core.CompanionLeft, Why: "leave"},
