@@ -77,7 +77,7 @@ type prober struct {
 	found   func(creates int32, seen string)
 	compete func(nonce string, limit time.Duration) error // begins one create of a race
 
-	beside  bool
+	there   bool
 	own     string       // key of the object that is created instead of the record, or ""
 	tries   func(string) // told of it
 	creates int32
@@ -156,7 +156,7 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 	yes := ev.Outcome == core.OutcomeYes
 	switch p.step {
 	case probeRecord:
-		p.beside = yes
+		p.there = yes
 		p.step = probeEnd
 	case probeCapability, probeRead:
 		p.read(ev.Body, yes)

@@ -46,8 +46,8 @@ func (h *Host) Resolve(ctx context.Context, name string, want core.Protocol) (co
 
 // resolved is how a name is kept.
 type resolved struct {
-	protocol core.Protocol
-	beside   bool // strict, and the name has a lock.json
+	protocol        core.Protocol
+	lockFilePresent bool // strict, and the name has a lock.json
 }
 
 func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wait time.Duration) (resolved, error) {
@@ -62,11 +62,11 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 	if err := h.checkKeys(name, core.ProtocolStrict); err != nil {
 		return resolved{}, err
 	}
-	beside, err := h.hasRecord(ctx, name, wait)
+	lockFilePresent, err := h.hasRecord(ctx, name, wait)
 	if err != nil {
 		return resolved{}, err
 	}
-	if beside && want == 0 {
+	if lockFilePresent && want == 0 {
 		h.log.Warn("this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict", "name", name)
 		return resolved{protocol: core.ProtocolLastWriter}, nil
 	}
@@ -75,7 +75,7 @@ func (h *Host) resolve(ctx context.Context, name string, want core.Protocol, wai
 	case err != nil:
 		return resolved{}, err
 	case honoured:
-		return resolved{core.ProtocolStrict, beside}, nil
+		return resolved{core.ProtocolStrict, lockFilePresent}, nil
 	case want == core.ProtocolStrict:
 		return resolved{}, h.incompatible(name)
 	}
@@ -105,7 +105,7 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 		if found, err = h.resolve(ctx, name, t.Protocol, wait); err != nil {
 			return w, err
 		}
-		if w.looked = 0; !found.beside {
+		if w.looked = 0; !found.lockFilePresent {
 			w.looked = max(1, begun) // a clock that tests bring begins at 0
 		}
 	}
@@ -113,7 +113,7 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 		w.wait = max(0, wait-time.Duration(h.clock.Now().Mono-begun))
 	}
 	if w.Config, err = h.config(kind, name, found.protocol, t); err == nil && found.protocol == core.ProtocolStrict {
-		w.LockFilePresent, w.LastEpoch, w.LastAt = found.beside, last.epoch, last.at
+		w.LockFilePresent, w.LastEpoch, w.LastAt = found.lockFilePresent, last.epoch, last.at
 		w.SeenFingerprint, w.SeenSince = h.memory.observed(name)
 	}
 	return w, err
@@ -145,7 +145,7 @@ func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration)
 	if err := t.await(ctx); !errors.Is(err, errDone) {
 		return false, err
 	}
-	return p.beside, nil
+	return p.there, nil
 }
 
 // isOurOwn reports whether the store is one that honours create-if-absent because

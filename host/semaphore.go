@@ -135,10 +135,10 @@ func (s *semaphore) hear(a *core.Action) {
 	case core.ActionReleased:
 		l.recordReleased(p.view)
 		p.end(&Error{Kind: Ended, Name: t.name, Reason: core.ReasonReleased})
-		s.nudgeOthers()
+		s.tellOthers()
 	case core.ActionLimited:
 		p.end(errDone)
-		s.nudgeOthers()
+		s.tellOthers()
 	case core.ActionRefused:
 		if p.cause != nil && a.Reason == core.ReasonCancelled {
 			p.end(p.cause)
@@ -203,8 +203,8 @@ func (s *semaphore) invalidate() {
 	}
 }
 
-// nudgeOthers tells the machines of other terms on the name: our own knows.
-func (s *semaphore) nudgeOthers() {
+// tellOthers tells the machines of other terms on the name: our own knows.
+func (s *semaphore) tellOthers() {
 	l := s.task.loop
 	for _, t := range l.tasks[s.task.name] {
 		if t.shared != nil && t != s.task {
