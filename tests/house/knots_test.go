@@ -18,9 +18,7 @@ var knotGoals = map[string]int{"core": 12, "host": 20, "cmd": 15}
 
 // knotsToday are the packages that have not reached their goal yet. A figure may only fall, and
 // its line goes when the goal is reached.
-var knotsToday = map[string]int{
-	"host": 24, // of 39
-}
+var knotsToday = map[string]int{}
 
 // TestKnots keeps walls in each package. Two files reach each other if each of them uses names
 // that the other declares, directly or through other files. Such files can only be read as a
