@@ -13,28 +13,29 @@ type BreakOptions struct {
 	// printable bytes; lastwriter has no room for it.
 	Why string
 	// Now lets others take the name at once, also while its holder may still
-	// believe that it holds it: the one way in which two can hold a strict lease.
-	// Lastwriter knows no other.
+	// believe that it holds the lease: the one way in which two can hold a strict
+	// lease. Under lastwriter every break is one of these.
 	Now bool
-	// Holder is the one whose lease is broken, by Status.Holder, and no other: pass the one
+	// Holder is the only holder, by Status.Holder, whose lease may be broken: pass the one
 	// that you have seen. If another holds the name by now nothing is written, and the error
-	// is NotAcquired, Reason held. "" breaks the holder of the moment. Lastwriter reads the record
-	// just before it writes it: a process that acquires between the two loses the lease all the same.
+	// is NotAcquired, Reason held. "" breaks the holder of the moment. Lastwriter reads the
+	// record just before it writes it: a process that acquires between the two also loses
+	// the lease.
 	Holder string
-	// Protocol is whose lease is broken; 0 is whoever's is there.
+	// Protocol is how the lease to break is kept; 0 is however it is.
 	Protocol core.Protocol
 }
 
-// Break ends somebody's lease, on the record, and returns what the name is then.
-// Its holder ends Lost: broken when it next renews, on a directory at once, or under lastwriter, where
-// the record is released in its name, released. Others can take the name when
-// the holder's last beat is a TTL old. A lease without a TTL whose
-// holder is out of contact is not noticed to be broken by it.
+// Break ends another's lease, on the record, and returns the name's state after that. Its
+// holder ends Lost, reason broken, when it next renews; on a directory at once. Under
+// lastwriter the record is released in the holder's name, and the reason is released.
+// Others can take the name when the holder's last beat is a TTL old. The holder of a
+// lease without a TTL does not notice the break while it is out of contact.
 //
-// The error is an *Error of Kind NotAcquired, Reason vacant where there is nothing
-// to break, held where it is not opts.Holder who holds it (Seen says who does), or
-// another Reason where the store could not be used; ErrClosed; or ctx's cause, and
-// then it is unknown whether the lease was broken.
+// The error is an *Error of Kind NotAcquired: Reason vacant if there is nothing to break,
+// held if another than opts.Holder holds it (Seen says who), or another Reason if the
+// store could not be used. It is ErrClosed, or ctx's cause, and then it is unknown
+// whether the lease was broken.
 func (h *Host) Break(ctx context.Context, name string, opts *BreakOptions) (Status, error) {
 	if opts == nil {
 		opts = &BreakOptions{}

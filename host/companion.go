@@ -83,7 +83,7 @@ func (c *Companion) FencingToken() uint64 { return uint64(c.task.token) }
 // Session is the id of the session that the holder's lease stands on, or "".
 func (c *Companion) Session() string { return c.task.standsOn() }
 
-// Left is how long the lease lives on without another renewal of ours;
+// Left is how long the lease lives on without another renewal of ours. It is
 // negative while contact is lost.
 func (c *Companion) Left() time.Duration { return c.task.left() }
 
@@ -102,8 +102,8 @@ func (c *Companion) Err() error {
 func (c *Companion) Context() context.Context { return c.task.context() }
 
 // Leave stops keeping the lease alive. It waits for a write that is under way,
-// which could otherwise land after the holder's release. A companion that had
-// lost the lease returns that *Error.
+// which could otherwise land after the holder's release. If the companion had
+// lost the lease, Leave returns that *Error.
 func (c *Companion) Leave(ctx context.Context) error {
 	return c.task.finish(ctx, core.Event{Kind: core.EventLeave})
 }
@@ -111,16 +111,18 @@ func (c *Companion) Leave(ctx context.Context) error {
 // Renew renews the lease of a handle once, as its owner or, without Owner, as a
 // companion, and reports until when it may be relied on. An expired lease that
 // is still the handle's is revived. Under strict the renewal is a new version of
-// the tenure, which RenewHandle tells; the handle's Epoch stays good. The error is an *Error: of Kind Lost (its
-// reason is unreachable if no write was answered before the deadline), or
-// NothingToJoin where there is nothing to renew; or ErrClosed, or ctx's cause.
+// the tenure, which RenewHandle tells; the handle's Epoch stays good.
+//
+// The error is an *Error of Kind Lost (its reason is unreachable if no write was answered
+// before the deadline), or of Kind NothingToJoin if there is nothing to renew; or
+// ErrClosed, or ctx's cause.
 func (h *Host) Renew(ctx context.Context, handle Handle, terms *Terms) (time.Time, error) {
 	_, until, err := h.RenewHandle(ctx, handle, terms)
 	return until, err
 }
 
-// RenewHandle is Renew, and returns the handle with the version that the renewal
-// made, from which whoever uses it next goes on, and the store's fencing token.
+// RenewHandle is Renew. It also returns the handle with the version that the renewal
+// made, from which its next user goes on, and with the store's fencing token.
 func (h *Host) RenewHandle(ctx context.Context, handle Handle, terms *Terms) (Handle, time.Time, error) {
 	if terms == nil {
 		terms = &Terms{}
@@ -180,7 +182,7 @@ func (h *Handle) terms(t *Terms) *Terms {
 
 // ReleaseHandle releases the lease of a handle, as its owner or, without
 // Owner, as a companion. It returns nil when the lease is released, was
-// released before, or is gone; an *Error of Kind Lost when the record is
+// released before, or is gone. It returns an *Error of Kind Lost if the record is
 // another's or could not be reached within the TTL.
 func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) error {
 	if terms == nil {
@@ -198,7 +200,7 @@ func (h *Host) ReleaseHandle(ctx context.Context, handle Handle, terms *Terms) e
 		cfg.Owner = handle.Owner
 	}
 	var noHolder error
-	if handle.Holder == "" { // to a lease machine that is one who acquires
+	if handle.Holder == "" { // a lease machine takes that for an acquire
 		noHolder = &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it ends"}
 	}
 	t, err := h.newTask(ctx, &cfg, core.EventRelease, noHolder)

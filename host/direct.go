@@ -7,9 +7,9 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// direct is how a Host asks its store what no machine asks for: looks of those who
-// take no part, and tidying. Each request has the limit that a machine's would have,
-// since a caller's ctx need not end, and a store may be silent for ever.
+// direct makes the requests that no machine makes: looks of callers that take no part,
+// and tidying. Each request has the limit that a machine's would have, since a caller's
+// ctx need not end, and a store may be silent forever.
 type direct struct{ store store.Store }
 
 func (h *Host) direct() direct { return direct{h.verbs} }

@@ -110,8 +110,8 @@ func TestEngineFailsRelease(t *testing.T) {
 	})
 }
 
-// Who waits is told at once, or that its Host is closed; once the engine is well again a
-// new lease is had.
+// A waiter is told at once, or that its Host is closed. Once the engine is well again a
+// new lease is acquired.
 func TestEngineFailsWaiting(t *testing.T) {
 	bubble(t, func(w *world) {
 		holder := w.host()
@@ -186,7 +186,7 @@ func TestEngineFailsReleasing(t *testing.T) {
 	})
 }
 
-// A lease that is released stays so for whoever released it, although the
+// A lease that is released stays so for its last holder, although the
 // machine had meant to look once more.
 func TestEngineFailsReleased(t *testing.T) {
 	bubble(t, func(w *world) {

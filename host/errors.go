@@ -12,27 +12,27 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Kind says which of a lease's ends an Error is about.
+// Kind says how a lease ended, or did not begin.
 type Kind uint8
 
 // The kinds.
 const (
 	// NotAcquired: the lease was not acquired.
 	NotAcquired Kind = iota + 1
-	// Lost: the lease was held, or joined, and is so no more.
+	// Lost: the lease was held, or joined, and no longer is.
 	Lost
 	// NothingToJoin: a companion found nothing that it could keep alive.
 	NothingToJoin
-	// Ended: the lease was released, or the companion left, by our own wish.
+	// Ended: the caller released the lease, or its companion left.
 	Ended
 	// Incompatible: the store or a record cannot serve what was asked.
 	Incompatible
-	// NoResult: a piece of work has ended, and nobody has stored what it came to.
+	// NoResult: a piece of work has ended, and no process has stored its result.
 	NoResult
 )
 
-// Error is how a lease, or a permit, was not had or was lost. Act on Kind and Reason, by
-// errors.As or by errors.Is with one of the values below, never on the text.
+// Error says why a lease or a permit was not acquired, or was lost. Act on Kind and
+// Reason, by errors.As or by errors.Is with one of the values below, never on the text.
 type Error struct {
 	Kind   Kind
 	Name   string
@@ -42,8 +42,8 @@ type Error struct {
 	Class core.Class
 	// Seen is the record that decided it, or nil: who holds the lease, who took it.
 	Seen *Status
-	// Err is the store's own error behind Class, or nil where it was silent; or
-	// an *EngineError; of NoResult the work's own error too; of Incompatible what was seen.
+	// Err is the store's own error behind Class, or nil if it was silent; or an
+	// *EngineError; of NoResult also the work's own error; of Incompatible what was seen.
 	Err error
 
 	of subject // what was asked for, for the text alone
@@ -74,8 +74,8 @@ var (
 	// ErrFull: there is no room for a permit by the caller's view. The Error's Seen
 	// says how much is held, what the store's limit is, and who the holders are.
 	ErrFull = &Error{Kind: NotAcquired, Reason: core.ReasonFull}
-	// ErrRecordFull: a semaphore's record has no room for another holder, which it has
-	// for about a thousand; or one process has asked for more than that on one name.
+	// ErrRecordFull: a semaphore's record has no room for another holder (it has room
+	// for about a thousand), or one process has asked for more than that on one name.
 	ErrRecordFull = &Error{Kind: NotAcquired, Reason: core.ReasonCrowded}
 	// ErrWeightExceedsLimit: weight and spare are more than capacity x width. It comes before
 	// any request, with a *core.Error.
@@ -89,7 +89,7 @@ var (
 // freesItself is what becomes of a record that cannot be read.
 const freesItself = "it frees itself when it has stood for its TTL, and 60 s at least"
 
-// errUnreadable is why there is nobody to break.
+// errUnreadable is why there is no holder to break.
 var errUnreadable = errors.New("the record is unreadable, so it names no holder; " + freesItself)
 
 type closedError struct{}
@@ -102,10 +102,10 @@ type waitError struct {
 	cause error
 }
 
-// Unwrap returns why ctx has ended, and that alone: nobody was refused.
+// Unwrap returns why ctx has ended, and that alone: the caller was not refused.
 func (e *waitError) Unwrap() error { return e.cause }
 
-// Error says which name was waited for, and who was in the way when it was last seen.
+// Error says which name was waited for, and who held it when it was last seen.
 func (e *waitError) Error() string {
 	text := e.of.headText() + ": waiting ended"
 	switch {
@@ -148,7 +148,7 @@ func (e *Error) Error() string {
 	return text + " given up by this process"
 }
 
-// headText is what it is about.
+// headText says what the error is about.
 func (e *Error) headText() string {
 	text := "mopslock: " + e.subjectText()
 	if e.Name != "" {
@@ -179,7 +179,7 @@ func (e *Error) notHadText() string {
 	return " not acquired"
 }
 
-// stopText is what to do when it is lost.
+// stopText says what to do after the loss.
 func (e *Error) stopText() string {
 	if e.of == ofPermit {
 		return "stop what the permit allows"
@@ -216,8 +216,8 @@ func (e *Error) unfitText() string {
 	}
 }
 
-// evidenceText is what somebody has seen of the store, which its capability record may keep for
-// longer than it is so.
+// evidenceText is what a process has seen of the store. The store's capability record may
+// keep it for longer than it is true.
 func (e *Error) evidenceText() string {
 	if e.Err == nil {
 		return ""
@@ -264,8 +264,8 @@ func (e *Error) refusedText() string {
 	}
 }
 
-// heldText is whose it is. What was broken, or released by one of its owners, is
-// nobody else's before whoever held it can have noticed.
+// heldText says who holds the lease. A lease that was broken, or released by one of its
+// owners, is not free before its holder can have noticed.
 func (e *Error) heldText() string {
 	var how string
 	switch {
@@ -282,7 +282,7 @@ func (e *Error) heldText() string {
 	return how + ", and not free yet"
 }
 
-// fullText is how much is held, of what, and by whom.
+// fullText says how much of what is held, and by whom.
 func (e *Error) fullText() string {
 	switch {
 	case e.Seen == nil:
@@ -381,8 +381,8 @@ func (e *Error) absentText() string {
 	}
 }
 
-// oneLine is the caller's own error as it is, unless it has what a terminal could
-// take for a command.
+// oneLine returns the caller's own error as it is, unless a terminal could take a part
+// of it for a command.
 func oneLine(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return Printable(text)
@@ -390,8 +390,8 @@ func oneLine(text string) string {
 	return text
 }
 
-// storeText is what the store said, which has its own advice, or else the class
-// and ours.
+// storeText is what the store said, which has its own advice, or otherwise the class
+// and our advice.
 func (e *Error) storeText(advice string) string {
 	if e.Err == nil {
 		return e.classText() + advice
@@ -421,7 +421,7 @@ func classAdvice(c core.Class) string {
 	}
 }
 
-// seenText names whoever the record names, in text that is safe to show.
+// seenText names the holder of the record, in text that is safe to show.
 func (e *Error) seenText() string {
 	if e.Seen == nil {
 		return "another"
@@ -437,8 +437,8 @@ func (s *Status) Who() string {
 	return who(s.Holder, s.Host, s.PID) + s.signText()
 }
 
-// signText is how long ago it was renewed: what is left of its TTL says nothing of a
-// holder that renews it in time, each third of it.
+// signText says how long ago the lease was renewed. What is left of its TTL says nothing
+// of a holder that renews it in time, at each third of the TTL.
 func (s *Status) signText() string {
 	renewed := max(0, s.TTL-s.Left)
 	switch {
@@ -464,8 +464,8 @@ func who(id, host, pid string) string {
 	return text
 }
 
-// Printable is somebody else's text as it can be shown: what a terminal could
-// take for a command is escaped, and then it is quoted.
+// Printable returns another process's text as it can be shown. A text that a terminal
+// could take for a command is escaped and quoted.
 func Printable(text string) string {
 	quoted := strconv.Quote(text)
 	inside := quoted[1 : len(quoted)-1]

@@ -230,7 +230,7 @@ func (w *world) limited(d time.Duration) context.Context {
 	return ctx
 }
 
-// beside makes a call in a goroutine of its own, and gives what it came to.
+// beside makes a call in a goroutine of its own, and gives its outcome.
 func beside[T any](call func() T) <-chan T {
 	came := make(chan T, 1)
 	go func() { came <- call() }()
@@ -316,7 +316,7 @@ func (p *party) tried(name string, by Terms) (*Lease, error) {
 func (p *party) try(name string) (*Lease, error)         { return p.tried(name, terms) }
 func (p *party) tryStrictly(name string) (*Lease, error) { return p.tried(name, strict) }
 
-// free fails the test unless a name can be had at once, and gives it back.
+// free fails the test unless a name can be acquired at once, and gives it back.
 func (p *party) free(name string, by Terms) {
 	p.world.Helper()
 	l, err := p.TryAcquire(background, name, &AcquireOptions{Terms: by})

@@ -12,7 +12,7 @@ import (
 )
 
 // Handle is a lease as it is handed to another process: all that a companion
-// needs, and, with Owner, all that its owner needs to come back to it.
+// needs, and, with Owner, all that the owner needs to come back to it.
 type Handle struct {
 	Name     string
 	Store    string        // URL
@@ -82,9 +82,8 @@ func (h Handle) String() string {
 // protocol is how the lease is kept: a handle made by hand may leave it out.
 func (h *Handle) protocol() core.Protocol { return cmp.Or(h.Protocol, core.ProtocolLastWriter) }
 
-// ParseHandle reads what String wrote. Fields that it does not know are left
-// alone, so that a newer mopslock can add some. Every bad field is an error
-// before any I/O.
+// ParseHandle reads what String wrote. It ignores fields that it does not know, so
+// that a newer mopslock can add some. It lists every bad field, before any I/O.
 func ParseHandle(text string) (Handle, error) {
 	var j handleJSON
 	decoder := json.NewDecoder(strings.NewReader(text))

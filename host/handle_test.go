@@ -15,7 +15,7 @@ var sample = Handle{
 	TTL: core.TTL(88 * time.Second), Acquired: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
 }
 
-// The text is for ever: environment variables of running commands carry it. People and
+// The text stays forever: environment variables of running commands carry it. People and
 // shells read a store's URL in it as it was given.
 func TestHandleText(t *testing.T) {
 	const want = `{"name":"reports/nightly","store":"s3://bucket/locks?region=eu-west-1&use_path_style=true","protocol":"lastwriter",` +

@@ -8,8 +8,8 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Where the store tells of changes a break is heard at once, by whoever holds the lease in
-// whichever way, and not by the next renewal. What else happens asks for nothing.
+// Where the store tells of changes a break is heard at once, by the holder of the lease,
+// however it is kept, and not at the next renewal. What else happens asks for nothing.
 func TestBreakIsHeardAtOnce(t *testing.T) {
 	type kept struct {
 		err  func() error

@@ -187,10 +187,10 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	return h, nil
 }
 
-// bootsBy names the boot of this machine where its clock is of use on a store, unless it
-// has a name. What is observed is by our own clock, whoever stamps; what others wrote is
-// judged by it where the store is orderly. One that does not tell in time, as on a dead
-// mount, is not.
+// bootsBy names the boot of this machine if its clock is of use on a store, unless the boot
+// has a name. What we observe is dated by our own clock, whichever clock stamps. What others
+// wrote is judged by it only if the store is orderly; a store that does not say so in time,
+// as on a dead mount, is not.
 func (h *Host) bootsBy(s store.Store) {
 	place, ok := s.(store.Orderly)
 	if !ok || h.boot != "" {

@@ -12,8 +12,8 @@ import (
 )
 
 // Inspect looks at a name, under either protocol. It takes no part: nothing is
-// written. A strict lease is shown before an old client's record beside it, if
-// it is held. The error is CheckName's, ErrClosed, ctx's cause or the store's.
+// written. If a strict lease is held, it is shown, and not an old client's record beside
+// it. The error is CheckName's, ErrClosed, ctx's cause or the store's.
 func (h *Host) Inspect(ctx context.Context, name string) (Status, error) {
 	if err := core.CheckName(name); err != nil {
 		return Status{}, err
@@ -73,9 +73,9 @@ func (h *Host) inspectRecord(ctx context.Context, name string) (Status, error) {
 const listAhead = 16
 
 // List yields every lease and semaphore whose name begins with prefix, in byte order of the
-// keys of what is kept of it; one that vanishes meanwhile is left out. An error
-// with a Name is of that one lease, and the list goes on; one without ends it.
-// Listing all also removes what dead processes have left, beside their leases.
+// keys of its objects; one that vanishes meanwhile is left out. An error with a Name is of
+// that one lease, and the list goes on; an error without a Name ends it. A list of
+// everything also removes what dead processes have left beside their leases.
 func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		if h.loop.isClosed() {
@@ -83,7 +83,7 @@ func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error]
 			return
 		}
 		sweep := &sweeper{host: h}
-		strict := map[string]bool{} // yielded when their versions came by
+		strict := map[string]bool{} // yielded at their versions
 		after, more := "", true
 		for more {
 			page, rest, err := h.direct().list(ctx, prefix, after)
@@ -111,7 +111,7 @@ func (h *Host) List(ctx context.Context, prefix string) iter.Seq2[Status, error]
 	}
 }
 
-// listed is a name that a listing came by.
+// listed is a name of which a listing has shown a key.
 type listed struct {
 	name      string
 	versioned bool // by a key of strict

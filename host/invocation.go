@@ -222,7 +222,7 @@ func (i *Invocation) notify() {
 	}
 }
 
-// decide says, once, what it came to. The caller holds mu.
+// decide sets the outcome, once. The caller holds mu.
 func (i *Invocation) decide(result *Result, err error) {
 	if !i.decided {
 		if i.work == nil {

@@ -251,9 +251,9 @@ func (i *Invocation) conclude(result *Result, err error) {
 	}
 }
 
-// resultIsThere tells everybody in this process who wants the same. They only
-// read, so it is not one after the other as with a lease; and whoever was told
-// tells nobody.
+// resultIsThere tells all invocations of this process that want the same result. They
+// only read, so all are told at once, unlike waiters for a lease. One that was told
+// tells no other.
 func (l *loop) resultIsThere(from *Invocation) {
 	if from.told {
 		return

@@ -189,7 +189,7 @@ func TestInvocationEngineFailsEarly(t *testing.T) {
 	})
 }
 
-// Work is refused a session that cannot be had. One that dies takes the work along; the next attempt has the next one.
+// Work is refused if its session cannot begin. One that dies takes the work along; the next attempt has the next one.
 func TestInvocationSessionDies(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()

@@ -20,15 +20,15 @@ type InvokeOptions struct {
 	// Wait is the longest to wait for another's result or lease; 0 is until there is
 	// one of them. Never negative. It does not bound the work itself.
 	Wait time.Duration
-	// Try looks for a result and tries for the lease once: where another holds it
-	// that is errors.Is(err, ErrNotAcquired) at once. Wait must be 0.
+	// Try looks for a result and tries for the lease once: if another holds it,
+	// errors.Is(err, ErrNotAcquired) at once. Wait must be 0.
 	Try bool
 	// MemoFailures keeps what failed work hands to Work.Fail, and takes what another
-	// has kept for an answer: a Result with Failed true.
+	// kept as an answer: a Result with Failed true.
 	MemoFailures bool
-	// OnWaiting is told whom the caller waits for, first and at every change.
-	// It is called by the loop, on which all leases of the Host depend, and
-	// must neither block nor call methods of the Host or of its leases.
+	// OnWaiting is told who holds the lease, when the wait begins and at every
+	// change. The loop calls it, on which all leases of the Host depend: it must
+	// neither block nor call methods of the Host or of its leases.
 	OnWaiting func(Status)
 }
 
@@ -36,7 +36,7 @@ type InvokeOptions struct {
 // good. The handle's TTL wins over Terms'.
 type RemoteOptions struct {
 	Terms
-	// WithoutLease does the work even where the lease cannot be maintained.
+	// WithoutLease does the work even if the lease cannot be maintained.
 	WithoutLease bool
 	// MemoFailures is as InvokeOptions have it.
 	MemoFailures bool
@@ -44,28 +44,28 @@ type RemoteOptions struct {
 	OnContact func(bool)
 }
 
-// Launch starts a piece of work, waits for its end and hands what it came to to
-// work.Return, unless somebody else stores it. An error says that the work
+// Launch starts a piece of work, waits for its end and hands its result to
+// work.Return, unless another process stores it. An error says that the work
 // failed. ctx ends with the caller's ctx, or when the lease is lost, and has the
 // *Error as its cause then; of a remote only when the lease is another's.
 type Launch func(ctx context.Context, work *Work) error
 
 // Invoke returns the result of the work that name stands for, and never has the
-// same work done twice at once. A result that is there is returned. Else the lease
-// on name is acquired, it is looked again, and the work is launched; what it
-// returns is stored if there is no result by then, and the first result is
-// everybody's. Where another holds the lease Invoke waits for his result, or for
-// his lease. Where the launcher ends without a result, while a remote that it
-// started keeps the lease alive, Invoke waits on for the remote's.
+// same work done twice at once. If there is a result, Invoke returns it. Otherwise it
+// acquires the lease on name, looks again, and launches the work. What the work returns
+// is stored if there is no result by then; all callers get the first result. If another
+// holds the lease, Invoke waits for its result, or for the lease. If the launcher ends
+// without a result while a remote that it started keeps the lease alive, Invoke goes on
+// waiting for the remote's.
 //
-// launch is called by this goroutine, and again after a lease was lost and won
-// again without a result having come. If it panics the lease is released first.
+// Invoke calls launch on this goroutine, and again if the lease was lost and won again
+// while there was no result. If launch panics, the lease is released first.
 //
 // A result is returned at once; the lease is given back meanwhile, for which the
-// Host's Close waits. The error is an *Error of Kind NoResult, whose Err is
-// launch's own; of Kind NotAcquired, where nothing was launched; of Kind Incompatible;
-// ErrClosed; or one that wraps ctx's cause. After an error the lease is released, unless the
-// store did not answer for 5 s: then the Host goes on trying, and it expires.
+// Host's Close waits. The error is an *Error of Kind NoResult, whose Err is launch's own;
+// of Kind NotAcquired if nothing was launched; of Kind Incompatible; ErrClosed; or one that
+// wraps ctx's cause. After an error the lease is released, unless the store did not
+// answer for 5 s: then the Host goes on trying, and the lease expires.
 func (h *Host) Invoke(ctx context.Context, name string, launch Launch, opts *InvokeOptions) (*Result, error) {
 	i, err := h.BeginInvoke(ctx, name, opts)
 	if err != nil {
@@ -78,13 +78,13 @@ func (h *Host) Invoke(ctx context.Context, name string, launch Launch, opts *Inv
 // handle, which it keeps alive meanwhile as a Companion does, and its result,
 // stored if there is none. A result that is there is returned, without the work.
 //
-// Who comes late runs nothing: the error is an *Error of Kind Lost then, Reason
-// taken, broken or released, and is no failure of the remote's. Kind
-// NothingToJoin says that there is no lease to keep alive; with
-// opts.WithoutLease the work is done nevertheless, and a handle of nothing but a
-// Name is enough. Other errors are Invoke's. A remote that loses contact, or whose
-// lease is released, works on; if the lease becomes another's launch's ctx ends,
-// nothing is stored, and the error is of Kind NoResult, Reason taken or broken.
+// A remote that comes late runs nothing. The error is then an *Error of Kind Lost, Reason
+// taken, broken or released, and is no failure of the remote. Kind NothingToJoin says
+// that there is no lease to keep alive. With opts.WithoutLease the work is done all the
+// same, and a handle with only a Name is enough. Other errors are Invoke's. A remote that
+// loses contact, or whose lease is released, works on. If the lease becomes another's,
+// launch's ctx ends, nothing is stored, and the error is of Kind NoResult, Reason taken
+// or broken.
 func (h *Host) Remote(ctx context.Context, handle Handle, launch Launch, opts *RemoteOptions) (*Result, error) {
 	i, err := h.BeginRemote(ctx, handle.Name, handle, opts)
 	if err != nil {
@@ -93,9 +93,9 @@ func (h *Host) Remote(ctx context.Context, handle Handle, launch Launch, opts *R
 	return i.drive(ctx, launch)
 }
 
-// BeginInvoke is Invoke step by step: Next says when to do what. Nothing is asked
-// of the store before the first Next. What is wrong with the name or opts is an
-// error here. Of ctx only the values live on, in the contexts of works.
+// BeginInvoke is Invoke step by step: Next says when to do what. It asks nothing of the
+// store before the first Next. A fault of the name or opts is an error here. Of ctx only
+// the values live on, in the contexts of works.
 func (h *Host) BeginInvoke(ctx context.Context, name string, opts *InvokeOptions) (*Invocation, error) {
 	if opts == nil {
 		opts = &InvokeOptions{}
@@ -190,7 +190,7 @@ func (h *Host) BeginRemote(ctx context.Context, name string, handle Handle, opts
 }
 
 // releasePatience is how long the end of an attempt waits for the lease to be
-// given back: who begins another one at once is not to be refused by himself.
+// given back: a caller that begins another at once must not be refused by itself.
 const releasePatience = 5 * time.Second
 
 // drive does what Next says.
@@ -204,7 +204,7 @@ func (i *Invocation) drive(ctx context.Context, launch Launch) (*Result, error) 
 		case err == nil:
 			return i.Result(), nil
 		case ctx.Err() != nil && !i.isDecided():
-			i.Cancel() // nobody waits any more
+			i.Cancel() // no caller waits any more
 			if !i.hasLaunched() {
 				return nil, err
 			}
@@ -231,7 +231,7 @@ func (i *Invocation) perform(ctx context.Context, work *Work, launch Launch) {
 	}()
 	err := launch(ctx, work)
 	returned = true
-	if ctx.Err() == nil || lost.Err() != nil { // else the caller has given up, as Next says
+	if ctx.Err() == nil || lost.Err() != nil { // otherwise the caller has given up, as Next says
 		work.End(err)
 	}
 }

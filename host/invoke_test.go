@@ -371,7 +371,7 @@ func TestInvokeAsItCloses(t *testing.T) {
 	})
 }
 
-// Close ends whoever waits or works: what is held is released, and the work's ctx
+// Close ends waiters and work: what is held is released, and the work's ctx
 // ends before that.
 func TestInvokeClose(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {

@@ -46,7 +46,7 @@ func epochOf(name, key string) core.Epoch {
 // resultKey is where the result of a name's work is.
 func resultKey(name string) string { return name + "/" + core.ResultFile }
 
-// failureKey is where what a failure came to is.
+// failureKey is where the outcome of failed work is.
 func failureKey(name string) string { return core.FailurePrefix + resultKey(name) }
 
 // The keys of the whole store.

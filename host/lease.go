@@ -18,9 +18,9 @@ type AcquireOptions struct {
 	// Wait is the longest to wait for a lease that another holds; 0 is until it
 	// is held. Never negative. TryAcquire does not wait.
 	Wait time.Duration
-	// OnWaiting is told whom the caller waits for, first and at every change.
-	// It is called by the loop, on which all leases of the Host depend, and
-	// must neither block nor call methods of the Host or of its leases.
+	// OnWaiting is told who holds the lease, when the wait begins and at every
+	// change. The loop calls it, on which all leases of the Host depend: it must
+	// neither block nor call methods of the Host or of its leases.
 	OnWaiting func(Status)
 }
 
@@ -28,17 +28,18 @@ type AcquireOptions struct {
 // Host's Close, or its loss. Its methods may be called from any goroutine.
 type Lease struct{ task *task }
 
-// Acquire takes the lease on a name, waiting while another holds it. It
+// Acquire takes the lease on a name, and waits while another holds it. It
 // returns when the lease is held, when opts.Wait is over, when the store
 // cannot be used (at once) or has not answered once within 5 s, or when ctx
-// ends; the error is an *Error of Kind NotAcquired, ErrClosed, or one that wraps
-// ctx's cause and says who held the lease; or of Kind Lost if the lease was lost
-// before it could be returned. After an error nothing is held, and what the
-// attempt may have left in the store is released or expires. The lease lives on when ctx
-// ends later.
+// ends. The lease lives on when ctx ends later.
 //
-// A ctx that comes from the Context of a lease of this Host on the same name, still
-// held, would wait for itself: it is NotAcquired, Reason held, as soon as that is seen.
+// The error is an *Error of Kind NotAcquired; of Kind Lost if the lease was lost before
+// it could be returned; ErrClosed; or one that wraps ctx's cause and says who held the
+// lease. After an error nothing is held, and what the attempt may have left in the store
+// is released or expires.
+//
+// A caller whose ctx is the Context of a lease of this Host on the same name, still held,
+// would wait for itself. It gets NotAcquired, Reason held, as soon as that is seen.
 func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
 	if opts == nil {
 		opts = &AcquireOptions{}
@@ -50,8 +51,8 @@ func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (
 	return h.acquire(ctx, name, opts, wait)
 }
 
-// TryAcquire is Acquire without waiting for another holder: errors.Is(err,
-// ErrNotAcquired) then, and the Error's Seen says who it is.
+// TryAcquire is Acquire without waiting. If another holds the lease, errors.Is(err,
+// ErrNotAcquired), and the Error's Seen says who it is.
 func (h *Host) TryAcquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
 	if opts == nil {
 		opts = &AcquireOptions{}
@@ -69,7 +70,7 @@ func (h *Host) acquire(ctx context.Context, name string, opts *AcquireOptions, w
 	return &Lease{t}, nil
 }
 
-// obtain is acquire, and tells how the name is kept as soon as that is known.
+// obtain is acquire, and also tells how the name is kept as soon as that is known.
 func (h *Host) obtain(ctx context.Context, name string, opts *AcquireOptions, wait time.Duration) (*task, core.Protocol, error) {
 	var waitErr error
 	if wait < core.Forever {
@@ -106,11 +107,11 @@ func (l *Lease) Holder() string { return string(l.task.holder) }
 func (l *Lease) Protocol() core.Protocol { return l.task.protocol }
 
 // Epoch is the newest version of the tenure that is known. It grows when a
-// companion joins. 0 under lastwriter, which has none.
+// companion joins. It is 0 under lastwriter, which has no versions.
 func (l *Lease) Epoch() uint64 { return l.task.version() }
 
 // FencingToken grows from each tenure to the next, and is the same for the whole
-// of one: 0 under lastwriter, which has none.
+// of one. It is 0 under lastwriter, which has no tokens.
 func (l *Lease) FencingToken() uint64 { return uint64(l.task.token) }
 
 // Session is the id of the session that the lease stands on, or "".
@@ -120,33 +121,33 @@ func (l *Lease) Session() string { return l.task.standsOn() }
 func (l *Lease) Acquired() time.Time { return wallTime(l.task.acquired) }
 
 // Deadline is when the lease must be considered lost unless it is renewed
-// before. Renewals move it. Once Err is not nil it is not after now.
-// Centuries away without a TTL.
+// before. Renewals move it. Once Err is not nil it is not after now. For a lease
+// without an end it is centuries away.
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.task.left()) }
 
 // Left is how long it is to the Deadline, counting the time that the machine
-// sleeps; negative past it, and 0 or less once Err is not nil.
+// sleeps. It is negative past the Deadline, and 0 or less once Err is not nil.
 func (l *Lease) Left() time.Duration { return l.task.left() }
 
 // Done is closed when the lease is lost, or when Release or the Host's Close
-// begins: once others may be let in, nobody here may rely on it.
+// begins: once others may be let in, no caller here may rely on it.
 func (l *Lease) Done() <-chan struct{} { return l.task.context().Done() }
 
-// Err is nil while the lease may be relied on. Afterwards it is an *Error: of
-// Kind Lost with the reason, or Ended from Release or Close on, with the reason
-// released once the store has said so; or ErrClosed if the Host was closed
-// before the lease could be released. It looks at the clock itself: past the
+// Err is nil while the lease may be relied on. Afterwards it is an *Error of Kind
+// Lost with the reason, or of Kind Ended from Release or Close on, with the reason
+// released once the store has said so. It is ErrClosed if the Host was closed
+// before the lease could be released. Err looks at the clock itself: past the
 // deadline it is never nil.
 func (l *Lease) Err() error { return l.task.current() }
 
-// Context is cancelled when Done is closed, with what Err says then as its
-// cause. It has the values of Acquire's ctx.
+// Context is cancelled when Done is closed; its cause is what Err says then. It has
+// the values of Acquire's ctx.
 func (l *Lease) Context() context.Context { return l.task.context() }
 
 // Release ends the lease and returns nil when the store has said so, or when
-// it was ended before by Release. It waits for Settle first. A lease that was lost
-// first returns that *Error. If ctx ends first its cause is returned; the Host goes
-// on trying until the deadline, after which the lease expires by itself.
+// an earlier Release had ended it. It waits for Settle first. If the lease was lost
+// before, Release returns that *Error. If ctx ends first, Release returns its cause; the
+// Host goes on trying until the deadline, after which the lease expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
 	l.task.invalidate()
 	l.Settle(ctx)
@@ -158,8 +159,8 @@ func (l *Lease) Release(ctx context.Context) error {
 // about to end and leaves the lease held; Release and the Host's Close wait by themselves.
 func (l *Lease) Settle(ctx context.Context) { l.task.loop.awaitTidied(ctx, l.task) }
 
-// TTL is how long the lease lives without a renewal, as its record says;
-// core.TTLEndless if until it is released or broken.
+// TTL is how long the lease lives without a renewal, as its record says, or
+// core.TTLEndless.
 func (l *Lease) TTL() core.TTL { return l.task.ttl }
 
 // Handle is what a companion needs to accompany this lease.
@@ -170,7 +171,7 @@ func (l *Lease) Handle() Handle {
 	}
 }
 
-// OwnerHandle is what this owner, and nobody else, needs to come back to the
+// OwnerHandle is what this owner, and no other, needs to come back to the
 // lease from another process: to renew or to release it.
 func (l *Lease) OwnerHandle() Handle {
 	handle := l.Handle()

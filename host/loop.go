@@ -103,7 +103,7 @@ func (l *loop) add(t *task, first core.Event) error {
 		if t.session != nil && t.invocation == nil { // which asks for it when it needs it
 			l.open(t.session)
 		}
-		if !t.gone { // its session cannot be had
+		if !t.gone { // it has no session, and can have none
 			l.step(t, first)
 		}
 	})
@@ -352,7 +352,7 @@ func (l *loop) step(t *task, event core.Event) {
 		t.shared.stepped()
 	}
 	switch {
-	case t.gone: // its session cannot be had
+	case t.gone: // it has no session, and can have none
 	case t.machine.Idle() && !t.isAsked():
 		l.remove(t)
 	case t.missed && t.canLook():

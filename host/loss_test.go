@@ -181,7 +181,7 @@ func TestBlind(t *testing.T) {
 	})
 }
 
-// A shorter TTL on the name moves the deadline for whoever asks, at once.
+// A shorter TTL on the name moves the deadline at once, for every caller that asks.
 func TestDeadlineMoves(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, l := w.holding()

@@ -14,9 +14,9 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// memory is what a Host remembers of names that it does not hold: of those that
-// it released, in this process; of those that others hold, for the next process.
-// Losing any of it costs requests or time, never safety.
+// memory is what a Host remembers of names that it does not hold: for itself, of names that
+// it released; for the next process, of names that others hold. To lose any of it costs
+// requests or time, never safety.
 type memory struct {
 	dir   string // "" is none
 	boot  string // whose clock Mono is; "" where that is of no use, or has no name
@@ -27,13 +27,13 @@ type memory struct {
 
 	mu     sync.Mutex
 	names  map[string]last
-	kept   map[string]uint64 // by name, the print that its file has
+	kept   map[string]uint64 // by name, the fingerprint that its file has
 	tidied bool
 	saving sync.Mutex // over the files
 }
 
-// last is how this process released a name: whoever comes next knows the newest
-// version without a look.
+// last is how this process released a name. Its next claim knows the newest version
+// from that, and does not look.
 type last struct {
 	epoch  core.Epoch
 	at     int64 // Mono
@@ -108,9 +108,9 @@ func (m *memory) file(name string) string {
 	return filepath.Join(m.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// observed is what an earlier process saw: a print of all signs of life, and
-// since when it stood unchanged. 0 is nothing, as where the boot is another, or only has
-// the name of ours (core.Instant.Emitted).
+// observed is what an earlier process saw: a fingerprint of all beats, and since when it
+// stood unchanged. 0 is nothing, as for another boot, or one that only has the name of ours
+// (core.Instant.Emitted).
 func (m *memory) observed(name string) (print uint64, since int64) {
 	if !m.remembers() {
 		return 0, 0

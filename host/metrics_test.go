@@ -210,7 +210,7 @@ func TestMetricsOfASession(t *testing.T) {
 		w.until(time.Second, func() bool { return len(g.points("renewals")) > 0 })
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		g.is("renewal.left", "kind=session protocol=strict 1")
-		p.loop.recordRenewed(l.task, 0) // what a call that came to nothing says of a lease
+		p.loop.recordRenewed(l.task, 0) // what a call without an effect says of a lease
 		w.same("renewals of the lease", l.task.renews(&request{from: l.task}) == nil, true)
 		g.is("renewals", "kind=session outcome=renewed protocol=strict 1")
 		p.store.always(fault{class: core.ClassUnreachable})
@@ -322,7 +322,7 @@ func TestMetricsOfAnInvocation(t *testing.T) {
 	})
 }
 
-// Every request that the store saw is counted, whoever made it, and none besides.
+// Every request that the store saw is counted, of every sender, and no other.
 func TestMetricsOfRequests(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, g := w.metered()

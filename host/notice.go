@@ -9,7 +9,7 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// notice carries a machine's notice to whoever waits for it.
+// notice carries a machine's notice to the caller that waits for it.
 func (l *loop) notice(t *task, a *core.Action) {
 	switch a.Kind {
 	case core.ActionCalibrate:

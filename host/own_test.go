@@ -7,7 +7,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// Whoever waits, under a lease, for the same name on the same Host would wait for ever:
+// A caller that waits, under a lease, for the same name on the same Host would wait forever:
 // the lease is named instead. Elsewhere, and once the lease is over, nothing changes.
 func TestWaitForOneself(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {

@@ -12,8 +12,8 @@ import (
 	"github.com/mopslock/mopslock/host/internal/telemetry"
 )
 
-// View is what a caller takes a name for: Capacity permits in each of Width
-// buckets. Callers may differ; each is held to its own.
+// View is the limit that a caller gives for a name: Capacity permits in each of Width
+// buckets. Callers may give different views; each is held to its own.
 type View struct{ Capacity, Width int }
 
 // Limit is how many permits may be held in this view.
@@ -22,24 +22,24 @@ func (v View) Limit() int { return v.Capacity * v.Width }
 // PermitOptions are for AcquirePermit and TryAcquirePermit. The zero value, and
 // nil, are good.
 type PermitOptions struct {
-	// Terms are of the Host's session, on which permits always stand: one of this
-	// TTL and Margin, shared with the leases of the same. Session may be left out,
-	// Protocol must be strict or 0, and what is of lastwriter is ignored. Expiry
-	// and StampSpread are those of the first of a name while this Host has permits
-	// of it, or waits for some. Label is the permit's own.
+	// Terms are those of the Host's session, on which permits always stand: one of
+	// this TTL and Margin, shared with the leases of the same. Session may be left
+	// out, Protocol must be strict or 0, and lastwriter's terms are ignored. Expiry
+	// and StampSpread are those of the first permit of a name while this Host has
+	// permits of it, or waits for some. Label is the permit's own.
 	Terms
 	// Weight is how many permits it takes, all or none; 0 is one.
 	Weight int
-	// Spare leaves so many permits to those who spare fewer: a share that is kept
+	// Spare leaves so many permits to callers that spare fewer: a share that is kept
 	// for a class of callers.
 	Spare int
 	// Wait is the longest to wait for room; 0 is until there is some. Never
 	// negative. TryAcquirePermit does not wait.
 	Wait time.Duration
 	// OnWaiting is told once, when there is no room, who holds the permits, as far
-	// as 2 KiB have room for them. It is called by the loop, on which all leases
-	// of the Host depend, and must neither block nor call methods of the Host, of
-	// its leases or of its permits.
+	// as 2 KiB have room for them. The loop calls it, on which all leases of the Host
+	// depend: it must neither block nor call methods of the Host, of its leases or of
+	// its permits.
 	OnWaiting func(Status)
 }
 
@@ -51,22 +51,25 @@ type Permit struct {
 	weight int
 }
 
-// AcquirePermit takes a permit of the semaphore on a name, waiting while there is
-// no room for it by the caller's view, beside all that is held in the store. It
-// returns when the permit is held, when opts.Wait is over, when the store cannot be
-// used (at once) or has not answered once within 5 s, or when ctx ends. What is
-// wrong with the arguments is told before any request, all of it at once; a weight
-// and spare that no view has room for is ErrWeightExceedsLimit too. Else the error is an
-// *Error of Kind NotAcquired, of Reason full (ErrFull) if the wait was over and there was
-// no room, crowded (ErrRecordFull) if the record has no room for another holder; of
-// Kind Incompatible if the store does not honour create-if-absent or the name is a lease's;
-// ErrClosed; of Kind Lost if it was let in and its session was lost before this
-// returned; or one that wraps ctx's cause. After an error nothing is held, and what may have been
-// left in the store is taken out, or ends with the session. The permit lives on
-// when ctx ends later.
+// AcquirePermit takes a permit of the semaphore on a name. It waits while what is held in
+// the store leaves no room for the permit by the caller's view. It returns when the permit
+// is held, when opts.Wait is over, when the store cannot be used (at once) or has not
+// answered once within 5 s, or when ctx ends. The permit lives on when ctx ends later.
 //
-// Whoever of a Host waits at the same time is let in together, by one write. Who
-// does not fit is passed over by those who do, until it has waited for a TTL.
+// Every fault of the arguments is told at once, before any request; a weight and spare
+// that the view has no room for are also ErrWeightExceedsLimit. Otherwise the error is
+//
+//   - an *Error of Kind NotAcquired: Reason full (ErrFull) if the wait was over and there
+//     was no room, crowded (ErrRecordFull) if the record has no room for another holder;
+//   - of Kind Incompatible if the store does not honour create-if-absent, or the name is a lease's;
+//   - of Kind Lost if the permit was let in and its session was lost before this returned;
+//   - ErrClosed, or one that wraps ctx's cause.
+//
+// After an error nothing is held, and what may have been left in the store is taken out,
+// or ends with the session.
+//
+// Callers of one Host that wait at the same time are let in together, by one write. A
+// caller that does not fit is passed over by those that do, until it has waited for a TTL.
 func (h *Host) AcquirePermit(ctx context.Context, name string, view View, opts *PermitOptions) (*Permit, error) {
 	if opts == nil {
 		opts = &PermitOptions{}
@@ -78,8 +81,8 @@ func (h *Host) AcquirePermit(ctx context.Context, name string, view View, opts *
 	return h.acquirePermit(ctx, name, view, opts, wait)
 }
 
-// TryAcquirePermit is AcquirePermit without waiting for room: errors.Is(err,
-// ErrFull) then, and the Error's Seen says how much is held, and by whom.
+// TryAcquirePermit is AcquirePermit without waiting. If there is no room, errors.Is(err,
+// ErrFull), and the Error's Seen says how much is held, and by whom.
 func (h *Host) TryAcquirePermit(ctx context.Context, name string, view View, opts *PermitOptions) (*Permit, error) {
 	if opts == nil {
 		opts = &PermitOptions{}
@@ -87,10 +90,10 @@ func (h *Host) TryAcquirePermit(ctx context.Context, name string, view View, opt
 	return h.acquirePermit(ctx, name, view, opts, 0)
 }
 
-// SetLimit keeps a limit in the store: nobody's view of the name counts for more. 0
-// removes it. It evicts nobody. It returns when the store has it; an *Error of Kind
-// NotAcquired or Incompatible, ErrClosed, or ctx's cause: then it is unknown whether the store
-// has taken it.
+// SetLimit keeps a limit in the store: no caller's view of the name counts for more. 0
+// removes it. It evicts no holder. It returns nil when the store has the limit. The error is
+// an *Error of Kind NotAcquired or Incompatible, ErrClosed, or ctx's cause; then it is unknown
+// whether the store has taken the limit.
 func (h *Host) SetLimit(ctx context.Context, name string, limit uint64) error {
 	cfg, err := h.semaphoreConfig(name, &Terms{})
 	if limit > maxLimit {
@@ -138,25 +141,24 @@ func (p *Permit) Left() time.Duration { return p.task.left() }
 func (p *Permit) Deadline() time.Time { return time.Now().Add(p.task.left()) }
 
 // Done is closed when the permit is lost, at the session's deadline at the latest,
-// or when Release or the Host's Close begins: once others may be let in, nobody
+// or when Release or the Host's Close begins: once others may be let in, no caller
 // here may rely on it.
 func (p *Permit) Done() <-chan struct{} { return p.task.context().Done() }
 
-// Err is nil while the permit may be relied on. Afterwards it is an *Error: of Kind
-// Lost with the reason (unreachable or expired, as the session; taken, if somebody
-// has taken it out of the record), or Ended from Release or Close on; or ErrClosed.
-// It looks at the clock itself: past the deadline it is never nil.
+// Err is nil while the permit may be relied on. Afterwards it is an *Error of Kind
+// Lost with the reason (unreachable or expired, as the session; taken, if another process
+// took it out of the record), or of Kind Ended from Release or Close on, or ErrClosed.
+// Err looks at the clock itself: past the deadline it is never nil.
 func (p *Permit) Err() error { return p.task.current() }
 
-// Context is cancelled when Done is closed, with what Err says then as its cause.
-// It has the values of AcquirePermit's ctx.
+// Context is cancelled when Done is closed; its cause is what Err says then. It has the values of AcquirePermit's ctx.
 func (p *Permit) Context() context.Context { return p.task.context() }
 
 // Release gives the permit back and returns nil when the store has said so, or when
-// it was given back before. A permit that was lost first returns that *Error. If ctx
-// ends first its cause is returned; the Host goes on trying as long as the session is
-// renewed, and the permit ends with that by itself. On a store that takes the session's
-// beat and nothing else that may be long: give ctx an end.
+// it was given back before. If the permit was lost before, Release returns that *Error. If
+// ctx ends first, Release returns its cause; the Host goes on trying as long as the session
+// is renewed, and the permit ends with that by itself. On a store that takes the session's
+// beat and nothing more, that may be long: give ctx an end.
 func (p *Permit) Release(ctx context.Context) error {
 	return p.task.finish(ctx, core.Event{})
 }
@@ -232,7 +234,7 @@ type weightExceedsLimitError struct{ config core.Error }
 // Error says what is too much.
 func (e *weightExceedsLimitError) Error() string { return e.config.Error() }
 
-// Unwrap returns both that it is.
+// Unwrap returns both errors that it is.
 func (e *weightExceedsLimitError) Unwrap() []error { return []error{&e.config, ErrWeightExceedsLimit} }
 
 // ask asks a semaphore's machine for a permit or a limit, and waits for it.

@@ -51,7 +51,7 @@ func TestPermitLost(t *testing.T) {
 	})
 }
 
-// Whoever asks a permit past its deadline hears at once that it is lost, whatever
+// A caller that asks a permit past its deadline hears at once that it is lost, whatever
 // the loop has had time for.
 func TestPermitPastItsDeadline(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -130,7 +130,7 @@ func (s *sessionless) New(cfg core.Config) (core.Stepper, error) {
 	return s.fragile.New(cfg)
 }
 
-// Whoever gives up leaves nothing behind, at whatever moment that is.
+// A caller that gives up leaves nothing behind, at whatever moment that is.
 func TestPermitGivenUp(t *testing.T) {
 	for after := time.Duration(0); after <= 15*latency; after += latency / 2 {
 		bubble(t, func(w *world) {

@@ -13,20 +13,20 @@ import (
 // probePatience is how long a store may leave a probe without one answer.
 const probePatience = 5 * time.Second
 
-// betweenWrites is how long an object is left alone that a store takes one write a
-// second of.
+// betweenWrites is how long an object is left alone of which the store takes one write a
+// second.
 const betweenWrites = 1200 * time.Millisecond
 
 // tidyLimit bounds what is done for tidiness only.
 const tidyLimit = 2 * time.Second
 
-// mostFindingWrites is how often more a finding is written if the store throttles that.
+// mostFindingWrites is how many times more a finding is written if the store throttles that.
 const mostFindingWrites = 3
 
 // competitors is how many creates race if the store has no capability record.
 const competitors = 4
 
-// What a prober finds out of create-if-absent.
+// What a prober finds out about create-if-absent.
 const (
 	createUnknown int32 = iota
 	createHonoured
@@ -147,7 +147,7 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		return
 	}
 	p.answered = true
-	if p.step != probeCapability { // which is read again before each try, and tells nothing of it
+	if p.step != probeCapability { // which is read again before each try, and says nothing of the try
 		p.retries = 0
 	}
 	if p.step == probeTry || p.step == probeAgain {
@@ -204,8 +204,8 @@ func (p *prober) ignored(seen string) {
 	p.creates, p.seen, p.step = createIgnored, seen, probeWriteFinding
 }
 
-// raced is the end of one create of the race, for which failed is what it failed by; the
-// caller wakes the prober.
+// raced takes the end of one create of the race; failed is its error. The caller wakes the
+// prober.
 func (p *prober) raced(nonce string, ev *core.Event, failed error) {
 	p.racing--
 	switch ev.Outcome {
@@ -241,8 +241,8 @@ func (p *prober) judge(now core.Instant) {
 	p.ask(now)
 }
 
-// unknown: a store that cannot be used is given up at once, one that has never
-// answered after a while, and one that did when the caller's wait is over.
+// unknown gives up a store that cannot be used at once, one that has never answered after a
+// while, and one that has answered when the caller's wait is over.
 func (p *prober) unknown(now core.Instant, class core.Class) {
 	aside := false
 	if p.step == probeTry || p.step == probeAgain {
@@ -282,7 +282,7 @@ func (p *prober) unknown(now core.Instant, class core.Class) {
 			p.step = probeTry
 			return
 		}
-		p.step = min(p.step, probeCapability) // from the beginning: nobody knows what is there now
+		p.step = min(p.step, probeCapability) // from the beginning: it is unknown what is there now
 	}
 }
 
@@ -301,8 +301,8 @@ func (p *prober) stepsAside(class core.Class) bool {
 	return true
 }
 
-// limit bounds a request: a caller who waits less than probePatience, or has less
-// left of his wait, is not to wait for a silent store any longer than that.
+// limit bounds a request: a caller that waits less than probePatience, or has less left of
+// its wait, must not wait for a silent store any longer than that.
 func (p *prober) limit(now core.Instant) time.Duration {
 	if p.wait <= 0 {
 		return probePatience

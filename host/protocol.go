@@ -18,24 +18,24 @@ import (
 type abilities struct {
 	creates atomic.Int32 // createUnknown, createHonoured or createIgnored
 	seen    string       // of createIgnored: what was seen; set before it
-	told    atomic.Bool  // that auto falls back on lastwriter
+	told    atomic.Bool  // the log has it that auto falls back on lastwriter
 
 	mu     sync.Mutex
-	asking *task  // finds it out, for all who wait for it
-	own    string // key of the object that is tried where the capability record is throttled, or ""
+	asking *task  // finds it out, for all callers that wait for it
+	own    string // key of the object that is created if the record is throttled, or ""
 }
 
-// Resolve says which protocol a lease on name is kept by. core.ProtocolLastWriter
-// is itself, without a request. Auto, which is 0, is lastwriter where the name
-// has a lock.json, since an old client would not see a strict lease; otherwise strict
-// where the store honours create-if-absent; otherwise lastwriter. Both times that it is
-// lastwriter the Host logs a warning. core.ProtocolStrict on a store that does not honour it
-// is an *Error of Kind Incompatible; other errors are Acquire's.
+// Resolve says by which protocol a lease on name is kept. core.ProtocolLastWriter is
+// itself, without a request. Auto, which is 0, is lastwriter if the name has a lock.json,
+// since an old client would not see a strict lease; otherwise strict if the store honours
+// create-if-absent; otherwise lastwriter. Whenever auto is lastwriter the Host logs a
+// warning. core.ProtocolStrict on a store that does not honour create-if-absent is an
+// *Error of Kind Incompatible; other errors are Acquire's.
 //
-// What is found out about the store is remembered by the Host. Each Host tries it
-// for itself, by way of the endpoint that it uses: two requests where the store has
-// a capability record (package capability), six where it has none. A capability record that refuses the store, left
-// by whoever saw two winners, is believed as it stands.
+// The Host remembers what it finds out about the store. Each Host tries the store for
+// itself, by the endpoint that it uses: two requests if the store has a capability record
+// (package capability), six if it has none. It believes a record that refuses the store: a
+// process that saw two winners has left it.
 func (h *Host) Resolve(ctx context.Context, name string, want core.Protocol) (core.Protocol, error) {
 	if err := core.CheckName(name); err != nil {
 		return 0, err
@@ -119,8 +119,8 @@ func (h *Host) settle(ctx context.Context, kind core.MachineKind, name string, t
 	return w, err
 }
 
-// incompatible is the error of what needs create-if-absent, once it is known to be
-// ignored: with what was seen, if anybody saw it.
+// incompatible returns the error of a call that needs create-if-absent, once the store is
+// known to ignore that: with what was seen, if a process saw it.
 func (h *Host) incompatible(name string) *Error {
 	e := &Error{Kind: Incompatible, Name: name}
 	if text := h.abilities.seen; text != "" {
@@ -148,8 +148,8 @@ func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration)
 	return p.there, nil
 }
 
-// isOurOwn reports whether the store is one that honours create-if-absent because
-// we made it so: a directory, or memory.
+// isOurOwn reports whether the store honours create-if-absent because we made it so: a
+// directory, or memory.
 func (h *Host) isOurOwn() bool {
 	if _, ok := h.store.(*local.Store); ok {
 		return true
@@ -157,8 +157,8 @@ func (h *Host) isOurOwn() bool {
 	return strings.HasPrefix(h.url, "mem:")
 }
 
-// createIsHonoured asks the store, unless the Host knows. Whoever wants to know
-// at the same time waits for one answer, and a failure is everybody's.
+// createIsHonoured asks the store, unless the Host knows. All callers that ask at the
+// same time wait for one answer, and all get its failure.
 func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Duration) (bool, error) {
 	a := &h.abilities
 	if known := a.creates.Load(); known != createUnknown {
@@ -197,13 +197,13 @@ func (h *Host) createIsHonoured(ctx context.Context, name string, wait time.Dura
 	}
 }
 
-// askStore begins to ask, or joins who asks already.
+// askStore begins to ask, or returns the task that already asks.
 func (h *Host) askStore() (*task, error) {
 	a := &h.abilities
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// Who found it unknown may come here when it is known: nobody asks again, for what
-	// was seen is read without a lock from then on.
+	// A caller that found it unknown may get here when it is known. It must not ask
+	// again: a.seen is read without a lock from then on.
 	if t := a.asking; t != nil && (t.failure() == nil || a.creates.Load() != createUnknown) {
 		return t, nil
 	}
@@ -218,7 +218,7 @@ func (h *Host) askStore() (*task, error) {
 		h.loop.sweepTried(betweenWrites)
 	}
 	if err := h.loop.add(t, core.Event{Kind: core.EventBegin}); err != nil {
-		return nil, err // nobody may wait for a task that has not begun
+		return nil, err // no caller may wait for a task that has not begun
 	}
 	a.asking = t
 	return t, nil
@@ -242,8 +242,8 @@ func (h *Host) compete(t *task, p *prober, nonce string, limit time.Duration) er
 	return h.loop.add(own, core.Event{Kind: core.EventBegin})
 }
 
-// tries keeps in mind which object is tried instead of the capability record: the next prober, if
-// this one is refused, tries the same one.
+// tries remembers which object is created instead of the capability record: if this prober
+// is refused, the next one tries the same object.
 func (a *abilities) tries(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

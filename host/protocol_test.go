@@ -64,7 +64,7 @@ func (w *world) refused(why string) {
 	}
 }
 
-// A refusal stands, whoever left it, in whichever version of its format; the error
+// A refusal stands, from any process and in any version of its format. The error
 // and the log say what was seen.
 func TestResolveRefused(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -102,7 +102,7 @@ func TestResolveRacyStore(t *testing.T) {
 	})
 }
 
-// Whoever is told yes looks whose capability record lies there: of two Hosts that come at the
+// A Host that is told yes looks whose capability record lies there: of two Hosts that come at the
 // same moment each may hear of one winner only.
 //
 //	A   create ── yes                  get: B's
@@ -232,7 +232,7 @@ func keys(w *world) string {
 	return b.String()
 }
 
-// Whoever comes while the store is being tried waits for that, and all fail
+// A caller that comes while the store is being tried waits for that, and all fail
 // together if it cannot be.
 func TestResolveTogether(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -138,7 +138,7 @@ func (l *loop) startDue(q *queue, now time.Time) {
 			}
 			return false
 		case q.slots == 0:
-			return false // whoever gives one back comes by here
+			return false // the request that gives a slot back comes by here
 		}
 		l.start(q, r)
 		return true
@@ -247,7 +247,7 @@ func (l *loop) send(r *request, event *core.Event) error {
 }
 
 // maxListed bounds the bytes of a list's keys, so that its answer fits one
-// message of the core; what each entry costs besides is entryCost.
+// message of the core; each entry costs entryCost more.
 const (
 	maxListed = core.MaxMessage - 4096
 	entryCost = 24

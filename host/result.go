@@ -10,24 +10,24 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// Result is what a piece of work came to, in the store. It stays there, so it may
-// be read as often and as late as one likes, while the Host is open.
+// Result is the result of a piece of work, in the store. It stays there, so a caller can
+// read it as often and as late as it likes while the Host is open.
 type Result struct {
 	Name string
 	// Key is where it is in the store.
 	Key string
 	// Failed says that it is what a failure was kept as (MemoFailures).
 	Failed bool
-	// Own says that it is what our own work returned: the store took it. Where the
-	// store's word was lost it may be ours and Own false.
+	// Own says that it is what our own work returned: the store took it. If the store's
+	// answer was lost, it may be ours and Own false.
 	Own bool
 
 	host *Host
 }
 
-// Open reads the result from its beginning; size is -1 where the store does not
+// Open reads the result from its beginning; size is -1 if the store does not
 // tell it. ctx must live until the body is closed. Errors are the store's:
-// errors.Is(err, store.ErrAbsent) if somebody has removed it since.
+// errors.Is(err, store.ErrAbsent) if it was removed since.
 func (r *Result) Open(ctx context.Context) (body io.ReadCloser, size int64, err error) {
 	if r.host.loop.isClosed() {
 		return nil, 0, ErrClosed

@@ -83,7 +83,7 @@ func TestLeastRights(t *testing.T) {
 	for name, test := range map[string]struct {
 		do      func(*party) error
 		allowed []string
-		denied  string // what is tried besides, and not missed
+		denied  string // what is also tried, and not missed
 	}{
 		"strict, without delete": {strictly, []string{"list", "get", "exists", "create", "put"}, "delete"},
 		"permit, without delete": {permit, []string{"list", "get", "exists", "create", "put"}, ""},

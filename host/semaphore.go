@@ -263,8 +263,8 @@ func (s *semaphore) answered(a *core.Action, ev *core.Event) {
 }
 
 // engineFailedSemaphore is engineFailed for a semaphore. What is held stays good until its
-// session's deadline as it was, and is lost then, or when it is given back: nobody
-// else is let in before the session is dead. Whoever waits, or comes, is refused.
+// session's deadline as it was, and is lost then, or when it is given back: no other
+// caller is let in before the session is dead. Callers that wait, or come later, are refused.
 type engineFailedSemaphore struct {
 	of       *semaphore
 	deadline int64 // Mono, of what is held

@@ -95,9 +95,9 @@ type storeClock struct {
 }
 
 // calibrate takes a sample of the store's clock for a machine that would judge
-// sooner by it: one at a time, and no more than one in core.CalibrateEach. Where
-// there is none to be had the machine hears of it at once: one that tries only
-// once has nothing else to wait for.
+// sooner by it: one at a time, and no more than one in core.CalibrateEach. If there can
+// be none, the machine is told at once, since one that tries only once has nothing else
+// to wait for.
 func (l *loop) calibrate(asker *task) {
 	c := &l.clock
 	if c.running != nil {

@@ -35,8 +35,8 @@ func TestCalibration(t *testing.T) {
 	})
 }
 
-// Who tries once asks for a sample before he is refused: it may show that the
-// holder is dead. Where none is to be had he is told so at once.
+// A caller that tries once asks for a sample before it is refused: the sample may show
+// that the holder is dead. If there can be none, the caller is told so at once.
 func TestCalibrationOfATry(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b, c := w.host(), w.host(), w.host()
@@ -58,7 +58,7 @@ func TestCalibrationOfATry(t *testing.T) {
 	})
 }
 
-// What dead processes left is removed by whoever lists the store, long after they
+// A process that lists the store removes what dead processes left, long after they
 // died; what lives stays.
 func TestSweep(t *testing.T) {
 	for _, boot := range []string{"", "ours"} {
@@ -95,7 +95,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What lives stays, too, where whoever lists the store runs on a clone of the machine,
+// What lives also stays if the process that lists the store runs on a clone of the machine,
 // whose boot has the same name and whose clock is ahead.
 func TestSweepOnClone(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -101,8 +101,8 @@ func (l *loop) sessionSaid(s *session, a *core.Action) {
 	}
 }
 
-// watchCall has a directory tell of the next call, which whoever breaks a lease on the
-// session makes. Before the id is in force nobody stands on it.
+// watchCall has a directory tell of the next call, which the breaker of a lease on the
+// session makes. Before the id is in force no lease stands on it.
 func (l *loop) watchCall(s *session) {
 	if s.instance == nil {
 		return
@@ -123,8 +123,8 @@ func (l *loop) tell(s *session, whom func(*task) bool) {
 	}
 }
 
-// on is who stands on a session, or wants to. It is a list of its own, since
-// whoever is stepped may leave.
+// on lists the tasks that stand on a session, or want to. It is a list of its own, since
+// a task that is stepped may leave.
 func (l *loop) on(s *session) (found []*task) {
 	for t := range l.everybody() {
 		if t.session == s {

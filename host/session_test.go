@@ -51,7 +51,7 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// Whoever breaks a lease on a session calls the session, whose other leases go on.
+// The breaker of a lease on a session calls the session, whose other leases go on.
 func TestSessionCalled(t *testing.T) {
 	each(t, map[string]bool{"lease": false, "invocation": true}, func(w *world, _ string, invoked bool) {
 		p, other := w.host(), w.host()

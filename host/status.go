@@ -9,16 +9,16 @@ import (
 	"github.com/mopslock/mopslock/core/machines"
 )
 
-// Status is a lease, or a semaphore, as one read of its record shows it to somebody
-// who takes no part. Holder, Host and PID are somebody else's text.
+// Status is a lease or a semaphore as one read of its record shows it to a caller that
+// takes no part. Holder, Host and PID are another process's text.
 type Status struct {
 	Name     string
 	Protocol core.Protocol
 	State    core.Observation
 	// Holder is the tenure's id; "" when vacant or corrupt.
 	Holder string
-	// Host and PID are of whoever of the tenure wrote last, the holder or a companion; of
-	// a broken lease that too, "" where its version was collected or not read.
+	// Host and PID are of the process of the tenure that wrote last, the holder or a
+	// companion, also for a broken lease; "" if its version was collected or not read.
 	Host string
 	PID  string
 	// Companion: the last write was a companion's.
@@ -30,14 +30,14 @@ type Status struct {
 	Released time.Time
 	// Age is how long ago the last write was, and Left what is left of the TTL,
 	// by this machine's wall clock against the writer's; Left is negative once
-	// it is over. Under strict Left is by the store's clock or by that of the boot
-	// that holder and looker share, and 0 where neither tells.
+	// it is over. Under strict Left is by the store's clock, or by that of the boot
+	// that the holder and this process share, and 0 if neither is known.
 	Age  time.Duration
 	Left time.Duration
 	// Clock is by which clock Left is: "store" or "local".
 	Clock string
 
-	// Under strict; Epoch is 0 otherwise, and where there is no version.
+	// Under strict; Epoch is 0 otherwise, and if there is no version.
 	Epoch uint64
 	Token uint64
 	// Companions are the ids of the other owners.
@@ -50,7 +50,7 @@ type Status struct {
 	By  string
 
 	// Of a semaphore; Capacity is 0 otherwise. State is held or vacant then.
-	// Capacity and Width are the view of whoever was let in last, Held is what all
+	// Capacity and Width are the view of the caller that was let in last, Held is what all
 	// permits weigh together, and Limit is the one that is kept in the store, or 0.
 	Capacity int
 	Width    int
@@ -70,15 +70,15 @@ type PermitHolder struct {
 	Host    string
 	PID     string
 	Label   string
-	// Stale: its session is dead, so whoever needs the room frees it.
+	// Stale: its session is dead, so the next caller that needs the room frees it.
 	Stale bool
 }
 
 // IsSemaphore reports whether the name is a semaphore's.
 func (s *Status) IsSemaphore() bool { return s.Capacity != 0 }
 
-// Most is how much of a semaphore may be held by the view of whoever was let in
-// last: capacity x width, or the store's limit where that is less.
+// Most is how much of a semaphore may be held by the view of the caller that was let in
+// last: capacity x width, or the store's limit if that is less.
 func (s *Status) Most() uint64 {
 	most := uint64(s.Capacity) * uint64(s.Width)
 	if s.Limit != 0 {

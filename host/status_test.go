@@ -112,8 +112,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// A store that is silent keeps nobody for longer than a request may take, also who
-// would wait for ever.
+// A store that is silent keeps no caller for longer than a request may take, not even one
+// that would wait forever.
 func TestLooksAreLimited(t *testing.T) {
 	each(t, map[string]func(p *party) error{
 		"inspect": func(p *party) error {

@@ -11,12 +11,12 @@ import (
 )
 
 // sweeper removes what dead processes have left beside the names: sessions, and
-// samples of the store's clock. Whoever lists the whole store does it.
+// samples of the store's clock. A process that lists the whole store does it.
 //
 // A session object that is gone shows no beat, so one that is in use must never
 // be removed. The store's own clock decides, of which the newest stamp in the
-// listing is a lower bound, or the clock of the boot that wrote it; where neither
-// can be had the object stays.
+// listing is a lower bound, or the clock of the boot that wrote it. If neither is
+// known, the object stays.
 type sweeper struct {
 	host   *Host
 	newest int64 // stamp

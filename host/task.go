@@ -21,7 +21,7 @@ type task struct {
 	// stopKind is the event that ends the machine when the Host closes; 0: it is
 	// dropped.
 	stopKind core.EventKind
-	// guarded: past the deadline the lease is not relied on, whoever asks first.
+	// guarded: past the deadline the lease is not relied on, whichever caller asks first.
 	guarded   bool
 	onWaiting func(Status)
 	onContact func(bool)

@@ -12,8 +12,8 @@ import (
 )
 
 // Terms are what a caller may say about a lease. The zero value is good.
-// Everybody on one name should use one TTL: under lastwriter a holder renews
-// for the shortest TTL that it has seen on the name, and mops judges all by its own.
+// All processes on one name should use one TTL: under lastwriter a holder renews for the
+// shortest TTL that it has seen on the name, and mops judges all holders by its own.
 type Terms struct {
 	// Protocol is how the lease is kept; 0 is auto, which Resolve explains.
 	Protocol core.Protocol
@@ -22,8 +22,8 @@ type Terms struct {
 	// whole seconds) and 30 days. core.TTLEndless, under strict only and not on a
 	// session, is until it is released or broken.
 	TTL core.TTL
-	// Margin is how much earlier than the TTL the holder gives up; 0 is TTL/10.
-	// Below TTL/2.
+	// Margin is how much earlier than the TTL the holder gives up; 0 is TTL/10. It
+	// must be below TTL/2.
 	Margin time.Duration
 
 	// Session, under strict, keeps the lease by this Host's session of the same
@@ -40,20 +40,19 @@ type Terms struct {
 	// verification; 0 is twice what the read and the write took, and
 	// core.ContendedMargin at least after waiting for another. At most TTL/2.
 	AcquireMargin time.Duration
-	// FleetExpire, under lastwriter, is by which TTL others on this name judge us
-	// whatever our record says, as mops does; 0 is 88 s, core.TTLEndless for
-	// names without mops.
+	// FleetExpire, under lastwriter, is the TTL by which others on this name judge us
+	// whatever our record says, as mops does; 0 is 88 s, core.TTLEndless is for names
+	// without mops.
 	FleetExpire core.TTL
-	// Renewal, under lastwriter, is core.RenewalChecked (0 too) or core.RenewalBlind.
+	// Renewal, under lastwriter, is core.RenewalChecked (also for 0) or core.RenewalBlind.
 	Renewal core.Renewal
 	// Expiry says which clocks may call another's lease dead. 0 is
-	// core.ExpiryWall under lastwriter, and under strict core.ExpiryCalibrated
-	// where the store's clock can be relied on; core.ExpiryObserved trusts our own
-	// alone.
+	// core.ExpiryWall under lastwriter, and under strict core.ExpiryCalibrated if the
+	// store's clock can be relied on; core.ExpiryObserved trusts our own alone.
 	Expiry core.Expiry
 }
 
-// config is the Config of a lease's or a companion's machine under a protocol
+// config returns the Config of a lease's or a companion's machine under a protocol
 // that is settled.
 func (h *Host) config(kind core.MachineKind, name string, protocol core.Protocol, t *Terms) (core.Config, error) {
 	if err := h.checkKeys(name, protocol); err != nil {
@@ -84,8 +83,8 @@ func (h *Host) configStrict(cfg *core.Config, t *Terms) {
 	h.judge(cfg)
 }
 
-// checkTerms refuses what no protocol that is asked for accepts, before any
-// request. What only one of two accepts is judged when it is known which it is.
+// checkTerms refuses terms that no protocol asked for accepts, before any request. Terms
+// that only one of two accepts are judged when the protocol is known.
 func (h *Host) checkTerms(kind core.MachineKind, name string, t *Terms) (err error) {
 	for _, protocol := range []core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
 		if t.Protocol != 0 && t.Protocol != protocol {
@@ -115,7 +114,7 @@ func (h *Host) judge(cfg *core.Config) {
 	}
 }
 
-// machineConfig is what the Configs of all machines have in common.
+// machineConfig returns what the Configs of all machines have in common.
 func (h *Host) machineConfig(kind core.MachineKind, protocol core.Protocol) (core.Config, error) {
 	cfg := core.Config{
 		Machine: kind, Protocol: protocol, StampUnit: h.store.StampUnit(),
@@ -129,7 +128,7 @@ func (h *Host) machineConfig(kind core.MachineKind, protocol core.Protocol) (cor
 
 // checkKeys asks a store that cannot keep every key, before the first request.
 func (h *Host) checkKeys(name string, protocol core.Protocol) error {
-	if core.CheckName(name) != nil { // the machine says better what is wrong with a name
+	if core.CheckName(name) != nil { // the machine explains better why a name is refused
 		return nil
 	}
 	if protocol == core.ProtocolStrict {

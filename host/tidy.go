@@ -65,7 +65,7 @@ func (l *loop) awaitTidied(ctx context.Context, only *task) {
 	}
 }
 
-// tellTidied tells who waits for it, after a step.
+// tellTidied tells the callers that wait for it, after a step.
 func (t *task) tellTidied() {
 	if t.tidied != nil && !t.isTidying() {
 		close(t.tidied)

@@ -106,7 +106,7 @@ func (w *Work) Left() time.Duration {
 	return w.view.left()
 }
 
-// Return says what the work came to. It is stored, if there is no result by then,
+// Return gives the result of the work. It is stored, if there is no result by then,
 // once the work has ended well; the latest call counts.
 func (w *Work) Return(result Source) {
 	w.invocation.mu.Lock()

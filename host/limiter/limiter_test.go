@@ -18,7 +18,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// asked is TryAcquire, as what it came to.
+// asked is TryAcquire, and returns its outcome as text.
 func asked(owner *PermitOwner, name string, capacity, width, weight int) (string, Permit) {
 	p, err := owner.TryAcquire(name, View{capacity, width}, weight)
 	if err != nil {

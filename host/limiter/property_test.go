@@ -19,7 +19,7 @@ type oracle struct {
 	fifo    bool
 	held    map[string]map[int]int // by name and owner
 	waiting map[string][]wish
-	heard   map[int]string // what waiting calls came to
+	heard   map[int]string // outcomes of waiting calls
 }
 
 type wish struct{ call, owner, limit, weight int }
@@ -246,6 +246,6 @@ func (w *limiterWorld) check(t *rapid.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !maps.Equal(w.heard, w.oracle.heard) {
-		t.Fatalf("waiting calls came to %v, not %v", w.heard, w.oracle.heard)
+		t.Fatalf("outcomes of waiting calls: %v, not %v", w.heard, w.oracle.heard)
 	}
 }

@@ -22,12 +22,13 @@ var wornByContract = map[string]string{
 	"cmd/mopslock-host/testdata": "what the command prints is a contract",
 }
 
+// wornTexts are said by log lines, errors, findings and warnings, which are contracts.
+var wornTexts = regexp.MustCompile(`no session can be had|strict cannot be had|stored what it came to|take what it came to|both wait for ever;`)
+
 // wornToday are the directories that still have worn words, and how many at most. A figure may
 // only fall, and its line goes when it is 0.
 var wornToday = map[string]int{
-	"cmd":            1, // in a warning that permit prints, which is a contract
 	"core":           25,
-	"host":           90,
 	"tests/simulate": 3, // a method of its own hosts, which are to be replaced
 }
 
@@ -42,7 +43,7 @@ func TestPlainWords(t *testing.T) {
 		if err != nil || !info.Mode().IsRegular() || under(name, wornByContract) != "" {
 			continue
 		}
-		text, top := read(t, name), under(name, wornToday)
+		text, top := wornTexts.ReplaceAllString(read(t, name), ""), under(name, wornToday)
 		if name == "CHANGELOG.md" {
 			text = released.Split(text, 2)[0]
 		}
