@@ -14,7 +14,7 @@ type Config struct {
 	TTL TTL
 	// Margin is what the holder gives up early. 0 means TTL / MarginShare.
 	Margin Duration
-	// AcquireMargin is the least time between a claim and its verification, at most
+	// AcquireMargin is the least time between a put and its verification, at most
 	// TTL/2. 0 means only twice what the read and the write took.
 	AcquireMargin Duration
 	// FleetExpire is the TTL by which other clients on this name, such as mops,

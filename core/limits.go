@@ -44,12 +44,12 @@ const (
 	LaterReadWaits   = 10 // the later read comes after this many times the wait
 	RecheckFirst     = 1 * Second
 	CorruptMin       = 60 * Second
-	JoinAgainMin     = 1 * Second // a companion reads a claim in progress again after it
+	JoinAgainMin     = 1 * Second // a companion reads an attempt in progress again after it
 	EmptyReads       = 5
-	LostPuts         = 5                 // a machine gives up after so many claims in a row that the store did not take
+	LostPuts         = 5                 // a machine gives up after so many attempts in a row whose put the store did not take
 	SlowReads        = 3                 // after so many observations too slow to claim from, a machine claims all the same
-	RewriteRounds    = 3                 // a machine gives up after it found its own claim expired so often
-	ContendedMargin  = 50 * millisecond  // least time from a contended claim to its verification: longer than a busy machine holds a process up
+	RewriteRounds    = 3                 // a machine gives up after it found its own put expired so often
+	ContendedMargin  = 50 * millisecond  // least time from a contended put to its verification: longer than a busy machine holds a process up
 	TTLTolerance     = 100 * Microsecond // an expire_s that differs by more gives a warning
 
 	// Strict.
@@ -64,11 +64,11 @@ const (
 	EndlessPoll   = 20 * Second      // how often a holder without a TTL asks for a newer version
 	HintEach      = 1 * Second       // a holder follows at most one hint in this time
 	EndlessGrace  = 60 * Second      // replaces a ttl of 0 where a rule adds a ttl
-	DoubtLimit    = 60 * Second      // a machine gives up a claim of unknown fate after it
+	DoubtLimit    = 60 * Second      // a machine gives up an attempt of unknown fate after it
 	SampleLimit   = 2 * Second       // a caller that tries once waits no longer for a sample
 	CalibrateEach = 60 * Second      // a process takes at most one sample in this time
 	BootTolerance = 2 * Second       // within which a beat's boottime and its stamp must agree
-	MaxAttempts   = 4                // creates of one version whose fate is unknown at once
+	MaxCreates    = 4                // creates of one version whose fate is unknown at once
 
 	// An invocation.
 	InvokeFirst  = 1 * Second       // from one attempt to the next; then x 2, +- 20 %

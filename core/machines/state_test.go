@@ -71,7 +71,7 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	waiter.step(core.Event{Kind: core.EventAnswer, Request: waiter.id, Outcome: core.OutcomeYes, Entries: testPage(7)})
 	v := otherVersion(7, core.VersionHeld)
 	waiter.yes(testVersion(waiter.m, v, 0))
-	waiter.m.(*strict.Lease).Claim = &strict.Claim{N: 1} // of an attempt before
+	waiter.m.(*strict.Lease).Attempt = &strict.Attempt{N: 1} // the one before
 	held := heldStrictly(tb, 1)
 	held.m.(*strict.Lease).Garbage = &register.Garbage{Keys: []string{"k"}}
 	companion := strictCycle(tb, core.Config{Machine: core.MachineCompanion, Holder: "h", Epoch: 1})

@@ -91,22 +91,22 @@ func strictVersions(m core.Machine, n core.Epoch) map[string]register.OwnVersion
 		v.Origin = 1
 		all[name] = v
 	}
-	if c := claimOf(m); c != nil && c.N > 0 && c.V.N == n {
-		v := c.V
-		v.Nonce = c.Tried[c.N-1].Nonce
+	if a := attemptOf(m); a != nil && a.N > 0 && a.V.N == n {
+		v := a.V
+		v.Nonce = a.Requests[a.N-1].Nonce
 		all["exactly ours"] = v
 	}
 	return all
 }
 
-func claimOf(m core.Machine) *strict.Claim {
+func attemptOf(m core.Machine) *strict.Attempt {
 	switch m := m.(type) {
 	case *strict.Lease:
-		return m.Claim
+		return m.Attempt
 	case *strict.Companion:
-		return &m.Claim
+		return &m.Attempt
 	case *strict.Revocation:
-		return &m.Claim
+		return &m.Attempt
 	}
 	return nil
 }

@@ -237,7 +237,7 @@ func normaliseHead(b []byte, due dueAt) {
 // settleCounters normalises what a lease counts while it waits.
 func settleCounters(b []byte, lease reflect.Value) {
 	const ceiling = 12 // steps of a back-off, after which it grows no more
-	if !lease.FieldByName("Claim").IsNil() || !lease.FieldByName("Garbage").IsNil() {
+	if !lease.FieldByName("Attempt").IsNil() || !lease.FieldByName("Garbage").IsNil() {
 		return
 	}
 	most := uint64(ceiling)

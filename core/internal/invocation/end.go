@@ -46,7 +46,7 @@ func (v *Invocation) giveUp(reason core.Reason) {
 	v.giveBack(false)
 }
 
-// giveBack ends the inner machine: a lease is released, a claim cancelled, and a
+// giveBack ends the inner machine: a lease is released, an attempt cancelled, and a
 // companion leaves.
 func (v *Invocation) giveBack(brief bool) {
 	switch {

@@ -278,7 +278,7 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
 		l.Unchanged, l.Told, l.Warned = v.unchanged, v.unchanged.Fingerprint, v.warned
-		l.Races = v.polls // it has waited, so its claim is contended
+		l.Races = v.polls // it has waited, so its attempt is contended
 	case *strict.Lease:
 		l.Unchanged, l.EndUnchanged, l.Again = v.unchanged, v.endUnchanged, !v.lastTry
 	}

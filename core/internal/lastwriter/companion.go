@@ -13,7 +13,7 @@ type Companion struct {
 	Tenure
 	base.Companion
 
-	RivalSince int64 // Mono since when another's claim has been in progress, or unset
+	RivalSince int64 // Mono since when another's attempt has been in progress, or unset
 	readStart  int64 // of the read that found the tenure expired
 }
 
@@ -146,7 +146,7 @@ func (c *Companion) unreadable() {
 	c.Later(c.JoinBy())
 }
 
-// another: somebody else's record. A claim in progress may still be lost by its
+// another: somebody else's record. An attempt in progress may still be lost by its
 // maker, or be an old one's last write, so it is read again for up to a TTL.
 func (c *Companion) another() {
 	c.seeExpire(c.seen.Expire)
@@ -192,7 +192,7 @@ func (c *Companion) adopt() {
 func (c *Companion) revive(f base.Flight) {
 	c.readStart = f.Sent
 	c.become(core.CompanionReviving)
-	c.write(c.claimLimit(c.JoinLimit(), c.readStart))
+	c.write(c.attemptLimit(c.JoinLimit(), c.readStart))
 }
 
 func (c *Companion) revived(ev *core.Event) {

@@ -19,17 +19,17 @@ type Lease struct {
 	// Acquiring.
 	readStart int64
 	empties   int            // reads that found an empty object
-	lostPuts  int            // claims in a row that the store did not take
+	lostPuts  int            // attempts in a row whose put the store did not take
 	slowReads int            // that found it free but took longer than the acquire margin
 	Unchanged base.Unchanged // of another's record, by the observed rule
 
 	// Claiming.
-	Confirming bool // the put that carries first_acquired_at is out
-	Rounds     int  // own claims found expired
-	claimSent  int64
-	claimWall  int64
-	claimCount int64
-	claimWait  core.Duration
+	Confirming    bool // the put that carries first_acquired_at is out
+	Rounds        int  // own puts found expired
+	firstPutSent  int64
+	firstPutWall  int64
+	firstPutCount int64
+	verifyWait    core.Duration
 
 	// Held.
 	Rereading bool // the get in flight is the later read (PROTOCOL L6)
@@ -95,7 +95,7 @@ func (l *Lease) answer(ev *core.Event, f base.Flight) {
 	case core.LeaseObserving:
 		l.observed(ev, f)
 	case core.LeaseClaiming:
-		l.claimed(ev)
+		l.putAnswer(ev)
 	case core.LeaseVerifying:
 		l.verified(ev, f)
 	case core.LeaseDoubtful:
@@ -133,7 +133,7 @@ func (l *Lease) next() {
 	case core.LeaseWaiting:
 		l.reconsider()
 	case core.LeaseVerifying, core.LeaseDoubtful:
-		l.read(l.RequestLimit(l.claimBy()))
+		l.read(l.RequestLimit(l.attemptBy()))
 	case core.LeaseHeld:
 		l.renewHeld()
 	case core.LeaseReleasing:

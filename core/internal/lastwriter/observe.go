@@ -15,14 +15,14 @@ const (
 	verdictEmpty // an empty object that may yet be filled: read again
 )
 
-// observed takes the answer to a read that may end in a claim.
+// observed takes the answer to a read that may begin an attempt.
 func (l *Lease) observed(ev *core.Event, f base.Flight) {
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
 		l.unanswered(ev.Class)
 		return
 	case core.OutcomeNo:
-		l.claimFree(f)
+		l.startUnlessSlow(f)
 		return
 	}
 	l.Failing = false
@@ -32,7 +32,7 @@ func (l *Lease) observed(ev *core.Event, f base.Flight) {
 	}
 	switch l.judge(ev, f) {
 	case verdictFree:
-		l.claimFree(f)
+		l.startUnlessSlow(f)
 	case verdictEmpty:
 		l.Later(base.Unset)
 	case verdictHeld:
@@ -40,10 +40,10 @@ func (l *Lease) observed(ev *core.Event, f base.Flight) {
 	}
 }
 
-// claimFree claims what a read found free, unless the read took so long that a
-// put could no longer land within the acquire margin: then it is worth nothing
-// (we were paused, say), and the next may be better.
-func (l *Lease) claimFree(f base.Flight) {
+// startUnlessSlow starts an attempt for what a read found free, unless the read took so
+// long that a put could no longer land within the acquire margin: then it is worth
+// nothing (we were paused, say), and the next may be better.
+func (l *Lease) startUnlessSlow(f base.Flight) {
 	margin := l.Cfg.AcquireMargin
 	if margin > core.RequestFloor && l.Now.Mono-f.Sent >= int64(margin-core.RequestFloor) && l.slowReads < core.SlowReads {
 		l.slowReads++
@@ -51,7 +51,7 @@ func (l *Lease) claimFree(f base.Flight) {
 		return
 	}
 	l.slowReads = 0
-	l.claim(f.Sent)
+	l.startAttempt(f.Sent)
 }
 
 // unanswered: a read failed. A waiter carries on; one that tries once does not.

@@ -28,8 +28,8 @@ func (l *Lease) release(brief bool) {
 	}
 }
 
-// giveUp releases what a claim that cannot succeed has left. It is a courtesy
-// with one attempt: what it cannot release expires.
+// giveUp releases what an attempt that cannot succeed has left. It is a courtesy,
+// tried once: what it cannot release expires.
 func (l *Lease) giveUp(end base.Ending) {
 	l.Timers[base.TimerDeadline] = base.Unset
 	l.startReleasing(end)
@@ -54,7 +54,7 @@ func (l *Lease) startReleasing(end base.Ending) {
 }
 
 // releaseRead reads before it writes, unless told to be blind. A tenure that is
-// only known from paper must be read for its counts in any case, and a claim
+// only known from paper must be read for its counts in any case, and an attempt
 // that was given up because it may be another's who won the race.
 func (l *Lease) releaseRead() {
 	if l.Cfg.Renewal == core.RenewalBlind && l.Cfg.Holder == "" && l.Ending == base.EndReleased {
@@ -101,7 +101,7 @@ func (l *Lease) releaseFound(found lockFileVerdict) {
 
 // writeRelease writes what was read to be ours as released. What a failed
 // attempt left is free by itself when its life is over, and a put that lands
-// much later could fall on somebody's verified claim: it is given no longer.
+// much later could fall on somebody's verified lease: it is given no longer.
 func (l *Lease) writeRelease() {
 	limit := l.RequestLimit(l.Timers[base.TimerDeadline])
 	if l.Ending != base.EndReleased {

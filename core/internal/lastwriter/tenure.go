@@ -74,11 +74,11 @@ func (t *Tenure) interval() core.Duration {
 	return t.RNG.Between(e/6*5, e)
 }
 
-// claimLimit shortens the limit of a put that claims what was read free. With
-// an acquire margin everybody else who saw the name free and puts in time
-// verifies after readStart + margin: a put of ours that has landed by then is
-// seen by him. A later one would overwrite a verified lease.
-func (t *Tenure) claimLimit(limit core.Duration, readStart int64) core.Duration {
+// attemptLimit shortens the limit of a put to a name that was read free. With an
+// acquire margin every other machine that saw the name free and puts in time verifies
+// after readStart + margin: it sees a put of ours that has landed by then. A later one
+// would overwrite a verified lease.
+func (t *Tenure) attemptLimit(limit core.Duration, readStart int64) core.Duration {
 	if left := t.Cfg.AcquireMargin + t.Until(readStart); left > core.RequestFloor {
 		return min(limit, left)
 	}

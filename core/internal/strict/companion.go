@@ -13,8 +13,8 @@ type Companion struct {
 	renewer
 	base.Companion
 	HolderID core.HolderID
-	Claim    Claim
-	leaves   int // attempts to say that it left
+	Attempt  Attempt
+	leaves   int // how often it tried to say that it left
 }
 
 // NewCompanion makes a companion in state Idle; cfg.Holder is the tenure,
@@ -159,16 +159,16 @@ func (c *Companion) found(ev *core.Event) {
 // join makes the next version.
 func (c *Companion) join(v register.OwnVersion) {
 	v.Owners = register.WithOwner(c.Cur.Owners, c.ParticipantID)
-	c.Claim = Claim{V: v, since: c.Now.Mono}
+	c.Attempt = Attempt{V: v, since: c.Now.Mono}
 	c.become(core.CompanionReviving)
 	c.sendJoin()
 }
 
-func (c *Companion) sendJoin() { c.Claim.send(&c.Register, c.JoinLimit()) }
+func (c *Companion) sendJoin() { c.Attempt.send(&c.Register, c.JoinLimit()) }
 
 func (c *Companion) created(ev *core.Event) {
 	if ev.Outcome == core.OutcomeYes {
-		c.won(c.Claim.latest())
+		c.won(c.Attempt.latest())
 		return
 	}
 	if ev.Outcome == core.OutcomeUnknown {
@@ -178,7 +178,7 @@ func (c *Companion) created(ev *core.Event) {
 	c.askBack()
 }
 
-func (c *Companion) askBack() { c.Claim.askBack(&c.Register, c.JoinLimit()) }
+func (c *Companion) askBack() { c.Attempt.askBack(&c.Register, c.JoinLimit()) }
 
 // readBack tells whether the version there is ours, and by which request.
 func (c *Companion) readBack(ev *core.Event) {
@@ -188,7 +188,7 @@ func (c *Companion) readBack(ev *core.Event) {
 		c.rejoinOr(func() { c.Later(c.JoinBy()) })
 	case core.OutcomeNo:
 		c.rejoinOr(func() {
-			if c.Claim.N == core.MaxAttempts {
+			if c.Attempt.N == core.MaxCreates {
 				c.again()
 				return
 			}
@@ -197,8 +197,8 @@ func (c *Companion) readBack(ev *core.Event) {
 		})
 	default:
 		c.Learn(ev)
-		if a := c.Claim.landed(ev.Body); a != nil {
-			c.won(a)
+		if landed := c.Attempt.landed(ev.Body); landed != nil {
+			c.won(landed)
 			return
 		}
 		c.again() // somebody else made it: an owner of ours, or who has taken or ended it
@@ -223,16 +223,16 @@ func (c *Companion) again() {
 // won: our version is there. One that was won too late gives nothing to rely on,
 // and joining again costs one more. So does one that may have been collected
 // below: only a list shows whether it is the newest.
-func (c *Companion) won(a *attempt) {
+func (c *Companion) won(by *createRequest) {
 	c.Class, c.Retries = core.ClassNone, 0
 	stale := !c.IsWinNewest(c.NewestConfirmedAt)
-	c.SetCurrent(&c.Claim.V, a.sent)
-	if stale || c.isLate(a.sent) {
+	c.SetCurrent(&c.Attempt.V, by.sent)
+	if stale || c.isLate(by.sent) {
 		c.become(core.CompanionJoining)
 		c.rejoinOr(func() { c.Later(c.JoinBy()) })
 		return
 	}
-	c.hold(a.sent)
+	c.hold(by.sent)
 }
 
 // hold begins to rely on the tenure.
@@ -279,7 +279,7 @@ func (c *Companion) leave() {
 	}
 }
 
-// sayLeft makes the next version without us. It is a courtesy with few attempts:
+// sayLeft makes the next version without us. It is a courtesy, tried a few times:
 // what it cannot say costs the next one a TTL of waiting.
 func (c *Companion) sayLeft() {
 	const courtesy = 3

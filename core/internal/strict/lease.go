@@ -25,7 +25,7 @@ type Lease struct {
 	lateWins int        // versions of ours that were won too late
 	waitedAt core.Epoch // the version that was waited for last
 	moved    bool       // it was another one than the time before
-	Claim    *Claim
+	Attempt  *Attempt
 	calledAt core.Epoch // the newest version of which a call said that it breaks the name
 
 	// Held.
@@ -133,7 +133,7 @@ func (l *Lease) answer(ev *core.Event, f base.Flight) {
 	case core.LeaseWaiting:
 		l.pollAnswer(ev, f)
 	case core.LeaseClaiming:
-		l.claimed(ev)
+		l.createAnswer(ev)
 	case core.LeaseVerifying:
 		l.verified(ev)
 	case core.LeaseDoubtful:
@@ -192,8 +192,8 @@ func (l *Lease) acquire(wait core.Duration) {
 		// Our process released it itself, alone, and a moment ago: whoever comes
 		// between makes the create fail.
 		l.Cur, l.NewestConfirmedAt = register.Current{N: l.Cfg.LastEpoch}, last
-		l.startClaim()
-		l.Claim.guess, l.Claim.below = true, max(l.Cfg.LastEpoch, 2)-1
+		l.startAttempt()
+		l.Attempt.guess, l.Attempt.below = true, max(l.Cfg.LastEpoch, 2)-1
 		return
 	}
 	l.StartObservation(l.ReadLimit())
@@ -222,7 +222,7 @@ func (l *Lease) observed(v register.Verdict) {
 			l.awaitSession()
 			return
 		}
-		l.startClaim()
+		l.startAttempt()
 	case register.Held:
 		l.Failing, l.Retries = false, 0
 		l.heldByAnother()
@@ -354,7 +354,7 @@ func (l *Lease) reconsider() {
 	l.StartObservation(l.ReadLimit())
 }
 
-// unreached: the store has not answered once. A claim that rests on memory may
+// unreached: the store has not answered once. An attempt that rests on memory may
 // have landed all the same, and is shut out like any other.
 func (l *Lease) unreached() {
 	l.Timers[base.TimerReach] = base.Unset
@@ -362,7 +362,7 @@ func (l *Lease) unreached() {
 	case core.LeaseObserving, core.LeaseWaiting:
 		l.refuse(core.ReasonUnreachable)
 	case core.LeaseClaiming, core.LeaseDoubtful:
-		if v := &l.Claim.V; v.Session == "" && v.TTL != 0 { // what may have landed expires by itself
+		if v := &l.Attempt.V; v.Session == "" && v.TTL != 0 { // what may have landed expires by itself
 			l.refuse(core.ReasonUnreachable)
 			return
 		}

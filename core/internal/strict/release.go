@@ -27,7 +27,7 @@ func (l *Lease) release() {
 	switch l.State {
 	case core.LeaseIdle: // a printed lease: its tenure is known, and an epoch that it had
 		l.Cur = register.Current{N: l.Cfg.Epoch, Tenure: l.holderID}
-		l.Claim = &Claim{since: l.Now.Mono}
+		l.Attempt = &Attempt{since: l.Now.Mono}
 		l.become(core.LeaseReleasing)
 		l.Ending = base.EndReleased
 		l.AskNewest("", core.RequestLimit)
@@ -59,7 +59,7 @@ func (l *Lease) goOnReleasing() {
 		return
 	}
 	if l.Closing != 0 {
-		v := l.Claim.V
+		v := l.Attempt.V
 		v.State, v.Alone, v.Nonce = core.VersionReleased, true, register.NewNonce(&l.RNG)
 		l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
 		return
@@ -121,7 +121,7 @@ func (l *Lease) releaseMade(sent int64) {
 	if l.Closing == 0 {
 		v = l.released()
 	} else {
-		v = l.Claim.V
+		v = l.Attempt.V
 		v.State, v.Alone = core.VersionReleased, true
 	}
 	late := l.Closing == 0 && !l.IsWinNewest(l.NewestConfirmedAt)
@@ -165,7 +165,7 @@ func (l *Lease) releaseFailed() {
 	case l.Cfg.Holder == "":
 		l.Failing = true
 		l.Later(l.Timers[base.TimerDeadline])
-	case l.Now.Mono < l.Claim.since+int64(l.Patience()):
+	case l.Now.Mono < l.Attempt.since+int64(l.Patience()):
 		l.Later(base.Unset)
 	default: // a printed lease: it expires by itself
 		l.lose(core.ReasonUnreachable)
@@ -174,7 +174,7 @@ func (l *Lease) releaseFailed() {
 
 // hangsOnSession reports whether what a failed attempt left lives as long as our session.
 func (l *Lease) hangsOnSession() bool {
-	return l.Claim != nil && l.Claim.V.Session != "" && l.Claim.V.Session == l.Session.ID && l.InForce()
+	return l.Attempt != nil && l.Attempt.V.Session != "" && l.Attempt.V.Session == l.Session.ID && l.InForce()
 }
 
 // endRelease leaves Releasing for where it was going. Sent is of the version that

@@ -11,9 +11,9 @@ import (
 type Revocation struct {
 	register.Register
 	task
-	target core.HolderID // the tenure that is to be broken, and no other; "" until it is known
-	dead   bool          // the observation that gave the version to be broken shows that nobody keeps it alive
-	Claim  Claim
+	target  core.HolderID // the tenure that is to be broken, and no other; "" until it is known
+	dead    bool          // the observation that gave the version to be broken shows that nobody keeps it alive
+	Attempt Attempt
 }
 
 // NewRevocation makes a revocation in state Idle.
@@ -93,7 +93,7 @@ func (r *Revocation) answer(ev *core.Event, f base.Flight) {
 			r.broke()
 			return
 		}
-		r.Claim.askBack(&r.Register, core.RequestLimit)
+		r.Attempt.askBack(&r.Register, core.RequestLimit)
 	case register.ForReadBack:
 		r.readBack(ev)
 	case register.ForCalls:
@@ -113,10 +113,10 @@ func (r *Revocation) answer(ev *core.Event, f base.Flight) {
 // goOn tries again whatever had no answer.
 func (r *Revocation) goOn() {
 	switch {
-	case r.Claim.N > 0 && r.Cur.N == r.Claim.V.N:
+	case r.Attempt.N > 0 && r.Cur.N == r.Attempt.V.N:
 		r.call()
-	case r.Claim.N > 0:
-		r.Claim.askBack(&r.Register, core.RequestLimit)
+	case r.Attempt.N > 0:
+		r.Attempt.askBack(&r.Register, core.RequestLimit)
 	default:
 		r.StartObservation(core.RequestLimit)
 	}
@@ -151,7 +151,7 @@ func (r *Revocation) found(v register.Verdict) {
 	case r.target != "" && c.Tenure != r.target: // somebody else's by now
 		r.refuse(core.ReasonHeld)
 	default:
-		r.target, r.Claim.N = c.Tenure, 0
+		r.target, r.Attempt.N = c.Tenure, 0
 		r.dead = r.isDead(v)
 		r.sendBreak()
 	}
@@ -160,31 +160,31 @@ func (r *Revocation) found(v register.Verdict) {
 func (r *Revocation) sendBreak() {
 	v := r.Successor(core.VersionBroken)
 	v.Alone, v.Why, v.By = r.Cfg.Now || r.dead, r.Cfg.Why, r.Cfg.PID+"@"+r.Cfg.Host
-	r.Claim.V = v
-	r.Claim.sendAs(&r.Register, core.RequestLimit)
+	r.Attempt.V = v
+	r.Attempt.sendAs(&r.Register, core.RequestLimit)
 }
 
 func (r *Revocation) readBack(ev *core.Event) {
 	if ev.Outcome == core.OutcomeNo { // the create may still land; another one shows
-		if r.Claim.N == core.MaxAttempts {
+		if r.Attempt.N == core.MaxCreates {
 			r.refuse(core.ReasonUnreachable)
 			return
 		}
 		r.sendBreak()
 		return
 	}
-	if r.Claim.landed(ev.Body) != nil {
+	if r.Attempt.landed(ev.Body) != nil {
 		r.broke()
 		return
 	}
-	r.Claim.N = 0
+	r.Attempt.N = 0
 	r.StartObservation(core.RequestLimit) // somebody else made it: what is there now?
 }
 
 // broke: the version that says so is there. Its session is still to be called.
 func (r *Revocation) broke() {
-	v := r.Claim.V
-	r.SetCurrent(&v, r.Claim.latest().sent)
+	v := r.Attempt.V
+	r.SetCurrent(&v, r.Attempt.latest().sent)
 	r.Observation = register.Observation{Listed: true, N: v.N}
 	r.call()
 }
@@ -208,7 +208,7 @@ func (r *Revocation) AppendState(dst []byte) []byte {
 	s.Text(string(r.target))
 	s.Bools(r.dead)
 	r.Register.Snapshot(&s)
-	r.Claim.snapshot(&s)
+	r.Attempt.snapshot(&s)
 	return s
 }
 

@@ -53,12 +53,12 @@ func (r *renewer) askHint() {
 // (PROTOCOL S8.4).
 func (l *Lease) isOver(core.EventKind) bool { return l.believes() && l.isPast() }
 
-// giveUp shuts out a claim of unknown fate, by a release at its very key: either that is
-// won, and the claim can land no more, or the key shows who won it (PROTOCOL S7.4).
-func (l *Lease) giveUp(end base.Ending) { l.startReleasing(end, l.Claim.V.N) }
+// giveUp shuts out an attempt of unknown fate, by a release at its very key: either that is
+// won, and no create can land any more, or the key shows who won it (PROTOCOL S7.4).
+func (l *Lease) giveUp(end base.Ending) { l.startReleasing(end, l.Attempt.V.N) }
 
-// isLeftToExpire reports whether a claim that was given up, and could not be shut out, is
-// left to expire by itself. On a session that lives it never would (PROTOCOL S7.4).
+// isLeftToExpire reports whether an attempt that was given up, and could not be shut out,
+// is left to expire by itself. On a session that lives it never would (PROTOCOL S7.4).
 func (l *Lease) isLeftToExpire() bool {
 	const courtesy = 3
 	return l.Retries >= courtesy && !l.hangsOnSession()
@@ -71,7 +71,7 @@ func (l *Lease) sendRelease() {
 }
 
 // renewNonce gives each request a nonce of its own, a repeated one also (PROTOCOL S3.4).
-func (c *Claim) renewNonce(r *register.Register) { c.V.Nonce = register.NewNonce(&r.RNG) }
+func (a *Attempt) renewNonce(r *register.Register) { a.V.Nonce = register.NewNonce(&r.RNG) }
 
 // goOnJoining joins by a version, which only one process can make, and which copies all
 // that keeps the tenure alive (PROTOCOL S9.1 and S3.3).

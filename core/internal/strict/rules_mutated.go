@@ -72,7 +72,7 @@ func (l *Lease) giveUp(end base.Ending) {
 		l.endRelease(0)
 		return
 	}
-	l.startReleasing(end, l.Claim.V.N)
+	l.startReleasing(end, l.Attempt.V.N)
 }
 
 func (l *Lease) isLeftToExpire() bool {
@@ -89,9 +89,9 @@ func (l *Lease) sendRelease() {
 	l.Create(&v, l.RequestLimit(l.Timers[base.TimerDeadline]))
 }
 
-func (c *Claim) renewNonce(r *register.Register) {
-	if c.N == 0 || !r.Has(base.SameNonceRetry) {
-		c.V.Nonce = register.NewNonce(&r.RNG)
+func (a *Attempt) renewNonce(r *register.Register) {
+	if a.N == 0 || !r.Has(base.SameNonceRetry) {
+		a.V.Nonce = register.NewNonce(&r.RNG)
 	}
 }
 

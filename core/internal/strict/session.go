@@ -198,7 +198,7 @@ func (s *Session) close() {
 	}
 }
 
-// closingAnswer removes what the session has left: a courtesy, with one attempt.
+// closingAnswer removes what the session has left: a courtesy, tried once.
 func (s *Session) closingAnswer(ev *core.Event) {
 	switch {
 	case ev.Outcome == core.OutcomeUnknown || s.Doing == register.ForDelete && len(s.Calls) == 0:

@@ -21,8 +21,8 @@ func (r *renewer) snapshot(s *base.Snapshot) {
 	s.Int(r.quiet)
 }
 
-func (c *Claim) snapshot(s *base.Snapshot) {
-	v := &c.V
+func (a *Attempt) snapshot(s *base.Snapshot) {
+	v := &a.V
 	s.Uint(uint64(v.N))
 	s.Uint(uint64(v.Origin))
 	s.Octet(uint8(v.State))
@@ -34,20 +34,20 @@ func (c *Claim) snapshot(s *base.Snapshot) {
 	s.Int(int64(v.TTL))
 	s.Int(int64(v.Margin))
 	s.Text(v.Session)
-	s.Bools(v.Alone, c.guess)
-	s.Uint(uint64(c.below))
+	s.Bools(v.Alone, a.guess)
+	s.Uint(uint64(a.below))
 	s.Text(v.Why)
 	s.Text(v.By)
 	s.Text(v.Label)
-	s.Int(int64(c.N))
-	for i := range c.N {
-		s.Uint(c.Tried[i].Nonce.A)
-		s.Uint(c.Tried[i].Nonce.B)
-		s.Int(c.Tried[i].sent)
+	s.Int(int64(a.N))
+	for i := range a.N {
+		s.Uint(a.Requests[i].Nonce.A)
+		s.Uint(a.Requests[i].Nonce.B)
+		s.Int(a.Requests[i].sent)
 	}
-	s.Int(c.since)
-	s.Int(c.doubt)
-	s.Int(c.newestConfirmedAt)
+	s.Int(a.since)
+	s.Int(a.doubt)
+	s.Int(a.newestConfirmedAt)
 }
 
 // AppendState implements Machine.
@@ -55,7 +55,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	s := l.Head(dst, core.MachineLease)
 	l.renewer.snapshot(&s)
 	s.Text(string(l.holderID))
-	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Claim != nil)
+	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Attempt != nil)
 	s.Bools(l.sampling, l.Again)
 	s.Uint(uint64(l.calledAt))
 	s.Uint(uint64(l.waitedAt))
@@ -63,8 +63,8 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	s.Int(int64(l.Races))
 	s.Int(int64(l.lateWins))
 	s.Uint(l.Told)
-	if l.Claim != nil {
-		l.Claim.snapshot(&s)
+	if l.Attempt != nil {
+		l.Attempt.snapshot(&s)
 	}
 	s.Octet(uint8(l.Ending))
 	s.Uint(uint64(l.Closing))
@@ -77,7 +77,7 @@ func (c *Companion) AppendState(dst []byte) []byte {
 	c.renewer.snapshot(&s)
 	s.Text(string(c.HolderID))
 	c.Companion.Snapshot(&s)
-	c.Claim.snapshot(&s)
+	c.Attempt.snapshot(&s)
 	s.Int(int64(c.leaves))
 	return s
 }
@@ -104,9 +104,9 @@ func (s *Session) AppendState(dst []byte) []byte {
 func (l *Lease) Clone() core.Machine {
 	twin := *l
 	twin.Detach()
-	if l.Claim != nil {
-		c := *l.Claim
-		twin.Claim = &c
+	if l.Attempt != nil {
+		a := *l.Attempt
+		twin.Attempt = &a
 	}
 	return &twin
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// A claim, as lastwriter makes it: put, wait until everybody who saw the name
+// An attempt, as lastwriter makes it: put, wait until everybody who saw the name
 // free has put too, read; the last one who put is there and wins. Then a second
 // put carries first_acquired_at, without which a companion will not join.
 //
@@ -13,28 +13,28 @@ import (
 //	B      get(free) . put . . . . . wait . . . . . . get(B's) put(confirm) held
 //
 // The wait eats the record's own life, so the confirming put must be answered
-// before the first put's stamp + span; otherwise the claim is cleaned up.
+// before the first put's stamp + span; otherwise the attempt is cleaned up.
 
-// claim puts the first record. readStart is when the read that found the name
+// startAttempt puts the first record. readStart is when the read that found the name
 // free was sent.
-func (l *Lease) claim(readStart int64) {
+func (l *Lease) startAttempt(readStart int64) {
 	l.become(core.LeaseClaiming)
 	l.Confirming, l.readStart, l.acquired, l.Retries = false, readStart, 0, 0
-	l.claimSent, l.claimWall = l.Now.Mono, l.Now.Wall
-	l.write(l.claimLimit(l.RequestLimit(l.claimBy()), readStart))
-	l.claimCount = l.count
+	l.firstPutSent, l.firstPutWall = l.Now.Mono, l.Now.Wall
+	l.write(l.attemptLimit(l.RequestLimit(l.attemptBy()), readStart))
+	l.firstPutCount = l.count
 }
 
-// claimBy is when the claim is too old to be confirmed.
-func (l *Lease) claimBy() int64 { return l.claimSent + int64(l.span()) }
+// attemptBy is when the attempt is too old to be confirmed.
+func (l *Lease) attemptBy() int64 { return l.firstPutSent + int64(l.span()) }
 
-// claimed takes the answer to either put.
-func (l *Lease) claimed(ev *core.Event) {
+// putAnswer takes the answer to either put.
+func (l *Lease) putAnswer(ev *core.Event) {
 	l.Observed.State = 0 // whoever wins a race now, it is not who was seen before
 	switch {
 	case ev.Outcome == core.OutcomeYes && !l.Confirming:
 		l.startVerifying()
-	case ev.Outcome == core.OutcomeYes && l.Now.Mono < l.claimBy():
+	case ev.Outcome == core.OutcomeYes && l.Now.Mono < l.attemptBy():
 		l.hold()
 	case ev.Outcome == core.OutcomeYes:
 		l.giveUp(base.EndRaced)
@@ -42,22 +42,22 @@ func (l *Lease) claimed(ev *core.Event) {
 		l.Class = ev.Class
 		l.refuse(core.ReasonUnusable)
 	default:
-		l.claimUnknown(ev.Class)
+		l.putUnknown(ev.Class)
 	}
 }
 
-// claimUnknown reads a put back: at once the first time, then at intervals, and
+// putUnknown reads a put back: at once the first time, then at intervals, and
 // not at once after a store that asked for patience: another put follows.
-func (l *Lease) claimUnknown(class core.Class) {
+func (l *Lease) putUnknown(class core.Class) {
 	l.Class, l.putSaid = class, class
 	l.doubt()
 	l.become(core.LeaseDoubtful)
 	if l.Retries == 0 && class != core.ClassThrottled {
 		l.Retries++
-		l.read(l.RequestLimit(l.claimBy()))
+		l.read(l.RequestLimit(l.attemptBy()))
 		return
 	}
-	l.Later(l.claimBy())
+	l.Later(l.attemptBy())
 }
 
 // startVerifying waits for everybody who may have read what we read. A slow
@@ -72,21 +72,21 @@ func (l *Lease) claimUnknown(class core.Class) {
 func (l *Lease) startVerifying() {
 	l.become(core.LeaseVerifying)
 	l.Retries, l.lostPuts = 0, 0
-	l.claimWait = max(l.Cfg.AcquireMargin, 2*l.sinceRead())
+	l.verifyWait = max(l.Cfg.AcquireMargin, 2*l.sinceRead())
 	if l.isContended() {
-		l.claimWait = max(l.claimWait, min(core.ContendedMargin, l.span()/2))
+		l.verifyWait = max(l.verifyWait, min(core.ContendedMargin, l.span()/2))
 	}
-	l.Timers[base.TimerNext] = l.In(l.claimWait)
+	l.Timers[base.TimerNext] = l.In(l.verifyWait)
 }
 
 // verified takes the only read that may answer held.
 func (l *Lease) verified(ev *core.Event, f base.Flight) {
 	switch l.find(ev) {
 	case foundPut:
-		if l.ownFresh() && l.Now.Mono < l.claimBy() {
+		if l.ownFresh() && l.Now.Mono < l.attemptBy() {
 			l.confirm()
 		} else if l.Rounds++; l.Rounds < core.RewriteRounds {
-			l.claim(f.Sent)
+			l.startAttempt(f.Sent)
 		} else {
 			l.giveUp(base.EndRaced)
 		}
@@ -97,15 +97,15 @@ func (l *Lease) verified(ev *core.Event, f base.Flight) {
 	}
 }
 
-// unread: the record could not be read while a claim is open.
+// unread: the record could not be read while an attempt is open.
 func (l *Lease) unread() {
 	switch {
 	case l.Class.Permanent():
 		l.refuse(core.ReasonUnusable)
-	case l.Now.Mono >= l.claimBy():
+	case l.Now.Mono >= l.attemptBy():
 		l.giveUp(base.EndRaced)
 	default:
-		l.Later(l.claimBy())
+		l.Later(l.attemptBy())
 	}
 }
 
@@ -116,7 +116,7 @@ func (l *Lease) confirm() {
 	if l.acquired == 0 {
 		l.acquired = l.Now.Wall
 	}
-	l.write(l.RequestLimit(l.claimBy()))
+	l.write(l.RequestLimit(l.attemptBy()))
 }
 
 // readBack leaves Doubtful, by the one way there is: what is there now?
@@ -128,14 +128,14 @@ func (l *Lease) readBack(ev *core.Event) {
 	case found == foundPut && !l.Confirming:
 		l.settle()
 		l.startVerifying()
-	case found == foundPut && l.Now.Mono < l.claimBy():
+	case found == foundPut && l.Now.Mono < l.attemptBy():
 		l.settle()
 		l.hold()
 	case found == foundPut:
 		l.giveUp(base.EndRaced)
 	case found == foundOurs && l.Confirming && l.firstPutSeen():
-		if l.Now.Mono < l.claimBy() {
-			l.confirm() // the confirming put was lost on its way, the claim was not
+		if l.Now.Mono < l.attemptBy() {
+			l.confirm() // the confirming put was lost on its way, the first was not
 		} else {
 			l.giveUp(base.EndRaced)
 		}
@@ -166,7 +166,7 @@ func (l *Lease) nobodyWon() {
 
 // firstPutSeen reports whether the record read is the put that was verified.
 func (l *Lease) firstPutSeen() bool {
-	return l.seen.Count == l.claimCount && l.seen.WrittenAt == microseconds(l.claimWall)
+	return l.seen.Count == l.firstPutCount && l.seen.WrittenAt == microseconds(l.firstPutWall)
 }
 
 // lostRace ends an attempt that somebody else won, or nobody.
@@ -185,9 +185,9 @@ func (l *Lease) hold() {
 	l.become(core.LeaseHeld)
 	l.Timers[base.TimerLimit] = base.Unset
 	l.Tenure.hold(l.sent)
-	// Each claimant waits by its own latency, so one with a fast store among
+	// Each contender waits by its own latency, so one with a fast store among
 	// slow ones waits too little. A later read catches the slow one's put.
-	delay := max(core.LaterReadMin, core.LaterReadWaits*l.claimWait)
+	delay := max(core.LaterReadMin, core.LaterReadWaits*l.verifyWait)
 	if l.Cfg.Renewal == core.RenewalChecked && l.Cfg.TTL.Duration() >= delay {
 		l.Timers[base.TimerExtra] = l.In(delay)
 	}

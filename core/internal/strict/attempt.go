@@ -6,8 +6,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// startClaim makes the version that follows what was found free: a new tenure.
-func (l *Lease) startClaim() {
+// startAttempt makes the version that follows what was found free: a new tenure.
+func (l *Lease) startAttempt() {
 	n := l.Cur.N + 1
 	ttl, margin := l.Cfg.TTL.Duration(), l.Cfg.Margin
 	if l.Cfg.TTL == core.TTLEndless {
@@ -17,60 +17,60 @@ func (l *Lease) startClaim() {
 	if l.Cfg.OnSession {
 		session = l.Session.ID
 	}
-	l.Claim = &Claim{since: l.Now.Mono, doubt: l.Now.Mono, newestConfirmedAt: l.NewestConfirmedAt, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
+	l.Attempt = &Attempt{since: l.Now.Mono, doubt: l.Now.Mono, newestConfirmedAt: l.NewestConfirmedAt, below: max(l.Cur.Origin, 1), V: register.OwnVersion{
 		N: n, Origin: n, State: core.VersionHeld, Tenure: l.holderID, Owner: l.ParticipantID,
 		Owners: register.WithOwner("", l.ParticipantID), TTL: ttl, Margin: margin, Session: session, Label: l.Cfg.Label,
 	}}
 	l.become(core.LeaseClaiming)
-	l.sendClaim()
+	l.sendCreate()
 }
 
-// sendClaim sends the claim once more.
-func (l *Lease) sendClaim() {
-	l.Claim.send(&l.Register, l.RequestLimit(l.claimBy()))
+// sendCreate sends a create, the first of the attempt or one more.
+func (l *Lease) sendCreate() {
+	l.Attempt.send(&l.Register, l.RequestLimit(l.attemptBy()))
 }
 
-// claimBy is when a claim that was sent now would be worth nothing any more.
-func (l *Lease) claimBy() int64 {
-	if l.Claim.V.TTL == 0 {
+// attemptBy is when a create that was sent now would be worth nothing any more.
+func (l *Lease) attemptBy() int64 {
+	if l.Attempt.V.TTL == 0 {
 		return base.Unset
 	}
-	return l.Claim.since + int64(l.Claim.V.TTL-l.Claim.V.Margin)
+	return l.Attempt.since + int64(l.Attempt.V.TTL-l.Attempt.V.Margin)
 }
 
-// giveUpAt is when a claim in doubt is given up: nobody waits for a TTL of days to
-// be told that a store is silent, and whose patience is over waits for one request.
+// giveUpAt is when an attempt in doubt is given up: no caller waits for a TTL of days to
+// be told that a store is silent, and one whose patience is over waits for one request.
 func (l *Lease) giveUpAt() int64 {
 	doubt := core.DoubtLimit
 	if l.LastTry {
 		doubt = core.RequestLimit
 	}
-	return min(l.claimBy(), l.Claim.doubt+int64(doubt))
+	return min(l.attemptBy(), l.Attempt.doubt+int64(doubt))
 }
 
-// claimed takes the answer to a create.
-func (l *Lease) claimed(ev *core.Event) {
+// createAnswer takes the answer to a create.
+func (l *Lease) createAnswer(ev *core.Event) {
 	switch ev.Outcome {
 	case core.OutcomeYes:
-		l.won(l.Claim.latest())
+		l.won(l.Attempt.latest())
 		return
 	case core.OutcomeUnknown:
 		l.Class = ev.Class
 	}
-	// "Exists" is said of one's own success, too, where somebody on the way sent
-	// the request twice. What is there is to be read in any case: it is who won.
+	// "Exists" is also said of our own success, where somebody on the way sent the
+	// request twice. The version that is there is read in any case: it says who won.
 	l.become(core.LeaseDoubtful)
 	l.askBack()
 }
 
 // askBack reads the version that a create of ours may have made.
 func (l *Lease) askBack() {
-	l.Claim.askBack(&l.Register, l.RequestLimit(l.claimBy()))
+	l.Attempt.askBack(&l.Register, l.RequestLimit(l.attemptBy()))
 }
 
 // readBack tells whether the version there is ours, and by which request.
 func (l *Lease) readBack(ev *core.Event) {
-	c := l.Claim
+	a := l.Attempt
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
 		l.Class, l.Failing = ev.Class, true
@@ -84,9 +84,9 @@ func (l *Lease) readBack(ev *core.Event) {
 	default:
 		l.Learn(ev)
 		l.Failing, l.Retries = false, 0
-		l.ReadVersion(ev.Body, c.V.N, ev.Stamp)
-		if a := c.landed(ev.Body); a != nil {
-			l.won(a)
+		l.ReadVersion(ev.Body, a.V.N, ev.Stamp)
+		if landed := a.landed(ev.Body); landed != nil {
+			l.won(landed)
 			return
 		}
 		l.lostRace()
@@ -97,35 +97,35 @@ func (l *Lease) readBack(ev *core.Event) {
 // Another one is sent, which wins or shows who did.
 func (l *Lease) notThere() {
 	switch {
-	case l.Class.Permanent() && l.Claim.N == 1: // it was refused, not lost
+	case l.Class.Permanent() && l.Attempt.N == 1: // it was refused, not lost
 		l.refuse(core.ReasonUnusable)
-	case l.Claim.N == core.MaxAttempts || l.Now.Mono >= l.giveUpAt():
+	case l.Attempt.N == core.MaxCreates || l.Now.Mono >= l.giveUpAt():
 		l.giveUp(base.EndRaced)
-	case l.Cfg.OnSession && (!l.InForce() || l.Session.ID != l.Claim.V.Session):
+	case l.Cfg.OnSession && (!l.InForce() || l.Session.ID != l.Attempt.V.Session):
 		l.giveUp(base.EndRaced)
 	default:
 		l.become(core.LeaseClaiming)
-		l.sendClaim()
+		l.sendCreate()
 	}
 }
 
 // won: one of our creates made the version. It holds if it is young enough; if
-// not, it is nobody's, and the next claim stands on it.
-func (l *Lease) won(a *attempt) {
-	c := l.Claim
-	l.SetCurrent(&c.V, a.sent)
+// not, it is nobody's, and the next attempt stands on it.
+func (l *Lease) won(by *createRequest) {
+	a := l.Attempt
+	l.SetCurrent(&a.V, by.sent)
 	switch {
-	case l.isSpoilt(a.sent):
-	case !l.IsWinNewest(l.Claim.newestConfirmedAt):
+	case l.isSpoilt(by.sent):
+	case !l.IsWinNewest(a.newestConfirmedAt):
 		l.become(core.LeaseVerifying)
-		c.doubt = l.Now.Mono
+		a.doubt = l.Now.Mono
 		l.confirmWin()
 	default:
-		l.hold(a.sent)
+		l.hold(by.sent)
 	}
 }
 
-// isSpoilt ends a claim that was won and may not be held: its session has called it
+// isSpoilt ends an attempt that was won and may not be held: its session has called it
 // off, it is too old, or its session has died.
 func (l *Lease) isSpoilt(sent int64) bool {
 	c := &l.Cur
@@ -153,7 +153,7 @@ func (l *Lease) wonLate() {
 		return
 	}
 	l.becomeDoubtful()
-	l.startClaim()
+	l.startAttempt()
 }
 
 func (l *Lease) becomeDoubtful() {
@@ -164,7 +164,7 @@ func (l *Lease) becomeDoubtful() {
 
 // confirmWin lists: the version was won so long after it was found to be the
 // next one that what stood there before may have been collected.
-func (l *Lease) confirmWin() { l.AskNewest("", l.RequestLimit(l.claimBy())) }
+func (l *Lease) confirmWin() { l.AskNewest("", l.RequestLimit(l.attemptBy())) }
 
 func (l *Lease) verified(ev *core.Event) {
 	sent := l.Cur.Boottime
@@ -178,7 +178,7 @@ func (l *Lease) verified(ev *core.Event) {
 		}
 		l.Later(l.giveUpAt())
 	case !found:
-		l.AskNewest(l.After, l.RequestLimit(l.claimBy()))
+		l.AskNewest(l.After, l.RequestLimit(l.attemptBy()))
 	case n != l.Cur.N:
 		l.lostRace()
 	case l.isSpoilt(sent):
@@ -192,7 +192,7 @@ func (l *Lease) verified(ev *core.Event) {
 // version, so there is nothing to look for: the confirmation holds for it as well,
 // since it was made after that.
 func (l *Lease) lostRace() {
-	if l.Claim != nil && l.Claim.guess && l.State == core.LeaseDoubtful {
+	if l.Attempt != nil && l.Attempt.guess && l.State == core.LeaseDoubtful {
 		l.reconsider()
 		return
 	}
@@ -201,7 +201,7 @@ func (l *Lease) lostRace() {
 		return
 	}
 	l.become(core.LeaseWaiting)
-	if c := &l.Cur; c.N == l.Claim.V.N && c.State == core.VersionHeld && c.Tenure != l.holderID && l.NewestConfirmedAt != base.Unset {
+	if c := &l.Cur; c.N == l.Attempt.V.N && c.State == core.VersionHeld && c.Tenure != l.holderID && l.NewestConfirmedAt != base.Unset {
 		l.Observation = register.Observation{Listed: true, More: true, N: c.N, Lowest: c.N, Stamp: c.Stamp, Start: l.Now.Mono}
 		l.schedulePoll()
 		if l.Observed.LookAt == 0 && c.TTL != 0 { // only if it stands unchanged can it be free: begin
@@ -210,8 +210,8 @@ func (l *Lease) lostRace() {
 	} else {
 		l.NewestConfirmedAt = base.Unset
 	}
-	l.Claim, l.Body = nil, nil // it may wait for long, and thousands beside it
-	l.moved = true             // in a crowd there are more above it by the next poll
+	l.Attempt, l.Body = nil, nil // it may wait for long, and thousands beside it
+	l.moved = true               // in a crowd there are more above it by the next poll
 	l.Timers[base.TimerNext] = l.AfterBackoff(&l.Races)
 }
 
@@ -219,8 +219,8 @@ func (l *Lease) lostRace() {
 func (l *Lease) hold(sent int64) {
 	l.become(core.LeaseHeld)
 	l.Timers = base.NewTimers()
-	tidies := l.Cur.N/register.CollectEach != l.Claim.below/register.CollectEach // the first tenure of each so many versions
-	l.Claim = nil                                                                // a lease held costs little
+	tidies := l.Cur.N/register.CollectEach != l.Attempt.below/register.CollectEach // the first tenure of each so many versions
+	l.Attempt = nil                                                                // a lease held costs little
 	a := l.renewer.hold(l.holderID, sent)
 	a.Session = l.standOn // as hold has just set it
 	if tidies {
@@ -243,8 +243,8 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 // is above us the session's renewals do us no good: the deadline stays where it
 // is, since whoever broke it waits no longer than a ttl from the call.
 //
-// A claim of unknown fate may be the one that was broken. The session tells of it
-// once, so it is remembered until the claim is settled:
+// An attempt of unknown fate may be the one that was broken. The session tells of it
+// once, so it is remembered until the attempt is settled:
 //
 //	us       create v(n) . . . . . . . . . . (unknown)  read back: ours
 //	breaker                   v(n+1) broken, call
@@ -284,10 +284,10 @@ func (l *Lease) callAnswer(ev *core.Event) {
 	}
 }
 
-// Claim is one version that we try to make, by one create or several.
-type Claim struct {
+// Attempt is one version that we try to make, by one create or several.
+type Attempt struct {
 	V                 register.OwnVersion
-	Tried             [core.MaxAttempts]attempt
+	Requests          [core.MaxCreates]createRequest
 	N                 int        // how many of them were sent
 	since             int64      // Mono: sent of the first
 	doubt             int64      // Mono since when its fate is in doubt
@@ -296,44 +296,44 @@ type Claim struct {
 	below             core.Epoch // origin of the tenure before, or as good a guess
 }
 
-// attempt is one create: its nonce, and when it was sent.
-type attempt struct {
+// createRequest is one create of an attempt: its nonce, and when it was sent.
+type createRequest struct {
 	Nonce register.Nonce
 	sent  int64
 }
 
-// send sends the claim once more, with a nonce of its own: the deadline counts from
+// send sends one more create, with a nonce of its own: the deadline counts from
 // the very request that landed, so they must be told apart.
 //
 //	us     create(n) nonce 1 . . . . . . . . . . . . . . . . . landed, stamped
 //	             (unknown)     create(n) nonce 2 . . exists: read back: nonce 1
-func (c *Claim) send(r *register.Register, limit core.Duration) {
-	c.renewNonce(r)
-	c.sendAs(r, limit)
+func (a *Attempt) send(r *register.Register, limit core.Duration) {
+	a.renewNonce(r)
+	a.sendAs(r, limit)
 }
 
-// sendAs sends the claim with the nonce that it has.
-func (c *Claim) sendAs(r *register.Register, limit core.Duration) {
-	c.Tried[c.N] = attempt{c.V.Nonce, r.Now.Mono}
-	c.N++
-	r.Create(&c.V, limit)
+// sendAs sends a create with the nonce that the version has.
+func (a *Attempt) sendAs(r *register.Register, limit core.Duration) {
+	a.Requests[a.N] = createRequest{a.V.Nonce, r.Now.Mono}
+	a.N++
+	r.Create(&a.V, limit)
 }
 
 // latest is the create that was sent last.
-func (c *Claim) latest() *attempt { return &c.Tried[c.N-1] }
+func (a *Attempt) latest() *createRequest { return &a.Requests[a.N-1] }
 
 // askBack reads the version that a create of ours may have made.
-func (c *Claim) askBack(r *register.Register, limit core.Duration) {
-	r.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(r.Prefix, c.V.N), limit)
+func (a *Attempt) askBack(r *register.Register, limit core.Duration) {
+	r.Ask(register.ForReadBack, core.ActionGet, register.VersionKey(r.Prefix, a.V.N), limit)
 }
 
 // landed is the create that made the version with this body, or nil: it is another's.
-func (c *Claim) landed(body []byte) *attempt {
+func (a *Attempt) landed(body []byte) *createRequest {
 	var v register.Version
-	if register.ParseVersion(body, c.V.N, &v) == register.ReadGood {
-		for i := c.N - 1; i >= 0; i-- { // the latest of those with one nonce, which a mutation gives them
-			if c.Tried[i].Nonce.Is(v.Nonce) {
-				return &c.Tried[i]
+	if register.ParseVersion(body, a.V.N, &v) == register.ReadGood {
+		for i := a.N - 1; i >= 0; i-- { // the latest of those with one nonce, which a mutation gives them
+			if a.Requests[i].Nonce.Is(v.Nonce) {
+				return &a.Requests[i]
 			}
 		}
 	}
