@@ -310,7 +310,7 @@ func actionRules(kind ActionKind) fieldRules {
 	case ActionCounted:
 		const must = always | 1<<actBody
 		return fieldRules{must, must | 1<<actCount | 1<<actTotal}
-	case ActionCalibrated:
+	case ActionStoreClockSampled:
 		return fieldRules{always, always | 1<<actAt | 1<<actWall}
 	case ActionAdopted, ActionBroken:
 		const must = always | 1<<actEpoch

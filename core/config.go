@@ -52,7 +52,7 @@ type Config struct {
 	// tenure that is known.
 	Epoch Epoch
 	// Owner is the id of the owner for which a machine acts: of a printed lease the
-	// one that acquired it, of a calibration the process. "" means a fresh id. A lease
+	// one that acquired it, of a sample of the store's clock the process. "" means a fresh id. A lease
 	// that acquires has the tenure's own id.
 	Owner string
 	// LastEpoch is the version by which this process released the name, alone, and

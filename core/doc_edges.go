@@ -174,7 +174,7 @@
 //	waiting   -> idle       nobody waits any more
 //	waiting   -> closed     leave, and nothing of ours is left
 //
-// # The edges of a Revocation, an Inspection and a Calibration
+// # The edges of a Revocation, an Inspection and a StoreClockSample
 //
 //	idle      -> working    begin
 //	working   -> done       broken; seen; calibrated

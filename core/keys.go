@@ -30,8 +30,8 @@ const (
 	RemoteWriter = "remote"
 )
 
-// CalibrationPrefix is where processes keep the objects by which they sample the store's clock.
-const CalibrationPrefix = RegisterDir + "/c/"
+// StoreClockPrefix is where processes keep the objects by which they sample the store's clock.
+const StoreClockPrefix = RegisterDir + "/c/"
 
 // ResultKey is where the result of a name's work is.
 func ResultKey(name string) string { return name + "/" + ResultFile }

@@ -66,7 +66,7 @@ const (
 	EndlessGrace  = 60 * Second      // replaces a ttl of 0 where a rule adds a ttl
 	DoubtLimit    = 60 * Second      // a machine gives up an attempt of unknown fate after it
 	SampleLimit   = 2 * Second       // a caller that tries once waits no longer for a sample
-	CalibrateEach = 60 * Second      // a process takes at most one sample in this time
+	SampleEach    = 60 * Second      // a process takes at most one sample in this time
 	BootTolerance = 2 * Second       // within which a beat's boottime and its stamp must agree
 	MaxCreates    = 4                // creates of one version whose fate is unknown at once
 

@@ -36,8 +36,8 @@ const (
 	MachineRevocation MachineKind = 4 // breaker
 	// MachineInspection reads a strict lease, once, and takes no part.
 	MachineInspection MachineKind = 5 // observer
-	// MachineCalibration takes one sample of the store's clock.
-	MachineCalibration MachineKind = 6 // calibration
+	// MachineStoreClockSample takes one sample of the store's clock.
+	MachineStoreClockSample MachineKind = 6 // calibration
 	// MachineInvocation is one call of a piece of work: its result, or a lease and
 	// the work itself.
 	MachineInvocation MachineKind = 7 // invocation
@@ -104,7 +104,7 @@ const (
 	EventAnswer    EventKind = 6 // answer
 	EventChanged   EventKind = 7 // changed
 	EventWoke      EventKind = 8 // woke
-	// EventBegin starts a session, a revocation, an inspection, a calibration or an invocation.
+	// EventBegin starts a session, a revocation, an inspection, a sample of the store's clock or an invocation.
 	EventBegin EventKind = 9 // begin
 	// EventCalled tells a lease on a session what its session read: another process
 	// has broken the name at Epoch.
@@ -258,10 +258,10 @@ const (
 	// ActionCalled, of a session: another process broke the name Key at Epoch. The
 	// host must tell the lease of that name on this session at once.
 	ActionCalled ActionKind = 28 // called
-	// ActionCalibrate: a fresh sample of the store's clock would shorten a wait.
-	ActionCalibrate ActionKind = 29 // calibrate
-	// ActionCalibrated, of a calibration: a sample of the store's clock.
-	ActionCalibrated ActionKind = 30 // calibrated
+	// ActionSampleStoreClock: a fresh sample of the store's clock would shorten a wait.
+	ActionSampleStoreClock ActionKind = 29 // calibrate
+	// ActionStoreClockSampled, of a MachineStoreClockSample: what the store's clock showed.
+	ActionStoreClockSampled ActionKind = 30 // calibrated
 	// ActionBroken, of a revocation: Epoch is the version that says so.
 	ActionBroken ActionKind = 31 // broken
 

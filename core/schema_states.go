@@ -93,7 +93,7 @@ const (
 )
 
 // TaskState is the state of a machine that does one thing and ends: a Revocation,
-// an Inspection or a Calibration.
+// an Inspection or a StoreClockSample.
 type TaskState uint8
 
 // The states of a task.

@@ -80,7 +80,7 @@ func (c *Config) Validate() error {
 	f.require(c.Renewal == RenewalChecked || c.Renewal == RenewalBlind, "renewal: must be checked or blind")
 	c.validateProtocol(&f)
 	f.require(c.Role == RoleRemote || c.Role == RoleOwner, "role: must be remote or owner")
-	nameless := c.Machine == MachineSession || c.Machine == MachineCalibration || c.Machine == MachineBuckets
+	nameless := c.Machine == MachineSession || c.Machine == MachineStoreClockSample || c.Machine == MachineBuckets
 	if rule := nameRule(c.Name); rule != "" && !nameless {
 		f.require(false, badName(c.Name, rule))
 	}

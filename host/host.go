@@ -103,12 +103,12 @@ type Host struct {
 	loop      *loop
 	origin    origin
 	boot      string
-	// calibrates: the store's stamps are of a clock that one may calibrate by.
-	calibrates   bool
-	abilities    abilities
-	memory       *memory
-	preciseSleep func(time.Duration)    // nil: timers alone
-	process      atomic.Pointer[string] // its id, once it is needed
+	// samplesStoreClock: the store's stamps are of a clock that may be sampled.
+	samplesStoreClock bool
+	abilities         abilities
+	memory            *memory
+	preciseSleep      func(time.Duration)    // nil: timers alone
+	process           atomic.Pointer[string] // its id, once it is needed
 
 	reached    atomic.Bool
 	closeStore sync.Once
@@ -160,7 +160,7 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 		h.clock, h.preciseSleep = clock.System{}, clock.PreciseSleep()
 		h.bootsBy(s)
 	}
-	h.calibrates = calibrates(s)
+	h.samplesStoreClock = samplesStoreClock(s)
 	if h.rand == nil {
 		h.rand = rand.Reader
 	}
@@ -230,9 +230,9 @@ func (h *Host) processID() (string, error) {
 	return id, err
 }
 
-// calibrates reports whether a store's stamps are of a clock that can be relied
+// samplesStoreClock reports whether a store's stamps are of a clock that can be relied
 // on: there are stamps, and nobody sets that clock while leases are held.
-func calibrates(s store.Store) bool {
+func samplesStoreClock(s store.Store) bool {
 	_, steps := s.(store.SteppingClock)
 	return !steps && s.StampUnit() > 0
 }

@@ -57,6 +57,6 @@ const (
 	// triedDir is for what is tried instead of it, as doctors do.
 	triedDir = storePrefix + "d/"
 	// Sessions and samples of the store's clock, each below an id.
-	sessionPrefix     = storePrefix + "s/"
-	calibrationPrefix = storePrefix + "c/"
+	sessionPrefix    = storePrefix + "s/"
+	storeClockPrefix = storePrefix + "c/"
 )

@@ -15,7 +15,7 @@ import (
 // remembering opens a Host as a process of its own would, on a store with a URL.
 func (w *world) remembering(dir, boot string) *party {
 	p := w.hostWith(func(o *Options) { o.Memory, o.Boot = dir, boot })
-	p.url, p.calibrates = "s3://user:hunter2@bucket/locks", false
+	p.url, p.samplesStoreClock = "s3://user:hunter2@bucket/locks", false
 	p.memory.url = p.url
 	p.boot = "" // only what is remembered is by this clock, as where many machines write
 	return p

@@ -12,8 +12,8 @@ import (
 // notice carries a machine's notice to the caller that waits for it.
 func (l *loop) notice(t *task, a *core.Action) {
 	switch a.Kind {
-	case core.ActionCalibrate:
-		l.calibrate(t)
+	case core.ActionSampleStoreClock:
+		l.sampleStoreClock(t)
 		return
 	case core.ActionWarned:
 		l.warn(t, a)

@@ -8,7 +8,7 @@ import (
 )
 
 // serve makes a task of the host's own, which no caller waits for: a session or a
-// calibration. It must be stepped with its first event.
+// sample of the store's clock. It must be stepped with its first event.
 func (l *loop) serve(cfg *core.Config, stopKind core.EventKind, hears func(*core.Action)) (*task, error) {
 	t, err := l.host.newTask(context.Background(), cfg, stopKind, nil)
 	if err != nil {
@@ -89,22 +89,22 @@ type storeClock struct {
 	at    int64
 	key   string
 
-	begun   int64 // when the latest calibration was begun, if there was one
+	begun   int64 // when the latest sample was begun, if there was one
 	running *task
 	askers  []*task // told as soon as it is there
 }
 
-// calibrate takes a sample of the store's clock for a machine that would judge
-// sooner by it: one at a time, and no more than one in core.CalibrateEach. If there can
+// sampleStoreClock takes a sample of the store's clock for a machine that would judge
+// sooner by it: one at a time, and no more than one in core.SampleEach. If there can
 // be none, the machine is told at once, since one that tries only once has nothing else
 // to wait for.
-func (l *loop) calibrate(asker *task) {
+func (l *loop) sampleStoreClock(asker *task) {
 	c := &l.clock
 	if c.running != nil {
 		c.askers = append(c.askers, asker)
 		return
 	}
-	if !l.startCalibration() {
+	if !l.startStoreClockSample() {
 		l.wake(asker)
 		return
 	}
@@ -112,24 +112,24 @@ func (l *loop) calibrate(asker *task) {
 	l.step(c.running, core.Event{Kind: core.EventBegin})
 }
 
-func (l *loop) startCalibration() bool {
+func (l *loop) startStoreClockSample() bool {
 	c := &l.clock
 	now := l.host.clock.Now().Mono
-	if !l.host.calibrates || l.closing || c.begun != 0 && now-c.begun < int64(core.CalibrateEach) {
+	if !l.host.samplesStoreClock || l.closing || c.begun != 0 && now-c.begun < int64(core.SampleEach) {
 		return false
 	}
-	cfg, err := l.host.machineConfig(core.MachineCalibration, core.ProtocolStrict)
+	cfg, err := l.host.machineConfig(core.MachineStoreClockSample, core.ProtocolStrict)
 	if err == nil {
 		cfg.Owner, err = l.host.processID()
 	}
 	if err == nil {
-		c.running, err = l.serve(&cfg, 0, l.calibrationSaid)
+		c.running, err = l.serve(&cfg, 0, l.storeClockSampled)
 	}
 	if err != nil {
 		l.host.log.Debug("no calibration", "error", err)
 		return false
 	}
-	c.key, c.begun = calibrationPrefix+cfg.Owner, max(1, now)
+	c.key, c.begun = storeClockPrefix+cfg.Owner, max(1, now)
 	return true
 }
 
@@ -140,11 +140,11 @@ func (l *loop) wake(t *task) {
 	}
 }
 
-// calibrationSaid keeps the sample, and hands it on. The newest is the best: its
+// storeClockSampled keeps the sample, and hands it on. The newest is the best: its
 // lower bound of the store's clock has lost least to the difference of rates.
-func (l *loop) calibrationSaid(a *core.Action) {
+func (l *loop) storeClockSampled(a *core.Action) {
 	c := &l.clock
-	if a.Kind == core.ActionCalibrated && a.At > c.at {
+	if a.Kind == core.ActionStoreClockSampled && a.At > c.at {
 		c.stamp, c.at = knownStamp(a.Wall), a.At
 	}
 	askers := c.askers

@@ -12,7 +12,7 @@ import (
 
 // Waiters that would judge sooner by the store's clock share one sample of it a
 // minute, which is gone when the Host is closed.
-func TestCalibration(t *testing.T) {
+func TestStoreClockSample(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := w.host(), w.host()
 		for _, name := range []string{"n", "m", "o"} {
@@ -26,28 +26,28 @@ func TestCalibration(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := b.store.count("put", calibrationPrefix); n < 1 || n > 6 {
+		if n := b.store.count("put", storeClockPrefix); n < 1 || n > 6 {
 			w.Errorf("%d samples in 5 minutes", n)
 		}
 		b.idle()
 		w.ok(b.Close(background))
-		w.same("left behind", strings.Contains(keys(w), calibrationPrefix), false)
+		w.same("left behind", strings.Contains(keys(w), storeClockPrefix), false)
 	})
 }
 
 // A caller that tries once asks for a sample before it is refused: the sample may show
 // that the holder is dead. If there can be none, the caller is told so at once.
-func TestCalibrationOfATry(t *testing.T) {
+func TestStoreClockSampleOfATry(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b, c := w.host(), w.host(), w.host()
 		a.strictly("n")
 		a.store.always(fault{hang: true}) // a is dead
 		w.sleep(5 * minute)
-		b.store.when("", calibrationPrefix, fault{class: core.ClassUnauthorized})
+		b.store.when("", storeClockPrefix, fault{class: core.ClassUnauthorized})
 		for _, samples := range []int{1, 1} { // the second is asked for within the minute
 			begun := time.Now()
 			w.is(errOf(b.tryStrictly("n")), &Error{Kind: NotAcquired, Reason: core.ReasonHeld})
-			w.same("samples", b.store.count("put", calibrationPrefix), samples)
+			w.same("samples", b.store.count("put", storeClockPrefix), samples)
 			w.within("refused after", time.Since(begun), 0, 20*latency)
 		}
 		begun := time.Now()
@@ -65,11 +65,11 @@ func TestSweep(t *testing.T) {
 		bubble(t, func(w *world) {
 			same := func(o *Options) { o.Boot = boot }
 			dead, alive, lister := w.hostWith(same), w.hostWith(same), w.hostWith(same)
-			lister.calibrates = boot == ""
+			lister.samplesStoreClock = boot == ""
 			l, m := dead.sessional("n"), alive.sessional("m")
 			w.shelf.put(sessionPrefix+l.Session()+"/call/0000000000", []byte("{}"))
 			w.shelf.put(sessionPrefix+"newer/beat", []byte(`{"v":2}`))
-			w.shelf.put(calibrationPrefix+"gone", []byte("{}"))
+			w.shelf.put(storeClockPrefix+"gone", []byte("{}"))
 			dead.store.always(fault{hang: true})
 			sweep := func() string {
 				for _, err := range lister.List(background, "") {
@@ -101,7 +101,7 @@ func TestSweepOnClone(t *testing.T) {
 	bubble(t, func(w *world) {
 		same := func(o *Options) { o.Boot = "ours" }
 		alive, lister := w.hostWith(same), w.hostWith(same)
-		lister.calibrates, lister.clock.start = false, lister.clock.start.Add(-time.Hour)
+		lister.samplesStoreClock, lister.clock.start = false, lister.clock.start.Add(-time.Hour)
 		l := alive.sessional("n")
 		for _, err := range lister.List(background, "") {
 			w.ok(err)

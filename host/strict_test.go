@@ -10,11 +10,11 @@ import (
 )
 
 // work is the log of requests in short without what budgets leave out: probes of
-// the store, the look for an old client's record, and calibrations.
+// the store, the look for an old client's record, and samples of the store's clock.
 func (s *fakeStore) work() string {
 	var out []string
 	for _, c := range s.log() {
-		if c.key == capabilityKey || strings.HasPrefix(c.key, calibrationPrefix) ||
+		if c.key == capabilityKey || strings.HasPrefix(c.key, storeClockPrefix) ||
 			c.verb == "exists" && strings.HasSuffix(c.key, "/"+core.LockFile) {
 			continue
 		}
@@ -73,7 +73,7 @@ func TestStrictTakeOver(t *testing.T) {
 	}, func(w *world, name string, test test) {
 		a, b := w.hostWith(test.change), w.hostWith(test.change)
 		if test.coarse {
-			b.calibrates = false
+			b.samplesStoreClock = false
 		}
 		l := a.strictly("n")
 		w.sleep(90 * time.Second)
@@ -83,7 +83,7 @@ func TestStrictTakeOver(t *testing.T) {
 		w.within("taken over after", time.Since(died), test.from-20*time.Second, test.to)
 		w.is(l.Err(), ErrLost)
 		w.same("token", got.FencingToken() > l.FencingToken(), true)
-		w.same("samples", b.store.count("put", calibrationPrefix) > 0, name == "calibrated")
+		w.same("samples", b.store.count("put", storeClockPrefix) > 0, name == "calibrated")
 	})
 }
 

@@ -36,7 +36,7 @@ const (
 func (s *sweeper) see(info store.Info) {
 	s.newest = max(s.newest, knownStamp(info.Stamp))
 	isBeat := strings.HasPrefix(info.Key, sessionPrefix) && strings.HasSuffix(info.Key, "/beat")
-	isSample := strings.HasPrefix(info.Key, calibrationPrefix)
+	isSample := strings.HasPrefix(info.Key, storeClockPrefix)
 	if (isBeat || isSample) && len(s.found) < maxSwept {
 		s.found = append(s.found, info)
 	}
@@ -49,12 +49,12 @@ func (s *sweeper) sweep(ctx context.Context) {
 			return
 		}
 		if !strings.HasSuffix(info.Key, "/beat") {
-			if s.host.calibrates && s.isOld(info.Stamp, 0) {
+			if s.host.samplesStoreClock && s.isOld(info.Stamp, 0) {
 				_ = s.host.direct().remove(ctx, info.Key)
 			}
 			continue
 		}
-		if s.host.calibrates && !s.isOld(info.Stamp, 0) {
+		if s.host.samplesStoreClock && !s.isOld(info.Stamp, 0) {
 			continue // not even by the shortest TTL
 		}
 		if s.isDead(ctx, info) {
@@ -95,7 +95,7 @@ func (s *sweeper) isDead(ctx context.Context, info store.Info) bool {
 			return time.Duration(now.Mono-at) >= ttl+keepFor(ttl)
 		}
 	}
-	return s.host.calibrates && s.isOld(object.Stamp, ttl)
+	return s.host.samplesStoreClock && s.isOld(object.Stamp, ttl)
 }
 
 // removeSession removes the calls first: a session without a beat is not listed

@@ -102,14 +102,14 @@ func (h *Host) checkTerms(kind core.MachineKind, name string, t *Terms) (err err
 }
 
 // judge says by which clocks a strict machine may call another's lease dead. A
-// store whose stamps are of a clock that can be set gives no calibration: one
+// store whose stamps are of a clock that can be set gives no sample: one
 // step of that clock by a TTL would kill every lease on it.
 func (h *Host) judge(cfg *core.Config) {
 	cfg.Boot = h.boot
 	if cfg.Expiry == 0 {
 		cfg.Expiry = core.ExpiryCalibrated
 	}
-	if cfg.Expiry == core.ExpiryCalibrated && !h.calibrates {
+	if cfg.Expiry == core.ExpiryCalibrated && !h.samplesStoreClock {
 		cfg.Expiry = core.ExpiryObserved
 	}
 }

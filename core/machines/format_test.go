@@ -117,7 +117,7 @@ func (w *world) formatAction(a core.Action) string {
 		l.number("token", uint64(a.Token))
 		l.field("session", w.alias(a.Session))
 		l.number("total", a.Total)
-	case core.ActionReleased, core.ActionCalibrated:
+	case core.ActionReleased, core.ActionStoreClockSampled:
 		l.number("epoch", uint64(a.Epoch))
 		if a.At != 0 {
 			l.field("at", seconds(a.At))

@@ -33,8 +33,8 @@ func New(cfg core.Config) (m core.Machine, err error) {
 		m, err = strict.NewRevocation(cfg)
 	case cfg.Machine == core.MachineInspection && isStrict:
 		m, err = strict.NewInspection(cfg)
-	case cfg.Machine == core.MachineCalibration && isStrict:
-		m, err = strict.NewCalibration(cfg)
+	case cfg.Machine == core.MachineStoreClockSample && isStrict:
+		m, err = strict.NewStoreClockSample(cfg)
 	case cfg.Machine == core.MachineInvocation:
 		m, err = invocation.New(cfg)
 	case cfg.Machine == core.MachineSemaphore && isStrict:

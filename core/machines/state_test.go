@@ -89,11 +89,11 @@ func busyMachines(tb testing.TB) map[string]*cycle {
 	breaker.yes(testVersion(breaker.m, otherVersion(1, core.VersionHeld), 0))
 	observer := strictCycle(tb, core.Config{Machine: core.MachineInspection})
 	observer.step(core.Event{Kind: core.EventBegin})
-	calibration := strictCycle(tb, core.Config{Machine: core.MachineCalibration})
-	calibration.step(core.Event{Kind: core.EventBegin})
+	sample := strictCycle(tb, core.Config{Machine: core.MachineStoreClockSample})
+	sample.step(core.Event{Kind: core.EventBegin})
 	all := map[string]*cycle{
 		"lease": heldCycle(tb, 1), "companion": joinedCycle(tb), "strict_waiter": waiter, "strict_lease": held,
-		"strict_companion": companion, "session": session, "breaker": breaker, "observer": observer, "calibration": calibration,
+		"strict_companion": companion, "session": session, "breaker": breaker, "observer": observer, "calibration": sample,
 	}
 	for name, m := range busySemaphores(tb) {
 		all[name] = &cycle{m: m}

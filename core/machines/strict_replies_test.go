@@ -52,7 +52,7 @@ func strictReplies(m core.Machine) (all []saying) {
 
 func currentOf(m core.Machine) core.Epoch {
 	switch m.(type) {
-	case *strict.Session, *strict.Calibration:
+	case *strict.Session, *strict.StoreClockSample:
 		return 0
 	}
 	return registerOf(m).Cur.N

@@ -19,7 +19,7 @@ import (
 // options that only strict has.
 func (s *script) strictConfig(t *testing.T, cfg *core.Config) {
 	cfg.Protocol = core.ProtocolStrict
-	for _, kind := range []core.MachineKind{core.MachineSession, core.MachineRevocation, core.MachineInspection, core.MachineCalibration, core.MachineSemaphore} {
+	for _, kind := range []core.MachineKind{core.MachineSession, core.MachineRevocation, core.MachineInspection, core.MachineStoreClockSample, core.MachineSemaphore} {
 		if s.data.HasArg(kind.String()) {
 			cfg.Machine = kind
 		}

@@ -57,7 +57,7 @@ func strictRules() []strictRule {
 		{"spread none", func(c *core.Config) { c.StampSpread = core.OneClock }, ""},
 		{"spread", func(c *core.Config) { c.StampSpread = -2 }, "stamp spread -2ns: not negative"},
 		{"session", func(c *core.Config) { c.Machine, c.Name = core.MachineSession, "" }, ""},
-		{"calibration", func(c *core.Config) { c.Machine, c.Name = core.MachineCalibration, "" }, ""},
+		{"calibration", func(c *core.Config) { c.Machine, c.Name = core.MachineStoreClockSample, "" }, ""},
 		{"observer", func(c *core.Config) { c.Machine, c.Name = core.MachineInspection, "" }, `name "": must not be empty`},
 		{"invocation", func(c *core.Config) { c.Machine, c.Role, c.OnSession = core.MachineInvocation, core.RoleOwner, true }, ""},
 		{"invocation of a tenure", func(c *core.Config) {
@@ -86,7 +86,7 @@ func TestStrictConfigRules(t *testing.T) {
 
 // TestOnlyStrictHasIt: under lastwriter the other machines and sessions are refused.
 func TestOnlyStrictHasIt(t *testing.T) {
-	for machine := core.MachineSession; machine <= core.MachineCalibration; machine++ {
+	for machine := core.MachineSession; machine <= core.MachineStoreClockSample; machine++ {
 		checkRule(t, goodConfig(func(c *core.Config) { c.Machine = machine }), "machine: only strict has it")
 	}
 	checkRule(t, goodConfig(func(c *core.Config) { c.OnSession = true }), "session: only strict has sessions")

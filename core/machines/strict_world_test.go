@@ -52,7 +52,7 @@ func baseOf(m core.Machine) *base.Machine {
 		return &m.Machine
 	case *strict.Session:
 		return &m.Machine
-	case *strict.Calibration:
+	case *strict.StoreClockSample:
 		return &m.Machine
 	case *invocation.Invocation:
 		return &m.Machine
@@ -101,7 +101,7 @@ func edgeKind(m core.Machine) string {
 		return "strict_companion"
 	case *semaphore.Semaphore:
 		return "semaphore"
-	case *strict.Revocation, *strict.Inspection, *strict.Calibration:
+	case *strict.Revocation, *strict.Inspection, *strict.StoreClockSample:
 		return "task"
 	}
 	return kindOf(m).String()
@@ -121,7 +121,7 @@ func ownID(m core.Machine) string {
 		return m.ParticipantID
 	case *strict.Session:
 		return m.SID
-	case *strict.Calibration:
+	case *strict.StoreClockSample:
 		return m.Cfg.Owner
 	case *invocation.Invocation:
 		if m.Inner != nil {
@@ -196,7 +196,7 @@ func (w *world) carry(a *actor, ev *core.Event) {
 func (w *world) relay(a *actor, actions []core.Action) {
 	for _, action := range actions {
 		switch action.Kind {
-		case core.ActionCalibrated:
+		case core.ActionStoreClockSampled:
 			w.sample = register.StoreClockSample{Stamp: action.Wall, At: w.trueAt(a, action.At)}
 		case core.ActionReleased:
 			a.strict.lastEpoch, a.strict.lastAt = action.Epoch, action.At
@@ -253,8 +253,8 @@ func (w *world) formatKey(key string) string {
 	case strings.HasPrefix(key, core.SessionPrefix):
 		sid, rest, _ := strings.Cut(key[len(core.SessionPrefix):], "/")
 		return "s/" + w.alias(sid) + "/" + strings.Replace(rest, "call/000000000", "call/", 1)
-	case strings.HasPrefix(key, core.CalibrationPrefix):
-		return "c/" + w.alias(key[len(core.CalibrationPrefix):])
+	case strings.HasPrefix(key, core.StoreClockPrefix):
+		return "c/" + w.alias(key[len(core.StoreClockPrefix):])
 	case strings.HasPrefix(key, core.FailurePrefix):
 		return "f/" + key[len(core.FailurePrefix):]
 	case at < 0:

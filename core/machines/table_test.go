@@ -169,7 +169,7 @@ func strictStarts() []tableStart {
 		with("session", "plain", func(c *core.Config) { c.Machine = core.MachineSession }),
 		with("breaker", "plain", func(c *core.Config) { c.Machine, c.Why = core.MachineRevocation, "stuck" }),
 		with("observer", "plain", func(c *core.Config) { c.Machine = core.MachineInspection }),
-		with("calibration", "plain", func(c *core.Config) { c.Machine = core.MachineCalibration }),
+		with("calibration", "plain", func(c *core.Config) { c.Machine = core.MachineStoreClockSample }),
 		with("semaphore", "plain", func(c *core.Config) { c.Machine = core.MachineSemaphore }),
 	}
 }

@@ -16,7 +16,7 @@ import (
 func TestCanon(t *testing.T) {
 	k := &strictMaker{seed: 1, make: machines.New}
 	for _, kind := range []core.MachineKind{
-		core.MachineLease, core.MachineCompanion, core.MachineSession, core.MachineRevocation, core.MachineCalibration,
+		core.MachineLease, core.MachineCompanion, core.MachineSession, core.MachineRevocation, core.MachineStoreClockSample,
 		core.MachineSemaphore,
 	} {
 		cfg := k.config("A")
@@ -25,7 +25,7 @@ func TestCanon(t *testing.T) {
 			cfg.Holder, cfg.Epoch = "somebody", 1
 		case core.MachineRevocation:
 			cfg.Why = "it hangs"
-		case core.MachineSession, core.MachineCalibration:
+		case core.MachineSession, core.MachineStoreClockSample:
 			cfg.Name = ""
 		}
 		var plain, normal [2][]byte

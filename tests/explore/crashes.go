@@ -82,8 +82,8 @@ func (k *strictMaker) calibrates() *Scenario {
 			return nil, err
 		}
 		cfg := k.config("B's calibration")
-		cfg.Machine, cfg.Owner, cfg.Name = core.MachineCalibration, idOf(cfg), ""
-		return newCalibrating(p.(*hosted), func() (*hosted, error) {
+		cfg.Machine, cfg.Owner, cfg.Name = core.MachineStoreClockSample, idOf(cfg), ""
+		return newSampling(p.(*hosted), func() (*hosted, error) {
 			task, err := k.start("B", cfg)
 			if err != nil {
 				return nil, err

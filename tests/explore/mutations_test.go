@@ -278,7 +278,7 @@ func (k *mutantMaker) oneGranule() *Scenario {
 	return sc
 }
 
-// leap: no machine must calibrate by a store whose clock is set, as a file
+// leap: no machine must judge by a store whose clock is set, as a file
 // system's may be. That is the host's rule; the mistake is the scenario's.
 func (k *mutantMaker) leap() *Scenario {
 	change := func(c *core.Config) { c.Expiry = core.ExpiryObserved }

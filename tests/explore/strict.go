@@ -113,8 +113,8 @@ func own(cfg core.Config) func(core.ActionKind, string) bool {
 		switch {
 		case cfg.Machine == core.MachineSession:
 			return strings.HasPrefix(key, core.SessionPrefix+id+"/") && (verb == core.ActionDelete || strings.HasSuffix(key, "/beat"))
-		case cfg.Machine == core.MachineCalibration:
-			return key == core.CalibrationPrefix+cfg.Owner
+		case cfg.Machine == core.MachineStoreClockSample:
+			return key == core.StoreClockPrefix+cfg.Owner
 		case !strings.HasPrefix(key, cfg.Name+registers):
 			return false
 		case verb == core.ActionDelete:

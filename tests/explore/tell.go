@@ -190,7 +190,7 @@ func (plainWords) Noticed(actor string, a *core.Action) string {
 		return actor + " has renewed it"
 	case core.ActionLost, core.ActionRefused, core.ActionCannotMaintain:
 		return actor + " says " + a.Kind.String() + ": " + a.Reason.String()
-	case core.ActionWaiting, core.ActionCalibrate, core.ActionDeadline:
+	case core.ActionWaiting, core.ActionSampleStoreClock, core.ActionDeadline:
 		return ""
 	case core.ActionLaunch:
 		return actor + " launches the work"

@@ -21,7 +21,7 @@ type process struct {
 type host struct {
 	process *process
 	shard   int
-	owner   string // of its calibrations
+	owner   string // of its samples of the store's clock
 	units   []*unit
 
 	session *unit // opening or in force
@@ -33,8 +33,8 @@ type host struct {
 	asked   int   // requests of the renewal under way
 
 	stamp, stampAt int64 // the newest sample
-	calibrating    *unit
-	calibrated     int64 // when the latest was begun
+	sampling       *unit
+	sampledAt      int64 // when the latest was begun
 	askers         []*unit
 
 	reached  bool  // the store has answered something
@@ -136,14 +136,14 @@ func (w *world) wakeAll(h *host, whom func(*unit) bool) {
 	}
 }
 
-// calibrate takes a sample of the store's clock, one at a time and at most one in a
+// sampleStoreClock takes a sample of the store's clock, one at a time and at most one in a
 // minute; otherwise the asker hears at once that there is none.
-func (w *world) calibrate(h *host, asker *unit) {
-	if h.calibrating != nil {
+func (w *world) sampleStoreClock(h *host, asker *unit) {
+	if h.sampling != nil {
 		h.askers = append(h.askers, asker)
 		return
 	}
-	if h.calibrated != 0 && w.now-h.calibrated < int64(core.CalibrateEach) {
+	if h.sampledAt != 0 && w.now-h.sampledAt < int64(core.SampleEach) {
 		w.tell(asker, core.Event{Kind: core.EventWoke})
 		return
 	}
@@ -151,21 +151,21 @@ func (w *world) calibrate(h *host, asker *unit) {
 		seed := w.chance.seed16()
 		h.owner = hex.EncodeToString(seed[:])
 	}
-	h.calibrated, h.askers = w.now, append(h.askers, asker)
-	h.calibrating = w.newUnit(h, &core.Config{Machine: core.MachineCalibration, Owner: h.owner}, nil)
-	w.tell(h.calibrating, core.Event{Kind: core.EventBegin})
+	h.sampledAt, h.askers = w.now, append(h.askers, asker)
+	h.sampling = w.newUnit(h, &core.Config{Machine: core.MachineStoreClockSample, Owner: h.owner}, nil)
+	w.tell(h.sampling, core.Event{Kind: core.EventBegin})
 }
 
-// heedCalibration keeps a sample, and tells those that asked for it.
-func (w *world) heedCalibration(u *unit, a *core.Action) {
+// heedSample keeps a sample, and tells those that asked for it.
+func (w *world) heedSample(u *unit, a *core.Action) {
 	h := u.host
-	if a.Kind == core.ActionCalibrated && a.At > h.stampAt {
+	if a.Kind == core.ActionStoreClockSampled && a.At > h.stampAt {
 		h.stamp, h.stampAt = a.Wall, a.At
 	}
 	for _, asker := range h.askers {
 		w.tell(asker, core.Event{Kind: core.EventWoke})
 	}
-	h.calibrating, h.askers = nil, nil
+	h.sampling, h.askers = nil, nil
 	w.dismiss(u)
 }
 

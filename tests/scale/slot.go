@@ -96,8 +96,8 @@ func (w *world) heedLease(u *unit, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
 		w.held(s)
-	case core.ActionCalibrate:
-		w.calibrate(u.host, u)
+	case core.ActionSampleStoreClock:
+		w.sampleStoreClock(u.host, u)
 	case core.ActionRefused:
 		w.dismiss(u)
 		w.refused(s)

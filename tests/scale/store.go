@@ -174,9 +174,9 @@ func (w *world) aim(r *request) {
 			r.object = w.objectAt(r.key)
 		}
 		bucket = digit(r.key[len(core.SessionPrefix)])
-	case strings.HasPrefix(r.key, core.CalibrationPrefix):
+	case strings.HasPrefix(r.key, core.StoreClockPrefix):
 		r.object = w.objectAt(r.key)
-		bucket = digit(r.key[len(core.CalibrationPrefix)])
+		bucket = digit(r.key[len(core.StoreClockPrefix)])
 	case strings.HasPrefix(r.key, triedPrefix):
 		r.object = w.objectAt(r.key)
 		bucket = digit(r.key[len(triedPrefix)])

@@ -127,7 +127,7 @@ func (p *page) advice() {
 // partitions is how many partitions of S3 are used by half.
 func partitions(processes, waiters int, ttl time.Duration) int {
 	beats := renewals(processes, ttl)
-	samples := float64(waiters) / core.CalibrateEach.Seconds()
+	samples := float64(waiters) / core.SampleEach.Seconds()
 	polls := float64(waiters)/(core.PollCap.Seconds()*0.92) + 2*samples // jitter is cut at the cap
 	writes, reads := beats+samples, beats+polls
 	return max(1, int(math.Ceil(max(writes/float64(s3.writes), reads/float64(s3.reads))*room)))
@@ -136,7 +136,7 @@ func partitions(processes, waiters int, ttl time.Duration) int {
 func (p *page) assumed() {
 	o := p.options
 	p.say("\n## What was assumed\n")
-	p.say("- The machines are the core's own (`Session`, strict `Lease` on it, `Calibration`), stepped in virtual time as package host steps them. The host's questions before a claim (is there a lock.json, what does the store's")
+	p.say("- The machines are the core's own (`Session`, strict `Lease` on it, `StoreClockSample`), stepped in virtual time as package host steps them. The host's questions before a claim (is there a lock.json, what does the store's")
 	p.say("  card say) and their retries are rebuilt here. Its bound of 64 requests at once is left out, and so is Retry-After, which neither S3 nor GCS sends with these answers. No lease is broken or joined, and no process pauses.")
 	p.say("  Lateness, hand-overs, take-overs and acquired names count only if they ended within the time that was simulated. On an overloaded store many have not ended by then, so the truth is worse.")
 	p.say("- Limits are the clouds' documented ones, **not measured by us**: S3 %s writes and %s reads a second for a partition of keys; GCS %s and %s for a bucket that has not grown, and one write a second to one object; Azure", number(s3.writes), number(s3.reads), number(gcs.writes), number(gcs.reads))

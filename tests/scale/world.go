@@ -214,8 +214,8 @@ func (w *world) step(u *unit, ev core.Event) {
 			u.wakeAt = a.At
 		case u.kind == core.MachineSession:
 			w.heedSession(u, a)
-		case u.kind == core.MachineCalibration:
-			w.heedCalibration(u, a)
+		case u.kind == core.MachineStoreClockSample:
+			w.heedSample(u, a)
 		default:
 			w.heedLease(u, a)
 		}

@@ -25,7 +25,7 @@ type process struct {
 
 // life is what a process knows between its start and its end.
 type life struct {
-	owner   string  // of its calibrations
+	owner   string  // of its samples of the store's clock
 	units   []*unit // whose machines have not ended
 	session *unit   // opening, in force or closing
 	sid     string  // the session in force, or ""
@@ -33,7 +33,7 @@ type life struct {
 	end     core.Reason
 	last    map[string]release // by name
 	sample  sample
-	asked   int64 // Mono of the last calibration, or 0
+	asked   int64 // Mono of the last sample, or 0
 }
 
 // release is what a process remembers of a name that it released alone.
@@ -99,7 +99,7 @@ type told struct {
 func (w *world) newUnit(p *process, cfg core.Config) *unit {
 	w.machines++
 	cfg.Protocol, cfg.Seed = w.opts.Protocol, w.chance.seed16()
-	if cfg.Name == "" && cfg.Machine != core.MachineSession && cfg.Machine != core.MachineCalibration {
+	if cfg.Name == "" && cfg.Machine != core.MachineSession && cfg.Machine != core.MachineStoreClockSample {
 		panic("simulate: a machine without a name")
 	}
 	w.configure(p, &cfg)
@@ -146,7 +146,7 @@ func (w *world) configure(p *process, cfg *core.Config) {
 		}
 	case core.MachineSemaphore:
 		cfg.OnSession = true
-	case core.MachineCalibration:
+	case core.MachineStoreClockSample:
 		cfg.Owner = p.owner
 	}
 }
@@ -221,9 +221,9 @@ func (w *world) heed(u *unit, a *core.Action) {
 		w.send(u, a)
 	case core.ActionWake:
 		w.queue.push(item{at: max(w.now, p.computer.trueAt(a.At)), kind: occasionWake, unit: u, turn: u.wakeTurn})
-	case core.ActionCalibrate:
-		w.calibrate(p)
-	case core.ActionCalibrated:
+	case core.ActionSampleStoreClock:
+		w.sampleStoreClock(p)
+	case core.ActionStoreClockSampled:
 		if a.At > p.sample.at {
 			p.sample = sample{stamp: a.Wall, at: a.At}
 		}

@@ -72,14 +72,14 @@ func (w *world) closeSession(p *process) {
 	}
 }
 
-// calibrate takes a sample of the store's clock, at most one in a minute.
-func (w *world) calibrate(p *process) {
+// sampleStoreClock takes a sample of the store's clock, at most one in a minute.
+func (w *world) sampleStoreClock(p *process) {
 	mono := p.computer.mono(w.now)
-	if w.expiry == core.ExpiryObserved || p.asked != 0 && mono-p.asked < int64(core.CalibrateEach) {
+	if w.expiry == core.ExpiryObserved || p.asked != 0 && mono-p.asked < int64(core.SampleEach) {
 		return
 	}
 	p.asked = mono
-	if u := w.newUnit(p, core.Config{Machine: core.MachineCalibration}); u != nil {
+	if u := w.newUnit(p, core.Config{Machine: core.MachineStoreClockSample}); u != nil {
 		w.afterwards(u, core.Event{Kind: core.EventBegin})
 	}
 }

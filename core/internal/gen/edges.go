@@ -26,7 +26,7 @@ func writeEdges(dir string, enums []*enum) ([]byte, error) {
 		{"// # The edges of a Session\n", "strict", "SessionEdges"},
 		{"// # The edges of an Invocation\n", "invocation", "InvocationEdges"},
 		{"// # The edges of a Semaphore\n", "semaphore", "SemaphoreEdges"},
-		{"// # The edges of a Revocation, an Inspection and a Calibration\n", "strict", "TaskEdges"},
+		{"// # The edges of a Revocation, an Inspection and a StoreClockSample\n", "strict", "TaskEdges"},
 	} {
 		tables, err := readEdges(filepath.Join(dir, "internal", section.room, "edges.go"), enums)
 		if err != nil {

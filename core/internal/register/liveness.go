@@ -49,7 +49,7 @@ func (r *Register) isAlive(l life) bool {
 
 // isPastByStore reports whether a life is over by the store's clock, if that can tell.
 func (r *Register) isPastByStore(l life) (past, told bool) {
-	told = l.store != base.Unset && r.isCalibrated()
+	told = l.store != base.Unset && r.hasStoreClock()
 	return told && r.lowerBound(r.Sample, r.judgedAt()) >= l.store+r.slop(), told
 }
 
@@ -57,7 +57,7 @@ func (r *Register) isPastByStore(l life) (past, told bool) {
 // can find a life over; base.Unset is never.
 func (r *Register) canBeDeadAt(l life, judged int64) int64 {
 	byStore := base.Unset
-	if l.store != base.Unset && r.isCalibrated() {
+	if l.store != base.Unset && r.hasStoreClock() {
 		byStore = r.Sample.reaches(l.store + r.slop())
 		if !l.atLeast { // a sample that has come since was not judged by yet
 			byStore = max(byStore, judged+1)
@@ -72,8 +72,8 @@ func (r *Register) canBeDeadAt(l life, judged int64) int64 {
 	return earliest
 }
 
-// isCalibrated reports whether there is a bound of the store's clock to judge by.
-func (r *Register) isCalibrated() bool {
+// hasStoreClock reports whether there is a bound of the store's clock to judge by.
+func (r *Register) hasStoreClock() bool {
 	return r.Cfg.Expiry == core.ExpiryCalibrated && r.Sample.At != 0
 }
 

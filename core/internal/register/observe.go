@@ -313,7 +313,7 @@ func (r *Register) nextUnread() *Beat {
 	if bySameBoot || r.ReadOnly && sameBoot {
 		lowest = c.Origin
 	}
-	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.isCalibrated() {
+	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.hasStoreClock() {
 		return nil // the stamps of the list are enough
 	}
 	for i := range k.beats {

@@ -201,7 +201,7 @@ func TestKeys(t *testing.T) {
 		BeatKey(prefix, 258, "o-1"): "a/n/_mopslock/fffffffffffffefd/b.o-1",
 		SessionKey("s"):             "_mopslock/s/s/beat",
 		CallKey("s", 12):            "_mopslock/s/s/call/0000000012",
-		core.CalibrationPrefix:      "_mopslock/c/",
+		core.StoreClockPrefix:       "_mopslock/c/",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -327,7 +327,7 @@ func (s *Semaphore) rest() {
 		}
 		at = min(at, max(s.NextDeath(s.sessions), s.In(core.RetryFloor)))
 		if s.wantsSample() {
-			s.Emit(core.ActionCalibrate)
+			s.Emit(core.ActionSampleStoreClock)
 		}
 	}
 	s.Timers[base.TimerNext] = at
@@ -383,7 +383,7 @@ func (s *Semaphore) giveUpTrying() (owed bool) {
 // wantsSample reports whether the store's clock, which no recent sample tells, could
 // show a session to be dead.
 func (s *Semaphore) wantsSample() bool {
-	if s.Cfg.Expiry != core.ExpiryCalibrated || s.ToldAt != 0 && s.Now.Mono-s.ToldAt < int64(core.CalibrateEach) {
+	if s.Cfg.Expiry != core.ExpiryCalibrated || s.ToldAt != 0 && s.Now.Mono-s.ToldAt < int64(core.SampleEach) {
 		return false
 	}
 	for i := range s.sessions {

@@ -412,7 +412,7 @@ func (s *Semaphore) whyWaited(a *ask) core.Reason {
 
 // flush tells what is due, as far as one Step has room, and forgets what has ended.
 func (s *Semaphore) flush() {
-	const others = 3 // a request, a calibrate and the wake
+	const others = 3 // a request, one for a sample and the wake
 	left := false
 	for i := range s.Asks {
 		a := &s.Asks[i]

@@ -73,7 +73,7 @@ var SessionEdges = [...]base.Edge[core.SessionState]{
 	{From: core.SessionClosing, To: core.SessionClosed, Why: "what it left is removed, or cannot be"},
 }
 
-// TaskEdges is every move of a Revocation, an Inspection and a Calibration. It is never written.
+// TaskEdges is every move of a Revocation, an Inspection and a StoreClockSample. It is never written.
 var TaskEdges = [...]base.Edge[core.TaskState]{
 	{From: core.TaskIdle, To: core.TaskWorking, Why: "begin"},
 	{From: core.TaskWorking, To: core.TaskDone, Why: "broken; seen; calibrated"},

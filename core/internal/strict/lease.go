@@ -1,7 +1,7 @@
 // Package strict has the machines of the strict protocol, which needs a store that
 // creates an object only if it is absent. Lease claims a name, Companion keeps a lease
 // alive that another process holds, and Session is one heartbeat for all that a process
-// holds. Revocation, Inspection and Calibration do one thing and end. How a name is read and
+// holds. Revocation, Inspection and StoreClockSample do one thing and end. How a name is read and
 // judged stands in package register. The rules are those of core/PROTOCOL.md with an S.
 package strict
 
@@ -253,7 +253,7 @@ func (l *Lease) heldByAnother() {
 			l.become(core.LeaseWaiting)
 			l.sampling = true
 			l.Timers[base.TimerNext] = l.In(core.SampleLimit)
-			l.Emit(core.ActionCalibrate)
+			l.Emit(core.ActionSampleStoreClock)
 			return
 		}
 		l.refuse(core.ReasonHeld)
@@ -291,14 +291,14 @@ func (l *Lease) schedulePoll() {
 // name sooner than seeing it unchanged for a ttl.
 func (l *Lease) askForSample() {
 	if l.wantsSample() {
-		l.Emit(core.ActionCalibrate)
+		l.Emit(core.ActionSampleStoreClock)
 	}
 }
 
 // wantsSample reports whether the store's clock, which no recent sample tells,
 // could show the name to be free.
 func (l *Lease) wantsSample() bool {
-	recent := l.ToldAt != 0 && l.Now.Mono-l.ToldAt < int64(core.CalibrateEach)
+	recent := l.ToldAt != 0 && l.Now.Mono-l.ToldAt < int64(core.SampleEach)
 	endless := l.Cur.State == core.VersionHeld && l.Cur.TTL == 0
 	return l.Cfg.Expiry == core.ExpiryCalibrated && !recent && !endless && !l.Cur.SameBoot && !l.Observation.LockHeld
 }

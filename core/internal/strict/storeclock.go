@@ -6,17 +6,17 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// Calibration is the machine of one sample of the store's clock: it writes an
+// StoreClockSample is the machine of one sample of the store's clock: it writes an
 // object of its own and reads how the store has stamped it.
-type Calibration struct {
+type StoreClockSample struct {
 	base.Machine
 	task
 	body []byte
 }
 
-// NewCalibration makes a calibration in state Idle; cfg.Owner is the process.
-func NewCalibration(cfg core.Config) (*Calibration, error) {
-	cfg.Machine, cfg.Protocol = core.MachineCalibration, core.ProtocolStrict
+// NewStoreClockSample makes the machine in state Idle; cfg.Owner is the process.
+func NewStoreClockSample(cfg core.Config) (*StoreClockSample, error) {
+	cfg.Machine, cfg.Protocol = core.MachineStoreClockSample, core.ProtocolStrict
 	m, err := base.New(cfg)
 	if err != nil {
 		return nil, err
@@ -25,12 +25,12 @@ func NewCalibration(cfg core.Config) (*Calibration, error) {
 		cfg.Owner = string(base.SeedUUID(cfg.Seed))
 	}
 	m.Cfg.Owner = cfg.Owner
-	m.Key = core.CalibrationPrefix + cfg.Owner
-	return &Calibration{Machine: m, task: newTask()}, nil
+	m.Key = core.StoreClockPrefix + cfg.Owner
+	return &StoreClockSample{Machine: m, task: newTask()}, nil
 }
 
 // Step implements Machine.
-func (c *Calibration) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (c *StoreClockSample) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	if err := c.Start(c, now, &ev); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (c *Calibration) Step(now core.Instant, ev core.Event) ([]core.Action, erro
 	return c.Finish(), nil
 }
 
-func (c *Calibration) end(reason core.Reason, class core.Class) {
+func (c *StoreClockSample) end(reason core.Reason, class core.Class) {
 	if c.hasEnded() {
 		return
 	}
@@ -59,7 +59,7 @@ func (c *Calibration) end(reason core.Reason, class core.Class) {
 	c.Refused(reason, nil)
 }
 
-func (c *Calibration) answer(ev *core.Event, f base.Flight) {
+func (c *StoreClockSample) answer(ev *core.Event, f base.Flight) {
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
 		c.end(core.ReasonUnreachable, ev.Class)
@@ -69,21 +69,21 @@ func (c *Calibration) answer(ev *core.Event, f base.Flight) {
 		c.end(core.ReasonUnusable, core.ClassNone)
 	default:
 		c.Move(&c.Machine, core.TaskDone)
-		a := c.Emit(core.ActionCalibrated)
+		a := c.Emit(core.ActionStoreClockSampled)
 		a.At, a.Wall = c.Now.Mono, ev.Stamp
 	}
 }
 
 // AppendState implements Machine.
-func (c *Calibration) AppendState(dst []byte) []byte {
-	s := c.Head(dst, core.MachineCalibration)
+func (c *StoreClockSample) AppendState(dst []byte) []byte {
+	s := c.Head(dst, core.MachineStoreClockSample)
 	c.Machine.Snapshot(&s)
 	s.Bytes(c.body)
 	return s
 }
 
 // Clone implements Machine.
-func (c *Calibration) Clone() core.Machine {
+func (c *StoreClockSample) Clone() core.Machine {
 	twin := *c
 	twin.Out = nil
 	twin.body = append([]byte(nil), c.body...)
