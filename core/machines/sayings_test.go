@@ -73,9 +73,9 @@ func withSession(m core.Machine, ev core.Event) core.Event {
 	return ev
 }
 
-func toWake(k *base.Machine) int64 {
-	if at := k.Timers.Earliest(); at != base.Unset {
-		return max(0, at-k.Now.Mono)
+func toWake(m *base.Machine) int64 {
+	if at := m.Timers.Earliest(); at != base.Unset {
+		return max(0, at-m.Now.Mono)
 	}
 	return 0
 }

@@ -16,50 +16,50 @@ func (r *Register) needsCall() bool {
 
 // SeekCall looks for the call that names this break, and makes it if there is none.
 func (r *Register) SeekCall(limit core.Duration) {
-	k := &r.Observation
+	obs := &r.Observation
 	switch {
-	case !k.called || k.after != "":
+	case !obs.called || obs.after != "":
 		if r.Call.readOf != r.Cur.N {
 			r.Call.readOf, r.Call.next = r.Cur.N, 0
 		}
-		if k.callNext = max(k.callNext, r.Call.next); k.after == "" && r.Call.next > 0 {
-			k.after = CallKey(r.Cur.Session, r.Call.next-1)
+		if obs.callNext = max(obs.callNext, r.Call.next); obs.after == "" && r.Call.next > 0 {
+			obs.after = CallKey(r.Cur.Session, r.Call.next-1)
 		}
 		a := r.Ask(ForCalls, core.ActionList, CallPrefix(r.Cur.Session), limit)
-		a.After, a.Count = k.after, ObservationEntries
-	case len(k.calls) > 0:
-		r.Ask(ForCall, core.ActionGet, k.calls[0], limit)
+		a.After, a.Count = obs.after, ObservationEntries
+	case len(obs.calls) > 0:
+		r.Ask(ForCall, core.ActionGet, obs.calls[0], limit)
 	default:
 		r.Body = AppendCall(r.Body[:0], &r.Machine, r.Cfg.Name, r.Cur.N)
-		r.Write(ForNewCall, core.ActionCreate, CallKey(r.Cur.Session, k.callNext), limit)
+		r.Write(ForNewCall, core.ActionCreate, CallKey(r.Cur.Session, obs.callNext), limit)
 	}
 }
 
 func (r *Register) CallsListed(ev *core.Event) {
-	k := &r.Observation
-	k.called, k.after = true, ""
+	obs := &r.Observation
+	obs.called, obs.after = true, ""
 	for i := range ev.Entries {
 		key := ev.Entries[i].Key
 		if n, ok := parseCallKey(r.Cur.Session, key); ok {
-			k.calls = append(k.calls, string(key))
-			k.callNext = max(k.callNext, n+1)
+			obs.calls = append(obs.calls, string(key))
+			obs.callNext = max(obs.callNext, n+1)
 		}
 	}
 	if n := len(ev.Entries); ev.More && n > 0 {
-		k.after = string(ev.Entries[n-1].Key)
+		obs.after = string(ev.Entries[n-1].Key)
 	}
 }
 
 func (r *Register) CallRead(ev *core.Event) {
-	k := &r.Observation
+	obs := &r.Observation
 	read, _ := parseCallKey(r.Cur.Session, []byte(r.Key))
-	k.calls = k.calls[1:]
+	obs.calls = obs.calls[1:]
 	var call BeatRecord
 	r.Call.next = read + 1
 	if ev.Outcome == core.OutcomeYes && ParseCall(ev.Body, &call) == ReadGood &&
 		call.Epoch == r.Cur.N && jsontext.Text(call.Name).Equal(r.Cfg.Name) {
 		r.Call = CallSeen{N: r.Cur.N, stamp: ev.Stamp}
-		k.calls = k.calls[:0]
+		obs.calls = obs.calls[:0]
 	}
 }
 

@@ -184,8 +184,8 @@ func (r *Register) hasSession() bool { return r.Cur.Session != "" && !r.Observat
 // Without them the end alone is judged, as it is where there is no ttl: its holder
 // asks now and then. A page that ends above that version may not show all.
 func (r *Register) hasEnded() bool {
-	c, k, e := &r.Cur, &r.Observation, &r.Ended
-	cut := !k.poll && k.More && k.Lowest >= r.beatsOf()
+	c, obs, e := &r.Cur, &r.Observation, &r.Ended
+	cut := !obs.poll && obs.More && obs.Lowest >= r.beatsOf()
 	return c.isEnded() && c.TTL != 0 && e.read && e.epoch == c.N-1 && !e.Absent && !cut
 }
 
@@ -212,21 +212,21 @@ func (r *Register) endStamp() (stamp int64, ok bool) {
 
 // newestBeat is the stamp of the newest beat.
 func (r *Register) newestBeat() (newest int64, ok bool) {
-	k := &r.Observation
-	newest = k.Stamp
+	obs := &r.Observation
+	newest = obs.Stamp
 	if r.Cur.isEnded() {
 		if newest = 0; r.hasEnded() {
 			newest = r.Ended.Stamp
 		}
 	}
 	ok = newest != 0
-	for i := range k.beats {
-		if b := &k.beats[i]; r.counts(b) {
+	for i := range obs.beats {
+		if b := &obs.beats[i]; r.counts(b) {
 			newest, ok = max(newest, b.Stamp), ok && b.Stamp != 0
 		}
 	}
-	if k.session && !k.absent {
-		newest, ok = max(newest, k.sessionBeat.Stamp), ok && k.sessionBeat.Stamp != 0
+	if obs.session && !obs.absent {
+		newest, ok = max(newest, obs.sessionBeat.Stamp), ok && obs.sessionBeat.Stamp != 0
 	}
 	return newest, ok
 }
@@ -241,14 +241,14 @@ func (r *Register) newestBeat() (newest int64, ok bool) {
 //	companion  create v(n+1) . . . . . . . . . . . . landed  (emitted before b)
 //	taker                                                    v(n+1) is a ttl old
 func (r *Register) newestBoottime() (newest int64, ok bool) {
-	k := &r.Observation
+	obs := &r.Observation
 	newest, ok = r.boottime()
 	first, last := r.epochsByBoot()
-	if !ok || k.More && k.Lowest >= first {
+	if !ok || obs.More && obs.Lowest >= first {
 		return 0, false
 	}
-	for i := range k.beats {
-		b := &k.beats[i]
+	for i := range obs.beats {
+		b := &obs.beats[i]
 		if b.epoch < first || b.epoch > last {
 			continue
 		}
@@ -257,11 +257,11 @@ func (r *Register) newestBoottime() (newest int64, ok bool) {
 		}
 		newest = max(newest, b.boottime)
 	}
-	if k.session && !k.absent {
-		if !k.sessionBeat.SameBoot {
+	if obs.session && !obs.absent {
+		if !obs.sessionBeat.SameBoot {
 			return 0, false
 		}
-		newest = max(newest, k.sessionBeat.boottime)
+		newest = max(newest, obs.sessionBeat.boottime)
 	}
 	return newest, true
 }
@@ -313,7 +313,7 @@ func (r *Register) endFingerprint() (fingerprint uint64, told bool) {
 
 // fingerprint is of all beats.
 func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
-	k, c := &r.Observation, &r.Cur
+	obs, c := &r.Observation, &r.Cur
 	of := r.beatsOf()
 	fingerprint = base.Mix(uint64(of), c.Fingerprint)
 	if c.isEnded() {
@@ -322,8 +322,8 @@ func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
 		}
 		fingerprint = base.Mix(uint64(of), r.Ended.fingerprint)
 	}
-	for i := range k.beats {
-		b := &k.beats[i]
+	for i := range obs.beats {
+		b := &obs.beats[i]
 		if !r.counts(b) {
 			continue
 		}
@@ -333,8 +333,8 @@ func (r *Register) fingerprint() (fingerprint uint64, complete bool) {
 		}
 		fingerprint += base.Mix(1, mark) // any order: a list has another than a poll
 	}
-	if k.session && !k.absent {
-		fingerprint += base.Mix(2, k.sessionBeat.fingerprint)
+	if obs.session && !obs.absent {
+		fingerprint += base.Mix(2, obs.sessionBeat.fingerprint)
 	}
 	return max(fingerprint, 1), true // 0 is none
 }

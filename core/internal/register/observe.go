@@ -83,9 +83,9 @@ func (r *Register) StartPoll(limit core.Duration) {
 // was confirmed as the newest lies below both, so the confirmation holds for them as well.
 func (r *Register) ObserveAbove(sent int64, limit core.Duration) {
 	r.beginObservation()
-	k := &r.Observation
-	k.poll, k.Listed, k.More, k.Start, k.N, k.Lowest = true, true, true, sent, r.Cur.N+1, r.Cur.N+1
-	r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
+	obs := &r.Observation
+	obs.poll, obs.Listed, obs.More, obs.Start, obs.N, obs.Lowest = true, true, true, sent, r.Cur.N+1, r.Cur.N+1
+	r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, obs.N), limit)
 }
 
 func (r *Register) beginObservation() {
@@ -105,8 +105,8 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 		return Unanswered
 	}
 	r.Learn(ev)
-	k := &r.Observation
-	k.Latest = f.Sent
+	obs := &r.Observation
+	obs.Latest = f.Sent
 	switch r.Doing {
 	case ForList:
 		r.Listed(ev)
@@ -124,17 +124,17 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 	case ForVersion:
 		switch {
 		case ev.Outcome == core.OutcomeYes:
-		case k.poll: // collected since, or more has come: only a list can tell
+		case obs.poll: // collected since, or more has come: only a list can tell
 			r.StartObservation(limit)
 			return Undecided
 		default: // listed, and not there: the prefix is being emptied this moment
 			r.Class = core.ClassOther
 			return Unanswered
 		}
-		r.ReadVersion(ev.Body, k.N, max(k.Stamp, ev.Stamp))
-		k.Stamp = r.Cur.Stamp
+		r.ReadVersion(ev.Body, obs.N, max(obs.Stamp, ev.Stamp))
+		obs.Stamp = r.Cur.Stamp
 		switch {
-		case !k.poll:
+		case !obs.poll:
 		case HasMoreOwners(r.Cur.Owners): // only a list shows the beats of all
 			r.StartObservation(limit)
 			return Undecided
@@ -144,8 +144,8 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 	case ForEnded:
 		r.EndedRead(ev)
 	case ForSession:
-		k.session, k.absent = true, ev.Outcome == core.OutcomeNo
-		k.sessionBeat.take(r, ev, parseSessionBeat)
+		obs.session, obs.absent = true, ev.Outcome == core.OutcomeNo
+		obs.sessionBeat.take(r, ev, parseSessionBeat)
 	case ForBeat:
 		r.nextUnread().take(r, ev, parseBeat)
 	case ForLock:
@@ -162,45 +162,45 @@ func (r *Register) ObservationAnswer(ev *core.Event, f base.Flight, limit core.D
 
 // Listed takes a page: versions newest first, each with its beats before it.
 func (r *Register) Listed(ev *core.Event) {
-	k := &r.Observation
-	k.after, k.More = "", ev.More
+	obs := &r.Observation
+	obs.after, obs.More = "", ev.More
 	for i := range ev.Entries {
 		e := &ev.Entries[i]
 		n, owner, ok := ParseRegisterKey(r.Prefix, e.Key)
 		switch {
 		case !ok:
 		case owner != nil:
-			k.beats = append(k.beats, Beat{key: string(e.Key), epoch: n, Stamp: e.Stamp})
-		case !k.Listed:
-			k.Listed, k.N, k.Stamp = true, n, e.Stamp
+			obs.beats = append(obs.beats, Beat{key: string(e.Key), epoch: n, Stamp: e.Stamp})
+		case !obs.Listed:
+			obs.Listed, obs.N, obs.Stamp = true, n, e.Stamp
 		}
 		if ok {
-			k.Lowest = n
+			obs.Lowest = n
 		}
 	}
 	switch {
-	case k.Listed:
-		r.NewestConfirmedAt = k.Start
-		if r.Cur.N == k.N {
-			r.Cur.Stamp = k.Stamp
+	case obs.Listed:
+		r.NewestConfirmedAt = obs.Start
+		if r.Cur.N == obs.N {
+			r.Cur.Stamp = obs.Stamp
 		}
 	case ev.More && len(ev.Entries) > 0:
-		k.after = string(ev.Entries[len(ev.Entries)-1].Key)
+		obs.after = string(ev.Entries[len(ev.Entries)-1].Key)
 	default:
-		k.Listed, k.beats = true, k.beats[:0] // there is no version
-		r.NewestConfirmedAt = k.Start
+		obs.Listed, obs.beats = true, obs.beats[:0] // there is no version
+		r.NewestConfirmedAt = obs.Start
 	}
 }
 
 // scheduleBeatReads lists the beats that there can be: each owner's own.
 func (r *Register) scheduleBeatReads() {
-	k := &r.Observation
+	obs := &r.Observation
 	// Beats under the tenure's earlier versions are found by a list alone.
 	of := r.beatsOf()
-	k.Listed, k.More, k.Lowest, k.N, k.Stamp = true, of != r.Cur.Origin, of, r.Cur.N, r.Cur.Stamp
+	obs.Listed, obs.More, obs.Lowest, obs.N, obs.Stamp = true, of != r.Cur.Origin, of, r.Cur.N, r.Cur.Stamp
 	if r.Cur.State != core.VersionValue && r.Cur.TTL != 0 {
 		eachOwner(r.Cur.Owners, func(id string) {
-			k.beats = append(k.beats, Beat{key: BeatKey(r.Prefix, of, id), epoch: of})
+			obs.beats = append(obs.beats, Beat{key: BeatKey(r.Prefix, of, id), epoch: of})
 		})
 	}
 }
@@ -223,21 +223,21 @@ func (b *Beat) take(r *Register, ev *core.Event, parse func([]byte, *BeatRecord)
 
 // advance asks for the next thing that the verdict needs, or gives it.
 func (r *Register) advance(limit core.Duration) Verdict {
-	k, c := &r.Observation, &r.Cur
+	obs, c := &r.Observation, &r.Cur
 	switch {
-	case !k.Listed:
+	case !obs.Listed:
 		r.AskList(limit)
 		return Undecided
-	case k.N != 0 && (c.N != k.N || r.Observed == nil || r.Observed.Epoch != c.N):
+	case obs.N != 0 && (c.N != obs.N || r.Observed == nil || r.Observed.Epoch != c.N):
 		// A version that we only made, or remember, was not read.
-		r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, k.N), limit)
+		r.Ask(ForVersion, core.ActionGet, VersionKey(r.Prefix, obs.N), limit)
 		return Undecided
-	case r.Cfg.LockFilePresent && !k.lock:
+	case r.Cfg.LockFilePresent && !obs.lock:
 		r.Ask(ForLock, core.ActionGet, r.Cfg.Name+"/"+core.LockFile, limit)
 		return Undecided
-	case k.LockHeld:
+	case obs.LockHeld:
 		return r.decide(Held)
-	case k.N == 0:
+	case obs.N == 0:
 		r.Cur = Current{}
 		return r.decide(Free)
 	case c.Result == ReadNewer || c.Result == ReadOther:
@@ -253,7 +253,7 @@ func (r *Register) advance(limit core.Duration) Verdict {
 		return r.decide(Free)
 	case c.State == core.VersionHeld && c.TTL == 0, !r.ReadOnly && r.isYoung():
 		return r.decide(Held)
-	case c.Session != "" && !k.session:
+	case c.Session != "" && !obs.session:
 		r.Ask(ForSession, core.ActionGet, SessionKey(c.Session), limit)
 		return Undecided
 	}
@@ -303,21 +303,21 @@ func (r *Register) EndedRead(ev *core.Event) {
 
 // nextUnread is the next beat whose body the verdict needs, or nil.
 func (r *Register) nextUnread() *Beat {
-	k, c := &r.Observation, &r.Cur
+	obs, c := &r.Observation, &r.Cur
 	of := r.beatsOf()
 	lowest := of
 	ttl := int64(r.ttl())
 	made, sameBoot := r.boottime()
-	bySameBoot := sameBoot && k.Start >= made+ttl &&
-		(!k.session || k.absent || k.sessionBeat.SameBoot && k.Start >= k.sessionBeat.boottime+ttl)
+	bySameBoot := sameBoot && obs.Start >= made+ttl &&
+		(!obs.session || obs.absent || obs.sessionBeat.SameBoot && obs.Start >= obs.sessionBeat.boottime+ttl)
 	if bySameBoot || r.ReadOnly && sameBoot {
 		lowest = c.Origin
 	}
-	if _, ok := r.newestStamp(); !bySameBoot && !k.poll && ok && r.hasStoreClock() {
+	if _, ok := r.newestStamp(); !bySameBoot && !obs.poll && ok && r.hasStoreClock() {
 		return nil // the stamps of the list are enough
 	}
-	for i := range k.beats {
-		if b := &k.beats[i]; !b.read && b.epoch <= of && b.epoch >= lowest {
+	for i := range obs.beats {
+		if b := &obs.beats[i]; !b.read && b.epoch <= of && b.epoch >= lowest {
 			return b
 		}
 	}

@@ -29,22 +29,22 @@ func (b *Beat) snapshot(s *base.Snapshot) {
 	s.Uint(b.fingerprint)
 }
 
-func (k *Observation) snapshot(s *base.Snapshot) {
-	s.Bools(k.poll, k.Listed, k.More, k.session, k.lock, k.absent, k.called)
-	s.Bools(k.LockHeld)
-	s.Int(k.Start)
-	s.Int(k.Latest)
-	s.Uint(uint64(k.N))
-	s.Uint(uint64(k.Lowest))
-	s.Int(k.Stamp)
-	s.Text(k.after)
-	s.Int(int64(len(k.beats)))
-	for i := range k.beats {
-		k.beats[i].snapshot(s)
+func (obs *Observation) snapshot(s *base.Snapshot) {
+	s.Bools(obs.poll, obs.Listed, obs.More, obs.session, obs.lock, obs.absent, obs.called)
+	s.Bools(obs.LockHeld)
+	s.Int(obs.Start)
+	s.Int(obs.Latest)
+	s.Uint(uint64(obs.N))
+	s.Uint(uint64(obs.Lowest))
+	s.Int(obs.Stamp)
+	s.Text(obs.after)
+	s.Int(int64(len(obs.beats)))
+	for i := range obs.beats {
+		obs.beats[i].snapshot(s)
 	}
-	k.sessionBeat.snapshot(s)
-	s.Uint(k.callNext)
-	s.Texts(k.calls)
+	obs.sessionBeat.snapshot(s)
+	s.Uint(obs.callNext)
+	s.Texts(obs.calls)
 }
 
 func (r *Register) Snapshot(s *base.Snapshot) {

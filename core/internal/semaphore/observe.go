@@ -111,19 +111,19 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 }
 
 func (s *Semaphore) sawList(ev *core.Event) {
-	k := &s.Observation
+	obs := &s.Observation
 	s.Listed(ev)
 	s.moved = false
 	switch {
-	case !k.Listed:
+	case !obs.Listed:
 		s.AskList(s.observeLimit())
-	case k.N == 0:
+	case obs.N == 0:
 		s.Cur, *s.Value, s.mine = register.Current{}, register.Value{}, false
 		s.valueKnown()
-	case k.N == s.Cur.N && s.ValueOf == s.Cur.N:
+	case obs.N == s.Cur.N && s.ValueOf == s.Cur.N:
 		s.valueKnown()
 	default:
-		s.readFrom(k.N)
+		s.readFrom(obs.N)
 	}
 }
 
@@ -135,22 +135,22 @@ func (s *Semaphore) readFrom(n core.Epoch) {
 
 // sawVersion takes in the newest version, or one below it that is read for its value.
 func (s *Semaphore) sawVersion(ev *core.Event) {
-	k := &s.Observation
-	if ev.Outcome == core.OutcomeNo && s.below == k.N { // collected since, or the prefix is being emptied
+	obs := &s.Observation
+	if ev.Outcome == core.OutcomeNo && s.below == obs.N { // collected since, or the prefix is being emptied
 		s.StartObservation(s.observeLimit())
 		return
 	}
 	s.mine = false
 	result := register.ReadCorrupt
-	if s.below == k.N {
-		s.ReadVersion(ev.Body, k.N, max(k.Stamp, ev.Stamp))
+	if s.below == obs.N {
+		s.ReadVersion(ev.Body, obs.N, max(obs.Stamp, ev.Stamp))
 		result = s.Cur.Result
 	} else if ev.Outcome == core.OutcomeYes {
 		result = s.takeValue(ev.Body, s.below)
 	}
 	switch {
 	case result == register.ReadGood:
-		if s.below != k.N {
+		if s.below != obs.N {
 			s.warn()
 		}
 		s.valueKnown()
@@ -158,7 +158,7 @@ func (s *Semaphore) sawVersion(ev *core.Event) {
 		s.unfit(result)
 	case !s.isOldEnough():
 		s.unreadable()
-	case s.below > 1 && s.below+core.KeepVersions > k.N:
+	case s.below > 1 && s.below+core.KeepVersions > obs.N:
 		s.readFrom(s.below - 1)
 	default:
 		s.warn()
