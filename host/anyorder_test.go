@@ -19,7 +19,7 @@ import (
 // nothing is left.
 func TestAnyOrder(t *testing.T) {
 	const seeds = 50
-	for kind, call := range map[string]func(*chaos, *party){
+	for kind, call := range map[string]func(*chaos, *actor){
 		"lastwriter": (*chaos).record, "strict": (*chaos).strict, "invocation": (*chaos).invocation,
 	} {
 		for seed := range uint64(seeds) {
@@ -68,9 +68,9 @@ func (c *chaos) fault(call) fault {
 	return f
 }
 
-func (c *chaos) run(call func(*chaos, *party)) {
+func (c *chaos) run(call func(*chaos, *actor)) {
 	before := goroutines()
-	hosts := []*party{c.watching(nil), c.host(), c.host()}
+	hosts := []*actor{c.watching(nil), c.host(), c.host()}
 	for _, p := range hosts {
 		p.store.on(c.fault)
 	}
@@ -102,7 +102,7 @@ func (c *chaos) run(call func(*chaos, *party)) {
 }
 
 // record makes one lease or companion of lastwriter and treats it badly.
-func (c *chaos) record(p *party) {
+func (c *chaos) record(p *actor) {
 	ctx := c.limited(c.ms(8000))
 	name := "n" + strconv.Itoa(c.draw(2))
 	short := Terms{Protocol: core.ProtocolLastWriter, TTL: core.TTL(time.Duration(c.draw(3)*1000+500) * time.Millisecond)}
@@ -127,7 +127,7 @@ func (c *chaos) record(p *party) {
 }
 
 // strict does the same, on sessions or not, and breaks what others hold.
-func (c *chaos) strict(p *party) {
+func (c *chaos) strict(p *actor) {
 	ctx := c.limited(c.ms(8000))
 	name := "n" + strconv.Itoa(c.draw(2))
 	var handle Handle
@@ -157,7 +157,7 @@ func (c *chaos) strict(p *party) {
 	}
 }
 
-func (c *chaos) acquire(p *party, name string, terms Terms) {
+func (c *chaos) acquire(p *actor, name string, terms Terms) {
 	l, err := p.Acquire(c.limited(c.ms(8000)), name, &AcquireOptions{Terms: terms, Wait: time.Duration(c.draw(5)) * time.Second})
 	if err != nil {
 		return
@@ -170,14 +170,14 @@ func (c *chaos) acquire(p *party, name string, terms Terms) {
 	c.end(p, l.Release, l.Err)
 }
 
-func (c *chaos) accompany(p *party, handle Handle) {
+func (c *chaos) accompany(p *actor, handle Handle) {
 	if joined, err := p.Accompany(c.limited(c.ms(8000)), handle, nil); err == nil {
 		c.end(p, joined.Leave, joined.Err)
 	}
 }
 
 // end ends it never, once, or several times at once, sooner or later.
-func (c *chaos) end(p *party, end func(context.Context) error, err func() error) {
+func (c *chaos) end(p *actor, end func(context.Context) error, err func() error) {
 	c.nap(time.Duration(c.draw(3)) * time.Second)
 	if c.draw(10) == 0 {
 		p.clock.jump(c.ms(3000))
@@ -195,7 +195,7 @@ func (c *chaos) end(p *party, end func(context.Context) error, err func() error)
 
 // invocation begins one, or the work of somebody else's, and does what Next says, or does
 // not, until it is over.
-func (c *chaos) invocation(p *party) {
+func (c *chaos) invocation(p *actor) {
 	terms := []Terms{strict, onSession, ways["lastwriter"]}[c.draw(3)]
 	terms.TTL = core.TTL(10 * time.Second)
 	name := strconv.Itoa(c.draw(2))
@@ -231,7 +231,7 @@ func (c *chaos) invocation(p *party) {
 		}
 	}
 	if c.draw(4) == 0 {
-		c.shelf.remove(name + "/result")
+		c.backend.remove(name + "/result")
 	}
 }
 

@@ -74,28 +74,28 @@ func TestAcquireCancelledWaiting(t *testing.T) {
 func TestWaitingEndedSays(t *testing.T) {
 	why := errors.New("enough of that")
 	type test struct {
-		ask  func(context.Context, *party) error
+		ask  func(context.Context, *actor) error
 		says string
 	}
 	each(t, map[string]test{
-		"lease": {func(ctx context.Context, p *party) error {
+		"lease": {func(ctx context.Context, p *actor) error {
 			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
 			return err
 		}, `mopslock: lease "n": waiting ended while held by HOLDER`},
-		"invocation": {func(ctx context.Context, p *party) error {
+		"invocation": {func(ctx context.Context, p *actor) error {
 			_, err := p.Invoke(ctx, "n", func(context.Context, *Work) error { return nil }, &InvokeOptions{Terms: strict})
 			return err
 		}, `mopslock: lease "n": waiting ended while held by HOLDER`},
-		"permit": {func(ctx context.Context, p *party) error {
+		"permit": {func(ctx context.Context, p *actor) error {
 			_, err := p.AcquirePermit(ctx, "s", View{Capacity: 1, Width: 1}, &PermitOptions{Terms: permitTerms})
 			return err
 		}, `mopslock: permit of "s": waiting ended while full, with 1 held, by PERMIT`},
-		"companion": {func(ctx context.Context, p *party) error {
+		"companion": {func(ctx context.Context, p *actor) error {
 			p.store.on(func(call) fault { return fault{before: time.Hour, lost: true} })
 			_, err := p.Accompany(ctx, Handle{Name: "n", Holder: "h", Epoch: 1, Protocol: core.ProtocolStrict, TTL: core.TTL(minute)}, nil)
 			return err
 		}, `mopslock: lease "n": waiting ended: enough of that`},
-		"silent store": {func(ctx context.Context, p *party) error {
+		"silent store": {func(ctx context.Context, p *actor) error {
 			p.store.on(func(call) fault { return fault{before: time.Hour, lost: true} })
 			_, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: strict})
 			return err
@@ -168,7 +168,7 @@ func closeWhileAcquiring(w *world, at time.Duration) {
 }
 
 // closed: every call on a closed Host says so, and asks nothing.
-func (w *world) closed(p *party) {
+func (w *world) closed(p *actor) {
 	w.Helper()
 	p.store.forget()
 	ctx := background

@@ -78,7 +78,7 @@ func TestResolveBesideACrowdCutOff(t *testing.T) {
 // the capability record though the crowd is at it.
 func TestResolveRefusedBesideACrowd(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
+		w.backend.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 		p := w.host()
 		p.store.overwrites = true
 		refusals := 0
@@ -92,7 +92,7 @@ func TestResolveRefusedBesideACrowd(t *testing.T) {
 			return fine
 		})
 		w.is(errOf(p.tried("n", strict)), ErrIncompatible)
-		object, _ := w.shelf.get(capabilityKey)
+		object, _ := w.backend.get(capabilityKey)
 		w.has(string(object.Body), "an object that was there could be created", "refused")
 	})
 }
@@ -100,7 +100,7 @@ func TestResolveRefusedBesideACrowd(t *testing.T) {
 // Pauses grow between tries, whatever the capability record that is read before each of them says.
 func TestResolvePausesGrow(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
+		w.backend.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 		p := w.host()
 		p.store.when("create", "", fault{class: core.ClassUnreachable})
 		w.is(errOf(p.tried("n", strict)), &Error{Kind: NotAcquired, Reason: core.ReasonLimit})

@@ -47,13 +47,13 @@ func (m *fragileMachine) Step(now core.Instant, ev core.Event) ([]core.Action, e
 	return m.Stepper.Step(now, ev)
 }
 
-func (w *world) fragile() (*party, *fragile) {
+func (w *world) fragile() (*actor, *fragile) {
 	engine := &fragile{}
 	return w.hostWith(func(o *Options) { o.Engine = engine }), engine
 }
 
 // joined is a companion of a lease, and what it is told of its contact.
-func (p *party) joined(l *Lease) (*Companion, Handle, chan bool) {
+func (p *actor) joined(l *Lease) (*Companion, Handle, chan bool) {
 	contact := make(chan bool, 9)
 	handle := l.Handle()
 	handle.Owner = ""

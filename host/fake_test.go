@@ -21,20 +21,20 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// A world is one shelf of objects, and hosts that each see it through a store
+// A world is one backend, and hosts that each see it through a store
 // of their own, with faults of its own, and by clocks of their own. It lives in
 // a synctest bubble: sleeping costs nothing and time is exact.
 type world struct {
 	*testing.T
-	shelf *shelf
-	hosts int
+	backend *backend
+	hosts   int
 }
 
 // bubble runs a test in a world. That no goroutine is left behind is checked by
 // synctest itself.
 func bubble(t *testing.T, test func(w *world)) {
 	t.Helper()
-	inBubble(t, func(t *testing.T) { test(&world{T: t, shelf: newShelf()}) })
+	inBubble(t, func(t *testing.T) { test(&world{T: t, backend: newBackend()}) })
 }
 
 // inBubble is synctest.Test, on one processor where the race detector watches. The
@@ -50,8 +50,8 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// party is a Host with all that a test does to it.
-type party struct {
+// actor is a Host with all that a test does to it.
+type actor struct {
 	*Host
 	world *world
 	store *fakeStore
@@ -60,21 +60,21 @@ type party struct {
 }
 
 // host adds a Host, which is closed in the end.
-func (w *world) host() *party { return w.hostWith(nil) }
+func (w *world) host() *actor { return w.hostWith(nil) }
 
-func (w *world) hostWith(change func(*Options)) *party {
+func (w *world) hostWith(change func(*Options)) *actor {
 	return w.hostOn(func(s *fakeStore) store.Store { return s }, change)
 }
 
 // watching adds a Host on a store that tells of changes, or has no watches left.
-func (w *world) watching(refuse error) *party {
+func (w *world) watching(refuse error) *actor {
 	return w.hostOn(func(s *fakeStore) store.Store { return watchedStore{s, refuse} }, nil)
 }
 
-func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options)) *party {
+func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options)) *actor {
 	w.Helper()
 	w.hosts++
-	p := &party{world: w, store: newFakeStore(w.shelf), clock: &fakeClock{start: time.Now()}, log: &logBuffer{}}
+	p := &actor{world: w, store: newFakeStore(w.backend), clock: &fakeClock{start: time.Now()}, log: &logBuffer{}}
 	opts := &Options{
 		Clock: p.clock, Rand: newRand(uint64(w.hosts)), Memory: "-",
 		Logger: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -97,9 +97,9 @@ func (w *world) hostOn(wrap func(*fakeStore) store.Store, change func(*Options))
 // unwatched fails the test if a key with that part is watched still.
 func (w *world) unwatched(part string) {
 	w.Helper()
-	w.shelf.mu.Lock()
-	defer w.shelf.mu.Unlock()
-	for key, told := range w.shelf.watchers {
+	w.backend.mu.Lock()
+	defer w.backend.mu.Unlock()
+	for key, told := range w.backend.watchers {
 		if len(told) > 0 && strings.Contains(key, part) {
 			w.Errorf("%s is watched still", key)
 		}
@@ -230,7 +230,7 @@ func (w *world) limited(d time.Duration) context.Context {
 	return ctx
 }
 
-// beside makes a call in a goroutine of its own, and gives its outcome.
+// beside makes a call in a goroutine of its own, and gives what it came to.
 func beside[T any](call func() T) <-chan T {
 	came := make(chan T, 1)
 	go func() { came <- call() }()
@@ -267,14 +267,14 @@ func (w *world) until(step time.Duration, true func() bool) {
 }
 
 // idle fails the test unless the loop has no task.
-func (p *party) idle() {
+func (p *actor) idle() {
 	p.world.Helper()
 	if n := p.tasks(); n != 0 {
 		p.world.Fatalf("the loop still has %d tasks", n)
 	}
 }
 
-func (p *party) tasks() int {
+func (p *actor) tasks() int {
 	count := make(chan int)
 	p.loop.post(message{do: func() { count <- p.loop.count }})
 	select {
@@ -298,39 +298,39 @@ var (
 	lastWriter = &AcquireOptions{Terms: Terms{Protocol: core.ProtocolLastWriter}}
 )
 
-func (p *party) hold(name string, by Terms) *Lease {
+func (p *actor) hold(name string, by Terms) *Lease {
 	p.world.Helper()
 	l, err := p.Acquire(background, name, &AcquireOptions{Terms: by})
 	p.world.ok(err)
 	return l
 }
 
-func (p *party) acquire(name string) *Lease   { return p.hold(name, terms) }
-func (p *party) strictly(name string) *Lease  { return p.hold(name, strict) }
-func (p *party) sessional(name string) *Lease { return p.hold(name, onSession) }
+func (p *actor) acquire(name string) *Lease   { return p.hold(name, terms) }
+func (p *actor) strictly(name string) *Lease  { return p.hold(name, strict) }
+func (p *actor) sessional(name string) *Lease { return p.hold(name, onSession) }
 
-func (p *party) tried(name string, by Terms) (*Lease, error) {
+func (p *actor) tried(name string, by Terms) (*Lease, error) {
 	return p.TryAcquire(background, name, &AcquireOptions{Terms: by})
 }
 
-func (p *party) try(name string) (*Lease, error)         { return p.tried(name, terms) }
-func (p *party) tryStrictly(name string) (*Lease, error) { return p.tried(name, strict) }
+func (p *actor) try(name string) (*Lease, error)         { return p.tried(name, terms) }
+func (p *actor) tryStrictly(name string) (*Lease, error) { return p.tried(name, strict) }
 
 // free fails the test unless a name can be acquired at once, and gives it back.
-func (p *party) free(name string, by Terms) {
+func (p *actor) free(name string, by Terms) {
 	p.world.Helper()
 	l, err := p.TryAcquire(background, name, &AcquireOptions{Terms: by})
 	p.world.ok(err)
 	p.release(l)
 }
 
-func (p *party) release(l *Lease) {
+func (p *actor) release(l *Lease) {
 	p.world.Helper()
 	p.world.ok(l.Release(background))
 }
 
 // joins accompanies a tenure.
-func (p *party) joins(h Handle) *Companion {
+func (p *actor) joins(h Handle) *Companion {
 	p.world.Helper()
 	c, err := p.Accompany(background, h, nil)
 	p.world.ok(err)
@@ -339,20 +339,20 @@ func (p *party) joins(h Handle) *Companion {
 }
 
 // sees is what a Host is told of a name.
-func (p *party) sees(name string) Status {
+func (p *actor) sees(name string) Status {
 	p.world.Helper()
 	s, err := p.Inspect(background, name)
 	p.world.ok(err)
 	return s
 }
 
-func (p *party) breaks(name string, opts *BreakOptions) {
+func (p *actor) breaks(name string, opts *BreakOptions) {
 	p.world.Helper()
 	_, err := p.Break(background, name, opts)
 	p.world.ok(err)
 }
 
-func (p *party) resolves(name string, want core.Protocol) {
+func (p *actor) resolves(name string, want core.Protocol) {
 	p.world.Helper()
 	got, err := p.Resolve(background, name, 0)
 	p.world.ok(err)
@@ -361,7 +361,7 @@ func (p *party) resolves(name string, want core.Protocol) {
 
 // status is what the record of a name is, without a request.
 func (w *world) status(name string) Status {
-	object, ok := w.shelf.get(name + "/" + core.LockFile)
+	object, ok := w.backend.get(name + "/" + core.LockFile)
 	return inspected(name, core.Instant{Wall: time.Now().UnixNano()}, object.Body, !ok, object.Stamp)
 }
 
@@ -408,7 +408,7 @@ func (r record) body() []byte {
 }`, writer, stamp(r.written), r.expire.Seconds(), r.count, stamp(r.written), stamp(r.acquired), stamp(r.released), name)
 }
 
-func (w *world) place(name string, r record) { w.shelf.put(name+"/"+core.LockFile, r.body()) }
+func (w *world) place(name string, r record) { w.backend.put(name+"/"+core.LockFile, r.body()) }
 
 // theirs is somebody else's lease, as fresh as can be.
 func theirs() record {

@@ -15,19 +15,19 @@ import (
 	"github.com/mopslock/mopslock/host/store"
 )
 
-// shelf holds the objects that several stores see.
-type shelf struct {
+// backend holds the objects that several stores see.
+type backend struct {
 	mu       sync.Mutex
 	objects  map[string]store.Object
 	keys     []string // in byte order
 	watchers map[string][]*func()
 }
 
-func newShelf() *shelf {
-	return &shelf{objects: map[string]store.Object{}, watchers: map[string][]*func(){}}
+func newBackend() *backend {
+	return &backend{objects: map[string]store.Object{}, watchers: map[string][]*func(){}}
 }
 
-func (s *shelf) get(key string) (store.Object, bool) {
+func (s *backend) get(key string) (store.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, ok := s.objects[key]
@@ -35,19 +35,19 @@ func (s *shelf) get(key string) (store.Object, bool) {
 	return object, ok
 }
 
-func (s *shelf) exists(key string) bool {
+func (s *backend) exists(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, there := s.objects[key]
 	return there
 }
 
-func (s *shelf) put(key string, body []byte) { s.write(key, body, true) }
+func (s *backend) put(key string, body []byte) { s.write(key, body, true) }
 
 // create puts the object unless there is one.
-func (s *shelf) create(key string, body []byte) bool { return s.write(key, body, false) }
+func (s *backend) create(key string, body []byte) bool { return s.write(key, body, false) }
 
-func (s *shelf) write(key string, body []byte, over bool) (fresh bool) {
+func (s *backend) write(key string, body []byte, over bool) (fresh bool) {
 	s.mu.Lock()
 	at, there := slices.BinarySearch(s.keys, key)
 	if !there {
@@ -64,7 +64,7 @@ func (s *shelf) write(key string, body []byte, over bool) (fresh bool) {
 	return !there
 }
 
-func (s *shelf) remove(key string) {
+func (s *backend) remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, there := slices.BinarySearch(s.keys, key); there {
@@ -74,7 +74,7 @@ func (s *shelf) remove(key string) {
 }
 
 // list is a page of the keys, in byte order.
-func (s *shelf) list(prefix, after string, limit int) (page []store.Info, more bool) {
+func (s *backend) list(prefix, after string, limit int) (page []store.Info, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, _ := slices.BinarySearch(s.keys, max(prefix, after))
@@ -89,7 +89,7 @@ func (s *shelf) list(prefix, after string, limit int) (page []store.Info, more b
 	return page, more
 }
 
-func (s *shelf) watch(key string, notify func()) (stop func()) {
+func (s *backend) watch(key string, notify func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mine := &notify
@@ -127,12 +127,12 @@ type call struct {
 	at        time.Time
 }
 
-// fakeStore is a store.Store on a shelf that takes its time, fails as told and
+// fakeStore is a store.Store on a backend that takes its time, fails as told and
 // writes down what it was asked.
 type fakeStore struct {
-	shelf *shelf
-	unit  time.Duration
-	page  int
+	backend *backend
+	unit    time.Duration
+	page    int
 	// overwrites: create is a put, as on stores that know no other.
 	overwrites bool
 	// racy: create looks when it is sent, and writes when it is applied.
@@ -148,7 +148,9 @@ type fakeStore struct {
 	closed bool
 }
 
-func newFakeStore(s *shelf) *fakeStore { return &fakeStore{shelf: s, unit: time.Nanosecond, page: 3} }
+func newFakeStore(s *backend) *fakeStore {
+	return &fakeStore{backend: s, unit: time.Nanosecond, page: 3}
+}
 
 // on sets what becomes of every request from now on.
 func (s *fakeStore) on(plan func(call) fault) {
@@ -306,7 +308,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func (s *fakeStore) Get(ctx context.Context, key string) (object store.Object, err error) {
 	err = s.do(ctx, "get", key, func() error {
 		var ok bool
-		if object, ok = s.shelf.get(key); !ok {
+		if object, ok = s.backend.get(key); !ok {
 			return store.ErrAbsent
 		}
 		return nil
@@ -316,25 +318,25 @@ func (s *fakeStore) Get(ctx context.Context, key string) (object store.Object, e
 
 func (s *fakeStore) Put(ctx context.Context, key string, body []byte, _ string) error {
 	return s.do(ctx, "put", key, func() error {
-		s.shelf.put(key, body)
+		s.backend.put(key, body)
 		return nil
 	})
 }
 
 func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ string) error {
-	_, there := s.shelf.get(key)
+	_, there := s.backend.get(key)
 	return s.do(ctx, "create", key, func() error {
 		switch {
-		case s.racy && there, s.doubled && s.shelf.create(key, body):
+		case s.racy && there, s.doubled && s.backend.create(key, body):
 			return store.ErrExists
 		case s.racy:
-			s.shelf.put(key, body)
+			s.backend.put(key, body)
 			return nil
 		}
-		if !s.overwrites && !s.shelf.create(key, body) {
+		if !s.overwrites && !s.backend.create(key, body) {
 			return store.ErrExists
 		} else if s.overwrites {
-			s.shelf.put(key, body)
+			s.backend.put(key, body)
 		}
 		return nil
 	})
@@ -342,7 +344,7 @@ func (s *fakeStore) Create(ctx context.Context, key string, body []byte, _ strin
 
 func (s *fakeStore) Exists(ctx context.Context, key string) (there bool, err error) {
 	err = s.do(ctx, "exists", key, func() error {
-		there = s.shelf.exists(key)
+		there = s.backend.exists(key)
 		return nil
 	})
 	return there, err
@@ -350,7 +352,7 @@ func (s *fakeStore) Exists(ctx context.Context, key string) (there bool, err err
 
 func (s *fakeStore) Delete(ctx context.Context, key string) error {
 	return s.do(ctx, "delete", key, func() error {
-		s.shelf.remove(key)
+		s.backend.remove(key)
 		return nil
 	})
 }
@@ -358,7 +360,7 @@ func (s *fakeStore) Delete(ctx context.Context, key string) error {
 // List pages by three unless told otherwise, so that paging is always at work.
 func (s *fakeStore) List(ctx context.Context, prefix, after string, _ int) (page []store.Info, more bool, err error) {
 	err = s.do(ctx, "list", prefix, func() error {
-		page, more = s.shelf.list(prefix, after, s.page)
+		page, more = s.backend.list(prefix, after, s.page)
 		return nil
 	})
 	return page, more, err
@@ -389,5 +391,5 @@ func (s watchedStore) Watch(key string, notify func()) (func(), error) {
 	if s.refuse != nil {
 		return nil, s.refuse
 	}
-	return s.shelf.watch(key, notify), nil
+	return s.backend.watch(key, notify), nil
 }

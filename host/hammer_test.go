@@ -23,18 +23,18 @@ import (
 // An anvil is a store that answers at once and tells of changes, so that no waiter polls.
 type anvil struct {
 	*testing.T
-	shelf *shelf
-	names []struct{ inside, most, entered atomic.Int64 }
+	backend *backend
+	names   []struct{ inside, most, entered atomic.Int64 }
 }
 
 func newAnvil(t *testing.T, names int) *anvil {
-	return &anvil{T: t, shelf: newShelf(), names: make([]struct{ inside, most, entered atomic.Int64 }, names)}
+	return &anvil{T: t, backend: newBackend(), names: make([]struct{ inside, most, entered atomic.Int64 }, names)}
 }
 
 // open adds a Host, which is closed in the end.
 func (a *anvil) open() *Host {
 	a.Helper()
-	s := newFakeStore(a.shelf)
+	s := newFakeStore(a.backend)
 	s.always(fault{})
 	h, err := New(watchedStore{fakeStore: s}, &Options{Memory: "-"})
 	a.ok(err)
@@ -297,7 +297,7 @@ func TestHammerGivingUp(t *testing.T) {
 // Metrics are read, and the store is listed, inspected and watched, beside requests.
 func TestHammerReaders(t *testing.T) {
 	a := newAnvil(t, 1)
-	s, reader := newFakeStore(a.shelf), metric.NewManualReader()
+	s, reader := newFakeStore(a.backend), metric.NewManualReader()
 	s.always(fault{})
 	h, err := New(s, &Options{Memory: "-", Meter: metric.NewMeterProvider(metric.WithReader(reader))})
 	a.ok(err)

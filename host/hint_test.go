@@ -16,21 +16,21 @@ func TestBreakIsHeardAtOnce(t *testing.T) {
 		done <-chan struct{}
 		end  <-chan error // or nil
 	}
-	acquired := func(by Terms) func(*world, *party) kept {
-		return func(_ *world, p *party) kept {
+	acquired := func(by Terms) func(*world, *actor) kept {
+		return func(_ *world, p *actor) kept {
 			l := p.hold("n", by)
 			return kept{l.Err, l.Done(), nil}
 		}
 	}
-	each(t, map[string]func(*world, *party) kept{
+	each(t, map[string]func(*world, *actor) kept{
 		"lease":   acquired(strict),
 		"session": acquired(onSession),
 		"endless": acquired(Terms{Protocol: core.ProtocolStrict, TTL: core.TTLEndless}),
-		"companion": func(w *world, p *party) kept {
+		"companion": func(w *world, p *actor) kept {
 			c := p.joins(w.host().strictly("n").Handle())
 			return kept{c.Err, c.Done(), nil}
 		},
-		"invocation": func(_ *world, p *party) kept {
+		"invocation": func(_ *world, p *actor) kept {
 			begun := make(chan *Lease)
 			end := beside(func() error {
 				_, err := p.invoke("n", func(ctx context.Context, work *Work) error {
@@ -43,7 +43,7 @@ func TestBreakIsHeardAtOnce(t *testing.T) {
 			l := <-begun
 			return kept{l.Err, l.Done(), end}
 		},
-	}, func(w *world, _ string, take func(*world, *party) kept) {
+	}, func(w *world, _ string, take func(*world, *actor) kept) {
 		p := w.watching(nil)
 		held := take(w, p)
 		w.sleep(10 * time.Second)

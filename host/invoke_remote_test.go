@@ -9,7 +9,7 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-func (p *party) remote(handle Handle, launch Launch) (*Result, error) {
+func (p *actor) remote(handle Handle, launch Launch) (*Result, error) {
 	return p.Remote(background, handle, launch, nil)
 }
 
@@ -22,7 +22,7 @@ func starts(handles chan<- Handle) Launch {
 }
 
 // launched is an Invoke whose launcher has started something and ended.
-func (p *party) launched(name string, terms Terms) (*invocation, Handle) {
+func (p *actor) launched(name string, terms Terms) (*invocation, Handle) {
 	handles := make(chan Handle, 1)
 	v := p.world.begin(func() (*Result, error) { return p.invoke(name, starts(handles), terms) })
 	return v, <-handles
@@ -74,7 +74,7 @@ func TestRemoteWithoutLease(t *testing.T) {
 		r, err := far.Remote(background, handle, work, without)
 		w.ok(err)
 		w.holds(r, "alone")
-		w.shelf.remove("n/result")
+		w.backend.remove("n/result")
 		far.store.forget()
 		r, err = far.Remote(background, Handle{Name: "n"}, work, without)
 		w.ok(err)
@@ -169,6 +169,6 @@ func TestRemoteEnds(t *testing.T) {
 		}
 		<-v.ended
 		w.is(v.err, ErrNoResult)
-		w.same("stored", w.shelf.exists("n/result"), false)
+		w.same("stored", w.backend.exists("n/result"), false)
 	})
 }

@@ -42,19 +42,19 @@ func (w *world) never(context.Context, *Work) error {
 	return nil
 }
 
-func (p *party) invoke(name string, launch Launch, terms Terms) (*Result, error) {
+func (p *actor) invoke(name string, launch Launch, terms Terms) (*Result, error) {
 	return p.Invoke(background, name, launch, &InvokeOptions{Terms: terms})
 }
 
 // comes invokes work that comes to a text.
-func (p *party) comes(name string, launch Launch, terms Terms, text string) {
+func (p *actor) comes(name string, launch Launch, terms Terms, text string) {
 	p.world.Helper()
 	r, err := p.invoke(name, launch, terms)
 	p.world.ok(err)
 	p.world.holds(r, text)
 }
 
-func (p *party) begins(name string, terms Terms) *Invocation {
+func (p *actor) begins(name string, terms Terms) *Invocation {
 	p.world.Helper()
 	i, err := p.BeginInvoke(background, name, &InvokeOptions{Terms: terms})
 	p.world.ok(err)
@@ -89,7 +89,7 @@ func (w *world) begin(call func() (*Result, error)) *invocation {
 }
 
 // begun is work that is invoked beside the test.
-func (p *party) begun(name string, launch Launch, terms Terms) *invocation {
+func (p *actor) begun(name string, launch Launch, terms Terms) *invocation {
 	return p.world.begin(func() (*Result, error) { return p.invoke(name, launch, terms) })
 }
 
@@ -111,7 +111,7 @@ func (w *world) holds(r *Result, text string) {
 }
 
 // asked is the log in short: of each request the verb and what it is about.
-func (p *party) asked() string {
+func (p *actor) asked() string {
 	var out []string
 	for _, c := range p.store.log() {
 		what := c.verb
@@ -395,7 +395,7 @@ func TestInvokeClose(t *testing.T) {
 		w.is(waits.err, ErrClosed)
 		w.is(cause, ErrReleased)
 		other.free("n", terms)
-		if _, there := w.shelf.get("n/result"); there {
+		if _, there := w.backend.get("n/result"); there {
 			w.Error("a result that nobody waited for")
 		}
 	})

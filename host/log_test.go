@@ -115,12 +115,12 @@ func TestLogOfHands(t *testing.T) {
 		p, g := w.metered()
 		other := w.host()
 		protocol := "protocol=" + terms.Protocol.String()
-		wait := func(p *party) <-chan *Lease {
+		wait := func(p *actor) <-chan *Lease {
 			got := beside(func() *Lease { return p.hold("n", terms) })
 			w.sleep(3 * time.Second)
 			return got
 		}
-		from := func(p *party, want string) {
+		from := func(p *actor, want string) {
 			w.Helper()
 			w.sleep(time.Second)
 			lines := slices.DeleteFunc(p.log.lines("INFO"), func(s string) bool { return !strings.Contains(s, `"lease acquired"`) })
@@ -250,7 +250,7 @@ func TestLogOfClose(t *testing.T) {
 // registerLogged is once, since a scheme is registered once a process.
 var registerLogged = sync.OnceFunc(func() {
 	store.Register("test-logged", func(context.Context, *store.Location) (store.Store, error) {
-		return newFakeStore(newShelf()), nil
+		return newFakeStore(newBackend()), nil
 	})
 })
 

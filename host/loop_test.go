@@ -13,7 +13,7 @@ import (
 )
 
 // holdMany acquires n leases at once.
-func (p *party) holdMany(n int, by Terms) []*Lease {
+func (p *actor) holdMany(n int, by Terms) []*Lease {
 	leases := make([]*Lease, n)
 	var all sync.WaitGroup
 	for i := range leases {
@@ -54,7 +54,7 @@ func TestManyLeases(t *testing.T) {
 }
 
 // quiet waits until no request is under way.
-func quiet(w *world, p *party) {
+func quiet(w *world, p *actor) {
 	w.Helper()
 	synctest.Wait()
 	w.until(time.Millisecond, func() bool { return p.store.inFlight() == 0 })

@@ -14,7 +14,7 @@ import (
 const span = 54 * time.Second
 
 // holding is a host with a lease that was just acquired and its later look done.
-func (w *world) holding() (*party, *Lease) {
+func (w *world) holding() (*actor, *Lease) {
 	w.Helper()
 	p := w.host()
 	l := p.acquire("n")
@@ -97,7 +97,7 @@ func TestTaken(t *testing.T) {
 	each(t, map[string]bool{"renewal": false, "release": true}, func(w *world, _ string, release bool) {
 		p, l := w.holding()
 		w.place("n", theirs())
-		before, _ := w.shelf.get("n/lock.json")
+		before, _ := w.backend.get("n/lock.json")
 		if release {
 			w.is(l.Release(background), &Error{Kind: Lost, Reason: core.ReasonTaken})
 			w.same("requests", p.store.verbs(), "get")
@@ -106,7 +106,7 @@ func TestTaken(t *testing.T) {
 		e := wantLost(w, l, core.ReasonTaken)
 		w.same("thief", e.Seen.Holder, "somebody.else")
 		w.sleep(10 * minute)
-		after, _ := w.shelf.get("n/lock.json")
+		after, _ := w.backend.get("n/lock.json")
 		w.same("record", string(after.Body), string(before.Body))
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // remembering opens a Host as a process of its own would, on a store with a URL.
-func (w *world) remembering(dir, boot string) *party {
+func (w *world) remembering(dir, boot string) *actor {
 	p := w.hostWith(func(o *Options) { o.Memory, o.Boot = dir, boot })
 	p.url, p.samplesStoreClock = "s3://user:hunter2@bucket/locks", false
 	p.memory.url = p.url
@@ -104,7 +104,7 @@ func TestBootIsForTheOrderly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, err := New(orderlyStore{newFakeStore(newShelf()), place.tells}, nil)
+				h, err := New(orderlyStore{newFakeStore(newBackend()), place.tells}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,7 +30,7 @@ type gauge struct {
 }
 
 // metered adds a Host with a Meter.
-func (w *world) metered(change ...func(*Options)) (*party, *gauge) {
+func (w *world) metered(change ...func(*Options)) (*actor, *gauge) {
 	w.Helper()
 	g := &gauge{world: w, reader: sdk.NewManualReader()}
 	provider := sdk.NewMeterProvider(sdk.WithReader(g.reader))
@@ -174,14 +174,14 @@ func TestMetricsOfALease(t *testing.T) {
 
 // Each end that a holder does not want is counted by its reason, and by none other.
 func TestMetricsOfLosses(t *testing.T) {
-	breaks := func(p *party) { p.world.host().breaks("n", &BreakOptions{Why: "a test"}) }
-	each(t, map[core.Reason]func(p *party){
-		core.ReasonTaken:       func(p *party) { p.world.place("n", theirs()) },
+	breaks := func(p *actor) { p.world.host().breaks("n", &BreakOptions{Why: "a test"}) }
+	each(t, map[core.Reason]func(p *actor){
+		core.ReasonTaken:       func(p *actor) { p.world.place("n", theirs()) },
 		core.ReasonReleased:    breaks,
 		core.ReasonBroken:      breaks,
-		core.ReasonUnreachable: func(p *party) { p.store.always(fault{class: core.ClassUnreachable}) },
-		core.ReasonExpired:     func(p *party) { p.clock.jump(10 * minute) },
-	}, func(w *world, reason core.Reason, end func(p *party)) {
+		core.ReasonUnreachable: func(p *actor) { p.store.always(fault{class: core.ClassUnreachable}) },
+		core.ReasonExpired:     func(p *actor) { p.clock.jump(10 * minute) },
+	}, func(w *world, reason core.Reason, end func(p *actor)) {
 		p, g := w.metered()
 		by := terms
 		if reason == core.ReasonBroken {
@@ -346,7 +346,7 @@ func TestMetricsOfRequests(t *testing.T) {
 }
 
 // story has a bit of everything in it.
-func story(w *world, p *party) {
+func story(w *world, p *actor) {
 	other := w.host()
 	other.strictly("customer 4711/held")
 	l := p.strictly("customer 4711/a")
@@ -457,7 +457,7 @@ func requestOf(m *task) *request { return &request{from: m} }
 // A Meter that cannot make an instrument is told at once.
 func TestBadMeter(t *testing.T) {
 	bubble(t, func(w *world) {
-		_, err := New(newFakeStore(w.shelf), &Options{Meter: badProvider{}})
+		_, err := New(newFakeStore(w.backend), &Options{Meter: badProvider{}})
 		if !errors.Is(err, errBadMeter) || !strings.HasPrefix(err.Error(), "mopslock: host: Meter: ") {
 			w.Error(err)
 		}

@@ -124,7 +124,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	s := newFakeStore(&shelf{})
+	s := newFakeStore(&backend{})
 	if _, err := New(s, &Options{InFlight: -1}); err == nil || !strings.Contains(err.Error(), "InFlight -1") {
 		t.Fatal(err)
 	}

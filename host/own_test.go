@@ -12,7 +12,7 @@ import (
 func TestWaitForOneself(t *testing.T) {
 	eachWay(t, func(w *world, terms Terms) {
 		p, other := w.host(), w.host()
-		acquire := func(ctx context.Context, p *party) error {
+		acquire := func(ctx context.Context, p *actor) error {
 			ctx, cancel := context.WithTimeout(ctx, 10*minute)
 			defer cancel()
 			l, err := p.Acquire(ctx, "n", &AcquireOptions{Terms: terms})

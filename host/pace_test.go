@@ -15,14 +15,14 @@ import (
 func TestNoObjectTwiceASecond(t *testing.T) {
 	bubble(t, func(w *world) {
 		p, companion, other := w.host(), w.host(), w.host()
-		hosts := []*party{p, companion, other}
+		hosts := []*actor{p, companion, other}
 		for _, p := range hosts {
 			p.store.unit = time.Second
 		}
 		short := Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(core.MinTTLCoarse)}
 		onSession := short
 		onSession.Session = true
-		acquire := func(p *party, name string, terms Terms) *Lease {
+		acquire := func(p *actor, name string, terms Terms) *Lease {
 			l := p.hold(name, terms)
 			return l
 		}

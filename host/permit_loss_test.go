@@ -13,10 +13,10 @@ import (
 // When its session dies a permit's Done closes though nobody asks, with the reason,
 // however many there are; and who waits is let in on the next session.
 func TestPermitLost(t *testing.T) {
-	each(t, map[core.Reason]func(*party){
-		core.ReasonUnreachable: func(p *party) { p.store.always(fault{class: core.ClassUnreachable}) },
-		core.ReasonExpired:     func(p *party) { p.clock.jump(10 * minute) },
-	}, func(w *world, reason core.Reason, kill func(*party)) {
+	each(t, map[core.Reason]func(*actor){
+		core.ReasonUnreachable: func(p *actor) { p.store.always(fault{class: core.ClassUnreachable}) },
+		core.ReasonExpired:     func(p *actor) { p.clock.jump(10 * minute) },
+	}, func(w *world, reason core.Reason, kill func(*actor)) {
 		const many = 30
 		p := w.host()
 		var held []*Permit

@@ -16,19 +16,19 @@ var six = View{Capacity: 3, Width: 2}
 // permitTerms is what the tests hold permits by: the session's deadline is 54 s.
 var permitTerms = Terms{TTL: core.TTL(minute)}
 
-func (p *party) permit(name string, v View, opts ...PermitOptions) *Permit {
+func (p *actor) permit(name string, v View, opts ...PermitOptions) *Permit {
 	p.world.Helper()
 	permit, err := p.AcquirePermit(background, name, v, permitOptions(opts))
 	p.world.ok(err)
 	return permit
 }
 
-func (p *party) tryPermit(name string, v View, opts ...PermitOptions) (*Permit, error) {
+func (p *actor) tryPermit(name string, v View, opts ...PermitOptions) (*Permit, error) {
 	return p.TryAcquirePermit(background, name, v, permitOptions(opts))
 }
 
 // queues waits for a permit beside the test, and returns when it has been told that it waits.
-func (p *party) queues(name string, v View, weight int) (<-chan *Permit, Status) {
+func (p *actor) queues(name string, v View, weight int) (<-chan *Permit, Status) {
 	told := make(chan Status, 1)
 	got := beside(func() *Permit {
 		return p.permit(name, v, PermitOptions{Weight: weight, OnWaiting: func(s Status) { told <- s }})
@@ -47,7 +47,7 @@ func permitOptions(opts []PermitOptions) *PermitOptions {
 	return &o
 }
 
-func (p *party) giveBack(permits ...*Permit) {
+func (p *actor) giveBack(permits ...*Permit) {
 	p.world.Helper()
 	for _, permit := range permits {
 		p.world.ok(permit.Release(background))

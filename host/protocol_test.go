@@ -57,7 +57,7 @@ func TestResolveWithoutCreate(t *testing.T) {
 // refused fails the test unless the capability record says that the store was refused, and why.
 func (w *world) refused(why string) {
 	w.Helper()
-	object, _ := w.shelf.get(capabilityKey)
+	object, _ := w.backend.get(capabilityKey)
 	c, _ := capability.Parse(object.Body)
 	if !c.Refused || c.Why != why || !c.At.Equal(time.Now().Truncate(time.Second)) {
 		w.Fatalf("the card is %s", object.Body)
@@ -68,7 +68,7 @@ func (w *world) refused(why string) {
 // and the log say what was seen.
 func TestResolveRefused(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.shelf.put(capabilityKey, []byte(`{"v":2,"create":"refused","why":"16 of 16 writers","at":"2026-11-21T12:00:00Z"}`))
+		w.backend.put(capabilityKey, []byte(`{"v":2,"create":"refused","why":"16 of 16 writers","at":"2026-11-21T12:00:00Z"}`))
 		p := w.host()
 		_, err := p.tried("n", strict)
 		w.is(err, ErrIncompatible)
@@ -83,7 +83,7 @@ func TestResolveRefused(t *testing.T) {
 		w.same("looks at the card", p.store.count("get", capabilityKey), 1)
 		w.is(errOf(p.AcquirePermit(background, "s", View{Capacity: 1, Width: 1}, nil)), ErrIncompatible)
 
-		w.shelf.put(capabilityKey, []byte("what nobody can read"))
+		w.backend.put(capabilityKey, []byte("what nobody can read"))
 		other := w.host()
 		other.resolves("n2", core.ProtocolStrict)
 		w.same("requests", other.store.verbs(), "exists get create")
@@ -114,7 +114,7 @@ func TestResolveTwoWinnersOfTwoHosts(t *testing.T) {
 		p.store.on(func(c call) fault {
 			if c.verb == "get" {
 				if gets++; gets == 2 {
-					w.shelf.put(capabilityKey, capability.Record{Nonce: "B's"}.Body())
+					w.backend.put(capabilityKey, capability.Record{Nonce: "B's"}.Body())
 				}
 			}
 			return fine
@@ -146,7 +146,7 @@ func TestResolveToldOfNone(t *testing.T) {
 		2: {core.ProtocolLastWriter, "exists get create get create"},
 	} {
 		bubble(t, func(w *world) {
-			w.shelf.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
+			w.backend.put(capabilityKey, capability.Record{Nonce: "another's"}.Body())
 			p := w.host()
 			creates := 0
 			p.store.on(func(c call) fault {
@@ -166,7 +166,7 @@ func TestResolveToldOfNone(t *testing.T) {
 func TestResolveDoesNotBelieveTheCard(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.host().strictly("n")
-		if _, there := w.shelf.get(capabilityKey); !there {
+		if _, there := w.backend.get(capabilityKey); !there {
 			w.Fatal("no card")
 		}
 		p := w.host()
@@ -223,10 +223,10 @@ func TestResolveByUnknowns(t *testing.T) {
 }
 
 func keys(w *world) string {
-	w.shelf.mu.Lock()
-	defer w.shelf.mu.Unlock()
+	w.backend.mu.Lock()
+	defer w.backend.mu.Unlock()
 	var b strings.Builder
-	for key := range w.shelf.objects {
+	for key := range w.backend.objects {
 		b.WriteString(key + " ")
 	}
 	return b.String()

@@ -19,7 +19,7 @@ func (w *world) told(what string, n float64) {
 }
 
 // costs checks the requests that something took, by their verbs, and forgets them.
-func (w *world) costs(what string, p *party, want string) {
+func (w *world) costs(what string, p *actor, want string) {
 	w.Helper()
 	verbs := p.store.work()
 	w.told(what, float64(len(strings.Fields(verbs))))
@@ -90,7 +90,7 @@ func sessionCosts(w *world) {
 }
 
 // renewalCosts checks the requests from one beat to the next.
-func (w *world) renewalCosts(what string, p *party, want string) {
+func (w *world) renewalCosts(what string, p *actor, want string) {
 	w.Helper()
 	p.store.forget()
 	w.until(latency/2, func() bool { return p.store.count("put", "") > 0 })
@@ -225,7 +225,7 @@ func TestRequestsPerHour(t *testing.T) {
 }
 
 // hour holds that many leases for an hour, and tells what each has cost.
-func (w *world) hour(how string, many int, by Terms) *party {
+func (w *world) hour(how string, many int, by Terms) *actor {
 	p, before := w.host(), 0
 	held := make([]*Lease, many)
 	for i := range held {

@@ -11,7 +11,7 @@ import (
 
 // denying fails every request of a store but those of some verbs, and returns what
 // others were tried.
-func (p *party) denying(allowed ...string) (denied func() string) {
+func (p *actor) denying(allowed ...string) (denied func() string) {
 	p.store.on(func(c call) fault {
 		if slices.Contains(allowed, c.verb) {
 			return fine
@@ -31,7 +31,7 @@ func (p *party) denying(allowed ...string) (denied func() string) {
 }
 
 // used is a host on a store in which others have a held name, and used others.
-func (w *world) used() *party {
+func (w *world) used() *actor {
 	w.Helper()
 	p := w.host()
 	p.strictly("there")
@@ -43,7 +43,7 @@ func (w *world) used() *party {
 // The rights that host/store/README.md's policies give are enough, and each is needed.
 func TestLeastRights(t *testing.T) {
 	ctx := background
-	strictly := func(p *party) error {
+	strictly := func(p *actor) error {
 		for range 40 { // until there is something to collect
 			l, err := p.tryStrictly("n")
 			if err != nil {
@@ -57,7 +57,7 @@ func TestLeastRights(t *testing.T) {
 		}
 		return nil
 	}
-	permit := func(p *party) error {
+	permit := func(p *actor) error {
 		permit, err := p.tryPermit("s", six)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func TestLeastRights(t *testing.T) {
 		p.world.sleep(3 * minute)
 		return permit.Release(ctx)
 	}
-	lastwriter := func(p *party) error {
+	lastwriter := func(p *actor) error {
 		l, err := p.try("w")
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func TestLeastRights(t *testing.T) {
 		p.world.sleep(3 * minute)
 		return errors.Join(l.Err(), l.Release(ctx))
 	}
-	look := func(p *party) error {
+	look := func(p *actor) error {
 		_, err := p.Inspect(ctx, "there")
 		for _, failed := range p.List(ctx, "") {
 			err = errors.Join(err, failed)
@@ -81,7 +81,7 @@ func TestLeastRights(t *testing.T) {
 		return err
 	}
 	for name, test := range map[string]struct {
-		do      func(*party) error
+		do      func(*actor) error
 		allowed []string
 		denied  string // what is also tried, and not missed
 	}{

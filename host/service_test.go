@@ -67,9 +67,9 @@ func TestSweep(t *testing.T) {
 			dead, alive, lister := w.hostWith(same), w.hostWith(same), w.hostWith(same)
 			lister.samplesStoreClock = boot == ""
 			l, m := dead.sessional("n"), alive.sessional("m")
-			w.shelf.put(sessionPrefix+l.Session()+"/call/0000000000", []byte("{}"))
-			w.shelf.put(sessionPrefix+"newer/beat", []byte(`{"v":2}`))
-			w.shelf.put(storeClockPrefix+"gone", []byte("{}"))
+			w.backend.put(sessionPrefix+l.Session()+"/call/0000000000", []byte("{}"))
+			w.backend.put(sessionPrefix+"newer/beat", []byte(`{"v":2}`))
+			w.backend.put(storeClockPrefix+"gone", []byte("{}"))
 			dead.store.always(fault{hang: true})
 			sweep := func() string {
 				for _, err := range lister.List(background, "") {

@@ -82,7 +82,7 @@ func TestSessionCalledTooSoon(t *testing.T) {
 		p := w.watching(nil)
 		p.store.on(func(c call) fault {
 			if sid, ok := strings.CutSuffix(c.key, "/beat"); ok && c.verb == "put" {
-				w.shelf.put(sid+"/call/0000000000", []byte(`{"v": 1, "nonce": "x", "name": "m", "epoch": 2, "boottime_ns": 0}`))
+				w.backend.put(sid+"/call/0000000000", []byte(`{"v": 1, "nonce": "x", "name": "m", "epoch": 2, "boottime_ns": 0}`))
 			}
 			return fine
 		})
@@ -105,7 +105,7 @@ func TestSessionCalledUnanswered(t *testing.T) {
 		for n, above := range []fault{fine, {hang: true}} {
 			p.store.forget()
 			p.store.when("", "n/", above)
-			w.shelf.put(fmt.Sprintf("%s%s/call/%010d", sessionPrefix, l.Session(), n),
+			w.backend.put(fmt.Sprintf("%s%s/call/%010d", sessionPrefix, l.Session(), n),
 				fmt.Appendf(nil, `{"v":1,"nonce":"00","name":"n","epoch":%d,"boottime_ns":0}`, n+2))
 			w.until(time.Second, func() bool { return p.store.count("", "n/") > 0 })
 			believed := l.Deadline()
@@ -167,13 +167,13 @@ var oddIDs = []string{
 }
 
 // narrow is a host on a store that refuses as many keys as any of ours.
-func (w *world) narrow(prefix string) (*party, store.Store) {
+func (w *world) narrow(prefix string) (*actor, store.Store) {
 	w.Helper()
 	s := cloud.New(memblob.OpenBucket(nil), &cloud.Options{Prefix: prefix, Refused: `"#%?`})
 	h, err := New(s, &Options{Clock: &fakeClock{start: time.Now()}, Rand: newRand(1), Memory: "-"})
 	w.ok(err)
 	w.Cleanup(func() { w.ok(h.Close(background)) })
-	return &party{Host: h, world: w}, s
+	return &actor{Host: h, world: w}, s
 }
 
 func forgedLease(state, id string) string {

@@ -23,9 +23,9 @@ func TestInspect(t *testing.T) {
 		released := theirs()
 		released.written, released.released = time.Time{}, time.Now()
 		w.place("released", released)
-		w.shelf.put("corrupt/lock.json", []byte(`{"writer_id": 7}`))
-		w.shelf.put("empty/lock.json", nil)
-		w.shelf.put("huge/lock.json", make([]byte, core.MaxRecord+1))
+		w.backend.put("corrupt/lock.json", []byte(`{"writer_id": 7}`))
+		w.backend.put("empty/lock.json", nil)
+		w.backend.put("huge/lock.json", make([]byte, core.MaxRecord+1))
 		w.sleep(time.Second)
 		for name, state := range map[string]core.Observation{
 			"n": core.ObservedHeld, "theirs": core.ObservedHeld, "stale": core.ObservedStale,
@@ -42,7 +42,7 @@ func TestInspect(t *testing.T) {
 	})
 }
 
-func inspectFields(w *world, p *party, l *Lease) {
+func inspectFields(w *world, p *actor, l *Lease) {
 	w.Helper()
 	s := p.sees("n")
 	w.same("holder", s.Holder, l.Holder())
@@ -75,7 +75,7 @@ func TestInspectFails(t *testing.T) {
 	})
 }
 
-func list(w *world, p *party, ctx context.Context, prefix string) (names string, err error) {
+func list(w *world, p *actor, ctx context.Context, prefix string) (names string, err error) {
 	w.Helper()
 	var out []string
 	for s, e := range p.List(ctx, prefix) {
@@ -95,9 +95,9 @@ func TestList(t *testing.T) {
 		for _, name := range []string{"b", "a/z", "a", "a-b", "c/d/e"} {
 			w.place(name, theirs())
 		}
-		w.shelf.put("x/lock.json", []byte("?"))
+		w.backend.put("x/lock.json", []byte("?"))
 		for _, odd := range []string{"lock.json", "a/lock.json/lock.json", "a/other", "_mopslock/lock.json", "a/result", "z./lock.json", "readme"} {
-			w.shelf.put(odd, []byte("odd"))
+			w.backend.put(odd, []byte("odd"))
 		}
 		all, err := list(w, p, background, "")
 		w.ok(err)
@@ -115,20 +115,20 @@ func TestList(t *testing.T) {
 // A store that is silent keeps no caller for longer than a request may take, not even one
 // that would wait forever.
 func TestLooksAreLimited(t *testing.T) {
-	each(t, map[string]func(p *party) error{
-		"inspect": func(p *party) error {
+	each(t, map[string]func(p *actor) error{
+		"inspect": func(p *actor) error {
 			_, err := p.Inspect(background, "n")
 			return err
 		},
-		"took": func(p *party) error {
+		"took": func(p *actor) error {
 			_, err := p.Took(background, "n")
 			return err
 		},
-		"break": func(p *party) error {
+		"break": func(p *actor) error {
 			_, err := p.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter})
 			return err
 		},
-	}, func(w *world, name string, look func(p *party) error) {
+	}, func(w *world, name string, look func(p *actor) error) {
 		p := w.host()
 		w.place("n", theirs())
 		p.store.on(func(c call) fault {
@@ -181,7 +181,7 @@ func TestListVanishing(t *testing.T) {
 		w.place("a", theirs())
 		w.place("b", theirs())
 		p.store.once("get", fault{before: latency})
-		time.AfterFunc(latency, func() { w.shelf.remove("a/lock.json") })
+		time.AfterFunc(latency, func() { w.backend.remove("a/lock.json") })
 		names, err := list(w, p, background, "")
 		w.ok(err)
 		w.same("names", names, "b:held")
@@ -245,10 +245,10 @@ func TestOddlyDatedObject(t *testing.T) {
 	for _, stamp := range []int64{-1 << 63, -1 << 60, 1, 1 << 62, 1<<63 - 1} {
 		bubble(t, func(w *world) {
 			p := w.host()
-			w.shelf.put(recordKey("n"), []byte("{"))
-			object := w.shelf.objects[recordKey("n")]
+			w.backend.put(recordKey("n"), []byte("{"))
+			object := w.backend.objects[recordKey("n")]
 			object.Stamp = stamp
-			w.shelf.objects[recordKey("n")] = object
+			w.backend.objects[recordKey("n")] = object
 			if l, err := p.try("n"); err != nil {
 				w.is(err, ErrNotAcquired)
 			} else { // dated long ago: an unreadable record so old is taken

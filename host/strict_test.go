@@ -35,15 +35,15 @@ func (s *fakeStore) count(verb, part string) (n int) {
 // What is held for a moment collects what is superseded, too: its release waits
 // for that, and so does a process that ends with the lease held.
 func TestStrictCollects(t *testing.T) {
-	each(t, map[string]func(p *party){
-		"release": func(p *party) { p.release(p.strictly("n")) },
-		"close":   func(p *party) { p.strictly("n"); p.world.ok(p.Close(background)) },
-		"permit":  func(p *party) { p.giveBack(p.permit("n", six)); p.world.ok(p.Close(background)) },
-		"settle and die": func(p *party) {
+	each(t, map[string]func(p *actor){
+		"release": func(p *actor) { p.release(p.strictly("n")) },
+		"close":   func(p *actor) { p.strictly("n"); p.world.ok(p.Close(background)) },
+		"permit":  func(p *actor) { p.giveBack(p.permit("n", six)); p.world.ok(p.Close(background)) },
+		"settle and die": func(p *actor) {
 			p.strictly("n").Settle(background)
 			p.store.always(fault{hang: true})
 		},
-	}, func(w *world, name string, use func(p *party)) {
+	}, func(w *world, name string, use func(p *actor)) {
 		for range 50 {
 			p := w.host()
 			p.store.page = 1000
@@ -204,7 +204,7 @@ func TestBreakRecord(t *testing.T) {
 		w.sleep(30 * time.Second)
 		w.is(l.Err(), &Error{Kind: Lost, Reason: core.ReasonReleased})
 		w.is(errOf(b.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter})), &Error{Kind: NotAcquired, Reason: core.ReasonVacant})
-		w.shelf.put("c/lock.json", []byte("?"))
+		w.backend.put("c/lock.json", []byte("?"))
 		w.is(errOf(b.Break(background, "c", nil)), &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
 	})
 }

@@ -186,7 +186,7 @@ func (small) MaxSize() int64 { return 1000 }
 // What is too large for a store is said so before anything is sent.
 func TestResultTooLarge(t *testing.T) {
 	each(t, map[int64]func(*world) store.Store{
-		core.MaxRecord: func(w *world) store.Store { return newFakeStore(w.shelf) }, // by the six verbs
+		core.MaxRecord: func(w *world) store.Store { return newFakeStore(w.backend) }, // by the six verbs
 		1000:           func(*world) store.Store { return small{mem.Open().(streamer)} },
 	}, func(w *world, size int64, open func(*world) store.Store) {
 		h := w.on(open(w))
@@ -204,11 +204,11 @@ func TestResultTooLarge(t *testing.T) {
 func TestResultTooLargeToRead(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		w.shelf.put("n/result", make([]byte, core.MaxRecord+1))
+		w.backend.put("n/result", make([]byte, core.MaxRecord+1))
 		r, err := p.invoke("n", w.never, strict)
 		w.ok(err)
 		w.is(errOf(r.Bytes(background, 1<<20)), store.ErrTooLarge)
-		w.shelf.remove("n/result")
+		w.backend.remove("n/result")
 		w.is(errOf(r.Bytes(background, 1<<20)), store.ErrAbsent)
 		w.ok(p.Close(background))
 		w.is(errOf(r.Bytes(background, 1)), ErrClosed)

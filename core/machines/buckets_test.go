@@ -228,10 +228,10 @@ func countersText(counters []uint32) string {
 	return "[" + strings.Trim(strings.ReplaceAll(fmt.Sprint(counters), " ", ","), "[]") + "]"
 }
 
-// shelf is the dumb alternative: who holds how many, and nothing else.
-type shelf map[string]uint64
+// oracle is the dumb alternative: who holds how many, and nothing else.
+type oracle map[string]uint64
 
-func (s shelf) total() (all uint64) {
+func (s oracle) total() (all uint64) {
 	for _, n := range s {
 		all += n
 	}
@@ -239,7 +239,7 @@ func (s shelf) total() (all uint64) {
 }
 
 // do is what an operation comes to.
-func (s shelf) do(ev *core.Event) string {
+func (s oracle) do(ev *core.Event) string {
 	most, weight, who := uint64(ev.Capacity)*uint64(ev.Width), uint64(max(ev.Weight, 1)), string(ev.Holder)
 	switch {
 	case ev.Kind == core.EventDown:
@@ -264,7 +264,7 @@ func (s shelf) do(ev *core.Event) string {
 // counters show it. With one capacity on the name, any widths and no weights, buckets
 // are canal_lock in sequence, result for result and counter for counter.
 func bucketsCount(t *rapid.T) {
-	s := shelf{}
+	s := oracle{}
 	m, err := New(bucketsConfig())
 	if err != nil {
 		t.Fatal(err)

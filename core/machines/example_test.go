@@ -50,13 +50,13 @@ func clock() core.Instant {
 
 var start = time.Now()
 
-// shelf is a store: one map.
-type shelf struct {
+// fakeStore is a store: one map.
+type fakeStore struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 }
 
-func (s *shelf) ask(a core.Action) core.Event {
+func (s *fakeStore) ask(a core.Action) core.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
@@ -78,7 +78,7 @@ func Example() {
 	}
 	inbox := make(chan core.Event, 4)
 	inbox <- core.Event{Kind: core.EventAcquire, Wait: core.Forever}
-	s := &shelf{objects: map[string][]byte{}}
+	s := &fakeStore{objects: map[string][]byte{}}
 	err = loop(lease, inbox, s.ask, func(a core.Action) {
 		fmt.Println(a.Kind)
 		if a.Kind == core.ActionHeld {

@@ -5,7 +5,7 @@
 //	go run ./tests/examples/fence                          # in a fresh directory
 //	go run ./tests/examples/fence file:///var/tmp/reports  # or any store with create-if-absent
 //
-// Both parties are in this one process, each with a Host of its own. It shows
+// Both actors are in this one process, each with a Host of its own. It shows
 // no expiry: it breaks the lease, so that it does not have to wait.
 package main
 
@@ -103,8 +103,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	fmt.Fprintln(out, "A is refused:", err)
 
 	// A result is another matter: the first writer wins, and all read what it wrote.
-	for _, party := range []*party{b, a} {
-		summary, won, err := fence.CreateOnce(ctx, objects, result, party.tenure, fmt.Appendf(nil, "300 rows, said with token %d", party.tenure.Token))
+	for _, actor := range []*actor{b, a} {
+		summary, won, err := fence.CreateOnce(ctx, objects, result, actor.tenure, fmt.Appendf(nil, "300 rows, said with token %d", actor.tenure.Token))
 		if err != nil {
 			return err
 		}
@@ -113,18 +113,18 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return nil
 }
 
-// party is one holder, with a Host of its own.
-type party struct {
+// actor is one holder, with a Host of its own.
+type actor struct {
 	host   *host.Host
 	tenure fence.Tenure
 }
 
-func take(ctx context.Context, url string) (*party, error) {
+func take(ctx context.Context, url string) (*actor, error) {
 	h, err := host.Open(ctx, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &party{host: h}
+	p := &actor{host: h}
 	lease, err := h.Acquire(ctx, name, &host.AcquireOptions{
 		Terms: host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(10 * time.Second)},
 		Wait:  time.Minute,
@@ -138,7 +138,7 @@ func take(ctx context.Context, url string) (*party, error) {
 }
 
 // Close releases what is held; what cannot be released in time expires.
-func (p *party) Close() {
+func (p *actor) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := p.host.Close(ctx); err != nil {
