@@ -132,7 +132,7 @@ func TestLimitCanBeRead(t *testing.T) {
 	}
 }
 
-// TestOverdueGarbage: whoever never rests collects all the same, and goes on with what
+// TestOverdueGarbage: a machine that never rests collects all the same, and goes on with what
 // was asked for when that is done: from a poll as from rest.
 func TestOverdueGarbage(t *testing.T) {
 	for _, from := range []string{"rest", "poll", "waiting"} {

@@ -95,7 +95,7 @@ func eachSpec(file *ast.File, do func(ast.Spec) error) error {
 }
 
 // add takes one constant in. Everything about it must be spelt out, because
-// its name and number are for ever.
+// its name and number stay forever.
 func (e *enum) add(c *ast.ValueSpec) error {
 	if len(c.Names) != 1 || len(c.Values) != 1 {
 		return fmt.Errorf("%s: one constant a line, with its number", c.Names[0].Name)

@@ -5,7 +5,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// workEnded stores what the work came to, or looks for what another process stored.
+// workEnded stores the outcome of the work, or looks for what another process stored.
 func (v *Invocation) workEnded(ev *core.Event) {
 	v.failed = ev.Outcome == core.OutcomeNo
 	v.polls = 0

@@ -58,7 +58,7 @@ type purpose uint8
 
 const (
 	forResult    purpose = iota // is there a result
-	forFailure                  // is there what a failure came to
+	forFailure                  // is there the record of a failure
 	forDelivery                 // the result itself
 	forTenure                   // lock.json, or the newest version's key
 	forOwners                   // that version

@@ -119,8 +119,8 @@ func (v *Invocation) unusable(reason core.Reason) {
 	v.notJoined(core.ActionCannotMaintain)
 }
 
-// checked goes on when it is known whether there is a result. There may be what
-// a failure came to instead, which counts for those who keep failures.
+// checked goes on when it is known whether there is a result. There may be the
+// record of a failure instead, which counts for callers that keep failures.
 func (v *Invocation) checked(there bool, key string) {
 	delivering := v.state == core.InvocationDelivering
 	switch {

@@ -30,7 +30,7 @@ func (l *Lease) attemptBy() int64 { return l.firstPutSent + int64(l.span()) }
 
 // putAnswer takes the answer to either put.
 func (l *Lease) putAnswer(ev *core.Event) {
-	l.Observed.State = 0 // whoever wins a race now, it is not who was seen before
+	l.Observed.State = 0 // the winner of a race is not the holder that was seen before
 	switch {
 	case ev.Outcome == core.OutcomeYes && !l.Confirming:
 		l.startVerifying()

@@ -134,7 +134,7 @@ func (c *Companion) ours(f base.Flight) {
 	c.join(good)
 }
 
-// unreadable is retried for a TTL, and for ever by one that was joined before.
+// unreadable is retried for a TTL, and forever by one that was joined before.
 func (c *Companion) unreadable() {
 	if c.State != core.CompanionJoining {
 		c.become(core.CompanionJoining)
@@ -230,7 +230,7 @@ func (c *Companion) readBack(ev *core.Event) {
 		c.lose(core.ReasonTaken)
 	case found == foundReleased:
 		c.lose(core.ReasonReleased)
-	default: // the store did not take our put: judged anew, but not for ever
+	default: // the store did not take our put: judged anew, but not forever
 		c.Class = c.putSaid
 		c.unreadable()
 	}

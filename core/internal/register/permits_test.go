@@ -121,8 +121,8 @@ func TestPermitStrictness(t *testing.T) {
 }
 
 // TestKindsDoNotMix: a lease's machine takes a semaphore for another kind and the
-// other way round, corrupt or not; what has no kind is corrupt to both, and whoever
-// takes no part takes what there is.
+// other way round, corrupt or not; what has no kind is corrupt to both, and a
+// reader that takes no part takes what there is.
 func TestKindsDoNotMix(t *testing.T) {
 	lease := goodVersion()
 	semaphore := string(valueRecord(t, &Value{Capacity: 1, Width: 1}))
@@ -191,8 +191,8 @@ func TestRecordRoom(t *testing.T) {
 	}
 }
 
-// TestRemovingNeverLengthens: whoever gives back makes the record no longer, though
-// what he had in common with the next one must then be written there.
+// TestRemovingNeverLengthens: a holder that gives back makes the record no longer, though
+// what it had in common with the next one must then be written there.
 func TestRemovingNeverLengthens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		few := func(what string) string { return rapid.SampledFrom([]string{"", "a", "bb", "ccc"}).Draw(rt, what) }

@@ -241,7 +241,7 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 
 // called: our session has read that somebody broke the name. Until we know what
 // is above us the session's renewals do us no good: the deadline stays where it
-// is, since whoever broke it waits no longer than a ttl from the call.
+// is, since the process that broke it waits no longer than a ttl from the call.
 //
 // An attempt of unknown fate may be the one that was broken. The session tells of it
 // once, so it is remembered until the attempt is settled:

@@ -254,7 +254,7 @@ func (c *Companion) pastDeadline() {
 	c.seek()
 }
 
-// unreadable is retried for a TTL, and for ever by one that was joined before.
+// unreadable is retried for a TTL, and forever by one that was joined before.
 func (c *Companion) unreadable() {
 	c.rejoinOr(func() { c.Later(c.JoinBy()) })
 }

@@ -153,7 +153,7 @@ func (l *Lease) woke() {
 	if l.Due(base.TimerLimit) && l.OutOfPatience(&l.Machine) {
 		l.refuse(l.WaitEnded(&l.Machine))
 	}
-	if l.Due(base.TimerNext) || l.sampling && l.LastTry && l.State == core.LeaseWaiting { // there is none to be had
+	if l.Due(base.TimerNext) || l.sampling && l.LastTry && l.State == core.LeaseWaiting { // the host has no sample
 		l.Timers[base.TimerNext] = base.Unset
 		l.next()
 	}
@@ -189,8 +189,8 @@ func (l *Lease) acquire(wait core.Duration) {
 	last := l.Cfg.LastAt
 	if l.Cfg.LastEpoch != 0 && !l.Cfg.LockFilePresent && (!l.Cfg.OnSession || l.InForce()) &&
 		last <= l.Now.Mono && l.Now.Mono-last < int64(core.NewestWindow) {
-		// Our process released it itself, alone, and a moment ago: whoever comes
-		// between makes the create fail.
+		// Our process released it itself, alone, and a moment ago: a process
+		// that comes between makes the create fail.
 		l.Cur, l.NewestConfirmedAt = register.Current{N: l.Cfg.LastEpoch}, last
 		l.startAttempt()
 		l.Attempt.guess, l.Attempt.below = true, max(l.Cfg.LastEpoch, 2)-1

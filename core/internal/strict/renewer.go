@@ -263,7 +263,7 @@ func (r *renewer) lockRead(ev *core.Event) core.Reason {
 }
 
 // checkSelf asks now and then whether our own version is still there: where
-// somebody has emptied the prefix, nothing newer would be seen for ever.
+// somebody has emptied the prefix, nothing newer would ever be seen.
 func (r *renewer) checkSelf() core.Reason {
 	age := r.Now.Mono - r.selfAt // 0: a list has just shown it
 	if r.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {

@@ -8,7 +8,7 @@ import (
 
 // A lease that stands on a session waits for nothing: its machine is not stepped
 // until it is released, or its session is lost or called. A process may have ten
-// thousand of them, and most of a machine is for how it came to be held.
+// thousand of them, and most of a machine is for how it was acquired.
 
 // Resting is a Lease at rest: all that makes it what it is, a quarter of its
 // size. It cannot be stepped; Wake makes the machine again.

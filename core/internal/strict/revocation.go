@@ -66,8 +66,8 @@ func (r *Revocation) refuse(reason core.Reason) {
 	}
 }
 
-// giveUp ends it in time. What was broken is, called or not: whoever wants the name
-// makes the call.
+// giveUp ends it in time. What was broken is, called or not: a process that wants
+// the name makes the call.
 func (r *Revocation) giveUp() {
 	if r.State == core.TaskWorking && r.Cur.State == core.VersionBroken {
 		r.Move(&r.Machine, core.TaskDone)

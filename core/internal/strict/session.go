@@ -8,8 +8,8 @@ import (
 )
 
 // Session is the machine of one heartbeat for all that a process holds: a beat
-// that it puts, and a chain of calls in which whoever breaks a lease on it says
-// so. Past its deadline its id is dead for ever.
+// that it puts, and a chain of calls, each by a process that breaks a lease
+// on it. Past its deadline its id is dead forever.
 type Session struct {
 	base.Machine
 	base.Standing[core.SessionState]
@@ -144,7 +144,7 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 func (s *Session) isHinted() bool { return s.putSent == base.Unset && s.Doing != register.ForBeating }
 
 // called tells the host of a call. Our renewal is not good before all calls that
-// are there were told: whoever called waits a ttl from then, and no longer.
+// are there were told: the caller of each waits a ttl from then, and no longer.
 func (s *Session) called(ev *core.Event) {
 	var call register.BeatRecord
 	if ev.Outcome == core.OutcomeYes && register.ParseCall(ev.Body, &call) == register.ReadGood {
@@ -178,7 +178,7 @@ func (s *Session) renewalSucceeded() {
 	s.Timers[base.TimerNext] = next
 }
 
-// lose: the id is dead for ever. Nothing is written under it again.
+// lose: the id is dead forever. Nothing is written under it again.
 func (s *Session) lose() {
 	reason := core.ReasonExpired
 	if s.Failing || s.Flight.ID != 0 && !s.isHinted() {
