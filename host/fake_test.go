@@ -230,7 +230,7 @@ func (w *world) limited(d time.Duration) context.Context {
 	return ctx
 }
 
-// beside makes a call in a goroutine of its own, and gives what it came to.
+// beside makes a call in a goroutine of its own, and gives what it became.
 func beside[T any](call func() T) <-chan T {
 	came := make(chan T, 1)
 	go func() { came <- call() }()

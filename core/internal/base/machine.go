@@ -123,7 +123,7 @@ func (m *Machine) Finish() []core.Action {
 func (m *Machine) Idle() bool { return m.Flight.ID == 0 && m.Timers.Earliest() == Unset }
 
 // Emit adds an action, which is the caller's to fill in where it stands: one of
-// its size is dear to hand over. There is room for MaxActions.
+// its size is expensive to hand over. There is room for MaxActions.
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline

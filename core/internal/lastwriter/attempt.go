@@ -5,9 +5,9 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
-// An attempt, as lastwriter makes it: put, wait until everybody who saw the name
-// free has put too, read; the last one who put is there and wins. Then a second
-// put carries first_acquired_at, without which a companion will not join.
+// A claim under lastwriter: put, wait until every other machine that saw the name
+// free has put as well, read. The last put is there, and its machine wins. It puts a
+// second time with first_acquired_at, without which a companion does not join.
 //
 //	A  get(free) put . . . . . wait . . . . . . get(B's)   lost race
 //	B      get(free) . put . . . . . wait . . . . . . get(B's) put(confirm) held
@@ -60,7 +60,7 @@ func (l *Lease) putUnknown(class core.Class) {
 	l.Later(l.attemptBy())
 }
 
-// startVerifying waits for everybody who may have read what we read. A slow
+// startVerifying waits for every machine that may have read what we read. A slow
 // store makes the wait longer: the next one's put may be as slow as ours.
 //
 // Where others are known to want the name our own speed says too little of theirs:
@@ -146,9 +146,9 @@ func (l *Lease) readBack(ev *core.Event) {
 	}
 }
 
-// nobodyWon: our put is not there, and nobody's in its place. The store took it
-// no better than it answered; that is not a race, and trying again as fast as
-// after one would only add to what ails it.
+// nobodyWon: our put is not there, and no other in its place. The store lost it, as it
+// lost the answer. That is no race, and trying again as fast as after one would only
+// add to the store's load.
 func (l *Lease) nobodyWon() {
 	l.Class, l.Failing = l.putSaid, true
 	l.lostPuts++
@@ -169,7 +169,7 @@ func (l *Lease) firstPutSeen() bool {
 	return l.seen.Count == l.firstPutCount && l.seen.WrittenAt == microseconds(l.firstPutWall)
 }
 
-// lostRace ends an attempt that somebody else won, or nobody.
+// lostRace ends an attempt that another machine won, or none.
 func (l *Lease) lostRace() {
 	l.Rounds = 0
 	if l.LastTry {

@@ -6,8 +6,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-// Companion is the machine of a second owner: it joins a tenure that somebody
-// else acquired, keeps it alive, and never releases it. Losing contact does not
+// Companion is the machine of a second owner: it joins a tenure that another
+// process acquired, keeps it alive, and never releases it. Losing contact does not
 // stop it; only what it reads can (doc.go has its states and edges).
 type Companion struct {
 	Tenure
@@ -122,7 +122,7 @@ func (c *Companion) classify(f base.Flight) {
 }
 
 // ours joins a tenure that is alive and revives one that is not. A record so
-// old that nobody may rely on it any more counts as expired, fresh or not.
+// old that no owner may rely on it any more counts as expired, fresh or not.
 func (c *Companion) ours(f base.Flight) {
 	c.adopt()
 	c.seeExpire(c.seen.Expire)
@@ -146,8 +146,8 @@ func (c *Companion) unreadable() {
 	c.Later(c.JoinBy())
 }
 
-// another: somebody else's record. An attempt in progress may still be lost by its
-// maker, or be an old one's last write, so it is read again for up to a TTL.
+// another: the record is another tenure's. Its maker may still lose a claim in progress,
+// or it is the last write of an old claim: it is read again for up to a TTL.
 func (c *Companion) another() {
 	c.seeExpire(c.seen.Expire)
 	if c.RivalSince == base.Unset {
@@ -179,7 +179,7 @@ func (c *Companion) believe(good int64) {
 }
 
 // adopt copies what the tenure's other owner wrote. A companion counts its own
-// writes; an owner who comes back goes on counting.
+// writes; an owner that comes back goes on counting.
 func (c *Companion) adopt() {
 	c.acquired = c.seen.AcquiredAt
 	if !c.remote && c.count == 0 {
@@ -187,8 +187,8 @@ func (c *Companion) adopt() {
 	}
 }
 
-// revive claims our own expired tenure again, with acquire's wait: somebody may
-// be claiming it this very moment.
+// revive claims our own expired tenure again, with acquire's wait: another machine may
+// be claiming it at this moment.
 func (c *Companion) revive(f base.Flight) {
 	c.readStart = f.Sent
 	c.become(core.CompanionReviving)
@@ -230,7 +230,7 @@ func (c *Companion) readBack(ev *core.Event) {
 		c.lose(core.ReasonTaken)
 	case found == foundReleased:
 		c.lose(core.ReasonReleased)
-	default: // the store did not take our put: judged anew, but not forever
+	default: // the store did not take our put: judged again, but not forever
 		c.Class = c.putSaid
 		c.unreadable()
 	}

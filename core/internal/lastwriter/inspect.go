@@ -5,7 +5,7 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-// Inspect says what a record is to somebody who takes no part. absent is that
+// Inspect says what a record is to a caller that takes no part. absent is that
 // the store has none; stamp is the store's modification time of the object in
 // nanoseconds since 1970, or 0. Nothing is remembered, so only wall clocks can
 // tell held from stale. The result's bytes are fresh.

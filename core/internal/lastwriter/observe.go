@@ -88,7 +88,7 @@ func (l *Lease) judge(ev *core.Event, f base.Flight) verdict {
 }
 
 // judgeCorrupt: held by unknown until old, by the store's own stamp against our
-// wall clock, or unchanged for as long. Then it is taken, and said aloud.
+// wall clock, or unchanged for as long. Then it is taken, with a warning.
 func (l *Lease) judgeCorrupt(ev *core.Event, f base.Flight) verdict {
 	hold := max(l.Cfg.TTL.Duration(), core.CorruptMin)
 	expires := base.Unset
@@ -117,7 +117,7 @@ func (l *Lease) judgeUnchanged(fingerprint uint64, f base.Flight, ttl core.Durat
 	}
 	l.note(l.observe())
 	l.Observed.LookAt = l.Unchanged.Since + int64(ttl)
-	if l.Cfg.Expiry == core.ExpiryWall && expires-int64(core.MaxTTL) <= l.Now.Wall { // else unchanged comes first
+	if l.Cfg.Expiry == core.ExpiryWall && expires-int64(core.MaxTTL) <= l.Now.Wall { // otherwise unchanged comes first
 		// One microsecond past it: the test is inclusive.
 		l.Observed.LookAt = min(l.Observed.LookAt, l.Now.Mono+max(0, expires-l.Now.Wall)+int64(core.Microsecond))
 	}

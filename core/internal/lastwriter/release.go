@@ -15,7 +15,7 @@ func (l *Lease) release(brief bool) {
 	case core.LeaseHeld:
 		l.brief = brief
 		l.startReleasing(base.EndReleased)
-	case core.LeaseReleasing: // or what a failed attempt left is, and there is to be no next one
+	case core.LeaseReleasing: // of the lease, or of what a failed attempt left: no next one follows
 		l.brief = l.brief || brief
 		l.cancel()
 	case core.LeaseReleased:
@@ -40,7 +40,7 @@ func (l *Lease) giveUp(end base.Ending) {
 //
 //	holder  put(renewal) . . . . . . . . . . . . . answered
 //	release       get(ours) put(released)               <- not yet
-//	store                            released  renewal  <- held for a TTL by nobody
+//	store                            released  renewal  <- held for a TTL by none
 func (l *Lease) startReleasing(end base.Ending) {
 	l.become(core.LeaseReleasing)
 	l.Ending, l.Retries = end, 0
@@ -54,8 +54,8 @@ func (l *Lease) startReleasing(end base.Ending) {
 }
 
 // releaseRead reads before it writes, unless told to be blind. A tenure that is
-// only known from paper must be read for its counts in any case, and an attempt
-// that was given up because it may be another's who won the race.
+// only known from paper must be read for its counts in any case. So must a claim
+// that was given up: the record may be of another, which won the race.
 func (l *Lease) releaseRead() {
 	if l.Cfg.Renewal == core.RenewalBlind && l.Cfg.Holder == "" && l.Ending == base.EndReleased {
 		l.writeReleased(l.RequestLimit(l.Timers[base.TimerDeadline]))
@@ -179,7 +179,7 @@ func (l *Lease) recheckAnswer(ev *core.Event, f base.Flight) {
 			l.writeReleased(core.RequestLimit)
 			return
 		case foundOther:
-			return // the name has moved on, and a late put of ours is his to judge
+			return // the name has moved on, and its holder judges a late put of ours
 		}
 	}
 	l.scheduleRecheck()

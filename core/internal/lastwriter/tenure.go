@@ -6,8 +6,8 @@ import (
 	"github.com/mopslock/mopslock/core/internal/lockfile"
 )
 
-// Tenure is one claim as an owner of it, a Lease or a Companion, knows it: whom
-// it writes for, the record that it last wrote, what the last read showed, and
+// Tenure is one claim as an owner of it, a Lease or a Companion, knows it: the holder
+// that it writes for, the record that it last wrote, what the last read showed, and
 // the arithmetic of deadlines.
 type Tenure struct {
 	base.Machine
@@ -58,7 +58,7 @@ func newTenure(cfg core.Config) (Tenure, error) {
 }
 
 // span is how long after its stamp a write may be relied on. TTL - margin is
-// our own rule. 0.9 E is for the others on this name, who may judge us by the
+// our own rule. 0.9 E is for the others on this name, which may judge us by the
 // shortest TTL of any of us (E) whatever our record says.
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
@@ -74,10 +74,10 @@ func (t *Tenure) interval() core.Duration {
 	return t.RNG.Between(e/6*5, e)
 }
 
-// attemptLimit shortens the limit of a put to a name that was read free. With an
-// acquire margin every other machine that saw the name free and puts in time verifies
-// after readStart + margin: it sees a put of ours that has landed by then. A later one
-// would overwrite a verified lease.
+// attemptLimit shortens the limit of a put that claims what was read free. With
+// an acquire margin every other machine that saw the name free and puts in time
+// verifies after readStart + margin: it sees a put of ours that has landed by then.
+// A later one would overwrite a verified lease.
 func (t *Tenure) attemptLimit(limit core.Duration, readStart int64) core.Duration {
 	if left := t.Cfg.AcquireMargin + t.Until(readStart); left > core.RequestFloor {
 		return min(limit, left)
@@ -115,7 +115,7 @@ func (t *Tenure) put(limit core.Duration, closing bool) {
 	a.Type, a.Body = core.LockFileType, t.Body
 }
 
-// doubt notes a put that nobody knows the fate of.
+// doubt notes a put of unknown fate.
 func (t *Tenure) doubt() {
 	t.Doubts++
 	t.doubtAt = t.Now.Mono

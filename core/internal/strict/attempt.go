@@ -38,8 +38,8 @@ func (l *Lease) attemptBy() int64 {
 	return l.Attempt.since + int64(l.Attempt.V.TTL-l.Attempt.V.Margin)
 }
 
-// giveUpAt is when an attempt in doubt is given up: no caller waits for a TTL of days to
-// be told that a store is silent, and one whose patience is over waits for one request.
+// giveUpAt is when a claim in doubt is given up: no caller waits for a TTL of days to
+// be told that a store is silent. A caller whose patience is over waits for one request.
 func (l *Lease) giveUpAt() int64 {
 	doubt := core.DoubtLimit
 	if l.LastTry {
@@ -57,8 +57,8 @@ func (l *Lease) createAnswer(ev *core.Event) {
 	case core.OutcomeUnknown:
 		l.Class = ev.Class
 	}
-	// "Exists" is also said of our own success, where somebody on the way sent the
-	// request twice. The version that is there is read in any case: it says who won.
+	// The store also says "exists" of our own success, where a proxy on the way sent the
+	// request twice. The version there is to be read in any case: it shows who won.
 	l.become(core.LeaseDoubtful)
 	l.askBack()
 }
@@ -93,7 +93,7 @@ func (l *Lease) readBack(ev *core.Event) {
 	}
 }
 
-// notThere: nobody has made the version, and a create of ours may still land.
+// notThere: the version is not made yet, and a create of ours may still land.
 // Another one is sent, which wins or shows who did.
 func (l *Lease) notThere() {
 	switch {
@@ -110,7 +110,7 @@ func (l *Lease) notThere() {
 }
 
 // won: one of our creates made the version. It holds if it is young enough; if
-// not, it is nobody's, and the next attempt stands on it.
+// not, no process holds it, and the next claim stands on it.
 func (l *Lease) won(by *createRequest) {
 	a := l.Attempt
 	l.SetCurrent(&a.V, by.sent)
@@ -143,8 +143,8 @@ func (l *Lease) isSpoilt(sent int64) bool {
 	return true
 }
 
-// wonLate: the version is ours and we do not hold it; nobody joined it, since
-// nobody was told of it.
+// wonLate: the version is ours and we do not hold it. No companion joined it, since
+// none was told of it.
 func (l *Lease) wonLate() {
 	const rounds = 3
 	l.lateWins++
@@ -188,7 +188,7 @@ func (l *Lease) verified(ev *core.Event) {
 	}
 }
 
-// lostRace ends an attempt that somebody else won. What was read back is the winner's
+// lostRace ends an attempt that another machine won. What was read back is the winner's
 // version, so there is nothing to look for: the confirmation holds for it as well,
 // since it was made after that.
 func (l *Lease) lostRace() {
@@ -239,7 +239,7 @@ func (l *Lease) heldAnswer(ev *core.Event, f base.Flight) {
 	}
 }
 
-// called: our session has read that somebody broke the name. Until we know what
+// called: our session has read that another process broke the name. Until we know what
 // is above us the session's renewals do us no good: the deadline stays where it
 // is, since the process that broke it waits no longer than a ttl from the call.
 //

@@ -201,7 +201,7 @@ func (c *Companion) readBack(ev *core.Event) {
 			c.won(landed)
 			return
 		}
-		c.again() // somebody else made it: an owner of ours, or who has taken or ended it
+		c.again() // another machine made it: an owner of ours, or one that has taken or ended it
 	}
 }
 
@@ -214,7 +214,7 @@ func (c *Companion) rejoinOr(goOn func()) {
 	goOn()
 }
 
-// again joins anew, from the list on.
+// again joins once more, from the list on.
 func (c *Companion) again() {
 	c.become(core.CompanionJoining)
 	c.seek()
@@ -266,7 +266,7 @@ func (c *Companion) lose(reason core.Reason) {
 }
 
 // leave ends it at its own wish. The others are told, so that their release frees
-// the name at once; an owner who comes back (RoleOwner) has not left.
+// the name at once; an owner that comes back (RoleOwner) has not left.
 func (c *Companion) leave() {
 	switch {
 	case c.State >= core.CompanionLeaving:

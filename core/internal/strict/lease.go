@@ -20,8 +20,8 @@ type Lease struct {
 	// Acquiring.
 	holderID core.HolderID
 	Wants    bool       // the name is free, and the session is waited for
-	sampling bool       // who tries once waits for a sample of the store's clock
-	Again    bool       // who asks for us tries again later, and has time for one until then
+	sampling bool       // a caller that tries once waits for a sample of the store's clock
+	Again    bool       // the caller tries again later, and has time for a sample until then
 	lateWins int        // versions of ours that were won too late
 	waitedAt core.Epoch // the version that was waited for last
 	moved    bool       // it was another one than the time before
@@ -84,7 +84,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		switch {
 		case l.State == core.LeaseWaiting:
 			l.reconsider()
-		case l.State == core.LeaseHeld && l.standOn == "": // else its session is told, and calls it
+		case l.State == core.LeaseHeld && l.standOn == "": // otherwise its session is told, and calls it
 			l.Hint(l.quiet)
 		}
 	case core.EventCalled:
@@ -189,8 +189,8 @@ func (l *Lease) acquire(wait core.Duration) {
 	last := l.Cfg.LastAt
 	if l.Cfg.LastEpoch != 0 && !l.Cfg.LockFilePresent && (!l.Cfg.OnSession || l.InForce()) &&
 		last <= l.Now.Mono && l.Now.Mono-last < int64(core.NewestWindow) {
-		// Our process released it itself, alone, and a moment ago: a process
-		// that comes between makes the create fail.
+		// Our process released it itself, alone, and a moment ago: another that comes
+		// between makes the create fail.
 		l.Cur, l.NewestConfirmedAt = register.Current{N: l.Cfg.LastEpoch}, last
 		l.startAttempt()
 		l.Attempt.guess, l.Attempt.below = true, max(l.Cfg.LastEpoch, 2)-1
@@ -263,7 +263,7 @@ func (l *Lease) heldByAnother() {
 	s := l.Observed
 	told := base.Mix(uint64(s.Epoch), base.Fingerprint(s.Holder))
 	if told != l.Told {
-		l.Told = told // and the polls go on as they are: a crowd would else poll as at first
+		l.Told = told // and the polls go on as they are: a crowd would otherwise poll as at first
 		l.Emit(core.ActionWaiting).Observed = s
 	}
 	l.moved = l.waitedAt != 0 && l.waitedAt != l.Cur.N

@@ -68,10 +68,10 @@ func (l *Lease) goOnReleasing() {
 }
 
 // released is the version that ends the tenure. It frees the name at once when
-// nobody else can be keeping it alive.
+// no other owner can be keeping it alive.
 func (l *Lease) released() register.OwnVersion {
 	v := l.Successor(core.VersionReleased)
-	// On paper nobody knows whether the session that keeps it lives: it is called.
+	// On paper it is unknown whether the session that keeps it lives: it is called.
 	onPaper := l.Cfg.Holder != "" && l.Cur.Session != ""
 	v.Alone = register.IsAlone(l.Cur.Owners, l.ParticipantID) && !onPaper
 	return v

@@ -96,8 +96,8 @@ func (r *renewer) interval() core.Duration {
 	return r.RNG.Between(third/6*5, third)
 }
 
-// isPast reports whether the deadline in force has come: nobody here believes
-// from then on.
+// isPast reports whether the deadline in force has come: this process does not
+// believe from then on.
 func (r *renewer) isPast() bool {
 	if r.standOn == "" {
 		return r.Due(base.TimerDeadline)
@@ -263,7 +263,7 @@ func (r *renewer) lockRead(ev *core.Event) core.Reason {
 }
 
 // checkSelf asks now and then whether our own version is still there: where
-// somebody has emptied the prefix, nothing newer would ever be seen.
+// the prefix was emptied, nothing newer would ever be seen.
 func (r *renewer) checkSelf() core.Reason {
 	age := r.Now.Mono - r.selfAt // 0: a list has just shown it
 	if r.Cur.TTL == 0 && age > 0 || age >= int64(core.LeastKeep/4) {

@@ -6,13 +6,13 @@ import (
 	"github.com/mopslock/mopslock/core/internal/register"
 )
 
-// Revocation is the machine of one break: it ends somebody's strict lease on the
-// record, and calls its session, if there is one, so that it hears.
+// Revocation is the machine of one break: it ends another's strict lease on the
+// record, and calls the lease's session, if there is one, which tells the holder.
 type Revocation struct {
 	register.Register
 	task
 	target  core.HolderID // the tenure that is to be broken, and no other; "" until it is known
-	dead    bool          // the observation that gave the version to be broken shows that nobody keeps it alive
+	dead    bool          // the observation that gave the version to be broken shows that no process keeps it alive
 	Attempt Attempt
 }
 
@@ -66,7 +66,7 @@ func (r *Revocation) refuse(reason core.Reason) {
 	}
 }
 
-// giveUp ends it in time. What was broken is, called or not: a process that wants
+// giveUp ends it in time. A version that says broken counts, called or not: a waiter for
 // the name makes the call.
 func (r *Revocation) giveUp() {
 	if r.State == core.TaskWorking && r.Cur.State == core.VersionBroken {
@@ -122,15 +122,15 @@ func (r *Revocation) goOn() {
 	}
 }
 
-// found goes on when an observation has come to something: what is held is broken. It
-// was perhaps somebody else whom the caller saw, and chose to break:
+// found goes on when an observation has come to something: what is held is broken.
+// The caller may have seen another holder, and chosen to break that:
 //
 //	caller  sees A, asks "break it?" . . . . . . . . . . . . "yes"
 //	A, B                     A releases, B acquires           B goes on
 //
 // A tenure that the observation shows to be dead is over, and the break says so: alone,
 // it frees the name at once. That holds for the version of this observation and no
-// other. A companion that comes first makes the next one, and all begins anew:
+// other. A companion that comes first makes the next one, and all begins again:
 //
 //	breaker    observe: v(n) dead ── create v(n+1) broken, alone: exists ── observe: v(n+1) lives
 //	companion                create v(n+1) held
@@ -148,7 +148,7 @@ func (r *Revocation) found(v register.Verdict) {
 		r.refuse(core.ReasonUnreadable)
 	case c.State != core.VersionHeld:
 		r.refuse(core.ReasonVacant)
-	case r.target != "" && c.Tenure != r.target: // somebody else's by now
+	case r.target != "" && c.Tenure != r.target: // another's by now
 		r.refuse(core.ReasonHeld)
 	default:
 		r.target, r.Attempt.N = c.Tenure, 0
@@ -178,7 +178,7 @@ func (r *Revocation) readBack(ev *core.Event) {
 		return
 	}
 	r.Attempt.N = 0
-	r.StartObservation(core.RequestLimit) // somebody else made it: what is there now?
+	r.StartObservation(core.RequestLimit) // another made it: what is there now?
 }
 
 // broke: the version that says so is there. Its session is still to be called.
@@ -189,9 +189,9 @@ func (r *Revocation) broke() {
 	r.call()
 }
 
-// call makes the call, unless it is there or nobody has to be called.
+// call makes the call, unless it is there or there is no session to call.
 func (r *Revocation) call() {
-	if r.Cur.Session == "" || r.dead || r.isCalled() { // with now, too: its holder is to hear of it
+	if r.Cur.Session == "" || r.dead || r.isCalled() { // also with now: its holder is to be told
 		r.Move(&r.Machine, core.TaskDone)
 		r.Emit(core.ActionBroken).Epoch = r.Cur.N
 		return

@@ -81,7 +81,7 @@ func (l *Lease) isLeftToExpire() bool {
 }
 
 func (l *Lease) sendRelease() {
-	if l.Has(base.EpochReset) { // what follows begins anew
+	if l.Has(base.EpochReset) { // the next claim begins at 1
 		l.Ask(register.ForCreate, core.ActionDelete, register.VersionKey(l.Prefix, l.Cur.N), core.RequestLimit)
 		return
 	}

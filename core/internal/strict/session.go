@@ -8,8 +8,8 @@ import (
 )
 
 // Session is the machine of one heartbeat for all that a process holds: a beat
-// that it puts, and a chain of calls, each by a process that breaks a lease
-// on it. Past its deadline its id is dead forever.
+// that it puts, and a chain of calls, in which a process that breaks a lease on it says
+// so. Past its deadline its id is dead forever.
 type Session struct {
 	base.Machine
 	base.Standing[core.SessionState]
@@ -164,7 +164,7 @@ func (s *Session) renewalSucceeded() {
 	s.putSent, s.Failing, s.Retries = base.Unset, false, 0
 	first := s.State == core.SessionOpening
 	if first {
-		if s.Due(base.TimerDeadline) { // the first one took too long: nobody was told of it yet
+		if s.Due(base.TimerDeadline) { // the first one took too long: the host was not told of it yet
 			s.Timers[base.TimerDeadline] = base.Unset
 			s.putBeat()
 			return
