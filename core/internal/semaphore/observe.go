@@ -20,19 +20,11 @@ func (s *Semaphore) observe() {
 	s.Garbage, s.forced = nil, false
 	s.sessions.NewObservation()
 	if s.known && s.IsConfirmedLately() && !s.moved && s.Open == 0 && s.Cur.N != 0 {
-		s.StartPoll(s.observeLimit())
+		s.StartPoll(s.ReadLimit())
 		return
 	}
 	s.known = false
-	s.StartObservation(s.observeLimit())
-}
-
-// observeLimit bounds a read; see Lease.observeLimit.
-func (s *Semaphore) observeLimit() core.Duration {
-	if reach := s.Timers[base.TimerReach]; reach != base.Unset {
-		return max(core.RequestFloor, s.Until(reach))
-	}
-	return core.RequestLimit
+	s.StartObservation(s.ReadLimit())
 }
 
 func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
@@ -90,10 +82,10 @@ func (s *Semaphore) observed(ev *core.Event, f base.Flight) {
 		switch {
 		case !s.IsNewestConfirmed(f.Sent):
 			s.known = false
-			s.StartObservation(s.observeLimit())
+			s.StartObservation(s.ReadLimit())
 		case ev.Outcome == core.OutcomeYes:
 			s.known, s.moved = false, true // the next poll is a list: there may be more
-			s.ObserveAbove(f.Sent, s.observeLimit())
+			s.ObserveAbove(f.Sent, s.ReadLimit())
 			s.below = s.Observation.N
 		default:
 			s.NewestConfirmedAt, s.moved = f.Sent, false
@@ -116,7 +108,7 @@ func (s *Semaphore) sawList(ev *core.Event) {
 	s.moved = false
 	switch {
 	case !obs.Listed:
-		s.AskList(s.observeLimit())
+		s.AskList(s.ReadLimit())
 	case obs.N == 0:
 		s.Cur, *s.Value, s.mine = register.Current{}, register.Value{}, false
 		s.valueKnown()
@@ -137,7 +129,7 @@ func (s *Semaphore) readFrom(n core.Epoch) {
 func (s *Semaphore) sawVersion(ev *core.Event) {
 	obs := &s.Observation
 	if ev.Outcome == core.OutcomeNo && s.below == obs.N { // collected since, or the prefix is being emptied
-		s.StartObservation(s.observeLimit())
+		s.StartObservation(s.ReadLimit())
 		return
 	}
 	s.mine = false
@@ -267,7 +259,7 @@ func (s *Semaphore) judgeNext() {
 }
 
 func (s *Semaphore) ask1(why register.Purpose, verb core.ActionKind, key string) {
-	s.Register.Ask(why, verb, key, s.observeLimit())
+	s.Register.Ask(why, verb, key, s.ReadLimit())
 }
 
 // wantsRoom reports whether a caller waits for others to give back.
