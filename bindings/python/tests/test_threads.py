@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -18,6 +19,8 @@ import mopslock
 from mopslock import _event_loop
 from mopslock._clock import System
 from mopslock._event_loop import EventLoop
+from mopslock._future import Future
+from mopslock._notify import tell_each
 from mopslock.stores import Directory
 from ways import LIVES, SOON, Failing, Place, later, until
 
@@ -159,3 +162,21 @@ def test_the_callers_thread_takes_no_lock_that_is_written_in_python(place: Place
     finally:
         sys.settrace(None)
     assert not taken, taken[0]
+
+
+def test_all_are_told_although_the_teller_is_interrupted() -> None:
+    told: list[object] = []
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    begun, settled, calls = Future[int](), Future[int](), [interrupt, told.append]
+    for future in (begun, settled):
+        for call in calls:
+            future.add_done_callback(call)
+    with mock.patch.object(Future, "_tell", interrupt), pytest.raises(KeyboardInterrupt):
+        begun.settle(1)
+    for tell in (begun.cancel, lambda: settled.settle(1), lambda: tell_each(calls, "lost")):
+        with pytest.raises(KeyboardInterrupt):
+            tell()
+    assert (told, begun.result()) == ([begun, settled, "lost"], 1)

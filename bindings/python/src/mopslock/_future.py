@@ -30,11 +30,10 @@ class Future(Generic[T]):
 
     def settle(self, outcome: T | BaseException) -> bool:
         """Gives it its result or exception. False: it was settled before, or cancelled."""
-        if self._outcomes:
-            return False
         ours = [outcome]
-        self._outcomes.append(ours)
-        self._tell()
+        if not self._outcomes:
+            self._outcomes.append(ours)
+        self._tell()  # also those that an interrupted call of this has not told
         return self._outcomes[0] is ours
 
     def cancel(self) -> bool:
@@ -56,12 +55,12 @@ class Future(Generic[T]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is done, at most ``timeout`` seconds, and returns whether it is."""
-        if not self._outcomes:
+        if not self._outcomes and (timeout is None or timeout > 0):
             done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
             tell = done.put
             self.add_done_callback(tell)
             try:
-                done.get(timeout=None if timeout is None else max(0.0, timeout))
+                done.get(timeout=timeout)
             except queue.Empty:
                 self._take_back(tell)
         return self.done()
@@ -98,6 +97,9 @@ class Future(Generic[T]):
                 call(self)
             except Exception:
                 log.exception("mopslock: a callback failed; this is an error in mopslock")
+            except BaseException:  # interrupted: the others are told all the same
+                self._tell()
+                raise
 
 
 def wait(futures: Iterable[Future[Any]], seconds: float) -> set[Future[Any]]:

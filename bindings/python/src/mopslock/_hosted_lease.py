@@ -11,7 +11,7 @@ from ._abi import Code
 from ._future import Future
 from ._held import Ended, Handle, HeldThing
 from ._hosted_calls import HostedCalls
-from ._notify import log, quietly
+from ._notify import log, tell_each
 from .errors import LeaseBroken, LeaseEnded, LeaseLost, LeaseReleased, LeaseTaken, MopslockError
 from .status import nanoseconds_since
 from .terms import Terms
@@ -90,8 +90,7 @@ class HostedLease(HeldThing):
             calls, self._calls = self._calls, None
         if isinstance(failure, LeaseLost):
             log.warning("%s", failure)
-        for tell in calls or ():
-            quietly(tell, failure)
+        tell_each(calls or (), failure)
         return failure
 
     def when_ended(self, tell: Ended) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -41,12 +41,16 @@ def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.T
         begun.get()
 
 
-def quietly(tell: Callable[[T], object], what: T) -> None:
-    """Calls one of several callbacks. An exception of it must not keep the others from being called."""
-    try:
-        tell(what)
-    except BaseException:
-        log.exception("mopslock: somebody could not be told; this is an error in mopslock")
+def tell_each(calls: Sequence[Callable[[T], object]], what: T) -> None:
+    """Makes several callbacks. An exception of one must not keep the others from being called."""
+    for number, call in enumerate(calls, 1):
+        try:
+            call(what)
+        except Exception:
+            log.exception("mopslock: somebody could not be told; this is an error in mopslock")
+        except BaseException:  # an interrupt is its caller's, once all are told
+            tell_each(calls[number:], what)
+            raise
 
 
 class Notifier:

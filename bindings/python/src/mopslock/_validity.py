@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _texts
 from ._held import Ended, HeldThing
-from ._notify import quietly
+from ._notify import tell_each
 from ._units import SECOND
 from ._verbs import NEVER
 from .errors import MopslockError
@@ -167,8 +167,7 @@ class Validity(HeldThing):
             calls, self._calls = self._calls, None
             failure = self._validity[1]
         assert failure is not None
-        for tell in calls or ():
-            quietly(tell, failure)
+        tell_each(calls or (), failure)
 
 
 def warn(title: str, ttl_ns: int, action: Mapping[str, Any], seen: Status | None) -> None:
