@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import sys
@@ -229,7 +230,8 @@ async def test_a_holder_outlives_its_users_and_ends_its_waits() -> None:
 def test_an_interrupt_leaves_nothing_held_and_no_waiter(limiter: Limiter) -> None:
     """As an interrupt does: what the waiter has in hand raises, in the very instant of a grant or before."""
     begin = _limits.PendingAcquires.begin
-    for granted in (False, True):
+    takers: tuple[Any, ...] = (limiter, limiter.holder())
+    for taker, granted in itertools.product(takers, (False, True)):
         with limiter.permit("n", capacity=1) as first:
 
             def interrupted(waits: Any, *given: Any, granted: bool = granted, first: Any = first) -> None:
@@ -244,7 +246,7 @@ def test_an_interrupt_leaves_nothing_held_and_no_waiter(limiter: Limiter) -> Non
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(_limits.PendingAcquires, "begin", interrupted)
                 with pytest.raises(KeyboardInterrupt):
-                    limiter.acquire("n", capacity=1)
+                    taker.acquire("n", capacity=1)
             until(lambda: limiter.waiting("n") == 0)
             gc.collect()
         until(lambda: (limiter.waiting("n"), limiter.held("n")) == (0, 0))

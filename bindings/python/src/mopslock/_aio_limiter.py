@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _limiter, _texts
 from ._duration import Duration, waiting
-from ._limiter import LimiterPermit
+from ._limiter import LimiterPermit, abandon
 from ._limits import Engine, Granted, PermitOwner, full
 from ._loop import outcome
 from ._permit_request import PermitRequest
@@ -108,21 +108,15 @@ class Limiter:
             into = Granted()
             try:
                 engine.waits.begin(owner, grant, wait_ns, into)
-                if await outcome(into, lambda: _abandon(into, grant)):
+                if await outcome(into, lambda: abandon(into, grant)):
                     return grant
             except BaseException:  # cancelled, perhaps in the instant in which it was granted
-                _abandon(into, grant)
+                abandon(into, grant)
                 raise
         raise full(grant)
 
     def __reduce__(self) -> Any:
         raise TypeError("a limiter is this process's own; for one that processes share see mopslock.aio.permit")
-
-
-def _abandon(into: Granted, grant: LimiterPermit) -> None:
-    """No task takes the permit: cancels the wait, or gives the permit back."""
-    if not into.cancel():
-        grant.give_back()
 
 
 class LimiterHolder:

@@ -165,13 +165,19 @@ class Limiter:
                 engine.waits.begin(owner, grant, wait_ns, into)
                 if into.result():
                     return grant
-            except BaseException:  # interrupted: the call may still be granted, and that is given back
-                into.cancel()
+            except BaseException:  # interrupted, perhaps in the instant in which it was granted
+                abandon(into, grant)
                 raise
         raise full(grant)
 
     def __reduce__(self) -> Any:
         raise TypeError("a limiter is this process's own; for one that processes share see mopslock.permit")
+
+
+def abandon(into: Granted, grant: LimiterPermit) -> None:
+    """No caller takes the permit: cancels the wait, or gives the permit back."""
+    if not into.cancel():
+        grant.give_back()
 
 
 class LimiterHolder:
