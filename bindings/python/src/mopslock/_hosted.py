@@ -255,8 +255,8 @@ class HostedHost(HostedCalls, Host):
             code = self.api.list(self.handle, encoded, timeout_ns, _abi.VISIT(visit), None)
             put(None if code == Code.OK else self._unread(code, prefix))
 
-        threading.Thread(target=walk, name="mopslock-list", daemon=True).start()
         try:
+            threading.Thread(target=walk, name="mopslock-list", daemon=True).start()
             while (item := found.get()) is not None:
                 room.put(None)
                 if isinstance(item, BaseException):

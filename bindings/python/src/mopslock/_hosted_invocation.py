@@ -128,14 +128,14 @@ class HostedInvocation(Call):
         with self._lock:
             if self._over is not None:
                 return self._over
-            self._over = over
-        over.add_done_callback(self._host.done)
-        code = self._host.call(
-            lambda call: self._host.api.begin_invocation_close(self._handle, FOREVER, call),
-            lambda _: over.settle(None), over,
-        )  # fmt: skip
-        if code != Code.OK:
-            over.settle(None)
+            code = self._host.call(
+                lambda call: self._host.api.begin_invocation_close(self._handle, FOREVER, call),
+                lambda _: over.settle(None), over,
+            )  # fmt: skip
+            if code != Code.OK:
+                over.settle(None)
+            over.add_done_callback(self._host.done)
+            self._over = over  # last: a call that was interrupted in here may begin again
         return over
 
     def open(self) -> BinaryIO:

@@ -11,12 +11,12 @@ import time
 import weakref
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any
 
 from ._duration import Duration, nanoseconds
-from ._future import Future
+from ._future import Future, wait
 from ._host_interface import Host
 from ._hosted import HostedHost
+from ._notify import begin_thread
 from ._stepped import SteppedHost
 from ._units import SECOND
 from .errors import BadArgument, MopslockError, NotReleased
@@ -123,39 +123,33 @@ def close(store: AnyStore | None = None, *, timeout: Duration = AT_EXIT) -> None
     deadline = time.monotonic() + nanoseconds("timeout", timeout) / SECOND
     with _hosts.lock:
         hosts = _taken(store)
-    failed: list[MopslockError] = []
-    done: list[Any] = [(host, _Closing(host, deadline)) for host in hosts]
-    for _, closing in done:
-        closing.join()
-        if closing.error is not None:
-            failed.append(closing.error)
+    closed = [_closing(host, deadline) for host in hosts]
+    wait(closed, deadline - time.monotonic() + 2)
+    failed = [error for over in closed if (error := over.exception()) is not None]
     if failed:
         raise failed[0]
 
 
-class _Closing:
-    """The close of one host, on a thread of its own: hosts are closed together, since each may take the whole time."""
+def _closing(host: Host, deadline: float) -> Future[None]:
+    """Closes a host on a thread of its own: hosts are closed together, since each may take the whole time."""
+    over: Future[None] = Future()
 
-    def __init__(self, host: Host, deadline: float) -> None:
-        self.error: MopslockError | None = None
-        self._host, self._deadline = host, deadline
-        self._thread = threading.Thread(target=self._run, name="mopslock-close", daemon=True)
+    def run() -> None:
         try:
-            self._thread.start()
-        except RuntimeError:  # so late in the interpreter's end that no thread can begin
-            self._run()
-
-    def _run(self) -> None:
-        try:
-            self._host.close(max(0, int((self._deadline - time.monotonic()) * SECOND)))
+            host.close(max(0, int((deadline - time.monotonic()) * SECOND)))
         except MopslockError as error:
-            self.error = error
+            over.settle(error)
         except Exception as error:  # a store of the user's
-            self.error = NotReleased(f"mopslock: {error}")
+            over.settle(NotReleased(f"mopslock: {error}"))
+        else:
+            over.settle(None)
 
-    def join(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join(max(0.0, self._deadline - time.monotonic()) + 2)
+    def note(thread: threading.Thread | None) -> None:
+        if thread is None:  # so late in the interpreter's end that no thread can begin
+            run()
+
+    begin_thread(run, "mopslock-close", note)
+    return over
 
 
 def _taken(store: AnyStore | None) -> list[Host]:
