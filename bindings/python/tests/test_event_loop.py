@@ -108,7 +108,7 @@ def test_its_thread_does_what_is_posted_and_ends_when_it_has_nothing_to_do(
     thread.join(SOON)
     assert not thread.is_alive()
     loop.post(lambda: told.append("last"))
-    until(lambda: told == ["a", "b", "c", "mopslock-keeper", "last"])
+    until(lambda: told == ["a", "b", "c", "mopslock-loop", "last"])
 
 
 def test_its_thread_is_one_for_all_that_post(clock: FakeClock) -> None:

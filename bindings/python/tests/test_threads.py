@@ -62,7 +62,7 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
     kinds = collections.Counter(thread.name for thread in threading.enumerate() if thread not in before)
     most: Any = {"mopslock-notifier": 1}
     if place.way == "own":
-        most |= {"mopslock-keeper": 1, "mopslock-store": _event_loop.MOST_WORKERS + 4}  # four callers have asked, too
+        most |= {"mopslock-loop": 1, "mopslock-store": _event_loop.MOST_WORKERS + 4}  # four callers have asked, too
     else:
         most |= {"mopslock-events": 1, "mopslock-store": 4}
     assert kinds == kinds & collections.Counter(most), kinds

@@ -152,7 +152,7 @@ class EventLoop:
         with self._lock:  # so that no thread goes to rest between these two
             self._inbox.put(do)
             if self._threaded and self._thread is None:
-                begin_thread(self._run, "mopslock-keeper", self._note)
+                begin_thread(self._run, "mopslock-loop", self._note)
 
     def _note(self, thread: threading.Thread | None) -> None:
         self._thread = thread
@@ -217,4 +217,4 @@ class EventLoop:
         try:
             do()
         except BaseException:
-            log.exception("mopslock: the keeper failed at something; this is an error in mopslock")
+            log.exception("mopslock: the loop failed at something; this is an error in mopslock")
