@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 
@@ -200,7 +201,8 @@ func TestPartsThatAreNotHeld(t *testing.T) {
 				}
 				rec.mu.Lock()
 				defer rec.mu.Unlock()
-				if last := rec.steps[len(rec.steps)-1]; last != "abort" {
+				// The server may see that a part broke off after it has answered the abort.
+				if !slices.Contains(rec.steps, "abort") || slices.Contains(rec.steps, "complete if-none-match *") {
 					t.Fatalf("steps %q", rec.steps)
 				}
 				return
