@@ -53,10 +53,10 @@ func MayBeEndless(kind MachineKind, p Protocol, onSession bool) EndlessRule {
 	switch {
 	case p != ProtocolStrict || kind == MachineSession:
 		return EndlessNever
-	case kind == MachineInvocation:
-		return EndlessWork
 	case onSession:
 		return EndlessOnSession
+	case kind == MachineInvocation:
+		return EndlessWork
 	}
 	return EndlessAllowed
 }

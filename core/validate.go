@@ -92,7 +92,7 @@ func (c *Config) Validate() error {
 	joins := c.Machine == MachineCompanion || invocation && c.Role == RoleRemote && !c.WithoutLease
 	f.require(!joins || c.Holder != "", "holder: a companion needs the tenure that it joins")
 	f.require(!invocation || c.Role == RoleRemote || c.Holder == "", "holder: who invokes makes its own")
-	f.require(c.endlessRule() != EndlessWork, "ttl: work whose lease has no expiry would strand everybody if it died")
+	f.require(!invocation || c.TTL != TTLEndless, "ttl: work whose lease has no expiry would strand everybody if it died")
 	// Two machines of one seed are one holder, and do not exclude each other.
 	f.require(c.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
 	if f != "" {
