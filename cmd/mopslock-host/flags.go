@@ -17,7 +17,6 @@ import (
 
 // termFlags are what every command that takes a NAME or a LEASE accepts.
 type termFlags struct {
-	kind     core.MachineKind // 0 is a lease
 	ttl      time.Duration
 	margin   time.Duration
 	protocol string
@@ -48,6 +47,9 @@ func (f *termFlags) wanted() core.Protocol {
 	return 0
 }
 
+// endless reports whether a lease without an end was asked for.
+func (f *termFlags) endless() bool { return f.terms().TTL == core.TTLEndless }
+
 // check lists what is wrong with the name and the flags, before any I/O. The
 // core judges them; only values that it would take for unset are judged here.
 func (f *termFlags) check(name string) []error { return f.checkTerms(name, f.terms()) }
@@ -63,30 +65,17 @@ func (f *termFlags) checkTerms(name string, terms host.Terms) (bad []error) {
 		bad = append(bad, exit.Usagef("--margin %v: above 0, and less than half of --ttl", f.margin))
 	}
 	if terms.TTL == core.TTLEndless {
-		if rule := f.endlessRule(terms); rule != "" {
-			bad = append(bad, exit.Usagef("--ttl 0: %s", rule))
+		switch core.MayBeEndless(core.MachineLease, cmp.Or(terms.Protocol, core.ProtocolStrict), terms.Session) {
+		case core.EndlessNever:
+			bad = append(bad, exit.Usagef("--ttl 0: lastwriter has no lease without an expiry; strict has"))
+		case core.EndlessOnSession:
+			bad = append(bad, exit.Usagef("--ttl 0: a lease on a session has the session's ttl; leave out one of them"))
 		}
 	}
 	if terms.Session && terms.Protocol == core.ProtocolLastWriter {
 		bad = append(bad, exit.Usagef("--session: lastwriter has no sessions; strict has"))
 	}
 	return append(bad, judged(name, terms))
-}
-
-// endlessRule says in the flags' words what the core has against a lease without an end.
-func (f *termFlags) endlessRule(terms host.Terms) string {
-	switch core.MayBeEndless(f.kind, cmp.Or(terms.Protocol, core.ProtocolStrict), terms.Session) {
-	case core.EndlessNever:
-		return "lastwriter has no lease without an expiry; strict has"
-	case core.EndlessWork:
-		return "work is done under a lease that expires; give it a ttl, or leave it out"
-	case core.EndlessOnSession:
-		if f.kind == core.MachineSemaphore {
-			return "a permit stands on a session, which has a ttl; leave it out"
-		}
-		return "a lease on a session has the session's ttl; leave out one of them"
-	}
-	return ""
 }
 
 // judged returns why the core refuses terms, or nil. Under auto both protocols
@@ -124,7 +113,11 @@ func (f *termFlags) terms() host.Terms {
 }
 
 // longestTTL is the longest TTL that the lease may turn out to have, or 0 for one without an end.
+// It is also 0 for one that check refuses.
 func (f *termFlags) longestTTL() time.Duration {
+	if f.ttl < 0 {
+		return 0
+	}
 	return f.terms().TTL.Under(cmp.Or(f.wanted(), core.ProtocolLastWriter)).Duration()
 }
 

@@ -71,7 +71,6 @@ truncates it.`,
 }
 
 func (f *invokeFlags) add(cmd *cobra.Command) {
-	f.kind = core.MachineInvocation
 	f.acquireFlags.add(cmd)
 	f.lossFlags.add(cmd)
 	addMemoFailures(cmd, &f.memoFailures)
@@ -79,6 +78,9 @@ func (f *invokeFlags) add(cmd *cobra.Command) {
 
 func (f *invokeFlags) check(name string) []error {
 	bad := append(f.acquireFlags.check(name), f.lossFlags.check(f.longestTTL())...)
+	if f.endless() && f.wanted() != core.ProtocolLastWriter {
+		bad = append(bad, exit.Usagef("--ttl 0: work is done under a lease that expires; give it a ttl, or leave it out"))
+	}
 	return append(bad, checkResultName(name))
 }
 

@@ -182,7 +182,6 @@ type permitFlags struct {
 }
 
 func (f *permitFlags) add(cmd *cobra.Command) {
-	f.kind = core.MachineSemaphore
 	f.acquireFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.capacity, "capacity", 0, "how many permits each bucket has; required")
@@ -209,6 +208,9 @@ func (f *permitFlags) occupancy() report.Occupancy {
 func (f *permitFlags) terms() host.Terms {
 	terms := f.acquireFlags.terms()
 	terms.Protocol, terms.Session = core.ProtocolStrict, true
+	if f.endless() {
+		terms.TTL = core.TTLDefault // check says what is wrong
+	}
 	return terms
 }
 
@@ -219,6 +221,9 @@ func (f *permitFlags) check(name string) []error {
 	bad := f.checkClaim(name, f.terms())
 	if f.wanted() == core.ProtocolLastWriter {
 		bad = append(bad, exit.Usagef("--protocol lastwriter: a semaphore needs create-if-absent, which only strict relies on; leave it out"))
+	}
+	if f.endless() {
+		bad = append(bad, exit.Usagef("--ttl 0: a permit stands on a session, which has a ttl; leave it out"))
 	}
 	if f.given("capacity") {
 		bad = append(bad, checkSide("capacity", f.capacity, core.MaxCapacity))
