@@ -23,7 +23,7 @@ func (l *liar) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 }
 
 // TestLiarIsCaught: in whole runs each machine is guarded. TestGuard shows what a guard
-// notices, and TestBugsAreCaught what a run does.
+// notices, and TestMutationsAreCaught what a run does.
 func TestLiarIsCaught(t *testing.T) {
 	opts := Options{Protocol: core.ProtocolLastWriter, Weather: Orderly, Names: 1, Actors: 5}
 	opts.New = func(cfg core.Config) (core.Machine, error) {
