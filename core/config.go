@@ -86,6 +86,21 @@ type Config struct {
 	// Strict needs that anyway.
 	Creates bool
 
+	// The fields from here to Transfers are for a client.
+
+	// OwnStore says that create-if-absent is known to be honoured here: a directory, memory.
+	OwnStore bool
+	// NoCreate and NoList say that the store has no such verb.
+	NoCreate, NoList bool
+	// Samples says that the store's stamps are of a clock that may be relied on.
+	Samples bool
+	// Watches says that the host can tell of changes of a key, Remembers that it can keep
+	// a few bytes for the next process.
+	Watches, Remembers bool
+	// InFlight is how many requests may be under way at once, without transfers; 0 is 64.
+	// Transfers is how many of these; 0 is 4.
+	InFlight, Transfers uint64
+
 	// Host, PID and TID are written into the record for people.
 	Host string
 	PID  string

@@ -45,6 +45,8 @@ const (
 	MachineSemaphore MachineKind = 8 // semaphore
 	// MachineBuckets is Buckets behind messages. It asks no store.
 	MachineBuckets MachineKind = 9 // buckets
+	// MachineClient is all that one process does with one store; see package client.
+	MachineClient MachineKind = 10 // client
 )
 
 // Protocol says how a lease is kept in the store.
@@ -115,6 +117,24 @@ const (
 	EventLimit EventKind = 12 // limit
 	// EventDown tells buckets that a holder is gone: all that it held is free.
 	EventDown EventKind = 13 // down
+
+	// The commands that only a client has.
+
+	// EventClose ends all claims, then the sessions, then what is done for tidiness.
+	EventClose EventKind = 14 // close
+	// EventResume renews a lease that another process acquired and printed.
+	EventResume EventKind = 15 // resume
+	// EventPermit asks for a permit of a semaphore.
+	EventPermit EventKind = 16 // permit
+	// EventInvoke asks for the result of a piece of work, or for the work itself.
+	EventInvoke EventKind = 17 // invoke
+	// EventRemote does a piece of work for an orchestrator.
+	EventRemote EventKind = 18 // remote
+	// EventLook reads a name once, for people; EventWatch at every change.
+	EventLook  EventKind = 19 // look
+	EventWatch EventKind = 20 // watch
+	// EventBreak ends another holder's lease, once.
+	EventBreak EventKind = 21 // break
 )
 
 // Outcome is the store's answer to a request. There are only these three.
@@ -140,11 +160,13 @@ const (
 	ClassNoSuchStore  Class = 5 // no_such_store
 	ClassReadOnly     Class = 6 // read_only
 	ClassFull         Class = 7 // full
+	// ClassUnsupported: the store says that it has no such request. Only a client is told.
+	ClassUnsupported Class = 8 // unsupported
 )
 
 // Permanent reports whether waiting cannot help: a person must change the
 // credentials, the store's name or its disk.
-func (c Class) Permanent() bool { return c >= ClassUnauthorized }
+func (c Class) Permanent() bool { return c >= ClassUnauthorized && c <= ClassFull }
 
 // Event is what the host tells a machine. Fields beyond Kind are zero unless
 // the kind below names them.
@@ -211,6 +233,21 @@ type Event struct {
 	// later. 0 and 0 mean none.
 	StoreStamp int64
 	StoreAt    int64
+
+	// Only a client is told the rest.
+
+	// Claim, of every command but close: the host's number for what it asks about, from 1
+	// and greater than all before it where the command begins something.
+	Claim uint64
+	// Key, of changed: the key that was watched. Of acquire, permit, invoke, watch: none;
+	// their Body has what the host remembers under the name.
+	Key []byte
+	// RetryAfter, of answer: how long the store asks to be left alone.
+	RetryAfter Duration
+	// Terms, of a command that begins something: the name and what is asked of it. They
+	// are a Config without what the client's own Config says: Machine, Host, PID, TID,
+	// Boot, StampUnit and Seed. Protocol 0 is auto.
+	Terms *Config
 }
 
 // Epoch numbers the versions of a name under strict, from 1 upwards. It never
@@ -283,6 +320,28 @@ const (
 	ActionGranted ActionKind = 38 // granted
 	// ActionCounted, of buckets, ends each step: the counters after that step.
 	ActionCounted ActionKind = 39 // counted
+
+	// The actions that only a client has.
+
+	// ActionMore: step again with woke before anything else.
+	ActionMore ActionKind = 40 // more
+	// ActionAbandon: nobody wants the answer to Request any more. It must be given all the same.
+	ActionAbandon ActionKind = 41 // abandon
+	// ActionWatch and ActionUnwatch: tell of changes of Key, and no longer.
+	ActionWatch   ActionKind = 42 // watch
+	ActionUnwatch ActionKind = 43 // unwatch
+	// ActionRemember: keep Body under Key, a name, for the next process of this boot.
+	// ActionForget: no longer.
+	ActionRemember ActionKind = 44 // remember
+	ActionForget   ActionKind = 45 // forget
+	// ActionOutage: several requests in a row have failed; ActionRecovered: one has not since.
+	ActionOutage    ActionKind = 46 // outage
+	ActionRecovered ActionKind = 47 // recovered
+	// ActionTried: it was found out whether the store honours create-if-absent: Reason is
+	// none or no_create, and Body what was seen, as text.
+	ActionTried ActionKind = 48 // tried
+	// ActionClosed: nothing is left to be done.
+	ActionClosed ActionKind = 49 // closed
 )
 
 // IsRequest reports whether the host must ask the store and send an answer.
@@ -333,6 +392,11 @@ const (
 	// (the launcher ended well, and no companion goes on with the work), the reasons of
 	// a loss, and unreachable or unusable: the store did not take the result.
 	ReasonFailed Reason = 40 // failed
+	// ReasonNoCreate, of refused: strict was asked for, and the store does not honour
+	// create-if-absent; of warned: auto is lastwriter therefore.
+	ReasonNoCreate Reason = 41 // no_create
+	// ReasonNoSession, of refused: the store does not take a session's beat.
+	ReasonNoSession Reason = 42 // no_session
 
 	// What a warning is about.
 	ReasonTTLDiffers   Reason = 48 // ttl_differs
@@ -341,6 +405,22 @@ const (
 	ReasonEmptied Reason = 50 // emptied
 	// ReasonMixed: an old client holds lock.json beside a strict lease.
 	ReasonMixed Reason = 51 // mixed
+	// ReasonLockFile: the name has a lock.json, so auto is lastwriter.
+	ReasonLockFile Reason = 52 // lock_file
+)
+
+// Origin says from whom a lease came that is held now.
+type Origin uint8
+
+// The origins.
+const (
+	// OriginFree: nobody held the name.
+	OriginFree Origin = 1 // free
+	// OriginHere: this process released it, OriginElsewhere another did.
+	OriginHere      Origin = 2 // here
+	OriginElsewhere Origin = 3 // elsewhere
+	// OriginDead: its holder had released nothing.
+	OriginDead Origin = 4 // dead
 )
 
 // Action is one thing that the host must do or is told. Fields beyond Kind are
@@ -396,6 +476,22 @@ type Action struct {
 	// counted: the permits held. Body, of counted, has the first MaxCounters counters
 	// as text, such as [4,1], and Count says how many counters there are.
 	Total uint64
+
+	// Only a client says the rest.
+
+	// Claim is the host's number of the claim that the action is about; of a request, for
+	// which claim it is. 0 is none: it is about a session, or about all.
+	Claim uint64
+	// Protocol, of held: how the claim is kept; of refused, if it was settled.
+	Protocol Protocol
+	// On, of held and deadline: the number of the session on which the claim stands, until
+	// whose deadline it may be relied on too. Of a session's own held, renewed, lost and
+	// left, whose Claim is 0: its number, which is told once for all that stand on it.
+	On uint64
+	// Origin, of a lease's held, and Took, how long the name was nobody's, or 0 if nobody
+	// can tell.
+	Origin Origin
+	Took   Duration
 }
 
 // Observation is the state of a lease as an inspection shows it.
