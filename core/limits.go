@@ -11,21 +11,22 @@ const (
 	// Never is the deadline of a lease without a TTL.
 	Never int64 = 1<<63 - 1
 
-	MaxRecord     = 64 << 10          // bytes of a record in the store
-	MaxMessage    = 96 << 10          // bytes of one message, either direction
-	MaxName       = 512               // bytes of a name
-	MaxSegment    = 200               // bytes of one segment of a name
-	MaxText       = 256               // bytes of Host and PID, in a Config and in an Observed
-	MaxHolder     = 512               // bytes of Holder, in a Config and in an Observed
-	MaxJSONDepth  = jsontext.MaxDepth // nesting read in a record
-	MaxActions    = 8                 // actions of one Step
-	MaxErrorText  = 4 << 10           // bytes of an error's text in an answer
-	MaxTTL        = 30 * 24 * hour
-	MinTTL        = 50 * millisecond // on stores with fine stamps
-	MinTTLCoarse  = 5 * Second       // on stores whose stamps have whole seconds
-	CoarseStamp   = Second
-	MaxWait       = 100 * 365 * 24 * hour
-	MaxClockRange = jsontext.MaxInstant // |Mono| and |Wall|, ns: leaves room to add MaxTTL
+	MaxRecord        = 64 << 10          // bytes of a record in the store
+	MaxMessage       = 96 << 10          // bytes of one message, either direction
+	MaxName          = 512               // bytes of a name
+	MaxSegment       = 200               // bytes of one segment of a name
+	MaxText          = 256               // bytes of Host and PID, in a Config and in an Observed
+	MaxHolder        = 512               // bytes of Holder, in a Config and in an Observed
+	MaxJSONDepth     = jsontext.MaxDepth // nesting read in a record
+	MaxActions       = 8                 // actions of one Step
+	MaxClientActions = 64                // actions of one Step of a client
+	MaxErrorText     = 4 << 10           // bytes of an error's text in an answer
+	MaxTTL           = 30 * 24 * hour
+	MinTTL           = 50 * millisecond // on stores with fine stamps
+	MinTTLCoarse     = 5 * Second       // on stores whose stamps have whole seconds
+	CoarseStamp      = Second
+	MaxWait          = 100 * 365 * 24 * hour
+	MaxClockRange    = jsontext.MaxInstant // |Mono| and |Wall|, ns: leaves room to add MaxTTL
 
 	LastWriterTTL      = 88 * Second // mops' runner's expire
 	StrictTTL          = 60 * Second

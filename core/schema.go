@@ -397,6 +397,9 @@ const (
 	ReasonNoCreate Reason = 41 // no_create
 	// ReasonNoSession, of refused: the store does not take a session's beat.
 	ReasonNoSession Reason = 42 // no_session
+	// ReasonTerms, of refused: the protocol by which the name is kept does not have what
+	// was asked for; Body says what, as text.
+	ReasonTerms Reason = 43 // terms
 
 	// What a warning is about.
 	ReasonTTLDiffers   Reason = 48 // ttl_differs

@@ -13,6 +13,7 @@ var machineKindNames = [...]string{
 	MachineInvocation:       "invocation",
 	MachineSemaphore:        "semaphore",
 	MachineBuckets:          "buckets",
+	MachineClient:           "client",
 }
 
 // String returns the name on the wire, or MachineKind(n) for a number without one.
@@ -70,6 +71,14 @@ var eventKindNames = [...]string{
 	EventEnded:     "ended",
 	EventLimit:     "limit",
 	EventDown:      "down",
+	EventClose:     "close",
+	EventResume:    "resume",
+	EventPermit:    "permit",
+	EventInvoke:    "invoke",
+	EventRemote:    "remote",
+	EventLook:      "look",
+	EventWatch:     "watch",
+	EventBreak:     "break",
 }
 
 // String returns the name on the wire, or EventKind(n) for a number without one.
@@ -95,6 +104,7 @@ var classNames = [...]string{
 	ClassNoSuchStore:  "no_such_store",
 	ClassReadOnly:     "read_only",
 	ClassFull:         "full",
+	ClassUnsupported:  "unsupported",
 }
 
 // String returns the name on the wire, or Class(n) for a number without one.
@@ -134,6 +144,16 @@ var actionKindNames = [...]string{
 	ActionLimited:           "limited",
 	ActionGranted:           "granted",
 	ActionCounted:           "counted",
+	ActionMore:              "more",
+	ActionAbandon:           "abandon",
+	ActionWatch:             "watch",
+	ActionUnwatch:           "unwatch",
+	ActionRemember:          "remember",
+	ActionForget:            "forget",
+	ActionOutage:            "outage",
+	ActionRecovered:         "recovered",
+	ActionTried:             "tried",
+	ActionClosed:            "closed",
 }
 
 // String returns the name on the wire, or ActionKind(n) for a number without one.
@@ -164,14 +184,29 @@ var reasonNames = [...]string{
 	ReasonNeverAcquired: "never_acquired",
 	ReasonUnreadable:    "unreadable",
 	ReasonFailed:        "failed",
+	ReasonNoCreate:      "no_create",
+	ReasonNoSession:     "no_session",
+	ReasonTerms:         "terms",
 	ReasonTTLDiffers:    "ttl_differs",
 	ReasonCorruptTaken:  "corrupt_taken",
 	ReasonEmptied:       "emptied",
 	ReasonMixed:         "mixed",
+	ReasonLockFile:      "lock_file",
 }
 
 // String returns the name on the wire, or Reason(n) for a number without one.
 func (x Reason) String() string { return nameAt(reasonNames[:], uint8(x), "Reason") }
+
+// originNames is never written.
+var originNames = [...]string{
+	OriginFree:      "free",
+	OriginHere:      "here",
+	OriginElsewhere: "elsewhere",
+	OriginDead:      "dead",
+}
+
+// String returns the name on the wire, or Origin(n) for a number without one.
+func (x Origin) String() string { return nameAt(originNames[:], uint8(x), "Origin") }
 
 // observationNames is never written.
 var observationNames = [...]string{
@@ -315,3 +350,13 @@ var versionStateNames = [...]string{
 
 // String returns the name on the wire, or VersionState(n) for a number without one.
 func (x VersionState) String() string { return nameAt(versionStateNames[:], uint8(x), "VersionState") }
+
+// clientStateNames is never written.
+var clientStateNames = [...]string{
+	ClientOpen:    "open",
+	ClientClosing: "closing",
+	ClientClosed:  "closed",
+}
+
+// String returns the name on the wire, or ClientState(n) for a number without one.
+func (x ClientState) String() string { return nameAt(clientStateNames[:], uint8(x), "ClientState") }

@@ -115,3 +115,13 @@ const (
 	// VersionValue is a version of a semaphore.
 	VersionValue VersionState = 4 // value
 )
+
+// ClientState is the state of a client.
+type ClientState uint8
+
+// The states of a client.
+const (
+	ClientOpen    ClientState = 1 // open
+	ClientClosing ClientState = 2 // closing
+	ClientClosed  ClientState = 3 // closed
+)

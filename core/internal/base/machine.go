@@ -46,7 +46,7 @@ func New(cfg core.Config) (Machine, error) {
 	return Machine{
 		Cfg:    cfg,
 		Key:    cfg.Name + "/" + core.LockFile,
-		RNG:    newRNG(cfg.Seed),
+		RNG:    NewRNG(cfg.Seed),
 		Now:    core.Instant{Mono: -core.MaxClockRange},
 		Timers: NewTimers(),
 	}, nil

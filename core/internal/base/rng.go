@@ -12,7 +12,7 @@ import (
 // 128 random bits; it is no source of secrets.
 type RNG struct{ a, b uint64 }
 
-func newRNG(seed [16]byte) RNG {
+func NewRNG(seed [16]byte) RNG {
 	r := RNG{octets.LE64(seed[:8]), octets.LE64(seed[8:])}
 	if r.a|r.b == 0 { // the one state that the generator never leaves
 		r.a = 1
@@ -52,4 +52,10 @@ func SeedUUID(seed [16]byte) core.HolderID {
 		at += 2
 	}
 	return core.HolderID(text[:])
+}
+
+// Snapshot writes where the generator stands.
+func (r *RNG) Snapshot(s *Snapshot) {
+	s.Uint(r.a)
+	s.Uint(r.b)
 }

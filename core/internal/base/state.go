@@ -24,8 +24,7 @@ func (s *Snapshot) Bools(v ...bool) { // up to eight of them in one octet
 }
 
 func (m *Machine) Snapshot(s *Snapshot) {
-	s.Uint(m.RNG.a)
-	s.Uint(m.RNG.b)
+	m.RNG.Snapshot(s)
 	s.Int(m.Now.Mono)
 	s.Int(m.Now.Wall)
 	s.Uint(uint64(m.Issued))

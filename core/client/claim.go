@@ -1,0 +1,284 @@
+package client
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/strict"
+)
+
+// claim is one thing that the host has asked for, from its command until nothing of it is
+// left to be done. There may be ten thousand of them, so what only some need is made on demand.
+type claim struct {
+	number  uint64
+	as      role
+	place   *place
+	unit    *unit           // of its own machine; nil while it is settled, at rest, or if it shares one
+	rest    *strict.Resting // of a lease at rest
+	session *session        // on which it stands, or wants to
+	seat    int             // in the session, from 1
+	asked   *begun          // nil once its machine is made
+	watches []*watch
+	delay   *delay // of a release that waits for tidying
+
+	protocol core.Protocol
+	looked   int64 // as of a place
+	epoch    core.Epoch
+	at       int64 // Mono: its own deadline, once it is held
+	on       uint64
+	fixed    int64 // Mono: after a call it is believed no longer than this; 0 is not fixed
+	calls    int   // that were not told to its machine yet
+
+	held     bool
+	waiting  bool // for another's release
+	nudged   bool // it was the one to be told of a release
+	missed   bool // a change was told while a look was under way
+	stopping bool
+	over     bool // its end was told
+}
+
+// begun is what a command asked for, with all that is known before the machine is made.
+type begun struct {
+	kind     core.EventKind
+	as       role
+	machine  core.MachineKind
+	protocol core.Protocol // 0 is auto, until it is settled
+	terms    core.Config
+	wait     core.Duration
+	at       int64 // Mono of the command
+	first    core.Event
+	lockFile bool // there is a lock.json
+	printed  uint64
+	since    int64 // with printed: an observation to go on with
+	last     remembered
+}
+
+// role is what a claim does with its machine. It has no state of its own unless the claim
+// is the only one that has it.
+type role interface {
+	// begin makes the machine, once it is settled how the name is kept.
+	begin(c *Client, cl *claim)
+	// hear takes a notice of the machine.
+	hear(c *Client, cl *claim, a *core.Action)
+	// stepped follows the machine's state after a step.
+	stepped(c *Client, cl *claim)
+	// command takes release, cancel, leave and ended.
+	command(c *Client, cl *claim, ev *core.Event)
+	// stop is the command that ends it when the client closes.
+	stop() core.EventKind
+	// canLook reports whether the machine would use changed at this moment.
+	canLook(cl *claim) bool
+	// copy is the role of a twin; snapshot writes what state it has.
+	copy(t *twins) role
+	snapshot(s *base.Snapshot)
+}
+
+// plain is embedded in roles without a state.
+type plain struct{}
+
+func (plain) snapshot(*base.Snapshot) {}
+
+// begin makes a claim and settles how its name is kept.
+func (c *Client) begin(b *begun, ev *core.Event) {
+	cl := &claim{number: ev.Claim, as: b.as, asked: b}
+	c.last = ev.Claim
+	c.claims[cl.number] = cl
+	c.enroll(cl, b.terms.Name)
+	if c.closing {
+		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+		return
+	}
+	if b.protocol != 0 {
+		cl.protocol = b.protocol
+	}
+	c.settle(cl)
+}
+
+// ask makes the machine of a claim that is settled.
+func (c *Client) ask(cl *claim) { cl.as.begin(c, cl) }
+
+// make makes a claim's own machine and takes its first event.
+func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
+	cfg.Seed = c.seed()
+	machine, err := newMachine(cfg)
+	if err != nil {
+		// Terms that only the other protocol accepts: nobody could tell before.
+		c.refuseTerms(cl, err)
+		return
+	}
+	cl.asked = nil
+	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
+	if cfg.OnSession {
+		cl.session = c.sessionFor(cfg.TTL, cfg.Margin)
+		c.stand(cl, cl.session)
+	}
+	c.step(cl.unit, first)
+}
+
+// hear implements owner.
+func (cl *claim) hear(c *Client, _ *unit, a *core.Action) {
+	if a.Kind == core.ActionWarned {
+		c.carry(a).Claim = cl.number
+		return
+	}
+	cl.as.hear(c, cl, a)
+}
+
+// stepped implements owner.
+func (cl *claim) stepped(c *Client, u *unit) {
+	cl.unfix(c, u)
+	cl.as.stepped(c, cl)
+	switch {
+	case u.gone:
+	case u.machine.Idle():
+		c.remove(cl)
+	case cl.missed && cl.as.canLook(cl):
+		cl.missed = false
+		c.post(job{claim: cl, kind: core.EventChanged})
+	default:
+		c.repose(cl)
+	}
+}
+
+// inform implements owner: the newest sample of the store's clock, and how the session
+// stands. A session that is past its deadline is stepped first, so that a lease on it
+// hears the reason from it.
+func (cl *claim) inform(c *Client, _ *unit, ev *core.Event) {
+	if cl.protocol == core.ProtocolStrict {
+		c.inform(cl.session, ev)
+	}
+}
+
+// keeps implements owner.
+func (cl *claim) keeps() bool { return cl.held }
+
+// repose puts a lease to rest that waits for its session alone.
+func (c *Client) repose(cl *claim) {
+	if cl.session == nil || cl.delay != nil {
+		return
+	}
+	if l, ok := cl.unit.machine.(*strict.Lease); ok {
+		if cl.rest = l.Rest(); cl.rest != nil {
+			c.drop(cl.unit)
+			cl.unit = nil
+		}
+	}
+}
+
+// rouse is the unit of a claim, made again if the claim rests; nil if it has none.
+func (c *Client) rouse(cl *claim) *unit {
+	if cl.rest != nil {
+		cl.unit = &unit{machine: cl.rest.Wake(), owner: cl, claim: cl.number}
+		cl.rest = nil
+	}
+	return cl.unit
+}
+
+// tell takes an event to a claim's machine, if it has one.
+func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
+	if kind == core.EventCalled {
+		cl.calls--
+	}
+	if kind == core.EventChanged && !cl.as.canLook(cl) {
+		cl.missed = cl.rest == nil
+		return
+	}
+	if u := c.rouse(cl); u != nil && !u.gone {
+		c.step(u, core.Event{Kind: kind, Epoch: epoch})
+	}
+}
+
+// command takes a command about a claim that exists.
+func (c *Client) command(cl *claim, ev *core.Event) {
+	if cl.asked != nil { // it is being settled, and nothing of it is in the store
+		if ev.Kind != core.EventEnded {
+			c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+		}
+		return
+	}
+	cl.as.command(c, cl, ev)
+}
+
+// refuse ends a claim of which nothing is in the store.
+func (c *Client) refuse(cl *claim, reason core.Reason, class core.Class) {
+	c.refused(cl, reason, class)
+	c.remove(cl)
+}
+
+func (c *Client) refuseTerms(cl *claim, err error) {
+	text := err.Error()
+	if e, ok := err.(*core.Error); ok { //nolint:errorlint // ours are not wrapped
+		text = e.Text
+	}
+	c.refused(cl, core.ReasonTerms, core.ClassNone).Body = c.keep([]byte(text))
+	c.remove(cl)
+}
+
+func (c *Client) refused(cl *claim, reason core.Reason, class core.Class) *core.Action {
+	c.over(cl)
+	a := c.emit(core.ActionRefused)
+	a.Claim, a.Reason, a.Class, a.Protocol = cl.number, reason, class, cl.protocol
+	return a
+}
+
+// over notes that the end of a claim is told. If it was the one to be told of a release and
+// has got nothing by it, the next one is told.
+func (c *Client) over(cl *claim) {
+	cl.over = true
+	cl.waiting = false
+	c.unwatch(cl)
+	if cl.nudged && !cl.held {
+		c.nudgeOne(cl.place)
+	}
+	cl.nudged = false
+}
+
+// remove forgets a claim: its machine waits for nothing any more.
+func (c *Client) remove(cl *claim) {
+	if cl.unit != nil {
+		c.drop(cl.unit)
+	}
+	if cl.delay != nil {
+		c.disarm(&cl.delay.alarm)
+	}
+	c.standUp(cl)
+	c.unwatch(cl)
+	c.expel(cl)
+	delete(c.claims, cl.number)
+}
+
+// relied is until when it may be relied on: its own deadline or the session's, whichever
+// is later, and after a call no longer than was fixed then.
+func (cl *claim) relied() int64 {
+	switch {
+	case cl.fixed != 0:
+		return cl.fixed
+	case cl.on != 0 && cl.session != nil && cl.session.number == cl.on:
+		return max(cl.at, cl.session.until)
+	}
+	return cl.at
+}
+
+// fix keeps the deadline where it is at this moment: the session was told that the claim
+// was broken, and later renewals of the session say nothing of that.
+func (cl *claim) fix(c *Client) {
+	if !cl.held || cl.on == 0 || cl.fixed != 0 || cl.over {
+		return
+	}
+	cl.fixed = cl.relied()
+	a := c.emit(core.ActionDeadline)
+	a.Claim, a.At = cl.number, cl.fixed
+}
+
+// unfix ends that when the machine has found out whether it is so. Until then the machine
+// wants to be woken at the fixed deadline, or before.
+func (cl *claim) unfix(c *Client, u *unit) {
+	if cl.fixed == 0 || cl.calls > 0 || u.index != 0 && u.at <= cl.fixed {
+		return
+	}
+	cl.fixed = 0
+	if cl.over {
+		return
+	}
+	a := c.emit(core.ActionDeadline)
+	a.Claim, a.At, a.On = cl.number, cl.at, cl.on
+}

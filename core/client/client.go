@@ -1,0 +1,255 @@
+package client
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/octets"
+)
+
+// Bounds of one Step. A machine's own step returns core.MaxActions actions and one body at
+// the most, and a session may be stepped before the lease on it, so the client takes no
+// other work up when less than that is left.
+const (
+	mostActions = core.MaxClientActions
+	roomFor     = 3 * core.MaxActions
+	// roomyBytes of texts and bodies leave room in one message for a record and what
+	// belongs to it.
+	roomyBytes = core.MaxMessage - core.MaxRecord - 24<<10
+)
+
+// Client is one process and its claims on one store. Its zero value is of no use; see New.
+type Client struct {
+	cfg core.Config
+	rng base.RNG
+	now core.Instant // of the latest Step
+
+	out   []core.Action
+	arena []byte // bodies of out
+	bytes int    // of texts and bodies in out
+	more  bool   // the latest Step has ended with more
+
+	todo   []job // in the order in which they came
+	alarms alarms
+	serial uint64 // of alarms
+
+	last          uint64 // the newest claim
+	claims        map[uint64]*claim
+	places        map[string]*place
+	released      []string // names whose release is remembered, oldest first
+	watched       map[string]*watch
+	sessions      []*session
+	sessionSerial uint64
+	requests      requests
+	store         abilities
+	clock         storeClock
+	errands       []*errand // that were not sent yet
+	tidying       int       // requests of errands that were not answered yet
+
+	closing bool
+	served  bool // the sessions were asked to end
+	closed  bool
+}
+
+// New makes a client that was told nothing yet. It validates the whole Config; the error
+// lists every bad field.
+func New(cfg core.Config) (*Client, error) {
+	if err := checkConfig(&cfg); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg: cfg, rng: base.NewRNG(cfg.Seed), now: core.Instant{Mono: -core.MaxClockRange},
+		out:    make([]core.Action, 0, mostActions),
+		claims: map[uint64]*claim{}, places: map[string]*place{}, watched: map[string]*watch{},
+	}
+	c.requests.init(&cfg)
+	if cfg.OwnStore {
+		c.store.creates = createHonoured
+	}
+	if cfg.NoCreate {
+		c.store.creates, c.store.seen = createIgnored, "the store has no such request"
+	}
+	return c, nil
+}
+
+// Step implements core.Stepper.
+func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	if err := c.admit(now, &ev); err != nil {
+		return nil, err
+	}
+	var terms *begun
+	if begins(&ev) {
+		var err error
+		if terms, err = c.check(now, &ev); err != nil {
+			return nil, err
+		}
+	}
+	c.now, c.out, c.arena, c.bytes, c.more = now, c.out[:0], c.arena[:0], 0, false
+	switch {
+	case terms != nil:
+		c.begin(terms, &ev)
+	case ev.Kind == core.EventAnswer:
+		c.answer(&ev)
+	case ev.Kind == core.EventChanged:
+		c.changed(string(ev.Key))
+	case ev.Kind == core.EventClose:
+		c.close()
+	case ev.Kind != core.EventWoke:
+		if cl := c.claims[ev.Claim]; cl != nil && !cl.over {
+			c.command(cl, &ev)
+		}
+	}
+	c.work()
+	return c.finish(), nil
+}
+
+// work does what is due, as far as one Step has room.
+func (c *Client) work() {
+	for c.hasRoom() {
+		q := c.requests.next()
+		switch {
+		case q != nil:
+			c.start(q)
+		case len(c.todo) > 0:
+			j := c.todo[0]
+			c.todo = c.todo[1:]
+			c.do(j)
+		case len(c.alarms) > 0 && c.alarms[0].at <= c.now.Mono:
+			a := c.alarms[0]
+			c.disarm(a)
+			a.rings.ring(c)
+		default:
+			if !c.isAtEnd() {
+				return
+			}
+			c.end()
+		}
+	}
+}
+
+func (c *Client) hasRoom() bool {
+	return len(c.out)+roomFor < mostActions && c.bytes <= roomyBytes
+}
+
+// finish ends a Step: with more, or one wake, or nothing.
+func (c *Client) finish() []core.Action {
+	switch {
+	case len(c.todo) > 0 || len(c.alarms) > 0 && c.alarms[0].at <= c.now.Mono || c.requests.next() != nil || c.isAtEnd():
+		c.more = true
+		c.emit(core.ActionMore)
+	case len(c.alarms) > 0:
+		c.emit(core.ActionWake).At = c.alarms[0].at
+	}
+	return c.out
+}
+
+// emit adds an action, which is the caller's to fill in where it stands.
+//
+//go:noinline
+func (c *Client) emit(kind core.ActionKind) *core.Action {
+	n := len(c.out)
+	c.out = c.out[:n+1]
+	a := &c.out[n]
+	*a = core.Action{}
+	a.Kind = kind
+	return a
+}
+
+// carry keeps a machine's action: its bytes are the machine's, which may be stepped again.
+func (c *Client) carry(a *core.Action) *core.Action {
+	to := c.emit(a.Kind)
+	*to = *a
+	if len(a.Body) > 0 {
+		to.Body = c.keep(a.Body)
+	}
+	if a.Observed != nil {
+		seen := *a.Observed
+		base.DetachObserved(&seen)
+		to.Observed = &seen
+		c.bytes += len(seen.Permits) + 2048
+	}
+	c.bytes += len(a.Key) + len(a.After) + 128
+	return to
+}
+
+// keep copies bytes that must be good until the next Step.
+func (c *Client) keep(body []byte) []byte {
+	from := len(c.arena)
+	c.arena = append(c.arena, body...)
+	c.bytes += len(body)
+	return c.arena[from:len(c.arena):len(c.arena)]
+}
+
+// admit refuses what breaks the contract, before anything is changed.
+func (c *Client) admit(now core.Instant, ev *core.Event) error {
+	code := core.ErrorEvent
+	var text string
+	switch {
+	case now.Mono < c.now.Mono:
+		code, text = core.ErrorClock, "monotonic clock went back from "+octets.IntText(c.now.Mono)+" to "+octets.IntText(now.Mono)
+	case now.Mono > core.MaxClockRange || now.Mono < -core.MaxClockRange || now.Wall > core.MaxClockRange || now.Wall < -core.MaxClockRange:
+		code, text = core.ErrorClock, "clock out of range"
+	case c.more && ev.Kind != core.EventWoke:
+		text = "event " + ev.Kind.String() + " while there is more: step with woke first"
+	case ev.Kind == core.EventAnswer:
+		code, text = c.requests.check(ev)
+	case ev.Kind == core.EventWoke || ev.Kind == core.EventClose || ev.Kind == core.EventChanged:
+	case !isCommand(ev.Kind):
+		text = "event " + ev.Kind.String() + " has no meaning for a client"
+	case ev.Claim == 0:
+		text = ev.Kind.String() + ": a command needs a claim"
+	case ev.Wait < core.Forever || ev.Wait > core.MaxWait:
+		text = ev.Kind.String() + ": wait " + octets.DurationText(int64(ev.Wait)) + " is out of range"
+	case ev.Terms != nil && !begins(ev):
+		text = ev.Kind.String() + ": has no terms"
+	case begins(ev) && ev.Claim <= c.last:
+		text = ev.Kind.String() + ": claim " + octets.UintText(ev.Claim) + " is not greater than " + octets.UintText(c.last)
+	case begins(ev) && ev.Terms == nil:
+		text = ev.Kind.String() + ": needs terms"
+	case !begins(ev) && ev.Claim > c.last:
+		text = ev.Kind.String() + ": there was no claim " + octets.UintText(ev.Claim)
+	case ev.Kind == core.EventEnded && ev.Outcome != core.OutcomeYes && ev.Outcome != core.OutcomeNo:
+		text = "ended: the outcome must be yes or no"
+	}
+	if text == "" {
+		return nil
+	}
+	return &core.Error{Code: code, Text: text}
+}
+
+// isCommand reports whether an event is about a claim.
+func isCommand(kind core.EventKind) bool {
+	switch kind {
+	case core.EventAcquire, core.EventAccompany, core.EventResume, core.EventPermit, core.EventLimit, core.EventInvoke,
+		core.EventRemote, core.EventLook, core.EventWatch, core.EventBreak,
+		core.EventRelease, core.EventCancel, core.EventLeave, core.EventEnded:
+		return true
+	}
+	return false
+}
+
+// begins reports whether an event begins a claim. A release does that only with terms.
+func begins(ev *core.Event) bool {
+	switch ev.Kind {
+	case core.EventCancel, core.EventLeave, core.EventEnded:
+		return false
+	case core.EventRelease:
+		return ev.Terms != nil
+	}
+	return isCommand(ev.Kind)
+}
+
+// Idle implements core.Stepper.
+func (c *Client) Idle() bool {
+	return !c.more && len(c.claims) == 0 && len(c.alarms) == 0 && c.requests.isEmpty()
+}
+
+// String implements core.Stepper.
+func (c *Client) String() string {
+	switch {
+	case c.closed:
+		return core.ClientClosed.String()
+	case c.closing:
+		return core.ClientClosing.String()
+	}
+	return core.ClientOpen.String()
+}

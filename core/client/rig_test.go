@@ -1,0 +1,196 @@
+package client_test
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/client"
+)
+
+// bucket is a store that answers at once.
+type bucket struct {
+	objects map[string]core.Event // body and stamp
+	fails   func(a *core.Action) core.Class
+}
+
+func newBucket() *bucket { return &bucket{objects: map[string]core.Event{}} }
+
+// apply does what a request asks for.
+func (b *bucket) apply(a *core.Action, wall int64) core.Event {
+	ev := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
+	if b.fails != nil {
+		if class := b.fails(a); class != 0 {
+			ev.Outcome, ev.Class = core.OutcomeUnknown, class
+			return ev
+		}
+	}
+	object, there := b.objects[a.Key]
+	no := func(is bool) {
+		if is {
+			ev.Outcome = core.OutcomeNo
+		}
+	}
+	write := func() { b.objects[a.Key] = core.Event{Body: append([]byte(nil), a.Body...), Stamp: wall} }
+	switch a.Kind {
+	case core.ActionGet:
+		ev.Body, ev.Stamp = object.Body, object.Stamp
+		no(!there)
+	case core.ActionExists:
+		no(!there)
+	case core.ActionPut:
+		write()
+	case core.ActionCreate:
+		if no(there); !there {
+			write()
+		}
+	case core.ActionDelete:
+		delete(b.objects, a.Key)
+	case core.ActionList:
+		for key, object := range b.objects {
+			if strings.HasPrefix(key, a.Key) && key > a.After {
+				ev.Entries = append(ev.Entries, core.Entry{Key: []byte(key), Stamp: object.Stamp})
+			}
+		}
+		sort.Slice(ev.Entries, func(i, j int) bool { return string(ev.Entries[i].Key) < string(ev.Entries[j].Key) })
+		if n := int(min(a.Count, core.MaxEntries)); len(ev.Entries) > n {
+			ev.Entries, ev.More = ev.Entries[:n], true
+		}
+	}
+	return ev
+}
+
+// process is a host of one client, in a time of its own.
+type process struct {
+	t      *testing.T
+	client *client.Client
+	bucket *bucket
+	now    int64 // Mono, and Wall a second after 2026 began
+	wake   int64
+	sent   int      // requests
+	told   []string // what the claims were told
+	last   uint64
+}
+
+const wallBase = 1_767_225_600_000_000_000
+
+func newProcess(t *testing.T, b *bucket, seed byte) *process {
+	t.Helper()
+	c, err := client.New(core.Config{Machine: core.MachineClient, Seed: [16]byte{seed}, Host: "h", PID: "1", OwnStore: true, Samples: true, StampUnit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &process{t: t, client: c, bucket: b, now: int64(core.Second)}
+}
+
+// do takes an event, and all that follows from it at once.
+func (p *process) do(ev core.Event) {
+	p.t.Helper()
+	queue := []core.Event{ev}
+	for len(queue) > 0 {
+		ev := queue[0]
+		queue = queue[1:]
+		actions, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase + p.now}, ev)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.wake = 0
+		for i := range actions {
+			switch a := &actions[i]; {
+			case a.Kind.IsRequest():
+				p.sent++
+				queue = append(queue, p.bucket.apply(a, wallBase+p.now))
+			case a.Kind == core.ActionMore:
+				queue = append([]core.Event{{Kind: core.EventWoke}}, queue...)
+			case a.Kind == core.ActionWake:
+				p.wake = a.At
+			case a.Kind == core.ActionAbandon:
+			default:
+				text := fmt.Sprintf("%d %v", a.Claim, a.Kind)
+				if a.Reason != 0 {
+					text += " " + a.Reason.String()
+				}
+				p.told = append(p.told, text)
+			}
+		}
+	}
+}
+
+// begin begins a claim.
+func (p *process) begin(kind core.EventKind, terms core.Config, with core.Event) uint64 {
+	p.t.Helper()
+	p.last++
+	with.Kind, with.Claim, with.Terms = kind, p.last, &terms
+	p.do(with)
+	return p.last
+}
+
+// until lets time pass to an instant.
+func (p *process) until(at int64) {
+	p.t.Helper()
+	for p.wake != 0 && p.wake <= at {
+		p.now = max(p.now, p.wake)
+		p.do(core.Event{Kind: core.EventWoke})
+	}
+	p.now = max(p.now, at)
+}
+
+func (p *process) heard() string {
+	text := strings.Join(p.told, "; ")
+	p.told = nil
+	return text
+}
+
+func (p *process) hears(want string) {
+	p.t.Helper()
+	if got := p.heard(); got != want {
+		p.t.Errorf("told\n%s, want\n%s", got, want)
+	}
+}
+
+func TestLeaseFromAcquireToClose(t *testing.T) {
+	b := newBucket()
+	p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+	one := p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+	p.hears("1 held")
+	q.now = p.now
+	two := q.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+	q.hears("1 waiting")
+	p.until(p.now + int64(100*core.Second))
+	q.until(p.now)
+	p.hears("1 renewed; 1 renewed; 1 renewed; 1 renewed; 1 renewed")
+	p.do(core.Event{Kind: core.EventRelease, Claim: one})
+	p.hears("1 released")
+	q.until(p.now + int64(10*core.Second))
+	if got := q.heard(); !strings.HasSuffix(got, "held") {
+		t.Error(got)
+	}
+	q.do(core.Event{Kind: core.EventClose})
+	_ = two
+	q.hears("1 released; 0 closed")
+	p.do(core.Event{Kind: core.EventClose})
+	p.hears("0 closed")
+	if !q.client.Idle() || !p.client.Idle() {
+		t.Error("not idle")
+	}
+}
+
+func TestSession(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	for range 100 {
+		p.begin(core.EventAcquire, core.Config{Name: fmt.Sprint("n", p.last), OnSession: true}, core.Event{Wait: core.Forever})
+	}
+	p.told, p.sent = nil, 0
+	p.until(p.now + int64(60*core.Second))
+	p.hears("0 renewed; 0 renewed; 0 renewed")
+	if p.sent != 6 {
+		t.Error(p.sent, "requests")
+	}
+	p.bucket.fails = func(*core.Action) core.Class { return core.ClassUnreachable }
+	p.until(p.now + int64(120*core.Second))
+	if got := strings.Count(p.heard(), " lost unreachable"); got != 101 {
+		t.Error(got, "lost")
+	}
+}

@@ -1,0 +1,273 @@
+package client
+
+import (
+	"slices"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/register"
+	"github.com/mopslock/mopslock/core/internal/strict"
+)
+
+// sessionIdle is how long a session is kept on which nobody stands.
+const sessionIdle = 10 * core.Second
+
+// session is the heartbeat of all claims of one TTL and margin that asked for one. Its
+// machine is made for the first of them, and anew for the next one after it was lost: a
+// session id that was lost is never used again.
+type session struct {
+	alarm  // nobody stands on it
+	ttl    core.TTL
+	margin core.Duration
+	unit   *unit
+	number uint64 // of the id at hand, which the host knows it by
+	id     string
+	until  int64 // Mono
+	force  bool  // the id is in force
+	calls  uint64
+	end    core.Reason // why the one before ended
+	stands []stander
+	call   *watch
+}
+
+// stander is what stands on a session, or wants to.
+type stander interface {
+	// order is by which all that stand on a session are told of it.
+	order() uint64
+	// wants reports whether it waits for the session, in order to acquire.
+	wants() bool
+	// turn steps its machine: the session has come in force, or was lost.
+	turn(c *Client)
+	// cannotStand ends it, if it waits for a session of which there can be none.
+	cannotStand(c *Client, class core.Class)
+	// seatAt is its place among those on the session, from 1; 0 is none.
+	seatAt() *int
+}
+
+// sessionFor is the session of a TTL and margin. It asks nothing of the store.
+func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
+	for _, s := range c.sessions {
+		if s.ttl == ttl && s.margin == margin {
+			return s
+		}
+	}
+	s := &session{ttl: ttl, margin: margin}
+	c.sessions = append(c.sessions, s)
+	return s
+}
+
+// stand puts something on a session, and opens that if need be.
+func (c *Client) stand(on stander, s *session) {
+	s.stands = append(s.stands, on)
+	*on.seatAt() = len(s.stands)
+	c.disarm(&s.alarm)
+	c.open(s)
+}
+
+// leaveSeat takes something off its session, which is left when nobody has stood on it for a
+// while.
+func (c *Client) leaveSeat(on stander, s *session) {
+	at := *on.seatAt() - 1
+	if at < 0 {
+		return
+	}
+	last := len(s.stands) - 1
+	s.stands[at] = s.stands[last]
+	*s.stands[at].seatAt() = at + 1
+	s.stands[last] = nil
+	s.stands = s.stands[:last]
+	*on.seatAt() = 0
+	if last == 0 && s.unit != nil {
+		c.arm(&s.alarm, s, c.now.Mono+int64(sessionIdle))
+	}
+}
+
+// open makes the session's machine, if it has none.
+func (c *Client) open(s *session) {
+	if s.unit != nil || c.closing {
+		return
+	}
+	cfg := c.config(core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
+	cfg.Seed = c.seed()
+	machine, err := newMachine(cfg)
+	if err != nil {
+		panic("mopslock: core: client: " + err.Error()) // the terms of whoever stands on it are good
+	}
+	c.sessionSerial++
+	s.number, s.calls, s.force, s.id = c.sessionSerial, 0, false, ""
+	s.unit = &unit{machine: machine, owner: s}
+	c.post(job{unit: s.unit, kind: core.EventBegin})
+}
+
+// hear implements owner: it carries a session's notices to the claims on it.
+func (s *session) hear(c *Client, u *unit, a *core.Action) {
+	switch a.Kind {
+	case core.ActionHeld:
+		s.id, s.until, s.force = string(a.Holder), a.At, true
+		c.saidOf(s, a)
+		c.watchCall(s)
+		c.turn(s, true)
+	case core.ActionRenewed:
+		s.until = a.At
+		c.saidOf(s, a)
+	case core.ActionCalled:
+		s.calls++
+		c.watchCall(s)
+		c.called(s, a.Key, a.Epoch)
+	case core.ActionLost:
+		c.saidOf(s, a)
+		s.end = a.Reason
+		c.endSession(s, u)
+		c.turn(s, false)
+		c.reopen(s)
+	case core.ActionLeft:
+		c.saidOf(s, a)
+		c.endSession(s, u)
+		c.reopen(s)
+	}
+}
+
+// saidOf tells of a session once for all that stand on it.
+func (c *Client) saidOf(s *session, a *core.Action) {
+	to := c.carry(a)
+	to.On = s.number
+}
+
+// endSession forgets the id. What stood on it hears that with its next event.
+func (c *Client) endSession(s *session, u *unit) {
+	if w := s.call; w != nil {
+		s.call, w.unit = nil, nil
+		c.endWatch(w)
+	}
+	c.disarm(&s.alarm)
+	s.force, s.id, s.unit = false, "", nil
+	c.drop(u)
+}
+
+// watchCall asks for the next call, which the breaker of a lease on the session makes.
+// Before the id is in force no lease stands on it.
+func (c *Client) watchCall(s *session) {
+	if !c.cfg.Watches {
+		return
+	}
+	old := s.call
+	s.call = c.watchOf(register.CallKey(s.id, s.calls))
+	s.call.unit = s.unit
+	if old != nil && old != s.call {
+		old.unit = nil
+		c.endWatch(old)
+	}
+}
+
+// turn has all that stand on a session stepped, or only what waits for it.
+func (c *Client) turn(s *session, waiting bool) {
+	for _, on := range c.onSession(s) {
+		if !waiting || on.wants() {
+			on.turn(c)
+		}
+	}
+}
+
+// onSession lists what stands on a session, in the order in which it came.
+func (c *Client) onSession(s *session) []stander {
+	all := append([]stander(nil), s.stands...)
+	slices.SortFunc(all, func(a, b stander) int {
+		if a.order() < b.order() {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// reopen makes the next session if somebody waits for one.
+func (c *Client) reopen(s *session) {
+	for _, on := range s.stands {
+		if on.wants() {
+			c.open(s)
+			return
+		}
+	}
+}
+
+// called tells the claims of a name on this session that somebody has broken it. What they
+// may be believed until is fixed at once, before the session's renewal is told.
+func (c *Client) called(s *session, name string, epoch core.Epoch) {
+	p := c.places[name]
+	if p == nil {
+		return
+	}
+	for _, cl := range p.claims {
+		if cl.session == s && !cl.over {
+			cl.fix(c)
+			cl.calls++
+			c.post(job{claim: cl, kind: core.EventCalled, epoch: epoch})
+		}
+	}
+}
+
+// stepped implements owner: a session that has never been in force, on a store that will not
+// take its beat, would be waited for forever.
+func (s *session) stepped(c *Client, u *unit) {
+	class := u.machine.(*strict.Session).Class
+	if s.force || !class.Permanent() || u.flights[0] != 0 {
+		return
+	}
+	c.endSession(s, u)
+	for _, on := range c.onSession(s) {
+		if on.wants() {
+			on.cannotStand(c, class)
+		}
+	}
+}
+
+// inform implements owner.
+func (s *session) inform(*Client, *unit, *core.Event) {}
+
+// keeps implements owner.
+func (s *session) keeps() bool { return true }
+
+// ring implements ringer: nobody has stood on it for a while.
+func (s *session) ring(c *Client) { c.step(s.unit, core.Event{Kind: core.EventLeave}) }
+
+// inform adds to an event what a strict machine must know. A session that is past its
+// deadline is stepped first, so that what stands on it hears the reason from it.
+func (c *Client) inform(s *session, ev *core.Event) {
+	ev.StoreStamp, ev.StoreAt = c.clock.stamp, c.clock.at
+	if s == nil {
+		return
+	}
+	if s.force && c.now.Mono >= s.until {
+		c.step(s.unit, core.Event{Kind: core.EventWoke})
+	}
+	ev.SessionEnd = s.end
+	if s.force {
+		ev.Session, ev.SessionUntil = []byte(s.id), s.until
+	}
+}
+
+// order implements stander.
+func (cl *claim) order() uint64 { return cl.number }
+
+// wants implements stander.
+func (cl *claim) wants() bool { return !cl.held && !cl.over && !cl.stopping }
+
+// turn implements stander.
+func (cl *claim) turn(c *Client) { c.post(job{claim: cl, kind: core.EventWoke}) }
+
+// cannotStand implements stander.
+func (cl *claim) cannotStand(c *Client, class core.Class) {
+	c.refused(cl, core.ReasonNoSession, class)
+	cl.stopping = true
+	c.post(job{claim: cl, kind: core.EventCancel})
+}
+
+// seatAt implements stander.
+func (cl *claim) seatAt() *int { return &cl.seat }
+
+// standUp takes a claim off its session.
+func (c *Client) standUp(cl *claim) {
+	if cl.session != nil && cl.seat != 0 {
+		c.leaveSeat(cl, cl.session)
+	}
+	cl.session = nil
+}

@@ -1,0 +1,306 @@
+package client
+
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/lastwriter"
+	"github.com/mopslock/mopslock/core/internal/register"
+	"github.com/mopslock/mopslock/core/internal/strict"
+)
+
+// tidyPatience is how long the end of a lease waits for the removal of superseded versions
+// that its acquire began. Without the wait a lease that is held for a moment, as in
+// scripts, would remove none, and a name that is used in no other way would grow forever.
+const tidyPatience = core.Second / 2
+
+// aLease is the role of who acquires a lease, or releases one that was printed.
+type aLease struct{ plain }
+
+// copy implements role.
+func (aLease) copy(*twins) role { return aLease{} }
+
+// begin implements role.
+func (aLease) begin(c *Client, cl *claim) {
+	b := cl.asked
+	cfg := c.config(b.machine, b.protocol, &b.terms)
+	first := core.Event{Kind: core.EventRelease}
+	if b.kind == core.EventAcquire {
+		first = core.Event{Kind: core.EventAcquire, Wait: b.wait}
+		b.remember(&cfg)
+	}
+	c.make(cl, cfg, first)
+}
+
+// remember adds what this process, or an earlier one, knows of the name.
+func (b *begun) remember(cfg *core.Config) {
+	if b.protocol == core.ProtocolStrict {
+		cfg.LockFilePresent = b.lockFile
+		cfg.LastEpoch, cfg.LastAt = b.last.epoch, b.last.at
+		cfg.SeenFingerprint, cfg.SeenSince = b.printed, b.since
+	}
+}
+
+// hear implements role.
+func (aLease) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
+
+// stepped implements role.
+func (aLease) stepped(c *Client, cl *claim) {
+	if cl.delay != nil && !c.isTidying(cl) {
+		c.arm(&cl.delay.alarm, cl.delay, c.now.Mono)
+	}
+}
+
+// command implements role.
+func (aLease) command(c *Client, cl *claim, ev *core.Event) {
+	kind := ev.Kind
+	if !cl.held && kind != core.EventRelease {
+		kind = core.EventCancel
+	} else if kind == core.EventCancel {
+		kind = core.EventRelease
+	}
+	if kind == core.EventEnded || cl.stopping {
+		return
+	}
+	cl.stopping = true
+	if kind == core.EventCancel {
+		c.tell(cl, kind, 0)
+		return
+	}
+	d := &delay{claim: cl, leaves: kind == core.EventLeave, brief: ev.Brief}
+	cl.delay = d
+	if c.isTidying(cl) {
+		c.arm(&d.alarm, d, c.now.Mono+int64(tidyPatience))
+		return
+	}
+	cl.delay = nil
+	c.finishTenure(cl, d)
+}
+
+// finishTenure ends a lease that has waited for tidying, if there was any.
+func (c *Client) finishTenure(cl *claim, d *delay) {
+	if d.leaves {
+		c.over(cl)
+		a := c.emit(core.ActionLeft)
+		a.Claim = cl.number
+		c.remove(cl)
+		return
+	}
+	if u := c.rouse(cl); u != nil {
+		c.step(u, core.Event{Kind: core.EventRelease, Brief: d.brief})
+	}
+}
+
+// stop implements role.
+func (aLease) stop() core.EventKind { return core.EventRelease }
+
+// canLook implements role.
+func (aLease) canLook(cl *claim) bool {
+	switch leaseState(cl) {
+	case core.LeaseWaiting, core.LeaseHeld:
+		return true
+	}
+	return false
+}
+
+// leaseState is where a lease's machine stands, or 0 while it has none to be stepped.
+func leaseState(cl *claim) core.LeaseState {
+	if cl.unit == nil {
+		return 0
+	}
+	switch l := cl.unit.machine.(type) {
+	case *strict.Lease:
+		return l.State
+	case *lastwriter.Lease:
+		return l.State
+	}
+	return 0
+}
+
+// isTidying reports whether the request under way is of a removal: nothing else lists,
+// reads or deletes while a lease is held, but for a look at the chain now and then, which
+// is short.
+func (c *Client) isTidying(cl *claim) bool {
+	if cl.unit == nil || cl.protocol != core.ProtocolStrict || !cl.held {
+		return false
+	}
+	f := c.requests.find(cl.unit.flights[0])
+	return f != nil && (f.verb == core.ActionList || f.verb == core.ActionGet || f.verb == core.ActionDelete)
+}
+
+// aCompanion is the role of who keeps a lease alive that another process acquired.
+type aCompanion struct{ plain }
+
+// copy implements role.
+func (aCompanion) copy(*twins) role { return aCompanion{} }
+
+// begin implements role.
+func (aCompanion) begin(c *Client, cl *claim) {
+	b := cl.asked
+	c.make(cl, c.config(b.machine, b.protocol, &b.terms), core.Event{Kind: core.EventAccompany})
+}
+
+// hear implements role.
+func (aCompanion) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
+
+// stepped implements role.
+func (aCompanion) stepped(*Client, *claim) {}
+
+// command implements role.
+func (aCompanion) command(c *Client, cl *claim, ev *core.Event) {
+	if ev.Kind != core.EventEnded && !cl.stopping {
+		cl.stopping = true
+		c.tell(cl, core.EventLeave, 0)
+	}
+}
+
+// stop implements role.
+func (aCompanion) stop() core.EventKind { return core.EventLeave }
+
+// canLook implements role.
+func (aCompanion) canLook(cl *claim) bool {
+	if cl.unit == nil {
+		return false
+	}
+	switch m := cl.unit.machine.(type) {
+	case *strict.Companion:
+		return m.State == core.CompanionJoined
+	case *lastwriter.Companion:
+		return m.State == core.CompanionJoined
+	}
+	return false
+}
+
+// aRenewal is the role of who renews a printed lease once: held is told when the renewal
+// stands, and then the machine leaves.
+type aRenewal struct {
+	aCompanion
+	held core.Action // under lastwriter, whose joining is no write
+}
+
+// copy implements role.
+func (r *aRenewal) copy(*twins) role { return &aRenewal{held: r.held} }
+
+// snapshot implements role.
+func (r *aRenewal) snapshot(s *base.Snapshot) {
+	s.Octet(uint8(r.held.Kind))
+	s.Int(r.held.Wall)
+	s.Uint(uint64(r.held.Token))
+}
+
+// hear implements role.
+func (r *aRenewal) hear(c *Client, cl *claim, a *core.Action) {
+	switch {
+	case a.Kind == core.ActionHeld && cl.protocol == core.ProtocolLastWriter:
+		r.held = *a
+		return
+	case a.Kind == core.ActionHeld && cl.held, a.Kind == core.ActionRenewed && cl.held, a.Kind == core.ActionAdopted:
+		return
+	case a.Kind == core.ActionRenewed:
+		r.held.At = a.At
+		c.tenure(cl, &r.held)
+	case a.Kind == core.ActionContactLost: // a companion would go on trying
+		if cl.held || cl.over {
+			return
+		}
+		c.over(cl)
+		to := c.emit(core.ActionLost)
+		to.Claim, to.Reason = cl.number, core.ReasonUnreachable
+	default:
+		c.tenure(cl, a)
+		if a.Kind != core.ActionHeld {
+			return
+		}
+	}
+	cl.stopping = true
+	c.post(job{claim: cl, kind: core.EventLeave})
+}
+
+// tenure takes a notice of a lease's or a companion's machine.
+func (c *Client) tenure(cl *claim, a *core.Action) {
+	switch a.Kind {
+	case core.ActionWaiting:
+		cl.waiting = true
+		c.watch(cl, c.keyToWatch(cl, a.Observed))
+		c.saw(cl, a.Observed)
+	case core.ActionHeld:
+		c.nowHeld(cl, a)
+		return
+	case core.ActionAdopted:
+		cl.epoch = a.Epoch
+		c.watchAbove(cl)
+	case core.ActionDeadline, core.ActionRenewed:
+		cl.at = a.At
+	case core.ActionReleased:
+		c.releasedBy(cl, a)
+		c.ended(cl, a)
+		c.nudgeOne(cl.place)
+		return
+	case core.ActionRefused:
+		c.saw(cl, a.Observed)
+		c.ended(cl, a)
+		return
+	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
+		c.ended(cl, a)
+		return
+	}
+	if !cl.over {
+		to := c.carry(a)
+		to.Claim, to.On = cl.number, cl.on
+	}
+}
+
+// ended tells how a claim has ended, once.
+func (c *Client) ended(cl *claim, a *core.Action) {
+	if cl.over {
+		return
+	}
+	to := c.carry(a)
+	to.Claim, to.Protocol = cl.number, cl.protocol
+	if a.Kind == core.ActionRefused && a.Reason == core.ReasonUnreachable && a.Class == core.ClassNone {
+		to.Class = core.ClassUnreachable // it was silent
+	}
+	c.over(cl)
+	cl.held = false
+}
+
+// nowHeld tells that a claim is held, and until when.
+func (c *Client) nowHeld(cl *claim, a *core.Action) {
+	cl.waiting, cl.missed, cl.held = false, false, true
+	cl.at, cl.epoch, cl.on = a.At, a.Epoch, 0
+	if s := cl.session; s != nil && a.Session == "" {
+		c.standUp(cl)
+	} else if s != nil && a.Session == s.id {
+		cl.on = s.number
+	}
+	to := c.carry(a)
+	to.Claim, to.Protocol, to.On = cl.number, cl.protocol, cl.on
+	c.watchAbove(cl)
+	c.forget(cl.place)
+}
+
+// watchAbove watches what a break of a strict lease that is held makes. Of one on a
+// session the session is called, and its call is watched.
+func (c *Client) watchAbove(cl *claim) {
+	if cl.protocol != core.ProtocolStrict || cl.on != 0 {
+		c.unwatch(cl)
+		return
+	}
+	c.watch(cl, c.versionKey(cl, cl.epoch+1))
+}
+
+// keyToWatch is what changes when the name is released: its record, or the version after
+// the one that was seen.
+func (c *Client) keyToWatch(cl *claim, s *core.Observed) string {
+	if cl.protocol != core.ProtocolStrict {
+		return cl.place.name + "/" + core.LockFile
+	}
+	return c.versionKey(cl, s.Epoch+1)
+}
+
+// versionKey is not made for a host that cannot watch it.
+func (c *Client) versionKey(cl *claim, n core.Epoch) string {
+	if !c.cfg.Watches {
+		return ""
+	}
+	return register.VersionKey(register.RegisterPrefix(cl.place.name), n)
+}
