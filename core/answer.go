@@ -101,7 +101,7 @@ func (d *reader) state() string {
 	text := d.text()
 	for _, names := range [...][]string{
 		leaseStateNames[:], companionStateNames[:], invocationStateNames[:], sessionStateNames[:], taskStateNames[:],
-		semaphoreStateNames[:], bucketsStateNames[:],
+		semaphoreStateNames[:], bucketsStateNames[:], clientStateNames[:],
 	} {
 		if n, ok := numberOf(names, text); ok {
 			return names[n]

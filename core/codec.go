@@ -22,20 +22,22 @@ import (
 //	         fleet_expire_ns renewal expiry stamp_unit_ns holder role
 //	         on_session owner epoch boot stamp_spread_ns last_epoch last_at_ns
 //	         seen_print seen_since_ns beside why now label memo_failures
-//	         without_lease creates host pid tid seed
+//	         without_lease creates own_store no_create no_list samples watches
+//	         remembers in_flight transfers host pid tid seed
 //	input    mono wall kind wait_ns brief request outcome result class stamp_ns
 //	         entries more body epoch permit capacity width weight spare
 //	         store_limit label holder session session_until_ns session_end
-//	         store_stamp_ns store_at_ns
+//	         store_stamp_ns store_at_ns claim key retry_after_ns terms
 //	action   kind request key after count limit_ns type body reason class at_ns
-//	         wall_ns epoch token holder session sight permit total
+//	         wall_ns epoch token holder session sight permit total claim
+//	         protocol on origin took_ns
 //	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
 //	         released_at_ns look_at_ns epoch token companions label session why
 //	         by left_ns store_clock print since_ns capacity width held limit
 //	         permits dead
 //	answer   state idle actions, or error text
 //
-// entries is an array of arrays of two: an object's key and its stamp, which is not
+// terms is a config. entries is an array of arrays of two: an object's key and its stamp, which is not
 // left out at 0. Long keys of a list may not all fit a message; see FitEntries.
 //
 // The reader (codec_read.go) is strict: a message that it accepts, written again, is
@@ -118,6 +120,13 @@ const (
 	keySessionEnd   = "\xabsession_end"
 	keyStoreStamp   = "\xaestore_stamp_ns"
 	keyStoreAt      = "\xabstore_at_ns"
+
+	keyClaim      = "\xa5claim"
+	keyRetryAfter = "\xaeretry_after_ns"
+	keyTerms      = "\xa5terms"
+	keyOn         = "\xa2on"
+	keyOrigin     = "\xa6origin"
+	keyTook       = "\xa7took_ns"
 
 	keyKey    = "\xa3key"
 	keyAfter  = "\xa5after"
@@ -209,6 +218,15 @@ func AppendInput(dst []byte, now Instant, ev *Event) []byte {
 	}
 	m.int(keyStoreStamp, ev.StoreStamp)
 	m.int(keyStoreAt, ev.StoreAt)
+	if ev.Claim != 0 || ev.RetryAfter != 0 || len(ev.Key) != 0 || ev.Terms != nil {
+		m.uint(keyClaim, ev.Claim)
+		m.text(keyKey, ev.Key)
+		m.int(keyRetryAfter, int64(ev.RetryAfter))
+		if ev.Terms != nil {
+			m.key(keyTerms)
+			m.dst = AppendConfig(m.dst, ev.Terms)
+		}
+	}
 	return m.close()
 }
 
@@ -282,6 +300,17 @@ func appendAction(dst []byte, a *Action) []byte {
 	if a.Permit|a.Total != 0 {
 		m.uint(keyPermit, a.Permit)
 		m.uint(keyTotal, a.Total)
+	}
+	if a.Claim|a.On|uint64(a.Protocol)|uint64(a.Origin)|uint64(a.Took) != 0 {
+		m.uint(keyClaim, a.Claim)
+		if a.Protocol != 0 {
+			m.str(keyProtocol, a.Protocol.String())
+		}
+		m.uint(keyOn, a.On)
+		if a.Origin != 0 {
+			m.str(keyOrigin, a.Origin.String())
+		}
+		m.int(keyTook, int64(a.Took))
 	}
 	return m.close()
 }

@@ -27,6 +27,14 @@ const (
 	keyMemoFailures  = "\xadmemo_failures"
 	keyWithoutLease  = "\xadwithout_lease"
 	keyCreates       = "\xa7creates"
+	keyOwnStore      = "\xa9own_store"
+	keyNoCreate      = "\xa9no_create"
+	keyNoList        = "\xa7no_list"
+	keySamples       = "\xa7samples"
+	keyWatches       = "\xa7watches"
+	keyRemembers     = "\xa9remembers"
+	keyInFlight      = "\xa9in_flight"
+	keyTransfers     = "\xa9transfers"
 	keyTID           = "\xa3tid"
 	keySeed          = "\xa4seed"
 )
@@ -72,6 +80,14 @@ func AppendConfig(dst []byte, c *Config) []byte {
 	m.bool(keyMemoFailures, c.MemoFailures)
 	m.bool(keyWithoutLease, c.WithoutLease)
 	m.bool(keyCreates, c.Creates)
+	m.bool(keyOwnStore, c.OwnStore)
+	m.bool(keyNoCreate, c.NoCreate)
+	m.bool(keyNoList, c.NoList)
+	m.bool(keySamples, c.Samples)
+	m.bool(keyWatches, c.Watches)
+	m.bool(keyRemembers, c.Remembers)
+	m.uint(keyInFlight, c.InFlight)
+	m.uint(keyTransfers, c.Transfers)
 	m.str(keyHost, c.Host)
 	m.str(keyPID, c.PID)
 	m.uint(keyTID, c.TID)
@@ -111,6 +127,14 @@ const (
 	cfgMemoFailures
 	cfgWithoutLease
 	cfgCreates
+	cfgOwnStore
+	cfgNoCreate
+	cfgNoList
+	cfgSamples
+	cfgWatches
+	cfgRemembers
+	cfgInFlight
+	cfgTransfers
 	cfgHost
 	cfgPID
 	cfgTID
@@ -123,7 +147,8 @@ var configKeys = [...]string{
 	keyMachine, keyProtocol, keyName, keyTTL, keyMargin, keyAcquireMargin, keyFleetExpire, keyRenewal,
 	keyExpiry, keyStampUnit, keyHolder, keyRole, keyOnSession, keyOwner, keyEpoch, keyBoot, keyStampSpread,
 	keyLastEpoch, keyLastAt, keySeenPrint, keySeenSince, keyBeside, keyWhy, keyNow, keyLabel,
-	keyMemoFailures, keyWithoutLease, keyCreates, keyHost, keyPID, keyTID, keySeed,
+	keyMemoFailures, keyWithoutLease, keyCreates,
+	keyOwnStore, keyNoCreate, keyNoList, keySamples, keyWatches, keyRemembers, keyInFlight, keyTransfers, keyHost, keyPID, keyTID, keySeed,
 }
 
 // DecodeConfig reads the message of a Config. It does not check whether the values
@@ -132,19 +157,23 @@ var configKeys = [...]string{
 func DecodeConfig(b []byte, c *Config) error {
 	d := newReader(b)
 	var cfg Config
-	d.openMap(configKeys[:])
-	for field, key := range configKeys {
-		if d.key(fieldSet(field), key) {
-			d.configField(field, &cfg)
-		}
-	}
-	d.closeMap(fieldRules{0, 1<<cfgFields - 1})
+	d.config(&cfg)
 	err := d.end()
 	if err != nil {
 		cfg = Config{}
 	}
 	*c = cfg
 	return err
+}
+
+func (d *reader) config(c *Config) {
+	d.openMap(configKeys[:])
+	for field, key := range configKeys {
+		if d.key(fieldSet(field), key) {
+			d.configField(field, c)
+		}
+	}
+	d.closeMap(fieldRules{0, 1<<cfgFields - 1})
 }
 
 func (d *reader) configField(field int, c *Config) {
@@ -205,6 +234,22 @@ func (d *reader) configField(field int, c *Config) {
 		c.WithoutLease = d.isTrue()
 	case cfgCreates:
 		c.Creates = d.isTrue()
+	case cfgOwnStore:
+		c.OwnStore = d.isTrue()
+	case cfgNoCreate:
+		c.NoCreate = d.isTrue()
+	case cfgNoList:
+		c.NoList = d.isTrue()
+	case cfgSamples:
+		c.Samples = d.isTrue()
+	case cfgWatches:
+		c.Watches = d.isTrue()
+	case cfgRemembers:
+		c.Remembers = d.isTrue()
+	case cfgInFlight:
+		c.InFlight = d.nonzeroUint()
+	case cfgTransfers:
+		c.Transfers = d.nonzeroUint()
 	case cfgHost:
 		c.Host = string(d.text())
 	case cfgPID:

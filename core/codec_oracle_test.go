@@ -248,6 +248,10 @@ func anyValue(t *rapid.T, key string, typ reflect.Type) reflect.Value {
 		s := new(Observed)
 		fill(t, s, wire.Sight{}, sightKeys[:], fieldRules{must: 1, may: 1<<sightFields - 1})
 		v.Set(reflect.ValueOf(s))
+	case typ == reflect.TypeFor[*Config]():
+		c := new(Config)
+		fill(t, c, wire.Config{}, configKeys[:], fieldRules{may: 1<<cfgFields - 1})
+		v.Set(reflect.ValueOf(c))
 	case typ == reflect.TypeFor[[]Entry]():
 		v.Set(reflect.ValueOf(testEntries(rapid.IntRange(1, 40).Draw(t, key), rapid.IntRange(1, 300).Draw(t, "length"))))
 	case typ.Kind() == reflect.Bool:
@@ -301,7 +305,7 @@ func anything(t *rapid.T, sort string) any {
 	}
 	states := rapid.SampledFrom([][]string{
 		leaseStateNames[:], companionStateNames[:], sessionStateNames[:], taskStateNames[:],
-		invocationStateNames[:], semaphoreStateNames[:], bucketsStateNames[:],
+		invocationStateNames[:], semaphoreStateNames[:], bucketsStateNames[:], clientStateNames[:],
 	}).Draw(t, "machine")
 	a := Answer{State: rapid.SampledFrom(states[1:]).Draw(t, "state"), Idle: rapid.Bool().Draw(t, "idle")}
 	if actions := anything(t, "actions").([]Action); len(actions) > 0 {

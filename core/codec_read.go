@@ -5,7 +5,7 @@ package core
 // that is left over after all were offered should not be there.
 
 // fieldSet is a set of keys of one message, by their place in its order.
-type fieldSet uint32
+type fieldSet uint64
 
 // fieldRules says which keys a kind must and may have.
 type fieldRules struct{ must, may fieldSet }
@@ -39,6 +39,10 @@ const (
 	inSessionEnd
 	inStoreStamp
 	inStoreAt
+	inClaim
+	inKey
+	inRetryAfter
+	inTerms
 	inFields
 )
 
@@ -46,13 +50,15 @@ const (
 var inputKeys = [...]string{
 	keyMono, keyWall, keyKind, keyWait, keyBrief, keyRequest, keyOutcome, keyResult, keyClass, keyStamp, keyEntries, keyMore,
 	keyBody, keyEpoch, keyPermit, keyCapacity, keyWidth, keyWeight, keySpare, keyStoreLimit, keyLabel, keyHolder, keySession, keySessionUntil, keySessionEnd, keyStoreStamp, keyStoreAt,
+	keyClaim, keyKey, keyRetryAfter, keyTerms,
 }
 
 // inputRules follows the comments of Event.
 func inputRules(kind EventKind) fieldRules {
 	const (
 		always = 1<<inMono | 1<<inWall | 1<<inKind
-		known  = 1<<inFields - 1<<inSession // what the host knows, in any event
+		known  = 1<<inClaim - 1<<inSession // what the host knows, in any event
+		begins = 1<<inClaim | 1<<inTerms   // of a client's command
 	)
 	rules := fieldRules{always, always | known}
 	switch kind {
@@ -60,23 +66,37 @@ func inputRules(kind EventKind) fieldRules {
 		rules.may |= 1 << inWait
 	case EventAcquire:
 		const view = 1<<inPermit | 1<<inCapacity | 1<<inWidth | 1<<inWeight | 1<<inSpare
-		rules.may |= 1<<inWait | view | 1<<inLabel | 1<<inHolder
+		rules.may |= 1<<inWait | view | 1<<inLabel | 1<<inHolder | begins | 1<<inBody
+	case EventAccompany:
+		rules.may |= begins
+	case EventPermit:
+		rules.must |= begins
+		rules.may |= begins | 1<<inWait | 1<<inCapacity | 1<<inWidth | 1<<inWeight | 1<<inSpare | 1<<inLabel | 1<<inBody
+	case EventInvoke, EventWatch:
+		rules.must |= begins
+		rules.may |= begins | 1<<inWait | 1<<inBody
+	case EventResume, EventRemote, EventLook, EventBreak:
+		rules.must |= begins
+		rules.may |= begins
+	case EventChanged:
+		rules.may |= 1 << inKey
+	case EventLeave:
+		rules.may |= 1 << inClaim
 	case EventEnded:
 		rules.must |= 1 << inOutcome
-		rules.may |= 1<<inOutcome | 1<<inResult
+		rules.may |= 1<<inOutcome | 1<<inResult | 1<<inClaim
 	case EventRelease:
-		rules.may |= 1<<inBrief | 1<<inPermit | 1<<inWeight | 1<<inHolder
+		rules.may |= 1<<inBrief | 1<<inPermit | 1<<inWeight | 1<<inHolder | begins
 	case EventCancel:
-		rules.may |= 1 << inPermit
+		rules.may |= 1<<inPermit | 1<<inClaim
 	case EventLimit:
-		rules.must |= 1 << inPermit
-		rules.may |= 1<<inPermit | 1<<inStoreLimit
+		rules.may |= 1<<inPermit | 1<<inStoreLimit | begins
 	case EventDown:
 		rules.must |= 1 << inHolder
 		rules.may |= 1 << inHolder
 	case EventAnswer:
 		rules.must |= 1<<inRequest | 1<<inOutcome
-		rules.may |= rules.must | 1<<inClass | 1<<inStamp | 1<<inEntries | 1<<inMore | 1<<inBody
+		rules.may |= rules.must | 1<<inClass | 1<<inStamp | 1<<inEntries | 1<<inMore | 1<<inBody | 1<<inRetryAfter
 	case EventCalled:
 		rules.must |= 1 << inEpoch
 		rules.may |= 1 << inEpoch
@@ -187,7 +207,7 @@ func (d *reader) asked(ev *Event) {
 	}
 }
 
-// known reads what the host knows, which is last in an input of any kind.
+// known reads what the host knows, in an input of any kind, and what only a client is told.
 func (d *reader) known(ev *Event) {
 	for field := fieldSet(inSession); field < inFields; field++ {
 		if !d.key(field, inputKeys[field]) {
@@ -204,6 +224,17 @@ func (d *reader) known(ev *Event) {
 			ev.StoreStamp = d.nonzeroInt()
 		case inStoreAt:
 			ev.StoreAt = d.nonzeroInt()
+		case inClaim:
+			ev.Claim = d.nonzeroUint()
+		case inKey:
+			ev.Key = d.text()
+		case inRetryAfter:
+			ev.RetryAfter = Duration(d.nonzeroInt())
+		case inTerms:
+			outer := d.openedMap
+			ev.Terms = new(Config)
+			d.config(ev.Terms)
+			d.openedMap = outer
 		}
 	}
 }
@@ -249,6 +280,11 @@ const (
 	actSight
 	actPermit
 	actTotal
+	actClaim
+	actProtocol
+	actOn
+	actOrigin
+	actTook
 	actFields
 )
 
@@ -256,12 +292,29 @@ const (
 var actionKeys = [...]string{
 	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyReason,
 	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
-	keyPermit, keyTotal,
+	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook,
 }
 
 // actionRules follows the comments of Action. An instant may always be left out,
-// since 0 is also an instant.
+// since 0 is also an instant. Of a client any action may be about a claim.
 func actionRules(kind ActionKind) fieldRules {
+	rules := machineRules(kind)
+	rules.may |= 1 << actClaim
+	switch kind {
+	case ActionHeld:
+		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actOrigin | 1<<actTook
+	case ActionRefused, ActionWarned:
+		rules.may |= 1<<actProtocol | 1<<actBody
+	case ActionLost:
+		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actClass
+	case ActionReleased, ActionLeft, ActionSeen, ActionCannotMaintain, ActionRenewed, ActionDeadline, ActionAdopted, ActionContactLost, ActionWaiting, ActionBroken:
+		rules.may |= 1<<actProtocol | 1<<actOn
+	}
+	return rules
+}
+
+// machineRules are those of a machine that is no client, and of what only a client says.
+func machineRules(kind ActionKind) fieldRules {
 	const (
 		always = 1 << actKind
 		reason = always | 1<<actReason
@@ -321,6 +374,19 @@ func actionRules(kind ActionKind) fieldRules {
 	case ActionSeen:
 		const must = always | 1<<actSight
 		return fieldRules{must, must}
+	case ActionAbandon:
+		const must = always | 1<<actRequest
+		return fieldRules{must, must}
+	case ActionWatch, ActionUnwatch, ActionForget:
+		const must = always | 1<<actKey
+		return fieldRules{must, must}
+	case ActionRemember:
+		const must = always | 1<<actKey | 1<<actBody
+		return fieldRules{must, must}
+	case ActionOutage:
+		return fieldRules{always, always | 1<<actClass}
+	case ActionTried:
+		return fieldRules{always, reason | 1<<actBody}
 	}
 	return fieldRules{always, always}
 }
@@ -329,8 +395,8 @@ func actionRules(kind ActionKind) fieldRules {
 // it again for the next answer of the same machine: that saves allocations, because
 // a machine's keys, its holder and other texts hardly change.
 type AnswerBuffer struct {
-	actions  [MaxActions]Action
-	observed [MaxActions]Observed
+	actions  []Action // as many as a machine's answers have had
+	observed []Observed
 
 	texts [8]string // the latest; next is the place of the next one
 	next  uint8
@@ -353,9 +419,13 @@ func (buf *AnswerBuffer) text(read []byte) string {
 func (d *reader) actions(buf *AnswerBuffer) []Action {
 	at := d.i
 	n := d.openArray()
-	if n > MaxActions {
+	if n > MaxClientActions {
 		d.fail(ruleCount, at)
 		n = 0
+	}
+	if n > len(buf.actions) || buf.actions == nil {
+		room := max(n, MaxActions)
+		buf.actions, buf.observed = make([]Action, room), make([]Observed, room)
 	}
 	for i := range n {
 		buf.actions[i] = Action{}
@@ -426,5 +496,27 @@ func (d *reader) action(a *Action, observed *Observed, buf *AnswerBuffer) {
 	if d.key(actTotal, keyTotal) {
 		a.Total = d.nonzeroUint()
 	}
+	if d.left > 0 {
+		d.ofClient(a)
+	}
 	d.closeMap(actionRules(a.Kind))
+}
+
+// ofClient reads what only a client says.
+func (d *reader) ofClient(a *Action) {
+	if d.key(actClaim, keyClaim) {
+		a.Claim = d.nonzeroUint()
+	}
+	if d.key(actProtocol, keyProtocol) {
+		a.Protocol = Protocol(d.named(protocolNames[:]))
+	}
+	if d.key(actOn, keyOn) {
+		a.On = d.nonzeroUint()
+	}
+	if d.key(actOrigin, keyOrigin) {
+		a.Origin = Origin(d.named(originNames[:]))
+	}
+	if d.key(actTook, keyTook) {
+		a.Took = Duration(d.nonzeroInt())
+	}
 }

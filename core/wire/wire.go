@@ -40,6 +40,14 @@ type Config struct {
 	MemoFailures    bool   `json:"memo_failures,omitempty"`
 	WithoutLease    bool   `json:"without_lease,omitempty"`
 	Creates         bool   `json:"creates,omitempty"`
+	OwnStore        bool   `json:"own_store,omitempty"`
+	NoCreate        bool   `json:"no_create,omitempty"`
+	NoList          bool   `json:"no_list,omitempty"`
+	Samples         bool   `json:"samples,omitempty"`
+	Watches         bool   `json:"watches,omitempty"`
+	Remembers       bool   `json:"remembers,omitempty"`
+	InFlight        uint64 `json:"in_flight,omitempty"`
+	Transfers       uint64 `json:"transfers,omitempty"`
 	Host            string `json:"host,omitempty"`
 	PID             string `json:"pid,omitempty"`
 	TID             uint64 `json:"tid,omitempty"`
@@ -78,6 +86,11 @@ type Input struct {
 	SessionEnd   string `json:"session_end,omitempty"`
 	StoreStamp   int64  `json:"store_stamp_ns,omitempty"`
 	StoreAt      int64  `json:"store_at_ns,omitempty"`
+
+	Claim      uint64  `json:"claim,omitempty"`
+	Key        string  `json:"key,omitempty"`
+	RetryAfter int64   `json:"retry_after_ns,omitempty"`
+	Terms      *Config `json:"terms,omitempty"`
 }
 
 // Entry is one object of a list, core.Entry: an array of two, also in JSON.
@@ -136,6 +149,11 @@ type Action struct {
 	Observed *Sight `json:"sight,omitempty"`
 	Permit   uint64 `json:"permit,omitempty"`
 	Total    uint64 `json:"total,omitempty"`
+	Claim    uint64 `json:"claim,omitempty"`
+	Protocol string `json:"protocol,omitempty"`
+	On       uint64 `json:"on,omitempty"`
+	Origin   string `json:"origin,omitempty"`
+	Took     int64  `json:"took_ns,omitempty"`
 }
 
 // Sight is a lease as one read of its record shows it; it is core.Observed.
