@@ -46,7 +46,11 @@ type begun struct {
 	wait     core.Duration
 	at       int64 // Mono of the command
 	first    core.Event
-	lockFile bool // there is a lock.json
+	record   bool       // it was asked whether there is a lock.json
+	lockFile bool       // and there is one
+	tried    bool       // it could not be found out whether the store honours create-if-absent
+	refusal  core.Class // of the store, of which it is asked whether there is a result all the same
+	memo     bool       // it was asked whether the name is a mops memo
 	printed  uint64
 	since    int64 // with printed: an observation to go on with
 	last     remembered
@@ -107,9 +111,15 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 	}
 	cl.asked = nil
 	cl.unit = &unit{machine: machine, owner: cl, claim: cl.number}
+	if cfg.Machine == core.MachineInvocation {
+		cl.unit.lanes = twoLanes
+	}
 	if cfg.OnSession {
 		cl.session = c.sessionFor(cfg.TTL, cfg.Margin)
-		c.stand(cl, cl.session)
+		c.sit(cl, cl.session)
+		if cl.wants() {
+			c.open(cl.session)
+		}
 	}
 	c.step(cl.unit, first)
 }

@@ -39,6 +39,7 @@ type Client struct {
 	watched       map[string]*watch
 	sessions      []*session
 	sessionSerial uint64
+	semaphores    int
 	requests      requests
 	store         abilities
 	clock         storeClock

@@ -38,6 +38,11 @@ func (c *Client) close() {
 	for _, cl := range c.inOrder() {
 		c.post(job{claim: cl, kind: core.EventClose})
 	}
+	for _, p := range c.placesInOrder() {
+		for _, s := range p.semaphores {
+			c.post(job{unit: s.unit, kind: core.EventLeave})
+		}
+	}
 }
 
 // inOrder lists the claims by their numbers.
@@ -57,14 +62,18 @@ func (c *Client) inOrder() []*claim {
 
 // stopClaim ends a claim of a client that closes.
 func (c *Client) stopClaim(cl *claim) {
-	if !cl.over {
-		c.command(cl, &core.Event{Kind: cl.as.stop(), Brief: true})
+	switch kind := cl.as.stop(); {
+	case cl.over:
+	case cl.asked != nil:
+		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+	case kind != 0:
+		cl.as.command(c, cl, &core.Event{Kind: kind, Brief: true})
 	}
 }
 
 // isAtEnd reports whether there is a step of closing to be taken.
 func (c *Client) isAtEnd() bool {
-	if !c.closing || c.closed || len(c.claims) > 0 || len(c.todo) > 0 {
+	if !c.closing || c.closed || len(c.claims) > 0 || c.semaphores > 0 || len(c.todo) > 0 {
 		return false
 	}
 	if !c.served {

@@ -1,7 +1,306 @@
 package client
 
-import "github.com/mopslock/mopslock/core"
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/octets"
+	machine "github.com/mopslock/mopslock/core/internal/semaphore"
+)
 
-func (c *Client) castPermit(_ *begun, ev *core.Event) error {
-	return &core.Error{Code: core.ErrorEvent, Text: "event " + ev.Kind.String() + " is not known yet"}
+// semaphore is the machine of all that this client does with the shared semaphore on one
+// name: what waits together is written together. It is made for the first permit or limit,
+// and forgotten when nothing is held and nobody waits. Two machines of one name on one
+// session would take each other's permits for leftovers, so those of one TTL share it.
+type semaphore struct {
+	place   *place
+	ttl     core.TTL
+	margin  core.Duration
+	unit    *unit
+	session *session
+	seat    int
+	asks    []*claim // whose end the machine has not told, in the order in which they came
+	missed  bool     // a change was told while a look was under way
+	watched *watch
+	// seen is what the latest notice has shown: of those of one step, which are of one
+	// look, only the first does.
+	seen *core.Observed
+}
+
+// aPermit is the role of who asks for a permit, or for a limit to be set.
+type aPermit struct {
+	of    *semaphore
+	first core.Event
+}
+
+// castPermit lists what is wrong with a permit, before any request.
+func (c *Client) castPermit(b *begun, ev *core.Event) error {
+	f := ""
+	require := func(ok bool, text string) {
+		if !ok && f != "" {
+			f += "; "
+		}
+		if !ok {
+			f += text
+		}
+	}
+	require(b.protocol == 0 || b.protocol == core.ProtocolStrict, "protocol: only strict has semaphores; leave it out")
+	first := core.Event{Kind: core.EventLimit, Permit: ev.Claim, StoreLimit: ev.StoreLimit}
+	if ev.Kind == core.EventLimit {
+		b.wait = core.Forever
+		require(ev.StoreLimit <= core.MaxCapacity*core.MaxWidth, "limit: more than the largest view has room for")
+	} else {
+		first = core.Event{
+			Kind: core.EventAcquire, Permit: ev.Claim, Wait: ev.Wait, Label: append([]byte(nil), ev.Label...),
+			Capacity: ev.Capacity, Width: ev.Width, Weight: ev.Weight, Spare: ev.Spare,
+		}
+		require(core.IsView(ev.Capacity, ev.Width), "capacity must be from 1 to "+octets.UintText(core.MaxCapacity)+
+			" and width from 1 to "+octets.UintText(core.MaxWidth))
+		require(len(ev.Label) <= core.MaxLabel && octets.IsPrintable(string(ev.Label)), "label: at most 128 printable bytes")
+		need, most := uint64(max(1, ev.Weight))+uint64(ev.Spare), uint64(ev.Capacity)*uint64(ev.Width)
+		require(need <= most, "weight and spare "+octets.UintText(need)+": more than the "+octets.UintText(most)+
+			" of capacity x width, so there is never room")
+	}
+	if f != "" {
+		return &core.Error{Code: core.ErrorConfig, Text: f}
+	}
+	b.machine, b.protocol = core.MachineSemaphore, core.ProtocolStrict
+	b.terms.OnSession, b.terms.Label = true, ""
+	b.as = &aPermit{first: first}
+	return nil
+}
+
+// begin implements role.
+func (p *aPermit) begin(c *Client, cl *claim) {
+	b := cl.asked
+	cfg := c.config(core.MachineSemaphore, core.ProtocolStrict, &b.terms)
+	p.of = c.semaphoreOf(cl.place, &cfg, p.isLimit())
+	cl.asked = nil
+	if p.first.Wait > 0 {
+		p.first.Wait = b.wait // what is left of it
+	}
+	s := p.of
+	s.asks = append(s.asks, cl)
+	c.step(s.unit, p.first)
+	p.first = core.Event{Kind: p.first.Kind}
+	if s.wants() && !s.unit.gone {
+		c.open(s.session)
+	}
+}
+
+func (p *aPermit) isLimit() bool { return p.first.Kind == core.EventLimit }
+
+// semaphoreOf is the semaphore that a permit is asked of, made if need be. A limit is set
+// by any machine of the name.
+func (c *Client) semaphoreOf(p *place, cfg *core.Config, limit bool) *semaphore {
+	for _, s := range p.semaphores {
+		if limit || s.ttl == cfg.TTL && s.margin == cfg.Margin {
+			return s
+		}
+	}
+	cfg.Seed = c.seed()
+	m, err := newMachine(*cfg)
+	if err != nil {
+		panic("mopslock: core: client: " + err.Error()) // its terms were checked
+	}
+	s := &semaphore{place: p, ttl: cfg.TTL, margin: cfg.Margin, session: c.sessionFor(cfg.TTL, cfg.Margin)}
+	s.unit = &unit{machine: m, owner: s}
+	p.semaphores = append(p.semaphores, s)
+	c.semaphores++
+	c.sit(s, s.session)
+	return s
+}
+
+// hear implements owner.
+func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
+	if a.Kind == core.ActionWarned {
+		c.carry(a)
+		return
+	}
+	if a.Observed != nil {
+		seen := *a.Observed
+		base.DetachObserved(&seen)
+		s.seen = &seen
+	}
+	cl := c.claims[a.Permit]
+	if a.Kind == core.ActionLeft || cl == nil {
+		return
+	}
+	if a.Kind != core.ActionWaiting && a.Kind != core.ActionHeld {
+		s.asks = without(s.asks, cl)
+	}
+	if cl.over {
+		c.remove(cl)
+		return
+	}
+	to := c.carry(a)
+	to.Permit, to.Claim, to.Protocol = 0, cl.number, core.ProtocolStrict
+	switch {
+	case a.Kind == core.ActionHeld:
+		cl.held, cl.at = true, a.At
+		if s.session.force && a.Session == s.session.id {
+			cl.on = s.session.number
+		}
+		to.On = cl.on
+		return
+	case a.Kind == core.ActionWaiting || a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded:
+		to.Observed = s.seen // shown for the first of a step alone
+	case a.Kind == core.ActionReleased || a.Kind == core.ActionLimited:
+		for _, other := range s.place.semaphores { // our own machine knows
+			if other != s {
+				c.post(job{unit: other.unit, kind: core.EventChanged})
+			}
+		}
+	}
+	if a.Kind != core.ActionWaiting {
+		c.over(cl)
+		c.remove(cl)
+	}
+}
+
+// stepped implements owner: what is waited for is watched.
+func (s *semaphore) stepped(c *Client, u *unit) {
+	m := u.machine.(*machine.Semaphore)
+	waits := m.State() == core.SemaphoreWaiting
+	if c.cfg.Watches {
+		key := ""
+		if waits {
+			key = m.NextKey()
+		}
+		c.watchFor(u, &s.watched, key)
+	}
+	switch {
+	case m.Idle() && len(s.asks) == 0:
+		c.forgetSemaphore(s)
+	case s.missed && waits:
+		s.missed = false
+		c.post(job{unit: u, kind: core.EventChanged})
+	}
+}
+
+// watchFor watches a key on behalf of a unit, and no other; "" is none.
+func (c *Client) watchFor(u *unit, at **watch, key string) {
+	old := *at
+	if old != nil && old.key == key {
+		return
+	}
+	*at = nil
+	if key != "" {
+		*at = c.watchOf(key)
+		(*at).units = append((*at).units, u)
+	}
+	if old != nil {
+		old.units = without(old.units, u)
+		c.endWatch(old)
+	}
+}
+
+func (c *Client) forgetSemaphore(s *semaphore) {
+	c.watchFor(s.unit, &s.watched, "")
+	c.drop(s.unit)
+	c.leaveSeat(s, s.session)
+	s.place.semaphores = without(s.place.semaphores, s)
+	c.semaphores--
+	c.vacate(s.place)
+}
+
+// inform implements owner.
+func (s *semaphore) inform(c *Client, _ *unit, ev *core.Event) {
+	if m := s.unit.machine.(*machine.Semaphore); ev.Kind == core.EventChanged && m.State() != core.SemaphoreWaiting {
+		s.missed = true
+	}
+	c.inform(s.session, ev)
+}
+
+// keeps implements owner. What keeps a permit is its session.
+func (s *semaphore) keeps() bool { return false }
+
+// order implements stander.
+func (s *semaphore) order() uint64 {
+	if len(s.asks) == 0 {
+		return 0
+	}
+	return s.asks[0].number
+}
+
+// wants implements stander: a permit is waited for, and needs a session to stand on.
+func (s *semaphore) wants() bool {
+	for _, cl := range s.asks {
+		if !cl.held && !cl.over && !cl.as.(*aPermit).isLimit() {
+			return true
+		}
+	}
+	return false
+}
+
+// turn implements stander.
+func (s *semaphore) turn(c *Client) { c.post(job{unit: s.unit, kind: core.EventWoke}) }
+
+// cannotStand implements stander.
+func (s *semaphore) cannotStand(c *Client, class core.Class) {
+	for _, cl := range s.asks {
+		if !cl.held && !cl.over && !cl.as.(*aPermit).isLimit() {
+			c.refused(cl, core.ReasonNoSession, class)
+			c.post(job{unit: s.unit, kind: core.EventCancel, permit: cl.number})
+		}
+	}
+}
+
+// seatAt implements stander.
+func (s *semaphore) seatAt() *int { return &s.seat }
+
+// knows reports whether the machine has not told the end of a permit.
+func (s *semaphore) knows(number uint64) bool {
+	for _, cl := range s.asks {
+		if cl.number == number {
+			return true
+		}
+	}
+	return false
+}
+
+// hear implements role. The semaphore hears for all.
+func (p *aPermit) hear(*Client, *claim, *core.Action) {}
+
+// stepped implements role.
+func (p *aPermit) stepped(*Client, *claim) {}
+
+// command implements role: whatever has become of it by now, it is given back.
+func (p *aPermit) command(c *Client, cl *claim, ev *core.Event) {
+	if ev.Kind != core.EventEnded && p.of.knows(cl.number) {
+		c.step(p.of.unit, core.Event{Kind: core.EventRelease, Permit: cl.number})
+	}
+}
+
+// stop implements role. The semaphore gives all back at once when the client closes.
+func (p *aPermit) stop() core.EventKind { return 0 }
+
+// canLook implements role.
+func (p *aPermit) canLook(*claim) bool { return false }
+
+// copy implements role.
+func (p *aPermit) copy(t *twins) role {
+	twin := *p
+	twin.of = t.semaphore(p.of)
+	return &twin
+}
+
+// snapshot implements role.
+func (p *aPermit) snapshot(s *base.Snapshot) {
+	s.Octet(uint8(p.first.Kind))
+	s.Int(int64(p.first.Wait))
+	s.Uint(uint64(p.first.Capacity))
+	s.Uint(uint64(p.first.Width))
+	s.Uint(uint64(p.first.Weight))
+	s.Uint(uint64(p.first.Spare))
+	s.Uint(p.first.StoreLimit)
+	s.Bytes(p.first.Label)
+}
+
+func (s *semaphore) snapshot(w *base.Snapshot) {
+	w.Int(int64(s.ttl))
+	w.Int(int64(s.margin))
+	w.Int(int64(s.seat))
+	w.Bools(s.missed, s.watched != nil && s.watched.begun)
+	snapshotClaims(w, s.asks)
+	snapshotUnit(w, s.unit)
 }

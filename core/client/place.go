@@ -11,11 +11,12 @@ const maxNames = 16_384
 // place is one name: the claims on it in the order in which they came, and what this
 // process remembers of it.
 type place struct {
-	name     string
-	claims   []*claim
-	last     remembered
-	isListed bool   // among the released
-	kept     uint64 // the fingerprint that the host remembers, or 0
+	name       string
+	claims     []*claim
+	semaphores []*semaphore
+	last       remembered
+	isListed   bool   // among the released
+	kept       uint64 // the fingerprint that the host remembers, or 0
 }
 
 // remembered is how this process released a name. Its next claim knows the newest version
@@ -49,7 +50,7 @@ func (c *Client) expel(cl *claim) {
 
 // vacate forgets a name of which there is nothing to know.
 func (c *Client) vacate(p *place) {
-	if len(p.claims) == 0 && !p.isListed && p.kept == 0 {
+	if len(p.claims) == 0 && len(p.semaphores) == 0 && !p.isListed && p.kept == 0 {
 		delete(c.places, p.name)
 	}
 }
@@ -138,7 +139,7 @@ type watch struct {
 	key    string
 	begun  bool // the host has said that it watches
 	claims []*claim
-	unit   *unit // of a session, whose next call it is
+	units  []*unit // of a session, whose next call it is, or of semaphores
 }
 
 // watch asks for changes of these keys and no others on behalf of a claim.
@@ -180,7 +181,7 @@ func (c *Client) unwatch(cl *claim) {
 }
 
 func (c *Client) endWatch(w *watch) {
-	if len(w.claims) == 0 && w.unit == nil && c.watched[w.key] == w {
+	if len(w.claims) == 0 && len(w.units) == 0 && c.watched[w.key] == w {
 		delete(c.watched, w.key)
 		c.emit(core.ActionUnwatch).Key = w.key
 	}
@@ -200,8 +201,10 @@ func (c *Client) changed(key string) {
 			c.post(job{claim: cl, kind: core.EventChanged})
 		}
 	}
-	if w.unit != nil && !first {
-		c.post(job{unit: w.unit, kind: core.EventChanged})
+	for _, u := range w.units {
+		if _, calls := u.owner.(*session); !first || !calls {
+			c.post(job{unit: u, kind: core.EventChanged})
+		}
 	}
 }
 

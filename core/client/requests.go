@@ -50,6 +50,7 @@ type flight struct {
 	verb   core.ActionKind
 	lane   laneKind
 	errand bool
+	ended  bool    // the host was asked to end it, and its answer is wanted
 	queued *queued // nil: it is under way
 }
 

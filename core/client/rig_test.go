@@ -40,9 +40,9 @@ func (b *bucket) apply(a *core.Action, wall int64) core.Event {
 		no(!there)
 	case core.ActionExists:
 		no(!there)
-	case core.ActionPut:
+	case core.ActionPut, core.ActionPutResult:
 		write()
-	case core.ActionCreate:
+	case core.ActionCreate, core.ActionCreateResult:
 		if no(there); !there {
 			write()
 		}
@@ -72,6 +72,7 @@ type process struct {
 	sent   int      // requests
 	told   []string // what the claims were told
 	last   uint64
+	holder core.HolderID // of the latest held
 }
 
 const wallBase = 1_767_225_600_000_000_000
@@ -108,6 +109,9 @@ func (p *process) do(ev core.Event) {
 				p.wake = a.At
 			case a.Kind == core.ActionAbandon:
 			default:
+				if a.Kind == core.ActionHeld {
+					p.holder = a.Holder
+				}
 				text := fmt.Sprintf("%d %v", a.Claim, a.Kind)
 				if a.Reason != 0 {
 					text += " " + a.Reason.String()

@@ -55,12 +55,11 @@ func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 	return s
 }
 
-// stand puts something on a session, and opens that if need be.
-func (c *Client) stand(on stander, s *session) {
+// sit puts something on a session. Who wants that to come in force opens it.
+func (c *Client) sit(on stander, s *session) {
 	s.stands = append(s.stands, on)
 	*on.seatAt() = len(s.stands)
 	c.disarm(&s.alarm)
-	c.open(s)
 }
 
 // leaveSeat takes something off its session, which is left when nobody has stood on it for a
@@ -134,10 +133,7 @@ func (c *Client) saidOf(s *session, a *core.Action) {
 
 // endSession forgets the id. What stood on it hears that with its next event.
 func (c *Client) endSession(s *session, u *unit) {
-	if w := s.call; w != nil {
-		s.call, w.unit = nil, nil
-		c.endWatch(w)
-	}
+	c.watchFor(u, &s.call, "")
 	c.disarm(&s.alarm)
 	s.force, s.id, s.unit = false, "", nil
 	c.drop(u)
@@ -146,15 +142,8 @@ func (c *Client) endSession(s *session, u *unit) {
 // watchCall asks for the next call, which the breaker of a lease on the session makes.
 // Before the id is in force no lease stands on it.
 func (c *Client) watchCall(s *session) {
-	if !c.cfg.Watches {
-		return
-	}
-	old := s.call
-	s.call = c.watchOf(register.CallKey(s.id, s.calls))
-	s.call.unit = s.unit
-	if old != nil && old != s.call {
-		old.unit = nil
-		c.endWatch(old)
+	if c.cfg.Watches {
+		c.watchFor(s.unit, &s.call, register.CallKey(s.id, s.calls))
 	}
 }
 
@@ -249,7 +238,12 @@ func (c *Client) inform(s *session, ev *core.Event) {
 func (cl *claim) order() uint64 { return cl.number }
 
 // wants implements stander.
-func (cl *claim) wants() bool { return !cl.held && !cl.over && !cl.stopping }
+func (cl *claim) wants() bool {
+	if w, ok := cl.as.(*aWork); ok && cl.asked == nil {
+		return w.state(cl) == core.InvocationAcquiring && !cl.over
+	}
+	return !cl.held && !cl.over && !cl.stopping
+}
 
 // turn implements stander.
 func (cl *claim) turn(c *Client) { c.post(job{claim: cl, kind: core.EventWoke}) }

@@ -15,6 +15,11 @@ func (c *Client) settle(cl *claim) {
 		c.ask(cl)
 		return
 	}
+	if b.kind == core.EventInvoke && !b.memo {
+		b.memo = true
+		c.question(cl, cl.place.name+"/lock/"+core.LockFile)
+		return
+	}
 	b.last = cl.place.takeLast()
 	cl.looked = b.last.looked
 	if cl.looked != 0 && c.now.Mono-cl.looked < int64(core.NewestWindow) && b.protocol != core.ProtocolLastWriter {
@@ -28,10 +33,24 @@ func (c *Client) settle(cl *claim) {
 	case b.machine == core.MachineSemaphore: // which no old client keeps
 		c.settleStore(cl)
 	default:
-		q := &question{patience: patience{wait: b.wait, answered: c.store.reached}, key: cl.place.name + "/" + core.LockFile}
-		cl.unit = &unit{machine: q, owner: (*asking)(cl), claim: cl.number}
-		c.step(cl.unit, core.Event{Kind: core.EventBegin})
+		b.record = true
+		c.question(cl, cl.place.name+"/"+core.LockFile)
 	}
+}
+
+// question asks for a claim whether there is an object with a key.
+func (c *Client) question(cl *claim, key string) {
+	q := &question{patience: patience{wait: cl.asked.left(c), answered: c.store.reached}, key: key}
+	cl.unit = &unit{machine: q, owner: (*asking)(cl), claim: cl.number}
+	c.post(job{unit: cl.unit, kind: core.EventBegin})
+}
+
+// left is what is left of the wait.
+func (b *begun) left(c *Client) core.Duration {
+	if b.wait <= 0 {
+		return b.wait
+	}
+	return max(0, b.wait-core.Duration(c.now.Mono-b.at))
 }
 
 // settles reports whether how the name is kept is to be found out: of a companion and of
@@ -53,6 +72,10 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 	b := cl.asked
 	c.drop(u)
 	cl.unit = nil
+	if b.refusal != 0 && !b.record { // is there a result in a store that refuses to be written?
+		c.resultAsked(cl, a)
+		return
+	}
 	if a.Kind == core.ActionRefused {
 		class := a.Class
 		if class == core.ClassNone {
@@ -61,6 +84,15 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 		c.refuse(cl, a.Reason, class)
 		return
 	}
+	if !b.record {
+		if a.Count != 0 {
+			c.refuse(cl, core.ReasonKind, core.ClassNone) // a mops memo, within which the result would lie
+			return
+		}
+		c.settle(cl)
+		return
+	}
+	b.record = false
 	if b.lockFile = a.Count != 0; b.lockFile && b.protocol == 0 {
 		w := c.emit(core.ActionWarned)
 		w.Claim, w.Reason = cl.number, core.ReasonLockFile
@@ -71,6 +103,21 @@ func (q *asking) hear(c *Client, u *unit, a *core.Action) {
 		cl.looked = max(1, b.at) // a clock that tests bring begins at 0
 	}
 	c.settleStore(cl)
+}
+
+// resultAsked goes on where the store may be read and not written. A result that is there
+// needs no lease; otherwise the refusal stands.
+func (c *Client) resultAsked(cl *claim, a *core.Action) {
+	b := cl.asked
+	switch {
+	case a.Kind == core.ActionSeen && a.Count != 0:
+		c.settled(cl, core.ProtocolStrict)
+	case a.Kind == core.ActionSeen && b.terms.MemoFailures && !b.tried:
+		b.tried = true
+		c.question(cl, core.FailureKey(cl.place.name))
+	default:
+		c.refuse(cl, core.ReasonUnusable, b.refusal)
+	}
 }
 
 // stepped implements owner.
@@ -149,9 +196,17 @@ func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
 func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 	switch {
 	case cl.over || cl.asked == nil:
-	case reason == core.ReasonNone || reason == core.ReasonLimit && cl.asked.wait != 0:
+	case reason == core.ReasonNone || reason == core.ReasonLimit && cl.asked.left(c) != 0:
+		if cl.protocol == core.ProtocolLastWriter { // of work, which asks for another reason
+			c.ask(cl)
+			return
+		}
 		c.settleStore(cl) // after a refusal by its own limit the store has answered before: a waiter carries on
 	default:
+		if w, ok := cl.as.(*aWork); ok {
+			w.notTried(c, cl, reason, class)
+			return
+		}
 		c.refuse(cl, reason, class)
 	}
 }
@@ -177,9 +232,8 @@ func (c *Client) sweepTried(after core.Duration) {
 func (c *Client) settled(cl *claim, protocol core.Protocol) {
 	b := cl.asked
 	b.protocol, cl.protocol = protocol, protocol
-	if b.wait > 0 {
-		b.wait = max(0, b.wait-core.Duration(c.now.Mono-b.at))
-	}
+	b.wait = b.left(c)
+	b.at = c.now.Mono
 	c.ask(cl)
 }
 
@@ -190,6 +244,7 @@ type delay struct {
 	claim  *claim
 	leaves bool // it is left, and not released
 	brief  bool
+	again  bool // the store is asked once more
 }
 
 // ring implements ringer.
@@ -200,12 +255,16 @@ func (d *delay) ring(c *Client) {
 		c.finishTenure(cl, d)
 		return
 	}
+	if d.again {
+		c.awaitStore(cl)
+		return
+	}
 	reason := core.ReasonLimit
 	if !c.store.reached {
 		reason = core.ReasonUnreachable // not once
 	}
 	c.store.waiting = without(c.store.waiting, cl)
-	c.refuse(cl, reason, core.ClassUnreachable)
+	c.storeTried(cl, reason, core.ClassUnreachable)
 }
 
 func (c *Client) endDelay(cl *claim) {

@@ -47,7 +47,8 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for _, j := range c.todo {
 		s.Octet(uint8(j.kind))
 		s.Uint(uint64(j.epoch))
-		s.Bools(j.brief, j.claim != nil)
+		s.Uint(j.permit)
+		s.Bools(j.claim != nil)
 		if j.claim != nil {
 			s.Uint(j.claim.number)
 		} else {
@@ -134,6 +135,9 @@ func (r *requests) snapshot(s *base.Snapshot) {
 func (p *place) snapshot(s *base.Snapshot) {
 	s.Text(p.name)
 	snapshotClaims(s, p.claims)
+	for _, of := range p.semaphores {
+		of.snapshot(s)
+	}
 	s.Uint(uint64(p.last.epoch))
 	s.Int(p.last.at)
 	s.Int(p.last.looked)

@@ -263,8 +263,14 @@ func (c *Client) ended(cl *claim, a *core.Action) {
 	cl.held = false
 }
 
-// nowHeld tells that a claim is held, and until when.
+// nowHeld takes that a lease or a companion's is held.
 func (c *Client) nowHeld(cl *claim, a *core.Action) {
+	c.noteHeld(cl, a)
+	c.watchAbove(cl)
+}
+
+// noteHeld tells that a claim is held, and until when.
+func (c *Client) noteHeld(cl *claim, a *core.Action) {
 	cl.waiting, cl.missed, cl.held = false, false, true
 	cl.at, cl.epoch, cl.on = a.At, a.Epoch, 0
 	if s := cl.session; s != nil && a.Session == "" {
@@ -274,7 +280,6 @@ func (c *Client) nowHeld(cl *claim, a *core.Action) {
 	}
 	to := c.carry(a)
 	to.Claim, to.Protocol, to.On = cl.number, cl.protocol, cl.on
-	c.watchAbove(cl)
 	c.forget(cl.place)
 }
 

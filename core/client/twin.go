@@ -8,6 +8,7 @@ type twins struct {
 	units    map[*unit]*unit
 	claims   map[*claim]*claim
 	sessions map[*session]*session
+	shared   map[*semaphore]*semaphore
 	watches  map[*watch]*watch
 	queued   map[*queued]*queued
 	errands  map[*errand]*errand
@@ -18,7 +19,7 @@ type twins struct {
 func (c *Client) Clone() core.Machine {
 	twin := *c
 	t := &twins{
-		of: &twin, units: map[*unit]*unit{}, claims: map[*claim]*claim{}, sessions: map[*session]*session{},
+		of: &twin, units: map[*unit]*unit{}, claims: map[*claim]*claim{}, sessions: map[*session]*session{}, shared: map[*semaphore]*semaphore{},
 		watches: map[*watch]*watch{}, queued: map[*queued]*queued{}, errands: map[*errand]*errand{}, delays: map[*delay]*delay{},
 	}
 	twin.out, twin.arena = make([]core.Action, 0, mostActions), nil
@@ -26,14 +27,18 @@ func (c *Client) Clone() core.Machine {
 	twin.places = make(map[string]*place, len(c.places))
 	for name, p := range c.places {
 		other := *p
-		other.claims = nil
+		other.claims, other.semaphores = nil, nil
 		twin.places[name] = &other
 	}
 	for number, cl := range c.claims {
 		twin.claims[number] = t.claim(cl)
 	}
 	for name, p := range c.places {
-		twin.places[name].claims = t.list(p.claims)
+		other := twin.places[name]
+		other.claims = t.list(p.claims)
+		for _, s := range p.semaphores {
+			other.semaphores = append(other.semaphores, t.semaphore(s))
+		}
 	}
 	twin.released = append([]string(nil), c.released...)
 	twin.watched = make(map[string]*watch, len(c.watched))
@@ -121,6 +126,8 @@ func (t *twins) owner(o owner) owner {
 		return (*asking)(t.claim((*claim)(o)))
 	case *session:
 		return t.session(o)
+	case *semaphore:
+		return t.semaphore(o)
 	case *abilities:
 		return &t.of.store
 	default:
@@ -146,7 +153,26 @@ func (t *twins) session(s *session) *session {
 	return t.sessions[s]
 }
 
-func (t *twins) stander(on stander) stander { return t.claim(on.(*claim)) }
+func (t *twins) stander(on stander) stander {
+	if s, ok := on.(*semaphore); ok {
+		return t.semaphore(s)
+	}
+	return t.claim(on.(*claim))
+}
+
+func (t *twins) semaphore(s *semaphore) *semaphore {
+	if s == nil {
+		return nil
+	}
+	if t.shared[s] == nil {
+		twin := *s
+		t.shared[s] = &twin
+		twin.place = t.of.places[s.place.name]
+		twin.unit, twin.session, twin.watched = t.unit(s.unit), t.session(s.session), t.watch(s.watched)
+		twin.asks = t.list(s.asks)
+	}
+	return t.shared[s]
+}
 
 func (t *twins) watch(w *watch) *watch {
 	if w == nil {
@@ -156,7 +182,10 @@ func (t *twins) watch(w *watch) *watch {
 		twin := *w
 		t.watches[w] = &twin
 		twin.claims = t.list(w.claims)
-		twin.unit = t.unit(w.unit)
+		twin.units = nil
+		for _, u := range w.units {
+			twin.units = append(twin.units, t.unit(u))
+		}
 	}
 	return t.watches[w]
 }

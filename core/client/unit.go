@@ -43,7 +43,8 @@ type job struct {
 	claim *claim
 	kind  core.EventKind
 	epoch core.Epoch
-	brief bool
+	// permit, of cancel to a semaphore.
+	permit uint64
 	// reason and class, of begin to a claim, are the prober's, which the claim has waited for.
 	reason core.Reason
 	class  core.Class
@@ -60,8 +61,9 @@ func (c *Client) do(j job) {
 		c.stopClaim(j.claim)
 	case j.claim != nil:
 		c.tell(j.claim, j.kind, j.epoch)
-	case !j.unit.gone:
-		c.step(j.unit, core.Event{Kind: j.kind, Epoch: j.epoch, Brief: j.brief})
+	case j.unit.gone:
+	case j.permit == 0 || j.unit.owner.(*semaphore).knows(j.permit):
+		c.step(j.unit, core.Event{Kind: j.kind, Epoch: j.epoch, Permit: j.permit})
 	}
 }
 

@@ -1,7 +1,295 @@
 package client
 
-import "github.com/mopslock/mopslock/core"
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/invocation"
+)
 
-func (c *Client) castWork(_ *begun, ev *core.Event) error {
-	return &core.Error{Code: core.ErrorEvent, Text: "event " + ev.Kind.String() + " is not known yet"}
+// aWork is the role of who wants the result of a piece of work, or does the work.
+type aWork struct {
+	remote   bool
+	memo     bool   // failures are kept too
+	leaseKey string // what changes when the lease that is waited for does
+	told     bool   // somebody in this client said that there is a result
+	decided  bool   // found, absent or refused was told
+}
+
+// castWork fills in a claim of a piece of work.
+func (c *Client) castWork(b *begun, ev *core.Event) error {
+	t := &b.terms
+	w := &aWork{remote: ev.Kind == core.EventRemote, memo: t.MemoFailures}
+	b.machine, b.as = core.MachineInvocation, w
+	if last := lastSegment(t.Name); last == "lock" {
+		return &core.Error{Code: core.ErrorConfig, Text: "name: a last segment lock is a mops memo's lease, and the result would lie within the memo; use another"}
+	}
+	t.Role = core.RoleOwner
+	if !w.remote {
+		return nil
+	}
+	t.Role = core.RoleRemote
+	if t.Holder == "" { // there is no lease, which any protocol keeps alike
+		*t = core.Config{Name: t.Name, Role: t.Role, WithoutLease: t.WithoutLease, MemoFailures: t.MemoFailures}
+		b.protocol = core.ProtocolLastWriter
+	}
+	b.come()
+	b.wait = t.TTL.Under(b.protocol).Duration() // as a companion, it tries a store that does not answer for a TTL
+	return nil
+}
+
+func lastSegment(name string) string {
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == '/' {
+			return name[i+1:]
+		}
+	}
+	return name
+}
+
+// begin implements role. The first of two results wins by the store's own word, if that
+// honours create-if-absent.
+func (w *aWork) begin(c *Client, cl *claim) {
+	b := cl.asked
+	creates := b.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == createHonoured
+	if !creates && c.store.creates == createUnknown && !b.tried {
+		c.awaitStore(cl)
+		return
+	}
+	cfg := c.config(b.machine, b.protocol, &b.terms)
+	cfg.Creates = creates
+	if !w.remote {
+		b.remember(&cfg)
+	}
+	c.make(cl, cfg, core.Event{Kind: core.EventBegin, Wait: b.wait})
+}
+
+// notTried goes on with a piece of work where it could not be found out whether the store
+// honours create-if-absent.
+func (w *aWork) notTried(c *Client, cl *claim, reason core.Reason, class core.Class) {
+	b := cl.asked
+	left := b.at + int64(b.wait) - c.now.Mono
+	switch {
+	case w.remote && left > 0:
+		cl.delay = &delay{claim: cl, again: true}
+		c.arm(&cl.delay.alarm, cl.delay, c.now.Mono+min(int64(core.PollCap), left))
+	case w.remote && !b.terms.WithoutLease:
+		a := c.emit(core.ActionCannotMaintain)
+		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, core.ReasonUnreadable, class, cl.protocol
+		c.leave(cl)
+		c.remove(cl)
+	case w.remote, reason == core.ReasonUnusable && b.protocol == core.ProtocolLastWriter:
+		b.tried = true // what of it cannot be written to try is taken for a store that does not: a put, after a look
+		c.ask(cl)
+	case reason == core.ReasonUnusable && (class == core.ClassUnauthorized || class == core.ClassReadOnly):
+		// A store that may be read refuses to be written. A result that is there needs no
+		// lease. Without one the refusal stands: no protocol may be chosen unseen.
+		b.refusal = class
+		c.question(cl, core.ResultKey(cl.place.name))
+	default:
+		c.refuse(cl, reason, class)
+	}
+}
+
+// hear implements role: the notices of the invocation, and those of the lease or the
+// companion within.
+func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
+	switch a.Kind {
+	case core.ActionFound, core.ActionAbsent, core.ActionRefused:
+		if a.Kind == core.ActionFound {
+			c.resultIsThere(cl)
+		}
+		c.saw(cl, a.Observed)
+		w.conclude(c, cl, a)
+	case core.ActionWaiting:
+		w.leaseKey = ""
+		if cl.protocol != core.ProtocolStrict || a.Observed != nil {
+			w.leaseKey = c.keyToWatch(cl, a.Observed)
+		}
+		c.saw(cl, a.Observed)
+		c.say(cl, a)
+	case core.ActionHeld:
+		cl.nudged = false
+		c.noteHeld(cl, a)
+	case core.ActionReleased:
+		c.releasedBy(cl, a)
+		cl.held = false
+		c.say(cl, a)
+		c.nudgeOne(cl.place)
+	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
+		cl.held = false
+		if a.Kind != core.ActionLeft { // which is told when all is over
+			c.say(cl, a)
+		}
+	case core.ActionDeadline, core.ActionRenewed:
+		cl.at = a.At
+		c.say(cl, a)
+	case core.ActionAdopted:
+		cl.epoch = a.Epoch
+		c.say(cl, a)
+	default:
+		c.say(cl, a)
+	}
+}
+
+// say tells a notice of a claim.
+func (c *Client) say(cl *claim, a *core.Action) {
+	if !cl.over {
+		to := c.carry(a)
+		to.Claim, to.On, to.Protocol = cl.number, cl.on, 0
+	}
+}
+
+// conclude tells the outcome, and hands on the news of a release that only this claim got.
+// What is held is about to be given back.
+func (w *aWork) conclude(c *Client, cl *claim, a *core.Action) {
+	if !cl.over && !w.decided {
+		to := c.carry(a)
+		to.Claim, to.Protocol = cl.number, cl.protocol
+		if a.Kind != core.ActionRefused {
+			to.Protocol = 0
+		}
+	}
+	w.decided = true
+	cl.waiting = false
+	if cl.nudged {
+		cl.nudged = false
+		c.nudgeOne(cl.place)
+	}
+}
+
+// leave tells that nothing of a piece of work is left here.
+func (c *Client) leave(cl *claim) {
+	c.over(cl)
+	c.emit(core.ActionLeft).Claim = cl.number
+}
+
+// resultIsThere tells all claims of this client that want the same result. They only read,
+// so all are told at once, unlike waiters for a lease. One that was told tells no other.
+func (c *Client) resultIsThere(from *claim) {
+	if from.as.(*aWork).told {
+		return
+	}
+	for _, cl := range from.place.claims {
+		if w, ok := cl.as.(*aWork); ok && cl != from && !w.told {
+			w.told = true
+			c.post(job{claim: cl, kind: core.EventChanged})
+		}
+	}
+}
+
+// state is where the machine stands, or 0.
+func (w *aWork) state(cl *claim) core.InvocationState {
+	if cl.unit != nil {
+		if v, ok := cl.unit.machine.(*invocation.Invocation); ok {
+			return v.State()
+		}
+	}
+	return 0
+}
+
+// stepped implements role: what is waited for is watched, and asked of the session.
+func (w *aWork) stepped(c *Client, cl *claim) {
+	state := w.state(cl)
+	c.endTransfer(cl, state)
+	switch state {
+	case core.InvocationWaiting:
+		cl.waiting = true
+		c.watch(cl, w.keysToWatch(cl, w.leaseKey)...)
+	case core.InvocationChecking: // of one who waits it is a look
+	case core.InvocationAcquiring:
+		if cl.session != nil {
+			c.open(cl.session)
+		}
+	case core.InvocationAwaiting:
+		cl.waiting = false
+		c.watch(cl, w.keysToWatch(cl, "")...)
+	case core.InvocationSettling: // of one who awaits it is a look
+		cl.waiting = false
+	case core.InvocationLaunched:
+		cl.waiting, cl.missed = false, false
+		if !cl.held {
+			c.unwatch(cl)
+			break
+		}
+		c.watchAbove(cl)
+	default:
+		cl.waiting = false
+		c.unwatch(cl)
+	}
+	if cl.unit.machine.Idle() {
+		c.leave(cl)
+	}
+}
+
+// ownLane is that of the invocation's own requests, transfers among them.
+const ownLane = 1
+
+// endTransfer has the host end a transfer that nobody wants any more. It is answered all
+// the same, for which a machine that gives up waits: a put of a result could still land.
+func (c *Client) endTransfer(cl *claim, state core.InvocationState) {
+	f := c.requests.find(cl.unit.flights[ownLane])
+	switch {
+	case f == nil || f.lane != laneTransfer || f.ended:
+	case state != core.InvocationDelivering:
+		c.abandon(cl.unit, ownLane)
+	case cl.stopping:
+		f.ended = true
+		if f.queued != nil {
+			c.arm(&f.queued.alarm, f.queued, c.now.Mono)
+			return
+		}
+		c.emit(core.ActionAbandon).Request = f.id
+	}
+}
+
+// keysToWatch is what changes when somebody stores a result, or gives back the lease.
+func (w *aWork) keysToWatch(cl *claim, lease string) []string {
+	keys := []string{core.ResultKey(cl.place.name)}
+	if w.memo {
+		keys = append(keys, core.FailureKey(cl.place.name))
+	}
+	if lease != "" {
+		keys = append(keys, lease)
+	}
+	return keys
+}
+
+// command implements role.
+func (w *aWork) command(c *Client, cl *claim, ev *core.Event) {
+	if ev.Kind == core.EventEnded {
+		if w.state(cl) == core.InvocationLaunched {
+			c.step(cl.unit, core.Event{Kind: core.EventEnded, Outcome: ev.Outcome, Result: ev.Result})
+		}
+		return
+	}
+	kind := core.EventCancel
+	if ev.Kind == core.EventRelease {
+		kind = core.EventRelease
+	}
+	cl.stopping = true
+	c.step(cl.unit, core.Event{Kind: kind, Brief: ev.Brief && kind == core.EventRelease})
+}
+
+// stop implements role.
+func (w *aWork) stop() core.EventKind { return core.EventRelease }
+
+// canLook implements role.
+func (w *aWork) canLook(cl *claim) bool {
+	switch w.state(cl) {
+	case core.InvocationWaiting, core.InvocationAwaiting, core.InvocationLaunched:
+		return true
+	}
+	return false
+}
+
+// copy implements role.
+func (w *aWork) copy(*twins) role {
+	twin := *w
+	return &twin
+}
+
+// snapshot implements role.
+func (w *aWork) snapshot(s *base.Snapshot) {
+	s.Bools(w.remote, w.memo, w.told, w.decided)
+	s.Text(w.leaseKey)
 }

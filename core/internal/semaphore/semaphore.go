@@ -465,3 +465,9 @@ func (s *Semaphore) tell(a *ask) {
 	}
 	a.news, a.why = 0, core.ReasonNone
 }
+
+// NextKey is the key of the version after the newest that is known: it is made when somebody
+// gives back.
+func (s *Semaphore) NextKey() string {
+	return register.VersionKey(register.RegisterPrefix(s.Cfg.Name), s.Cur.N+1)
+}

@@ -1,0 +1,87 @@
+package client_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+func (p *process) ended(claim uint64, outcome core.Outcome, result bool) {
+	p.t.Helper()
+	p.do(core.Event{Kind: core.EventEnded, Claim: claim, Outcome: outcome, Result: result})
+}
+
+// TestInvoke: one launches the work, the other waits for its result; then it is there.
+func TestInvoke(t *testing.T) {
+	for _, terms := range []core.Config{
+		{Name: "w"}, {Name: "w", OnSession: true}, {Name: "w", Protocol: core.ProtocolLastWriter},
+	} {
+		b := newBucket()
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		one := p.begin(core.EventInvoke, terms, core.Event{Wait: core.Forever})
+		p.until(p.now + int64(core.Second))
+		p.hears(map[bool]string{true: "0 held; ", false: ""}[terms.OnSession] + "1 held; 1 launch")
+		second := p.begin(core.EventInvoke, terms, core.Event{Wait: core.Forever})
+		q.now = p.now
+		two := q.begin(core.EventInvoke, terms, core.Event{Wait: core.Forever})
+		if got := q.heard(); !strings.HasSuffix(got, "1 waiting") {
+			t.Error(got)
+		}
+		p.told = nil
+		p.ended(one, core.OutcomeYes, true)
+		for _, want := range []string{"1 found; ", "2 found; 2 left", "1 released; 1 left"} {
+			if !strings.Contains(strings.Join(p.told, "; "), want) {
+				t.Errorf("%q, want %s", p.told, want)
+			}
+		}
+		q.until(q.now + int64(30*core.Second))
+		if got := q.heard(); !strings.Contains(got, "1 found; 1 left") {
+			t.Error(got)
+		}
+		third := q.begin(core.EventInvoke, terms, core.Event{})
+		q.hears("2 found; 2 left")
+		_, _, _ = second, two, third
+		p.do(core.Event{Kind: core.EventClose})
+		if !strings.HasSuffix(p.heard(), "0 closed") || !p.client.Idle() {
+			t.Error("not closed")
+		}
+	}
+}
+
+// TestRemoteCarriesOn: the orchestrator dies, the remote stores the result.
+func TestRemoteCarriesOn(t *testing.T) {
+	b := newBucket()
+	p, q, r := newProcess(t, b, 1), newProcess(t, b, 2), newProcess(t, b, 3)
+	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{Wait: core.Forever})
+	p.hears("1 held; 1 launch")
+	q.now = p.now
+	remote := q.begin(core.EventRemote, core.Config{Name: "w", Holder: p.holder, Epoch: 1}, core.Event{})
+	q.hears("1 held; 1 launch")
+	q.until(q.now + int64(100*core.Second)) // and p is gone
+	r.now = q.now
+	r.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{Wait: core.Forever})
+	r.hears("1 waiting")
+	q.told = nil
+	q.ended(remote, core.OutcomeYes, true)
+	q.hears("1 found; 1 left")
+	r.until(q.now + int64(60*core.Second))
+	r.hears("1 found; 1 left")
+}
+
+func TestWorkEndsWithoutResult(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	one := p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
+	p.ended(one, core.OutcomeNo, false)
+	p.hears("1 held; 1 launch; 1 absent failed; 1 released; 1 left")
+	two := p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
+	p.do(core.Event{Kind: core.EventCancel, Claim: two})
+	p.hears("2 held; 2 launch; 2 released; 2 refused cancelled; 2 left")
+	p.bucket.objects["w/lock/lock.json"] = core.Event{}
+	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
+	p.hears("3 refused kind")
+	_, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})
+	if err == nil || !strings.Contains(err.Error(), "memo") {
+		t.Error(err)
+	}
+}
