@@ -303,8 +303,10 @@ func actionRules(kind ActionKind) fieldRules {
 	switch kind {
 	case ActionHeld:
 		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actOrigin | 1<<actTook
-	case ActionRefused, ActionWarned:
+	case ActionRefused:
 		rules.may |= 1<<actProtocol | 1<<actBody
+	case ActionWarned:
+		rules.may |= 1<<actClass | 1<<actBody
 	case ActionLost:
 		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actClass
 	case ActionReleased, ActionLeft, ActionSeen, ActionCannotMaintain, ActionRenewed, ActionDeadline, ActionAdopted, ActionContactLost, ActionWaiting, ActionBroken:

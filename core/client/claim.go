@@ -192,6 +192,10 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 		cl.missed = cl.rest == nil
 		return
 	}
+	if d := cl.delay; d != nil && d.look {
+		c.arm(&d.alarm, d, c.now.Mono)
+		return
+	}
 	if u := c.rouse(cl); u != nil && !u.gone {
 		c.step(u, core.Event{Kind: kind, Epoch: epoch})
 	}

@@ -1,7 +1,319 @@
 package client
 
-import "github.com/mopslock/mopslock/core"
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/lastwriter"
+	"github.com/mopslock/mopslock/core/internal/register"
+)
 
-func (c *Client) castLook(_ *begun, ev *core.Event) error {
-	return &core.Error{Code: core.ErrorEvent, Text: "event " + ev.Kind.String() + " is not known yet"}
+// watchPoll is how often a name is read that a person watches on a store that tells of
+// nothing.
+const watchPoll = core.Second
+
+// aLook is the role of who reads a name and takes no part: once, at every change, or to
+// break what another holds.
+type aLook struct {
+	kind    core.EventKind // look, watch or break
+	terms   core.Config
+	wanted  core.Protocol // 0 is however the name is kept
+	strict  *core.Observed
+	last    fingerprint // of what a watch has shown
+	shown   bool
+	pending bool // a change was told while it was being read
+}
+
+// fingerprint is what must change for a watch to show a name again.
+type fingerprint struct {
+	state      core.Observation
+	epoch      core.Epoch
+	holder     string
+	companions string
+}
+
+// castLook fills in a claim that only reads, or breaks.
+func (c *Client) castLook(b *begun, ev *core.Event) error {
+	t := &b.terms
+	b.as = &aLook{kind: ev.Kind, terms: *t, wanted: b.protocol}
+	b.machine, b.protocol = core.MachineInspection, core.ProtocolStrict
+	if ev.Kind != core.EventBreak {
+		*t = core.Config{Name: t.Name}
+		return nil
+	}
+	if b.machine = core.MachineRevocation; t.Why == "" && b.as.(*aLook).wanted != core.ProtocolStrict {
+		t.Why = "-" // lastwriter has no room for one; strict says later that it needs one
+	}
+	return nil
+}
+
+// begin implements role.
+func (k *aLook) begin(c *Client, cl *claim) {
+	cl.asked = nil
+	k.read(c, cl)
+}
+
+// read begins to read the name, or to break it if it is known how it is kept.
+func (k *aLook) read(c *Client, cl *claim) {
+	k.strict, k.pending = nil, false
+	switch {
+	case k.wanted == core.ProtocolLastWriter:
+		k.readRecord(c, cl)
+	case k.wanted == core.ProtocolStrict && k.kind == core.EventBreak:
+		k.breakVersion(c, cl)
+	default:
+		k.run(c, cl, core.MachineInspection, core.Config{Name: cl.place.name})
+	}
+}
+
+// run begins a machine that does one thing. A look does not wait for a store that asks to be
+// left alone, since it is not repeated at once.
+func (k *aLook) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
+	cl.protocol = core.ProtocolStrict
+	cfg := c.config(kind, cl.protocol, &t)
+	cfg.Seed = c.seed()
+	m, err := newMachine(cfg)
+	if err != nil {
+		c.refuseTerms(cl, err)
+		return
+	}
+	k.use(c, cl, m, core.EventBegin)
+}
+
+func (k *aLook) use(c *Client, cl *claim, m core.Machine, first core.EventKind) {
+	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, direct: true}
+	c.post(job{unit: cl.unit, kind: first})
+}
+
+func (k *aLook) readRecord(c *Client, cl *claim) {
+	cl.protocol = core.ProtocolLastWriter
+	k.use(c, cl, &recordLook{key: cl.place.name + "/" + core.LockFile}, core.EventBegin)
+}
+
+func (k *aLook) breakVersion(c *Client, cl *claim) {
+	k.run(c, cl, core.MachineRevocation, k.terms)
+}
+
+// hear implements role.
+func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
+	u := cl.unit
+	switch a.Kind {
+	case core.ActionRefused, core.ActionSeen, core.ActionBroken, core.ActionReleased, core.ActionLost:
+		c.drop(u)
+		cl.unit = nil
+	}
+	switch {
+	case a.Kind == core.ActionBroken:
+		c.conclude(cl, a)
+		c.nudgeOne(cl.place)
+	case a.Kind == core.ActionReleased: // in the name of its holder
+		to := *a
+		to.Kind = core.ActionBroken
+		c.conclude(cl, &to)
+		c.nudgeOne(cl.place)
+	case a.Kind == core.ActionLost: // since we looked
+		to := *a
+		to.Kind = core.ActionRefused
+		if a.Reason == core.ReasonTaken {
+			to.Reason = core.ReasonHeld
+		}
+		c.conclude(cl, &to)
+	case a.Kind == core.ActionRefused && k.kind == core.EventWatch && a.Reason != core.ReasonCancelled:
+		to := c.carry(a) // a read that failed; the next one may not
+		to.Kind, to.Claim = core.ActionWarned, cl.number
+		k.again(c, cl)
+	case a.Kind == core.ActionRefused:
+		c.conclude(cl, a)
+	case a.Kind != core.ActionSeen:
+	case cl.protocol == core.ProtocolStrict:
+		k.seenVersions(c, cl, a)
+	default:
+		k.seenRecord(c, cl, a)
+	}
+}
+
+// seenVersions: if a strict lease is held, it is shown, and not an old client's record
+// beside it.
+func (k *aLook) seenVersions(c *Client, cl *claim, a *core.Action) {
+	s := a.Observed
+	if s.Capacity != 0 || s.State != core.ObservedVacant && s.State != core.ObservedReleased || k.wanted == core.ProtocolStrict {
+		k.result(c, cl, s)
+		return
+	}
+	seen := *s
+	base.DetachObserved(&seen)
+	k.strict = &seen
+	k.readRecord(c, cl)
+}
+
+func (k *aLook) seenRecord(c *Client, cl *claim, a *core.Action) {
+	s := a.Observed
+	if v := k.strict; v != nil && (s.State == core.ObservedVacant || s.State == core.ObservedReleased && v.State == core.ObservedReleased) {
+		cl.protocol = core.ProtocolStrict
+		s = v
+	}
+	k.result(c, cl, s)
+}
+
+// result shows what was read, or goes on to break it.
+func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
+	a := core.Action{Kind: core.ActionSeen, Observed: s}
+	switch k.kind {
+	case core.EventLook:
+		c.conclude(cl, &a)
+	case core.EventBreak:
+		k.breaks(c, cl, s)
+	default:
+		now := fingerprint{s.State, s.Epoch, string(s.Holder), string(s.Companions)}
+		if !k.shown || now != k.last {
+			k.shown, k.last = true, now
+			to := c.carry(&a)
+			to.Claim, to.Protocol = cl.number, cl.protocol
+			c.watch(cl, cl.place.name+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.place.name), s.Epoch+1))
+		}
+		k.again(c, cl)
+	}
+}
+
+// breaks goes on when it is known how the name is kept: a lock.json is released in the name
+// of its holder.
+func (k *aLook) breaks(c *Client, cl *claim, s *core.Observed) {
+	a := core.Action{Kind: core.ActionRefused, Observed: s}
+	switch {
+	case cl.protocol == core.ProtocolStrict:
+		k.breakVersion(c, cl)
+		return
+	case s.State == core.ObservedCorrupt: // it frees itself, by its age
+		a.Reason, a.Class = core.ReasonUnusable, core.ClassOther
+	case s.State != core.ObservedHeld && s.State != core.ObservedStale:
+		a.Reason = core.ReasonVacant
+	case k.terms.Holder != "" && string(s.Holder) != string(k.terms.Holder):
+		a.Reason = core.ReasonHeld
+	default:
+		cfg := c.config(core.MachineLease, core.ProtocolLastWriter, &core.Config{
+			Name: cl.place.name, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
+		})
+		cfg.Seed = c.seed()
+		m, err := newMachine(cfg)
+		if err != nil {
+			c.refuseTerms(cl, err)
+			return
+		}
+		k.use(c, cl, m, core.EventRelease)
+		return
+	}
+	c.conclude(cl, &a)
+}
+
+// conclude tells the one thing that a claim was for, and forgets the claim.
+func (c *Client) conclude(cl *claim, a *core.Action) {
+	c.ended(cl, a)
+	c.remove(cl)
+}
+
+// again has a watch read once more: at a change, or after a while.
+func (k *aLook) again(c *Client, cl *claim) {
+	after := int64(watchPoll)
+	if k.pending {
+		after = 0
+	}
+	cl.delay = &delay{claim: cl, look: true}
+	c.arm(&cl.delay.alarm, cl.delay, c.now.Mono+after)
+}
+
+// stepped implements role.
+func (k *aLook) stepped(*Client, *claim) {}
+
+// command implements role.
+func (k *aLook) command(c *Client, cl *claim, ev *core.Event) {
+	if ev.Kind != core.EventEnded {
+		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+	}
+}
+
+// stop implements role.
+func (k *aLook) stop() core.EventKind { return core.EventCancel }
+
+// canLook implements role. A change has a watch read at once, or once more.
+func (k *aLook) canLook(cl *claim) bool {
+	k.pending = k.kind == core.EventWatch
+	if cl.delay != nil {
+		return k.pending
+	}
+	return false
+}
+
+// copy implements role.
+func (k *aLook) copy(*twins) role {
+	twin := *k
+	if k.strict != nil {
+		seen := *k.strict
+		base.DetachObserved(&seen)
+		twin.strict = &seen
+	}
+	return &twin
+}
+
+// snapshot implements role.
+func (k *aLook) snapshot(s *base.Snapshot) {
+	s.Octet(uint8(k.kind))
+	s.Octet(uint8(k.wanted))
+	s.Bools(k.strict != nil, k.shown, k.pending)
+	if k.strict != nil {
+		s.Observed(k.strict)
+	}
+	s.Octet(uint8(k.last.state))
+	s.Uint(uint64(k.last.epoch))
+	s.Text(k.last.holder)
+	s.Text(k.last.companions)
+	s.Bytes(core.AppendConfig(nil, &k.terms))
+}
+
+// recordLook reads lock.json once.
+type recordLook struct {
+	key  string
+	done bool
+	seen core.Observed
+	out  [1]core.Action
+}
+
+// Step implements core.Machine.
+func (l *recordLook) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+	a := &l.out[0]
+	switch {
+	case ev.Kind == core.EventBegin:
+		*a = core.Action{Kind: core.ActionGet, Request: 1, Key: l.key, Limit: core.RequestLimit}
+	case ev.Kind != core.EventAnswer || l.done:
+		return nil, nil
+	case ev.Outcome == core.OutcomeUnknown:
+		l.done = true
+		*a = core.Action{Kind: core.ActionRefused, Reason: core.ReasonUnreachable, Class: ev.Class}
+		if ev.Class.Permanent() {
+			a.Reason = core.ReasonUnusable
+		}
+	default:
+		l.done = true
+		l.seen = lastwriter.Inspect(now, ev.Body, ev.Outcome == core.OutcomeNo, ev.Stamp)
+		*a = core.Action{Kind: core.ActionSeen, Observed: &l.seen}
+	}
+	return l.out[:], nil
+}
+
+// Idle implements core.Machine.
+func (l *recordLook) Idle() bool { return l.done }
+
+// String implements core.Machine.
+func (l *recordLook) String() string { return "looking" }
+
+// AppendState implements core.Machine.
+func (l *recordLook) AppendState(dst []byte) []byte {
+	s := base.Snapshot(dst)
+	s.Text(l.key)
+	s.Bools(l.done)
+	return s
+}
+
+// Clone implements core.Machine.
+func (l *recordLook) Clone() core.Machine {
+	twin := *l
+	return &twin
 }

@@ -18,7 +18,7 @@ func TestPermits(t *testing.T) {
 	one, two := p.permit(core.Forever, 1), p.permit(core.Forever, 1)
 	p.hears("0 held; 1 held; 2 held")
 	q.permit(0, 1)
-	q.hears("0 held; 1 waiting; 1 refused full")
+	q.hears("0 held; 1 waiting; 1 refused full held")
 	q.permit(core.Forever, 1)
 	q.hears("2 waiting")
 	p.do(core.Event{Kind: core.EventRelease, Claim: one})
@@ -51,7 +51,7 @@ func TestLimit(t *testing.T) {
 	p.hears("1 limited")
 	p.permit(core.Forever, 1)
 	p.permit(0, 1)
-	p.hears("0 held; 2 held; 3 refused full")
+	p.hears("0 held; 2 held; 3 refused full held")
 }
 
 func TestPermitFaults(t *testing.T) {

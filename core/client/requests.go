@@ -169,7 +169,7 @@ func (c *Client) send(u *unit, a *core.Action) {
 func (c *Client) request(f flight, a *core.Action, of uint64) core.RequestID {
 	r := &c.requests
 	begins := c.now.Mono
-	if r.restUntil > c.now.Mono && !f.errand && f.lane != laneTransfer {
+	if r.restUntil > c.now.Mono && !f.errand && f.lane != laneTransfer && !f.unit.direct {
 		// Limits come from deadlines: a holder that does not send in time loses a claim
 		// that the store would have kept. So no request waits for more than half of its limit.
 		begins = min(r.restUntil, c.now.Mono+int64(a.Limit/2))

@@ -116,6 +116,9 @@ func (p *process) do(ev core.Event) {
 				if a.Reason != 0 {
 					text += " " + a.Reason.String()
 				}
+				if a.Observed != nil && a.Kind != core.ActionWaiting {
+					text += " " + a.Observed.State.String()
+				}
 				p.told = append(p.told, text)
 			}
 		}

@@ -245,12 +245,17 @@ type delay struct {
 	leaves bool // it is left, and not released
 	brief  bool
 	again  bool // the store is asked once more
+	look   bool // a watch reads once more
 }
 
 // ring implements ringer.
 func (d *delay) ring(c *Client) {
 	cl := d.claim
 	cl.delay = nil
+	if d.look {
+		cl.as.(*aLook).read(c, cl)
+		return
+	}
 	if cl.asked == nil {
 		c.finishTenure(cl, d)
 		return

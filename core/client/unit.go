@@ -13,6 +13,7 @@ type unit struct {
 	claim   uint64            // for which its requests are; 0: for the client itself
 	lanes   core.RequestID    // which requests of the machine may be in flight together
 	flights [4]core.RequestID // the client's ids, by lane; 0 is none
+	direct  bool              // its requests do not wait for a store that asks to be left alone
 	gone    bool              // nothing is told to it any more
 }
 
