@@ -9,16 +9,17 @@ import (
 // claim is one thing that the host has asked for, from its command until nothing of it is
 // left to be done. There may be ten thousand of them, so what only some need is made on demand.
 type claim struct {
-	number  uint64
-	as      role
-	place   *place
-	unit    *unit           // of its own machine; nil while it is settled, at rest, or if it shares one
-	rest    *strict.Resting // of a lease at rest
-	session *session        // on which it stands, or wants to
-	seat    int             // in the session, from 1
-	asked   *begun          // nil once its machine is made
-	watches []*watch
-	delay   *delay // of a release that waits for tidying
+	number   uint64
+	as       role
+	place    *place
+	unit     *unit           // of its own machine; nil while it is settled, at rest, or if it shares one
+	rest     *strict.Resting // of a lease at rest
+	session  *session        // on which it stands, or wants to
+	seat     int             // in the session, from 1
+	asked    *begun          // nil once its machine is made
+	watches  []*watch
+	handover *handover // of a waiter
+	delay    *delay    // of a release that waits for tidying
 
 	protocol core.Protocol
 	looked   int64 // as of a place
@@ -240,8 +241,8 @@ func (c *Client) over(cl *claim) {
 	cl.over = true
 	cl.waiting = false
 	c.unwatch(cl)
-	if cl.nudged && !cl.held {
-		c.nudgeOne(cl.place)
+	if !cl.held {
+		c.passOn(cl)
 	}
 	cl.nudged = false
 }

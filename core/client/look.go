@@ -104,12 +104,12 @@ func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
 	switch {
 	case a.Kind == core.ActionBroken:
 		c.conclude(cl, a)
-		c.nudgeOne(cl.place)
+		c.nudgeOne(cl.place, 0)
 	case a.Kind == core.ActionReleased: // in the name of its holder
 		to := *a
 		to.Kind = core.ActionBroken
 		c.conclude(cl, &to)
-		c.nudgeOne(cl.place)
+		c.nudgeOne(cl.place, 0)
 	case a.Kind == core.ActionLost: // since we looked
 		to := *a
 		to.Kind = core.ActionRefused

@@ -57,14 +57,31 @@ func (c *Client) vacate(p *place) {
 
 // nudgeOne tells the longest waiter that a name was released. One is enough, and a crowd
 // would only lose races; if that one ends without the name, the next one is told.
-func (c *Client) nudgeOne(p *place) {
+// freed is when this client released it, a Mono, or 0.
+func (c *Client) nudgeOne(p *place, freed int64) {
 	for _, cl := range p.claims {
 		if cl.waiting && !cl.over {
 			cl.nudged = true
+			if cl.handover != nil {
+				cl.handover.freed = freed
+			}
 			c.post(job{claim: cl, kind: core.EventChanged})
 			return
 		}
 	}
+}
+
+// passOn tells the next waiter of a release that brought a claim nothing.
+func (c *Client) passOn(cl *claim) {
+	if !cl.nudged {
+		return
+	}
+	cl.nudged = false
+	freed := int64(0)
+	if cl.handover != nil {
+		freed = cl.handover.freed
+	}
+	c.nudgeOne(cl.place, freed)
 }
 
 // releasedBy remembers a release that frees the name at once.

@@ -49,6 +49,7 @@ type flight struct {
 	inner  core.RequestID
 	verb   core.ActionKind
 	lane   laneKind
+	asked  int64 // Mono
 	errand bool
 	ended  bool    // the host was asked to end it, and its answer is wanted
 	queued *queued // nil: it is under way
@@ -168,6 +169,7 @@ func (c *Client) send(u *unit, a *core.Action) {
 // request sends one now, or lets it wait.
 func (c *Client) request(f flight, a *core.Action, of uint64) core.RequestID {
 	r := &c.requests
+	f.asked = c.now.Mono
 	begins := c.now.Mono
 	if r.restUntil > c.now.Mono && !f.errand && f.lane != laneTransfer && !f.unit.direct {
 		// Limits come from deadlines: a holder that does not send in time loses a claim
@@ -245,6 +247,10 @@ func (c *Client) start(q *queued) {
 	r := &c.requests
 	f := r.find(q.id)
 	c.disarm(&q.alarm)
+	if q.deadline <= c.now.Mono {
+		q.ring(c)
+		return
+	}
 	q.over, f.queued = true, nil
 	r.busy[f.lane]++
 	to := c.carry(&q.action)
@@ -278,12 +284,13 @@ func (c *Client) forgetFlight(f *flight) {
 // answer takes the store's answer to a request.
 func (c *Client) answer(ev *core.Event) {
 	r := &c.requests
-	f := r.find(ev.Request)
-	u, inner := f.unit, f.inner
+	at := r.find(ev.Request)
+	f := *at
+	u := f.unit
 	if r.busy[f.lane]--; f.errand {
 		c.tidying--
 	}
-	c.forgetFlight(f)
+	c.forgetFlight(at)
 	if ev.RetryAfter > 0 {
 		r.restUntil = max(r.restUntil, c.now.Mono+int64(min(ev.RetryAfter, core.MaxTTL)))
 	}
@@ -292,11 +299,14 @@ func (c *Client) answer(ev *core.Event) {
 		return
 	}
 	told := *ev
-	told.Request, told.RetryAfter = inner, 0
+	told.Request, told.RetryAfter = f.inner, 0
 	if _, asks := u.machine.(*prober); ev.Class == core.ClassUnsupported && !asks {
 		told.Class = core.ClassOther
 	}
 	c.step(u, told)
+	if cl, ok := u.owner.(*claim); ok {
+		c.follow(cl, &f, ev)
+	}
 }
 
 func (c *Client) followOutage(ev *core.Event) {

@@ -116,6 +116,9 @@ func (p *process) do(ev core.Event) {
 				if a.Reason != 0 {
 					text += " " + a.Reason.String()
 				}
+				if a.Origin > core.OriginFree {
+					text += " from " + a.Origin.String()
+				}
 				if a.Observed != nil && a.Kind != core.ActionWaiting {
 					text += " " + a.Observed.State.String()
 				}
@@ -171,7 +174,7 @@ func TestLeaseFromAcquireToClose(t *testing.T) {
 	p.do(core.Event{Kind: core.EventRelease, Claim: one})
 	p.hears("1 released")
 	q.until(p.now + int64(10*core.Second))
-	if got := q.heard(); !strings.HasSuffix(got, "held") {
+	if got := q.heard(); !strings.HasSuffix(got, "held from elsewhere") {
 		t.Error(got)
 	}
 	q.do(core.Event{Kind: core.EventClose})

@@ -160,6 +160,9 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 		s.Text(w.key)
 		s.Bools(w.begun)
 	}
+	if cl.handover != nil {
+		cl.handover.snapshot(s)
+	}
 	if d := cl.delay; d != nil {
 		s.Int(d.at)
 		s.Bools(d.leaves, d.brief, d.index != 0)

@@ -221,6 +221,7 @@ func (c *Client) tenure(cl *claim, a *core.Action) {
 	case core.ActionWaiting:
 		cl.waiting = true
 		c.watch(cl, c.keyToWatch(cl, a.Observed))
+		cl.waitsFor(c.now.Mono, a.Observed)
 		c.saw(cl, a.Observed)
 	case core.ActionHeld:
 		c.nowHeld(cl, a)
@@ -233,7 +234,7 @@ func (c *Client) tenure(cl *claim, a *core.Action) {
 	case core.ActionReleased:
 		c.releasedBy(cl, a)
 		c.ended(cl, a)
-		c.nudgeOne(cl.place)
+		c.nudgeOne(cl.place, c.now.Mono)
 		return
 	case core.ActionRefused:
 		c.saw(cl, a.Observed)
@@ -243,10 +244,7 @@ func (c *Client) tenure(cl *claim, a *core.Action) {
 		c.ended(cl, a)
 		return
 	}
-	if !cl.over {
-		to := c.carry(a)
-		to.Claim, to.On = cl.number, cl.on
-	}
+	c.say(cl, a)
 }
 
 // ended tells how a claim has ended, once.
@@ -280,7 +278,22 @@ func (c *Client) noteHeld(cl *claim, a *core.Action) {
 	}
 	to := c.carry(a)
 	to.Claim, to.Protocol, to.On = cl.number, cl.protocol, cl.on
+	if cl.acquires() {
+		to.Origin, to.Took = cl.handover.whence(c, cl.protocol, a.Token)
+		cl.handover = nil
+	}
 	c.forget(cl.place)
+}
+
+// acquires reports whether the claim takes a name, and does not join who has it.
+func (cl *claim) acquires() bool {
+	switch as := cl.as.(type) {
+	case aLease:
+		return true
+	case *aWork:
+		return !as.remote
+	}
+	return false
 }
 
 // watchAbove watches what a break of a strict lease that is held makes. Of one on a

@@ -91,6 +91,10 @@ func (t *twins) claim(cl *claim) *claim {
 		twin.session = t.session(cl.session)
 		twin.unit = t.unit(cl.unit)
 		twin.delay = t.delay(cl.delay)
+		if cl.handover != nil {
+			seen := *cl.handover
+			twin.handover = &seen
+		}
 		if cl.asked != nil {
 			asked := *cl.asked
 			asked.as = twin.as

@@ -105,6 +105,7 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 		if cl.protocol != core.ProtocolStrict || a.Observed != nil {
 			w.leaseKey = c.keyToWatch(cl, a.Observed)
 		}
+		cl.waitsFor(c.now.Mono, a.Observed)
 		c.saw(cl, a.Observed)
 		c.say(cl, a)
 	case core.ActionHeld:
@@ -114,7 +115,7 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 		c.releasedBy(cl, a)
 		cl.held = false
 		c.say(cl, a)
-		c.nudgeOne(cl.place)
+		c.nudgeOne(cl.place, c.now.Mono)
 	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
 		cl.held = false
 		if a.Kind != core.ActionLeft { // which is told when all is over
@@ -133,9 +134,13 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 
 // say tells a notice of a claim.
 func (c *Client) say(cl *claim, a *core.Action) {
-	if !cl.over {
-		to := c.carry(a)
-		to.Claim, to.On, to.Protocol = cl.number, cl.on, 0
+	if cl.over {
+		return
+	}
+	to := c.carry(a)
+	to.Claim = cl.number
+	if a.Kind == core.ActionDeadline {
+		to.On = cl.on
 	}
 }
 
@@ -151,10 +156,7 @@ func (w *aWork) conclude(c *Client, cl *claim, a *core.Action) {
 	}
 	w.decided = true
 	cl.waiting = false
-	if cl.nudged {
-		cl.nudged = false
-		c.nudgeOne(cl.place)
-	}
+	c.passOn(cl)
 }
 
 // leave tells that nothing of a piece of work is left here.
