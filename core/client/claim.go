@@ -67,7 +67,7 @@ type role interface {
 	// stepped follows the machine's state after a step.
 	stepped(c *Client, cl *claim)
 	// command takes release, cancel, leave and ended.
-	command(c *Client, cl *claim, ev *core.Event)
+	command(c *Client, cl *claim, o order)
 	// stop is the command that ends it when the client closes.
 	stop() core.EventKind
 	// canLook reports whether the machine would use changed at this moment.
@@ -77,15 +77,23 @@ type role interface {
 	snapshot(s *base.Snapshot)
 }
 
+// order is a command about a claim that exists. Outcome and result are of ended.
+type order struct {
+	kind    core.EventKind
+	brief   bool
+	outcome core.Outcome
+	result  bool
+}
+
 // plain is embedded in roles without a state.
 type plain struct{}
 
 func (plain) snapshot(*base.Snapshot) {}
 
 // begin makes a claim and settles how its name is kept.
-func (c *Client) begin(b *begun, ev *core.Event) {
-	cl := &claim{number: ev.Claim, as: b.as, asked: b}
-	c.last = ev.Claim
+func (c *Client) begin(b *begun, number uint64) {
+	cl := &claim{number: number, as: b.as, asked: b}
+	c.last = number
 	c.claims[cl.number] = cl
 	c.enroll(cl, b.terms.Name)
 	if c.closing {
@@ -150,15 +158,6 @@ func (cl *claim) stepped(c *Client, u *unit) {
 	}
 }
 
-// inform implements owner: the newest sample of the store's clock, and how the session
-// stands. A session that is past its deadline is stepped first, so that a lease on it
-// hears the reason from it.
-func (cl *claim) inform(c *Client, _ *unit, ev *core.Event) {
-	if cl.protocol == core.ProtocolStrict {
-		c.inform(cl.session, ev)
-	}
-}
-
 // keeps implements owner.
 func (cl *claim) keeps() bool { return cl.held }
 
@@ -203,14 +202,14 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 }
 
 // command takes a command about a claim that exists.
-func (c *Client) command(cl *claim, ev *core.Event) {
+func (c *Client) command(cl *claim, o order) {
 	if cl.asked != nil { // it is being settled, and nothing of it is in the store
-		if ev.Kind != core.EventEnded {
+		if o.kind != core.EventEnded {
 			c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 		}
 		return
 	}
-	cl.as.command(c, cl, ev)
+	cl.as.command(c, cl, o)
 }
 
 // refuse ends a claim of which nothing is in the store.

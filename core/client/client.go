@@ -87,7 +87,7 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	c.now, c.out, c.arena, c.bytes, c.more = now, c.out[:0], c.arena[:0], 0, false
 	switch {
 	case terms != nil:
-		c.begin(terms, &ev)
+		c.begin(terms, ev.Claim)
 	case ev.Kind == core.EventAnswer:
 		c.answer(&ev)
 	case ev.Kind == core.EventChanged:
@@ -96,7 +96,7 @@ func (c *Client) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		c.close()
 	case ev.Kind != core.EventWoke:
 		if cl := c.claims[ev.Claim]; cl != nil && !cl.over {
-			c.command(cl, &ev)
+			c.command(cl, order{ev.Kind, ev.Brief, ev.Outcome, ev.Result})
 		}
 	}
 	c.work()
@@ -157,7 +157,9 @@ func (c *Client) emit(kind core.ActionKind) *core.Action {
 
 // carry keeps a machine's action: its bytes are the machine's, which may be stepped again.
 func (c *Client) carry(a *core.Action) *core.Action {
-	to := c.emit(a.Kind)
+	n := len(c.out)
+	c.out = c.out[:n+1]
+	to := &c.out[n]
 	*to = *a
 	if len(a.Body) > 0 {
 		to.Body = c.keep(a.Body)

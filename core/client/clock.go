@@ -61,8 +61,5 @@ func (k *storeClock) hear(c *Client, u *unit, a *core.Action) {
 // stepped implements owner.
 func (k *storeClock) stepped(*Client, *unit) {}
 
-// inform implements owner.
-func (k *storeClock) inform(*Client, *unit, *core.Event) {}
-
 // keeps implements owner.
 func (k *storeClock) keeps() bool { return false }

@@ -67,7 +67,7 @@ func (c *Client) stopClaim(cl *claim) {
 	case cl.asked != nil:
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 	case kind != 0:
-		cl.as.command(c, cl, &core.Event{Kind: kind, Brief: true})
+		cl.as.command(c, cl, order{kind: kind, brief: true})
 	}
 }
 

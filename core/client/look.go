@@ -224,8 +224,8 @@ func (k *aLook) again(c *Client, cl *claim) {
 func (k *aLook) stepped(*Client, *claim) {}
 
 // command implements role.
-func (k *aLook) command(c *Client, cl *claim, ev *core.Event) {
-	if ev.Kind != core.EventEnded {
+func (k *aLook) command(c *Client, cl *claim, o order) {
+	if o.kind != core.EventEnded {
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 	}
 }

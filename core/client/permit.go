@@ -203,12 +203,11 @@ func (c *Client) forgetSemaphore(s *semaphore) {
 	c.vacate(s.place)
 }
 
-// inform implements owner.
-func (s *semaphore) inform(c *Client, _ *unit, ev *core.Event) {
-	if m := s.unit.machine.(*machine.Semaphore); ev.Kind == core.EventChanged && m.State() != core.SemaphoreWaiting {
+// hint notes a change that is told while nobody waits: a look may be under way.
+func (s *semaphore) hint() {
+	if s.unit.machine.(*machine.Semaphore).State() != core.SemaphoreWaiting {
 		s.missed = true
 	}
-	c.inform(s.session, ev)
 }
 
 // keeps implements owner. What keeps a permit is its session.
@@ -265,8 +264,8 @@ func (p *aPermit) hear(*Client, *claim, *core.Action) {}
 func (p *aPermit) stepped(*Client, *claim) {}
 
 // command implements role: whatever has become of it by now, it is given back.
-func (p *aPermit) command(c *Client, cl *claim, ev *core.Event) {
-	if ev.Kind != core.EventEnded && p.of.knows(cl.number) {
+func (p *aPermit) command(c *Client, cl *claim, o order) {
+	if o.kind != core.EventEnded && p.of.knows(cl.number) {
 		c.step(p.of.unit, core.Event{Kind: core.EventRelease, Permit: cl.number})
 	}
 }

@@ -298,12 +298,13 @@ func (c *Client) answer(ev *core.Event) {
 	if u == nil {
 		return
 	}
-	told := *ev
-	told.Request, told.RetryAfter = f.inner, 0
-	if _, asks := u.machine.(*prober); ev.Class == core.ClassUnsupported && !asks {
-		told.Class = core.ClassOther
+	ev.Request, ev.RetryAfter = f.inner, 0
+	if ev.Class == core.ClassUnsupported {
+		if _, asks := u.machine.(*prober); !asks {
+			ev.Class = core.ClassOther
+		}
 	}
-	c.step(u, told)
+	c.feed(u, ev)
 	if cl, ok := u.owner.(*claim); ok {
 		c.follow(cl, &f, ev)
 	}

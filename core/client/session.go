@@ -209,9 +209,6 @@ func (s *session) stepped(c *Client, u *unit) {
 	}
 }
 
-// inform implements owner.
-func (s *session) inform(*Client, *unit, *core.Event) {}
-
 // keeps implements owner.
 func (s *session) keeps() bool { return true }
 

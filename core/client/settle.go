@@ -123,9 +123,6 @@ func (c *Client) resultAsked(cl *claim, a *core.Action) {
 // stepped implements owner.
 func (q *asking) stepped(*Client, *unit) {}
 
-// inform implements owner.
-func (q *asking) inform(*Client, *unit, *core.Event) {}
-
 // keeps implements owner.
 func (q *asking) keeps() bool { return false }
 
@@ -213,9 +210,6 @@ func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 
 // stepped implements owner.
 func (s *abilities) stepped(_ *Client, u *unit) { s.own = u.machine.(*prober).own }
-
-// inform implements owner.
-func (s *abilities) inform(*Client, *unit, *core.Event) {}
 
 // keeps implements owner.
 func (s *abilities) keeps() bool { return false }

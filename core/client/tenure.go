@@ -51,8 +51,8 @@ func (aLease) stepped(c *Client, cl *claim) {
 }
 
 // command implements role.
-func (aLease) command(c *Client, cl *claim, ev *core.Event) {
-	kind := ev.Kind
+func (aLease) command(c *Client, cl *claim, o order) {
+	kind := o.kind
 	if !cl.held && kind != core.EventRelease {
 		kind = core.EventCancel
 	} else if kind == core.EventCancel {
@@ -66,7 +66,7 @@ func (aLease) command(c *Client, cl *claim, ev *core.Event) {
 		c.tell(cl, kind, 0)
 		return
 	}
-	d := &delay{claim: cl, leaves: kind == core.EventLeave, brief: ev.Brief}
+	d := &delay{claim: cl, leaves: kind == core.EventLeave, brief: o.brief}
 	cl.delay = d
 	if c.isTidying(cl) {
 		c.arm(&d.alarm, d, c.now.Mono+int64(tidyPatience))
@@ -146,8 +146,8 @@ func (aCompanion) hear(c *Client, cl *claim, a *core.Action) { c.tenure(cl, a) }
 func (aCompanion) stepped(*Client, *claim) {}
 
 // command implements role.
-func (aCompanion) command(c *Client, cl *claim, ev *core.Event) {
-	if ev.Kind != core.EventEnded && !cl.stopping {
+func (aCompanion) command(c *Client, cl *claim, o order) {
+	if o.kind != core.EventEnded && !cl.stopping {
 		cl.stopping = true
 		c.tell(cl, core.EventLeave, 0)
 	}

@@ -23,8 +23,6 @@ type owner interface {
 	hear(c *Client, u *unit, a *core.Action)
 	// stepped follows the machine's state, after all actions of one of its steps.
 	stepped(c *Client, u *unit)
-	// inform adds to an event what the client knows.
-	inform(c *Client, u *unit, ev *core.Event)
 	// keeps reports whether a claim ends if the machine's requests are late.
 	keeps() bool
 }
@@ -69,15 +67,31 @@ func (c *Client) do(j job) {
 }
 
 // ring implements ringer.
-func (u *unit) ring(c *Client) { c.step(u, core.Event{Kind: core.EventWoke}) }
+func (u *unit) ring(c *Client) {
+	c.feed(u, &core.Event{Kind: core.EventWoke})
+}
 
 // step tells a machine what happened, and carries out what it answers.
-func (c *Client) step(u *unit, ev core.Event) {
-	u.owner.inform(c, u, &ev)
+func (c *Client) step(u *unit, ev core.Event) { c.feed(u, &ev) }
+
+// feed is step with an event that is the client's to change. The event stays off the heap,
+// so no interface but the machine's sees it.
+func (c *Client) feed(u *unit, ev *core.Event) {
+	switch on := u.owner.(type) {
+	case *claim:
+		if on.protocol == core.ProtocolStrict {
+			c.inform(on.session, ev)
+		}
+	case *semaphore:
+		if ev.Kind == core.EventChanged {
+			on.hint()
+		}
+		c.inform(on.session, ev)
+	}
 	if u.gone {
 		return
 	}
-	actions, err := u.machine.Step(c.now, ev)
+	actions, err := u.machine.Step(c.now, *ev)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // the client broke the contract
 	}

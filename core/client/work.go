@@ -257,19 +257,19 @@ func (w *aWork) keysToWatch(cl *claim, lease string) []string {
 }
 
 // command implements role.
-func (w *aWork) command(c *Client, cl *claim, ev *core.Event) {
-	if ev.Kind == core.EventEnded {
+func (w *aWork) command(c *Client, cl *claim, o order) {
+	if o.kind == core.EventEnded {
 		if w.state(cl) == core.InvocationLaunched {
-			c.step(cl.unit, core.Event{Kind: core.EventEnded, Outcome: ev.Outcome, Result: ev.Result})
+			c.step(cl.unit, core.Event{Kind: core.EventEnded, Outcome: o.outcome, Result: o.result})
 		}
 		return
 	}
 	kind := core.EventCancel
-	if ev.Kind == core.EventRelease {
+	if o.kind == core.EventRelease {
 		kind = core.EventRelease
 	}
 	cl.stopping = true
-	c.step(cl.unit, core.Event{Kind: kind, Brief: ev.Brief && kind == core.EventRelease})
+	c.step(cl.unit, core.Event{Kind: kind, Brief: o.brief && kind == core.EventRelease})
 }
 
 // stop implements role.
