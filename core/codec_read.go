@@ -309,7 +309,7 @@ func actionRules(kind ActionKind) fieldRules {
 		rules.may |= 1<<actClass | 1<<actBody
 	case ActionLost:
 		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actClass
-	case ActionReleased, ActionLeft, ActionSeen, ActionCannotMaintain, ActionRenewed, ActionDeadline, ActionAdopted, ActionContactLost, ActionWaiting, ActionBroken:
+	case ActionReleased, ActionLeft, ActionSeen, ActionCannotMaintain, ActionRenewed, ActionDeadline, ActionAdopted, ActionContactLost, ActionWaiting, ActionBroken, ActionLimited:
 		rules.may |= 1<<actProtocol | 1<<actOn
 	}
 	return rules
@@ -358,7 +358,7 @@ func machineRules(kind ActionKind) fieldRules {
 	case ActionReleased:
 		return fieldRules{always, always | 1<<actAt | 1<<actEpoch | permit}
 	case ActionLimited:
-		return fieldRules{always | permit, always | permit | 1<<actEpoch}
+		return fieldRules{always, always | permit | 1<<actEpoch}
 	case ActionGranted:
 		const must = always | 1<<actTotal
 		return fieldRules{must, must}
@@ -367,7 +367,9 @@ func machineRules(kind ActionKind) fieldRules {
 		return fieldRules{must, must | 1<<actCount | 1<<actTotal}
 	case ActionStoreClockSampled:
 		return fieldRules{always, always | 1<<actAt | 1<<actWall}
-	case ActionAdopted, ActionBroken:
+	case ActionBroken:
+		return fieldRules{always, always | 1<<actEpoch}
+	case ActionAdopted:
 		const must = always | 1<<actEpoch
 		return fieldRules{must, must}
 	case ActionCalled:

@@ -96,6 +96,9 @@ func (c *Client) begin(b *begun, number uint64) {
 	c.last = number
 	c.claims[cl.number] = cl
 	c.enroll(cl, b.terms.Name)
+	if b.printed != 0 {
+		cl.place.kept = b.printed // the host has it
+	}
 	if c.closing {
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 		return

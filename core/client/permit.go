@@ -57,7 +57,7 @@ func (c *Client) castPermit(b *begun, ev *core.Event) error {
 			" and width from 1 to "+octets.UintText(core.MaxWidth))
 		require(len(ev.Label) <= core.MaxLabel && octets.IsPrintable(string(ev.Label)), "label: at most 128 printable bytes")
 		need, most := uint64(max(1, ev.Weight))+uint64(ev.Spare), uint64(ev.Capacity)*uint64(ev.Width)
-		require(need <= most, "weight and spare "+octets.UintText(need)+": more than the "+octets.UintText(most)+
+		require(need <= most || most == 0, "weight and spare "+octets.UintText(need)+": more than the "+octets.UintText(most)+
 			" of capacity x width, so there is never room")
 	}
 	if f != "" {

@@ -170,13 +170,8 @@ func (c *Client) send(u *unit, a *core.Action) {
 func (c *Client) request(f flight, a *core.Action, of uint64) core.RequestID {
 	r := &c.requests
 	f.asked = c.now.Mono
-	begins := c.now.Mono
-	if r.restUntil > c.now.Mono && !f.errand && f.lane != laneTransfer && !f.unit.direct {
-		// Limits come from deadlines: a holder that does not send in time loses a claim
-		// that the store would have kept. So no request waits for more than half of its limit.
-		begins = min(r.restUntil, c.now.Mono+int64(a.Limit/2))
-	}
-	if begins == c.now.Mono && len(r.ready[f.lane]) == 0 && r.hasSlot(f.lane) {
+	begins := c.begins(&f, c.now.Mono+int64(a.Limit), a.Limit)
+	if begins <= c.now.Mono && len(r.ready[f.lane]) == 0 && r.hasSlot(f.lane) {
 		id := r.add(f)
 		r.busy[f.lane]++
 		to := c.carry(a)
@@ -196,6 +191,17 @@ func (c *Client) request(f flight, a *core.Action, of uint64) core.RequestID {
 	r.ready[f.lane] = append(r.ready[f.lane], q)
 	c.arm(&q.alarm, q, q.deadline)
 	return q.id
+}
+
+// begins is when a request may be sent, of a store that asks to be left alone. Limits come
+// from deadlines: a holder that does not send in time loses a claim that the store would
+// have kept. So no request waits for more than half of its limit.
+func (c *Client) begins(f *flight, deadline int64, limit core.Duration) int64 {
+	until := c.requests.restUntil
+	if until <= c.now.Mono || f.errand || f.lane == laneTransfer || f.unit != nil && f.unit.direct {
+		return c.now.Mono
+	}
+	return min(until, deadline-int64(limit/2))
 }
 
 // hasSlot reports whether a request of this lane may be sent.
@@ -249,6 +255,12 @@ func (c *Client) start(q *queued) {
 	c.disarm(&q.alarm)
 	if q.deadline <= c.now.Mono {
 		q.ring(c)
+		return
+	}
+	if begins := c.begins(f, q.deadline, q.action.Limit); begins > c.now.Mono {
+		r.ready[f.lane] = r.ready[f.lane][1:]
+		q.rests = true
+		c.arm(&q.alarm, q, begins)
 		return
 	}
 	q.over, f.queued = true, nil

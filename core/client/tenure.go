@@ -230,6 +230,9 @@ func (c *Client) tenure(cl *claim, a *core.Action) {
 		cl.epoch = a.Epoch
 		c.watchAbove(cl)
 	case core.ActionDeadline, core.ActionRenewed:
+		if cl.fixed != 0 && a.Kind == core.ActionDeadline {
+			return // it was told before the machine heard of the call
+		}
 		cl.at = a.At
 	case core.ActionReleased:
 		c.releasedBy(cl, a)

@@ -83,6 +83,7 @@ func (c *Client) check(now core.Instant, ev *core.Event) (*begun, error) {
 	if err := c.cast(b, ev); err != nil {
 		return nil, err
 	}
+	b.printed, b.since = c.recall(now, ev.Body)
 	return b, b.validate(c)
 }
 
@@ -110,7 +111,6 @@ func (c *Client) cast(b *begun, ev *core.Event) error {
 	default:
 		return c.castLook(b, ev)
 	}
-	b.printed, b.since = c.recall(core.Instant{Mono: b.at, Wall: c.now.Wall}, ev.Body)
 	return nil
 }
 

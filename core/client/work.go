@@ -122,8 +122,7 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 			c.say(cl, a)
 		}
 	case core.ActionDeadline, core.ActionRenewed:
-		cl.at = a.At
-		c.say(cl, a)
+		c.tenure(cl, a)
 	case core.ActionAdopted:
 		cl.epoch = a.Epoch
 		c.say(cl, a)

@@ -73,7 +73,7 @@ func strictRules() []strictRule {
 		{"remote without a lease", func(c *core.Config) {
 			c.Machine, c.Role, c.WithoutLease = core.MachineInvocation, core.RoleRemote, true
 		}, ""},
-		{"no such machine", func(c *core.Config) { c.Machine = core.MachineBuckets + 1 }, "machine: no such machine"},
+		{"no such machine", func(c *core.Config) { c.Machine = core.MachineClient + 1 }, "machine: no such machine"},
 	}
 }
 

@@ -27,7 +27,7 @@ func TestConfigRules(t *testing.T) {
 	}{
 		{"zero", nil, ""},
 		{"machine", func(c *core.Config) { c.Machine = 0 }, "machine: no such machine"},
-		{"machine 10", func(c *core.Config) { c.Machine = core.MachineBuckets + 1 }, "machine: no such machine; machine: only strict has it"},
+		{"machine 11", func(c *core.Config) { c.Machine = core.MachineClient + 1 }, "machine: no such machine; machine: only strict has it"},
 		{"protocol", func(c *core.Config) { c.Protocol = 0 }, "protocol: must be lastwriter or strict"},
 		{"renewal", func(c *core.Config) { c.Renewal = 3 }, "renewal: must be checked or blind"},
 		{"expiry", func(c *core.Config) { c.Expiry = 3 }, "expiry: must be wall or observed"},

@@ -91,6 +91,7 @@ func vectors(t *testing.T) map[string][]byte {
 	files["strict_refused_config.vec"] = strictRefusedConfigs()
 	files["strict_refused_step.vec"] = strictRefusedSteps()
 	maps.Copy(files, bucketsVectors(t))
+	maps.Copy(files, clientVectors(t))
 	return files
 }
 
