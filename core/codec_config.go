@@ -234,6 +234,22 @@ func (d *reader) configField(field int, c *Config) {
 		c.WithoutLease = d.isTrue()
 	case cfgCreates:
 		c.Creates = d.isTrue()
+	case cfgHost:
+		c.Host = string(d.text())
+	case cfgPID:
+		c.PID = string(d.text())
+	case cfgTID:
+		c.TID = d.nonzeroUint()
+	case cfgSeed:
+		d.seed(&c.Seed)
+	default:
+		d.clientField(field, c)
+	}
+}
+
+// clientField reads what only a client's Config has.
+func (d *reader) clientField(field int, c *Config) {
+	switch field {
 	case cfgOwnStore:
 		c.OwnStore = d.isTrue()
 	case cfgNoCreate:
@@ -250,14 +266,6 @@ func (d *reader) configField(field int, c *Config) {
 		c.InFlight = d.nonzeroUint()
 	case cfgTransfers:
 		c.Transfers = d.nonzeroUint()
-	case cfgHost:
-		c.Host = string(d.text())
-	case cfgPID:
-		c.PID = string(d.text())
-	case cfgTID:
-		c.TID = d.nonzeroUint()
-	case cfgSeed:
-		d.seed(&c.Seed)
 	}
 }
 

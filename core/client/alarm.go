@@ -7,73 +7,85 @@ type alarm struct {
 	at     int64 // Mono
 	serial uint64
 	index  int // in the heap, from 1; 0 outside
-	rings  ringer
+	rings  any // what it is embedded in
 }
 
-type ringer interface{ ring(c *Client) }
-
 // alarms is a heap by instant; of two at one instant the one that was set first is first.
-type alarms []*alarm
+type alarms struct {
+	all    []*alarm
+	serial uint64
+}
 
-func (c *Client) before(i, j int) bool {
-	a, b := c.alarms[i], c.alarms[j]
+func (s *alarms) before(i, j int) bool {
+	a, b := s.all[i], s.all[j]
 	return a.at < b.at || a.at == b.at && a.serial < b.serial
 }
 
-func (c *Client) swap(i, j int) {
-	c.alarms[i], c.alarms[j] = c.alarms[j], c.alarms[i]
-	c.alarms[i].index, c.alarms[j].index = i+1, j+1
+func (s *alarms) swap(i, j int) {
+	s.all[i], s.all[j] = s.all[j], s.all[i]
+	s.all[i].index, s.all[j].index = i+1, j+1
 }
 
 // arm sets an alarm, or moves it; at base.Unset it takes it away.
-func (c *Client) arm(a *alarm, rings ringer, at int64) {
+func (s *alarms) arm(a *alarm, rings any, at int64) {
 	if at == base.Unset {
-		c.disarm(a)
+		s.disarm(a)
 		return
 	}
 	if a.index != 0 && a.at == at {
 		return
 	}
-	c.serial++
-	a.at, a.serial, a.rings = at, c.serial, rings
+	s.serial++
+	a.at, a.serial, a.rings = at, s.serial, rings
 	if a.index == 0 {
-		c.alarms = append(c.alarms, a)
-		a.index = len(c.alarms)
+		s.all = append(s.all, a)
+		a.index = len(s.all)
 	}
-	c.fix(a.index - 1)
+	s.fix(a.index - 1)
 }
 
-func (c *Client) disarm(a *alarm) {
+func (s *alarms) disarm(a *alarm) {
 	if a.index == 0 {
 		return
 	}
-	i, last := a.index-1, len(c.alarms)-1
-	c.swap(i, last)
-	c.alarms[last] = nil
-	c.alarms = c.alarms[:last]
+	i, last := a.index-1, len(s.all)-1
+	s.swap(i, last)
+	s.all[last] = nil
+	s.all = s.all[:last]
 	a.index = 0
 	if i < last {
-		c.fix(i)
+		s.fix(i)
 	}
 }
 
 // fix moves an entry up or down to where it belongs.
-func (c *Client) fix(i int) {
-	for i > 0 && c.before(i, (i-1)/2) {
-		c.swap(i, (i-1)/2)
+func (s *alarms) fix(i int) {
+	for i > 0 && s.before(i, (i-1)/2) {
+		s.swap(i, (i-1)/2)
 		i = (i - 1) / 2
 	}
 	for {
 		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(c.alarms); child++ {
-			if c.before(child, least) {
+		for child := 2*i + 1; child <= 2*i+2 && child < len(s.all); child++ {
+			if s.before(child, least) {
 				least = child
 			}
 		}
 		if least == i {
 			return
 		}
-		c.swap(i, least)
+		s.swap(i, least)
 		i = least
 	}
 }
+
+// first is the alarm that rings first, or nil.
+func (s *alarms) first() *alarm {
+	if len(s.all) == 0 {
+		return nil
+	}
+	return s.all[0]
+}
+
+// isDue reports whether one has rung by now.
+func (s *alarms) isDue(now int64) bool { return len(s.all) > 0 && s.all[0].at <= now }

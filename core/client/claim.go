@@ -196,7 +196,7 @@ func (c *Client) tell(cl *claim, kind core.EventKind, epoch core.Epoch) {
 		return
 	}
 	if d := cl.delay; d != nil && d.look {
-		c.arm(&d.alarm, d, c.now.Mono)
+		c.alarms.arm(&d.alarm, d, c.now.Mono)
 		return
 	}
 	if u := c.rouse(cl); u != nil && !u.gone {
@@ -255,7 +255,7 @@ func (c *Client) remove(cl *claim) {
 		c.drop(cl.unit)
 	}
 	if cl.delay != nil {
-		c.disarm(&cl.delay.alarm)
+		c.alarms.disarm(&cl.delay.alarm)
 	}
 	c.standUp(cl)
 	c.unwatch(cl)

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"slices"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
@@ -30,7 +33,6 @@ type Client struct {
 
 	todo   []job // in the order in which they came
 	alarms alarms
-	serial uint64 // of alarms
 
 	last          uint64 // the newest claim
 	claims        map[uint64]*claim
@@ -64,10 +66,10 @@ func New(cfg core.Config) (*Client, error) {
 	}
 	c.requests.init(&cfg)
 	if cfg.OwnStore {
-		c.store.creates = createHonoured
+		c.store.creates = capability.Honoured
 	}
 	if cfg.NoCreate {
-		c.store.creates, c.store.seen = createIgnored, "the store has no such request"
+		c.store.creates, c.store.seen = capability.Ignored, "the store has no such request"
 	}
 	return c, nil
 }
@@ -114,10 +116,10 @@ func (c *Client) work() {
 			j := c.todo[0]
 			c.todo = c.todo[1:]
 			c.do(j)
-		case len(c.alarms) > 0 && c.alarms[0].at <= c.now.Mono:
-			a := c.alarms[0]
-			c.disarm(a)
-			a.rings.ring(c)
+		case c.alarms.isDue(c.now.Mono):
+			a := c.alarms.first()
+			c.alarms.disarm(a)
+			a.rings.(ringer).ring(c)
 		default:
 			if !c.isAtEnd() {
 				return
@@ -134,11 +136,11 @@ func (c *Client) hasRoom() bool {
 // finish ends a Step: with more, or one wake, or nothing.
 func (c *Client) finish() []core.Action {
 	switch {
-	case len(c.todo) > 0 || len(c.alarms) > 0 && c.alarms[0].at <= c.now.Mono || c.requests.next() != nil || c.isAtEnd():
+	case len(c.todo) > 0 || c.alarms.isDue(c.now.Mono) || c.requests.next() != nil || c.isAtEnd():
 		c.more = true
 		c.emit(core.ActionMore)
-	case len(c.alarms) > 0:
-		c.emit(core.ActionWake).At = c.alarms[0].at
+	case c.alarms.first() != nil:
+		c.emit(core.ActionWake).At = c.alarms.first().at
 	}
 	return c.out
 }
@@ -243,7 +245,7 @@ func begins(ev *core.Event) bool {
 
 // Idle implements core.Stepper.
 func (c *Client) Idle() bool {
-	return !c.more && len(c.claims) == 0 && len(c.alarms) == 0 && c.requests.isEmpty()
+	return !c.more && len(c.claims) == 0 && c.alarms.first() == nil && c.requests.isEmpty()
 }
 
 // String implements core.Stepper.
@@ -256,3 +258,116 @@ func (c *Client) String() string {
 	}
 	return core.ClientOpen.String()
 }
+
+// errand is one request for tidiness, whose outcome does not matter: sent after a while,
+// or when the client closes.
+type errand struct {
+	alarm
+	action core.Action
+}
+
+// errand deletes an object after a while.
+func (c *Client) errand(key string, after core.Duration) {
+	e := &errand{action: core.Action{Kind: core.ActionDelete, Key: key, Limit: capability.TidyLimit}}
+	c.errands = append(c.errands, e)
+	c.alarms.arm(&e.alarm, e, c.now.Mono+int64(after))
+}
+
+// ring implements ringer.
+func (e *errand) ring(c *Client) {
+	c.errands = without(c.errands, e)
+	c.tidying++
+	c.request(flight{verb: e.action.Kind, lane: laneUsual, errand: true}, &e.action, 0)
+}
+
+// close asks every claim to end: what is held is released, what waits is cancelled,
+// companions leave.
+func (c *Client) close() {
+	if c.closing {
+		return
+	}
+	c.closing = true
+	for _, cl := range c.inOrder() {
+		c.post(job{claim: cl, kind: core.EventClose})
+	}
+	for _, p := range c.placesInOrder() {
+		for _, s := range p.semaphores {
+			c.post(job{unit: s.unit, kind: core.EventLeave})
+		}
+	}
+}
+
+// inOrder lists the claims by their numbers.
+func (c *Client) inOrder() []*claim {
+	all := make([]*claim, 0, len(c.claims))
+	for _, cl := range c.claims {
+		all = append(all, cl)
+	}
+	slices.SortFunc(all, func(a, b *claim) int {
+		if a.number < b.number {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// stopClaim ends a claim of a client that closes.
+func (c *Client) stopClaim(cl *claim) {
+	switch kind := cl.as.stop(); {
+	case cl.over:
+	case cl.asked != nil:
+		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
+	case kind != 0:
+		cl.as.command(c, cl, order{kind: kind, brief: true})
+	}
+}
+
+// isAtEnd reports whether there is a step of closing to be taken.
+func (c *Client) isAtEnd() bool {
+	if !c.closing || c.closed || len(c.claims) > 0 || c.semaphores > 0 || len(c.todo) > 0 {
+		return false
+	}
+	if !c.served {
+		return true
+	}
+	for _, s := range c.sessions {
+		if s.unit != nil {
+			return false
+		}
+	}
+	return c.tidying == 0 && len(c.errands) == 0
+}
+
+// end takes the next step of closing: the sessions, which must outlive every release on
+// them, and what was put off; then the end.
+func (c *Client) end() {
+	if c.served {
+		c.closed = true
+		c.emit(core.ActionClosed)
+		return
+	}
+	c.served = true
+	for _, s := range c.sessions {
+		if s.unit != nil {
+			c.post(job{unit: s.unit, kind: core.EventLeave})
+		}
+	}
+	if u := c.clock.unit; u != nil {
+		c.clock.unit = nil
+		c.drop(u)
+	}
+	if u := c.store.asking; u != nil {
+		c.store.asking = nil
+		c.drop(u)
+	}
+	c.sweepTried(0)
+	if c.clock.owner != "" {
+		c.errand(core.StoreClockPrefix+c.clock.owner, 0)
+	}
+	for _, e := range c.errands {
+		c.alarms.arm(&e.alarm, e, c.now.Mono)
+	}
+}
+
+func (c *Client) uuid() string { return string(base.SeedUUID(c.seed())) }

@@ -217,7 +217,7 @@ func (k *aLook) again(c *Client, cl *claim) {
 		after = 0
 	}
 	cl.delay = &delay{claim: cl, look: true}
-	c.arm(&cl.delay.alarm, cl.delay, c.now.Mono+after)
+	c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+after)
 }
 
 // stepped implements role.

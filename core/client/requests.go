@@ -2,6 +2,7 @@ package client
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
@@ -185,11 +186,11 @@ func (c *Client) request(f flight, a *core.Action, of uint64) core.RequestID {
 	q.id = r.add(f)
 	if begins > c.now.Mono {
 		q.rests = true
-		c.arm(&q.alarm, q, begins)
+		c.alarms.arm(&q.alarm, q, begins)
 		return q.id
 	}
 	r.ready[f.lane] = append(r.ready[f.lane], q)
-	c.arm(&q.alarm, q, q.deadline)
+	c.alarms.arm(&q.alarm, q, q.deadline)
 	return q.id
 }
 
@@ -223,7 +224,7 @@ func (q *queued) ring(c *Client) {
 	if q.rests {
 		q.rests = false
 		r.ready[f.lane] = append(r.ready[f.lane], q)
-		c.arm(&q.alarm, q, q.deadline)
+		c.alarms.arm(&q.alarm, q, q.deadline)
 		return
 	}
 	q.over = true
@@ -252,7 +253,7 @@ func (r *requests) next() *queued {
 func (c *Client) start(q *queued) {
 	r := &c.requests
 	f := r.find(q.id)
-	c.disarm(&q.alarm)
+	c.alarms.disarm(&q.alarm)
 	if q.deadline <= c.now.Mono {
 		q.ring(c)
 		return
@@ -260,7 +261,7 @@ func (c *Client) start(q *queued) {
 	if begins := c.begins(f, q.deadline, q.action.Limit); begins > c.now.Mono {
 		r.ready[f.lane] = r.ready[f.lane][1:]
 		q.rests = true
-		c.arm(&q.alarm, q, begins)
+		c.alarms.arm(&q.alarm, q, begins)
 		return
 	}
 	q.over, f.queued = true, nil
@@ -279,7 +280,7 @@ func (c *Client) abandon(u *unit, lane int) {
 	f.unit = nil
 	if q := f.queued; q != nil {
 		q.over = true
-		c.disarm(&q.alarm)
+		c.alarms.disarm(&q.alarm)
 		*f = flight{}
 		return
 	}
@@ -312,7 +313,7 @@ func (c *Client) answer(ev *core.Event) {
 	}
 	ev.Request, ev.RetryAfter = f.inner, 0
 	if ev.Class == core.ClassUnsupported {
-		if _, asks := u.machine.(*prober); !asks {
+		if _, asks := u.machine.(*capability.Prober); !asks {
 			ev.Class = core.ClassOther
 		}
 	}

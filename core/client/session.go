@@ -59,7 +59,7 @@ func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 func (c *Client) sit(on stander, s *session) {
 	s.stands = append(s.stands, on)
 	*on.seatAt() = len(s.stands)
-	c.disarm(&s.alarm)
+	c.alarms.disarm(&s.alarm)
 }
 
 // leaveSeat takes something off its session, which is left when nobody has stood on it for a
@@ -76,7 +76,7 @@ func (c *Client) leaveSeat(on stander, s *session) {
 	s.stands = s.stands[:last]
 	*on.seatAt() = 0
 	if last == 0 && s.unit != nil {
-		c.arm(&s.alarm, s, c.now.Mono+int64(sessionIdle))
+		c.alarms.arm(&s.alarm, s, c.now.Mono+int64(sessionIdle))
 	}
 }
 
@@ -89,7 +89,7 @@ func (c *Client) open(s *session) {
 	cfg.Seed = c.seed()
 	machine, err := newMachine(cfg)
 	if err != nil {
-		panic("mopslock: core: client: " + err.Error()) // the terms of whoever stands on it are good
+		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
 	}
 	c.sessionSerial++
 	s.number, s.calls, s.force, s.id = c.sessionSerial, 0, false, ""
@@ -134,7 +134,7 @@ func (c *Client) saidOf(s *session, a *core.Action) {
 // endSession forgets the id. What stood on it hears that with its next event.
 func (c *Client) endSession(s *session, u *unit) {
 	c.watchFor(u, &s.call, "")
-	c.disarm(&s.alarm)
+	c.alarms.disarm(&s.alarm)
 	s.force, s.id, s.unit = false, "", nil
 	c.drop(u)
 }
@@ -262,3 +262,65 @@ func (c *Client) standUp(cl *claim) {
 	}
 	cl.session = nil
 }
+
+// storeClock is the newest sample of the store's clock, and where it was taken.
+type storeClock struct {
+	stamp, at int64
+	owner     string // in the sample's key; "" before the first
+	begun     int64  // Mono of the latest sample
+	unit      *unit  // takes one, or nil
+	askers    []*unit
+}
+
+// sample takes a sample of the store's clock for a machine that would judge sooner by it:
+// one at a time, and no more than one in core.SampleEach. If there can be none, the machine
+// is told at once, since one that tries only once has nothing else to wait for.
+func (c *Client) sample(asker *unit) {
+	k := &c.clock
+	if k.unit == nil && !c.maySample() {
+		c.post(job{unit: asker, kind: core.EventWoke})
+		return
+	}
+	k.askers = append(k.askers, asker)
+	if k.unit != nil {
+		return
+	}
+	cfg := c.config(core.MachineStoreClockSample, core.ProtocolStrict, &core.Config{Owner: k.owner})
+	cfg.Seed = c.seed()
+	if k.owner == "" {
+		k.owner = c.uuid()
+		cfg.Owner = k.owner
+	}
+	machine, err := newMachine(cfg)
+	if err != nil {
+		panic("mopslock: core: client: " + err.Error())
+	}
+	k.begun = c.now.Mono
+	k.unit = &unit{machine: machine, owner: k}
+	c.post(job{unit: k.unit, kind: core.EventBegin})
+}
+
+func (c *Client) maySample() bool {
+	k := &c.clock
+	return c.cfg.Samples && !c.closing && (k.owner == "" || c.now.Mono-k.begun >= int64(core.SampleEach))
+}
+
+// hear implements owner. It keeps the sample, and hands it on. The newest is the best: its
+// lower bound of the store's clock has lost least to the difference of rates.
+func (k *storeClock) hear(c *Client, u *unit, a *core.Action) {
+	if a.Kind == core.ActionStoreClockSampled && a.At > k.at {
+		k.stamp, k.at = a.Wall, a.At
+	}
+	c.drop(u)
+	k.unit = nil
+	for _, asker := range k.askers { // also when it failed
+		c.post(job{unit: asker, kind: core.EventWoke})
+	}
+	k.askers = nil
+}
+
+// stepped implements owner.
+func (k *storeClock) stepped(*Client, *unit) {}
+
+// keeps implements owner.
+func (k *storeClock) keeps() bool { return false }

@@ -3,7 +3,21 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/capability"
+	"github.com/mopslock/mopslock/core/internal/octets"
+	"github.com/mopslock/mopslock/core/internal/single"
 )
+
+// abilities is what the client has found out about its store.
+type abilities struct {
+	creates capability.Verdict
+	seen    string // of capability.Ignored: what was seen
+	warned  bool   // that auto falls back on lastwriter
+	reached bool   // the store has said yes or no to something
+	asking  *unit  // finds it out, for all claims that wait for it
+	waiting []*claim
+	own     string // key of the object that is created if the record is throttled, or ""
+}
 
 // settle finds out by which protocol a name is kept, and asks for the claim's machine then.
 // lastwriter is itself, without a request. Auto is lastwriter if the name has a lock.json,
@@ -40,7 +54,7 @@ func (c *Client) settle(cl *claim) {
 
 // question asks for a claim whether there is an object with a key.
 func (c *Client) question(cl *claim, key string) {
-	q := &question{patience: patience{wait: cl.asked.left(c), answered: c.store.reached}, key: key}
+	q := &capability.Question{Patience: capability.Patience{Wait: cl.asked.left(c), Answered: c.store.reached}, Key: key}
 	cl.unit = &unit{machine: q, owner: (*asking)(cl), claim: cl.number}
 	c.post(job{unit: cl.unit, kind: core.EventBegin})
 }
@@ -131,12 +145,12 @@ func (q *asking) keeps() bool { return false }
 func (c *Client) settleStore(cl *claim) {
 	s, b := &c.store, cl.asked
 	switch {
-	case s.creates == createHonoured:
+	case s.creates == capability.Honoured:
 		c.settled(cl, core.ProtocolStrict)
-	case s.creates == createIgnored && (b.protocol == core.ProtocolStrict || b.machine == core.MachineSemaphore):
+	case s.creates == capability.Ignored && (b.protocol == core.ProtocolStrict || b.machine == core.MachineSemaphore):
 		c.refused(cl, core.ReasonNoCreate, core.ClassNone).Body = c.keep([]byte(s.seen))
 		c.remove(cl)
-	case s.creates == createIgnored:
+	case s.creates == capability.Ignored:
 		if !s.warned {
 			s.warned = true
 			a := c.emit(core.ActionWarned)
@@ -153,10 +167,12 @@ func (c *Client) awaitStore(cl *claim) {
 	s.waiting = append(s.waiting, cl)
 	if wait := cl.asked.wait; wait > 0 {
 		cl.delay = &delay{claim: cl}
-		c.arm(&cl.delay.alarm, cl.delay, cl.asked.at+int64(wait))
+		c.alarms.arm(&cl.delay.alarm, cl.delay, cl.asked.at+int64(wait))
 	}
 	if s.asking == nil {
-		p := &prober{patience: patience{wait: probePatience, answered: s.reached}, rng: base.NewRNG(c.seed()), own: s.own}
+		p := &capability.Prober{
+			Patience: capability.Patience{Wait: capability.Silence, Answered: s.reached}, RNG: base.NewRNG(c.seed()), Own: s.own,
+		}
 		s.asking = &unit{machine: p, owner: s, lanes: fourLanes}
 		c.step(s.asking, core.Event{Kind: core.EventBegin})
 	}
@@ -164,20 +180,20 @@ func (c *Client) awaitStore(cl *claim) {
 
 // hear implements owner: the prober has ended.
 func (s *abilities) hear(c *Client, u *unit, a *core.Action) {
-	p := u.machine.(*prober)
-	s.own = p.own
+	p := u.machine.(*capability.Prober)
+	s.own = p.Own
 	c.drop(u)
 	s.asking = nil
 	waiting := s.waiting
 	s.waiting = nil
 	if a.Kind == core.ActionTried {
-		s.creates, s.seen = p.creates, p.seen
+		s.creates, s.seen = p.Creates, p.Seen
 		told := c.emit(core.ActionTried)
 		told.Body = c.keep(a.Body)
-		if p.creates == createIgnored {
+		if p.Creates == capability.Ignored {
 			told.Reason = core.ReasonNoCreate
 		}
-		c.sweepTried(betweenWrites)
+		c.sweepTried(capability.BetweenWrites)
 	}
 	for _, cl := range waiting {
 		if cl.over {
@@ -209,7 +225,7 @@ func (c *Client) storeTried(cl *claim, reason core.Reason, class core.Class) {
 }
 
 // stepped implements owner.
-func (s *abilities) stepped(_ *Client, u *unit) { s.own = u.machine.(*prober).own }
+func (s *abilities) stepped(_ *Client, u *unit) { s.own = u.machine.(*capability.Prober).Own }
 
 // keeps implements owner.
 func (s *abilities) keeps() bool { return false }
@@ -268,7 +284,148 @@ func (d *delay) ring(c *Client) {
 
 func (c *Client) endDelay(cl *claim) {
 	if cl.delay != nil {
-		c.disarm(&cl.delay.alarm)
+		c.alarms.disarm(&cl.delay.alarm)
 		cl.delay = nil
 	}
+}
+
+const maxSlots = 1 << 16
+
+func newMachine(cfg core.Config) (core.Machine, error) { return single.New(cfg) }
+
+// checkConfig lists what is wrong with a client's own Config.
+func checkConfig(cfg *core.Config) error {
+	text := ""
+	require := func(ok bool, rule string) {
+		switch {
+		case ok:
+		case text == "":
+			text = rule
+		default:
+			text += "; " + rule
+		}
+	}
+	own := core.Config{
+		Machine: core.MachineClient, StampUnit: cfg.StampUnit, StampSpread: cfg.StampSpread, Boot: cfg.Boot,
+		OwnStore: cfg.OwnStore, NoCreate: cfg.NoCreate, NoList: cfg.NoList, Samples: cfg.Samples,
+		Watches: cfg.Watches, Remembers: cfg.Remembers, InFlight: cfg.InFlight, Transfers: cfg.Transfers,
+		Host: cfg.Host, PID: cfg.PID, TID: cfg.TID, Seed: cfg.Seed,
+	}
+	require(*cfg == own, "a client has no protocol, name or terms: each command has its own")
+	require(cfg.Seed != [16]byte{}, "seed: must be 16 fresh random bytes for each machine")
+	require(octets.IsText(cfg.Host, core.MaxText), "host: at most 256 bytes of UTF-8")
+	require(octets.IsText(cfg.PID, core.MaxText), "pid: at most 256 bytes of UTF-8")
+	require(core.IsID(cfg.Boot), "boot: printable ASCII without quotes, slashes and backslashes")
+	require(cfg.StampUnit >= 0, "stamp unit: not negative")
+	require(cfg.StampSpread >= core.OneClock, "stamp spread: not negative")
+	require(cfg.InFlight <= maxSlots && cfg.Transfers <= maxSlots, "in_flight, transfers: at most 65536")
+	if text != "" {
+		return &core.Error{Code: core.ErrorConfig, Text: text}
+	}
+	return nil
+}
+
+// config is the Config of a machine under a protocol, without a seed.
+func (c *Client) config(kind core.MachineKind, protocol core.Protocol, t *core.Config) core.Config {
+	cfg := *t
+	cfg.Machine, cfg.Protocol = kind, protocol
+	cfg.StampUnit, cfg.Host, cfg.PID, cfg.TID = c.cfg.StampUnit, c.cfg.Host, c.cfg.PID, c.cfg.TID
+	cfg.TTL = t.TTL.Under(protocol)
+	if protocol != core.ProtocolStrict {
+		cfg.StampSpread, cfg.Label, cfg.Boot = 0, "", ""
+		return cfg
+	}
+	cfg.AcquireMargin, cfg.FleetExpire, cfg.Renewal = 0, 0, 0
+	cfg.Boot = c.cfg.Boot
+	if cfg.StampSpread == 0 {
+		cfg.StampSpread = c.cfg.StampSpread
+	}
+	// A store whose stamps are of a clock that can be set gives no sample: one step of
+	// that clock by a TTL would kill every lease on it.
+	if cfg.Expiry == 0 {
+		cfg.Expiry = core.ExpiryCalibrated
+	}
+	if cfg.Expiry == core.ExpiryCalibrated && !c.cfg.Samples {
+		cfg.Expiry = core.ExpiryObserved
+	}
+	return cfg.WithDefaults() // so that claims of one TTL share a session whether or not they name the margin
+}
+
+// check is what a command asks for, or what is wrong with it.
+func (c *Client) check(now core.Instant, ev *core.Event) (*begun, error) {
+	t := ev.Terms
+	b := &begun{kind: ev.Kind, terms: *t, protocol: t.Protocol, wait: ev.Wait, at: now.Mono}
+	own := core.Config{
+		Protocol: t.Protocol, Name: t.Name, TTL: t.TTL, Margin: t.Margin, AcquireMargin: t.AcquireMargin, FleetExpire: t.FleetExpire,
+		Renewal: t.Renewal, Expiry: t.Expiry, Holder: t.Holder, Role: t.Role, StampSpread: t.StampSpread, OnSession: t.OnSession,
+		Epoch: t.Epoch, Owner: t.Owner, Why: t.Why, Now: t.Now, Label: t.Label, MemoFailures: t.MemoFailures, WithoutLease: t.WithoutLease,
+	}
+	if *t != own {
+		return nil, &core.Error{Code: core.ErrorConfig, Text: ev.Kind.String() + ": terms have what only the client's own Config may have"}
+	}
+	if err := c.cast(b, ev); err != nil {
+		return nil, err
+	}
+	b.printed, b.since = c.recall(now, ev.Body)
+	return b, b.validate(c)
+}
+
+// cast says which machine a command asks for, and in which role.
+func (c *Client) cast(b *begun, ev *core.Event) error {
+	switch ev.Kind {
+	case core.EventAcquire:
+		b.machine, b.as = core.MachineLease, aLease{}
+	case core.EventRelease:
+		b.machine, b.as = core.MachineLease, aLease{}
+		b.come()
+		if b.terms.Holder == "" {
+			return &core.Error{Code: core.ErrorConfig, Text: "holder: a release needs the tenure that it releases"}
+		}
+	case core.EventAccompany:
+		b.machine, b.as = core.MachineCompanion, aCompanion{}
+		b.come()
+	case core.EventResume:
+		b.machine, b.as = core.MachineCompanion, &aRenewal{}
+		b.come()
+	case core.EventPermit, core.EventLimit:
+		return c.castPermit(b, ev)
+	case core.EventInvoke, core.EventRemote:
+		return c.castWork(b, ev)
+	default:
+		return c.castLook(b, ev)
+	}
+	return nil
+}
+
+// come fills in the terms of who comes to a lease that exists, which has its own session:
+// a strict one has an epoch.
+func (b *begun) come() {
+	b.terms.OnSession = false
+	switch {
+	case b.protocol != 0:
+	case b.terms.Epoch != 0:
+		b.protocol = core.ProtocolStrict
+	default:
+		b.protocol = core.ProtocolLastWriter
+	}
+}
+
+// validate refuses terms that no protocol asked for accepts, before any request. Terms that
+// only one of two accept are judged when the protocol is known.
+func (b *begun) validate(c *Client) (err error) {
+	for _, protocol := range [...]core.Protocol{core.ProtocolLastWriter, core.ProtocolStrict} {
+		if b.protocol != 0 && b.protocol != protocol {
+			continue
+		}
+		cfg := c.config(b.machine, protocol, &b.terms)
+		cfg.Seed[0] = 1 // each machine gets its own
+		cfg = cfg.WithDefaults()
+		if err = cfg.Validate(); err == nil {
+			return nil
+		}
+	}
+	if b.protocol > core.ProtocolStrict {
+		return &core.Error{Code: core.ErrorConfig, Text: "protocol: must be strict, lastwriter, or none for auto"}
+	}
+	return err
 }

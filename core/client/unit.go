@@ -66,6 +66,9 @@ func (c *Client) do(j job) {
 	}
 }
 
+// ringer does what an alarm was set for.
+type ringer interface{ ring(c *Client) }
+
 // ring implements ringer.
 func (u *unit) ring(c *Client) {
 	c.feed(u, &core.Event{Kind: core.EventWoke})
@@ -111,14 +114,14 @@ func (c *Client) feed(u *unit, ev *core.Event) {
 	if u.gone { // one of its notices has ended it
 		return
 	}
-	c.arm(&u.alarm, u, wake)
+	c.alarms.arm(&u.alarm, u, wake)
 	u.owner.stepped(c, u)
 }
 
 // drop forgets a unit. Nobody wants the answers to its requests any more.
 func (c *Client) drop(u *unit) {
 	u.gone = true
-	c.disarm(&u.alarm)
+	c.alarms.disarm(&u.alarm)
 	for lane := range u.flights {
 		c.abandon(u, lane)
 	}

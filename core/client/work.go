@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/invocation"
 )
 
@@ -50,8 +51,8 @@ func lastSegment(name string) string {
 // honours create-if-absent.
 func (w *aWork) begin(c *Client, cl *claim) {
 	b := cl.asked
-	creates := b.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == createHonoured
-	if !creates && c.store.creates == createUnknown && !b.tried {
+	creates := b.protocol == core.ProtocolStrict || c.cfg.OwnStore || c.store.creates == capability.Honoured
+	if !creates && c.store.creates == capability.Unknown && !b.tried {
 		c.awaitStore(cl)
 		return
 	}
@@ -71,7 +72,7 @@ func (w *aWork) notTried(c *Client, cl *claim, reason core.Reason, class core.Cl
 	switch {
 	case w.remote && left > 0:
 		cl.delay = &delay{claim: cl, again: true}
-		c.arm(&cl.delay.alarm, cl.delay, c.now.Mono+min(int64(core.PollCap), left))
+		c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+min(int64(core.PollCap), left))
 	case w.remote && !b.terms.WithoutLease:
 		a := c.emit(core.ActionCannotMaintain)
 		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, core.ReasonUnreadable, class, cl.protocol
@@ -236,7 +237,7 @@ func (c *Client) endTransfer(cl *claim, state core.InvocationState) {
 	case cl.stopping:
 		f.ended = true
 		if f.queued != nil {
-			c.arm(&f.queued.alarm, f.queued, c.now.Mono)
+			c.alarms.arm(&f.queued.alarm, f.queued, c.now.Mono)
 			return
 		}
 		c.emit(core.ActionAbandon).Request = f.id

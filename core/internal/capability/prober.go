@@ -1,4 +1,4 @@
-package client
+package capability
 
 import (
 	"github.com/mopslock/mopslock/core"
@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// probePatience is how long a store may leave a question without one answer.
-	probePatience = 5 * core.Second
-	// betweenWrites is how long an object is left alone of which the store takes one write
+	// Silence is how long a store may leave a question without one answer.
+	Silence = 5 * core.Second
+	// BetweenWrites is how long an object is left alone of which the store takes one write
 	// a second.
-	betweenWrites = core.Second + core.Second/5
-	// tidyLimit bounds a request for tidiness.
-	tidyLimit = 2 * core.Second
+	BetweenWrites = core.Second + core.Second/5
+	// TidyLimit bounds a request for tidiness.
+	TidyLimit = 2 * core.Second
 	// mostFindingWrites is how many times more a finding is written if the store throttles that.
 	mostFindingWrites = 3
 	// competitors is how many creates race if the store has no capability record.
@@ -22,79 +22,16 @@ const (
 	mostDoubles = 5
 )
 
-// verdict is what is known about create-if-absent.
-type verdict uint8
+// Verdict is what is known about create-if-absent.
+type Verdict uint8
 
 const (
-	createUnknown verdict = iota
-	createHonoured
-	createIgnored
+	Unknown Verdict = iota
+	Honoured
+	Ignored
 )
 
-// abilities is what the client has found out about its store.
-type abilities struct {
-	creates verdict
-	seen    string // of createIgnored: what was seen
-	warned  bool   // that auto falls back on lastwriter
-	reached bool   // the store has said yes or no to something
-	asking  *unit  // finds it out, for all claims that wait for it
-	waiting []*claim
-	own     string // key of the object that is created if the record is throttled, or ""
-}
-
-// patience is how long a question goes on that the store does not answer.
-type patience struct {
-	wait     core.Duration // the caller's
-	begun    int64
-	answered bool // the store has said something before
-	retries  int
-}
-
-// unknown says what to do after a request whose outcome is unknown: try again at an
-// instant, or give up for a reason. A store that cannot be used is given up at once, one
-// that has never answered after a while, one that has answered when the wait is over.
-func (p *patience) unknown(now int64, class core.Class, aside bool) (again int64, reason core.Reason) {
-	if class.Permanent() {
-		return 0, core.ReasonUnusable
-	}
-	most := probePatience
-	if p.wait > 0 && (p.answered || p.wait < most) {
-		most = p.wait
-	}
-	if core.Duration(now-p.begun) >= most && (!p.answered || p.wait != core.Forever) {
-		if p.answered {
-			return 0, core.ReasonLimit
-		}
-		return 0, core.ReasonUnreachable
-	}
-	p.retries = min(p.retries+1, mostDoubles)
-	again = now + int64(retryFirst)<<p.retries
-	if class == core.ClassThrottled && !aside {
-		again = max(again, now+int64(betweenWrites))
-	}
-	if end := p.begun + int64(most); end > now {
-		again = min(again, end)
-	}
-	return again, core.ReasonNone
-}
-
-// limit bounds a request: who waits less than probePatience, or has less left of its wait,
-// must not wait for a silent store any longer than that.
-func (p *patience) limit(now int64) core.Duration {
-	if p.wait <= 0 {
-		return probePatience
-	}
-	return max(core.Second/1000, min(probePatience, p.wait-core.Duration(now-p.begun)))
-}
-
-func (p *patience) snapshot(s *base.Snapshot) {
-	s.Int(int64(p.wait))
-	s.Int(p.begun)
-	s.Bools(p.answered)
-	s.Int(int64(p.retries))
-}
-
-// prober asks the store whether create-if-absent is honoured, by the capability record:
+// Prober asks the store whether create-if-absent is honoured, by the capability record:
 //
 //	get it       it refuses the store: that is all. A process saw two winners here.
 //	             One that comes by a better endpoint would not exclude those that
@@ -105,11 +42,11 @@ func (p *patience) snapshot(s *base.Snapshot) {
 //	             again: the store that says yes again takes every create for a put
 //	   absent    four creates of it at once, then a get
 //
-// If the store throttles the create over the record, the prober creates an object of
+// If the store throttles the create over the record, the Prober creates an object of
 // its own instead, which is removed afterwards. GCS takes one write a second to an
 // object, and counts those that it refuses: a fleet that starts together would queue at
 // the record for as many seconds as it has processes. What is throttled is left alone
-// for betweenWrites; so is the prober's own object between its writes.
+// for BetweenWrites; so is the Prober's own object between its writes.
 //
 // One create after the other is not enough if no process has tried before. Some stores
 // look, and then write:
@@ -122,18 +59,18 @@ func (p *patience) snapshot(s *base.Snapshot) {
 // known. A create without an answer is no winner, whether or not it was applied. Nor is
 // the one that a front end sent twice: it is told that it exists, and lies there itself.
 // At least one create must be told that it exists. Otherwise, as at any other doubt, the
-// prober begins again. That the store has no such request counts when it is said twice:
+// Prober begins again. That the store has no such request counts when it is said twice:
 // once may be a gateway's bad moment.
 //
 // Two winners are written into the record, which no process ever deletes. A person who
 // mends the store has the doctor examine it again.
-type prober struct {
-	patience
-	rng     base.RNG
+type Prober struct {
+	Patience
+	RNG     base.RNG
 	step    probeStep
-	own     string // key of the object that is created instead of the record, or ""
-	creates verdict
-	seen    string // of createIgnored
+	Own     string // key of the object that is created instead of the record, or ""
+	Creates Verdict
+	Seen    string // of Ignored
 
 	racing  [competitors]racer
 	winners int
@@ -167,7 +104,7 @@ const (
 )
 
 // Step implements core.Machine.
-func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
+func (p *Prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 	p.out = p.out[:0]
 	switch {
 	case p.step == probeEnd:
@@ -191,17 +128,17 @@ func (p *prober) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 }
 
 // answer takes an answer and goes on, or tries again.
-func (p *prober) answer(now core.Instant, ev *core.Event) {
+func (p *Prober) answer(now core.Instant, ev *core.Event) {
 	if ev.Outcome == core.OutcomeUnknown && p.step != probeWriteFinding {
 		p.doubt(now, ev.Class)
 		return
 	}
 	if p.step == probeWriteFinding && ev.Outcome == core.OutcomeUnknown && ev.Class == core.ClassThrottled && p.retries < mostFindingWrites {
 		p.retries++
-		p.wakeAt = now.Mono + int64(betweenWrites)
+		p.wakeAt = now.Mono + int64(BetweenWrites)
 		return
 	}
-	p.answered = true
+	p.Answered = true
 	if p.step != probeCapability { // which is read again before each try, and says nothing of the try
 		p.retries = 0
 	}
@@ -213,8 +150,8 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 		p.denied, p.step = 0, probeAgain
 		if !yes {
 			p.honoured()
-		} else if p.own != "" {
-			p.wakeAt = now.Mono + int64(betweenWrites)
+		} else if p.Own != "" {
+			p.wakeAt = now.Mono + int64(BetweenWrites)
 			return
 		}
 	case probeAgain:
@@ -229,11 +166,11 @@ func (p *prober) answer(now core.Instant, ev *core.Event) {
 }
 
 // read judges by the capability record. One that cannot be read says nothing.
-func (p *prober) read(body []byte, there bool) {
+func (p *Prober) read(body []byte, there bool) {
 	c, ok := parseCard(body)
 	switch {
 	case ok && c.refused:
-		p.creates, p.seen, p.step = createIgnored, c.seen, probeEnd
+		p.Creates, p.Seen, p.step = Ignored, c.seen, probeEnd
 	case p.step == probeCapability && !there:
 		p.step = probeRace
 	case p.step == probeCapability, !ok:
@@ -247,14 +184,14 @@ func (p *prober) read(body []byte, there bool) {
 	}
 }
 
-func (p *prober) honoured() { p.creates, p.step = createHonoured, probeEnd }
+func (p *Prober) honoured() { p.Creates, p.step = Honoured, probeEnd }
 
-func (p *prober) ignored(seen string) {
-	p.creates, p.seen, p.step = createIgnored, seen, probeWriteFinding
+func (p *Prober) ignored(seen string) {
+	p.Creates, p.Seen, p.step = Ignored, seen, probeWriteFinding
 }
 
 // raced takes the end of one create of the race, and judges when all have ended.
-func (p *prober) raced(now core.Instant, ev *core.Event) {
+func (p *Prober) raced(now core.Instant, ev *core.Event) {
 	for i := range p.racing {
 		r := &p.racing[i]
 		if r.request != ev.Request {
@@ -276,10 +213,10 @@ func (p *prober) raced(now core.Instant, ev *core.Event) {
 	case p.sent > 0:
 		return
 	case p.winners > 1:
-		p.answered = true
+		p.Answered = true
 		p.ignored(octets.UintText(uint64(p.winners)) + " of " + octets.UintText(competitors) + " creates at once were told yes")
 	case p.winners+p.exists > 0:
-		p.answered, p.retries, p.denied, p.step = true, 0, 0, probeRead
+		p.Answered, p.retries, p.denied, p.step = true, 0, 0, probeRead
 	default:
 		p.doubt(now, p.class)
 		return
@@ -288,21 +225,21 @@ func (p *prober) raced(now core.Instant, ev *core.Event) {
 }
 
 // deny counts a create that failed because the store has no such request.
-func (p *prober) deny(class core.Class) {
+func (p *Prober) deny(class core.Class) {
 	if class == core.ClassUnsupported {
 		p.denied++
 	}
 }
 
 // doubt tries again after a request whose outcome is unknown, or gives up.
-func (p *prober) doubt(now core.Instant, class core.Class) {
+func (p *Prober) doubt(now core.Instant, class core.Class) {
 	aside := false
 	if p.step == probeTry || p.step == probeAgain {
 		p.deny(class)
 		aside = p.stepAside(class)
 	}
 	if p.denied > 1 {
-		p.creates, p.seen, p.step = createIgnored, "the store says that it has none", probeEnd
+		p.Creates, p.Seen, p.step = Ignored, "the store says that it has none", probeEnd
 		p.ask(now)
 		return
 	}
@@ -313,25 +250,25 @@ func (p *prober) doubt(now core.Instant, class core.Class) {
 		return
 	}
 	p.wakeAt, p.step = again, probeCapability // from the beginning: it is unknown what is there now
-	if p.own != "" {                          // the record does not matter any more
+	if p.Own != "" {                          // the record does not matter any more
 		p.step = probeTry
 	}
 }
 
 // stepAside creates an object of the client's own from now on, if the store throttles the
 // capability record. It stays the same object: one that a lost answer left says as much.
-func (p *prober) stepAside(class core.Class) bool {
-	if class != core.ClassThrottled || p.own != "" {
+func (p *Prober) stepAside(class core.Class) bool {
+	if class != core.ClassThrottled || p.Own != "" {
 		return false
 	}
-	p.own = triedPrefix + p.nonce() + "/v"
+	p.Own = triedPrefix + p.nonce() + "/v"
 	return true
 }
 
-func (p *prober) nonce() string {
+func (p *Prober) nonce() string {
 	var seed [16]byte
 	for i := 0; i < len(seed); i += 8 {
-		n := p.rng.Next()
+		n := p.RNG.Next()
 		for k := range 8 {
 			seed[i+k] = byte(n >> (8 * k))
 		}
@@ -340,18 +277,18 @@ func (p *prober) nonce() string {
 }
 
 // ask sends the request of the step, or begins the race.
-func (p *prober) ask(now core.Instant) {
+func (p *Prober) ask(now core.Instant) {
 	switch p.step {
 	case probeCapability, probeRead:
 		p.request(now, core.ActionGet, capabilityKey)
 	case probeTry, probeAgain:
 		key := capabilityKey
-		if p.own != "" {
-			key = p.own
+		if p.Own != "" {
+			key = p.Own
 		}
 		p.write(now, core.ActionCreate, key, card{nonce: p.nonce()})
 	case probeWriteFinding:
-		p.write(now, core.ActionPut, capabilityKey, card{nonce: p.nonce(), refused: true, seen: p.seen}).Limit = tidyLimit
+		p.write(now, core.ActionPut, capabilityKey, card{nonce: p.nonce(), refused: true, seen: p.Seen}).Limit = TidyLimit
 	case probeRace:
 		p.winners, p.exists, p.class = 0, 0, core.ClassOther
 		for i := range p.racing {
@@ -360,38 +297,38 @@ func (p *prober) ask(now core.Instant) {
 			p.racing[i] = racer{a.Request, nonce}
 		}
 	default:
-		p.out = append(p.out, core.Action{Kind: core.ActionTried, Body: []byte(p.seen)})
+		p.out = append(p.out, core.Action{Kind: core.ActionTried, Body: []byte(p.Seen)})
 	}
 }
 
-func (p *prober) request(now core.Instant, verb core.ActionKind, key string) *core.Action {
+func (p *Prober) request(now core.Instant, verb core.ActionKind, key string) *core.Action {
 	p.issued++
 	p.sent++
 	p.out = append(p.out, core.Action{Kind: verb, Request: p.issued, Key: key, Limit: p.limit(now.Mono)})
 	return &p.out[len(p.out)-1]
 }
 
-func (p *prober) write(now core.Instant, verb core.ActionKind, key string, c card) *core.Action {
+func (p *Prober) write(now core.Instant, verb core.ActionKind, key string, c card) *core.Action {
 	a := p.request(now, verb, key)
 	a.Type, a.Body = capabilityType, appendCard(nil, c, now.Wall)
 	return a
 }
 
 // Idle implements core.Machine.
-func (p *prober) Idle() bool { return p.step == probeEnd }
+func (p *Prober) Idle() bool { return p.step == probeEnd }
 
 // String implements core.Machine.
-func (p *prober) String() string { return "probing" }
+func (p *Prober) String() string { return "probing" }
 
 // AppendState implements core.Machine.
-func (p *prober) AppendState(dst []byte) []byte {
+func (p *Prober) AppendState(dst []byte) []byte {
 	s := base.Snapshot(dst)
 	p.snapshot(&s)
-	p.rng.Snapshot(&s)
+	p.RNG.Snapshot(&s)
 	s.Octet(uint8(p.step))
-	s.Octet(uint8(p.creates))
-	s.Text(p.own)
-	s.Text(p.seen)
+	s.Octet(uint8(p.Creates))
+	s.Text(p.Own)
+	s.Text(p.Seen)
 	for i := range p.racing {
 		s.Uint(uint64(p.racing[i].request))
 		s.Text(p.racing[i].nonce)
@@ -408,80 +345,8 @@ func (p *prober) AppendState(dst []byte) []byte {
 }
 
 // Clone implements core.Machine.
-func (p *prober) Clone() core.Machine {
+func (p *Prober) Clone() core.Machine {
 	twin := *p
-	twin.out = nil
-	return &twin
-}
-
-// question asks whether a name has an object with a key.
-type question struct {
-	patience
-	key    string
-	issued core.RequestID
-	sent   bool
-	wakeAt int64 // Mono
-	done   bool
-	out    []core.Action
-}
-
-// Step implements core.Machine. The end is seen, with the answer as Count, or refused.
-func (q *question) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	q.out = q.out[:0]
-	switch {
-	case q.done:
-	case ev.Kind == core.EventBegin:
-		q.begun = now.Mono
-		q.ask(now)
-	case ev.Kind == core.EventAnswer && ev.Outcome == core.OutcomeUnknown:
-		q.sent = false
-		again, reason := q.unknown(now.Mono, ev.Class, false)
-		if q.wakeAt = again; reason != core.ReasonNone {
-			q.done = true
-			q.out = append(q.out, core.Action{Kind: core.ActionRefused, Reason: reason, Class: ev.Class})
-		}
-	case ev.Kind == core.EventAnswer:
-		q.sent, q.done = false, true
-		a := core.Action{Kind: core.ActionSeen}
-		if ev.Outcome == core.OutcomeYes {
-			a.Count = 1
-		}
-		q.out = append(q.out, a)
-	case !q.sent && now.Mono >= q.wakeAt:
-		q.ask(now)
-	}
-	if !q.done && !q.sent {
-		q.out = append(q.out, core.Action{Kind: core.ActionWake, At: q.wakeAt})
-	}
-	return q.out, nil
-}
-
-func (q *question) ask(now core.Instant) {
-	q.issued++
-	q.sent = true
-	q.out = append(q.out, core.Action{Kind: core.ActionExists, Request: q.issued, Key: q.key, Limit: q.limit(now.Mono)})
-}
-
-// Idle implements core.Machine.
-func (q *question) Idle() bool { return q.done }
-
-// String implements core.Machine.
-func (q *question) String() string { return "asking" }
-
-// AppendState implements core.Machine.
-func (q *question) AppendState(dst []byte) []byte {
-	s := base.Snapshot(dst)
-	q.snapshot(&s)
-	s.Text(q.key)
-	s.Uint(uint64(q.issued))
-	s.Bools(q.sent, q.done)
-	s.Int(q.wakeAt)
-	return s
-}
-
-// Clone implements core.Machine.
-func (q *question) Clone() core.Machine {
-	twin := *q
 	twin.out = nil
 	return &twin
 }

@@ -1,4 +1,6 @@
-package client
+// Package capability finds out whether a store honours create-if-absent: the machine that
+// asks, and the record in which the processes that use a store tell each other of it.
+package capability
 
 import (
 	"github.com/mopslock/mopslock/core/internal/jsontext"
