@@ -91,6 +91,12 @@ type process struct {
 
 func (s *stage) start(words ...string) *process {
 	s.Helper()
+	return s.startWith(func(*exec.Cmd) {}, words...)
+}
+
+// startWith starts a process whose command is changed before.
+func (s *stage) startWith(change func(*exec.Cmd), words ...string) *process {
+	s.Helper()
 	if words[0] == "mopslock-host" {
 		words[0] = filepath.Join(binaries, words[0])
 	}
@@ -98,6 +104,7 @@ func (s *stage) start(words ...string) *process {
 	p.Dir, p.Env = s.dir, environment("MOPSLOCK_STORE="+s.store())
 	p.Stdout, p.Stderr = &p.out, &p.said
 	p.WaitDelay = time.Second
+	change(p.Cmd)
 	if err := p.Start(); err != nil {
 		s.Fatal(err)
 	}

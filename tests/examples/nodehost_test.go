@@ -1,0 +1,152 @@
+//go:build linux || darwin
+
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// told is a notice that nodehost has printed.
+type told struct {
+	Kind, Reason, Protocol, Holder, Origin string
+	Claim, Epoch, Token, Total             uint64
+}
+
+// node is a host in JavaScript that was begun on one claim.
+type node struct {
+	*process
+	s       *stage
+	input   io.WriteCloser
+	notices string // a file
+}
+
+// node begins a claim of a kind on a name.
+func (s *stage) node(kind, name string, terms ...string) *node {
+	s.Helper()
+	version, err := exec.Command("node", "--version").Output()
+	if err != nil {
+		if os.Getenv("MOPSLOCK_TOOLS") == "required" {
+			s.Fatal("no node: ", err)
+		}
+		s.Skip("no node: ", err)
+	}
+	s.Logf("node %s", version)
+	script, err := filepath.Abs("nodehost/host.mjs")
+	if err != nil {
+		s.Fatal(err)
+	}
+	n := &node{s: s, notices: fmt.Sprintf("notices-%d", len(s.read("begun")))}
+	s.write("begun", s.read("begun")+".")
+	n.process = s.startWith(func(c *exec.Cmd) {
+		if n.input, err = c.StdinPipe(); err != nil {
+			s.Fatal(err)
+		}
+		file, err := os.Create(filepath.Join(s.dir, n.notices))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { _ = file.Close() })
+		c.Stdout = file
+	}, append([]string{"node", script, filepath.Join(s.dir, "store"), kind, name}, terms...)...)
+	return n
+}
+
+// says gives it a command.
+func (n *node) says(words string) {
+	n.s.Helper()
+	if _, err := io.WriteString(n.input, words+"\n"); err != nil {
+		n.s.Fatal(err)
+	}
+}
+
+// hears waits for a notice of its claim.
+func (n *node) hears(kind string) (found told) {
+	n.s.Helper()
+	n.s.eventually(kind, func() bool {
+		for line := range strings.Lines(n.s.read(n.notices)) {
+			var a told
+			if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &a) == nil && a.Kind == kind && (a.Claim != 0 || kind == "closed") {
+				found = a
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// TestNodeHostIsSmall: what it says of itself.
+func TestNodeHostIsSmall(t *testing.T) {
+	text, err := os.ReadFile("nodehost/host.mjs")
+	if lines := bytes.Count(text, []byte("\n")); err != nil || lines > 250 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+}
+
+// TestNodeLease: it excludes the command, is excluded by it, and each takes over from the other
+// that was killed; a break ends it.
+func TestNodeLease(t *testing.T) {
+	s := newStage(t)
+	held := s.node("acquire", "n", "wait_ns=-1", "ttl_ns=20000000000")
+	if a := held.hears("held"); a.Protocol != "strict" || a.Token != 1 || a.Origin != "free" {
+		t.Errorf("%+v", a)
+	}
+	s.exits(s.start("mopslock-host", "run", "--wait", "0", "--ttl", "20s", "n", "--", "touch", "ran"), 75)
+	held.says("release")
+	held.hears("released")
+	held.hears("closed")
+	s.exits(s.start("mopslock-host", "run", "--wait", "0", "--ttl", "20s", "n", "--", "touch", "ran"), 0)
+
+	run := s.start("mopslock-host", "run", "--ttl", "3s", "n", "--", "sh", "-c", untilEnough)
+	s.begins()
+	if a := s.node("acquire", "n", "ttl_ns=3000000000").hears("refused"); a.Reason != "held" {
+		t.Errorf("%+v", a)
+	}
+	waiter := s.node("acquire", "n", "wait_ns=-1", "ttl_ns=3000000000", "on_session=true")
+	waiter.hears("waiting")
+	_ = run.Process.Signal(syscall.SIGKILL)
+	if a := waiter.hears("held"); a.Origin != "dead" {
+		t.Errorf("%+v", a)
+	}
+	s.exits(s.start("mopslock-host", "break", "n", "--why", "stuck"), 0)
+	if a := waiter.hears("lost"); a.Reason != "broken" {
+		t.Errorf("%+v", a)
+	}
+	last := s.node("acquire", "n", "wait_ns=-1", "ttl_ns=3000000000")
+	last.hears("held")
+	_ = last.Process.Signal(syscall.SIGKILL)
+	s.exits(s.start("mopslock-host", "run", "--ttl", "3s", "n", "--", "true"), 0)
+}
+
+// TestNodePermitAndWork: a permit counts beside the command's, and a result is one for both.
+func TestNodePermitAndWork(t *testing.T) {
+	s := newStage(t)
+	held := s.node("permit", "s", "wait_ns=-1", "capacity=1", "width=1")
+	if a := held.hears("held"); a.Total != 1 {
+		t.Errorf("%+v", a)
+	}
+	s.exits(s.start("mopslock-host", "permit", "s", "--capacity", "1", "--wait", "0", "--", "true"), 75)
+	held.says("release")
+	held.hears("released")
+
+	work := s.node("invoke", "w", "wait_ns=-1")
+	work.hears("launch")
+	s.write("made", "the result\n")
+	work.says("ended yes " + filepath.Join(s.dir, "made"))
+	work.hears("found")
+	work.hears("closed")
+	p := s.start("mopslock-host", "once", "w", "--", "touch", "ran")
+	s.exits(p, 0)
+	if got := p.out.String(); got != "the result\n" || s.read("ran") != "" {
+		t.Errorf("%q", got)
+	}
+}
