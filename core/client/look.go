@@ -14,28 +14,29 @@ const watchPoll = core.Second
 // aLook is the role of who reads a name and takes no part: once, at every change, or to
 // break what another holds.
 type aLook struct {
-	kind    core.EventKind // look, watch or break
-	terms   core.Config
-	wanted  core.Protocol // 0 is however the name is kept
-	strict  *core.Observed
-	last    fingerprint // of what a watch has shown
-	shown   bool
-	pending bool // a change was told while it was being read
+	kind   core.EventKind // look, watch or break
+	terms  core.Config
+	wanted core.Protocol  // 0 is however the name is kept
+	strict *core.Observed // what the versions say, while the record is read
+	last   sight          // what a watch has shown; its state is 0 before the first
+	broken bool           // the name is read for what has become of it
+	epoch  core.Epoch     // of the break
 }
 
-// fingerprint is what must change for a watch to show a name again.
-type fingerprint struct {
-	state      core.Observation
-	epoch      core.Epoch
-	holder     string
-	companions string
+// sight is what must change for a watch to show a name again.
+type sight struct {
+	state  core.Observation
+	epoch  core.Epoch
+	holder string
+	remote bool // the last write was a companion's
 }
 
 // castLook fills in a claim that only reads, or breaks.
 func (c *Client) castLook(b *begun, ev *core.Event) error {
 	t := &b.terms
 	b.as = &aLook{kind: ev.Kind, terms: *t, wanted: b.protocol}
-	b.machine, b.protocol = core.MachineInspection, core.ProtocolStrict
+	b.machine = core.MachineInspection
+	b.protocol = max(b.protocol, core.ProtocolStrict) // one that does not exist is refused
 	if ev.Kind != core.EventBreak {
 		*t = core.Config{Name: t.Name}
 		return nil
@@ -54,7 +55,7 @@ func (k *aLook) begin(c *Client, cl *claim) {
 
 // read begins to read the name, or to break it if it is known how it is kept.
 func (k *aLook) read(c *Client, cl *claim) {
-	k.strict, k.pending = nil, false
+	k.strict = nil
 	switch {
 	case k.wanted == core.ProtocolLastWriter:
 		k.readRecord(c, cl)
@@ -65,8 +66,7 @@ func (k *aLook) read(c *Client, cl *claim) {
 	}
 }
 
-// run begins a machine that does one thing. A look does not wait for a store that asks to be
-// left alone, since it is not repeated at once.
+// run begins a machine that does one thing.
 func (k *aLook) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
 	cl.protocol = core.ProtocolStrict
 	cfg := c.config(kind, cl.protocol, &t)
@@ -79,8 +79,10 @@ func (k *aLook) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) 
 	k.use(c, cl, m, core.EventBegin)
 }
 
+// use has a machine do its one thing. What only reads does not wait for a store that asks to
+// be left alone, since somebody waits for it; a break writes, and waits.
 func (k *aLook) use(c *Client, cl *claim, m core.Machine, first core.EventKind) {
-	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, direct: true}
+	cl.unit = &unit{machine: m, owner: cl, claim: cl.number, direct: k.kind != core.EventBreak}
 	c.post(job{unit: cl.unit, kind: first})
 }
 
@@ -102,14 +104,10 @@ func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
 		cl.unit = nil
 	}
 	switch {
-	case a.Kind == core.ActionBroken:
-		c.conclude(cl, a)
-		c.nudgeOne(cl.place, 0)
-	case a.Kind == core.ActionReleased: // in the name of its holder
-		to := *a
-		to.Kind = core.ActionBroken
-		c.conclude(cl, &to)
-		c.nudgeOne(cl.place, 0)
+	case k.broken:
+		k.after(c, cl, a)
+	case a.Kind == core.ActionBroken, a.Kind == core.ActionReleased: // in the name of its holder
+		k.broke(c, cl, a.Epoch)
 	case a.Kind == core.ActionLost: // since we looked
 		to := *a
 		to.Kind = core.ActionRefused
@@ -129,6 +127,39 @@ func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
 	default:
 		k.seenRecord(c, cl, a)
 	}
+}
+
+// broke has who waits here take the name, and reads what has become of it.
+func (k *aLook) broke(c *Client, cl *claim, epoch core.Epoch) {
+	k.broken, k.epoch = true, epoch
+	c.nudgeOne(cl.place, 0)
+	if cl.protocol == core.ProtocolLastWriter {
+		k.readRecord(c, cl)
+		return
+	}
+	k.run(c, cl, core.MachineInspection, core.Config{Name: cl.place.name})
+}
+
+// after ends a break. If the name could not be read, it is broken all the same.
+func (k *aLook) after(c *Client, cl *claim, a *core.Action) {
+	switch a.Kind {
+	case core.ActionSeen:
+		k.show(c, cl, a)
+	case core.ActionRefused:
+	default:
+		return
+	}
+	k.conclude(c, cl)
+}
+
+// conclude tells that a name is broken.
+func (k *aLook) conclude(c *Client, cl *claim) {
+	c.conclude(cl, &core.Action{Kind: core.ActionBroken, Epoch: k.epoch})
+}
+
+func (k *aLook) show(c *Client, cl *claim, a *core.Action) {
+	to := c.carry(a)
+	to.Claim, to.Protocol = cl.number, cl.protocol
 }
 
 // seenVersions: if a strict lease is held, it is shown, and not an old client's record
@@ -163,11 +194,9 @@ func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
 	case core.EventBreak:
 		k.breaks(c, cl, s)
 	default:
-		now := fingerprint{s.State, s.Epoch, string(s.Holder), string(s.Companions)}
-		if !k.shown || now != k.last {
-			k.shown, k.last = true, now
-			to := c.carry(&a)
-			to.Claim, to.Protocol = cl.number, cl.protocol
+		if now := (sight{s.State, s.Epoch, string(s.Holder), s.Remote}); now != k.last {
+			k.last = now
+			k.show(c, cl, &a)
 			c.watch(cl, cl.place.name+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.place.name), s.Epoch+1))
 		}
 		k.again(c, cl)
@@ -210,14 +239,15 @@ func (c *Client) conclude(cl *claim, a *core.Action) {
 	c.remove(cl)
 }
 
-// again has a watch read once more: at a change, or after a while.
+// again has a watch read once more: at a change, of which it may have been told while it
+// read, or after a while, which differs so that many do not read at one instant.
 func (k *aLook) again(c *Client, cl *claim) {
-	after := int64(watchPoll)
-	if k.pending {
-		after = 0
+	after := c.rng.Between(watchPoll-watchPoll/5, watchPoll+watchPoll/5)
+	if cl.missed {
+		cl.missed, after = false, 0
 	}
 	cl.delay = &delay{claim: cl, look: true}
-	c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+after)
+	c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+int64(after))
 }
 
 // stepped implements role.
@@ -225,7 +255,11 @@ func (k *aLook) stepped(*Client, *claim) {}
 
 // command implements role.
 func (k *aLook) command(c *Client, cl *claim, o order) {
-	if o.kind != core.EventEnded {
+	switch {
+	case o.kind == core.EventEnded:
+	case k.broken: // it is too late
+		k.conclude(c, cl)
+	default:
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 	}
 }
@@ -233,14 +267,8 @@ func (k *aLook) command(c *Client, cl *claim, o order) {
 // stop implements role.
 func (k *aLook) stop() core.EventKind { return core.EventCancel }
 
-// canLook implements role. A change has a watch read at once, or once more.
-func (k *aLook) canLook(cl *claim) bool {
-	k.pending = k.kind == core.EventWatch
-	if cl.delay != nil {
-		return k.pending
-	}
-	return false
-}
+// canLook implements role. While it reads, a change has it read once more.
+func (k *aLook) canLook(cl *claim) bool { return cl.delay != nil }
 
 // copy implements role.
 func (k *aLook) copy(*twins) role {
@@ -257,14 +285,14 @@ func (k *aLook) copy(*twins) role {
 func (k *aLook) snapshot(s *base.Snapshot) {
 	s.Octet(uint8(k.kind))
 	s.Octet(uint8(k.wanted))
-	s.Bools(k.strict != nil, k.shown, k.pending)
+	s.Bools(k.strict != nil, k.broken, k.last.remote)
+	s.Uint(uint64(k.epoch))
 	if k.strict != nil {
 		s.Observed(k.strict)
 	}
 	s.Octet(uint8(k.last.state))
 	s.Uint(uint64(k.last.epoch))
 	s.Text(k.last.holder)
-	s.Text(k.last.companions)
 	s.Bytes(core.AppendConfig(nil, &k.terms))
 }
 

@@ -14,6 +14,7 @@ import (
 type bucket struct {
 	objects map[string]core.Event // body and stamp
 	fails   func(a *core.Action) core.Class
+	rest    core.Duration // a Retry-After, with what fails
 }
 
 func newBucket() *bucket { return &bucket{objects: map[string]core.Event{}} }
@@ -23,7 +24,7 @@ func (b *bucket) apply(a *core.Action, wall int64) core.Event {
 	ev := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
 	if b.fails != nil {
 		if class := b.fails(a); class != 0 {
-			ev.Outcome, ev.Class = core.OutcomeUnknown, class
+			ev.Outcome, ev.Class, ev.RetryAfter = core.OutcomeUnknown, class, b.rest
 			return ev
 		}
 	}
@@ -73,17 +74,39 @@ type process struct {
 	told   []string // what the claims were told
 	last   uint64
 	holder core.HolderID // of the latest held
+	holds  bool          // answers are kept back
+	kept   []core.Event
+	keys   map[string]bool // that are watched
+	latest map[core.ActionKind]core.Action
 }
 
 const wallBase = 1_767_225_600_000_000_000
 
 func newProcess(t *testing.T, b *bucket, seed byte) *process {
 	t.Helper()
-	c, err := client.New(core.Config{Machine: core.MachineClient, Seed: [16]byte{seed}, Host: "h", PID: "1", OwnStore: true, Samples: true, StampUnit: 1})
+	return newProcessOf(t, b, core.Config{Seed: [16]byte{seed}})
+}
+
+// newProcessOf also takes what else a process can do.
+func newProcessOf(t *testing.T, b *bucket, cfg core.Config) *process {
+	t.Helper()
+	cfg.Machine, cfg.Host, cfg.PID = core.MachineClient, "h", "1"
+	cfg.OwnStore, cfg.Samples, cfg.StampUnit = true, true, 1
+	c, err := client.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &process{t: t, client: c, bucket: b, now: int64(core.Second)}
+	return &process{t: t, client: c, bucket: b, now: int64(core.Second), keys: map[string]bool{}, latest: map[core.ActionKind]core.Action{}}
+}
+
+// letGo gives the answers that were kept back.
+func (p *process) letGo() {
+	p.t.Helper()
+	kept := p.kept
+	p.holds, p.kept = false, nil
+	for _, ev := range kept {
+		p.do(ev)
+	}
 }
 
 // do takes an event, and all that follows from it at once.
@@ -102,13 +125,23 @@ func (p *process) do(ev core.Event) {
 			switch a := &actions[i]; {
 			case a.Kind.IsRequest():
 				p.sent++
-				queue = append(queue, p.bucket.apply(a, wallBase+p.now))
+				ev := p.bucket.apply(a, wallBase+p.now)
+				if p.holds {
+					p.kept = append(p.kept, ev)
+					continue
+				}
+				queue = append(queue, ev)
 			case a.Kind == core.ActionMore:
 				queue = append([]core.Event{{Kind: core.EventWoke}}, queue...)
 			case a.Kind == core.ActionWake:
 				p.wake = a.At
 			case a.Kind == core.ActionAbandon:
+			case a.Kind == core.ActionWatch:
+				p.keys[a.Key] = true
+			case a.Kind == core.ActionUnwatch:
+				delete(p.keys, a.Key)
 			default:
+				p.latest[a.Kind] = *a
 				if a.Kind == core.ActionHeld {
 					p.holder = a.Holder
 				}

@@ -160,12 +160,12 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 		s.Text(w.key)
 		s.Bools(w.begun)
 	}
-	if cl.handover != nil {
+	if s.Bools(cl.handover != nil); cl.handover != nil {
 		cl.handover.snapshot(s)
 	}
 	if d := cl.delay; d != nil {
 		s.Int(d.at)
-		s.Bools(d.leaves, d.brief, d.index != 0)
+		s.Bools(d.leaves, d.brief, d.again, d.look, d.index != 0)
 	}
 	if b := cl.asked; b != nil {
 		s.Octet(uint8(b.kind))
