@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/invocation"
 	"github.com/mopslock/mopslock/core/internal/lastwriter"
 	"github.com/mopslock/mopslock/core/internal/register"
 	"github.com/mopslock/mopslock/core/internal/strict"
@@ -102,7 +103,7 @@ func (aLease) canLook(cl *claim) bool {
 	return false
 }
 
-// leaseState is where a lease's machine stands, or 0 while it has none to be stepped.
+// leaseState is where a lease's machine stands, also that of work which waits, or 0 while it has none to be stepped.
 func leaseState(cl *claim) core.LeaseState {
 	if cl.unit == nil {
 		return 0
@@ -112,6 +113,10 @@ func leaseState(cl *claim) core.LeaseState {
 		return l.State
 	case *lastwriter.Lease:
 		return l.State
+	case *invocation.Invocation:
+		if l.State() == core.InvocationWaiting {
+			return core.LeaseWaiting
+		}
 	}
 	return 0
 }
