@@ -89,13 +89,14 @@ func TestWhenceOfNext(t *testing.T) {
 	p.begin(core.EventAcquire, terms, core.Event{Wait: core.Forever})
 	freed := p.now
 	b.fails = func(a *core.Action) core.Class {
-		if p.holds = p.latest[core.ActionReleased].Claim == one; p.holds {
+		if p.latest[core.ActionReleased].Claim == one {
+			p.holds = all
 			return core.ClassUnreachable // for two, and then nobody
 		}
 		return 0
 	}
 	p.do(core.Event{Kind: core.EventRelease, Claim: one})
-	p.holds, b.fails = false, nil
+	p.holds, b.fails = nil, nil
 	p.now += int64(core.Second / 10)
 	p.told = nil
 	p.do(core.Event{Kind: core.EventCancel, Claim: two})

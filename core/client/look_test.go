@@ -140,7 +140,7 @@ func TestWatchOfKeys(t *testing.T) {
 	q.until(q.now)
 	q.hears("1 seen held")
 	q.now += int64(core.Second / 10)
-	q.holds = true
+	q.holds = all
 	changed("n/lock.json")
 	q.until(q.now)
 	reading := len(q.kept)
@@ -230,7 +230,9 @@ func TestBreakLetsWaiterIn(t *testing.T) {
 				}
 				if a.Claim == 2 && (a.Kind == core.ActionCreate || a.Kind == core.ActionPut) {
 					written = true
-					q.holds = ends != "fails"
+					if q.holds = nil; ends != "fails" {
+						q.holds = all
+					}
 				}
 				return 0
 			}
@@ -296,7 +298,7 @@ func TestBreakOfRecord(t *testing.T) {
 		}
 		p := newProcess(t, b, 1)
 		p.now += int64(2 * core.Second)
-		p.holds = true
+		p.holds = all
 		p.begin(core.EventBreak, core.Config{Name: "n", Protocol: core.ProtocolLastWriter}, core.Event{})
 		if tc.then != nil {
 			tc.then(b)
@@ -339,7 +341,7 @@ func TestLooksDoNotRest(t *testing.T) {
 		b.fails = func(*core.Action) core.Class { return core.ClassThrottled }
 		p.begin(core.EventAcquire, core.Config{Name: "other"}, core.Event{Wait: core.Forever})
 		b.fails = nil
-		p.sent, p.holds = 0, true
+		p.sent, p.holds = 0, all
 		p.begin(kind, core.Config{Name: "n", Why: "stuck"}, core.Event{})
 		if p.sent != want {
 			t.Errorf("%v: %d requests", kind, p.sent)

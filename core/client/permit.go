@@ -1,6 +1,8 @@
 package client
 
 import (
+	"slices"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/octets"
@@ -222,14 +224,9 @@ func (s *semaphore) order() uint64 {
 }
 
 // wants implements stander: a permit is waited for, and needs a session to stand on.
-func (s *semaphore) wants() bool {
-	for _, cl := range s.asks {
-		if !cl.held && !cl.over && !cl.as.(*aPermit).isLimit() {
-			return true
-		}
-	}
-	return false
-}
+func (s *semaphore) wants() bool { return slices.ContainsFunc(s.asks, wantsSession) }
+
+func wantsSession(cl *claim) bool { return cl.wants() && !cl.as.(*aPermit).isLimit() }
 
 // turn implements stander.
 func (s *semaphore) turn(c *Client) { c.post(job{unit: s.unit, kind: core.EventWoke}) }
@@ -237,25 +234,14 @@ func (s *semaphore) turn(c *Client) { c.post(job{unit: s.unit, kind: core.EventW
 // cannotStand implements stander.
 func (s *semaphore) cannotStand(c *Client, class core.Class) {
 	for _, cl := range s.asks {
-		if !cl.held && !cl.over && !cl.as.(*aPermit).isLimit() {
-			c.refused(cl, core.ReasonNoSession, class)
-			c.post(job{unit: s.unit, kind: core.EventCancel, permit: cl.number})
+		if wantsSession(cl) {
+			cl.cannotStand(c, class)
 		}
 	}
 }
 
 // seatAt implements stander.
 func (s *semaphore) seatAt() *int { return &s.seat }
-
-// knows reports whether the machine has not told the end of a permit.
-func (s *semaphore) knows(number uint64) bool {
-	for _, cl := range s.asks {
-		if cl.number == number {
-			return true
-		}
-	}
-	return false
-}
 
 // hear implements role. The semaphore hears for all.
 func (p *aPermit) hear(*Client, *claim, *core.Action) {}
@@ -265,7 +251,7 @@ func (p *aPermit) stepped(*Client, *claim) {}
 
 // command implements role: whatever has become of it by now, it is given back.
 func (p *aPermit) command(c *Client, cl *claim, o order) {
-	if o.kind != core.EventEnded && p.of.knows(cl.number) {
+	if o.kind != core.EventEnded {
 		c.step(p.of.unit, core.Event{Kind: core.EventRelease, Permit: cl.number})
 	}
 }

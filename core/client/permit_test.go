@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,6 +75,34 @@ func TestPermitFaults(t *testing.T) {
 		}
 		if string(p.client.AppendState(nil)) != before {
 			t.Errorf("%s: changed the client", want)
+		}
+	}
+}
+
+// Two hundred claims that wait for a session, of which there can be none, are all refused,
+// though one Step has no room for that; and nothing of them is left.
+func TestCrowdWithoutASession(t *testing.T) {
+	for kind, terms := range map[core.EventKind]core.Config{core.EventAcquire: {OnSession: true}, core.EventPermit: {}} {
+		b := newBucket()
+		p := newProcess(t, b, 1)
+		ofSession := func(a *core.Action) bool { return strings.HasPrefix(a.Key, core.SessionPrefix) }
+		p.holds = ofSession
+		b.fails = func(a *core.Action) core.Class {
+			if ofSession(a) {
+				return core.ClassReadOnly
+			}
+			return core.ClassNone
+		}
+		for n := range 200 {
+			terms.Name = "s"
+			if kind == core.EventAcquire {
+				terms.Name = fmt.Sprint("n", n)
+			}
+			p.begin(kind, terms, core.Event{Wait: core.Forever, Capacity: 1000, Width: 1})
+		}
+		p.letGo()
+		if got := strings.Count(p.heard(), " refused no_session"); got != 200 || !p.client.Idle() {
+			t.Errorf("%v: %d refused, idle %v", kind, got, p.client.Idle())
 		}
 	}
 }

@@ -73,8 +73,8 @@ type process struct {
 	sent   int      // requests
 	told   []string // what the claims were told
 	last   uint64
-	holder core.HolderID // of the latest held
-	holds  bool          // answers are kept back
+	holder core.HolderID             // of the latest held
+	holds  func(a *core.Action) bool // back, answers to such requests, until free
 	kept   []core.Event
 	keys   map[string]bool // that are watched
 	latest map[core.ActionKind]core.Action
@@ -103,7 +103,7 @@ func newProcessOf(t *testing.T, b *bucket, cfg core.Config) *process {
 func (p *process) letGo() {
 	p.t.Helper()
 	kept := p.kept
-	p.holds, p.kept = false, nil
+	p.holds, p.kept = nil, nil
 	for _, ev := range kept {
 		p.do(ev)
 	}
@@ -126,7 +126,7 @@ func (p *process) do(ev core.Event) {
 			case a.Kind.IsRequest():
 				p.sent++
 				ev := p.bucket.apply(a, wallBase+p.now)
-				if p.holds {
+				if p.holds != nil && p.holds(a) {
 					p.kept = append(p.kept, ev)
 					continue
 				}
@@ -237,3 +237,6 @@ func TestSession(t *testing.T) {
 		t.Error(got, "lost")
 	}
 }
+
+// all requests.
+func all(*core.Action) bool { return true }

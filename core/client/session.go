@@ -245,11 +245,23 @@ func (cl *claim) wants() bool {
 // turn implements stander.
 func (cl *claim) turn(c *Client) { c.post(job{claim: cl, kind: core.EventWoke}) }
 
-// cannotStand implements stander.
+// cannotStand implements stander. Ten thousand refusals are more than one Step has room for.
 func (cl *claim) cannotStand(c *Client, class core.Class) {
+	c.post(job{claim: cl, kind: core.EventCancel, class: class})
+}
+
+// noSession refuses a claim that waits for a session, since there can be none.
+func (c *Client) noSession(cl *claim, class core.Class) {
+	if !cl.wants() {
+		return
+	}
 	c.refused(cl, core.ReasonNoSession, class)
+	if p, ok := cl.as.(*aPermit); ok {
+		c.step(p.of.unit, core.Event{Kind: core.EventCancel, Permit: cl.number})
+		return
+	}
 	cl.stopping = true
-	c.post(job{claim: cl, kind: core.EventCancel})
+	c.tell(cl, core.EventCancel, 0)
 }
 
 // seatAt implements stander.

@@ -47,7 +47,8 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for _, j := range c.todo {
 		s.Octet(uint8(j.kind))
 		s.Uint(uint64(j.epoch))
-		s.Uint(j.permit)
+		s.Octet(uint8(j.reason))
+		s.Octet(uint8(j.class))
 		s.Bools(j.claim != nil)
 		if j.claim != nil {
 			s.Uint(j.claim.number)

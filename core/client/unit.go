@@ -42,9 +42,8 @@ type job struct {
 	claim *claim
 	kind  core.EventKind
 	epoch core.Epoch
-	// permit, of cancel to a semaphore.
-	permit uint64
-	// reason and class, of begin to a claim, are the prober's, which the claim has waited for.
+	// reason and class, of begin to a claim, are the prober's, which the claim has waited for;
+	// class, of cancel to one, is why there can be no session.
 	reason core.Reason
 	class  core.Class
 }
@@ -56,13 +55,14 @@ func (c *Client) do(j job) {
 	switch {
 	case j.claim != nil && j.kind == core.EventBegin:
 		c.storeTried(j.claim, j.reason, j.class)
+	case j.claim != nil && j.kind == core.EventCancel:
+		c.noSession(j.claim, j.class)
 	case j.claim != nil && j.kind == core.EventClose:
 		c.stopClaim(j.claim)
 	case j.claim != nil:
 		c.tell(j.claim, j.kind, j.epoch)
-	case j.unit.gone:
-	case j.permit == 0 || j.unit.owner.(*semaphore).knows(j.permit):
-		c.step(j.unit, core.Event{Kind: j.kind, Epoch: j.epoch, Permit: j.permit})
+	case !j.unit.gone:
+		c.step(j.unit, core.Event{Kind: j.kind, Epoch: j.epoch})
 	}
 }
 
