@@ -292,7 +292,7 @@ func (c *Client) close() {
 	}
 	for _, p := range c.placesInOrder() {
 		for _, s := range p.semaphores {
-			c.post(job{unit: s.unit, kind: core.EventLeave})
+			s.leave(c)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 // and forgotten when nothing is held and nobody waits. Two machines of one name on one
 // session would take each other's permits for leftovers, so those of one TTL share it.
 type semaphore struct {
+	alarm   // the client closes, and what it tidies has had its time
 	place   *place
 	ttl     core.TTL
 	margin  core.Duration
@@ -23,8 +24,8 @@ type semaphore struct {
 	asks    []*claim // whose end the machine has not told, in the order in which they came
 	missed  bool     // a change was told while a look was under way
 	watched *watch
-	// seen is what the latest notice has shown: of those of one step, which are of one
-	// look, only the first does.
+	// seen is what a notice of this step of the machine has shown: only the first of a step
+	// does, and all are of one look.
 	seen *core.Observed
 }
 
@@ -119,9 +120,7 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 		return
 	}
 	if a.Observed != nil {
-		seen := *a.Observed
-		base.DetachObserved(&seen)
-		s.seen = &seen
+		s.seen = a.Observed
 	}
 	cl := c.claims[a.Permit]
 	if a.Kind == core.ActionLeft || cl == nil {
@@ -134,18 +133,17 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 		c.remove(cl)
 		return
 	}
-	to := c.carry(a)
-	to.Permit, to.Claim, to.Protocol = 0, cl.number, core.ProtocolStrict
+	told := *a
+	told.Permit, told.Claim, told.Protocol = 0, cl.number, core.ProtocolStrict
 	switch {
 	case a.Kind == core.ActionHeld:
 		cl.held, cl.at = true, a.At
 		if s.session.force && a.Session == s.session.id {
 			cl.on = s.session.number
 		}
-		to.On = cl.on
-		return
+		told.On = cl.on
 	case a.Kind == core.ActionWaiting || a.Reason == core.ReasonFull || a.Reason == core.ReasonCrowded:
-		to.Observed = s.seen // shown for the first of a step alone
+		told.Observed = s.seen
 	case a.Kind == core.ActionReleased || a.Kind == core.ActionLimited:
 		for _, other := range s.place.semaphores { // our own machine knows
 			if other != s {
@@ -153,14 +151,17 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 			}
 		}
 	}
-	if a.Kind != core.ActionWaiting {
-		c.over(cl)
-		c.remove(cl)
+	if a.Kind == core.ActionWaiting || a.Kind == core.ActionHeld {
+		c.carry(&told)
+		return
 	}
+	c.ended(cl, &told)
+	c.remove(cl)
 }
 
 // stepped implements owner: what is waited for is watched.
 func (s *semaphore) stepped(c *Client, u *unit) {
+	s.seen = nil
 	m := u.machine.(*machine.Semaphore)
 	waits := m.State() == core.SemaphoreWaiting
 	if c.cfg.Watches {
@@ -173,6 +174,8 @@ func (s *semaphore) stepped(c *Client, u *unit) {
 	switch {
 	case m.Idle() && len(s.asks) == 0:
 		c.forgetSemaphore(s)
+	case s.index != 0 && !s.isTidying():
+		c.alarms.arm(&s.alarm, s, c.now.Mono)
 	case s.missed && waits:
 		s.missed = false
 		c.post(job{unit: u, kind: core.EventChanged})
@@ -196,7 +199,27 @@ func (c *Client) watchFor(u *unit, at **watch, key string) {
 	}
 }
 
+// leave gives all back when the client closes. Superseded versions that are being removed
+// have their time before, as a lease's have.
+func (s *semaphore) leave(c *Client) {
+	at := c.now.Mono
+	if s.isTidying() {
+		at += int64(tidyPatience)
+	}
+	c.alarms.arm(&s.alarm, s, at)
+}
+
+// ring implements ringer.
+func (s *semaphore) ring(c *Client) { c.step(s.unit, core.Event{Kind: core.EventLeave}) }
+
+// isTidying reports whether the request under way is of a removal: nothing else is asked
+// while there is no work.
+func (s *semaphore) isTidying() bool {
+	return s.unit.flights[0] != 0 && s.unit.machine.(*machine.Semaphore).State() == core.SemaphoreIdle
+}
+
 func (c *Client) forgetSemaphore(s *semaphore) {
+	c.alarms.disarm(&s.alarm)
 	c.watchFor(s.unit, &s.watched, "")
 	c.drop(s.unit)
 	c.leaveSeat(s, s.session)
@@ -285,7 +308,7 @@ func (s *semaphore) snapshot(w *base.Snapshot) {
 	w.Int(int64(s.ttl))
 	w.Int(int64(s.margin))
 	w.Int(int64(s.seat))
-	w.Bools(s.missed, s.watched != nil && s.watched.begun)
+	w.Bools(s.missed, s.index != 0, s.watched != nil && s.watched.begun)
 	snapshotClaims(w, s.asks)
 	snapshotUnit(w, s.unit)
 }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,5 +105,110 @@ func TestCrowdWithoutASession(t *testing.T) {
 		if got := strings.Count(p.heard(), " refused no_session"); got != 200 || !p.client.Idle() {
 			t.Errorf("%v: %d refused, idle %v", kind, got, p.client.Idle())
 		}
+	}
+}
+
+// Superseded versions that are being removed have half a second when the client closes: a
+// name that only short-lived processes use would grow forever otherwise.
+func TestPermitsCloseAfterTidying(t *testing.T) {
+	for answered, took := range map[bool]core.Duration{true: 0, false: core.Second / 2} {
+		p := newProcess(t, newBucket(), 1)
+		for range 7 { // the sixteenth version has the others looked through
+			p.do(core.Event{Kind: core.EventRelease, Claim: p.permit(0, 1)})
+		}
+		p.permit(0, 1)
+		p.holds = func(a *core.Action) bool { return a.Kind == core.ActionList }
+		p.do(core.Event{Kind: core.EventRelease, Claim: p.last})
+		p.heard()
+		begun := p.now
+		p.do(core.Event{Kind: core.EventClose})
+		p.hears("")
+		if answered {
+			p.free()
+		}
+		p.holds = nil
+		p.until(p.wake)
+		p.hears("0 left; 0 closed")
+		if p.now != begun+int64(took) {
+			t.Errorf("answered %v: it took %v", answered, core.Duration(p.now-begun))
+		}
+	}
+}
+
+func TestManyPermits(t *testing.T) {
+	b := newBucket()
+	p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+	many := func(of *process, n int, with core.Event) {
+		with.Capacity, with.Width = 12, 1
+		for range n {
+			of.begin(core.EventPermit, core.Config{Name: "s"}, with)
+		}
+	}
+	isList := func(a *core.Action) bool { return a.Kind == core.ActionList }
+	p.holds = isList
+	many(p, 12, core.Event{})
+	p.free()
+	if got := p.heard(); strings.Count(got, " held") != 13 {
+		t.Error(got)
+	}
+	q.holds = isList
+	many(q, 12, core.Event{})
+	q.free()
+	if got := q.heard(); strings.Count(got, " refused full held") != 12 {
+		t.Errorf("who is refused at the same time sees the same: %s", got)
+	}
+	p.sent = 0
+	p.until(p.now + int64(60*core.Second))
+	p.hears("0 renewed; 0 renewed; 0 renewed")
+	if p.sent != 6 {
+		t.Errorf("%d requests for one session", p.sent)
+	}
+	b.fails = func(*core.Action) core.Class { return core.ClassUnreachable }
+	p.until(p.now + int64(120*core.Second))
+	if got := p.heard(); strings.Count(got, " lost unreachable") != 13 || !p.client.Idle() {
+		t.Errorf("idle %v after %s", p.client.Idle(), got)
+	}
+}
+
+func TestPermitOfASilentStore(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	p.holds = func(*core.Action) bool { return true }
+	p.permit(core.Forever, 1)
+	p.until(p.now + int64(core.FirstAnswerLimit))
+	p.hears("1 refused unreachable unreachable")
+}
+
+// Permits of another TTL have another machine and session. It hears of a release here at
+// once, and does not wait for its next poll.
+func TestPermitsOfTwoTTLs(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	one := p.permit(0, 2)
+	p.begin(core.EventPermit, core.Config{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{Wait: core.Forever, Capacity: 2, Width: 1})
+	p.hears("0 held; 1 held; 0 held; 2 waiting")
+	p.do(core.Event{Kind: core.EventRelease, Claim: one})
+	p.hears("1 released; 2 held")
+}
+
+// A breaker calls the session of a lease's holder. A call that names a semaphore takes
+// nothing from its permits.
+func TestPermitsHearNoCalls(t *testing.T) {
+	b := newBucket()
+	p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+	p.permit(0, 1)
+	p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{})
+	q.begin(core.EventBreak, core.Config{Name: "n", Why: "x"}, core.Event{})
+	q.hears("1 broken")
+	for key, object := range b.objects {
+		if strings.Contains(key, "/call/") {
+			object.Body = bytes.Replace(object.Body, []byte(`"n"`), []byte(`"s"`), 1)
+			b.objects[key] = object
+			p.heard()
+		}
+	}
+	p.sent = 0
+	p.until(p.now + int64(30*core.Second))
+	p.hears("0 renewed")
+	if p.sent < 3 {
+		t.Errorf("%d requests: the call was not read", p.sent)
 	}
 }

@@ -193,12 +193,20 @@ func (a *actor) settleOne(i int, outcome string) {
 	a.step(ev)
 }
 
-// check: of two claims on one strict name, one at the most may be believed.
+// check: of two claims on one strict name, one at the most may be believed; of permits as
+// many as there are.
 func (w *world) check() {
 	held := map[string]string{}
+	permits := 0
 	for n, a := range w.clients {
 		for number, b := range a.claims {
-			if b.protocol != core.ProtocolStrict || b.kind == core.EventPermit || a.relied(b) <= a.mono() {
+			if b.protocol != core.ProtocolStrict || a.relied(b) <= a.mono() {
+				continue
+			}
+			if b.kind == core.EventPermit {
+				if permits++; permits > 2 {
+					w.t.Fatalf("%d of 2 permits are believed in", permits)
+				}
 				continue
 			}
 			who := fmt.Sprintf("client %d claim %d", n, number)
@@ -281,7 +289,8 @@ func TestBelief(t *testing.T) {
 			case 0, 1:
 				a.begin(core.EventAcquire, core.Config{Name: name, Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
 			case 2:
-				a.begin(core.EventPermit, core.Config{Name: "s", TTL: core.TTL(10 * core.Second)}, core.Event{Wait: wait, Capacity: 2, Width: 1})
+				ttl := core.TTL(rapid.SampledFrom([]core.Duration{10, 20}).Draw(t, "ttl") * core.Second)
+				a.begin(core.EventPermit, core.Config{Name: "s", TTL: ttl}, core.Event{Wait: wait, Capacity: 2, Width: 1})
 			case 3:
 				a.begin(core.EventInvoke, core.Config{Name: "w", Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
 			case 4:

@@ -149,6 +149,9 @@ func (p *process) do(ev core.Event) {
 				if a.Reason != 0 {
 					text += " " + a.Reason.String()
 				}
+				if a.Kind == core.ActionRefused && a.Class != 0 {
+					text += " " + a.Class.String()
+				}
 				if a.Origin > core.OriginFree {
 					text += " from " + a.Origin.String()
 				}

@@ -370,7 +370,7 @@ func (t *twins) semaphore(s *semaphore) *semaphore {
 	if t.shared[s] == nil {
 		twin := *s
 		t.shared[s] = &twin
-		twin.place = t.of.places[s.place.name]
+		twin.place, twin.rings = t.of.places[s.place.name], &twin
 		twin.unit, twin.session, twin.watched = t.unit(s.unit), t.session(s.session), t.watch(s.watched)
 		twin.asks = t.list(s.asks)
 	}
@@ -450,6 +450,8 @@ func (t *twins) alarm(a *alarm) *alarm {
 		return &t.unit(of).alarm
 	case *session:
 		return &t.session(of).alarm
+	case *semaphore:
+		return &t.semaphore(of).alarm
 	case *delay:
 		return &t.delay(of).alarm
 	case *errand:
