@@ -9,17 +9,17 @@ import (
 // claim is one thing that the host has asked for, from its command until nothing of it is
 // left to be done. There may be ten thousand of them, so what only some need is made on demand.
 type claim struct {
-	number   uint64
-	as       role
-	place    *place
-	unit     *unit           // of its own machine; nil while it is settled, at rest, or if it shares one
-	rest     *strict.Resting // of a lease at rest
-	session  *session        // on which it stands, or wants to
-	seat     int             // in the session, from 1
-	asked    *begun          // nil once its machine is made
-	watches  []*watch
-	handover *handover // of a waiter
-	delay    *delay    // of a release that waits for tidying
+	number     uint64
+	prev, next *claim // in the order in which they came
+	as         role
+	place      *place
+	unit       *unit           // of its own machine; nil while it is settled, at rest, or if it shares one
+	rest       *strict.Resting // of a lease at rest
+	session    *session        // on which it stands, or wants to
+	asked      *begun          // nil once its machine is made
+	watches    []*watch
+	handover   *handover // of a waiter
+	delay      *delay    // of a release that waits for tidying
 
 	protocol core.Protocol
 	looked   int64 // as of a place
@@ -95,6 +95,7 @@ func (c *Client) begin(b *begun, number uint64) {
 	cl := &claim{number: number, as: b.as, asked: b}
 	c.last = number
 	c.claims[cl.number] = cl
+	c.append(cl)
 	c.enroll(cl, b.terms.Name)
 	if b.printed != 0 {
 		cl.place.kept = b.printed // the host has it
@@ -107,6 +108,30 @@ func (c *Client) begin(b *begun, number uint64) {
 		cl.protocol = b.protocol
 	}
 	c.settle(cl)
+}
+
+// append adds a claim behind all others.
+func (c *Client) append(cl *claim) {
+	if cl.prev = c.newest; cl.prev == nil {
+		c.oldest = cl
+	} else {
+		cl.prev.next = cl
+	}
+	c.newest = cl
+}
+
+// unlink takes a claim out of their order.
+func (c *Client) unlink(cl *claim) {
+	if cl.prev == nil {
+		c.oldest = cl.next
+	} else {
+		cl.prev.next = cl.next
+	}
+	if cl.next == nil {
+		c.newest = cl.prev
+	} else {
+		cl.next.prev = cl.prev
+	}
 }
 
 // ask makes the machine of a claim that is settled.
@@ -128,7 +153,7 @@ func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
 	}
 	if cfg.OnSession {
 		cl.session = c.sessionFor(cfg.TTL, cfg.Margin)
-		c.sit(cl, cl.session)
+		c.sit(cl.session)
 		if cl.wants() {
 			c.open(cl.session)
 		}
@@ -261,6 +286,7 @@ func (c *Client) remove(cl *claim) {
 	c.unwatch(cl)
 	c.expel(cl)
 	delete(c.claims, cl.number)
+	c.unlink(cl)
 }
 
 // relied is until when it may be relied on: its own deadline or the session's, whichever

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"slices"
-
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
@@ -34,19 +32,20 @@ type Client struct {
 	todo   []job // in the order in which they came
 	alarms alarms
 
-	last          uint64 // the newest claim
-	claims        map[uint64]*claim
-	places        map[string]*place
-	released      []string // names whose release is remembered, oldest first
-	watched       map[string]*watch
-	sessions      []*session
-	sessionSerial uint64
-	semaphores    int
-	requests      requests
-	store         abilities
-	clock         storeClock
-	errands       []*errand // that were not sent yet
-	tidying       int       // requests of errands that were not answered yet
+	last           uint64 // the newest claim
+	claims         map[uint64]*claim
+	oldest, newest *claim
+	places         map[string]*place
+	released       []string // names whose release is remembered, oldest first
+	watched        map[string]*watch
+	sessions       []*session
+	sessionSerial  uint64
+	semaphores     []*semaphore
+	requests       requests
+	store          abilities
+	clock          storeClock
+	errands        []*errand // that were not sent yet
+	tidying        int       // requests of errands that were not answered yet
 
 	closing bool
 	served  bool // the sessions were asked to end
@@ -287,29 +286,12 @@ func (c *Client) close() {
 		return
 	}
 	c.closing = true
-	for _, cl := range c.inOrder() {
+	for cl := c.oldest; cl != nil; cl = cl.next {
 		c.post(job{claim: cl, kind: core.EventClose})
 	}
-	for _, p := range c.placesInOrder() {
-		for _, s := range p.semaphores {
-			s.leave(c)
-		}
+	for _, s := range c.semaphores {
+		s.leave(c)
 	}
-}
-
-// inOrder lists the claims by their numbers.
-func (c *Client) inOrder() []*claim {
-	all := make([]*claim, 0, len(c.claims))
-	for _, cl := range c.claims {
-		all = append(all, cl)
-	}
-	slices.SortFunc(all, func(a, b *claim) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
-	return all
 }
 
 // stopClaim ends a claim of a client that closes.
@@ -325,7 +307,7 @@ func (c *Client) stopClaim(cl *claim) {
 
 // isAtEnd reports whether there is a step of closing to be taken.
 func (c *Client) isAtEnd() bool {
-	if !c.closing || c.closed || len(c.claims) > 0 || c.semaphores > 0 || len(c.todo) > 0 {
+	if !c.closing || c.closed || len(c.claims) > 0 || len(c.semaphores) > 0 || len(c.todo) > 0 {
 		return false
 	}
 	if !c.served {

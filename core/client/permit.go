@@ -20,7 +20,6 @@ type semaphore struct {
 	margin  core.Duration
 	unit    *unit
 	session *session
-	seat    int
 	asks    []*claim // whose end the machine has not told, in the order in which they came
 	missed  bool     // a change was told while a look was under way
 	watched *watch
@@ -108,8 +107,8 @@ func (c *Client) semaphoreOf(p *place, cfg *core.Config, limit bool) *semaphore 
 	s := &semaphore{place: p, ttl: cfg.TTL, margin: cfg.Margin, session: c.sessionFor(cfg.TTL, cfg.Margin)}
 	s.unit = &unit{machine: m, owner: s}
 	p.semaphores = append(p.semaphores, s)
-	c.semaphores++
-	c.sit(s, s.session)
+	c.semaphores = append(c.semaphores, s)
+	c.sit(s.session)
 	return s
 }
 
@@ -222,9 +221,9 @@ func (c *Client) forgetSemaphore(s *semaphore) {
 	c.alarms.disarm(&s.alarm)
 	c.watchFor(s.unit, &s.watched, "")
 	c.drop(s.unit)
-	c.leaveSeat(s, s.session)
+	c.leaveSeat(s.session)
 	s.place.semaphores = without(s.place.semaphores, s)
-	c.semaphores--
+	c.semaphores = without(c.semaphores, s)
 	c.vacate(s.place)
 }
 
@@ -237,14 +236,6 @@ func (s *semaphore) hint() {
 
 // keeps implements owner. What keeps a permit is its session.
 func (s *semaphore) keeps() bool { return false }
-
-// order implements stander.
-func (s *semaphore) order() uint64 {
-	if len(s.asks) == 0 {
-		return 0
-	}
-	return s.asks[0].number
-}
 
 // wants implements stander: a permit is waited for, and needs a session to stand on.
 func (s *semaphore) wants() bool { return slices.ContainsFunc(s.asks, wantsSession) }
@@ -262,9 +253,6 @@ func (s *semaphore) cannotStand(c *Client, class core.Class) {
 		}
 	}
 }
-
-// seatAt implements stander.
-func (s *semaphore) seatAt() *int { return &s.seat }
 
 // hear implements role. The semaphore hears for all.
 func (p *aPermit) hear(*Client, *claim, *core.Action) {}
@@ -307,7 +295,6 @@ func (p *aPermit) snapshot(s *base.Snapshot) {
 func (s *semaphore) snapshot(w *base.Snapshot) {
 	w.Int(int64(s.ttl))
 	w.Int(int64(s.margin))
-	w.Int(int64(s.seat))
 	w.Bools(s.missed, s.index != 0, s.watched != nil && s.watched.begun)
 	snapshotClaims(w, s.asks)
 	snapshotUnit(w, s.unit)

@@ -124,7 +124,7 @@ func TestPermitsCloseAfterTidying(t *testing.T) {
 		p.do(core.Event{Kind: core.EventClose})
 		p.hears("")
 		if answered {
-			p.free()
+			p.letGo()
 		}
 		p.holds = nil
 		p.until(p.wake)
@@ -147,13 +147,13 @@ func TestManyPermits(t *testing.T) {
 	isList := func(a *core.Action) bool { return a.Kind == core.ActionList }
 	p.holds = isList
 	many(p, 12, core.Event{})
-	p.free()
+	p.letGo()
 	if got := p.heard(); strings.Count(got, " held") != 13 {
 		t.Error(got)
 	}
 	q.holds = isList
 	many(q, 12, core.Event{})
-	q.free()
+	q.letGo()
 	if got := q.heard(); strings.Count(got, " refused full held") != 12 {
 		t.Errorf("who is refused at the same time sees the same: %s", got)
 	}
@@ -197,7 +197,7 @@ func TestPermitsHearNoCalls(t *testing.T) {
 	p.permit(0, 1)
 	p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{})
 	q.begin(core.EventBreak, core.Config{Name: "n", Why: "x"}, core.Event{})
-	q.hears("1 broken")
+	q.hears("1 seen broken; 1 broken")
 	for key, object := range b.objects {
 		if strings.Contains(key, "/call/") {
 			object.Body = bytes.Replace(object.Body, []byte(`"n"`), []byte(`"s"`), 1)

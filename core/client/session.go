@@ -1,8 +1,6 @@
 package client
 
 import (
-	"slices"
-
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/register"
 	"github.com/mopslock/mopslock/core/internal/strict"
@@ -25,22 +23,18 @@ type session struct {
 	force  bool  // the id is in force
 	calls  uint64
 	end    core.Reason // why the one before ended
-	stands []stander
+	stands int         // so many stand on it, or want to
 	call   *watch
 }
 
 // stander is what stands on a session, or wants to.
 type stander interface {
-	// order is by which all that stand on a session are told of it.
-	order() uint64
 	// wants reports whether it waits for the session, in order to acquire.
 	wants() bool
 	// turn steps its machine: the session has come in force, or was lost.
 	turn(c *Client)
 	// cannotStand ends it, if it waits for a session of which there can be none.
 	cannotStand(c *Client, class core.Class)
-	// seatAt is its place among those on the session, from 1; 0 is none.
-	seatAt() *int
 }
 
 // sessionFor is the session of a TTL and margin. It asks nothing of the store.
@@ -56,26 +50,15 @@ func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 }
 
 // sit puts something on a session. Who wants that to come in force opens it.
-func (c *Client) sit(on stander, s *session) {
-	s.stands = append(s.stands, on)
-	*on.seatAt() = len(s.stands)
+func (c *Client) sit(s *session) {
+	s.stands++
 	c.alarms.disarm(&s.alarm)
 }
 
 // leaveSeat takes something off its session, which is left when nobody has stood on it for a
 // while.
-func (c *Client) leaveSeat(on stander, s *session) {
-	at := *on.seatAt() - 1
-	if at < 0 {
-		return
-	}
-	last := len(s.stands) - 1
-	s.stands[at] = s.stands[last]
-	*s.stands[at].seatAt() = at + 1
-	s.stands[last] = nil
-	s.stands = s.stands[:last]
-	*on.seatAt() = 0
-	if last == 0 && s.unit != nil {
+func (c *Client) leaveSeat(s *session) {
+	if s.stands--; s.stands == 0 && s.unit != nil {
 		c.alarms.arm(&s.alarm, s, c.now.Mono+int64(sessionIdle))
 	}
 }
@@ -156,21 +139,26 @@ func (c *Client) turn(s *session, waiting bool) {
 	}
 }
 
-// onSession lists what stands on a session, in the order in which it came.
-func (c *Client) onSession(s *session) []stander {
-	all := append([]stander(nil), s.stands...)
-	slices.SortFunc(all, func(a, b stander) int {
-		if a.order() < b.order() {
-			return -1
+// onSession lists what stands on a session, or wants to: claims in the order in which they
+// came, then semaphores. It goes through all claims, which only the coming and the end of a
+// session are worth.
+func (c *Client) onSession(s *session) (all []stander) {
+	for cl := c.oldest; cl != nil; cl = cl.next {
+		if cl.session == s {
+			all = append(all, cl)
 		}
-		return 1
-	})
+	}
+	for _, of := range c.semaphores {
+		if of.session == s {
+			all = append(all, of)
+		}
+	}
 	return all
 }
 
 // reopen makes the next session if somebody waits for one.
 func (c *Client) reopen(s *session) {
-	for _, on := range s.stands {
+	for _, on := range c.onSession(s) {
 		if on.wants() {
 			c.open(s)
 			return
@@ -231,9 +219,6 @@ func (c *Client) inform(s *session, ev *core.Event) {
 	}
 }
 
-// order implements stander.
-func (cl *claim) order() uint64 { return cl.number }
-
 // wants implements stander.
 func (cl *claim) wants() bool {
 	if w, ok := cl.as.(*aWork); ok && cl.asked == nil {
@@ -264,15 +249,12 @@ func (c *Client) noSession(cl *claim, class core.Class) {
 	c.tell(cl, core.EventCancel, 0)
 }
 
-// seatAt implements stander.
-func (cl *claim) seatAt() *int { return &cl.seat }
-
 // standUp takes a claim off its session.
 func (c *Client) standUp(cl *claim) {
-	if cl.session != nil && cl.seat != 0 {
-		c.leaveSeat(cl, cl.session)
+	if s := cl.session; s != nil {
+		cl.session = nil
+		c.leaveSeat(s)
 	}
-	cl.session = nil
 }
 
 // storeClock is the newest sample of the store's clock, and where it was taken.

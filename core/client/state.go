@@ -33,7 +33,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for _, p := range c.placesInOrder() {
 		p.snapshot(&s)
 	}
-	for _, cl := range c.inOrder() {
+	for cl := c.oldest; cl != nil; cl = cl.next {
 		cl.snapshot(&s)
 	}
 	for _, on := range c.sessions {
@@ -156,7 +156,6 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 	s.Uint(cl.on)
 	s.Int(cl.fixed)
 	s.Int(int64(cl.calls))
-	s.Int(int64(cl.seat))
 	for _, w := range cl.watches {
 		s.Text(w.key)
 		s.Bools(w.begun)
@@ -229,8 +228,14 @@ func (c *Client) Clone() core.Machine {
 		other.claims, other.semaphores = nil, nil
 		twin.places[name] = &other
 	}
-	for number, cl := range c.claims {
-		twin.claims[number] = t.claim(cl)
+	twin.oldest, twin.newest, twin.semaphores = nil, nil, nil
+	for cl := c.oldest; cl != nil; cl = cl.next {
+		other := t.claim(cl)
+		twin.claims[cl.number] = other
+		twin.append(other)
+	}
+	for _, s := range c.semaphores {
+		twin.semaphores = append(twin.semaphores, t.semaphore(s))
 	}
 	for name, p := range c.places {
 		other := twin.places[name]
@@ -285,6 +290,7 @@ func (t *twins) claim(cl *claim) *claim {
 	if t.claims[cl] == nil {
 		twin := *cl
 		t.claims[cl] = &twin
+		twin.next, twin.prev = nil, nil
 		twin.as = cl.as.copy(t)
 		twin.place = t.of.places[cl.place.name]
 		twin.session = t.session(cl.session)
@@ -348,19 +354,8 @@ func (t *twins) session(s *session) *session {
 		twin.rings = &twin
 		twin.unit = t.unit(s.unit)
 		twin.call = t.watch(s.call)
-		twin.stands = nil
-		for _, on := range s.stands {
-			twin.stands = append(twin.stands, t.stander(on))
-		}
 	}
 	return t.sessions[s]
-}
-
-func (t *twins) stander(on stander) stander {
-	if s, ok := on.(*semaphore); ok {
-		return t.semaphore(s)
-	}
-	return t.claim(on.(*claim))
 }
 
 func (t *twins) semaphore(s *semaphore) *semaphore {
