@@ -39,6 +39,17 @@ func (f jsonForm) read(to any) error {
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return refusef("the line is not a JSON object")
 	}
+	if err := members(d, to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return refusef("the line goes on after its object")
+	}
+	return nil
+}
+
+// members reads an object, whose bracket was read, into a struct of package wire.
+func members(d *json.Decoder, to any) error {
 	known := fields{to: to}
 	for d.More() {
 		key, err := d.Token()
@@ -60,9 +71,6 @@ func (f jsonForm) read(to any) error {
 	}
 	if _, err := d.Token(); err != nil {
 		return refusef("the line is not a whole JSON object")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return refusef("the line goes on after its object")
 	}
 	return nil
 }
@@ -102,6 +110,13 @@ func setJSON(field any, value json.RawMessage) error {
 	switch to := field.(type) {
 	case *[]wire.Entry:
 		return setEntriesJSON(to, value)
+	case **wire.Config:
+		*to = &wire.Config{}
+		d := json.NewDecoder(bytes.NewReader(value))
+		if bracket, err := d.Token(); err != nil || bracket != json.Delim('{') {
+			return errors.New("not an object")
+		}
+		return members(d, *to)
 	case *int64:
 		what, err = "not an integer of 64 bits", json.Unmarshal(value, to)
 	case *uint64:

@@ -59,3 +59,24 @@ func TestHalfPair(t *testing.T) {
 		}
 	}
 }
+
+// Terms are a map within an input, in both forms, and say which key is wrong.
+func TestTermsForms(t *testing.T) {
+	var in wire.Input
+	if err := setJSON(&in.Terms, []byte(`{"name":"n","on_session":true}`)); err != nil || in.Terms.Name != "n" || !in.Terms.OnSession {
+		t.Fatalf("%+v, %v", in.Terms, err)
+	}
+	packed := canonical(in.Terms)
+	in.Terms = nil
+	if err := setMsgpack(&in.Terms, packed); err != nil || in.Terms.Name != "n" || !in.Terms.OnSession {
+		t.Fatalf("%+v, %v", in.Terms, err)
+	}
+	for text, why := range map[string]string{`{"nam":1}`: `unknown key "nam"`, `[]`: "not an object", `{"name":1}`: `key "name": not a string`} {
+		if err := setJSON(&in.Terms, []byte(text)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %s", text, err, why)
+		}
+	}
+	if err := setMsgpack(&in.Terms, []byte("\x81\xa3nam\x01")); err == nil || !strings.Contains(err.Error(), `unknown key "nam"`) {
+		t.Error(err)
+	}
+}

@@ -39,8 +39,13 @@ func (f msgpackForm) read(to any) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrStdin, err)
 	}
+	return pairs(value, to)
+}
+
+// pairs reads a map into a struct of package wire.
+func pairs(value []byte, to any) error {
 	known := fields{to: to}
-	err = trace.Fields(value, func(key string, begin, end int) error {
+	err := trace.Fields(value, func(key string, begin, end int) error {
 		field, err := known.take(key)
 		if err != nil {
 			return err
@@ -68,6 +73,9 @@ func setMsgpack(field any, value []byte) (err error) {
 	switch to := field.(type) {
 	case *[]wire.Entry:
 		return setEntriesMsgpack(to, d)
+	case **wire.Config:
+		*to = &wire.Config{}
+		return pairs(value, *to)
 	case *int64:
 		*to, err = d.DecodeInt64()
 		if !isInteger(code) || code == msgpcode.Uint64 && *to < 0 {
