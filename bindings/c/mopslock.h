@@ -163,11 +163,15 @@ enum mopslock_reason {
 	MOPSLOCK_REASON_UNREADABLE = 35,     /* ECANNOT_MAINTAIN: it could not be kept alive */
 
 	MOPSLOCK_REASON_FAILED = 40, /* ENORESULT: the work failed */
+	MOPSLOCK_REASON_NO_CREATE = 41,  /* of the core's client: the store ignores create-if-absent */
+	MOPSLOCK_REASON_NO_SESSION = 42, /* of the core's client: the store takes no session's beat */
+	MOPSLOCK_REASON_TERMS = 43,      /* of the core's client: the name's protocol has no such term */
 
 	MOPSLOCK_REASON_TTL_DIFFERS = 48,  /* of the core's warnings */
 	MOPSLOCK_REASON_CORRUPT_TAKEN = 49, /* of the core's warnings */
 	MOPSLOCK_REASON_EMPTIED = 50,      /* of the core's warnings */
-	MOPSLOCK_REASON_MIXED = 51         /* of the core's warnings */
+	MOPSLOCK_REASON_MIXED = 51,        /* of the core's warnings */
+	MOPSLOCK_REASON_LOCK_FILE = 52     /* of the core's warnings */
 };
 
 /* How the store failed. With E(store) it is finer than the code. Other codes with a class are
@@ -181,7 +185,8 @@ enum mopslock_class {
 	MOPSLOCK_CLASS_UNAUTHORIZED = 4,  /* EUNAUTHORIZED */
 	MOPSLOCK_CLASS_NO_SUCH_STORE = 5, /* ENOSTORE */
 	MOPSLOCK_CLASS_READ_ONLY = 6,     /* ESTORE: it can be read, and a lease needs to write */
-	MOPSLOCK_CLASS_FULL = 7           /* ESTORE: no space is left, or the quota is used up */
+	MOPSLOCK_CLASS_FULL = 7,          /* ESTORE: no space is left, or the quota is used up */
+	MOPSLOCK_CLASS_UNSUPPORTED = 8    /* told to the core's client: there is no such request */
 };
 
 /* Copies the text of this thread's latest error into text, at most cap bytes with its NUL, and

@@ -230,7 +230,7 @@ async function main([dir, kind, name, ...rest]) {
   const engine = await Engine.load(new URL("../../../wasm/mopslock.wasm", import.meta.url));
   let closing = false;
   const print = (key, v) => (typeof v === "bigint" ? Number(v) : v instanceof Uint8Array ? Buffer.from(v).toString() : v);
-  const ends = kind === "invoke" || kind === "remote" ? ["left"] : ["refused", "lost", "released", "left", "broken", "seen"];
+  const ends = kind === "invoke" || kind === "remote" ? ["left"] : ["refused", "lost", "released", "left", "broken", kind === "look" && "seen"];
   const client = new Client(engine, new Directory(path.resolve(dir)), (action) => {
     console.log(JSON.stringify(action, print));
     if (action.kind === "closed") process.exit(0);

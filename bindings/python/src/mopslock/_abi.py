@@ -67,13 +67,13 @@ REASONS = {
     21: "newer", 22: "kind", 23: "vacant",
     24: "full", 25: "too_heavy", 26: "crowded", 27: "out_of_buckets",
     32: "absent", 33: "no_expiry", 34: "never_acquired", 35: "unreadable",
-    40: "failed",
-    48: "ttl_differs", 49: "corrupt_taken", 50: "emptied", 51: "mixed",
+    40: "failed", 41: "no_create", 42: "no_session", 43: "terms",
+    48: "ttl_differs", 49: "corrupt_taken", 50: "emptied", 51: "mixed", 52: "lock_file",
 }  # fmt: skip
 """enum mopslock_reason."""
 
 STORE_CLASSES = (
-    "", "other", "unreachable", "throttled", "unauthorized", "no_such_store", "read_only", "full",
+    "", "other", "unreachable", "throttled", "unauthorized", "no_such_store", "read_only", "full", "unsupported",
 )  # fmt: skip
 """enum mopslock_class."""
 
