@@ -11,6 +11,7 @@ func (c *Current) snapshot(s *base.Snapshot) {
 	s.Text(c.Owners)
 	s.Text(c.Session)
 	s.Text(c.Label)
+	s.Text(c.Ext)
 	s.Int(int64(c.TTL))
 	s.Int(int64(c.Margin))
 	s.Bools(c.alone, c.SameBoot)

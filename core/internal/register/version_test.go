@@ -292,3 +292,62 @@ func FuzzVersion(f *testing.F) {
 		}
 	})
 }
+
+// TestExt: any record of ours may have one more field, last: an object of at most 1 KiB, of
+// which nothing is read. Whatever else is there makes the record corrupt.
+func TestExt(t *testing.T) {
+	own := goodVersion()
+	version := AppendVersion(nil, Recorder(t, nil), &own)
+	value := AppendValue(nil, Recorder(t, nil), &OwnVersion{
+		N: 7, Origin: 7, State: core.VersionValue, Tenure: "t", Owner: "t", TTL: time.Minute, Margin: time.Second,
+	}, &Value{Capacity: 1, Width: 1})
+	var v Version
+	var b BeatRecord
+	parsers := map[string]struct {
+		body []byte
+		read func(body []byte) ReadResult
+	}{
+		"version":   {version, func(body []byte) ReadResult { return ParseVersion(body, 7, &v) }},
+		"semaphore": {value, func(body []byte) ReadResult { return ParseVersion(body, 7, &v) }},
+		"beat":      {AppendBeat(nil, Recorder(t, nil), "o", 1), func(body []byte) ReadResult { return parseBeat(body, &b) }},
+		"session":   {AppendSessionBeat(nil, Recorder(t, nil), time.Minute, time.Second), func(body []byte) ReadResult { return parseSessionBeat(body, &b) }},
+		"call":      {AppendCall(nil, Recorder(t, nil), "n", 3), func(body []byte) ReadResult { return ParseCall(body, &b) }},
+	}
+	fill := func(n int) string { return `{"x": "` + strings.Repeat("y", n-len(`{"x": ""}`)) + `"}` }
+	for name, p := range parsers {
+		for field, want := range map[string]ReadResult{
+			``: ReadGood, `"ext": {}`: ReadGood, `"ext": {"a": [1, {"b": null}], "a": 2}`: ReadGood, `"ext": ` + fill(core.MaxExt): ReadGood,
+			`"ext": ` + fill(core.MaxExt+1): ReadCorrupt, `"ext": [1]`: ReadCorrupt, `"ext": 1`: ReadCorrupt, `"ext": {"a"}`: ReadCorrupt,
+			`"ext": {}, "ext": {}`: ReadCorrupt, `"ext": {}, "more": 1`: ReadCorrupt, `"more": {}`: ReadCorrupt,
+			`"ext": ` + strings.Repeat(`{"a": `, 40) + "1" + strings.Repeat("}", 40): ReadCorrupt,
+		} {
+			body := string(p.body)
+			if got := p.read(p.body); got != ReadGood {
+				t.Fatalf("%s: %d", name, got)
+			}
+			if field != "" {
+				body = strings.TrimSuffix(body, "\n}\n") + ",\n  " + field + "\n}\n"
+			}
+			if got := p.read([]byte(body)); got != want {
+				t.Errorf("%s with %.40s: %d, want %d", name, field, got, want)
+			}
+		}
+	}
+}
+
+// TestExtIsCopied: a version that follows another has what that had beyond v 1, octet for octet.
+func TestExtIsCopied(t *testing.T) {
+	const ext = `{"asked": {"by": "x",  "n": [1,2]}}`
+	own := goodVersion()
+	own.Ext = ext
+	r, err := New(Recorder(t, nil).Cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ReadVersion(AppendVersion(nil, Recorder(t, nil), &own), 7, 0)
+	next := r.Successor(core.VersionHeld)
+	var v Version
+	if got := ParseVersion(AppendVersion(nil, Recorder(t, nil), &next), 8, &v); got != ReadGood || string(v.ext) != ext {
+		t.Errorf("%d %s", got, v.ext)
+	}
+}
