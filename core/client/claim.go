@@ -45,8 +45,7 @@ type begun struct {
 	protocol core.Protocol // 0 is auto, until it is settled
 	terms    core.Config
 	wait     core.Duration
-	at       int64 // Mono of the command
-	first    core.Event
+	at       int64      // Mono of the command
 	record   bool       // it was asked whether there is a lock.json
 	lockFile bool       // and there is one
 	tried    bool       // it could not be found out whether the store honours create-if-absent

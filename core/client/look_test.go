@@ -125,7 +125,7 @@ func TestLookThatFails(t *testing.T) {
 // name is being read has it read once more, and once only.
 func TestWatchOfKeys(t *testing.T) {
 	b := newBucket()
-	p, q := newProcess(t, b, 1), newProcessOf(t, b, core.Config{Seed: [16]byte{2}, Watches: true})
+	p, q := newProcess(t, b, 1), newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
 	watching := q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
 	claim := p.begin(core.EventAcquire, core.Config{Name: "n", Protocol: core.ProtocolStrict}, core.Event{})
 	q.hears("1 seen vacant")

@@ -128,10 +128,6 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	if a.Kind != core.ActionWaiting && a.Kind != core.ActionHeld {
 		s.asks = without(s.asks, cl)
 	}
-	if cl.over {
-		c.remove(cl)
-		return
-	}
 	told := *a
 	told.Permit, told.Claim, told.Protocol = 0, cl.number, core.ProtocolStrict
 	switch {
@@ -162,16 +158,17 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 func (s *semaphore) stepped(c *Client, u *unit) {
 	s.seen = nil
 	m := u.machine.(*machine.Semaphore)
-	waits := m.State() == core.SemaphoreWaiting
-	if c.cfg.Watches {
-		key := ""
-		if waits {
-			key = m.NextKey()
+	waits := false
+	switch m.State() {
+	case core.SemaphoreWaiting:
+		if waits = true; c.cfg.Watches {
+			c.watchFor(u, &s.watched, m.NextKey())
 		}
-		c.watchFor(u, &s.watched, key)
+	case core.SemaphoreIdle, core.SemaphoreClosed: // otherwise it looks, and may wait on
+		c.watchFor(u, &s.watched, "")
 	}
 	switch {
-	case m.Idle() && len(s.asks) == 0:
+	case m.Idle():
 		c.forgetSemaphore(s)
 	case s.index != 0 && !s.isTidying():
 		c.alarms.arm(&s.alarm, s, c.now.Mono)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/register"
 )
 
 func (p *process) permit(wait core.Duration, weight uint32) uint64 {
@@ -54,18 +55,26 @@ func TestLimit(t *testing.T) {
 	p.permit(core.Forever, 1)
 	p.permit(0, 1)
 	p.hears("0 held; 2 held; 3 refused full held")
+	p.sent = 0
+	p.begin(core.EventLimit, core.Config{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{})
+	if p.hears("4 limited"); p.sent != 1 {
+		t.Errorf("%d requests of the machine that knows the name", p.sent)
+	}
 }
 
 func TestPermitFaults(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	for want, ev := range map[string]core.Event{
 		"capacity must be from 1": {Width: 1},
+		"limit: more than":        {Kind: core.EventLimit, StoreLimit: 1 << 40},
 		"weight and spare 5":      {Width: 1, Capacity: 4, Weight: 5},
 		"label":                   {Width: 1, Capacity: 4, Label: []byte("\n")},
 		"ttl":                     {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", TTL: 1}},
 		"only strict":             {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", Protocol: core.ProtocolLastWriter}},
 	} {
-		ev.Kind, ev.Claim = core.EventPermit, 1
+		if ev.Claim = 1; ev.Kind == 0 {
+			ev.Kind = core.EventPermit
+		}
 		if ev.Terms == nil {
 			ev.Terms = &core.Config{Name: "s"}
 		}
@@ -113,12 +122,12 @@ func TestCrowdWithoutASession(t *testing.T) {
 func TestPermitsCloseAfterTidying(t *testing.T) {
 	for answered, took := range map[bool]core.Duration{true: 0, false: core.Second / 2} {
 		p := newProcess(t, newBucket(), 1)
-		for range 7 { // the sixteenth version has the others looked through
+		for range 7 {
 			p.do(core.Event{Kind: core.EventRelease, Claim: p.permit(0, 1)})
 		}
 		p.permit(0, 1)
 		p.holds = func(a *core.Action) bool { return a.Kind == core.ActionList }
-		p.do(core.Event{Kind: core.EventRelease, Claim: p.last})
+		p.permit(0, 1) // the sixteenth version has the others looked through
 		p.heard()
 		begun := p.now
 		p.do(core.Event{Kind: core.EventClose})
@@ -128,7 +137,7 @@ func TestPermitsCloseAfterTidying(t *testing.T) {
 		}
 		p.holds = nil
 		p.until(p.wake)
-		p.hears("0 left; 0 closed")
+		p.hears("8 released; 9 released; 0 left; 0 closed")
 		if p.now != begun+int64(took) {
 			t.Errorf("answered %v: it took %v", answered, core.Duration(p.now-begun))
 		}
@@ -165,9 +174,23 @@ func TestManyPermits(t *testing.T) {
 	}
 	b.fails = func(*core.Action) core.Class { return core.ClassUnreachable }
 	p.until(p.now + int64(120*core.Second))
-	if got := p.heard(); strings.Count(got, " lost unreachable") != 13 || !p.client.Idle() {
-		t.Errorf("idle %v after %s", p.client.Idle(), got)
+	if got := p.heard(); strings.Count(got, " lost unreachable") != 13 || strings.Contains(got, " left") || !p.client.Idle() {
+		t.Errorf("idle %v, and no other session, after %s", p.client.Idle(), got)
 	}
+}
+
+// To try the store is a part of the wait.
+func TestPermitWaitsForTheStore(t *testing.T) {
+	b := newBucket()
+	p, q := newProcess(t, b, 1), newProcessOf(t, b, core.Config{Seed: [16]byte{2}})
+	p.permit(0, 2)
+	q.holds = func(*core.Action) bool { return true }
+	q.permit(10*core.Second, 2)
+	q.until(q.now + int64(2*core.Second))
+	q.letGo()
+	q.hears("0 tried; 0 held; 1 waiting")
+	q.until(q.now + int64(8*core.Second))
+	q.hears("1 refused full held")
 }
 
 func TestPermitOfASilentStore(t *testing.T) {
@@ -183,6 +206,7 @@ func TestPermitOfASilentStore(t *testing.T) {
 func TestPermitsOfTwoTTLs(t *testing.T) {
 	p := newProcess(t, newBucket(), 1)
 	one := p.permit(0, 2)
+	p.do(core.Event{Kind: core.EventEnded, Claim: one, Outcome: core.OutcomeYes}) // of work, and changes nothing
 	p.begin(core.EventPermit, core.Config{Name: "s", TTL: core.TTL(30 * core.Second)}, core.Event{Wait: core.Forever, Capacity: 2, Width: 1})
 	p.hears("0 held; 1 held; 0 held; 2 waiting")
 	p.do(core.Event{Kind: core.EventRelease, Claim: one})
@@ -210,5 +234,51 @@ func TestPermitsHearNoCalls(t *testing.T) {
 	p.hears("0 renewed")
 	if p.sent < 3 {
 		t.Errorf("%d requests: the call was not read", p.sent)
+	}
+}
+
+// What waits has the next version watched, which is made when somebody gives back. A change
+// that is told while a look is under way is looked for after it.
+func TestPermitWatches(t *testing.T) {
+	b := newBucket()
+	p, q := newProcess(t, b, 1), newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
+	one := p.permit(0, 2)
+	q.permit(core.Forever, 2)
+	q.hears("0 held; 1 waiting")
+	second := register.VersionKey(register.RegisterPrefix("s"), 2)
+	if !q.keys[second] {
+		t.Errorf("%v are watched", q.keys)
+	}
+	changed := core.Event{Kind: core.EventChanged, Key: []byte(second)}
+	q.do(changed) // the host watches from now on, and it looks once more
+	if q.holds = func(*core.Action) bool { return true }; !q.keys[second] {
+		t.Error("it is watched no longer")
+	}
+	q.do(changed)
+	p.do(core.Event{Kind: core.EventRelease, Claim: one})
+	q.do(changed)
+	q.hears("")
+	q.letGo()
+	if q.hears("1 held"); q.keys[second] {
+		t.Error("it is watched on")
+	}
+}
+
+// Nothing is left of names that are not used any more, nor of their session.
+func TestPermitsLeaveNothing(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	size := 0
+	for n := range 40 {
+		one := p.begin(core.EventPermit, core.Config{Name: fmt.Sprint("n", n)}, core.Event{Capacity: 1, Width: 1})
+		p.do(core.Event{Kind: core.EventRelease, Claim: one})
+		p.heard()
+		p.until(p.now + int64(11*core.Second))
+		p.hears("0 left")
+		if n == 0 {
+			size = len(p.client.AppendState(nil))
+		}
+	}
+	if got := len(p.client.AppendState(nil)); got > size || !p.client.Idle() {
+		t.Errorf("%d bytes of state after 40 names, %d after one", got, size)
 	}
 }

@@ -84,14 +84,14 @@ const wallBase = 1_767_225_600_000_000_000
 
 func newProcess(t *testing.T, b *bucket, seed byte) *process {
 	t.Helper()
-	return newProcessOf(t, b, core.Config{Seed: [16]byte{seed}})
+	return newProcessOf(t, b, core.Config{Seed: [16]byte{seed}, OwnStore: true})
 }
 
 // newProcessOf also takes what else a process can do.
 func newProcessOf(t *testing.T, b *bucket, cfg core.Config) *process {
 	t.Helper()
 	cfg.Machine, cfg.Host, cfg.PID = core.MachineClient, "h", "1"
-	cfg.OwnStore, cfg.Samples, cfg.StampUnit = true, true, 1
+	cfg.Samples, cfg.StampUnit = true, 1
 	c, err := client.New(cfg)
 	if err != nil {
 		t.Fatal(err)
