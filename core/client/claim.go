@@ -275,6 +275,7 @@ func (c *Client) over(cl *claim) {
 
 // remove forgets a claim: its machine waits for nothing any more.
 func (c *Client) remove(cl *claim) {
+	c.leave(cl)
 	if cl.unit != nil {
 		c.drop(cl.unit)
 	}

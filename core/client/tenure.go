@@ -54,13 +54,13 @@ func (aLease) stepped(c *Client, cl *claim) {
 // command implements role.
 func (aLease) command(c *Client, cl *claim, o order) {
 	kind := o.kind
+	if kind == core.EventEnded || cl.stopping {
+		return
+	}
 	if !cl.held && kind != core.EventRelease {
 		kind = core.EventCancel
 	} else if kind == core.EventCancel {
 		kind = core.EventRelease
-	}
-	if kind == core.EventEnded || cl.stopping {
-		return
 	}
 	cl.stopping = true
 	if kind == core.EventCancel {

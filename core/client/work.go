@@ -76,7 +76,6 @@ func (w *aWork) notTried(c *Client, cl *claim, reason core.Reason, class core.Cl
 	case w.remote && !b.terms.WithoutLease:
 		a := c.emit(core.ActionCannotMaintain)
 		a.Claim, a.Reason, a.Class, a.Protocol = cl.number, core.ReasonUnreadable, class, cl.protocol
-		c.leave(cl)
 		c.remove(cl)
 	case w.remote, reason == core.ReasonUnusable && b.protocol == core.ProtocolLastWriter:
 		b.tried = true // what of it cannot be written to try is taken for a store that does not: a put, after a look
@@ -161,8 +160,10 @@ func (w *aWork) conclude(c *Client, cl *claim, a *core.Action) {
 
 // leave tells that nothing of a piece of work is left here.
 func (c *Client) leave(cl *claim) {
-	c.over(cl)
-	c.emit(core.ActionLeft).Claim = cl.number
+	if _, ok := cl.as.(*aWork); ok {
+		c.over(cl)
+		c.emit(core.ActionLeft).Claim = cl.number
+	}
 }
 
 // resultIsThere tells all claims of this client that want the same result. They only read,
@@ -217,9 +218,6 @@ func (w *aWork) stepped(c *Client, cl *claim) {
 	default:
 		cl.waiting = false
 		c.unwatch(cl)
-	}
-	if cl.unit.machine.Idle() {
-		c.leave(cl)
 	}
 }
 

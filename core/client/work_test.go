@@ -79,7 +79,7 @@ func TestWorkEndsWithoutResult(t *testing.T) {
 	p.hears("2 held; 2 launch; 2 released; 2 refused cancelled; 2 left")
 	p.bucket.objects["w/lock/lock.json"] = core.Event{}
 	p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{})
-	p.hears("3 refused kind")
+	p.hears("3 refused kind; 3 left")
 	_, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})
 	if err == nil || !strings.Contains(err.Error(), "memo") {
 		t.Error(err)
