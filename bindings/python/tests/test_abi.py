@@ -125,7 +125,8 @@ def test_every_function_that_is_called_is_declared(header: str) -> None:
 def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     """Requests and the wake are what step itself looks for; all else is told by a method."""
     tasks = {"called", "calibrated", "broken", "seen"}  # of machines that are no claims
-    told = set(names["Action.kind"]) - {*_verbs.REQUESTS, "wake"} - tasks
+    of_clients = {"more", "abandon", "watch", "unwatch", "remember", "forget", "outage", "recovered", "tried", "closed"}
+    told = set(names["Action.kind"]) - {*_verbs.REQUESTS, "wake"} - tasks - of_clients
     of_semaphores, of_buckets = {"limited"}, {"granted", "counted"}
     assert set(_invocation._NOTICES) == told - of_semaphores - of_buckets
     assert set(_lease_runner._NOTICES) == told - {"launch", "found", "absent"} - of_semaphores - of_buckets
@@ -134,8 +135,11 @@ def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
 
 
 def test_classes_and_reasons_are_the_schemas(names: dict[str, list[str]]) -> None:
-    """``other`` is what has no class of its own. The first five reasons are those of a loss."""
-    assert set(errors.CLASSES) == set(names["Input.class"]) - {"none", "other"}
+    """``other`` is what has no class of its own, and only a client is told of ``unsupported``.
+
+    The first five reasons are those of a loss.
+    """
+    assert set(errors.CLASSES) == set(names["Input.class"]) - {"none", "other", "unsupported"}
     assert list(errors.LOST) == names["Action.reason"][1:6]
 
 
