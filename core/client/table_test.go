@@ -31,8 +31,12 @@ var kinds = []struct {
 
 // commands are those about a claim that exists.
 var commands = []core.Event{
-	{Kind: core.EventRelease}, {Kind: core.EventCancel}, {Kind: core.EventLeave}, {Kind: core.EventClose},
-	{Kind: core.EventEnded, Outcome: core.OutcomeYes, Result: true}, {Kind: core.EventEnded, Outcome: core.OutcomeNo},
+	{Kind: core.EventRelease},
+	{Kind: core.EventCancel},
+	{Kind: core.EventLeave},
+	{Kind: core.EventClose},
+	{Kind: core.EventEnded, Outcome: core.OutcomeYes, Result: true},
+	{Kind: core.EventEnded, Outcome: core.OutcomeNo},
 }
 
 // stages are where a command may find a claim.
