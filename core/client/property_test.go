@@ -263,84 +263,87 @@ func (a *actor) begin(kind core.EventKind, terms core.Config, ev core.Event) {
 // TestBelief: whatever is asked for, answered, lost and late, no two claims believe in one
 // name; every Step is bounded; a copy of a client does the same; and a client that is closed
 // comes to its end.
-func TestBelief(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, bucket: newBucket(), now: int64(core.Second)}
-		for i := range 3 {
-			cfg := core.Config{
-				Machine: core.MachineClient, Seed: [16]byte{byte(i + 1)}, Host: "h", PID: fmt.Sprint(i), Samples: true, StampUnit: 1,
-				OwnStore: rapid.Bool().Draw(t, "own"), Watches: rapid.Bool().Draw(t, "watches"), InFlight: uint64(rapid.IntRange(2, 8).Draw(t, "slots")),
-			}
-			c, err := client.New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.clients = append(w.clients, &actor{w: w, client: c, ahead: int64(i) * 1e9, claims: map[uint64]*belief{}, until: map[uint64]int64{}})
+func TestBelief(t *testing.T) { rapid.Check(t, believes) }
+
+// FuzzBelief lets a fuzzer choose what TestBelief draws.
+func FuzzBelief(f *testing.F) { f.Fuzz(rapid.MakeFuzz(believes)) }
+
+func believes(t *rapid.T) {
+	w := &world{t: t, bucket: newBucket(), now: int64(core.Second)}
+	for i := range 3 {
+		cfg := core.Config{
+			Machine: core.MachineClient, Seed: [16]byte{byte(i + 1)}, Host: "h", PID: fmt.Sprint(i), Samples: true, StampUnit: 1,
+			OwnStore: rapid.Bool().Draw(t, "own"), Watches: rapid.Bool().Draw(t, "watches"), InFlight: uint64(rapid.IntRange(2, 8).Draw(t, "slots")),
 		}
-		names := []string{"a", "b"}
-		for range rapid.IntRange(5, 120).Draw(t, "steps") {
-			a := rapid.SampledFrom(w.clients).Draw(t, "client")
-			if a.closed {
-				continue
-			}
-			name := rapid.SampledFrom(names).Draw(t, "name")
-			wait := rapid.SampledFrom([]core.Duration{0, core.Forever, 3 * core.Second}).Draw(t, "wait")
-			switch rapid.IntRange(0, 12).Draw(t, "what") {
-			case 0, 1:
-				a.begin(core.EventAcquire, core.Config{Name: name, Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
-			case 2:
-				ttl := core.TTL(rapid.SampledFrom([]core.Duration{10, 20}).Draw(t, "ttl") * core.Second)
-				a.begin(core.EventPermit, core.Config{Name: "s", TTL: ttl}, core.Event{Wait: wait, Capacity: 2, Width: 1})
-			case 3:
-				a.begin(core.EventInvoke, core.Config{Name: "w", Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
-			case 4:
-				a.begin(core.EventBreak, core.Config{Name: name, Why: "x", Protocol: core.ProtocolStrict}, core.Event{})
-			case 5, 6:
-				if a.last > 0 {
-					kind := rapid.SampledFrom([]core.EventKind{core.EventRelease, core.EventCancel}).Draw(t, "command")
-					a.step(core.Event{Kind: kind, Claim: rapid.Uint64Range(1, a.last).Draw(t, "claim")})
-				}
-			case 7:
-				w.advance(w.now + rapid.Int64Range(0, int64(20*core.Second)).Draw(t, "pass"))
-			case 8:
-				if rapid.IntRange(0, 9).Draw(t, "close") == 0 {
-					a.step(core.Event{Kind: core.EventClose})
-				}
-			default:
-				for n := rapid.IntRange(1, 12).Draw(t, "answers"); n > 0 && len(a.flights) > 0; n-- {
-					a.settleOne(rapid.IntRange(0, len(a.flights)-1).Draw(t, "which"),
-						rapid.SampledFrom([]string{"done", "done", "done", "done", "lost", "applied", "throttled"}).Draw(t, "outcome"))
-				}
-			}
-			w.check()
+		c, err := client.New(cfg)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, a := range w.clients {
-			if !a.closed {
+		w.clients = append(w.clients, &actor{w: w, client: c, ahead: int64(i) * 1e9, claims: map[uint64]*belief{}, until: map[uint64]int64{}})
+	}
+	names := []string{"a", "b"}
+	for range rapid.IntRange(5, 120).Draw(t, "steps") {
+		a := rapid.SampledFrom(w.clients).Draw(t, "client")
+		if a.closed {
+			continue
+		}
+		name := rapid.SampledFrom(names).Draw(t, "name")
+		wait := rapid.SampledFrom([]core.Duration{0, core.Forever, 3 * core.Second}).Draw(t, "wait")
+		switch rapid.IntRange(0, 12).Draw(t, "what") {
+		case 0, 1:
+			a.begin(core.EventAcquire, core.Config{Name: name, Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
+		case 2:
+			ttl := core.TTL(rapid.SampledFrom([]core.Duration{10, 20}).Draw(t, "ttl") * core.Second)
+			a.begin(core.EventPermit, core.Config{Name: "s", TTL: ttl}, core.Event{Wait: wait, Capacity: 2, Width: 1})
+		case 3:
+			a.begin(core.EventInvoke, core.Config{Name: "w", Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
+		case 4:
+			a.begin(core.EventBreak, core.Config{Name: name, Why: "x", Protocol: core.ProtocolStrict}, core.Event{})
+		case 5, 6:
+			if a.last > 0 {
+				kind := rapid.SampledFrom([]core.EventKind{core.EventRelease, core.EventCancel}).Draw(t, "command")
+				a.step(core.Event{Kind: kind, Claim: rapid.Uint64Range(1, a.last).Draw(t, "claim")})
+			}
+		case 7:
+			w.advance(w.now + rapid.Int64Range(0, int64(20*core.Second)).Draw(t, "pass"))
+		case 8:
+			if rapid.IntRange(0, 9).Draw(t, "close") == 0 {
 				a.step(core.Event{Kind: core.EventClose})
 			}
+		default:
+			for n := rapid.IntRange(1, 12).Draw(t, "answers"); n > 0 && len(a.flights) > 0; n-- {
+				a.settleOne(rapid.IntRange(0, len(a.flights)-1).Draw(t, "which"),
+					rapid.SampledFrom([]string{"done", "done", "done", "done", "lost", "applied", "throttled"}).Draw(t, "outcome"))
+			}
 		}
-		for range 20_000 {
-			busy := false
+		w.check()
+	}
+	for _, a := range w.clients {
+		if !a.closed {
+			a.step(core.Event{Kind: core.EventClose})
+		}
+	}
+	for range 20_000 {
+		busy := false
+		for _, a := range w.clients {
+			for len(a.flights) > 0 {
+				a.settleOne(0, "done")
+				busy = true
+			}
+		}
+		w.check()
+		if !busy {
+			done := true
 			for _, a := range w.clients {
-				for len(a.flights) > 0 {
-					a.settleOne(0, "done")
-					busy = true
-				}
+				done = done && a.closed && a.client.Idle()
 			}
-			w.check()
-			if !busy {
-				done := true
-				for _, a := range w.clients {
-					done = done && a.closed && a.client.Idle()
-				}
-				if done {
-					return
-				}
-				w.advance(w.now + int64(core.Second))
+			if done {
+				return
 			}
+			w.advance(w.now + int64(core.Second))
 		}
-		for i, a := range w.clients {
-			t.Errorf("client %d: closed %v, idle %v, wake %d at %d", i, a.closed, a.client.Idle(), a.wake, a.mono())
-		}
-	})
+	}
+	for i, a := range w.clients {
+		t.Errorf("client %d: closed %v, idle %v, wake %d at %d", i, a.closed, a.client.Idle(), a.wake, a.mono())
+	}
 }
