@@ -81,7 +81,7 @@ test-hammer: ## run what goroutines and locks can break, under the race detector
 
 test-mutations: ## check that explorer and simulator catch each mutation by its name
 	$(GO) test -timeout 15m -tags mopslock_mutations ./tests/explore ./tests/simulate -run Mutations
-	$(GO) test -timeout 15m -tags mopslock_mutations ./core/machines
+	$(GO) test -timeout 15m -tags mopslock_mutations ./core/machines ./core/client
 
 test-python: $(VENV)/installed ## run the part of test that is Python
 	$(PYTEST) -q $(PACKAGE)/tests --ignore=$(PACKAGE)/tests/stress

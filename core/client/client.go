@@ -20,6 +20,8 @@ const (
 
 // Client is one process and its claims on one store. Its zero value is of no use; see New.
 type Client struct {
+	base.Mutant // nothing in a product
+
 	cfg core.Config
 	rng base.RNG
 	now core.Instant // of the latest Step

@@ -60,7 +60,7 @@ func (c *Client) vacate(p *place) {
 // freed is when this client released it, a Mono, or 0.
 func (c *Client) nudgeOne(p *place, freed int64) {
 	for _, cl := range p.claims {
-		if cl.waiting && !cl.over {
+		if cl.waiting && !cl.over && c.nudges() {
 			cl.nudged = true
 			if cl.handover != nil {
 				cl.handover.freed = freed

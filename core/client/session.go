@@ -210,7 +210,7 @@ func (c *Client) inform(s *session, ev *core.Event) {
 	if s == nil {
 		return
 	}
-	if s.force && c.now.Mono >= s.until {
+	if s.force && c.now.Mono >= s.until && c.tellsSessionFirst() {
 		c.step(s.unit, core.Event{Kind: core.EventWoke})
 	}
 	ev.SessionEnd = s.end

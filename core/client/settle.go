@@ -171,7 +171,7 @@ func (c *Client) awaitStore(cl *claim) {
 	}
 	if s.asking == nil {
 		p := &capability.Prober{
-			Patience: capability.Patience{Wait: capability.Silence, Answered: s.reached}, RNG: base.NewRNG(c.seed()), Own: s.own,
+			Patience: capability.Patience{Wait: capability.Silence, Answered: s.reached}, RNG: base.NewRNG(c.seed()), Own: s.own, Mutant: c.Mutant,
 		}
 		s.asking = &unit{machine: p, owner: s, lanes: fourLanes}
 		c.step(s.asking, core.Event{Kind: core.EventBegin})

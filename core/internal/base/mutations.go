@@ -59,7 +59,21 @@ const (
 	HintRenews   Mutation = "hint-renews"   // nothing above us, asked beside a renewal, counts as one
 )
 
-// Mutations are all of them.
+// The mutations of a client, which package client catches itself.
+const (
+	BeliefPastCall         Mutation = "belief-past-call"         // the session's renewals move a claim that was called
+	SessionToldLast        Mutation = "session-told-last"        // a session past its deadline is stepped after its claims
+	LostCreateBelieved     Mutation = "lost-create-believed"     // a create without an answer says that one exists
+	ThrottledRecordAwaited Mutation = "throttled-record-awaited" // the capability record is tried until it takes the create
+	NobodyNudged           Mutation = "nobody-nudged"            // a release tells no waiter of this process
+)
+
+// ClientMutations are all of a client's.
+func ClientMutations() []Mutation {
+	return []Mutation{BeliefPastCall, SessionToldLast, LostCreateBelieved, ThrottledRecordAwaited, NobodyNudged}
+}
+
+// Mutations are all of the machines of one claim.
 func Mutations() []Mutation {
 	return []Mutation{
 		JoinByBeat, JudgeAtAnswer, SignsReadApart, PutAloneRenews, BrokenFreesNow, ReleasedFreesNow, SessionWithoutCalls,

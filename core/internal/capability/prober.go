@@ -65,6 +65,7 @@ const (
 // Two winners are written into the record, which no process ever deletes. A person who
 // mends the store has the doctor examine it again.
 type Prober struct {
+	base.Mutant // nothing in a product
 	Patience
 	RNG     base.RNG
 	step    probeStep
@@ -207,6 +208,9 @@ func (p *Prober) raced(now core.Instant, ev *core.Event) {
 		default:
 			p.class = ev.Class
 			p.deny(ev.Class)
+			if p.countsLost() {
+				p.exists++
+			}
 		}
 	}
 	switch {
@@ -258,7 +262,7 @@ func (p *Prober) doubt(now core.Instant, class core.Class) {
 // stepAside creates an object of the client's own from now on, if the store throttles the
 // capability record. It stays the same object: one that a lost answer left says as much.
 func (p *Prober) stepAside(class core.Class) bool {
-	if class != core.ClassThrottled || p.Own != "" {
+	if class != core.ClassThrottled || p.Own != "" || !p.goesAside() {
 		return false
 	}
 	p.Own = triedPrefix + p.nonce() + "/v"

@@ -1,0 +1,35 @@
+//go:build mopslock_mutations
+
+package client_test
+
+import (
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/client"
+	"github.com/mopslock/mopslock/core/internal/base"
+)
+
+// TestMutations: each rule that is left out breaks what TestRules has under its name.
+func TestMutations(t *testing.T) {
+	for _, mutation := range base.ClientMutations() {
+		rule := rules[string(mutation)]
+		if rule == nil {
+			t.Errorf("%s has no rule", mutation)
+			continue
+		}
+		cfg := ruleConfig(string(mutation))
+		p := newProcessOf(t, newBucket(), cfg)
+		cfg.Machine, cfg.Host, cfg.PID, cfg.Samples, cfg.StampUnit = core.MachineClient, "h", "1", true, 1
+		c, err := client.NewMutant(cfg, mutation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.client = c
+		if wrong := rule(t, p); wrong == "" {
+			t.Errorf("%s: not caught", mutation)
+		} else {
+			t.Logf("%s: %s", mutation, wrong)
+		}
+	}
+}

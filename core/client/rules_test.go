@@ -1,0 +1,101 @@
+package client_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// rules are what must go so: each fails, by what it returns, if the rule of its name is left out.
+var rules = map[string]func(t *testing.T, p *process) (wrong string){
+	// The session reads the call and is renewed, and the claim has not found out yet.
+	"belief-past-call": func(t *testing.T, p *process) string {
+		q := newProcess(t, p.bucket, 9)
+		p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})
+		q.begin(core.EventBreak, core.Config{Name: "n", Why: "x"}, core.Event{})
+		p.told = nil
+		p.holds = func(a *core.Action) bool { return a.Claim == 1 }
+		p.until(p.now + int64(20*core.Second))
+		fixed, renewed := slices.Index(p.told, "1 deadline"), slices.Index(p.told, "0 renewed")
+		if fixed < 0 || renewed < fixed || p.latest[core.ActionDeadline].On != 0 {
+			return p.heard()
+		}
+		return ""
+	},
+	// What stands on a session is told of its loss after the session is.
+	"session-told-last": func(_ *testing.T, p *process) string {
+		p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})
+		p.now += int64(100 * core.Second)
+		p.told = nil
+		p.do(core.Event{Kind: core.EventRelease, Claim: 1})
+		if got := p.heard(); got != "0 lost expired; 1 lost expired" {
+			return got
+		}
+		return ""
+	},
+	// Of four creates that race on a store which takes each for a put, three lose their answers.
+	"lost-create-believed": func(_ *testing.T, p *process) string {
+		creates := 0
+		p.bucket.fails = func(a *core.Action) core.Class {
+			if a.Kind != core.ActionCreate {
+				return core.ClassNone
+			}
+			delete(p.bucket.objects, a.Key) // it is taken for a put
+			if creates++; creates < 4 {
+				return core.ClassUnreachable
+			}
+			return core.ClassNone
+		}
+		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.until(p.now + int64(10*core.Second))
+		if got := p.heard(); !strings.Contains(got, "tried no_create") {
+			return got
+		}
+		return ""
+	},
+	// A fleet keeps the record throttled for a minute.
+	"throttled-record-awaited": func(_ *testing.T, p *process) string {
+		p.bucket.objects["_mopslock/store.json"] = core.Event{Body: []byte(`{"v": 1, "create": "honoured"}`)}
+		p.bucket.fails = func(a *core.Action) core.Class {
+			if a.Kind == core.ActionCreate && a.Key == "_mopslock/store.json" {
+				return core.ClassThrottled
+			}
+			return core.ClassNone
+		}
+		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.until(p.now + int64(4*core.Second))
+		if got := p.heard(); !strings.Contains(got, "1 held") {
+			return "it is not held: " + got
+		}
+		return ""
+	},
+	// No time passes between a release here and the next claim here.
+	"nobody-nudged": func(_ *testing.T, p *process) string {
+		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{Wait: core.Forever})
+		p.until(p.now + int64(core.Second))
+		p.told = nil
+		p.do(core.Event{Kind: core.EventRelease, Claim: 1})
+		if got := p.heard(); got != "1 released; 2 held from here" {
+			return got
+		}
+		return ""
+	},
+}
+
+// probes are those whose process must try its store.
+var probes = []string{"lost-create-believed", "throttled-record-awaited"}
+
+func ruleConfig(name string) core.Config {
+	return core.Config{Seed: [16]byte{1}, OwnStore: !slices.Contains(probes, name)}
+}
+
+func TestRules(t *testing.T) {
+	for name, rule := range rules {
+		if wrong := rule(t, newProcessOf(t, newBucket(), ruleConfig(name))); wrong != "" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
+}
