@@ -56,7 +56,6 @@ const (
 	// Strict.
 	MaxLabel      = 128              // bytes of a label
 	MaxWhy        = 512              // bytes of why a lease was broken
-	MaxExt        = 1 << 10          // bytes of what a record has beyond what v 1 says
 	MaxOwners     = 64               // owners of one tenure
 	MaxEntries    = 256              // entries of one list's answer
 	DefaultSpread = 1 * Second       // K: how far a store's front-ends may disagree

@@ -51,7 +51,6 @@ type Current struct {
 	Owners      string // as it stands between the brackets
 	Session     string
 	Label       string
-	Ext         string        // what a later mopslock has added, which a successor has too
 	TTL, Margin core.Duration // ttl 0 is until released or broken
 	alone       bool
 	SameBoot    bool   // it was emitted by our clock,
@@ -179,14 +178,13 @@ func (r *Register) Successor(state core.VersionState) OwnVersion {
 	return OwnVersion{
 		N: c.N + 1, Origin: c.Origin, State: state, Tenure: c.Tenure, Owner: r.ParticipantID, Owners: c.Owners,
 		Nonce: NewNonce(&r.RNG), TTL: c.TTL, Margin: c.Margin, Session: c.Session, Label: c.Label,
-		Ext: c.Ext,
 	}
 }
 
 // SetCurrent notes that a version of ours is in the store.
 func (r *Register) SetCurrent(v *OwnVersion, sent int64) {
 	r.Cur = Current{
-		N: v.N, Origin: v.Origin, State: v.State, Tenure: v.Tenure, Owners: v.Owners, Session: v.Session, Label: v.Label, Ext: v.Ext,
+		N: v.N, Origin: v.Origin, State: v.State, Tenure: v.Tenure, Owners: v.Owners, Session: v.Session, Label: v.Label,
 		TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,
 		Fingerprint: v.Nonce.A,
 	}
@@ -209,7 +207,6 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 		c.Origin, c.State, c.Tenure = v.origin, v.State, core.HolderID(v.Tenure)
 		c.Owners, c.Session, c.alone = string(v.Owners), string(v.session), v.alone
 		c.Label = string(v.label.AppendCut(nil, core.MaxLabel))
-		c.Ext = string(v.ext)
 		c.TTL, c.Margin, c.Fingerprint = v.ttl, v.margin, base.Fingerprint(v.Nonce)
 		c.Boottime, c.SameBoot = r.emitted(v.boot, v.boottime, stamp)
 		if v.semaphore {

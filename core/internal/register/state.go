@@ -11,7 +11,6 @@ func (c *Current) snapshot(s *base.Snapshot) {
 	s.Text(c.Owners)
 	s.Text(c.Session)
 	s.Text(c.Label)
-	s.Text(c.Ext)
 	s.Int(int64(c.TTL))
 	s.Int(int64(c.Margin))
 	s.Bools(c.alone, c.SameBoot)

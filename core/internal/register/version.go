@@ -132,7 +132,6 @@ type Version struct {
 	label          jsontext.Text
 	boot           []byte
 	boottime, wall int64
-	ext            []byte // what a later mopslock has added, as it stands
 
 	Lease           bool // its kind, once that was read
 	semaphore       bool // and then:
@@ -156,7 +155,6 @@ type fields struct {
 	s    jsontext.Scanner
 	more bool // a field must follow
 	bad  bool
-	ext  []byte
 }
 
 // openFields begins a record, and reads its v.
@@ -270,12 +268,8 @@ func (f *fields) seconds(name string) core.Duration {
 	return core.Duration(nanos)
 }
 
-// close reports whether the record was read to its end and nothing was wrong. The last field
-// may be ext, an object of which nothing is read: what must be understood raises v.
+// close reports whether the record was read to its end and nothing was wrong.
 func (f *fields) close() ReadResult {
-	ext := f.take("ext")
-	f.ext = ext.Raw
-	f.bad = f.bad || ext.Kind != jsontext.TokenAbsent && (ext.Kind != jsontext.TokenNested || ext.Raw[0] != '{' || len(ext.Raw) > core.MaxExt)
 	end := f.s.Take('}')
 	f.s.SkipSpace()
 	if f.bad || f.more || !end || f.s.I != len(f.s.B) {
@@ -318,7 +312,6 @@ func ParseVersion(body []byte, n core.Epoch, v *Version) ReadResult {
 	if result = f.close(); result != ReadGood {
 		return result
 	}
-	v.ext = f.ext
 	if v.semaphore {
 		if core.CheckView(uint32(min(v.capacity, core.MaxCapacity+1)), uint32(min(v.width, core.MaxWidth+1))) != nil || !isPermits(v.permits) {
 			return ReadCorrupt

@@ -19,7 +19,6 @@ type OwnVersion struct {
 	Alone       bool
 	Why, By     string
 	Label       string
-	Ext         string // an object, as it stands in the version before; "" is none
 }
 
 // Nonce tells one request of ours from every other.
@@ -69,23 +68,14 @@ func endRecord(m *base.Machine, w *jsontext.Writer) {
 // AppendVersion appends the record of a lease's version.
 func AppendVersion(dst []byte, m *base.Machine, v *OwnVersion) []byte {
 	w := openVersion(dst, m, v, kindLease)
-	w.Raw("\"")
-	return closeVersion(w, v)
+	w.Raw("\"\n}\n")
+	return w
 }
 
 // AppendValue appends the record of a semaphore's version.
 func AppendValue(dst []byte, m *base.Machine, v *OwnVersion, of *Value) []byte {
 	w := openVersion(dst, m, v, kindSemaphore)
 	writeValue(&w, of)
-	return closeVersion(w, v)
-}
-
-// closeVersion ends the record of a version.
-func closeVersion(w jsontext.Writer, v *OwnVersion) []byte {
-	if v.Ext != "" {
-		w.Raw(",\n  \"ext\": ")
-		w.Raw(v.Ext)
-	}
 	w.Raw("\n}\n")
 	return w
 }

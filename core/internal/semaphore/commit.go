@@ -173,7 +173,7 @@ func (s *Semaphore) commit() bool {
 	n := s.Cur.N + 1
 	v := register.OwnVersion{
 		N: n, Origin: n, State: core.VersionValue, Tenure: core.HolderID(s.ParticipantID), Owner: s.ParticipantID, Nonce: s.nonce,
-		TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin, Session: session, Ext: s.Cur.Ext,
+		TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin, Session: session,
 	}
 	s.Body = register.AppendValue(s.Body[:0], &s.Machine, &v, s.next)
 	s.CreateBody(&v, s.RequestLimit(s.sessionUntil()))
@@ -188,7 +188,7 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 	case ev.Outcome == core.OutcomeYes && s.IsWinNewest(s.confirmedAt):
 		s.SetCurrent(&register.OwnVersion{
 			N: s.Cur.N + 1, Origin: s.Cur.N + 1, State: core.VersionValue, Tenure: core.HolderID(s.ParticipantID), Nonce: s.nonce,
-			TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin, Ext: s.Cur.Ext,
+			TTL: s.Cfg.TTL.Duration(), Margin: s.Cfg.Margin,
 		}, f.Sent)
 		*s.Value = *next
 		s.known, s.mine, s.ValueOf, s.moved = true, true, s.Cur.N, false
