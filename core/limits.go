@@ -56,6 +56,7 @@ const (
 	// Strict.
 	MaxLabel      = 128              // bytes of a label
 	MaxWhy        = 512              // bytes of why a lease was broken
+	MaxExt        = 1 << 10          // bytes of a record's ext
 	MaxOwners     = 64               // owners of one tenure
 	MaxEntries    = 256              // entries of one list's answer
 	DefaultSpread = 1 * Second       // K: how far a store's front-ends may disagree

@@ -326,6 +326,9 @@ func (w *world) formatBodyOf(key string, body []byte) string {
 	if held, ok := r["permits"].([]any); ok {
 		l.field("permits", w.formatPermits(held))
 	}
+	if at := strings.Index(string(body), "\"ext\": "); at >= 0 { // to the octet
+		l.field("ext", strings.TrimSuffix(string(body[at+len("\"ext\": "):]), "\n}\n"))
+	}
 	nonce := fmt.Sprint(r["nonce"])
 	l.field("nonce", nonce[:min(len(nonce), 4)])
 	if boot, ok := r["boot"]; ok {

@@ -16,6 +16,7 @@ type Value struct {
 	Capacity, Width uint32 // of the last commit
 	Limit           uint64 // that caps everybody's view; 0 is none
 	Permits         []PermitEntry
+	Ext             string // of the version, as it stands; each commit copies it
 }
 
 // PermitEntry is one holder. Its texts stand as in a record, escaped.
@@ -28,7 +29,7 @@ type PermitEntry struct {
 // Take makes the value that of a version.
 func (v *Value) Take(from *Version) {
 	v.Capacity, v.Width, v.Limit = uint32(from.capacity), uint32(from.width), from.Limit
-	v.Permits = appendPermits(v.Permits[:0], from.permits)
+	v.Permits, v.Ext = appendPermits(v.Permits[:0], from.permits), string(from.ext)
 }
 
 // Held is what all permits weigh together.
@@ -88,7 +89,7 @@ func (v *Value) Terse() {
 	}
 }
 
-// recordRoom is what a record of a semaphore has room for beside its permits: its
+// recordRoom is what a record of a semaphore has room for beside its permits and its ext: its
 // other fields, with texts of MaxText bytes of which each may take six.
 const recordRoom = core.MaxRecord - (2*6*core.MaxText + 6*core.MaxLabel + 6*core.MaxSegment + 1<<10)
 
@@ -99,7 +100,7 @@ func (v *Value) Fits(scratch []byte) ([]byte, bool) {
 	}
 	w := jsontext.Writer(scratch[:0])
 	WritePermits(&w, v.Permits)
-	return w, len(w) <= recordRoom
+	return w, len(w)+len(v.Ext) <= recordRoom
 }
 
 // writeValue writes what only a semaphore's version has.

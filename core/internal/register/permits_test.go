@@ -158,9 +158,10 @@ func TestKindsDoNotMix(t *testing.T) {
 	}
 }
 
-// TestRecordRoom: what fits is within a record, at the most of everything; 64 KiB have
+// TestRecordRoom: what fits is within a record, at the most of everything, an ext too; 64 KiB have
 // room for a thousand permits of few processes, and for six hundred processes.
 func TestRecordRoom(t *testing.T) {
+	ext := `{"a": "` + strings.Repeat("x", core.MaxExt-len(`{"a": ""}`)) + `"}`
 	for _, c := range []struct {
 		name  string
 		apart bool
@@ -169,6 +170,7 @@ func TestRecordRoom(t *testing.T) {
 		n := 0
 		for ; n < core.MaxPermits; n++ {
 			v := somePermits(n+1, c.apart)
+			v.Ext = ext
 			v.Terse()
 			if _, ok := v.Fits(nil); !ok {
 				break
@@ -178,6 +180,7 @@ func TestRecordRoom(t *testing.T) {
 			t.Errorf("%s: room for %d permits", c.name, n)
 		}
 		v := somePermits(n, c.apart)
+		v.Ext = ext
 		v.Terse()
 		v.Capacity, v.Width, v.Limit = core.MaxCapacity, core.MaxWidth, core.MaxCapacity*core.MaxWidth
 		long := strings.Repeat("\x01", core.MaxText)

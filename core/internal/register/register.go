@@ -51,6 +51,7 @@ type Current struct {
 	Owners      string // as it stands between the brackets
 	Session     string
 	Label       string
+	ext         string        // of a lease, as it stands
 	TTL, Margin core.Duration // ttl 0 is until released or broken
 	alone       bool
 	SameBoot    bool   // it was emitted by our clock,
@@ -178,6 +179,7 @@ func (r *Register) Successor(state core.VersionState) OwnVersion {
 	return OwnVersion{
 		N: c.N + 1, Origin: c.Origin, State: state, Tenure: c.Tenure, Owner: r.ParticipantID, Owners: c.Owners,
 		Nonce: NewNonce(&r.RNG), TTL: c.TTL, Margin: c.Margin, Session: c.Session, Label: c.Label,
+		Ext: c.ext,
 	}
 }
 
@@ -185,7 +187,7 @@ func (r *Register) Successor(state core.VersionState) OwnVersion {
 func (r *Register) SetCurrent(v *OwnVersion, sent int64) {
 	r.Cur = Current{
 		N: v.N, Origin: v.Origin, State: v.State, Tenure: v.Tenure, Owners: v.Owners, Session: v.Session, Label: v.Label,
-		TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,
+		ext: v.Ext, TTL: v.TTL, Margin: v.Margin, alone: v.Alone, Boottime: sent,
 		Fingerprint: v.Nonce.A,
 	}
 	r.NewestConfirmedAt = sent
@@ -211,6 +213,8 @@ func (r *Register) ReadVersion(body []byte, n core.Epoch, stamp int64) {
 		c.Boottime, c.SameBoot = r.emitted(v.boot, v.boottime, stamp)
 		if v.semaphore {
 			r.Value.Take(&v)
+		} else {
+			c.ext = string(v.ext)
 		}
 	}
 	r.Cur, r.Ended = c, Beat{}

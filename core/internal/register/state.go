@@ -11,6 +11,7 @@ func (c *Current) snapshot(s *base.Snapshot) {
 	s.Text(c.Owners)
 	s.Text(c.Session)
 	s.Text(c.Label)
+	s.Text(c.ext)
 	s.Int(int64(c.TTL))
 	s.Int(int64(c.Margin))
 	s.Bools(c.alone, c.SameBoot)
@@ -124,6 +125,7 @@ func (v *Value) Snapshot(s *base.Snapshot) {
 	s.Uint(uint64(v.Capacity))
 	s.Uint(uint64(v.Width))
 	s.Uint(v.Limit)
+	s.Text(v.Ext)
 	s.Int(int64(len(v.Permits)))
 	for i := range v.Permits {
 		p := &v.Permits[i]

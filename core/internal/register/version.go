@@ -138,6 +138,8 @@ type Version struct {
 	capacity, width uint64
 	Limit           uint64
 	permits         []byte // what stands between the brackets
+
+	ext []byte // as it stands, or nil
 }
 
 // BeatRecord is a decoded beat, of an owner or of a session, or a call.
@@ -268,14 +270,19 @@ func (f *fields) seconds(name string) core.Duration {
 	return core.Duration(nanos)
 }
 
-// close reports whether the record was read to its end and nothing was wrong.
-func (f *fields) close() ReadResult {
+// close reports whether the record was read to its end and nothing was wrong. The last
+// field of any record may be ext (PROTOCOL S2.1), in which nothing is read.
+func (f *fields) close() (ext []byte, result ReadResult) {
+	if t := f.take("ext"); t.Kind != jsontext.TokenAbsent {
+		ext = t.Raw
+		f.bad = t.Kind != jsontext.TokenNested || ext[0] != '{' || len(ext) > core.MaxExt
+	}
 	end := f.s.Take('}')
 	f.s.SkipSpace()
 	if f.bad || f.more || !end || f.s.I != len(f.s.B) {
-		return ReadCorrupt
+		return nil, ReadCorrupt
 	}
-	return ReadGood
+	return ext, ReadGood
 }
 
 // ParseVersion reads the body of version n.
@@ -309,7 +316,7 @@ func ParseVersion(body []byte, n core.Epoch, v *Version) ReadResult {
 		v.Limit, _ = f.maybeNumber("limit")
 		v.permits = f.need("permits", jsontext.TokenNested)
 	}
-	if result = f.close(); result != ReadGood {
+	if v.ext, result = f.close(); result != ReadGood {
 		return result
 	}
 	if v.semaphore {
@@ -461,7 +468,7 @@ func ParseCall(body []byte, b *BeatRecord) ReadResult {
 func (b *BeatRecord) end(f *fields) ReadResult {
 	b.boot = f.maybe("boot")
 	b.boottime = int64(f.number("boottime_ns"))
-	if result := f.close(); result != ReadGood || b.boottime < 0 || b.boottime > core.MaxClockRange {
+	if _, result := f.close(); result != ReadGood || b.boottime < 0 || b.boottime > core.MaxClockRange {
 		return ReadCorrupt
 	}
 	return ReadGood

@@ -273,6 +273,9 @@ func FuzzVersion(f *testing.F) {
 	f.Add(AppendVersion(nil, m, &own))
 	own.Session, own.Why, own.By, own.TTL, own.Margin, own.State = "", "", "", 0, 0, core.VersionHeld
 	f.Add(AppendVersion(nil, m, &own))
+	own.Ext = `{"a": [1, {"b": "\u00e9"}]}`
+	f.Add(AppendVersion(nil, m, &own))
+	f.Add(with(AppendBeat(nil, m, "o", 2), `, "ext": {}`))
 	f.Add(AppendBeat(nil, m, "o", 1))
 	f.Add(AppendSessionBeat(nil, m, core.Minute, core.Second))
 	f.Add(AppendCall(nil, m, "n", 1))
@@ -283,6 +286,9 @@ func FuzzVersion(f *testing.F) {
 		if ParseVersion(body, 7, &v) == ReadGood {
 			if v.n != 7 || v.origin > v.n || v.ttl < 0 || v.margin < 0 || !isOwners([]byte("["+string(v.Owners)+"]")) {
 				t.Errorf("%+v", v)
+			}
+			if own.Ext = string(v.ext); ParseVersion(AppendVersion(nil, m, &own), own.N, &v) != ReadGood || string(v.ext) != own.Ext {
+				t.Errorf("%q is written as %q", own.Ext, v.ext)
 			}
 		}
 		for _, parse := range []func([]byte, *BeatRecord) ReadResult{parseBeat, parseSessionBeat, ParseCall} {

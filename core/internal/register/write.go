@@ -19,6 +19,7 @@ type OwnVersion struct {
 	Alone       bool
 	Why, By     string
 	Label       string
+	Ext         string // another's, as it stands; "" is none
 }
 
 // Nonce tells one request of ours from every other.
@@ -68,7 +69,8 @@ func endRecord(m *base.Machine, w *jsontext.Writer) {
 // AppendVersion appends the record of a lease's version.
 func AppendVersion(dst []byte, m *base.Machine, v *OwnVersion) []byte {
 	w := openVersion(dst, m, v, kindLease)
-	w.Raw("\"\n}\n")
+	w.Raw("\"")
+	closeVersion(&w, v.Ext)
 	return w
 }
 
@@ -76,8 +78,18 @@ func AppendVersion(dst []byte, m *base.Machine, v *OwnVersion) []byte {
 func AppendValue(dst []byte, m *base.Machine, v *OwnVersion, of *Value) []byte {
 	w := openVersion(dst, m, v, kindSemaphore)
 	writeValue(&w, of)
-	w.Raw("\n}\n")
+	closeVersion(&w, of.Ext)
 	return w
+}
+
+// closeVersion ends the record of a version. We begin no ext: a reader from before it would
+// take a record that has one for corrupt, and the name from its holder.
+func closeVersion(w *jsontext.Writer, ext string) {
+	if ext != "" {
+		w.Raw(",\n  \"ext\": ")
+		w.Raw(ext)
+	}
+	w.Raw("\n}\n")
 }
 
 // openVersion begins the record of a version, up to the end of its time.

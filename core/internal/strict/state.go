@@ -39,6 +39,7 @@ func (a *Attempt) snapshot(s *base.Snapshot) {
 	s.Text(v.Why)
 	s.Text(v.By)
 	s.Text(v.Label)
+	s.Text(v.Ext)
 	s.Int(int64(a.N))
 	for i := range a.N {
 		s.Uint(a.Requests[i].Nonce.A)
