@@ -89,8 +89,8 @@ func (v *Value) Terse() {
 	}
 }
 
-// recordRoom is what a record of a semaphore has room for beside its permits and its ext: its
-// other fields, with texts of MaxText bytes of which each may take six.
+// recordRoom is what a record of a semaphore has room for beside its permits: its
+// other fields, with texts of MaxText bytes of which each may take six, and an ext.
 const recordRoom = core.MaxRecord - (2*6*core.MaxText + 6*core.MaxLabel + 6*core.MaxSegment + 1<<10)
 
 // Fits reports whether a record has room for the value.
@@ -100,7 +100,7 @@ func (v *Value) Fits(scratch []byte) ([]byte, bool) {
 	}
 	w := jsontext.Writer(scratch[:0])
 	WritePermits(&w, v.Permits)
-	return w, len(w)+len(v.Ext) <= recordRoom
+	return w, len(w) <= recordRoom
 }
 
 // writeValue writes what only a semaphore's version has.

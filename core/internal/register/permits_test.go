@@ -186,7 +186,15 @@ func TestRecordRoom(t *testing.T) {
 		long := strings.Repeat("\x01", core.MaxText)
 		m := Recorder(t, func(cfg *core.Config) { cfg.Host, cfg.PID, cfg.Boot = long, long, strings.Repeat("b", core.MaxSegment) })
 		m.Now = core.Instant{Mono: core.MaxClockRange, Wall: math.MaxInt64 / 4}
-		body := recordOf(m, 1<<61, v)
+		id := strings.Repeat("i", core.MaxSegment)
+		own := OwnVersion{
+			N: 1 << 61, Origin: 1 << 61, State: core.VersionValue, Tenure: core.HolderID(id), Owner: id, Nonce: Nonce{3, 3},
+			TTL: core.MaxTTL - 1, Margin: core.Minute - 1, Session: id,
+		}
+		body := AppendValue(nil, m, &own, v)
+		if permits, _ := v.Fits(nil); len(body)-len(permits) > core.MaxRecord-recordRoom {
+			t.Errorf("%s: %d bytes beside the permits", c.name, len(body)-len(permits))
+		}
 		var read Version
 		if result := ParseVersion(body, 1<<61, &read); len(body) > core.MaxRecord || result != ReadGood {
 			t.Errorf("%s: %d permits are %d bytes, read %d", c.name, n, len(body), result)
