@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -71,6 +72,8 @@ func TestSweep(t *testing.T) {
 			w.backend.put(sessionPrefix+"newer/beat", []byte(`{"v":2}`))
 			w.backend.put(storeClockPrefix+"gone", []byte("{}"))
 			dead.store.always(fault{hang: true})
+			beat, _ := w.backend.get(sessionPrefix + l.Session() + "/beat") // as a later mopslock may have written it
+			w.backend.put(sessionPrefix+l.Session()+"/beat", bytes.Replace(beat.Body, []byte("\n}"), []byte(", \"ext\": {\"v\": 2}}"), 1))
 			sweep := func() string {
 				for _, err := range lister.List(background, "") {
 					w.ok(err)

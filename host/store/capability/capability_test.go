@@ -46,6 +46,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, body := range []string{
+		`{"v":1,"create":"refused","why":"x","ext":{"create":"honoured","why":"y"}}`,
 		`{"v":2.5,"create":"refused","why":"x"}`,
 		`{"v":2,"create":"refused","nonce":7,"why":"x","at":1}`,
 		`{"v":2,"nonce":{},"at":[],"create":"refused","why":"x"}`,
