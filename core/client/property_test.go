@@ -3,8 +3,10 @@ package client_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
@@ -31,6 +33,8 @@ type actor struct {
 	claims  map[uint64]*belief
 	until   map[uint64]int64 // of sessions
 	closed  bool
+	paused  int64           // until then it stands still
+	keys    map[string]bool // that are watched
 }
 
 // belief is what a host keeps of a claim.
@@ -38,6 +42,8 @@ type belief struct {
 	name     string
 	kind     core.EventKind
 	protocol core.Protocol
+	holder   core.HolderID
+	epoch    core.Epoch
 	held     bool
 	at       int64
 	on       uint64
@@ -51,6 +57,9 @@ type request struct {
 }
 
 var debug = os.Getenv("DEBUG") != ""
+
+// isWork reports whether the claim ends with left, whatever its outcome.
+func (b *belief) isWork() bool { return b.kind == core.EventInvoke || b.kind == core.EventRemote }
 
 func (a *actor) mono() int64 { return a.w.now + a.ahead }
 
@@ -70,7 +79,7 @@ func (a *actor) step(ev core.Event) {
 	for number, b := range a.claims { // who gives it back believes in nothing from then on
 		switch ev.Kind {
 		case core.EventRelease, core.EventCancel, core.EventLeave:
-			b.over = b.over || number == ev.Claim && b.kind != core.EventInvoke
+			b.over = b.over || number == ev.Claim && !b.isWork()
 			b.held = b.held && number != ev.Claim
 		case core.EventClose:
 			b.held = false
@@ -137,6 +146,7 @@ func (a *actor) hear(x *core.Action) (more bool) {
 			a.until[x.On] = x.At
 			return false
 		}
+		b.holder, b.epoch = x.Holder, x.Epoch
 		b.held, b.at, b.on, b.protocol = !b.over, x.At, x.On, x.Protocol
 	case core.ActionRenewed:
 		if b == nil {
@@ -146,6 +156,10 @@ func (a *actor) hear(x *core.Action) (more bool) {
 		b.at = x.At
 	case core.ActionDeadline:
 		b.at, b.on = x.At, x.On
+	case core.ActionContactLost:
+		b.held = false
+	case core.ActionWatch, core.ActionUnwatch:
+		a.keys[x.Key] = x.Kind == core.ActionWatch
 	case core.ActionFound, core.ActionAbsent:
 		b.held = false // what is held is about to be given back
 	case core.ActionLost, core.ActionReleased:
@@ -154,16 +168,16 @@ func (a *actor) hear(x *core.Action) (more bool) {
 			return false
 		}
 		b.held = false
-		if b.kind != core.EventInvoke {
+		if !b.isWork() {
 			b.over, b.ended = true, true
 		}
 	case core.ActionRefused, core.ActionLeft, core.ActionCannotMaintain:
 		if b != nil {
-			if b.ended && b.kind != core.EventInvoke {
+			if b.ended && !b.isWork() {
 				a.w.t.Fatalf("claim %d ended twice: %v", x.Claim, x.Kind)
 			}
 			b.ended = true
-			b.over = b.over || x.Kind == core.ActionLeft || b.kind != core.EventInvoke
+			b.over = b.over || x.Kind == core.ActionLeft || !b.isWork()
 		}
 	default:
 		if x.Kind.IsRequest() {
@@ -196,7 +210,7 @@ func (a *actor) settleOne(i int, outcome string) {
 // check: of two claims on one strict name, one at the most may be believed; of permits as
 // many as there are.
 func (w *world) check() {
-	held := map[string]string{}
+	held := map[string]core.HolderID{}
 	permits := 0
 	for n, a := range w.clients {
 		for number, b := range a.claims {
@@ -210,10 +224,10 @@ func (w *world) check() {
 				continue
 			}
 			who := fmt.Sprintf("client %d claim %d", n, number)
-			if other := held[b.name]; other != "" {
-				w.t.Fatalf("%s and %s both believe in %s", who, other, b.name)
+			if other := held[b.name]; other != "" && other != b.holder { // a companion's tenure is its holder's
+				w.t.Fatalf("%s believes in %s for %s, and %s has it", who, b.name, b.holder, other)
 			}
-			held[b.name] = who
+			held[b.name] = b.holder
 		}
 	}
 }
@@ -223,12 +237,12 @@ func (w *world) advance(to int64) {
 	for {
 		next, at := (*actor)(nil), to
 		for _, a := range w.clients {
-			if a.wake != 0 && a.wake-a.ahead <= at {
-				next, at = a, max(w.now, a.wake-a.ahead)
+			if a.wake != 0 && max(a.paused, a.wake-a.ahead) <= at {
+				next, at = a, max(w.now, a.paused, a.wake-a.ahead)
 			}
 			for _, f := range a.flights {
-				if f.limit-a.ahead < at {
-					next, at = a, max(w.now, f.limit-a.ahead)
+				if max(a.paused, f.limit-a.ahead) < at {
+					next, at = a, max(w.now, a.paused, f.limit-a.ahead)
 				}
 			}
 		}
@@ -251,6 +265,22 @@ func (w *world) advance(to int64) {
 		}
 		w.check()
 	}
+}
+
+// someHeld is a lease that somebody believes in, or nil.
+func (w *world) someHeld(t *rapid.T) *belief {
+	var all []*belief
+	for _, a := range w.clients {
+		for number := range a.last + 1 {
+			if b := a.claims[number]; b != nil && b.held && b.kind != core.EventPermit {
+				all = append(all, b)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(all).Draw(t, "held")
 }
 
 func (a *actor) begin(kind core.EventKind, terms core.Config, ev core.Event) {
@@ -279,17 +309,18 @@ func believes(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.clients = append(w.clients, &actor{w: w, client: c, ahead: int64(i) * 1e9, claims: map[uint64]*belief{}, until: map[uint64]int64{}})
+		w.clients = append(w.clients, &actor{w: w, client: c, ahead: int64(i) * 1e9, keys: map[string]bool{}, claims: map[uint64]*belief{}, until: map[uint64]int64{}})
 	}
 	names := []string{"a", "b"}
 	for range rapid.IntRange(5, 120).Draw(t, "steps") {
 		a := rapid.SampledFrom(w.clients).Draw(t, "client")
-		if a.closed {
+		if a.closed || a.paused > w.now {
+			w.advance(w.now + int64(core.Second)/10)
 			continue
 		}
 		name := rapid.SampledFrom(names).Draw(t, "name")
 		wait := rapid.SampledFrom([]core.Duration{0, core.Forever, 3 * core.Second}).Draw(t, "wait")
-		switch rapid.IntRange(0, 12).Draw(t, "what") {
+		switch rapid.IntRange(0, 17).Draw(t, "what") {
 		case 0, 1:
 			a.begin(core.EventAcquire, core.Config{Name: name, Protocol: core.ProtocolStrict, TTL: core.TTL(10 * core.Second), OnSession: rapid.Bool().Draw(t, "session")}, core.Event{Wait: wait})
 		case 2:
@@ -307,6 +338,28 @@ func believes(t *rapid.T) {
 		case 7:
 			w.advance(w.now + rapid.Int64Range(0, int64(20*core.Second)).Draw(t, "pass"))
 		case 8:
+			a.paused = w.now + rapid.Int64Range(0, int64(15*core.Second)).Draw(t, "pause")
+		case 9:
+			if b := w.someHeld(t); b != nil {
+				terms := core.Config{Name: b.name, Holder: b.holder, Epoch: b.epoch, TTL: core.TTL(10 * core.Second)}
+				a.begin(rapid.SampledFrom([]core.EventKind{core.EventAccompany, core.EventResume, core.EventRemote}).Draw(t, "join"), terms, core.Event{})
+			}
+		case 10:
+			kind := rapid.SampledFrom([]core.EventKind{core.EventLook, core.EventWatch}).Draw(t, "look")
+			a.begin(kind, core.Config{Name: name}, core.Event{})
+		case 11:
+			for _, key := range slices.Sorted(maps.Keys(a.keys)) {
+				if a.keys[key] {
+					a.step(core.Event{Kind: core.EventChanged, Key: []byte(key)})
+				}
+			}
+		case 12:
+			if a.last > 0 {
+				outcome := rapid.SampledFrom([]core.Outcome{core.OutcomeYes, core.OutcomeNo}).Draw(t, "ended")
+				claim := rapid.Uint64Range(1, a.last).Draw(t, "claim")
+				a.step(core.Event{Kind: core.EventEnded, Outcome: outcome, Result: outcome == core.OutcomeYes, Claim: claim})
+			}
+		case 13:
 			if rapid.IntRange(0, 9).Draw(t, "close") == 0 {
 				a.step(core.Event{Kind: core.EventClose})
 			}
@@ -319,7 +372,7 @@ func believes(t *rapid.T) {
 		w.check()
 	}
 	for _, a := range w.clients {
-		if !a.closed {
+		if a.paused = 0; !a.closed {
 			a.step(core.Event{Kind: core.EventClose})
 		}
 	}

@@ -230,6 +230,9 @@ func (q *queued) ring(c *Client) {
 	q.over = true
 	ev := core.Event{Kind: core.EventAnswer, Request: f.inner, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable}
 	u := f.unit
+	if f.errand {
+		c.tidying--
+	}
 	c.forgetFlight(f)
 	if u != nil {
 		c.step(u, ev)
