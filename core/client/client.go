@@ -69,8 +69,11 @@ func New(cfg core.Config) (*Client, error) {
 	if cfg.OwnStore {
 		c.store.creates = capability.Honoured
 	}
-	if cfg.NoCreate {
+	switch {
+	case cfg.NoCreate:
 		c.store.creates, c.store.seen = capability.Ignored, "the store has no such request"
+	case cfg.NoList:
+		c.store.creates, c.store.seen = capability.Ignored, "the store has no list, which strict needs as well"
 	}
 	return c, nil
 }

@@ -37,7 +37,7 @@
 //	release                  of a claim that exists: gives it back. With Terms, of a new
 //	                         one: releases the lease of Terms.Holder
 //	cancel                   gives the claim up, whatever has become of it
-//	leave                    ends it here, and writes nothing
+//	leave                    ends it here, and writes nothing; a permit is given back
 //	ended      Outcome, Result   what was launched has ended
 //	close                    all claims, then the sessions, then what is for tidiness; closed
 //

@@ -45,6 +45,7 @@ func (c *Client) castPermit(b *begun, ev *core.Event) error {
 			f += text
 		}
 	}
+	require(b.terms.Label == "", "terms: a permit's label is that of its command")
 	require(b.protocol == 0 || b.protocol == core.ProtocolStrict, "protocol: only strict has semaphores; leave it out")
 	first := core.Event{Kind: core.EventLimit, Permit: ev.Claim, StoreLimit: ev.StoreLimit}
 	if ev.Kind == core.EventLimit {

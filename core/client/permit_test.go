@@ -70,6 +70,7 @@ func TestPermitFaults(t *testing.T) {
 		"weight and spare 5":      {Width: 1, Capacity: 4, Weight: 5},
 		"label":                   {Width: 1, Capacity: 4, Label: []byte("\n")},
 		"ttl":                     {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", TTL: 1}},
+		"a permit's label":        {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", Label: "l"}},
 		"only strict":             {Width: 1, Capacity: 4, Terms: &core.Config{Name: "s", Protocol: core.ProtocolLastWriter}},
 	} {
 		if ev.Claim = 1; ev.Kind == 0 {

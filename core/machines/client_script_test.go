@@ -84,11 +84,11 @@ func clientVectors(t *testing.T) map[string][]byte {
 	return files
 }
 
-// client NAME [own] [samples] [watches] [remembers] [nocreate] [boot=…] [in_flight=…]: a process.
+// client NAME [own] [samples] [watches] [remembers] [nocreate] [nolist] [boot=…] [in_flight=…]: a process.
 func (s *clientScript) clientCommand(t *testing.T) string {
 	cfg := core.Config{
 		Machine: core.MachineClient, Host: "h", PID: s.data.CmdArgs[0].Key, Seed: [16]byte{byte(len(s.clients) + 1)}, StampUnit: 1,
-		OwnStore: s.data.HasArg("own"), NoCreate: s.data.HasArg("nocreate"), Samples: s.data.HasArg("samples"),
+		OwnStore: s.data.HasArg("own"), NoCreate: s.data.HasArg("nocreate"), NoList: s.data.HasArg("nolist"), Samples: s.data.HasArg("samples"),
 		Watches: s.data.HasArg("watches"), Remembers: s.data.HasArg("remembers"), Boot: s.text("boot", ""), InFlight: s.count(t, "in_flight"),
 	}
 	p := &process{name: cfg.PID, memory: map[string][]byte{}, watches: map[string]bool{}}
