@@ -44,6 +44,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 		s.Text(e.action.Key)
 	}
 	s.Int(int64(c.tidying))
+	c.snapshotAlarms(&s)
 	for _, j := range c.todo {
 		s.Octet(uint8(j.kind))
 		s.Uint(uint64(j.epoch))
@@ -57,6 +58,32 @@ func (c *Client) AppendState(dst []byte) []byte {
 		}
 	}
 	return s
+}
+
+// snapshotAlarms writes what rings when, in that order.
+func (c *Client) snapshotAlarms(s *base.Snapshot) {
+	all := append([]*alarm(nil), c.alarms.all...)
+	slices.SortFunc(all, func(a, b *alarm) int {
+		if a.at < b.at || a.at == b.at && a.serial < b.serial {
+			return -1
+		}
+		return 1
+	})
+	for _, a := range all {
+		s.Int(a.at)
+		switch of := a.rings.(type) {
+		case *unit:
+			s.Uint(of.claim)
+		case *session:
+			s.Uint(of.number)
+		case *semaphore:
+			s.Text(of.place.name)
+		case *delay:
+			s.Uint(of.claim.number)
+		case *queued:
+			s.Uint(uint64(of.id))
+		}
+	}
 }
 
 func (c *Client) placesInOrder() []*place {
@@ -116,7 +143,8 @@ func (r *requests) snapshot(s *base.Snapshot) {
 		s.Uint(uint64(f.inner))
 		s.Octet(uint8(f.verb))
 		s.Octet(uint8(f.lane))
-		s.Bools(f.unit != nil, f.errand, f.queued != nil)
+		s.Int(f.asked)
+		s.Bools(f.unit != nil, f.errand, f.ended, f.queued != nil)
 		if q := f.queued; q != nil {
 			s.Bools(q.rests, q.over)
 			s.Int(q.at)
@@ -133,15 +161,19 @@ func (r *requests) snapshot(s *base.Snapshot) {
 	}
 }
 
+func (r *remembered) snapshot(s *base.Snapshot) {
+	s.Uint(uint64(r.epoch))
+	s.Int(r.at)
+	s.Int(r.looked)
+}
+
 func (p *place) snapshot(s *base.Snapshot) {
 	s.Text(p.name)
 	snapshotClaims(s, p.claims)
 	for _, of := range p.semaphores {
 		of.snapshot(s)
 	}
-	s.Uint(uint64(p.last.epoch))
-	s.Int(p.last.at)
-	s.Int(p.last.looked)
+	p.last.snapshot(s)
 	s.Bools(p.isListed)
 	s.Uint(p.kept)
 }
@@ -172,7 +204,9 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 		s.Octet(uint8(b.protocol))
 		s.Int(int64(b.wait))
 		s.Int(b.at)
-		s.Bools(b.lockFile)
+		s.Bools(b.lockFile, b.record, b.tried, b.memo)
+		s.Octet(uint8(b.refusal))
+		b.last.snapshot(s)
 		s.Uint(b.printed)
 		s.Int(b.since)
 		s.Bytes(core.AppendConfig(nil, &b.terms))

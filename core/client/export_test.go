@@ -1,0 +1,50 @@
+package client
+
+// Parts are the structs that a client's state is made of, as far as there are any now.
+func (c *Client) Parts() map[string]any {
+	parts := map[string]any{"client": c}
+	add := func(name string, part any) {
+		if parts[name] == nil {
+			parts[name] = part
+		}
+	}
+	for cl := c.oldest; cl != nil; cl = cl.next {
+		add("claim", cl)
+		if cl.asked != nil {
+			add("begun", cl.asked)
+		}
+		if cl.handover != nil {
+			add("handover", cl.handover)
+		}
+		if cl.delay != nil {
+			add("delay", cl.delay)
+		}
+		if cl.unit != nil {
+			add("unit", cl.unit)
+		}
+		add("place", cl.place)
+		for _, w := range cl.watches {
+			add("watch", w)
+		}
+	}
+	for _, s := range c.sessions {
+		add("session", s)
+	}
+	for _, s := range c.semaphores {
+		add("semaphore", s)
+	}
+	for i := range c.requests.table {
+		f := &c.requests.table[i]
+		switch {
+		case f.queued != nil:
+			add("queued", f.queued)
+			add("queued flight", f)
+		case f.id != 0:
+			add("flight", f)
+		}
+	}
+	for _, e := range c.errands {
+		add("errand", e)
+	}
+	return parts
+}

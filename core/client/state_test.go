@@ -1,0 +1,88 @@
+package client_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// busyClient has something of everything.
+func busyClient(t *testing.T) *process {
+	t.Helper()
+	b := newBucket()
+	other := newProcess(t, b, 9)
+	other.begin(core.EventAcquire, core.Config{Name: "taken"}, core.Event{Wait: core.Forever})
+	p := newProcessOf(t, b, core.Config{Seed: [16]byte{1}, Watches: true, Remembers: true, Boot: "b", InFlight: 2})
+	p.begin(core.EventAcquire, core.Config{Name: "waits"}, core.Event{Wait: core.Forever})
+	p.begin(core.EventAcquire, core.Config{Name: "taken"}, core.Event{Wait: core.Forever})
+	p.begin(core.EventAcquire, core.Config{Name: "held", OnSession: true}, core.Event{Wait: core.Forever})
+	p.begin(core.EventPermit, core.Config{Name: "s"}, core.Event{Wait: core.Forever, Capacity: 1, Width: 1})
+	p.begin(core.EventPermit, core.Config{Name: "s"}, core.Event{Wait: core.Forever, Capacity: 1, Width: 1})
+	p.begin(core.EventWatch, core.Config{Name: "held"}, core.Event{})
+	p.until(p.now + int64(core.Second))
+	p.holds = all
+	for range 6 {
+		p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{Wait: 100 * core.Second})
+	}
+	return p
+}
+
+// TestAppendStateIsComplete: each field that can change what a client does is in its state's
+// bytes, or the explorer would take two clients for one.
+func TestAppendStateIsComplete(t *testing.T) {
+	p := busyClient(t)
+	outside := map[string][]string{
+		"client":  {"bytes"},                    // of the latest Step's actions
+		"begun":   {"machine"},                  // follows from the kind
+		"session": {"stands"},                   // counted from those who do
+		"unit":    {"lanes", "direct", "claim"}, // constant
+		"alarm":   {"at", "serial", "index"},    // in the order in which they ring
+	}
+	parts := p.client.Parts()
+	for _, name := range []string{"client", "claim", "begun", "handover", "delay", "unit", "place", "watch", "session", "semaphore", "queued", "queued flight", "flight"} {
+		if parts[name] == nil {
+			t.Errorf("the client has no %s", name)
+			continue
+		}
+		disturb(t, p, name, reflect.ValueOf(parts[name]).Elem(), append(outside[name], outside["alarm"]...))
+	}
+}
+
+// disturb changes each number, text and flag of a struct in turn, and looks for it in the state.
+func disturb(t *testing.T, p *process, path string, v reflect.Value, outside []string) {
+	t.Helper()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		field := reflect.NewAt(v.Field(i).Type(), unsafe.Pointer(v.Field(i).UnsafeAddr())).Elem()
+		if slices.Contains(outside, name) {
+			continue
+		}
+		before, old := p.client.AppendState(nil), reflect.New(field.Type()).Elem()
+		old.Set(field)
+		switch field.Kind() {
+		case reflect.Bool:
+			field.SetBool(!field.Bool())
+		case reflect.String:
+			field.SetString(field.String() + "x")
+		case reflect.Int, reflect.Int64:
+			field.SetInt(field.Int() + 1)
+		case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+			field.SetUint(field.Uint() + 1)
+		case reflect.Struct:
+			if ours := field.Type().PkgPath(); ours == v.Type().PkgPath() && field.Type().Name() != "requests" {
+				disturb(t, p, path+"."+name, field, outside)
+			}
+			continue
+		default:
+			continue
+		}
+		if bytes.Equal(before, p.client.AppendState(nil)) {
+			t.Errorf("%s.%s is not in the state", path, name)
+		}
+		field.Set(old)
+	}
+}
