@@ -269,7 +269,8 @@ def _refused(store: PlainStore, why: str) -> None:
     ("card", "kept"),
     [
         (b"", "strict"), (b"x", "strict"), (b'{"create":"refused"}', "strict"), (b"[" * 60_000, "strict"),
-        (b'{"v":1,"create":"honoured"}', "strict"), (b'{"v":1,"create":"honoured","ext":{"create":"refused"}}', "strict"),
+        (b'{"v":1,"create":"honoured"}', "strict"),
+        (b'{"v":1,"create":"honoured","ext":{"create":"refused"}}', "strict"),
         (b'{"v":2,"create":"refused","why":"16 of 16\\u001b writers","at":"today"}', "lastwriter"),
     ],
 )  # fmt: skip
