@@ -138,8 +138,7 @@ func (c *Client) ask(cl *claim) { cl.as.begin(c, cl) }
 
 // make makes a claim's own machine and takes its first event.
 func (c *Client) make(cl *claim, cfg core.Config, first core.Event) {
-	cfg.Seed = c.seed()
-	machine, err := newMachine(cfg)
+	machine, err := c.newMachine(cfg)
 	if err != nil {
 		// Terms that only the other protocol accepts: nobody could tell before.
 		c.refuseTerms(cl, err)

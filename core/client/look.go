@@ -70,8 +70,7 @@ func (k *aLook) read(c *Client, cl *claim) {
 func (k *aLook) run(c *Client, cl *claim, kind core.MachineKind, t core.Config) {
 	cl.protocol = core.ProtocolStrict
 	cfg := c.config(kind, cl.protocol, &t)
-	cfg.Seed = c.seed()
-	m, err := newMachine(cfg)
+	m, err := c.newMachine(cfg)
 	if err != nil {
 		c.refuseTerms(cl, err)
 		return
@@ -221,8 +220,7 @@ func (k *aLook) breaks(c *Client, cl *claim, s *core.Observed) {
 		cfg := c.config(core.MachineLease, core.ProtocolLastWriter, &core.Config{
 			Name: cl.place.name, Holder: core.HolderID(s.Holder), TTL: core.TTL(s.TTL), Role: core.RoleOwner,
 		})
-		cfg.Seed = c.seed()
-		m, err := newMachine(cfg)
+		m, err := c.newMachine(cfg)
 		if err != nil {
 			c.refuseTerms(cl, err)
 			return

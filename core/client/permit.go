@@ -100,8 +100,7 @@ func (c *Client) semaphoreOf(p *place, cfg *core.Config, limit bool) *semaphore 
 			return s
 		}
 	}
-	cfg.Seed = c.seed()
-	m, err := newMachine(*cfg)
+	m, err := c.newMachine(*cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // its terms were checked
 	}

@@ -2,8 +2,22 @@
 
 package client
 
+import (
+	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/internal/single"
+)
+
 // Each rule here is one that a mutation leaves out, in rules_mutated.go: TestMutations shows
 // what then goes wrong.
+
+// newMachine makes a machine with a seed of its own: no two tenures have one id.
+func (c *Client) newMachine(cfg core.Config) (core.Machine, error) {
+	cfg.Seed = c.seed()
+	return single.New(cfg)
+}
+
+// inForce is the id of a session once its first beat has been taken, or "".
+func (c *Client) inForce(s *session) string { return s.id }
 
 // fixes: after a call a claim is believed no longer than at that moment.
 func (c *Client) fixes() bool { return true }

@@ -5,15 +5,36 @@ package client
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/base"
+	"github.com/mopslock/mopslock/core/internal/single"
+	"github.com/mopslock/mopslock/core/internal/strict"
 )
 
-// NewMutant is New with a mutation in it.
+// NewMutant is New with a mutation in it, which the machines that it makes have too.
 func NewMutant(cfg core.Config, mutation base.Mutation) (*Client, error) {
 	c, err := New(cfg)
 	if err == nil {
 		c.Mutation = mutation
 	}
 	return c, err
+}
+
+func (c *Client) newMachine(cfg core.Config) (core.Machine, error) {
+	cfg.Seed = c.seed()
+	if c.Has(base.TenureReused) && cfg.Machine == core.MachineLease {
+		cfg.Seed = c.cfg.Seed
+	}
+	m, err := single.New(cfg)
+	if err == nil {
+		m.(interface{ Base() *base.Machine }).Base().Mutant = c.Mutant
+	}
+	return m, err
+}
+
+func (c *Client) inForce(s *session) string {
+	if c.Has(base.SessionNotInForce) && s.unit != nil {
+		return s.unit.machine.(*strict.Session).SID
+	}
+	return s.id
 }
 
 func (c *Client) fixes() bool { return !c.Has(base.BeliefPastCall) }

@@ -69,8 +69,7 @@ func (c *Client) open(s *session) {
 		return
 	}
 	cfg := c.config(core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
-	cfg.Seed = c.seed()
-	machine, err := newMachine(cfg)
+	machine, err := c.newMachine(cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
 	}
@@ -214,8 +213,8 @@ func (c *Client) inform(s *session, ev *core.Event) {
 		c.step(s.unit, core.Event{Kind: core.EventWoke})
 	}
 	ev.SessionEnd = s.end
-	if s.force {
-		ev.Session, ev.SessionUntil = []byte(s.id), s.until
+	if id := c.inForce(s); id != "" {
+		ev.Session, ev.SessionUntil = []byte(id), s.until
 	}
 }
 
@@ -280,12 +279,11 @@ func (c *Client) sample(asker *unit) {
 		return
 	}
 	cfg := c.config(core.MachineStoreClockSample, core.ProtocolStrict, &core.Config{Owner: k.owner})
-	cfg.Seed = c.seed()
 	if k.owner == "" {
 		k.owner = c.uuid()
 		cfg.Owner = k.owner
 	}
-	machine, err := newMachine(cfg)
+	machine, err := c.newMachine(cfg)
 	if err != nil {
 		panic("mopslock: core: client: " + err.Error())
 	}

@@ -5,7 +5,6 @@ import (
 	"github.com/mopslock/mopslock/core/internal/base"
 	"github.com/mopslock/mopslock/core/internal/capability"
 	"github.com/mopslock/mopslock/core/internal/octets"
-	"github.com/mopslock/mopslock/core/internal/single"
 )
 
 // abilities is what the client has found out about its store.
@@ -290,8 +289,6 @@ func (c *Client) endDelay(cl *claim) {
 }
 
 const maxSlots = 1 << 16
-
-func newMachine(cfg core.Config) (core.Machine, error) { return single.New(cfg) }
 
 // checkConfig lists what is wrong with a client's own Config.
 func checkConfig(cfg *core.Config) error {

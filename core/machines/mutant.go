@@ -6,17 +6,21 @@ import (
 	"slices"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/client"
 	"github.com/mopslock/mopslock/core/internal/base"
 )
 
 // NewMutant is New with the mutation of that name in it; "" is none.
 func NewMutant(cfg core.Config, mutation string) (core.Machine, error) {
+	if mutation != "" && !slices.Contains(Mutations(), mutation) {
+		panic("mopslock: core: no such mutation: " + mutation)
+	}
+	if cfg.Machine == core.MachineClient {
+		return client.NewMutant(cfg, base.Mutation(mutation))
+	}
 	m, err := New(cfg)
 	if err != nil || mutation == "" {
 		return m, err
-	}
-	if !slices.Contains(Mutations(), mutation) {
-		panic("mopslock: core: no such mutation: " + mutation)
 	}
 	m.(interface{ Base() *base.Machine }).Base().Mutation = base.Mutation(mutation)
 	return m, nil
