@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"encoding/binary"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,35 @@ type worker struct {
 	byID  bool // draft 4: the id decides, not the timestamp
 	id    string
 	stamp int64 // of its own clock, as it wrote it
+}
+
+// claimant is what an ancestor relies on.
+type claimant struct {
+	actor, name, tenure string
+	claims              []check.Claim
+}
+
+// Claims implements Program.
+func (c *claimant) Claims() []check.Claim { return c.claims }
+
+func (c *claimant) appendState(dst []byte) []byte {
+	dst = append(dst, byte(len(c.claims)))
+	for i := range c.claims {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(c.claims[i].Until))
+	}
+	return dst
+}
+
+// follow takes the actions of one Step.
+func (c *claimant) follow(actions []core.Action) {
+	for i := range actions {
+		switch a := &actions[i]; a.Kind {
+		case core.ActionHeld:
+			c.claims = []check.Claim{{Actor: c.actor, Name: c.name, Tenure: c.tenure, Until: a.At}}
+		case core.ActionLost, core.ActionReleased, core.ActionRefused:
+			c.claims = nil
+		}
+	}
 }
 
 // worker's states.

@@ -2,83 +2,85 @@ package explore
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/mopslock/mopslock/core"
 )
 
-// Two histories whose difference no machine can ever see should be one state. The
-// bytes of a machine of strict say more than that, so they are normalised before
-// they are hashed:
+// Two histories whose difference no client can ever see should be one state. The bytes of
+// AppendState say more than that, so the explorer walks through a client itself:
 //
 //   - now: every Step begins by overwriting it, and time never goes back here.
-//   - ids of requests: an answer carries the id that this very copy of the machine
-//     gave its latest request (actorState.asked), so that nothing tells apart
-//     copies that count differently.
-//   - the timer of what comes next, with its jitter: it is compared with instants of
-//     ticks alone, so only the tick counts from which it is due.
-//   - nonces: they are only compared for being equal. The host numbers
-//     those of its machine, the store sees the number, and an answer brings the
-//     machine's own nonce back. A number is given once in a history.
-//   - the generator: nonces have numbers, and of the jitter only the tick is left.
-//     Copies of one state may draw differently; each draw is one that can happen, and a
-//     violation that is found is one of an execution of the real machines.
-//   - the buffer of the record written last: it is written anew before it is sent.
+//   - ids of requests: an answer carries the id that this very copy of the client gave
+//     the request, so the place among those under way stands for it.
+//   - alarms and timers, with their jitter: they are compared with instants of ticks alone,
+//     so only the tick counts from which each is due, and their order.
+//   - nonces, and ids of permits: they are only compared for being equal. The process numbers
+//     those of its client, the store sees the number, and an answer brings the client's own
+//     back. A number is given once in a history.
+//   - generators: nonces have numbers, and of the jitter only the tick is left. Copies of
+//     one state may draw differently; each draw is one that can happen, and a violation
+//     that is found is one of an execution of the real client.
+//   - buffers: what is in them is written anew before it is sent.
 //   - counters of back-off that have reached its ceiling, and all of a waiter that
 //     holds: a holder never waits again.
 
-// Where things stand in the bytes of a machine of strict; TestCanon checks them.
-const (
-	atState  = 1
-	atRNG    = 2
-	atNow    = 18
-	atIssued = 34
-	atNext   = 91 // the last of the timers
-	headSize = 99
-
-	// In a lease, from the end, where there is no claim and nothing is collected.
-	fromEndWaitedAt = 49
-	fromEndPolls    = 41
-	fromEndRaces    = 33
-	fromEndTold     = 17
-)
-
-// numbered is a nonce that a machine has made.
-type numbered struct {
-	real   [16]byte
-	number [16]byte // the host's
+// unseen are the fields that no later Step reads before it has written them, what stands in
+// another place as well, and what is only told to people.
+var unseen = map[string]bool{
+	"client.Client.now": true, "client.Client.out": true, "client.Client.arena": true, "client.Client.bytes": true,
+	"client.Client.oldest": true, "client.Client.newest": true, "client.claim.prev": true, "client.claim.next": true,
+	"client.requests.issued": true, "client.flight.asked": true, "base.Machine.Now": true, "base.Machine.Issued": true, "base.Machine.Out": true,
+	"core.Config.Seed": true, "register.Register.Body": true, "register.Register.Observed": true, "strict.Session.body": true,
+	"strict.Resting.now": true, "strict.Resting.issued": true, "invocation.Invocation.bodies": true, "invocation.Invocation.observed": true,
+	"invocation.Invocation.event": true, "lastwriter.Tenure.seen": true, "lastwriter.Tenure.Observed": true,
 }
 
 // dueAt returns the tick at which a timer for a Mono is due. If it is nil, a state
 // is not normalised.
 type dueAt func(mono int64) int64
 
+// append appends a Mono, or the tick from which it is due.
+func (d dueAt) append(dst []byte, mono int64) []byte {
+	if d != nil {
+		mono = d(mono)
+	}
+	return binary.BigEndian.AppendUint64(dst, uint64(mono))
+}
+
 // normal is a Program that can be normalised.
 type normal interface {
 	appendNormal(dst []byte, due dueAt) []byte
 }
 
-// canon is what a host needs to normalise a machine.
+// numbered is a nonce that a client has made.
+type numbered struct {
+	real   [16]byte
+	number [16]byte // the process's
+}
+
+// identified is the id of a permit that a client has made, and the one that the process
+// gives it.
+type identified struct{ real, number string }
+
+// canon is what a process needs to normalise its client.
 type canon struct {
-	on     bool
-	origin uint64 // of the machine, the first half of its numbers
-	count  uint64 // nonces, and ids of permits, so far
+	origin uint64 // the first half of its numbers
+	count  uint64 // nonces and ids of permits, so far
 	nonces []numbered
 	ids    []identified
 }
 
-// identified is the id of a permit that a machine has made, and the one that the host
-// gives it: an id is compared for being equal and shown, as a nonce is.
-type identified struct{ real, number string }
-
 const (
 	nonceField  = `"nonce": "`
 	nonceDigits = 32
-	recordStart = "{\n  \"v\": 1"
+	ceiling     = 12 // steps of a back-off, after which it grows no more
 )
 
 // nonceIn finds the nonce in a record.
@@ -90,17 +92,11 @@ func nonceIn(body []byte) []byte {
 	return body[i+len(nonceField):][:nonceDigits]
 }
 
-// newCanon normalises machines of strict alone: the bytes of others are laid out differently.
-func newCanon(cfg core.Config) canon {
-	return canon{on: cfg.Protocol == core.ProtocolStrict, origin: hash(cfg.Seed[:])[0]}
-}
-
 // send numbers the nonces of the records that are sent, and the ids of permits.
 func (c *canon) send(actions []core.Action) {
 	for i := range actions {
 		a := &actions[i]
-		if c.on && a.Kind.IsRequest() && len(a.Body) > 0 {
-			a.Body = bytes.Clone(a.Body)
+		if a.Kind.IsRequest() && len(a.Body) > 0 {
 			c.number(nonceIn(a.Body))
 			c.identify(a.Body, false)
 		}
@@ -112,21 +108,20 @@ func (c *canon) send(actions []core.Action) {
 	}
 }
 
-// learn gives numbers to the ids that a semaphore has made since.
-func (c *canon) learn(m core.Machine) {
-	s := reflect.ValueOf(m)
-	if !c.on || s.Type().String() != "*semaphore.Semaphore" {
-		return
-	}
-	asks := s.Elem().FieldByName("Asks")
-	for i := range asks.Len() {
-		id := asks.Index(i).FieldByName("ID").String()
-		if id == "" || slices.ContainsFunc(c.ids, func(o identified) bool { return o.real == id }) {
-			continue
+// learn gives numbers to the ids of permits that a client has made since.
+func (c *canon) learn(client core.Machine) {
+	semaphores := reflect.ValueOf(client).Elem().FieldByName("semaphores")
+	for i := range semaphores.Len() {
+		asks := semaphores.Index(i).Elem().FieldByName("unit").Elem().FieldByName("machine").Elem().Elem().FieldByName("Asks")
+		for j := range asks.Len() {
+			id := asks.Index(j).FieldByName("ID").String()
+			if id == "" || slices.ContainsFunc(c.ids, func(o identified) bool { return o.real == id }) {
+				continue
+			}
+			c.count++
+			number := fmt.Sprintf("%08x-%04x-4000-8000-%012x", uint32(c.origin), uint16(c.origin>>32), c.count)
+			c.ids = append(slices.Clip(c.ids), identified{id, number})
 		}
-		c.count++
-		number := fmt.Sprintf("%08x-%04x-4000-8000-%012x", uint32(c.origin), uint16(c.origin>>32), c.count)
-		c.ids = append(slices.Clip(c.ids), identified{id, number})
 	}
 }
 
@@ -165,15 +160,15 @@ func (c *canon) number(text []byte) {
 	hex.Encode(text, c.nonces[i].number[:])
 }
 
-// receive brings the machine's own nonce back into a record that is read.
+// receive brings the client's own nonce back into a record that is read.
 func (c *canon) receive(ev *core.Event) {
-	if c.on && len(c.ids) > 0 && len(ev.Body) > 0 {
+	if len(c.ids) > 0 && len(ev.Body) > 0 {
 		ev.Body = bytes.Clone(ev.Body)
 		c.identify(ev.Body, true)
 	}
 	var number [16]byte
 	text := nonceIn(ev.Body)
-	if _, err := hex.Decode(number[:], text); !c.on || text == nil || err != nil {
+	if _, err := hex.Decode(number[:], text); text == nil || err != nil {
 		return
 	}
 	i := slices.IndexFunc(c.nonces, func(o numbered) bool { return o.number == number })
@@ -184,86 +179,252 @@ func (c *canon) receive(ev *core.Event) {
 	hex.Encode(nonceIn(ev.Body), c.nonces[i].real[:])
 }
 
-// appendState appends the normalised state of a machine.
-func (c *canon) appendState(dst []byte, m core.Machine, due dueAt) []byte {
-	start := len(dst)
-	dst = m.AppendState(dst)
-	if !c.on || due == nil {
-		return dst
+// appendState appends the normalised state of a client, of which the process has these
+// requests under way.
+func (c *canon) appendState(dst []byte, client core.Machine, asked []core.RequestID, due dueAt) []byte {
+	if due == nil {
+		return client.AppendState(dst)
 	}
-	b := c.normalise(dst[start:], reflect.ValueOf(m), due)
-	dst = append(dst[:start], b...)
-	return binary.AppendUvarint(dst, c.count)
+	w := &walk{canon: c, asked: asked, due: due, dst: dst, seen: map[met]uint64{}}
+	w.value(reflect.ValueOf(client))
+	return binary.AppendUvarint(w.dst, c.count)
 }
 
-// normalise normalises the bytes of the machine that m points to, in place.
-func (c *canon) normalise(b []byte, m reflect.Value, due dueAt) []byte {
-	normaliseHead(b, due)
-	if m.Type().String() == "*strict.Lease" {
-		settleCounters(b, m.Elem())
-	}
-	for i := range c.nonces {
-		n := &c.nonces[i]
-		for half := 0; half < 16; half += 8 {
-			for at := headSize; ; {
-				found := bytes.Index(b[at:], n.real[half:half+8])
-				if found < 0 {
-					break
-				}
-				copy(b[at+found:], n.number[half:half+8])
-				at += found + 8
-			}
+// walk goes through a client and appends what counts.
+type walk struct {
+	*canon
+	asked   []core.RequestID
+	due     dueAt
+	dst     []byte
+	seen    map[met]uint64 // pointers, in the order in which they were met
+	unit    uintptr        // whose machine is at hand
+	ids     []asker        // requests of machines, likewise
+	settled bool           // the lease at hand holds, and is not about to do anything
+}
+
+type met struct {
+	at uintptr
+	is reflect.Type
+}
+
+type asker struct {
+	unit uintptr
+	id   core.RequestID
+}
+
+func (w *walk) uint(v uint64) { w.dst = binary.AppendUvarint(w.dst, v) }
+
+func (w *walk) text(s string) {
+	w.uint(uint64(len(s)))
+	from := len(w.dst)
+	w.dst = append(w.dst, s...)
+	w.identify(w.dst[from:], false)
+}
+
+func (w *walk) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			w.uint(1)
+		} else {
+			w.uint(0)
 		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		w.dst = binary.AppendVarint(w.dst, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if v.Type() == reflect.TypeFor[core.RequestID]() {
+			w.request(core.RequestID(v.Uint()))
+			return
+		}
+		w.uint(v.Uint())
+	case reflect.String:
+		w.text(v.String())
+	case reflect.Interface:
+		if v.IsNil() {
+			w.uint(0)
+			return
+		}
+		w.text(v.Elem().Type().String())
+		w.value(v.Elem())
+	case reflect.Pointer:
+		w.pointer(v)
+	case reflect.Map:
+		w.entries(v)
+	case reflect.Slice, reflect.Array:
+		w.list(v)
+	case reflect.Struct:
+		w.record(v)
+	default:
+		panic("explore: a client has a " + v.Type().String())
 	}
-	c.identify(b[headSize:], false)
-	if i := bytes.Index(b, []byte(recordStart)); i >= 8 {
-		n := int(binary.BigEndian.Uint64(b[i-8:]))
-		clear(b[i-8 : i])
-		b = append(b[:i], b[i+n:]...)
-	}
-	return b
 }
 
-// normaliseHead normalises what all machines have.
-func normaliseHead(b []byte, due dueAt) {
-	clear(b[atRNG : atRNG+16])
-	clear(b[atNow : atNow+16])
-	if clear(b[atIssued : atIssued+8]); binary.BigEndian.Uint64(b[atIssued+8:]) != 0 {
-		binary.BigEndian.PutUint64(b[atIssued+8:], 1)
-	}
-	due.write(b[atNext:])
-}
-
-// settleCounters normalises what a lease counts while it waits.
-func settleCounters(b []byte, lease reflect.Value) {
-	const ceiling = 12 // steps of a back-off, after which it grows no more
-	if !lease.FieldByName("Attempt").IsNil() || !lease.FieldByName("Garbage").IsNil() {
+// request appends what an id stands for: one of those under way, or one of a unit's machine.
+func (w *walk) request(id core.RequestID) {
+	if slot := slices.Index(w.asked, id); w.unit == 0 && id != 0 && slot >= 0 {
+		w.uint(uint64(1 + slot))
 		return
 	}
-	most := uint64(ceiling)
-	if b[atState] == byte(core.LeaseHeld) {
-		most = 0
+	if id == 0 {
+		w.uint(0)
+		return
 	}
-	for _, at := range []int{fromEndWaitedAt, fromEndPolls, fromEndRaces, fromEndTold} {
-		field := b[len(b)-at:][:8]
-		switch {
-		case at == fromEndPolls || at == fromEndRaces:
-			binary.BigEndian.PutUint64(field, min(most, binary.BigEndian.Uint64(field)))
-		case most == 0:
-			clear(field)
+	of := asker{w.unit, id}
+	i := slices.Index(w.ids, of)
+	if i < 0 {
+		i = len(w.ids)
+		w.ids = append(w.ids, of)
+	}
+	w.uint(uint64(100 + i))
+}
+
+func (w *walk) pointer(v reflect.Value) {
+	if v.IsNil() {
+		w.uint(0)
+		return
+	}
+	at := met{v.Pointer(), v.Type()}
+	if n, known := w.seen[at]; known {
+		w.uint(n + 1)
+		return
+	}
+	w.seen[at] = uint64(len(w.seen) + 1)
+	w.uint(1)
+	w.value(v.Elem())
+}
+
+func (w *walk) entries(v reflect.Value) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int {
+		if a.Kind() == reflect.String {
+			return strings.Compare(a.String(), b.String())
+		}
+		return cmp.Compare(a.Uint(), b.Uint())
+	})
+	w.uint(uint64(len(keys)))
+	for _, key := range keys {
+		w.value(key)
+		w.value(v.MapIndex(key))
+	}
+}
+
+func (w *walk) list(v reflect.Value) {
+	switch v.Type().String() {
+	case "[]client.flight":
+		w.flights(v)
+		return
+	case "base.timers":
+		for i := range v.Len() {
+			w.dst = w.due.append(w.dst, v.Index(i).Int())
+		}
+		return
+	}
+	w.uint(uint64(v.Len()))
+	for i := range v.Len() {
+		w.value(v.Index(i))
+	}
+}
+
+// flights are the requests of a client, wherever they stand in its table.
+func (w *walk) flights(v reflect.Value) {
+	id := func(f reflect.Value) uint64 { return f.FieldByName("id").Uint() }
+	var all []reflect.Value
+	for i := range v.Len() {
+		if id(v.Index(i)) != 0 {
+			all = append(all, v.Index(i))
 		}
 	}
-}
-
-// write writes the tick over the Mono that stands at the beginning of b.
-func (d dueAt) write(b []byte) {
-	binary.BigEndian.PutUint64(b, uint64(d(int64(binary.BigEndian.Uint64(b)))))
-}
-
-// append appends a Mono, or the tick from which it is due.
-func (d dueAt) append(dst []byte, mono int64) []byte {
-	if d != nil {
-		mono = d(mono)
+	slices.SortFunc(all, func(a, b reflect.Value) int { return cmp.Compare(id(a), id(b)) })
+	w.uint(uint64(len(all)))
+	for _, f := range all {
+		w.value(f)
 	}
-	return binary.BigEndian.AppendUint64(dst, uint64(mono))
+}
+
+func (w *walk) record(v reflect.Value) {
+	switch v.Type().String() {
+	case "base.RNG":
+		return
+	case "register.Nonce":
+		w.nonce(v.Field(0).Uint(), v.Field(1).Uint())
+		return
+	case "client.alarm":
+		if v.FieldByName("index").Int() != 0 {
+			w.dst = w.due.append(w.dst, v.FieldByName("at").Int())
+		}
+		return
+	case "client.alarms":
+		w.alarms(v.FieldByName("all"))
+		return
+	case "strict.Lease":
+		held := v.FieldByName("State").Uint() == uint64(core.LeaseHeld)
+		w.settled = held && v.FieldByName("Attempt").IsNil() && v.FieldByName("Garbage").IsNil()
+		defer func() { w.settled = false }()
+	}
+	t := v.Type()
+	for i := range t.NumField() {
+		field := t.Field(i).Name
+		if unseen[v.Type().String()+"."+field] {
+			continue
+		}
+		switch field {
+		case "Polls", "Races", "polls", "races", "Told", "waitedAt":
+			if w.settled {
+				continue
+			}
+			if n := v.Field(i); n.CanInt() {
+				w.uint(uint64(min(ceiling, n.Int())))
+				continue
+			}
+		case "InnerWake", "wakeAt":
+			w.dst = w.due.append(w.dst, v.Field(i).Int())
+			continue
+		case "machine", "inner":
+			outer := w.unit
+			if w.unit = v.Addr().Pointer(); field == "inner" {
+				w.unit = v.FieldByName("unit").Pointer()
+			}
+			w.value(v.Field(i))
+			w.unit = outer
+			continue
+		}
+		w.value(v.Field(i))
+	}
+}
+
+// alarms are appended in the order in which they ring.
+func (w *walk) alarms(v reflect.Value) {
+	all := make([]reflect.Value, v.Len())
+	for i := range all {
+		all[i] = v.Index(i).Elem()
+	}
+	slices.SortFunc(all, func(a, b reflect.Value) int {
+		return cmp.Or(cmp.Compare(a.FieldByName("at").Int(), b.FieldByName("at").Int()),
+			cmp.Compare(a.FieldByName("serial").Uint(), b.FieldByName("serial").Uint()))
+	})
+	w.uint(uint64(len(all)))
+	for _, a := range all {
+		w.value(a.FieldByName("rings"))
+	}
+}
+
+func (w *walk) nonce(a, b uint64) {
+	var real [16]byte
+	binary.BigEndian.PutUint64(real[:], a)
+	binary.BigEndian.PutUint64(real[8:], b)
+	for i := range w.nonces {
+		if w.nonces[i].real == real {
+			real = w.nonces[i].number
+		}
+	}
+	w.dst = append(w.dst, real[:]...)
+}
+
+// identifyText is the number of an id, if it is one.
+func (c *canon) identifyText(id *string) {
+	for i := range c.ids {
+		if *id == c.ids[i].real {
+			*id = c.ids[i].number
+		}
+	}
 }

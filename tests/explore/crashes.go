@@ -21,9 +21,8 @@ func (k *strictMaker) restarts(a Actor) Actor {
 	name := a.Name
 	again := k.config(name + " again")
 	a.Tell = append(a.Tell, Command{
-		Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " is started again, and asks",
-		Crashed: true,
-		Make:    func(Program, int64) (Program, error) { return k.start(name, again) },
+		Event: begins(core.EventAcquire, first, again), Words: asks(name) + ", started again", Crashed: true,
+		Make: func(Program, int64) (Program, error) { return k.start(name, again) },
 	})
 	return a
 }
@@ -34,9 +33,8 @@ const otherLease = "other"
 // twoLeases: one of two leases on a session is broken, and the other goes on.
 func (k *strictMaker) twoLeases() *Scenario {
 	sc := k.world("two-leases", "a session with 2 leases, one of which is broken; one that waits for that")
-	sc.Actors = []Actor{
-		k.onSession("A", 99, true, leaseName, otherLease), k.acquirer("B", 101, false, nil), k.breaker(nil),
-	}
+	a := k.onSession("A", 99, true, leaseName, otherLease)
+	sc.Actors = []Actor{a, k.acquirer("B", 101, false, nil), k.breaker(a, nil)}
 	sc.Lost, sc.Late, sc.Pauses = 1, 0, 1
 	return sc
 }
@@ -50,7 +48,7 @@ func (k *strictMaker) otherLasts() *Scenario {
 	sc.Actors[0].Start = func() (Program, error) {
 		p, err := begin()
 		if err == nil {
-			p.(*process).leases[1].lasting = true
+			p.(*process).lasting = another
 		}
 		return p, err
 	}
@@ -61,36 +59,21 @@ func (k *strictMaker) otherLasts() *Scenario {
 // session is told of that once, and must not keep it alive.
 func (k *strictMaker) calledDoubtful() *Scenario {
 	sc := k.world("called-doubtful", "a claim on a session is broken before its maker knows that it won")
-	b, d := k.acquirer("B", 101, false, nil), k.breaker(nil)
+	a := k.onSession("A", 99, true)
+	b, d := k.acquirer("B", 101, false, nil), k.breaker(a, nil)
 	b.Flawless, b.Tell[0].From = true, 1
 	d.Flawless, d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Until = true, "", 0, 1
-	sc.Actors = []Actor{k.onSession("A", 99, true), b, d}
+	sc.Actors = []Actor{a, b, d}
 	sc.Lost, sc.Late, sc.Crashes, sc.Pauses = 1, 0, 0, 2
 	return sc
 }
 
-// calibrates: an acquirer that finds the name held asks for the store's clock, and is
-// told it, as a host does it: by a put and a get of an object of its own.
+// calibrates: an acquirer that finds the name held takes a sample of the store's clock, by a
+// put and a get of an object of its own.
 func (k *strictMaker) calibrates() *Scenario {
 	sc := k.world("calibrates", "2 acquirers; the second samples the store's clock when it has to wait")
 	a, b := k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil)
 	b.Sampled = false
-	begin := b.Start
-	b.Start = func() (Program, error) {
-		p, err := begin()
-		if err != nil {
-			return nil, err
-		}
-		cfg := k.config("B's calibration")
-		cfg.Machine, cfg.Owner, cfg.Name = core.MachineStoreClockSample, idOf(cfg), ""
-		return newSampling(p.(*hosted), func() (*hosted, error) {
-			task, err := k.start("B", cfg)
-			if err != nil {
-				return nil, err
-			}
-			return task.(*hosted), nil
-		}), nil
-	}
 	sc.Actors = []Actor{a, b}
 	return sc
 }

@@ -1,10 +1,10 @@
-// Package explore searches all that can happen to a few machines of the core,
-// breadth first, for something that must not: the machines are the real ones,
-// and so a protocol is explored as it is built, not as a model of it. Programs
-// that imitate the protocols that came before run in the same world.
+// Package explore searches all that can happen to a few clients of the core,
+// breadth first, for something that must not: each actor is a process with a real
+// client, and so what a process does is explored as it is built, not as a model of it.
+// Programs that imitate the protocols that came before run in the same world.
 //
 // It reads no clock but to tell how long it took, opens no store and starts no
-// machine that a scenario does not name. It proves nothing beyond its bounds: a few
+// process that a scenario does not name. It proves nothing beyond its bounds: a few
 // actors, whole ticks, some faults, some states; the summary says which bound was
 // met.
 //
@@ -25,9 +25,9 @@
 //
 // A world is a few numbers: each actor's state, the store, a reply and a request
 // are interned, so that what many worlds share is kept once, and a Step of a
-// machine that was made before, from the same state at the same instant with the
+// client that was made before, from the same state at the same instant with the
 // same event, is remembered instead of made again. Two worlds are one if 128 bits
-// of a hash of them agree. States that no machine can tell apart are normalised to
+// of a hash of them agree. States that no client can tell apart are normalised to
 // one before they are hashed; canon.go says how, and why that is sound.
 //
 // All worlds without a fault come first, then all with one, and so on: a fault is

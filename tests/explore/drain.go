@@ -2,9 +2,11 @@ package explore
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // drainKey is all that decides how a drain ends.
@@ -19,7 +21,7 @@ type drainKey struct {
 // drain is EventuallyHeld: but for those that stay, all others stop for good, and
 // the waiter must get the lease, unless one that stays has it. Requests on their
 // way are taken as lost.
-func (e *engine) drain(w *world) *check.Violation {
+func (e *engine) drain(w *state) *check.Violation {
 	for i := range e.sc.Actors {
 		s := e.actors.items[w.actors[i]]
 		if !e.sc.Actors[i].Waits || s.crashed || s.told == 0 || len(s.program.Claims()) > 0 || ended(s.program) {
@@ -46,9 +48,9 @@ func (e *engine) drain(w *world) *check.Violation {
 // ended reports whether a program has given up for good.
 func ended(p Program) bool {
 	switch p.String() {
-	case "refused", "lost", "released", "left", "closed":
+	case "refused", "lost", "released", "left", "found", "absent":
 		return true
-	case "done", "launched": // an invocation: while the work runs it waits for that alone
+	case world.Launched: // while the work runs it waits for that alone
 		return true
 	}
 	return false
@@ -64,7 +66,7 @@ type survivor struct {
 
 // goOn runs those that are left, each request answered at once and each wake
 // kept to the tick, until the scenario's patience is over.
-func (e *engine) goOn(w *world, k *drainKey) *check.Violation {
+func (e *engine) goOn(w *state, k *drainKey) *check.Violation {
 	var left []*survivor
 	store := e.stores.items[w.store]
 	for i, id := range k.actors {
@@ -94,7 +96,7 @@ func (e *engine) goOn(w *world, k *drainKey) *check.Violation {
 }
 
 // unanswered are the answers that an actor's requests get when all replies are lost.
-func (e *engine) unanswered(w *world, actor uint8) (inbox []core.Event) {
+func (e *engine) unanswered(w *state, actor uint8) (inbox []core.Event) {
 	for i := range w.flying[:w.count] {
 		if f := &w.flying[i]; f.actor == actor && f.phase != flightStray {
 			request := core.RequestID(e.actors.items[w.actors[actor]].asked[f.group])
@@ -120,7 +122,9 @@ func (e *engine) runTick(s *survivor, now uint16, store Store) (Store, error) {
 		default:
 			return store, nil
 		}
-		ev.StoreStamp, ev.StoreAt = e.samples[s.index].stamp, e.samples[s.index].at
+		if p, ok := s.program.(*process); ok && ev.Kind == core.EventAnswer && !slices.Contains(p.asked[:], ev.Request) {
+			continue // it has been abandoned
+		}
 		actions, err := stepSafely(s.program, clock, ev)
 		if err != nil {
 			return nil, err

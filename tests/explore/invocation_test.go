@@ -1,9 +1,7 @@
 package explore
 
 import (
-	"bytes"
 	"context"
-	"reflect"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
@@ -82,9 +80,10 @@ func TestPausedRemote(t *testing.T) {
 func TestLoserRetries(t *testing.T) {
 	m := makers()["strict"]
 	sc := m.twoResults()
-	d := m.breaker()
+	a := m.orchestrator("A", 99, true)
+	d := m.breaker(a)
 	d.Flawless, d.Tell[0].From = true, 1
-	sc.Actors = []Actor{works(m.orchestrator("A", 99, true), 1), d}
+	sc.Actors = []Actor{works(a, 1), d}
 	sc.Lost, sc.Horizon = 2, 5
 	if f := searched(t, sc, 0); f.Violation != nil || !f.Exhausted {
 		t.Errorf("%v, exhausted %t\n%s", f.Violation, f.Exhausted, tale(f))
@@ -108,44 +107,6 @@ func TestKillAtEveryStep(t *testing.T) {
 			t.Errorf("%s: %v, exhausted %t\n%s", name, f.Violation, f.Exhausted, tale(f))
 		}
 		t.Logf("%s: %d states", name, f.States)
-	}
-}
-
-// TestCanonInvocation checks where things stand in the bytes of an invocation: of one
-// that launches work that never ends, and of one that waits.
-func TestCanonInvocation(t *testing.T) {
-	for name, m := range makers() {
-		e := newEngine(m.crash())
-		w, err := e.root()
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, inner, polls := e.sc.Store, 0, int64(0)
-		var left []*survivor
-		for i := range uint8(2) {
-			begin := []core.Event{{Kind: core.EventBegin, Wait: core.Forever}}
-			left = append(left, &survivor{i, e.actors.items[w.actors[i]].program, noWake, begin})
-		}
-		for now := range uint16(12) {
-			for _, s := range left {
-				if store, err = e.runTick(s, now, store); err != nil {
-					t.Fatal(err)
-				}
-				machine := s.program.(*invoking).machine
-				b := machine.AppendState(nil)
-				stands(t, name, machine, map[string]int{"innerWake": atInnerWake, "polls": atPolls, "retries": atRetries, "before": atBefore})
-				polls = max(polls, reflect.ValueOf(machine).Elem().FieldByName("polls").Int())
-				if m := innerOf(machine); m != nil {
-					inner++
-					if state := m.AppendState(nil); !bytes.HasSuffix(b, state) || len(state) <= headSize {
-						t.Errorf("%s: the lease's bytes are not the last", name)
-					}
-				}
-			}
-		}
-		if inner == 0 || polls == 0 {
-			t.Errorf("%s: %d with a lease, %d polls", name, inner, polls)
-		}
 	}
 }
 

@@ -3,7 +3,7 @@ package explore
 import (
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
-	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // invocationMaker builds the worlds of invocations, of either protocol. Machines
@@ -32,14 +32,12 @@ func (k *invocationMaker) strict() bool { return k.protocol == core.ProtocolStri
 // config has the durations of the other worlds of the protocol.
 func (k *invocationMaker) config(name string) core.Config {
 	if k.strict() {
-		cfg := (&strictMaker{seed: k.seed}).config(name)
-		cfg.Machine, cfg.Role = core.MachineInvocation, core.RoleOwner
-		return cfg
+		return (&strictMaker{seed: k.seed}).config(name)
 	}
 	return core.Config{
-		Machine: core.MachineInvocation, Role: core.RoleOwner, Protocol: k.protocol, Name: leaseName,
+		Protocol: k.protocol, Name: leaseName,
 		TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8*second + 200*millisecond), Margin: core.Duration(4 * second),
-		FleetExpire: core.TTLEndless, Creates: k.creates, Seed: seedOf(name, k.seed),
+		FleetExpire: core.TTLEndless, NoCreate: !k.creates, Seed: seedOf(name, k.seed),
 	}
 }
 
@@ -75,42 +73,40 @@ func (k *invocationMaker) assumed() string {
 // ends are the ways in which work may end, in one order of which each may be left
 // out: a launcher that has ended and left the work to others, bytes, a failure.
 func ends(name string) []Command {
-	launched := core.InvocationLaunched.String()
+	ended := func(outcome core.Outcome, result bool) core.Event {
+		return core.Event{Kind: core.EventEnded, Claim: first, Outcome: outcome, Result: result}
+	}
 	return []Command{
-		{Event: core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes}, Words: "the launcher of " + name + " ends well", In: launched},
-		{Event: core.Event{Kind: core.EventEnded, Outcome: core.OutcomeYes, Result: true}, Words: "the work of " + name + " ends with a result", In: launched},
-		{Event: core.Event{Kind: core.EventEnded, Outcome: core.OutcomeNo}, Words: "the work of " + name + " fails", In: launched},
+		{Event: ended(core.OutcomeYes, false), Words: "the launcher of " + name + " ends well", In: world.Launched},
+		{Event: ended(core.OutcomeYes, true), Words: "the work of " + name + " ends with a result", In: world.Launched},
+		{Event: ended(core.OutcomeNo, false), Words: "the work of " + name + " fails", In: world.Launched},
 	}
 }
 
-// orchestrator wants the result. first must ask at once.
-func (k *invocationMaker) orchestrator(name string, rate int64, first bool) Actor {
+// orchestrator wants the result. must: it asks at once.
+func (k *invocationMaker) orchestrator(name string, rate int64, must bool) Actor {
 	cfg := k.config(name)
 	return Actor{
 		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: k.strict(), Waits: true,
 		Start: func() (Program, error) { return k.start(name, cfg) },
 		Tell: append([]Command{{
-			Event: core.Event{Kind: core.EventBegin, Wait: core.Forever}, Words: name + " wants the result", Must: first,
+			Event: begins(core.EventInvoke, first, cfg), Words: name + ": run " + leaseName, Must: must,
 		}}, ends(name)...),
 	}
 }
 
 func (k *invocationMaker) start(name string, cfg core.Config) (Program, error) {
-	return invoke(name, cfg, k.make)
+	return (&strictMaker{make: k.make}).start(name, cfg)
 }
 
 // remoteOf is what an orchestrator's launch starts, at once, later or never.
 func (k *invocationMaker) remoteOf(name, of string, rate int64) Actor {
-	join := func(l check.Launch) (Program, error) {
-		cfg := k.config(name)
-		cfg.Role, cfg.Holder, cfg.Epoch = core.RoleRemote, core.HolderID(l.Tenure), l.Epoch
-		return k.start(name, cfg)
-	}
+	cfg := k.config(name)
 	return Actor{
 		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: k.strict(),
-		Start: func() (Program, error) { return join(check.Launch{Tenure: "nobody", Epoch: 1}) },
+		Start: func() (Program, error) { return k.start(name, cfg) },
 		Tell: append([]Command{{
-			Event: core.Event{Kind: core.EventBegin}, Words: name + " is started by the launch of " + of, Follows: of, Join: join,
+			Event: begins(core.EventRemote, first, cfg), Words: name + ": remote, started by the launch of " + of, Follows: of,
 		}}, ends(name)[1:]...),
 	}
 }
@@ -163,7 +159,8 @@ func (k *invocationMaker) remotes() *Scenario {
 // breaks: a breaker breaks the lease while the work is done.
 func (k *invocationMaker) breaks() *Scenario {
 	sc := k.world("break", "2 orchestrators, and a breaker of the lease of the first")
-	a, b, d := k.orchestrator("A", 99, true), k.orchestrator("B", 101, false), k.breaker()
+	a, b := k.orchestrator("A", 99, true), k.orchestrator("B", 101, false)
+	d := k.breaker(a)
 	for i := range a.Tell[1:] {
 		a.Tell[1+i].From = 2
 	}
@@ -174,9 +171,9 @@ func (k *invocationMaker) breaks() *Scenario {
 	return sc
 }
 
-// breaker is D, which breaks the lease once A has launched.
-func (k *invocationMaker) breaker() Actor {
-	d := (&strictMaker{seed: k.seed, make: machines.New}).breaker(nil)
-	d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Follows = "", 0, "A"
+// breaker is D, which breaks the lease once a has launched.
+func (k *invocationMaker) breaker(a Actor) Actor {
+	d := (&strictMaker{seed: k.seed, make: machines.New}).breaker(a, nil)
+	d.Tell[0].Event.Terms.Holder, d.Tell[0].Needs, d.Tell[0].Token, d.Tell[0].Follows = "", "", 0, "A"
 	return d
 }

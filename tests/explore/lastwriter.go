@@ -2,6 +2,7 @@ package explore
 
 import (
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/machines"
 )
 
 const (
@@ -28,7 +29,7 @@ func lastwriterScenario(seed uint64, change func(*core.Config)) *Scenario {
 	sc := &Scenario{Store: newBlobs(1), Tick: 4 * second, StoreWall: start}
 	for i, name := range []string{"A", "B"} {
 		cfg := core.Config{
-			Machine: core.MachineLease, Protocol: core.ProtocolLastWriter, Name: leaseName,
+			Protocol: core.ProtocolLastWriter, Name: leaseName,
 			TTL: core.TTL(40 * second), AcquireMargin: core.Duration(8 * second), Margin: core.Duration(4 * second),
 			FleetExpire: core.TTLEndless, Seed: seedOf(name, seed),
 		}
@@ -37,11 +38,11 @@ func lastwriterScenario(seed uint64, change func(*core.Config)) *Scenario {
 		}
 		sc.Actors = append(sc.Actors, Actor{
 			Name:  name,
-			Start: func() (Program, error) { return host(name, cfg) },
+			Start: func() (Program, error) { return (&strictMaker{make: machines.New}).start(name, cfg) },
 			// The clocks' rates differ as much as they may, and the clocks read alike at first.
 			RatePercent: 99 + 2*int64(i),
 			Tell: []Command{
-				{Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " asks for the lease", Must: i == 0},
+				{Event: begins(core.EventAcquire, first, cfg), Words: asks(name), Must: i == 0},
 			},
 		})
 	}
@@ -57,9 +58,7 @@ func lastwriterPromised(seed uint64) *Scenario {
 	sc.Name = "lastwriter"
 	sc.About = "2 acquirers, acquire margin above 2 requests, no late puts, punctual: what is promised"
 	for i := range sc.Actors {
-		sc.Actors[i].Tell = append(sc.Actors[i].Tell, Command{
-			Event: core.Event{Kind: core.EventRelease}, Words: sc.Actors[i].Name + " is told to release", In: core.LeaseHeld.String(),
-		})
+		sc.Actors[i] = releases(sc.Actors[i])
 	}
 	sc.Horizon, sc.Within, sc.Punctual, sc.Lost, sc.Pauses = 20, 1, true, 1, 3
 	return sc

@@ -27,41 +27,29 @@ func (k *sharedMaker) doubt() *Scenario {
 	return ready(k.narrow("doubt", 0, 0, 1, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil))))
 }
 
-// early: a permit is asked for on a session whose first beat is still on its way. With
-// the mutation the host also tells of the session too early.
+// early: a permit is asked for on a session whose first beat is still on its way.
 func (k *sharedMaker) early() *Scenario {
-	a := k.caller("A", 99, true, oneView, nil)
-	begin := a.Start
-	a.Start = func() (Program, error) {
-		p, err := begin()
-		if err == nil && k.mutation == "session-not-in-force" {
-			s := p.(*sharer)
-			if _, cfg, err := s.next(0); err == nil {
-				s.sid = idOf(cfg)
-			}
-		}
-		return p, err
-	}
-	return k.narrow("early", 2, 0, 0, a, flawless(k.caller("B", 101, false, oneView, nil)))
+	return k.narrow("early", 2, 0, 0, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil)))
 }
 
 // paused: the process that looks is paused between its question and the answer.
 func (k *sharedMaker) paused() *Scenario {
-	sc := k.narrow("paused", 2, 0, 0, flawless(k.caller("A", 99, true, oneView, nil)), k.caller("B", 101, false, oneView, nil))
+	sc := k.narrow("paused", 1, 0, 0, flawless(k.caller("A", 99, true, oneView, nil)), k.caller("B", 101, false, oneView, nil))
 	return ready(sc)
 }
 
 // stopped: the holder is paused, to just before its deadline and beyond.
-func (k *sharedMaker) stopped() *Scenario {
-	sc := k.narrow("stopped", 2, 0, 0, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil)))
-	return ready(sc)
+func (k *sharedMaker) stopped() *Scenario { return ready(k.stops()) }
+
+func (k *sharedMaker) stops() *Scenario {
+	return k.narrow("stopped", 2, 0, 0, k.caller("A", 99, true, oneView, nil), flawless(k.caller("B", 101, false, oneView, nil)))
 }
 
 func (k *sharedMaker) aged() *Scenario {
-	sc := k.stopped()
+	sc := k.stops()
 	sc.Name = "semaphore-aged"
-	sc.Actors[1].SampleAge = 1000 * second
-	return sc
+	sc.Actors[1].SampleAge = 900 * second
+	return ready(sc)
 }
 
 // withdrawn: an ask is cancelled while its create is on its way.

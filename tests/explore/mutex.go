@@ -96,7 +96,7 @@ type reservation struct{ blobs }
 
 // Choices implements Store.
 func (r *reservation) Choices(a *core.Action, crowded bool) int {
-	if _, there := r.find(a.Key); a.Kind == core.ActionCreate && there && crowded {
+	if a.Kind == core.ActionCreate && crowded && r.Object(a.Key) != nil {
 		return 2
 	}
 	return 1
@@ -113,15 +113,12 @@ func (r *reservation) Apply(now int64, a *core.Action, choice int) (Store, core.
 	}
 	next, reply := r.blobs.Apply(now, &asked, 0)
 	reply.Stamp = 0
-	return &reservation{*next.(*blobs)}, reply
+	return &reservation{next.(blobs)}, reply
 }
 
 // AppendState implements Store.
 func (r *reservation) AppendState(dst []byte) []byte {
-	for i := range r.objects {
-		dst = append(dst, r.objects[i].body...)
-	}
-	return dst
+	return append(dst, r.Object(dataSet)...)
 }
 
 // mutexScenario is two drivers and one reservation. With tries above 0 they
@@ -129,7 +126,7 @@ func (r *reservation) AppendState(dst []byte) []byte {
 func mutexScenario(checked bool, tries int) *Scenario {
 	sc := &Scenario{
 		Name: "mutex", About: "two drivers; adding twice at the same time may succeed twice",
-		Store: &reservation{blobs{unit: 1}}, Tick: second, Horizon: 8, Odd: 1, Pauses: 3, OutOfOrder: true,
+		Store: &reservation{newBlobs(1)}, Tick: second, Horizon: 8, Odd: 1, Pauses: 3, OutOfOrder: true,
 		Words: workerWords{object: "the service MUTEX", held: "changes the reservation", done: "is done"},
 	}
 	if !checked {

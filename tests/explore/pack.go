@@ -5,7 +5,7 @@ import (
 )
 
 // appendState appends all but last as canonical bytes.
-func (w *world) appendState(dst []byte) []byte {
+func (w *state) appendState(dst []byte) []byte {
 	sweep := byte(0)
 	if w.sweep {
 		sweep = 1
@@ -29,20 +29,20 @@ func (w *world) appendState(dst []byte) []byte {
 }
 
 // key is the hash of all but last.
-func (w *world) key(buf []byte) (digest, []byte) {
+func (w *state) key(buf []byte) (digest, []byte) {
 	buf = w.appendState(buf[:0])
 	return hash(buf), buf
 }
 
 // pack appends the whole world and the number of its node.
-func (w *world) pack(dst []byte, node uint32) []byte {
+func (w *state) pack(dst []byte, node uint32) []byte {
 	dst = binary.LittleEndian.AppendUint32(append(dst, w.last), node)
 	return w.appendState(dst)
 }
 
 // unpack reads what pack has written, and returns the rest.
-func (w *world) unpack(b []byte, node *uint32) []byte {
-	*w = world{}
+func (w *state) unpack(b []byte, node *uint32) []byte {
+	*w = state{}
 	octet := func() byte { v := b[0]; b = b[1:]; return v }
 	short := func() uint16 { v := binary.LittleEndian.Uint16(b); b = b[2:]; return v }
 	long := func() uint32 { v := binary.LittleEndian.Uint32(b); b = b[4:]; return v }

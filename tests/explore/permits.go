@@ -18,7 +18,7 @@ type permitted interface {
 
 // relied are the permits that are relied on now: those whose processes were told, and
 // those that stand in the store and whose processes will be told.
-func (e *engine) relied(w *world) []check.Permit {
+func (e *engine) relied(w *state) []check.Permit {
 	e.wanted(w)
 	ledger := e.ledgers.items[w.ledger]
 	kept := e.permits[:0]
@@ -32,7 +32,7 @@ func (e *engine) relied(w *world) []check.Permit {
 }
 
 // wanted are all permits of processes that live and whose session is in force.
-func (e *engine) wanted(w *world) []check.Permit {
+func (e *engine) wanted(w *state) []check.Permit {
 	all := e.permits[:0]
 	for i := range e.sc.Actors {
 		s := e.actors.items[w.actors[i]]
@@ -53,7 +53,7 @@ func (e *engine) wanted(w *world) []check.Permit {
 
 // grants tells the ledger of the permits that a Step has told of, and forgets those
 // that are not relied on any more.
-func (e *engine) grants(next *world, actor uint8) *check.Violation {
+func (e *engine) grants(next *state, actor uint8) *check.Violation {
 	before := e.ledgers.items[next.ledger]
 	believed := e.relied(next)
 	ledger := before.Clone()
@@ -79,7 +79,7 @@ type Bringer interface {
 }
 
 // Brings implements Bringer for the versions of a semaphore.
-func (b *blobs) Brings(a *core.Action, reply *core.Event) (limit uint64, all []broughtPermit) {
+func (b blobs) Brings(a *core.Action, reply *core.Event) (limit uint64, all []broughtPermit) {
 	if a.Kind != core.ActionCreate || reply.Outcome != core.OutcomeYes || !bytes.Contains(a.Body, []byte(`"permits"`)) {
 		return 0, nil
 	}
@@ -87,7 +87,7 @@ func (b *blobs) Brings(a *core.Action, reply *core.Event) (limit uint64, all []b
 }
 
 // committed tells the ledger of the permits that a request brings, in their order.
-func (e *engine) committed(next *world, action, reply uint32) *check.Violation {
+func (e *engine) committed(next *state, action, reply uint32) *check.Violation {
 	store, ok := e.stores.items[next.store].(Bringer)
 	if !ok {
 		return nil
@@ -115,9 +115,9 @@ func (e *engine) committed(next *world, action, reply uint32) *check.Violation {
 }
 
 // permitOf is the permit of a process that lives, as it stands in a record, or nil.
-func (e *engine) permitOf(w *world, b *broughtPermit) *check.Permit {
+func (e *engine) permitOf(w *state, b *broughtPermit) *check.Permit {
 	for _, p := range e.wanted(w) {
-		if p.Session == b.Session && b.Label == string((&sharer{actor: p.Actor}).label(p.Number)) {
+		if p.Session == b.Session && b.Label == string(labelOf(p.Actor, p.Number)) {
 			return &p
 		}
 	}
@@ -154,7 +154,7 @@ func broughtBy(body []byte) (limit uint64, all []broughtPermit) {
 //
 // Where no reply can be lost it is asked only while none is awaited: requests on their
 // way are taken as lost here.
-func (e *engine) leaks(w *world) *check.Violation {
+func (e *engine) leaks(w *state) *check.Violation {
 	awaited := slices.ContainsFunc(w.flying[:w.count], func(f flight) bool { return f.phase != flightStray })
 	for i := range e.sc.Actors {
 		if !e.sc.Actors[i].Newcomer || awaited && e.sc.Lost == 0 {
@@ -184,12 +184,12 @@ func (e *engine) leaks(w *world) *check.Violation {
 }
 
 // newcomer runs those that are left, which give everything back, and one that wants all.
-func (e *engine) newcomer(w *world, k *drainKey) *check.Violation {
+func (e *engine) newcomer(w *state, k *drainKey) *check.Violation {
 	var left []*survivor
 	for i, id := range k.actors {
 		if id != 0 {
 			s := e.actors.items[id-1]
-			inbox := append([]core.Event{{Kind: core.EventRelease}}, e.unanswered(w, uint8(i))...)
+			inbox := append(givesBack(s.program), e.unanswered(w, uint8(i))...)
 			left = append(left, &survivor{uint8(i), s.program.Copy(), s.wake, inbox})
 		}
 	}
@@ -212,4 +212,19 @@ func (e *engine) newcomer(w *world, k *drainKey) *check.Violation {
 		}
 	}
 	return check.Newcomer(self.Name, program.String(), false)
+}
+
+// givesBack is what a program is told that is to give back all that it has.
+func givesBack(program Program) []core.Event {
+	p, ok := program.(*process)
+	if !ok {
+		return []core.Event{{Kind: core.EventRelease}}
+	}
+	var all []core.Event
+	for i := range p.Process.Claims {
+		if c := &p.Process.Claims[i]; !c.Ended && !c.Given {
+			all = append(all, core.Event{Kind: core.EventRelease, Claim: c.Number})
+		}
+	}
+	return all
 }

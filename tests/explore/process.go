@@ -1,133 +1,198 @@
 package explore
 
 import (
+	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
-// process is a session machine and the leases that stand on it: one program
-// that does what a host has to. It tells the leases of the session with every
-// event, passes a call on at once, and steps them when the session is lost.
+// process is a client with what its host would know of it, and what the checkers remember.
 type process struct {
-	beating
-	leases []*hosted
-	claims []check.Claim
+	world.Process
+	actor   string
+	canon   canon
+	asked   [perProcess]core.RequestID // under way; 0 is none. Its place is a flight's group
+	dropped []uint8                    // places whose requests the latest Step has abandoned
+	said    check.Transcript
+	lasting uint64 // the claim that nothing in this world may end, or 0
 }
 
-// newProcess takes leases in state Idle, and what makes one session after the other.
-func newProcess(next func(n int) (core.Machine, core.Config, error), leases ...*hosted) (*process, error) {
-	p := &process{beating: beating{next: next, wakes: slices.Repeat([]int64{noWake}, 1+len(leases))}, leases: leases}
-	return p, p.renew()
+// perProcess is how many requests a client has under way at most.
+const perProcess = 8
+
+// newProcess takes a client that was told nothing yet.
+func newProcess(actor string, client core.Machine, seed [16]byte) *process {
+	return &process{Process: world.Process{Client: client}, actor: actor, canon: canon{origin: hash(seed[:])[0]}}
 }
 
-// Step implements Program. acquire also begins the session; release is of all leases.
+// Group implements grouped.
+func (p *process) Group(id core.RequestID) uint8 { return uint8(slices.Index(p.asked[:], id)) }
+
+// Dropped implements grouped.
+func (p *process) Dropped() []uint8 { return p.dropped }
+
+// Step implements Program.
 func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
-	out, err := p.turn(now, ev, p.one, p.all)
-	p.claim()
-	return out, err
-}
-
-func (p *process) all(now core.Instant, ev core.Event) error {
-	if ev.Kind == core.EventAcquire {
-		if err := p.one(0, now, core.Event{Kind: core.EventBegin}); err != nil {
-			return err
+	p.dropped = nil
+	if at := slices.Index(p.asked[:], ev.Request); ev.Kind == core.EventAnswer && at >= 0 {
+		p.asked[at] = 0
+	}
+	if ev.Kind == core.EventChanged && len(ev.Key) == 0 {
+		if len(p.Watched) == 0 {
+			return nil, nil // nobody wants to know
+		}
+		ev.Key = []byte(p.Watched[0])
+	}
+	if ev.Kind == core.EventPermit {
+		ev.Label = labelOf(p.actor, ev.Claim)
+	}
+	before := process{Process: p.Process}
+	p.canon.receive(&ev)
+	p.said.Heard(&ev)
+	actions, err := p.Process.Step(now, ev)
+	if err != nil {
+		return nil, err
+	}
+	actions = slices.DeleteFunc(actions, func(a core.Action) bool { return a.Claim == opener && !a.Kind.IsRequest() })
+	p.canon.learn(p.Client)
+	p.canon.send(actions)
+	for i := range p.Process.Claims {
+		p.canon.identifyText(&p.Process.Claims[i].Tenure)
+	}
+	for i := range actions {
+		p.sent(&actions[i])
+	}
+	v := p.said.Watch(p.Client, actions)
+	for i := range actions {
+		if a := &actions[i]; a.Kind == core.ActionRenewed && v == nil {
+			v = check.Renewed(now.Mono, before.until(a), a.At)
 		}
 	}
-	return p.each(now, ev, func(l *hosted) bool {
-		return ev.Kind != core.EventRelease || l.String() == core.LeaseHeld.String()
-	})
+	// What is abandoned in the Step that asked for it has not been sent.
+	actions = slices.DeleteFunc(actions, func(a core.Action) bool { return a.Kind.IsRequest() && !slices.Contains(p.asked[:], a.Request) })
+	if v != nil {
+		return actions, v
+	}
+	if p.lasting != 0 && p.said.Ended(p.lasting) {
+		return actions, &check.Violation{Checker: check.EventuallyHeld, Text: p.actor + " loses a lease, and nothing happened to it"}
+	}
+	return actions, nil
 }
 
-// each gives some of the leases an event.
-func (p *process) each(now core.Instant, ev core.Event, which func(*hosted) bool) error {
-	for i, l := range p.leases {
-		if !which(l) {
-			continue
+// until is the Mono until which what a renewal is of was relied on, or the new one if nobody relied on it.
+func (p *process) until(a *core.Action) int64 {
+	if a.Claim == 0 {
+		if s := p.Session(a.On); s != nil {
+			return s.Until
 		}
-		if err := p.one(1+i, now, ev); err != nil {
-			return err
-		}
+		return a.At
 	}
-	return nil
-}
-
-// one steps one machine and does what its actions ask of the host.
-func (p *process) one(which int, now core.Instant, ev core.Event) error {
-	if which == 0 {
-		return p.step(now, ev, p.heard)
-	}
-	actions, err := p.leases[which-1].Step(now, p.told(ev))
-	if err == nil {
-		p.gather(which, actions)
-	}
-	return err
-}
-
-// heard does what a session's notice asks for. What is still waited for when it is lost
-// needs another one.
-func (p *process) heard(now core.Instant, a *core.Action) error {
-	if a.Kind == core.ActionCalled {
-		called := core.Event{Kind: core.EventCalled, Epoch: a.Epoch}
-		return p.each(now, called, func(l *hosted) bool { return l.name == a.Key })
-	}
-	if !p.changed(a) {
-		return nil
-	}
-	err := p.each(now, core.Event{Kind: core.EventWoke}, func(l *hosted) bool { return l.String() != core.LeaseIdle.String() })
-	if err != nil || a.Kind != core.ActionLost || p.Idle() {
-		return err
-	}
-	p.lost++
-	if err := p.renew(); err != nil {
-		return err
-	}
-	return p.one(0, now, core.Event{Kind: core.EventBegin})
-}
-
-// claim gathers what the leases claim: on a session it is in force as long as that is.
-func (p *process) claim() {
-	p.claims = nil
-	for _, l := range p.leases {
-		for _, c := range l.claims {
-			if l.session != "" && l.session == p.sid && !l.frozen {
-				c.Until = max(c.Until, p.until)
-			}
-			p.claims = append(p.claims, c)
+	for i := range p.Process.Claims {
+		if c := &p.Process.Claims[i]; c.Number == a.Claim && c.State != world.Waiting && p.Until(c) != 0 {
+			return p.Until(c)
 		}
 	}
+	return a.At
+}
+
+// sent gives a request a place, and takes that of an abandoned one.
+func (p *process) sent(a *core.Action) {
+	switch {
+	case a.Kind == core.ActionAbandon:
+		if at := slices.Index(p.asked[:], a.Request); at >= 0 {
+			p.asked[at] = 0
+			p.dropped = append(p.dropped, uint8(at))
+		}
+	case a.Kind.IsRequest():
+		at := slices.Index(p.asked[:], 0)
+		if at < 0 {
+			panic("explore: a client has more requests under way than a process has places")
+		}
+		p.asked[at] = a.Request
+		if a.Kind == core.ActionCreateResult || a.Kind == core.ActionPutResult {
+			a.Body = []byte("by " + p.actor)
+		}
+	}
+}
+
+// labelOf tells whose permit stands in a record, and which.
+func labelOf(actor string, number uint64) []byte {
+	return strconv.AppendUint([]byte(actor+"."), number, 10)
 }
 
 // Claims implements Program.
-func (p *process) Claims() []check.Claim { return p.claims }
-
-// Idle implements Program.
-func (p *process) Idle() bool {
-	return p.session.Idle() && !slices.ContainsFunc(p.leases, func(l *hosted) bool { return !l.Idle() })
+func (p *process) Claims() (all []check.Claim) {
+	for i := range p.Process.Claims {
+		c := &p.Process.Claims[i]
+		if until := p.Until(c); until != 0 {
+			all = append(all, check.Claim{Actor: p.actor, Name: c.Name, Tenure: c.Tenure, Epoch: c.Epoch, Token: c.Token, Until: until})
+		}
+	}
+	return all
 }
 
-// String is the first lease's state.
-func (p *process) String() string { return p.leases[0].String() }
+// Permits implements permitted. What was told is relied on while the session is that
+// on which it was told; what was not, if it is granted on the session that there is.
+func (p *process) Permits() (all []check.Permit) {
+	for i := range p.Process.Claims {
+		c := &p.Process.Claims[i]
+		if c.Kind != core.EventPermit || c.Ended || c.Given || len(p.Sessions) == 0 {
+			continue
+		}
+		s := &p.Sessions[0]
+		if c.State == world.Held {
+			s = p.Session(c.On)
+		}
+		if s == nil {
+			continue
+		}
+		all = append(all, check.Permit{
+			Actor: p.actor, Name: c.Name, Number: c.Number, Session: s.ID,
+			Weight: c.Weight, Most: c.Most, Until: s.Until, Told: c.State == world.Held,
+		})
+	}
+	return all
+}
+
+// Idle implements Program.
+func (p *process) Idle() bool { return p.Client.Idle() }
+
+// String is waiting if a claim waits, and otherwise the state of the newest.
+func (p *process) String() string {
+	for i := range p.Process.Claims {
+		if c := &p.Process.Claims[i]; c.State == world.Waiting && !c.Ended && !c.Given {
+			return c.State
+		}
+	}
+	return p.State()
+}
 
 // AppendState implements Program.
 func (p *process) AppendState(dst []byte) []byte { return p.appendNormal(dst, nil) }
 
 func (p *process) appendNormal(dst []byte, due dueAt) []byte {
-	dst = p.beat.appendState(dst, p.session, due)
-	for _, l := range p.leases {
-		dst = l.appendNormal(dst, due)
+	dst = p.canon.appendState(dst, p.Client, p.asked[:], due)
+	for _, id := range p.asked {
+		switch {
+		case id == 0:
+			dst = append(dst, 0)
+		case due == nil:
+			dst = binary.BigEndian.AppendUint64(append(dst, 2), uint64(id))
+		default:
+			dst = append(dst, 1) // where it stands in the client is in its state
+		}
 	}
-	return p.appendState(dst, due)
+	return p.said.AppendState(p.Process.AppendState(dst))
 }
 
 // Copy implements Program.
 func (p *process) Copy() Program {
 	twin := *p
-	twin.beating = p.copied()
-	twin.leases = make([]*hosted, len(p.leases))
-	for i, l := range p.leases {
-		twin.leases[i] = l.Copy().(*hosted)
-	}
+	twin.Process = p.Process.Clone()
+	twin.said = p.said.Copy()
 	return &twin
 }

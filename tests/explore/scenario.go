@@ -118,14 +118,16 @@ type Command struct {
 	// Make, if set, makes the program anew before it is told: the actor's next
 	// process. It is told the old one, and the Mono.
 	Make func(old Program, mono int64) (Program, error)
-	// Follows is an actor that must have launched before; Join makes the program anew,
-	// of that actor's latest launch.
+	// Follows is an actor that must have launched before; a remote comes to the lease of
+	// that actor's latest launch.
 	Follows string
-	Join    func(check.Launch) (Program, error)
 	// Must says that time does not pass before the actor was told, once it may be,
 	// and that no later command passes it over.
 	Must bool
 }
+
+// follows reports whether the command says to whose lease it comes.
+func (c *Command) follows() bool { return c.Event.Kind == core.EventRemote }
 
 // Words describes what happens, for a person. "" is not worth a step.
 type Words interface {

@@ -151,7 +151,7 @@ func (s *search) level(ctx context.Context) error {
 	if worlds.count > 0 {
 		s.result.Depth = max(s.result.Depth, s.depth)
 	}
-	var w world
+	var w state
 	for i := range worlds.count {
 		if i%lookUpEvery == 0 {
 			if ctx.Err() != nil {
@@ -164,7 +164,7 @@ func (s *search) level(ctx context.Context) error {
 		}
 		worlds.packed = w.unpack(worlds.packed, &s.at)
 		s.ordinal = 0
-		s.successors(&w, func(next *world, _ *move, v *check.Violation) {
+		s.successors(&w, func(next *state, _ *move, v *check.Violation) {
 			s.result.Transitions++
 			s.ordinal++
 			if s.bad == nil && v != nil {
@@ -189,7 +189,7 @@ func (s *search) blame(v *check.Violation) {
 }
 
 // visit judges a world and keeps it, if it is new.
-func (s *search) visit(w *world) {
+func (s *search) visit(w *state) {
 	var key digest
 	key, s.key = w.key(s.key)
 	if !s.seen.add(key) {
@@ -209,7 +209,7 @@ func (s *search) visit(w *world) {
 
 // queue lets a world wait for its turn. A fault comes with a step, and no step
 // takes one back.
-func (s *search) queue(w *world, id uint32) {
+func (s *search) queue(w *state, id uint32) {
 	faults, depth := 0, 0
 	for _, n := range w.spent {
 		faults += int(n)
@@ -231,7 +231,7 @@ func (s *search) queue(w *world, id uint32) {
 }
 
 // judge checks what can be seen in one world alone.
-func (e *engine) judge(w *world) *check.Violation {
+func (e *engine) judge(w *state) *check.Violation {
 	if !e.sc.Bare && !e.sc.Shared {
 		if v := check.Overlap(e.believed(w)); v != nil {
 			return v
@@ -274,7 +274,7 @@ func (s *search) trace() ([]Step, error) {
 	for i := len(path) - 1; i >= 0; i-- {
 		ordinal := uint16(0)
 		here := w
-		s.successors(&here, func(next *world, m *move, _ *check.Violation) {
+		s.successors(&here, func(next *state, m *move, _ *check.Violation) {
 			if ordinal++; ordinal == path[i] {
 				t.tell(&here, next, m)
 				w = *next

@@ -1,8 +1,12 @@
 package explore
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // The scenarios of the shared semaphore: the real machines of sessions and of the
@@ -30,39 +34,25 @@ func (k *semaphoreMaker) world(name, about string) *Scenario {
 // view is what a caller asks for: so many of capacity x width.
 type view struct{ capacity, width, weight, spare uint32 }
 
-func (v view) permit(number uint64) core.Event {
-	return core.Event{
-		Kind: core.EventAcquire, Permit: number, Capacity: v.capacity, Width: v.width, Weight: v.weight, Spare: v.spare,
-		Wait: core.Forever,
-	}
+// permit is the command with which a process asks for it.
+func (v view) permit(number uint64, cfg core.Config) core.Event {
+	ev := begins(core.EventPermit, number, cfg)
+	ev.Capacity, ev.Width, ev.Weight, ev.Spare = v.capacity, v.width, v.weight, v.spare
+	return ev
 }
 
-// caller is a process that asks for a permit and waits for it. first must ask at once.
-func (k *semaphoreMaker) caller(name string, rate int64, first bool, v view, change func(*core.Config)) Actor {
-	cfg := k.config(name)
-	a := k.actor(name, rate, &cfg, change, Command{Event: v.permit(1), Words: name + " asks for a permit", Must: first})
+// asksFor is that command in words.
+func (v view) asksFor(name string) string {
+	return fmt.Sprintf("%s: permit %s --capacity %d --width %d --weight %d", name, leaseName, v.capacity, v.width, v.weight)
+}
+
+// caller is a process that asks for a permit and waits for it. must: it asks at once.
+func (k *semaphoreMaker) caller(name string, rate int64, must bool, v view, change func(*core.Config)) Actor {
+	a := k.actor(name, rate, k.config(name), change, core.EventPermit, Command{Words: v.asksFor(name), Must: must})
+	ev := &a.Tell[0].Event
+	ev.Capacity, ev.Width, ev.Weight, ev.Spare = v.capacity, v.width, v.weight, v.spare
 	a.Waits = true
-	a.Start = func() (Program, error) { return k.share(name, cfg) }
 	return a
-}
-
-// share makes the machines of a process.
-func (k *semaphoreMaker) share(name string, cfg core.Config) (*sharer, error) {
-	beat, pool := cfg, cfg
-	beat.Machine, beat.Name = core.MachineSession, ""
-	beat.Seed = seedOf(name+"'s session", k.seed)
-	for i := range beat.Seed {
-		beat.Seed[i] ^= cfg.Seed[i] // another process of the actor has another one
-	}
-	pool.Machine, pool.OnSession = core.MachineSemaphore, true
-	m, err := k.make(pool)
-	if err != nil {
-		return nil, err
-	}
-	return &sharer{
-		beating: beating{next: k.making(beat), wakes: []int64{noWake, noWake}},
-		actor:   name, name: cfg.Name, semaphore: m, canon: newCanon(pool), state: "idle",
-	}, nil
 }
 
 // newcomer wants all that there is when everything is over.
@@ -77,7 +67,7 @@ func (k *semaphoreMaker) newcomer(all view) Actor {
 // gives lets an actor give its permit back.
 func gives(a Actor) Actor {
 	a.Tell = append(a.Tell, Command{
-		Event: core.Event{Kind: core.EventRelease, Permit: 1}, Words: a.Name + " gives its permit back", In: "held",
+		Event: about(core.EventRelease), Words: a.Name + ": release its permit", In: world.Held,
 	})
 	return a
 }
@@ -85,7 +75,7 @@ func gives(a Actor) Actor {
 // cancels lets an actor say, at any time before it has it, that it does not want it.
 func cancels(a Actor) Actor {
 	a.Tell = append(a.Tell, Command{
-		Event: core.Event{Kind: core.EventCancel, Permit: 1}, Words: a.Name + " cancels", In: "waiting",
+		Event: about(core.EventCancel), Words: a.Name + ": cancel", In: world.Waiting,
 	})
 	return a
 }
@@ -128,9 +118,11 @@ func (k *semaphoreMaker) limits() *Scenario {
 	two := view{2, 1, 1, 0}
 	a := k.caller("A", 99, true, two, nil)
 	for i, limit := range []uint64{1, 0} {
+		ev := begins(core.EventLimit, another+uint64(i), k.config("A"))
+		ev.StoreLimit, ev.Wait = limit, 0
 		a.Tell = append(a.Tell, Command{
-			Event: core.Event{Kind: core.EventLimit, Permit: uint64(2 + i), StoreLimit: limit}, In: "held",
-			Words: []string{"A sets a limit of 1", "A removes the limit"}[i],
+			Event: ev, In: []string{world.Held, core.ActionLimited.String()}[i],
+			Words: []string{"A: limit " + leaseName + " 1", "A: limit " + leaseName + " none"}[i],
 		})
 	}
 	one := view{1, 1, 1, 0} // the limit may stand forever
@@ -145,8 +137,8 @@ func (k *semaphoreMaker) batch() *Scenario {
 	two := view{2, 1, 1, 0}
 	a := k.caller("A", 99, true, two, nil)
 	a.Tell = append(a.Tell,
-		Command{Event: two.permit(2), Words: "A asks for another permit", Must: true},
-		Command{Event: core.Event{Kind: core.EventRelease, Permit: 1}, Words: "A gives the first one back", In: "held"},
+		Command{Event: two.permit(another, k.config("A")), Words: two.asksFor("A"), Must: true},
+		Command{Event: about(core.EventRelease), Words: "A: release the first permit", In: world.Held},
 	)
 	sc.Actors = []Actor{a, k.caller("B", 101, false, two, nil), k.newcomer(two)}
 	sc.Late, sc.Pauses = 0, 1
@@ -190,8 +182,8 @@ func (k *semaphoreMaker) again() *Scenario {
 	a := k.caller("A", 99, true, only, nil)
 	next := k.config("A again")
 	a.Tell = append(a.Tell, Command{
-		Event: only.permit(1), Words: "A is started again, and asks", Crashed: true,
-		Make: func(Program, int64) (Program, error) { return k.share("A", next) },
+		Event: only.permit(first, next), Words: only.asksFor("A") + ", started again", Crashed: true,
+		Make: func(Program, int64) (Program, error) { return k.start("A", next) },
 	})
 	sc.Actors = []Actor{a, k.caller("B", 101, false, only, nil), k.newcomer(only)}
 	sc.Late, sc.Pauses = 0, 1
@@ -219,31 +211,39 @@ func (k *semaphoreMaker) pauses() *Scenario {
 }
 
 // ready is a world whose processes have begun their sessions at tick 0, before
-// anything is asked for: how a session begins is seen elsewhere, and so there is time
-// to see more of what comes after.
+// anything is asked for, and have a permit of something else, so that they keep them: how a
+// session begins and is left is seen elsewhere, and so there is time to see more of what comes
+// after.
 func ready(sc *Scenario) *Scenario {
 	for i := range sc.Actors {
 		a := &sc.Actors[i]
-		if a.Newcomer {
-			continue
+		program, err := sc.start(uint8(i))
+		shares := a.Tell[0].Event.Kind == core.EventPermit || a.Tell[0].Event.Terms.OnSession
+		if err != nil || a.Newcomer || !shares {
+			continue // the search will say what is wrong
 		}
-		program, err := a.Start()
-		if err != nil {
-			continue // the search will say so
-		}
-		now := sc.clock(uint8(i), 0)
-		for inbox := []core.Event{{Kind: core.EventBegin}}; len(inbox) > 0; inbox = inbox[1:] {
-			actions, err := program.Step(now, inbox[0])
+		p := program.(*process)
+		terms := *a.Tell[0].Event.Terms
+		terms.Name, terms.OnSession = "elsewhere", false
+		ask := core.Event{Kind: core.EventPermit, Claim: opener, Terms: &terms, Capacity: 1, Width: 1, Weight: 1, Wait: core.Forever}
+		var scratch Store = newBlobs(sc.unit())
+		for inbox := []core.Event{ask}; len(inbox) > 0; inbox = inbox[1:] {
+			actions, err := p.Process.Step(sc.clock(uint8(i), 0), inbox[0])
 			for j := range actions {
-				if actions[j].Kind.IsRequest() && err == nil {
+				a, store := &actions[j], &scratch
+				if strings.HasPrefix(a.Key, core.SessionPrefix) {
+					store = &sc.Store
+				}
+				if a.Kind.IsRequest() && err == nil {
 					var reply core.Event
-					sc.Store, reply = sc.Store.Apply(sc.wall(0), &actions[j], 0)
-					reply.Request = actions[j].Request
+					*store, reply = (*store).Apply(sc.wall(0), a, 0)
 					inbox = append(inbox, reply)
 				}
 			}
 		}
-		a.Start = func() (Program, error) { return program.Copy(), nil }
+		p.Process.Claims = nil
+		a.Sampled = false // it has been
+		a.Start = func() (Program, error) { return p.Copy(), nil }
 	}
 	return sc
 }
@@ -266,7 +266,7 @@ func (k *semaphoreMaker) drops() *Scenario {
 	sc := k.world("drops", "canal-decrement here: 2 permits are given back while a third process finds no room, and a fourth comes")
 	two := view{2, 1, 1, 0}
 	a := gives(k.caller("A", 99, true, two, nil))
-	a.Tell = append(a.Tell, Command{Event: two.permit(2), Words: "A asks again", In: "released"})
+	a.Tell = append(a.Tell, Command{Event: two.permit(another, k.config("A")), Words: two.asksFor("A") + ", once more", In: core.ActionReleased.String()})
 	sc.Actors = []Actor{a, gives(k.caller("B", 101, false, two, nil)), k.caller("C", 100, false, two, nil), k.newcomer(two)}
 	return k.calm(sc)
 }

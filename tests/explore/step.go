@@ -21,7 +21,6 @@ type engine struct {
 	steps   map[stepKey]stepped
 	applied map[applyKey]applied
 	drained map[drainKey]*check.Violation
-	samples [maxActors]sample
 	dues    [maxActors]dueAt
 	needs   bool // some command needs a tenure
 	buf     []byte
@@ -29,8 +28,6 @@ type engine struct {
 	permits []check.Permit
 	failure error // the scenario or a program is at fault: the search ends
 }
-
-type sample struct{ stamp, at int64 }
 
 type stepKey struct {
 	actor uint32
@@ -47,7 +44,8 @@ type stepped struct {
 	actor     uint32
 	requests  []issued
 	notices   []core.Action
-	moved     bool // claims have changed
+	dropped   []uint8 // groups of requests that nobody waits for any more
+	moved     bool    // claims have changed
 	idle      bool
 	violation *check.Violation
 }
@@ -90,20 +88,6 @@ func newEngine(sc *Scenario) *engine {
 		if !sc.Verbatim {
 			e.dues[i] = func(mono int64) int64 { return sc.dueAt(uint8(i), mono) }
 		}
-		if a.Sampled {
-			unit := int64(1)
-			if b, ok := sc.Store.(*blobs); ok {
-				unit = b.unit
-			}
-			rate := a.RatePercent
-			if rate == 0 {
-				rate = 100
-			}
-			taken := uint16(a.SampleTick)
-			e.samples[i] = sample{
-				(sc.wall(taken) - a.SampleAge) / unit * unit, sc.clock(uint8(i), taken).Mono - a.SampleAge/100*rate,
-			}
-		}
 		for _, c := range a.Tell {
 			e.needs = e.needs || c.Needs != "" || c.Follows != ""
 		}
@@ -112,18 +96,18 @@ func newEngine(sc *Scenario) *engine {
 }
 
 // root is the world before anything has happened.
-func (e *engine) root() (world, error) {
+func (e *engine) root() (state, error) {
 	sc := e.sc
 	if len(sc.Actors) > maxActors || sc.Tick%100 != 0 || sc.Tick == 0 {
-		return world{}, fmt.Errorf("explore: scenario %s: at most %d actors and a tick that is a multiple of 100 ns", sc.Name, maxActors)
+		return state{}, fmt.Errorf("explore: scenario %s: at most %d actors and a tick that is a multiple of 100 ns", sc.Name, maxActors)
 	}
-	w := world{turn: 0, sweep: true, last: nobody}
+	w := state{turn: 0, sweep: true, last: nobody}
 	w.store = e.internStore(sc.Store)
 	w.ledger = e.internLedger(&check.Ledger{})
 	for i := range sc.Actors {
-		p, err := sc.Actors[i].Start()
+		p, err := e.sc.start(uint8(i))
 		if err != nil {
-			return world{}, fmt.Errorf("explore: scenario %s: %s: %w", sc.Name, sc.Actors[i].Name, err)
+			return state{}, fmt.Errorf("explore: scenario %s: %s: %w", sc.Name, sc.Actors[i].Name, err)
 		}
 		w.actors[i] = e.internActor(uint8(i), &actorState{program: p, wake: noWake})
 	}
@@ -193,6 +177,8 @@ func (e *engine) internReply(ev *core.Event) uint32 {
 // grouped is a Program of several machines: an answer is for one of them.
 type grouped interface {
 	Group(id core.RequestID) uint8
+	// Dropped are those whose requests the latest Step has abandoned.
+	Dropped() []uint8
 }
 
 // event is what a key of the memo stands for.
@@ -201,7 +187,14 @@ func (e *engine) event(index uint8, k *stepKey) core.Event {
 	request := core.RequestID(e.actors.items[k.actor].asked[k.group])
 	switch k.kind {
 	case moveTell:
-		ev = e.sc.Actors[index].Tell[k.ref].Event
+		c := &e.sc.Actors[index].Tell[k.ref]
+		ev = c.Event
+		if c.follows() {
+			launch, _ := e.ledgers.items[k.ledger].Launch(c.Follows)
+			terms := *ev.Terms
+			terms.Holder, terms.Epoch = core.HolderID(launch.Tenure), launch.Epoch
+			ev.Terms = &terms
+		}
 	case moveWake:
 		ev = core.Event{Kind: core.EventWoke}
 	case moveAnswer:
@@ -212,9 +205,6 @@ func (e *engine) event(index uint8, k *stepKey) core.Event {
 			Kind: core.EventAnswer, Request: request,
 			Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable,
 		}
-	}
-	if ev.StoreAt == 0 && ev.StoreStamp == 0 && int(k.now) >= e.sc.Actors[index].SampleTick {
-		ev.StoreStamp, ev.StoreAt = e.samples[index].stamp, e.samples[index].at
 	}
 	return ev
 }
@@ -237,6 +227,9 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 		actions, err = stepSafely(after.program, now, e.event(index, &k))
 	}
 	var done stepped
+	if g, ok := after.program.(grouped); ok && err == nil {
+		done.dropped = slices.Clone(g.Dropped())
+	}
 	if err != nil && !errors.As(err, &done.violation) {
 		e.failure = fmt.Errorf("explore: scenario %s: %s: %w", e.sc.Name, e.sc.Actors[index].Name, err)
 		return stepped{actor: k.actor}
@@ -253,6 +246,7 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 			}
 			after.asked[r.group] = uint32(a.Request)
 			done.requests = append(done.requests, r)
+		case a.Kind == core.ActionAbandon || a.Kind == core.ActionWatch || a.Kind == core.ActionUnwatch:
 		default:
 			notice := *a
 			notice.Body, notice.Observed = nil, nil
@@ -262,7 +256,7 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 	done.moved = !slices.Equal(before.program.Claims(), after.program.Claims())
 	if p, ok := after.program.(permitted); ok {
 		was, _ := before.program.(permitted)
-		done.moved = was == nil || !slices.Equal(was.Permits(), p.Permits())
+		done.moved = done.moved || was == nil || !slices.Equal(was.Permits(), p.Permits())
 	}
 	done.idle = after.program.Idle()
 	done.actor = e.internActor(index, after)
@@ -273,12 +267,12 @@ func (e *engine) step(index uint8, k stepKey) stepped {
 func (e *engine) program(index uint8, before *actorState, k *stepKey, now core.Instant) (Program, error) {
 	if k.kind == moveTell {
 		c := &e.sc.Actors[index].Tell[k.ref]
-		switch {
-		case c.Make != nil:
-			return c.Make(before.program, now.Mono)
-		case c.Join != nil:
-			launch, _ := e.ledgers.items[k.ledger].Launch(c.Follows)
-			return c.Join(launch)
+		if c.Make != nil {
+			p, err := c.Make(before.program, now.Mono)
+			if err != nil {
+				return nil, err
+			}
+			return p, e.sc.sample(index, p)
 		}
 	}
 	return before.program.Copy(), nil

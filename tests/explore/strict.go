@@ -1,10 +1,9 @@
 package explore
 
 import (
-	"strings"
-
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/machines"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // strictMaker builds the scenarios of strict. Machines are made by make, which is
@@ -42,27 +41,10 @@ func (k *strictMaker) all() []*Scenario {
 
 func (k *strictMaker) config(name string) core.Config {
 	return core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: leaseName,
+		Protocol: core.ProtocolStrict, Name: leaseName,
 		TTL: core.TTL(strictTTL), Margin: core.Duration(strictMargin), Expiry: core.ExpiryCalibrated,
 		StampUnit: core.Duration(strictUnit), StampSpread: core.OneClock, Seed: seedOf(name, k.seed),
 	}
-}
-
-// tenure is the id of the tenure that a lease machine of this name would have.
-func (k *strictMaker) tenure(name string) string {
-	return idOf(k.config(name))
-}
-
-// idOf is the id that a machine makes of its seed: of a tenure, of an owner or of
-// a session.
-func idOf(cfg core.Config) string {
-	m, err := machines.New(core.Config{
-		Machine: core.MachineLease, Protocol: core.ProtocolStrict, Name: leaseName, TTL: core.TTL(strictTTL), Seed: cfg.Seed,
-	})
-	if err != nil {
-		return ""
-	}
-	return string(m.(interface{ Holder() core.HolderID }).Holder())
 }
 
 func (k *strictMaker) world(name, about string) *Scenario {
@@ -73,72 +55,50 @@ func (k *strictMaker) world(name, about string) *Scenario {
 	}
 }
 
-// actor has a machine of its own, which is told one thing. change, if not nil, is made to cfg.
-func (k *strictMaker) actor(name string, rate int64, cfg *core.Config, change func(*core.Config), tell Command) Actor {
+// actor has a client of its own, which is told one thing. change, if not nil, is made to cfg,
+// which has the client's Config and the terms.
+func (k *strictMaker) actor(name string, rate int64, cfg core.Config, change func(*core.Config), kind core.EventKind, tell Command) Actor {
 	if change != nil {
-		change(cfg)
+		change(&cfg)
 	}
+	tell.Event = begins(kind, first, cfg)
 	return Actor{
-		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: cfg.Expiry == core.ExpiryCalibrated,
-		Start: func() (Program, error) { return k.start(name, *cfg) },
+		Name: name, RatePercent: rate, MonoOffset: strictMono, Sampled: clientOf(cfg).Samples,
+		Start: func() (Program, error) { return k.start(name, cfg) },
 		Tell:  []Command{tell},
 	}
 }
 
-// acquirer is a lease machine that asks and waits. first must ask at once.
+// acquirer asks for a lease and waits. first must ask at once.
 func (k *strictMaker) acquirer(name string, rate int64, first bool, change func(*core.Config)) Actor {
-	cfg := k.config(name)
-	a := k.actor(name, rate, &cfg, change, Command{
-		Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: name + " asks for the lease", Must: first,
-	})
+	a := k.actor(name, rate, k.config(name), change, core.EventAcquire, Command{Words: asks(name), Must: first})
 	a.Waits = true
 	return a
 }
 
 func (k *strictMaker) start(name string, cfg core.Config) (Program, error) {
-	m, err := k.make(cfg)
+	client, err := k.make(clientOf(cfg))
 	if err != nil {
 		return nil, err
 	}
-	h := hostMachine(name, cfg, m)
-	h.guard.Own = own(cfg)
-	return h, nil
+	return newProcess(name, client, cfg.Seed), nil
 }
 
-// own is what a machine may put or delete: it puts its own beat and nothing else,
-// and a lease that collects deletes below the name only.
-func own(cfg core.Config) func(core.ActionKind, string) bool {
-	id := idOf(cfg)
-	return func(verb core.ActionKind, key string) bool {
-		switch {
-		case cfg.Machine == core.MachineSession:
-			return strings.HasPrefix(key, core.SessionPrefix+id+"/") && (verb == core.ActionDelete || strings.HasSuffix(key, "/beat"))
-		case cfg.Machine == core.MachineStoreClockSample:
-			return key == core.StoreClockPrefix+cfg.Owner
-		case !strings.HasPrefix(key, cfg.Name+registers):
-			return false
-		case verb == core.ActionDelete:
-			return cfg.Machine == core.MachineLease
-		}
-		return cfg.Machine != core.MachineRevocation && strings.HasSuffix(key, "/b."+id)
-	}
-}
+func asks(name string) string { return name + ": acquire " + leaseName + " --wait forever" }
 
+// releases lets an actor release its lease.
 func releases(a Actor) Actor {
-	a.Tell = append(a.Tell, Command{
-		Event: core.Event{Kind: core.EventRelease}, Words: a.Name + " is told to release", In: core.LeaseHeld.String(),
-	})
+	a.Tell = append(a.Tell, Command{Event: about(core.EventRelease), Words: a.Name + ": release " + leaseName, In: world.Held})
 	return a
 }
 
-// companionOf is C, which joins A's tenure once that was held.
-func (k *strictMaker) companionOf(rate int64, change func(*core.Config)) Actor {
-	const name, holder = "C", "A"
+// companionOf is C, which joins the tenure of a once that was held.
+func (k *strictMaker) companionOf(a Actor, rate int64, change func(*core.Config)) Actor {
+	const name = "C"
 	cfg := k.config(name)
-	cfg.Machine, cfg.Holder, cfg.Epoch = core.MachineCompanion, core.HolderID(k.tenure(holder)), 1
-	return k.actor(name, rate, &cfg, change, Command{
-		Event: core.Event{Kind: core.EventAccompany}, Words: name + " joins the tenure of " + holder,
-		Needs: string(cfg.Holder), Token: 1,
+	cfg.Holder, cfg.Epoch = core.HolderID(tenureOf(a)), 1
+	return k.actor(name, rate, cfg, change, core.EventAccompany, Command{
+		Words: name + ": accompany the lease of " + a.Name, Needs: string(cfg.Holder), Token: 1,
 	})
 }
 
@@ -158,28 +118,28 @@ func (k *strictMaker) release() *Scenario {
 
 func (k *strictMaker) companion() *Scenario {
 	sc := k.world("companion", "2 acquirers, and a companion of the first that may leave")
-	c := k.companionOf(99, nil)
-	c.Tell = append(c.Tell, Command{
-		Event: core.Event{Kind: core.EventLeave}, Words: "C is told to leave", In: core.CompanionJoined.String(),
-	})
-	sc.Actors = []Actor{releases(k.acquirer("A", 99, true, nil)), k.acquirer("B", 101, false, nil), c}
+	a := releases(k.acquirer("A", 99, true, nil))
+	c := k.companionOf(a, 99, nil)
+	c.Tell = append(c.Tell, Command{Event: about(core.EventLeave), Words: "C: leave", In: world.Held})
+	sc.Actors = []Actor{a, k.acquirer("B", 101, false, nil), c}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }
 
-// breaker is D, which breaks the tenure of A once that was held.
-func (k *strictMaker) breaker(change func(*core.Config)) Actor {
+// breaker is D, which breaks the tenure of a once that was held.
+func (k *strictMaker) breaker(a Actor, change func(*core.Config)) Actor {
 	const name = "D"
 	cfg := k.config(name)
-	cfg.Machine, cfg.Why = core.MachineRevocation, "it hangs"
-	return k.actor(name, 100, &cfg, change, Command{
-		Event: core.Event{Kind: core.EventBegin}, Words: name + " breaks the lease", Needs: k.tenure("A"), Token: 1,
+	cfg.Why, cfg.Holder = "it hangs", core.HolderID(tenureOf(a))
+	return k.actor(name, 100, cfg, change, core.EventBreak, Command{
+		Words: name + ": break " + leaseName, Needs: string(cfg.Holder), Token: 1,
 	})
 }
 
 func (k *strictMaker) breaks() *Scenario {
 	sc := k.world("break", "2 acquirers, and a breaker of the lease of the first")
-	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.breaker(nil)}
+	a := k.acquirer("A", 99, true, nil)
+	sc.Actors = []Actor{a, k.acquirer("B", 101, false, nil), k.breaker(a, nil)}
 	return sc
 }
 
@@ -187,14 +147,16 @@ func (k *strictMaker) breaks() *Scenario {
 // may join it.
 func (k *strictMaker) breakJoined() *Scenario {
 	sc := k.world("break-joined", "2 acquirers, a companion of the first, and a breaker of its lease")
-	sc.Actors = []Actor{k.acquirer("A", 99, true, nil), k.acquirer("B", 101, false, nil), k.companionOf(99, nil), k.breaker(nil)}
+	a := k.acquirer("A", 99, true, nil)
+	sc.Actors = []Actor{a, k.acquirer("B", 101, false, nil), k.companionOf(a, 99, nil), k.breaker(a, nil)}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }
 
 func (k *strictMaker) breakObserved() *Scenario {
 	sc := k.world("break-observed", "2 acquirers that judge by unchanged beats alone, and a breaker")
-	sc.Actors = []Actor{k.acquirer("A", 99, true, judgesByLooking), k.acquirer("B", 101, false, judgesByLooking), k.breaker(judgesByLooking)}
+	a := k.acquirer("A", 99, true, judgesByLooking)
+	sc.Actors = []Actor{a, k.acquirer("B", 101, false, judgesByLooking), k.breaker(a, judgesByLooking)}
 	sc.Horizon = 9
 	return sc
 }
@@ -207,9 +169,9 @@ func onOneBoot(c *core.Config) { c.Boot, c.Expiry = "boot-1", core.ExpiryObserve
 
 func (k *strictMaker) breakSameBoot() *Scenario {
 	sc := k.world("break-same-boot", "2 acquirers, a companion and a breaker of one boot")
+	a := k.acquirer("A", 100, true, onOneBoot)
 	sc.Actors = []Actor{
-		k.acquirer("A", 100, true, onOneBoot), k.acquirer("B", 100, false, onOneBoot),
-		k.companionOf(100, onOneBoot), k.breaker(onOneBoot),
+		a, k.acquirer("B", 100, false, onOneBoot), k.companionOf(a, 100, onOneBoot), k.breaker(a, onOneBoot),
 	}
 	sc.Lost, sc.Late = 1, 0
 	return sc
@@ -219,18 +181,19 @@ func (k *strictMaker) breakSameBoot() *Scenario {
 // what, and ask what is above them between any two of their own requests.
 func (k *strictMaker) changes() *Scenario {
 	sc := k.world("changes", "2 acquirers, a companion of the first, a breaker, and holders that are told of changes")
-	told := func(a Actor, state string) Actor {
-		changed := Command{Event: core.Event{Kind: core.EventChanged}, Words: a.Name + " is told of a change", In: state}
+	told := func(a Actor) Actor {
+		changed := Command{Event: core.Event{Kind: core.EventChanged}, Words: a.Name + " is told of a change", In: world.Held}
 		a.Tell = append(a.Tell, changed, changed)
 		return a
 	}
-	sc.Actors = []Actor{
-		told(k.acquirer("A", 99, true, nil), core.LeaseHeld.String()), k.acquirer("B", 101, false, nil),
-		told(k.companionOf(99, nil), core.CompanionJoined.String()), k.breaker(nil),
-	}
+	a := k.acquirer("A", 99, true, watches)
+	sc.Actors = []Actor{told(a), k.acquirer("B", 101, false, nil), told(k.companionOf(a, 99, watches)), k.breaker(a, nil)}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }
+
+// watches is a process whose host tells of changes.
+func watches(c *core.Config) { c.Watches = true }
 
 func (k *strictMaker) observed() *Scenario {
 	sc := k.world("observed", "2 acquirers that judge by unchanged beats alone")
@@ -243,9 +206,9 @@ func (k *strictMaker) observed() *Scenario {
 // lies between them; the third is elsewhere.
 func (k *strictMaker) sameBoot() *Scenario {
 	sc := k.world("same-boot", "2 acquirers of one boot, and a companion of another boot")
+	a := releases(k.acquirer("A", 100, true, onOneBoot))
 	sc.Actors = []Actor{
-		releases(k.acquirer("A", 100, true, onOneBoot)), k.acquirer("B", 100, false, onOneBoot),
-		k.companionOf(101, func(c *core.Config) { c.Boot = "boot-2" }),
+		a, k.acquirer("B", 100, false, onOneBoot), k.companionOf(a, 101, func(c *core.Config) { c.Boot = "boot-2" }),
 	}
 	sc.Lost, sc.Late = 1, 0
 	return sc
@@ -264,39 +227,21 @@ func (k *strictMaker) clone() *Scenario {
 // ahead is an actor whose monotonic clock shows so much more, and its wall clock does not.
 func ahead(a Actor, by int64) Actor { a.MonoOffset += by; return a }
 
-// onSession is a process with a session and a lease on it, or one of each name.
-func (k *strictMaker) onSession(name string, rate int64, first bool, names ...string) Actor {
-	if len(names) == 0 {
-		names = []string{leaseName}
-	}
-	beat := k.config(name + "'s session")
-	beat.Machine, beat.Name = core.MachineSession, ""
-	a := k.acquirer(name, rate, first, nil)
-	a.Start = func() (Program, error) {
-		var leases []*hosted
-		for i, leased := range names {
-			cfg := k.config(name)
-			cfg.Name, cfg.OnSession = leased, true
-			cfg.Seed[15] ^= byte(i)
-			lease, err := k.start(name, cfg)
-			if err != nil {
-				return nil, err
-			}
-			leases = append(leases, lease.(*hosted))
+// onSession is a process with a lease on a session, or with one of each name.
+func (k *strictMaker) onSession(name string, rate int64, must bool, names ...string) Actor {
+	shares := func(c *core.Config) { c.OnSession = true }
+	a := k.acquirer(name, rate, must, shares)
+	for i, leased := range names {
+		cfg := k.config(name)
+		cfg.Name = leased
+		shares(&cfg)
+		tell := Command{Event: begins(core.EventAcquire, first+uint64(i), cfg), Words: name + ": acquire " + leased, Must: must}
+		if i == 0 {
+			a.Tell = nil
 		}
-		return newProcess(k.making(beat), leases...)
+		a.Tell = append(a.Tell, tell)
 	}
 	return a
-}
-
-// making makes the n-th session of a process, each with an id of its own.
-func (k *strictMaker) making(beat core.Config) func(n int) (core.Machine, core.Config, error) {
-	return func(n int) (core.Machine, core.Config, error) {
-		fresh := beat
-		fresh.Seed[15] ^= byte(n)
-		m, err := k.make(fresh)
-		return m, fresh, err
-	}
 }
 
 func (k *strictMaker) sessions() *Scenario {
@@ -307,7 +252,8 @@ func (k *strictMaker) sessions() *Scenario {
 
 func (k *strictMaker) sessionBreak() *Scenario {
 	sc := k.world("session-break", "an acquirer on a session, one without, and a breaker")
-	sc.Actors = []Actor{k.onSession("A", 99, true), k.acquirer("B", 101, false, nil), k.breaker(nil)}
+	a := k.onSession("A", 99, true)
+	sc.Actors = []Actor{a, k.acquirer("B", 101, false, nil), k.breaker(a, nil)}
 	sc.Lost, sc.Late = 1, 0
 	return sc
 }
@@ -326,12 +272,10 @@ func (k *strictMaker) jumps() *Scenario {
 	sc := k.world("jumps", "2 acquirers that release, and pauses of many minutes: versions are collected")
 	sc.Actors = []Actor{releases(k.acquirer("A", 99, true, nil)), releases(k.acquirer("B", 101, false, nil))}
 	for i := range sc.Actors {
-		again := sc.Actors[i].Name + " again"
-		cfg := k.config(again)
-		sc.Actors[i].Tell = append(sc.Actors[i].Tell, Command{
-			Event: core.Event{Kind: core.EventAcquire, Wait: core.Forever}, Words: again, In: core.LeaseReleased.String(),
-			Make: func(Program, int64) (Program, error) { return k.start(sc.Actors[i].Name, cfg) },
-		}, Command{Event: core.Event{Kind: core.EventRelease}, Words: again + " is told to release", In: core.LeaseHeld.String()})
+		a := &sc.Actors[i]
+		a.Tell = append(a.Tell, Command{
+			Event: begins(core.EventAcquire, another, k.config(a.Name)), Words: asks(a.Name) + ", once more", In: core.ActionReleased.String(),
+		}, Command{Event: core.Event{Kind: core.EventRelease, Claim: another}, Words: a.Name + ": release " + leaseName, In: world.Held})
 	}
 	sc.Tick, sc.Horizon, sc.Patience = 310*second, 5, 3100*second
 	return sc

@@ -18,12 +18,12 @@ type move struct {
 }
 
 // yield is given each successor, in one order.
-type yield func(next *world, m *move, v *check.Violation)
+type yield func(next *state, m *move, v *check.Violation)
 
 // successors makes all worlds that can come next. The actor that acted last goes
 // first: so the search finds, among shortest counter-examples, the one in which an
 // actor goes on with what it is doing, which is the one that a person would tell.
-func (e *engine) successors(w *world, out yield) {
+func (e *engine) successors(w *state, out yield) {
 	n := uint8(len(e.sc.Actors))
 	for i := range n {
 		actor := i
@@ -42,7 +42,7 @@ func (e *engine) successors(w *world, out yield) {
 }
 
 // local makes what an actor can do without the store.
-func (e *engine) local(w *world, actor uint8, out yield) {
+func (e *engine) local(w *state, actor uint8, out yield) {
 	s := e.actors.items[w.actors[actor]]
 	if s.crashed && len(e.sc.Actors[actor].Tell) == int(s.told) {
 		return
@@ -66,7 +66,7 @@ func (e *engine) local(w *world, actor uint8, out yield) {
 
 // answers makes what an actor can learn of one request. A read that is lost is
 // given up: no machine can tell whether it was applied.
-func (e *engine) answers(w *world, i int, first *move, out yield) {
+func (e *engine) answers(w *state, i int, first *move, out yield) {
 	f := w.flying[i]
 	m := move{actor: f.actor, action: f.action, reply: f.reply, first: first}
 	write := check.Changes(e.actions.items[f.action].Kind)
@@ -90,17 +90,17 @@ func (e *engine) answers(w *world, i int, first *move, out yield) {
 
 // take makes a Step; i is the flight that it is about, of the moves that are
 // about one.
-func (e *engine) take(w *world, m move, i int, out yield) {
+func (e *engine) take(w *state, m move, i int, out yield) {
 	next := *w
 	k := stepKey{actor: w.actors[m.actor], now: w.now, kind: m.kind}
 	switch m.kind {
 	case moveTell:
 		k.ref = uint32(m.choice)
 		c := &e.sc.Actors[m.actor].Tell[m.choice]
-		if c.Make != nil || c.Join != nil {
+		if c.Make != nil {
 			e.abandon(&next, m.actor, nil)
 		}
-		if c.Join != nil {
+		if c.follows() {
 			k.ledger = w.ledger
 		}
 	case moveAnswer:
@@ -143,9 +143,12 @@ func (e *engine) take(w *world, m move, i int, out yield) {
 
 // sendAll puts the requests of a Step on their way. A new one abandons what the
 // same machine sent before, and a machine that is idle waits for none.
-func (e *engine) sendAll(w *world, actor uint8, done *stepped) {
+func (e *engine) sendAll(w *state, actor uint8, done *stepped) {
 	if done.idle {
 		e.abandon(w, actor, nil)
+	}
+	for i := range done.dropped {
+		e.abandon(w, actor, &done.dropped[i])
 	}
 	for i := range done.requests {
 		r := &done.requests[i]
@@ -164,7 +167,7 @@ func (e *engine) sendAll(w *world, actor uint8, done *stepped) {
 
 // abandon gives up requests for which no machine waits: a write that was not applied
 // can still land, and the rest is gone. group nil is all of the actor's.
-func (e *engine) abandon(w *world, actor uint8, group *uint8) {
+func (e *engine) abandon(w *state, actor uint8, group *uint8) {
 	for i := int(w.count) - 1; i >= 0; i-- {
 		f := &w.flying[i]
 		if f.actor != actor || f.phase == flightStray || group != nil && f.group != *group {
@@ -179,7 +182,7 @@ func (e *engine) abandon(w *world, actor uint8, group *uint8) {
 }
 
 // begin tells the ledger of claims that are new or have moved.
-func (e *engine) begin(next *world, actor uint8, before *world) *check.Violation {
+func (e *engine) begin(next *state, actor uint8, before *state) *check.Violation {
 	old := e.actors.items[before.actors[actor]].program.Claims()
 	var ledger *check.Ledger
 	if e.sc.Shared {
@@ -209,7 +212,7 @@ func (e *engine) begin(next *world, actor uint8, before *world) *check.Violation
 	return nil
 }
 
-func (e *engine) crash(w *world, actor uint8, out yield) {
+func (e *engine) crash(w *state, actor uint8, out yield) {
 	next := *w
 	s := e.actors.items[w.actors[actor]]
 	gone := &actorState{program: s.program, wake: noWake, told: s.told, crashed: true}
@@ -232,7 +235,7 @@ func (e *engine) crash(w *world, actor uint8, out yield) {
 }
 
 // applies makes what the store can do with an actor's requests.
-func (e *engine) applies(w *world, actor uint8, out yield) {
+func (e *engine) applies(w *state, actor uint8, out yield) {
 	for i := range int(w.count) {
 		f := &w.flying[i]
 		if f.actor != actor || f.phase == flightApplied {
@@ -248,7 +251,7 @@ func (e *engine) applies(w *world, actor uint8, out yield) {
 	}
 }
 
-func (e *engine) apply(w *world, i int, choice uint8, out yield) {
+func (e *engine) apply(w *state, i int, choice uint8, out yield) {
 	next := *w
 	f := &next.flying[i]
 	k := applyKey{w.store, f.action, w.now, choice}
@@ -274,6 +277,9 @@ func (e *engine) apply(w *world, i int, choice uint8, out yield) {
 	next.last = m.actor
 	next.paused &^= 1 << m.actor
 	v := e.version(&next, w.store, m.action)
+	if a := &e.actions.items[m.action]; v == nil && a.Kind == core.ActionPut {
+		v = e.note(&next, func(l *check.Ledger) *check.Violation { return l.Put(e.sc.Actors[m.actor].Name, a.Key) })
+	}
 	if e.sc.Shared && v == nil && next.store != w.store {
 		v = e.committed(&next, m.action, m.reply)
 	}
@@ -288,7 +294,7 @@ func (e *engine) apply(w *world, i int, choice uint8, out yield) {
 }
 
 // version tells the ledger when the store has a new version of a name.
-func (e *engine) version(next *world, before, action uint32) *check.Violation {
+func (e *engine) version(next *state, before, action uint32) *check.Violation {
 	versioned, ok := e.stores.items[before].(Versioned)
 	if !ok || next.store == before {
 		return nil
@@ -304,7 +310,7 @@ func (e *engine) version(next *world, before, action uint32) *check.Violation {
 }
 
 // spare reports whether one more fault of a kind may happen.
-func (e *engine) spare(w *world, kind, most int) bool {
+func (e *engine) spare(w *state, kind, most int) bool {
 	all := 0
 	for _, n := range w.spent {
 		all += int(n)
@@ -313,7 +319,7 @@ func (e *engine) spare(w *world, kind, most int) bool {
 }
 
 // tick lets time pass, where the scenario's promises allow it.
-func (e *engine) tick(w *world, out yield) {
+func (e *engine) tick(w *state, out yield) {
 	if int(w.now) >= e.sc.Horizon {
 		return
 	}
@@ -343,7 +349,7 @@ func (e *engine) tick(w *world, out yield) {
 }
 
 // owed reports whether the actor must be told something before time passes.
-func (e *engine) owed(w *world, actor uint8) bool {
+func (e *engine) owed(w *state, actor uint8) bool {
 	n := int(e.actors.items[w.actors[actor]].told)
 	tell := e.sc.Actors[actor].Tell
 	return n < len(tell) && tell[n].Must && e.mayTell(w, actor, n)
@@ -351,7 +357,7 @@ func (e *engine) owed(w *world, actor uint8) bool {
 
 // settle names whose turn it is in one way only: it is nobody's if the actors whose
 // turn it would be can do nothing.
-func (e *engine) settle(w *world) {
+func (e *engine) settle(w *state) {
 	if e.sc.OutOfOrder {
 		w.turn, w.sweep = nobody, false
 		return
@@ -369,7 +375,7 @@ func (e *engine) settle(w *world) {
 }
 
 // canAct reports whether local would make anything of w.turn.
-func (e *engine) canAct(w *world) bool {
+func (e *engine) canAct(w *state) bool {
 	s, flawless := e.actors.items[w.actors[w.turn]], e.sc.Actors[w.turn].Flawless
 	lost, late := !flawless && e.spare(w, faultLost, e.sc.Lost), !flawless && e.spare(w, faultLate, e.sc.Late)
 	for i := range w.flying[:w.count] {
@@ -392,7 +398,7 @@ func (e *engine) canAct(w *world) bool {
 }
 
 // quiet reports whether no actor has anything left to do.
-func (e *engine) quiet(w *world) bool {
+func (e *engine) quiet(w *state) bool {
 	if w.count != 0 || w.turn != nobody {
 		return false
 	}

@@ -47,7 +47,7 @@ func newTeller(e *engine) *teller {
 }
 
 // tell adds the steps of one transition.
-func (t *teller) tell(before, after *world, m *move) {
+func (t *teller) tell(before, after *state, m *move) {
 	if m.kind == moveTick {
 		t.time(after)
 		return
@@ -80,7 +80,7 @@ func (t *teller) tell(before, after *world, m *move) {
 	}
 }
 
-func (t *teller) applied(before *world, name string, m *move) {
+func (t *teller) applied(before *state, name string, m *move) {
 	request, reply := &t.actions.items[m.action], &t.replies.items[m.reply]
 	text := t.words.Applied(name, request, reply)
 	if text == "" {
@@ -103,17 +103,17 @@ func (t *teller) verb(m *move) string {
 	return a.Kind.String() + " of " + shortKey(a.Key)
 }
 
-func (t *teller) add(w *world, actor, kind, verb, text string) {
+func (t *teller) add(w *state, actor, kind, verb, text string) {
 	if text == "" {
 		return
 	}
 	t.steps = append(t.steps, Step{At: t.at(w), Actor: actor, Kind: kind, Verb: verb, Text: text})
 }
 
-func (t *teller) at(w *world) time.Duration { return time.Duration(int64(w.now) * t.sc.Tick) }
+func (t *teller) at(w *state) time.Duration { return time.Duration(int64(w.now) * t.sc.Tick) }
 
 // time passes in one step, however many ticks it is.
-func (t *teller) time(after *world) {
+func (t *teller) time(after *state) {
 	if last := len(t.steps) - 1; last >= 0 && t.steps[last].Kind == KindTime {
 		t.steps = t.steps[:last]
 	}
@@ -122,7 +122,7 @@ func (t *teller) time(after *world) {
 	})
 }
 
-func (t *teller) holds(w *world) []string {
+func (t *teller) holds(w *state) []string {
 	var names []string
 	for _, c := range t.believed(w) {
 		if !slices.Contains(names, c.Actor) {

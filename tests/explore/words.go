@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 // shortKey names an object for a person: a version by its number.
 func shortKey(key string) string {
-	_, rest, found := strings.Cut(key, registers)
+	_, rest, found := strings.Cut(key, world.Registers)
 	if strings.HasSuffix(key, "/"+core.ResultFile) {
 		return "the result"
 	}

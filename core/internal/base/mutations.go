@@ -8,8 +8,8 @@ package base
 // room stands for its rules.go.
 type Mutation string
 
-// The mutations of the protocol's table, and ours behind them. SteppingStoreClock and
-// TenureReused are mistakes of a host: the explorer's worlds make them.
+// The mutations of the protocol's table, and ours behind them. SteppingStoreClock is a mistake
+// of who configures a client, and TenureReused one of the client itself.
 const (
 	JoinByBeat          Mutation = "join-by-beat"
 	JudgeAtAnswer       Mutation = "judge-at-answer"

@@ -107,7 +107,12 @@ func (c *Companion) goOnJoining() {
 	c.join(v)
 }
 
-func (s *Session) isOver() bool { return !s.Has(base.SessionLivesOn) && s.Due(base.TimerDeadline) }
+func (s *Session) isOver() bool {
+	if s.Has(base.SessionLivesOn) && s.Due(base.TimerDeadline) {
+		s.Timers[base.TimerDeadline] = base.Unset // it forgets the instant, which would ring forever
+	}
+	return s.Due(base.TimerDeadline)
+}
 
 func (s *Session) isCalled(ev *core.Event) bool {
 	return !s.Has(base.SessionWithoutCalls) && ev.Outcome == core.OutcomeYes

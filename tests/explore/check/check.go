@@ -73,6 +73,7 @@ type Ledger struct {
 	began    []began
 	versions []version
 	works    []work
+	puts     []put
 	permits  []Permit // that were given and are relied on: whose, which and on what session
 }
 
@@ -176,7 +177,7 @@ func (l *Ledger) Version(name string, epoch, newest core.Epoch, tenure string) *
 
 // Clone is an independent copy.
 func (l *Ledger) Clone() *Ledger {
-	return &Ledger{began: slices.Clone(l.began), versions: slices.Clone(l.versions), works: slices.Clone(l.works), permits: l.permits}
+	return &Ledger{began: slices.Clone(l.began), versions: slices.Clone(l.versions), works: slices.Clone(l.works), permits: l.permits, puts: l.puts}
 }
 
 // AppendState appends all that is remembered as canonical bytes.
@@ -213,6 +214,10 @@ func (l *Ledger) AppendState(dst []byte) []byte {
 			idle = 1
 		}
 		dst = append(dst, idle)
+	}
+	for i := range l.puts {
+		text(l.puts[i].key)
+		text(l.puts[i].actor)
 	}
 	for i := range l.permits {
 		p := &l.permits[i]

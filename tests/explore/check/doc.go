@@ -13,8 +13,8 @@
 //   - NoOverlap: no two tenures of a name are relied on at one true instant; the
 //     owners of one tenure, also companions, count as one.
 //   - NoResurrection: a tenure that a version has ended (released, broken or
-//     another's) is not the value again, and a machine that said that it ended
-//     does not hold again.
+//     another's) is not the value again, and what has ended or expired is not said to
+//     be held or renewed.
 //   - NoClobber: a machine that said lost, refused or left sends nothing any more
 //     that changes the store, and no machine puts over what is not its own.
 //   - EventuallyHeld: when all others have stopped, the waiter gets the lease.

@@ -6,16 +6,17 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/tests/explore/check"
+	"github.com/mopslock/mopslock/tests/world"
 )
 
 const (
 	maxActors  = 4
-	maxFlights = 12
+	maxFlights = 16
 	nobody     = maxActors
 	noWake     = int64(1<<63 - 1)
 )
 
-// world is one state of everything, as numbers into the engine's tables.
+// state is one state of everything, as numbers into the engine's tables.
 //
 // Within one instant only the order in which requests are applied can be told
 // apart: a Step reads nothing but its own actor, so it commutes with whatever
@@ -28,7 +29,7 @@ const (
 // actor that does not act is passed over, and may act when time has passed, as one
 // that is paused. A move that depends on another actor in the same instant, a Command
 // that Needs a tenure, begins a new sweep.
-type world struct {
+type state struct {
 	now    uint16 // ticks
 	turn   uint8  // nobody: only requests may be applied, and time may pass
 	sweep  bool
@@ -72,14 +73,14 @@ const (
 )
 
 // remove takes a flight out.
-func (w *world) remove(i int) {
+func (w *state) remove(i int) {
 	copy(w.flying[i:], w.flying[i+1:w.count])
 	w.count--
 	w.flying[w.count] = flight{}
 }
 
 // waits reports whether an actor waits for a request.
-func (w *world) waits(actor uint8) bool {
+func (w *state) waits(actor uint8) bool {
 	for i := range w.flying[:w.count] {
 		if f := &w.flying[i]; f.actor == actor && f.phase != flightStray {
 			return true
@@ -89,7 +90,7 @@ func (w *world) waits(actor uint8) bool {
 }
 
 // insert adds a flight in its place.
-func (w *world) insert(f flight) {
+func (w *state) insert(f flight) {
 	i := int(w.count)
 	for i > 0 && f.before(&w.flying[i-1]) {
 		w.flying[i] = w.flying[i-1]
@@ -114,7 +115,7 @@ func (f *flight) before(g *flight) bool {
 
 // stray gives up a flight for which no machine waits any more: it can still land. It
 // forgets which of an actor's machines had sent the flight, and when: neither is used.
-func (w *world) stray(i int) {
+func (w *state) stray(i int) {
 	f := w.flying[i]
 	w.remove(i)
 	f.phase, f.group, f.sent = flightStray, 0, 0
@@ -166,13 +167,13 @@ func (s *Scenario) wall(tick uint16) int64 {
 }
 
 // due reports whether an actor's wake may be delivered.
-func (e *engine) due(w *world, actor uint8) bool {
+func (e *engine) due(w *state, actor uint8) bool {
 	s := e.actors.items[w.actors[actor]]
 	return !s.crashed && s.wake != noWake && e.sc.clock(actor, w.now).Mono >= s.wake
 }
 
 // believed are the claims that are relied on now.
-func (e *engine) believed(w *world) []check.Claim {
+func (e *engine) believed(w *state) []check.Claim {
 	claims := e.claims[:0]
 	for i := range e.sc.Actors {
 		s := e.actors.items[w.actors[i]]
@@ -191,7 +192,7 @@ func (e *engine) believed(w *world) []check.Claim {
 
 // commands are those that an actor may be given now. One that it must be given is
 // not passed over.
-func (e *engine) commands(w *world, actor uint8) iter.Seq[int] {
+func (e *engine) commands(w *state, actor uint8) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		tell := e.sc.Actors[actor].Tell
 		for n := int(e.actors.items[w.actors[actor]].told); n < len(tell); n++ {
@@ -203,7 +204,7 @@ func (e *engine) commands(w *world, actor uint8) iter.Seq[int] {
 }
 
 // mayTell reports whether a command may be given now.
-func (e *engine) mayTell(w *world, actor uint8, n int) bool {
+func (e *engine) mayTell(w *state, actor uint8, n int) bool {
 	s := e.actors.items[w.actors[actor]]
 	c := &e.sc.Actors[actor].Tell[n]
 	now := int(w.now)
@@ -215,6 +216,8 @@ func (e *engine) mayTell(w *world, actor uint8, n int) bool {
 	case s.crashed && c.Make == nil, c.Crashed && !s.crashed:
 		return false
 	case c.In != "" && s.program.String() != c.In:
+		return false
+	case c.Make == nil && !isOpen(s.program, &c.Event):
 		return false
 	case c.When != nil && !c.When(e.stores.items[w.store]), c.Died != "" && !e.died(w, c.Died):
 		return false
@@ -230,14 +233,22 @@ func (e *engine) mayTell(w *world, actor uint8, n int) bool {
 	return held && (c.Token == 0 || c.Token == token)
 }
 
+// isOpen reports whether a command that is about a claim has one that its caller has not given back.
+func isOpen(program Program, ev *core.Event) bool {
+	p, ok := program.(*process)
+	return !ok || ev.Terms != nil || ev.Claim == 0 || slices.ContainsFunc(p.Process.Claims, func(c world.Claim) bool {
+		return c.Number == ev.Claim && !c.Ended && !c.Given
+	})
+}
+
 // died reports whether an actor has crashed.
-func (e *engine) died(w *world, name string) bool {
+func (e *engine) died(w *state, name string) bool {
 	i := slices.IndexFunc(e.sc.Actors, func(a Actor) bool { return a.Name == name })
 	return e.actors.items[w.actors[i]].crashed
 }
 
 // stuck reports whether nothing can happen any more but that an actor dies.
-func (e *engine) stuck(w *world) bool {
+func (e *engine) stuck(w *state) bool {
 	if w.count != 0 {
 		return false
 	}
@@ -254,7 +265,7 @@ func (e *engine) stuck(w *world) bool {
 }
 
 // crowded reports whether another actor's create of the key is applied and not answered.
-func (e *engine) crowded(w *world, actor uint8, key string) bool {
+func (e *engine) crowded(w *state, actor uint8, key string) bool {
 	return slices.ContainsFunc(w.flying[:w.count], func(f flight) bool {
 		a := &e.actions.items[f.action]
 		return f.actor != actor && f.phase == flightApplied && a.Kind == core.ActionCreate && a.Key == key

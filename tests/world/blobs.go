@@ -1,4 +1,4 @@
-package explore
+package world
 
 import (
 	"encoding/binary"
@@ -11,10 +11,10 @@ import (
 	"github.com/mopslock/mopslock/core"
 )
 
-// blobs is a linearizable blob store with create-if-absent and one clock, whose
-// stamps are floored to unit.
-type blobs struct {
-	unit    int64
+// Blobs is a linearizable blob store with create-if-absent and one clock, whose
+// stamps are floored to Unit. It is never changed: Apply answers with the next one.
+type Blobs struct {
+	Unit    int64
 	objects []blob // in order of their keys
 }
 
@@ -24,14 +24,12 @@ type blob struct {
 	stamp int64
 }
 
-func newBlobs(unit int64) *blobs { return &blobs{unit: unit} }
+// NewBlobs is an empty one.
+func NewBlobs(unit int64) *Blobs { return &Blobs{Unit: unit} }
 
-// Choices implements Store: there is one way.
-func (b *blobs) Choices(*core.Action, bool) int { return 1 }
-
-// Apply implements Store.
-func (b *blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
-	reply := core.Event{Kind: core.EventAnswer, Outcome: core.OutcomeYes}
+// Apply lets a request happen at an instant of the store's clock.
+func (b *Blobs) Apply(now int64, a *core.Action) (*Blobs, core.Event) {
+	reply := core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeYes}
 	i, there := b.find(a.Key)
 	switch a.Kind {
 	case core.ActionPut, core.ActionCreate, core.ActionCreateResult, core.ActionPutResult:
@@ -39,9 +37,9 @@ func (b *blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
 			reply.Outcome = core.OutcomeNo
 			return b, reply
 		}
-		o := blob{a.Key, a.Body, now / b.unit * b.unit}
+		o := blob{a.Key, a.Body, now / b.Unit * b.Unit}
 		reply.Stamp = o.stamp
-		next := &blobs{unit: b.unit, objects: slices.Clone(b.objects)}
+		next := &Blobs{Unit: b.Unit, objects: slices.Clone(b.objects)}
 		if there {
 			next.objects[i] = o
 		} else {
@@ -52,7 +50,7 @@ func (b *blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
 		if !there {
 			return b, reply
 		}
-		return &blobs{unit: b.unit, objects: slices.Delete(slices.Clone(b.objects), i, i+1)}, reply
+		return &Blobs{Unit: b.Unit, objects: slices.Delete(slices.Clone(b.objects), i, i+1)}, reply
 	case core.ActionList:
 		reply.Entries, reply.More = b.list(a)
 	case core.ActionGet, core.ActionExists:
@@ -68,19 +66,19 @@ func (b *blobs) Apply(now int64, a *core.Action, _ int) (Store, core.Event) {
 	return b, reply
 }
 
-func (b *blobs) find(key string) (int, bool) {
+func (b *Blobs) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(b.objects, key, func(o blob, key string) int { return strings.Compare(o.key, key) })
 }
 
-// Object implements Keeper.
-func (b *blobs) Object(key string) []byte {
+// Object is the body of an object, or nil if there is none.
+func (b *Blobs) Object(key string) []byte {
 	if i, there := b.find(key); there {
 		return b.objects[i].body
 	}
 	return nil
 }
 
-func (b *blobs) list(a *core.Action) (entries []core.Entry, more bool) {
+func (b *Blobs) list(a *core.Action) (entries []core.Entry, more bool) {
 	for i := range b.objects {
 		o := &b.objects[i]
 		if !strings.HasPrefix(o.key, a.Key) || o.key <= a.After {
@@ -94,8 +92,8 @@ func (b *blobs) list(a *core.Action) (entries []core.Entry, more bool) {
 	return entries, false
 }
 
-// AppendState implements Store.
-func (b *blobs) AppendState(dst []byte) []byte {
+// AppendState appends all that is kept as canonical bytes.
+func (b *Blobs) AppendState(dst []byte) []byte {
 	for i := range b.objects {
 		o := &b.objects[i]
 		dst = append(append(dst, o.key...), 0)
@@ -105,12 +103,13 @@ func (b *blobs) AppendState(dst []byte) []byte {
 	return dst
 }
 
-// registers is the segment below which the strict protocol keeps a name.
-const registers = "/_mopslock/"
+// Registers is the segment below which the strict protocol keeps a name.
+const Registers = "/_mopslock/"
 
-// Version implements Versioned for the keys and bodies of strict.
-func (b *blobs) Version(a *core.Action) (name string, epoch core.Epoch, tenure string, ok bool) {
-	name, rest, _ := strings.Cut(a.Key, registers)
+// Version reads the version of strict that a create makes: of which name, its number and the
+// tenure that holds it; ok is false for any other request.
+func (b *Blobs) Version(a *core.Action) (name string, epoch core.Epoch, tenure string, ok bool) {
+	name, rest, _ := strings.Cut(a.Key, Registers)
 	epoch, ok = versionOf(rest)
 	if a.Kind != core.ActionCreate || !ok {
 		return "", 0, "", false
@@ -122,10 +121,10 @@ func (b *blobs) Version(a *core.Action) (name string, epoch core.Epoch, tenure s
 	return name, epoch, tenure, true
 }
 
-// Newest implements Versioned.
-func (b *blobs) Newest(name string) core.Epoch {
+// Newest is the newest version of a name, or 0.
+func (b *Blobs) Newest(name string) core.Epoch {
 	for i := range b.objects {
-		if rest, found := strings.CutPrefix(b.objects[i].key, name+registers); found {
+		if rest, found := strings.CutPrefix(b.objects[i].key, name+Registers); found {
 			if epoch, ok := versionOf(rest); ok {
 				return epoch // they stand newest first
 			}
@@ -134,7 +133,7 @@ func (b *blobs) Newest(name string) core.Epoch {
 	return 0
 }
 
-// versionOf reads what follows registers in the key of a version.
+// versionOf reads what follows Registers in the key of a version.
 func versionOf(rest string) (core.Epoch, bool) {
 	digits, ok := strings.CutSuffix(rest, "/v")
 	inverse, err := strconv.ParseUint(digits, 16, 64)

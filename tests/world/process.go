@@ -1,0 +1,252 @@
+package world
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/mopslock/mopslock/core"
+)
+
+// Process is a client and what its host knows: its claims, and until when each may be relied
+// on. Its requests are the model's to perform.
+type Process struct {
+	Client   core.Machine
+	Claims   []Claim // in order of their numbers; of those that have ended the newest claim alone
+	Sessions []Session
+	Watched  []string // keys
+}
+
+// Claim is one as its caller knows it.
+type Claim struct {
+	Number uint64
+	Kind   core.EventKind // of the command that began it
+	Name   string
+	Tenure string // of a permit, its id
+	Epoch  core.Epoch
+	Token  core.Epoch
+	Weight uint64 // of a permit, with Most, how many may be held in its caller's view
+	Most   uint64
+	// State is waiting, held, launched, or how it ended.
+	State string
+	Ended bool
+	Given bool   // its caller has given it back or up, and relies on it no more
+	At    int64  // Mono: its own deadline
+	On    uint64 // the session that it stands on, or 0
+}
+
+// Session is one that is in force.
+type Session struct {
+	Number uint64
+	ID     string
+	Until  int64
+}
+
+// The states of a claim that has not ended.
+const (
+	Idle     = "idle" // there is none
+	Waiting  = "waiting"
+	Held     = "held"
+	Launched = "launched"
+)
+
+// Step gives the client an event, and steps it until it has no more to say. An abandoned
+// request is answered at once, and a watch has begun at once. The actions are the caller's.
+func (p *Process) Step(now core.Instant, ev core.Event) (all []core.Action, err error) {
+	p.command(&ev)
+	for next := []core.Event{ev}; ; {
+		actions, err := p.Client.Step(now, next[0])
+		if err != nil {
+			return nil, err
+		}
+		next = next[1:]
+		var wake *core.Action
+		for i := range actions {
+			a := &actions[i]
+			switch a.Kind {
+			case core.ActionMore:
+				next = slices.Insert(next, 0, core.Event{Kind: core.EventWoke})
+				continue
+			case core.ActionWake:
+				wake = a
+				continue
+			case core.ActionAbandon:
+				next = append(next, core.Event{Kind: core.EventAnswer, Request: a.Request, Outcome: core.OutcomeUnknown, Class: core.ClassUnreachable})
+			case core.ActionWatch:
+				p.Watched = append(slices.Clip(p.Watched), a.Key)
+				next = append(next, core.Event{Kind: core.EventChanged, Key: []byte(a.Key)})
+			case core.ActionUnwatch:
+				p.Watched = slices.DeleteFunc(slices.Clone(p.Watched), func(key string) bool { return key == a.Key })
+			default:
+				p.hear(a)
+			}
+			kept := *a
+			kept.Body = bytes.Clone(a.Body)
+			all = append(all, kept)
+		}
+		if len(next) > 0 {
+			continue
+		}
+		if wake != nil {
+			all = append(all, *wake)
+		}
+		return all, nil
+	}
+}
+
+// command notes what its caller does.
+func (p *Process) command(ev *core.Event) {
+	switch {
+	case ev.Terms != nil:
+		p.Claims = slices.DeleteFunc(slices.Clone(p.Claims), func(c Claim) bool { return c.Ended })
+		p.Claims = append(p.Claims, Claim{
+			Number: ev.Claim, Kind: ev.Kind, Name: ev.Terms.Name, Tenure: string(ev.Terms.Holder), State: Waiting,
+			Weight: uint64(max(ev.Weight, 1)), Most: uint64(ev.Capacity)*uint64(ev.Width) - uint64(ev.Spare),
+		})
+	case ev.Kind == core.EventRelease || ev.Kind == core.EventCancel || ev.Kind == core.EventLeave:
+		p.change(ev.Claim, func(c *Claim) { c.Given = true })
+	case ev.Kind == core.EventClose:
+		for i := range p.Claims {
+			p.change(p.Claims[i].Number, func(c *Claim) { c.Given = true })
+		}
+	}
+}
+
+func (p *Process) change(number uint64, how func(*Claim)) {
+	i := slices.IndexFunc(p.Claims, func(c Claim) bool { return c.Number == number && !c.Ended })
+	if i >= 0 {
+		p.Claims = slices.Clone(p.Claims)
+		how(&p.Claims[i])
+	}
+}
+
+// hear takes a notice.
+func (p *Process) hear(a *core.Action) {
+	if a.Claim == 0 {
+		p.heardSession(a)
+		return
+	}
+	p.change(a.Claim, func(c *Claim) {
+		work := c.Kind == core.EventInvoke || c.Kind == core.EventRemote
+		switch a.Kind {
+		case core.ActionHeld:
+			c.State, c.Epoch, c.Token, c.At, c.On = Held, a.Epoch, a.Token, a.At, a.On
+			if a.Holder != "" {
+				c.Tenure = string(a.Holder)
+			}
+		case core.ActionRenewed:
+			c.At = a.At
+		case core.ActionDeadline:
+			c.At, c.On = a.At, a.On
+		case core.ActionAdopted:
+			c.Epoch = a.Epoch
+		case core.ActionLaunch:
+			c.State = Launched
+		case core.ActionContactLost:
+			c.At, c.On = 0, 0
+		case core.ActionFound, core.ActionAbsent:
+			c.State, c.Given = a.Kind.String(), true
+		case core.ActionLost:
+			c.At, c.On = 0, 0
+			if !work {
+				c.State, c.Ended = a.Kind.String(), true
+			}
+		case core.ActionRefused:
+			c.State, c.Given, c.Ended = a.Kind.String(), true, !work
+		case core.ActionReleased, core.ActionCannotMaintain, core.ActionLimited, core.ActionBroken:
+			if !work {
+				c.State, c.Ended = a.Kind.String(), true
+			}
+		case core.ActionSeen:
+			c.Ended = c.Kind == core.EventLook
+		case core.ActionLeft:
+			c.Ended = true
+			if !work {
+				c.State = a.Kind.String()
+			}
+		}
+	})
+}
+
+func (p *Process) heardSession(a *core.Action) {
+	i := slices.IndexFunc(p.Sessions, func(s Session) bool { return s.Number == a.On })
+	switch {
+	case a.Kind == core.ActionHeld:
+		p.Sessions = append(slices.Clip(p.Sessions), Session{a.On, string(a.Holder), a.At})
+	case a.Kind == core.ActionRenewed && i >= 0:
+		p.Sessions = slices.Clone(p.Sessions)
+		p.Sessions[i].Until = a.At
+	case (a.Kind == core.ActionLost || a.Kind == core.ActionLeft) && i >= 0:
+		p.Sessions = slices.Delete(slices.Clone(p.Sessions), i, i+1)
+	}
+}
+
+// Until is the Mono before which a claim may be relied on, as its caller reads it; 0 is not held.
+func (p *Process) Until(c *Claim) int64 {
+	if c.Given || c.Ended {
+		return 0
+	}
+	if s := p.Session(c.On); s != nil {
+		return max(s.Until, c.At)
+	}
+	return c.At
+}
+
+// Session is the one of a number that is in force, or nil.
+func (p *Process) Session(number uint64) *Session {
+	for i := range p.Sessions {
+		if p.Sessions[i].Number == number {
+			return &p.Sessions[i]
+		}
+	}
+	return nil
+}
+
+// State is that of the newest claim.
+func (p *Process) State() string {
+	if len(p.Claims) == 0 {
+		return Idle
+	}
+	return p.Claims[len(p.Claims)-1].State
+}
+
+// Clone is an independent copy.
+func (p *Process) Clone() Process {
+	twin := *p
+	twin.Client = p.Client.Clone()
+	return twin
+}
+
+// AppendState appends what the host knows as canonical bytes, without the client's own.
+func (p *Process) AppendState(dst []byte) []byte {
+	text := func(s string) { dst = append(append(dst, s...), 0) }
+	number := func(n uint64) { dst = binary.BigEndian.AppendUint64(dst, n) }
+	for i := range p.Claims {
+		c := &p.Claims[i]
+		flags := byte(1)
+		if c.Ended {
+			flags |= 2
+		}
+		if c.Given {
+			flags |= 4
+		}
+		dst = append(dst, flags, byte(c.Number), byte(c.Kind), byte(c.On), byte(c.Weight), byte(c.Most))
+		text(c.Name)
+		text(c.Tenure)
+		text(c.State)
+		number(uint64(c.Epoch))
+		number(uint64(c.Token))
+		number(uint64(c.At))
+		number(uint64(p.Until(c)))
+	}
+	dst = append(dst, 0)
+	for i := range p.Sessions {
+		dst = append(dst, 1, byte(p.Sessions[i].Number))
+		text(p.Sessions[i].ID)
+		number(uint64(p.Sessions[i].Until))
+	}
+	for _, key := range p.Watched {
+		text(key)
+	}
+	return dst
+}
