@@ -43,7 +43,8 @@ func (c *Client) settle(cl *claim) {
 	switch {
 	case b.protocol == core.ProtocolLastWriter:
 		c.ask(cl)
-	case b.machine == core.MachineSemaphore: // which no old client keeps
+	case b.machine == core.MachineSemaphore, // which no old client keeps
+		c.store.creates == capability.Ignored: // a lock.json would change nothing
 		c.settleStore(cl)
 	default:
 		b.record = true
