@@ -45,25 +45,38 @@ class Jumps:
 
 
 def ours(root: str) -> float:
-    from mopslock._stepped import SteppedHost
+    from mopslock._own.client import Client
+    from mopslock._own.host import OwnHost
+    from mopslock._own.threads import Lane
     from mopslock.stores import Directory
     from mopslock.terms import Terms
 
     clock, jobs = Jumps(), []
-    host = SteppedHost(Directory(root), clock=clock, submit=jobs.append)
 
-    def turn() -> None:
-        host.loop.turn()
-        while jobs:
-            jobs.pop()()
-            host.loop.turn()
+    class Turned:
+        """What the threads of a client would do is done here."""
 
-    held = [host.begin_acquire(f"l/{number}", Terms(ttl=60, protocol="lastwriter"), 0, None) for number in range(LEASES)]
+        naps = False
+        lanes = Lane(), Lane()
+        soon = staticmethod(jobs.append)
+
+        def expect(self, client: object) -> None:
+            """It is asked below."""
+
+        def lane(self, *, transfer: bool) -> Lane:
+            return self.lanes[transfer]
+
+    client = Client(Directory(root), clock, Turned())
+    host = OwnHost(client.store, client)
+    terms = Terms(ttl=60, protocol="lastwriter")
+    held = [host.begin_acquire(f"l/{number}", terms, 0, None) for number in range(LEASES)]
     written = begin = 0
     while not written or writes(root) < written + RENEWALS:
         for _ in range(LEASES * 20):  # so seldom that counting costs little
-            turn()
-            clock.now = max(clock.now + 1, host.loop._timers[0][0])
+            while jobs:
+                jobs.pop()()
+            clock.now = max(clock.now + 1, client.due())
+            client.turn()
         if not written and all(lease.done() for lease in held):
             written, begin = writes(root), time.perf_counter_ns()
     spent = time.perf_counter_ns() - begin

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mopslock import _abi, _invocation, _lease_runner, _library, _semaphore, _verbs, errors
+from mopslock import _abi, _library, errors
+from mopslock._own import claims, client, verbs, work
 from mopslock._units import ENDLESS
 from mopslock.status import of_sight
 
@@ -124,14 +125,15 @@ def test_every_function_that_is_called_is_declared(header: str) -> None:
 
 def test_every_notice_of_the_core_is_heard(names: dict[str, list[str]]) -> None:
     """Requests and the wake are what step itself looks for; all else is told by a method."""
-    tasks = {"called", "calibrated", "broken", "seen"}  # of machines that are no claims
-    of_clients = {"more", "abandon", "watch", "unwatch", "remember", "forget", "outage", "recovered", "tried", "closed"}
-    told = set(names["Action.kind"]) - {*_verbs.REQUESTS, "wake"} - tasks - of_clients
-    of_semaphores, of_buckets = {"limited"}, {"granted", "counted"}
-    assert set(_invocation._NOTICES) == told - of_semaphores - of_buckets
-    assert set(_lease_runner._NOTICES) == told - {"launch", "found", "absent"} - of_semaphores - of_buckets
-    said = {"waiting", "held", "refused", "lost", "released", "limited", "left", "calibrate", "warned"}
-    assert set(_semaphore._NOTICES) == said <= told
+    of_machines = {"called", "calibrate", "calibrated", "granted", "counted"}  # which are no clients
+    unasked = {"watch", "unwatch", "remember", "forget"}  # of a host that says it can
+    of_steps = {"wake", "more", "abandon", "tried"}
+    of_looks, of_permits, of_work = {"broken", "seen"}, {"limited"}, {"launch", "found", "absent"}
+    of_clients = set(client._NOTICES) - {"held", "renewed", "lost", "left", "warned"}
+    told = set(names["Action.kind"]) - verbs.REQUESTS - of_machines - unasked - of_steps - of_looks - of_clients
+    assert set(work._WORK) == told - of_permits
+    assert set(claims.NOTICES) == told - of_permits - of_work
+    assert of_clients == {"outage", "recovered", "closed"}
 
 
 def test_classes_and_reasons_are_the_schemas(names: dict[str, list[str]]) -> None:

@@ -187,11 +187,11 @@ async def test_cancelling_and_closing_end_all_waits(place: Place) -> None:
 WAITERS = """
 import asyncio, collections
 from mopslock import aio
-from mopslock._event_loop import Lane, Workers
+from mopslock._own.threads import shared
 
 store, names, told = {store}, {names}, set()
 if not isinstance(store, str):
-    store.lane = Lane(Workers(1), 1)  # one worker, so that threads can be counted
+    shared.workers._most = 1  # one worker, so that threads can be counted
 
 async def never(work):
     raise AssertionError("it was launched")
@@ -227,7 +227,7 @@ def test_hundreds_of_waiters_are_one_poller(way: str, names: int, tmp_path: Path
         with program(WAITERS.format(store=place.code, names=names)) as process:
             one, many = ast.literal_eval(said(process)), ast.literal_eval(said(process))
             # The opener of the URL, or the one worker; and the one of asyncio's that has made the host.
-            ours = "mopslock-events" if way == "url" else "mopslock-loop"
+            ours = "mopslock-events" if way == "url" else "mopslock-sleeper"
             names_of = ("MainThread", "asyncio_0", "mopslock-notifier", "mopslock-store", ours)
             assert one == many == dict.fromkeys(names_of, 1)
             assert said(process) == "{'CancelledError'}"

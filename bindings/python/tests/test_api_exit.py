@@ -45,8 +45,8 @@ ENDINGS = {
 def test_whatever_ends_the_interpreter_releases_what_is_held(place: Place, how: str) -> None:
     last, status, error = ENDINGS[how]
     code = f"""
-import mopslock._event_loop
-mopslock._event_loop.IDLE = 0.05
+import mopslock._own.threads, mopslock._workers
+mopslock._own.threads.IDLE = mopslock._workers.IDLE = 0.05
 leases = [mopslock.acquire({place.code}, f"n{{i}}", ttl=30, on_lost=print) for i in range(3)]
 lease = leases[0]
 {last}

@@ -16,14 +16,12 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _stepped, _verbs, stores
-from mopslock._asks import MOST_OF_ONE_KEY, Asks
-from mopslock._clock import System
-from mopslock._event_loop import MOST_THREADS, MOST_WORKERS, Do, Lane, Workers
-from mopslock._units import SECOND
+from mopslock import _hosts, stores
+from mopslock._own import verbs
+from mopslock._own.threads import MOST_ASKING, MOST_LATE, Lane
 from test_stores import fsspec_local
 from ways import LIVES, SOON, ended, program, until
-from world import FakeClock, FakeStore, PlainStore
+from world import FakeStore, PlainStore
 
 THREADS = 8
 
@@ -73,12 +71,11 @@ def test_callers_of_a_silent_key_take_no_worker_from_a_lease() -> None:
 
 def test_released_leases_are_let_go_of_at_once() -> None:
     """And not kept, with all they hold, until the instants at which they would have been renewed."""
-    store, timers = stores.Memory(), _stepped._shared.loop._timers
-    before = len(timers)
+    store = stores.Memory()
     for _ in range(500):
         mopslock.acquire(store, "n").release()
-    until(lambda: sum(entry[2].due is not None for entry in _stepped._shared.loop._timers) <= before + 8)
-    assert len(_stepped._shared.loop._timers) < 500
+    client = _hosts.host_of(store).client  # type: ignore[attr-defined]
+    until(lambda: not client.claims and not client._under_way)
 
 
 def test_what_is_no_time_and_no_duration_is_refused_or_unknown() -> None:
@@ -133,7 +130,7 @@ def slow(store: Any) -> None:
 
         return call
 
-    for verb in _verbs.VERBS:
+    for verb in verbs.VERBS:
         setattr(store, verb, slowly(getattr(store, verb)))
 
 
@@ -170,56 +167,40 @@ def test_all_threads_on_one_name_are_served(make: Callable[[Path], Any], tmp_pat
     assert sum(threads(share)) == THREADS
 
 
-# Requests of callers who wait on threads of their own.
+# The threads of one store.
 
 
-def get(asks: Asks, store: stores.Store, key: str, request: int = 1, seconds: float = 60) -> dict[str, Any]:
-    return asks.ask(store, {"kind": "get", "request": request, "key": key}, round(seconds * SECOND))
+class Asked:
+    """A request, as a lane sees it."""
+
+    def __init__(self, key: str) -> None:
+        self.key, self.late = key, False
+
+    def perform(self) -> None:
+        """Nobody asks this of it."""
+        raise AssertionError
 
 
-def test_what_is_asked_for_while_two_requests_hang_is_done_when_one_comes_back() -> None:
-    """A request hangs once its caller has stopped waiting. A third for the same key is not begun meanwhile."""
-    store, asks = PlainStore(), Asks(System(), Lane(Workers(8)).submit)
-    over = store.silence("bad")
-    until(lambda: get(asks, store, "bad", seconds=0.05)["outcome"] == "unknown" and len(store.log) == 2)
-    with ThreadPoolExecutor(1) as pool:
-        third = pool.submit(get, asks, store, "bad")
-        until(lambda: asks._held_back)
-        assert get(asks, store, "good")["outcome"] == "no"
-        assert store.lines == ["get bad", "get bad", "get good"]
-        over.set()
-        assert third.result(SOON)["outcome"] == "no"
-    until(lambda: not asks._under_way)
-    assert not asks._held_back
+def test_a_third_request_of_a_key_whose_two_others_hang_waits_for_one_of_them() -> None:
+    """A request hangs when it was answered for the store, which is still at it."""
+    lane, bad = Lane(), [Asked("bad") for _ in range(MOST_LATE + 2)]
+    hanging, third, fourth = bad[:MOST_LATE], bad[-2], bad[-1]
+    for request in hanging:
+        assert lane.take(request)
+        lane.overdue(request)
+    assert not lane.take(third)
+    assert not lane.take(fourth)
+    good = Asked("good")
+    assert lane.take(good)
+    assert lane.leave(good) is None
+    lane.overdue(third)  # it has waited too long
+    assert lane.leave(hanging[0]) is fourth
+    assert lane.leave(hanging[1]) is lane.leave(fourth) is None
+    assert not lane._asking
+    assert not lane._late
 
 
-def test_bursts_on_three_keys_that_hang_leave_workers_for_a_fourth_key() -> None:
-    store, burst = PlainStore(), MOST_WORKERS + 1
-    asks = Asks(FakeClock(), Lane(Workers(MOST_THREADS)).submit)
-    bad, over = ["bad1", "bad2", "bad3"] * burst, store.silence("bad")
-    with ThreadPoolExecutor(len(bad)) as pool:
-        try:
-            hanging = [pool.submit(get, asks, store, key) for key in bad]
-            until(lambda: len(asks._held_back) == 3 * (burst - MOST_OF_ONE_KEY))
-            assert get(asks, store, "good")["outcome"] == "no"
-        finally:
-            over.set()
-        assert [one.result(SOON)["outcome"] for one in hanging] == ["no"] * len(bad)
-
-
-def test_callers_of_one_slow_key_are_served_in_their_order() -> None:
-    """Except a caller that left before its request was begun. What is begun goes into jobs, for the test to run."""
-    jobs, count, store = list[Do](), MOST_WORKERS + 8, PlainStore()
-    asks, callers = Asks(FakeClock(), jobs.append), list[Future[dict[str, Any]]]()
-    with ThreadPoolExecutor(count) as pool:
-        for number in range(count):
-            callers.append(pool.submit(get, asks, store, "slow", number))
-            until(lambda: len(jobs) + len(asks._held_back) == len(callers))
-            if number == MOST_OF_ONE_KEY:
-                assert get(asks, store, "slow", count, seconds=0)["outcome"] == "unknown"
-        for number, caller in enumerate(callers):
-            assert len(jobs) == min(number + MOST_OF_ONE_KEY, count)
-            jobs[number]()
-            answer = caller.result(SOON)
-            assert (answer["request"], answer["outcome"]) == (number, "no")
-    assert len(jobs) == count
+def test_no_more_than_so_many_are_asked_at_once_and_the_others_in_their_order() -> None:
+    lane, asked = Lane(), [Asked(str(number)) for number in range(MOST_ASKING + 2)]
+    assert [lane.take(request) for request in asked] == [True] * MOST_ASKING + [False] * 2
+    assert [lane.leave(request) for request in asked[:3]] == [*asked[-2:], None]

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _abi, _failure, _inspector, _texts, errors, stores
+from mopslock import _abi, _failure, _texts, errors, stores
 from mopslock._abi import Code
 from mopslock._lease import not_released
+from mopslock._own import host
 from mopslock.errors import MopslockError
 from ways import LIVES, SOON, WAYS, Failing, Place, program, said
 
@@ -153,14 +154,14 @@ def throw(error: BaseException) -> None:
 
 def test_what_a_store_raises_decides_the_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(FAILURES) == {*errors.CLASSES, "other"}
-    monkeypatch.setattr(_inspector, "RETRY", SOON)  # so that there is no time for another try
+    monkeypatch.setattr(host, "RETRY", SOON)  # so that there is no time for another try
     for class_, cause in FAILURES.items():
         with pytest.raises(mopslock.StoreError) as caught:
             mopslock.inspect(Failing(tmp_path, get=cause), "n", timeout=SOON)
         assert type(caught.value) is errors.CLASSES.get(class_, mopslock.StoreError)
         assert caught.value.__cause__ is cause
         assert str(cause) in str(caught.value)
-    monkeypatch.setattr(_inspector, "RETRY", 0.0)
+    monkeypatch.setattr(host, "RETRY", 0.0)
     store, passing = stores.Memory(), [ConnectionError("soon gone") for _ in range(2)]
     monkeypatch.setattr(store, "get", lambda _: throw(passing.pop()) if passing else None)
     assert mopslock.inspect(store, "n").state == "vacant"

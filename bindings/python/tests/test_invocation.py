@@ -11,7 +11,7 @@ from mopslock import errors
 from mopslock._call import Begin, Found, Step, WorkRequest, give_up
 from mopslock._future import Future
 from mopslock._held import HeldThing
-from mopslock._invocation import Invocation
+from mopslock._own.work import Invocation
 from mopslock._units import FOREVER
 from mopslock.terms import Terms
 from world import FakeStore, Host, PlainStore, World
@@ -34,7 +34,9 @@ def heard(store: PlainStore, name: str = "n") -> list[str]:
 
 @pytest.fixture
 def world() -> World:
-    return World(FakeStore())
+    store = FakeStore()
+    store.creates = True
+    return World(store)
 
 
 class Call:
@@ -54,7 +56,6 @@ class Call:
 
 def ask(host: Host, kept: Any = "strict", *, name: str = "n", wait: int = FOREVER, **more: Any) -> Call:
     """With a store of which it is known what it can."""
-    host.able.creates = True  # as a trial would have found
     terms = Terms(protocol=kept, session=more.pop("session", False))
     return Call(host, WorkRequest(name, terms, wait, **more))
 
@@ -75,7 +76,7 @@ def found(world: World, next_step: Future[Step]) -> Found:
 
 def quiet(host: Host) -> bool:
     """Nothing is left of any call."""
-    return not host._runners and not host._waiters and not host._found
+    return not host.client.claims
 
 
 # Requests.
@@ -269,6 +270,6 @@ def test_an_error_of_ours_strands_nobody(world: World, monkeypatch: pytest.Monke
     def broken(*_: Any) -> None:
         raise RuntimeError("of ours")
 
-    monkeypatch.setattr(Invocation, "tell", broken)
+    monkeypatch.setattr(Invocation, "hear", broken)
     assert isinstance(world.error(call.complete(well=True, body=b"x")), errors.EngineFailed)
     assert quiet(host)

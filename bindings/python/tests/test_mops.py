@@ -139,7 +139,7 @@ def test_record_is_mops_own_to_the_byte(uri: str, tmp_path: Path) -> None:
     assert [type(value) for value in mine.values()] == [type(value) for value in original.values()]
     assert path(uri).read_bytes() == json.dumps(mine, indent=2).encode()
     assert uuid.UUID(mine["writer_id"]).version == 4
-    for key in ("expire_s", "write_count", "hostname", "pid", "tid", "released_at"):
+    for key in ("expire_s", "write_count", "hostname", "pid", "released_at"):
         assert mine[key] == original[key], key
     assert isinstance(lease, _leases.Lease)
     assert (lease.writer_id, lease.expire_s, lease.write_count) == (mine["writer_id"], 88.0, 2)

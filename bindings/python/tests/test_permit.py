@@ -19,8 +19,8 @@ import mopslock
 from mopslock import aio
 from mopslock._future import Future
 from mopslock._held import HeldThing
+from mopslock._own.claims import Permit
 from mopslock._permit_request import PermitRequest
-from mopslock._semaphore import Share
 from mopslock._units import FOREVER, SECOND
 from mopslock.terms import Terms
 from ways import SOON, WAYS, Place, forked, opened, until
@@ -293,13 +293,13 @@ class Shared(World):
         """Asks for a permit."""
         return host.begin_permit("n", TERMS, request, FOREVER, None)
 
-    def permit(self, host: Host, request: PermitRequest) -> Share:
+    def permit(self, host: Host, request: PermitRequest) -> Permit:
         """One that is held."""
         made = self.result(self.begin(host, request))
-        assert isinstance(made, Share)
+        assert isinstance(made, Permit)
         return made
 
-    def give_back(self, share: Share) -> None:
+    def give_back(self, share: Permit) -> None:
         """The store has said so."""
         self.result(share.finish())
 
@@ -329,7 +329,6 @@ def test_a_permit_is_believed_as_long_as_its_session(shared: Shared) -> None:
     shared.jump(TTL)
     assert isinstance(again.failure(), mopslock.LeaseExpired)
     shared.run(1)
-    assert host._semaphores == {}
 
 
 def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
@@ -348,12 +347,11 @@ def test_one_that_is_cancelled_is_taken_out(shared: Shared) -> None:
     shared.run(1)
     assert waits.cancel()
     shared.settle()
-    assert host._runners == {keeps}
+    assert list(host.client.claims.values()) == [keeps]
     assert keeps.failure() is None
     shared.give_back(keeps)
     shared.run(1)
-    assert host._semaphores == {}
-    assert host._runners == set()
+    assert host.client.claims == {}
 
 
 @pytest.mark.parametrize(
@@ -376,7 +374,7 @@ def test_a_store_that_fails_ends_it(
         found = shared.error(future, 60)
         assert isinstance(found, error)
         assert 'permit of "n" not acquired' in str(found)
-    assert host._runners == set()
+    assert host.client.claims == {}
     shared.store.mend()
     shared.permit(host, PermitRequest(2))
 
@@ -386,7 +384,6 @@ def test_other_terms_are_another_machine_and_share_the_name(shared: Shared) -> N
     first = shared.permit(host, PermitRequest(1))
     other = host.begin_permit("n", Terms(TTL / 2, protocol="strict"), PermitRequest(1), FOREVER, None)
     shared.run(1)
-    assert len(host._semaphores) == 2
     shared.run(60)
     shared.give_back(first)
     shared.run(0.1, other.done)  # it is told, and need not poll

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -19,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from mopslock import stores
 from mopslock._hosts import host_of
-from mopslock._verbs import perform
+from mopslock._own.verbs import attempt
 from mopslock.errors import CLASSES, BadArgument, StoreError, Throttled, Unauthorized, Vacant
 from world import Blobs, FakeStore
 
@@ -241,8 +242,7 @@ def test_the_answer_of_a_verb(said: Any, want: dict[str, Any]) -> None:
 
         put = get
 
-    answer = perform(Store(), {"kind": "get", "request": 3, "key": "k", "body": b""})
-    error = answer.pop("error", None)
+    answer, error = attempt(Store(), {"kind": "get", "request": 3, "key": "k", "body": b""}, None)
     assert answer == {"kind": "answer", "request": 3, **want}
     assert type(answer.get("body", b"")) is bytes
     assert error is said or not isinstance(said, Exception)
@@ -252,7 +252,8 @@ def test_the_answer_of_a_verb(said: Any, want: dict[str, Any]) -> None:
 def test_a_verb_that_says_neither_yes_nor_no_has_said_nothing(word: Any) -> None:
     store = FakeStore()
     store.create = lambda key, body: word  # type: ignore[method-assign]
-    assert perform(store, {"kind": "create", "request": 1, "key": "k", "body": b""})["outcome"] == "unknown"
+    answer, _ = attempt(store, {"kind": "create", "request": 1, "key": "k", "body": b""}, None)
+    assert answer["outcome"] == "unknown"
 
 
 def with_fields(**fields: Any) -> Exception:
@@ -296,3 +297,18 @@ def _forget_what_fsspec_remembers() -> Iterator[None]:
     yield
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (Throttled("slow down", retry_after=2.5), 2.5), (Throttled("slow down"), 0),
+        (with_fields(retry_after="7"), 7), (with_fields(retry_after=1e9), 60), (with_fields(retry_after=-1), 0),
+        (with_fields(response={"ResponseMetadata": {"HTTPHeaders": {"retry-after": "3"}}}), 3),
+        (with_fields(response=SimpleNamespace(headers={"Retry-After": "4"})), 4),
+        (with_fields(response=SimpleNamespace(headers={"Retry-After": "Fri, 13 Nov 2026 10:00:00 GMT"})), 0),
+        (with_fields(response="none"), 0),
+    ],
+)  # fmt: skip
+def test_how_long_a_store_asks_to_be_left_alone(error: Exception, asked: float) -> None:
+    assert stores.retry_after_of(error) == asked * 1_000_000_000

@@ -16,11 +16,11 @@ from unittest import mock
 import pytest
 
 import mopslock
-from mopslock import _event_loop
-from mopslock._clock import System
-from mopslock._event_loop import EventLoop
+from mopslock import _workers
 from mopslock._future import Future
 from mopslock._notify import tell_each
+from mopslock._own import client
+from mopslock._own import threads as own_threads
 from mopslock.stores import Directory
 from ways import LIVES, SOON, Failing, Place, later, until
 
@@ -62,7 +62,7 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
     kinds = collections.Counter(thread.name for thread in threading.enumerate() if thread not in before)
     most: Any = {"mopslock-notifier": 1}
     if place.way == "own":
-        most |= {"mopslock-loop": 1, "mopslock-store": _event_loop.MOST_WORKERS + 4}  # four callers have asked, too
+        most |= {"mopslock-sleeper": 1, "mopslock-store": client.IN_FLIGHT + 4}  # four callers have asked, too
     else:
         most |= {"mopslock-events": 1, "mopslock-store": 4}
     assert kinds == kinds & collections.Counter(most), kinds
@@ -74,7 +74,8 @@ def test_many_leases_cost_no_thread_each(place: Place) -> None:
 
 
 def test_hosts_of_unused_stores_cost_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_event_loop, "IDLE", 0.05)
+    monkeypatch.setattr(_workers, "IDLE", 0.05)
+    monkeypatch.setattr(own_threads, "IDLE", 0.05)
     before = set(threading.enumerate())
     for i in range(10):
         with mopslock.lease(Place.of("own", place.root).store, f"own{i}", ttl=LIVES):
@@ -147,7 +148,6 @@ def test_the_callers_thread_takes_no_lock_that_is_written_in_python(place: Place
     limiter = mopslock.Limiter()
     sys.settrace(watch)
     try:
-        EventLoop(System()).post(int)  # which begins its thread
         lease = mopslock.acquire(place.store, "n", ttl=LIVES)
         lease.lost.wait(0)
         with pytest.raises(mopslock.NotAcquired), mopslock.accompany(lease.text, store=place.store):

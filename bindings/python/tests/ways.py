@@ -24,8 +24,10 @@ from typing import Any
 from unittest import mock
 
 import mopslock
-from mopslock import _api, _stepped
-from mopslock._clock import System
+from mopslock import _api
+from mopslock._own import host
+from mopslock._own.clock import System
+from mopslock._own.threads import shared
 from mopslock._units import SECOND
 from mopslock.stores import Blob, Directory
 from mopslock.terms import Terms
@@ -55,8 +57,7 @@ class Movable(System):
 @contextlib.contextmanager
 def movable() -> Iterator[None]:
     """Within, the hosts that Python steps have a clock that ``later`` moves."""
-    loop = _stepped._shared.loop
-    with mock.patch.object(_stepped, "System", Movable), mock.patch.object(loop, "clock", Movable()):
+    with mock.patch.object(host, "System", Movable):
         try:
             yield
         finally:
@@ -66,7 +67,7 @@ def movable() -> Iterator[None]:
 def later(seconds: float) -> None:
     """So much time has passed, and what was due in it is done now."""
     Movable.moved += round(seconds * SECOND)
-    _stepped._shared.loop.post(int)
+    shared.sleeper.poke()
 
 
 @dataclass(frozen=True)

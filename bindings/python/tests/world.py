@@ -20,17 +20,17 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import IO, Any, TypeVar
-from unittest import mock
 
-from mopslock import _stepped
-from mopslock._event_loop import Do, EventLoop
 from mopslock._future import Future
 from mopslock._held import HeldThing
-from mopslock._invocation import Invocation
-from mopslock._lease_runner import LeaseRunner
-from mopslock._semaphore import Share
+from mopslock._own.claims import Lease
+from mopslock._own.client import Client
+from mopslock._own.host import OwnHost
+from mopslock._own.threads import Lane, Request, Sleeper
 from mopslock._units import FOREVER, SECOND
+from mopslock._workers import Do
 from mopslock.errors import MopslockError
+from mopslock.status import Status
 from mopslock.stores import Store
 from mopslock.terms import Terms
 
@@ -171,6 +171,8 @@ class PlainStore:
 class FakeStore(PlainStore):
     """With all verbs. A careless one takes each create for a put."""
 
+    creates = False  # whether that is so has to be tried
+
     def __init__(self, *, careless: bool = False) -> None:
         super().__init__()
         self.careless = careless
@@ -233,38 +235,83 @@ def _nothing(verb: str, key: str) -> None:
     """Goes wrong."""
 
 
-class Host(_stepped.SteppedHost):
-    """A host that a World turns. What waits for its event loop turns it, unless it is paused."""
+class TurnedLane(Lane):
+    """Requests take their time on the world's network."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def take(self, request: Request) -> bool:
+        """The world has it performed."""
+        if super().take(request):
+            self._world.submit(request.perform)
+        return False
+
+    def leave(self, request: Request) -> None:
+        """As take, of one that was held back."""
+        if (held_back := super().leave(request)) is not None:
+            self._world.submit(held_back.perform)
+
+
+class Turned:
+    """The threads of one client: the world does what they would."""
+
+    naps = False
+    sleeper = Sleeper()
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.jobs: list[Do] = []
+        self.waits: set[Any] = set()
+        self._lanes = TurnedLane(world), TurnedLane(world)
+        self.soon, self.expect = self.jobs.append, self.waits.add
+
+    def lane(self, *, transfer: bool) -> Lane:
+        """A share of the network."""
+        return self._lanes[transfer]
+
+
+class TurnedClient(Client):
+    """A client that nobody steps while it is paused."""
 
     def __init__(self, world: World, store: Store) -> None:
-        super().__init__(store, clock=world.clock, submit=world.submit)
-        self._world = world
-        self.able.told = True  # that its store has no create, which all of these tests know
+        super().__init__(store, world.clock, Turned(world), world.chance(16))
         self.paused = False
+        self._later: list[Any] = []
 
-    def runner(self, *args: Any, **options: Any) -> LeaseRunner:
-        """As ever, with an id and jitter that are the same in every run."""
-        with mock.patch("os.urandom", self._world.chance):
-            return super().runner(*args, **options)
+    def news(self, *said: Any) -> Any:
+        """Later, while it is paused."""
+        if self.paused:
+            self._later += [said] if said else []
+            return None
+        while self._later:
+            if (request := super().news(*self._later.pop(0))) is not None:
+                request.start()
+        return super().news(*said)
 
-    def _invocation(self, *args: Any) -> Invocation:
-        with mock.patch("os.urandom", self._world.chance):
-            return super()._invocation(*args)
+    def look(self) -> bool:
+        """At once, or never."""
+        self.turn()
+        return not self.paused
 
-    def look(self, runner: LeaseRunner | Invocation | Share) -> bool:
-        """As ever, with an event loop that is at once at hand, or never."""
-        post = self.loop.post
 
-        def turning(do: Do) -> None:
-            post(do)
-            if not self.paused:
-                self.loop.turn()
+class Host(OwnHost):
+    """A host that a World turns, unless it is paused."""
 
-        self.loop.post = turning  # type: ignore[method-assign]
-        try:
-            return super().look(runner)
-        finally:
-            del self.loop.post
+    client: TurnedClient
+
+    def __init__(self, world: World, store: Store) -> None:
+        super().__init__(store, TurnedClient(world, store))
+
+    @property
+    def paused(self) -> bool:
+        """Nobody steps its client."""
+        return self.client.paused
+
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self.client.paused = paused
 
 
 class World:
@@ -274,6 +321,7 @@ class World:
         self.clock = FakeClock()
         self.store = store or PlainStore()
         self.hosts: list[Host] = []
+        self.shares: list[Turned] = []
         self.held: list[Do] | None = None  # requests that the network keeps, while it does
         self._jobs: list[tuple[int, int, Do]] = []
         self._order, self._seeds = itertools.count(), itertools.count()
@@ -286,14 +334,24 @@ class World:
         """One more process."""
         made = Host(self, store or self.store)
         self.hosts.append(made)
+        self.shares.append(made.client.threads)  # type: ignore[arg-type]
         return made
 
+    def share(self) -> Turned:
+        """Threads for something else."""
+        self.shares.append(Turned(self))
+        return self.shares[-1]
+
+    def at(self, instant: int, do: Do) -> None:
+        """Has something done then."""
+        heapq.heappush(self._jobs, (instant, next(self._order), do))
+
     def submit(self, job: Do) -> None:
-        """What an event loop has done elsewhere."""
+        """What is done elsewhere, and takes its time."""
         if self.held is not None:
             self.held.append(job)
         else:
-            heapq.heappush(self._jobs, (self.clock.now + LATENCY, next(self._order), job))
+            self.at(self.clock.now + LATENCY, job)
 
     def hold(self) -> None:
         """From now on requests get nowhere."""
@@ -313,15 +371,18 @@ class World:
             busy = False
             while self._jobs and self._jobs[0][0] <= self.clock.now:
                 heapq.heappop(self._jobs)[2]()
-            for host in self.hosts:
-                while not host.paused and _due(host.loop) <= self.clock.now:
-                    host.loop.turn()
+                busy = True
+            for share in self.shares:
+                for job in [share.jobs.pop(0) for _ in share.jobs[:]]:
+                    job()
                     busy = True
-            busy = busy or bool(self._jobs and self._jobs[0][0] <= self.clock.now)
+                for waits in [one for one in share.waits if _due(one) <= self.clock.now]:
+                    waits.pass_time()
+                    busy = True
 
     def next(self) -> int:
         """The instant at which something is due."""
-        due = [_due(host.loop) for host in self.hosts if not host.paused]
+        due = [_due(waits) for share in self.shares for waits in share.waits]
         return min([*due, self._jobs[0][0] if self._jobs else NEVER])
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
@@ -351,21 +412,30 @@ class World:
         assert error is not None
         return error
 
-    def lease(self, host: Host | None = None, name: str = "n", terms: Terms | None = None) -> LeaseRunner:
+    def lease(self, host: Host | None = None, name: str = "n", terms: Terms | None = None) -> Lease:
         """A lease that is held, on a host of its own unless one is given."""
-        return runner(self.result((host or self.host()).begin_acquire(name, terms or Terms(), FOREVER, None)))
+        return claim(self.result((host or self.host()).begin_acquire(name, terms or Terms(), FOREVER, None)))
 
-    def close(self, host: Host, timeout: float) -> MopslockError | None:
-        """Closes a host, whose caller waits in real time and must see the fake one pass."""
-        said: list[MopslockError] = []
+    def close(self, host: Host, timeout: float) -> BaseException | None:
+        """Closes a host."""
+        return self.beside(lambda: host.close(round(timeout * SECOND))).exception()
 
-        def close() -> None:
+    def inspect(self, name: str) -> Status:
+        """What another process sees of a name."""
+        host = self.host()
+        return self.beside(lambda: host.inspect(name, SECOND)).result()
+
+    def beside(self, do: Callable[[], T]) -> Future[T]:
+        """What do comes to, which waits in real time and must see the fake one pass."""
+        said: Future[T] = Future()
+
+        def run() -> None:
             try:
-                host.close(round(timeout * SECOND))
+                said.settle(do())
             except MopslockError as error:
-                said.append(error)
+                said.settle(error)
 
-        thread = threading.Thread(target=close)
+        thread = threading.Thread(target=run)
         thread.start()
         for _ in range(10_000):
             thread.join(0.001)
@@ -374,19 +444,17 @@ class World:
             self.settle()
             self.clock.now = max(self.clock.now, min(self.next(), self.clock.now + SECOND))
         assert not thread.is_alive()
-        return said[0] if said else None
+        return said
 
 
 NEVER = 1 << 62
 
 
-def runner(held: HeldThing) -> LeaseRunner:
+def claim(held: HeldThing) -> Lease:
     """What is held, as what it is here."""
-    assert isinstance(held, LeaseRunner)
+    assert isinstance(held, Lease)
     return held
 
 
-def _due(loop: EventLoop) -> int:
-    if not loop._inbox.empty():
-        return 0
-    return loop._timers[0][0] if loop._timers else NEVER
+def _due(waits: Any) -> int:
+    return NEVER if getattr(waits, "paused", False) else waits.due()

@@ -191,7 +191,8 @@ class Leasing:
             _inside.refuse(host, w.name, w.terms.protocol, awaits=False)
         future: Future[HeldThing] = Future()
         try:
-            made: Lease = w.lease(host.acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), future))
+            host.begin_acquire(w.name, w.terms, w.wait_ns, logged("lease", w.name, w.waits), future)
+            made: Lease = w.lease(future.result())
         except BaseException:
             give_up(future)
             raise

@@ -30,12 +30,6 @@ class Host(ABC):
     url: str
 
     @abstractmethod
-    def acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
-    ) -> HeldThing:
-        """Takes the lease, blocking. A caller that is interrupted gives the future up, and then nothing is held."""
-
-    @abstractmethod
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:

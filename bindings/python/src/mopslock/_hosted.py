@@ -44,12 +44,6 @@ class HostedHost(HostedCalls, Host):
     def __init__(self, url: str) -> None:
         super().__init__(url, _abi.api(_library.full()))
 
-    def acquire(
-        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
-    ) -> HeldThing:
-        """Python waits, not the library, so that signal handlers run meanwhile."""
-        return self.begin_acquire(name, terms, wait_ns, waits, into).result()
-
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
     ) -> Future[HeldThing]:

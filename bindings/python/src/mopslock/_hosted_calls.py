@@ -14,11 +14,11 @@ from typing import Any, Protocol, TypeVar
 
 from . import _abi, _texts
 from ._abi import Code, EventKind
-from ._event_loop import Workers
 from ._future import Future, wait
 from ._held import OnWaiting
 from ._notify import log, notifier
 from ._units import FOREVER, SECOND
+from ._workers import Workers
 from .errors import MopslockError, NotReleased
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from ._future import Future, wait
 from ._host_interface import Host
 from ._hosted import HostedHost
 from ._notify import begin_thread
-from ._stepped import SteppedHost
+from ._own.host import OwnHost
 from ._units import SECOND
 from .errors import BadArgument, MopslockError, NotReleased
 from .stores import Store
@@ -40,7 +40,7 @@ class _Hosts:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.urls: dict[str, Future[HostedHost]] = {}
-        self.objects: weakref.WeakValueDictionary[int, SteppedHost] = weakref.WeakValueDictionary()
+        self.objects: weakref.WeakValueDictionary[int, OwnHost] = weakref.WeakValueDictionary()
 
 
 _hosts = _Hosts()
@@ -72,7 +72,7 @@ def host_of(store: AnyStore) -> Host:
     with _hosts.lock:
         host = _hosts.objects.get(id(store))
         if host is None:
-            host = _hosts.objects[id(store)] = SteppedHost(store)
+            host = _hosts.objects[id(store)] = OwnHost(store)
         return host
 
 

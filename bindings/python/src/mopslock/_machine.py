@@ -83,6 +83,8 @@ class Machine:
         finally:
             _buffers.free.append(buffer)
         if code != _library.OK:
+            if answer.get("error") == "config":  # the terms of a client's command
+                raise BadArgument("mopslock: " + answer["text"])
             raise broken(code, answer)
         self.state, self.idle = answer["state"], answer.get("idle", False)
         actions: list[dict[str, Any]] = answer.get("actions", [])

@@ -250,7 +250,13 @@ class Unreachable(StoreError):
 
 
 class Throttled(StoreError):
-    """The store asks us to wait."""
+    """The store asks us to wait. ``retry_after`` is for how many seconds, or 0."""
+
+    def __init__(
+        self, text: str = "", *, reason: str = "", seen: Status | None = None, retry_after: float = 0.0
+    ) -> None:
+        super().__init__(text, reason=reason, seen=seen)
+        self.retry_after = retry_after
 
 
 class ReadOnly(StoreError):

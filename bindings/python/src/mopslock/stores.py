@@ -33,12 +33,13 @@ large::
 
         def open(self, key: str) -> BinaryIO | None: ...        # a stream of the whole object; None: there is none
 
-``creates = True`` says that create is known to have one winner. Then the first result also wins under lastwriter, which
-does not test the store.
+``creates = True`` says that create is known to have one winner. Then the store is not tested.
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
 out by reading. So do not retry for long within a verb. Raise one of mopslock's StoreError classes to say what kind of
-failure it was. The kind of an OSError or a TimeoutError is known anyway; that of any other exception is not.
+failure it was. The kind of an OSError or a TimeoutError is known anyway; that of any other exception is not. If the
+store asks to be left alone for a while, say so by an attribute ``retry_after`` of the exception, in seconds, as
+Throttled has it. NotImplementedError says that the store has no such verb after all.
 
 A put must be refused or applied soon: one that a server applies minutes later can take a lease from its next holder.
 """
@@ -54,6 +55,7 @@ import time
 from collections.abc import Iterable
 from typing import IO, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
+from ._units import SECOND
 from .errors import CLASSES, BadArgument
 
 MOST = (64 << 10) + 1
@@ -107,6 +109,8 @@ class Creating(Listing, Protocol):
 
 def class_of(error: BaseException) -> str:
     """The core's name for how a store failed; ``other`` if that is unknown."""
+    if isinstance(error, NotImplementedError):
+        return "unsupported"
     for name, kind in CLASSES.items():
         if isinstance(error, kind):
             return name
@@ -129,7 +133,28 @@ _NETWORK = {
     for name in ("EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "ETIMEDOUT", "ENOTCONN", "ESTALE")
     if hasattr(errno, name)
 }
-_BY_STATUS = {401: "unauthorized", 403: "unauthorized", 429: "throttled", 503: "throttled"}
+_BY_STATUS = {401: "unauthorized", 403: "unauthorized", 429: "throttled", 501: "unsupported", 503: "throttled"}
+
+
+def retry_after_of(error: BaseException) -> int:
+    """How many nanoseconds a store asks to be left alone: its error's ``retry_after``, in seconds, or the header
+    Retry-After of the HTTP answer that an SDK's error has. 0: it does not ask."""
+    seconds = getattr(error, "retry_after", None)
+    if seconds is None:
+        response = getattr(error, "response", None)
+        if isinstance(response, dict):  # botocore
+            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        else:
+            headers = getattr(response, "headers", None) or getattr(error, "headers", None)
+        seconds = headers.get("retry-after", headers.get("Retry-After")) if hasattr(headers, "get") else None
+    try:
+        return int(max(0.0, min(float(seconds or 0), LONGEST_RETRY_AFTER)) * SECOND)
+    except (TypeError, ValueError):  # a date, which nobody sends
+        return 0
+
+
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds."""
 
 
 def _status_of(error: BaseException) -> int:
@@ -148,7 +173,6 @@ def _status_of(error: BaseException) -> int:
 class Memory:
     """A store in this process's memory, for tests. It excludes no other process."""
 
-    prompt = True  # its verbs run on the thread that calls them
     creates = True
 
     def __init__(self) -> None:
@@ -195,7 +219,6 @@ class Directory:
     ``file://`` URLs do the same with fewer threads of Python. Use this class to load only the small library.
     """
 
-    prompt = True  # its verbs run on the thread that calls them
     creates = True
 
     def __init__(self, root: str | os.PathLike[str]) -> None:

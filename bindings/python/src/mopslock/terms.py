@@ -14,6 +14,13 @@ Renewal = Literal["checked", "blind"]
 Expiry = Literal["wall", "observed"]
 
 
+ORDER = (
+    "protocol", "name", "ttl_ns", "margin_ns", "acquire_margin_ns", "fleet_expire_ns", "renewal", "expiry", "holder",
+    "role", "on_session", "owner", "epoch", "why", "now", "label", "memo_failures", "without_lease",
+)  # fmt: skip
+"""The core's order of the keys of a command's terms."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a caller may say about a lease; durations are seconds or timedelta, and None is the default.
@@ -76,6 +83,24 @@ class Terms:
             "fleet_expire_ns": self.fleet_expire_ns(),
             "renewal": self.renewal if self.renewal != "checked" else "",
         }
+
+    def asked(self, name: str, protocol: str = "", **more: Any) -> dict[str, Any]:
+        """The terms of a client's command, in the core's order of keys. What is left out has its default."""
+        self._check()
+        fields = {
+            "protocol": protocol or (self.protocol if self.protocol != "auto" else ""),
+            "name": name,
+            "ttl_ns": self.ttl_ns("strict") if self.ttl is not None else 0,
+            "margin_ns": optional("margin", self.margin),
+            "acquire_margin_ns": self.acquire_margin_ns(),
+            "fleet_expire_ns": self.fleet_expire_ns(),
+            "renewal": self.renewal if self.renewal != "checked" else "",
+            "expiry": self.expiry if self.expiry != "wall" else "",
+            "on_session": self.session,
+            "label": self.label,
+            **more,
+        }
+        return {key: fields[key] for key in ORDER if fields.get(key)}
 
     def _check(self) -> None:
         for what, word, words in (

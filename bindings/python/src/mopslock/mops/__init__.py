@@ -40,8 +40,6 @@ from types import ModuleType
 from typing import Any
 
 from .._duration import nanoseconds
-from .._inline_driver import InlineDriver
-from .._stepped import acquiring
 from .._units import FOREVER, SECOND
 from ..errors import (
     BadArgument,
@@ -55,10 +53,10 @@ from ..errors import (
     WaitOver,
 )
 from ..stores import class_of
-from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine, lookup, terms
+from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine, lookup
 from ._errors import CannotMaintainLease, LeaseLostError, translated
 from ._keeping import add_lease_to_maintenance_daemon
-from ._leases import Lease, LeaseAcquired, RemoteLease, patience_ns
+from ._leases import Claim, Lease, LeaseAcquired, RemoteLease, patience, wait
 
 log = logging.getLogger("mopslock")
 
@@ -85,7 +83,7 @@ def acquire(
 
     ``block`` zero tries once, None waits until it is held. ``expire`` must be the same for all on the lease.
     ``acquire_margin`` is the least time between the claim and its verification; zero is twice what the store took.
-    ``debug`` is for mops' traces; we write none. Everything runs on the calling thread.
+    ``debug`` is for mops' traces; we write none.
 
     The lease is not renewed by itself: maintain it, or add it to the maintenance. ValueError: an argument is invalid;
     nothing was done. StoreError: the store failed, nothing is held, and what was written is released or expires.
@@ -101,8 +99,7 @@ def acquire(
         raise BadArgument(f"mopslock: acquire_margin {acquire_margin}: must be at most half of expire {expire}")
     wait_ns = FOREVER if block is None else nanoseconds("block", max(block, timedelta(0)))
     on = engine()
-    on.sweep()
-    until = on.host.clock.mono() + patience_ns(expire.total_seconds())
+    until = on.clock.mono() + int(patience(expire.total_seconds()) * SECOND)
     while True:
         try:
             return _acquire(on, lease_dir_uri, expire.total_seconds(), acquire_margin.total_seconds(), wait_ns)
@@ -111,7 +108,7 @@ def acquire(
         except _PERMANENT:
             raise
         except (StoreError, WaitOver) as error:
-            if on.host.clock.mono() >= until:
+            if on.clock.mono() >= until:
                 raise
             log.warning("mopslock: lease %s: tried again: %s", lease_dir_uri, error)
             time.sleep(RETRY)
@@ -119,15 +116,17 @@ def acquire(
 
 def _acquire(on: Engine, lease_dir_uri: str, expire_s: float, margin_s: float, wait_ns: int) -> Lease:
     """One attempt, or one wait."""
-    place = on.place(lease_dir_uri)
-    runner = on.host.runner(place.name, terms(expire_s, margin_s), store=place.store, driven=True)
-    driver = InlineDriver(runner)
-    driver.run(acquiring(wait_ns))
-    failure = runner.settled.exception()
-    if failure is not None:
-        raise failure from runner.cause
-    lease = Lease(lease_dir_uri, runner.holder, expire_s, acquire_margin_s=margin_s)
-    lease.leave(on, driver)
+    claim = Claim(on.place(lease_dir_uri), guarded=True)
+    claim.begin("acquire", expire_s, margin_s, wait_ns)
+    try:
+        wait(claim.settled, None)
+        claim.settled.result()
+        lease = Lease(lease_dir_uri, claim.holder, expire_s, acquire_margin_s=margin_s)
+        lease.keep(on, claim)
+    except BaseException:  # also an interrupt, when it is held perhaps
+        if not claim.settled.cancel() and claim.settled.exception() is None:
+            claim.finish()
+        raise
     return lease
 
 
@@ -139,19 +138,20 @@ def make_remote_lease_writer(lease_dir_uri: str, expected_writer_id: str = "") -
     expiry, it was never acquired, or it could not be read for a TTL. It waits for another's claim that is in progress.
     """
     on = engine()
-    on.sweep()
     writer_id, expire_s = _particulars(on, lease_dir_uri, expected_writer_id)
     lease = RemoteLease(lease_dir_uri, writer_id, expire_s)
     try:
-        runner = lease.companion(on)
+        joined = lease.join(on)
+        wait(joined.settled, None)
+        joined.settled.result()
     except BadArgument as error:
         raise CannotMaintainLease(f"{error} ({lease_dir_uri})", reason="no_expiry") from error
-    driver = InlineDriver(runner)
-    driver.run({"kind": "accompany"})
-    failure = runner.settled.exception()
-    if failure is not None:
-        raise translated(failure, lease_dir_uri) from runner.cause
-    lease.leave(on, driver)
+    except MopslockError as error:
+        raise translated(error, lease_dir_uri) from joined.cause
+    except BaseException:
+        joined.settled.cancel()
+        raise
+    lease.keep(on, joined)
     return lease
 
 
@@ -161,13 +161,13 @@ def _particulars(on: Engine, lease_dir_uri: str, writer_id: str) -> tuple[str, f
         place = on.place(lease_dir_uri)
     except BadArgument as error:
         raise _cannot(lease_dir_uri, "unreadable", str(error)) from error
-    until, pause = on.host.clock.mono() + int(JOIN * SECOND), RETRY
+    until, pause = on.clock.mono() + int(JOIN * SECOND), RETRY
     while True:
         try:
             record = _read(place)
             break
         except Exception as error:
-            if on.host.clock.mono() >= until or class_of(error) not in _PASSING:
+            if on.clock.mono() >= until or class_of(error) not in _PASSING:
                 raise _cannot(lease_dir_uri, "unreadable", repr(error)) from error
             log.warning("mopslock: lease %s: its record is read again: %r", lease_dir_uri, error)
             time.sleep(pause)
@@ -217,7 +217,7 @@ def read_lease(memo_uri: str) -> dict[str, Any] | None:
 def _read(place: Place) -> dict[str, Any] | None:
     """A record; None if there is none. An empty one is read again, since another process may be writing it."""
     for _ in range(EMPTY_READS):
-        found = place.store.get(RECORD)
+        found = place.record.get()
         if found is None:
             return None
         body = found if isinstance(found, bytes) else found[0]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from .. import stores
-from .._duration import nanoseconds
-from .._event_loop import Do, Lane
-from .._lease_runner import LeaseRunner
-from .._stepped import SteppedHost, lane
-from .._verbs import Event
+from .._own.client import Share
+from .._own.clock import Clock, System
+from .._own.host import OwnHost
+from .._own.threads import Timer, threads
+from .._units import SECOND
+from .._workers import Workers
 from ..errors import BadArgument
 
 LEASE_DIRNAME = "lock"
@@ -23,67 +23,64 @@ LEASE_DIRNAME = "lock"
 
 RECORD = "lock.json"
 
+MOST_FOREIGN = 32
+"""Threads for the verbs of other people's leases."""
+
 
 class Engine:
     """One for each process: a forked child has its own, and none of what the parent keeps."""
 
-    def __init__(self, host: SteppedHost | None = None, submit: Callable[[Do], None] | None = None) -> None:
-        """A host, and a way to run the verbs of other people's leases, are for tests."""
-        self._own_threads = host is None
-        self.host = host or SteppedHost(_NoStore())
-        self.submit = submit or lane().submit  # they may hang, and our own requests must not wait for them
-        self._lanes: dict[str, Lane] = {}
+    def __init__(
+        self, make: Callable[[Any], OwnHost] = OwnHost, clock: Clock | None = None, share: Share | None = None
+    ) -> None:
+        """How a host is made, a clock and threads are for tests."""
+        self._make, self.clock, self._share = make, clock or System(), share or threads()
+        self._roots: dict[str, tuple[OwnHost, _Records]] = {}
+        self._places: WeakValueDictionary[str, Place] = WeakValueDictionary()
+        self.submit = share.soon if share else Workers(MOST_FOREIGN).submit  # for verbs of other people's leases
         self.kept: dict[tuple[str, bool], Callable[[], None]] = {}  # releasers, by writer_id and whether for a remote
-        self.litter: deque[LeaseRunner] = deque()
-        self._places: WeakValueDictionary[str, _Object] = WeakValueDictionary()
 
     def place(self, lease_dir_uri: str) -> Place:
-        """Where a lease lies. All leases of one URI share a store, by which their waiters hear of each other."""
-        name = name_of(lease_dir_uri)
+        """Where a lease lies. All leases of one URI are of one name, by which their waiters hear of each other."""
+        check(lease_dir_uri)
         uri = lease_dir_uri.rstrip("/")
-        store = self._places.get(uri)
-        if store is None:
-            store = self._places.setdefault(uri, _store(lease_dir_uri))
-            store.title = uri
-            if self._own_threads:
-                store.lane = self._lane(uri)
-        return Place(lease_dir_uri, name, store)
+        found = self._places.get(uri)
+        if found is None:
+            host, records = self._root(uri)
+            found = self._places.setdefault(uri, Place(uri, host, records.add(_store(lease_dir_uri))))
+        return found
 
-    def _lane(self, uri: str) -> Lane:
-        """The share of the workers of all leases on one store of mops': one that hangs costs no other its leases."""
+    def _root(self, uri: str) -> tuple[OwnHost, _Records]:
+        """One host for all leases on one store of mops': one that hangs costs no other its leases."""
         root = "/".join(uri.split("/")[:3])
-        return self._lanes.get(root) or self._lanes.setdefault(root, lane())
+        found = self._roots.get(root)
+        if found is None:
+            records = _Records()
+            found = self._roots.setdefault(root, (self._make(records), records))
+        return found
 
-    def sweep(self) -> None:
-        """Drops the machines of leases that nothing refers to. Their finalizers may not take a lock; we may."""
-        with contextlib.suppress(IndexError):  # empty; another thread may also be sweeping
-            while True:
-                self.discard(self.litter.popleft())
-
-    def discard(self, runner: LeaseRunner | None) -> None:
-        """Its record stays as it is, and expires."""
-        if runner is not None and runner.host is self.host:
-            self.host.forget(runner)
-            runner.forget_machine()
+    def after(self, seconds: float, do: Callable[[], object]) -> None:
+        """Has something done when so many seconds have passed."""
+        self._share.expect(Timer(self.clock, self.clock.mono() + int(seconds * SECOND), lambda: self._share.soon(do)))
 
 
 class Place:
-    """The URI of a lease's directory, its last segment, and the store of its record."""
+    """The URI of a lease's directory, its host, and its record there."""
 
-    __slots__ = ("name", "store", "uri")
+    __slots__ = ("__weakref__", "host", "name", "record", "uri")
 
-    def __init__(self, uri: str, name: str, store: _Object) -> None:
-        self.uri, self.name, self.store = uri, name, store
+    def __init__(self, uri: str, host: OwnHost, record: tuple[str, Record]) -> None:
+        self.uri, self.host = uri, host
+        self.name, self.record = f"{record[0]}/{uri.rpartition('/')[2]}", record[1]
 
 
-def name_of(lease_dir_uri: str) -> str:
-    """The last segment of a URI, which the core takes for the lease's name; what is before it may be anything."""
+def check(lease_dir_uri: str) -> None:
+    """BadArgument: it has no root, or nothing below it."""
     if not isinstance(lease_dir_uri, str):
         raise BadArgument(f"mopslock: lease_dir_uri {lease_dir_uri!r}: must be text")
-    root, _, name = lease_dir_uri.rstrip("/").rpartition("/")
+    root = lease_dir_uri.rstrip("/").rpartition("/")[0]
     if not root.strip("/") or root.rstrip("/").endswith(":"):
         raise BadArgument(f"mopslock: lease_dir_uri {lease_dir_uri!r}: must have a root and a last segment below it")
-    return name
 
 
 def lookup(uri: str) -> stores.BlobStore:
@@ -100,64 +97,70 @@ def lookup(uri: str) -> stores.BlobStore:
         return cast("stores.BlobStore", lookup_blob_store(uri))
 
 
-def _store(lease_dir_uri: str) -> _Object:
+def _store(lease_dir_uri: str) -> Record:
     blobs = lookup(lease_dir_uri)
-    from thds.core.files import path_from_uri  # noqa: PLC0415
+    from thds.core.files import path_from_uri, remove_file_scheme  # noqa: PLC0415
     from thds.mops.pure.core.file_blob_store import FileBlobStore  # noqa: PLC0415
 
     if type(blobs) is FileBlobStore:
-        return _File(str(path_from_uri(blobs.join(lease_dir_uri, RECORD))))
-    return _Blob(blobs, lease_dir_uri)
+        path = remove_file_scheme(uri := blobs.join(lease_dir_uri, RECORD))
+        if not os.path.isabs(path) or ".." in path:  # otherwise there is nothing to resolve, which takes a while
+            path = str(path_from_uri(uri))
+        return _File(path)
+    return Record(blobs, lease_dir_uri)
 
 
-class _Object:
-    """A store of one record, whatever the key: the URI is joined exactly as mops joins it."""
-
-    title: str  # of the lease, in what people are told: its name is mostly "lock"
-    lane: Lane | None = None
-
-    def get(self, key: str) -> bytes | stores.Blob | None:
-        raise NotImplementedError
-
-    def put(self, key: str, body: bytes) -> None:
-        raise NotImplementedError
-
-    def exists(self, key: str) -> bool:
-        return self.get(key) is not None
-
-
-class _Blob(_Object):
-    """A record in a BlobStore."""
+class Record:
+    """A record in a BlobStore: its URI is joined exactly as mops joins it."""
 
     def __init__(self, blobs: stores.BlobStore, lease_dir_uri: str) -> None:
         self._mops = stores.Mops(blobs, lease_dir_uri)
 
-    def get(self, key: str) -> bytes | None:
+    def get(self) -> bytes | stores.Blob | None:
+        """As a store's."""
         return self._mops.get(RECORD)
 
-    def put(self, key: str, body: bytes) -> None:
+    def put(self, body: bytes) -> None:
+        """As a store's."""
         self._mops.put(RECORD, body)
 
 
-class _File(_Object):
+class _File(Record):
     """The same file as mops' FileBlobStore, by verbs that cost a third of its."""
-
-    prompt = True  # its verbs run where they are asked for
 
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def get(self, key: str) -> stores.Blob | None:
+    def get(self) -> stores.Blob | None:
         return stores.read_file(self.path)
 
-    def put(self, key: str, body: bytes) -> None:
+    def put(self, body: bytes) -> None:
         stores.write_file(self.path, body)
 
 
-class _NoStore(_Object):
-    """The store of the host itself: every claim brings its own."""
+class _Records:
+    """The store of a host: records wherever they are. A lease's name begins with the number of its record."""
 
     url = "mops"
+
+    def __init__(self) -> None:
+        self._records: WeakValueDictionary[str, Record] = WeakValueDictionary()
+        self._numbers = itertools.count(1)
+
+    def add(self, record: Record) -> tuple[str, Record]:
+        """With its number."""
+        number = str(next(self._numbers))
+        self._records[number] = record
+        return number, record
+
+    def get(self, key: str) -> bytes | stores.Blob | None:
+        return self._records[key.partition("/")[0]].get()
+
+    def put(self, key: str, body: bytes) -> None:
+        self._records[key.partition("/")[0]].put(body)
+
+    def exists(self, key: str) -> bool:
+        return self.get(key) is not None
 
 
 class _Current:
@@ -181,11 +184,3 @@ def engine() -> Engine:
         with _current.lock:
             found = _current.engine = _current.engine or Engine()
     return found
-
-
-def terms(expire_s: float, acquire_margin_s: float) -> Event:
-    """What the core is told of a lease. The rest is its default: others may judge us by mops' own 88 s."""
-    fields: dict[str, Any] = {"ttl_ns": nanoseconds("expire", expire_s)}
-    if acquire_margin_s:
-        fields["acquire_margin_ns"] = nanoseconds("acquire_margin", acquire_margin_s)
-    return fields

@@ -1,4 +1,4 @@
-"""The maintenance of leases: what mops' daemon does, done by the event loop that all leases of the process share."""
+"""The maintenance of leases: what mops' daemon does, done by the clients that all leases of the process share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from .._future import Future
-from .._lease_runner import LeaseRunner
 from .._units import SECOND
 from ..errors import (
     LeaseExpired,
@@ -22,7 +21,7 @@ from ..errors import (
 )
 from ._engine import Engine, engine
 from ._errors import FINAL
-from ._leases import RELEASE_WAIT, Lease, LeaseAcquired, RemoteLease, awaited, wait
+from ._leases import RELEASE_WAIT, Claim, Lease, LeaseAcquired, RemoteLease, awaited, wait
 
 log = logging.getLogger("mopslock")
 
@@ -97,30 +96,20 @@ def releaser_elsewhere(lease: LeaseAcquired) -> Any:
 
 
 class OwnReleaser(Releaser):
-    """A lease of ours, kept by the claim that acquired or joined it, or by a machine that comes back to it."""
+    """A lease of ours, kept by the claim that acquired or joined it, or by one that comes back to it."""
 
     lease: Lease
 
     def __init__(self, on: Engine, lease: Lease) -> None:
         super().__init__(on)
         self.lease = lease
-        self._lease_runner: LeaseRunner | None = None
+        self._kept_by: Claim | None = None
         self._told = False
 
     def begin(self) -> None:
-        runner = self.lease.take(self.on)
-        if runner is None or runner.left_ns() <= 0:
-            self.on.discard(runner)
-            self._join()
-            return
-        self._lease_runner = runner
-        runner.when_ended(self._ended)
-        runner.adopt()
-
-    def _join(self) -> None:
-        runner = self._lease_runner = self.lease.companion(self.on)
-        runner.when_ended(self._ended)
-        self.on.host.loop.post(lambda: runner.feed({"kind": "accompany"}))
+        claim = self._kept_by = self.lease.take(self.on) or self.lease.join(self.on)
+        claim.maintained = True
+        claim.when_ended(self._ended)
 
     def _ended(self, failure: MopslockError) -> None:
         """On the notifier's thread. A lease is given up only if another has taken or released it."""
@@ -128,7 +117,7 @@ class OwnReleaser(Releaser):
             if self.stopped:
                 return
             if isinstance(failure, (LeaseUnreachable, LeaseExpired)):
-                self._join()
+                self.begin()
             elif isinstance(failure, NothingToJoin) and failure.reason == "unreadable":
                 self._later(failure)
             else:
@@ -142,44 +131,36 @@ class OwnReleaser(Releaser):
         if not self._told:
             self._told = True
             log.warning("mopslock: lease %s: tried again every third of expire: %s", self.lease.lease_dir_uri, failure)
-        host = self.on.host
 
-        def again(_: int) -> None:
+        def again() -> None:
             with self.lock:
                 if not self.stopped:
-                    self._join()
+                    self.begin()
 
-        at = host.clock.mono() + int(self.lease.expire_s / 3 * SECOND)
-        host.loop.post(lambda: host.loop.at(at, again))
+        self.on.after(self.lease.expire_s / 3, again)
 
     def end(self) -> None:
         """A put that is in flight is waited for before the release, which it could undo."""
-        runner = self._lease_runner
-        assert runner is not None
+        claim = self._kept_by
+        assert claim is not None
         ended: Future[None] = Future()
-        runner.finish().add_done_callback(lambda over: self._after(runner, over, ended))
+        claim.finish().add_done_callback(lambda over: self._after(claim, over, ended))
         if isinstance(self.lease, RemoteLease):
             if not wait(ended, RELEASE_WAIT):
                 log.warning("mopslock: lease %s: its last renewal has not been answered yet", self.lease.lease_dir_uri)
             return
         awaited(ended, self.lease)
 
-    def _after(self, runner: LeaseRunner, over: Future[None], ended: Future[None]) -> None:
+    def _after(self, claim: Claim, over: Future[None], ended: Future[None]) -> None:
         """It has released, or left, or was lost before."""
         failure = over.exception()
-        released = runner.guarded and failure is None
+        released = claim.guarded and failure is None
         if released or isinstance(self.lease, RemoteLease) or isinstance(failure, (LeaseTaken, LeaseReleased)):
             ended.settle(None)
-        else:
-            self._release(ended)
-            if runner.cause is not None:
-                self.lease.look_again(self.on)
-
-    def _release(self, ended: Future[None]) -> None:
-        """What may still be ours there is released by another machine."""
-        place = self.lease.place(self.on)
-        released = self.on.host.begin_release(place.name, self.lease.writer_id, self.lease.terms(), store=place.store)
-        released.add_done_callback(lambda over: ended.settle(over.exception()))
+            return
+        self.lease.begin_release(self.on).add_done_callback(lambda over: ended.settle(over.exception()))
+        if claim.cause is not None:
+            self.lease.look_again(self.on)
 
 
 class ForeignReleaser(Releaser):
@@ -189,21 +170,19 @@ class ForeignReleaser(Releaser):
         super().__init__(on)
         self.lease = lease
         self._verbs = threading.Lock()  # held while maintain or release runs
-        self._good = on.host.clock.mono()
+        self._good = on.clock.mono()
 
     def begin(self) -> None:
         self._in(self.lease.expire_s / 3)
 
     def _in(self, seconds: float) -> None:
-        loop = self.on.host.loop
-        at = self.on.host.clock.mono() + int(seconds * SECOND)
-        loop.post(lambda: loop.at(at, lambda _: self.on.submit(self._maintain)))
+        self.on.after(seconds, lambda: self.on.submit(self._maintain))
 
     def _maintain(self) -> None:
         with self._verbs:
             if self.stopped:
                 return
-            sent = self.on.host.clock.mono()
+            sent = self.on.clock.mono()
             try:
                 self.lease.maintain()
             except Exception as error:
@@ -214,7 +193,7 @@ class ForeignReleaser(Releaser):
 
     def _failed(self, error: Exception) -> None:
         """One failing renewal never drops a lease."""
-        past = (self.on.host.clock.mono() - self._good) / SECOND
+        past = (self.on.clock.mono() - self._good) / SECOND
         if isinstance(error, FINAL) or past >= self.lease.expire_s:
             log.error("mopslock: %r is no longer maintained", self.lease, exc_info=error)
             return

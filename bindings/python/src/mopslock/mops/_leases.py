@@ -1,7 +1,7 @@
 """What acquire and make_remote_lease_writer return: plain data that pickles, with a lazy handle to this engine.
 
-Nothing renews such an object by itself. Each of its verbs is one short machine of the core, stepped on the caller's
-thread. It also works on a copy in another process: both may maintain, either may release.
+Nothing renews such an object by itself. Each of its verbs is one claim of the client's, which ends with it. It also
+works on a copy in another process: both may maintain, either may release.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import os
 import threading
 from typing import Any, Protocol
 
+from .._duration import nanoseconds
 from .._future import Future
-from .._inline_driver import InlineDriver
-from .._lease_runner import LeaseRunner
+from .._own import claims
+from .._own.verbs import Action, Event
 from .._units import SECOND
-from .._verbs import Event
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
-from ._engine import Engine, Place, engine, terms
+from ._engine import Engine, Place, engine
 from ._errors import CannotMaintainLease, translated
 
 log = logging.getLogger("mopslock")
@@ -35,6 +35,63 @@ PLAIN = (
     "write_count",
 )  # fmt: skip
 """The fields of a lease that go to another process."""
+
+
+class Claim(claims.Lease):
+    """A claim that acquires a lease, joins it, renews it once, or releases it.
+
+    One that has acquired or joined is left before it is renewed, unless the maintenance goes on with it.
+    """
+
+    __slots__ = ("_place", "body", "doubtful", "failing", "maintained", "once")
+
+    def __init__(self, place: Place, *, guarded: bool, once: bool = False) -> None:
+        super().__init__(place.host.client, place.name, title=place.uri, guarded=guarded)
+        self._place = place  # whose record it needs
+        self.once = once
+        self.maintained = False
+        self.body = b""  # the record that was put last
+        self.doubtful = False  # a put of unknown fate
+        self.failing = ""  # how the store failed last, if it did
+
+    def held(self, action: Action) -> None:
+        """One that joins has written nothing yet."""
+        if self.guarded or self.once:
+            super().held(action)
+        else:
+            self.believe_held(action)
+
+    def believe(self, action: Action) -> None:
+        """Now it has."""
+        super().believe(action)
+        if action["kind"] == "renewed":
+            self.settled.settle(self)
+
+    def contact_lost(self, action: Action) -> None:
+        """It has joined, and tries on."""
+        super().contact_lost(action)
+        self.settled.settle(self)
+
+    def leave(self) -> None:
+        """Nothing renews what is not maintained."""
+        if not self.maintained:
+            self.client.command(self, "leave")
+
+    def answered(self, action: Action, answer: Event) -> None:
+        """What is known of its record."""
+        said = answer["outcome"] != "unknown"
+        self.failing = "" if said else answer["class"]
+        if action["kind"] == "put":
+            self.doubtful = self.doubtful or not said
+            self.body = action["body"] if said else self.body
+
+    def begin(self, kind: str, expire_s: float, margin_s: float = 0.0, wait_ns: int = 0, **more: str) -> Claim:
+        """Begins it. The keys of more stand in the core's order."""
+        terms: Event = {"protocol": "lastwriter", "name": self.name, "ttl_ns": nanoseconds("expire", expire_s)}
+        if margin_s:
+            terms["acquire_margin_ns"] = nanoseconds("acquire_margin", margin_s)
+        self._place.host.begin(self, kind, {**terms, **more}, wait_ns)
+        return self
 
 
 class LeaseAcquired(Protocol):
@@ -59,7 +116,7 @@ class Lease:
     role = "owner"
 
     __slots__ = (
-        "__weakref__", "_doubt", "_lease_runner", "_place", "_verbs", "acquire_margin_s", "expire_s",
+        "_claim", "_doubt", "_place", "_verbs", "acquire_margin_s", "expire_s",
         "first_acquired_at", "first_written_at", "lease_dir_uri", "write_count", "writer_id",
     )  # fmt: skip
 
@@ -73,8 +130,8 @@ class Lease:
     def _bare(self) -> None:
         self._verbs = (os.getpid(), threading.RLock())
         self._place: tuple[Engine, Place] | None = None
-        self._lease_runner: LeaseRunner | None = None  # that acquired or joined it, for the event loop to go on with
-        self._doubt = 0  # Mono until which a renewal of unknown fate can bring it back to life
+        self._claim: tuple[Engine, Claim] | None = None  # that acquired or joined it, for the maintenance to go on with
+        self._doubt = 0.0  # Mono until which a renewal of unknown fate can bring it back to life
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in PLAIN}
@@ -95,24 +152,22 @@ class Lease:
         StoreError, chained from the store's own: the store failed for PATIENCE; the renewal may have been applied.
         """
         on = engine()
-        runner = self.companion(on)
-        until = on.host.clock.mono() + patience_ns(self.expire_s)
         with self._alone():
-            driver = InlineDriver(runner)
+            claim = self.take(on)
+            if claim is not None:
+                claim.leave()
+            renewal = self.renew(on)
             try:
-                driver.run({"kind": "accompany"}, until=until, put=True)
+                answered = wait(renewal.settled, patience(self.expire_s))
             finally:
-                if driver.doubtful:
-                    self._doubt = on.host.clock.mono() + runner.ttl_ns
-                if not runner.gone:
-                    runner.step({"kind": "leave"})
-            if driver.written:
-                self._noted(driver.body)
+                renewal.client.command(renewal, "leave")
+                if renewal.doubtful:
+                    self._doubt = on.clock.mono() / SECOND + self.expire_s
+            failure = renewal.settled.exception() if answered else gave_up(renewal, self.lease_dir_uri)
+            if failure is None:
+                self.noted(renewal.body)
                 return
-        failure = runner.settled.exception() if runner.settled.done() else None
-        if isinstance(failure, MopslockError):
-            raise translated(failure, self.lease_dir_uri) from runner.cause
-        raise gave_up(driver, self.lease_dir_uri) from runner.cause
+        raise translated(failure, self.lease_dir_uri) from renewal.cause
 
     def release(self) -> None:
         """Releases it if it is still ours. Otherwise it overwrites nothing, and logs a warning.
@@ -126,15 +181,9 @@ class Lease:
             kept()
             return
         with self._alone():
-            on.discard(self.take(on))
-            runner = on.host.runner(
-                self.place(on).name, self.terms(), holder=self.writer_id, role="owner", store=self.place(on).store
-            )
-            InlineDriver(runner).run({"kind": "release", "brief": True}, until=0)
-            if not runner.gone:  # the store fails
-                runner.adopt()
-            awaited(runner.over, self)
-            if self._doubt > on.host.clock.mono():
+            claim = self.take(on)
+            awaited(claim.finish() if claim is not None else self.begin_release(on), self)
+            if self._doubt > on.clock.mono() / SECOND:
                 self.look_again(on)
 
     def _alone(self) -> threading.RLock:
@@ -144,7 +193,7 @@ class Lease:
             self._verbs = (pid, threading.RLock())
         return self._verbs[1]
 
-    # For the event loop.
+    # For others.
 
     def place(self, on: Engine) -> Place:
         """Where it lies; found once for each process."""
@@ -152,49 +201,44 @@ class Lease:
             self._place = (on, on.place(self.lease_dir_uri))
         return self._place[1]
 
-    def terms(self) -> Event:
-        """What the core is told of it."""
-        return terms(self.expire_s, self.acquire_margin_s)
+    def begin_release(self, on: Engine) -> Future[None]:
+        """Releases it, whichever process has acquired it."""
+        released = Claim(self.place(on), guarded=True)
+        return released.begin("release", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role="owner").over
 
-    def companion(self, on: Engine) -> LeaseRunner:
-        """A machine that comes back to it, and has not begun."""
-        place = self.place(on)
-        return on.host.runner(
-            place.name, self.terms(), holder=self.writer_id, role=self.role, machine="companion", store=place.store
-        )
+    def renew(self, on: Engine) -> Claim:
+        """A claim that renews it once."""
+        renewal = Claim(self.place(on), guarded=False, once=True)
+        return renewal.begin("resume", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
-    def take(self, on: Engine) -> LeaseRunner | None:
-        """The claim that acquired or joined it, once; a fork's child has nothing of the parent's."""
-        runner, self._lease_runner = self._lease_runner, None
-        return runner if runner is not None and runner.host is on.host else None
+    def join(self, on: Engine) -> Claim:
+        """A claim that joins it."""
+        companion = Claim(self.place(on), guarded=False)
+        return companion.begin("accompany", self.expire_s, self.acquire_margin_s, holder=self.writer_id, role=self.role)
 
-    def leave(self, on: Engine, driver: InlineDriver) -> None:
-        """Leaves the claim that has just acquired or joined it for the event loop to go on with."""
+    def keep(self, on: Engine, claim: Claim) -> None:
+        """Keeps the claim that has acquired or joined it, for the maintenance, until just before it is renewed."""
         self.place(on)
-        self._noted(driver.body)
-        self._lease_runner = driver.runner
+        self.noted(claim.body)
+        self._claim = (on, claim)
+        on.after(self.expire_s / 4, claim.leave)
+
+    def take(self, on: Engine) -> Claim | None:
+        """The claim that acquired or joined it, once; a fork's child has nothing of the parent's."""
+        kept, self._claim = self._claim, None
+        return kept[1] if kept is not None and kept[0] is on and kept[1].failure() is None else None
 
     def look_again(self, on: Engine) -> None:
         """Releases once more a second and a third of the TTL later: a late renewal may lie on top."""
-        host, place, fields = on.host, self.place(on), self.terms()
+        for after in {1.0, self.expire_s / 3}:
+            on.after(after, lambda: self.begin_release(on))
 
-        def look(_: int) -> None:
-            host.begin_release(place.name, self.writer_id, fields, store=place.store)
-
-        now = host.clock.mono()
-        for after in {SECOND, int(self.expire_s / 3 * SECOND)}:
-            host.loop.post(lambda at=now + after: host.loop.at(at, look))  # type: ignore[misc]
-
-    def _noted(self, body: bytes) -> None:
+    def noted(self, body: bytes) -> None:
+        """What the record says of it."""
         if body:
             record = json.loads(body)
             self.write_count = record["write_count"]
             self.first_written_at, self.first_acquired_at = record["first_written_at"], record["first_acquired_at"]
-
-    def __del__(self) -> None:
-        runner, place = getattr(self, "_lease_runner", None), getattr(self, "_place", None)
-        if runner is not None and place is not None:
-            place[0].litter.append(runner)  # a finalizer runs within anything, and may take no lock
 
 
 class RemoteLease(Lease):
@@ -213,11 +257,11 @@ class RemoteLease(Lease):
         """Does nothing: only the owner releases."""
 
 
-def gave_up(driver: InlineDriver, uri: str) -> MopslockError:
+def gave_up(renewal: Claim, uri: str) -> MopslockError:
     """Why there was no renewal."""
-    if driver.failing:
-        return error_class(driver.failing)(
-            f"mopslock: lease {uri} could not be renewed ({driver.failing}): {driver.runner.cause!r}; try again"
+    if renewal.failing:
+        return error_class(renewal.failing)(
+            f"mopslock: lease {uri} could not be renewed ({renewal.failing}): {renewal.cause!r}; try again"
         )
     return CannotMaintainLease(
         f"mopslock: lease {uri} cannot be maintained (unreadable): its record cannot be read, or is in other hands "
@@ -243,11 +287,11 @@ def awaited(over: Future[None], lease: Lease) -> None:
         raise Unreachable(f"mopslock: lease {lease.lease_dir_uri} was not released, and expires: {lost}") from lost
 
 
-def wait(over: Future[None], seconds: float) -> bool:
+def wait(over: Future[Any], seconds: float | None) -> bool:
     """Waits until it is done, at most so many seconds, and returns whether it is."""
     return over.wait(seconds)
 
 
-def patience_ns(expire_s: float) -> int:
-    """For how long a failing store is tried."""
-    return int(min(PATIENCE, expire_s / 3) * SECOND)
+def patience(expire_s: float) -> float:
+    """Seconds for which a failing store is tried."""
+    return min(PATIENCE, expire_s / 3)

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Protocol
 
-from ._units import SECOND
+from .._units import SECOND
 
 BOOT_ID, NAMESPACE = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/time"
 

@@ -7,18 +7,18 @@ The rules are the core's, and proved there. These tests prove that the host carr
 from __future__ import annotations
 
 import asyncio
-import logging
 import queue
 from concurrent.futures import CancelledError
 
 import pytest
 
-from mopslock import _stepped, errors
+from mopslock import errors
+from mopslock._own import client
 from mopslock._texts import said
 from mopslock._units import FOREVER, SECOND
 from mopslock.status import Status
 from mopslock.terms import Terms
-from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, PlainStore, World, seconds, stamp
+from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, PlainStore, World, seconds, stamp
 
 # What is asked for, and when.
 
@@ -32,7 +32,7 @@ def test_a_lease_costs_so_many_requests_and_no_more(world: World) -> None:
     world.run(2)
     assert world.store.asked() == ["get"]
     world.run(300)
-    assert world.store.asked() == RENEW * 11
+    assert world.store.asked() == RENEW * 10
     over = lease.finish()
     assert lease.finish() is over
     assert isinstance(lease.failure(), errors.LeaseEnded), "before anything is written that lets others in"
@@ -42,7 +42,7 @@ def test_a_lease_costs_so_many_requests_and_no_more(world: World) -> None:
     world.run(300)
     assert world.store.asked() == []
     assert world.store.holder("n") is None
-    assert (host._runners, dict(host._waiters), world.next()) == (set(), {}, 1 << 62), "nothing is left of it"
+    assert (host.client.claims, world.next()) == ({}, 1 << 62), "nothing is left of it"
 
 
 # What ends a lease.
@@ -112,7 +112,7 @@ def test_past_its_deadline_a_lease_is_lost_though_its_event_loop_never_turns(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And for good: a renewal that was applied in time, but is heard of only then, changes nothing."""
-    monkeypatch.setattr(_stepped, "LOOK", 0.0)
+    monkeypatch.setattr(client, "LOOK", 0.0)
     lease = world.lease()
     host = world.hosts[0]
 
@@ -171,7 +171,7 @@ def test_a_caller_that_cancels_holds_nothing(world: World, after: int) -> None:
         future.cancel()
     world.run(300)
     assert world.store.holder("n") is None
-    assert world.hosts[0]._runners == set()
+    assert world.hosts[0].client.claims == {}
     with pytest.raises(CancelledError):
         future.result()
 
@@ -238,84 +238,33 @@ def test_close_releases_everything_at_once(world: World) -> None:
         host.begin_acquire("n", Terms(), FOREVER, None)
 
 
-# On the caller's own thread.
-
-
-@pytest.fixture
-def slept(world: World, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Sleeps of the caller's thread: fake time passes instead."""
-    naps: list[float] = []
-
-    def sleep(ns: int) -> None:
-        naps.append(ns / SECOND)
-        world.clock.now += ns
-
-    monkeypatch.setattr(world.clock, "sleep", sleep)
-    return naps
-
-
-def test_acquiring_costs_the_same_on_the_callers_thread(world: World, slept: list[float]) -> None:
-    lease = world.host().acquire("n", Terms(acquire_margin=0.5), FOREVER, None)
-    assert world.store.asked() == ACQUIRE
-    assert slept == [0.5]
-    world.run(100)
-    assert world.store.asked() == ["get", *RENEW * 3]
-    other = world.host()
-    with pytest.raises(errors.Held):
-        other.acquire("n", Terms(), 0, None)
-    assert (slept, other._runners) == ([0.5], set())
-    world.result(lease.finish())
-    assert world.store.holder("n") is None
-
-
-@pytest.mark.parametrize("nth", range(4))
 @pytest.mark.parametrize("when", ["fault", "after"])
-def test_whatever_interrupts_the_caller_leaves_nothing_held(
-    world: World, slept: list[float], nth: int, when: str
-) -> None:
-    """^C at any request, before it was applied or after."""
+@pytest.mark.parametrize("nth", range(4))
+def test_whatever_a_store_raises_as_it_is_acquired_leaves_nothing_held(world: World, nth: int, when: str) -> None:
+    """^C ends the caller alone: its thread asks no store."""
     count = 0
 
     def interrupt(_: str, __: str) -> None:
         nonlocal count
         count += 1
         if count == nth + 1:
+            future.cancel()
             raise KeyboardInterrupt
 
     setattr(world.store, when, interrupt)
     host = world.host()
-    with pytest.raises(KeyboardInterrupt):
-        host.acquire("n", Terms(), FOREVER, None)
-    world.run(10)
+    future = host.begin_acquire("n", Terms(), FOREVER, None)
+    world.run(60)
     assert world.store.holder("n") is None
-    assert host._runners == set()
+    assert host.client.claims == {}
 
 
-def test_a_put_that_lands_after_its_claim_was_given_up_is_released_too(world: World, slept: list[float]) -> None:
-    """The waiting thread gets the interrupt, and the worker that is about to put does not."""
-    put = world.store.put
-
-    def late(key: str, body: bytes) -> None:
-        world.store.put = put  # type: ignore[method-assign]
-        world.hosts[0].loop.at(world.clock.now + SECOND // 2, lambda _: put(key, body))
-        raise KeyboardInterrupt
-
-    world.store.put = late  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        world.host().acquire("n", Terms(), FOREVER, None)
-    world.run(0.6)
-    assert world.store.holder("n") is not None
-    world.run(1)
-    assert world.store.holder("n") is None
-
-
-def test_an_answer_past_its_limit_is_unknown_on_the_callers_thread(world: World, slept: list[float]) -> None:
+def test_an_answer_past_its_limit_is_unknown(world: World) -> None:
     def slow(_: str, __: str) -> None:
         world.clock.now += 20 * SECOND
 
     world.store.fault = slow
-    with pytest.raises(errors.Unreachable):
-        world.host().acquire("n", Terms(), FOREVER, None)
+    assert isinstance(world.error(world.host().begin_acquire("n", Terms(), FOREVER, None)), errors.Unreachable)
     assert "put" not in world.store.log
 
 
@@ -326,7 +275,7 @@ def test_reading_is_one_get(world: World) -> None:
     lease = world.lease()
     world.run(2)
     world.store.asked()
-    status = world.host().inspect("n", SECOND)
+    status = world.inspect("n")
     assert world.store.asked() == ["get"]
     assert (status.state, status.holder, status.ttl, status.companion) == ("held", lease.holder, TTL, False)
     assert status.age == pytest.approx(2 + 2 * LATENCY / SECOND, abs=0.05)
@@ -334,8 +283,36 @@ def test_reading_is_one_get(world: World) -> None:
     assert status.held
     world.store.fail(errors.Unauthorized("no key"))
     with pytest.raises(errors.Unauthorized, match="no key"):
-        world.host().inspect("n", SECOND)
+        world.inspect("n")
     assert world.store.asked() == ["get"]
+
+
+# What the client does for every store.
+
+
+def test_a_store_that_asks_to_be_left_alone_is(world: World) -> None:
+    """For as long as it asks, unless that is more than half of what a request may take."""
+    world.store.fail(errors.Throttled("slow down", retry_after=2))
+    future = world.host().begin_acquire("n", Terms(), FOREVER, None)
+    world.run(1.9)
+    assert world.store.asked() == ["get"]
+    world.store.mend()
+    world.result(future)
+    assert world.store.asked() == ACQUIRE
+
+
+def test_a_session_is_closed_when_nobody_has_stood_on_it_for_a_while() -> None:
+    store = FakeStore()
+    store.creates = True
+    world = World(store)
+    lease = world.lease(terms=Terms(protocol="strict", session=True))
+    world.result(lease.finish())
+    world.run(5)
+    assert any(key.endswith("/beat") for key in store.objects)
+    world.run(6)
+    assert not any(key.endswith("/beat") for key in store.objects)
+    world.run(100)
+    assert world.next() == 1 << 62, "nothing is left of it"
 
 
 # Stores that fail, hang, or have nonsense in them.
@@ -416,7 +393,7 @@ def test_what_the_core_warns_of_is_logged(world: World, caplog: pytest.LogCaptur
     assert error.seen
     assert error.seen.state == "corrupt"
     world.lease(name="m")
-    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+    assert [r.getMessage() for r in caplog.records if "create-if-absent" not in r.msg] == [
         'mopslock: lease "n": the record has a TTL of 30 s, ours is 88 s; everybody on a name should use one',
         'mopslock: lease "m": corrupt_taken of m/lock.json',
     ]

@@ -1,0 +1,305 @@
+"""A host on a store that is written in Python."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from typing import Any, BinaryIO, TypeVar
+
+from .. import _texts
+from .._call import Call, StepFuture, WorkRequest
+from .._future import Future
+from .._held import Handle, HeldThing, OnWaiting
+from .._host_interface import Break, Host
+from .._notify import log
+from .._permit_request import PermitRequest
+from .._units import SECOND
+from ..errors import BadArgument, MopslockError, NotReleased, StoreError, Vacant, error_class
+from ..status import Status
+from ..stores import Listing, Store, class_of
+from ..terms import Terms
+from . import claims
+from .claims import Lease, Look, Permit
+from .client import Claim, Client
+from .clock import System
+from .threads import threads
+from .verbs import Action, Event, can
+from .work import Invocation
+
+RECORD, REGISTER = "/lock.json", "/_mopslock/"
+PASSING = ("unreachable", "throttled")
+RETRY = 0.5
+"""Seconds between two reads for somebody who only looks."""
+
+TURN = 0.05
+"""Seconds after which who closes looks whether it has to wake the client."""
+
+C = TypeVar("C", bound=Claim)
+
+
+class OwnHost(Host):
+    """What this process holds on one store of its own."""
+
+    def __init__(self, store: Store, client: Client | None = None) -> None:
+        """A client is for tests."""
+        self.store = store
+        self.client = client or Client(store, System(), threads())
+        self.client.host = self  # it lives as long as anything is under way
+        self.url = self.client.url
+
+    # Leases.
+
+    def begin_acquire(
+        self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None
+    ) -> Future[HeldThing]:
+        """A lease under the protocol that was asked for, or under the one that the name turns out to have."""
+        asked, fit = terms.asked(plain("name", name)), can(self.store)
+        if terms.protocol == "strict" and not fit:
+            raise _texts.refused(name, "unfit", "", None, None)
+        into = Future() if into is None else into  # of which the lease lets go when it is held
+        lease = Lease(self.client, name, guarded=True, ttl_ns=given(terms), waits=waits, into=into)
+        self.begin(lease, "acquire", asked, wait_ns)
+        return into
+
+    def begin_accompany(self, handle: Handle, terms: Terms, into: Future[HeldThing] | None = None) -> Future[HeldThing]:
+        """A companion."""
+        if handle.protocol == "strict" and not can(self.store):
+            raise _texts.refused(handle.name, "unfit", "", None, None)
+        into = Future() if into is None else into
+        companion = Lease(self.client, handle.name, guarded=False, ttl_ns=handle.ttl_ns, into=into)
+        companion.token = handle.token
+        self.begin(companion, "accompany", _come(handle, terms))
+        return into
+
+    def begin_release(self, name: str, holder: str, terms: Event) -> Future[None]:
+        """Releases a lease by lastwriter of which only the holder is known."""
+        lease = Lease(self.client, name, guarded=True)
+        terms = {"protocol": "lastwriter", "name": name, **terms, "holder": holder, "role": "owner"}
+        return self.begin(lease, "release", terms).over
+
+    def begin(self, claim: C, kind: str, terms: Event, wait_ns: int = 0, **more: Any) -> C:
+        """Begins a claim. The keys of terms stand in the core's order, and those of more; zeros are left out."""
+        command = {key: value for key, value in {"kind": kind, "wait_ns": wait_ns, **more}.items() if value}
+        terms = {key: value for key, value in terms.items() if value}
+        if self.client.closing:
+            raise _texts.closed()
+        self.client.begin(claim, command, terms)
+        return claim
+
+    # Semaphores.
+
+    def begin_permit(
+        self, name: str, terms: Terms, request: PermitRequest, wait_ns: int, waits: OnWaiting | None, *,
+        into: Future[HeldThing] | None = None,
+    ) -> Future[HeldThing]:  # fmt: skip
+        """A permit."""
+        more: Event = {"capacity": request.capacity, "width": request.width, "weight": request.weight}
+        more |= {"spare": request.spare, "label": terms.label}
+        into = Future() if into is None else into
+        self._ask(
+            Permit(self.client, name, request, ttl_ns=given(terms), waits=waits, into=into),
+            "permit",
+            terms,
+            wait_ns,
+            more,
+        )
+        return into
+
+    def set_limit(self, name: str, limit: int, timeout_ns: int) -> None:
+        """Whichever machine of the name there is sets it."""
+        settled: Future[HeldThing] = Future()
+        asked = Permit(self.client, name, None, ttl_ns=0, into=settled)
+        self._ask(asked, "limit", Terms(protocol="strict"), 0, {"store_limit": limit})
+        try:
+            if not settled.wait(timeout_ns / SECOND):
+                raise _texts.refused(name, "unset", "unreachable", None, None, what="limit of")
+        finally:
+            settled.cancel()
+        settled.result()
+
+    def _ask(self, permit: Permit, kind: str, terms: Terms, wait_ns: int, more: Event) -> None:
+        asked = terms.asked(plain("name", permit.name), "strict", on_session=False, label="")
+        if not can(self.store):
+            raise _texts.refused(permit.name, "unfit", "", None, None, what="permit of")
+        self.begin(permit, kind, asked, wait_ns, **more)
+
+    # Work.
+
+    def begin_invocation(self, request: WorkRequest, next_step: StepFuture) -> Call:
+        """A call of a piece of work."""
+        plain("name", request.name)
+        handle, more = request.handle, Event(memo_failures=request.memo_failures)
+        if request.remote:
+            more["without_lease"] = request.without_lease
+        ttl = handle.ttl_ns if handle is not None else given(request.terms)
+        if handle is not None:
+            terms = _come(handle, request.terms, **more)
+        else:
+            terms = request.terms.asked(request.name, **more)
+        call = Invocation(self.client, request, next_step, ttl_ns=ttl, opens=self.open_object)
+        return self.begin(call, "remote" if request.remote else "invoke", terms, request.wait_ns)
+
+    def open_object(self, key: str) -> BinaryIO:
+        """An object whole, from its beginning; StoreError, or Vacant. On the caller's thread."""
+        opens = getattr(self.store, "open", None)
+        try:
+            found = opens(key) if callable(opens) else self.store.get(key)
+        except Exception as error:
+            class_ = class_of(error)
+            raise error_class(class_)(
+                f"mopslock: {key} cannot be read{_texts.said(class_, error)}; {_texts.advice(class_)}"
+            ) from error
+        if found is None:
+            raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
+        if isinstance(found, tuple):
+            found = found[0]
+        stream: BinaryIO = io.BytesIO(found) if isinstance(found, (bytes, bytearray, memoryview)) else found
+        return stream
+
+    # Looking, and breaking.
+
+    def inspect(self, name: str, timeout_ns: int) -> Status:
+        """Under either protocol: a strict lease before an old client's record beside it, if it is held."""
+        protocol = {} if callable(getattr(self.store, "list", None)) else {"protocol": "lastwriter"}
+        return self._inspect(name, self.client.clock.mono() + timeout_ns, protocol)
+
+    def _inspect(self, name: str, until: int, protocol: Event) -> Status:
+        """The store's word, asked for again until there is no more time, or no hope."""
+        clock = self.client.clock
+        while True:
+            look = Look(self.client, name)
+            said = self._wait(look, "look", {**protocol, "name": plain("name", name)}, until)
+            if said["kind"] == "seen":
+                return look.status
+            class_ = said.get("class", "")
+            if said["reason"] in ("newer", "kind"):
+                raise _texts.refused(name, said["reason"], class_, None, look.cause) from look.cause
+            if class_ not in PASSING or clock.mono() + RETRY * SECOND >= until:
+                raise _unread(name, class_, look.cause) from look.cause
+            time.sleep(RETRY)
+
+    def _wait(self, look: Look, kind: str, terms: Event, until: int) -> Action:
+        """The last word on a look or a break; after until it is unknown."""
+        self.begin(look, kind, terms)
+        try:
+            if look.future.wait((until - self.client.clock.mono()) / SECOND):
+                return look.future.result()
+        finally:
+            self.client.command(look, "cancel")
+        return {"kind": "refused", "reason": "unreachable", "class": "unreachable"}
+
+    def break_lease(self, name: str, request: Break, timeout_ns: int) -> Status:
+        """Under strict by a version that says so; under lastwriter by a release in the holder's name."""
+        protocol = request.protocol
+        if protocol == "strict" and not can(self.store):
+            raise _texts.refused(name, "unfit", "", None, None)
+        if protocol == "auto" and callable(getattr(self.store, "list", None)):
+            protocol = ""  # type: ignore[assignment]
+        elif protocol == "auto":
+            protocol = "lastwriter"
+        terms: Event = {
+            "protocol": protocol, "name": plain("name", name), "holder": plain("holder", request.holder),
+            "why": plain("why", request.why), "now": request.now,
+        }  # fmt: skip
+        look = claims.Break(self.client, name)
+        said = self._wait(look, "break", terms, self.client.clock.mono() + timeout_ns)
+        if said["kind"] == "broken":
+            return look.status
+        reason, class_ = said["reason"], said.get("class", "")
+        if reason == "held":
+            raise _texts.not_broken(name, look.status)
+        if reason == "terms":
+            raise BadArgument(f"mopslock: {said.get('body', b'').decode()}")
+        seen = look.status if said.get("sight") else None
+        raise _texts.refused(name, reason, class_, seen, look.cause) from look.cause
+
+    def list(self, prefix: str, timeout_ns: int) -> Iterator[Status]:
+        """One look a lease; one that cannot be read is left out."""
+        until = self.client.clock.mono() + timeout_ns
+        prefix = plain("prefix", prefix)
+        if not isinstance(self.store, Listing):
+            raise BadArgument(f"mopslock: {self.url} has no verb list, so nobody can say what is in it")
+        seen: set[str] = set()
+        for key in self._keys(self.store, prefix, timeout_ns):
+            at = key.find(REGISTER)
+            if at <= 0 and not key.endswith(RECORD):
+                continue
+            name = key[:at] if at > 0 else key.removesuffix(RECORD)
+            if name in seen or not name.startswith(prefix):
+                continue
+            seen.add(name)
+            if self.client.clock.mono() >= until:
+                raise StoreError(f"mopslock: the store was not listed in time; {_texts.advice('')}")
+            try:
+                status = self._inspect(name, until, {} if at > 0 else {"protocol": "lastwriter"})
+            except BadArgument:
+                continue  # some other object, which only looks like a record
+            except MopslockError as error:
+                log.warning("%s", error)
+                continue
+            if status.state != "vacant" or status.is_semaphore:
+                yield status
+
+    def _keys(self, store: Listing, prefix: str, timeout_ns: int) -> Any:
+        listed: Future[Any] = Future()
+
+        def walk() -> None:
+            try:
+                listed.settle(sorted(item if isinstance(item, str) else item[0] for item in store.list(prefix)))
+            except BaseException as error:
+                listed.settle(error)
+
+        self.client.threads.soon(walk)
+        in_time = listed.wait(timeout_ns / SECOND)
+        error = listed.exception()
+        if in_time and error is None:
+            return listed.result()
+        class_ = "unreachable" if error is None else class_of(error)
+        raise error_class(class_)(
+            f"mopslock: the store cannot be listed{_texts.said(class_, error)}; {_texts.advice(class_)}"
+        ) from error
+
+    # The end.
+
+    def close(self, timeout_ns: int) -> None:
+        """Everything is asked to end at once, and waited for together."""
+        client, end = self.client, time.monotonic() + timeout_ns / SECOND
+        client.closing = True
+        ending = list(client.claims.values())
+        for claim in ending:
+            claim.hurry()
+        client.close()
+        while not client.closed.wait(min(end - time.monotonic(), TURN)) and time.monotonic() < end:
+            if client.threads.sleeper.barred:
+                client.turn()
+        left = len(client.claims)
+        if left or (client.sessions and not client.closed.done()):
+            raise NotReleased(
+                f"mopslock: {left} of {max(left, len(ending))} leases were not released in time, and expire"
+            )
+
+
+def given(terms: Terms) -> int:
+    """The TTL of terms that have one; 0 is the protocol's own."""
+    return terms.ttl_ns("strict") if terms.ttl is not None else 0
+
+
+def _come(handle: Handle, terms: Terms, **more: Any) -> Event:
+    """The terms of who comes to a lease that exists."""
+    strict = handle.protocol == "strict"
+    more |= {"ttl_ns": handle.ttl_ns, "holder": handle.holder, "epoch": handle.epoch if strict else 0}
+    return terms.asked(plain("name", handle.name), "strict" if strict else "lastwriter", on_session=False, **more)
+
+
+def _unread(name: str, class_: str, cause: BaseException | None) -> StoreError:
+    return error_class(class_)(
+        f"mopslock: lease {_texts.quoted(name)} cannot be read{_texts.said(class_, cause)}; {_texts.advice(class_)}"
+    )
+
+
+def plain(what: str, text: Any) -> str:
+    """Text that can be encoded, or BadArgument. All else about it is the core's business."""
+    _texts.encode(what, text)
+    checked: str = text
+    return checked

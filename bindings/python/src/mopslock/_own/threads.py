@@ -1,0 +1,244 @@
+"""The threads of own stores: workers that step clients and ask stores, and one that waits for time to pass.
+
+No thread of a caller's steps a client or asks a store. So an interrupt, which only the main thread gets, never comes
+between a step and what it asks for, and a store that hangs hangs nobody.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import queue
+import threading
+import time
+from collections import Counter
+from typing import Protocol
+
+from .._notify import begin_thread
+from .._units import SECOND
+from .._workers import IDLE, Do, Workers
+from .clock import Clock
+from .verbs import NEVER
+
+log = logging.getLogger("mopslock")
+
+MOST_ASKING = 64
+"""Threads that ask one store at once. A client has half as many requests under way; the others may hang."""
+
+MOST_LATE = 2
+"""Requests of one key that hang: they must not use up the threads of all."""
+
+LONGEST_PAUSE = 1.0
+"""Seconds. Python's waits do not count the time that the machine sleeps, and deadlines do."""
+
+
+class Request(Protocol):
+    """A request that is under way, as a Lane sees it."""
+
+    key: str
+    late: bool
+    """Its limit is over: it was answered, and the store is still at it."""
+
+    def perform(self) -> None:
+        """Asks the store. The request has its place in the lane."""
+
+
+class Lane:
+    """One store's share of the threads."""
+
+    def __init__(self, most: int = MOST_ASKING) -> None:
+        self._most = most
+        self._lock = threading.RLock()
+        self._asking: set[Request] = set()
+        self._late: Counter[str] = Counter()
+        self._held_back: list[Request] = []
+
+    def take(self, request: Request) -> bool:
+        """Whether it may be asked now. If not it has its turn when another has come back."""
+        with self._lock:
+            if not self._has_room(request):
+                self._held_back.append(request)
+                return False
+            self._asking.add(request)
+            return True
+
+    def overdue(self, request: Request) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            if request in self._asking:
+                request.late = True
+                self._late[request.key] += 1
+            elif request in self._held_back:
+                self._held_back.remove(request)
+
+    def leave(self, request: Request) -> Request | None:
+        """It has come back. What is returned has its place, and is to be performed."""
+        with self._lock:
+            self._asking.discard(request)
+            if request.late:
+                self._late[request.key] -= 1
+                self._late += Counter()  # forgets zeros
+            for other in self._held_back:
+                if self._has_room(other):
+                    self._held_back.remove(other)
+                    self._asking.add(other)
+                    return other
+            return None
+
+    def _has_room(self, request: Request) -> bool:
+        return len(self._asking) < self._most and self._late[request.key] < MOST_LATE
+
+
+class Waits(Protocol):
+    """What a Sleeper wakes."""
+
+    clock: Clock
+    expected: int
+    """Mono: when the sleeper will look at it."""
+
+    def due(self) -> int:
+        """Mono: when it wants to be woken."""
+
+    def pass_time(self) -> None:
+        """It is due."""
+
+
+class Sleeper:
+    """The thread that waits for time to pass."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Waits]] = []  # an entry is stale if its instant is not what is expected
+        self._order = itertools.count()
+        self._pokes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._until = NEVER  # time.monotonic_ns at which it looks without being poked
+        self.barred = False  # it could not begin its thread, since the interpreter is ending: who closes wakes them
+
+    def expect(self, waits: Waits) -> None:
+        """It may be due earlier than it was."""
+        with self._lock:
+            due = waits.due()
+            if due >= waits.expected:
+                return
+            waits.expected = due
+            heapq.heappush(self._heap, (due, next(self._order), waits))
+            if time.monotonic_ns() + due - waits.clock.mono() < self._until:
+                self.poke()
+
+    def poke(self) -> None:
+        """Has it look at the clock."""
+        self._pokes.put(None)
+        with self._lock:
+            if self._thread is None and self._heap:
+                begin_thread(self._run, "mopslock-sleeper", self._note)
+
+    def _note(self, thread: threading.Thread | None) -> None:
+        self._thread = thread
+        self.barred = thread is None
+
+    def _run(self) -> None:
+        while self._thread is threading.current_thread():
+            pause = self.look()
+            try:
+                self._pokes.get(timeout=IDLE if pause is None else pause)
+            except queue.Empty:
+                self._prune()
+                if pause is None and self._rest():
+                    return
+
+    def look(self) -> float | None:
+        """Wakes those that are due, and returns the seconds until another is; None is when somebody pokes it."""
+        while not self._pokes.empty():
+            self._pokes.get_nowait()
+        while True:
+            with self._lock:
+                while self._heap and self._heap[0][0] != self._heap[0][2].expected:
+                    heapq.heappop(self._heap)
+                if not self._heap:
+                    self._until = NEVER
+                    return None
+                due, _, waits = self._heap[0]
+                left = min(due - waits.clock.mono(), int(LONGEST_PAUSE * SECOND))
+                if left > 0:
+                    self._until = time.monotonic_ns() + left
+                    return left / SECOND
+                waits.expected = NEVER
+            try:
+                if waits.due() <= waits.clock.mono():
+                    waits.pass_time()
+            except Exception:
+                log.exception("mopslock: a client failed; this is an error in mopslock")
+            self.expect(waits)
+
+    def _prune(self) -> None:
+        """Lets go of what waits for nothing any more."""
+        with self._lock:
+            for entry in self._heap:
+                if entry[2].due() == NEVER:
+                    entry[2].expected = NEVER
+            self._heap = [entry for entry in self._heap if entry[2].expected == entry[0]]
+            heapq.heapify(self._heap)
+
+    def _rest(self) -> bool:
+        """Ends the thread that waits for nothing; the next that is due begins another."""
+        with self._lock:
+            if not self._heap:
+                self._thread = None
+            return self._thread is None
+
+
+class Timer:
+    """Something that is to be done at an instant."""
+
+    def __init__(self, clock: Clock, at: int, do: Do) -> None:
+        self.clock, self._at, self._do = clock, at, do
+        self.expected = NEVER
+
+    def due(self) -> int:
+        """Mono: its instant, until it has passed."""
+        return self._at
+
+    def pass_time(self) -> None:
+        """It has passed."""
+        self._at = NEVER
+        self._do()
+
+
+class Threads:
+    """One store's threads: its share of the workers, and the sleeper of all."""
+
+    naps = True
+    """Who has stepped a client waits the moment until it is due."""
+
+    def __init__(self, workers: Workers, sleeper: Sleeper) -> None:
+        self._workers, self.sleeper = workers, sleeper
+        self.soon = workers.submit
+        """Has something done, on another thread."""
+        self._lanes = (Lane(), Lane())
+        self.expect = sleeper.expect
+
+    def lane(self, *, transfer: bool) -> Lane:
+        """Results take their time, and no renewal waits behind one."""
+        return self._lanes[transfer]
+
+
+class _Shared:
+    """What all stores of this process share; a forked child has its own."""
+
+    def __init__(self) -> None:
+        self.workers = Workers()
+        self.sleeper = Sleeper()
+
+
+shared = _Shared()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=shared.__init__)  # type: ignore[misc]
+
+
+def threads() -> Threads:
+    """A share for one more store."""
+    return Threads(shared.workers, shared.sleeper)

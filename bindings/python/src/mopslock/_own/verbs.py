@@ -1,0 +1,148 @@
+"""A store's verbs as the client asks for them: a request in, an answer out. If the store does not answer, it is
+unknown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..stores import MOST, class_of, retry_after_of
+
+log = logging.getLogger("mopslock")
+
+Event = dict[str, Any]
+Action = dict[str, Any]
+
+NEVER = 1 << 62
+
+VERBS = ("get", "put", "create", "exists", "list", "delete")
+
+RESULTS = {"create_result": "create", "put_result": "put"}
+"""Requests for the output of work, and the verbs that they are: with bytes of the host's own."""
+
+READS = {"get", "exists", "list"}
+
+REQUESTS = {*VERBS, *RESULTS}
+
+MOST_ENTRIES = 256
+ROOM, ENTRY = 98304 - 4096, 13
+"""Bytes of a message that a list's entries may fill, and what each takes in addition to its key: core.FitEntries."""
+
+Said = tuple[Event, BaseException | None]
+"""An answer, its keys in the core's order, and what the store raised."""
+
+
+def attempt(store: Any, action: Action, body: bytes | None) -> Said:
+    """One request. It ends with an answer whatever the store raises. body is that of a result."""
+    try:
+        kind = action["kind"]
+        if kind in RESULTS:
+            return _DO[RESULTS[kind]](store, {**action, "body": body or b""}), None
+        return _DO[kind](store, action), None
+    except BaseException as error:  # asyncio's CancelledError is no Exception
+        log.debug("mopslock: %s of %s failed", action["kind"], action["key"], exc_info=True)
+        answer = unknown(action, class_of(error) if isinstance(error, Exception) else "other")
+        if after := retry_after_of(error):
+            answer["retry_after_ns"] = after
+        return answer, error
+
+
+def unknown(action: Action, class_: str = "unreachable") -> Event:
+    """The answer to a request whose fate is unknown."""
+    return {"kind": "answer", "request": action["request"], "outcome": "unknown", "class": class_}
+
+
+def _answer(action: Action, yes: object = True) -> Event:
+    return {"kind": "answer", "request": action["request"], "outcome": "yes" if yes else "no"}
+
+
+def _get(store: Any, action: Action) -> Event:
+    found = store.get(action["key"])
+    if found is None:
+        return _answer(action, False)
+    body, stamp = (found, 0) if isinstance(found, (bytes, bytearray, memoryview)) else found
+    answer, body, stamp = _answer(action), bytes(body[:MOST]), _stamp(stamp)
+    if stamp:
+        answer["stamp_ns"] = stamp
+    if body:
+        answer["body"] = body
+    return answer
+
+
+def _put(store: Any, action: Action) -> Event:
+    store.put(action["key"], action["body"])
+    return _answer(action)
+
+
+def _create(store: Any, action: Action) -> Event:
+    try:
+        made = store.create(action["key"], action["body"])
+    except FileExistsError:
+        made = False
+    return _said(made, action)
+
+
+def _exists(store: Any, action: Action) -> Event:
+    return _said(store.exists(action["key"]), action)
+
+
+def _said(word: object, action: Action) -> Event:
+    """True or False, and nothing that only looks like it: a verb without a return value has not answered."""
+    if word is not True and word is not False:
+        raise TypeError(f"{action['kind']} returned {word!r}, which is neither True nor False")
+    return _answer(action, word)
+
+
+def _list(store: Any, action: Action) -> Event:
+    entries, more = listed(store.list(action["key"]), action["key"], action.get("after", ""), action["count"])
+    answer = _answer(action)
+    if entries:
+        answer["entries"] = entries
+    if more:
+        answer["more"] = True
+    return answer
+
+
+def listed(found: Iterable[Any], prefix: str, after: str, count: int) -> tuple[list[list[Any]], bool]:
+    """The first entries after a key, as many as a message takes, and whether more follow."""
+    pairs = []
+    for item in found:
+        key, stamp = (item, 0) if isinstance(item, str) else item
+        try:
+            encoded = key.encode()
+        except UnicodeEncodeError:
+            continue  # none of ours
+        if key.startswith(prefix) and encoded > after.encode():
+            pairs.append((encoded, key, _stamp(stamp)))
+    pairs.sort()
+    entries: list[list[Any]] = []
+    left = ROOM
+    for encoded, key, stamp in pairs:
+        left -= ENTRY + len(encoded)
+        if left < 0 or len(entries) == min(count, MOST_ENTRIES):
+            return entries, True
+        entries.append([key, stamp])
+    return entries, False
+
+
+def _delete(store: Any, action: Action) -> Event:
+    store.delete(action["key"])
+    return _answer(action)
+
+
+def _stamp(stamp: object) -> int:
+    ns = int(stamp or 0)  # type: ignore[call-overload]
+    if not 0 <= ns < NEVER:
+        raise ValueError(f"{ns} is no time in nanoseconds since 1970")
+    return int(ns)
+
+
+_DO: dict[str, Callable[[Any, Action], Event]] = {
+    "get": _get, "put": _put, "create": _create, "exists": _exists, "list": _list, "delete": _delete,
+}  # fmt: skip
+
+
+def can(store: object) -> bool:
+    """Whether a store has all verbs that strict needs. Only a trial shows whether it honours create-if-absent."""
+    return all(callable(getattr(store, verb, None)) for verb in VERBS)

@@ -1,0 +1,244 @@
+"""One call of a piece of work on a store of one's own, and each tenure that it has."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from .. import _texts
+from .._call import Begin, Call, Found, NoLease, Step, StepFuture, WorkRequest
+from .._future import Future
+from .._held import OnWaiting
+from .._notify import notifier
+from ..errors import MopslockError
+from ..status import Status
+from .claims import Belief, lose_contact, refusal, seen, warn
+from .client import Claim, Client
+from .verbs import RESULTS, Action, Event
+
+log = logging.getLogger("mopslock")
+
+RESULT = "/result"
+
+
+class Tenure(Belief):
+    """One tenure under which the work is done: what its caller may ask. A call can have several."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Invocation, action: Action) -> None:
+        self._of = of
+        super().__init__(of.client, of.name, of.name, guarded=of.handle is None)
+        self.ttl_ns = of.ttl_ns
+        self.token = of.handle.token if of.handle is not None else 0
+        self.believe_held(action)
+
+    def finish(self) -> Future[None]:
+        """It ends with the call."""
+        return self._of.cancel()
+
+
+class Invocation(Claim, Call):
+    """A call. The client says when the work is to be begun, and is told when that has ended."""
+
+    __slots__ = (
+        "_body", "_final", "_late", "_launched", "_opens", "_pid", "_refusal", "_stored", "_waits", "_working",
+        "cause", "client", "handle", "name", "next_step", "number", "over", "tenure", "ttl_ns",
+    )  # fmt: skip
+
+    def __init__(
+        self, client: Client, request: WorkRequest, next_step: StepFuture, *, ttl_ns: int,
+        opens: Callable[[str], BinaryIO],
+    ) -> None:  # fmt: skip
+        self.number, self.cause = 0, None
+        self.client, self.name, self.handle = client, request.name, request.handle
+        self.ttl_ns, self.next_step, self._opens = ttl_ns, next_step, opens
+        self.tenure: Tenure | None = None
+        self.over: Future[None] = Future()  # what was held is given back
+        self._waits: OnWaiting | None = request.waits
+        self._launched = self._working = False  # the work was begun, ever; it is under way
+        self._late: Step | MopslockError | None = None  # how it ends, unless work is launched all the same
+        self._final: Step | MopslockError | None = None
+        self._body = b""  # the output of the work
+        self._stored = False
+        self._pid = os.getpid()
+
+    # What any thread may call.
+
+    def complete(self, next_step: StepFuture, *, well: bool, body: bytes | Path | None) -> None:
+        """A file is read here, whole: a store of one's own takes bytes."""
+        if self._pid != os.getpid():
+            raise _texts.forked(self.name)
+        body = body.read_bytes() if isinstance(body, Path) else body
+        event: Event = {"kind": "ended", "outcome": "yes" if well else "no"}
+        if body is not None:
+            event["result"] = True
+        self.client.post(lambda: self._work_ended(next_step, body, event))
+
+    def cancel(self) -> Future[None]:
+        """Its validity ends before anything is written that lets others in."""
+        if self._pid != os.getpid():  # the parent's goes on
+            nothing: Future[None] = Future()
+            nothing.settle(None)
+            return nothing
+        tenure = self.tenure
+        if tenure is not None:
+            tenure.invalidate()
+        self.client.command(self, "cancel")
+        return self.over
+
+    def open(self) -> BinaryIO:
+        """On the caller's thread."""
+        assert isinstance(self._final, Found)
+        return self._opens(self._final.key)
+
+    def hurry(self) -> None:
+        """The process is about to end, or the store is closed."""
+        tenure = self.tenure
+        if tenure is not None:
+            tenure.invalidate()
+
+    # What the client tells.
+
+    def hear(self, action: Action) -> bool:
+        """Its last word is that all is given back."""
+        _WORK[action["kind"]](self, action)
+        return bool(action["kind"] == "left")
+
+    def fail(self, error: MopslockError) -> None:
+        """It could not be begun."""
+        self._conclude(error)
+        self.over.settle(None)
+
+    def result(self) -> bytes | None:
+        """The output of the work."""
+        return self._body
+
+    def answered(self, action: Action, answer: Event) -> None:
+        """What is stored is ours."""
+        self._stored = self._stored or (action["kind"] in RESULTS and answer["outcome"] == "yes")
+
+    def _work_ended(self, next_step: StepFuture, body: bytes | None, event: Event) -> None:
+        self.next_step = next_step
+        if self._final is not None:  # it was over before
+            next_step.settle(self._final)
+            return
+        self._working, self._body = False, body or b""
+        if not self.client.closing:  # otherwise it is given up, and hears of it in the end
+            self.client.command(self, **event)
+
+    def _conclude(self, outcome: Step | MopslockError) -> None:
+        """The first word counts. One that waits for work hears it now, one that works when that has ended."""
+        if self._final is not None:
+            return
+        self._final, self._working, self._late = outcome, False, None
+        if self.tenure is not None:
+            self.tenure.invalidate()  # what is written next may let others in
+        if isinstance(outcome, MopslockError) and outcome.__cause__ is None:
+            outcome.__cause__ = self.cause
+        self._body = b""
+        self.next_step.settle(outcome)
+
+    def _waiting(self, action: Action) -> None:
+        if self._waits is not None and (status := self._seen(action)) is not None:
+            tell = self._waits
+            notifier.call(lambda: tell(status))
+
+    def _seen(self, action: Action) -> Status | None:
+        return seen(self.client, self.name, action, self.tenure.protocol if self.tenure is not None else "")
+
+    def _held(self, action: Action) -> None:
+        self.tenure = Tenure(self, action)
+
+    def _launch(self, _: Action) -> None:
+        self._late, self._launched, self._working = None, True, True
+        begin = Begin(self.tenure or NoLease(self, self.client.url))
+        if not self.next_step.settle(begin):  # nobody is there to do it
+            self.cancel()
+
+    def _found(self, action: Action) -> None:
+        key = action["key"]
+        self._decide(Found(key, key != self.name + RESULT, self._stored))
+
+    def _absent(self, action: Action) -> None:
+        reason, class_ = action.get("reason", ""), action.get("class", "")
+        self._decide(_texts.no_result(self.name, reason, class_, self._seen(action), self.cause))
+
+    def _decide(self, outcome: Step | MopslockError) -> None:
+        """A remote ends when all is given back: a put of it may not land on the release that its launcher makes."""
+        if self.handle is None:
+            self._conclude(outcome)
+            return
+        self._late, self._working = outcome, False
+        if self.tenure is not None:
+            self.tenure.invalidate()  # as for who concludes
+
+    def _refused(self, action: Action) -> None:
+        self._conclude(refusal(self, self.client, self.name, action, seen=self._seen(action), what="lease"))
+
+    def _cannot_maintain(self, action: Action) -> None:
+        error = _texts.nothing_to_join(self.name, action["reason"], action.get("class", ""), self.cause)
+        if self._launched:  # what was begun goes on
+            log.warning("%s", error)
+            return
+        self._end_tenure(error)
+        self._late = error
+
+    def _lost(self, action: Action) -> None:
+        """A remote that has not begun never will; who wants the result goes on without the lease."""
+        error = _texts.lost(self.name, action["reason"], self._seen(action))
+        if self._working:
+            log.warning("%s", error)
+        elif self.handle is not None and not self._launched:
+            self._late = error
+        self._end_tenure(error)
+
+    def _end_tenure(self, error: MopslockError) -> None:
+        if self.tenure is not None:
+            self.tenure.ended.settle(error)
+        self.tenure = None
+
+    def _released(self, _: Action) -> None:
+        self._end_tenure(_texts.ended(self.name))
+
+    def _left(self, _: Action) -> None:
+        """Nothing of it is left here."""
+        self._conclude(self._late or _texts.closed())
+        self._end_tenure(_texts.ended(self.name))
+        self.over.settle(None)
+
+    def _believe(self, action: Action) -> None:
+        if self.tenure is not None:
+            self.tenure.believe(action)
+
+    def _adopted(self, action: Action) -> None:
+        if self.tenure is not None:
+            self.tenure.adopted(action)
+
+    def _contact_lost(self, _: Action) -> None:
+        lose_contact(self.name)
+
+    def _warned(self, action: Action) -> None:
+        warn(self.name, self.ttl_ns, action, self._seen(action))
+
+
+_WORK: dict[str, Callable[[Invocation, Action], None]] = {
+    "waiting": Invocation._waiting,
+    "held": Invocation._held,
+    "launch": Invocation._launch,
+    "found": Invocation._found,
+    "absent": Invocation._absent,
+    "adopted": Invocation._adopted,
+    "renewed": Invocation._believe,
+    "deadline": Invocation._believe,
+    "refused": Invocation._refused,
+    "lost": Invocation._lost,
+    "released": Invocation._released,
+    "contact_lost": Invocation._contact_lost,
+    "cannot_maintain": Invocation._cannot_maintain,
+    "left": Invocation._left,
+    "warned": Invocation._warned,
+}

@@ -1,0 +1,72 @@
+"""Threads for what may take its time: daemons, as many as there is to do, up to a bound."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from ._notify import begin_thread
+
+log = logging.getLogger("mopslock")
+
+Do = Callable[[], object]
+
+MOST_THREADS = 256
+"""Workers of all stores together."""
+
+IDLE = 10.0
+"""Seconds after which a thread that has nothing to do ends."""
+
+
+class Workers:
+    """Threads for requests: daemons, so that one that hangs on a dead store does not keep the process alive."""
+
+    def __init__(self, most: int = MOST_THREADS) -> None:
+        self._most = most
+        self._jobs: queue.SimpleQueue[Do] = queue.SimpleQueue()  # in C: a Condition starves beside a busy thread
+        self._lock = threading.RLock()
+        self._queued = 0  # jobs that nobody has taken
+        self._waiting = 0  # workers that will take them
+        self._barred = False  # no thread could be begun, as when the interpreter is ending
+        self._count = 0
+
+    def submit(self, job: Do) -> None:
+        """Has job run on some worker; what it raises is logged."""
+        with self._lock:
+            if self._queued >= self._waiting and self._count < self._most:
+                begin_thread(self._run, "mopslock-store", self._note)
+            if self._queued < self._waiting or (self._count > 0 and not self._barred):
+                self._queued += 1
+                self._jobs.put(job)
+                return
+        job()  # no thread can be begun, as when the interpreter is ending
+
+    def _note(self, thread: threading.Thread | None) -> None:
+        self._barred = thread is None
+        change = 1 if thread is not None else -1
+        self._count += change
+        self._waiting += change
+
+    def _run(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=IDLE)
+            except queue.Empty:
+                with self._lock:
+                    if self._queued > 0:  # one is on its way
+                        continue
+                    self._count -= 1
+                    self._waiting -= 1
+                    return
+            with self._lock:
+                self._queued -= 1
+                self._waiting -= 1
+            try:
+                job()
+            except BaseException:
+                log.exception("mopslock: a job failed; this is an error in mopslock")
+            del job  # and what it holds, while this thread waits
+            with self._lock:
+                self._waiting += 1
