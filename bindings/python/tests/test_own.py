@@ -14,9 +14,17 @@ import pytest
 
 from mopslock import errors
 from mopslock._own import client
+from mopslock._own.claims import Lease, Permit
+from mopslock._own.client import Client
+from mopslock._own.clock import System
+from mopslock._own.host import OwnHost
+from mopslock._own.threads import Lane, Sleeper
+from mopslock._permit_request import PermitRequest
 from mopslock._texts import said
 from mopslock._units import FOREVER, SECOND
+from mopslock._workers import Do
 from mopslock.status import Status
+from mopslock.stores import Memory
 from mopslock.terms import Terms
 from world import ACQUIRE, LATENCY, MARGIN, RELEASE, RENEW, TTL, FakeStore, PlainStore, World, seconds, stamp
 
@@ -313,6 +321,39 @@ def test_a_session_is_closed_when_nobody_has_stood_on_it_for_a_while() -> None:
     assert not any(key.endswith("/beat") for key in store.objects)
     world.run(100)
     assert world.next() == 1 << 62, "nothing is left of it"
+
+
+class AtOnce:
+    """Threads that are done before the caller goes on."""
+
+    naps = True
+    sleeper = Sleeper()
+
+    def __init__(self) -> None:
+        self._lanes = Lane(), Lane()
+
+    def soon(self, job: Do) -> None:
+        """Now."""
+        job()
+
+    def expect(self, _: object) -> None:
+        """Nothing is awaited here."""
+
+    def lane(self, *, transfer: bool) -> Lane:
+        """One of two."""
+        return self._lanes[transfer]
+
+
+def test_the_callers_future_has_the_lease_however_soon_it_is_held() -> None:
+    """The lease lets go of that future then."""
+    store = Memory()
+    host = OwnHost(store, Client(store, System(), AtOnce()))
+    lease = host.begin_acquire("n", Terms(protocol="lastwriter"), 0, None).result()
+    joined = host.begin_accompany(lease.handle(), Terms()).result()
+    permit = host.begin_permit("p", Terms(protocol="strict"), PermitRequest(1), 0, None).result()
+    assert [type(one) for one in (lease, joined, permit)] == [Lease, Lease, Permit]
+    host.set_limit("p", 3, SECOND)
+    host.close(SECOND)
 
 
 # Stores that fail, hang, or have nonsense in them.
