@@ -20,6 +20,7 @@ type request struct {
 	*http.Request
 
 	op      Op
+	key     string
 	content []byte
 	gone    func() // counts it as no longer under way, once
 }
@@ -43,11 +44,19 @@ func (p *Proxy) handle(w http.ResponseWriter, from *http.Request) {
 		cut(w, nil)
 		return
 	}
+	if isPortal(from) {
+		_, _ = io.WriteString(w, page)
+		return
+	}
 	op, key := p.speech.what(from, content)
 	fault, delay := p.enter(op, key)
-	r := &request{Request: from, op: op, content: content, gone: sync.OnceFunc(p.leave)}
+	r := &request{Request: from, op: op, key: key, content: content, gone: sync.OnceFunc(p.leave)}
 	defer r.gone()
 	defer context.AfterFunc(from.Context(), r.gone)() // the client has given up
+	if fault.isLie() {
+		p.lie(w, r, fault)
+		return
+	}
 	switch fault {
 	case CutBefore:
 		r.cut(w, nil)
@@ -136,6 +145,9 @@ func (p *Proxy) send(ctx context.Context, r *request) (*answer, error) {
 	// GCS says here where to send the next part of an upload: it must come by the proxy.
 	if to := response.Header.Get("Location"); to != "" {
 		response.Header.Set("Location", strings.ReplaceAll(to, "//"+p.target+"/", "//"+p.address+"/"))
+	}
+	if response.StatusCode == http.StatusOK && r.Method == http.MethodGet {
+		p.remember(r.key, content)
 	}
 	return &answer{response, content}, nil
 }

@@ -1,6 +1,6 @@
 // Package proxy is a bad network, for tests: it stands before a server of a cloud's
 // protocol on loopback, counts what passes, and makes some of it fail in the ways in
-// which real networks and front doors do.
+// which real networks and front doors do. It can also lie: see the wrong answers.
 //
 // The test chooses each request's fault (see Proxy.Choose, and Weather for chance with
 // a seed), and the proxy carries it out, so that every fault is the same on S3, GCS and
@@ -64,7 +64,7 @@ const (
 // RetryAfter is what Busy sends: Retry-After: 1.
 const RetryAfter = time.Second
 
-// Faults are all of them but None.
+// Faults are all of them but None and the wrong answers.
 var Faults = []Fault{
 	Delay, CutBefore, CutRequest, CutAfter, CutAnswer, Conflict, OwnSuccess,
 	Throttled, Broken, Busy, Truncated, Duplicated,
@@ -76,7 +76,12 @@ var names = [...]string{
 }
 
 // String is the fault's name.
-func (f Fault) String() string { return names[f] }
+func (f Fault) String() string {
+	if f.isLie() {
+		return f.lieName()
+	}
+	return names[f]
+}
 
 // Request is one request that came, as the chooser sees it.
 type Request struct {
@@ -120,6 +125,7 @@ type Proxy struct {
 	came     int
 	underWay int
 	counts   Counts
+	seen     [2]seen // the last bodies that the server has sent, of two objects
 }
 
 // New makes a proxy on a loopback port of its own before the server at target,

@@ -203,24 +203,69 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestWeather: the same seed gives the same weather in any order of requests; another seed
-// gives another; every fault comes, and most requests pass.
-func TestWeather(t *testing.T) {
+// TestChance: the same seed gives the same faults in any order of requests; another seed
+// gives others; every fault comes, and the others pass.
+func TestChance(t *testing.T) {
 	const requests = 4000
-	differ, times := 0, map[Fault]int{}
-	for n := range requests {
-		one := Weather(7, 4)(&Request{N: n})
-		again := Weather(7, 4)
-		again(&Request{N: n + 1})
-		if again(&Request{N: n}) != one {
-			t.Fatal("it depends on more than seed and N")
-		}
-		if one != Weather(8, 4)(&Request{N: n}) {
-			differ++
-		}
-		times[one]++
+	kinds := map[string]struct {
+		choose func(seed uint64, often int) func(*Request) Fault
+		often  int
+		all    int
+		pass   int
+	}{
+		"weather": {Weather, 4, len(Faults), requests * 7 / 10},
+		"liar":    {Liar, 25, 2 * len(Lies()), requests * 7 / 10},
 	}
-	if differ == 0 || times[None] < requests*7/10 || len(times) != len(Faults)+1 || Weather(7, 0)(&Request{}) != None {
-		t.Errorf("%d differ; %v", differ, times)
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			differ, times := 0, map[Fault]int{}
+			for n := range requests {
+				one := kind.choose(7, kind.often)(&Request{N: n})
+				again := kind.choose(7, kind.often)
+				again(&Request{N: n + 1})
+				if again(&Request{N: n}) != one {
+					t.Fatal("it depends on more than seed and N")
+				}
+				if one != kind.choose(8, kind.often)(&Request{N: n}) {
+					differ++
+				}
+				times[one]++
+			}
+			if differ == 0 || times[None] < kind.pass || len(times) != kind.all+1 || kind.choose(7, 0)(&Request{}) != None {
+				t.Errorf("%d differ; %v", differ, times)
+			}
+		})
+	}
+}
+
+// TestLies: each wrong answer has the status of its table, and the server gets the request
+// only if the answer says so. A redirect leads to a page, and not to the server.
+func TestLies(t *testing.T) {
+	w := newWorld(t)
+	w.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, lie := range Lies() {
+		for _, fault := range []Fault{lie, lie | Sent} {
+			w.proxy.Choose(func(*Request) Fault { return fault })
+			for _, method := range []string{"GET", "HEAD", "PUT"} {
+				before := w.times(method)
+				status, body, err := w.ask(method, "/leases/k")
+				got := w.times(method) - before
+				if sent := fault&Sent != 0 || lie == Blank || lie == Swapped; got != map[bool]int{true: 1}[sent] {
+					t.Errorf("%v %s: the server got %d", fault, method, got)
+				}
+				if want := lies[lie-firstLie].status; want != 0 && status != want {
+					t.Errorf("%v %s: status %d, want %d", fault, method, status, want)
+				}
+				breaks := (lie == Garbage200 || lie == Gzip200) && method != "HEAD"
+				if strings.Contains(body, "01234567") || (err != nil) != breaks {
+					t.Errorf("%v %s: %q, %v", fault, method, body, err)
+				}
+			}
+		}
+	}
+	w.client.CheckRedirect = nil
+	w.proxy.Choose(func(*Request) Fault { return Found302 })
+	if status, body, err := w.ask("GET", "/leases/k"); status != 200 || body != page {
+		t.Errorf("behind the redirect: %d %q, %v", status, body, err)
 	}
 }

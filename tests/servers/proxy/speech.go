@@ -36,14 +36,17 @@ type speech struct {
 	what func(r *http.Request, body []byte) (Op, string)
 	// refusal returns the body of an answer with this status, and sets its headers.
 	refusal func(status int, header http.Header) string
+	// list returns a true list of a bucket, in which nothing is below any prefix that is
+	// asked for; with "" it is the request's own. It sets the headers of its answer.
+	list func(r *http.Request, bucket string, header http.Header) string
 	// ownHost: the server wants to be called by its own address.
 	ownHost bool
 }
 
 var speeches = map[string]speech{
-	"s3":     {what: whatS3, refusal: refusalS3},
-	"gs":     {what: whatGCS, refusal: refusalGCS, ownHost: true},
-	"azblob": {what: whatAzure, refusal: refusalAzure},
+	"s3":     {what: whatS3, refusal: refusalS3, list: listS3},
+	"gs":     {what: whatGCS, refusal: refusalGCS, list: listGCS, ownHost: true},
+	"azblob": {what: whatAzure, refusal: refusalAzure, list: listAzure},
 }
 
 // The statuses of refusals.
