@@ -188,21 +188,26 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 }
 
 // bootsBy names the boot of this machine if its clock is of use on a store, unless the boot
-// has a name. What we observe is dated by our own clock, whichever clock stamps. What others
-// wrote is judged by it only if the store is orderly; a store that does not say so in time,
-// as on a dead mount, is not.
+// has a name. What we observe is dated by our own clock, and is of use where no lease is
+// judged by the store's. What others wrote is judged by it only if the store is orderly; a
+// store that does not say so in time, as on a dead mount, is not.
 func (h *Host) bootsBy(s store.Store) {
-	place, ok := s.(store.Orderly)
-	if !ok || h.boot != "" {
+	if h.boot != "" {
 		return
 	}
-	h.memory.boot = clock.Boot()
+	if steps, _ := store.ClockSteps(s); steps {
+		h.memory.boot = clock.Boot()
+	}
+	place, ok := s.(store.Orderly)
+	if !ok {
+		return
+	}
 	orderly := make(chan bool, 1)
 	go func() { orderly <- place.Orderly() }()
 	select {
 	case is := <-orderly:
 		if is {
-			h.boot = h.memory.boot
+			h.boot = clock.Boot()
 		}
 	case <-time.After(orderlyPatience):
 	}
@@ -233,7 +238,7 @@ func (h *Host) processID() (string, error) {
 // samplesStoreClock reports whether a store's stamps are of a clock that can be relied
 // on: there are stamps, and nobody sets that clock while leases are held.
 func samplesStoreClock(s store.Store) bool {
-	_, steps := s.(store.SteppingClock)
+	steps, _ := store.ClockSteps(s)
 	return !steps && s.StampUnit() > 0
 }
 

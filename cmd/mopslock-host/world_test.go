@@ -154,9 +154,9 @@ func (d *door) Open(ctx context.Context, key string) (io.ReadCloser, store.Info,
 	return d.Streamer.Open(ctx, key)
 }
 
-func (*door) SteppingClock() {}
-func (*door) Orderly() bool  { return true }
-func (*door) Close() error   { return nil }
+func (*door) ClockSteps() (bool, string) { return true, "" }
+func (*door) Orderly() bool              { return true }
+func (*door) Close() error               { return nil }
 
 // bubbleClock is what hosts go by: both clocks are the bubble's.
 type bubbleClock struct{}

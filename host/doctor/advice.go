@@ -111,7 +111,7 @@ const smallOffset = 2 * time.Second
 
 func (x *examiner) findClocks() {
 	s, c := &x.report.Stamps, &x.report.Clock
-	_, steps := x.store.(store.SteppingClock)
+	steps, _ := store.ClockSteps(x.store)
 	if s.Samples == 0 {
 		x.find(false, "no_stamps", "the store gives no modification times: a waiter must watch a dead holder's lease for its TTL to find it dead")
 	}
@@ -184,7 +184,7 @@ func (x *examiner) advise() {
 		floor = core.MinTTLCoarse
 	}
 	a := &Advice{TTLFloor: Seconds(max(floor, roundUp(floorShare*slow, 10*time.Millisecond)))}
-	_, steps := x.store.(store.SteppingClock)
+	steps, _ := store.ClockSteps(x.store)
 	margin := time.Duration(0)
 	if !steps {
 		margin = r.Stamps.coarser() + max(0, time.Duration(r.Stamps.Spread)-core.DefaultSpread)*marginRoom/4

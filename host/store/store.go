@@ -95,11 +95,21 @@ type KeyChecker interface {
 	CheckKey(key string) error
 }
 
-// SteppingClock is implemented by stores whose stamps are of a clock that may be set
-// while leases are held, such as this machine's wall clock. No lease is judged dead by
-// such a clock.
+// SteppingClock is implemented by stores whose stamps may be of a clock that is set while
+// leases are held, such as this machine's wall clock. No lease is judged dead by such a
+// clock.
 type SteppingClock interface {
-	SteppingClock()
+	// ClockSteps reports whether this store's clock may step, and why, in words for
+	// people.
+	ClockSteps() (steps bool, why string)
+}
+
+// ClockSteps asks a store. One that does not say has a clock that nobody sets.
+func ClockSteps(s Store) (steps bool, why string) {
+	if clock, ok := s.(SteppingClock); ok {
+		return clock.ClockSteps()
+	}
+	return false, "the store says of no step"
 }
 
 // Orderly is implemented by stores that may keep two promises. First, a Put that is not

@@ -82,9 +82,10 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// SteppingClock implements store.SteppingClock: a wall clock stamps the files, and NTP may
-// step it.
-func (s *Store) SteppingClock() {}
+// ClockSteps implements store.SteppingClock: NTP may step a wall clock.
+func (s *Store) ClockSteps() (steps bool, why string) {
+	return true, "a wall clock stamps the files of a directory"
+}
 
 // Orderly implements store.Orderly: it is true on a file system that only this kernel
 // writes. There the clock is read right before the one system call that applies a write.

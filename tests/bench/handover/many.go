@@ -34,7 +34,7 @@ func many(ctx context.Context, j *job) (samples []time.Duration, err error) {
 		return nil, err
 	}
 	ledger := &ledger{until: map[string]time.Time{}}
-	waiter, err := host.New(still(bare, ledger), &host.Options{Memory: "-"})
+	waiter, err := host.New(quiet{bare, ledger}, &host.Options{Memory: "-"})
 	if err != nil {
 		return nil, errors.Join(err, bare.Close())
 	}
@@ -123,19 +123,13 @@ type quiet struct {
 	seen *ledger
 }
 
-// orderly is a quiet directory, which is judged by the same clocks as any.
-type orderly struct {
-	quiet
-	store.Orderly
-}
+// A quiet store is judged by the same clocks as the store itself.
 
-func (orderly) SteppingClock() {}
+func (q quiet) ClockSteps() (steps bool, why string) { return store.ClockSteps(q.Store) }
 
-func still(s store.Store, seen *ledger) store.Store {
-	if is, ok := s.(store.Orderly); ok {
-		return orderly{quiet{s, seen}, is}
-	}
-	return quiet{s, seen}
+func (q quiet) Orderly() bool {
+	place, ok := q.Store.(store.Orderly)
+	return ok && place.Orderly()
 }
 
 func (q quiet) Get(ctx context.Context, key string) (store.Object, error) {

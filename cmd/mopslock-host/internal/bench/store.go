@@ -22,24 +22,18 @@ type countedStore struct {
 	failed  int
 }
 
-// countedDirectory is a countedStore with what only a directory has.
+// countedDirectory is a countedStore that tells of changes, as only a directory does.
 type countedDirectory struct {
 	*countedStore
 	store.Watcher
-	store.Orderly
 }
-
-// SteppingClock implements store.SteppingClock.
-func (countedDirectory) SteppingClock() {}
 
 // counted wraps a store. The second result is for hosts: it can do all that the store can.
 func counted(s store.Store) (*countedStore, store.Store) {
 	c := &countedStore{Store: s}
 	c.forget()
-	_, steps := s.(store.SteppingClock)
-	orderly, is := s.(store.Orderly)
-	if watcher, ok := s.(store.Watcher); ok && steps && is {
-		return c, countedDirectory{c, watcher, orderly}
+	if watcher, ok := s.(store.Watcher); ok {
+		return c, countedDirectory{c, watcher}
 	}
 	return c, c
 }
@@ -141,6 +135,15 @@ func (c *countedStore) CheckKey(key string) error {
 		return checker.CheckKey(key)
 	}
 	return nil
+}
+
+// ClockSteps implements store.SteppingClock.
+func (c *countedStore) ClockSteps() (steps bool, why string) { return store.ClockSteps(c.Store) }
+
+// Orderly implements store.Orderly.
+func (c *countedStore) Orderly() bool {
+	place, ok := c.Store.(store.Orderly)
+	return ok && place.Orderly()
 }
 
 // Close leaves the store open for others.
