@@ -113,6 +113,7 @@ type fault struct {
 	wish   time.Duration // with class: to be left alone for so long
 	none   bool          // not applied: the store has no such request
 	shut   bool          // not applied: the store is closed
+	panics bool          // not applied: the driver panics
 	lost   bool          // applied, and unknown
 	late   time.Duration // unknown now, applied so much later
 	hang   bool          // neither applied nor answered until ctx ends
@@ -273,6 +274,8 @@ func (s *fakeStore) do(ctx context.Context, verb, key string, apply func() error
 		return unknown(core.ClassOther, errors.ErrUnsupported)
 	case f.shut:
 		return unknown(core.ClassOther, store.ErrClosed)
+	case f.panics:
+		panic("nil map in the SDK")
 	case f.class != core.ClassNone:
 		err := store.Fail(verb, key, f.class, errFake)
 		err.RetryAfter = f.wish

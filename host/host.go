@@ -111,6 +111,7 @@ type Host struct {
 	process           atomic.Pointer[string] // its id, once it is needed
 
 	reached    atomic.Bool
+	panicked   atomic.Bool // a driver did, and that was logged
 	closeStore sync.Once
 }
 
@@ -148,6 +149,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Host, error) {
 func New(s store.Store, opts *Options) (*Host, error) { return newHost(s, "", opts) }
 
 func newHost(s store.Store, url string, opts *Options) (*Host, error) {
+	s = store.Guard(s)
 	if opts == nil {
 		opts = &Options{}
 	}

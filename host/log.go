@@ -6,6 +6,7 @@
 //
 //	level  message                                                        keys
 //	ERROR  the engine failed; the lease is no longer renewed              name error
+//	ERROR  a store's driver panicked; this is told once                   error stack
 //	WARN   lease lost                                                     name reason error
 //	WARN   permit lost                                                    name reason error
 //	WARN   session lost, and with it every lease on it                    reason
@@ -54,6 +55,7 @@
 //	verb          what was asked of the store: get, put, create, exists, list, delete, create_result or put_result
 //	class         what the store said: other, unreachable, throttled, unauthorized, no_such_store, read_only or full
 //	error         the error's text
+//	stack         where a driver panicked: many lines
 //	failed        how many requests failed in the outage
 //	lasted        how long the outage was, from its first failure
 //	honoured      whether one create of a race won, and all others were refused

@@ -236,6 +236,28 @@ func TestLogOfAStoreWithoutCreate(t *testing.T) {
 	})
 }
 
+// A driver that panics costs its request, and no lease: a holder renews by the next one.
+// The stack is logged once, however often it happens.
+func TestDriverPanics(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.host()
+		l := p.acquire("n")
+		requests := 0
+		p.store.on(func(call) fault {
+			requests++
+			return fault{panics: requests <= 3}
+		})
+		w.sleep(2 * minute)
+		w.ok(l.Err())
+		w.ok(l.Release(background))
+		w.same("more than those that panicked", requests > 3, true)
+		told := p.log.lines("ERROR")
+		w.same("lines", len(told), 1)
+		w.has(told[0], "its driver panicked: nil map in the SDK")
+		w.has(told[0], "fakestore_test.go")
+	})
+}
+
 // A Host that Close had no time for says what it leaves behind.
 func TestLogOfClose(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -20,7 +20,6 @@ import (
 
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host/internal/telemetry"
-	"github.com/mopslock/mopslock/host/store"
 )
 
 // gauge is what a Host's metrics are read from.
@@ -435,7 +434,7 @@ func TestMetricsTable(t *testing.T) {
 func TestMetricsCost(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.host()
-		w.same("the store itself", p.verbs, store.Store(p.store))
+		w.same("the store itself", p.verbs, p.Host.store)
 		m := &task{loop: p.loop, protocol: core.ProtocolStrict, ttl: core.TTL(minute), guarded: true}
 		request := func(r *telemetry.Recorder) func() {
 			return func() { r.Ended(background, core.ActionPut, r.Sent(), false, nil) }

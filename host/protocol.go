@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
 	"github.com/mopslock/mopslock/host/store/capability"
 	"github.com/mopslock/mopslock/host/store/local" // and file://
 )
@@ -151,7 +152,7 @@ func (h *Host) exists(ctx context.Context, name, key string, wait time.Duration)
 // isOurOwn reports whether the store honours create-if-absent because we made it so: a
 // directory, or memory.
 func (h *Host) isOurOwn() bool {
-	if _, ok := h.store.(*local.Store); ok {
+	if _, ok := store.Unguarded(h.store).(*local.Store); ok {
 		return true
 	}
 	return strings.HasPrefix(h.url, "mem:")

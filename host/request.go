@@ -201,6 +201,9 @@ func (l *loop) ask(r *request) (core.Event, error) {
 		event.Outcome, event.Body = core.OutcomeNo, nil
 	default:
 		event.Outcome, event.Class, event.Body = core.OutcomeUnknown, store.ClassIn(err), nil
+		if broken, ok := errors.AsType[*store.PanicError](err); ok && !l.host.panicked.Swap(true) {
+			l.host.log.Error("a store's driver panicked; this is told once", "error", err, "stack", string(broken.Stack))
+		}
 		if !errors.Is(r.ctx.Err(), context.Canceled) { // nobody wanted it any more
 			l.host.log.Debug("request failed", "name", r.from.name, "verb", a.Kind.String(),
 				"class", event.Class.String(), "error", err)

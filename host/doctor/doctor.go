@@ -80,7 +80,7 @@ func Examine(ctx context.Context, s store.Store, opts *Options) (*Report, error)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	x := &examiner{
-		ctx: ctx, stop: stop, heard: time.Now(), store: s, opts: *opts, prefix: Prefix + uuid.NewString() + "/", begun: time.Now(),
+		ctx: ctx, stop: stop, heard: time.Now(), store: store.Guard(s), opts: *opts, prefix: Prefix + uuid.NewString() + "/", begun: time.Now(),
 		verbs: map[string]*tally{}, report: &Report{Findings: []Finding{}, Verbs: []Verb{}}, left: map[string]bool{},
 	}
 	if x.opts.Tries == 0 {

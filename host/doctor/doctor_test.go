@@ -480,7 +480,7 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, ok := s.(*local.Store); !ok {
+	if _, ok := store.Unguarded(s).(*local.Store); !ok {
 		t.Fatal("no directory")
 	}
 	r, err := doctor.Examine(t.Context(), s, &doctor.Options{Rounds: 20, Tries: 10})

@@ -59,7 +59,7 @@ func Schemes() []string {
 
 // Open opens the store at a URL; ParseURL lists the kinds of URLs. It asks nothing of
 // the store (a driver may look for credentials), so the first verb finds out if the
-// store is missing or out of reach. The error is ErrURL if the URL is at fault, and
+// store is missing or out of reach. No verb of the store panics (Guard). The error is ErrURL if the URL is at fault, and
 // never shows a secret of the URL.
 func Open(ctx context.Context, rawURL string) (Store, error) {
 	at, err := ParseURL(rawURL)
@@ -74,7 +74,7 @@ func Open(ctx context.Context, rawURL string) (Store, error) {
 	}
 	s, err := open(ctx, at)
 	if err == nil {
-		return s, nil
+		return Guard(s), nil
 	}
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return nil, err
