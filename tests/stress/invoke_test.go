@@ -3,12 +3,14 @@
 package stress
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +24,7 @@ const (
 	invokeJobs    = 6
 	orchestrators = 2
 	workFailed    = 70 // invoke's status when its work has failed
+	leaseLost     = 76 // once's status when a busy machine has lost its lease
 )
 
 // invokeTTLs are long enough for lastwriter's margin to cover two requests.
@@ -40,40 +43,68 @@ var invokeTTLs = map[string]time.Duration{"strict": 2 * time.Second, "lastwriter
 // strict no job runs again unless the remote that ran it before was killed or lost its lease.
 func TestOrchestratorRestarted(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol string) {
-		log, url, d := newLedger(t), store(t), duration(t)
+		j := &jobs{URL: store(t), Protocol: protocol, TTL: invokeTTLs[protocol], Again: []int{workFailed, leaseLost}, Once: onLinux}
+		j.play(t, nil)
+	})
+}
+
+// jobs are what orchestrators want the results of.
+type jobs struct {
+	URL, Protocol string
+	TTL           time.Duration
+	Again         []int // the statuses after which an orchestrator asks again
+	Once          bool  // every second job runs under once, and has no launcher
+	Ledger        ledger
+	Binary        string
+}
+
+// play kills and restarts orchestrators for a while. Before the last ones are started, it calls calm.
+func (j *jobs) play(t *testing.T, calm func()) {
+	j.Ledger, j.Binary = newLedger(t), binary
+	log, d := j.Ledger, duration(t)
+	text, _ := json.Marshal(j) // of plain data
+	argv := helper("orchestrate", string(text))
+	kills := make([]int, orchestrators)
+	run := func(last bool) {
 		var all sync.WaitGroup
-		kills := make([]int, orchestrators)
 		for i := range orchestrators {
 			all.Go(func() {
-				argv := helper("orchestrate", url, protocol, string(log), binary)
-				for end := time.Now().Add(d); time.Now().Before(end) && !t.Failed(); {
+				for end := time.Now().Add(d); !last && time.Now().Before(end) && !t.Failed(); {
 					p := start(t, nil, argv...)
 					select {
 					case <-p.done:
 						p.ended(t, 0)
 						log.note("ended", p.Process.Pid)
-					case <-time.After(rand.N(invokeTTLs[protocol] / 2)):
+					case <-time.After(rand.N(j.TTL / 2)):
 						kills[i]++
-						_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // itself and its invokes
+						p.signal(syscall.SIGKILL) // with its invokes
 						<-p.done
 					}
 				}
-				p := start(t, nil, argv...)
-				p.ended(t, 0)
-				log.note("ended", p.Process.Pid)
+				if last {
+					p := start(t, nil, argv...)
+					p.ended(t, 0)
+					log.note("ended", p.Process.Pid)
+				}
 			})
 		}
 		all.Wait()
-		eventually(t, "the launchers of dead orchestrators have ended", func() bool {
-			return len(log.read(t, "launched")) == len(log.read(t, "left"))
-		})
-		again := judgeJobs(t, log, protocol)
-		figures(t, "%d jobs, kills %v, %d launches, %d executions more than jobs", invokeJobs, kills, len(log.read(t, "launched")), again)
+	}
+	run(false)
+	if calm != nil {
+		calm()
+	}
+	run(true)
+	eventually(t, "the launchers of dead orchestrators have ended", func() bool {
+		return len(log.read(t, "launched")) == len(log.read(t, "left"))
 	})
+	again := j.judge(t)
+	figures(t, "%d jobs, kills %v, %d launches, %d executions more than jobs", invokeJobs, kills, len(log.read(t, "launched")), again)
 }
 
-// judgeJobs returns how often jobs have run again.
-func judgeJobs(t *testing.T, log ledger, protocol string) (again int) {
+// judge returns how often jobs have run again.
+func (j *jobs) judge(t *testing.T) (again int) {
+	log := j.Ledger
 	for n := range invokeJobs {
 		name, ran, unlucky := jobName(n), map[string]bool{}, 0
 		for _, e := range log.read(t, "ran") {
@@ -101,7 +132,7 @@ func judgeJobs(t *testing.T, log ledger, protocol string) (again int) {
 		if ended := len(log.read(t, "ended")); answers < ended {
 			t.Errorf("%s: %d results for %d orchestrators that have ended well", name, answers, ended)
 		}
-		if again += len(ran) - 1; protocol == "strict" && len(ran) > 1+unlucky {
+		if again += len(ran) - 1; j.Protocol == "strict" && !j.once(n) && len(ran) > 1+unlucky {
 			t.Errorf("%s has run %d times, and %d remotes failed", name, len(ran), unlucky)
 		}
 	}
@@ -112,30 +143,29 @@ func jobName(n int) string { return fmt.Sprintf("restart/%02d", n) }
 
 func result(pid int) string { return fmt.Sprintf("process %d", pid) }
 
-// orchestrate URL PROTOCOL LEDGER BINARY is one run of an orchestrator. It asks for all
-// jobs at once, also for those whose results are there already.
+// once reports whether job n runs under once. If its caller is killed, so is the job, and it runs again.
+func (j *jobs) once(n int) bool { return j.Once && n%2 == 1 }
+
+// orchestrate is one run of an orchestrator. It asks for all jobs at once, also for those whose
+// results are there already.
 func orchestrate(args []string) error {
-	url, protocol, log, binary := args[0], args[1], ledger(args[2]), args[3]
+	var j jobs
+	if err := json.Unmarshal([]byte(args[0]), &j); err != nil {
+		return err
+	}
 	var calls sync.WaitGroup
 	failures := make([]error, invokeJobs)
 	for n := range invokeJobs {
 		calls.Go(func() {
-			name, ttl := jobName(n), invokeTTLs[protocol]
-			// With --on-loss continue, invoke waits for its launcher's end even if a busy machine loses the lease.
-			words := []string{"invoke", "--store", url, "--protocol", protocol, "--ttl", ttl.String(), "--on-loss", "continue"}
-			if protocol == "lastwriter" {
-				words = append(words, "--acquire-margin", (ttl / 2).String())
-			}
-			words = append(words, name, "--", os.Args[0], helperMark, "launch", string(log), name, ttl.String(), binary)
 			for {
-				cmd := exec.Command(binary, words...)
+				cmd := exec.Command(j.Binary, j.words(n)...)
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
-				if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == workFailed {
-					continue // because its remote was killed
+				if cmd.ProcessState != nil && slices.Contains(j.Again, cmd.ProcessState.ExitCode()) {
+					continue // because its remote was killed, or its store was bad
 				}
 				if failures[n] = err; err == nil {
-					log.note("got", name, strings.TrimSpace(string(out)))
+					j.Ledger.note("got", jobName(n), strings.TrimSpace(string(out)))
 				}
 				return
 			}
@@ -143,6 +173,21 @@ func orchestrate(args []string) error {
 	}
 	calls.Wait()
 	return errors.Join(failures...)
+}
+
+// words are those of job n.
+func (j *jobs) words(n int) []string {
+	name := jobName(n)
+	// With --on-loss continue, invoke waits for its launcher's end even if a busy machine loses the lease.
+	words := []string{"invoke", "--store", j.URL, "--protocol", j.Protocol, "--ttl", j.TTL.String(), "--on-loss", "continue"}
+	if j.Protocol == "lastwriter" {
+		words = append(words, "--acquire-margin", (j.TTL / 2).String())
+	}
+	if j.once(n) {
+		words[0] = "once"
+		return append(words, name, "--", os.Args[0], helperMark, "work", string(j.Ledger), name, (j.TTL / 2).String())
+	}
+	return append(words, name, "--", os.Args[0], helperMark, "launch", string(j.Ledger), name, j.TTL.String(), j.Binary)
 }
 
 // launch LEDGER NAME TTL BINARY is a launcher. It starts its remote at once or after

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +80,7 @@ func (a *audit) look(t *testing.T) {
 // judge compares what the ledger says with what is in the store.
 func (s *storm) judge(t *testing.T, slots map[uint64]slot) {
 	s.judgeBeliefs(t)
+	s.judgeStatuses(t)
 	written := judgeSlots(t, slots)
 	ops := s.history(t, written)
 	for id := range written {
@@ -129,6 +131,21 @@ func (s *storm) judgeBeliefs(t *testing.T) {
 		t.Errorf("the token after the storm is %d, and one in it was %d", s.succeeded, all[len(all)-1].token)
 	}
 	figures(t, "%d tenures of %d processes, %d lost; at most %d at once of %d", len(all), len(pids), len(s.climate.Ledger.read(t, "lost")), most, limit)
+}
+
+// judgeStatuses: the command ends by a status that its page gives for what befell it.
+func (s *storm) judgeStatuses(t *testing.T) {
+	statuses := map[int64]int{}
+	for _, e := range s.climate.Ledger.read(t, "status") {
+		status := number(t, e.words[0])
+		statuses[status]++
+		if !slices.Contains([]int64{0, 69, 75, 76, 128 + int64(syscall.SIGTERM)}, status) {
+			t.Errorf("the command ended with %d: %s", status, e.words[1:])
+		}
+	}
+	if len(statuses) > 0 {
+		figures(t, "the command's statuses: %v", statuses)
+	}
 }
 
 func number(t *testing.T, text string) int64 {

@@ -28,8 +28,13 @@ const bound = 2 * time.Minute
 // The test binary, started with helperMark and one of these words, is a process of a story.
 const helperMark = "stress-helper"
 
+// builtMark is the variable in which this test binary, started by a test, is told of the command that is built already.
+const builtMark = "STRESS_BINARY"
+
 var helpers = map[string]func(args []string) error{
 	"storm":       stormer,
+	"command":     commander,
+	"guarded":     guarded,
 	"hold":        hold,
 	"parent":      parent,
 	"orchestrate": orchestrate,
@@ -51,6 +56,13 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
+	var err error
+	if self, err = os.Executable(); err != nil {
+		panic(err)
+	}
+	if binary = os.Getenv(builtMark); binary != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "mopslock-stress-")
 	if err != nil {
 		panic(err)
@@ -61,9 +73,6 @@ func buildAndRun(m *testing.M) int {
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building mopslock-host: %v\n%s", err, out)
 		return 1
-	}
-	if self, err = os.Executable(); err != nil {
-		panic(err)
 	}
 	return m.Run()
 }
@@ -118,11 +127,14 @@ func start(t *testing.T, env []string, argv ...string) *process {
 		close(p.done)
 	}()
 	t.Cleanup(func() {
-		_ = p.Process.Kill()
+		p.signal(syscall.SIGKILL)
 		<-p.done
 	})
 	return p
 }
+
+// signal sends a signal to a process and to the others of its group.
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.Process.Pid, s) }
 
 // ended waits until a process has ended, and checks its status: 128+N after signal N.
 func (p *process) ended(t *testing.T, want int) {
@@ -132,14 +144,18 @@ func (p *process) ended(t *testing.T, want int) {
 	case <-time.After(bound):
 		t.Fatalf("%v has not ended", p.Args[1:])
 	}
-	state := p.ProcessState.Sys().(syscall.WaitStatus)
-	status := state.ExitStatus()
+	if got := status(p.ProcessState); got != want {
+		t.Fatalf("%v ended with %d, not %d: %s", p.Args[1:], got, want, p.stderr.String())
+	}
+}
+
+// status is how a process has ended: 128+N after signal N.
+func status(ended *os.ProcessState) int {
+	state := ended.Sys().(syscall.WaitStatus)
 	if state.Signaled() {
-		status = 128 + int(state.Signal())
+		return 128 + int(state.Signal())
 	}
-	if status != want {
-		t.Fatalf("%v ended with %d, not %d: %s", p.Args[1:], status, want, p.stderr.String())
-	}
+	return state.ExitStatus()
 }
 
 // eventually polls until ok.

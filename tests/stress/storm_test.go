@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +30,14 @@ type storm struct {
 	kills   int             // of a hundred gusts; the others stop a process for a while
 	clocks  []time.Duration // off by so much, in turns; nil is none
 	outage  func() error    // the first gust, if there is one
+	// trouble goes on beside the gusts until over, and has ended when it returns.
+	trouble func(t *testing.T, over <-chan struct{})
+	// command: every second process takes it by the command. Such a process is killed and never
+	// stopped: what runs under the command looks at no deadline.
+	command bool
 
 	env    []string // what a process needs for the place
+	ways   []string // the processes' ways there, in turns; nil is climate.URL
 	direct string   // the test's own way there, around any proxy
 
 	running   []*process
@@ -44,6 +52,9 @@ var (
 	onServers   = host.Terms{Protocol: core.ProtocolStrict, TTL: core.TTL(5 * time.Second)} // the shortest where stamps are whole seconds
 	aView       = host.View{Capacity: 3, Width: 2}
 )
+
+// onLinux a command is killed with mopslock-host.
+const onLinux = runtime.GOOS == "linux"
 
 // TestStorm: processes take one lease and increment one guarded counter under its token,
 // while they are stopped, continued and killed. A stopped process often goes on in
@@ -62,8 +73,8 @@ func TestStorm(t *testing.T) {
 	for _, s := range []*storm{
 		{name: "strict", workers: 8, calm: 800 * time.Millisecond, kills: 12, climate: climate{Terms: strictly, Pace: time.Second / 100}},
 		{name: "clocks", workers: 6, calm: 700 * time.Millisecond, kills: 30, climate: climate{Terms: strictly, Pace: time.Second / 100}, clocks: []time.Duration{0, time.Hour, -time.Hour}},
-		{name: "permits", workers: 12, calm: 300 * time.Millisecond, kills: 60, climate: climate{Terms: strictly, Pace: time.Second / 10, View: aView}},
-		{name: "lastwriter", workers: 4, calm: 5 * time.Second, kills: 100, climate: climate{Terms: lastWriters, Pace: time.Second / 100}},
+		{name: "permits", workers: 12, calm: 300 * time.Millisecond, kills: 60, command: onLinux, climate: climate{Terms: strictly, Pace: time.Second / 10, View: aView}},
+		{name: "lastwriter", workers: 4, calm: 5 * time.Second, kills: 100, command: onLinux, climate: climate{Terms: lastWriters, Pace: time.Second / 100}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			s.direct = store(t)
@@ -125,16 +136,16 @@ func TestServers(t *testing.T) {
 
 func (s *storm) play(t *testing.T) {
 	d := duration(t)
-	s.climate.Ledger, s.climate.Over = newLedger(t), string(newLedger(t))
+	s.climate.Ledger, s.climate.Over, s.climate.Binary = newLedger(t), string(newLedger(t)), binary
 	for i := range s.workers {
 		s.running = append(s.running, s.start(t, i))
 	}
 	a := s.audit(t)
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.blow(t, over)
-	}()
+	over, ended := make(chan struct{}), sync.WaitGroup{}
+	ended.Go(func() { s.blow(t, over) })
+	if s.trouble != nil {
+		ended.Go(func() { s.trouble(t, over) })
+	}
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second / 4) {
 		a.look(t)
 	}
@@ -143,12 +154,12 @@ func (s *storm) play(t *testing.T) {
 		return s.hasShown(t)
 	})
 	close(over)
-	<-ended
+	ended.Wait()
 	if err := os.WriteFile(s.climate.Over, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range s.running {
-		_ = p.Process.Signal(syscall.SIGCONT)
+		p.signal(syscall.SIGCONT)
 	}
 	for _, p := range s.running {
 		p.ended(t, 0)
@@ -164,9 +175,19 @@ func (s *storm) start(t *testing.T, i int) *process {
 	if s.clocks != nil {
 		told.Off = s.clocks[i%len(s.clocks)]
 	}
+	if s.ways != nil {
+		told.URL = s.ways[i%len(s.ways)]
+	}
+	what := "storm"
+	if s.byCommand(i) {
+		what = "command"
+	}
 	text, _ := json.Marshal(told) // of plain data
-	return start(t, s.env, helper("storm", string(text))...)
+	return start(t, s.env, helper(what, string(text))...)
 }
+
+// byCommand reports whether worker i takes it by the command.
+func (s *storm) byCommand(i int) bool { return s.command && i/max(1, len(s.ways))%2 == 1 }
 
 // hasShown reports whether the storm has shown enough: gusts, tenures of more than one process,
 // and a lost tenure if the storm stops processes.
@@ -207,17 +228,17 @@ func (s *storm) blow(t *testing.T, over <-chan struct{}) {
 		p := s.running[i]
 		switch asleep := func(p *process) bool { return p.stopped.Load() }; {
 		case asleep(p):
-		case rand.IntN(100) < s.kills:
+		case s.byCommand(i) || rand.IntN(100) < s.kills:
 			s.killed++
-			_ = p.Process.Kill()
+			p.signal(syscall.SIGKILL)
 			<-p.done
 			s.running[i] = s.start(t, i)
 		case !slices.ContainsFunc(s.running[i/2*2:i/2*2+2], asleep): // half of them stay awake
 			s.stopped++
 			p.stopped.Store(true)
-			_ = p.Process.Signal(syscall.SIGSTOP)
+			p.signal(syscall.SIGSTOP)
 			time.AfterFunc(s.climate.Terms.TTL.Duration()/4+rand.N(2*s.climate.Terms.TTL.Duration()), func() {
-				_ = p.Process.Signal(syscall.SIGCONT)
+				p.signal(syscall.SIGCONT)
 				p.stopped.Store(false)
 			})
 		}

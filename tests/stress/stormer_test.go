@@ -3,14 +3,17 @@
 package stress
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
@@ -31,6 +34,7 @@ const (
 // climate is what a storm's processes are told.
 type climate struct {
 	URL    string
+	Binary string // mopslock-host
 	Ledger ledger
 	Over   string // the file that is there when the storm is over
 	Terms  host.Terms
@@ -79,32 +83,15 @@ func stormer(args []string) error {
 	if err := json.Unmarshal([]byte(args[0]), &w.climate); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := w.untilOver()
 	defer cancel()
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Lstat(w.Over); err == nil {
-				cancel()
-			}
-			pause(ctx, 20*time.Millisecond)
-		}
-	}()
-	s, err := hoststore.Open(ctx, w.URL)
+	h, err := w.open(ctx)
+	for ; err != nil && ctx.Err() == nil; h, err = w.open(ctx) { // the place may be away
+		w.Ledger.note("refused", err)
+		pause(ctx, 50*time.Millisecond)
+	}
 	if err != nil {
-		return err
-	}
-	if w.Terms.Protocol == core.ProtocolStrict && w.View == (host.View{}) {
-		if w.object, err = fence.Open(s, stormCounter); err != nil {
-			return err
-		}
-	}
-	opts := &host.Options{Memory: "-"}
-	if w.Off != 0 {
-		opts.Clock, opts.Boot = clock{time.Now(), w.Off}, "booted-by-"+w.Off.String()
-	}
-	h, err := host.Open(ctx, w.URL, opts)
-	if err != nil {
-		return err
+		return nil // it was away to the end
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		held, err := w.acquire(ctx, h, 1)
@@ -119,6 +106,97 @@ func stormer(args []string) error {
 	closing, cancelClosing := context.WithTimeout(context.Background(), time.Second)
 	defer cancelClosing()
 	_ = h.Close(closing)
+	return nil
+}
+
+// untilOver is a context that ends with the storm.
+func (c *climate) untilOver() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Lstat(c.Over); err == nil {
+				cancel()
+			}
+			pause(ctx, 20*time.Millisecond)
+		}
+	}()
+	return ctx, cancel
+}
+
+// open opens the place, and the guarded object there.
+func (w *worker) open(ctx context.Context) (*host.Host, error) {
+	s, err := hoststore.Open(ctx, w.URL)
+	if err != nil {
+		return nil, err
+	}
+	if w.Terms.Protocol == core.ProtocolStrict && w.View == (host.View{}) {
+		if w.object, err = fence.Open(s, stormCounter); err != nil {
+			return nil, err
+		}
+	}
+	opts := &host.Options{Memory: "-"}
+	if w.Off != 0 {
+		opts.Clock, opts.Boot = clock{time.Now(), w.Off}, "booted-by-"+w.Off.String()
+	}
+	return host.Open(ctx, w.URL, opts)
+}
+
+// commander is one process of a storm. It takes the lease, or a permit, by the command, again and again.
+func commander(args []string) error {
+	c := &climate{}
+	if err := json.Unmarshal([]byte(args[0]), c); err != nil {
+		return err
+	}
+	ctx, cancel := c.untilOver()
+	defer cancel()
+	for ctx.Err() == nil {
+		var said bytes.Buffer
+		cmd := exec.CommandContext(ctx, c.Binary, c.words()...)
+		cmd.Stderr, cmd.WaitDelay = &said, bound
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		err := cmd.Run()
+		if cmd.ProcessState == nil {
+			return err
+		}
+		c.Ledger.note("status", status(cmd.ProcessState), strings.TrimSpace(said.String()))
+		pause(ctx, 50*time.Millisecond)
+	}
+	return nil
+}
+
+// words are mopslock-host's, with the terms of the storm. A wait is over at once, soon, or never.
+func (c *climate) words() []string {
+	words := []string{"run"}
+	if c.View != (host.View{}) {
+		words = []string{"permit", "--capacity", fmt.Sprint(c.View.Capacity), "--width", fmt.Sprint(c.View.Width)}
+	} else {
+		words = append(words, "--protocol", c.Terms.Protocol.String())
+	}
+	words = append(words, "--store", c.URL, "--ttl", c.Terms.TTL.Duration().String())
+	if c.Terms.Protocol == core.ProtocolLastWriter {
+		words = append(words, "--acquire-margin", c.Terms.AcquireMargin.String(), "--fleet-expire", "none")
+	}
+	if c.Terms.Session {
+		words = append(words, "--session")
+	}
+	if wait := rand.IntN(3); wait < 2 {
+		words = append(words, "--wait", (time.Duration(wait) * c.Terms.TTL.Duration()).String())
+	}
+	return append(words, stormLease, "--", os.Args[0], helperMark, "guarded", string(c.Ledger), c.Pace.String())
+}
+
+// guarded LEDGER PACE is what runs under the command. It believes as long as it runs.
+func guarded(args []string) error {
+	log, id := ledger(args[0]), fmt.Sprint(os.Getenv("MOPSLOCK_HOLDER"), ".", os.Getpid())
+	pace, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	for range 1 + rand.IntN(100) {
+		log.note("sure", id, os.Getenv("MOPSLOCK_TOKEN"), log.length())
+		time.Sleep(rand.N(pace))
+	}
+	log.note("released", id) // by the command, from here on
 	return nil
 }
 
