@@ -318,12 +318,7 @@ func (c *Client) isAtEnd() bool {
 	if !c.served {
 		return true
 	}
-	for _, s := range c.sessions {
-		if s.unit != nil {
-			return false
-		}
-	}
-	return c.tidying == 0 && len(c.errands) == 0
+	return len(c.sessions) == 0 && c.tidying == 0 && len(c.errands) == 0
 }
 
 // end takes the next step of closing: the sessions, which must outlive every release on
@@ -336,9 +331,7 @@ func (c *Client) end() {
 	}
 	c.served = true
 	for _, s := range c.sessions {
-		if s.unit != nil {
-			c.post(job{unit: s.unit, kind: core.EventLeave})
-		}
+		s.leave(c)
 	}
 	if u := c.clock.unit; u != nil {
 		c.clock.unit = nil

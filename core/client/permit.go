@@ -133,7 +133,7 @@ func (s *semaphore) hear(c *Client, _ *unit, a *core.Action) {
 	switch {
 	case a.Kind == core.ActionHeld:
 		cl.held, cl.at = true, a.At
-		if s.session.force && a.Session == s.session.id {
+		if a.Session == s.session.id {
 			cl.on = s.session.number
 		}
 		told.On = cl.on

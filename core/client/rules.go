@@ -19,6 +19,9 @@ func (c *Client) newMachine(cfg core.Config) (core.Machine, error) {
 // inForce is the id of a session once its first beat has been taken, or "".
 func (c *Client) inForce(s *session) string { return s.id }
 
+// isLeaving: what is being left is handed out to nobody.
+func (c *Client) isLeaving(s *session) bool { return s.state == sessionLeaving }
+
 // fixes: after a call a claim is believed no longer than at that moment.
 func (c *Client) fixes() bool { return true }
 

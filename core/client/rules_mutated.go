@@ -37,6 +37,10 @@ func (c *Client) inForce(s *session) string {
 	return s.id
 }
 
+func (c *Client) isLeaving(s *session) bool {
+	return s.state == sessionLeaving && !c.Has(base.LeavingHandedOut)
+}
+
 func (c *Client) fixes() bool { return !c.Has(base.BeliefPastCall) }
 
 func (c *Client) tellsSessionFirst() bool { return !c.Has(base.SessionToldLast) }

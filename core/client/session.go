@@ -11,21 +11,32 @@ const sessionIdle = 10 * core.Second
 
 // session is the heartbeat of all claims of one TTL and margin that asked for one. Its
 // machine is made for the first of them, and anew for the next one after it was lost: a
-// session id that was lost is never used again.
+// session id that was lost is never used again. One that nobody stands on is forgotten; while
+// it is leaving, a claim that comes gets another.
 type session struct {
 	alarm  // nobody stands on it
 	ttl    core.TTL
 	margin core.Duration
-	unit   *unit
+	state  sessionState
+	unit   *unit  // nil while it is vacant
 	number uint64 // of the id at hand, which the host knows it by
 	id     string
 	until  int64 // Mono
-	force  bool  // the id is in force
 	calls  uint64
 	end    core.Reason // why the one before ended
 	stands int         // so many stand on it, or want to
 	call   *watch
 }
+
+// sessionState is where a session is.
+type sessionState uint8
+
+const (
+	sessionVacant sessionState = iota // nobody has wanted it in force yet, or the id before was lost
+	sessionOpening
+	sessionInForce
+	sessionLeaving // for good
+)
 
 // stander is what stands on a session, or wants to.
 type stander interface {
@@ -40,7 +51,7 @@ type stander interface {
 // sessionFor is the session of a TTL and margin. It asks nothing of the store.
 func (c *Client) sessionFor(ttl core.TTL, margin core.Duration) *session {
 	for _, s := range c.sessions {
-		if s.ttl == ttl && s.margin == margin {
+		if s.ttl == ttl && s.margin == margin && !c.isLeaving(s) {
 			return s
 		}
 	}
@@ -58,14 +69,18 @@ func (c *Client) sit(s *session) {
 // leaveSeat takes something off its session, which is left when nobody has stood on it for a
 // while.
 func (c *Client) leaveSeat(s *session) {
-	if s.stands--; s.stands == 0 && s.unit != nil {
+	switch s.stands--; {
+	case s.stands > 0:
+	case s.state == sessionVacant:
+		c.sessions = without(c.sessions, s)
+	default:
 		c.alarms.arm(&s.alarm, s, c.now.Mono+int64(sessionIdle))
 	}
 }
 
 // open makes the session's machine, if it has none.
 func (c *Client) open(s *session) {
-	if s.unit != nil || c.closing {
+	if s.state != sessionVacant || c.closing {
 		return
 	}
 	cfg := c.config(core.MachineSession, core.ProtocolStrict, &core.Config{TTL: s.ttl, Margin: s.margin})
@@ -74,7 +89,7 @@ func (c *Client) open(s *session) {
 		panic("mopslock: core: client: " + err.Error()) // the terms of who stands on it are good
 	}
 	c.sessionSerial++
-	s.number, s.calls, s.force, s.id = c.sessionSerial, 0, false, ""
+	s.number, s.calls, s.state = c.sessionSerial, 0, sessionOpening
 	s.unit = &unit{machine: machine, owner: s}
 	c.post(job{unit: s.unit, kind: core.EventBegin})
 }
@@ -83,7 +98,7 @@ func (c *Client) open(s *session) {
 func (s *session) hear(c *Client, u *unit, a *core.Action) {
 	switch a.Kind {
 	case core.ActionHeld:
-		s.id, s.until, s.force = string(a.Holder), a.At, true
+		s.id, s.until, s.state = string(a.Holder), a.At, sessionInForce
 		c.saidOf(s, a)
 		c.watchCall(s)
 		c.turn(s, true)
@@ -103,7 +118,6 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 	case core.ActionLeft:
 		c.saidOf(s, a)
 		c.endSession(s, u)
-		c.reopen(s)
 	}
 }
 
@@ -113,12 +127,16 @@ func (c *Client) saidOf(s *session, a *core.Action) {
 	to.On = s.number
 }
 
-// endSession forgets the id. What stood on it hears that with its next event.
+// endSession forgets the id, and the session if nobody stands on it. What stood on it hears
+// that with its next event.
 func (c *Client) endSession(s *session, u *unit) {
 	c.watchFor(u, &s.call, "")
 	c.alarms.disarm(&s.alarm)
-	s.force, s.id, s.unit = false, "", nil
+	s.state, s.id, s.unit = sessionVacant, "", nil
 	c.drop(u)
+	if s.stands == 0 {
+		c.sessions = without(c.sessions, s)
+	}
 }
 
 // watchCall asks for the next call, which the breaker of a lease on the session makes.
@@ -185,7 +203,7 @@ func (c *Client) called(s *session, name string, epoch core.Epoch) {
 // take its beat, would be waited for forever.
 func (s *session) stepped(c *Client, u *unit) {
 	class := u.machine.(*strict.Session).Class
-	if s.force || !class.Permanent() || u.flights[0] != 0 {
+	if s.state != sessionOpening || !class.Permanent() || u.flights[0] != 0 {
 		return
 	}
 	c.endSession(s, u)
@@ -200,7 +218,13 @@ func (s *session) stepped(c *Client, u *unit) {
 func (s *session) keeps() bool { return true }
 
 // ring implements ringer: nobody has stood on it for a while.
-func (s *session) ring(c *Client) { c.step(s.unit, core.Event{Kind: core.EventLeave}) }
+func (s *session) ring(c *Client) { s.leave(c) }
+
+// leave ends the session, on which nothing stands any more, and removes what it has in the store.
+func (s *session) leave(c *Client) {
+	s.state = sessionLeaving
+	c.post(job{unit: s.unit, kind: core.EventLeave})
+}
 
 // inform adds to an event what a strict machine must know. A session that is past its
 // deadline is stepped first, so that what stands on it hears the reason from it.
@@ -209,7 +233,7 @@ func (c *Client) inform(s *session, ev *core.Event) {
 	if s == nil {
 		return
 	}
-	if s.force && c.now.Mono >= s.until && c.tellsSessionFirst() {
+	if s.state == sessionInForce && c.now.Mono >= s.until && c.tellsSessionFirst() {
 		c.step(s.unit, core.Event{Kind: core.EventWoke})
 	}
 	ev.SessionEnd = s.end

@@ -225,7 +225,8 @@ func (on *session) snapshot(s *base.Snapshot) {
 	s.Uint(on.number)
 	s.Text(on.id)
 	s.Int(on.until)
-	s.Bools(on.force, on.index != 0, on.call != nil && on.call.begun)
+	s.Octet(uint8(on.state))
+	s.Bools(on.index != 0, on.call != nil && on.call.begun)
 	if on.index != 0 {
 		s.Int(on.at)
 	}

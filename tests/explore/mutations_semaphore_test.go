@@ -2,6 +2,12 @@
 
 package explore
 
+import (
+	"slices"
+
+	"github.com/mopslock/mopslock/core"
+)
+
 // sharedMaker makes worlds for one mutation.
 type sharedMaker struct {
 	semaphoreMaker
@@ -71,4 +77,18 @@ func (k *sharedMaker) outlived() *Scenario {
 	sc := k.narrow("outlived", 2, 1, 0, k.caller("A", 99, true, oneView, nil))
 	sc.Patience, sc.Horizon = 60*second, 5
 	return ready(sc)
+}
+
+// leavingBeside: a process whose idle session is being left has a lease besides, so that its
+// client never waits for nothing.
+func (k *sharedMaker) leavingBeside() *Scenario {
+	sc := k.leaving()
+	sc.Name = "semaphore-leaving-beside"
+	sc.Actors = []Actor{flawless(sc.Actors[0]), flawless(sc.Actors[1])}
+	a := &sc.Actors[0]
+	a.Tell[0].Event.Claim = another
+	other := k.config(a.Name)
+	other.Name, other.TTL, other.Margin = otherLease, core.TTL(3600*second), core.Duration(360*second)
+	a.Tell = slices.Insert(a.Tell, 0, Command{Event: begins(core.EventAcquire, first, other), Words: "A: acquire " + otherLease, Must: true})
+	return sc
 }

@@ -83,6 +83,8 @@ func (k *mutantMaker) mutantWorlds() []shownMutation {
 		{s.crowd, within, "overallocate"},
 		{s.overtaken, held, "settle-at-version"},
 		{s.outlived, held, "id-reused permit-outlives-session"},
+		{s.leavingBeside, within, "leaving-handed-out"},
+		{k.leaving, check.QuietWhenIdle, "leaving-handed-out"},
 	}
 }
 

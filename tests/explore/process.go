@@ -67,6 +67,9 @@ func (p *process) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 		p.sent(&actions[i])
 	}
 	v := p.said.Watch(p.Client, actions)
+	if n := len(actions); v == nil && p.asked == [perProcess]core.RequestID{} && (n == 0 || actions[n-1].Kind != core.ActionWake) {
+		v = p.said.Forgotten()
+	}
 	for i := range actions {
 		if a := &actions[i]; a.Kind == core.ActionRenewed && v == nil {
 			v = check.Renewed(now.Mono, before.until(a), a.At)

@@ -20,7 +20,7 @@ func semaphoreScenarios(seed uint64) []*Scenario {
 	k := &semaphoreMaker{&strictMaker{seed: seed, make: machines.New}}
 	return []*Scenario{
 		k.one(), k.resize(), k.weights(), k.limits(), k.batch(), k.cancels(), k.observes(), k.oneBoot(), k.again(),
-		k.three(), k.pauses(), k.widths(), k.drops(), k.deaths(),
+		k.three(), k.pauses(), k.widths(), k.drops(), k.deaths(), k.leaving(),
 	}
 }
 
@@ -217,35 +217,54 @@ func (k *semaphoreMaker) pauses() *Scenario {
 func ready(sc *Scenario) *Scenario {
 	for i := range sc.Actors {
 		a := &sc.Actors[i]
-		program, err := sc.start(uint8(i))
-		shares := a.Tell[0].Event.Kind == core.EventPermit || a.Tell[0].Event.Terms.OnSession
-		if err != nil || a.Newcomer || !shares {
-			continue // the search will say what is wrong
+		if shares := a.Tell[0].Event.Kind == core.EventPermit || a.Tell[0].Event.Terms.OnSession; shares && !a.Newcomer {
+			sc.hasSession(uint8(i), false)
 		}
-		p := program.(*process)
-		terms := *a.Tell[0].Event.Terms
-		terms.Name, terms.OnSession = "elsewhere", false
-		ask := core.Event{Kind: core.EventPermit, Claim: opener, Terms: &terms, Capacity: 1, Width: 1, Weight: 1, Wait: core.Forever}
-		var scratch Store = newBlobs(sc.unit())
-		for inbox := []core.Event{ask}; len(inbox) > 0; inbox = inbox[1:] {
-			actions, err := p.Process.Step(sc.clock(uint8(i), 0), inbox[0])
-			for j := range actions {
-				a, store := &actions[j], &scratch
-				if strings.HasPrefix(a.Key, core.SessionPrefix) {
-					store = &sc.Store
-				}
-				if a.Kind.IsRequest() && err == nil {
-					var reply core.Event
-					*store, reply = (*store).Apply(sc.wall(0), a, 0)
-					inbox = append(inbox, reply)
-				}
-			}
-		}
-		p.Process.Claims = nil
-		a.Sampled = false // it has been
-		a.Start = func() (Program, error) { return p.Copy(), nil }
 	}
 	return sc
+}
+
+// hasSession lets an actor come with a session, and with a permit on that or, if released, with
+// nothing on it.
+func (s *Scenario) hasSession(index uint8, released bool) {
+	a := &s.Actors[index]
+	program, err := s.start(index)
+	if err != nil {
+		return // the search will say what is wrong
+	}
+	p := program.(*process)
+	terms := *a.Tell[0].Event.Terms
+	terms.Name, terms.OnSession = "elsewhere", false
+	ask := core.Event{Kind: core.EventPermit, Claim: opener, Terms: &terms, Capacity: 1, Width: 1, Weight: 1, Wait: core.Forever}
+	inbox := []core.Event{ask}
+	if released {
+		inbox = append(inbox, core.Event{Kind: core.EventRelease, Claim: opener})
+	}
+	for scratch := Store(newBlobs(s.unit())); len(inbox) > 0; inbox = inbox[1:] {
+		actions, err := p.Process.Step(s.clock(index, 0), inbox[0])
+		for j := range actions {
+			a, store := &actions[j], &scratch
+			if strings.HasPrefix(a.Key, core.SessionPrefix) {
+				store = &s.Store
+			}
+			if a.Kind.IsRequest() && err == nil {
+				var reply core.Event
+				*store, reply = (*store).Apply(s.wall(0), a, 0)
+				inbox = append(inbox, reply)
+			}
+		}
+	}
+	p.Process.Claims = nil
+	a.Sampled = false // it has been
+	a.Start = func() (Program, error) { return p.Copy(), nil }
+}
+
+// leaving: a process asks at each step of its idle session's leaving, and another wants the same.
+func (k *semaphoreMaker) leaving() *Scenario {
+	sc := k.world("leaving", "2 processes, 1 permit; the first one's session has been idle for 10 s")
+	only := view{1, 1, 1, 0}
+	sc.Actors = []Actor{k.caller("A", 100, false, only, lasts), k.caller("B", 100, false, only, lasts), k.newcomer(only)}
+	return idleSession(sc)
 }
 
 // The situations in which canal_lock goes wrong, see canal.go, each to its end.

@@ -109,7 +109,11 @@ func (e *engine) root() (state, error) {
 		if err != nil {
 			return state{}, fmt.Errorf("explore: scenario %s: %s: %w", sc.Name, sc.Actors[i].Name, err)
 		}
-		w.actors[i] = e.internActor(uint8(i), &actorState{program: p, wake: noWake})
+		wake := noWake
+		if !p.Idle() { // it comes with something to wait for
+			wake = sc.clock(uint8(i), 0).Mono
+		}
+		w.actors[i] = e.internActor(uint8(i), &actorState{program: p, wake: wake})
 	}
 	e.settle(&w)
 	return w, nil

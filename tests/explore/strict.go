@@ -35,7 +35,7 @@ func (k *strictMaker) all() []*Scenario {
 	return []*Scenario{
 		k.plain(), k.release(), k.companion(), k.breaks(), k.observed(), k.sameBoot(), k.clone(), k.sessions(), k.sessionBreak(),
 		k.endless(), k.jumps(), k.restart(), k.twoLeases(), k.calledDoubtful(), k.calibrates(),
-		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(),
+		k.breakJoined(), k.breakObserved(), k.breakSameBoot(), k.changes(), k.leaving(),
 	}
 }
 
@@ -247,6 +247,32 @@ func (k *strictMaker) onSession(name string, rate int64, must bool, names ...str
 func (k *strictMaker) sessions() *Scenario {
 	sc := k.world("sessions", "2 acquirers, each on a session of its own")
 	sc.Actors = []Actor{releases(k.onSession("A", 99, true)), k.onSession("B", 101, false)}
+	return sc
+}
+
+// leaving: a process asks at each step of its idle session's leaving, and another wants the same.
+func (k *strictMaker) leaving() *Scenario {
+	sc := k.world("leaving", "2 acquirers; the session of the first has been idle for 10 s")
+	a := k.onSession("A", 100, false)
+	a.Tell[0].Event.Terms.TTL, a.Tell[0].Event.Terms.Margin = core.TTL(lastingTTL), core.Duration(lastingTTL/10)
+	sc.Actors = []Actor{releases(a), k.acquirer("B", 100, false, lasts)}
+	return idleSession(sc)
+}
+
+// lastingTTL is longer than a session is idle before it is left, and lasts a process with it.
+const lastingTTL = 24 * second
+
+func lasts(c *core.Config) { c.TTL, c.Margin = core.TTL(lastingTTL), core.Duration(lastingTTL/10) }
+
+// idleSession is a world whose first process comes to it with a session on which nothing
+// stands. It is left at the first tick. Nothing is lost, so that there is time for each order.
+func idleSession(sc *Scenario) *Scenario {
+	for i := range sc.Actors {
+		sc.Actors[i].Tell[0].From = 1
+	}
+	sc.Tick, sc.Horizon, sc.Patience = 10*second, 2, 120*second
+	sc.Lost, sc.Late, sc.Crashes, sc.Pauses = 0, 0, 0, 1
+	sc.hasSession(0, true)
 	return sc
 }
 

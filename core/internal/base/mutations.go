@@ -57,6 +57,8 @@ const (
 
 	HurriedClaim Mutation = "hurried-claim" // lastwriter: a waiter waits no longer than another before it verifies
 	HintRenews   Mutation = "hint-renews"   // nothing above us, asked beside a renewal, counts as one
+
+	LeavingHandedOut Mutation = "leaving-handed-out" // a claim stands on a session that is being left
 )
 
 // The mutations of a client, which package client catches itself.
@@ -83,7 +85,7 @@ func Mutations() []Mutation {
 		EndedBeatsMissed, BreakVerdictKept, ExistsBesidePut, BootClockUnchecked,
 		NoSecondLook, ResultOverwrites, LoserDelivers,
 		Overallocate, PermitFreedEarly, SettleAtVersion, IDReused, ReleaseLeft, PermitOutlivesSession,
-		HurriedClaim, HintRenews,
+		HurriedClaim, HintRenews, LeavingHandedOut,
 	}
 }
 

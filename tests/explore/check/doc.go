@@ -18,7 +18,8 @@
 //   - NoClobber: a machine that said lost, refused or left sends nothing any more
 //     that changes the store, and no machine puts over what is not its own.
 //   - EventuallyHeld: when all others have stopped, the waiter gets the lease.
-//   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing.
+//   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing, and a
+//     client that waits for nothing has no claim that could end.
 //
 // And of invocations:
 //

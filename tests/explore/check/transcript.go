@@ -119,6 +119,17 @@ func (t *Transcript) Watch(client core.Stepper, actions []core.Action) *Violatio
 	return nil
 }
 
+// Forgotten is asked after each Step of a client that has no request under way and wants no
+// wake: every claim that has not ended has its caller to wait for, and relies on nothing.
+func (t *Transcript) Forgotten() *Violation {
+	for i := range t.claims {
+		if s := &t.claims[i]; s.end == 0 && (s.held || !s.waits) {
+			return found(QuietWhenIdle, "a client waits for nothing, and claim %d has not ended", s.number)
+		}
+	}
+	return nil
+}
+
 // Renewed is told of each renewal: until when what is renewed was relied on before, and
 // from now on. What has expired is not renewed.
 func Renewed(now, before, until int64) *Violation {
