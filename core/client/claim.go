@@ -23,11 +23,8 @@ type claim struct {
 
 	protocol core.Protocol
 	looked   int64 // as of a place
-	epoch    core.Epoch
-	at       int64 // Mono: its own deadline, once it is held
-	on       uint64
-	fixed    int64 // Mono: after a call it is believed no longer than this; 0 is not fixed
 	calls    int   // that were not told to its machine yet
+	belief
 
 	held     bool
 	waiting  bool // for another's release
@@ -35,6 +32,15 @@ type claim struct {
 	missed   bool // a change was told while a look was under way
 	stopping bool
 	over     bool // its end was told
+}
+
+// belief is what a claim is held by, and until when it may be relied on. A piece of work may hold
+// its name several times: each tenure has a belief of its own, and none while it is not held.
+type belief struct {
+	epoch core.Epoch
+	at    int64 // Mono: its own deadline
+	on    uint64
+	fixed int64 // Mono: after a call it is believed no longer than this; 0 is not fixed
 }
 
 // begun is what a command asked for, with all that is known before the machine is made.
@@ -311,16 +317,12 @@ func (cl *claim) fix(c *Client) {
 	a.Claim, a.At = cl.number, cl.fixed
 }
 
-// unfix ends that when the machine has found out whether it is so. Until then the machine
-// wants to be woken at the fixed deadline, or before.
+// unfix ends that when the machine has found out whether it is so.
 func (cl *claim) unfix(c *Client, u *unit) {
-	if cl.fixed == 0 || cl.calls > 0 || u.index != 0 && u.at <= cl.fixed {
+	if cl.fixed == 0 || cl.over || cl.calls > 0 || c.isChecking(cl, u) {
 		return
 	}
 	cl.fixed = 0
-	if cl.over {
-		return
-	}
 	a := c.emit(core.ActionDeadline)
 	a.Claim, a.At, a.On = cl.number, cl.at, cl.on
 }

@@ -25,6 +25,15 @@ func (c *Client) isLeaving(s *session) bool { return s.state == sessionLeaving }
 // fixes: after a call a claim is believed no longer than at that moment.
 func (c *Client) fixes() bool { return true }
 
+// newBelief: nothing that one tenure was believed by lives on in the next.
+func (c *Client) newBelief(cl *claim, b belief) { cl.belief = b }
+
+// isChecking: whether a call is right is what the machine says, and not when it wants to be woken.
+func (c *Client) isChecking(_ *claim, u *unit) bool {
+	m, ok := u.machine.(interface{ IsChecking() bool })
+	return ok && m.IsChecking()
+}
+
 // tellsSessionFirst: a session that is past its deadline is stepped before what stands on it.
 func (c *Client) tellsSessionFirst() bool { return true }
 

@@ -43,6 +43,21 @@ func (c *Client) isLeaving(s *session) bool {
 
 func (c *Client) fixes() bool { return !c.Has(base.BeliefPastCall) }
 
+func (c *Client) newBelief(cl *claim, b belief) {
+	if c.Has(base.FixLivesOn) {
+		b.fixed = cl.fixed
+	}
+	cl.belief = b
+}
+
+func (c *Client) isChecking(cl *claim, u *unit) bool {
+	if c.Has(base.FixLivesOn) {
+		return u.index != 0 && u.at <= cl.fixed
+	}
+	m, ok := u.machine.(interface{ IsChecking() bool })
+	return ok && m.IsChecking()
+}
+
 func (c *Client) tellsSessionFirst() bool { return !c.Has(base.SessionToldLast) }
 
 func (c *Client) nudges() bool { return !c.Has(base.NobodyNudged) }

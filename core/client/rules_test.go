@@ -24,6 +24,25 @@ var rules = map[string]func(t *testing.T, p *process) (wrong string){
 		}
 		return ""
 	},
+	// Work is broken, and has its name again: its second break says as much as its first.
+	"fix-lives-on": func(t *testing.T, p *process) string {
+		q := newProcess(t, p.bucket, 9)
+		p.begin(core.EventInvoke, core.Config{Name: "w", OnSession: true}, core.Event{Wait: 50 * core.Second})
+		for range 2 {
+			q.now = p.now
+			q.begin(core.EventBreak, core.Config{Name: "w", Why: "x", Now: true}, core.Event{})
+			p.told = nil
+			p.until(p.now + int64(20*core.Second))
+			if got := p.heard(); got != "1 deadline; 0 renewed; 1 lost broken broken" {
+				return got
+			}
+			p.do(core.Event{Kind: core.EventEnded, Claim: 1, Outcome: core.OutcomeNo})
+			if got := p.heard(); got != "1 held; 1 launch" {
+				return got
+			}
+		}
+		return ""
+	},
 	// What stands on a session is told of its loss after the session is.
 	"session-told-last": func(_ *testing.T, p *process) string {
 		p.begin(core.EventAcquire, core.Config{Name: "n", OnSession: true}, core.Event{Wait: core.Forever})

@@ -278,7 +278,7 @@ func (c *Client) nowHeld(cl *claim, a *core.Action) {
 // noteHeld tells that a claim is held, and until when.
 func (c *Client) noteHeld(cl *claim, a *core.Action) {
 	cl.waiting, cl.missed, cl.held = false, false, true
-	cl.at, cl.epoch, cl.on = a.At, a.Epoch, 0
+	c.newBelief(cl, belief{at: a.At, epoch: a.Epoch})
 	if s := cl.session; s != nil && a.Session == "" {
 		c.standUp(cl)
 	} else if s != nil && a.Session == s.id {

@@ -113,11 +113,11 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 		c.noteHeld(cl, a)
 	case core.ActionReleased:
 		c.releasedBy(cl, a)
-		cl.held = false
+		c.notHeld(cl)
 		c.say(cl, a)
 		c.nudgeOne(cl.place, c.now.Mono)
 	case core.ActionLost, core.ActionLeft, core.ActionCannotMaintain:
-		cl.held = false
+		c.notHeld(cl)
 		if a.Kind != core.ActionLeft { // which is told when all is over
 			c.say(cl, a)
 		}
@@ -129,6 +129,12 @@ func (w *aWork) hear(c *Client, cl *claim, a *core.Action) {
 	default:
 		c.say(cl, a)
 	}
+}
+
+// notHeld takes that the name is not held any more. The claim may take it again.
+func (c *Client) notHeld(cl *claim) {
+	cl.held = false
+	c.newBelief(cl, belief{})
 }
 
 // say tells a notice of a claim.

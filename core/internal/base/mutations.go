@@ -68,11 +68,12 @@ const (
 	LostCreateBelieved     Mutation = "lost-create-believed"     // a create without an answer says that one exists
 	ThrottledRecordAwaited Mutation = "throttled-record-awaited" // the capability record is tried until it takes the create
 	NobodyNudged           Mutation = "nobody-nudged"            // a release tells no waiter of this process
+	FixLivesOn             Mutation = "fix-lives-on"             // a claim that was called stays fixed when it is held again
 )
 
 // ClientMutations are all of a client's.
 func ClientMutations() []Mutation {
-	return []Mutation{BeliefPastCall, SessionToldLast, LostCreateBelieved, ThrottledRecordAwaited, NobodyNudged}
+	return []Mutation{BeliefPastCall, SessionToldLast, LostCreateBelieved, ThrottledRecordAwaited, NobodyNudged, FixLivesOn}
 }
 
 // Mutations are all of the machines of one claim.

@@ -92,6 +92,12 @@ func (v *Invocation) String() string { return v.state.String() }
 // State is where the machine stands.
 func (v *Invocation) State() core.InvocationState { return v.state }
 
+// IsChecking reports whether its lease finds out if it was broken.
+func (v *Invocation) IsChecking() bool {
+	l, ok := v.Inner.(*strict.Lease)
+	return ok && l.IsChecking()
+}
+
 // Idle implements Machine. While the work runs it waits for the host to tell of its end.
 func (v *Invocation) Idle() bool {
 	working := v.state > core.InvocationIdle && v.state < core.InvocationDone

@@ -57,6 +57,10 @@ func NewLease(cfg core.Config) (*Lease, error) {
 // Idle implements Machine. What stands on a session waits for that.
 func (l *Lease) Idle() bool { return l.renewer.Idle() && l.State != core.LeaseHeld }
 
+// IsChecking reports whether a call has said that the name was broken, and it is not known yet
+// whether that is so.
+func (l *Lease) IsChecking() bool { return l.Checking && l.State == core.LeaseHeld }
+
 // Holder is the tenure's id.
 func (l *Lease) Holder() core.HolderID { return l.holderID }
 
