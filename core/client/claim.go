@@ -104,6 +104,7 @@ func (c *Client) begin(b *begun, number uint64) {
 	c.enroll(cl, b.terms.Name)
 	if b.printed != 0 {
 		cl.place.kept = b.printed // the host has it
+		c.used(cl.place)
 	}
 	if c.closing {
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)

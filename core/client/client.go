@@ -38,7 +38,7 @@ type Client struct {
 	claims         map[uint64]*claim
 	oldest, newest *claim
 	places         map[string]*place
-	released       []string // names whose release is remembered, oldest first
+	known          names
 	watched        map[string]*watch
 	sessions       []*session
 	sessionSerial  uint64
@@ -118,7 +118,7 @@ func (c *Client) work() {
 			c.start(q)
 		case len(c.todo) > 0:
 			j := c.todo[0]
-			c.todo = c.todo[1:]
+			c.todo = rest(c.todo)
 			c.do(j)
 		case c.alarms.isDue(c.now.Mono):
 			a := c.alarms.first()

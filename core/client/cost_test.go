@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
@@ -112,6 +114,74 @@ func BenchmarkRenewal(b *testing.B) {
 				at = renew(b, s, bucket, at)
 			}
 		})
+	}
+}
+
+// TestRememberedNamesAreSmall: of a name that was released, or only waited for, no more is kept
+// than what is remembered, and of the oldest ones nothing.
+func TestRememberedNamesAreSmall(t *testing.T) {
+	const names, most = 3 * 16_384, 320 // bytes of heap
+	p := newProcessOf(t, newBucket(), core.Config{Seed: [16]byte{1}, OwnStore: true, Remembers: true, Boot: "b"})
+	q := newProcess(t, newBucket(), 2)
+	q.begin(core.EventAcquire, core.Config{Name: "n"}, core.Event{})
+	taken := maps.Clone(q.bucket.objects)
+	heap := func() (bytes int64) {
+		var m runtime.MemStats
+		p.bucket.objects, p.told, p.latest = map[string]core.Event{}, nil, map[core.ActionKind]core.Action{}
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range names {
+		clear(p.bucket.objects)
+		p.told = p.told[:0]
+		name := fmt.Sprintf("name-%07d", i)
+		if i%2 == 0 {
+			claim := p.begin(core.EventAcquire, core.Config{Name: name, OnSession: true}, core.Event{Wait: core.Forever})
+			p.do(core.Event{Kind: core.EventRelease, Claim: claim})
+			continue
+		}
+		for key, object := range taken {
+			p.bucket.objects[name+strings.TrimPrefix(key, "n")] = object
+		}
+		p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{})
+	}
+	p.hears(fmt.Sprint(names, " refused held held"))
+	if each := (heap() - before) / 16_384; each > most {
+		t.Errorf("%d bytes each", each)
+	} else {
+		t.Log(each, "bytes each")
+	}
+	if got := p.client.Names(); got != 16_384 {
+		t.Error(got, "names")
+	}
+}
+
+// TestNamesAreForgottenInOrderOfUse: a name that is released again and again is remembered
+// beside any number of others, so that its next claim does not look.
+func TestNamesAreForgottenInOrderOfUse(t *testing.T) {
+	p := newProcess(t, newBucket(), 1)
+	release := func(name string) (requests int) {
+		before := p.sent
+		claim := p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
+		requests = p.sent - before
+		p.do(core.Event{Kind: core.EventRelease, Claim: claim})
+		return requests
+	}
+	first := release("busy")
+	for i := range 20_000 {
+		clear(p.bucket.objects)
+		release(fmt.Sprint("name-", i))
+		if i%10_000 == 0 {
+			release("busy")
+		}
+	}
+	if again := release("busy"); first != 3 || again != 1 {
+		t.Error(first, "requests, then", again)
+	}
+	if first := release("name-0"); first != 3 {
+		t.Error(first, "requests for one that was used long ago")
 	}
 }
 

@@ -1,5 +1,8 @@
 package client
 
+// Names is how many names the client knows.
+func (c *Client) Names() int { return len(c.places) }
+
 // Parts are the structs that a client's state is made of, as far as there are any now.
 func (c *Client) Parts() map[string]any {
 	parts := map[string]any{"client": c}

@@ -1,11 +1,13 @@
 package client
 
 import (
+	"slices"
+
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/core/internal/octets"
 )
 
-// maxNames bounds the names of which a release is remembered.
+// maxNames bounds the names of which something is remembered.
 const maxNames = 16_384
 
 // place is one name: the claims on it in the order in which they came, and what this
@@ -15,8 +17,41 @@ type place struct {
 	claims     []*claim
 	semaphores []*semaphore
 	last       remembered
-	isListed   bool   // among the released
 	kept       uint64 // the fingerprint that the host remembers, or 0
+	isListed   bool   // among c.known, since there is something to remember
+	prev, next *place // there
+}
+
+// names are those of which something is remembered, in the order in which they were used.
+type names struct {
+	oldest, newest *place
+	n              int
+}
+
+func (k *names) add(p *place) {
+	p.isListed, p.prev = true, k.newest
+	if p.prev == nil {
+		k.oldest = p
+	} else {
+		p.prev.next = p
+	}
+	k.newest = p
+	k.n++
+}
+
+func (k *names) remove(p *place) {
+	if p.prev == nil {
+		k.oldest = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		k.newest = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.isListed, p.prev, p.next = false, nil, nil
+	k.n--
 }
 
 // remembered is how this process released a name. Its next claim knows the newest version
@@ -38,20 +73,31 @@ func (c *Client) enroll(cl *claim, name string) {
 }
 
 func (c *Client) expel(cl *claim) {
-	p := cl.place
-	for i := range p.claims {
-		if p.claims[i] == cl {
-			p.claims = append(p.claims[:i], p.claims[i+1:]...)
-			break
-		}
-	}
-	c.vacate(p)
+	cl.place.claims = without(cl.place.claims, cl)
+	c.vacate(cl.place)
 }
 
 // vacate forgets a name of which there is nothing to know.
 func (c *Client) vacate(p *place) {
-	if len(p.claims) == 0 && len(p.semaphores) == 0 && !p.isListed && p.kept == 0 {
+	if len(p.claims) == 0 && len(p.semaphores) == 0 && !p.isListed {
 		delete(c.places, p.name)
+	}
+}
+
+// used puts a name behind all others that are remembered, or takes it out if there is nothing to
+// remember of it. If they are too many, the one that was used longest ago is forgotten.
+func (c *Client) used(p *place) {
+	if p.isListed {
+		c.known.remove(p)
+	}
+	if p.last != (remembered{}) || p.kept != 0 {
+		c.known.add(p)
+	}
+	if c.known.n > maxNames {
+		old := c.known.oldest
+		old.last = remembered{}
+		c.forget(old)
+		c.vacate(old)
 	}
 }
 
@@ -89,26 +135,17 @@ func (c *Client) releasedBy(cl *claim, a *core.Action) {
 	if a.At == 0 || a.Epoch == 0 || cl.looked == 0 {
 		return
 	}
-	p := cl.place
-	p.last = remembered{a.Epoch, a.At, cl.looked}
-	if p.isListed {
-		return
-	}
-	p.isListed = true
-	if c.released = append(c.released, p.name); len(c.released) > maxNames {
-		old := c.places[c.released[0]]
-		c.released = c.released[1:]
-		old.last, old.isListed = remembered{}, false
-		c.vacate(old)
-	}
+	cl.place.last = remembered{a.Epoch, a.At, cl.looked}
+	c.used(cl.place)
 }
 
 // takeLast takes what is remembered of a name: its release, which spares a look while it
 // is young, and the latest look for an old client's record, which is repeated now and
 // then, however often the name is acquired again.
-func (p *place) takeLast() remembered {
+func (c *Client) takeLast(p *place) remembered {
 	last := p.last
 	p.last = remembered{}
+	c.used(p)
 	return last
 }
 
@@ -118,6 +155,7 @@ func (c *Client) saw(cl *claim, s *core.Observed) {
 		return
 	}
 	cl.place.kept = s.Fingerprint
+	c.used(cl.place)
 	body := octets.AppendBE64(nil, s.Fingerprint)
 	body = octets.AppendBE64(body, uint64(s.Since))
 	body = octets.AppendBE64(body, uint64(s.Since+c.now.Wall-c.now.Mono))
@@ -131,6 +169,7 @@ func (c *Client) forget(p *place) {
 		p.kept = 0
 		c.emit(core.ActionForget).Key = p.name
 	}
+	c.used(p)
 }
 
 // remembers reports whether observations can be of use to another process: they are by
@@ -169,12 +208,12 @@ func (c *Client) watch(cl *claim, keys ...string) {
 	for _, key := range keys {
 		w := c.watchOf(key)
 		cl.watches = append(cl.watches, w)
-		if !has(w.claims, cl) {
+		if !slices.Contains(w.claims, cl) {
 			w.claims = append(w.claims, cl)
 		}
 	}
 	for _, w := range old {
-		if !has(cl.watches, w) {
+		if !slices.Contains(cl.watches, w) {
 			w.claims = without(w.claims, cl)
 			c.endWatch(w)
 		}
@@ -225,20 +264,20 @@ func (c *Client) changed(key string) {
 	}
 }
 
-func has[T comparable](all []T, one T) bool {
-	for i := range all {
-		if all[i] == one {
-			return true
-		}
-	}
-	return false
-}
-
+// without takes one out of a list, and nil is a list of none: a name that is remembered keeps
+// no room for the claims that it has had.
 func without[T comparable](all []T, one T) []T {
-	for i := range all {
-		if all[i] == one {
-			return append(all[:i], all[i+1:]...)
-		}
+	if i := slices.Index(all, one); i >= 0 {
+		all = slices.Delete(all, i, i+1)
+	}
+	if len(all) == 0 {
+		return nil
 	}
 	return all
+}
+
+// rest is a queue without its first, which the queue's room keeps no longer.
+func rest[T any](queue []T) []T {
+	clear(queue[:1])
+	return queue[1:]
 }

@@ -243,7 +243,7 @@ func (q *queued) ring(c *Client) {
 func (r *requests) next() *queued {
 	for lane := range laneKinds {
 		for len(r.ready[lane]) > 0 && r.ready[lane][0].over {
-			r.ready[lane] = r.ready[lane][1:]
+			r.ready[lane] = rest(r.ready[lane])
 		}
 		if len(r.ready[lane]) > 0 && r.hasSlot(lane) {
 			return r.ready[lane][0]
@@ -262,7 +262,7 @@ func (c *Client) start(q *queued) {
 		return
 	}
 	if begins := c.begins(f, q.deadline, q.action.Limit); begins > c.now.Mono {
-		r.ready[f.lane] = r.ready[f.lane][1:]
+		r.ready[f.lane] = rest(r.ready[f.lane])
 		q.rests = true
 		c.alarms.arm(&q.alarm, q, begins)
 		return

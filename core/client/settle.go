@@ -33,7 +33,7 @@ func (c *Client) settle(cl *claim) {
 		c.question(cl, cl.place.name+"/lock/"+core.LockFile)
 		return
 	}
-	b.last = cl.place.takeLast()
+	b.last = c.takeLast(cl.place)
 	cl.looked = b.last.looked
 	if cl.looked != 0 && c.now.Mono-cl.looked < int64(core.NewestWindow) && b.protocol != core.ProtocolLastWriter {
 		c.settled(cl, core.ProtocolStrict)

@@ -33,6 +33,10 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for _, p := range c.placesInOrder() {
 		p.snapshot(&s)
 	}
+	s.Int(int64(c.known.n))
+	for p := c.known.oldest; p != nil; p = p.next {
+		s.Text(p.name)
+	}
 	for cl := c.oldest; cl != nil; cl = cl.next {
 		cl.snapshot(&s)
 	}
@@ -260,7 +264,7 @@ func (c *Client) Clone() core.Machine {
 	twin.places = make(map[string]*place, len(c.places))
 	for name, p := range c.places {
 		other := *p
-		other.claims, other.semaphores = nil, nil
+		other.claims, other.semaphores, other.prev, other.next = nil, nil, nil, nil
 		twin.places[name] = &other
 	}
 	twin.oldest, twin.newest, twin.semaphores = nil, nil, nil
@@ -279,7 +283,10 @@ func (c *Client) Clone() core.Machine {
 			other.semaphores = append(other.semaphores, t.semaphore(s))
 		}
 	}
-	twin.released = append([]string(nil), c.released...)
+	twin.known = names{}
+	for p := c.known.oldest; p != nil; p = p.next {
+		twin.known.add(twin.places[p.name])
+	}
 	twin.watched = make(map[string]*watch, len(c.watched))
 	for key, w := range c.watched {
 		twin.watched[key] = t.watch(w)
