@@ -87,6 +87,8 @@ type Actor struct {
 	Newcomer bool
 	// Flawless actors neither crash nor pause, and nothing of theirs is lost.
 	Flawless bool
+	// Woken: it comes with something to wait for, and is woken at once.
+	Woken bool
 	// SampleAge is how long before tick 0 the sample was taken; or SampleTick is at
 	// which tick, and before that there is none.
 	SampleAge  int64

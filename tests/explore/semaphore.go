@@ -255,7 +255,7 @@ func (s *Scenario) hasSession(index uint8, released bool) {
 		}
 	}
 	p.Process.Claims = nil
-	a.Sampled = false // it has been
+	a.Sampled, a.Woken = false, released // a sample has been taken
 	a.Start = func() (Program, error) { return p.Copy(), nil }
 }
 

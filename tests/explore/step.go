@@ -110,7 +110,7 @@ func (e *engine) root() (state, error) {
 			return state{}, fmt.Errorf("explore: scenario %s: %s: %w", sc.Name, sc.Actors[i].Name, err)
 		}
 		wake := noWake
-		if !p.Idle() { // it comes with something to wait for
+		if sc.Actors[i].Woken {
 			wake = sc.clock(uint8(i), 0).Mono
 		}
 		w.actors[i] = e.internActor(uint8(i), &actorState{program: p, wake: wake})
