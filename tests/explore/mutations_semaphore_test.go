@@ -79,7 +79,7 @@ func (k *sharedMaker) outlived() *Scenario {
 	return ready(sc)
 }
 
-// leavingBeside: a process whose idle session is being left has a lease besides, so that its
+// leavingBeside: a process whose idle session is being left also has a lease, so that its
 // client never waits for nothing.
 func (k *sharedMaker) leavingBeside() *Scenario {
 	sc := k.leaving()
