@@ -66,8 +66,7 @@
 //	claiming  -> held       created in time
 //	claiming  -> verifying  created long after the observation: list
 //	claiming  -> doubtful   exists or unknown: read it back; created too late: claim above it
-//	claiming  -> releasing  created too late for the last time; cancelled
-//	claiming  -> refused    the store has not answered once
+//	claiming  -> releasing  created too late for the last time; cancelled; the store has not answered once
 //	verifying -> held       it is the newest
 //	verifying -> doubtful   it is the newest, too late: claim above it
 //	verifying -> waiting    it is not the newest, and the caller waits
@@ -78,7 +77,7 @@
 //	doubtful  -> claiming   nothing is there: create with a new nonce; ours, too late: create above it
 //	doubtful  -> waiting    another's is there, and the caller waits
 //	doubtful  -> observing  another's is there, and what we claimed by was only remembered: list
-//	doubtful  -> releasing  cannot be settled in time, too late for the last time, or cancelled: shut out or released
+//	doubtful  -> releasing  cannot be settled in time, too late for the last time, cancelled, or the store fails for too long: shut out or released
 //	doubtful  -> refused    another's is there, and tried once; store unusable
 //	held      -> releasing  release: create
 //	held      -> lost       taken, broken, released, unreachable, expired
@@ -158,7 +157,6 @@
 //	idle      -> closed     leave
 //	observing -> committing  there is room, or something to take out or to shut out: create
 //	observing -> waiting    no room, or no session yet; and somebody waits
-//	observing -> doubtful   the store refuses what is to be given back
 //	observing -> idle       nothing is left to do
 //	observing -> closed     leave, and nothing of ours is left
 //	committing -> idle       made, and nothing is left to do

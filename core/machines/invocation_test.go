@@ -13,26 +13,37 @@ import (
 
 // What is true of invocations in whatever story; the stories are scripts.
 
-// TestPermanentErrorsEnd: a call ends, and holds nothing, when the store refuses
-// it for good: in everything, or only in what it asks for beside its lease.
-func TestPermanentErrorsEnd(t *testing.T) {
+// TestRefusalsAreRiddenOut: a call that the store has answered goes on when the store refuses
+// it for a day, in everything or only in what it asks for beside its lease. Once the work
+// has ended there is a bound.
+func TestRefusalsAreRiddenOut(t *testing.T) {
 	refused := map[string]func(*request) bool{
 		"everything": func(*request) bool { return true },
 		"results":    func(r *request) bool { return r.Request%2 == 1 },
 	}
 	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
 		for what, meant := range refused {
-			for state, end := range map[string]string{"confirming": "refused", "launched": "done"} {
+			for _, state := range []string{"waiting", "confirming"} {
 				w := newWorld(t)
+				if state == "waiting" {
+					w.bring(w.calling("f", core.Config{Protocol: protocol, Creates: true}), "launched")
+				}
 				a := w.calling("a", core.Config{Protocol: protocol, Creates: true})
 				w.bring(a, state)
-				if state == "launched" {
-					w.say(a, ended(false))
-				}
 				w.fails(a, core.ClassUnauthorized, meant)
-				if got := a.machine.String(); got != end {
-					t.Errorf("%s: %s refused from %s on: it is %s, not %s", protocol, what, state, got, end)
+				if a.machine.String() == "refused" {
+					t.Errorf("%s: %s refused from %s on: it ends", protocol, what, state)
+					continue
 				}
+				w.bring(a, "launched")
+			}
+			w := newWorld(t)
+			a := w.calling("a", core.Config{Protocol: protocol, Creates: true})
+			w.bring(a, "launched")
+			w.say(a, ended(false))
+			w.fails(a, core.ClassUnauthorized, meant)
+			if a.machine.String() != "done" {
+				t.Errorf("%s: %s refused from the end of the work on: it is %s", protocol, what, a.machine)
 			}
 		}
 	}

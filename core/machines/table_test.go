@@ -309,13 +309,13 @@ func label(m core.Machine) string {
 	case *strict.Lease:
 		labelRegister(&out, &m.Register)
 		out.flag("patient", !m.LastTry && m.State < core.LeaseHeld)
-		out.flag("answered", m.Answered && m.State == core.LeaseObserving)
+		out.flag("answered", m.Reach.HasServed(base.Reads) && m.State == core.LeaseObserving)
 		out.flag("wants", m.Wants)
 		out.flag("checking", m.Checking)
 		out.flag("tidying", m.Flight.ID != 0 && m.Tidying())
 		out.flag("shutting", m.Closing != 0 && m.State == core.LeaseReleasing)
 		out.flag("raced", m.Ending == base.EndRaced && m.State == core.LeaseReleasing)
-		out.flag("cancelled", m.Ending == base.EndCancelled && m.State == core.LeaseReleasing)
+		out.flag("refused", m.Ending == base.EndRefused && m.State == core.LeaseReleasing)
 		out.flag("failing", m.Failing && m.State == core.LeaseHeld)
 	case *strict.Companion:
 		labelRegister(&out, &m.Register)
@@ -339,14 +339,14 @@ func label(m core.Machine) string {
 func labelLease(out *line, m *lastwriter.Lease) {
 	out.flag("failing", m.Failing && m.Timers[base.TimerDeadline] != base.Unset)
 	out.flag("patient", !m.LastTry && m.State < core.LeaseHeld)
-	out.flag("answered", m.Answered && m.State == core.LeaseObserving)
+	out.flag("answered", m.Reach.HasServed(base.Reads) && m.State == core.LeaseObserving)
 	out.flag("confirming", m.Confirming && (m.State == core.LeaseClaiming || m.State == core.LeaseDoubtful))
 	out.flag("expired-twice", m.Rounds == core.RewriteRounds-1)
 	out.flag("looking", m.Rereading)
 	out.flag("settling", m.Settling)
 	out.flag("doubts", m.Doubts > 0 && m.State == core.LeaseReleasing && m.Ending == base.EndReleased)
 	out.flag("raced", m.Ending == base.EndRaced && m.State == core.LeaseReleasing)
-	out.flag("cancelled", m.Ending == base.EndCancelled && m.State == core.LeaseReleasing)
+	out.flag("refused", m.Ending == base.EndRefused && m.State == core.LeaseReleasing)
 }
 
 // purposes name what a request is for, as far as answers to it differ.

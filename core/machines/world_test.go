@@ -358,14 +358,15 @@ func (w *world) checkRequest(a *actor, action core.Action) {
 	if action.Kind == core.ActionPut && a.ended && !w.overOwnPut(a) {
 		w.fail("NoClobber: %s writes after its lease has ended", a.name)
 	}
-	if a.ended && isStrict(a.machine) && innerOf(a.machine) == a.machine {
+	if a.ended && isStrict(a.machine) && innerOf(a.machine) == a.machine && a.machine.String() != core.LeaseReleasing.String() {
 		w.fail("QuietAtTheEnd: %s sends after its lease has ended", a.name)
 	}
 }
 
-// overOwnPut: after a release only a late renewal of our own may be written over.
+// overOwnPut: after a release only a late renewal of our own may be written over, and after
+// a refusal what the attempt has left.
 func (w *world) overOwnPut(a *actor) bool {
-	return a.machine.String() == core.LeaseReleased.String()
+	return a.machine.String() == core.LeaseReleased.String() || a.machine.String() == core.LeaseReleasing.String()
 }
 
 func (w *world) fail(format string, args ...any) {

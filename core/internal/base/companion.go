@@ -56,9 +56,16 @@ func (c *Companion) JoinBy() int64 {
 	return c.joinBy
 }
 
+// Reached notes what an answer on the way to a first joining says of the store.
+func (c *Companion) Reached(m *Machine, ev *core.Event, f Flight) {
+	if !c.Rejoin {
+		m.Reach.Note(ev, f, m.Now.Mono)
+	}
+}
+
 // IsTooLate reports whether a first joining has taken too long, or can never be.
 func (c *Companion) IsTooLate(m *Machine) bool {
-	return !c.Rejoin && (m.Now.Mono >= c.joinBy || m.Class.Permanent())
+	return !c.Rejoin && (m.Now.Mono >= c.joinBy || m.Reach.IsHopeless())
 }
 
 // CannotMaintain ends a first joining. Later it is only bad news: another owner may yet

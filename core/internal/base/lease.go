@@ -6,13 +6,12 @@ import "github.com/mopslock/mopslock/core"
 // patience, and what the caller was told.
 type Lease struct {
 	Standing[core.LeaseState]
-	LastTry  bool // a failed attempt is the end: try once, or patience is over
-	Answered bool // the store has said yes or no to something
-	Polls    int
-	Races    int
-	Told     uint64 // fingerprint of what the caller was told to wait for, or 0
-	Ending   Ending
-	printed  bool // its tenure is known from Config alone, and can only be released
+	LastTry bool // a failed attempt is the end: try once, or patience is over
+	Polls   int
+	Races   int
+	Told    uint64 // fingerprint of what the caller was told to wait for, or 0
+	Ending  Ending
+	printed bool // its tenure is known from Config alone, and can only be released
 }
 
 // NewLease is a lease in state Idle.
@@ -37,20 +36,40 @@ func (l *Lease) Accepts(kind core.EventKind) bool {
 // long for the store's first answer.
 func (l *Lease) Await(m *Machine, wait core.Duration) {
 	l.LastTry = wait == 0
-	reach := core.FirstAnswerLimit
+	within := core.FirstAnswerLimit
 	if wait > 0 {
 		m.Timers[TimerLimit] = m.In(wait)
-		reach = min(reach, wait)
+		within = min(within, wait)
 	}
-	m.Timers[TimerReach] = m.In(reach)
+	m.Reach.Expect(m.Now.Mono, within)
+	l.setReach(m)
 }
 
-// Reached notes an answer by which the store was reached.
-func (l *Lease) Reached(m *Machine, ev *core.Event) {
-	if ev.Outcome != core.OutcomeUnknown {
-		l.Answered = true
-		m.Timers[TimerReach] = Unset
+// Reached notes what an answer on the way to the lease says of the store.
+func (l *Lease) Reached(m *Machine, ev *core.Event, f Flight) {
+	if l.State < core.LeaseHeld || l.State == core.LeaseReleasing && l.Ending == EndRaced {
+		m.Reach.Note(ev, f, m.Now.Mono)
+		l.setReach(m)
 	}
+}
+
+// ClearWrites says that what became of our writes is known, though they were not answered.
+func (l *Lease) ClearWrites(m *Machine) {
+	m.Reach.ClearWrites()
+	l.setReach(m)
+}
+
+func (l *Lease) setReach(m *Machine) { m.Timers[TimerReach] = m.Reach.By(l.LastTry) }
+
+// Ends is why a request that has failed was the last of this acquire, or none.
+func (l *Lease) Ends(m *Machine, d Direction) core.Reason {
+	return m.Reach.Ends(d, m.Now.Mono, l.LastTry)
+}
+
+// Unreached is why the acquire ends when TimerReach has run out.
+func (l *Lease) Unreached(m *Machine) core.Reason {
+	m.Timers[TimerReach] = Unset
+	return m.Reach.Why(m.Now.Mono, l.LastTry)
 }
 
 // IsWaiting reports whether nothing of ours can be in the store yet.
@@ -63,39 +82,37 @@ func (l *Lease) IsWaiting() bool {
 func (l *Lease) OutOfPatience(m *Machine) bool {
 	m.Timers[TimerLimit] = Unset
 	l.LastTry = true
+	l.setReach(m)
 	return l.IsWaiting()
 }
 
-// WaitEnded is the reason to refuse when the caller waits no longer.
+// WaitEnded is the reason to refuse when the caller waits no longer. Held is what the last
+// answer has shown.
 func (l *Lease) WaitEnded(m *Machine) core.Reason {
 	switch {
-	case !l.Answered:
-		return core.ReasonUnreachable
-	case l.Told != 0 && !m.Failing:
+	case !m.Reach.HasServed(Reads):
+		return m.Reach.Reason(Reads)
+	case l.Told != 0 && !m.Reach.IsFailing():
 		return core.ReasonHeld
 	}
 	return core.ReasonLimit
 }
 
-// Unanswered is the reason to refuse after a read that failed. There is none for a
-// waiter, which reads again later.
+// Unanswered is the reason to refuse after a read that failed. There is none while there is
+// patience, to read again later.
 func (l *Lease) Unanswered(m *Machine) core.Reason {
-	m.Failing = true
-	switch {
-	case m.Class.Permanent():
-		return core.ReasonUnusable
-	case l.LastTry:
-		return l.WaitEnded(m)
+	if reason := l.Ends(m, Reads); reason != core.ReasonNone {
+		return reason
 	}
 	m.Later(Unset)
 	return core.ReasonNone
 }
 
-// ReadLimit bounds a read that no lease depends on. Until the store has answered once
+// ReadLimit bounds a read that no lease depends on. Until the store has answered one
 // the whole silence is bounded, so one read must not outlast it.
 func (m *Machine) ReadLimit() core.Duration {
-	if reach := m.Timers[TimerReach]; reach != Unset {
-		return max(core.RequestFloor, m.Until(reach))
+	if of := &m.Reach.of[Reads]; of.silent && !of.served {
+		return max(core.RequestFloor, min(core.RequestLimit, m.Until(of.by)))
 	}
 	return core.RequestLimit
 }
@@ -106,7 +123,7 @@ func (m *Machine) Refused(reason core.Reason, seen *core.Observed) {
 	a.Reason = reason
 	switch reason {
 	case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
-		a.Class = m.Class
+		a.Class = m.Reach.Class()
 	}
 	if reason != core.ReasonCancelled {
 		a.Observed = shown(seen)

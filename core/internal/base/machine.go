@@ -28,9 +28,10 @@ type Machine struct {
 	Timers timers
 	Out    []core.Action
 
-	Failing bool       // a renewal has failed since the last good one, or a read of an acquire
+	Failing bool       // a renewal has failed since the last good one
 	Retries int        // of what is tried now
 	Class   core.Class // of the last unknown answer
+	Reach   Reach      // of what is not held yet
 }
 
 // ErrEvent is the error of an event that has no meaning where the machine stands.

@@ -34,6 +34,7 @@ func (m *Machine) Snapshot(s *Snapshot) {
 	for _, at := range m.Timers {
 		s.Int(at)
 	}
+	m.Reach.Snapshot(s)
 }
 
 // Observed writes an Observed.

@@ -7,7 +7,7 @@ type timer uint8
 
 const (
 	TimerDeadline timer = iota // self-fencing: past it the lease is lost, or contact is
-	TimerReach                 // a store that has not answered once by now is unreachable
+	TimerReach                 // a store that has not answered by now is given up
 	TimerLimit                 // the caller's patience
 	TimerExtra                 // beside what the state does: the later read; under strict, a hint; of a semaphore, more to tell
 	TimerNext                  // what the state does next: poll, retry, verify, renew, check again

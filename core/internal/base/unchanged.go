@@ -10,8 +10,7 @@ type Unchanged struct {
 type Ending uint8
 
 const (
-	EndReleased  Ending = iota // the caller released
-	EndRaced                   // a failed attempt cleans up
-	EndCancelled               // a cancelled attempt cleans up
-	EndUnreached               // an attempt of a store that never answered cleans up (strict)
+	EndReleased Ending = iota // the caller released
+	EndRaced                  // a failed attempt cleans up, and goes on
+	EndRefused                // the caller was refused, and what may yet land is cleaned up
 )

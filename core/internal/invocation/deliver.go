@@ -66,13 +66,24 @@ func (v *Invocation) undelivered() {
 	switch {
 	case v.isAnothers():
 		v.absentOr(v.lost)
-	case v.Class.Permanent():
+	case v.Reach.IsHopeless(), v.Class == core.ClassFull: // so is a result that the host cannot read, or that is too large
 		v.absent(core.ReasonUnusable)
 	case v.Now.Mono >= v.tryBy:
 		v.absent(core.ReasonUnreachable)
 	default:
+		v.warn()
 		v.Later(v.tryBy)
 	}
+}
+
+// warn says, once, that the store has failed again, since this may go on for long.
+func (v *Invocation) warn() {
+	if v.unstored || v.Retries == 0 {
+		return
+	}
+	v.unstored = true
+	a := v.Emit(core.ActionWarned)
+	a.Reason, a.Key, a.Class = core.ReasonUnusable, v.Key, v.Class
 }
 
 // absentOr ends a remote; a caller that wants the result waits for the other's.

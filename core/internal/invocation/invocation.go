@@ -37,7 +37,9 @@ type Invocation struct {
 	lastTry      bool // patience is over, or was none
 	polls        int
 	told         uint64
+	turned       core.Reason    // why an attempt was refused that still cleans up, or none
 	warned       bool           // that TTLs differ
+	unstored     bool           // it was told that the store does not take a result
 	unchanged    base.Unchanged // of another's lease, and of its end, carried from one attempt to the next
 	endUnchanged base.Unchanged
 	observed     core.Observed
@@ -148,6 +150,7 @@ func (v *Invocation) Step(now core.Instant, ev core.Event) ([]core.Action, error
 	if v.Inner != nil && v.innerIsOver() && v.Inner.Idle() {
 		v.forget()
 	}
+	v.setReach()
 	return v.finish(), nil
 }
 
@@ -222,6 +225,7 @@ func (v *Invocation) tell(kind core.EventKind, brief bool) error {
 		return err
 	}
 	v.InnerWake, v.said = base.Unset, spoken{}
+	v.Reach.Inherit(&v.Inner.Base().Reach)
 	for i := range actions {
 		a := &actions[i]
 		switch a.Kind {
@@ -230,6 +234,7 @@ func (v *Invocation) tell(kind core.EventKind, brief bool) error {
 			continue
 		case core.ActionHeld:
 			v.said.held = true
+			v.Reach.Serve()
 			v.Holder, v.lost = a.Holder, core.ReasonNone
 		case core.ActionContactLost:
 			v.said.outOf, v.lost = true, core.ReasonUnreachable
@@ -281,6 +286,7 @@ func (v *Invocation) drive(kind core.MachineKind, first core.EventKind) {
 	cfg.Seed = v.freshSeed()
 	v.Inner, v.InnerWake = newPart(cfg), base.Unset
 	v.Inner.Base().Mutant = v.Mutant // nothing in a product
+	v.Inner.Base().Reach.Inherit(&v.Reach)
 	switch l := v.Inner.(type) {
 	case *lastwriter.Lease:
 		l.Unchanged, l.Told, l.Warned = v.unchanged, v.unchanged.Fingerprint, v.warned

@@ -11,7 +11,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.Octet(uint8(core.MachineInvocation))
 	s.Octet(uint8(v.state))
 	v.Machine.Snapshot(&s)
-	s.Bools(v.Inner != nil, v.lastTry, v.failed, v.stale, v.quits, v.warned)
+	s.Bools(v.Inner != nil, v.lastTry, v.failed, v.stale, v.quits, v.warned, v.unstored)
 	s.Int(v.InnerWake)
 	s.Uint(v.before)
 	s.Octet(uint8(v.doing))
@@ -26,6 +26,7 @@ func (v *Invocation) AppendState(dst []byte) []byte {
 	s.Observed(&v.observed)
 	s.Text(string(v.Holder))
 	s.Octet(uint8(v.lost))
+	s.Octet(uint8(v.turned))
 	s.Octet(uint8(v.after))
 	s.Octet(uint8(v.refusal))
 	s.Uint(uint64(v.Cfg.LastEpoch)) // 0 from the first attempt on

@@ -8,16 +8,16 @@ import (
 // start begins the one call of this machine.
 func (v *Invocation) start(ev *core.Event) {
 	v.lastTry = ev.Wait == 0
-	reach := core.FirstAnswerLimit
+	within := core.FirstAnswerLimit
 	if ev.Wait > 0 {
 		v.Timers[base.TimerLimit] = v.In(ev.Wait)
-		reach = min(reach, ev.Wait)
+		within = min(within, ev.Wait)
 	}
 	if v.IsRemote() {
-		reach = v.Cfg.TTL.Duration() // as long as a companion tries to join
+		within = v.Cfg.TTL.Duration() // as long as a companion tries to join
 		v.Timers[base.TimerLimit] = base.Unset
 	}
-	v.Timers[base.TimerReach] = v.In(reach)
+	v.Reach.Expect(v.Now.Mono, within)
 	v.check()
 }
 
@@ -47,16 +47,19 @@ func (v *Invocation) check() {
 
 func (v *Invocation) askResult() {
 	v.beats.asked = v.Now.Mono
-	v.ask(forResult, core.ActionExists, core.ResultKey(v.Cfg.Name), v.askLimit())
+	v.ask(forResult, core.ActionExists, core.ResultKey(v.Cfg.Name), v.ReadLimit())
 }
 
-// askLimit bounds a request on which no deadline hangs. Until the store has
-// answered once the whole silence is bounded.
-func (v *Invocation) askLimit() core.Duration {
-	if reach := v.Timers[base.TimerReach]; reach != base.Unset {
-		return max(core.RequestFloor, min(core.RequestLimit, v.Until(reach)))
+// isOver reports whether its caller waits no longer. A remote has no other wait than for
+// the first answer.
+func (v *Invocation) isOver() bool { return v.lastTry && !v.IsRemote() }
+
+// setReach bounds the time in which it looks for the result.
+func (v *Invocation) setReach() {
+	v.Timers[base.TimerReach] = base.Unset
+	if v.state == core.InvocationChecking || v.state == core.InvocationConfirming {
+		v.Timers[base.TimerReach] = v.Reach.By(v.isOver())
 	}
-	return core.RequestLimit
 }
 
 // answer takes the answer to a request of our own onwards.
@@ -65,13 +68,13 @@ func (v *Invocation) answer(ev *core.Event, f base.Flight) {
 		v.cancel(ev)
 		return
 	}
+	v.Reach.Note(ev, f, v.Now.Mono)
 	if ev.Outcome == core.OutcomeUnknown {
 		v.Class = ev.Class
 		v.unanswered()
 		return
 	}
 	v.Retries, v.Class = 0, core.ClassNone
-	v.Timers[base.TimerReach] = base.Unset
 	there := ev.Outcome == core.OutcomeYes
 	switch v.doing {
 	case forResult:
@@ -87,24 +90,25 @@ func (v *Invocation) answer(ev *core.Event, f base.Flight) {
 
 // unanswered: one error ends nothing that the store may still mend.
 func (v *Invocation) unanswered() {
-	switch {
+	switch reason := v.Reach.Ends(base.Reads, v.Now.Mono, v.isOver()); {
 	case v.state == core.InvocationDelivering || v.state == core.InvocationSettling:
 		v.undelivered()
-		return
-	case v.state == core.InvocationChecking && v.Class.Permanent():
-		v.unusable(core.ReasonUnusable)
-		return
 	case v.state == core.InvocationConfirming && v.isAlone():
 		v.launch() // nothing is known, and it is to work all the same
-		return
-	case v.state == core.InvocationConfirming && v.Class.Permanent():
-		v.giveUp(core.ReasonUnusable)
-		return
-	case v.state == core.InvocationChecking && v.lastTry && !v.IsRemote() && v.Timers[base.TimerReach] == base.Unset:
-		v.refuse(core.ReasonLimit)
+	case reason != core.ReasonNone && (v.state == core.InvocationChecking || v.state == core.InvocationConfirming):
+		v.unreached(reason)
+	default:
+		v.Later(base.Unset)
+	}
+}
+
+// unreached ends what looks for the result in a store that does not answer.
+func (v *Invocation) unreached(reason core.Reason) {
+	if v.state == core.InvocationConfirming {
+		v.giveUp(reason)
 		return
 	}
-	v.Later(base.Unset)
+	v.unusable(reason)
 }
 
 // unusable ends before anything was begun. To a remote it means that there is no
@@ -127,7 +131,7 @@ func (v *Invocation) checked(there bool, key string) {
 	case there:
 		v.found(key)
 	case v.doing == forResult && v.Cfg.MemoFailures && (!delivering || v.failed):
-		v.ask(forFailure, core.ActionExists, core.FailureKey(v.Cfg.Name), v.askLimit())
+		v.ask(forFailure, core.ActionExists, core.FailureKey(v.Cfg.Name), v.ReadLimit())
 	case delivering:
 		v.deliver()
 	case v.state == core.InvocationConfirming:
@@ -156,13 +160,16 @@ func (v *Invocation) heard() {
 		v.told = 0
 		v.confirm()
 	case said.outOf && v.state == core.InvocationConfirming: // another process may have come meanwhile: join anew
-		v.Timers[base.TimerReach] = v.In(v.Cfg.TTL.Duration())
+		v.Reach = base.Reach{}
+		v.Reach.Expect(v.Now.Mono, v.Cfg.TTL.Duration())
 		v.check()
 	case said.adopted && v.state == core.InvocationAwaiting:
 		v.settle() // a companion has come or gone
-	case said.ended == 0:
+	case v.turned != core.ReasonNone && v.state == core.InvocationAcquiring && v.innerIsOver():
+		v.turnedAway(v.turned, v.Class)
 	case v.state == core.InvocationReleasing:
 		v.parted()
+	case said.ended == 0:
 	case v.state == core.InvocationAcquiring:
 		v.turnedAway(said.why, said.class)
 	case v.state == core.InvocationJoining:
@@ -175,11 +182,19 @@ func (v *Invocation) heard() {
 // turnedAway waits for another's result or for its lease, or gives up.
 func (v *Invocation) turnedAway(why core.Reason, class core.Class) {
 	v.Class = class
-	hopeless := why == core.ReasonNewer || why == core.ReasonKind || why == core.ReasonUnusable && class.Permanent()
-	if v.lastTry || hopeless {
+	switch why {
+	case core.ReasonNewer, core.ReasonKind, core.ReasonUnusable, core.ReasonUnreachable: // it has never worked
 		v.refuse(why)
 		return
 	}
+	if v.lastTry {
+		v.refuse(why)
+		return
+	}
+	if v.turned = why; !v.innerIsOver() { // the next attempt comes after what this one may have left
+		return
+	}
+	v.turned = core.ReasonNone
 	v.become(core.InvocationWaiting)
 	if told := base.Mix(uint64(v.observed.Epoch), base.Fingerprint(v.observed.Holder)); told != v.told {
 		v.told = told
@@ -249,7 +264,6 @@ func (v *Invocation) leaseLost(why core.Reason) {
 func (v *Invocation) launch() {
 	v.become(core.InvocationLaunched)
 	v.lost, v.failed = core.ReasonNone, false
-	v.Timers[base.TimerReach] = base.Unset
 	v.Emit(core.ActionLaunch)
 }
 
@@ -273,16 +287,20 @@ func (v *Invocation) changed() {
 // woke handles our own timers, in the order of the timer table.
 func (v *Invocation) woke() {
 	waits := v.state == core.InvocationChecking || v.state == core.InvocationWaiting
-	if v.Due(base.TimerReach) && v.state == core.InvocationChecking {
+	if v.Due(base.TimerReach) {
 		v.Class = max(v.Class, core.ClassOther)
-		v.unusable(core.ReasonUnreachable)
+		v.unreached(v.Reach.Why(v.Now.Mono, v.isOver()))
 		return
 	}
 	if v.Due(base.TimerLimit) {
 		v.Timers[base.TimerLimit] = base.Unset
 		v.lastTry = true
-		if waits {
+		switch {
+		case waits:
 			v.outOfPatience()
+			return
+		case v.turned != core.ReasonNone && v.state == core.InvocationAcquiring:
+			v.turnedAway(v.turned, v.Class)
 			return
 		}
 	}

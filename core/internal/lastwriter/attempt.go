@@ -38,8 +38,7 @@ func (l *Lease) putAnswer(ev *core.Event) {
 		l.hold()
 	case ev.Outcome == core.OutcomeYes:
 		l.giveUp(base.EndRaced)
-	case ev.Class.Permanent():
-		l.Class = ev.Class
+	case ev.Class.Permanent() && l.Ends(&l.Machine, base.Writes) != core.ReasonNone: // it was refused, not lost
 		l.refuse(core.ReasonUnusable)
 	default:
 		l.putUnknown(ev.Class)
@@ -81,7 +80,7 @@ func (l *Lease) startVerifying() {
 
 // verified takes the only read that may answer held.
 func (l *Lease) verified(ev *core.Event, f base.Flight) {
-	switch l.find(ev) {
+	switch found := l.find(ev); found {
 	case foundPut:
 		if l.ownFresh() && l.Now.Mono < l.attemptBy() {
 			l.confirm()
@@ -93,15 +92,15 @@ func (l *Lease) verified(ev *core.Event, f base.Flight) {
 	case foundUnknown, foundUnreadable:
 		l.unread()
 	default:
-		l.lostRace()
+		l.lostRace(found == foundOther)
 	}
 }
 
 // unread: the record could not be read while an attempt is open.
 func (l *Lease) unread() {
-	switch {
-	case l.Class.Permanent():
-		l.refuse(core.ReasonUnusable)
+	switch reason := l.Ends(&l.Machine, base.Reads); {
+	case reason != core.ReasonNone:
+		l.turnAway(reason)
 	case l.Now.Mono >= l.attemptBy():
 		l.giveUp(base.EndRaced)
 	default:
@@ -127,6 +126,7 @@ func (l *Lease) readBack(ev *core.Event) {
 		l.unread()
 	case found == foundPut && !l.Confirming:
 		l.settle()
+		l.ClearWrites(&l.Machine)
 		l.startVerifying()
 	case found == foundPut && l.Now.Mono < l.attemptBy():
 		l.settle()
@@ -140,7 +140,7 @@ func (l *Lease) readBack(ev *core.Event) {
 			l.giveUp(base.EndRaced)
 		}
 	case found == foundOther && l.Observed.State == core.ObservedHeld:
-		l.lostRace()
+		l.lostRace(true)
 	default:
 		l.nobodyWon()
 	}
@@ -150,18 +150,14 @@ func (l *Lease) readBack(ev *core.Event) {
 // lost the answer. That is no race, and trying again as fast as after one would only
 // add to the store's load.
 func (l *Lease) nobodyWon() {
-	l.Class, l.Failing = l.putSaid, true
+	l.Class = l.putSaid
 	l.lostPuts++
-	hopeless := l.Class == core.ClassOther && l.lostPuts >= core.LostPuts
-	switch {
-	case hopeless || l.LastTry && l.Class == core.ClassOther:
-		l.refuse(core.ReasonUnusable)
-	case l.LastTry:
-		l.refuse(core.ReasonLimit)
-	default:
-		l.become(core.LeaseWaiting)
-		l.Timers[base.TimerNext] = l.In(l.RetryDelay(l.lostPuts-1, l.Class, base.Unset))
+	if reason := l.Ends(&l.Machine, base.Writes); reason != core.ReasonNone {
+		l.refuse(reason)
+		return
 	}
+	l.become(core.LeaseWaiting)
+	l.Timers[base.TimerNext] = l.In(l.RetryDelay(l.lostPuts-1, l.Class, base.Unset))
 }
 
 // firstPutSeen reports whether the record read is the put that was verified.
@@ -169,11 +165,18 @@ func (l *Lease) firstPutSeen() bool {
 	return l.seen.Count == l.firstPutCount && l.seen.WrittenAt == microseconds(l.firstPutWall)
 }
 
-// lostRace ends an attempt that another machine won, or none.
-func (l *Lease) lostRace() {
+// lostRace ends an attempt that came to nothing: beaten if another's record was read.
+func (l *Lease) lostRace(beaten bool) {
 	l.Rounds = 0
-	if l.LastTry {
+	if beaten {
+		l.ClearWrites(&l.Machine)
+	}
+	if l.LastTry && beaten {
 		l.refuse(core.ReasonRaced)
+		return
+	}
+	if l.LastTry && !l.Reach.IsFailing() { // otherwise it tries again for as long as it has patience
+		l.refuse(core.ReasonLimit)
 		return
 	}
 	l.become(core.LeaseWaiting)
@@ -183,7 +186,8 @@ func (l *Lease) lostRace() {
 // hold begins the tenure as a caller sees it.
 func (l *Lease) hold() {
 	l.become(core.LeaseHeld)
-	l.Timers[base.TimerLimit] = base.Unset
+	l.Timers[base.TimerLimit], l.Timers[base.TimerReach] = base.Unset, base.Unset
+	l.Reach = base.Reach{}
 	l.Tenure.hold(l.sent)
 	// Each contender waits by its own latency, so one with a fast store among
 	// slow ones waits too little. A later read catches the slow one's put.

@@ -58,6 +58,7 @@ func (c *Companion) Step(now core.Instant, ev core.Event) ([]core.Action, error)
 func (c *Companion) become(to core.CompanionState) { c.Become(&c.Machine, to) }
 
 func (c *Companion) answer(ev *core.Event, f base.Flight) {
+	c.Reached(&c.Machine, ev, f)
 	switch c.State {
 	case core.CompanionJoining:
 		c.joining(ev, f)

@@ -90,7 +90,7 @@ func (l *Lease) Step(now core.Instant, ev core.Event) ([]core.Action, error) {
 func (l *Lease) become(to core.LeaseState) { l.Move(&l.Machine, to) }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
-	l.Reached(&l.Machine, ev)
+	l.Reached(&l.Machine, ev, f)
 	switch l.State {
 	case core.LeaseObserving:
 		l.observed(ev, f)
@@ -112,7 +112,7 @@ func (l *Lease) answer(ev *core.Event, f base.Flight) {
 // woke handles every timer that is due, in the order of the timer table.
 func (l *Lease) woke() {
 	if l.Due(base.TimerReach) {
-		l.refuse(core.ReasonUnreachable)
+		l.unreached()
 	}
 	if l.Due(base.TimerLimit) && l.OutOfPatience(&l.Machine) {
 		l.refuse(l.WaitEnded(&l.Machine))
@@ -156,6 +156,27 @@ func (l *Lease) reconsider() {
 	l.read(l.ReadLimit())
 }
 
+// unreached: the store has not answered for too long. What an attempt has left is
+// released when the caller has been told.
+func (l *Lease) unreached() {
+	if reason := l.Unreached(&l.Machine); l.IsWaiting() {
+		l.refuse(reason)
+	} else {
+		l.turnAway(reason)
+	}
+}
+
+// turnAway refuses an attempt, and then releases what it has left.
+func (l *Lease) turnAway(reason core.Reason) {
+	l.Refused(reason, &l.Observed)
+	l.Timers[base.TimerReach], l.Timers[base.TimerLimit] = base.Unset, base.Unset
+	if l.State == core.LeaseReleasing {
+		l.Ending = base.EndRefused
+		return
+	}
+	l.giveUp(base.EndRefused)
+}
+
 // refuse ends the acquire. Nothing of ours is in the store, or it will expire.
 func (l *Lease) refuse(reason core.Reason) {
 	l.become(core.LeaseRefused)
@@ -168,10 +189,10 @@ func (l *Lease) cancel() {
 	case core.LeaseObserving, core.LeaseWaiting:
 		l.refuse(core.ReasonCancelled)
 	case core.LeaseClaiming, core.LeaseVerifying, core.LeaseDoubtful:
-		l.giveUp(base.EndCancelled)
+		l.turnAway(core.ReasonCancelled)
 	case core.LeaseReleasing:
 		if l.Ending == base.EndRaced {
-			l.Ending = base.EndCancelled
+			l.turnAway(core.ReasonCancelled)
 		}
 	}
 }

@@ -25,7 +25,6 @@ func (l *Lease) observed(ev *core.Event, f base.Flight) {
 		l.startUnlessSlow(f)
 		return
 	}
-	l.Failing = false
 	lockfile.Parse(ev.Body, &l.seen)
 	if l.seen.State != lockfile.Empty { // those are read again with a back-off of their own
 		l.Retries = 0

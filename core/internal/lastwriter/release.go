@@ -87,11 +87,14 @@ func (l *Lease) releaseFound(found lockFileVerdict) {
 	case foundReleased, foundNothing:
 		l.endRelease()
 	case foundOther:
-		if l.Ending == base.EndReleased {
+		switch l.Ending {
+		case base.EndReleased:
 			l.lose(core.ReasonTaken)
-			return
+		case base.EndRaced:
+			l.lostRace(true)
+		default:
+			l.endRelease()
 		}
-		l.endRelease()
 	case foundUnknown, foundUnreadable:
 		l.releaseFailed()
 	default:
@@ -138,10 +141,10 @@ func (l *Lease) releaseFailed() {
 func (l *Lease) endRelease() {
 	switch l.Ending {
 	case base.EndRaced:
-		l.lostRace()
+		l.lostRace(false)
 		return
-	case base.EndCancelled:
-		l.refuse(core.ReasonCancelled)
+	case base.EndRefused:
+		l.become(core.LeaseRefused)
 		return
 	}
 	inDoubt := l.Doubts > 0 && l.Now.Mono-l.doubtAt < int64(l.Cfg.TTL)

@@ -30,7 +30,7 @@ func (t *Tenure) snapshot(s *base.Snapshot) {
 func (l *Lease) AppendState(dst []byte) []byte {
 	s := l.Head(dst, core.MachineLease)
 	l.Tenure.snapshot(&s)
-	s.Bools(l.LastTry, l.Answered, l.Confirming, l.Rereading, l.brief, l.Settling)
+	s.Bools(l.LastTry, l.Confirming, l.Rereading, l.brief, l.Settling)
 	s.Octet(uint8(l.Ending))
 	s.Int(l.readStart)
 	s.Int(int64(l.Polls))

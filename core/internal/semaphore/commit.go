@@ -37,8 +37,9 @@ func (s *Semaphore) settle() {
 			a.end(core.ActionReleased, core.ReasonNone)
 		}
 	}
-	if closed {
+	if closed && s.Open != 0 {
 		s.Open, s.openOn = 0, ""
+		s.Reach.ClearWrites()
 	}
 }
 
@@ -133,11 +134,6 @@ func (s *Semaphore) commit() bool {
 		s.refused, s.Open, s.openOn = false, 0, ""
 		s.refuseAll(core.ReasonUnusable, func(*ask) bool { return true })
 		s.settle()
-		if s.hasWork() {
-			s.Become(core.SemaphoreDoubtful)
-			s.Later(s.sessionUntil())
-			return true
-		}
 	}
 	next, worth := s.plan()
 	if !worth && s.Open == 0 {
@@ -202,8 +198,9 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		s.rest()
 	case ev.Outcome == core.OutcomeUnknown:
 		s.Class, s.Failing = ev.Class, true
-		s.refused = ev.Class.Permanent() && s.Open == 0
-		s.doubted(ev.Class.Permanent() && s.Open != 0)
+		hopeless := ev.Class.Permanent() && !s.Reach.HasServed(base.Writes)
+		s.refused = hopeless && s.Open == 0
+		s.refuseAll(core.ReasonUnusable, func(*ask) bool { return hopeless && s.Open != 0 })
 		s.Open, s.openOn = s.Cur.N+1, s.Session.ID
 		s.known = false
 		s.Become(core.SemaphoreDoubtful)
@@ -222,16 +219,6 @@ func (s *Semaphore) committed(ev *core.Event, f base.Flight) {
 		s.Become(core.SemaphoreObserving)
 		s.Timers[base.TimerNext] = s.In(s.Backoff(core.RetryFloor, min(s.races, steps)))
 	}
-}
-
-// doubted ends asks whose creates are in doubt: all, where the store does not take
-// them any more, otherwise those that have no more time than one request. Creates that
-// may have landed are taken out, or shut out.
-func (s *Semaphore) doubted(all bool) {
-	s.refuseAll(core.ReasonUnusable, func(*ask) bool { return all })
-	s.refuseAll(core.ReasonLimit, func(a *ask) bool {
-		return a.lastTry && a.isSent() && s.Now.Mono-a.sent >= int64(core.RequestLimit)
-	})
 }
 
 // hasWork reports whether there is anything to do but to hold.

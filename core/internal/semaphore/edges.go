@@ -12,7 +12,6 @@ var SemaphoreEdges = [...]base.Edge[core.SemaphoreState]{
 	{From: core.SemaphoreIdle, To: core.SemaphoreClosed, Why: "leave"},
 	{From: core.SemaphoreObserving, To: core.SemaphoreCommitting, Why: "there is room, or something to take out or to shut out: create"},
 	{From: core.SemaphoreObserving, To: core.SemaphoreWaiting, Why: "no room, or no session yet; and somebody waits"},
-	{From: core.SemaphoreObserving, To: core.SemaphoreDoubtful, Why: "the store refuses what is to be given back"},
 	{From: core.SemaphoreObserving, To: core.SemaphoreIdle, Why: "nothing is left to do"},
 	{From: core.SemaphoreObserving, To: core.SemaphoreClosed, Why: "leave, and nothing of ours is left"},
 	{From: core.SemaphoreCommitting, To: core.SemaphoreIdle, Why: "made, and nothing is left to do"},

@@ -28,9 +28,8 @@ func (s *Semaphore) observe() {
 }
 
 func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
-	if ev.Outcome != core.OutcomeUnknown {
-		s.answered = true
-		s.Timers[base.TimerReach] = base.Unset
+	if !s.Tidying() {
+		s.Reach.Note(ev, f, s.Now.Mono)
 	}
 	switch {
 	case s.Tidying():
@@ -51,17 +50,15 @@ func (s *Semaphore) answer(ev *core.Event, f base.Flight) {
 	}
 }
 
-// observationFailed: a caller that tries once gives up; one that waits, or gives back,
-// goes on.
+// observationFailed: each caller goes on for as long as it has patience with the store.
 func (s *Semaphore) observationFailed() {
 	s.Failing, s.known = true, false
-	reason := core.ReasonLimit
-	if !s.answered {
-		reason = core.ReasonUnreachable
+	for i := range s.Asks {
+		a := &s.Asks[i]
+		if reason := s.Reach.Ends(base.Reads, s.Now.Mono, a.lastTry); reason != core.ReasonNone {
+			s.refuse(a, reason)
+		}
 	}
-	permanent := s.Class.Permanent()
-	s.refuseAll(core.ReasonUnusable, func(*ask) bool { return permanent })
-	s.refuseAll(reason, func(a *ask) bool { return a.lastTry })
 	s.Later(s.sessionUntil())
 }
 

@@ -30,7 +30,6 @@ type Semaphore struct {
 	warnedOf core.Epoch // the version that is no record
 	moved    bool       // there was a newer version at the last poll
 	polls    int
-	answered bool // the store has said yes or no to something
 	sampling bool // a caller that tries once waits for a sample of the store's clock
 	sampleBy int64
 
@@ -251,12 +250,12 @@ func (s *Semaphore) take(ev *core.Event) {
 		a.end(core.ActionRefused, core.ReasonTooHeavy)
 	case len(s.Asks) >= core.MaxAsked:
 		a.end(core.ActionRefused, core.ReasonCrowded)
-	case !s.answered && s.Timers[base.TimerReach] == base.Unset:
-		reach := core.FirstAnswerLimit
+	default:
+		within := core.FirstAnswerLimit
 		if ev.Wait > 0 {
-			reach = min(reach, ev.Wait)
+			within = min(within, ev.Wait)
 		}
-		s.Timers[base.TimerReach] = s.In(reach)
+		s.Reach.Expect(s.Now.Mono, within)
 	}
 	s.Asks = append(s.Asks, a)
 }
@@ -350,25 +349,33 @@ func (s *Semaphore) applySession() {
 	}
 }
 
-// setPatience wakes us when the first caller's is over. Where no caller asks for
-// anything the store need not answer either.
+// setPatience wakes us when the first caller's is over, with the others or with the store.
+// Where no caller asks for anything the store need not answer either.
 func (s *Semaphore) setPatience() {
-	first, asked := base.Unset, false
+	first, reach, asked := base.Unset, base.Unset, false
 	for i := range s.Asks {
 		if a := &s.Asks[i]; a.Phase == AskWanted {
-			first, asked = min(first, a.until), true
+			first, reach, asked = min(first, a.until), min(reach, s.Reach.By(a.lastTry)), true
 		}
 	}
-	if s.Timers[base.TimerLimit] = first; !asked {
-		s.Timers[base.TimerReach] = base.Unset
+	if s.Timers[base.TimerLimit], s.Timers[base.TimerReach] = first, reach; !asked {
+		s.Reach.Rest()
+	}
+}
+
+// turnAway refuses those whose patience with the store is over.
+func (s *Semaphore) turnAway() {
+	for i := range s.Asks {
+		if a := &s.Asks[i]; s.Reach.By(a.lastTry) <= s.Now.Mono {
+			s.refuse(a, s.Reach.Why(s.Now.Mono, a.lastTry))
+		}
 	}
 }
 
 // woke handles every timer that is due, in the order of the timer table.
 func (s *Semaphore) woke() {
 	if s.Due(base.TimerReach) {
-		s.Timers[base.TimerReach] = base.Unset
-		s.refuseAll(core.ReasonUnreachable, func(*ask) bool { return true })
+		s.turnAway()
 	}
 	if s.Due(base.TimerLimit) {
 		s.outOfPatience()
@@ -402,9 +409,9 @@ func (s *Semaphore) outOfPatience() {
 // whyWaited is why an ask was not given.
 func (s *Semaphore) whyWaited(a *ask) core.Reason {
 	switch {
-	case !s.answered:
-		return core.ReasonUnreachable
-	case a.Blocked && !s.Failing:
+	case !s.Reach.HasServed(base.Reads):
+		return s.Reach.Reason(base.Reads)
+	case a.Blocked && !s.Reach.IsFailing():
 		return core.ReasonFull
 	}
 	return core.ReasonLimit
@@ -456,7 +463,7 @@ func (s *Semaphore) tell(a *ask) {
 	case core.ActionRefused:
 		switch a.why {
 		case core.ReasonUnreachable, core.ReasonUnusable, core.ReasonLimit:
-			n.Class = s.Class
+			n.Class = s.Reach.Class()
 		case core.ReasonFull, core.ReasonCrowded:
 			s.show(n)
 		}

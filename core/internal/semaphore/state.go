@@ -20,7 +20,7 @@ func (s *Semaphore) AppendState(dst []byte) []byte {
 	w.Text(s.reading)
 	w.Uint(uint64(s.below))
 	w.Uint(uint64(s.warnedOf))
-	w.Bools(s.known, s.mine, s.moved, s.answered, s.sampling, s.refused, s.Closing, s.forced)
+	w.Bools(s.known, s.mine, s.moved, s.sampling, s.refused, s.Closing, s.forced)
 	w.Int(int64(s.polls))
 	if w.Bools(s.next != nil); s.next != nil {
 		s.next.Snapshot(&w)

@@ -39,13 +39,9 @@ func (l *Lease) attemptBy() int64 {
 }
 
 // giveUpAt is when a claim in doubt is given up: no caller waits for a TTL of days to
-// be told that a store is silent. A caller whose patience is over waits for one request.
+// be told that a store is silent.
 func (l *Lease) giveUpAt() int64 {
-	doubt := core.DoubtLimit
-	if l.LastTry {
-		doubt = core.RequestLimit
-	}
-	return min(l.attemptBy(), l.Attempt.doubt+int64(doubt))
+	return min(l.attemptBy(), l.Attempt.doubt+int64(core.DoubtLimit))
 }
 
 // createAnswer takes the answer to a create.
@@ -73,8 +69,12 @@ func (l *Lease) readBack(ev *core.Event) {
 	a := l.Attempt
 	switch ev.Outcome {
 	case core.OutcomeUnknown:
-		l.Class, l.Failing = ev.Class, true
-		if l.Now.Mono >= l.giveUpAt() || ev.Class.Permanent() {
+		l.Class = ev.Class
+		if reason := l.Ends(&l.Machine, base.Reads); reason != core.ReasonNone {
+			l.turnAway(reason)
+			return
+		}
+		if l.Now.Mono >= l.giveUpAt() {
 			l.giveUp(base.EndRaced)
 			return
 		}
@@ -83,22 +83,25 @@ func (l *Lease) readBack(ev *core.Event) {
 		l.notThere()
 	default:
 		l.Learn(ev)
-		l.Failing, l.Retries = false, 0
+		l.Retries = 0
 		l.ReadVersion(ev.Body, a.V.N, ev.Stamp)
 		if landed := a.landed(ev.Body); landed != nil {
 			l.won(landed)
 			return
 		}
-		l.lostRace()
+		l.lostRace(true)
 	}
 }
 
 // notThere: the version is not made yet, and a create of ours may still land.
 // Another one is sent, which wins or shows who did.
 func (l *Lease) notThere() {
+	reason := l.Ends(&l.Machine, base.Writes)
 	switch {
-	case l.Class.Permanent() && l.Attempt.N == 1: // it was refused, not lost
-		l.refuse(core.ReasonUnusable)
+	case reason != core.ReasonNone && l.Attempt.N == 1 && l.Class.Permanent(): // it was refused, not lost
+		l.refuse(reason)
+	case reason != core.ReasonNone:
+		l.turnAway(reason)
 	case l.Attempt.N == core.MaxCreates || l.Now.Mono >= l.giveUpAt():
 		l.giveUp(base.EndRaced)
 	case l.Cfg.OnSession && (!l.InForce() || l.Session.ID != l.Attempt.V.Session):
@@ -113,6 +116,7 @@ func (l *Lease) notThere() {
 // not, no process holds it, and the next claim stands on it.
 func (l *Lease) won(by *createRequest) {
 	a := l.Attempt
+	l.ClearWrites(&l.Machine)
 	l.SetCurrent(&a.V, by.sent)
 	switch {
 	case l.isSpoilt(by.sent):
@@ -134,7 +138,7 @@ func (l *Lease) isSpoilt(sent int64) bool {
 	case l.calledAt > c.N && c.Session != "":
 		l.becomeDoubtful()
 		l.NewestConfirmedAt = base.Unset
-		l.lostRace()
+		l.lostRace(false)
 	case l.isLate(sent) || onDead:
 		l.wonLate()
 	default:
@@ -171,7 +175,11 @@ func (l *Lease) verified(ev *core.Event) {
 	n, found := l.Newest(ev)
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
-		l.Class, l.Failing = ev.Class, true
+		l.Class = ev.Class
+		if reason := l.Ends(&l.Machine, base.Reads); reason != core.ReasonNone {
+			l.releaseRefused(reason)
+			return
+		}
 		if l.Now.Mono >= l.giveUpAt() {
 			l.startReleasing(base.EndRaced, 0)
 			return
@@ -180,7 +188,7 @@ func (l *Lease) verified(ev *core.Event) {
 	case !found:
 		l.AskNewest(l.After, l.RequestLimit(l.attemptBy()))
 	case n != l.Cur.N:
-		l.lostRace()
+		l.lostRace(true)
 	case l.isSpoilt(sent):
 	default:
 		l.NewestConfirmedAt = l.Paged
@@ -188,16 +196,23 @@ func (l *Lease) verified(ev *core.Event) {
 	}
 }
 
-// lostRace ends an attempt that another machine won. What was read back is the winner's
-// version, so there is nothing to look for: the confirmation holds for it as well,
-// since it was made after that.
-func (l *Lease) lostRace() {
+// lostRace ends an attempt that came to nothing: beaten if another's version was read. What
+// was read back is the winner's version, so there is nothing to look for: the confirmation
+// holds for it as well, since it was made after that.
+func (l *Lease) lostRace(beaten bool) {
+	if beaten {
+		l.ClearWrites(&l.Machine)
+	}
 	if l.Attempt != nil && l.Attempt.guess && l.State == core.LeaseDoubtful {
 		l.reconsider()
 		return
 	}
-	if l.LastTry {
+	if l.LastTry && beaten {
 		l.refuse(core.ReasonRaced)
+		return
+	}
+	if l.LastTry && !l.Reach.IsFailing() { // otherwise it tries again for as long as it has patience
+		l.refuse(core.ReasonLimit)
 		return
 	}
 	l.become(core.LeaseWaiting)

@@ -72,6 +72,7 @@ func (c *Companion) Accepts(kind core.EventKind) bool {
 func (c *Companion) become(to core.CompanionState) { c.Become(&c.Machine, to) }
 
 func (c *Companion) answer(ev *core.Event, f base.Flight) {
+	c.Reached(&c.Machine, ev, f)
 	switch c.State {
 	case core.CompanionJoining:
 		c.joining(ev)

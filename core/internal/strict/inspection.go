@@ -56,6 +56,7 @@ func (i *Inspection) end(reason core.Reason) {
 }
 
 func (i *Inspection) answer(ev *core.Event, f base.Flight) {
+	i.Reach.Note(ev, f, i.Now.Mono)
 	if i.reading != "" {
 		i.sessionAnswer(ev)
 		return

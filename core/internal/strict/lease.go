@@ -126,7 +126,7 @@ func (l *Lease) become(to core.LeaseState) {
 }
 
 func (l *Lease) answer(ev *core.Event, f base.Flight) {
-	l.Reached(&l.Machine, ev)
+	l.Reached(&l.Machine, ev, f)
 	if l.Tidying() {
 		l.Tidied(ev)
 		return
@@ -217,7 +217,7 @@ func (l *Lease) observed(v register.Verdict) {
 		l.refuse(unfit(&l.Cur))
 		return
 	case register.Free:
-		l.Failing, l.Retries = false, 0
+		l.Retries = 0
 		if l.Cur.Result == register.ReadCorrupt {
 			a := l.Emit(core.ActionWarned)
 			a.Reason, a.Key = core.ReasonCorruptTaken, register.VersionKey(l.Prefix, l.Cur.N)
@@ -228,7 +228,7 @@ func (l *Lease) observed(v register.Verdict) {
 		}
 		l.startAttempt()
 	case register.Held:
-		l.Failing, l.Retries = false, 0
+		l.Retries = 0
 		l.heldByAnother()
 	}
 }
@@ -335,11 +335,7 @@ func (l *Lease) canBeDead() bool {
 func (l *Lease) pollAnswer(ev *core.Event, f base.Flight) {
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
-		l.Class, l.Failing = ev.Class, true
-		if ev.Class.Permanent() {
-			l.refuse(core.ReasonUnusable)
-			return
-		}
+		l.Class = ev.Class
 		l.Later(base.Unset)
 	case !l.IsNewestConfirmed(f.Sent):
 		l.reconsider()
@@ -347,7 +343,7 @@ func (l *Lease) pollAnswer(ev *core.Event, f base.Flight) {
 		l.become(core.LeaseObserving)
 		l.ObserveAbove(f.Sent, l.ReadLimit())
 	default:
-		l.NewestConfirmedAt, l.Failing, l.Retries = f.Sent, false, 0
+		l.NewestConfirmedAt, l.Retries = f.Sent, 0
 		l.schedulePoll()
 	}
 }
@@ -358,23 +354,42 @@ func (l *Lease) reconsider() {
 	l.StartObservation(l.ReadLimit())
 }
 
-// unreached: the store has not answered once. An attempt that rests on memory may
-// have landed all the same, and is shut out like any other.
+// unreached: the store has not answered for too long. What may yet land of an attempt is
+// shut out when the caller has been told.
 func (l *Lease) unreached() {
-	l.Timers[base.TimerReach] = base.Unset
+	reason := l.Unreached(&l.Machine)
 	switch l.State {
 	case core.LeaseObserving, core.LeaseWaiting:
-		l.refuse(core.ReasonUnreachable)
+		l.refuse(reason)
 	case core.LeaseClaiming, core.LeaseDoubtful:
-		if v := &l.Attempt.V; v.Session == "" && v.TTL != 0 { // what may have landed expires by itself
-			l.refuse(core.ReasonUnreachable)
-			return
-		}
-		l.giveUp(base.EndUnreached)
+		l.turnAway(reason)
+	case core.LeaseVerifying:
+		l.releaseRefused(reason)
+	case core.LeaseReleasing:
+		l.tellRefused(reason)
 	}
 }
 
-// refuse ends the acquire. Nothing of ours is in the store, or it will expire.
+// turnAway refuses an attempt of unknown fate, and then shuts it out.
+func (l *Lease) turnAway(reason core.Reason) {
+	l.tellRefused(reason)
+	l.giveUp(base.EndRefused)
+}
+
+// releaseRefused refuses an attempt that was won, and then releases it.
+func (l *Lease) releaseRefused(reason core.Reason) {
+	l.tellRefused(reason)
+	l.startReleasing(base.EndRefused, 0)
+}
+
+// tellRefused tells the caller that it gets nothing: it does not wait for what is tidied up.
+func (l *Lease) tellRefused(reason core.Reason) {
+	l.Refused(reason, l.Observed)
+	l.Ending = base.EndRefused
+	l.Timers[base.TimerReach], l.Timers[base.TimerLimit] = base.Unset, base.Unset
+}
+
+// refuse ends the acquire. Nothing of ours is in the store.
 func (l *Lease) refuse(reason core.Reason) {
 	l.become(core.LeaseRefused)
 	l.Refused(reason, l.Observed)

@@ -12,12 +12,12 @@ func (l *Lease) cancel() {
 	case core.LeaseObserving, core.LeaseWaiting:
 		l.refuse(core.ReasonCancelled)
 	case core.LeaseClaiming, core.LeaseDoubtful:
-		l.giveUp(base.EndCancelled)
+		l.turnAway(core.ReasonCancelled)
 	case core.LeaseVerifying:
-		l.startReleasing(base.EndCancelled, 0)
+		l.releaseRefused(core.ReasonCancelled)
 	case core.LeaseReleasing:
-		if l.Ending != base.EndReleased {
-			l.Ending = base.EndCancelled
+		if l.Ending == base.EndRaced {
+			l.tellRefused(core.ReasonCancelled)
 		}
 	}
 }
@@ -145,6 +145,8 @@ func (l *Lease) releaseFound(ev *core.Event) {
 	switch reason := l.LossBy(l.holderID); {
 	case reason == core.ReasonNone: // ours, made by another owner, or landed after all
 		l.goOnReleasing()
+	case l.Ending == base.EndRaced:
+		l.lostRace(reason != core.ReasonReleased)
 	case reason == core.ReasonReleased || l.Ending != base.EndReleased:
 		l.endRelease(0)
 	default:
@@ -182,13 +184,10 @@ func (l *Lease) hangsOnSession() bool {
 func (l *Lease) endRelease(sent int64) {
 	switch l.Ending {
 	case base.EndRaced:
-		l.lostRace()
+		l.lostRace(false)
 		return
-	case base.EndCancelled:
-		l.refuse(core.ReasonCancelled)
-		return
-	case base.EndUnreached:
-		l.refuse(core.ReasonUnreachable)
+	case base.EndRefused:
+		l.become(core.LeaseRefused)
 		return
 	}
 	l.become(core.LeaseReleased)

@@ -58,7 +58,7 @@ func (r *renewer) hold(holderID core.HolderID, sent int64) *core.Action {
 }
 
 func (r *renewer) believe(sent int64) {
-	r.Failing, r.Retries, r.Class = false, 0, core.ClassNone
+	r.Failing, r.Retries, r.Class, r.Reach = false, 0, core.ClassNone, base.Reach{}
 	r.selfAt = r.Now.Mono
 	r.Observed = nil // what was seen on the way is over, and a lease held costs little
 	r.Observation = register.Observation{}

@@ -40,10 +40,9 @@ type Resting struct {
 	toldAt            int64
 	calledAt          core.Epoch
 
-	expiry   core.Expiry
-	end      core.Reason
-	lastTry  bool
-	answered bool
+	expiry  core.Expiry
+	end     core.Reason
+	lastTry bool
 }
 
 // forget gives back what a lease at rest has no use for any more.
@@ -75,7 +74,7 @@ func (l *Lease) Rest() *Resting {
 		rng: l.RNG, now: l.Now, issued: l.Issued,
 		n: s.N, sent: s.Boottime, fingerprint: s.Fingerprint, newestConfirmedAt: l.NewestConfirmedAt, selfAt: l.selfAt, own: l.own,
 		until: l.Session.Until, toldAt: l.ToldAt, calledAt: l.calledAt,
-		expiry: c.Expiry, end: l.Session.End, lastTry: l.LastTry, answered: l.Answered,
+		expiry: c.Expiry, end: l.Session.End, lastTry: l.LastTry,
 	}
 	if r.made() != *s {
 		adopted := *s
@@ -97,7 +96,7 @@ func (r *Resting) made() register.Current {
 func (r *Resting) Wake() *Lease {
 	l := &Lease{holderID: r.holderID, calledAt: r.calledAt}
 	l.Lease = base.NewLease(&core.Config{}, LeaseEdges[:])
-	l.State, l.LastTry, l.Answered = core.LeaseHeld, r.lastTry, r.answered
+	l.State, l.LastTry = core.LeaseHeld, r.lastTry
 	l.Machine = base.Machine{
 		Mutant: r.Mutant, RNG: r.rng, Now: r.now, Issued: r.issued, Timers: base.NewTimers(),
 		Cfg: core.Config{

@@ -22,6 +22,7 @@ type Session struct {
 	Doing   register.Purpose
 	quiet   int64    // Mono before which no hint is followed
 	Calls   []string // to be deleted on closing
+	warned  bool     // that it cannot be opened
 }
 
 // NewSession makes a session in state Idle.
@@ -120,9 +121,13 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 	if s.isHinted() && ev.Outcome != core.OutcomeYes {
 		return // there is no call, or the next renewal finds it
 	}
+	if s.State == core.SessionOpening {
+		s.Reach.Note(ev, f, s.Now.Mono)
+	}
 	if ev.Outcome == core.OutcomeUnknown {
 		s.Class, s.Failing = ev.Class, true
 		s.Later(s.Timers[base.TimerDeadline])
+		s.warn()
 		return
 	}
 	switch s.Doing {
@@ -137,6 +142,22 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 		s.renewalSucceeded()
 	case register.ForCall:
 		s.called(ev)
+	}
+}
+
+// warn says, once, that the store does not take what the session begins with. A host that
+// has seen none of its sessions in force tells the claims that wait for this one.
+func (s *Session) warn() {
+	if s.warned || s.State != core.SessionOpening {
+		return
+	}
+	for _, d := range [...]base.Direction{base.Reads, base.Writes} {
+		if reason := s.Reach.Ends(d, s.Now.Mono, false); reason != core.ReasonNone {
+			s.warned = true
+			a := s.Emit(core.ActionWarned)
+			a.Reason, a.Key, a.Class = reason, s.Key, s.Reach.Class()
+			return
+		}
 	}
 }
 
@@ -170,6 +191,7 @@ func (s *Session) renewalSucceeded() {
 			return
 		}
 		s.become(core.SessionInForce)
+		s.Reach = base.Reach{}
 		a := s.Emit(core.ActionHeld)
 		a.At, a.Holder = s.Timers[base.TimerDeadline], core.HolderID(s.SID)
 	} else {

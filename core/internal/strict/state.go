@@ -56,7 +56,7 @@ func (l *Lease) AppendState(dst []byte) []byte {
 	s := l.Head(dst, core.MachineLease)
 	l.renewer.snapshot(&s)
 	s.Text(string(l.holderID))
-	s.Bools(l.LastTry, l.Answered, l.Wants, l.Checking, l.moved, l.Attempt != nil)
+	s.Bools(l.LastTry, l.Wants, l.Checking, l.moved, l.Attempt != nil)
 	s.Bools(l.sampling, l.Again)
 	s.Uint(uint64(l.calledAt))
 	s.Uint(uint64(l.waitedAt))
@@ -95,7 +95,7 @@ func (s *Session) AppendState(dst []byte) []byte {
 	w.Octet(uint8(s.Doing))
 	w.Int(int64(s.Retries))
 	w.Octet(uint8(s.Class))
-	w.Bools(s.Failing)
+	w.Bools(s.Failing, s.warned)
 	w.Int(s.quiet)
 	w.Texts(s.Calls)
 	return w

@@ -41,7 +41,7 @@ func (c *StoreClockSample) Step(now core.Instant, ev core.Event) ([]core.Action,
 		a := c.Send(core.ActionPut, core.RequestLimit)
 		a.Type, a.Body = core.RegisterType, c.body
 	case core.EventCancel:
-		c.end(core.ReasonCancelled, core.ClassNone)
+		c.end(core.ReasonCancelled)
 	case core.EventAnswer:
 		if f, ok := c.Land(&ev); ok && c.State == core.TaskWorking {
 			c.answer(&ev, f)
@@ -50,23 +50,23 @@ func (c *StoreClockSample) Step(now core.Instant, ev core.Event) ([]core.Action,
 	return c.Finish(), nil
 }
 
-func (c *StoreClockSample) end(reason core.Reason, class core.Class) {
+func (c *StoreClockSample) end(reason core.Reason) {
 	if c.hasEnded() {
 		return
 	}
-	c.Class = class
 	c.Move(&c.Machine, core.TaskRefused)
 	c.Refused(reason, nil)
 }
 
 func (c *StoreClockSample) answer(ev *core.Event, f base.Flight) {
+	c.Reach.Note(ev, f, c.Now.Mono)
 	switch {
 	case ev.Outcome == core.OutcomeUnknown:
-		c.end(core.ReasonUnreachable, ev.Class)
+		c.end(core.ReasonUnreachable)
 	case f.Verb == core.ActionPut:
 		c.Send(core.ActionGet, core.RequestLimit)
 	case ev.Outcome != core.OutcomeYes || ev.Stamp == 0:
-		c.end(core.ReasonUnusable, core.ClassNone)
+		c.end(core.ReasonUnusable)
 	default:
 		c.Move(&c.Machine, core.TaskDone)
 		a := c.Emit(core.ActionStoreClockSampled)

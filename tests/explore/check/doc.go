@@ -16,7 +16,8 @@
 //     another's) is not the value again, and what has ended or expired is not said to
 //     be held or renewed.
 //   - NoClobber: a machine that said lost, refused or left sends nothing any more
-//     that changes the store, and no machine puts over what is not its own.
+//     that changes the store, but for what releases a refused attempt, and no machine
+//     puts over what is not its own.
 //   - EventuallyHeld: when all others have stopped, the waiter gets the lease.
 //   - QuietWhenIdle: a machine that has ended waits for nothing and sends nothing, and a
 //     client that waits for nothing has no claim that could end.

@@ -43,8 +43,10 @@ func (g *Guard) Watch(m core.Stepper, actions []core.Action) *Violation {
 	if m.Idle() && wake {
 		return found(QuietWhenIdle, "a machine that waits for nothing, %s, wants to be woken", m)
 	}
-	// After a release that left a renewal in doubt a machine may look once more.
-	if g.end != 0 && g.end != core.ActionReleased && !m.Idle() {
+	// After a release that left a renewal in doubt a machine may look once more. After a
+	// refusal it goes on until what it may have left is released.
+	cleansUp := g.end == core.ActionReleased || g.end == core.ActionRefused && m.String() == core.LeaseReleasing.String()
+	if g.end != 0 && !cleansUp && !m.Idle() {
 		return found(QuietWhenIdle, "a machine that said %s still waits for something, %s", g.end, m)
 	}
 	return nil
@@ -62,9 +64,9 @@ func (g *Guard) action(a *core.Action) *Violation {
 			return found(NoResurrection, "a machine says %s after it said %s", a.Kind, g.end)
 		}
 	case core.ActionPut, core.ActionCreate, core.ActionDelete:
-		// A late renewal on top of a release is released once more, nothing else.
-		again := g.end == core.ActionReleased && a.Kind == core.ActionPut && strings.Contains(string(a.Body), `"released_at"`)
-		if g.end != 0 && !again {
+		// A late renewal on top of a release is released once more, and what a refused attempt
+		// may have left; nothing else.
+		if g.end != 0 && !releasesAfter(g.end, a) {
 			return found(NoClobber, "a machine sends %s of %s after it said %s", a.Kind, a.Key, g.end)
 		}
 		if g.Own != nil && a.Kind != core.ActionCreate && !g.Own(a.Kind, a.Key) {
@@ -72,4 +74,16 @@ func (g *Guard) action(a *core.Action) *Violation {
 		}
 	}
 	return nil
+}
+
+// releasesAfter reports whether a machine that has said end may send this: a release of what
+// it may have left.
+func releasesAfter(end core.ActionKind, a *core.Action) bool {
+	switch body := string(a.Body); a.Kind {
+	case core.ActionPut:
+		return (end == core.ActionReleased || end == core.ActionRefused) && strings.Contains(body, `"released_at"`)
+	case core.ActionCreate:
+		return end == core.ActionRefused && strings.Contains(body, `"state":"released"`)
+	}
+	return false
 }

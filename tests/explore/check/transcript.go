@@ -210,7 +210,7 @@ func (t *Transcript) sent(a *core.Action) *Violation {
 		return found(ResultHeeded, "a client sends %s of %s although it was told that there is one", a.Kind, a.Key)
 	case isResult && s.decided != 0:
 		return found(NoClobber, "a client sends %s of %s after it said %s", a.Kind, a.Key, s.decided)
-	case s.end != 0 && s.end != core.ActionReleased:
+	case s.end != 0 && s.end != core.ActionReleased && !releasesAfter(s.end, a):
 		return found(NoClobber, "a client sends %s of %s for claim %d after it said %s", a.Kind, a.Key, a.Claim, s.end)
 	}
 	return nil
