@@ -165,7 +165,7 @@ func (l *Lease) firstPutSeen() bool {
 	return l.seen.Count == l.firstPutCount && l.seen.WrittenAt == microseconds(l.firstPutWall)
 }
 
-// lostRace ends an attempt that came to nothing: beaten if another's record was read.
+// lostRace ends an attempt that failed: beaten if another's record was read.
 func (l *Lease) lostRace(beaten bool) {
 	l.Rounds = 0
 	if beaten {

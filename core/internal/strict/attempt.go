@@ -196,7 +196,7 @@ func (l *Lease) verified(ev *core.Event) {
 	}
 }
 
-// lostRace ends an attempt that came to nothing: beaten if another's version was read. What
+// lostRace ends an attempt that failed: beaten if another's version was read. What
 // was read back is the winner's version, so there is nothing to look for: the confirmation
 // holds for it as well, since it was made after that.
 func (l *Lease) lostRace(beaten bool) {
