@@ -14,6 +14,9 @@
 //   - If reading a body fails, some drivers keep what they have as the whole object
 //     (mem, GCS). We cancel the request's context before they get the error.
 //
+// The driver packages give the SDKs a transport that passes on only answers with a mark of
+// the service (Marked): what a portal or a gateway says is unknown.
+//
 // It does not retry, and the driver packages stop the SDKs from retrying: one verb is
 // one request (or two where its comment says so; a streamed body is one for each part).
 // An SDK that retries hides until the deadline that the store throttles, sends a write
@@ -70,6 +73,8 @@ type Options struct {
 	Parts func(size int64) (part, workers int)
 	// Upload replaces gocloud's upload of streamed bodies. Nil uses gocloud's.
 	Upload func(ctx context.Context, up *Upload) error
+	// Delete replaces gocloud's delete. Nil uses gocloud's.
+	Delete func(ctx context.Context, key string) error
 }
 
 // Store is a store.Store and a store.Streamer on a bucket.
@@ -99,15 +104,14 @@ func New(bucket *blob.Bucket, opts *Options) *Store {
 	return s
 }
 
-// Get implements store.Store with one request.
+// Get implements store.Store with one request, or two (open).
 func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 	if err := s.enter(ctx, key); err != nil {
 		return store.Object{}, s.fail("get", key, err)
 	}
-	// Not a ranged read, which S3 refuses for an empty object.
-	r, err := s.bucket.NewReader(s.opts.Context(ctx), s.opts.Prefix+key, nil)
+	r, err := s.open(ctx, key)
 	if err != nil {
-		return store.Object{}, s.fail("get", key, err)
+		return store.Object{}, err
 	}
 	defer r.Close()
 	body, err := io.ReadAll(io.LimitReader(r, store.MaxBody))
@@ -115,6 +119,22 @@ func (s *Store) Get(ctx context.Context, key string) (store.Object, error) {
 		return store.Object{}, s.fail("get", key, err)
 	}
 	return store.Object{Body: body, Stamp: s.stamp(r.ModTime()), Type: r.ContentType()}, nil
+}
+
+// open begins to read an object. Some servers' 404 to this request has no mark (fake-gcs):
+// then it asks in the other way whether the object is absent.
+func (s *Store) open(ctx context.Context, key string) (*blob.Reader, error) {
+	// Not a ranged read, which S3 refuses for an empty object.
+	r, err := s.bucket.NewReader(s.opts.Context(ctx), s.opts.Prefix+key, nil)
+	if isUnmarkedNo(err) {
+		if _, no := s.bucket.Attributes(s.opts.Context(ctx), s.opts.Prefix+key); errors.Is(s.fail("get", key, no), store.ErrAbsent) {
+			err = no
+		}
+	}
+	if err != nil {
+		return nil, s.fail("get", key, err)
+	}
+	return r, nil
 }
 
 // Put implements store.Store with one request.
@@ -153,12 +173,19 @@ func (s *Store) writerOptions(ctx context.Context, op, contentType string) *blob
 	}
 }
 
-// Exists implements store.Store with one request.
+// Exists implements store.Store with one request. Some servers' 404 to a HEAD, which has no
+// body, has no mark (R2): then it reads a byte, since an answer to that has a body.
 func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	if err := s.enter(ctx, key); err != nil {
 		return false, s.fail("exists", key, err)
 	}
 	_, err := s.bucket.Attributes(s.opts.Context(ctx), s.opts.Prefix+key)
+	if isUnmarkedNo(err) {
+		var r *blob.Reader
+		if r, err = s.bucket.NewRangeReader(s.opts.Context(ctx), s.opts.Prefix+key, 0, 1, nil); err == nil {
+			_ = r.Close()
+		}
+	}
 	err = s.fail("exists", key, err)
 	if errors.Is(err, store.ErrAbsent) {
 		return false, nil
@@ -166,13 +193,17 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Delete implements store.Store with one request, on S3 two.
+// Delete implements store.Store with one request.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	err := s.enter(ctx, key)
 	if err == nil {
 		err = store.Overdue(ctx, s.now())
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.opts.Delete != nil:
+		err = s.opts.Delete(s.opts.Context(ctx), s.opts.Prefix+key)
+	default:
 		err = s.bucket.Delete(s.opts.Context(ctx), s.opts.Prefix+key)
 	}
 	if err = s.fail("delete", key, err); errors.Is(err, store.ErrAbsent) {

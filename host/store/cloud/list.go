@@ -53,6 +53,9 @@ func (s *Store) list(ctx context.Context, prefix, after string, limit int) (page
 				return nil, false, fmt.Errorf("%w: %q after %q", errOrder, object.Key, last)
 			}
 			last = object.Key
+			if !strings.HasPrefix(object.Key, opts.Prefix) {
+				return nil, false, fmt.Errorf("%w: %q", errForeign, object.Key)
+			}
 			key := strings.TrimPrefix(object.Key, s.opts.Prefix)
 			if key <= after || s.checkKey(key) != nil {
 				continue // a key that no verb takes, so not ours
@@ -69,6 +72,8 @@ func (s *Store) list(ctx context.Context, prefix, after string, limit int) (page
 	}
 	return page, false, nil
 }
+
+var errForeign = errors.New("this list is not of the prefix that was asked for")
 
 var errOrder = fmt.Errorf("it does not list in byte order: %w", errors.ErrUnsupported)
 

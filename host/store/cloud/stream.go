@@ -27,15 +27,15 @@ type Upload struct {
 // MaxSize implements store.Streamer.
 func (s *Store) MaxSize() int64 { return s.opts.MaxSize }
 
-// Open implements store.Streamer with one request. It is under way until the body is
+// Open implements store.Streamer with one request, or two (open). It is under way until the body is
 // closed.
 func (s *Store) Open(ctx context.Context, key string) (io.ReadCloser, store.Info, error) {
 	if err := s.enter(ctx, key); err != nil {
 		return nil, store.Info{}, s.fail("get", key, err)
 	}
-	r, err := s.bucket.NewReader(s.opts.Context(ctx), s.opts.Prefix+key, nil)
+	r, err := s.open(ctx, key)
 	if err != nil {
-		return nil, store.Info{}, s.fail("get", key, err)
+		return nil, store.Info{}, err
 	}
 	info := store.Info{Key: key, Size: max(r.Size(), -1), Stamp: s.stamp(r.ModTime())}
 	return &reader{store: s, ctx: ctx, key: key, body: r, left: info.Size}, info, nil

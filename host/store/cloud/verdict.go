@@ -69,6 +69,9 @@ func (s *Store) fail(op, key string, err error) error {
 	case s.closed.Load(): // gocloud calls a closed bucket a failed precondition
 		return store.Fail(op, key, core.ClassOther, store.ErrClosed)
 	}
+	if e, ok := errors.AsType[*UnmarkedError](err); ok { // without the SDK's text around it
+		return store.Fail(op, key, core.ClassUnreachable, e)
+	}
 	no, class := s.verdict(op, err)
 	var retryAfter time.Duration
 	if answer, ok := s.answer(err); ok {

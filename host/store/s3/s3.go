@@ -48,7 +48,7 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	}
 	opts := client.Options()
 	opts.Logger = nil // it writes to stderr what errors also say
-	client = sdk.New(opts, once, connections)
+	client = sdk.New(opts, once, connections(marks(at.Bucket)))
 	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
 		return nil, err
 	}
@@ -61,6 +61,7 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		StartAfter: startAfter,
 		MaxSize:    up.maxSize(),
 		Upload:     up.upload,
+		Delete:     up.remove,
 	}), nil
 }
 

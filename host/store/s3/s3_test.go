@@ -2,6 +2,9 @@ package s3
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -30,15 +33,15 @@ func reply(code string) string {
 
 func TestReplies(t *testing.T) {
 	environment(t)
-	xml := map[string]string{"Content-Type": "application/xml"}
+	xml, id := map[string]string{"Content-Type": "application/xml"}, map[string]string{"X-Amz-Request-Id": "1"}
 	storetest.RunReplies(t, at, []storetest.Reply{
 		{Name: "absent", Op: "get", Status: 404, Header: xml, Body: reply("NoSuchKey"), Is: store.ErrAbsent},
-		{Name: "absent", Op: "exists", Status: 404, Is: store.ErrAbsent},
+		{Name: "absent", Op: "exists", Status: 404, Header: id, Is: store.ErrAbsent},
 		{Name: "no_bucket", Op: "get", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
 		{Name: "no_bucket", Op: "put", Status: 404, Header: xml, Body: reply("NoSuchBucket"), Class: core.ClassNoSuchStore},
-		{Name: "other_region", Op: "exists", Status: 301, Class: core.ClassNoSuchStore},
+		{Name: "other_region", Op: "exists", Status: 301, Header: id, Class: core.ClassNoSuchStore},
 		{Name: "denied", Op: "get", Status: 403, Header: xml, Body: reply("AccessDenied"), Class: core.ClassUnauthorized},
-		{Name: "denied", Op: "exists", Status: 403, Class: core.ClassUnauthorized},
+		{Name: "denied", Op: "exists", Status: 403, Header: id, Class: core.ClassUnauthorized},
 		{Name: "expired", Op: "put", Status: 400, Header: xml, Body: reply("ExpiredToken"), Class: core.ClassUnauthorized},
 		{Name: "exists", Op: "create", Status: 412, Header: xml, Body: reply("PreconditionFailed"), Is: store.ErrExists},
 		{Name: "conflict", Op: "create", Status: 409, Header: xml, Body: reply("ConditionalRequestConflict"), Class: core.ClassOther},
@@ -47,6 +50,46 @@ func TestReplies(t *testing.T) {
 		{Name: "broken_patience", Op: "get", Status: 500, Header: map[string]string{"Retry-After": "7"}, Body: reply("InternalError"), Class: core.ClassOther},
 		{Name: "not_s3", Op: "get", Status: 200, Body: "", Header: map[string]string{"Content-Length": "10"}, Class: core.ClassUnreachable},
 	})
+}
+
+// TestForeign: what is not S3's own word is unknown.
+func TestForeign(t *testing.T) {
+	environment(t)
+	storetest.RunForeign(t, storetest.Foreign{
+		URL: at,
+		Own: func(w http.ResponseWriter, r *http.Request) { answer(w, r, 0) },
+		List: func(bucket, prefix string) string {
+			return `<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>` + bucket + `</Name><Prefix>` + prefix +
+				`</Prefix><IsTruncated>false</IsTruncated><Contents><Key>` + prefix + `object</Key><LastModified>2026-01-02T03:04:05.000Z</LastModified>` +
+				`<Size>2</Size></Contents></ListBucketResult>`
+		},
+		Error: reply("InternalError"),
+		Mark:  map[string]string{"X-Amz-Request-Id": "1", "ETag": `"e"`},
+	})
+}
+
+// TestNoMarkOnHeads: a server that marks no answer to a HEAD is asked by a GET, whose 404
+// has S3's code in its body. One that does not even mark that says nothing.
+func TestNoMarkOnHeads(t *testing.T) {
+	environment(t)
+	for body, want := range map[string]string{reply("NoSuchKey"): "absent", "<html/>": "unknown", reply("NoSuchBucket"): "unknown"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			if r.Method == http.MethodGet {
+				_, _ = io.WriteString(w, body)
+			}
+		}))
+		s, err := store.Open(t.Context(), at(server.Listener.Addr().String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := s.Exists(t.Context(), "k")
+		if there || (err == nil) != (want == "absent") {
+			t.Errorf("%s: %v, %v", body, there, err)
+		}
+		s.Close()
+		server.Close()
+	}
 }
 
 func TestNoCredentials(t *testing.T) {

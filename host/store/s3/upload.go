@@ -234,6 +234,12 @@ func (u *uploader) complete(ctx context.Context, up *cloud.Upload, id *string, d
 	return err
 }
 
+// remove deletes an object with one request. gocloud's asks first whether it is there.
+func (u *uploader) remove(ctx context.Context, key string) error {
+	_, err := u.client.DeleteObject(ctx, &sdk.DeleteObjectInput{Bucket: &u.bucket, Key: &key})
+	return err
+}
+
 // abort removes the parts. It does not use ctx, whose end may be why the upload failed. If
 // abort fails, parts stay that never become an object.
 func (u *uploader) abort(ctx context.Context, key string, id *string) {
