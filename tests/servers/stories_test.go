@@ -87,8 +87,8 @@ var (
 // budgeted lists the requests, in order, for the name, for its result and for the session.
 // It leaves out what budgets leave out: probes of the store, samples of its clock, the check
 // for an old client's record, the number of renewals, lastwriter's later read, which comes
-// between any two requests, S3's check before a delete, and the first name of a session,
-// whose claim depends on how far the session is.
+// between any two requests, and the first name of a session, whose claim depends on how far
+// the session is.
 func (s *story) budgeted() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,7 @@ func (s *story) budgeted() string {
 	asked["name"] = strings.TrimSpace(rewrites.ReplaceAllString(strings.ReplaceAll(asked["name"]+" ", "get get", "get"), "$1"))
 	var out []string
 	for _, part := range slices.Sorted(maps.Keys(asked)) {
-		all := renewals.ReplaceAllString(strings.TrimSpace(asked[part]), "$1")
-		out = append(out, part+": "+strings.ReplaceAll(all, "exists delete", "delete"))
+		out = append(out, part+": "+renewals.ReplaceAllString(strings.TrimSpace(asked[part]), "$1"))
 	}
 	return strings.Join(out, "; ")
 }

@@ -3,6 +3,7 @@ package azblob
 import (
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestReplies(t *testing.T) {
 		{Name: "leased", Op: "create", Status: 412, Header: code("LeaseIdMissing"), Class: core.ClassOther},
 		{Name: "patience", Op: "put", Status: 503, Header: map[string]string{"x-ms-error-code": "ServerBusy", "Retry-After": "7"}, Class: core.ClassThrottled, RetryAfter: 7 * time.Second},
 		{Name: "cut_short", Op: "get", Status: 200, Header: map[string]string{
-			"Content-Type": "application/json", "Last-Modified": "Sat, 21 Nov 2026 14:00:00 GMT", "ETag": "1",
+			"Content-Type": "application/json", "Last-Modified": "Sat, 21 Nov 2026 14:00:00 GMT", "ETag": "1", "x-ms-request-id": "1",
 			"Content-MD5": "XUFAKrxLKna5cZ2REBfFkg==", // of hello
 		}, Body: "hell", Class: core.ClassUnreachable},
 		{Name: "timed_out", Op: "create", Status: 500, Header: code("OperationTimedOut"), Class: core.ClassUnreachable},
@@ -56,7 +57,29 @@ func TestTransfers(t *testing.T) {
 	storetest.RunTransfers(t, storetest.Transfers{
 		URL:    at,
 		Makes:  func(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Query().Get("comp") != "block" },
-		Answer: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.WriteHeader(http.StatusCreated) },
+		Answer: func(w http.ResponseWriter, _ *http.Request, _ int64) { own(w, nil) },
+	})
+}
+
+// own answers an upload as Azure does.
+func own(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("x-ms-request-id", "1")
+	w.Header().Set("ETag", "1")
+	w.WriteHeader(http.StatusCreated)
+}
+
+// TestForeign: what is not Azure's own word is unknown.
+func TestForeign(t *testing.T) {
+	storetest.RunForeign(t, storetest.Foreign{
+		URL: func(hostPort string) string { return strings.Replace(at(hostPort), "container", "bucket", 1) },
+		Own: own,
+		List: func(bucket, prefix string) string {
+			return "\ufeff" + `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="http://e/" ContainerName="` + bucket + `"><Prefix>` + prefix +
+				`</Prefix><Blobs><Blob><Name>` + prefix + `object</Name><Properties><Last-Modified>Fri, 02 Jan 2026 03:04:05 GMT</Last-Modified><Etag>0</Etag>` +
+				`<Content-Length>2</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob></Blobs><NextMarker /></EnumerationResults>`
+		},
+		Error: `<?xml version="1.0" encoding="utf-8"?><Error><Code>InternalError</Code><Message>m</Message></Error>`,
+		Mark:  map[string]string{"x-ms-request-id": "1", "Content-Type": "application/xml"},
 	})
 }
 

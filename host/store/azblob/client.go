@@ -21,7 +21,7 @@ import (
 // cannot be given: our own connections, and no retries by the SDK.
 func newClient(service azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
 	opts := &container.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: &http.Client{Transport: whole{cloud.Transport()}},
+		Transport: &http.Client{Transport: whole{cloud.Marked(cloud.Transport(), marks(string(name)))}},
 		Retry:     policy.RetryOptions{MaxRetries: -1},
 	}}
 	if err := staysHome(service); err != nil {

@@ -15,7 +15,7 @@ func TestEnvironment(t *testing.T) {
 	var asked *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r
-		w.WriteHeader(http.StatusCreated)
+		own(w, r)
 	}))
 	defer server.Close()
 	address := server.Listener.Addr().String()

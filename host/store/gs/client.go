@@ -39,7 +39,7 @@ func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket
 	if isTrue(query, "grpc") || isTrue(query, "zonal") { // these do not use HTTP
 		return blob.DefaultURLMux().OpenBucketURL(ctx, u)
 	}
-	client, opts, err := newClient(creds)
+	client, opts, err := newClient(creds, u.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,10 @@ func isTrue(query url.Values, name string) bool {
 	return yes
 }
 
-// newClient returns a client with credentials, or without any for nil.
-func newClient(creds *google.Credentials) (*gcp.HTTPClient, []option.ClientOption, error) {
-	base := &thrifty{cloud.Transport()}
+// newClient returns a client with credentials, or without any for nil. It passes on only
+// the answers that carry a mark of GCS.
+func newClient(creds *google.Credentials, bucket string) (*gcp.HTTPClient, []option.ClientOption, error) {
+	base := cloud.Marked(&thrifty{cloud.Transport()}, marks(bucket))
 	if creds == nil {
 		return gcp.NewAnonymousHTTPClient(base), nil, nil
 	}

@@ -18,15 +18,18 @@ import (
 // TestCredentials: each request carries the token, over connections of our own.
 func TestCredentials(t *testing.T) {
 	var token string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token = r.Header.Get("Authorization")
+		if r.URL.Path != "/unmarked" {
+			w.Header().Set("X-Guploader-Uploadid", "1")
+		}
 	}))
 	defer server.Close()
 	for want, creds := range map[string]*google.Credentials{
 		"":               nil,
 		"Bearer hunter2": {TokenSource: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "hunter2"})},
 	} {
-		client, _, err := newClient(creds)
+		client, _, err := newClient(creds, "bucket")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,12 +41,9 @@ func TestCredentials(t *testing.T) {
 		if token != want {
 			t.Errorf("%q, want %q", token, want)
 		}
-		base := client.Transport
-		if with, ok := base.(*oauth2.Transport); ok {
-			base = with.Base
-		}
-		if _, ours := base.(*thrifty); !ours {
-			t.Errorf("connections of %T", base)
+		if again, err := client.Get(server.URL + "/unmarked"); err == nil {
+			again.Body.Close()
+			t.Error("connections that are not ours: an answer without a mark came through")
 		}
 	}
 }
@@ -54,6 +54,7 @@ func TestThrifty(t *testing.T) {
 	made := map[string]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		made[r.RemoteAddr] = true
+		w.Header().Set("X-Guploader-Uploadid", "1")
 		if r.URL.Path == "/absent" {
 			w.WriteHeader(http.StatusNotFound)
 		}
@@ -64,7 +65,7 @@ func TestThrifty(t *testing.T) {
 		method, path string
 		connections  int
 	}{{http.MethodGet, "/absent", 1}, {http.MethodDelete, "/", 1}, {http.MethodGet, "/object", 5}} {
-		client, _, err := newClient(nil)
+		client, _, err := newClient(nil, "bucket")
 		if err != nil {
 			t.Fatal(err)
 		}

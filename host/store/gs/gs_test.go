@@ -2,7 +2,6 @@ package gs
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -60,28 +59,64 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
-func TestTransfers(t *testing.T) {
-	chunk := func(r *http.Request) bool { return r.URL.Path == "/session" }
-	final := func(r *http.Request) bool {
-		return chunk(r) && !strings.HasSuffix(r.Header.Get("Content-Range"), "/*")
+// own answers an upload as GCS does.
+func own(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Query().Get("uploadType") == "resumable":
+		w.Header().Set("Location", "http://"+r.Host+"/session")
+	case r.URL.Path == "/session" && strings.HasSuffix(r.Header.Get("Content-Range"), "/*"):
+		w.Header().Set("X-Http-Status-Code-Override", "308")
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"storage#object","name":"locks/k","bucket":"bucket"}`)
 	}
+}
+
+func TestTransfers(t *testing.T) {
 	storetest.RunTransfers(t, storetest.Transfers{
 		URL: at(t),
 		Makes: func(r *http.Request) bool {
-			return r.URL.Query().Get("uploadType") == "multipart" || final(r)
+			return r.URL.Query().Get("uploadType") == "multipart" || r.URL.Path == "/session" && !strings.HasSuffix(r.Header.Get("Content-Range"), "/*")
 		},
-		Answer: func(w http.ResponseWriter, r *http.Request, _ int64) {
-			switch {
-			case r.URL.Query().Get("uploadType") == "resumable":
-				w.Header().Set("Location", "http://"+r.Host+"/session")
-			case chunk(r) && !final(r):
-				w.Header().Set("X-Http-Status-Code-Override", "308")
-			default:
-				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprint(w, `{"name":"locks/k","bucket":"bucket"}`)
-			}
-		},
+		Answer: func(w http.ResponseWriter, r *http.Request, _ int64) { own(w, r) },
 	})
+}
+
+// TestForeign: what is not GCS' own word is unknown.
+func TestForeign(t *testing.T) {
+	storetest.RunForeign(t, storetest.Foreign{
+		URL: at(t),
+		Own: own,
+		List: func(bucket, prefix string) string {
+			return `{"kind":"storage#objects","items":[{"kind":"storage#object","bucket":"` + bucket + `","name":"` + prefix +
+				`object","size":"2","updated":"2026-01-02T03:04:05.000Z","generation":"1"}]}`
+		},
+		Error: `{"error":{"code":500,"message":"m","errors":[{"reason":"backendError","message":"m"}]}}`,
+		Mark:  map[string]string{"X-Guploader-Uploadid": "1", "Content-Type": "application/json"},
+	})
+}
+
+// TestNoMarkOnReads: an emulator that marks no 404 to a read is asked by the JSON API.
+func TestNoMarkOnReads(t *testing.T) {
+	for body, want := range map[string]error{
+		`{"error":{"code":404,"message":"No such object","errors":[{"reason":"notFound"}]}}`: store.ErrAbsent, "<html/>": nil,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			if r.URL.Query().Get("alt") == "json" {
+				_, _ = io.WriteString(w, body)
+			}
+		}))
+		s, err := store.Open(t.Context(), at(t)(server.Listener.Addr().String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), "k"); err == nil || errors.Is(err, store.ErrAbsent) != (want != nil) {
+			t.Errorf("%s: %v", body, err)
+		}
+		s.Close()
+		server.Close()
+	}
 }
 
 func TestParts(t *testing.T) {
@@ -99,8 +134,7 @@ func TestParts(t *testing.T) {
 func TestSmallPut(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"name":"locks/k","bucket":"bucket"}`)
+		own(w, r)
 	}))
 	defer server.Close()
 	s, err := store.Open(t.Context(), at(t)(server.Listener.Addr().String()))

@@ -167,6 +167,7 @@ func refusalS3(status int, header http.Header) string {
 		throttled: "TooManyRequests", broken: "InternalError", busy: "SlowDown",
 	}[status]
 	header.Set("Content-Type", "application/xml")
+	header.Set("X-Amz-Request-Id", "0")
 	return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>`+"\n"+
 		`<Error><Code>%s</Code><Message>said by the proxy</Message><RequestId>0</RequestId></Error>`, code)
 }
@@ -190,6 +191,7 @@ func refusalAzure(status int, header http.Header) string {
 	}[status]
 	header.Set("Content-Type", "application/xml")
 	header.Set("X-Ms-Error-Code", code)
+	header.Set("X-Ms-Request-Id", "0")
 	return fmt.Sprintf(`<?xml version="1.0" encoding="utf-8"?>`+"\n"+
 		`<Error><Code>%s</Code><Message>said by the proxy</Message></Error>`, code)
 }
