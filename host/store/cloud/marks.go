@@ -59,7 +59,7 @@ func (m *marked) CloseIdleConnections() {
 	}
 }
 
-// isOpen reports whether a status leaves the outcome open, whoever sent it.
+// isOpen reports whether a status leaves the outcome open, from any sender.
 func isOpen(status int) bool {
 	switch status {
 	case http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusTooManyRequests:
