@@ -6,6 +6,7 @@ Whether they come in time is no question here: what must not hang has a minute.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -17,11 +18,16 @@ import pytest
 
 import mopslock
 from mopslock import _hosts, stores
+from mopslock._notify import Notifier
 from mopslock._own import verbs
-from mopslock._own.threads import MOST_ASKING, MOST_LATE, Lane
+from mopslock._own.clock import System
+from mopslock._own.threads import MOST_ASKING, MOST_LATE, Lane, Sleeper, Timer
+from mopslock._units import FOREVER
+from mopslock._workers import Workers
+from mopslock.terms import Terms
 from test_stores import fsspec_local
 from ways import LIVES, SOON, ended, program, until
-from world import FakeStore, PlainStore
+from world import FakeStore, PlainStore, World
 
 THREADS = 8
 
@@ -64,6 +70,111 @@ def test_callers_of_a_silent_key_take_no_worker_from_a_lease() -> None:
         assert [thread.name for thread in threading.enumerate()].count("mopslock-store") - before <= 4
     finally:
         over.set()
+
+
+# What a store raises, and what the logger's handlers do: it is the user's code, and runs when it is looked at.
+
+
+class Broken(BaseException):
+    """What it raises when it is looked at."""
+
+
+def refuse(*_: Any) -> Any:
+    """A property, or a method."""
+    raise Broken
+
+
+def late(_: Any) -> int:
+    """Seconds that are no duration."""
+    return 10**400
+
+
+LOOKED_AT: dict[str, dict[str, Any]] = {
+    "response": {"response": property(refuse)}, "retry_after": {"retry_after": property(refuse)},
+    "overflow": {"retry_after": property(late)}, "headers": {"response": type("", (), {"headers": property(refuse)})()},
+    "status": {"status_code": property(refuse)}, "class": {"__class__": property(refuse)}, "str": {"__str__": refuse},
+    "repr": {"__repr__": refuse}, "getattribute": {"__getattribute__": refuse}, "errno": {"errno": property(refuse)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("base", [Exception, OSError, BaseException], ids=lambda base: base.__name__)
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_an_exception_that_raises_when_it_is_looked_at_is_unknown(what: str, base: type[BaseException]) -> None:
+    """Whatever verb raises it: the request is answered, and its place is free for the next one. By a thread of ours:
+    what is no Exception may be an interrupt in the main one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(answers_all_the_same, type("Bad", (base,), LOOKED_AT[what])).result(SOON)
+
+
+def answers_all_the_same(bad: type[BaseException]) -> None:
+    world, error = World(FakeStore()), bad()
+    host, lives = world.host(), world.lease(name="lives")
+    refused = host.begin_acquire("n", Terms(), FOREVER, None)
+    world.store.fail(error)
+    assert isinstance(world.error(refused), mopslock.StoreError)
+    for lane in host.client.threads._lanes:  # type: ignore[attr-defined]
+        assert not lane._asking
+        assert not lane._held_back
+    assert not host.client._under_way
+    world.store.mend()
+    assert world.lease(host).failure() is lives.failure() is None
+    for verb in (*verbs.VERBS, "exists"):
+        world.store.fail(error, verb)
+        action = {"kind": verb, "request": 1, "key": "k", "body": b"", "count": 1}
+        answer, cause = verbs.attempt(world.store, action, None)
+        assert answer["outcome"] == "unknown"
+        assert str(cause) is not None
+    if issubclass(bad, Exception):  # that of the caller's own thread is the caller's
+        world.store.fail(error)
+        with pytest.raises(mopslock.StoreError):
+            host.open_object("k")
+
+
+class Raising(logging.Handler):
+    """A user's handler that fails, whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.given = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.given += 1
+        raise Broken
+
+
+def test_a_handler_of_the_logger_that_raises_ends_no_thread() -> None:
+    handler, log = Raising(), logging.getLogger("mopslock")
+    log.addHandler(handler)
+    level, workers, over = log.level, Workers(1), threading.Event()
+    log.setLevel(logging.DEBUG)
+    try:
+        sleeper, told = Sleeper(), Notifier()
+        for end in (refuse, over.set):
+            workers.submit(end)
+            assert end is refuse or over.wait(SOON)
+        over.clear()
+        for end in (refuse, over.set):
+            told.call(end)
+            assert end is refuse or over.wait(SOON)
+        over.clear()
+        for end in (refuse, over.set):
+            sleeper.expect(Timer(System(), 0, end))
+            assert end is refuse or over.wait(SOON)
+        store = FakeStore()
+        store.fail(OSError())
+        with pytest.raises(mopslock.StoreError):
+            mopslock.acquire(store, "n")
+        assert handler.given >= 4
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+def test_a_store_whose_attributes_raise_strands_no_caller() -> None:
+    """They are looked at by a thread of ours, once the caller waits."""
+    store = type("Store", (FakeStore,), {"stamp_unit_ns": "a second"})()
+    with pytest.raises(mopslock.EngineFailed, match="ValueError"):
+        mopslock.acquire(store, "n")
 
 
 # What is left behind.
@@ -130,7 +241,7 @@ def slow(store: Any) -> None:
 
         return call
 
-    for verb in verbs.VERBS:
+    for verb in (*verbs.VERBS, "exists"):
         setattr(store, verb, slowly(getattr(store, verb)))
 
 

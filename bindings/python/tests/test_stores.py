@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+import mopslock
 from mopslock import stores
 from mopslock._hosts import host_of
 from mopslock._own.verbs import attempt
@@ -97,8 +98,43 @@ def test_a_result_is_read_whole(make: Callable[[Path], stores.Store], tmp_path: 
         host.open_object("n/result")
 
 
+@pytest.mark.parametrize("protocol", ["lastwriter", "strict"])
+def test_exists_is_asked_by_get_where_a_store_has_no_such_verb(protocol: Any) -> None:
+    """get and put are enough for lastwriter, also for the results of work."""
+    verbs = ("get", "put") if protocol == "lastwriter" else ("get", "put", "create", "list", "delete")
+    full, without = stores.Memory(), stores.Memory()
+    less = SimpleNamespace(**{verb: getattr(full, verb) for verb in verbs})
+    vars(without)["exists"] = refused
+    for store in (less, without):
+        for work in ("n", "m"):
+            given = mopslock.invoke(store, work, lambda work: work.protocol.encode(), protocol=protocol)
+            assert given.own
+            assert mopslock.invoke(store, work, lambda _: None).read() == protocol.encode()
+        with mopslock.lease(store, "n", protocol=protocol, ttl=30, wait=0), pytest.raises(mopslock.Held):
+            mopslock.acquire(store, "n", protocol=protocol, wait=0)
+    with pytest.raises(BadArgument, match="it has no put"):
+        mopslock.acquire(SimpleNamespace(get=full.get), "n")
+
+
+def refused(key: str) -> bool:
+    raise NotImplementedError
+
+
+def test_a_store_of_mops_that_caches_is_refused_and_says_what_to_make_instead(tmp_path: Path) -> None:
+    """mops' own for adls:// is one by default: what it has read of a lease it says for eight hours."""
+    blob_store = pytest.importorskip("thds.mops.pure.adls.blob_store")
+    caching = blob_store.DangerouslyCachingStore(tmp_path, 28800)
+    uri = "adls://account/container/locks"
+    for blobs in (caching, type("Wrapped", (type(caching),), {})(tmp_path, 0)):
+        with pytest.raises(BadArgument, match=re.escape(f"make stores.Mops.of_uri({uri!r})")):
+            stores.Mops(blobs, uri)
+    assert type(stores.Mops.of_uri(uri).blobs) is blob_store.AdlsBlobStore
+    with mopslock.lease(stores.Mops.of_uri(tmp_path.as_uri()), "n", protocol="lastwriter"):
+        assert (tmp_path / "n" / "lock.json").exists()
+
+
 @every
-def test_is_a_dictionary(make: Callable[[Path], stores.Store], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_is_a_dictionary(make: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever is done in whatever order: the answers are those of a dictionary, as far as a record is looked at."""
 
     class Rules(RuleBasedStateMachine):
@@ -137,7 +173,7 @@ def test_is_a_dictionary(make: Callable[[Path], stores.Store], tmp_path_factory:
 
 
 @pytest.mark.parametrize("make", [make for make in MAKERS if make is not mops_file], ids=lambda make: make.__name__)
-def test_a_folder_is_no_object(make: Callable[[Path], stores.Store], tmp_path: Path) -> None:
+def test_a_folder_is_no_object(make: Callable[[Path], Any], tmp_path: Path) -> None:
     """Keys that lie above or below an object are absent. (Of mops' own files it is mops' word.)"""
     store = make(tmp_path)
     store.put("a/b/lock.json", b"1")

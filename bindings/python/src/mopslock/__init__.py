@@ -9,7 +9,7 @@
         lease.check()           # raises LeaseLost once it is lost
 
 A pure core in a shared library decides, the same for every language. You choose what talks to the store: for a URL
-(file, s3, gs, azblob) the library does it; an object with get, put and exists does it itself.
+(file, s3, gs, azblob) the library does it; an object with get and put does it itself.
 
 At most so many at once, of all processes or in this one::
 

@@ -9,8 +9,8 @@ from . import _lease, _texts
 from ._duration import Duration, nanoseconds
 from ._held import HeldThing
 from ._lease import not_released
+from ._log import log
 from ._loop import Lost, wrapped
-from ._notify import log
 from ._units import SECOND
 from .errors import MopslockError
 

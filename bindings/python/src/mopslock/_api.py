@@ -115,7 +115,7 @@ def lease(
     such as 0.2. Without it a host that is much slower than the others can be let in beside one of them. Both then think
     that they hold the lease until the slower one looks again.
 
-    ``store`` is a gocloud URL, a directory's path, or an object with get, put and exists (mopslock.stores). Durations
+    ``store`` is a gocloud URL, a directory's path, or an object with get and put (mopslock.stores). Durations
     are seconds or timedelta. ``ttl`` is 60 s under strict and 88 s under lastwriter, as in mops; all on one name should
     use the same. See Terms for the others. A thread of ours calls ``on_waiting(status)``, whose status says for whom we
     wait, and ``on_lost(error)`` after a loss.

@@ -27,6 +27,10 @@ MOST = 64 << 10
 
 def dump(error: BaseException, pickled: bytes = b"") -> bytes:
     """What to store of an exception. A pickle that is too long is left out."""
+    try:
+        text = str(error)
+    except Exception:  # it is the user's, and so is its str
+        text = ""
     said = "".join(traceback.format_exception(type(error), error, error.__traceback__)).encode("utf-8", "replace")
     kept: dict[str, Any] = {
         "v": VERSION,
@@ -36,7 +40,7 @@ def dump(error: BaseException, pickled: bytes = b"") -> bytes:
         "host": _clean(socket.gethostname()),
         "stderr": said[-MOST_STDERR:],
         "type": _clean(f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")),
-        "text": _clean(str(error)),
+        "text": _clean(text),
     }
     if 0 < len(pickled) <= MOST_PICKLE:
         kept["pickle"] = pickled

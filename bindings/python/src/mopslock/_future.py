@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from typing import Any, Generic, TypeVar
 
-T = TypeVar("T")
+from ._log import log
 
-log = logging.getLogger("mopslock")
+T = TypeVar("T")
 
 
 class Future(Generic[T]):

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _texts
 from ._future import Future
-from ._notify import log
+from ._log import log
 from ._units import ENDLESS, SECOND
 from .errors import BadArgument, MopslockError
 from .status import Status, instant
@@ -139,7 +139,7 @@ class HeldThing(ABC):
 
 def logged(what: str, name: str, waits: OnWaiting | None) -> OnWaiting | None:
     """The callback of a caller that may wait. It also logs the first status that it gets."""
-    if not log.isEnabledFor(logging.INFO):
+    if not log.is_enabled(logging.INFO):
         return waits
     begun = False
 

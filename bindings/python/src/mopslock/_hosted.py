@@ -22,7 +22,7 @@ from ._host_interface import Break, Host
 from ._hosted_calls import HostedCalls
 from ._hosted_invocation import HostedInvocation
 from ._hosted_lease import HostedLease, HostedPermit, say_fallback
-from ._notify import log
+from ._log import log
 from ._permit_request import PermitRequest
 from ._units import FOREVER
 from .errors import Full, Held, MopslockError, Unreachable, WaitOver

@@ -16,7 +16,8 @@ from . import _abi, _texts
 from ._abi import Code, EventKind
 from ._future import Future, wait
 from ._held import OnWaiting
-from ._notify import log, notifier
+from ._log import log
+from ._notify import notifier
 from ._units import FOREVER, SECOND
 from ._workers import Workers
 from .errors import MopslockError, NotReleased

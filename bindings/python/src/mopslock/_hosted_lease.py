@@ -11,7 +11,8 @@ from ._abi import Code
 from ._future import Future
 from ._held import Ended, Handle, HeldThing
 from ._hosted_calls import HostedCalls
-from ._notify import log, tell_each
+from ._log import log
+from ._notify import tell_each
 from .errors import LeaseBroken, LeaseEnded, LeaseLost, LeaseReleased, LeaseTaken, MopslockError
 from .status import nanoseconds_since
 from .terms import Terms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import re
 import threading
@@ -16,16 +15,15 @@ from ._duration import Duration, nanoseconds
 from ._future import Future, wait
 from ._host_interface import Host
 from ._hosted import HostedHost
+from ._log import log
 from ._notify import begin_thread
 from ._own.host import OwnHost
 from ._units import SECOND
 from .errors import BadArgument, MopslockError, NotReleased
 from .stores import Store
 
-log = logging.getLogger("mopslock")
-
 AnyStore = str | os.PathLike[str] | Store
-"""A gocloud URL, a directory's path, or an object with get, put and exists."""
+"""A gocloud URL, a directory's path, or an object with get and put."""
 
 AT_EXIT = 10.0
 """Seconds that the end of the process waits for releases."""
@@ -63,11 +61,11 @@ def host_of(store: AnyStore) -> Host:
         )
     if isinstance(store, str):
         return _of_url(store)
-    missing = [verb for verb in ("get", "put", "exists") if not callable(getattr(store, verb, None))]
+    missing = [verb for verb in ("get", "put") if not callable(getattr(store, verb, None))]
     if missing:
         raise BadArgument(
             f"mopslock: store {store!r}: must be a URL such as file:///dir or s3://bucket/prefix, a path, "
-            f"or an object with get, put and exists; it has no {' and no '.join(missing)}"
+            f"or an object with get and put; it has no {' and no '.join(missing)}"
         )
     with _hosts.lock:
         host = _hosts.objects.get(id(store))

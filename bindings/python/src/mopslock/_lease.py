@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
@@ -14,7 +15,8 @@ from . import _inside, _texts
 from ._duration import Duration, nanoseconds
 from ._future import Future
 from ._held import HeldThing
-from ._notify import log, notifier
+from ._log import log
+from ._notify import notifier
 from ._units import SECOND
 from .errors import LeaseLost, MopslockError, NotReleased
 from .status import instant
@@ -184,8 +186,9 @@ class HeldLease:
             log.warning("%s", ended)
         elif error is None and self._raise:
             raise _again(ended) from None
-        elif error is not None and error is not ended and hasattr(error, "add_note"):
-            error.add_note(str(ended))
+        elif error is not None and error is not ended:
+            with contextlib.suppress(Exception):  # the exception is the user's; before Python 3.11 it takes no notes
+                getattr(error, "add_note")(str(ended))  # noqa: B009 - mypy knows Python 3.10
 
     def _state(self) -> str:
         failure = self._held.failure()

@@ -15,7 +15,8 @@ import threading
 from . import _abi, _library, _texts
 from ._abi import Code
 from ._future import Future
-from ._notify import begin_thread, log, notifier
+from ._log import log
+from ._notify import begin_thread, notifier
 from ._permit_request import PermitRequest
 from ._units import FOREVER
 from .errors import Cancelled, Forked, Full

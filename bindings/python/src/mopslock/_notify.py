@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import _thread
-import logging
 import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-T = TypeVar("T")
+from ._log import log
 
-log = logging.getLogger("mopslock")
+T = TypeVar("T")
 
 
 def begin_thread(run: Callable[[], None], name: str, note: Callable[[threading.Thread | None], None]) -> None:

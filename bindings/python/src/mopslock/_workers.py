@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
 
+from ._log import log
 from ._notify import begin_thread
-
-log = logging.getLogger("mopslock")
 
 Do = Callable[[], object]
 

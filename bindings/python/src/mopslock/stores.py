@@ -1,12 +1,11 @@
 """Bring your own store: what an object must offer, and adapters for existing stores.
 
 A store keeps small objects (a few hundred bytes, at most 64 KiB) under keys: text with "/" between segments. Protocol
-lastwriter needs three verbs. Any object that has them is a store. Several threads call its verbs at once::
+lastwriter needs two verbs. Any object that has them is a store. Several threads call its verbs at once::
 
     class Store:
         def get(self, key: str) -> bytes | Blob | None: ...      # None: there is no such object
         def put(self, key: str, body: bytes) -> None: ...        # whole, and at once, over whatever there was
-        def exists(self, key: str) -> bool: ...
 
 Protocol strict needs three more verbs and a stronger promise from all of them: once one client has an answer, every
 other client sees the same (S3, GCS, Azure and a local disk promise that; a cache in between, or two replicas, do not)::
@@ -33,6 +32,10 @@ large::
 
         def open(self, key: str) -> BinaryIO | None: ...        # a stream of the whole object; None: there is none
 
+One more verb saves bytes. Without it we call get where we only want to know whether there is an object::
+
+        def exists(self, key: str) -> bool: ...
+
 ``creates = True`` says that create is known to have one winner. Then the store is not tested.
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
@@ -53,7 +56,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from typing import IO, Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
+from typing import IO, Any, BinaryIO, NamedTuple, Protocol, cast, runtime_checkable
 
 from ._units import SECOND
 from .errors import CLASSES, BadArgument
@@ -82,9 +85,6 @@ class Store(Protocol):
 
     def put(self, key: str, body: bytes, /) -> None:
         """Writes the whole object, whether or not there was one."""
-
-    def exists(self, key: str, /) -> bool:
-        """Whether there is an object."""
 
 
 @runtime_checkable
@@ -363,11 +363,43 @@ class BlobStore(Protocol):
     def is_blob_not_found(self, error: Exception, /) -> bool: ...
 
 
+def lookup(uri: str) -> BlobStore:
+    """mops' own store for a URI, without its cache: a lease's record must be read from the store itself."""
+    try:
+        from thds.mops.pure.core.control_cache import CONTROL_CACHE_TTL_IN_SECONDS  # noqa: PLC0415
+        from thds.mops.pure.core.uris import lookup_blob_store  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"mopslock finds mops' stores through mops, which is not installed ({error}): pip install 'mopslock[mops]'",
+            name=error.name,
+        ) from error
+    with CONTROL_CACHE_TTL_IN_SECONDS.set_local(-1):
+        return cast("BlobStore", lookup_blob_store(uri))
+
+
+CACHING = "DangerouslyCachingStore"
+"""mops' class of stores that remember for hours what they have read."""
+
+
 class Mops:
-    """mops' BlobStore as a store. Keys lie below one of its URIs."""
+    """mops' BlobStore as a store. Keys lie below one of its URIs: ``Mops.of_uri("adls://account/container/locks")``.
+
+    BadArgument: the BlobStore caches what it reads, as those of mops' own ``lookup_blob_store`` do for ``adls://``. A
+    lease that was read from a cache looks held for hours after its release.
+    """
 
     def __init__(self, blobs: BlobStore, root: str) -> None:
+        if any(kind.__name__ == CACHING and kind.__module__.startswith("thds.mops.") for kind in type(blobs).__mro__):
+            raise BadArgument(
+                f"mopslock: blobs {blobs!r}: caches what it reads, and a lease must be read from the store itself; "
+                f"make stores.Mops.of_uri({root!r})"
+            )
         self.blobs, self.root = blobs, root
+
+    @classmethod
+    def of_uri(cls, uri: str) -> Mops:
+        """The store at a URI that mops can read, without mops' cache."""
+        return cls(lookup(uri), uri)
 
     def get(self, key: str) -> bytes | None:
         """The object. The BlobStore decides whether an exception means that there is none."""

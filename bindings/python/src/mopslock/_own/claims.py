@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 
 from .. import _texts
 from .._future import SETTLED, Future
 from .._held import Ended, HeldThing, OnWaiting
 from .._host_interface import Host
+from .._log import log
 from .._notify import notifier
 from .._permit_request import PermitRequest
 from .._units import DEFAULT_TTL, SECOND
@@ -16,8 +16,6 @@ from ..errors import BadArgument, Full, MopslockError
 from ..status import Status, of_sight
 from .client import Claim, Client, Session
 from .verbs import Action
-
-log = logging.getLogger("mopslock")
 
 
 class Belief(HeldThing):

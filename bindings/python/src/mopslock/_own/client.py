@@ -13,7 +13,6 @@ command, since that is only put into the inbox.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import queue
 import socket
@@ -24,14 +23,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .. import _texts
 from .._future import Future
 from .._host_interface import Host
+from .._log import log
 from .._machine import Machine
 from .._workers import Do
 from ..errors import BadArgument, EngineFailed, MopslockError
 from .clock import Clock
 from .threads import Lane, Sleeper
 from .verbs import NEVER, READS, REQUESTS, RESULTS, Action, Event, attempt, can, unknown
-
-log = logging.getLogger("mopslock")
 
 IN_FLIGHT = 32
 """Requests of one store under way at once, without transfers."""
@@ -319,11 +317,13 @@ class Client:
             self.claims[claim.number] = claim
             try:
                 self._step({**command, "claim": claim.number, "terms": terms})
-            except MopslockError as error:
-                del self.claims[claim.number]
+            except Exception as error:
+                self.claims.pop(claim.number, None)
                 if isinstance(error, BadArgument):
                     self._last -= 1
-                claim.fail(error)
+                claim.fail(error if isinstance(error, MopslockError) else EngineFailed(f"mopslock: {error!r}"))
+                if not isinstance(error, MopslockError):
+                    raise
 
     def _command(self, claim: Claim, command: Event) -> None:
         if claim.number in self.claims:

@@ -12,19 +12,19 @@ from .._call import Call, StepFuture, WorkRequest
 from .._future import Future
 from .._held import Handle, HeldThing, OnWaiting
 from .._host_interface import Break, Host
-from .._notify import log
+from .._log import log
 from .._permit_request import PermitRequest
 from .._units import SECOND
 from ..errors import BadArgument, MopslockError, NotReleased, StoreError, Vacant, error_class
 from ..status import Status
-from ..stores import Listing, Store, class_of
+from ..stores import Listing, Store
 from ..terms import Terms
 from . import claims
 from .claims import Lease, Look, Permit
 from .client import Claim, Client
 from .clock import System
 from .threads import threads
-from .verbs import Action, Event, can
+from .verbs import Action, Event, can, looked_at
 from .work import Invocation
 
 RECORD, REGISTER = "/lock.json", "/_mopslock/"
@@ -146,10 +146,10 @@ class OwnHost(Host):
         try:
             found = opens(key) if callable(opens) else self.store.get(key)
         except Exception as error:
-            class_ = class_of(error)
+            class_, _, cause = looked_at(error)
             raise error_class(class_)(
-                f"mopslock: {key} cannot be read{_texts.said(class_, error)}; {_texts.advice(class_)}"
-            ) from error
+                f"mopslock: {key} cannot be read{_texts.said(class_, cause)}; {_texts.advice(class_)}"
+            ) from cause
         if found is None:
             raise Vacant(f"mopslock: {key} is not there any more: somebody has removed it")
         if isinstance(found, tuple):
@@ -255,7 +255,9 @@ class OwnHost(Host):
         error = listed.exception()
         if in_time and error is None:
             return listed.result()
-        class_ = "unreachable" if error is None else class_of(error)
+        class_ = "unreachable"
+        if error is not None:
+            class_, _, error = looked_at(error)
         raise error_class(class_)(
             f"mopslock: the store cannot be listed{_texts.said(class_, error)}; {_texts.advice(class_)}"
         ) from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import os
 import queue
 import threading
@@ -16,13 +15,12 @@ import time
 from collections import Counter
 from typing import Protocol
 
+from .._log import log
 from .._notify import begin_thread
 from .._units import SECOND
 from .._workers import IDLE, Do, Workers
 from .clock import Clock
 from .verbs import NEVER
-
-log = logging.getLogger("mopslock")
 
 MOST_ASKING = 64
 """Threads that ask one store at once. A client has half as many requests under way; the others may hang."""
@@ -169,7 +167,7 @@ class Sleeper:
             try:
                 if waits.due() <= waits.clock.mono():
                     waits.pass_time()
-            except Exception:
+            except BaseException:
                 log.exception("mopslock: a client failed; this is an error in mopslock")
             self.expect(waits)
 

@@ -3,27 +3,27 @@ unknown."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._log import is_interrupt, log
+from ..errors import StoreError
 from ..stores import MOST, class_of, retry_after_of
-
-log = logging.getLogger("mopslock")
 
 Event = dict[str, Any]
 Action = dict[str, Any]
 
 NEVER = 1 << 62
 
-VERBS = ("get", "put", "create", "exists", "list", "delete")
+VERBS = ("get", "put", "create", "list", "delete")
+"""What strict needs."""
 
 RESULTS = {"create_result": "create", "put_result": "put"}
 """Requests for the output of work, and the verbs that they are: with bytes of the host's own."""
 
 READS = {"get", "exists", "list"}
 
-REQUESTS = {*VERBS, *RESULTS}
+REQUESTS = {*VERBS, "exists", *RESULTS}
 
 MOST_ENTRIES = 256
 ROOM, ENTRY = 98304 - 4096, 13
@@ -42,10 +42,25 @@ def attempt(store: Any, action: Action, body: bytes | None) -> Said:
         return _DO[kind](store, action), None
     except BaseException as error:  # asyncio's CancelledError is no Exception
         log.debug("mopslock: %s of %s failed", action["kind"], action["key"], exc_info=True)
-        answer = unknown(action, class_of(error) if isinstance(error, Exception) else "other")
-        if after := retry_after_of(error):
+        class_, after, cause = looked_at(error)
+        answer = unknown(action, class_)
+        if after:
             answer["retry_after_ns"] = after
-        return answer, error
+        return answer, cause
+
+
+def looked_at(error: BaseException) -> tuple[str, int, BaseException]:
+    """What a store has raised: its class, the nanoseconds for which the store is to be left alone, and the exception
+    itself. Looking at it runs code of the user's. If that raises, another exception stands for it from here on."""
+    class_, after = "other", 0
+    try:
+        class_, after = class_of(error), retry_after_of(error)
+        str(error)
+    except BaseException as broken:
+        if is_interrupt(broken):
+            raise
+        error = StoreError(f"{type(error).__qualname__}, which raises {type(broken).__qualname__} when it is looked at")
+    return class_, after, error
 
 
 def unknown(action: Action, class_: str = "unreachable") -> Event:
@@ -84,7 +99,12 @@ def _create(store: Any, action: Action) -> Event:
 
 
 def _exists(store: Any, action: Action) -> Event:
-    return _said(store.exists(action["key"]), action)
+    try:
+        if hasattr(store, "exists"):
+            return _said(store.exists(action["key"]), action)
+    except NotImplementedError:
+        pass
+    return _answer(action, store.get(action["key"]) is not None)  # a store need not have exists
 
 
 def _said(word: object, action: Action) -> Event:

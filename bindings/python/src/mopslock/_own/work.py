@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +11,13 @@ from .. import _texts
 from .._call import Begin, Call, Found, NoLease, Step, StepFuture, WorkRequest
 from .._future import Future
 from .._held import OnWaiting
+from .._log import log
 from .._notify import notifier
 from ..errors import MopslockError
 from ..status import Status
 from .claims import Belief, lose_contact, refusal, seen, warn
 from .client import Claim, Client
 from .verbs import RESULTS, Action, Event
-
-log = logging.getLogger("mopslock")
 
 RESULT = "/result"
 

@@ -31,7 +31,6 @@ data: the child may maintain, add or release its copy, as any other process may.
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Callable
@@ -40,6 +39,8 @@ from types import ModuleType
 from typing import Any
 
 from .._duration import nanoseconds
+from .._log import log
+from .._own.verbs import looked_at
 from .._units import FOREVER, SECOND
 from ..errors import (
     BadArgument,
@@ -52,13 +53,11 @@ from ..errors import (
     Unauthorized,
     WaitOver,
 )
-from ..stores import class_of
-from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine, lookup
+from ..stores import lookup
+from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine
 from ._errors import CannotMaintainLease, LeaseLostError, translated
 from ._keeping import add_lease_to_maintenance_daemon
 from ._leases import Claim, Lease, LeaseAcquired, RemoteLease, patience, wait
-
-log = logging.getLogger("mopslock")
 
 EMPTY_READS = 5
 RETRY = 0.2
@@ -167,9 +166,10 @@ def _particulars(on: Engine, lease_dir_uri: str, writer_id: str) -> tuple[str, f
             record = _read(place)
             break
         except Exception as error:
-            if on.clock.mono() >= until or class_of(error) not in _PASSING:
-                raise _cannot(lease_dir_uri, "unreadable", repr(error)) from error
-            log.warning("mopslock: lease %s: its record is read again: %r", lease_dir_uri, error)
+            class_, _, cause = looked_at(error)
+            if on.clock.mono() >= until or class_ not in _PASSING:
+                raise _cannot(lease_dir_uri, "unreadable", repr(cause)) from cause
+            log.warning("mopslock: lease %s: its record is read again: %r", lease_dir_uri, cause)
             time.sleep(pause)
             pause = min(5.0, pause * 1.5)
     if record is None:

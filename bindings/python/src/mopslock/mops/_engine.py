@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from weakref import WeakValueDictionary
 
 from .. import stores
@@ -17,6 +17,7 @@ from .._own.threads import Timer, threads
 from .._units import SECOND
 from .._workers import Workers
 from ..errors import BadArgument
+from ..stores import lookup
 
 LEASE_DIRNAME = "lock"
 """The directory of an invocation's lease, below its memo URI."""
@@ -83,20 +84,6 @@ def check(lease_dir_uri: str) -> None:
         raise BadArgument(f"mopslock: lease_dir_uri {lease_dir_uri!r}: must have a root and a last segment below it")
 
 
-def lookup(uri: str) -> stores.BlobStore:
-    """mops' own store for a URI, without its cache: a lease's record must be read from the store itself."""
-    try:
-        from thds.mops.pure.core.control_cache import CONTROL_CACHE_TTL_IN_SECONDS  # noqa: PLC0415
-        from thds.mops.pure.core.uris import lookup_blob_store  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"mopslock.mops finds stores through mops, which is not installed ({error}): pip install 'mopslock[mops]'",
-            name=error.name,
-        ) from error
-    with CONTROL_CACHE_TTL_IN_SECONDS.set_local(-1):
-        return cast("stores.BlobStore", lookup_blob_store(uri))
-
-
 def _store(lease_dir_uri: str) -> Record:
     blobs = lookup(lease_dir_uri)
     from thds.core.files import path_from_uri, remove_file_scheme  # noqa: PLC0415
@@ -158,9 +145,6 @@ class _Records:
 
     def put(self, key: str, body: bytes) -> None:
         self._records[key.partition("/")[0]].put(body)
-
-    def exists(self, key: str) -> bool:
-        return self.get(key) is not None
 
 
 class _Current:

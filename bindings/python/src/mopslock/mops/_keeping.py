@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from .._future import Future
+from .._log import log
 from .._units import SECOND
 from ..errors import (
     LeaseExpired,
@@ -22,8 +22,6 @@ from ..errors import (
 from ._engine import Engine, engine
 from ._errors import FINAL
 from ._leases import RELEASE_WAIT, Claim, Lease, LeaseAcquired, RemoteLease, awaited, wait
-
-log = logging.getLogger("mopslock")
 
 
 def add_lease_to_maintenance_daemon(lease_acq: LeaseAcquired) -> Callable[[], None]:
@@ -185,16 +183,16 @@ class ForeignReleaser(Releaser):
             sent = self.on.clock.mono()
             try:
                 self.lease.maintain()
-            except Exception as error:
+            except BaseException as error:
                 self._failed(error)
                 return
         self._good = sent
         self._in(self.lease.expire_s / 3)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         """One failing renewal never drops a lease."""
         past = (self.on.clock.mono() - self._good) / SECOND
-        if isinstance(error, FINAL) or past >= self.lease.expire_s:
+        if issubclass(type(error), FINAL) or past >= self.lease.expire_s:
             log.error("mopslock: %r is no longer maintained", self.lease, exc_info=error)
             return
         log.warning("mopslock: %r could not be maintained just now: %r", self.lease, error)

@@ -7,21 +7,19 @@ works on a copy in another process: both may maintain, either may release.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import threading
 from typing import Any, Protocol
 
 from .._duration import nanoseconds
 from .._future import Future
+from .._log import log
 from .._own import claims
 from .._own.verbs import Action, Event
 from .._units import SECOND
 from ..errors import LeaseLost, LeaseTaken, MopslockError, NotReleased, Unreachable, error_class
 from ._engine import Engine, Place, engine
 from ._errors import CannotMaintainLease, translated
-
-log = logging.getLogger("mopslock")
 
 PATIENCE = 10.0
 """Seconds, and never more than a third of expire: how long a failing store is tried before its error is raised."""
