@@ -95,6 +95,7 @@ type Host struct {
 	store     store.Store
 	verbs     store.Store // the same, whose requests are counted
 	url       string
+	place     string // store.Place of url
 	clock     Clock
 	rand      io.Reader
 	log       *slog.Logger
@@ -156,7 +157,7 @@ func newHost(s store.Store, url string, opts *Options) (*Host, error) {
 	if opts.InFlight < 0 {
 		return nil, fmt.Errorf("mopslock: host: InFlight %d: at least 1, or 0 for %d", opts.InFlight, defaultInFlight)
 	}
-	h := &Host{store: s, url: url, clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
+	h := &Host{store: s, url: url, place: store.Place(url), clock: opts.Clock, rand: opts.Rand, log: opts.Logger, engine: opts.Engine, origin: thisProcess()}
 	h.memory = newMemory(opts.Memory, url)
 	if h.boot, h.memory.boot = opts.Boot, opts.Boot; h.clock == nil {
 		h.clock, h.preciseSleep = clock.System{}, clock.PreciseSleep()

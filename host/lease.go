@@ -38,7 +38,7 @@ type Lease struct{ task *task }
 // lease. After an error nothing is held, and what the attempt may have left in the store
 // is released or expires.
 //
-// A caller whose ctx is the Context of a lease of this Host on the same name, still held,
+// A caller whose ctx is the Context of a lease of this store on the same name, still held,
 // would wait for itself. It gets NotAcquired, Reason held, as soon as that is seen.
 func (h *Host) Acquire(ctx context.Context, name string, opts *AcquireOptions) (*Lease, error) {
 	if opts == nil {

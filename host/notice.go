@@ -193,8 +193,8 @@ func (t *task) nowSeen(s *core.Observed) {
 // leaseKey is the key of a lease, or of what accompanies one, in the contexts of what is
 // done under it.
 type leaseKey struct {
-	host *Host
-	name string
+	place any // of the store (store.Place), or the Host of a store without one
+	name  string
 }
 
 // within is ctx for what is done under the lease: who waits there for the same name waits
@@ -203,14 +203,21 @@ func (t *task) within(ctx context.Context) context.Context {
 	if t == nil || t.permit != nil { // of a semaphore one may hold two permits
 		return ctx
 	}
-	return context.WithValue(ctx, leaseKey{t.loop.host, t.name}, t)
+	return context.WithValue(ctx, t.leaseKey(), t)
 }
 
 // waitsForItself reports whether its caller's ctx is of a lease on the same name that is
 // held.
 func (t *task) waitsForItself() bool {
-	own, _ := t.ctx.Value(leaseKey{t.loop.host, t.name}).(*task)
+	own, _ := t.ctx.Value(t.leaseKey()).(*task)
 	return own != nil && own.context().Err() == nil
+}
+
+func (t *task) leaseKey() leaseKey {
+	if place := t.loop.host.place; place != "" {
+		return leaseKey{place, t.name}
+	}
+	return leaseKey{t.loop.host, t.name}
 }
 
 // keyToWatch is what changes when the name is released: its record, or the

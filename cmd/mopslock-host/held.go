@@ -12,6 +12,7 @@ import (
 	"github.com/mopslock/mopslock/cmd/mopslock-host/internal/supervise"
 	"github.com/mopslock/mopslock/core"
 	"github.com/mopslock/mopslock/host"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // heldLease is what a command runs under: a *host.Lease, or a permit of a semaphore.
@@ -101,9 +102,10 @@ func childOptions(argv, env []string) child.Options {
 // name@store a line.
 const heldVariable = "MOPSLOCK_HELD"
 
-func (a *app) heldHere(name, store string) bool {
+func (a *app) heldHere(name, url string) bool {
 	for line := range strings.Lines(a.getenv(heldVariable)) {
-		if strings.TrimSuffix(line, "\n") == name+"@"+store {
+		above, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), name+"@")
+		if place := store.Place(above); found && place != "" && place == store.Place(url) {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -245,5 +246,33 @@ func TestOverdue(t *testing.T) {
 	}
 	if err := store.Overdue(t.Context(), now.Add(1e6*time.Hour)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPlaces: URLs of one store have one Place, by the table that Python reads as well.
+func TestPlaces(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("testdata/places.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		said := strings.Fields(strings.ReplaceAll(strings.ReplaceAll(line, "localhost/D", "localhost"+dir), "D/", dir+"/"))
+		one, other := store.Place(said[0]), store.Place(said[2])
+		if same := one != "" && one == other; same != (said[1] == "=") {
+			t.Errorf("%s: %q, %q", strings.TrimSpace(line), one, other)
+		}
+	}
+	if got := store.Place("no URL"); got != "" {
+		t.Errorf("of no URL: %q", got)
 	}
 }

@@ -57,6 +57,31 @@ func Absolute(rawURL string) (string, error) {
 	return at.String(), nil
 }
 
+// Place names the store at a URL: two URLs of one store have one Place, however they are
+// spelled. It is the canonical URL, in which a directory has no symbolic link, as far as it
+// exists. It is "" for mem, of which each Open makes another store, and for what is no URL.
+func Place(rawURL string) string {
+	at, err := parse(rawURL)
+	if err != nil || at.Scheme == "mem" {
+		return ""
+	}
+	if at.Scheme == "file" {
+		at.Dir = withoutLinks(at.Dir)
+	}
+	return at.String()
+}
+
+func withoutLinks(dir string) string {
+	if found, err := filepath.EvalSymlinks(dir); err == nil {
+		return found
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return dir
+	}
+	return filepath.Join(withoutLinks(parent), filepath.Base(dir))
+}
+
 // String returns the canonical URL: the prefix is in the path, parameters are sorted.
 func (l *Location) String() string {
 	u := url.URL{Scheme: l.Scheme, Host: l.Bucket, RawQuery: l.Query.Encode()}

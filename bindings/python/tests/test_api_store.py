@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 import mopslock
+from mopslock import stores
+from mopslock._hosts import host_of
 from mopslock.stores import Directory
 from ways import LIVES, SOON, WAYS, Place, opened, stamp, thread
 
@@ -133,3 +136,23 @@ def test_a_store_that_cannot_be_listed_or_read_in_time_says_so(tmp_path: Path) -
         list(mopslock.ls(Three()))
     with pytest.raises(mopslock.StoreError):
         mopslock.inspect(tmp_path.as_uri(), "n", timeout=0)
+
+
+def test_what_is_this_processs_own_says_what_another_process_does_instead(store: stores.Memory) -> None:
+    """To whoever pickles it, as for multiprocessing."""
+    lease, permit = mopslock.acquire(store, "n"), mopslock.acquire_permit(store, "p", capacity=1)
+    result = mopslock.invoke(store, "w", lambda work: str(pickled(work)).encode())
+    assert "remote() with it" in result.read().decode()
+    for own, says in (
+        (lease, "its text"), (lease.lost, "its text"), (mopslock.lease(store, "n"), "its text"),
+        (mopslock.aio.lease(store, "n"), "its text"), (permit, "acquires its own"), (result, "its key"),
+        (mopslock.permit(store, "p", capacity=1), "acquires its own"), (host_of(store), "the store's URL"),
+        (mopslock.aio.permit(store, "p", capacity=1), "acquires its own"), (store, "a URL"),
+    ):  # fmt: skip
+        assert says in str(pickled(own))
+
+
+def pickled(own: object) -> TypeError:
+    with pytest.raises(TypeError) as told:
+        pickle.dumps(own)
+    return told.value

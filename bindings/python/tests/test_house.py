@@ -132,3 +132,14 @@ print(*[line.split()[-1] for line in open("/proc/self/maps") if "mopslock" in li
         timeout=50,
     )
     assert done.stdout == "\n1\n\n"
+
+
+def test_aio_and_mops_are_there_once_the_package_is_imported() -> None:
+    """Though they are only imported when they are used: a program without them does not wait for asyncio."""
+    program = """
+import sys, mopslock
+assert "asyncio" not in sys.modules
+print(mopslock.aio.lease.__module__, mopslock.mops.acquire.__module__, hasattr(mopslock, "nothing"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=50)
+    assert done.stdout == "mopslock.aio mopslock.mops False\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import queue
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 import mopslock
-from mopslock import _inside, aio
+from mopslock import _inside, aio, stores
 from mopslock._hosts import _one_url, host_of, known_host
+from mopslock._place import place_of
 from ways import LIVES, SOON, Place
 
 
@@ -92,6 +94,30 @@ def test_a_directory_is_one_store_with_a_slash_at_its_end_and_without(tmp_path: 
     assert known_host(url) is None
     for other in ["file:///", "file:///C:/", "file:///x?prefix=a/", "s3://bucket/", "mem://"]:
         assert _one_url(other) == other
+
+
+def test_one_directory_is_one_store_however_it_is_spelled(tmp_path: Path) -> None:
+    """Whoever waits in a block of its lease waits for itself, by whichever object or URL."""
+    (tmp_path / "link").symlink_to("real")
+    real, link = tmp_path / "real", tmp_path / "link"
+    held: list[Any] = [real.as_uri(), stores.Directory(link)]
+    spelled: list[Any] = [f"file://localhost{real}", f"file://{tmp_path}/./real", link, stores.Directory(real)]
+    for store, asked in itertools.product(held, [*held, *spelled, stores.Fsspec.of_url(f"file://{link}")]):
+        with mopslock.lease(store, "n", ttl=LIVES, protocol="strict"), pytest.raises(mopslock.HeldByOneself):
+            mopslock.acquire(asked, "n", ttl=LIVES, wait=SOON, protocol="strict")
+    with mopslock.lease(real, "n", ttl=LIVES), mopslock.lease(tmp_path / "another", "n", ttl=LIVES, wait=SOON):
+        pass
+
+
+def test_which_urls_are_of_one_store(tmp_path: Path, checkout: Path) -> None:
+    """By the table that Go's store.Place reads as well."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    table = (checkout / "host/store/testdata/places.txt").read_text()
+    for line in [line for line in table.splitlines() if not line.startswith("#")]:
+        said = line.replace("localhost/D", f"localhost{tmp_path.resolve()}").replace("D/", f"{tmp_path.resolve()}/")
+        one, same, other = said.split()
+        assert (place_of(one) == place_of(other) != "") == (same == "="), line
 
 
 def test_what_may_end_meanwhile_may_be_waited_for(place: Place) -> None:

@@ -32,6 +32,9 @@ twins for asyncio, ``mopslock.mops`` the names of mops' lease package, ``mopsloc
 ``mopslock.errors`` the tree of exceptions.
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from ._api import Leasing, accompany, acquire, break_lease, inspect, lease, ls, try_acquire
 from ._hosts import close
 from ._invoke import Result, Work, invoke, remote
@@ -81,6 +84,18 @@ from .errors import (
 from .guard import Guarded, Slot, create_once, read_once
 from .status import PermitHolder, Status
 from .terms import Terms
+
+if _typing.TYPE_CHECKING:
+    from . import aio as aio
+    from . import mops as mops
+else:
+
+    def __getattr__(name: str) -> object:
+        """aio and mops take a while, so they are imported when they are first used."""
+        if name not in ("aio", "mops"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _importlib.import_module(f".{name}", __name__)
+
 
 __all__ = [
     "BadArgument",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _permit
 from ._aio_lease import Async
@@ -112,6 +112,9 @@ class Permitting:
         if entered is not None:
             self._free.release()
             await entered._leave_async(error)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(_permit.OWN_PERMIT)
 
 
 @brief

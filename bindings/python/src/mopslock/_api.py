@@ -173,6 +173,12 @@ def try_acquire(store: AnyStore, name: str, **options: Unpack[TryOptions]) -> Le
         return None
 
 
+OWN_LEASING = (
+    "lease(…) is this process's own: the other process makes its own, or accompanies this one's lease by its text"
+)
+"""Why it cannot be pickled."""
+
+
 class Leasing:
     """What lease() returns: enter it, or decorate with it."""
 
@@ -231,6 +237,9 @@ class Leasing:
                 return function(*args, **kwargs)
 
         return leased
+
+    def __reduce__(self) -> Any:
+        raise TypeError(OWN_LEASING)
 
     def _once(self) -> _Once:
         return _Once(self._inside, self._request.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ._call import Call, StepFuture, WorkRequest
 from ._future import Future
@@ -28,6 +29,10 @@ class Host(ABC):
     """One store and what this process holds on it."""
 
     url: str
+
+    @abstractmethod
+    def place(self) -> str:
+        """The same for all hosts on one store, as far as that can be told; otherwise ""."""
 
     @abstractmethod
     def begin_acquire(
@@ -70,3 +75,6 @@ class Host(ABC):
     @abstractmethod
     def close(self, timeout_ns: int) -> None:
         """Releases what is held and ends what waits. NotReleased: something was not, and expires by itself."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("what is held on a store is this process's own: give the other process the store's URL")

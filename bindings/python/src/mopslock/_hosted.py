@@ -24,6 +24,7 @@ from ._hosted_invocation import HostedInvocation
 from ._hosted_lease import HostedLease, HostedPermit, say_fallback
 from ._log import log
 from ._permit_request import PermitRequest
+from ._place import place_of
 from ._units import FOREVER
 from .errors import Full, Held, MopslockError, Unreachable, WaitOver
 from .status import Status
@@ -43,6 +44,10 @@ class HostedHost(HostedCalls, Host):
 
     def __init__(self, url: str) -> None:
         super().__init__(url, _abi.api(_library.full()))
+
+    def place(self) -> str:
+        """Of its URL."""
+        return place_of(self.url)
 
     def begin_acquire(
         self, name: str, terms: Terms, wait_ns: int, waits: OnWaiting | None, into: Future[HeldThing] | None = None

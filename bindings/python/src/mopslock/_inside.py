@@ -55,11 +55,18 @@ def refuse(host: Host, name: str, protocol: str, *, awaits: bool) -> None:
     task, thread = _task(), threading.get_ident()
     for block in _blocks.get():
         held = _live(block)
-        if held is None or held.name != name or getattr(held, "host", None) is not host:
+        if held is None or held.name != name or not _is_one_store(getattr(held, "host", None), host):
             continue
         ours = block.task is not None and block.task() is task if awaits else block.thread == thread
         if ours and protocol in ("auto", held.protocol):
             raise _texts.held_by_oneself(name, "task" if awaits else "thread")
+
+
+def _is_one_store(one: Host | None, other: Host) -> bool:
+    if one is None or one is other:
+        return one is other
+    place = one.place()
+    return place != "" and place == other.place()
 
 
 def _live(block: _Block) -> HeldThing | None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 from . import _failure, _inside, _texts
 from ._api import ENVIRONMENT
@@ -51,6 +51,9 @@ class Work(AcquiredLease):
     def __repr__(self) -> str:
         return f"<{self._home}.Work {self.name!r}>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError("work is this process's own: give its text to the other process, which calls remote() with it")
+
 
 class Outcome:
     """What Result and its asyncio twin have in common."""
@@ -89,6 +92,9 @@ class Outcome:
 
     def _failure(self) -> RememberedFailure | None:
         return _failure.load(self.name, self._read())[0] if self.failed else None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a result lies in the store: give the other process its bytes, or its key")
 
     def __repr__(self) -> str:
         return f"<mopslock.Result {self.key!r}{' failed' if self.failed else ''}>"

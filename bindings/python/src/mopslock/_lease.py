@@ -27,6 +27,9 @@ RELEASE = 10.0
 ENDLESS = 1 << 61
 """Nanoseconds. A deadline that far away is none."""
 
+OWN = "a lease is this process's own: give its text to the other process, and accompany() it there"
+"""Why none can be pickled."""
+
 OnLost = Callable[[LeaseLost], object]
 
 
@@ -59,6 +62,9 @@ class Lost:
 
     def __bool__(self) -> bool:
         return self.is_set()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(OWN)
 
 
 class HeldLease:
@@ -200,7 +206,7 @@ class HeldLease:
         return f"<{self._home}.{type(self).__name__} {self.name!r} {self._state()}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a lease is this process's own: give its text to the other process, and accompany() it there")
+        raise TypeError(OWN)
 
 
 class AcquiredLease(HeldLease):

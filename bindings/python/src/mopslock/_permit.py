@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+OWN_PERMIT = "a permit is this process's own: another process acquires its own"
+"""Why none can be pickled."""
+
+
 class Shared(HeldLease):
     """What Permit and its asyncio twin have in common."""
 
@@ -36,6 +40,9 @@ class Shared(HeldLease):
         """How many permits were held on the name when it was let in, counting it and those let in together with it."""
         total: int = getattr(self._held, "total")  # noqa: B009 - only permits have it
         return total
+
+    def __reduce__(self) -> Any:
+        raise TypeError(OWN_PERMIT)
 
     def _state(self) -> str:
         return f"{self.weight} of {self.request.limit} {super()._state()}"
@@ -61,9 +68,6 @@ class Permit(Shared):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave_with(error)
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a permit is this process's own: another process acquires its own")
 
 
 @dataclass(frozen=True)
@@ -251,3 +255,6 @@ class Permitting:
         if entered is not None:
             self._free.release()
             entered._leave_with(error)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(OWN_PERMIT)

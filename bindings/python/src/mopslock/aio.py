@@ -184,6 +184,9 @@ class Leasing:
             self._free.release()
             await entered._leave_async(error)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(_api.OWN_LEASING)
+
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Each call of the coroutine function acquires, and releases."""
         if not inspection.iscoroutinefunction(function):

@@ -56,6 +56,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, Protocol, cast, runtime_checkable
 
 from ._units import SECOND
@@ -212,6 +213,9 @@ class Memory:
         with self._lock:
             return sorted((key, blob.modified_ns) for key, blob in self._objects.items() if key.startswith(prefix))
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a Memory is this process's own: a store that processes share is a Directory, or a URL")
+
 
 class Directory:
     """A directory of this machine or of a network filesystem, without the Go host.
@@ -260,6 +264,9 @@ class Directory:
                     with contextlib.suppress(FileNotFoundError):
                         found.append((key, os.stat(path).st_mtime_ns))
         return sorted(found)
+
+    def _directory_url(self) -> str:
+        return Path(self.root).as_uri()
 
     def _path(self, key: str) -> str:
         return os.path.join(self.root, *key.split("/"))
@@ -440,6 +447,7 @@ class Fsspec:
         self.filesystem, self.root = filesystem, root.rstrip("/")
         if self._local():
             self.create = self._create
+            self._directory_url = Path(self.root or os.sep).absolute().as_uri
 
     @classmethod
     def of_url(cls, url: str, **options: Any) -> Fsspec:

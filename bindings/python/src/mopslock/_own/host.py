@@ -14,6 +14,7 @@ from .._held import Handle, HeldThing, OnWaiting
 from .._host_interface import Break, Host
 from .._log import log
 from .._permit_request import PermitRequest
+from .._place import place_of
 from .._units import SECOND
 from ..errors import BadArgument, MopslockError, NotReleased, StoreError, Vacant, error_class
 from ..status import Status
@@ -47,6 +48,11 @@ class OwnHost(Host):
         self.client = client or Client(store, System(), threads())
         self.client.host = self  # it lives as long as anything is under way
         self.url = self.client.url
+
+    def place(self) -> str:
+        """A directory is one store, whichever object or URL leads to it."""
+        url = getattr(self.store, "_directory_url", None)
+        return place_of(url()) if url is not None else ""
 
     # Leases.
 
