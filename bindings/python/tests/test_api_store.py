@@ -139,7 +139,7 @@ def test_a_store_that_cannot_be_listed_or_read_in_time_says_so(tmp_path: Path) -
 
 
 def test_what_is_this_processs_own_says_what_another_process_does_instead(store: stores.Memory) -> None:
-    """To whoever pickles it, as for multiprocessing."""
+    """To the program that pickles it, as for multiprocessing."""
     lease, permit = mopslock.acquire(store, "n"), mopslock.acquire_permit(store, "p", capacity=1)
     result = mopslock.invoke(store, "w", lambda work: str(pickled(work)).encode())
     assert "remote() with it" in result.read().decode()

@@ -97,7 +97,7 @@ def test_a_directory_is_one_store_with_a_slash_at_its_end_and_without(tmp_path: 
 
 
 def test_one_directory_is_one_store_however_it_is_spelled(tmp_path: Path) -> None:
-    """Whoever waits in a block of its lease waits for itself, by whichever object or URL."""
+    """A thread that waits in a block of its lease waits for itself, by whichever object or URL."""
     (tmp_path / "link").symlink_to("real")
     real, link = tmp_path / "real", tmp_path / "link"
     held: list[Any] = [real.as_uri(), stores.Directory(link)]

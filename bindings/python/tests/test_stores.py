@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import mopslock
 from mopslock import stores
 from mopslock._hosts import host_of
+from mopslock._mops_store import RECORD
 from mopslock._own.verbs import attempt
 from mopslock.errors import CLASSES, BadArgument, StoreError, Throttled, Unauthorized, Vacant
 from world import Blobs, FakeStore
@@ -245,7 +246,7 @@ def test_records_are_put_with_their_content_type() -> None:
     blobs = Blobs(FakeStore())
     store = stores.Mops(blobs, "adls://a/c")
     store.put("n/lock.json", b"1")
-    assert blobs.hints == {stores.RECORD}
+    assert blobs.hints == {RECORD}
     assert [*blobs.store.objects] == ["adls://a/c/n/lock.json"]
     blobs.store.fail(FileNotFoundError())
     with pytest.raises(FileNotFoundError):

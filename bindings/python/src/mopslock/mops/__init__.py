@@ -40,6 +40,7 @@ from typing import Any
 
 from .._duration import nanoseconds
 from .._log import log
+from .._mops_store import lookup
 from .._own.verbs import looked_at
 from .._units import FOREVER, SECOND
 from ..errors import (
@@ -53,7 +54,6 @@ from ..errors import (
     Unauthorized,
     WaitOver,
 )
-from ..stores import lookup
 from ._engine import LEASE_DIRNAME, RECORD, Engine, Place, engine
 from ._errors import CannotMaintainLease, LeaseLostError, translated
 from ._keeping import add_lease_to_maintenance_daemon

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from .. import stores
+from .._mops_store import lookup
 from .._own.client import Share
 from .._own.clock import Clock, System
 from .._own.host import OwnHost
@@ -17,7 +18,6 @@ from .._own.threads import Timer, threads
 from .._units import SECOND
 from .._workers import Workers
 from ..errors import BadArgument
-from ..stores import lookup
 
 LEASE_DIRNAME = "lock"
 """The directory of an invocation's lease, below its memo URI."""
