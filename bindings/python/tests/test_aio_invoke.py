@@ -84,15 +84,13 @@ async def test_a_remote(place: Place) -> None:
 async def test_memoize_and_its_twin_find_each_others_results(place: Place) -> None:
     done: list[int] = []
 
-    @aio.memoize(place.store, ttl=TTL, protocol=place.protocol)
+    @aio.memoize(place.store, name="square", ttl=TTL, protocol=place.protocol)
     async def square(n: int) -> int:
         """Squares."""
         done.append(n)
         return n * n
 
-    plain = mopslock.memoize(place.store, name=f"{__name__}.{square.__qualname__}", protocol=place.protocol)(  # type: ignore[attr-defined]
-        lambda n: n * n
-    )
+    plain = mopslock.memoize(place.store, name="square", protocol=place.protocol)(lambda n: n * n)
 
     assert not await square.cached(3)
     assert await asyncio.gather(*(square(3) for _ in range(9))) == [9] * 9

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import inspect
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -108,13 +110,13 @@ def test_what_json_has_no_word_for_is_named(value: Any, said: str) -> None:
 
 
 def test_key_says_what_a_call_is_known_by() -> None:
-    @mopslock.memoize(Memory(), key=lambda path, **_: [str(path), 1])
+    @mopslock.memoize(Memory(), name="size", key=lambda path, **_: [str(path), 1])
     def size(path: Path, loudly: bool = False) -> int:
         return len(str(path))
 
     assert size.key(Path("/a")) == size.key(Path("/a"), loudly=True) != size.key(Path("/b"))
     assert size(Path("/a")) == 2
-    bad = mopslock.memoize(Memory(), key=lambda path: path)(lambda path: 1)
+    bad = mopslock.memoize(Memory(), name="bad", key=lambda path: path)(lambda path: 1)
     with pytest.raises(TypeError, match="what key= returned for a call of"):
         bad(Path("/a"))
 
@@ -129,15 +131,102 @@ def test_key_says_what_a_call_is_known_by() -> None:
     assert [Report(2026).make(11), Report(2025).make(11)] == ["2026-11", "2025-11"]
 
 
-def test_a_script_is_known_by_its_file(tmp_path: Path) -> None:
-    """Run or imported."""
-    script = tmp_path / "report.py"
-    script.write_text(
-        "import mopslock, mopslock.stores\n@mopslock.memoize(mopslock.stores.Memory())\ndef f(): ...\nprint(f.key())\n"
-    )
-    for run in ([str(script)], ["-c", "import report"]):
-        said = subprocess.run([sys.executable, *run], cwd=tmp_path, stdout=subprocess.PIPE, check=True).stdout
-        assert said.startswith(b"memo/report.f/1/")
+def outer(z: int, *, own: bool = False) -> Any:
+    """Makes functions."""
+
+    def closure(x: int) -> list[int]:
+        return [z, x]
+
+    def calls_itself(x: int) -> int:
+        return calls_itself(x - 1) if x else 1
+
+    return calls_itself if own else closure
+
+
+def defaults(z: int) -> Any:
+    """Makes functions whose defaults differ."""
+
+    def inner(x: int, z: int = z) -> list[int]:
+        return [z, x]
+
+    return inner
+
+
+class Owner:
+    """Has a method, and a class method."""
+
+    def method(self) -> None: ...
+
+    @classmethod
+    def made(cls) -> None: ...
+
+    def __call__(self) -> None: ...
+
+
+def nowhere() -> Any:
+    """A function that no module has."""
+    given: dict[str, Any] = {}
+    exec("def f(): ...", given)
+    return given["f"]
+
+
+@pytest.mark.parametrize(
+    ("function", "key", "why"),
+    [
+        (lambda x: x, None, "all lambdas"),
+        (outer(1), None, "over other values of z"),
+        (defaults(1), lambda x: x, "other defaults"),
+        (Owner().method, None, "bound to a Owner"),
+        (Owner.made, None, "bound to a type"),
+        (Owner(), None, "no name of its own"),
+        (functools.partial(outer, 1), None, "a partial has no name"),
+        ([].append, None, "bound to a list"),
+        (nowhere(), None, "by exec"),
+        (functools.wraps(outer(1))(lambda *given: given), None, "over other values of z"),
+    ],
+)
+def test_what_has_no_identity_of_its_own_needs_a_name(function: Any, key: Any, why: str) -> None:
+    with pytest.raises(mopslock.BadArgument, match=f"{why}.*Give memoize name="):
+        mopslock.memoize(Memory(), key=key)(function)
+    if not isinstance(function, type([].append)):
+        mopslock.memoize(Memory(), key=key, name="mine")(function)
+
+
+def test_what_is_one_function_wherever_it_is_defined_needs_none() -> None:
+    retried = functools.wraps(some.__wrapped__)(lambda *given: given)  # type: ignore[attr-defined]
+    named = (
+        (outer(1, own=True), f"{__name__}.outer.<locals>.calls_itself"), (retried, f"{__name__}.some"),
+        (defaults(1), f"{__name__}.defaults.<locals>.inner"), (Owner.method, f"{__name__}.Owner.method"),
+        (math.sqrt, "math.sqrt"), (int, "builtins.int"),
+    )  # fmt: skip
+    for function, name in named:
+        assert _memo.identity(function, has_key=False) == name
+    one, other = mopslock.memoize(Memory())(defaults(1)), mopslock.memoize(Memory())(defaults(2))
+    assert one.key(1) != other.key(1), "the default is an argument"
+
+
+CALLED = "import mopslock, mopslock.stores, {}\n@mopslock.memoize(mopslock.stores.Memory(){})\ndef f(): ...\n"
+
+
+def test_a_function_of_a_script_needs_a_name_and_one_of_a_module_that_is_run_does_not(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "script.py").write_text(CALLED.format("sys", ""))
+    (tmp_path / "named.py").write_text(CALLED.format("sys", ", name='f'") + "print(f.key())\n")
+    spawn = "multiprocessing.get_context('spawn').Process(target=int)"
+    spawns = f"if __name__ == '__main__':\n    child = {spawn}\n    child.start(); child.join()\n"
+    for module in ("a/__main__.py", "report.py"):
+        (tmp_path / module).write_text(CALLED.format("multiprocessing", "") + "print(f.key())\n" + spawns)
+
+    def run(*given: str) -> tuple[bytes, bytes]:
+        done = subprocess.run([sys.executable, *given], cwd=tmp_path, capture_output=True, check=False)
+        return done.stdout, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else b""
+
+    for script in (["script.py"], ["-c", CALLED.format("sys", "")], ["a"]):
+        assert b"f cannot be memoized under its own name: it is defined in a script" in run(*script)[1]
+    assert run("named.py")[0].startswith(b"memo/f/1/")
+    for module, called in (("report", ["-m", "report"]), ("a", ["-m", "a"]), ("report", ["-c", "import report"])):
+        said = [line.rpartition(b"/")[0] for line in run(*called)[0].splitlines()]
+        assert said == [b"memo/%s.f/1" % module.encode()] * (1 + (called == ["-m", "report"])), "also in its child"
 
 
 # What is kept.
@@ -151,13 +240,13 @@ def test_a_function_is_called_once_for_each_of_its_calls() -> None:
         done.append(n)
         return {"n": n * n}
 
-    square = mopslock.memoize(store)(squares)
+    square = mopslock.memoize(store, name="squares")(squares)
     assert not square.cached(2)
     assert store.list("") == [], "who looks takes no part"
     assert [square(n) for n in (2, 3, 2)] == [{"n": 4}, {"n": 9}, {"n": 4}]
     assert done == [2, 3]
     assert [square.cached(n) for n in (2, 4)] == [True, False]
-    assert mopslock.memoize(store, "2")(squares)(2) == {"n": 4}
+    assert mopslock.memoize(store, "2", name="squares")(squares)(2) == {"n": 4}
     assert done == [2, 3, 2], "another version is another call"
     assert store.get(square.key(2) + "/result").body == b'{"n":4}'  # type: ignore[union-attr]
     assert (square.__name__, square.__doc__) == ("squares", "Squares.")  # type: ignore[attr-defined]
@@ -172,7 +261,7 @@ def test_a_store_that_does_not_answer_has_said_nothing(monkeypatch: pytest.Monke
             raise ConnectionError("no route")
 
     monkeypatch.setattr(_memo, "LOOK", 0.05)
-    work = mopslock.memoize(Out(), protocol="lastwriter")(lambda: 1)
+    work = mopslock.memoize(Out(), name="one", protocol="lastwriter")(lambda: 1)
     with pytest.raises(mopslock.Unreachable, match="did not say"):
         work.cached()
 
@@ -244,8 +333,8 @@ def test_a_kept_failure_is_raised_to_others(serializer: Any, error: Exception) -
 
     for _ in range(2):
         with pytest.raises(KeyError):
-            mopslock.memoize(store, serializer=serializer)(work)()
-    kept = mopslock.memoize(store, memo_failures=True, serializer=serializer)(work)
+            mopslock.memoize(store, name="work", serializer=serializer)(work)()
+    kept = mopslock.memoize(store, name="work", memo_failures=True, serializer=serializer)(work)
     with pytest.raises(KeyError):
         kept()
     with pytest.raises(mopslock.RememberedFailure, match="has failed on .*KeyError.*its own") as raised:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from . import _failure
@@ -126,8 +125,11 @@ def memoize(
     its bound arguments as canonical JSON. So the order of the arguments makes no difference, and neither does whether
     they were given by name or by default. Arguments that JSON cannot express, such as tuples, are a TypeError that
     names them: give ``key(*args, **kwargs)``, which returns something that JSON can express. Change ``version`` when
-    the function would return something else. ``name`` replaces module.qualname; for a script the module is the file's
-    name.
+    the function would return something else.
+
+    ``name`` replaces module.qualname. What has no identity of its own needs one (BadArgument): a lambda, a function
+    within a function that uses its variables, a bound method, a partial, and all that is defined in a script or a
+    notebook: another script can have a function of the same name, and a path differs between machines.
 
     A call returns what the store has, read back by ``serializer``: ``mopslock.JSON``, ``mopslock.PICKLE`` (read its
     warning) or an object with dumps and loads. If the function raises, the exception is raised, and nothing is stored.
@@ -184,16 +186,17 @@ class KeyPolicy:
     def of(
         cls, function: Callable[..., Any], prefix: str, name: str | None, version: str, key: Callable[..., Any] | None
     ) -> KeyPolicy:
-        """BadArgument: a part is invalid. The first call checks the rest of the name, before any I/O."""
-        what = f"{_module(function)}.{function.__qualname__}"
-        for part, value in (("prefix", prefix), ("name", what if name is None else name), ("version", version)):
+        """BadArgument: a part is invalid, or the function has no identity and is given no name. The first call checks
+        the rest of the name, before any I/O."""
+        what = identity(function, has_key=key is not None) if name is None else name
+        for part, value in (("prefix", prefix), ("name", what), ("version", version)):
             if not isinstance(value, str) or not value or (part == "version" and "/" in value):
                 raise BadArgument(
                     f"mopslock: {part} {value!r}: must be text, not empty" + " and without /" * (part == "version")
                 )
         if key is not None and not callable(key):
             raise BadArgument(f"mopslock: key {key!r}: must be callable")
-        return cls(f"{prefix}/{what if name is None else name}/{version}", inspection.signature(function), what, key)
+        return cls(f"{prefix}/{what}/{version}", inspection.signature(function), what, key)
 
     def name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """TypeError: the function does not take these arguments, or JSON cannot express them."""
@@ -241,16 +244,44 @@ def _check(value: Any, what: str, function: str) -> None:
     )
 
 
+def identity(function: Callable[..., Any], *, has_key: bool) -> str:
+    """module.qualname, if that is one function, on every machine. BadArgument otherwise: two functions of one name
+    would answer for each other."""
+    plain = inspection.unwrap(function)
+    module, named = _module(plain), str(getattr(plain, "__qualname__", ""))
+    code = getattr(plain, "__code__", None)
+    free = set(code.co_freevars) - {code.co_name} if code is not None else set()  # it may call itself
+    defaults = getattr(plain, "__defaults__", None) or getattr(plain, "__kwdefaults__", None)
+    owner = getattr(plain, "__self__", None)
+    why = ""
+    if not named:
+        why = f"a {type(plain).__qualname__} has no name of its own"
+    elif owner is not None and not inspection.ismodule(owner):
+        why = f"it is bound to a {type(owner).__qualname__}, which is none of its arguments"
+    elif "<lambda>" in named:
+        why = "all lambdas have one name"
+    elif "<locals>" in named and free:
+        why = f"each call of what it is defined in makes another one, over other values of {', '.join(sorted(free))}"
+    elif "<locals>" in named and defaults and has_key:
+        why = "each call of what it is defined in makes another one, over other defaults, which key= does not see"
+    elif not module:
+        why = "it is defined in a script, a notebook or by exec, and another one can have a function of the same name"
+    if why:
+        raise BadArgument(
+            f"mopslock: {named or repr(plain)} cannot be memoized under its own name: {why}. Give memoize name=, which "
+            "must be the same on every machine and no other function's, or define it at the top of a module that is "
+            "imported or run with python -m"
+        )
+    return f"{module}.{named}"
+
+
 def _module(function: Callable[..., Any]) -> str:
-    """The module's name. A script's is its file's name, whether it is run or imported."""
-    module = function.__module__
-    if module != "__main__":
-        return module
-    main = sys.modules["__main__"]
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if spec is not None and spec.name:
-        return str(spec.name).removesuffix(".__main__")
-    return Path(file).stem if file else module
+    """The module's name, also if it is run by python -m, and in its children of multiprocessing. "" if it has none."""
+    module = getattr(function, "__module__", None)
+    if module in ("__main__", "__mp_main__"):
+        spec = getattr(sys.modules.get(module), "__spec__", None)
+        module = str(spec.name).removesuffix(".__main__") if spec is not None else ""
+    return module if isinstance(module, str) and module != "__main__" else ""
 
 
 class Memo:
