@@ -28,9 +28,9 @@ import (
 //	         entries more body epoch permit capacity width weight spare
 //	         store_limit label holder session session_until_ns session_end
 //	         store_stamp_ns store_at_ns claim key retry_after_ns terms
-//	action   kind request key after count limit_ns type body reason class at_ns
-//	         wall_ns epoch token holder session sight permit total claim
-//	         protocol on origin took_ns
+//	action   kind request key after count limit_ns type body overwrites reason
+//	         class at_ns wall_ns epoch token holder session sight permit total
+//	         claim protocol on origin took_ns
 //	sight    state holder host pid remote ttl_ns written_at_ns acquired_at_ns
 //	         released_at_ns look_at_ns epoch token companions label session why
 //	         by left_ns store_clock print since_ns capacity width held limit
@@ -133,6 +133,7 @@ const (
 	keyCount  = "\xa5count"
 	keyLimit  = "\xa8limit_ns"
 	keyType   = "\xa4type"
+	keyOver   = "\xaaoverwrites"
 	keyReason = "\xa6reason"
 	keyAt     = "\xa5at_ns"
 	keyWallNS = "\xa7wall_ns"
@@ -276,6 +277,7 @@ func appendAction(dst []byte, a *Action) []byte {
 	if len(a.Type)|len(a.Body) != 0 {
 		m.str(keyType, a.Type)
 		m.bin(keyBody, a.Body)
+		m.bool(keyOver, a.Overwrites)
 	}
 	if a.Reason != 0 {
 		m.str(keyReason, a.Reason.String())

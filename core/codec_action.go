@@ -12,6 +12,7 @@ const (
 	actLimit
 	actType
 	actBody
+	actOver
 	actReason
 	actClass
 	actAt
@@ -33,7 +34,7 @@ const (
 
 // actionKeys is never written.
 var actionKeys = [...]string{
-	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyReason,
+	keyKind, keyRequest, keyKey, keyAfter, keyCount, keyLimit, keyType, keyBody, keyOver, keyReason,
 	keyClass, keyAt, keyWallNS, keyEpoch, keyToken, keyHolder, keySession, keySight,
 	keyPermit, keyTotal, keyClaim, keyProtocol, keyOn, keyOrigin, keyTook,
 }
@@ -49,7 +50,7 @@ func actionRules(kind ActionKind) fieldRules {
 	case ActionRefused:
 		rules.may |= 1<<actProtocol | 1<<actBody
 	case ActionWarned:
-		rules.may |= 1<<actClass | 1<<actBody
+		rules.may |= 1<<actOn | 1<<actClass | 1<<actBody
 	case ActionLost:
 		rules.may |= 1<<actProtocol | 1<<actOn | 1<<actClass
 	case ActionReleased, ActionLeft, ActionSeen, ActionCannotMaintain, ActionRenewed, ActionDeadline, ActionAdopted, ActionContactLost, ActionWaiting, ActionBroken, ActionLimited:
@@ -70,7 +71,9 @@ func machineRules(kind ActionKind) fieldRules {
 	switch kind {
 	case ActionGet, ActionExists, ActionDelete:
 		return fieldRules{get, get}
-	case ActionPut, ActionCreate:
+	case ActionPut:
+		return fieldRules{put, put | 1<<actOver}
+	case ActionCreate:
 		return fieldRules{put, put}
 	case ActionCreateResult, ActionPutResult:
 		const must = get | 1<<actType
@@ -206,6 +209,9 @@ func (d *reader) action(a *Action, observed *Observed, buf *AnswerBuffer) {
 	}
 	if d.key(actBody, keyBody) {
 		a.Body = d.bin()
+	}
+	if d.key(actOver, keyOver) {
+		a.Overwrites = d.isTrue()
 	}
 	if d.key(actReason, keyReason) {
 		a.Reason = Reason(d.named(reasonNames[:]))

@@ -181,7 +181,8 @@ type Event struct {
 	Brief bool
 	// Request, of answer: the id of the request that is answered.
 	Request RequestID
-	// Outcome, of answer. To a get: yes with Body, no when absent. To a put: yes.
+	// Outcome, of answer. To a get: yes with Body, no when absent. To a put: yes; to one
+	// that overwrites also no.
 	// Of ended: yes, or no if the work failed.
 	Outcome Outcome
 	// Result, of ended: the host has a result of the work to be stored.
@@ -394,7 +395,7 @@ const (
 	// What a warning is about.
 	ReasonTTLDiffers   Reason = 48 // ttl_differs
 	ReasonCorruptTaken Reason = 49 // corrupt_taken
-	// ReasonEmptied: somebody removed the versions of a held name from the store.
+	// ReasonEmptied: somebody removed from the store what keeps a held name, or a session.
 	ReasonEmptied Reason = 50 // emptied
 	// ReasonMixed: an old client holds lock.json beside a strict lease.
 	ReasonMixed Reason = 51 // mixed
@@ -423,7 +424,7 @@ type Action struct {
 	Kind ActionKind
 	// Request, of every request: its id, which the answer must repeat.
 	Request RequestID
-	// Key, of every request (of list, the prefix), of warned{corrupt_taken}, of
+	// Key, of every request (of list, the prefix), of warned{corrupt_taken, emptied}, of
 	// found, and of called, where it is the name.
 	Key string
 	// After, of list: only keys behind it are wanted; "" means all.
@@ -437,6 +438,10 @@ type Action struct {
 	Type string
 	// Body, of put and create.
 	Body []byte
+	// Overwrites, of put: the object was there. If not even the directory is there any more
+	// in which it was, the store makes none, and answers no. A store without directories
+	// puts, and answers yes.
+	Overwrites bool
 	// Reason, of refused, lost, cannot_maintain, absent and warned.
 	Reason Reason
 	// Class, of refused{unreachable, unusable, limit}, cannot_maintain{unreadable} and

@@ -30,7 +30,7 @@
 //	WARN   this name has a lock.json, so its lease is kept by lastwriter, without a fencing token; if mops shares the name ask for lastwriter, else for strict  name
 //	WARN   this name is in use with another TTL, which can give it two holders; use one everywhere  name their_ttl
 //	WARN   an unreadable record has stood too long and is taken over      name key
-//	WARN   the versions of a held name were removed from the store; keep lifecycle rules off _mopslock  name
+//	WARN   what keeps a held name was removed from the store; keep cleaning and lifecycle rules off it  name key
 //	WARN   an old client holds this name by lock.json, beside a strict lease; use one protocol for a name  name their_holder
 //	DEBUG  no file events; polling alone                                  name error
 //	DEBUG  no calibration                                                 error

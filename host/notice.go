@@ -105,8 +105,8 @@ func (l *loop) warn(t *task, a *core.Action) {
 	case core.ReasonCorruptTaken:
 		l.host.log.Warn("an unreadable record has stood too long and is taken over", "name", t.name, "key", a.Key)
 	case core.ReasonEmptied:
-		l.host.log.Warn("the versions of a held name were removed from the store; keep lifecycle rules off _mopslock",
-			"name", t.name)
+		l.host.log.Warn("what keeps a held name was removed from the store; keep cleaning and lifecycle rules off it",
+			"name", t.name, "key", a.Key)
 	case core.ReasonMixed:
 		l.host.log.Warn("an old client holds this name by lock.json, beside a strict lease; use one protocol for a name",
 			"name", t.name, "their_holder", holderOf(a.Observed))

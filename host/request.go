@@ -195,7 +195,7 @@ func (l *loop) ask(r *request) (core.Event, error) {
 	case err == nil:
 	case isBroken(err): // which nothing mends
 		event.Outcome, event.Class = core.OutcomeUnknown, core.ClassFull
-	case a.Kind == core.ActionGet && errors.Is(err, store.ErrAbsent),
+	case (a.Kind == core.ActionGet || a.Overwrites) && errors.Is(err, store.ErrAbsent),
 		creates && errors.Is(err, store.ErrExists),
 		isUnkeepable(a.Kind, err):
 		event.Outcome, event.Body = core.OutcomeNo, nil
@@ -229,7 +229,11 @@ func (l *loop) send(r *request, event *core.Event) error {
 		event.Body, event.Stamp = object.Body, knownStamp(object.Stamp)
 		return err
 	case core.ActionPut:
-		return s.Put(r.ctx, a.Key, a.Body, a.Type)
+		ctx := r.ctx
+		if a.Overwrites {
+			ctx = store.Overwriting(ctx)
+		}
+		return s.Put(ctx, a.Key, a.Body, a.Type)
 	case core.ActionCreate:
 		return s.Create(r.ctx, a.Key, a.Body, a.Type)
 	case core.ActionCreateResult, core.ActionPutResult:

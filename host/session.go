@@ -89,6 +89,8 @@ func (l *loop) sessionSaid(s *session, a *core.Action) {
 		s.calls++
 		l.watchCall(s)
 		l.call(s, a.Key, a.Epoch)
+	case core.ActionWarned:
+		l.warn(s.task, a)
 	case core.ActionLost:
 		l.recordLost(s.task, a.Reason, nil)
 		s.lost(a.Reason)

@@ -45,15 +45,16 @@ const (
 
 // flight is a request that was not answered yet. id 0 is none.
 type flight struct {
-	id     core.RequestID
-	unit   *unit // nil: nobody wants its answer
-	inner  core.RequestID
-	verb   core.ActionKind
-	lane   laneKind
-	asked  int64 // Mono
-	errand bool
-	ended  bool    // the host was asked to end it, and its answer is wanted
-	queued *queued // nil: it is under way
+	id         core.RequestID
+	unit       *unit // nil: nobody wants its answer
+	inner      core.RequestID
+	verb       core.ActionKind
+	overwrites bool
+	lane       laneKind
+	asked      int64 // Mono
+	errand     bool
+	ended      bool    // the host was asked to end it, and its answer is wanted
+	queued     *queued // nil: it is under way
 }
 
 // queued is a request that was not sent yet. Its limit counts from when it was asked for.
@@ -135,7 +136,7 @@ func (r *requests) check(ev *core.Event) (core.ErrorCode, string) {
 		return core.ErrorEvent, "answer without an outcome"
 	case ev.Class > core.ClassUnsupported:
 		return core.ErrorEvent, "answer of an unknown class"
-	case ev.Outcome == core.OutcomeNo && (f.verb == core.ActionPut || f.verb == core.ActionPutResult || f.verb == core.ActionList || f.verb == core.ActionDelete):
+	case ev.Outcome == core.OutcomeNo && (f.verb == core.ActionPut && !f.overwrites || f.verb == core.ActionPutResult || f.verb == core.ActionList || f.verb == core.ActionDelete):
 		return core.ErrorEvent, "a " + f.verb.String() + " cannot be answered no"
 	case ev.Stamp > core.MaxClockRange || ev.Stamp < -core.MaxClockRange:
 		return core.ErrorEvent, "answer with a stamp out of range"
@@ -163,7 +164,7 @@ func (c *Client) send(u *unit, a *core.Action) {
 	case u.owner.keeps():
 		kind = laneBeat
 	}
-	f := flight{unit: u, inner: a.Request, verb: a.Kind, lane: kind}
+	f := flight{unit: u, inner: a.Request, verb: a.Kind, overwrites: a.Overwrites, lane: kind}
 	u.flights[lane] = c.request(f, a, u.claim)
 }
 

@@ -42,7 +42,9 @@ func (b *bucket) apply(a *core.Action, wall int64) core.Event {
 	case core.ActionExists:
 		no(!there)
 	case core.ActionPut, core.ActionPutResult:
-		write()
+		if no(a.Overwrites && !b.hasDirectory(a.Key)); ev.Outcome == core.OutcomeYes {
+			write()
+		}
 	case core.ActionCreate, core.ActionCreateResult:
 		if no(there); !there {
 			write()
@@ -61,6 +63,16 @@ func (b *bucket) apply(a *core.Action, wall int64) core.Event {
 		}
 	}
 	return ev
+}
+
+// hasDirectory reports whether a directory would have a place for an object.
+func (b *bucket) hasDirectory(key string) bool {
+	for other := range b.objects {
+		if strings.HasPrefix(other, key[:strings.LastIndexByte(key, '/')+1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // process is a host of one client, in a time of its own.

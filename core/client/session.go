@@ -109,6 +109,8 @@ func (s *session) hear(c *Client, u *unit, a *core.Action) {
 		s.calls++
 		c.watchCall(s)
 		c.called(s, a.Key, a.Epoch)
+	case core.ActionWarned:
+		c.saidOf(s, a)
 	case core.ActionLost:
 		c.saidOf(s, a)
 		s.end = a.Reason

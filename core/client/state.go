@@ -148,7 +148,7 @@ func (r *requests) snapshot(s *base.Snapshot) {
 		s.Octet(uint8(f.verb))
 		s.Octet(uint8(f.lane))
 		s.Int(f.asked)
-		s.Bools(f.unit != nil, f.errand, f.ended, f.queued != nil)
+		s.Bools(f.unit != nil, f.errand, f.ended, f.queued != nil, f.overwrites)
 		if q := f.queued; q != nil {
 			s.Bools(q.rests, q.over)
 			s.Int(q.at)

@@ -390,7 +390,11 @@ func (s *clientScript) putCommand(*testing.T) string {
 
 // remove KEY: somebody else deletes an object.
 func (s *clientScript) removeCommand(*testing.T) string {
-	delete(s.world.store, s.data.CmdArgs[0].Key)
+	if key := s.data.CmdArgs[0].Key; strings.HasSuffix(key, "/") {
+		s.world.empty(key)
+	} else {
+		delete(s.world.store, key)
+	}
 	return "ok"
 }
 

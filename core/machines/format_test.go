@@ -111,6 +111,7 @@ func (w *world) formatAction(a core.Action) string {
 		if len(a.Body) > 0 {
 			l.WriteString(" " + w.formatBodyOf(a.Key, a.Body))
 		}
+		l.flag("overwrites", a.Overwrites)
 	case core.ActionHeld:
 		fmt.Fprintf(&l, " deadline=%s acquired=%s holder=%s", deadline(a.At), wallSeconds(a.Wall), w.alias(string(a.Holder)))
 		l.number("epoch", uint64(a.Epoch))

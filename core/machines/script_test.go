@@ -47,6 +47,7 @@ var handlers = map[string]func(*script, *testing.T) string{
 	"sample":   (*script).sampleCommand,
 	"stand":    (*script).standCommand,
 	"object":   (*script).objectCommand,
+	"empty":    (*script).emptyCommand,
 	"objects":  (*script).objectsCommand,
 	"versions": (*script).versionsCommand,
 	"spend":    (*script).spendCommand,

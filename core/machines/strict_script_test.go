@@ -107,6 +107,16 @@ func (s *script) objectCommand(t *testing.T) string {
 	return s.storeLine(t, key)
 }
 
+// empty KEY: the directory of that name, or of that version, is removed with all that is in it.
+func (s *script) emptyCommand(*testing.T) string {
+	key := s.parseKey(s.data.CmdArgs[0].Key)
+	if version, is := strings.CutSuffix(key, "/v"); is {
+		key = version
+	}
+	s.world.empty(strings.TrimSuffix(key, "/") + "/")
+	return "gone"
+}
+
 // objects: all that the store holds.
 func (s *script) objectsCommand(t *testing.T) string {
 	var out strings.Builder

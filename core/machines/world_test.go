@@ -3,6 +3,7 @@ package machines
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,18 +52,19 @@ type actor struct {
 }
 
 type world struct {
-	t      tester
-	now    int64 // true time
-	store  map[string]object
-	stamps bool                      // the store tells modification times
-	unit   int64                     // and has them in whole units of so many ns
-	sample register.StoreClockSample // of the store's clock, at a true time; given to who speaks strict
-	relays []relayed                 // what a session's host has passed on in the latest step
-	actors []*actor
-	edges  map[string]bool // "lease observing -> claiming", as seen
-	events []string        // what happened, for a failing test
-	told   []told          // every message, if keep is set
-	keep   bool
+	t       tester
+	now     int64 // true time
+	store   map[string]object
+	emptied []string                  // directories that somebody has removed, with a slash
+	stamps  bool                      // the store tells modification times
+	unit    int64                     // and has them in whole units of so many ns
+	sample  register.StoreClockSample // of the store's clock, at a true time; given to who speaks strict
+	relays  []relayed                 // what a session's host has passed on in the latest step
+	actors  []*actor
+	edges   map[string]bool // "lease observing -> claiming", as seen
+	events  []string        // what happened, for a failing test
+	told    []told          // every message, if keep is set
+	keep    bool
 }
 
 // told is a machine being made, or a step of it, in messages.
@@ -233,6 +235,10 @@ func (w *world) apply(r *request) {
 		delete(w.store, r.Key)
 		return
 	case core.ActionPut, core.ActionPutResult:
+		if r.Overwrites && !w.hasDirectory(r.Key) {
+			r.reply.Outcome = core.OutcomeNo
+			return
+		}
 		w.shelve(r)
 		return
 	case core.ActionCreate, core.ActionCreateResult:
@@ -254,6 +260,23 @@ func (w *world) apply(r *request) {
 	if w.stamps {
 		r.reply.Stamp = o.stamp
 	}
+}
+
+// empty removes all that begins with a prefix, and the directories in which it was.
+func (w *world) empty(prefix string) {
+	maps.DeleteFunc(w.store, func(key string, _ object) bool { return strings.HasPrefix(key, prefix) })
+	w.emptied = append(w.emptied, prefix)
+}
+
+// hasDirectory reports whether the directory is there that an object was in.
+func (w *world) hasDirectory(key string) bool {
+	above := key[:strings.LastIndexByte(key, '/')+1]
+	for other := range w.store {
+		if strings.HasPrefix(other, above) {
+			return true
+		}
+	}
+	return !slices.ContainsFunc(w.emptied, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // shelve writes an object.

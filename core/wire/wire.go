@@ -130,30 +130,31 @@ type Answer struct {
 
 // Action is one thing that the host must do or is told; it is core.Action.
 type Action struct {
-	Kind     string `json:"kind"`
-	Request  uint64 `json:"request,omitempty"`
-	Key      string `json:"key,omitempty"`
-	After    string `json:"after,omitempty"`
-	Count    uint64 `json:"count,omitempty"`
-	Limit    int64  `json:"limit_ns,omitempty"`
-	Type     string `json:"type,omitempty"`
-	Body     []byte `json:"body,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Class    string `json:"class,omitempty"`
-	At       int64  `json:"at_ns,omitempty"`
-	Wall     int64  `json:"wall_ns,omitempty"`
-	Epoch    uint64 `json:"epoch,omitempty"`
-	Token    uint64 `json:"token,omitempty"`
-	Holder   string `json:"holder,omitempty"`
-	Session  string `json:"session,omitempty"`
-	Observed *Sight `json:"sight,omitempty"`
-	Permit   uint64 `json:"permit,omitempty"`
-	Total    uint64 `json:"total,omitempty"`
-	Claim    uint64 `json:"claim,omitempty"`
-	Protocol string `json:"protocol,omitempty"`
-	On       uint64 `json:"on,omitempty"`
-	Origin   string `json:"origin,omitempty"`
-	Took     int64  `json:"took_ns,omitempty"`
+	Kind       string `json:"kind"`
+	Request    uint64 `json:"request,omitempty"`
+	Key        string `json:"key,omitempty"`
+	After      string `json:"after,omitempty"`
+	Count      uint64 `json:"count,omitempty"`
+	Limit      int64  `json:"limit_ns,omitempty"`
+	Type       string `json:"type,omitempty"`
+	Body       []byte `json:"body,omitempty"`
+	Overwrites bool   `json:"overwrites,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Class      string `json:"class,omitempty"`
+	At         int64  `json:"at_ns,omitempty"`
+	Wall       int64  `json:"wall_ns,omitempty"`
+	Epoch      uint64 `json:"epoch,omitempty"`
+	Token      uint64 `json:"token,omitempty"`
+	Holder     string `json:"holder,omitempty"`
+	Session    string `json:"session,omitempty"`
+	Observed   *Sight `json:"sight,omitempty"`
+	Permit     uint64 `json:"permit,omitempty"`
+	Total      uint64 `json:"total,omitempty"`
+	Claim      uint64 `json:"claim,omitempty"`
+	Protocol   string `json:"protocol,omitempty"`
+	On         uint64 `json:"on,omitempty"`
+	Origin     string `json:"origin,omitempty"`
+	Took       int64  `json:"took_ns,omitempty"`
 }
 
 // Sight is a lease as one read of its record shows it; it is core.Observed.

@@ -44,7 +44,8 @@ type Store interface {
 
 	// Put writes the whole object, whether or not there was one. Readers see the old
 	// body or the new one, never a part. The store keeps contentType if it can ("" is
-	// application/octet-stream).
+	// application/octet-stream). If ctx is Overwriting, there was one: a store with
+	// directories makes none for it. ErrAbsent: its directory is gone.
 	Put(ctx context.Context, key string, body []byte, contentType string) error
 
 	// Create writes the object if there is none, and has exactly one winner.
@@ -139,6 +140,17 @@ type Info struct {
 	Size  int64 // bytes
 	Stamp int64 // as Object.Stamp
 }
+
+type overwriting struct{}
+
+// Overwriting returns the context of a Put of an object that was there before. It is no
+// argument of Put because only stores with directories ask, below all that wraps them.
+func Overwriting(ctx context.Context) context.Context {
+	return context.WithValue(ctx, overwriting{}, true)
+}
+
+// IsOverwriting reports whether a Put has a context of Overwriting.
+func IsOverwriting(ctx context.Context) bool { return ctx.Value(overwriting{}) != nil }
 
 // PageSize returns the limit that a List works with: limit itself if it is
 // within 1 and MaxPage, MaxPage otherwise.

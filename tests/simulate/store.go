@@ -56,6 +56,10 @@ func (s *store) apply(a *core.Action, now, ahead, lag int64) core.Event {
 		}
 		answer.Stamp = s.write(a, now, ahead)
 	case core.ActionPut:
+		if a.Overwrites && !s.hasDirectory(a.Key) {
+			answer.Outcome = core.OutcomeNo
+			break
+		}
 		answer.Stamp = s.write(a, now, ahead)
 	case core.ActionDelete:
 		s.remove(a.Key, now)
@@ -63,6 +67,14 @@ func (s *store) apply(a *core.Action, now, ahead, lag int64) core.Event {
 		answer.Entries, answer.More = s.list(a)
 	}
 	return answer
+}
+
+// hasDirectory reports whether a directory would have a place for an object: where the last
+// one is removed from it, it goes as well.
+func (s *store) hasDirectory(key string) bool {
+	above := key[:strings.LastIndexByte(key, '/')+1]
+	i, _ := slices.BinarySearch(s.keys, above)
+	return i < len(s.keys) && strings.HasPrefix(s.keys[i], above)
 }
 
 // at is what stood under a key at a true time, or nil.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -239,6 +240,18 @@ def test_files_are_read_and_written_whole_where_the_system_does_less_at_once(
     assert body_of(found) == body
     assert found
     assert found.modified_ns == (tmp_path / "n" / "lock.json").stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("make", [directory, fsspec_local])
+def test_a_put_that_overwrites_makes_no_directory(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    store = make(tmp_path)
+    store.put("n/d/beat", b"1")
+    assert store.overwrite("n/d/beat", b"2") is True
+    assert body_of(store.get("n/d/beat")) == b"2"
+    shutil.rmtree(next(tmp_path.rglob("n")))
+    assert store.overwrite("n/d/beat", b"3") is False
+    assert not [*tmp_path.rglob("n")]
+    store.put("n/d/beat", b"4")
 
 
 def test_records_are_put_with_their_content_type() -> None:

@@ -10,9 +10,10 @@ import (
 
 // Flight is the one request that a machine waits for; id 0 is none.
 type Flight struct {
-	ID   core.RequestID
-	Verb core.ActionKind
-	Sent int64 // Mono of the Step that returned it
+	ID         core.RequestID
+	Verb       core.ActionKind
+	Sent       int64 // Mono of the Step that returned it
+	Overwrites bool  // a put, which may be answered no: not even the directory is there
 }
 
 // Machine is what all machines are built on: the clock, the requests, the
@@ -77,7 +78,7 @@ func (m *Machine) Admit(now core.Instant, ev *core.Event) error {
 		text = "answer of an unknown class"
 	case ev.Stamp > core.MaxClockRange || ev.Stamp < -core.MaxClockRange:
 		text = "answer with a stamp out of range"
-	case ev.Request == m.Flight.ID && ev.Outcome == core.OutcomeNo && cannotSayNo(m.Flight.Verb):
+	case ev.Request == m.Flight.ID && ev.Outcome == core.OutcomeNo && !m.Flight.mayBeNo():
 		text = "a " + m.Flight.Verb.String() + " cannot be answered no"
 	case len(ev.Entries) > core.MaxEntries:
 		text = "answer with more than 256 entries"
@@ -98,9 +99,15 @@ func entriesInRange(entries []core.Entry) bool {
 	return true
 }
 
-// cannotSayNo reports that a verb has only yes and unknown.
-func cannotSayNo(verb core.ActionKind) bool {
-	return verb == core.ActionPut || verb == core.ActionPutResult || verb == core.ActionList || verb == core.ActionDelete
+// mayBeNo reports whether a request has more answers than yes and unknown.
+func (f *Flight) mayBeNo() bool {
+	switch f.Verb {
+	case core.ActionPut:
+		return f.Overwrites
+	case core.ActionPutResult, core.ActionList, core.ActionDelete:
+		return false
+	}
+	return true
 }
 
 // Begin starts a Step that was admitted.
@@ -158,11 +165,14 @@ func (m *Machine) Abandon() { m.Flight = Flight{} }
 //go:noinline
 func (m *Machine) Send(kind core.ActionKind, limit core.Duration) *core.Action {
 	m.Issued++
-	m.Flight = Flight{m.Issued, kind, m.Now.Mono}
+	m.Flight = Flight{ID: m.Issued, Verb: kind, Sent: m.Now.Mono}
 	a := m.Emit(kind)
 	a.Request, a.Key, a.Limit = m.Issued, m.Key, limit
 	return a
 }
+
+// Overwrite says of the put just sent that the object was there.
+func (m *Machine) Overwrite(a *core.Action) { a.Overwrites, m.Flight.Overwrites = true, true }
 
 // In is the instant so much later than now.
 func (m *Machine) In(d core.Duration) int64 { return m.Now.Mono + int64(d) }

@@ -31,6 +31,7 @@ func (m *Machine) Snapshot(s *Snapshot) {
 	s.Uint(uint64(m.Flight.ID))
 	s.Octet(uint8(m.Flight.Verb))
 	s.Int(m.Flight.Sent)
+	s.Bools(m.Flight.Overwrites)
 	for _, at := range m.Timers {
 		s.Int(at)
 	}

@@ -19,7 +19,7 @@ import (
 // free was sent.
 func (l *Lease) startAttempt(readStart int64) {
 	l.become(core.LeaseClaiming)
-	l.Confirming, l.readStart, l.acquired, l.Retries = false, readStart, 0, 0
+	l.Confirming, l.readStart, l.acquired, l.Retries, l.there = false, readStart, 0, 0, false
 	l.firstPutSent, l.firstPutWall = l.Now.Mono, l.Now.Wall
 	l.write(l.attemptLimit(l.RequestLimit(l.attemptBy()), readStart))
 	l.firstPutCount = l.count
@@ -33,10 +33,11 @@ func (l *Lease) putAnswer(ev *core.Event) {
 	l.Observed.State = 0 // the winner of a race is not the holder that was seen before
 	switch {
 	case ev.Outcome == core.OutcomeYes && !l.Confirming:
+		l.there = true
 		l.startVerifying()
 	case ev.Outcome == core.OutcomeYes && l.Now.Mono < l.attemptBy():
 		l.hold()
-	case ev.Outcome == core.OutcomeYes:
+	case ev.Outcome != core.OutcomeUnknown: // too late, or the first put was removed
 		l.giveUp(base.EndRaced)
 	case ev.Class.Permanent() && l.Ends(&l.Machine, base.Writes) != core.ReasonNone: // it was refused, not lost
 		l.refuse(core.ReasonUnusable)

@@ -182,6 +182,7 @@ func (c *Companion) believe(good int64) {
 // adopt copies what the tenure's other owner wrote. A companion counts its own
 // writes; an owner that comes back goes on counting.
 func (c *Companion) adopt() {
+	c.there = true
 	c.acquired = c.seen.AcquiredAt
 	if !c.remote && c.count == 0 {
 		c.count, c.firstWritten = c.seen.Count, c.seen.FirstWrittenAt

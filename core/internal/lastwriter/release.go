@@ -72,7 +72,7 @@ func (l *Lease) releaseAnswer(ev *core.Event, f base.Flight) {
 			l.doubt()
 		}
 		l.releaseRead()
-	case f.Verb == core.ActionPut && ev.Outcome == core.OutcomeYes:
+	case f.Verb == core.ActionPut && ev.Outcome != core.OutcomeUnknown: // no: there is nothing to release
 		l.endRelease()
 	case f.Verb == core.ActionPut:
 		l.Class = ev.Class

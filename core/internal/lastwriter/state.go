@@ -22,7 +22,7 @@ func (t *Tenure) snapshot(s *base.Snapshot) {
 	s.Int(int64(t.Retries))
 	s.Octet(uint8(t.Class))
 	s.Octet(uint8(t.putSaid))
-	s.Bools(t.closing, t.Warned, t.Failing)
+	s.Bools(t.closing, t.there, t.Warned, t.Failing)
 	s.Observed(&t.Observed)
 }
 

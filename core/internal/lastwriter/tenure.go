@@ -19,6 +19,7 @@ type Tenure struct {
 
 	Body     []byte // the record last written
 	closing  bool   // it carries released_at
+	there    bool   // a record of the tenure is in the store, by a read or the answer to a put
 	wroteAt  int64  // Wall at which it was stamped
 	sent     int64  // Mono at which it was stamped
 	good     int64  // Mono stamp of the last write known to have landed in time
@@ -113,6 +114,9 @@ func (t *Tenure) put(limit core.Duration, closing bool) {
 	t.closing, t.wroteAt, t.sent = closing, t.Now.Wall, t.Now.Mono
 	a := t.Send(core.ActionPut, limit)
 	a.Type, a.Body = core.LockFileType, t.Body
+	if t.there {
+		t.Overwrite(a)
+	}
 }
 
 // doubt notes a put of unknown fate.
@@ -152,6 +156,7 @@ func (t *Tenure) find(ev *core.Event) lockFileVerdict {
 		t.Observed.State = 0 // there is nothing to show
 		return foundNothing
 	case len(t.Body) > 0 && string(ev.Body) == string(t.Body):
+		t.there = true
 		if t.closing {
 			return foundReleased
 		}
@@ -177,6 +182,7 @@ func (t *Tenure) findParsed() lockFileVerdict {
 		t.note(core.ObservedReleased)
 		return foundReleased
 	}
+	t.there = true
 	t.seeExpire(r.Expire)
 	if r.Count == t.count && r.WrittenAt == microseconds(t.wroteAt) && !t.closing {
 		return foundPut
@@ -274,8 +280,7 @@ func (t *Tenure) renew() {
 // is behind us.
 func (t *Tenure) renewal(ev *core.Event, f base.Flight) core.Reason {
 	if f.Verb == core.ActionPut {
-		t.renewalWritten(ev)
-		return core.ReasonNone
+		return t.renewalWritten(ev)
 	}
 	before := t.Doubts
 	switch t.find(ev) {
@@ -313,14 +318,20 @@ func (t *Tenure) refit() bool {
 	return t.Due(base.TimerDeadline)
 }
 
-func (t *Tenure) renewalWritten(ev *core.Event) {
-	if ev.Outcome == core.OutcomeYes {
+func (t *Tenure) renewalWritten(ev *core.Event) core.Reason {
+	switch ev.Outcome {
+	case core.OutcomeYes:
 		t.renewed()
-		return
+		return core.ReasonNone
+	case core.OutcomeNo:
+		a := t.Emit(core.ActionWarned)
+		a.Reason, a.Key = core.ReasonEmptied, t.Key
+		return core.ReasonTaken
 	}
 	t.Class = ev.Class
 	t.doubt()
 	t.renewalFailed()
+	return core.ReasonNone
 }
 
 // renewalFailed: one error never drops a lease; only the deadline does.

@@ -154,9 +154,10 @@ func (r *Register) KeyAbove() string {
 // Not inlined: at its many calls that would cost the WASM guest kilobytes.
 //
 //go:noinline
-func (r *Register) Write(why Purpose, verb core.ActionKind, key string, limit core.Duration) {
+func (r *Register) Write(why Purpose, verb core.ActionKind, key string, limit core.Duration) *core.Action {
 	a := r.Ask(why, verb, key, limit)
 	a.Type, a.Body = core.RegisterType, r.Body
+	return a
 }
 
 // Create sends one version; what became of it is told by its nonce.

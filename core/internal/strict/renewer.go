@@ -11,6 +11,7 @@ import (
 type renewer struct {
 	register.Register
 	seq     uint64
+	beats   bool   // our beat is there, under the epoch that we stand on
 	putSent int64  // Mono: sent of this renewal's beat, once it was answered; unset before
 	asked   int64  // Mono: sent of this renewal's exists
 	selfAt  int64  // Mono of the latest proof that our own version is still there
@@ -44,7 +45,7 @@ func (r *renewer) deadlineFrom(sent int64) int64 {
 func (r *renewer) moveToCurrent() {
 	r.beatKey = register.BeatKey(r.Prefix, r.Cur.N, r.ParticipantID)
 	r.selfKey = register.VersionKey(r.Prefix, r.Cur.N)
-	r.putSent = base.Unset
+	r.putSent, r.beats = base.Unset, false
 }
 
 // hold tells the caller that it holds the tenure, and begins to rely on a version of ours
@@ -120,7 +121,10 @@ func (r *renewer) whyPast() core.Reason {
 func (r *renewer) beat() {
 	r.seq++
 	r.Body = register.AppendBeat(r.Body[:0], &r.Machine, r.ParticipantID, r.seq)
-	r.Write(register.ForBeating, core.ActionPut, r.beatKey, r.RequestLimit(r.Timers[base.TimerDeadline]))
+	a := r.Write(register.ForBeating, core.ActionPut, r.beatKey, r.RequestLimit(r.Timers[base.TimerDeadline]))
+	if r.beats {
+		r.Overwrite(a)
+	}
 }
 
 func (r *renewer) askLock(limit core.Duration) {
@@ -167,6 +171,10 @@ func (r *renewer) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 	}
 	switch r.Doing {
 	case register.ForBeating:
+		if r.beats = ev.Outcome == core.OutcomeYes; !r.beats {
+			r.AskNewest("", r.RequestLimit(r.Timers[base.TimerDeadline])) // our own version may be gone, too
+			return core.ReasonNone
+		}
 		return r.beaten(f.Sent)
 	case register.ForNext:
 		switch {
@@ -197,7 +205,8 @@ func (r *renewer) renewalAnswer(ev *core.Event, f base.Flight) core.Reason {
 	return core.ReasonNone
 }
 
-// confirmed takes a list that was asked because exists proves nothing any more.
+// confirmed takes a list that was asked because exists proves nothing any more, or because
+// our beat had nowhere to go.
 func (r *renewer) confirmed(ev *core.Event) core.Reason {
 	switch n, found := r.Newest(ev); {
 	case !found:
@@ -205,6 +214,10 @@ func (r *renewer) confirmed(ev *core.Event) core.Reason {
 		return core.ReasonNone
 	case n == r.Cur.N:
 		r.NewestConfirmedAt, r.selfAt = r.Paged, r.Now.Mono
+		if r.putSent == base.Unset && r.Cur.TTL != 0 {
+			r.renew() // somebody has put the directory back
+			return core.ReasonNone
+		}
 		return r.noneNewer(r.Paged)
 	case n > r.Cur.N:
 		r.NewestConfirmedAt = r.Paged

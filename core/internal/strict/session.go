@@ -97,6 +97,9 @@ func (s *Session) putBeat() {
 	s.body = register.AppendSessionBeat(s.body[:0], &s.Machine, s.Cfg.TTL.Duration(), s.Cfg.Margin)
 	a := s.ask(register.ForBeating, core.ActionPut, s.beatKey)
 	a.Type, a.Body = core.RegisterType, s.body
+	if s.State == core.SessionInForce {
+		s.Overwrite(a)
+	}
 }
 
 // next goes on with the renewal at hand: the beat, then is there a call.
@@ -132,6 +135,10 @@ func (s *Session) answer(ev *core.Event, f base.Flight) {
 	}
 	switch s.Doing {
 	case register.ForBeating:
+		if ev.Outcome == core.OutcomeNo {
+			s.emptied()
+			return
+		}
 		s.putSent = f.Sent
 		s.askCall()
 	case register.ForNext:
@@ -208,6 +215,15 @@ func (s *Session) lose() {
 	}
 	s.become(core.SessionLost)
 	s.Emit(core.ActionLost).Reason = reason
+}
+
+// emptied: somebody has removed what the session is, and others may have taken by now what
+// stands on it.
+func (s *Session) emptied() {
+	s.become(core.SessionLost)
+	a := s.Emit(core.ActionWarned)
+	a.Reason, a.Key = core.ReasonEmptied, s.beatKey
+	s.Emit(core.ActionLost).Reason = core.ReasonTaken
 }
 
 // close ends the session. Everything on it must have ended before.

@@ -11,6 +11,7 @@ import (
 func (r *renewer) snapshot(s *base.Snapshot) {
 	r.Register.Snapshot(s)
 	s.Uint(r.seq)
+	s.Bools(r.beats)
 	s.Int(r.putSent)
 	s.Int(r.asked)
 	s.Int(r.selfAt)

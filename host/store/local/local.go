@@ -169,14 +169,15 @@ func readAll(f *os.File, size int64) ([]byte, error) {
 
 // Put implements store.Store: it writes a temp file in the same directory and renames
 // it. It does not sync. After an error the object is the whole old one or the whole new
-// one.
+// one. If it overwrites, it makes no directory.
 func (s *Store) Put(ctx context.Context, key string, body []byte, _ string) error {
 	path, err := s.enter(ctx, key)
 	if err != nil {
 		return s.fail("put", key, err)
 	}
+	mayMake := !store.IsOverwriting(ctx)
 	err = s.retry(func() error {
-		temp, err := s.writeTemp(path, body, nil)
+		temp, err := s.writeTemp(path, body, mayMake, nil)
 		if err != nil {
 			return err
 		}
@@ -207,7 +208,7 @@ func (s *Store) Create(ctx context.Context, key string, body []byte, _ string) e
 	}
 	var unsynced []string
 	err = s.retry(func() error {
-		temp, err := s.writeTemp(path, body, &unsynced)
+		temp, err := s.writeTemp(path, body, true, &unsynced)
 		if err != nil {
 			return err
 		}

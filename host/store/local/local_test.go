@@ -340,3 +340,20 @@ func TestStampUnit(t *testing.T) {
 		t.Fatalf("with fractions: %v", unit)
 	}
 }
+
+// TestOverwriteMakesNoDirectory: the object that a Put overwrites was there. If somebody has
+// removed its directory since, none is made.
+func TestOverwriteMakesNoDirectory(t *testing.T) {
+	dir := t.TempDir()
+	s, again := open(t, dir), store.Overwriting(t.Context())
+	must(t, s.Put(t.Context(), "n/d/beat", []byte("1"), ""), s.Put(again, "n/d/beat", []byte("2"), ""))
+	wantFile(t, filepath.Join(dir, "n/d/beat"), "2")
+	must(t, os.RemoveAll(filepath.Join(dir, "n")))
+	if err := s.Put(again, "n/d/beat", []byte("3"), ""); !errors.Is(err, store.ErrAbsent) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "n")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("made again: %v", err)
+	}
+	must(t, s.Put(t.Context(), "n/d/beat", []byte("4"), ""))
+}

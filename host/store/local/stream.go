@@ -108,7 +108,7 @@ func (s *Store) streamTemp(ctx context.Context, path string, body io.Reader, siz
 	}
 	var f *os.File
 	err = s.retry(func() error {
-		f, err = openTemp(path, unsynced)
+		f, err = openTemp(path, true, unsynced)
 		return err
 	})
 	if err != nil {

@@ -32,8 +32,8 @@ func (s *Store) retry(write func() error) error {
 }
 
 // writeTemp makes the complete file of a body beside path: openTemp and fillTemp.
-func (s *Store) writeTemp(path string, body []byte, unsynced *[]string) (temp string, err error) {
-	f, err := openTemp(path, unsynced)
+func (s *Store) writeTemp(path string, body []byte, mayMake bool, unsynced *[]string) (temp string, err error) {
+	f, err := openTemp(path, mayMake, unsynced)
 	if err != nil {
 		return "", err
 	}
@@ -43,11 +43,15 @@ func (s *Store) writeTemp(path string, body []byte, unsynced *[]string) (temp st
 	})
 }
 
-// openTemp makes an empty file beside path, and missing directories.
-func openTemp(path string, unsynced *[]string) (*os.File, error) {
+// openTemp makes an empty file beside path. It also makes missing directories, if it may:
+// otherwise an object was there, and is ErrAbsent without them.
+func openTemp(path string, mayMake bool, unsynced *[]string) (*os.File, error) {
 	dir := filepath.Dir(path)
 	f, err := createTemp(dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		if !mayMake {
+			return nil, store.ErrAbsent
+		}
 		if err := makeDirs(dir, unsynced); err != nil {
 			return nil, err
 		}

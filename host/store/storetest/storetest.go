@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"put_get", putGet},
 		{"create", create},
 		{"overwrite", overwrite},
+		{"overwriting", overwriting},
 		{"sizes", sizes},
 		{"keys", keys},
 		{"keys_refused", keysRefused},
@@ -183,6 +184,31 @@ func overwrite(t *testing.T, s store.Store) {
 		wantBody(t, s, "n/o", body)
 	}
 	wantKeys(t, listAll(t, s, "", 0), []string{"n/o"})
+}
+
+// overwriting: a Put of what was there before is put where it still is. Where nothing is any
+// more, it is put as well, or is absent, with nothing made.
+func overwriting(t *testing.T, s store.Store) {
+	ctx := store.Overwriting(t.Context())
+	put(t, s, "n/d/o", "old")
+	if err := s.Put(ctx, "n/d/o", []byte("new"), kind); err != nil {
+		t.Fatal(err)
+	}
+	wantBody(t, s, "n/d/o", "new")
+	if err := s.Put(ctx, "n/d/beside", []byte("b"), kind); err != nil {
+		t.Fatalf("beside an object: %v", err)
+	}
+	for _, key := range []string{"n/d/o", "n/d/beside"} {
+		if err := s.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"n/d/o"}
+	if err := s.Put(ctx, "n/d/o", []byte("again"), kind); err != nil {
+		wantError(t, err, store.ErrAbsent, core.ClassNone)
+		want = nil
+	}
+	wantKeys(t, listAll(t, s, "", 0), want)
 }
 
 func sizes(t *testing.T, s store.Store) {

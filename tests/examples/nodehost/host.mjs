@@ -117,13 +117,14 @@ export class Directory {
     return true;
   }
   async exists({ key }) { return (await orAbsent(fs.stat(this.file(key))))?.isFile() ?? false; }
-  put({ key, body }, _, result, until) { return this.#write(key, body, until, fs.rename); }
+  put({ key, body, overwrites }, _, result, until) { return this.#write(key, body, until, fs.rename, overwrites); }
   create({ key, body }, _, result, until) { return this.#write(key, body, until, fs.link); }
   put_result({ key }, _, result, until) { return this.#write(key, result, until, fs.rename); }
   create_result({ key }, _, result, until) { return this.#write(key, result, until, fs.link); }
-  async #write(key, body, until, apply) { // whole and at once: link(2) makes it only if there is none
+  async #write(key, body, until, apply, overwrites) { // whole and at once: link(2) makes it only if there is none
     const to = this.file(key), temp = path.join(path.dirname(to), `.mopslock-tmp-${randomBytes(8).toString("hex")}`);
-    await fs.mkdir(path.dirname(to), { recursive: true });
+    if (!overwrites) await fs.mkdir(path.dirname(to), { recursive: true });
+    else if (!(await orAbsent(fs.stat(path.dirname(to))))) return false; // nobody makes anew what was removed
     try {
       await fs.writeFile(temp, body ?? "", { flush: true });
       if (mono() >= until) throw new Error("too late: the name may be another's by now");

@@ -11,15 +11,15 @@ def perform(root, action, limit, inbox):  # an outcome that the store has not to
             with path.open("rb") as file:
                 answer["body"] = base64.b64encode(file.read(65537)).decode()
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            action.get("overwrites") or path.parent.mkdir(parents=True, exist_ok=True)
             fresh.write_bytes(base64.b64decode(action["body"]))
             if mono() >= limit: raise TimeoutError  # too late: the name may be another's by now
             fresh.replace(path)  # whole, and at once
     except OSError as error:
-        answer["outcome"] = "no" if action["kind"] == "get" and isinstance(error, FileNotFoundError) else "unknown"
+        may_be_no = action["kind"] == "get" or action.get("overwrites")  # which does not make again what was removed
+        answer["outcome"] = "no" if may_be_no and isinstance(error, FileNotFoundError) else "unknown"
         if os.path.exists(fresh): fresh.unlink()
     inbox.put(answer)
-
 def main(ttl, root, name, *argv):
     inbox, command, wake, deadline, limits, answer = queue.SimpleQueue(), None, sys.maxsize, sys.maxsize, {}, {}
     step = subprocess.Popen(["mopslock-host", "step"], stdin=-1, stdout=-1, text=True, start_new_session=True)

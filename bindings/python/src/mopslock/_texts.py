@@ -149,7 +149,7 @@ def warned(name: str, action: Mapping[str, Any], seen: Status | None, what: str 
     """The text of a warning by the core. The lease is still held."""
     reason = action["reason"]
     text = {
-        "emptied": "its versions were removed from the store; keep lifecycle rules off _mopslock",
+        "emptied": "what keeps it was removed from the store; keep cleaning and lifecycle rules off it",
         "mixed": "an old client holds the name by lock.json, beside a strict lease "
         f"({seen.who() if seen else 'unknown'}); use one protocol for a name",
     }.get(reason, f"{reason} of {action.get('key')}")

@@ -36,6 +36,11 @@ One more verb saves bytes. Without it we call get where we only want to know whe
 
         def exists(self, key: str) -> bool: ...
 
+A store with directories, which others can remove, should have one more verb. It puts an object that was there before,
+and makes no directory for it::
+
+        def overwrite(self, key: str, body: bytes) -> bool: ...  # True: put. False: its directory is gone
+
 ``creates = True`` says that create is known to have one winner. Then the store is not tested.
 
 An exception means "unknown": a put that raised may have been applied, may be applied later, or never; the core finds
@@ -239,6 +244,10 @@ class Directory:
         """Writes a temporary file beside it and renames that."""
         write_file(self._path(key), body)
 
+    def overwrite(self, key: str, body: bytes) -> bool:
+        """As put, but makes no directory. False: the directory is gone."""
+        return overwrite_file(self._path(key), body)
+
     def create(self, key: str, body: bytes) -> bool:
         """Writes a temporary file beside it and links that. Linking has one winner."""
         return create_file(self._path(key), body)
@@ -302,15 +311,26 @@ def open_file(path: str) -> BinaryIO | None:
         return None
 
 
-def write_file(path: str, body: bytes) -> None:
+def write_file(path: str, body: bytes, make: bool = True) -> None:
     """Replaces the whole file. Readers see the old one or the new one."""
     fresh = ""
     try:
-        fresh = _fresh_file(path, body)
+        fresh = _fresh_file(path, body, make)
         os.replace(fresh, path)
     except BaseException:
         _remove(fresh)
         raise
+
+
+def overwrite_file(path: str, body: bytes) -> bool:
+    """Replaces a file that was there, and makes no directory. False: the directory is gone."""
+    try:
+        write_file(path, body, make=False)
+    except FileNotFoundError:
+        if os.path.isdir(os.path.dirname(path)):
+            raise
+        return False
+    return True
 
 
 def create_file(path: str, body: bytes) -> bool:
@@ -328,12 +348,12 @@ def create_file(path: str, body: bytes) -> bool:
     return True
 
 
-def _fresh_file(path: str, body: bytes) -> str:
+def _fresh_file(path: str, body: bytes, make: bool = True) -> str:
     """A file beside path with this body. Makes its directory, and again if another process has just removed it."""
     folder = os.path.dirname(path)
     fresh = os.path.join(folder, _TEMPORARY + os.urandom(8).hex())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    for again in (True, True, False):
+    for again in (make, make, False):
         try:
             file = os.open(fresh, flags, 0o666)
             break
@@ -374,7 +394,7 @@ class Fsspec:
             )
         self.filesystem, self.root = filesystem, root.rstrip("/")
         if self._local():
-            self.create = self._create
+            self.create, self.overwrite = self._create, self._overwrite
             self._directory_url = Path(self.root or os.sep).absolute().as_uri
 
     @classmethod
@@ -415,6 +435,9 @@ class Fsspec:
 
     def _create(self, key: str, body: bytes) -> bool:
         return create_file(self._path(key), body)
+
+    def _overwrite(self, key: str, body: bytes) -> bool:
+        return overwrite_file(self._path(key), body)
 
     def delete(self, key: str) -> None:
         """Removes it."""

@@ -424,6 +424,9 @@ class Client:
         self.sessions.pop(action["on"], None)
 
     def _warned(self, action: Action) -> None:
+        if action["reason"] == "emptied":
+            log.warning("mopslock: %s: a session was removed from the store; keep cleaning and lifecycle rules off it", self.url)
+            return
         if action["reason"] != "no_create":
             log.warning("mopslock: %s: %s", self.url, action["reason"])
             return

@@ -86,6 +86,8 @@ def _get(store: Any, action: Action) -> Event:
 
 
 def _put(store: Any, action: Action) -> Event:
+    if action.get("overwrites") and callable(overwrite := getattr(store, "overwrite", None)):
+        return _said(overwrite(action["key"], action["body"]), action)
     store.put(action["key"], action["body"])
     return _answer(action)
 
