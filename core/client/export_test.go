@@ -1,5 +1,8 @@
 package client
 
+// UseOldest uses the name that was used longest ago.
+func (c *Client) UseOldest() { c.used(c.known.oldest) }
+
 // Names is how many names the client knows.
 func (c *Client) Names() int { return len(c.places) }
 
@@ -27,7 +30,9 @@ func (c *Client) Parts() map[string]any {
 		}
 		add("place", cl.place)
 		for _, w := range cl.watches {
-			add("watch", w)
+			if len(w.claims) > 1 {
+				add("watch", w)
+			}
 		}
 	}
 	for _, s := range c.sessions {

@@ -292,7 +292,7 @@ func (p *aPermit) snapshot(s *base.Snapshot) {
 func (s *semaphore) snapshot(w *base.Snapshot) {
 	w.Int(int64(s.ttl))
 	w.Int(int64(s.margin))
-	w.Bools(s.missed, s.index != 0, s.watched != nil && s.watched.begun)
+	w.Bools(s.missed, s.index != 0)
 	snapshotClaims(w, s.asks)
 	snapshotUnit(w, s.unit)
 }

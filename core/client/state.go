@@ -27,7 +27,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 	s.Text(c.clock.owner)
 	snapshotUnit(&s, c.clock.unit)
 	for _, u := range c.clock.askers {
-		s.Uint(u.claim)
+		snapshotUnit(&s, u)
 	}
 	c.requests.snapshot(&s)
 	for _, p := range c.placesInOrder() {
@@ -40,6 +40,7 @@ func (c *Client) AppendState(dst []byte) []byte {
 	for cl := c.oldest; cl != nil; cl = cl.next {
 		cl.snapshot(&s)
 	}
+	c.snapshotWatches(&s)
 	for _, on := range c.sessions {
 		on.snapshot(&s)
 	}
@@ -62,6 +63,24 @@ func (c *Client) AppendState(dst []byte) []byte {
 		}
 	}
 	return s
+}
+
+// snapshotWatches writes who is told of a change, in that order.
+func (c *Client) snapshotWatches(s *base.Snapshot) {
+	keys := make([]string, 0, len(c.watched))
+	for key := range c.watched {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		w := c.watched[key]
+		s.Text(key)
+		s.Bools(w.begun)
+		snapshotClaims(s, w.claims)
+		for _, u := range w.units {
+			snapshotUnit(s, u)
+		}
+	}
 }
 
 // snapshotAlarms writes what rings when, in that order.
@@ -194,7 +213,6 @@ func (cl *claim) snapshot(s *base.Snapshot) {
 	s.Int(int64(cl.calls))
 	for _, w := range cl.watches {
 		s.Text(w.key)
-		s.Bools(w.begun)
 	}
 	if s.Bools(cl.handover != nil); cl.handover != nil {
 		cl.handover.snapshot(s)
@@ -230,7 +248,7 @@ func (on *session) snapshot(s *base.Snapshot) {
 	s.Text(on.id)
 	s.Int(on.until)
 	s.Octet(uint8(on.state))
-	s.Bools(on.index != 0, on.call != nil && on.call.begun)
+	s.Bools(on.index != 0)
 	if on.index != 0 {
 		s.Int(on.at)
 	}

@@ -23,7 +23,13 @@ func busyClient(t *testing.T) *process {
 	p.begin(core.EventPermit, core.Config{Name: "s"}, core.Event{Wait: core.Forever, Capacity: 1, Width: 1})
 	p.begin(core.EventPermit, core.Config{Name: "s"}, core.Event{Wait: core.Forever, Capacity: 1, Width: 1})
 	p.begin(core.EventWatch, core.Config{Name: "held"}, core.Event{})
+	p.begin(core.EventWatch, core.Config{Name: "held"}, core.Event{})
 	p.until(p.now + int64(core.Second))
+	for _, name := range []string{"a", "b"} {
+		claim := p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
+		p.until(p.now + int64(core.Second))
+		p.do(core.Event{Kind: core.EventRelease, Claim: claim})
+	}
 	p.holds = all
 	for range 6 {
 		p.begin(core.EventInvoke, core.Config{Name: "w"}, core.Event{Wait: 100 * core.Second})
@@ -36,11 +42,15 @@ func busyClient(t *testing.T) *process {
 func TestAppendStateIsComplete(t *testing.T) {
 	p := busyClient(t)
 	outside := map[string][]string{
-		"client":  {"bytes"},                    // of the latest Step's actions
+		"client":  {"bytes", "out", "all"},      // of the latest Step's actions, and a heap
 		"begun":   {"machine"},                  // follows from the kind
 		"session": {"stands"},                   // counted from those who do
 		"unit":    {"lanes", "direct", "claim"}, // constant
 		"alarm":   {"at", "serial", "index"},    // in the order in which they ring
+	}
+	before := p.client.AppendState(nil)
+	if p.client.UseOldest(); bytes.Equal(before, p.client.AppendState(nil)) {
+		t.Error("the order of the names is not in the state")
 	}
 	parts := p.client.Parts()
 	for _, name := range []string{"client", "claim", "begun", "handover", "delay", "unit", "place", "watch", "session", "semaphore", "queued", "queued flight", "flight"} {
@@ -72,6 +82,17 @@ func disturb(t *testing.T, p *process, path string, v reflect.Value, outside []s
 			field.SetInt(field.Int() + 1)
 		case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 			field.SetUint(field.Uint() + 1)
+		case reflect.Slice: // what stands in it, in this order
+			if field.Len() < 2 || field.Type().Elem().Kind() == reflect.Uint8 {
+				continue
+			}
+			old = reflect.AppendSlice(reflect.MakeSlice(field.Type(), 0, field.Len()), field)
+			reflect.Swapper(field.Interface())(0, field.Len()-1)
+			if bytes.Equal(before, p.client.AppendState(nil)) {
+				t.Errorf("the order of %s.%s is not in the state", path, name)
+			}
+			reflect.Copy(field, old)
+			continue
 		case reflect.Struct:
 			if ours := field.Type().PkgPath(); ours == v.Type().PkgPath() && field.Type().Name() != "requests" {
 				disturb(t, p, path+"."+name, field, outside)
