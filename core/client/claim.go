@@ -113,6 +113,10 @@ func (c *Client) begin(b *begun, number uint64) {
 	if b.protocol != 0 {
 		cl.protocol = b.protocol
 	}
+	if _, looks := b.as.(*aLook); b.protocol == core.ProtocolStrict && !looks && !c.canStrict() {
+		c.refuseStrict(cl)
+		return
+	}
 	c.settle(cl)
 }
 

@@ -277,9 +277,18 @@ func (c *Client) errand(key string, after core.Duration) {
 	c.alarms.arm(&e.alarm, e, c.now.Mono+int64(after))
 }
 
-// ring implements ringer.
+// ring implements ringer. A store that asks to be left alone is, for as long as it says. A client
+// that closes does not wait for that: what is left is garbage, as that of a process that dies.
 func (e *errand) ring(c *Client) {
+	rests := c.requests.restUntil > c.now.Mono
+	if rests && !c.served {
+		c.alarms.arm(&e.alarm, e, c.requests.restUntil)
+		return
+	}
 	c.errands = without(c.errands, e)
+	if rests {
+		return
+	}
 	c.tidying++
 	c.request(flight{verb: e.action.Kind, lane: laneUsual, errand: true}, &e.action, 0)
 }
@@ -302,7 +311,10 @@ func (c *Client) close() {
 // stopClaim ends a claim of a client that closes.
 func (c *Client) stopClaim(cl *claim) {
 	switch kind := cl.as.stop(); {
-	case cl.over:
+	case cl.over: // its release was told, and it looks for a late renewal of ours
+		if _, ok := cl.as.(aLease); ok {
+			c.hurry(cl)
+		}
 	case cl.asked != nil:
 		c.refuse(cl, core.ReasonCancelled, core.ClassNone)
 	case kind != 0:

@@ -36,7 +36,8 @@
 //	break                    ends another's lease: seen, if it can be read after that, and broken; or refused
 //	release                  of a claim that exists: gives it back. With Terms, of a new
 //	                         one: releases the lease of Terms.Holder
-//	cancel                   gives the claim up, whatever has become of it
+//	cancel                   gives the claim up, whatever has become of it: what is held is released, and
+//	                         a release that is under way is hurried
 //	leave                    ends it here, and writes nothing; a permit is given back
 //	ended      Outcome, Result   what was launched has ended
 //	close                    all claims, then the sessions, then what is for tidiness; closed

@@ -8,7 +8,7 @@ import (
 )
 
 // watchPoll is how often a name is read that a person watches on a store that tells of
-// nothing.
+// nothing, or after a read that failed.
 const watchPoll = core.Second
 
 // aLook is the role of who reads a name and takes no part: once, at every change, or to
@@ -53,14 +53,17 @@ func (k *aLook) begin(c *Client, cl *claim) {
 	k.read(c, cl)
 }
 
-// read begins to read the name, or to break it if it is known how it is kept.
+// read begins to read the name, or to break it if it is known how it is kept. Versions are
+// found by a list: a store without one has none.
 func (k *aLook) read(c *Client, cl *claim) {
 	k.strict = nil
 	switch {
-	case k.wanted == core.ProtocolLastWriter:
+	case k.wanted == core.ProtocolLastWriter, k.wanted == 0 && c.cfg.NoList:
 		k.readRecord(c, cl)
 	case k.wanted == core.ProtocolStrict && k.kind == core.EventBreak:
 		k.breakVersion(c, cl)
+	case c.cfg.NoList:
+		c.refuseStrict(cl)
 	default:
 		k.run(c, cl, core.MachineInspection, core.Config{Name: cl.place.name})
 	}
@@ -91,6 +94,10 @@ func (k *aLook) readRecord(c *Client, cl *claim) {
 }
 
 func (k *aLook) breakVersion(c *Client, cl *claim) {
+	if !c.canStrict() {
+		c.refuseStrict(cl)
+		return
+	}
 	k.run(c, cl, core.MachineRevocation, k.terms)
 }
 
@@ -117,7 +124,7 @@ func (k *aLook) hear(c *Client, cl *claim, a *core.Action) {
 	case a.Kind == core.ActionRefused && k.kind == core.EventWatch && a.Reason != core.ReasonCancelled:
 		to := c.carry(a) // a read that failed; the next one may not
 		to.Kind, to.Claim = core.ActionWarned, cl.number
-		k.again(c, cl)
+		k.again(c, cl, nil)
 	case a.Kind == core.ActionRefused:
 		c.conclude(cl, a)
 	case a.Kind != core.ActionSeen:
@@ -198,7 +205,7 @@ func (k *aLook) result(c *Client, cl *claim, s *core.Observed) {
 			k.show(c, cl, &a)
 			c.watch(cl, cl.place.name+"/"+core.LockFile, register.VersionKey(register.RegisterPrefix(cl.place.name), s.Epoch+1))
 		}
-		k.again(c, cl)
+		k.again(c, cl, s)
 	}
 }
 
@@ -237,15 +244,26 @@ func (c *Client) conclude(cl *claim, a *core.Action) {
 	c.remove(cl)
 }
 
-// again has a watch read once more: at a change, of which it may have been told while it
-// read, or after a while, which differs so that many do not read at one instant.
-func (k *aLook) again(c *Client, cl *claim) {
-	after := c.rng.Between(watchPoll-watchPoll/5, watchPoll+watchPoll/5)
-	if cl.missed {
-		cl.missed, after = false, 0
+// again has a watch read once more: at a change, of which it may have been told while it read.
+// If the host tells of no changes, or the read failed, that is after a while, which differs so that
+// many do not read at one instant. If it does, time alone ends what is held: the name is read
+// when that can be dead, or a TTL later.
+func (k *aLook) again(c *Client, cl *claim, s *core.Observed) {
+	at := c.now.Mono + int64(c.rng.Between(watchPoll-watchPoll/5, watchPoll+watchPoll/5))
+	at = max(at, c.requests.restUntil)
+	switch {
+	case cl.missed:
+		cl.missed, at = false, c.now.Mono
+	case s == nil || !c.cfg.Watches:
+	case s.State == core.ObservedVacant || s.State == core.ObservedReleased || s.State == core.ObservedBroken && s.LookAt == 0:
+		at = base.Unset
+	case s.LookAt > c.now.Mono:
+		at = max(at, s.LookAt)
+	default:
+		at = c.now.Mono + int64(max(core.Minute, s.TTL))
 	}
 	cl.delay = &delay{claim: cl, look: true}
-	c.alarms.arm(&cl.delay.alarm, cl.delay, c.now.Mono+int64(after))
+	c.alarms.arm(&cl.delay.alarm, cl.delay, at)
 }
 
 // stepped implements role.

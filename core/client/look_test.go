@@ -348,3 +348,46 @@ func TestLooksDoNotRest(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchIsToldOfChanges: where the host tells of changes a watch does not poll. Time ends what
+// is held, and that is read when it can be so.
+func TestWatchIsToldOfChanges(t *testing.T) {
+	for _, protocol := range []core.Protocol{core.ProtocolStrict, core.ProtocolLastWriter} {
+		b := newBucket()
+		q := newProcessOf(t, b, core.Config{Seed: [16]byte{2}, OwnStore: true, Watches: true})
+		q.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+		before := q.sent
+		q.until(q.now + int64(core.Minute))
+		if q.hears("1 seen vacant"); q.sent != before {
+			t.Errorf("%v: %d requests about nothing", protocol, q.sent-before)
+		}
+		leaves(t, b, protocol, false) // and its process has died
+		for key := range q.keys {
+			q.do(core.Event{Kind: core.EventChanged, Key: []byte(key)})
+		}
+		q.until(q.now)
+		q.hears("1 seen held")
+		before = q.sent
+		q.until(q.now + int64(100*core.Second))
+		if q.hears("1 seen stale"); q.sent != before+2 {
+			t.Errorf("%v: %d requests until it is stale", protocol, q.sent-before)
+		}
+	}
+}
+
+// TestWatchLeavesTheStoreAlone: it reads again when the store has had its rest.
+func TestWatchLeavesTheStoreAlone(t *testing.T) {
+	b := newBucket()
+	p := newProcess(t, b, 1)
+	p.begin(core.EventWatch, core.Config{Name: "n"}, core.Event{})
+	b.rest = core.Minute
+	b.fails = func(*core.Action) core.Class { return core.ClassThrottled }
+	p.until(p.now + int64(2*core.Second))
+	b.fails, p.sent = nil, 0
+	if p.until(p.now + int64(core.Minute/2)); p.sent != 0 {
+		t.Error(p.sent, "requests of a watch in its rest")
+	}
+	if p.until(p.now + int64(core.Minute)); p.sent == 0 {
+		t.Error("it does not read again")
+	}
+}

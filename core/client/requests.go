@@ -18,8 +18,8 @@ const (
 // requests are those that machines asked for: some wait for a slot, or because the store
 // asks to be left alone; the others are under way.
 //
-// A quarter of the slots is kept for beats: what keeps a claim must not wait behind polls,
-// however many of these hang.
+// A quarter of the slots, and one at the least, is kept for beats: what keeps a claim must not wait
+// behind polls, however many of these hang. So there are two slots at the least.
 type requests struct {
 	issued core.RequestID
 	table  []flight // at id % len; len is a power of two
@@ -75,7 +75,7 @@ func (r *requests) init(cfg *core.Config) {
 	if cfg.Transfers == 0 {
 		r.slots[1] = defaultTransfers
 	}
-	r.usual = max(1, r.slots[0]-r.slots[0]/4)
+	r.usual = r.slots[0] - max(1, r.slots[0]/4)
 	r.table = make([]flight, 16)
 	r.restUntil = -core.MaxClockRange
 }
@@ -200,7 +200,7 @@ func (c *Client) request(f flight, a *core.Action, of uint64) core.RequestID {
 // have kept. So no request waits for more than half of its limit.
 func (c *Client) begins(f *flight, deadline int64, limit core.Duration) int64 {
 	until := c.requests.restUntil
-	if until <= c.now.Mono || f.errand || f.lane == laneTransfer || f.unit != nil && f.unit.direct {
+	if until <= c.now.Mono || f.unit != nil && f.unit.direct {
 		return c.now.Mono
 	}
 	return min(until, deadline-int64(limit/2))

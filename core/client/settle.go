@@ -148,8 +148,7 @@ func (c *Client) settleStore(cl *claim) {
 	case s.creates == capability.Honoured:
 		c.settled(cl, core.ProtocolStrict)
 	case s.creates == capability.Ignored && (b.protocol == core.ProtocolStrict || b.machine == core.MachineSemaphore):
-		c.refused(cl, core.ReasonNoCreate, core.ClassNone).Body = c.keep([]byte(s.seen))
-		c.remove(cl)
+		c.refuseStrict(cl)
 	case s.creates == capability.Ignored:
 		if !s.warned {
 			s.warned = true
@@ -160,6 +159,15 @@ func (c *Client) settleStore(cl *claim) {
 	default:
 		c.awaitStore(cl)
 	}
+}
+
+// canStrict reports whether the store has all requests that strict needs.
+func (c *Client) canStrict() bool { return !c.cfg.NoCreate && !c.cfg.NoList }
+
+// refuseStrict ends a claim that the store cannot keep by strict.
+func (c *Client) refuseStrict(cl *claim) {
+	c.refused(cl, core.ReasonNoCreate, core.ClassNone).Body = c.keep([]byte(c.store.seen))
+	c.remove(cl)
 }
 
 func (c *Client) awaitStore(cl *claim) {
@@ -317,6 +325,7 @@ func checkConfig(cfg *core.Config) error {
 	require(cfg.StampUnit >= 0, "stamp unit: not negative")
 	require(cfg.StampSpread >= core.OneClock, "stamp spread: not negative")
 	require(cfg.InFlight <= maxSlots && cfg.Transfers <= maxSlots, "in_flight, transfers: at most 65536")
+	require(cfg.InFlight != 1, "in_flight: at least 2, of which one is for what keeps a claim")
 	if text != "" {
 		return &core.Error{Code: core.ErrorConfig, Text: text}
 	}

@@ -54,7 +54,11 @@ func (aLease) stepped(c *Client, cl *claim) {
 // command implements role.
 func (aLease) command(c *Client, cl *claim, o order) {
 	kind := o.kind
-	if kind == core.EventEnded || cl.stopping {
+	if kind == core.EventEnded {
+		return
+	}
+	if cl.stopping {
+		c.hurry(cl)
 		return
 	}
 	if !cl.held && kind != core.EventRelease {
@@ -75,6 +79,19 @@ func (aLease) command(c *Client, cl *claim, o order) {
 	}
 	cl.delay = nil
 	c.finishTenure(cl, d)
+}
+
+// hurry ends the release of a lease sooner, since the caller does not want to wait for it: nothing is
+// tidied up any more, and looks for a late renewal of ours are few.
+func (c *Client) hurry(cl *claim) {
+	if d := cl.delay; d != nil {
+		d.brief = true
+		c.alarms.arm(&d.alarm, d, c.now.Mono)
+		return
+	}
+	if u := c.rouse(cl); u != nil {
+		c.step(u, core.Event{Kind: core.EventRelease, Brief: true})
+	}
 }
 
 // finishTenure ends a lease that has waited for tidying, if there was any.

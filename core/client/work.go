@@ -268,12 +268,12 @@ func (w *aWork) command(c *Client, cl *claim, o order) {
 		}
 		return
 	}
-	kind := core.EventCancel
-	if o.kind == core.EventRelease {
-		kind = core.EventRelease
+	ev := core.Event{Kind: core.EventCancel}
+	if o.kind == core.EventRelease || cl.stopping { // what is being given back is hurried
+		ev = core.Event{Kind: core.EventRelease, Brief: o.brief || cl.stopping}
 	}
 	cl.stopping = true
-	c.step(cl.unit, core.Event{Kind: kind, Brief: o.brief && kind == core.EventRelease})
+	c.step(cl.unit, ev)
 }
 
 // stop implements role.

@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/core/client"
 )
 
 func (p *process) ended(claim uint64, outcome core.Outcome, result bool) {
@@ -83,5 +85,34 @@ func TestWorkEndsWithoutResult(t *testing.T) {
 	_, err := p.client.Step(core.Instant{Mono: p.now, Wall: wallBase}, core.Event{Kind: core.EventInvoke, Claim: 9, Terms: &core.Config{Name: "a/lock"}})
 	if err == nil || !strings.Contains(err.Error(), "memo") {
 		t.Error(err)
+	}
+}
+
+// TestBeatsHaveASlot: polls that hang in all slots that they may have leave one for what keeps a
+// claim, however few there are.
+func TestBeatsHaveASlot(t *testing.T) {
+	for slots := uint64(2); slots <= 5; slots++ {
+		b := newBucket()
+		other := newProcess(t, b, 9)
+		p := newProcessOf(t, b, core.Config{Seed: [16]byte{1}, OwnStore: true, InFlight: slots})
+		p.begin(core.EventAcquire, core.Config{Name: "session", OnSession: true}, core.Event{Wait: core.Forever})
+		p.begin(core.EventAcquire, core.Config{Name: "own"}, core.Event{Wait: core.Forever})
+		for n := range 2 * slots {
+			name := fmt.Sprint("taken-", n)
+			other.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
+			p.begin(core.EventAcquire, core.Config{Name: name}, core.Event{Wait: core.Forever})
+		}
+		p.told = nil
+		p.holds = func(a *core.Action) bool { return strings.HasPrefix(a.Key, "taken-") } // never answered
+		p.until(p.now + int64(50*core.Second))
+		if got := p.heard(); strings.Count(got, "0 renewed") < 2 || strings.Count(got, "2 renewed") < 2 {
+			t.Error(slots, "slots:", got)
+		}
+		if uint64(len(p.kept)) >= slots {
+			t.Error(len(p.kept), "polls under way, of", slots)
+		}
+	}
+	if _, err := client.New(core.Config{Machine: core.MachineClient, Seed: [16]byte{1}, InFlight: 1}); err == nil {
+		t.Error("one slot was accepted")
 	}
 }
