@@ -23,8 +23,14 @@ func ignoreTerm() { signal.Ignore(syscall.SIGTERM) }
 const (
 	invokeJobs    = 6
 	orchestrators = 2
-	workFailed    = 70 // invoke's status when its work has failed
-	leaseLost     = 76 // once's status when a busy machine has lost its lease
+)
+
+// Statuses of the command.
+const (
+	unreachable = 69 // the store has not answered well
+	workFailed  = 70
+	notAcquired = 75 // another holds it
+	leaseLost   = 76 // on a busy machine also without a fault
 )
 
 // invokeTTLs are long enough for lastwriter's margin to cover two requests.
@@ -58,7 +64,8 @@ type jobs struct {
 	Binary        string
 }
 
-// play kills and restarts orchestrators for a while. Before the last ones are started, it calls calm.
+// play kills and restarts orchestrators for a while. The last ones are not killed; calm is called
+// when they have gone on for as long again.
 func (j *jobs) play(t *testing.T, calm func()) {
 	j.Ledger, j.Binary = newLedger(t), binary
 	log, d := j.Ledger, duration(t)
@@ -92,7 +99,7 @@ func (j *jobs) play(t *testing.T, calm func()) {
 	}
 	run(false)
 	if calm != nil {
-		calm()
+		time.AfterFunc(d, calm)
 	}
 	run(true)
 	eventually(t, "the launchers of dead orchestrators have ended", func() bool {

@@ -151,36 +151,35 @@ func commander(args []string) error {
 	defer cancel()
 	for ctx.Err() == nil {
 		var said bytes.Buffer
-		cmd := exec.CommandContext(ctx, c.Binary, c.words()...)
+		wait := time.Duration(rand.IntN(3)) * c.Terms.TTL.Duration()
+		cmd := exec.CommandContext(ctx, c.Binary, c.words(wait)...)
 		cmd.Stderr, cmd.WaitDelay = &said, bound
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		began := time.Now()
 		err := cmd.Run()
 		if cmd.ProcessState == nil {
 			return err
 		}
-		c.Ledger.note("status", status(cmd.ProcessState), strings.TrimSpace(said.String()))
+		c.Ledger.note("status", status(cmd.ProcessState), (time.Since(began) - wait).Milliseconds(), strings.TrimSpace(said.String()))
 		pause(ctx, 50*time.Millisecond)
 	}
 	return nil
 }
 
-// words are mopslock-host's, with the terms of the storm. A wait is over at once, soon, or never.
-func (c *climate) words() []string {
+// words are mopslock-host's, with the terms of the storm.
+func (c *climate) words(wait time.Duration) []string {
 	words := []string{"run"}
 	if c.View != (host.View{}) {
 		words = []string{"permit", "--capacity", fmt.Sprint(c.View.Capacity), "--width", fmt.Sprint(c.View.Width)}
 	} else {
 		words = append(words, "--protocol", c.Terms.Protocol.String())
 	}
-	words = append(words, "--store", c.URL, "--ttl", c.Terms.TTL.Duration().String())
+	words = append(words, "--store", c.URL, "--ttl", c.Terms.TTL.Duration().String(), "--wait", wait.String())
 	if c.Terms.Protocol == core.ProtocolLastWriter {
 		words = append(words, "--acquire-margin", c.Terms.AcquireMargin.String(), "--fleet-expire", "none")
 	}
 	if c.Terms.Session {
 		words = append(words, "--session")
-	}
-	if wait := rand.IntN(3); wait < 2 {
-		words = append(words, "--wait", (time.Duration(wait) * c.Terms.TTL.Duration()).String())
 	}
 	return append(words, stormLease, "--", os.Args[0], helperMark, "guarded", string(c.Ledger), c.Pace.String())
 }
