@@ -1,12 +1,15 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mopslock/mopslock/core"
+	"github.com/mopslock/mopslock/host/store"
 )
 
 // work is the log of requests in short without what budgets leave out: probes of
@@ -206,5 +209,59 @@ func TestBreakRecord(t *testing.T) {
 		w.is(errOf(b.Break(background, "n", &BreakOptions{Protocol: core.ProtocolLastWriter})), &Error{Kind: NotAcquired, Reason: core.ReasonVacant})
 		w.backend.put("c/lock.json", []byte("?"))
 		w.is(errOf(b.Break(background, "c", nil)), &Error{Kind: NotAcquired, Reason: core.ReasonUnusable})
+	})
+}
+
+// steppedStore is a store whose clock was set ten minutes ahead, and which may say so.
+type steppedStore struct {
+	*fakeStore
+	set  *atomic.Int64 // when, in nanoseconds
+	says bool
+}
+
+func (s steppedStore) ClockSteps() (steps bool, why string) { return s.says, "" }
+
+func (s steppedStore) ahead(stamp int64) int64 {
+	if set := s.set.Load(); set > 0 && stamp >= set {
+		stamp += int64(10 * minute)
+	}
+	return stamp
+}
+
+func (s steppedStore) Get(ctx context.Context, key string) (store.Object, error) {
+	o, err := s.fakeStore.Get(ctx, key)
+	o.Stamp = s.ahead(o.Stamp)
+	return o, err
+}
+
+func (s steppedStore) List(ctx context.Context, prefix, after string, limit int) ([]store.Info, bool, error) {
+	page, more, err := s.fakeStore.List(ctx, prefix, after, limit)
+	for i := range page {
+		page[i].Stamp = s.ahead(page[i].Stamp)
+	}
+	return page, more, err
+}
+
+// If somebody sets the clock behind a store under a lease, another process takes the lease
+// beside its holder, unless the store says that this may happen: then it watches for a TTL.
+func TestStoreClockIsSet(t *testing.T) {
+	each(t, map[string]bool{"a hint": true, "trusted": false}, func(w *world, _ string, says bool) {
+		var set atomic.Int64
+		stepped := func(s *fakeStore) store.Store { return steppedStore{s, &set, says} }
+		a, b := w.hostOn(stepped, nil), w.hostOn(stepped, nil)
+		l := a.strictly("n")
+		w.sleep(2 * time.Second)
+		set.Store(time.Now().UnixNano())
+		w.sleep(time.Second)
+		taken := false
+		for range 5 { // within a TTL, in which the holder renews
+			_, err := b.tryStrictly("n")
+			taken = taken || err == nil
+			w.sleep(5 * time.Second)
+		}
+		w.same("taken beside the holder", taken, !says)
+		if says {
+			w.ok(l.Err())
+		}
 	})
 }

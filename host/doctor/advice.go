@@ -111,15 +111,15 @@ const smallOffset = 2 * time.Second
 
 func (x *examiner) findClocks() {
 	s, c := &x.report.Stamps, &x.report.Clock
-	steps, _ := store.ClockSteps(x.store)
+	c.Steps, c.Why = store.ClockSteps(x.store)
 	if s.Samples == 0 {
 		x.find(false, "no_stamps", "the store gives no modification times: a waiter must watch a dead holder's lease for its TTL to find it dead")
 	}
 	if coarser := s.coarser(); coarser > 0 {
-		x.find(!steps, "coarse_stamps", fmt.Sprintf("stamps have a unit of %v, and the driver expects %v: use TTLs of %v and more, and the advised margin",
+		x.find(!c.Steps, "coarse_stamps", fmt.Sprintf("stamps have a unit of %v, and the driver expects %v: use TTLs of %v and more, and the advised margin",
 			time.Duration(max(s.Get, s.List)), time.Duration(s.Unit), core.MinTTLCoarse))
 	}
-	if spread := time.Duration(s.Spread); spread > core.DefaultSpread && !steps {
+	if spread := time.Duration(s.Spread); spread > core.DefaultSpread && !c.Steps {
 		x.find(true, "clocks_disagree", fmt.Sprintf("the clocks of the store's front ends disagree by %v at least, and strict allows %v: use the advised margin, or more",
 			spread.Round(time.Millisecond), core.DefaultSpread))
 	}
@@ -184,7 +184,7 @@ func (x *examiner) advise() {
 		floor = core.MinTTLCoarse
 	}
 	a := &Advice{TTLFloor: Seconds(max(floor, roundUp(floorShare*slow, 10*time.Millisecond)))}
-	steps, _ := store.ClockSteps(x.store)
+	steps := r.Clock.Steps
 	margin := time.Duration(0)
 	if !steps {
 		margin = r.Stamps.coarser() + max(0, time.Duration(r.Stamps.Spread)-core.DefaultSpread)*marginRoom/4

@@ -165,6 +165,10 @@ type Clock struct {
 	Known  bool    `json:"known"`
 	Offset Seconds `json:"offset_s"`
 	Bound  Seconds `json:"bound_s"`
+	// Steps: somebody may set it while leases are held, so no lease is judged dead by it.
+	Steps bool `json:"may_step"`
+	// Why we think so, or not.
+	Why string `json:"why"`
 }
 
 // Capability is what the store's capability record says after the examination.

@@ -79,8 +79,6 @@ func (x *examiner) judgeStamps() {
 		}
 	}
 	s.Spread = Seconds(max(0, least-most))
-	x.report.Clock = Clock{
-		Known: true, Offset: Seconds(least/2 + most/2),
-		Bound: Seconds(max(least-most, most-least) / 2),
-	}
+	c := &x.report.Clock
+	c.Known, c.Offset, c.Bound = true, Seconds(least/2+most/2), Seconds(max(least-most, most-least)/2)
 }

@@ -45,8 +45,10 @@ func TestParseURL(t *testing.T) {
 		"s3://b/p%20q?use_path_style=true&region=x":     "s3://b/p%20q?region=x&use_path_style=true",
 		"s3://b?endpoint=http://127.0.0.1:9&region=x":   "s3://b?endpoint=http%3A%2F%2F127.0.0.1%3A9&region=x",
 		"azblob://c/p?domain=127.0.0.1:1&protocol=http": "azblob://c/p?domain=127.0.0.1%3A1&protocol=http",
-		"gs://b/p":        "gs://b/p",
-		"other://b/p?x=y": "other://b/p?x=y",
+		"s3://b/p?region=x&clock=steady":                "s3://b/p?clock=steady&region=x",
+		"gs://b/p?clock=hint":                           "gs://b/p?clock=hint",
+		"gs://b/p":                                      "gs://b/p",
+		"other://b/p?x=y":                               "other://b/p?x=y",
 	} {
 		got, err := store.Absolute(raw)
 		if err != nil || got != want {
@@ -90,6 +92,10 @@ func TestURLsRefused(t *testing.T) {
 		"s3://b//a":                       "empty segment",
 		"s3://b/../a":                     `".." segment`,
 		"s3://b?key=x":                    "one key",
+		"s3://b?clock=fine":               "clock= is steady or hint",
+		"s3://b?clock=":                   "clock= is steady or hint",
+		"s3://b?clock=hint&clock=steady":  "clock= is steady or hint",
+		"file:///a?clock=steady":          `no parameter "clock"`,
 		"s3://user:" + secret + "@b":      "environment",
 		"s3://" + secret + "@b":           "environment",
 		"s3://user:" + secret + "/x@b":    "not a URL",

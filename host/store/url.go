@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -21,9 +22,18 @@ type Location struct {
 	Dir string
 	// Prefix comes before every key: "" or a path that ends in "/".
 	Prefix string
+	// Clock is what the URL says of the clock behind a bucket's stamps: ClockSteady,
+	// ClockHint, or "" for what the driver knows of its endpoint.
+	Clock string
 	// Query has the driver's own parameters.
 	Query url.Values
 }
+
+// What clock= in a URL may say.
+const (
+	ClockSteady = "steady" // nobody sets it while leases are held
+	ClockHint   = "hint"   // no lease is judged dead by it
+)
 
 // ParseURL parses a store URL:
 //
@@ -34,7 +44,7 @@ type Location struct {
 //	azblob://container/locks    likewise
 //
 // ?prefix=locks means the same as a path, on any scheme. ParseURL refuses both
-// together. It also refuses userinfo (credentials belong in the environment), a
+// together. ?clock=steady or hint says of a bucket whether its stamps can be trusted. It also refuses userinfo (credentials belong in the environment), a
 // fragment, a relative or remote file URL, parameters on file and mem, and gocloud's
 // key=, which would put all objects at one key. The error is ErrURL, and shows nothing
 // of the URL that may be secret.
@@ -84,7 +94,12 @@ func withoutLinks(dir string) string {
 
 // String returns the canonical URL: the prefix is in the path, parameters are sorted.
 func (l *Location) String() string {
-	u := url.URL{Scheme: l.Scheme, Host: l.Bucket, RawQuery: l.Query.Encode()}
+	query := l.Query
+	if l.Clock != "" {
+		query = maps.Clone(query)
+		query.Set("clock", l.Clock)
+	}
+	u := url.URL{Scheme: l.Scheme, Host: l.Bucket, RawQuery: query.Encode()}
 	switch {
 	case l.Scheme == "file":
 		u.Path = filepath.ToSlash(l.Dir)
@@ -219,7 +234,24 @@ func bucketLocation(u *url.URL, query url.Values, prefix string) (*Location, err
 	if fromPath != "" && prefix != "" {
 		return nil, fmt.Errorf("%w: it has a path and prefix=, which say the same; keep one", ErrURL)
 	}
-	return &Location{Scheme: u.Scheme, Bucket: u.Host, Prefix: fromPath + prefix, Query: query}, nil
+	clock, err := takeClock(query)
+	if err != nil {
+		return nil, err
+	}
+	return &Location{Scheme: u.Scheme, Bucket: u.Host, Prefix: fromPath + prefix, Clock: clock, Query: query}, nil
+}
+
+// takeClock removes clock= from query.
+func takeClock(query url.Values) (string, error) {
+	values := query["clock"]
+	query.Del("clock")
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) == 1 && (values[0] == ClockSteady || values[0] == ClockHint):
+		return values[0], nil
+	}
+	return "", fmt.Errorf("%w: clock= is %s or %s", ErrURL, ClockSteady, ClockHint)
 }
 
 func noParameters(query url.Values, scheme string) error {
@@ -275,7 +307,7 @@ func redactQuery(raw string) string {
 // harmless reports whether a parameter of gocloud's drivers holds no secret.
 func harmless(name string) bool {
 	switch name {
-	case "prefix", "endpoint", "region", "profile", "use_path_style", "s3ForcePathStyle", "disable_https", "accelerate",
+	case "prefix", "clock", "endpoint", "region", "profile", "use_path_style", "s3ForcePathStyle", "disable_https", "accelerate",
 		"dualstack", "fips", "anonymous", "hostname_immutable", "rate_limiter_capacity",
 		"request_checksum_calculation", "response_checksum_validation", "ssetype", "awssdk",
 		"domain", "protocol", "localemu", "cdn", "storage_account",

@@ -36,7 +36,7 @@ var programs = map[string]program{
 		},
 		makeBucket: func(*Server) error { return nil }, // a directory is one
 		url: func(address string) string {
-			return "s3://" + bucket + "?endpoint=http://" + address + "&region=us-east-1&use_path_style=true"
+			return "s3://" + bucket + "?endpoint=http://" + address + "&region=us-east-1&use_path_style=true&clock=steady"
 		},
 		env: func(string) []string {
 			return []string{
@@ -66,7 +66,7 @@ var programs = map[string]program{
 		},
 		makeBucket: makeAzureContainer,
 		url: func(address string) string {
-			return "azblob://" + bucket + "?domain=" + address + "&protocol=http&localemu=true"
+			return "azblob://" + bucket + "?domain=" + address + "&protocol=http&localemu=true&clock=steady"
 		},
 		env: func(string) []string {
 			return []string{

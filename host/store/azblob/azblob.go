@@ -23,6 +23,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"gocloud.dev/blob/azureblob"
 
 	"github.com/mopslock/mopslock/core"
@@ -39,14 +40,20 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	var client *container.Client
+	if !bucket.As(&client) {
+		panic("mopslock: store: azblob: gocloud's bucket has no container client")
+	}
+	endpoint := client.URL() // also a connection string's
 	return cloud.New(bucket, &cloud.Options{
-		Prefix:    at.Prefix,
-		StampUnit: time.Second,
-		Refused:   `"#%?`,
-		Answer:    answer,
-		Class:     class,
-		MaxSize:   largeBlock * maxBlocks,
-		Parts:     parts,
+		Prefix:     at.Prefix,
+		StampUnit:  time.Second,
+		ClockSteps: func() (bool, string) { return cloud.ClockSteps(at, endpoint) },
+		Refused:    `"#%?`,
+		Answer:     answer,
+		Class:      class,
+		MaxSize:    largeBlock * maxBlocks,
+		Parts:      parts,
 	}), nil
 }
 

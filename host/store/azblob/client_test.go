@@ -87,3 +87,37 @@ func TestEnvironment(t *testing.T) {
 		})
 	}
 }
+
+// TestClock: Azure's own stamps are trusted, those of another domain are not, also if a
+// connection string names it.
+func TestClock(t *testing.T) {
+	const elsewhere = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;BlobEndpoint=http://stack.example.com/a"
+	for _, c := range []struct {
+		domain, connection, url string
+		steps                   bool
+	}{
+		{"", "", "azblob://container", false},
+		{"", "", "azblob://container?clock=hint", true},
+		{"", "", "azblob://container?domain=blob.core.usgovcloudapi.net", false},
+		{"blob.core.chinacloudapi.cn", "", "azblob://container", false},
+		{"blob.local.azurestack.external", "", "azblob://container", true},
+		{"", "", at("127.0.0.1:1"), true},
+		{"", "", at("127.0.0.1:1") + "&clock=steady", false},
+		{"", elsewhere, "azblob://container", true},
+	} {
+		t.Setenv("AZURE_STORAGE_ACCOUNT", "a")
+		t.Setenv("AZURE_STORAGE_KEY", "a2V5")
+		if t.Setenv("AZURE_STORAGE_CONNECTION_STRING", c.connection); c.connection != "" {
+			t.Setenv("AZURE_STORAGE_KEY", "")
+		}
+		t.Setenv("AZURE_STORAGE_DOMAIN", c.domain)
+		s, err := store.Open(t.Context(), c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if steps, why := store.ClockSteps(s); steps != c.steps {
+			t.Errorf("%+v: %v: %s", c, steps, why)
+		}
+		s.Close()
+	}
+}

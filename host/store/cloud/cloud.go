@@ -50,6 +50,9 @@ type Options struct {
 	// StampUnit is the coarsest resolution of any verb's stamps. All stamps are cut to
 	// it, so that Get and List agree. 0 means a nanosecond.
 	StampUnit time.Duration
+	// ClockSteps says whether the clock behind the stamps may be set, and why. Nil:
+	// nobody sets it.
+	ClockSteps func() (steps bool, why string)
 	// Refused are the characters that the driver escapes.
 	Refused string
 	// Answer finds the server's answer in an error, if there is one. If it is nil or
@@ -214,6 +217,14 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // StampUnit implements store.Store.
 func (s *Store) StampUnit() time.Duration { return s.opts.StampUnit }
+
+// ClockSteps implements store.SteppingClock.
+func (s *Store) ClockSteps() (steps bool, why string) {
+	if s.opts.ClockSteps == nil {
+		return false, "it is this process's own"
+	}
+	return s.opts.ClockSteps()
+}
 
 // Close implements store.Store.
 func (s *Store) Close() error {

@@ -23,31 +23,46 @@ import (
 
 // openBucket opens the bucket as gocloud does for a URL, but with connections of its own.
 // It also keeps gocloud from searching for credentials if there are none: gocloud would
-// print a warning on stdout, where results go.
-func openBucket(ctx context.Context, u *url.URL, query url.Values) (*blob.Bucket, error) {
+// print a warning on stdout, where results go. It also returns the host that is asked.
+func openBucket(ctx context.Context, u *url.URL, query url.Values) (bucket *blob.Bucket, endpoint string, err error) {
 	// The credentials keep the context, and renew their tokens with it as long as the
 	// process lives. So ctx's end must not reach them.
 	ctx = context.WithoutCancel(ctx)
 	var creds *google.Credentials
 	if !isNobody(query) {
-		var err error
 		params := google.CredentialsParams{UniverseDomain: query.Get("universe_domain")}
 		if creds, err = gcp.DefaultCredentialsWithParams(ctx, params); err != nil {
-			return nil, store.Fail("open", u.Scheme+"://"+u.Host, core.ClassUnauthorized, err)
+			return nil, "", store.Fail("open", u.Scheme+"://"+u.Host, core.ClassUnauthorized, err)
 		}
 	}
+	endpoint = endpointOf(creds, query)
 	if isTrue(query, "grpc") || isTrue(query, "zonal") { // these do not use HTTP
-		return blob.DefaultURLMux().OpenBucketURL(ctx, u)
+		bucket, err = blob.DefaultURLMux().OpenBucketURL(ctx, u)
+		return bucket, endpoint, err
 	}
 	client, opts, err := newClient(creds, u.Host)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// Also as an option, since gocloud uses Go's default client for an emulator and for
 	// requests without credentials.
 	opts = append(opts, option.WithHTTPClient(&client.Client))
 	opener := &gcsblob.URLOpener{Client: client, Options: gcsblob.Options{ClientOptions: opts}}
-	return opener.OpenBucketURL(ctx, u)
+	bucket, err = opener.OpenBucketURL(ctx, u)
+	return bucket, endpoint, err
+}
+
+// endpointOf returns an emulator's address, or the host of the universe that the
+// credentials are for.
+func endpointOf(creds *google.Credentials, query url.Values) string {
+	if emulated := cmp.Or(os.Getenv("STORAGE_EMULATOR_HOST"), os.Getenv("STORAGE_EMULATOR_HOST_GRPC")); emulated != "" {
+		return emulated
+	}
+	universe := query.Get("universe_domain")
+	if universe == "" && creds != nil {
+		universe, _ = creds.GetUniverseDomain()
+	}
+	return "storage." + cmp.Or(universe, "googleapis.com")
 }
 
 // isNobody reports whether requests carry no credentials.

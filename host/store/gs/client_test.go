@@ -122,3 +122,27 @@ func TestBrokenBody(t *testing.T) {
 		}
 	}
 }
+
+// TestClock: Google's own stamps are trusted, an emulator's and another universe's are not.
+func TestClock(t *testing.T) {
+	for _, c := range []struct {
+		emulator, url string
+		steps         bool
+	}{
+		{"", "gs://bucket?anonymous=true", false},
+		{"", "gs://bucket?anonymous=true&clock=hint", true},
+		{"", "gs://bucket?anonymous=true&universe_domain=example.com", true},
+		{"127.0.0.1:1", "gs://bucket", true},
+		{"127.0.0.1:1", "gs://bucket?clock=steady", false},
+	} {
+		t.Setenv("STORAGE_EMULATOR_HOST", c.emulator)
+		s, err := store.Open(t.Context(), c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if steps, why := store.ClockSteps(s); steps != c.steps {
+			t.Errorf("%s, %s: %v: %s", c.emulator, c.url, steps, why)
+		}
+		s.Close()
+	}
+}

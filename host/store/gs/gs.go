@@ -37,7 +37,7 @@ func init() { store.Register(gcsblob.Scheme, open) }
 
 func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	u := &url.URL{Scheme: at.Scheme, Host: at.Bucket, RawQuery: at.Query.Encode()}
-	bucket, err := openBucket(ctx, u, at.Query)
+	bucket, endpoint, err := openBucket(ctx, u, at.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +50,7 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		Prefix: at.Prefix,
 		// A list gives microseconds, but a get only the seconds of an HTTP header.
 		StampUnit:  time.Second,
+		ClockSteps: func() (bool, string) { return cloud.ClockSteps(at, endpoint) },
 		Answer:     answer,
 		Class:      class,
 		Context:    once,

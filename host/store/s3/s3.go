@@ -17,6 +17,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -52,10 +53,12 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 	if bucket, err = s3blob.OpenBucket(ctx, client, at.Bucket, &opener.Options); err != nil {
 		return nil, err
 	}
-	up := newUploader(client, at.Bucket, at.Query.Get("endpoint"), &opener.Options)
+	endpoint := endpointOf(client.Options(), at.Query.Get("endpoint"))
+	up := newUploader(client, at.Bucket, endpoint, &opener.Options)
 	return cloud.New(bucket, &cloud.Options{
 		Prefix:     at.Prefix,
 		StampUnit:  time.Second,
+		ClockSteps: func() (bool, string) { return cloud.ClockSteps(at, endpoint) },
 		Answer:     said,
 		Class:      class,
 		StartAfter: startAfter,
@@ -63,6 +66,18 @@ func open(ctx context.Context, at *store.Location) (store.Store, error) {
 		Upload:     up.upload,
 		Delete:     up.remove,
 	}), nil
+}
+
+// endpointOf returns the endpoint of the store's URL, else that of the environment or of
+// AWS' files, else AWS' own.
+func endpointOf(o sdk.Options, named string) string {
+	switch {
+	case named != "":
+		return named
+	case o.BaseEndpoint != nil:
+		return *o.BaseEndpoint
+	}
+	return "s3." + cmp.Or(o.Region, "us-east-1") + ".amazonaws.com"
 }
 
 func said(err error) (cloud.Answer, bool) {

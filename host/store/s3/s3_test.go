@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +91,66 @@ func TestNoMarkOnHeads(t *testing.T) {
 		}
 		s.Close()
 		server.Close()
+	}
+}
+
+// TestClock: the endpoint that requests go to decides whether stamps are trusted, also one of
+// the environment or of AWS' files.
+func TestClock(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte("[default]\nendpoint_url = http://minio.example.com\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const own, vpc = "s3://b?region=us-east-1", "https://bucket.vpce-1a2b.s3.us-east-1.vpce.amazonaws.com"
+	for _, c := range []struct {
+		name, value, url string
+		steps            bool
+	}{
+		{"", "", own, false},
+		{"", "", own + "&clock=hint", true},
+		{"", "", own + "&endpoint=http://127.0.0.1:1", true},
+		{"", "", own + "&endpoint=http://127.0.0.1:1&clock=steady", false},
+		{"", "", own + "&endpoint=" + vpc, false},
+		{"AWS_ENDPOINT_URL", "http://127.0.0.1:1", own, true},
+		{"AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1", own, true},
+		{"AWS_ENDPOINT_URL_S3", vpc, own, false},
+		{"AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1", own + "&endpoint=" + vpc, false},
+		{"AWS_CONFIG_FILE", file, own, true},
+	} {
+		t.Run(c.name+" "+c.url, func(t *testing.T) {
+			environment(t)
+			if c.name != "" {
+				t.Setenv(c.name, c.value)
+			}
+			s, err := store.Open(t.Context(), c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if steps, why := store.ClockSteps(s); steps != c.steps {
+				t.Errorf("%v: %s", steps, why)
+			}
+		})
+	}
+}
+
+// TestEndpointOfURL: the URL's endpoint is asked, whatever the environment says.
+func TestEndpointOfURL(t *testing.T) {
+	environment(t)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+	asked := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked = true
+		w.Header().Set("ETag", `"e"`)
+	}))
+	defer server.Close()
+	s, err := store.Open(t.Context(), at(server.Listener.Addr().String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(t.Context(), "k", nil, ""); err != nil || !asked {
+		t.Error(err)
 	}
 }
 

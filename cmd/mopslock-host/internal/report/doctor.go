@@ -146,6 +146,11 @@ func (p *textReport) clocks(r *doctor.Report) {
 		word = "behind"
 	}
 	p.line("clock", "the store's is %v %s this machine's, give or take %v", short(time.Duration(c.Offset).Abs()), word, short(c.Bound))
+	trust := "leases are judged by it: "
+	if c.Steps {
+		trust = "no lease is judged by it: "
+	}
+	p.line("", "%s", trust+c.Why)
 }
 
 func (p *textReport) advice(r *doctor.Report, paid bool) {
