@@ -74,7 +74,7 @@ type Options struct {
 	// (-1: unknown), and how many to send at once. The product must not be above
 	// store.MaxBuffer. Nil leaves it to gocloud's driver.
 	Parts func(size int64) (part, workers int)
-	// Upload replaces gocloud's upload of streamed bodies. Nil uses gocloud's.
+	// Upload replaces gocloud's upload. Nil uses gocloud's.
 	Upload func(ctx context.Context, up *Upload) error
 	// Delete replaces gocloud's delete. Nil uses gocloud's.
 	Delete func(ctx context.Context, key string) error
@@ -142,17 +142,20 @@ func (s *Store) open(ctx context.Context, key string) (*blob.Reader, error) {
 
 // Put implements store.Store with one request.
 func (s *Store) Put(ctx context.Context, key string, body []byte, contentType string) error {
-	return s.upload(ctx, "put", key, body, contentType)
+	return s.fail("put", key, s.upload(ctx, "put", key, body, contentType))
 }
 
 // Create implements store.Store with one request, conditional on the server.
 func (s *Store) Create(ctx context.Context, key string, body []byte, contentType string) error {
-	return s.upload(ctx, "create", key, body, contentType)
+	return s.fail("create", key, s.upload(ctx, "create", key, body, contentType))
 }
 
 func (s *Store) upload(ctx context.Context, op, key string, body []byte, contentType string) error {
+	if s.opts.Upload != nil { // so that all of a driver's writes are alike
+		return s.stream(ctx, op, key, bytes.NewReader(body), int64(len(body)), contentType)
+	}
 	if err := s.enter(ctx, key); err != nil {
-		return s.fail(op, key, err)
+		return err
 	}
 	opts := s.writerOptions(ctx, op, contentType)
 	if s.opts.Parts != nil { // otherwise a driver makes buffers of 16 MiB for a record of a few hundred bytes
@@ -160,8 +163,7 @@ func (s *Store) upload(ctx context.Context, op, key string, body []byte, content
 	}
 	// A copy: after a cancel an HTTP client may read on for a moment, and by
 	// then the caller has its buffer back.
-	err := s.bucket.Upload(s.opts.Context(ctx), s.opts.Prefix+key, bytes.NewReader(bytes.Clone(body)), opts)
-	return s.fail(op, key, err)
+	return s.bucket.Upload(s.opts.Context(ctx), s.opts.Prefix+key, bytes.NewReader(bytes.Clone(body)), opts)
 }
 
 // octets is the content type of an object that was given none.

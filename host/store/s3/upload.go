@@ -41,8 +41,9 @@ type uploader struct {
 	plain  bool // without TLS
 	sse    types.ServerSideEncryption
 	kms    *string
-	// checksums of the parts, which the upload must announce: the SDK's own default,
-	// or "" if the URL says request_checksum_calculation=when_required.
+	// checksums of bodies and parts, which each request must announce: a bucket with a
+	// default retention refuses a body without. It is the SDK's own default, or "" if the
+	// URL says request_checksum_calculation=when_required.
 	checksums types.ChecksumAlgorithm
 
 	// For tests: partSize, the most parts, and the largest part that is held in memory.
@@ -51,14 +52,10 @@ type uploader struct {
 	hold     int64
 }
 
-// newUploader makes an uploader. endpoint is that of the store's URL, or "" if the
-// environment gave the client its endpoint.
+// newUploader makes an uploader of a client with that endpoint.
 func newUploader(client *sdk.Client, bucket, endpoint string, opts *s3blob.Options) *uploader {
 	u := &uploader{client: client, bucket: bucket, sse: opts.EncryptionType, partSize: partSize, most: maxParts, hold: largePart}
 	set := client.Options()
-	if endpoint == "" && set.BaseEndpoint != nil {
-		endpoint = *set.BaseEndpoint
-	}
 	u.plain = set.EndpointOptions.DisableHTTPS || strings.HasPrefix(strings.ToLower(endpoint), "http://")
 	if set.RequestChecksumCalculation != aws.RequestChecksumCalculationWhenRequired {
 		u.checksums = types.ChecksumAlgorithmCrc32
@@ -149,7 +146,7 @@ func (u *uploader) single(ctx context.Context, up *cloud.Upload, p part) error {
 		return err
 	}
 	_, err := u.client.PutObject(ctx, &sdk.PutObjectInput{
-		Bucket: &u.bucket, Key: &up.Key, ContentType: &up.ContentType, Body: p.body, ContentLength: &p.size,
+		Bucket: &u.bucket, Key: &up.Key, ContentType: &up.ContentType, Body: p.body, ContentLength: &p.size, ChecksumAlgorithm: u.checksums,
 		IfNoneMatch: ifNoneMatch(up), ServerSideEncryption: u.sse, SSEKMSKeyId: u.kms,
 	})
 	return err
@@ -203,7 +200,7 @@ func (u *uploader) multipart(ctx context.Context, up *cloud.Upload, first part, 
 
 func (u *uploader) send(ctx context.Context, up *cloud.Upload, id *string, number int32, p part) (types.CompletedPart, error) {
 	sent, err := u.client.UploadPart(ctx, &sdk.UploadPartInput{
-		Bucket: &u.bucket, Key: &up.Key, UploadId: id, PartNumber: &number, Body: p.body, ContentLength: &p.size,
+		Bucket: &u.bucket, Key: &up.Key, UploadId: id, PartNumber: &number, Body: p.body, ContentLength: &p.size, ChecksumAlgorithm: u.checksums,
 	})
 	if err != nil {
 		return types.CompletedPart{}, err

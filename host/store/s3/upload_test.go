@@ -67,7 +67,7 @@ type recorder struct {
 	mu       sync.Mutex
 	steps    []string
 	body     bytes.Buffer
-	checksum []string // algorithm that each begin announces
+	checksum []string // algorithm that each begin announces, and each put and part
 }
 
 func (rec *recorder) serve(t *testing.T, tls bool, answer func(http.ResponseWriter, *http.Request, int64)) *httptest.Server {
@@ -89,8 +89,11 @@ func (rec *recorder) serve(t *testing.T, tls bool, answer func(http.ResponseWrit
 		if step(r) == "part" {
 			rec.body.Write(body)
 		}
-		if step(r) == "begin" {
+		switch step(r) {
+		case "begin":
 			rec.checksum = append(rec.checksum, r.Header.Get("X-Amz-Checksum-Algorithm"))
+		case "part", "put":
+			rec.checksum = append(rec.checksum, r.Header.Get("X-Amz-Sdk-Checksum-Algorithm"))
 		}
 		rec.mu.Unlock()
 		answer(w, r, 0)
@@ -165,19 +168,29 @@ func TestLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestAnnouncedChecksums: an upload announces the checksum of its parts. Servers (versitygw,
-// AWS) refuse parts with a checksum if none was announced, and the other way round.
+// TestAnnouncedChecksums: each PUT announces the checksum of its body, and an upload that of
+// its parts. Servers (versitygw, AWS) refuse parts with a checksum if none was announced, and
+// the other way round; a bucket with a default retention refuses a body without one.
 func TestAnnouncedChecksums(t *testing.T) {
 	environment(t)
 	rec := &recorder{}
 	url := at(rec.serve(t, false, answer).Listener.Addr().String())
 	for parameter, want := range map[string]string{"": "CRC32", "&request_checksum_calculation=when_required": "", "&request_checksum_calculation=when_supported": "CRC32"} {
 		rec.checksum = nil
-		if err := openAt(t, url+parameter).PutFrom(t.Context(), "k", &storetest.Body{Size: 9 << 20}, 9<<20, ""); err != nil {
-			t.Fatal(err)
+		s := openAt(t, url+parameter)
+		record := s.(store.Store)
+		for _, err := range []error{
+			record.Put(t.Context(), "k", []byte("{}"), ""),
+			record.Create(t.Context(), "k", []byte("{}"), ""),
+			s.CreateFrom(t.Context(), "k", &storetest.Body{Size: 9}, 9, ""),
+			s.PutFrom(t.Context(), "k", &storetest.Body{Size: 9 << 20}, 9<<20, ""), // begin and two parts
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		if fmt.Sprint(rec.checksum) != fmt.Sprint([]string{want}) {
-			t.Errorf("%s: announced %q", parameter, rec.checksum)
+		if want := slices.Repeat([]string{want}, 6); !slices.Equal(rec.checksum, want) {
+			t.Errorf("%s: announced %q, want %q", parameter, rec.checksum, want)
 		}
 	}
 }
@@ -234,7 +247,7 @@ func client(server *httptest.Server) *sdk.Client {
 
 // streamed1MiB returns a store whose uploader holds no part in memory.
 func streamed1MiB(server *httptest.Server) *cloud.Store {
-	up := newUploader(client(server), "bucket", "", &s3blob.Options{})
+	up := newUploader(client(server), "bucket", server.URL, &s3blob.Options{})
 	up.hold, up.partSize = 0, func(int64) int64 { return 1 << 20 }
 	return cloud.New(memblob.OpenBucket(nil), &cloud.Options{MaxSize: up.maxSize(), Upload: up.upload})
 }
@@ -265,7 +278,7 @@ func TestPartSizes(t *testing.T) {
 func TestTooManyParts(t *testing.T) {
 	rec := &recorder{}
 	server := rec.serve(t, false, answer)
-	up := newUploader(client(server), "bucket", "", &s3blob.Options{})
+	up := newUploader(client(server), "bucket", server.URL, &s3blob.Options{})
 	up.partSize, up.most = func(int64) int64 { return 1 }, 3
 	s := cloud.New(memblob.OpenBucket(nil), &cloud.Options{Upload: up.upload})
 	if err := s.PutFrom(t.Context(), "k", &storetest.Body{Size: 4}, -1, ""); !errors.Is(err, store.ErrTooLarge) {
